@@ -1,0 +1,1 @@
+//! Instances behind a router.

@@ -1,0 +1,92 @@
+//! What a cost model may see of a step, and the trait it implements.
+
+use std::sync::Arc;
+
+use super::Linear;
+use crate::units::SimDuration;
+
+/// One step as a cost model sees it: sums over the batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct StepShape {
+    /// Sequences that decode: one new token each, plus the drafts they verify.
+    pub decode_seqs: u32,
+    /// Σ over decoding sequences of the tokens already in their context, token.
+    pub decode_context_tokens: u64,
+    /// The longest of those contexts, token.
+    pub decode_context_max: u32,
+    /// Sequences that prefill.
+    pub prefill_seqs: u32,
+    /// Σ over prefilling sequences of the tokens computed in this step.
+    pub prefill_tokens: u32,
+    /// Σ over prefilling sequences of the tokens already in their context, token.
+    pub prefill_context_tokens: u64,
+    /// Σ over prefilling sequences of new·(cached + new/2): the attention work, token².
+    pub prefill_attention: u64,
+    /// Rows whose logits are sampled.
+    pub logit_rows: u32,
+    /// Speculative tokens verified.
+    pub draft_tokens: u32,
+    /// Distinct LoRA adapters in the batch.
+    pub adapters: u16,
+    /// The largest rank among them.
+    pub lora_rank_max: u16,
+    /// Σ over tokens of the rank of their adapter.
+    pub lora_rank_tokens: u64,
+    /// The padded batch size when a captured CUDA graph is replayed; `None` in eager mode.
+    pub cuda_graph: Option<u32>,
+}
+
+impl StepShape {
+    /// Adds a decoding sequence with `context` tokens computed before, verifying `drafts`.
+    pub fn add_decode(&mut self, context: u32, drafts: u32) {
+        self.decode_seqs += 1;
+        self.decode_context_tokens += u64::from(context);
+        self.decode_context_max = self.decode_context_max.max(context);
+        self.logit_rows += 1;
+        self.draft_tokens += drafts;
+    }
+
+    /// Adds a prefilling sequence: `new` tokens on top of `cached`, its last row sampled or not.
+    pub fn add_prefill(&mut self, new: u32, cached: u32, sampled: bool) {
+        let (n, c) = (u64::from(new), u64::from(cached));
+        self.prefill_seqs += 1;
+        self.prefill_tokens += new;
+        self.prefill_context_tokens += c;
+        self.prefill_attention += n * c + n * n / 2;
+        self.logit_rows += u32::from(sampled);
+    }
+
+    /// Rows that go through the layers: every new token of the step.
+    pub fn tokens(&self) -> u32 {
+        self.prefill_tokens + self.decode_seqs + self.draft_tokens
+    }
+
+    /// The sequences in the step.
+    pub fn seqs(&self) -> u32 {
+        self.prefill_seqs + self.decode_seqs
+    }
+}
+
+/// Prices a step.
+pub trait CostModel: Send + Sync {
+    /// How long the device works on a step of this shape.
+    fn step_duration(&self, shape: &StepShape) -> SimDuration;
+}
+
+/// The cost models of the project; `Custom` is the door for users of the library.
+#[derive(Clone)]
+pub enum StepTime {
+    /// An affine law in tokens and sequences.
+    Linear(Linear),
+    /// A model of the user's own.
+    Custom(Arc<dyn CostModel>),
+}
+
+impl CostModel for StepTime {
+    fn step_duration(&self, shape: &StepShape) -> SimDuration {
+        match self {
+            Self::Linear(model) => model.step_duration(shape),
+            Self::Custom(model) => model.step_duration(shape),
+        }
+    }
+}

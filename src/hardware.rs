@@ -1,0 +1,1 @@
+//! GPUs: memory, bandwidth, compute, interconnect.

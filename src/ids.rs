@@ -1,0 +1,43 @@
+//! Dense arena indices: each kind of thing has its own 32-bit id, handed out from zero.
+
+/// Declares id types that index a `Vec` of their kind.
+macro_rules! ids {
+    ($($(#[$doc:meta])* $name:ident),* $(,)?) => {$(
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(pub u32);
+
+        impl $name {
+            /// The position of this id in its arena.
+            pub const fn index(self) -> usize {
+                self.0 as usize
+            }
+
+            /// The id at a position of its arena.
+            ///
+            /// # Panics
+            /// When `index` does not fit in 32 bits.
+            pub fn from_index(index: usize) -> Self {
+                Self(u32::try_from(index).expect("an arena holds at most 2^32 things"))
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+    )*};
+}
+
+ids! {
+    /// A request of the workload, numbered in order of arrival.
+    RequestId,
+    /// One engine replica with its GPUs.
+    InstanceId,
+    /// A conversation: requests that continue one another.
+    SessionId,
+    /// A LoRA adapter.
+    AdapterId,
+}

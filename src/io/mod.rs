@@ -1,0 +1,1 @@
+//! The edges: traces, tables, run directories.

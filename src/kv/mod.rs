@@ -1,0 +1,1 @@
+//! KV memory: paged pools and prefix caches.

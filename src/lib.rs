@@ -1,0 +1,41 @@
+//! **servecast** simulates LLM serving clusters as discrete events.
+//!
+//! The crate is a house of floors; a module imports only from floors below its own
+//! (`ARCHITECTURE.md` has the map and the invariants):
+//!
+//! | floor | modules | what |
+//! |---|---|---|
+//! | 0 | [`units`] [`ids`] [`rng`] [`des`] [`stats`] | foundations that know nothing of LLMs |
+//! | 1 | [`model`] [`hardware`] [`request`] [`profiles`] [`scenario`] | nouns: pure, validated data |
+//! | 2 | [`cost`] [`kv`] [`workload`] | mechanisms, each alone |
+//! | 3 | [`engine`] | one engine replica |
+//! | 4 | [`cluster`] | instances behind a router |
+//! | 5 | [`sim`] | the loop that owns the clock |
+//! | 6 | [`metrics`] | what happened |
+//! | 8 | [`io`] | traces, tables, run directories |
+
+pub mod des;
+pub mod ids;
+pub mod rng;
+pub mod stats;
+pub mod units;
+
+pub mod hardware;
+pub mod model;
+pub mod profiles;
+pub mod request;
+pub mod scenario;
+
+pub mod cost;
+pub mod kv;
+pub mod workload;
+
+pub mod engine;
+
+pub mod cluster;
+
+pub mod sim;
+
+pub mod metrics;
+
+pub mod io;

@@ -1,0 +1,1 @@
+//! What happened: records and reports.

@@ -1,0 +1,1 @@
+//! Models: layers, heads, experts and precision, and what follows from them.

@@ -1,0 +1,1 @@
+//! The built-in catalogue of models and GPUs.

@@ -1,0 +1,110 @@
+//! How an engine is configured, in the engine's own names.
+
+use serde::{Deserialize, Serialize};
+
+/// An engine and its flags.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum EngineConfig {
+    /// vLLM's V1 scheduler.
+    VllmV1(VllmConfig),
+}
+
+/// The order in which waiting requests are admitted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Policy {
+    /// First come, first served.
+    #[default]
+    Fcfs,
+    /// By priority value, then by arrival.
+    Priority,
+}
+
+/// The flags of vLLM's V1 engine that decide schedules, under vLLM's own names
+/// (vLLM 0.33.0, `vllm/config/scheduler.py` and `cache.py`).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[expect(clippy::struct_excessive_bools, reason = "the engine's own switches")]
+pub struct VllmConfig {
+    /// Tokens per KV block.
+    pub block_size: u32,
+    /// KV blocks in GPU memory, the reserved null block included; derived from memory if absent.
+    pub num_gpu_blocks: Option<u32>,
+    /// Token budget of a step.
+    pub max_num_batched_tokens: u32,
+    /// Sequences in a step at most.
+    pub max_num_seqs: u32,
+    /// Running requests at most; `max_num_seqs` if absent.
+    pub max_num_active_seqs: Option<u32>,
+    /// Longest sequence, prompt and answer together.
+    pub max_model_len: u32,
+    /// Whether a prompt may be split over several steps.
+    pub enable_chunked_prefill: bool,
+    /// Whether full blocks are kept and found again by content.
+    pub enable_prefix_caching: bool,
+    /// Whether the next batch is scheduled while the last one runs.
+    pub async_scheduling: bool,
+    /// Order of admission.
+    pub policy: Policy,
+    /// Longest prefill chunk of one request while others are in the engine; 0 for no limit.
+    pub long_prefill_token_threshold: u32,
+    /// Raises that threshold to an even share of the token budget.
+    pub adaptive_long_prefill_threshold: bool,
+    /// Prefill in at most one of this many steps.
+    pub prefill_schedule_interval: u32,
+    /// Share of the blocks kept free when a waiting request is admitted.
+    pub watermark: f64,
+    /// Whether a waiting request is admitted only if its whole sequence fits.
+    pub scheduler_reserve_full_isl: bool,
+    /// Distinct adapters in a step at most; no limit if absent.
+    pub max_loras: Option<u32>,
+    /// Speculative decoding, if any.
+    pub speculation: Option<SpeculationConfig>,
+}
+
+/// Speculative decoding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SpeculationConfig {
+    /// Where drafts come from.
+    pub method: SpeculationMethod,
+    /// Drafts per step.
+    pub num_speculative_tokens: u32,
+}
+
+/// Where drafts come from, as far as the scheduler cares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SpeculationMethod {
+    /// Looked up in the text so far: needs no look-ahead slots.
+    Ngram,
+    /// A draft head that reads the target's states: reserves look-ahead slots.
+    Eagle,
+}
+
+impl Default for VllmConfig {
+    /// The defaults of the API server on a GPU of 70 GiB or more.
+    fn default() -> Self {
+        Self {
+            block_size: 16,
+            num_gpu_blocks: None,
+            max_num_batched_tokens: 8192,
+            max_num_seqs: 1024,
+            max_num_active_seqs: None,
+            max_model_len: 131_072,
+            enable_chunked_prefill: true,
+            enable_prefix_caching: true,
+            async_scheduling: true,
+            policy: Policy::Fcfs,
+            long_prefill_token_threshold: 0,
+            adaptive_long_prefill_threshold: false,
+            prefill_schedule_interval: 1,
+            watermark: 0.0,
+            scheduler_reserve_full_isl: true,
+            max_loras: None,
+            speculation: None,
+        }
+    }
+}

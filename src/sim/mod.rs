@@ -1,0 +1,1 @@
+//! The run: the loop that owns clock, queue and random streams.

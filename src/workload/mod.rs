@@ -1,0 +1,5 @@
+//! Workloads: arrivals × lengths × content → a sorted stream of requests.
+
+mod trace;
+
+pub use trace::{TraceRow, WorkloadError};

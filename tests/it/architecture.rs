@@ -1,0 +1,135 @@
+//! The house stands: modules import only from floors below, and no file grows past its limit.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The floors, lowest first. `Ordered`: a module may also import those named before it on its floor.
+enum Floor {
+    Ordered(&'static [&'static str]),
+    Apart(&'static [&'static str]),
+}
+use Floor::{Apart, Ordered};
+
+const FLOORS: &[Floor] = &[
+    Ordered(&["units", "ids", "rng", "des", "stats"]),
+    Ordered(&["model", "hardware", "adapter", "request", "profiles", "scenario"]),
+    Apart(&["cost", "kv", "lora", "network", "workload"]),
+    Apart(&["engine"]),
+    Apart(&["cluster"]),
+    Apart(&["sim"]),
+    Apart(&["metrics"]),
+    Ordered(&["sweep", "plan", "calibrate", "validate"]),
+    Apart(&["io", "plot"]),
+    Ordered(&["cli", "lib", "main"]),
+];
+
+const LINES_MAX: usize = 700;
+
+/// The floor of a module and its place on it.
+fn place(module: &str) -> Option<(usize, usize)> {
+    FLOORS.iter().enumerate().find_map(|(floor, modules)| {
+        let (Ordered(names) | Apart(names)) = modules;
+        names.iter().position(|name| *name == module).map(|index| (floor, index))
+    })
+}
+
+fn may_import(here: (usize, usize), there: (usize, usize)) -> bool {
+    let same_floor = here.0 == there.0 && matches!(FLOORS[here.0], Ordered(_)) && there.1 < here.1;
+    here == there || there.0 < here.0 || same_floor
+}
+
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).expect("the source folder is readable") {
+        let path = entry.expect("a folder entry is readable").path();
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|ext| ext == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+/// Every source file with the name of its module, its path below `src`, and its text.
+fn modules() -> Vec<(String, String, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut files = Vec::new();
+    sources(&root, &mut files);
+    files.sort();
+    assert!(files.len() > 10, "the sources are found");
+    files
+        .into_iter()
+        .map(|path| {
+            let below = path.strip_prefix(&root).expect("below src").to_path_buf();
+            let first = below.components().next().expect("a file has a name").as_os_str();
+            let module = first.to_string_lossy().trim_end_matches(".rs").to_owned();
+            let text = fs::read_to_string(&path).expect("a source file is text");
+            (module, below.to_string_lossy().into_owned(), text)
+        })
+        .collect()
+}
+
+/// The modules that a line of code names after `crate::` (or `servecast::` in the binary).
+fn imports(line: &str) -> impl Iterator<Item = String> {
+    let code = line.split("//").next().unwrap_or_default().to_owned();
+    let groups: Vec<String> = code
+        .match_indices("crate::")
+        .map(|(at, found)| code[at + found.len()..].to_owned())
+        .collect();
+    groups
+        .into_iter()
+        .map(|rest| rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect())
+}
+
+#[test]
+fn modules_import_only_from_floors_below() {
+    let mut broken = Vec::new();
+    for (module, path, text) in modules() {
+        let Some(here) = place(&module) else {
+            broken.push(format!("{path}: module `{module}` has no floor"));
+            continue;
+        };
+        for (number, line) in text.lines().enumerate() {
+            for import in imports(line) {
+                let place_of = format!("{path}:{}", number + 1);
+                if line.contains("use crate::{") {
+                    broken.push(format!("{place_of}: write one `use crate::x` a line"));
+                    continue;
+                }
+                match place(&import) {
+                    Some(there) if may_import(here, there) => {}
+                    Some(_) => broken.push(format!("{place_of}: {module} may not import {import}")),
+                    None => broken.push(format!("{place_of}: `{import}` has no floor")),
+                }
+            }
+        }
+    }
+    assert!(broken.is_empty(), "the house leans:\n{}", broken.join("\n"));
+}
+
+#[test]
+fn no_file_grows_past_its_limit() {
+    for (_, path, text) in modules() {
+        let code = text.lines().take_while(|line| *line != "#[cfg(test)]").count();
+        assert!(code <= LINES_MAX, "{path} has {code} lines of code, at most {LINES_MAX}");
+    }
+}
+
+#[test]
+fn every_module_says_what_it_is() {
+    for (_, path, text) in modules() {
+        assert!(text.starts_with("//!"), "{path} begins with no module doc");
+    }
+}
+
+#[test]
+fn the_core_touches_no_file_and_no_clock() {
+    let floors_below_io = 8;
+    for (module, path, text) in modules() {
+        if place(&module).is_none_or(|(floor, _)| floor >= floors_below_io) {
+            continue;
+        }
+        for forbidden in ["std::fs", "std::env", "println!", "Instant::now", "SystemTime"] {
+            assert!(!text.contains(forbidden), "{path} uses {forbidden}");
+        }
+    }
+}

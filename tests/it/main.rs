@@ -1,0 +1,3 @@
+//! The one integration binary: laws, conformance, goldens and the command line.
+
+mod architecture;
