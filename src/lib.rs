@@ -12,6 +12,7 @@
 //! | 4 | [`cluster`] | instances behind a router |
 //! | 5 | [`sim`] | the loop that owns the clock |
 //! | 6 | [`metrics`] | what happened |
+//! | 7 | [`conformance`] | studies of many runs |
 //! | 8 | [`io`] | traces, tables, run directories |
 
 pub mod des;
@@ -37,5 +38,7 @@ pub mod cluster;
 pub mod sim;
 
 pub mod metrics;
+
+pub mod conformance;
 
 pub mod io;

@@ -68,13 +68,13 @@ impl StepShape {
 }
 
 /// Prices a step.
-pub trait CostModel: Send + Sync {
+pub trait CostModel: std::fmt::Debug + Send + Sync {
     /// How long the device works on a step of this shape.
     fn step_duration(&self, shape: &StepShape) -> SimDuration;
 }
 
 /// The cost models of the project; `Custom` is the door for users of the library.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub enum StepTime {
     /// An affine law in tokens and sequences.
     Linear(Linear),

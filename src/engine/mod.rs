@@ -1,1 +1,13 @@
-//! One engine replica.
+//! One engine replica: a scheduler that decides each step, and a pipeline that times them.
+//!
+//! An [`Instance`] is passive: it never sees the event queue. Its driver hands it requests and the
+//! clock, and it answers with the moment it wants to be woken next.
+
+mod instance;
+mod life;
+pub mod scheduler;
+mod step;
+
+pub use instance::{Batch, EngineEvent, Instance};
+pub use life::{Finish, Life};
+pub use step::{Entry, EntryKind, StepPlan, StepResult, TokenGap};

@@ -18,7 +18,7 @@ const FLOORS: &[Floor] = &[
     Apart(&["cluster"]),
     Apart(&["sim"]),
     Apart(&["metrics"]),
-    Ordered(&["sweep", "plan", "calibrate", "validate"]),
+    Ordered(&["sweep", "plan", "calibrate", "validate", "conformance"]),
     Apart(&["io", "plot"]),
     Ordered(&["cli", "lib", "main"]),
 ];

@@ -1,3 +1,6 @@
 //! The one integration binary: laws, conformance, goldens and the command line.
 
+#![allow(clippy::print_stdout, reason = "tests say what they skip and what they compared")]
+
 mod architecture;
+mod conformance;

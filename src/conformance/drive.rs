@@ -1,0 +1,222 @@
+//! Drives one engine through a recording's requests in virtual time.
+
+use serde_json::{Value, json};
+
+use super::recording::{RecordedRequest, Recording, RecordingError};
+use super::vllm;
+use crate::cost::{Linear, StepTime};
+use crate::des::{Class, EventQueue};
+use crate::engine::scheduler::{Handoff, Schedule, Scheduler};
+use crate::engine::{Batch, EngineEvent, EntryKind, Finish, Instance, StepPlan, StepResult};
+use crate::ids::RequestId;
+use crate::units::{SimDuration, SimTime};
+
+/// The lines of a replay.
+#[derive(Debug, Default)]
+pub(super) struct Replay {
+    pub(super) steps: Vec<Value>,
+    pub(super) results: Vec<Value>,
+}
+
+/// The law of the recordings: 2000 µs a step, 20 µs a prefilled token, 30 µs a decoding row.
+const STEP_TIME: Linear = Linear {
+    base: SimDuration::from_micros(2000),
+    prefill_token: SimDuration::from_micros(20),
+    decode_seq: SimDuration::from_micros(30),
+};
+
+#[derive(Debug, Clone, Copy)]
+enum Event {
+    Arrival(RequestId),
+    Abort(RequestId),
+    Transferred(RequestId),
+    Advance,
+}
+
+pub(super) fn replay(recording: &Recording) -> Result<Replay, RecordingError> {
+    let scheduler = match recording.engine.as_str() {
+        "vllm" => vllm::scheduler(recording)?,
+        other => {
+            let message = format!("engine `{other}`: recordings of `vllm` can be replayed");
+            return Err(RecordingError::NotModelled(message));
+        }
+    };
+    let mut instance = Instance::new(scheduler, StepTime::Linear(STEP_TIME));
+    let mut queue = inputs(&recording.requests);
+    let mut log = Log::new(recording);
+    let mut is_awaited = false;
+    while let Some((now, event)) = queue.pop() {
+        match event {
+            Event::Arrival(id) => {
+                let recorded = &recording.requests[id.index()];
+                if instance.enqueue(id, &recorded.request, recorded.handoff).is_err() {
+                    log.outcomes[id.index()].status = Some("rejected");
+                }
+            }
+            Event::Abort(id) => instance.abort(id),
+            Event::Transferred(id) => instance.transferred(id),
+            Event::Advance => {
+                let next = instance.advance(now, |instance, event| log.note(now, instance, event));
+                is_awaited = next.is_some();
+                if let Some(at) = next {
+                    queue.push(at, Class::Step, Event::Advance);
+                }
+                for (at, id) in log.transfers.drain(..) {
+                    queue.push(at, Class::Transfer, Event::Transferred(id));
+                }
+                continue;
+            }
+        }
+        if !is_awaited {
+            queue.push(now, Class::Step, Event::Advance);
+            is_awaited = true;
+        }
+    }
+    Ok(log.finish(&**instance.scheduler()))
+}
+
+/// Arrivals and aborts, at one instant arrivals first, then by number.
+fn inputs(requests: &[RecordedRequest]) -> EventQueue<Event> {
+    let mut queue = EventQueue::default();
+    let ids = || (0..requests.len()).map(RequestId::from_index);
+    for id in ids() {
+        queue.push(requests[id.index()].request.arrival, Class::Input, Event::Arrival(id));
+    }
+    for id in ids() {
+        if let Some(at) = requests[id.index()].abort {
+            queue.push(at, Class::Input, Event::Abort(id));
+        }
+    }
+    queue
+}
+
+/// What became of a request.
+#[derive(Debug, Clone, Default)]
+struct Outcome {
+    status: Option<&'static str>,
+    first_sched_step: Option<u64>,
+    first_token: Option<(u64, SimTime)>,
+    finish_step: Option<u64>,
+    finish: Option<SimTime>,
+    output_tokens: u32,
+    preemptions: u32,
+    first_prefix_hit: Option<u32>,
+    was_loaded: bool,
+}
+
+struct Log<'a> {
+    recording: &'a Recording,
+    steps: Vec<Value>,
+    outcomes: Vec<Outcome>,
+    transfers: Vec<(SimTime, RequestId)>,
+}
+
+impl<'a> Log<'a> {
+    fn new(recording: &'a Recording) -> Self {
+        Self {
+            recording,
+            steps: Vec::new(),
+            outcomes: vec![Outcome::default(); recording.requests.len()],
+            transfers: Vec::new(),
+        }
+    }
+
+    fn note(&mut self, now: SimTime, instance: &Instance, event: EngineEvent<'_>) {
+        match event {
+            EngineEvent::Planned(batch) => self.planned(now, instance, batch),
+            EngineEvent::Empty(plan) => self.plan(now, plan),
+            EngineEvent::Completed(batch, result) => self.completed(now, batch, result),
+            EngineEvent::Left(result) => self.left(now, result, None),
+        }
+    }
+
+    fn planned(&mut self, now: SimTime, instance: &Instance, batch: &Batch) {
+        let line = match instance.scheduler() {
+            Scheduler::VllmV1(_) => vllm::step_line(batch, instance.scheduler()),
+        };
+        self.steps.push(line);
+        for entry in &batch.plan.entries {
+            let outcome = &mut self.outcomes[entry.request.index()];
+            if entry.kind == EntryKind::New && outcome.first_sched_step.is_none() {
+                outcome.first_sched_step = Some(batch.step);
+                let hit = batch.plan.hits.iter().find(|(id, _)| *id == entry.request);
+                outcome.first_prefix_hit =
+                    hit.map(|&(_, tokens)| tokens).filter(|_| !outcome.was_loaded);
+            }
+        }
+        self.plan(now, &batch.plan);
+    }
+
+    fn plan(&mut self, now: SimTime, plan: &StepPlan) {
+        for id in &plan.preempted {
+            self.outcomes[id.index()].preemptions += 1;
+        }
+        for &(id, tokens) in &plan.loads {
+            self.outcomes[id.index()].was_loaded = true;
+            self.transfer(now, id, tokens);
+        }
+    }
+
+    fn transfer(&mut self, now: SimTime, id: RequestId, tokens: u32) {
+        let (base, per_token) = self.recording.requests[id.index()].transfer;
+        self.transfers.push((now + base + per_token * u64::from(tokens), id));
+    }
+
+    fn completed(&mut self, now: SimTime, batch: &Batch, result: &StepResult) {
+        for id in &result.first_tokens {
+            self.outcomes[id.index()].first_token = Some((batch.step, now));
+        }
+        self.left(now, result, Some(batch.step));
+        let finished: Vec<u32> = result.finished.iter().map(|(life, _)| life.id.0).collect();
+        if let Some(line) = self.steps.get_mut(batch.step as usize) {
+            line["fin"] = json!(finished);
+        }
+    }
+
+    fn left(&mut self, now: SimTime, result: &StepResult, step: Option<u64>) {
+        for (life, finish) in &result.finished {
+            let outcome = &mut self.outcomes[life.id.index()];
+            outcome.output_tokens = life.generated;
+            outcome.finish = Some(now);
+            match finish {
+                Finish::Done => {
+                    outcome.status = Some("length");
+                    outcome.finish_step = step;
+                }
+                Finish::Aborted => outcome.status = Some("aborted"),
+                Finish::Rejected => outcome.status = Some("rejected"),
+            }
+            let is_sent = self.recording.requests[life.id.index()].handoff
+                == Handoff::DecodedElsewhere
+                && *finish == Finish::Done;
+            if is_sent {
+                self.transfer(now, life.id, life.prompt_tokens + life.generated - 1);
+            }
+        }
+    }
+
+    fn finish(mut self, scheduler: &dyn Schedule) -> Replay {
+        for (index, outcome) in self.outcomes.iter_mut().enumerate() {
+            if let Some(life) = scheduler.life(RequestId::from_index(index)) {
+                outcome.output_tokens = life.generated;
+            }
+        }
+        let micros = |at: SimTime| at.as_nanos() / 1000;
+        let results = self.outcomes.iter().enumerate().map(|(index, outcome)| {
+            json!({
+                "type": "result",
+                "id": format!("r{index:04}"),
+                "status": outcome.status.unwrap_or("unfinished"),
+                "first_sched_step": outcome.first_sched_step,
+                "first_token_step": outcome.first_token.map(|(step, _)| step),
+                "first_token_us": outcome.first_token.map(|(_, at)| micros(at)),
+                "finish_step": outcome.finish_step,
+                "finish_us": outcome.finish.map(micros),
+                "output_tokens": outcome.output_tokens,
+                "preemptions": outcome.preemptions,
+                "first_prefix_hit": outcome.first_prefix_hit,
+            })
+        });
+        Replay { results: results.collect(), steps: self.steps }
+    }
+}

@@ -1,0 +1,219 @@
+//! The file format of recorded schedules: JSON lines, one scenario a file.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::engine::scheduler::Handoff;
+use crate::ids::AdapterId;
+use crate::request::{Content, Request, Segment};
+use crate::units::{SimDuration, SimTime};
+
+/// Why a recording cannot be replayed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecordingError {
+    /// A line is not what the format says.
+    #[error("line {line}: {problem}")]
+    Line {
+        /// The line, counted from 1.
+        line: usize,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The recording is of something that is not modelled.
+    #[error("{0}")]
+    NotModelled(String),
+}
+
+/// A recorded scenario.
+#[derive(Debug)]
+pub struct Recording {
+    /// Its name.
+    pub name: String,
+    /// The engine it was recorded from.
+    pub engine: String,
+    /// The version of that engine.
+    pub version: String,
+    /// The engine's settings, in its own names.
+    pub config: Value,
+    /// The requests, in the order of their ids.
+    pub requests: Vec<RecordedRequest>,
+    /// Step lines, in order.
+    pub steps: Vec<Value>,
+    /// Result lines, in order.
+    pub results: Vec<Value>,
+}
+
+/// A request of a recording.
+#[derive(Debug)]
+pub struct RecordedRequest {
+    /// What arrives.
+    pub request: Request,
+    /// When its client goes away, if it does.
+    pub abort: Option<SimTime>,
+    /// Which part another machine does.
+    pub handoff: Handoff,
+    /// Time of a transfer of its KV: a constant and a share per token.
+    pub transfer: (SimDuration, SimDuration),
+}
+
+#[derive(Deserialize)]
+struct ScenarioLine {
+    name: String,
+    engine: String,
+    version: String,
+    config: Value,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RequestLine {
+    #[serde(rename = "type")]
+    _kind: String,
+    id: String,
+    arrival_us: u64,
+    prompt: Vec<(u64, u32, u32)>,
+    max_tokens: u32,
+    #[serde(default)]
+    priority: i32,
+    #[serde(default)]
+    lora: Option<Value>,
+    #[serde(default)]
+    cache_salt: Option<Value>,
+    #[serde(default)]
+    abort_us: Option<u64>,
+    #[serde(default)]
+    remote_prefill: bool,
+    #[serde(default)]
+    remote_decode: bool,
+    #[serde(default)]
+    xfer_base_us: u64,
+    #[serde(default)]
+    xfer_us_per_token: u64,
+    #[serde(default)]
+    ignore_eos: Option<bool>,
+    #[serde(default)]
+    stop_at: Option<u32>,
+}
+
+impl Recording {
+    /// Reads a recording from its lines.
+    ///
+    /// # Errors
+    /// When a line is cut off, is no JSON, or misses a field; the message names the line.
+    pub fn parse(text: &str) -> Result<Self, RecordingError> {
+        let mut scenario: Option<ScenarioLine> = None;
+        let (mut requests, mut steps, mut results) = (Vec::new(), Vec::new(), Vec::new());
+        let mut names = Names::default();
+        let mut is_complete = false;
+        for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+            let fail = |problem: String| RecordingError::Line { line: index + 1, problem };
+            let value: Value = serde_json::from_str(line)
+                .map_err(|error| fail(format!("not a whole JSON object: {error}")))?;
+            let kind = value.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();
+            match kind.as_str() {
+                "scenario" => {
+                    scenario = Some(
+                        serde_json::from_value(value).map_err(|error| fail(error.to_string()))?,
+                    );
+                }
+                "request" => {
+                    let line: RequestLine =
+                        serde_json::from_value(value).map_err(|error| fail(error.to_string()))?;
+                    let expected = format!("r{:04}", requests.len());
+                    if line.id != expected {
+                        return Err(fail(format!("request {} where {expected} follows", line.id)));
+                    }
+                    requests.push(line.into_request(&mut names).map_err(fail)?);
+                }
+                "step" => steps.push(value),
+                "result" => results.push(value),
+                "summary" => is_complete = true,
+                "abort"
+                | "load_start"
+                | "load_done"
+                | "send_start"
+                | "send_done"
+                | "empty_schedule_preempt" => {}
+                other => return Err(fail(format!("unknown line type `{other}`"))),
+            }
+        }
+        let last = text.lines().count();
+        let fail = |problem: &str| RecordingError::Line { line: last, problem: problem.to_owned() };
+        let scenario = scenario.ok_or_else(|| fail("no scenario line in the file"))?;
+        if !is_complete {
+            return Err(fail("the file ends before its summary line: it is truncated"));
+        }
+        let ScenarioLine { name, engine, version, config } = scenario;
+        Ok(Self { name, engine, version, config, requests, steps, results })
+    }
+}
+
+/// Names of adapters and salts, numbered in order of appearance.
+#[derive(Default)]
+struct Names {
+    adapters: Vec<Value>,
+    salts: Vec<Value>,
+}
+
+fn number(names: &mut Vec<Value>, name: Value) -> usize {
+    names.iter().position(|known| *known == name).unwrap_or_else(|| {
+        names.push(name);
+        names.len() - 1
+    })
+}
+
+/// The first stream of recorded answers: answer token j of request i is `(ANSWERS + i, j)`.
+const ANSWERS: u64 = 1 << 20;
+
+impl RequestLine {
+    fn into_request(self, names: &mut Names) -> Result<RecordedRequest, String> {
+        let micros = |us: u64| SimTime::ZERO + SimDuration::from_micros(us);
+        let segments: Arc<[Segment]> = self
+            .prompt
+            .iter()
+            .map(|&(stream, start, len)| {
+                let stream = match stream.checked_sub(ANSWERS) {
+                    Some(request) => Segment::answer_stream(crate::ids::RequestId(request as u32)),
+                    None => stream,
+                };
+                Segment { stream, start, len }
+            })
+            .collect();
+        let prompt_tokens = segments.iter().map(|s| s.len).sum();
+        if prompt_tokens == 0 {
+            return Err("a prompt has at least one token".to_owned());
+        }
+        let ends_itself = self.ignore_eos == Some(false);
+        let stop_at = self.stop_at.filter(|_| ends_itself);
+        let mut request = Request::new(
+            micros(self.arrival_us),
+            prompt_tokens,
+            stop_at.unwrap_or(self.max_tokens),
+        );
+        request.max_tokens = self.max_tokens;
+        request.priority = self.priority;
+        request.adapter =
+            self.lora.map(|name| AdapterId::from_index(number(&mut names.adapters, name)));
+        request.content = Content {
+            salt: self.cache_salt.map_or(0, |name| 1 + number(&mut names.salts, name) as u64),
+            segments: Some(segments),
+        };
+        let handoff = match (self.remote_prefill, self.remote_decode) {
+            (true, _) => Handoff::PrefilledElsewhere,
+            (_, true) => Handoff::DecodedElsewhere,
+            _ => Handoff::None,
+        };
+        Ok(RecordedRequest {
+            request,
+            abort: self.abort_us.map(micros),
+            handoff,
+            transfer: (
+                SimDuration::from_micros(self.xfer_base_us),
+                SimDuration::from_micros(self.xfer_us_per_token),
+            ),
+        })
+    }
+}

@@ -1,0 +1,154 @@
+//! vLLM's settings and step lines as recorded.
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::recording::{Recording, RecordingError};
+use crate::engine::scheduler::{Acceptance, Scheduler, VllmV1};
+use crate::engine::{Batch, EntryKind};
+use crate::scenario::{Policy, SpeculationConfig, SpeculationMethod, VllmConfig};
+
+/// The versions of vLLM whose recordings can be replayed.
+const VERSIONS: [&str; 1] = ["0.33.0"];
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(clippy::struct_excessive_bools, reason = "the engine's own switches")]
+struct Settings {
+    max_num_seqs: u32,
+    max_num_active_seqs: Option<u32>,
+    max_num_batched_tokens: u32,
+    max_model_len: u32,
+    enable_chunked_prefill: bool,
+    block_size: u32,
+    num_gpu_blocks: u32,
+    enable_prefix_caching: bool,
+    policy: Policy,
+    long_prefill_token_threshold: u32,
+    long_prefill_token_threshold_adaptive: bool,
+    scheduler_reserve_full_isl: bool,
+    watermark: f64,
+    prefill_schedule_interval: u32,
+    async_scheduling: bool,
+    max_loras: Option<u32>,
+    spec_method: Option<String>,
+    num_speculative_tokens: u32,
+    #[serde(rename = "kv_role")]
+    _kv_role: Option<String>,
+    record_block_ids: bool,
+}
+
+pub(super) fn scheduler(recording: &Recording) -> Result<Scheduler, RecordingError> {
+    if !VERSIONS.contains(&recording.version.as_str()) {
+        return Err(RecordingError::NotModelled(format!(
+            "vLLM {}: recordings of version {} can be replayed",
+            recording.version,
+            VERSIONS.join(", ")
+        )));
+    }
+    let settings: Settings = serde_json::from_value(recording.config.clone())
+        .map_err(|error| RecordingError::NotModelled(format!("vLLM settings: {error}")))?;
+    let speculation = match settings.spec_method.as_deref() {
+        None => None,
+        Some("ngram") => Some(SpeculationMethod::Ngram),
+        Some("eagle" | "eagle3") => Some(SpeculationMethod::Eagle),
+        Some(other) => {
+            let message = format!("speculation `{other}`: ngram, eagle and eagle3 are modelled");
+            return Err(RecordingError::NotModelled(message));
+        }
+    };
+    let drafts = settings.num_speculative_tokens;
+    let config = VllmConfig {
+        block_size: settings.block_size,
+        num_gpu_blocks: Some(settings.num_gpu_blocks),
+        max_num_batched_tokens: settings.max_num_batched_tokens,
+        max_num_seqs: settings.max_num_seqs,
+        max_num_active_seqs: settings.max_num_active_seqs,
+        max_model_len: settings.max_model_len,
+        enable_chunked_prefill: settings.enable_chunked_prefill,
+        enable_prefix_caching: settings.enable_prefix_caching,
+        async_scheduling: settings.async_scheduling,
+        policy: settings.policy,
+        long_prefill_token_threshold: settings.long_prefill_token_threshold,
+        adaptive_long_prefill_threshold: settings.long_prefill_token_threshold_adaptive,
+        prefill_schedule_interval: settings.prefill_schedule_interval,
+        watermark: settings.watermark,
+        scheduler_reserve_full_isl: settings.scheduler_reserve_full_isl,
+        max_loras: settings.max_loras,
+        speculation: speculation
+            .map(|method| SpeculationConfig { method, num_speculative_tokens: drafts }),
+    };
+    for (key, value) in [
+        ("block_size", config.block_size),
+        ("num_gpu_blocks", settings.num_gpu_blocks),
+        ("max_num_batched_tokens", config.max_num_batched_tokens),
+        ("max_num_seqs", config.max_num_seqs),
+    ] {
+        if value == 0 {
+            let message = format!("vLLM settings: {key}: must be at least 1, got 0");
+            return Err(RecordingError::NotModelled(message));
+        }
+    }
+    let vllm = VllmV1::new(config, acceptance(recording.requests.len(), drafts));
+    let vllm = if settings.record_block_ids { vllm.recording_blocks() } else { vllm };
+    Ok(Scheduler::VllmV1(Box::new(vllm)))
+}
+
+/// The acceptance of the recordings: (5·i + 3·v) mod (k+1), which repeats every k+1 verifications.
+fn acceptance(requests: usize, drafts: u32) -> Acceptance {
+    let period = drafts + 1;
+    let counts = |i: u32| (0..period).map(|v| (5 * i + 3 * v) % period).collect();
+    Acceptance::Recorded((0..requests as u32).map(counts).collect())
+}
+
+pub(super) fn step_line(batch: &Batch, scheduler: &Scheduler) -> Value {
+    let plan = &batch.plan;
+    let micros = |nanos: u64| nanos / 1000;
+    let entries: Vec<Value> = plan
+        .entries
+        .iter()
+        .map(|e| {
+            let kind = match e.kind {
+                EntryKind::Running => 0,
+                EntryKind::New => 1,
+                EntryKind::Resumed => 2,
+            };
+            match e.drafts {
+                0 => json!([e.request.0, e.tokens, e.computed, kind]),
+                drafts => json!([e.request.0, e.tokens, e.computed, kind, drafts]),
+            }
+        })
+        .collect();
+    let load = scheduler.load();
+    let mut line = json!({
+        "type": "step",
+        "i": batch.step,
+        "t": micros(batch.scheduled_at.as_nanos()),
+        "dur": micros(batch.duration.as_nanos()),
+        "pf": plan.shape.prefill_tokens,
+        "nd": plan.shape.decode_seqs,
+        "s": entries,
+        "free": load.kv_blocks_free,
+        "run": load.running,
+        "wait": load.waiting,
+        "head": scheduler.head().map(|id| id.0),
+        "fin": [],
+    });
+    if !plan.hits.is_empty() {
+        line["hit"] = by_request(plan.hits.iter().map(|(id, tokens)| (id.0, json!(tokens))));
+    }
+    if !plan.preempted.is_empty() {
+        line["pre"] = json!(plan.preempted.iter().map(|id| id.0).collect::<Vec<_>>());
+    }
+    if !plan.blocks.is_empty() {
+        line["blk"] = by_request(plan.blocks.iter().map(|(id, blocks)| (id.0, json!(blocks))));
+    }
+    if scheduler.steps_in_flight_max() > 1 {
+        line["gpu_start"] = json!(micros(batch.starts_at.as_nanos()));
+    }
+    line
+}
+
+fn by_request(pairs: impl Iterator<Item = (u32, Value)>) -> Value {
+    Value::Object(pairs.map(|(id, value)| (id.to_string(), value)).collect::<Map<_, _>>())
+}

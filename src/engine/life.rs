@@ -1,0 +1,76 @@
+//! The part of a request's life that every engine keeps in the same way: what was asked, what
+//! came out, and when.
+
+use crate::ids::RequestId;
+use crate::request::Request;
+use crate::units::{SimDuration, SimTime};
+
+/// Why a request left the engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Finish {
+    /// All its tokens came out.
+    Done,
+    /// The client went away.
+    Aborted,
+    /// The engine refused it on arrival.
+    Rejected,
+}
+
+/// A request inside an engine.
+#[derive(Debug, Clone, Copy)]
+pub struct Life {
+    /// Its id.
+    pub id: RequestId,
+    /// Prompt length in tokens.
+    pub prompt_tokens: u32,
+    /// Tokens after which it stops by itself; no policy reads this.
+    pub output_tokens: u32,
+    /// The most tokens it may generate; what policies know.
+    pub max_tokens: u32,
+    /// Tokens generated so far.
+    pub generated: u32,
+    /// When a step first worked on it.
+    pub first_scheduled: Option<SimTime>,
+    /// When its first token came out.
+    pub first_token: Option<SimTime>,
+    /// When its latest token came out.
+    pub last_token: SimTime,
+    /// Prompt tokens found in the cache when it was first admitted.
+    pub cached_tokens: u32,
+    /// Times it lost its memory and started over.
+    pub preemptions: u32,
+}
+
+impl Life {
+    /// A request that enters the engine.
+    pub fn new(id: RequestId, request: &Request) -> Self {
+        Self {
+            id,
+            prompt_tokens: request.prompt_tokens,
+            output_tokens: request.output_tokens.min(request.max_tokens),
+            max_tokens: request.max_tokens,
+            generated: 0,
+            first_scheduled: None,
+            first_token: None,
+            last_token: SimTime::ZERO,
+            cached_tokens: 0,
+            preemptions: 0,
+        }
+    }
+
+    /// One token comes out; the gap to the one before, if there was one.
+    pub fn emit(&mut self, now: SimTime) -> Option<SimDuration> {
+        self.generated += 1;
+        let before = std::mem::replace(&mut self.last_token, now);
+        if self.first_token.is_some() {
+            return Some(now - before);
+        }
+        self.first_token = Some(now);
+        None
+    }
+
+    /// Whether every token it will ever generate is out.
+    pub fn is_done(&self) -> bool {
+        self.generated >= self.output_tokens
+    }
+}

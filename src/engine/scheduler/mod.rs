@@ -1,0 +1,102 @@
+//! Schedulers: who computes how many tokens in the next step. One policy, one file or folder.
+//!
+//! A scheduler owns its queues and its KV memory. It knows no clock but the moment it is handed,
+//! and it never acts on a request's true length before its last token is out.
+
+mod vllm_v1;
+
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+
+use super::{Finish, Life, StepPlan, StepResult};
+use crate::ids::RequestId;
+use crate::request::Request;
+use crate::units::SimTime;
+
+pub use vllm_v1::{Acceptance, VllmV1};
+
+/// The schedulers of the project.
+#[derive(Debug)]
+pub enum Scheduler {
+    /// vLLM's V1 scheduler.
+    VllmV1(Box<VllmV1>),
+}
+
+/// Which part of a request another machine does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Handoff {
+    /// None: it is prefilled and decoded here.
+    #[default]
+    None,
+    /// It was prefilled elsewhere; its KV is fetched before it decodes here.
+    PrefilledElsewhere,
+    /// It is decoded elsewhere; its KV stays here until it has been fetched.
+    DecodedElsewhere,
+}
+
+/// How many requests stand where, and what memory is left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Load {
+    /// Requests that wait to be admitted, those that load their KV included.
+    pub waiting: u32,
+    /// Requests admitted.
+    pub running: u32,
+    /// Blocks of KV memory that requests can hold.
+    pub kv_blocks: u32,
+    /// Blocks that no request holds, those with cached content included.
+    pub kv_blocks_free: u32,
+}
+
+/// What an instance asks of a scheduler.
+pub trait Schedule: fmt::Debug + Send {
+    /// A request arrives.
+    ///
+    /// # Errors
+    /// [`Finish::Rejected`] when the engine refuses it.
+    fn enqueue(&mut self, id: RequestId, request: &Request, handoff: Handoff)
+    -> Result<(), Finish>;
+
+    /// A client goes away; the request, if it is still here, is added to the result.
+    fn abort(&mut self, id: RequestId, result: &mut StepResult);
+
+    /// A KV transfer of a request has ended; usable from the next [`schedule`](Self::schedule) on.
+    fn transferred(&mut self, id: RequestId);
+
+    /// Decides the next step.
+    fn schedule(&mut self, now: SimTime, plan: &mut StepPlan);
+
+    /// Takes in the outcome of the oldest step in flight.
+    fn complete(&mut self, now: SimTime, plan: &StepPlan, result: &mut StepResult);
+
+    /// Queues and memory.
+    fn load(&self) -> Load;
+
+    /// A request that has not left.
+    fn life(&self, id: RequestId) -> Option<Life>;
+
+    /// The request that is next to be admitted, if the order of admission is a queue.
+    fn head(&self) -> Option<RequestId>;
+
+    /// Steps that may be in flight at once: 2 when the next step is decided while one runs.
+    fn steps_in_flight_max(&self) -> usize;
+
+    /// Whether memory adds up: every block is held, cached or free (law L3).
+    fn is_balanced(&self) -> bool;
+}
+
+impl Deref for Scheduler {
+    type Target = dyn Schedule;
+    fn deref(&self) -> &Self::Target {
+        match self {
+            Self::VllmV1(scheduler) => scheduler.as_ref(),
+        }
+    }
+}
+
+impl DerefMut for Scheduler {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        match self {
+            Self::VllmV1(scheduler) => scheduler.as_mut(),
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! What the outcome of a step changes.
+
+use super::VllmV1;
+use super::sequence::Status;
+use crate::engine::scheduler::Handoff;
+use crate::engine::{Entry, EntryKind, Finish, StepPlan, StepResult};
+use crate::units::SimTime;
+
+impl VllmV1 {
+    /// Takes in the tokens of a step, in the order of its batch.
+    pub(super) fn complete_step(&mut self, now: SimTime, plan: &StepPlan, result: &mut StepResult) {
+        let mut left_running = false;
+        for entry in &plan.entries {
+            let s = &self.sequences[entry.slot as usize];
+            if s.life.id != entry.request || matches!(s.status, Status::Gone | Status::Sending) {
+                continue;
+            }
+            let was_running = s.status == Status::Running;
+            if self.complete_entry(now, entry, result) {
+                left_running |= was_running;
+                self.leave(entry.slot, result);
+            }
+        }
+        if left_running {
+            let sequences = &self.sequences;
+            self.running.retain(|&slot| sequences[slot as usize].status == Status::Running);
+        }
+    }
+
+    /// Takes in one request's share; whether that was its last.
+    fn complete_entry(&mut self, now: SimTime, entry: &Entry, result: &mut StepResult) -> bool {
+        let is_async = self.config.async_scheduling;
+        let s = &mut self.sequences[entry.slot as usize];
+        s.in_flight -= entry.tokens;
+        let is_stale = s.stale > 0;
+        s.stale = s.stale.saturating_sub(entry.tokens);
+        let accepted = if entry.drafts > 0 && entry.kind == EntryKind::Running {
+            s.verifications += 1;
+            self.acceptance.accepted(s.life.id, s.verifications - 1, entry.drafts)
+        } else {
+            0
+        };
+        let refused = entry.drafts - accepted;
+        if !is_stale {
+            s.computed -= refused;
+            if is_async {
+                s.placeholders -= refused;
+            }
+        }
+        if !entry.samples {
+            return false;
+        }
+        let mut is_finished = false;
+        for _ in 0..=accepted {
+            s.tokens += 1;
+            if is_async && !is_stale {
+                s.placeholders -= 1;
+            }
+            let gap = s.life.emit(now);
+            result.count_token(s.life.id, gap);
+            is_finished = s.life.is_done() || s.tokens >= self.config.max_model_len;
+            if is_finished {
+                break;
+            }
+        }
+        let publishes = is_async || self.drafts > 0;
+        if publishes && !is_stale && s.status == Status::Running {
+            let known = s.computed - s.in_flight;
+            if !is_async {
+                s.drafts = self.drafts;
+            }
+            self.publish(entry.slot, known);
+        }
+        is_finished
+    }
+
+    /// A finished request gives up its place and, unless another machine fetches its KV, its
+    /// memory.
+    fn leave(&mut self, slot: u32, result: &mut StepResult) {
+        let s = &mut self.sequences[slot as usize];
+        result.finished.push((s.life, Finish::Done));
+        let (status, order) = (s.status, s.order());
+        if s.handoff == Handoff::DecodedElsewhere {
+            s.status = Status::Sending;
+            return;
+        }
+        if status != Status::Running {
+            self.waiting.remove(slot, order);
+        }
+        self.remove(slot);
+    }
+}

@@ -1,0 +1,304 @@
+//! The scheduler of vLLM V1 (vLLM 0.33.0, `vllm/v1/core/sched/scheduler.py`,
+//! `async_scheduler.py`, `vllm/v1/core/kv_cache_manager.py`), for models with full attention.
+//!
+//! Every step first serves the running requests, in order of admission, then admits waiting ones,
+//! all out of one token budget; there is no prefill phase and no decode phase. Memory is paged; a
+//! running request that finds no block takes those of the request admitted last, which starts
+//! over. With asynchronous scheduling the next step is decided while one runs, before the tokens
+//! of that one are known: placeholders stand for them.
+//!
+//! * `running.rs`: what running requests get, and who loses its memory
+//! * `waiting.rs`: who is admitted
+//! * `complete.rs`: what a step's outcome changes
+//! * `memory.rs`: blocks of one request
+//!
+//! Left out: sliding-window and hybrid caches, multimodal budgets, structured output, pipeline
+//! parallelism.
+
+mod acceptance;
+mod complete;
+mod memory;
+mod queue;
+mod running;
+mod sequence;
+mod waiting;
+
+use super::{Handoff, Load, Schedule};
+use crate::cost::StepShape;
+use crate::engine::{Entry, EntryKind, Finish, Life, StepPlan, StepResult};
+use crate::ids::{AdapterId, RequestId};
+use crate::kv::{BlockId, BlockPool, Lookahead};
+use crate::request::Request;
+use crate::scenario::{Policy, SpeculationMethod, VllmConfig};
+use crate::units::SimTime;
+
+pub use acceptance::Acceptance;
+use queue::Queue;
+use sequence::{Sequence, Status};
+
+/// What is recorded about blocks in each plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Record {
+    #[default]
+    Nothing,
+    Blocks,
+}
+
+/// vLLM's V1 scheduler with its queues and its KV pool.
+#[derive(Debug)]
+pub struct VllmV1 {
+    config: VllmConfig,
+    active_max: u32,
+    watermark_blocks: u32,
+    /// Drafts per step; 0 without speculation.
+    drafts: u32,
+    /// Slots reserved beyond the tokens of a step for the draft head.
+    lookahead: u32,
+    naming: Lookahead,
+    acceptance: Acceptance,
+    record: Record,
+
+    pool: BlockPool,
+    sequences: Vec<Sequence>,
+    vacant: Vec<u32>,
+    running: Vec<u32>,
+    waiting: Queue,
+    /// Requests that own blocks while their KV is on its way.
+    holding: Queue,
+
+    executed_steps: u64,
+    last_prefill_step: u64,
+    capacity_bound: bool,
+
+    skipped: Vec<u32>,
+    adapters: Vec<AdapterId>,
+    hits: Vec<BlockId>,
+}
+
+impl VllmV1 {
+    /// An engine without requests.
+    ///
+    /// # Panics
+    /// When the configuration has no number of blocks, or has a zero among block size, token
+    /// budget and sequences: validation comes before.
+    pub fn new(config: VllmConfig, acceptance: Acceptance) -> Self {
+        let blocks = config.num_gpu_blocks.expect("the number of KV blocks is resolved");
+        assert!(
+            config.block_size > 0 && config.max_num_batched_tokens > 0 && config.max_num_seqs > 0,
+            "block size, token budget and sequences are at least 1"
+        );
+        let drafts = config.speculation.map_or(0, |s| s.num_speculative_tokens);
+        let eagle = config.speculation.is_some_and(|s| s.method == SpeculationMethod::Eagle);
+        let naming = if eagle { Lookahead::OneToken } else { Lookahead::None };
+        Self {
+            active_max: config.max_num_active_seqs.unwrap_or(config.max_num_seqs),
+            watermark_blocks: (config.watermark * f64::from(blocks)) as u32,
+            drafts,
+            lookahead: if eagle { drafts } else { 0 },
+            naming,
+            acceptance,
+            record: Record::Nothing,
+            pool: BlockPool::new(blocks),
+            sequences: Vec::new(),
+            vacant: Vec::new(),
+            running: Vec::new(),
+            waiting: Queue::new(config.policy),
+            holding: Queue::new(config.policy),
+            executed_steps: 0,
+            last_prefill_step: 0,
+            capacity_bound: false,
+            skipped: Vec::new(),
+            adapters: Vec::new(),
+            hits: Vec::new(),
+            config,
+        }
+    }
+
+    /// Records the blocks of each request in every plan.
+    #[must_use]
+    pub fn recording_blocks(mut self) -> Self {
+        self.record = Record::Blocks;
+        self
+    }
+
+    fn is_async(&self) -> bool {
+        self.config.async_scheduling
+    }
+
+    fn insert(&mut self, sequence: Sequence) -> u32 {
+        if let Some(slot) = self.vacant.pop() {
+            self.sequences[slot as usize] = sequence;
+            return slot;
+        }
+        self.sequences.push(sequence);
+        self.sequences.len() as u32 - 1
+    }
+
+    fn slot_of(&self, id: RequestId) -> Option<u32> {
+        self.sequences
+            .iter()
+            .position(|s| s.life.id == id && s.status != Status::Gone)
+            .map(|slot| slot as u32)
+    }
+
+    /// Frees a request's memory and its place.
+    fn remove(&mut self, slot: u32) {
+        self.release_blocks(slot);
+        self.sequences[slot as usize].status = Status::Gone;
+        self.vacant.push(slot);
+    }
+
+    /// Turns the shares of the step into state: from here on its tokens count as computed.
+    fn commit(&mut self, now: SimTime, plan: &mut StepPlan) {
+        if plan.is_empty() {
+            return;
+        }
+        self.executed_steps += 1;
+        let mut is_prefill_step = false;
+        for entry in &mut plan.entries {
+            let sequence = &mut self.sequences[entry.slot as usize];
+            is_prefill_step |= match entry.kind {
+                EntryKind::Running => sequence.is_prefill_chunk,
+                EntryKind::New | EntryKind::Resumed => entry.computed + 1 < sequence.tokens,
+            };
+            sequence.computed += entry.tokens;
+            sequence.in_flight += entry.tokens;
+            sequence.is_prefill_chunk = sequence.computed < sequence.tokens + sequence.placeholders;
+            entry.samples = !sequence.is_prefill_chunk;
+            if entry.samples && self.config.async_scheduling {
+                sequence.placeholders += 1 + entry.drafts;
+                sequence.drafts = self.drafts;
+            }
+            sequence.life.first_scheduled.get_or_insert(now);
+            add_to_shape(&mut plan.shape, entry, sequence.life.prompt_tokens);
+        }
+        if self.config.prefill_schedule_interval > 1 && is_prefill_step {
+            self.last_prefill_step = self.executed_steps;
+        }
+    }
+}
+
+/// A share counts as a decode when it computes one token of an answer, besides drafts.
+fn add_to_shape(shape: &mut StepShape, entry: &Entry, prompt_tokens: u32) {
+    if entry.computed >= prompt_tokens && entry.tokens - entry.drafts == 1 {
+        shape.add_decode(entry.computed, entry.drafts);
+    } else {
+        shape.add_prefill(entry.tokens, entry.computed, entry.samples);
+    }
+}
+
+impl Schedule for VllmV1 {
+    fn enqueue(
+        &mut self,
+        id: RequestId,
+        request: &Request,
+        handoff: Handoff,
+    ) -> Result<(), Finish> {
+        if request.prompt_tokens >= self.config.max_model_len {
+            return Err(Finish::Rejected);
+        }
+        let sequence = Sequence::new(id, request, handoff, self.config.block_size, self.naming);
+        let key = sequence.order();
+        let slot = self.insert(sequence);
+        self.waiting.push_back(slot, key);
+        Ok(())
+    }
+
+    fn abort(&mut self, id: RequestId, result: &mut StepResult) {
+        let Some(slot) = self.slot_of(id) else { return };
+        let sequence = &self.sequences[slot as usize];
+        let key = sequence.order();
+        match sequence.status {
+            Status::Running => self.running.retain(|&other| other != slot),
+            Status::Loading => self.holding.remove(slot, key),
+            Status::Waiting | Status::Preempted => {
+                self.waiting.remove(slot, key);
+                self.holding.remove(slot, key);
+            }
+            Status::Sending | Status::Gone => return,
+        }
+        result.finished.push((sequence.life, Finish::Aborted));
+        self.remove(slot);
+    }
+
+    fn transferred(&mut self, id: RequestId) {
+        let Some(slot) = self.slot_of(id) else { return };
+        match self.sequences[slot as usize].status {
+            Status::Loading => self.sequences[slot as usize].has_landed = true,
+            Status::Sending => self.remove(slot),
+            _ => {}
+        }
+    }
+
+    fn schedule(&mut self, now: SimTime, plan: &mut StepPlan) {
+        plan.clear();
+        let inside = self.running.len() as u32 + self.waiting.len() + self.holding.len();
+        let mut limits = running::StepLimits {
+            budget: self.config.max_num_batched_tokens,
+            chunk: self.chunk_limit(inside),
+            holds_prefill: self.holds_prefill(),
+        };
+        self.schedule_running(&mut limits, plan);
+        if plan.preempted.is_empty() {
+            self.schedule_waiting(&mut limits, plan);
+        }
+        self.commit(now, plan);
+    }
+
+    fn complete(&mut self, now: SimTime, plan: &StepPlan, result: &mut StepResult) {
+        self.complete_step(now, plan, result);
+    }
+
+    fn load(&self) -> Load {
+        Load {
+            waiting: self.waiting.len() + self.holding.len(),
+            running: self.running.len() as u32,
+            kv_blocks: self.pool.usable(),
+            kv_blocks_free: self.pool.free(),
+        }
+    }
+
+    fn life(&self, id: RequestId) -> Option<Life> {
+        self.slot_of(id).map(|slot| self.sequences[slot as usize].life)
+    }
+
+    fn head(&self) -> Option<RequestId> {
+        self.waiting.head().map(|slot| self.sequences[slot as usize].life.id)
+    }
+
+    fn steps_in_flight_max(&self) -> usize {
+        if self.is_async() { 2 } else { 1 }
+    }
+
+    fn is_balanced(&self) -> bool {
+        self.pool.is_balanced()
+    }
+}
+
+impl VllmV1 {
+    /// The longest chunk of one request while `inside` requests are in the engine; 0 for no limit.
+    fn chunk_limit(&self, inside: u32) -> u32 {
+        if inside <= 1 {
+            return 0;
+        }
+        let threshold = self.config.long_prefill_token_threshold;
+        if self.config.adaptive_long_prefill_threshold {
+            threshold.max(self.config.max_num_batched_tokens / inside)
+        } else {
+            threshold
+        }
+    }
+
+    /// Whether prefill waits in this step so that decodes run alone.
+    fn holds_prefill(&self) -> bool {
+        let interval = u64::from(self.config.prefill_schedule_interval);
+        interval > 1
+            && !self.capacity_bound
+            && self.executed_steps + 1 - self.last_prefill_step < interval
+            && self.running.iter().any(|&slot| !self.sequences[slot as usize].is_prefill_chunk)
+    }
+
+    fn is_by_priority(&self) -> bool {
+        self.config.policy == Policy::Priority
+    }
+}

@@ -1,0 +1,135 @@
+//! What running requests get from a step, and who loses its memory for it.
+
+use super::memory::Need;
+use super::sequence::Status;
+use super::{Record, VllmV1};
+use crate::engine::{Entry, EntryKind, StepPlan};
+
+/// What is left of a step while it is filled.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct StepLimits {
+    /// Tokens.
+    pub(super) budget: u32,
+    /// The longest chunk of one request; 0 for no limit.
+    pub(super) chunk: u32,
+    /// Whether prefill waits in this step.
+    pub(super) holds_prefill: bool,
+}
+
+impl StepLimits {
+    /// A chunk of at most `tokens` tokens.
+    pub(super) fn clip(&self, tokens: u32) -> u32 {
+        if self.chunk > 0 { tokens.min(self.chunk) } else { tokens }
+    }
+}
+
+impl VllmV1 {
+    /// Serves the running requests in order of admission.
+    pub(super) fn schedule_running(&mut self, limits: &mut StepLimits, plan: &mut StepPlan) {
+        let mut index = 0;
+        while index < self.running.len() && limits.budget > 0 {
+            let slot = self.running[index];
+            let tokens = self.running_share(slot, limits);
+            if tokens == 0 {
+                index += 1;
+                continue;
+            }
+            let owned = self.sequences[slot as usize].blocks.len();
+            let need = Need { tokens, lookahead: self.lookahead, ..Need::default() };
+            let mut is_served = true;
+            while !self.allocate(slot, &[], need) {
+                let victim_index = self.victim();
+                let victim = self.running.remove(victim_index);
+                if victim_index < index {
+                    index -= 1;
+                }
+                Self::take_back(victim, limits, plan);
+                self.preempt(victim, plan);
+                if victim == slot {
+                    is_served = false;
+                    break;
+                }
+            }
+            if !is_served {
+                if self.is_by_priority() {
+                    continue;
+                }
+                break;
+            }
+            limits.budget -= tokens;
+            self.add_running(slot, tokens, owned, plan);
+            index += 1;
+        }
+    }
+
+    /// The tokens a running request could compute now; 0 to pass it over.
+    fn running_share(&self, slot: u32, limits: &StepLimits) -> u32 {
+        let s = &self.sequences[slot as usize];
+        // Its last token is on its way already: another step would be wasted.
+        let is_last_in_flight = s.placeholders > 0
+            && s.computed + 2 - s.placeholders >= s.life.prompt_tokens + s.life.max_tokens;
+        if is_last_in_flight || limits.holds_prefill && s.is_prefill_chunk {
+            return 0;
+        }
+        let known = s.tokens + s.drafts + s.placeholders - s.computed;
+        let room = (self.config.max_model_len - 1).saturating_sub(s.computed);
+        limits.clip(known).min(limits.budget).min(room)
+    }
+
+    fn add_running(&mut self, slot: u32, tokens: u32, owned: usize, plan: &mut StepPlan) {
+        let s = &mut self.sequences[slot as usize];
+        let beyond = (tokens + s.computed).saturating_sub(s.tokens + s.placeholders);
+        let drafts = s.drafts.min(beyond);
+        s.drafts = 0;
+        plan.entries.push(Entry {
+            request: s.life.id,
+            slot,
+            tokens,
+            computed: s.computed,
+            drafts,
+            kind: EntryKind::Running,
+            samples: false,
+        });
+        if self.record == Record::Blocks && s.blocks.len() > owned {
+            plan.blocks.push((s.life.id, s.blocks[owned..].to_vec()));
+        }
+    }
+
+    /// Where the request stands that loses its memory: the one admitted last, or the first of
+    /// those least urgent.
+    fn victim(&self) -> usize {
+        if !self.is_by_priority() {
+            return self.running.len() - 1;
+        }
+        let urgency = |index: &usize| {
+            let (priority, arrival, _) = self.sequences[self.running[*index] as usize].order();
+            (priority, arrival)
+        };
+        // `max_by_key` returns the last of equals; the first is wanted.
+        (0..self.running.len()).rev().max_by_key(urgency).unwrap_or_default()
+    }
+
+    /// Takes back what a victim was given in this step already.
+    fn take_back(slot: u32, limits: &mut StepLimits, plan: &mut StepPlan) {
+        if let Some(at) = plan.entries.iter().position(|entry| entry.slot == slot) {
+            let entry = plan.entries.remove(at);
+            limits.budget += entry.tokens;
+            plan.blocks.retain(|(id, _)| *id != entry.request);
+        }
+    }
+
+    /// A request loses its memory and waits again, before all others.
+    fn preempt(&mut self, slot: u32, plan: &mut StepPlan) {
+        self.release_blocks(slot);
+        let s = &mut self.sequences[slot as usize];
+        s.status = Status::Preempted;
+        s.computed = 0;
+        s.drafts = 0;
+        s.placeholders = 0;
+        s.stale = s.in_flight;
+        s.life.preemptions += 1;
+        plan.preempted.push(s.life.id);
+        let order = s.order();
+        self.waiting.push_front(slot, order);
+    }
+}

@@ -1,0 +1,107 @@
+//! A request inside vLLM's scheduler.
+
+use crate::engine::Life;
+use crate::engine::scheduler::Handoff;
+use crate::ids::{AdapterId, RequestId};
+use crate::kv::{BlockHash, BlockId, ChainHasher, Lookahead};
+use crate::request::Request;
+use crate::units::SimTime;
+
+/// Where a request stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Status {
+    /// Not admitted yet.
+    Waiting,
+    /// Lost its memory; waits to be admitted again.
+    Preempted,
+    /// Owns blocks for a KV that is on its way from another machine.
+    Loading,
+    /// Admitted.
+    Running,
+    /// Finished here; its blocks are kept until another machine has fetched them.
+    Sending,
+    /// Left; its place is vacant.
+    Gone,
+}
+
+/// The order of a request among others of the priority policy: smaller first.
+pub(super) type Order = (i32, SimTime, RequestId);
+
+#[derive(Debug)]
+pub(super) struct Sequence {
+    pub(super) life: Life,
+    pub(super) status: Status,
+    /// Known tokens: the prompt and every answer token that came out.
+    pub(super) tokens: u32,
+    /// Tokens whose KV is computed or scheduled to be.
+    pub(super) computed: u32,
+    /// Draft tokens to verify in the next step.
+    pub(super) drafts: u32,
+    /// Sampled tokens scheduled that have not come out yet (asynchronous scheduling).
+    pub(super) placeholders: u32,
+    /// Tokens scheduled whose step has not ended.
+    pub(super) in_flight: u32,
+    /// Of those, tokens scheduled before a preemption: they come out but compute nothing.
+    pub(super) stale: u32,
+    /// Whether its last share left it short of its last known token.
+    pub(super) is_prefill_chunk: bool,
+    /// Steps in which drafts were verified.
+    pub(super) verifications: u32,
+
+    pub(super) blocks: Vec<BlockId>,
+    /// How many of its blocks can be found by content.
+    pub(super) cached_blocks: u32,
+    pub(super) names: Vec<BlockHash>,
+    pub(super) hasher: ChainHasher,
+
+    pub(super) adapter: Option<AdapterId>,
+    pub(super) handoff: Handoff,
+    /// Whether the KV it loads has arrived.
+    pub(super) has_landed: bool,
+    priority: i32,
+    arrival: SimTime,
+}
+
+impl Sequence {
+    pub(super) fn new(
+        id: RequestId,
+        request: &Request,
+        handoff: Handoff,
+        block_size: u32,
+        naming: Lookahead,
+    ) -> Self {
+        let hasher = ChainHasher::new(
+            id,
+            &request.content,
+            request.prompt_tokens,
+            request.adapter,
+            block_size,
+            naming,
+        );
+        Self {
+            life: Life::new(id, request),
+            status: Status::Waiting,
+            tokens: request.prompt_tokens,
+            computed: 0,
+            drafts: 0,
+            placeholders: 0,
+            in_flight: 0,
+            stale: 0,
+            is_prefill_chunk: false,
+            verifications: 0,
+            blocks: Vec::new(),
+            cached_blocks: 0,
+            names: Vec::new(),
+            hasher,
+            adapter: request.adapter,
+            handoff,
+            has_landed: false,
+            priority: request.priority,
+            arrival: request.arrival,
+        }
+    }
+
+    pub(super) fn order(&self) -> Order {
+        (self.priority, self.arrival, self.life.id)
+    }
+}

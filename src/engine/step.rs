@@ -1,0 +1,115 @@
+//! A step as planned and as it turned out.
+
+use crate::cost::StepShape;
+use crate::ids::RequestId;
+use crate::kv::BlockId;
+use crate::units::SimDuration;
+
+use super::{Finish, Life};
+
+/// How a request comes to be in a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EntryKind {
+    /// It was running already.
+    Running,
+    /// It is admitted for the first time.
+    New,
+    /// It is admitted again after a preemption.
+    Resumed,
+}
+
+/// One request's share of a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entry {
+    /// Whose share.
+    pub request: RequestId,
+    /// Its place in the scheduler's arena.
+    pub slot: u32,
+    /// Tokens computed, drafts included.
+    pub tokens: u32,
+    /// Tokens computed before.
+    pub computed: u32,
+    /// Drafts verified.
+    pub drafts: u32,
+    /// How it comes to be here.
+    pub kind: EntryKind,
+    /// Whether its last row yields a token.
+    pub samples: bool,
+}
+
+/// What a scheduler decided for one step. Buffers are reused from step to step.
+#[derive(Debug, Clone, Default)]
+pub struct StepPlan {
+    /// The shares, in the order of the batch.
+    pub entries: Vec<Entry>,
+    /// The shape that a cost model prices.
+    pub shape: StepShape,
+    /// Requests that lost their memory, in order.
+    pub preempted: Vec<RequestId>,
+    /// Cache hits in tokens of each request admitted.
+    pub hits: Vec<(RequestId, u32)>,
+    /// Requests that start to load their KV from another machine, with the tokens to load.
+    pub loads: Vec<(RequestId, u32)>,
+    /// Blocks newly owned, if the scheduler was asked to record them: all blocks of a request
+    /// admitted, the new ones of one that was running.
+    pub blocks: Vec<(RequestId, Vec<BlockId>)>,
+}
+
+impl StepPlan {
+    /// Forgets the plan and keeps its buffers.
+    pub fn clear(&mut self) {
+        self.entries.clear();
+        self.shape = StepShape::default();
+        self.preempted.clear();
+        self.hits.clear();
+        self.loads.clear();
+        self.blocks.clear();
+    }
+
+    /// Whether the step computes nothing.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+}
+
+/// A gap between two tokens of a request, shared by `count` requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TokenGap {
+    /// The gap.
+    pub gap: SimDuration,
+    /// How many requests saw it.
+    pub count: u32,
+}
+
+/// What came out of a step. Buffers are reused from step to step.
+#[derive(Debug, Clone, Default)]
+pub struct StepResult {
+    /// Requests that left, in order, and why.
+    pub finished: Vec<(Life, Finish)>,
+    /// Requests whose first token came out.
+    pub first_tokens: Vec<RequestId>,
+    /// Tokens that came out.
+    pub tokens: u32,
+    /// The gaps to the tokens before.
+    pub gaps: Vec<TokenGap>,
+}
+
+impl StepResult {
+    /// Forgets the result and keeps its buffers.
+    pub fn clear(&mut self) {
+        self.finished.clear();
+        self.first_tokens.clear();
+        self.tokens = 0;
+        self.gaps.clear();
+    }
+
+    /// Counts one token of a request, `gap` after the one before.
+    pub fn count_token(&mut self, request: RequestId, gap: Option<SimDuration>) {
+        self.tokens += 1;
+        match (gap, self.gaps.last_mut()) {
+            (None, _) => self.first_tokens.push(request),
+            (Some(gap), Some(last)) if last.gap == gap => last.count += 1,
+            (Some(gap), _) => self.gaps.push(TokenGap { gap, count: 1 }),
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! Names for the content of full blocks, chained: equal names mean equal content from the first
+//! token of the sequence on (vLLM 0.33.0, `vllm/v1/core/kv_cache_utils.py`,
+//! `hash_block_tokens`).
+//!
+//! Tokens are known by stream and position ([`Segment`]), so a block is hashed by its runs, in
+//! O(runs) whatever the block size. Names are 64 bits: among a million blocks an accidental match
+//! has a chance of 5·10⁻¹⁴ per lookup.
+
+use std::sync::Arc;
+
+use crate::ids::{AdapterId, RequestId};
+use crate::request::{Content, Segment};
+use crate::rng::mix;
+
+/// The name of a block's content and of everything before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct BlockHash(u64);
+
+impl BlockHash {
+    /// A name of its own for a number.
+    pub const fn of(name: u64) -> Self {
+        Self(mix(name))
+    }
+
+    const fn then(self, value: u64) -> Self {
+        Self(mix(self.0 ^ mix(value)))
+    }
+}
+
+/// Whether a block's name also covers the first token of the next block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lookahead {
+    /// A block is named by its own tokens.
+    None,
+    /// Draft heads of the EAGLE type read one token ahead: a block is named once that exists.
+    OneToken,
+}
+
+/// Names the blocks of one sequence, prompt first, then answer.
+#[derive(Debug, Clone)]
+pub struct ChainHasher {
+    segments: Option<Arc<[Segment]>>,
+    request: RequestId,
+    prompt_tokens: u32,
+    block_size: u32,
+    lookahead: Lookahead,
+    parent: BlockHash,
+    /// The first token of the next block to name: segment and offset inside it.
+    segment: usize,
+    offset: u32,
+    named: u32,
+}
+
+impl ChainHasher {
+    /// The hasher of a sequence that starts with a prompt of `prompt_tokens`. Sequences of other
+    /// adapters or salts share no name with it.
+    pub fn new(
+        request: RequestId,
+        content: &Content,
+        prompt_tokens: u32,
+        adapter: Option<AdapterId>,
+        block_size: u32,
+        lookahead: Lookahead,
+    ) -> Self {
+        let namespace = adapter.map_or(0, |adapter| 1 + u64::from(adapter.0));
+        Self {
+            segments: content.segments.clone(),
+            request,
+            prompt_tokens,
+            block_size,
+            lookahead,
+            parent: BlockHash::of(content.salt).then(namespace),
+            segment: 0,
+            offset: 0,
+            named: 0,
+        }
+    }
+
+    /// The number of blocks that can be named once `tokens` tokens of the sequence are known.
+    pub fn nameable(&self, tokens: u32) -> u32 {
+        match self.lookahead {
+            Lookahead::None => tokens / self.block_size,
+            Lookahead::OneToken => tokens.saturating_sub(1) / self.block_size,
+        }
+    }
+
+    /// Appends the names of all blocks nameable with `tokens` known tokens to `names`, which holds
+    /// the names of the blocks before.
+    pub fn extend(&mut self, tokens: u32, names: &mut Vec<BlockHash>) {
+        debug_assert_eq!(names.len(), self.named as usize, "names are appended in order");
+        while self.named < self.nameable(tokens) {
+            self.parent = self.next_name();
+            self.named += 1;
+            names.push(self.parent);
+        }
+    }
+
+    fn next_name(&mut self) -> BlockHash {
+        let mut name = self.parent;
+        let mut run: Option<Segment> = None;
+        let mut left = self.block_size;
+        let (mut segment, mut offset) = (self.segment, self.offset);
+        let peek = u32::from(self.lookahead == Lookahead::OneToken);
+        // Runs that continue one another are joined, so that equal tokens have equal names
+        // however the workload cut them into segments.
+        let mut add = |piece: Segment| match &mut run {
+            Some(last) if last.stream == piece.stream && last.start + last.len == piece.start => {
+                last.len += piece.len;
+            }
+            last => {
+                if let Some(done) = last.replace(piece) {
+                    name = absorb(name, done);
+                }
+            }
+        };
+        while left > 0 {
+            let piece = self.piece(segment, offset, left);
+            left -= piece.len;
+            offset += piece.len;
+            add(piece);
+            if offset == self.segment_len(segment) {
+                (segment, offset) = (segment + 1, 0);
+            }
+        }
+        (self.segment, self.offset) = (segment, offset);
+        if peek > 0 {
+            add(self.piece(segment, offset, peek));
+        }
+        match run {
+            Some(last) => absorb(name, last),
+            None => name,
+        }
+    }
+
+    /// Up to `len` tokens from an offset of a segment; the segment after the prompt's last is the
+    /// answer.
+    fn piece(&self, segment: usize, offset: u32, len: u32) -> Segment {
+        let whole = self.segment_at(segment);
+        let len = len.min(whole.len - offset);
+        Segment { stream: whole.stream, start: whole.start + offset, len }
+    }
+
+    fn segment_len(&self, segment: usize) -> u32 {
+        self.segment_at(segment).len
+    }
+
+    fn segment_at(&self, segment: usize) -> Segment {
+        let answer =
+            Segment { stream: Segment::answer_stream(self.request), start: 0, len: u32::MAX };
+        match &self.segments {
+            Some(segments) => segments.get(segment).copied().unwrap_or(answer),
+            None if segment == 0 => Segment {
+                stream: Segment::unique_stream(self.request),
+                start: 0,
+                len: self.prompt_tokens,
+            },
+            None => answer,
+        }
+    }
+}
+
+fn absorb(name: BlockHash, run: Segment) -> BlockHash {
+    name.then(run.stream).then(u64::from(run.start) << 32 | u64::from(run.len))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(segments: &[(u64, u32, u32)], tokens: u32, lookahead: Lookahead) -> Vec<BlockHash> {
+        let segments: Arc<[Segment]> =
+            segments.iter().map(|&(stream, start, len)| Segment { stream, start, len }).collect();
+        let prompt = segments.iter().map(|s| s.len).sum();
+        let content = Content { salt: 0, segments: Some(segments) };
+        let mut hasher = ChainHasher::new(RequestId(0), &content, prompt, None, 16, lookahead);
+        let mut names = Vec::new();
+        hasher.extend(tokens, &mut names);
+        names
+    }
+
+    #[test]
+    fn equal_tokens_have_equal_names_however_they_are_cut() {
+        let whole = names(&[(1, 0, 40)], 40, Lookahead::None);
+        let cut = names(&[(1, 0, 3), (1, 3, 20), (1, 23, 17)], 40, Lookahead::None);
+        assert_eq!(whole.len(), 2);
+        assert_eq!(whole, cut);
+    }
+
+    #[test]
+    fn a_name_covers_everything_before_it() {
+        let a = names(&[(1, 0, 16), (2, 0, 32)], 48, Lookahead::None);
+        let b = names(&[(3, 0, 16), (2, 0, 32)], 48, Lookahead::None);
+        assert!(a.iter().zip(&b).all(|(a, b)| a != b));
+    }
+
+    #[test]
+    fn answers_continue_the_prompt() {
+        let turn = names(&[(1, 0, 20)], 48, Lookahead::None);
+        let answer = Segment::answer_stream(RequestId(0));
+        let quoted = names(&[(1, 0, 20), (answer, 0, 28)], 48, Lookahead::None);
+        assert_eq!(turn, quoted);
+    }
+
+    #[test]
+    fn one_token_ahead_names_a_block_later_and_by_more() {
+        let ahead = |next: u64| names(&[(1, 0, 16), (next, 0, 16)], 32, Lookahead::OneToken);
+        assert_eq!(ahead(2).len(), 1, "the last full block waits for its next token");
+        assert_ne!(ahead(2), ahead(3));
+    }
+
+    #[test]
+    fn salts_and_adapters_separate() {
+        let name = |salt, adapter| {
+            let content =
+                Content { salt, segments: Some([Segment { stream: 1, start: 0, len: 16 }].into()) };
+            let mut names = Vec::new();
+            ChainHasher::new(RequestId(0), &content, 16, adapter, 16, Lookahead::None)
+                .extend(16, &mut names);
+            names[0]
+        };
+        let plain = name(0, None);
+        assert_ne!(plain, name(1, None));
+        assert_ne!(plain, name(0, Some(AdapterId(0))));
+        assert_eq!(plain, name(0, None));
+    }
+}

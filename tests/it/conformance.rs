@@ -1,0 +1,67 @@
+//! Recorded schedules of the real engines come out step for step.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use servecast::conformance::{Recording, Verdict, check};
+
+/// The folder of recordings: `SERVECAST_SCHEDULES`, or `schedules` in `SERVECAST_DATA`.
+fn folder() -> Option<PathBuf> {
+    let given = std::env::var_os("SERVECAST_SCHEDULES").map(PathBuf::from);
+    given.or_else(|| std::env::var_os("SERVECAST_DATA").map(|d| Path::new(&d).join("schedules")))
+}
+
+fn recordings(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).expect("the folder of recordings is readable") {
+        let path = entry.expect("a folder entry is readable").path();
+        let name = path.to_string_lossy();
+        if path.is_dir() {
+            recordings(&path, found);
+        } else if name.ends_with(".jsonl") || name.ends_with(".jsonl.gz") {
+            found.push(path);
+        }
+    }
+}
+
+fn read(path: &Path) -> String {
+    let file = File::open(path).expect("a recording is readable");
+    let mut text = String::new();
+    if path.extension().is_some_and(|ext| ext == "gz") {
+        flate2::read::GzDecoder::new(file).read_to_string(&mut text)
+    } else {
+        { file }.read_to_string(&mut text)
+    }
+    .expect("a recording is text");
+    text
+}
+
+#[test]
+fn recorded_schedules_come_out_exactly() {
+    let Some(folder) = folder() else {
+        println!("skipped: neither SERVECAST_SCHEDULES nor SERVECAST_DATA is set");
+        return;
+    };
+    let mut paths = Vec::new();
+    recordings(&folder, &mut paths);
+    paths.sort();
+    assert!(!paths.is_empty(), "no recording under {}", folder.display());
+    let mut exact = 0;
+    for path in &paths {
+        let name = path.file_name().expect("a file has a name").to_string_lossy().into_owned();
+        let verdict = Recording::parse(&read(path)).and_then(|recording| check(&recording));
+        match verdict {
+            Ok(Verdict::Exact { steps }) => {
+                exact += 1;
+                println!("{name}: exact ({steps} steps)");
+            }
+            Ok(Verdict::Differs { place, fields, recorded, replayed }) => {
+                println!("{name}: {place} differs in {}", fields.join(", "));
+                println!("  recorded {recorded}\n  replayed {replayed}");
+            }
+            Err(error) => println!("{name}: {error}"),
+        }
+    }
+    println!("{exact} scenarios exact of {}", paths.len());
+    assert_eq!(exact, paths.len());
+}
