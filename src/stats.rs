@@ -150,7 +150,11 @@ impl Weighted {
         })
     }
 
-    fn order_statistic(&self, index: u64) -> f64 {
+    /// The value at this index (from 0) of the expanded, ascending list.
+    ///
+    /// # Panics
+    /// When the sample has no values.
+    pub fn order_statistic(&self, index: u64) -> f64 {
         let at = self.cumulative.partition_point(|&(_, up_to)| up_to <= index);
         self.cumulative[at.min(self.cumulative.len() - 1)].0
     }

@@ -1,1 +1,3 @@
 //! What happened: records and reports.
+
+pub mod bench;
