@@ -279,8 +279,10 @@ fn the_mooncake_page_holds_25_rows_and_25_blocks() {
         assert_eq!(run.generation, Some(Generation::Vllm(VllmGeneration::Late2024)));
         assert_eq!(run.metrics.len(), 16);
         assert_eq!(run.context.len(), 2, "line {}", run.line);
-        // the rate stands only among the flags
-        assert!(run.context[1].contains("request_rate="), "line {}", run.line);
+        // the rate stands before the block, and among the flags
+        let Some(RequestRate::PerSecond(rate)) = run.request_rate else { panic!("no rate") };
+        let flag = format!("request_rate={rate:.1}");
+        assert!(run.context[1].contains(&flag), "line {}: {flag}", run.line);
     }
     let rows: Vec<&Measured> = of(Origin::TableRow).collect();
     assert_eq!(rows[0].labels, [("Backend/Setting".to_owned(), "Non-disaggregated".to_owned())]);

@@ -19,6 +19,9 @@ use super::parse_number;
 const FLAG_MARKS: [&str; 5] =
     ["Namespace(", "bench_serving", "benchmark_serving", "vllm bench serve", "sglang.benchmark"];
 
+/// What vLLM tells before its block.
+const ANNOUNCED: [&str; 2] = ["Traffic request rate", "Maximum request concurrency"];
+
 /// A block that is being read.
 struct Open {
     measured: Measured,
@@ -32,6 +35,7 @@ pub(super) fn read(text: &str) -> Found {
     let mut found = Found::default();
     let mut open: Option<Open> = None;
     let mut context: Vec<String> = Vec::new();
+    let mut announced: Vec<(&str, &str)> = Vec::new();
     let mut heading: Option<String> = None;
     for (number, whole) in text.split('\n').enumerate() {
         let number = number + 1;
@@ -40,6 +44,9 @@ pub(super) fn read(text: &str) -> Found {
                 finish(open.take(), Ending::Cut(number), &mut found);
                 let mut measured = Measured::new(Origin::Block, number);
                 measured.context = std::mem::take(&mut context);
+                for (label, value) in announced.drain(..) {
+                    measured.set_header(label, value);
+                }
                 measured.labels.extend(heading.clone().map(|text| ("heading".to_owned(), text)));
                 let prefix = line[..start].to_owned();
                 open = Some(Open { measured, prefix, labels: Vec::new() });
@@ -56,6 +63,11 @@ pub(super) fn read(text: &str) -> Found {
                 context.push(line.trim().to_owned());
             } else if let Some(text) = heading_of(line) {
                 heading = Some(text.to_owned());
+            } else if let Some((label, value)) = line.split_once(": ") {
+                let label = label.trim();
+                if ANNOUNCED.contains(&label) {
+                    announced.push((label, value.trim()));
+                }
             }
         }
     }
@@ -119,6 +131,28 @@ fn heading_of(line: &str) -> Option<&str> {
     ((1..=6).contains(&level) && text.starts_with(' ')).then(|| text.trim())
 }
 
+/// Whether a label belongs to the head of a run.
+#[derive(PartialEq)]
+enum Header {
+    Taken,
+    Other,
+}
+
+impl Measured {
+    /// Takes the rate, limit and backend, which vLLM tells before its block and both tell in it.
+    fn set_header(&mut self, label: &str, value: &str) -> Header {
+        match label {
+            "Backend" => self.backend = Some(value.to_owned()),
+            "Traffic request rate" | "Request rate configured (RPS)" => self.set_rate(value),
+            "Max request concurrency" | "Maximum request concurrency" => {
+                self.max_concurrency = value.parse().ok();
+            }
+            _ => return Header::Other,
+        }
+        Header::Taken
+    }
+}
+
 impl Open {
     fn read_line(&mut self, line: &str, number: usize, found: &mut Found) {
         // section rules have no label; labels end in a colon, the only one but in the promises
@@ -128,17 +162,12 @@ impl Open {
             return;
         }
         self.labels.push(label.to_lowercase());
-        let measured = &mut self.measured;
-        match label {
-            "Backend" => measured.backend = Some(value.to_owned()),
-            "Traffic request rate" | "Request rate configured (RPS)" => measured.set_rate(value),
-            "Max request concurrency" | "Maximum request concurrency" => {
-                measured.max_concurrency = value.parse().ok();
-            }
-            _ => match MetricKey::of_label(label) {
-                Some(key) => self.read_figure(key, value, number, found),
-                None => self.measured.facts.push((label.to_owned(), value.to_owned())),
-            },
+        if self.measured.set_header(label, value) == Header::Taken {
+            return;
+        }
+        match MetricKey::of_label(label) {
+            Some(key) => self.read_figure(key, value, number, found),
+            None => self.measured.facts.push((label.to_owned(), value.to_owned())),
         }
     }
 

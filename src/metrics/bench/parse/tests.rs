@@ -132,6 +132,17 @@ fn flags_and_heading_belong_to_the_next_block_only() {
 }
 
 #[test]
+fn what_is_announced_before_a_block_belongs_to_it() {
+    let announced = "Traffic request rate: 3.5\nMaximum request concurrency: None\nBackend: x\n";
+    let run = only(read(&format!("{announced}{}", block())));
+    assert_eq!(run.request_rate, Some(RequestRate::PerSecond(3.5)));
+    assert_eq!(run.max_concurrency, None);
+    // other lines of a log do not make it another tool's
+    assert_eq!(run.backend, None);
+    assert_eq!(run.tool, Some(Tool::Vllm));
+}
+
+#[test]
 fn a_block_that_is_cut_off_is_kept_and_told() {
     let text = block().lines().take(8).collect::<Vec<_>>().join("\n");
     let found = read(&text);

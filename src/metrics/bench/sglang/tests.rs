@@ -3,8 +3,10 @@
 use super::*;
 use crate::metrics::bench::goodput::Slos;
 use crate::metrics::bench::input::BenchInput;
+use crate::metrics::bench::input::BenchRecord;
 use crate::metrics::bench::input::BenchRequest;
 use crate::metrics::bench::input::CacheTiers;
+use crate::metrics::bench::json::NonFinite;
 
 fn input() -> BenchInput {
     let request = BenchRequest {
