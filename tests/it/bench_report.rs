@@ -287,6 +287,7 @@ fn the_mooncake_page_holds_25_rows_and_25_blocks() {
     let rows: Vec<&Measured> = of(Origin::TableRow).collect();
     assert_eq!(rows[0].labels, [("Backend/Setting".to_owned(), "Non-disaggregated".to_owned())]);
     assert_eq!(rows[24].labels[0], ("QPS".to_owned(), "8".to_owned()));
+    assert_eq!(rows[24].request_rate, Some(RequestRate::PerSecond(8.0)));
     assert_values(
         rows[24],
         &[("duration", 25.02), ("total_token_throughput", 2008.92), ("p99_itl_ms", 415.9)],

@@ -10,6 +10,9 @@ use super::parse_number;
 /// How many columns must name figures for a table to be one of results.
 const FIGURE_COLUMNS_MIN: usize = 3;
 
+/// Label columns that tell the configured rate, in requests per second.
+const RATE_HEADINGS: [&str; 5] = ["qps", "rps", "request rate", "rate", "request rate (req/s)"];
+
 /// A column: a figure, or a label of the run.
 enum Column {
     Figure(MetricKey),
@@ -55,7 +58,12 @@ fn row_of(columns: &[Column], cells: &[&str], line: usize) -> Option<Measured> {
     let mut measured = Measured::new(Origin::TableRow, line);
     for (column, cell) in columns.iter().zip(cells) {
         match column {
-            Column::Label(name) => measured.labels.push((name.clone(), (*cell).to_owned())),
+            Column::Label(name) => {
+                measured.labels.push((name.clone(), (*cell).to_owned()));
+                if RATE_HEADINGS.contains(&name.to_lowercase().as_str()) {
+                    measured.set_rate(cell);
+                }
+            }
             Column::Figure(key) => match parse_number(&cell.replace(',', "")) {
                 Some(value) => measured.metrics.push((*key, value)),
                 // an empty or dashed cell is no measurement; anything else is kept as written
