@@ -1,5 +1,6 @@
 //! What happened: records of requests, gaps between tokens, and the reports made of them.
 
+pub mod bench;
 mod gaps;
 mod record;
 mod recorder;
