@@ -80,7 +80,7 @@ pub fn run_figures(input: &FigureInput<'_>) -> Vec<Figure> {
             &|canvas| timeline::queue_and_memory(canvas, input),
         ),
         figure("throughput.svg", "Throughput over time", timeline::THROUGHPUT_HEIGHT, &|canvas| {
-            timeline::throughput(canvas, input)
+            timeline::throughput(canvas, input);
         }),
     ]
 }

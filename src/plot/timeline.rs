@@ -32,11 +32,15 @@ pub(super) fn queue_and_memory(canvas: &mut Canvas<'_>, input: &FigureInput<'_>)
         Curve::line("running", Ink::BLUE, clock.resample(&input.timeline.running)),
         Curve::line("waiting", Ink::VERMILION, clock.resample(&input.timeline.waiting)),
     ];
-    clock.draw(canvas, &strip, Axis::from_zero(highest(&curves), 4.0), &curves);
+    // requests are whole: four at least, so that ticks are
+    let y = Axis::from_zero(highest(&curves).max(4.0), 4.0);
+    clock.draw(canvas, &strip, y, &curves);
     let (bottom, side) = (QUEUE_HEIGHT - FOOT, "blocks in use (%)");
     let strip = Strip { top: KV_TOP, bottom, heading: "KV cache", side, unit: "%" };
     let mut kv_use = clock.resample(&input.timeline.kv_use);
-    kv_use.iter_mut().for_each(|share| *share *= 100.0);
+    for share in &mut kv_use {
+        *share *= 100.0;
+    }
     let curves = [Curve::area("blocks in use", Ink::GREEN, kv_use)];
     clock
         .draw(canvas, &strip, Axis::linear(0.0, 100.0, 5.0), &curves)
