@@ -5,3 +5,4 @@
 mod architecture;
 mod bench_report;
 mod conformance;
+mod models;
