@@ -72,9 +72,12 @@ fn python_draws_and_shuffles_are_its_own() {
     }
 }
 
+/// A seed and what follows it: two runs of integers, a uniform number, ids, weighted choices.
+type Vector = (u64, [u32; 5], [u32; 4], f64, [u32; 3], [usize; 12]);
+
 #[test]
 fn the_default_generator_keeps_the_second_half_of_a_word() {
-    let vectors: [(u64, [u32; 5], [u32; 4], f64, [u32; 3], [usize; 12]); 2] = [
+    let vectors: [Vector; 2] = [
         (
             0,
             [1383, 1164, 1035, 788, 827],
