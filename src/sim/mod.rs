@@ -7,4 +7,4 @@ mod observe;
 mod run;
 
 pub use observe::{Observer, Occurrence};
-pub use run::{Counts, Simulation};
+pub use run::{Counts, Requests, Simulation, Source};

@@ -6,3 +6,4 @@ mod architecture;
 mod bench_report;
 mod conformance;
 mod models;
+mod workload;
