@@ -13,6 +13,7 @@ use rand_distr::LogNormal;
 use rand_distr::StandardNormal;
 use rand_distr::Zipf;
 
+use crate::request::Segment;
 use crate::rng::Seed;
 use crate::rng::Stream;
 use crate::scenario::LengthConfig;
@@ -171,7 +172,7 @@ impl Lengths {
 }
 
 /// A prompt that begins with `shared` tokens that all prompts of the source begin with.
-fn begun(shared: u32, prompt: u32, index: u64) -> Option<Arc<[crate::request::Segment]>> {
+fn begun(shared: u32, prompt: u32, index: u64) -> Option<Arc<[Segment]>> {
     let own = prompt - shared;
     (shared > 0).then(|| {
         let body = (own > 0).then(|| Tokens::Body(index).segment(0, own));

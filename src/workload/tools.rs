@@ -11,6 +11,7 @@
 
 use std::sync::Arc;
 
+use crate::request::Segment;
 use crate::scenario::GroupDistribution;
 use crate::scenario::PrefixRepetitionConfig;
 use crate::scenario::RowOrder;
@@ -171,13 +172,93 @@ impl Tools {
 }
 
 /// A prompt of a shared prefix and a part of its own.
-fn prefixed(
-    group: u64,
-    prefix_tokens: u32,
-    request: u64,
-    own_tokens: u32,
-) -> Arc<[crate::request::Segment]> {
+fn prefixed(group: u64, prefix_tokens: u32, request: u64, own_tokens: u32) -> Arc<[Segment]> {
     let prefix = (prefix_tokens > 0).then(|| Tokens::Prefix(group).segment(0, prefix_tokens));
     let own = (own_tokens > 0).then(|| Tokens::Body(request).segment(0, own_tokens));
     prefix.into_iter().chain(own).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The group, prompt and answer of every draft.
+    fn rows(drafts: &[Draft]) -> Vec<(u64, u32, u32)> {
+        let group = |draft: &Draft| {
+            let first = draft.segments.as_ref().expect("a shared prefix")[0];
+            first.stream - Tokens::Prefix(0).stream()
+        };
+        drafts
+            .iter()
+            .map(|draft| (group(draft), draft.prompt_tokens, draft.output_tokens))
+            .collect()
+    }
+
+    // The expected rows were drawn with numpy 2.4.6 and Python 3 in the order the tools draw.
+
+    #[test]
+    fn shared_prefixes_are_shuffled_as_sglang_does() {
+        let config = SharedPrefixConfig {
+            groups: 3,
+            prompts_per_group: 3,
+            system_prompt_tokens: 20,
+            question_tokens: 10,
+            output_tokens: 5,
+            range_ratio: 0.5,
+            ..SharedPrefixConfig::default()
+        };
+        let mut tools = Tools::new(42);
+        let drawn = rows(&tools.shared_prefix(&config));
+        let expected = [
+            (2, 28, 5),
+            (1, 21, 3),
+            (2, 30, 3),
+            (0, 26, 3),
+            (1, 21, 5),
+            (0, 26, 2),
+            (2, 29, 3),
+            (0, 23, 3),
+            (1, 21, 5),
+        ];
+        assert_eq!(drawn, expected);
+        let gap = tools.numpy.exponential(0.5);
+        assert!((gap - 2.427_557_302_444_265).abs() < 1e-14, "{gap}");
+
+        let popular = SharedPrefixConfig {
+            groups: 4,
+            prompts_per_group: 2,
+            range_ratio: 0.0,
+            group_distribution: GroupDistribution::Zipf { exponent: 1.2 },
+            ..config
+        };
+        let expected = [
+            (0, 17, 5),
+            (2, 21, 3),
+            (3, 16, 5),
+            (0, 17, 3),
+            (0, 9, 4),
+            (0, 8, 3),
+            (3, 11, 5),
+            (0, 15, 5),
+        ];
+        assert_eq!(rows(&Tools::new(1).shared_prefix(&popular)), expected);
+    }
+
+    #[test]
+    fn repeated_prefixes_are_shuffled_as_vllm_does() {
+        let config = PrefixRepetitionConfig {
+            prefix_tokens: 7,
+            suffix_tokens: 5,
+            prefixes: 3,
+            ..PrefixRepetitionConfig::default()
+        };
+        let mut tools = Tools::new(0);
+        // Ten requests asked for, three for each of three prefixes given.
+        let drawn = rows(&tools.prefix_repetition(&config, 10));
+        let groups: Vec<u64> = drawn.iter().map(|row| row.0).collect();
+        assert_eq!(groups, [2, 1, 0, 1, 1, 0, 0, 2, 2]);
+        assert!(drawn.iter().all(|row| (row.1, row.2) == (12, 128)));
+        let gap = tools.numpy.gamma(1.0, 0.5);
+        assert!((gap - 0.435_957_923_501_328_5).abs() < 1e-14, "{gap}");
+    }
 }

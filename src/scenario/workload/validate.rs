@@ -130,6 +130,10 @@ impl Rules {
         self.check((1..1 << 31).contains(&value), path, "between 1 and 2^31 - 1 tokens", value);
     }
 
+    fn prefix(&mut self, tokens: u32) {
+        self.check(tokens < 1 << 30, "lengths.prefix_tokens", "below 2^30 tokens", tokens);
+    }
+
     fn range(&mut self, path: &str, min: u32, max: u32) {
         self.tokens(&format!("{path}.min_tokens"), min);
         self.tokens(&format!("{path}.max_tokens"), max);
@@ -241,6 +245,7 @@ fn check_lengths(lengths: &LengthConfig, rules: &mut Rules) {
         LengthConfig::VllmRandom(random) => {
             rules.tokens(output, random.output_tokens);
             rules.check(random.input_tokens < 1 << 30, input, "below 2^30", random.input_tokens);
+            rules.prefix(random.prefix_tokens);
             let outputs = random.output_range_ratio.unwrap_or(random.range_ratio);
             for (path, value) in
                 [(ratio, random.range_ratio), ("lengths.output_range_ratio", outputs)]
@@ -261,6 +266,7 @@ fn check_lengths(lengths: &LengthConfig, rules: &mut Rules) {
             rules.tokens(input, random.input_tokens);
             rules.tokens(output, random.output_tokens);
             rules.share(ratio, random.range_ratio);
+            rules.prefix(random.prefix_tokens);
             rules.count("lengths.vocabulary_size", random.vocabulary_size);
         }
         LengthConfig::GeneratedSharedPrefix(shared) => {
@@ -278,6 +284,7 @@ fn check_lengths(lengths: &LengthConfig, rules: &mut Rules) {
         }
         LengthConfig::PrefixRepetition(repetition) => {
             rules.count("lengths.prefixes", repetition.prefixes);
+            rules.prefix(repetition.prefix_tokens);
             rules.tokens("lengths.suffix_tokens", repetition.suffix_tokens);
             rules.tokens(output, repetition.output_tokens);
             rules.count("lengths.vocabulary_size", repetition.vocabulary_size);
