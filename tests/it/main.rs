@@ -1,3 +1,4 @@
 //! The one integration binary: laws, conformance, goldens and the command line.
 
 mod architecture;
+mod traces;
