@@ -3,12 +3,13 @@
 
 use std::env;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 use servecast::io::traces::{
     Existing, LengthPairing, Origin, Skipped, TimeUnit, TraceError, TraceFormat, TraceOptions,
-    TraceSummary, WriteOptions, describe, open, parse_wall_clock, write,
+    TraceSummary, WriteOptions, describe, open, parse_wall_clock, write, write_to,
 };
 use servecast::rng::Seed;
 use servecast::units::SimTime;
@@ -389,6 +390,36 @@ fn a_failed_write_leaves_nothing_behind() {
     let nowhere = folder.path().join("none").join("t.csv");
     let error = write(&nowhere, TraceFormat::Csv, one(), &options).unwrap_err();
     assert!(error.to_string().contains("cannot be written, nothing is left behind"), "{error}");
+}
+
+/// A disk with room for some bytes.
+struct Disk(usize);
+
+impl io::Write for Disk {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.0 == 0 {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        let taken = bytes.len().min(self.0);
+        self.0 -= taken;
+        Ok(taken)
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_full_disk_is_an_error_wherever_it_fills() {
+    let options = WriteOptions::default();
+    for room in [0, 10, 60, 100] {
+        for format in [TraceFormat::Azure, TraceFormat::Mooncake, TraceFormat::Csv] {
+            let rows = (0..4).map(|i| Ok::<_, TraceError>(row(i, 1, 1)));
+            let written = write_to(&mut Disk(room), Path::new("t"), format, rows, &options);
+            let error = written.expect_err("no room").to_string();
+            assert!(error.starts_with("t: cannot be written"), "{error}");
+        }
+    }
 }
 
 #[test]

@@ -4,8 +4,8 @@
 //! [`TraceRow`](crate::workload::TraceRow)s in file order whose memory does not grow with the file;
 //! [`describe`] summarises one in a single pass; [`write()`] puts rows into a format.
 //!
-//! A format is a layout: the columns it has, the unit of its clock, what a zero
-//! means. One file a format holds that; two engines, for CSV and for JSON lines, do the reading.
+//! A format is a layout: the columns it has, the unit of its clock, what a zero means. Each format
+//! has a file for that; two engines, for CSV and for JSON lines, do the reading.
 //! `ServeGen` is no list of requests but statistics of clients, from which requests are drawn.
 //!
 //! Times are integers throughout: a stamp is parsed digit by digit to nanoseconds, and the first
@@ -14,6 +14,7 @@
 mod azure;
 mod bailian;
 mod burstgpt;
+mod clock;
 mod csv_rows;
 mod describe;
 mod error;
@@ -31,7 +32,8 @@ mod sharegpt_lengths;
 mod vidur;
 mod write;
 
-pub use describe::{GapSummary, LengthSummary, TimeSummary, TraceSummary, describe};
+pub use clock::{GapSummary, TimeSummary};
+pub use describe::{LengthSummary, TraceSummary, describe};
 pub use error::{MissingColumn, TraceError};
 pub use field::parse_wall_clock;
 pub use format::{TimeUnit, TraceFormat};
