@@ -1,1 +1,3 @@
 //! The edges: traces, tables, run directories.
+
+pub mod traces;

@@ -7,3 +7,4 @@ mod bench_report;
 mod conformance;
 mod models;
 mod workload;
+mod traces;
