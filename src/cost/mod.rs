@@ -10,7 +10,5 @@ mod shape;
 
 pub use graph::CudaGraphs;
 pub use linear::Linear;
-pub use roofline::{
-    Communication, HostOverhead, Roofline, RooflineError, RooflineOptions, Sampler,
-};
+pub use roofline::{HostOverhead, Roofline, RooflineError, RooflineOptions};
 pub use shape::{CostModel, StepShape, StepTime};

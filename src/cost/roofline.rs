@@ -30,6 +30,8 @@ use crate::model::Matrix;
 use crate::model::ModelError;
 use crate::model::ModelSpec;
 use crate::model::Module;
+use crate::scenario::Communication;
+use crate::scenario::Sampler;
 use crate::units::SimDuration;
 
 /// Rows that are priced by a look-up; larger steps are summed when they occur.
@@ -86,29 +88,6 @@ pub struct HostOverhead {
     pub per_step: SimDuration,
     /// Every sequence in a step.
     pub per_sequence: SimDuration,
-}
-
-/// How tokens are drawn from the logits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Sampler {
-    /// The largest logit, or a draw without limits: no measurable time.
-    #[default]
-    Greedy,
-    /// Top-p or top-k, which sorts the vocabulary in `PyTorch`: 52 µs and 17 µs per row
-    /// at 128,000 entries (fitted to vLLM 0.15.1 on H100).
-    TopPTopK,
-}
-
-/// Whether all-reduces take time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Communication {
-    /// Two all-reduces per layer.
-    #[default]
-    Counted,
-    /// Free: a lower bound.
-    Ignored,
 }
 
 /// Why a model cannot be priced on a GPU.

@@ -15,6 +15,7 @@ use crate::units::Bytes;
 /// Memory that is neither weights nor KV cache: activations of the largest step, captured CUDA
 /// graphs, communication buffers, per GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Reserve {
     /// 1.22 GiB + 2.2 · `max_num_batched_tokens` · hidden · 2 B. Mean error of the block count

@@ -30,6 +30,7 @@ impl Dtype {
 
 /// The type of the KV cache (`--kv-cache-dtype`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum KvDtype {
     /// 16 bits, the type the model computes in.

@@ -6,5 +6,5 @@ mod architecture;
 mod bench_report;
 mod conformance;
 mod models;
-mod workload;
 mod traces;
+mod workload;

@@ -7,7 +7,6 @@ use servecast::cost::CostModel;
 use servecast::cost::CudaGraphs;
 use servecast::cost::Roofline;
 use servecast::cost::RooflineOptions;
-use servecast::cost::Sampler;
 use servecast::cost::StepShape;
 use servecast::model::KvCapacity;
 use servecast::model::KvDtype;
@@ -15,6 +14,7 @@ use servecast::model::MemoryBudget;
 use servecast::model::ModelSpec;
 use servecast::model::Reserve;
 use servecast::profiles;
+use servecast::scenario::Sampler;
 
 /// The reference data, or a plain word that there is none.
 #[expect(clippy::print_stdout, reason = "a skipped test says so")]
