@@ -27,6 +27,12 @@ impl Source for Workload {
     }
 }
 
+impl<W: Source> Source for &mut W {
+    fn follow_up(&mut self, id: RequestId, answered: &Request, now: SimTime) -> Option<Request> {
+        (**self).follow_up(id, answered, now)
+    }
+}
+
 /// Requests without follow-ups, from any sorted iterator.
 #[derive(Debug, Clone)]
 pub struct Requests<I>(pub I);
