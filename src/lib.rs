@@ -44,3 +44,6 @@ pub mod conformance;
 pub mod io;
 #[cfg(feature = "plot")]
 pub mod plot;
+
+#[cfg(feature = "cli")]
+pub mod cli;

@@ -19,6 +19,18 @@ pub enum Status {
     Aborted,
 }
 
+impl Status {
+    /// The word for it in tables and JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Stuck => "stuck",
+            Self::Finished => "finished",
+            Self::Rejected => "rejected",
+            Self::Aborted => "aborted",
+        }
+    }
+}
+
 /// What happened to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RequestRecord {

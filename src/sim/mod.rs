@@ -3,8 +3,10 @@
 //! [`Simulation::run`] owns the clock, the event queue and the requests on their way. It asks
 //! machines what they want and schedules it; [`Observer`]s hear what happened.
 
+mod build;
 mod observe;
 mod run;
 
+pub use build::cluster;
 pub use observe::{Observer, Occurrence};
-pub use run::{Counts, Simulation};
+pub use run::{Counts, Requests, Simulation, Source};

@@ -1,5 +1,9 @@
 //! The loop: pop the earliest event, let one machine act, schedule what it wants.
 
+use std::collections::VecDeque;
+
+use rustc_hash::FxHashMap;
+
 use super::observe::{Observer, Occurrence};
 use crate::cluster::Cluster;
 use crate::des::{Class, EventQueue};
@@ -8,11 +12,49 @@ use crate::engine::{EngineEvent, Finish};
 use crate::ids::{InstanceId, RequestId};
 use crate::request::Request;
 use crate::units::{SimDuration, SimTime};
-use crate::workload::{Client, Offer, WorkloadError};
+use crate::workload::{Client, Offer, Workload, WorkloadError};
+
+/// Where requests come from: a stream sorted by arrival, and turns that follow an answer.
+pub trait Source: Iterator<Item = Result<Request, WorkloadError>> {
+    /// The next turn of the conversation of `answered`, whose answer is complete at `now`. It
+    /// arrives at `now` or later.
+    fn follow_up(&mut self, id: RequestId, answered: &Request, now: SimTime) -> Option<Request>;
+}
+
+impl Source for Workload {
+    fn follow_up(&mut self, id: RequestId, answered: &Request, now: SimTime) -> Option<Request> {
+        Workload::follow_up(self, id, answered, now)
+    }
+}
+
+impl<W: Source> Source for &mut W {
+    fn follow_up(&mut self, id: RequestId, answered: &Request, now: SimTime) -> Option<Request> {
+        (**self).follow_up(id, answered, now)
+    }
+}
+
+/// Requests without follow-ups, from any sorted iterator.
+#[derive(Debug, Clone)]
+pub struct Requests<I>(pub I);
+
+impl<I: Iterator<Item = Request>> Iterator for Requests<I> {
+    type Item = Result<Request, WorkloadError>;
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.next().map(Ok)
+    }
+}
+
+impl<I: Iterator<Item = Request>> Source for Requests<I> {
+    fn follow_up(&mut self, _: RequestId, _: &Request, _: SimTime) -> Option<Request> {
+        None
+    }
+}
 
 /// What is scheduled. Small and plain: it can be printed and replayed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Event {
+    /// The next turn of a conversation is due.
+    Arrive { transit: u32 },
     /// A client sends the request in this place of the transit.
     Send { transit: u32 },
     /// A request reaches an instance.
@@ -46,6 +88,10 @@ pub struct Simulation<W> {
     api_delay: SimDuration,
     queue: EventQueue<Event>,
     transit: Transit,
+    /// Requests that wait for a seat at the client, in its order.
+    held: VecDeque<u32>,
+    /// Turns of conversations that are being answered.
+    turns: FxHashMap<RequestId, Request>,
     /// Per instance, whether it will be woken.
     awaited: Vec<bool>,
     counts: Counts,
@@ -53,10 +99,7 @@ pub struct Simulation<W> {
     left: Vec<(RequestId, Finish)>,
 }
 
-impl<W> Simulation<W>
-where
-    W: Iterator<Item = Result<Request, WorkloadError>>,
-{
+impl<W: Source> Simulation<W> {
     /// A run of a workload, sorted by arrival, on a cluster.
     pub fn new(workload: W, client: Client, cluster: Cluster, api_delay: SimDuration) -> Self {
         let awaited = vec![false; cluster.instances.len()];
@@ -67,6 +110,8 @@ where
             api_delay,
             queue: EventQueue::default(),
             transit: Transit::default(),
+            held: VecDeque::new(),
+            turns: FxHashMap::default(),
             awaited,
             counts: Counts::default(),
             left: Vec::new(),
@@ -102,8 +147,10 @@ where
         self.counts.arrived += 1;
         observer.on(now, Occurrence::Arrived(id, &request));
         let transit = self.transit.put(id, request);
-        if self.client.offer(transit) == Offer::Send {
-            self.send(now, transit, observer);
+        match self.client.offer(id, now) {
+            Offer::Sent => self.send(now, transit, observer),
+            Offer::SendAt(at) => self.queue.push(at, Class::Input, Event::Send { transit }),
+            Offer::Held => self.held.push_back(transit),
         }
     }
 
@@ -117,6 +164,10 @@ where
 
     fn handle(&mut self, now: SimTime, event: Event, observer: &mut impl Observer) {
         match event {
+            Event::Arrive { transit } => {
+                let (_, request) = self.transit.take(transit);
+                self.arrive(now, request, observer);
+            }
             Event::Send { transit } => self.send(now, transit, observer),
             Event::Enqueue { instance, transit } => self.enqueue(now, instance, transit, observer),
             Event::Advance { instance } => self.advance(now, instance, observer),
@@ -139,6 +190,9 @@ where
         } else if !self.awaited[instance.index()] {
             self.awaited[instance.index()] = true;
             self.queue.push(now, Class::Step, Event::Advance { instance });
+        }
+        if request.session.is_some() {
+            self.turns.insert(id, request);
         }
     }
 
@@ -172,16 +226,25 @@ where
         self.settle(now);
     }
 
-    /// Counts the requests that left and lets their clients send the next ones.
+    /// Counts the requests that left and lets their clients go on.
     fn settle(&mut self, now: SimTime) {
-        for (_, finish) in self.left.drain(..) {
+        for (id, finish) in self.left.drain(..) {
             match finish {
                 Finish::Done => self.counts.finished += 1,
                 Finish::Aborted => self.counts.aborted += 1,
                 Finish::Rejected => self.counts.rejected += 1,
             }
-            if let Some((transit, think_time)) = self.client.finished() {
-                self.queue.push(now + think_time, Class::Input, Event::Send { transit });
+            if let Some((next, at)) = self.client.finished(now) {
+                let transit = self.held.pop_front().expect("the client holds a request");
+                debug_assert_eq!(self.transit.get(transit).0, next, "first come, first sent");
+                self.queue.push(at, Class::Input, Event::Send { transit });
+            }
+            let answered = self.turns.remove(&id).filter(|_| finish == Finish::Done);
+            let turn = answered.and_then(|turn| self.workload.follow_up(id, &turn, now));
+            if let Some(turn) = turn {
+                let at = turn.arrival;
+                let transit = self.transit.put(id, turn);
+                self.queue.push(at, Class::Input, Event::Arrive { transit });
             }
         }
     }

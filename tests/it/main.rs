@@ -5,3 +5,6 @@
 mod architecture;
 mod bench_report;
 mod conformance;
+mod models;
+mod traces;
+mod workload;

@@ -2,10 +2,9 @@
 
 mod round_robin;
 
-use serde::{Deserialize, Serialize};
-
 use crate::ids::InstanceId;
 use crate::request::RequestView;
+use crate::scenario::RouterConfig;
 
 pub use round_robin::RoundRobin;
 
@@ -16,9 +15,7 @@ pub trait Route {
 }
 
 /// The routers of the project.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-#[non_exhaustive]
+#[derive(Debug, Clone)]
 pub enum Router {
     /// Each instance in turn.
     RoundRobin(RoundRobin),
@@ -28,6 +25,15 @@ impl Route for Router {
     fn route(&mut self, request: RequestView<'_>, instances: u32) -> InstanceId {
         match self {
             Self::RoundRobin(router) => router.route(request, instances),
+        }
+    }
+}
+
+impl Router {
+    /// The router of a configuration.
+    pub fn new(config: &RouterConfig) -> Self {
+        match config {
+            RouterConfig::RoundRobin {} => Self::RoundRobin(RoundRobin::default()),
         }
     }
 }

@@ -1,15 +1,12 @@
 //! Each instance in turn.
 
-use serde::{Deserialize, Serialize};
-
 use super::Route;
 use crate::ids::InstanceId;
 use crate::request::RequestView;
 
 /// Each instance in turn, whatever its load.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RoundRobin {
-    #[serde(skip)]
     next: u32,
 }
 

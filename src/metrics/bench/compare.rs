@@ -46,13 +46,19 @@ impl Comparison {
     /// Every figure that both have, in the order of the measured ones. Tokens encoded again are
     /// left out, since simulated answers have no text.
     pub fn new(measured: &Measured, simulated: &BenchSummary) -> Self {
-        let told = measured.metrics.iter();
-        let told = told.filter(|(key, _)| *key != MetricKey::Figure(Figure::RetokenizedTokens));
+        let tool = measured.tool.unwrap_or(Tool::Vllm);
+        Self::of_figures(tool, &measured.metrics, simulated)
+    }
+
+    /// The same for figures under the names of a tool.
+    pub fn of_figures(tool: Tool, told: &[(MetricKey, f64)], simulated: &BenchSummary) -> Self {
+        let is_told = |key: MetricKey| key != MetricKey::Figure(Figure::RetokenizedTokens);
+        let told = told.iter().filter(|(key, _)| is_told(*key));
         let rows = told.filter_map(|(key, value)| {
             let simulated = simulated.metric(*key)?;
             Some(ComparisonRow { key: *key, measured: *value, simulated })
         });
-        Self { tool: measured.tool.unwrap_or(Tool::Vllm), rows: rows.collect() }
+        Self { tool, rows: rows.collect() }
     }
 
     /// The rows.

@@ -245,6 +245,33 @@ fn percentile_word(p: f64) -> String {
 }
 
 impl MetricKey {
+    /// Where a block prints the figure: the counts first, then latency by latency. Smaller is
+    /// earlier.
+    pub fn place(self) -> f64 {
+        match self {
+            Self::Figure(figure) => {
+                let known = FIGURES.iter().position(|entry| entry.0 == figure);
+                known.unwrap_or(FIGURES.len()) as f64
+            }
+            Self::Latency(latency, statistic) => {
+                let section = match latency {
+                    Latency::Ttft => 100.0,
+                    Latency::Tpot => 110.0,
+                    Latency::Itl => 120.0,
+                    Latency::E2e => 130.0,
+                };
+                section
+                    + match statistic {
+                        Statistic::Mean => 0.0,
+                        Statistic::Median => 1.0,
+                        Statistic::StdDev => 2.0,
+                        Statistic::Percentile(p) => 3.0 + p / 101.0,
+                        Statistic::Max => 4.0,
+                    }
+            }
+        }
+    }
+
     /// The key within this tool's JSON (a point steps into an object).
     pub fn name(self, tool: Tool) -> String {
         match self {
