@@ -110,15 +110,7 @@ fn write_tables(_: &mut RunDir, _: &str, outcome: &Outcome) -> anyhow::Result<()
 
 #[cfg(feature = "plot")]
 fn write_figures(dir: &mut RunDir, folder: &str, outcome: &Outcome) -> anyhow::Result<()> {
-    let recorder = &outcome.recorder;
-    let input = crate::plot::FigureInput {
-        scenario: &outcome.scenario.file.name,
-        requests: &recorder.requests,
-        token_gaps: &recorder.gaps.clone().sample(),
-        timeline: &recorder.timeline,
-        end: recorder.end,
-    };
-    for figure in crate::plot::run_figures(&input) {
+    for figure in crate::plot::run_figures(&outcome.scenario.file.name, &outcome.recorder) {
         dir.write(&format!("{folder}figures/{}", figure.file_name), figure.svg.as_bytes())?;
     }
     Ok(())

@@ -16,29 +16,12 @@ mod timeline;
 #[cfg(test)]
 mod tests;
 
+use crate::metrics::Recorder;
 use crate::metrics::RequestRecord;
 use crate::metrics::Status;
-use crate::metrics::Timeline;
-use crate::stats::Weighted;
-use crate::units::SimTime;
 
 use axis::grouped;
 use canvas::Canvas;
-
-/// What the figures of a run are made of.
-#[derive(Debug, Clone, Copy)]
-pub struct FigureInput<'a> {
-    /// What was run, in a few words: stands below each title.
-    pub scenario: &'a str,
-    /// What happened to each request.
-    pub requests: &'a [RequestRecord],
-    /// Gaps between two tokens of one request, in seconds.
-    pub token_gaps: &'a Weighted,
-    /// Queues, memory and throughput over time.
-    pub timeline: &'a Timeline,
-    /// The end of the run.
-    pub end: SimTime,
-}
 
 /// One figure, ready to be written to a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,9 +35,11 @@ pub struct Figure {
 }
 
 /// All figures of a run: latency distributions (TTFT with E2E, TPOT with ITL), queues with memory
-/// over time, and throughput over time. A run without data gives figures that say so.
-pub fn run_figures(input: &FigureInput<'_>) -> Vec<Figure> {
-    let subtitle = subtitle(input);
+/// over time, and throughput over time. `scenario` says in a few words what was run and stands
+/// below each title. A run without data gives figures that say so.
+pub fn run_figures(scenario: &str, recorder: &Recorder) -> Vec<Figure> {
+    let subtitle = subtitle(scenario, &recorder.requests);
+    let gaps = recorder.gaps.clone().sample();
     let figure = |file_name, title, height, draw: &dyn Fn(&mut Canvas<'_>)| Figure {
         file_name,
         title,
@@ -65,31 +50,30 @@ pub fn run_figures(input: &FigureInput<'_>) -> Vec<Figure> {
             "latency_ttft_e2e.svg",
             "Time to first token and end-to-end latency",
             distribution::HEIGHT,
-            &|canvas| distribution::ttft_and_e2e(canvas, input.requests),
+            &|canvas| distribution::ttft_and_e2e(canvas, &recorder.requests),
         ),
         figure(
             "latency_tpot_itl.svg",
             "Time per output token and inter-token latency",
             distribution::HEIGHT,
-            &|canvas| distribution::tpot_and_itl(canvas, input.requests, input.token_gaps),
+            &|canvas| distribution::tpot_and_itl(canvas, &recorder.requests, &gaps),
         ),
         figure(
             "queue_memory.svg",
             "Running and waiting requests, KV cache in use",
             timeline::QUEUE_HEIGHT,
-            &|canvas| timeline::queue_and_memory(canvas, input),
+            &|canvas| timeline::queue_and_memory(canvas, recorder),
         ),
         figure("throughput.svg", "Throughput over time", timeline::THROUGHPUT_HEIGHT, &|canvas| {
-            timeline::throughput(canvas, input);
+            timeline::throughput(canvas, recorder);
         }),
     ]
 }
 
 /// The scenario and how its requests ended.
-fn subtitle(input: &FigureInput<'_>) -> String {
+fn subtitle(scenario: &str, requests: &[RequestRecord]) -> String {
     const SCENARIO_CHARS_MAX: usize = 72;
-    let mut scenario: String = input
-        .scenario
+    let mut scenario: String = scenario
         .chars()
         .map(|c| if c.is_control() { ' ' } else { c })
         .take(SCENARIO_CHARS_MAX + 1)
@@ -98,7 +82,7 @@ fn subtitle(input: &FigureInput<'_>) -> String {
         scenario.truncate(cut);
         scenario.push('…');
     }
-    let total = input.requests.len();
+    let total = requests.len();
     let noun = if total == 1 { "request" } else { "requests" };
     let endings = [
         (Status::Finished, "finished"),
@@ -109,7 +93,7 @@ fn subtitle(input: &FigureInput<'_>) -> String {
     let counts: Vec<String> = endings
         .iter()
         .map(|&(status, name)| {
-            (input.requests.iter().filter(|request| request.status == status).count(), name)
+            (requests.iter().filter(|request| request.status == status).count(), name)
         })
         .filter(|&(count, name)| count > 0 || name == "finished")
         .map(|(count, name)| format!("{} {name}", grouped(count as u64)))

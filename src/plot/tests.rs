@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::ids::InstanceId;
-use crate::metrics::Recorder;
 use crate::rng::mix;
 use crate::units::SimDuration;
+use crate::units::SimTime;
 
 const MILLI: u64 = 1_000_000;
 
@@ -12,60 +12,37 @@ fn at(millis: u64) -> SimTime {
     SimTime::from_nanos(millis * MILLI)
 }
 
-/// What a run left behind.
-struct Run {
-    requests: Vec<RequestRecord>,
-    gaps: Weighted,
-    timeline: Timeline,
-    end: SimTime,
-}
-
-impl Run {
-    fn empty() -> Self {
-        let timeline = Recorder::default().timeline;
-        Self { requests: Vec::new(), gaps: Weighted::default(), timeline, end: SimTime::ZERO }
-    }
-
-    /// `count` requests one millisecond apart, each with the latencies (first token, answer) and
-    /// the output tokens that `lives` gives.
-    fn of(count: u64, lives: impl Fn(u64) -> (SimDuration, SimDuration, u32)) -> Self {
-        let mut run = Self::empty();
-        for index in 0..count {
-            let (ttft, decode, output_tokens) = lives(index);
-            let sent = at(index);
-            run.requests.push(RequestRecord {
-                arrival: sent,
-                sent,
-                first_scheduled: sent,
-                first_token: sent + ttft,
-                finish: sent + ttft + decode,
-                prompt_tokens: 100,
-                output_tokens,
-                cached_tokens: 0,
-                preemptions: 0,
-                instance: InstanceId(0),
-                status: Status::Finished,
-            });
-            run.timeline.running.set(sent, index as f64);
-            run.timeline.kv_use.set(sent, 1.0);
-            run.timeline.prefill_tokens.add(sent, 100.0);
-            run.timeline.output_tokens.add(sent, 1.0);
-            run.end = run.end.max(sent + ttft + decode);
+/// A recorder that heard of `count` requests one millisecond apart, each with the latencies (first
+/// token, rest of the answer) and the output tokens that `lives` gives.
+fn run_of(count: u64, lives: impl Fn(u64) -> (SimDuration, SimDuration, u32)) -> Recorder {
+    let mut run = Recorder::default();
+    for index in 0..count {
+        let (ttft, decode, output_tokens) = lives(index);
+        let sent = at(index);
+        let record = RequestRecord {
+            arrival: sent,
+            sent,
+            first_scheduled: sent,
+            first_token: sent + ttft,
+            finish: sent + ttft + decode,
+            prompt_tokens: 100,
+            output_tokens,
+            cached_tokens: 0,
+            preemptions: 0,
+            instance: InstanceId(0),
+            status: Status::Finished,
+        };
+        run.timeline.running.set(sent, index as f64);
+        run.timeline.kv_use.set(sent, 1.0);
+        run.timeline.prefill_tokens.add(sent, 100.0);
+        run.timeline.output_tokens.add(sent, 1.0);
+        run.end = run.end.max(record.finish);
+        if let Some(gap) = record.tpot() {
+            run.gaps.add(gap, 7);
         }
-        let gaps = run.requests.iter().filter_map(RequestRecord::tpot);
-        run.gaps = Weighted::new(gaps.map(|gap| (gap.as_secs_f64(), 7)).collect());
-        run
+        run.requests.push(record);
     }
-
-    fn figures(&self, scenario: &str) -> Vec<Figure> {
-        run_figures(&FigureInput {
-            scenario,
-            requests: &self.requests,
-            token_gaps: &self.gaps,
-            timeline: &self.timeline,
-            end: self.end,
-        })
-    }
+    run
 }
 
 fn spread(index: u64) -> (SimDuration, SimDuration, u32) {
@@ -128,7 +105,7 @@ fn svg_of<'a>(figures: &'a [Figure], file_name: &str) -> &'a str {
 
 #[test]
 fn figures_say_what_they_show() {
-    let figures = Run::of(2_000, spread).figures("burst on one GPU");
+    let figures = run_figures("burst on one GPU", &run_of(2_000, spread));
     assert_sound(&figures);
     let labels = [
         ("latency_ttft_e2e.svg", ["TTFT in s", "E2E in s", "p50", "p90", "p99", "2,000 requests"]),
@@ -146,19 +123,19 @@ fn figures_say_what_they_show() {
 
 #[test]
 fn equal_runs_give_equal_bytes() {
-    let [one, other] = [0, 0].map(|_| Run::of(500, spread).figures("twice"));
+    let [one, other] = [0, 0].map(|_| run_figures("twice", &run_of(500, spread)));
     assert_eq!(one, other);
 }
 
 #[test]
 fn a_million_requests_fit_into_small_files() {
-    assert_sound(&Run::of(1_000_000, spread).figures("a million"));
+    assert_sound(&run_figures("a million", &run_of(1_000_000, spread)));
 }
 
 #[test]
 fn one_request_is_a_run() {
     let life = (SimDuration::from_millis(40), SimDuration::from_millis(200), 11);
-    let figures = Run::of(1, |_| life).figures("one");
+    let figures = run_figures("one", &run_of(1, |_| life));
     assert_sound(&figures);
     // 200 ms over 10 gaps
     assert!(svg_of(&figures, "latency_tpot_itl.svg").contains("p99  20.0 ms"));
@@ -168,23 +145,26 @@ fn one_request_is_a_run() {
 #[test]
 fn equal_values_have_an_axis() {
     let life = (SimDuration::from_millis(40), SimDuration::from_millis(200), 11);
-    assert_sound(&Run::of(1_000, |_| life).figures("all equal"));
-    assert_sound(&Run::of(9, |_| (SimDuration::ZERO, SimDuration::ZERO, 5)).figures("no time"));
+    assert_sound(&run_figures("all equal", &run_of(1_000, |_| life)));
+    let instant = (SimDuration::ZERO, SimDuration::ZERO, 5);
+    assert_sound(&run_figures("no time", &run_of(9, |_| instant)));
 }
 
 #[test]
 fn answers_of_one_token_have_no_gaps() {
     let life = (SimDuration::from_millis(40), SimDuration::ZERO, 1);
-    let figures = Run::of(50, |_| life).figures("one token each");
+    let figures = run_figures("one token each", &run_of(50, |_| life));
     assert_sound(&figures);
     assert!(svg_of(&figures, "latency_tpot_itl.svg").contains("No answer has two tokens"));
 }
 
 #[test]
 fn a_run_without_finished_requests_says_so() {
-    let mut run = Run::of(3, spread);
-    run.requests.iter_mut().for_each(|request| request.status = Status::Stuck);
-    let figures = run.figures("stuck");
+    let mut run = run_of(3, spread);
+    for request in &mut run.requests {
+        request.status = Status::Stuck;
+    }
+    let figures = run_figures("stuck", &run);
     assert_sound(&figures);
     assert!(svg_of(&figures, "latency_ttft_e2e.svg").contains("No request finished."));
     assert!(svg_of(&figures, "throughput.svg").contains("3 requests: 0 finished, 3 never served"));
@@ -192,7 +172,7 @@ fn a_run_without_finished_requests_says_so() {
 
 #[test]
 fn a_run_without_anything_says_so() {
-    let figures = Run::empty().figures("");
+    let figures = run_figures("", &Recorder::default());
     assert_sound(&figures);
     for file_name in ["queue_memory.svg", "throughput.svg"] {
         assert!(svg_of(&figures, file_name).contains("Nothing happened"));
@@ -201,7 +181,8 @@ fn a_run_without_anything_says_so() {
 
 #[test]
 fn a_scenario_name_cannot_break_a_figure() {
-    let figures = Run::of(2, spread).figures(&format!("a <b> & \"c\"\u{0}\n{}", "ü".repeat(500)));
+    let scenario = format!("a <b> & \"c\"\u{0}\n{}", "ü".repeat(500));
+    let figures = run_figures(&scenario, &run_of(2, spread));
     assert_sound(&figures);
     assert!(svg_of(&figures, "throughput.svg").contains("a &lt;b&gt; &amp;"));
     assert!(svg_of(&figures, "throughput.svg").contains('…'));

@@ -1,9 +1,9 @@
 //! Quantities over the time of a run, as means over equal spans.
 
-use super::FigureInput;
 use super::axis::{Axis, fixed, nice_above, significant};
 use super::canvas::{Canvas, Ink, TOP, WIDTH};
 use super::frame::Panel;
+use crate::metrics::Recorder;
 use crate::metrics::RequestRecord;
 use crate::metrics::Series;
 use crate::metrics::Status;
@@ -22,22 +22,22 @@ const RIGHT: f64 = WIDTH - 28.0;
 const HEADING: f64 = 38.0;
 const NO_TIME: &str = "Nothing happened: the run has no duration.";
 
-pub(super) fn queue_and_memory(canvas: &mut Canvas<'_>, input: &FigureInput<'_>) {
+pub(super) fn queue_and_memory(canvas: &mut Canvas<'_>, run: &Recorder) {
     let heading = "Requests in the engine";
-    let Some(clock) = Clock::of_run(input.end) else {
+    let Some(clock) = Clock::of_run(run.end) else {
         return say_nothing(canvas, QUEUE_HEIGHT, heading);
     };
     let strip = Strip { top: TOP, bottom: KV_TOP, heading, side: "requests", unit: "" };
     let curves = [
-        Curve::line("running", Ink::BLUE, clock.resample(&input.timeline.running)),
-        Curve::line("waiting", Ink::VERMILION, clock.resample(&input.timeline.waiting)),
+        Curve::line("running", Ink::BLUE, clock.resample(&run.timeline.running)),
+        Curve::line("waiting", Ink::VERMILION, clock.resample(&run.timeline.waiting)),
     ];
     // requests are whole: four at least, so that ticks are
     let y = Axis::from_zero(highest(&curves).max(4.0), 4.0);
     clock.draw(canvas, &strip, y, &curves);
     let (bottom, side) = (QUEUE_HEIGHT - FOOT, "blocks in use (%)");
     let strip = Strip { top: KV_TOP, bottom, heading: "KV cache", side, unit: "%" };
-    let mut kv_use = clock.resample(&input.timeline.kv_use);
+    let mut kv_use = clock.resample(&run.timeline.kv_use);
     for share in &mut kv_use {
         *share *= 100.0;
     }
@@ -47,8 +47,8 @@ pub(super) fn queue_and_memory(canvas: &mut Canvas<'_>, input: &FigureInput<'_>)
         .draw_foot(canvas, &clock.title);
 }
 
-pub(super) fn throughput(canvas: &mut Canvas<'_>, input: &FigureInput<'_>) {
-    let Some(clock) = Clock::of_run(input.end) else {
+pub(super) fn throughput(canvas: &mut Canvas<'_>, run: &Recorder) {
+    let Some(clock) = Clock::of_run(run.end) else {
         return say_nothing(canvas, THROUGHPUT_HEIGHT, "Tokens per second");
     };
     let strip = |place: f64, heading, unit| {
@@ -58,16 +58,16 @@ pub(super) fn throughput(canvas: &mut Canvas<'_>, input: &FigureInput<'_>) {
     let mut draw = |strip: Strip<'_>, curves: &[Curve]| {
         clock.draw(canvas, &strip, Axis::from_zero(highest(curves), 3.0), curves)
     };
-    let prefill = clock.resample(&input.timeline.prefill_tokens);
+    let prefill = clock.resample(&run.timeline.prefill_tokens);
     let curves = [Curve::area("prefill", Ink::BLUE, prefill)];
     draw(strip(0.0, "Prompt tokens computed", "tokens/s"), &curves);
-    let output = clock.resample(&input.timeline.output_tokens);
+    let output = clock.resample(&run.timeline.output_tokens);
     let curves = [Curve::area("output", Ink::VERMILION, output)];
     draw(strip(1.0, "Output tokens", "tokens/s"), &curves);
-    let sent = input.requests.iter().map(|request| request.sent);
+    let sent = run.requests.iter().map(|request| request.sent);
     let curves = [
         Curve::line("sent", Ink::PURPLE, clock.rate(sent)),
-        Curve::line("finished", Ink::GREEN, clock.rate(finish_times(input.requests))),
+        Curve::line("finished", Ink::GREEN, clock.rate(finish_times(&run.requests))),
     ];
     draw(strip(2.0, "Requests", "requests/s"), &curves).draw_foot(canvas, &clock.title);
 }
@@ -245,4 +245,37 @@ impl Clock {
 fn plain(seconds: f64) -> String {
     let decimals = (-seconds.log10() - 1e-9).ceil().max(0.0) as usize;
     fixed(seconds, decimals)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::Quantity;
+
+    #[test]
+    fn a_rate_over_spans_adds_up_to_what_happened() {
+        for millis_apart in [1, 7, 130, 2_900] {
+            let mut series = Series::new(Quantity::Flow);
+            let mut end = SimTime::ZERO;
+            for index in 0..1_000_u64 {
+                end = SimTime::from_nanos(index * millis_apart * 1_000_000);
+                series.add(end, 3.0);
+            }
+            let clock = Clock::of_run(end).expect("the run has a duration");
+            let total = clock.mean(&clock.resample(&series)) * end.as_secs_f64();
+            assert!((total - 3_000.0).abs() < 1e-6, "{millis_apart} ms apart: {total}");
+            assert!(clock.spans <= 241, "{} spans", clock.spans);
+        }
+    }
+
+    #[test]
+    fn a_level_keeps_its_height_in_the_last_broken_span() {
+        let mut series = Series::new(Quantity::Level);
+        series.set(SimTime::ZERO, 5.0);
+        // 10.003 s: spans of 50 ms, the last one 3 ms long
+        let clock = Clock::of_run(SimTime::from_nanos(10_003_000_000)).expect("it has a duration");
+        let means = clock.resample(&series);
+        assert_eq!(means.len(), 201);
+        assert!(means.iter().all(|mean| (mean - 5.0).abs() < 1e-6), "{means:?}");
+    }
 }
