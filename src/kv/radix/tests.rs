@@ -1,3 +1,5 @@
+//! The radix tree: examples by hand, and random histories beside a slow tree.
+
 use std::collections::BTreeMap;
 
 use super::*;

@@ -361,3 +361,6 @@ impl Schedule for Sglang {
         self.memory_is_balanced()
     }
 }
+
+#[cfg(test)]
+mod tests;
