@@ -126,6 +126,7 @@ impl<'a> Log<'a> {
     }
 
     fn note(&mut self, now: SimTime, instance: &Instance, event: EngineEvent<'_>) {
+        debug_assert!(instance.scheduler().is_balanced(), "memory does not add up at {now}");
         match event {
             EngineEvent::Planned(batch) => self.planned(now, instance, batch),
             EngineEvent::Empty(plan) => self.plan(now, plan),

@@ -31,7 +31,7 @@ impl Sglang {
         });
         let mut taken = 0;
         for &candidate in &candidates {
-            let difference = priority - self.sequences[candidate as usize].priority;
+            let difference = priority.saturating_sub(self.sequences[candidate as usize].priority);
             if difference <= self.config.priority_scheduling_preemption_threshold {
                 break;
             }

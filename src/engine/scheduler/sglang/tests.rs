@@ -34,11 +34,11 @@ fn stopping(prompt: u32, output: u32, limit: u32) -> Request {
     Request { max_tokens: limit, ignore_eos: false, ..request(prompt, output) }
 }
 
-fn with_prompt(request: Request, runs: &[(u64, u32)]) -> Request {
+fn with_prompt(request: &Request, runs: &[(u64, u32)]) -> Request {
     let segments = runs.iter().map(|&(stream, len)| Segment { stream, start: 0, len });
     let content = Content { salt: 0, segments: Some(segments.collect()) };
     let prompt_tokens = runs.iter().map(|run| run.1).sum();
-    Request { content, prompt_tokens, ..request }
+    Request { prompt_tokens, content, ..request.clone() }
 }
 
 impl Bench {
@@ -184,7 +184,7 @@ fn decoding_that_rides_along_comes_after_the_prefill() {
 #[test]
 fn a_prefix_is_shared_with_later_batches_but_not_within_one() {
     let mut bench = Bench::new(config(1000));
-    let prompt = |stream| with_prompt(request(0, 2), &[(1, 40), (stream, 10)]);
+    let prompt = |stream| with_prompt(&request(0, 2), &[(1, 40), (stream, 10)]);
     bench.arrive(&prompt(2)).unwrap();
     bench.arrive(&prompt(3)).unwrap();
     assert_eq!(bench.step(), [(0, 50, 0), (1, 50, 0)]);
@@ -200,12 +200,12 @@ fn a_prefix_is_shared_with_later_batches_but_not_within_one() {
 #[test]
 fn a_finished_answer_is_found_but_for_its_last_token() {
     let mut bench = Bench::new(config(1000));
-    bench.arrive(&with_prompt(request(0, 4), &[(1, 10)])).unwrap();
+    bench.arrive(&with_prompt(&request(0, 4), &[(1, 10)])).unwrap();
     (0..4).for_each(|_| drop(bench.step()));
     // 10 + 4 − 1: the last token was never put in
     assert_eq!(bench.scheduler.evictable_tokens(), 13);
     let answer = Segment::answer_stream(RequestId(0));
-    bench.arrive(&with_prompt(request(0, 4), &[(1, 10), (answer, 4), (7, 6)])).unwrap();
+    bench.arrive(&with_prompt(&request(0, 4), &[(1, 10), (answer, 4), (7, 6)])).unwrap();
     assert_eq!(bench.step(), [(1, 7, 13)]);
 }
 
@@ -230,8 +230,7 @@ fn who_generated_least_loses_its_memory_and_waits_last() {
     // both had 30 tokens, the longer prompt goes; (30 + 20) / (60 + 1)
     assert!((bench.scheduler.new_token_ratio() - 50.0 / 61.0).abs() < 1e-12);
     bench.complete();
-    // what it had is kept and computed again later, but for its prompt, which the tree has: room
-    // for 20 steps was made by evicting nothing, 30 + 1 tokens were free
+    // its 30 tokens are kept and computed again later; the tree still has its prompt
     let again = (0..60).find_map(|_| bench.step().into_iter().find(|share| share.0 == 1));
     assert_eq!(again, Some((1, 30, 21)));
 }
@@ -275,12 +274,12 @@ fn no_adapter_counts_as_an_adapter() {
 fn the_longest_cached_prefix_goes_first_and_a_shared_new_one_once() {
     let lpm = SglangConfig { schedule_policy: SglangPolicy::Lpm, ..config(2000) };
     let mut bench = Bench::new(lpm);
-    bench.arrive(&with_prompt(request(0, 1), &[(1, 50)])).unwrap();
+    bench.arrive(&with_prompt(&request(0, 1), &[(1, 50)])).unwrap();
     bench.step();
     let prompts: [&[(u64, u32)]; 4] =
         [&[(2, 40), (3, 5)], &[(2, 40), (4, 5)], &[(5, 9)], &[(1, 50), (6, 5)]];
     for prompt in prompts {
-        bench.arrive(&with_prompt(request(0, 1), prompt)).unwrap();
+        bench.arrive(&with_prompt(&request(0, 1), prompt)).unwrap();
     }
     // 4 has 50 tokens cached; 2 shares 40 new ones with 1 and goes last
     assert_eq!(bench.step(), [(4, 5, 50), (1, 45, 0), (3, 9, 0), (2, 45, 0)]);
@@ -401,12 +400,12 @@ fn random_case(seed: u64) -> (SglangConfig, Vec<Request>) {
     let requests = (0..60).map(|_| {
         let limit = 1 + draw(60);
         let base = stopping(0, 1 + draw(u64::from(limit)), limit);
-        let base = with_prompt(base, &[(u64::from(draw(4)), 1 + draw(90)), (9, 1 + draw(30))]);
+        let base = with_prompt(&base, &[(u64::from(draw(4)), 1 + draw(90)), (9, 1 + draw(30))]);
         let ignore_eos = draw(2) == 0;
         let output_tokens = if ignore_eos { limit } else { base.output_tokens };
         let adapter = [None, Some(AdapterId(draw(3)))][draw(2) as usize];
-        let priority = draw(40) as i32;
-        Request { ignore_eos, output_tokens, adapter, priority, ..base }
+        let priority = draw(40).cast_signed();
+        Request { output_tokens, ignore_eos, priority, adapter, ..base }
     });
     (engine, requests.collect())
 }
