@@ -1,1 +1,115 @@
-//! GPUs: memory, bandwidth, compute, interconnect.
+//! GPUs: memory, bandwidth, compute, interconnect, and how much of it kernels reach.
+//!
+//! Rates are dense figures (no structured sparsity) of the vendor; [`KernelEfficiency`] says what
+//! share of them measured kernels reach.
+
+use serde::{Deserialize, Serialize};
+
+use crate::units::Bytes;
+
+/// A kind of GPU (or NPU), one device of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GpuSpec {
+    /// The name people use.
+    pub name: String,
+    /// Who makes it.
+    pub vendor: String,
+    /// Generation and chip.
+    pub architecture: String,
+    /// Socket or card.
+    pub form_factor: String,
+    /// Dense products of 16-bit floats, in 10¹² FLOP/s.
+    pub bf16_tflops: f64,
+    /// Dense products of 8-bit floats, in 10¹² FLOP/s; absent where the GPU has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fp8_tflops: Option<f64>,
+    /// Dense products of 8-bit integers, in 10¹² operations per second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub int8_tops: Option<f64>,
+    /// Dense products of 4-bit floats, in 10¹² FLOP/s; absent where the GPU has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fp4_tflops: Option<f64>,
+    /// Memory as the driver reports it to an engine, in bytes.
+    pub memory_bytes: u64,
+    /// Memory bandwidth in 10⁹ B/s.
+    pub memory_bandwidth_gb_s: f64,
+    /// Name of the link between GPUs of one domain; `PCIe` where there is none of its own.
+    pub link: String,
+    /// Bandwidth of one GPU to its peers in one direction, in 10⁹ B/s.
+    pub link_gb_s: f64,
+    /// GPUs that the link joins.
+    pub gpus_per_domain: u32,
+    /// Bandwidth of the host bus in one direction, in 10⁹ B/s.
+    pub pcie_gb_s: f64,
+    /// Design power in W.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tdp_w: Option<f64>,
+    /// What an hour of one GPU costs to rent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub price: Option<RentalPrice>,
+    /// What kernels reach.
+    pub efficiency: KernelEfficiency,
+}
+
+/// What an hour of one GPU costs to rent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RentalPrice {
+    /// A low offer in US dollars per hour.
+    pub usd_per_hour_low: f64,
+    /// A high offer in US dollars per hour.
+    pub usd_per_hour_high: f64,
+    /// Who offers or reports it, and when.
+    pub source: String,
+}
+
+/// What share of the vendor's figures measured kernels reach, and what a kernel costs beside.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KernelEfficiency {
+    /// The GPU whose kernels were measured; another one's for a GPU nobody measured.
+    pub measured_on: String,
+    /// Where the figures come from.
+    pub source: String,
+    /// Share of the memory bandwidth that matrix products of few rows reach.
+    pub gemm_bandwidth: f64,
+    /// Share of the compute rate that matrix products of many rows reach.
+    pub gemm_compute: f64,
+    /// Time of a matrix product beside reading and multiplying, in µs.
+    pub gemm_overhead_us: f64,
+    /// Share of the memory bandwidth that decode attention reaches.
+    pub attention_bandwidth: f64,
+    /// Share of the 16-bit compute rate that prefill attention reaches.
+    pub attention_compute: f64,
+    /// Time of attention in a layer beside reading and multiplying, in µs.
+    pub attention_overhead_us: f64,
+    /// Share of the memory bandwidth that expert kernels reach.
+    pub expert_bandwidth: f64,
+    /// All-reduces inside a node.
+    pub all_reduce: Vec<AllReduce>,
+}
+
+/// The time of an all-reduce over a number of GPUs: `latency_us` + bytes/`bandwidth_gb_s`.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AllReduce {
+    /// GPUs that take part.
+    pub gpus: u32,
+    /// Time of a small message, in µs.
+    pub latency_us: f64,
+    /// Message bytes over time beyond the latency, in 10⁹ B/s.
+    pub bandwidth_gb_s: f64,
+}
+
+impl GpuSpec {
+    /// Memory as the driver reports it to an engine.
+    pub const fn memory(&self) -> Bytes {
+        Bytes(self.memory_bytes)
+    }
+
+    /// Memory bandwidth in B/s.
+    pub fn memory_bandwidth(&self) -> f64 {
+        self.memory_bandwidth_gb_s * 1e9
+    }
+}

@@ -42,3 +42,6 @@ pub mod metrics;
 pub mod conformance;
 
 pub mod io;
+
+#[cfg(feature = "cli")]
+pub mod cli;

@@ -1,1 +1,262 @@
-//! The built-in catalogue of models and GPUs.
+//! The built-in catalogue of models and GPUs, compiled in from `profiles/`.
+//!
+//! Names are found whatever their case, with or without the organisation before the slash, and by
+//! the aliases a file lists. Every entry keeps its source, confidence and the month it was checked.
+
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use crate::hardware::GpuSpec;
+use crate::model::ModelSpec;
+
+/// One entry of the catalogue: a spec with where it comes from.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Profile<T> {
+    /// Other names of the same thing.
+    pub aliases: Vec<String>,
+    /// Where the figures come from.
+    pub source: String,
+    /// The licence of a model's weights; absent for hardware.
+    #[serde(default)]
+    pub licence: Option<String>,
+    /// How sure the figures are: `high`, `medium` or `low`.
+    pub confidence: String,
+    /// The month the figures were last checked.
+    pub checked: String,
+    /// The thing itself.
+    pub spec: T,
+}
+
+macro_rules! files {
+    ($folder:literal: $($name:literal),* $(,)?) => {
+        &[$(($name, include_str!(concat!("../profiles/", $folder, "/", $name, ".toml")))),*]
+    };
+}
+
+const MODELS: &[(&str, &str)] = files!["models":
+    "codellama-34b-instruct-hf",
+    "deepseek-v3",
+    "gpt-oss-120b",
+    "gpt-oss-20b",
+    "llama-2-13b-hf",
+    "llama-2-70b-hf",
+    "llama-2-7b-hf",
+    "llama-3.1-405b",
+    "llama-3.1-70b",
+    "llama-3.1-8b",
+    "llama-4-scout-17b-16e-instruct-fp8-dynamic",
+    "mistral-nemo-instruct-2407",
+    "mixtral-8x22b-v0.1",
+    "mixtral-8x7b-v0.1",
+    "qwen2.5-0.5b",
+    "qwen2.5-14b",
+    "qwen2.5-32b",
+    "qwen2.5-72b",
+    "qwen2.5-7b-instruct-gptq-int4",
+    "qwen2.5-7b-instruct",
+    "qwen2.5-7b",
+    "qwen3-14b",
+    "qwen3-235b-a22b",
+    "qwen3-30b-a3b",
+    "qwen3-32b-fp8",
+    "qwen3-32b",
+    "qwen3-8b",
+    "qwen3-coder-480b-a35b-instruct",
+    "yi-34b",
+];
+
+const GPUS: &[(&str, &str)] = files!["gpus":
+    "a10",
+    "a100-pcie-80gb",
+    "a100-sxm4-40gb",
+    "a100-sxm4-80gb",
+    "a40",
+    "ascend-910b",
+    "ascend-910c",
+    "b200-sxm-180gb",
+    "gb200",
+    "h100-pcie-80gb",
+    "h100-sxm5-80gb",
+    "h20",
+    "h200-sxm-141gb",
+    "l4",
+    "l40s",
+    "mi300x",
+    "mi325x",
+    "rtx-4090",
+    "rtx-pro-6000-blackwell-server",
+];
+
+static MODEL_PROFILES: LazyLock<Vec<Profile<ModelSpec>>> = LazyLock::new(|| parse(MODELS));
+static GPU_PROFILES: LazyLock<Vec<Profile<GpuSpec>>> = LazyLock::new(|| parse(GPUS));
+
+/// All models of the catalogue, in order of their file names.
+pub fn models() -> &'static [Profile<ModelSpec>] {
+    &MODEL_PROFILES
+}
+
+/// All GPUs of the catalogue, in order of their file names.
+pub fn gpus() -> &'static [Profile<GpuSpec>] {
+    &GPU_PROFILES
+}
+
+/// The model of this name, which may be a Hugging Face id, the part of one behind the slash, or an
+/// alias, in any case. The spec carries the name the catalogue uses.
+pub fn model(name: &str) -> Option<ModelSpec> {
+    find(models(), name, |spec| &spec.name).map(|profile| profile.spec.clone())
+}
+
+/// The GPU of this name or alias, in any case.
+pub fn gpu(name: &str) -> Option<GpuSpec> {
+    find(gpus(), name, |spec| &spec.name).map(|profile| profile.spec.clone())
+}
+
+/// The candidate that `name` is most likely a misspelling of, if one is near: fewer than half of
+/// its letters differ.
+pub fn closest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let name = name.to_lowercase();
+    candidates
+        .into_iter()
+        .map(|candidate| {
+            let candidate_name = candidate.to_lowercase();
+            let whole = edit_distance(&name, &candidate_name);
+            let short = edit_distance(behind_slash(&name), behind_slash(&candidate_name));
+            (whole.min(short), candidate)
+        })
+        .filter(|(distance, _)| 2 * distance < name.chars().count())
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}
+
+/// Every name and alias of the models.
+pub fn model_names() -> impl Iterator<Item = &'static str> {
+    names(models(), |spec| &spec.name)
+}
+
+/// Every name and alias of the GPUs.
+pub fn gpu_names() -> impl Iterator<Item = &'static str> {
+    names(gpus(), |spec| &spec.name)
+}
+
+fn names<T>(
+    profiles: &'static [Profile<T>],
+    name_of: fn(&T) -> &String,
+) -> impl Iterator<Item = &'static str> {
+    profiles.iter().flat_map(move |profile| {
+        let aliases = profile.aliases.iter().map(String::as_str);
+        std::iter::once(name_of(&profile.spec).as_str()).chain(aliases)
+    })
+}
+
+/// A whole name wins over the part behind the slash, so that no organisation hides another.
+fn find<'a, T>(
+    profiles: &'a [Profile<T>],
+    name: &str,
+    name_of: fn(&T) -> &String,
+) -> Option<&'a Profile<T>> {
+    let named = |same: &dyn Fn(&str) -> bool| {
+        profiles.iter().find(|profile| {
+            same(name_of(&profile.spec)) || profile.aliases.iter().any(|alias| same(alias))
+        })
+    };
+    named(&|other: &str| other.eq_ignore_ascii_case(name))
+        .or_else(|| named(&|other: &str| behind_slash(other).eq_ignore_ascii_case(name)))
+}
+
+fn behind_slash(name: &str) -> &str {
+    name.rsplit('/').next().unwrap_or(name)
+}
+
+fn parse<T: DeserializeOwned>(files: &[(&str, &str)]) -> Vec<Profile<T>> {
+    let read = |(file, text): &(&str, &str)| match toml::from_str(text) {
+        Ok(profile) => profile,
+        Err(error) => panic!("profile {file} is part of the binary and must be valid: {error}"),
+    };
+    files.iter().map(read).collect()
+}
+
+/// Insertions, deletions and substitutions between two words (Levenshtein).
+fn edit_distance(from: &str, to: &str) -> usize {
+    let to: Vec<char> = to.chars().collect();
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (index, letter) in from.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = index + 1;
+        for column in 0..to.len() {
+            let substituted = diagonal + usize::from(letter != to[column]);
+            diagonal = row[column + 1];
+            row[column + 1] = substituted.min(diagonal + 1).min(row[column] + 1);
+        }
+    }
+    row[to.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_file_is_read_and_no_name_stands_for_two_things() {
+        for names in [model_names().collect::<Vec<_>>(), gpu_names().collect()] {
+            let mut seen: Vec<String> = names.iter().map(|name| name.to_lowercase()).collect();
+            seen.sort();
+            let count = seen.len();
+            seen.dedup();
+            assert_eq!(seen.len(), count, "{seen:?}");
+        }
+    }
+
+    #[test]
+    fn a_model_is_found_by_id_by_its_last_part_and_by_alias_in_any_case() {
+        let name = |asked| model(asked).map(|spec| spec.name);
+        let llama = Some("meta-llama/Llama-3.1-8B".to_owned());
+        assert_eq!(name("meta-llama/llama-3.1-8b"), llama);
+        assert_eq!(name("Llama-3.1-8B"), llama);
+        assert_eq!(name("meta-llama/Llama-3.1-8B-Instruct"), llama);
+        assert_eq!(name("no-such-model"), None);
+    }
+
+    #[test]
+    fn short_names_of_gpus_mean_the_usual_ones() {
+        for (short, full) in [
+            ("A10", "A10"),
+            ("a100", "A100-SXM4-80GB"),
+            ("H100", "H100-SXM5-80GB"),
+            ("H200", "H200-SXM-141GB"),
+            ("B200", "B200-SXM-180GB"),
+            ("L40S", "L40S"),
+            ("4090", "RTX-4090"),
+        ] {
+            assert_eq!(gpu(short).map(|spec| spec.name).as_deref(), Some(full), "{short}");
+        }
+    }
+
+    #[test]
+    fn a_misspelling_finds_its_neighbour() {
+        assert_eq!(closest("lama-3.1-8b", model_names()), Some("meta-llama/Llama-3.1-8B"));
+        assert_eq!(closest("H10O", ["A10", "H100"]), Some("H100"));
+        assert_eq!(closest("something else", ["A10", "H100"]), None);
+        assert_eq!(edit_distance("kitten", "sitting"), 3);
+    }
+
+    #[test]
+    fn every_gpu_has_plausible_efficiencies() {
+        for profile in gpus() {
+            let efficiency = &profile.spec.efficiency;
+            for share in [
+                efficiency.gemm_bandwidth,
+                efficiency.gemm_compute,
+                efficiency.attention_bandwidth,
+                efficiency.attention_compute,
+                efficiency.expert_bandwidth,
+            ] {
+                assert!((0.2..=1.0).contains(&share), "{}: {share}", profile.spec.name);
+            }
+            assert!(gpu(&efficiency.measured_on).is_some(), "{}", efficiency.measured_on);
+            assert!(efficiency.all_reduce.is_sorted_by_key(|entry| entry.gpus));
+        }
+    }
+}

@@ -16,6 +16,7 @@ pub type Stream = Xoshiro256PlusPlus;
 
 /// The seed of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct Seed(pub u64);
 

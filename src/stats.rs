@@ -126,6 +126,7 @@ impl Weighted {
     /// When a value is NaN.
     pub fn new(mut pairs: Vec<(f64, u64)>) -> Self {
         assert!(pairs.iter().all(|(x, _)| !x.is_nan()), "a sample has no NaN");
+        pairs.retain(|&(_, weight)| weight > 0);
         pairs.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
         let mut cumulative: Vec<(f64, u64)> = Vec::with_capacity(pairs.len());
         let mut total = 0;
@@ -150,7 +151,11 @@ impl Weighted {
         })
     }
 
-    fn order_statistic(&self, index: u64) -> f64 {
+    /// The value at this index (from 0) of the expanded, ascending list.
+    ///
+    /// # Panics
+    /// When the sample has no values.
+    pub fn order_statistic(&self, index: u64) -> f64 {
         let at = self.cumulative.partition_point(|&(_, up_to)| up_to <= index);
         self.cumulative[at.min(self.cumulative.len() - 1)].0
     }
@@ -207,13 +212,14 @@ mod tests {
 
     #[test]
     fn a_weighted_sample_equals_its_expansion() {
-        let pairs = vec![(3.0, 2), (1.0, 5), (2.5, 1), (1.0, 1), (9.0, 3)];
+        let pairs = vec![(3.0, 2), (1.0, 5), (2.5, 1), (99.0, 0), (1.0, 1), (9.0, 3)];
         let expanded: Vec<f64> =
             pairs.iter().flat_map(|&(x, w)| std::iter::repeat_n(x, w as usize)).collect();
         let (weighted, plain) = (Weighted::new(pairs), Values::new(expanded));
         assert_eq!(weighted.count(), plain.count());
         assert!((weighted.mean() - plain.mean()).abs() < 1e-12);
         assert!((weighted.std_dev() - plain.std_dev()).abs() < 1e-12);
+        assert!((weighted.max() - plain.max()).abs() < 1e-12);
         for p in [0.0, 10.0, 33.0, 50.0, 75.0, 90.0, 99.0, 100.0] {
             assert!((weighted.percentile(p) - plain.percentile(p)).abs() < 1e-12, "p{p}");
         }

@@ -60,7 +60,7 @@ pub(super) fn scheduler(recording: &Recording) -> Result<Scheduler, RecordingErr
     let config = SglangConfig {
         max_total_tokens: Some(settings.max_total_num_tokens),
         max_running_requests: Some(settings.max_running_requests),
-        context_length: settings.context_len,
+        context_length: Some(settings.context_len),
         chunked_prefill_size: Some(settings.chunked_prefill_size),
         max_prefill_tokens: settings.max_prefill_tokens,
         prefill_max_requests: settings.prefill_max_requests,

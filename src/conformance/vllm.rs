@@ -62,10 +62,10 @@ pub(super) fn scheduler(recording: &Recording) -> Result<Scheduler, RecordingErr
     let config = VllmConfig {
         block_size: settings.block_size,
         num_gpu_blocks: Some(settings.num_gpu_blocks),
-        max_num_batched_tokens: settings.max_num_batched_tokens,
-        max_num_seqs: settings.max_num_seqs,
+        max_num_batched_tokens: Some(settings.max_num_batched_tokens),
+        max_num_seqs: Some(settings.max_num_seqs),
         max_num_active_seqs: settings.max_num_active_seqs,
-        max_model_len: settings.max_model_len,
+        max_model_len: Some(settings.max_model_len),
         enable_chunked_prefill: settings.enable_chunked_prefill,
         enable_prefix_caching: settings.enable_prefix_caching,
         async_scheduling: settings.async_scheduling,
@@ -76,14 +76,17 @@ pub(super) fn scheduler(recording: &Recording) -> Result<Scheduler, RecordingErr
         watermark: settings.watermark,
         scheduler_reserve_full_isl: settings.scheduler_reserve_full_isl,
         max_loras: settings.max_loras,
-        speculation: speculation
-            .map(|method| SpeculationConfig { method, num_speculative_tokens: drafts }),
+        speculation: speculation.map(|method| SpeculationConfig {
+            method,
+            num_speculative_tokens: drafts,
+            acceptance_rate: 1.0,
+        }),
     };
     for (key, value) in [
         ("block_size", config.block_size),
         ("num_gpu_blocks", settings.num_gpu_blocks),
-        ("max_num_batched_tokens", config.max_num_batched_tokens),
-        ("max_num_seqs", config.max_num_seqs),
+        ("max_num_batched_tokens", settings.max_num_batched_tokens),
+        ("max_num_seqs", settings.max_num_seqs),
     ] {
         if value == 0 {
             let message = format!("vLLM settings: {key}: must be at least 1, got 0");

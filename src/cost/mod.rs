@@ -3,8 +3,12 @@
 //! A cost model sees sums over the batch ([`StepShape`]), never requests, so that a step is priced
 //! in O(1) and from everything in it at once.
 
+mod graph;
 mod linear;
+mod roofline;
 mod shape;
 
+pub use graph::CudaGraphs;
 pub use linear::Linear;
+pub use roofline::{HostOverhead, Roofline, RooflineError, RooflineOptions};
 pub use shape::{CostModel, StepShape, StepTime};

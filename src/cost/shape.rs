@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::Linear;
+use super::Roofline;
 use crate::units::SimDuration;
 
 /// One step as a cost model sees it: sums over the batch.
@@ -78,6 +79,8 @@ pub trait CostModel: std::fmt::Debug + Send + Sync {
 pub enum StepTime {
     /// An affine law in tokens and sequences.
     Linear(Linear),
+    /// From the shapes of a model and the rates of a GPU.
+    Roofline(Roofline),
     /// A model of the user's own.
     Custom(Arc<dyn CostModel>),
 }
@@ -86,6 +89,7 @@ impl CostModel for StepTime {
     fn step_duration(&self, shape: &StepShape) -> SimDuration {
         match self {
             Self::Linear(model) => model.step_duration(shape),
+            Self::Roofline(model) => model.step_duration(shape),
             Self::Custom(model) => model.step_duration(shape),
         }
     }

@@ -1,1 +1,6 @@
-//! The edges: traces, tables, run directories.
+//! The edges: the only modules below the command line that touch files.
+
+pub mod rundir;
+#[cfg(feature = "tables")]
+pub mod tables;
+pub mod traces;

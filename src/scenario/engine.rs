@@ -6,8 +6,8 @@ use super::SglangConfig;
 
 /// An engine and its flags.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case")]
-#[non_exhaustive]
 pub enum EngineConfig {
     /// vLLM's V1 scheduler.
     VllmV1(VllmConfig),
@@ -15,8 +15,15 @@ pub enum EngineConfig {
     Sglang(SglangConfig),
 }
 
+impl Default for EngineConfig {
+    fn default() -> Self {
+        Self::VllmV1(VllmConfig::default())
+    }
+}
+
 /// The order in which waiting requests are admitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Policy {
     /// First come, first served.
@@ -29,21 +36,27 @@ pub enum Policy {
 /// The flags of vLLM's V1 engine that decide schedules, under vLLM's own names
 /// (vLLM 0.33.0, `vllm/config/scheduler.py` and `cache.py`).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 #[expect(clippy::struct_excessive_bools, reason = "the engine's own switches")]
 pub struct VllmConfig {
     /// Tokens per KV block.
     pub block_size: u32,
     /// KV blocks in GPU memory, the reserved null block included; derived from memory if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub num_gpu_blocks: Option<u32>,
-    /// Token budget of a step.
-    pub max_num_batched_tokens: u32,
-    /// Sequences in a step at most.
-    pub max_num_seqs: u32,
+    /// Token budget of a step; by the memory of the GPU if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_num_batched_tokens: Option<u32>,
+    /// Sequences in a step at most; by the memory of the GPU if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_num_seqs: Option<u32>,
     /// Running requests at most; `max_num_seqs` if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_num_active_seqs: Option<u32>,
-    /// Longest sequence, prompt and answer together.
-    pub max_model_len: u32,
+    /// Longest sequence, prompt and answer together; the model's own limit if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_model_len: Option<u32>,
     /// Whether a prompt may be split over several steps.
     pub enable_chunked_prefill: bool,
     /// Whether full blocks are kept and found again by content.
@@ -63,23 +76,29 @@ pub struct VllmConfig {
     /// Whether a waiting request is admitted only if its whole sequence fits.
     pub scheduler_reserve_full_isl: bool,
     /// Distinct adapters in a step at most; no limit if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_loras: Option<u32>,
     /// Speculative decoding, if any.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub speculation: Option<SpeculationConfig>,
 }
 
 /// Speculative decoding.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SpeculationConfig {
     /// Where drafts come from.
     pub method: SpeculationMethod,
     /// Drafts per step.
     pub num_speculative_tokens: u32,
+    /// The probability that a draft is accepted if all before it were.
+    pub acceptance_rate: f64,
 }
 
 /// Where drafts come from, as far as the scheduler cares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum SpeculationMethod {
     /// Looked up in the text so far: needs no look-ahead slots.
@@ -89,15 +108,15 @@ pub enum SpeculationMethod {
 }
 
 impl Default for VllmConfig {
-    /// The defaults of the API server on a GPU of 70 GiB or more.
+    /// The defaults of the API server.
     fn default() -> Self {
         Self {
             block_size: 16,
             num_gpu_blocks: None,
-            max_num_batched_tokens: 8192,
-            max_num_seqs: 1024,
+            max_num_batched_tokens: None,
+            max_num_seqs: None,
             max_num_active_seqs: None,
-            max_model_len: 131_072,
+            max_model_len: None,
             enable_chunked_prefill: true,
             enable_prefix_caching: true,
             async_scheduling: true,

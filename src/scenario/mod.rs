@@ -1,7 +1,23 @@
-//! Scenarios: as typed ([`file`](self)), then validated. One sub-configuration per component.
+//! Scenarios: as typed ([`ScenarioFile`]), then resolved ([`Scenario`]). One sub-configuration per
+//! component; keys name their units; unknown keys are refused.
 
+mod cluster;
 mod engine;
+mod file;
+mod resolve;
 mod sglang;
+mod step_time;
+mod workload;
 
+pub use cluster::{ClusterConfig, RouterConfig};
 pub use engine::{EngineConfig, Policy, SpeculationConfig, SpeculationMethod, VllmConfig};
+pub use file::{MeasuredConfig, ReportConfig, ReportFormat, ScenarioFile, TraceConfig};
+pub use resolve::{KvSource, Scenario, ScenarioError};
 pub use sglang::{SglangConfig, SglangPolicy};
+pub use step_time::{Communication, Sampler, StepTimeConfig};
+pub use workload::{
+    ArrivalConfig, ClientConfig, ContentConfig, CopyContent, GroupDistribution, LengthConfig,
+    Popularity, PrefixRepetitionConfig, Problem, RampUp, RampUpConfig, RowOrder, RowSort,
+    SessionConfig, SglangRandomConfig, SharedPrefixConfig, SonnetConfig, ThinkTime,
+    TokenDistribution, TraceArrivalConfig, Vllm2024RandomConfig, VllmRandomConfig, WorkloadConfig,
+};

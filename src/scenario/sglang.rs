@@ -7,21 +7,28 @@ use crate::units::Bytes;
 /// The flags of SGLang that decide schedules, under SGLang's own names
 /// (SGLang 0.5.23, `sglang/srt/server_args.py`).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 #[expect(clippy::struct_excessive_bools, reason = "the engine's own switches")]
 pub struct SglangConfig {
-    /// Tokens of KV memory; derived from GPU memory if absent.
+    /// Tokens of KV memory; if absent, what the weights leave of the share of GPU memory that the
+    /// engine may use.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_total_tokens: Option<u32>,
     /// Requests with KV memory at most; by [`Self::running_requests_for`] if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_running_requests: Option<u32>,
-    /// Longest sequence, prompt and answer together.
-    pub context_length: u32,
+    /// Longest sequence, prompt and answer together; the model's own limit if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub context_length: Option<u32>,
     /// Tokens of a prefill batch at most, longer prompts are cut; no cutting if 0 or less, by
     /// [`Self::chunked_prefill_size_for`] if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub chunked_prefill_size: Option<i32>,
     /// Tokens of a prefill batch after which no more requests are added.
     pub max_prefill_tokens: u32,
     /// Requests added to a prefill batch at most; no limit if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub prefill_max_requests: Option<u32>,
     /// Tokens per KV page.
     pub page_size: u32,
@@ -42,11 +49,13 @@ pub struct SglangConfig {
     pub priority_scheduling_preemption_threshold: i32,
     /// Distinct adapters in a batch at most, where "no adapter" counts as one (SGLang's default
     /// is 8 when it serves adapters); no limit if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_loras_per_batch: Option<u32>,
 }
 
 /// SGLang's order of admission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum SglangPolicy {
     /// First come, first served.
@@ -81,7 +90,7 @@ impl Default for SglangConfig {
         Self {
             max_total_tokens: None,
             max_running_requests: None,
-            context_length: 131_072,
+            context_length: None,
             chunked_prefill_size: None,
             max_prefill_tokens: 16_384,
             prefill_max_requests: None,

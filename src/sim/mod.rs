@@ -1,1 +1,12 @@
-//! The run: the loop that owns clock, queue and random streams.
+//! The run: the only place that knows both time and machines.
+//!
+//! [`Simulation::run`] owns the clock, the event queue and the requests on their way. It asks
+//! machines what they want and schedules it; [`Observer`]s hear what happened.
+
+mod build;
+mod observe;
+mod run;
+
+pub use build::cluster;
+pub use observe::{Observer, Occurrence};
+pub use run::{Counts, Requests, Simulation, Source};

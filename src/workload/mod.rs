@@ -1,5 +1,24 @@
 //! Workloads: arrivals × lengths × content → a sorted stream of requests.
+//!
+//! [`Workload`] is the front; [`Client`] stands between it and the system. The draws of the
+//! benchmark tools, bit for bit, are in [`Tools`] and [`numpy`]. LoRA adapters are not assigned.
 
+mod arrivals;
+mod client;
+mod content;
+mod draft;
+mod lengths;
+pub mod numpy;
+mod replay;
+mod rows;
+mod session;
+mod source;
+mod tools;
 mod trace;
 
+pub use arrivals::{VllmRate, vllm_arrivals_s};
+pub use client::{Client, Offer};
+pub use rows::TraceRows;
+pub use source::{Notice, Workload};
+pub use tools::Tools;
 pub use trace::{TraceRow, WorkloadError};

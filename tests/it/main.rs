@@ -3,4 +3,8 @@
 #![allow(clippy::print_stdout, reason = "tests say what they skip and what they compared")]
 
 mod architecture;
+mod bench_report;
 mod conformance;
+mod models;
+mod traces;
+mod workload;

@@ -54,6 +54,8 @@ const ANSWER_MIN: u32 = 5;
 pub struct Sglang {
     config: SglangConfig,
     max_running: u32,
+    /// Tokens of the longest sequence.
+    longest: u32,
     /// Tokens of a prefill batch at most; no limit if absent.
     chunk_size: Option<u32>,
     /// Tokens of memory, in whole pages.
@@ -93,15 +95,16 @@ impl Sglang {
     /// An engine without requests.
     ///
     /// # Panics
-    /// When the tokens of memory or the chunk size are not resolved, when a page, the memory or
+    /// When the tokens of memory, the context length or the chunk size are not resolved, when a page, the memory or
     /// the number of running requests is 0, or when priorities are combined with another policy
     /// than first come, first served: validation comes before.
     pub fn new(config: SglangConfig) -> Self {
         let tokens = config.max_total_tokens.expect("the tokens of KV memory are resolved");
         let chunk = config.chunked_prefill_size.expect("the chunk size is resolved");
+        let context = config.context_length.expect("the context length is resolved");
         let max_running = config
             .max_running_requests
-            .unwrap_or_else(|| SglangConfig::running_requests_for(tokens, config.context_length));
+            .unwrap_or_else(|| SglangConfig::running_requests_for(tokens, context));
         assert!(config.page_size > 0, "a page holds at least one token");
         assert!(
             tokens >= config.page_size && max_running > 0,
@@ -114,6 +117,7 @@ impl Sglang {
         let pool = tokens - tokens % config.page_size;
         Self {
             max_running,
+            longest: context.min(pool).saturating_sub(1),
             chunk_size: u32::try_from(chunk).ok().filter(|&size| size > 0),
             pool,
             ratio: NewTokenRatio::new(config.schedule_conservativeness),
@@ -192,11 +196,10 @@ impl Sglang {
 
     /// The tokens that a request of `prompt_tokens` may generate; 0 if it is refused.
     fn answer_limit(&self, prompt_tokens: u32, max_tokens: u32) -> u32 {
-        let longest = self.config.context_length.min(self.pool).saturating_sub(1);
-        if prompt_tokens.saturating_add(ANSWER_MIN) >= longest {
+        if prompt_tokens.saturating_add(ANSWER_MIN) >= self.longest {
             return 0;
         }
-        let by_length = longest - prompt_tokens - 1;
+        let by_length = self.longest - prompt_tokens - 1;
         let page = self.config.page_size;
         let by_memory = self.pool.saturating_sub(self.ceil(prompt_tokens) + page + 1);
         max_tokens.min(by_length).min(by_memory)

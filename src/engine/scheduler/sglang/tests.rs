@@ -19,6 +19,7 @@ fn config(tokens: u32) -> SglangConfig {
     SglangConfig {
         max_total_tokens: Some(tokens),
         max_running_requests: Some(64),
+        context_length: Some(131_072),
         chunked_prefill_size: Some(0),
         disable_overlap_schedule: true,
         ..SglangConfig::default()
@@ -333,7 +334,7 @@ fn with_overlap_an_early_end_wastes_a_row_whose_token_is_cached() {
 
 #[test]
 fn prompts_and_limits_are_cut_to_the_memory() {
-    let short = SglangConfig { context_length: 600, ..config(1500) };
+    let short = SglangConfig { context_length: Some(600), ..config(1500) };
     let mut bench = Bench::new(short.clone());
     // longest 599; prompts from 594 on are refused
     assert_eq!(bench.arrive(&request(594, 1)), Err(Finish::Rejected));

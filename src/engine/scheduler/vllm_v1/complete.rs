@@ -58,7 +58,7 @@ impl VllmV1 {
             }
             let gap = s.life.emit(now);
             result.count_token(s.life.id, gap);
-            is_finished = s.life.is_done() || s.tokens >= self.config.max_model_len;
+            is_finished = s.life.is_done() || s.tokens >= self.model_len;
             if is_finished {
                 break;
             }

@@ -24,7 +24,7 @@ impl VllmV1 {
     /// nothing: `false` changes nothing.
     pub(super) fn allocate(&mut self, slot: u32, hits: &[BlockId], need: Need) -> bool {
         let block_size = self.config.block_size;
-        let limit = self.config.max_model_len;
+        let limit = self.model_len;
         let sequence = &self.sequences[slot as usize];
         let owned = hits.len() as u32 + sequence.blocks.len() as u32;
         let local = sequence.computed + hits.len() as u32 * block_size;

@@ -48,6 +48,8 @@ enum Record {
 #[derive(Debug)]
 pub struct VllmV1 {
     config: VllmConfig,
+    token_budget: u32,
+    model_len: u32,
     active_max: u32,
     watermark_blocks: u32,
     /// Drafts per step; 0 without speculation.
@@ -79,19 +81,24 @@ impl VllmV1 {
     /// An engine without requests.
     ///
     /// # Panics
-    /// When the configuration has no number of blocks, or has a zero among block size, token
-    /// budget and sequences: validation comes before.
+    /// When the configuration is not resolved, or has a zero where it counts something:
+    /// validation comes before.
     pub fn new(config: VllmConfig, acceptance: Acceptance) -> Self {
-        let blocks = config.num_gpu_blocks.expect("the number of KV blocks is resolved");
+        let resolved = |value: Option<u32>| value.expect("the configuration is resolved");
+        let blocks = resolved(config.num_gpu_blocks);
+        let token_budget = resolved(config.max_num_batched_tokens);
+        let seqs_max = resolved(config.max_num_seqs);
         assert!(
-            config.block_size > 0 && config.max_num_batched_tokens > 0 && config.max_num_seqs > 0,
+            config.block_size > 0 && token_budget > 0 && seqs_max > 0,
             "block size, token budget and sequences are at least 1"
         );
         let drafts = config.speculation.map_or(0, |s| s.num_speculative_tokens);
         let eagle = config.speculation.is_some_and(|s| s.method == SpeculationMethod::Eagle);
         let naming = if eagle { Lookahead::OneToken } else { Lookahead::None };
         Self {
-            active_max: config.max_num_active_seqs.unwrap_or(config.max_num_seqs),
+            token_budget,
+            model_len: resolved(config.max_model_len),
+            active_max: config.max_num_active_seqs.unwrap_or(seqs_max),
             watermark_blocks: (config.watermark * f64::from(blocks)) as u32,
             drafts,
             lookahead: if eagle { drafts } else { 0 },
@@ -194,7 +201,7 @@ impl Schedule for VllmV1 {
         request: &Request,
         handoff: Handoff,
     ) -> Result<(), Finish> {
-        if request.prompt_tokens >= self.config.max_model_len {
+        if request.prompt_tokens >= self.model_len {
             return Err(Finish::Rejected);
         }
         let sequence = Sequence::new(id, request, handoff, self.config.block_size, self.naming);
@@ -234,7 +241,7 @@ impl Schedule for VllmV1 {
         plan.clear();
         let inside = self.running.len() as u32 + self.waiting.len() + self.holding.len();
         let mut limits = running::StepLimits {
-            budget: self.config.max_num_batched_tokens,
+            budget: self.token_budget,
             chunk: self.chunk_limit(inside),
             holds_prefill: self.holds_prefill(),
         };
@@ -283,7 +290,7 @@ impl VllmV1 {
         }
         let threshold = self.config.long_prefill_token_threshold;
         if self.config.adaptive_long_prefill_threshold {
-            threshold.max(self.config.max_num_batched_tokens / inside)
+            threshold.max(self.token_budget / inside)
         } else {
             threshold
         }

@@ -111,7 +111,7 @@ impl VllmV1 {
         }
         let mut tokens = s.tokens - computed;
         let mut drafts = 0;
-        let fits_padding = computed + 1 + self.drafts < self.config.max_model_len;
+        let fits_padding = computed + 1 + self.drafts < self.model_len;
         let is_padded = match padding {
             Padding::Never => false,
             Padding::OnHits => computed > 0,

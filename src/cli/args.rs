@@ -1,0 +1,86 @@
+//! The command line as clap reads it.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+
+/// Simulate LLM serving: real schedulers, real workloads, the benchmark block you know.
+#[derive(Debug, Parser)]
+#[command(
+    name = "servecast",
+    version,
+    after_help = "Without a command, `servecast run` simulates a built-in scenario.\n\
+                  Exit codes: 0 ok, 1 the run failed, 2 bad arguments or input, 130 interrupted."
+)]
+pub(super) struct Arguments {
+    #[command(subcommand)]
+    pub(super) command: Option<Command>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Simulate a scenario and report it like a benchmark tool
+    Run(RunArguments),
+    /// Replay recorded schedules of real engines and compare every step
+    Conformance(ConformanceArguments),
+    /// Print the JSON schema of scenario files
+    Schema,
+    /// Print completions for a shell
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+}
+
+/// `servecast run`.
+#[derive(Debug, Default, Args)]
+#[command(after_help = "Examples:\n  \
+    servecast run\n  \
+    servecast run scenarios/azure-conversation.toml --set cluster.replicas=4\n  \
+    servecast run my.toml --seed 7 --output-dir out/my --format json")]
+pub(super) struct RunArguments {
+    /// Scenario file in TOML, YAML or JSON; a built-in scenario if absent
+    pub(super) scenario: Option<PathBuf>,
+    /// Override a value of the scenario, as in `cluster.replicas=4`; may be repeated
+    #[arg(long = "set", value_name = "PATH=VALUE")]
+    pub(super) overrides: Vec<String>,
+    /// Seed of every random stream
+    #[arg(long)]
+    pub(super) seed: Option<u64>,
+    #[command(flatten)]
+    pub(super) output: OutputArguments,
+}
+
+/// Where results go.
+#[derive(Debug, Default, Args)]
+pub(super) struct OutputArguments {
+    /// Folder for records, summary and figures; a new one below `runs/` if absent
+    #[arg(long, value_name = "DIR")]
+    pub(super) output_dir: Option<PathBuf>,
+    /// Replace the results of an earlier run in that folder
+    #[arg(long)]
+    pub(super) overwrite: bool,
+    /// Also write a table of every step
+    #[arg(long)]
+    pub(super) steps: bool,
+    /// How the result is printed
+    #[arg(long, value_enum, default_value_t)]
+    pub(super) format: Format,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(super) enum Format {
+    /// The benchmark block
+    #[default]
+    Table,
+    /// JSON
+    Json,
+}
+
+/// `servecast conformance`.
+#[derive(Debug, Args)]
+pub(super) struct ConformanceArguments {
+    /// Folder of recordings (*.jsonl, *.jsonl.gz), searched with its subfolders
+    pub(super) folder: PathBuf,
+}

@@ -1,0 +1,75 @@
+//! `servecast conformance`: recorded schedules, replayed.
+
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+
+use super::args::ConformanceArguments;
+use super::{Failure, print};
+use crate::conformance::{Recording, Verdict, check};
+
+pub(super) fn conformance(arguments: &ConformanceArguments) -> Result<(), Failure> {
+    let mut paths = Vec::new();
+    recordings(&arguments.folder, &mut paths).map_err(Failure::Input)?;
+    paths.sort();
+    if paths.is_empty() {
+        let folder = arguments.folder.display();
+        return Err(Failure::input(format!("{folder}: no recording (*.jsonl, *.jsonl.gz) in it")));
+    }
+    let (mut exact, mut unreadable) = (0, 0);
+    for path in &paths {
+        let name = path.strip_prefix(&arguments.folder).unwrap_or(path).display();
+        let verdict = read(path).and_then(|text| Ok(check(&Recording::parse(&text)?)?));
+        let line = match verdict {
+            Ok(Verdict::Exact { steps }) => {
+                exact += 1;
+                format!("{name}: exact, {steps} steps\n")
+            }
+            Ok(Verdict::Differs { place, fields, recorded, replayed }) => format!(
+                "{name}: {place} differs in {}\n  recorded {recorded}\n  replayed {replayed}\n",
+                fields.join(", ")
+            ),
+            Err(error) => {
+                unreadable += 1;
+                format!("{name}: {error:#}\n")
+            }
+        };
+        print(&line)?;
+    }
+    print(&format!("{exact} scenarios exact of {}\n", paths.len()))?;
+    if unreadable > 0 {
+        return Err(Failure::input(format!("{unreadable} recordings cannot be replayed")));
+    }
+    if exact < paths.len() {
+        let differing = paths.len() - exact;
+        return Err(Failure::Run(anyhow::anyhow!("{differing} scenarios differ")));
+    }
+    Ok(())
+}
+
+fn recordings(folder: &Path, found: &mut Vec<PathBuf>) -> anyhow::Result<()> {
+    let entries = fs::read_dir(folder).with_context(|| folder.display().to_string())?;
+    for entry in entries {
+        let path = entry.with_context(|| folder.display().to_string())?.path();
+        let name = path.to_string_lossy();
+        if path.is_dir() {
+            recordings(&path, found)?;
+        } else if name.ends_with(".jsonl") || name.ends_with(".jsonl.gz") {
+            found.push(path);
+        }
+    }
+    Ok(())
+}
+
+fn read(path: &Path) -> anyhow::Result<String> {
+    let mut file = fs::File::open(path)?;
+    let mut text = String::new();
+    if path.extension().is_some_and(|extension| extension == "gz") {
+        flate2::read::GzDecoder::new(file).read_to_string(&mut text)?;
+    } else {
+        file.read_to_string(&mut text)?;
+    }
+    Ok(text)
+}

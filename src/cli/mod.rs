@@ -1,0 +1,83 @@
+//! The command line: arguments in, results on stdout, everything else on stderr.
+
+mod args;
+mod conformance;
+mod progress;
+mod results;
+mod run;
+mod scenario_file;
+
+use std::io::{ErrorKind, Write};
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser};
+
+use args::{Arguments, Command};
+
+/// Why a command did not succeed.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    /// Bad arguments or input: exit code 2.
+    #[error("{0:#}")]
+    Input(anyhow::Error),
+    /// The run failed, or its verdict is negative: exit code 1.
+    #[error("{0:#}")]
+    Run(anyhow::Error),
+}
+
+impl Failure {
+    /// Bad input, in words.
+    fn input(message: impl Into<String>) -> Self {
+        Self::Input(anyhow::anyhow!(message.into()))
+    }
+
+    fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Run(_) => ExitCode::from(1),
+            Self::Input(_) => ExitCode::from(2),
+        }
+    }
+}
+
+/// Runs the command line of this process.
+pub fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match dispatch(arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            say(&format!("error: {failure}"));
+            failure.exit_code()
+        }
+    }
+}
+
+fn dispatch(arguments: Arguments) -> Result<(), Failure> {
+    match arguments.command {
+        None => run::run(&args::RunArguments::default()),
+        Some(Command::Run(arguments)) => run::run(&arguments),
+        Some(Command::Conformance(arguments)) => conformance::conformance(&arguments),
+        Some(Command::Schema) => print(&format!("{}\n", scenario_file::schema())),
+        Some(Command::Completions { shell }) => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Arguments::command(), "servecast", &mut script);
+            print(&String::from_utf8_lossy(&script))
+        }
+    }
+}
+
+/// Prints a result. A reader that has seen enough (a closed pipe) is no failure.
+fn print(text: &str) -> Result<(), Failure> {
+    let mut stdout = std::io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(Failure::Run(anyhow::Error::new(error).context("stdout")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Says something that is not a result.
+fn say(text: &str) {
+    // With nobody left to tell, there is nobody to tell that either.
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
+}

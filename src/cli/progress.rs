@@ -1,0 +1,49 @@
+//! A progress bar on a terminal's stderr.
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::sim::{Observer, Occurrence};
+use crate::units::SimTime;
+
+/// Counts requests that left; draws now and then.
+#[derive(Debug)]
+pub(super) struct Progress {
+    bar: ProgressBar,
+    left: u64,
+}
+
+/// Requests between two drawings.
+const STRIDE: u64 = 1024;
+
+impl Progress {
+    /// A bar up to `total` requests, or a counter if that is not known. Hidden when stderr is no
+    /// terminal.
+    pub(super) fn new(total: Option<u64>) -> Self {
+        let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::stderr());
+        let template = match total {
+            Some(_) => "{bar:40} {pos}/{len} requests, {msg} simulated, {eta} left",
+            None => "{spinner} {pos} requests, {msg} simulated",
+        };
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style);
+        }
+        Self { bar, left: 0 }
+    }
+
+    pub(super) fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+impl Observer for Progress {
+    fn on(&mut self, at: SimTime, what: Occurrence<'_>) {
+        if !matches!(what, Occurrence::Left(..) | Occurrence::Refused(..)) {
+            return;
+        }
+        self.left += 1;
+        if self.left.is_multiple_of(STRIDE) {
+            self.bar.set_message(format!("{:.0} s", at.as_secs_f64()));
+            self.bar.set_position(self.left);
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! What a run leaves behind: the printed report and the run directory.
+
+use anyhow::Context;
+use serde_json::{Value, json};
+
+use super::run::Outcome;
+use crate::io::rundir::RunDir;
+use crate::metrics::bench::{JsonLayout, NonFinite};
+use crate::scenario::KvSource;
+
+/// A name for files: lower-case letters, digits and single dashes.
+pub(super) fn slug(name: &str) -> String {
+    let mapped: String = name
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { ' ' })
+        .collect();
+    let slug = mapped.split_whitespace().collect::<Vec<_>>().join("-");
+    if slug.is_empty() { "run".to_owned() } else { slug }
+}
+
+/// The printed report: for each scenario its block, what became of the requests, and measured
+/// beside simulated figures.
+pub(super) fn text(outcomes: &[Outcome]) -> String {
+    let parts: Vec<String> =
+        outcomes.iter().map(|outcome| one_text(outcome, outcomes.len())).collect();
+    parts.join("\n")
+}
+
+fn one_text(outcome: &Outcome, outcomes: usize) -> String {
+    let file = &outcome.scenario.file;
+    let title = if outcomes > 1 { format!("# {}\n", file.name) } else { String::new() };
+    let block = outcome.report.text();
+    let counts = &outcome.counts;
+    let fate = format!(
+        "{} requests: {} finished, {} rejected, {} stuck; {} preemptions, {} steps\n",
+        counts.arrived,
+        counts.finished,
+        counts.rejected + counts.aborted,
+        counts.stuck,
+        preemptions(outcome),
+        outcome.recorder.steps
+    );
+    let measured = match (&outcome.comparison, &file.measured) {
+        (Some(comparison), Some(measured)) => {
+            format!("\nMeasured: {}\n{}", measured.source, comparison.text())
+        }
+        _ => String::new(),
+    };
+    format!("{title}{}\n{fate}{measured}", block.trim_end_matches('\n'))
+}
+
+/// The report as JSON: one object, or an array for a scenario with variants.
+pub(super) fn json(outcomes: &[Outcome]) -> String {
+    let mut values: Vec<Value> = outcomes.iter().map(summary).collect();
+    let value = if values.len() == 1 { values.remove(0) } else { Value::Array(values) };
+    format!("{value:#}\n")
+}
+
+/// Writes all files of the runs; variants in folders of their own.
+pub(super) fn write(dir: &mut RunDir, outcomes: &[Outcome]) -> anyhow::Result<()> {
+    let run = json!({
+        "servecast": env!("CARGO_PKG_VERSION"),
+        "command": std::env::args().collect::<Vec<_>>(),
+        "seed": outcomes[0].scenario.file.seed,
+        "wall_s": outcomes.iter().map(|outcome| outcome.wall_s).sum::<f64>(),
+        "runs": outcomes.iter().map(|o| &o.scenario.file.name).collect::<Vec<_>>(),
+    });
+    dir.write("run.json", format!("{run:#}\n").as_bytes())?;
+    for outcome in outcomes {
+        let folder = match outcomes.len() {
+            1 => String::new(),
+            _ => format!("{}/", slug(&outcome.scenario.file.name)),
+        };
+        write_one(dir, &folder, outcome)?;
+    }
+    Ok(())
+}
+
+fn write_one(dir: &mut RunDir, folder: &str, outcome: &Outcome) -> anyhow::Result<()> {
+    let resolved = toml::to_string(&outcome.scenario.file).context("the resolved scenario")?;
+    dir.write(&format!("{folder}scenario.resolved.toml"), resolved.as_bytes())?;
+    let summary = format!("{:#}\n", summary(outcome));
+    dir.write(&format!("{folder}summary.json"), summary.as_bytes())?;
+    let benchmark = format!("{}\n", outcome.report.json(NonFinite::Python));
+    dir.write(&format!("{folder}benchmark.jsonl"), benchmark.as_bytes())?;
+    write_tables(dir, folder, outcome)?;
+    write_figures(dir, folder, outcome)
+}
+
+#[cfg(feature = "tables")]
+fn write_tables(dir: &mut RunDir, folder: &str, outcome: &Outcome) -> anyhow::Result<()> {
+    use crate::io::tables;
+    let path = dir.reserve(&format!("{folder}requests.parquet"))?;
+    tables::write_requests(&path, &outcome.recorder.requests)?;
+    if let Some(log) = &outcome.steps {
+        let path = dir.reserve(&format!("{folder}steps.parquet"))?;
+        tables::write_steps(&path, &log.steps)?;
+    }
+    Ok(())
+}
+
+#[cfg(not(feature = "tables"))]
+fn write_tables(_: &mut RunDir, _: &str, outcome: &Outcome) -> anyhow::Result<()> {
+    if outcome.steps.is_some() {
+        anyhow::bail!("--steps needs a build with the feature `tables`");
+    }
+    super::say("notice: built without the feature `tables`, no table of requests is written");
+    Ok(())
+}
+
+#[cfg(feature = "plot")]
+fn write_figures(dir: &mut RunDir, folder: &str, outcome: &Outcome) -> anyhow::Result<()> {
+    for figure in crate::plot::run_figures(&outcome.scenario.file.name, &outcome.recorder) {
+        dir.write(&format!("{folder}figures/{}", figure.file_name), figure.svg.as_bytes())?;
+    }
+    Ok(())
+}
+
+#[cfg(not(feature = "plot"))]
+#[expect(clippy::unnecessary_wraps, reason = "as fallible as its twin with the feature")]
+fn write_figures(_: &mut RunDir, _: &str, _: &Outcome) -> anyhow::Result<()> {
+    super::say("notice: built without the feature `plot`, no figures are written");
+    Ok(())
+}
+
+fn preemptions(outcome: &Outcome) -> u64 {
+    outcome.recorder.requests.iter().map(|record| u64::from(record.preemptions)).sum()
+}
+
+/// Everything about a run in one JSON object; equal runs give equal bytes.
+fn summary(outcome: &Outcome) -> Value {
+    let counts = &outcome.counts;
+    let benchmark: Value = serde_json::from_str(&outcome.report.json(NonFinite::Null))
+        .expect("strict benchmark JSON is JSON");
+    let comparison = outcome.comparison.as_ref().map(|comparison| {
+        let rows = comparison.json(JsonLayout::Line);
+        serde_json::from_str::<Value>(&rows).expect("a comparison is JSON")
+    });
+    let kv = match outcome.scenario.kv {
+        KvSource::Given => json!({ "source": "given" }),
+        KvSource::Derived(kv) => json!({
+            "source": "derived",
+            "blocks": kv.blocks,
+            "block_bytes": kv.block_bytes,
+            "weights_bytes": kv.weights,
+            "reserve_bytes": kv.reserve,
+        }),
+    };
+    json!({
+        "name": outcome.scenario.file.name,
+        "benchmark": benchmark,
+        "requests": {
+            "arrived": counts.arrived,
+            "finished": counts.finished,
+            "rejected": counts.rejected,
+            "aborted": counts.aborted,
+            "stuck": counts.stuck,
+        },
+        "engine": {
+            "steps": outcome.recorder.steps,
+            "preemptions": preemptions(outcome),
+            "simulated_s": outcome.recorder.end.as_secs_f64(),
+            "kv": kv,
+        },
+        "measured": outcome.scenario.file.measured,
+        "comparison": comparison,
+    })
+}

@@ -1,0 +1,190 @@
+//! Scenario files: TOML, YAML or JSON of one shape, with overrides and variants.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use toml::{Table, Value};
+
+use super::Failure;
+use crate::metrics::bench::MetricKey;
+use crate::model::ModelSpec;
+use crate::profiles;
+use crate::scenario::{Scenario, ScenarioFile};
+
+/// The scenario that runs without arguments.
+const BUILT_IN: &str = include_str!("../../scenarios/a10-sonnet-1024.toml");
+
+/// A scenario ready to run, with the folder its paths are relative to.
+#[derive(Debug)]
+pub(super) struct Loaded {
+    pub(super) scenario: Scenario,
+    pub(super) folder: PathBuf,
+}
+
+/// A change to the scenario that is run beside it, on the same requests.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Variant {
+    name: String,
+    #[serde(default)]
+    set: Table,
+    #[serde(default)]
+    measured: Option<Value>,
+}
+
+/// Reads a scenario file, or the built-in scenario, and its variants.
+pub(super) fn load(
+    path: Option<&Path>,
+    overrides: &[String],
+    seed: Option<u64>,
+) -> Result<Vec<Loaded>, Failure> {
+    let (name, text, folder) = match path {
+        None => ("built-in scenario".to_owned(), BUILT_IN.to_owned(), PathBuf::from(".")),
+        Some(path) => {
+            let name = path.display().to_string();
+            let text = fs::read_to_string(path).map_err(|error| fail(&name, &error.to_string()))?;
+            (name, text, path.parent().map(Path::to_path_buf).unwrap_or_default())
+        }
+    };
+    let mut root = parse(&name, path, &text)?;
+    let variants = root.remove("variants");
+    for text in overrides {
+        let (path, value) = parse_override(text)?;
+        set(&mut root, &path, value).map_err(|problem| fail("--set", &problem))?;
+    }
+    if let Some(seed) = seed {
+        let seed = i64::try_from(seed)
+            .map_err(|_| fail("--seed", &format!("must be below 2^63, got {seed}")))?;
+        root.insert("seed".to_owned(), Value::Integer(seed));
+    }
+    let mut loaded = vec![resolve(&name, root.clone(), &folder)?];
+    for variant in read_variants(&name, variants)? {
+        loaded.push(resolve(&name, varied(&name, root.clone(), variant)?, &folder)?);
+    }
+    Ok(loaded)
+}
+
+/// Resolves a scenario.
+pub(super) fn from_file(name: &str, file: ScenarioFile, folder: &Path) -> Result<Loaded, Failure> {
+    check_measured(name, &file)?;
+    let model = local_model(&file.cluster.model, folder)?;
+    let scenario = Scenario::resolve(file, model).map_err(|error| {
+        let lines: Vec<String> = error.problems.iter().map(|p| format!("{name}: {p}")).collect();
+        Failure::input(lines.join("\n       "))
+    })?;
+    Ok(Loaded { scenario, folder: folder.to_path_buf() })
+}
+
+/// The JSON schema of scenario files.
+pub(super) fn schema() -> String {
+    let schema = schemars::schema_for!(ScenarioFile);
+    serde_json::to_string_pretty(&schema).expect("a schema is JSON")
+}
+
+fn fail(place: &str, problem: &str) -> Failure {
+    Failure::input(format!("{place}: {problem}"))
+}
+
+fn parse(name: &str, path: Option<&Path>, text: &str) -> Result<Table, Failure> {
+    let text = text.trim_start_matches('\u{feff}');
+    let extension = path.and_then(Path::extension).and_then(|e| e.to_str()).unwrap_or("toml");
+    let table = match extension.to_ascii_lowercase().as_str() {
+        "toml" => toml::from_str(text).map_err(|error| error.to_string()),
+        "yaml" | "yml" => serde_yaml_ng::from_str(text).map_err(|error| error.to_string()),
+        "json" => serde_json::from_str(text).map_err(|error| error.to_string()),
+        other => Err(format!("`.{other}` is no scenario file: use .toml, .yaml or .json")),
+    };
+    table.map_err(|problem| fail(name, &problem))
+}
+
+/// `path=value`; the value as TOML, or as text where it is none.
+fn parse_override(text: &str) -> Result<(String, Value), Failure> {
+    let Some((path, value)) = text.split_once('=') else {
+        return Err(fail("--set", &format!("`{text}` has no `=`; write path=value")));
+    };
+    let parsed = toml::from_str::<Table>(&format!("value = {value}"));
+    let parsed = parsed.ok().and_then(|mut table| table.remove("value"));
+    Ok((path.trim().to_owned(), parsed.unwrap_or_else(|| Value::String(value.to_owned()))))
+}
+
+/// Puts a value at a path; tables on the way are made where there are none.
+fn set(root: &mut Table, path: &str, value: Value) -> Result<(), String> {
+    let mut keys: Vec<&str> = path.split('.').collect();
+    let last = keys.pop().filter(|key| !key.is_empty()).ok_or("the path is empty")?;
+    let mut table = root;
+    for key in keys {
+        let entry = table.entry(key).or_insert_with(|| Value::Table(Table::new()));
+        table = entry.as_table_mut().ok_or(format!("{path}: `{key}` is a value, not a table"))?;
+    }
+    table.insert(last.to_owned(), value);
+    Ok(())
+}
+
+fn read_variants(name: &str, variants: Option<Value>) -> Result<Vec<Variant>, Failure> {
+    let Some(variants) = variants else { return Ok(Vec::new()) };
+    variants.try_into().map_err(|error| fail(name, &format!("variants: {error}")))
+}
+
+fn varied(name: &str, mut root: Table, variant: Variant) -> Result<Table, Failure> {
+    for (path, value) in variant.set {
+        set(&mut root, &path, value)
+            .map_err(|problem| fail(name, &format!("variants.{}: {problem}", variant.name)))?;
+    }
+    root.insert("name".to_owned(), Value::String(variant.name));
+    match variant.measured {
+        Some(measured) => root.insert("measured".to_owned(), measured),
+        None => root.remove("measured"),
+    };
+    Ok(root)
+}
+
+fn resolve(name: &str, root: Table, folder: &Path) -> Result<Loaded, Failure> {
+    let file: ScenarioFile = serde_path_to_error::deserialize(Value::Table(root))
+        .map_err(|error| fail(name, &explain(&error)))?;
+    from_file(name, file, folder)
+}
+
+/// The path of the field, the rule, and the key that was probably meant.
+fn explain(error: &serde_path_to_error::Error<toml::de::Error>) -> String {
+    let message = error.inner().to_string();
+    let message = message.trim().lines().next().unwrap_or_default();
+    let path = error.path().to_string();
+    let place = if path == "." { String::new() } else { format!("{path}: ") };
+    format!("{place}{message}{}", did_you_mean(message))
+}
+
+fn did_you_mean(message: &str) -> String {
+    let mut quoted = message.split('`').skip(1).step_by(2);
+    let is_unknown = message.starts_with("unknown field") || message.starts_with("unknown variant");
+    let Some(unknown) = quoted.next().filter(|_| is_unknown) else { return String::new() };
+    profiles::closest(unknown, quoted)
+        .map_or_else(String::new, |known| format!("; did you mean `{known}`?"))
+}
+
+fn check_measured(name: &str, file: &ScenarioFile) -> Result<(), Failure> {
+    let mut metrics = file.measured.iter().flat_map(|measured| measured.metrics.keys());
+    match metrics.find(|metric| MetricKey::parse(metric).is_none()) {
+        None => Ok(()),
+        Some(metric) => Err(fail(
+            name,
+            &format!(
+                "measured.metrics.{metric}: is no figure of the benchmark JSON, such as \
+                 mean_ttft_ms, p99_tpot_ms or output_throughput"
+            ),
+        )),
+    }
+}
+
+/// The model of a local `config.json`, if that is what the name is.
+fn local_model(name: &str, folder: &Path) -> Result<Option<ModelSpec>, Failure> {
+    let path = folder.join(name);
+    let path = if path.is_dir() { path.join("config.json") } else { path };
+    if !path.is_file() {
+        return Ok(None);
+    }
+    let text = fs::read_to_string(&path)
+        .map_err(|error| fail("cluster.model", &format!("{}: {error}", path.display())))?;
+    let spec = ModelSpec::from_hf_config(&text, name);
+    spec.map(Some).map_err(|error| fail("cluster.model", &error.to_string()))
+}

@@ -1,0 +1,189 @@
+//! Laws of the roofline, and its distance from measured steps.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::profiles;
+
+fn roofline(model: &str, gpu: &str, options: RooflineOptions) -> Roofline {
+    let model = profiles::model(model).expect("in the catalogue");
+    let gpu = profiles::gpu(gpu).expect("in the catalogue");
+    Roofline::new(&model, &gpu, &options).unwrap()
+}
+
+fn sharing(tensor_parallel_size: u32, communication: Communication) -> RooflineOptions {
+    RooflineOptions { tensor_parallel_size, communication, ..RooflineOptions::default() }
+}
+
+fn decode(seqs: u32, context: u32) -> StepShape {
+    let mut shape = StepShape::default();
+    (0..seqs).for_each(|_| shape.add_decode(context, 0));
+    shape
+}
+
+fn prefill(tokens: u32) -> StepShape {
+    let mut shape = StepShape::default();
+    shape.add_prefill(tokens, 0, true);
+    shape
+}
+
+fn ms(roofline: &Roofline, shape: &StepShape) -> f64 {
+    roofline.step_duration(shape).as_millis_f64()
+}
+
+fn any_shape() -> impl Strategy<Value = StepShape> {
+    let decodes = (0_u32..600, 0_u64..2_000_000, 0_u32..2000);
+    let prefills = (0_u32..64, 0_u32..20_000, 0_u64..500_000, 0_u64..200_000_000);
+    (decodes, prefills, 0_u32..512, proptest::option::of(0_u32..600)).prop_map(
+        |(decodes, prefills, draft_tokens, cuda_graph)| StepShape {
+            decode_seqs: decodes.0,
+            decode_context_tokens: decodes.1,
+            decode_context_max: decodes.2,
+            prefill_seqs: prefills.0,
+            prefill_tokens: prefills.1,
+            prefill_context_tokens: prefills.2,
+            prefill_attention: prefills.3,
+            logit_rows: decodes.0 + prefills.0,
+            draft_tokens,
+            cuda_graph,
+            ..StepShape::default()
+        },
+    )
+}
+
+/// The shape with one field larger.
+fn grown(shape: &StepShape, field: usize, by: u32) -> StepShape {
+    let mut shape = *shape;
+    match field {
+        0 => shape.decode_seqs += by,
+        1 => shape.decode_context_tokens += u64::from(by),
+        2 => shape.decode_context_max += by,
+        3 => shape.prefill_seqs += by,
+        4 => shape.prefill_tokens += by,
+        5 => shape.prefill_context_tokens += u64::from(by),
+        6 => shape.prefill_attention += u64::from(by) * 1000,
+        7 => shape.logit_rows += by,
+        8 => shape.draft_tokens += by,
+        _ => shape.cuda_graph = Some(shape.cuda_graph.unwrap_or(0) + by),
+    }
+    shape
+}
+
+const MODELS: [&str; 4] = ["Llama-3.1-8B", "Qwen3-30B-A3B", "DeepSeek-V3", "gpt-oss-120b"];
+
+proptest! {
+    #[test]
+    fn a_larger_step_never_takes_less_time(
+        shape in any_shape(), field in 0_usize..10, by in 1_u32..3000, model in 0_usize..4,
+    ) {
+        let options = RooflineOptions {
+            sampler: Sampler::TopPTopK,
+            host: HostOverhead {
+                per_step: SimDuration::from_micros(100),
+                per_sequence: SimDuration::from_micros(2),
+            },
+            ..sharing(2, Communication::Counted)
+        };
+        let roofline = roofline(MODELS[model], "H100", options);
+        let larger = grown(&shape, field, by);
+        prop_assert!(roofline.step_duration(&shape) <= roofline.step_duration(&larger));
+    }
+
+    #[test]
+    fn more_gpus_are_never_slower_when_talking_is_free(shape in any_shape(), model in 0_usize..4) {
+        let secs = |tp| {
+            let free = sharing(tp, Communication::Ignored);
+            roofline(MODELS[model], "H100", free).step_duration(&shape)
+        };
+        prop_assert!(secs(2) <= secs(1));
+        prop_assert!(secs(4) <= secs(2));
+        prop_assert!(secs(8) <= secs(4));
+    }
+
+    #[test]
+    fn no_step_beats_the_bandwidth_or_the_compute_of_the_gpu(shape in any_shape()) {
+        let model = profiles::model("Llama-3.1-8B").expect("in the catalogue");
+        let gpu = profiles::gpu("A100").expect("in the catalogue");
+        let roofline = Roofline::new(&model, &gpu, &RooflineOptions::default()).unwrap();
+        prop_assume!(shape.tokens() > 0 && shape.logit_rows > 0);
+        let table = f64::from(model.vocab) * f64::from(model.hidden);
+        let kv = model.kv_bytes_per_token(1, KvDtype::Auto) as f64;
+        // The embedding table is looked up, biases and norms are not multiplied.
+        let norms = 65.0 * f64::from(model.hidden);
+        let layers = model.params_total() as f64 - 2.0 * table - norms;
+        let bytes = 2.0 * (layers + table) + kv * shape.decode_context_tokens as f64;
+        let flops = 2.0 * layers * f64::from(shape.tokens())
+            + 2.0 * table * f64::from(shape.logit_rows)
+            + f64::from(model.layers) * model.attention.prefill_flops_per_pair(1) as f64
+                * shape.prefill_attention as f64;
+        let secs = roofline.step_duration(&shape).as_secs_f64();
+        prop_assert!(secs >= bytes / gpu.memory_bandwidth());
+        prop_assert!(secs >= flops / (gpu.bf16_tflops * 1e12));
+    }
+}
+
+#[test]
+fn the_table_and_the_sum_agree_where_they_meet() {
+    for model in MODELS {
+        let roofline = roofline(model, "H100", sharing(8, Communication::Counted));
+        let (last, next) = (roofline.layers.secs(TABLE_ROWS), roofline.layers.secs(TABLE_ROWS + 1));
+        assert!(last <= next && next < last * 1.01, "{model}: {last} {next}");
+    }
+}
+
+#[test]
+fn experts_touched_grow_from_those_of_one_token_to_all() {
+    let experts = Experts {
+        count: 8.0,
+        idle_share: 0.75,
+        product: Product { read: 1.0, read_row: 0.0, multiply_row: 0.0, fixed: 0.0 },
+    };
+    // 8·(1 − 0.75) = 2 for one token of two experts; 8·(1 − 0.75²) = 3.5 for two tokens.
+    assert!((experts.touched(1) - 2.0).abs() < 1e-12);
+    assert!((experts.touched(2) - 3.5).abs() < 1e-12);
+    assert!((experts.touched(10_000) - 8.0).abs() < 1e-12);
+}
+
+#[test]
+fn a_padded_batch_costs_what_its_graph_costs() {
+    let roofline = roofline("Llama-3.1-8B", "H100", RooflineOptions::default());
+    let padded = StepShape { cuda_graph: Some(256), ..decode(250, 0) };
+    let full = StepShape { logit_rows: 250, ..decode(256, 0) };
+    assert_eq!(roofline.step_duration(&padded), roofline.step_duration(&full));
+}
+
+#[test]
+fn what_stands_in_for_measurements_is_said() {
+    let a10 = roofline("Qwen2.5-7B-Instruct-GPTQ-Int4", "A10", RooflineOptions::default());
+    assert!(a10.provenance().contains("kernels of L40S stand in"), "{}", a10.provenance());
+    let gpt = roofline("gpt-oss-20b", "H100", RooflineOptions::default());
+    assert!(gpt.provenance().contains("window of 128 tokens ignored"), "{}", gpt.provenance());
+}
+
+#[test]
+fn tensor_parallelism_stays_in_its_node() {
+    let model = profiles::model("Llama-3.1-405B").expect("in the catalogue");
+    let gpu = profiles::gpu("H100").expect("in the catalogue");
+    let error = Roofline::new(&model, &gpu, &sharing(16, Communication::Counted)).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "tensor parallel size on H100-SXM5-80GB must be at most 8 (one node), got 16"
+    );
+}
+
+/// vLLM on one A10 with RDMA between prefill and decode instances (Mooncake's published runs):
+/// medians of TPOT at one or two sequences, and of TTFT, which adds transfer and queueing. Nothing
+/// was fitted to them, and the A10's kernels are borrowed, so the tolerances are wide.
+#[test]
+fn steps_on_an_a10_are_near_measured_ones() {
+    let a10 = roofline("Qwen2.5-7B-Instruct-GPTQ-Int4", "A10", RooflineOptions::default());
+    for (shape, measured_ms, tolerance) in [
+        (decode(1, 256), 11.5, 0.05),
+        (decode(2, 256), 12.2, 0.10),
+        (prefill(250), 45.0, 0.12),
+        (prefill(1024), 255.0, 0.28),
+    ] {
+        let error = ms(&a10, &shape) / measured_ms - 1.0;
+        assert!(error.abs() < tolerance, "{shape:?}: {:+.1} %", 100.0 * error);
+    }
+}

@@ -1,0 +1,114 @@
+//! Tables of requests and steps as Parquet. Times are integer nanoseconds since the start of the
+//! run; latencies are also given in milliseconds.
+
+use std::fs::File;
+use std::path::Path;
+
+use polars::prelude::{Column, DataFrame, IntoColumn, NamedFrom, ParquetWriter, Series};
+
+use crate::metrics::{RequestRecord, Status, StepRecord};
+use crate::units::{SimDuration, SimTime};
+
+/// Why a table cannot be written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TableError {
+    /// The file cannot be made.
+    #[error("{path}: {source}")]
+    Io {
+        /// The file.
+        path: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The table cannot be written.
+    #[error("{path}: {problem}")]
+    Table {
+        /// The file.
+        path: String,
+        /// Why.
+        problem: String,
+    },
+}
+
+/// Writes one row per request, by id.
+///
+/// # Errors
+/// When the file cannot be written.
+pub fn write_requests(path: &Path, records: &[RequestRecord]) -> Result<(), TableError> {
+    let times = |of: fn(&RequestRecord) -> SimTime| -> Vec<u64> {
+        records.iter().map(|record| of(record).as_nanos()).collect()
+    };
+    let counts = |of: fn(&RequestRecord) -> u32| -> Vec<u32> { records.iter().map(of).collect() };
+    let latencies = |of: fn(&RequestRecord) -> Option<SimDuration>| -> Vec<Option<f64>> {
+        let is_finished = |record: &RequestRecord| record.status == Status::Finished;
+        let value = |r: &RequestRecord| of(r).filter(|_| is_finished(r));
+        records.iter().map(|r| value(r).map(SimDuration::as_millis_f64)).collect()
+    };
+    let status: Vec<&str> = records.iter().map(|record| record.status.name()).collect();
+    let ids: Vec<u32> = (0..records.len() as u32).collect();
+    let columns = vec![
+        column("request", ids),
+        column("status", status),
+        column("instance", counts(|r| r.instance.0)),
+        column("prompt_tokens", counts(|r| r.prompt_tokens)),
+        column("output_tokens", counts(|r| r.output_tokens)),
+        column("cached_tokens", counts(|r| r.cached_tokens)),
+        column("preemptions", counts(|r| r.preemptions)),
+        column("arrival_ns", times(|r| r.arrival)),
+        column("sent_ns", times(|r| r.sent)),
+        column("first_scheduled_ns", times(|r| r.first_scheduled)),
+        column("first_token_ns", times(|r| r.first_token)),
+        column("finish_ns", times(|r| r.finish)),
+        column("queueing_ms", latencies(|r| Some(r.queueing()))),
+        column("ttft_ms", latencies(|r| Some(r.ttft()))),
+        column("tpot_ms", latencies(RequestRecord::tpot)),
+        column("e2e_ms", latencies(|r| Some(r.e2e()))),
+    ];
+    write(path, records.len(), columns)
+}
+
+/// Writes one row per step, in the order of decision.
+///
+/// # Errors
+/// When the file cannot be written.
+pub fn write_steps(path: &Path, steps: &[StepRecord]) -> Result<(), TableError> {
+    let counts = |of: fn(&StepRecord) -> u32| -> Vec<u32> { steps.iter().map(of).collect() };
+    let longs = |of: fn(&StepRecord) -> u64| -> Vec<u64> { steps.iter().map(of).collect() };
+    let columns = vec![
+        column("instance", counts(|s| s.instance.0)),
+        column("step", longs(|s| s.step)),
+        column("scheduled_ns", longs(|s| s.scheduled.as_nanos())),
+        column("start_ns", longs(|s| s.start.as_nanos())),
+        column("duration_ns", longs(|s| s.duration.as_nanos())),
+        column("prefill_seqs", counts(|s| s.shape.prefill_seqs)),
+        column("prefill_tokens", counts(|s| s.shape.prefill_tokens)),
+        column("prefill_context_tokens", longs(|s| s.shape.prefill_context_tokens)),
+        column("decode_seqs", counts(|s| s.shape.decode_seqs)),
+        column("decode_context_tokens", longs(|s| s.shape.decode_context_tokens)),
+        column("draft_tokens", counts(|s| s.shape.draft_tokens)),
+        column("preempted", counts(|s| s.preempted)),
+        column("running", counts(|s| s.load.running)),
+        column("waiting", counts(|s| s.load.waiting)),
+        column("kv_blocks", counts(|s| s.load.kv_blocks)),
+        column("kv_blocks_free", counts(|s| s.load.kv_blocks_free)),
+    ];
+    write(path, steps.len(), columns)
+}
+
+fn column<T: AsRef<[U]>, U>(name: &str, values: T) -> Column
+where
+    Series: NamedFrom<T, [U]>,
+{
+    Series::new(name.into(), values).into_column()
+}
+
+fn write(path: &Path, rows: usize, columns: Vec<Column>) -> Result<(), TableError> {
+    let name = || path.display().to_string();
+    let file = File::create(path).map_err(|source| TableError::Io { path: name(), source })?;
+    let written = DataFrame::new(rows, columns)
+        .and_then(|mut table| ParquetWriter::new(file).set_parallel(false).finish(&mut table));
+    written
+        .map(|_| ())
+        .map_err(|error| TableError::Table { path: name(), problem: error.to_string() })
+}

@@ -1,0 +1,154 @@
+//! Rows of CSV files with a header: one record buffer, fields as bytes, nothing allocated per row
+//! unless it has hash ids.
+
+use std::io;
+use std::path::Path;
+use std::path::PathBuf;
+
+use csv::ByteRecord;
+
+use super::error::TraceError;
+use super::field;
+use super::format::TimeUnit;
+use super::format::TraceFormat;
+use super::layout::Columns;
+use super::layout::Role;
+use super::layout::Zero;
+use super::reader::Input;
+use super::reader::RawRow;
+use super::reader::Source;
+use super::reader::TraceOptions;
+
+/// The rows of one CSV file.
+pub(super) struct CsvRows {
+    path: PathBuf,
+    reader: csv::Reader<Input>,
+    columns: Columns,
+    record: ByteRecord,
+    /// `record` holds a row that is not given out yet.
+    ready: bool,
+}
+
+impl CsvRows {
+    pub(super) fn open(
+        path: &Path,
+        input: Input,
+        format: TraceFormat,
+        options: &TraceOptions,
+    ) -> Result<Self, TraceError> {
+        let mut reader = csv::ReaderBuilder::new().from_reader(input);
+        let header = reader.byte_headers().map_err(|error| problem(path, error))?.clone();
+        if header.is_empty() {
+            return Err(TraceError::unusable(path, "the trace is empty; it must have a header"));
+        }
+        let line = header.position().map_or(1, csv::Position::line);
+        let names: Vec<String> = header
+            .iter()
+            .map(|name| String::from_utf8_lossy(name.trim_ascii()).into_owned())
+            .collect();
+        let columns = Columns::resolve(path, line, format, options, &names)?;
+        let record = ByteRecord::new();
+        let mut rows = Self { path: path.to_owned(), reader, columns, record, ready: false };
+        rows.ready = rows.advance()?;
+        if rows.ready {
+            let stamp = rows.columns.index(Role::Arrival).and_then(|at| rows.record.get(at));
+            let settled = rows.columns.settle_unit(stamp);
+            settled.map_err(|problem| TraceError::row(path, rows.line(), problem))?;
+        }
+        Ok(rows)
+    }
+
+    /// Reads the next record; `false` at the end.
+    fn advance(&mut self) -> Result<bool, TraceError> {
+        let more = self.reader.read_byte_record(&mut self.record);
+        more.map_err(|error| problem(&self.path, error))
+    }
+
+    fn line(&self) -> u64 {
+        self.record.position().map_or(0, csv::Position::line)
+    }
+
+    /// A role's column in the current record: its name and its text.
+    fn cell(&self, role: Role) -> Option<(&str, &[u8])> {
+        let text = self.record.get(self.columns.index(role)?)?;
+        Some((self.columns.name(role)?, text))
+    }
+
+    fn row(&self) -> Result<RawRow, String> {
+        let tokens = |role| match self.cell(role) {
+            Some((name, text)) => field::tokens(name, text),
+            None => Ok(0),
+        };
+        let stamp = match (self.cell(Role::Arrival), self.columns.unit) {
+            (Some((name, text)), Some(unit)) => Some(field::stamp(unit, name, text)?),
+            _ => None,
+        };
+        let prompt_tokens = tokens(Role::Prompt)?;
+        let hash_ids = match self.cell(Role::HashIds) {
+            Some((name, text)) => ids(name, text)?,
+            None => Vec::new(),
+        };
+        let block_tokens = match self.cell(Role::BlockTokens) {
+            Some((name, text)) if !text.is_empty() => field::tokens(name, text)?,
+            _ => self.columns.block_tokens,
+        };
+        if let Some(problem) = field::hash_ids_problem(hash_ids.len(), block_tokens, prompt_tokens)
+        {
+            return Err(problem);
+        }
+        Ok(RawRow {
+            line: self.line(),
+            stamp,
+            prompt_tokens,
+            output_tokens: tokens(Role::Output)?,
+            hash_ids,
+            block_tokens,
+            session: self.cell(Role::Session).and_then(|(_, text)| field::session(text)),
+        })
+    }
+}
+
+impl Source for CsvRows {
+    fn next_row(&mut self) -> Result<Option<RawRow>, TraceError> {
+        if !self.ready && !self.advance()? {
+            return Ok(None);
+        }
+        self.ready = false;
+        let row = self.row();
+        row.map(Some).map_err(|problem| TraceError::row(&self.path, self.line(), problem))
+    }
+
+    fn terms(&self) -> (Option<TimeUnit>, Zero) {
+        let timed = self.columns.index(Role::Arrival).is_some();
+        (self.columns.unit.filter(|_| timed), self.columns.zero)
+    }
+}
+
+/// Ids with blanks or semicolons between them, brackets around them or not.
+fn ids(column: &str, text: &[u8]) -> Result<Vec<u64>, String> {
+    text.split(|c| matches!(c, b' ' | b';' | b',' | b'[' | b']'))
+        .filter(|id| !id.is_empty())
+        .map(|id| {
+            let id = String::from_utf8_lossy(id);
+            id.parse().map_err(|_| {
+                format!("`{column}` must be whole numbers with blanks between, got `{id}`")
+            })
+        })
+        .collect()
+}
+
+fn problem(path: &Path, error: csv::Error) -> TraceError {
+    let line = error.position().map_or(0, csv::Position::line);
+    match error.into_kind() {
+        csv::ErrorKind::Io(source) => TraceError::unreadable(path, source),
+        csv::ErrorKind::UnequalLengths { expected_len, len, .. } => TraceError::row(
+            path,
+            line,
+            format!(
+                "a row must have as many fields as the header, {expected_len}, got {len} \
+                 (is the file cut off?)"
+            ),
+        ),
+        other => TraceError::unreadable(path, io::Error::other(format!("{other:?}"))),
+    }
+}

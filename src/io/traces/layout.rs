@@ -1,0 +1,276 @@
+//! What a format's rows hold: the accepted names of each column, the clock's unit, and what zero
+//! tokens mean.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::azure;
+use super::bailian;
+use super::burstgpt;
+use super::error::MissingColumn;
+use super::error::TraceError;
+use super::error::closest;
+use super::format::TimeUnit;
+use super::format::TraceFormat;
+use super::generic;
+use super::llmservingsim;
+use super::mooncake;
+use super::reader::TraceOptions;
+use super::sharegpt_lengths;
+use super::vidur;
+
+/// Names of columns as the user states them; what is not stated goes by the format's own names.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ColumnMap {
+    /// The time a request arrives.
+    pub arrival: Option<String>,
+    /// The length of its prompt in tokens.
+    pub prompt_tokens: Option<String>,
+    /// The length of its answer in tokens.
+    pub output_tokens: Option<String>,
+    /// The conversation it belongs to.
+    pub session: Option<String>,
+    /// The ids of its prompt's blocks.
+    pub hash_ids: Option<String>,
+}
+
+/// What a row says of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    Arrival,
+    Prompt,
+    Output,
+    Session,
+    HashIds,
+    BlockTokens,
+}
+
+impl Role {
+    pub(super) const ALL: [Self; 6] = [
+        Self::Arrival,
+        Self::Prompt,
+        Self::Output,
+        Self::Session,
+        Self::HashIds,
+        Self::BlockTokens,
+    ];
+
+    const fn title(self) -> &'static str {
+        match self {
+            Self::Arrival => "the arrival time",
+            Self::Prompt => "the prompt tokens",
+            Self::Output => "the output tokens",
+            Self::Session => "the session",
+            Self::HashIds => "the hash ids",
+            Self::BlockTokens => "the tokens of a block",
+        }
+    }
+}
+
+/// Whether a format's rows have a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Timing {
+    /// Always.
+    Required,
+    /// Some files of the format hold lengths only.
+    Optional,
+    /// Never.
+    Absent,
+}
+
+/// What a row with zero tokens is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Zero {
+    /// A request that failed or held nothing, as production logs have: passed over and counted.
+    Skipped,
+    /// A mistake.
+    Refused,
+}
+
+/// A format of rows.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Layout {
+    pub(super) timing: Timing,
+    /// The clock's unit; `None` when the column's name or the first stamp must tell.
+    pub(super) unit: Option<TimeUnit>,
+    pub(super) zero: Zero,
+    /// Tokens of a block of `hash_ids`.
+    pub(super) block_tokens: u32,
+    pub(super) arrival: &'static [&'static str],
+    pub(super) prompt: &'static [&'static str],
+    pub(super) output: &'static [&'static str],
+    pub(super) session: &'static [&'static str],
+    pub(super) hash_ids: &'static [&'static str],
+    pub(super) block: &'static [&'static str],
+}
+
+impl Layout {
+    /// A format with no columns yet; the base that formats are stated on.
+    pub(super) const EMPTY: Self = Self {
+        timing: Timing::Required,
+        unit: None,
+        zero: Zero::Skipped,
+        block_tokens: 512,
+        arrival: &[],
+        prompt: &[],
+        output: &[],
+        session: &[],
+        hash_ids: &[],
+        block: &[],
+    };
+
+    /// The layout of a format.
+    ///
+    /// # Panics
+    /// For `ServeGen`, which has no rows.
+    pub(super) fn of(format: TraceFormat) -> &'static Self {
+        match format {
+            TraceFormat::Azure => &azure::LAYOUT,
+            TraceFormat::Mooncake => &mooncake::LAYOUT,
+            TraceFormat::Bailian => &bailian::LAYOUT,
+            TraceFormat::BurstGpt => &burstgpt::LAYOUT,
+            TraceFormat::Vidur => &vidur::LAYOUT,
+            TraceFormat::LlmServingSim => &llmservingsim::LAYOUT,
+            TraceFormat::ShareGptLengths => &sharegpt_lengths::LAYOUT,
+            TraceFormat::Csv | TraceFormat::Jsonl => &generic::LAYOUT,
+            TraceFormat::ServeGen => panic!("a ServeGen folder has no rows"),
+        }
+    }
+
+    fn names(&self, role: Role) -> &'static [&'static str] {
+        match role {
+            Role::Arrival => self.arrival,
+            Role::Prompt => self.prompt,
+            Role::Output => self.output,
+            Role::Session => self.session,
+            Role::HashIds => self.hash_ids,
+            Role::BlockTokens => self.block,
+        }
+    }
+}
+
+/// A layout matched to the columns of one file.
+#[derive(Debug, Clone)]
+pub(super) struct Columns {
+    /// For each role, the name of its column in this file and its place among the columns.
+    found: [Option<(String, usize)>; Role::ALL.len()],
+    /// The clock's unit, unless the first stamp must tell.
+    pub(super) unit: Option<TimeUnit>,
+    pub(super) zero: Zero,
+    pub(super) block_tokens: u32,
+}
+
+impl Columns {
+    /// Finds the columns of `format` among those `present`.
+    ///
+    /// # Errors
+    /// [`TraceError::MissingColumn`]; a stated column must be there even if the format could do
+    /// without.
+    pub(super) fn resolve(
+        path: &Path,
+        line: u64,
+        format: TraceFormat,
+        options: &TraceOptions,
+        present: &[String],
+    ) -> Result<Self, TraceError> {
+        let layout = Layout::of(format);
+        let mut found: [Option<(String, usize)>; Role::ALL.len()] = Default::default();
+        for role in Role::ALL {
+            let stated = stated(&options.columns, role);
+            let accepted: Vec<String> = match stated {
+                Some(name) => vec![name.clone()],
+                None => layout.names(role).iter().map(|name| (*name).to_owned()).collect(),
+            };
+            let required = match role {
+                Role::Prompt | Role::Output => true,
+                Role::Arrival => layout.timing == Timing::Required,
+                _ => false,
+            };
+            let position = position(&accepted, present);
+            if position.is_none() && (required || stated.is_some()) {
+                let closest = closest(&accepted, present);
+                return Err(TraceError::MissingColumn(Box::new(MissingColumn {
+                    file: path.display().to_string(),
+                    line,
+                    format,
+                    role: role.title(),
+                    accepted,
+                    found: present.to_vec(),
+                    closest,
+                })));
+            }
+            found[role as usize] = position.map(|at| (present[at].clone(), at));
+        }
+        let arrival = found[Role::Arrival as usize].as_ref().map(|(name, _)| name.as_str());
+        Ok(Self {
+            unit: options.time_unit.or(layout.unit).or(arrival.and_then(unit_of_name)),
+            found,
+            zero: layout.zero,
+            block_tokens: options.hash_block_tokens.unwrap_or(layout.block_tokens),
+        })
+    }
+
+    /// The name of a role's column, if the file has it.
+    pub(super) fn name(&self, role: Role) -> Option<&str> {
+        self.found[role as usize].as_ref().map(|(name, _)| name.as_str())
+    }
+
+    /// The place of a role's column, if the file has it.
+    pub(super) fn index(&self, role: Role) -> Option<usize> {
+        self.found[role as usize].as_ref().map(|(_, index)| *index)
+    }
+
+    /// Lets keys that the first row does without appear in later rows.
+    pub(super) fn expect_optional(&mut self, format: TraceFormat) {
+        for role in [Role::Session, Role::HashIds, Role::BlockTokens] {
+            let found = &mut self.found[role as usize];
+            if let (None, Some(name)) = (&found, Layout::of(format).names(role).first()) {
+                *found = Some(((*name).to_owned(), usize::MAX));
+            }
+        }
+    }
+
+    /// Settles the clock's unit by the first stamp where neither the format nor the column's name
+    /// did: date and time speak for themselves, a bare number does not.
+    ///
+    /// # Errors
+    /// What to state, when the stamp is a bare number.
+    pub(super) fn settle_unit(&mut self, first_stamp: Option<&[u8]>) -> Result<(), String> {
+        let (None, Some(stamp)) = (self.unit, first_stamp) else { return Ok(()) };
+        if stamp.contains(&b':') {
+            self.unit = Some(TimeUnit::WallClock);
+            return Ok(());
+        }
+        Err(format!(
+            "the unit of column `{}` is unknown (first value `{}`); state it: s, ms, us, ns",
+            self.name(Role::Arrival).unwrap_or_default(),
+            String::from_utf8_lossy(stamp)
+        ))
+    }
+}
+
+fn stated(columns: &ColumnMap, role: Role) -> Option<&String> {
+    match role {
+        Role::Arrival => columns.arrival.as_ref(),
+        Role::Prompt => columns.prompt_tokens.as_ref(),
+        Role::Output => columns.output_tokens.as_ref(),
+        Role::Session => columns.session.as_ref(),
+        Role::HashIds => columns.hash_ids.as_ref(),
+        Role::BlockTokens => None,
+    }
+}
+
+/// The first accepted name that is present: written the same, or else but for case.
+fn position(accepted: &[String], present: &[String]) -> Option<usize> {
+    let exact = |name: &String| present.iter().position(|column| column == name);
+    let folded =
+        |name: &String| present.iter().position(|column| column.eq_ignore_ascii_case(name));
+    accepted.iter().find_map(exact).or_else(|| accepted.iter().find_map(folded))
+}
+
+fn unit_of_name(column: &str) -> Option<TimeUnit> {
+    TimeUnit::from_suffix(column)
+        .or_else(|| generic::SECONDS_BY_CUSTOM.contains(&column).then_some(TimeUnit::Seconds))
+}

@@ -1,0 +1,83 @@
+//! One record per request, written once and completed when it leaves.
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::InstanceId;
+use crate::units::{SimDuration, SimTime};
+
+/// How a request ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// It never left: the engine could not serve it.
+    Stuck,
+    /// Answered in full.
+    Finished,
+    /// Refused by the engine.
+    Rejected,
+    /// Left by its client.
+    Aborted,
+}
+
+impl Status {
+    /// The word for it in tables and JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Stuck => "stuck",
+            Self::Finished => "finished",
+            Self::Rejected => "rejected",
+            Self::Aborted => "aborted",
+        }
+    }
+}
+
+/// What happened to a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RequestRecord {
+    /// When the client wanted to send it.
+    pub arrival: SimTime,
+    /// When it did: later than `arrival` where the client limits its concurrency.
+    pub sent: SimTime,
+    /// When a step first worked on it.
+    pub first_scheduled: SimTime,
+    /// When its first token came out.
+    pub first_token: SimTime,
+    /// When it left.
+    pub finish: SimTime,
+    /// Prompt length in tokens.
+    pub prompt_tokens: u32,
+    /// Tokens that came out.
+    pub output_tokens: u32,
+    /// Prompt tokens found in the prefix cache when it was first admitted.
+    pub cached_tokens: u32,
+    /// Times it lost its memory and started over.
+    pub preemptions: u32,
+    /// The instance that served it.
+    pub instance: InstanceId,
+    /// How it ended.
+    pub status: Status,
+}
+
+impl RequestRecord {
+    /// Time to first token, as a client measures it.
+    pub fn ttft(&self) -> SimDuration {
+        self.first_token - self.sent
+    }
+
+    /// From sending to the last token.
+    pub fn e2e(&self) -> SimDuration {
+        self.finish - self.sent
+    }
+
+    /// Mean time per output token after the first; `None` for answers of one token.
+    pub fn tpot(&self) -> Option<SimDuration> {
+        let gaps = self.output_tokens.checked_sub(1).filter(|&gaps| gaps > 0)?;
+        let decode = self.finish - self.first_token;
+        Some(SimDuration::from_nanos(decode.as_nanos() / u64::from(gaps)))
+    }
+
+    /// From sending to the first step that works on it.
+    pub fn queueing(&self) -> SimDuration {
+        self.first_scheduled - self.sent
+    }
+}

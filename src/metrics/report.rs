@@ -1,0 +1,175 @@
+//! From a recorded run to the benchmark report of either tool.
+
+use super::bench::{
+    BenchInput, BenchRequest, BenchSummary, ClientMode, Latency, NonFinite, Outcome, RequestRate,
+    SglangGeneration, SglangRun, Slos, TokenGaps, VllmGeneration, VllmRun,
+};
+use super::record::{RequestRecord, Status};
+use super::recorder::Recorder;
+use crate::scenario::{ArrivalConfig, LengthConfig, ReportConfig, ReportFormat, ScenarioFile};
+use crate::units::SimTime;
+
+/// What a benchmark tool would have reported of a run.
+#[derive(Debug, Clone)]
+pub struct BenchReport {
+    /// The figures.
+    pub summary: BenchSummary,
+    /// How they are written.
+    pub writer: BenchWriter,
+}
+
+/// Whose block and JSON are written.
+#[derive(Debug, Clone)]
+pub enum BenchWriter {
+    /// `sglang.bench_serving`.
+    Sglang(SglangRun),
+    /// `vllm bench serve`.
+    Vllm(VllmRun),
+}
+
+impl BenchReport {
+    /// The report of a run of a resolved scenario.
+    pub fn new(recorder: &Recorder, scenario: &ScenarioFile) -> Self {
+        let summary = summarise(recorder, &scenario.report);
+        Self { summary, writer: BenchWriter::new(scenario) }
+    }
+
+    /// The printed block, without a line break at its end.
+    pub fn text(&self) -> String {
+        match &self.writer {
+            BenchWriter::Sglang(run) => run.text(&self.summary),
+            BenchWriter::Vllm(run) => run.text(&self.summary),
+        }
+    }
+
+    /// The JSON the tool writes, on one line.
+    pub fn json(&self, non_finite: NonFinite) -> String {
+        match &self.writer {
+            BenchWriter::Sglang(run) => run.json(&self.summary, non_finite),
+            BenchWriter::Vllm(run) => {
+                run.json(&self.summary, super::bench::JsonLayout::Line, non_finite)
+            }
+        }
+    }
+}
+
+impl BenchWriter {
+    /// The writer that a scenario asks for.
+    pub fn new(scenario: &ScenarioFile) -> Self {
+        let sglang = |generation| Self::Sglang(sglang_run(scenario, generation));
+        let vllm = |generation| Self::Vllm(vllm_run(scenario, generation));
+        match scenario.report.format {
+            ReportFormat::SglangA => sglang(SglangGeneration::A),
+            ReportFormat::SglangB => sglang(SglangGeneration::B),
+            ReportFormat::SglangC => sglang(SglangGeneration::C),
+            ReportFormat::SglangD => sglang(SglangGeneration::D),
+            ReportFormat::Sglang => sglang(SglangGeneration::E),
+            ReportFormat::Vllm => vllm(VllmGeneration::V0_33),
+            ReportFormat::Vllm2024 => vllm(VllmGeneration::Late2024),
+        }
+    }
+}
+
+fn sglang_run(scenario: &ScenarioFile, generation: SglangGeneration) -> SglangRun {
+    let workload = &scenario.workload;
+    let request_rate = match &workload.arrivals {
+        ArrivalConfig::Trace(_) => RequestRate::Trace,
+        arrivals => RequestRate::PerSecond(rate_per_s(arrivals)),
+    };
+    let mut run = SglangRun {
+        generation,
+        request_rate,
+        max_concurrency: workload.client.max_concurrency.map(u64::from),
+        dataset_name: dataset_name(&workload.lengths).to_owned(),
+        random_input_len: None,
+        random_output_len: None,
+        random_range_ratio: None,
+        ..SglangRun::default()
+    };
+    if let LengthConfig::SglangRandom(random) = &workload.lengths {
+        run.random_input_len = Some(u64::from(random.input_tokens));
+        run.random_output_len = Some(u64::from(random.output_tokens));
+        run.random_range_ratio = Some(random.range_ratio);
+    }
+    run
+}
+
+fn vllm_run(scenario: &ScenarioFile, generation: VllmGeneration) -> VllmRun {
+    let report = &scenario.report;
+    let latency = |name: &String| match name.as_str() {
+        "ttft" => Some(Latency::Ttft),
+        "tpot" => Some(Latency::Tpot),
+        "itl" => Some(Latency::Itl),
+        "e2el" => Some(Latency::E2e),
+        _ => None,
+    };
+    VllmRun {
+        generation,
+        request_rate: rate_per_s(&scenario.workload.arrivals),
+        max_concurrency: scenario.workload.client.max_concurrency.map(u64::from),
+        percentile_metrics: report.percentile_metrics.iter().filter_map(latency).collect(),
+        percentiles: report.metric_percentiles.clone(),
+        header: None,
+    }
+}
+
+/// The rate as the tools' `--request-rate` would give it, infinite where none applies.
+fn rate_per_s(arrivals: &ArrivalConfig) -> f64 {
+    match arrivals {
+        ArrivalConfig::Constant { rate_per_s }
+        | ArrivalConfig::Poisson { rate_per_s }
+        | ArrivalConfig::Gamma { rate_per_s, .. }
+        | ArrivalConfig::Weibull { rate_per_s, .. }
+        | ArrivalConfig::Sglang { rate_per_s }
+        | ArrivalConfig::Vllm2024 { rate_per_s } => *rate_per_s,
+        ArrivalConfig::Vllm { rate_per_s, .. } => rate_per_s.unwrap_or(f64::INFINITY),
+        ArrivalConfig::AllAtOnce {} | ArrivalConfig::Trace(_) => f64::INFINITY,
+    }
+}
+
+fn dataset_name(lengths: &LengthConfig) -> &'static str {
+    match lengths {
+        LengthConfig::SglangRandom(random) if random.vocabulary_size.is_some() => "random-ids",
+        LengthConfig::SglangRandom(_)
+        | LengthConfig::VllmRandom(_)
+        | LengthConfig::Vllm2024Random(_) => "random",
+        LengthConfig::GeneratedSharedPrefix(_) => "generated-shared-prefix",
+        LengthConfig::PrefixRepetition(_) => "prefix_repetition",
+        LengthConfig::Sonnet(_) => "sonnet",
+        LengthConfig::Trace { .. } => "trace",
+        LengthConfig::Fixed { .. } => "fixed",
+        LengthConfig::Sampled { .. } => "sampled",
+        LengthConfig::List { .. } => "list",
+    }
+}
+
+fn summarise(recorder: &Recorder, report: &ReportConfig) -> BenchSummary {
+    let requests: Vec<BenchRequest> = recorder.requests.iter().map(bench_request).collect();
+    // A run in which nothing took time still has a duration above zero.
+    let duration_s = recorder.end.max(SimTime::from_nanos(1)).as_secs_f64();
+    let gaps = TokenGaps::Weighted(recorder.gaps.clone().sample());
+    let peak = recorder.tokens_by_second.iter().copied().max().unwrap_or(0);
+    let mut input = BenchInput::new(duration_s, requests, gaps, peak as f64);
+    if !report.streaming {
+        input.client = ClientMode::NonStreaming;
+    }
+    let limits: Vec<String> =
+        report.goodput.iter().map(|(name, limit_ms)| format!("{name}:{limit_ms}")).collect();
+    let slos = (!limits.is_empty()).then(|| Slos::parse(&limits).expect("limits are validated"));
+    BenchSummary::new(input, slos)
+}
+
+fn bench_request(record: &RequestRecord) -> BenchRequest {
+    BenchRequest {
+        start_s: record.sent.as_secs_f64(),
+        ttft_s: record.ttft().as_secs_f64(),
+        latency_s: record.e2e().as_secs_f64(),
+        prompt_tokens: record.prompt_tokens,
+        output_tokens: record.output_tokens,
+        cached_tokens: record.cached_tokens,
+        outcome: match record.status {
+            Status::Finished => Outcome::Succeeded,
+            Status::Stuck | Status::Rejected | Status::Aborted => Outcome::Failed,
+        },
+    }
+}

@@ -1,0 +1,130 @@
+//! A quantity over time, in bounded memory: bins that double in width when there are too many.
+
+use crate::units::{SimDuration, SimTime};
+
+const BINS_MAX: usize = 2048;
+
+/// What a series sums up in each bin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Quantity {
+    /// A level that holds until it changes: bins hold its mean over time.
+    Level,
+    /// Amounts that happen at instants: bins hold their rate per second.
+    Flow,
+}
+
+/// A quantity over the time of a run.
+#[derive(Debug, Clone)]
+pub struct Series {
+    quantity: Quantity,
+    bin: SimDuration,
+    /// Level: value × nanoseconds. Flow: amount.
+    sums: Vec<f64>,
+    level: f64,
+    since: SimTime,
+}
+
+impl Series {
+    /// An empty series.
+    pub fn new(quantity: Quantity) -> Self {
+        Self {
+            quantity,
+            bin: SimDuration::from_millis(10),
+            sums: Vec::new(),
+            level: 0.0,
+            since: SimTime::ZERO,
+        }
+    }
+
+    /// The level changes to `value` at `now`.
+    pub fn set(&mut self, now: SimTime, value: f64) {
+        debug_assert_eq!(self.quantity, Quantity::Level);
+        self.hold_until(now);
+        self.level = value;
+    }
+
+    /// An `amount` happens at `now`.
+    pub fn add(&mut self, now: SimTime, amount: f64) {
+        debug_assert_eq!(self.quantity, Quantity::Flow);
+        let index = self.reach(now);
+        self.sums[index] += amount;
+    }
+
+    /// The middle of each bin in seconds, and the mean level or rate in it, up to `end`.
+    pub fn points(&self, end: SimTime) -> Vec<(f64, f64)> {
+        let mut whole = self.clone();
+        if whole.quantity == Quantity::Level {
+            whole.hold_until(end.max(whole.since));
+        }
+        let width = whole.bin.as_secs_f64();
+        let scale = match whole.quantity {
+            Quantity::Level => whole.bin.as_nanos() as f64,
+            Quantity::Flow => width,
+        };
+        let middle = |index: usize| (index as f64 + 0.5) * width;
+        whole.sums.iter().enumerate().map(|(i, sum)| (middle(i), sum / scale)).collect()
+    }
+
+    fn hold_until(&mut self, now: SimTime) {
+        if now <= self.since {
+            return;
+        }
+        self.reach(now);
+        let bin = self.bin.as_nanos();
+        let (mut from, to) = (self.since.as_nanos(), now.as_nanos());
+        while from < to {
+            let index = from / bin;
+            let until = to.min((index + 1) * bin);
+            self.sums[index as usize] += self.level * (until - from) as f64;
+            from = until;
+        }
+        self.since = now;
+    }
+
+    /// Makes sure that there is a bin for `now`.
+    fn reach(&mut self, now: SimTime) -> usize {
+        loop {
+            let index = (now.as_nanos() / self.bin.as_nanos()) as usize;
+            if index < BINS_MAX {
+                if index >= self.sums.len() {
+                    self.sums.resize(index + 1, 0.0);
+                }
+                return index;
+            }
+            self.sums = self.sums.chunks(2).map(|pair| pair.iter().sum()).collect();
+            self.bin += self.bin;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> SimTime {
+        SimTime::ZERO + SimDuration::from_millis(millis)
+    }
+
+    #[test]
+    fn a_level_is_averaged_over_time() {
+        let mut series = Series::new(Quantity::Level);
+        series.set(at(0), 4.0);
+        series.set(at(5), 8.0);
+        // first bin of 10 ms: 5 ms at 4 and 5 ms at 8
+        let points = series.points(at(20));
+        assert!((points[0].1 - 6.0).abs() < 1e-9);
+        assert!((points[1].1 - 8.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn bins_double_and_nothing_is_lost() {
+        let mut series = Series::new(Quantity::Flow);
+        for second in 0..100 {
+            series.add(at(second * 1000), 7.0);
+        }
+        let bin = series.bin.as_secs_f64();
+        let total: f64 = series.points(at(0)).iter().map(|(_, rate)| rate * bin).sum();
+        assert!(series.sums.len() <= BINS_MAX);
+        assert!((total - 700.0).abs() < 1e-6);
+    }
+}

@@ -1,1 +1,0 @@
-//! Models: layers, heads, experts and precision, and what follows from them.

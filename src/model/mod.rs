@@ -1,0 +1,20 @@
+//! Models: layers, heads, experts and precision, and what follows from them.
+//!
+//! A [`ModelSpec`] is a decoder-only transformer with gated MLPs, read from a Hugging Face
+//! `config.json` ([`ModelSpec::from_hf_config`]) or from the catalogue (`profiles`). Parameter
+//! counts, weight bytes, KV bytes and FLOPs are exact for the language model; vision and audio
+//! towers, multi-token-prediction heads and encoder layers are not counted.
+
+mod error;
+mod hf_config;
+mod hf_quantization;
+mod memory;
+mod precision;
+mod spec;
+mod weights;
+
+pub use error::ModelError;
+pub use memory::{KvCapacity, MemoryBudget, Reserve};
+pub use precision::{ComputeRate, Dtype, KvDtype, Module, Quantization, Scheme, WeightFormat};
+pub use spec::{Attention, Grouped, Latent, ModelSpec, Moe, SlidingWindow};
+pub use weights::{LayerKind, Matrix};

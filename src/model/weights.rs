@@ -1,0 +1,189 @@
+//! The weights of a model: which matrices a layer has on each GPU, parameters and bytes.
+//!
+//! Tensor parallelism splits matrices as Megatron-LM does (Shoeybi et al. 2019): query, key,
+//! value, gate and up projections by output, output and down projections by input, embeddings by
+//! vocabulary. KV heads are replicated when there are more GPUs than KV heads; norms, routers and
+//! the compressing projections of latent attention are on every GPU.
+
+use super::precision::Module;
+use super::spec::{Attention, Grouped, Latent, ModelSpec, Moe};
+use crate::units::Bytes;
+
+/// What follows attention in a layer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LayerKind {
+    /// One gated MLP.
+    Dense,
+    /// A mixture of experts.
+    Sparse,
+}
+
+/// A matrix as one GPU holds it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Matrix {
+    /// The module it belongs to.
+    pub module: Module,
+    /// Outputs on this GPU.
+    pub outputs: u64,
+    /// Inputs on this GPU.
+    pub inputs: u64,
+    /// Biases on this GPU.
+    pub biases: u64,
+    /// Copies of this shape, each with weights of its own: 1, or the experts of a layer.
+    pub count: u64,
+}
+
+impl Matrix {
+    const fn new(module: Module, outputs: u64, inputs: u64) -> Self {
+        Self { module, outputs, inputs, biases: 0, count: 1 }
+    }
+
+    /// Weights and biases of all copies.
+    pub const fn params(&self) -> u64 {
+        self.count * (self.outputs * self.inputs + self.biases)
+    }
+}
+
+impl ModelSpec {
+    /// The matrices of one layer as each of `tp` GPUs holds them, in the order a token meets them.
+    pub fn layer_matrices(&self, kind: LayerKind, tp: u32) -> Vec<Matrix> {
+        let tp = u64::from(tp.max(1));
+        let hidden = u64::from(self.hidden);
+        let mut matrices = match &self.attention {
+            Attention::Grouped(grouped) => grouped_matrices(grouped, hidden, tp),
+            Attention::Latent(latent) => latent_matrices(latent, hidden, tp),
+        };
+        match (kind, &self.moe) {
+            (LayerKind::Sparse, Some(moe)) => matrices.extend(moe_matrices(moe, hidden, tp)),
+            _ => matrices.extend(mlp(Module::Mlp, u64::from(self.intermediate), hidden, tp)),
+        }
+        matrices
+    }
+
+    /// The projection to the vocabulary as each of `tp` GPUs holds it.
+    pub fn lm_head(&self, tp: u32) -> Matrix {
+        let outputs = u64::from(self.vocab).div_ceil(u64::from(tp.max(1)));
+        Matrix::new(Module::LmHead, outputs, u64::from(self.hidden))
+    }
+
+    /// All parameters.
+    pub fn params_total(&self) -> u64 {
+        let tables = if self.tied_embeddings { 1 } else { 2 };
+        tables * self.embedding_params()
+            + u64::from(self.hidden)
+            + self.per_layer(|model, kind| {
+                let matrices = model.layer_matrices(kind, 1);
+                matrices.iter().map(Matrix::params).sum::<u64>() + model.vector_params(kind)
+            })
+    }
+
+    /// Parameters a token meets: all of a dense model; of a mixture, all but the experts not
+    /// chosen and the embedding table, as published figures of active parameters count.
+    pub fn params_active(&self) -> u64 {
+        let Some(moe) = &self.moe else { return self.params_total() };
+        let idle = u64::from(moe.experts - moe.experts_per_token);
+        let expert: u64 = self
+            .layer_matrices(LayerKind::Sparse, 1)
+            .iter()
+            .filter(|matrix| matrix.module == Module::Experts)
+            .map(|matrix| matrix.params() / matrix.count)
+            .sum();
+        let table = if self.tied_embeddings { 0 } else { self.embedding_params() };
+        self.params_total() - u64::from(self.sparse_layers()) * idle * expert - table
+    }
+
+    /// Bytes of weights on each of `tp` GPUs.
+    pub fn weight_bytes(&self, tp: u32) -> Bytes {
+        let format = &self.weights;
+        let plain = format.dtype.bytes();
+        let tables = if self.tied_embeddings { 1 } else { 2 };
+        let head = self.lm_head(tp).params() * plain * tables;
+        let layers = self.per_layer(|model, kind| {
+            let matrices = model.layer_matrices(kind, tp);
+            let bytes = |matrix: &Matrix| {
+                let weights = format.bytes(matrix.module, matrix.outputs, matrix.inputs);
+                matrix.count * (weights + matrix.biases * plain)
+            };
+            matrices.iter().map(bytes).sum::<u64>() + model.vector_params(kind) * plain
+        });
+        Bytes(head + layers + u64::from(self.hidden) * plain)
+    }
+
+    /// The sum of a figure over all layers.
+    fn per_layer(&self, figure: impl Fn(&Self, LayerKind) -> u64) -> u64 {
+        let dense = u64::from(self.dense_layers());
+        let sparse = u64::from(self.sparse_layers());
+        let of = |count: u64, kind| if count > 0 { count * figure(self, kind) } else { 0 };
+        of(dense, LayerKind::Dense) + of(sparse, LayerKind::Sparse)
+    }
+
+    /// Parameters of a layer that are in no matrix: norms, sinks, the router's numbers.
+    fn vector_params(&self, kind: LayerKind) -> u64 {
+        let norms = 2 * u64::from(self.hidden);
+        let attention = match &self.attention {
+            Attention::Grouped(grouped) => {
+                let head_norms = if grouped.qk_norm { 2 * u64::from(grouped.head_dim) } else { 0 };
+                head_norms + if grouped.sinks { u64::from(grouped.heads) } else { 0 }
+            }
+            Attention::Latent(latent) => {
+                u64::from(latent.q_lora_rank.unwrap_or(0)) + u64::from(latent.kv_lora_rank)
+            }
+        };
+        let router = match (kind, &self.moe) {
+            (LayerKind::Sparse, Some(moe)) if moe.router_bias => u64::from(moe.experts),
+            _ => 0,
+        };
+        norms + attention + router
+    }
+}
+
+fn grouped_matrices(grouped: &Grouped, hidden: u64, tp: u64) -> Vec<Matrix> {
+    let dim = u64::from(grouped.head_dim);
+    let heads = u64::from(grouped.heads).div_ceil(tp);
+    let kv_heads = u64::from(grouped.kv_heads).div_ceil(tp);
+    let mut qkv = Matrix::new(Module::Attention, (heads + 2 * kv_heads) * dim, hidden);
+    let mut output = Matrix::new(Module::Attention, hidden, heads * dim);
+    qkv.biases = if grouped.qkv_bias { qkv.outputs } else { 0 };
+    output.biases = if grouped.output_bias { hidden } else { 0 };
+    vec![qkv, output]
+}
+
+fn latent_matrices(latent: &Latent, hidden: u64, tp: u64) -> Vec<Matrix> {
+    let heads = u64::from(latent.heads).div_ceil(tp);
+    let (nope, rope) = (u64::from(latent.qk_nope_head_dim), u64::from(latent.qk_rope_head_dim));
+    let (kv_rank, value) = (u64::from(latent.kv_lora_rank), u64::from(latent.v_head_dim));
+    let matrix = |outputs, inputs| Matrix::new(Module::Attention, outputs, inputs);
+    let query = match latent.q_lora_rank.map(u64::from) {
+        Some(rank) => vec![matrix(rank, hidden), matrix(heads * (nope + rope), rank)],
+        None => vec![matrix(heads * (nope + rope), hidden)],
+    };
+    let rest = [
+        matrix(kv_rank + rope, hidden),
+        matrix(heads * (nope + value), kv_rank),
+        matrix(hidden, heads * value),
+    ];
+    query.into_iter().chain(rest).collect()
+}
+
+fn moe_matrices(moe: &Moe, hidden: u64, tp: u64) -> Vec<Matrix> {
+    let mut matrices = vec![Matrix::new(Module::Router, u64::from(moe.experts), hidden)];
+    for mut matrix in mlp(Module::Experts, u64::from(moe.intermediate), hidden, tp) {
+        matrix.count = u64::from(moe.experts);
+        matrix.biases = if moe.expert_bias { matrix.outputs } else { 0 };
+        matrices.push(matrix);
+    }
+    if moe.shared_intermediate > 0 {
+        let shared = mlp(Module::SharedExperts, u64::from(moe.shared_intermediate), hidden, tp);
+        matrices.extend(shared);
+    }
+    if moe.shared_gate {
+        matrices.push(Matrix::new(Module::Router, 1, hidden));
+    }
+    matrices
+}
+
+/// Gate and up projections in one matrix, then the down projection.
+fn mlp(module: Module, intermediate: u64, hidden: u64, tp: u64) -> [Matrix; 2] {
+    let width = intermediate.div_ceil(tp);
+    [Matrix::new(module, 2 * width, hidden), Matrix::new(module, hidden, width)]
+}

@@ -1,0 +1,70 @@
+//! How the serving side is configured.
+
+use serde::{Deserialize, Serialize};
+
+use super::engine::EngineConfig;
+use super::step_time::StepTimeConfig;
+use crate::model::{KvDtype, Reserve};
+
+/// Identical engine replicas behind a router.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct ClusterConfig {
+    /// A model of the catalogue (`servecast profile list`), or a local Hugging Face `config.json`
+    /// or the folder that holds one.
+    pub model: String,
+    /// A GPU of the catalogue.
+    pub gpu: String,
+    /// Engine replicas.
+    #[serde(default = "one")]
+    pub replicas: u32,
+    /// GPUs of a replica, which share every matrix.
+    #[serde(default = "one")]
+    pub tensor_parallel_size: u32,
+    /// Share of the GPU memory the engine may use.
+    #[serde(default = "most_memory")]
+    pub gpu_memory_utilization: f64,
+    /// GPU memory that is neither weights nor KV cache.
+    #[serde(default)]
+    pub memory_reserve: Reserve,
+    /// Type of the KV cache.
+    #[serde(default)]
+    pub kv_cache_dtype: KvDtype,
+    /// From the client to the engine's queue (network, HTTP, tokenisation), in ms.
+    #[serde(default)]
+    pub api_delay_ms: f64,
+    /// The engine and its flags.
+    #[serde(default)]
+    pub engine: EngineConfig,
+    /// How long steps take.
+    #[serde(default)]
+    pub step_time: StepTimeConfig,
+    /// Which replica gets a request.
+    #[serde(default)]
+    pub router: RouterConfig,
+}
+
+/// Which replica gets a request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+#[non_exhaustive]
+pub enum RouterConfig {
+    /// Each in turn.
+    RoundRobin {},
+}
+
+impl Default for RouterConfig {
+    fn default() -> Self {
+        Self::RoundRobin {}
+    }
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn most_memory() -> f64 {
+    0.9
+}

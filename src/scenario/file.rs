@@ -1,0 +1,111 @@
+//! A scenario as it is typed.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::cluster::ClusterConfig;
+use super::workload::WorkloadConfig;
+use crate::rng::Seed;
+
+/// A scenario file: what is served, by what, and what is reported. Keys name their units.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct ScenarioFile {
+    /// A title for reports.
+    pub name: String,
+    /// The seed of every random stream.
+    #[serde(default)]
+    pub seed: Seed,
+    /// The recorded trace that the workload reads, if it reads one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<TraceConfig>,
+    /// The requests.
+    pub workload: WorkloadConfig,
+    /// The engines.
+    pub cluster: ClusterConfig,
+    /// What is printed.
+    #[serde(default)]
+    pub report: ReportConfig,
+    /// Measured figures to print beside the simulated ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured: Option<MeasuredConfig>,
+}
+
+/// A recorded trace.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct TraceConfig {
+    /// The file, or the folder for formats of several files, relative to the scenario file.
+    pub path: String,
+    /// Its format (`servecast trace describe --help` lists them); recognised by its first line if
+    /// absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub format: Option<String>,
+}
+
+/// What is printed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct ReportConfig {
+    /// Whose benchmark block.
+    pub format: ReportFormat,
+    /// Latency limits in ms: `ttft`, `tpot`, `e2el`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub goodput: BTreeMap<String, f64>,
+    /// vLLM's `--percentile-metrics`.
+    pub percentile_metrics: Vec<String>,
+    /// vLLM's `--metric-percentiles`.
+    pub metric_percentiles: Vec<f64>,
+    /// Whether the client reads answers as they come; if not, TTFT is E2E.
+    pub streaming: bool,
+}
+
+impl Default for ReportConfig {
+    fn default() -> Self {
+        Self {
+            format: ReportFormat::default(),
+            goodput: BTreeMap::new(),
+            percentile_metrics: ["ttft", "tpot", "itl"].map(str::to_owned).to_vec(),
+            metric_percentiles: vec![99.0],
+            streaming: true,
+        }
+    }
+}
+
+/// Whose benchmark block is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum ReportFormat {
+    /// `sglang.bench_serving` of SGLang 0.5.23.
+    #[default]
+    Sglang,
+    /// The forks of early 2025.
+    SglangA,
+    /// SGLang 0.4.10.
+    SglangB,
+    /// SGLang about 0.5.8.
+    SglangC,
+    /// SGLang 0.5.9.
+    SglangD,
+    /// `vllm bench serve` of vLLM 0.33.
+    Vllm,
+    /// `benchmark_serving.py` of late 2024.
+    #[serde(rename = "vllm_2024")]
+    Vllm2024,
+}
+
+/// Measured figures.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct MeasuredConfig {
+    /// Where they were published or logged.
+    pub source: String,
+    /// By the names of the benchmark JSON (`mean_ttft_ms`, `output_throughput`, …).
+    pub metrics: BTreeMap<String, f64>,
+}

@@ -1,0 +1,307 @@
+//! How a workload is configured: when requests arrive, how long they are, what they share.
+//!
+//! Rates are requests per second, lengths are tokens, times are seconds; each key names its unit.
+//! The processes named after a tool draw what that tool draws from the same seed
+//! ([`crate::scenario::WorkloadConfig::tool_seed`]); the others draw from the run's own streams.
+
+mod lengths;
+mod validate;
+
+use serde::{Deserialize, Serialize};
+
+pub use lengths::{
+    GroupDistribution, LengthConfig, PrefixRepetitionConfig, RowOrder, SglangRandomConfig,
+    SharedPrefixConfig, SonnetConfig, TokenDistribution, Vllm2024RandomConfig, VllmRandomConfig,
+};
+pub use validate::Problem;
+
+/// Requests to serve: arrivals × lengths × content.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct WorkloadConfig {
+    /// How many requests (with `sessions`: how many conversations). Not needed where a trace or a
+    /// data set brings its own number, or where `duration_s` ends the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub num_requests: Option<u32>,
+    /// No request arrives after this many seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_s: Option<f64>,
+    /// The `--seed` of the benchmark tool whose draws are repeated; the run's seed if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_seed: Option<u32>,
+    /// When requests arrive.
+    pub arrivals: ArrivalConfig,
+    /// How long prompts and answers are.
+    pub lengths: LengthConfig,
+    /// What prompts share.
+    #[serde(default)]
+    pub content: ContentConfig,
+    /// Makes every request the first turn of a conversation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sessions: Option<SessionConfig>,
+    /// How the client sends.
+    #[serde(default)]
+    pub client: ClientConfig,
+}
+
+/// When requests arrive.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+#[non_exhaustive]
+pub enum ArrivalConfig {
+    /// All at time zero, as both tools do with `--request-rate inf`.
+    AllAtOnce {},
+    /// Evenly spaced, the first after one gap.
+    Constant {
+        /// Requests per second.
+        rate_per_s: f64,
+    },
+    /// Exponential gaps.
+    Poisson {
+        /// Mean requests per second.
+        rate_per_s: f64,
+    },
+    /// Gamma gaps: burstier than Poisson with `cv` above 1, smoother below.
+    Gamma {
+        /// Mean requests per second.
+        rate_per_s: f64,
+        /// Coefficient of variation of the gaps.
+        cv: f64,
+    },
+    /// Weibull gaps: heavy-tailed with `shape` below 1, Poisson at 1, smoother above.
+    Weibull {
+        /// Mean requests per second.
+        rate_per_s: f64,
+        /// Shape of the gaps.
+        shape: f64,
+    },
+    /// The gaps that `sglang.bench_serving` sleeps, the first request at zero.
+    Sglang {
+        /// `--request-rate`.
+        rate_per_s: f64,
+    },
+    /// The send times of `vllm bench serve`, the last request at requests / rate exactly.
+    Vllm {
+        /// `--request-rate`; absent with `ramp_up`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rate_per_s: Option<f64>,
+        /// `--burstiness`: 1 is Poisson, smaller is burstier, infinity is constant.
+        #[serde(default = "one")]
+        burstiness: f64,
+        /// `--ramp-up-strategy` and its rates, instead of a rate.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        ramp_up: Option<RampUpConfig>,
+    },
+    /// The gaps of vLLM's `benchmark_serving.py` of 2024: exponential, the first request at zero.
+    #[serde(rename = "vllm_2024")]
+    Vllm2024 {
+        /// `--request-rate`.
+        rate_per_s: f64,
+    },
+    /// The times of a recorded trace.
+    Trace(TraceArrivalConfig),
+}
+
+/// A rate that changes from the first request to the last.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct RampUpConfig {
+    /// How the rate grows over the requests.
+    pub strategy: RampUp,
+    /// Requests per second at the first request.
+    pub start_rate_per_s: f64,
+    /// Requests per second at the last request.
+    pub end_rate_per_s: f64,
+}
+
+/// How a rate grows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum RampUp {
+    /// By equal differences.
+    Linear,
+    /// By equal ratios.
+    Exponential,
+}
+
+/// How the times of a trace are replayed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct TraceArrivalConfig {
+    /// Plays the trace this many times as fast.
+    pub rate_scale: f64,
+    /// Scales the trace to this mean rate instead; reads it to the end first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate_per_s: Option<f64>,
+    /// Keeps only rows from this time of the trace on, which becomes time zero.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub window_start_s: Option<f64>,
+    /// Keeps only rows before this time of the trace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub window_end_s: Option<f64>,
+    /// Spreads each row evenly over this many seconds of the trace, to undo coarse time stamps
+    /// (Mooncake: 3).
+    pub jitter_s: f64,
+    /// Sends every row this many times.
+    pub copies: u32,
+    /// What the copies of a row share.
+    pub copy_content: CopyContent,
+    /// How rows out of order are put in order.
+    pub sort: RowSort,
+}
+
+impl Default for TraceArrivalConfig {
+    fn default() -> Self {
+        Self {
+            rate_scale: 1.0,
+            rate_per_s: None,
+            window_start_s: None,
+            window_end_s: None,
+            jitter_s: 0.0,
+            copies: 1,
+            copy_content: CopyContent::Fresh,
+            sort: RowSort::Window,
+        }
+    }
+}
+
+/// What the copies of a trace's row share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum CopyContent {
+    /// Each copy of the trace has tokens of its own.
+    #[default]
+    Fresh,
+    /// The copies repeat the tokens of the trace.
+    Shared,
+}
+
+/// How rows out of order are put in order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum RowSort {
+    /// Within the last few thousand rows, in constant memory; an error beyond.
+    #[default]
+    Window,
+    /// Over the whole trace, in memory.
+    WholeTrace,
+}
+
+/// What prompts share, as far as prefix caches can tell.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+#[non_exhaustive]
+pub enum ContentConfig {
+    /// What the trace or data set says: its hash ids or shared prefixes, else nothing.
+    AsGiven {},
+    /// Nothing, whatever the trace or data set says.
+    Unique {},
+    /// One of several system prompts, put before the prompt's own tokens.
+    SystemPrompt {
+        /// How many system prompts there are.
+        groups: u32,
+        /// Tokens of a system prompt, on top of the prompt's own length.
+        prefix_tokens: u32,
+        /// How often each is used.
+        #[serde(default)]
+        popularity: Popularity,
+    },
+}
+
+impl Default for ContentConfig {
+    fn default() -> Self {
+        Self::AsGiven {}
+    }
+}
+
+/// How often each of several things is used.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Popularity {
+    /// Equally often, drawn.
+    Uniform {},
+    /// In turn.
+    RoundRobin {},
+    /// The k-th in proportion to k^-exponent, drawn.
+    Zipf {
+        /// The exponent, above 0.
+        exponent: f64,
+    },
+}
+
+impl Default for Popularity {
+    fn default() -> Self {
+        Self::Uniform {}
+    }
+}
+
+/// Conversations: each turn's prompt is the whole history and a new message. The next turn is
+/// sent `think_time` after the last answer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct SessionConfig {
+    /// Turns of a conversation at least.
+    pub turns_min: u32,
+    /// Turns of a conversation at most; every number between is equally likely.
+    pub turns_max: u32,
+    /// Tokens of the message that a later turn adds; the first turn's prompt is of `lengths`.
+    pub message_tokens: TokenDistribution,
+    /// Tokens of the answer of a later turn.
+    pub output_tokens: TokenDistribution,
+    /// From an answer to the next message.
+    #[serde(default)]
+    pub think_time: ThinkTime,
+    /// Ends a conversation before a turn whose prompt and answer would be longer than this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context_tokens_max: Option<u32>,
+}
+
+/// How long a user thinks.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+pub enum ThinkTime {
+    /// Always the same.
+    Constant {
+        /// Seconds.
+        time_s: f64,
+    },
+    /// Exponentially distributed.
+    Exponential {
+        /// Mean seconds.
+        mean_s: f64,
+    },
+}
+
+impl Default for ThinkTime {
+    fn default() -> Self {
+        Self::Constant { time_s: 0.0 }
+    }
+}
+
+/// How the client sends the requests that have arrived.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct ClientConfig {
+    /// Requests in flight at most (`--max-concurrency`); requests that arrive meanwhile wait at
+    /// the client, first come, first sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_concurrency: Option<u32>,
+    /// Seconds from an answer until its place in flight may be used again.
+    pub think_time_s: f64,
+}
+
+fn one() -> f64 {
+    1.0
+}

@@ -1,0 +1,337 @@
+//! The rules of a workload's configuration, checked before anything is drawn.
+
+use std::fmt;
+
+use super::{
+    ArrivalConfig, ContentConfig, GroupDistribution, LengthConfig, Popularity, RowOrder,
+    SessionConfig, ThinkTime, TokenDistribution, TraceArrivalConfig, WorkloadConfig,
+};
+
+/// A field that breaks a rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// Where: the path of the field from the configuration that was checked.
+    pub path: String,
+    /// The rule, the value, and what would be right.
+    pub message: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path, self.message)
+    }
+}
+
+impl WorkloadConfig {
+    /// Every rule this configuration breaks; empty when it can be run.
+    pub fn validate(&self) -> Vec<Problem> {
+        let mut rules = Rules::default();
+        rules.count("num_requests", self.num_requests.unwrap_or(1));
+        if let Some(duration_s) = self.duration_s {
+            rules.positive("duration_s", duration_s);
+        }
+        self.check_length_of_run(&mut rules);
+        check_arrivals(&self.arrivals, &mut rules);
+        check_lengths(&self.lengths, &mut rules);
+        if let (ArrivalConfig::Trace(_), LengthConfig::Trace { order }) =
+            (&self.arrivals, &self.lengths)
+        {
+            let recorded = *order == RowOrder::Recorded;
+            let rule = "recorded where the arrivals are the trace's too";
+            rules.check(recorded, "lengths.order", rule, format!("{order:?}"));
+        }
+        check_content(&self.content, &mut rules);
+        if let Some(sessions) = &self.sessions {
+            check_sessions(sessions, &mut rules);
+        }
+        rules.count("client.max_concurrency", self.client.max_concurrency.unwrap_or(1));
+        rules.not_negative("client.think_time_s", self.client.think_time_s);
+        if self.client.think_time_s > 0.0 && self.client.max_concurrency.is_none() {
+            rules.broken(
+                "client.think_time_s",
+                "needs client.max_concurrency, the number of users who think".into(),
+            );
+        }
+        rules.problems
+    }
+
+    /// Whether rows of a trace are needed.
+    pub fn reads_trace(&self) -> bool {
+        matches!(self.arrivals, ArrivalConfig::Trace(_))
+            || matches!(self.lengths, LengthConfig::Trace { .. })
+    }
+
+    /// A workload ends by a count, by the clock, or with its trace or data set.
+    fn check_length_of_run(&self, rules: &mut Rules) {
+        let once = |order: &RowOrder| *order != RowOrder::WithReplacement;
+        let (all_drawn_first, all_at_hand, recorded) = match &self.lengths {
+            LengthConfig::SglangRandom(_)
+            | LengthConfig::VllmRandom(_)
+            | LengthConfig::Vllm2024Random(_)
+            | LengthConfig::PrefixRepetition(_) => (true, false, false),
+            LengthConfig::GeneratedSharedPrefix(_) => (false, true, false),
+            LengthConfig::Trace { order: RowOrder::Recorded } => (false, false, true),
+            LengthConfig::List { order, .. } | LengthConfig::Trace { order } => {
+                (false, once(order), false)
+            }
+            _ => (false, false, false),
+        };
+        let ends = all_at_hand || recorded || matches!(self.arrivals, ArrivalConfig::Trace(_));
+        let needs_count = match self.arrivals {
+            ArrivalConfig::Vllm { .. } => !all_at_hand,
+            ArrivalConfig::AllAtOnce {} => !ends,
+            _ => false,
+        };
+        if self.num_requests.is_some() {
+            return;
+        }
+        if all_drawn_first || needs_count {
+            rules.broken("num_requests", "must be given for these arrivals and lengths".into());
+        } else if !ends && self.duration_s.is_none() {
+            rules.broken("num_requests", "must be given, or duration_s".into());
+        }
+    }
+}
+
+#[derive(Default)]
+struct Rules {
+    problems: Vec<Problem>,
+}
+
+impl Rules {
+    fn broken(&mut self, path: &str, message: String) {
+        self.problems.push(Problem { path: path.into(), message });
+    }
+
+    fn check(&mut self, holds: bool, path: &str, rule: &str, value: impl fmt::Display) {
+        if !holds {
+            self.broken(path, format!("must be {rule}, got {value}"));
+        }
+    }
+
+    fn positive(&mut self, path: &str, value: f64) {
+        self.check(value > 0.0 && value.is_finite(), path, "finite and above 0", value);
+    }
+
+    fn not_negative(&mut self, path: &str, value: f64) {
+        self.check(value >= 0.0 && value.is_finite(), path, "finite and at least 0", value);
+    }
+
+    fn count(&mut self, path: &str, value: u32) {
+        self.check(value >= 1, path, "at least 1", value);
+    }
+
+    fn share(&mut self, path: &str, value: f64) {
+        self.check((0.0..=1.0).contains(&value), path, "between 0 and 1", value);
+    }
+
+    /// Tokens are below 2³¹, so that sums of two lengths fit 32 bits.
+    fn tokens(&mut self, path: &str, value: u32) {
+        self.check((1..1 << 31).contains(&value), path, "between 1 and 2^31 - 1 tokens", value);
+    }
+
+    fn prefix(&mut self, tokens: u32) {
+        self.check(tokens < 1 << 30, "lengths.prefix_tokens", "below 2^30 tokens", tokens);
+    }
+
+    fn range(&mut self, path: &str, min: u32, max: u32) {
+        self.tokens(&format!("{path}.min_tokens"), min);
+        self.tokens(&format!("{path}.max_tokens"), max);
+        let rule = format!("at least min_tokens, {min}");
+        self.check(min <= max, &format!("{path}.max_tokens"), &rule, max);
+    }
+
+    fn distribution(&mut self, path: &str, distribution: &TokenDistribution) {
+        match *distribution {
+            TokenDistribution::Fixed { tokens } => self.tokens(&format!("{path}.tokens"), tokens),
+            TokenDistribution::Uniform { min_tokens, max_tokens } => {
+                self.range(path, min_tokens, max_tokens);
+            }
+            TokenDistribution::LogNormal { median_tokens, sigma, min_tokens, max_tokens } => {
+                self.positive(&format!("{path}.median_tokens"), median_tokens);
+                self.not_negative(&format!("{path}.sigma"), sigma);
+                self.range(path, min_tokens, max_tokens);
+            }
+            TokenDistribution::Zipf { exponent, min_tokens, max_tokens } => {
+                self.not_negative(&format!("{path}.exponent"), exponent);
+                self.range(path, min_tokens, max_tokens);
+            }
+        }
+    }
+}
+
+fn check_arrivals(arrivals: &ArrivalConfig, rules: &mut Rules) {
+    let rate = "arrivals.rate_per_s";
+    match arrivals {
+        ArrivalConfig::AllAtOnce {} => {}
+        ArrivalConfig::Constant { rate_per_s }
+        | ArrivalConfig::Poisson { rate_per_s }
+        | ArrivalConfig::Sglang { rate_per_s }
+        | ArrivalConfig::Vllm2024 { rate_per_s } => rules.rate(rate, *rate_per_s),
+        ArrivalConfig::Gamma { rate_per_s, cv } => {
+            rules.rate(rate, *rate_per_s);
+            rules.positive("arrivals.cv", *cv);
+        }
+        ArrivalConfig::Weibull { rate_per_s, shape } => {
+            rules.rate(rate, *rate_per_s);
+            let enough = *shape >= 0.1 && shape.is_finite();
+            rules.check(enough, "arrivals.shape", "finite and at least 0.1", shape);
+        }
+        ArrivalConfig::Vllm { rate_per_s, burstiness, ramp_up } => {
+            match (rate_per_s, ramp_up) {
+                (Some(rate_per_s), None) => rules.rate(rate, *rate_per_s),
+                (None, Some(ramp)) => {
+                    rules.positive("arrivals.ramp_up.start_rate_per_s", ramp.start_rate_per_s);
+                    rules.positive("arrivals.ramp_up.end_rate_per_s", ramp.end_rate_per_s);
+                }
+                _ => rules.broken(rate, "give either rate_per_s or ramp_up, not both".into()),
+            }
+            // Infinity is vLLM's own way to ask for constant gaps.
+            let path = "arrivals.burstiness";
+            rules.check(*burstiness > 0.0, path, "above 0 (infinity: constant)", burstiness);
+        }
+        ArrivalConfig::Trace(trace) => check_trace(trace, rules),
+    }
+}
+
+impl Rules {
+    fn rate(&mut self, path: &str, value: f64) {
+        let holds = value > 0.0 && value.is_finite();
+        self.check(holds, path, "finite and above 0 (for all at once: type all_at_once)", value);
+    }
+}
+
+fn check_trace(trace: &TraceArrivalConfig, rules: &mut Rules) {
+    rules.positive("arrivals.rate_scale", trace.rate_scale);
+    if let Some(rate_per_s) = trace.rate_per_s {
+        rules.positive("arrivals.rate_per_s", rate_per_s);
+        #[expect(clippy::float_cmp, reason = "the default, not a computed value")]
+        rules.check(
+            trace.rate_scale == 1.0,
+            "arrivals.rate_scale",
+            "left out where rate_per_s is given",
+            trace.rate_scale,
+        );
+    }
+    rules.not_negative("arrivals.jitter_s", trace.jitter_s);
+    rules.count("arrivals.copies", trace.copies);
+    let start = trace.window_start_s.unwrap_or(0.0);
+    rules.not_negative("arrivals.window_start_s", start);
+    if let Some(end) = trace.window_end_s {
+        let later = end > start && end.is_finite();
+        let rule = format!("later than the window's start, {start} s");
+        rules.check(later, "arrivals.window_end_s", &rule, end);
+    }
+}
+
+fn check_lengths(lengths: &LengthConfig, rules: &mut Rules) {
+    let (input, output) = ("lengths.input_tokens", "lengths.output_tokens");
+    let ratio = "lengths.range_ratio";
+    match lengths {
+        LengthConfig::Fixed { input_tokens, output_tokens } => {
+            rules.tokens(input, *input_tokens);
+            rules.tokens(output, *output_tokens);
+        }
+        LengthConfig::Sampled { input_tokens, output_tokens } => {
+            rules.distribution(input, input_tokens);
+            rules.distribution(output, output_tokens);
+        }
+        LengthConfig::SglangRandom(random) => {
+            rules.tokens(input, random.input_tokens);
+            rules.tokens(output, random.output_tokens);
+            rules.share(ratio, random.range_ratio);
+            rules.count("lengths.vocabulary_size", random.vocabulary_size.unwrap_or(1));
+        }
+        LengthConfig::VllmRandom(random) => {
+            rules.tokens(output, random.output_tokens);
+            rules.check(random.input_tokens < 1 << 30, input, "below 2^30", random.input_tokens);
+            rules.prefix(random.prefix_tokens);
+            let outputs = random.output_range_ratio.unwrap_or(random.range_ratio);
+            for (path, value) in
+                [(ratio, random.range_ratio), ("lengths.output_range_ratio", outputs)]
+            {
+                rules.check((0.0..1.0).contains(&value), path, "at least 0 and below 1", value);
+            }
+            let own = f64::from(random.input_tokens.saturating_sub(random.special_tokens));
+            let smallest =
+                f64::from(random.prefix_tokens) + (own * (1.0 - random.range_ratio)).floor();
+            rules.check(
+                smallest >= 1.0,
+                input,
+                "long enough that the shortest prompt has 1 token after special tokens",
+                random.input_tokens,
+            );
+        }
+        LengthConfig::Vllm2024Random(random) => {
+            rules.tokens(input, random.input_tokens);
+            rules.tokens(output, random.output_tokens);
+            rules.share(ratio, random.range_ratio);
+            rules.prefix(random.prefix_tokens);
+            rules.count("lengths.vocabulary_size", random.vocabulary_size);
+        }
+        LengthConfig::GeneratedSharedPrefix(shared) => {
+            rules.count("lengths.groups", shared.groups);
+            rules.count("lengths.prompts_per_group", shared.prompts_per_group);
+            rules.tokens("lengths.system_prompt_tokens", shared.system_prompt_tokens);
+            rules.tokens("lengths.question_tokens", shared.question_tokens);
+            rules.tokens(output, shared.output_tokens);
+            rules.share(ratio, shared.range_ratio);
+            if let GroupDistribution::Zipf { exponent } = shared.group_distribution {
+                rules.positive("lengths.group_distribution.exponent", exponent);
+            }
+            let known = shared.order != RowOrder::WithReplacement;
+            rules.check(known, "lengths.order", "recorded or shuffled", "with_replacement");
+        }
+        LengthConfig::PrefixRepetition(repetition) => {
+            rules.count("lengths.prefixes", repetition.prefixes);
+            rules.prefix(repetition.prefix_tokens);
+            rules.tokens("lengths.suffix_tokens", repetition.suffix_tokens);
+            rules.tokens(output, repetition.output_tokens);
+            rules.count("lengths.vocabulary_size", repetition.vocabulary_size);
+        }
+        LengthConfig::Sonnet(sonnet) => {
+            let base = sonnet.question_tokens.saturating_add(sonnet.template_tokens);
+            let rule = format!("above the tokens of question and template, {base}");
+            rules.check(sonnet.input_tokens > base, input, &rule, sonnet.input_tokens);
+            let rule = format!("at most input_tokens, {}", sonnet.input_tokens);
+            let fits = sonnet.prefix_tokens <= sonnet.input_tokens;
+            rules.check(fits, "lengths.prefix_tokens", &rule, sonnet.prefix_tokens);
+            rules.tokens(output, sonnet.output_tokens);
+            rules.positive("lengths.line_tokens_mean", sonnet.line_tokens_mean);
+            rules.not_negative("lengths.line_tokens_std", sonnet.line_tokens_std);
+        }
+        LengthConfig::List { pairs, .. } => {
+            rules.check(!pairs.is_empty(), "lengths.pairs", "at least one pair", "none");
+            for (index, (input, output)) in pairs.iter().enumerate() {
+                rules.tokens(&format!("lengths.pairs[{index}][0]"), *input);
+                rules.tokens(&format!("lengths.pairs[{index}][1]"), *output);
+            }
+        }
+        LengthConfig::Trace { .. } => {}
+    }
+}
+
+fn check_content(content: &ContentConfig, rules: &mut Rules) {
+    if let ContentConfig::SystemPrompt { groups, prefix_tokens, popularity } = content {
+        rules.count("content.groups", *groups);
+        rules.tokens("content.prefix_tokens", *prefix_tokens);
+        if let Popularity::Zipf { exponent } = popularity {
+            rules.positive("content.popularity.exponent", *exponent);
+        }
+    }
+}
+
+fn check_sessions(sessions: &SessionConfig, rules: &mut Rules) {
+    rules.count("sessions.turns_min", sessions.turns_min);
+    let rule = format!("at least turns_min, {}", sessions.turns_min);
+    let ordered = sessions.turns_max >= sessions.turns_min;
+    rules.check(ordered, "sessions.turns_max", &rule, sessions.turns_max);
+    rules.distribution("sessions.message_tokens", &sessions.message_tokens);
+    rules.distribution("sessions.output_tokens", &sessions.output_tokens);
+    match sessions.think_time {
+        ThinkTime::Constant { time_s } => rules.not_negative("sessions.think_time.time_s", time_s),
+        ThinkTime::Exponential { mean_s } => {
+            rules.positive("sessions.think_time.mean_s", mean_s);
+        }
+    }
+}

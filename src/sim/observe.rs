@@ -1,0 +1,53 @@
+//! What a run tells its observers.
+
+use crate::engine::scheduler::Load;
+use crate::engine::{Batch, Finish, Life, StepResult};
+use crate::ids::{InstanceId, RequestId};
+use crate::request::Request;
+use crate::units::SimTime;
+
+/// Something that happened.
+#[derive(Debug, Clone, Copy)]
+pub enum Occurrence<'a> {
+    /// A request of the workload is due. Ids come in order, without gaps.
+    Arrived(RequestId, &'a Request),
+    /// Its client sends it, to this instance.
+    Sent(RequestId, InstanceId),
+    /// An instance decided a step.
+    Planned(InstanceId, &'a Batch, Load),
+    /// A step ended.
+    Stepped(InstanceId, &'a Batch, &'a StepResult),
+    /// A request left an instance.
+    Left(InstanceId, &'a Life, Finish),
+    /// An instance refused a request.
+    Refused(InstanceId, RequestId),
+}
+
+/// Hears what happens in a run, in order.
+pub trait Observer {
+    /// Something happened at `at`.
+    fn on(&mut self, at: SimTime, what: Occurrence<'_>);
+}
+
+impl Observer for () {
+    fn on(&mut self, _: SimTime, _: Occurrence<'_>) {}
+}
+
+impl<A: Observer, B: Observer> Observer for (A, B) {
+    fn on(&mut self, at: SimTime, what: Occurrence<'_>) {
+        self.0.on(at, what);
+        self.1.on(at, what);
+    }
+}
+impl<O: Observer> Observer for &mut O {
+    fn on(&mut self, at: SimTime, what: Occurrence<'_>) {
+        (**self).on(at, what);
+    }
+}
+impl<O: Observer> Observer for Option<O> {
+    fn on(&mut self, at: SimTime, what: Occurrence<'_>) {
+        if let Some(observer) = self {
+            observer.on(at, what);
+        }
+    }
+}

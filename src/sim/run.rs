@@ -1,0 +1,305 @@
+//! The loop: pop the earliest event, let one machine act, schedule what it wants.
+
+use std::collections::VecDeque;
+
+use rustc_hash::FxHashMap;
+
+use super::observe::{Observer, Occurrence};
+use crate::cluster::Cluster;
+use crate::des::{Class, EventQueue};
+use crate::engine::scheduler::Handoff;
+use crate::engine::{EngineEvent, Finish};
+use crate::ids::{InstanceId, RequestId};
+use crate::request::Request;
+use crate::units::{SimDuration, SimTime};
+use crate::workload::{Client, Offer, Workload, WorkloadError};
+
+/// Where requests come from: a stream sorted by arrival, and turns that follow an answer.
+pub trait Source: Iterator<Item = Result<Request, WorkloadError>> {
+    /// The next turn of the conversation of `answered`, whose answer is complete at `now`. It
+    /// arrives at `now` or later.
+    fn follow_up(&mut self, id: RequestId, answered: &Request, now: SimTime) -> Option<Request>;
+}
+
+impl Source for Workload {
+    fn follow_up(&mut self, id: RequestId, answered: &Request, now: SimTime) -> Option<Request> {
+        Workload::follow_up(self, id, answered, now)
+    }
+}
+
+impl<W: Source> Source for &mut W {
+    fn follow_up(&mut self, id: RequestId, answered: &Request, now: SimTime) -> Option<Request> {
+        (**self).follow_up(id, answered, now)
+    }
+}
+
+/// Requests without follow-ups, from any sorted iterator.
+#[derive(Debug, Clone)]
+pub struct Requests<I>(pub I);
+
+impl<I: Iterator<Item = Request>> Iterator for Requests<I> {
+    type Item = Result<Request, WorkloadError>;
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.next().map(Ok)
+    }
+}
+
+impl<I: Iterator<Item = Request>> Source for Requests<I> {
+    fn follow_up(&mut self, _: RequestId, _: &Request, _: SimTime) -> Option<Request> {
+        None
+    }
+}
+
+/// What is scheduled. Small and plain: it can be printed and replayed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Event {
+    /// The next turn of a conversation is due.
+    Arrive { transit: u32 },
+    /// A client sends the request in this place of the transit.
+    Send { transit: u32 },
+    /// A request reaches an instance.
+    Enqueue { instance: InstanceId, transit: u32 },
+    /// An instance wants to be woken.
+    Advance { instance: InstanceId },
+}
+
+/// Where all requests of a run ended: law L1 says that nothing is missing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Requests of the workload.
+    pub arrived: u64,
+    /// Answered in full.
+    pub finished: u64,
+    /// Refused by an engine.
+    pub rejected: u64,
+    /// Left by their clients.
+    pub aborted: u64,
+    /// Still inside when nothing more could happen: the engine can never serve them.
+    pub stuck: u64,
+}
+
+/// A run, ready to go.
+#[derive(Debug)]
+pub struct Simulation<W> {
+    workload: W,
+    client: Client,
+    cluster: Cluster,
+    /// From the client to the engine's queue: network, HTTP, tokenisation.
+    api_delay: SimDuration,
+    queue: EventQueue<Event>,
+    transit: Transit,
+    /// Requests that wait for a seat at the client, in its order.
+    held: VecDeque<u32>,
+    /// Turns of conversations that are being answered.
+    turns: FxHashMap<RequestId, Request>,
+    /// Per instance, whether it will be woken.
+    awaited: Vec<bool>,
+    counts: Counts,
+    /// Requests that left in the event being handled.
+    left: Vec<(RequestId, Finish)>,
+}
+
+impl<W: Source> Simulation<W> {
+    /// A run of a workload, sorted by arrival, on a cluster.
+    pub fn new(workload: W, client: Client, cluster: Cluster, api_delay: SimDuration) -> Self {
+        let awaited = vec![false; cluster.instances.len()];
+        Self {
+            workload,
+            client,
+            cluster,
+            api_delay,
+            queue: EventQueue::default(),
+            transit: Transit::default(),
+            held: VecDeque::new(),
+            turns: FxHashMap::default(),
+            awaited,
+            counts: Counts::default(),
+            left: Vec::new(),
+        }
+    }
+
+    /// Runs until nothing is left to happen.
+    ///
+    /// # Errors
+    /// When the workload yields an error.
+    ///
+    /// # Panics
+    /// When a law is broken: time decreases, a request is lost, memory does not add up.
+    pub fn run(mut self, observer: &mut impl Observer) -> Result<Counts, WorkloadError> {
+        let mut now = SimTime::ZERO;
+        while let Some(request) = self.workload.next().transpose()? {
+            while let Some((at, event)) = self.queue.pop_before_input(request.arrival) {
+                now = later(now, at);
+                self.handle(now, event, observer);
+            }
+            now = later(now, request.arrival);
+            self.arrive(now, request, observer);
+        }
+        while let Some((at, event)) = self.queue.pop() {
+            now = later(now, at);
+            self.handle(now, event, observer);
+        }
+        Ok(self.close())
+    }
+
+    fn arrive(&mut self, now: SimTime, request: Request, observer: &mut impl Observer) {
+        let id = RequestId(u32::try_from(self.counts.arrived).expect("fewer than 2^32 requests"));
+        self.counts.arrived += 1;
+        observer.on(now, Occurrence::Arrived(id, &request));
+        let transit = self.transit.put(id, request);
+        match self.client.offer(id, now) {
+            Offer::Sent => self.send(now, transit, observer),
+            Offer::SendAt(at) => self.queue.push(at, Class::Input, Event::Send { transit }),
+            Offer::Held => self.held.push_back(transit),
+        }
+    }
+
+    fn send(&mut self, now: SimTime, transit: u32, observer: &mut impl Observer) {
+        let (id, request) = self.transit.get(transit);
+        let instance = self.cluster.route(request.view(id));
+        observer.on(now, Occurrence::Sent(id, instance));
+        let event = Event::Enqueue { instance, transit };
+        self.queue.push(now + self.api_delay, Class::Input, event);
+    }
+
+    fn handle(&mut self, now: SimTime, event: Event, observer: &mut impl Observer) {
+        match event {
+            Event::Arrive { transit } => {
+                let (_, request) = self.transit.take(transit);
+                self.arrive(now, request, observer);
+            }
+            Event::Send { transit } => self.send(now, transit, observer),
+            Event::Enqueue { instance, transit } => self.enqueue(now, instance, transit, observer),
+            Event::Advance { instance } => self.advance(now, instance, observer),
+        }
+    }
+
+    fn enqueue(
+        &mut self,
+        now: SimTime,
+        instance: InstanceId,
+        transit: u32,
+        observer: &mut impl Observer,
+    ) {
+        let (id, request) = self.transit.take(transit);
+        let engine = &mut self.cluster.instances[instance.index()];
+        if let Err(finish) = engine.enqueue(id, &request, Handoff::None) {
+            observer.on(now, Occurrence::Refused(instance, id));
+            self.left.push((id, finish));
+            self.settle(now);
+        } else if !self.awaited[instance.index()] {
+            self.awaited[instance.index()] = true;
+            self.queue.push(now, Class::Step, Event::Advance { instance });
+        }
+        if request.session.is_some() {
+            self.turns.insert(id, request);
+        }
+    }
+
+    fn advance(&mut self, now: SimTime, instance: InstanceId, observer: &mut impl Observer) {
+        let left = &mut self.left;
+        let engine = &mut self.cluster.instances[instance.index()];
+        let next = engine.advance(now, |engine, event| match event {
+            EngineEvent::Planned(batch) => {
+                let load = engine.scheduler().load();
+                observer.on(now, Occurrence::Planned(instance, batch, load));
+            }
+            EngineEvent::Completed(batch, result) => {
+                observer.on(now, Occurrence::Stepped(instance, batch, result));
+                for (life, finish) in &result.finished {
+                    observer.on(now, Occurrence::Left(instance, life, *finish));
+                    left.push((life.id, *finish));
+                }
+            }
+            EngineEvent::Left(result) => {
+                for (life, finish) in &result.finished {
+                    observer.on(now, Occurrence::Left(instance, life, *finish));
+                    left.push((life.id, *finish));
+                }
+            }
+            EngineEvent::Empty(_) => {}
+        });
+        self.awaited[instance.index()] = next.is_some();
+        if let Some(at) = next {
+            self.queue.push(at, Class::Step, Event::Advance { instance });
+        }
+        self.settle(now);
+    }
+
+    /// Counts the requests that left and lets their clients go on.
+    fn settle(&mut self, now: SimTime) {
+        for (id, finish) in self.left.drain(..) {
+            match finish {
+                Finish::Done => self.counts.finished += 1,
+                Finish::Aborted => self.counts.aborted += 1,
+                Finish::Rejected => self.counts.rejected += 1,
+            }
+            if let Some((next, at)) = self.client.finished(now) {
+                let transit = self.held.pop_front().expect("the client holds a request");
+                debug_assert_eq!(self.transit.get(transit).0, next, "first come, first sent");
+                self.queue.push(at, Class::Input, Event::Send { transit });
+            }
+            let answered = self.turns.remove(&id).filter(|_| finish == Finish::Done);
+            let turn = answered.and_then(|turn| self.workload.follow_up(id, &turn, now));
+            if let Some(turn) = turn {
+                let at = turn.arrival;
+                let transit = self.transit.put(id, turn);
+                self.queue.push(at, Class::Input, Event::Arrive { transit });
+            }
+        }
+    }
+
+    fn close(mut self) -> Counts {
+        let inside: u64 = self
+            .cluster
+            .instances
+            .iter()
+            .map(|instance| {
+                debug_assert!(instance.scheduler().is_balanced(), "L3: KV blocks add up");
+                let load = instance.scheduler().load();
+                u64::from(load.waiting + load.running)
+            })
+            .sum();
+        self.counts.stuck = inside + self.transit.len();
+        let Counts { arrived, finished, rejected, aborted, stuck } = self.counts;
+        assert_eq!(arrived, finished + rejected + aborted + stuck, "L1: no request is lost");
+        self.counts
+    }
+}
+
+fn later(now: SimTime, at: SimTime) -> SimTime {
+    assert!(at >= now, "L2: time never decreases: {at} after {now}");
+    at
+}
+
+/// Requests between their arrival and an engine's queue.
+#[derive(Debug, Default)]
+struct Transit {
+    places: Vec<Option<(RequestId, Request)>>,
+    vacant: Vec<u32>,
+}
+
+impl Transit {
+    fn put(&mut self, id: RequestId, request: Request) -> u32 {
+        if let Some(place) = self.vacant.pop() {
+            self.places[place as usize] = Some((id, request));
+            return place;
+        }
+        self.places.push(Some((id, request)));
+        self.places.len() as u32 - 1
+    }
+
+    fn get(&self, place: u32) -> (RequestId, &Request) {
+        let (id, request) = self.places[place as usize].as_ref().expect("the place is taken");
+        (*id, request)
+    }
+
+    fn take(&mut self, place: u32) -> (RequestId, Request) {
+        self.vacant.push(place);
+        self.places[place as usize].take().expect("the place is taken")
+    }
+
+    fn len(&self) -> u64 {
+        (self.places.len() - self.vacant.len()) as u64
+    }
+}

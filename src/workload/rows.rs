@@ -1,0 +1,114 @@
+//! Rows of a trace as drafts of requests: lengths, prefix identity, sessions.
+
+use std::fmt;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use crate::ids::SessionId;
+use crate::request::Segment;
+use crate::scenario::CopyContent;
+use crate::workload::draft::Draft;
+use crate::workload::draft::Tokens;
+use crate::workload::trace::TraceRow;
+use crate::workload::trace::WorkloadError;
+
+/// The rows of a trace in recorded order.
+pub type TraceRows = Box<dyn Iterator<Item = Result<TraceRow, WorkloadError>> + Send>;
+
+/// Reads rows; counts those that ask for nothing.
+pub(super) struct Rows {
+    source: TraceRows,
+    /// Rows read so far, for messages.
+    number: u64,
+    /// Rows without prompt or answer tokens (failures, in some traces).
+    pub empty: u64,
+    /// Sessions of the trace and of its copies, numbered as they appear: 16 bytes for each.
+    sessions: FxHashMap<(u64, u32), SessionId>,
+}
+
+impl fmt::Debug for Rows {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rows").field("number", &self.number).finish_non_exhaustive()
+    }
+}
+
+impl Rows {
+    /// Starts to read.
+    ///
+    /// # Errors
+    /// When there is no trace, or no row in it.
+    pub(super) fn open(rows: Option<TraceRows>) -> Result<Self, WorkloadError> {
+        let unusable = |what: &str| Err(WorkloadError::Unusable(what.into()));
+        let Some(mut rows) = rows else {
+            return unusable("the workload replays a trace, but no trace was given");
+        };
+        let Some(first) = rows.next() else {
+            return unusable("the trace is empty: it must have at least one row");
+        };
+        let rows: TraceRows = Box::new(std::iter::once(first).chain(rows));
+        Ok(Self { source: rows, number: 0, empty: 0, sessions: FxHashMap::default() })
+    }
+
+    /// The next row that has a prompt and an answer.
+    pub(super) fn next_row(&mut self) -> Option<Result<TraceRow, WorkloadError>> {
+        loop {
+            self.number += 1;
+            let row = self.source.next()?;
+            match row {
+                Ok(row) if row.prompt_tokens == 0 || row.output_tokens == 0 => self.empty += 1,
+                row => return Some(row),
+            }
+        }
+    }
+
+    /// The next row as a draft of the only copy.
+    pub(super) fn next_draft(&mut self) -> Option<Result<Draft, WorkloadError>> {
+        self.next_row().map(|row| row.and_then(|row| self.draft(&row, 0, CopyContent::Fresh)))
+    }
+
+    /// What one copy of a row asks for; its arrival is set by whoever plays it.
+    pub(super) fn draft(
+        &mut self,
+        row: &TraceRow,
+        copy: u32,
+        content: CopyContent,
+    ) -> Result<Draft, WorkloadError> {
+        let of_content = if content == CopyContent::Fresh { copy } else { 0 };
+        let session = row.session.map(|session| {
+            let next = SessionId::from_index(self.sessions.len());
+            *self.sessions.entry((session, copy)).or_insert(next)
+        });
+        let segments = self.segments(row, of_content)?;
+        let lengths = Draft::of_lengths(row.prompt_tokens, row.output_tokens);
+        Ok(Draft { segments, session, ..lengths })
+    }
+
+    /// One segment for each hash id, the last one as long as what is left of the prompt.
+    fn segments(&self, row: &TraceRow, copy: u32) -> Result<Option<Arc<[Segment]>>, WorkloadError> {
+        if row.hash_ids.is_empty() {
+            return Ok(None);
+        }
+        let blocks = match row.hash_block_tokens {
+            0 => 0,
+            block => row.prompt_tokens.div_ceil(block),
+        };
+        if blocks as usize != row.hash_ids.len() {
+            return Err(WorkloadError::Unusable(format!(
+                "row {} of the trace: a prompt of {} tokens has {blocks} blocks of {} tokens, but \
+                 {} hash ids are given",
+                self.number,
+                row.prompt_tokens,
+                row.hash_block_tokens,
+                row.hash_ids.len(),
+            )));
+        }
+        let mut left = row.prompt_tokens;
+        let segment = |&hash: &u64| {
+            let len = left.min(row.hash_block_tokens);
+            left -= len;
+            Tokens::Recorded { hash, copy }.segment(0, len)
+        };
+        Ok(Some(row.hash_ids.iter().map(segment).collect()))
+    }
+}

@@ -1,0 +1,264 @@
+//! A workload: the sorted stream of requests that a configuration and a seed describe.
+
+use crate::ids::RequestId;
+use crate::ids::SessionId;
+use crate::request::Content;
+use crate::request::Request;
+use crate::rng::Seed;
+use crate::scenario::ArrivalConfig;
+use crate::scenario::LengthConfig;
+use crate::scenario::WorkloadConfig;
+use crate::units::SimTime;
+use crate::workload::arrivals::Arrivals;
+use crate::workload::content::Sharing;
+use crate::workload::content::explicit;
+use crate::workload::draft::Draft;
+use crate::workload::lengths::Lengths;
+use crate::workload::replay::Replay;
+use crate::workload::rows::Rows;
+use crate::workload::rows::TraceRows;
+use crate::workload::session::Sessions;
+use crate::workload::tools::Tools;
+use crate::workload::trace::WorkloadError;
+
+/// Requests in order of arrival. Conversations go on through [`Workload::follow_up`].
+#[derive(Debug)]
+pub struct Workload {
+    source: Source,
+    sharing: Sharing,
+    sessions: Option<Sessions>,
+    /// How many requests are still to come; `None` until the trace or the time is over.
+    left: Option<u64>,
+    end: SimTime,
+    emitted: u64,
+    asked: Option<u32>,
+    over: bool,
+}
+
+/// Where lengths and arrivals come from.
+#[derive(Debug)]
+enum Source {
+    Generated {
+        lengths: Lengths,
+        arrivals: Arrivals,
+    },
+    Replayed(Box<Replay>),
+    /// Arrivals of a trace with other lengths.
+    Timed {
+        lengths: Lengths,
+        replay: Box<Replay>,
+    },
+}
+
+/// Something that was noticed in a trace, counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Notice {
+    /// Rows earlier than one before them, which were put in order.
+    RowsOutOfOrder(u64),
+    /// Rows outside the window, which were left out.
+    RowsOutsideWindow(u64),
+    /// Rows without prompt or answer tokens, which were left out.
+    RowsEmpty(u64),
+}
+
+impl Workload {
+    /// Opens the workload of a configuration. `rows` are those of the trace where the
+    /// configuration reads one ([`WorkloadConfig::reads_trace`]).
+    ///
+    /// # Errors
+    /// When the configuration breaks a rule, or there is no trace, or it is empty.
+    pub fn open(
+        config: &WorkloadConfig,
+        seed: Seed,
+        rows: Option<TraceRows>,
+    ) -> Result<Self, WorkloadError> {
+        let problems = config.validate();
+        if !problems.is_empty() {
+            let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+            return Err(WorkloadError::Unusable(lines.join("\n")));
+        }
+        let mut tools = Tools::new(tool_seed(config, seed)?);
+        let asked = config.num_requests.map_or(0, |count| count as usize);
+        let (mut lengths_rows, mut arrival_rows) = (rows, None);
+        if let ArrivalConfig::Trace(_) = config.arrivals {
+            arrival_rows = lengths_rows.take();
+        }
+        let source = match (&config.arrivals, &config.lengths) {
+            (ArrivalConfig::Trace(trace), LengthConfig::Trace { .. }) => {
+                Source::Replayed(Box::new(Replay::new(Rows::open(arrival_rows)?, trace, seed)))
+            }
+            (ArrivalConfig::Trace(trace), lengths) => Source::Timed {
+                lengths: Lengths::open(lengths, asked, seed, &mut tools, None)?,
+                replay: Box::new(Replay::new(Rows::open(arrival_rows)?, trace, seed)),
+            },
+            (arrivals, lengths) => {
+                let lengths = Lengths::open(lengths, asked, seed, &mut tools, lengths_rows)?;
+                let count = lengths.left().map_or(asked, |left| match config.num_requests {
+                    Some(_) => left.min(asked),
+                    None => left,
+                });
+                let arrivals = Arrivals::open(arrivals, count, seed, tools)?;
+                let arrivals = arrivals.ok_or_else(|| {
+                    WorkloadError::Unusable("arrivals: a trace is played by its rows".into())
+                })?;
+                Source::Generated { lengths, arrivals }
+            }
+        };
+        let sessions = config.sessions.as_ref().map(|s| Sessions::new(s, seed)).transpose()?;
+        let end = config.duration_s.map_or(SimTime::MAX, SimTime::from_secs_f64);
+        let left = match config.lengths {
+            // The tool itself rounds down to a whole number per prefix.
+            LengthConfig::PrefixRepetition(_) => None,
+            _ => config.num_requests.map(u64::from),
+        };
+        Ok(Self {
+            source,
+            sharing: Sharing::new(&config.content, seed)?,
+            sessions,
+            left,
+            end,
+            emitted: 0,
+            asked: config.num_requests,
+            over: false,
+        })
+    }
+
+    /// The next turn of the conversation of `answered`, whose answer is complete at `now`; `None`
+    /// when the request belongs to none or the conversation is over. It may arrive before requests
+    /// that this iterator has yet to give.
+    pub fn follow_up(
+        &mut self,
+        id: RequestId,
+        answered: &Request,
+        now: SimTime,
+    ) -> Option<Request> {
+        self.sessions.as_mut()?.follow_up(id, answered, now)
+    }
+
+    /// What was noticed in the trace so far; complete after the last request.
+    pub fn notices(&self) -> Vec<Notice> {
+        let (rows, replay) = match &self.source {
+            Source::Generated { lengths: Lengths::Recorded(rows), .. } => (Some(rows), None),
+            Source::Generated { .. } => (None, None),
+            Source::Replayed(replay) | Source::Timed { replay, .. } => {
+                (Some(&replay.rows), Some(replay))
+            }
+        };
+        let counts = [
+            replay.map(|replay| (replay.out_of_order, Notice::RowsOutOfOrder as fn(u64) -> Notice)),
+            replay.map(|replay| (replay.outside_window, Notice::RowsOutsideWindow as _)),
+            rows.map(|rows| (rows.empty, Notice::RowsEmpty as _)),
+        ];
+        let seen = counts.into_iter().flatten().filter(|(count, _)| *count > 0);
+        seen.map(|(count, notice)| notice(count)).collect()
+    }
+
+    /// A request of a draft; the `index`-th of the workload.
+    fn request(&mut self, mut draft: Draft) -> Request {
+        let index = self.emitted;
+        self.sharing.settle(&mut draft, index);
+        if let Some(sessions) = &mut self.sessions {
+            let session = SessionId(index as u32);
+            sessions.begin(session);
+            draft.segments = Some(explicit(&draft, index));
+            draft.session = Some(session);
+        }
+        Request {
+            content: Content { segments: draft.segments, ..Content::default() },
+            session: draft.session,
+            ..Request::new(draft.arrival, draft.prompt_tokens, draft.output_tokens)
+        }
+    }
+
+    /// What to say when the source has run out: nothing if that was to be expected.
+    fn run_out(&self) -> Option<WorkloadError> {
+        let asked = self.asked.filter(|_| self.left.is_some_and(|left| left > 0));
+        if let Some(asked) = asked {
+            return Some(WorkloadError::Unusable(format!(
+                "num_requests: the trace or data set has {} requests to give, got {asked}; ask for \
+                 fewer, leave it out, or draw with_replacement",
+                self.emitted
+            )));
+        }
+        let nothing = "no row of the trace can be used: all are empty or outside the window";
+        (self.emitted == 0).then(|| WorkloadError::Unusable(nothing.into()))
+    }
+}
+
+impl Iterator for Workload {
+    type Item = Result<Request, WorkloadError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.over || self.left == Some(0) {
+            return None;
+        }
+        let draft = match self.source.next() {
+            Some(Ok(draft)) if draft.arrival <= self.end => draft,
+            Some(Ok(_)) => {
+                self.over = true;
+                return None;
+            }
+            Some(Err(error)) => {
+                self.over = true;
+                return Some(Err(error));
+            }
+            None => {
+                self.over = true;
+                return self.run_out().map(Err);
+            }
+        };
+        let request = self.request(draft);
+        self.emitted += 1;
+        self.left = self.left.map(|left| left - 1);
+        Some(Ok(request))
+    }
+}
+
+impl Source {
+    fn next(&mut self) -> Option<Result<Draft, WorkloadError>> {
+        match self {
+            Self::Generated { lengths, arrivals } => {
+                let draft = lengths.next()?;
+                let arrival = arrivals.next()?;
+                Some(draft.map(|draft| Draft { arrival, ..draft }))
+            }
+            Self::Replayed(replay) => replay.next(),
+            Self::Timed { lengths, replay } => {
+                let timed = match replay.next()? {
+                    Ok(timed) => timed,
+                    Err(error) => return Some(Err(error)),
+                };
+                let draft = lengths.next()?;
+                Some(draft.map(|draft| Draft { arrival: timed.arrival, ..draft }))
+            }
+        }
+    }
+}
+
+/// numpy takes 32 bits of seed.
+fn tool_seed(config: &WorkloadConfig, seed: Seed) -> Result<u32, WorkloadError> {
+    let named_after_a_tool = matches!(
+        config.arrivals,
+        ArrivalConfig::Sglang { .. } | ArrivalConfig::Vllm { .. } | ArrivalConfig::Vllm2024 { .. }
+    ) || matches!(
+        config.lengths,
+        LengthConfig::SglangRandom(_)
+            | LengthConfig::VllmRandom(_)
+            | LengthConfig::Vllm2024Random(_)
+            | LengthConfig::GeneratedSharedPrefix(_)
+            | LengthConfig::PrefixRepetition(_)
+    );
+    match (config.tool_seed, u32::try_from(seed.0)) {
+        (Some(tool_seed), _) | (None, Ok(tool_seed)) => Ok(tool_seed),
+        (None, Err(_)) if named_after_a_tool => Err(WorkloadError::Unusable(format!(
+            "tool_seed: must be given where the seed is above {}, got seed {}",
+            u32::MAX,
+            seed.0
+        ))),
+        (None, Err(_)) => Ok(0),
+    }
+}
+
+#[cfg(test)]
+mod tests;
