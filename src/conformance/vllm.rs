@@ -3,6 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use super::drive::Outcome;
 use super::recording::{Recording, RecordingError};
 use crate::engine::scheduler::{Acceptance, Scheduler, VllmV1};
 use crate::engine::{Batch, EntryKind};
@@ -150,6 +151,12 @@ pub(super) fn step_line(batch: &Batch, scheduler: &Scheduler) -> Value {
         line["gpu_start"] = json!(micros(batch.starts_at.as_nanos()));
     }
     line
+}
+
+/// The fields of a result line that only vLLM's recordings have.
+pub(super) fn add_result(line: &mut Value, outcome: &Outcome) {
+    line["preemptions"] = json!(outcome.preemptions);
+    line["first_prefix_hit"] = json!(outcome.first_prefix_hit);
 }
 
 fn by_request(pairs: impl Iterator<Item = (u32, Value)>) -> Value {
