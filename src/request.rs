@@ -117,6 +117,12 @@ impl Segment {
         Self::ANSWERS | request.0 as u64
     }
 
+    /// The request whose answer these tokens are, if they are one's.
+    pub fn answer_of(&self) -> Option<RequestId> {
+        let is_answer = (Self::ANSWERS..Self::UNIQUE).contains(&self.stream);
+        is_answer.then(|| RequestId((self.stream - Self::ANSWERS) as u32))
+    }
+
     /// The stream of a prompt that shares nothing with any other.
     pub const fn unique_stream(request: RequestId) -> u64 {
         Self::UNIQUE | request.0 as u64

@@ -94,6 +94,7 @@ pub(super) fn scheduler(recording: &Recording) -> Result<Scheduler, RecordingErr
         }
     }
     let vllm = VllmV1::new(config, acceptance(recording.requests.len(), drafts));
+    let vllm = vllm.recording_entries();
     let vllm = if settings.record_block_ids { vllm.recording_blocks() } else { vllm };
     Ok(Scheduler::VllmV1(Box::new(vllm)))
 }
@@ -109,8 +110,9 @@ pub(super) fn step_line(batch: &Batch, scheduler: &Scheduler) -> Value {
     let plan = &batch.plan;
     let micros = |nanos: u64| nanos / 1000;
     let entries: Vec<Value> = plan
-        .entries
+        .decode_entries
         .iter()
+        .chain(&plan.entries)
         .map(|e| {
             let kind = match e.kind {
                 EntryKind::Running => 0,
