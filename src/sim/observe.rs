@@ -17,6 +17,8 @@ pub enum Occurrence<'a> {
     Planned(InstanceId, &'a Batch, Load),
     /// A step ended.
     Stepped(InstanceId, &'a Batch, &'a StepResult),
+    /// An instance has nothing to do.
+    Idle(InstanceId, Load),
     /// A request left an instance.
     Left(InstanceId, &'a Life, Finish),
     /// An instance refused a request.

@@ -220,8 +220,9 @@ impl<W: Source> Simulation<W> {
             EngineEvent::Empty(_) => {}
         });
         self.awaited[instance.index()] = next.is_some();
-        if let Some(at) = next {
-            self.queue.push(at, Class::Step, Event::Advance { instance });
+        match next {
+            Some(at) => self.queue.push(at, Class::Step, Event::Advance { instance }),
+            None => observer.on(now, Occurrence::Idle(instance, engine.scheduler().load())),
         }
         self.settle(now);
     }

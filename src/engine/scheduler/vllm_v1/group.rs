@@ -198,21 +198,6 @@ impl Group {
         }
     }
 
-    /// How many further ticks can be scheduled before a member leaves the count or finishes.
-    pub(super) fn quiet_ticks(&self) -> u64 {
-        let first = |heap: &BinaryHeap<Reverse<(u64, u64, u32)>>| {
-            heap.peek().map_or(u64::MAX, |Reverse((tick, ..))| *tick)
-        };
-        let leaves = first(&self.by_last_tick).saturating_sub(self.ticks + 1);
-        let finishes = first(&self.by_done_tick).saturating_sub(self.completed + 1);
-        leaves.min(finishes)
-    }
-
-    /// Members that need a block in the `ahead`-th tick from now, from 1.
-    pub(super) fn claims_ahead(&self, ahead: u64) -> &[Place] {
-        &self.phases[self.claiming_phase(self.ticks + ahead)]
-    }
-
     /// Takes in the outcome of the oldest tick in flight. Returns the rows that yield a token; the
     /// members that finish are appended to `done`, in order of admission.
     pub(super) fn complete(
