@@ -5,6 +5,7 @@
 mod architecture;
 mod bench_report;
 mod conformance;
+mod fast_forward;
 mod models;
 mod traces;
 mod workload;

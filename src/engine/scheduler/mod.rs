@@ -10,6 +10,7 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 
 use super::{Finish, Life, StepPlan, StepResult};
+use crate::cost::StepShape;
 use crate::ids::RequestId;
 use crate::request::Request;
 use crate::units::SimTime;
@@ -51,6 +52,15 @@ pub struct Load {
     pub kv_blocks_free: u32,
 }
 
+/// Steps that decode only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Quiet {
+    /// How many there are at most.
+    pub steps: u64,
+    /// The shape of the first; in each further one, every context is a token longer.
+    pub shape: StepShape,
+}
+
 /// What an instance asks of a scheduler.
 pub trait Schedule: fmt::Debug + Send {
     /// A request arrives.
@@ -71,6 +81,24 @@ pub trait Schedule: fmt::Debug + Send {
 
     /// Takes in the outcome of the oldest step in flight.
     fn complete(&mut self, now: SimTime, plan: &StepPlan, result: &mut StepResult);
+
+    /// Steps that would be decided one after the other exactly like the last one, every request
+    /// decoding one token and none finishing, if nothing came from outside; `None` if there are
+    /// none, or the scheduler cannot tell.
+    fn quiet(&mut self) -> Option<Quiet> {
+        None
+    }
+
+    /// KV blocks that the `ahead`-th of those steps takes, from 1.
+    fn quiet_claims(&self, _ahead: u64) -> u32 {
+        0
+    }
+
+    /// Decides so many of those steps, and takes in as many outcomes of the oldest in flight, the
+    /// last of them at `completed`.
+    fn run_quiet(&mut self, _steps: u64, _completed: SimTime) {
+        unreachable!("a scheduler without quiet steps runs none");
+    }
 
     /// Queues and memory.
     fn load(&self) -> Load;

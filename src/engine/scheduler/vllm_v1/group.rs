@@ -144,7 +144,8 @@ impl Group {
         places.insert(at, (member.admission, slot));
         let place = (member.admission, slot);
         self.by_last_tick.push(Reverse((member.last_tick, place.0, place.1)));
-        if member.done_tick < member.last_tick {
+        // Whose last token comes from the step in which it joined leaves with that step.
+        if member.joined < member.done_tick && member.done_tick < member.last_tick {
             self.by_done_tick.push(Reverse((member.done_tick, place.0, place.1)));
         }
     }
@@ -196,6 +197,32 @@ impl Group {
             ending.members.sort_unstable();
             self.endings.push_back(ending);
         }
+    }
+
+    /// How many ticks can be scheduled, and as many outcomes taken in, before a member leaves the
+    /// count or finishes.
+    pub(super) fn quiet_ticks(&self) -> u64 {
+        if !self.endings.is_empty() || self.ghosts > 0 {
+            return 0;
+        }
+        let first = |heap: &BinaryHeap<Reverse<(u64, u64, u32)>>| {
+            heap.peek().map_or(u64::MAX, |Reverse((tick, ..))| *tick)
+        };
+        let leaves = first(&self.by_last_tick).saturating_sub(self.ticks + 1);
+        let finishes = first(&self.by_done_tick).saturating_sub(self.completed + 1);
+        leaves.min(finishes)
+    }
+
+    /// Members that need a block in the `ahead`-th tick from now, from 1.
+    pub(super) fn claims_ahead(&self, ahead: u64) -> &[Place] {
+        &self.phases[self.claiming_phase(self.ticks + ahead)]
+    }
+
+    /// Schedules a tick in which nobody leaves, and takes in the outcome of one in which nobody
+    /// finishes.
+    pub(super) fn quiet_tick(&mut self) {
+        self.ticks += 1;
+        self.completed += 1;
     }
 
     /// Takes in the outcome of the oldest tick in flight. Returns the rows that yield a token; the

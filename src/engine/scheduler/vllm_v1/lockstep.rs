@@ -7,10 +7,12 @@
 //! admission. Otherwise it is dissolved, its members are told what they have become, and the plain
 //! algorithm decides.
 
-use super::VllmV1;
 use super::group::Member;
 use super::memory::Need;
 use super::running::StepLimits;
+use super::{Record, VllmV1};
+use crate::cost::StepShape;
+use crate::engine::scheduler::Quiet;
 use crate::engine::{Entry, EntryKind, StepPlan, StepResult};
 use crate::request::Segment;
 use crate::units::SimTime;
@@ -101,6 +103,35 @@ impl VllmV1 {
                 samples: true,
             }));
         }
+    }
+
+    /// The steps ahead in which only the group decodes, everybody stays, and nobody can be admitted.
+    pub(super) fn quiet_steps(&mut self) -> Option<Quiet> {
+        let can_admit = !self.holding.is_empty()
+            || !self.waiting.is_empty() && (self.running.len() as u32) < self.active_max;
+        let is_whole = self.running.len() == self.group.count() as usize;
+        let is_plain =
+            self.record == Record::default() && self.config.prefill_schedule_interval <= 1;
+        if can_admit || !is_whole || !is_plain || self.group.count() > self.token_budget {
+            return None;
+        }
+        let steps = self.group.quiet_ticks();
+        let sequences = &self.sequences;
+        let tick = self.group.next_tick(|slot| sequences[slot as usize].member);
+        let mut shape = StepShape::default();
+        shape.add_decodes(tick.rows, tick.context, tick.longest);
+        (steps > 0 && tick.rows > 0).then_some(Quiet { steps, shape })
+    }
+
+    pub(super) fn run_quiet_steps(&mut self, steps: u64, completed: SimTime) {
+        for _ in 0..steps {
+            for &(_, slot) in self.group.claims() {
+                self.sequences[slot as usize].blocks.push(self.pool.take());
+            }
+            self.group.quiet_tick();
+        }
+        self.executed_steps += steps;
+        self.last_completion = completed;
     }
 
     /// Whether the requests of this plan that decode from now on may join the group: all running

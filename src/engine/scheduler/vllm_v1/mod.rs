@@ -27,7 +27,7 @@ mod running;
 mod sequence;
 mod waiting;
 
-use super::{Handoff, Load, Schedule};
+use super::{Handoff, Load, Quiet, Schedule};
 use crate::cost::StepShape;
 use crate::engine::{Entry, EntryKind, Finish, Life, StepPlan, StepResult};
 use crate::ids::{AdapterId, RequestId};
@@ -311,6 +311,18 @@ impl Schedule for VllmV1 {
 
     fn complete(&mut self, now: SimTime, plan: &StepPlan, result: &mut StepResult) {
         self.complete_step(now, plan, result);
+    }
+
+    fn quiet(&mut self) -> Option<Quiet> {
+        self.quiet_steps()
+    }
+
+    fn quiet_claims(&self, ahead: u64) -> u32 {
+        self.group.claims_ahead(ahead).len() as u32
+    }
+
+    fn run_quiet(&mut self, steps: u64, completed: SimTime) {
+        self.run_quiet_steps(steps, completed);
     }
 
     fn load(&self) -> Load {
