@@ -5,6 +5,7 @@
 mod architecture;
 mod bench_report;
 mod conformance;
+mod docs;
 mod models;
 mod traces;
 mod workload;
