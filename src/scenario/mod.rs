@@ -5,6 +5,7 @@ mod cluster;
 mod engine;
 mod file;
 mod resolve;
+mod sglang;
 mod step_time;
 mod workload;
 
@@ -12,6 +13,7 @@ pub use cluster::{ClusterConfig, RouterConfig};
 pub use engine::{EngineConfig, Policy, SpeculationConfig, SpeculationMethod, VllmConfig};
 pub use file::{MeasuredConfig, ReportConfig, ReportFormat, ScenarioFile, TraceConfig};
 pub use resolve::{KvSource, Scenario, ScenarioError};
+pub use sglang::{SglangConfig, SglangPolicy};
 pub use step_time::{Communication, Sampler, StepTimeConfig};
 pub use workload::{
     ArrivalConfig, ClientConfig, ContentConfig, CopyContent, GroupDistribution, LengthConfig,

@@ -3,6 +3,7 @@
 //! A scheduler owns its queues and its KV memory. It knows no clock but the moment it is handed,
 //! and it never acts on a request's true length before its last token is out.
 
+mod sglang;
 mod vllm_v1;
 
 use std::fmt;
@@ -13,6 +14,7 @@ use crate::ids::RequestId;
 use crate::request::Request;
 use crate::units::SimTime;
 
+pub use sglang::Sglang;
 pub use vllm_v1::{Acceptance, VllmV1};
 
 /// The schedulers of the project.
@@ -20,6 +22,8 @@ pub use vllm_v1::{Acceptance, VllmV1};
 pub enum Scheduler {
     /// vLLM's V1 scheduler.
     VllmV1(Box<VllmV1>),
+    /// SGLang's scheduler.
+    Sglang(Box<Sglang>),
 }
 
 /// Which part of a request another machine does.
@@ -89,6 +93,7 @@ impl Deref for Scheduler {
     fn deref(&self) -> &Self::Target {
         match self {
             Self::VllmV1(scheduler) => scheduler.as_ref(),
+            Self::Sglang(scheduler) => scheduler.as_ref(),
         }
     }
 }
@@ -97,6 +102,7 @@ impl DerefMut for Scheduler {
     fn deref_mut(&mut self) -> &mut Self::Target {
         match self {
             Self::VllmV1(scheduler) => scheduler.as_mut(),
+            Self::Sglang(scheduler) => scheduler.as_mut(),
         }
     }
 }
