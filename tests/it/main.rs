@@ -6,6 +6,7 @@ mod architecture;
 mod bench_report;
 mod conformance;
 mod fast_forward;
+mod docs;
 mod models;
 mod traces;
 mod workload;
