@@ -5,8 +5,8 @@
 mod architecture;
 mod bench_report;
 mod conformance;
-mod fast_forward;
 mod docs;
+mod fast_forward;
 mod models;
 mod traces;
 mod workload;
