@@ -12,6 +12,7 @@ use flate2::bufread::MultiGzDecoder;
 use serde::{Deserialize, Serialize};
 
 use crate::rng::Seed;
+pub use crate::scenario::TraceOrigin as Origin;
 use crate::units::SimTime;
 use crate::workload::TraceRow;
 use crate::workload::WorkloadError;
@@ -41,17 +42,6 @@ pub struct TraceOptions {
     pub seed: Seed,
     /// How `ServeGen`'s two length histograms are drawn from.
     pub pairing: LengthPairing,
-}
-
-/// Which row becomes time zero.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Origin {
-    /// The first; a row before it in time is an error.
-    #[default]
-    FirstRow,
-    /// The earliest, found in a pass of its own: for files that are not in order of time.
-    EarliestRow,
 }
 
 /// Rows that were passed over.
