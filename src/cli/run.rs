@@ -132,11 +132,12 @@ fn state_setting(scenario: &Scenario) {
     let cluster = &scenario.file.cluster;
     let gpus = cluster.replicas * cluster.tensor_parallel_size;
     say(&format!(
-        "{}: {} on {gpus} {} ({} replicas, TP {})",
+        "{}: {} on {gpus} {} ({} {}, TP {})",
         scenario.file.name,
         scenario.model.name,
         scenario.gpu.name,
         cluster.replicas,
+        if cluster.replicas == 1 { "replica" } else { "replicas" },
         cluster.tensor_parallel_size
     ));
     if let KvSource::Derived(kv) = scenario.kv {

@@ -256,8 +256,9 @@ pub(in crate::cli) struct ReportArguments {
     pub(super) tag: Option<String>,
     /// sglang: append the tool's JSON line to this file; without a name, to the tool's own
     /// BACKEND_MMDD_PROMPTS_INPUT_OUTPUT.jsonl
-    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "")]
-    pub(super) output_file: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "",
+          value_parser = clap::value_parser!(OsString))]
+    pub(super) output_file: Option<OsString>,
     /// vllm: write the tool's JSON file, named LABEL-RATEqps-MODEL-DATE.json (UTC)
     #[arg(long)]
     pub(super) save_result: bool,

@@ -24,8 +24,10 @@ use workload::{Requests, only_for};
 pub(super) fn bench(arguments: &BenchArguments) -> Result<(), Failure> {
     let ignored = arguments.foreign.without_effect()?;
     let report = report(arguments)?;
-    let model = scenario_file::model(&arguments.server.model, Path::new(""))?;
-    let requests = arguments.workload.requests(model.as_ref())?;
+    let name_of_model = &arguments.server.model;
+    let model = scenario_file::model(name_of_model, Path::new(""))?;
+    let model = model.ok_or_else(|| scenario_file::unknown_model("--model", name_of_model))?;
+    let requests = arguments.workload.requests(Some(&model))?;
     let file = ScenarioFile {
         name: name(arguments),
         seed: Seed(u64::from(arguments.workload.tool_seed())),

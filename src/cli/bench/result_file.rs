@@ -39,10 +39,10 @@ impl ResultFile {
         let (path, mode) = match arguments.workload.backend.tool() {
             Tool::Sglang => match &report.output_file {
                 None => return Ok(None),
-                Some(unnamed) if unnamed.as_os_str().is_empty() => {
+                Some(unnamed) if unnamed.is_empty() => {
                     (sglang_name(arguments, now).into(), Mode::AppendLine)
                 }
-                Some(path) => (path.clone(), Mode::AppendLine),
+                Some(path) => (path.into(), Mode::AppendLine),
             },
             Tool::Vllm if report.save_result || report.append_result => {
                 let default = || vllm_name(arguments, now).into();

@@ -168,7 +168,7 @@ impl Sheet {
         }
         let prefill = pair.prefill.as_millis_f64();
         self.push("prefill", format!("{prefill:.2} ms for {PROMPT_TOKENS} tokens"));
-        self.push("step times", format!("roofline, not calibrated; {}", pair.provenance));
+        self.push("step times", format!("{}; not calibrated against a run", pair.provenance));
     }
 }
 

@@ -80,12 +80,12 @@ fn target_error(error: traces::TraceError) -> Failure {
 fn state(target: &TargetArguments, written: &Written) -> Result<(), Failure> {
     let (place, format) = (target.output.display(), target.to);
     let lost = [
-        (written.arrivals_rounded, "arrivals rounded down"),
-        (written.hash_ids_lost, "rows lost their hash ids"),
-        (written.sessions_lost, "rows lost their session"),
+        (written.arrivals_rounded, "arrivals rounded down to the format's resolution"),
+        (written.hash_ids_lost, "rows lost their hash ids, which the format has no place for"),
+        (written.sessions_lost, "rows lost their session, which the format has no place for"),
     ];
     for (count, what) in lost.iter().filter(|(count, _)| *count > 0) {
-        say(&format!("notice: {count} {what}: a {format} trace has no place for them"));
+        say(&format!("notice: {format}: {count} {what}"));
     }
     print(&format!("{place}: {} rows in {format}\n", written.rows))
 }

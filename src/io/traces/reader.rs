@@ -262,7 +262,7 @@ impl TraceReader {
                 Some(u64::try_from(since).map(SimTime::from_nanos).map_err(|_| {
                     let problem = format!(
                         "the first row must be the earliest, this one is {:.6} s before it; sort \
-                         the file, or let the earliest row be time zero",
+                         the file, or let the earliest row be time zero (origin earliest_row)",
                         -since as f64 / 1e9
                     );
                     TraceError::row(&self.path, row.line, problem)
