@@ -21,11 +21,19 @@ use args::{Arguments, Command};
 #[derive(Debug, thiserror::Error)]
 enum Failure {
     /// Bad arguments or input: exit code 2.
-    #[error("{0:#}")]
+    #[error("{}", chain(.0))]
     Input(anyhow::Error),
     /// The run failed, or its verdict is negative: exit code 1.
-    #[error("{0:#}")]
+    #[error("{}", chain(.0))]
     Run(anyhow::Error),
+}
+
+/// An error with its causes; those that a message names already are not repeated.
+fn chain(error: &anyhow::Error) -> String {
+    let causes = error.chain().skip(1).map(ToString::to_string);
+    causes.fold(error.to_string(), |text, cause| {
+        if text.ends_with(&cause) { text } else { format!("{text}: {cause}") }
+    })
 }
 
 impl Failure {

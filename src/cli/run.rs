@@ -123,7 +123,7 @@ fn simulate(loaded: &Loaded, output: &OutputArguments) -> Result<Outcome, Failur
     }
     let report = BenchReport::new(&recorder, &scenario.file);
     let comparison = compare(scenario, &report);
-    let scenario = scenario.clone();
+    let scenario = Scenario { file: scenario_file::relocated(loaded), ..scenario.clone() };
     Ok(Outcome { scenario, counts, recorder, steps, report, comparison, wall_s })
 }
 

@@ -113,6 +113,23 @@ pub(super) fn model(name: &str, folder: &Path) -> Result<Option<ModelSpec>, Fail
     Ok(local_model(name, folder)?.or_else(|| profiles::model(name)))
 }
 
+/// A resolved scenario whose paths hold wherever its file lies.
+pub(super) fn relocated(loaded: &Loaded) -> ScenarioFile {
+    let mut file = loaded.scenario.file.clone();
+    let absolute = |name: &str| {
+        let path = loaded.folder.join(name);
+        std::path::absolute(&path).unwrap_or(path)
+    };
+    if let Some(trace) = &mut file.trace {
+        trace.path = absolute(&trace.path).display().to_string();
+    }
+    let model = absolute(&file.cluster.model);
+    if model.is_file() || model.join("config.json").is_file() {
+        file.cluster.model = model.display().to_string();
+    }
+    file
+}
+
 /// What to say of a model that is nowhere.
 pub(super) fn unknown_model(place: &str, name: &str) -> Failure {
     let near = profiles::closest(name, profiles::model_names());

@@ -1,8 +1,9 @@
 //! ShareGPT as both tools sample it: shuffled by Python's generator, filtered, cut to length.
 //!
 //! The rows are lengths computed beforehand; with one row for each conversation of at least two
-//! turns, in the data set's order, the tool's own choice comes out. Followed: SGLang 0.5.23
-//! `sglang/benchmark/datasets/sharegpt.py`, vLLM 0.33.0 `vllm/benchmarks/datasets`.
+//! turns, in the data set's order, the tool's own choice comes out. A row of zero tokens is skipped
+//! before the shuffle, where the tool shuffles it too. Followed: SGLang
+//! `sglang/benchmark/datasets/sharegpt.py`, vLLM `vllm/benchmarks/datasets`.
 
 use std::path::Path;
 
@@ -18,6 +19,12 @@ pub(super) fn draw(
     path: &Path,
     notices: &mut Vec<String>,
 ) -> Result<Vec<(u32, u32)>, Failure> {
+    let fixed = arguments.sharegpt_output_len;
+    let tool = arguments.backend.tool();
+    if let Some(tokens) = fixed.filter(|tokens| *tokens < 4 && tool == Tool::Sglang) {
+        let problem = format!("--sharegpt-output-len: must be at least 4, got {tokens}");
+        return Err(Failure::input(problem));
+    }
     let reader = traces::open(path, None, &TraceOptions::default());
     let rows = reader.map_err(|error| Failure::Input(error.into()))?;
     let mut pairs: Vec<(u32, u32)> = rows
@@ -25,8 +32,6 @@ pub(super) fn draw(
         .collect::<Result<_, _>>()
         .map_err(|error| Failure::Input(error.into()))?;
     PythonRandom::new(u64::from(arguments.tool_seed())).shuffle(&mut pairs);
-    let fixed = arguments.sharegpt_output_len;
-    let tool = arguments.backend.tool();
     let asked = arguments.prompts();
     let sent: Vec<(u32, u32)> = pairs
         .iter()

@@ -216,6 +216,16 @@ fn shared_prefixes_and_recorded_lengths_are_sent() {
         .expect_exit(0)
         .stderr_has("l.csv has 2 usable rows, all are sent")
         .stdout_has("Total input tokens:                      30        \n");
+    // vLLM wants 4 tokens each: the rows (10, 5) and (20, 6).
+    bench(&cli, "--backend vllm --dataset-name sharegpt --dataset-path l.csv --num-prompts 2")
+        .expect_exit(0)
+        .stdout_has("Total input tokens:                      30        \n");
+    bench(&cli, "--backend vllm --dataset-name sharegpt --dataset-path l.csv")
+        .expect_exit(2)
+        .stderr_has("--num-prompts: l.csv has 2 usable rows, got 1000");
+    bench(&cli, "--dataset-name sharegpt --dataset-path l.csv --sharegpt-output-len 3")
+        .expect_exit(2)
+        .stderr_has("--sharegpt-output-len: must be at least 4, got 3");
     let repeated = "--backend vllm --dataset-name prefix_repetition --num-prompts 6 \
                     --prefix-repetition-num-prefixes 2 --prefix-repetition-output-len 2";
     bench(&cli, repeated)

@@ -83,9 +83,20 @@ fn an_override_without_an_equals_sign_says_how_to_write_one() {
 #[test]
 fn a_scenario_that_is_not_there_or_no_scenario_is_named() {
     let cli = Cli::new().file("s.txt", SCENARIO).file("broken.toml", "name = \n");
+    let stderr = cli.words("trace describe none.csv").expect_exit(2).stderr();
+    assert_eq!(stderr.matches("os error 2").count(), 1, "{stderr}");
     cli.words("run none.toml").expect_exit(2).stderr_has("none.toml: No such file");
     cli.words("run s.txt").expect_exit(2).stderr_has("use .toml, .yaml or .json");
     cli.words("run broken.toml").expect_exit(2).stderr_has("line 1");
+}
+
+#[test]
+fn a_latency_that_is_not_reported_is_refused() {
+    let change = |key: &str| format!("[report]\n{key}\n[cluster]");
+    let message = "report.percentile_metrics: unknown latency `queue`, known are ttft";
+    refused("[cluster]", &change("percentile_metrics = [\"queue\"]"), message);
+    let message = "report.metric_percentiles: must be from 0 to 100, got 101";
+    refused("[cluster]", &change("metric_percentiles = [101.0]"), message);
 }
 
 const TRACE: &str = r#"

@@ -32,6 +32,18 @@ fn a_run_directory_is_whole_and_reruns_from_its_own_scenario() {
 }
 
 #[test]
+fn a_replayed_trace_is_found_again_from_the_run_directory() {
+    let scenario = "name = \"r\"\ntrace.path = \"t.csv\"\n[workload]\narrivals.type = \"trace\"\n\
+                    lengths.type = \"trace\"\n[cluster]\nmodel = \"Qwen/Qwen2.5-7B\"\n\
+                    gpu = \"H100\"\n";
+    let cli = Cli::new().file("s.toml", scenario);
+    let cli = cli.file("t.csv", "arrival_s,prompt_tokens,output_tokens\n0,5,3\n1,5,3\n");
+    let first = cli.words("run s.toml --output-dir out").expect_exit(0);
+    let again = cli.words("run out/scenario.resolved.toml --output-dir again").expect_exit(0);
+    assert_eq!(first.stdout(), again.stdout());
+}
+
+#[test]
 fn a_folder_that_is_not_empty_is_refused_unless_overwritten() {
     let cli = Cli::with_scenario();
     fs::create_dir(cli.path("out")).unwrap();
