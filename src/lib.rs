@@ -13,7 +13,7 @@
 //! | 5 | [`sim`] | the loop that owns the clock |
 //! | 6 | [`metrics`] | what happened |
 //! | 7 | [`conformance`] | studies of many runs |
-//! | 8 | [`io`] | traces, tables, run directories |
+//! | 8 | [`io`] `plot` | traces, tables, run directories; figures |
 
 pub mod des;
 pub mod ids;
@@ -42,6 +42,8 @@ pub mod metrics;
 pub mod conformance;
 
 pub mod io;
+#[cfg(feature = "plot")]
+pub mod plot;
 
 #[cfg(feature = "cli")]
 pub mod cli;

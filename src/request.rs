@@ -16,6 +16,9 @@ pub struct Request {
     pub output_tokens: u32,
     /// The limit the client asked for (`max_tokens`), at least `output_tokens`.
     pub max_tokens: u32,
+    /// Whether it generates on past an end-of-sequence token, and so always to its limit. If not,
+    /// and `output_tokens` is within the limit it gets, its last token is that of the end.
+    pub ignore_eos: bool,
     /// Which tokens the prompt is made of, as far as caches can tell.
     pub content: Content,
     /// Priority as the engine in use reads it (vLLM: smaller first; SGLang: larger first).
@@ -34,6 +37,7 @@ impl Request {
             prompt_tokens,
             output_tokens,
             max_tokens: output_tokens,
+            ignore_eos: true,
             content: Content::default(),
             priority: 0,
             adapter: None,
@@ -105,9 +109,18 @@ impl Segment {
     /// Streams from here up are prompts that share nothing.
     const UNIQUE: u64 = 1 << 63;
 
+    /// The end-of-sequence token: the same one at the end of every answer.
+    pub const END: Self = Self { stream: u64::MAX, start: 0, len: 1 };
+
     /// The stream of tokens that a request generates, which a later turn may quote.
     pub const fn answer_stream(request: RequestId) -> u64 {
         Self::ANSWERS | request.0 as u64
+    }
+
+    /// The request whose answer these tokens are, if they are one's.
+    pub fn answer_of(&self) -> Option<RequestId> {
+        let is_answer = (Self::ANSWERS..Self::UNIQUE).contains(&self.stream);
+        is_answer.then(|| RequestId((self.stream - Self::ANSWERS) as u32))
     }
 
     /// The stream of a prompt that shares nothing with any other.

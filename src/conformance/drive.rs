@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 
 use super::recording::{RecordedRequest, Recording, RecordingError};
-use super::vllm;
+use super::{sglang, vllm};
 use crate::cost::{Linear, StepTime};
 use crate::des::{Class, EventQueue};
-use crate::engine::scheduler::{Handoff, Schedule, Scheduler};
+use crate::engine::scheduler::{Handoff, Scheduler};
 use crate::engine::{Batch, EngineEvent, EntryKind, Finish, Instance, StepPlan, StepResult};
 use crate::ids::RequestId;
 use crate::units::{SimDuration, SimTime};
@@ -36,8 +36,10 @@ enum Event {
 pub(super) fn replay(recording: &Recording) -> Result<Replay, RecordingError> {
     let scheduler = match recording.engine.as_str() {
         "vllm" => vllm::scheduler(recording)?,
+        "sglang" => sglang::scheduler(recording)?,
         other => {
-            let message = format!("engine `{other}`: recordings of `vllm` can be replayed");
+            let message =
+                format!("engine `{other}`: recordings of `vllm` and `sglang` can be replayed");
             return Err(RecordingError::NotModelled(message));
         }
     };
@@ -72,7 +74,7 @@ pub(super) fn replay(recording: &Recording) -> Result<Replay, RecordingError> {
             is_awaited = true;
         }
     }
-    Ok(log.finish(&**instance.scheduler()))
+    Ok(log.finish(instance.scheduler()))
 }
 
 /// Arrivals and aborts, at one instant arrivals first, then by number.
@@ -92,15 +94,17 @@ fn inputs(requests: &[RecordedRequest]) -> EventQueue<Event> {
 
 /// What became of a request.
 #[derive(Debug, Clone, Default)]
-struct Outcome {
-    status: Option<&'static str>,
+pub(super) struct Outcome {
+    pub(super) status: Option<&'static str>,
     first_sched_step: Option<u64>,
     first_token: Option<(u64, SimTime)>,
     finish_step: Option<u64>,
     finish: Option<SimTime>,
     output_tokens: u32,
-    preemptions: u32,
-    first_prefix_hit: Option<u32>,
+    /// The limit that the engine set.
+    pub(super) max_tokens: u32,
+    pub(super) preemptions: u32,
+    pub(super) first_prefix_hit: Option<u32>,
     was_loaded: bool,
 }
 
@@ -122,17 +126,20 @@ impl<'a> Log<'a> {
     }
 
     fn note(&mut self, now: SimTime, instance: &Instance, event: EngineEvent<'_>) {
+        debug_assert!(instance.scheduler().is_balanced(), "memory does not add up at {now}");
         match event {
             EngineEvent::Planned(batch) => self.planned(now, instance, batch),
             EngineEvent::Empty(plan) => self.plan(now, plan),
             EngineEvent::Completed(batch, result) => self.completed(now, batch, result),
             EngineEvent::Left(result) => self.left(now, result, None),
+            EngineEvent::Quiet(_) => unreachable!("recorded steps are told one by one"),
         }
     }
 
     fn planned(&mut self, now: SimTime, instance: &Instance, batch: &Batch) {
         let line = match instance.scheduler() {
             Scheduler::VllmV1(_) => vllm::step_line(batch, instance.scheduler()),
+            Scheduler::Sglang(scheduler) => sglang::step_line(batch, scheduler),
         };
         self.steps.push(line);
         for entry in &batch.plan.entries {
@@ -177,6 +184,7 @@ impl<'a> Log<'a> {
         for (life, finish) in &result.finished {
             let outcome = &mut self.outcomes[life.id.index()];
             outcome.output_tokens = life.generated;
+            outcome.max_tokens = life.max_tokens;
             outcome.finish = Some(now);
             match finish {
                 Finish::Done => {
@@ -195,7 +203,7 @@ impl<'a> Log<'a> {
         }
     }
 
-    fn finish(mut self, scheduler: &dyn Schedule) -> Replay {
+    fn finish(mut self, scheduler: &Scheduler) -> Replay {
         for (index, outcome) in self.outcomes.iter_mut().enumerate() {
             if let Some(life) = scheduler.life(RequestId::from_index(index)) {
                 outcome.output_tokens = life.generated;
@@ -203,7 +211,7 @@ impl<'a> Log<'a> {
         }
         let micros = |at: SimTime| at.as_nanos() / 1000;
         let results = self.outcomes.iter().enumerate().map(|(index, outcome)| {
-            json!({
+            let mut line = json!({
                 "type": "result",
                 "id": format!("r{index:04}"),
                 "status": outcome.status.unwrap_or("unfinished"),
@@ -213,9 +221,14 @@ impl<'a> Log<'a> {
                 "finish_step": outcome.finish_step,
                 "finish_us": outcome.finish.map(micros),
                 "output_tokens": outcome.output_tokens,
-                "preemptions": outcome.preemptions,
-                "first_prefix_hit": outcome.first_prefix_hit,
-            })
+            });
+            match scheduler {
+                Scheduler::VllmV1(_) => vllm::add_result(&mut line, outcome),
+                Scheduler::Sglang(_) => {
+                    sglang::add_result(&mut line, outcome, &self.recording.requests[index]);
+                }
+            }
+            line
         });
         Replay { results: results.collect(), steps: self.steps }
     }

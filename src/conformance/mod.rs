@@ -7,10 +7,11 @@
 //!
 //! * `recording.rs`: the file format
 //! * `drive.rs`: requests in, step and result lines out
-//! * `vllm.rs`: configuration and step lines of one engine
+//! * `vllm.rs`, `sglang.rs`: configuration and lines of one engine
 
 mod drive;
 mod recording;
+mod sglang;
 mod vllm;
 
 use serde_json::Value;

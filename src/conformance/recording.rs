@@ -194,6 +194,7 @@ impl RequestLine {
             stop_at.unwrap_or(self.max_tokens),
         );
         request.max_tokens = self.max_tokens;
+        request.ignore_eos = !ends_itself;
         request.priority = self.priority;
         request.adapter =
             self.lora.map(|name| AdapterId::from_index(number(&mut names.adapters, name)));

@@ -3,6 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use super::drive::Outcome;
 use super::recording::{Recording, RecordingError};
 use crate::engine::scheduler::{Acceptance, Scheduler, VllmV1};
 use crate::engine::{Batch, EntryKind};
@@ -93,6 +94,7 @@ pub(super) fn scheduler(recording: &Recording) -> Result<Scheduler, RecordingErr
         }
     }
     let vllm = VllmV1::new(config, acceptance(recording.requests.len(), drafts));
+    let vllm = vllm.recording_entries();
     let vllm = if settings.record_block_ids { vllm.recording_blocks() } else { vllm };
     Ok(Scheduler::VllmV1(Box::new(vllm)))
 }
@@ -108,8 +110,9 @@ pub(super) fn step_line(batch: &Batch, scheduler: &Scheduler) -> Value {
     let plan = &batch.plan;
     let micros = |nanos: u64| nanos / 1000;
     let entries: Vec<Value> = plan
-        .entries
+        .decode_entries
         .iter()
+        .chain(&plan.entries)
         .map(|e| {
             let kind = match e.kind {
                 EntryKind::Running => 0,
@@ -150,6 +153,12 @@ pub(super) fn step_line(batch: &Batch, scheduler: &Scheduler) -> Value {
         line["gpu_start"] = json!(micros(batch.starts_at.as_nanos()));
     }
     line
+}
+
+/// The fields of a result line that only vLLM's recordings have.
+pub(super) fn add_result(line: &mut Value, outcome: &Outcome) {
+    line["preemptions"] = json!(outcome.preemptions);
+    line["first_prefix_hit"] = json!(outcome.first_prefix_hit);
 }
 
 fn by_request(pairs: impl Iterator<Item = (u32, Value)>) -> Value {

@@ -47,6 +47,21 @@ impl StepShape {
         self.draft_tokens += drafts;
     }
 
+    /// Adds `seqs` decoding sequences with `context` tokens computed before, all together, the
+    /// longest of them `longest`.
+    pub fn add_decodes(&mut self, seqs: u32, context: u64, longest: u32) {
+        self.decode_seqs += seqs;
+        self.decode_context_tokens += context;
+        self.decode_context_max = self.decode_context_max.max(longest);
+        self.logit_rows += seqs;
+    }
+
+    /// Every decoding sequence goes on by one token.
+    pub fn advance_decodes(&mut self) {
+        self.decode_context_tokens += u64::from(self.decode_seqs);
+        self.decode_context_max += u32::from(self.decode_seqs > 0);
+    }
+
     /// Adds a prefilling sequence: `new` tokens on top of `cached`, its last row sampled or not.
     pub fn add_prefill(&mut self, new: u32, cached: u32, sampled: bool) {
         let (n, c) = (u64::from(new), u64::from(cached));

@@ -2,9 +2,10 @@
 
 use std::collections::VecDeque;
 
+use super::quiet::{QuietRun, QuietStep, RunLength};
 use super::scheduler::{Handoff, Scheduler};
 use super::{Finish, StepPlan, StepResult};
-use crate::cost::{CostModel, StepTime};
+use crate::cost::{CostModel, StepShape, StepTime};
 use crate::ids::RequestId;
 use crate::request::Request;
 use crate::units::{SimDuration, SimTime};
@@ -40,8 +41,18 @@ pub enum EngineEvent<'a> {
     Empty(&'a StepPlan),
     /// A step ended with this outcome.
     Completed(&'a Batch, &'a StepResult),
+    /// Steps that only decode were decided and completed.
+    Quiet(&'a QuietRun<'a>),
     /// Requests left outside of a step.
     Left(&'a StepResult),
+}
+
+/// Whether steps that only decode are run in one go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Stepping {
+    #[default]
+    Runs,
+    Single,
 }
 
 /// One engine replica. It never sees the event queue: its driver calls [`advance`](Self::advance)
@@ -55,6 +66,13 @@ pub struct Instance {
     result: StepResult,
     device_free: SimTime,
     steps: u64,
+    /// Steps planned in one go, whose end is awaited.
+    run: Vec<QuietStep>,
+    run_shape: StepShape,
+    run_length: RunLength,
+    /// When the last outcome came in.
+    last_completion: SimTime,
+    stepping: Stepping,
     /// Client actions and transfers that came during a step; an engine reads them between steps.
     aborts: Vec<RequestId>,
     transfers: Vec<RequestId>,
@@ -71,9 +89,21 @@ impl Instance {
             result: StepResult::default(),
             device_free: SimTime::ZERO,
             steps: 0,
+            run: Vec::new(),
+            run_shape: StepShape::default(),
+            run_length: RunLength::default(),
+            last_completion: SimTime::ZERO,
+            stepping: Stepping::default(),
             aborts: Vec::new(),
             transfers: Vec::new(),
         }
+    }
+
+    /// The same replica, which decides every step on its own: the oracle of runs.
+    #[must_use]
+    pub fn step_by_step(mut self) -> Self {
+        self.stepping = Stepping::Single;
+        self
     }
 
     /// Its scheduler, to look at.
@@ -111,21 +141,126 @@ impl Instance {
 
     /// Takes in the step that ends now, if one does, and decides as many further steps as may be
     /// in flight. Returns when to call again; `None` while the instance is idle.
+    ///
+    /// # Panics
+    /// When it is called at another moment than it asked for, during a run of steps.
     pub fn advance(
         &mut self,
         now: SimTime,
         mut tell: impl FnMut(&Self, EngineEvent<'_>),
     ) -> Option<SimTime> {
-        let oldest_ends = self.in_flight.front().map(Batch::ends_at);
-        if oldest_ends.is_some_and(|end| end > now) {
-            return oldest_ends;
+        if let Some(last) = self.run.last() {
+            assert_eq!(last.boundary, now, "a run is awaited to its end");
+            let steps = self.run.len();
+            self.run_length.finished();
+            self.finish_run(steps, &mut tell);
+        } else {
+            let oldest_ends = self.in_flight.front().map(Batch::ends_at);
+            if oldest_ends.is_some_and(|end| end > now) {
+                return oldest_ends;
+            }
+            self.leave(&mut tell);
+            if let Some(batch) = self.in_flight.pop_front() {
+                self.complete(now, batch, &mut tell);
+            }
+            self.fill(now, &mut tell);
         }
-        self.leave(&mut tell);
-        if let Some(batch) = self.in_flight.pop_front() {
-            self.complete(now, batch, &mut tell);
+        self.plan_run();
+        self.wakes_at()
+    }
+
+    /// Something came from outside at `now`: a run ends with the last step before. Returns when to
+    /// call [`advance`](Self::advance), if that has changed.
+    pub fn interrupt(
+        &mut self,
+        now: SimTime,
+        mut tell: impl FnMut(&Self, EngineEvent<'_>),
+    ) -> Option<SimTime> {
+        if self.run.is_empty() {
+            return None;
         }
-        self.fill(now, &mut tell);
-        self.in_flight.front().map(Batch::ends_at)
+        let steps = self.run.partition_point(|step| step.boundary < now);
+        self.run_length.interrupted(steps);
+        self.finish_run(steps, &mut tell);
+        self.wakes_at()
+    }
+
+    fn wakes_at(&self) -> Option<SimTime> {
+        let run_ends = self.run.last().map(|step| step.boundary);
+        run_ends.or_else(|| self.in_flight.front().map(Batch::ends_at))
+    }
+
+    /// Walks the steps ahead in which nothing is decided.
+    fn plan_run(&mut self) {
+        let is_pure =
+            |batch: &Batch| batch.plan.entries.is_empty() && batch.plan.preempted.is_empty();
+        let is_full = self.in_flight.len() == self.scheduler.steps_in_flight_max();
+        let is_disturbed = !self.aborts.is_empty() || !self.transfers.is_empty();
+        if self.stepping == Stepping::Single
+            || !is_full
+            || is_disturbed
+            || !self.in_flight.iter().all(is_pure)
+        {
+            return;
+        }
+        let Some(quiet) = self.scheduler.quiet() else { return };
+        let steps = (quiet.steps as usize).min(self.run_length.steps());
+        let mut free = self.scheduler.load().kv_blocks_free;
+        let mut shape = quiet.shape;
+        self.run_shape = shape;
+        let depth = self.in_flight.len();
+        for index in 0..steps {
+            let claims = self.scheduler.quiet_claims(index as u64 + 1);
+            if claims > free {
+                break;
+            }
+            free -= claims;
+            // The step that ends here was decided `depth` steps before.
+            let boundary = match index.checked_sub(depth) {
+                Some(before) => self.run[before].start + self.run[before].duration,
+                None => self.in_flight[index].ends_at(),
+            };
+            let start = boundary.max(self.device_free);
+            let duration = self.cost.step_duration(&shape);
+            self.device_free = start + duration;
+            shape.advance_decodes();
+            self.run.push(QuietStep { boundary, start, duration, claims });
+        }
+    }
+
+    /// Takes in the first `steps` steps of the run and forgets the rest.
+    fn finish_run(&mut self, steps: usize, tell: &mut impl FnMut(&Self, EngineEvent<'_>)) {
+        let run = std::mem::take(&mut self.run);
+        if let Some(last) = steps.checked_sub(1).map(|index| run[index]) {
+            let load = self.scheduler.load();
+            let (first_step, completed_before) = (self.steps, self.last_completion);
+            self.scheduler.run_quiet(steps as u64, last.boundary);
+            self.last_completion = last.boundary;
+            let mut shape = self.run_shape;
+            for step in &run[..steps] {
+                let mut batch = self.in_flight.pop_front().expect("steps are in flight");
+                batch.plan.shape = shape;
+                batch.step = self.steps;
+                batch.scheduled_at = step.boundary;
+                batch.starts_at = step.start;
+                batch.duration = step.duration;
+                self.in_flight.push_back(batch);
+                self.steps += 1;
+                shape.advance_decodes();
+            }
+            let told = QuietRun {
+                steps: &run[..steps],
+                first_step,
+                rows: self.run_shape.decode_seqs,
+                shape: self.run_shape,
+                load,
+                completed_before,
+            };
+            tell(self, EngineEvent::Quiet(&told));
+        }
+        self.device_free = self.in_flight.back().map_or(self.device_free, Batch::ends_at);
+        self.run = run;
+        self.run.clear();
     }
 
     fn leave(&mut self, tell: &mut impl FnMut(&Self, EngineEvent<'_>)) {
@@ -154,6 +289,7 @@ impl Instance {
         let mut result = std::mem::take(&mut self.result);
         result.clear();
         self.scheduler.complete(now, &batch.plan, &mut result);
+        self.last_completion = now;
         tell(self, EngineEvent::Completed(&batch, &result));
         self.result = result;
         self.spare.push(batch);

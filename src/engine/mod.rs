@@ -5,9 +5,11 @@
 
 mod instance;
 mod life;
+mod quiet;
 pub mod scheduler;
 mod step;
 
 pub use instance::{Batch, EngineEvent, Instance};
 pub use life::{Finish, Life};
+pub use quiet::{QuietRun, QuietStep};
 pub use step::{Entry, EntryKind, StepPlan, StepResult, TokenGap};

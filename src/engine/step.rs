@@ -42,6 +42,10 @@ pub struct Entry {
 pub struct StepPlan {
     /// The shares, in the order of the batch.
     pub entries: Vec<Entry>,
+    /// Further requests that decode one token each, in lock step, before those of `entries`.
+    pub decodes: u32,
+    /// Their shares one by one, if the scheduler was asked to record them.
+    pub decode_entries: Vec<Entry>,
     /// The shape that a cost model prices.
     pub shape: StepShape,
     /// Requests that lost their memory, in order.
@@ -59,6 +63,8 @@ impl StepPlan {
     /// Forgets the plan and keeps its buffers.
     pub fn clear(&mut self) {
         self.entries.clear();
+        self.decodes = 0;
+        self.decode_entries.clear();
         self.shape = StepShape::default();
         self.preempted.clear();
         self.hits.clear();
@@ -68,7 +74,7 @@ impl StepPlan {
 
     /// Whether the step computes nothing.
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.entries.is_empty() && self.decodes == 0
     }
 }
 
@@ -101,6 +107,14 @@ impl StepResult {
         self.first_tokens.clear();
         self.tokens = 0;
         self.gaps.clear();
+    }
+
+    /// Counts one token each of `count` requests, `gap` after the ones before.
+    pub fn count_tokens(&mut self, gap: SimDuration, count: u32) {
+        if count > 0 {
+            self.tokens += count;
+            self.gaps.push(TokenGap { gap, count });
+        }
     }
 
     /// Counts one token of a request, `gap` after the one before.

@@ -28,8 +28,19 @@ struct Block {
     /// Neighbours among the blocks of equal content, earliest cached first.
     same_prev: BlockId,
     same_next: BlockId,
-    /// The content, while it can be found by it.
-    hash: Option<BlockHash>,
+    /// The content, while it is known.
+    content: Known,
+}
+
+/// What is known of a block's content.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Known {
+    #[default]
+    Nothing,
+    /// It is kept, but nobody looks for it.
+    Unnamed,
+    /// It can be found by this name.
+    Named(BlockHash),
 }
 
 /// The first and last cached of the blocks with one content.
@@ -112,8 +123,9 @@ impl BlockPool {
 
     /// Makes a held block findable by its content. A block that already is keeps its place.
     pub fn cache(&mut self, id: BlockId, hash: BlockHash) {
-        debug_assert!(self.blocks[id as usize].hash.is_none(), "block {id} has a content already");
-        self.blocks[id as usize].hash = Some(hash);
+        let content = &mut self.blocks[id as usize].content;
+        debug_assert!(!matches!(content, Known::Named(_)), "block {id} has a name already");
+        *content = Known::Named(hash);
         match self.by_hash.get_mut(&hash) {
             None => {
                 self.by_hash.insert(hash, Equals { first: id, last: id });
@@ -124,6 +136,12 @@ impl BlockPool {
                 self.blocks[id as usize].same_prev = before;
             }
         }
+    }
+
+    /// Keeps the content of a held block that nobody can look for: it returns to the back of the
+    /// queue like a block that can be found.
+    pub fn keep(&mut self, id: BlockId) {
+        self.blocks[id as usize].content = Known::Unnamed;
     }
 
     /// Gives back the blocks of one request, given from the first to the last of its sequence.
@@ -139,11 +157,11 @@ impl BlockPool {
             if block.refs > 0 {
                 continue;
             }
-            if block.hash.is_some() {
-                self.push_back(id);
-            } else {
+            if block.content == Known::Nothing {
                 self.insert_after(front_last, id);
                 front_last = id;
+            } else {
+                self.push_back(id);
             }
         }
     }
@@ -161,7 +179,8 @@ impl BlockPool {
     }
 
     fn forget(&mut self, id: BlockId) {
-        let Some(hash) = self.blocks[id as usize].hash.take() else { return };
+        let content = std::mem::take(&mut self.blocks[id as usize].content);
+        let Known::Named(hash) = content else { return };
         let Block { same_prev, same_next, .. } = self.blocks[id as usize];
         self.blocks[id as usize].same_prev = NONE;
         self.blocks[id as usize].same_next = NONE;

@@ -76,6 +76,11 @@ impl ChainHasher {
         }
     }
 
+    /// The runs of the prompt, where it shares with others.
+    pub fn segments(&self) -> Option<&[Segment]> {
+        self.segments.as_deref()
+    }
+
     /// The number of blocks that can be named once `tokens` tokens of the sequence are known.
     pub fn nameable(&self, tokens: u32) -> u32 {
         match self.lookahead {

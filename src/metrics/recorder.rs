@@ -3,7 +3,8 @@
 use super::gaps::GapCounter;
 use super::record::{RequestRecord, Status};
 use super::series::{Quantity, Series};
-use crate::engine::{Finish, Life};
+use crate::engine::scheduler::Load;
+use crate::engine::{Finish, Life, QuietRun};
 use crate::ids::{InstanceId, RequestId};
 use crate::sim::{Observer, Occurrence};
 use crate::units::SimTime;
@@ -25,7 +26,8 @@ pub struct Recorder {
     /// The last event that concerned a request.
     pub end: SimTime,
     first_sent: Option<SimTime>,
-    levels: Levels,
+    levels: Vec<Levels>,
+    instances: u32,
 }
 
 /// Queues, memory and throughput over time.
@@ -43,24 +45,11 @@ pub struct Timeline {
     pub output_tokens: Series,
 }
 
-/// The current levels of each instance, and their sums.
-#[derive(Debug, Default)]
+/// What an instance holds, and since when.
+#[derive(Debug, Clone, Copy, Default)]
 struct Levels {
-    instances: Vec<[u64; 4]>,
-    sums: [u64; 4],
-}
-
-impl Levels {
-    fn set(&mut self, instance: InstanceId, levels: [u64; 4]) -> [u64; 4] {
-        if self.instances.len() <= instance.index() {
-            self.instances.resize(instance.index() + 1, [0; 4]);
-        }
-        let before = std::mem::replace(&mut self.instances[instance.index()], levels);
-        for ((sum, old), new) in self.sums.iter_mut().zip(before).zip(levels) {
-            *sum = *sum - old + new;
-        }
-        self.sums
-    }
+    since: SimTime,
+    load: Load,
 }
 
 impl Default for Recorder {
@@ -79,12 +68,18 @@ impl Default for Recorder {
             },
             end: SimTime::ZERO,
             first_sent: None,
-            levels: Levels::default(),
+            levels: Vec::new(),
+            instances: 1,
         }
     }
 }
 
 impl Recorder {
+    /// A recorder for a cluster of this many instances.
+    pub fn for_instances(instances: u32) -> Self {
+        Self { instances, ..Self::default() }
+    }
+
     fn leave(&mut self, at: SimTime, life: &Life, finish: Finish) {
         let record = &mut self.requests[life.id.index()];
         record.first_scheduled = life.first_scheduled.unwrap_or(at);
@@ -98,6 +93,38 @@ impl Recorder {
             Finish::Aborted => Status::Aborted,
             Finish::Rejected => Status::Rejected,
         };
+    }
+
+    fn set_levels(&mut self, at: SimTime, instance: InstanceId, load: Load) {
+        if self.levels.len() <= instance.index() {
+            self.levels.resize(instance.index() + 1, Levels::default());
+        }
+        let before =
+            std::mem::replace(&mut self.levels[instance.index()], Levels { since: at, load });
+        let (since, load) = (before.since, before.load);
+        self.timeline.running.hold(since, at, f64::from(load.running));
+        self.timeline.waiting.hold(since, at, f64::from(load.waiting));
+        if load.kv_blocks > 0 {
+            let used = f64::from(load.kv_blocks - load.kv_blocks_free);
+            let share = used / f64::from(load.kv_blocks) / f64::from(self.instances);
+            self.timeline.kv_use.hold(since, at, share);
+        }
+    }
+
+    /// Steps that were decided and completed in one go.
+    fn quiet(&mut self, instance: InstanceId, run: &QuietRun<'_>) {
+        let mut load = run.load;
+        let mut before = run.completed_before;
+        for step in run.steps {
+            let at = step.boundary;
+            load.kv_blocks_free -= step.claims;
+            self.set_levels(at, instance, load);
+            self.count_tokens(at, run.rows);
+            self.timeline.output_tokens.add(at, f64::from(run.rows));
+            self.gaps.add(at - before, run.rows);
+            before = at;
+        }
+        self.steps += run.steps.len() as u64;
     }
 
     fn count_tokens(&mut self, at: SimTime, tokens: u32) {
@@ -135,12 +162,7 @@ impl Observer for Recorder {
                 record.instance = instance;
             }
             Occurrence::Planned(instance, batch, load) => {
-                let used = load.kv_blocks - load.kv_blocks_free;
-                let levels = [load.running, load.waiting, used, load.kv_blocks].map(u64::from);
-                let [running, waiting, used, blocks] = self.levels.set(instance, levels);
-                self.timeline.running.set(at, running as f64);
-                self.timeline.waiting.set(at, waiting as f64);
-                self.timeline.kv_use.set(at, used as f64 / blocks as f64);
+                self.set_levels(at, instance, load);
                 let prefill = f64::from(batch.plan.shape.prefill_tokens);
                 self.timeline.prefill_tokens.add(at, prefill);
             }
@@ -152,6 +174,8 @@ impl Observer for Recorder {
                     self.gaps.add(gap.gap, gap.count);
                 }
             }
+            Occurrence::Quiet(instance, run) => self.quiet(instance, run),
+            Occurrence::Idle(instance, load) => self.set_levels(at, instance, load),
             Occurrence::Left(_, life, finish) => {
                 self.leave(at, life, finish);
                 self.end = at;

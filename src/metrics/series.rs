@@ -65,20 +65,30 @@ impl Series {
         whole.sums.iter().enumerate().map(|(i, sum)| (middle(i), sum / scale)).collect()
     }
 
-    fn hold_until(&mut self, now: SimTime) {
-        if now <= self.since {
+    /// A `level` holds from one instant to another, on top of what is there. In any order.
+    pub fn hold(&mut self, from: SimTime, to: SimTime, level: f64) {
+        debug_assert_eq!(self.quantity, Quantity::Level);
+        if to <= from {
             return;
         }
-        self.reach(now);
+        let last = self.reach(to);
         let bin = self.bin.as_nanos();
-        let (mut from, to) = (self.since.as_nanos(), now.as_nanos());
-        while from < to {
-            let index = from / bin;
-            let until = to.min((index + 1) * bin);
-            self.sums[index as usize] += self.level * (until - from) as f64;
+        let (mut from, to) = (from.as_nanos(), to.as_nanos());
+        let mut index = (from / bin) as usize;
+        while index < last {
+            let until = (index as u64 + 1) * bin;
+            self.sums[index] += level * (until - from) as f64;
             from = until;
+            index += 1;
         }
-        self.since = now;
+        self.sums[last] += level * (to - from) as f64;
+    }
+
+    fn hold_until(&mut self, now: SimTime) {
+        if now > self.since {
+            self.hold(self.since, now, self.level);
+            self.since = now;
+        }
     }
 
     /// Makes sure that there is a bin for `now`.

@@ -36,6 +36,23 @@ pub struct StepLog {
 
 impl Observer for StepLog {
     fn on(&mut self, _: SimTime, what: Occurrence<'_>) {
+        if let Occurrence::Quiet(instance, run) = what {
+            let (mut load, mut shape) = (run.load, run.shape);
+            for (number, step) in (run.first_step..).zip(run.steps) {
+                load.kv_blocks_free -= step.claims;
+                self.steps.push(StepRecord {
+                    instance,
+                    step: number,
+                    scheduled: step.boundary,
+                    start: step.start,
+                    duration: step.duration,
+                    shape,
+                    preempted: 0,
+                    load,
+                });
+                shape.advance_decodes();
+            }
+        }
         if let Occurrence::Planned(instance, batch, load) = what {
             self.steps.push(StepRecord {
                 instance,

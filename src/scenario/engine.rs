@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::SglangConfig;
+
 /// An engine and its flags.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
@@ -9,6 +11,8 @@ use serde::{Deserialize, Serialize};
 pub enum EngineConfig {
     /// vLLM's V1 scheduler.
     VllmV1(VllmConfig),
+    /// SGLang's scheduler.
+    Sglang(SglangConfig),
 }
 
 impl Default for EngineConfig {

@@ -5,6 +5,7 @@ mod cluster;
 mod engine;
 mod file;
 mod resolve;
+mod sglang;
 mod step_time;
 mod workload;
 
@@ -15,6 +16,7 @@ pub use file::{
     TraceOrigin,
 };
 pub use resolve::{KvSource, Scenario, ScenarioError};
+pub use sglang::{SglangConfig, SglangPolicy};
 pub use step_time::{Communication, Sampler, StepTimeConfig};
 pub use workload::{
     ArrivalConfig, ClientConfig, ContentConfig, CopyContent, GroupDistribution, LengthConfig,

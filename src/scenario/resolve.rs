@@ -4,6 +4,7 @@
 use super::cluster::ClusterConfig;
 use super::engine::{EngineConfig, VllmConfig};
 use super::file::{ReportConfig, ScenarioFile};
+use super::sglang::{SglangConfig, SglangPolicy};
 use super::step_time::StepTimeConfig;
 use crate::hardware::GpuSpec;
 use crate::model::{KvCapacity, MemoryBudget, ModelSpec};
@@ -123,6 +124,7 @@ fn broken_rules(file: &ScenarioFile) -> Vec<String> {
     }
     match &cluster.engine {
         EngineConfig::VllmV1(vllm) => vllm_rules(vllm, &mut rules),
+        EngineConfig::Sglang(sglang) => sglang_rules(sglang, &mut rules),
     }
     report_rules(&file.report, &mut rules);
     rules.problems
@@ -177,17 +179,111 @@ fn vllm_rules(vllm: &VllmConfig, rules: &mut Rules) {
     }
 }
 
+fn sglang_rules(sglang: &SglangConfig, rules: &mut Rules) {
+    let at_least_one = [
+        ("page_size", Some(sglang.page_size)),
+        ("max_prefill_tokens", Some(sglang.max_prefill_tokens)),
+        ("max_running_requests", sglang.max_running_requests),
+        ("prefill_max_requests", sglang.prefill_max_requests),
+        ("max_loras_per_batch", sglang.max_loras_per_batch),
+    ];
+    for (key, value) in at_least_one {
+        rules.count(&format!("cluster.engine.{key}"), value.unwrap_or(1));
+    }
+    let conservativeness = sglang.schedule_conservativeness;
+    rules.not_negative("cluster.engine.schedule_conservativeness", conservativeness);
+    if let Some(tokens) = sglang.max_total_tokens {
+        let rule = "at least one page";
+        let is_page = tokens >= sglang.page_size;
+        rules.check(is_page, "cluster.engine.max_total_tokens", rule, tokens);
+    }
+    if let Some(chunk) = sglang.chunked_prefill_size {
+        let page = i64::from(sglang.page_size);
+        let is_page = chunk <= 0 || i64::from(chunk) >= page;
+        let rule = "at least one page, or 0 or less for no cutting";
+        rules.check(is_page, "cluster.engine.chunked_prefill_size", rule, chunk);
+    }
+    if sglang.enable_priority_scheduling && sglang.schedule_policy != SglangPolicy::Fcfs {
+        let message = "must be `fcfs` with enable_priority_scheduling";
+        rules.broken("cluster.engine.schedule_policy", message);
+    }
+}
+
 /// Fills in what depends on model and GPU, and makes sure that both fit.
 fn resolve_engine(
     cluster: &mut ClusterConfig,
     model: &ModelSpec,
     gpu: &GpuSpec,
 ) -> Result<KvSource, ScenarioError> {
-    let fail = |key: &str, problem: String| ScenarioError::one(format!("{key}: {problem}"));
     model
         .check_tensor_parallel(cluster.tensor_parallel_size)
-        .map_err(|error| fail("cluster.tensor_parallel_size", error.to_string()))?;
-    let EngineConfig::VllmV1(vllm) = &mut cluster.engine;
+        .map_err(|error| fail("cluster.tensor_parallel_size", &error.to_string()))?;
+    let mut engine = std::mem::take(&mut cluster.engine);
+    let source = match &mut engine {
+        EngineConfig::VllmV1(vllm) => resolve_vllm(vllm, cluster, model, gpu),
+        EngineConfig::Sglang(sglang) => resolve_sglang(sglang, cluster, model, gpu),
+    };
+    cluster.engine = engine;
+    source
+}
+
+fn fail(key: &str, problem: &str) -> ScenarioError {
+    ScenarioError::one(format!("{key}: {problem}"))
+}
+
+/// The blocks that fit beside the weights.
+fn derive_kv(
+    cluster: &ClusterConfig,
+    model: &ModelSpec,
+    gpu: &GpuSpec,
+    block_size: u32,
+    step_tokens: u32,
+) -> Result<KvCapacity, ScenarioError> {
+    let budget = MemoryBudget {
+        gpu_memory: gpu.memory(),
+        utilization: cluster.gpu_memory_utilization,
+        tp: cluster.tensor_parallel_size,
+        block_size,
+        kv_dtype: cluster.kv_cache_dtype,
+        max_num_batched_tokens: step_tokens,
+        reserve: cluster.memory_reserve,
+    };
+    KvCapacity::derive(model, &budget)
+        .map_err(|error| fail("cluster.model", &format!("{error} ({})", gpu.name)))
+}
+
+fn resolve_sglang(
+    sglang: &mut SglangConfig,
+    cluster: &ClusterConfig,
+    model: &ModelSpec,
+    gpu: &GpuSpec,
+) -> Result<KvSource, ScenarioError> {
+    let context = *sglang.context_length.get_or_insert(model.max_position);
+    let by_gpu = SglangConfig::chunked_prefill_size_for(gpu.memory());
+    let chunk = *sglang.chunked_prefill_size.get_or_insert(by_gpu);
+    let step_tokens = u32::try_from(chunk).ok().filter(|&size| size > 0);
+    let step_tokens = step_tokens.unwrap_or(sglang.max_prefill_tokens);
+    let source = if sglang.max_total_tokens.is_some() {
+        KvSource::Given
+    } else {
+        KvSource::Derived(derive_kv(cluster, model, gpu, sglang.page_size, step_tokens)?)
+    };
+    let tokens = *sglang.max_total_tokens.get_or_insert_with(|| match source {
+        KvSource::Derived(kv) => u32::try_from(kv.tokens(sglang.page_size)).unwrap_or(u32::MAX),
+        KvSource::Given => 0,
+    });
+    sglang
+        .max_running_requests
+        .get_or_insert(SglangConfig::running_requests_for(tokens, context).max(1));
+    Ok(source)
+}
+
+fn resolve_vllm(
+    vllm: &mut VllmConfig,
+    cluster: &ClusterConfig,
+    model: &ModelSpec,
+    gpu: &GpuSpec,
+) -> Result<KvSource, ScenarioError> {
     let (tokens, seqs) = default_batch_limits(gpu);
     let model_len = *vllm.max_model_len.get_or_insert(model.max_position);
     let budget = *vllm.max_num_batched_tokens.get_or_insert(if vllm.enable_chunked_prefill {
@@ -199,7 +295,7 @@ fn resolve_engine(
     if !vllm.enable_chunked_prefill && budget < model_len {
         return Err(fail(
             "cluster.engine.max_num_batched_tokens",
-            format!(
+            &format!(
                 "without chunked prefill it must be at least max_model_len ({model_len}), got {budget}"
             ),
         ));
@@ -207,17 +303,7 @@ fn resolve_engine(
     let source = if vllm.num_gpu_blocks.is_some() {
         KvSource::Given
     } else {
-        let budget = MemoryBudget {
-            gpu_memory: gpu.memory(),
-            utilization: cluster.gpu_memory_utilization,
-            tp: cluster.tensor_parallel_size,
-            block_size: vllm.block_size,
-            kv_dtype: cluster.kv_cache_dtype,
-            max_num_batched_tokens: budget,
-            reserve: cluster.memory_reserve,
-        };
-        let capacity = KvCapacity::derive(model, &budget)
-            .map_err(|error| fail("cluster.model", format!("{error} ({})", gpu.name)))?;
+        let capacity = derive_kv(cluster, model, gpu, vllm.block_size, budget)?;
         vllm.num_gpu_blocks = Some(capacity.blocks);
         KvSource::Derived(capacity)
     };
@@ -226,7 +312,7 @@ fn resolve_engine(
     if kv_tokens < u64::from(model_len) {
         return Err(fail(
             "cluster.engine.max_model_len",
-            format!(
+            &format!(
                 "a sequence of {model_len} tokens needs more than the {kv_tokens} tokens of the \
                  KV cache; the engine refuses to start: set max_model_len to at most {kv_tokens}"
             ),

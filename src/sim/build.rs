@@ -3,7 +3,7 @@
 use crate::cluster::{Cluster, Router};
 use crate::cost::{HostOverhead, Linear, Roofline, RooflineOptions, StepTime};
 use crate::engine::Instance;
-use crate::engine::scheduler::{Acceptance, Scheduler, VllmV1};
+use crate::engine::scheduler::{Acceptance, Scheduler, Sglang, VllmV1};
 use crate::scenario::{EngineConfig, Scenario, ScenarioError, StepTimeConfig};
 use crate::units::SimDuration;
 
@@ -32,6 +32,7 @@ fn scheduler(scenario: &Scenario) -> Scheduler {
             });
             Scheduler::VllmV1(Box::new(VllmV1::new(config.clone(), acceptance)))
         }
+        EngineConfig::Sglang(config) => Scheduler::Sglang(Box::new(Sglang::new(config.clone()))),
     }
 }
 

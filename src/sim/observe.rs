@@ -1,7 +1,7 @@
 //! What a run tells its observers.
 
 use crate::engine::scheduler::Load;
-use crate::engine::{Batch, Finish, Life, StepResult};
+use crate::engine::{Batch, Finish, Life, QuietRun, StepResult};
 use crate::ids::{InstanceId, RequestId};
 use crate::request::Request;
 use crate::units::SimTime;
@@ -17,6 +17,11 @@ pub enum Occurrence<'a> {
     Planned(InstanceId, &'a Batch, Load),
     /// A step ended.
     Stepped(InstanceId, &'a Batch, &'a StepResult),
+    /// Steps that only decode were decided and completed, one after the other; told at the end of
+    /// the run or when it is interrupted.
+    Quiet(InstanceId, &'a QuietRun<'a>),
+    /// An instance has nothing to do.
+    Idle(InstanceId, Load),
     /// A request left an instance.
     Left(InstanceId, &'a Life, Finish),
     /// An instance refused a request.

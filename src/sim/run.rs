@@ -60,7 +60,7 @@ enum Event {
     /// A request reaches an instance.
     Enqueue { instance: InstanceId, transit: u32 },
     /// An instance wants to be woken.
-    Advance { instance: InstanceId },
+    Advance { instance: InstanceId, epoch: u32 },
 }
 
 /// Where all requests of a run ended: law L1 says that nothing is missing.
@@ -92,8 +92,9 @@ pub struct Simulation<W> {
     held: VecDeque<u32>,
     /// Turns of conversations that are being answered.
     turns: FxHashMap<RequestId, Request>,
-    /// Per instance, whether it will be woken.
+    /// Per instance, whether it will be woken, and by which event: older ones are stale.
     awaited: Vec<bool>,
+    epochs: Vec<u32>,
     counts: Counts,
     /// Requests that left in the event being handled.
     left: Vec<(RequestId, Finish)>,
@@ -103,6 +104,7 @@ impl<W: Source> Simulation<W> {
     /// A run of a workload, sorted by arrival, on a cluster.
     pub fn new(workload: W, client: Client, cluster: Cluster, api_delay: SimDuration) -> Self {
         let awaited = vec![false; cluster.instances.len()];
+        let epochs = vec![0; cluster.instances.len()];
         Self {
             workload,
             client,
@@ -113,6 +115,7 @@ impl<W: Source> Simulation<W> {
             held: VecDeque::new(),
             turns: FxHashMap::default(),
             awaited,
+            epochs,
             counts: Counts::default(),
             left: Vec::new(),
         }
@@ -170,7 +173,10 @@ impl<W: Source> Simulation<W> {
             }
             Event::Send { transit } => self.send(now, transit, observer),
             Event::Enqueue { instance, transit } => self.enqueue(now, instance, transit, observer),
-            Event::Advance { instance } => self.advance(now, instance, observer),
+            Event::Advance { instance, epoch } if epoch == self.epochs[instance.index()] => {
+                self.advance(now, instance, observer);
+            }
+            Event::Advance { .. } => {}
         }
     }
 
@@ -183,16 +189,30 @@ impl<W: Source> Simulation<W> {
     ) {
         let (id, request) = self.transit.take(transit);
         let engine = &mut self.cluster.instances[instance.index()];
-        if let Err(finish) = engine.enqueue(id, &request, Handoff::None) {
-            observer.on(now, Occurrence::Refused(instance, id));
-            self.left.push((id, finish));
-            self.settle(now);
-        } else if !self.awaited[instance.index()] {
-            self.awaited[instance.index()] = true;
-            self.queue.push(now, Class::Step, Event::Advance { instance });
-        }
-        if request.session.is_some() {
-            self.turns.insert(id, request);
+        let changed = engine.interrupt(now, |_, event| {
+            if let EngineEvent::Quiet(run) = event {
+                observer.on(now, Occurrence::Quiet(instance, run));
+            }
+        });
+        let outcome = engine.enqueue(id, &request, Handoff::None);
+        let wake = if self.awaited[instance.index()] { changed } else { Some(now) };
+        match outcome {
+            Ok(()) => {
+                if let Some(at) = wake {
+                    self.awaken(at, instance);
+                }
+                if request.session.is_some() {
+                    self.turns.insert(id, request);
+                }
+            }
+            Err(finish) => {
+                if let Some(at) = changed {
+                    self.awaken(at, instance);
+                }
+                observer.on(now, Occurrence::Refused(instance, id));
+                self.left.push((id, finish));
+                self.settle(now);
+            }
         }
     }
 
@@ -217,13 +237,25 @@ impl<W: Source> Simulation<W> {
                     left.push((life.id, *finish));
                 }
             }
+            EngineEvent::Quiet(run) => observer.on(now, Occurrence::Quiet(instance, run)),
             EngineEvent::Empty(_) => {}
         });
-        self.awaited[instance.index()] = next.is_some();
         if let Some(at) = next {
-            self.queue.push(at, Class::Step, Event::Advance { instance });
+            self.awaken(at, instance);
+        } else {
+            self.awaited[instance.index()] = false;
+            let load = self.cluster.instances[instance.index()].scheduler().load();
+            observer.on(now, Occurrence::Idle(instance, load));
         }
         self.settle(now);
+    }
+
+    /// Wakes an instance at `at` and at no other time.
+    fn awaken(&mut self, at: SimTime, instance: InstanceId) {
+        let epoch = &mut self.epochs[instance.index()];
+        *epoch = epoch.wrapping_add(1);
+        self.awaited[instance.index()] = true;
+        self.queue.push(at, Class::Step, Event::Advance { instance, epoch: *epoch });
     }
 
     /// Counts the requests that left and lets their clients go on.

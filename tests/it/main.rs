@@ -7,6 +7,8 @@ mod bench_report;
 #[cfg(feature = "cli")]
 mod cli;
 mod conformance;
+mod docs;
+mod fast_forward;
 mod models;
 mod traces;
 mod workload;

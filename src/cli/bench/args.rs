@@ -11,7 +11,7 @@ use clap::{Args, ValueEnum};
 use super::foreign::Foreign;
 use crate::cli::args::OutputArguments;
 use crate::metrics::bench::Tool;
-use crate::scenario::{Policy, RampUp};
+use crate::scenario::{Policy, RampUp, SglangPolicy};
 
 /// `servecast bench`.
 #[derive(Debug, Args)]
@@ -41,7 +41,7 @@ pub(in crate::cli) struct BenchArguments {
     pub(super) foreign: Foreign,
 }
 
-/// The server that is simulated, in the words of `vllm serve`.
+/// The server that is simulated, in the words of `vllm serve` and `sglang.launch_server`.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Server")]
 #[expect(clippy::struct_excessive_bools, reason = "the engine's own switches and their opposites")]
@@ -61,51 +61,85 @@ pub(in crate::cli) struct ServerArguments {
     /// The engine
     #[arg(long, value_enum, default_value_t)]
     pub(super) engine: Engine,
-    /// Sequences in a step at most [default: by GPU]
+    /// vllm: sequences in a step at most [default: by GPU]
     #[arg(long, value_name = "COUNT", value_parser = tokens)]
     pub(super) max_num_seqs: Option<u32>,
-    /// Token budget of a step [default: by GPU]
+    /// vllm: token budget of a step [default: by GPU]
     #[arg(long, value_name = "TOKENS", value_parser = tokens)]
     pub(super) max_num_batched_tokens: Option<u32>,
     /// Longest sequence, prompt and answer together [default: by model]
-    #[arg(long, value_name = "TOKENS", value_parser = tokens)]
+    #[arg(long, value_name = "TOKENS", value_parser = tokens, visible_alias = "context-length")]
     pub(super) max_model_len: Option<u32>,
     /// Share of the GPU memory the engine may use [default: 0.9]
-    #[arg(long, value_name = "SHARE")]
+    #[arg(long, value_name = "SHARE", visible_alias = "mem-fraction-static")]
     pub(super) gpu_memory_utilization: Option<f64>,
-    /// Tokens per KV block [default: 16]
+    /// vllm: tokens per KV block [default: 16]
     #[arg(long, value_name = "TOKENS")]
     pub(super) block_size: Option<u32>,
-    /// KV blocks, instead of what fits the memory
+    /// vllm: KV blocks, instead of what fits the memory
     #[arg(long, value_name = "BLOCKS")]
     pub(super) num_gpu_blocks_override: Option<u32>,
     /// Type of the KV cache [default: auto]
     #[arg(long, value_enum, value_name = "TYPE")]
     pub(super) kv_cache_dtype: Option<KvCacheDtype>,
-    /// Keep full blocks and find them again by content (the default)
+    /// vllm: keep full blocks and find them again by content (the default)
     #[arg(long, overrides_with = "no_enable_prefix_caching")]
     pub(super) enable_prefix_caching: bool,
-    /// Forget blocks
+    /// vllm: forget blocks
     #[arg(long, overrides_with = "enable_prefix_caching")]
     pub(super) no_enable_prefix_caching: bool,
-    /// Split prompts over steps (the default)
+    /// vllm: split prompts over steps (the default)
     #[arg(long, overrides_with = "no_enable_chunked_prefill")]
     pub(super) enable_chunked_prefill: bool,
-    /// Take prompts whole
+    /// vllm: take prompts whole
     #[arg(long, overrides_with = "enable_chunked_prefill")]
     pub(super) no_enable_chunked_prefill: bool,
-    /// Schedule the next batch while the last one runs (the default)
+    /// vllm: schedule the next batch while the last one runs (the default)
     #[arg(long, overrides_with = "no_async_scheduling")]
     pub(super) async_scheduling: bool,
-    /// Schedule between steps
+    /// vllm: schedule between steps
     #[arg(long, overrides_with = "async_scheduling")]
     pub(super) no_async_scheduling: bool,
-    /// Order of admission [default: fcfs]
+    /// vllm: order of admission [default: fcfs]
     #[arg(long, value_enum, value_name = "POLICY")]
     pub(super) scheduling_policy: Option<SchedulingPolicy>,
-    /// Longest prefill chunk of one request beside others; 0 for no limit [default: 0]
+    /// vllm: longest prefill chunk of one request beside others; 0 for no limit [default: 0]
     #[arg(long, value_name = "TOKENS", value_parser = tokens)]
     pub(super) long_prefill_token_threshold: Option<u32>,
+    /// sglang: tokens of KV memory, instead of what fits
+    #[arg(long, value_name = "TOKENS")]
+    pub(super) max_total_tokens: Option<u32>,
+    /// sglang: requests with KV memory at most [default: by memory]
+    #[arg(long, value_name = "COUNT")]
+    pub(super) max_running_requests: Option<u32>,
+    /// sglang: tokens of a prefill batch at most, longer prompts are cut; -1 for no cutting
+    /// [default: by GPU]
+    #[arg(long, value_name = "TOKENS", allow_negative_numbers = true)]
+    pub(super) chunked_prefill_size: Option<i32>,
+    /// sglang: tokens of a prefill batch after which no request is added [default: 16384]
+    #[arg(long, value_name = "TOKENS")]
+    pub(super) max_prefill_tokens: Option<u32>,
+    /// sglang: requests added to a prefill batch at most
+    #[arg(long, value_name = "COUNT")]
+    pub(super) prefill_max_requests: Option<u32>,
+    /// sglang: tokens per KV page [default: 1]
+    #[arg(long, value_name = "TOKENS")]
+    pub(super) page_size: Option<u32>,
+    /// sglang: order of admission [default: fcfs]
+    #[arg(long, value_enum, value_name = "POLICY")]
+    pub(super) schedule_policy: Option<SchedulePolicy>,
+    /// sglang: how much memory is kept for answers still to come [default: 1]
+    #[arg(long, value_name = "FACTOR")]
+    pub(super) schedule_conservativeness: Option<f64>,
+    /// sglang: compute prefixes anew for every request
+    #[arg(long)]
+    pub(super) disable_radix_cache: bool,
+    /// sglang: decoding requests ride along in prefill batches
+    #[arg(long)]
+    pub(super) enable_mixed_chunk: bool,
+    /// sglang: schedule between batches
+    #[arg(long)]
+    pub(super) disable_overlap_schedule: bool,
 }
 
 /// The requests, in the words of both tools.
@@ -321,6 +355,8 @@ pub(super) enum Engine {
     /// vLLM's V1 engine.
     #[default]
     Vllm,
+    /// SGLang.
+    Sglang,
 }
 
 /// vLLM's names for types of the KV cache.
@@ -339,6 +375,22 @@ pub(super) enum KvCacheDtype {
 pub(super) enum SchedulingPolicy {
     Fcfs,
     Priority,
+}
+
+/// SGLang's orders of admission.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum SchedulePolicy {
+    Fcfs,
+    Lpm,
+}
+
+impl From<SchedulePolicy> for SglangPolicy {
+    fn from(policy: SchedulePolicy) -> Self {
+        match policy {
+            SchedulePolicy::Fcfs => Self::Fcfs,
+            SchedulePolicy::Lpm => Self::Lpm,
+        }
+    }
 }
 
 impl From<SchedulingPolicy> for Policy {

@@ -24,7 +24,6 @@ const DETAILS: Fate = Refused(
     "gaps between tokens are counted over all requests, not kept for each; the run directory has \
      one record a request (requests.parquet)",
 );
-const SGLANG_SERVER: Fate = Refused("a flag of SGLang's server; the engine simulated is vLLM's");
 const SPECULATION: Fate = Refused(
     "the share of accepted drafts is not known; give --set cluster.engine.speculation='{ method = \
      \"ngram\", num_speculative_tokens = 3, acceptance_rate = 0.6 }'",
@@ -73,6 +72,8 @@ const FLAGS: &[(&str, Fate)] = &[
     ("reasoning-parser", NoEffect),
     ("distributed-executor-backend", NoEffect),
     ("generation-config", NoEffect),
+    ("log-level", NoEffect),
+    ("enable-metrics", NoEffect),
     // What changes the result.
     ("output-details", DETAILS),
     ("save-detailed", DETAILS),
@@ -126,16 +127,20 @@ const FLAGS: &[(&str, Fate)] = &[
     ("disable-hybrid-kv-cache-manager", NOT_MODELLED),
     ("hf-overrides", Refused("give a local config.json as --model")),
     ("rope-scaling", Refused("give a local config.json as --model")),
-    ("mem-fraction-static", SGLANG_SERVER),
-    ("chunked-prefill-size", SGLANG_SERVER),
-    ("max-prefill-tokens", SGLANG_SERVER),
-    ("max-running-requests", SGLANG_SERVER),
-    ("schedule-policy", SGLANG_SERVER),
-    ("schedule-conservativeness", SGLANG_SERVER),
-    ("page-size", SGLANG_SERVER),
-    ("disable-radix-cache", SGLANG_SERVER),
-    ("attention-backend", SGLANG_SERVER),
-    ("context-length", SGLANG_SERVER),
+    ("attention-backend", Refused("kernels are those measured for the GPU")),
+    (
+        "disable-cuda-graph",
+        Refused("give the launch cost as --set cluster.step_time.host_per_step_us=.."),
+    ),
+    ("cuda-graph-max-bs", NOT_MODELLED),
+    ("speculative-algorithm", SPECULATION),
+    ("enable-dp-attention", PARALLEL),
+    ("ep", PARALLEL),
+    ("ep-size", PARALLEL),
+    ("dp-size", PARALLEL),
+    ("pp-size", PARALLEL),
+    ("disaggregation-mode", Refused("disaggregation is not modelled")),
+    ("enable-hierarchical-cache", NOT_MODELLED),
 ];
 
 /// Those of these flags that were given.

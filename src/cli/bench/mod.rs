@@ -33,7 +33,7 @@ pub(super) fn bench(arguments: &BenchArguments) -> Result<(), Failure> {
         seed: Seed(u64::from(arguments.workload.tool_seed())),
         trace: requests.trace.clone(),
         workload: requests.workload.clone(),
-        cluster: server::cluster(&arguments.server),
+        cluster: server::cluster(&arguments.server)?,
         report,
         measured: None,
     };

@@ -43,9 +43,10 @@ impl Pair {
             scenario_file::model(model, folder)?.filter(|_| profiles::model(model).is_none());
         let scenario = Scenario::resolve(engine_defaults(model, gpu, tp), spec)
             .map_err(|error| Failure::Input(error.into()))?;
-        let EngineConfig::VllmV1(engine) = &scenario.file.cluster.engine;
-        let KvSource::Derived(kv) = scenario.kv else {
-            return Err(Failure::input("the number of KV blocks is derived from memory"));
+        let (EngineConfig::VllmV1(engine), KvSource::Derived(kv)) =
+            (&scenario.file.cluster.engine, scenario.kv)
+        else {
+            unreachable!("vLLM's defaults derive the number of KV blocks from memory");
         };
         let options = RooflineOptions { tensor_parallel_size: tp, ..RooflineOptions::default() };
         let roofline = Roofline::new(&scenario.model, &scenario.gpu, &options)

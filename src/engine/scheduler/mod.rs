@@ -3,16 +3,19 @@
 //! A scheduler owns its queues and its KV memory. It knows no clock but the moment it is handed,
 //! and it never acts on a request's true length before its last token is out.
 
+mod sglang;
 mod vllm_v1;
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
 use super::{Finish, Life, StepPlan, StepResult};
+use crate::cost::StepShape;
 use crate::ids::RequestId;
 use crate::request::Request;
 use crate::units::SimTime;
 
+pub use sglang::Sglang;
 pub use vllm_v1::{Acceptance, VllmV1};
 
 /// The schedulers of the project.
@@ -20,6 +23,8 @@ pub use vllm_v1::{Acceptance, VllmV1};
 pub enum Scheduler {
     /// vLLM's V1 scheduler.
     VllmV1(Box<VllmV1>),
+    /// SGLang's scheduler.
+    Sglang(Box<Sglang>),
 }
 
 /// Which part of a request another machine does.
@@ -47,6 +52,15 @@ pub struct Load {
     pub kv_blocks_free: u32,
 }
 
+/// Steps that decode only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Quiet {
+    /// How many there are at most.
+    pub steps: u64,
+    /// The shape of the first; in each further one, every context is a token longer.
+    pub shape: StepShape,
+}
+
 /// What an instance asks of a scheduler.
 pub trait Schedule: fmt::Debug + Send {
     /// A request arrives.
@@ -67,6 +81,24 @@ pub trait Schedule: fmt::Debug + Send {
 
     /// Takes in the outcome of the oldest step in flight.
     fn complete(&mut self, now: SimTime, plan: &StepPlan, result: &mut StepResult);
+
+    /// Steps that would be decided one after the other exactly like the last one, every request
+    /// decoding one token and none finishing, if nothing came from outside; `None` if there are
+    /// none, or the scheduler cannot tell.
+    fn quiet(&mut self) -> Option<Quiet> {
+        None
+    }
+
+    /// KV blocks that the `ahead`-th of those steps takes, from 1.
+    fn quiet_claims(&self, _ahead: u64) -> u32 {
+        0
+    }
+
+    /// Decides so many of those steps, and takes in as many outcomes of the oldest in flight, the
+    /// last of them at `completed`.
+    fn run_quiet(&mut self, _steps: u64, _completed: SimTime) {
+        unreachable!("a scheduler without quiet steps runs none");
+    }
 
     /// Queues and memory.
     fn load(&self) -> Load;
@@ -89,6 +121,7 @@ impl Deref for Scheduler {
     fn deref(&self) -> &Self::Target {
         match self {
             Self::VllmV1(scheduler) => scheduler.as_ref(),
+            Self::Sglang(scheduler) => scheduler.as_ref(),
         }
     }
 }
@@ -97,6 +130,7 @@ impl DerefMut for Scheduler {
     fn deref_mut(&mut self) -> &mut Self::Target {
         match self {
             Self::VllmV1(scheduler) => scheduler.as_mut(),
+            Self::Sglang(scheduler) => scheduler.as_mut(),
         }
     }
 }

@@ -110,7 +110,8 @@ fn what_is_not_modelled_is_refused_by_name() {
         ("-pp 2", "--pipeline-parallel-size: only tensor parallelism is modelled"),
         ("--output-details", "--output-details: gaps between tokens"),
         ("--disable-ignore-eos", "--disable-ignore-eos: every answer has the length"),
-        ("--mem-fraction-static 0.8", "--mem-fraction-static: a flag of SGLang's server"),
+        ("--page-size 16", "--page-size: is a flag of `--engine sglang`, the engine here is vllm"),
+        ("--engine sglang --block-size 8", "--block-size: is a flag of `--engine vllm`"),
         ("--burstiness 2", "--burstiness: is a flag of `vllm bench serve`"),
         ("--dataset-name hf", "--dataset-name: `hf` is not simulated"),
         ("--dataset-name sharegpt", "nothing is downloaded"),
@@ -121,7 +122,7 @@ fn what_is_not_modelled_is_refused_by_name() {
         ("--random-range-ratio 2", "range_ratio: must be between 0 and 1, got 2"),
         ("--tp 3", "tensor parallel size must divide"),
         ("--nonsense", "unexpected argument '--nonsense'"),
-        ("--engine sglang", "[possible values: vllm]"),
+        ("--engine orca", "[possible values: vllm, sglang]"),
     ] {
         let all = if flags.contains("--dataset-name") {
             flags.to_owned()
@@ -175,6 +176,30 @@ fn engine_flags_reach_the_engine() {
     assert_eq!(cluster["kv_cache_dtype"].as_str(), Some("fp8"));
     assert_eq!(cluster["api_delay_ms"].as_float(), Some(3.0));
     assert_eq!(cluster["replicas"].as_integer(), Some(2));
+}
+
+#[test]
+fn a_launch_line_of_sglang_reaches_its_engine() {
+    let cli = Cli::new();
+    let flags = "--engine sglang --dataset-name random --num-prompts 3 --random-output-len 4 \
+                 --output-dir out --mem-fraction-static 0.8 --chunked-prefill-size 4096 \
+                 --max-running-requests 64 --schedule-policy lpm --page-size 16 \
+                 --disable-overlap-schedule --context-length 8192";
+    bench(&cli, flags).expect_exit(0).stdout_has("3 requests: 3 finished");
+    let resolved: toml::Table = toml::from_str(&cli.read("out/scenario.resolved.toml")).unwrap();
+    let cluster = resolved["cluster"].as_table().unwrap();
+    let engine = cluster["engine"].as_table().unwrap();
+    assert_eq!(engine["type"].as_str(), Some("sglang"));
+    assert_eq!(engine["schedule_policy"].as_str(), Some("lpm"));
+    for (key, value) in [
+        ("chunked_prefill_size", 4096),
+        ("max_running_requests", 64),
+        ("page_size", 16),
+        ("context_length", 8192),
+    ] {
+        assert_eq!(engine[key].as_integer(), Some(value), "{key}");
+    }
+    assert_eq!(cluster["gpu_memory_utilization"].as_float(), Some(0.8));
 }
 
 #[test]

@@ -9,21 +9,26 @@ use crate::units::SimTime;
 impl VllmV1 {
     /// Takes in the tokens of a step, in the order of its batch.
     pub(super) fn complete_step(&mut self, now: SimTime, plan: &StepPlan, result: &mut StepResult) {
-        let mut left_running = false;
-        for entry in &plan.entries {
-            let s = &self.sequences[entry.slot as usize];
-            if s.life.id != entry.request || matches!(s.status, Status::Gone | Status::Sending) {
-                continue;
-            }
-            let was_running = s.status == Status::Running;
-            if self.complete_entry(now, entry, result) {
-                left_running |= was_running;
-                self.leave(entry.slot, result);
-            }
+        if plan.decodes > 0 {
+            self.complete_decodes(now, plan.decodes, result);
         }
-        if left_running {
-            let sequences = &self.sequences;
-            self.running.retain(|&slot| sequences[slot as usize].status == Status::Running);
+        for entry in &plan.entries {
+            self.complete_share(now, entry, result);
+        }
+        self.last_completion = now;
+    }
+
+    /// Takes in one request's share, unless it has left.
+    pub(super) fn complete_share(&mut self, now: SimTime, entry: &Entry, result: &mut StepResult) {
+        let s = &self.sequences[entry.slot as usize];
+        if s.life.id != entry.request || matches!(s.status, Status::Gone | Status::Sending) {
+            return;
+        }
+        if self.complete_entry(now, entry, result) {
+            if let Some(member) = self.sequences[entry.slot as usize].member.take() {
+                self.group.leave_early(entry.slot, &member);
+            }
+            self.leave(entry.slot, result);
         }
     }
 
@@ -76,17 +81,23 @@ impl VllmV1 {
 
     /// A finished request gives up its place and, unless another machine fetches its KV, its
     /// memory.
-    fn leave(&mut self, slot: u32, result: &mut StepResult) {
+    pub(super) fn leave(&mut self, slot: u32, result: &mut StepResult) {
         let s = &mut self.sequences[slot as usize];
         result.finished.push((s.life, Finish::Done));
-        let (status, order) = (s.status, s.order());
-        if s.handoff == Handoff::DecodedElsewhere {
-            s.status = Status::Sending;
-            return;
-        }
-        if status != Status::Running {
+        let (status, order, admission) = (s.status, s.order(), s.admission);
+        if status == Status::Running {
+            let sequences = &self.sequences;
+            let earlier = |other: &u32| sequences[*other as usize].admission < admission;
+            let at = self.running.partition_point(earlier);
+            debug_assert_eq!(self.running[at], slot, "running is in order of admission");
+            self.running.remove(at);
+        } else {
             self.waiting.remove(slot, order);
         }
-        self.remove(slot);
+        if self.sequences[slot as usize].handoff == Handoff::DecodedElsewhere {
+            self.sequences[slot as usize].status = Status::Sending;
+        } else {
+            self.remove(slot);
+        }
     }
 }

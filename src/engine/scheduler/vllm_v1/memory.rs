@@ -20,6 +20,13 @@ pub(super) struct Need {
 }
 
 impl VllmV1 {
+    /// Blocks that a running request lacks for `tokens` more tokens.
+    pub(super) fn lacking(&self, slot: u32, tokens: u32) -> u32 {
+        let s = &self.sequences[slot as usize];
+        let slots = (s.computed + tokens).min(self.model_len);
+        slots.div_ceil(self.config.block_size).saturating_sub(s.blocks.len() as u32)
+    }
+
     /// Gives a request the blocks it needs on top of those it owns and of cached `hits`. All or
     /// nothing: `false` changes nothing.
     pub(super) fn allocate(&mut self, slot: u32, hits: &[BlockId], need: Need) -> bool {
@@ -59,6 +66,12 @@ impl VllmV1 {
 
     /// Makes the full blocks below `tokens` findable by content.
     pub(super) fn publish(&mut self, slot: u32, tokens: u32) {
+        let known = self.sequences[slot as usize].tokens;
+        self.publish_known(slot, known, tokens);
+    }
+
+    /// The same for a request of which `known` tokens are known.
+    pub(super) fn publish_known(&mut self, slot: u32, known: u32, tokens: u32) {
         if !self.config.enable_prefix_caching {
             return;
         }
@@ -67,12 +80,30 @@ impl VllmV1 {
         if full <= sequence.cached_blocks {
             return;
         }
-        sequence.hasher.extend(sequence.tokens, &mut sequence.names);
-        let named = full.min(sequence.names.len() as u32);
+        let named = full.min(sequence.hasher.nameable(known));
+        if !sequence.is_private {
+            sequence.hasher.extend(known, &mut sequence.names);
+        }
         for index in sequence.cached_blocks..named {
-            self.pool.cache(sequence.blocks[index as usize], sequence.names[index as usize]);
+            let block = sequence.blocks[index as usize];
+            match sequence.names.get(index as usize) {
+                Some(&name) => self.pool.cache(block, name),
+                None => self.pool.keep(block),
+            }
         }
         sequence.cached_blocks = sequence.cached_blocks.max(named);
+    }
+
+    /// Names the blocks of a request that will look for them itself.
+    pub(super) fn reveal(&mut self, slot: u32) {
+        let sequence = &mut self.sequences[slot as usize];
+        if !std::mem::replace(&mut sequence.is_private, false) {
+            return;
+        }
+        sequence.hasher.extend(sequence.tokens, &mut sequence.names);
+        for index in 0..sequence.cached_blocks as usize {
+            self.pool.cache(sequence.blocks[index], sequence.names[index]);
+        }
     }
 
     /// Finds the longest cached beginning of a request's tokens, its last token left out: at least
@@ -82,6 +113,10 @@ impl VllmV1 {
         if !self.config.enable_prefix_caching {
             return;
         }
+        if self.sequences[slot as usize].is_private {
+            return;
+        }
+        self.publish_quoted(slot);
         let sequence = &mut self.sequences[slot as usize];
         sequence.hasher.extend(sequence.tokens, &mut sequence.names);
         let most = ((sequence.tokens - 1) / self.config.block_size) as usize;

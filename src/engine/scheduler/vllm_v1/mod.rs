@@ -11,19 +11,23 @@
 //! * `waiting.rs`: who is admitted
 //! * `complete.rs`: what a step's outcome changes
 //! * `memory.rs`: blocks of one request
+//! * `group.rs`, `lockstep.rs`: requests that decode in lock step, served together with the same
+//!   outcome
 //!
 //! Left out: sliding-window and hybrid caches, multimodal budgets, structured output, pipeline
 //! parallelism.
 
 mod acceptance;
 mod complete;
+mod group;
+mod lockstep;
 mod memory;
 mod queue;
 mod running;
 mod sequence;
 mod waiting;
 
-use super::{Handoff, Load, Schedule};
+use super::{Handoff, Load, Quiet, Schedule};
 use crate::cost::StepShape;
 use crate::engine::{Entry, EntryKind, Finish, Life, StepPlan, StepResult};
 use crate::ids::{AdapterId, RequestId};
@@ -32,16 +36,20 @@ use crate::request::Request;
 use crate::scenario::{Policy, SpeculationMethod, VllmConfig};
 use crate::units::SimTime;
 
+use std::collections::VecDeque;
+
 pub use acceptance::Acceptance;
+use group::{Group, Place};
 use queue::Queue;
 use sequence::{Sequence, Status};
 
-/// What is recorded about blocks in each plan.
+/// What plans tell beyond what is needed to run them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Record {
-    #[default]
-    Nothing,
-    Blocks,
+struct Record {
+    /// The share of every request that decodes in lock step.
+    entries: bool,
+    /// The blocks of requests.
+    blocks: bool,
 }
 
 /// vLLM's V1 scheduler with its queues and its KV pool.
@@ -68,6 +76,16 @@ pub struct VllmV1 {
     /// Requests that own blocks while their KV is on its way.
     holding: Queue,
 
+    /// Requests that decode in lock step, where that is possible.
+    group: Group,
+    groups: bool,
+    /// Until this step no group is formed.
+    ungrouped_until: u64,
+    /// Rows of ticks in flight when the group was dissolved.
+    dissolved: VecDeque<Vec<(u32, RequestId)>>,
+    admissions: u64,
+    last_completion: SimTime,
+
     executed_steps: u64,
     last_prefill_step: u64,
     capacity_bound: bool,
@@ -75,6 +93,7 @@ pub struct VllmV1 {
     skipped: Vec<u32>,
     adapters: Vec<AdapterId>,
     hits: Vec<BlockId>,
+    done: Vec<Place>,
 }
 
 impl VllmV1 {
@@ -104,27 +123,49 @@ impl VllmV1 {
             lookahead: if eagle { drafts } else { 0 },
             naming,
             acceptance,
-            record: Record::Nothing,
+            record: Record::default(),
             pool: BlockPool::new(blocks),
             sequences: Vec::new(),
             vacant: Vec::new(),
             running: Vec::new(),
             waiting: Queue::new(config.policy),
             holding: Queue::new(config.policy),
+            group: Group::new(config.block_size),
+            groups: drafts == 0,
+            ungrouped_until: 0,
+            dissolved: VecDeque::new(),
+            admissions: 0,
+            last_completion: SimTime::ZERO,
             executed_steps: 0,
             last_prefill_step: 0,
             capacity_bound: false,
             skipped: Vec::new(),
             adapters: Vec::new(),
             hits: Vec::new(),
+            done: Vec::new(),
             config,
         }
     }
 
-    /// Records the blocks of each request in every plan.
+    /// Tells every share of a step in its plan.
+    #[must_use]
+    pub fn recording_entries(mut self) -> Self {
+        self.record.entries = true;
+        self
+    }
+
+    /// Tells the blocks of each request in every plan.
     #[must_use]
     pub fn recording_blocks(mut self) -> Self {
-        self.record = Record::Blocks;
+        self.record.blocks = true;
+        self
+    }
+
+    /// Decides every step request by request: the plain algorithm, without the group of requests
+    /// that decode in lock step.
+    #[must_use]
+    pub fn request_by_request(mut self) -> Self {
+        self.groups = false;
         self
     }
 
@@ -132,9 +173,14 @@ impl VllmV1 {
         self.config.async_scheduling
     }
 
-    fn insert(&mut self, sequence: Sequence) -> u32 {
+    fn insert(&mut self, mut sequence: Sequence) -> u32 {
         if let Some(slot) = self.vacant.pop() {
-            self.sequences[slot as usize] = sequence;
+            let place = &mut self.sequences[slot as usize];
+            // The buffers of the one that left are used again.
+            sequence.blocks = std::mem::take(&mut place.blocks);
+            sequence.names = std::mem::take(&mut place.names);
+            sequence.names.clear();
+            *place = sequence;
             return slot;
         }
         self.sequences.push(sequence);
@@ -161,6 +207,7 @@ impl VllmV1 {
             return;
         }
         self.executed_steps += 1;
+        let groups = self.can_group(plan);
         let mut is_prefill_step = false;
         for entry in &mut plan.entries {
             let sequence = &mut self.sequences[entry.slot as usize];
@@ -178,6 +225,11 @@ impl VllmV1 {
             }
             sequence.life.first_scheduled.get_or_insert(now);
             add_to_shape(&mut plan.shape, entry, sequence.life.prompt_tokens);
+        }
+        if groups {
+            for entry in &plan.entries {
+                self.join_group(entry);
+            }
         }
         if self.config.prefill_schedule_interval > 1 && is_prefill_step {
             self.last_prefill_step = self.executed_steps;
@@ -213,6 +265,9 @@ impl Schedule for VllmV1 {
 
     fn abort(&mut self, id: RequestId, result: &mut StepResult) {
         let Some(slot) = self.slot_of(id) else { return };
+        if self.sequences[slot as usize].member.is_some() {
+            self.dissolve_group();
+        }
         let sequence = &self.sequences[slot as usize];
         let key = sequence.order();
         match sequence.status {
@@ -245,7 +300,9 @@ impl Schedule for VllmV1 {
             chunk: self.chunk_limit(inside),
             holds_prefill: self.holds_prefill(),
         };
-        self.schedule_running(&mut limits, plan);
+        if !self.schedule_group(&mut limits, plan) {
+            self.schedule_running(&mut limits, plan);
+        }
         if plan.preempted.is_empty() {
             self.schedule_waiting(&mut limits, plan);
         }
@@ -254,6 +311,18 @@ impl Schedule for VllmV1 {
 
     fn complete(&mut self, now: SimTime, plan: &StepPlan, result: &mut StepResult) {
         self.complete_step(now, plan, result);
+    }
+
+    fn quiet(&mut self) -> Option<Quiet> {
+        self.quiet_steps()
+    }
+
+    fn quiet_claims(&self, ahead: u64) -> u32 {
+        self.group.claims_ahead(ahead).len() as u32
+    }
+
+    fn run_quiet(&mut self, steps: u64, completed: SimTime) {
+        self.run_quiet_steps(steps, completed);
     }
 
     fn load(&self) -> Load {
@@ -266,7 +335,12 @@ impl Schedule for VllmV1 {
     }
 
     fn life(&self, id: RequestId) -> Option<Life> {
-        self.slot_of(id).map(|slot| self.sequences[slot as usize].life)
+        self.slot_of(id).map(|slot| {
+            let sequence = &self.sequences[slot as usize];
+            let mut life = sequence.life;
+            life.generated += sequence.member.map_or(0, |member| self.ticks_done(&member));
+            life
+        })
     }
 
     fn head(&self) -> Option<RequestId> {

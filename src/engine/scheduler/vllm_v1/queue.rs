@@ -27,6 +27,10 @@ impl Queue {
         }
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     pub(super) fn head(&self) -> Option<u32> {
         match self {
             Self::Fcfs(queue) => queue.front().copied(),

@@ -1,8 +1,8 @@
 //! What running requests get from a step, and who loses its memory for it.
 
+use super::VllmV1;
 use super::memory::Need;
 use super::sequence::Status;
-use super::{Record, VllmV1};
 use crate::engine::{Entry, EntryKind, StepPlan};
 
 /// What is left of a step while it is filled.
@@ -63,7 +63,7 @@ impl VllmV1 {
     }
 
     /// The tokens a running request could compute now; 0 to pass it over.
-    fn running_share(&self, slot: u32, limits: &StepLimits) -> u32 {
+    pub(super) fn running_share(&self, slot: u32, limits: &StepLimits) -> u32 {
         let s = &self.sequences[slot as usize];
         // Its last token is on its way already: another step would be wasted.
         let is_last_in_flight = s.placeholders > 0
@@ -76,7 +76,13 @@ impl VllmV1 {
         limits.clip(known).min(limits.budget).min(room)
     }
 
-    fn add_running(&mut self, slot: u32, tokens: u32, owned: usize, plan: &mut StepPlan) {
+    pub(super) fn add_running(
+        &mut self,
+        slot: u32,
+        tokens: u32,
+        owned: usize,
+        plan: &mut StepPlan,
+    ) {
         let s = &mut self.sequences[slot as usize];
         let beyond = (tokens + s.computed).saturating_sub(s.tokens + s.placeholders);
         let drafts = s.drafts.min(beyond);
@@ -90,7 +96,7 @@ impl VllmV1 {
             kind: EntryKind::Running,
             samples: false,
         });
-        if self.record == Record::Blocks && s.blocks.len() > owned {
+        if self.record.blocks && s.blocks.len() > owned {
             plan.blocks.push((s.life.id, s.blocks[owned..].to_vec()));
         }
     }
@@ -120,6 +126,7 @@ impl VllmV1 {
 
     /// A request loses its memory and waits again, before all others.
     fn preempt(&mut self, slot: u32, plan: &mut StepPlan) {
+        self.reveal(slot);
         self.release_blocks(slot);
         let s = &mut self.sequences[slot as usize];
         s.status = Status::Preempted;

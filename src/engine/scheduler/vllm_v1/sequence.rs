@@ -1,5 +1,6 @@
 //! A request inside vLLM's scheduler.
 
+use super::group::Member;
 use crate::engine::Life;
 use crate::engine::scheduler::Handoff;
 use crate::ids::{AdapterId, RequestId};
@@ -48,7 +49,14 @@ pub(super) struct Sequence {
     /// Steps in which drafts were verified.
     pub(super) verifications: u32,
 
+    /// Its number in order of admission.
+    pub(super) admission: u64,
+    /// Where it stands in the group that decodes in lock step; its counters are those of then.
+    pub(super) member: Option<Member>,
+
     pub(super) blocks: Vec<BlockId>,
+    /// Whether nobody else can have blocks of its content, so that they need no names.
+    pub(super) is_private: bool,
     /// How many of its blocks can be found by content.
     pub(super) cached_blocks: u32,
     pub(super) names: Vec<BlockHash>,
@@ -89,7 +97,10 @@ impl Sequence {
             stale: 0,
             is_prefill_chunk: false,
             verifications: 0,
+            admission: 0,
+            member: None,
             blocks: Vec::new(),
+            is_private: request.content.segments.is_none(),
             cached_blocks: 0,
             names: Vec::new(),
             hasher,

@@ -1,9 +1,9 @@
 //! Who is admitted.
 
+use super::VllmV1;
 use super::memory::Need;
 use super::running::StepLimits;
 use super::sequence::Status;
-use super::{Record, VllmV1};
 use crate::engine::scheduler::Handoff;
 use crate::engine::{Entry, EntryKind, StepPlan};
 use crate::ids::AdapterId;
@@ -140,7 +140,9 @@ impl VllmV1 {
         }
         limits.budget -= tokens;
         self.running.push(slot);
+        self.admissions += 1;
         let s = &mut self.sequences[slot as usize];
+        s.admission = self.admissions;
         let kind = if s.status == Status::Preempted { EntryKind::Resumed } else { EntryKind::New };
         s.status = Status::Running;
         s.computed = computed;
@@ -155,7 +157,7 @@ impl VllmV1 {
             kind,
             samples: false,
         });
-        if self.record == Record::Blocks {
+        if self.record.blocks {
             plan.blocks.push((id, s.blocks.clone()));
         }
         if let Some(adapter) = s.adapter {

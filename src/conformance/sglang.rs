@@ -1,0 +1,154 @@
+//! SGLang's settings, step lines and result lines as recorded.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::drive::Outcome;
+use super::recording::{RecordedRequest, Recording, RecordingError};
+use crate::engine::Batch;
+use crate::engine::scheduler::{Schedule, Scheduler, Sglang};
+use crate::ids::RequestId;
+use crate::scenario::{SglangConfig, SglangPolicy};
+
+/// The versions of SGLang whose recordings can be replayed.
+const VERSIONS: [&str; 1] = ["0.5.23"];
+
+/// Waiting requests that a step line names.
+const WAITING_NAMED: usize = 8;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(clippy::struct_excessive_bools, reason = "the engine's own switches")]
+struct Settings {
+    max_total_num_tokens: u32,
+    max_running_requests: u32,
+    context_len: u32,
+    chunked_prefill_size: i32,
+    max_prefill_tokens: u32,
+    page_size: u32,
+    schedule_policy: SglangPolicy,
+    schedule_conservativeness: f64,
+    disable_radix_cache: bool,
+    enable_mixed_chunk: bool,
+    disable_overlap_schedule: bool,
+    enable_priority_scheduling: bool,
+    priority_scheduling_preemption_threshold: i32,
+    max_loras_per_batch: Option<u32>,
+    prefill_max_requests: Option<u32>,
+}
+
+pub(super) fn scheduler(recording: &Recording) -> Result<Scheduler, RecordingError> {
+    if !VERSIONS.contains(&recording.version.as_str()) {
+        return Err(RecordingError::NotModelled(format!(
+            "SGLang {}: recordings of version {} can be replayed",
+            recording.version,
+            VERSIONS.join(", ")
+        )));
+    }
+    let settings: Settings = serde_json::from_value(recording.config.clone())
+        .map_err(|error| RecordingError::NotModelled(format!("SGLang settings: {error}")))?;
+    for (key, value) in [
+        ("page_size", settings.page_size),
+        ("max_total_num_tokens", settings.max_total_num_tokens / settings.page_size.max(1)),
+        ("max_running_requests", settings.max_running_requests),
+    ] {
+        if value == 0 {
+            let message = format!("SGLang settings: {key}: must be at least 1, got 0");
+            return Err(RecordingError::NotModelled(message));
+        }
+    }
+    let config = SglangConfig {
+        max_total_tokens: Some(settings.max_total_num_tokens),
+        max_running_requests: Some(settings.max_running_requests),
+        context_length: Some(settings.context_len),
+        chunked_prefill_size: Some(settings.chunked_prefill_size),
+        max_prefill_tokens: settings.max_prefill_tokens,
+        prefill_max_requests: settings.prefill_max_requests,
+        page_size: settings.page_size,
+        schedule_policy: settings.schedule_policy,
+        schedule_conservativeness: settings.schedule_conservativeness,
+        disable_radix_cache: settings.disable_radix_cache,
+        enable_mixed_chunk: settings.enable_mixed_chunk,
+        disable_overlap_schedule: settings.disable_overlap_schedule,
+        enable_priority_scheduling: settings.enable_priority_scheduling,
+        priority_scheduling_preemption_threshold: settings.priority_scheduling_preemption_threshold,
+        max_loras_per_batch: settings.max_loras_per_batch,
+    };
+    Ok(Scheduler::Sglang(Box::new(Sglang::new(config))))
+}
+
+pub(super) fn step_line(batch: &Batch, scheduler: &Sglang) -> Value {
+    let plan = &batch.plan;
+    let micros = |nanos: u64| nanos / 1000;
+    let (prefills, decodes) = (plan.shape.prefill_seqs, plan.shape.decode_seqs);
+    let mode = match (prefills, decodes) {
+        (0, _) => "D",
+        (_, 0) => "P",
+        _ => "M",
+    };
+    let entry = |(index, e): (usize, &crate::engine::Entry)| {
+        if mode == "M" && index >= prefills as usize {
+            json!([e.request.0, e.tokens, e.computed, 1])
+        } else {
+            json!([e.request.0, e.tokens, e.computed])
+        }
+    };
+    let (displaced, retracted) = scheduler.split_preempted(plan);
+    let by_priority = scheduler.is_by_priority();
+    let mut waiting: Vec<u32> = scheduler.waiting_requests().map(|id| id.0).collect();
+    let waiting_count = waiting.len();
+    if by_priority {
+        waiting.sort_unstable();
+    }
+    waiting.truncate(WAITING_NAMED);
+    let mut line = json!({
+        "type": "step",
+        "i": batch.step,
+        "t": micros(batch.scheduled_at.as_nanos()),
+        "mode": mode,
+        "dur": micros(batch.duration.as_nanos()),
+        "pf": plan.shape.prefill_tokens,
+        "nd": decodes,
+        "s": plan.entries.iter().enumerate().map(entry).collect::<Vec<_>>(),
+        "chunked": scheduler.chunked_request().map(|id| id.0),
+        "avail": scheduler.available_tokens(),
+        "evictable": scheduler.evictable_tokens(),
+        "ratio": rounded(scheduler.new_token_ratio()),
+        "run": scheduler.running_requests(),
+        "full": scheduler.is_batch_full(),
+        "wait": waiting,
+        "nwait": waiting_count,
+        "fin": [],
+    });
+    let numbers = |ids: &[RequestId]| ids.iter().map(|id| id.0).collect::<Vec<_>>();
+    if !retracted.is_empty() {
+        line["retract"] = json!(numbers(retracted));
+    }
+    if !displaced.is_empty() {
+        let mut displaced = numbers(displaced);
+        displaced.sort_unstable();
+        line["preempt"] = json!(displaced);
+    }
+    if scheduler.steps_in_flight_max() > 1 {
+        line["gpu_start"] = json!(micros(batch.starts_at.as_nanos()));
+    }
+    line
+}
+
+/// A ratio to nine decimal places, as recorded.
+fn rounded(ratio: f64) -> f64 {
+    format!("{ratio:.9}").parse().unwrap_or(ratio)
+}
+
+/// The fields of a result line that are SGLang's own.
+pub(super) fn add_result(line: &mut Value, outcome: &Outcome, recorded: &RecordedRequest) {
+    let ends_itself =
+        !recorded.request.ignore_eos && recorded.request.output_tokens <= outcome.max_tokens;
+    line["status"] = match outcome.status {
+        Some("length") if ends_itself => json!("FINISH_MATCHED_TOKEN"),
+        Some("length") => json!("FINISH_LENGTH"),
+        status => json!(status.unwrap_or("unfinished")),
+    };
+    line["retractions"] = json!(outcome.preemptions);
+    line["max_new_tokens_effective"] = json!(outcome.max_tokens);
+}

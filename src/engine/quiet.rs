@@ -1,0 +1,65 @@
+//! Runs of steps that only decode, decided and completed in one go.
+//!
+//! Between two changes of a batch nothing is decided: every step computes one more token for every
+//! request. An instance walks such steps in a tight loop and wants to be woken once at their end;
+//! what comes from outside meanwhile interrupts the run at the next end of a step. The loop prices
+//! every step with the cost model, so that the outcome is the same as step by step, exactly, for
+//! every cost model.
+
+use crate::cost::StepShape;
+use crate::engine::scheduler::Load;
+use crate::units::{SimDuration, SimTime};
+
+/// A step of a run. At its boundary the oldest step in flight ends and this one is decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QuietStep {
+    /// When that is.
+    pub boundary: SimTime,
+    /// When the device starts it.
+    pub start: SimTime,
+    /// How long the device works on it.
+    pub duration: SimDuration,
+    /// KV blocks it takes.
+    pub claims: u32,
+}
+
+/// Steps that were run.
+#[derive(Debug, Clone, Copy)]
+pub struct QuietRun<'a> {
+    /// The steps, in order.
+    pub steps: &'a [QuietStep],
+    /// The number of the first on its instance.
+    pub first_step: u64,
+    /// Requests that decode in each.
+    pub rows: u32,
+    /// The shape of the first; in each further one, every context is a token longer.
+    pub shape: StepShape,
+    /// Queues and memory before the first was decided.
+    pub load: Load,
+    /// The last outcome before the run.
+    pub completed_before: SimTime,
+}
+
+/// The length of runs: short ones while they are interrupted, longer ones while they are not.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RunLength(usize);
+
+impl Default for RunLength {
+    fn default() -> Self {
+        Self(16)
+    }
+}
+
+impl RunLength {
+    pub(super) fn steps(self) -> usize {
+        self.0
+    }
+
+    pub(super) fn finished(&mut self) {
+        self.0 = (self.0 * 2).min(1024);
+    }
+
+    pub(super) fn interrupted(&mut self, after: usize) {
+        self.0 = (2 * after).clamp(8, 1024);
+    }
+}

@@ -1,0 +1,309 @@
+//! Who is prefilled in the next batch (SGLang 0.5.23, `sglang/srt/managers/scheduler.py`,
+//! `_get_new_batch_prefill_raw`, and `schedule_policy.py`, `PrefillAdder`).
+
+use super::Sglang;
+use super::budget::{Budget, MAX_NEW_TOKENS_CLIP, Verdict};
+use super::exact_fit::{Completion, Completions};
+use super::sequence::Status;
+use crate::engine::{Entry, EntryKind, StepPlan};
+use crate::ids::AdapterId;
+use crate::kv::Prefix;
+use crate::units::SimTime;
+
+/// A prefill batch while it is put together.
+#[derive(Debug)]
+pub(super) struct Draft {
+    pub(super) budget: Budget,
+    /// The completions in play, once a candidate needed them.
+    completions: Option<Completions>,
+    /// Waiting requests looked at, from the front of the queue.
+    scanned: usize,
+    /// Of the chosen requests, those that have a row already.
+    rows_held: u32,
+}
+
+impl Sglang {
+    /// Puts together a prefill batch; `false` if there is none.
+    pub(super) fn plan_prefill(&mut self, now: SimTime, plan: &mut StepPlan) -> bool {
+        if self.config.enable_priority_scheduling || self.running.is_empty() {
+            self.is_full = false;
+        }
+        if self.chunked.is_none() {
+            if self.is_full || self.waiting.is_empty() {
+                return false;
+            }
+            if self.admissible(0) == 0 && !self.config.enable_priority_scheduling {
+                self.is_full = true;
+                return false;
+            }
+        }
+        self.order_waiting();
+        self.chosen.clear();
+        let budget = self.new_budget();
+        let mut draft = Draft { budget, completions: None, scanned: 0, rows_held: 0 };
+        if let Some(slot) = self.chunked {
+            self.continue_chunked(slot, &mut draft);
+        }
+        self.choose(&mut draft, plan);
+        self.take_chosen(draft.scanned);
+        self.requeue_preempted();
+        if self.chosen.is_empty() {
+            return false;
+        }
+        self.commit_prefill(now, plan);
+        self.mix_in_decodes(plan);
+        true
+    }
+
+    /// How many requests may be in the batch: by their number, and by free rows.
+    fn admissible(&self, rows_held: u32) -> u32 {
+        let running = self.running.len() as u32;
+        self.max_running.saturating_sub(running).min(self.rows_free + rows_held)
+    }
+
+    /// The request in chunked prefill gets its next chunk before all others.
+    fn continue_chunked(&mut self, slot: u32, draft: &mut Draft) {
+        let left = draft.budget.left(self.reclaimable()) as i64;
+        let s = &mut self.sequences[slot as usize];
+        let rest = s.known() - s.prefix;
+        let share = draft.budget.chunk.map_or(rest, |chunk| {
+            let fitting = chunk.min(left);
+            let most = if fitting > 0 { fitting } else { chunk };
+            i64::from(rest).min(most) as u32
+        });
+        let is_cut = share < rest;
+        s.extend_end = s.prefix + share;
+        let answer = if is_cut { 0 } else { s.life.max_tokens.min(MAX_NEW_TOKENS_CLIP) };
+        draft.budget.charge(share, answer);
+        draft.rows_held += 1;
+        self.chosen.push(slot);
+        self.chunked = is_cut.then_some(slot);
+    }
+
+    /// Adds waiting requests, in order, until one does not fit.
+    fn choose(&mut self, draft: &mut Draft, plan: &mut StepPlan) {
+        self.list_adapters();
+        while draft.scanned < self.waiting.len() {
+            let slot = self.waiting[draft.scanned];
+            if draft.budget.verdict(self.reclaimable()) == Verdict::BatchFull {
+                break;
+            }
+            draft.scanned += 1;
+            if self.lacks_adapter_slot(slot) {
+                continue;
+            }
+            if self.chosen.len() as u32 >= self.admissible(draft.rows_held) {
+                self.is_full = true;
+            }
+            let makes_way = self.config.enable_priority_scheduling;
+            if self.is_full && !(makes_way && self.preempt_for(slot, &mut draft.budget, plan)) {
+                break;
+            }
+            let verdict = self.consider(slot, draft);
+            if verdict == Verdict::NoMemory {
+                self.is_full = !self.chosen.is_empty() || !self.running.is_empty();
+            }
+            if verdict != Verdict::Continue {
+                break;
+            }
+            let adapter = self.sequences[slot as usize].adapter;
+            add_distinct(&mut self.adapters, adapter);
+        }
+    }
+
+    /// Looks a request's prefix up and adds it to the batch if it fits. The verdict is on the next
+    /// one: a request that spends the budget is itself admitted.
+    fn consider(&mut self, slot: u32, draft: &mut Draft) -> Verdict {
+        let known = self.sequences[slot as usize].known();
+        let found = self.find_prefix(slot, known - 1);
+        let s = &mut self.sequences[slot as usize];
+        s.prefix = found.tokens;
+        s.considered = known;
+        let is_sure_to_run_on = s.ignores_eos && !self.has_tree();
+        let most = self.config.prefill_max_requests;
+        let admitted = if most.is_some_and(|most| self.chosen.len() as u32 >= most) {
+            Err(Verdict::BatchFull)
+        } else if is_sure_to_run_on {
+            self.fit_exactly(slot, draft)
+        } else {
+            self.tree.lock(found.node);
+            let fit = self.fit(slot, draft);
+            if fit.is_err() {
+                self.tree.unlock(found.node);
+            }
+            fit
+        };
+        match admitted {
+            Ok(share) => {
+                self.admit(slot, found, share, draft);
+                draft.budget.verdict(self.reclaimable())
+            }
+            Err(verdict) => verdict,
+        }
+    }
+
+    /// The share of a request whose prefix is locked, if it fits.
+    fn fit(&self, slot: u32, draft: &Draft) -> Result<u32, Verdict> {
+        let s = &self.sequences[slot as usize];
+        let share = s.known() - s.prefix;
+        let answer = s.life.max_tokens.saturating_sub(s.life.generated).min(MAX_NEW_TOKENS_CLIP);
+        let need = f64::from(share + answer + self.config.page_size);
+        if need >= draft.budget.left(self.reclaimable()) {
+            return Err(Verdict::NoMemory);
+        }
+        let paged = i64::from(self.ceil(share));
+        match draft.budget.chunk {
+            // The first request of a batch may exceed the limit, or it would never run.
+            None if !self.chosen.is_empty() && paged >= draft.budget.input => {
+                Err(Verdict::BatchFull)
+            }
+            Some(chunk) if paged > chunk => {
+                let page = i64::from(self.config.page_size);
+                let prefix = i64::from(s.prefix);
+                let whole_pages = chunk / page * page;
+                let share = (prefix + whole_pages) / page * page - prefix;
+                if share > 0 { Ok(share as u32) } else { Err(Verdict::BatchFull) }
+            }
+            _ => Ok(share),
+        }
+    }
+
+    /// The share of a request that is sure to run to its limit, without a prefix cache.
+    fn fit_exactly(&self, slot: u32, draft: &mut Draft) -> Result<u32, Verdict> {
+        let share = self.sequences[slot as usize].known();
+        let paged = f64::from(self.ceil(share) + self.config.page_size);
+        let reclaimable = self.reclaimable();
+        let (left, left_now) = (draft.budget.left(reclaimable), draft.budget.left_now(reclaimable));
+        if paged > left_now.min(left) {
+            return Err(Verdict::NoMemory);
+        }
+        let candidate = self.completion(slot);
+        if let Some(completions) = &mut draft.completions {
+            completions.add(candidate);
+        } else {
+            let others = self.running.iter().chain(&self.chosen);
+            let others = others.map(|&other| self.completion(other));
+            let all = std::iter::once(candidate).chain(others);
+            draft.completions = Some(Completions::new(all));
+        }
+        let fits = draft.completions.as_ref().is_some_and(|all| all.fit(left_now - paged));
+        if !fits {
+            return Err(Verdict::NoMemory);
+        }
+        match draft.budget.chunk {
+            Some(chunk) if i64::from(share) > chunk => {
+                if chunk > 0 {
+                    Ok(chunk as u32)
+                } else {
+                    Err(Verdict::BatchFull)
+                }
+            }
+            _ => Ok(share),
+        }
+    }
+
+    fn completion(&self, slot: u32) -> Completion {
+        let s = &self.sequences[slot as usize];
+        let expected = f64::from(s.life.max_tokens) * self.expected_share(slot);
+        Completion { left: expected - f64::from(s.life.generated), held: s.known() }
+    }
+
+    fn admit(&mut self, slot: u32, found: Prefix, share: u32, draft: &mut Draft) {
+        let s = &mut self.sequences[slot as usize];
+        let is_cut = s.prefix + share < s.known();
+        s.extend_end = s.prefix + share;
+        s.node = found.node;
+        s.protected = found.tokens;
+        s.kv = found.tokens;
+        s.status = Status::Admitted;
+        let answer = if is_cut { 0 } else { s.life.max_tokens.min(MAX_NEW_TOKENS_CLIP) };
+        draft.budget.charge(share, answer);
+        self.chosen.push(slot);
+        if is_cut {
+            self.chunked = Some(slot);
+        }
+    }
+
+    /// Takes the chosen requests out of the waiting queue; they are among the first `scanned`.
+    fn take_chosen(&mut self, scanned: usize) {
+        let is_waiting = |slot: u32| self.sequences[slot as usize].status == Status::Waiting;
+        if scanned > 0 && self.waiting.iter().take(scanned).any(|&slot| is_waiting(slot)) {
+            let left = self.waiting.iter().take(scanned).copied().filter(|&slot| is_waiting(slot));
+            let left: Vec<u32> = left.collect();
+            self.waiting.drain(..scanned);
+            for slot in left.into_iter().rev() {
+                self.waiting.push_front(slot);
+            }
+        } else {
+            self.waiting.drain(..scanned);
+        }
+    }
+
+    /// Gives the chosen requests their memory and writes them into the plan.
+    fn commit_prefill(&mut self, now: SimTime, plan: &mut StepPlan) {
+        let shares = |slot: &u32| {
+            let s = &self.sequences[*slot as usize];
+            s.extend_end - s.prefix
+        };
+        let page = self.config.page_size;
+        let spare = if page > 1 { self.chosen.len() as u32 * page } else { 0 };
+        self.evict_until(self.chosen.iter().map(shares).sum::<u32>() + spare);
+        for index in 0..self.chosen.len() {
+            let slot = self.chosen[index];
+            let end = self.sequences[slot as usize].extend_end;
+            self.extend(slot, end);
+            let s = &mut self.sequences[slot as usize];
+            let is_admission = !s.has_row;
+            if is_admission {
+                s.has_row = true;
+                self.rows_free -= 1;
+                plan.hits.push((s.life.id, s.prefix));
+            }
+            let kind = match s.life.first_scheduled {
+                _ if !is_admission => EntryKind::Running,
+                None => EntryKind::New,
+                Some(_) => EntryKind::Resumed,
+            };
+            if kind == EntryKind::New {
+                s.life.first_scheduled = Some(now);
+                s.life.cached_tokens = s.prefix;
+            }
+            s.in_flight += 1;
+            let (tokens, samples) = (end - s.prefix, end == s.known());
+            plan.shape.add_prefill(tokens, s.prefix, samples);
+            plan.entries.push(Entry {
+                request: s.life.id,
+                slot,
+                tokens,
+                computed: s.prefix,
+                drafts: 0,
+                kind,
+                samples,
+            });
+        }
+        self.last_prefill.clone_from(&self.chosen);
+    }
+
+    /// The adapters of running and chosen requests; "none" is one of them.
+    fn list_adapters(&mut self) {
+        self.adapters.clear();
+        if self.config.max_loras_per_batch.is_some() {
+            for &slot in self.running.iter().chain(&self.chosen) {
+                add_distinct(&mut self.adapters, self.sequences[slot as usize].adapter);
+            }
+        }
+    }
+
+    fn lacks_adapter_slot(&self, slot: u32) -> bool {
+        self.config.max_loras_per_batch.is_some_and(|most| {
+            self.adapters.len() as u32 >= most
+                && !self.adapters.contains(&self.sequences[slot as usize].adapter)
+        })
+    }
+}
+
+fn add_distinct(adapters: &mut Vec<Option<AdapterId>>, adapter: Option<AdapterId>) {
+    if !adapters.contains(&adapter) {
+        adapters.push(adapter);
+    }
+}

@@ -1,0 +1,112 @@
+//! KV memory: slots of requests, what the tree keeps, and eviction
+//! (SGLang 0.5.23, `sglang/srt/mem_cache/common.py`, `allocation.py`, `unified_radix_cache.py`).
+
+use super::Sglang;
+use crate::kv::{Prefix, RadixTree};
+
+/// What becomes of the KV of a request that gives it up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Keep {
+    /// The tree keeps the tokens that are known.
+    InTree,
+    /// It is lost, but for what the tree has.
+    Nothing,
+}
+
+impl Sglang {
+    /// `tokens` rounded up to whole pages.
+    pub(super) fn ceil(&self, tokens: u32) -> u32 {
+        tokens.next_multiple_of(self.config.page_size)
+    }
+
+    fn floor(&self, tokens: u32) -> u32 {
+        tokens - tokens % self.config.page_size
+    }
+
+    /// Tokens of memory that are free or can be.
+    pub(super) fn reclaimable(&self) -> u32 {
+        self.available + self.tree.evictable()
+    }
+
+    /// Evicts cached tokens until `tokens` are free or nothing can be evicted.
+    pub(super) fn evict_until(&mut self, tokens: u32) {
+        if self.has_tree() && self.available < tokens {
+            self.available += self.tree.evict(tokens - self.available);
+        }
+    }
+
+    /// The longest cached beginning of the first `tokens` tokens of a request.
+    pub(super) fn find_prefix(&mut self, slot: u32, tokens: u32) -> Prefix {
+        if !self.has_tree() {
+            return Prefix { node: RadixTree::ROOT, tokens: 0 };
+        }
+        let s = &self.sequences[slot as usize];
+        self.tree.find(s.namespace, &s.tokens, tokens)
+    }
+
+    /// Takes memory for a request up to `kv` tokens.
+    pub(super) fn extend(&mut self, slot: u32, kv: u32) {
+        let s = &self.sequences[slot as usize];
+        let need = self.ceil(kv) - self.ceil(s.kv);
+        assert!(
+            need <= self.available,
+            "request {} needs {need} tokens of KV memory, {} are free",
+            s.life.id,
+            self.available
+        );
+        self.available -= need;
+        self.sequences[slot as usize].kv = kv;
+    }
+
+    /// Gives the first `tokens` tokens of a request to the tree. Copies of what the tree has
+    /// already are freed.
+    pub(super) fn checkpoint(&mut self, slot: u32, tokens: u32) {
+        if !self.has_tree() {
+            return;
+        }
+        let (kept, prompt) = {
+            let s = &self.sequences[slot as usize];
+            (self.floor(tokens), self.floor(s.life.prompt_tokens))
+        };
+        let s = &mut self.sequences[slot as usize];
+        let inserted = self.tree.insert(s.namespace, &s.tokens, kept);
+        self.available += inserted.tokens.saturating_sub(s.protected);
+        if 0 < prompt && prompt < kept {
+            // The answer can then be evicted without the prompt.
+            self.tree.insert(s.namespace, &s.tokens, prompt);
+        }
+        self.tree.unlock(s.node);
+        self.tree.lock(inserted.node);
+        s.node = inserted.node;
+        s.protected = kept;
+    }
+
+    /// Takes all memory and the row of a request.
+    pub(super) fn release(&mut self, slot: u32, keep: Keep) {
+        let s = &self.sequences[slot as usize];
+        if !s.has_row {
+            return;
+        }
+        if keep == Keep::InTree {
+            self.checkpoint(slot, s.kv.min(s.known()));
+        }
+        let held = self.ceil(self.sequences[slot as usize].kv);
+        let s = &mut self.sequences[slot as usize];
+        self.available += held - s.protected;
+        self.tree.unlock(s.node);
+        s.node = RadixTree::ROOT;
+        s.protected = 0;
+        s.kv = 0;
+        s.has_row = false;
+        self.rows_free += 1;
+    }
+
+    /// Whether every token of memory is free, cached or held by a request.
+    pub(super) fn memory_is_balanced(&self) -> bool {
+        let held: u32 = self.sequences.iter().map(|s| self.ceil(s.kv) - s.protected).sum();
+        let rows = self.sequences.iter().filter(|s| s.has_row).count() as u32;
+        self.available + self.tree.evictable() + self.tree.locked() + held == self.pool
+            && rows + self.rows_free == self.max_running
+            && self.tree.is_balanced()
+    }
+}

@@ -1,0 +1,368 @@
+//! The scheduler of SGLang (SGLang 0.5.23, `sglang/srt/managers/scheduler.py`,
+//! `schedule_policy.py`, `schedule_batch.py`), for models with full attention.
+//!
+//! A step either prefills or decodes, and prefills whenever a batch can be put together; only with
+//! mixed chunks do decoding requests ride along. Memory is counted in tokens. A request is admitted
+//! if its prompt fits beside the answers that are expected of all requests: the share of their
+//! limits that they will use is estimated, and the estimate learns. If decoding finds no memory
+//! after all, requests that have generated least lose theirs and wait again, behind all others.
+//! Prefixes are found in a radix tree, which a prompt joins when its prefill has ended. With the
+//! overlap schedule the next step is decided while one runs, before its outcome is known.
+//!
+//! * `admission.rs` `budget.rs` `exact_fit.rs`: who is prefilled
+//! * `order.rs`: in which order
+//! * `preempt.rs`: who makes way for a higher priority
+//! * `decode.rs` `ratio.rs`: decode steps, retraction, the estimate
+//! * `complete.rs`: what a step's outcome changes
+//! * `memory.rs`: memory of requests and of the tree
+//!
+//! Left out: sliding-window and state-space caches, host tiers, speculation, structured output,
+//! disaggregation, policies beside first come and longest prefix. What an abort does is read from
+//! the source, not confirmed by recordings.
+
+mod admission;
+mod budget;
+mod complete;
+mod decode;
+mod exact_fit;
+mod memory;
+mod order;
+mod preempt;
+mod ratio;
+mod sequence;
+
+use std::collections::VecDeque;
+
+use rustc_hash::FxHashSet;
+
+use super::{Handoff, Load, Schedule};
+use crate::engine::{Finish, Life, StepPlan, StepResult};
+use crate::ids::{AdapterId, RequestId};
+use crate::kv::RadixTree;
+use crate::request::Request;
+use crate::scenario::{SglangConfig, SglangPolicy};
+use crate::units::SimTime;
+
+use ratio::NewTokenRatio;
+use sequence::{Client, Sequence, Status};
+
+/// Tokens of the longest request that its prompt may not use.
+const ANSWER_MIN: u32 = 5;
+
+/// SGLang's scheduler with its queues and its KV memory.
+#[derive(Debug)]
+pub struct Sglang {
+    config: SglangConfig,
+    max_running: u32,
+    /// Tokens of the longest sequence.
+    longest: u32,
+    /// Tokens of a prefill batch at most; no limit if absent.
+    chunk_size: Option<u32>,
+    /// Tokens of memory, in whole pages.
+    pool: u32,
+    ratio: NewTokenRatio,
+
+    tree: RadixTree,
+    /// Tokens of memory that hold nothing.
+    available: u32,
+    rows_free: u32,
+    sequences: Vec<Sequence>,
+    vacant: Vec<u32>,
+    waiting: VecDeque<u32>,
+    /// The decode batch.
+    running: Vec<u32>,
+    /// The prefill batch of the step before; it joins the running batch.
+    last_prefill: Vec<u32>,
+    /// The request whose prefill goes on in the next batch.
+    chunked: Option<u32>,
+    /// Whether nobody is admitted until some request leaves a batch.
+    is_full: bool,
+    in_flight: u32,
+    /// Entries into the waiting queue so far.
+    queued: u64,
+    refresh_turn: u64,
+    /// Of the requests preempted in the last plan, where those begin that decoding displaced.
+    retractions_from: usize,
+
+    chosen: Vec<u32>,
+    preempted: Vec<u32>,
+    scratch: Vec<u32>,
+    adapters: Vec<Option<AdapterId>>,
+    beginnings: FxHashSet<u64>,
+}
+
+impl Sglang {
+    /// An engine without requests.
+    ///
+    /// # Panics
+    /// When the tokens of memory, the context length or the chunk size are not resolved, when a page, the memory or
+    /// the number of running requests is 0, or when priorities are combined with another policy
+    /// than first come, first served: validation comes before.
+    pub fn new(config: SglangConfig) -> Self {
+        let tokens = config.max_total_tokens.expect("the tokens of KV memory are resolved");
+        let chunk = config.chunked_prefill_size.expect("the chunk size is resolved");
+        let context = config.context_length.expect("the context length is resolved");
+        let max_running = config
+            .max_running_requests
+            .unwrap_or_else(|| SglangConfig::running_requests_for(tokens, context));
+        assert!(config.page_size > 0, "a page holds at least one token");
+        assert!(
+            tokens >= config.page_size && max_running > 0,
+            "memory for a page and a running request are there"
+        );
+        assert!(
+            !config.enable_priority_scheduling || config.schedule_policy == SglangPolicy::Fcfs,
+            "priority scheduling goes with the policy `fcfs`"
+        );
+        let pool = tokens - tokens % config.page_size;
+        Self {
+            max_running,
+            longest: context.min(pool).saturating_sub(1),
+            chunk_size: u32::try_from(chunk).ok().filter(|&size| size > 0),
+            pool,
+            ratio: NewTokenRatio::new(config.schedule_conservativeness),
+            tree: RadixTree::new(config.page_size),
+            available: pool,
+            rows_free: max_running,
+            sequences: Vec::new(),
+            vacant: Vec::new(),
+            waiting: VecDeque::new(),
+            running: Vec::new(),
+            last_prefill: Vec::new(),
+            chunked: None,
+            is_full: false,
+            in_flight: 0,
+            queued: 0,
+            refresh_turn: 0,
+            retractions_from: 0,
+            chosen: Vec::new(),
+            preempted: Vec::new(),
+            scratch: Vec::new(),
+            adapters: Vec::new(),
+            beginnings: FxHashSet::default(),
+            config,
+        }
+    }
+
+    /// Tokens of memory that hold nothing.
+    pub fn available_tokens(&self) -> u32 {
+        self.available
+    }
+
+    /// Cached tokens that no request uses.
+    pub fn evictable_tokens(&self) -> u32 {
+        self.tree.evictable()
+    }
+
+    /// The share of its limit that an answer is expected to use.
+    pub fn new_token_ratio(&self) -> f64 {
+        self.ratio.current
+    }
+
+    /// Whether nobody is admitted until some request leaves a batch.
+    pub fn is_batch_full(&self) -> bool {
+        self.is_full
+    }
+
+    /// Requests in the decode batch; those of the last prefill batch join it in the next step.
+    pub fn running_requests(&self) -> u32 {
+        self.running.len() as u32
+    }
+
+    /// Whether the waiting queue is ordered by priority.
+    pub fn is_by_priority(&self) -> bool {
+        self.config.enable_priority_scheduling
+    }
+
+    /// The request whose prefill goes on in the next batch.
+    pub fn chunked_request(&self) -> Option<RequestId> {
+        self.chunked.map(|slot| self.sequences[slot as usize].life.id)
+    }
+
+    /// The waiting queue, in its order.
+    pub fn waiting_requests(&self) -> impl Iterator<Item = RequestId> {
+        self.waiting.iter().map(|&slot| self.sequences[slot as usize].life.id)
+    }
+
+    /// The requests of the latest plan that lost their memory: to a higher priority, and to the
+    /// decoding of others.
+    pub fn split_preempted<'a>(&self, plan: &'a StepPlan) -> (&'a [RequestId], &'a [RequestId]) {
+        plan.preempted.split_at(self.retractions_from)
+    }
+
+    fn has_tree(&self) -> bool {
+        !self.config.disable_radix_cache
+    }
+
+    /// The tokens that a request of `prompt_tokens` may generate; 0 if it is refused.
+    fn answer_limit(&self, prompt_tokens: u32, max_tokens: u32) -> u32 {
+        if prompt_tokens.saturating_add(ANSWER_MIN) >= self.longest {
+            return 0;
+        }
+        let by_length = self.longest - prompt_tokens - 1;
+        let page = self.config.page_size;
+        let by_memory = self.pool.saturating_sub(self.ceil(prompt_tokens) + page + 1);
+        max_tokens.min(by_length).min(by_memory)
+    }
+
+    fn push_waiting(&mut self, slot: u32) {
+        self.sequences[slot as usize].queued = self.queued;
+        self.queued += 1;
+        self.waiting.push_back(slot);
+    }
+
+    fn vacate(&mut self, slot: u32) {
+        self.sequences[slot as usize].status = Status::Gone;
+        self.vacant.push(slot);
+    }
+
+    fn slot_of(&self, id: RequestId) -> Option<u32> {
+        let is_here =
+            |s: &Sequence| s.life.id == id && !matches!(s.status, Status::Gone | Status::Finished);
+        self.sequences.iter().position(is_here).map(|slot| slot as u32)
+    }
+
+    /// The request in chunked prefill shows what it has computed, so that its next chunk and
+    /// others find it.
+    fn checkpoint_chunked(&mut self) {
+        if let Some(slot) = self.chunked {
+            let end = self.sequences[slot as usize].extend_end;
+            self.checkpoint(slot, end);
+            self.sequences[slot as usize].prefix = end;
+        }
+    }
+
+    /// The prefill batch of the step before joins the running batch, without those that finished
+    /// and the one whose prefill goes on.
+    fn merge_last_prefill(&mut self) {
+        let mut last = std::mem::take(&mut self.last_prefill);
+        let before = last.len();
+        last.retain(|&slot| self.chunked != Some(slot) && self.is_unfinished(slot));
+        if last.len() < before {
+            self.is_full = false;
+        }
+        if self.running.is_empty() {
+            if !last.is_empty() {
+                self.is_full = false;
+                std::mem::swap(&mut self.running, &mut last);
+            }
+        } else {
+            self.running.append(&mut last);
+        }
+        last.clear();
+        self.last_prefill = last;
+    }
+
+    fn drop_finished(&mut self) {
+        let mut running = std::mem::take(&mut self.running);
+        let before = running.len();
+        running.retain(|&slot| self.is_unfinished(slot));
+        if running.len() < before {
+            self.is_full = false;
+        }
+        self.running = running;
+    }
+
+    /// Whether a listed request goes on; the place of one that finished becomes vacant.
+    fn is_unfinished(&mut self, slot: u32) -> bool {
+        let is_finished = self.sequences[slot as usize].status == Status::Finished;
+        if is_finished {
+            self.vacate(slot);
+        }
+        !is_finished
+    }
+}
+
+impl Schedule for Sglang {
+    fn enqueue(
+        &mut self,
+        id: RequestId,
+        request: &Request,
+        handoff: Handoff,
+    ) -> Result<(), Finish> {
+        assert!(
+            handoff == Handoff::None,
+            "request {id}: SGLang's scheduler hands no KV to other machines"
+        );
+        let max_tokens = self.answer_limit(request.prompt_tokens, request.max_tokens);
+        if max_tokens == 0 {
+            return Err(Finish::Rejected);
+        }
+        let sequence = Sequence::new(id, request, max_tokens);
+        let slot = if let Some(slot) = self.vacant.pop() {
+            self.sequences[slot as usize] = sequence;
+            slot
+        } else {
+            self.sequences.push(sequence);
+            self.sequences.len() as u32 - 1
+        };
+        self.push_waiting(slot);
+        Ok(())
+    }
+
+    fn abort(&mut self, id: RequestId, result: &mut StepResult) {
+        let Some(slot) = self.slot_of(id) else { return };
+        if self.sequences[slot as usize].status == Status::Waiting {
+            self.waiting.retain(|&other| other != slot);
+            result.finished.push((self.sequences[slot as usize].life, Finish::Aborted));
+            self.vacate(slot);
+        } else {
+            // It leaves with the outcome of its next step.
+            self.sequences[slot as usize].client = Client::Left;
+        }
+    }
+
+    fn transferred(&mut self, _id: RequestId) {}
+
+    fn schedule(&mut self, now: SimTime, plan: &mut StepPlan) {
+        plan.clear();
+        self.retractions_from = 0;
+        self.checkpoint_chunked();
+        self.merge_last_prefill();
+        self.drop_finished();
+        if !self.plan_prefill(now, plan) && !self.running.is_empty() {
+            self.plan_decode(plan);
+        }
+        if !plan.is_empty() {
+            self.in_flight += 1;
+        } else if self.in_flight == 0 && self.waiting.is_empty() && self.running.is_empty() {
+            self.ratio.reset();
+        }
+    }
+
+    fn complete(&mut self, now: SimTime, plan: &StepPlan, result: &mut StepResult) {
+        self.in_flight -= 1;
+        self.complete_step(now, plan, result);
+    }
+
+    fn load(&self) -> Load {
+        let listed = self.running.iter().chain(&self.last_prefill);
+        let unfinished =
+            listed.filter(|&&slot| self.sequences[slot as usize].status != Status::Finished);
+        Load {
+            waiting: self.waiting.len() as u32,
+            running: unfinished.count() as u32,
+            kv_blocks: self.pool / self.config.page_size,
+            kv_blocks_free: self.reclaimable() / self.config.page_size,
+        }
+    }
+
+    fn life(&self, id: RequestId) -> Option<Life> {
+        self.slot_of(id).map(|slot| self.sequences[slot as usize].life)
+    }
+
+    fn head(&self) -> Option<RequestId> {
+        self.waiting.front().map(|&slot| self.sequences[slot as usize].life.id)
+    }
+
+    fn steps_in_flight_max(&self) -> usize {
+        if self.config.disable_overlap_schedule { 1 } else { 2 }
+    }
+
+    fn is_balanced(&self) -> bool {
+        self.memory_is_balanced()
+    }
+}
+
+#[cfg(test)]
+mod tests;

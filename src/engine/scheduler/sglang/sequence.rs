@@ -1,0 +1,156 @@
+//! A request inside SGLang's scheduler.
+
+use crate::engine::Life;
+use crate::ids::{AdapterId, RequestId};
+use crate::kv::{NodeId, RadixTree};
+use crate::request::{Request, Segment};
+use crate::rng::mix;
+
+/// Where a request stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Status {
+    /// Has no memory and waits to be admitted.
+    Waiting,
+    /// In the running batch, in the last prefill batch, or in chunked prefill.
+    Admitted,
+    /// Out of the running batch, because the outcome on its way is its last token.
+    LastInFlight,
+    /// Finished, but still listed in its batch until that is looked through again.
+    Finished,
+    /// Left; its place is vacant.
+    Gone,
+}
+
+/// Whether a client still wants the answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Client {
+    Waits,
+    Left,
+}
+
+#[derive(Debug)]
+pub(super) struct Sequence {
+    pub(super) life: Life,
+    pub(super) status: Status,
+    pub(super) client: Client,
+    pub(super) ignores_eos: bool,
+    pub(super) priority: i32,
+    pub(super) adapter: Option<AdapterId>,
+    /// Prefixes are shared only within a namespace.
+    pub(super) namespace: u64,
+    /// The tokens of prompt and answer; segments that continue one another are joined.
+    pub(super) tokens: Vec<Segment>,
+    /// Tokens that have a slot of KV memory.
+    pub(super) kv: u32,
+    /// Of those, the first ones that belong to the tree.
+    pub(super) protected: u32,
+    /// The node that ends them, locked.
+    pub(super) node: NodeId,
+    /// Tokens computed before its current or next prefill, as last looked up.
+    pub(super) prefix: u32,
+    /// Known tokens when it was last considered for admission; 0 before.
+    pub(super) considered: u32,
+    /// Where its last prefill ends.
+    pub(super) extend_end: u32,
+    /// Whether it holds one of the rows of `max_running_requests`.
+    pub(super) has_row: bool,
+    /// Steps it is in whose outcome is not in.
+    pub(super) in_flight: u32,
+    /// Its turn among all entries into the waiting queue.
+    pub(super) queued: u64,
+    /// What the waiting queue is ordered by if that is the cached prefix.
+    pub(super) rank: i64,
+}
+
+impl Sequence {
+    /// A request that may generate `max_tokens`.
+    pub(super) fn new(id: RequestId, request: &Request, max_tokens: u32) -> Self {
+        let mut life = Life::new(id, request);
+        life.max_tokens = max_tokens;
+        life.output_tokens = life.output_tokens.min(max_tokens);
+        let ends_itself = !request.ignore_eos && request.output_tokens <= max_tokens;
+        let adapter = request.adapter.map_or(0, |adapter| 1 + u64::from(adapter.0));
+        Self {
+            life,
+            status: Status::Waiting,
+            client: Client::Waits,
+            ignores_eos: request.ignore_eos,
+            priority: request.priority,
+            adapter: request.adapter,
+            namespace: mix(request.content.salt) ^ adapter,
+            tokens: tokens(id, request, life.output_tokens, ends_itself),
+            kv: 0,
+            protected: 0,
+            node: RadixTree::ROOT,
+            prefix: 0,
+            considered: 0,
+            extend_end: 0,
+            has_row: false,
+            in_flight: 0,
+            queued: 0,
+            rank: 0,
+        }
+    }
+
+    /// Prompt and generated tokens.
+    pub(super) fn known(&self) -> u32 {
+        self.life.prompt_tokens + self.life.generated
+    }
+
+    /// A name for its first `tokens` tokens.
+    pub(super) fn beginning(&self, tokens: u32) -> u64 {
+        let mut left = tokens;
+        let mut name = self.namespace;
+        for run in &self.tokens {
+            let len = run.len.min(left);
+            name = mix(mix(name ^ mix(run.stream)) ^ (u64::from(run.start) << 32 | u64::from(len)));
+            left -= len;
+            if left == 0 {
+                break;
+            }
+        }
+        name
+    }
+}
+
+/// The tokens of prompt and answer, joined.
+fn tokens(id: RequestId, request: &Request, answer: u32, ends_itself: bool) -> Vec<Segment> {
+    let unique =
+        [Segment { stream: Segment::unique_stream(id), start: 0, len: request.prompt_tokens }];
+    let prompt = request.content.segments.as_deref().unwrap_or(&unique);
+    let plain = answer - u32::from(ends_itself);
+    let answer = Segment { stream: Segment::answer_stream(id), start: 0, len: plain };
+    let mut joined: Vec<Segment> = Vec::with_capacity(prompt.len() + 2);
+    for &segment in prompt.iter().chain([&answer]).chain(ends_itself.then_some(&Segment::END)) {
+        match joined.last_mut() {
+            _ if segment.len == 0 => {}
+            Some(last)
+                if last.stream == segment.stream && last.start + last.len == segment.start =>
+            {
+                last.len += segment.len;
+            }
+            _ => joined.push(segment),
+        }
+    }
+    joined
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::SimTime;
+
+    #[test]
+    fn an_answer_that_stops_early_ends_with_the_token_of_the_end() {
+        let mut request = Request::new(SimTime::ZERO, 10, 4);
+        request.max_tokens = 9;
+        request.ignore_eos = false;
+        let lengths = |s: &Sequence| s.tokens.iter().map(|run| run.len).collect::<Vec<_>>();
+        let stopped = Sequence::new(RequestId(0), &request, 9);
+        assert_eq!(lengths(&stopped), [10, 3, 1]);
+        assert_eq!(stopped.tokens[2], Segment::END);
+        // cut at 3 tokens, it never comes to the end
+        let cut = Sequence::new(RequestId(0), &request, 3);
+        assert_eq!(lengths(&cut), [10, 3]);
+    }
+}

@@ -1,0 +1,402 @@
+//! The radix tree of cached prefixes of SGLang (SGLang 0.5.23,
+//! `sglang/srt/mem_cache/unified_cache/unified_tree_core.py`, full attention, least recently used
+//! evicted first).
+//!
+//! A node stands for a run of tokens behind those of its parent; all lengths are whole pages.
+//! Requests lock the path to the node whose tokens they use. What no lock covers can be evicted,
+//! leaf by leaf, oldest access first. Tokens are known by stream and position ([`Segment`]), so a
+//! prompt that shares nothing is one node with one segment, however long it is.
+//!
+//! The order of accesses is a counter: each touch, each new node and each side of a split takes
+//! the next value; a match gives its value to the node it ends on and slightly older ones to the
+//! ancestors. Tokens are only counted, which memory slots hold them makes no difference.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use rustc_hash::FxHashMap;
+
+use crate::request::Segment;
+use crate::rng::mix;
+
+/// The index of a node in its tree.
+pub type NodeId = u32;
+
+/// One step of the access counter; ancestors of a matched node are spread below it.
+const TICK: u64 = 1 << 24;
+
+#[derive(Debug, Clone, Default)]
+struct Node {
+    /// The tokens, in segments of which none continues the one before.
+    key: Vec<Segment>,
+    tokens: u32,
+    parent: NodeId,
+    /// The name under which the parent knows this node: its first page.
+    name: u64,
+    children: u32,
+    locks: u32,
+    accessed: u64,
+    /// Whether an entry of the eviction queue stands for this node.
+    is_queued: bool,
+}
+
+/// What a lookup found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Prefix {
+    /// The node that ends the prefix; [`RadixTree::ROOT`] for none.
+    pub node: NodeId,
+    /// Tokens from the first one up to the end of the node.
+    pub tokens: u32,
+}
+
+/// A tree of cached token sequences.
+#[derive(Debug, Clone)]
+pub struct RadixTree {
+    page_size: u32,
+    nodes: Vec<Node>,
+    vacant: Vec<NodeId>,
+    children: FxHashMap<(NodeId, u64), NodeId>,
+    /// Leaves that may be evicted, oldest first. An entry may be out of date: its node was
+    /// accessed later, or is no unlocked leaf any more. That is seen when it comes up.
+    due: BinaryHeap<Reverse<(u64, NodeId)>>,
+    clock: u64,
+    evictable: u32,
+    locked: u32,
+}
+
+impl RadixTree {
+    /// The node before every first token.
+    pub const ROOT: NodeId = 0;
+
+    /// An empty tree for pages of `page_size` tokens.
+    ///
+    /// # Panics
+    /// When `page_size` is 0.
+    pub fn new(page_size: u32) -> Self {
+        assert!(page_size > 0, "a page holds at least one token");
+        Self {
+            page_size,
+            nodes: vec![Node::default()],
+            vacant: Vec::new(),
+            children: FxHashMap::default(),
+            due: BinaryHeap::new(),
+            clock: 0,
+            evictable: 0,
+            locked: 0,
+        }
+    }
+
+    /// Cached tokens that no lock covers.
+    pub fn evictable(&self) -> u32 {
+        self.evictable
+    }
+
+    /// Cached tokens under a lock.
+    pub fn locked(&self) -> u32 {
+        self.locked
+    }
+
+    /// Finds the longest cached beginning of the first `tokens` tokens of a sequence, in whole
+    /// pages, and counts as an access to it. A node of which only a part matches is split.
+    ///
+    /// The segments must be joined: none may continue the one before.
+    pub fn find(&mut self, namespace: u64, sequence: &[Segment], tokens: u32) -> Prefix {
+        let mut rest = Rest::new(sequence, self.floor(tokens));
+        let mut found = Prefix { node: Self::ROOT, tokens: 0 };
+        while let Some(child) = self.child(found.node, namespace, rest) {
+            let common = self.common(child, rest);
+            found.tokens += common;
+            if common < self.nodes[child as usize].tokens {
+                found.node = self.split(child, common);
+                break;
+            }
+            found.node = child;
+            rest.skip(common);
+        }
+        let mut accessed = self.tick();
+        let mut at = found.node;
+        while at != Self::ROOT {
+            let node = &mut self.nodes[at as usize];
+            node.accessed = accessed;
+            accessed -= 1;
+            at = node.parent;
+        }
+        found
+    }
+
+    /// Caches the first `tokens` tokens of a sequence, rounded down to whole pages. Returns the
+    /// node that ends them, and how many of them were cached before.
+    pub fn insert(&mut self, namespace: u64, sequence: &[Segment], tokens: u32) -> Prefix {
+        let mut rest = Rest::new(sequence, self.floor(tokens));
+        let mut at = Prefix { node: Self::ROOT, tokens: 0 };
+        while let Some(child) = self.child(at.node, namespace, rest) {
+            self.nodes[child as usize].accessed = self.tick();
+            let common = self.common(child, rest);
+            at.node = if common < self.nodes[child as usize].tokens {
+                self.split(child, common)
+            } else {
+                child
+            };
+            at.tokens += common;
+            rest.skip(common);
+        }
+        if rest.left > 0 {
+            at.node = self.add_leaf(at.node, namespace, rest);
+        }
+        at
+    }
+
+    /// Protects the tokens up to the end of a node.
+    pub fn lock(&mut self, node: NodeId) {
+        let mut at = node;
+        while at != Self::ROOT {
+            let node = &mut self.nodes[at as usize];
+            if node.locks == 0 {
+                self.evictable -= node.tokens;
+                self.locked += node.tokens;
+            }
+            node.locks += 1;
+            at = node.parent;
+        }
+    }
+
+    /// Takes back one [`lock`](Self::lock).
+    ///
+    /// # Panics
+    /// When the node is not locked.
+    pub fn unlock(&mut self, node: NodeId) {
+        let mut at = node;
+        while at != Self::ROOT {
+            let node = &mut self.nodes[at as usize];
+            assert!(node.locks > 0, "node {at} is unlocked more often than locked");
+            node.locks -= 1;
+            let parent = node.parent;
+            if node.locks == 0 {
+                self.locked -= node.tokens;
+                self.evictable += node.tokens;
+                self.queue_if_due(at);
+            }
+            at = parent;
+        }
+    }
+
+    /// Drops unlocked leaves, whole, oldest access first, until at least `tokens` tokens are gone
+    /// or no unlocked leaf is left. Returns how many went.
+    pub fn evict(&mut self, tokens: u32) -> u32 {
+        let mut gone = 0;
+        while gone < tokens {
+            let Some(Reverse((accessed, id))) = self.due.pop() else { break };
+            let node = &mut self.nodes[id as usize];
+            node.is_queued = false;
+            if node.accessed > accessed {
+                self.queue_if_due(id);
+            } else if node.locks == 0 && node.children == 0 {
+                gone += self.remove_leaf(id);
+            }
+        }
+        gone
+    }
+
+    fn floor(&self, tokens: u32) -> u32 {
+        tokens - tokens % self.page_size
+    }
+
+    fn tick(&mut self) -> u64 {
+        self.clock += TICK;
+        self.clock
+    }
+
+    fn child(&self, parent: NodeId, namespace: u64, rest: Rest<'_>) -> Option<NodeId> {
+        if rest.left == 0 {
+            return None;
+        }
+        self.children.get(&(parent, self.name(parent, namespace, rest))).copied()
+    }
+
+    /// The name of the page that comes next, below a parent. Only names below the root need the
+    /// namespace: what is below them shares it.
+    fn name(&self, parent: NodeId, namespace: u64, rest: Rest<'_>) -> u64 {
+        let mut name = if parent == Self::ROOT { mix(namespace) } else { 0 };
+        let mut page = Rest { left: self.page_size, ..rest };
+        while let Some(run) = page.run() {
+            name = mix(name ^ mix(run.stream)) ^ (u64::from(run.start) << 32 | u64::from(run.len));
+            page.skip(run.len);
+        }
+        mix(name)
+    }
+
+    /// How many tokens, in whole pages, a sequence has in common with a node.
+    fn common(&self, node: NodeId, mut rest: Rest<'_>) -> u32 {
+        let node = &self.nodes[node as usize];
+        let mut key = Rest::new(&node.key, node.tokens);
+        let mut common = 0;
+        while let (Some(a), Some(b)) = (key.run(), rest.run()) {
+            if a.stream != b.stream || a.start != b.start {
+                break;
+            }
+            let same = a.len.min(b.len);
+            common += same;
+            key.skip(same);
+            rest.skip(same);
+        }
+        self.floor(common)
+    }
+
+    fn take_node(&mut self) -> NodeId {
+        self.vacant.pop().unwrap_or_else(|| {
+            self.nodes.push(Node::default());
+            self.nodes.len() as NodeId - 1
+        })
+    }
+
+    /// Cuts a node after `tokens` tokens. The front part becomes a new node above it, with the
+    /// same locks; the node itself keeps its id and the rest.
+    fn split(&mut self, id: NodeId, tokens: u32) -> NodeId {
+        let front = self.take_node();
+        let front_accessed = self.tick();
+        let back_accessed = self.tick();
+        let node = &mut self.nodes[id as usize];
+        let whole = std::mem::take(&mut node.key);
+        let (parent, name, locks, all) = (node.parent, node.name, node.locks, node.tokens);
+        let mut rest = Rest::new(&whole, all);
+        rest.skip(tokens);
+        let back_name = self.name(front, 0, rest);
+        let mut key = std::mem::take(&mut self.nodes[front as usize].key);
+        Rest::new(&whole, tokens).collect_into(&mut key);
+        self.nodes[front as usize] = Node {
+            key,
+            tokens,
+            parent,
+            name,
+            children: 1,
+            locks,
+            accessed: front_accessed,
+            is_queued: false,
+        };
+        let node = &mut self.nodes[id as usize];
+        rest.collect_into(&mut node.key);
+        node.tokens -= tokens;
+        node.parent = front;
+        node.name = back_name;
+        node.accessed = back_accessed;
+        self.children.insert((parent, name), front);
+        self.children.insert((front, back_name), id);
+        front
+    }
+
+    fn add_leaf(&mut self, parent: NodeId, namespace: u64, rest: Rest<'_>) -> NodeId {
+        let name = self.name(parent, namespace, rest);
+        let id = self.take_node();
+        let accessed = self.tick();
+        let mut key = std::mem::take(&mut self.nodes[id as usize].key);
+        rest.collect_into(&mut key);
+        let tokens = rest.left;
+        self.nodes[id as usize] = Node { key, tokens, parent, name, accessed, ..Node::default() };
+        self.nodes[parent as usize].children += 1;
+        self.children.insert((parent, name), id);
+        self.evictable += tokens;
+        self.queue_if_due(id);
+        id
+    }
+
+    fn remove_leaf(&mut self, id: NodeId) -> u32 {
+        let Node { parent, name, tokens, .. } = self.nodes[id as usize];
+        self.children.remove(&(parent, name));
+        self.nodes[id as usize].key.clear();
+        self.vacant.push(id);
+        self.evictable -= tokens;
+        self.nodes[parent as usize].children -= 1;
+        if parent != Self::ROOT {
+            self.queue_if_due(parent);
+        }
+        tokens
+    }
+
+    fn queue_if_due(&mut self, id: NodeId) {
+        let node = &mut self.nodes[id as usize];
+        if node.locks == 0 && node.children == 0 && !node.is_queued {
+            node.is_queued = true;
+            self.due.push(Reverse((node.accessed, id)));
+        }
+    }
+
+    /// Whether the counters agree with the nodes, children with parents, and every unlocked leaf
+    /// can be evicted.
+    pub fn is_balanced(&self) -> bool {
+        let mut is_vacant = vec![false; self.nodes.len()];
+        for &id in &self.vacant {
+            is_vacant[id as usize] = true;
+        }
+        let (mut evictable, mut locked, mut live) = (0, 0, 0);
+        let mut children = vec![0; self.nodes.len()];
+        for (id, node) in self.nodes.iter().enumerate().skip(1).filter(|(id, _)| !is_vacant[*id]) {
+            live += 1;
+            children[node.parent as usize] += 1;
+            let key: u32 = node.key.iter().map(|run| run.len).sum();
+            let parent_locks = self.nodes[node.parent as usize].locks;
+            let is_sound = key == node.tokens
+                && key > 0
+                && key.is_multiple_of(self.page_size)
+                && !is_vacant[node.parent as usize]
+                && (node.parent == Self::ROOT || parent_locks >= node.locks)
+                && (node.locks > 0 || node.children > 0 || node.is_queued)
+                && self.children.get(&(node.parent, node.name)) == Some(&(id as NodeId));
+            if !is_sound {
+                return false;
+            }
+            if node.locks > 0 { locked += key } else { evictable += key }
+        }
+        let agree = self.nodes.iter().zip(&children).all(|(node, count)| node.children == *count);
+        agree && live == self.children.len() && evictable == self.evictable && locked == self.locked
+    }
+}
+
+/// What is left of a sequence of tokens.
+#[derive(Debug, Clone, Copy)]
+struct Rest<'a> {
+    segments: &'a [Segment],
+    /// Tokens of the first segment that are gone.
+    offset: u32,
+    left: u32,
+}
+
+impl<'a> Rest<'a> {
+    fn new(segments: &'a [Segment], left: u32) -> Self {
+        Self { segments, offset: 0, left }
+    }
+
+    /// The tokens up to the end of the current segment.
+    fn run(&self) -> Option<Segment> {
+        if self.left == 0 {
+            return None;
+        }
+        let Segment { stream, start, len } = self.segments[0];
+        let len = (len - self.offset).min(self.left);
+        Some(Segment { stream, start: start + self.offset, len })
+    }
+
+    fn skip(&mut self, mut tokens: u32) {
+        self.left -= tokens;
+        while tokens > 0 {
+            let whole = self.segments[0].len - self.offset;
+            if tokens < whole {
+                self.offset += tokens;
+                return;
+            }
+            tokens -= whole;
+            self.segments = &self.segments[1..];
+            self.offset = 0;
+        }
+    }
+
+    fn collect_into(mut self, key: &mut Vec<Segment>) {
+        key.clear();
+        while let Some(run) = self.run() {
+            key.push(run);
+            self.skip(run.len);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

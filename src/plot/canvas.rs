@@ -1,0 +1,155 @@
+//! The sheet a figure is drawn on, in pixels; the only file that knows plotters.
+//!
+//! plotters rounds to whole units, so that the sheet has [`UNITS_PER_PX`] of them in a pixel.
+//! It measures no text without a font library: positions here leave room for wide fonts.
+
+use plotters::backend::SVGBackend;
+use plotters::coord::Shift;
+use plotters::drawing::{DrawingArea, IntoDrawingArea};
+use plotters::element::{Circle, PathElement, Polygon};
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+use plotters::style::{
+    Color, FontFamily, FontStyle, FontTransform, RGBColor, ShapeStyle, TextStyle,
+};
+
+/// The width of every figure.
+pub(super) const WIDTH: f64 = 960.0;
+/// Where the panels may begin, below title and subtitle.
+pub(super) const TOP: f64 = 72.0;
+
+const UNITS_PER_PX: f64 = 5.0;
+const SIDE: f64 = 24.0;
+
+/// Colours that readers with any colour vision tell apart (Okabe and Ito, Color Universal Design,
+/// 2008), and greys for what is not data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Ink(u8, u8, u8);
+
+impl Ink {
+    pub(super) const BLUE: Self = Self(0x00, 0x72, 0xb2);
+    pub(super) const VERMILION: Self = Self(0xd5, 0x5e, 0x00);
+    pub(super) const GREEN: Self = Self(0x00, 0x9e, 0x73);
+    pub(super) const PURPLE: Self = Self(0xcc, 0x79, 0xa7);
+    pub(super) const TEXT: Self = Self(0x22, 0x22, 0x22);
+    pub(super) const FAINT: Self = Self(0x59, 0x59, 0x59);
+    pub(super) const FRAME: Self = Self(0x8c, 0x8c, 0x8c);
+    pub(super) const GRID_FINE: Self = Self(0xf2, 0xf2, 0xf2);
+    pub(super) const GRID: Self = Self(0xdd, 0xdd, 0xdd);
+    pub(super) const PAPER: Self = Self(0xff, 0xff, 0xff);
+
+    fn color(self) -> RGBColor {
+        RGBColor(self.0, self.1, self.2)
+    }
+}
+
+/// Where a text stands relative to its position; its middle is always level with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Align {
+    /// Begins there.
+    Start,
+    /// Centred there.
+    Middle,
+    /// Ends there.
+    End,
+    /// Centred there, reading upwards.
+    Upwards,
+}
+
+/// The looks of a text.
+#[derive(Clone, Copy)]
+pub(super) struct Type {
+    px: f64,
+    ink: Ink,
+    weight: FontStyle,
+}
+
+impl Type {
+    pub(super) const TITLE: Self = Self { px: 18.0, ink: Ink::TEXT, weight: FontStyle::Bold };
+    pub(super) const HEADING: Self = Self { px: 13.0, ink: Ink::TEXT, weight: FontStyle::Bold };
+    pub(super) const LABEL: Self = Self { px: 12.0, ink: Ink::TEXT, weight: FontStyle::Normal };
+    pub(super) const NOTE: Self = Self { px: 12.0, ink: Ink::FAINT, weight: FontStyle::Normal };
+    pub(super) const MESSAGE: Self = Self { px: 15.0, ink: Ink::FAINT, weight: FontStyle::Normal };
+}
+
+/// A sheet.
+pub(super) struct Canvas<'a> {
+    area: DrawingArea<SVGBackend<'a>, Shift>,
+}
+
+/// The SVG text of a figure with a title and a line below it.
+pub(super) fn draw(
+    height: f64,
+    title: &str,
+    subtitle: &str,
+    panels: &dyn Fn(&mut Canvas<'_>),
+) -> String {
+    let mut svg = String::new();
+    let size = (units(WIDTH) as u32, units(height) as u32);
+    {
+        let mut canvas =
+            Canvas { area: SVGBackend::with_string(&mut svg, size).into_drawing_area() };
+        canvas.area.fill(&Ink::PAPER.color()).expect(INFALLIBLE);
+        canvas.text((SIDE, 26.0), Align::Start, Type::TITLE, title);
+        canvas.text((SIDE, 50.0), Align::Start, Type::NOTE, subtitle);
+        panels(&mut canvas);
+        canvas.area.present().expect(INFALLIBLE);
+    }
+    let in_units = format!("width=\"{}\" height=\"{}\"", size.0, size.1);
+    svg.replacen(&in_units, &format!("width=\"{WIDTH}\" height=\"{height}\""), 1)
+}
+
+const INFALLIBLE: &str = "drawing into a string does not fail";
+
+impl Canvas<'_> {
+    pub(super) fn text(&mut self, at: (f64, f64), align: Align, looks: Type, text: &str) {
+        let (horizontal, turn) = match align {
+            Align::Start => (HPos::Left, FontTransform::None),
+            Align::Middle => (HPos::Center, FontTransform::None),
+            Align::End => (HPos::Right, FontTransform::None),
+            Align::Upwards => (HPos::Center, FontTransform::Rotate270),
+        };
+        // plotters' size of a font is 1.24 times the size that it writes
+        let font = (FontFamily::SansSerif, looks.px * UNITS_PER_PX * 1.24, looks.weight);
+        let ink = looks.ink.color();
+        let style = TextStyle::from(font)
+            .transform(turn)
+            .color(&ink)
+            .pos(Pos::new(horizontal, VPos::Center));
+        self.area.draw_text(text, &style, place(at)).expect(INFALLIBLE);
+    }
+
+    pub(super) fn line(&mut self, points: &[(f64, f64)], ink: Ink, px: f64) {
+        let mut path: Vec<(i32, i32)> = points.iter().copied().map(place).collect();
+        path.dedup();
+        let line = PathElement::new(path, stroke(ink, px));
+        self.area.draw(&line).expect(INFALLIBLE);
+    }
+
+    pub(super) fn shade(&mut self, outline: &[(f64, f64)], ink: Ink, opacity: f64) {
+        let mut outline: Vec<(i32, i32)> = outline.iter().copied().map(place).collect();
+        outline.dedup();
+        let shape = Polygon::new(outline, ink.color().mix(opacity));
+        self.area.draw(&shape).expect(INFALLIBLE);
+    }
+
+    /// A filled circle with a paper-coloured rim, so that it stands out from a line.
+    pub(super) fn dot(&mut self, at: (f64, f64), ink: Ink, radius: f64) {
+        let rings = [(radius + 1.5, Ink::PAPER), (radius, ink)];
+        for (radius, ink) in rings {
+            let ring = Circle::new(place(at), units(radius), ink.color().filled());
+            self.area.draw(&ring).expect(INFALLIBLE);
+        }
+    }
+}
+
+fn stroke(ink: Ink, px: f64) -> ShapeStyle {
+    ink.color().stroke_width(units(px) as u32)
+}
+
+fn units(px: f64) -> i32 {
+    (px * UNITS_PER_PX).round() as i32
+}
+
+fn place((x, y): (f64, f64)) -> (i32, i32) {
+    (units(x), units(y))
+}

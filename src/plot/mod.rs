@@ -1,0 +1,104 @@
+//! The figures of a run, as the text of SVG files: what an engineer puts into a report.
+//!
+//! Distributions are drawn through the percentiles that the benchmark tools print (numpy's linear
+//! interpolation), so that a figure and a report of the same run agree. Quantities over time are
+//! means over equal spans, the span stated below the axis. Equal input gives equal bytes; text
+//! stays text, in the reader's sans-serif font.
+//!
+//! Left out: comparisons of several runs.
+
+mod axis;
+mod canvas;
+mod distribution;
+mod frame;
+mod timeline;
+
+#[cfg(test)]
+mod tests;
+
+use crate::metrics::Recorder;
+use crate::metrics::RequestRecord;
+use crate::metrics::Status;
+
+use axis::grouped;
+use canvas::Canvas;
+
+/// One figure, ready to be written to a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Figure {
+    /// The name of its file.
+    pub file_name: &'static str,
+    /// Its title.
+    pub title: &'static str,
+    /// The text of the file.
+    pub svg: String,
+}
+
+/// All figures of a run: latency distributions (TTFT with E2E, TPOT with ITL), queues with memory
+/// over time, and throughput over time. `scenario` says in a few words what was run and stands
+/// below each title. A run without data gives figures that say so.
+pub fn run_figures(scenario: &str, recorder: &Recorder) -> Vec<Figure> {
+    let subtitle = subtitle(scenario, &recorder.requests);
+    let gaps = recorder.gaps.clone().sample();
+    let figure = |file_name, title, height, draw: &dyn Fn(&mut Canvas<'_>)| Figure {
+        file_name,
+        title,
+        svg: canvas::draw(height, title, &subtitle, draw),
+    };
+    vec![
+        figure(
+            "latency_ttft_e2e.svg",
+            "Time to first token and end-to-end latency",
+            distribution::HEIGHT,
+            &|canvas| distribution::ttft_and_e2e(canvas, &recorder.requests),
+        ),
+        figure(
+            "latency_tpot_itl.svg",
+            "Time per output token and inter-token latency",
+            distribution::HEIGHT,
+            &|canvas| distribution::tpot_and_itl(canvas, &recorder.requests, &gaps),
+        ),
+        figure(
+            "queue_memory.svg",
+            "Running and waiting requests, KV cache in use",
+            timeline::QUEUE_HEIGHT,
+            &|canvas| timeline::queue_and_memory(canvas, recorder),
+        ),
+        figure("throughput.svg", "Throughput over time", timeline::THROUGHPUT_HEIGHT, &|canvas| {
+            timeline::throughput(canvas, recorder);
+        }),
+    ]
+}
+
+/// The scenario and how its requests ended.
+fn subtitle(scenario: &str, requests: &[RequestRecord]) -> String {
+    const SCENARIO_CHARS_MAX: usize = 72;
+    let mut scenario: String = scenario
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .take(SCENARIO_CHARS_MAX + 1)
+        .collect();
+    if let Some((cut, _)) = scenario.char_indices().nth(SCENARIO_CHARS_MAX) {
+        scenario.truncate(cut);
+        scenario.push('…');
+    }
+    let total = requests.len();
+    let noun = if total == 1 { "request" } else { "requests" };
+    let endings = [
+        (Status::Finished, "finished"),
+        (Status::Rejected, "rejected"),
+        (Status::Aborted, "aborted"),
+        (Status::Stuck, "never served"),
+    ];
+    let counts: Vec<String> = endings
+        .iter()
+        .map(|&(status, name)| {
+            (requests.iter().filter(|request| request.status == status).count(), name)
+        })
+        .filter(|&(count, name)| count > 0 || name == "finished")
+        .map(|(count, name)| format!("{} {name}", grouped(count as u64)))
+        .collect();
+    let separator = if scenario.trim().is_empty() { "" } else { "  ·  " };
+    let total = grouped(total as u64);
+    format!("{}{separator}{total} {noun}: {}", scenario.trim(), counts.join(", "))
+}

@@ -1,0 +1,189 @@
+//! Figures of runs with much, little and no data.
+
+use super::*;
+use crate::ids::InstanceId;
+use crate::rng::mix;
+use crate::units::SimDuration;
+use crate::units::SimTime;
+
+const MILLI: u64 = 1_000_000;
+
+fn at(millis: u64) -> SimTime {
+    SimTime::from_nanos(millis * MILLI)
+}
+
+/// A recorder that heard of `count` requests one millisecond apart, each with the latencies (first
+/// token, rest of the answer) and the output tokens that `lives` gives.
+fn run_of(count: u64, lives: impl Fn(u64) -> (SimDuration, SimDuration, u32)) -> Recorder {
+    let mut run = Recorder::default();
+    for index in 0..count {
+        let (ttft, decode, output_tokens) = lives(index);
+        let sent = at(index);
+        let record = RequestRecord {
+            arrival: sent,
+            sent,
+            first_scheduled: sent,
+            first_token: sent + ttft,
+            finish: sent + ttft + decode,
+            prompt_tokens: 100,
+            output_tokens,
+            cached_tokens: 0,
+            preemptions: 0,
+            instance: InstanceId(0),
+            status: Status::Finished,
+        };
+        run.timeline.running.set(sent, index as f64);
+        run.timeline.kv_use.set(sent, 1.0);
+        run.timeline.prefill_tokens.add(sent, 100.0);
+        run.timeline.output_tokens.add(sent, 1.0);
+        run.end = run.end.max(record.finish);
+        if let Some(gap) = record.tpot() {
+            run.gaps.add(gap, 7);
+        }
+        run.requests.push(record);
+    }
+    run
+}
+
+fn spread(index: u64) -> (SimDuration, SimDuration, u32) {
+    let (ttft, decode) = (mix(index) % (3_000 * MILLI), mix(index + 7) % (60_000 * MILLI));
+    (SimDuration::from_nanos(ttft), SimDuration::from_nanos(decode), 2 + (index % 99) as u32)
+}
+
+/// Every tag is closed in order, every attribute is quoted, and no number is missing.
+fn assert_well_formed(svg: &str, what: &str) {
+    let mut open = Vec::new();
+    let mut rest = svg;
+    while let Some(from) = rest.find('<') {
+        let until = from + rest[from..].find('>').expect("a tag ends");
+        let tag = &rest[from + 1..until];
+        let name = tag.trim_matches('/').split_whitespace().next().unwrap_or_default();
+        assert!(tag.matches('"').count().is_multiple_of(2), "{what}: {tag}");
+        match tag {
+            _ if tag.starts_with('/') => assert_eq!(open.pop(), Some(name), "{what}"),
+            _ if tag.ends_with('/') => {}
+            _ => open.push(name),
+        }
+        rest = &rest[until + 1..];
+    }
+    assert!(open.is_empty(), "{what}: {open:?} stay open");
+    for missing in ["NaN", "inf\"", "inf ", "-2147483648", "2147483647"] {
+        assert!(!svg.contains(missing), "{what} contains {missing}");
+    }
+    assert!(svg.chars().all(|c| c == '\n' || !c.is_control()), "{what}: control characters");
+}
+
+/// Every position lies on the sheet.
+fn assert_inside(svg: &str, what: &str) {
+    let view = svg.split("viewBox=\"0 0 ").nth(1).expect("a view box");
+    let mut sides = view.split(['"', ' ']).map(|side| side.parse::<i32>().expect("a side"));
+    let (width, height) = (sides.next().expect("a width"), sides.next().expect("a height"));
+    for points in svg.split("points=\"").skip(1) {
+        for point in points.split('"').next().expect("points").split_whitespace() {
+            let (x, y) = point.split_once(',').expect("a point");
+            let (x, y): (i32, i32) = (x.parse().expect("x"), y.parse().expect("y"));
+            assert!((0..=width).contains(&x) && (0..=height).contains(&y), "{what}: {point}");
+        }
+    }
+}
+
+fn assert_sound(figures: &[Figure]) {
+    assert_eq!(figures.len(), 4);
+    for figure in figures {
+        let svg = &figure.svg;
+        assert_well_formed(svg, figure.file_name);
+        assert_inside(svg, figure.file_name);
+        assert!(svg.starts_with("<svg width=\"960\" height=\""), "{}", &svg[..60]);
+        assert!(svg.contains(figure.title));
+        assert!(svg.len() < 200_000, "{} has {} bytes", figure.file_name, svg.len());
+    }
+}
+
+fn svg_of<'a>(figures: &'a [Figure], file_name: &str) -> &'a str {
+    &figures.iter().find(|figure| figure.file_name == file_name).expect("the figure is there").svg
+}
+
+#[test]
+fn figures_say_what_they_show() {
+    let figures = run_figures("burst on one GPU", &run_of(2_000, spread));
+    assert_sound(&figures);
+    let labels = [
+        ("latency_ttft_e2e.svg", ["TTFT in s", "E2E in s", "p50", "p90", "p99", "2,000 requests"]),
+        ("latency_tpot_itl.svg", ["TPOT in ms", "ITL in ms", "p50", "p99", "14,000 gaps", "max"]),
+        ("queue_memory.svg", ["running", "waiting", "KV cache", "(%)", "time in s", "mean over"]),
+        ("throughput.svg", ["prefill", "output", "finished", "sent", "tokens/s", "time in s"]),
+    ];
+    for (file_name, labels) in labels {
+        let svg = svg_of(&figures, file_name);
+        for label in labels.into_iter().chain(["burst on one GPU", "2,000 finished"]) {
+            assert!(svg.contains(label), "{file_name} does not say {label}");
+        }
+    }
+}
+
+#[test]
+fn equal_runs_give_equal_bytes() {
+    let [one, other] = [0, 0].map(|_| run_figures("twice", &run_of(500, spread)));
+    assert_eq!(one, other);
+}
+
+#[test]
+fn a_million_requests_fit_into_small_files() {
+    assert_sound(&run_figures("a million", &run_of(1_000_000, spread)));
+}
+
+#[test]
+fn one_request_is_a_run() {
+    let life = (SimDuration::from_millis(40), SimDuration::from_millis(200), 11);
+    let figures = run_figures("one", &run_of(1, |_| life));
+    assert_sound(&figures);
+    // 200 ms over 10 gaps
+    assert!(svg_of(&figures, "latency_tpot_itl.svg").contains("p99  20.0 ms"));
+    assert!(svg_of(&figures, "latency_ttft_e2e.svg").contains("1 request: 1 finished"));
+}
+
+#[test]
+fn equal_values_have_an_axis() {
+    let life = (SimDuration::from_millis(40), SimDuration::from_millis(200), 11);
+    assert_sound(&run_figures("all equal", &run_of(1_000, |_| life)));
+    let instant = (SimDuration::ZERO, SimDuration::ZERO, 5);
+    assert_sound(&run_figures("no time", &run_of(9, |_| instant)));
+}
+
+#[test]
+fn answers_of_one_token_have_no_gaps() {
+    let life = (SimDuration::from_millis(40), SimDuration::ZERO, 1);
+    let figures = run_figures("one token each", &run_of(50, |_| life));
+    assert_sound(&figures);
+    assert!(svg_of(&figures, "latency_tpot_itl.svg").contains("No answer has two tokens"));
+}
+
+#[test]
+fn a_run_without_finished_requests_says_so() {
+    let mut run = run_of(3, spread);
+    for request in &mut run.requests {
+        request.status = Status::Stuck;
+    }
+    let figures = run_figures("stuck", &run);
+    assert_sound(&figures);
+    assert!(svg_of(&figures, "latency_ttft_e2e.svg").contains("No request finished."));
+    assert!(svg_of(&figures, "throughput.svg").contains("3 requests: 0 finished, 3 never served"));
+}
+
+#[test]
+fn a_run_without_anything_says_so() {
+    let figures = run_figures("", &Recorder::default());
+    assert_sound(&figures);
+    for file_name in ["queue_memory.svg", "throughput.svg"] {
+        assert!(svg_of(&figures, file_name).contains("Nothing happened"));
+    }
+}
+
+#[test]
+fn a_scenario_name_cannot_break_a_figure() {
+    let scenario = format!("a <b> & \"c\"\u{0}\n{}", "ü".repeat(500));
+    let figures = run_figures(&scenario, &run_of(2, spread));
+    assert_sound(&figures);
+    assert!(svg_of(&figures, "throughput.svg").contains("a &lt;b&gt; &amp;"));
+    assert!(svg_of(&figures, "throughput.svg").contains('…'));
+}

@@ -1,0 +1,176 @@
+//! How SGLang is configured, in its own names.
+
+use serde::{Deserialize, Serialize};
+
+use crate::units::Bytes;
+
+/// The flags of SGLang that decide schedules, under SGLang's own names
+/// (SGLang 0.5.23, `sglang/srt/server_args.py`).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
+#[expect(clippy::struct_excessive_bools, reason = "the engine's own switches")]
+pub struct SglangConfig {
+    /// Tokens of KV memory; if absent, what the weights leave of the share of GPU memory that the
+    /// engine may use.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_total_tokens: Option<u32>,
+    /// Requests with KV memory at most; by [`Self::running_requests_for`] if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_running_requests: Option<u32>,
+    /// Longest sequence, prompt and answer together; the model's own limit if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub context_length: Option<u32>,
+    /// Tokens of a prefill batch at most, longer prompts are cut; no cutting if 0 or less, by
+    /// [`Self::chunked_prefill_size_for`] if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub chunked_prefill_size: Option<i32>,
+    /// Tokens of a prefill batch after which no more requests are added.
+    pub max_prefill_tokens: u32,
+    /// Requests added to a prefill batch at most; no limit if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prefill_max_requests: Option<u32>,
+    /// Tokens per KV page.
+    pub page_size: u32,
+    /// Order of admission.
+    pub schedule_policy: SglangPolicy,
+    /// How much memory is kept for answers still to come: the first estimate of the share of
+    /// `max_tokens` that they use is 0.7 times this.
+    pub schedule_conservativeness: f64,
+    /// Whether prefixes are computed anew for every request.
+    pub disable_radix_cache: bool,
+    /// Whether decoding requests ride along in prefill batches.
+    pub enable_mixed_chunk: bool,
+    /// Whether a batch is scheduled only after the one before has ended.
+    pub disable_overlap_schedule: bool,
+    /// Whether requests are ordered by priority, larger first, and may displace running ones.
+    pub enable_priority_scheduling: bool,
+    /// A waiting request displaces running ones whose priority is lower by more than this.
+    pub priority_scheduling_preemption_threshold: i32,
+    /// Distinct adapters in a batch at most, where "no adapter" counts as one (SGLang's default
+    /// is 8 when it serves adapters); no limit if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_loras_per_batch: Option<u32>,
+}
+
+/// SGLang's order of admission.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum SglangPolicy {
+    /// First come, first served.
+    #[default]
+    Fcfs,
+    /// Longest cached prefix first.
+    Lpm,
+}
+
+impl SglangConfig {
+    /// The default of `chunked_prefill_size` on a GPU with this much memory.
+    pub fn chunked_prefill_size_for(gpu_memory: Bytes) -> i32 {
+        match gpu_memory.as_gib() {
+            gib if gib < 20.0 => 2048,
+            gib if gib < 60.0 => 4096,
+            gib if gib < 160.0 => 8192,
+            _ => 16384,
+        }
+    }
+
+    /// The default of `max_running_requests` for a KV memory of `max_total_tokens`
+    /// (`sglang/srt/model_executor/pool_configurator.py`).
+    pub fn running_requests_for(max_total_tokens: u32, context_length: u32) -> u32 {
+        let contexts = f64::from(max_total_tokens) / f64::from(context_length.max(1));
+        ((contexts * 512.0) as u32).clamp(2048, 4096).min(max_total_tokens / 2)
+    }
+}
+
+impl Default for SglangConfig {
+    /// SGLang's defaults.
+    fn default() -> Self {
+        Self {
+            max_total_tokens: None,
+            max_running_requests: None,
+            context_length: None,
+            chunked_prefill_size: None,
+            max_prefill_tokens: 16_384,
+            prefill_max_requests: None,
+            page_size: 1,
+            schedule_policy: SglangPolicy::Fcfs,
+            schedule_conservativeness: 1.0,
+            disable_radix_cache: false,
+            enable_mixed_chunk: false,
+            disable_overlap_schedule: false,
+            enable_priority_scheduling: false,
+            priority_scheduling_preemption_threshold: 10,
+            max_loras_per_batch: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::{EngineConfig, Scenario, ScenarioError, ScenarioFile};
+
+    fn resolve(engine: &str) -> Result<Scenario, ScenarioError> {
+        let text = format!(
+            "name = 'sglang'
+             [workload]
+             num_requests = 2
+             tool_seed = 0
+             arrivals = {{ type = 'vllm_2024', rate_per_s = 2.0 }}
+             lengths = {{ type = 'sonnet', input_tokens = 1024, output_tokens = 6, \
+             prefix_tokens = 50 }}
+             [cluster]
+             model = 'Qwen/Qwen2.5-7B-Instruct-GPTQ-Int4'
+             gpu = 'A10'
+             [cluster.engine]
+             type = 'sglang'
+             {engine}"
+        );
+        let file: ScenarioFile = toml::from_str(&text).unwrap_or_else(|error| panic!("{error}"));
+        Scenario::resolve(file, None)
+    }
+
+    #[test]
+    fn what_is_not_set_follows_from_model_and_gpu() {
+        let scenario = resolve("page_size = 16").unwrap();
+        let EngineConfig::Sglang(engine) = &scenario.file.cluster.engine else { panic!() };
+        assert_eq!(engine.chunked_prefill_size, Some(4096));
+        assert_eq!(engine.context_length, Some(scenario.model.max_position));
+        let tokens = engine.max_total_tokens.unwrap();
+        let running = SglangConfig::running_requests_for(tokens, scenario.model.max_position);
+        assert_eq!(engine.max_running_requests, Some(running));
+        assert!(tokens > 10_000 && tokens.is_multiple_of(16), "{tokens} tokens");
+    }
+
+    #[test]
+    fn settings_that_cannot_be_are_named() {
+        let broken = "page_size = 0\nschedule_policy = 'lpm'\nenable_priority_scheduling = true";
+        let problems = resolve(broken).unwrap_err().problems.join("\n");
+        assert!(problems.contains("cluster.engine.page_size: must be at least 1"), "{problems}");
+        assert!(problems.contains("must be `fcfs`"), "{problems}");
+    }
+
+    #[test]
+    fn chunks_grow_with_the_memory_of_the_gpu() {
+        let size = |gib: f64| SglangConfig::chunked_prefill_size_for(Bytes::from_gib(gib));
+        assert_eq!([16.0, 24.0, 48.0].map(size), [2048, 4096, 4096]);
+        assert_eq!([80.0, 141.0, 180.0].map(size), [8192, 8192, 16384]);
+    }
+
+    #[test]
+    fn running_requests_follow_the_contexts_that_fit() {
+        // 400000 / 8192 · 512 = 25000, at most 4096; 100000 / 131072 · 512 = 390, at least 2048;
+        // never more than half the tokens
+        assert_eq!(SglangConfig::running_requests_for(400_000, 8192), 4096);
+        assert_eq!(SglangConfig::running_requests_for(100_000, 131_072), 2048);
+        assert_eq!(SglangConfig::running_requests_for(1_000, 131_072), 500);
+    }
+
+    #[test]
+    fn a_misspelt_flag_is_refused() {
+        let error = toml::from_str::<SglangConfig>("chunked_prefil_size = 5").unwrap_err();
+        assert!(error.to_string().contains("unknown field"), "{error}");
+    }
+}

@@ -1,0 +1,102 @@
+//! The documentation is true: scenarios that it shows can be run, and every key is explained.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use servecast::scenario::{Scenario, ScenarioFile};
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn resolve(name: &str, text: &str) -> Scenario {
+    let mut table: toml::Table = toml::from_str(text).unwrap_or_else(|e| panic!("{name}: {e}"));
+    // The command line takes variants out before it reads the rest.
+    table.remove("variants");
+    let file: ScenarioFile = table.try_into().unwrap_or_else(|e| panic!("{name}: {e}"));
+    Scenario::resolve(file, None).unwrap_or_else(|e| panic!("{name}: {e}"))
+}
+
+#[test]
+fn every_scenario_of_the_project_resolves() {
+    let folder = fs::read_dir(root().join("scenarios")).expect("the scenarios are there");
+    let paths: Vec<PathBuf> = folder.map(|entry| entry.expect("an entry").path()).collect();
+    assert!(paths.len() > 1);
+    for path in paths {
+        let name = path.file_name().expect("a file has a name").to_string_lossy().into_owned();
+        let text = read(&path);
+        assert!(text.starts_with('#'), "{name} begins with no comment that says what it asks");
+        resolve(&name, &text);
+        let readme = read(&root().join("README.md"));
+        assert!(readme.contains(&name), "README.md does not name {name}");
+    }
+}
+
+#[test]
+fn the_scenario_of_the_readme_resolves() {
+    let readme = read(&root().join("README.md"));
+    let (_, rest) = readme.split_once("```toml\n").expect("README.md shows a scenario");
+    let (text, _) = rest.split_once("```").expect("the block ends");
+    resolve("README.md", text);
+}
+
+#[cfg(feature = "cli")]
+#[test]
+fn every_key_of_a_scenario_is_in_the_reference() {
+    fn keys(schema: &serde_json::Value, found: &mut Vec<String>) {
+        if let Some(properties) = schema.get("properties").and_then(|p| p.as_object()) {
+            found.extend(properties.keys().cloned());
+        }
+        let inner = schema.as_object().into_iter().flat_map(|object| object.values());
+        inner.chain(schema.as_array().into_iter().flatten()).for_each(|part| keys(part, found));
+    }
+    fn words(schema: &serde_json::Value, found: &mut Vec<String>) {
+        let one = schema.get("const").into_iter();
+        let listed = schema.get("enum").and_then(|e| e.as_array()).into_iter().flatten();
+        found.extend(one.chain(listed).filter_map(|word| word.as_str().map(str::to_owned)));
+        let inner = schema.as_object().into_iter().flat_map(|object| object.values());
+        inner.chain(schema.as_array().into_iter().flatten()).for_each(|part| words(part, found));
+    }
+    let schema = schemars::schema_for!(ScenarioFile).to_value();
+    let mut names = Vec::new();
+    keys(&schema, &mut names);
+    words(&schema, &mut names);
+    assert!(names.len() > 100, "the schema has keys");
+    let reference = read(&root().join("docs/scenarios.md"));
+    let absent: Vec<String> = names
+        .into_iter()
+        .filter(|name| {
+            !reference.contains(&format!("`{name}`")) && !reference.contains(&format!("{name} ="))
+        })
+        .collect();
+    assert!(absent.is_empty(), "docs/scenarios.md does not explain {absent:?}");
+}
+
+#[test]
+fn links_between_the_pages_lead_somewhere() {
+    let pages = [
+        "README.md",
+        "ARCHITECTURE.md",
+        "CONTRIBUTING.md",
+        "docs/glossary.md",
+        "docs/scenarios.md",
+        "docs/policies.md",
+        "traces/README.md",
+        "profiles/README.md",
+        "notebooks/README.md",
+    ];
+    for page in pages {
+        let path = root().join(page);
+        let text = read(&path);
+        let folder = path.parent().expect("a page lies in a folder");
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let file = link.split('#').next().unwrap_or_default();
+            let is_outside = file.contains("://") || file.is_empty();
+            assert!(is_outside || folder.join(file).exists(), "{page}: {link} leads nowhere");
+        }
+    }
+}
