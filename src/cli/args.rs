@@ -1,9 +1,15 @@
 //! The command line as clap reads it.
 
+#![expect(clippy::doc_markdown, reason = "these comments are help texts, printed as they are")]
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+
+use super::bench::BenchArguments;
+use super::profile::ProfileArguments;
+use super::trace::TraceArguments;
 
 /// Simulate LLM serving: real schedulers, real workloads, the benchmark block you know.
 #[derive(Debug, Parser)]
@@ -22,6 +28,12 @@ pub(super) struct Arguments {
 pub(super) enum Command {
     /// Simulate a scenario and report it like a benchmark tool
     Run(RunArguments),
+    /// Answer a command of sglang.bench_serving or vllm bench serve
+    Bench(Box<BenchArguments>),
+    /// Describe, convert and generate traces
+    Trace(TraceArguments),
+    /// List and show models and GPUs
+    Profile(ProfileArguments),
     /// Replay recorded schedules of real engines and compare every step
     Conformance(ConformanceArguments),
     /// Print the JSON schema of scenario files

@@ -1,11 +1,14 @@
 //! The command line: arguments in, results on stdout, everything else on stderr.
 
 mod args;
+mod bench;
 mod conformance;
+mod profile;
 mod progress;
 mod results;
 mod run;
 mod scenario_file;
+mod trace;
 
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
@@ -18,11 +21,19 @@ use args::{Arguments, Command};
 #[derive(Debug, thiserror::Error)]
 enum Failure {
     /// Bad arguments or input: exit code 2.
-    #[error("{0:#}")]
+    #[error("{}", chain(.0))]
     Input(anyhow::Error),
     /// The run failed, or its verdict is negative: exit code 1.
-    #[error("{0:#}")]
+    #[error("{}", chain(.0))]
     Run(anyhow::Error),
+}
+
+/// An error with its causes; those that a message names already are not repeated.
+fn chain(error: &anyhow::Error) -> String {
+    let causes = error.chain().skip(1).map(ToString::to_string);
+    causes.fold(error.to_string(), |text, cause| {
+        if text.ends_with(&cause) { text } else { format!("{text}: {cause}") }
+    })
 }
 
 impl Failure {
@@ -41,7 +52,7 @@ impl Failure {
 
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = Arguments::parse_from(bench::expand(std::env::args_os()));
     match dispatch(arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
@@ -55,6 +66,9 @@ fn dispatch(arguments: Arguments) -> Result<(), Failure> {
     match arguments.command {
         None => run::run(&args::RunArguments::default()),
         Some(Command::Run(arguments)) => run::run(&arguments),
+        Some(Command::Bench(arguments)) => bench::bench(&arguments),
+        Some(Command::Trace(arguments)) => trace::trace(&arguments),
+        Some(Command::Profile(arguments)) => profile::profile(&arguments),
         Some(Command::Conformance(arguments)) => conformance::conformance(&arguments),
         Some(Command::Schema) => print(&format!("{}\n", scenario_file::schema())),
         Some(Command::Completions { shell }) => {

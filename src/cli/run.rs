@@ -1,7 +1,7 @@
 //! `servecast run`: simulate scenarios and report them.
 
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use super::args::{Format, OutputArguments, RunArguments};
@@ -12,7 +12,8 @@ use crate::io::rundir::{Existing, RunDir};
 use crate::io::traces::{self, TraceFormat, TraceOptions};
 use crate::metrics::bench::{Comparison, MetricKey, Tool};
 use crate::metrics::{BenchReport, BenchWriter, Recorder, StepLog};
-use crate::scenario::{KvSource, Scenario, StepTimeConfig};
+use crate::rng::Seed;
+use crate::scenario::{KvSource, Scenario, StepTimeConfig, TraceConfig};
 use crate::sim::{Counts, Simulation};
 use crate::units::SimDuration;
 use crate::workload::{Client, Notice, TraceRow, Workload, WorkloadError};
@@ -20,7 +21,8 @@ use crate::workload::{Client, Notice, TraceRow, Workload, WorkloadError};
 pub(super) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let path = arguments.scenario.as_deref();
     let loaded = scenario_file::load(path, &arguments.overrides, arguments.seed)?;
-    run_all(&loaded, &arguments.output)
+    let (dir, outcomes) = simulate_all(&loaded, &arguments.output)?;
+    report(dir, &outcomes, &arguments.output)
 }
 
 /// A scenario that was run.
@@ -36,14 +38,26 @@ pub(super) struct Outcome {
     pub(super) wall_s: f64,
 }
 
-/// Runs a scenario and its variants, writes their results and prints them.
-pub(super) fn run_all(loaded: &[Loaded], output: &OutputArguments) -> Result<(), Failure> {
-    let mut dir = create_run_dir(&loaded[0].scenario, output)?;
+/// Runs a scenario and its variants, in a run directory that is ready to take the results.
+pub(super) fn simulate_all(
+    loaded: &[Loaded],
+    output: &OutputArguments,
+) -> Result<(RunDir, Vec<Outcome>), Failure> {
+    let dir = create_run_dir(&loaded[0].scenario, output)?;
     let outcomes = loaded.iter().map(|one| simulate(one, output)).collect::<Result<Vec<_>, _>>()?;
-    results::write(&mut dir, &outcomes).map_err(Failure::Run)?;
+    Ok((dir, outcomes))
+}
+
+/// Writes the results of runs and prints them.
+pub(super) fn report(
+    mut dir: RunDir,
+    outcomes: &[Outcome],
+    output: &OutputArguments,
+) -> Result<(), Failure> {
+    results::write(&mut dir, outcomes).map_err(Failure::Run)?;
     let text = match output.format {
-        Format::Table => results::text(&outcomes),
-        Format::Json => results::json(&outcomes),
+        Format::Table => results::text(outcomes),
+        Format::Json => results::json(outcomes),
     };
     let target = dir.commit().map_err(|error| Failure::Run(error.into()))?;
     print(&text)?;
@@ -109,7 +123,7 @@ fn simulate(loaded: &Loaded, output: &OutputArguments) -> Result<Outcome, Failur
     }
     let report = BenchReport::new(&recorder, &scenario.file);
     let comparison = compare(scenario, &report);
-    let scenario = scenario.clone();
+    let scenario = Scenario { file: scenario_file::relocated(loaded), ..scenario.clone() };
     Ok(Outcome { scenario, counts, recorder, steps, report, comparison, wall_s })
 }
 
@@ -118,11 +132,12 @@ fn state_setting(scenario: &Scenario) {
     let cluster = &scenario.file.cluster;
     let gpus = cluster.replicas * cluster.tensor_parallel_size;
     say(&format!(
-        "{}: {} on {gpus} {} ({} replicas, TP {})",
+        "{}: {} on {gpus} {} ({} {}, TP {})",
         scenario.file.name,
         scenario.model.name,
         scenario.gpu.name,
         cluster.replicas,
+        if cluster.replicas == 1 { "replica" } else { "replicas" },
         cluster.tensor_parallel_size
     ));
     if let KvSource::Derived(kv) = scenario.kv {
@@ -155,28 +170,22 @@ fn state_setting(scenario: &Scenario) {
     }
 }
 
-type Rows = Box<dyn Iterator<Item = Result<TraceRow, WorkloadError>> + Send>;
+pub(super) type Rows = Box<dyn Iterator<Item = Result<TraceRow, WorkloadError>> + Send>;
 
 fn open_workload(loaded: &Loaded) -> Result<Workload, Failure> {
     let file = &loaded.scenario.file;
     let rows = match &file.trace {
         None => None,
-        Some(trace) => Some(open_trace(loaded, &trace.path, trace.format.as_deref())?),
+        Some(trace) => Some(open_rows(trace, &loaded.folder, file.seed)?),
     };
     Workload::open(&file.workload, file.seed, rows).map_err(|error| Failure::Input(error.into()))
 }
 
 /// Reads the whole trace once, to say what it holds and to find a bad row before anything is
 /// simulated; then opens it for the run.
-fn open_trace(loaded: &Loaded, path: &str, format: Option<&str>) -> Result<Rows, Failure> {
-    let path = loaded.folder.join(path);
-    let format: Option<TraceFormat> = match format {
-        None => None,
-        Some(name) => Some(
-            name.parse().map_err(|problem| Failure::input(format!("trace.format: {problem}")))?,
-        ),
-    };
-    let options = TraceOptions { seed: loaded.scenario.file.seed, ..TraceOptions::default() };
+pub(super) fn open_rows(trace: &TraceConfig, folder: &Path, seed: Seed) -> Result<Rows, Failure> {
+    let path = folder.join(&trace.path);
+    let (format, options) = trace_options(trace, seed)?;
     let input = |error: traces::TraceError| Failure::Input(error.into());
     let summary = traces::describe(&path, format, &options).map_err(input)?;
     say(&format!("  {}", summary.statement()));
@@ -186,7 +195,29 @@ fn open_trace(loaded: &Loaded, path: &str, format: Option<&str>) -> Result<Rows,
     Ok(traces::open(&path, format, &options).map_err(input)?.into_rows())
 }
 
-fn notice_text(notice: Notice) -> String {
+/// How the trace of a scenario is read.
+pub(super) fn trace_options(
+    trace: &TraceConfig,
+    seed: Seed,
+) -> Result<(Option<TraceFormat>, TraceOptions), Failure> {
+    let wrong = |key: &str| {
+        let key = key.to_owned();
+        move |problem: String| Failure::input(format!("trace.{key}: {problem}"))
+    };
+    let format = trace.format.as_deref().map(str::parse).transpose().map_err(wrong("format"))?;
+    let time_unit = trace.time_unit.as_deref().map(str::parse).transpose();
+    let options = TraceOptions {
+        columns: trace.columns.clone(),
+        time_unit: time_unit.map_err(wrong("time_unit"))?,
+        hash_block_tokens: trace.hash_block_tokens,
+        origin: trace.origin,
+        seed,
+        ..TraceOptions::default()
+    };
+    Ok((format, options))
+}
+
+pub(super) fn notice_text(notice: Notice) -> String {
     match notice {
         Notice::RowsOutOfOrder(rows) => {
             format!("{rows} rows of the trace were put in order of time")

@@ -10,7 +10,8 @@ use super::Failure;
 use crate::metrics::bench::MetricKey;
 use crate::model::ModelSpec;
 use crate::profiles;
-use crate::scenario::{Scenario, ScenarioFile};
+use crate::rng::Seed;
+use crate::scenario::{Scenario, ScenarioFile, TraceConfig, WorkloadConfig};
 
 /// The scenario that runs without arguments.
 const BUILT_IN: &str = include_str!("../../scenarios/a10-sonnet-1024.toml");
@@ -39,6 +40,46 @@ pub(super) fn load(
     overrides: &[String],
     seed: Option<u64>,
 ) -> Result<Vec<Loaded>, Failure> {
+    let (name, mut root, folder) = read(path)?;
+    let variants = root.remove("variants");
+    override_all(&mut root, overrides)?;
+    put_seed(&mut root, seed)?;
+    let mut loaded = vec![resolve(&name, root.clone(), &folder)?];
+    for variant in read_variants(&name, variants)? {
+        loaded.push(resolve(&name, varied(&name, root.clone(), variant)?, &folder)?);
+    }
+    Ok(loaded)
+}
+
+/// The part of a scenario that says what is sent.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct WorkloadFile {
+    #[serde(default)]
+    pub(super) seed: Seed,
+    #[serde(default)]
+    pub(super) trace: Option<TraceConfig>,
+    pub(super) workload: WorkloadConfig,
+}
+
+/// Reads that part of a scenario file, with the folder its paths are relative to.
+pub(super) fn workload(
+    path: Option<&Path>,
+    overrides: &[String],
+    seed: Option<u64>,
+) -> Result<(WorkloadFile, PathBuf), Failure> {
+    let (name, mut root, folder) = read(path)?;
+    for other in ["name", "cluster", "report", "measured", "variants"] {
+        root.remove(other);
+    }
+    override_all(&mut root, overrides)?;
+    put_seed(&mut root, seed)?;
+    let file = serde_path_to_error::deserialize(Value::Table(root));
+    Ok((file.map_err(|error| fail(&name, &explain(&error)))?, folder))
+}
+
+/// The name of a scenario file, what it says, and its folder.
+fn read(path: Option<&Path>) -> Result<(String, Table, PathBuf), Failure> {
     let (name, text, folder) = match path {
         None => ("built-in scenario".to_owned(), BUILT_IN.to_owned(), PathBuf::from(".")),
         Some(path) => {
@@ -47,26 +88,57 @@ pub(super) fn load(
             (name, text, path.parent().map(Path::to_path_buf).unwrap_or_default())
         }
     };
-    let mut root = parse(&name, path, &text)?;
-    let variants = root.remove("variants");
-    for text in overrides {
-        let (path, value) = parse_override(text)?;
-        set(&mut root, &path, value).map_err(|problem| fail("--set", &problem))?;
-    }
+    let root = parse(&name, path, &text)?;
+    Ok((name, root, folder))
+}
+
+fn put_seed(root: &mut Table, seed: Option<u64>) -> Result<(), Failure> {
     if let Some(seed) = seed {
         let seed = i64::try_from(seed)
             .map_err(|_| fail("--seed", &format!("must be below 2^63, got {seed}")))?;
         root.insert("seed".to_owned(), Value::Integer(seed));
     }
-    let mut loaded = vec![resolve(&name, root.clone(), &folder)?];
-    for variant in read_variants(&name, variants)? {
-        loaded.push(resolve(&name, varied(&name, root.clone(), variant)?, &folder)?);
+    Ok(())
+}
+
+/// Resolves a scenario that was put together from flags, after the overrides.
+pub(super) fn from_flags(file: &ScenarioFile, overrides: &[String]) -> Result<Loaded, Failure> {
+    let mut root = Table::try_from(file).map_err(|error| fail("scenario", &error.to_string()))?;
+    override_all(&mut root, overrides)?;
+    resolve("scenario", root, Path::new(""))
+}
+
+/// The model of a name: a local `config.json`, else one of the catalogue.
+pub(super) fn model(name: &str, folder: &Path) -> Result<Option<ModelSpec>, Failure> {
+    Ok(local_model(name, folder)?.or_else(|| profiles::model(name)))
+}
+
+/// A resolved scenario whose paths hold wherever its file lies.
+pub(super) fn relocated(loaded: &Loaded) -> ScenarioFile {
+    let mut file = loaded.scenario.file.clone();
+    let absolute = |name: &str| {
+        let path = loaded.folder.join(name);
+        std::path::absolute(&path).unwrap_or(path)
+    };
+    if let Some(trace) = &mut file.trace {
+        trace.path = absolute(&trace.path).display().to_string();
     }
-    Ok(loaded)
+    let model = absolute(&file.cluster.model);
+    if model.is_file() || model.join("config.json").is_file() {
+        file.cluster.model = model.display().to_string();
+    }
+    file
+}
+
+/// What to say of a model that is nowhere.
+pub(super) fn unknown_model(place: &str, name: &str) -> Failure {
+    let near = profiles::closest(name, profiles::model_names());
+    let hint = near.map_or_else(String::new, |near| format!(", did you mean `{near}`?"));
+    fail(place, &format!("`{name}` is neither in the catalogue nor a local config.json{hint}"))
 }
 
 /// Resolves a scenario.
-pub(super) fn from_file(name: &str, file: ScenarioFile, folder: &Path) -> Result<Loaded, Failure> {
+fn from_file(name: &str, file: ScenarioFile, folder: &Path) -> Result<Loaded, Failure> {
     check_measured(name, &file)?;
     let model = local_model(&file.cluster.model, folder)?;
     let scenario = Scenario::resolve(file, model).map_err(|error| {
@@ -96,6 +168,14 @@ fn parse(name: &str, path: Option<&Path>, text: &str) -> Result<Table, Failure> 
         other => Err(format!("`.{other}` is no scenario file: use .toml, .yaml or .json")),
     };
     table.map_err(|problem| fail(name, &problem))
+}
+
+fn override_all(root: &mut Table, overrides: &[String]) -> Result<(), Failure> {
+    for text in overrides {
+        let (path, value) = parse_override(text)?;
+        set(root, &path, value).map_err(|problem| fail("--set", &problem))?;
+    }
+    Ok(())
 }
 
 /// `path=value`; the value as TOML, or as text where it is none.

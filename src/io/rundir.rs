@@ -46,6 +46,8 @@ fn io_error(path: &Path) -> impl FnOnce(std::io::Error) -> RunDirError {
 pub struct RunDir {
     target: PathBuf,
     staging: PathBuf,
+    /// Folders above the staging one that did not exist before, innermost first.
+    made: Vec<PathBuf>,
     files: Vec<PathBuf>,
 }
 
@@ -66,8 +68,12 @@ impl RunDir {
         let mut name = target.file_name().unwrap_or_default().to_os_string();
         name.push(format!(".partial-{}", std::process::id()));
         let staging = target.with_file_name(name);
-        fs::create_dir_all(&staging).map_err(io_error(&staging))?;
-        Ok(Self { target: target.to_path_buf(), staging, files: Vec::new() })
+        let above = staging.ancestors().skip(1);
+        let made = above.take_while(|folder| !folder.as_os_str().is_empty() && !folder.exists());
+        let made = made.map(Path::to_path_buf).collect();
+        let dir = Self { target: target.to_path_buf(), staging, made, files: Vec::new() };
+        fs::create_dir_all(&dir.staging).map_err(io_error(target))?;
+        Ok(dir)
     }
 
     /// A new folder below `parent`, named after the run: `name`, or `name-2`, `name-3`, …
@@ -126,8 +132,11 @@ impl RunDir {
 
 impl Drop for RunDir {
     fn drop(&mut self) {
-        // Nothing can be done about a folder that cannot be removed.
+        // Nothing can be done about a folder that cannot be removed; those in use are not empty.
         let _ = fs::remove_dir_all(&self.staging);
+        for folder in &self.made {
+            let _ = fs::remove_dir(folder);
+        }
     }
 }
 
@@ -158,6 +167,18 @@ mod tests {
         run.commit().unwrap();
         assert_eq!(names(scratch.path()), ["run"]);
         assert_eq!(names(&target), ["figures"]);
+    }
+
+    #[test]
+    fn folders_made_for_a_run_that_fails_are_gone_with_it() {
+        let scratch = tempfile::tempdir().unwrap();
+        let target = scratch.path().join("a/b/run");
+        drop(RunDir::create(&target, Existing::Refuse).unwrap());
+        assert!(names(scratch.path()).is_empty());
+        let mut run = RunDir::create(&target, Existing::Refuse).unwrap();
+        run.write("run.json", b"{}").unwrap();
+        run.commit().unwrap();
+        assert_eq!(names(&target), ["run.json"]);
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub struct ScenarioFile {
 }
 
 /// A recorded trace.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct TraceConfig {
@@ -44,6 +44,66 @@ pub struct TraceConfig {
     /// absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub format: Option<String>,
+    /// The unit of its clock (`wall-clock`, `s`, `ms`, `us`, `ns`) where neither format nor column
+    /// says, or says otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_unit: Option<String>,
+    /// Tokens per block of its hash ids, where the format does not say or says otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hash_block_tokens: Option<u32>,
+    /// Columns whose names differ from the format's.
+    #[serde(default, skip_serializing_if = "TraceColumns::is_empty")]
+    pub columns: TraceColumns,
+    /// Which row becomes time zero.
+    #[serde(default, skip_serializing_if = "TraceOrigin::is_default")]
+    pub origin: TraceOrigin,
+}
+
+/// Names of columns as the user states them; what is not stated goes by the format's own names.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct TraceColumns {
+    /// The time a request arrives.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub arrival: Option<String>,
+    /// The length of its prompt in tokens.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prompt_tokens: Option<String>,
+    /// The length of its answer in tokens.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output_tokens: Option<String>,
+    /// The conversation it belongs to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// The ids of its prompt's blocks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hash_ids: Option<String>,
+}
+
+impl TraceColumns {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Which row of a trace becomes time zero.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum TraceOrigin {
+    /// The first; a row before it in time is an error.
+    #[default]
+    FirstRow,
+    /// The earliest, found in a pass of its own: for files that are not in order of time.
+    EarliestRow,
+}
+
+impl TraceOrigin {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// What is printed.

@@ -11,7 +11,10 @@ mod workload;
 
 pub use cluster::{ClusterConfig, RouterConfig};
 pub use engine::{EngineConfig, Policy, SpeculationConfig, SpeculationMethod, VllmConfig};
-pub use file::{MeasuredConfig, ReportConfig, ReportFormat, ScenarioFile, TraceConfig};
+pub use file::{
+    MeasuredConfig, ReportConfig, ReportFormat, ScenarioFile, TraceColumns, TraceConfig,
+    TraceOrigin,
+};
 pub use resolve::{KvSource, Scenario, ScenarioError};
 pub use sglang::{SglangConfig, SglangPolicy};
 pub use step_time::{Communication, Sampler, StepTimeConfig};

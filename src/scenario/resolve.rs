@@ -3,7 +3,7 @@
 
 use super::cluster::ClusterConfig;
 use super::engine::{EngineConfig, VllmConfig};
-use super::file::ScenarioFile;
+use super::file::{ReportConfig, ScenarioFile};
 use super::sglang::{SglangConfig, SglangPolicy};
 use super::step_time::StepTimeConfig;
 use crate::hardware::GpuSpec;
@@ -126,14 +126,28 @@ fn broken_rules(file: &ScenarioFile) -> Vec<String> {
         EngineConfig::VllmV1(vllm) => vllm_rules(vllm, &mut rules),
         EngineConfig::Sglang(sglang) => sglang_rules(sglang, &mut rules),
     }
-    for (name, limit_ms) in &file.report.goodput {
+    report_rules(&file.report, &mut rules);
+    rules.problems
+}
+
+fn report_rules(report: &ReportConfig, rules: &mut Rules) {
+    for name in &report.percentile_metrics {
+        if !["ttft", "tpot", "itl", "e2el"].contains(&name.as_str()) {
+            let message = format!("unknown latency `{name}`, known are ttft, tpot, itl and e2el");
+            rules.broken("report.percentile_metrics", &message);
+        }
+    }
+    for percentile in &report.metric_percentiles {
+        let holds = (0.0..=100.0).contains(percentile);
+        rules.check(holds, "report.metric_percentiles", "from 0 to 100", percentile);
+    }
+    for (name, limit_ms) in &report.goodput {
         if !["ttft", "tpot", "e2el"].contains(&name.as_str()) {
             let message = format!("unknown limit `{name}`, known are ttft, tpot and e2el");
             rules.broken("report.goodput", &message);
         }
         rules.positive(&format!("report.goodput.{name}"), *limit_ms);
     }
-    rules.problems
 }
 
 fn vllm_rules(vllm: &VllmConfig, rules: &mut Rules) {

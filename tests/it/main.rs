@@ -4,6 +4,8 @@
 
 mod architecture;
 mod bench_report;
+#[cfg(feature = "cli")]
+mod cli;
 mod conformance;
 mod docs;
 mod fast_forward;

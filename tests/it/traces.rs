@@ -249,7 +249,7 @@ fn rows_before_the_first_need_the_earliest_as_origin() {
     assert_eq!(
         error,
         "t.csv:3: the first row must be the earliest, this one is 2.000000 s before it; sort the \
-         file, or let the earliest row be time zero"
+         file, or let the earliest row be time zero (origin earliest_row)"
     );
     let folder = folder();
     let options = TraceOptions { origin: Origin::EarliestRow, ..TraceOptions::default() };

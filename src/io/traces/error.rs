@@ -42,7 +42,7 @@ pub enum TraceError {
         problem: String,
     },
     /// The target exists and is not to be replaced. Nothing is written.
-    #[error("{file}: exists already; choose another name, or ask to overwrite it")]
+    #[error("{file}: exists already; choose another name, or replace it with --overwrite")]
     Exists {
         /// The target.
         file: String,

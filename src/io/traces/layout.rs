@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use serde::{Deserialize, Serialize};
+pub use crate::scenario::TraceColumns as ColumnMap;
 
 use super::azure;
 use super::bailian;
@@ -19,22 +19,6 @@ use super::mooncake;
 use super::reader::TraceOptions;
 use super::sharegpt_lengths;
 use super::vidur;
-
-/// Names of columns as the user states them; what is not stated goes by the format's own names.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct ColumnMap {
-    /// The time a request arrives.
-    pub arrival: Option<String>,
-    /// The length of its prompt in tokens.
-    pub prompt_tokens: Option<String>,
-    /// The length of its answer in tokens.
-    pub output_tokens: Option<String>,
-    /// The conversation it belongs to.
-    pub session: Option<String>,
-    /// The ids of its prompt's blocks.
-    pub hash_ids: Option<String>,
-}
 
 /// What a row says of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

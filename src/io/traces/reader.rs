@@ -12,6 +12,7 @@ use flate2::bufread::MultiGzDecoder;
 use serde::{Deserialize, Serialize};
 
 use crate::rng::Seed;
+pub use crate::scenario::TraceOrigin as Origin;
 use crate::units::SimTime;
 use crate::workload::TraceRow;
 use crate::workload::WorkloadError;
@@ -41,17 +42,6 @@ pub struct TraceOptions {
     pub seed: Seed,
     /// How `ServeGen`'s two length histograms are drawn from.
     pub pairing: LengthPairing,
-}
-
-/// Which row becomes time zero.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Origin {
-    /// The first; a row before it in time is an error.
-    #[default]
-    FirstRow,
-    /// The earliest, found in a pass of its own: for files that are not in order of time.
-    EarliestRow,
 }
 
 /// Rows that were passed over.
@@ -272,7 +262,7 @@ impl TraceReader {
                 Some(u64::try_from(since).map(SimTime::from_nanos).map_err(|_| {
                     let problem = format!(
                         "the first row must be the earliest, this one is {:.6} s before it; sort \
-                         the file, or let the earliest row be time zero",
+                         the file, or let the earliest row be time zero (origin earliest_row)",
                         -since as f64 / 1e9
                     );
                     TraceError::row(&self.path, row.line, problem)

@@ -1,0 +1,474 @@
+//! The flags of `sglang.bench_serving` and `vllm bench serve` under their own names, and those of
+//! the engine that is simulated.
+
+#![expect(clippy::doc_markdown, reason = "these comments are help texts, printed as they are")]
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::foreign::Foreign;
+use crate::cli::args::OutputArguments;
+use crate::metrics::bench::Tool;
+use crate::scenario::{Policy, RampUp, SglangPolicy};
+
+/// `servecast bench`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    servecast bench --backend sglang --model Qwen/Qwen2.5-7B-Instruct --gpu H100 \\\n    \
+    --dataset-name random --random-input-len 1000 --random-output-len 1000 \\\n    \
+    --random-range-ratio 1 --num-prompts 256 --max-concurrency 32\n  \
+    servecast bench --backend vllm --model meta-llama/Llama-3.1-70B --gpu H100 -tp 4 \\\n    \
+    --dataset-name random --request-rate 4 --max-num-seqs 128 --save-result\n\n\
+    Other flags of the tools and of `vllm serve`: those that mean nothing to a simulation (--host, \
+    --tokenizer, ...) are accepted and named on stderr; those that are not modelled are refused \
+    with the reason.")]
+pub(in crate::cli) struct BenchArguments {
+    #[command(flatten)]
+    pub(super) server: ServerArguments,
+    #[command(flatten)]
+    pub(super) workload: WorkloadArguments,
+    #[command(flatten)]
+    pub(super) report: ReportArguments,
+    /// Override a value of the scenario that the flags make, as in `cluster.api_delay_ms=5`; may
+    /// be repeated
+    #[arg(long = "set", value_name = "PATH=VALUE", help_heading = "Scenario")]
+    pub(super) overrides: Vec<String>,
+    #[command(flatten)]
+    pub(super) output: OutputArguments,
+    #[command(flatten)]
+    pub(super) foreign: Foreign,
+}
+
+/// The server that is simulated, in the words of `vllm serve` and `sglang.launch_server`.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Server")]
+#[expect(clippy::struct_excessive_bools, reason = "the engine's own switches and their opposites")]
+pub(in crate::cli) struct ServerArguments {
+    /// Model of the catalogue, or a local config.json
+    #[arg(long, visible_alias = "model-path")]
+    pub(super) model: String,
+    /// GPU of the catalogue
+    #[arg(long)]
+    pub(super) gpu: String,
+    /// GPUs of a replica (also -tp, --tp-size) [default: 1]
+    #[arg(long, visible_alias = "tp", alias = "tp-size", value_name = "GPUS")]
+    pub(super) tensor_parallel_size: Option<u32>,
+    /// Engine replicas, served in turn [default: 1]
+    #[arg(long, value_name = "COUNT")]
+    pub(super) replicas: Option<u32>,
+    /// The engine
+    #[arg(long, value_enum, default_value_t)]
+    pub(super) engine: Engine,
+    /// vllm: sequences in a step at most [default: by GPU]
+    #[arg(long, value_name = "COUNT", value_parser = tokens)]
+    pub(super) max_num_seqs: Option<u32>,
+    /// vllm: token budget of a step [default: by GPU]
+    #[arg(long, value_name = "TOKENS", value_parser = tokens)]
+    pub(super) max_num_batched_tokens: Option<u32>,
+    /// Longest sequence, prompt and answer together [default: by model]
+    #[arg(long, value_name = "TOKENS", value_parser = tokens, visible_alias = "context-length")]
+    pub(super) max_model_len: Option<u32>,
+    /// Share of the GPU memory the engine may use [default: 0.9]
+    #[arg(long, value_name = "SHARE", visible_alias = "mem-fraction-static")]
+    pub(super) gpu_memory_utilization: Option<f64>,
+    /// vllm: tokens per KV block [default: 16]
+    #[arg(long, value_name = "TOKENS")]
+    pub(super) block_size: Option<u32>,
+    /// vllm: KV blocks, instead of what fits the memory
+    #[arg(long, value_name = "BLOCKS")]
+    pub(super) num_gpu_blocks_override: Option<u32>,
+    /// Type of the KV cache [default: auto]
+    #[arg(long, value_enum, value_name = "TYPE")]
+    pub(super) kv_cache_dtype: Option<KvCacheDtype>,
+    /// vllm: keep full blocks and find them again by content (the default)
+    #[arg(long, overrides_with = "no_enable_prefix_caching")]
+    pub(super) enable_prefix_caching: bool,
+    /// vllm: forget blocks
+    #[arg(long, overrides_with = "enable_prefix_caching")]
+    pub(super) no_enable_prefix_caching: bool,
+    /// vllm: split prompts over steps (the default)
+    #[arg(long, overrides_with = "no_enable_chunked_prefill")]
+    pub(super) enable_chunked_prefill: bool,
+    /// vllm: take prompts whole
+    #[arg(long, overrides_with = "enable_chunked_prefill")]
+    pub(super) no_enable_chunked_prefill: bool,
+    /// vllm: schedule the next batch while the last one runs (the default)
+    #[arg(long, overrides_with = "no_async_scheduling")]
+    pub(super) async_scheduling: bool,
+    /// vllm: schedule between steps
+    #[arg(long, overrides_with = "async_scheduling")]
+    pub(super) no_async_scheduling: bool,
+    /// vllm: order of admission [default: fcfs]
+    #[arg(long, value_enum, value_name = "POLICY")]
+    pub(super) scheduling_policy: Option<SchedulingPolicy>,
+    /// vllm: longest prefill chunk of one request beside others; 0 for no limit [default: 0]
+    #[arg(long, value_name = "TOKENS", value_parser = tokens)]
+    pub(super) long_prefill_token_threshold: Option<u32>,
+    /// sglang: tokens of KV memory, instead of what fits
+    #[arg(long, value_name = "TOKENS")]
+    pub(super) max_total_tokens: Option<u32>,
+    /// sglang: requests with KV memory at most [default: by memory]
+    #[arg(long, value_name = "COUNT")]
+    pub(super) max_running_requests: Option<u32>,
+    /// sglang: tokens of a prefill batch at most, longer prompts are cut; -1 for no cutting
+    /// [default: by GPU]
+    #[arg(long, value_name = "TOKENS", allow_negative_numbers = true)]
+    pub(super) chunked_prefill_size: Option<i32>,
+    /// sglang: tokens of a prefill batch after which no request is added [default: 16384]
+    #[arg(long, value_name = "TOKENS")]
+    pub(super) max_prefill_tokens: Option<u32>,
+    /// sglang: requests added to a prefill batch at most
+    #[arg(long, value_name = "COUNT")]
+    pub(super) prefill_max_requests: Option<u32>,
+    /// sglang: tokens per KV page [default: 1]
+    #[arg(long, value_name = "TOKENS")]
+    pub(super) page_size: Option<u32>,
+    /// sglang: order of admission [default: fcfs]
+    #[arg(long, value_enum, value_name = "POLICY")]
+    pub(super) schedule_policy: Option<SchedulePolicy>,
+    /// sglang: how much memory is kept for answers still to come [default: 1]
+    #[arg(long, value_name = "FACTOR")]
+    pub(super) schedule_conservativeness: Option<f64>,
+    /// sglang: compute prefixes anew for every request
+    #[arg(long)]
+    pub(super) disable_radix_cache: bool,
+    /// sglang: decoding requests ride along in prefill batches
+    #[arg(long)]
+    pub(super) enable_mixed_chunk: bool,
+    /// sglang: schedule between batches
+    #[arg(long)]
+    pub(super) disable_overlap_schedule: bool,
+}
+
+/// The requests, in the words of both tools.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Workload")]
+pub(in crate::cli) struct WorkloadArguments {
+    /// Whose defaults, draws and report: sglang* is sglang.bench_serving 0.5.23, the others are
+    /// vllm bench serve 0.33.0
+    #[arg(long, value_enum, default_value_t)]
+    pub(in crate::cli) backend: Backend,
+    /// What is sent [default: sharegpt for sglang, random for vllm]
+    #[arg(long, value_name = "NAME")]
+    pub(in crate::cli) dataset_name: Option<String>,
+    /// File of lengths (sharegpt) or trace (mooncake, timed_trace)
+    #[arg(long, value_name = "FILE")]
+    pub(in crate::cli) dataset_path: Option<PathBuf>,
+    /// Requests [default: 1000]
+    #[arg(long, value_name = "COUNT")]
+    pub(in crate::cli) num_prompts: Option<u32>,
+    /// Seed of every draw [default: 42 for sglang, 0 for vllm]
+    #[arg(long)]
+    pub(in crate::cli) seed: Option<u32>,
+    /// Requests per second, or inf for all at once [default: inf]
+    #[arg(long, value_name = "REQ_PER_S", value_parser = rate, allow_negative_numbers = true)]
+    pub(in crate::cli) request_rate: Option<f64>,
+    /// Requests in flight at most; others wait at the client
+    #[arg(long, value_name = "COUNT")]
+    pub(in crate::cli) max_concurrency: Option<u32>,
+    /// vllm: gaps are gamma distributed with this shape; 1 is Poisson, inf is constant
+    #[arg(long, value_name = "SHAPE", allow_negative_numbers = true)]
+    pub(super) burstiness: Option<f64>,
+    /// vllm: how the rate grows from the first request to the last
+    #[arg(long, value_enum, value_name = "STRATEGY")]
+    pub(super) ramp_up_strategy: Option<Strategy>,
+    /// vllm: requests per second at the first request
+    #[arg(long, value_name = "REQ_PER_S")]
+    pub(super) ramp_up_start_rps: Option<u32>,
+    /// vllm: requests per second at the last request
+    #[arg(long, value_name = "REQ_PER_S")]
+    pub(super) ramp_up_end_rps: Option<u32>,
+    /// Prompt length [default: 1024]
+    #[arg(long, value_name = "TOKENS", visible_alias = "input-len")]
+    pub(super) random_input_len: Option<u32>,
+    /// Answer length [default: 1024 for sglang, 128 for vllm]
+    #[arg(long, value_name = "TOKENS", visible_alias = "output-len")]
+    pub(super) random_output_len: Option<u32>,
+    /// sglang: shortest length as a share of the longest, so that 1 is exactly the length;
+    /// vllm: how far lengths go either side, so that 0 is exactly the length; or
+    /// {"input": .., "output": ..} [default: 0]
+    #[arg(long, value_name = "RATIO", allow_negative_numbers = true)]
+    pub(super) random_range_ratio: Option<String>,
+    /// vllm: tokens that all prompts begin with, on top of their length [default: 0]
+    #[arg(long, value_name = "TOKENS")]
+    pub(super) random_prefix_len: Option<u32>,
+    /// Answer length of every sharegpt request, instead of the recorded one
+    #[arg(long, value_name = "TOKENS")]
+    pub(super) sharegpt_output_len: Option<u32>,
+    /// sglang: leave out sharegpt requests longer than this
+    #[arg(long, value_name = "TOKENS")]
+    pub(super) sharegpt_context_len: Option<u32>,
+    /// sglang: groups that share a system prompt [default: 64]
+    #[arg(long, value_name = "COUNT")]
+    pub(super) gsp_num_groups: Option<u32>,
+    /// sglang: prompts of a group [default: 16]
+    #[arg(long, value_name = "COUNT")]
+    pub(super) gsp_prompts_per_group: Option<u32>,
+    /// sglang: length of a system prompt [default: 2048]
+    #[arg(long, value_name = "TOKENS")]
+    pub(super) gsp_system_prompt_len: Option<u32>,
+    /// sglang: length of a question [default: 128]
+    #[arg(long, value_name = "TOKENS")]
+    pub(super) gsp_question_len: Option<u32>,
+    /// sglang: length of an answer [default: 256]
+    #[arg(long, value_name = "TOKENS")]
+    pub(super) gsp_output_len: Option<u32>,
+    /// sglang: shortest length as a share of the longest [default: 1]
+    #[arg(long, value_name = "RATIO")]
+    pub(super) gsp_range_ratio: Option<f64>,
+    /// sglang: one group after the other
+    #[arg(long)]
+    pub(super) gsp_ordered: bool,
+    /// sglang: how prompts are spread over groups [default: uniform]
+    #[arg(long, value_enum, value_name = "NAME")]
+    pub(super) gsp_group_distribution: Option<Spread>,
+    /// sglang: exponent of a zipf spread
+    #[arg(long, value_name = "EXPONENT")]
+    pub(super) gsp_zipf_alpha: Option<f64>,
+    /// vllm: tokens of a shared prefix [default: 256]
+    #[arg(long, value_name = "TOKENS")]
+    pub(super) prefix_repetition_prefix_len: Option<u32>,
+    /// vllm: tokens after it [default: 256]
+    #[arg(long, value_name = "TOKENS")]
+    pub(super) prefix_repetition_suffix_len: Option<u32>,
+    /// vllm: different prefixes [default: 10]
+    #[arg(long, value_name = "COUNT")]
+    pub(super) prefix_repetition_num_prefixes: Option<u32>,
+    /// vllm: length of an answer [default: 128]
+    #[arg(long, value_name = "TOKENS")]
+    pub(super) prefix_repetition_output_len: Option<u32>,
+    /// sglang: report the rate as that of the trace
+    #[arg(long)]
+    pub(super) use_trace_timestamps: bool,
+    /// sglang: times of the trace are stretched by this [default: 1]
+    #[arg(long, value_name = "FACTOR")]
+    pub(super) mooncake_slowdown_factor: Option<f64>,
+    /// vllm: tokens per hash id of the trace [default: 16]
+    #[arg(long, value_name = "TOKENS")]
+    pub(super) timed_trace_chunk_hash_size: Option<u32>,
+    /// vllm: seconds per unit of the trace's clock: 1, 0.001, 1e-6 or 1e-9 [default: 1]
+    #[arg(long, value_name = "SECONDS")]
+    pub(super) timed_trace_sec_multiplier: Option<f64>,
+    /// vllm: key of the time [default: timestamp]
+    #[arg(long, value_name = "KEY")]
+    pub(super) timed_trace_label_timestamp: Option<String>,
+    /// vllm: key of the prompt length [default: input_length]
+    #[arg(long, value_name = "KEY")]
+    pub(super) timed_trace_label_input_length: Option<String>,
+    /// vllm: key of the answer length [default: output_length]
+    #[arg(long, value_name = "KEY")]
+    pub(super) timed_trace_label_output_length: Option<String>,
+    /// vllm: key of the hash ids [default: hash_ids]
+    #[arg(long, value_name = "KEY")]
+    pub(super) timed_trace_label_hash_ids: Option<String>,
+}
+
+/// What is reported, in the words of both tools.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Report")]
+#[expect(clippy::struct_excessive_bools, reason = "the tools' own switches")]
+pub(in crate::cli) struct ReportArguments {
+    /// Latency limits in ms, as in `ttft:500 tpot:50 e2el:4000`
+    #[arg(long, value_name = "METRIC:MS", num_args = 1..)]
+    pub(super) goodput: Vec<String>,
+    /// vllm: latencies to report, of ttft, tpot, itl, e2el [default: ttft,tpot,itl]
+    #[arg(long, value_name = "LIST")]
+    pub(super) percentile_metrics: Option<String>,
+    /// vllm: percentiles to report, as in 50,99.9 [default: 99]
+    #[arg(long, value_name = "LIST")]
+    pub(super) metric_percentiles: Option<String>,
+    /// sglang: read answers as a whole, so that TTFT is E2E
+    #[arg(long)]
+    pub(super) disable_stream: bool,
+    /// sglang: report cached prompt tokens
+    #[arg(long)]
+    pub(super) cache_report: bool,
+    /// sglang: written into the JSON line
+    #[arg(long)]
+    pub(super) tag: Option<String>,
+    /// sglang: append the tool's JSON line to this file; without a name, to the tool's own
+    /// BACKEND_MMDD_PROMPTS_INPUT_OUTPUT.jsonl
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "",
+          value_parser = clap::value_parser!(OsString))]
+    pub(super) output_file: Option<OsString>,
+    /// vllm: write the tool's JSON file, named LABEL-RATEqps-MODEL-DATE.json (UTC)
+    #[arg(long)]
+    pub(super) save_result: bool,
+    /// vllm: append to the file instead of replacing it
+    #[arg(long)]
+    pub(super) append_result: bool,
+    /// vllm: folder of that file
+    #[arg(long, value_name = "DIR")]
+    pub(super) result_dir: Option<PathBuf>,
+    /// vllm: name of that file
+    #[arg(long, value_name = "NAME")]
+    pub(super) result_filename: Option<PathBuf>,
+    /// vllm: prefix of that file's name [default: the backend]
+    #[arg(long)]
+    pub(super) label: Option<String>,
+    /// vllm: written into the JSON
+    #[arg(long, value_name = "KEY=VALUE", num_args = 1..)]
+    pub(super) metadata: Vec<String>,
+}
+
+/// The server that the tool believes it talks to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(in crate::cli) enum Backend {
+    #[default]
+    Sglang,
+    SglangNative,
+    SglangOai,
+    SglangOaiChat,
+    Vllm,
+    Openai,
+    OpenaiChat,
+}
+
+impl Backend {
+    pub(in crate::cli) fn tool(self) -> Tool {
+        match self {
+            Self::Sglang | Self::SglangNative | Self::SglangOai | Self::SglangOaiChat => {
+                Tool::Sglang
+            }
+            Self::Vllm | Self::Openai | Self::OpenaiChat => Tool::Vllm,
+        }
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Sglang => "sglang",
+            Self::SglangNative => "sglang-native",
+            Self::SglangOai => "sglang-oai",
+            Self::SglangOaiChat => "sglang-oai-chat",
+            Self::Vllm => "vllm",
+            Self::Openai => "openai",
+            Self::OpenaiChat => "openai-chat",
+        }
+    }
+}
+
+/// Engines that are simulated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(super) enum Engine {
+    /// vLLM's V1 engine.
+    #[default]
+    Vllm,
+    /// SGLang.
+    Sglang,
+}
+
+/// vLLM's names for types of the KV cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum KvCacheDtype {
+    Auto,
+    Bfloat16,
+    Fp8,
+    #[value(name = "fp8_e4m3")]
+    Fp8E4m3,
+    #[value(name = "fp8_e5m2")]
+    Fp8E5m2,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum SchedulingPolicy {
+    Fcfs,
+    Priority,
+}
+
+/// SGLang's orders of admission.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum SchedulePolicy {
+    Fcfs,
+    Lpm,
+}
+
+impl From<SchedulePolicy> for SglangPolicy {
+    fn from(policy: SchedulePolicy) -> Self {
+        match policy {
+            SchedulePolicy::Fcfs => Self::Fcfs,
+            SchedulePolicy::Lpm => Self::Lpm,
+        }
+    }
+}
+
+impl From<SchedulingPolicy> for Policy {
+    fn from(policy: SchedulingPolicy) -> Self {
+        match policy {
+            SchedulingPolicy::Fcfs => Self::Fcfs,
+            SchedulingPolicy::Priority => Self::Priority,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Strategy {
+    Linear,
+    Exponential,
+}
+
+impl Strategy {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Linear => "linear",
+            Self::Exponential => "exponential",
+        }
+    }
+}
+
+impl From<Strategy> for RampUp {
+    fn from(strategy: Strategy) -> Self {
+        match strategy {
+            Strategy::Linear => Self::Linear,
+            Strategy::Exponential => Self::Exponential,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Spread {
+    Uniform,
+    Zipf,
+}
+
+/// The arguments as clap can read them: vLLM's `-tp 4` has a short flag of two letters.
+pub(in crate::cli) fn expand(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut expanded: Vec<OsString> = arguments.collect();
+    if expanded.get(1).is_some_and(|command| command == "bench") {
+        for argument in &mut expanded {
+            let long = match argument.to_str() {
+                Some("-tp") => "--tensor-parallel-size",
+                Some("-pp") => "--pipeline-parallel-size",
+                Some("-dp") => "--data-parallel-size",
+                _ => continue,
+            };
+            *argument = long.into();
+        }
+    }
+    expanded
+}
+
+/// A rate above zero, as Python's `float` reads it.
+fn rate(text: &str) -> Result<f64, String> {
+    let rate = text.parse::<f64>().ok().filter(|rate| *rate > 0.0);
+    rate.ok_or_else(|| "must be above 0 requests per second, or inf for all at once".to_owned())
+}
+
+/// A number of tokens or sequences as vLLM reads it: 8192, 8k = 8,000, 8K = 8,192.
+fn tokens(text: &str) -> Result<u32, String> {
+    let (digits, unit) = match text.chars().last() {
+        Some('k') => (&text[..text.len() - 1], 1000.0),
+        Some('K') => (&text[..text.len() - 1], 1024.0),
+        Some('m') => (&text[..text.len() - 1], 1e6),
+        Some('M') => (&text[..text.len() - 1], 1_048_576.0),
+        _ => {
+            return text.parse().map_err(|_| {
+                "must be a whole number below 2^32, such as 8192, 8k (8,000) or 8K (8,192)".into()
+            });
+        }
+    };
+    let number = digits.parse::<f64>().ok().map(|number| number * unit);
+    let number = number.filter(|n| (0.0..f64::from(u32::MAX)).contains(n));
+    number.map(|n| n as u32).ok_or_else(|| "must be a number such as 8k or 1.5K".to_owned())
+}

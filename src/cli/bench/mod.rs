@@ -1,0 +1,147 @@
+//! `servecast bench`: the flags of `sglang.bench_serving` and `vllm bench serve`, answered by the
+//! simulator with the same block and the same JSON.
+
+mod args;
+mod foreign;
+mod result_file;
+mod server;
+mod sharegpt;
+mod workload;
+
+use std::path::Path;
+
+pub(super) use args::{BenchArguments, WorkloadArguments, expand};
+
+use super::{Failure, run, say, scenario_file};
+use crate::metrics::BenchWriter;
+use crate::metrics::bench::{CacheReportFlag, RequestRate, Slos, Tool, VllmRun};
+use crate::rng::Seed;
+use crate::scenario::{ReportConfig, ReportFormat, ScenarioFile};
+use args::ReportArguments;
+use result_file::{ResultFile, metadata};
+use workload::{Requests, only_for};
+
+pub(super) fn bench(arguments: &BenchArguments) -> Result<(), Failure> {
+    let ignored = arguments.foreign.without_effect()?;
+    let report = report(arguments)?;
+    let name_of_model = &arguments.server.model;
+    let model = scenario_file::model(name_of_model, Path::new(""))?;
+    let model = model.ok_or_else(|| scenario_file::unknown_model("--model", name_of_model))?;
+    let requests = arguments.workload.requests(Some(&model))?;
+    let file = ScenarioFile {
+        name: name(arguments),
+        seed: Seed(u64::from(arguments.workload.tool_seed())),
+        trace: requests.trace.clone(),
+        workload: requests.workload.clone(),
+        cluster: server::cluster(&arguments.server)?,
+        report,
+        measured: None,
+    };
+    let loaded = scenario_file::from_flags(&file, &arguments.overrides)?;
+    let result_file = ResultFile::of(arguments)?;
+    state_tool(arguments, &requests, &ignored);
+    let (dir, mut outcomes) = run::simulate_all(&[loaded], &arguments.output)?;
+    dress(&mut outcomes[0].report.writer, arguments)?;
+    run::report(dir, &outcomes, &arguments.output)?;
+    match result_file {
+        Some(file) => file.write(arguments, &outcomes[0].report),
+        None => Ok(()),
+    }
+}
+
+/// Says whose benchmark this is, and what of it is not simulated.
+fn state_tool(arguments: &BenchArguments, requests: &Requests, ignored: &[String]) {
+    let tool = match arguments.workload.backend.tool() {
+        Tool::Sglang => "sglang.bench_serving 0.5.23",
+        Tool::Vllm => "vllm bench serve 0.33.0",
+    };
+    let seed = arguments.workload.tool_seed();
+    say(&format!("{} requests as {tool} draws them with --seed {seed}", requests.dataset));
+    if !ignored.is_empty() {
+        say(&format!("notice: no effect on a simulation: {}", ignored.join(", ")));
+    }
+    for notice in &requests.notices {
+        say(&format!("notice: {notice}"));
+    }
+}
+
+/// The name of the scenario, and so of its run directory.
+fn name(arguments: &BenchArguments) -> String {
+    let model = arguments.server.model.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+    let (gpu, dataset) = (&arguments.server.gpu, arguments.workload.dataset());
+    format!("bench {dataset} {model} {gpu}")
+}
+
+fn report(arguments: &BenchArguments) -> Result<ReportConfig, Failure> {
+    let ReportArguments { goodput, percentile_metrics, metric_percentiles, disable_stream, .. } =
+        &arguments.report;
+    let tool = arguments.workload.backend.tool();
+    check_tool(&arguments.report, tool)?;
+    metadata(&arguments.report.metadata)?;
+    let input = |error: anyhow::Error| Failure::Input(error);
+    let mut config = ReportConfig {
+        format: match tool {
+            Tool::Sglang => ReportFormat::Sglang,
+            Tool::Vllm => ReportFormat::Vllm,
+        },
+        streaming: !disable_stream,
+        ..ReportConfig::default()
+    };
+    if !goodput.is_empty() {
+        let slos = Slos::parse(goodput).map_err(|error| input(error.into()))?;
+        let limits = slos.limits_ms().map(|(metric, ms)| (metric.name().to_owned(), ms));
+        config.goodput = limits.collect();
+    }
+    if let Some(list) = percentile_metrics {
+        VllmRun::parse_metrics(list).map_err(|error| input(error.into()))?;
+        config.percentile_metrics = list.split(',').map(|name| name.trim().to_owned()).collect();
+    }
+    if let Some(list) = metric_percentiles {
+        config.metric_percentiles =
+            VllmRun::parse_percentiles(list).map_err(|error| input(error.into()))?;
+    }
+    Ok(config)
+}
+
+/// Refuses flags of the tool that is not in use.
+fn check_tool(report: &ReportArguments, tool: Tool) -> Result<(), Failure> {
+    let sglang = [
+        ("--disable-stream", report.disable_stream),
+        ("--cache-report", report.cache_report),
+        ("--tag", report.tag.is_some()),
+        ("--output-file", report.output_file.is_some()),
+    ];
+    let vllm = [
+        ("--percentile-metrics", report.percentile_metrics.is_some()),
+        ("--metric-percentiles", report.metric_percentiles.is_some()),
+        ("--save-result", report.save_result),
+        ("--append-result", report.append_result),
+        ("--result-dir", report.result_dir.is_some()),
+        ("--result-filename", report.result_filename.is_some()),
+        ("--label", report.label.is_some()),
+        ("--metadata", !report.metadata.is_empty()),
+    ];
+    only_for(tool, &sglang, &vllm)
+}
+
+/// Tells the writer what the scenario does not know of the tool's flags.
+fn dress(writer: &mut BenchWriter, arguments: &BenchArguments) -> Result<(), Failure> {
+    let BenchWriter::Sglang(run) = writer else { return Ok(()) };
+    let workload = &arguments.workload;
+    workload.backend.name().clone_into(&mut run.backend);
+    workload.dataset().clone_into(&mut run.dataset_name);
+    run.tag.clone_from(&arguments.report.tag);
+    run.sharegpt_output_len = workload.sharegpt_output_len.map(u64::from);
+    run.random_input_len = Some(u64::from(workload.input_len()));
+    run.random_output_len = Some(u64::from(workload.output_len()));
+    run.random_range_ratio = Some(workload.range_ratio()?);
+    run.request_rate = if workload.use_trace_timestamps {
+        RequestRate::Trace
+    } else {
+        RequestRate::PerSecond(workload.request_rate.unwrap_or(f64::INFINITY))
+    };
+    if arguments.report.cache_report {
+        run.cache_report = CacheReportFlag::Present;
+    }
+    Ok(())
+}

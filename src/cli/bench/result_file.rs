@@ -1,0 +1,203 @@
+//! The JSON that the tool itself would have written, under the name it would have chosen.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use jiff::civil::DateTime;
+use jiff::tz::Offset;
+
+use super::args::BenchArguments;
+use crate::cli::Failure;
+use crate::metrics::bench::{JsonLayout, NonFinite, Tool, VllmHeader};
+use crate::metrics::{BenchReport, BenchWriter};
+
+/// Where the tool's JSON goes.
+#[derive(Debug)]
+pub(super) struct ResultFile {
+    path: PathBuf,
+    mode: Mode,
+    now: DateTime,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    /// One more line (SGLang).
+    AppendLine,
+    /// One more object, separated by a line break (vLLM).
+    AppendObject,
+    /// The file anew (vLLM).
+    Replace,
+}
+
+impl ResultFile {
+    /// The file that the flags ask for, if any; its folder exists or, as by the tool, is made.
+    pub(super) fn of(arguments: &BenchArguments) -> Result<Option<Self>, Failure> {
+        let now = Offset::UTC.to_datetime(Timestamp::now());
+        let report = &arguments.report;
+        let (path, mode) = match arguments.workload.backend.tool() {
+            Tool::Sglang => match &report.output_file {
+                None => return Ok(None),
+                Some(unnamed) if unnamed.is_empty() => {
+                    (sglang_name(arguments, now).into(), Mode::AppendLine)
+                }
+                Some(path) => (path.into(), Mode::AppendLine),
+            },
+            Tool::Vllm if report.save_result || report.append_result => {
+                let default = || vllm_name(arguments, now).into();
+                let name = report.result_filename.clone().unwrap_or_else(default);
+                let folder = report.result_dir.clone().unwrap_or_default();
+                let mode = if report.append_result { Mode::AppendObject } else { Mode::Replace };
+                (folder.join(name), mode)
+            }
+            Tool::Vllm => return Ok(None),
+        };
+        let file = Self { path, mode, now };
+        file.check().map(|()| Some(file))
+    }
+
+    /// Finds what is wrong with the path before anything is simulated.
+    fn check(&self) -> Result<(), Failure> {
+        let place = self.path.display();
+        if self.path.is_dir() {
+            return Err(Failure::input(format!("{place}: is a folder; give the name of a file")));
+        }
+        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        match folder.filter(|folder| !folder.is_dir()) {
+            None => Ok(()),
+            Some(folder) => Err(Failure::input(format!(
+                "{place}: the folder {} does not exist; make it first",
+                folder.display()
+            ))),
+        }
+    }
+
+    /// Writes the JSON; the file is as before when that fails.
+    pub(super) fn write(
+        &self,
+        arguments: &BenchArguments,
+        report: &BenchReport,
+    ) -> Result<(), Failure> {
+        let (summary, place) = (&report.summary, self.path.display());
+        let json = match &report.writer {
+            BenchWriter::Sglang(run) => run.json(summary, NonFinite::Python),
+            BenchWriter::Vllm(run) => {
+                let mut run = run.clone();
+                run.header = Some(header(arguments, self.now)?);
+                run.json(summary, JsonLayout::Line, NonFinite::Python)
+            }
+        };
+        let written = match self.mode {
+            Mode::AppendLine => append(&self.path, &format!("{json}\n"), ""),
+            Mode::AppendObject => append(&self.path, &json, "\n"),
+            Mode::Replace => replace(&self.path, &json),
+        };
+        written.map_err(|error| {
+            Failure::Run(anyhow::anyhow!("{place}: the tool's JSON cannot be written: {error}"))
+        })?;
+        crate::cli::say(&format!("JSON of the tool in {place}"));
+        Ok(())
+    }
+}
+
+/// `sglang.bench_serving`: `{backend}_{MMDD}_{prompts}_{input}_{output}.jsonl`, or with the name of
+/// the data set.
+fn sglang_name(arguments: &BenchArguments, now: DateTime) -> String {
+    let workload = &arguments.workload;
+    let lengths = match workload.dataset() {
+        random if random.starts_with("random") => {
+            format!("{}_{}", workload.input_len(), workload.output_len())
+        }
+        other => other.to_owned(),
+    };
+    let (backend, prompts) = (workload.backend.name(), workload.prompts());
+    format!("{backend}_{:02}{:02}_{prompts}_{lengths}.jsonl", now.month(), now.day())
+}
+
+/// `vllm bench serve`: `{label}-{rate}qps[-concurrency{n}]-{model}-{date}.json`.
+fn vllm_name(arguments: &BenchArguments, now: DateTime) -> String {
+    let workload = &arguments.workload;
+    let label = arguments.report.label.as_deref().unwrap_or(workload.backend.name());
+    let rate = match (workload.ramp_up_strategy, workload.request_rate) {
+        (Some(strategy), _) => format!(
+            "ramp-up-{}-{}qps-{}qps",
+            strategy.name(),
+            workload.ramp_up_start_rps.unwrap_or(0),
+            workload.ramp_up_end_rps.unwrap_or(0)
+        ),
+        (None, rate) => format!("{:?}qps", rate.unwrap_or(f64::INFINITY)),
+    };
+    let limit = workload.max_concurrency.map_or_else(String::new, |n| format!("-concurrency{n}"));
+    let model = arguments.server.model.rsplit('/').next().unwrap_or_default();
+    format!("{label}-{rate}{limit}-{model}-{}.json", date(now))
+}
+
+fn date(now: DateTime) -> String {
+    now.strftime("%Y%m%d-%H%M%S").to_string()
+}
+
+fn header(arguments: &BenchArguments, now: DateTime) -> Result<VllmHeader, Failure> {
+    let (workload, report) = (&arguments.workload, &arguments.report);
+    let ramp_up = workload.ramp_up_strategy.map(|strategy| {
+        let rate = |rps: Option<u32>| u64::from(rps.unwrap_or(0));
+        let (start, end) = (workload.ramp_up_start_rps, workload.ramp_up_end_rps);
+        (strategy.name().to_owned(), rate(start), rate(end))
+    });
+    Ok(VllmHeader {
+        date: date(now),
+        backend: workload.backend.name().to_owned(),
+        label: report.label.clone(),
+        model_id: arguments.server.model.clone(),
+        tokenizer_id: arguments.server.model.clone(),
+        num_prompts: u64::from(workload.prompts()),
+        metadata: metadata(&report.metadata)?,
+        burstiness: workload.burstiness.unwrap_or(1.0),
+        ramp_up,
+    })
+}
+
+/// The pairs of `--metadata`.
+pub(super) fn metadata(words: &[String]) -> Result<Vec<(String, String)>, Failure> {
+    let pair = |word: &String| {
+        let pair = word.split_once('=').map(|(key, value)| (key.to_owned(), value.to_owned()));
+        pair.ok_or_else(|| {
+            Failure::input(format!("--metadata: `{word}` has no `=`; write KEY=VALUE"))
+        })
+    };
+    words.iter().map(pair).collect()
+}
+
+fn append(path: &Path, text: &str, separator: &str) -> io::Result<()> {
+    let existed = path.symlink_metadata().is_ok();
+    let mut file = OpenOptions::new().append(true).create(true).open(path)?;
+    let before = file.metadata()?;
+    let separator = if before.len() > 0 { separator } else { "" };
+    let written = write_all(&mut file, &format!("{separator}{text}"));
+    if written.is_err() && before.is_file() {
+        // The error that led here is the one to tell.
+        let _ = if existed { file.set_len(before.len()) } else { fs::remove_file(path) };
+    }
+    written
+}
+
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    if path.symlink_metadata().is_ok_and(|known| !known.is_file()) {
+        return write_all(&mut OpenOptions::new().write(true).open(path)?, text);
+    }
+    let mut name = path.file_name().unwrap_or_default().to_os_string();
+    name.push(format!(".partial-{}", std::process::id()));
+    let partial = path.with_file_name(name);
+    let written =
+        write_all(&mut File::create(&partial)?, text).and_then(|()| fs::rename(&partial, path));
+    if written.is_err() {
+        // The error that led here is the one to tell.
+        let _ = fs::remove_file(&partial);
+    }
+    written
+}
+
+fn write_all(file: &mut File, text: &str) -> io::Result<()> {
+    file.write_all(text.as_bytes())?;
+    file.flush()
+}

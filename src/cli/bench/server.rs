@@ -1,0 +1,117 @@
+//! The server's flags as the cluster of a scenario.
+
+use super::args::{Engine, KvCacheDtype, ServerArguments};
+use crate::cli::Failure;
+use crate::model::{KvDtype, Reserve};
+use crate::scenario::{
+    ClusterConfig, EngineConfig, RouterConfig, SglangConfig, StepTimeConfig, VllmConfig,
+};
+
+/// The cluster of these flags.
+///
+/// # Errors
+/// When a flag belongs to the other engine.
+pub(super) fn cluster(arguments: &ServerArguments) -> Result<ClusterConfig, Failure> {
+    check_engine(arguments)?;
+    let engine = match arguments.engine {
+        Engine::Vllm => EngineConfig::VllmV1(vllm(arguments)),
+        Engine::Sglang => EngineConfig::Sglang(sglang(arguments)),
+    };
+    Ok(ClusterConfig {
+        model: arguments.model.clone(),
+        gpu: arguments.gpu.clone(),
+        replicas: arguments.replicas.unwrap_or(1),
+        tensor_parallel_size: arguments.tensor_parallel_size.unwrap_or(1),
+        gpu_memory_utilization: arguments.gpu_memory_utilization.unwrap_or(0.9),
+        memory_reserve: Reserve::default(),
+        kv_cache_dtype: match arguments.kv_cache_dtype {
+            None | Some(KvCacheDtype::Auto | KvCacheDtype::Bfloat16) => KvDtype::Auto,
+            Some(KvCacheDtype::Fp8 | KvCacheDtype::Fp8E4m3 | KvCacheDtype::Fp8E5m2) => KvDtype::Fp8,
+        },
+        api_delay_ms: 0.0,
+        engine,
+        step_time: StepTimeConfig::default(),
+        router: RouterConfig::default(),
+    })
+}
+
+/// Refuses flags of the engine that is not in use.
+fn check_engine(arguments: &ServerArguments) -> Result<(), Failure> {
+    let vllm = [
+        ("--max-num-seqs", arguments.max_num_seqs.is_some()),
+        ("--max-num-batched-tokens", arguments.max_num_batched_tokens.is_some()),
+        ("--block-size", arguments.block_size.is_some()),
+        ("--num-gpu-blocks-override", arguments.num_gpu_blocks_override.is_some()),
+        ("--enable-prefix-caching", arguments.enable_prefix_caching),
+        ("--no-enable-prefix-caching", arguments.no_enable_prefix_caching),
+        ("--enable-chunked-prefill", arguments.enable_chunked_prefill),
+        ("--no-enable-chunked-prefill", arguments.no_enable_chunked_prefill),
+        ("--async-scheduling", arguments.async_scheduling),
+        ("--no-async-scheduling", arguments.no_async_scheduling),
+        ("--scheduling-policy", arguments.scheduling_policy.is_some()),
+        ("--long-prefill-token-threshold", arguments.long_prefill_token_threshold.is_some()),
+    ];
+    let sglang = [
+        ("--max-total-tokens", arguments.max_total_tokens.is_some()),
+        ("--max-running-requests", arguments.max_running_requests.is_some()),
+        ("--chunked-prefill-size", arguments.chunked_prefill_size.is_some()),
+        ("--max-prefill-tokens", arguments.max_prefill_tokens.is_some()),
+        ("--prefill-max-requests", arguments.prefill_max_requests.is_some()),
+        ("--page-size", arguments.page_size.is_some()),
+        ("--schedule-policy", arguments.schedule_policy.is_some()),
+        ("--schedule-conservativeness", arguments.schedule_conservativeness.is_some()),
+        ("--disable-radix-cache", arguments.disable_radix_cache),
+        ("--enable-mixed-chunk", arguments.enable_mixed_chunk),
+        ("--disable-overlap-schedule", arguments.disable_overlap_schedule),
+    ];
+    let (foreign, owner, used): (&[(&str, bool)], _, _) = match arguments.engine {
+        Engine::Vllm => (&sglang, "sglang", "vllm"),
+        Engine::Sglang => (&vllm, "vllm", "sglang"),
+    };
+    match foreign.iter().find(|(_, given)| *given) {
+        None => Ok(()),
+        Some((flag, _)) => Err(Failure::input(format!(
+            "{flag}: is a flag of `--engine {owner}`, the engine here is {used}"
+        ))),
+    }
+}
+
+fn sglang(arguments: &ServerArguments) -> SglangConfig {
+    let default = SglangConfig::default();
+    SglangConfig {
+        max_total_tokens: arguments.max_total_tokens,
+        max_running_requests: arguments.max_running_requests,
+        context_length: arguments.max_model_len,
+        chunked_prefill_size: arguments.chunked_prefill_size,
+        max_prefill_tokens: arguments.max_prefill_tokens.unwrap_or(default.max_prefill_tokens),
+        prefill_max_requests: arguments.prefill_max_requests,
+        page_size: arguments.page_size.unwrap_or(default.page_size),
+        schedule_policy: arguments.schedule_policy.map_or(default.schedule_policy, Into::into),
+        schedule_conservativeness: arguments
+            .schedule_conservativeness
+            .unwrap_or(default.schedule_conservativeness),
+        disable_radix_cache: arguments.disable_radix_cache,
+        enable_mixed_chunk: arguments.enable_mixed_chunk,
+        disable_overlap_schedule: arguments.disable_overlap_schedule,
+        ..default
+    }
+}
+
+fn vllm(arguments: &ServerArguments) -> VllmConfig {
+    let default = VllmConfig::default();
+    VllmConfig {
+        block_size: arguments.block_size.unwrap_or(default.block_size),
+        num_gpu_blocks: arguments.num_gpu_blocks_override,
+        max_num_batched_tokens: arguments.max_num_batched_tokens,
+        max_num_seqs: arguments.max_num_seqs,
+        max_model_len: arguments.max_model_len,
+        enable_chunked_prefill: !arguments.no_enable_chunked_prefill,
+        enable_prefix_caching: !arguments.no_enable_prefix_caching,
+        async_scheduling: !arguments.no_async_scheduling,
+        policy: arguments.scheduling_policy.map_or(default.policy, Into::into),
+        long_prefill_token_threshold: arguments
+            .long_prefill_token_threshold
+            .unwrap_or(default.long_prefill_token_threshold),
+        ..default
+    }
+}

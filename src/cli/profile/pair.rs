@@ -1,0 +1,136 @@
+//! What a model costs on a GPU: memory and roofline step times, at the engine's defaults.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::cli::{Failure, scenario_file};
+use crate::cost::{CostModel, CudaGraphs, Roofline, RooflineOptions, StepShape};
+use crate::model::{KvCapacity, KvDtype, Reserve};
+use crate::profiles;
+use crate::scenario::{
+    ArrivalConfig, ClientConfig, ClusterConfig, ContentConfig, EngineConfig, KvSource,
+    LengthConfig, ReportConfig, RouterConfig, Scenario, ScenarioFile, StepTimeConfig, VllmConfig,
+    WorkloadConfig,
+};
+use crate::units::{Bytes, SimDuration};
+
+/// Tokens of context of every sequence in the decode steps.
+pub(super) const CONTEXT_TOKENS: u32 = 1024;
+/// Tokens of the prompt in the prefill step.
+pub(super) const PROMPT_TOKENS: u32 = 1024;
+const BATCHES: [u32; 3] = [1, 32, 128];
+
+/// A model on a GPU.
+#[derive(Debug)]
+pub(super) struct Pair {
+    pub(super) gpu: String,
+    pub(super) tp: u32,
+    pub(super) kv: KvCapacity,
+    pub(super) block_size: u32,
+    pub(super) kv_bytes_per_token: u64,
+    /// (sequences, duration) of decode steps.
+    pub(super) decode: Vec<(u32, SimDuration)>,
+    pub(super) prefill: SimDuration,
+    pub(super) provenance: String,
+}
+
+impl Pair {
+    /// A model, by name, on `tp` GPUs.
+    pub(super) fn of(model: &str, gpu: &str, tp: u32) -> Result<Self, Failure> {
+        let folder = Path::new("");
+        let spec =
+            scenario_file::model(model, folder)?.filter(|_| profiles::model(model).is_none());
+        let scenario = Scenario::resolve(engine_defaults(model, gpu, tp), spec)
+            .map_err(|error| Failure::Input(error.into()))?;
+        let (EngineConfig::VllmV1(engine), KvSource::Derived(kv)) =
+            (&scenario.file.cluster.engine, scenario.kv)
+        else {
+            unreachable!("vLLM's defaults derive the number of KV blocks from memory");
+        };
+        let options = RooflineOptions { tensor_parallel_size: tp, ..RooflineOptions::default() };
+        let roofline = Roofline::new(&scenario.model, &scenario.gpu, &options)
+            .map_err(|error| Failure::Input(error.into()))?;
+        let graphs = CudaGraphs::vllm(engine.max_num_seqs.unwrap_or(1));
+        let decode = |sequences: u32| {
+            let mut shape = StepShape { cuda_graph: graphs.pad(sequences), ..StepShape::default() };
+            (0..sequences).for_each(|_| shape.add_decode(CONTEXT_TOKENS, 0));
+            (sequences, roofline.step_duration(&shape))
+        };
+        let mut prompt = StepShape::default();
+        prompt.add_prefill(PROMPT_TOKENS, 0, true);
+        Ok(Self {
+            gpu: scenario.gpu.name.clone(),
+            tp,
+            kv,
+            block_size: engine.block_size,
+            kv_bytes_per_token: scenario.model.kv_bytes_per_token(tp, KvDtype::Auto),
+            decode: BATCHES.into_iter().map(decode).collect(),
+            prefill: roofline.step_duration(&prompt),
+            provenance: roofline.provenance().to_owned(),
+        })
+    }
+
+    /// KV bytes of one token on one GPU.
+    pub(super) fn kv_per_token(&self) -> Bytes {
+        Bytes(self.kv_bytes_per_token)
+    }
+
+    pub(super) fn json(&self) -> Value {
+        let decode: Vec<Value> = self
+            .decode
+            .iter()
+            .map(|(sequences, time)| json!({ "sequences": sequences, "ms": time.as_millis_f64() }))
+            .collect();
+        json!({
+            "gpu": self.gpu,
+            "tensor_parallel_size": self.tp,
+            "weights_bytes_per_gpu": self.kv.weights,
+            "reserve_bytes_per_gpu": self.kv.reserve,
+            "kv_bytes_per_token_per_gpu": self.kv_bytes_per_token,
+            "kv_blocks": self.kv.blocks,
+            "kv_block_tokens": self.block_size,
+            "kv_tokens": self.kv.tokens(self.block_size),
+            "decode_context_tokens": CONTEXT_TOKENS,
+            "decode_step": decode,
+            "prefill_tokens": PROMPT_TOKENS,
+            "prefill_ms": self.prefill.as_millis_f64(),
+            "provenance": self.provenance,
+        })
+    }
+}
+
+/// A scenario of the engine's defaults, in which any model fits that has room for one sequence.
+fn engine_defaults(model: &str, gpu: &str, tp: u32) -> ScenarioFile {
+    let engine = VllmConfig { max_model_len: Some(2), ..VllmConfig::default() };
+    ScenarioFile {
+        name: "profile".to_owned(),
+        seed: crate::rng::Seed::default(),
+        trace: None,
+        workload: WorkloadConfig {
+            num_requests: Some(1),
+            duration_s: None,
+            tool_seed: None,
+            arrivals: ArrivalConfig::AllAtOnce {},
+            lengths: LengthConfig::Fixed { input_tokens: 1, output_tokens: 1 },
+            content: ContentConfig::default(),
+            sessions: None,
+            client: ClientConfig::default(),
+        },
+        cluster: ClusterConfig {
+            model: model.to_owned(),
+            gpu: gpu.to_owned(),
+            replicas: 1,
+            tensor_parallel_size: tp,
+            gpu_memory_utilization: 0.9,
+            memory_reserve: Reserve::default(),
+            kv_cache_dtype: KvDtype::Auto,
+            api_delay_ms: 0.0,
+            engine: EngineConfig::VllmV1(engine),
+            step_time: StepTimeConfig::default(),
+            router: RouterConfig::default(),
+        },
+        report: ReportConfig::default(),
+        measured: None,
+    }
+}

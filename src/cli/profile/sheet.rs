@@ -1,0 +1,212 @@
+//! A model or GPU as lines of name and value, every figure with its unit.
+
+use std::fmt;
+
+use super::pair::{CONTEXT_TOKENS, PROMPT_TOKENS, Pair};
+use crate::hardware::GpuSpec;
+use crate::model::{Attention, KvDtype, ModelSpec};
+use crate::profiles::Profile;
+use crate::units::Bytes;
+
+/// Lines of name and value under a title.
+#[derive(Debug)]
+pub(super) struct Sheet {
+    title: String,
+    lines: Vec<(String, String)>,
+}
+
+impl Sheet {
+    fn new(title: &str) -> Self {
+        Self { title: title.to_owned(), lines: Vec::new() }
+    }
+
+    fn push(&mut self, name: &str, value: impl fmt::Display) {
+        self.lines.push((name.to_owned(), value.to_string()));
+    }
+
+    /// All figures of a model.
+    pub(super) fn of_model(model: &ModelSpec, profile: Option<&Profile<ModelSpec>>) -> Self {
+        let mut sheet = Self::new(&model.name);
+        let billions = |count: u64| format!("{:.2} x 10^9", count as f64 / 1e9);
+        sheet.push("architecture", &model.architecture);
+        sheet.push("parameters", billions(model.params_total()));
+        sheet.push("active parameters", billions(model.params_active()));
+        sheet.push("layers", model.layers);
+        sheet.push("hidden", model.hidden);
+        sheet.push("vocabulary", format!("{} rows", model.vocab));
+        sheet.push("output head", if model.tied_embeddings { "the embedding" } else { "its own" });
+        if model.dense_layers() > 0 {
+            let width = model.intermediate;
+            sheet.push("MLP", format!("width {width} in {} layers", model.dense_layers()));
+        }
+        if let Some(moe) = &model.moe {
+            let (experts, chosen, width) = (moe.experts, moe.experts_per_token, moe.intermediate);
+            let layers = model.sparse_layers();
+            let shared = match moe.shared_intermediate {
+                0 => String::new(),
+                width => format!(", shared experts of width {width}"),
+            };
+            sheet.push(
+                "experts",
+                format!("{chosen} of {experts} per token, width {width}{shared}, {layers} layers"),
+            );
+        }
+        sheet.push("attention", attention(&model.attention));
+        if let Some(window) = &model.sliding_window {
+            let (tokens, layers) = (window.tokens, window.layers);
+            sheet.push(
+                "sliding window",
+                format!("{tokens} tokens in {layers} layers (not modelled: full attention)"),
+            );
+        }
+        sheet.push("context", format!("{} tokens at most", model.max_position));
+        sheet.push("number formats", formats(model));
+        sheet.push("weights", model.weight_bytes(1));
+        let kv = model.kv_bytes_per_token(1, KvDtype::Auto);
+        sheet.push("KV cache per token", format!("{} at 16 bits", Bytes(kv)));
+        sheet
+            .push("FLOPs per token", format!("{:.3} x 10^9", model.flops_per_token() as f64 / 1e9));
+        sheet.push_origin(profile);
+        sheet
+    }
+
+    /// All figures of a GPU.
+    pub(super) fn of_gpu(gpu: &GpuSpec, profile: Option<&Profile<GpuSpec>>) -> Self {
+        let mut sheet = Self::new(&gpu.name);
+        sheet.push("vendor", &gpu.vendor);
+        sheet.push("architecture", format!("{}, {}", gpu.architecture, gpu.form_factor));
+        let rates = [
+            ("16-bit float", Some(gpu.bf16_tflops), "TFLOP/s dense"),
+            ("8-bit float", gpu.fp8_tflops, "TFLOP/s dense"),
+            ("8-bit integer", gpu.int8_tops, "TOP/s dense"),
+            ("4-bit float", gpu.fp4_tflops, "TFLOP/s dense"),
+        ];
+        for (name, rate, unit) in rates {
+            let value = rate.map_or_else(|| "none".to_owned(), |rate| format!("{rate} {unit}"));
+            sheet.push(name, value);
+        }
+        sheet.push("memory", format!("{} as the driver reports it", gpu.memory()));
+        sheet.push("memory bandwidth", format!("{} GB/s", gpu.memory_bandwidth_gb_s));
+        let (link, rate, domain) = (&gpu.link, gpu.link_gb_s, gpu.gpus_per_domain);
+        sheet.push("link", format!("{link}, {rate} GB/s in one direction, {domain} GPUs"));
+        sheet.push("host bus", format!("{} GB/s in one direction", gpu.pcie_gb_s));
+        if let Some(power) = gpu.tdp_w {
+            sheet.push("design power", format!("{power} W"));
+        }
+        if let Some(price) = &gpu.price {
+            let (low, high) = (price.usd_per_hour_low, price.usd_per_hour_high);
+            sheet.push("rent", format!("{low} to {high} USD per hour ({})", price.source));
+        }
+        sheet.push_efficiency(gpu);
+        sheet.push_origin(profile);
+        sheet
+    }
+
+    fn push_efficiency(&mut self, gpu: &GpuSpec) {
+        let kernels = &gpu.efficiency;
+        let percent = |share: f64| format!("{:.0} %", share * 100.0);
+        self.push(
+            "matrix products",
+            format!(
+                "{} of bandwidth, {} of compute, {} us each",
+                percent(kernels.gemm_bandwidth),
+                percent(kernels.gemm_compute),
+                kernels.gemm_overhead_us
+            ),
+        );
+        self.push(
+            "attention kernels",
+            format!(
+                "{} of bandwidth, {} of compute, {} us per layer",
+                percent(kernels.attention_bandwidth),
+                percent(kernels.attention_compute),
+                kernels.attention_overhead_us
+            ),
+        );
+        self.push("expert kernels", format!("{} of bandwidth", percent(kernels.expert_bandwidth)));
+        for reduce in &kernels.all_reduce {
+            let (latency, bandwidth) = (reduce.latency_us, reduce.bandwidth_gb_s);
+            self.push(
+                &format!("all-reduce, {} GPUs", reduce.gpus),
+                format!("{latency} us + bytes / {bandwidth} GB/s"),
+            );
+        }
+        self.push("kernels measured on", &kernels.measured_on);
+        self.push("kernel figures", &kernels.source);
+    }
+
+    fn push_origin<T>(&mut self, profile: Option<&Profile<T>>) {
+        let Some(profile) = profile else {
+            self.push("source", "a local config.json");
+            return;
+        };
+        if !profile.aliases.is_empty() {
+            self.push("also named", profile.aliases.join(", "));
+        }
+        self.push("source", &profile.source);
+        if let Some(licence) = &profile.licence {
+            self.push("licence", licence);
+        }
+        self.push("confidence", format!("{}, checked {}", profile.confidence, profile.checked));
+    }
+
+    /// What a model costs on a GPU.
+    pub(super) fn push_pair(&mut self, pair: &Pair) {
+        self.push("", "");
+        self.push("on", format!("{} x {}, vLLM's defaults", pair.tp, pair.gpu));
+        self.push("weights per GPU", pair.kv.weights);
+        self.push("activations, graphs", format!("{} (estimate)", pair.kv.reserve));
+        self.push("KV per token and GPU", pair.kv_per_token());
+        let (blocks, size) = (pair.kv.blocks, pair.block_size);
+        let tokens = pair.kv.tokens(size);
+        self.push("KV blocks", format!("{blocks} of {size} tokens: {tokens} tokens"));
+        for (sequences, time) in &pair.decode {
+            self.push(
+                &format!("decode step of {sequences}"),
+                format!("{:.2} ms at {CONTEXT_TOKENS} tokens of context", time.as_millis_f64()),
+            );
+        }
+        let prefill = pair.prefill.as_millis_f64();
+        self.push("prefill", format!("{prefill:.2} ms for {PROMPT_TOKENS} tokens"));
+        self.push("step times", format!("{}; not calibrated against a run", pair.provenance));
+    }
+}
+
+impl fmt::Display for Sheet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.title)?;
+        for (name, value) in &self.lines {
+            writeln!(f, "{}", format!("  {name:<22}{value}").trim_end())?;
+        }
+        Ok(())
+    }
+}
+
+fn attention(attention: &Attention) -> String {
+    match attention {
+        Attention::Grouped(grouped) => format!(
+            "{} heads, {} KV heads, {} elements each",
+            grouped.heads, grouped.kv_heads, grouped.head_dim
+        ),
+        Attention::Latent(latent) => format!(
+            "latent (MLA), {} heads, {} + {} cached elements per token and layer",
+            latent.heads, latent.kv_lora_rank, latent.qk_rope_head_dim
+        ),
+    }
+}
+
+/// The number format of the weights, and that of what is quantised.
+fn formats(model: &ModelSpec) -> String {
+    let weights = &model.weights;
+    let name = |value: serde_json::Value| match value {
+        serde_json::Value::String(name) => name,
+        other => other["type"].as_str().unwrap_or_default().to_owned(),
+    };
+    let json = |value| serde_json::to_value(value).unwrap_or_default();
+    let dtype = name(json(&weights.dtype));
+    let Some(quantization) = &weights.quantization else { return dtype };
+    let scheme = serde_json::to_value(quantization.scheme).unwrap_or_default();
+    let modules = quantization.modules.iter();
+    let modules = modules.map(|module| name(serde_json::to_value(module).unwrap_or_default()));
+    format!("{dtype}; {} in {}", name(scheme), modules.collect::<Vec<_>>().join(", "))
+}

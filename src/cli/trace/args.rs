@@ -1,0 +1,181 @@
+//! The arguments of `servecast trace`.
+
+#![expect(clippy::doc_markdown, reason = "these comments are help texts, printed as they are")]
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use super::writable;
+use crate::cli::bench::WorkloadArguments;
+use crate::io::traces::{
+    ColumnMap, Existing, Origin, TimeUnit, TraceFormat, TraceOptions, parse_wall_clock,
+};
+use crate::rng::Seed;
+
+/// `servecast trace`.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct TraceArguments {
+    #[command(subcommand)]
+    pub(super) command: TraceCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum TraceCommand {
+    /// Rate, burstiness, lengths and prefix reuse of a trace
+    Describe(DescribeArguments),
+    /// Write a trace in another format
+    Convert(ConvertArguments),
+    /// Write the requests of a workload as a trace
+    Generate(Box<GenerateArguments>),
+}
+
+/// A trace that is read.
+#[derive(Debug, Args)]
+pub(super) struct SourceArguments {
+    /// File, plain or gzip, or folder of servegen clients
+    pub(super) path: PathBuf,
+    /// azure, mooncake, bailian, burstgpt, servegen, vidur, llmservingsim, sharegpt-lengths, csv
+    /// or jsonl; told by the first line if absent
+    #[arg(long, value_parser = writable)]
+    pub(super) format: Option<TraceFormat>,
+    /// Unit of the clock: wall-clock, s, ms, us or ns; told by format or column if absent
+    #[arg(long, value_name = "UNIT", value_parser = str::parse::<TimeUnit>)]
+    time_unit: Option<TimeUnit>,
+    /// Tokens per hash id; told by the format if absent
+    #[arg(long, value_name = "TOKENS")]
+    hash_block_tokens: Option<u32>,
+    /// Column of a role whose name differs, as in `prompt_tokens=ctx`; roles are arrival,
+    /// prompt_tokens, output_tokens, session, hash_ids; may be repeated
+    #[arg(long = "column", value_name = "ROLE=NAME", value_parser = column)]
+    columns: Vec<(String, String)>,
+    /// Which row is time zero
+    #[arg(long, value_enum, default_value_t)]
+    origin: OriginName,
+    /// Seed of the requests drawn from servegen clients
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+enum OriginName {
+    /// The first
+    #[default]
+    FirstRow,
+    /// The earliest, for files that are not in order of time
+    EarliestRow,
+}
+
+impl SourceArguments {
+    pub(super) fn options(&self) -> TraceOptions {
+        let mut columns = ColumnMap::default();
+        for (role, name) in &self.columns {
+            let column = match role.as_str() {
+                "arrival" => &mut columns.arrival,
+                "prompt_tokens" => &mut columns.prompt_tokens,
+                "output_tokens" => &mut columns.output_tokens,
+                "session" => &mut columns.session,
+                _ => &mut columns.hash_ids,
+            };
+            *column = Some(name.clone());
+        }
+        TraceOptions {
+            columns,
+            time_unit: self.time_unit,
+            hash_block_tokens: self.hash_block_tokens,
+            origin: match self.origin {
+                OriginName::FirstRow => Origin::FirstRow,
+                OriginName::EarliestRow => Origin::EarliestRow,
+            },
+            seed: Seed(self.seed),
+            ..TraceOptions::default()
+        }
+    }
+}
+
+/// A trace that is written.
+#[derive(Debug, Args)]
+pub(super) struct TargetArguments {
+    /// azure, mooncake, burstgpt, csv, jsonl or sharegpt-lengths
+    #[arg(long, value_name = "FORMAT", value_parser = writable)]
+    pub(super) to: TraceFormat,
+    /// File to write, compressed if it ends in .gz
+    #[arg(short, long, value_name = "FILE")]
+    pub(super) output: PathBuf,
+    /// Replace that file
+    #[arg(long)]
+    overwrite: bool,
+}
+
+impl TargetArguments {
+    pub(super) fn existing(&self) -> Existing {
+        if self.overwrite { Existing::Replace } else { Existing::Keep }
+    }
+}
+
+/// `servecast trace describe`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  servecast trace describe conversation_trace.jsonl --json")]
+pub(super) struct DescribeArguments {
+    #[command(flatten)]
+    pub(super) source: SourceArguments,
+    /// Print JSON
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// `servecast trace convert`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    servecast trace convert AzureLLMInferenceTrace_conv.csv --to jsonl -o conv.jsonl\n  \
+    servecast trace convert log.csv --column prompt_tokens=ctx --time-unit ms --to csv -o log2.csv")]
+pub(super) struct ConvertArguments {
+    #[command(flatten)]
+    pub(super) source: SourceArguments,
+    #[command(flatten)]
+    pub(super) target: TargetArguments,
+    /// Time zero of an azure trace, as in `2023-11-16 18:17:03`; the source's own if it has
+    /// wall-clock times, else 1970
+    #[arg(long, value_name = "DATE_TIME", value_parser = parse_wall_clock)]
+    pub(super) epoch: Option<i64>,
+}
+
+/// `servecast trace generate`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    servecast trace generate scenarios/my.toml --to jsonl -o my.jsonl\n  \
+    servecast trace generate --backend vllm --dataset-name random --request-rate 4 \\\n    \
+    --num-prompts 300 --to azure --epoch '2026-01-01 00:00:00' -o random.csv\n  \
+    servecast trace generate --set workload.num_requests=300 \\\n    \
+    --set 'workload.arrivals={ type = \"gamma\", rate_per_s = 2, cv = 3 }' --to csv -o bursty.csv")]
+pub(super) struct GenerateArguments {
+    /// Scenario file whose [workload] (and [trace]) is used; the built-in scenario if absent and no
+    /// --dataset-name is given
+    pub(super) scenario: Option<PathBuf>,
+    /// Override a value of the scenario, as in `workload.num_requests=300`; may be repeated
+    #[arg(long = "set", value_name = "PATH=VALUE")]
+    pub(super) overrides: Vec<String>,
+    #[command(flatten)]
+    pub(super) target: TargetArguments,
+    /// Time zero of an azure trace, as in `2026-01-01 00:00:00` [default: 1970-01-01 00:00:00]
+    #[arg(long, value_name = "DATE_TIME", value_parser = parse_wall_clock)]
+    pub(super) epoch: Option<i64>,
+    /// Tokens per hash id, in formats that have them
+    #[arg(long, value_name = "TOKENS", default_value_t = 512,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) hash_block_tokens: u32,
+    /// Model whose tokeniser the workload flags mean
+    #[arg(long, help_heading = "Workload")]
+    pub(super) model: Option<String>,
+    #[command(flatten)]
+    pub(super) workload: WorkloadArguments,
+}
+
+fn column(text: &str) -> Result<(String, String), String> {
+    const ROLES: [&str; 5] = ["arrival", "prompt_tokens", "output_tokens", "session", "hash_ids"];
+    let (role, name) = text.split_once('=').ok_or("write ROLE=NAME")?;
+    if ROLES.contains(&role) {
+        return Ok((role.to_owned(), name.to_owned()));
+    }
+    Err(format!("a role is one of {}, got `{role}`", ROLES.join(", ")))
+}

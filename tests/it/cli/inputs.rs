@@ -1,0 +1,191 @@
+//! Bad input: a message with place, rule, value and what would be right, exit code 2, and nothing
+//! written.
+
+use super::{Cli, SCENARIO};
+
+/// Runs the small scenario after a change that makes it wrong.
+fn refused(from: &str, to: &str, message: &str) {
+    assert!(SCENARIO.contains(from), "{from}");
+    let cli = Cli::new().file("s.toml", SCENARIO.replacen(from, to, 1));
+    cli.words("run s.toml").expect_exit(2).stdout_is_empty().stderr_has(message);
+    assert!(cli.left_behind(&["s.toml"]).is_empty());
+}
+
+#[test]
+fn an_unknown_key_finds_its_neighbour() {
+    refused("gpu =", "replica = 2\ngpu =", "s.toml: cluster.replica: unknown field `replica`");
+    refused("gpu =", "replica = 2\ngpu =", "did you mean `replicas`?");
+    refused("\"poisson\"", "\"poison\"", "did you mean `poisson`?");
+}
+
+#[test]
+fn a_wrong_unit_is_refused() {
+    refused("rate_per_s", "rate_per_min", "did you mean `rate_per_s`?");
+    let change = "gpu = \"H100\"\napi_delay_ms = \"10ms\"";
+    refused(
+        "gpu = \"H100\"",
+        change,
+        "s.toml: cluster.api_delay_ms: invalid type: string \"10ms\"",
+    );
+}
+
+#[test]
+fn a_rate_is_above_zero() {
+    let place = "s.toml: workload.arrivals.rate_per_s: must be finite and above 0";
+    refused("rate_per_s = 10.0", "rate_per_s = -2.0", place);
+    refused("rate_per_s = 10.0", "rate_per_s = nan", place);
+    refused("rate_per_s = 10.0", "rate_per_s = -2.0", "got -2");
+}
+
+#[test]
+fn an_integer_that_overflows_is_refused_with_its_value() {
+    refused("num_requests = 20", "num_requests = 4294967296", "s.toml: workload.num_requests:");
+    refused("num_requests = 20", "num_requests = 4294967296", "4294967296");
+    refused("num_requests = 20", "num_requests = 99999999999999999999", "s.toml:");
+}
+
+#[test]
+fn unknown_models_and_gpus_find_their_neighbours() {
+    refused("Qwen/Qwen2.5-7B\"", "Qwen/Qwen2.5-7\"", "cluster.model: `Qwen/Qwen2.5-7`");
+    refused("Qwen/Qwen2.5-7B\"", "Qwen/Qwen2.5-7\"", "did you mean `Qwen/Qwen2.5-7B`?");
+    refused("\"H100\"", "\"H10O\"", "cluster.gpu: `H10O` is not in the catalogue, did you mean");
+}
+
+#[test]
+fn a_model_that_does_not_fit_says_what_would() {
+    let change = "model = \"Qwen/Qwen2.5-72B\"";
+    refused("model = \"Qwen/Qwen2.5-7B\"", change, "weights need 135.43 GiB");
+    refused("model = \"Qwen/Qwen2.5-7B\"", change, "it would fit at tensor parallel size 2");
+}
+
+#[test]
+fn tensor_parallelism_divides_the_heads() {
+    let change = "gpu = \"H100\"\ntensor_parallel_size = 3";
+    let message = "cluster.tensor_parallel_size: Qwen/Qwen2.5-7B: tensor parallel size must divide \
+                   28 heads and divide, or be a multiple of, 4 KV heads, got 3";
+    refused("gpu = \"H100\"", change, message);
+}
+
+#[test]
+fn an_override_without_an_equals_sign_says_how_to_write_one() {
+    let cli = Cli::with_scenario();
+    cli.run(["run", "s.toml", "--set", "cluster.replicas"])
+        .expect_exit(2)
+        .stderr_has("--set: `cluster.replicas` has no `=`; write path=value");
+    cli.run(["run", "s.toml", "--set", "cluster.replica=2"])
+        .expect_exit(2)
+        .stderr_has("did you mean `replicas`?");
+    cli.run(["run", "s.toml", "--set", "name.x=2"])
+        .expect_exit(2)
+        .stderr_has("--set: name.x: `name` is a value, not a table");
+}
+
+#[test]
+fn a_scenario_that_is_not_there_or_no_scenario_is_named() {
+    let cli = Cli::new().file("s.txt", SCENARIO).file("broken.toml", "name = \n");
+    let stderr = cli.words("trace describe none.csv").expect_exit(2).stderr();
+    assert_eq!(stderr.matches("os error 2").count(), 1, "{stderr}");
+    cli.words("run none.toml").expect_exit(2).stderr_has("none.toml: No such file");
+    cli.words("run s.txt").expect_exit(2).stderr_has("use .toml, .yaml or .json");
+    cli.words("run broken.toml").expect_exit(2).stderr_has("line 1");
+}
+
+#[test]
+fn a_latency_that_is_not_reported_is_refused() {
+    let change = |key: &str| format!("[report]\n{key}\n[cluster]");
+    let message = "report.percentile_metrics: unknown latency `queue`, known are ttft";
+    refused("[cluster]", &change("percentile_metrics = [\"queue\"]"), message);
+    let message = "report.metric_percentiles: must be from 0 to 100, got 101";
+    refused("[cluster]", &change("metric_percentiles = [101.0]"), message);
+}
+
+const TRACE: &str = r#"
+name = "replay"
+[trace]
+path = "t.csv"
+[workload]
+arrivals = { type = "trace" }
+lengths = { type = "trace" }
+[cluster]
+model = "Qwen/Qwen2.5-7B"
+gpu = "H100"
+"#;
+
+fn replay(name: &str, content: &str) -> Cli {
+    let scenario = TRACE.replace("t.csv", name);
+    Cli::new().file("s.toml", scenario).file(name, content)
+}
+
+#[test]
+fn an_empty_trace_is_refused() {
+    for content in ["", "\n\n", "arrival_s,prompt_tokens,output_tokens\n"] {
+        let cli = replay("t.csv", content);
+        cli.words("run s.toml")
+            .expect_exit(2)
+            .stderr_has("t.csv: the trace is empty; it must have a row");
+        assert!(cli.left_behind(&["s.toml", "t.csv"]).is_empty());
+    }
+}
+
+#[test]
+fn a_truncated_line_is_named_by_file_and_line() {
+    let rows = "{\"arrival_s\": 0, \"prompt_tokens\": 5, \"output_tokens\": 2}\n\
+                {\"arrival_s\": 1, \"prompt_tok";
+    let cli = replay("t.jsonl", rows);
+    cli.words("run s.toml").expect_exit(2).stdout_is_empty().stderr_has("t.jsonl:2:");
+    assert!(cli.left_behind(&["s.toml", "t.jsonl"]).is_empty());
+}
+
+#[test]
+fn lengths_that_overflow_are_named_by_file_and_line() {
+    let cli = replay("t.csv", "arrival_s,prompt_tokens,output_tokens\n0,4294967296,3\n");
+    cli.words("run s.toml").expect_exit(2).stderr_has("t.csv:2:").stderr_has("4294967296");
+}
+
+#[test]
+fn rows_out_of_order_are_sorted_with_a_notice() {
+    let cli = replay("t.csv", "arrival_s,prompt_tokens,output_tokens\n0,5,3\n2,5,3\n1,5,3\n");
+    cli.words("run s.toml")
+        .expect_exit(0)
+        .stderr_has("notice: 1 rows of the trace were put in order of time")
+        .stdout_has("3 requests: 3 finished");
+}
+
+#[test]
+fn a_first_row_that_is_not_the_earliest_needs_a_word() {
+    let cli = replay("t.csv", "arrival_s,prompt_tokens,output_tokens\n5,5,3\n2,5,3\n");
+    cli.words("run s.toml").expect_exit(2).stderr_has("t.csv:3:").stderr_has("earliest_row");
+    cli.run(["run", "s.toml", "--set", "trace.origin=earliest_row"])
+        .expect_exit(0)
+        .stdout_has("2 requests: 2 finished");
+}
+
+#[test]
+fn windows_line_ends_and_a_byte_order_mark_are_accepted() {
+    let rows = "\u{feff}arrival_s,prompt_tokens,output_tokens\r\n0,5,3\r\n1,5,3\r\n";
+    replay("t.csv", rows).words("run s.toml").expect_exit(0).stdout_has("2 requests: 2 finished");
+    let scenario = format!("\u{feff}{}", SCENARIO.replace('\n', "\r\n"));
+    let cli = Cli::new().file("s.toml", scenario);
+    cli.words("run s.toml").expect_exit(0).stdout_has("20 requests: 20 finished");
+}
+
+#[test]
+fn a_clock_without_a_unit_is_refused_and_can_be_stated() {
+    let cli = replay("t.csv", "time,prompt_tokens,output_tokens\n0,5,3\n1000,5,3\n");
+    cli.words("run s.toml").expect_exit(2).stderr_has("state it: s, ms, us, ns");
+    cli.run(["run", "s.toml", "--set", "trace.time_unit=ms"])
+        .expect_exit(0)
+        .stderr_has("span 1.0 s");
+    cli.run(["run", "s.toml", "--set", "trace.time_unit=min"])
+        .expect_exit(2)
+        .stderr_has("trace.time_unit: a time unit is one of wall-clock, s, ms, us, ns, got `min`");
+}
+
+#[test]
+fn a_prompt_too_long_for_the_engine_is_rejected_and_counted() {
+    let cli =
+        Cli::new().file("s.toml", SCENARIO.replace("input_tokens = 100", "input_tokens = 600"));
+    cli.run(["run", "s.toml", "--set", "cluster.engine={type=\"vllm_v1\",max_model_len=512}"])
+        .expect_exit(0)
+        .stdout_has("20 requests: 0 finished, 20 rejected");
+}

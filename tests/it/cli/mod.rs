@@ -1,0 +1,129 @@
+//! The command line as its users meet it: the binary, run in scratch folders.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail with their test")]
+
+mod bench;
+mod help;
+mod inputs;
+mod output;
+mod profile;
+mod scenarios;
+mod trace;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use tempfile::TempDir;
+
+pub(super) const BINARY: &str = env!("CARGO_BIN_EXE_servecast");
+
+/// A scratch folder with files in which commands are run.
+pub(super) struct Cli {
+    scratch: TempDir,
+}
+
+impl Cli {
+    pub(super) fn new() -> Self {
+        Self { scratch: tempfile::tempdir().unwrap() }
+    }
+
+    /// A folder that holds `s.toml`, a scenario that takes no time.
+    pub(super) fn with_scenario() -> Self {
+        Self::new().file("s.toml", SCENARIO)
+    }
+
+    pub(super) fn file(self, name: &str, content: impl AsRef<[u8]>) -> Self {
+        fs::write(self.path(name), content).unwrap();
+        self
+    }
+
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        self.scratch.path().join(name)
+    }
+
+    pub(super) fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    pub(super) fn run<'a>(&self, arguments: impl IntoIterator<Item = &'a str>) -> Ran {
+        let mut command = self.command();
+        Ran(command.args(arguments).output().unwrap())
+    }
+
+    /// Runs words separated by blanks.
+    pub(super) fn words(&self, words: &str) -> Ran {
+        self.run(words.split_whitespace())
+    }
+
+    pub(super) fn command(&self) -> Command {
+        let mut command = Command::new(BINARY);
+        command.current_dir(self.scratch.path()).stdin(Stdio::null());
+        command.env_remove("COLUMNS");
+        command
+    }
+
+    /// Every file and folder in the scratch folder but those that were put there.
+    pub(super) fn left_behind(&self, known: &[&str]) -> Vec<String> {
+        let mut left: Vec<String> = names(self.scratch.path());
+        left.retain(|name| !known.contains(&name.as_str()));
+        left
+    }
+}
+
+pub(super) fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+/// A command that has ended.
+pub(super) struct Ran(Output);
+
+impl Ran {
+    pub(super) fn stdout(&self) -> String {
+        String::from_utf8(self.0.stdout.clone()).unwrap()
+    }
+
+    pub(super) fn stderr(&self) -> String {
+        String::from_utf8(self.0.stderr.clone()).unwrap()
+    }
+
+    pub(super) fn expect_exit(self, code: i32) -> Self {
+        let (stdout, stderr) = (self.stdout(), self.stderr());
+        assert_eq!(self.0.status.code(), Some(code), "stdout:\n{stdout}\nstderr:\n{stderr}");
+        self
+    }
+
+    pub(super) fn stderr_has(self, text: &str) -> Self {
+        let stderr = self.stderr();
+        assert!(stderr.contains(text), "`{text}` is not in stderr:\n{stderr}");
+        self
+    }
+
+    pub(super) fn stdout_has(self, text: &str) -> Self {
+        let stdout = self.stdout();
+        assert!(stdout.contains(text), "`{text}` is not in stdout:\n{stdout}");
+        self
+    }
+
+    pub(super) fn stdout_is_empty(self) -> Self {
+        assert_eq!(self.stdout(), "");
+        self
+    }
+}
+
+/// Twenty requests at fixed step times, far below what the engine can do.
+pub(super) const SCENARIO: &str = r#"
+name = "small"
+[workload]
+num_requests = 20
+arrivals = { type = "poisson", rate_per_s = 10.0 }
+lengths = { type = "fixed", input_tokens = 100, output_tokens = 10 }
+[cluster]
+model = "Qwen/Qwen2.5-7B"
+gpu = "H100"
+step_time = { type = "linear", base_us = 1000.0, prefill_token_us = 1.0, decode_seq_us = 10.0 }
+"#;

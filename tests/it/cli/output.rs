@@ -1,0 +1,152 @@
+//! What commands leave behind: whole results or nothing, and the same bytes for the same input.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use super::{Cli, names};
+
+#[test]
+fn equal_runs_print_equal_bytes() {
+    let cli = Cli::with_scenario();
+    for format in ["table", "json"] {
+        let run = || cli.run(["run", "s.toml", "--format", format]).expect_exit(0).stdout();
+        assert_eq!(run(), run());
+    }
+    let seeded = |seed| cli.run(["run", "s.toml", "--seed", seed]).expect_exit(0).stdout();
+    assert_ne!(seeded("1"), seeded("2"));
+}
+
+#[test]
+fn a_run_directory_is_whole_and_reruns_from_its_own_scenario() {
+    let cli = Cli::with_scenario();
+    let first = cli.words("run s.toml --output-dir out").expect_exit(0);
+    let files = names(&cli.path("out"));
+    for file in ["benchmark.jsonl", "run.json", "scenario.resolved.toml", "summary.json"] {
+        assert!(files.contains(&file.to_owned()), "{files:?}");
+    }
+    let again = cli.words("run out/scenario.resolved.toml --output-dir again").expect_exit(0);
+    assert_eq!(first.stdout(), again.stdout());
+    assert_eq!(cli.read("out/benchmark.jsonl"), cli.read("again/benchmark.jsonl"));
+    assert_eq!(cli.left_behind(&["s.toml"]), ["again", "out"]);
+}
+
+#[test]
+fn a_replayed_trace_is_found_again_from_the_run_directory() {
+    let scenario = "name = \"r\"\ntrace.path = \"t.csv\"\n[workload]\narrivals.type = \"trace\"\n\
+                    lengths.type = \"trace\"\n[cluster]\nmodel = \"Qwen/Qwen2.5-7B\"\n\
+                    gpu = \"H100\"\n";
+    let cli = Cli::new().file("s.toml", scenario);
+    let cli = cli.file("t.csv", "arrival_s,prompt_tokens,output_tokens\n0,5,3\n1,5,3\n");
+    let first = cli.words("run s.toml --output-dir out").expect_exit(0);
+    let again = cli.words("run out/scenario.resolved.toml --output-dir again").expect_exit(0);
+    assert_eq!(first.stdout(), again.stdout());
+}
+
+#[test]
+fn a_folder_that_is_not_empty_is_refused_unless_overwritten() {
+    let cli = Cli::with_scenario();
+    fs::create_dir(cli.path("out")).unwrap();
+    fs::write(cli.path("out/mine.txt"), "mine").unwrap();
+    cli.words("run s.toml --output-dir out")
+        .expect_exit(2)
+        .stdout_is_empty()
+        .stderr_has("out: is not empty; give another folder, or --overwrite");
+    assert_eq!(names(&cli.path("out")), ["mine.txt"]);
+    cli.words("run s.toml --output-dir out --overwrite").expect_exit(0);
+    assert_eq!(cli.read("out/mine.txt"), "mine");
+    cli.words("run s.toml --output-dir s.toml")
+        .expect_exit(2)
+        .stderr_has("is a file, not a folder");
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_is_refused() {
+    let cli = Cli::with_scenario();
+    // Nobody, not even root, makes folders there.
+    if Path::new("/proc/self").exists() {
+        cli.words("run s.toml --output-dir /proc/servecast/out")
+            .expect_exit(2)
+            .stdout_is_empty()
+            .stderr_has("/proc/servecast/out: ");
+    } else {
+        println!("skipped: no /proc");
+    }
+}
+
+#[test]
+fn a_full_disk_leaves_nothing_behind() {
+    let cli = Cli::with_scenario();
+    let disk = cli.path("disk");
+    fs::create_dir(&disk).unwrap();
+    let mount = Command::new("mount")
+        .args(["-t", "tmpfs", "-o", "size=4k", "tmpfs"])
+        .arg(&disk)
+        .stderr(Stdio::null())
+        .status();
+    if !mount.is_ok_and(|status| status.success()) {
+        println!("skipped: a small file system cannot be mounted here");
+        return;
+    }
+    let ran = cli.words("run s.toml --output-dir disk/out");
+    let left = names(&disk);
+    Command::new("umount").arg(&disk).status().unwrap();
+    ran.expect_exit(1).stdout_is_empty().stderr_has("No space left on device");
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn a_full_output_file_is_an_error_and_the_results_are_kept() {
+    if !Path::new("/dev/full").exists() {
+        println!("skipped: no /dev/full");
+        return;
+    }
+    let cli = Cli::new();
+    let command = "bench --model Qwen/Qwen2.5-7B --gpu H100 --dataset-name random --num-prompts 4 \
+                   --random-output-len 4 --output-dir out --output-file /dev/full";
+    cli.words(command)
+        .expect_exit(1)
+        .stderr_has("/dev/full: the tool's JSON cannot be written: No space left on device");
+    assert!(cli.path("out/summary.json").exists());
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_failure() {
+    let cli = Cli::with_scenario();
+    for words in [["run", "s.toml"], ["completions", "bash"], ["profile", "list"]] {
+        let mut command = cli.command();
+        command.args(words).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        // The pipe is closed before the first byte is in it, or after the first few.
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{words:?}: {stderr}");
+        assert!(!stderr.contains("error"), "{words:?}: {stderr}");
+    }
+}
+
+#[test]
+fn a_full_stdout_is_a_failure() {
+    let Ok(full) = fs::OpenOptions::new().write(true).open("/dev/full") else {
+        println!("skipped: no /dev/full");
+        return;
+    };
+    let cli = Cli::new();
+    let output = cli.command().arg("schema").stdout(full).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("stdout: No space left on device"));
+}
+
+#[test]
+fn colours_are_for_terminals_and_can_be_declined() {
+    let cli = Cli::new();
+    let run = |key: &str| {
+        let mut command = cli.command();
+        command.env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE");
+        command.args(["run", "--nonsense"]).env(key, "1").output().unwrap().stderr
+    };
+    let escapes = |text: Vec<u8>| text.contains(&0x1b);
+    assert!(!escapes(run("NO_COLOR")));
+    assert!(!escapes(run("SERVECAST_NOTHING")));
+}

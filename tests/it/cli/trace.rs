@@ -1,0 +1,164 @@
+//! `servecast trace`, and the samples that are shipped.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::{BINARY, Cli};
+
+#[test]
+fn the_samples_are_what_their_commands_make() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let readme = fs::read_to_string(root.join("traces/README.md")).unwrap();
+    let commands: Vec<&str> = readme
+        .lines()
+        .filter(|line| line.starts_with("servecast trace generate") && line.contains("-o traces/"))
+        .collect();
+    assert!(commands.len() >= 4, "{commands:?}");
+    let cli = Cli::new();
+    fs::create_dir(cli.path("traces")).unwrap();
+    for command in commands {
+        let (_, name) = command.rsplit_once("-o ").unwrap();
+        let command = command.replacen("servecast", BINARY, 1);
+        let status = Command::new("sh").args(["-c", &command]).current_dir(cli.path("")).output();
+        let output = status.unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let shipped = fs::read_to_string(root.join(name)).unwrap();
+        assert!(shipped == cli.read(name), "{name} is not what its command makes");
+        let lines = shipped.lines().count();
+        assert!(lines <= 301 && shipped.len() <= 24_000, "{name}: {lines} lines");
+    }
+}
+
+#[test]
+fn samples_are_described_in_text_and_json() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("traces");
+    let cli = Cli::new();
+    for (name, format) in [
+        ("azure-like.csv", "azure"),
+        ("mooncake-like.jsonl", "mooncake"),
+        ("burstgpt-like.csv", "burstgpt"),
+        ("vllm-random.csv", "csv"),
+    ] {
+        let path = root.join(name).display().to_string();
+        cli.run(["trace", "describe", &path]).expect_exit(0).stdout_has(format);
+        let json = cli.run(["trace", "describe", &path, "--json"]).expect_exit(0).stdout();
+        let json: Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(json["format"], format);
+        assert_eq!(json["prefix"].is_object(), format == "mooncake");
+    }
+}
+
+#[test]
+fn a_trace_survives_conversion_to_a_finer_format_and_back() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("traces/mooncake-like.jsonl");
+    let path = path.display().to_string();
+    let cli = Cli::new();
+    cli.run(["trace", "convert", &path, "--to", "jsonl", "-o", "fine.jsonl"]).expect_exit(0);
+    cli.words("trace convert fine.jsonl --to mooncake -o back.jsonl").expect_exit(0);
+    // Time zero is the first row of what is read.
+    let rows = |text: String| -> Vec<Value> {
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+    let (before, after) = (rows(fs::read_to_string(path).unwrap()), rows(cli.read("back.jsonl")));
+    let start = before[0]["timestamp"].as_u64().unwrap();
+    assert_eq!(before.len(), after.len());
+    for (before, after) in before.iter().zip(&after) {
+        assert_eq!(before["timestamp"].as_u64().unwrap() - start, after["timestamp"]);
+        assert_eq!(before["hash_ids"], after["hash_ids"]);
+    }
+}
+
+#[test]
+fn what_a_format_has_no_place_for_is_said() {
+    let row = "{\"arrival_ns\": 0, \"prompt_tokens\": 5, \"output_tokens\": 2, \"session\": 3}\n";
+    let cli = Cli::new().file("t.jsonl", row).file("mine.csv", "mine");
+    cli.words("trace convert t.jsonl --to azure -o a.csv")
+        .expect_exit(0)
+        .stderr_has("notice: azure: 1 rows lost their session, which the format has no place for")
+        .stdout_has("a.csv: 1 rows in azure");
+    cli.words("trace convert t.jsonl --to csv -o mine.csv")
+        .expect_exit(2)
+        .stderr_has("mine.csv: exists already")
+        .stderr_has("--overwrite");
+    assert_eq!(cli.read("mine.csv"), "mine");
+    cli.words("trace convert t.jsonl --to csv -o mine.csv --overwrite").expect_exit(0);
+    cli.words("trace convert t.jsonl --to vidur -o v.csv")
+        .expect_exit(2)
+        .stderr_has("a trace is written as azure, mooncake, burstgpt, csv, jsonl");
+    cli.words("trace convert t.jsonl --to parquet -o v.csv").expect_exit(2).stderr_has("one of");
+    cli.words("trace convert none.csv --to csv -o v.csv").expect_exit(2).stderr_has("none.csv");
+    assert_eq!(cli.left_behind(&["t.jsonl", "mine.csv"]), ["a.csv"]);
+}
+
+#[test]
+fn columns_and_units_can_be_stated() {
+    let cli = Cli::new().file("t.csv", "when,ctx,gen\n0,5,3\n250,7,1\n");
+    let convert = "trace convert t.csv --to csv -o o.csv --format csv";
+    cli.words(convert).expect_exit(2).stderr_has("t.csv:1:");
+    let columns = "--column arrival=when --column prompt_tokens=ctx --column output_tokens=gen";
+    cli.words(&format!("{convert} {columns}")).expect_exit(2).stderr_has("state it");
+    cli.words(&format!("{convert} {columns} --time-unit ms")).expect_exit(0);
+    assert_eq!(
+        cli.read("o.csv"),
+        "arrival_s,prompt_tokens,output_tokens,session\n0.000000000,5,3,\n0.250000000,7,1,\n"
+    );
+    cli.words("trace describe t.csv --column size=ctx")
+        .expect_exit(2)
+        .stderr_has("a role is one of");
+}
+
+#[test]
+fn a_workload_of_flags_or_of_a_scenario_but_not_of_both() {
+    let cli = Cli::with_scenario();
+    cli.words("trace generate s.toml --to csv -o a.csv").expect_exit(0).stdout_has("20 rows");
+    cli.words(
+        "trace generate --backend sglang --dataset-name random --num-prompts 5 --to csv -o b.csv",
+    )
+    .expect_exit(0)
+    .stdout_has("5 rows");
+    cli.words("trace generate s.toml --dataset-name random --to csv -o c.csv")
+        .expect_exit(2)
+        .stderr_has("not both");
+    cli.words("trace generate s.toml --num-prompts 5 --to csv -o c.csv")
+        .expect_exit(2)
+        .stderr_has("--dataset-name: is needed");
+    cli.run([
+        "trace",
+        "generate",
+        "s.toml",
+        "--set",
+        "workload.num_requests=0",
+        "--to",
+        "csv",
+        "-o",
+        "c.csv",
+    ])
+    .expect_exit(2)
+    .stderr_has("s.toml: workload.num_requests: must be at least 1, got 0");
+    assert_eq!(cli.left_behind(&["s.toml"]), ["a.csv", "b.csv"]);
+}
+
+#[test]
+fn a_replayed_trace_gives_the_run_of_its_workload() {
+    let cli = Cli::with_scenario();
+    cli.words("trace generate s.toml --to jsonl -o t.jsonl").expect_exit(0);
+    let replay = super::SCENARIO
+        .replace("num_requests = 20\n", "")
+        .replace("{ type = \"poisson\", rate_per_s = 10.0 }", "{ type = \"trace\" }")
+        .replace(
+            "{ type = \"fixed\", input_tokens = 100, output_tokens = 10 }",
+            "{ type = \"trace\" }",
+        );
+    fs::write(cli.path("r.toml"), format!("{replay}\n[trace]\npath = \"t.jsonl\"\n")).unwrap();
+    let tokens = |stdout: String| -> Vec<String> {
+        let lines =
+            stdout.lines().filter(|line| line.contains("Mean TTFT") || line.contains("ITL"));
+        lines.map(str::to_owned).collect()
+    };
+    let drawn = tokens(cli.words("run s.toml").expect_exit(0).stdout());
+    assert_eq!(tokens(cli.words("run r.toml").expect_exit(0).stdout()), drawn);
+    assert!(!drawn.is_empty());
+}
