@@ -3,6 +3,7 @@
 use super::gaps::GapCounter;
 use super::record::{RequestRecord, Status};
 use super::series::{Quantity, Series};
+use crate::engine::scheduler::Load;
 use crate::engine::{Finish, Life};
 use crate::ids::{InstanceId, RequestId};
 use crate::sim::{Observer, Occurrence};
@@ -100,6 +101,15 @@ impl Recorder {
         };
     }
 
+    fn set_levels(&mut self, at: SimTime, instance: InstanceId, load: Load) {
+        let used = load.kv_blocks - load.kv_blocks_free;
+        let levels = [load.running, load.waiting, used, load.kv_blocks].map(u64::from);
+        let [running, waiting, used, blocks] = self.levels.set(instance, levels);
+        self.timeline.running.set(at, running as f64);
+        self.timeline.waiting.set(at, waiting as f64);
+        self.timeline.kv_use.set(at, used as f64 / blocks as f64);
+    }
+
     fn count_tokens(&mut self, at: SimTime, tokens: u32) {
         let second = (at.since(self.first_sent.unwrap_or(at)).as_nanos() / 1_000_000_000) as usize;
         if self.tokens_by_second.len() <= second {
@@ -134,17 +144,14 @@ impl Observer for Recorder {
                 record.sent = at;
                 record.instance = instance;
             }
+            Occurrence::Queued(instance, _, load) => self.set_levels(at, instance, load),
             Occurrence::Planned(instance, batch, load) => {
-                let used = load.kv_blocks - load.kv_blocks_free;
-                let levels = [load.running, load.waiting, used, load.kv_blocks].map(u64::from);
-                let [running, waiting, used, blocks] = self.levels.set(instance, levels);
-                self.timeline.running.set(at, running as f64);
-                self.timeline.waiting.set(at, waiting as f64);
-                self.timeline.kv_use.set(at, used as f64 / blocks as f64);
+                self.set_levels(at, instance, load);
                 let prefill = f64::from(batch.plan.shape.prefill_tokens);
                 self.timeline.prefill_tokens.add(at, prefill);
             }
-            Occurrence::Stepped(_, _, result) => {
+            Occurrence::Stepped(instance, _, result, load) => {
+                self.set_levels(at, instance, load);
                 self.steps += 1;
                 self.count_tokens(at, result.tokens);
                 self.timeline.output_tokens.add(at, f64::from(result.tokens));

@@ -181,9 +181,12 @@ impl<W: Source> Simulation<W> {
             observer.on(now, Occurrence::Refused(instance, id));
             self.left.push((id, finish));
             self.settle(now);
-        } else if !self.awaited[instance.index()] {
-            self.awaited[instance.index()] = true;
-            self.queue.push(now, Class::Step, Event::Advance { instance });
+        } else {
+            observer.on(now, Occurrence::Queued(instance, id, engine.scheduler().load()));
+            if !self.awaited[instance.index()] {
+                self.awaited[instance.index()] = true;
+                self.queue.push(now, Class::Step, Event::Advance { instance });
+            }
         }
         if request.session.is_some() {
             self.turns.insert(id, request);
@@ -199,7 +202,8 @@ impl<W: Source> Simulation<W> {
                 observer.on(now, Occurrence::Planned(instance, batch, load));
             }
             EngineEvent::Completed(batch, result) => {
-                observer.on(now, Occurrence::Stepped(instance, batch, result));
+                let load = engine.scheduler().load();
+                observer.on(now, Occurrence::Stepped(instance, batch, result, load));
                 for (life, finish) in &result.finished {
                     observer.on(now, Occurrence::Left(instance, life, *finish));
                     left.push((life.id, *finish));
