@@ -5,6 +5,8 @@
 mod architecture;
 mod bench_report;
 mod conformance;
+mod laws;
 mod models;
+mod support;
 mod traces;
 mod workload;
