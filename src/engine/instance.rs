@@ -303,7 +303,13 @@ impl Instance {
                 if !batch.plan.preempted.is_empty() || !batch.plan.loads.is_empty() {
                     tell(self, EngineEvent::Empty(&batch.plan));
                 }
+                // Those that lost their memory may have made room for others: with nothing to wait
+                // for, an engine's loop asks again at once. Each time fewer can lose theirs.
+                let asks_again = !batch.plan.preempted.is_empty() && self.in_flight.is_empty();
                 self.spare.push(batch);
+                if asks_again {
+                    continue;
+                }
                 return;
             }
             batch.step = self.steps;

@@ -161,12 +161,14 @@ impl Observer for Recorder {
                 record.sent = at;
                 record.instance = instance;
             }
+            Occurrence::Queued(instance, _, load) => self.set_levels(at, instance, load),
             Occurrence::Planned(instance, batch, load) => {
                 self.set_levels(at, instance, load);
                 let prefill = f64::from(batch.plan.shape.prefill_tokens);
                 self.timeline.prefill_tokens.add(at, prefill);
             }
-            Occurrence::Stepped(_, _, result) => {
+            Occurrence::Stepped(instance, _, result, load) => {
+                self.set_levels(at, instance, load);
                 self.steps += 1;
                 self.count_tokens(at, result.tokens);
                 self.timeline.output_tokens.add(at, f64::from(result.tokens));
@@ -175,7 +177,6 @@ impl Observer for Recorder {
                 }
             }
             Occurrence::Quiet(instance, run) => self.quiet(instance, run),
-            Occurrence::Idle(instance, load) => self.set_levels(at, instance, load),
             Occurrence::Left(_, life, finish) => {
                 self.leave(at, life, finish);
                 self.end = at;

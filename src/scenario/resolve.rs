@@ -318,6 +318,19 @@ fn resolve_vllm(
             ),
         ));
     }
+    let usable_tokens = kv_tokens - u64::from(vllm.block_size);
+    let admits_in_part = !vllm.scheduler_reserve_full_isl || vllm.speculation.is_some();
+    if admits_in_part && usable_tokens < u64::from(model_len) {
+        return Err(fail(
+            "cluster.engine.max_model_len",
+            &format!(
+                "with speculation, or without scheduler_reserve_full_isl, a sequence of \
+                 {model_len} tokens that outgrows the {usable_tokens} tokens of the KV cache \
+                 outside the null block is preempted and starts over forever: set max_model_len \
+                 to at most {usable_tokens}"
+            ),
+        ));
+    }
     Ok(source)
 }
 

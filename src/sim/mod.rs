@@ -4,6 +4,7 @@
 //! machines what they want and schedules it; [`Observer`]s hear what happened.
 
 mod build;
+pub mod laws;
 mod observe;
 mod run;
 

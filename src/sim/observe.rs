@@ -13,15 +13,15 @@ pub enum Occurrence<'a> {
     Arrived(RequestId, &'a Request),
     /// Its client sends it, to this instance.
     Sent(RequestId, InstanceId),
+    /// It entered the queue of an instance, which now carries this load.
+    Queued(InstanceId, RequestId, Load),
     /// An instance decided a step.
     Planned(InstanceId, &'a Batch, Load),
-    /// A step ended.
-    Stepped(InstanceId, &'a Batch, &'a StepResult),
+    /// A step ended; the load without the requests that finished in it.
+    Stepped(InstanceId, &'a Batch, &'a StepResult, Load),
     /// Steps that only decode were decided and completed, one after the other; told at the end of
     /// the run or when it is interrupted.
     Quiet(InstanceId, &'a QuietRun<'a>),
-    /// An instance has nothing to do.
-    Idle(InstanceId, Load),
     /// A request left an instance.
     Left(InstanceId, &'a Life, Finish),
     /// An instance refused a request.

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use rustc_hash::FxHashMap;
 
+use super::laws::{self, Watch};
 use super::observe::{Observer, Occurrence};
 use crate::cluster::Cluster;
 use crate::des::{Class, EventQueue};
@@ -129,6 +130,8 @@ impl<W: Source> Simulation<W> {
     /// # Panics
     /// When a law is broken: time decreases, a request is lost, memory does not add up.
     pub fn run(mut self, observer: &mut impl Observer) -> Result<Counts, WorkloadError> {
+        let mut watch = cfg!(debug_assertions).then(Watch::default);
+        let observer = &mut (&mut watch, observer);
         let mut now = SimTime::ZERO;
         while let Some(request) = self.workload.next().transpose()? {
             while let Some((at, event)) = self.queue.pop_before_input(request.arrival) {
@@ -142,7 +145,11 @@ impl<W: Source> Simulation<W> {
             now = later(now, at);
             self.handle(now, event, observer);
         }
-        Ok(self.close())
+        let counts = self.close();
+        if let Some(watch) = watch {
+            watch.close(&counts);
+        }
+        Ok(counts)
     }
 
     fn arrive(&mut self, now: SimTime, request: Request, observer: &mut impl Observer) {
@@ -198,6 +205,7 @@ impl<W: Source> Simulation<W> {
         let wake = if self.awaited[instance.index()] { changed } else { Some(now) };
         match outcome {
             Ok(()) => {
+                observer.on(now, Occurrence::Queued(instance, id, engine.scheduler().load()));
                 if let Some(at) = wake {
                     self.awaken(at, instance);
                 }
@@ -225,7 +233,8 @@ impl<W: Source> Simulation<W> {
                 observer.on(now, Occurrence::Planned(instance, batch, load));
             }
             EngineEvent::Completed(batch, result) => {
-                observer.on(now, Occurrence::Stepped(instance, batch, result));
+                let load = engine.scheduler().load();
+                observer.on(now, Occurrence::Stepped(instance, batch, result, load));
                 for (life, finish) in &result.finished {
                     observer.on(now, Occurrence::Left(instance, life, *finish));
                     left.push((life.id, *finish));
@@ -244,8 +253,6 @@ impl<W: Source> Simulation<W> {
             self.awaken(at, instance);
         } else {
             self.awaited[instance.index()] = false;
-            let load = self.cluster.instances[instance.index()].scheduler().load();
-            observer.on(now, Occurrence::Idle(instance, load));
         }
         self.settle(now);
     }
@@ -282,16 +289,14 @@ impl<W: Source> Simulation<W> {
     }
 
     fn close(mut self) -> Counts {
-        let inside: u64 = self
-            .cluster
-            .instances
-            .iter()
-            .map(|instance| {
-                debug_assert!(instance.scheduler().is_balanced(), "L3: KV blocks add up");
-                let load = instance.scheduler().load();
-                u64::from(load.waiting + load.running)
-            })
-            .sum();
+        let mut inside = 0;
+        for (index, instance) in self.cluster.instances.iter().enumerate() {
+            if cfg!(debug_assertions) {
+                laws::at_rest(index, instance);
+            }
+            let load = instance.scheduler().load();
+            inside += u64::from(load.waiting + load.running);
+        }
         self.counts.stuck = inside + self.transit.len();
         let Counts { arrived, finished, rejected, aborted, stuck } = self.counts;
         assert_eq!(arrived, finished + rejected + aborted + stuck, "L1: no request is lost");

@@ -9,6 +9,8 @@ mod cli;
 mod conformance;
 mod docs;
 mod fast_forward;
+mod laws;
 mod models;
+mod support;
 mod traces;
 mod workload;

@@ -96,6 +96,10 @@ pub struct VllmV1 {
     done: Vec<Place>,
 }
 
+/// The group keeps a list for every place in a block; blocks larger than any real engine's are
+/// served by the plain algorithm.
+const GROUP_BLOCK_SIZE_MAX: u32 = 4096;
+
 impl VllmV1 {
     /// An engine without requests.
     ///
@@ -113,6 +117,7 @@ impl VllmV1 {
         );
         let drafts = config.speculation.map_or(0, |s| s.num_speculative_tokens);
         let eagle = config.speculation.is_some_and(|s| s.method == SpeculationMethod::Eagle);
+        let groups = drafts == 0 && config.block_size <= GROUP_BLOCK_SIZE_MAX;
         let naming = if eagle { Lookahead::OneToken } else { Lookahead::None };
         Self {
             token_budget,
@@ -130,8 +135,8 @@ impl VllmV1 {
             running: Vec::new(),
             waiting: Queue::new(config.policy),
             holding: Queue::new(config.policy),
-            group: Group::new(config.block_size),
-            groups: drafts == 0,
+            group: Group::new(if groups { config.block_size } else { 1 }),
+            groups,
             ungrouped_until: 0,
             dissolved: VecDeque::new(),
             admissions: 0,

@@ -129,6 +129,8 @@ impl VllmV1 {
             return Turn::Blocked;
         }
         tokens = tokens.min(limits.budget);
+        // A chunk limit below the padded width cuts drafts off.
+        let drafts = drafts.min(tokens - 1);
         let need = Need {
             tokens,
             lookahead: self.lookahead,

@@ -1,0 +1,294 @@
+//! The laws that every run keeps, checked as it goes. Debug builds of
+//! [`Simulation::run`](super::Simulation::run) always watch themselves.
+//!
+//! * L1: a request arrives once, is sent once, enters one queue and leaves it once; at the end all
+//!   are accounted for.
+//! * L2: time never decreases; the steps of one instance follow each other and never overlap on its
+//!   device.
+//! * L3: an engine holds no more blocks than it has, and none when nobody is inside.
+//! * L4: arrival ≤ sent ≤ queued ≤ first scheduled ≤ first token ≤ last token ≤ finish.
+//! * L10: every token that comes out belongs to a request, exactly once.
+
+use super::observe::{Observer, Occurrence};
+use super::run::Counts;
+use crate::engine::scheduler::Load;
+use crate::engine::{Batch, Finish, Instance, Life, QuietRun, StepResult};
+use crate::ids::{InstanceId, RequestId};
+use crate::units::SimTime;
+
+/// An observer that panics, with the ids, where a law is broken.
+#[derive(Debug, Default)]
+pub struct Watch {
+    now: SimTime,
+    requests: Vec<Progress>,
+    devices: Vec<Device>,
+    seen: Counts,
+    /// Tokens that steps brought out.
+    tokens_out: u64,
+    /// Tokens of the requests that left.
+    tokens_left: u64,
+}
+
+/// How far a request has come.
+#[derive(Debug, Clone, Copy)]
+struct Progress {
+    place: Place,
+    arrival: SimTime,
+    sent: SimTime,
+    queued: SimTime,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    AtClient,
+    OnItsWay(InstanceId),
+    Inside(InstanceId),
+    Left,
+}
+
+/// The steps of one instance.
+#[derive(Debug, Clone, Copy, Default)]
+struct Device {
+    planned: u64,
+    stepped: u64,
+    free: SimTime,
+}
+
+impl Watch {
+    /// The run is over and its driver counted `counts`.
+    ///
+    /// # Panics
+    /// When they are not what was seen, or tokens are missing.
+    pub fn close(&self, counts: &Counts) {
+        assert_eq!(*counts, Counts { stuck: counts.stuck, ..self.seen }, "L1: counts as seen");
+        let left = self.requests.iter().filter(|request| request.place == Place::Left).count();
+        assert_eq!(counts.arrived - counts.stuck, left as u64, "L1: who is not stuck has left");
+        if counts.stuck == 0 {
+            assert_eq!(self.tokens_out, self.tokens_left, "L10: tokens out are those of requests");
+        }
+        assert!(self.tokens_out >= self.tokens_left, "L10: no request has tokens that never came");
+    }
+
+    fn request(&mut self, id: RequestId) -> &mut Progress {
+        let request = self.requests.get_mut(id.index());
+        request.unwrap_or_else(|| panic!("L1: request {id} acts before it arrives"))
+    }
+
+    fn device(&mut self, instance: InstanceId) -> &mut Device {
+        if self.devices.len() <= instance.index() {
+            self.devices.resize(instance.index() + 1, Device::default());
+        }
+        &mut self.devices[instance.index()]
+    }
+
+    fn move_on(&mut self, id: RequestId, from: Place, to: Place) {
+        let request = self.request(id);
+        assert_eq!(request.place, from, "L1: request {id} is not where it leaves from");
+        request.place = to;
+    }
+
+    fn planned(&mut self, at: SimTime, instance: InstanceId, batch: &Batch) {
+        let device = self.device(instance);
+        assert_eq!(batch.step, device.planned, "L2: instance {instance} skips a step");
+        assert_eq!(batch.scheduled_at, at, "L2: step {} is decided now", batch.step);
+        assert!(
+            batch.starts_at >= at && batch.starts_at >= device.free,
+            "L2: step {} of instance {instance} starts at {} on a device that is free at {}",
+            batch.step,
+            batch.starts_at,
+            device.free
+        );
+        device.planned += 1;
+        device.free = batch.ends_at();
+        for entry in &batch.plan.entries {
+            let (id, place) = (entry.request, self.request(entry.request).place);
+            assert_eq!(place, Place::Inside(instance), "L1: request {id} computes where it is");
+        }
+    }
+
+    /// Steps that only decode, decided and completed in one go: as many end as are decided.
+    fn quiet(&mut self, at: SimTime, instance: InstanceId, run: &QuietRun<'_>) {
+        let device = self.device(instance);
+        assert_eq!(run.first_step, device.planned, "L2: instance {instance} skips a step");
+        let mut before = run.completed_before;
+        for step in run.steps {
+            assert!(step.boundary > before, "L2: steps of instance {instance} end in order");
+            assert!(step.boundary <= at, "L2: a step of instance {instance} ends in the future");
+            assert!(step.start >= step.boundary.max(device.free), "L2: the device is taken");
+            device.free = step.start + step.duration;
+            before = step.boundary;
+        }
+        let steps = run.steps.len() as u64;
+        device.planned += steps;
+        device.stepped += steps;
+        self.tokens_out += steps * u64::from(run.rows);
+    }
+
+    fn stepped(&mut self, at: SimTime, instance: InstanceId, batch: &Batch, result: &StepResult) {
+        let device = self.device(instance);
+        assert_eq!(batch.step, device.stepped, "L2: steps of instance {instance} end in order");
+        assert!(at >= batch.ends_at(), "L2: step {} is known before it ends", batch.step);
+        device.stepped += 1;
+        self.tokens_out += u64::from(result.tokens);
+        let gaps: u32 = result.gaps.iter().map(|gap| gap.count).sum();
+        let firsts = result.first_tokens.len() as u32;
+        assert_eq!(firsts + gaps, result.tokens, "L10: a token is a first one or follows one");
+    }
+
+    fn left(&mut self, at: SimTime, instance: InstanceId, life: &Life, finish: Finish) {
+        self.move_on(life.id, Place::Inside(instance), Place::Left);
+        let Progress { arrival, sent, queued, .. } = *self.request(life.id);
+        let scheduled = life.first_scheduled.unwrap_or(at);
+        let first_token = life.first_token.unwrap_or(at);
+        let last_token = if life.first_token.is_some() { life.last_token } else { at };
+        let way = [arrival, sent, queued, scheduled, first_token, last_token, at];
+        assert!(way.is_sorted(), "L4: request {} goes its way out of order: {way:?}", life.id);
+        assert_eq!(life.first_token.is_some(), life.generated > 0, "L10: request {}", life.id);
+        assert!(life.generated <= life.output_tokens, "L10: request {} has too many", life.id);
+        self.tokens_left += u64::from(life.generated);
+        match finish {
+            Finish::Done => {
+                assert!(life.generated > 0, "L10: request {} is answered", life.id);
+                self.seen.finished += 1;
+            }
+            Finish::Aborted => self.seen.aborted += 1,
+            Finish::Rejected => self.seen.rejected += 1,
+        }
+    }
+}
+
+impl Observer for Watch {
+    fn on(&mut self, at: SimTime, what: Occurrence<'_>) {
+        assert!(at >= self.now, "L2: time never decreases: {at} after {}", self.now);
+        self.now = at;
+        match what {
+            Occurrence::Arrived(id, request) => {
+                assert_eq!(id.index(), self.requests.len(), "L1: ids come in order");
+                assert!(request.arrival <= at, "L4: request {id} is here before it arrives");
+                let (place, arrival) = (Place::AtClient, request.arrival);
+                self.requests.push(Progress { place, arrival, sent: at, queued: at });
+                self.seen.arrived += 1;
+            }
+            Occurrence::Sent(id, instance) => {
+                self.move_on(id, Place::AtClient, Place::OnItsWay(instance));
+                self.request(id).sent = at;
+            }
+            Occurrence::Queued(instance, id, load) => {
+                self.move_on(id, Place::OnItsWay(instance), Place::Inside(instance));
+                self.request(id).queued = at;
+                check(instance, load);
+            }
+            Occurrence::Refused(instance, id) => {
+                self.move_on(id, Place::OnItsWay(instance), Place::Left);
+                self.seen.rejected += 1;
+            }
+            Occurrence::Planned(instance, batch, load) => {
+                self.planned(at, instance, batch);
+                check(instance, load);
+            }
+            Occurrence::Stepped(instance, batch, result, load) => {
+                self.stepped(at, instance, batch, result);
+                check(instance, load);
+            }
+            Occurrence::Quiet(instance, run) => self.quiet(at, instance, run),
+            Occurrence::Left(instance, life, finish) => self.left(at, instance, life, finish),
+        }
+    }
+}
+
+fn check(instance: InstanceId, load: Load) {
+    let Load { waiting, running, kv_blocks, kv_blocks_free } = load;
+    assert!(kv_blocks_free <= kv_blocks, "L3: instance {instance} has {kv_blocks_free} free");
+    assert!(
+        waiting + running > 0 || kv_blocks_free == kv_blocks,
+        "L3: nobody is inside instance {instance}, but only {kv_blocks_free} of {kv_blocks} blocks \
+         are free"
+    );
+}
+
+/// L3 of an instance at the end of a run; walks its whole pool.
+///
+/// # Panics
+/// When a block is neither held, cached nor free, or one is held and nobody is inside.
+pub fn at_rest(index: usize, instance: &Instance) {
+    assert!(instance.scheduler().is_balanced(), "L3: blocks of instance {index} add up");
+    check(InstanceId::from_index(index), instance.scheduler().load());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::Request;
+
+    const HERE: InstanceId = InstanceId(0);
+    const LOAD: Load = Load { waiting: 1, running: 0, kv_blocks: 8, kv_blocks_free: 8 };
+
+    fn at(nanos: u64) -> SimTime {
+        SimTime::from_nanos(nanos)
+    }
+
+    /// A watch that has seen request 0 arrive and enter the queue.
+    fn watching() -> (Watch, Life) {
+        let request = Request::new(at(3), 10, 2);
+        let mut watch = Watch::default();
+        watch.on(at(3), Occurrence::Arrived(RequestId(0), &request));
+        watch.on(at(4), Occurrence::Sent(RequestId(0), HERE));
+        watch.on(at(6), Occurrence::Queued(HERE, RequestId(0), LOAD));
+        (watch, Life::new(RequestId(0), &request))
+    }
+
+    #[test]
+    fn a_request_that_leaves_unserved_breaks_no_law() {
+        let (mut watch, life) = watching();
+        watch.on(at(9), Occurrence::Left(HERE, &life, Finish::Aborted));
+        watch.close(&Counts { arrived: 1, aborted: 1, ..Counts::default() });
+    }
+
+    #[test]
+    #[should_panic(expected = "L1: counts as seen")]
+    fn a_request_counted_twice_is_noticed() {
+        let (mut watch, life) = watching();
+        watch.on(at(9), Occurrence::Left(HERE, &life, Finish::Aborted));
+        watch.close(&Counts { arrived: 1, aborted: 2, ..Counts::default() });
+    }
+
+    #[test]
+    #[should_panic(expected = "L1: request 0 is not where it leaves from")]
+    fn a_request_that_leaves_twice_is_noticed() {
+        let (mut watch, life) = watching();
+        watch.on(at(9), Occurrence::Left(HERE, &life, Finish::Aborted));
+        watch.on(at(9), Occurrence::Left(HERE, &life, Finish::Aborted));
+    }
+
+    #[test]
+    #[should_panic(expected = "L2: time never decreases")]
+    fn a_clock_that_goes_back_is_noticed() {
+        let (mut watch, life) = watching();
+        watch.on(at(5), Occurrence::Left(HERE, &life, Finish::Aborted));
+    }
+
+    #[test]
+    #[should_panic(expected = "L3: nobody is inside")]
+    fn a_block_held_by_nobody_is_noticed() {
+        check(HERE, Load { waiting: 0, kv_blocks_free: 7, ..LOAD });
+    }
+
+    #[test]
+    #[should_panic(expected = "L4: request 0 goes its way out of order")]
+    fn a_token_before_the_first_step_is_noticed() {
+        let (mut watch, mut life) = watching();
+        life.first_scheduled = Some(at(8));
+        life.emit(at(7));
+        watch.on(at(9), Occurrence::Left(HERE, &life, Finish::Done));
+    }
+
+    #[test]
+    #[should_panic(expected = "L10: tokens out are those of requests")]
+    fn a_token_from_no_step_is_noticed() {
+        let (mut watch, mut life) = watching();
+        life.first_scheduled = Some(at(7));
+        life.emit(at(9));
+        watch.on(at(9), Occurrence::Left(HERE, &life, Finish::Done));
+        watch.close(&Counts { arrived: 1, finished: 1, ..Counts::default() });
+    }
+}

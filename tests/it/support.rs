@@ -1,0 +1,295 @@
+//! Builders: an engine, a cluster, a workload, a run, in a few readable lines.
+
+use std::path::PathBuf;
+
+use rand::distr::Distribution;
+use rand_distr::Exp1;
+
+use servecast::cluster::{Cluster, Router};
+use servecast::cost::{Linear, StepTime};
+use servecast::des::{Class, EventQueue};
+use servecast::engine::scheduler::{Acceptance, Handoff, Scheduler, VllmV1};
+use servecast::engine::{EngineEvent, Finish, Instance};
+use servecast::ids::{InstanceId, RequestId};
+use servecast::metrics::Recorder;
+use servecast::request::Request;
+use servecast::rng::{Seed, mix};
+use servecast::scenario::{ClientConfig, RouterConfig, SpeculationConfig, VllmConfig};
+use servecast::sim::laws::Watch;
+use servecast::sim::{Counts, Observer, Occurrence, Requests, Simulation};
+use servecast::units::{SimDuration, SimTime};
+use servecast::workload::Client;
+
+/// The folder of reference data, or a plain word that there is none.
+pub(crate) fn data() -> Option<PathBuf> {
+    let folder = std::env::var_os("SERVECAST_DATA").map(PathBuf::from);
+    if folder.is_none() {
+        println!("skipped: SERVECAST_DATA is not set");
+    }
+    folder
+}
+
+pub(crate) fn micros(micros: u64) -> SimDuration {
+    SimDuration::from_micros(micros)
+}
+
+/// An affine law in microseconds: per step, per prompt token, per decoding sequence.
+pub(crate) fn law(step: u64, prompt_token: u64, decoding: u64) -> Linear {
+    Linear { base: micros(step), prefill_token: micros(prompt_token), decode_seq: micros(decoding) }
+}
+
+/// A small engine: 64 blocks of 4 tokens, 4 sequences, 32 tokens a step, 96 a sequence; the rest
+/// as by default.
+pub(crate) fn small_engine() -> VllmConfig {
+    VllmConfig {
+        block_size: 4,
+        num_gpu_blocks: Some(65),
+        max_num_batched_tokens: Some(32),
+        max_num_seqs: Some(4),
+        max_model_len: Some(96),
+        ..VllmConfig::default()
+    }
+}
+
+/// A queue with one server: a request owns the engine from its prompt, computed in one step, to its
+/// last token. Memory and budget never limit it.
+pub(crate) fn one_seat() -> VllmConfig {
+    VllmConfig {
+        block_size: 1 << 26,
+        num_gpu_blocks: Some(3),
+        max_num_batched_tokens: Some(1 << 26),
+        max_num_seqs: Some(1),
+        max_model_len: Some(1 << 26),
+        enable_prefix_caching: false,
+        async_scheduling: false,
+        ..VllmConfig::default()
+    }
+}
+
+/// An idle instance; its draws of accepted drafts depend on nothing but the request.
+pub(crate) fn instance(engine: &VllmConfig, law: Linear) -> Instance {
+    let acceptance =
+        |s: SpeculationConfig| Acceptance::PerPosition { probability: s.acceptance_rate, seed: 1 };
+    let acceptance = engine.speculation.map_or(Acceptance::NONE, acceptance);
+    let scheduler = Scheduler::VllmV1(Box::new(VllmV1::new(engine.clone(), acceptance)));
+    Instance::new(scheduler, StepTime::Linear(law))
+}
+
+/// Identical replicas, each in turn.
+pub(crate) fn cluster(replicas: u32, engine: &VllmConfig, law: Linear) -> Cluster {
+    Cluster {
+        instances: (0..replicas).map(|_| instance(engine, law)).collect(),
+        router: Router::new(&RouterConfig::RoundRobin {}),
+    }
+}
+
+/// Runs requests, sorted by arrival, on a cluster.
+pub(crate) fn run_on<I>(cluster: Cluster, requests: I, observer: &mut impl Observer) -> Counts
+where
+    I: IntoIterator<Item = Request>,
+{
+    let client = Client::new(&ClientConfig::default());
+    let requests = Requests(requests.into_iter());
+    let simulation = Simulation::new(requests, client, cluster, SimDuration::ZERO);
+    simulation.run(observer).expect("a list of requests has no errors")
+}
+
+/// What became of requests on a cluster.
+pub(crate) fn records(cluster: Cluster, requests: &[Request]) -> (Counts, Recorder) {
+    let mut recorder = Recorder::default();
+    let counts = run_on(cluster, requests.iter().cloned(), &mut recorder);
+    (counts, recorder)
+}
+
+/// A number that depends on every occurrence of a run and all that it says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Digest(pub(crate) u64);
+
+impl Digest {
+    fn add(&mut self, values: &[u64]) {
+        self.0 = values.iter().fold(self.0, |digest, value| mix(digest ^ value));
+    }
+}
+
+impl Observer for Digest {
+    fn on(&mut self, at: SimTime, what: Occurrence<'_>) {
+        self.add(&[at.as_nanos()]);
+        match what {
+            Occurrence::Arrived(id, request) => {
+                let lengths = [request.prompt_tokens, request.output_tokens, request.max_tokens];
+                self.add(&[1, id.0.into(), request.arrival.as_nanos()]);
+                self.add(&lengths.map(u64::from));
+            }
+            Occurrence::Sent(id, instance) => self.add(&[2, id.0.into(), instance.0.into()]),
+            Occurrence::Queued(instance, id, load) => {
+                self.add(&[3, id.0.into(), instance.0.into(), load.waiting.into()]);
+            }
+            Occurrence::Planned(instance, batch, load) => {
+                let levels = [load.waiting, load.running, load.kv_blocks_free].map(u64::from);
+                self.add(&[4, instance.0.into(), batch.step]);
+                self.add(&[batch.starts_at.as_nanos(), batch.duration.as_nanos()]);
+                self.add(&levels);
+                for entry in &batch.plan.entries {
+                    let share = [entry.request.0, entry.tokens, entry.computed, entry.drafts];
+                    self.add(&share.map(u64::from));
+                }
+                for id in &batch.plan.preempted {
+                    self.add(&[id.0.into()]);
+                }
+            }
+            Occurrence::Stepped(instance, batch, result, load) => {
+                let counts = [result.tokens, load.waiting, load.running].map(u64::from);
+                self.add(&[5, instance.0.into(), batch.step]);
+                self.add(&counts);
+                for gap in &result.gaps {
+                    self.add(&[gap.gap.as_nanos(), gap.count.into()]);
+                }
+            }
+            Occurrence::Quiet(instance, run) => {
+                self.add(&[8, instance.0.into(), run.first_step, run.rows.into()]);
+                for step in run.steps {
+                    let times = [step.boundary, step.start].map(SimTime::as_nanos);
+                    self.add(&times);
+                    self.add(&[step.duration.as_nanos(), step.claims.into()]);
+                }
+            }
+            Occurrence::Left(instance, life, finish) => {
+                let ids = [instance.0, life.id.0, finish as u32, life.generated];
+                let counts = [life.cached_tokens, life.preemptions].map(u64::from);
+                let times = [life.first_scheduled, life.first_token, Some(life.last_token)];
+                self.add(&[6]);
+                self.add(&ids.map(u64::from));
+                self.add(&counts);
+                self.add(&times.map(|time| time.map_or(u64::MAX, SimTime::as_nanos)));
+            }
+            Occurrence::Refused(instance, id) => self.add(&[7, instance.0.into(), id.0.into()]),
+        }
+    }
+}
+
+/// Arrivals of a Poisson process, without end.
+pub(crate) fn poisson(seed: Seed, rate_per_s: f64) -> impl Iterator<Item = SimTime> {
+    let mut stream = seed.stream("arrivals", 0);
+    let mut now = SimTime::ZERO;
+    std::iter::repeat_with(move || {
+        let gap: f64 = Exp1.sample(&mut stream);
+        now += SimDuration::from_secs_f64(gap / rate_per_s);
+        now
+    })
+}
+
+/// A client that goes away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Abort {
+    pub(crate) at: SimTime,
+    pub(crate) request: RequestId,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Input {
+    Arrival(RequestId),
+    Abort(RequestId),
+    Advance(u32),
+}
+
+/// More events than a run of a few requests can have.
+const EVENTS_MAX: u32 = 100_000;
+
+/// Drives one instance by hand, with clients that go away, and tells observers what a simulation
+/// would tell them. `look` sees the instance after every call of it, and whether it is idle then.
+pub(crate) fn drive(
+    mut instance: Instance,
+    requests: &[Request],
+    aborts: &[Abort],
+    observer: &mut impl Observer,
+    mut look: impl FnMut(&Instance, bool),
+) -> (Counts, Instance) {
+    const HERE: InstanceId = InstanceId(0);
+    let mut watch = Watch::default();
+    let mut observer = (&mut watch, observer);
+    let mut queue = EventQueue::default();
+    for (index, request) in requests.iter().enumerate() {
+        let event = Input::Arrival(RequestId::from_index(index));
+        queue.push(request.arrival, Class::Input, event);
+    }
+    for abort in aborts {
+        queue.push(abort.at, Class::Input, Input::Abort(abort.request));
+    }
+    let mut counts = Counts::default();
+    let mut is_awaited = false;
+    let mut events = 0;
+    let mut epoch = 0;
+    while let Some((now, input)) = queue.pop() {
+        events += 1;
+        assert!(events < EVENTS_MAX, "the run does not end");
+        if matches!(input, Input::Arrival(_) | Input::Abort(_)) {
+            let changed = instance.interrupt(now, |_, event| {
+                if let EngineEvent::Quiet(run) = event {
+                    observer.on(now, Occurrence::Quiet(HERE, run));
+                }
+            });
+            if let Some(at) = changed {
+                epoch += 1;
+                queue.push(at, Class::Step, Input::Advance(epoch));
+            }
+        }
+        match input {
+            Input::Arrival(id) => {
+                let request = &requests[id.index()];
+                counts.arrived += 1;
+                observer.on(now, Occurrence::Arrived(id, request));
+                observer.on(now, Occurrence::Sent(id, HERE));
+                if instance.enqueue(id, request, Handoff::None).is_err() {
+                    counts.rejected += 1;
+                    observer.on(now, Occurrence::Refused(HERE, id));
+                } else {
+                    let load = instance.scheduler().load();
+                    observer.on(now, Occurrence::Queued(HERE, id, load));
+                }
+            }
+            Input::Abort(id) => instance.abort(id),
+            Input::Advance(stale) if stale != epoch => continue,
+            Input::Advance(_) => {
+                let next = instance.advance(now, |instance, event| {
+                    let load = instance.scheduler().load();
+                    let left = match event {
+                        EngineEvent::Planned(batch) => {
+                            return observer.on(now, Occurrence::Planned(HERE, batch, load));
+                        }
+                        EngineEvent::Empty(_) => return,
+                        EngineEvent::Quiet(run) => {
+                            return observer.on(now, Occurrence::Quiet(HERE, run));
+                        }
+                        EngineEvent::Completed(batch, result) => {
+                            observer.on(now, Occurrence::Stepped(HERE, batch, result, load));
+                            result
+                        }
+                        EngineEvent::Left(result) => result,
+                    };
+                    for (life, finish) in &left.finished {
+                        match finish {
+                            Finish::Done => counts.finished += 1,
+                            Finish::Aborted => counts.aborted += 1,
+                            Finish::Rejected => counts.rejected += 1,
+                        }
+                        observer.on(now, Occurrence::Left(HERE, life, *finish));
+                    }
+                });
+                look(&instance, next.is_none());
+                is_awaited = next.is_some();
+                if let Some(at) = next {
+                    queue.push(at, Class::Step, Input::Advance(epoch));
+                }
+                continue;
+            }
+        }
+        if !is_awaited {
+            queue.push(now, Class::Step, Input::Advance(epoch));
+            is_awaited = true;
+        }
+    }
+    let load = instance.scheduler().load();
+    counts.stuck = u64::from(load.waiting + load.running);
+    watch.close(&counts);
+    (counts, instance)
+}
