@@ -140,6 +140,7 @@ impl<'a> Log<'a> {
         let line = match instance.scheduler() {
             Scheduler::VllmV1(_) => vllm::step_line(batch, instance.scheduler()),
             Scheduler::Sglang(scheduler) => sglang::step_line(batch, scheduler),
+            other => unreachable!("no schedules are recorded of {other:?}"),
         };
         self.steps.push(line);
         for entry in &batch.plan.entries {
@@ -227,6 +228,7 @@ impl<'a> Log<'a> {
                 Scheduler::Sglang(_) => {
                     sglang::add_result(&mut line, outcome, &self.recording.requests[index]);
                 }
+                other => unreachable!("no schedules are recorded of {other:?}"),
             }
             line
         });

@@ -187,7 +187,9 @@ impl Instance {
 
     fn wakes_at(&self) -> Option<SimTime> {
         let run_ends = self.run.last().map(|step| step.boundary);
-        run_ends.or_else(|| self.in_flight.front().map(Batch::ends_at))
+        run_ends
+            .or_else(|| self.in_flight.front().map(Batch::ends_at))
+            .or_else(|| self.scheduler.waits_until())
     }
 
     /// Walks the steps ahead in which nothing is decided.

@@ -3,6 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::SglangConfig;
+use super::baselines::{
+    FasterTransformerConfig, OrcaConfig, SarathiConfig, StaticBatchingConfig, VllmV0Config,
+};
 
 /// An engine and its flags.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -13,6 +16,16 @@ pub enum EngineConfig {
     VllmV1(VllmConfig),
     /// SGLang's scheduler.
     Sglang(SglangConfig),
+    /// vLLM's scheduler before V1.
+    VllmV0(VllmV0Config),
+    /// Sarathi-Serve's scheduler.
+    Sarathi(SarathiConfig),
+    /// Orca's scheduler.
+    Orca(OrcaConfig),
+    /// Batches of requests without newcomers.
+    FasterTransformer(FasterTransformerConfig),
+    /// Padded batches.
+    StaticBatching(StaticBatchingConfig),
 }
 
 impl Default for EngineConfig {

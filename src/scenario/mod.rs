@@ -1,6 +1,7 @@
 //! Scenarios: as typed ([`ScenarioFile`]), then resolved ([`Scenario`]). One sub-configuration per
 //! component; keys name their units; unknown keys are refused.
 
+mod baselines;
 mod cluster;
 mod engine;
 mod file;
@@ -9,6 +10,10 @@ mod sglang;
 mod step_time;
 mod workload;
 
+pub use baselines::{
+    FasterTransformerConfig, OrcaConfig, Reservation, SarathiConfig, StaticBatchingConfig,
+    VllmV0Config,
+};
 pub use cluster::{ClusterConfig, RouterConfig};
 pub use engine::{EngineConfig, Policy, SpeculationConfig, SpeculationMethod, VllmConfig};
 pub use file::{

@@ -1,6 +1,8 @@
 //! From a scenario as typed to one that can be run: names are looked up, defaults filled in, rules
 //! across fields checked. Afterwards nothing fails for reasons of configuration.
 
+mod baselines;
+
 use super::cluster::ClusterConfig;
 use super::engine::{EngineConfig, VllmConfig};
 use super::file::{ReportConfig, ScenarioFile};
@@ -125,6 +127,7 @@ fn broken_rules(file: &ScenarioFile) -> Vec<String> {
     match &cluster.engine {
         EngineConfig::VllmV1(vllm) => vllm_rules(vllm, &mut rules),
         EngineConfig::Sglang(sglang) => sglang_rules(sglang, &mut rules),
+        baseline => baselines::rules(baseline, &mut rules),
     }
     report_rules(&file.report, &mut rules);
     rules.problems
@@ -222,6 +225,7 @@ fn resolve_engine(
     let source = match &mut engine {
         EngineConfig::VllmV1(vllm) => resolve_vllm(vllm, cluster, model, gpu),
         EngineConfig::Sglang(sglang) => resolve_sglang(sglang, cluster, model, gpu),
+        baseline => baselines::resolve(baseline, cluster, model, gpu),
     };
     cluster.engine = engine;
     source

@@ -3,7 +3,9 @@
 use crate::cluster::{Cluster, Router};
 use crate::cost::{HostOverhead, Linear, Roofline, RooflineOptions, StepTime};
 use crate::engine::Instance;
-use crate::engine::scheduler::{Acceptance, Scheduler, Sglang, VllmV1};
+use crate::engine::scheduler::{
+    Acceptance, FasterTransformer, Orca, Sarathi, Scheduler, Sglang, StaticBatch, VllmV0, VllmV1,
+};
 use crate::scenario::{EngineConfig, Scenario, ScenarioError, StepTimeConfig};
 use crate::units::SimDuration;
 
@@ -33,6 +35,15 @@ fn scheduler(scenario: &Scenario) -> Scheduler {
             Scheduler::VllmV1(Box::new(VllmV1::new(config.clone(), acceptance)))
         }
         EngineConfig::Sglang(config) => Scheduler::Sglang(Box::new(Sglang::new(config.clone()))),
+        EngineConfig::VllmV0(config) => Scheduler::VllmV0(Box::new(VllmV0::new(config))),
+        EngineConfig::Sarathi(config) => Scheduler::Sarathi(Box::new(Sarathi::new(config))),
+        EngineConfig::Orca(config) => Scheduler::Orca(Box::new(Orca::new(config))),
+        EngineConfig::FasterTransformer(config) => {
+            Scheduler::FasterTransformer(Box::new(FasterTransformer::new(config)))
+        }
+        EngineConfig::StaticBatching(config) => {
+            Scheduler::StaticBatch(Box::new(StaticBatch::new(config)))
+        }
     }
 }
 

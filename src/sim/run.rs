@@ -251,7 +251,10 @@ impl<W: Source> Simulation<W> {
         });
         if let Some(at) = next {
             self.awaken(at, instance);
-        } else {
+        }
+        let engine = &self.cluster.instances[instance.index()];
+        if engine.is_idle() {
+            // It may wait for a moment of its own, but a request that comes first wakes it too.
             self.awaited[instance.index()] = false;
         }
         self.settle(now);

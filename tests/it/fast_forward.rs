@@ -45,7 +45,8 @@ fn config() -> impl Strategy<Value = VllmConfig> {
             let budget = if chunks { budget } else { budget.max(model_len) };
             VllmConfig {
                 block_size,
-                num_gpu_blocks: Some(1 + blocks * 64 / block_size),
+                // A pool that holds the longest sequence: a request that outgrows it starts over forever.
+                num_gpu_blocks: Some(1 + (blocks * 64).max(model_len + block_size) / block_size),
                 max_num_batched_tokens: Some(budget),
                 max_num_seqs: Some(seqs),
                 max_model_len: Some(model_len),
@@ -55,7 +56,8 @@ fn config() -> impl Strategy<Value = VllmConfig> {
                 policy: if is_priority { Policy::Priority } else { Policy::Fcfs },
                 long_prefill_token_threshold: threshold * 100,
                 prefill_schedule_interval: interval,
-                scheduler_reserve_full_isl: reserves,
+                // Without it, requests of one priority and arrival can displace each other forever.
+                scheduler_reserve_full_isl: reserves || is_priority,
                 ..VllmConfig::default()
             }
         },

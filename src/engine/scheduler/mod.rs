@@ -3,7 +3,13 @@
 //! A scheduler owns its queues and its KV memory. It knows no clock but the moment it is handed,
 //! and it never acts on a request's true length before its last token is out.
 
+mod baseline;
+mod faster_transformer;
+mod orca;
+mod sarathi;
 mod sglang;
+mod static_batch;
+mod vllm_v0;
 mod vllm_v1;
 
 use std::fmt;
@@ -15,7 +21,12 @@ use crate::ids::RequestId;
 use crate::request::Request;
 use crate::units::SimTime;
 
+pub use faster_transformer::FasterTransformer;
+pub use orca::Orca;
+pub use sarathi::Sarathi;
 pub use sglang::Sglang;
+pub use static_batch::StaticBatch;
+pub use vllm_v0::VllmV0;
 pub use vllm_v1::{Acceptance, VllmV1};
 
 /// The schedulers of the project.
@@ -25,6 +36,16 @@ pub enum Scheduler {
     VllmV1(Box<VllmV1>),
     /// SGLang's scheduler.
     Sglang(Box<Sglang>),
+    /// vLLM's scheduler before V1.
+    VllmV0(Box<VllmV0>),
+    /// Sarathi-Serve's scheduler.
+    Sarathi(Box<Sarathi>),
+    /// Orca's scheduler.
+    Orca(Box<Orca>),
+    /// Batches of requests without newcomers.
+    FasterTransformer(Box<FasterTransformer>),
+    /// Padded batches.
+    StaticBatch(Box<StaticBatch>),
 }
 
 /// Which part of a request another machine does.
@@ -100,6 +121,12 @@ pub trait Schedule: fmt::Debug + Send {
         unreachable!("a scheduler without quiet steps runs none");
     }
 
+    /// When an idle engine wants to decide again although nothing came from outside; `None` if it
+    /// waits for requests only.
+    fn waits_until(&self) -> Option<SimTime> {
+        None
+    }
+
     /// Queues and memory.
     fn load(&self) -> Load;
 
@@ -122,6 +149,11 @@ impl Deref for Scheduler {
         match self {
             Self::VllmV1(scheduler) => scheduler.as_ref(),
             Self::Sglang(scheduler) => scheduler.as_ref(),
+            Self::VllmV0(scheduler) => scheduler.as_ref(),
+            Self::Sarathi(scheduler) => scheduler.as_ref(),
+            Self::Orca(scheduler) => scheduler.as_ref(),
+            Self::FasterTransformer(scheduler) => scheduler.as_ref(),
+            Self::StaticBatch(scheduler) => scheduler.as_ref(),
         }
     }
 }
@@ -131,6 +163,11 @@ impl DerefMut for Scheduler {
         match self {
             Self::VllmV1(scheduler) => scheduler.as_mut(),
             Self::Sglang(scheduler) => scheduler.as_mut(),
+            Self::VllmV0(scheduler) => scheduler.as_mut(),
+            Self::Sarathi(scheduler) => scheduler.as_mut(),
+            Self::Orca(scheduler) => scheduler.as_mut(),
+            Self::FasterTransformer(scheduler) => scheduler.as_mut(),
+            Self::StaticBatch(scheduler) => scheduler.as_mut(),
         }
     }
 }

@@ -1,0 +1,421 @@
+//! What the plain schedulers share: requests in arrival order, and KV memory that is counted in
+//! blocks. Each policy decides who gets how many tokens; everything else is here.
+//!
+//! One step is in flight at a time. Nothing is cached between requests, blocks have no identity,
+//! adapters and priorities play no part, and no KV is handed to other machines.
+
+use std::collections::VecDeque;
+
+use super::{Handoff, Load};
+use crate::engine::{Entry, EntryKind, Finish, Life, StepPlan, StepResult};
+use crate::ids::RequestId;
+use crate::request::Request;
+use crate::scenario::Reservation;
+use crate::units::SimTime;
+
+/// Where a request stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Status {
+    Waiting,
+    Prefilling,
+    Decoding,
+    /// Left; its place is vacant.
+    Gone,
+}
+
+/// A request inside one of these schedulers.
+#[derive(Debug)]
+pub(super) struct Sequence {
+    pub(super) life: Life,
+    status: Status,
+    /// Tokens whose KV is computed or scheduled to be.
+    pub(super) computed: u32,
+    /// Blocks it holds.
+    blocks: u32,
+}
+
+impl Sequence {
+    /// The prompt and every answer token that came out.
+    pub(super) fn known(&self) -> u32 {
+        self.life.prompt_tokens + self.life.generated
+    }
+
+    /// Known tokens whose KV is not computed.
+    pub(super) fn uncomputed(&self) -> u32 {
+        self.known() - self.computed
+    }
+
+    pub(super) fn is_decoding(&self) -> bool {
+        self.status == Status::Decoding
+    }
+}
+
+/// Waiting and running requests, and the KV memory.
+#[derive(Debug)]
+pub(super) struct Queues {
+    block_size: u32,
+    blocks: u32,
+    free: u32,
+    /// Blocks of the batch as a whole.
+    set_aside: u32,
+    model_len: u32,
+    sequences: Vec<Sequence>,
+    vacant: Vec<u32>,
+    waiting: VecDeque<u32>,
+    /// Admitted requests, in order of admission.
+    running: Vec<u32>,
+    /// Requests that lost their memory in this step, last admitted first.
+    preempted: Vec<u32>,
+}
+
+impl Queues {
+    /// No requests, and `blocks` free blocks of `block_size` tokens. A sequence has at most
+    /// `model_len` tokens.
+    pub(super) fn new(block_size: u32, blocks: u32, model_len: u32) -> Self {
+        assert!(block_size > 0 && blocks > 0, "there is KV memory, in blocks of a token or more");
+        Self {
+            block_size,
+            blocks,
+            free: blocks,
+            set_aside: 0,
+            model_len,
+            sequences: Vec::new(),
+            vacant: Vec::new(),
+            waiting: VecDeque::new(),
+            running: Vec::new(),
+            preempted: Vec::new(),
+        }
+    }
+
+    /// A request arrives; it is refused if there is no room for an answer.
+    pub(super) fn enqueue(
+        &mut self,
+        id: RequestId,
+        request: &Request,
+        handoff: Handoff,
+    ) -> Result<(), Finish> {
+        assert!(handoff == Handoff::None, "request {id}: this scheduler hands over no KV");
+        if request.prompt_tokens >= self.model_len {
+            return Err(Finish::Rejected);
+        }
+        let mut life = Life::new(id, request);
+        life.max_tokens = request.max_tokens.min(self.model_len - request.prompt_tokens);
+        life.output_tokens = life.output_tokens.min(life.max_tokens);
+        let sequence = Sequence { life, status: Status::Waiting, computed: 0, blocks: 0 };
+        let slot = if let Some(slot) = self.vacant.pop() {
+            self.sequences[slot as usize] = sequence;
+            slot
+        } else {
+            self.sequences.push(sequence);
+            self.sequences.len() as u32 - 1
+        };
+        self.waiting.push_back(slot);
+        Ok(())
+    }
+
+    pub(super) fn get(&self, slot: u32) -> &Sequence {
+        &self.sequences[slot as usize]
+    }
+
+    /// Admitted requests, in order of admission.
+    pub(super) fn running(&self) -> &[u32] {
+        &self.running
+    }
+
+    /// Waiting requests, the first to be admitted first.
+    pub(super) fn waiting(&self) -> impl Iterator<Item = u32> {
+        self.waiting.iter().copied()
+    }
+
+    /// The first waiting request.
+    pub(super) fn head(&self) -> Option<u32> {
+        self.waiting.front().copied()
+    }
+
+    /// Blocks that hold so many tokens.
+    pub(super) fn blocks_for(&self, tokens: u32) -> u32 {
+        tokens.div_ceil(self.block_size)
+    }
+
+    pub(super) fn free(&self) -> u32 {
+        self.free
+    }
+
+    /// Whether the blocks hold the longest sequence beside `spare` blocks.
+    pub(super) fn holds_longest(&self, spare: u32) -> bool {
+        self.blocks_for(self.model_len) + spare <= self.blocks
+    }
+
+    /// The tokens for which a request reserves memory. Policies know how long an answer may be,
+    /// not how long it will be.
+    pub(super) fn reserved(&self, slot: u32, reservation: Reservation) -> u32 {
+        let life = &self.get(slot).life;
+        match reservation {
+            Reservation::Request => life.prompt_tokens + life.max_tokens,
+            Reservation::Model => self.model_len,
+        }
+    }
+
+    /// Admits the first waiting request with blocks for `tokens` tokens, if these leave `spare`
+    /// blocks free.
+    pub(super) fn admit(&mut self, tokens: u32, spare: u32) -> Option<u32> {
+        let slot = self.head()?;
+        let need = self.blocks_for(tokens);
+        if self.free < need + spare {
+            return None;
+        }
+        self.waiting.pop_front();
+        self.free -= need;
+        let s = &mut self.sequences[slot as usize];
+        s.blocks = need;
+        s.status = Status::Prefilling;
+        self.running.push(slot);
+        Some(slot)
+    }
+
+    /// Makes a running request's blocks hold `tokens` tokens.
+    pub(super) fn extend(&mut self, slot: u32, tokens: u32) {
+        let need = self.blocks_for(tokens);
+        let s = &mut self.sequences[slot as usize];
+        let more = need.saturating_sub(s.blocks);
+        assert!(more <= self.free, "request {}: {more} blocks, {} free", s.life.id, self.free);
+        s.blocks += more;
+        self.free -= more;
+    }
+
+    /// Takes blocks for a batch as a whole.
+    pub(super) fn set_aside(&mut self, blocks: u32) {
+        assert!(blocks <= self.free, "a batch of {blocks} blocks, {} free", self.free);
+        self.free -= blocks;
+        self.set_aside += blocks;
+    }
+
+    /// Gives back the blocks of a batch as a whole.
+    pub(super) fn give_back(&mut self) {
+        self.free += std::mem::take(&mut self.set_aside);
+    }
+
+    /// Computes `tokens` tokens of a running request in the step, without telling its shape.
+    pub(super) fn share(&mut self, slot: u32, tokens: u32, now: SimTime, plan: &mut StepPlan) {
+        let s = &mut self.sequences[slot as usize];
+        let kind = match (s.computed, s.life.preemptions) {
+            (0, 0) => EntryKind::New,
+            (0, _) => EntryKind::Resumed,
+            _ => EntryKind::Running,
+        };
+        let samples = tokens == s.uncomputed();
+        plan.entries.push(Entry {
+            request: s.life.id,
+            slot,
+            tokens,
+            computed: s.computed,
+            drafts: 0,
+            kind,
+            samples,
+        });
+        if s.computed == 0 {
+            plan.hits.push((s.life.id, 0));
+        }
+        s.computed += tokens;
+        if samples {
+            s.status = Status::Decoding;
+        }
+        s.life.first_scheduled.get_or_insert(now);
+    }
+
+    /// Computes `tokens` tokens of a running request in the step.
+    pub(super) fn serve(&mut self, slot: u32, tokens: u32, now: SimTime, plan: &mut StepPlan) {
+        let s = &self.sequences[slot as usize];
+        if s.is_decoding() {
+            plan.shape.add_decode(s.computed, 0);
+        } else {
+            plan.shape.add_prefill(tokens, s.computed, tokens == s.uncomputed());
+        }
+        self.share(slot, tokens, now, plan);
+    }
+
+    /// Makes sure that a block is free for the running request at `index`: those admitted last lose
+    /// their memory. `false` if it was the last itself.
+    pub(super) fn make_room(&mut self, index: usize, plan: &mut StepPlan) -> bool {
+        while self.free == 0 {
+            let is_itself = self.running.len() == index + 1;
+            let slot = self.running.pop().expect("a request runs");
+            self.release(slot);
+            let s = &mut self.sequences[slot as usize];
+            s.status = Status::Waiting;
+            s.computed = 0;
+            s.life.preemptions += 1;
+            plan.preempted.push(s.life.id);
+            self.preempted.push(slot);
+            if is_itself {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Those who lost their memory wait before all others, in order of admission.
+    pub(super) fn put_back(&mut self) {
+        for slot in self.preempted.drain(..) {
+            self.waiting.push_front(slot);
+        }
+    }
+
+    fn release(&mut self, slot: u32) {
+        self.free += std::mem::take(&mut self.sequences[slot as usize].blocks);
+    }
+
+    fn vacate(&mut self, slot: u32) {
+        self.release(slot);
+        self.sequences[slot as usize].status = Status::Gone;
+        self.vacant.push(slot);
+    }
+
+    fn slot_of(&self, id: RequestId) -> Option<u32> {
+        let is_here = |s: &Sequence| s.life.id == id && s.status != Status::Gone;
+        self.sequences.iter().position(is_here).map(|slot| slot as u32)
+    }
+
+    pub(super) fn abort(&mut self, id: RequestId, result: &mut StepResult) {
+        let Some(slot) = self.slot_of(id) else { return };
+        self.waiting.retain(|&other| other != slot);
+        self.running.retain(|&other| other != slot);
+        result.finished.push((self.get(slot).life, Finish::Aborted));
+        self.vacate(slot);
+    }
+
+    /// Takes in the tokens of a step; those who have their last one leave.
+    pub(super) fn complete(&mut self, now: SimTime, plan: &StepPlan, result: &mut StepResult) {
+        let mut has_left = false;
+        for entry in plan.entries.iter().filter(|entry| entry.samples) {
+            let s = &mut self.sequences[entry.slot as usize];
+            if s.life.id != entry.request || s.status == Status::Gone {
+                continue;
+            }
+            let gap = s.life.emit(now);
+            result.count_token(s.life.id, gap);
+            if s.life.is_done() {
+                result.finished.push((s.life, Finish::Done));
+                self.vacate(entry.slot);
+                has_left = true;
+            }
+        }
+        if has_left {
+            let sequences = &self.sequences;
+            self.running.retain(|&slot| sequences[slot as usize].status != Status::Gone);
+        }
+    }
+
+    pub(super) fn load(&self) -> Load {
+        Load {
+            waiting: self.waiting.len() as u32,
+            running: self.running.len() as u32,
+            kv_blocks: self.blocks,
+            kv_blocks_free: self.free,
+        }
+    }
+
+    pub(super) fn life(&self, id: RequestId) -> Option<Life> {
+        self.slot_of(id).map(|slot| self.get(slot).life)
+    }
+
+    /// Whether every block is free, held by a request here, or by the batch as a whole.
+    pub(super) fn is_balanced(&self) -> bool {
+        let here = self.sequences.iter().filter(|s| s.status != Status::Gone);
+        let held: u32 = here.map(|s| s.blocks).sum();
+        self.free + held + self.set_aside == self.blocks
+    }
+}
+
+/// The part of [`Schedule`](super::Schedule) that a policy with a field `queues` leaves to it.
+macro_rules! schedule_by_queues {
+    () => {
+        fn transferred(&mut self, _id: RequestId) {}
+
+        fn load(&self) -> Load {
+            self.queues.load()
+        }
+
+        fn life(&self, id: RequestId) -> Option<Life> {
+            self.queues.life(id)
+        }
+
+        fn head(&self) -> Option<RequestId> {
+            self.queues.head().map(|slot| self.queues.get(slot).life.id)
+        }
+
+        fn steps_in_flight_max(&self) -> usize {
+            1
+        }
+
+        fn is_balanced(&self) -> bool {
+            self.queues.is_balanced()
+        }
+    };
+}
+pub(super) use schedule_by_queues;
+
+#[cfg(test)]
+pub(super) mod tests {
+    use crate::cost::StepShape;
+    use crate::engine::scheduler::{Handoff, Schedule};
+    use crate::engine::{StepPlan, StepResult};
+    use crate::ids::RequestId;
+    use crate::request::Request;
+    use crate::units::{SimDuration, SimTime};
+
+    /// Requests in order of arrival: the step before which they come, prompt and answer tokens.
+    pub(in super::super) type Arrivals<'a> = &'a [(u32, u32, u32)];
+
+    /// The plans of all steps, each a millisecond long, until everybody has left.
+    fn plans(scheduler: &mut dyn Schedule, arrivals: Arrivals<'_>) -> Vec<StepPlan> {
+        let mut plans: Vec<StepPlan> = Vec::new();
+        let mut arrivals = (0..).map(RequestId).zip(arrivals).peekable();
+        let mut now = SimTime::ZERO;
+        loop {
+            let step = plans.len() as u32;
+            while let Some((id, (_, prompt, output))) =
+                arrivals.next_if(|(_, (before, ..))| *before <= step)
+            {
+                let request = Request::new(now, *prompt, *output);
+                scheduler.enqueue(id, &request, Handoff::None).expect("it is taken");
+            }
+            let mut plan = StepPlan::default();
+            scheduler.schedule(now, &mut plan);
+            assert!(scheduler.is_balanced(), "memory adds up after plan {step}");
+            if plan.is_empty() {
+                let load = scheduler.load();
+                assert_eq!((load.waiting, load.running), (0, 0), "nobody is stuck");
+                assert_eq!(load.kv_blocks, load.kv_blocks_free);
+                return plans;
+            }
+            now += SimDuration::from_millis(1);
+            let mut result = StepResult::default();
+            scheduler.complete(now, &plan, &mut result);
+            assert!(plans.len() < 1000, "the example ends");
+            plans.push(plan);
+        }
+    }
+
+    /// Who computes how many tokens in each step, as `id:tokens`, and who lost its memory, as
+    /// `!id`.
+    pub(in super::super) fn steps(
+        scheduler: &mut dyn Schedule,
+        arrivals: Arrivals<'_>,
+    ) -> Vec<String> {
+        let line = |plan: &StepPlan| {
+            let shares = plan.entries.iter().map(|e| format!("{}:{}", e.request, e.tokens));
+            let losses = plan.preempted.iter().map(|id| format!("!{id}"));
+            shares.chain(losses).collect::<Vec<_>>().join(" ")
+        };
+        plans(scheduler, arrivals).iter().map(line).collect()
+    }
+
+    /// What the cost model sees of each step.
+    pub(in super::super) fn shapes(
+        scheduler: &mut dyn Schedule,
+        arrivals: Arrivals<'_>,
+    ) -> Vec<StepShape> {
+        plans(scheduler, arrivals).iter().map(|plan| plan.shape).collect()
+    }
+}
