@@ -19,7 +19,7 @@ use crate::support::{cluster, law, one_seat, poisson, records, run_on};
 const SERVICE_TOKENS: f64 = 1e6;
 const SERVICE_SECS: f64 = 1e-3;
 const REQUESTS: usize = 200_000;
-/// Batches of the confidence interval, each a few hundred times longer than waiting times are
+/// Batches of the confidence interval, each about a hundred times longer than waiting times are
 /// correlated.
 const BATCHES: usize = 40;
 /// Student's t for 39 degrees of freedom and 99 %.
