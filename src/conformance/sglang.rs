@@ -74,7 +74,7 @@ pub(super) fn scheduler(recording: &Recording) -> Result<Scheduler, RecordingErr
         priority_scheduling_preemption_threshold: settings.priority_scheduling_preemption_threshold,
         max_loras_per_batch: settings.max_loras_per_batch,
     };
-    Ok(Scheduler::Sglang(Box::new(Sglang::new(config))))
+    Ok(Scheduler::Sglang(Box::new(Sglang::new(config).recording_entries())))
 }
 
 pub(super) fn step_line(batch: &Batch, scheduler: &Sglang) -> Value {
@@ -109,7 +109,7 @@ pub(super) fn step_line(batch: &Batch, scheduler: &Sglang) -> Value {
         "dur": micros(batch.duration.as_nanos()),
         "pf": plan.shape.prefill_tokens,
         "nd": decodes,
-        "s": plan.entries.iter().enumerate().map(entry).collect::<Vec<_>>(),
+        "s": plan.decode_entries.iter().chain(&plan.entries).enumerate().map(entry).collect::<Vec<_>>(),
         "chunked": scheduler.chunked_request().map(|id| id.0),
         "avail": scheduler.available_tokens(),
         "evictable": scheduler.evictable_tokens(),

@@ -4,11 +4,14 @@ use proptest::prelude::*;
 use servecast::cluster::{Cluster, Router};
 use servecast::cost::{Linear, StepTime};
 use servecast::engine::Instance;
-use servecast::engine::scheduler::{Acceptance, Scheduler, VllmV1};
+use servecast::engine::scheduler::{Acceptance, Scheduler, Sglang, VllmV1};
+use servecast::ids::AdapterId;
 use servecast::metrics::{Recorder, StepLog};
 use servecast::request::{Content, Request, Segment};
 use servecast::rng::mix;
-use servecast::scenario::{ClientConfig, Policy, RouterConfig, VllmConfig};
+use servecast::scenario::{
+    ClientConfig, Policy, RouterConfig, SglangConfig, SglangPolicy, VllmConfig,
+};
 use servecast::sim::{Counts, Requests, Simulation};
 use servecast::stats::Sample;
 use servecast::units::{SimDuration, SimTime};
@@ -23,6 +26,30 @@ enum Way {
 }
 
 #[derive(Debug, Clone)]
+enum Engine {
+    Vllm(VllmConfig),
+    Sglang(SglangConfig),
+}
+
+impl Engine {
+    fn scheduler(&self, way: Way) -> Scheduler {
+        match self {
+            Self::Vllm(config) => {
+                let vllm = VllmV1::new(config.clone(), Acceptance::NONE);
+                let plain = way == Way::RequestByRequest;
+                Scheduler::VllmV1(Box::new(if plain { vllm.request_by_request() } else { vllm }))
+            }
+            Self::Sglang(config) => {
+                let sglang = Sglang::new(config.clone());
+                let plain = way == Way::RequestByRequest;
+                let sglang = if plain { sglang.request_by_request() } else { sglang };
+                Scheduler::Sglang(Box::new(sglang))
+            }
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
 struct Case {
     seed: u64,
     requests: u32,
@@ -32,10 +59,10 @@ struct Case {
     shares_prompts: bool,
     stops_early: bool,
     instances: u32,
-    config: VllmConfig,
+    engine: Engine,
 }
 
-fn config() -> impl Strategy<Value = VllmConfig> {
+fn vllm() -> impl Strategy<Value = Engine> {
     let numbers = (8_u32..200, 16_u32..600, 1_u32..40, prop::sample::select(vec![1_u32, 4, 16]));
     let switches = any::<[bool; 5]>();
     let rest = (0_u32..3, 1_u32..4, 300_u32..1200);
@@ -43,7 +70,7 @@ fn config() -> impl Strategy<Value = VllmConfig> {
         |((blocks, budget, seqs, block_size), switches, (threshold, interval, model_len))| {
             let [is_async, caches, chunks, reserves, is_priority] = switches;
             let budget = if chunks { budget } else { budget.max(model_len) };
-            VllmConfig {
+            Engine::Vllm(VllmConfig {
                 block_size,
                 // A pool that holds the longest sequence: a request that outgrows it starts over forever.
                 num_gpu_blocks: Some(1 + (blocks * 64).max(model_len + block_size) / block_size),
@@ -59,15 +86,47 @@ fn config() -> impl Strategy<Value = VllmConfig> {
                 // Without it, requests of one priority and arrival can displace each other forever.
                 scheduler_reserve_full_isl: reserves || is_priority,
                 ..VllmConfig::default()
-            }
+            })
         },
     )
 }
 
-fn case() -> impl Strategy<Value = Case> {
+fn sglang() -> impl Strategy<Value = Engine> {
+    let numbers =
+        (400_u32..6000, 1_u32..40, prop::sample::select(vec![1_u32, 4, 16]), 300_u32..1200);
+    let switches = any::<[bool; 5]>();
+    let rest = (0_i32..500, 1_u32..800, 0_u32..6, 0_u32..4, 0.1_f64..1.5, 0_i32..2);
+    (numbers, switches, rest).prop_map(|((tokens, running, page_size, context), switches, rest)| {
+        let [overlaps, caches, chunks, mixes, is_lpm] = switches;
+        let (chunk, prefill, requests, adapters, conservativeness, threshold) = rest;
+        Engine::Sglang(SglangConfig {
+            max_total_tokens: Some(tokens),
+            max_running_requests: Some(running),
+            context_length: Some(context),
+            chunked_prefill_size: Some(if chunks {
+                chunk.max(page_size.cast_signed())
+            } else {
+                -1
+            }),
+            max_prefill_tokens: prefill,
+            prefill_max_requests: (requests > 0).then_some(requests),
+            page_size,
+            schedule_policy: if is_lpm { SglangPolicy::Lpm } else { SglangPolicy::Fcfs },
+            schedule_conservativeness: conservativeness,
+            disable_radix_cache: !caches,
+            enable_mixed_chunk: mixes && chunks,
+            disable_overlap_schedule: !overlaps,
+            enable_priority_scheduling: !is_lpm && requests % 2 == 1,
+            priority_scheduling_preemption_threshold: threshold,
+            max_loras_per_batch: (adapters > 0).then_some(adapters),
+        })
+    })
+}
+
+fn case(engine: impl Strategy<Value = Engine>) -> impl Strategy<Value = Case> {
     let workload = (any::<u64>(), 1_u32..80, 0_u64..60_000, 1_u32..400, 1_u32..200);
-    (workload, any::<[bool; 2]>(), 1_u32..3, config()).prop_map(
-        |((seed, requests, gap_us, prompt_max, output_max), [shares, stops], instances, config)| {
+    (workload, any::<[bool; 2]>(), 1_u32..3, engine).prop_map(
+        |((seed, requests, gap_us, prompt_max, output_max), [shares, stops], instances, engine)| {
             Case {
                 seed,
                 requests,
@@ -77,7 +136,7 @@ fn case() -> impl Strategy<Value = Case> {
                 shares_prompts: shares,
                 stops_early: stops,
                 instances,
-                config,
+                engine,
             }
         },
     )
@@ -97,8 +156,10 @@ fn workload(case: &Case) -> Vec<Request> {
             let mut request = Request::new(arrival, prompt, output);
             if case.stops_early {
                 request.max_tokens = output + draw(index, 3, 50) as u32;
+                request.ignore_eos = draw(index, 6, 4) == 0;
             }
             request.priority = draw(index, 4, 3) as i32;
+            request.adapter = draw(index, 7, 3).checked_sub(1).map(|id| AdapterId(id as u32));
             if case.shares_prompts {
                 let shared = prompt / 2;
                 let stream = draw(index, 5, 3);
@@ -120,9 +181,7 @@ fn run(case: &Case, way: Way) -> (Counts, Recorder, StepLog) {
         decode_seq: SimDuration::from_nanos(30_001),
     });
     let instance = |_| {
-        let vllm = VllmV1::new(case.config.clone(), Acceptance::NONE);
-        let vllm = if way == Way::RequestByRequest { vllm.request_by_request() } else { vllm };
-        let instance = Instance::new(Scheduler::VllmV1(Box::new(vllm)), law.clone());
+        let instance = Instance::new(case.engine.scheduler(way), law.clone());
         if way == Way::Runs { instance } else { instance.step_by_step() }
     };
     let cluster = Cluster {
@@ -181,12 +240,22 @@ proptest! {
     #![proptest_config(proptest_config())]
 
     #[test]
-    fn a_group_that_decodes_in_lock_step_equals_its_requests(case in case()) {
+    fn a_group_that_decodes_in_lock_step_equals_its_requests(case in case(vllm())) {
         compare(&case, Way::StepByStep)?;
     }
 
     #[test]
-    fn a_run_of_steps_equals_its_steps(case in case()) {
+    fn a_run_of_steps_equals_its_steps(case in case(vllm())) {
+        compare(&case, Way::Runs)?;
+    }
+
+    #[test]
+    fn a_group_of_sglang_equals_its_requests(case in case(sglang())) {
+        compare(&case, Way::StepByStep)?;
+    }
+
+    #[test]
+    fn a_run_of_steps_of_sglang_equals_its_steps(case in case(sglang())) {
         compare(&case, Way::Runs)?;
     }
 }

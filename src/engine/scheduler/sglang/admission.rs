@@ -205,7 +205,9 @@ impl Sglang {
     fn completion(&self, slot: u32) -> Completion {
         let s = &self.sequences[slot as usize];
         let expected = f64::from(s.life.max_tokens) * self.expected_share(slot);
-        Completion { left: expected - f64::from(s.life.generated), held: s.known() }
+        let generated = self.generated(slot);
+        let held = s.life.prompt_tokens + generated;
+        Completion { left: expected - f64::from(generated), held }
     }
 
     fn admit(&mut self, slot: u32, found: Prefix, share: u32, draft: &mut Draft) {

@@ -105,7 +105,8 @@ impl Sglang {
     /// Tokens kept for the rest of a running request's answer: all of it if it is sure to come.
     pub(super) fn answer_reserve(&self, slot: u32) -> f64 {
         let s = &self.sequences[slot as usize];
-        let rest = s.life.max_tokens.saturating_sub(s.life.generated).min(MAX_NEW_TOKENS_CLIP);
+        let generated = self.generated(slot);
+        let rest = s.life.max_tokens.saturating_sub(generated).min(MAX_NEW_TOKENS_CLIP);
         f64::from(rest) * self.expected_share(slot)
     }
 

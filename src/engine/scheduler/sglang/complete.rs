@@ -4,48 +4,65 @@
 use super::Sglang;
 use super::memory::Keep;
 use super::sequence::{Client, Status};
-use crate::engine::{Finish, StepPlan, StepResult};
+use crate::engine::{Entry, Finish, StepPlan, StepResult};
 use crate::units::SimTime;
-
-/// Which part of a batch a share belongs to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Share {
-    Prefill,
-    Decode,
-}
 
 impl Sglang {
     /// Takes in the outcome of a step, in the order of its batch. That of requests which finished
     /// or lost their memory meanwhile is dropped.
     pub(super) fn complete_step(&mut self, now: SimTime, plan: &StepPlan, result: &mut StepResult) {
+        if plan.decodes > 0 {
+            self.complete_decodes(now, plan.decodes, result);
+        }
+        self.last_outcome_was_tick = plan.entries.is_empty();
         let prefills = plan.shape.prefill_seqs as usize;
         for (index, entry) in plan.entries.iter().enumerate() {
-            let s = &mut self.sequences[entry.slot as usize];
-            if s.life.id != entry.request || s.status == Status::Gone {
-                continue;
-            }
-            s.in_flight -= 1;
-            if !matches!(s.status, Status::Admitted | Status::LastInFlight) {
-                continue;
-            }
-            if entry.samples {
-                let gap = s.life.emit(now);
-                result.count_token(s.life.id, gap);
-            }
-            let share = if index < prefills { Share::Prefill } else { Share::Decode };
-            if s.client == Client::Left {
-                let keep = if entry.samples { Keep::InTree } else { Keep::Nothing };
-                self.finish(entry.slot, keep, Finish::Aborted, result);
-            } else if entry.samples && s.life.is_done() {
-                self.finish(entry.slot, Keep::InTree, Finish::Done, result);
-            } else if entry.samples && share == Share::Prefill {
+            if index >= prefills {
+                self.complete_share(now, entry, result);
+            } else if self.complete_share(now, entry, result) {
                 self.checkpoint(entry.slot, entry.computed + entry.tokens);
             }
         }
     }
 
+    /// Takes in the outcome of one request's share; whether it got a token and goes on.
+    pub(super) fn complete_share(
+        &mut self,
+        now: SimTime,
+        entry: &Entry,
+        result: &mut StepResult,
+    ) -> bool {
+        let s = &mut self.sequences[entry.slot as usize];
+        if s.life.id != entry.request || s.status == Status::Gone {
+            return false;
+        }
+        s.in_flight -= 1;
+        if !matches!(s.status, Status::Admitted | Status::LastInFlight) {
+            return false;
+        }
+        if entry.samples {
+            let gap = s.life.emit(now);
+            result.count_token(s.life.id, gap);
+        }
+        let keep = if entry.samples { Keep::InTree } else { Keep::Nothing };
+        let finish = match s.client {
+            Client::Left => Finish::Aborted,
+            Client::Waits if entry.samples && s.life.is_done() => Finish::Done,
+            Client::Waits => return entry.samples,
+        };
+        self.leave_group(entry.slot);
+        self.finish(entry.slot, keep, finish, result);
+        false
+    }
+
     /// A request leaves. Its place is vacant as soon as no batch lists it.
-    fn finish(&mut self, slot: u32, keep: Keep, finish: Finish, result: &mut StepResult) {
+    pub(super) fn finish(
+        &mut self,
+        slot: u32,
+        keep: Keep,
+        finish: Finish,
+        result: &mut StepResult,
+    ) {
         self.release(slot, keep);
         if self.chunked == Some(slot) {
             self.chunked = None;
@@ -56,6 +73,7 @@ impl Sglang {
             self.vacate(slot);
         } else {
             s.status = Status::Finished;
+            self.finished.push(slot);
         }
     }
 }

@@ -13,6 +13,7 @@ use crate::engine::{Entry, EntryKind, StepPlan};
 impl Sglang {
     /// Plans a token for each running request.
     pub(super) fn plan_decode(&mut self, plan: &mut StepPlan) {
+        self.form_group();
         let before = self.running.len();
         self.set_aside_finishing();
         let is_shorter = self.running.len() < before;
@@ -29,6 +30,7 @@ impl Sglang {
         if fits {
             self.ratio.decay();
         } else {
+            self.dissolve_group();
             self.retract_some(plan);
         }
         if self.running.len() < before {
@@ -43,6 +45,7 @@ impl Sglang {
         if !self.config.enable_mixed_chunk || self.running.is_empty() {
             return;
         }
+        self.dissolve_group();
         let before = self.running.len();
         self.set_aside_finishing();
         if self.running.len() < before {
@@ -56,6 +59,10 @@ impl Sglang {
 
     /// Takes requests out of the running batch whose last token is on its way.
     fn set_aside_finishing(&mut self) {
+        if self.is_grouped() {
+            self.set_aside_members();
+            return;
+        }
         let sequences = &mut self.sequences;
         self.running.retain(|&slot| {
             let s = &mut sequences[slot as usize];
@@ -72,11 +79,18 @@ impl Sglang {
         let page = self.config.page_size;
         let is_at_page_end = |slot: &&u32| self.sequences[**slot as usize].kv.is_multiple_of(page);
         let need = slots.iter().filter(is_at_page_end).count() as u32 * page;
+        self.make_room(need)
+    }
+
+    fn make_room(&mut self, need: u32) -> bool {
         self.evict_until(need);
         self.available >= need
     }
 
     fn make_room_for_running(&mut self) -> bool {
+        if self.is_grouped() {
+            return self.make_room(self.group_need());
+        }
         let running = std::mem::take(&mut self.running);
         let fits = self.make_room_to_decode(&running);
         self.running = running;
@@ -84,6 +98,10 @@ impl Sglang {
     }
 
     fn decode_running(&mut self, plan: &mut StepPlan) {
+        if self.is_grouped() {
+            self.decode_group(plan);
+            return;
+        }
         self.evict_until(self.running.len() as u32 * self.config.page_size);
         for index in 0..self.running.len() {
             let slot = self.running[index];

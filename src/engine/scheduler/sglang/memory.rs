@@ -103,7 +103,8 @@ impl Sglang {
 
     /// Whether every token of memory is free, cached or held by a request.
     pub(super) fn memory_is_balanced(&self) -> bool {
-        let held: u32 = self.sequences.iter().map(|s| self.ceil(s.kv) - s.protected).sum();
+        let slots = (0..).zip(&self.sequences);
+        let held: u32 = slots.map(|(slot, s)| self.ceil(self.kv(slot)) - s.protected).sum();
         let rows = self.sequences.iter().filter(|s| s.has_row).count() as u32;
         self.available + self.tree.evictable() + self.tree.locked() + held == self.pool
             && rows + self.rows_free == self.max_running

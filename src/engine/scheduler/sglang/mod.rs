@@ -13,6 +13,7 @@
 //! * `order.rs`: in which order
 //! * `preempt.rs`: who makes way for a higher priority
 //! * `decode.rs` `ratio.rs`: decode steps, retraction, the estimate
+//! * `group.rs` `lockstep.rs`: requests that decode in lock step
 //! * `complete.rs`: what a step's outcome changes
 //! * `memory.rs`: memory of requests and of the tree
 //!
@@ -25,6 +26,8 @@ mod budget;
 mod complete;
 mod decode;
 mod exact_fit;
+mod group;
+mod lockstep;
 mod memory;
 mod order;
 mod preempt;
@@ -35,7 +38,7 @@ use std::collections::VecDeque;
 
 use rustc_hash::FxHashSet;
 
-use super::{Handoff, Load, Schedule};
+use super::{Handoff, Load, Quiet, Schedule};
 use crate::engine::{Finish, Life, StepPlan, StepResult};
 use crate::ids::{AdapterId, RequestId};
 use crate::kv::RadixTree;
@@ -43,6 +46,8 @@ use crate::request::Request;
 use crate::scenario::{SglangConfig, SglangPolicy};
 use crate::units::SimTime;
 
+use group::{Group, Place};
+use lockstep::{Rows, Serving};
 use ratio::NewTokenRatio;
 use sequence::{Client, Sequence, Status};
 
@@ -83,12 +88,26 @@ pub struct Sglang {
     refresh_turn: u64,
     /// Of the requests preempted in the last plan, where those begin that decoding displaced.
     retractions_from: usize,
+    /// Requests of [`Status::Finished`].
+    finished: Vec<u32>,
+
+    /// The running requests as a group, where that is possible.
+    group: Group,
+    serving: Serving,
+    /// Rows of ticks in flight when the group was dissolved.
+    dissolved: VecDeque<Rows>,
+    /// Whether the last outcome was that of a step that only decoded.
+    last_outcome_was_tick: bool,
+    records_entries: bool,
 
     chosen: Vec<u32>,
     preempted: Vec<u32>,
     scratch: Vec<u32>,
     adapters: Vec<Option<AdapterId>>,
     beginnings: FxHashSet<u64>,
+    set_aside: Vec<u32>,
+    fresh: Vec<u32>,
+    done: Vec<Place>,
 }
 
 impl Sglang {
@@ -135,13 +154,37 @@ impl Sglang {
             queued: 0,
             refresh_turn: 0,
             retractions_from: 0,
+            finished: Vec::new(),
+            group: Group::new(config.page_size),
+            serving: Serving::Grouped,
+            dissolved: VecDeque::new(),
+            last_outcome_was_tick: false,
+            records_entries: false,
             chosen: Vec::new(),
             preempted: Vec::new(),
             scratch: Vec::new(),
             adapters: Vec::new(),
             beginnings: FxHashSet::default(),
+            set_aside: Vec::new(),
+            fresh: Vec::new(),
+            done: Vec::new(),
             config,
         }
+    }
+
+    /// Tells every share of a step in its plan.
+    #[must_use]
+    pub fn recording_entries(mut self) -> Self {
+        self.records_entries = true;
+        self
+    }
+
+    /// Decides every step request by request: the plain algorithm, without the group of requests
+    /// that decode in lock step.
+    #[must_use]
+    pub fn request_by_request(mut self) -> Self {
+        self.serving = Serving::Never;
+        self
     }
 
     /// Tokens of memory that hold nothing.
@@ -241,6 +284,7 @@ impl Sglang {
         if last.len() < before {
             self.is_full = false;
         }
+        let joined_from = self.running.len();
         if self.running.is_empty() {
             if !last.is_empty() {
                 self.is_full = false;
@@ -251,9 +295,23 @@ impl Sglang {
         }
         last.clear();
         self.last_prefill = last;
+        if self.is_grouped() {
+            self.join_running(joined_from);
+        }
     }
 
     fn drop_finished(&mut self) {
+        if self.finished.is_empty() {
+            return;
+        }
+        if self.is_grouped() {
+            self.is_full = false;
+            while let Some(slot) = self.finished.pop() {
+                self.remove_running(slot);
+                self.vacate(slot);
+            }
+            return;
+        }
         let mut running = std::mem::take(&mut self.running);
         let before = running.len();
         running.retain(|&slot| self.is_unfinished(slot));
@@ -267,6 +325,7 @@ impl Sglang {
     fn is_unfinished(&mut self, slot: u32) -> bool {
         let is_finished = self.sequences[slot as usize].status == Status::Finished;
         if is_finished {
+            self.finished.retain(|&other| other != slot);
             self.vacate(slot);
         }
         !is_finished
@@ -302,6 +361,9 @@ impl Schedule for Sglang {
 
     fn abort(&mut self, id: RequestId, result: &mut StepResult) {
         let Some(slot) = self.slot_of(id) else { return };
+        if self.sequences[slot as usize].member.is_some() {
+            self.dissolve_group();
+        }
         if self.sequences[slot as usize].status == Status::Waiting {
             self.waiting.retain(|&other| other != slot);
             result.finished.push((self.sequences[slot as usize].life, Finish::Aborted));
@@ -335,20 +397,33 @@ impl Schedule for Sglang {
         self.complete_step(now, plan, result);
     }
 
+    fn quiet(&mut self) -> Option<Quiet> {
+        self.quiet_steps()
+    }
+
+    fn quiet_claims(&self, ahead: u64) -> u32 {
+        self.group.claims(ahead)
+    }
+
+    fn run_quiet(&mut self, steps: u64, completed: SimTime) {
+        self.run_quiet_steps(steps, completed);
+    }
+
     fn load(&self) -> Load {
-        let listed = self.running.iter().chain(&self.last_prefill);
-        let unfinished =
-            listed.filter(|&&slot| self.sequences[slot as usize].status != Status::Finished);
+        let listed = self.running.len() + self.last_prefill.len();
         Load {
             waiting: self.waiting.len() as u32,
-            running: unfinished.count() as u32,
+            running: (listed - self.finished.len()) as u32,
             kv_blocks: self.pool / self.config.page_size,
             kv_blocks_free: self.reclaimable() / self.config.page_size,
         }
     }
 
     fn life(&self, id: RequestId) -> Option<Life> {
-        self.slot_of(id).map(|slot| self.sequences[slot as usize].life)
+        self.slot_of(id).map(|slot| {
+            let generated = self.generated(slot);
+            Life { generated, ..self.sequences[slot as usize].life }
+        })
     }
 
     fn head(&self) -> Option<RequestId> {

@@ -51,6 +51,7 @@ impl Sglang {
     }
 
     fn preempt(&mut self, victims: &[u32], budget: &mut Budget, plan: &mut StepPlan) {
+        self.dissolve_group();
         let mut left = self.running.len() as u32;
         let running = std::mem::take(&mut self.running);
         for &slot in running.iter().filter(|slot| victims.contains(slot)) {

@@ -1,5 +1,6 @@
 //! A request inside SGLang's scheduler.
 
+use super::group::Member;
 use crate::engine::Life;
 use crate::ids::{AdapterId, RequestId};
 use crate::kv::{NodeId, RadixTree};
@@ -60,6 +61,10 @@ pub(super) struct Sequence {
     pub(super) queued: u64,
     /// What the waiting queue is ordered by if that is the cached prefix.
     pub(super) rank: i64,
+    /// Its number in the order of the running batch, while that is served by the group.
+    pub(super) place: u64,
+    /// Where it stands in the group that decodes in lock step; its counters are those of then.
+    pub(super) member: Option<Member>,
 }
 
 impl Sequence {
@@ -89,12 +94,23 @@ impl Sequence {
             in_flight: 0,
             queued: 0,
             rank: 0,
+            place: 0,
+            member: None,
         }
     }
 
     /// Prompt and generated tokens.
     pub(super) fn known(&self) -> u32 {
         self.life.prompt_tokens + self.life.generated
+    }
+
+    /// Whether all it does is to decode: its client waits, it has had a token or will with the step
+    /// in flight, and only its last token is not computed. A request cut by the end of a batch in
+    /// which another one was cut later starts to decode before its prompt is computed.
+    pub(super) fn can_join(&self) -> bool {
+        let tokens = self.known() + self.in_flight;
+        let has_token = self.life.first_token.is_some() || self.in_flight > 0;
+        self.client == Client::Waits && has_token && self.kv + 1 == tokens
     }
 
     /// A name for its first `tokens` tokens.

@@ -45,7 +45,7 @@ fn with_prompt(request: &Request, runs: &[(u64, u32)]) -> Request {
 impl Bench {
     fn new(config: SglangConfig) -> Self {
         Self {
-            scheduler: Sglang::new(config),
+            scheduler: Sglang::new(config).recording_entries(),
             now: SimTime::ZERO,
             arrived: 0,
             flying: VecDeque::new(),
@@ -93,7 +93,8 @@ impl Bench {
 }
 
 fn shares(plan: &StepPlan) -> Vec<(u32, u32, u32)> {
-    plan.entries.iter().map(|e: &Entry| (e.request.0, e.tokens, e.computed)).collect()
+    let all = plan.decode_entries.iter().chain(&plan.entries);
+    all.map(|e: &Entry| (e.request.0, e.tokens, e.computed)).collect()
 }
 
 #[test]
@@ -468,4 +469,54 @@ fn no_request_is_lost_and_memory_adds_up_whatever_the_settings() {
     }
     assert!(preemptions > 100, "{preemptions} preemptions");
     assert!(aborted > 10, "{aborted} aborts");
+}
+
+#[test]
+fn a_group_decides_like_its_requests_whoever_leaves() {
+    for seed in 0..400 {
+        let (engine, requests) = random_case(seed);
+        let depth = if engine.disable_overlap_schedule { 1 } else { 2 };
+        let mut group = Bench::new(engine.clone());
+        let mut plain = Bench::new(engine);
+        plain.scheduler = plain.scheduler.request_by_request();
+        let mut rest = requests.iter();
+        let (mut left, mut plain_left) = (StepResult::default(), StepResult::default());
+        for round in 0..600_u64 {
+            if round % 5 == 0
+                && let Some(request) = rest.next()
+            {
+                assert_eq!(group.arrive(request), plain.arrive(request), "seed {seed}");
+            }
+            if seed % 2 == 0 && round % 17 == 5 {
+                let id = RequestId((mix(round ^ seed) % u64::from(group.arrived)) as u32);
+                group.scheduler.abort(id, &mut left);
+                plain.scheduler.abort(id, &mut plain_left);
+            }
+            while group.flying.len() < depth {
+                let (a, b) = (group.plan(), plain.plan());
+                let place = format!("seed {seed}, round {round}");
+                assert_eq!((shares(&a), a.shape), (shares(&b), b.shape), "{place}");
+                assert_eq!((&a.preempted, &a.hits), (&b.preempted, &b.hits), "{place}");
+                let state = |s: &Sglang| {
+                    (
+                        s.load(),
+                        s.available,
+                        s.is_full,
+                        s.ratio.current.to_bits(),
+                        s.chunked_request(),
+                    )
+                };
+                assert_eq!(state(&group.scheduler), state(&plain.scheduler), "{place}");
+                if a.is_empty() {
+                    break;
+                }
+            }
+            if !group.flying.is_empty() {
+                let (a, b) = (group.complete(), plain.complete());
+                assert_eq!((a.tokens, a.first_tokens), (b.tokens, b.first_tokens));
+            }
+        }
+        assert_eq!(group.finished, plain.finished, "seed {seed}");
+        assert_eq!(left.finished.len(), plain_left.finished.len(), "seed {seed}");
+    }
 }

@@ -1,0 +1,289 @@
+//! Requests that decode in lock step.
+//!
+//! Between two changes of the running batch every request in it does the same in every decode
+//! step: one token, and a page whenever its context fills one. The group keeps what such a step
+//! needs as sums, so that a step costs O(1), whatever the number of requests. A member is only told
+//! what it has become when it leaves or when the group is dissolved; until then its counters stand
+//! where they stood when it joined, but for the outcome of a step that was in flight then.
+//!
+//! A step of the group is a *tick*. Tick `t` computes the token at context `key + t` of a member.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use crate::units::SimTime;
+
+/// Where a member stands: constant while it is one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Member {
+    /// Its number in the order of the running batch.
+    pub(super) place: u64,
+    /// Ticks of the group when it joined: its first tick is the next.
+    pub(super) joined: u64,
+    /// Its context before tick `t` is `key + t`.
+    pub(super) key: i64,
+    /// The last tick that computes it; later ones do not, if that is known before its outcome.
+    pub(super) last_tick: u64,
+    /// The tick whose outcome is its last token.
+    pub(super) done_tick: u64,
+}
+
+impl Member {
+    /// Its ticks among the first `ticks` of the group.
+    pub(super) fn ticks_until(&self, ticks: u64) -> u32 {
+        ticks.min(self.last_tick).saturating_sub(self.joined) as u32
+    }
+
+    /// Whether tick `tick` computes it, if nothing else happens to it.
+    pub(super) fn is_in(&self, tick: u64) -> bool {
+        self.joined < tick && tick <= self.last_tick
+    }
+
+    fn phase(&self, page_size: u32) -> usize {
+        self.key.rem_euclid(i64::from(page_size)) as usize
+    }
+}
+
+/// A member by its place in the batch and in the arena.
+pub(super) type Place = (u64, u32);
+
+/// Members by a tick, the earliest first; those that left are skipped.
+type Agenda = BinaryHeap<Reverse<(u64, u64, u32)>>;
+
+/// What a tick computes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Tick {
+    pub(super) rows: u32,
+    pub(super) context: u64,
+    pub(super) longest: u32,
+}
+
+/// Requests that decode in lock step.
+#[derive(Debug)]
+pub(super) struct Group {
+    page_size: u32,
+    /// Ticks scheduled, and those whose outcome is in.
+    ticks: u64,
+    completed: u64,
+    /// When the last outcome of a tick came in.
+    completed_at: SimTime,
+    /// Members that the next tick computes, and the sum of their keys.
+    count: u32,
+    keys: i64,
+    /// Keys of members, longest context first; those that left are skipped.
+    by_key: BinaryHeap<(i64, u64, u32)>,
+    /// How many members are in each phase in which they need a page.
+    phases: Vec<u32>,
+    by_last_tick: Agenda,
+    by_done_tick: Agenda,
+    /// Members whose first outcome is awaited, with that tick.
+    fresh: VecDeque<(u64, Place)>,
+    /// Members out of the batch because their last tick is in flight.
+    aside: Vec<Place>,
+    /// Rows of the tick in flight whose members have left.
+    ghosts: u32,
+    joins: u64,
+}
+
+impl Group {
+    pub(super) fn new(page_size: u32) -> Self {
+        Self {
+            page_size,
+            ticks: 0,
+            completed: 0,
+            completed_at: SimTime::ZERO,
+            count: 0,
+            keys: 0,
+            by_key: BinaryHeap::new(),
+            phases: vec![0; page_size as usize],
+            by_last_tick: Agenda::new(),
+            by_done_tick: Agenda::new(),
+            fresh: VecDeque::new(),
+            aside: Vec::new(),
+            ghosts: 0,
+            joins: 0,
+        }
+    }
+
+    pub(super) fn ticks(&self) -> u64 {
+        self.ticks
+    }
+
+    pub(super) fn completed(&self) -> u64 {
+        self.completed
+    }
+
+    pub(super) fn completed_at(&self) -> SimTime {
+        self.completed_at
+    }
+
+    /// Members out of the batch because their last tick is in flight.
+    pub(super) fn aside(&self) -> &[Place] {
+        &self.aside
+    }
+
+    /// The place of the next one to join.
+    pub(super) fn next_place(&mut self) -> u64 {
+        self.joins += 1;
+        self.joins
+    }
+
+    /// A request joins; its first tick is the next.
+    pub(super) fn join(&mut self, slot: u32, member: Member) {
+        self.count += 1;
+        self.keys += member.key;
+        self.by_key.push((member.key, member.place, slot));
+        self.phases[member.phase(self.page_size)] += 1;
+        if member.last_tick < u64::MAX {
+            self.by_last_tick.push(Reverse((member.last_tick, member.place, slot)));
+        }
+        // One whose last token comes from a step in flight leaves with that step.
+        if member.joined < member.done_tick {
+            self.by_done_tick.push(Reverse((member.done_tick, member.place, slot)));
+        }
+        self.fresh.push_back((member.joined + 1, (member.place, slot)));
+    }
+
+    /// The first member whose last tick has been scheduled leaves the batch.
+    pub(super) fn set_aside(&mut self, member: impl Fn(u32) -> Option<Member>) -> Option<u32> {
+        let (slot, current) = due(&mut self.by_last_tick, self.ticks, member)?;
+        self.discount(&current);
+        self.aside.push((current.place, slot));
+        Some(slot)
+    }
+
+    /// Pages that the `ahead`-th tick from now takes, from 1.
+    pub(super) fn claims(&self, ahead: u64) -> u32 {
+        let page = u64::from(self.page_size);
+        let phase = (page - (self.ticks + ahead) % page) % page;
+        self.phases[phase as usize]
+    }
+
+    /// What the next tick computes.
+    pub(super) fn next_tick(&mut self, member: impl Fn(u32) -> Option<Member>) -> Tick {
+        let is_counted = |place, slot| {
+            member(slot).is_some_and(|m| m.place == place && m.last_tick > self.ticks)
+        };
+        while self.by_key.peek().is_some_and(|&(_, place, slot)| !is_counted(place, slot)) {
+            self.by_key.pop();
+        }
+        let tick = (self.ticks + 1).cast_signed();
+        Tick {
+            rows: self.count,
+            context: (self.keys + i64::from(self.count) * tick) as u64,
+            longest: self.by_key.peek().map_or(0, |(key, ..)| (key + tick) as u32),
+        }
+    }
+
+    /// Schedules the next tick.
+    pub(super) fn tick(&mut self) {
+        self.ticks += 1;
+    }
+
+    /// Takes in the outcome of the oldest tick in flight, which has `rows`. Returns how many of
+    /// them have had the outcome of the tick before; those that had another step before are
+    /// appended to `fresh`, those that finish to `done`, in the order of the batch.
+    pub(super) fn complete(
+        &mut self,
+        now: SimTime,
+        rows: u32,
+        member: impl Fn(u32) -> Option<Member>,
+        fresh: &mut Vec<u32>,
+        done: &mut Vec<Place>,
+    ) -> u32 {
+        self.completed += 1;
+        self.completed_at = now;
+        let is_here = |place, slot| member(slot).is_some_and(|m| m.place == place);
+        while let Some(&(first, (place, slot))) = self.fresh.front() {
+            if first > self.completed {
+                break;
+            }
+            self.fresh.pop_front();
+            if is_here(place, slot) {
+                fresh.push(slot);
+            }
+        }
+        while let Some((slot, current)) = due(&mut self.by_done_tick, self.completed, &member) {
+            done.push((current.place, slot));
+        }
+        done.sort_unstable();
+        rows - std::mem::take(&mut self.ghosts) - fresh.len() as u32
+    }
+
+    /// A member leaves.
+    pub(super) fn leave(&mut self, current: &Member) {
+        if let Some(at) = self.aside.iter().position(|place| place.0 == current.place) {
+            self.aside.swap_remove(at);
+            return;
+        }
+        self.discount(current);
+        if self.ticks > self.completed && self.ticks > current.joined {
+            self.ghosts += 1;
+        }
+    }
+
+    /// How many ticks can be scheduled, and as many outcomes taken in, before a member leaves the
+    /// batch or finishes; 0 if somebody is about to or has just joined.
+    pub(super) fn quiet_ticks(&mut self, member: impl Fn(u32) -> Option<Member>) -> u64 {
+        let is_settled = self.fresh.is_empty() && self.aside.is_empty() && self.ghosts == 0;
+        if self.count == 0 || !is_settled {
+            return 0;
+        }
+        let leaves = first(&mut self.by_last_tick, &member);
+        let finishes = first(&mut self.by_done_tick, &member);
+        let leaves = leaves.map_or(u64::MAX, |(tick, ..)| tick.saturating_sub(self.ticks));
+        let finishes =
+            finishes.map_or(u64::MAX, |(tick, ..)| tick.saturating_sub(self.completed + 1));
+        leaves.min(finishes)
+    }
+
+    /// Outcomes of so many further ticks came in while as many were scheduled.
+    pub(super) fn complete_quiet(&mut self, ticks: u64, now: SimTime) {
+        self.completed += ticks;
+        self.completed_at = now;
+    }
+
+    /// Everybody leaves.
+    pub(super) fn clear(&mut self) {
+        *self = Self {
+            ticks: self.ticks,
+            completed: self.ticks,
+            joins: self.joins,
+            ..Self::new(self.page_size)
+        };
+    }
+
+    /// Takes a member out of what the next tick computes.
+    fn discount(&mut self, current: &Member) {
+        self.count -= 1;
+        self.keys -= current.key;
+        self.phases[current.phase(self.page_size)] -= 1;
+    }
+}
+
+/// The first entry whose member has not left.
+fn first(
+    agenda: &mut Agenda,
+    member: impl Fn(u32) -> Option<Member>,
+) -> Option<(u64, u32, Member)> {
+    while let Some(&Reverse((tick, place, slot))) = agenda.peek() {
+        if let Some(current) = member(slot).filter(|m| m.place == place) {
+            return Some((tick, slot, current));
+        }
+        agenda.pop();
+    }
+    None
+}
+
+/// Takes the first entry, if its tick is not after `tick`.
+fn due(
+    agenda: &mut Agenda,
+    tick: u64,
+    member: impl Fn(u32) -> Option<Member>,
+) -> Option<(u32, Member)> {
+    let (at, slot, current) = first(agenda, member)?;
+    (at <= tick).then(|| {
+        agenda.pop();
+        (slot, current)
+    })
+}
