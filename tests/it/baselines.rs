@@ -174,8 +174,8 @@ impl Observer for Inspector {
                 let rows = batch.plan.shape.logit_rows as usize;
                 self.check(rows >= samples, at, "a token comes from nowhere", load);
             }
-            Occurrence::Idle(_, load) => {
-                let is_free = load.kv_blocks_free == load.kv_blocks && load.running == 0;
+            Occurrence::Stepped(_, _, _, load) if load.running + load.waiting == 0 => {
+                let is_free = load.kv_blocks_free == load.kv_blocks;
                 self.check(is_free, at, "an idle engine holds memory", load);
                 self.idle = Some(load);
             }
