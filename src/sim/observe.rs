@@ -13,8 +13,12 @@ pub enum Occurrence<'a> {
     Arrived(RequestId, &'a Request),
     /// Its client sends it, to this instance.
     Sent(RequestId, InstanceId),
+    /// It entered the queue of an instance, which now carries this load.
+    Queued(InstanceId, RequestId, Load),
     /// An instance decided a step.
     Planned(InstanceId, &'a Batch, Load),
+    /// Requests lost their memory though no step could be decided.
+    Displaced(InstanceId, &'a [RequestId]),
     /// A step ended.
     Stepped(InstanceId, &'a Batch, &'a StepResult),
     /// Steps that only decode were decided and completed, one after the other; told at the end of

@@ -198,6 +198,8 @@ impl<W: Source> Simulation<W> {
         let wake = if self.awaited[instance.index()] { changed } else { Some(now) };
         match outcome {
             Ok(()) => {
+                let load = engine.scheduler().load();
+                observer.on(now, Occurrence::Queued(instance, id, load));
                 if let Some(at) = wake {
                     self.awaken(at, instance);
                 }
@@ -238,6 +240,9 @@ impl<W: Source> Simulation<W> {
                 }
             }
             EngineEvent::Quiet(run) => observer.on(now, Occurrence::Quiet(instance, run)),
+            EngineEvent::Empty(plan) if !plan.preempted.is_empty() => {
+                observer.on(now, Occurrence::Displaced(instance, &plan.preempted));
+            }
             EngineEvent::Empty(_) => {}
         });
         if let Some(at) = next {

@@ -4,6 +4,7 @@
 
 mod architecture;
 mod bench_report;
+mod breakdown;
 #[cfg(feature = "cli")]
 mod cli;
 mod conformance;
