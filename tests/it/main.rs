@@ -11,5 +11,6 @@ mod conformance;
 mod docs;
 mod fast_forward;
 mod models;
+mod timeline;
 mod traces;
 mod workload;
