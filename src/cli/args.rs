@@ -10,6 +10,7 @@ use clap_complete::Shell;
 use super::bench::BenchArguments;
 use super::profile::ProfileArguments;
 use super::trace::TraceArguments;
+use crate::io::timeline::Window;
 
 /// Simulate LLM serving: real schedulers, real workloads, the benchmark block you know.
 #[derive(Debug, Parser)]
@@ -70,12 +71,18 @@ pub(super) struct OutputArguments {
     /// Folder for records, summary and figures; a new one below `runs/` if absent
     #[arg(long, value_name = "DIR")]
     pub(super) output_dir: Option<PathBuf>,
-    /// Replace the results of an earlier run in that folder
+    /// Replace the results of an earlier run in that folder, and its timeline
     #[arg(long)]
     pub(super) overwrite: bool,
     /// Also write a table of every step
     #[arg(long)]
     pub(super) steps: bool,
+    /// Also write a timeline for ui.perfetto.dev: a Chrome trace, compressed if FILE ends in .gz
+    #[arg(long, value_name = "FILE")]
+    pub(super) timeline: Option<PathBuf>,
+    /// The part of the run that the timeline shows, in seconds, as in 10..12.5
+    #[arg(long, value_name = "START..END", requires = "timeline")]
+    pub(super) timeline_window: Option<Window>,
     /// How the result is printed
     #[arg(long, value_enum, default_value_t)]
     pub(super) format: Format,

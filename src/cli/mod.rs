@@ -8,6 +8,7 @@ mod progress;
 mod results;
 mod run;
 mod scenario_file;
+mod timeline;
 mod trace;
 
 use std::io::{ErrorKind, Write};

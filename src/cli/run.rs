@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use super::args::{Format, OutputArguments, RunArguments};
 use super::progress::Progress;
 use super::scenario_file::{self, Loaded};
-use super::{Failure, print, results, say};
+use super::{Failure, print, results, say, timeline};
 use crate::io::rundir::{Existing, RunDir};
 use crate::io::traces::{self, TraceFormat, TraceOptions};
 use crate::metrics::bench::{Comparison, MetricKey, Tool};
@@ -43,6 +43,7 @@ pub(super) fn simulate_all(
     loaded: &[Loaded],
     output: &OutputArguments,
 ) -> Result<(RunDir, Vec<Outcome>), Failure> {
+    timeline::check(loaded, output)?;
     let dir = create_run_dir(&loaded[0].scenario, output)?;
     let outcomes = loaded.iter().map(|one| simulate(one, output)).collect::<Result<Vec<_>, _>>()?;
     Ok((dir, outcomes))
@@ -72,8 +73,15 @@ pub(super) fn report(
     Ok(())
 }
 
-/// The staging folder of this process, removed on Ctrl-C.
-static STAGING: Mutex<Option<PathBuf>> = Mutex::new(None);
+/// What this process has begun to write, removed on Ctrl-C.
+static STAGING: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// Has a file or folder removed on Ctrl-C.
+pub(super) fn stage(path: &Path) {
+    if let Ok(mut staging) = STAGING.lock() {
+        staging.push(path.to_path_buf());
+    }
+}
 
 fn create_run_dir(scenario: &Scenario, output: &OutputArguments) -> Result<RunDir, Failure> {
     let target = output
@@ -82,13 +90,11 @@ fn create_run_dir(scenario: &Scenario, output: &OutputArguments) -> Result<RunDi
         .unwrap_or_else(|| RunDir::next_free("runs".as_ref(), &results::slug(&scenario.file.name)));
     let existing = if output.overwrite { Existing::Overwrite } else { Existing::Refuse };
     let dir = RunDir::create(&target, existing).map_err(|error| Failure::Input(error.into()))?;
-    if let Ok(mut staging) = STAGING.lock() {
-        *staging = Some(dir.staging().to_path_buf());
-    }
+    stage(dir.staging());
     let handled = ctrlc::set_handler(|| {
-        if let Some(staging) = STAGING.lock().ok().and_then(|mut staging| staging.take()) {
-            // An interrupted process has nobody to tell that a folder remained.
-            let _ = std::fs::remove_dir_all(staging);
+        for path in STAGING.lock().iter().flat_map(|staging| staging.iter()) {
+            // An interrupted process has nobody to tell that something remained.
+            let _ = std::fs::remove_dir_all(path).or_else(|_| std::fs::remove_file(path));
         }
         std::process::exit(130);
     });
@@ -105,18 +111,22 @@ fn simulate(loaded: &Loaded, output: &OutputArguments) -> Result<Outcome, Failur
     let api_delay = SimDuration::from_secs_f64(scenario.file.cluster.api_delay_ms / 1e3);
     let mut recorder = Recorder::default();
     let mut steps = output.steps.then(StepLog::default);
+    let mut timeline = timeline::open(scenario, output)?;
     let total = scenario.file.workload.num_requests.map(u64::from);
     let mut progress = std::io::stderr().is_terminal().then(|| Progress::new(total));
 
     #[expect(clippy::disallowed_methods, reason = "how long the simulation itself takes")]
     let started = std::time::Instant::now();
     let counts = Simulation::new(&mut workload, client, cluster, api_delay)
-        .run(&mut ((&mut recorder, &mut steps), &mut progress))
+        .run(&mut ((&mut recorder, &mut steps), (&mut timeline, &mut progress)))
         .map_err(|error| Failure::Input(error.into()))?;
     let wall_s = started.elapsed().as_secs_f64();
 
     if let Some(progress) = &progress {
         progress.finish();
+    }
+    if let Some(timeline) = timeline {
+        timeline::commit(timeline)?;
     }
     for notice in workload.notices() {
         say(&format!("notice: {}", notice_text(notice)));

@@ -3,4 +3,5 @@
 pub mod rundir;
 #[cfg(feature = "tables")]
 pub mod tables;
+pub mod timeline;
 pub mod traces;

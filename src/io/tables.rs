@@ -6,7 +6,7 @@ use std::path::Path;
 
 use polars::prelude::{Column, DataFrame, IntoColumn, NamedFrom, ParquetWriter, Series};
 
-use crate::metrics::{RequestRecord, Status, StepRecord};
+use crate::metrics::{Breakdown, RequestRecord, Status, StepRecord};
 use crate::units::{SimDuration, SimTime};
 
 /// Why a table cannot be written.
@@ -45,6 +45,11 @@ pub fn write_requests(path: &Path, records: &[RequestRecord]) -> Result<(), Tabl
         let value = |r: &RequestRecord| of(r).filter(|_| is_finished(r));
         records.iter().map(|r| value(r).map(SimDuration::as_millis_f64)).collect()
     };
+    let parts = |of: fn(&Breakdown) -> SimDuration| -> Vec<Option<f64>> {
+        let is_finished = |record: &RequestRecord| record.status == Status::Finished;
+        let value = |r: &RequestRecord| r.breakdown().filter(|_| is_finished(r));
+        records.iter().map(|r| value(r).map(|parts| of(&parts).as_millis_f64())).collect()
+    };
     let status: Vec<&str> = records.iter().map(|record| record.status.name()).collect();
     let ids: Vec<u32> = (0..records.len() as u32).collect();
     let columns = vec![
@@ -57,6 +62,7 @@ pub fn write_requests(path: &Path, records: &[RequestRecord]) -> Result<(), Tabl
         column("preemptions", counts(|r| r.preemptions)),
         column("arrival_ns", times(|r| r.arrival)),
         column("sent_ns", times(|r| r.sent)),
+        column("enqueued_ns", times(|r| r.queued)),
         column("first_scheduled_ns", times(|r| r.first_scheduled)),
         column("first_token_ns", times(|r| r.first_token)),
         column("finish_ns", times(|r| r.finish)),
@@ -64,6 +70,12 @@ pub fn write_requests(path: &Path, records: &[RequestRecord]) -> Result<(), Tabl
         column("ttft_ms", latencies(|r| Some(r.ttft()))),
         column("tpot_ms", latencies(RequestRecord::tpot)),
         column("e2e_ms", latencies(|r| Some(r.e2e()))),
+        column("api_ms", parts(|b| b.api)),
+        column("queued_ms", parts(|b| b.queued)),
+        column("prefill_ms", parts(|b| b.prefill)),
+        column("decode_ms", parts(|b| b.decode)),
+        column("preempted_ms", parts(|b| b.preempted)),
+        column("stalled_ms", parts(|b| b.stalled)),
     ];
     write(path, records.len(), columns)
 }

@@ -1,14 +1,18 @@
 //! What happened: records of requests, gaps between tokens, and the reports made of them.
 
 pub mod bench;
+mod breakdown;
 mod gaps;
+mod preemptions;
 mod record;
 mod recorder;
 mod report;
 mod series;
 mod steps;
 
+pub use breakdown::Breakdown;
 pub use gaps::GapCounter;
+pub use preemptions::{Lost, Preemptions};
 pub use record::{RequestRecord, Status};
 pub use recorder::{Recorder, Timeline};
 pub use report::{BenchReport, BenchWriter};

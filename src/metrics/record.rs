@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Breakdown;
+use crate::engine::Finish;
 use crate::ids::InstanceId;
 use crate::units::{SimDuration, SimTime};
 
@@ -31,6 +33,16 @@ impl Status {
     }
 }
 
+impl From<Finish> for Status {
+    fn from(finish: Finish) -> Self {
+        match finish {
+            Finish::Done => Self::Finished,
+            Finish::Aborted => Self::Aborted,
+            Finish::Rejected => Self::Rejected,
+        }
+    }
+}
+
 /// What happened to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RequestRecord {
@@ -38,12 +50,20 @@ pub struct RequestRecord {
     pub arrival: SimTime,
     /// When it did: later than `arrival` where the client limits its concurrency.
     pub sent: SimTime,
+    /// When it reached the queue of its instance.
+    pub queued: SimTime,
     /// When a step first worked on it.
     pub first_scheduled: SimTime,
     /// When its first token came out.
     pub first_token: SimTime,
     /// When it left.
     pub finish: SimTime,
+    /// From losing its memory to its next token, over all preemptions.
+    pub preempted: SimDuration,
+    /// The part of that before its first token.
+    pub preempted_in_prefill: SimDuration,
+    /// Time of its decoding in steps that prefilled others.
+    pub stalled: SimDuration,
     /// Prompt length in tokens.
     pub prompt_tokens: u32,
     /// Tokens that came out.
@@ -79,5 +99,10 @@ impl RequestRecord {
     /// From sending to the first step that works on it.
     pub fn queueing(&self) -> SimDuration {
         self.first_scheduled - self.sent
+    }
+
+    /// Where its end-to-end time went; `None` for a request that never left.
+    pub fn breakdown(&self) -> Option<Breakdown> {
+        (self.status != Status::Stuck).then(|| Breakdown::of(self))
     }
 }

@@ -1,5 +1,6 @@
 //! The observer that keeps the records of a run.
 
+use super::breakdown::Phases;
 use super::gaps::GapCounter;
 use super::record::{RequestRecord, Status};
 use super::series::{Quantity, Series};
@@ -7,7 +8,7 @@ use crate::engine::scheduler::Load;
 use crate::engine::{Finish, Life, QuietRun};
 use crate::ids::{InstanceId, RequestId};
 use crate::sim::{Observer, Occurrence};
-use crate::units::SimTime;
+use crate::units::{SimDuration, SimTime};
 
 /// Everything recorded of a run: one record per request, all gaps between tokens, and how queues,
 /// memory and throughput went over time.
@@ -27,6 +28,7 @@ pub struct Recorder {
     pub end: SimTime,
     first_sent: Option<SimTime>,
     levels: Vec<Levels>,
+    phases: Phases,
     instances: u32,
 }
 
@@ -69,6 +71,7 @@ impl Default for Recorder {
             end: SimTime::ZERO,
             first_sent: None,
             levels: Vec::new(),
+            phases: Phases::default(),
             instances: 1,
         }
     }
@@ -88,11 +91,7 @@ impl Recorder {
         record.output_tokens = life.generated;
         record.cached_tokens = life.cached_tokens;
         record.preemptions = life.preemptions;
-        record.status = match finish {
-            Finish::Done => Status::Finished,
-            Finish::Aborted => Status::Aborted,
-            Finish::Rejected => Status::Rejected,
-        };
+        record.status = finish.into();
     }
 
     fn set_levels(&mut self, at: SimTime, instance: InstanceId, load: Load) {
@@ -138,15 +137,20 @@ impl Recorder {
 
 impl Observer for Recorder {
     fn on(&mut self, at: SimTime, what: Occurrence<'_>) {
+        self.phases.hear(at, what, &mut self.requests);
         match what {
             Occurrence::Arrived(id, request) => {
                 debug_assert_eq!(id, RequestId::from_index(self.requests.len()));
                 self.requests.push(RequestRecord {
                     arrival: request.arrival,
                     sent: at,
+                    queued: at,
                     first_scheduled: at,
                     first_token: at,
                     finish: at,
+                    preempted: SimDuration::ZERO,
+                    preempted_in_prefill: SimDuration::ZERO,
+                    stalled: SimDuration::ZERO,
                     prompt_tokens: request.prompt_tokens,
                     output_tokens: 0,
                     cached_tokens: 0,
@@ -161,7 +165,11 @@ impl Observer for Recorder {
                 record.sent = at;
                 record.instance = instance;
             }
-            Occurrence::Queued(instance, _, load) => self.set_levels(at, instance, load),
+            Occurrence::Queued(instance, id, load) => {
+                self.requests[id.index()].queued = at;
+                self.set_levels(at, instance, load);
+            }
+            Occurrence::Displaced(..) => {}
             Occurrence::Planned(instance, batch, load) => {
                 self.set_levels(at, instance, load);
                 let prefill = f64::from(batch.plan.shape.prefill_tokens);
@@ -183,6 +191,7 @@ impl Observer for Recorder {
             }
             Occurrence::Refused(_, id) => {
                 let record = &mut self.requests[id.index()];
+                record.queued = at;
                 (record.first_scheduled, record.first_token, record.finish) = (at, at, at);
                 record.status = Status::Rejected;
                 self.end = at;

@@ -22,6 +22,10 @@ fn run_of(count: u64, lives: impl Fn(u64) -> (SimDuration, SimDuration, u32)) ->
         let record = RequestRecord {
             arrival: sent,
             sent,
+            queued: sent,
+            preempted: SimDuration::ZERO,
+            preempted_in_prefill: SimDuration::ZERO,
+            stalled: SimDuration::ZERO,
             first_scheduled: sent,
             first_token: sent + ttft,
             finish: sent + ttft + decode,

@@ -190,6 +190,12 @@ impl Observer for Watch {
                 self.stepped(at, instance, batch, result);
                 check(instance, load);
             }
+            Occurrence::Displaced(instance, ids) => {
+                for &id in ids {
+                    let place = self.request(id).place;
+                    assert_eq!(place, Place::Inside(instance), "L1: request {id} loses memory");
+                }
+            }
             Occurrence::Quiet(instance, run) => self.quiet(at, instance, run),
             Occurrence::Left(instance, life, finish) => self.left(at, instance, life, finish),
         }

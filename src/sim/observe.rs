@@ -17,6 +17,8 @@ pub enum Occurrence<'a> {
     Queued(InstanceId, RequestId, Load),
     /// An instance decided a step.
     Planned(InstanceId, &'a Batch, Load),
+    /// Requests lost their memory though no step could be decided.
+    Displaced(InstanceId, &'a [RequestId]),
     /// A step ended; the load without the requests that finished in it.
     Stepped(InstanceId, &'a Batch, &'a StepResult, Load),
     /// Steps that only decode were decided and completed, one after the other; told at the end of

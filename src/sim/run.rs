@@ -247,6 +247,9 @@ impl<W: Source> Simulation<W> {
                 }
             }
             EngineEvent::Quiet(run) => observer.on(now, Occurrence::Quiet(instance, run)),
+            EngineEvent::Empty(plan) if !plan.preempted.is_empty() => {
+                observer.on(now, Occurrence::Displaced(instance, &plan.preempted));
+            }
             EngineEvent::Empty(_) => {}
         });
         if let Some(at) = next {

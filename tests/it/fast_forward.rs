@@ -50,16 +50,26 @@ impl Engine {
 }
 
 #[derive(Debug, Clone)]
-struct Case {
-    seed: u64,
-    requests: u32,
-    gap_us: u64,
-    prompt_max: u32,
-    output_max: u32,
-    shares_prompts: bool,
-    stops_early: bool,
-    instances: u32,
+pub(super) struct Case {
+    pub(super) seed: u64,
+    pub(super) requests: u32,
+    pub(super) gap_us: u64,
+    pub(super) prompt_max: u32,
+    pub(super) output_max: u32,
+    pub(super) shares_prompts: bool,
+    pub(super) stops_early: bool,
+    pub(super) instances: u32,
     engine: Engine,
+}
+
+impl Case {
+    /// The flags of vLLM's engine.
+    pub(super) fn vllm(&self) -> &VllmConfig {
+        match &self.engine {
+            Engine::Vllm(config) => config,
+            Engine::Sglang(_) => panic!("a case of SGLang's engine has no flags of vLLM's"),
+        }
+    }
 }
 
 fn vllm() -> impl Strategy<Value = Engine> {
@@ -123,6 +133,11 @@ fn sglang() -> impl Strategy<Value = Engine> {
     })
 }
 
+/// Cases of vLLM's engine.
+pub(super) fn vllm_case() -> impl Strategy<Value = Case> {
+    case(vllm())
+}
+
 fn case(engine: impl Strategy<Value = Engine>) -> impl Strategy<Value = Case> {
     let workload = (any::<u64>(), 1_u32..80, 0_u64..60_000, 1_u32..400, 1_u32..200);
     (workload, any::<[bool; 2]>(), 1_u32..3, engine).prop_map(
@@ -142,7 +157,7 @@ fn case(engine: impl Strategy<Value = Engine>) -> impl Strategy<Value = Case> {
     )
 }
 
-fn workload(case: &Case) -> Vec<Request> {
+pub(super) fn workload(case: &Case) -> Vec<Request> {
     let draw = |index: u32, what: u64, most: u64| {
         mix(case.seed ^ mix(u64::from(index) << 8 | what)) % most.max(1)
     };
@@ -231,7 +246,7 @@ fn compare(case: &Case, way: Way) -> Result<(), TestCaseError> {
 }
 
 /// 120 cases a law; `PROPTEST_CASES` asks for more.
-fn proptest_config() -> ProptestConfig {
+pub(super) fn proptest_config() -> ProptestConfig {
     let asked = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok());
     ProptestConfig::with_cases(asked.unwrap_or(120))
 }

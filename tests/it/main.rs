@@ -5,6 +5,7 @@
 mod architecture;
 mod baselines;
 mod bench_report;
+mod breakdown;
 #[cfg(feature = "cli")]
 mod cli;
 mod conformance;
@@ -13,5 +14,6 @@ mod fast_forward;
 mod laws;
 mod models;
 mod support;
+mod timeline;
 mod traces;
 mod workload;

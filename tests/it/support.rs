@@ -145,6 +145,10 @@ impl Observer for Digest {
                     self.add(&[gap.gap.as_nanos(), gap.count.into()]);
                 }
             }
+            Occurrence::Displaced(instance, ids) => {
+                self.add(&[9, instance.0.into()]);
+                self.add(&ids.iter().map(|id| id.0.into()).collect::<Vec<u64>>());
+            }
             Occurrence::Quiet(instance, run) => {
                 self.add(&[8, instance.0.into(), run.first_step, run.rows.into()]);
                 for step in run.steps {

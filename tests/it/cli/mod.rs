@@ -8,6 +8,7 @@ mod inputs;
 mod output;
 mod profile;
 mod scenarios;
+mod timeline;
 mod trace;
 
 use std::fs;

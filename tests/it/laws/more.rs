@@ -162,6 +162,10 @@ proptest! {
                 first_scheduled: times(fast.first_scheduled),
                 first_token: times(fast.first_token),
                 finish: times(fast.finish),
+                queued: times(fast.queued),
+                preempted: fast.preempted * k,
+                preempted_in_prefill: fast.preempted_in_prefill * k,
+                stalled: fast.stalled * k,
                 ..*fast
             });
         }

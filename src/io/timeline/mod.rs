@@ -1,0 +1,16 @@
+//! A timeline of a run as a Chrome trace, for ui.perfetto.dev
+//! (Trace Event Format: `X` complete slices, `b`/`e` async spans, `C` counters, `M` metadata; times
+//! in microseconds, here with the nanoseconds as decimals).
+//!
+//! Each instance is a process: its steps on the device, its counters, and its requests, each with
+//! the phases of its life inside. Requests are written when they leave, so that only those inside
+//! are kept in memory.
+
+mod events;
+mod file;
+mod window;
+mod writer;
+
+pub use file::{TimelineError, TimelineFile};
+pub use window::Window;
+pub use writer::TimelineWriter;

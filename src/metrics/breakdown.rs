@@ -1,0 +1,164 @@
+//! Where the time of a request went: its end-to-end time in parts that add up to it exactly.
+//!
+//! | part | from … to |
+//! |---|---|
+//! | `api` | sent → in the queue of its instance |
+//! | `queued` | in the queue → the first step that works on it is decided |
+//! | `prefill` | → its first token, without `preempted` |
+//! | `decode` | first token → finish, without `preempted` and `stalled` |
+//! | `preempted` | losing its memory → its next token ([`Preemptions`]) |
+//! | `stalled` | while it decodes, the steps that prefill others |
+//!
+//! What a step would have taken without the prefills in it is not known, so such a step counts as
+//! stalled in full: the time from the outcome before it to its own, whether the request decodes in
+//! it (mixed batches) or waits for it (prefill first). Per instance this is one running sum over
+//! steps; a request takes it down when it begins to decode and again when it stops.
+//!
+//! Left out, because nothing models them yet: KV transfers and waits for adapters.
+
+use super::RequestRecord;
+use super::preemptions::Preemptions;
+use crate::engine::{Batch, StepResult};
+use crate::ids::InstanceId;
+use crate::sim::Occurrence;
+use crate::units::{SimDuration, SimTime};
+
+/// The parts of a request's end-to-end time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Breakdown {
+    /// From its client to the queue of its instance.
+    pub api: SimDuration,
+    /// In the queue, until a step works on it.
+    pub queued: SimDuration,
+    /// Until its first token.
+    pub prefill: SimDuration,
+    /// Decoding in steps that only decode.
+    pub decode: SimDuration,
+    /// Without memory, and catching up.
+    pub preempted: SimDuration,
+    /// Decoding, or waiting to, in steps that prefill others.
+    pub stalled: SimDuration,
+}
+
+impl Breakdown {
+    /// The parts of a request that has left.
+    pub(super) fn of(record: &RequestRecord) -> Self {
+        let preempted_in_decode = minus(record.preempted, record.preempted_in_prefill);
+        let decode = minus(record.finish - record.first_token, preempted_in_decode);
+        let prefill = record.first_token - record.first_scheduled;
+        Self {
+            api: record.queued - record.sent,
+            queued: record.first_scheduled - record.queued,
+            prefill: minus(prefill, record.preempted_in_prefill),
+            decode: minus(decode, record.stalled),
+            preempted: record.preempted,
+            stalled: record.stalled,
+        }
+    }
+
+    /// All parts together: the end-to-end time.
+    pub fn total(&self) -> SimDuration {
+        self.api + self.queued + self.prefill + self.decode + self.preempted + self.stalled
+    }
+}
+
+fn minus(whole: SimDuration, part: SimDuration) -> SimDuration {
+    SimDuration::from_nanos(whole.as_nanos() - part.as_nanos())
+}
+
+/// How far an instance has come.
+#[derive(Debug, Clone, Copy, Default)]
+struct Pace {
+    /// The last outcome.
+    completed: SimTime,
+    /// For how long steps with prefills have held its decodes up, since the start.
+    stalled: SimDuration,
+}
+
+/// Keeps the parts in the records: a few additions per step and per change of a request. Until a
+/// request leaves, `stalled` of its record is that of its instance when it began to decode.
+#[derive(Debug, Default)]
+pub(super) struct Phases {
+    paces: Vec<Pace>,
+    preemptions: Preemptions,
+}
+
+impl Phases {
+    pub(super) fn hear(
+        &mut self,
+        at: SimTime,
+        what: Occurrence<'_>,
+        records: &mut [RequestRecord],
+    ) {
+        match what {
+            Occurrence::Planned(instance, batch, _) => {
+                let stalled = self.pace(instance).stalled;
+                self.preemptions.plan(at, batch, stalled);
+            }
+            Occurrence::Displaced(instance, ids) => {
+                let stalled = self.pace(instance).stalled;
+                self.preemptions.lose(at, ids, stalled);
+            }
+            Occurrence::Stepped(instance, batch, result, _) => {
+                self.step(at, instance, batch, result, records);
+            }
+            Occurrence::Quiet(instance, run) => {
+                if let Some(last) = run.steps.last() {
+                    self.pace(instance).completed = last.boundary;
+                }
+            }
+            Occurrence::Left(instance, life, _) => {
+                let stalled = self.pace(instance).stalled;
+                let record = &mut records[life.id.index()];
+                if let Some(lost) = self.preemptions.take(life.id) {
+                    record.preempted += at - lost.since;
+                    if life.first_token.is_none() {
+                        record.preempted_in_prefill += at - lost.since;
+                    }
+                    record.stalled += minus(stalled, lost.stalled);
+                }
+                record.stalled = match life.first_token {
+                    Some(_) => minus(stalled, record.stalled),
+                    None => SimDuration::ZERO,
+                };
+            }
+            _ => {}
+        }
+    }
+
+    fn step(
+        &mut self,
+        at: SimTime,
+        instance: InstanceId,
+        batch: &Batch,
+        result: &StepResult,
+        records: &mut [RequestRecord],
+    ) {
+        let pace = self.pace(instance);
+        if batch.plan.shape.prefill_tokens > 0 {
+            pace.stalled += at - pace.completed.max(batch.scheduled_at);
+        }
+        pace.completed = at;
+        let stalled = pace.stalled;
+        for id in &result.first_tokens {
+            let record = &mut records[id.index()];
+            record.stalled = stalled;
+            if let Some(lost) = self.preemptions.split(*id, at, stalled) {
+                record.preempted += at - lost.since;
+                record.preempted_in_prefill += at - lost.since;
+            }
+        }
+        self.preemptions.complete(batch, |id, lost| {
+            let record = &mut records[id.index()];
+            record.preempted += at - lost.since;
+            record.stalled += minus(stalled, lost.stalled);
+        });
+    }
+
+    fn pace(&mut self, instance: InstanceId) -> &mut Pace {
+        if self.paces.len() <= instance.index() {
+            self.paces.resize(instance.index() + 1, Pace::default());
+        }
+        &mut self.paces[instance.index()]
+    }
+}

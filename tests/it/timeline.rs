@@ -1,0 +1,211 @@
+//! Timelines as their viewer reads them: spans nest, steps follow one another, nothing is missing.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use serde_json::Value;
+use servecast::cost::{Linear, StepTime};
+use servecast::engine::Instance;
+use servecast::engine::scheduler::{Acceptance, Scheduler, Sglang, VllmV1};
+use servecast::io::timeline::{TimelineWriter, Window};
+use servecast::metrics::{Breakdown, Recorder, Status, StepLog};
+use servecast::request::Request;
+use servecast::scenario::VllmConfig;
+use servecast::units::{SimDuration, SimTime};
+
+use super::breakdown::{sglang, simulate};
+use super::fast_forward::{Case, proptest_config, vllm_case, workload};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    StepByStep,
+    Runs,
+}
+
+type Observed = (Recorder, StepLog, String);
+
+fn observe(
+    requests: Vec<Request>,
+    scheduler: impl Fn() -> Scheduler,
+    instances: u32,
+    way: Way,
+    window: Window,
+) -> Observed {
+    let law = StepTime::Linear(Linear {
+        base: SimDuration::from_micros(1000),
+        prefill_token: SimDuration::from_micros(10),
+        decode_seq: SimDuration::ZERO,
+    });
+    let instance = |_| {
+        let instance = Instance::new(scheduler(), law.clone());
+        if way == Way::Runs { instance } else { instance.step_by_step() }
+    };
+    let writer = TimelineWriter::new(Vec::new(), window, instances, "a \"model\" on a GPU");
+    let recorders = (Recorder::for_instances(instances), StepLog::default());
+    let mut observers = (recorders, writer);
+    simulate(requests, (0..instances).map(instance).collect(), &mut observers);
+    let (written, bytes) = observers.1.finish().expect("memory takes everything");
+    assert_eq!(bytes, written.len() as u64);
+    let text = String::from_utf8(written).expect("JSON is UTF-8");
+    let (recorder, log) = observers.0;
+    (recorder, log, text)
+}
+
+fn vllm(config: &VllmConfig) -> Scheduler {
+    Scheduler::VllmV1(Box::new(VllmV1::new(config.clone(), Acceptance::NONE)))
+}
+
+fn events(text: &str) -> Vec<Value> {
+    let mut json: Value = serde_json::from_str(text).expect("a timeline is JSON");
+    assert_eq!(json["displayTimeUnit"], "ms");
+    match json["traceEvents"].take() {
+        Value::Array(events) => events,
+        other => panic!("traceEvents: {other}"),
+    }
+}
+
+/// A time or duration in nanoseconds.
+fn nanos(event: &Value, key: &str) -> u64 {
+    (event[key].as_f64().expect("a number") * 1000.0).round() as u64
+}
+
+fn word<'a>(event: &'a Value, key: &str) -> &'a str {
+    event[key].as_str().unwrap_or_default()
+}
+
+/// Checks what a viewer needs; for each request, how long it was in each kind of span.
+fn check(events: &[Value]) -> BTreeMap<String, BTreeMap<String, u64>> {
+    let mut tracks: BTreeMap<(u64, String), u64> = BTreeMap::new();
+    let mut open: BTreeMap<String, Vec<(String, u64)>> = BTreeMap::new();
+    let mut last: BTreeMap<String, u64> = BTreeMap::new();
+    let mut spent: BTreeMap<String, BTreeMap<String, u64>> = BTreeMap::new();
+    for event in events {
+        let pid = event["pid"].as_u64().expect("every event has a process");
+        let (name, id) = (word(event, "name").to_owned(), word(event, "id").to_owned());
+        match word(event, "ph") {
+            "M" => {}
+            "X" => {
+                let free = tracks.entry((pid, String::new())).or_default();
+                let start = nanos(event, "ts");
+                assert!(*free <= start, "steps of a device follow one another: {event}");
+                *free = start + nanos(event, "dur");
+            }
+            "C" => {
+                let before = tracks.entry((pid, name)).or_default();
+                assert!(*before <= nanos(event, "ts"), "counters go on: {event}");
+                *before = nanos(event, "ts");
+            }
+            edge @ ("b" | "e") => {
+                let at = nanos(event, "ts");
+                let before = last.entry(id.clone()).or_default();
+                assert!(*before <= at, "the life of a request goes on: {event}");
+                *before = at;
+                let stack = open.entry(id.clone()).or_default();
+                if edge == "b" {
+                    let parent = stack.last().map_or("", |(parent, _)| parent);
+                    match name.as_str() {
+                        "chunk" => assert!(["prefill", "preempted"].contains(&parent), "{event}"),
+                        phase if phase.starts_with("request") => assert_eq!(parent, ""),
+                        _ => assert!(parent.starts_with("request"), "{event}"),
+                    }
+                    stack.push((name, at));
+                } else {
+                    let (begun, from) = stack.pop().expect("an end has a beginning");
+                    assert_eq!(begun, name);
+                    *spent.entry(id).or_default().entry(name).or_default() += at - from;
+                }
+            }
+            other => panic!("an event of kind `{other}`"),
+        }
+    }
+    assert!(open.values().all(Vec::is_empty), "every span ends");
+    spent
+}
+
+fn obeys_the_laws(case: &Case, scheduler: impl Fn() -> Scheduler) -> Result<(), TestCaseError> {
+    let all = Window::ALL;
+    let (recorder, log, text) = observe(workload(case), scheduler, case.instances, Way::Runs, all);
+    let events = events(&text);
+    let spent = check(&events);
+    for (id, record) in recorder.requests.iter().enumerate() {
+        if record.status == Status::Stuck {
+            continue;
+        }
+        let Breakdown { api, queued, prefill, decode, preempted, stalled } =
+            record.breakdown().expect("it left");
+        let spans = &spent[&id.to_string()];
+        let of = |name: &str| SimDuration::from_nanos(spans.get(name).copied().unwrap_or(0));
+        prop_assert_eq!(of(&format!("request {id}")), record.e2e());
+        prop_assert_eq!(of("api"), api);
+        prop_assert_eq!(of("queued"), queued);
+        prop_assert_eq!(of("prefill"), prefill);
+        prop_assert_eq!(of("preempted"), preempted);
+        prop_assert_eq!(of("decode"), decode + stalled);
+    }
+    let steps: Vec<&Value> = events.iter().filter(|event| event["ph"] == "X").collect();
+    prop_assert_eq!(steps.len(), log.steps.len());
+    let tokens = |key: &str| -> u64 {
+        steps.iter().map(|step| step["args"][key].as_u64().expect("a number")).sum()
+    };
+    let logged: u64 = log.steps.iter().map(|step| u64::from(step.shape.prefill_tokens)).sum();
+    prop_assert_eq!(tokens("prefill_tokens"), logged);
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(proptest_config())]
+
+    #[test]
+    fn a_timeline_of_vllm_shows_every_request_and_step(case in vllm_case()) {
+        obeys_the_laws(&case, || vllm(case.vllm()))?;
+    }
+
+    #[test]
+    fn a_timeline_of_sglang_shows_every_request_and_step(case in vllm_case()) {
+        obeys_the_laws(&case, || Scheduler::Sglang(Box::new(Sglang::new(sglang(&case)))))?;
+    }
+
+    #[test]
+    fn a_timeline_of_runs_equals_that_of_their_steps(case in vllm_case()) {
+        let lines = |way| {
+            let all = Window::ALL;
+            let text = observe(workload(&case), || vllm(case.vllm()), case.instances, way, all).2;
+            let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+            lines.sort();
+            lines
+        };
+        prop_assert_eq!(lines(Way::Runs), lines(Way::StepByStep));
+    }
+
+    #[test]
+    fn a_window_cuts_spans_and_leaves_them_whole(case in vllm_case(), start in 0_u64..400) {
+        let at = |millis| SimTime::ZERO + SimDuration::from_millis(millis);
+        let window = Window { from: at(start), until: at(start + 100) };
+        let scheduler = || vllm(case.vllm());
+        let text = observe(workload(&case), scheduler, case.instances, Way::Runs, window).2;
+        let events = events(&text);
+        check(&events);
+        for event in events.iter().filter(|event| !["M", "X"].contains(&word(event, "ph"))) {
+            let inside = start * 1_000_000..=(start + 100) * 1_000_000;
+            prop_assert!(inside.contains(&nanos(event, "ts")), "{}", event);
+        }
+    }
+}
+
+#[test]
+fn a_small_timeline_reads_as_worked_by_hand() {
+    // The run of `breakdown`: A (100 tokens, 4 answers) at 0, B (200 tokens, 1 answer) at 2.6 ms.
+    let config = VllmConfig {
+        num_gpu_blocks: Some(1000),
+        max_num_batched_tokens: Some(2048),
+        max_num_seqs: Some(8),
+        max_model_len: Some(4096),
+        async_scheduling: false,
+        ..VllmConfig::default()
+    };
+    let later = SimTime::ZERO + SimDuration::from_micros(2600);
+    let requests = vec![Request::new(SimTime::ZERO, 100, 4), Request::new(later, 200, 1)];
+    let text = observe(requests, || vllm(&config), 1, Way::Runs, Window::ALL).2;
+    check(&events(&text));
+    insta::assert_snapshot!(text);
+}
