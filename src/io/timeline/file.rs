@@ -40,7 +40,7 @@ pub enum TimelineError {
 #[derive(Debug)]
 enum Stream {
     Plain(BufWriter<File>),
-    Gzip(GzEncoder<BufWriter<File>>),
+    Gzip(Box<GzEncoder<BufWriter<File>>>),
 }
 
 /// A file in the making beside its final place; dropped before [`commit`](Self::commit), it leaves
@@ -77,7 +77,7 @@ impl TimelineFile {
         let file = BufWriter::new(file);
         let is_gzip = target.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("gz"));
         let stream = if is_gzip {
-            Stream::Gzip(GzEncoder::new(file, Compression::default()))
+            Stream::Gzip(Box::new(GzEncoder::new(file, Compression::default())))
         } else {
             Stream::Plain(file)
         };
