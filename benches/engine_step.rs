@@ -37,7 +37,9 @@ fn filled(step_time: &StepTime, batch: u32, work: Work) -> (Instance, SimTime) {
         ..VllmConfig::default()
     };
     let scheduler = VllmV1::new(config, Acceptance::NONE);
-    let mut engine = Instance::new(Scheduler::VllmV1(Box::new(scheduler)), step_time.clone());
+    let scheduler = Scheduler::VllmV1(Box::new(scheduler));
+    // Steps are measured one by one; a run walks decodes in a loop of its own.
+    let mut engine = Instance::new(scheduler, step_time.clone()).step_by_step();
     let mut enqueue = |id: u32, prompt| {
         let request = Request::new(SimTime::ZERO, prompt, 2 * STEPS);
         engine.enqueue(RequestId(id), &request, Handoff::None).expect("it fits the model");
