@@ -93,9 +93,9 @@ impl TraceColumns {
 #[serde(rename_all = "snake_case")]
 pub enum TraceOrigin {
     /// The first; a row before it in time is an error.
-    #[default]
     FirstRow,
-    /// The earliest, found in a pass of its own: for files that are not in order of time.
+    /// The earliest, found in a pass of its own: files need not be in order of time.
+    #[default]
     EarliestRow,
 }
 

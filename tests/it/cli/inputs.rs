@@ -152,12 +152,13 @@ fn rows_out_of_order_are_sorted_with_a_notice() {
 }
 
 #[test]
-fn a_first_row_that_is_not_the_earliest_needs_a_word() {
+fn a_first_row_that_is_not_the_earliest_is_sorted_unless_it_shall_be_time_zero() {
     let cli = replay("t.csv", "arrival_s,prompt_tokens,output_tokens\n5,5,3\n2,5,3\n");
-    cli.words("run s.toml").expect_exit(2).stderr_has("t.csv:3:").stderr_has("earliest_row");
-    cli.run(["run", "s.toml", "--set", "trace.origin=earliest_row"])
-        .expect_exit(0)
-        .stdout_has("2 requests: 2 finished");
+    cli.words("run s.toml").expect_exit(0).stdout_has("2 requests: 2 finished");
+    cli.run(["run", "s.toml", "--set", "trace.origin=first_row"])
+        .expect_exit(2)
+        .stderr_has("t.csv:3:")
+        .stderr_has("earliest_row");
 }
 
 #[test]
