@@ -245,7 +245,8 @@ fn the_name_of_a_column_or_the_user_tells_the_unit() {
 #[test]
 fn rows_before_the_first_need_the_earliest_as_origin() {
     let text = "arrival_s,prompt_tokens,output_tokens\n5,1,1\n3,2,2\n9,3,3\n";
-    let error = refusal("t.csv", text);
+    let first = TraceOptions { origin: Origin::FirstRow, ..TraceOptions::default() };
+    let error = refusal_with("t.csv", text, None, &first);
     assert_eq!(
         error,
         "t.csv:3: the first row must be the earliest, this one is 2.000000 s before it; sort the \
