@@ -325,11 +325,40 @@ impl Queues {
         let held: u32 = here.map(|s| s.blocks).sum();
         self.free + held + self.set_aside == self.blocks
     }
+
+    /// Admits waiting requests in order up to `seqs` running ones, as memory lasts.
+    pub(super) fn admit_up_to(&mut self, seqs: u32, reservation: Reservation) {
+        while (self.running().len() as u32) < seqs {
+            let Some(head) = self.head() else { break };
+            let tokens = self.reserved(head, reservation);
+            if self.admit(tokens, 0).is_none() {
+                break;
+            }
+        }
+    }
+
+    /// Gives every running request all it has not computed.
+    pub(super) fn serve_all(&mut self, now: SimTime, plan: &mut StepPlan) {
+        for index in 0..self.running().len() {
+            let slot = self.running()[index];
+            let tokens = self.get(slot).uncomputed();
+            self.serve(slot, tokens, now, plan);
+        }
+    }
 }
 
 /// The part of [`Schedule`](super::Schedule) that a policy with a field `queues` leaves to it.
 macro_rules! schedule_by_queues {
     () => {
+        fn enqueue(
+            &mut self,
+            id: RequestId,
+            request: &Request,
+            handoff: Handoff,
+        ) -> Result<(), Finish> {
+            self.queues.enqueue(id, request, handoff)
+        }
+
         fn transferred(&mut self, _id: RequestId) {}
 
         fn load(&self) -> Load {

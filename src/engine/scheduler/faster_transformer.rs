@@ -36,28 +36,9 @@ impl FasterTransformer {
         assert!(queues.holds_longest(0), "the longest sequence fits");
         Self { queues, batch_max: config.max_batch_size, reservation: config.reservation }
     }
-
-    fn form_batch(&mut self) {
-        while (self.queues.running().len() as u32) < self.batch_max {
-            let Some(head) = self.queues.head() else { break };
-            let tokens = self.queues.reserved(head, self.reservation);
-            if self.queues.admit(tokens, 0).is_none() {
-                break;
-            }
-        }
-    }
 }
 
 impl Schedule for FasterTransformer {
-    fn enqueue(
-        &mut self,
-        id: RequestId,
-        request: &Request,
-        handoff: Handoff,
-    ) -> Result<(), Finish> {
-        self.queues.enqueue(id, request, handoff)
-    }
-
     fn abort(&mut self, id: RequestId, result: &mut StepResult) {
         self.queues.abort(id, result);
     }
@@ -65,13 +46,9 @@ impl Schedule for FasterTransformer {
     fn schedule(&mut self, now: SimTime, plan: &mut StepPlan) {
         plan.clear();
         if self.queues.running().is_empty() {
-            self.form_batch();
+            self.queues.admit_up_to(self.batch_max, self.reservation);
         }
-        for index in 0..self.queues.running().len() {
-            let slot = self.queues.running()[index];
-            let tokens = self.queues.get(slot).uncomputed();
-            self.queues.serve(slot, tokens, now, plan);
-        }
+        self.queues.serve_all(now, plan);
     }
 
     fn complete(&mut self, now: SimTime, plan: &StepPlan, result: &mut StepResult) {

@@ -38,33 +38,14 @@ impl Orca {
 }
 
 impl Schedule for Orca {
-    fn enqueue(
-        &mut self,
-        id: RequestId,
-        request: &Request,
-        handoff: Handoff,
-    ) -> Result<(), Finish> {
-        self.queues.enqueue(id, request, handoff)
-    }
-
     fn abort(&mut self, id: RequestId, result: &mut StepResult) {
         self.queues.abort(id, result);
     }
 
     fn schedule(&mut self, now: SimTime, plan: &mut StepPlan) {
         plan.clear();
-        while (self.queues.running().len() as u32) < self.batch_max {
-            let Some(head) = self.queues.head() else { break };
-            let tokens = self.queues.reserved(head, self.reservation);
-            if self.queues.admit(tokens, 0).is_none() {
-                break;
-            }
-        }
-        for index in 0..self.queues.running().len() {
-            let slot = self.queues.running()[index];
-            let tokens = self.queues.get(slot).uncomputed();
-            self.queues.serve(slot, tokens, now, plan);
-        }
+        self.queues.admit_up_to(self.batch_max, self.reservation);
+        self.queues.serve_all(now, plan);
     }
 
     fn complete(&mut self, now: SimTime, plan: &StepPlan, result: &mut StepResult) {

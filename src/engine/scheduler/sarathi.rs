@@ -88,15 +88,6 @@ impl Sarathi {
 }
 
 impl Schedule for Sarathi {
-    fn enqueue(
-        &mut self,
-        id: RequestId,
-        request: &Request,
-        handoff: Handoff,
-    ) -> Result<(), Finish> {
-        self.queues.enqueue(id, request, handoff)
-    }
-
     fn abort(&mut self, id: RequestId, result: &mut StepResult) {
         self.queues.abort(id, result);
     }

@@ -116,15 +116,6 @@ impl StaticBatch {
 }
 
 impl Schedule for StaticBatch {
-    fn enqueue(
-        &mut self,
-        id: RequestId,
-        request: &Request,
-        handoff: Handoff,
-    ) -> Result<(), Finish> {
-        self.queues.enqueue(id, request, handoff)
-    }
-
     fn abort(&mut self, id: RequestId, result: &mut StepResult) {
         self.queues.abort(id, result);
         self.end_if_done();

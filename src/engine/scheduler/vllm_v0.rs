@@ -110,15 +110,6 @@ impl VllmV0 {
 }
 
 impl Schedule for VllmV0 {
-    fn enqueue(
-        &mut self,
-        id: RequestId,
-        request: &Request,
-        handoff: Handoff,
-    ) -> Result<(), Finish> {
-        self.queues.enqueue(id, request, handoff)
-    }
-
     fn abort(&mut self, id: RequestId, result: &mut StepResult) {
         self.queues.abort(id, result);
     }
