@@ -4,6 +4,7 @@ use anyhow::Context;
 use serde_json::{Value, json};
 
 use super::run::Outcome;
+use crate::engine::DraftCounts;
 use crate::io::rundir::RunDir;
 use crate::metrics::bench::{JsonLayout, NonFinite};
 use crate::scenario::KvSource;
@@ -127,6 +128,20 @@ fn preemptions(outcome: &Outcome) -> u64 {
     outcome.recorder.requests.iter().map(|record| u64::from(record.preemptions)).sum()
 }
 
+/// The gain of speculative decoding; nothing where no draft was verified.
+fn speculation(drafts: &DraftCounts) -> Option<Value> {
+    (!drafts.is_empty()).then(|| {
+        json!({
+            "verifications": drafts.verifications(),
+            "draft_tokens": drafts.draft_tokens(),
+            "accepted_tokens": drafts.accepted_tokens(),
+            "acceptance_rate_pct": drafts.acceptance_rate_pct(),
+            "acceptance_length": drafts.acceptance_length(),
+            "acceptance_per_position": drafts.acceptance_per_position(),
+        })
+    })
+}
+
 /// Everything about a run in one JSON object; equal runs give equal bytes.
 fn summary(outcome: &Outcome) -> Value {
     let counts = &outcome.counts;
@@ -146,7 +161,7 @@ fn summary(outcome: &Outcome) -> Value {
             "reserve_bytes": kv.reserve,
         }),
     };
-    json!({
+    let mut summary = json!({
         "name": outcome.scenario.file.name,
         "benchmark": benchmark,
         "requests": {
@@ -155,6 +170,7 @@ fn summary(outcome: &Outcome) -> Value {
             "rejected": counts.rejected,
             "aborted": counts.aborted,
             "stuck": counts.stuck,
+            "displaced": counts.displaced,
         },
         "engine": {
             "steps": outcome.recorder.steps,
@@ -164,5 +180,9 @@ fn summary(outcome: &Outcome) -> Value {
         },
         "measured": outcome.scenario.file.measured,
         "comparison": comparison,
-    })
+    });
+    if let Some(speculation) = speculation(&outcome.recorder.drafts) {
+        summary["engine"]["speculation"] = speculation;
+    }
+    summary
 }

@@ -64,6 +64,15 @@ pub(super) fn report(
     print(&text)?;
     say(&format!("results in {}", target.display()));
     let stuck: u64 = outcomes.iter().map(|outcome| outcome.counts.stuck).sum();
+    let displaced: u64 = outcomes.iter().map(|outcome| outcome.counts.displaced).sum();
+    if displaced > 0 {
+        return Err(Failure::Run(anyhow::anyhow!(
+            "{stuck} requests could never be served, {displaced} of them because requests of equal \
+             priority and arrival took each other's memory without end, as they would in vLLM; \
+             they are marked `stuck` in the results. Let them arrive one after the other, give \
+             them more KV memory, or take policy `fcfs`"
+        )));
+    }
     if stuck > 0 {
         return Err(Failure::Run(anyhow::anyhow!(
             "{stuck} requests could never be served: the engine has nothing left to do and cannot \
@@ -121,6 +130,8 @@ fn simulate(loaded: &Loaded, output: &OutputArguments) -> Result<Outcome, Failur
         .run(&mut ((&mut recorder, &mut steps), (&mut timeline, &mut progress)))
         .map_err(|error| Failure::Input(error.into()))?;
     let wall_s = started.elapsed().as_secs_f64();
+    let recorded = scenario.check_accepted_drafts(counts.arrived);
+    recorded.map_err(|error| Failure::Input(error.into()))?;
 
     if let Some(progress) = &progress {
         progress.finish();
@@ -228,15 +239,13 @@ pub(super) fn trace_options(
 }
 
 pub(super) fn notice_text(notice: Notice) -> String {
-    match notice {
-        Notice::RowsOutOfOrder(rows) => {
-            format!("{rows} rows of the trace were put in order of time")
-        }
-        Notice::RowsOutsideWindow(rows) => format!("{rows} rows outside the window were left out"),
-        Notice::RowsEmpty(rows) => {
-            format!("{rows} rows without prompt or answer tokens were left out")
-        }
-    }
+    let (count, what, fate) = match notice {
+        Notice::RowsOutOfOrder(rows) => (rows, "of the trace", "put in order of time"),
+        Notice::RowsOutsideWindow(rows) => (rows, "outside the window", "left out"),
+        Notice::RowsEmpty(rows) => (rows, "without prompt or answer tokens", "left out"),
+    };
+    let (rows, were) = if count == 1 { ("row", "was") } else { ("rows", "were") };
+    format!("{count} {rows} {what} {were} {fate}")
 }
 
 fn compare(scenario: &Scenario, report: &BenchReport) -> Option<Comparison> {

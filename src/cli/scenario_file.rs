@@ -1,5 +1,6 @@
 //! Scenario files: TOML, YAML or JSON of one shape, with overrides and variants.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -7,11 +8,15 @@ use serde::Deserialize;
 use toml::{Table, Value};
 
 use super::Failure;
+use crate::io::acceptance;
 use crate::metrics::bench::MetricKey;
 use crate::model::ModelSpec;
 use crate::profiles;
 use crate::rng::Seed;
-use crate::scenario::{Scenario, ScenarioFile, TraceConfig, WorkloadConfig};
+use crate::scenario::{
+    AcceptanceConfig, EngineConfig, MeasuredConfig, Scenario, ScenarioError, ScenarioFile,
+    StepTimeConfig, TraceConfig, WorkloadConfig,
+};
 
 /// The scenario that runs without arguments.
 const BUILT_IN: &str = include_str!("../../scenarios/a10-sonnet-1024.toml");
@@ -24,13 +29,18 @@ pub(super) struct Loaded {
 }
 
 /// A change to the scenario that is run beside it, on the same requests.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Variant {
+    /// A title for reports.
     name: String,
+    /// Values by the path of their key, such as `cluster.replicas`.
     #[serde(default)]
+    #[schemars(with = "BTreeMap<String, serde_json::Value>")]
     set: Table,
+    /// Figures measured of it.
     #[serde(default)]
+    #[schemars(with = "Option<MeasuredConfig>")]
     measured: Option<Value>,
 }
 
@@ -123,6 +133,12 @@ pub(super) fn relocated(loaded: &Loaded) -> ScenarioFile {
     if let Some(trace) = &mut file.trace {
         trace.path = absolute(&trace.path).display().to_string();
     }
+    if let EngineConfig::VllmV1(vllm) = &mut file.cluster.engine
+        && let Some(speculation) = &mut vllm.speculation
+        && let AcceptanceConfig::Recorded { path } = &mut speculation.acceptance
+    {
+        *path = absolute(path).display().to_string();
+    }
     let model = absolute(&file.cluster.model);
     if model.is_file() || model.join("config.json").is_file() {
         file.cluster.model = model.display().to_string();
@@ -141,16 +157,28 @@ pub(super) fn unknown_model(place: &str, name: &str) -> Failure {
 fn from_file(name: &str, file: ScenarioFile, folder: &Path) -> Result<Loaded, Failure> {
     check_measured(name, &file)?;
     let model = local_model(&file.cluster.model, folder)?;
-    let scenario = Scenario::resolve(file, model).map_err(|error| {
+    let broken = |error: ScenarioError| {
         let lines: Vec<String> = error.problems.iter().map(|p| format!("{name}: {p}")).collect();
         Failure::input(lines.join("\n       "))
-    })?;
+    };
+    let mut scenario = Scenario::resolve(file, model).map_err(broken)?;
+    if let Some((path, drafts)) = scenario.acceptance_recording() {
+        let accepted = acceptance::read(&folder.join(path), drafts);
+        let accepted = accepted.map_err(|error| Failure::Input(error.into()))?;
+        scenario = scenario.with_accepted_drafts(accepted).map_err(broken)?;
+    }
     Ok(Loaded { scenario, folder: folder.to_path_buf() })
 }
 
 /// The JSON schema of scenario files.
 pub(super) fn schema() -> String {
-    let schema = schemars::schema_for!(ScenarioFile);
+    let mut generator = schemars::SchemaGenerator::default();
+    let mut variants = generator.subschema_for::<Vec<Variant>>();
+    let text = "Changes to the scenario that are run beside it, on the same requests.";
+    variants.insert("description".to_owned(), text.into());
+    let mut schema = generator.into_root_schema_for::<ScenarioFile>();
+    let properties = schema.get_mut("properties").and_then(serde_json::Value::as_object_mut);
+    properties.expect("a file has keys").insert("variants".to_owned(), variants.into());
     serde_json::to_string_pretty(&schema).expect("a schema is JSON")
 }
 
@@ -185,7 +213,15 @@ fn parse_override(text: &str) -> Result<(String, Value), Failure> {
     };
     let parsed = toml::from_str::<Table>(&format!("value = {value}"));
     let parsed = parsed.ok().and_then(|mut table| table.remove("value"));
-    Ok((path.trim().to_owned(), parsed.unwrap_or_else(|| Value::String(value.to_owned()))))
+    let is_number = || {
+        let digits = value.trim().replace('_', "");
+        digits.ends_with(|c: char| c.is_ascii_digit()) && digits.parse::<f64>().is_ok()
+    };
+    match parsed {
+        Some(value) => Ok((path.trim().to_owned(), value)),
+        None if is_number() => Err(fail("--set", &format!("{text}: the number is out of range"))),
+        None => Ok((path.trim().to_owned(), Value::String(value.to_owned()))),
+    }
 }
 
 /// Puts a value at a path; tables on the way are made where there are none.
@@ -193,12 +229,25 @@ fn set(root: &mut Table, path: &str, value: Value) -> Result<(), String> {
     let mut keys: Vec<&str> = path.split('.').collect();
     let last = keys.pop().filter(|key| !key.is_empty()).ok_or("the path is empty")?;
     let mut table = root;
+    let mut place = String::new();
     for key in keys {
-        let entry = table.entry(key).or_insert_with(|| Value::Table(Table::new()));
+        place = if place.is_empty() { key.to_owned() } else { format!("{place}.{key}") };
+        let entry = table.entry(key).or_insert_with(|| Value::Table(default_of(&place)));
         table = entry.as_table_mut().ok_or(format!("{path}: `{key}` is a value, not a table"))?;
     }
     table.insert(last.to_owned(), value);
     Ok(())
+}
+
+/// A table that is made for a key in it: of the type that holds where none is given.
+fn default_of(place: &str) -> Table {
+    let whole = match place {
+        "cluster.engine" => Table::try_from(EngineConfig::default()),
+        "cluster.step_time" => Table::try_from(StepTimeConfig::default()),
+        _ => return Table::new(),
+    };
+    let whole = whole.expect("a default is a table");
+    whole.into_iter().filter(|(key, _)| key == "type").collect()
 }
 
 fn read_variants(name: &str, variants: Option<Value>) -> Result<Vec<Variant>, Failure> {

@@ -7,7 +7,7 @@ use super::drive::Outcome;
 use super::recording::{Recording, RecordingError};
 use crate::engine::scheduler::{Acceptance, Scheduler, VllmV1};
 use crate::engine::{Batch, EntryKind};
-use crate::scenario::{Policy, SpeculationConfig, SpeculationMethod, VllmConfig};
+use crate::scenario::{AcceptanceConfig, Policy, SpeculationConfig, SpeculationMethod, VllmConfig};
 
 /// The versions of vLLM whose recordings can be replayed.
 const VERSIONS: [&str; 1] = ["0.33.0"];
@@ -79,7 +79,8 @@ pub(super) fn scheduler(recording: &Recording) -> Result<Scheduler, RecordingErr
         speculation: speculation.map(|method| SpeculationConfig {
             method,
             num_speculative_tokens: drafts,
-            acceptance_rate: 1.0,
+            // The recordings' own law, below.
+            acceptance: AcceptanceConfig::PerPosition { probability: 1.0 },
         }),
     };
     for (key, value) in [

@@ -5,7 +5,7 @@ use crate::ids::RequestId;
 use crate::kv::BlockId;
 use crate::units::SimDuration;
 
-use super::{Finish, Life};
+use super::{DraftCounts, Finish, Life};
 
 /// How a request comes to be in a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,6 +98,8 @@ pub struct StepResult {
     pub tokens: u32,
     /// The gaps to the tokens before.
     pub gaps: Vec<TokenGap>,
+    /// Drafts verified.
+    pub drafts: DraftCounts,
 }
 
 impl StepResult {
@@ -107,6 +109,7 @@ impl StepResult {
         self.first_tokens.clear();
         self.tokens = 0;
         self.gaps.clear();
+        self.drafts.clear();
     }
 
     /// Counts one token each of `count` requests, `gap` after the ones before.

@@ -5,7 +5,7 @@ use super::gaps::GapCounter;
 use super::record::{RequestRecord, Status};
 use super::series::{Quantity, Series};
 use crate::engine::scheduler::Load;
-use crate::engine::{Finish, Life, QuietRun};
+use crate::engine::{DraftCounts, Finish, Life, QuietRun};
 use crate::ids::{InstanceId, RequestId};
 use crate::sim::{Observer, Occurrence};
 use crate::units::{SimDuration, SimTime};
@@ -20,6 +20,8 @@ pub struct Recorder {
     pub gaps: GapCounter,
     /// Tokens that came out in each second since the first request was sent.
     pub tokens_by_second: Vec<u64>,
+    /// Drafts verified, with speculative decoding.
+    pub drafts: DraftCounts,
     /// Steps of all instances.
     pub steps: u64,
     /// Over time, all instances together.
@@ -60,6 +62,7 @@ impl Default for Recorder {
             requests: Vec::new(),
             gaps: GapCounter::default(),
             tokens_by_second: Vec::new(),
+            drafts: DraftCounts::default(),
             steps: 0,
             timeline: Timeline {
                 running: Series::new(Quantity::Level),
@@ -180,6 +183,7 @@ impl Observer for Recorder {
                 self.steps += 1;
                 self.count_tokens(at, result.tokens);
                 self.timeline.output_tokens.add(at, f64::from(result.tokens));
+                self.drafts.add(&result.drafts);
                 for gap in &result.gaps {
                     self.gaps.add(gap.gap, gap.count);
                 }

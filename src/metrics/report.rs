@@ -150,6 +150,7 @@ fn summarise(recorder: &Recorder, report: &ReportConfig) -> BenchSummary {
     let gaps = TokenGaps::Weighted(recorder.gaps.clone().sample());
     let peak = recorder.tokens_by_second.iter().copied().max().unwrap_or(0);
     let mut input = BenchInput::new(duration_s, requests, gaps, peak as f64);
+    input.drafts = recorder.drafts.clone();
     if !report.streaming {
         input.client = ClientMode::NonStreaming;
     }

@@ -97,7 +97,7 @@ pub struct VllmConfig {
 }
 
 /// Speculative decoding.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SpeculationConfig {
@@ -105,8 +105,32 @@ pub struct SpeculationConfig {
     pub method: SpeculationMethod,
     /// Drafts per step.
     pub num_speculative_tokens: u32,
-    /// The probability that a draft is accepted if all before it were.
-    pub acceptance_rate: f64,
+    /// How many of them the target model accepts.
+    pub acceptance: AcceptanceConfig,
+}
+
+/// How many drafts of a step are accepted.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+pub enum AcceptanceConfig {
+    /// Each draft with the same probability, if all before it were.
+    PerPosition {
+        /// The probability, above 0 and at most 1.
+        probability: f64,
+    },
+    /// As with `per_position`, the probability being the one under which a step with all its drafts
+    /// brings out this many tokens on average.
+    MeanLength {
+        /// Accepted drafts and the token that follows them: from 1 to one more than the drafts.
+        /// Both benchmark tools print it as the accept length.
+        tokens: f64,
+    },
+    /// As recorded, request by request.
+    Recorded {
+        /// JSON lines `{"request": 0, "accepted": [2, 0, 3]}`, relative to the scenario file.
+        path: String,
+    },
 }
 
 /// Where drafts come from, as far as the scheduler cares.

@@ -15,7 +15,9 @@ pub use baselines::{
     VllmV0Config,
 };
 pub use cluster::{ClusterConfig, RouterConfig};
-pub use engine::{EngineConfig, Policy, SpeculationConfig, SpeculationMethod, VllmConfig};
+pub use engine::{
+    AcceptanceConfig, EngineConfig, Policy, SpeculationConfig, SpeculationMethod, VllmConfig,
+};
 pub use file::{
     MeasuredConfig, ReportConfig, ReportFormat, ScenarioFile, TraceColumns, TraceConfig,
     TraceOrigin,

@@ -1,7 +1,10 @@
 //! From a scenario as typed to one that can be run: names are looked up, defaults filled in, rules
 //! across fields checked. Afterwards nothing fails for reasons of configuration.
 
+mod acceptance;
 mod baselines;
+
+use std::sync::Arc;
 
 use super::cluster::ClusterConfig;
 use super::engine::{EngineConfig, VllmConfig};
@@ -23,6 +26,9 @@ pub struct Scenario {
     pub gpu: GpuSpec,
     /// Where the number of KV blocks comes from.
     pub kv: KvSource,
+    /// For each request the drafts accepted in each of its verifications, where the scenario has
+    /// them recorded; given with [`with_accepted_drafts`](Self::with_accepted_drafts).
+    pub(crate) accepted_drafts: Option<Arc<[Vec<u32>]>>,
 }
 
 /// Where the number of KV blocks comes from.
@@ -68,7 +74,7 @@ impl Scenario {
         };
         let gpu = catalogue_gpu(&file.cluster.gpu)?;
         let kv = resolve_engine(&mut file.cluster, &model, &gpu)?;
-        Ok(Self { file, model, gpu, kv })
+        Ok(Self { file, model, gpu, kv, accepted_drafts: None })
     }
 }
 
@@ -175,10 +181,8 @@ fn vllm_rules(vllm: &VllmConfig, rules: &mut Rules) {
         let message = format!("must be at least 0 and below 1, got {}", vllm.watermark);
         rules.broken("cluster.engine.watermark", &message);
     }
-    if let Some(speculation) = vllm.speculation {
-        let drafts = speculation.num_speculative_tokens;
-        rules.count("cluster.engine.speculation.num_speculative_tokens", drafts);
-        rules.share("cluster.engine.speculation.acceptance_rate", speculation.acceptance_rate);
+    if let Some(speculation) = &vllm.speculation {
+        acceptance::rules(speculation, rules);
     }
 }
 

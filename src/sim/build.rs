@@ -6,7 +6,9 @@ use crate::engine::Instance;
 use crate::engine::scheduler::{
     Acceptance, FasterTransformer, Orca, Sarathi, Scheduler, Sglang, StaticBatch, VllmV0, VllmV1,
 };
-use crate::scenario::{EngineConfig, Scenario, ScenarioError, StepTimeConfig};
+use crate::scenario::{
+    AcceptanceConfig, EngineConfig, Scenario, ScenarioError, StepTimeConfig, VllmConfig,
+};
 use crate::units::SimDuration;
 
 /// The idle cluster of a scenario.
@@ -16,22 +18,17 @@ use crate::units::SimDuration;
 pub fn cluster(scenario: &Scenario) -> Result<Cluster, ScenarioError> {
     let config = &scenario.file.cluster;
     let cost = step_time(scenario)?;
-    let instance = |_| Instance::new(scheduler(scenario), cost.clone());
+    let instance = |_| Ok(Instance::new(scheduler(scenario)?, cost.clone()));
     Ok(Cluster {
-        instances: (0..config.replicas).map(instance).collect(),
+        instances: (0..config.replicas).map(instance).collect::<Result<_, ScenarioError>>()?,
         router: Router::new(&config.router),
     })
 }
 
-fn scheduler(scenario: &Scenario) -> Scheduler {
-    match &scenario.file.cluster.engine {
+fn scheduler(scenario: &Scenario) -> Result<Scheduler, ScenarioError> {
+    Ok(match &scenario.file.cluster.engine {
         EngineConfig::VllmV1(config) => {
-            let acceptance = config.speculation.map_or(Acceptance::NONE, |speculation| {
-                Acceptance::PerPosition {
-                    probability: speculation.acceptance_rate,
-                    seed: scenario.file.seed.0,
-                }
-            });
+            let acceptance = acceptance(scenario, config)?;
             Scheduler::VllmV1(Box::new(VllmV1::new(config.clone(), acceptance)))
         }
         EngineConfig::Sglang(config) => Scheduler::Sglang(Box::new(Sglang::new(config.clone()))),
@@ -44,7 +41,28 @@ fn scheduler(scenario: &Scenario) -> Scheduler {
         EngineConfig::StaticBatching(config) => {
             Scheduler::StaticBatch(Box::new(StaticBatch::new(config)))
         }
-    }
+    })
+}
+
+fn acceptance(scenario: &Scenario, config: &VllmConfig) -> Result<Acceptance, ScenarioError> {
+    let Some(speculation) = &config.speculation else { return Ok(Acceptance::NONE) };
+    let seed = scenario.file.seed.0;
+    Ok(match &speculation.acceptance {
+        AcceptanceConfig::PerPosition { probability } => {
+            Acceptance::PerPosition { probability: *probability, seed }
+        }
+        AcceptanceConfig::MeanLength { tokens } => {
+            Acceptance::with_mean_length(*tokens, speculation.num_speculative_tokens, seed)
+        }
+        AcceptanceConfig::Recorded { path } => {
+            let recorded = scenario.accepted_drafts.clone().ok_or_else(|| ScenarioError {
+                problems: vec![format!(
+                    "cluster.engine.speculation.acceptance: the recording {path} was not read"
+                )],
+            });
+            Acceptance::Recorded(recorded?)
+        }
+    })
 }
 
 fn step_time(scenario: &Scenario) -> Result<StepTime, ScenarioError> {

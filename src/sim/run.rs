@@ -77,6 +77,8 @@ pub struct Counts {
     pub aborted: u64,
     /// Still inside when nothing more could happen: the engine can never serve them.
     pub stuck: u64,
+    /// Of those stuck, requests inside an engine whose requests displace each other without end.
+    pub displaced: u64,
 }
 
 /// A run, ready to go.
@@ -301,10 +303,14 @@ impl<W: Source> Simulation<W> {
                 laws::at_rest(index, instance);
             }
             let load = instance.scheduler().load();
-            inside += u64::from(load.waiting + load.running);
+            let here = u64::from(load.waiting + load.running);
+            inside += here;
+            if instance.scheduler().displaces_in_vain() {
+                self.counts.displaced += here;
+            }
         }
         self.counts.stuck = inside + self.transit.len();
-        let Counts { arrived, finished, rejected, aborted, stuck } = self.counts;
+        let Counts { arrived, finished, rejected, aborted, stuck, .. } = self.counts;
         assert_eq!(arrived, finished + rejected + aborted + stuck, "L1: no request is lost");
         self.counts
     }

@@ -14,7 +14,9 @@ use servecast::ids::{InstanceId, RequestId};
 use servecast::metrics::Recorder;
 use servecast::request::Request;
 use servecast::rng::{Seed, mix};
-use servecast::scenario::{ClientConfig, RouterConfig, SpeculationConfig, VllmConfig};
+use servecast::scenario::{
+    AcceptanceConfig, ClientConfig, RouterConfig, SpeculationConfig, VllmConfig,
+};
 use servecast::sim::laws::Watch;
 use servecast::sim::{Counts, Observer, Occurrence, Requests, Simulation};
 use servecast::units::{SimDuration, SimTime};
@@ -68,9 +70,13 @@ pub(crate) fn one_seat() -> VllmConfig {
 
 /// An idle instance; its draws of accepted drafts depend on nothing but the request.
 pub(crate) fn instance(engine: &VllmConfig, law: Linear) -> Instance {
-    let acceptance =
-        |s: SpeculationConfig| Acceptance::PerPosition { probability: s.acceptance_rate, seed: 1 };
-    let acceptance = engine.speculation.map_or(Acceptance::NONE, acceptance);
+    let acceptance = |s: &SpeculationConfig| match &s.acceptance {
+        AcceptanceConfig::PerPosition { probability } => {
+            Acceptance::PerPosition { probability: *probability, seed: 1 }
+        }
+        other => panic!("{other:?} is not drawn here"),
+    };
+    let acceptance = engine.speculation.as_ref().map_or(Acceptance::NONE, acceptance);
     let scheduler = Scheduler::VllmV1(Box::new(VllmV1::new(engine.clone(), acceptance)));
     Instance::new(scheduler, StepTime::Linear(law))
 }

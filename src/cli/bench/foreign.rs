@@ -25,8 +25,8 @@ const DETAILS: Fate = Refused(
      one record a request (requests.parquet)",
 );
 const SPECULATION: Fate = Refused(
-    "the share of accepted drafts is not known; give --set cluster.engine.speculation='{ method = \
-     \"ngram\", num_speculative_tokens = 3, acceptance_rate = 0.6 }'",
+    "how many drafts are accepted is not known; give --set cluster.engine.speculation='{ method = \
+     \"ngram\", num_speculative_tokens = 3, acceptance = { type = \"mean_length\", tokens = 2.5 } }'",
 );
 const NOT_MODELLED: Fate = Refused("not modelled");
 

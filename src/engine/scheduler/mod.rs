@@ -136,6 +136,12 @@ pub trait Schedule: fmt::Debug + Send {
     /// The request that is next to be admitted, if the order of admission is a queue.
     fn head(&self) -> Option<RequestId>;
 
+    /// Whether requests displace each other again and again without a token coming out, so that
+    /// the engine rests until something comes from outside.
+    fn displaces_in_vain(&self) -> bool {
+        false
+    }
+
     /// Steps that may be in flight at once: 2 when the next step is decided while one runs.
     fn steps_in_flight_max(&self) -> usize;
 

@@ -164,9 +164,10 @@ impl TraceSummary {
         let mut notices = Vec::new();
         let Some(time) = &self.time else { return notices };
         if time.rows_out_of_order > 0 {
+            let count = time.rows_out_of_order;
+            let (rows, are) = if count == 1 { ("row", "is") } else { ("rows", "are") };
             notices.push(format!(
-                "{} rows are earlier than the row before: the file is not in order of time",
-                time.rows_out_of_order
+                "{count} {rows} {are} earlier than the row before: the file is not in order of time"
             ));
         }
         if let Some(gaps) = time.gaps.as_ref().filter(|gaps| gaps.is_quantised()) {

@@ -43,6 +43,11 @@ impl Block {
         self.line(label, two_decimals(value));
     }
 
+    /// A line that stands as it is.
+    pub(super) fn bare(&mut self, line: &str) {
+        self.lines.push(line.to_owned());
+    }
+
     /// A label and a percentage with one decimal, without padding.
     pub(super) fn percent(&mut self, label: &str, value: f64) {
         self.lines.push(format!("{label:<40} {value:.1}%"));

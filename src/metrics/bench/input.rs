@@ -6,6 +6,7 @@
 //! concurrency limit let it go (vLLM 0.33.0 `vllm/benchmarks/serve.py`, SGLang 0.5.23
 //! `sglang/benchmark/serving.py`).
 
+use crate::engine::DraftCounts;
 use crate::stats::Weighted;
 
 /// How a request ended.
@@ -107,8 +108,8 @@ pub struct BenchInput {
     pub peak_output_tokens_per_s: f64,
     /// The largest number of requests that touch any one-second bucket.
     pub peak_concurrent_requests: u64,
-    /// Mean tokens accepted per verification step, with speculative decoding.
-    pub accept_length: Option<f64>,
+    /// Drafts verified, with speculative decoding.
+    pub drafts: DraftCounts,
     /// Tokens of the answers encoded again; the number generated when nothing is given, since a
     /// simulated answer has no text.
     pub retokenized_output_tokens: Option<u64>,
@@ -134,7 +135,7 @@ impl BenchInput {
             requests,
             gaps,
             peak_output_tokens_per_s,
-            accept_length: None,
+            drafts: DraftCounts::default(),
             retokenized_output_tokens: None,
             input_vision_tokens: 0,
             cache_tiers: None,

@@ -76,8 +76,16 @@ pub enum Figure {
     TotalThroughput,
     /// Mean number in flight.
     Concurrency,
-    /// Tokens accepted per verification step.
+    /// Accepted drafts per draft in percent.
+    AcceptanceRate,
+    /// Tokens that come out of a verification step.
     AcceptLength,
+    /// Verification steps.
+    Drafts,
+    /// Drafts verified.
+    DraftTokens,
+    /// Drafts accepted.
+    AcceptedTokens,
     /// Prompt tokens, as the cache report counts them.
     PromptTokens,
     /// Prompt tokens from a cache.
@@ -107,19 +115,19 @@ pub enum Tool {
 /// Figure, JSON key, label as the newest block prints it, and unit.
 type Entry = (Figure, &'static str, &'static str, &'static str);
 
-const FIGURES: [Entry; 24] = [
+const FIGURES: [Entry; 28] = [
     (Figure::Completed, "completed", "Successful requests:", ""),
     (Figure::Failed, "failed", "Failed requests:", ""),
     (Figure::Duration, "duration", "Benchmark duration (s):", "s"),
-    (Figure::InputTokens, "total_input_tokens", "Total input tokens:", "tok"),
-    (Figure::InputTextTokens, "total_input_text_tokens", "Total input text tokens:", "tok"),
-    (Figure::InputVisionTokens, "total_input_vision_tokens", "Total input vision tokens:", "tok"),
-    (Figure::OutputTokens, "total_output_tokens", "Total generated tokens:", "tok"),
+    (Figure::InputTokens, "total_input_tokens", "Total input tokens:", ""),
+    (Figure::InputTextTokens, "total_input_text_tokens", "Total input text tokens:", ""),
+    (Figure::InputVisionTokens, "total_input_vision_tokens", "Total input vision tokens:", ""),
+    (Figure::OutputTokens, "total_output_tokens", "Total generated tokens:", ""),
     (
         Figure::RetokenizedTokens,
         "total_output_tokens_retokenized",
         "Total generated tokens (retokenized):",
-        "tok",
+        "",
     ),
     (Figure::RequestThroughput, "request_throughput", "Request throughput (req/s):", "req/s"),
     (Figure::RequestGoodput, "request_goodput", "Request goodput (req/s):", "req/s"),
@@ -134,7 +142,11 @@ const FIGURES: [Entry; 24] = [
     (Figure::PeakRequests, "max_concurrent_requests", "Peak concurrent requests:", ""),
     (Figure::TotalThroughput, "total_token_throughput", "Total token throughput (tok/s):", "tok/s"),
     (Figure::Concurrency, "concurrency", "Concurrency:", ""),
+    (Figure::AcceptanceRate, "spec_decode_acceptance_rate", "Acceptance rate (%):", "%"),
     (Figure::AcceptLength, "accept_length", "Accept length:", "tok"),
+    (Figure::Drafts, "spec_decode_num_drafts", "Drafts:", ""),
+    (Figure::DraftTokens, "spec_decode_draft_tokens", "Draft tokens:", ""),
+    (Figure::AcceptedTokens, "spec_decode_accepted_tokens", "Accepted tokens:", ""),
     (Figure::SloAttainment, "slo_attainment", "SLO attainment (%):", ""),
     (
         Figure::MetricAttainment(SloMetric::Ttft),
@@ -154,19 +166,23 @@ const FIGURES: [Entry; 24] = [
         "E2EL SLO attainment (%):",
         "",
     ),
-    (Figure::PromptTokens, "cache_report.total_prompt_tokens", "Total prompt tokens:", "tok"),
-    (Figure::CachedTokens, "cache_report.total_cached_tokens", "Total cached tokens:", "tok"),
+    (Figure::PromptTokens, "cache_report.total_prompt_tokens", "Total prompt tokens:", ""),
+    (Figure::CachedTokens, "cache_report.total_cached_tokens", "Total cached tokens:", ""),
     (Figure::CacheHitRate, "cache_report.cache_hit_rate_pct", "Cache hit rate:", "%"),
 ];
 
+/// vLLM's key of the accept length; SGLang's is `accept_length`.
+const VLLM_ACCEPT_LENGTH: &str = "spec_decode_acceptance_length";
+
 /// Keys and labels of other versions, and headings of published tables.
-const ALIASES: [(Figure, &str); 7] = [
+const ALIASES: [(Figure, &str); 8] = [
     (Figure::TotalThroughput, "total_throughput"),
     (Figure::RequestGoodput, "request_goodput:"),
     (Figure::TotalThroughput, "total throughput (tok/s)"),
     (Figure::RequestThroughput, "req throughput (req/s)"),
     (Figure::Duration, "duration (s)"),
     (Figure::AcceptLength, "acceptance length"),
+    (Figure::AcceptLength, VLLM_ACCEPT_LENGTH),
     (Figure::OutputTokens, "total output tokens"),
 ];
 
@@ -281,6 +297,9 @@ impl MetricKey {
             Self::Figure(Figure::TotalThroughput) if tool == Tool::Sglang => {
                 "total_throughput".to_owned()
             }
+            Self::Figure(Figure::AcceptLength) if tool == Tool::Vllm => {
+                VLLM_ACCEPT_LENGTH.to_owned()
+            }
             Self::Figure(figure) => entry(figure).1.to_owned(),
         }
     }
@@ -383,7 +402,13 @@ mod tests {
     fn a_title_names_its_unit_once() {
         let title = |figure| MetricKey::Figure(figure).title(Tool::Vllm);
         assert_eq!(title(Figure::Duration), "Benchmark duration (s)");
-        assert_eq!(title(Figure::InputTokens), "Total input tokens (tok)");
+        assert_eq!(title(Figure::InputTokens), "Total input tokens");
+        assert_eq!(title(Figure::AcceptLength), "Accept length (tok)");
+        assert_eq!(title(Figure::AcceptanceRate), "Acceptance rate (%)");
+        for known in &FIGURES {
+            let title = title(known.0);
+            assert!(!title.contains("tokens (tok)") && !title.contains("%) (%"), "{title}");
+        }
         assert_eq!(title(Figure::Completed), "Successful requests");
     }
 }

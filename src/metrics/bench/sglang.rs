@@ -221,7 +221,7 @@ impl SglangRun {
         }
         block.figure(Figure::TotalThroughput, summary.total_throughput());
         block.figure(Figure::Concurrency, summary.concurrency);
-        if let Some(length) = summary.accept_length.filter(|length| *length != 0.0) {
+        if let Some(length) = summary.drafts.acceptance_length() {
             block.figure(Figure::AcceptLength, length);
         }
     }

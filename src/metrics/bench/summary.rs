@@ -3,6 +3,7 @@
 //! Floats agree with the tools' to the last digit: sums in numpy's order, percentiles with numpy's
 //! linear interpolation, seconds turned into milliseconds last. An empty list gives 0.
 
+use crate::engine::DraftCounts;
 use crate::stats;
 use crate::stats::Sample;
 use crate::stats::Weighted;
@@ -163,8 +164,8 @@ pub struct BenchSummary {
     pub peak_output_tokens_per_s: f64,
     /// The largest number of requests that touch a second.
     pub peak_concurrent_requests: u64,
-    /// Tokens accepted per verification step.
-    pub accept_length: Option<f64>,
+    /// Drafts verified, with speculative decoding.
+    pub drafts: DraftCounts,
     /// Send to last token.
     pub e2e: Distribution,
     /// Send to first token.
@@ -207,7 +208,7 @@ impl BenchSummary {
             concurrency,
             peak_output_tokens_per_s: input.peak_output_tokens_per_s,
             peak_concurrent_requests: input.peak_concurrent_requests,
-            accept_length: input.accept_length,
+            drafts: input.drafts,
             e2e: Distribution::of_values(latencies_s),
             ttft: Distribution::of_values(successes().map(|r| r.ttft_s).collect()),
             tpot: Distribution::of_values(successes().filter_map(BenchRequest::tpot_s).collect()),
@@ -254,6 +255,10 @@ impl BenchSummary {
         }
     }
 
+    fn if_drafting(&self, count: u64) -> Option<f64> {
+        (!self.drafts.is_empty()).then_some(count as f64)
+    }
+
     /// The figure under this key; nothing where the run has none (no speculation, no promises).
     pub fn metric(&self, key: MetricKey) -> Option<f64> {
         let figure = match key {
@@ -280,7 +285,11 @@ impl BenchSummary {
             Figure::PeakOutputTokens => self.peak_output_tokens_per_s,
             Figure::PeakRequests => self.peak_concurrent_requests as f64,
             Figure::Concurrency => self.concurrency,
-            Figure::AcceptLength => self.accept_length?,
+            Figure::AcceptanceRate => self.drafts.acceptance_rate_pct()?,
+            Figure::AcceptLength => self.drafts.acceptance_length()?,
+            Figure::Drafts => self.if_drafting(self.drafts.verifications())?,
+            Figure::DraftTokens => self.if_drafting(self.drafts.draft_tokens())?,
+            Figure::AcceptedTokens => self.if_drafting(self.drafts.accepted_tokens())?,
             Figure::RequestGoodput => self.goodput.as_ref()?.request_goodput,
             Figure::SloAttainment => self.goodput.as_ref()?.attainment,
             Figure::MetricAttainment(metric) => {

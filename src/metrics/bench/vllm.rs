@@ -2,7 +2,9 @@
 //!
 //! Sources (vLLM, Apache-2.0): `vllm/benchmarks/serve.py` 0.33.0, `benchmarks/benchmark_serving.py`
 //! of late 2024. Sections that depend on what is not simulated are not written: audio, probe
-//! requests, client queueing, per-position draft acceptance.
+//! requests, client queueing.
+
+use crate::engine::DraftCounts;
 
 use super::block::Block;
 use super::input::BenchRecord;
@@ -166,6 +168,9 @@ impl VllmRun {
         for latency in self.shown() {
             block.latency((Tool::Vllm, section(latency)), latency, &statistics, summary);
         }
+        if self.is_current() && !summary.drafts.is_empty() {
+            write_drafts(&mut block, &summary.drafts);
+        }
         block.close()
     }
 
@@ -229,6 +234,10 @@ impl VllmRun {
             // seconds of audio per second: no audio is simulated
             push("rtfx", 0.0.into());
         }
+        if self.is_current() && !summary.drafts.is_empty() {
+            items.extend(draft_items(&summary.drafts));
+        }
+        let mut push = |key: &str, value: Json| items.push((key.to_owned(), value));
         let percentiles = self.percentiles.iter().map(|p| Statistic::Percentile(*p));
         let statistics = [Statistic::Mean, Statistic::Median, Statistic::StdDev];
         let statistics: Vec<Statistic> = statistics.into_iter().chain(percentiles).collect();
@@ -269,6 +278,34 @@ impl VllmRun {
     }
 }
 
+/// The section of the block on speculative decoding.
+fn write_drafts(block: &mut Block, drafts: &DraftCounts) {
+    block.rule("Speculative Decoding", '-');
+    block.figure(Figure::AcceptanceRate, drafts.acceptance_rate_pct().unwrap_or_default());
+    block.decimal("Acceptance length:", drafts.acceptance_length().unwrap_or_default());
+    block.count(Figure::Drafts, drafts.verifications());
+    block.count(Figure::DraftTokens, drafts.draft_tokens());
+    block.count(Figure::AcceptedTokens, drafts.accepted_tokens());
+    block.bare("Per-position acceptance (%):");
+    for (position, share) in drafts.acceptance_per_position().iter().enumerate() {
+        block.decimal(&format!("  Position {position}:"), share * 100.0);
+    }
+}
+
+/// The items of the JSON on speculative decoding.
+fn draft_items(drafts: &DraftCounts) -> Vec<(String, Json)> {
+    let name = |figure| MetricKey::Figure(figure).name(Tool::Vllm);
+    let per_position = drafts.acceptance_per_position();
+    vec![
+        (name(Figure::AcceptanceRate), Json::or_null(drafts.acceptance_rate_pct())),
+        (name(Figure::AcceptLength), Json::or_null(drafts.acceptance_length())),
+        (name(Figure::Drafts), drafts.verifications().into()),
+        (name(Figure::DraftTokens), drafts.draft_tokens().into()),
+        (name(Figure::AcceptedTokens), drafts.accepted_tokens().into()),
+        ("spec_decode_per_position_acceptance_rates".to_owned(), Json::array(per_position)),
+    ]
+}
+
 fn section(latency: Latency) -> &'static str {
     match latency {
         Latency::E2e => "End-to-end Latency",
@@ -281,6 +318,47 @@ fn section(latency: Latency) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::metrics::bench::input::BenchInput;
+
+    #[test]
+    fn speculation_adds_its_section_after_the_latencies() {
+        let mut input = BenchInput::from_records(1.0, &[]);
+        for accepted in [3, 0, 1, 2] {
+            input.drafts.count(3, accepted);
+        }
+        let summary = BenchSummary::new(input, None);
+        let text = VllmRun::default().text(&summary);
+        let section = [
+            "---------------Speculative Decoding---------------",
+            "Acceptance rate (%):                     50.00     ",
+            "Acceptance length:                       2.50      ",
+            "Drafts:                                  4         ",
+            "Draft tokens:                            12        ",
+            "Accepted tokens:                         6         ",
+            "Per-position acceptance (%):",
+            "  Position 0:                            75.00     ",
+            "  Position 1:                            50.00     ",
+            "  Position 2:                            25.00     ",
+            "==================================================\n",
+        ];
+        assert!(text.ends_with(&section.join("\n")), "{text}");
+        let json = VllmRun::default().json(&summary, JsonLayout::Line, NonFinite::Null);
+        let items = "\"rtfx\": 0.0, \"spec_decode_acceptance_rate\": 50.0, \
+            \"spec_decode_acceptance_length\": 2.5, \"spec_decode_num_drafts\": 4, \
+            \"spec_decode_draft_tokens\": 12, \"spec_decode_accepted_tokens\": 6, \
+            \"spec_decode_per_position_acceptance_rates\": [0.75, 0.5, 0.25], \"mean_ttft_ms\"";
+        assert!(json.contains(items), "{json}");
+        let of_2024 = VllmRun { generation: VllmGeneration::Late2024, ..VllmRun::default() };
+        assert!(!of_2024.text(&summary).contains("Speculative"));
+    }
+
+    #[test]
+    fn without_drafts_nothing_is_said_of_speculation() {
+        let summary = BenchSummary::new(BenchInput::from_records(1.0, &[]), None);
+        assert!(!VllmRun::default().text(&summary).contains("Speculative"));
+        let json = VllmRun::default().json(&summary, JsonLayout::Line, NonFinite::Null);
+        assert!(!json.contains("spec_decode"), "{json}");
+    }
 
     #[test]
     fn flags_that_cannot_be_read_say_what_would_be_right() {

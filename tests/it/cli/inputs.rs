@@ -147,7 +147,7 @@ fn rows_out_of_order_are_sorted_with_a_notice() {
     let cli = replay("t.csv", "arrival_s,prompt_tokens,output_tokens\n0,5,3\n2,5,3\n1,5,3\n");
     cli.words("run s.toml")
         .expect_exit(0)
-        .stderr_has("notice: 1 rows of the trace were put in order of time")
+        .stderr_has("notice: 1 row of the trace was put in order of time")
         .stdout_has("3 requests: 3 finished");
 }
 
@@ -189,4 +189,29 @@ fn a_prompt_too_long_for_the_engine_is_rejected_and_counted() {
     cli.run(["run", "s.toml", "--set", "cluster.engine={type=\"vllm_v1\",max_model_len=512}"])
         .expect_exit(0)
         .stdout_has("20 requests: 0 finished, 20 rejected");
+}
+
+#[test]
+fn an_override_that_overflows_is_told_as_a_number() {
+    let cli = Cli::with_scenario();
+    let set = "workload.num_requests=99999999999999999999";
+    let ran = cli.words(&format!("run s.toml --set {set}")).expect_exit(2).stdout_is_empty();
+    ran.stderr_has(&format!("--set: {set}: the number is out of range"));
+    // What only looks a little like one is text.
+    cli.words("run s.toml --set name=1.2.3").expect_exit(0);
+}
+
+#[test]
+fn an_override_within_an_absent_table_takes_its_default_type() {
+    let cli = Cli::with_scenario();
+    let set = "--set cluster.engine.max_num_seqs=1 --set cluster.step_time.base_us=2000.0";
+    cli.words(&format!("run s.toml {set} --output-dir out")).expect_exit(0);
+    let resolved = cli.read("out/scenario.resolved.toml");
+    assert!(resolved.contains("type = \"vllm_v1\""), "{resolved}");
+    assert!(resolved.contains("max_num_seqs = 1\n"), "{resolved}");
+    assert!(resolved.contains("base_us = 2000.0"), "{resolved}");
+    // A type that is given holds, whichever comes first.
+    let set = "--set cluster.engine.page_size=16 --set cluster.engine.type=sglang";
+    cli.words(&format!("run s.toml {set} --output-dir sglang")).expect_exit(0);
+    assert!(cli.read("sglang/scenario.resolved.toml").contains("type = \"sglang\""));
 }

@@ -8,6 +8,7 @@ mod inputs;
 mod output;
 mod profile;
 mod scenarios;
+mod speculation;
 mod timeline;
 mod trace;
 

@@ -44,20 +44,21 @@ fn the_schema_is_json_and_knows_every_key_of_the_shipped_scenarios() {
     let schema: Value =
         serde_json::from_str(&Cli::new().words("schema").expect_exit(0).stdout()).unwrap();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
-    let mut count = 0;
+    let (mut count, mut variants) = (0, 0);
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.extension().is_none_or(|extension| extension != "toml") {
             continue;
         }
-        let mut scenario = as_json(&fs::read_to_string(&path).unwrap());
-        // Variants are read by the command line before the scenario is.
-        scenario.as_object_mut().unwrap().remove("variants");
+        let scenario = as_json(&fs::read_to_string(&path).unwrap());
+        variants += scenario["variants"].as_array().map_or(0, Vec::len);
         let problems = check(&schema, &schema, &scenario, "");
         assert!(problems.is_empty(), "{}: {problems:?}", path.display());
         count += 1;
     }
-    assert!(count > 0, "there are scenarios");
+    assert!(count > 0 && variants > 0, "there are scenarios, and variants");
+    let misspelt = as_json(&format!("{SCENARIO}\n[[variants]]\nname = \"x\"\nsets = {{}}"));
+    assert!(!check(&schema, &schema, &misspelt, "").is_empty());
     let wrong = as_json(&SCENARIO.replace("num_requests", "num_request"));
     assert!(!check(&schema, &schema, &wrong, "").is_empty());
 }

@@ -3,6 +3,7 @@
 //! Randomised tests print the seed of a failure; those found once are kept in
 //! `tests/proptest-regressions` and tried first.
 
+mod displaced;
 mod memory;
 mod more;
 mod queueing;

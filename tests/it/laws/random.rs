@@ -9,7 +9,9 @@ use proptest::prelude::*;
 use servecast::cost::Linear;
 use servecast::ids::RequestId;
 use servecast::request::{Content, Request, Segment};
-use servecast::scenario::{Policy, SpeculationConfig, SpeculationMethod, VllmConfig};
+use servecast::scenario::{
+    AcceptanceConfig, Policy, SpeculationConfig, SpeculationMethod, VllmConfig,
+};
 use servecast::units::{SimDuration, SimTime};
 
 use crate::support::{Abort, law, micros};
@@ -64,7 +66,7 @@ fn engines() -> impl Strategy<Value = VllmConfig> {
         |((block_size, model_len, seqs), flags, limits, speculation)| {
             let (chunked, caching, is_async, by_priority, reserve) = flags;
             let (budget, threshold, adaptive, interval, watermark) = limits;
-            let drafts = speculation.map_or(0, |s| s.num_speculative_tokens);
+            let drafts = speculation.as_ref().map_or(0, |s| s.num_speculative_tokens);
             // vLLM refuses a budget without a token for every sequence and its drafts, and
             // without chunks one that a longest prompt does not fit.
             let least = if chunked { 0 } else { model_len };
@@ -99,8 +101,9 @@ fn engines() -> impl Strategy<Value = VllmConfig> {
 
 fn speculations() -> impl Strategy<Value = SpeculationConfig> {
     let methods = prop::sample::select(vec![SpeculationMethod::Ngram, SpeculationMethod::Eagle]);
-    (methods, 1_u32..5, 0.0..=1.0).prop_map(|(method, num_speculative_tokens, acceptance_rate)| {
-        SpeculationConfig { method, num_speculative_tokens, acceptance_rate }
+    (methods, 1_u32..5, 0.0..=1.0).prop_map(|(method, num_speculative_tokens, probability)| {
+        let acceptance = AcceptanceConfig::PerPosition { probability };
+        SpeculationConfig { method, num_speculative_tokens, acceptance }
     })
 }
 

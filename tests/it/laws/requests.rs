@@ -7,7 +7,9 @@ use servecast::engine::Instance;
 use servecast::ids::RequestId;
 use servecast::metrics::{Recorder, Status};
 use servecast::request::Request;
-use servecast::scenario::{Policy, Scenario, SpeculationConfig, SpeculationMethod, VllmConfig};
+use servecast::scenario::{
+    AcceptanceConfig, Policy, Scenario, SpeculationConfig, SpeculationMethod, VllmConfig,
+};
 use servecast::units::SimTime;
 
 use super::random::{Case, cases, laws, served};
@@ -18,7 +20,7 @@ use crate::support::{cluster, drive, instance, law, records, small_engine};
 fn can_never_run(case: &Case, instance: &Instance) -> bool {
     let head = instance.scheduler().head().expect("somebody waits");
     let life = instance.scheduler().life(head).expect("it is inside");
-    let drafts = case.engine.speculation.map_or(0, |s| 2 * s.num_speculative_tokens);
+    let drafts = case.engine.speculation.as_ref().map_or(0, |s| 2 * s.num_speculative_tokens);
     let tokens = life.prompt_tokens + life.generated + drafts;
     let model_len = case.engine.max_model_len.expect("resolved");
     let blocks = tokens.min(model_len).div_ceil(case.engine.block_size);
@@ -135,7 +137,7 @@ fn a_chunk_limit_below_the_drafts_cuts_them_off() {
         speculation: Some(SpeculationConfig {
             method: SpeculationMethod::Ngram,
             num_speculative_tokens: 2,
-            acceptance_rate: 0.0,
+            acceptance: AcceptanceConfig::PerPosition { probability: 0.0 },
         }),
         ..small_engine()
     };

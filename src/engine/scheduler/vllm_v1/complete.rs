@@ -45,6 +45,9 @@ impl VllmV1 {
         } else {
             0
         };
+        if entry.drafts > 0 {
+            result.drafts.count(entry.drafts, accepted);
+        }
         let refused = entry.drafts - accepted;
         if !is_stale {
             s.computed -= refused;

@@ -10,6 +10,7 @@
 //! * `running.rs`: what running requests get, and who loses its memory
 //! * `waiting.rs`: who is admitted
 //! * `complete.rs`: what a step's outcome changes
+//! * `livelock.rs`: requests that displace each other without end
 //! * `memory.rs`: blocks of one request
 //! * `group.rs`, `lockstep.rs`: requests that decode in lock step, served together with the same
 //!   outcome
@@ -20,6 +21,7 @@
 mod acceptance;
 mod complete;
 mod group;
+mod livelock;
 mod lockstep;
 mod memory;
 mod queue;
@@ -40,6 +42,7 @@ use std::collections::VecDeque;
 
 pub use acceptance::Acceptance;
 use group::{Group, Place};
+use livelock::Livelock;
 use queue::Queue;
 use sequence::{Sequence, Status};
 
@@ -89,6 +92,7 @@ pub struct VllmV1 {
     executed_steps: u64,
     last_prefill_step: u64,
     capacity_bound: bool,
+    livelock: Livelock,
 
     skipped: Vec<u32>,
     adapters: Vec<AdapterId>,
@@ -115,8 +119,9 @@ impl VllmV1 {
             config.block_size > 0 && token_budget > 0 && seqs_max > 0,
             "block size, token budget and sequences are at least 1"
         );
-        let drafts = config.speculation.map_or(0, |s| s.num_speculative_tokens);
-        let eagle = config.speculation.is_some_and(|s| s.method == SpeculationMethod::Eagle);
+        let speculation = config.speculation.as_ref();
+        let drafts = speculation.map_or(0, |s| s.num_speculative_tokens);
+        let eagle = speculation.is_some_and(|s| s.method == SpeculationMethod::Eagle);
         let groups = drafts == 0 && config.block_size <= GROUP_BLOCK_SIZE_MAX;
         let naming = if eagle { Lookahead::OneToken } else { Lookahead::None };
         Self {
@@ -144,6 +149,7 @@ impl VllmV1 {
             executed_steps: 0,
             last_prefill_step: 0,
             capacity_bound: false,
+            livelock: Livelock::default(),
             skipped: Vec::new(),
             adapters: Vec::new(),
             hits: Vec::new(),
@@ -262,6 +268,7 @@ impl Schedule for VllmV1 {
             return Err(Finish::Rejected);
         }
         let sequence = Sequence::new(id, request, handoff, self.config.block_size, self.naming);
+        self.livelock.end();
         let key = sequence.order();
         let slot = self.insert(sequence);
         self.waiting.push_back(slot, key);
@@ -270,6 +277,7 @@ impl Schedule for VllmV1 {
 
     fn abort(&mut self, id: RequestId, result: &mut StepResult) {
         let Some(slot) = self.slot_of(id) else { return };
+        self.livelock.end();
         if self.sequences[slot as usize].member.is_some() {
             self.dissolve_group();
         }
@@ -290,6 +298,7 @@ impl Schedule for VllmV1 {
 
     fn transferred(&mut self, id: RequestId) {
         let Some(slot) = self.slot_of(id) else { return };
+        self.livelock.end();
         match self.sequences[slot as usize].status {
             Status::Loading => self.sequences[slot as usize].has_landed = true,
             Status::Sending => self.remove(slot),
@@ -299,6 +308,9 @@ impl Schedule for VllmV1 {
 
     fn schedule(&mut self, now: SimTime, plan: &mut StepPlan) {
         plan.clear();
+        if self.livelock.is_found() {
+            return;
+        }
         let inside = self.running.len() as u32 + self.waiting.len() + self.holding.len();
         let mut limits = running::StepLimits {
             budget: self.token_budget,
@@ -316,6 +328,9 @@ impl Schedule for VllmV1 {
 
     fn complete(&mut self, now: SimTime, plan: &StepPlan, result: &mut StepResult) {
         self.complete_step(now, plan, result);
+        if result.tokens > 0 {
+            self.livelock.end();
+        }
     }
 
     fn quiet(&mut self) -> Option<Quiet> {
@@ -328,6 +343,7 @@ impl Schedule for VllmV1 {
 
     fn run_quiet(&mut self, steps: u64, completed: SimTime) {
         self.run_quiet_steps(steps, completed);
+        self.livelock.end();
     }
 
     fn load(&self) -> Load {
@@ -350,6 +366,10 @@ impl Schedule for VllmV1 {
 
     fn head(&self) -> Option<RequestId> {
         self.waiting.head().map(|slot| self.sequences[slot as usize].life.id)
+    }
+
+    fn displaces_in_vain(&self) -> bool {
+        self.livelock.is_found()
     }
 
     fn steps_in_flight_max(&self) -> usize {

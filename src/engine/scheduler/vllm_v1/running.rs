@@ -4,6 +4,7 @@ use super::VllmV1;
 use super::memory::Need;
 use super::sequence::Status;
 use crate::engine::{Entry, EntryKind, StepPlan};
+use crate::units::SimTime;
 
 /// What is left of a step while it is filled.
 #[derive(Debug, Clone, Copy)]
@@ -39,6 +40,7 @@ impl VllmV1 {
             let mut is_served = true;
             while !self.allocate(slot, &[], need) {
                 let victim_index = self.victim();
+                self.note_displacement(victim_index, limits.budget, plan);
                 let victim = self.running.remove(victim_index);
                 if victim_index < index {
                     index -= 1;
@@ -107,12 +109,15 @@ impl VllmV1 {
         if !self.is_by_priority() {
             return self.running.len() - 1;
         }
-        let urgency = |index: &usize| {
-            let (priority, arrival, _) = self.sequences[self.running[*index] as usize].order();
-            (priority, arrival)
-        };
         // `max_by_key` returns the last of equals; the first is wanted.
-        (0..self.running.len()).rev().max_by_key(urgency).unwrap_or_default()
+        let indices = (0..self.running.len()).rev();
+        indices.max_by_key(|&index| self.urgency(index)).unwrap_or_default()
+    }
+
+    /// What the priority policy compares of a running request: larger is less urgent.
+    pub(super) fn urgency(&self, index: usize) -> (i32, SimTime) {
+        let (priority, arrival, _) = self.sequences[self.running[index] as usize].order();
+        (priority, arrival)
     }
 
     /// Takes back what a victim was given in this step already.

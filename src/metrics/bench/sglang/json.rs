@@ -76,7 +76,7 @@ impl SglangRun {
             items.latency(self.generation, latency, summary);
         }
         items.push("concurrency", summary.concurrency);
-        items.push("accept_length", Json::or_null(summary.accept_length));
+        items.push("accept_length", Json::or_null(summary.drafts.acceptance_length()));
         if self.generation.prints_peaks() {
             items.push("max_output_tokens_per_s", summary.peak_output_tokens_per_s);
             items.push("max_concurrent_requests", summary.peak_concurrent_requests);

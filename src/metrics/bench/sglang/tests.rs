@@ -68,7 +68,9 @@ Cache hit rate:                          50.0%
 fn images_and_speculation_add_their_lines() {
     let mut input = input();
     input.input_vision_tokens = 100;
-    input.accept_length = Some(2.345);
+    for accepted in [0, 1, 2, 1, 2, 2, 1, 2] {
+        input.drafts.count(2, accepted);
+    }
     let summary = BenchSummary::new(input, None);
     let text = |dataset_name: &str| {
         SglangRun { dataset_name: dataset_name.to_owned(), ..SglangRun::default() }.text(&summary)
@@ -76,7 +78,9 @@ fn images_and_speculation_add_their_lines() {
     assert!(text("image").contains("Total input vision tokens:               100       \n"));
     assert!(text("image").contains("Total input text tokens:                 500       \n"));
     assert!(!text("random").contains("vision"));
-    assert!(text("random").contains("Accept length:                           2.35      \n---"));
+    assert!(text("random").contains("Accept length:                           2.38      \n---"));
+    let json = SglangRun::default().json(&summary, NonFinite::Null);
+    assert!(json.contains("\"accept_length\": 2.375"), "{json}");
 }
 
 #[test]

@@ -1,0 +1,113 @@
+//! Speculative decoding in scenarios: how many drafts are accepted, and what is reported of it.
+
+use serde_json::{Value, json};
+
+use super::{Cli, SCENARIO};
+
+/// The small scenario with three drafts a step, accepted as this table says.
+fn scenario(acceptance: &str) -> String {
+    format!(
+        "{SCENARIO}\n[cluster.engine]\ntype = \"vllm_v1\"\nasync_scheduling = false\n\
+         [cluster.engine.speculation]\nmethod = \"ngram\"\nnum_speculative_tokens = 3\n\
+         acceptance = {acceptance}\n"
+    )
+}
+
+fn summary(cli: &Cli, words: &str) -> Value {
+    let ran = cli.words(words).expect_exit(0);
+    serde_json::from_str(&ran.stdout()).expect("the report is JSON")
+}
+
+fn refused(acceptance: &str, message: &str) {
+    let cli = Cli::new().file("s.toml", scenario(acceptance));
+    cli.words("run s.toml").expect_exit(2).stdout_is_empty().stderr_has(message);
+}
+
+#[test]
+fn a_recorded_acceptance_is_followed_and_reported() {
+    // The prompt's step brings out one token; 4 + 1 + 4 + 1 follow.
+    let recorded = "{\"request\": 0, \"accepted\": [3, 0, 3, 0]}\n";
+    let cli = Cli::new()
+        .file("accepted.jsonl", recorded)
+        .file("s.toml", scenario("{ type = \"recorded\", path = \"accepted.jsonl\" }"));
+    let set = "--set workload.num_requests=1 --set workload.lengths.output_tokens=11";
+    let report = summary(&cli, &format!("run s.toml {set} --format json --output-dir out"));
+    let expected = json!({
+        "verifications": 4,
+        "draft_tokens": 12,
+        "accepted_tokens": 6,
+        "acceptance_rate_pct": 50.0,
+        "acceptance_length": 2.5,
+        "acceptance_per_position": [0.5, 0.5, 0.5],
+    });
+    assert_eq!(report["engine"]["speculation"], expected);
+    assert_eq!(report["benchmark"]["accept_length"], json!(2.5));
+    assert_eq!(report["engine"]["steps"], json!(5));
+    let vllm = "--set report.format=vllm";
+    let ran = cli.words(&format!("run s.toml {set} {vllm} --output-dir vllm")).expect_exit(0);
+    ran.stdout_has("Acceptance length:                       2.50");
+    let ran = cli.words(&format!("run s.toml {set} --output-dir sglang")).expect_exit(0);
+    ran.stdout_has("Accept length:                           2.50");
+    // The resolved scenario finds the recording from where it lies.
+    let again = summary(&cli, "run out/scenario.resolved.toml --format json --output-dir again");
+    assert_eq!(again["benchmark"], report["benchmark"]);
+    assert_eq!(again["engine"]["speculation"], expected);
+}
+
+#[test]
+fn a_recording_that_ends_before_the_answer_begins_again() {
+    let run = |accepted: &str| {
+        let cli = Cli::new()
+            .file("a.jsonl", format!("{{\"request\": 0, \"accepted\": {accepted}}}\n"))
+            .file("s.toml", scenario("{ type = \"recorded\", path = \"a.jsonl\" }"));
+        summary(&cli, "run s.toml --set workload.num_requests=1 --format json")
+    };
+    assert_eq!(run("[2, 0]"), run("[2, 0, 2, 0, 2, 0, 2, 0, 2]"));
+}
+
+#[test]
+fn a_mean_length_comes_out_on_average() {
+    let cli = Cli::new().file("s.toml", scenario("{ type = \"mean_length\", tokens = 2.5 }"));
+    let set = "--set workload.num_requests=100 --set workload.lengths.output_tokens=500";
+    let report = summary(&cli, &format!("run s.toml {set} --format json"));
+    let length = report["engine"]["speculation"]["acceptance_length"].as_f64().unwrap();
+    // About 20 000 verifications of a deviation of at most 1.5: five standard errors.
+    assert!((length - 2.5).abs() < 5.0 * 1.5 / 20_000_f64.sqrt(), "{length}");
+}
+
+#[test]
+fn without_speculation_nothing_is_said_of_it() {
+    let cli = Cli::with_scenario();
+    let report = summary(&cli, "run s.toml --format json");
+    assert_eq!(report["engine"].get("speculation"), None);
+    assert!(!cli.words("run s.toml").stdout().contains("Accept"));
+}
+
+#[test]
+fn what_contradicts_itself_is_refused() {
+    refused("0.5", "s.toml: cluster.engine");
+    refused("{ type = \"mean_length\", tokens = 4.5 }", "must be from 1 to");
+    refused("{ type = \"mean_length\", tokens = 4.5 }", "which is 4, got 4.5");
+    refused("{ type = \"mean_length\", tokens = 0.5 }", "acceptance.tokens: must be from 1");
+    refused("{ type = \"mean_length\", tokens = nan }", "acceptance.tokens: must be from 1");
+    refused("{ type = \"mean_length\", tokens = 2.5, probability = 0.5 }", "unknown field");
+    refused("{ type = \"per_position\", probability = 1.5 }", "above 0 and at most 1, got 1.5");
+    refused("{ type = \"recorded\", path = \"\" }", "acceptance.path: must be the name of a file");
+    refused("{ type = \"recorded\", path = \"none.jsonl\" }", "none.jsonl: No such file");
+    let rate = "{ type = \"per_position\", probability = 0.5 }\nacceptance_rate = 0.5";
+    refused(rate, "unknown field `acceptance_rate`");
+}
+
+#[test]
+fn a_recording_without_all_requests_is_refused() {
+    let cli = Cli::new()
+        .file("a.jsonl", "{\"request\": 0, \"accepted\": [1]}\n")
+        .file("s.toml", scenario("{ type = \"recorded\", path = \"a.jsonl\" }"));
+    let ran = cli.words("run s.toml").expect_exit(2).stdout_is_empty();
+    ran.stderr_has(
+        "cluster.engine.speculation.acceptance: request 1 of 20 is not in the recording",
+    );
+    let cli = cli.file("a.jsonl", "{\"request\": 0, \"accepted\": [1, 4]}\n");
+    let ran = cli.words("run s.toml").expect_exit(2).stdout_is_empty();
+    ran.stderr_has("a.jsonl:1: request 0 has 4 drafts accepted in step 1");
+}
