@@ -40,7 +40,8 @@ pub(super) fn conformance(arguments: &ConformanceArguments) -> Result<(), Failur
     }
     print(&format!("{exact} scenarios exact of {}\n", paths.len()))?;
     if unreadable > 0 {
-        return Err(Failure::input(format!("{unreadable} recordings cannot be replayed")));
+        let recordings = if unreadable == 1 { "recording" } else { "recordings" };
+        return Err(Failure::input(format!("{unreadable} {recordings} cannot be replayed")));
     }
     if exact < paths.len() {
         let differing = paths.len() - exact;
@@ -64,12 +65,26 @@ fn recordings(folder: &Path, found: &mut Vec<PathBuf>) -> anyhow::Result<()> {
 }
 
 fn read(path: &Path) -> anyhow::Result<String> {
-    let mut file = fs::File::open(path)?;
-    let mut text = String::new();
-    if path.extension().is_some_and(|extension| extension == "gz") {
-        flate2::read::GzDecoder::new(file).read_to_string(&mut text)?;
-    } else {
-        file.read_to_string(&mut text)?;
+    let mut bytes = fs::read(path)?;
+    let is_named_so = path.extension().is_some_and(|extension| extension == "gz");
+    let is_gzip = bytes.starts_with(&[0x1f, 0x8b]);
+    if is_gzip && !is_named_so {
+        anyhow::bail!("line 1: compressed with gzip, but not named `.gz`");
     }
-    Ok(text)
+    if is_named_so && !bytes.is_empty() {
+        let mut plain = Vec::new();
+        let read = flate2::read::MultiGzDecoder::new(bytes.as_slice()).read_to_end(&mut plain);
+        let problem = if is_gzip { "damaged or cut off" } else { "not compressed" };
+        read.with_context(|| format!("line {}: gzip: {problem}", line_after(&plain)))?;
+        bytes = plain;
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        anyhow::anyhow!("line {}: not UTF-8", line_after(valid))
+    })
+}
+
+/// The line on which these bytes end, counted from 1.
+fn line_after(bytes: &[u8]) -> usize {
+    bytes.split(|&byte| byte == b'\n').count()
 }

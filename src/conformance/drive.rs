@@ -40,7 +40,7 @@ pub(super) fn replay(recording: &Recording) -> Result<Replay, RecordingError> {
         other => {
             let message =
                 format!("engine `{other}`: recordings of `vllm` and `sglang` can be replayed");
-            return Err(RecordingError::NotModelled(message));
+            return Err(recording.not_modelled(message));
         }
     };
     let mut instance = Instance::new(scheduler, StepTime::Linear(STEP_TIME));

@@ -23,8 +23,13 @@ pub enum RecordingError {
         problem: String,
     },
     /// The recording is of something that is not modelled.
-    #[error("{0}")]
-    NotModelled(String),
+    #[error("line {line}: {problem}")]
+    NotModelled {
+        /// The line of the engine's settings, counted from 1.
+        line: usize,
+        /// What is not modelled.
+        problem: String,
+    },
 }
 
 /// A recorded scenario.
@@ -38,6 +43,8 @@ pub struct Recording {
     pub version: String,
     /// The engine's settings, in its own names.
     pub config: Value,
+    /// The line they stand on, counted from 1.
+    pub config_line: usize,
     /// The requests, in the order of their ids.
     pub requests: Vec<RecordedRequest>,
     /// Step lines, in order.
@@ -104,7 +111,7 @@ impl Recording {
     /// # Errors
     /// When a line is cut off, is no JSON, or misses a field; the message names the line.
     pub fn parse(text: &str) -> Result<Self, RecordingError> {
-        let mut scenario: Option<ScenarioLine> = None;
+        let mut scenario: Option<(usize, ScenarioLine)> = None;
         let (mut requests, mut steps, mut results) = (Vec::new(), Vec::new(), Vec::new());
         let mut names = Names::default();
         let mut is_complete = false;
@@ -115,9 +122,11 @@ impl Recording {
             let kind = value.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();
             match kind.as_str() {
                 "scenario" => {
-                    scenario = Some(
-                        serde_json::from_value(value).map_err(|error| fail(error.to_string()))?,
-                    );
+                    if let Some((first, _)) = scenario {
+                        return Err(fail(format!("a second scenario line, after line {first}")));
+                    }
+                    let line = serde_json::from_value(value);
+                    scenario = Some((index + 1, line.map_err(|error| fail(error.to_string()))?));
                 }
                 "request" => {
                     let line: RequestLine =
@@ -140,14 +149,23 @@ impl Recording {
                 other => return Err(fail(format!("unknown line type `{other}`"))),
             }
         }
-        let last = text.lines().count();
+        let last = text.lines().count().max(1);
         let fail = |problem: &str| RecordingError::Line { line: last, problem: problem.to_owned() };
-        let scenario = scenario.ok_or_else(|| fail("no scenario line in the file"))?;
+        if text.trim().is_empty() {
+            return Err(fail("the file is empty"));
+        }
+        let (config_line, scenario) =
+            scenario.ok_or_else(|| fail("no scenario line in the file"))?;
         if !is_complete {
             return Err(fail("the file ends before its summary line: it is truncated"));
         }
         let ScenarioLine { name, engine, version, config } = scenario;
-        Ok(Self { name, engine, version, config, requests, steps, results })
+        Ok(Self { name, engine, version, config, config_line, requests, steps, results })
+    }
+
+    /// The error for something in the settings.
+    pub(super) fn not_modelled(&self, problem: String) -> RecordingError {
+        RecordingError::NotModelled { line: self.config_line, problem }
     }
 }
 
@@ -218,3 +236,6 @@ impl RequestLine {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

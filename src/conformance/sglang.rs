@@ -39,14 +39,14 @@ struct Settings {
 
 pub(super) fn scheduler(recording: &Recording) -> Result<Scheduler, RecordingError> {
     if !VERSIONS.contains(&recording.version.as_str()) {
-        return Err(RecordingError::NotModelled(format!(
+        return Err(recording.not_modelled(format!(
             "SGLang {}: recordings of version {} can be replayed",
             recording.version,
             VERSIONS.join(", ")
         )));
     }
     let settings: Settings = serde_json::from_value(recording.config.clone())
-        .map_err(|error| RecordingError::NotModelled(format!("SGLang settings: {error}")))?;
+        .map_err(|error| recording.not_modelled(format!("SGLang settings: {error}")))?;
     for (key, value) in [
         ("page_size", settings.page_size),
         ("max_total_num_tokens", settings.max_total_num_tokens / settings.page_size.max(1)),
@@ -54,7 +54,7 @@ pub(super) fn scheduler(recording: &Recording) -> Result<Scheduler, RecordingErr
     ] {
         if value == 0 {
             let message = format!("SGLang settings: {key}: must be at least 1, got 0");
-            return Err(RecordingError::NotModelled(message));
+            return Err(recording.not_modelled(message));
         }
     }
     let config = SglangConfig {

@@ -41,21 +41,21 @@ struct Settings {
 
 pub(super) fn scheduler(recording: &Recording) -> Result<Scheduler, RecordingError> {
     if !VERSIONS.contains(&recording.version.as_str()) {
-        return Err(RecordingError::NotModelled(format!(
+        return Err(recording.not_modelled(format!(
             "vLLM {}: recordings of version {} can be replayed",
             recording.version,
             VERSIONS.join(", ")
         )));
     }
     let settings: Settings = serde_json::from_value(recording.config.clone())
-        .map_err(|error| RecordingError::NotModelled(format!("vLLM settings: {error}")))?;
+        .map_err(|error| recording.not_modelled(format!("vLLM settings: {error}")))?;
     let speculation = match settings.spec_method.as_deref() {
         None => None,
         Some("ngram") => Some(SpeculationMethod::Ngram),
         Some("eagle" | "eagle3") => Some(SpeculationMethod::Eagle),
         Some(other) => {
             let message = format!("speculation `{other}`: ngram, eagle and eagle3 are modelled");
-            return Err(RecordingError::NotModelled(message));
+            return Err(recording.not_modelled(message));
         }
     };
     let drafts = settings.num_speculative_tokens;
@@ -91,7 +91,7 @@ pub(super) fn scheduler(recording: &Recording) -> Result<Scheduler, RecordingErr
     ] {
         if value == 0 {
             let message = format!("vLLM settings: {key}: must be at least 1, got 0");
-            return Err(RecordingError::NotModelled(message));
+            return Err(recording.not_modelled(message));
         }
     }
     let vllm = VllmV1::new(config, acceptance(recording.requests.len(), drafts));

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail with their test")]
 
 mod bench;
+mod conformance;
 mod help;
 mod inputs;
 mod output;

@@ -1,0 +1,100 @@
+use serde_json::json;
+
+use super::*;
+use crate::conformance::check;
+
+/// A recording without requests, of these settings.
+fn recording(scenario: &Value) -> String {
+    format!("{scenario}\n{}\n", json!({ "type": "summary" }))
+}
+
+fn scenario() -> Value {
+    json!({
+        "type": "scenario", "name": "small", "engine": "vllm", "version": "0.33.0",
+        "config": {
+            "max_num_seqs": 4, "max_num_active_seqs": null, "max_num_batched_tokens": 32,
+            "max_model_len": 64, "enable_chunked_prefill": true, "block_size": 16,
+            "num_gpu_blocks": 8, "enable_prefix_caching": true, "policy": "fcfs",
+            "long_prefill_token_threshold": 0, "long_prefill_token_threshold_adaptive": false,
+            "scheduler_reserve_full_isl": true, "watermark": 0.0, "prefill_schedule_interval": 1,
+            "async_scheduling": false, "max_loras": null, "spec_method": null,
+            "num_speculative_tokens": 0, "kv_role": null, "record_block_ids": false,
+        },
+    })
+}
+
+fn problem(text: &str) -> String {
+    let verdict = Recording::parse(text).and_then(|recording| check(&recording));
+    verdict.expect_err("it cannot be replayed").to_string()
+}
+
+#[test]
+fn a_whole_recording_is_replayed() {
+    let parsed = Recording::parse(&recording(&scenario())).expect("it is whole");
+    let verdict = check(&parsed).expect("it can be replayed");
+    assert_eq!(verdict, crate::conformance::Verdict::Exact { steps: 0 });
+}
+
+#[test]
+fn an_empty_file_is_told() {
+    assert_eq!(problem(""), "line 1: the file is empty");
+    assert_eq!(problem("\n\n"), "line 2: the file is empty");
+}
+
+#[test]
+fn a_truncated_recording_is_told_with_its_last_line() {
+    let whole = recording(&scenario());
+    let first = whole.lines().next().expect("a scenario");
+    let cut = problem(&first[..first.len() / 2]);
+    assert!(cut.starts_with("line 1: not a whole JSON object: "), "{cut}");
+    assert!(problem(first).starts_with("line 1: the file ends before its summary line"));
+}
+
+#[test]
+fn a_missing_field_of_the_head_is_named() {
+    for field in ["name", "engine", "version", "config"] {
+        let mut scenario = scenario();
+        scenario.as_object_mut().expect("an object").remove(field);
+        let expected = format!("line 1: missing field `{field}`");
+        assert_eq!(problem(&recording(&scenario)), expected);
+    }
+    let mut scenario = scenario();
+    scenario["config"].as_object_mut().expect("an object").remove("block_size");
+    let expected = "line 1: vLLM settings: missing field `block_size`";
+    assert_eq!(problem(&recording(&scenario)), expected);
+    let headless = format!("{}\n", json!({ "type": "summary" }));
+    assert_eq!(problem(&headless), "line 1: no scenario line in the file");
+}
+
+#[test]
+fn what_is_not_modelled_is_named_with_what_is() {
+    let changed = |key: &str, value: Value| {
+        let mut scenario = scenario();
+        scenario[key] = value;
+        problem(&recording(&scenario))
+    };
+    let expected = "line 1: vLLM 0.1.0: recordings of version 0.33.0 can be replayed";
+    assert_eq!(changed("version", json!("0.1.0")), expected);
+    let expected = "line 1: engine `tgi`: recordings of `vllm` and `sglang` can be replayed";
+    assert_eq!(changed("engine", json!("tgi")), expected);
+    let mut sglang = scenario();
+    sglang["engine"] = json!("sglang");
+    assert!(problem(&recording(&sglang)).starts_with("line 1: SGLang 0.33.0: recordings of"));
+    let mut unknown = scenario();
+    unknown["config"]["dbo"] = json!(true);
+    assert!(problem(&recording(&unknown)).contains("unknown field `dbo`"));
+}
+
+#[test]
+fn lines_that_make_no_sense_are_named() {
+    let line = scenario().to_string();
+    let twice = format!("{line}\n{}", recording(&scenario()));
+    assert_eq!(problem(&twice), "line 2: a second scenario line, after line 1");
+    let unknown = format!("{line}\n{{\"type\": \"stop\"}}\n");
+    assert_eq!(problem(&unknown), "line 2: unknown line type `stop`");
+    let request = json!({
+        "type": "request", "id": "r0001", "arrival_us": 0, "prompt": [[1, 0, 5]], "max_tokens": 1,
+    });
+    let gap = format!("{line}\n{request}\n");
+    assert_eq!(problem(&gap), "line 2: request r0001 where r0000 follows");
+}
