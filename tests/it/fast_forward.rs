@@ -1,21 +1,23 @@
 //! Law L9: what is skipped comes out as if it had been done step by step, request by request.
 
+mod cost;
+mod engines;
+
 use proptest::prelude::*;
 use servecast::cluster::{Cluster, Router};
-use servecast::cost::{Linear, StepTime};
 use servecast::engine::Instance;
-use servecast::engine::scheduler::{Acceptance, Scheduler, Sglang, VllmV1};
 use servecast::ids::AdapterId;
 use servecast::metrics::{Recorder, StepLog};
 use servecast::request::{Content, Request, Segment};
 use servecast::rng::mix;
-use servecast::scenario::{
-    ClientConfig, Policy, RouterConfig, SglangConfig, SglangPolicy, VllmConfig,
-};
+use servecast::scenario::{ClientConfig, RouterConfig, VllmConfig};
 use servecast::sim::{Counts, Requests, Simulation};
 use servecast::stats::Sample;
 use servecast::units::{SimDuration, SimTime};
 use servecast::workload::Client;
+
+use cost::Cost;
+use engines::{Engine, baseline, sglang, speculating, vllm};
 
 /// How a run gets to its outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,30 +25,6 @@ enum Way {
     RequestByRequest,
     StepByStep,
     Runs,
-}
-
-#[derive(Debug, Clone)]
-enum Engine {
-    Vllm(VllmConfig),
-    Sglang(SglangConfig),
-}
-
-impl Engine {
-    fn scheduler(&self, way: Way) -> Scheduler {
-        match self {
-            Self::Vllm(config) => {
-                let vllm = VllmV1::new(config.clone(), Acceptance::NONE);
-                let plain = way == Way::RequestByRequest;
-                Scheduler::VllmV1(Box::new(if plain { vllm.request_by_request() } else { vllm }))
-            }
-            Self::Sglang(config) => {
-                let sglang = Sglang::new(config.clone());
-                let plain = way == Way::RequestByRequest;
-                let sglang = if plain { sglang.request_by_request() } else { sglang };
-                Scheduler::Sglang(Box::new(sglang))
-            }
-        }
-    }
 }
 
 #[derive(Debug, Clone)]
@@ -67,70 +45,9 @@ impl Case {
     pub(super) fn vllm(&self) -> &VllmConfig {
         match &self.engine {
             Engine::Vllm(config) => config,
-            Engine::Sglang(_) => panic!("a case of SGLang's engine has no flags of vLLM's"),
+            other => panic!("{other:?} has no flags of vLLM's"),
         }
     }
-}
-
-fn vllm() -> impl Strategy<Value = Engine> {
-    let numbers = (8_u32..200, 16_u32..600, 1_u32..40, prop::sample::select(vec![1_u32, 4, 16]));
-    let switches = any::<[bool; 5]>();
-    let rest = (0_u32..3, 1_u32..4, 300_u32..1200);
-    (numbers, switches, rest).prop_map(
-        |((blocks, budget, seqs, block_size), switches, (threshold, interval, model_len))| {
-            let [is_async, caches, chunks, reserves, is_priority] = switches;
-            let budget = if chunks { budget } else { budget.max(model_len) };
-            Engine::Vllm(VllmConfig {
-                block_size,
-                // A pool that holds the longest sequence: a request that outgrows it starts over forever.
-                num_gpu_blocks: Some(1 + (blocks * 64).max(model_len + block_size) / block_size),
-                max_num_batched_tokens: Some(budget),
-                max_num_seqs: Some(seqs),
-                max_model_len: Some(model_len),
-                enable_chunked_prefill: chunks,
-                enable_prefix_caching: caches,
-                async_scheduling: is_async,
-                policy: if is_priority { Policy::Priority } else { Policy::Fcfs },
-                long_prefill_token_threshold: threshold * 100,
-                prefill_schedule_interval: interval,
-                // Without it, requests of one priority and arrival can displace each other forever.
-                scheduler_reserve_full_isl: reserves || is_priority,
-                ..VllmConfig::default()
-            })
-        },
-    )
-}
-
-fn sglang() -> impl Strategy<Value = Engine> {
-    let numbers =
-        (400_u32..6000, 1_u32..40, prop::sample::select(vec![1_u32, 4, 16]), 300_u32..1200);
-    let switches = any::<[bool; 5]>();
-    let rest = (0_i32..500, 1_u32..800, 0_u32..6, 0_u32..4, 0.1_f64..1.5, 0_i32..2);
-    (numbers, switches, rest).prop_map(|((tokens, running, page_size, context), switches, rest)| {
-        let [overlaps, caches, chunks, mixes, is_lpm] = switches;
-        let (chunk, prefill, requests, adapters, conservativeness, threshold) = rest;
-        Engine::Sglang(SglangConfig {
-            max_total_tokens: Some(tokens),
-            max_running_requests: Some(running),
-            context_length: Some(context),
-            chunked_prefill_size: Some(if chunks {
-                chunk.max(page_size.cast_signed())
-            } else {
-                -1
-            }),
-            max_prefill_tokens: prefill,
-            prefill_max_requests: (requests > 0).then_some(requests),
-            page_size,
-            schedule_policy: if is_lpm { SglangPolicy::Lpm } else { SglangPolicy::Fcfs },
-            schedule_conservativeness: conservativeness,
-            disable_radix_cache: !caches,
-            enable_mixed_chunk: mixes && chunks,
-            disable_overlap_schedule: !overlaps,
-            enable_priority_scheduling: !is_lpm && requests % 2 == 1,
-            priority_scheduling_preemption_threshold: threshold,
-            max_loras_per_batch: (adapters > 0).then_some(adapters),
-        })
-    })
 }
 
 /// Cases of vLLM's engine.
@@ -189,12 +106,8 @@ pub(super) fn workload(case: &Case) -> Vec<Request> {
         .collect()
 }
 
-fn run(case: &Case, way: Way) -> (Counts, Recorder, StepLog) {
-    let law = StepTime::Linear(Linear {
-        base: SimDuration::from_micros(2000),
-        prefill_token: SimDuration::from_micros(20),
-        decode_seq: SimDuration::from_nanos(30_001),
-    });
+fn run(case: &Case, way: Way, cost: Cost) -> (Counts, Recorder, StepLog) {
+    let law = cost.law();
     let instance = |_| {
         let instance = Instance::new(case.engine.scheduler(way), law.clone());
         if way == Way::Runs { instance } else { instance.step_by_step() }
@@ -227,8 +140,12 @@ fn steps(log: &StepLog) -> Vec<String> {
 }
 
 fn compare(case: &Case, way: Way) -> Result<(), TestCaseError> {
-    let (counts, plain, log) = run(case, Way::RequestByRequest);
-    let (fast_counts, fast, fast_log) = run(case, way);
+    Cost::ALL.into_iter().try_for_each(|cost| compare_under(case, way, cost))
+}
+
+fn compare_under(case: &Case, way: Way, cost: Cost) -> Result<(), TestCaseError> {
+    let (counts, plain, log) = run(case, Way::RequestByRequest, cost);
+    let (fast_counts, fast, fast_log) = run(case, way, cost);
     prop_assert_eq!(counts, fast_counts);
     for (id, (a, b)) in plain.requests.iter().zip(&fast.requests).enumerate() {
         prop_assert_eq!(a, b, "request {}", id);
@@ -242,6 +159,7 @@ fn compare(case: &Case, way: Way) -> Result<(), TestCaseError> {
     let gaps = |recorder: &Recorder| recorder.gaps.clone().sample().pairs().collect::<Vec<_>>();
     prop_assert_eq!(gaps(&plain), gaps(&fast));
     prop_assert_eq!(plain.gaps.clone().sample().count(), fast.gaps.clone().sample().count());
+    prop_assert_eq!(&plain.drafts, &fast.drafts);
     Ok(())
 }
 
@@ -272,5 +190,35 @@ proptest! {
     #[test]
     fn a_run_of_steps_of_sglang_equals_its_steps(case in case(sglang())) {
         compare(&case, Way::Runs)?;
+    }
+
+    #[test]
+    fn a_run_of_steps_of_an_engine_that_speculates_equals_its_steps(
+        case in case(speculating(vllm())),
+    ) {
+        compare(&case, Way::Runs)?;
+    }
+
+    #[test]
+    fn a_run_of_steps_of_any_other_engine_equals_its_steps(case in case(baseline())) {
+        compare(&case, Way::Runs)?;
+    }
+
+    #[test]
+    fn nobody_starves_and_every_token_comes_out_once_in_sglang(case in case(sglang())) {
+        let (counts, recorder, _) = run(&case, Way::Runs, Cost::Linear);
+        let requests = workload(&case);
+        prop_assert_eq!(counts.finished + counts.rejected + counts.stuck, counts.arrived);
+        if requests.iter().any(|request| case.engine.sglang_never_admits(request)) {
+            return Ok(());
+        }
+        prop_assert_eq!(counts.stuck, 0);
+        let mut tokens = 0;
+        for (request, record) in requests.iter().zip(&recorder.requests) {
+            let whole = case.engine.sglang_answer(request);
+            prop_assert_eq!(record.output_tokens, whole, "{:?}: {:?}", request, record);
+            tokens += u64::from(whole);
+        }
+        prop_assert_eq!(recorder.tokens_by_second.iter().sum::<u64>(), tokens);
     }
 }

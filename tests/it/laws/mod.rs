@@ -4,6 +4,7 @@
 //! `tests/proptest-regressions` and tried first.
 
 mod displaced;
+mod golden;
 mod memory;
 mod more;
 mod queueing;
