@@ -1,3 +1,5 @@
+//! What is wrong with a recording is told with its line.
+
 use serde_json::json;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! What is wrong with an acceptance recording is told with its line.
+
 use std::io::Write;
 
 use super::*;
