@@ -81,6 +81,7 @@ pub(super) fn scheduler(recording: &Recording) -> Result<Scheduler, RecordingErr
             num_speculative_tokens: drafts,
             acceptance_rate: 1.0,
         }),
+        ..VllmConfig::default()
     };
     for (key, value) in [
         ("block_size", config.block_size),

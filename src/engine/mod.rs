@@ -3,12 +3,14 @@
 //! An [`Instance`] is passive: it never sees the event queue. Its driver hands it requests and the
 //! clock, and it answers with the moment it wants to be woken next.
 
+mod host;
 mod instance;
 mod life;
 mod quiet;
 pub mod scheduler;
 mod step;
 
+pub use host::HostTimes;
 pub use instance::{Batch, EngineEvent, Instance};
 pub use life::{Finish, Life};
 pub use quiet::{QuietRun, QuietStep};

@@ -2,20 +2,22 @@
 
 use proptest::prelude::*;
 use servecast::cluster::{Cluster, Router};
-use servecast::cost::{Linear, StepTime};
-use servecast::engine::Instance;
+use servecast::cost::{CapturedSizes, CudaGraphs, Linear, StepTime};
 use servecast::engine::scheduler::{Acceptance, Scheduler, Sglang, VllmV1};
+use servecast::engine::{HostTimes, Instance};
 use servecast::ids::AdapterId;
 use servecast::metrics::{Recorder, StepLog};
 use servecast::request::{Content, Request, Segment};
 use servecast::rng::mix;
 use servecast::scenario::{
-    ClientConfig, Policy, RouterConfig, SglangConfig, SglangPolicy, VllmConfig,
+    ClientConfig, HostConfig, Policy, RouterConfig, SglangConfig, SglangPolicy, VllmConfig,
 };
 use servecast::sim::{Counts, Requests, Simulation};
 use servecast::stats::Sample;
 use servecast::units::{SimDuration, SimTime};
 use servecast::workload::Client;
+
+use super::laws::hosts;
 
 /// How a run gets to its outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,10 +61,17 @@ pub(super) struct Case {
     pub(super) shares_prompts: bool,
     pub(super) stops_early: bool,
     pub(super) instances: u32,
+    host: HostConfig,
     engine: Engine,
 }
 
 impl Case {
+    /// A scheduler on the host of this case, with graphs for some of its steps.
+    pub(super) fn instance(&self, scheduler: Scheduler, law: StepTime) -> Instance {
+        let graphs = CudaGraphs::new(CapturedSizes::new([2, 8]), CapturedSizes::new([64]));
+        Instance::new(scheduler, law).with_graphs(graphs).on_host(HostTimes::from(&self.host))
+    }
+
     /// The flags of vLLM's engine.
     pub(super) fn vllm(&self) -> &VllmConfig {
         match &self.engine {
@@ -129,6 +138,7 @@ fn sglang() -> impl Strategy<Value = Engine> {
             enable_priority_scheduling: !is_lpm && requests % 2 == 1,
             priority_scheduling_preemption_threshold: threshold,
             max_loras_per_batch: (adapters > 0).then_some(adapters),
+            ..SglangConfig::default()
         })
     })
 }
@@ -140,8 +150,9 @@ pub(super) fn vllm_case() -> impl Strategy<Value = Case> {
 
 fn case(engine: impl Strategy<Value = Engine>) -> impl Strategy<Value = Case> {
     let workload = (any::<u64>(), 1_u32..80, 0_u64..60_000, 1_u32..400, 1_u32..200);
-    (workload, any::<[bool; 2]>(), 1_u32..3, engine).prop_map(
-        |((seed, requests, gap_us, prompt_max, output_max), [shares, stops], instances, engine)| {
+    (workload, any::<[bool; 2]>(), 1_u32..3, hosts(), engine).prop_map(
+        |(workload, [shares, stops], instances, host, engine)| {
+            let (seed, requests, gap_us, prompt_max, output_max) = workload;
             Case {
                 seed,
                 requests,
@@ -151,6 +162,7 @@ fn case(engine: impl Strategy<Value = Engine>) -> impl Strategy<Value = Case> {
                 shares_prompts: shares,
                 stops_early: stops,
                 instances,
+                host,
                 engine,
             }
         },
@@ -196,7 +208,7 @@ fn run(case: &Case, way: Way) -> (Counts, Recorder, StepLog) {
         decode_seq: SimDuration::from_nanos(30_001),
     });
     let instance = |_| {
-        let instance = Instance::new(case.engine.scheduler(way), law.clone());
+        let instance = case.instance(case.engine.scheduler(way), law.clone());
         if way == Way::Runs { instance } else { instance.step_by_step() }
     };
     let cluster = Cluster {
