@@ -13,7 +13,7 @@ use crate::io::traces::{self, TraceFormat, TraceOptions};
 use crate::metrics::bench::{Comparison, MetricKey, Tool};
 use crate::metrics::{BenchReport, BenchWriter, Recorder, StepLog};
 use crate::rng::Seed;
-use crate::scenario::{KvSource, Scenario, StepTimeConfig, TraceConfig};
+use crate::scenario::{EngineConfig, KvSource, Scenario, StepTimeConfig, TraceConfig};
 use crate::sim::{Counts, Simulation};
 use crate::units::SimDuration;
 use crate::workload::{Client, Notice, TraceRow, Workload, WorkloadError};
@@ -161,7 +161,17 @@ fn state_setting(scenario: &Scenario) {
         if cluster.replicas == 1 { "replica" } else { "replicas" },
         cluster.tensor_parallel_size
     ));
-    if let KvSource::Derived(kv) = scenario.kv {
+    if let (KvSource::Derived(kv), EngineConfig::Sglang(sglang)) = (scenario.kv, &cluster.engine) {
+        say(&format!(
+            "  KV cache: {} tokens per replica, derived from {} of GPU memory: weights {}, {} kept \
+             free by mem_fraction_static {} (estimate)",
+            sglang.max_total_tokens.unwrap_or_default(),
+            scenario.gpu.memory(),
+            kv.weights,
+            kv.reserve,
+            sglang.mem_fraction_static.unwrap_or_default()
+        ));
+    } else if let KvSource::Derived(kv) = scenario.kv {
         say(&format!(
             "  KV cache: {} blocks per replica, derived from {} of GPU memory: weights {}, \
              activations and graphs {} (estimate)",

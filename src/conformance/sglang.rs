@@ -73,6 +73,7 @@ pub(super) fn scheduler(recording: &Recording) -> Result<Scheduler, RecordingErr
         enable_priority_scheduling: settings.enable_priority_scheduling,
         priority_scheduling_preemption_threshold: settings.priority_scheduling_preemption_threshold,
         max_loras_per_batch: settings.max_loras_per_batch,
+        ..SglangConfig::default()
     };
     Ok(Scheduler::Sglang(Box::new(Sglang::new(config).recording_entries())))
 }

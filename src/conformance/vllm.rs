@@ -82,6 +82,7 @@ pub(super) fn scheduler(recording: &Recording) -> Result<Scheduler, RecordingErr
             // The recordings' own law, below.
             acceptance: AcceptanceConfig::PerPosition { probability: 1.0 },
         }),
+        ..VllmConfig::default()
     };
     for (key, value) in [
         ("block_size", config.block_size),

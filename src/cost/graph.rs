@@ -1,24 +1,17 @@
-//! Captured CUDA graphs: a small batch is padded to the next captured size.
-//!
-//! The sizes are those of vLLM (0.15 to 0.19, `vllm/config/vllm.py`): 1, 2, 4, every 8 below 256,
-//! every 16 from there to min(2·`max_num_seqs`, 512). Larger batches run without a graph.
+//! Captured CUDA graphs: a step that fits is padded to the next captured size and replayed; any
+//! other is launched kernel by kernel (eager).
 
-/// The captured batch sizes of an engine.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CudaGraphs {
-    /// The smallest captured size that holds as many rows as the index.
+use super::StepShape;
+
+/// Sizes for which graphs are captured.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CapturedSizes {
+    /// The size that holds as many rows as the index; 0 where there is none.
     padded: Vec<u32>,
 }
 
-impl CudaGraphs {
-    /// The sizes vLLM captures for a limit of running sequences.
-    pub fn vllm(max_num_seqs: u32) -> Self {
-        let cap = max_num_seqs.saturating_mul(2).min(512);
-        let sizes = [1, 2, 4].into_iter().chain((8..256).step_by(8)).chain((256..=512).step_by(16));
-        Self::new(sizes.filter(|size| *size <= cap))
-    }
-
-    /// The given sizes, in any order.
+impl CapturedSizes {
+    /// The given sizes, in any order; smaller steps are padded.
     pub fn new(sizes: impl IntoIterator<Item = u32>) -> Self {
         let mut sizes: Vec<u32> = sizes.into_iter().collect();
         sizes.sort_unstable();
@@ -29,9 +22,48 @@ impl CudaGraphs {
         Self { padded }
     }
 
-    /// The captured size that a batch of `rows` is padded to; `None` when it runs without a graph.
+    /// The given sizes, and no others: nothing is padded.
+    pub fn exact(sizes: impl IntoIterator<Item = u32>) -> Self {
+        let mut padded = Vec::new();
+        for size in sizes {
+            padded.resize((size as usize + 1).max(padded.len()), 0);
+            padded[size as usize] = size;
+        }
+        Self { padded }
+    }
+
+    /// The captured size that `rows` rows are padded to; `None` when there is none.
     pub fn pad(&self, rows: u32) -> Option<u32> {
-        self.padded.get(rows as usize).copied()
+        self.padded.get(rows as usize).copied().filter(|&size| size > 0)
+    }
+}
+
+/// The captured graphs of an engine; none by default.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CudaGraphs {
+    decode: CapturedSizes,
+    prefill: CapturedSizes,
+    context_max: Option<u32>,
+}
+
+impl CudaGraphs {
+    /// Graphs for steps that only decode, and for those that prefill.
+    pub fn new(decode: CapturedSizes, prefill: CapturedSizes) -> Self {
+        Self { decode, prefill, context_max: None }
+    }
+
+    /// The same, for sequences of at most so many tokens.
+    #[must_use]
+    pub fn up_to(mut self, tokens: u32) -> Self {
+        self.context_max = Some(tokens);
+        self
+    }
+
+    /// The size that a step is padded to; `None` when it runs without a graph.
+    pub fn replayed(&self, shape: &StepShape) -> Option<u32> {
+        let sizes = if shape.prefill_seqs == 0 { &self.decode } else { &self.prefill };
+        let is_covered = self.context_max.is_none_or(|most| shape.decode_context_max < most);
+        sizes.pad(shape.tokens()).filter(|_| is_covered)
     }
 }
 
@@ -40,11 +72,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_batch_is_padded_to_the_next_captured_size() {
-        let graphs = CudaGraphs::vllm(256);
-        let padded = [1, 3, 5, 9, 250, 257, 512].map(|rows| graphs.pad(rows));
-        assert_eq!(padded, [1, 4, 8, 16, 256, 272, 512].map(Some));
-        assert_eq!(graphs.pad(513), None);
-        assert_eq!(CudaGraphs::vllm(64).pad(129), None);
+    fn a_step_is_padded_to_the_next_captured_size() {
+        let sizes = CapturedSizes::new([4, 1, 8, 2]);
+        assert_eq!([1, 2, 3, 5, 8].map(|rows| sizes.pad(rows)), [1, 2, 4, 8, 8].map(Some));
+        assert_eq!([9, u32::MAX].map(|rows| sizes.pad(rows)), [None; 2]);
+        assert_eq!(CapturedSizes::default().pad(1), None);
+    }
+
+    #[test]
+    fn without_padding_only_captured_sizes_are_replayed() {
+        let sizes = CapturedSizes::exact([1, 4]);
+        assert_eq!([1, 2, 4, 5].map(|rows| sizes.pad(rows)), [Some(1), None, Some(4), None]);
+    }
+
+    #[test]
+    fn decodes_and_prefills_have_graphs_of_their_own() {
+        let graphs = CudaGraphs::new(CapturedSizes::new([4]), CapturedSizes::new([64])).up_to(100);
+        let mut shape = StepShape::default();
+        shape.add_decode(99, 0);
+        assert_eq!(graphs.replayed(&shape), Some(4));
+        shape.add_prefill(20, 0, true);
+        assert_eq!(graphs.replayed(&shape), Some(64));
+        shape.add_prefill(60, 0, true);
+        assert_eq!(graphs.replayed(&shape), None);
+        let mut long = StepShape::default();
+        long.add_decode(100, 0);
+        assert_eq!(graphs.replayed(&long), None, "the 101st token is beyond the graph");
     }
 }

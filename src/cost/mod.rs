@@ -8,7 +8,7 @@ mod linear;
 mod roofline;
 mod shape;
 
-pub use graph::CudaGraphs;
+pub use graph::{CapturedSizes, CudaGraphs};
 pub use linear::Linear;
-pub use roofline::{HostOverhead, Roofline, RooflineError, RooflineOptions};
+pub use roofline::{Roofline, RooflineError, RooflineOptions};
 pub use shape::{CostModel, StepShape, StepTime};

@@ -60,8 +60,6 @@ pub struct RooflineOptions {
     pub tensor_parallel_size: u32,
     /// Type of the KV cache.
     pub kv_cache_dtype: KvDtype,
-    /// Host time that the device waits for.
-    pub host: HostOverhead,
     /// How tokens are drawn.
     pub sampler: Sampler,
     /// Whether all-reduces take time.
@@ -73,21 +71,10 @@ impl Default for RooflineOptions {
         Self {
             tensor_parallel_size: 1,
             kv_cache_dtype: KvDtype::Auto,
-            host: HostOverhead::default(),
             sampler: Sampler::Greedy,
             communication: Communication::Counted,
         }
     }
-}
-
-/// Host time in series with the device. Zero by default: asynchronous scheduling hides it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct HostOverhead {
-    /// Every step.
-    pub per_step: SimDuration,
-    /// Every sequence in a step.
-    pub per_sequence: SimDuration,
 }
 
 /// Why a model cannot be priced on a GPU.
@@ -123,7 +110,6 @@ pub struct Roofline {
     prefill_secs_per_pair: f64,
     sampler_secs: f64,
     sampler_secs_per_row: f64,
-    host: HostOverhead,
     provenance: Arc<str>,
 }
 
@@ -235,7 +221,6 @@ impl Roofline {
             prefill_secs_per_pair: prefill_flops / (efficiency.attention_compute * half),
             sampler_secs: sorts * SAMPLER_SECS,
             sampler_secs_per_row: sorts * SAMPLER_SECS_PER_ENTRY * f64::from(model.vocab),
-            host: options.host,
             provenance: device.provenance().into(),
         })
     }
@@ -265,8 +250,6 @@ impl CostModel for Roofline {
             secs += self.head.secs(rows) + self.sampler_secs + self.sampler_secs_per_row * rows;
         }
         SimDuration::from_secs_f64(secs)
-            + self.host.per_step
-            + self.host.per_sequence * u64::from(shape.seqs())
     }
 }
 

@@ -2,10 +2,11 @@
 
 use std::collections::VecDeque;
 
+use super::host::{HostPart, HostTimes};
 use super::quiet::{QuietRun, QuietStep, RunLength};
 use super::scheduler::{Handoff, Scheduler};
 use super::{Finish, StepPlan, StepResult};
-use crate::cost::{CostModel, StepShape, StepTime};
+use crate::cost::{CostModel, CudaGraphs, StepShape, StepTime};
 use crate::ids::RequestId;
 use crate::request::Request;
 use crate::units::{SimDuration, SimTime};
@@ -23,10 +24,12 @@ pub struct Batch {
     pub starts_at: SimTime,
     /// How long the device works on it.
     pub duration: SimDuration,
+    /// How long the host takes to learn its outcome.
+    pub post_process: SimDuration,
 }
 
 impl Batch {
-    /// When its outcome is there.
+    /// When the device has computed it.
     pub fn ends_at(&self) -> SimTime {
         self.starts_at + self.duration
     }
@@ -61,14 +64,20 @@ enum Stepping {
 pub struct Instance {
     scheduler: Scheduler,
     cost: StepTime,
+    graphs: CudaGraphs,
+    host: HostTimes,
     in_flight: VecDeque<Batch>,
     spare: Vec<Batch>,
     result: StepResult,
     device_free: SimTime,
+    host_free: SimTime,
+    /// Whether the host decides a further step as soon as it is free, before any outcome.
+    decides_next: bool,
     steps: u64,
     /// Steps planned in one go, whose end is awaited.
     run: Vec<QuietStep>,
     run_shape: StepShape,
+    run_host: HostPart,
     run_length: RunLength,
     /// When the last outcome came in.
     last_completion: SimTime,
@@ -84,19 +93,38 @@ impl Instance {
         Self {
             scheduler,
             cost,
+            graphs: CudaGraphs::default(),
+            host: HostTimes::default(),
             in_flight: VecDeque::new(),
             spare: Vec::new(),
             result: StepResult::default(),
             device_free: SimTime::ZERO,
+            host_free: SimTime::ZERO,
+            decides_next: false,
             steps: 0,
             run: Vec::new(),
             run_shape: StepShape::default(),
+            run_host: HostPart::default(),
             run_length: RunLength::default(),
             last_completion: SimTime::ZERO,
             stepping: Stepping::default(),
             aborts: Vec::new(),
             transfers: Vec::new(),
         }
+    }
+
+    /// The same replica with captured graphs.
+    #[must_use]
+    pub fn with_graphs(mut self, graphs: CudaGraphs) -> Self {
+        self.graphs = graphs;
+        self
+    }
+
+    /// The same replica on a host that takes time.
+    #[must_use]
+    pub fn on_host(mut self, host: HostTimes) -> Self {
+        self.host = host;
+        self
     }
 
     /// The same replica, which decides every step on its own: the oracle of runs.
@@ -155,12 +183,14 @@ impl Instance {
             self.run_length.finished();
             self.finish_run(steps, &mut tell);
         } else {
-            let oldest_ends = self.in_flight.front().map(Batch::ends_at);
-            if oldest_ends.is_some_and(|end| end > now) {
-                return oldest_ends;
+            let awaited = self.acts_at();
+            if awaited.is_some_and(|at| at > now) {
+                return awaited;
             }
             self.leave(&mut tell);
-            if let Some(batch) = self.in_flight.pop_front() {
+            if !std::mem::take(&mut self.decides_next)
+                && let Some(batch) = self.in_flight.pop_front()
+            {
                 self.complete(now, batch, &mut tell);
             }
             self.fill(now, &mut tell);
@@ -187,9 +217,16 @@ impl Instance {
 
     fn wakes_at(&self) -> Option<SimTime> {
         let run_ends = self.run.last().map(|step| step.boundary);
-        run_ends
-            .or_else(|| self.in_flight.front().map(Batch::ends_at))
-            .or_else(|| self.scheduler.waits_until())
+        run_ends.or_else(|| self.acts_at()).or_else(|| self.scheduler.waits_until())
+    }
+
+    /// When the host decides the next step, or knows the outcome of the oldest one.
+    fn acts_at(&self) -> Option<SimTime> {
+        if self.decides_next {
+            return Some(self.host_free);
+        }
+        let oldest = self.in_flight.front()?;
+        Some(oldest.ends_at().max(self.host_free) + oldest.post_process)
     }
 
     /// Walks the steps ahead in which nothing is decided.
@@ -209,22 +246,27 @@ impl Instance {
         let steps = (quiet.steps as usize).min(self.run_length.steps());
         let mut free = self.scheduler.load().kv_blocks_free;
         let mut shape = quiet.shape;
-        self.run_shape = shape;
+        shape.cuda_graph = self.graphs.replayed(&shape);
+        let host = self.host.of(&shape, 0);
+        (self.run_shape, self.run_host) = (shape, host);
         let depth = self.in_flight.len();
+        let (mut host_free, mut device_free) = (self.host_free, self.device_free);
         for index in 0..steps {
             let claims = self.scheduler.quiet_claims(index as u64 + 1);
-            if claims > free {
+            if claims > free || self.graphs.replayed(&shape) != shape.cuda_graph {
                 break;
             }
             free -= claims;
             // The step that ends here was decided `depth` steps before.
-            let boundary = match index.checked_sub(depth) {
-                Some(before) => self.run[before].start + self.run[before].duration,
-                None => self.in_flight[index].ends_at(),
+            let (end, post_process) = match index.checked_sub(depth) {
+                Some(before) => (self.run[before].end(), host.post_process),
+                None => (self.in_flight[index].ends_at(), self.in_flight[index].post_process),
             };
-            let start = boundary.max(self.device_free);
+            let boundary = end.max(host_free) + post_process;
             let duration = self.cost.step_duration(&shape);
-            self.device_free = start + duration;
+            let (start, duration) = host.timing(boundary, device_free, duration);
+            host_free = host.launched(boundary);
+            device_free = start + duration;
             shape.advance_decodes();
             self.run.push(QuietStep { boundary, start, duration, claims });
         }
@@ -246,6 +288,7 @@ impl Instance {
                 batch.scheduled_at = step.boundary;
                 batch.starts_at = step.start;
                 batch.duration = step.duration;
+                batch.post_process = self.run_host.post_process;
                 self.in_flight.push_back(batch);
                 self.steps += 1;
                 shape.advance_decodes();
@@ -258,9 +301,10 @@ impl Instance {
                 load,
                 completed_before,
             };
+            self.host_free = self.run_host.launched(last.boundary);
+            self.device_free = last.end();
             tell(self, EngineEvent::Quiet(&told));
         }
-        self.device_free = self.in_flight.back().map_or(self.device_free, Batch::ends_at);
         self.run = run;
         self.run.clear();
     }
@@ -292,6 +336,7 @@ impl Instance {
         result.clear();
         self.scheduler.complete(now, &batch.plan, &mut result);
         self.last_completion = now;
+        self.host_free = now;
         tell(self, EngineEvent::Completed(&batch, &result));
         self.result = result;
         self.spare.push(batch);
@@ -314,14 +359,30 @@ impl Instance {
                 }
                 return;
             }
-            batch.step = self.steps;
-            batch.scheduled_at = now;
-            batch.starts_at = now.max(self.device_free);
-            batch.duration = self.cost.step_duration(&batch.plan.shape);
-            self.device_free = batch.ends_at();
-            self.steps += 1;
+            self.time(now, &mut batch);
             tell(self, EngineEvent::Planned(&batch));
             self.in_flight.push_back(batch);
+            if self.host_free > now {
+                self.decides_next = self.in_flight.len() < self.scheduler.steps_in_flight_max();
+                return;
+            }
         }
+    }
+
+    /// A step decided at `now` takes its turn on host and device.
+    fn time(&mut self, now: SimTime, batch: &mut Batch) {
+        let shape = &mut batch.plan.shape;
+        shape.cuda_graph = self.graphs.replayed(shape);
+        let host = self.host.of(shape, batch.plan.hits.len() as u32);
+        let duration = self.cost.step_duration(shape);
+        let (start, duration) = host.timing(now, self.device_free, duration);
+        batch.step = self.steps;
+        batch.scheduled_at = now;
+        batch.starts_at = start;
+        batch.duration = duration;
+        batch.post_process = host.post_process;
+        self.host_free = host.launched(now);
+        self.device_free = batch.ends_at();
+        self.steps += 1;
     }
 }

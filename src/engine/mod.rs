@@ -4,6 +4,7 @@
 //! clock, and it answers with the moment it wants to be woken next.
 
 mod drafts;
+mod host;
 mod instance;
 mod life;
 mod quiet;
@@ -11,6 +12,7 @@ pub mod scheduler;
 mod step;
 
 pub use drafts::DraftCounts;
+pub use host::HostTimes;
 pub use instance::{Batch, EngineEvent, Instance};
 pub use life::{Finish, Life};
 pub use quiet::{QuietRun, QuietStep};

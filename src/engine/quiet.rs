@@ -23,6 +23,13 @@ pub struct QuietStep {
     pub claims: u32,
 }
 
+impl QuietStep {
+    /// When the device has computed it.
+    pub(super) fn end(&self) -> SimTime {
+        self.start + self.duration
+    }
+}
+
 /// Steps that were run.
 #[derive(Debug, Clone, Copy)]
 pub struct QuietRun<'a> {

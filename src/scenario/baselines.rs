@@ -2,9 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::HostConfig;
+
 /// The flags of vLLM V0 that decide schedules, under vLLM's own names
 /// (vLLM 0.6.3, `vllm/config.py`).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct VllmV0Config {
@@ -24,6 +26,12 @@ pub struct VllmV0Config {
     pub max_model_len: Option<u32>,
     /// Whether a prompt may be split over several steps and share them with decodes.
     pub enable_chunked_prefill: bool,
+    /// Whether no CUDA graphs are captured.
+    pub enforce_eager: bool,
+    /// The longest sequence, in tokens, for which a graph is replayed.
+    pub max_seq_len_to_capture: u32,
+    /// Host time of each step.
+    pub host: HostConfig,
 }
 
 impl VllmV0Config {
@@ -48,12 +56,15 @@ impl Default for VllmV0Config {
             max_num_seqs: 256,
             max_model_len: None,
             enable_chunked_prefill: false,
+            enforce_eager: false,
+            max_seq_len_to_capture: 8192,
+            host: HostConfig::default(),
         }
     }
 }
 
 /// Sarathi-Serve's scheduler.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct SarathiConfig {
@@ -69,6 +80,8 @@ pub struct SarathiConfig {
     /// Longest sequence, prompt and answer together; the model's own limit if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_model_len: Option<u32>,
+    /// Host time of each step.
+    pub host: HostConfig,
 }
 
 impl Default for SarathiConfig {
@@ -80,6 +93,7 @@ impl Default for SarathiConfig {
             block_size: 16,
             num_gpu_blocks: None,
             max_model_len: None,
+            host: HostConfig::default(),
         }
     }
 }
@@ -97,7 +111,7 @@ pub enum Reservation {
 }
 
 /// Orca's scheduler.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct OrcaConfig {
@@ -111,6 +125,8 @@ pub struct OrcaConfig {
     pub max_model_len: Option<u32>,
     /// For how many tokens a request reserves memory.
     pub reservation: Reservation,
+    /// Host time of each step.
+    pub host: HostConfig,
 }
 
 impl Default for OrcaConfig {
@@ -121,12 +137,13 @@ impl Default for OrcaConfig {
             kv_tokens: None,
             max_model_len: None,
             reservation: Reservation::Request,
+            host: HostConfig::default(),
         }
     }
 }
 
 /// Batches of requests without newcomers.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct FasterTransformerConfig {
@@ -140,6 +157,8 @@ pub struct FasterTransformerConfig {
     pub max_model_len: Option<u32>,
     /// For how many tokens a request reserves memory.
     pub reservation: Reservation,
+    /// Host time of each step.
+    pub host: HostConfig,
 }
 
 impl Default for FasterTransformerConfig {
@@ -149,6 +168,7 @@ impl Default for FasterTransformerConfig {
             kv_tokens: None,
             max_model_len: None,
             reservation: Reservation::Request,
+            host: HostConfig::default(),
         }
     }
 }
@@ -168,11 +188,19 @@ pub struct StaticBatchingConfig {
     /// Longest sequence, prompt and answer together; the model's own limit if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_model_len: Option<u32>,
+    /// Host time of each step.
+    pub host: HostConfig,
 }
 
 impl Default for StaticBatchingConfig {
     /// Batches of 8, started at once.
     fn default() -> Self {
-        Self { batch_size: 8, batch_timeout_ms: 0.0, kv_tokens: None, max_model_len: None }
+        Self {
+            batch_size: 8,
+            batch_timeout_ms: 0.0,
+            kv_tokens: None,
+            max_model_len: None,
+            host: HostConfig::default(),
+        }
     }
 }

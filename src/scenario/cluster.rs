@@ -22,12 +22,13 @@ pub struct ClusterConfig {
     /// GPUs of a replica, which share every matrix.
     #[serde(default = "one")]
     pub tensor_parallel_size: u32,
-    /// Share of the GPU memory the engine may use.
-    #[serde(default = "most_memory")]
-    pub gpu_memory_utilization: f64,
-    /// GPU memory that is neither weights nor KV cache.
-    #[serde(default)]
-    pub memory_reserve: Reserve,
+    /// Share of the GPU memory the engine may use; [`Self::GPU_MEMORY_UTILIZATION`] if absent.
+    /// SGLang has a setting of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu_memory_utilization: Option<f64>,
+    /// GPU memory within that share that is neither weights nor KV cache; not for SGLang.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_reserve: Option<Reserve>,
     /// Type of the KV cache.
     #[serde(default)]
     pub kv_cache_dtype: KvDtype,
@@ -43,6 +44,11 @@ pub struct ClusterConfig {
     /// Which replica gets a request.
     #[serde(default)]
     pub router: RouterConfig,
+}
+
+impl ClusterConfig {
+    /// The default share of GPU memory, vLLM's.
+    pub const GPU_MEMORY_UTILIZATION: f64 = 0.9;
 }
 
 /// Which replica gets a request.
@@ -63,8 +69,4 @@ impl Default for RouterConfig {
 
 fn one() -> u32 {
     1
-}
-
-fn most_memory() -> f64 {
-    0.9
 }

@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::SglangConfig;
 use super::baselines::{
     FasterTransformerConfig, OrcaConfig, SarathiConfig, StaticBatchingConfig, VllmV0Config,
 };
+use super::{HostConfig, SglangConfig};
 
 /// An engine and its flags.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -91,9 +91,21 @@ pub struct VllmConfig {
     /// Distinct adapters in a step at most; no limit if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_loras: Option<u32>,
+    /// Whether no CUDA graphs are captured.
+    pub enforce_eager: bool,
+    /// The largest step, in tokens, for which a graph is captured; by [`Self::capture_size_for`]
+    /// if absent. 0 without graphs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_cudagraph_capture_size: Option<u32>,
+    /// Tokens of the steps for which graphs are captured, ascending; by
+    /// [`Self::capture_sizes_up_to`] if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cudagraph_capture_sizes: Option<Vec<u32>>,
     /// Speculative decoding, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub speculation: Option<SpeculationConfig>,
+    /// Host time of each step.
+    pub host: HostConfig,
 }
 
 /// Speculative decoding.
@@ -164,7 +176,26 @@ impl Default for VllmConfig {
             watermark: 0.0,
             scheduler_reserve_full_isl: true,
             max_loras: None,
+            enforce_eager: false,
+            max_cudagraph_capture_size: None,
+            cudagraph_capture_sizes: None,
             speculation: None,
+            host: HostConfig::default(),
+        }
+    }
+}
+
+impl EngineConfig {
+    /// Host time of each step.
+    pub fn host(&self) -> &HostConfig {
+        match self {
+            Self::VllmV1(config) => &config.host,
+            Self::Sglang(config) => &config.host,
+            Self::VllmV0(config) => &config.host,
+            Self::Sarathi(config) => &config.host,
+            Self::Orca(config) => &config.host,
+            Self::FasterTransformer(config) => &config.host,
+            Self::StaticBatching(config) => &config.host,
         }
     }
 }

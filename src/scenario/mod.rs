@@ -3,8 +3,10 @@
 
 mod baselines;
 mod cluster;
+mod cuda_graph;
 mod engine;
 mod file;
+mod host;
 mod resolve;
 mod sglang;
 mod step_time;
@@ -22,6 +24,7 @@ pub use file::{
     MeasuredConfig, ReportConfig, ReportFormat, ScenarioFile, TraceColumns, TraceConfig,
     TraceOrigin,
 };
+pub use host::HostConfig;
 pub use resolve::{KvSource, Scenario, ScenarioError};
 pub use sglang::{SglangConfig, SglangPolicy};
 pub use step_time::{Communication, Sampler, StepTimeConfig};

@@ -3,13 +3,14 @@
 
 mod acceptance;
 mod baselines;
+mod graphs;
+mod sglang;
 
 use std::sync::Arc;
 
 use super::cluster::ClusterConfig;
 use super::engine::{EngineConfig, VllmConfig};
 use super::file::{ReportConfig, ScenarioFile};
-use super::sglang::{SglangConfig, SglangPolicy};
 use super::step_time::StepTimeConfig;
 use crate::hardware::GpuSpec;
 use crate::model::{KvCapacity, MemoryBudget, ModelSpec};
@@ -118,12 +119,13 @@ fn broken_rules(file: &ScenarioFile) -> Vec<String> {
     rules.count("cluster.replicas", cluster.replicas);
     rules.count("cluster.tensor_parallel_size", cluster.tensor_parallel_size);
     rules.not_negative("cluster.api_delay_ms", cluster.api_delay_ms);
-    rules.share("cluster.gpu_memory_utilization", cluster.gpu_memory_utilization);
+    let utilization = cluster.gpu_memory_utilization.unwrap_or(1.0);
+    rules.share("cluster.gpu_memory_utilization", utilization);
+    for (key, value) in cluster.engine.host().values() {
+        rules.not_negative(&format!("cluster.engine.host.{key}"), value);
+    }
     match &cluster.step_time {
-        StepTimeConfig::Roofline { host_per_step_us, host_per_sequence_us, .. } => {
-            rules.not_negative("cluster.step_time.host_per_step_us", *host_per_step_us);
-            rules.not_negative("cluster.step_time.host_per_sequence_us", *host_per_sequence_us);
-        }
+        StepTimeConfig::Roofline { .. } => {}
         StepTimeConfig::Linear { base_us, prefill_token_us, decode_seq_us } => {
             rules.positive("cluster.step_time.base_us", *base_us);
             rules.not_negative("cluster.step_time.prefill_token_us", *prefill_token_us);
@@ -132,7 +134,7 @@ fn broken_rules(file: &ScenarioFile) -> Vec<String> {
     }
     match &cluster.engine {
         EngineConfig::VllmV1(vllm) => vllm_rules(vllm, &mut rules),
-        EngineConfig::Sglang(sglang) => sglang_rules(sglang, &mut rules),
+        EngineConfig::Sglang(sglang) => sglang::rules(sglang, &mut rules),
         baseline => baselines::rules(baseline, &mut rules),
     }
     report_rules(&file.report, &mut rules);
@@ -181,38 +183,9 @@ fn vllm_rules(vllm: &VllmConfig, rules: &mut Rules) {
         let message = format!("must be at least 0 and below 1, got {}", vllm.watermark);
         rules.broken("cluster.engine.watermark", &message);
     }
+    graphs::vllm_rules(vllm, rules);
     if let Some(speculation) = &vllm.speculation {
         acceptance::rules(speculation, rules);
-    }
-}
-
-fn sglang_rules(sglang: &SglangConfig, rules: &mut Rules) {
-    let at_least_one = [
-        ("page_size", Some(sglang.page_size)),
-        ("max_prefill_tokens", Some(sglang.max_prefill_tokens)),
-        ("max_running_requests", sglang.max_running_requests),
-        ("prefill_max_requests", sglang.prefill_max_requests),
-        ("max_loras_per_batch", sglang.max_loras_per_batch),
-    ];
-    for (key, value) in at_least_one {
-        rules.count(&format!("cluster.engine.{key}"), value.unwrap_or(1));
-    }
-    let conservativeness = sglang.schedule_conservativeness;
-    rules.not_negative("cluster.engine.schedule_conservativeness", conservativeness);
-    if let Some(tokens) = sglang.max_total_tokens {
-        let rule = "at least one page";
-        let is_page = tokens >= sglang.page_size;
-        rules.check(is_page, "cluster.engine.max_total_tokens", rule, tokens);
-    }
-    if let Some(chunk) = sglang.chunked_prefill_size {
-        let page = i64::from(sglang.page_size);
-        let is_page = chunk <= 0 || i64::from(chunk) >= page;
-        let rule = "at least one page, or 0 or less for no cutting";
-        rules.check(is_page, "cluster.engine.chunked_prefill_size", rule, chunk);
-    }
-    if sglang.enable_priority_scheduling && sglang.schedule_policy != SglangPolicy::Fcfs {
-        let message = "must be `fcfs` with enable_priority_scheduling";
-        rules.broken("cluster.engine.schedule_policy", message);
     }
 }
 
@@ -226,9 +199,13 @@ fn resolve_engine(
         .check_tensor_parallel(cluster.tensor_parallel_size)
         .map_err(|error| fail("cluster.tensor_parallel_size", &error.to_string()))?;
     let mut engine = std::mem::take(&mut cluster.engine);
+    if !matches!(engine, EngineConfig::Sglang(_)) {
+        cluster.gpu_memory_utilization.get_or_insert(ClusterConfig::GPU_MEMORY_UTILIZATION);
+        cluster.memory_reserve.get_or_insert_default();
+    }
     let source = match &mut engine {
         EngineConfig::VllmV1(vllm) => resolve_vllm(vllm, cluster, model, gpu),
-        EngineConfig::Sglang(sglang) => resolve_sglang(sglang, cluster, model, gpu),
+        EngineConfig::Sglang(sglang) => sglang::resolve(sglang, cluster, model, gpu),
         baseline => baselines::resolve(baseline, cluster, model, gpu),
     };
     cluster.engine = engine;
@@ -249,41 +226,17 @@ fn derive_kv(
 ) -> Result<KvCapacity, ScenarioError> {
     let budget = MemoryBudget {
         gpu_memory: gpu.memory(),
-        utilization: cluster.gpu_memory_utilization,
+        utilization: cluster
+            .gpu_memory_utilization
+            .unwrap_or(ClusterConfig::GPU_MEMORY_UTILIZATION),
         tp: cluster.tensor_parallel_size,
         block_size,
         kv_dtype: cluster.kv_cache_dtype,
         max_num_batched_tokens: step_tokens,
-        reserve: cluster.memory_reserve,
+        reserve: cluster.memory_reserve.unwrap_or_default(),
     };
     KvCapacity::derive(model, &budget)
         .map_err(|error| fail("cluster.model", &format!("{error} ({})", gpu.name)))
-}
-
-fn resolve_sglang(
-    sglang: &mut SglangConfig,
-    cluster: &ClusterConfig,
-    model: &ModelSpec,
-    gpu: &GpuSpec,
-) -> Result<KvSource, ScenarioError> {
-    let context = *sglang.context_length.get_or_insert(model.max_position);
-    let by_gpu = SglangConfig::chunked_prefill_size_for(gpu.memory());
-    let chunk = *sglang.chunked_prefill_size.get_or_insert(by_gpu);
-    let step_tokens = u32::try_from(chunk).ok().filter(|&size| size > 0);
-    let step_tokens = step_tokens.unwrap_or(sglang.max_prefill_tokens);
-    let source = if sglang.max_total_tokens.is_some() {
-        KvSource::Given
-    } else {
-        KvSource::Derived(derive_kv(cluster, model, gpu, sglang.page_size, step_tokens)?)
-    };
-    let tokens = *sglang.max_total_tokens.get_or_insert_with(|| match source {
-        KvSource::Derived(kv) => u32::try_from(kv.tokens(sglang.page_size)).unwrap_or(u32::MAX),
-        KvSource::Given => 0,
-    });
-    sglang
-        .max_running_requests
-        .get_or_insert(SglangConfig::running_requests_for(tokens, context).max(1));
-    Ok(source)
 }
 
 fn resolve_vllm(
@@ -300,6 +253,7 @@ fn resolve_vllm(
         tokens.max(model_len)
     });
     vllm.max_num_seqs.get_or_insert(seqs);
+    graphs::resolve_vllm(vllm, gpu)?;
     if !vllm.enable_chunked_prefill && budget < model_len {
         return Err(fail(
             "cluster.engine.max_num_batched_tokens",

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::HostConfig;
 use crate::units::Bytes;
 
 /// The flags of SGLang that decide schedules, under SGLang's own names
@@ -11,8 +12,11 @@ use crate::units::Bytes;
 #[serde(default, deny_unknown_fields)]
 #[expect(clippy::struct_excessive_bools, reason = "the engine's own switches")]
 pub struct SglangConfig {
-    /// Tokens of KV memory; if absent, what the weights leave of the share of GPU memory that the
-    /// engine may use.
+    /// Share of GPU memory for weights and KV cache, above 0 and below 1; by
+    /// [`Self::mem_fraction_static_for`] if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mem_fraction_static: Option<f64>,
+    /// Tokens of KV memory; if absent, what the weights leave of `mem_fraction_static`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_total_tokens: Option<u32>,
     /// Requests with KV memory at most; by [`Self::running_requests_for`] if absent.
@@ -51,6 +55,28 @@ pub struct SglangConfig {
     /// is 8 when it serves adapters); no limit if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_loras_per_batch: Option<u32>,
+    /// Whether no CUDA graphs are captured.
+    pub disable_cuda_graph: bool,
+    /// Whether none are captured for prefill batches.
+    pub disable_prefill_cuda_graph: bool,
+    /// Whether a decode batch replays only a graph of just its size.
+    pub disable_cuda_graph_padding: bool,
+    /// Requests of the largest decode batch that is captured; by
+    /// [`Self::cuda_graph_max_bs_for`] if absent.
+    #[serde(alias = "cuda_graph_max_bs", skip_serializing_if = "Option::is_none")]
+    pub cuda_graph_max_bs_decode: Option<u32>,
+    /// The decode batches captured, ascending; by [`Self::decode_capture_sizes`] if absent.
+    #[serde(alias = "cuda_graph_bs", skip_serializing_if = "Option::is_none")]
+    pub cuda_graph_bs_decode: Option<Vec<u32>>,
+    /// Tokens of the largest prefill batch that is captured; `chunked_prefill_size` if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cuda_graph_max_bs_prefill: Option<u32>,
+    /// Tokens of the prefill batches captured, ascending; by [`Self::prefill_capture_sizes`] if
+    /// absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cuda_graph_bs_prefill: Option<Vec<u32>>,
+    /// Host time of each step.
+    pub host: HostConfig,
 }
 
 /// SGLang's order of admission.
@@ -76,6 +102,53 @@ impl SglangConfig {
         }
     }
 
+    /// The default of `cuda_graph_max_bs_decode` on GPUs with this much memory (SGLang 0.5.23,
+    /// `sglang/srt/arg_groups/memory_hook.py`, as the next one).
+    pub fn cuda_graph_max_bs_for(gpu_memory: Bytes, tensor_parallel_size: u32) -> u32 {
+        let is_wide = tensor_parallel_size >= 4;
+        match gpu_memory.as_gib() {
+            gib if gib < 20.0 => 8,
+            gib if gib < 35.0 => {
+                if is_wide {
+                    160
+                } else {
+                    48
+                }
+            }
+            gib if gib < 60.0 => {
+                if is_wide {
+                    160
+                } else {
+                    32
+                }
+            }
+            gib if gib < 160.0 => {
+                if is_wide {
+                    512
+                } else {
+                    256
+                }
+            }
+            _ => 512,
+        }
+    }
+
+    /// The default of `mem_fraction_static`: what is left of the memory beside 512 MiB,
+    /// 1.5 MiB per token of a prefill batch (2048 at least), 128 MiB per GPU of the group, and the
+    /// `graphs_mib` of captured graphs; on GPUs beyond 60 GiB at least 10 GiB are left out.
+    pub fn mem_fraction_static_for(
+        gpu_memory: Bytes,
+        tensor_parallel_size: u32,
+        prefill_tokens: u32,
+        graphs_mib: f64,
+    ) -> f64 {
+        let memory = gpu_memory.as_gib() * 1024.0;
+        let activations = 1.5 * f64::from(prefill_tokens.max(2048));
+        let reserved = 512.0 + activations + 128.0 * f64::from(tensor_parallel_size) + graphs_mib;
+        let reserved = if memory > 60.0 * 1024.0 { reserved.max(10_240.0) } else { reserved };
+        ((memory - reserved) / memory * 1000.0).round_ties_even() / 1000.0
+    }
+
     /// The default of `max_running_requests` for a KV memory of `max_total_tokens`
     /// (`sglang/srt/model_executor/pool_configurator.py`).
     pub fn running_requests_for(max_total_tokens: u32, context_length: u32) -> u32 {
@@ -88,6 +161,7 @@ impl Default for SglangConfig {
     /// SGLang's defaults.
     fn default() -> Self {
         Self {
+            mem_fraction_static: None,
             max_total_tokens: None,
             max_running_requests: None,
             context_length: None,
@@ -103,6 +177,14 @@ impl Default for SglangConfig {
             enable_priority_scheduling: false,
             priority_scheduling_preemption_threshold: 10,
             max_loras_per_batch: None,
+            disable_cuda_graph: false,
+            disable_prefill_cuda_graph: false,
+            disable_cuda_graph_padding: false,
+            cuda_graph_max_bs_decode: None,
+            cuda_graph_bs_decode: None,
+            cuda_graph_max_bs_prefill: None,
+            cuda_graph_bs_prefill: None,
+            host: HostConfig::default(),
         }
     }
 }

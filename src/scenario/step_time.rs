@@ -10,12 +10,6 @@ use serde::{Deserialize, Serialize};
 pub enum StepTimeConfig {
     /// From the shapes of the model and the figures of the GPU, with measured kernel efficiencies.
     Roofline {
-        /// Host time per step that the device waits for, in µs.
-        #[serde(default)]
-        host_per_step_us: f64,
-        /// Host time per sequence of a step that the device waits for, in µs.
-        #[serde(default)]
-        host_per_sequence_us: f64,
         /// How tokens are drawn.
         #[serde(default)]
         sampler: Sampler,
@@ -36,12 +30,7 @@ pub enum StepTimeConfig {
 
 impl Default for StepTimeConfig {
     fn default() -> Self {
-        Self::Roofline {
-            host_per_step_us: 0.0,
-            host_per_sequence_us: 0.0,
-            sampler: Sampler::default(),
-            communication: Communication::default(),
-        }
+        Self::Roofline { sampler: Sampler::default(), communication: Communication::default() }
     }
 }
 

@@ -1,11 +1,11 @@
 //! From a resolved scenario to machines.
 
 use crate::cluster::{Cluster, Router};
-use crate::cost::{HostOverhead, Linear, Roofline, RooflineOptions, StepTime};
-use crate::engine::Instance;
+use crate::cost::{CapturedSizes, CudaGraphs, Linear, Roofline, RooflineOptions, StepTime};
 use crate::engine::scheduler::{
     Acceptance, FasterTransformer, Orca, Sarathi, Scheduler, Sglang, StaticBatch, VllmV0, VllmV1,
 };
+use crate::engine::{HostTimes, Instance};
 use crate::scenario::{
     AcceptanceConfig, EngineConfig, Scenario, ScenarioError, StepTimeConfig, VllmConfig,
 };
@@ -18,7 +18,12 @@ use crate::units::SimDuration;
 pub fn cluster(scenario: &Scenario) -> Result<Cluster, ScenarioError> {
     let config = &scenario.file.cluster;
     let cost = step_time(scenario)?;
-    let instance = |_| Ok(Instance::new(scheduler(scenario)?, cost.clone()));
+    let host = HostTimes::from(config.engine.host());
+    let graphs = cuda_graphs(&config.engine);
+    let instance = |_| {
+        let instance = Instance::new(scheduler(scenario)?, cost.clone());
+        Ok(instance.with_graphs(graphs.clone()).on_host(host))
+    };
     Ok(Cluster {
         instances: (0..config.replicas).map(instance).collect::<Result<_, ScenarioError>>()?,
         router: Router::new(&config.router),
@@ -65,22 +70,41 @@ fn acceptance(scenario: &Scenario, config: &VllmConfig) -> Result<Acceptance, Sc
     })
 }
 
+/// The graphs that an engine captures; the baselines capture none.
+fn cuda_graphs(engine: &EngineConfig) -> CudaGraphs {
+    let sizes = |sizes: &Option<Vec<u32>>| CapturedSizes::new(sizes.iter().flatten().copied());
+    match engine {
+        EngineConfig::VllmV1(config) => {
+            let sizes = sizes(&config.cudagraph_capture_sizes);
+            CudaGraphs::new(sizes.clone(), sizes)
+        }
+        EngineConfig::Sglang(config) => {
+            let decode = if config.disable_cuda_graph_padding {
+                CapturedSizes::exact(config.cuda_graph_bs_decode.iter().flatten().copied())
+            } else {
+                sizes(&config.cuda_graph_bs_decode)
+            };
+            CudaGraphs::new(decode, sizes(&config.cuda_graph_bs_prefill))
+        }
+        EngineConfig::VllmV0(config) if !config.enforce_eager => {
+            let decode = CapturedSizes::new(config.capture_sizes());
+            CudaGraphs::new(decode, CapturedSizes::default()).up_to(config.max_seq_len_to_capture)
+        }
+        EngineConfig::VllmV0(_)
+        | EngineConfig::Sarathi(_)
+        | EngineConfig::Orca(_)
+        | EngineConfig::FasterTransformer(_)
+        | EngineConfig::StaticBatching(_) => CudaGraphs::default(),
+    }
+}
+
 fn step_time(scenario: &Scenario) -> Result<StepTime, ScenarioError> {
     let micros = |us: f64| SimDuration::from_secs_f64(us / 1e6);
     match &scenario.file.cluster.step_time {
-        StepTimeConfig::Roofline {
-            host_per_step_us,
-            host_per_sequence_us,
-            sampler,
-            communication,
-        } => {
+        StepTimeConfig::Roofline { sampler, communication } => {
             let options = RooflineOptions {
                 tensor_parallel_size: scenario.file.cluster.tensor_parallel_size,
                 kv_cache_dtype: scenario.file.cluster.kv_cache_dtype,
-                host: HostOverhead {
-                    per_step: micros(*host_per_step_us),
-                    per_sequence: micros(*host_per_sequence_us),
-                },
                 sampler: *sampler,
                 communication: *communication,
             };

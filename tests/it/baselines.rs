@@ -93,6 +93,7 @@ fn scheduler(policy: Policy, case: &Case) -> Scheduler {
                 max_num_seqs: case.seqs,
                 max_model_len,
                 enable_chunked_prefill,
+                ..VllmV0Config::default()
             })))
         }
         Policy::Sarathi => Scheduler::Sarathi(Box::new(Sarathi::new(&SarathiConfig {
@@ -101,16 +102,28 @@ fn scheduler(policy: Policy, case: &Case) -> Scheduler {
             block_size: 8,
             num_gpu_blocks,
             max_model_len,
+            ..SarathiConfig::default()
         }))),
         Policy::Orca | Policy::OrcaReservingAll => {
             let max_batch_size = case.seqs;
-            let config = OrcaConfig { max_batch_size, kv_tokens, max_model_len, reservation };
+            let config = OrcaConfig {
+                max_batch_size,
+                kv_tokens,
+                max_model_len,
+                reservation,
+                ..OrcaConfig::default()
+            };
             Scheduler::Orca(Box::new(Orca::new(&config)))
         }
         Policy::FasterTransformer => {
             let max_batch_size = case.seqs;
-            let config =
-                FasterTransformerConfig { max_batch_size, kv_tokens, max_model_len, reservation };
+            let config = FasterTransformerConfig {
+                max_batch_size,
+                kv_tokens,
+                max_model_len,
+                reservation,
+                ..FasterTransformerConfig::default()
+            };
             Scheduler::FasterTransformer(Box::new(FasterTransformer::new(&config)))
         }
         Policy::StaticBatch => {
@@ -119,6 +132,7 @@ fn scheduler(policy: Policy, case: &Case) -> Scheduler {
                 batch_timeout_ms: case.timeout_ms,
                 kv_tokens,
                 max_model_len,
+                ..StaticBatchingConfig::default()
             })))
         }
     }
@@ -245,6 +259,7 @@ fn ends_us(timeout_ms: f64, arrivals_us: &[u64]) -> Vec<u64> {
         batch_timeout_ms: timeout_ms,
         kv_tokens: Some(1000),
         max_model_len: Some(MODEL_LEN),
+        ..StaticBatchingConfig::default()
     };
     let arrival = |us: &u64| SimTime::ZERO + SimDuration::from_micros(*us);
     let requests = arrivals_us.iter().map(|us| Request::new(arrival(us), 10, 1)).collect();

@@ -5,17 +5,20 @@ mod engines;
 
 use proptest::prelude::*;
 use servecast::cluster::{Cluster, Router};
-use servecast::engine::Instance;
+use servecast::cost::{CapturedSizes, CudaGraphs, StepTime};
+use servecast::engine::scheduler::Scheduler;
+use servecast::engine::{HostTimes, Instance};
 use servecast::ids::AdapterId;
 use servecast::metrics::{Recorder, StepLog};
 use servecast::request::{Content, Request, Segment};
 use servecast::rng::mix;
-use servecast::scenario::{ClientConfig, RouterConfig, VllmConfig};
+use servecast::scenario::{ClientConfig, HostConfig, RouterConfig, VllmConfig};
 use servecast::sim::{Counts, Requests, Simulation};
 use servecast::stats::Sample;
 use servecast::units::{SimDuration, SimTime};
 use servecast::workload::Client;
 
+use super::laws::hosts;
 use cost::Cost;
 use engines::{Engine, baseline, sglang, speculating, vllm};
 
@@ -37,10 +40,17 @@ pub(super) struct Case {
     pub(super) shares_prompts: bool,
     pub(super) stops_early: bool,
     pub(super) instances: u32,
+    host: HostConfig,
     engine: Engine,
 }
 
 impl Case {
+    /// A scheduler on the host of this case, with graphs for some of its steps.
+    pub(super) fn instance(&self, scheduler: Scheduler, law: StepTime) -> Instance {
+        let graphs = CudaGraphs::new(CapturedSizes::new([2, 8]), CapturedSizes::new([64]));
+        Instance::new(scheduler, law).with_graphs(graphs).on_host(HostTimes::from(&self.host))
+    }
+
     /// The flags of vLLM's engine.
     pub(super) fn vllm(&self) -> &VllmConfig {
         match &self.engine {
@@ -57,8 +67,9 @@ pub(super) fn vllm_case() -> impl Strategy<Value = Case> {
 
 fn case(engine: impl Strategy<Value = Engine>) -> impl Strategy<Value = Case> {
     let workload = (any::<u64>(), 1_u32..80, 0_u64..60_000, 1_u32..400, 1_u32..200);
-    (workload, any::<[bool; 2]>(), 1_u32..3, engine).prop_map(
-        |((seed, requests, gap_us, prompt_max, output_max), [shares, stops], instances, engine)| {
+    (workload, any::<[bool; 2]>(), 1_u32..3, hosts(), engine).prop_map(
+        |(workload, [shares, stops], instances, host, engine)| {
+            let (seed, requests, gap_us, prompt_max, output_max) = workload;
             Case {
                 seed,
                 requests,
@@ -68,6 +79,7 @@ fn case(engine: impl Strategy<Value = Engine>) -> impl Strategy<Value = Case> {
                 shares_prompts: shares,
                 stops_early: stops,
                 instances,
+                host,
                 engine,
             }
         },
@@ -109,7 +121,7 @@ pub(super) fn workload(case: &Case) -> Vec<Request> {
 fn run(case: &Case, way: Way, cost: Cost) -> (Counts, Recorder, StepLog) {
     let law = cost.law();
     let instance = |_| {
-        let instance = Instance::new(case.engine.scheduler(way), law.clone());
+        let instance = case.instance(case.engine.scheduler(way), law.clone());
         if way == Way::Runs { instance } else { instance.step_by_step() }
     };
     let cluster = Cluster {

@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::PathBuf;
 
+use servecast::cost::CapturedSizes;
 use servecast::cost::CostModel;
-use servecast::cost::CudaGraphs;
 use servecast::cost::Roofline;
 use servecast::cost::RooflineOptions;
 use servecast::cost::StepShape;
@@ -15,6 +15,7 @@ use servecast::model::ModelSpec;
 use servecast::model::Reserve;
 use servecast::profiles;
 use servecast::scenario::Sampler;
+use servecast::scenario::VllmConfig;
 
 /// The reference data, or a plain word that there is none.
 #[expect(clippy::print_stdout, reason = "a skipped test says so")]
@@ -162,7 +163,12 @@ fn derived_kv_blocks_are_near_those_an_engine_logged() {
 /// probability rate·T(B) when that is small.
 fn steady_tpot_ms(model: &Roofline, rate_per_s: f64, prompt: f64, output: f64) -> f64 {
     const NEW: u32 = 20;
-    let graphs = CudaGraphs::vllm(128);
+    let engine = VllmConfig {
+        max_num_seqs: Some(128),
+        max_num_batched_tokens: Some(8192),
+        ..VllmConfig::default()
+    };
+    let graphs = CapturedSizes::new(engine.capture_sizes_for(512));
     let step = |batch: f64, arrival: bool| {
         let seqs = batch.round().clamp(1.0, 128.0) as u32;
         let mut shape = StepShape {

@@ -9,7 +9,7 @@ use servecast::cluster::{Cluster, Router};
 use servecast::cost::{Linear, StepTime};
 use servecast::des::{Class, EventQueue};
 use servecast::engine::scheduler::{Acceptance, Handoff, Scheduler, VllmV1};
-use servecast::engine::{EngineEvent, Finish, Instance};
+use servecast::engine::{EngineEvent, Finish, HostTimes, Instance};
 use servecast::ids::{InstanceId, RequestId};
 use servecast::metrics::Recorder;
 use servecast::request::Request;
@@ -68,7 +68,7 @@ pub(crate) fn one_seat() -> VllmConfig {
     }
 }
 
-/// An idle instance; its draws of accepted drafts depend on nothing but the request.
+/// An idle instance on its engine's host; its draws of accepted drafts depend on nothing but the request.
 pub(crate) fn instance(engine: &VllmConfig, law: Linear) -> Instance {
     let acceptance = |s: &SpeculationConfig| match &s.acceptance {
         AcceptanceConfig::PerPosition { probability } => {
@@ -78,7 +78,7 @@ pub(crate) fn instance(engine: &VllmConfig, law: Linear) -> Instance {
     };
     let acceptance = engine.speculation.as_ref().map_or(Acceptance::NONE, acceptance);
     let scheduler = Scheduler::VllmV1(Box::new(VllmV1::new(engine.clone(), acceptance)));
-    Instance::new(scheduler, StepTime::Linear(law))
+    Instance::new(scheduler, StepTime::Linear(law)).on_host(HostTimes::from(&engine.host))
 }
 
 /// Identical replicas, each in turn.

@@ -70,7 +70,7 @@ pub(in crate::cli) struct ServerArguments {
     /// Longest sequence, prompt and answer together [default: by model]
     #[arg(long, value_name = "TOKENS", value_parser = tokens, visible_alias = "context-length")]
     pub(super) max_model_len: Option<u32>,
-    /// Share of the GPU memory the engine may use [default: 0.9]
+    /// Share of the GPU memory the engine may use [default: 0.9; sglang: by GPU and graphs]
     #[arg(long, value_name = "SHARE", visible_alias = "mem-fraction-static")]
     pub(super) gpu_memory_utilization: Option<f64>,
     /// vllm: tokens per KV block [default: 16]
@@ -106,6 +106,12 @@ pub(in crate::cli) struct ServerArguments {
     /// vllm: longest prefill chunk of one request beside others; 0 for no limit [default: 0]
     #[arg(long, value_name = "TOKENS", value_parser = tokens)]
     pub(super) long_prefill_token_threshold: Option<u32>,
+    /// vllm: capture no CUDA graphs
+    #[arg(long)]
+    pub(super) enforce_eager: bool,
+    /// vllm: largest step for which a CUDA graph is captured [default: by sequences]
+    #[arg(long, value_name = "TOKENS")]
+    pub(super) max_cudagraph_capture_size: Option<u32>,
     /// sglang: tokens of KV memory, instead of what fits
     #[arg(long, value_name = "TOKENS")]
     pub(super) max_total_tokens: Option<u32>,
@@ -140,6 +146,15 @@ pub(in crate::cli) struct ServerArguments {
     /// sglang: schedule between batches
     #[arg(long)]
     pub(super) disable_overlap_schedule: bool,
+    /// sglang: capture no CUDA graphs
+    #[arg(long)]
+    pub(super) disable_cuda_graph: bool,
+    /// sglang: replay only a graph of just the batch's size
+    #[arg(long)]
+    pub(super) disable_cuda_graph_padding: bool,
+    /// sglang: largest decode batch that is captured [default: by GPU]
+    #[arg(long, value_name = "COUNT", visible_alias = "cuda-graph-max-bs-decode")]
+    pub(super) cuda_graph_max_bs: Option<u32>,
 }
 
 /// The requests, in the words of both tools.

@@ -113,10 +113,6 @@ const FLAGS: &[(&str, Fate)] = &[
     ("quantization", Refused("weights are what the model's config.json says; name that model")),
     ("dtype", Refused("weights are what the model's config.json says; name that model")),
     ("speculative-config", SPECULATION),
-    (
-        "enforce-eager",
-        Refused("give the launch cost as --set cluster.step_time.host_per_step_us=.."),
-    ),
     ("compilation-config", NOT_MODELLED),
     ("cpu-offload-gb", NOT_MODELLED),
     ("swap-space", NOT_MODELLED),
@@ -128,11 +124,6 @@ const FLAGS: &[(&str, Fate)] = &[
     ("hf-overrides", Refused("give a local config.json as --model")),
     ("rope-scaling", Refused("give a local config.json as --model")),
     ("attention-backend", Refused("kernels are those measured for the GPU")),
-    (
-        "disable-cuda-graph",
-        Refused("give the launch cost as --set cluster.step_time.host_per_step_us=.."),
-    ),
-    ("cuda-graph-max-bs", NOT_MODELLED),
     ("speculative-algorithm", SPECULATION),
     ("enable-dp-attention", PARALLEL),
     ("ep", PARALLEL),

@@ -2,7 +2,7 @@
 
 use super::args::{Engine, KvCacheDtype, ServerArguments};
 use crate::cli::Failure;
-use crate::model::{KvDtype, Reserve};
+use crate::model::KvDtype;
 use crate::scenario::{
     ClusterConfig, EngineConfig, RouterConfig, SglangConfig, StepTimeConfig, VllmConfig,
 };
@@ -22,8 +22,11 @@ pub(super) fn cluster(arguments: &ServerArguments) -> Result<ClusterConfig, Fail
         gpu: arguments.gpu.clone(),
         replicas: arguments.replicas.unwrap_or(1),
         tensor_parallel_size: arguments.tensor_parallel_size.unwrap_or(1),
-        gpu_memory_utilization: arguments.gpu_memory_utilization.unwrap_or(0.9),
-        memory_reserve: Reserve::default(),
+        gpu_memory_utilization: match arguments.engine {
+            Engine::Vllm => arguments.gpu_memory_utilization,
+            Engine::Sglang => None,
+        },
+        memory_reserve: None,
         kv_cache_dtype: match arguments.kv_cache_dtype {
             None | Some(KvCacheDtype::Auto | KvCacheDtype::Bfloat16) => KvDtype::Auto,
             Some(KvCacheDtype::Fp8 | KvCacheDtype::Fp8E4m3 | KvCacheDtype::Fp8E5m2) => KvDtype::Fp8,
@@ -50,6 +53,8 @@ fn check_engine(arguments: &ServerArguments) -> Result<(), Failure> {
         ("--no-async-scheduling", arguments.no_async_scheduling),
         ("--scheduling-policy", arguments.scheduling_policy.is_some()),
         ("--long-prefill-token-threshold", arguments.long_prefill_token_threshold.is_some()),
+        ("--enforce-eager", arguments.enforce_eager),
+        ("--max-cudagraph-capture-size", arguments.max_cudagraph_capture_size.is_some()),
     ];
     let sglang = [
         ("--max-total-tokens", arguments.max_total_tokens.is_some()),
@@ -63,6 +68,9 @@ fn check_engine(arguments: &ServerArguments) -> Result<(), Failure> {
         ("--disable-radix-cache", arguments.disable_radix_cache),
         ("--enable-mixed-chunk", arguments.enable_mixed_chunk),
         ("--disable-overlap-schedule", arguments.disable_overlap_schedule),
+        ("--disable-cuda-graph", arguments.disable_cuda_graph),
+        ("--disable-cuda-graph-padding", arguments.disable_cuda_graph_padding),
+        ("--cuda-graph-max-bs", arguments.cuda_graph_max_bs.is_some()),
     ];
     let (foreign, owner, used): (&[(&str, bool)], _, _) = match arguments.engine {
         Engine::Vllm => (&sglang, "sglang", "vllm"),
@@ -79,6 +87,7 @@ fn check_engine(arguments: &ServerArguments) -> Result<(), Failure> {
 fn sglang(arguments: &ServerArguments) -> SglangConfig {
     let default = SglangConfig::default();
     SglangConfig {
+        mem_fraction_static: arguments.gpu_memory_utilization,
         max_total_tokens: arguments.max_total_tokens,
         max_running_requests: arguments.max_running_requests,
         context_length: arguments.max_model_len,
@@ -93,6 +102,9 @@ fn sglang(arguments: &ServerArguments) -> SglangConfig {
         disable_radix_cache: arguments.disable_radix_cache,
         enable_mixed_chunk: arguments.enable_mixed_chunk,
         disable_overlap_schedule: arguments.disable_overlap_schedule,
+        disable_cuda_graph: arguments.disable_cuda_graph,
+        disable_cuda_graph_padding: arguments.disable_cuda_graph_padding,
+        cuda_graph_max_bs_decode: arguments.cuda_graph_max_bs,
         ..default
     }
 }
@@ -112,6 +124,8 @@ fn vllm(arguments: &ServerArguments) -> VllmConfig {
         long_prefill_token_threshold: arguments
             .long_prefill_token_threshold
             .unwrap_or(default.long_prefill_token_threshold),
+        enforce_eager: arguments.enforce_eager,
+        max_cudagraph_capture_size: arguments.max_cudagraph_capture_size,
         ..default
     }
 }

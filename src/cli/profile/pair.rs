@@ -5,8 +5,8 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::cli::{Failure, scenario_file};
-use crate::cost::{CostModel, CudaGraphs, Roofline, RooflineOptions, StepShape};
-use crate::model::{KvCapacity, KvDtype, Reserve};
+use crate::cost::{CapturedSizes, CostModel, Roofline, RooflineOptions, StepShape};
+use crate::model::{KvCapacity, KvDtype};
 use crate::profiles;
 use crate::scenario::{
     ArrivalConfig, ClientConfig, ClusterConfig, ContentConfig, EngineConfig, KvSource,
@@ -51,7 +51,7 @@ impl Pair {
         let options = RooflineOptions { tensor_parallel_size: tp, ..RooflineOptions::default() };
         let roofline = Roofline::new(&scenario.model, &scenario.gpu, &options)
             .map_err(|error| Failure::Input(error.into()))?;
-        let graphs = CudaGraphs::vllm(engine.max_num_seqs.unwrap_or(1));
+        let graphs = CapturedSizes::new(engine.cudagraph_capture_sizes.iter().flatten().copied());
         let decode = |sequences: u32| {
             let mut shape = StepShape { cuda_graph: graphs.pad(sequences), ..StepShape::default() };
             (0..sequences).for_each(|_| shape.add_decode(CONTEXT_TOKENS, 0));
@@ -122,8 +122,8 @@ fn engine_defaults(model: &str, gpu: &str, tp: u32) -> ScenarioFile {
             gpu: gpu.to_owned(),
             replicas: 1,
             tensor_parallel_size: tp,
-            gpu_memory_utilization: 0.9,
-            memory_reserve: Reserve::default(),
+            gpu_memory_utilization: None,
+            memory_reserve: None,
             kv_cache_dtype: KvDtype::Auto,
             api_delay_ms: 0.0,
             engine: EngineConfig::VllmV1(engine),

@@ -78,10 +78,6 @@ proptest! {
     ) {
         let options = RooflineOptions {
             sampler: Sampler::TopPTopK,
-            host: HostOverhead {
-                per_step: SimDuration::from_micros(100),
-                per_sequence: SimDuration::from_micros(2),
-            },
             ..sharing(2, Communication::Counted)
         };
         let roofline = roofline(MODELS[model], "H100", options);

@@ -70,6 +70,7 @@ mod tests {
             kv_tokens: Some(100),
             max_model_len: Some(50),
             reservation: Reservation::Request,
+            ..FasterTransformerConfig::default()
         })
     }
 

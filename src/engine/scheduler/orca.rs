@@ -66,6 +66,7 @@ mod tests {
             kv_tokens: Some(kv_tokens),
             max_model_len: Some(20),
             reservation,
+            ..OrcaConfig::default()
         })
     }
 

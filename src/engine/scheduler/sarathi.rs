@@ -120,6 +120,7 @@ mod tests {
             block_size: 4,
             num_gpu_blocks: Some(num_gpu_blocks),
             max_model_len: Some(16),
+            ..SarathiConfig::default()
         })
     }
 

@@ -152,6 +152,7 @@ mod tests {
             batch_timeout_ms,
             kv_tokens: Some(kv_tokens),
             max_model_len: Some(20),
+            ..StaticBatchingConfig::default()
         })
     }
 

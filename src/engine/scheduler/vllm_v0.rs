@@ -143,6 +143,7 @@ mod tests {
             max_num_seqs: 3,
             max_model_len: Some(16),
             enable_chunked_prefill: false,
+            ..VllmV0Config::default()
         }
     }
 

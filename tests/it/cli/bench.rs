@@ -199,7 +199,8 @@ fn a_launch_line_of_sglang_reaches_its_engine() {
     ] {
         assert_eq!(engine[key].as_integer(), Some(value), "{key}");
     }
-    assert_eq!(cluster["gpu_memory_utilization"].as_float(), Some(0.8));
+    assert!(cluster.get("gpu_memory_utilization").is_none());
+    assert_eq!(cluster["engine"]["mem_fraction_static"].as_float(), Some(0.8));
 }
 
 #[test]

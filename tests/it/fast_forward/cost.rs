@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use servecast::cost::{HostOverhead, Linear, Roofline, RooflineOptions, StepTime};
+use servecast::cost::{Linear, Roofline, RooflineOptions, StepTime};
 use servecast::model::KvDtype;
 use servecast::profiles;
 use servecast::scenario::{Communication, Sampler};
@@ -38,10 +38,6 @@ fn roofline() -> StepTime {
     let options = RooflineOptions {
         tensor_parallel_size: 1,
         kv_cache_dtype: KvDtype::default(),
-        host: HostOverhead {
-            per_step: SimDuration::from_micros(500),
-            per_sequence: SimDuration::from_micros(3),
-        },
         sampler: Sampler::default(),
         communication: Communication::default(),
     };

@@ -146,6 +146,7 @@ pub(super) fn sglang() -> impl Strategy<Value = Engine> {
             enable_priority_scheduling: !is_lpm && requests % 2 == 1,
             priority_scheduling_preemption_threshold: threshold,
             max_loras_per_batch: (adapters > 0).then_some(adapters),
+            ..SglangConfig::default()
         })
     })
 }
@@ -186,6 +187,7 @@ pub(super) fn baseline() -> impl Strategy<Value = Engine> {
                     max_num_seqs: seqs,
                     max_model_len,
                     enable_chunked_prefill: flag,
+                    ..VllmV0Config::default()
                 }),
                 2 => EngineConfig::Sarathi(SarathiConfig {
                     chunk_size: budget,
@@ -193,24 +195,28 @@ pub(super) fn baseline() -> impl Strategy<Value = Engine> {
                     block_size: 8,
                     num_gpu_blocks,
                     max_model_len,
+                    ..SarathiConfig::default()
                 }),
                 3 => EngineConfig::Orca(OrcaConfig {
                     max_batch_size,
                     kv_tokens,
                     max_model_len,
                     reservation,
+                    ..OrcaConfig::default()
                 }),
                 4 => EngineConfig::FasterTransformer(FasterTransformerConfig {
                     max_batch_size,
                     kv_tokens,
                     max_model_len,
                     reservation,
+                    ..FasterTransformerConfig::default()
                 }),
                 _ => EngineConfig::StaticBatching(StaticBatchingConfig {
                     batch_size: seqs,
                     batch_timeout_ms,
                     kv_tokens,
                     max_model_len,
+                    ..StaticBatchingConfig::default()
                 }),
             })
         },

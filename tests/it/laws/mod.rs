@@ -12,6 +12,8 @@ mod random;
 mod requests;
 mod same;
 
+pub(crate) use random::hosts;
+
 /// The mean of independent values, and the half-width of its confidence interval: `quantile` of
 /// Student's t times the standard error.
 fn student_t(values: &[f64], quantile: f64) -> (f64, f64) {

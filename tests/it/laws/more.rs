@@ -26,7 +26,7 @@ use servecast::cost::Linear;
 use servecast::metrics::{RequestRecord, Status};
 use servecast::request::Request;
 use servecast::rng::Seed;
-use servecast::scenario::{Policy, VllmConfig};
+use servecast::scenario::{HostConfig, Policy, VllmConfig};
 use servecast::units::{SimDuration, SimTime};
 
 use super::random::{laws, served};
@@ -153,7 +153,7 @@ proptest! {
             Request { arrival, ..request.clone() }
         }).collect();
         let fast = served_by(replicas, &engine, law, &requests);
-        let slow = served_by(replicas, &engine, scaled(law, k), &slow);
+        let slow = served_by(replicas, &slowed(&engine, k), scaled(law, k), &slow);
         let times = |at: SimTime| SimTime::from_nanos(at.as_nanos() * k);
         for (fast, slow) in fast.iter().zip(&slow) {
             prop_assert_eq!(slow, &RequestRecord {
@@ -170,6 +170,22 @@ proptest! {
             });
         }
     }
+}
+
+/// The same engine on a host that takes `k` times as long.
+fn slowed(engine: &VllmConfig, k: u64) -> VllmConfig {
+    let (host, k) = (engine.host, k as f64);
+    let host = HostConfig {
+        schedule_us: host.schedule_us * k,
+        schedule_per_sequence_us: host.schedule_per_sequence_us * k,
+        schedule_per_new_request_us: host.schedule_per_new_request_us * k,
+        launch_us: host.launch_us * k,
+        launch_per_sequence_us: host.launch_per_sequence_us * k,
+        eager_launch_us: host.eager_launch_us * k,
+        post_process_us: host.post_process_us * k,
+        post_process_per_sequence_us: host.post_process_per_sequence_us * k,
+    };
+    VllmConfig { host, ..engine.clone() }
 }
 
 /// An engine that batches at about 80 % of what it can serve, and its requests.

@@ -10,7 +10,7 @@ use servecast::cost::Linear;
 use servecast::ids::RequestId;
 use servecast::request::{Content, Request, Segment};
 use servecast::scenario::{
-    AcceptanceConfig, Policy, SpeculationConfig, SpeculationMethod, VllmConfig,
+    AcceptanceConfig, HostConfig, Policy, SpeculationConfig, SpeculationMethod, VllmConfig,
 };
 use servecast::units::{SimDuration, SimTime};
 
@@ -62,8 +62,8 @@ fn engines() -> impl Strategy<Value = VllmConfig> {
     let sizes = (prop::sample::select(vec![1_u32, 2, 4, 16]), 2_u32..120, 1_u32..6);
     let flags = (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
     let limits = (1_u32..64, 0_u32..20, any::<bool>(), 1_u32..4, 0.0..0.3);
-    (sizes, flags, limits, option::of(speculations())).prop_map(
-        |((block_size, model_len, seqs), flags, limits, speculation)| {
+    (sizes, flags, limits, option::of(speculations()), hosts()).prop_map(
+        |((block_size, model_len, seqs), flags, limits, speculation, host)| {
             let (chunked, caching, is_async, by_priority, reserve) = flags;
             let (budget, threshold, adaptive, interval, watermark) = limits;
             let drafts = speculation.as_ref().map_or(0, |s| s.num_speculative_tokens);
@@ -94,9 +94,30 @@ fn engines() -> impl Strategy<Value = VllmConfig> {
                 scheduler_reserve_full_isl: reserve,
                 max_loras: None,
                 speculation,
+                host,
+                ..VllmConfig::default()
             }
         },
     )
+}
+
+/// Hosts that take no time, a little, or more than the device.
+pub(crate) fn hosts() -> impl Strategy<Value = HostConfig> {
+    let times = (0_u32..900, 0_u32..40, 0_u32..300, 0_u32..900, 0_u32..40, 0_u32..4000);
+    let some = (times, 0_u32..900, 0_u32..40).prop_map(|(before, after, after_each)| {
+        let (schedule, each, new, launch, launch_each, eager) = before;
+        HostConfig {
+            schedule_us: f64::from(schedule),
+            schedule_per_sequence_us: f64::from(each),
+            schedule_per_new_request_us: f64::from(new),
+            launch_us: f64::from(launch),
+            launch_per_sequence_us: f64::from(launch_each),
+            eager_launch_us: f64::from(eager),
+            post_process_us: f64::from(after),
+            post_process_per_sequence_us: f64::from(after_each),
+        }
+    });
+    prop_oneof![Just(HostConfig::default()), some]
 }
 
 fn speculations() -> impl Strategy<Value = SpeculationConfig> {

@@ -1,0 +1,87 @@
+//! The host's part of a step: to decide it, to launch it, to take in its outcome.
+//!
+//! One host thread does all three. A serial engine does them between steps, so that a cycle lasts
+//! schedule + launch + device + post-processing. An engine with two steps in flight decides and
+//! launches the next step while the device works on the one before, so that a cycle lasts as long
+//! as the slower of host and device. Without a captured graph the kernels of a step are launched
+//! one by one beside the device, and the step lasts at least as long as that.
+
+use crate::cost::StepShape;
+use crate::scenario::HostConfig;
+use crate::units::{SimDuration, SimTime};
+
+/// Host time of each step of an engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct HostTimes {
+    schedule: SimDuration,
+    schedule_per_sequence: SimDuration,
+    schedule_per_new_request: SimDuration,
+    launch: SimDuration,
+    launch_per_sequence: SimDuration,
+    eager_launch: SimDuration,
+    post_process: SimDuration,
+    post_process_per_sequence: SimDuration,
+}
+
+impl From<&HostConfig> for HostTimes {
+    fn from(config: &HostConfig) -> Self {
+        let micros = |us: f64| SimDuration::from_secs_f64(us / 1e6);
+        Self {
+            schedule: micros(config.schedule_us),
+            schedule_per_sequence: micros(config.schedule_per_sequence_us),
+            schedule_per_new_request: micros(config.schedule_per_new_request_us),
+            launch: micros(config.launch_us),
+            launch_per_sequence: micros(config.launch_per_sequence_us),
+            eager_launch: micros(config.eager_launch_us),
+            post_process: micros(config.post_process_us),
+            post_process_per_sequence: micros(config.post_process_per_sequence_us),
+        }
+    }
+}
+
+impl HostTimes {
+    /// The host's part of a step of this shape, in which so many requests are admitted.
+    pub(super) fn of(&self, shape: &StepShape, new_requests: u32) -> HostPart {
+        let seqs = u64::from(shape.seqs());
+        let schedule = self.schedule
+            + self.schedule_per_sequence * seqs
+            + self.schedule_per_new_request * u64::from(new_requests);
+        let is_eager = shape.cuda_graph.is_none();
+        HostPart {
+            before: schedule + self.launch + self.launch_per_sequence * seqs,
+            beside: if is_eager { self.eager_launch } else { SimDuration::ZERO },
+            post_process: self.post_process + self.post_process_per_sequence * seqs,
+        }
+    }
+}
+
+/// The host's part of one step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct HostPart {
+    /// Until the device can start it.
+    before: SimDuration,
+    /// From there until it is launched whole, beside the device.
+    beside: SimDuration,
+    /// Until its outcome is known, once it has ended and the host is free.
+    pub(super) post_process: SimDuration,
+}
+
+impl HostPart {
+    /// When the host has launched a step decided at `now`.
+    pub(super) fn launched(&self, now: SimTime) -> SimTime {
+        now + self.before + self.beside
+    }
+
+    /// When the device starts a step decided at `now` that needs it for `work`, and for how long
+    /// the step takes it.
+    pub(super) fn timing(
+        &self,
+        now: SimTime,
+        device_free: SimTime,
+        work: SimDuration,
+    ) -> (SimTime, SimDuration) {
+        let start = device_free.max(now + self.before);
+        let end = self.launched(now).max(start + work);
+        (start, end - start)
+    }
+}

@@ -1,0 +1,44 @@
+//! How long the host takes for each step.
+
+use serde::{Deserialize, Serialize};
+
+/// Host time of each step, in µs. Zero until measured. Whether it adds to the device's time or is
+/// hidden behind it is the engine's `async_scheduling` (vLLM) or overlap schedule (SGLang).
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct HostConfig {
+    /// To decide a step.
+    pub schedule_us: f64,
+    /// The same for each sequence in it.
+    pub schedule_per_sequence_us: f64,
+    /// The same for each request admitted in it.
+    pub schedule_per_new_request_us: f64,
+    /// To prepare the inputs of a step and launch it, up to its first kernel.
+    pub launch_us: f64,
+    /// The same for each sequence in it.
+    pub launch_per_sequence_us: f64,
+    /// To launch the kernels of a step one by one, when no captured graph is replayed; beside the
+    /// device, which is not done before.
+    pub eager_launch_us: f64,
+    /// To take in the outcome of a step, until its tokens can be sent.
+    pub post_process_us: f64,
+    /// The same for each sequence in it.
+    pub post_process_per_sequence_us: f64,
+}
+
+impl HostConfig {
+    /// Every value under its key.
+    pub fn values(&self) -> [(&'static str, f64); 8] {
+        [
+            ("schedule_us", self.schedule_us),
+            ("schedule_per_sequence_us", self.schedule_per_sequence_us),
+            ("schedule_per_new_request_us", self.schedule_per_new_request_us),
+            ("launch_us", self.launch_us),
+            ("launch_per_sequence_us", self.launch_per_sequence_us),
+            ("eager_launch_us", self.eager_launch_us),
+            ("post_process_us", self.post_process_us),
+            ("post_process_per_sequence_us", self.post_process_per_sequence_us),
+        ]
+    }
+}
