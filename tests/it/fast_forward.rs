@@ -20,6 +20,7 @@ use servecast::workload::Client;
 /// How a run gets to its outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
+    /// And block by block.
     RequestByRequest,
     StepByStep,
     Runs,
@@ -37,7 +38,9 @@ impl Engine {
             Self::Vllm(config) => {
                 let vllm = VllmV1::new(config.clone(), Acceptance::NONE);
                 let plain = way == Way::RequestByRequest;
-                Scheduler::VllmV1(Box::new(if plain { vllm.request_by_request() } else { vllm }))
+                // Recorded blocks have numbers; the others are counted.
+                let by_request = |vllm: VllmV1| vllm.request_by_request().recording_blocks();
+                Scheduler::VllmV1(Box::new(if plain { by_request(vllm) } else { vllm }))
             }
             Self::Sglang(config) => {
                 let sglang = Sglang::new(config.clone());
@@ -175,7 +178,7 @@ pub(super) fn workload(case: &Case) -> Vec<Request> {
             }
             request.priority = draw(index, 4, 3) as i32;
             request.adapter = draw(index, 7, 3).checked_sub(1).map(|id| AdapterId(id as u32));
-            if case.shares_prompts {
+            if case.shares_prompts && draw(index, 8, 4) > 0 {
                 let shared = prompt / 2;
                 let stream = draw(index, 5, 3);
                 let own =
