@@ -243,7 +243,9 @@ impl Instance {
             self.in_flight.rotate_left(steps % depth);
             let ended = steps.saturating_sub(depth);
             let mut shape = self.run_shape;
-            (0..ended).for_each(|_| shape.advance_decodes());
+            for _ in 0..ended {
+                shape.advance_decodes();
+            }
             let still = self.in_flight.iter_mut().skip(depth.saturating_sub(steps));
             for ((step, number), batch) in
                 run[ended..steps].iter().zip(self.steps + ended as u64..).zip(still)
