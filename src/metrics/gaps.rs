@@ -75,7 +75,9 @@ fn sort_by_gap(packed: &mut Vec<u64>) {
             continue;
         }
         let mut places = [0_usize; 1 << DIGIT_BITS];
-        packed.iter().for_each(|&entry| places[digit(entry)] += 1);
+        for &entry in packed.iter() {
+            places[digit(entry)] += 1;
+        }
         let mut next = 0;
         for place in &mut places {
             next += std::mem::replace(place, next);
