@@ -126,11 +126,16 @@ impl Weighted {
     /// When a value is NaN.
     pub fn new(mut pairs: Vec<(f64, u64)>) -> Self {
         assert!(pairs.iter().all(|(x, _)| !x.is_nan()), "a sample has no NaN");
-        pairs.retain(|&(_, weight)| weight > 0);
         pairs.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+        Self::of_ascending(pairs.into_iter())
+    }
+
+    /// The same sample of pairs that are in ascending order.
+    pub fn of_ascending(pairs: impl ExactSizeIterator<Item = (f64, u64)>) -> Self {
         let mut cumulative: Vec<(f64, u64)> = Vec::with_capacity(pairs.len());
         let mut total = 0;
-        for (value, weight) in pairs {
+        for (value, weight) in pairs.filter(|&(_, weight)| weight > 0) {
+            debug_assert!(cumulative.last().is_none_or(|last| last.0 <= value), "{value}");
             total += weight;
             match cumulative.last_mut() {
                 Some(last) if last.0.total_cmp(&value).is_eq() => last.1 = total,

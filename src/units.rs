@@ -86,6 +86,11 @@ impl SimDuration {
     /// negative, not finite, or beyond 584 years.
     pub fn try_from_secs_f64(secs: f64) -> Option<Self> {
         let nanos = secs * NANOS_PER_SEC;
+        if nanos >= 0.0 && nanos < (1_u64 << 52) as f64 {
+            // `f64::round` without its call: below 2^52 the fraction is exact.
+            let whole = nanos as i64;
+            return Some(Self(whole.cast_unsigned() + u64::from(nanos - whole as f64 >= 0.5)));
+        }
         (nanos >= 0.0 && nanos < u64::MAX as f64).then(|| Self(nanos.round() as u64))
     }
 

@@ -74,6 +74,9 @@ pub(super) struct OutputArguments {
     /// Replace the results of an earlier run in that folder, and its timeline
     #[arg(long)]
     pub(super) overwrite: bool,
+    /// Write no folder of results: print the report only
+    #[arg(long, conflicts_with_all = ["output_dir", "overwrite", "steps"])]
+    pub(super) no_files: bool,
     /// Also write a table of every step
     #[arg(long)]
     pub(super) steps: bool,

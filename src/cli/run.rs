@@ -16,7 +16,7 @@ use crate::rng::Seed;
 use crate::scenario::{EngineConfig, KvSource, Scenario, StepTimeConfig, TraceConfig};
 use crate::sim::{Counts, Simulation};
 use crate::units::SimDuration;
-use crate::workload::{Client, Notice, TraceRow, Workload, WorkloadError};
+use crate::workload::{Client, Notice, TraceRows, Workload};
 
 pub(super) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let path = arguments.scenario.as_deref();
@@ -38,31 +38,39 @@ pub(super) struct Outcome {
     pub(super) wall_s: f64,
 }
 
-/// Runs a scenario and its variants, in a run directory that is ready to take the results.
+/// Runs a scenario and its variants, in a run directory that is ready to take the results, if any
+/// are to be written.
 pub(super) fn simulate_all(
     loaded: &[Loaded],
     output: &OutputArguments,
-) -> Result<(RunDir, Vec<Outcome>), Failure> {
+) -> Result<(Option<RunDir>, Vec<Outcome>), Failure> {
     timeline::check(loaded, output)?;
-    let dir = create_run_dir(&loaded[0].scenario, output)?;
+    let writes = !output.no_files;
+    let dir = writes.then(|| create_run_dir(&loaded[0].scenario, output)).transpose()?;
+    remove_on_interrupt()?;
     let outcomes = loaded.iter().map(|one| simulate(one, output)).collect::<Result<Vec<_>, _>>()?;
     Ok((dir, outcomes))
 }
 
 /// Writes the results of runs and prints them.
 pub(super) fn report(
-    mut dir: RunDir,
+    mut dir: Option<RunDir>,
     outcomes: &[Outcome],
     output: &OutputArguments,
 ) -> Result<(), Failure> {
-    results::write(&mut dir, outcomes).map_err(Failure::Run)?;
+    if let Some(dir) = &mut dir {
+        results::write(dir, outcomes).map_err(Failure::Run)?;
+    }
     let text = match output.format {
         Format::Table => results::text(outcomes),
         Format::Json => results::json(outcomes),
     };
-    let target = dir.commit().map_err(|error| Failure::Run(error.into()))?;
+    let target = dir.map(RunDir::commit).transpose();
+    let target = target.map_err(|error| Failure::Run(error.into()))?;
     print(&text)?;
-    say(&format!("results in {}", target.display()));
+    if let Some(target) = target {
+        say(&format!("results in {}", target.display()));
+    }
     let stuck: u64 = outcomes.iter().map(|outcome| outcome.counts.stuck).sum();
     let displaced: u64 = outcomes.iter().map(|outcome| outcome.counts.displaced).sum();
     if displaced > 0 {
@@ -100,6 +108,10 @@ fn create_run_dir(scenario: &Scenario, output: &OutputArguments) -> Result<RunDi
     let existing = if output.overwrite { Existing::Overwrite } else { Existing::Refuse };
     let dir = RunDir::create(&target, existing).map_err(|error| Failure::Input(error.into()))?;
     stage(dir.staging());
+    Ok(dir)
+}
+
+fn remove_on_interrupt() -> Result<(), Failure> {
     let handled = ctrlc::set_handler(|| {
         for path in STAGING.lock().iter().flat_map(|staging| staging.iter()) {
             // An interrupted process has nobody to tell that something remained.
@@ -107,8 +119,7 @@ fn create_run_dir(scenario: &Scenario, output: &OutputArguments) -> Result<RunDi
         }
         std::process::exit(130);
     });
-    handled.map_err(|error| Failure::Run(error.into()))?;
-    Ok(dir)
+    handled.map_err(|error| Failure::Run(error.into()))
 }
 
 fn simulate(loaded: &Loaded, output: &OutputArguments) -> Result<Outcome, Failure> {
@@ -201,8 +212,6 @@ fn state_setting(scenario: &Scenario) {
     }
 }
 
-pub(super) type Rows = Box<dyn Iterator<Item = Result<TraceRow, WorkloadError>> + Send>;
-
 fn open_workload(loaded: &Loaded) -> Result<Workload, Failure> {
     let file = &loaded.scenario.file;
     let rows = match &file.trace {
@@ -212,18 +221,22 @@ fn open_workload(loaded: &Loaded) -> Result<Workload, Failure> {
     Workload::open(&file.workload, file.seed, rows).map_err(|error| Failure::Input(error.into()))
 }
 
-/// Reads the whole trace once, to say what it holds and to find a bad row before anything is
-/// simulated; then opens it for the run.
-pub(super) fn open_rows(trace: &TraceConfig, folder: &Path, seed: Seed) -> Result<Rows, Failure> {
+/// Reads the whole trace, to say what it holds and to find a bad row before anything is simulated,
+/// and opens it for the run.
+pub(super) fn open_rows(
+    trace: &TraceConfig,
+    folder: &Path,
+    seed: Seed,
+) -> Result<TraceRows, Failure> {
     let path = folder.join(&trace.path);
     let (format, options) = trace_options(trace, seed)?;
     let input = |error: traces::TraceError| Failure::Input(error.into());
-    let summary = traces::describe(&path, format, &options).map_err(input)?;
+    let (summary, rows) = traces::describe_and_open(&path, format, &options).map_err(input)?;
     say(&format!("  {}", summary.statement()));
     for notice in summary.notices() {
         say(&format!("notice: {notice}"));
     }
-    Ok(traces::open(&path, format, &options).map_err(input)?.into_rows())
+    Ok(rows)
 }
 
 /// How the trace of a scenario is read.

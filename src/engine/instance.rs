@@ -180,7 +180,7 @@ impl Instance {
         if let Some(last) = self.run.last() {
             assert_eq!(last.boundary, now, "a run is awaited to its end");
             let steps = self.run.len();
-            self.run_length.finished();
+            self.run_length.finished(steps);
             self.finish_run(steps, &mut tell);
         } else {
             let awaited = self.acts_at();
@@ -280,19 +280,27 @@ impl Instance {
             let (first_step, completed_before) = (self.steps, self.last_completion);
             self.scheduler.run_quiet(steps as u64, last.boundary);
             self.last_completion = last.boundary;
+            // The last steps are in flight now, in the buffers of those that ended.
+            let depth = self.in_flight.len();
+            self.in_flight.rotate_left(steps % depth);
+            let ended = steps.saturating_sub(depth);
             let mut shape = self.run_shape;
-            for step in &run[..steps] {
-                let mut batch = self.in_flight.pop_front().expect("steps are in flight");
+            for _ in 0..ended {
+                shape.advance_decodes();
+            }
+            let still = self.in_flight.iter_mut().skip(depth.saturating_sub(steps));
+            for ((step, number), batch) in
+                run[ended..steps].iter().zip(self.steps + ended as u64..).zip(still)
+            {
                 batch.plan.shape = shape;
-                batch.step = self.steps;
+                batch.step = number;
                 batch.scheduled_at = step.boundary;
                 batch.starts_at = step.start;
                 batch.duration = step.duration;
                 batch.post_process = self.run_host.post_process;
-                self.in_flight.push_back(batch);
-                self.steps += 1;
                 shape.advance_decodes();
             }
+            self.steps += steps as u64;
             let told = QuietRun {
                 steps: &run[..steps],
                 first_step,

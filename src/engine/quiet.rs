@@ -47,26 +47,26 @@ pub struct QuietRun<'a> {
     pub completed_before: SimTime,
 }
 
-/// The length of runs: short ones while they are interrupted, longer ones while they are not.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct RunLength(usize);
-
-impl Default for RunLength {
-    fn default() -> Self {
-        Self(16)
-    }
+/// The length of runs. A run that is interrupted has planned steps in vain, one that ends too early
+/// costs a wake-up, about as much as four steps: between interruptions every m steps, runs of
+/// √(8·m) steps cost least.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct RunLength {
+    /// Steps between the last two interruptions, and since.
+    between: usize,
+    since: usize,
 }
 
 impl RunLength {
     pub(super) fn steps(self) -> usize {
-        self.0
+        (8 * self.between.max(self.since)).isqrt().clamp(8, 1024)
     }
 
-    pub(super) fn finished(&mut self) {
-        self.0 = (self.0 * 2).min(1024);
+    pub(super) fn finished(&mut self, steps: usize) {
+        self.since += steps;
     }
 
     pub(super) fn interrupted(&mut self, after: usize) {
-        self.0 = (2 * after).clamp(8, 1024);
+        self.between = std::mem::take(&mut self.since) + after;
     }
 }

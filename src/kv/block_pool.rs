@@ -6,13 +6,17 @@
 //! return to the front of the queue, blocks with one to the back. Block 0 is reserved: one block
 //! fewer can be used than the pool counts.
 //!
-//! All operations are O(1) per block.
+//! Blocks that nobody can look for are alike: which of them a request gets decides nothing. Such
+//! *plain* blocks are counted, and neighbours in the queue stand there as one run, so that they
+//! cost O(1) however many they are. All else is O(1) per block. A pool that has to tell the
+//! numbers of its blocks ([`numbered`](BlockPool::numbered)) has no plain ones.
 
 use rustc_hash::FxHashMap;
 
 use super::BlockHash;
 
-/// The index of a block in its pool; 0 is the reserved null block.
+/// The index of a block in its pool; 0 is the reserved null block. In a numbered pool it is the
+/// block's number; elsewhere a block with a name has one until it loses its name.
 pub type BlockId = u32;
 
 /// No block: the end of a list. The null block is in no list, so its index is free to say this.
@@ -22,6 +26,8 @@ const NONE: BlockId = 0;
 struct Block {
     /// Requests that hold it.
     refs: u32,
+    /// Blocks it stands for: more than one only for a run of plain ones in the queue.
+    run: u32,
     /// Neighbours in the free queue while `refs` is 0.
     free_prev: BlockId,
     free_next: BlockId,
@@ -43,6 +49,13 @@ enum Known {
     Named(BlockHash),
 }
 
+/// The ends of the free queue.
+#[derive(Debug, Clone, Copy)]
+enum Side {
+    Front,
+    Back,
+}
+
 /// The first and last cached of the blocks with one content.
 #[derive(Debug, Clone, Copy)]
 struct Equals {
@@ -58,6 +71,12 @@ pub struct BlockPool {
     head: BlockId,
     tail: BlockId,
     free: u32,
+    usable: u32,
+    /// Plain blocks that requests hold.
+    plain: u32,
+    /// Indices that stand for no block.
+    vacant: Vec<BlockId>,
+    is_numbered: bool,
 }
 
 impl BlockPool {
@@ -68,16 +87,37 @@ impl BlockPool {
     pub fn new(blocks: u32) -> Self {
         assert!(blocks > 0, "a pool has at least its null block");
         let mut pool = Self {
-            blocks: vec![Block::default(); blocks as usize],
+            blocks: vec![Block::default()],
             by_hash: FxHashMap::default(),
             head: NONE,
             tail: NONE,
             free: 0,
+            usable: blocks - 1,
+            plain: 0,
+            vacant: Vec::new(),
+            is_numbered: false,
         };
+        pool.queue_plain(Side::Back, blocks - 1);
+        pool
+    }
+
+    /// The same pool, in which every block has its number.
+    ///
+    /// # Panics
+    /// When `blocks` is 0: there is always a null block.
+    pub fn numbered(blocks: u32) -> Self {
+        let mut pool = Self { is_numbered: true, ..Self::new(1) };
+        pool.blocks = vec![Block { run: 1, ..Block::default() }; blocks as usize];
+        pool.usable = blocks - 1;
         for id in 1..blocks {
             pool.push_back(id);
         }
         pool
+    }
+
+    /// Whether every block has its number.
+    pub fn is_numbered(&self) -> bool {
+        self.is_numbered
     }
 
     /// Blocks that no request holds.
@@ -87,7 +127,7 @@ impl BlockPool {
 
     /// Blocks that requests can ever hold.
     pub fn usable(&self) -> u32 {
-        self.blocks.len() as u32 - 1
+        self.usable
     }
 
     /// Whether no request holds the block.
@@ -100,11 +140,53 @@ impl BlockPool {
         self.by_hash.get(&hash).map(|equals| equals.first)
     }
 
-    /// Takes the next free block for one request; its old content is forgotten.
+    /// Takes the next free blocks as plain ones; their old content is forgotten.
+    ///
+    /// # Panics
+    /// When fewer are free: check [`free`](Self::free) first.
+    pub fn take_plain(&mut self, count: u32) {
+        debug_assert!(!self.is_numbered, "a numbered pool has no plain blocks");
+        let mut left = count;
+        while left > 0 {
+            let id = self.head;
+            assert!(id != NONE, "a block is taken from an empty pool");
+            let run = &mut self.blocks[id as usize].run;
+            if *run > left {
+                *run -= left;
+                self.free -= left;
+                break;
+            }
+            left -= *run;
+            self.unlink_free(id);
+            self.forget(id);
+            self.vacant.push(id);
+        }
+        self.plain += count;
+    }
+
+    /// Makes a plain block findable by its content: it has an index from now on.
+    pub fn name(&mut self, hash: BlockHash) -> BlockId {
+        let id = self.index();
+        self.plain -= 1;
+        self.blocks[id as usize] = Block { refs: 1, run: 1, ..Block::default() };
+        self.cache(id, hash);
+        id
+    }
+
+    /// Gives back plain blocks of one request: those whose content is `kept` before those that
+    /// hold nothing, as [`release`](Self::release) would.
+    pub fn release_plain(&mut self, kept: u32, empty: u32) {
+        self.plain -= kept + empty;
+        self.queue_plain(Side::Front, empty);
+        self.queue_plain(Side::Back, kept);
+    }
+
+    /// Takes the next free block of a numbered pool for one request; its old content is forgotten.
     ///
     /// # Panics
     /// When no block is free: check [`free`](Self::free) first.
     pub fn take(&mut self) -> BlockId {
+        debug_assert!(self.is_numbered, "only numbered blocks are taken one by one");
         let id = self.head;
         assert!(id != NONE, "a block is taken from an empty pool");
         self.unlink_free(id);
@@ -171,11 +253,42 @@ impl BlockPool {
         let mut queued = 0;
         let mut at = self.head;
         while at != NONE {
-            queued += 1;
+            queued += self.blocks[at as usize].run;
             at = self.blocks[at as usize].free_next;
         }
-        let unheld = self.blocks[1..].iter().filter(|block| block.refs == 0).count() as u32;
-        queued == self.free && unheld == self.free
+        let held = self.blocks[1..].iter().filter(|block| block.refs > 0).count() as u32;
+        queued == self.free && queued + held + self.plain == self.usable
+    }
+
+    /// An index for a block or a run.
+    fn index(&mut self) -> BlockId {
+        self.vacant.pop().unwrap_or_else(|| {
+            self.blocks.push(Block::default());
+            self.blocks.len() as BlockId - 1
+        })
+    }
+
+    /// Puts plain blocks into the queue, beside those that are there.
+    fn queue_plain(&mut self, side: Side, count: u32) {
+        if count == 0 {
+            return;
+        }
+        let end = match side {
+            Side::Front => self.head,
+            Side::Back => self.tail,
+        };
+        let block = &mut self.blocks[end as usize];
+        if end != NONE && block.content == Known::Nothing {
+            block.run += count;
+            self.free += count;
+            return;
+        }
+        let id = self.index();
+        self.blocks[id as usize] = Block { run: count, ..Block::default() };
+        match side {
+            Side::Front => self.insert_after(NONE, id),
+            Side::Back => self.push_back(id),
+        }
     }
 
     fn forget(&mut self, id: BlockId) {
@@ -221,11 +334,11 @@ impl BlockPool {
             NONE => self.tail = id,
             _ => self.blocks[after as usize].free_prev = id,
         }
-        self.free += 1;
+        self.free += self.blocks[id as usize].run;
     }
 
     fn unlink_free(&mut self, id: BlockId) {
-        let Block { free_prev, free_next, .. } = self.blocks[id as usize];
+        let Block { free_prev, free_next, run, .. } = self.blocks[id as usize];
         match free_prev {
             NONE => self.head = free_next,
             _ => self.blocks[free_prev as usize].free_next = free_next,
@@ -234,75 +347,9 @@ impl BlockPool {
             NONE => self.tail = free_prev,
             _ => self.blocks[free_next as usize].free_prev = free_prev,
         }
-        self.free -= 1;
+        self.free -= run;
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn hash(name: u64) -> BlockHash {
-        BlockHash::of(name)
-    }
-
-    #[test]
-    fn blocks_are_taken_in_order_and_the_null_block_never() {
-        let mut pool = BlockPool::new(4);
-        assert_eq!((pool.free(), pool.usable()), (3, 3));
-        assert_eq!([pool.take(), pool.take(), pool.take()], [1, 2, 3]);
-        assert_eq!(pool.free(), 0);
-        assert!(pool.is_balanced());
-    }
-
-    #[test]
-    fn unnamed_blocks_return_to_the_front_and_named_ones_to_the_back() {
-        let mut pool = BlockPool::new(7);
-        let held: Vec<_> = (0..4).map(|_| pool.take()).collect();
-        pool.cache(held[0], hash(10));
-        pool.cache(held[1], hash(11));
-        pool.release(&held);
-        // unnamed 4, 3 to the front (tail-most first), then the untouched 5, 6, then named 2, 1
-        let order: Vec<_> = (0..6).map(|_| pool.take()).collect();
-        assert_eq!(order, [4, 3, 5, 6, 2, 1]);
-    }
-
-    #[test]
-    fn a_block_is_found_until_it_is_taken_again() {
-        let mut pool = BlockPool::new(3);
-        let first = pool.take();
-        pool.cache(first, hash(7));
-        pool.release(&[first]);
-        assert_eq!(pool.find(hash(7)), Some(first));
-        assert_eq!(pool.take(), 2);
-        assert_eq!(pool.find(hash(7)), Some(first));
-        assert_eq!(pool.take(), first);
-        assert_eq!(pool.find(hash(7)), None);
-    }
-
-    #[test]
-    fn of_equal_blocks_the_one_cached_first_is_found() {
-        let mut pool = BlockPool::new(4);
-        let (a, b, c) = (pool.take(), pool.take(), pool.take());
-        for id in [b, a, c] {
-            pool.cache(id, hash(5));
-        }
-        assert_eq!(pool.find(hash(5)), Some(b));
-        pool.release(&[b]);
-        assert_eq!(pool.take(), b);
-        assert_eq!(pool.find(hash(5)), Some(a));
-    }
-
-    #[test]
-    fn a_block_held_twice_stays_until_both_let_go() {
-        let mut pool = BlockPool::new(3);
-        let id = pool.take();
-        pool.cache(id, hash(1));
-        pool.hold(id);
-        pool.release(&[id]);
-        assert!(!pool.is_free(id));
-        pool.release(&[id]);
-        assert!(pool.is_free(id));
-        assert!(pool.is_balanced());
-    }
-}
+mod tests;

@@ -3,7 +3,7 @@
 use super::breakdown::Phases;
 use super::gaps::GapCounter;
 use super::record::{RequestRecord, Status};
-use super::series::{Quantity, Series};
+use super::series::{Bin, Quantity, Series};
 use crate::engine::scheduler::Load;
 use crate::engine::{DraftCounts, Finish, Life, QuietRun};
 use crate::ids::{InstanceId, RequestId};
@@ -29,6 +29,8 @@ pub struct Recorder {
     /// The last event that concerned a request.
     pub end: SimTime,
     first_sent: Option<SimTime>,
+    /// The second in which tokens came out last.
+    second: Bin,
     levels: Vec<Levels>,
     phases: Phases,
     instances: u32,
@@ -73,6 +75,7 @@ impl Default for Recorder {
             },
             end: SimTime::ZERO,
             first_sent: None,
+            second: Bin::default(),
             levels: Vec::new(),
             phases: Phases::default(),
             instances: 1,
@@ -101,6 +104,9 @@ impl Recorder {
         if self.levels.len() <= instance.index() {
             self.levels.resize(instance.index() + 1, Levels::default());
         }
+        if self.levels[instance.index()].load == load {
+            return;
+        }
         let before =
             std::mem::replace(&mut self.levels[instance.index()], Levels { since: at, load });
         let (since, load) = (before.since, before.load);
@@ -117,10 +123,15 @@ impl Recorder {
     fn quiet(&mut self, instance: InstanceId, run: &QuietRun<'_>) {
         let mut load = run.load;
         let mut before = run.completed_before;
+        if let Some(first) = run.steps.first() {
+            self.set_levels(first.boundary, instance, load);
+        }
         for step in run.steps {
             let at = step.boundary;
-            load.kv_blocks_free -= step.claims;
-            self.set_levels(at, instance, load);
+            if step.claims > 0 {
+                load.kv_blocks_free -= step.claims;
+                self.set_levels(at, instance, load);
+            }
             self.count_tokens(at, run.rows);
             self.timeline.output_tokens.add(at, f64::from(run.rows));
             self.gaps.add(at - before, run.rows);
@@ -130,11 +141,14 @@ impl Recorder {
     }
 
     fn count_tokens(&mut self, at: SimTime, tokens: u32) {
-        let second = (at.since(self.first_sent.unwrap_or(at)).as_nanos() / 1_000_000_000) as usize;
-        if self.tokens_by_second.len() <= second {
-            self.tokens_by_second.resize(second + 1, 0);
+        let since = at.since(self.first_sent.unwrap_or(at)).as_nanos();
+        if !self.second.contains(since) {
+            self.second = Bin::of(since, 1_000_000_000);
+            if self.tokens_by_second.len() <= self.second.index {
+                self.tokens_by_second.resize(self.second.index + 1, 0);
+            }
         }
-        self.tokens_by_second[second] += u64::from(tokens);
+        self.tokens_by_second[self.second.index] += u64::from(tokens);
     }
 }
 

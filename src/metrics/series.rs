@@ -13,6 +13,28 @@ pub enum Quantity {
     Flow,
 }
 
+/// A bin of time from `start` up to `end`, in nanoseconds. Kept from one instant to the next, most
+/// often in the same, it saves a division.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Bin {
+    pub(super) index: usize,
+    start: u64,
+    end: u64,
+}
+
+impl Bin {
+    /// The bin that an instant is in, of those of this width.
+    pub(super) fn of(nanos: u64, width: u64) -> Self {
+        let index = nanos / width;
+        Self { index: index as usize, start: index * width, end: (index + 1) * width }
+    }
+
+    /// Whether an instant is in it.
+    pub(super) fn contains(self, nanos: u64) -> bool {
+        self.start <= nanos && nanos < self.end
+    }
+}
+
 /// A quantity over the time of a run.
 #[derive(Debug, Clone)]
 pub struct Series {
@@ -20,6 +42,8 @@ pub struct Series {
     bin: SimDuration,
     /// Level: value × nanoseconds. Flow: amount.
     sums: Vec<f64>,
+    /// The bin reached last.
+    current: Bin,
     level: f64,
     since: SimTime,
 }
@@ -31,6 +55,7 @@ impl Series {
             quantity,
             bin: SimDuration::from_millis(10),
             sums: Vec::new(),
+            current: Bin::default(),
             level: 0.0,
             since: SimTime::ZERO,
         }
@@ -72,8 +97,12 @@ impl Series {
             return;
         }
         let last = self.reach(to);
-        let bin = self.bin.as_nanos();
         let (mut from, to) = (from.as_nanos(), to.as_nanos());
+        if from >= self.current.start {
+            self.sums[last] += level * (to - from) as f64;
+            return;
+        }
+        let bin = self.bin.as_nanos();
         let mut index = (from / bin) as usize;
         while index < last {
             let until = (index as u64 + 1) * bin;
@@ -93,13 +122,18 @@ impl Series {
 
     /// Makes sure that there is a bin for `now`.
     fn reach(&mut self, now: SimTime) -> usize {
+        let now = now.as_nanos();
+        if self.current.contains(now) {
+            return self.current.index;
+        }
         loop {
-            let index = (now.as_nanos() / self.bin.as_nanos()) as usize;
-            if index < BINS_MAX {
-                if index >= self.sums.len() {
-                    self.sums.resize(index + 1, 0.0);
+            let bin = Bin::of(now, self.bin.as_nanos());
+            if bin.index < BINS_MAX {
+                if bin.index >= self.sums.len() {
+                    self.sums.resize(bin.index + 1, 0.0);
                 }
-                return index;
+                self.current = bin;
+                return bin.index;
             }
             self.sums = self.sums.chunks(2).map(|pair| pair.iter().sum()).collect();
             self.bin += self.bin;

@@ -25,6 +25,7 @@ use engines::{Engine, baseline, sglang, speculating, vllm};
 /// How a run gets to its outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
+    /// And block by block.
     RequestByRequest,
     StepByStep,
     Runs,
@@ -104,7 +105,7 @@ pub(super) fn workload(case: &Case) -> Vec<Request> {
             }
             request.priority = draw(index, 4, 3) as i32;
             request.adapter = draw(index, 7, 3).checked_sub(1).map(|id| AdapterId(id as u32));
-            if case.shares_prompts {
+            if case.shares_prompts && draw(index, 8, 4) > 0 {
                 let shared = prompt / 2;
                 let stream = draw(index, 5, 3);
                 let own =

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use proptest::prelude::*;
 use servecast::io::traces::{
     Existing, LengthPairing, Origin, Skipped, TimeUnit, TraceError, TraceFormat, TraceOptions,
-    TraceSummary, WriteOptions, describe, open, parse_wall_clock, write, write_to,
+    TraceSummary, WriteOptions, describe, describe_and_open, open, parse_wall_clock, write,
+    write_to,
 };
 use servecast::rng::Seed;
 use servecast::units::SimTime;
@@ -439,6 +440,24 @@ fn what_a_format_cannot_hold_is_counted_or_refused() {
     assert_eq!((written.hash_ids_lost, written.sessions_lost, written.arrivals_rounded), (1, 1, 1));
     let error = write(&folder.path().join("m"), TraceFormat::Mooncake, given(), &options);
     assert!(error.unwrap_err().to_string().contains("must stand for 512 tokens, these for 16"));
+}
+
+#[test]
+fn a_trace_opened_while_it_is_described_has_the_rows_of_one_opened_by_itself() {
+    let folder = TempDir::new().expect("a scratch folder");
+    let path = folder.path().join("t.csv");
+    // kept in memory, and read again
+    for rows in [10, 300_000] {
+        let row = |n: u32| format!("{},{},{}\n", 7 + (n ^ 1), 1 + n % 50, 1 + n % 9);
+        let text: String = (0..rows).map(row).collect();
+        fs::write(&path, format!("arrival_s,prompt_tokens,output_tokens\n{text}")).expect("room");
+        let options = TraceOptions { origin: Origin::EarliestRow, ..TraceOptions::default() };
+        let (summary, both) = describe_and_open(&path, None, &options).expect("readable");
+        assert_eq!(summary, describe(&path, None, &options).expect("readable"));
+        assert_eq!(summary.rows, u64::from(rows));
+        let alone = open(&path, None, &options).expect("readable").into_rows();
+        assert!(both.map(Result::unwrap).eq(alone.map(Result::unwrap)));
+    }
 }
 
 // ── the published traces ────────────────────────────────────────────────────────────────────

@@ -99,6 +99,11 @@ impl Clock {
         }
     }
 
+    /// The earliest stamp so far.
+    pub(super) fn earliest(&self) -> i64 {
+        self.earliest
+    }
+
     /// The next stamp.
     pub(super) fn tick(&mut self, stamp: i64) {
         let last = std::mem::replace(&mut self.last, stamp);

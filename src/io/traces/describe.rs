@@ -12,16 +12,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::stats::Sample;
 use crate::stats::Weighted;
+use crate::workload::TraceRows;
 
 use super::clock::Clock;
 use super::clock::TimeSummary;
 use super::error::TraceError;
 use super::format::TimeUnit;
 use super::format::TraceFormat;
+use super::reader::Origin;
 use super::reader::RawRow;
 use super::reader::Skipped;
 use super::reader::TraceOptions;
-use super::reader::open;
+use super::reader::TraceReader;
+use super::reader::open_at_origin;
 use super::reuse::PrefixReuse;
 use super::reuse::ReuseCounter;
 
@@ -72,19 +75,68 @@ pub fn describe(
     format: Option<TraceFormat>,
     options: &TraceOptions,
 ) -> Result<TraceSummary, TraceError> {
-    let mut reader = open(path, format, options)?;
+    let mut reuse = ReuseCounter::new();
+    let scanned = scan(path, format, options, |row| reuse.add(&row))?;
+    Ok(TraceSummary { prefix: reuse.finish(), ..scanned.summary })
+}
+
+/// Rows that are kept from the scan to the replay, and hash ids in them; larger traces are read
+/// again.
+const KEPT_ROWS_MAX: usize = 1 << 18;
+const KEPT_IDS_MAX: usize = 1 << 22;
+
+/// Summarises a trace, but for what prompts share, and opens it: a short one is read only once.
+///
+/// # Errors
+/// As [`describe`].
+pub fn describe_and_open(
+    path: &Path,
+    format: Option<TraceFormat>,
+    options: &TraceOptions,
+) -> Result<(TraceSummary, TraceRows), TraceError> {
+    let (mut kept, mut ids) = (Vec::new(), 0);
+    let scanned = scan(path, format, options, |row| {
+        ids += row.hash_ids.len();
+        if kept.len() <= KEPT_ROWS_MAX && ids <= KEPT_IDS_MAX {
+            kept.push(row);
+        }
+    })?;
+    let origin = scanned.earliest.filter(|_| options.origin == Origin::EarliestRow);
+    let rows = if kept.len() as u64 == scanned.summary.rows {
+        scanned.reader.replay(kept, origin)
+    } else {
+        drop(kept);
+        open_at_origin(path, format, options, origin)?.into_rows()
+    };
+    Ok((scanned.summary, rows))
+}
+
+/// A trace that was read to its end.
+struct Scanned {
+    summary: TraceSummary,
+    earliest: Option<i64>,
+    reader: TraceReader,
+}
+
+fn scan(
+    path: &Path,
+    format: Option<TraceFormat>,
+    options: &TraceOptions,
+    mut keep: impl FnMut(RawRow),
+) -> Result<Scanned, TraceError> {
+    let mut reader = open_at_origin(path, format, options, None)?;
     let mut rows = 0;
     let mut clock: Option<Clock> = None;
     let (mut prompts, mut outputs) = (Lengths::default(), Lengths::default());
-    let mut reuse = ReuseCounter::new();
     while let Some(row) = reader.next_raw()? {
         rows += 1;
         tell(&mut clock, &row);
         prompts.add(row.prompt_tokens);
         outputs.add(row.output_tokens);
-        reuse.add(&row);
+        keep(row);
     }
-    Ok(TraceSummary {
+    let earliest = clock.as_ref().map(Clock::earliest);
+    let summary = TraceSummary {
         file: path.display().to_string(),
         format: reader.format(),
         time_unit: reader.time_unit(),
@@ -93,8 +145,9 @@ pub fn describe(
         time: clock.map(|clock| clock.finish(rows)),
         prompt_tokens: prompts.finish(),
         output_tokens: outputs.finish(),
-        prefix: reuse.finish(),
-    })
+        prefix: None,
+    };
+    Ok(Scanned { summary, earliest, reader })
 }
 
 fn tell(clock: &mut Option<Clock>, row: &RawRow) {

@@ -33,7 +33,7 @@ mod vidur;
 mod write;
 
 pub use clock::{GapSummary, TimeSummary};
-pub use describe::{LengthSummary, TraceSummary, describe};
+pub use describe::{LengthSummary, TraceSummary, describe, describe_and_open};
 pub use error::{MissingColumn, TraceError};
 pub use field::parse_wall_clock;
 pub use format::{TimeUnit, TraceFormat};

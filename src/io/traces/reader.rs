@@ -15,6 +15,7 @@ use crate::rng::Seed;
 pub use crate::scenario::TraceOrigin as Origin;
 use crate::units::SimTime;
 use crate::workload::TraceRow;
+use crate::workload::TraceRows;
 use crate::workload::WorkloadError;
 
 use super::csv_rows::CsvRows;
@@ -114,7 +115,8 @@ pub fn open(
     Ok(reader)
 }
 
-fn open_at_origin(
+/// Opens a trace in which this stamp is time zero; without one, the first row's.
+pub(super) fn open_at_origin(
     path: &Path,
     format: Option<TraceFormat>,
     options: &TraceOptions,
@@ -219,8 +221,14 @@ impl TraceReader {
     }
 
     /// The rows as a workload takes them.
-    pub fn into_rows(self) -> Box<dyn Iterator<Item = Result<TraceRow, WorkloadError>> + Send> {
+    pub fn into_rows(self) -> TraceRows {
         Box::new(self.map(|row| row.map_err(WorkloadError::from)))
+    }
+
+    /// Rows that were read before, as a workload takes them.
+    pub(super) fn replay(mut self, rows: Vec<RawRow>, origin: Option<i64>) -> TraceRows {
+        self.origin = origin;
+        Box::new(rows.into_iter().map(move |row| self.place(row).map_err(WorkloadError::from)))
     }
 
     /// The next row that holds a request.

@@ -32,6 +32,15 @@ fn a_run_directory_is_whole_and_reruns_from_its_own_scenario() {
 }
 
 #[test]
+fn without_files_the_same_report_is_printed_and_nothing_is_written() {
+    let cli = Cli::with_scenario();
+    let bare = cli.words("run s.toml --no-files").expect_exit(0);
+    assert_eq!(cli.left_behind(&["s.toml"]), [""; 0]);
+    assert_eq!(bare.stdout(), cli.words("run s.toml --output-dir out").expect_exit(0).stdout());
+    cli.words("run s.toml --no-files --output-dir out").expect_exit(2);
+}
+
+#[test]
 fn a_replayed_trace_is_found_again_from_the_run_directory() {
     let scenario = "name = \"r\"\ntrace.path = \"t.csv\"\n[workload]\narrivals.type = \"trace\"\n\
                     lengths.type = \"trace\"\n[cluster]\nmodel = \"Qwen/Qwen2.5-7B\"\n\

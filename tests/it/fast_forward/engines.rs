@@ -27,7 +27,9 @@ impl Engine {
         match self {
             Self::Vllm(config) => {
                 let vllm = VllmV1::new(config.clone(), acceptance(config));
-                Scheduler::VllmV1(Box::new(if is_plain { vllm.request_by_request() } else { vllm }))
+                // Recorded blocks have numbers; the others are counted.
+                let by_request = |vllm: VllmV1| vllm.request_by_request().recording_blocks();
+                Scheduler::VllmV1(Box::new(if is_plain { by_request(vllm) } else { vllm }))
             }
             Self::Sglang(config) => {
                 let sglang = Sglang::new(config.clone());

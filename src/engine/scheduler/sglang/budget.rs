@@ -97,7 +97,10 @@ impl Sglang {
     pub(super) fn new_budget(&self) -> Budget {
         let running = self.running.len() as u32;
         let riding = if self.config.enable_mixed_chunk { running } else { 0 };
-        let answers = self.running.iter().map(|&slot| self.answer_reserve(slot)).sum();
+        let each = || self.running.iter().map(|&slot| self.answer_reserve(slot)).sum();
+        let grouped = self.group_answers();
+        debug_assert!(grouped.is_none_or(|sum| sum.to_bits() == f64::to_bits(0.0 + each())));
+        let answers = grouped.unwrap_or_else(each);
         let input = self.config.max_prefill_tokens;
         Budget::new(self.config.page_size, riding, answers, input, self.chunk_size)
     }

@@ -26,6 +26,8 @@ pub(super) struct Member {
     pub(super) last_tick: u64,
     /// The tick whose outcome is its last token.
     pub(super) done_tick: u64,
+    /// The tick whose outcome reaches its limit, if memory is kept for all tokens up to there.
+    pub(super) limit_tick: Option<u64>,
 }
 
 impl Member {
@@ -70,6 +72,9 @@ pub(super) struct Group {
     /// Members that the next tick computes, and the sum of their keys.
     count: u32,
     keys: i64,
+    /// The sum of the limit ticks of members, and how many have none.
+    limit_ticks: u64,
+    unlimited: u32,
     /// Keys of members, longest context first; those that left are skipped.
     by_key: BinaryHeap<(i64, u64, u32)>,
     /// How many members are in each phase in which they need a page.
@@ -94,6 +99,8 @@ impl Group {
             completed_at: SimTime::ZERO,
             count: 0,
             keys: 0,
+            limit_ticks: 0,
+            unlimited: 0,
             by_key: BinaryHeap::new(),
             phases: vec![0; page_size as usize],
             by_last_tick: Agenda::new(),
@@ -132,6 +139,8 @@ impl Group {
     pub(super) fn join(&mut self, slot: u32, member: Member) {
         self.count += 1;
         self.keys += member.key;
+        self.limit_ticks += member.limit_tick.unwrap_or(0);
+        self.unlimited += u32::from(member.limit_tick.is_none());
         self.by_key.push((member.key, member.place, slot));
         self.phases[member.phase(self.page_size)] += 1;
         if member.last_tick < u64::MAX {
@@ -142,6 +151,19 @@ impl Group {
             self.by_done_tick.push(Reverse((member.done_tick, member.place, slot)));
         }
         self.fresh.push_back((member.joined + 1, (member.place, slot)));
+    }
+
+    /// Ticks whose outcome members still await up to their limits, all together; `None` if one has
+    /// no limit tick. Those whose first outcome is awaited are counted as if it followed on.
+    pub(super) fn ticks_to_limits(&self) -> Option<i64> {
+        let completed = u64::from(self.count) * self.completed;
+        let left = self.limit_ticks.cast_signed() - completed.cast_signed();
+        (self.unlimited == 0).then_some(left)
+    }
+
+    /// Members whose first outcome is awaited; some may have left.
+    pub(super) fn awaiting_first(&self) -> impl Iterator<Item = Place> {
+        self.fresh.iter().map(|&(_, place)| place)
     }
 
     /// The first member whose last tick has been scheduled leaves the batch.
@@ -257,6 +279,8 @@ impl Group {
     fn discount(&mut self, current: &Member) {
         self.count -= 1;
         self.keys -= current.key;
+        self.limit_ticks -= current.limit_tick.unwrap_or(0);
+        self.unlimited -= u32::from(current.limit_tick.is_none());
         self.phases[current.phase(self.page_size)] -= 1;
     }
 }

@@ -7,6 +7,7 @@
 //! dissolves it: its members are told what they have become, and the plain algorithm decides.
 
 use super::Sglang;
+use super::budget::MAX_NEW_TOKENS_CLIP;
 use super::group::{Member, Place};
 use super::memory::Keep;
 use super::sequence::Status;
@@ -76,11 +77,32 @@ impl Sglang {
                 key: i64::from(s.kv) - joined.cast_signed() - 1,
                 last_tick: if is_overlapping { tick_of(s.life.max_tokens) } else { u64::MAX },
                 done_tick: tick_of(s.life.output_tokens),
+                limit_tick: (s.ignores_eos && s.life.max_tokens <= MAX_NEW_TOKENS_CLIP)
+                    .then(|| tick_of(s.life.max_tokens)),
             };
             s.place = member.place;
             s.member = Some(member);
             self.group.join(slot, member);
         }
+    }
+
+    /// Tokens kept for the answers of the running batch, where the group knows without looking at
+    /// each: all of them are sure to come.
+    pub(super) fn group_answers(&self) -> Option<f64> {
+        if !self.is_grouped() {
+            return None;
+        }
+        let completed = self.group.completed();
+        let mut left = self.group.ticks_to_limits()?;
+        for (place, slot) in self.group.awaiting_first() {
+            let s = &self.sequences[slot as usize];
+            let member = s.member.filter(|m| m.place == place && s.status == Status::Admitted);
+            if let Some(limit) = member.and_then(|member| member.limit_tick) {
+                let rest = s.life.max_tokens.saturating_sub(self.generated(slot));
+                left += i64::from(rest) - (limit.cast_signed() - completed.cast_signed());
+            }
+        }
+        Some(left as f64)
     }
 
     /// Takes a request out of the running batch of the group.

@@ -25,6 +25,7 @@ impl VllmV1 {
             return;
         }
         if self.complete_entry(now, entry, result) {
+            self.settle_blocks(entry.slot);
             if let Some(member) = self.sequences[entry.slot as usize].member.take() {
                 self.group.leave_early(entry.slot, &member);
             }

@@ -218,11 +218,11 @@ impl Group {
         &self.phases[self.claiming_phase(self.ticks + ahead)]
     }
 
-    /// Schedules a tick in which nobody leaves, and takes in the outcome of one in which nobody
+    /// Schedules ticks in which nobody leaves, and takes in the outcomes of as many in which nobody
     /// finishes.
-    pub(super) fn quiet_tick(&mut self) {
-        self.ticks += 1;
-        self.completed += 1;
+    pub(super) fn quiet_ticks_done(&mut self, ticks: u64) {
+        self.ticks += ticks;
+        self.completed += ticks;
     }
 
     /// Takes in the outcome of the oldest tick in flight. Returns the rows that yield a token; the

@@ -35,13 +35,15 @@ impl VllmV1 {
         let sequences = &mut self.sequences;
         let tick = self.group.next_tick(|slot| sequences[slot as usize].member);
         if tick.rows > 0 {
-            for &(_, slot) in self.group.claims() {
-                let block = self.pool.take();
-                let sequence = &mut sequences[slot as usize];
-                sequence.blocks.push(block);
-                if self.record.blocks {
+            if self.record.blocks {
+                for &(_, slot) in self.group.claims() {
+                    let block = self.pool.take();
+                    let sequence = &mut sequences[slot as usize];
+                    sequence.blocks.push(block);
                     plan.blocks.push((sequence.life.id, vec![block]));
                 }
+            } else {
+                self.pool.take_plain(self.group.claims().len() as u32);
             }
             self.group.tick(|slot| sequences[slot as usize].member);
             limits.budget -= tick.rows;
@@ -124,12 +126,9 @@ impl VllmV1 {
     }
 
     pub(super) fn run_quiet_steps(&mut self, steps: u64, completed: SimTime) {
-        for _ in 0..steps {
-            for &(_, slot) in self.group.claims() {
-                self.sequences[slot as usize].blocks.push(self.pool.take());
-            }
-            self.group.quiet_tick();
-        }
+        let claims = (1..=steps).map(|ahead| self.group.claims_ahead(ahead).len() as u32).sum();
+        self.pool.take_plain(claims);
+        self.group.quiet_ticks_done(steps);
         self.executed_steps += steps;
         self.last_completion = completed;
     }
@@ -208,6 +207,7 @@ impl VllmV1 {
 
     /// A member's last token is out.
     fn finish_member(&mut self, slot: u32, now: SimTime, result: &mut StepResult) {
+        self.settle_blocks(slot);
         let s = &mut self.sequences[slot as usize];
         let member = s.member.take().expect("a member finishes");
         let done = self.group.completed().saturating_sub(member.joined) as u32;
@@ -239,7 +239,7 @@ impl VllmV1 {
         let s = &self.sequences[slot as usize];
         let Some(member) = s.member else { return };
         let ticks = self.group.ticks();
-        let scheduled = ticks.min(member.last_tick).saturating_sub(member.joined) as u32;
+        let scheduled = self.ticks_scheduled(&member);
         let done = self.ticks_done(&member);
         let (computed, known) = (s.computed + scheduled, s.tokens + done);
         // Scheduling publishes below the last known token, completing below what is in flight.
@@ -249,7 +249,23 @@ impl VllmV1 {
         } else {
             computed - (s.in_flight + scheduled - done)
         };
+        self.settle_blocks(slot);
         self.publish_known(slot, known, published);
+    }
+
+    /// Counts the blocks that a member has claimed in the ticks since it joined.
+    pub(super) fn settle_blocks(&mut self, slot: u32) {
+        let s = &self.sequences[slot as usize];
+        let Some(member) = s.member.filter(|_| !self.pool.is_numbered()) else { return };
+        let computed = member.base + self.ticks_scheduled(&member);
+        let blocks = computed.div_ceil(self.config.block_size);
+        let s = &mut self.sequences[slot as usize];
+        s.plain += blocks - s.owned();
+    }
+
+    fn ticks_scheduled(&self, member: &Member) -> u32 {
+        let last = self.group.ticks().min(member.last_tick);
+        last.saturating_sub(member.joined) as u32
     }
 
     /// Tells every member what it has become; the plain algorithm goes on from there.
@@ -265,6 +281,7 @@ impl VllmV1 {
         };
         self.dissolved = in_flight.into_iter().map(named).collect();
         for (_, slot) in members {
+            self.settle_blocks(slot);
             let s = &mut self.sequences[slot as usize];
             let member = s.member.take().expect("a member is dissolved");
             let since_joined = |tick: u64| tick.min(member.last_tick).saturating_sub(member.joined);

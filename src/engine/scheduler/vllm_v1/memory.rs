@@ -24,7 +24,7 @@ impl VllmV1 {
     pub(super) fn lacking(&self, slot: u32, tokens: u32) -> u32 {
         let s = &self.sequences[slot as usize];
         let slots = (s.computed + tokens).min(self.model_len);
-        slots.div_ceil(self.config.block_size).saturating_sub(s.blocks.len() as u32)
+        slots.div_ceil(self.config.block_size).saturating_sub(s.owned())
     }
 
     /// Gives a request the blocks it needs on top of those it owns and of cached `hits`. All or
@@ -33,7 +33,7 @@ impl VllmV1 {
         let block_size = self.config.block_size;
         let limit = self.model_len;
         let sequence = &self.sequences[slot as usize];
-        let owned = hits.len() as u32 + sequence.blocks.len() as u32;
+        let owned = hits.len() as u32 + sequence.owned();
         let local = sequence.computed + hits.len() as u32 * block_size;
         let total = (local + need.external).min(limit);
         let is_admission = matches!(sequence.status, Status::Waiting | Status::Preempted);
@@ -57,7 +57,12 @@ impl VllmV1 {
         let sequence = &mut self.sequences[slot as usize];
         sequence.blocks.extend_from_slice(hits);
         sequence.cached_blocks += hits.len() as u32;
-        sequence.blocks.extend((0..fresh).map(|_| self.pool.take()));
+        if self.pool.is_numbered() {
+            sequence.blocks.extend((0..fresh).map(|_| self.pool.take()));
+        } else {
+            self.pool.take_plain(fresh);
+            sequence.plain += fresh;
+        }
         if need.external == 0 {
             self.publish(slot, (total + need.tokens).min(self.sequences[slot as usize].tokens));
         }
@@ -84,11 +89,15 @@ impl VllmV1 {
         if !sequence.is_private {
             sequence.hasher.extend(known, &mut sequence.names);
         }
-        for index in sequence.cached_blocks..named {
-            let block = sequence.blocks[index as usize];
-            match sequence.names.get(index as usize) {
-                Some(&name) => self.pool.cache(block, name),
-                None => self.pool.keep(block),
+        for index in sequence.cached_blocks as usize..named as usize {
+            match (sequence.names.get(index), sequence.blocks.get(index)) {
+                (Some(&name), Some(&block)) => self.pool.cache(block, name),
+                (Some(&name), None) => {
+                    sequence.plain -= 1;
+                    sequence.blocks.push(self.pool.name(name));
+                }
+                (None, Some(&block)) => self.pool.keep(block),
+                (None, None) => break,
             }
         }
         sequence.cached_blocks = sequence.cached_blocks.max(named);
@@ -102,7 +111,13 @@ impl VllmV1 {
         }
         sequence.hasher.extend(sequence.tokens, &mut sequence.names);
         for index in 0..sequence.cached_blocks as usize {
-            self.pool.cache(sequence.blocks[index], sequence.names[index]);
+            let name = sequence.names[index];
+            if let Some(&block) = sequence.blocks.get(index) {
+                self.pool.cache(block, name);
+            } else {
+                sequence.plain -= 1;
+                sequence.blocks.push(self.pool.name(name));
+            }
         }
     }
 
@@ -127,6 +142,9 @@ impl VllmV1 {
     /// Gives back all blocks of a request.
     pub(super) fn release_blocks(&mut self, slot: u32) {
         let sequence = &mut self.sequences[slot as usize];
+        let kept = sequence.cached_blocks.saturating_sub(sequence.blocks.len() as u32);
+        let plain = std::mem::take(&mut sequence.plain);
+        self.pool.release_plain(kept, plain - kept);
         self.pool.release(&sequence.blocks);
         sequence.blocks.clear();
         sequence.cached_blocks = 0;
@@ -145,7 +163,7 @@ impl VllmV1 {
             })
             .map(|s| {
                 let blocks = (s.tokens + extra).div_ceil(self.config.block_size);
-                blocks.saturating_sub(s.blocks.len() as u32)
+                blocks.saturating_sub(s.owned())
             })
             .sum()
     }

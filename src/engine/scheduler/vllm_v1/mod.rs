@@ -169,6 +169,7 @@ impl VllmV1 {
     #[must_use]
     pub fn recording_blocks(mut self) -> Self {
         self.record.blocks = true;
+        self.pool = BlockPool::numbered(1 + self.pool.usable());
         self
     }
 

@@ -54,7 +54,10 @@ pub(super) struct Sequence {
     /// Where it stands in the group that decodes in lock step; its counters are those of then.
     pub(super) member: Option<Member>,
 
+    /// The blocks it holds that have an index: its first ones.
     pub(super) blocks: Vec<BlockId>,
+    /// The plain blocks it holds behind them. A member of the group is told when it leaves.
+    pub(super) plain: u32,
     /// Whether nobody else can have blocks of its content, so that they need no names.
     pub(super) is_private: bool,
     /// How many of its blocks can be found by content.
@@ -100,6 +103,7 @@ impl Sequence {
             admission: 0,
             member: None,
             blocks: Vec::new(),
+            plain: 0,
             is_private: request.content.segments.is_none(),
             cached_blocks: 0,
             names: Vec::new(),
@@ -110,6 +114,11 @@ impl Sequence {
             priority: request.priority,
             arrival: request.arrival,
         }
+    }
+
+    /// Blocks it holds.
+    pub(super) fn owned(&self) -> u32 {
+        self.blocks.len() as u32 + self.plain
     }
 
     pub(super) fn order(&self) -> Order {

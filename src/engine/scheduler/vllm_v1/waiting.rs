@@ -209,7 +209,7 @@ impl VllmV1 {
 
     fn put_back(&mut self, slot: u32, status: Status) {
         let order = self.sequences[slot as usize].order();
-        let owns_blocks = !self.sequences[slot as usize].blocks.is_empty();
+        let owns_blocks = self.sequences[slot as usize].owned() > 0;
         if status == Status::Loading || owns_blocks {
             self.holding.push_front(slot, order);
         } else {
