@@ -57,6 +57,8 @@ const MODELS: &[(&str, &str)] = files!["models":
     "mistral-nemo-instruct-2407",
     "mixtral-8x22b-v0.1",
     "mixtral-8x7b-v0.1",
+    "opt-1.3b",
+    "opt-2.7b",
     "qwen2-7b",
     "qwen2.5-0.5b",
     "qwen2.5-14b",

@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn a_limit_holds_on_both_sides() {
         let goals = Limits::goals();
-        assert_eq!(goals.holds(&row("mean_ttft_ms", 107.0)), Some(true));
+        assert_eq!(goals.holds(&row("mean_ttft_ms", 106.9)), Some(true));
         assert_eq!(goals.holds(&row("mean_ttft_ms", 92.9)), Some(false));
         assert_eq!(goals.holds(&row("p99_ttft_ms", 300.0)), None);
     }

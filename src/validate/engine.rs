@@ -59,13 +59,17 @@ pub(super) fn cluster(
     cluster.engine = if is_sglang(&record.engine) {
         sglang(settings, gpu, &mut cluster)
     } else {
-        vllm(&record.engine, settings, model, assumed)
+        vllm(&record.engine, settings, model, assumed)?
     };
     Ok(cluster)
 }
 
-/// Whether an engine is modelled.
-pub(super) fn check(engine: &EngineFields) -> Result<(), Skip> {
+/// Whether an engine is modelled, on so many machines.
+pub(super) fn check(record: &Record) -> Result<(), Skip> {
+    let engine = &record.engine;
+    if record.hardware.nodes.is_some_and(|nodes| nodes > 1) {
+        return Err(Skip::NotModelled("several machines"));
+    }
     let is_known = is_sglang(engine) || engine.name.eq_ignore_ascii_case("vllm");
     match &engine.fork {
         Some(fork) => Err(Skip::Engine(fork.clone())),
@@ -88,7 +92,7 @@ fn vllm(
     settings: &Settings,
     model: &ModelSpec,
     assumed: &mut Vec<&'static str>,
-) -> EngineConfig {
+) -> Result<EngineConfig, Skip> {
     let text = engine.version.as_deref().unwrap_or_default();
     let version = Version::find(text).unwrap_or_else(|| {
         if !is_v0(text) {
@@ -97,10 +101,18 @@ fn vllm(
         NEWEST
     });
     if is_v0(text) || version.is_before(V1_BY_DEFAULT) {
-        return EngineConfig::VllmV0(vllm_v0(settings, model, version));
+        for (flag, given) in [
+            ("enable-prefix-caching", settings.enable_prefix_caching),
+            ("async-scheduling", settings.async_scheduling),
+        ] {
+            if given == Some(true) {
+                return Err(Skip::Flag { flag: flag.to_owned(), value: "true (V0)".to_owned() });
+            }
+        }
+        return Ok(EngineConfig::VllmV0(vllm_v0(settings, model, version)));
     }
     let default = VllmConfig::default();
-    EngineConfig::VllmV1(VllmConfig {
+    Ok(EngineConfig::VllmV1(VllmConfig {
         block_size: settings.block_size.unwrap_or(default.block_size),
         num_gpu_blocks: blocks(settings),
         max_num_batched_tokens: settings.max_num_batched_tokens,
@@ -111,7 +123,7 @@ fn vllm(
         async_scheduling: settings.async_scheduling.unwrap_or(!version.is_before(ASYNC_BY_DEFAULT)),
         scheduler_reserve_full_isl: !version.is_before(RESERVES_PROMPT),
         ..default
-    })
+    }))
 }
 
 fn is_v0(version: &str) -> bool {

@@ -35,7 +35,7 @@ pub(super) struct Settings {
 }
 
 /// Flags that a simulation cannot tell apart: the process, its logs, its files, the texts.
-const WITHOUT_EFFECT: [&str; 22] = [
+const WITHOUT_EFFECT: [&str; 21] = [
     "host",
     "port",
     "log_level",
@@ -60,7 +60,36 @@ const WITHOUT_EFFECT: [&str; 22] = [
     "max_seq_len_to_capture",
     // Told by the log beside the number of tokens.
     "observed_available_kv_cache_GiB_per_gpu",
-    "spec_decoding",
+];
+
+/// Flags of vLLM that SGLang does not have.
+const VLLM_ONLY: [&str; 10] = [
+    "gpu_memory_utilization",
+    "max_model_len",
+    "max_num_seqs",
+    "max_num_batched_tokens",
+    "enable_prefix_caching",
+    "no_enable_prefix_caching",
+    "enable_chunked_prefill",
+    "async_scheduling",
+    "block_size",
+    "num_scheduler_step",
+];
+
+/// Flags of SGLang that vLLM does not have.
+const SGLANG_ONLY: [&str; 12] = [
+    "context_length",
+    "max_running_requests",
+    "chunked_prefill_size",
+    "max_prefill_tokens",
+    "mem_fraction_static",
+    "schedule_policy",
+    "schedule_conservativeness",
+    "disable_radix_cache",
+    "disable_overlap_schedule",
+    "page_size",
+    "stream_interval",
+    "num_continuous_decode_steps",
 ];
 
 /// Environment variables of the same kind.
@@ -113,7 +142,10 @@ impl Settings {
         let real = || number(value).map(Some).ok_or_else(unmodelled);
         let on = || switch(value).map(Some).ok_or_else(unmodelled);
         let only = |holds: bool| if holds { Ok(()) } else { Err(unmodelled()) };
+        let is_sglang = record.engine.name.eq_ignore_ascii_case("sglang");
+        let foreign: &[&str] = if is_sglang { &VLLM_ONLY } else { &SGLANG_ONLY };
         match flag {
+            _ if foreign.contains(&flag) => return Err(unmodelled()),
             _ if WITHOUT_EFFECT.contains(&flag) => {}
             "tp" | "tp_size" | "tensor_parallel_size" => self.tensor_parallel_size = whole()?,
             "gpu_memory_utilization" => self.gpu_memory_utilization = real()?,
@@ -160,6 +192,8 @@ impl Settings {
             "ep" | "ep_size" => one(value, &skip::EXPERT_PARALLEL)?,
             "enable_expert_parallel" | "expert_parallel" => off(value, &skip::EXPERT_PARALLEL)?,
             "pp" | "pp_size" | "pipeline_parallel_size" => one(value, &skip::PIPELINE_PARALLEL)?,
+            "spec_decoding" if shown(value) == "none" => {}
+            "spec_decoding" => return Err(skip::SPECULATION),
             "disaggregation" => return Err(skip::DISAGGREGATION),
             _ if flag.contains("lora") => return Err(skip::LORA),
             _ if flag.starts_with("speculative") => return Err(skip::SPECULATION),

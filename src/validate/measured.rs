@@ -59,6 +59,20 @@ fn tpot_of_means(record: &Record) -> Option<(MetricKey, f64)> {
     Some((key, decode_s / (tokens - 1.0) * 1e3))
 }
 
+/// Whether the mean gap is so much longer than a token takes that it must be one between chunks.
+fn gaps_exceed_tpot(record: &Record) -> bool {
+    let mean = |ms: &str, s: &str| {
+        record.metric(ms).or_else(|| record.metric(s).map(|seconds| seconds * 1e3))
+    };
+    let gap = mean("mean_itl_ms", "mean_itl_s");
+    let token = mean("mean_tpot_ms", "mean_tpot_s");
+    matches!((gap, token), (Some(gap), Some(token)) if gap > CHUNK_GAP * token)
+}
+
+/// A mean gap of more than so many mean TPOT is one between chunks of several tokens; between single
+/// tokens the two means differ by the weight of long answers only.
+const CHUNK_GAP: f64 = 2.0;
+
 fn counts_chunks(record: &Record) -> bool {
     record.workload_text("client") == "inference-perf"
 }
@@ -103,7 +117,8 @@ fn is_told(record: &Record, key: MetricKey) -> bool {
         // Gaps between chunks: of several tokens where the server gathers them.
         Latency::Itl => {
             let interval = record.engine_flags.get("stream_interval").and_then(number);
-            interval.is_none_or(|tokens| tokens <= 1.0) && !counts_chunks(record)
+            let gathers = interval.is_some_and(|tokens| tokens > 1.0) || gaps_exceed_tpot(record);
+            !gathers && !counts_chunks(record)
         }
         Latency::Ttft | Latency::E2e => true,
     }

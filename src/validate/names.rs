@@ -7,7 +7,7 @@ use crate::model::{ModelSpec, Scheme};
 use crate::profiles;
 
 /// Spellings of GPUs that are no alias of the catalogue.
-const GPUS: [(&str, &str); 13] = [
+const GPUS: [(&str, &str); 14] = [
     ("NVIDIA A100 80GB", "A100-SXM4-80GB"),
     ("NVIDIA A100 SXM 80GB", "A100-SXM4-80GB"),
     ("NVIDIA H100 80GB HBM3", "H100-SXM5-80GB"),
@@ -19,6 +19,7 @@ const GPUS: [(&str, &str); 13] = [
     ("b200_sxm", "B200-SXM-180GB"),
     ("NVIDIA A10 24GB", "A10"),
     ("NVIDIA RTX 4090 24GB", "RTX-4090"),
+    ("NVIDIA RTX PRO 6000 96GB", "RTX-PRO-6000-Blackwell-Server"),
     ("NVIDIA RTX PRO 6000", "RTX-PRO-6000-Blackwell-Server"),
     ("NVIDIA RTX PRO 6000 Blackwell", "RTX-PRO-6000-Blackwell-Server"),
 ];
@@ -27,19 +28,18 @@ const GPUS: [(&str, &str); 13] = [
 const OPEN_FORM_FACTOR: [&str; 2] = ["NVIDIA A100 80GB", "NVIDIA A100"];
 
 /// Models with layers that are not modelled, by the beginning of their names in lower case.
-const OTHER_LAYERS: [(&str, &str); 13] = [
+const OTHER_LAYERS: [(&str, &str); 12] = [
     ("qwen3.5", LINEAR_ATTENTION),
     ("qwen3-next", LINEAR_ATTENTION),
     ("nvidia-nemotron-3", "state-space layers"),
     ("deepseek-v3.2", SPARSE_ATTENTION),
     ("deepseek-math-v2", SPARSE_ATTENTION),
     ("glm-5", SPARSE_ATTENTION),
-    ("opt-", "MLPs without a gate"),
     ("gemma-3", "attention of two kinds of heads"),
     ("gemma-4", "attention of two kinds of heads"),
     ("minimax-m1", LINEAR_ATTENTION),
     ("kimi-linear", LINEAR_ATTENTION),
-    ("bloom", "MLPs without a gate"),
+    ("bloom", "attention with linear biases"),
     ("falcon-h1", "state-space layers"),
 ];
 

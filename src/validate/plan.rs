@@ -30,7 +30,7 @@ impl Plan {
     /// Why the record cannot be run.
     pub fn of(record: &Record) -> Result<Self, Skip> {
         let mut assumed = Vec::new();
-        engine::check(&record.engine)?;
+        engine::check(record)?;
         let model = names::model(&record.model)?;
         let (gpu, form_assumed) = names::gpu(&record.hardware)?;
         if form_assumed {
@@ -39,6 +39,9 @@ impl Plan {
         let settings = Settings::read(record, &gpu)?;
         let cluster = engine::cluster(record, &settings, &model, &gpu, &mut assumed)?;
         let shared = SharedPrompts::of(record)?;
+        if form_assumed && cluster.tensor_parallel_size > 1 {
+            assumed.push("link between the GPUs not stated: that of the SXM module");
+        }
         let workload = match &shared {
             Some(shared) => {
                 assumed.push("arrivals: another draw of the same process");

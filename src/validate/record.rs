@@ -65,6 +65,9 @@ pub(super) struct HardwareFields {
     pub(super) gpus_used: Option<u32>,
     #[serde(default)]
     pub(super) count: Option<u32>,
+    /// Machines.
+    #[serde(default)]
+    pub(super) nodes: Option<u32>,
 }
 
 /// The model of a record.

@@ -195,7 +195,7 @@ fn run_json(run: &RunScore) -> Value {
 
 fn family_text(family: &Family) -> String {
     let tau = family.kendall_tau.map_or_else(String::new, |tau| format!(", Kendall tau {tau:.2}"));
-    let mut text = format!("{}: {} of {} run{tau}\n", family.name, family.ran, family.total);
+    let mut text = format!("{}: {} of {} simulated{tau}\n", family.name, family.ran, family.total);
     for (reason, count) in &family.skipped {
         let _ = writeln!(text, "  {count} skipped: {reason}");
     }

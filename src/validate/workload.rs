@@ -80,6 +80,7 @@ pub(super) fn workload(
             _ => Skip::Setting(key.clone()),
         });
     }
+    check_arrivals(record)?;
     let means = means(record);
     let requests = requests(record, means, assumed)?;
     let arrivals = arrivals(record)?;
@@ -101,6 +102,20 @@ pub(super) fn workload(
         sessions: None,
         client: ClientConfig { max_concurrency, think_time_s: 0.0 },
     })
+}
+
+/// Refuses arrivals of other kinds than those that [`arrivals`] makes.
+fn check_arrivals(record: &Record) -> Result<(), Skip> {
+    let told = record.workload.contains_key("arrival");
+    let is_poisson = record.workload_text("arrival").starts_with("poisson") && is_blis(record);
+    let burstiness =
+        record.workload_number("burstiness").is_some_and(|b| (b - 1.0).abs() > f64::EPSILON);
+    let has_rate = record.workload_number("request_rate").is_some();
+    match () {
+        () if told && !is_poisson => Err(Skip::Setting("arrival".to_owned())),
+        () if burstiness && has_rate => Err(Skip::Setting("burstiness".to_owned())),
+        () => Ok(()),
+    }
 }
 
 fn is_sglang(record: &Record) -> bool {
@@ -309,6 +324,9 @@ fn fixed(
     means: Option<Means>,
     assumed: &mut Vec<&'static str>,
 ) -> Result<LengthConfig, Skip> {
+    if record.workload_number("random_range_ratio").is_some_and(|ratio| ratio != 0.0) {
+        return Err(Skip::Setting("random_range_ratio".to_owned()));
+    }
     let side = |key: &str, mean: Option<f64>, assumed: &mut Vec<&'static str>| {
         let told = record.workload_count(key).map(f64::from);
         let tokens = match (told, mean) {

@@ -16,4 +16,5 @@ mod models;
 mod support;
 mod timeline;
 mod traces;
+mod validate;
 mod workload;

@@ -2,7 +2,7 @@
 
 use super::RequestsConfig;
 
-/// A table of texts, as CSV, JSONL and Parquet readers make it.
+/// A table of texts, as readers of CSV and JSONL make it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Table {
     /// Where it comes from, for messages.

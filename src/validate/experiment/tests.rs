@@ -1,3 +1,5 @@
+//! Experiments: rows to requests, and what is wrong with them.
+
 use super::*;
 
 fn table(columns: &[&str], rows: &[&[&str]]) -> Table {

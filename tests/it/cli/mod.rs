@@ -10,6 +10,7 @@ mod profile;
 mod scenarios;
 mod timeline;
 mod trace;
+mod validate;
 
 use std::fs;
 use std::path::{Path, PathBuf};
