@@ -9,7 +9,7 @@
 //! * `skip.rs`: why a record is not run
 //! * `flags.rs`: every flag, and whether it is modelled, without effect, or a reason to skip
 //! * `names.rs`: models and GPUs as people write them
-//! * `engine.rs`, `workload.rs`, `sharegpt.rs`, `shared.rs`: from a record to a scenario
+//! * `engine.rs`, `workload.rs`, `lengths.rs`, `sharegpt.rs`, `shared.rs`: from a record to a scenario
 //! * `measured.rs`: metrics under the names of the benchmark JSON
 //! * `run.rs`: scenarios to figures, on several threads
 //! * `case.rs`, `experiment.rs`: one run with limits
@@ -19,6 +19,7 @@ mod case;
 mod engine;
 mod experiment;
 mod flags;
+mod lengths;
 mod measured;
 mod names;
 mod plan;
