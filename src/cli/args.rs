@@ -10,6 +10,7 @@ use clap_complete::Shell;
 use super::bench::BenchArguments;
 use super::profile::ProfileArguments;
 use super::trace::TraceArguments;
+use super::validate::ValidateArguments;
 use crate::io::timeline::Window;
 
 /// Simulate LLM serving: real schedulers, real workloads, the benchmark block you know.
@@ -35,6 +36,8 @@ pub(super) enum Command {
     Trace(TraceArguments),
     /// List and show models and GPUs
     Profile(ProfileArguments),
+    /// Simulate measured runs again and compare
+    Validate(ValidateArguments),
     /// Replay recorded schedules of real engines and compare every step
     Conformance(ConformanceArguments),
     /// Print the JSON schema of scenario files

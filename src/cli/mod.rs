@@ -10,6 +10,7 @@ mod run;
 mod scenario_file;
 mod timeline;
 mod trace;
+mod validate;
 
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
@@ -71,6 +72,7 @@ fn dispatch(arguments: Arguments) -> Result<(), Failure> {
         Some(Command::Trace(arguments)) => trace::trace(&arguments),
         Some(Command::Profile(arguments)) => profile::profile(&arguments),
         Some(Command::Conformance(arguments)) => conformance::conformance(&arguments),
+        Some(Command::Validate(arguments)) => validate::validate(&arguments),
         Some(Command::Schema) => print(&format!("{}\n", scenario_file::schema())),
         Some(Command::Completions { shell }) => {
             let mut script = Vec::new();

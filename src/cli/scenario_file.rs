@@ -17,6 +17,7 @@ use crate::scenario::{
     AcceptanceConfig, EngineConfig, MeasuredConfig, Scenario, ScenarioError, ScenarioFile,
     StepTimeConfig, TraceConfig, WorkloadConfig,
 };
+use crate::validate::Experiment;
 
 /// The scenario that runs without arguments.
 const BUILT_IN: &str = include_str!("../../scenarios/a10-sonnet-1024.toml");
@@ -51,12 +52,46 @@ pub(super) fn load(
     seed: Option<u64>,
 ) -> Result<Vec<Loaded>, Failure> {
     let (name, mut root, folder) = read(path)?;
+    put_seed(&mut root, seed)?;
+    resolve_all(&name, root, &folder, overrides)
+}
+
+/// Resolves a scenario that is part of the binary, and its variants; or the reason it gives why it
+/// is not simulated.
+pub(super) fn load_built_in(
+    name: &str,
+    text: &str,
+    overrides: &[String],
+) -> Result<Result<Vec<Loaded>, String>, Failure> {
+    let mut root = parse(name, None, text)?;
+    match root.remove("not_simulated") {
+        Some(Value::String(reason)) => Ok(Err(reason)),
+        _ => resolve_all(name, root, Path::new(""), overrides).map(Ok),
+    }
+}
+
+/// Reads an experiment, with the folder its paths are relative to.
+pub(super) fn experiment(
+    path: &Path,
+    overrides: &[String],
+) -> Result<(Experiment, PathBuf), Failure> {
+    let (name, mut root, folder) = read(Some(path))?;
+    override_all(&mut root, overrides)?;
+    let experiment = serde_path_to_error::deserialize(Value::Table(root));
+    Ok((experiment.map_err(|error| fail(&name, &explain(&error)))?, folder))
+}
+
+fn resolve_all(
+    name: &str,
+    mut root: Table,
+    folder: &Path,
+    overrides: &[String],
+) -> Result<Vec<Loaded>, Failure> {
     let variants = root.remove("variants");
     override_all(&mut root, overrides)?;
-    put_seed(&mut root, seed)?;
-    let mut loaded = vec![resolve(&name, root.clone(), &folder)?];
-    for variant in read_variants(&name, variants)? {
-        loaded.push(resolve(&name, varied(&name, root.clone(), variant)?, &folder)?);
+    let mut loaded = vec![resolve(name, root.clone(), folder)?];
+    for variant in read_variants(name, variants)? {
+        loaded.push(resolve(name, varied(name, root.clone(), variant)?, folder)?);
     }
     Ok(loaded)
 }
@@ -116,6 +151,16 @@ pub(super) fn from_flags(file: &ScenarioFile, overrides: &[String]) -> Result<Lo
     let mut root = Table::try_from(file).map_err(|error| fail("scenario", &error.to_string()))?;
     override_all(&mut root, overrides)?;
     resolve("scenario", root, Path::new(""))
+}
+
+/// A scenario with overrides, read again so that every rule of the file format holds.
+pub(super) fn overridden(file: ScenarioFile, overrides: &[String]) -> Result<ScenarioFile, String> {
+    if overrides.is_empty() {
+        return Ok(file);
+    }
+    let mut root = Table::try_from(&file).map_err(|error| error.to_string())?;
+    override_all(&mut root, overrides).map_err(|failure| failure.to_string())?;
+    serde_path_to_error::deserialize(Value::Table(root)).map_err(|error| explain(&error))
 }
 
 /// The model of a name: a local `config.json`, else one of the catalogue.

@@ -1,6 +1,7 @@
 //! The edges: the only modules below the command line that touch files.
 
 pub mod acceptance;
+pub mod columns;
 pub mod rundir;
 #[cfg(feature = "tables")]
 pub mod tables;

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::error::ModelError;
 use super::hf_quantization;
 use super::precision::{Dtype, WeightFormat};
-use super::spec::{Attention, Grouped, Latent, ModelSpec, Moe, SlidingWindow};
+use super::spec::{Attention, Grouped, Latent, Mlp, ModelSpec, Moe, SlidingWindow};
 
 /// Keys whose presence with a value other than null, false, 0 or [] means layers not modelled.
 const REFUSED: [(&str, &str); 16] = [
@@ -160,6 +160,7 @@ fn read(keys: &Keys<'_>) -> Result<ModelSpec, ModelError> {
         // `transformers` ties by default; the Llama-like classes do not.
         tied_embeddings: tied.unwrap_or_else(|| family.starts_with("gemma")),
         intermediate: if has_dense_layers { keys.required(&[dense])? } else { 0 },
+        mlp: Mlp::Gated,
         attention: read_attention(keys, family, hidden)?,
         moe,
         max_position: keys.required(&["max_position_embeddings", "max_seq_len", "seq_length"])?,

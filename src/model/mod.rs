@@ -16,5 +16,5 @@ mod weights;
 pub use error::ModelError;
 pub use memory::{KvCapacity, MemoryBudget, Reserve};
 pub use precision::{ComputeRate, Dtype, KvDtype, Module, Quantization, Scheme, WeightFormat};
-pub use spec::{Attention, Grouped, Latent, ModelSpec, Moe, SlidingWindow};
+pub use spec::{Attention, Grouped, Latent, Mlp, ModelSpec, Moe, SlidingWindow};
 pub use weights::{LayerKind, Matrix};

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::error::ModelError;
 use super::precision::{KvDtype, WeightFormat};
 
-/// A decoder-only transformer with gated MLPs (three matrices each).
+/// A decoder-only transformer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModelSpec {
@@ -24,6 +24,9 @@ pub struct ModelSpec {
     /// Width of the MLP of dense layers; 0 when every layer is a mixture of experts.
     #[serde(default)]
     pub intermediate: u32,
+    /// How the MLP of dense layers is made.
+    #[serde(default, skip_serializing_if = "Mlp::is_gated")]
+    pub mlp: Mlp,
     /// How tokens see one another.
     pub attention: Attention,
     /// The mixture of experts, if any.
@@ -38,6 +41,24 @@ pub struct ModelSpec {
     /// Number formats of the weights.
     #[serde(default)]
     pub weights: WeightFormat,
+}
+
+/// How an MLP is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mlp {
+    /// Gate and up projections, then down: three matrices.
+    #[default]
+    Gated,
+    /// Up, then down: two matrices.
+    Plain,
+}
+
+impl Mlp {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+    fn is_gated(&self) -> bool {
+        *self == Self::Gated
+    }
 }
 
 /// How tokens see one another.

@@ -6,7 +6,7 @@
 //! the compressing projections of latent attention are on every GPU.
 
 use super::precision::Module;
-use super::spec::{Attention, Grouped, Latent, ModelSpec, Moe};
+use super::spec::{Attention, Grouped, Latent, Mlp, ModelSpec, Moe};
 use crate::units::Bytes;
 
 /// What follows attention in a layer.
@@ -55,9 +55,18 @@ impl ModelSpec {
         };
         match (kind, &self.moe) {
             (LayerKind::Sparse, Some(moe)) => matrices.extend(moe_matrices(moe, hidden, tp)),
-            _ => matrices.extend(mlp(Module::Mlp, u64::from(self.intermediate), hidden, tp)),
+            _ => matrices.extend(self.dense_mlp(hidden, tp)),
         }
         matrices
+    }
+
+    /// The MLP of a dense layer.
+    fn dense_mlp(&self, hidden: u64, tp: u64) -> [Matrix; 2] {
+        let [mut up, down] = mlp(Module::Mlp, u64::from(self.intermediate), hidden, tp);
+        if self.mlp == Mlp::Plain {
+            up.outputs /= 2;
+        }
+        [up, down]
     }
 
     /// The projection to the vocabulary as each of `tp` GPUs holds it.

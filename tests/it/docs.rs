@@ -44,6 +44,16 @@ fn the_scenario_of_the_readme_resolves() {
     resolve("README.md", text);
 }
 
+#[test]
+fn the_experiment_of_the_validation_page_is_one() {
+    let page = read(&root().join("docs/validation.md"));
+    let (_, rest) = page.split_once("```toml\n").expect("the page shows an experiment");
+    let (text, _) = rest.split_once("```").expect("the block ends");
+    let experiment: servecast::validate::Experiment =
+        toml::from_str(text).unwrap_or_else(|e| panic!("docs/validation.md: {e}"));
+    assert!(experiment.limits.check().is_ok());
+}
+
 #[cfg(feature = "cli")]
 #[test]
 fn every_key_of_a_scenario_is_in_the_reference() {
@@ -85,6 +95,7 @@ fn links_between_the_pages_lead_somewhere() {
         "docs/glossary.md",
         "docs/scenarios.md",
         "docs/policies.md",
+        "docs/validation.md",
         "traces/README.md",
         "profiles/README.md",
         "notebooks/README.md",

@@ -18,4 +18,5 @@ mod models;
 mod support;
 mod timeline;
 mod traces;
+mod validate;
 mod workload;

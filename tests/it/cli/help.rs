@@ -23,6 +23,7 @@ fn every_command_explains_itself() {
         "profile",
         "profile list",
         "profile show",
+        "validate",
         "conformance",
         "schema",
         "completions",

@@ -12,6 +12,7 @@ mod scenarios;
 mod speculation;
 mod timeline;
 mod trace;
+mod validate;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,0 +1,187 @@
+//! `servecast validate`: measured runs, simulated again and compared.
+
+mod reference;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+
+use super::{Failure, print, say, scenario_file};
+use crate::io::columns;
+use crate::scenario::ScenarioFile;
+use crate::validate::{Case, Record, Validation, judge, validate as simulate};
+
+/// `servecast validate`.
+#[derive(Debug, Args)]
+#[command(after_help = "Without arguments, the built-in reference runs.\n\
+    Exit codes: 0 within the limits, 1 not, 2 bad arguments or input.\n\n\
+    Examples:\n  \
+    servecast validate\n  \
+    servecast validate my-experiment.toml\n  \
+    servecast validate --runs runs.jsonl --family 'gpustack/*'\n  \
+    servecast validate --runs runs.jsonl --engine vllm --format json")]
+pub(super) struct ValidateArguments {
+    /// Experiment file: an engine, its requests and their measured times
+    #[arg(conflicts_with = "runs")]
+    experiment: Option<PathBuf>,
+    /// Published runs, one JSON record a line
+    #[arg(long, value_name = "FILE")]
+    runs: Option<PathBuf>,
+    /// Only runs of these families; `*` stands for any text, `?` for one letter
+    #[arg(long, value_name = "GLOB", requires = "runs")]
+    family: Option<String>,
+    /// Only runs of this engine, as the records name it, in any capitals
+    #[arg(long, value_name = "NAME", requires = "runs")]
+    engine: Option<String>,
+    /// Override a value of every scenario, as in `cluster.api_delay_ms=7`; may be repeated
+    #[arg(long = "set", value_name = "PATH=VALUE")]
+    overrides: Vec<String>,
+    /// Threads; all processors if absent. The result does not depend on it
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+    /// How the result is printed
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+enum Format {
+    /// Errors by family, or of every case
+    #[default]
+    Table,
+    /// Errors by family, and every run
+    Json,
+    /// Every run and metric
+    Csv,
+}
+
+pub(super) fn validate(arguments: &ValidateArguments) -> Result<(), Failure> {
+    set_threads(arguments.threads)?;
+    match (&arguments.runs, &arguments.experiment) {
+        (Some(runs), _) => validate_runs(runs, arguments),
+        (None, Some(path)) => validate_cases(&[experiment(path, arguments)?], arguments),
+        (None, None) => validate_cases(&reference::cases(&arguments.overrides)?, arguments),
+    }
+}
+
+fn validate_runs(path: &Path, arguments: &ValidateArguments) -> Result<(), Failure> {
+    let records = chosen(read(path)?, path, arguments)?;
+    let adjust = |file: ScenarioFile| scenario_file::overridden(file, &arguments.overrides);
+    let validation = simulate(&records, &adjust);
+    print(&formatted(&validation, &validation.text(), arguments.format))?;
+    let all = &validation.all;
+    say(&format!("{} of {} runs simulated", all.ran, all.total));
+    Ok(())
+}
+
+/// Simulates cases; an error beyond its limit is a failure.
+fn validate_cases(cases: &[Case], arguments: &ValidateArguments) -> Result<(), Failure> {
+    let verdict = judge(cases);
+    print(&formatted(&verdict.validation, &verdict.text(), arguments.format))?;
+    if verdict.is_positive() {
+        return Ok(());
+    }
+    let (held, limits) = verdict.held;
+    let missed = limits - held;
+    Err(Failure::Run(anyhow::anyhow!("{missed} of {limits} errors are beyond their limits")))
+}
+
+/// Reads an experiment and its tables.
+fn experiment(path: &Path, arguments: &ValidateArguments) -> Result<Case, Failure> {
+    let name = path.display();
+    let fail = |problem: String| Failure::input(format!("{name}: {problem}"));
+    let (experiment, folder) = scenario_file::experiment(path, &arguments.overrides)?;
+    let tables = experiment.requests.files.iter().map(|file| columns::read(&folder.join(file)));
+    let tables = tables.collect::<Result<Vec<_>, _>>();
+    let tables = tables.map_err(|error| Failure::Input(error.into()))?;
+    let model = scenario_file::model(&experiment.cluster.model, &folder)?;
+    experiment.case(&tables, model).map_err(fail)
+}
+
+fn formatted(validation: &Validation, table: &str, format: Format) -> String {
+    match format {
+        Format::Table => table.to_owned(),
+        Format::Json => validation.json(),
+        Format::Csv => validation.csv(),
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<Record>, Failure> {
+    let name = path.display();
+    let text =
+        fs::read_to_string(path).map_err(|error| Failure::input(format!("{name}: {error}")))?;
+    Record::parse_all(&text).map_err(|error| Failure::input(format!("{name}: {error}")))
+}
+
+/// The records that were asked for; none is an error.
+fn chosen(
+    records: Vec<Record>,
+    path: &Path,
+    arguments: &ValidateArguments,
+) -> Result<Vec<Record>, Failure> {
+    let wanted = |record: &Record| {
+        let family = arguments.family.as_ref().is_none_or(|glob| matches(glob, &record.family));
+        let engine = arguments.engine.as_ref();
+        family && engine.is_none_or(|name| record.engine().eq_ignore_ascii_case(name))
+    };
+    let chosen: Vec<Record> = records.into_iter().filter(wanted).collect();
+    if chosen.is_empty() {
+        let file = path.display();
+        return Err(Failure::input(format!("{file}: no run of this family and engine")));
+    }
+    Ok(chosen)
+}
+
+#[cfg(feature = "parallel")]
+fn set_threads(threads: Option<usize>) -> Result<(), Failure> {
+    let Some(threads) = threads else { return Ok(()) };
+    if threads == 0 {
+        return Err(Failure::input("--threads: must be at least 1, got 0"));
+    }
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build_global();
+    pool.map_err(|error| Failure::Run(error.into()))
+}
+
+#[cfg(not(feature = "parallel"))]
+fn set_threads(threads: Option<usize>) -> Result<(), Failure> {
+    match threads {
+        None | Some(1) => Ok(()),
+        Some(threads) => Err(Failure::input(format!(
+            "--threads: this build has no threads (feature `parallel`), got {threads}"
+        ))),
+    }
+}
+
+/// Whether a text has the shape of a pattern with `*` and `?`.
+fn matches(pattern: &str, text: &str) -> bool {
+    let mut pattern_chars = pattern.chars();
+    match pattern_chars.next() {
+        None => text.is_empty(),
+        Some('*') => {
+            let rest = pattern_chars.as_str();
+            let ends = text.char_indices().map(|(at, _)| at).chain([text.len()]);
+            ends.into_iter().any(|at| matches(rest, &text[at..]))
+        }
+        Some(letter) => {
+            let mut text_chars = text.chars();
+            let same = text_chars.next().is_some_and(|other| letter == '?' || letter == other);
+            same && matches(pattern_chars.as_str(), text_chars.as_str())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_star_stands_for_any_text_and_a_question_mark_for_one_letter() {
+        assert!(matches("gpustack/*", "gpustack/glm-4.5-air/a100"));
+        assert!(matches("*a100", "gpustack/glm-4.5-air/a100"));
+        assert!(matches("a?00", "a100"));
+        assert!(!matches("a?00", "a00"));
+        assert!(!matches("gpustack", "gpustack/x"));
+        assert!(matches("*", ""));
+    }
+}

@@ -1,0 +1,240 @@
+//! The serving side of a record.
+
+use super::flags::Settings;
+use super::record::{EngineFields, Record};
+use super::skip::Skip;
+use crate::hardware::GpuSpec;
+use crate::model::{ModelSpec, Reserve};
+use crate::scenario::{
+    ClusterConfig, EngineConfig, RouterConfig, SglangConfig, StepTimeConfig, VllmConfig,
+    VllmV0Config,
+};
+use crate::units::Bytes;
+
+/// A version of an engine, as far as its defaults depend on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Version {
+    major: u32,
+    minor: u32,
+    patch: u32,
+}
+
+/// The newest version whose defaults the project knows (vLLM 0.33.0).
+const NEWEST: Version = Version { major: 0, minor: 33, patch: 0 };
+
+/// The first vLLM that schedules the next batch while the last one runs unless told otherwise
+/// (vLLM pull request 27614).
+const ASYNC_BY_DEFAULT: (u32, u32) = (0, 14);
+/// The first vLLM that admits a request only if its whole prompt fits (pull request 37307).
+const RESERVES_PROMPT: (u32, u32) = (0, 19);
+/// The first vLLM whose V1 engine is the default.
+const V1_BY_DEFAULT: (u32, u32) = (0, 8);
+/// The first vLLM V0 with a chunk budget of 2048 tokens.
+const LARGER_CHUNKS: (u32, u32, u32) = (0, 6, 4);
+/// Above so many positions vLLM V0 chunks prompts unless told otherwise.
+const CHUNKED_FROM_POSITIONS: u32 = 32_768;
+
+/// The cluster of a record.
+pub(super) fn cluster(
+    record: &Record,
+    settings: &Settings,
+    model: &ModelSpec,
+    gpu: &GpuSpec,
+    assumed: &mut Vec<&'static str>,
+) -> Result<ClusterConfig, Skip> {
+    let tp = tensor_parallel_size(record, settings)?;
+    let mut cluster = ClusterConfig {
+        model: model.name.clone(),
+        gpu: gpu.name.clone(),
+        replicas: 1,
+        tensor_parallel_size: tp,
+        gpu_memory_utilization: settings.gpu_memory_utilization.unwrap_or(0.9),
+        memory_reserve: Reserve::default(),
+        kv_cache_dtype: settings.kv_cache_dtype,
+        api_delay_ms: 0.0,
+        engine: EngineConfig::default(),
+        step_time: StepTimeConfig::default(),
+        router: RouterConfig::default(),
+    };
+    cluster.engine = if is_sglang(&record.engine) {
+        sglang(settings, gpu, &mut cluster)
+    } else {
+        vllm(&record.engine, settings, model, assumed)?
+    };
+    Ok(cluster)
+}
+
+/// Whether an engine is modelled, on so many machines.
+pub(super) fn check(record: &Record) -> Result<(), Skip> {
+    let engine = &record.engine;
+    if record.hardware.nodes.is_some_and(|nodes| nodes > 1) {
+        return Err(Skip::NotModelled("several machines"));
+    }
+    let is_known = is_sglang(engine) || engine.name.eq_ignore_ascii_case("vllm");
+    match &engine.fork {
+        Some(fork) => Err(Skip::Engine(fork.clone())),
+        None if is_known => Ok(()),
+        None => Err(Skip::Engine(engine.name.clone())),
+    }
+}
+
+fn is_sglang(engine: &EngineFields) -> bool {
+    engine.name.eq_ignore_ascii_case("sglang")
+}
+
+fn tensor_parallel_size(record: &Record, settings: &Settings) -> Result<u32, Skip> {
+    let hardware = &record.hardware;
+    settings.tensor_parallel_size.or(hardware.gpus_used).or(hardware.count).ok_or(Skip::GpuCount)
+}
+
+fn vllm(
+    engine: &EngineFields,
+    settings: &Settings,
+    model: &ModelSpec,
+    assumed: &mut Vec<&'static str>,
+) -> Result<EngineConfig, Skip> {
+    let text = engine.version.as_deref().unwrap_or_default();
+    let version = Version::find(text).unwrap_or_else(|| {
+        if !is_v0(text) {
+            assumed.push("engine version not stated: defaults of vLLM 0.33");
+        }
+        NEWEST
+    });
+    if is_v0(text) || version.is_before(V1_BY_DEFAULT) {
+        for (flag, given) in [
+            ("enable-prefix-caching", settings.enable_prefix_caching),
+            ("async-scheduling", settings.async_scheduling),
+        ] {
+            if given == Some(true) {
+                return Err(Skip::Flag { flag: flag.to_owned(), value: "true (V0)".to_owned() });
+            }
+        }
+        return Ok(EngineConfig::VllmV0(vllm_v0(settings, model, version)));
+    }
+    let default = VllmConfig::default();
+    Ok(EngineConfig::VllmV1(VllmConfig {
+        block_size: settings.block_size.unwrap_or(default.block_size),
+        num_gpu_blocks: blocks(settings),
+        max_num_batched_tokens: settings.max_num_batched_tokens,
+        max_num_seqs: settings.max_num_seqs,
+        max_model_len: settings.max_model_len,
+        enable_chunked_prefill: settings.enable_chunked_prefill.unwrap_or(true),
+        enable_prefix_caching: settings.enable_prefix_caching.unwrap_or(true),
+        async_scheduling: settings.async_scheduling.unwrap_or(!version.is_before(ASYNC_BY_DEFAULT)),
+        scheduler_reserve_full_isl: !version.is_before(RESERVES_PROMPT),
+        ..default
+    }))
+}
+
+fn is_v0(version: &str) -> bool {
+    version.to_lowercase().contains("v0 engine")
+}
+
+fn vllm_v0(settings: &Settings, model: &ModelSpec, version: Version) -> VllmV0Config {
+    let default = VllmV0Config::default();
+    let positions = settings.max_model_len.unwrap_or(model.max_position);
+    let chunked = settings.enable_chunked_prefill.unwrap_or(positions > CHUNKED_FROM_POSITIONS);
+    let (major, minor, patch) = LARGER_CHUNKS;
+    let larger = chunked && version >= Version { major, minor, patch };
+    VllmV0Config {
+        block_size: settings.block_size.unwrap_or(default.block_size),
+        num_gpu_blocks: blocks(settings),
+        max_num_batched_tokens: settings.max_num_batched_tokens.or(larger.then_some(2048)),
+        max_num_seqs: settings.max_num_seqs.unwrap_or(default.max_num_seqs),
+        max_model_len: settings.max_model_len,
+        enable_chunked_prefill: chunked,
+    }
+}
+
+/// Blocks that the server's log told, if any.
+fn blocks(settings: &Settings) -> Option<u32> {
+    let block_size = settings.block_size.unwrap_or(16).max(1);
+    settings.num_gpu_blocks.or(settings.kv_cache_tokens.map(|tokens| tokens / block_size))
+}
+
+fn sglang(settings: &Settings, gpu: &GpuSpec, cluster: &mut ClusterConfig) -> EngineConfig {
+    let default = SglangConfig::default();
+    let chunk = settings
+        .chunked_prefill_size
+        .unwrap_or_else(|| SglangConfig::chunked_prefill_size_for(gpu.memory()));
+    let max_prefill_tokens = settings.max_prefill_tokens.unwrap_or(default.max_prefill_tokens);
+    let by_default = || static_share(gpu, chunk, max_prefill_tokens, cluster.tensor_parallel_size);
+    cluster.gpu_memory_utilization = settings.mem_fraction_static.unwrap_or_else(by_default);
+    cluster.memory_reserve = Reserve::Fixed(Bytes(0));
+    EngineConfig::Sglang(SglangConfig {
+        max_total_tokens: settings.kv_cache_tokens,
+        max_running_requests: settings.max_running_requests,
+        context_length: settings.max_model_len,
+        chunked_prefill_size: Some(chunk),
+        max_prefill_tokens,
+        page_size: settings.page_size.unwrap_or(default.page_size),
+        schedule_conservativeness: settings
+            .schedule_conservativeness
+            .unwrap_or(default.schedule_conservativeness),
+        disable_radix_cache: settings.disable_radix_cache.unwrap_or(false),
+        disable_overlap_schedule: settings.disable_overlap_schedule.unwrap_or(false),
+        ..default
+    })
+}
+
+/// The default of `--mem-fraction-static`, the share of memory for weights and KV cache: what
+/// activations of a chunk, captured graphs and communication leave, in MiB
+/// (`sglang/srt/server_args.py`).
+fn static_share(gpu: &GpuSpec, chunk: i32, max_prefill_tokens: u32, tp: u32) -> f64 {
+    const MIB: f64 = 1_048_576.0;
+    let memory = gpu.memory_bytes as f64 / MIB;
+    let is_large = memory >= 160.0 * 1024.0;
+    let graphs = if is_large || (tp >= 4 && memory >= 60.0 * 1024.0) {
+        512.0
+    } else if memory >= 60.0 * 1024.0 {
+        256.0
+    } else {
+        24.0
+    };
+    let tokens = if chunk > 0 { f64::from(chunk) } else { f64::from(max_prefill_tokens) };
+    let activations = 1.5 * tokens.max(2048.0);
+    let mut reserved = 512.0 + activations + 2.0 * graphs + f64::from(tp) / 8.0 * 1024.0;
+    if memory > 60.0 * 1024.0 {
+        reserved = reserved.max(10.0 * 1024.0);
+    }
+    ((memory - reserved) / memory * 1000.0).round() / 1000.0
+}
+
+impl Version {
+    /// The first version number in a text, as in `v0.11.0` or `image vllm_0.8.5.sif`.
+    fn find(text: &str) -> Option<Self> {
+        let words = text.split(|c: char| !(c.is_ascii_digit() || c == '.'));
+        words.filter(|word| word.contains('.')).find_map(|word| {
+            let mut numbers = word.split('.').map_while(|part| part.parse().ok());
+            let (major, minor) = (numbers.next()?, numbers.next()?);
+            Some(Self { major, minor, patch: numbers.next().unwrap_or(0) })
+        })
+    }
+
+    fn is_before(self, (major, minor): (u32, u32)) -> bool {
+        (self.major, self.minor) < (major, minor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_is_found_in_what_people_write() {
+        let find = |text| Version::find(text).map(|v| (v.major, v.minor, v.patch));
+        assert_eq!(find("v0.11.0"), Some((0, 11, 0)));
+        assert_eq!(find("0.6.3.dev116+g151ef4ef"), Some((0, 6, 3)));
+        assert_eq!(find("image vllm_0.8.5.sif (V1 engine; 0.1.dev6216)"), Some((0, 8, 5)));
+        assert_eq!(find("0.23.0 + residency patch (3 python files)"), Some((0, 23, 0)));
+        assert_eq!(find("commit dea63512bb9bdf7521d591546c52138d9d79e8ce"), None);
+        assert_eq!(find("v0 engine, early 2025 fork"), None);
+    }
+
+    #[test]
+    fn the_static_share_leaves_what_sglang_reserves() {
+        // 81,092 MiB: 512 + 1.5·8192 + 2·256 + 128 = 13,440 → 0.834
+        let h100 = crate::profiles::gpu("H100").unwrap();
+        assert!((static_share(&h100, 8192, 16_384, 1) - 0.834).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,212 @@
+//! One experiment: requests and their measured times from tables, an engine from a file.
+//!
+//! Every row of the tables is a request. Tables are read side by side, row by row, so that lengths
+//! may lie in one file and times in another. Which column is what says `[requests.columns]`, where
+//! keys carry the unit of their column: `arrival_s`, `ttft_ms`.
+
+mod content;
+mod rows;
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+pub use rows::Table;
+
+use self::rows::Row;
+use super::case::{Case, Limits};
+use crate::ids::AdapterId;
+use crate::metrics::bench::{
+    BenchInput, BenchRequest, BenchSummary, Latency, MetricKey, Outcome, TokenGaps,
+};
+use crate::model::ModelSpec;
+use crate::request::Request;
+use crate::rng::Seed;
+use crate::scenario::{
+    ArrivalConfig, ClientConfig, ClusterConfig, ContentConfig, LengthConfig, ReportConfig,
+    ReportFormat, Scenario, ScenarioFile, WorkloadConfig,
+};
+use crate::stats::Weighted;
+use crate::units::{SimDuration, SimTime};
+
+/// An experiment as it is typed.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Experiment {
+    /// A title.
+    pub name: String,
+    /// Where the measurement comes from.
+    #[serde(default)]
+    pub source: Option<String>,
+    /// The requests and what was measured of them.
+    pub requests: RequestsConfig,
+    /// How the client sends.
+    #[serde(default)]
+    pub client: ClientConfig,
+    /// The engine, as in a scenario.
+    pub cluster: ClusterConfig,
+    /// Largest errors in percent; without any, nothing is judged.
+    #[serde(default)]
+    pub limits: Limits,
+}
+
+/// Where the requests are.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RequestsConfig {
+    /// Tables of the requests, relative to the experiment file, read side by side.
+    pub files: Vec<String>,
+    /// Which column is what.
+    pub columns: BTreeMap<String, String>,
+    /// Only rows whose column has this value.
+    #[serde(default)]
+    pub keep: BTreeMap<String, String>,
+    /// Answer tokens of every request, where the client counted others.
+    #[serde(default)]
+    pub output_tokens: Option<u32>,
+    /// Tokens of a block of `hash_ids`.
+    #[serde(default)]
+    pub hash_block_tokens: Option<u32>,
+    /// Prompts that repeat in order.
+    #[serde(default)]
+    pub repeat: Option<Repeat>,
+}
+
+/// Prompts that repeat in order: row i has the prompt of row i − `prompts`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Repeat {
+    /// Distinct prompts.
+    pub prompts: u32,
+    /// Tokens at the beginning that several prompts in a row share.
+    #[serde(default)]
+    pub shared_tokens: u32,
+    /// How many prompts in a row share them.
+    #[serde(default = "one")]
+    pub shared_by: u32,
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// A measured request.
+#[derive(Debug, Clone, Copy)]
+struct Times {
+    ttft_s: Option<f64>,
+    e2e_s: f64,
+}
+
+impl Experiment {
+    /// The run of this experiment. `model` is that of a local `config.json`, if the cluster names
+    /// one, and `tables` are those of its files.
+    ///
+    /// # Errors
+    /// The file, the column or the rule that is broken.
+    pub fn case(self, tables: &[Table], model: Option<ModelSpec>) -> Result<Case, String> {
+        self.limits.check()?;
+        let rows = rows::read(&self.requests, tables)?;
+        let origin = rows.iter().map(|row| row.arrival_s).fold(f64::INFINITY, f64::min);
+        let mut sent: Vec<(Request, Times)> = Vec::with_capacity(rows.len());
+        let mut adapters: BTreeMap<String, AdapterId> = BTreeMap::new();
+        let mut contents = content::Contents::new(&self.requests)?;
+        for (index, row) in rows.iter().enumerate() {
+            let output_tokens = self.requests.output_tokens.or(row.output_tokens);
+            let output_tokens = output_tokens.ok_or_else(|| {
+                "requests: give `output_tokens`, or a column of that name".to_owned()
+            })?;
+            let arrival = SimTime::ZERO + SimDuration::from_secs_f64(row.arrival_s - origin);
+            let mut request = Request::new(arrival, row.prompt_tokens.max(1), output_tokens.max(1));
+            request.content = contents.of(index, row)?;
+            if let Some(name) = &row.adapter {
+                let next = AdapterId::from_index(adapters.len());
+                request.adapter = Some(*adapters.entry(name.clone()).or_insert(next));
+            }
+            sent.push((request, Times { ttft_s: row.ttft_s, e2e_s: row.e2e_s }));
+        }
+        sent.sort_by_key(|(request, _)| request.arrival);
+        let measured = measured(&sent);
+        let mut assumed = Vec::new();
+        if !adapters.is_empty() {
+            assumed.push("adapters: slots are kept, kernels and loads take no time");
+        }
+        let file = self.scenario_file(sent.len());
+        let scenario = Scenario::resolve(file, model).map_err(|error| error.to_string())?;
+        Ok(Case {
+            id: self.name.clone(),
+            family: self.name,
+            scenario,
+            requests: Some(sent.into_iter().map(|(request, _)| request).collect()),
+            measured,
+            limits: self.limits,
+            assumed,
+        })
+    }
+
+    /// The engine and the client, with a workload that is not drawn.
+    fn scenario_file(&self, requests: usize) -> ScenarioFile {
+        ScenarioFile {
+            name: self.name.clone(),
+            seed: Seed::default(),
+            trace: None,
+            workload: WorkloadConfig {
+                num_requests: u32::try_from(requests).ok(),
+                duration_s: None,
+                tool_seed: None,
+                arrivals: ArrivalConfig::AllAtOnce {},
+                lengths: LengthConfig::Fixed { input_tokens: 1, output_tokens: 1 },
+                content: ContentConfig::default(),
+                sessions: None,
+                client: self.client,
+            },
+            cluster: self.cluster.clone(),
+            report: ReportConfig { format: ReportFormat::Vllm, ..ReportConfig::default() },
+            measured: None,
+        }
+    }
+}
+
+/// The figures of the measured times, by the definitions of the benchmark tools.
+fn measured(sent: &[(Request, Times)]) -> Vec<(MetricKey, f64)> {
+    let bench = |(request, times): &(Request, Times)| BenchRequest {
+        start_s: request.arrival.as_secs_f64(),
+        ttft_s: times.ttft_s.unwrap_or(times.e2e_s),
+        latency_s: times.e2e_s,
+        prompt_tokens: request.prompt_tokens,
+        output_tokens: request.output_tokens,
+        cached_tokens: 0,
+        outcome: Outcome::Succeeded,
+    };
+    let requests: Vec<BenchRequest> = sent.iter().map(bench).collect();
+    let ends = requests.iter().map(|request| request.start_s + request.latency_s);
+    let duration_s = ends.fold(0.0, f64::max);
+    let gaps = TokenGaps::Weighted(Weighted::default());
+    let summary = BenchSummary::new(BenchInput::new(duration_s, requests, gaps, 0.0), None);
+    let has_ttft = sent.iter().all(|(_, times)| times.ttft_s.is_some());
+    let names = [
+        "request_throughput",
+        "output_throughput",
+        "mean_ttft_ms",
+        "median_ttft_ms",
+        "p90_ttft_ms",
+        "p99_ttft_ms",
+        "mean_tpot_ms",
+        "median_tpot_ms",
+        "p90_tpot_ms",
+        "p99_tpot_ms",
+        "mean_e2el_ms",
+        "median_e2el_ms",
+        "p90_e2el_ms",
+        "p99_e2el_ms",
+    ];
+    let keys = names.into_iter().filter_map(MetricKey::parse);
+    let is_known = |key: &MetricKey| match key {
+        MetricKey::Latency(Latency::Ttft | Latency::Tpot, _) => has_ttft,
+        _ => true,
+    };
+    let value = |key: MetricKey| Some((key, summary.metric(key)?));
+    keys.filter(is_known).filter_map(value).filter(|(_, value)| *value > 0.0).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,174 @@
+//! Tables of requests: columns by name, quantities by unit.
+
+use super::RequestsConfig;
+
+/// A table of texts, as readers of CSV and JSONL make it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Table {
+    /// Where it comes from, for messages.
+    pub name: String,
+    /// Names of the columns.
+    pub columns: Vec<String>,
+    /// Rows, as long as `columns`.
+    pub rows: Vec<Vec<String>>,
+}
+
+/// What a row says.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Row {
+    pub(super) arrival_s: f64,
+    pub(super) prompt_tokens: u32,
+    pub(super) output_tokens: Option<u32>,
+    pub(super) ttft_s: Option<f64>,
+    pub(super) e2e_s: f64,
+    /// Equal for equal prompts.
+    pub(super) prompt: Option<String>,
+    /// Ids of the blocks of the prompt.
+    pub(super) hash_ids: Vec<u64>,
+    pub(super) adapter: Option<String>,
+}
+
+/// A column: its table, its place in it, its unit in seconds.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    table: usize,
+    column: usize,
+    seconds: f64,
+}
+
+const UNITS: [(&str, f64); 4] = [("_s", 1.0), ("_ms", 1e-3), ("_us", 1e-6), ("_ns", 1e-9)];
+const TIMES: [&str; 5] = ["arrival", "ttft", "e2e", "first_token", "finish"];
+const OTHERS: [&str; 5] = ["prompt_tokens", "output_tokens", "prompt", "hash_ids", "adapter"];
+
+/// Reads the rows that are kept.
+///
+/// # Errors
+/// The column or cell that is wrong.
+pub(super) fn read(config: &RequestsConfig, tables: &[Table]) -> Result<Vec<Row>, String> {
+    let columns = Columns::find(config, tables)?;
+    let count = tables.first().map_or(0, |table| table.rows.len());
+    if let Some(other) = tables.iter().find(|table| table.rows.len() != count) {
+        return Err(format!(
+            "{}: has {} rows, but {} has {count}; tables are read side by side",
+            other.name,
+            other.rows.len(),
+            tables[0].name
+        ));
+    }
+    let mut rows = Vec::with_capacity(count);
+    for index in 0..count {
+        if let Some(row) = columns.row(tables, index)? {
+            rows.push(row);
+        }
+    }
+    if rows.is_empty() {
+        return Err("requests: no row is left".to_owned());
+    }
+    Ok(rows)
+}
+
+/// Where every quantity is.
+struct Columns {
+    times: [Option<Place>; 5],
+    others: [Option<Place>; 5],
+    keep: Vec<(Place, String)>,
+}
+
+impl Columns {
+    fn find(config: &RequestsConfig, tables: &[Table]) -> Result<Self, String> {
+        let place = |key: &str, name: &str, seconds: f64| {
+            let found = tables.iter().enumerate().find_map(|(table, content)| {
+                let column = content.columns.iter().position(|column| column == name)?;
+                Some(Place { table, column, seconds })
+            });
+            found.ok_or_else(|| format!("requests.{key}: no table has a column `{name}`"))
+        };
+        let mut columns = Self { times: [None; 5], others: [None; 5], keep: Vec::new() };
+        for (key, name) in &config.columns {
+            let path = format!("columns.{key}");
+            if let Some(index) = OTHERS.iter().position(|known| known == key) {
+                columns.others[index] = Some(place(&path, name, 1.0)?);
+                continue;
+            }
+            let unit = UNITS.iter().find_map(|(suffix, seconds)| {
+                let quantity = key.strip_suffix(suffix)?;
+                let index = TIMES.iter().position(|known| *known == quantity)?;
+                Some((index, *seconds))
+            });
+            let (index, seconds) = unit.ok_or_else(|| unknown(key))?;
+            columns.times[index] = Some(place(&path, name, seconds)?);
+        }
+        for (name, value) in &config.keep {
+            columns.keep.push((place("keep", name, 1.0)?, value.clone()));
+        }
+        Ok(columns)
+    }
+
+    /// The row of this number, if it is kept.
+    fn row(&self, tables: &[Table], index: usize) -> Result<Option<Row>, String> {
+        let cell = |place: &Place| tables[place.table].rows[index][place.column].as_str();
+        if self.keep.iter().any(|(place, value)| cell(place) != value) {
+            return Ok(None);
+        }
+        let wrong = |place: &Place| {
+            let (table, text) = (&tables[place.table], cell(place));
+            let column = &table.columns[place.column];
+            format!("{}: row {}: {column}: `{text}` is no number", table.name, index + 1)
+        };
+        let seconds = |place: &Option<Place>| match place {
+            None => Ok(None),
+            Some(place) => {
+                let number: Option<f64> = cell(place).trim().parse().ok();
+                let number = number.filter(|number| number.is_finite());
+                number.map(|number| Some(number * place.seconds)).ok_or_else(|| wrong(place))
+            }
+        };
+        let tokens = |place: &Option<Place>| match place {
+            None => Ok(None),
+            Some(place) => cell(place).trim().parse().map(Some).map_err(|_| wrong(place)),
+        };
+        let text = |place: &Option<Place>| {
+            let text = place.as_ref().map(|place| cell(place).trim().to_owned());
+            text.filter(|text| !text.is_empty())
+        };
+        let [arrival, ttft, e2e, first_token, finish] = &self.times;
+        let [prompt_tokens, output_tokens, prompt, hash_ids, adapter] = &self.others;
+        let arrival_s = seconds(arrival)?.ok_or("requests.columns: `arrival_s` is missing")?;
+        let since = |stamp: Option<f64>| stamp.map(|stamp| stamp - arrival_s);
+        let ttft_s = match seconds(ttft)? {
+            None => since(seconds(first_token)?),
+            told => told,
+        };
+        let e2e_s = match seconds(e2e)? {
+            None => since(seconds(finish)?),
+            told => told,
+        };
+        Ok(Some(Row {
+            arrival_s,
+            prompt_tokens: tokens(prompt_tokens)?
+                .ok_or("requests.columns: `prompt_tokens` is missing")?,
+            output_tokens: tokens(output_tokens)?,
+            ttft_s,
+            e2e_s: e2e_s.ok_or("requests.columns: `e2e_s` or `finish_s` is missing")?,
+            prompt: text(prompt),
+            hash_ids: ids(&text(hash_ids).unwrap_or_default())
+                .ok_or_else(|| hash_ids.as_ref().map_or_else(String::new, wrong))?,
+            adapter: text(adapter),
+        }))
+    }
+}
+
+fn unknown(key: &str) -> String {
+    format!(
+        "requests.columns.{key}: is no quantity; known are {} with a unit (_s, _ms, _us, _ns), and \
+         {}",
+        TIMES.join(", "),
+        OTHERS.join(", ")
+    )
+}
+
+/// Whole numbers between anything else, as in `[1, 2, 3]` and `1 2 3`; nothing if one is too large.
+fn ids(text: &str) -> Option<Vec<u64>> {
+    let words = text.split(|c: char| !c.is_ascii_digit()).filter(|word| !word.is_empty());
+    words.map(|word| word.parse().ok()).collect()
+}

@@ -1,0 +1,113 @@
+//! Experiments: rows to requests, and what is wrong with them.
+
+use super::*;
+
+fn table(columns: &[&str], rows: &[&[&str]]) -> Table {
+    let texts = |cells: &[&str]| cells.iter().map(|cell| (*cell).to_owned()).collect();
+    Table {
+        name: "requests.csv".to_owned(),
+        columns: texts(columns),
+        rows: rows.iter().map(|row| texts(row)).collect(),
+    }
+}
+
+fn experiment(requests: &str) -> Experiment {
+    let text = format!(
+        "name = 'x'\n[requests]\nfiles = ['requests.csv']\n{requests}\n\
+         [cluster]\nmodel = 'Qwen/Qwen2.5-0.5B'\ngpu = 'H100'\n\
+         [cluster.step_time]\ntype = 'linear'\nbase_us = 1000.0\nprefill_token_us = 0.0\n\
+         decode_seq_us = 0.0"
+    );
+    toml::from_str(&text).unwrap_or_else(|error| panic!("{error}"))
+}
+
+const COLUMNS: &str = "columns = { arrival_s = 'at', prompt_tokens = 'in', output_tokens = 'out', \
+                       ttft_ms = 'ttft', e2e_ms = 'e2e' }";
+
+#[test]
+fn a_measurement_of_the_law_itself_has_no_error() {
+    // One request: 1 ms for the prompt, 1 ms for each further token, and nothing is waited for.
+    let rows = table(&["at", "in", "out", "ttft", "e2e"], &[&["5", "8", "3", "1", "3"]]);
+    let case = experiment(COLUMNS).case(&[rows], None).unwrap();
+    let score = case.run().unwrap();
+    let error = |name: &str| {
+        let key = MetricKey::parse(name);
+        score.rows.iter().find(|row| Some(row.key) == key).unwrap().error_pct().unwrap()
+    };
+    for name in ["mean_ttft_ms", "mean_tpot_ms", "mean_e2el_ms", "output_throughput"] {
+        assert!(error(name).abs() < 1e-6, "{name}: {}", error(name));
+    }
+}
+
+#[test]
+fn rows_are_sent_in_order_of_arrival_from_time_zero() {
+    let rows = table(
+        &["at", "in", "out", "ttft", "e2e"],
+        &[&["12.5", "8", "3", "1", "3"], &["10", "9", "3", "1", "3"]],
+    );
+    let case = experiment(COLUMNS).case(&[rows], None).unwrap();
+    let requests = case.requests.unwrap();
+    assert_eq!(requests[0].arrival, SimTime::ZERO);
+    assert_eq!(requests[0].prompt_tokens, 9);
+    assert!((requests[1].arrival.as_secs_f64() - 2.5).abs() < 1e-9);
+}
+
+#[test]
+fn stamps_stand_in_for_durations_and_tables_lie_side_by_side() {
+    let times = table(&["queued", "first", "last"], &[&["100", "100.5", "102"]]);
+    let lengths = table(&["in", "out", "ids"], &[&["33", "4", "[7, 8, 9]"]]);
+    let config = "hash_block_tokens = 16\ncolumns = { arrival_s = 'queued', first_token_s = \
+                  'first', finish_s = 'last', prompt_tokens = 'in', output_tokens = 'out', \
+                  hash_ids = 'ids' }";
+    let case = experiment(config).case(&[times, lengths], None).unwrap();
+    let value = |name: &str| {
+        let key = MetricKey::parse(name).unwrap();
+        case.measured.iter().find(|(have, _)| *have == key).unwrap().1
+    };
+    assert!((value("mean_ttft_ms") - 500.0).abs() < 1e-6);
+    assert!((value("mean_tpot_ms") - 500.0).abs() < 1e-6);
+    let content = case.requests.unwrap()[0].content.segments.clone().unwrap();
+    let lens: Vec<u32> = content.iter().map(|segment| segment.len).collect();
+    assert_eq!(lens, [16, 16, 1]);
+}
+
+#[test]
+fn prompts_of_a_period_repeat() {
+    let row: &[&str] = &["0", "200", "3", "1", "3"];
+    let rows = table(&["at", "in", "out", "ttft", "e2e"], &[row; 5]);
+    let config =
+        format!("repeat = {{ prompts = 4, shared_tokens = 100, shared_by = 2 }}\n{COLUMNS}");
+    let case = experiment(&config).case(&[rows], None).unwrap();
+    let content = |index: usize| case.requests.as_ref().unwrap()[index].content.clone();
+    assert_eq!(content(0), content(4));
+    let first = |index: usize| content(index).segments.unwrap()[0];
+    assert_eq!(first(0), first(1));
+    assert_ne!(first(1), first(2));
+    assert_ne!(content(0), content(1));
+}
+
+#[test]
+fn rows_that_are_not_kept_are_not_sent() {
+    let rows = table(
+        &["at", "in", "out", "ttft", "e2e", "status"],
+        &[&["0", "8", "3", "1", "3", "ok"], &["1", "8", "3", "", "", "failed"]],
+    );
+    let config = format!("keep = {{ status = 'ok' }}\n{COLUMNS}");
+    let case = experiment(&config).case(&[rows], None).unwrap();
+    assert_eq!(case.requests.unwrap().len(), 1);
+}
+
+#[test]
+fn what_is_wrong_is_named() {
+    let rows = table(&["at", "in", "out", "ttft", "e2e"], &[&["0", "x", "3", "1", "3"]]);
+    let fails = |config: &str, tables: &[Table]| experiment(config).case(tables, None).unwrap_err();
+    let rows = std::slice::from_ref(&rows);
+    assert_eq!(fails(COLUMNS, rows), "requests.csv: row 1: in: `x` is no number");
+    let config = "columns = { arrival = 'at' }";
+    assert!(fails(config, rows).starts_with("requests.columns.arrival: is no quantity"));
+    let config = "columns = { arrival_s = 'when' }";
+    assert_eq!(fails(config, rows), "requests.columns.arrival_s: no table has a column `when`");
+    let config = format!("repeat = {{ prompts = 0 }}\n{COLUMNS}");
+    let good = table(&["at", "in", "out", "ttft", "e2e"], &[&["0", "8", "3", "1", "3"]]);
+    assert!(fails(&config, &[good]).starts_with("requests.repeat: prompts and shared_by"));
+}

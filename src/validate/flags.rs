@@ -1,0 +1,299 @@
+//! Every flag of a server: modelled, without effect on a simulation, or a reason to skip.
+
+use serde_json::Value;
+
+use super::record::{Fields, Record, count, number, shown, switch};
+use super::skip::{self, Skip};
+use crate::hardware::GpuSpec;
+use crate::model::KvDtype;
+
+/// What the flags of a server say. What they do not say is absent.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Settings {
+    pub(super) tensor_parallel_size: Option<u32>,
+    pub(super) gpu_memory_utilization: Option<f64>,
+    pub(super) kv_cache_dtype: KvDtype,
+    pub(super) max_model_len: Option<u32>,
+    pub(super) max_num_seqs: Option<u32>,
+    pub(super) max_num_batched_tokens: Option<u32>,
+    pub(super) enable_prefix_caching: Option<bool>,
+    pub(super) enable_chunked_prefill: Option<bool>,
+    pub(super) async_scheduling: Option<bool>,
+    pub(super) block_size: Option<u32>,
+    pub(super) num_gpu_blocks: Option<u32>,
+    pub(super) kv_cache_tokens: Option<u32>,
+    pub(super) max_running_requests: Option<u32>,
+    pub(super) chunked_prefill_size: Option<i32>,
+    pub(super) max_prefill_tokens: Option<u32>,
+    pub(super) mem_fraction_static: Option<f64>,
+    pub(super) schedule_conservativeness: Option<f64>,
+    pub(super) disable_radix_cache: Option<bool>,
+    pub(super) disable_overlap_schedule: Option<bool>,
+    pub(super) page_size: Option<u32>,
+    /// Tokens that SGLang sends at once; more than one changes the gaps that a client sees.
+    pub(super) stream_interval: Option<u32>,
+}
+
+/// Flags that a simulation cannot tell apart: the process, its logs, its files, the texts.
+const WITHOUT_EFFECT: [&str; 21] = [
+    "host",
+    "port",
+    "log_level",
+    "model",
+    "model_path",
+    "served_model_name",
+    "trust_remote_code",
+    "tokenizer_path",
+    "tool_call_parser",
+    "reasoning_parser",
+    "enable_auto_tool_choice",
+    "chat_template",
+    "watchdog_timeout",
+    "disable_log_requests",
+    "disable_log_stats",
+    "enable_metrics",
+    "download_dir",
+    "load_format",
+    // Where the API server runs; its time is not modelled.
+    "disable_frontend_multiprocessing",
+    // Sizes of captured graphs of prompts (V0): a prompt costs the same with and without.
+    "max_seq_len_to_capture",
+    // Told by the log beside the number of tokens.
+    "observed_available_kv_cache_GiB_per_gpu",
+];
+
+/// Flags of vLLM that SGLang does not have.
+const VLLM_ONLY: [&str; 10] = [
+    "gpu_memory_utilization",
+    "max_model_len",
+    "max_num_seqs",
+    "max_num_batched_tokens",
+    "enable_prefix_caching",
+    "no_enable_prefix_caching",
+    "enable_chunked_prefill",
+    "async_scheduling",
+    "block_size",
+    "num_scheduler_step",
+];
+
+/// Flags of SGLang that vLLM does not have.
+const SGLANG_ONLY: [&str; 12] = [
+    "context_length",
+    "max_running_requests",
+    "chunked_prefill_size",
+    "max_prefill_tokens",
+    "mem_fraction_static",
+    "schedule_policy",
+    "schedule_conservativeness",
+    "disable_radix_cache",
+    "disable_overlap_schedule",
+    "page_size",
+    "stream_interval",
+    "num_continuous_decode_steps",
+];
+
+/// Environment variables of the same kind.
+const ENVIRONMENT_WITHOUT_EFFECT: [&str; 5] = [
+    "SGLANG_SKIP_WARMUP",
+    "SGLANG_USE_CUDA_IPC_TRANSPORT",
+    // MXFP4 weights are converted and multiplied in 16 bits, as Marlin does.
+    "VLLM_MXFP4_USE_MARLIN",
+    "CUDA_VISIBLE_DEVICES",
+    "HF_TOKEN",
+];
+
+impl Settings {
+    /// Reads the flags of a record: those it lists, then those of its command that it does not
+    /// list, then its environment.
+    pub(super) fn read(record: &Record, gpu: &GpuSpec) -> Result<Self, Skip> {
+        let mut settings = Self::default();
+        let mut seen: Vec<String> = Vec::new();
+        for (flag, value) in &record.engine_flags {
+            if flag == "env" {
+                environment(&shown(value))?;
+                continue;
+            }
+            let flag = normal(flag);
+            settings.take(&flag, value, record, gpu)?;
+            seen.push(flag);
+        }
+        let command = record.server_command.as_deref().unwrap_or_default();
+        for (flag, value) in command_flags(command) {
+            let flag = normal(&flag);
+            if !seen.contains(&flag) {
+                settings.take(&flag, &value, record, gpu)?;
+            }
+        }
+        environment(command)?;
+        environment(record.engine.env.as_deref().unwrap_or_default())?;
+        settings.take_parallel(&record.parallel)?;
+        Ok(settings)
+    }
+
+    fn take(
+        &mut self,
+        flag: &str,
+        value: &Value,
+        record: &Record,
+        gpu: &GpuSpec,
+    ) -> Result<(), Skip> {
+        let unmodelled = || Skip::Flag { flag: flag.replace('_', "-"), value: shown(value) };
+        let whole = || count(value).map(Some).ok_or_else(unmodelled);
+        let real = || number(value).map(Some).ok_or_else(unmodelled);
+        let on = || switch(value).map(Some).ok_or_else(unmodelled);
+        let only = |holds: bool| if holds { Ok(()) } else { Err(unmodelled()) };
+        let is_sglang = record.engine.name.eq_ignore_ascii_case("sglang");
+        let foreign: &[&str] = if is_sglang { &VLLM_ONLY } else { &SGLANG_ONLY };
+        match flag {
+            _ if foreign.contains(&flag) => return Err(unmodelled()),
+            _ if WITHOUT_EFFECT.contains(&flag) => {}
+            "tp" | "tp_size" | "tensor_parallel_size" => self.tensor_parallel_size = whole()?,
+            "gpu_memory_utilization" => self.gpu_memory_utilization = real()?,
+            "max_model_len" | "context_length" => self.max_model_len = whole()?,
+            "max_num_seqs" => self.max_num_seqs = whole()?,
+            "max_num_batched_tokens" => self.max_num_batched_tokens = whole()?,
+            "enable_prefix_caching" => self.enable_prefix_caching = on()?,
+            "no_enable_prefix_caching" => self.enable_prefix_caching = on()?.map(|off| !off),
+            "enable_chunked_prefill" => self.enable_chunked_prefill = on()?,
+            "async_scheduling" => self.async_scheduling = on()?,
+            "block_size" => self.block_size = whole()?,
+            "observed_num_gpu_blocks" => self.num_gpu_blocks = whole()?,
+            "observed_kv_cache_tokens" | "observed_max_total_num_tokens" => {
+                self.kv_cache_tokens = whole()?;
+            }
+            "max_running_requests" => self.max_running_requests = whole()?,
+            "chunked_prefill_size" => {
+                self.chunked_prefill_size = real()?.map(|size| size as i32);
+            }
+            "max_prefill_tokens" => self.max_prefill_tokens = whole()?,
+            "mem_fraction_static" => self.mem_fraction_static = real()?,
+            "schedule_policy" => only(shown(value) == "fcfs")?,
+            "schedule_conservativeness" => self.schedule_conservativeness = real()?,
+            "disable_radix_cache" => self.disable_radix_cache = on()?,
+            "disable_overlap_schedule" => self.disable_overlap_schedule = on()?,
+            "page_size" => self.page_size = whole()?,
+            "stream_interval" => self.stream_interval = whole()?,
+            "num_continuous_decode_steps" | "num_scheduler_step" | "num_scheduler_steps" => {
+                only(count(value) == Some(1))?;
+            }
+            "kv_cache_dtype" => match shown(value).as_str() {
+                "auto" | "bfloat16" => {}
+                text => {
+                    only(text.starts_with("fp8"))?;
+                    self.kv_cache_dtype = KvDtype::Fp8;
+                }
+            },
+            "attention_backend" => only(is_default_attention(&shown(value), record, gpu))?,
+            "max_cudagraph_capture_size" | "cuda_graph_max_bs" => {
+                only(covers_all_batches(value, record))?;
+            }
+            "dp" | "dp_size" | "data_parallel_size" => one(value, &skip::DATA_PARALLEL)?,
+            "enable_dp_attention" | "dp_attention" => off(value, &skip::DATA_PARALLEL)?,
+            "ep" | "ep_size" => one(value, &skip::EXPERT_PARALLEL)?,
+            "enable_expert_parallel" | "expert_parallel" => off(value, &skip::EXPERT_PARALLEL)?,
+            "pp" | "pp_size" | "pipeline_parallel_size" => one(value, &skip::PIPELINE_PARALLEL)?,
+            "spec_decoding" if shown(value) == "none" => {}
+            "spec_decoding" => return Err(skip::SPECULATION),
+            "disaggregation" => return Err(skip::DISAGGREGATION),
+            _ if flag.contains("lora") => return Err(skip::LORA),
+            _ if flag.starts_with("speculative") => return Err(skip::SPECULATION),
+            _ => return Err(unmodelled()),
+        }
+        Ok(())
+    }
+
+    fn take_parallel(&mut self, parallel: &Fields) -> Result<(), Skip> {
+        for (key, value) in parallel {
+            match key.as_str() {
+                "tp" | "tp_size" => self.tensor_parallel_size = count(value),
+                "dp" | "attention_dp_size" => one(value, &skip::DATA_PARALLEL)?,
+                "dp_attention" => off(value, &skip::DATA_PARALLEL)?,
+                "ep" => one(value, &skip::EXPERT_PARALLEL)?,
+                "moe_ep_size" => {
+                    // 0 and 1: no experts, or experts that are cut.
+                    if count(value).is_none_or(|size| size > 1) {
+                        return Err(skip::EXPERT_PARALLEL);
+                    }
+                }
+                "expert_parallel" => off(value, &skip::EXPERT_PARALLEL)?,
+                "pp" | "pp_size" => one(value, &skip::PIPELINE_PARALLEL)?,
+                "prefill" | "decode" => return Err(skip::DISAGGREGATION),
+                // How the experts are cut follows from the rest; the batch is a limit of the
+                // source's own search, not of the server.
+                "moe_tp_size" | "batch_size" => {}
+                _ => return Err(Skip::Setting(format!("parallel.{key}"))),
+            }
+        }
+        Ok(())
+    }
+}
+
+fn one(value: &Value, skip: &Skip) -> Result<(), Skip> {
+    if count(value) == Some(1) { Ok(()) } else { Err(skip.clone()) }
+}
+
+fn off(value: &Value, skip: &Skip) -> Result<(), Skip> {
+    if switch(value) == Some(false) { Ok(()) } else { Err(skip.clone()) }
+}
+
+/// Whether this is the attention kernel that the engine would have chosen, which step times stand
+/// for: `SGLang` takes `FlashAttention` 3 on Hopper and `FlashInfer` on Ampere and Ada
+/// (`sglang/srt/server_args.py`).
+fn is_default_attention(name: &str, record: &Record, gpu: &GpuSpec) -> bool {
+    let chip = gpu.architecture.to_lowercase();
+    let default = match record.engine.name.to_lowercase().as_str() {
+        "sglang" if chip.contains("hopper") => "fa3",
+        "sglang" if chip.contains("ampere") || chip.contains("ada") => "flashinfer",
+        _ => return false,
+    };
+    name == default
+}
+
+/// Whether graphs are captured for every batch that can occur: step times assume that decode
+/// batches replay graphs.
+fn covers_all_batches(value: &Value, record: &Record) -> bool {
+    let in_flight = record.workload_count("max_concurrency").unwrap_or(u32::MAX);
+    count(value).is_some_and(|size| size >= in_flight.min(512))
+}
+
+/// The flags of a command line; a flag without value is on.
+fn command_flags(command: &str) -> Vec<(String, Value)> {
+    let mut flags: Vec<(String, Value)> = Vec::new();
+    let mut words = command.split_whitespace().peekable();
+    while let Some(word) = words.next() {
+        let name = word.trim_start_matches('-');
+        let is_flag = word.starts_with('-') && name.starts_with(|c: char| c.is_ascii_alphabetic());
+        if !is_flag {
+            continue;
+        }
+        let (name, value) = match name.split_once('=') {
+            Some((name, value)) => (name, Value::from(value)),
+            None => match words.next_if(|next| !next.starts_with('-') && *next != "\\") {
+                Some(value) => (name, Value::from(value)),
+                None => (name, Value::Bool(true)),
+            },
+        };
+        // `python3 -m module`
+        if name != "m" {
+            flags.push((name.to_owned(), value));
+        }
+    }
+    flags
+}
+
+/// Checks the variables that are set before a command.
+fn environment(command: &str) -> Result<(), Skip> {
+    for word in command.split_whitespace() {
+        let Some((name, value)) = word.split_once('=') else { continue };
+        let is_variable = name.starts_with(|c: char| c.is_ascii_uppercase())
+            && name.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_');
+        if is_variable && !ENVIRONMENT_WITHOUT_EFFECT.contains(&name) {
+            return Err(Skip::Flag { flag: name.to_owned(), value: value.to_owned() });
+        }
+    }
+    Ok(())
+}
+
+fn normal(flag: &str) -> String {
+    flag.trim_start_matches('-').replace('-', "_")
+}

@@ -1,0 +1,42 @@
+//! Validation: measured runs, simulated again and compared.
+//!
+//! A measured run is a record of a JSONL file: engine, hardware, model, parallelism, flags,
+//! workload and what the benchmark tool printed. A record becomes a scenario, or a reason why not:
+//! a setting that is not modelled is never ignored. What had to be assumed where a record does
+//! not say is kept beside the result.
+//!
+//! * `record.rs`: the file format
+//! * `skip.rs`: why a record is not run
+//! * `flags.rs`: every flag, and whether it is modelled, without effect, or a reason to skip
+//! * `names.rs`: models and GPUs as people write them
+//! * `engine.rs`, `workload.rs`, `lengths.rs`, `sharegpt.rs`, `shared.rs`: from a record to a scenario
+//! * `measured.rs`: metrics under the names of the benchmark JSON
+//! * `run.rs`: scenarios to figures, on several threads
+//! * `case.rs`, `experiment.rs`: one run with limits
+//! * `score.rs`, `report.rs`: errors by family, and how they are printed
+
+mod case;
+mod engine;
+mod experiment;
+mod flags;
+mod lengths;
+mod measured;
+mod names;
+mod plan;
+mod record;
+mod report;
+mod run;
+mod score;
+mod shared;
+mod sharegpt;
+mod skip;
+mod workload;
+
+pub use case::{Case, Limits};
+pub use experiment::{Experiment, Repeat, RequestsConfig, Table};
+pub use plan::Plan;
+pub use record::{Record, RecordError};
+pub use report::{Validation, Verdict};
+pub use run::{Adjust, judge, validate};
+pub use score::{Family, MetricScore, RunScore};
+pub use skip::Skip;

@@ -1,0 +1,87 @@
+//! From a record to something that can be run.
+
+use super::flags::Settings;
+use super::record::Record;
+use super::shared::SharedPrompts;
+use super::skip::Skip;
+use super::{engine, measured, names, workload};
+use crate::metrics::bench::MetricKey;
+use crate::request::Request;
+use crate::rng::Seed;
+use crate::scenario::{ReportConfig, ReportFormat, ScenarioFile};
+
+/// A record as a scenario.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// What is simulated.
+    pub scenario: ScenarioFile,
+    /// The requests, where no workload of a scenario draws them.
+    pub requests: Option<Vec<Request>>,
+    /// What was measured.
+    pub measured: Vec<(MetricKey, f64)>,
+    /// What the record does not say and had to be assumed, each in a few words.
+    pub assumed: Vec<&'static str>,
+}
+
+impl Plan {
+    /// The scenario of a record.
+    ///
+    /// # Errors
+    /// Why the record cannot be run.
+    pub fn of(record: &Record) -> Result<Self, Skip> {
+        let mut assumed = Vec::new();
+        engine::check(record)?;
+        let model = names::model(&record.model)?;
+        let (gpu, form_assumed) = names::gpu(&record.hardware)?;
+        if form_assumed {
+            assumed.push("form factor of the GPU not stated: SXM");
+        }
+        let settings = Settings::read(record, &gpu)?;
+        let cluster = engine::cluster(record, &settings, &model, &gpu, &mut assumed)?;
+        let shared = SharedPrompts::of(record)?;
+        if form_assumed && cluster.tensor_parallel_size > 1 {
+            assumed.push("link between the GPUs not stated: that of the SXM module");
+        }
+        let workload = match &shared {
+            Some(shared) => {
+                assumed.push("arrivals: another draw of the same process");
+                shared.workload()
+            }
+            None => workload::workload(record, &model, &mut assumed)?,
+        };
+        let requests = shared.map(|shared| shared.requests(Seed::default()));
+        let measured = measured::metrics(record);
+        if measured.is_empty() {
+            return Err(Skip::NoMetrics);
+        }
+        if gpu.efficiency.measured_on != gpu.name {
+            assumed.push("kernels: those of another GPU stand in");
+        }
+        if model.sliding_window.is_some() {
+            assumed.push("attention: full where the model has a window");
+        }
+        if warmed(record) {
+            assumed.push("prefix cache: empty at the start, not warmed by earlier runs");
+        }
+        if record.metrics.contains_key("tpot_ms") {
+            assumed.push("statistic of TTFT and TPOT not stated: the mean");
+        }
+        let report = ReportConfig { format: ReportFormat::Vllm, ..ReportConfig::default() };
+        let scenario = ScenarioFile {
+            name: record.id.clone(),
+            seed: Seed::default(),
+            trace: None,
+            workload,
+            cluster,
+            report,
+            measured: None,
+        };
+        Ok(Self { scenario, requests, measured, assumed })
+    }
+}
+
+/// Whether the server had answered some of the prompts before.
+fn warmed(record: &Record) -> bool {
+    let hits = record.server_side_metrics.get("prefix_cache_hit_rate_pct_shortly_after");
+    hits.and_then(super::record::number).is_some_and(|percent| percent > 1.0)
+}

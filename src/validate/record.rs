@@ -1,0 +1,167 @@
+//! A published run as its file tells it.
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+/// Named values whose meaning depends on the tool that wrote them.
+pub(super) type Fields = Map<String, Value>;
+
+/// A measured run: one line of a JSONL file. What a source does not state is absent.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Record {
+    /// The name of the run, not always unique.
+    pub id: String,
+    /// Runs of one source that belong together: one figure or table of it.
+    pub family: String,
+    /// Which engine served it.
+    pub(super) engine: EngineFields,
+    /// On what.
+    #[serde(default)]
+    pub(super) hardware: HardwareFields,
+    /// What was served.
+    #[serde(default)]
+    pub(super) model: ModelFields,
+    /// How it was split over GPUs.
+    #[serde(default)]
+    pub(super) parallel: Fields,
+    /// Flags of the server, and what its log said (`observed_…`).
+    #[serde(default)]
+    pub(super) engine_flags: Fields,
+    /// What was sent.
+    #[serde(default)]
+    pub(super) workload: Fields,
+    /// What the benchmark tool printed.
+    #[serde(default)]
+    pub(super) metrics: Fields,
+    /// The command that started the server.
+    #[serde(default)]
+    pub(super) server_command: Option<String>,
+    /// What the server's own log or dashboard said.
+    #[serde(default)]
+    pub(super) server_side_metrics: Fields,
+}
+
+/// The engine of a record.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub(super) struct EngineFields {
+    pub(super) name: String,
+    #[serde(default)]
+    pub(super) version: Option<String>,
+    /// A changed copy of the engine.
+    #[serde(default)]
+    pub(super) fork: Option<String>,
+    /// Environment variables of the server.
+    #[serde(default)]
+    pub(super) env: Option<String>,
+}
+
+/// The hardware of a record.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+pub(super) struct HardwareFields {
+    #[serde(default)]
+    pub(super) gpu: Option<String>,
+    /// GPUs that the model was served on, of those the machine has.
+    #[serde(default)]
+    pub(super) gpus_used: Option<u32>,
+    #[serde(default)]
+    pub(super) count: Option<u32>,
+    /// Machines.
+    #[serde(default)]
+    pub(super) nodes: Option<u32>,
+}
+
+/// The model of a record.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+pub(super) struct ModelFields {
+    #[serde(default)]
+    pub(super) name: Option<String>,
+    #[serde(default)]
+    pub(super) precision: Option<String>,
+    #[serde(default)]
+    pub(super) precision_inferred_from_checkpoint_name: Option<String>,
+}
+
+/// A line that is no record.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {problem}")]
+pub struct RecordError {
+    /// Which line, from 1.
+    pub line: usize,
+    /// What the parser says.
+    pub problem: String,
+}
+
+impl Record {
+    /// Reads the records of a JSONL text; empty lines are left out.
+    ///
+    /// # Errors
+    /// The first line that is no record.
+    pub fn parse_all(text: &str) -> Result<Vec<Self>, RecordError> {
+        let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+        lines
+            .map(|(index, line)| {
+                serde_json::from_str(line)
+                    .map_err(|error| RecordError { line: index + 1, problem: error.to_string() })
+            })
+            .collect()
+    }
+
+    /// The engine, as the source names it.
+    pub fn engine(&self) -> &str {
+        &self.engine.name
+    }
+
+    /// A number of the workload, also where it is written as text.
+    pub(super) fn workload_number(&self, key: &str) -> Option<f64> {
+        number(self.workload.get(key)?)
+    }
+
+    /// A whole number of the workload.
+    pub(super) fn workload_count(&self, key: &str) -> Option<u32> {
+        count(self.workload.get(key)?)
+    }
+
+    /// A text of the workload.
+    pub(super) fn workload_text(&self, key: &str) -> &str {
+        self.workload.get(key).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// A number that the tool printed.
+    pub(super) fn metric(&self, key: &str) -> Option<f64> {
+        number(self.metrics.get(key)?)
+    }
+}
+
+/// A finite number, also where it is written as text.
+pub(super) fn number(value: &Value) -> Option<f64> {
+    let number = match value {
+        Value::Number(number) => number.as_f64()?,
+        Value::String(text) => text.trim().parse().ok()?,
+        _ => return None,
+    };
+    number.is_finite().then_some(number)
+}
+
+/// A whole number, also where it is written as text.
+pub(super) fn count(value: &Value) -> Option<u32> {
+    let number = number(value)?;
+    let whole = number.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(&number);
+    whole.then_some(number as u32)
+}
+
+/// A switch, also where it is written as text in any case.
+pub(super) fn switch(value: &Value) -> Option<bool> {
+    match value {
+        Value::Bool(on) => Some(*on),
+        Value::String(text) => text.to_ascii_lowercase().parse().ok(),
+        _ => None,
+    }
+}
+
+/// A value as people would type it after a flag.
+pub(super) fn shown(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}

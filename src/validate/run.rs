@@ -1,0 +1,109 @@
+//! Scenarios to figures. Runs know nothing of one another, so threads change nothing but the time.
+
+#[cfg(feature = "parallel")]
+use rayon::prelude::*;
+
+use super::case::Case;
+use super::plan::Plan;
+use super::record::Record;
+use super::report::{Validation, Verdict};
+use super::score::{Outcome, RunScore};
+use super::skip::Skip;
+use crate::metrics::bench::{Comparison, Tool};
+use crate::metrics::{BenchReport, Recorder};
+use crate::request::Request;
+use crate::scenario::{Scenario, ScenarioError, ScenarioFile};
+use crate::sim::{Counts, Requests, Simulation, Source};
+use crate::units::SimDuration;
+use crate::workload::{Client, Workload};
+
+/// What the caller changes in every scenario before it is run; the error is the rule it breaks.
+pub type Adjust<'a> = dyn Fn(ScenarioFile) -> Result<ScenarioFile, String> + Sync + 'a;
+
+/// Simulates every record that can be and compares.
+pub fn validate(records: &[Record], adjust: &Adjust<'_>) -> Validation {
+    let one = |record: &Record| Outcome {
+        family: record.family.clone(),
+        result: run_record(record, adjust),
+    };
+    #[cfg(feature = "parallel")]
+    let outcomes = records.par_iter().map(one).collect();
+    #[cfg(not(feature = "parallel"))]
+    let outcomes = records.iter().map(one).collect();
+    Validation::of(outcomes)
+}
+
+/// Simulates cases and judges them by their limits.
+pub fn judge(cases: &[Case]) -> Verdict {
+    #[cfg(feature = "parallel")]
+    let results = cases.par_iter().map(Case::run).collect();
+    #[cfg(not(feature = "parallel"))]
+    let results = cases.iter().map(Case::run).collect();
+    Verdict::of(cases, results)
+}
+
+fn run_record(record: &Record, adjust: &Adjust<'_>) -> Result<RunScore, Skip> {
+    let plan = Plan::of(record)?;
+    let file = adjust(plan.scenario).map_err(Skip::Scenario)?;
+    let scenario = Scenario::resolve(file, None).map_err(|error| broken(&error))?;
+    let report = simulate(&scenario, plan.requests)?;
+    let comparison = Comparison::of_figures(Tool::Vllm, &plan.measured, &report.summary);
+    Ok(RunScore {
+        id: record.id.clone(),
+        family: record.family.clone(),
+        assumed: plan.assumed,
+        rows: comparison.rows().to_vec(),
+    })
+}
+
+/// The figures of a scenario; `requests` in place of those of its workload, if given.
+pub(super) fn simulate(
+    scenario: &Scenario,
+    requests: Option<Vec<Request>>,
+) -> Result<BenchReport, Skip> {
+    let mut recorder = Recorder::default();
+    observe(scenario, requests, &mut recorder)?;
+    Ok(BenchReport::new(&recorder, &scenario.file))
+}
+
+/// Runs a scenario under an observer.
+pub(super) fn observe(
+    scenario: &Scenario,
+    requests: Option<Vec<Request>>,
+    recorder: &mut Recorder,
+) -> Result<(), Skip> {
+    let counts = if let Some(requests) = requests {
+        run_source(scenario, Requests(requests.into_iter()), recorder)?
+    } else {
+        let file = &scenario.file;
+        let workload = Workload::open(&file.workload, file.seed, None);
+        let workload = workload.map_err(|error| Skip::Scenario(error.to_string()))?;
+        run_source(scenario, workload, recorder)?
+    };
+    if counts.finished == counts.arrived { Ok(()) } else { Err(Skip::Stuck) }
+}
+
+fn run_source(
+    scenario: &Scenario,
+    source: impl Source,
+    recorder: &mut Recorder,
+) -> Result<Counts, Skip> {
+    let file = &scenario.file;
+    let cluster =
+        crate::sim::cluster(scenario).map_err(|error| Skip::Scenario(error.to_string()))?;
+    let client = Client::new(&file.workload.client);
+    let api_delay = SimDuration::from_secs_f64(file.cluster.api_delay_ms / 1e3);
+    Simulation::new(source, client, cluster, api_delay)
+        .run(recorder)
+        .map_err(|error| Skip::Scenario(error.to_string()))
+}
+
+/// A broken rule without its numbers, so that equal reasons are counted together.
+fn broken(error: &ScenarioError) -> Skip {
+    let problem = error.problems.join("; ");
+    Skip::Scenario(if problem.contains("does not fit") {
+        "does not fit in GPU memory".to_owned()
+    } else {
+        problem
+    })
+}

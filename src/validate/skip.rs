@@ -1,0 +1,92 @@
+//! Why a record is not run.
+
+use std::fmt;
+
+/// Why a record is not run. Records that are left out for one reason show the same text.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Skip {
+    /// It holds no figure that a simulation has too.
+    NoMetrics,
+    /// Its engine is not modelled.
+    Engine(String),
+    /// It does not say on what it ran, or that is not in the catalogue.
+    Gpu(Option<String>),
+    /// It does not say on how many GPUs it ran.
+    GpuCount,
+    /// It does not say what it served, or that is not in the catalogue.
+    Model(Option<String>),
+    /// The catalogue has the model, but not in this number format.
+    Precision {
+        /// The model.
+        model: String,
+        /// The format of the record.
+        precision: String,
+    },
+    /// The model has layers that are not modelled.
+    Layers {
+        /// The model.
+        model: String,
+        /// What of it is not modelled.
+        what: &'static str,
+    },
+    /// A part of serving is not modelled.
+    NotModelled(&'static str),
+    /// A flag that changes results is not modelled, or not with this value.
+    Flag {
+        /// The flag.
+        flag: String,
+        /// Its value.
+        value: String,
+    },
+    /// A setting of the workload is not modelled.
+    Setting(String),
+    /// The requests cannot be drawn again.
+    Dataset(String),
+    /// How long prompts and answers were cannot be told.
+    Lengths(&'static str),
+    /// The scenario breaks a rule.
+    Scenario(String),
+    /// The engine never serves some of the requests.
+    Stuck,
+}
+
+/// Adapters: what a step with adapters costs, and how they are loaded.
+pub(super) const LORA: Skip =
+    Skip::NotModelled("LoRA: kernels and loads of adapters take no time yet");
+/// Experts placed whole on GPUs instead of being cut.
+pub(super) const EXPERT_PARALLEL: Skip = Skip::NotModelled("expert parallelism");
+/// Attention replicated over GPUs while experts are shared.
+pub(super) const DATA_PARALLEL: Skip = Skip::NotModelled("data-parallel attention");
+/// Layers spread over GPUs.
+pub(super) const PIPELINE_PARALLEL: Skip = Skip::NotModelled("pipeline parallelism");
+/// Prefill and decode on different GPUs.
+pub(super) const DISAGGREGATION: Skip = Skip::NotModelled("disaggregation");
+/// Drafts that are verified.
+pub(super) const SPECULATION: Skip =
+    Skip::NotModelled("speculative decoding: the draft model takes no time yet");
+
+impl fmt::Display for Skip {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoMetrics => write!(f, "no metrics"),
+            Self::Engine(name) => write!(f, "engine not modelled: {name}"),
+            Self::Gpu(None) => write!(f, "GPU not stated"),
+            Self::Gpu(Some(name)) => write!(f, "unknown GPU: {name}"),
+            Self::GpuCount => write!(f, "number of GPUs not stated"),
+            Self::Model(None) => write!(f, "model not stated"),
+            Self::Model(Some(name)) => write!(f, "unknown model: {name}"),
+            Self::Precision { model, precision } => {
+                write!(f, "unknown model: {model} in {precision}")
+            }
+            Self::Layers { model, what } => write!(f, "not modelled: {what} ({model})"),
+            Self::NotModelled(what) => write!(f, "not modelled: {what}"),
+            Self::Flag { flag, value } => write!(f, "unmodelled flag: {flag}={value}"),
+            Self::Setting(key) => write!(f, "unmodelled setting of the workload: {key}"),
+            Self::Dataset(name) => write!(f, "unknown dataset: {name}"),
+            Self::Lengths(why) => write!(f, "lengths unknown: {why}"),
+            Self::Scenario(problem) => write!(f, "{problem}"),
+            Self::Stuck => write!(f, "requests that could never be served"),
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! The requests of a record.
+//!
+//! How many, when they arrive, and how many are in flight; how long they are is in `lengths.rs`.
+
+use super::lengths::lengths;
+use super::record::Record;
+use super::skip::Skip;
+use crate::model::ModelSpec;
+use crate::scenario::{ArrivalConfig, ClientConfig, ContentConfig, WorkloadConfig};
+
+/// Settings of a workload that are used, or that say the same as others, or nothing about results.
+const KNOWN: [&str; 31] = [
+    "dataset",
+    "dataset_file",
+    "dataset_basis",
+    "num_prompts",
+    "request_rate",
+    "client",
+    "client_backend",
+    "seed",
+    "seed_basis",
+    "input_len",
+    "output_len",
+    "profile",
+    "max_concurrency",
+    "ignored_flags",
+    "random_range_ratio",
+    "random_range_ratio_basis",
+    "lengths_reproducible",
+    "num_warmups",
+    "num_warmups_basis",
+    "ignore_eos",
+    "burstiness",
+    "input_len_avg",
+    "context_lines",
+    "arrival",
+    "duration_s",
+    "num_tenants",
+    "tenant_rate_fractions",
+    "variant",
+    "date",
+    "note",
+    "sonnet_prefix_len",
+];
+
+/// Requests that `blis observe` keeps in flight at most unless told otherwise.
+const BLIS_IN_FLIGHT: u32 = 256;
+/// What `InferenceX` sends for each place in flight, where a record does not say.
+const INFERENCEX_REQUESTS_PER_PLACE: u32 = 10;
+
+/// The totals a tool printed, per request.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Means {
+    pub(super) requests: u32,
+    pub(super) prompt: f64,
+    pub(super) output: f64,
+}
+
+/// The workload of a record, and what of it is assumed.
+pub(super) fn workload(
+    record: &Record,
+    model: &ModelSpec,
+    assumed: &mut Vec<&'static str>,
+) -> Result<WorkloadConfig, Skip> {
+    if let Some(key) = record.workload.keys().find(|key| !KNOWN.contains(&key.as_str())) {
+        let dataset = record.workload_text("dataset");
+        return Err(match dataset {
+            "" | "trace" => Skip::Dataset(dataset.to_owned()),
+            _ => Skip::Setting(key.clone()),
+        });
+    }
+    check_arrivals(record)?;
+    let means = means(record);
+    let requests = requests(record, means, assumed)?;
+    let arrivals = arrivals(record)?;
+    let lengths = lengths(record, requests, means, model, assumed)?;
+    let poisson = matches!(arrivals, ArrivalConfig::Poisson { .. });
+    if poisson {
+        assumed.push("arrivals: another draw of the same process");
+    }
+    let max_concurrency =
+        record.workload_count("max_concurrency").or(is_blis(record).then_some(BLIS_IN_FLIGHT));
+    let duration_s = record.workload_number("duration_s").filter(|_| poisson);
+    Ok(WorkloadConfig {
+        num_requests: duration_s.is_none().then_some(requests),
+        duration_s,
+        tool_seed: Some(tool_seed(record)),
+        arrivals,
+        lengths,
+        content: ContentConfig::default(),
+        sessions: None,
+        client: ClientConfig { max_concurrency, think_time_s: 0.0 },
+    })
+}
+
+/// Refuses arrivals of other kinds than those that [`arrivals`] makes.
+fn check_arrivals(record: &Record) -> Result<(), Skip> {
+    let told = record.workload.contains_key("arrival");
+    let is_poisson = record.workload_text("arrival").starts_with("poisson") && is_blis(record);
+    let burstiness =
+        record.workload_number("burstiness").is_some_and(|b| (b - 1.0).abs() > f64::EPSILON);
+    let has_rate = record.workload_number("request_rate").is_some();
+    match () {
+        () if told && !is_poisson => Err(Skip::Setting("arrival".to_owned())),
+        () if burstiness && has_rate => Err(Skip::Setting("burstiness".to_owned())),
+        () => Ok(()),
+    }
+}
+
+pub(super) fn is_sglang(record: &Record) -> bool {
+    record.workload_text("client").contains("sglang.bench_serving")
+}
+
+pub(super) fn is_inferencex(record: &Record) -> bool {
+    let told = |key: &str| record.workload_text(key).contains("InferenceX");
+    told("client") || told("dataset")
+}
+
+pub(super) fn is_blis(record: &Record) -> bool {
+    record.workload_text("client").starts_with("blis")
+}
+
+/// The seed of the record, or the default of its tool (SGLang to 0.5.9: 1; vLLM: 0).
+pub(super) fn tool_seed(record: &Record) -> u32 {
+    let default = u32::from(is_sglang(record));
+    record.workload_count("seed").unwrap_or(default)
+}
+
+fn means(record: &Record) -> Option<Means> {
+    let requests = record.metric("successful_requests").filter(|count| *count >= 1.0)?;
+    Some(Means {
+        requests: requests as u32,
+        prompt: record.metric("total_input_tokens")? / requests,
+        output: record.metric("total_generated_tokens")? / requests,
+    })
+}
+
+fn requests(
+    record: &Record,
+    means: Option<Means>,
+    assumed: &mut Vec<&'static str>,
+) -> Result<u32, Skip> {
+    let told = record.workload_count("num_prompts").or(means.map(|means| means.requests));
+    if let (Some(told), Some(means)) = (told, means)
+        && told != means.requests
+    {
+        assumed.push("some requests failed: only those that succeeded are sent");
+        return Ok(means.requests);
+    }
+    if let Some(told) = told {
+        return Ok(told);
+    }
+    let places = record.workload_count("max_concurrency").filter(|_| is_inferencex(record));
+    let places = places.ok_or(Skip::Lengths("number of requests not stated"))?;
+    assumed.push("number of requests not stated: ten for each in flight, as InferenceX sends");
+    Ok(places * INFERENCEX_REQUESTS_PER_PLACE)
+}
+
+fn arrivals(record: &Record) -> Result<ArrivalConfig, Skip> {
+    let rate = match record.workload.get("request_rate") {
+        None => None,
+        Some(rate) if rate.as_str() == Some("inf") => None,
+        Some(_) => Some(
+            record
+                .workload_number("request_rate")
+                .filter(|rate| *rate > 0.0)
+                .ok_or_else(|| Skip::Setting("request_rate".to_owned()))?,
+        ),
+    };
+    let Some(rate_per_s) = rate else { return Ok(ArrivalConfig::AllAtOnce {}) };
+    let client = record.workload_text("client");
+    Ok(match () {
+        () if is_sglang(record) => ArrivalConfig::Sglang { rate_per_s },
+        () if is_blis(record) => ArrivalConfig::Poisson { rate_per_s },
+        () if client.starts_with("guidellm") => ArrivalConfig::Constant { rate_per_s },
+        () if client.contains("vllm bench") => {
+            ArrivalConfig::Vllm { rate_per_s: Some(rate_per_s), burstiness: 1.0, ramp_up: None }
+        }
+        () if client.contains("benchmark_serving") => ArrivalConfig::Vllm2024 { rate_per_s },
+        () => return Err(Skip::Setting("request_rate".to_owned())),
+    })
+}

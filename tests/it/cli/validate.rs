@@ -1,0 +1,74 @@
+//! `servecast validate` as its users meet it.
+
+use super::Cli;
+
+const RECORD: &str = r#"{"id": "a", "family": "f/x", "engine": {"name": "vLLM", "version": "0.11.0"},
+"hardware": {"gpu": "H100", "gpus_used": 1}, "model": {"name": "Qwen/Qwen3-8B"},
+"workload": {"dataset": "random", "client": "vllm bench serve", "num_prompts": 4, "input_len": 64,
+"output_len": 8}, "metrics": {"mean_ttft_ms": 20.0, "mean_tpot_ms": 7.0}}"#;
+
+const EXPERIMENT: &str = "name = 'one request'
+[requests]
+files = ['requests.csv']
+columns = { arrival_s = 'at', prompt_tokens = 'in', output_tokens = 'out', ttft_ms = 'ttft', \
+e2e_ms = 'e2e' }
+[cluster]
+model = 'Qwen/Qwen3-8B'
+gpu = 'H100'
+[cluster.step_time]
+type = 'linear'
+base_us = 1000.0
+prefill_token_us = 0.0
+decode_seq_us = 0.0
+[limits]
+mean_ttft_ms = 5.0
+";
+
+fn runs() -> Cli {
+    let line = RECORD.replace('\n', " ");
+    let other = line.replace("vLLM", "MindIE").replace("f/x", "g/y");
+    Cli::new().file("runs.jsonl", format!("{line}\n{other}\n"))
+}
+
+#[test]
+fn published_runs_are_scored_by_family() {
+    let law = "cluster.step_time={type='linear',base_us=1000.0,prefill_token_us=0.0,\
+               decode_seq_us=0.0}";
+    let ran = runs().run(["validate", "--runs", "runs.jsonl", "--set", law]);
+    insta::assert_snapshot!(ran.expect_exit(0).stdout());
+}
+
+#[test]
+fn runs_are_chosen_by_family_and_engine() {
+    let cli = runs();
+    let ran = cli.words("validate --runs runs.jsonl --family g/*").expect_exit(0);
+    assert!(ran.stdout().starts_with("g/y: 0 of 1 simulated\n"), "{}", ran.stdout());
+    let ran = cli.words("validate --runs runs.jsonl --engine VLLM --format csv").expect_exit(0);
+    let text = ran.stdout();
+    let mut lines = text.lines();
+    assert_eq!(lines.next(), Some("family,id,metric,measured,simulated,error_pct,approximated"));
+    assert!(lines.all(|line| line.starts_with("\"f/x\",\"a\",mean_t")), "{text}");
+    let ran = cli.words("validate --runs runs.jsonl --family nothing").expect_exit(2);
+    assert!(ran.stderr().contains("no run of this family"), "{}", ran.stderr());
+}
+
+#[test]
+fn an_experiment_within_its_limits_succeeds_and_one_beyond_fails() {
+    let table = |ttft: &str| format!("at,in,out,ttft,e2e\n0,8,3,{ttft},3\n");
+    let cli = Cli::new().file("x.toml", EXPERIMENT).file("requests.csv", table("1.02"));
+    let ran = cli.words("validate x.toml").expect_exit(0);
+    assert!(ran.stdout().contains("1 of 1 errors within their limits"), "{}", ran.stdout());
+    let cli = cli.file("requests.csv", table("1.2"));
+    let ran = cli.words("validate x.toml").expect_exit(1);
+    assert!(ran.stdout().contains("missed"), "{}", ran.stdout());
+    assert!(ran.stderr().contains("1 of 1 errors are beyond their limits"), "{}", ran.stderr());
+}
+
+#[test]
+fn the_reference_runs_are_judged_by_the_goals() {
+    let ran = Cli::new().words("validate");
+    let (text, errors) = (ran.stdout(), ran.stderr());
+    assert!(text.contains("vLLM on A10, sonnet 256/6 at 8 req/s, chunked prefill"), "{text}");
+    assert!(text.contains("within their limits"), "{text}");
+    assert!(errors.contains("sglang-deepseek-v3-tp8: not simulated:"), "{errors}");
+}
