@@ -8,6 +8,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 use super::bench::BenchArguments;
+#[cfg(feature = "calibrate")]
+use super::calibrate::CalibrateArguments;
 use super::profile::ProfileArguments;
 use super::trace::TraceArguments;
 use crate::io::timeline::Window;
@@ -31,6 +33,9 @@ pub(super) enum Command {
     Run(RunArguments),
     /// Answer a command of sglang.bench_serving or vllm bench serve
     Bench(Box<BenchArguments>),
+    /// Fit parameters to measured runs
+    #[cfg(feature = "calibrate")]
+    Calibrate(CalibrateArguments),
     /// Describe, convert and generate traces
     Trace(TraceArguments),
     /// List and show models and GPUs

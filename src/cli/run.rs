@@ -184,11 +184,14 @@ pub(super) type Rows = Box<dyn Iterator<Item = Result<TraceRow, WorkloadError>> 
 
 fn open_workload(loaded: &Loaded) -> Result<Workload, Failure> {
     let file = &loaded.scenario.file;
-    let rows = match &file.trace {
-        None => None,
-        Some(trace) => Some(open_rows(trace, &loaded.folder, file.seed)?),
-    };
+    let rows = trace_rows(loaded)?;
     Workload::open(&file.workload, file.seed, rows).map_err(|error| Failure::Input(error.into()))
+}
+
+/// The rows of the trace that a scenario reads, if it reads one.
+pub(super) fn trace_rows(loaded: &Loaded) -> Result<Option<Rows>, Failure> {
+    let file = &loaded.scenario.file;
+    file.trace.as_ref().map(|trace| open_rows(trace, &loaded.folder, file.seed)).transpose()
 }
 
 /// Reads the whole trace once, to say what it holds and to find a bad row before anything is
@@ -240,8 +243,15 @@ pub(super) fn notice_text(notice: Notice) -> String {
 }
 
 fn compare(scenario: &Scenario, report: &BenchReport) -> Option<Comparison> {
+    let (tool, figures) = measured(scenario)?;
+    Some(Comparison::of_figures(tool, &figures, &report.summary))
+}
+
+/// The measured figures of a scenario, in the order of the benchmark block, and the tool whose
+/// names they go by.
+pub(super) fn measured(scenario: &Scenario) -> Option<(Tool, Vec<(MetricKey, f64)>)> {
     let measured = scenario.file.measured.as_ref()?;
-    let tool = match report.writer {
+    let tool = match BenchWriter::new(&scenario.file) {
         BenchWriter::Sglang(_) => Tool::Sglang,
         BenchWriter::Vllm(_) => Tool::Vllm,
     };
@@ -251,5 +261,5 @@ fn compare(scenario: &Scenario, report: &BenchReport) -> Option<Comparison> {
         .filter_map(|(name, value)| Some((MetricKey::parse(name)?, *value)))
         .collect();
     figures.sort_by(|(a, _), (b, _)| a.place().total_cmp(&b.place()));
-    Some(Comparison::of_figures(tool, &figures, &report.summary))
+    Some((tool, figures))
 }

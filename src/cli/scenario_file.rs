@@ -40,15 +40,51 @@ pub(super) fn load(
     overrides: &[String],
     seed: Option<u64>,
 ) -> Result<Vec<Loaded>, Failure> {
+    drafts(path, overrides, seed)?.0.iter().map(Draft::resolve).collect()
+}
+
+/// A scenario whose settings can still be changed.
+#[derive(Debug, Clone)]
+pub(super) struct Draft {
+    /// The file, for messages.
+    name: String,
+    root: Table,
+    folder: PathBuf,
+}
+
+impl Draft {
+    /// Puts a setting.
+    #[cfg(feature = "calibrate")]
+    pub(super) fn put(&mut self, path: &str, value: impl Into<Value>) -> Result<(), Failure> {
+        set(&mut self.root, path, value.into()).map_err(|problem| fail(&self.name, &problem))
+    }
+
+    pub(super) fn resolve(&self) -> Result<Loaded, Failure> {
+        resolve(&self.name, self.root.clone(), &self.folder)
+    }
+}
+
+/// Parameters that a scenario file wants fitted.
+pub(super) type FitTable = Option<Value>;
+
+/// Reads a scenario file, or the built-in scenario, and its variants, with the table of parameters
+/// to fit.
+pub(super) fn drafts(
+    path: Option<&Path>,
+    overrides: &[String],
+    seed: Option<u64>,
+) -> Result<(Vec<Draft>, FitTable), Failure> {
     let (name, mut root, folder) = read(path)?;
     let variants = root.remove("variants");
+    let fit = root.remove("fit");
     override_all(&mut root, overrides)?;
     put_seed(&mut root, seed)?;
-    let mut loaded = vec![resolve(&name, root.clone(), &folder)?];
+    let draft = |root| Draft { name: name.clone(), root, folder: folder.clone() };
+    let mut drafts = vec![draft(root.clone())];
     for variant in read_variants(&name, variants)? {
-        loaded.push(resolve(&name, varied(&name, root.clone(), variant)?, &folder)?);
+        drafts.push(draft(varied(&name, root.clone(), variant)?));
     }
-    Ok(loaded)
+    Ok((drafts, fit))
 }
 
 /// The part of a scenario that says what is sent.
@@ -69,7 +105,7 @@ pub(super) fn workload(
     seed: Option<u64>,
 ) -> Result<(WorkloadFile, PathBuf), Failure> {
     let (name, mut root, folder) = read(path)?;
-    for other in ["name", "cluster", "report", "measured", "variants"] {
+    for other in ["name", "cluster", "report", "measured", "variants", "fit"] {
         root.remove(other);
     }
     override_all(&mut root, overrides)?;
