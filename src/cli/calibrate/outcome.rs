@@ -180,8 +180,8 @@ fn expected(estimate: &Estimate) -> String {
 
 /// Four significant digits.
 fn short(value: f64) -> String {
-    if value == 0.0 || !value.is_finite() {
-        return format!("{value}");
+    if value.abs() < 1e-9 {
+        return "0".to_owned();
     }
     let digits = 3 - value.abs().log10().floor() as i32;
     format!("{value:.*}", usize::try_from(digits.clamp(0, 9)).unwrap_or(0))
