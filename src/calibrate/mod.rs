@@ -12,15 +12,23 @@
 //!
 //! Left out: parameters that are not numbers, and noise that differs between tools.
 
+mod file;
+#[cfg(feature = "calibrate")]
 mod fit;
+#[cfg(feature = "calibrate")]
 mod observation;
 mod parameter;
+#[cfg(feature = "calibrate")]
 mod profile;
+#[cfg(feature = "calibrate")]
 mod surface;
 
-#[cfg(test)]
+#[cfg(all(test, feature = "calibrate"))]
 mod tests;
 
+pub use file::{CalibrationFile, Found};
+#[cfg(feature = "calibrate")]
 pub use fit::{CalibrationError, Estimate, Fit, Pair, Run, RunFigures, fit};
+#[cfg(feature = "calibrate")]
 pub use observation::{Observation, noise};
 pub use parameter::{Expected, Parameter};

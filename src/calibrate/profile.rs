@@ -25,7 +25,8 @@ pub(super) struct Bottom<'a> {
 impl Bottom<'_> {
     /// The positions of a parameter between which the 90 % interval lies.
     pub(super) fn interval(&self, parameter: usize) -> (f64, f64) {
-        let reach = (self.variance * CHI_SQUARE_90 * self.covariance[(parameter, parameter)]).sqrt();
+        let reach =
+            (self.variance * CHI_SQUARE_90 * self.covariance[(parameter, parameter)]).sqrt();
         let centre = self.at[parameter];
         let side = |sign: f64| centre + sign * self.distance(parameter, sign, reach);
         (side(-1.0), side(1.0))

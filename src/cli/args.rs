@@ -66,6 +66,13 @@ pub(super) struct RunArguments {
     /// Seed of every random stream
     #[arg(long)]
     pub(super) seed: Option<u64>,
+    /// Parameters that `servecast calibrate --output` wrote
+    #[arg(long, value_name = "FILE")]
+    pub(super) calibration: Option<PathBuf>,
+    /// Run again N times with other seeds, and parameters drawn from the calibration, and print how
+    /// far the figures vary
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(3..=100_000))]
+    pub(super) replicas: Option<u32>,
     #[command(flatten)]
     pub(super) output: OutputArguments,
 }

@@ -7,6 +7,7 @@ mod calibrate;
 mod conformance;
 mod profile;
 mod progress;
+mod replicas;
 mod results;
 mod run;
 mod scenario_file;

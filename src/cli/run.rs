@@ -6,11 +6,12 @@ use std::sync::Mutex;
 
 use super::args::{Format, OutputArguments, RunArguments};
 use super::progress::Progress;
-use super::scenario_file::{self, Loaded};
+use super::replicas::{self, Spread};
+use super::scenario_file::{self, Draft, Loaded};
 use super::{Failure, print, results, say, timeline};
 use crate::io::rundir::{Existing, RunDir};
 use crate::io::traces::{self, TraceFormat, TraceOptions};
-use crate::metrics::bench::{Comparison, MetricKey, Tool};
+use crate::metrics::bench::{BenchSummary, Comparison, MetricKey, Tool};
 use crate::metrics::{BenchReport, BenchWriter, Recorder, StepLog};
 use crate::rng::Seed;
 use crate::scenario::{KvSource, Scenario, StepTimeConfig, TraceConfig};
@@ -20,8 +21,15 @@ use crate::workload::{Client, Notice, TraceRow, Workload, WorkloadError};
 
 pub(super) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let path = arguments.scenario.as_deref();
-    let loaded = scenario_file::load(path, &arguments.overrides, arguments.seed)?;
-    let (dir, outcomes) = simulate_all(&loaded, &arguments.output)?;
+    let calibration = arguments.calibration.as_deref();
+    let drafts = scenario_file::drafts(path, calibration, &arguments.overrides, arguments.seed)?;
+    let loaded = drafts.drafts.iter().map(Draft::resolve).collect::<Result<Vec<_>, _>>()?;
+    let (dir, mut outcomes) = simulate_all(&loaded, &arguments.output)?;
+    if let Some(count) = arguments.replicas {
+        for (index, outcome) in outcomes.iter_mut().enumerate() {
+            outcome.spread = Some(replicas::spread(&drafts, index, arguments, count)?);
+        }
+    }
     report(dir, &outcomes, &arguments.output)
 }
 
@@ -34,6 +42,8 @@ pub(super) struct Outcome {
     pub(super) steps: Option<StepLog>,
     pub(super) report: BenchReport,
     pub(super) comparison: Option<Comparison>,
+    /// How the figures vary between seeds and within what a calibration knows.
+    pub(super) spread: Option<Spread>,
     /// Real time the run took, in seconds.
     pub(super) wall_s: f64,
 }
@@ -134,7 +144,26 @@ fn simulate(loaded: &Loaded, output: &OutputArguments) -> Result<Outcome, Failur
     let report = BenchReport::new(&recorder, &scenario.file);
     let comparison = compare(scenario, &report);
     let scenario = Scenario { file: scenario_file::relocated(loaded), ..scenario.clone() };
-    Ok(Outcome { scenario, counts, recorder, steps, report, comparison, wall_s })
+    Ok(Outcome { scenario, counts, recorder, steps, report, comparison, spread: None, wall_s })
+}
+
+/// The figures of a scenario and nothing else: no progress, no notices. `rows` are those of its
+/// trace.
+pub(super) fn figures(
+    loaded: &Loaded,
+    rows: Option<Vec<TraceRow>>,
+) -> Result<BenchSummary, Failure> {
+    let file = &loaded.scenario.file;
+    let rows = rows.map(|rows| Box::new(rows.into_iter().map(Ok)) as Rows);
+    let input = |error: WorkloadError| Failure::Input(error.into());
+    let workload = Workload::open(&file.workload, file.seed, rows).map_err(input)?;
+    let cluster = crate::sim::cluster(&loaded.scenario);
+    let cluster = cluster.map_err(|error| Failure::Input(error.into()))?;
+    let client = Client::new(&file.workload.client);
+    let api_delay = SimDuration::from_secs_f64(file.cluster.api_delay_ms / 1e3);
+    let mut recorder = Recorder::default();
+    Simulation::new(workload, client, cluster, api_delay).run(&mut recorder).map_err(input)?;
+    Ok(BenchReport::new(&recorder, file).summary)
 }
 
 /// Says what is simulated: the engine's memory and where step times come from.

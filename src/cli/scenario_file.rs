@@ -7,6 +7,7 @@ use serde::Deserialize;
 use toml::{Table, Value};
 
 use super::Failure;
+use crate::calibrate::CalibrationFile;
 use crate::metrics::bench::MetricKey;
 use crate::model::ModelSpec;
 use crate::profiles;
@@ -40,7 +41,7 @@ pub(super) fn load(
     overrides: &[String],
     seed: Option<u64>,
 ) -> Result<Vec<Loaded>, Failure> {
-    drafts(path, overrides, seed)?.0.iter().map(Draft::resolve).collect()
+    drafts(path, None, overrides, seed)?.drafts.iter().map(Draft::resolve).collect()
 }
 
 /// A scenario whose settings can still be changed.
@@ -54,7 +55,6 @@ pub(super) struct Draft {
 
 impl Draft {
     /// Puts a setting.
-    #[cfg(feature = "calibrate")]
     pub(super) fn put(&mut self, path: &str, value: impl Into<Value>) -> Result<(), Failure> {
         set(&mut self.root, path, value.into()).map_err(|problem| fail(&self.name, &problem))
     }
@@ -64,19 +64,40 @@ impl Draft {
     }
 }
 
-/// Parameters that a scenario file wants fitted.
-pub(super) type FitTable = Option<Value>;
+/// A scenario and its variants, as they are typed.
+#[derive(Debug)]
+pub(super) struct Drafts {
+    pub(super) drafts: Vec<Draft>,
+    /// Parameters that the file wants fitted.
+    pub(super) fit: Option<Value>,
+    /// Whose parameters are set.
+    pub(super) calibration: Option<CalibrationFile>,
+}
 
-/// Reads a scenario file, or the built-in scenario, and its variants, with the table of parameters
-/// to fit.
+/// Reads a scenario file, or the built-in scenario, and its variants; sets the parameters of a
+/// calibration (else of the one the file names), then the overrides.
 pub(super) fn drafts(
     path: Option<&Path>,
+    calibration: Option<&Path>,
     overrides: &[String],
     seed: Option<u64>,
-) -> Result<(Vec<Draft>, FitTable), Failure> {
+) -> Result<Drafts, Failure> {
     let (name, mut root, folder) = read(path)?;
     let variants = root.remove("variants");
     let fit = root.remove("fit");
+    let named = root.remove("calibration");
+    let calibration = match (calibration, named) {
+        (Some(path), _) => Some(read_calibration(path)?),
+        (None, Some(Value::String(path))) => Some(read_calibration(&folder.join(path))?),
+        (None, Some(other)) => {
+            return Err(fail(&name, &format!("calibration: must be a path, got {other}")));
+        }
+        (None, None) => None,
+    };
+    for found in calibration.iter().flat_map(|calibration| &calibration.parameters) {
+        set(&mut root, &found.parameter.path, Value::Float(found.value))
+            .map_err(|problem| fail(&name, &format!("calibration: {problem}")))?;
+    }
     override_all(&mut root, overrides)?;
     put_seed(&mut root, seed)?;
     let draft = |root| Draft { name: name.clone(), root, folder: folder.clone() };
@@ -84,7 +105,16 @@ pub(super) fn drafts(
     for variant in read_variants(&name, variants)? {
         drafts.push(draft(varied(&name, root.clone(), variant)?));
     }
-    Ok((drafts, fit))
+    Ok(Drafts { drafts, fit, calibration })
+}
+
+fn read_calibration(path: &Path) -> Result<CalibrationFile, Failure> {
+    let name = path.display().to_string();
+    let text = fs::read_to_string(path).map_err(|error| fail(&name, &error.to_string()))?;
+    let file: CalibrationFile = toml::from_str(&text)
+        .map_err(|error| fail(&name, &format!("is no calibration: {}", error.message())))?;
+    file.check().map_err(|problem| fail(&name, &problem))?;
+    Ok(file)
 }
 
 /// The part of a scenario that says what is sent.
@@ -105,7 +135,7 @@ pub(super) fn workload(
     seed: Option<u64>,
 ) -> Result<(WorkloadFile, PathBuf), Failure> {
     let (name, mut root, folder) = read(path)?;
-    for other in ["name", "cluster", "report", "measured", "variants", "fit"] {
+    for other in ["name", "cluster", "report", "measured", "variants", "fit", "calibration"] {
         root.remove(other);
     }
     override_all(&mut root, overrides)?;

@@ -6,7 +6,6 @@ use clap::Args;
 
 use super::super::Failure;
 use super::super::args::Format;
-use super::super::scenario_file::FitTable;
 use super::runs::MeasuredRun;
 use crate::calibrate::{Expected, Parameter};
 
@@ -54,7 +53,7 @@ pub(in crate::cli) struct CalibrateArguments {
 /// The parameters: of the command line, else of the scenario files, else the usual ones.
 pub(super) fn parameters(
     told: &[String],
-    fit: FitTable,
+    fit: Option<toml::Value>,
     runs: &[MeasuredRun],
 ) -> Result<Vec<Parameter>, Failure> {
     if !told.is_empty() {

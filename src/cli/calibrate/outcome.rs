@@ -5,7 +5,7 @@ use std::fmt::Write;
 use serde_json::{Value, json};
 
 use super::runs::MeasuredRun;
-use crate::calibrate::{Estimate, Expected, Fit, RunFigures};
+use crate::calibrate::{CalibrationFile, Estimate, Expected, Fit, Found, RunFigures};
 use crate::metrics::bench::{ComparisonRow, Figure, JsonLayout, MetricKey, Statistic};
 
 /// A fit, and the runs that took no part in it.
@@ -109,7 +109,7 @@ impl Outcome<'_> {
             json!({ "name": run.name, "comparison": rows })
         };
         let value = json!({
-            "parameters": self.fit.estimates.iter().map(estimate).collect::<Vec<_>>(),
+            "parameters": self.fit.estimates.iter().map(found).collect::<Vec<_>>(),
             "inseparable": self.fit.inseparable.iter().map(|pair| json!({
                 "first": pair.first, "second": pair.second, "correlation": pair.correlation,
             })).collect::<Vec<_>>(),
@@ -124,26 +124,17 @@ impl Outcome<'_> {
 
     /// The parameters as a file that scenarios can take.
     pub(super) fn profile(&self, runs: &[MeasuredRun]) -> String {
-        #[derive(serde::Serialize)]
-        struct File<'a> {
-            servecast: &'a str,
-            fitted_to: Vec<String>,
-            held_out: Vec<String>,
-            misfit: f64,
-            covariance: &'a [Vec<f64>],
-            parameters: Vec<Value>,
-        }
         let told = |hold_out: bool| {
             let chosen = runs.iter().filter(|run| run.hold_out == hold_out);
             chosen.map(|run| format!("{}: {}", run.name, run.source)).collect()
         };
-        let file = File {
-            servecast: env!("CARGO_PKG_VERSION"),
+        let file = CalibrationFile {
+            servecast: env!("CARGO_PKG_VERSION").to_owned(),
             fitted_to: told(false),
             held_out: told(true),
             misfit: self.fit.misfit,
-            covariance: &self.fit.covariance,
-            parameters: self.fit.estimates.iter().map(estimate).collect(),
+            covariance: self.fit.covariance.clone(),
+            parameters: self.fit.estimates.iter().map(found).collect(),
         };
         toml::to_string(&file).expect("numbers and text are TOML")
     }
@@ -158,15 +149,15 @@ fn is_judged(row: &ComparisonRow) -> bool {
     }
 }
 
-fn estimate(estimate: &Estimate) -> Value {
+fn found(estimate: &Estimate) -> Found {
     let (low, high) = estimate.interval;
-    let mut value = serde_json::to_value(&estimate.parameter).expect("a parameter is JSON");
-    let fields = value.as_object_mut().expect("a parameter is an object");
-    fields.insert("value".to_owned(), json!(estimate.value));
-    fields.insert("low".to_owned(), json!(low));
-    fields.insert("high".to_owned(), json!(high));
-    fields.insert("determined".to_owned(), json!(estimate.is_determined));
-    value
+    Found {
+        parameter: estimate.parameter.clone(),
+        value: estimate.value,
+        low,
+        high,
+        determined: estimate.is_determined,
+    }
 }
 
 fn expected(estimate: &Estimate) -> String {

@@ -2,16 +2,13 @@
 
 use std::path::Path;
 
-use super::super::scenario_file::{self, Draft, FitTable, Loaded};
+use super::super::scenario_file::{self, Draft, Drafts};
 use super::super::{Failure, run};
 use super::args::CalibrateArguments;
 use super::tool_output;
 use crate::calibrate::Parameter;
 use crate::metrics::bench::{BenchSummary, MetricKey, Tool};
-use crate::metrics::{BenchReport, Recorder};
-use crate::sim::Simulation;
-use crate::units::SimDuration;
-use crate::workload::{Client, TraceRow, Workload};
+use crate::workload::TraceRow;
 
 /// A run with its measured figures.
 #[derive(Debug)]
@@ -31,7 +28,7 @@ pub(super) struct MeasuredRun {
 #[derive(Debug)]
 pub(super) struct Collected {
     pub(super) runs: Vec<MeasuredRun>,
-    pub(super) fit: FitTable,
+    pub(super) fit: Option<toml::Value>,
 }
 
 pub(super) fn collect(arguments: &CalibrateArguments) -> Result<Collected, Failure> {
@@ -39,11 +36,11 @@ pub(super) fn collect(arguments: &CalibrateArguments) -> Result<Collected, Failu
     let fitted = arguments.runs.iter().map(|path| (path, false));
     let held_out = arguments.hold_out.iter().map(|path| (path, true));
     for (path, hold_out) in fitted.chain(held_out) {
-        let (drafts, fit) = match &arguments.server {
+        let Drafts { drafts, fit, .. } = match &arguments.server {
             Some(server) if !is_scenario(path) => {
-                (tool_output::drafts(server, path, &arguments.overrides)?, None)
+                tool_output::drafts(server, path, &arguments.overrides)?
             }
-            _ => scenario_file::drafts(Some(path), &arguments.overrides, None)?,
+            _ => scenario_file::drafts(Some(path), None, &arguments.overrides, None)?,
         };
         collected.fit = collected.fit.or(fit);
         let before = collected.runs.len();
@@ -89,16 +86,12 @@ impl MeasuredRun {
 
     /// The simulated figures with the parameters at these values; nothing where the scenario then
     /// breaks a rule.
-    pub(super) fn summary(
-        &self,
-        parameters: &[Parameter],
-        values: &[f64],
-    ) -> Option<BenchSummary> {
+    pub(super) fn summary(&self, parameters: &[Parameter], values: &[f64]) -> Option<BenchSummary> {
         let mut draft = self.draft.clone();
         for (parameter, value) in parameters.iter().zip(values) {
             draft.put(&parameter.path, *value).ok()?;
         }
-        self.simulate(&draft.resolve().ok()?)
+        run::figures(&draft.resolve().ok()?, self.rows.clone()).ok()
     }
 
     /// Whether the scenario has all these settings.
@@ -108,20 +101,5 @@ impl MeasuredRun {
             draft.put(&parameter.path, parameter.expected.value(0.0))?;
         }
         draft.resolve().map(drop)
-    }
-
-    fn simulate(&self, loaded: &Loaded) -> Option<BenchSummary> {
-        let file = &loaded.scenario.file;
-        let rows = self.rows.clone().map(|rows| {
-            let rows: run::Rows = Box::new(rows.into_iter().map(Ok));
-            rows
-        });
-        let workload = Workload::open(&file.workload, file.seed, rows).ok()?;
-        let cluster = crate::sim::cluster(&loaded.scenario).ok()?;
-        let client = Client::new(&file.workload.client);
-        let api_delay = SimDuration::from_secs_f64(file.cluster.api_delay_ms / 1e3);
-        let mut recorder = Recorder::default();
-        Simulation::new(workload, client, cluster, api_delay).run(&mut recorder).ok()?;
-        Some(BenchReport::new(&recorder, file).summary)
     }
 }

@@ -4,17 +4,13 @@ use std::fs;
 use std::path::Path;
 
 use super::super::Failure;
-use super::super::scenario_file::{self, Draft};
+use super::super::scenario_file::{self, Draft, Drafts};
 use crate::metrics::bench::Measured;
 use crate::metrics::bench::{self, Figure, MetricKey, RequestRate, Tool};
 
 /// One run for every result of the file, on the server and workload of a scenario; what the tool
 /// tells of its load (requests, rate, concurrency) overrides the scenario's.
-pub(super) fn drafts(
-    server: &Path,
-    path: &Path,
-    overrides: &[String],
-) -> Result<Vec<Draft>, Failure> {
+pub(super) fn drafts(server: &Path, path: &Path, overrides: &[String]) -> Result<Drafts, Failure> {
     let place = |problem: &str| Failure::input(format!("{}: {problem}", path.display()));
     let text = fs::read_to_string(path).map_err(|error| place(&error.to_string()))?;
     let found = bench::read(&text);
@@ -24,9 +20,10 @@ pub(super) fn drafts(
     if found.measured.is_empty() {
         return Err(place("holds no benchmark block, result table or result JSON"));
     }
-    let (server, _) = scenario_file::drafts(Some(server), overrides, None)?;
+    let server = scenario_file::drafts(Some(server), None, overrides, None)?.drafts;
     let server = server.into_iter().next().expect("a scenario file is at least one scenario");
-    found.measured.iter().map(|measured| draft(&server, measured, path)).collect()
+    let drafts = found.measured.iter().map(|measured| draft(&server, measured, path));
+    Ok(Drafts { drafts: drafts.collect::<Result<_, _>>()?, fit: None, calibration: None })
 }
 
 fn draft(server: &Draft, measured: &Measured, path: &Path) -> Result<Draft, Failure> {

@@ -3,10 +3,13 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail with their test")]
 
 mod bench;
+#[cfg(feature = "calibrate")]
+mod calibrate;
 mod help;
 mod inputs;
 mod output;
 mod profile;
+mod replicas;
 mod scenarios;
 mod timeline;
 mod trace;
