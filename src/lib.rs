@@ -12,7 +12,7 @@
 //! | 4 | [`cluster`] | instances behind a router |
 //! | 5 | [`sim`] | the loop that owns the clock |
 //! | 6 | [`metrics`] | what happened |
-//! | 7 | [`validate`] [`conformance`] | studies of many runs |
+//! | 7 | [`calibrate`] [`validate`] [`conformance`] | studies of many runs |
 //! | 8 | [`io`] `plot` | traces, tables, run directories; figures |
 
 pub mod des;
@@ -39,6 +39,7 @@ pub mod sim;
 
 pub mod metrics;
 
+pub mod calibrate;
 pub mod conformance;
 pub mod validate;
 

@@ -8,6 +8,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 use super::bench::BenchArguments;
+#[cfg(feature = "calibrate")]
+use super::calibrate::CalibrateArguments;
 use super::profile::ProfileArguments;
 use super::trace::TraceArguments;
 use super::validate::ValidateArguments;
@@ -32,6 +34,9 @@ pub(super) enum Command {
     Run(RunArguments),
     /// Answer a command of sglang.bench_serving or vllm bench serve
     Bench(Box<BenchArguments>),
+    /// Fit parameters to measured runs
+    #[cfg(feature = "calibrate")]
+    Calibrate(CalibrateArguments),
     /// Describe, convert and generate traces
     Trace(TraceArguments),
     /// List and show models and GPUs
@@ -64,6 +69,13 @@ pub(super) struct RunArguments {
     /// Seed of every random stream
     #[arg(long)]
     pub(super) seed: Option<u64>,
+    /// Parameters that `servecast calibrate --output` wrote
+    #[arg(long, value_name = "FILE")]
+    pub(super) calibration: Option<PathBuf>,
+    /// Run again N times with other seeds, and parameters drawn from the calibration, and print how
+    /// far the figures vary
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(3..=100_000))]
+    pub(super) replicas: Option<u32>,
     #[command(flatten)]
     pub(super) output: OutputArguments,
 }

@@ -2,9 +2,12 @@
 
 mod args;
 mod bench;
+#[cfg(feature = "calibrate")]
+mod calibrate;
 mod conformance;
 mod profile;
 mod progress;
+mod replicas;
 mod results;
 mod run;
 mod scenario_file;
@@ -69,6 +72,8 @@ fn dispatch(arguments: Arguments) -> Result<(), Failure> {
         None => run::run(&args::RunArguments::default()),
         Some(Command::Run(arguments)) => run::run(&arguments),
         Some(Command::Bench(arguments)) => bench::bench(&arguments),
+        #[cfg(feature = "calibrate")]
+        Some(Command::Calibrate(arguments)) => calibrate::calibrate(&arguments),
         Some(Command::Trace(arguments)) => trace::trace(&arguments),
         Some(Command::Profile(arguments)) => profile::profile(&arguments),
         Some(Command::Conformance(arguments)) => conformance::conformance(&arguments),

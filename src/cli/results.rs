@@ -47,7 +47,10 @@ fn one_text(outcome: &Outcome, outcomes: usize) -> String {
         }
         _ => String::new(),
     };
-    format!("{title}{}\n{fate}{measured}", block.trim_end_matches('\n'))
+    let tool = outcome.report.tool();
+    let spread = outcome.spread.as_ref().map(|spread| format!("\n{}", spread.text(tool)));
+    let spread = spread.unwrap_or_default();
+    format!("{title}{}\n{fate}{measured}{spread}", block.trim_end_matches('\n'))
 }
 
 /// The report as JSON: one object, or an array for a scenario with variants.
@@ -183,6 +186,9 @@ fn summary(outcome: &Outcome) -> Value {
     });
     if let Some(speculation) = speculation(&outcome.recorder.drafts) {
         summary["engine"]["speculation"] = speculation;
+    }
+    if let Some(spread) = &outcome.spread {
+        summary["replicas"] = spread.json(outcome.report.tool());
     }
     summary
 }

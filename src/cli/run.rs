@@ -6,22 +6,30 @@ use std::sync::Mutex;
 
 use super::args::{Format, OutputArguments, RunArguments};
 use super::progress::Progress;
-use super::scenario_file::{self, Loaded};
+use super::replicas::{self, Spread};
+use super::scenario_file::{self, Draft, Loaded};
 use super::{Failure, print, results, say, timeline};
 use crate::io::rundir::{Existing, RunDir};
 use crate::io::traces::{self, TraceFormat, TraceOptions};
-use crate::metrics::bench::{Comparison, MetricKey, Tool};
+use crate::metrics::bench::{BenchSummary, Comparison, MetricKey, Tool};
 use crate::metrics::{BenchReport, BenchWriter, Recorder, StepLog};
 use crate::rng::Seed;
 use crate::scenario::{EngineConfig, KvSource, Scenario, StepTimeConfig, TraceConfig};
 use crate::sim::{Counts, Simulation};
 use crate::units::SimDuration;
-use crate::workload::{Client, Notice, TraceRows, Workload};
+use crate::workload::{Client, Notice, TraceRow, TraceRows, Workload, WorkloadError};
 
 pub(super) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let path = arguments.scenario.as_deref();
-    let loaded = scenario_file::load(path, &arguments.overrides, arguments.seed)?;
-    let (dir, outcomes) = simulate_all(&loaded, &arguments.output)?;
+    let calibration = arguments.calibration.as_deref();
+    let drafts = scenario_file::drafts(path, calibration, &arguments.overrides, arguments.seed)?;
+    let loaded = drafts.each.iter().map(Draft::resolve).collect::<Result<Vec<_>, _>>()?;
+    let (dir, mut outcomes) = simulate_all(&loaded, &arguments.output)?;
+    if let Some(count) = arguments.replicas {
+        for (index, outcome) in outcomes.iter_mut().enumerate() {
+            outcome.spread = Some(replicas::spread(&drafts, index, arguments, count)?);
+        }
+    }
     report(dir, &outcomes, &arguments.output)
 }
 
@@ -34,6 +42,8 @@ pub(super) struct Outcome {
     pub(super) steps: Option<StepLog>,
     pub(super) report: BenchReport,
     pub(super) comparison: Option<Comparison>,
+    /// How the figures vary between seeds and within what a calibration knows.
+    pub(super) spread: Option<Spread>,
     /// Real time the run took, in seconds.
     pub(super) wall_s: f64,
 }
@@ -156,7 +166,26 @@ fn simulate(loaded: &Loaded, output: &OutputArguments) -> Result<Outcome, Failur
     let report = BenchReport::new(&recorder, &scenario.file);
     let comparison = compare(scenario, &report);
     let scenario = Scenario { file: scenario_file::relocated(loaded), ..scenario.clone() };
-    Ok(Outcome { scenario, counts, recorder, steps, report, comparison, wall_s })
+    Ok(Outcome { scenario, counts, recorder, steps, report, comparison, spread: None, wall_s })
+}
+
+/// The figures of a scenario and nothing else: no progress, no notices. `rows` are those of its
+/// trace.
+pub(super) fn figures(
+    loaded: &Loaded,
+    rows: Option<Vec<TraceRow>>,
+) -> Result<BenchSummary, Failure> {
+    let file = &loaded.scenario.file;
+    let rows = rows.map(|rows| Box::new(rows.into_iter().map(Ok)) as TraceRows);
+    let input = |error: WorkloadError| Failure::Input(error.into());
+    let workload = Workload::open(&file.workload, file.seed, rows).map_err(input)?;
+    let cluster = crate::sim::cluster(&loaded.scenario);
+    let cluster = cluster.map_err(|error| Failure::Input(error.into()))?;
+    let client = Client::new(&file.workload.client);
+    let api_delay = SimDuration::from_secs_f64(file.cluster.api_delay_ms / 1e3);
+    let mut recorder = Recorder::default();
+    Simulation::new(workload, client, cluster, api_delay).run(&mut recorder).map_err(input)?;
+    Ok(BenchReport::new(&recorder, file).summary)
 }
 
 /// Says what is simulated: the engine's memory and where step times come from.
@@ -214,11 +243,14 @@ fn state_setting(scenario: &Scenario) {
 
 fn open_workload(loaded: &Loaded) -> Result<Workload, Failure> {
     let file = &loaded.scenario.file;
-    let rows = match &file.trace {
-        None => None,
-        Some(trace) => Some(open_rows(trace, &loaded.folder, file.seed)?),
-    };
+    let rows = trace_rows(loaded)?;
     Workload::open(&file.workload, file.seed, rows).map_err(|error| Failure::Input(error.into()))
+}
+
+/// The rows of the trace that a scenario reads, if it reads one.
+pub(super) fn trace_rows(loaded: &Loaded) -> Result<Option<TraceRows>, Failure> {
+    let file = &loaded.scenario.file;
+    file.trace.as_ref().map(|trace| open_rows(trace, &loaded.folder, file.seed)).transpose()
 }
 
 /// Reads the whole trace, to say what it holds and to find a bad row before anything is simulated,
@@ -272,8 +304,15 @@ pub(super) fn notice_text(notice: Notice) -> String {
 }
 
 fn compare(scenario: &Scenario, report: &BenchReport) -> Option<Comparison> {
+    let (tool, figures) = measured(scenario)?;
+    Some(Comparison::of_figures(tool, &figures, &report.summary))
+}
+
+/// The measured figures of a scenario, in the order of the benchmark block, and the tool whose
+/// names they go by.
+pub(super) fn measured(scenario: &Scenario) -> Option<(Tool, Vec<(MetricKey, f64)>)> {
     let measured = scenario.file.measured.as_ref()?;
-    let tool = match report.writer {
+    let tool = match BenchWriter::new(&scenario.file) {
         BenchWriter::Sglang(_) => Tool::Sglang,
         BenchWriter::Vllm(_) => Tool::Vllm,
     };
@@ -283,5 +322,5 @@ fn compare(scenario: &Scenario, report: &BenchReport) -> Option<Comparison> {
         .filter_map(|(name, value)| Some((MetricKey::parse(name)?, *value)))
         .collect();
     figures.sort_by(|(a, _), (b, _)| a.place().total_cmp(&b.place()));
-    Some(Comparison::of_figures(tool, &figures, &report.summary))
+    Some((tool, figures))
 }

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use toml::{Table, Value};
 
 use super::Failure;
+use crate::calibrate::CalibrationFile;
 use crate::io::acceptance;
 use crate::metrics::bench::MetricKey;
 use crate::model::ModelSpec;
@@ -45,15 +46,47 @@ struct Variant {
     measured: Option<Value>,
 }
 
-/// Reads a scenario file, or the built-in scenario, and its variants.
-pub(super) fn load(
+/// A scenario whose settings can still be changed.
+#[derive(Debug, Clone)]
+pub(super) struct Draft {
+    /// The file, for messages.
+    name: String,
+    root: Table,
+    folder: PathBuf,
+}
+
+impl Draft {
+    /// Puts a setting.
+    pub(super) fn put(&mut self, path: &str, value: impl Into<Value>) -> Result<(), Failure> {
+        set(&mut self.root, path, value.into()).map_err(|problem| fail(&self.name, &problem))
+    }
+
+    pub(super) fn resolve(&self) -> Result<Loaded, Failure> {
+        resolve(&self.name, self.root.clone(), &self.folder)
+    }
+}
+
+/// A scenario and its variants, as they are typed.
+#[derive(Debug)]
+pub(super) struct Drafts {
+    pub(super) each: Vec<Draft>,
+    /// Parameters that the file wants fitted.
+    pub(super) fit: Option<Value>,
+    /// Whose parameters are set.
+    pub(super) calibration: Option<CalibrationFile>,
+}
+
+/// Reads a scenario file, or the built-in scenario, and its variants; sets the parameters of a
+/// calibration (else of the one the file names), then the overrides.
+pub(super) fn drafts(
     path: Option<&Path>,
+    calibration: Option<&Path>,
     overrides: &[String],
     seed: Option<u64>,
-) -> Result<Vec<Loaded>, Failure> {
+) -> Result<Drafts, Failure> {
     let (name, mut root, folder) = read(path)?;
     put_seed(&mut root, seed)?;
-    resolve_all(&name, root, &folder, overrides)
+    drafts_of(&name, root, &folder, calibration, overrides)
 }
 
 /// Resolves a scenario that is part of the binary, and its variants; or the reason it gives why it
@@ -64,10 +97,11 @@ pub(super) fn load_built_in(
     overrides: &[String],
 ) -> Result<Result<Vec<Loaded>, String>, Failure> {
     let mut root = parse(name, None, text)?;
-    match root.remove("not_simulated") {
-        Some(Value::String(reason)) => Ok(Err(reason)),
-        _ => resolve_all(name, root, Path::new(""), overrides).map(Ok),
+    if let Some(Value::String(reason)) = root.remove("not_simulated") {
+        return Ok(Err(reason));
     }
+    let drafts = drafts_of(name, root, Path::new(""), None, overrides)?;
+    drafts.each.iter().map(Draft::resolve).collect::<Result<Vec<_>, _>>().map(Ok)
 }
 
 /// Reads an experiment, with the folder its paths are relative to.
@@ -81,19 +115,44 @@ pub(super) fn experiment(
     Ok((experiment.map_err(|error| fail(&name, &explain(&error)))?, folder))
 }
 
-fn resolve_all(
+fn drafts_of(
     name: &str,
     mut root: Table,
     folder: &Path,
+    calibration: Option<&Path>,
     overrides: &[String],
-) -> Result<Vec<Loaded>, Failure> {
+) -> Result<Drafts, Failure> {
     let variants = root.remove("variants");
-    override_all(&mut root, overrides)?;
-    let mut loaded = vec![resolve(name, root.clone(), folder)?];
-    for variant in read_variants(name, variants)? {
-        loaded.push(resolve(name, varied(name, root.clone(), variant)?, folder)?);
+    let fit = root.remove("fit");
+    let named = root.remove("calibration");
+    let calibration = match (calibration, named) {
+        (Some(path), _) => Some(read_calibration(path)?),
+        (None, Some(Value::String(path))) => Some(read_calibration(&folder.join(path))?),
+        (None, Some(other)) => {
+            return Err(fail(name, &format!("calibration: must be a path, got {other}")));
+        }
+        (None, None) => None,
+    };
+    for found in calibration.iter().flat_map(|calibration| &calibration.parameters) {
+        set(&mut root, &found.parameter.path, Value::Float(found.value))
+            .map_err(|problem| fail(name, &format!("calibration: {problem}")))?;
     }
-    Ok(loaded)
+    override_all(&mut root, overrides)?;
+    let draft = |root| Draft { name: name.to_owned(), root, folder: folder.to_path_buf() };
+    let mut drafts = vec![draft(root.clone())];
+    for variant in read_variants(name, variants)? {
+        drafts.push(draft(varied(name, root.clone(), variant)?));
+    }
+    Ok(Drafts { each: drafts, fit, calibration })
+}
+
+fn read_calibration(path: &Path) -> Result<CalibrationFile, Failure> {
+    let name = path.display().to_string();
+    let text = fs::read_to_string(path).map_err(|error| fail(&name, &error.to_string()))?;
+    let file: CalibrationFile = toml::from_str(&text)
+        .map_err(|error| fail(&name, &format!("is no calibration: {}", error.message())))?;
+    file.check().map_err(|problem| fail(&name, &problem))?;
+    Ok(file)
 }
 
 /// The part of a scenario that says what is sent.
@@ -114,7 +173,7 @@ pub(super) fn workload(
     seed: Option<u64>,
 ) -> Result<(WorkloadFile, PathBuf), Failure> {
     let (name, mut root, folder) = read(path)?;
-    for other in ["name", "cluster", "report", "measured", "variants"] {
+    for other in ["name", "cluster", "report", "measured", "variants", "fit", "calibration"] {
         root.remove(other);
     }
     override_all(&mut root, overrides)?;

@@ -2,7 +2,7 @@
 
 use super::bench::{
     BenchInput, BenchRequest, BenchSummary, ClientMode, Latency, NonFinite, Outcome, RequestRate,
-    SglangGeneration, SglangRun, Slos, TokenGaps, VllmGeneration, VllmRun,
+    SglangGeneration, SglangRun, Slos, TokenGaps, Tool, VllmGeneration, VllmRun,
 };
 use super::record::{RequestRecord, Status};
 use super::recorder::Recorder;
@@ -32,6 +32,14 @@ impl BenchReport {
     pub fn new(recorder: &Recorder, scenario: &ScenarioFile) -> Self {
         let summary = summarise(recorder, &scenario.report);
         Self { summary, writer: BenchWriter::new(scenario) }
+    }
+
+    /// Whose names the figures go by.
+    pub fn tool(&self) -> Tool {
+        match &self.writer {
+            BenchWriter::Sglang(_) => Tool::Sglang,
+            BenchWriter::Vllm(_) => Tool::Vllm,
+        }
     }
 
     /// The printed block, without a line break at its end.

@@ -168,4 +168,7 @@ pub struct MeasuredConfig {
     pub source: String,
     /// By the names of the benchmark JSON (`mean_ttft_ms`, `output_throughput`, …).
     pub metrics: BTreeMap<String, f64>,
+    /// Whether `servecast calibrate` keeps the run out of the fit and scores it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub hold_out: bool,
 }

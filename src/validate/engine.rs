@@ -4,12 +4,11 @@ use super::flags::Settings;
 use super::record::{EngineFields, Record};
 use super::skip::Skip;
 use crate::hardware::GpuSpec;
-use crate::model::{ModelSpec, Reserve};
+use crate::model::ModelSpec;
 use crate::scenario::{
     ClusterConfig, EngineConfig, RouterConfig, SglangConfig, StepTimeConfig, VllmConfig,
     VllmV0Config,
 };
-use crate::units::Bytes;
 
 /// A version of an engine, as far as its defaults depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,8 +47,8 @@ pub(super) fn cluster(
         gpu: gpu.name.clone(),
         replicas: 1,
         tensor_parallel_size: tp,
-        gpu_memory_utilization: settings.gpu_memory_utilization.unwrap_or(0.9),
-        memory_reserve: Reserve::default(),
+        gpu_memory_utilization: settings.gpu_memory_utilization,
+        memory_reserve: None,
         kv_cache_dtype: settings.kv_cache_dtype,
         api_delay_ms: 0.0,
         engine: EngineConfig::default(),
@@ -57,7 +56,8 @@ pub(super) fn cluster(
         router: RouterConfig::default(),
     };
     cluster.engine = if is_sglang(&record.engine) {
-        sglang(settings, gpu, &mut cluster)
+        cluster.gpu_memory_utilization = None;
+        sglang(settings)
     } else {
         vllm(&record.engine, settings, model, assumed)?
     };
@@ -143,6 +143,7 @@ fn vllm_v0(settings: &Settings, model: &ModelSpec, version: Version) -> VllmV0Co
         max_num_seqs: settings.max_num_seqs.unwrap_or(default.max_num_seqs),
         max_model_len: settings.max_model_len,
         enable_chunked_prefill: chunked,
+        ..default
     }
 }
 
@@ -152,21 +153,15 @@ fn blocks(settings: &Settings) -> Option<u32> {
     settings.num_gpu_blocks.or(settings.kv_cache_tokens.map(|tokens| tokens / block_size))
 }
 
-fn sglang(settings: &Settings, gpu: &GpuSpec, cluster: &mut ClusterConfig) -> EngineConfig {
+fn sglang(settings: &Settings) -> EngineConfig {
     let default = SglangConfig::default();
-    let chunk = settings
-        .chunked_prefill_size
-        .unwrap_or_else(|| SglangConfig::chunked_prefill_size_for(gpu.memory()));
-    let max_prefill_tokens = settings.max_prefill_tokens.unwrap_or(default.max_prefill_tokens);
-    let by_default = || static_share(gpu, chunk, max_prefill_tokens, cluster.tensor_parallel_size);
-    cluster.gpu_memory_utilization = settings.mem_fraction_static.unwrap_or_else(by_default);
-    cluster.memory_reserve = Reserve::Fixed(Bytes(0));
     EngineConfig::Sglang(SglangConfig {
+        mem_fraction_static: settings.mem_fraction_static,
         max_total_tokens: settings.kv_cache_tokens,
         max_running_requests: settings.max_running_requests,
         context_length: settings.max_model_len,
-        chunked_prefill_size: Some(chunk),
-        max_prefill_tokens,
+        chunked_prefill_size: settings.chunked_prefill_size,
+        max_prefill_tokens: settings.max_prefill_tokens.unwrap_or(default.max_prefill_tokens),
         page_size: settings.page_size.unwrap_or(default.page_size),
         schedule_conservativeness: settings
             .schedule_conservativeness
@@ -175,29 +170,6 @@ fn sglang(settings: &Settings, gpu: &GpuSpec, cluster: &mut ClusterConfig) -> En
         disable_overlap_schedule: settings.disable_overlap_schedule.unwrap_or(false),
         ..default
     })
-}
-
-/// The default of `--mem-fraction-static`, the share of memory for weights and KV cache: what
-/// activations of a chunk, captured graphs and communication leave, in MiB
-/// (`sglang/srt/server_args.py`).
-fn static_share(gpu: &GpuSpec, chunk: i32, max_prefill_tokens: u32, tp: u32) -> f64 {
-    const MIB: f64 = 1_048_576.0;
-    let memory = gpu.memory_bytes as f64 / MIB;
-    let is_large = memory >= 160.0 * 1024.0;
-    let graphs = if is_large || (tp >= 4 && memory >= 60.0 * 1024.0) {
-        512.0
-    } else if memory >= 60.0 * 1024.0 {
-        256.0
-    } else {
-        24.0
-    };
-    let tokens = if chunk > 0 { f64::from(chunk) } else { f64::from(max_prefill_tokens) };
-    let activations = 1.5 * tokens.max(2048.0);
-    let mut reserved = 512.0 + activations + 2.0 * graphs + f64::from(tp) / 8.0 * 1024.0;
-    if memory > 60.0 * 1024.0 {
-        reserved = reserved.max(10.0 * 1024.0);
-    }
-    ((memory - reserved) / memory * 1000.0).round() / 1000.0
 }
 
 impl Version {
@@ -229,12 +201,5 @@ mod tests {
         assert_eq!(find("0.23.0 + residency patch (3 python files)"), Some((0, 23, 0)));
         assert_eq!(find("commit dea63512bb9bdf7521d591546c52138d9d79e8ce"), None);
         assert_eq!(find("v0 engine, early 2025 fork"), None);
-    }
-
-    #[test]
-    fn the_static_share_leaves_what_sglang_reserves() {
-        // 81,092 MiB: 512 + 1.5·8192 + 2·256 + 128 = 13,440 → 0.834
-        let h100 = crate::profiles::gpu("H100").unwrap();
-        assert!((static_share(&h100, 8192, 16_384, 1) - 0.834).abs() < 1e-9);
     }
 }

@@ -3,11 +3,14 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail with their test")]
 
 mod bench;
+#[cfg(feature = "calibrate")]
+mod calibrate;
 mod conformance;
 mod help;
 mod inputs;
 mod output;
 mod profile;
+mod replicas;
 mod scenarios;
 mod speculation;
 mod timeline;

@@ -1,0 +1,161 @@
+//! What a fit found, as it is kept in a file.
+
+use rand_distr::{Distribution, StandardNormal};
+use serde::{Deserialize, Serialize};
+
+use super::parameter::Parameter;
+use crate::rng::Stream;
+
+/// The parameters of a fit with how well they are known.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CalibrationFile {
+    /// The version that made the fit.
+    pub servecast: String,
+    /// The runs fitted to, and where they were measured.
+    pub fitted_to: Vec<String>,
+    /// The runs that were scored only.
+    pub held_out: Vec<String>,
+    /// Root mean square of the residuals, in standard deviations of the noise.
+    pub misfit: f64,
+    /// Covariance of the parameters, each counted in spreads of what was expected of it.
+    pub covariance: Vec<Vec<f64>>,
+    /// The parameters.
+    pub parameters: Vec<Found>,
+}
+
+/// A parameter with its value.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Found {
+    /// The setting and what was expected of it.
+    #[serde(flatten)]
+    pub parameter: Parameter,
+    /// The value that fits best.
+    pub value: f64,
+    /// Lower end of the 90 % interval.
+    pub low: f64,
+    /// Upper end of the 90 % interval.
+    pub high: f64,
+    /// Whether the runs narrowed what was expected.
+    pub determined: bool,
+}
+
+impl CalibrationFile {
+    /// The rule that the file breaks, if it breaks one.
+    ///
+    /// # Errors
+    /// Place, rule and value.
+    pub fn check(&self) -> Result<(), String> {
+        let count = self.parameters.len();
+        if let Some(found) = self.parameters.iter().find(|found| !found.value.is_finite()) {
+            let Found { parameter, value, .. } = found;
+            return Err(format!("{}: value must be finite, got {value}", parameter.path));
+        }
+        let is_square =
+            self.covariance.len() == count && self.covariance.iter().all(|row| row.len() == count);
+        if !is_square {
+            return Err(format!("covariance: must have {count} rows of {count} numbers"));
+        }
+        if cholesky(&self.covariance).is_none() {
+            return Err("covariance: must be positive definite".to_owned());
+        }
+        Ok(())
+    }
+
+    /// The values found.
+    pub fn values(&self) -> Vec<f64> {
+        self.parameters.iter().map(|found| found.value).collect()
+    }
+
+    /// Values drawn from what the fit knows of them: normal in the scale of what was expected.
+    ///
+    /// # Panics
+    /// When the file breaks a rule ([`check`](Self::check)).
+    pub fn draw(&self, stream: &mut Stream) -> Vec<f64> {
+        let root = cholesky(&self.covariance).expect("the file was checked");
+        let normal: Vec<f64> =
+            self.parameters.iter().map(|_| StandardNormal.sample(stream)).collect();
+        let moves = root.iter().map(|row| row.iter().zip(&normal).map(|(a, b)| a * b).sum::<f64>());
+        let drawn = self.parameters.iter().zip(moves).map(|(found, by)| {
+            let expected = found.parameter.expected;
+            expected.value(expected.position(found.value) + by)
+        });
+        drawn.collect()
+    }
+}
+
+/// The lower triangle L with L·Lᵀ = the matrix; nothing if it is not positive definite.
+fn cholesky(matrix: &[Vec<f64>]) -> Option<Vec<Vec<f64>>> {
+    let mut root: Vec<Vec<f64>> = Vec::with_capacity(matrix.len());
+    for (i, row) in matrix.iter().enumerate() {
+        let mut line = vec![0.0; matrix.len()];
+        for j in 0..=i {
+            let other = if j == i { line.clone() } else { root[j].clone() };
+            let rest = row[j] - line[..j].iter().zip(&other).map(|(a, b)| a * b).sum::<f64>();
+            line[j] = if j == i { rest.sqrt() } else { rest / other[j] };
+            if !line[j].is_finite() || (j == i && line[j] <= 0.0) {
+                return None;
+            }
+        }
+        root.push(line);
+    }
+    Some(root)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::calibrate::Expected;
+    use crate::rng::Seed;
+
+    fn file(covariance: [[f64; 2]; 2]) -> CalibrationFile {
+        let found = |path: &str, expected, value| Found {
+            parameter: Parameter { path: path.to_owned(), expected },
+            value,
+            low: value,
+            high: value,
+            determined: true,
+        };
+        CalibrationFile {
+            servecast: "0".to_owned(),
+            fitted_to: Vec::new(),
+            held_out: Vec::new(),
+            misfit: 1.0,
+            covariance: covariance.map(|row| row.to_vec()).to_vec(),
+            parameters: vec![
+                found("a", Expected::Amount { centre: 10.0, spread: 2.0 }, 20.0),
+                found("b", Expected::Factor { centre: 1.0, spread: 0.1 }, 1.2),
+            ],
+        }
+    }
+
+    #[test]
+    fn draws_have_the_mean_and_the_covariance_of_the_fit() {
+        let file = file([[0.25, 0.1], [0.1, 0.16]]);
+        let mut stream = Seed(7).stream("parameters", 0);
+        let draws: Vec<Vec<f64>> = (0..20_000).map(|_| file.draw(&mut stream)).collect();
+        let positions = |index: usize| -> Vec<f64> {
+            let expected = file.parameters[index].parameter.expected;
+            draws.iter().map(|values| expected.position(values[index])).collect()
+        };
+        let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+        let (a, b) = (positions(0), positions(1));
+        let (mean_a, mean_b) = (mean(&a), mean(&b));
+        // 20,000 draws: standard errors are below 0.004.
+        assert!((mean_a - 5.0).abs() < 0.015, "{mean_a}");
+        assert!((mean_b - 1.2f64.ln() / 0.1).abs() < 0.015, "{mean_b}");
+        let product = |x: &[f64], y: &[f64], mx: f64, my: f64| {
+            mean(&x.iter().zip(y).map(|(x, y)| (x - mx) * (y - my)).collect::<Vec<_>>())
+        };
+        assert!((product(&a, &a, mean_a, mean_a) - 0.25).abs() < 0.01);
+        assert!((product(&b, &b, mean_b, mean_b) - 0.16).abs() < 0.01);
+        assert!((product(&a, &b, mean_a, mean_b) - 0.1).abs() < 0.01);
+    }
+
+    #[test]
+    fn a_covariance_that_is_none_is_refused() {
+        assert!(file([[1.0, 0.0], [0.0, 1.0]]).check().is_ok());
+        let error = file([[1.0, 2.0], [2.0, 1.0]]).check().unwrap_err();
+        assert_eq!(error, "covariance: must be positive definite");
+    }
+}

@@ -1,0 +1,34 @@
+//! Parameters of the simulator from measured runs.
+//!
+//! A fit runs whole simulations: every evaluation sets the parameters in the scenario of each run,
+//! simulates it and compares the figures that a benchmark tool printed of the real one. The sum of
+//! squares of ln(simulated / measured) / noise, and of the distance of each parameter from what was
+//! expected of it, is made least by Levenberg–Marquardt (MINPACK's form). What the runs cannot tell
+//! therefore stays where it was expected, and is reported as such.
+//!
+//! Intervals are those of the profile likelihood: how far a parameter can be moved, the others
+//! following, until the fit is worse by the 90 % quantile of χ² with one degree of freedom. Where
+//! the runs are fitted worse than their noise, all intervals widen accordingly.
+//!
+//! Left out: parameters that are not numbers, and noise that differs between tools.
+
+mod file;
+#[cfg(feature = "calibrate")]
+mod fit;
+#[cfg(feature = "calibrate")]
+mod observation;
+mod parameter;
+#[cfg(feature = "calibrate")]
+mod profile;
+#[cfg(feature = "calibrate")]
+mod surface;
+
+#[cfg(all(test, feature = "calibrate"))]
+mod tests;
+
+pub use file::{CalibrationFile, Found};
+#[cfg(feature = "calibrate")]
+pub use fit::{CalibrationError, Estimate, Fit, Pair, Run, RunFigures, Simulate, fit};
+#[cfg(feature = "calibrate")]
+pub use observation::{Observation, noise};
+pub use parameter::{Expected, Parameter};

@@ -1,0 +1,51 @@
+//! What is to be found.
+
+use serde::{Deserialize, Serialize};
+
+/// What is expected of a parameter before any run is seen.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Expected {
+    /// A factor: its logarithm lies around ln(`centre`) with the standard deviation `spread`.
+    Factor {
+        /// The likeliest value, above 0.
+        centre: f64,
+        /// Standard deviation of its logarithm: 0.2 is about 20 %.
+        spread: f64,
+    },
+    /// An amount of its own unit, at least 0, around `centre` with the standard deviation `spread`.
+    Amount {
+        /// The likeliest value.
+        centre: f64,
+        /// Standard deviation.
+        spread: f64,
+    },
+}
+
+impl Expected {
+    /// The value `position` standard deviations from the centre.
+    pub fn value(self, position: f64) -> f64 {
+        match self {
+            Self::Factor { centre, spread } => centre * (position * spread).exp(),
+            Self::Amount { centre, spread } => (centre + position * spread).max(0.0),
+        }
+    }
+
+    /// How many standard deviations a value lies from the centre.
+    pub fn position(self, value: f64) -> f64 {
+        match self {
+            Self::Factor { centre, spread } => (value / centre).ln() / spread,
+            Self::Amount { centre, spread } => (value - centre) / spread,
+        }
+    }
+}
+
+/// A number to be found: a setting of the scenario.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Parameter {
+    /// The path of the setting, such as `cluster.api_delay_ms`.
+    pub path: String,
+    /// What is expected of it.
+    #[serde(flatten)]
+    pub expected: Expected,
+}

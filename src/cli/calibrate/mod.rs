@@ -1,0 +1,76 @@
+//! `servecast calibrate`: parameters from measured runs.
+
+mod args;
+mod outcome;
+mod runs;
+mod tool_output;
+
+pub(super) use args::CalibrateArguments;
+
+use super::args::Format;
+use super::{Failure, print, say};
+use crate::calibrate::{self, Fit, RunFigures};
+use args::parameters;
+use outcome::Outcome;
+use runs::{MeasuredRun, collect};
+
+pub(super) fn calibrate(arguments: &CalibrateArguments) -> Result<(), Failure> {
+    let collected = collect(arguments)?;
+    let parameters = parameters(&arguments.parameters, collected.fit, &collected.runs)?;
+    for run in &collected.runs {
+        run.check(&parameters)?;
+    }
+    let [fitted, held_out] = [false, true].map(|hold_out| {
+        let chosen = collected.runs.iter().filter(move |run| run.hold_out == hold_out);
+        chosen.map(|run| run.simulatable(&parameters)).collect::<Vec<_>>()
+    });
+    if fitted.is_empty() {
+        return Err(Failure::input("every run is held out: none is left to calibrate on"));
+    }
+    say(&format!(
+        "{} parameters, {} to calibrate on, {} held out",
+        parameters.len(),
+        runs(fitted.len()),
+        runs(held_out.len())
+    ));
+    let fit = calibrate::fit(&parameters, &fitted).map_err(|error| Failure::Input(error.into()))?;
+    let held_out: Vec<RunFigures> = held_out.iter().map(|run| fit.hold_out(run)).collect();
+    let outcome = Outcome { fit: &fit, held_out: &held_out, within_pct: arguments.within };
+    print(&match arguments.format {
+        Format::Table => outcome.text(),
+        Format::Json => outcome.json(),
+    })?;
+    if let Some(path) = &arguments.output {
+        let text = outcome.profile(&collected.runs);
+        std::fs::write(path, text)
+            .map_err(|error| Failure::input(format!("{}: {error}", path.display())))?;
+        say(&format!("parameters in {}", path.display()));
+    }
+    verdict(&fit, &outcome)
+}
+
+fn runs(count: usize) -> String {
+    format!("{count} {}", if count == 1 { "run" } else { "runs" })
+}
+
+fn verdict(fit: &Fit, outcome: &Outcome<'_>) -> Result<(), Failure> {
+    say(&format!("{} simulations", fit.simulations));
+    match outcome.misses() {
+        0 => Ok(()),
+        misses => Err(Failure::Run(anyhow::anyhow!(
+            "{misses} durations, means or medians err by more than {} %",
+            outcome.within_pct
+        ))),
+    }
+}
+
+impl MeasuredRun {
+    fn simulatable<'a>(&'a self, parameters: &'a [calibrate::Parameter]) -> calibrate::Run<'a> {
+        calibrate::Run {
+            name: self.name.clone(),
+            tool: self.tool,
+            measured: self.measured.clone(),
+            simulate: Box::new(move |values| self.summary(parameters, values)),
+        }
+    }
+}

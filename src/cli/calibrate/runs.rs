@@ -1,0 +1,105 @@
+//! Measured runs: scenarios with measured figures, or the output of a benchmark tool on a server.
+
+use std::path::Path;
+
+use super::super::scenario_file::{self, Draft, Drafts};
+use super::super::{Failure, run};
+use super::args::CalibrateArguments;
+use super::tool_output;
+use crate::calibrate::Parameter;
+use crate::metrics::bench::{BenchSummary, MetricKey, Tool};
+use crate::workload::TraceRow;
+
+/// A run with its measured figures.
+#[derive(Debug)]
+pub(super) struct MeasuredRun {
+    pub(super) name: String,
+    pub(super) hold_out: bool,
+    pub(super) tensor_parallel_size: u32,
+    pub(super) tool: Tool,
+    pub(super) measured: Vec<(MetricKey, f64)>,
+    pub(super) source: String,
+    draft: Draft,
+    /// The rows of its trace, read once.
+    rows: Option<Vec<TraceRow>>,
+}
+
+/// All runs, and the parameters that their files want fitted.
+#[derive(Debug)]
+pub(super) struct Collected {
+    pub(super) runs: Vec<MeasuredRun>,
+    pub(super) fit: Option<toml::Value>,
+}
+
+pub(super) fn collect(arguments: &CalibrateArguments) -> Result<Collected, Failure> {
+    let mut collected = Collected { runs: Vec::new(), fit: None };
+    let fitted = arguments.runs.iter().map(|path| (path, false));
+    let held_out = arguments.hold_out.iter().map(|path| (path, true));
+    for (path, hold_out) in fitted.chain(held_out) {
+        let Drafts { each: drafts, fit, .. } = match &arguments.server {
+            Some(server) if !is_scenario(path) => {
+                tool_output::drafts(server, path, &arguments.overrides)?
+            }
+            _ => scenario_file::drafts(Some(path), None, &arguments.overrides, None)?,
+        };
+        collected.fit = collected.fit.or(fit);
+        let before = collected.runs.len();
+        for draft in drafts {
+            collected.runs.extend(MeasuredRun::new(draft, hold_out)?);
+        }
+        if collected.runs.len() == before {
+            return Err(Failure::input(format!(
+                "{}: has no table [measured], so there is nothing to compare with",
+                path.display()
+            )));
+        }
+    }
+    Ok(collected)
+}
+
+fn is_scenario(path: &Path) -> bool {
+    let extension = path.extension().and_then(|extension| extension.to_str());
+    extension.is_some_and(|extension| {
+        ["toml", "yaml", "yml"].iter().any(|known| extension.eq_ignore_ascii_case(known))
+    })
+}
+
+impl MeasuredRun {
+    /// Nothing for a scenario without measured figures.
+    fn new(draft: Draft, hold_out: bool) -> Result<Option<Self>, Failure> {
+        let loaded = draft.resolve()?;
+        let scenario = &loaded.scenario;
+        let Some((tool, measured)) = run::measured(scenario) else { return Ok(None) };
+        let told = scenario.file.measured.as_ref();
+        let rows = run::trace_rows(&loaded)?.map(Iterator::collect::<Result<Vec<_>, _>>);
+        Ok(Some(Self {
+            name: scenario.file.name.clone(),
+            hold_out: hold_out || told.is_some_and(|measured| measured.hold_out),
+            tensor_parallel_size: scenario.file.cluster.tensor_parallel_size,
+            source: told.map(|measured| measured.source.clone()).unwrap_or_default(),
+            tool,
+            measured,
+            rows: rows.transpose().map_err(|error| Failure::Input(error.into()))?,
+            draft,
+        }))
+    }
+
+    /// The simulated figures with the parameters at these values; nothing where the scenario then
+    /// breaks a rule.
+    pub(super) fn summary(&self, parameters: &[Parameter], values: &[f64]) -> Option<BenchSummary> {
+        let mut draft = self.draft.clone();
+        for (parameter, value) in parameters.iter().zip(values) {
+            draft.put(&parameter.path, *value).ok()?;
+        }
+        run::figures(&draft.resolve().ok()?, self.rows.clone()).ok()
+    }
+
+    /// Whether the scenario has all these settings.
+    pub(super) fn check(&self, parameters: &[Parameter]) -> Result<(), Failure> {
+        let mut draft = self.draft.clone();
+        for parameter in parameters {
+            draft.put(&parameter.path, parameter.expected.value(0.0))?;
+        }
+        draft.resolve().map(drop)
+    }
+}

@@ -1,0 +1,157 @@
+//! A scenario run several times: how far its figures vary.
+
+use rand::Rng;
+use serde_json::{Value, json};
+
+use super::args::RunArguments;
+use super::scenario_file::Drafts;
+use super::{Failure, run};
+use crate::metrics::bench::{BenchSummary, Latency, MetricKey, Statistic, Tool};
+use crate::rng::Seed;
+use crate::stats;
+use crate::workload::TraceRow;
+
+/// Figures of the replicas of a run.
+#[derive(Debug)]
+pub(super) struct Spread {
+    replicas: u32,
+    is_calibrated: bool,
+    rows: Vec<SpreadRow>,
+}
+
+#[derive(Debug)]
+struct SpreadRow {
+    key: MetricKey,
+    mean: f64,
+    /// Nine in ten further replicas lie within this distance of the mean.
+    within: f64,
+}
+
+/// Runs a scenario `count` times with other seeds, and with parameters drawn from its calibration.
+pub(super) fn spread(
+    drafts: &Drafts,
+    index: usize,
+    arguments: &RunArguments,
+    count: u32,
+) -> Result<Spread, Failure> {
+    let loaded = drafts.each[index].resolve()?;
+    let rows = match run::trace_rows(&loaded)? {
+        None => None,
+        Some(rows) => {
+            let rows: Result<Vec<TraceRow>, _> = rows.collect();
+            Some(rows.map_err(|error| Failure::Input(error.into()))?)
+        }
+    };
+    let seed = loaded.scenario.file.seed;
+    let tool_seed = loaded.scenario.file.workload.tool_seed;
+    let one = |replica: u32| -> Result<BenchSummary, Failure> {
+        let mut draft = drafts.each[index].clone();
+        // Seeds in files are 63 bits, those of the benchmark tools 32.
+        let own = seed.stream("replica", u64::from(replica)).next_u64() >> 1;
+        draft.put("seed", i64::try_from(own).expect("63 bits"))?;
+        if tool_seed.is_some() {
+            draft.put("workload.tool_seed", i64::from(own as u32))?;
+        }
+        if let Some(calibration) = &drafts.calibration {
+            let mut stream = Seed(own).stream("parameters", 0);
+            let drawn = calibration.draw(&mut stream);
+            for (found, value) in calibration.parameters.iter().zip(drawn) {
+                if !is_overridden(&found.parameter.path, &arguments.overrides) {
+                    draft.put(&found.parameter.path, value)?;
+                }
+            }
+        }
+        run::figures(&draft.resolve()?, rows.clone())
+    };
+    let summaries = each(count, one)?;
+    Ok(Spread {
+        replicas: count,
+        is_calibrated: drafts.calibration.is_some(),
+        rows: keys().filter_map(|key| SpreadRow::new(key, &summaries)).collect(),
+    })
+}
+
+#[cfg(feature = "parallel")]
+fn each<T: Send>(
+    count: u32,
+    one: impl Fn(u32) -> Result<T, Failure> + Send + Sync,
+) -> Result<Vec<T>, Failure> {
+    use rayon::prelude::*;
+    (1..=count).into_par_iter().map(one).collect()
+}
+
+#[cfg(not(feature = "parallel"))]
+fn each<T>(count: u32, one: impl Fn(u32) -> Result<T, Failure>) -> Result<Vec<T>, Failure> {
+    (1..=count).map(one).collect()
+}
+
+/// Whether `--set` gives this setting.
+fn is_overridden(path: &str, overrides: &[String]) -> bool {
+    let paths = overrides.iter().filter_map(|text| text.split_once('='));
+    paths.map(|(path, _)| path.trim()).any(|known| known == path)
+}
+
+fn keys() -> impl Iterator<Item = MetricKey> {
+    use crate::metrics::bench::Figure;
+    let figures = [
+        Figure::Duration,
+        Figure::RequestThroughput,
+        Figure::OutputThroughput,
+        Figure::TotalThroughput,
+    ];
+    let latencies = [Latency::Ttft, Latency::Tpot, Latency::Itl, Latency::E2e];
+    let statistics = [Statistic::Mean, Statistic::Median, Statistic::Percentile(99.0)];
+    let latencies = latencies.into_iter().flat_map(move |latency| {
+        statistics.into_iter().map(move |statistic| MetricKey::Latency(latency, statistic))
+    });
+    figures.into_iter().map(MetricKey::Figure).chain(latencies)
+}
+
+impl SpreadRow {
+    fn new(key: MetricKey, summaries: &[BenchSummary]) -> Option<Self> {
+        let values: Option<Vec<f64>> = summaries.iter().map(|one| one.metric(key)).collect();
+        let values = values?;
+        let count = values.len() as f64;
+        // Of the sample: one degree of freedom is spent on the mean.
+        let deviation = stats::std_dev(&values) * (count / (count - 1.0)).sqrt();
+        let within = stats::student_t_90(count - 1.0) * deviation * (1.0 + 1.0 / count).sqrt();
+        Some(Self { key, mean: stats::mean(&values), within })
+    }
+}
+
+impl Spread {
+    /// A table: the figure, its mean, and the distance within which nine in ten replicas lie.
+    pub(super) fn text(&self, tool: Tool) -> String {
+        let drawn = if self.is_calibrated { " and drawn parameters" } else { "" };
+        let title = format!(
+            "{} replicas with other seeds{drawn}; 90 % of replicas lie within\n",
+            self.replicas
+        );
+        let cells: Vec<[String; 3]> = self
+            .rows
+            .iter()
+            .map(|row| {
+                [row.key.title(tool), format!("{:.2}", row.mean), format!("{:.2}", row.within)]
+            })
+            .collect();
+        let width = |column: usize| {
+            cells.iter().map(|row| row[column].chars().count()).max().unwrap_or_default()
+        };
+        let [w0, w1, w2] = [width(0), width(1), width(2)];
+        let lines = cells
+            .iter()
+            .map(|[figure, mean, within]| format!("{figure:<w0$}  {mean:>w1$} ± {within:>w2$}\n"));
+        title + &lines.collect::<String>()
+    }
+
+    pub(super) fn json(&self, tool: Tool) -> Value {
+        let rows = self.rows.iter().map(|row| {
+            json!({ "metric": row.key.name(tool), "mean": row.mean, "within_90_pct": row.within })
+        });
+        json!({
+            "count": self.replicas,
+            "parameters_drawn": self.is_calibrated,
+            "figures": rows.collect::<Vec<_>>(),
+        })
+    }
+}

@@ -1,0 +1,122 @@
+//! `servecast calibrate` finds the law that made the figures.
+
+use serde_json::Value;
+
+use super::Cli;
+
+/// A server whose law is not known to the scenario: 5 ms on the way in, 2 ms a step, 40 µs a
+/// sequence.
+const TRUTH: [&str; 3] = [
+    "cluster.api_delay_ms=5.0",
+    "cluster.step_time.base_us=2000.0",
+    "cluster.step_time.decode_seq_us=40.0",
+];
+
+const FIT: &str = r#"
+[[fit]]
+path = "cluster.api_delay_ms"
+kind = "amount"
+centre = 1.0
+spread = 5.0
+[[fit]]
+path = "cluster.step_time.base_us"
+kind = "factor"
+centre = 1000.0
+spread = 0.5
+[[fit]]
+path = "cluster.step_time.decode_seq_us"
+kind = "factor"
+centre = 10.0
+spread = 1.0
+"#;
+
+fn scenario(rate_per_s: f64) -> String {
+    format!(
+        r#"
+name = "at {rate_per_s}"
+[workload]
+num_requests = 300
+tool_seed = 1
+arrivals = {{ type = "sglang", rate_per_s = {rate_per_s:?} }}
+lengths = {{ type = "fixed", input_tokens = 100, output_tokens = 50 }}
+[cluster]
+model = "Qwen/Qwen2.5-7B"
+gpu = "H100"
+step_time = {{ type = "linear", base_us = 1000.0, prefill_token_us = 1.0, decode_seq_us = 10.0 }}
+"#
+    )
+}
+
+/// The block that the true server prints at a rate.
+fn measure(rate_per_s: f64) -> String {
+    let cli = Cli::new().file("s.toml", scenario(rate_per_s));
+    let sets = TRUTH.iter().flat_map(|set| ["--set", set]);
+    let ran = cli.run(["run", "s.toml", "--output-dir", "out"].into_iter().chain(sets));
+    ran.expect_exit(0);
+    cli.read("out/benchmark.jsonl")
+}
+
+fn calibration() -> Cli {
+    let server = scenario(50.0) + FIT;
+    Cli::new()
+        .file("server.toml", server)
+        .file("low.jsonl", measure(20.0))
+        .file("high.jsonl", measure(150.0))
+        .file("middle.jsonl", measure(80.0))
+}
+
+#[test]
+fn the_law_behind_measured_runs_is_found_and_predicts_the_one_held_out() {
+    let cli = calibration();
+    let words = "calibrate --server server.toml low.jsonl high.jsonl --hold-out middle.jsonl \
+                 --within 1 \
+                 --fit cluster.api_delay_ms=1+-5 --fit cluster.step_time.base_us=1000*/0.5 \
+                 --fit cluster.step_time.decode_seq_us=10*/1 --format json --output found.toml";
+    let ran = cli.words(words).expect_exit(0);
+    let value: Value = serde_json::from_str(&ran.stdout()).unwrap();
+    for (index, truth) in [5.0, 2000.0, 40.0].into_iter().enumerate() {
+        let parameter = &value["parameters"][index];
+        let found = parameter["value"].as_f64().unwrap();
+        assert!((found / truth - 1.0).abs() < 0.03, "{parameter}");
+        let [low, high] = ["low", "high"].map(|key| parameter[key].as_f64().unwrap());
+        assert!(low < found && found < high, "{parameter}");
+    }
+    assert_eq!(value["held_out"].as_array().unwrap().len(), 1);
+    let found = cli.read("found.toml");
+    assert!(found.contains("cluster.step_time.base_us"), "{found}");
+    let run = "run server.toml --calibration found.toml --output-dir out";
+    cli.words(run).expect_exit(0);
+    let resolved: toml::Table = toml::from_str(&cli.read("out/scenario.resolved.toml")).unwrap();
+    let base = resolved["cluster"]["step_time"]["base_us"].as_float().unwrap();
+    assert!((base / 2000.0 - 1.0).abs() < 0.03, "{base}");
+}
+
+#[test]
+fn a_law_that_cannot_explain_the_runs_gets_a_negative_verdict() {
+    let cli = calibration();
+    // Nothing but the delay may change.
+    let words = "calibrate --server server.toml low.jsonl --fit cluster.api_delay_ms=1+-5";
+    cli.words(words).expect_exit(1).stdout_has("verdict on the fitted runs:").stdout_has("off by");
+}
+
+#[test]
+fn what_cannot_be_fitted_is_refused_by_name() {
+    let cli = calibration().file("plain.toml", scenario(1.0)).file("empty.txt", "nothing here\n");
+    let cases = [
+        ("plain.toml", "plain.toml: has no table [measured]"),
+        ("--server server.toml empty.txt", "empty.txt: holds no benchmark block"),
+        ("--server server.toml low.jsonl --fit cluster.api_delay_ms", "write PATH=CENTRE*/SPREAD"),
+        (
+            "--server server.toml low.jsonl --fit cluster.api_delay_ms=1+-0",
+            "must be positive, got 0",
+        ),
+        ("--server server.toml low.jsonl --fit cluster.nothing=1+-1", "cluster.nothing"),
+        ("--server server.toml --hold-out low.jsonl -- missing.jsonl", "missing.jsonl"),
+    ];
+    for (words, message) in cases {
+        cli.words(&format!("calibrate {words}"))
+            .expect_exit(2)
+            .stdout_is_empty()
+            .stderr_has(message);
+    }
+}
