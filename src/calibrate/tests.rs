@@ -1,3 +1,5 @@
+//! Fits of laws that are known.
+
 use super::*;
 use crate::metrics::bench::{
     BenchInput, BenchRequest, BenchSummary, MetricKey, Outcome, TokenGaps, Tool,
