@@ -11,7 +11,7 @@ use crate::metrics::bench::MetricKey;
 use crate::model::ModelSpec;
 use crate::profiles;
 use crate::rng::Seed;
-use crate::scenario::{Scenario, ScenarioFile, TraceConfig, WorkloadConfig};
+use crate::scenario::{Scenario, ScenarioFile, StepTimeConfig, TraceConfig, WorkloadConfig};
 
 /// The scenario that runs without arguments.
 const BUILT_IN: &str = include_str!("../../scenarios/a10-sonnet-1024.toml");
@@ -123,6 +123,11 @@ pub(super) fn relocated(loaded: &Loaded) -> ScenarioFile {
     if let Some(trace) = &mut file.trace {
         trace.path = absolute(&trace.path).display().to_string();
     }
+    if let Some(profile) = loaded.scenario.step_time_file().map(absolute)
+        && let StepTimeConfig::OperatorTable { profile: name, .. } = &mut file.cluster.step_time
+    {
+        *name = Some(profile.display().to_string());
+    }
     let model = absolute(&file.cluster.model);
     if model.is_file() || model.join("config.json").is_file() {
         file.cluster.model = model.display().to_string();
@@ -145,7 +150,20 @@ fn from_file(name: &str, file: ScenarioFile, folder: &Path) -> Result<Loaded, Fa
         let lines: Vec<String> = error.problems.iter().map(|p| format!("{name}: {p}")).collect();
         Failure::input(lines.join("\n       "))
     })?;
+    let scenario = with_step_times(scenario, folder)?;
     Ok(Loaded { scenario, folder: folder.to_path_buf() })
+}
+
+/// Reads the step times that are in a file of the user's own.
+fn with_step_times(mut scenario: Scenario, folder: &Path) -> Result<Scenario, Failure> {
+    if let Some(name) = scenario.step_time_file() {
+        let path = folder.join(name);
+        let text = fs::read_to_string(&path).map_err(|error| {
+            fail("cluster.step_time.profile", &format!("{}: {error}", path.display()))
+        })?;
+        scenario.step_time_profile = Some(text.into());
+    }
+    Ok(scenario)
 }
 
 /// The JSON schema of scenario files.

@@ -1,5 +1,6 @@
 //! The edges: the only modules below the command line that touch files.
 
+pub mod import;
 pub mod rundir;
 #[cfg(feature = "tables")]
 pub mod tables;

@@ -2,6 +2,9 @@
 //! across fields checked. Afterwards nothing fails for reasons of configuration.
 
 mod baselines;
+mod step_time;
+
+use std::borrow::Cow;
 
 use super::cluster::ClusterConfig;
 use super::engine::{EngineConfig, VllmConfig};
@@ -23,6 +26,8 @@ pub struct Scenario {
     pub gpu: GpuSpec,
     /// Where the number of KV blocks comes from.
     pub kv: KvSource,
+    /// The file of measured step times, where `cluster.step_time` reads one.
+    pub step_time_profile: Option<Cow<'static, str>>,
 }
 
 /// Where the number of KV blocks comes from.
@@ -68,7 +73,20 @@ impl Scenario {
         };
         let gpu = catalogue_gpu(&file.cluster.gpu)?;
         let kv = resolve_engine(&mut file.cluster, &model, &gpu)?;
-        Ok(Self { file, model, gpu, kv })
+        let ClusterConfig { step_time, engine, .. } = &mut file.cluster;
+        let profile = step_time::resolve(step_time, engine, &gpu)?;
+        Ok(Self { file, model, gpu, kv, step_time_profile: profile.map(Cow::Borrowed) })
+    }
+
+    /// The file that holds the measured step times, where that is one of the user's own: its text
+    /// belongs into [`step_time_profile`](Self::step_time_profile).
+    pub fn step_time_file(&self) -> Option<&str> {
+        match &self.file.cluster.step_time {
+            StepTimeConfig::OperatorTable { profile: Some(name), .. } => {
+                step_time::is_file(name).then_some(name.as_str())
+            }
+            _ => None,
+        }
     }
 }
 
@@ -113,17 +131,7 @@ fn broken_rules(file: &ScenarioFile) -> Vec<String> {
     rules.count("cluster.tensor_parallel_size", cluster.tensor_parallel_size);
     rules.not_negative("cluster.api_delay_ms", cluster.api_delay_ms);
     rules.share("cluster.gpu_memory_utilization", cluster.gpu_memory_utilization);
-    match &cluster.step_time {
-        StepTimeConfig::Roofline { host_per_step_us, host_per_sequence_us, .. } => {
-            rules.not_negative("cluster.step_time.host_per_step_us", *host_per_step_us);
-            rules.not_negative("cluster.step_time.host_per_sequence_us", *host_per_sequence_us);
-        }
-        StepTimeConfig::Linear { base_us, prefill_token_us, decode_seq_us } => {
-            rules.positive("cluster.step_time.base_us", *base_us);
-            rules.not_negative("cluster.step_time.prefill_token_us", *prefill_token_us);
-            rules.not_negative("cluster.step_time.decode_seq_us", *decode_seq_us);
-        }
-    }
+    step_time::rules(&cluster.step_time, &mut rules);
     match &cluster.engine {
         EngineConfig::VllmV1(vllm) => vllm_rules(vllm, &mut rules),
         EngineConfig::Sglang(sglang) => sglang_rules(sglang, &mut rules),

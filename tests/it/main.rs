@@ -13,6 +13,7 @@ mod docs;
 mod fast_forward;
 mod laws;
 mod models;
+mod step_times;
 mod support;
 mod timeline;
 mod traces;

@@ -115,7 +115,7 @@ const FLAGS: &[(&str, Fate)] = &[
     ("speculative-config", SPECULATION),
     (
         "enforce-eager",
-        Refused("give the launch cost as --set cluster.step_time.host_per_step_us=.."),
+        Refused("give the launch cost as --set cluster.step_time.calibration.per_step_us=.."),
     ),
     ("compilation-config", NOT_MODELLED),
     ("cpu-offload-gb", NOT_MODELLED),
@@ -130,7 +130,7 @@ const FLAGS: &[(&str, Fate)] = &[
     ("attention-backend", Refused("kernels are those measured for the GPU")),
     (
         "disable-cuda-graph",
-        Refused("give the launch cost as --set cluster.step_time.host_per_step_us=.."),
+        Refused("give the launch cost as --set cluster.step_time.calibration.per_step_us=.."),
     ),
     ("cuda-graph-max-bs", NOT_MODELLED),
     ("speculative-algorithm", SPECULATION),

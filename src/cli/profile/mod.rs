@@ -1,5 +1,6 @@
 //! `servecast profile`: the catalogue of models and GPUs, and what one costs on the other.
 
+mod import;
 mod pair;
 mod sheet;
 
@@ -12,6 +13,7 @@ use serde_json::{Value, json};
 use super::args::Format;
 use super::{Failure, print, scenario_file};
 use crate::profiles;
+use import::ImportArguments;
 use pair::Pair;
 use sheet::Sheet;
 
@@ -28,6 +30,8 @@ enum ProfileCommand {
     List(ListArguments),
     /// Every figure of a model or GPU, and of a model on a GPU
     Show(ShowArguments),
+    /// Measured step times of other projects, reduced to a profile
+    Import(ImportArguments),
 }
 
 #[derive(Debug, Args)]
@@ -71,6 +75,7 @@ pub(super) fn profile(arguments: &ProfileArguments) -> Result<(), Failure> {
     match &arguments.command {
         ProfileCommand::List(arguments) => list(arguments),
         ProfileCommand::Show(arguments) => show(arguments),
+        ProfileCommand::Import(arguments) => import::import(arguments),
     }
 }
 
