@@ -154,6 +154,11 @@ fn from_file(name: &str, file: ScenarioFile, folder: &Path) -> Result<Loaded, Fa
     Ok(Loaded { scenario, folder: folder.to_path_buf() })
 }
 
+/// Resolves a scenario that was put together in code.
+pub(super) fn resolved(file: ScenarioFile, folder: &Path) -> Result<Scenario, Failure> {
+    from_file("scenario", file, folder).map(|loaded| loaded.scenario)
+}
+
 /// Reads the step times that are in a file of the user's own.
 fn with_step_times(mut scenario: Scenario, folder: &Path) -> Result<Scenario, Failure> {
     if let Some(name) = scenario.step_time_file() {

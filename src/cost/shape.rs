@@ -116,6 +116,18 @@ pub enum StepTime {
     Custom(Arc<dyn CostModel>),
 }
 
+impl StepTime {
+    /// Where the figures come from and what was assumed, in one line.
+    pub fn provenance(&self) -> &str {
+        match self {
+            Self::Linear(_) => "affine law",
+            Self::Roofline(model) => model.provenance(),
+            Self::Operators(model) => model.provenance(),
+            Self::Custom(_) => "a model of the library's user",
+        }
+    }
+}
+
 impl CostModel for StepTime {
     fn step_duration(&self, shape: &StepShape) -> SimDuration {
         match self {

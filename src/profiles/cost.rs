@@ -21,7 +21,20 @@ macro_rules! operators {
 }
 
 const OPERATORS: &[CostProfile] = operators![
+    "a100-sxm4-80gb/sglang-0.5.10",
+    "a100-sxm4-80gb/vllm-0.14.0",
+    "b200-sxm-180gb/sglang-0.5.14",
+    "b200-sxm-180gb/vllm-0.24.0",
+    "h100-sxm5-80gb/sglang-0.5.14",
     "h100-sxm5-80gb/vllm-0.14.0",
+    "h100-sxm5-80gb/vllm-0.24.0",
+    "h200-sxm-141gb/sglang-0.5.14",
+    "h200-sxm-141gb/vllm-0.24.0",
+    "l40s/sglang-0.5.14",
+    "l40s/vllm-0.14.0",
+    "l40s/vllm-0.24.0",
+    "rtx-pro-6000-blackwell-server/sglang-0.5.14",
+    "rtx-pro-6000-blackwell-server/vllm-0.24.0",
 ];
 
 /// The operator tables, by GPU, engine and version.

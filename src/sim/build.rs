@@ -74,6 +74,13 @@ pub fn step_time(scenario: &Scenario) -> Result<StepTime, ScenarioError> {
             let text = text.ok_or_else(|| fail(format!("{name} was not read")))?;
             let profile = OperatorProfile::parse(text);
             let profile = profile.map_err(|error| fail(format!("{name}: {error}")))?;
+            if !profile.gpu.eq_ignore_ascii_case(&scenario.gpu.name) {
+                let problem = format!(
+                    "{name} was measured on {}, but cluster.gpu is {}",
+                    profile.gpu, scenario.gpu.name
+                );
+                return Err(fail(problem));
+            }
             let options = options(*sampler, *communication, *calibration);
             let model = OperatorModel::new(&scenario.model, &scenario.gpu, &profile, &options);
             model.map(StepTime::Operators).map_err(|error| fail(error.to_string()))

@@ -48,11 +48,10 @@ struct Latencies {
 struct Constants {
     api_delay_ms: f64,
     elementwise: f64,
-    sampler: f64,
 }
 
-/// As published for this set of runs; the factors scale 4.8 µs per layer and the sampler's sort.
-const PUBLISHED: Constants = Constants { api_delay_ms: 7.3, elementwise: 1.0, sampler: 1.0 };
+/// Those of the model: a factor of 1 stands for 4.8 µs per layer.
+const PUBLISHED: Constants = Constants { api_delay_ms: 7.3, elementwise: 1.0 };
 
 impl Run {
     /// Whether the default sampling of the model sorts the vocabulary (its `generation_config`).
@@ -75,7 +74,7 @@ impl Run {
              [cluster.engine]\ntype = 'vllm_v1'\nnum_gpu_blocks = {}\nmax_num_seqs = {}\n\
              max_num_batched_tokens = {}\nmax_model_len = 4096\n\
              [cluster.step_time]\ntype = 'auto'\nengine_version = '0.15.1'\nsampler = '{sampler}'\n\
-             calibration = {{ elementwise = {:?}, sampler = {:?} }}\n",
+             calibration.elementwise = {:?}\n",
             self.name,
             self.model,
             self.tp,
@@ -83,7 +82,6 @@ impl Run {
             self.seqs,
             self.tokens,
             constants.elementwise,
-            constants.sampler,
         );
         let file: ScenarioFile = toml::from_str(&text).expect("the scenario is TOML");
         Scenario::resolve(file, None).expect("the scenario holds together")
@@ -130,13 +128,12 @@ impl Latencies {
     }
 }
 
-/// The runs with recorded requests.
+/// The runs with recorded requests; one more failed for most of its requests.
 fn recorded(folder: &Path) -> Vec<Run> {
     let names = [
         "codellama-34b-tp2-codegen",
         "llama-2-7b-tp1-codegen",
         "llama-2-7b-tp1-general",
-        "llama-2-7b-tp1-reasoning",
         "llama-2-7b-tp1-roleplay",
     ];
     names.map(|name| recorded_run(&folder.join("shared-prefix-h100"), name)).into()
@@ -150,7 +147,6 @@ fn recorded_run(folder: &Path, name: &str) -> Run {
         "codegen" => (100, 247),
         "general" => (100, 248),
         "roleplay" => (150, 251),
-        "reasoning" => (100, 1448),
         other => panic!("profile {other}"),
     };
     let mut reader = csv::Reader::from_path(folder.join(format!("{name}.csv"))).expect("requests");
@@ -195,8 +191,8 @@ fn summarised(folder: &Path) -> Vec<Run> {
         let record = record.expect("a row");
         let text = |name: &str| record[column(name)].trim_start_matches('~');
         let number = |name: &str| text(name).parse::<f64>().expect("a number");
-        // Llama-2's requests are recorded.
-        if text("stage") != "-1" || text("model").contains("Llama-2") {
+        // The requests of this one are recorded.
+        if text("stage") != "-1" || text("run_id").contains("llama-2-7b-tp1-codegen") {
             continue;
         }
         let id = text("run_id").split("-").next().expect("an id");
@@ -252,35 +248,22 @@ fn errors(run: &Run, simulated: &Latencies) -> [f64; 3] {
     ]
 }
 
-/// Constants for some runs: the factors by least squares of the relative errors of TPOT, linear in
-/// them; then the delay that makes the mean relative error of TTFT zero.
+/// Constants for some runs: the time of element-wise kernels by least squares of the relative
+/// errors of TPOT, linear in it; then the delay that makes the mean relative error of TTFT zero.
 fn fit(runs: &[&Run]) -> Constants {
     const STEP: f64 = 0.5;
-    let tpots = |constants: Constants| -> Vec<f64> {
+    let tpots = |elementwise: f64| -> Vec<f64> {
+        let constants = Constants { elementwise, ..PUBLISHED };
         runs.iter().map(|run| run.simulate(&constants).tpot / run.measured.tpot).collect()
     };
-    let base = tpots(PUBLISHED);
-    let more = tpots(Constants { elementwise: 1.0 + STEP, ..PUBLISHED });
-    let sorts = tpots(Constants { sampler: 1.0 + STEP, ..PUBLISHED });
-    let slopes = |moved: &[f64]| -> Vec<f64> {
-        moved.iter().zip(&base).map(|(moved, base)| (moved - base) / STEP).collect()
-    };
-    let (a, b) = (slopes(&more), slopes(&sorts));
-    let dot = |x: &[f64], y: &[f64]| x.iter().zip(y).map(|(x, y)| x * y).sum::<f64>();
-    let wanted: Vec<f64> = base.iter().map(|base| 1.0 - base).collect();
-    let (aa, ab, bb) = (dot(&a, &a), dot(&a, &b), dot(&b, &b));
-    let (aw, bw) = (dot(&a, &wanted), dot(&b, &wanted));
-    let determinant = aa * bb - ab * ab;
-    let (elementwise, sampler) = if determinant > 1e-9 * aa * bb && bb > 0.0 {
-        ((aw * bb - bw * ab) / determinant, (bw * aa - aw * ab) / determinant)
-    } else {
-        (aw / aa, 0.0)
-    };
-    let mut constants = Constants {
-        elementwise: (1.0 + elementwise).max(0.0),
-        sampler: (1.0 + sampler).max(0.0),
-        ..PUBLISHED
-    };
+    let (base, more) = (tpots(1.0), tpots(1.0 + STEP));
+    let (mut along, mut square) = (0.0, 0.0);
+    for (base, more) in base.iter().zip(&more) {
+        let slope = (more - base) / STEP;
+        along += slope * (1.0 - base);
+        square += slope * slope;
+    }
+    let mut constants = Constants { elementwise: 1.0 + along / square, ..PUBLISHED };
     let (mut missing, mut weight) = (0.0, 0.0);
     for run in runs {
         let simulated = run.simulate(&constants).ttft;

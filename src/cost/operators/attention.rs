@@ -11,38 +11,36 @@ pub(super) struct Heads {
     pub(super) dim: f64,
 }
 
-/// Decode attention of a layer: the table of the most similar heads, and how many of its
+/// Decode attention of a layer: the lines of the most similar heads, and how many of their
 /// sequences one of ours weighs.
 pub(super) struct Decode<'a> {
     table: &'a DecodeTable,
+    shape: usize,
     scale: f64,
 }
 
 impl<'a> Decode<'a> {
-    /// The table of the same head size, or else of another whose heads weigh as much; of the
-    /// nearest ratio of query to KV heads, then of the nearest number of KV heads.
+    /// Those of the same head size, or else of another whose heads weigh as much; of the nearest
+    /// ratio of query to KV heads, then of the nearest number of KV heads.
     pub(super) fn choose(
         profile: &'a OperatorProfile,
         kv_dtype: &str,
         heads: &Heads,
     ) -> Option<Self> {
-        let ratio = heads.query / heads.kv;
-        let distance = |table: &DecodeTable| {
+        let mut nearest: Option<([f64; 3], Self)> = None;
+        for table in profile.decode_attention.iter().filter(|table| table.kv_dtype == kv_dtype) {
             let dim = f64::from(table.head_dim);
-            let of_table = f64::from(table.heads) / f64::from(table.kv_heads);
-            let weight = heads.kv * heads.dim / (f64::from(table.kv_heads) * dim);
-            [(heads.dim / dim).ln().abs(), (ratio / of_table).ln().abs(), weight.ln().abs()]
-        };
-        let nearer = |a: &&DecodeTable, b: &&DecodeTable| {
-            let pairs = distance(a).into_iter().zip(distance(b));
-            pairs.map(|(a, b)| a.total_cmp(&b)).find(|order| order.is_ne()).unwrap_or(
-                std::cmp::Ordering::Equal,
-            )
-        };
-        let of_dtype = profile.decode_attention.iter().filter(|table| table.kv_dtype == kv_dtype);
-        let table = of_dtype.min_by(nearer)?;
-        let width = f64::from(table.kv_heads) * f64::from(table.head_dim);
-        Some(Self { table, scale: heads.kv * heads.dim / width })
+            for (shape, [query, kv]) in table.heads.iter().enumerate() {
+                let (query, kv) = (f64::from(*query), f64::from(*kv));
+                let scale = heads.kv * heads.dim / (kv * dim);
+                let ratio = heads.query / heads.kv * kv / query;
+                let distance = [heads.dim / dim, ratio, scale].map(|factor| factor.ln().abs());
+                if nearest.as_ref().is_none_or(|(least, _)| distance < *least) {
+                    nearest = Some((distance, Self { table, shape, scale }));
+                }
+            }
+        }
+        nearest.map(|(_, chosen)| chosen)
     }
 
     /// Sequences and context of the largest shape measured.
@@ -64,11 +62,11 @@ impl<'a> Decode<'a> {
     /// measurement reads the same KV again and again, from the L2 cache where it fits.
     fn micros(&self, sequences: f64, context: f64) -> f64 {
         let table = self.table;
-        let kv_bytes = f64::from(if table.kv_dtype == "fp8" { 1 } else { 2 });
-        let token_bytes =
-            2.0 * kv_bytes * f64::from(table.kv_heads) * f64::from(table.head_dim);
-        let from_memory =
-            table.fixed_us + sequences * context * token_bytes / table.bytes_per_us;
+        let kv_bytes = if table.kv_dtype == "fp8" { 1.0 } else { 2.0 };
+        let kv_heads = f64::from(table.heads[self.shape][1]);
+        let token_bytes = 2.0 * kv_bytes * kv_heads * f64::from(table.head_dim);
+        let from_memory = table.fixed_us[self.shape]
+            + sequences * context * token_bytes / table.bytes_per_us[self.shape];
         let mut ln = 0.0;
         for (row, across) in neighbours(&table.sequences, sequences) {
             for (column, along) in neighbours(&table.contexts, context) {
@@ -76,7 +74,8 @@ impl<'a> Decode<'a> {
                 if weight == 0.0 {
                     continue;
                 }
-                match table.times.ln(row * table.contexts.len() + column) {
+                let line = self.shape * table.sequences.len() + row;
+                match table.times.ln(line * table.contexts.len() + column) {
                     Some(time) => ln += weight * time,
                     None => return from_memory,
                 }

@@ -76,7 +76,7 @@ pub struct ProductTable {
     pub times: Codes,
 }
 
-/// Decode attention of one layer and one shape of heads.
+/// Decode attention of one layer.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DecodeTable {
@@ -84,19 +84,17 @@ pub struct DecodeTable {
     pub kv_dtype: String,
     /// Elements per head.
     pub head_dim: u32,
-    /// Query heads.
-    pub heads: u32,
-    /// KV heads.
-    pub kv_heads: u32,
+    /// Query and KV heads that were measured.
+    pub heads: Vec<[u32; 2]>,
     /// Sequences of the grid.
     pub sequences: Vec<u32>,
     /// Contexts of the grid, in tokens.
     pub contexts: Vec<u32>,
-    /// Fixed time of a layer whose KV is not in the L2 cache, in µs.
-    pub fixed_us: f64,
-    /// KV bytes read per µs beyond it.
-    pub bytes_per_us: f64,
-    /// Time in µs, by sequences, then contexts; a line for each number of sequences.
+    /// For each heads, the fixed time of a layer whose KV is not in the L2 cache, in µs.
+    pub fixed_us: Vec<f64>,
+    /// For each heads, KV bytes read per µs beyond it.
+    pub bytes_per_us: Vec<f64>,
+    /// Time in µs, by heads, then sequences, then contexts; a line for each heads and sequences.
     pub times: Codes,
 }
 
@@ -227,11 +225,15 @@ impl OperatorProfile {
             let place = format!("decode_attention[{index}]");
             ascends(&place, "sequences", &table.sequences)?;
             ascends(&place, "contexts", &table.contexts)?;
-            holds(&place, &table.times, table.sequences.len() * table.contexts.len())?;
-            if !(table.fixed_us >= 0.0 && table.bytes_per_us > 0.0) {
-                let line = (table.fixed_us, table.bytes_per_us);
+            let shapes = table.heads.len();
+            holds(&place, &table.times, shapes * table.sequences.len() * table.contexts.len())?;
+            let is_line = |(fixed, rate): (&f64, &f64)| *fixed >= 0.0 && *rate > 0.0;
+            if (table.fixed_us.len(), table.bytes_per_us.len()) != (shapes, shapes)
+                || !table.fixed_us.iter().zip(&table.bytes_per_us).all(is_line)
+            {
                 return Err(ProfileError(format!(
-                    "{place}: fixed_us must be at least 0 and bytes_per_us above 0, got {line:?}"
+                    "{place}: fixed_us must be {shapes} numbers of at least 0, bytes_per_us as \
+                     many above 0"
                 )));
             }
         }

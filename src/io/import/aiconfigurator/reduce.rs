@@ -8,10 +8,11 @@ use crate::cost::{
 use crate::io::import::raw::RawTable;
 
 /// Rows kept of matrix products: what decode batches and chunks of prompts have.
-const PRODUCT_ROWS: [u64; 22] = [
-    1, 2, 4, 8, 16, 32, 48, 64, 96, 128, 160, 192, 256, 384, 512, 768, 1024, 2048, 4096, 8192,
-    16384, 32768,
-];
+const PRODUCT_ROWS: [u64; 18] =
+    [1, 8, 16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 1024, 2048, 4096, 8192, 16384, 32768];
+/// Rows kept of experts.
+const EXPERT_ROWS: [u64; 18] =
+    [1, 2, 4, 8, 16, 32, 48, 64, 96, 128, 192, 256, 512, 1024, 2048, 4096, 8192, 16384];
 /// Smaller inputs and outputs occur in no layer that matters.
 const PRODUCT_SIDE_MIN: u64 = 256;
 /// Shorter contexts take as long as this one.
@@ -85,59 +86,83 @@ fn is_common_head(dim: u64) -> bool {
     matches!(dim, 64 | 128 | 256)
 }
 
+/// Whether decode attention of this shape is kept. More KV heads weigh as more sequences do, so
+/// that up to eight are enough; of rarer head sizes and of 8-bit caches fewer shapes are kept.
+fn is_decode_shape(kv_dtype: &str, dim: u64, heads: u64, kv_heads: u64) -> bool {
+    const RATIO_MAX: u64 = 16;
+    let is_ratio = heads.is_multiple_of(kv_heads) && heads / kv_heads <= RATIO_MAX;
+    let kv_kept: &[u64] = match (kv_dtype, dim) {
+        ("bfloat16", 128) => &[1, 2, 4, 8],
+        ("fp8", 128) | ("bfloat16", 64 | 256) => &[1, 8],
+        _ => &[],
+    };
+    is_ratio && kv_kept.contains(&kv_heads)
+}
+
 pub(super) fn decode_attention(
     table: &RawTable,
     l2_bytes: f64,
     rates: &Rates,
 ) -> Vec<DecodeTable> {
     let kept = table.rows.iter().filter(|row| {
-        is_common_head(row.numbers[4]) && row.numbers[5] == 0 && row.numbers[3] <= row.numbers[2]
+        let [_, _, heads, kv_heads, dim, window, _] = row.numbers[..] else {
+            unreachable!("seven columns were read");
+        };
+        window == 0 && kv_heads > 0 && is_decode_shape(&row.words[0], dim, heads, kv_heads)
     });
     let times = fastest(kept.map(|row| {
         let [batch, step, heads, kv_heads, dim, _, isl] = row.numbers[..] else {
             unreachable!("seven columns were read");
         };
-        ((row.words[0].clone(), dim, heads, kv_heads, batch, step + isl), row.micros)
+        ((row.words[0].clone(), dim, [heads, kv_heads], batch, step + isl), row.micros)
     }));
-    let mut shapes: Vec<_> = times.keys().map(|(a, b, c, d, _, _)| (a.clone(), *b, *c, *d)).collect();
-    shapes.dedup();
-    let table = |(kv_dtype, dim, heads, kv_heads): (String, u64, u64, u64)| {
-        let own: BTreeMap<(u64, u64), f64> = times
+    let mut groups: Vec<(String, u64)> =
+        times.keys().map(|(kv_dtype, dim, ..)| (kv_dtype.clone(), *dim)).collect();
+    groups.dedup();
+    let table = |(kv_dtype, dim): (String, u64)| {
+        let own: BTreeMap<([u64; 2], u64, u64), f64> = times
             .iter()
-            .filter(|((a, b, c, d, _, _), _)| {
-                (a, b, c, d) == (&kv_dtype, &dim, &heads, &kv_heads)
-            })
-            .map(|((.., batch, context), micros)| ((*batch, *context), *micros))
+            .filter(|((a, b, ..), _)| (a, b) == (&kv_dtype, &dim))
+            .map(|((_, _, heads, batch, context), time)| ((*heads, *batch, *context), *time))
             .collect();
         let kv_bytes = if kv_dtype == "fp8" { 1.0 } else { 2.0 };
-        let token_bytes = 2.0 * kv_bytes * (kv_heads * dim) as f64;
-        let (fixed_us, bytes_per_us) = from_memory(&own, token_bytes, l2_bytes, rates);
-        let sequences = grid(&own, |key| key.0);
-        let mut contexts = grid(&own, |key| key.1);
-        contexts.retain(|context| *context >= CONTEXT_MIN);
-        let cells = sequences.iter().flat_map(|batch| {
-            let own = &own;
-            contexts.iter().map(move |context| Codes::of(own.get(&(*batch, *context)).copied()))
+        let mut heads: Vec<[u64; 2]> = own.keys().map(|key| key.0).collect();
+        heads.dedup();
+        let lines = heads.iter().map(|[query, kv]| {
+            let token_bytes = 2.0 * kv_bytes * (kv * dim) as f64;
+            let shapes = own.iter().filter(|(key, _)| key.0 == [*query, *kv]);
+            from_memory(shapes.map(|(key, time)| (key.1, key.2, *time)), token_bytes, l2_bytes, rates)
         });
+        let (fixed_us, bytes_per_us) = lines.unzip();
+        let sequences = grid(&own, |key| key.1);
+        let mut contexts = grid(&own, |key| key.2);
+        contexts.retain(|context| *context >= CONTEXT_MIN);
+        let mut codes = Vec::new();
+        for heads in &heads {
+            for batch in &sequences {
+                codes.extend(contexts.iter().map(|context| {
+                    Codes::of(own.get(&(*heads, *batch, *context)).copied())
+                }));
+            }
+        }
         DecodeTable {
-            times: Codes(cells.collect()),
+            times: Codes(codes),
             kv_dtype,
             head_dim: dim as u32,
-            heads: heads as u32,
-            kv_heads: kv_heads as u32,
+            heads: heads.iter().map(|heads| heads.map(|count| count as u32)).collect(),
             sequences: narrow(&sequences),
             contexts: narrow(&contexts),
             fixed_us,
             bytes_per_us,
         }
     };
-    shapes.into_iter().map(table).collect()
+    groups.into_iter().map(table).collect()
 }
 
 /// Fixed time and bytes per µs of shapes whose KV is larger than the L2 cache: the line
 /// a + bytes/W that has the least squared relative error.
 fn from_memory(
-    times: &BTreeMap<(u64, u64), f64>,
+    times: impl Iterator<Item = (u64, u64, f64)>,
     token_bytes: f64,
     l2_bytes: f64,
     rates: &Rates,
@@ -146,7 +171,7 @@ fn from_memory(
     const BYTES_FIT_MAX: f64 = 2.5e9;
     let (mut w, mut wx, mut wxx, mut wy, mut wxy) = (0.0, 0.0, 0.0, 0.0, 0.0);
     let mut count = 0;
-    for (&(batch, context), &y) in times {
+    for (batch, context, y) in times {
         let x = (batch * context) as f64 * token_bytes;
         if context < CONTEXT_FIT_MIN || x <= 1.5 * l2_bytes || x >= BYTES_FIT_MAX {
             continue;
@@ -162,12 +187,13 @@ fn from_memory(
     // Reading at the full bandwidth is the bound where too little was measured.
     let bound = 1e3 * rates.memory_gb_s;
     let spread = w * wxx - wx * wx;
-    if count < 3 || spread <= 0.0 {
+    let slope = (w * wxy - wx * wy) / spread;
+    if count < 3 || spread <= 0.0 || slope <= 0.0 {
         return (0.0, bound);
     }
-    let slope = (w * wxy - wx * wy) / spread;
     let fixed = (wy - slope * wx) / w;
-    if slope <= 0.0 { (0.0, bound) } else { (fixed.max(0.0), 1.0 / slope) }
+    // Rounded as the file holds them.
+    ((1e3 * fixed.max(0.0)).round() / 1e3, (1.0 / slope).round())
 }
 
 pub(super) fn prefill_attention(table: &RawTable) -> Vec<PrefillTable> {
@@ -207,7 +233,9 @@ pub(super) fn prefill_attention(table: &RawTable) -> Vec<PrefillTable> {
 }
 
 pub(super) fn experts(table: &RawTable) -> Vec<ExpertTable> {
-    let is_kept = |numbers: &[u64]| numbers[5] <= EXPERT_TP_MAX && numbers[6] == 1;
+    let is_kept = |numbers: &[u64]| {
+        EXPERT_ROWS.contains(&numbers[0]) && numbers[5] <= EXPERT_TP_MAX && numbers[6] == 1
+    };
     let kept = table.rows.iter().filter(|row| is_kept(&row.numbers));
     let times = fastest(kept.map(|row| {
         let [tokens, hidden, width, topk, count, tp, _] = row.numbers[..] else {

@@ -8,7 +8,9 @@ const PREAMBLE: &str = "\
 # Measured times of single operators. Numbers of `times` are 200·ln(time), rounded: half a percent a
 # step; `-` is not measured. Products: time / roofline time (the longer of multiplying and of moving
 # the operands once, at the rates below), a line for each outputs and inputs, a column for each rows.
-# All others: time in µs. Shapes of experts: hidden size, expert size, experts per token, experts,
+# All others: time in µs. Decode attention: a line for each heads and sequences, a column for each
+# context; `fixed_us` and `bytes_per_us` are the line of shapes whose KV exceeds the L2 cache, for
+# each heads. Heads: query and KV heads. Shapes of experts: hidden size, expert size, experts per token, experts,
 # GPUs that share each expert.
 ";
 
@@ -51,12 +53,11 @@ pub fn to_toml(profile: &OperatorProfile) -> String {
         text += "\n[[decode_attention]]\n";
         line(&mut text, "kv_dtype", format_args!("{:?}", table.kv_dtype));
         line(&mut text, "head_dim", table.head_dim);
-        line(&mut text, "heads", table.heads);
-        line(&mut text, "kv_heads", table.kv_heads);
+        line(&mut text, "heads", format_args!("{:?}", table.heads));
         line(&mut text, "sequences", format_args!("{:?}", table.sequences));
         line(&mut text, "contexts", format_args!("{:?}", table.contexts));
-        line(&mut text, "fixed_us", format_args!("{:.3}", table.fixed_us));
-        line(&mut text, "bytes_per_us", format_args!("{:.1}", table.bytes_per_us));
+        line(&mut text, "fixed_us", format_args!("{:?}", table.fixed_us));
+        line(&mut text, "bytes_per_us", format_args!("{:?}", table.bytes_per_us));
         times(&mut text, &table.times, table.contexts.len());
     }
     for table in &profile.prefill_attention {
