@@ -370,7 +370,8 @@ impl<'a> Device<'a> {
             count: f64::from(count),
             products: others.iter().map(|matrix| self.product(matrix)).collect(),
             experts: (!experts.is_empty()).then(|| self.experts(&experts)),
-            elementwise_row: self.elementwise_secs(self.attention_elements() + self.mlp_elements(kind)),
+            elementwise_row: self
+                .elementwise_secs(self.attention_elements() + self.mlp_elements(kind)),
         }
     }
 

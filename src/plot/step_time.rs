@@ -32,9 +32,9 @@ fn panel(canvas: &mut Canvas<'_>, place: usize, heading: &str, foot: &str, curve
     let (left, right) = PANEL_SIDES[place];
     let points = || curves.iter().flat_map(|curve| curve.measured.iter().chain(&curve.roofline));
     let limits = |of: fn(&(f64, f64)) -> f64| {
-        points().map(of).fold((f64::INFINITY, 0.0), |(low, high): (f64, f64), x| {
-            (low.min(x), high.max(x))
-        })
+        points()
+            .map(of)
+            .fold((f64::INFINITY, 0.0), |(low, high): (f64, f64), x| (low.min(x), high.max(x)))
     };
     let ((x_min, x_max), (y_min, y_max)) = (limits(|point| point.0), limits(|point| point.1));
     let panel = Panel {

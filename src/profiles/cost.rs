@@ -115,9 +115,16 @@ mod tests {
         assert_eq!(version(Some("0.15.1")), Some("0.14.0"));
         assert_eq!(version(Some("0.14.0")), Some("0.14.0"));
         assert_eq!(version(Some("0.9.2")), Some("0.14.0"), "the oldest where none is below");
-        assert_eq!(version(None), operator_tables().iter().filter(|profile| {
-            profile.gpu() == "h100-sxm5-80gb" && profile.engine() == "vllm"
-        }).map(CostProfile::version).max_by(|a, b| compare_versions(a, b)));
+        assert_eq!(
+            version(None),
+            operator_tables()
+                .iter()
+                .filter(|profile| {
+                    profile.gpu() == "h100-sxm5-80gb" && profile.engine() == "vllm"
+                })
+                .map(CostProfile::version)
+                .max_by(|a, b| compare_versions(a, b))
+        );
         assert_eq!(operator_table_for("A10", "vllm", None), None);
         assert!(compare_versions("0.9.2", "0.14.0").is_lt());
     }

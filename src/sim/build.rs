@@ -1,9 +1,7 @@
 //! From a resolved scenario to machines.
 
 use crate::cluster::{Cluster, Router};
-use crate::cost::{
-    Linear, OperatorModel, OperatorProfile, Roofline, RooflineOptions, StepTime,
-};
+use crate::cost::{Linear, OperatorModel, OperatorProfile, Roofline, RooflineOptions, StepTime};
 use crate::engine::Instance;
 use crate::engine::scheduler::{
     Acceptance, FasterTransformer, Orca, Sarathi, Scheduler, Sglang, StaticBatch, VllmV0, VllmV1,
@@ -54,9 +52,8 @@ fn scheduler(scenario: &Scenario) -> Scheduler {
 /// # Errors
 /// When the step times of the model cannot be derived for its GPUs.
 pub fn step_time(scenario: &Scenario) -> Result<StepTime, ScenarioError> {
-    let fail = |problem: String| ScenarioError {
-        problems: vec![format!("cluster.step_time: {problem}")],
-    };
+    let fail =
+        |problem: String| ScenarioError { problems: vec![format!("cluster.step_time: {problem}")] };
     let cluster = &scenario.file.cluster;
     let micros = |us: f64| SimDuration::from_secs_f64(us / 1e6);
     let options = |sampler, communication, calibration| RooflineOptions {

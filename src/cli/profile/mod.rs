@@ -193,9 +193,7 @@ fn cost_table() -> String {
 }
 
 fn cost_json() -> Value {
-    let one = |table: &profiles::CostProfile| {
-        json!({ "name": table.name, "engine": table.engine(), "version": table.version() })
-    };
+    let one = |table: &profiles::CostProfile| json!({ "name": table.name, "engine": table.engine(), "version": table.version() });
     profiles::operator_tables().iter().map(one).collect()
 }
 

@@ -71,7 +71,8 @@ struct Priced {
 
 impl Priced {
     fn of(source: &str, of: &OfArguments, other: &str) -> Result<Self, Failure> {
-        let gpu_of = |name: &str| profiles::operator_table(name).map(|table| table.gpu().to_owned());
+        let gpu_of =
+            |name: &str| profiles::operator_table(name).map(|table| table.gpu().to_owned());
         let gpu = of.gpu.clone().or_else(|| gpu_of(source)).or_else(|| gpu_of(other));
         let gpu = gpu.ok_or_else(|| {
             Failure::input(format!("--gpu: is needed, `{source}` does not say which GPU it is of"))

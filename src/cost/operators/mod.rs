@@ -38,6 +38,11 @@ pub use profile::{
 
 /// Rows that are priced by a look-up; larger steps are summed when they occur.
 const TABLE_ROWS: u32 = 8192;
+/// Some tables hold the time of a launch, or of a kernel that no engine would choose: beyond this
+/// many times the roofline at a typical number of rows they are not believed (8-bit products in
+/// blocks of vLLM 0.24 take 60 to 90 µs whatever their size, those of SGLang 6 to 24 µs).
+const SLOWEST: f64 = 2.0;
+const TYPICAL_ROWS: u32 = 64;
 /// Rows of the output head that are priced by a look-up.
 const HEAD_ROWS: u32 = 2048;
 
@@ -243,6 +248,14 @@ impl CostModel for OperatorModel {
     }
 }
 
+fn is_believed(measured: &Polyline, roofline_secs: f64) -> bool {
+    measured.at(f64::from(TYPICAL_ROWS)) <= SLOWEST * roofline_secs
+}
+
+fn doubt(measured: Option<&Polyline>) -> &'static str {
+    measured.map_or("", |_| " (measured far slower than the GPU allows)")
+}
+
 /// A model on a GPU, while its figures are worked out.
 struct Build<'a> {
     device: Device<'a>,
@@ -278,10 +291,8 @@ impl Build<'_> {
             all_reduce: self.all_reduces(),
             ..Layers::default()
         };
-        let counts = [
-            (LayerKind::Dense, model.dense_layers()),
-            (LayerKind::Sparse, model.sparse_layers()),
-        ];
+        let counts =
+            [(LayerKind::Dense, model.dense_layers()), (LayerKind::Sparse, model.sparse_layers())];
         for (kind, count) in counts.into_iter().filter(|(_, count)| *count > 0) {
             let times = f64::from(count);
             let matrices = model.layer_matrices(kind, self.device.tp);
@@ -308,15 +319,19 @@ impl Build<'_> {
 
     fn product(&mut self, matrix: &Matrix) -> Rows {
         let scheme = self.device.model.weights.scheme(matrix.module);
-        let measured = products::dtype(scheme)
-            .and_then(|dtype| products::product(self.profile, dtype, matrix));
-        measured.map_or_else(
-            || {
-                self.gap(format!("products of {scheme:?}"));
-                Rows::Product(self.device.product(matrix))
-            },
-            Rows::Measured,
-        )
+        let name = products::dtype(scheme);
+        let measured = name.and_then(|name| products::product(self.profile, name, matrix));
+        let bound = self.device.product(matrix);
+        match measured {
+            Some(line) if is_believed(&line, bound.secs(f64::from(TYPICAL_ROWS))) => {
+                Rows::Measured(line)
+            }
+            slow => {
+                let name = name.unwrap_or("integers");
+                self.gap(format!("products of {name}{}", doubt(slow.as_ref())));
+                Rows::Product(bound)
+            }
+        }
     }
 
     /// The routed experts of a layer, and whether they were measured.
@@ -327,11 +342,15 @@ impl Build<'_> {
         let measured = products::dtype(scheme).and_then(|dtype| {
             products::experts(self.profile, dtype, model.hidden, &moe, self.device.tp)
         });
+        let bound = self.device.experts(matrices);
         match measured {
-            Some(line) => (Rows::Measured(line), true),
-            None => {
-                self.gap("experts of this shape and format".to_owned());
-                (Rows::Experts(self.device.experts(matrices)), false)
+            Some(line) if is_believed(&line, bound.secs(TYPICAL_ROWS)) => {
+                (Rows::Measured(line), true)
+            }
+            slow => {
+                let doubt = doubt(slow.as_ref());
+                self.gap(format!("experts of this shape and format{doubt}"));
+                (Rows::Experts(bound), false)
             }
         }
     }

@@ -31,18 +31,14 @@ impl Rates {
             _ => (2.0, None),
         };
         let flops = 1e12 * tflops.unwrap_or(self.bf16_tflops);
-        let bytes = operand_bytes * (outputs * inputs + rows * inputs)
-            + WRITTEN_BYTES * rows * outputs;
+        let bytes =
+            operand_bytes * (outputs * inputs + rows * inputs) + WRITTEN_BYTES * rows * outputs;
         (2.0 * rows * outputs * inputs / flops).max(bytes / (1e9 * self.memory_gb_s))
     }
 }
 
 /// Seconds of a matrix product by rows; `None` where its format was not measured.
-pub(super) fn product(
-    profile: &OperatorProfile,
-    dtype: &str,
-    matrix: &Matrix,
-) -> Option<Polyline> {
+pub(super) fn product(profile: &OperatorProfile, dtype: &str, matrix: &Matrix) -> Option<Polyline> {
     let table = profile.products.iter().find(|table| table.dtype == dtype)?;
     let (outputs, inputs) = (matrix.outputs as f64, matrix.inputs as f64);
     let mut slowest: f64 = 0.0;

@@ -174,8 +174,10 @@ impl Codes {
 
     /// As text, `columns` to a line.
     pub fn to_text(&self, columns: usize) -> String {
-        let word = |code: &Option<i16>| code.map_or_else(|| "-".to_owned(), |code| code.to_string());
-        let line = |line: &[Option<i16>]| line.iter().map(word).collect::<Vec<_>>().join(" ") + "\n";
+        let word =
+            |code: &Option<i16>| code.map_or_else(|| "-".to_owned(), |code| code.to_string());
+        let line =
+            |line: &[Option<i16>]| line.iter().map(word).collect::<Vec<_>>().join(" ") + "\n";
         self.0.chunks(columns.max(1)).map(line).collect()
     }
 }

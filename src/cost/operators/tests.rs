@@ -1,3 +1,5 @@
+//! What operator models answer for real models, and profiles that are refused.
+
 use super::*;
 use crate::profiles;
 

@@ -59,11 +59,14 @@ pub(super) fn resolve(
         let version = engine_version.take();
         let table = profiles::operator_table_for(&gpu.name, engine, version.as_deref());
         let Some(table) = table else {
-            return Err(fail("cluster.step_time", &format!(
-                "there is no operator table of {engine} on {}; `auto` takes the roofline there, \
+            return Err(fail(
+                "cluster.step_time",
+                &format!(
+                    "there is no operator table of {engine} on {}; `auto` takes the roofline there, \
                  and `servecast profile list cost` names the tables",
-                gpu.name
-            )));
+                    gpu.name
+                ),
+            ));
         };
         *profile = Some(table.name.to_owned());
         return Ok(Some(table.text));
@@ -74,16 +77,19 @@ pub(super) fn resolve(
     let Some(table) = profiles::operator_table(name) else {
         let names = profiles::operator_tables().iter().map(|table| table.name);
         let hint = hint(profiles::closest(name, names));
-        return Err(fail("cluster.step_time.profile", &format!(
-            "`{name}` is neither in the catalogue nor a file ending in .toml{hint}; \
+        return Err(fail(
+            "cluster.step_time.profile",
+            &format!(
+                "`{name}` is neither in the catalogue nor a file ending in .toml{hint}; \
              `servecast profile list cost` names the tables"
-        )));
+            ),
+        ));
     };
     if !table.gpu().eq_ignore_ascii_case(&gpu.name) {
-        return Err(fail("cluster.step_time.profile", &format!(
-            "`{name}` was measured on another GPU than cluster.gpu ({})",
-            gpu.name
-        )));
+        return Err(fail(
+            "cluster.step_time.profile",
+            &format!("`{name}` was measured on another GPU than cluster.gpu ({})", gpu.name),
+        ));
     }
     Ok(Some(table.text))
 }

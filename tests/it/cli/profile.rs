@@ -78,15 +78,15 @@ fn imported_measurements_are_reduced_and_price_a_run() {
     family("gemm", "gemm_perf.txt", &products);
     let heads = "num_heads,num_key_value_heads,head_dim,kv_cache_dtype,attn_dtype,window_size";
     let of = "32,8,128,bfloat16,bfloat16,0";
-    let decode = format!(
-        "batch_size,isl,step,{heads},latency\n1,1,1023,{of},0.01\n64,1,1023,{of},0.05\n"
-    );
+    let decode =
+        format!("batch_size,isl,step,{heads},latency\n1,1,1023,{of},0.01\n64,1,1023,{of},0.05\n");
     family("attention", "generation_attention_perf.txt", &decode);
     let prefill = format!("batch_size,isl,{heads},latency\n1,128,{of},0.01\n1,4096,{of},0.4\n");
     family("attention", "context_attention_perf.txt", &prefill);
     let import = "profile import --from aiconfigurator data --gpu h100_sxm --version 0.14.0";
     cli.words(&format!("{import} --output own.toml")).expect_exit(0);
-    let set = "--set cluster.step_time.type=operator_table --set cluster.step_time.profile=own.toml";
+    let set =
+        "--set cluster.step_time.type=operator_table --set cluster.step_time.profile=own.toml";
     cli.words(&format!("run --set cluster.gpu=H100 {set} --output-dir out"))
         .expect_exit(0)
         .stderr_has("operator table of vllm 0.14.0");

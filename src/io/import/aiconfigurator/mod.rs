@@ -91,13 +91,18 @@ pub fn import(folder: &Path, selection: &Selection<'_>) -> Result<OperatorProfil
 }
 
 const KV: [&str; 2] = ["kv_cache_dtype", "attn_dtype"];
-const DECODE: [&str; 7] = [
-    "batch_size", "step", "num_heads", "num_key_value_heads", "head_dim", "window_size", "isl",
-];
+const DECODE: [&str; 7] =
+    ["batch_size", "step", "num_heads", "num_key_value_heads", "head_dim", "window_size", "isl"];
 const PREFILL: [&str; 6] =
     ["batch_size", "isl", "num_heads", "num_key_value_heads", "head_dim", "window_size"];
 const MOE: [&str; 7] = [
-    "num_tokens", "hidden_size", "inter_size", "topk", "num_experts", "moe_tp_size", "moe_ep_size",
+    "num_tokens",
+    "hidden_size",
+    "inter_size",
+    "topk",
+    "num_experts",
+    "moe_tp_size",
+    "moe_ep_size",
 ];
 
 fn gpu_of(system: &str) -> Result<GpuSpec, ImportError> {
@@ -156,9 +161,7 @@ impl Tables<'_> {
             .map(|entry| entry.file_name().to_string_lossy().into_owned())
             .collect();
         names.sort_by(|a, b| profiles::compare_versions(a, b));
-        let above = names.partition_point(|name| {
-            profiles::compare_versions(name, version).is_le()
-        });
+        let above = names.partition_point(|name| profiles::compare_versions(name, version).is_le());
         let order = names[..above].iter().rev().chain(&names[above..]);
         let columns = Columns { numbers, words };
         for name in order {
