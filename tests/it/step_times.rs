@@ -194,7 +194,7 @@ fn summarised(folder: &Path) -> Vec<Run> {
         if text("stage") != "-1" || text("run_id").contains("llama-2-7b-tp1-codegen") {
             continue;
         }
-        let id = text("run_id").split("-").next().expect("an id");
+        let id = text("run_id").split('-').next().expect("an id");
         let own = settings.iter().find(|one| one["id"] == id).expect("its settings");
         let workload = &own["workload"]["inference_perf"];
         let output = number("out_tok_mean") as u32;

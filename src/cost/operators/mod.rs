@@ -219,12 +219,11 @@ impl CostModel for OperatorModel {
             }
             AttentionTimes::Roofline(secs) => secs.of(shape),
         };
-        let head = match self.head.get(shape.logit_rows as usize) {
-            Some(secs) => *secs,
-            None => {
-                let last = self.head.len() - 1;
-                self.head[last] * f64::from(shape.logit_rows) / last as f64
-            }
+        let head = if let Some(secs) = self.head.get(shape.logit_rows as usize) {
+            *secs
+        } else {
+            let last = self.head.len() - 1;
+            self.head[last] * f64::from(shape.logit_rows) / last as f64
         };
         StepParts {
             products: layers.products,
@@ -362,14 +361,13 @@ impl Build<'_> {
         }
         let row_bytes = 2.0 * f64::from(model.hidden);
         let table = self.profile.all_reduce.iter().find(|table| table.gpus == tp);
-        let secs = match table {
-            Some(table) => products::all_reduce(table, row_bytes),
-            None => {
-                self.gap(format!("all-reduces over {tp} GPUs"));
-                let (latency, per_byte) = self.device.all_reduce();
-                let rows = (0..=18).map(|octave| f64::from(1_u32 << octave));
-                Polyline::new(rows.map(|rows| (rows, latency + rows * row_bytes * per_byte)))
-            }
+        let secs = if let Some(table) = table {
+            products::all_reduce(table, row_bytes)
+        } else {
+            self.gap(format!("all-reduces over {tp} GPUs"));
+            let (latency, per_byte) = self.device.all_reduce();
+            let rows = (0..=18).map(|octave| f64::from(1_u32 << octave));
+            Polyline::new(rows.map(|rows| (rows, latency + rows * row_bytes * per_byte)))
         };
         vec![Term { times: 2.0 * f64::from(model.layers), secs: Rows::Measured(secs) }]
     }

@@ -20,8 +20,8 @@ pub enum ImportError {
 }
 
 impl ImportError {
-    pub(super) fn read(path: &Path, problem: impl ToString) -> Self {
-        Self::Read { path: path.display().to_string(), problem: problem.to_string() }
+    pub(super) fn read(path: &Path, problem: impl Into<String>) -> Self {
+        Self::Read { path: path.display().to_string(), problem: problem.into() }
     }
 }
 

@@ -1,5 +1,7 @@
 //! `servecast profile`.
 
+use std::fmt::Write;
+
 use serde_json::Value;
 
 use super::Cli;
@@ -71,7 +73,8 @@ fn imported_measurements_are_reduced_and_price_a_run() {
     for (m, n, k) in [1, 64, 4096].into_iter().flat_map(|m| {
         [256, 8192, 65_536].into_iter().flat_map(move |n| [256, 16_384].map(|k| (m, n, k)))
     }) {
-        products += &format!("bfloat16,{m},{n},{k},{}\n", 0.004 + 1e-12 * f64::from(n * k / 2 + m));
+        let ms = 0.004 + 1e-12 * f64::from(n * k / 2 + m);
+        writeln!(products, "bfloat16,{m},{n},{k},{ms}").unwrap();
     }
     // A row measured twice counts once, with the faster time; nothing else reads the second.
     products += "bfloat16,1,256,256,99.0\n";

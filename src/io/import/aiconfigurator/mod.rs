@@ -155,7 +155,7 @@ impl Tables<'_> {
             return Ok(RawTable::default());
         }
         let entries = std::fs::read_dir(&versions);
-        let entries = entries.map_err(|error| ImportError::read(&versions, error))?;
+        let entries = entries.map_err(|error| ImportError::read(&versions, error.to_string()))?;
         let mut names: Vec<String> = entries
             .filter_map(Result::ok)
             .map(|entry| entry.file_name().to_string_lossy().into_owned())
