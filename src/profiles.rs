@@ -1,7 +1,9 @@
-//! The built-in catalogue of models and GPUs, compiled in from `profiles/`.
+//! The built-in catalogue of models, GPUs and measured step times, compiled in from `profiles/`.
 //!
 //! Names are found whatever their case, with or without the organisation before the slash, and by
 //! the aliases a file lists. Every entry keeps its source, confidence and the month it was checked.
+
+mod cost;
 
 use std::sync::LazyLock;
 
@@ -10,6 +12,10 @@ use serde::de::DeserializeOwned;
 
 use crate::hardware::GpuSpec;
 use crate::model::ModelSpec;
+
+pub use cost::{
+    CostProfile, compare_versions, operator_table, operator_table_for, operator_tables,
+};
 
 /// One entry of the catalogue: a spec with where it comes from.
 #[derive(Debug, Clone, PartialEq, Deserialize)]

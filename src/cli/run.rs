@@ -9,10 +9,12 @@ use super::progress::Progress;
 use super::replicas::{self, Spread};
 use super::scenario_file::{self, Draft, Loaded};
 use super::{Failure, print, results, say, timeline};
+use crate::cost::StepTime;
 use crate::io::rundir::{Existing, RunDir};
 use crate::io::traces::{self, TraceFormat, TraceOptions};
 use crate::metrics::bench::{BenchSummary, Comparison, MetricKey, Tool};
-use crate::metrics::{BenchReport, BenchWriter, Recorder, StepLog};
+use crate::metrics::{BenchReport, BenchWriter, Recorder, StepCoverage, StepLog};
+use crate::profiles;
 use crate::rng::Seed;
 use crate::scenario::{EngineConfig, KvSource, Scenario, StepTimeConfig, TraceConfig};
 use crate::sim::{Counts, Simulation};
@@ -136,6 +138,9 @@ fn simulate(loaded: &Loaded, output: &OutputArguments) -> Result<Outcome, Failur
     let scenario = &loaded.scenario;
     state_setting(scenario);
     let mut workload = open_workload(loaded)?;
+    let cost = crate::sim::step_time(scenario).map_err(|error| Failure::Input(error.into()))?;
+    state_step_times(scenario, &cost);
+    let mut coverage = StepCoverage::new(cost);
     let cluster = crate::sim::cluster(scenario).map_err(|error| Failure::Input(error.into()))?;
     let client = Client::new(&scenario.file.workload.client);
     let api_delay = SimDuration::from_secs_f64(scenario.file.cluster.api_delay_ms / 1e3);
@@ -148,7 +153,7 @@ fn simulate(loaded: &Loaded, output: &OutputArguments) -> Result<Outcome, Failur
     #[expect(clippy::disallowed_methods, reason = "how long the simulation itself takes")]
     let started = std::time::Instant::now();
     let counts = Simulation::new(&mut workload, client, cluster, api_delay)
-        .run(&mut ((&mut recorder, &mut steps), (&mut timeline, &mut progress)))
+        .run(&mut ((&mut recorder, (&mut steps, &mut coverage)), (&mut timeline, &mut progress)))
         .map_err(|error| Failure::Input(error.into()))?;
     let wall_s = started.elapsed().as_secs_f64();
     let recorded = scenario.check_accepted_drafts(counts.arrived);
@@ -162,6 +167,12 @@ fn simulate(loaded: &Loaded, output: &OutputArguments) -> Result<Outcome, Failur
     }
     for notice in workload.notices() {
         say(&format!("notice: {}", notice_text(notice)));
+    }
+    if coverage.extrapolated > 0 {
+        say(&format!(
+            "notice: {} of {} steps lie beyond the measured shapes and were extrapolated",
+            coverage.extrapolated, coverage.steps
+        ));
     }
     let report = BenchReport::new(&recorder, &scenario.file);
     let comparison = compare(scenario, &report);
@@ -188,7 +199,34 @@ pub(super) fn figures(
     Ok(BenchReport::new(&recorder, file).summary)
 }
 
-/// Says what is simulated: the engine's memory and where step times come from.
+/// Says what prices the steps, and what of it is a stand-in.
+fn state_step_times(scenario: &Scenario, cost: &StepTime) {
+    let config = &scenario.file.cluster.step_time;
+    if matches!(config, StepTimeConfig::Linear { .. }) {
+        return;
+    }
+    let why = match config {
+        StepTimeConfig::Roofline { .. } => {
+            let has_table = profiles::operator_tables()
+                .iter()
+                .any(|table| table.gpu().eq_ignore_ascii_case(&scenario.gpu.name));
+            if has_table { "" } else { " (no operator table of this GPU)" }
+        }
+        _ => "",
+    };
+    let calibrated = match config {
+        StepTimeConfig::OperatorTable { calibration, .. }
+        | StepTimeConfig::Roofline { calibration, .. }
+            if !calibration.is_neutral() =>
+        {
+            "calibrated by the scenario"
+        }
+        _ => "not calibrated against a run",
+    };
+    say(&format!("  step times: {}{why}; {calibrated}", cost.provenance()));
+}
+
+/// Says what is simulated, and the engine's memory.
 fn state_setting(scenario: &Scenario) {
     let cluster = &scenario.file.cluster;
     let gpus = cluster.replicas * cluster.tensor_parallel_size;
@@ -220,18 +258,6 @@ fn state_setting(scenario: &Scenario) {
             kv.weights,
             kv.reserve
         ));
-    }
-    if matches!(cluster.step_time, StepTimeConfig::Roofline { .. }) {
-        let measured_on = &scenario.gpu.efficiency.measured_on;
-        let borrowed = if *measured_on == scenario.gpu.name {
-            String::new()
-        } else {
-            format!(
-                "; no kernels of {} were measured, those of {measured_on} stand in",
-                scenario.gpu.name
-            )
-        };
-        say(&format!("  step times: roofline, not calibrated against a run{borrowed}"));
     }
     if let Some(window) = &scenario.model.sliding_window {
         say(&format!(

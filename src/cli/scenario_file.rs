@@ -243,6 +243,11 @@ pub(super) fn relocated(loaded: &Loaded) -> ScenarioFile {
     {
         *path = absolute(path).display().to_string();
     }
+    if let Some(profile) = loaded.scenario.step_time_file().map(absolute)
+        && let StepTimeConfig::OperatorTable { profile: name, .. } = &mut file.cluster.step_time
+    {
+        *name = Some(profile.display().to_string());
+    }
     let model = absolute(&file.cluster.model);
     if model.is_file() || model.join("config.json").is_file() {
         file.cluster.model = model.display().to_string();
@@ -265,13 +270,30 @@ fn from_file(name: &str, file: ScenarioFile, folder: &Path) -> Result<Loaded, Fa
         let lines: Vec<String> = error.problems.iter().map(|p| format!("{name}: {p}")).collect();
         Failure::input(lines.join("\n       "))
     };
-    let mut scenario = Scenario::resolve(file, model).map_err(broken)?;
+    let mut scenario = with_step_times(Scenario::resolve(file, model).map_err(broken)?, folder)?;
     if let Some((path, drafts)) = scenario.acceptance_recording() {
         let accepted = acceptance::read(&folder.join(path), drafts);
         let accepted = accepted.map_err(|error| Failure::Input(error.into()))?;
         scenario = scenario.with_accepted_drafts(accepted).map_err(broken)?;
     }
     Ok(Loaded { scenario, folder: folder.to_path_buf() })
+}
+
+/// Resolves a scenario that was put together in code.
+pub(super) fn resolved(file: ScenarioFile, folder: &Path) -> Result<Scenario, Failure> {
+    from_file("scenario", file, folder).map(|loaded| loaded.scenario)
+}
+
+/// Reads the step times that are in a file of the user's own.
+fn with_step_times(mut scenario: Scenario, folder: &Path) -> Result<Scenario, Failure> {
+    if let Some(name) = scenario.step_time_file() {
+        let path = folder.join(name);
+        let text = fs::read_to_string(&path).map_err(|error| {
+            fail("cluster.step_time.profile", &format!("{}: {error}", path.display()))
+        })?;
+        scenario.step_time_profile = Some(text.into());
+    }
+    Ok(scenario)
 }
 
 /// The JSON schema of scenario files.

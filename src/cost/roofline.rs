@@ -18,7 +18,9 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde::Serialize;
 
+use super::Calibration;
 use super::CostModel;
+use super::StepParts;
 use super::StepShape;
 use crate::hardware::AllReduce;
 use crate::hardware::GpuSpec;
@@ -37,7 +39,7 @@ use crate::units::SimDuration;
 /// Rows that are priced by a look-up; larger steps are summed when they occur.
 const TABLE_ROWS: u32 = 8192;
 /// Fixed time of the element-wise kernels of a layer: 1.6 kernels of 3 µs.
-const ELEMENTWISE_SECS: f64 = 4.8e-6;
+pub(super) const ELEMENTWISE_SECS: f64 = 4.8e-6;
 /// Share of the memory bandwidth that element-wise kernels reach.
 const ELEMENTWISE_BANDWIDTH: f64 = 0.8;
 /// Fixed time of the expert kernels of a layer.
@@ -53,13 +55,15 @@ const SAMPLER_SECS: f64 = 52e-6;
 const SAMPLER_SECS_PER_ENTRY: f64 = 17e-6 / 128_000.0;
 
 /// How an engine runs a model on its GPUs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RooflineOptions {
     /// GPUs that share every matrix, in one node.
     pub tensor_parallel_size: u32,
     /// Type of the KV cache.
     pub kv_cache_dtype: KvDtype,
+    /// Factors and constants of the machine.
+    pub calibration: Calibration,
     /// How tokens are drawn.
     pub sampler: Sampler,
     /// Whether all-reduces take time.
@@ -71,6 +75,7 @@ impl Default for RooflineOptions {
         Self {
             tensor_parallel_size: 1,
             kv_cache_dtype: KvDtype::Auto,
+            calibration: Calibration::default(),
             sampler: Sampler::Greedy,
             communication: Communication::Counted,
         }
@@ -99,23 +104,52 @@ pub enum RooflineError {
 /// Prices steps of one model on one kind of GPU.
 #[derive(Debug, Clone)]
 pub struct Roofline {
-    /// Seconds of all layers but attention, by rows.
-    rows: Arc<[f64]>,
+    /// All layers but attention, by rows.
+    rows: Arc<[LayerParts]>,
     layers: Arc<Layers>,
     head: Product,
-    /// Attention of all layers: fixed, per token of context, per pair of tokens.
-    attention_secs: f64,
-    decode_secs_per_token: f64,
-    prefill_secs_per_token: f64,
-    prefill_secs_per_pair: f64,
-    sampler_secs: f64,
-    sampler_secs_per_row: f64,
+    attention: AttentionSecs,
+    sampling: Sampling,
+    calibration: Calibration,
     provenance: Arc<str>,
+}
+
+/// Attention of all layers, in seconds: fixed, per token of context, per pair of tokens.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct AttentionSecs {
+    fixed: f64,
+    decode_token: f64,
+    prefill_token: f64,
+    prefill_pair: f64,
+}
+
+impl AttentionSecs {
+    /// Of the sequences that decode, with what every step takes, and of those that prefill.
+    pub(super) fn of(&self, shape: &StepShape) -> (f64, f64) {
+        let fixed = if shape.seqs() > 0 { self.fixed } else { 0.0 };
+        let decode = self.decode_token * shape.decode_context_tokens as f64;
+        let prefill = (self.prefill_token * shape.prefill_context_tokens as f64)
+            .max(self.prefill_pair * shape.prefill_attention as f64);
+        (fixed + decode, prefill)
+    }
+}
+
+/// The sampler, in seconds: fixed and per row.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sampling {
+    fixed: f64,
+    row: f64,
+}
+
+impl Sampling {
+    pub(super) fn secs(&self, rows: u32) -> f64 {
+        if rows == 0 { 0.0 } else { self.fixed + self.row * f64::from(rows) }
+    }
 }
 
 /// A matrix product of `rows` rows: max(`read` + `read_row`·rows, `multiply_row`·rows) + `fixed`.
 #[derive(Debug, Clone, Copy)]
-struct Product {
+pub(super) struct Product {
     read: f64,
     read_row: f64,
     multiply_row: f64,
@@ -123,14 +157,14 @@ struct Product {
 }
 
 impl Product {
-    fn secs(&self, rows: f64) -> f64 {
+    pub(super) fn secs(&self, rows: f64) -> f64 {
         (self.read + self.read_row * rows).max(self.multiply_row * rows) + self.fixed
     }
 }
 
 /// The expert kernels of a layer. `read` is the time to read one expert.
 #[derive(Debug, Clone, Copy)]
-struct Experts {
+pub(super) struct Experts {
     count: f64,
     idle_share: f64,
     product: Product,
@@ -145,7 +179,7 @@ impl Experts {
         self.count * (1.0 - power(self.idle_share, rows))
     }
 
-    fn secs(&self, rows: u32) -> f64 {
+    pub(super) fn secs(&self, rows: u32) -> f64 {
         let read = self.product.read * self.touched(rows);
         Product { read, ..self.product }.secs(f64::from(rows))
     }
@@ -160,6 +194,15 @@ struct Layer {
     elementwise_row: f64,
 }
 
+/// Seconds of all layers, attention apart.
+#[derive(Debug, Clone, Copy, Default)]
+struct LayerParts {
+    products: f64,
+    experts: f64,
+    elementwise: f64,
+    all_reduce: f64,
+}
+
 /// All layers and their all-reduces.
 #[derive(Debug, Clone)]
 struct Layers {
@@ -169,19 +212,24 @@ struct Layers {
 }
 
 impl Layers {
-    fn secs(&self, rows: u32) -> f64 {
+    fn parts(&self, rows: u32) -> LayerParts {
         if rows == 0 {
-            return 0.0;
+            return LayerParts::default();
         }
         let count = f64::from(rows);
-        let layer_secs = |layer: &Layer| {
+        let mut parts = LayerParts {
+            all_reduce: self.all_reduce + self.all_reduce_row * count,
+            ..LayerParts::default()
+        };
+        for layer in &self.kinds {
             let products: f64 = layer.products.iter().map(|product| product.secs(count)).sum();
             let experts = layer.experts.map_or(0.0, |experts| experts.secs(rows));
             let elementwise = ELEMENTWISE_SECS + layer.elementwise_row * count;
-            layer.count * (products + experts + elementwise)
-        };
-        let layers: f64 = self.kinds.iter().map(layer_secs).sum();
-        layers + self.all_reduce + self.all_reduce_row * count
+            parts.products += layer.count * products;
+            parts.experts += layer.count * experts;
+            parts.elementwise += layer.count * elementwise;
+        }
+        parts
     }
 }
 
@@ -195,32 +243,15 @@ impl Roofline {
         gpu: &GpuSpec,
         options: &RooflineOptions,
     ) -> Result<Self, RooflineError> {
-        let tp = options.tensor_parallel_size;
-        model.check_tensor_parallel(tp)?;
-        let most = gpu.gpus_per_domain.max(GPUS_PER_NODE);
-        if tp > most {
-            return Err(RooflineError::SpansNodes { gpu: gpu.name.clone(), most, tp });
-        }
-        let device = Device { model, gpu, tp };
+        let device = Device::new(model, gpu, options)?;
         let layers = device.layers(options.communication);
-        let count = f64::from(model.layers);
-        let efficiency = &gpu.efficiency;
-        let kv_read = model.kv_bytes_per_token(tp, options.kv_cache_dtype) as f64
-            / (efficiency.attention_bandwidth * gpu.memory_bandwidth());
-        let half = gpu.bf16_tflops * 1e12;
-        let decode_flops = count * model.attention.decode_flops_per_pair(tp) as f64;
-        let prefill_flops = count * model.attention.prefill_flops_per_pair(tp) as f64;
-        let sorts = f64::from(u8::from(options.sampler == Sampler::TopPTopK));
         Ok(Self {
-            rows: (0..=TABLE_ROWS).map(|rows| layers.secs(rows)).collect(),
+            rows: (0..=TABLE_ROWS).map(|rows| layers.parts(rows)).collect(),
             layers: Arc::new(layers),
-            head: device.product(&model.lm_head(tp)),
-            attention_secs: count * efficiency.attention_overhead_us * 1e-6,
-            decode_secs_per_token: kv_read.max(decode_flops / (efficiency.gemm_compute * half)),
-            prefill_secs_per_token: kv_read,
-            prefill_secs_per_pair: prefill_flops / (efficiency.attention_compute * half),
-            sampler_secs: sorts * SAMPLER_SECS,
-            sampler_secs_per_row: sorts * SAMPLER_SECS_PER_ENTRY * f64::from(model.vocab),
+            head: device.product(&model.lm_head(device.tp)),
+            attention: device.attention(options.kv_cache_dtype),
+            sampling: device.sampling(options.sampler),
+            calibration: options.calibration,
             provenance: device.provenance().into(),
         })
     }
@@ -233,34 +264,84 @@ impl Roofline {
 
 impl CostModel for Roofline {
     fn step_duration(&self, shape: &StepShape) -> SimDuration {
+        self.calibration.step_duration(&self.parts(shape), shape)
+    }
+
+    fn parts(&self, shape: &StepShape) -> StepParts {
         let rows = shape.tokens().max(shape.cuda_graph.unwrap_or(0));
         let layers = match self.rows.get(rows as usize) {
-            Some(secs) => *secs,
-            None => self.layers.secs(rows),
+            Some(parts) => *parts,
+            None => self.layers.parts(rows),
         };
-        let mut secs = layers
-            + self.decode_secs_per_token * shape.decode_context_tokens as f64
-            + (self.prefill_secs_per_token * shape.prefill_context_tokens as f64)
-                .max(self.prefill_secs_per_pair * shape.prefill_attention as f64);
-        if shape.seqs() > 0 {
-            secs += self.attention_secs;
+        let (decode_attention, prefill_attention) = self.attention.of(shape);
+        let head = match shape.logit_rows {
+            0 => 0.0,
+            rows => self.head.secs(f64::from(rows)),
+        };
+        StepParts {
+            products: layers.products,
+            experts: layers.experts,
+            decode_attention,
+            prefill_attention,
+            all_reduce: layers.all_reduce,
+            elementwise: layers.elementwise,
+            head,
+            sampler: self.sampling.secs(shape.logit_rows),
         }
-        if shape.logit_rows > 0 {
-            let rows = f64::from(shape.logit_rows);
-            secs += self.head.secs(rows) + self.sampler_secs + self.sampler_secs_per_row * rows;
-        }
-        SimDuration::from_secs_f64(secs)
     }
 }
 
 /// A model on one of `tp` GPUs, while its figures are worked out.
-struct Device<'a> {
-    model: &'a ModelSpec,
-    gpu: &'a GpuSpec,
-    tp: u32,
+pub(super) struct Device<'a> {
+    pub(super) model: &'a ModelSpec,
+    pub(super) gpu: &'a GpuSpec,
+    pub(super) tp: u32,
 }
 
-impl Device<'_> {
+impl<'a> Device<'a> {
+    pub(super) fn new(
+        model: &'a ModelSpec,
+        gpu: &'a GpuSpec,
+        options: &RooflineOptions,
+    ) -> Result<Self, RooflineError> {
+        let tp = options.tensor_parallel_size;
+        model.check_tensor_parallel(tp)?;
+        let most = gpu.gpus_per_domain.max(GPUS_PER_NODE);
+        if tp > most {
+            return Err(RooflineError::SpansNodes { gpu: gpu.name.clone(), most, tp });
+        }
+        Ok(Self { model, gpu, tp })
+    }
+
+    /// Attention of all layers.
+    pub(super) fn attention(&self, kv_dtype: KvDtype) -> AttentionSecs {
+        let Self { model, gpu, tp } = *self;
+        let count = f64::from(model.layers);
+        let efficiency = &gpu.efficiency;
+        let kv_read = model.kv_bytes_per_token(tp, kv_dtype) as f64
+            / (efficiency.attention_bandwidth * gpu.memory_bandwidth());
+        let half = gpu.bf16_tflops * 1e12;
+        let decode_flops = count * model.attention.decode_flops_per_pair(tp) as f64;
+        let prefill_flops = count * model.attention.prefill_flops_per_pair(tp) as f64;
+        AttentionSecs {
+            fixed: count * efficiency.attention_overhead_us * 1e-6,
+            decode_token: kv_read.max(decode_flops / (efficiency.gemm_compute * half)),
+            prefill_token: kv_read,
+            prefill_pair: prefill_flops / (efficiency.attention_compute * half),
+        }
+    }
+
+    /// The sampler.
+    pub(super) fn sampling(&self, sampler: Sampler) -> Sampling {
+        match sampler {
+            Sampler::Greedy => Sampling { fixed: 0.0, row: 0.0 },
+            Sampler::TopPTopK => Sampling {
+                fixed: SAMPLER_SECS,
+                row: SAMPLER_SECS_PER_ENTRY * f64::from(self.model.vocab),
+            },
+        }
+    }
+
     fn layers(&self, communication: Communication) -> Layers {
         let counts = [
             (LayerKind::Dense, self.model.dense_layers()),
@@ -289,11 +370,12 @@ impl Device<'_> {
             count: f64::from(count),
             products: others.iter().map(|matrix| self.product(matrix)).collect(),
             experts: (!experts.is_empty()).then(|| self.experts(&experts)),
-            elementwise_row: self.elementwise_secs_per_row(kind),
+            elementwise_row: self
+                .elementwise_secs(self.attention_elements() + self.mlp_elements(kind)),
         }
     }
 
-    fn product(&self, matrix: &Matrix) -> Product {
+    pub(super) fn product(&self, matrix: &Matrix) -> Product {
         let efficiency = &self.gpu.efficiency;
         let bandwidth = efficiency.gemm_bandwidth * self.gpu.memory_bandwidth();
         let compute = efficiency.gemm_compute * self.flops(matrix.module);
@@ -306,7 +388,7 @@ impl Device<'_> {
     }
 
     /// The routed experts of a layer: every row visits `experts_per_token` of them.
-    fn experts(&self, matrices: &[Matrix]) -> Experts {
+    pub(super) fn experts(&self, matrices: &[Matrix]) -> Experts {
         let moe = self.model.moe.expect("a layer with experts is one of a mixture");
         let bandwidth = self.gpu.efficiency.expert_bandwidth * self.gpu.memory_bandwidth();
         let visits = f64::from(moe.experts_per_token);
@@ -346,8 +428,8 @@ impl Device<'_> {
         own.unwrap_or(gpu.bf16_tflops) * 1e12
     }
 
-    /// Residual, norms, rotary positions and activation functions: bytes over bandwidth.
-    fn elementwise_secs_per_row(&self, kind: LayerKind) -> f64 {
+    /// Elements per row that the residual, norms and rotary positions of a layer move.
+    pub(super) fn attention_elements(&self) -> f64 {
         let tp = f64::from(self.tp);
         let heads = f64::from(self.model.attention.heads()) / tp;
         let attention = match &self.model.attention {
@@ -360,20 +442,29 @@ impl Device<'_> {
                 heads * 2.0 * f64::from(per_head)
             }
         };
+        8.0 * f64::from(self.model.hidden) + attention
+    }
+
+    /// Elements per row that the activation function of a layer moves.
+    pub(super) fn mlp_elements(&self, kind: LayerKind) -> f64 {
         let width = match (kind, &self.model.moe) {
             (LayerKind::Sparse, Some(moe)) => {
                 moe.experts_per_token * moe.intermediate + moe.shared_intermediate
             }
             _ => self.model.intermediate,
         };
-        let elements = 8.0 * f64::from(self.model.hidden) + attention + 3.0 * f64::from(width) / tp;
+        3.0 * f64::from(width) / f64::from(self.tp)
+    }
+
+    /// The time to move elements through memory.
+    pub(super) fn elementwise_secs(&self, elements: f64) -> f64 {
         let bandwidth = ELEMENTWISE_BANDWIDTH * self.gpu.memory_bandwidth();
         ACTIVATION_BYTES * elements / bandwidth
     }
 
     /// Latency in seconds and seconds per byte of an all-reduce. Between measured sizes the next
     /// larger one stands in; beyond them a ring's traffic grows as 2·(T − 1)/T.
-    fn all_reduce(&self) -> (f64, f64) {
+    pub(super) fn all_reduce(&self) -> (f64, f64) {
         if self.tp == 1 {
             return (0.0, 0.0);
         }

@@ -2,6 +2,7 @@
 
 pub mod acceptance;
 pub mod columns;
+pub mod import;
 pub mod rundir;
 #[cfg(feature = "tables")]
 pub mod tables;

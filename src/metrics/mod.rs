@@ -2,6 +2,7 @@
 
 pub mod bench;
 mod breakdown;
+mod coverage;
 mod gaps;
 mod preemptions;
 mod record;
@@ -11,6 +12,7 @@ mod series;
 mod steps;
 
 pub use breakdown::Breakdown;
+pub use coverage::StepCoverage;
 pub use gaps::GapCounter;
 pub use preemptions::{Lost, Preemptions};
 pub use record::{RequestRecord, Status};

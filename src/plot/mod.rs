@@ -11,6 +11,7 @@ mod axis;
 mod canvas;
 mod distribution;
 mod frame;
+mod step_time;
 mod timeline;
 
 #[cfg(test)]
@@ -22,6 +23,8 @@ use crate::metrics::Status;
 
 use axis::grouped;
 use canvas::Canvas;
+
+pub use step_time::StepCurve;
 
 /// One figure, ready to be written to a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,6 +71,16 @@ pub fn run_figures(scenario: &str, recorder: &Recorder) -> Vec<Figure> {
             timeline::throughput(canvas, recorder);
         }),
     ]
+}
+
+/// The figure of step times: decode steps over the sequences in them, one curve for each context,
+/// and prefill over the length of a prompt, each beside the roofline. `subtitle` says of what.
+pub fn step_time_figure(subtitle: &str, decodes: &[StepCurve], prefill: &StepCurve) -> Figure {
+    let title = "Step time";
+    let svg = canvas::draw(step_time::HEIGHT, title, subtitle, &|canvas| {
+        step_time::draw(canvas, decodes, prefill);
+    });
+    Figure { file_name: "step_time.svg", title, svg }
 }
 
 /// The scenario and how its requests ended.

@@ -2,6 +2,7 @@
 //! component; keys name their units; unknown keys are refused.
 
 mod baselines;
+mod calibration;
 mod cluster;
 mod cuda_graph;
 mod engine;
@@ -16,6 +17,7 @@ pub use baselines::{
     FasterTransformerConfig, OrcaConfig, Reservation, SarathiConfig, StaticBatchingConfig,
     VllmV0Config,
 };
+pub use calibration::Calibration;
 pub use cluster::{ClusterConfig, RouterConfig};
 pub use engine::{
     AcceptanceConfig, EngineConfig, Policy, SpeculationConfig, SpeculationMethod, VllmConfig,

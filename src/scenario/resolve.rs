@@ -5,7 +5,9 @@ mod acceptance;
 mod baselines;
 mod graphs;
 mod sglang;
+mod step_time;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::cluster::ClusterConfig;
@@ -30,6 +32,8 @@ pub struct Scenario {
     /// For each request the drafts accepted in each of its verifications, where the scenario has
     /// them recorded; given with [`with_accepted_drafts`](Self::with_accepted_drafts).
     pub(crate) accepted_drafts: Option<Arc<[Vec<u32>]>>,
+    /// The file of measured step times, where `cluster.step_time` reads one.
+    pub step_time_profile: Option<Cow<'static, str>>,
 }
 
 /// Where the number of KV blocks comes from.
@@ -75,7 +79,20 @@ impl Scenario {
         };
         let gpu = catalogue_gpu(&file.cluster.gpu)?;
         let kv = resolve_engine(&mut file.cluster, &model, &gpu)?;
-        Ok(Self { file, model, gpu, kv, accepted_drafts: None })
+        let ClusterConfig { step_time, engine, .. } = &mut file.cluster;
+        let profile = step_time::resolve(step_time, engine, &gpu)?;
+        Ok(Self { file, model, gpu, kv, step_time_profile: profile.map(Cow::Borrowed), accepted_drafts: None })
+    }
+
+    /// The file that holds the measured step times, where that is one of the user's own: its text
+    /// belongs into [`step_time_profile`](Self::step_time_profile).
+    pub fn step_time_file(&self) -> Option<&str> {
+        match &self.file.cluster.step_time {
+            StepTimeConfig::OperatorTable { profile: Some(name), .. } => {
+                step_time::is_file(name).then_some(name.as_str())
+            }
+            _ => None,
+        }
     }
 }
 
@@ -124,14 +141,7 @@ fn broken_rules(file: &ScenarioFile) -> Vec<String> {
     for (key, value) in cluster.engine.host().values() {
         rules.not_negative(&format!("cluster.engine.host.{key}"), value);
     }
-    match &cluster.step_time {
-        StepTimeConfig::Roofline { .. } => {}
-        StepTimeConfig::Linear { base_us, prefill_token_us, decode_seq_us } => {
-            rules.positive("cluster.step_time.base_us", *base_us);
-            rules.not_negative("cluster.step_time.prefill_token_us", *prefill_token_us);
-            rules.not_negative("cluster.step_time.decode_seq_us", *decode_seq_us);
-        }
-    }
+    step_time::rules(&cluster.step_time, &mut rules);
     match &cluster.engine {
         EngineConfig::VllmV1(vllm) => vllm_rules(vllm, &mut rules),
         EngineConfig::Sglang(sglang) => sglang::rules(sglang, &mut rules),

@@ -2,12 +2,49 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::calibration::Calibration;
+
 /// How long steps take.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum StepTimeConfig {
+    /// The best that there is for the model and the GPU: the operator table of the GPU, else the
+    /// roofline.
+    Auto {
+        /// The version of the engine that is served, as `0.15.1`: the table of the version nearest
+        /// below is taken. The newest if absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        engine_version: Option<String>,
+        /// How tokens are drawn.
+        #[serde(default)]
+        sampler: Sampler,
+        /// Whether all-reduces between GPUs take time.
+        #[serde(default)]
+        communication: Communication,
+        /// Factors and constants of this machine.
+        #[serde(default, skip_serializing_if = "Calibration::is_neutral")]
+        calibration: Calibration,
+    },
+    /// From measured times of single operators on the GPU.
+    OperatorTable {
+        /// The table, as `servecast profile list` names it; the one that `auto` takes if absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        profile: Option<String>,
+        /// The version of the engine that is served, where `profile` is absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        engine_version: Option<String>,
+        /// How tokens are drawn.
+        #[serde(default)]
+        sampler: Sampler,
+        /// Whether all-reduces between GPUs take time.
+        #[serde(default)]
+        communication: Communication,
+        /// Factors and constants of this machine.
+        #[serde(default, skip_serializing_if = "Calibration::is_neutral")]
+        calibration: Calibration,
+    },
     /// From the shapes of the model and the figures of the GPU, with measured kernel efficiencies.
     Roofline {
         /// How tokens are drawn.
@@ -16,6 +53,9 @@ pub enum StepTimeConfig {
         /// Whether all-reduces between GPUs take time.
         #[serde(default)]
         communication: Communication,
+        /// Factors and constants of this machine.
+        #[serde(default, skip_serializing_if = "Calibration::is_neutral")]
+        calibration: Calibration,
     },
     /// An affine law.
     Linear {
@@ -30,7 +70,12 @@ pub enum StepTimeConfig {
 
 impl Default for StepTimeConfig {
     fn default() -> Self {
-        Self::Roofline { sampler: Sampler::default(), communication: Communication::default() }
+        Self::Auto {
+            engine_version: None,
+            sampler: Sampler::default(),
+            communication: Communication::default(),
+            calibration: Calibration::default(),
+        }
     }
 }
 

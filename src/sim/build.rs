@@ -1,7 +1,10 @@
 //! From a resolved scenario to machines.
 
 use crate::cluster::{Cluster, Router};
-use crate::cost::{CapturedSizes, CudaGraphs, Linear, Roofline, RooflineOptions, StepTime};
+use crate::cost::{
+    CapturedSizes, CudaGraphs, Linear, OperatorModel, OperatorProfile, Roofline, RooflineOptions,
+    StepTime,
+};
 use crate::engine::scheduler::{
     Acceptance, FasterTransformer, Orca, Sarathi, Scheduler, Sglang, StaticBatch, VllmV0, VllmV1,
 };
@@ -98,20 +101,45 @@ fn cuda_graphs(engine: &EngineConfig) -> CudaGraphs {
     }
 }
 
-fn step_time(scenario: &Scenario) -> Result<StepTime, ScenarioError> {
+/// The cost model of a scenario.
+///
+/// # Errors
+/// When the step times of the model cannot be derived for its GPUs.
+pub fn step_time(scenario: &Scenario) -> Result<StepTime, ScenarioError> {
+    let fail =
+        |problem: String| ScenarioError { problems: vec![format!("cluster.step_time: {problem}")] };
+    let cluster = &scenario.file.cluster;
     let micros = |us: f64| SimDuration::from_secs_f64(us / 1e6);
-    match &scenario.file.cluster.step_time {
-        StepTimeConfig::Roofline { sampler, communication } => {
-            let options = RooflineOptions {
-                tensor_parallel_size: scenario.file.cluster.tensor_parallel_size,
-                kv_cache_dtype: scenario.file.cluster.kv_cache_dtype,
-                sampler: *sampler,
-                communication: *communication,
-            };
+    let options = |sampler, communication, calibration| RooflineOptions {
+        tensor_parallel_size: cluster.tensor_parallel_size,
+        kv_cache_dtype: cluster.kv_cache_dtype,
+        calibration,
+        sampler,
+        communication,
+    };
+    match &cluster.step_time {
+        StepTimeConfig::Auto { .. } => unreachable!("a resolved scenario names its step times"),
+        StepTimeConfig::OperatorTable { profile, sampler, communication, calibration, .. } => {
+            let name = profile.as_deref().unwrap_or_default();
+            let text = scenario.step_time_profile.as_deref();
+            let text = text.ok_or_else(|| fail(format!("{name} was not read")))?;
+            let profile = OperatorProfile::parse(text);
+            let profile = profile.map_err(|error| fail(format!("{name}: {error}")))?;
+            if !profile.gpu.eq_ignore_ascii_case(&scenario.gpu.name) {
+                let problem = format!(
+                    "{name} was measured on {}, but cluster.gpu is {}",
+                    profile.gpu, scenario.gpu.name
+                );
+                return Err(fail(problem));
+            }
+            let options = options(*sampler, *communication, *calibration);
+            let model = OperatorModel::new(&scenario.model, &scenario.gpu, &profile, &options);
+            model.map(StepTime::Operators).map_err(|error| fail(error.to_string()))
+        }
+        StepTimeConfig::Roofline { sampler, communication, calibration } => {
+            let options = options(*sampler, *communication, *calibration);
             let roofline = Roofline::new(&scenario.model, &scenario.gpu, &options);
-            roofline.map(StepTime::Roofline).map_err(|error| ScenarioError {
-                problems: vec![format!("cluster.step_time: {error}")],
-            })
+            roofline.map(StepTime::Roofline).map_err(|error| fail(error.to_string()))
         }
         StepTimeConfig::Linear { base_us, prefill_token_us, decode_seq_us } => {
             Ok(StepTime::Linear(Linear {

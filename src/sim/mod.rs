@@ -8,6 +8,6 @@ pub mod laws;
 mod observe;
 mod run;
 
-pub use build::cluster;
+pub use build::{cluster, step_time};
 pub use observe::{Observer, Occurrence};
 pub use run::{Counts, Requests, Simulation, Source};

@@ -1,7 +1,10 @@
-//! `servecast profile`: the catalogue of models and GPUs, and what one costs on the other.
+//! `servecast profile`: the catalogue of models, GPUs and measured step times, and what a model
+//! costs on a GPU.
 
+mod import;
 mod pair;
 mod sheet;
+mod steps;
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -12,8 +15,10 @@ use serde_json::{Value, json};
 use super::args::Format;
 use super::{Failure, print, scenario_file};
 use crate::profiles;
+use import::ImportArguments;
 use pair::Pair;
 use sheet::Sheet;
+use steps::{DiffArguments, PlotArguments};
 
 /// `servecast profile`.
 #[derive(Debug, Args)]
@@ -24,15 +29,21 @@ pub(super) struct ProfileArguments {
 
 #[derive(Debug, Subcommand)]
 enum ProfileCommand {
-    /// Names and main figures of all models and GPUs
+    /// Names and main figures of all models, GPUs and measured step times
     List(ListArguments),
-    /// Every figure of a model or GPU, and of a model on a GPU
+    /// Every figure of a model, GPU or table of step times, and of a model on a GPU
     Show(ShowArguments),
+    /// How two sources of step times differ for a model
+    Diff(DiffArguments),
+    /// A figure of step times beside the roofline
+    Plot(PlotArguments),
+    /// Measured step times of other projects, reduced to a profile
+    Import(ImportArguments),
 }
 
 #[derive(Debug, Args)]
 struct ListArguments {
-    /// Which ones; both if absent
+    /// Which ones; all if absent
     #[arg(value_enum)]
     kind: Option<Kind>,
     /// How they are printed
@@ -46,6 +57,8 @@ enum Kind {
     Models,
     /// GPUs
     Gpus,
+    /// Measured step times
+    Cost,
 }
 
 #[derive(Debug, Args)]
@@ -53,7 +66,7 @@ enum Kind {
     servecast profile show H100\n  \
     servecast profile show Qwen/Qwen3-32B --gpu H100 --tp 2")]
 struct ShowArguments {
-    /// Name or alias of a model or GPU, or a local config.json
+    /// Name or alias of a model, GPU or table of step times, or a local config.json
     name: String,
     /// Adds what the model costs on this GPU
     #[arg(long)]
@@ -71,6 +84,9 @@ pub(super) fn profile(arguments: &ProfileArguments) -> Result<(), Failure> {
     match &arguments.command {
         ProfileCommand::List(arguments) => list(arguments),
         ProfileCommand::Show(arguments) => show(arguments),
+        ProfileCommand::Diff(arguments) => steps::diff(arguments),
+        ProfileCommand::Plot(arguments) => steps::plot(arguments),
+        ProfileCommand::Import(arguments) => import::import(arguments),
     }
 }
 
@@ -85,6 +101,10 @@ fn list(arguments: &ListArguments) -> Result<(), Failure> {
     if shows(Kind::Gpus) {
         parts.push(gpus_table());
         object.insert("gpus".to_owned(), gpus_json());
+    }
+    if shows(Kind::Cost) {
+        parts.push(cost_table());
+        object.insert("cost".to_owned(), cost_json());
     }
     match arguments.format {
         Format::Table => print(&parts.join("\n")),
@@ -163,7 +183,48 @@ fn gpus_json() -> Value {
     profiles::gpus().iter().map(one).collect()
 }
 
+fn cost_table() -> String {
+    let mut text = format!("{:<52}{:<9}{:<9}\n", "step times", "engine", "version");
+    for table in profiles::operator_tables() {
+        // A string can always be written to.
+        let _ = writeln!(text, "{:<52}{:<9}{}", table.name, table.engine(), table.version());
+    }
+    text
+}
+
+fn cost_json() -> Value {
+    let one = |table: &profiles::CostProfile| json!({ "name": table.name, "engine": table.engine(), "version": table.version() });
+    profiles::operator_tables().iter().map(one).collect()
+}
+
+/// An operator table as lines of name and value, if the name is one's.
+fn operator_table(arguments: &ShowArguments) -> Result<Option<(Sheet, Value)>, Failure> {
+    let Some(table) = profiles::operator_table(&arguments.name) else { return Ok(None) };
+    if arguments.gpu.is_some() {
+        let problem = "--gpu: a table of step times is of one GPU; name a model first";
+        return Err(Failure::input(problem));
+    }
+    let profile = crate::cost::OperatorProfile::parse(table.text);
+    let profile = profile.map_err(|error| Failure::Input(error.into()))?;
+    let value = json!({
+        "cost": table.name,
+        "gpu": profile.gpu,
+        "engine": profile.engine,
+        "version": profile.version,
+        "source": profile.source,
+        "licence": profile.licence,
+        "date": profile.date,
+    });
+    Ok(Some((Sheet::of_operators(table.name, &profile), value)))
+}
+
 fn show(arguments: &ShowArguments) -> Result<(), Failure> {
+    if let Some((sheet, value)) = operator_table(arguments)? {
+        return match arguments.format {
+            Format::Table => print(&sheet.to_string()),
+            Format::Json => print(&format!("{value:#}\n")),
+        };
+    }
     let name = &arguments.name;
     let (mut sheet, mut value) = match scenario_file::model(name, Path::new(""))? {
         Some(model) => {
@@ -186,11 +247,12 @@ fn show(arguments: &ShowArguments) -> Result<(), Failure> {
 fn gpu(arguments: &ShowArguments) -> Result<(Sheet, Value), Failure> {
     let name = &arguments.name;
     let Some(spec) = profiles::gpu(name) else {
-        let known = profiles::model_names().chain(profiles::gpu_names());
+        let tables = profiles::operator_tables().iter().map(|table| table.name);
+        let known = profiles::model_names().chain(profiles::gpu_names()).chain(tables);
         let near = profiles::closest(name, known);
         let hint = near.map_or_else(String::new, |near| format!(", did you mean `{near}`?"));
         return Err(Failure::input(format!(
-            "`{name}` is no model or GPU of the catalogue{hint}; `servecast profile list` names all"
+            "`{name}` is no model, GPU or table of the catalogue{hint}; `servecast profile list` names all"
         )));
     };
     if arguments.gpu.is_some() {

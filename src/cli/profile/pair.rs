@@ -1,11 +1,11 @@
-//! What a model costs on a GPU: memory and roofline step times, at the engine's defaults.
+//! What a model costs on a GPU: memory and step times, at the engine's defaults.
 
 use std::path::Path;
 
 use serde_json::{Value, json};
 
 use crate::cli::{Failure, scenario_file};
-use crate::cost::{CapturedSizes, CostModel, Roofline, RooflineOptions, StepShape};
+use crate::cost::{CapturedSizes, CostModel, StepShape};
 use crate::model::{KvCapacity, KvDtype};
 use crate::profiles;
 use crate::scenario::{
@@ -48,14 +48,13 @@ impl Pair {
         else {
             unreachable!("vLLM's defaults derive the number of KV blocks from memory");
         };
-        let options = RooflineOptions { tensor_parallel_size: tp, ..RooflineOptions::default() };
-        let roofline = Roofline::new(&scenario.model, &scenario.gpu, &options)
-            .map_err(|error| Failure::Input(error.into()))?;
+        let cost = crate::sim::step_time(&scenario);
+        let cost = cost.map_err(|error| Failure::Input(error.into()))?;
         let graphs = CapturedSizes::new(engine.cudagraph_capture_sizes.iter().flatten().copied());
         let decode = |sequences: u32| {
             let mut shape = StepShape { cuda_graph: graphs.pad(sequences), ..StepShape::default() };
             (0..sequences).for_each(|_| shape.add_decode(CONTEXT_TOKENS, 0));
-            (sequences, roofline.step_duration(&shape))
+            (sequences, cost.step_duration(&shape))
         };
         let mut prompt = StepShape::default();
         prompt.add_prefill(PROMPT_TOKENS, 0, true);
@@ -66,8 +65,8 @@ impl Pair {
             block_size: engine.block_size,
             kv_bytes_per_token: scenario.model.kv_bytes_per_token(tp, KvDtype::Auto),
             decode: BATCHES.into_iter().map(decode).collect(),
-            prefill: roofline.step_duration(&prompt),
-            provenance: roofline.provenance().to_owned(),
+            prefill: cost.step_duration(&prompt),
+            provenance: cost.provenance().to_owned(),
         })
     }
 
@@ -101,7 +100,7 @@ impl Pair {
 }
 
 /// A scenario of the engine's defaults, in which any model fits that has room for one sequence.
-fn engine_defaults(model: &str, gpu: &str, tp: u32) -> ScenarioFile {
+pub(super) fn engine_defaults(model: &str, gpu: &str, tp: u32) -> ScenarioFile {
     let engine = VllmConfig { max_model_len: Some(2), ..VllmConfig::default() };
     ScenarioFile {
         name: "profile".to_owned(),

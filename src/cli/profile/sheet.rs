@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::pair::{CONTEXT_TOKENS, PROMPT_TOKENS, Pair};
+use crate::cost::OperatorProfile;
 use crate::hardware::GpuSpec;
 use crate::model::{Attention, KvDtype, ModelSpec};
 use crate::profiles::Profile;
@@ -151,6 +152,52 @@ impl Sheet {
     }
 
     /// What a model costs on a GPU.
+    /// What an operator table holds.
+    pub(super) fn of_operators(name: &str, profile: &OperatorProfile) -> Self {
+        let mut sheet = Self::new(name);
+        sheet.push("gpu", &profile.gpu);
+        sheet.push("kernels of", format!("{} {}", profile.engine, profile.version));
+        let span = |grid: &[u32]| {
+            let ends = (grid.first().unwrap_or(&0), grid.last().unwrap_or(&0));
+            format!("{} to {}", ends.0, ends.1)
+        };
+        for table in &profile.products {
+            let (rows, sides) = (span(&table.rows), span(&table.outputs));
+            sheet.push("products", format!("{}: {rows} rows, {sides} outputs", table.dtype));
+        }
+        for table in &profile.decode_attention {
+            sheet.push(
+                "decode attention",
+                format!(
+                    "{} shapes of {}-element heads, {} cache: {} sequences, {} tokens",
+                    table.heads.len(),
+                    table.head_dim,
+                    table.kv_dtype,
+                    span(&table.sequences),
+                    span(&table.contexts)
+                ),
+            );
+        }
+        for table in &profile.prefill_attention {
+            let (shapes, dim, tokens) = (table.heads.len(), table.head_dim, span(&table.tokens));
+            let line = format!("{shapes} shapes of {dim}-element heads: {tokens} tokens");
+            sheet.push("prefill attention", line);
+        }
+        for table in &profile.experts {
+            let (shapes, rows) = (table.shapes.len(), span(&table.rows));
+            let line = format!("{}: {shapes} shapes, {rows} rows", table.dtype);
+            sheet.push("experts", format!("{line}, {}", table.distribution));
+        }
+        for table in &profile.all_reduce {
+            let ends = (table.bytes.first().unwrap_or(&0), table.bytes.last().unwrap_or(&0));
+            sheet.push("all-reduce", format!("{} GPUs: {} to {} B", table.gpus, ends.0, ends.1));
+        }
+        sheet.push("source", &profile.source);
+        sheet.push("licence", &profile.licence);
+        sheet.push("date", &profile.date);
+        sheet
+    }
+
     pub(super) fn push_pair(&mut self, pair: &Pair) {
         self.push("", "");
         self.push("on", format!("{} x {}, vLLM's defaults", pair.tp, pair.gpu));

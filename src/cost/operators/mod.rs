@@ -1,0 +1,433 @@
+//! Step time from measured times of single operators ("operator tables").
+//!
+//! A step is the sum over its layers of matrix products, experts, attention, element-wise kernels
+//! and all-reduces, and of the output head, each taken from tables that were measured on the GPU
+//! with the kernels of one engine version, for shapes of any model. Between measured shapes the
+//! share of the roofline is interpolated; beyond the largest measured size times go on in
+//! proportion to the work, and the step counts as extrapolated.
+//!
+//! Decode attention counts every decoding sequence and, of prefilling ones, the share of their
+//! context that was computed before; the rest is priced by the prefill kernel, whose time for a
+//! whole prompt of S tokens is shared out in proportion to the pairs of tokens that are left.
+//!
+//! What no table holds falls back to the [roofline](super::Roofline): formats and shapes of
+//! experts that were not measured, latent attention, more GPUs than all-reduces were measured with.
+//! Left out: what the roofline leaves out, and the quantisation of activations apart from products.
+
+mod attention;
+mod grid;
+mod products;
+mod profile;
+
+use std::sync::Arc;
+
+use super::calibration::{Calibration, Coverage, StepParts};
+use super::roofline::{Device, ELEMENTWISE_SECS, RooflineError, RooflineOptions, Sampling};
+use super::{CostModel, StepShape};
+use crate::hardware::GpuSpec;
+use crate::model::{Attention, KvDtype, LayerKind, Matrix, ModelSpec, Module};
+use crate::scenario::Communication;
+use crate::units::SimDuration;
+use attention::{Decode, Heads, Prefill};
+use grid::{Line, Polyline, Surface};
+
+pub use profile::{
+    AllReduceTable, Codes, DecodeTable, ExpertTable, OperatorProfile, PrefillTable, ProductTable,
+    ProfileError, Rates,
+};
+
+/// Rows that are priced by a look-up; larger steps are summed when they occur.
+const TABLE_ROWS: u32 = 8192;
+/// Some tables hold the time of a launch, or of a kernel that no engine would choose: beyond this
+/// many times the roofline at a typical number of rows they are not believed (8-bit products in
+/// blocks of vLLM 0.24 take 60 to 90 µs whatever their size, those of SGLang 6 to 24 µs).
+const SLOWEST: f64 = 2.0;
+const TYPICAL_ROWS: u32 = 64;
+/// Rows of the output head that are priced by a look-up.
+const HEAD_ROWS: u32 = 2048;
+
+/// Prices steps of one model on one kind of GPU from measured operators.
+#[derive(Debug, Clone)]
+pub struct OperatorModel {
+    rows: Arc<[LayerParts]>,
+    layers: Arc<Layers>,
+    head: Arc<[f64]>,
+    attention: Arc<AttentionTimes>,
+    sampling: Sampling,
+    calibration: Calibration,
+    reach: Reach,
+    provenance: Arc<str>,
+}
+
+/// Seconds of all layers, attention apart.
+#[derive(Debug, Clone, Copy, Default)]
+struct LayerParts {
+    products: f64,
+    experts: f64,
+    elementwise: f64,
+    all_reduce: f64,
+}
+
+/// A term of the layers: so many times this function of the rows.
+#[derive(Debug, Clone)]
+struct Term {
+    times: f64,
+    secs: Rows,
+}
+
+/// A function of rows, measured or from the roofline.
+#[derive(Debug, Clone)]
+enum Rows {
+    Measured(Polyline),
+    Product(super::roofline::Product),
+    Experts(super::roofline::Experts),
+}
+
+impl Term {
+    fn secs(&self, rows: u32) -> f64 {
+        self.times
+            * match &self.secs {
+                Rows::Measured(line) => line.at(f64::from(rows)),
+                Rows::Product(product) => product.secs(f64::from(rows)),
+                Rows::Experts(experts) => experts.secs(rows),
+            }
+    }
+}
+
+/// All layers as functions of the rows.
+#[derive(Debug, Clone, Default)]
+struct Layers {
+    products: Vec<Term>,
+    experts: Vec<Term>,
+    elementwise: f64,
+    elementwise_row: f64,
+    all_reduce: Vec<Term>,
+}
+
+impl Layers {
+    fn parts(&self, rows: u32) -> LayerParts {
+        if rows == 0 {
+            return LayerParts::default();
+        }
+        let sum = |terms: &[Term]| terms.iter().map(|term| term.secs(rows)).sum();
+        LayerParts {
+            products: sum(&self.products),
+            experts: sum(&self.experts),
+            elementwise: self.elementwise + self.elementwise_row * f64::from(rows),
+            all_reduce: sum(&self.all_reduce),
+        }
+    }
+}
+
+/// Attention of all layers.
+#[derive(Debug, Clone)]
+enum AttentionTimes {
+    /// Decode by sequences and mean context, prefill by prompt length.
+    Measured { decode: Surface, prefill: Line },
+    /// From the roofline.
+    Roofline(super::roofline::AttentionSecs),
+}
+
+/// The largest shapes that were measured.
+#[derive(Debug, Clone, Copy)]
+struct Reach {
+    rows: f64,
+    sequences: f64,
+    context: f64,
+    prompt: f64,
+}
+
+/// The attention work of a step.
+#[derive(Debug, Clone, Copy)]
+struct Work {
+    /// Sequences whose cached context is read.
+    sequences: f64,
+    /// Its mean length.
+    context: f64,
+    /// The mean prompt so far of those that prefill.
+    prompt: f64,
+    /// Pairs of tokens they see.
+    pairs: f64,
+}
+
+impl Work {
+    fn of(shape: &StepShape) -> Self {
+        let cached = shape.prefill_context_tokens as f64;
+        let whole = cached + f64::from(shape.prefill_tokens);
+        let prefills = f64::from(shape.prefill_seqs);
+        let read = if cached > 0.0 { prefills * cached / whole } else { 0.0 };
+        let decodes = f64::from(shape.decode_seqs);
+        let tokens = shape.decode_context_tokens as f64 + decodes + cached;
+        let sequences = if decodes + read > 0.0 { (decodes + read).max(1.0) } else { 0.0 };
+        Self {
+            sequences,
+            context: if sequences > 0.0 { tokens / sequences } else { 0.0 },
+            prompt: if prefills > 0.0 { whole / prefills } else { 0.0 },
+            pairs: shape.prefill_attention as f64,
+        }
+    }
+}
+
+impl OperatorModel {
+    /// Prices a model on a GPU whose operators were measured.
+    ///
+    /// # Errors
+    /// When the heads cannot be shared by so many GPUs, or these are not in one node.
+    pub fn new(
+        model: &ModelSpec,
+        gpu: &GpuSpec,
+        profile: &OperatorProfile,
+        options: &RooflineOptions,
+    ) -> Result<Self, RooflineError> {
+        let device = Device::new(model, gpu, options)?;
+        let build = Build { device, profile, options, gaps: Vec::new() };
+        Ok(build.model())
+    }
+
+    /// Where the figures come from and what was assumed, in one line for a report.
+    pub fn provenance(&self) -> &str {
+        &self.provenance
+    }
+}
+
+impl CostModel for OperatorModel {
+    fn step_duration(&self, shape: &StepShape) -> SimDuration {
+        self.calibration.step_duration(&self.parts(shape), shape)
+    }
+
+    fn parts(&self, shape: &StepShape) -> StepParts {
+        let rows = shape.tokens().max(shape.cuda_graph.unwrap_or(0));
+        let layers = match self.rows.get(rows as usize) {
+            Some(parts) => *parts,
+            None => self.layers.parts(rows),
+        };
+        let (decode_attention, prefill_attention) = match &*self.attention {
+            AttentionTimes::Measured { decode, prefill } => {
+                let work = Work::of(shape);
+                let read = if work.sequences > 0.0 {
+                    decode.at(work.sequences, work.context)
+                } else {
+                    0.0
+                };
+                // The pairs of a whole prompt are half its square.
+                let multiplied = if work.pairs > 0.0 {
+                    2.0 * work.pairs / (work.prompt * work.prompt) * prefill.at(work.prompt)
+                } else {
+                    0.0
+                };
+                (read, multiplied)
+            }
+            AttentionTimes::Roofline(secs) => secs.of(shape),
+        };
+        let head = if let Some(secs) = self.head.get(shape.logit_rows as usize) {
+            *secs
+        } else {
+            let last = self.head.len() - 1;
+            self.head[last] * f64::from(shape.logit_rows) / last as f64
+        };
+        StepParts {
+            products: layers.products,
+            experts: layers.experts,
+            decode_attention,
+            prefill_attention,
+            all_reduce: layers.all_reduce,
+            elementwise: layers.elementwise,
+            head,
+            sampler: self.sampling.secs(shape.logit_rows),
+        }
+    }
+
+    fn coverage(&self, shape: &StepShape) -> Coverage {
+        let work = Work::of(shape);
+        let is_inside = f64::from(shape.tokens()) <= self.reach.rows
+            && work.sequences <= self.reach.sequences
+            && work.context <= self.reach.context
+            && work.prompt <= self.reach.prompt;
+        if is_inside { Coverage::Interpolated } else { Coverage::Extrapolated }
+    }
+}
+
+fn is_believed(measured: &Polyline, roofline_secs: f64) -> bool {
+    measured.at(f64::from(TYPICAL_ROWS)) <= SLOWEST * roofline_secs
+}
+
+fn doubt(measured: Option<&Polyline>) -> &'static str {
+    measured.map_or("", |_| " (measured far slower than the GPU allows)")
+}
+
+/// A model on a GPU, while its figures are worked out.
+struct Build<'a> {
+    device: Device<'a>,
+    profile: &'a OperatorProfile,
+    options: &'a RooflineOptions,
+    /// What was not measured.
+    gaps: Vec<String>,
+}
+
+impl Build<'_> {
+    fn model(mut self) -> OperatorModel {
+        let layers = self.layers();
+        let head = self.head();
+        let (attention, mut reach) = self.attention();
+        let last = |table: &ProductTable| table.rows.last().map_or(0.0, |rows| f64::from(*rows));
+        reach.rows = self.profile.products.iter().map(last).fold(f64::INFINITY, f64::min);
+        OperatorModel {
+            rows: (0..=TABLE_ROWS).map(|rows| layers.parts(rows)).collect(),
+            layers: Arc::new(layers),
+            head,
+            attention: Arc::new(attention),
+            sampling: self.device.sampling(self.options.sampler),
+            calibration: self.options.calibration,
+            reach,
+            provenance: self.provenance().into(),
+        }
+    }
+
+    fn layers(&mut self) -> Layers {
+        let model = self.device.model;
+        let mut layers = Layers {
+            elementwise: ELEMENTWISE_SECS * f64::from(model.layers),
+            all_reduce: self.all_reduces(),
+            ..Layers::default()
+        };
+        let counts =
+            [(LayerKind::Dense, model.dense_layers()), (LayerKind::Sparse, model.sparse_layers())];
+        for (kind, count) in counts.into_iter().filter(|(_, count)| *count > 0) {
+            let times = f64::from(count);
+            let matrices = model.layer_matrices(kind, self.device.tp);
+            let (experts, others): (Vec<Matrix>, Vec<Matrix>) =
+                matrices.into_iter().partition(|matrix| matrix.module == Module::Experts);
+            let mut elements = self.device.attention_elements();
+            if experts.is_empty() {
+                elements += self.device.mlp_elements(kind);
+            } else {
+                let (secs, counted) = self.experts(&experts);
+                layers.experts.push(Term { times, secs });
+                // The measured expert kernels include the activation function.
+                elements += if counted { 0.0 } else { self.device.mlp_elements(kind) };
+            }
+            // The time of experts includes the choice of experts.
+            for matrix in others.iter().filter(|matrix| matrix.module != Module::Router) {
+                let secs = self.product(matrix);
+                layers.products.push(Term { times, secs });
+            }
+            layers.elementwise_row += times * self.device.elementwise_secs(elements);
+        }
+        layers
+    }
+
+    fn product(&mut self, matrix: &Matrix) -> Rows {
+        let scheme = self.device.model.weights.scheme(matrix.module);
+        let name = products::dtype(scheme);
+        let measured = name.and_then(|name| products::product(self.profile, name, matrix));
+        let bound = self.device.product(matrix);
+        match measured {
+            Some(line) if is_believed(&line, bound.secs(f64::from(TYPICAL_ROWS))) => {
+                Rows::Measured(line)
+            }
+            slow => {
+                let name = name.unwrap_or("integers");
+                self.gap(format!("products of {name}{}", doubt(slow.as_ref())));
+                Rows::Product(bound)
+            }
+        }
+    }
+
+    /// The routed experts of a layer, and whether they were measured.
+    fn experts(&mut self, matrices: &[Matrix]) -> (Rows, bool) {
+        let model = self.device.model;
+        let moe = model.moe.expect("a layer with experts is one of a mixture");
+        let scheme = model.weights.scheme(Module::Experts);
+        let measured = products::dtype(scheme).and_then(|dtype| {
+            products::experts(self.profile, dtype, model.hidden, &moe, self.device.tp)
+        });
+        let bound = self.device.experts(matrices);
+        match measured {
+            Some(line) if is_believed(&line, bound.secs(TYPICAL_ROWS)) => {
+                (Rows::Measured(line), true)
+            }
+            slow => {
+                let doubt = doubt(slow.as_ref());
+                self.gap(format!("experts of this shape and format{doubt}"));
+                (Rows::Experts(bound), false)
+            }
+        }
+    }
+
+    fn all_reduces(&mut self) -> Vec<Term> {
+        let (tp, model) = (self.device.tp, self.device.model);
+        if tp == 1 || self.options.communication == Communication::Ignored {
+            return Vec::new();
+        }
+        let row_bytes = 2.0 * f64::from(model.hidden);
+        let table = self.profile.all_reduce.iter().find(|table| table.gpus == tp);
+        let secs = if let Some(table) = table {
+            products::all_reduce(table, row_bytes)
+        } else {
+            self.gap(format!("all-reduces over {tp} GPUs"));
+            let (latency, per_byte) = self.device.all_reduce();
+            let rows = (0..=18).map(|octave| f64::from(1_u32 << octave));
+            Polyline::new(rows.map(|rows| (rows, latency + rows * row_bytes * per_byte)))
+        };
+        vec![Term { times: 2.0 * f64::from(model.layers), secs: Rows::Measured(secs) }]
+    }
+
+    fn head(&mut self) -> Arc<[f64]> {
+        let matrix = self.device.model.lm_head(self.device.tp);
+        let term = Term { times: 1.0, secs: self.product(&matrix) };
+        (0..=HEAD_ROWS).map(|rows| if rows == 0 { 0.0 } else { term.secs(rows) }).collect()
+    }
+
+    fn attention(&mut self) -> (AttentionTimes, Reach) {
+        let model = self.device.model;
+        let layers = f64::from(model.layers);
+        let none = f64::INFINITY;
+        let mut reach = Reach { rows: none, sequences: none, context: none, prompt: none };
+        if let Attention::Grouped(grouped) = &model.attention {
+            let tp = self.device.tp;
+            let heads = Heads {
+                query: f64::from(grouped.heads.div_ceil(tp)),
+                kv: f64::from(grouped.kv_heads.div_ceil(tp)),
+                dim: f64::from(grouped.head_dim),
+            };
+            let kv_dtype = match self.options.kv_cache_dtype {
+                KvDtype::Auto => "bfloat16",
+                KvDtype::Fp8 => "fp8",
+            };
+            let decode = Decode::choose(self.profile, kv_dtype, &heads);
+            let prefill = Prefill::choose(self.profile, &heads);
+            if let (Some(decode), Some(prefill)) = (decode, prefill) {
+                [reach.sequences, reach.context] = decode.reach();
+                reach.prompt = prefill.reach();
+                let measured = AttentionTimes::Measured {
+                    decode: decode.surface(layers),
+                    prefill: prefill.line(layers, reach.context),
+                };
+                return (measured, reach);
+            }
+            self.gap(format!("attention with a KV cache of {kv_dtype}"));
+        } else {
+            self.gap("latent attention".to_owned());
+        }
+        (AttentionTimes::Roofline(self.device.attention(self.options.kv_cache_dtype)), reach)
+    }
+
+    fn gap(&mut self, what: String) {
+        if !self.gaps.contains(&what) {
+            self.gaps.push(what);
+        }
+    }
+
+    fn provenance(&self) -> String {
+        let OperatorProfile { engine, version, gpu, source, .. } = self.profile;
+        let gaps = if self.gaps.is_empty() {
+            String::new()
+        } else {
+            format!("; not measured, from the roofline: {}", self.gaps.join(", "))
+        };
+        format!("operator table of {engine} {version} on {gpu} ({source}){gaps}")
+    }
+}
+
+#[cfg(test)]
+mod tests;

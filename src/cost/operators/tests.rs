@@ -1,0 +1,123 @@
+//! What operator models answer for real models, and profiles that are refused.
+
+use super::*;
+use crate::profiles;
+
+fn h100() -> (GpuSpec, OperatorProfile) {
+    let table = profiles::operator_table("h100-sxm5-80gb/vllm-0.14.0").expect("in the catalogue");
+    let profile = OperatorProfile::parse(table.text).expect("it is valid");
+    (profiles::gpu("H100").expect("in the catalogue"), profile)
+}
+
+fn model(name: &str, tp: u32) -> OperatorModel {
+    let (gpu, profile) = h100();
+    let spec = profiles::model(name).expect("in the catalogue");
+    let options = RooflineOptions { tensor_parallel_size: tp, ..RooflineOptions::default() };
+    OperatorModel::new(&spec, &gpu, &profile, &options).expect("it fits")
+}
+
+fn decode(sequences: u32, context: u32) -> StepShape {
+    let mut shape = StepShape::default();
+    shape.add_decodes(sequences, u64::from(sequences * context), context);
+    shape
+}
+
+#[test]
+fn more_work_never_takes_less_time() {
+    for (name, tp) in [("meta-llama/Llama-3.1-8B", 1), ("Mixtral-8x7B-v0.1", 2)] {
+        let model = model(name, tp);
+        let secs = |shape: &StepShape| model.parts(shape).total();
+        for context in [1, 30, 700, 5000, 100_000] {
+            let times: Vec<f64> = (0..200).map(|n| secs(&decode(n, context))).collect();
+            assert!(times.is_sorted(), "{name}: sequences at context {context}");
+        }
+        for sequences in [1, 7, 64, 300] {
+            let times: Vec<f64> = (1..2000).map(|c| secs(&decode(sequences, 16 * c))).collect();
+            let falls = times.windows(2).any(|pair| pair[1] < 0.97 * pair[0]);
+            assert!(!falls, "{name}: contexts of {sequences} sequences");
+        }
+        let prompts = (1..2000).map(|n| {
+            let mut shape = StepShape::default();
+            shape.add_prefill(8 * n, 0, true);
+            secs(&shape)
+        });
+        let prompts: Vec<f64> = prompts.collect();
+        assert!(!prompts.windows(2).any(|pair| pair[1] < 0.97 * pair[0]), "{name}: prompts");
+    }
+}
+
+#[test]
+fn a_cached_prompt_is_cheaper_than_a_new_one_and_dearer_than_its_new_tokens_alone() {
+    let model = model("meta-llama/Llama-3.1-8B", 1);
+    let secs = |new: u32, cached: u32| {
+        let mut shape = StepShape::default();
+        shape.add_prefill(new, cached, true);
+        model.parts(&shape).total()
+    };
+    assert!(secs(2048, 0) > secs(64, 1984));
+    assert!(secs(64, 16_000) > secs(64, 0));
+}
+
+#[test]
+fn a_prompt_in_two_chunks_multiplies_as_many_pairs_as_in_one() {
+    let model = model("meta-llama/Llama-3.1-8B", 1);
+    let pairs = |chunks: &[(u32, u32)]| -> f64 {
+        let parts = chunks.iter().map(|(new, cached)| {
+            let mut shape = StepShape::default();
+            shape.add_prefill(*new, *cached, true);
+            model.parts(&shape).prefill_attention
+        });
+        parts.sum()
+    };
+    let whole = pairs(&[(16_384, 0)]);
+    let halves = pairs(&[(8192, 0), (8192, 8192)]);
+    assert!((halves / whole - 1.0).abs() < 0.1, "{halves} {whole}");
+}
+
+#[test]
+fn experts_that_were_not_measured_and_latent_attention_come_from_the_roofline_and_say_so() {
+    let says = |name: &str, tp: u32| model(name, tp).provenance().to_owned();
+    assert!(!says("meta-llama/Llama-3.1-8B", 1).contains("not measured"));
+    assert!(!says("Mixtral-8x7B-v0.1", 2).contains("not measured"));
+    let scout = says("Llama-4-Scout-17B-16E-Instruct-FP8-dynamic", 2);
+    assert!(scout.contains("experts"), "{scout}");
+    assert!(says("DeepSeek-V3", 8).contains("latent attention"));
+}
+
+#[test]
+fn steps_beyond_the_measured_shapes_count_as_extrapolated() {
+    let model = model("meta-llama/Llama-3.1-8B", 1);
+    assert_eq!(model.coverage(&decode(64, 1000)), Coverage::Interpolated);
+    assert_eq!(model.coverage(&decode(1, 200_000)), Coverage::Extrapolated);
+    assert_eq!(model.coverage(&decode(3000, 10)), Coverage::Extrapolated);
+    let mut shape = StepShape::default();
+    shape.add_prefill(9000, 0, true);
+    assert_eq!(model.coverage(&shape), Coverage::Extrapolated);
+}
+
+#[test]
+fn the_roofline_is_no_slower_by_more_than_half_or_faster_by_more_than_a_third() {
+    let (gpu, _) = h100();
+    let options = RooflineOptions::default();
+    for name in ["meta-llama/Llama-3.1-8B", "Qwen/Qwen3-14B", "meta-llama/Llama-2-7b-hf"] {
+        let spec = profiles::model(name).expect("in the catalogue");
+        let roofline = super::super::Roofline::new(&spec, &gpu, &options).expect("it fits");
+        let measured = model(name, 1);
+        for shape in [decode(1, 1000), decode(32, 1000), decode(128, 4000)] {
+            let ratio = roofline.parts(&shape).total() / measured.parts(&shape).total();
+            assert!((0.67..1.5).contains(&ratio), "{name}: {ratio:.2} at {shape:?}");
+        }
+    }
+}
+
+#[test]
+fn a_profile_with_a_wrong_number_of_times_is_refused_by_name() {
+    let (_, profile) = h100();
+    assert!(profile.products.iter().any(|table| table.dtype == "fp8"));
+    let text = profiles::operator_table("h100-sxm5-80gb/vllm-0.14.0").expect("there").text;
+    let cut = text.replacen("862 ", "", 1);
+    let error = OperatorProfile::parse(&cut).expect_err("a number is missing").to_string();
+    assert!(error.contains("products[0].times"), "{error}");
+    let odd = text.replacen("862 ", "x ", 1);
+    assert!(OperatorProfile::parse(&odd).is_err());
+}

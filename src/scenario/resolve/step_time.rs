@@ -1,0 +1,113 @@
+//! Which step times a scenario gets.
+
+use super::{Rules, ScenarioError, fail, hint};
+use crate::hardware::GpuSpec;
+use crate::profiles;
+use crate::scenario::{Calibration, EngineConfig, StepTimeConfig};
+
+/// Rules that need no look-up.
+pub(super) fn rules(config: &StepTimeConfig, rules: &mut Rules) {
+    match config {
+        StepTimeConfig::Auto { calibration, .. }
+        | StepTimeConfig::OperatorTable { calibration, .. }
+        | StepTimeConfig::Roofline { calibration, .. } => calibration_rules(calibration, rules),
+        StepTimeConfig::Linear { base_us, prefill_token_us, decode_seq_us } => {
+            rules.positive("cluster.step_time.base_us", *base_us);
+            rules.not_negative("cluster.step_time.prefill_token_us", *prefill_token_us);
+            rules.not_negative("cluster.step_time.decode_seq_us", *decode_seq_us);
+        }
+    }
+}
+
+fn calibration_rules(calibration: &Calibration, rules: &mut Rules) {
+    for (key, value) in calibration.entries() {
+        rules.not_negative(&format!("cluster.step_time.calibration.{key}"), value);
+    }
+}
+
+/// Settles `auto` and the name of an operator table. Returns the table; none where the step time
+/// needs none, or is read from a file, which only the caller can do.
+pub(super) fn resolve(
+    config: &mut StepTimeConfig,
+    engine: &EngineConfig,
+    gpu: &GpuSpec,
+) -> Result<Option<&'static str>, ScenarioError> {
+    let engine = kernels_of(engine);
+    if let StepTimeConfig::Auto { engine_version, sampler, communication, calibration } = config {
+        let (sampler, communication, calibration) = (*sampler, *communication, *calibration);
+        let table = profiles::operator_table_for(&gpu.name, engine, engine_version.as_deref());
+        let Some(table) = table else {
+            *config = StepTimeConfig::Roofline { sampler, communication, calibration };
+            return Ok(None);
+        };
+        *config = StepTimeConfig::OperatorTable {
+            profile: Some(table.name.to_owned()),
+            engine_version: None,
+            sampler,
+            communication,
+            calibration,
+        };
+    }
+    let StepTimeConfig::OperatorTable { profile, engine_version, .. } = config else {
+        return Ok(None);
+    };
+    if profile.is_some() && engine_version.is_some() {
+        let problem = "must be absent where profile is given";
+        return Err(fail("cluster.step_time.engine_version", problem));
+    }
+    let Some(name) = profile else {
+        let version = engine_version.take();
+        let table = profiles::operator_table_for(&gpu.name, engine, version.as_deref());
+        let Some(table) = table else {
+            return Err(fail(
+                "cluster.step_time",
+                &format!(
+                    "there is no operator table of {engine} on {}; `auto` takes the roofline there, \
+                 and `servecast profile list cost` names the tables",
+                    gpu.name
+                ),
+            ));
+        };
+        *profile = Some(table.name.to_owned());
+        return Ok(Some(table.text));
+    };
+    if is_file(name) {
+        return Ok(None);
+    }
+    let Some(table) = profiles::operator_table(name) else {
+        let names = profiles::operator_tables().iter().map(|table| table.name);
+        let hint = hint(profiles::closest(name, names));
+        return Err(fail(
+            "cluster.step_time.profile",
+            &format!(
+                "`{name}` is neither in the catalogue nor a file ending in .toml{hint}; \
+             `servecast profile list cost` names the tables"
+            ),
+        ));
+    };
+    if !table.gpu().eq_ignore_ascii_case(&gpu.name) {
+        return Err(fail(
+            "cluster.step_time.profile",
+            &format!("`{name}` was measured on another GPU than cluster.gpu ({})", gpu.name),
+        ));
+    }
+    Ok(Some(table.text))
+}
+
+/// Whether a profile is a file of the user's own.
+pub(super) fn is_file(name: &str) -> bool {
+    std::path::Path::new(name).extension().is_some_and(|end| end.eq_ignore_ascii_case("toml"))
+}
+
+/// The engine whose kernels an engine runs: schedulers of papers stand on vLLM's.
+fn kernels_of(engine: &EngineConfig) -> &'static str {
+    match engine {
+        EngineConfig::Sglang(_) => "sglang",
+        EngineConfig::VllmV1(_)
+        | EngineConfig::VllmV0(_)
+        | EngineConfig::Sarathi(_)
+        | EngineConfig::Orca(_)
+        | EngineConfig::FasterTransformer(_)
+        | EngineConfig::StaticBatching(_) => "vllm",
+    }
+}
