@@ -3,6 +3,8 @@
 //! Names are found whatever their case, with or without the organisation before the slash, and by
 //! the aliases a file lists. Every entry keeps its source, confidence and the month it was checked.
 
+mod layers;
+
 use std::sync::LazyLock;
 
 use serde::Deserialize;
@@ -10,6 +12,8 @@ use serde::de::DeserializeOwned;
 
 use crate::hardware::GpuSpec;
 use crate::model::ModelSpec;
+
+pub use layers::{LayerTableFile, layer_table, layer_table_for, layer_tables};
 
 /// One entry of the catalogue: a spec with where it comes from.
 #[derive(Debug, Clone, PartialEq, Deserialize)]

@@ -172,6 +172,11 @@ fn state_setting(scenario: &Scenario) {
         };
         say(&format!("  step times: roofline, not calibrated against a run{borrowed}"));
     }
+    if let StepTimeConfig::LayerTable(config) = &cluster.step_time {
+        let fit = if config.calibration.is_neutral() { "not calibrated" } else { "calibrated" };
+        let name = config.profile.as_deref().unwrap_or_default();
+        say(&format!("  step times: layer profile {name}, {fit}"));
+    }
     if let Some(window) = &scenario.model.sliding_window {
         say(&format!(
             "  sliding window of {} tokens in {} layers: not modelled, full attention is assumed",

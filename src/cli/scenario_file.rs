@@ -11,7 +11,9 @@ use crate::metrics::bench::MetricKey;
 use crate::model::ModelSpec;
 use crate::profiles;
 use crate::rng::Seed;
-use crate::scenario::{Scenario, ScenarioFile, TraceConfig, WorkloadConfig};
+use crate::scenario::{
+    LayerTableConfig, Scenario, ScenarioFile, StepTimeConfig, TraceConfig, WorkloadConfig,
+};
 
 /// The scenario that runs without arguments.
 const BUILT_IN: &str = include_str!("../../scenarios/a10-sonnet-1024.toml");
@@ -127,6 +129,12 @@ pub(super) fn relocated(loaded: &Loaded) -> ScenarioFile {
     if model.is_file() || model.join("config.json").is_file() {
         file.cluster.model = model.display().to_string();
     }
+    if let StepTimeConfig::LayerTable(LayerTableConfig { profile: Some(name), .. }) =
+        &mut file.cluster.step_time
+        && absolute(name).is_file()
+    {
+        *name = absolute(name).display().to_string();
+    }
     file
 }
 
@@ -145,6 +153,7 @@ fn from_file(name: &str, file: ScenarioFile, folder: &Path) -> Result<Loaded, Fa
         let lines: Vec<String> = error.problems.iter().map(|p| format!("{name}: {p}")).collect();
         Failure::input(lines.join("\n       "))
     })?;
+    let scenario = with_step_times(scenario, folder)?;
     Ok(Loaded { scenario, folder: folder.to_path_buf() })
 }
 
@@ -254,6 +263,23 @@ fn check_measured(name: &str, file: &ScenarioFile) -> Result<(), Failure> {
             ),
         )),
     }
+}
+
+/// Reads the step times that are in a file of the user's own.
+fn with_step_times(mut scenario: Scenario, folder: &Path) -> Result<Scenario, Failure> {
+    if let StepTimeConfig::LayerTable(LayerTableConfig { profile: Some(name), .. }) =
+        &scenario.file.cluster.step_time
+        && scenario.step_time_profile.is_none()
+    {
+        let path = folder.join(name);
+        if path.is_file() {
+            let text = fs::read_to_string(&path).map_err(|error| {
+                fail("cluster.step_time.profile", &format!("{}: {error}", path.display()))
+            })?;
+            scenario.step_time_profile = Some(text.into());
+        }
+    }
+    Ok(scenario)
 }
 
 /// The model of a local `config.json`, if that is what the name is.

@@ -3,12 +3,19 @@
 //! A cost model sees sums over the batch ([`StepShape`]), never requests, so that a step is priced
 //! in O(1) and from everything in it at once.
 
+mod calibration;
 mod graph;
+mod layers;
 mod linear;
 mod roofline;
 mod shape;
 
+pub use calibration::{Calibration, Coverage, StepParts};
 pub use graph::CudaGraphs;
+pub use layers::{
+    AllReduceHost, AttentionProfile, ExpertsProfile, LayerProfile, LayerProfileError, LayerTable,
+    LayerTableError, LayerTableOptions, Numbers, RowsProfile, SequencesProfile, SkewProfile,
+};
 pub use linear::Linear;
 pub use roofline::{HostOverhead, Roofline, RooflineError, RooflineOptions};
 pub use shape::{CostModel, StepShape, StepTime};

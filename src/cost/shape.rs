@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
+use super::Coverage;
+use super::LayerTable;
 use super::Linear;
 use super::Roofline;
+use super::StepParts;
 use crate::units::SimDuration;
 
 /// One step as a cost model sees it: sums over the batch.
@@ -87,6 +90,17 @@ impl StepShape {
 pub trait CostModel: std::fmt::Debug + Send + Sync {
     /// How long the device works on a step of this shape.
     fn step_duration(&self, shape: &StepShape) -> SimDuration;
+
+    /// What that time is made of, before calibration. A model that knows no parts counts
+    /// everything as matrix products.
+    fn parts(&self, shape: &StepShape) -> StepParts {
+        StepParts { products: self.step_duration(shape).as_secs_f64(), ..StepParts::default() }
+    }
+
+    /// How far the shape is from what was measured.
+    fn coverage(&self, _shape: &StepShape) -> Coverage {
+        Coverage::Law
+    }
 }
 
 /// The cost models of the project; `Custom` is the door for users of the library.
@@ -96,6 +110,8 @@ pub enum StepTime {
     Linear(Linear),
     /// From the shapes of a model and the rates of a GPU.
     Roofline(Roofline),
+    /// From measured times of each operator of a layer.
+    LayerTable(LayerTable),
     /// A model of the user's own.
     Custom(Arc<dyn CostModel>),
 }
@@ -105,7 +121,25 @@ impl CostModel for StepTime {
         match self {
             Self::Linear(model) => model.step_duration(shape),
             Self::Roofline(model) => model.step_duration(shape),
+            Self::LayerTable(model) => model.step_duration(shape),
             Self::Custom(model) => model.step_duration(shape),
+        }
+    }
+    fn parts(&self, shape: &StepShape) -> StepParts {
+        match self {
+            Self::Linear(model) => model.parts(shape),
+            Self::Roofline(model) => model.parts(shape),
+            Self::LayerTable(model) => model.parts(shape),
+            Self::Custom(model) => model.parts(shape),
+        }
+    }
+
+    fn coverage(&self, shape: &StepShape) -> Coverage {
+        match self {
+            Self::Linear(model) => model.coverage(shape),
+            Self::Roofline(model) => model.coverage(shape),
+            Self::LayerTable(model) => model.coverage(shape),
+            Self::Custom(model) => model.coverage(shape),
         }
     }
 }

@@ -2,6 +2,7 @@
 //! component; keys name their units; unknown keys are refused.
 
 mod baselines;
+mod calibration;
 mod cluster;
 mod engine;
 mod file;
@@ -14,6 +15,7 @@ pub use baselines::{
     FasterTransformerConfig, OrcaConfig, Reservation, SarathiConfig, StaticBatchingConfig,
     VllmV0Config,
 };
+pub use calibration::Calibration;
 pub use cluster::{ClusterConfig, RouterConfig};
 pub use engine::{EngineConfig, Policy, SpeculationConfig, SpeculationMethod, VllmConfig};
 pub use file::{
@@ -22,7 +24,7 @@ pub use file::{
 };
 pub use resolve::{KvSource, Scenario, ScenarioError};
 pub use sglang::{SglangConfig, SglangPolicy};
-pub use step_time::{Communication, Sampler, StepTimeConfig};
+pub use step_time::{Communication, LayerTableConfig, Sampler, StepTimeConfig};
 pub use workload::{
     ArrivalConfig, ClientConfig, ContentConfig, CopyContent, GroupDistribution, LengthConfig,
     Popularity, PrefixRepetitionConfig, Problem, RampUp, RampUpConfig, RowOrder, RowSort,

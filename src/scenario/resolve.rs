@@ -3,11 +3,13 @@
 
 mod baselines;
 
+use std::borrow::Cow;
+
 use super::cluster::ClusterConfig;
 use super::engine::{EngineConfig, VllmConfig};
 use super::file::{ReportConfig, ScenarioFile};
 use super::sglang::{SglangConfig, SglangPolicy};
-use super::step_time::StepTimeConfig;
+use super::step_time::{LayerTableConfig, StepTimeConfig};
 use crate::hardware::GpuSpec;
 use crate::model::{KvCapacity, MemoryBudget, ModelSpec};
 use crate::profiles;
@@ -23,6 +25,8 @@ pub struct Scenario {
     pub gpu: GpuSpec,
     /// Where the number of KV blocks comes from.
     pub kv: KvSource,
+    /// The file of measured step times, where `cluster.step_time` reads one.
+    pub step_time_profile: Option<Cow<'static, str>>,
 }
 
 /// Where the number of KV blocks comes from.
@@ -68,7 +72,8 @@ impl Scenario {
         };
         let gpu = catalogue_gpu(&file.cluster.gpu)?;
         let kv = resolve_engine(&mut file.cluster, &model, &gpu)?;
-        Ok(Self { file, model, gpu, kv })
+        let step_time_profile = resolve_step_time(&mut file.cluster, &model, &gpu)?;
+        Ok(Self { file, model, gpu, kv, step_time_profile: step_time_profile.map(Cow::Borrowed) })
     }
 }
 
@@ -118,6 +123,7 @@ fn broken_rules(file: &ScenarioFile) -> Vec<String> {
             rules.not_negative("cluster.step_time.host_per_step_us", *host_per_step_us);
             rules.not_negative("cluster.step_time.host_per_sequence_us", *host_per_sequence_us);
         }
+        StepTimeConfig::LayerTable(config) => layer_table_rules(config, &mut rules),
         StepTimeConfig::Linear { base_us, prefill_token_us, decode_seq_us } => {
             rules.positive("cluster.step_time.base_us", *base_us);
             rules.not_negative("cluster.step_time.prefill_token_us", *prefill_token_us);
@@ -131,6 +137,23 @@ fn broken_rules(file: &ScenarioFile) -> Vec<String> {
     }
     report_rules(&file.report, &mut rules);
     rules.problems
+}
+
+fn layer_table_rules(config: &LayerTableConfig, rules: &mut Rules) {
+    let path = |key: &str| format!("cluster.step_time.{key}");
+    if config.all_reduce_latency_us.is_some() != config.all_reduce_gb_s.is_some() {
+        let message = "and all_reduce_gb_s are given together";
+        rules.broken(&path("all_reduce_latency_us"), message);
+    }
+    if let Some(latency) = config.all_reduce_latency_us {
+        rules.not_negative(&path("all_reduce_latency_us"), latency);
+    }
+    if let Some(rate) = config.all_reduce_gb_s {
+        rules.positive(&path("all_reduce_gb_s"), rate);
+    }
+    for (key, value) in config.calibration.entries() {
+        rules.not_negative(&path(&format!("calibration.{key}")), value);
+    }
 }
 
 fn report_rules(report: &ReportConfig, rules: &mut Rules) {
@@ -233,6 +256,36 @@ fn resolve_engine(
 
 fn fail(key: &str, problem: &str) -> ScenarioError {
     ScenarioError::one(format!("{key}: {problem}"))
+}
+
+/// Names the layer profile; the text of a shipped one.
+fn resolve_step_time(
+    cluster: &mut ClusterConfig,
+    model: &ModelSpec,
+    gpu: &GpuSpec,
+) -> Result<Option<&'static str>, ScenarioError> {
+    let tp = cluster.tensor_parallel_size;
+    let StepTimeConfig::LayerTable(config) = &mut cluster.step_time else { return Ok(None) };
+    let shipped = match &config.profile {
+        Some(name) => profiles::layer_table(name),
+        None => Some(profiles::layer_table_for(&model.name, &gpu.name, tp).ok_or_else(|| {
+            let names: Vec<_> = profiles::layer_tables().iter().map(|table| table.name).collect();
+            fail(
+                "cluster.step_time.profile",
+                &format!(
+                    "no layer profile of {} on {} with tensor_parallel_size {tp} is shipped; there \
+                     are {}",
+                    model.name,
+                    gpu.name,
+                    names.join(", ")
+                ),
+            )
+        })?),
+    };
+    if let Some(shipped) = shipped {
+        config.profile = Some(shipped.name.to_owned());
+    }
+    Ok(shipped.map(|shipped| shipped.text))
 }
 
 /// The blocks that fit beside the weights.

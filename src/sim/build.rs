@@ -1,5 +1,6 @@
 //! From a resolved scenario to machines.
 
+use super::layer_table;
 use crate::cluster::{Cluster, Router};
 use crate::cost::{HostOverhead, Linear, Roofline, RooflineOptions, StepTime};
 use crate::engine::Instance;
@@ -71,6 +72,9 @@ fn step_time(scenario: &Scenario) -> Result<StepTime, ScenarioError> {
                 problems: vec![format!("cluster.step_time: {error}")],
             })
         }
+        StepTimeConfig::LayerTable(config) => layer_table::layer_table(scenario, config)
+            .map(StepTime::LayerTable)
+            .map_err(|problem| ScenarioError { problems: vec![problem] }),
         StepTimeConfig::Linear { base_us, prefill_token_us, decode_seq_us } => {
             Ok(StepTime::Linear(Linear {
                 base: micros(*base_us),

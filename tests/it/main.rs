@@ -12,6 +12,7 @@ mod conformance;
 mod docs;
 mod fast_forward;
 mod laws;
+mod layer_table;
 mod models;
 mod support;
 mod timeline;

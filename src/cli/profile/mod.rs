@@ -1,5 +1,7 @@
 //! `servecast profile`: the catalogue of models and GPUs, and what one costs on the other.
 
+mod import;
+mod import_layers;
 mod pair;
 mod sheet;
 
@@ -28,6 +30,8 @@ enum ProfileCommand {
     List(ListArguments),
     /// Every figure of a model or GPU, and of a model on a GPU
     Show(ShowArguments),
+    /// Makes a profile of step times from measurements of another project
+    Import(import::ImportArguments),
 }
 
 #[derive(Debug, Args)]
@@ -71,6 +75,7 @@ pub(super) fn profile(arguments: &ProfileArguments) -> Result<(), Failure> {
     match &arguments.command {
         ProfileCommand::List(arguments) => list(arguments),
         ProfileCommand::Show(arguments) => show(arguments),
+        ProfileCommand::Import(arguments) => import::import(arguments),
     }
 }
 

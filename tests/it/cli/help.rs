@@ -23,6 +23,7 @@ fn every_command_explains_itself() {
         "profile",
         "profile list",
         "profile show",
+        "profile import",
         "conformance",
         "schema",
         "completions",
