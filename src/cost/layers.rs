@@ -41,6 +41,8 @@ pub use profile::{
 
 /// Rows that are priced by one look-up.
 const TABLE_ROWS: u32 = 8192;
+/// Sequences that are priced by one look-up.
+const TABLE_SEQS: u32 = 1024;
 /// Bytes of an activation.
 const ACTIVATION_BYTES: f64 = 2.0;
 
@@ -107,8 +109,8 @@ pub struct LayerTable {
     /// By rows.
     rows: Arc<[RowSecs]>,
     above: Arc<Above>,
-    head: Arc<Curve>,
-    sampler: Arc<Curve>,
+    /// Head and sampler, by sequences.
+    heads: Arc<[[f64; 2]]>,
     attention: Arc<Attention>,
     skew: Option<Arc<Skew>>,
     all_reduce_secs: f64,
@@ -123,6 +125,8 @@ struct Above {
     products: Curve,
     elementwise: Curve,
     experts: Option<Experts>,
+    head: Curve,
+    sampler: Curve,
     measured_rows: u32,
     measured_seqs: u32,
 }
@@ -138,6 +142,14 @@ impl Above {
             elementwise: self.elementwise.at(count),
             experts: self.experts.as_ref().map_or(0.0, |experts| experts.secs(rows)),
         }
+    }
+
+    /// Head and sampler.
+    fn head_secs(&self, sequences: u32) -> [f64; 2] {
+        if sequences == 0 {
+            return [0.0; 2];
+        }
+        [self.head.at(f64::from(sequences)), self.sampler.at(f64::from(sequences))]
     }
 }
 
@@ -156,7 +168,11 @@ impl LayerTable {
         check_match(profile, model, options)?;
         let tp = options.tensor_parallel_size;
         let experts = Experts::of(profile, model, options)?;
+        let by_sequences =
+            |ns: &Numbers| Curve::new(floats(&profile.sequences.sequences, 1.0), floats(ns, 1e-9));
         let above = Above {
+            head: by_sequences(&profile.sequences.lm_head_ns),
+            sampler: by_sequences(&profile.sequences.sampler_ns),
             products: products(profile, model),
             elementwise: elementwise(profile, model),
             experts,
@@ -172,13 +188,10 @@ impl LayerTable {
             let bytes = ACTIVATION_BYTES * f64::from(model.hidden);
             all_reduce_secs_per_row = 2.0 * layers * bytes / (host.gb_s * 1e9);
         }
-        let by_sequences =
-            |ns: &Numbers| Curve::new(floats(&profile.sequences.sequences, 1.0), floats(ns, 1e-9));
         Ok(Self {
             rows: (0..=TABLE_ROWS).map(|rows| above.secs(rows)).collect(),
+            heads: (0..=TABLE_SEQS).map(|count| above.head_secs(count)).collect(),
             above: Arc::new(above),
-            head: Arc::new(by_sequences(&profile.sequences.lm_head_ns)),
-            sampler: Arc::new(by_sequences(&profile.sequences.sampler_ns)),
             attention: Arc::new(Attention::new(&profile.attention, layers)),
             skew: profile.skew.as_ref().map(|skew| Arc::new(Skew::new(skew))),
             all_reduce_secs,
@@ -268,10 +281,10 @@ impl CostModel for LayerTable {
         }
         // A prompt that is not yet complete has a row in the output head too.
         let sequences = shape.seqs() + shape.draft_tokens;
-        if sequences > 0 {
-            parts.head = self.head.at(f64::from(sequences));
-            parts.sampler = self.sampler.at(f64::from(sequences));
-        }
+        [parts.head, parts.sampler] = match self.heads.get(sequences as usize) {
+            Some(secs) => *secs,
+            None => self.above.head_secs(sequences),
+        };
         if shape.prefill_tokens == 0 {
             parts.decode_attention = self.decode_attention(shape);
         } else {

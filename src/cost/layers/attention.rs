@@ -13,6 +13,8 @@ pub(super) struct Attention {
     prefill_context: Axis,
     decode_seqs: Axis,
     decode_context: Axis,
+    /// Places of the measured numbers of decodes.
+    seqs_places: Vec<Place>,
     /// Rows of contexts, by tokens prefilled, then sequences that decode, then prefill context.
     secs: Vec<f64>,
 }
@@ -62,10 +64,13 @@ impl Attention {
                 }
             }
         }
+        let decode_seqs = axis(&profile.decode_seqs, true);
+        let measured = 0..=decode_seqs.last() as u32;
         Self {
+            seqs_places: measured.map(|seqs| decode_seqs.locate(f64::from(seqs))).collect(),
             prefill_tokens: axis(&profile.prefill_tokens, true),
             prefill_context: axis(&profile.prefill_context, false),
-            decode_seqs: axis(&profile.decode_seqs, true),
+            decode_seqs,
             decode_context: axis(&profile.decode_context, false),
             secs,
         }
@@ -76,14 +81,19 @@ impl Attention {
         Slice {
             tokens: self.prefill_tokens.locate(f64::from(tokens)),
             cached: self.prefill_context.locate(cached as f64),
-            seqs: self.decode_seqs.locate(f64::from(seqs)),
+            seqs: self.place_of_seqs(seqs),
         }
+    }
+
+    fn place_of_seqs(&self, seqs: u32) -> Place {
+        let place = self.seqs_places.get(seqs as usize).copied();
+        place.unwrap_or_else(|| self.decode_seqs.locate(f64::from(seqs)))
     }
 
     /// Seconds of a batch that only decodes.
     pub(super) fn decode_secs(&self, seqs: u32, context: f64) -> f64 {
         let none = Place { index: 0, share: 0.0 };
-        let seqs = self.decode_seqs.locate(f64::from(seqs));
+        let seqs = self.place_of_seqs(seqs);
         self.plane(0, seqs, none, self.decode_context.locate(context))
     }
 
