@@ -4,6 +4,7 @@
 //! the aliases a file lists. Every entry keeps its source, confidence and the month it was checked.
 
 mod cost;
+mod layers;
 
 use std::sync::LazyLock;
 
@@ -16,6 +17,7 @@ use crate::model::ModelSpec;
 pub use cost::{
     CostProfile, compare_versions, operator_table, operator_table_for, operator_tables,
 };
+pub use layers::{LayerTableFile, layer_table, layer_table_for, layer_tables};
 
 /// One entry of the catalogue: a spec with where it comes from.
 #[derive(Debug, Clone, PartialEq, Deserialize)]

@@ -15,8 +15,8 @@ use crate::model::ModelSpec;
 use crate::profiles;
 use crate::rng::Seed;
 use crate::scenario::{
-    AcceptanceConfig, EngineConfig, MeasuredConfig, Scenario, ScenarioError, ScenarioFile,
-    StepTimeConfig, TraceConfig, WorkloadConfig,
+    AcceptanceConfig, EngineConfig, LayerTableConfig, MeasuredConfig, Scenario, ScenarioError,
+    ScenarioFile, StepTimeConfig, TraceConfig, WorkloadConfig,
 };
 use crate::validate::Experiment;
 
@@ -244,7 +244,9 @@ pub(super) fn relocated(loaded: &Loaded) -> ScenarioFile {
         *path = absolute(path).display().to_string();
     }
     if let Some(profile) = loaded.scenario.step_time_file().map(absolute)
-        && let StepTimeConfig::OperatorTable { profile: name, .. } = &mut file.cluster.step_time
+        && let StepTimeConfig::OperatorTable { profile: name, .. }
+        | StepTimeConfig::LayerTable(LayerTableConfig { profile: name, .. }) =
+            &mut file.cluster.step_time
     {
         *name = Some(profile.display().to_string());
     }

@@ -5,6 +5,7 @@
 
 mod calibration;
 mod graph;
+mod layers;
 mod linear;
 mod operators;
 mod roofline;
@@ -12,6 +13,10 @@ mod shape;
 
 pub use calibration::{Calibration, Coverage, StepParts};
 pub use graph::{CapturedSizes, CudaGraphs};
+pub use layers::{
+    AllReduceHost, AttentionProfile, ExpertsProfile, LayerProfile, LayerProfileError, LayerTable,
+    LayerTableError, LayerTableOptions, Numbers, RowsProfile, SequencesProfile, SkewProfile,
+};
 pub use linear::Linear;
 pub use operators::{
     AllReduceTable, Codes, DecodeTable, ExpertTable, OperatorModel, OperatorProfile, PrefillTable,

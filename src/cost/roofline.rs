@@ -499,7 +499,7 @@ impl<'a> Device<'a> {
 }
 
 /// `base` to a whole power by squaring: the same bits on every machine, which `powi` does not promise.
-fn power(mut base: f64, mut exponent: u32) -> f64 {
+pub(super) fn power(mut base: f64, mut exponent: u32) -> f64 {
     let mut result = 1.0;
     while exponent > 0 {
         if exponent % 2 == 1 {

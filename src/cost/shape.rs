@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::Coverage;
+use super::LayerTable;
 use super::Linear;
 use super::OperatorModel;
 use super::Roofline;
@@ -112,6 +113,8 @@ pub enum StepTime {
     Roofline(Roofline),
     /// From measured times of operators.
     Operators(OperatorModel),
+    /// From measured times of each operator of a layer.
+    LayerTable(LayerTable),
     /// A model of the user's own.
     Custom(Arc<dyn CostModel>),
 }
@@ -123,6 +126,7 @@ impl StepTime {
             Self::Linear(_) => "affine law",
             Self::Roofline(model) => model.provenance(),
             Self::Operators(model) => model.provenance(),
+            Self::LayerTable(model) => model.provenance(),
             Self::Custom(_) => "a model of the library's user",
         }
     }
@@ -134,6 +138,7 @@ impl CostModel for StepTime {
             Self::Linear(model) => model.step_duration(shape),
             Self::Roofline(model) => model.step_duration(shape),
             Self::Operators(model) => model.step_duration(shape),
+            Self::LayerTable(model) => model.step_duration(shape),
             Self::Custom(model) => model.step_duration(shape),
         }
     }
@@ -143,6 +148,7 @@ impl CostModel for StepTime {
             Self::Linear(model) => model.parts(shape),
             Self::Roofline(model) => model.parts(shape),
             Self::Operators(model) => model.parts(shape),
+            Self::LayerTable(model) => model.parts(shape),
             Self::Custom(model) => model.parts(shape),
         }
     }
@@ -152,6 +158,7 @@ impl CostModel for StepTime {
             Self::Linear(model) => model.coverage(shape),
             Self::Roofline(model) => model.coverage(shape),
             Self::Operators(model) => model.coverage(shape),
+            Self::LayerTable(model) => model.coverage(shape),
             Self::Custom(model) => model.coverage(shape),
         }
     }

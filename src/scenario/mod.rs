@@ -29,7 +29,7 @@ pub use file::{
 pub use host::HostConfig;
 pub use resolve::{KvSource, Scenario, ScenarioError};
 pub use sglang::{SglangConfig, SglangPolicy};
-pub use step_time::{Communication, Sampler, StepTimeConfig};
+pub use step_time::{Communication, LayerTableConfig, Sampler, StepTimeConfig};
 pub use workload::{
     ArrivalConfig, ClientConfig, ContentConfig, CopyContent, GroupDistribution, LengthConfig,
     Popularity, PrefixRepetitionConfig, Problem, RampUp, RampUpConfig, RowOrder, RowSort,

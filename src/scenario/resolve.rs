@@ -13,7 +13,7 @@ use std::sync::Arc;
 use super::cluster::ClusterConfig;
 use super::engine::{EngineConfig, VllmConfig};
 use super::file::{ReportConfig, ScenarioFile};
-use super::step_time::StepTimeConfig;
+use super::step_time::{LayerTableConfig, StepTimeConfig};
 use crate::hardware::GpuSpec;
 use crate::model::{KvCapacity, MemoryBudget, ModelSpec};
 use crate::profiles;
@@ -79,16 +79,23 @@ impl Scenario {
         };
         let gpu = catalogue_gpu(&file.cluster.gpu)?;
         let kv = resolve_engine(&mut file.cluster, &model, &gpu)?;
-        let ClusterConfig { step_time, engine, .. } = &mut file.cluster;
-        let profile = step_time::resolve(step_time, engine, &gpu)?;
-        Ok(Self { file, model, gpu, kv, step_time_profile: profile.map(Cow::Borrowed), accepted_drafts: None })
+        let profile = step_time::resolve(&mut file.cluster, &model, &gpu)?;
+        Ok(Self {
+            file,
+            model,
+            gpu,
+            kv,
+            step_time_profile: profile.map(Cow::Borrowed),
+            accepted_drafts: None,
+        })
     }
 
     /// The file that holds the measured step times, where that is one of the user's own: its text
     /// belongs into [`step_time_profile`](Self::step_time_profile).
     pub fn step_time_file(&self) -> Option<&str> {
         match &self.file.cluster.step_time {
-            StepTimeConfig::OperatorTable { profile: Some(name), .. } => {
+            StepTimeConfig::OperatorTable { profile: Some(name), .. }
+            | StepTimeConfig::LayerTable(LayerTableConfig { profile: Some(name), .. }) => {
                 step_time::is_file(name).then_some(name.as_str())
             }
             _ => None,

@@ -57,6 +57,8 @@ pub enum StepTimeConfig {
         #[serde(default, skip_serializing_if = "Calibration::is_neutral")]
         calibration: Calibration,
     },
+    /// From the times of each operator of a layer, measured with this model on this GPU.
+    LayerTable(LayerTableConfig),
     /// An affine law.
     Linear {
         /// Every step, in µs.
@@ -102,4 +104,27 @@ pub enum Communication {
     Counted,
     /// Free: a lower bound.
     Ignored,
+}
+
+/// Step times from a layer profile.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct LayerTableConfig {
+    /// A shipped profile by name, or a file. By default the shipped one of this model, GPU and
+    /// tensor parallel size.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
+    /// Fixed time of an all-reduce on this host, in µs. By default that of the host on which the
+    /// profile was validated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub all_reduce_latency_us: Option<f64>,
+    /// Rate at which an all-reduce moves its bytes on this host, in 10⁹ B/s. By default as above.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub all_reduce_gb_s: Option<f64>,
+    /// Whether the GPUs of a replica hold whole experts each (vLLM's `--enable-expert-parallel`).
+    pub enable_expert_parallel: bool,
+    /// Factors and constants of this machine.
+    #[serde(skip_serializing_if = "Calibration::is_neutral")]
+    pub calibration: Calibration,
 }

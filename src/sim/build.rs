@@ -1,5 +1,6 @@
 //! From a resolved scenario to machines.
 
+use super::layer_table;
 use crate::cluster::{Cluster, Router};
 use crate::cost::{
     CapturedSizes, CudaGraphs, Linear, OperatorModel, OperatorProfile, Roofline, RooflineOptions,
@@ -141,6 +142,9 @@ pub fn step_time(scenario: &Scenario) -> Result<StepTime, ScenarioError> {
             let roofline = Roofline::new(&scenario.model, &scenario.gpu, &options);
             roofline.map(StepTime::Roofline).map_err(|error| fail(error.to_string()))
         }
+        StepTimeConfig::LayerTable(config) => layer_table::layer_table(scenario, config)
+            .map(StepTime::LayerTable)
+            .map_err(|problem| ScenarioError { problems: vec![problem] }),
         StepTimeConfig::Linear { base_us, prefill_token_us, decode_seq_us } => {
             Ok(StepTime::Linear(Linear {
                 base: micros(*base_us),

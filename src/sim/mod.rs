@@ -5,6 +5,7 @@
 
 mod build;
 pub mod laws;
+mod layer_table;
 mod observe;
 mod run;
 

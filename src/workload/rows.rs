@@ -16,6 +16,9 @@ use crate::workload::trace::WorkloadError;
 /// The rows of a trace in recorded order.
 pub type TraceRows = Box<dyn Iterator<Item = Result<TraceRow, WorkloadError>> + Send>;
 
+/// Room for the number of a copy beside that of its row.
+const COPY_BITS: u32 = 24;
+
 /// Reads rows; counts those that ask for nothing.
 pub(super) struct Rows {
     source: TraceRows,
@@ -84,16 +87,17 @@ impl Rows {
         Ok(Draft { segments, session, ..lengths })
     }
 
-    /// One segment for each hash id, the last one as long as what is left of the prompt.
+    /// One segment for each hash id, the last one as long as what is left of the prompt. Where ids
+    /// name full blocks only, the request shares the rest with nobody.
     fn segments(&self, row: &TraceRow, copy: u32) -> Result<Option<Arc<[Segment]>>, WorkloadError> {
         if row.hash_ids.is_empty() {
             return Ok(None);
         }
-        let blocks = match row.hash_block_tokens {
-            0 => 0,
-            block => row.prompt_tokens.div_ceil(block),
+        let (full, blocks) = match row.hash_block_tokens {
+            0 => (0, 0),
+            block => (row.prompt_tokens / block, row.prompt_tokens.div_ceil(block)),
         };
-        if blocks as usize != row.hash_ids.len() {
+        if ![full, blocks].contains(&(row.hash_ids.len() as u32)) {
             return Err(WorkloadError::Unusable(format!(
                 "row {} of the trace: a prompt of {} tokens has {blocks} blocks of {} tokens, but \
                  {} hash ids are given",
@@ -109,6 +113,35 @@ impl Rows {
             left -= len;
             Tokens::Recorded { hash, copy }.segment(0, len)
         };
-        Ok(Some(row.hash_ids.iter().map(segment).collect()))
+        let mut segments: Vec<Segment> = row.hash_ids.iter().map(segment).collect();
+        if left > 0 {
+            let own = self.number << COPY_BITS | u64::from(copy);
+            segments.push(Tokens::Body(own).segment(0, left));
+        }
+        Ok(Some(segments.into()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_ids_of_full_blocks_leave_of_a_prompt_is_shared_with_nobody() {
+        let row = TraceRow {
+            prompt_tokens: 21,
+            output_tokens: 1,
+            hash_ids: vec![7],
+            hash_block_tokens: 16,
+            ..TraceRow::default()
+        };
+        let source: TraceRows = Box::new([row.clone(), row].into_iter().map(Ok));
+        let mut rows = Rows::open(Some(source)).expect("two rows");
+        let mut next = || rows.next_draft().expect("a row").expect("a good row");
+        let [first, second] = [next(), next()].map(|draft| draft.segments.expect("it has ids"));
+        let lens: Vec<u32> = first.iter().map(|segment| segment.len).collect();
+        assert_eq!(lens, [16, 5]);
+        assert_eq!(first[0], second[0]);
+        assert_ne!(first[1].stream, second[1].stream);
     }
 }

@@ -14,6 +14,7 @@ mod engine_settings;
 mod fast_forward;
 mod host;
 mod laws;
+mod layer_table;
 mod models;
 mod step_times;
 mod support;

@@ -2,6 +2,7 @@
 //! costs on a GPU.
 
 mod import;
+mod import_layers;
 mod pair;
 mod sheet;
 mod steps;

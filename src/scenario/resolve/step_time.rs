@@ -2,8 +2,12 @@
 
 use super::{Rules, ScenarioError, fail, hint};
 use crate::hardware::GpuSpec;
+use crate::model::ModelSpec;
 use crate::profiles;
-use crate::scenario::{Calibration, EngineConfig, StepTimeConfig};
+use crate::scenario::{
+    Calibration, ClusterConfig, Communication, EngineConfig, LayerTableConfig, Sampler,
+    StepTimeConfig,
+};
 
 /// Rules that need no look-up.
 pub(super) fn rules(config: &StepTimeConfig, rules: &mut Rules) {
@@ -11,6 +15,7 @@ pub(super) fn rules(config: &StepTimeConfig, rules: &mut Rules) {
         StepTimeConfig::Auto { calibration, .. }
         | StepTimeConfig::OperatorTable { calibration, .. }
         | StepTimeConfig::Roofline { calibration, .. } => calibration_rules(calibration, rules),
+        StepTimeConfig::LayerTable(config) => layer_table_rules(config, rules),
         StepTimeConfig::Linear { base_us, prefill_token_us, decode_seq_us } => {
             rules.positive("cluster.step_time.base_us", *base_us);
             rules.not_negative("cluster.step_time.prefill_token_us", *prefill_token_us);
@@ -25,14 +30,37 @@ fn calibration_rules(calibration: &Calibration, rules: &mut Rules) {
     }
 }
 
+fn layer_table_rules(config: &LayerTableConfig, rules: &mut Rules) {
+    let path = |key: &str| format!("cluster.step_time.{key}");
+    if config.all_reduce_latency_us.is_some() != config.all_reduce_gb_s.is_some() {
+        let message = "and all_reduce_gb_s are given together";
+        rules.broken(&path("all_reduce_latency_us"), message);
+    }
+    if let Some(latency) = config.all_reduce_latency_us {
+        rules.not_negative(&path("all_reduce_latency_us"), latency);
+    }
+    if let Some(rate) = config.all_reduce_gb_s {
+        rules.positive(&path("all_reduce_gb_s"), rate);
+    }
+    calibration_rules(&config.calibration, rules);
+}
+
 /// Settles `auto` and the name of an operator table. Returns the table; none where the step time
 /// needs none, or is read from a file, which only the caller can do.
 pub(super) fn resolve(
-    config: &mut StepTimeConfig,
-    engine: &EngineConfig,
+    cluster: &mut ClusterConfig,
+    model: &ModelSpec,
     gpu: &GpuSpec,
 ) -> Result<Option<&'static str>, ScenarioError> {
-    let engine = kernels_of(engine);
+    let tp = cluster.tensor_parallel_size;
+    let engine = kernels_of(&cluster.engine);
+    let config = &mut cluster.step_time;
+    if let Some(layers) = automatic_layers(config, engine, model, gpu, tp) {
+        *config = StepTimeConfig::LayerTable(layers);
+    }
+    if let StepTimeConfig::LayerTable(config) = config {
+        return resolve_layers(config, model, gpu, tp);
+    }
     if let StepTimeConfig::Auto { engine_version, sampler, communication, calibration } = config {
         let (sampler, communication, calibration) = (*sampler, *communication, *calibration);
         let table = profiles::operator_table_for(&gpu.name, engine, engine_version.as_deref());
@@ -92,6 +120,61 @@ pub(super) fn resolve(
         ));
     }
     Ok(Some(table.text))
+}
+
+/// The layer table that `auto` takes: one of exactly this model, GPU and tensor parallel size, whose
+/// settings are those it was measured with.
+fn automatic_layers(
+    config: &StepTimeConfig,
+    engine: &str,
+    model: &ModelSpec,
+    gpu: &GpuSpec,
+    tp: u32,
+) -> Option<LayerTableConfig> {
+    let StepTimeConfig::Auto { sampler, communication, calibration, .. } = config else {
+        return None;
+    };
+    let is_as_measured =
+        *sampler == Sampler::default() && *communication == Communication::default();
+    // Tables of shared experts were measured with whole experts on each GPU.
+    let is_whole = tp == 1 || model.moe.is_none();
+    if engine != "vllm" || !is_as_measured || !is_whole {
+        return None;
+    }
+    profiles::layer_table_for(&model.name, &gpu.name, tp)?;
+    Some(LayerTableConfig { calibration: *calibration, ..LayerTableConfig::default() })
+}
+
+fn resolve_layers(
+    config: &mut LayerTableConfig,
+    model: &ModelSpec,
+    gpu: &GpuSpec,
+    tp: u32,
+) -> Result<Option<&'static str>, ScenarioError> {
+    let shipped = match &config.profile {
+        Some(name) if is_file(name) => return Ok(None),
+        Some(name) => profiles::layer_table(name).ok_or_else(|| {
+            let hint = hint(profiles::closest(name, layer_table_names()));
+            let problem =
+                format!("`{name}` is neither in the catalogue nor a file ending in .toml{hint}");
+            fail("cluster.step_time.profile", &problem)
+        })?,
+        None => profiles::layer_table_for(&model.name, &gpu.name, tp).ok_or_else(|| {
+            let problem = format!(
+                "no layer table of {} on {} with tensor_parallel_size {tp} is shipped; there are {}",
+                model.name,
+                gpu.name,
+                layer_table_names().join(", ")
+            );
+            fail("cluster.step_time.profile", &problem)
+        })?,
+    };
+    config.profile = Some(shipped.name.to_owned());
+    Ok(Some(shipped.text))
+}
+
+fn layer_table_names() -> Vec<&'static str> {
+    profiles::layer_tables().iter().map(|table| table.name).collect()
 }
 
 /// Whether a profile is a file of the user's own.

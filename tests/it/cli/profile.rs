@@ -5,6 +5,7 @@ use std::fmt::Write;
 use serde_json::Value;
 
 use super::Cli;
+use crate::support::data;
 
 #[test]
 fn lists_name_models_and_gpus() {
@@ -110,4 +111,84 @@ fn step_times_are_drawn_beside_the_roofline() {
     cli.words(plot).expect_exit(0);
     let svg = cli.read("steps.svg");
     assert!(svg.contains("32768 tokens of context") && svg.contains("Prefill step"), "{svg}");
+}
+
+#[test]
+fn shipped_layer_profiles_are_what_the_importer_makes() {
+    let Some(data) = data() else { return };
+    let made = |folder: &str, options: &str| {
+        let folder = data.join("layer-tables").join(folder).display().to_string();
+        let words = format!("profile import --from llmservingsim {folder} {options}");
+        Cli::new().words(&words).expect_exit(0).stderr_has("points kept").stdout()
+    };
+    let shipped =
+        |name: &str| servecast::profiles::layer_table(name).expect("the profile is shipped").text;
+    let llama = made("RTX4090/meta-llama/Llama-3.1-8B/bf16", "");
+    assert_eq!(llama, shipped("rtx-4090/llama-3.1-8b-bfloat16-tp1"));
+    let host = "--tp 2 --all-reduce-latency-us 20 --all-reduce-gb-s 16";
+    let qwen = made("RTXPRO6000/Qwen/Qwen3-30B-A3B-Instruct-2507/bf16", host);
+    assert_eq!(qwen, shipped("rtx-pro-6000/qwen3-30b-a3b-bfloat16-tp2"));
+}
+
+/// The smallest folder of layer tables: two points on every axis.
+fn layer_tables() -> Cli {
+    let meta = "profiler_version: 1.0.0\nvllm_version: 0.19.0\nhardware: RTX4090\n\
+                profiled_at: '2026-08-17T19:43:32+00:00'\nmodel: meta-llama/Llama-3.1-8B\n\
+                variant: bf16\nskew_fit:\n  enabled: false\n";
+    let operators = [
+        "embedding",
+        "layernorm",
+        "qkv_proj",
+        "rotary_emb",
+        "o_proj",
+        "gate_up_proj",
+        "act_fn",
+        "down_proj",
+        "final_layernorm",
+    ];
+    let rows = |name: &&str| format!("{name},1,10\n{name},64,20\n");
+    let dense: String = operators.iter().map(rows).collect();
+    let heads: String = ["lm_head", "sampler"].iter().map(rows).collect();
+    let attention = "0,0,1,16,5\n0,0,1,32,6\n16,0,0,0,7\n16,64,0,0,8\n\
+                     16,0,1,16,9\n16,0,1,32,10\n16,64,1,16,11\n16,64,1,32,12\n";
+    let head = "prefill_chunk,kv_prefill,n_decode,kv_decode,time_us\n";
+    Cli::with_scenario()
+        .file("tables/meta.yaml", meta)
+        .file("tables/tp1/dense.csv", format!("layer,tokens,time_us\n{dense}"))
+        .file("tables/tp1/per_sequence.csv", format!("layer,sequences,time_us\n{heads}"))
+        .file("tables/tp1/attention.csv", format!("{head}{attention}"))
+}
+
+#[test]
+fn an_imported_profile_prices_a_run() {
+    let cli = layer_tables();
+    let import = "profile import --from llmservingsim tables --output own.toml";
+    cli.words(import).expect_exit(0).stdout_is_empty();
+    cli.words(import).expect_exit(2).stderr_has("own.toml");
+    let run = |profile: &str| {
+        let step_time = format!("{{type=\"layer_table\",profile=\"{profile}\"}}");
+        let model = "cluster.model=meta-llama/Llama-3.1-8B --set cluster.gpu=RTX-4090";
+        let engine = "cluster.engine={type=\"vllm_v1\",max_model_len=4096}";
+        let set = format!("--set {model} --set {engine} --set cluster.step_time={step_time}");
+        cli.words(&format!("run s.toml --output-dir out --overwrite {set}"))
+    };
+    run("own.toml").expect_exit(0).stderr_has("LLMServingSim layer tables RTX4090");
+    run("own.tom").expect_exit(2).stderr_has("neither in the catalogue nor a file");
+    run("rtx-4090/llama-3.1-8b-bfloat16-tp1").expect_exit(0);
+    run("rtx-pro-6000/llama-3.1-8b-bfloat16-tp1").expect_exit(2).stderr_has("the profile has gpu");
+    let text = cli.read("own.toml");
+    assert!(text.contains("mixed_tenth_us = \"\"\"\n90 100 110 120\n"), "{text}");
+}
+
+#[test]
+fn tables_that_are_not_understood_are_refused() {
+    let import = "profile import --from llmservingsim tables";
+    let other = "layer,tokens,time_us\nmamba,1,10\n";
+    let cli = layer_tables().file("tables/tp1/dense.csv", other);
+    cli.words(import).expect_exit(2).stderr_has("has no layer `embedding`");
+    layer_tables().words(&format!("{import} --tp 4")).expect_exit(2).stderr_has("tp4");
+    let negative = "layer,sequences,time_us\nlm_head,1,-1\n";
+    let cli = layer_tables().file("tables/tp1/per_sequence.csv", negative);
+    cli.words(import).expect_exit(2).stderr_has("must be a time, got -1");
+    Cli::new().words(import).expect_exit(2).stderr_has("meta.yaml");
 }

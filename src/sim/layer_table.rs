@@ -1,0 +1,40 @@
+//! The layer profile of a scenario.
+
+use crate::cost::AllReduceHost;
+use crate::cost::LayerProfile;
+use crate::cost::LayerTable;
+use crate::cost::LayerTableOptions;
+use crate::profiles;
+use crate::scenario::LayerTableConfig;
+use crate::scenario::Scenario;
+
+/// Step times by the profile that the scenario names.
+pub(super) fn layer_table(
+    scenario: &Scenario,
+    config: &LayerTableConfig,
+) -> Result<LayerTable, String> {
+    let cluster = &scenario.file.cluster;
+    let name = config.profile.as_deref().unwrap_or_default();
+    let Some(text) = &scenario.step_time_profile else {
+        let near = profiles::closest(name, profiles::layer_tables().iter().map(|table| table.name));
+        let hint = near.map_or_else(String::new, |near| format!(", did you mean `{near}`?"));
+        return Err(format!(
+            "cluster.step_time.profile: `{name}` is neither shipped nor a file{hint}"
+        ));
+    };
+    let fail = |problem: String| format!("cluster.step_time.profile: {name}: {problem}");
+    let profile = LayerProfile::parse(text).map_err(|error| fail(error.to_string()))?;
+    if profile.gpu != scenario.gpu.name {
+        let asked = &scenario.gpu.name;
+        return Err(fail(format!("the profile has gpu {}, the scenario {asked}", profile.gpu)));
+    }
+    let all_reduce = config.all_reduce_latency_us.zip(config.all_reduce_gb_s);
+    let options = LayerTableOptions {
+        tensor_parallel_size: cluster.tensor_parallel_size,
+        kv_cache_dtype: cluster.kv_cache_dtype,
+        expert_parallel: config.enable_expert_parallel,
+        all_reduce: all_reduce.map(|(latency_us, gb_s)| AllReduceHost { latency_us, gb_s }),
+        calibration: config.calibration,
+    };
+    LayerTable::new(&profile, &scenario.model, &options).map_err(|error| fail(error.to_string()))
+}
