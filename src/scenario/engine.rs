@@ -93,7 +93,7 @@ pub struct VllmConfig {
     pub max_loras: Option<u32>,
     /// Whether no CUDA graphs are captured.
     pub enforce_eager: bool,
-    /// The largest step, in tokens, for which a graph is captured; by [`Self::capture_size_for`]
+    /// The largest step, in tokens, for which a graph is captured; by [`Self::capture_sizes_for`]
     /// if absent. 0 without graphs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_cudagraph_capture_size: Option<u32>,

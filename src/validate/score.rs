@@ -52,7 +52,7 @@ pub struct Family {
     pub ran: usize,
     /// Those that were not, by reason.
     pub skipped: BTreeMap<String, usize>,
-    /// Whether measured and simulated runs are in the same order ([`kendall_tau`]); absent when
+    /// Whether measured and simulated runs are in the same order (Kendall's τ); absent when
     /// there is no order.
     pub kendall_tau: Option<f64>,
     /// Errors by metric, in the order of the printed blocks.

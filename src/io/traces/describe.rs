@@ -69,7 +69,7 @@ pub struct LengthSummary {
 /// Reads a trace to its end and summarises it. Rows need not be in order of time.
 ///
 /// # Errors
-/// [`TraceError`] as from [`open`], and for the first row that cannot be used.
+/// [`TraceError`] as from [`open`](super::open), and for the first row that cannot be used.
 pub fn describe(
     path: &Path,
     format: Option<TraceFormat>,
