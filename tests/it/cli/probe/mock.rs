@@ -98,11 +98,11 @@ fn engine(law: Law, arrivals: &Receiver<Request>) {
         now += Duration::from_secs_f64(ms * share / 1e3);
         thread::sleep(now.saturating_duration_since(Instant::now()));
         if waiting.is_empty() {
-            running.iter_mut().for_each(|(request, context)| {
+            for (request, context) in &mut running {
                 *context += 1;
                 request.left -= 1;
                 let _ = request.tokens.send(());
-            });
+            }
         } else {
             running.extend(waiting.into_iter().map(|mut request| {
                 request.left -= 1;
