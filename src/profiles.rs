@@ -86,6 +86,7 @@ const MODELS: &[(&str, &str)] = files!["models":
     "qwen3-8b-fp8",
     "qwen3-8b",
     "qwen3-coder-480b-a35b-instruct",
+    "qwen3-coder-480b-a35b-instruct-w8a8",
     "yi-34b",
 ];
 

@@ -19,6 +19,8 @@ mod fit;
 mod observation;
 mod parameter;
 #[cfg(feature = "calibrate")]
+pub mod probe;
+#[cfg(feature = "calibrate")]
 mod profile;
 #[cfg(feature = "calibrate")]
 mod surface;

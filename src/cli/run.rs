@@ -144,6 +144,8 @@ fn simulate(loaded: &Loaded, output: &OutputArguments) -> Result<Outcome, Failur
     let cluster = crate::sim::cluster(scenario).map_err(|error| Failure::Input(error.into()))?;
     let client = Client::new(&scenario.file.workload.client);
     let api_delay = SimDuration::from_secs_f64(scenario.file.cluster.api_delay_ms / 1e3);
+    let api_per_request =
+        SimDuration::from_secs_f64(scenario.file.cluster.api_per_request_ms / 1e3);
     let mut recorder = Recorder::default();
     let mut steps = output.steps.then(StepLog::default);
     let mut timeline = timeline::open(scenario, output)?;
@@ -153,6 +155,7 @@ fn simulate(loaded: &Loaded, output: &OutputArguments) -> Result<Outcome, Failur
     #[expect(clippy::disallowed_methods, reason = "how long the simulation itself takes")]
     let started = std::time::Instant::now();
     let counts = Simulation::new(&mut workload, client, cluster, api_delay)
+        .with_serial_front_end(api_per_request)
         .run(&mut ((&mut recorder, (&mut steps, &mut coverage)), (&mut timeline, &mut progress)))
         .map_err(|error| Failure::Input(error.into()))?;
     let wall_s = started.elapsed().as_secs_f64();
@@ -194,8 +197,12 @@ pub(super) fn figures(
     let cluster = cluster.map_err(|error| Failure::Input(error.into()))?;
     let client = Client::new(&file.workload.client);
     let api_delay = SimDuration::from_secs_f64(file.cluster.api_delay_ms / 1e3);
+    let api_per_request = SimDuration::from_secs_f64(file.cluster.api_per_request_ms / 1e3);
     let mut recorder = Recorder::default();
-    Simulation::new(workload, client, cluster, api_delay).run(&mut recorder).map_err(input)?;
+    Simulation::new(workload, client, cluster, api_delay)
+        .with_serial_front_end(api_per_request)
+        .run(&mut recorder)
+        .map_err(input)?;
     Ok(BenchReport::new(&recorder, file).summary)
 }
 

@@ -89,16 +89,21 @@ pub(super) fn drafts(
     drafts_of(&name, root, &folder, calibration, overrides)
 }
 
-/// Resolves a scenario that is part of the binary, and its variants; or the reason it gives why it
-/// is not simulated.
+/// Resolves a scenario that is part of the binary, and its variants, with the calibration that is
+/// part of it too; or the reason it gives why it is not simulated.
 pub(super) fn load_built_in(
     name: &str,
     text: &str,
+    calibration: Option<&str>,
     overrides: &[String],
 ) -> Result<Result<Vec<Loaded>, String>, Failure> {
     let mut root = parse(name, None, text)?;
     if let Some(Value::String(reason)) = root.remove("not_simulated") {
         return Ok(Err(reason));
+    }
+    root.remove("calibration");
+    if let Some(text) = calibration {
+        put_calibration(name, &mut root, &parse_calibration(name, text)?)?;
     }
     let drafts = drafts_of(name, root, Path::new(""), None, overrides)?;
     drafts.each.iter().map(Draft::resolve).collect::<Result<Vec<_>, _>>().map(Ok)
@@ -133,9 +138,8 @@ fn drafts_of(
         }
         (None, None) => None,
     };
-    for found in calibration.iter().flat_map(|calibration| &calibration.parameters) {
-        set(&mut root, &found.parameter.path, Value::Float(found.value))
-            .map_err(|problem| fail(name, &format!("calibration: {problem}")))?;
+    if let Some(calibration) = &calibration {
+        put_calibration(name, &mut root, calibration)?;
     }
     override_all(&mut root, overrides)?;
     let draft = |root| Draft { name: name.to_owned(), root, folder: folder.to_path_buf() };
@@ -149,10 +153,26 @@ fn drafts_of(
 fn read_calibration(path: &Path) -> Result<CalibrationFile, Failure> {
     let name = path.display().to_string();
     let text = fs::read_to_string(path).map_err(|error| fail(&name, &error.to_string()))?;
-    let file: CalibrationFile = toml::from_str(&text)
-        .map_err(|error| fail(&name, &format!("is no calibration: {}", error.message())))?;
-    file.check().map_err(|problem| fail(&name, &problem))?;
+    parse_calibration(&name, &text)
+}
+
+fn parse_calibration(name: &str, text: &str) -> Result<CalibrationFile, Failure> {
+    let file: CalibrationFile = toml::from_str(text)
+        .map_err(|error| fail(name, &format!("is no calibration: {}", error.message())))?;
+    file.check().map_err(|problem| fail(name, &problem))?;
     Ok(file)
+}
+
+fn put_calibration(
+    name: &str,
+    root: &mut Table,
+    calibration: &CalibrationFile,
+) -> Result<(), Failure> {
+    for found in &calibration.parameters {
+        set(root, &found.parameter.path, Value::Float(found.value))
+            .map_err(|problem| fail(name, &format!("calibration: {problem}")))?;
+    }
+    Ok(())
 }
 
 /// The part of a scenario that says what is sent.

@@ -1,7 +1,8 @@
 //! What a step's time is made of, and how calibration puts it together.
 //!
 //! step = Σ factor·part + time per step, per step that prefills and per sequence, rounded once to
-//! whole nanoseconds.
+//! whole nanoseconds. `products_compute` is no factor of a part: it counts inside the products, where
+//! these are worked out.
 
 use super::StepShape;
 use crate::units::SimDuration;
@@ -105,6 +106,7 @@ mod tests {
         shape.add_decode(20, 0);
         let calibration = Calibration {
             products: 2.0,
+            products_compute: 1.0,
             experts: 3.0,
             decode_attention: 4.0,
             prefill_attention: 5.0,

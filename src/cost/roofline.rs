@@ -296,6 +296,8 @@ pub(super) struct Device<'a> {
     pub(super) model: &'a ModelSpec,
     pub(super) gpu: &'a GpuSpec,
     pub(super) tp: u32,
+    /// Factor of the multiplications of the layers' products.
+    pub(super) products_compute: f64,
 }
 
 impl<'a> Device<'a> {
@@ -310,12 +312,13 @@ impl<'a> Device<'a> {
         if tp > most {
             return Err(RooflineError::SpansNodes { gpu: gpu.name.clone(), most, tp });
         }
-        Ok(Self { model, gpu, tp })
+        let products_compute = options.calibration.products_compute;
+        Ok(Self { model, gpu, tp, products_compute })
     }
 
     /// Attention of all layers.
     pub(super) fn attention(&self, kv_dtype: KvDtype) -> AttentionSecs {
-        let Self { model, gpu, tp } = *self;
+        let Self { model, gpu, tp, .. } = *self;
         let count = f64::from(model.layers);
         let efficiency = &gpu.efficiency;
         let kv_read = model.kv_bytes_per_token(tp, kv_dtype) as f64
@@ -368,7 +371,7 @@ impl<'a> Device<'a> {
             matrices.into_iter().partition(|matrix| matrix.module == Module::Experts);
         Layer {
             count: f64::from(count),
-            products: others.iter().map(|matrix| self.product(matrix)).collect(),
+            products: others.iter().map(|matrix| self.layer_product(matrix)).collect(),
             experts: (!experts.is_empty()).then(|| self.experts(&experts)),
             elementwise_row: self
                 .elementwise_secs(self.attention_elements() + self.mlp_elements(kind)),
@@ -385,6 +388,12 @@ impl<'a> Device<'a> {
             multiply_row: 2.0 * (matrix.inputs * matrix.outputs) as f64 / compute,
             fixed: efficiency.gemm_overhead_us * 1e-6,
         }
+    }
+
+    /// A product of the layers, at the calibrated rate of its multiplications.
+    pub(super) fn layer_product(&self, matrix: &Matrix) -> Product {
+        let product = self.product(matrix);
+        Product { multiply_row: product.multiply_row * self.products_compute, ..product }
     }
 
     /// The routed experts of a layer: every row visits `experts_per_token` of them.

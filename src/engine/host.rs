@@ -4,7 +4,8 @@
 //! schedule + launch + device + post-processing. An engine with two steps in flight decides and
 //! launches the next step while the device works on the one before, so that a cycle lasts as long
 //! as the slower of host and device. Without a captured graph the kernels of a step are launched
-//! one by one beside the device, and the step lasts at least as long as that.
+//! one by one beside the device, and the step lasts at least as long as that. One prefill step may
+//! take longer to launch, as servers do at shapes that they meet for the first time.
 
 use crate::cost::StepShape;
 use crate::scenario::HostConfig;
@@ -21,6 +22,8 @@ pub struct HostTimes {
     eager_launch: SimDuration,
     post_process: SimDuration,
     post_process_per_sequence: SimDuration,
+    warm_up: SimDuration,
+    warm_up_after: u32,
 }
 
 impl From<&HostConfig> for HostTimes {
@@ -35,6 +38,8 @@ impl From<&HostConfig> for HostTimes {
             eager_launch: micros(config.eager_launch_us),
             post_process: micros(config.post_process_us),
             post_process_per_sequence: micros(config.post_process_per_sequence_us),
+            warm_up: micros(config.warm_up_us),
+            warm_up_after: config.warm_up_after_prefill_steps,
         }
     }
 }
@@ -52,6 +57,20 @@ impl HostTimes {
             beside: if is_eager { self.eager_launch } else { SimDuration::ZERO },
             post_process: self.post_process + self.post_process_per_sequence * seqs,
         }
+    }
+
+    /// The same for a step that prefills, after so many others that did.
+    pub(super) fn of_prefill(
+        &self,
+        shape: &StepShape,
+        new_requests: u32,
+        prefills_before: u64,
+    ) -> HostPart {
+        let mut part = self.of(shape, new_requests);
+        if prefills_before == u64::from(self.warm_up_after) {
+            part.before += self.warm_up;
+        }
+        part
     }
 }
 

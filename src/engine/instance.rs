@@ -74,6 +74,7 @@ pub struct Instance {
     /// Whether the host decides a further step as soon as it is free, before any outcome.
     decides_next: bool,
     steps: u64,
+    prefill_steps: u64,
     /// Steps planned in one go, whose end is awaited.
     run: Vec<QuietStep>,
     run_shape: StepShape,
@@ -102,6 +103,7 @@ impl Instance {
             host_free: SimTime::ZERO,
             decides_next: false,
             steps: 0,
+            prefill_steps: 0,
             run: Vec::new(),
             run_shape: StepShape::default(),
             run_host: HostPart::default(),
@@ -381,7 +383,13 @@ impl Instance {
     fn time(&mut self, now: SimTime, batch: &mut Batch) {
         let shape = &mut batch.plan.shape;
         shape.cuda_graph = self.graphs.replayed(shape);
-        let host = self.host.of(shape, batch.plan.hits.len() as u32);
+        let new_requests = batch.plan.hits.len() as u32;
+        let host = if shape.prefill_seqs > 0 {
+            self.prefill_steps += 1;
+            self.host.of_prefill(shape, new_requests, self.prefill_steps - 1)
+        } else {
+            self.host.of(shape, new_requests)
+        };
         let duration = self.cost.step_duration(shape);
         let (start, duration) = host.timing(now, self.device_free, duration);
         batch.step = self.steps;

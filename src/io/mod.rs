@@ -3,6 +3,8 @@
 pub mod acceptance;
 pub mod columns;
 pub mod import;
+#[cfg(feature = "probe")]
+pub mod openai;
 pub mod rundir;
 #[cfg(feature = "tables")]
 pub mod tables;

@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 pub struct Calibration {
     /// Factor of the matrix products of the layers, experts apart.
     pub products: f64,
+    /// Factor of the multiplications of these products. It counts where they take longer than
+    /// reading the operands, beside `products`.
+    pub products_compute: f64,
     /// Factor of the routed experts.
     pub experts: f64,
     /// Factor of the attention of sequences that decode.
@@ -35,6 +38,7 @@ impl Default for Calibration {
     fn default() -> Self {
         Self {
             products: 1.0,
+            products_compute: 1.0,
             experts: 1.0,
             decode_attention: 1.0,
             prefill_attention: 1.0,
@@ -56,9 +60,10 @@ impl Calibration {
     }
 
     /// Its numbers with their keys.
-    pub(super) fn entries(&self) -> [(&'static str, f64); 11] {
+    pub(super) fn entries(&self) -> [(&'static str, f64); 12] {
         [
             ("products", self.products),
+            ("products_compute", self.products_compute),
             ("experts", self.experts),
             ("decode_attention", self.decode_attention),
             ("prefill_attention", self.prefill_attention),

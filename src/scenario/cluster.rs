@@ -35,6 +35,10 @@ pub struct ClusterConfig {
     /// From the client to the engine's queue (network, HTTP, tokenisation), in ms.
     #[serde(default)]
     pub api_delay_ms: f64,
+    /// Time that the front end of a replica takes for each request, one after the other in the order
+    /// in which they were sent (HTTP, tokenisation in one process), in ms. The delay follows it.
+    #[serde(default)]
+    pub api_per_request_ms: f64,
     /// The engine and its flags.
     #[serde(default)]
     pub engine: EngineConfig,

@@ -25,11 +25,16 @@ pub struct HostConfig {
     pub post_process_us: f64,
     /// The same for each sequence in it.
     pub post_process_per_sequence_us: f64,
+    /// More time to launch one prefill step, once: kernels compiled, tuned or loaded when a shape is
+    /// met for the first time.
+    pub warm_up_us: f64,
+    /// Prefill steps before that one.
+    pub warm_up_after_prefill_steps: u32,
 }
 
 impl HostConfig {
-    /// Every value under its key.
-    pub fn values(&self) -> [(&'static str, f64); 8] {
+    /// Every time under its key.
+    pub fn values(&self) -> [(&'static str, f64); 9] {
         [
             ("schedule_us", self.schedule_us),
             ("schedule_per_sequence_us", self.schedule_per_sequence_us),
@@ -39,6 +44,7 @@ impl HostConfig {
             ("eager_launch_us", self.eager_launch_us),
             ("post_process_us", self.post_process_us),
             ("post_process_per_sequence_us", self.post_process_per_sequence_us),
+            ("warm_up_us", self.warm_up_us),
         ]
     }
 }

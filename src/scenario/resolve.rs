@@ -143,6 +143,7 @@ fn broken_rules(file: &ScenarioFile) -> Vec<String> {
     rules.count("cluster.replicas", cluster.replicas);
     rules.count("cluster.tensor_parallel_size", cluster.tensor_parallel_size);
     rules.not_negative("cluster.api_delay_ms", cluster.api_delay_ms);
+    rules.not_negative("cluster.api_per_request_ms", cluster.api_per_request_ms);
     let utilization = cluster.gpu_memory_utilization.unwrap_or(1.0);
     rules.share("cluster.gpu_memory_utilization", utilization);
     for (key, value) in cluster.engine.host().values() {

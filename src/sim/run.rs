@@ -89,6 +89,10 @@ pub struct Simulation<W> {
     cluster: Cluster,
     /// From the client to the engine's queue: network, HTTP, tokenisation.
     api_delay: SimDuration,
+    /// Of that way, what the front end of an instance does for one request after the other.
+    api_per_request: SimDuration,
+    /// Per instance, when its front end is free.
+    api_free: Vec<SimTime>,
     queue: EventQueue<Event>,
     transit: Transit,
     /// Requests that wait for a seat at the client, in its order.
@@ -107,12 +111,15 @@ impl<W: Source> Simulation<W> {
     /// A run of a workload, sorted by arrival, on a cluster.
     pub fn new(workload: W, client: Client, cluster: Cluster, api_delay: SimDuration) -> Self {
         let awaited = vec![false; cluster.instances.len()];
+        let api_free = vec![SimTime::ZERO; cluster.instances.len()];
         let epochs = vec![0; cluster.instances.len()];
         Self {
             workload,
             client,
             cluster,
             api_delay,
+            api_per_request: SimDuration::ZERO,
+            api_free,
             queue: EventQueue::default(),
             transit: Transit::default(),
             held: VecDeque::new(),
@@ -122,6 +129,14 @@ impl<W: Source> Simulation<W> {
             counts: Counts::default(),
             left: Vec::new(),
         }
+    }
+
+    /// The same run, where the front end of each instance takes so long for every request, one after
+    /// the other.
+    #[must_use]
+    pub fn with_serial_front_end(mut self, per_request: SimDuration) -> Self {
+        self.api_per_request = per_request;
+        self
     }
 
     /// Runs until nothing is left to happen.
@@ -171,7 +186,9 @@ impl<W: Source> Simulation<W> {
         let instance = self.cluster.route(request.view(id));
         observer.on(now, Occurrence::Sent(id, instance));
         let event = Event::Enqueue { instance, transit };
-        self.queue.push(now + self.api_delay, Class::Input, event);
+        let free = &mut self.api_free[instance.index()];
+        *free = now.max(*free) + self.api_per_request;
+        self.queue.push(*free + self.api_delay, Class::Input, event);
     }
 
     fn handle(&mut self, now: SimTime, event: Event, observer: &mut impl Observer) {

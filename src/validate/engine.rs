@@ -51,6 +51,7 @@ pub(super) fn cluster(
         memory_reserve: None,
         kv_cache_dtype: settings.kv_cache_dtype,
         api_delay_ms: 0.0,
+        api_per_request_ms: 0.0,
         engine: EngineConfig::default(),
         step_time: StepTimeConfig::default(),
         router: RouterConfig::default(),

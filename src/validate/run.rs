@@ -93,7 +93,9 @@ fn run_source(
         crate::sim::cluster(scenario).map_err(|error| Skip::Scenario(error.to_string()))?;
     let client = Client::new(&file.workload.client);
     let api_delay = SimDuration::from_secs_f64(file.cluster.api_delay_ms / 1e3);
+    let api_per_request = SimDuration::from_secs_f64(file.cluster.api_per_request_ms / 1e3);
     Simulation::new(source, client, cluster, api_delay)
+        .with_serial_front_end(api_per_request)
         .run(recorder)
         .map_err(|error| Skip::Scenario(error.to_string()))
 }

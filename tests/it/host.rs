@@ -3,9 +3,12 @@
 use servecast::cluster::{Cluster, Router};
 use servecast::cost::{CapturedSizes, CudaGraphs, Linear};
 use servecast::engine::Instance;
+use servecast::metrics::Recorder;
 use servecast::request::Request;
-use servecast::scenario::{HostConfig, RouterConfig, VllmConfig};
+use servecast::scenario::{ClientConfig, HostConfig, RouterConfig, VllmConfig};
+use servecast::sim::{Requests, Simulation};
 use servecast::units::SimTime;
+use servecast::workload::Client;
 
 use crate::support::{instance, law, micros, records, small_engine};
 
@@ -19,6 +22,8 @@ const HOST: HostConfig = HostConfig {
     launch_per_sequence_us: 0.0,
     eager_launch_us: 0.0,
     post_process_per_sequence_us: 0.0,
+    warm_up_us: 0.0,
+    warm_up_after_prefill_steps: 0,
 };
 
 fn engine(async_scheduling: bool, host: HostConfig) -> VllmConfig {
@@ -91,4 +96,51 @@ fn who_comes_while_the_host_is_busy_is_seen_when_it_decides_next() {
     let (_, recorder) = records(cluster, &[Request::new(SimTime::ZERO, 4, 3), later]);
     // Step 1 is decided at 300, starts at 1300 and ends at 2300.
     assert_eq!(recorder.requests[1].first_token, SimTime::ZERO + micros(2350));
+}
+
+#[test]
+fn one_prefill_step_takes_longer_to_launch_and_no_other_does() {
+    let first_tokens = |after| {
+        let host = HostConfig { warm_up_us: 7000.0, warm_up_after_prefill_steps: after, ..HOST };
+        let instance = instance(&engine(false, host), law(1000, 0, 0));
+        let cluster =
+            Cluster { instances: vec![instance], router: Router::new(&RouterConfig::default()) };
+        // One at a time, long after each other: a prefill step and two decode steps each.
+        let requests =
+            [0, 50_000, 100_000].map(|at| Request::new(SimTime::ZERO + micros(at), 4, 3));
+        let (_, recorder) = records(cluster, &requests);
+        let taken = |index: usize| {
+            let record = &recorder.requests[index];
+            let [first, last] = [record.first_token, record.finish].map(|at| at.as_nanos() / 1000);
+            let start = requests[index].arrival.as_nanos() / 1000;
+            (first - start, last - first)
+        };
+        [taken(0), taken(1), taken(2)]
+    };
+    let [quick, slow] = [(1350, 2700), (8350, 2700)];
+    assert_eq!(first_tokens(0), [slow, quick, quick]);
+    assert_eq!(first_tokens(1), [quick, slow, quick]);
+    assert_eq!(first_tokens(9), [quick, quick, quick]);
+}
+
+#[test]
+fn a_front_end_takes_one_request_after_the_other() {
+    // The front end is free again at 30, 60, 90 after a burst, and at once for who comes later.
+    let arrivals = [0, 0, 0, 500];
+    let requests = arrivals.map(|at| Request::new(SimTime::ZERO + micros(at), 4, 1));
+    let instance = instance(&engine(false, HostConfig::default()), law(1, 0, 0));
+    let cluster =
+        Cluster { instances: vec![instance], router: Router::new(&RouterConfig::default()) };
+    let mut recorder = Recorder::default();
+    Simulation::new(
+        Requests(requests.iter().cloned()),
+        Client::new(&ClientConfig::default()),
+        cluster,
+        micros(200),
+    )
+    .with_serial_front_end(micros(30))
+    .run(&mut recorder)
+    .expect("requests are no errors");
+    let first_tokens = recorder.requests.iter().map(|record| record.first_token.as_nanos() / 1000);
+    assert_eq!(first_tokens.collect::<Vec<_>>(), [231, 261, 291, 731]);
 }

@@ -32,6 +32,7 @@ pub(super) fn cluster(arguments: &ServerArguments) -> Result<ClusterConfig, Fail
             Some(KvCacheDtype::Fp8 | KvCacheDtype::Fp8E4m3 | KvCacheDtype::Fp8E5m2) => KvDtype::Fp8,
         },
         api_delay_ms: 0.0,
+        api_per_request_ms: 0.0,
         engine,
         step_time: StepTimeConfig::default(),
         router: RouterConfig::default(),

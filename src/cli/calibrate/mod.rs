@@ -6,6 +6,8 @@ mod runs;
 mod tool_output;
 
 pub(super) use args::CalibrateArguments;
+#[cfg(feature = "probe")]
+pub(super) use outcome::{found, parameter_table};
 
 use super::args::Format;
 use super::{Failure, print, say};

@@ -48,7 +48,7 @@ impl Outcome<'_> {
                 text.push('\n');
             }
         }
-        text.push_str(&self.parameters());
+        text.push_str(&parameter_table(&self.fit.estimates));
         for pair in &self.fit.inseparable {
             let _ = writeln!(
                 text,
@@ -71,33 +71,6 @@ impl Outcome<'_> {
         };
         let _ = writeln!(text, "verdict on the {judged} runs: {verdict}");
         text
-    }
-
-    fn parameters(&self) -> String {
-        let header = ["parameter", "value", "90 % interval", "expected", ""].map(str::to_owned);
-        let rows = self.fit.estimates.iter().map(|estimate| {
-            let (low, high) = estimate.interval;
-            [
-                estimate.parameter.path.clone(),
-                short(estimate.value),
-                format!("{} to {}", short(low), short(high)),
-                expected(estimate),
-                if estimate.is_determined { "" } else { "not told by these runs" }.to_owned(),
-            ]
-        });
-        let cells: Vec<[String; 5]> = std::iter::once(header).chain(rows).collect();
-        let widths: [usize; 5] = std::array::from_fn(|column| {
-            cells.iter().map(|row| row[column].chars().count()).max().unwrap_or_default()
-        });
-        let line = |row: &[String; 5]| {
-            let padded = row.iter().zip(widths).enumerate();
-            let padded = padded.map(|(column, (cell, width))| match column {
-                1 => format!("{cell:>width$}"),
-                _ => format!("{cell:<width$}"),
-            });
-            format!("{}\n", padded.collect::<Vec<_>>().join("  ").trim_end())
-        };
-        cells.iter().map(line).collect()
     }
 
     pub(super) fn json(&self) -> String {
@@ -140,6 +113,34 @@ impl Outcome<'_> {
     }
 }
 
+/// Estimates as lines: value, interval, and what was expected.
+pub(in crate::cli) fn parameter_table(estimates: &[Estimate]) -> String {
+    let header = ["parameter", "value", "90 % interval", "expected", ""].map(str::to_owned);
+    let rows = estimates.iter().map(|estimate| {
+        let (low, high) = estimate.interval;
+        [
+            estimate.parameter.path.clone(),
+            short(estimate.value),
+            format!("{} to {}", short(low), short(high)),
+            expected(estimate),
+            if estimate.is_determined { "" } else { "not told by these runs" }.to_owned(),
+        ]
+    });
+    let cells: Vec<[String; 5]> = std::iter::once(header).chain(rows).collect();
+    let widths: [usize; 5] = std::array::from_fn(|column| {
+        cells.iter().map(|row| row[column].chars().count()).max().unwrap_or_default()
+    });
+    let line = |row: &[String; 5]| {
+        let padded = row.iter().zip(widths).enumerate();
+        let padded = padded.map(|(column, (cell, width))| match column {
+            1 => format!("{cell:>width$}"),
+            _ => format!("{cell:<width$}"),
+        });
+        format!("{}\n", padded.collect::<Vec<_>>().join("  ").trim_end())
+    };
+    cells.iter().map(line).collect()
+}
+
 fn is_judged(row: &ComparisonRow) -> bool {
     match row.key {
         MetricKey::Figure(figure) => figure == Figure::Duration,
@@ -149,7 +150,8 @@ fn is_judged(row: &ComparisonRow) -> bool {
     }
 }
 
-fn found(estimate: &Estimate) -> Found {
+/// An estimate as it is kept in a file.
+pub(in crate::cli) fn found(estimate: &Estimate) -> Found {
     let (low, high) = estimate.interval;
     Found {
         parameter: estimate.parameter.clone(),

@@ -4,6 +4,7 @@
 mod import;
 mod import_layers;
 mod pair;
+mod probe;
 mod sheet;
 mod steps;
 
@@ -40,6 +41,8 @@ enum ProfileCommand {
     Plot(PlotArguments),
     /// Measured step times of other projects, reduced to a profile
     Import(ImportArguments),
+    /// Step times of a running server, from what its clients see
+    Probe(probe::ProbeArguments),
 }
 
 #[derive(Debug, Args)]
@@ -88,6 +91,7 @@ pub(super) fn profile(arguments: &ProfileArguments) -> Result<(), Failure> {
         ProfileCommand::Diff(arguments) => steps::diff(arguments),
         ProfileCommand::Plot(arguments) => steps::plot(arguments),
         ProfileCommand::Import(arguments) => import::import(arguments),
+        ProfileCommand::Probe(arguments) => probe::probe(arguments),
     }
 }
 

@@ -125,6 +125,7 @@ pub(super) fn engine_defaults(model: &str, gpu: &str, tp: u32) -> ScenarioFile {
             memory_reserve: None,
             kv_cache_dtype: KvDtype::Auto,
             api_delay_ms: 0.0,
+            api_per_request_ms: 0.0,
             engine: EngineConfig::VllmV1(engine),
             step_time: StepTimeConfig::default(),
             router: RouterConfig::default(),

@@ -4,29 +4,36 @@ use crate::cli::{Failure, say, scenario_file};
 use crate::metrics::bench::MetricKey;
 use crate::validate::{Case, Limits};
 
-/// Name and text of the files in `profiles/reference-runs/`.
-const FILES: [(&str, &str); 5] = [
-    ("vllm-a10-sonnet", include_str!("../../../profiles/reference-runs/vllm-a10-sonnet.toml")),
+/// A scenario with the calibration that was fitted to its runs, those held out apart.
+macro_rules! calibrated {
+    ($name:literal) => {
+        (
+            $name,
+            include_str!(concat!("../../../profiles/reference-runs/", $name, ".toml")),
+            Some(include_str!(concat!("../../../profiles/calibrations/", $name, ".toml"))),
+        )
+    };
+}
+
+/// Name, text and calibration of the files in `profiles/reference-runs/`.
+const FILES: [(&str, &str, Option<&str>); 6] = [
+    calibrated!("vllm-a10-sonnet"),
+    calibrated!("deepseek-v3-flashinfer"),
+    calibrated!("deepseek-v3-triton"),
+    calibrated!("qwen2.5-0.5b-burst"),
+    calibrated!("qwen3-coder-480b"),
     (
-        "sglang-deepseek-v3-tp8",
-        include_str!("../../../profiles/reference-runs/sglang-deepseek-v3-tp8.toml"),
-    ),
-    ("sglang-multi-lora", include_str!("../../../profiles/reference-runs/sglang-multi-lora.toml")),
-    (
-        "sglang-qwen2.5-0.5b-burst",
-        include_str!("../../../profiles/reference-runs/sglang-qwen2.5-0.5b-burst.toml"),
-    ),
-    (
-        "sglang-qwen3-coder-480b",
-        include_str!("../../../profiles/reference-runs/sglang-qwen3-coder-480b.toml"),
+        "sglang-multi-lora",
+        include_str!("../../../profiles/reference-runs/sglang-multi-lora.toml"),
+        None,
     ),
 ];
 
 /// The runs that can be simulated; says which cannot, and why.
 pub(super) fn cases(overrides: &[String]) -> Result<Vec<Case>, Failure> {
     let mut cases = Vec::new();
-    for (family, text) in FILES {
-        match scenario_file::load_built_in(family, text, overrides)? {
+    for (family, text, calibration) in FILES {
+        match scenario_file::load_built_in(family, text, calibration, overrides)? {
             Ok(loaded) => cases.extend(loaded.into_iter().map(|one| case(family, one))),
             Err(reason) => say(&format!("{family}: not simulated: {reason}")),
         }
@@ -36,6 +43,7 @@ pub(super) fn cases(overrides: &[String]) -> Result<Vec<Case>, Failure> {
 
 fn case(family: &str, loaded: scenario_file::Loaded) -> Case {
     let file = &loaded.scenario.file;
+    let is_held_out = file.measured.as_ref().is_some_and(|measured| measured.hold_out);
     let told = file.measured.iter().flat_map(|measured| &measured.metrics);
     let mut measured: Vec<(MetricKey, f64)> =
         told.filter_map(|(name, value)| Some((MetricKey::parse(name)?, *value))).collect();
@@ -45,8 +53,13 @@ fn case(family: &str, loaded: scenario_file::Loaded) -> Case {
         family: format!("reference-runs/{family}"),
         measured,
         requests: None,
-        limits: Limits::goals(),
-        assumed: Vec::new(),
+        // What was fitted to is no evidence.
+        limits: if is_held_out { Limits::goals() } else { Limits::default() },
+        assumed: vec![if is_held_out {
+            "parameters were fitted to other runs of this server"
+        } else {
+            "parameters were fitted to this run"
+        }],
         scenario: loaded.scenario,
     }
 }

@@ -104,6 +104,11 @@ impl Polyline {
         Self { points: points.into_iter().map(|(x, y)| (x, round(y))).collect() }
     }
 
+    /// The same with every value times a function of its place.
+    pub(super) fn scaled(&self, factor: impl Fn(f64) -> f64) -> Self {
+        Self::new(self.points.iter().map(|(x, y)| (*x, y * factor(*x))))
+    }
+
     pub(super) fn at(&self, x: f64) -> f64 {
         let above = self.points.partition_point(|point| point.0 <= x);
         let Some(low) = above.checked_sub(1).map(|index| self.points[index]) else {

@@ -308,12 +308,26 @@ impl Build<'_> {
             }
             // The time of experts includes the choice of experts.
             for matrix in others.iter().filter(|matrix| matrix.module != Module::Router) {
-                let secs = self.product(matrix);
+                let secs = self.layer_product(matrix);
                 layers.products.push(Term { times, secs });
             }
             layers.elementwise_row += times * self.device.elementwise_secs(elements);
         }
         layers
+    }
+
+    /// A product of the layers. A measured time is as far above that of multiplications at their
+    /// rated speed as the roofline says.
+    fn layer_product(&mut self, matrix: &Matrix) -> Rows {
+        let [rated, calibrated] = [self.device.product(matrix), self.device.layer_product(matrix)];
+        match self.product(matrix) {
+            Rows::Measured(line) if self.device.products_compute.to_bits() != 1.0_f64.to_bits() => {
+                let ratio = |rows: f64| calibrated.secs(rows) / rated.secs(rows);
+                Rows::Measured(line.scaled(ratio))
+            }
+            Rows::Measured(line) => Rows::Measured(line),
+            Rows::Product(_) | Rows::Experts(_) => Rows::Product(calibrated),
+        }
     }
 
     fn product(&mut self, matrix: &Matrix) -> Rows {

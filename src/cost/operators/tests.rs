@@ -121,3 +121,21 @@ fn a_profile_with_a_wrong_number_of_times_is_refused_by_name() {
     let odd = text.replacen("862 ", "x ", 1);
     assert!(OperatorProfile::parse(&odd).is_err());
 }
+
+#[test]
+fn measured_products_follow_the_rate_of_multiplications_where_it_bounds_them() {
+    let (gpu, profile) = h100();
+    let spec = profiles::model("meta-llama/Llama-3.1-8B").expect("in the catalogue");
+    let products = |products_compute, shape: &StepShape| {
+        let calibration = Calibration { products_compute, ..Calibration::default() };
+        let options = RooflineOptions { calibration, ..RooflineOptions::default() };
+        let model = OperatorModel::new(&spec, &gpu, &profile, &options).expect("it fits");
+        model.parts(shape).products
+    };
+    let small = decode(1, 100);
+    assert!((products(2.0, &small) / products(1.0, &small) - 1.0).abs() < 1e-12);
+    let mut large = StepShape::default();
+    large.add_prefill(8000, 0, true);
+    let ratio = products(2.0, &large) / products(1.0, &large);
+    assert!((1.9..2.0).contains(&ratio), "{ratio}");
+}

@@ -192,3 +192,20 @@ fn steps_on_an_a10_are_near_measured_ones() {
         assert!(error.abs() < tolerance, "{shape:?}: {:+.1} %", 100.0 * error);
     }
 }
+
+#[test]
+fn the_rate_of_multiplications_counts_where_they_take_longer_than_reading() {
+    let calibrated = |products_compute| {
+        let calibration = Calibration { products_compute, ..Calibration::default() };
+        let options = RooflineOptions { calibration, ..RooflineOptions::default() };
+        roofline("Llama-3.1-8B", "H100", options)
+    };
+    let parts = |factor, shape: &StepShape| calibrated(factor).parts(shape);
+    let (small, large) = (decode(1, 100), prefill(8000));
+    assert_eq!(parts(2.0, &small), parts(1.0, &small));
+    let ratio = parts(2.0, &large).products / parts(1.0, &large).products;
+    assert!((1.9..2.0).contains(&ratio), "{ratio}");
+    // Nothing but the products of the layers.
+    let [slow, rated] = [2.0, 1.0].map(|factor| parts(factor, &large));
+    assert_eq!(StepParts { products: 0.0, ..slow }, StepParts { products: 0.0, ..rated });
+}

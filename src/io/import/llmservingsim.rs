@@ -54,13 +54,13 @@ pub fn import_layers(what: &LayerImport) -> Result<(LayerProfile, Reduction), La
         Tensor::new(&measured).reduced(what.tolerance, &|tokens| layer.at(tokens) / 1e3);
     let profile = LayerProfile {
         source: meta.source(&what.folder),
-        licence: "MIT".to_owned(),
+        licence: meta.licence().to_owned(),
         measured: meta.day().to_owned(),
         gpu: meta.gpu(&what.folder)?,
         model: profiles::model(&meta.model).map_or_else(|| meta.model.clone(), |spec| spec.name),
         dtype: meta.dtype(&what.folder)?.to_owned(),
         tensor_parallel_size: tp,
-        engine: "vllm".to_owned(),
+        engine: meta.engine().to_owned(),
         engine_version: meta.vllm_version.clone(),
         rows,
         sequences: sequences(&folder.join("per_sequence.csv"))?,

@@ -43,6 +43,11 @@ fn layer_table_rules(config: &LayerTableConfig, rules: &mut Rules) {
         rules.positive(&path("all_reduce_gb_s"), rate);
     }
     calibration_rules(&config.calibration, rules);
+    if config.calibration.products_compute.to_bits() != 1.0_f64.to_bits() {
+        let message = "must be 1.0: measured products of a layer are not split into reading and \
+                       multiplying";
+        rules.broken(&path("calibration.products_compute"), message);
+    }
 }
 
 /// Settles `auto` and the name of an operator table. Returns the table; none where the step time
@@ -136,9 +141,10 @@ fn automatic_layers(
     };
     let is_as_measured =
         *sampler == Sampler::default() && *communication == Communication::default();
+    let is_split = calibration.products_compute.to_bits() != 1.0_f64.to_bits();
     // Tables of shared experts were measured with whole experts on each GPU.
     let is_whole = tp == 1 || model.moe.is_none();
-    if engine != "vllm" || !is_as_measured || !is_whole {
+    if engine != "vllm" || !is_as_measured || !is_whole || is_split {
         return None;
     }
     profiles::layer_table_for(&model.name, &gpu.name, tp)?;

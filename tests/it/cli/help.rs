@@ -26,6 +26,7 @@ fn every_command_explains_itself() {
         "profile diff",
         "profile plot",
         "profile import",
+        "profile probe",
         "validate",
         "conformance",
         "schema",

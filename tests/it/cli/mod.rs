@@ -9,6 +9,8 @@ mod conformance;
 mod help;
 mod inputs;
 mod output;
+#[cfg(feature = "probe")]
+mod probe;
 mod profile;
 mod replicas;
 mod scenarios;

@@ -70,5 +70,6 @@ fn the_reference_runs_are_judged_by_the_goals() {
     let (text, errors) = (ran.stdout(), ran.stderr());
     assert!(text.contains("vLLM on A10, sonnet 256/6 at 8 req/s, chunked prefill"), "{text}");
     assert!(text.contains("within their limits"), "{text}");
-    assert!(errors.contains("sglang-deepseek-v3-tp8: not simulated:"), "{errors}");
+    assert!(text.contains("SGLang, DeepSeek-V3 TP8, triton, 16 in flight"), "{text}");
+    assert!(errors.contains("sglang-multi-lora: not simulated:"), "{errors}");
 }

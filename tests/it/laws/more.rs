@@ -184,6 +184,8 @@ fn slowed(engine: &VllmConfig, k: u64) -> VllmConfig {
         eager_launch_us: host.eager_launch_us * k,
         post_process_us: host.post_process_us * k,
         post_process_per_sequence_us: host.post_process_per_sequence_us * k,
+        warm_up_us: host.warm_up_us * k,
+        ..host
     };
     VllmConfig { host, ..engine.clone() }
 }

@@ -104,7 +104,8 @@ fn engines() -> impl Strategy<Value = VllmConfig> {
 /// Hosts that take no time, a little, or more than the device.
 pub(crate) fn hosts() -> impl Strategy<Value = HostConfig> {
     let times = (0_u32..900, 0_u32..40, 0_u32..300, 0_u32..900, 0_u32..40, 0_u32..4000);
-    let some = (times, 0_u32..900, 0_u32..40).prop_map(|(before, after, after_each)| {
+    let some = (times, 0_u32..900, 0_u32..40, (0_u32..9000, 0_u32..9));
+    let some = some.prop_map(|(before, after, after_each, (warm_up, warm_up_after))| {
         let (schedule, each, new, launch, launch_each, eager) = before;
         HostConfig {
             schedule_us: f64::from(schedule),
@@ -115,6 +116,8 @@ pub(crate) fn hosts() -> impl Strategy<Value = HostConfig> {
             eager_launch_us: f64::from(eager),
             post_process_us: f64::from(after),
             post_process_per_sequence_us: f64::from(after_each),
+            warm_up_us: f64::from(warm_up),
+            warm_up_after_prefill_steps: warm_up_after,
         }
     });
     prop_oneof![Just(HostConfig::default()), some]

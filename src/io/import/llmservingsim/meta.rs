@@ -18,6 +18,11 @@ pub(super) struct Meta {
     pub(super) model: String,
     variant: String,
     pub(super) skew_fit: SkewFit,
+    /// Who measured, where it was not its profiler.
+    source: Option<String>,
+    /// Whose kernels they are, where they are not vLLM's.
+    engine: Option<String>,
+    licence: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -77,11 +82,22 @@ impl Meta {
         }
     }
 
+    pub(super) fn engine(&self) -> &str {
+        self.engine.as_deref().unwrap_or("vllm")
+    }
+
+    pub(super) fn licence(&self) -> &str {
+        self.licence.as_deref().unwrap_or("MIT")
+    }
+
     pub(super) fn day(&self) -> &str {
         self.profiled_at.split('T').next().unwrap_or_default()
     }
 
     pub(super) fn source(&self, folder: &Path) -> String {
+        if let Some(source) = &self.source {
+            return source.clone();
+        }
         let variant = folder.file_name().and_then(|name| name.to_str()).unwrap_or(&self.variant);
         format!("LLMServingSim layer tables {}/{}/{variant}", self.hardware, self.model)
     }

@@ -1,0 +1,271 @@
+#!/usr/bin/env python3
+"""Times the operators of a model's layers with random weights, and writes the tables that
+`servecast profile import --from llmservingsim FOLDER` reads.
+
+Needs PyTorch (2.5 or later) and nothing else. Examples:
+
+    python3 profiles/probe_torch.py --config config.json --hardware H100 --output measured
+    servecast profile import --from llmservingsim measured --output my-profile.toml
+
+Dense decoder layers with grouped-query attention and a gated MLP are timed, in bfloat16, on one
+GPU (or, with --device cpu, on the processor). Kernels are PyTorch's own: an engine's differ.
+What each point takes is the least of several repetitions: whatever disturbs one makes it longer.
+Attention of steps that prefill and decode at once is the sum of both alone, not measured together.
+"""
+
+import argparse
+import csv
+import datetime
+import json
+import pathlib
+import sys
+import time
+
+TOKENS = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192]
+SEQUENCES = [1, 2, 4, 8, 16, 32, 64, 128, 256]
+PREFILLS = [64, 128, 256, 512, 1024, 2048, 4096, 8192]
+CONTEXTS = [64, 512, 2048, 8192, 32768]
+
+
+def numbers(text):
+    values = sorted({int(word) for word in text.split(",")})
+    if not values or values[0] < 1:
+        raise argparse.ArgumentTypeError(f"must be whole numbers from 1, got {text}")
+    return values
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--config", required=True, type=pathlib.Path, help="config.json of the model")
+    parser.add_argument("--hardware", required=True, help="the GPU as `servecast profile list` names it")
+    parser.add_argument("--output", required=True, type=pathlib.Path, help="folder to make")
+    parser.add_argument("--model", help="name of the model [default: the config's _name_or_path]")
+    parser.add_argument("--device", default="cuda", help="cuda, cuda:1, cpu [default: cuda]")
+    parser.add_argument("--tensor-parallel-size", type=int, default=1, metavar="GPUS",
+                        help="times the share of one of so many GPUs [default: 1]")
+    parser.add_argument("--tokens", type=numbers, default=TOKENS, metavar="N,N,…")
+    parser.add_argument("--sequences", type=numbers, default=SEQUENCES, metavar="N,N,…")
+    parser.add_argument("--prefills", type=numbers, default=PREFILLS, metavar="N,N,…")
+    parser.add_argument("--contexts", type=numbers, default=CONTEXTS, metavar="N,N,…")
+    parser.add_argument("--repetitions", type=int, default=10)
+    return parser.parse_args()
+
+
+class Shape:
+    """A layer's sizes on one of `tp` GPUs."""
+
+    def __init__(self, config, tp):
+        refuse = [key for key in ("num_experts", "num_local_experts", "n_routed_experts", "kv_lora_rank")
+                  if config.get(key)]
+        if refuse:
+            sys.exit(f"config: `{refuse[0]}` is given; only dense layers with grouped-query attention are timed")
+        heads = config["num_attention_heads"]
+        kv_heads = config.get("num_key_value_heads", heads)
+        self.hidden = config["hidden_size"]
+        self.head_dim = config.get("head_dim") or self.hidden // heads
+        if heads % tp or config["intermediate_size"] % tp:
+            sys.exit(f"--tensor-parallel-size: {tp} does not divide the heads and the MLP")
+        self.heads = heads // tp
+        self.kv_heads = max(1, kv_heads // tp)
+        self.mlp = config["intermediate_size"] // tp
+        self.vocabulary = -(-config["vocab_size"] // tp)
+        self.has_qk_norm = str(config.get("model_type", "")).startswith("qwen3")
+        self.eps = config.get("rms_norm_eps", 1e-6)
+
+
+class Timer:
+    def __init__(self, torch, device, repetitions):
+        self.torch, self.cuda, self.repetitions = torch, device.type == "cuda", repetitions
+
+    def us(self, run):
+        """The least time of a call, in µs."""
+        run()
+        return min(self.once(run) for _ in range(self.repetitions))
+
+    def once(self, run):
+        if not self.cuda:
+            start = time.perf_counter_ns()
+            run()
+            return (time.perf_counter_ns() - start) / 1e3
+        # Enough calls between the events that launching them is hidden behind the device.
+        calls = 5
+        start, end = (self.torch.cuda.Event(enable_timing=True) for _ in range(2))
+        self.torch.cuda.synchronize()
+        # The device is kept busy while the calls are queued.
+        self.torch.cuda._sleep(1_000_000)
+        start.record()
+        for _ in range(calls):
+            run()
+        end.record()
+        self.torch.cuda.synchronize()
+        return start.elapsed_time(end) * 1e3 / calls
+
+
+class Operators:
+    """The operators of a layer with random weights."""
+
+    def __init__(self, torch, shape, device):
+        self.torch, self.shape, self.device = torch, shape, device
+        self.functional = torch.nn.functional
+        s = shape
+        self.norm = self.random(s.hidden)
+        self.head_norm = self.random(s.head_dim)
+        self.qkv = self.random((s.heads + 2 * s.kv_heads) * s.head_dim, s.hidden)
+        self.o = self.random(s.hidden, s.heads * s.head_dim)
+        self.gate_up = self.random(2 * s.mlp, s.hidden)
+        self.down = self.random(s.hidden, s.mlp)
+        self.table = self.random(s.vocabulary, s.hidden)
+
+    def random(self, *size):
+        return self.torch.randn(*size, device=self.device, dtype=self.torch.bfloat16) * 0.02
+
+    def rms_norm(self, x, weight):
+        scale = self.torch.rsqrt(x.float().pow(2).mean(-1, keepdim=True) + self.shape.eps)
+        return (x.float() * scale).to(x.dtype) * weight
+
+    def rotary(self, x, cos, sin):
+        first, second = x.chunk(2, dim=-1)
+        return self.torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1)
+
+    def rows(self, tokens):
+        """(name, call) of what is computed per token."""
+        s, linear = self.shape, self.functional.linear
+        x, wide = self.random(tokens, s.hidden), self.random(tokens, s.heads * s.head_dim)
+        ids = self.torch.randint(0, s.vocabulary, (tokens,), device=self.device)
+        gates, inner = self.random(tokens, 2 * s.mlp), self.random(tokens, s.mlp)
+        heads = self.random(tokens, s.heads + s.kv_heads, s.head_dim)
+        angle = self.random(tokens, 1, s.head_dim // 2)
+
+        def activation():
+            gate, up = gates.chunk(2, dim=-1)
+            return self.functional.silu(gate) * up
+
+        yield "embedding", lambda: self.functional.embedding(ids, self.table)
+        yield "layernorm", lambda: self.rms_norm(x, self.norm)
+        yield "qkv_proj", lambda: linear(x, self.qkv)
+        if s.has_qk_norm:
+            yield "qk_norm", lambda: self.rms_norm(heads, self.head_norm)
+        yield "rotary_emb", lambda: self.rotary(heads, angle, angle)
+        yield "o_proj", lambda: linear(wide, self.o)
+        yield "gate_up_proj", lambda: linear(x, self.gate_up)
+        yield "act_fn", activation
+        yield "down_proj", lambda: linear(inner, self.down)
+        yield "final_layernorm", lambda: self.rms_norm(x, self.norm)
+
+    def per_sequence(self, sequences):
+        x, logits = self.random(sequences, self.shape.hidden), self.random(sequences, self.shape.vocabulary)
+        yield "lm_head", lambda: self.functional.linear(x, self.table)
+        yield "sampler", lambda: logits.float().argmax(dim=-1)
+
+    def attend(self, sequences, new, context):
+        """A call that attends from `new` tokens of each sequence to those and `context` before."""
+        s = self.shape
+        query = self.random(sequences, s.heads, new, s.head_dim)
+        keys, values = (self.random(sequences, s.kv_heads, context + new, s.head_dim) for _ in range(2))
+        mask = None
+        if new > 1 and context > 0:
+            mask = self.torch.ones(new, context + new, dtype=self.torch.bool, device=self.device).tril(context)
+        groups = s.heads // s.kv_heads
+
+        if new == 1:
+            # One new token: the heads that share keys are rows of one query.
+            grouped = query.reshape(sequences, s.kv_heads, groups, s.head_dim)
+            return lambda: self.functional.scaled_dot_product_attention(grouped, keys, values)
+        return lambda: self.functional.scaled_dot_product_attention(
+            query, keys, values, attn_mask=mask, is_causal=mask is None, enable_gqa=groups > 1)
+
+
+def attention_points(options):
+    """(prefill tokens, prefill context, sequences that decode, their context)."""
+    contexts = [0] + options.contexts
+    for prefill in options.prefills:
+        for cached in contexts:
+            yield prefill, cached, 0, 0
+    for sequences in options.sequences:
+        for context in options.contexts:
+            yield 0, 0, sequences, context
+    # Both together: the two kernels after each other.
+    for prefill in options.prefills:
+        for cached in contexts:
+            for sequences in options.sequences:
+                for context in options.contexts:
+                    yield prefill, cached, sequences, context
+
+
+def measure_attention(operators, timer, options):
+    prefills, decodes = {}, {}
+    out_of_memory = operators.torch.cuda.OutOfMemoryError if timer.cuda else MemoryError
+
+    def timed(known, key, *what):
+        if key not in known:
+            try:
+                known[key] = timer.us(operators.attend(*what))
+            except out_of_memory:
+                known[key] = None
+        return known[key]
+
+    for prefill, cached, sequences, context in attention_points(options):
+        one = timed(prefills, (prefill, cached), 1, prefill, cached) if prefill else 0.0
+        other = timed(decodes, (sequences, context), sequences, 1, context) if sequences else 0.0
+        if one is not None and other is not None:
+            yield prefill, cached, sequences, context, f"{one + other:.3f}"
+
+
+def write(path, header, rows):
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(header)
+        count = 0
+        for count, row in enumerate(rows, 1):
+            writer.writerow(row)
+    print(f"{path}: {count} rows", file=sys.stderr)
+
+
+def main():
+    options = arguments()
+    try:
+        import torch
+    except ImportError:
+        sys.exit("PyTorch is needed: https://pytorch.org/get-started/locally")
+    config = json.loads(options.config.read_text())
+    config = config.get("text_config", config)
+    shape = Shape(config, options.tensor_parallel_size)
+    device = torch.device(options.device)
+    model = options.model or config.get("_name_or_path") or options.config.parent.name
+    folder = options.output / f"tp{options.tensor_parallel_size}"
+    folder.mkdir(parents=True)
+    torch.manual_seed(0)
+    with torch.inference_mode():
+        operators, timer = Operators(torch, shape, device), Timer(torch, device, options.repetitions)
+
+        def points(counts, of):
+            for count in counts:
+                for name, call in of(count):
+                    yield name, count, f"{timer.us(call):.3f}"
+
+        write(folder / "dense.csv", ["layer", "tokens", "time_us"], points(options.tokens, operators.rows))
+        write(folder / "per_sequence.csv", ["layer", "sequences", "time_us"],
+              points(options.sequences, operators.per_sequence))
+        write(folder / "attention.csv",
+              ["prefill_chunk", "kv_prefill", "n_decode", "kv_decode", "time_us"],
+              measure_attention(operators, timer, options))
+    meta = {
+        "profiler_version": "1.0.0",
+        "source": f"probe_torch.py on {options.device}",
+        "licence": "of whoever measured",
+        "engine": "pytorch",
+        # The importer's key of the engine's version, whichever engine it is.
+        "vllm_version": str(torch.__version__),
+        "hardware": options.hardware,
+        "profiled_at": datetime.datetime.now().isoformat(timespec="seconds"),
+        "model": model,
+        "variant": "bf16",
+    }
+    lines = [f"{key}: {json.dumps(value)}" for key, value in meta.items()]
+    lines += ["skew_fit:", "  enabled: false", ""]
+    (options.output / "meta.yaml").write_text("\n".join(lines))
+    print(f"servecast profile import --from llmservingsim {options.output}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,151 @@
+//! The probe from its arguments to its report.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::ProbeArguments;
+use super::drive::Driver;
+use super::report::{self, Report};
+use crate::calibrate::probe::{Law, Limits, Plan, Point, fit_points};
+use crate::cli::profile::pair::engine_defaults;
+use crate::cli::{Failure, print, say, scenario_file};
+use crate::cost::{CapturedSizes, StepTime};
+use crate::io::openai::{Offered, Server, ServerError};
+use crate::scenario::{EngineConfig, SglangConfig};
+
+pub(in crate::cli::profile) fn probe(arguments: &ProbeArguments) -> Result<(), Failure> {
+    if !(arguments.timeout > 0.0 && arguments.timeout <= 86_400.0) {
+        let problem = format!("--timeout: must be above 0 s, got {}", arguments.timeout);
+        return Err(Failure::input(problem));
+    }
+    if let Some(path) = arguments.output.as_deref().filter(|path| path.exists()) {
+        return Err(Failure::input(format!("--output: {}: exists already", path.display())));
+    }
+    let timeout = Duration::from_secs_f64(arguments.timeout);
+    let server = Server::new(&arguments.url, timeout).map_err(failure)?;
+    let offered = chosen(server.models().map_err(failure)?, arguments)?;
+    let base = arguments.gpu.as_deref().map(|gpu| Base::of(&offered, gpu, arguments));
+    let base = base.transpose()?;
+    let server_limit = offered.max_model_len.unwrap_or(u32::MAX);
+    let plan = Plan::new(&Limits {
+        prompt_tokens: arguments.max_prompt_tokens,
+        context_tokens: arguments.max_context_tokens.min(server_limit),
+        streams: arguments.max_concurrency,
+        repetitions: arguments.repetitions,
+    });
+    say(&format!(
+        "{} at {}: {} requests, {} prompt tokens, {} output tokens, at most {} at once",
+        offered.id,
+        arguments.url,
+        plan.requests(),
+        plan.prompt_tokens(),
+        plan.output_tokens(),
+        arguments.max_concurrency
+    ));
+    if arguments.dry_run {
+        return print(&report::plan(&plan));
+    }
+    let driver = Driver::new(&server, &offered.id, arguments.seed);
+    let repetitions = driver.measure(&plan).map_err(failure)?;
+    let mut points = Vec::new();
+    for (round, answers) in plan.rounds.iter().zip(&repetitions) {
+        match Point::of(round, answers) {
+            Some(point) => points.push(point),
+            None => say(&format!(
+                "{}: left out, its streams hardly decoded together",
+                report::round(round)
+            )),
+        }
+    }
+    let law = base.as_ref().map_or(Law::Affine, |base| base.law(&mut points));
+    let fit = fit_points(law, &points).map_err(|error| Failure::Input(error.into()))?;
+    let report = Report { points: &points, fit: &fit, is_affine: base.is_none() };
+    if let Some(base) = &base {
+        say(&format!("step times before the fit: {}", base.cost.provenance()));
+    }
+    print(&report.text())?;
+    let Some(path) = &arguments.output else { return Ok(()) };
+    write_whole(path, &report.file(&offered, &arguments.url, base.as_ref().map(|b| &*b.name)))?;
+    say(&format!("parameters in {}", path.display()));
+    Ok(())
+}
+
+fn failure(error: ServerError) -> Failure {
+    Failure::Input(error.into())
+}
+
+/// The model asked for, or the only one.
+fn chosen(offered: Vec<Offered>, arguments: &ProbeArguments) -> Result<Offered, Failure> {
+    let names: Vec<String> = offered.iter().map(|model| format!("`{}`", model.id)).collect();
+    let names = names.join(", ");
+    match &arguments.model {
+        Some(name) => offered.into_iter().find(|model| model.id == *name).ok_or_else(|| {
+            Failure::input(format!("--model: the server offers no `{name}`; it offers {names}"))
+        }),
+        None if offered.len() == 1 => Ok(offered.into_iter().next().expect("there is one")),
+        None if offered.is_empty() => Err(Failure::input("--url: the server offers no model")),
+        None => Err(Failure::input(format!("--model: is needed, the server offers {names}"))),
+    }
+}
+
+/// The step times that are calibrated.
+struct Base {
+    name: String,
+    cost: StepTime,
+    graphs: CapturedSizes,
+}
+
+impl Base {
+    fn of(offered: &Offered, gpu: &str, arguments: &ProbeArguments) -> Result<Self, Failure> {
+        let folder = Path::new("");
+        let names = [arguments.config.as_ref(), Some(&offered.id), offered.root.as_ref()];
+        let mut names = names.into_iter().flatten();
+        let known = names.find(|name| matches!(scenario_file::model(name, folder), Ok(Some(_))));
+        let told = arguments.config.as_ref().filter(|name| known != Some(name));
+        if let Some(name) = told {
+            let problem = format!("--config: `{name}` is neither in the catalogue nor a file");
+            return Err(Failure::input(problem));
+        }
+        let Some(model) = known else {
+            let problem = format!("--config: is needed, `{}` is not in the catalogue", offered.id);
+            return Err(Failure::input(problem));
+        };
+        let mut file = engine_defaults(model, gpu, arguments.tensor_parallel_size);
+        if offered.owned_by.as_deref() == Some("sglang") {
+            file.cluster.engine = EngineConfig::Sglang(SglangConfig::default());
+        }
+        let scenario = scenario_file::resolved(file, folder)?;
+        let cost = crate::sim::step_time(&scenario).map_err(|e| Failure::Input(e.into()))?;
+        let sizes = match &scenario.file.cluster.engine {
+            EngineConfig::VllmV1(engine) => engine.cudagraph_capture_sizes.clone(),
+            EngineConfig::Sglang(engine) => engine.cuda_graph_bs_decode.clone(),
+            _ => None,
+        };
+        let graphs = CapturedSizes::new(sizes.into_iter().flatten());
+        let name = format!("{} on {}x{}", scenario.model.name, arguments.tensor_parallel_size, gpu);
+        Ok(Self { name, cost, graphs })
+    }
+
+    /// The law, with the steps as the server pads them.
+    fn law(&self, points: &mut [Point]) -> Law<'_> {
+        for point in points {
+            if point.shape.prefill_seqs == 0 {
+                point.shape.cuda_graph = self.graphs.pad(point.shape.decode_seqs);
+            }
+        }
+        Law::Calibrated(&self.cost)
+    }
+}
+
+/// Writes a file that appears whole or not at all.
+fn write_whole(path: &Path, text: &str) -> Result<(), Failure> {
+    let fail =
+        |error: std::io::Error| Failure::input(format!("--output: {}: {error}", path.display()));
+    let mut partial = path.as_os_str().to_owned();
+    partial.push(".partial");
+    let partial = PathBuf::from(partial);
+    let mut file = std::fs::File::create(&partial).map_err(fail)?;
+    file.write_all(text.as_bytes()).map_err(fail)?;
+    std::fs::rename(&partial, path).map_err(fail)
+}
