@@ -264,7 +264,7 @@ impl CostModel for LayerTable {
     }
 
     fn parts(&self, shape: &StepShape) -> StepParts {
-        let rows = shape.tokens().max(shape.cuda_graph.unwrap_or(0));
+        let rows = shape.padded_tokens();
         let by_rows = match self.rows.get(rows as usize) {
             Some(secs) => *secs,
             None => self.above.secs(rows),

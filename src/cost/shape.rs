@@ -81,6 +81,11 @@ impl StepShape {
         self.prefill_tokens + self.decode_seqs + self.draft_tokens
     }
 
+    /// The rows that are computed: a captured graph has its own number.
+    pub fn padded_tokens(&self) -> u32 {
+        self.tokens().max(self.cuda_graph.unwrap_or(0))
+    }
+
     /// The sequences in the step.
     pub fn seqs(&self) -> u32 {
         self.prefill_seqs + self.decode_seqs

@@ -22,7 +22,10 @@ mod profile;
 use std::sync::Arc;
 
 use super::calibration::{Calibration, Coverage, StepParts};
-use super::roofline::{Device, ELEMENTWISE_SECS, RooflineError, RooflineOptions, Sampling};
+use super::roofline::{
+    AttentionSecs, Device, ELEMENTWISE_SECS, Experts, Product, RooflineError, RooflineOptions,
+    Sampling,
+};
 use super::{CostModel, StepShape};
 use crate::hardware::GpuSpec;
 use crate::model::{Attention, KvDtype, LayerKind, Matrix, ModelSpec, Module};
@@ -49,7 +52,7 @@ const HEAD_ROWS: u32 = 2048;
 /// Prices steps of one model on one kind of GPU from measured operators.
 #[derive(Debug, Clone)]
 pub struct OperatorModel {
-    rows: Arc<[LayerParts]>,
+    rows: Arc<[StepParts]>,
     layers: Arc<Layers>,
     head: Arc<[f64]>,
     attention: Arc<AttentionTimes>,
@@ -57,15 +60,6 @@ pub struct OperatorModel {
     calibration: Calibration,
     reach: Reach,
     provenance: Arc<str>,
-}
-
-/// Seconds of all layers, attention apart.
-#[derive(Debug, Clone, Copy, Default)]
-struct LayerParts {
-    products: f64,
-    experts: f64,
-    elementwise: f64,
-    all_reduce: f64,
 }
 
 /// A term of the layers: so many times this function of the rows.
@@ -79,8 +73,8 @@ struct Term {
 #[derive(Debug, Clone)]
 enum Rows {
     Measured(Polyline),
-    Product(super::roofline::Product),
-    Experts(super::roofline::Experts),
+    Product(Product),
+    Experts(Experts),
 }
 
 impl Term {
@@ -105,16 +99,18 @@ struct Layers {
 }
 
 impl Layers {
-    fn parts(&self, rows: u32) -> LayerParts {
+    /// Seconds of all layers at so many rows, attention apart.
+    fn parts(&self, rows: u32) -> StepParts {
         if rows == 0 {
-            return LayerParts::default();
+            return StepParts::default();
         }
         let sum = |terms: &[Term]| terms.iter().map(|term| term.secs(rows)).sum();
-        LayerParts {
+        StepParts {
             products: sum(&self.products),
             experts: sum(&self.experts),
             elementwise: self.elementwise + self.elementwise_row * f64::from(rows),
             all_reduce: sum(&self.all_reduce),
+            ..StepParts::default()
         }
     }
 }
@@ -125,7 +121,7 @@ enum AttentionTimes {
     /// Decode by sequences and mean context, prefill by prompt length.
     Measured { decode: Surface, prefill: Line },
     /// From the roofline.
-    Roofline(super::roofline::AttentionSecs),
+    Roofline(AttentionSecs),
 }
 
 /// The largest shapes that were measured.
@@ -196,7 +192,7 @@ impl CostModel for OperatorModel {
     }
 
     fn parts(&self, shape: &StepShape) -> StepParts {
-        let rows = shape.tokens().max(shape.cuda_graph.unwrap_or(0));
+        let rows = shape.padded_tokens();
         let layers = match self.rows.get(rows as usize) {
             Some(parts) => *parts,
             None => self.layers.parts(rows),
@@ -226,14 +222,11 @@ impl CostModel for OperatorModel {
             self.head[last] * f64::from(shape.logit_rows) / last as f64
         };
         StepParts {
-            products: layers.products,
-            experts: layers.experts,
             decode_attention,
             prefill_attention,
-            all_reduce: layers.all_reduce,
-            elementwise: layers.elementwise,
             head,
             sampler: self.sampling.secs(shape.logit_rows),
+            ..layers
         }
     }
 

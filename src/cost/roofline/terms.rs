@@ -1,0 +1,132 @@
+//! What a step's parts are functions of: rows, contexts, pairs of tokens.
+
+use crate::cost::{StepParts, StepShape};
+
+/// Rows that are priced by a look-up; larger steps are summed when they occur.
+pub(super) const TABLE_ROWS: u32 = 8192;
+/// Fixed time of the element-wise kernels of a layer: 1.6 kernels of 3 µs.
+pub(in crate::cost) const ELEMENTWISE_SECS: f64 = 4.8e-6;
+
+/// Attention of all layers, in seconds: fixed, per token of context, per pair of tokens.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::cost) struct AttentionSecs {
+    pub(super) fixed: f64,
+    pub(super) decode_token: f64,
+    pub(super) prefill_token: f64,
+    pub(super) prefill_pair: f64,
+}
+
+impl AttentionSecs {
+    /// Of the sequences that decode, with what every step takes, and of those that prefill.
+    pub(in crate::cost) fn of(&self, shape: &StepShape) -> (f64, f64) {
+        let fixed = if shape.seqs() > 0 { self.fixed } else { 0.0 };
+        let decode = self.decode_token * shape.decode_context_tokens as f64;
+        let prefill = (self.prefill_token * shape.prefill_context_tokens as f64)
+            .max(self.prefill_pair * shape.prefill_attention as f64);
+        (fixed + decode, prefill)
+    }
+}
+
+/// The sampler, in seconds: fixed and per row.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::cost) struct Sampling {
+    pub(super) fixed: f64,
+    pub(super) row: f64,
+}
+
+impl Sampling {
+    pub(in crate::cost) fn secs(&self, rows: u32) -> f64 {
+        if rows == 0 { 0.0 } else { self.fixed + self.row * f64::from(rows) }
+    }
+}
+
+/// A matrix product of `rows` rows: max(`read` + `read_row`·rows, `multiply_row`·rows) + `fixed`.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::cost) struct Product {
+    pub(super) read: f64,
+    pub(super) read_row: f64,
+    pub(super) multiply_row: f64,
+    pub(super) fixed: f64,
+}
+
+impl Product {
+    pub(in crate::cost) fn secs(&self, rows: f64) -> f64 {
+        (self.read + self.read_row * rows).max(self.multiply_row * rows) + self.fixed
+    }
+}
+
+/// The expert kernels of a layer. `read` is the time to read one expert.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::cost) struct Experts {
+    pub(super) count: f64,
+    pub(super) idle_share: f64,
+    pub(super) product: Product,
+}
+
+impl Experts {
+    pub(super) fn touched(&self, rows: u32) -> f64 {
+        // Beyond the table no expert is idle.
+        if rows > TABLE_ROWS {
+            return self.count;
+        }
+        self.count * (1.0 - power(self.idle_share, rows))
+    }
+
+    pub(in crate::cost) fn secs(&self, rows: u32) -> f64 {
+        let read = self.product.read * self.touched(rows);
+        Product { read, ..self.product }.secs(f64::from(rows))
+    }
+}
+
+/// What a layer does to its rows, attention apart.
+#[derive(Debug, Clone)]
+pub(super) struct Layer {
+    pub(super) count: f64,
+    pub(super) products: Vec<Product>,
+    pub(super) experts: Option<Experts>,
+    pub(super) elementwise_row: f64,
+}
+
+/// All layers and their all-reduces.
+#[derive(Debug, Clone)]
+pub(super) struct Layers {
+    pub(super) kinds: Vec<Layer>,
+    pub(super) all_reduce: f64,
+    pub(super) all_reduce_row: f64,
+}
+
+impl Layers {
+    /// Seconds of all layers at so many rows, attention apart.
+    pub(super) fn parts(&self, rows: u32) -> StepParts {
+        if rows == 0 {
+            return StepParts::default();
+        }
+        let count = f64::from(rows);
+        let mut parts = StepParts {
+            all_reduce: self.all_reduce + self.all_reduce_row * count,
+            ..StepParts::default()
+        };
+        for layer in &self.kinds {
+            let products: f64 = layer.products.iter().map(|product| product.secs(count)).sum();
+            let experts = layer.experts.map_or(0.0, |experts| experts.secs(rows));
+            let elementwise = ELEMENTWISE_SECS + layer.elementwise_row * count;
+            parts.products += layer.count * products;
+            parts.experts += layer.count * experts;
+            parts.elementwise += layer.count * elementwise;
+        }
+        parts
+    }
+}
+
+/// `base` to a whole power by squaring: the same bits on every machine, which `powi` does not promise.
+pub(in crate::cost) fn power(mut base: f64, mut exponent: u32) -> f64 {
+    let mut result = 1.0;
+    while exponent > 0 {
+        if exponent % 2 == 1 {
+            result *= base;
+        }
+        base *= base;
+        exponent /= 2;
+    }
+    result
+}
