@@ -179,8 +179,11 @@ impl Sheet {
             );
         }
         for table in &profile.prefill_attention {
-            let (shapes, dim, tokens) = (table.heads.len(), table.head_dim, span(&table.tokens));
-            let line = format!("{shapes} shapes of {dim}-element heads: {tokens} tokens");
+            let (shapes, dim) = (table.heads.len(), table.head_dim);
+            let (prompts, tokens) = (span(&table.prompts), span(&table.tokens));
+            let line = format!(
+                "{shapes} shapes of {dim}-element heads: {prompts} prompts, {tokens} tokens"
+            );
             sheet.push("prefill attention", line);
         }
         for table in &profile.experts {

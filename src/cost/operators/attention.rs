@@ -1,6 +1,6 @@
 //! Attention as functions of the sequences, their contexts and the tokens that are new.
 
-use super::grid::{Line, Surface, neighbours};
+use super::grid::{Surface, neighbours};
 use super::profile::{DecodeTable, OperatorProfile, PrefillTable};
 
 /// Heads as one GPU sees them.
@@ -85,11 +85,12 @@ impl<'a> Decode<'a> {
     }
 }
 
-/// Prefill attention of a layer: the line of the most similar heads, and how much more ours
+/// Prefill attention of a layer: the times of the most similar heads, and how much more ours
 /// multiply.
 pub(super) struct Prefill<'a> {
     table: &'a PrefillTable,
-    line: usize,
+    /// Logarithms of µs, by prompts, then tokens; none is missing.
+    times: Vec<f64>,
     scale: f64,
 }
 
@@ -101,16 +102,17 @@ impl<'a> Prefill<'a> {
             let distance = |t: &PrefillTable| far(heads.dim, f64::from(t.head_dim));
             distance(a).total_cmp(&distance(b))
         })?;
-        let distance = |line: usize| {
-            let [query, kv] = table.heads[line].map(f64::from);
+        let distance = |shape: usize| {
+            let [query, kv] = table.heads[shape].map(f64::from);
             (far(heads.query, query), far(heads.kv, kv))
         };
-        let line = (0..table.heads.len()).min_by(|a, b| {
+        let shape = (0..table.heads.len()).min_by(|a, b| {
             let (a, b) = (distance(*a), distance(*b));
             a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1))
         })?;
-        let width = f64::from(table.heads[line][0]) * f64::from(table.head_dim);
-        Some(Self { table, line, scale: heads.query * heads.dim / width })
+        let width = f64::from(table.heads[shape][0]) * f64::from(table.head_dim);
+        let scale = heads.query * heads.dim / width;
+        Some(Self { table, times: whole_grid(table, shape), scale })
     }
 
     /// The longest prompt measured.
@@ -118,22 +120,50 @@ impl<'a> Prefill<'a> {
         self.table.tokens.last().map_or(1.0, |tokens| f64::from(*tokens))
     }
 
-    /// Seconds of a whole prompt by its length; beyond the table as its square.
-    pub(super) fn line(&self, layers: f64, most: f64) -> Line {
-        Line::sample(most, |tokens| 1e-6 * layers * self.scale * self.micros(tokens))
+    /// Seconds of whole prompts of one length, by their number and length; beyond the table in
+    /// proportion to their number and as the square of the length.
+    pub(super) fn surface(&self, layers: f64, most: f64) -> Surface {
+        let prompts = self.table.prompts.last().map_or(1.0, |prompts| f64::from(*prompts));
+        Surface::sample([prompts, most], |prompts, tokens| {
+            1e-6 * layers * self.scale * self.micros(prompts, tokens)
+        })
     }
 
-    fn micros(&self, tokens: f64) -> f64 {
-        let reach = self.reach();
-        let first = self.line * self.table.tokens.len();
-        let (mut ln, mut weights) = (0.0, 0.0);
-        for (column, weight) in neighbours(&self.table.tokens, tokens) {
-            if let Some(time) = self.table.times.ln(first + column) {
-                ln += weight * time;
-                weights += weight;
+    fn micros(&self, prompts: f64, tokens: f64) -> f64 {
+        let table = self.table;
+        let mut ln = 0.0;
+        for (row, across) in neighbours(&table.prompts, prompts) {
+            for (column, along) in neighbours(&table.tokens, tokens) {
+                ln += across * along * self.times[row * table.tokens.len() + column];
             }
         }
-        let beyond = (tokens / reach).max(1.0);
-        if weights > 0.0 { (ln / weights).exp() * beyond * beyond } else { 0.0 }
+        let most = table.prompts.last().map_or(1.0, |prompts| f64::from(*prompts));
+        let longer = (tokens / self.reach()).max(1.0);
+        ln.exp() * (prompts / most).max(1.0) * longer * longer
     }
+}
+
+/// The times of one shape of heads. What was not measured goes on from fewer prompts in
+/// proportion, from shorter ones as the square.
+fn whole_grid(table: &PrefillTable, shape: usize) -> Vec<f64> {
+    let (rows, columns) = (table.prompts.len(), table.tokens.len());
+    let ln_ratio = |grid: &[u32], at: usize| (f64::from(grid[at]) / f64::from(grid[at - 1])).ln();
+    let mut times = Vec::with_capacity(rows * columns);
+    for row in 0..rows {
+        let measured = |column| table.times.ln((shape * rows + row) * columns + column);
+        for column in 0..columns {
+            let time = measured(column).unwrap_or_else(|| {
+                if row > 0 {
+                    times[(row - 1) * columns + column] + ln_ratio(&table.prompts, row)
+                } else if column > 0 {
+                    times[column - 1] + 2.0 * ln_ratio(&table.tokens, column)
+                } else {
+                    // Short prompts take as long as the shortest that was measured.
+                    (1..columns).find_map(measured).unwrap_or(f64::NEG_INFINITY)
+                }
+            });
+            times.push(time);
+        }
+    }
+    times
 }

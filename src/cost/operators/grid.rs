@@ -42,25 +42,6 @@ impl OctaveAxis {
     }
 }
 
-/// A function of one variable from 1 on, linear between nodes and beyond the last.
-#[derive(Debug, Clone)]
-pub(super) struct Line {
-    axis: OctaveAxis,
-    values: Box<[f64]>,
-}
-
-impl Line {
-    pub(super) fn sample(most: f64, value: impl Fn(f64) -> f64) -> Self {
-        let axis = OctaveAxis::up_to(most);
-        Self { axis, values: axis.nodes().map(|x| round(value(x))).collect() }
-    }
-
-    pub(super) fn at(&self, x: f64) -> f64 {
-        let (cell, share) = self.axis.place(x);
-        self.values[cell] + share * (self.values[cell + 1] - self.values[cell])
-    }
-}
-
 /// A function of two variables from 1 on, linear in each between nodes and beyond the last.
 #[derive(Debug, Clone)]
 pub(super) struct Surface {
@@ -160,12 +141,12 @@ mod tests {
     }
 
     #[test]
-    fn a_line_meets_its_function_at_its_nodes_and_a_value_below_one_counts_as_one() {
-        let line = Line::sample(100.0, |x| 1e-6 * x * x);
+    fn a_surface_meets_its_function_at_its_nodes_and_a_value_below_one_counts_as_one() {
+        let surface = Surface::sample([100.0, 10.0], |x, y| 1e-6 * x * x * y);
         for x in [1.0, 1.25, 1.5, 2.0, 3.5, 96.0] {
-            assert!((line.at(x) / (1e-6 * x * x) - 1.0).abs() < 1e-9, "{x}");
+            assert!((surface.at(x, 5.0) / (5e-6 * x * x) - 1.0).abs() < 1e-9, "{x}");
         }
-        assert!((line.at(0.2) - 1e-6).abs() < 1e-12);
+        assert!((surface.at(0.2, 0.7) - 1e-6).abs() < 1e-12);
     }
 
     #[test]

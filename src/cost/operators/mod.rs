@@ -7,8 +7,8 @@
 //! proportion to the work, and the step counts as extrapolated.
 //!
 //! Decode attention counts every decoding sequence and, of prefilling ones, the share of their
-//! context that was computed before; the rest is priced by the prefill kernel, whose time for a
-//! whole prompt of S tokens is shared out in proportion to the pairs of tokens that are left.
+//! context that was computed before; the rest is priced by the prefill kernel, whose time for n
+//! whole prompts of S tokens is shared out in proportion to the pairs of tokens that are left.
 //!
 //! What no table holds falls back to the [roofline](super::Roofline): formats and shapes of
 //! experts that were not measured, latent attention, more GPUs than all-reduces were measured with.
@@ -32,7 +32,7 @@ use crate::model::{Attention, KvDtype, LayerKind, Matrix, ModelSpec, Module};
 use crate::scenario::Communication;
 use crate::units::SimDuration;
 use attention::{Decode, Heads, Prefill};
-use grid::{Line, Polyline, Surface};
+use grid::{Polyline, Surface};
 
 pub use profile::{
     AllReduceTable, Codes, DecodeTable, ExpertTable, OperatorProfile, PrefillTable, ProductTable,
@@ -118,8 +118,8 @@ impl Layers {
 /// Attention of all layers.
 #[derive(Debug, Clone)]
 enum AttentionTimes {
-    /// Decode by sequences and mean context, prefill by prompt length.
-    Measured { decode: Surface, prefill: Line },
+    /// Decode by sequences and mean context, prefill by prompts and their mean length.
+    Measured { decode: Surface, prefill: Surface },
     /// From the roofline.
     Roofline(AttentionSecs),
 }
@@ -140,7 +140,9 @@ struct Work {
     sequences: f64,
     /// Its mean length.
     context: f64,
-    /// The mean prompt so far of those that prefill.
+    /// Sequences that prefill.
+    prompts: f64,
+    /// Their mean prompt so far.
     prompt: f64,
     /// Pairs of tokens they see.
     pairs: f64,
@@ -158,6 +160,7 @@ impl Work {
         Self {
             sequences,
             context: if sequences > 0.0 { tokens / sequences } else { 0.0 },
+            prompts: prefills,
             prompt: if prefills > 0.0 { whole / prefills } else { 0.0 },
             pairs: shape.prefill_attention as f64,
         }
@@ -207,7 +210,8 @@ impl CostModel for OperatorModel {
                 };
                 // The pairs of a whole prompt are half its square.
                 let multiplied = if work.pairs > 0.0 {
-                    2.0 * work.pairs / (work.prompt * work.prompt) * prefill.at(work.prompt)
+                    2.0 * work.pairs / (work.prompts * work.prompt * work.prompt)
+                        * prefill.at(work.prompts, work.prompt)
                 } else {
                     0.0
                 };
@@ -408,7 +412,7 @@ impl Build<'_> {
                 reach.prompt = prefill.reach();
                 let measured = AttentionTimes::Measured {
                     decode: decode.surface(layers),
-                    prefill: prefill.line(layers, reach.context),
+                    prefill: prefill.surface(layers, reach.context),
                 };
                 return (measured, reach);
             }

@@ -98,17 +98,19 @@ pub struct DecodeTable {
     pub times: Codes,
 }
 
-/// Prefill attention of one sequence in one layer.
+/// Prefill attention of one layer: whole prompts of one length, side by side.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PrefillTable {
     /// Elements per head.
     pub head_dim: u32,
-    /// Prompt lengths of the grid.
-    pub tokens: Vec<u32>,
-    /// Query and KV heads of each line.
+    /// Query and KV heads that were measured.
     pub heads: Vec<[u32; 2]>,
-    /// Time in µs, a line for each shape of heads.
+    /// Prompts of the grid.
+    pub prompts: Vec<u32>,
+    /// Prompt lengths of the grid, in tokens.
+    pub tokens: Vec<u32>,
+    /// Time in µs, by heads, then prompts, then tokens; a line for each heads and prompts.
     pub times: Codes,
 }
 
@@ -241,8 +243,10 @@ impl OperatorProfile {
         }
         for (index, table) in self.prefill_attention.iter().enumerate() {
             let place = format!("prefill_attention[{index}]");
+            ascends(&place, "prompts", &table.prompts)?;
             ascends(&place, "tokens", &table.tokens)?;
-            holds(&place, &table.times, table.heads.len() * table.tokens.len())?;
+            let shapes = table.heads.len();
+            holds(&place, &table.times, shapes * table.prompts.len() * table.tokens.len())?;
         }
         for (index, table) in self.experts.iter().enumerate() {
             let place = format!("experts[{index}]");

@@ -75,6 +75,25 @@ fn a_prompt_in_two_chunks_multiplies_as_many_pairs_as_in_one() {
 }
 
 #[test]
+fn short_prompts_of_one_step_share_the_launch_of_a_kernel() {
+    let model = model("meta-llama/Llama-3.1-8B", 1);
+    let attention = |prompts: u32, tokens: u32| {
+        let mut shape = StepShape::default();
+        for _ in 0..prompts {
+            shape.add_prefill(tokens, 0, true);
+        }
+        model.parts(&shape).prefill_attention
+    };
+    for tokens in [30, 100, 500, 2000] {
+        let times: Vec<f64> = (1..100).map(|prompts| attention(prompts, tokens)).collect();
+        assert!(!times.windows(2).any(|pair| pair[1] < 0.97 * pair[0]), "{tokens}");
+    }
+    // 64 prompts of 32 tokens fill the GPU that one leaves idle; prompts of 4,096 fill it alone.
+    assert!(attention(64, 32) < 8.0 * attention(1, 32));
+    assert!(attention(16, 4096) > 12.0 * attention(1, 4096));
+}
+
+#[test]
 fn experts_that_were_not_measured_and_latent_attention_come_from_the_roofline_and_say_so() {
     let says = |name: &str, tp: u32| model(name, tp).provenance().to_owned();
     assert!(!says("meta-llama/Llama-3.1-8B", 1).contains("not measured"));

@@ -63,8 +63,9 @@ pub fn to_toml(profile: &OperatorProfile) -> String {
     for table in &profile.prefill_attention {
         text += "\n[[prefill_attention]]\n";
         line(&mut text, "head_dim", table.head_dim);
-        line(&mut text, "tokens", format_args!("{:?}", table.tokens));
         line(&mut text, "heads", format_args!("{:?}", table.heads));
+        line(&mut text, "prompts", format_args!("{:?}", table.prompts));
+        line(&mut text, "tokens", format_args!("{:?}", table.tokens));
         times(&mut text, &table.times, table.tokens.len());
     }
     for table in &profile.experts {
