@@ -54,8 +54,10 @@ pub struct Timeline {
 /// What an instance holds, and since when.
 #[derive(Debug, Clone, Copy, Default)]
 struct Levels {
-    since: SimTime,
     load: Load,
+    running_since: SimTime,
+    waiting_since: SimTime,
+    kv_since: SimTime,
 }
 
 impl Default for Recorder {
@@ -104,17 +106,20 @@ impl Recorder {
         if self.levels.len() <= instance.index() {
             self.levels.resize(instance.index() + 1, Levels::default());
         }
-        if self.levels[instance.index()].load == load {
-            return;
+        let levels = &mut self.levels[instance.index()];
+        let before = std::mem::replace(&mut levels.load, load);
+        if before.running != load.running {
+            let since = std::mem::replace(&mut levels.running_since, at);
+            self.timeline.running.hold(since, at, f64::from(before.running));
         }
-        let before =
-            std::mem::replace(&mut self.levels[instance.index()], Levels { since: at, load });
-        let (since, load) = (before.since, before.load);
-        self.timeline.running.hold(since, at, f64::from(load.running));
-        self.timeline.waiting.hold(since, at, f64::from(load.waiting));
-        if load.kv_blocks > 0 {
-            let used = f64::from(load.kv_blocks - load.kv_blocks_free);
-            let share = used / f64::from(load.kv_blocks) / f64::from(self.instances);
+        if before.waiting != load.waiting {
+            let since = std::mem::replace(&mut levels.waiting_since, at);
+            self.timeline.waiting.hold(since, at, f64::from(before.waiting));
+        }
+        if (before.kv_blocks, before.kv_blocks_free) != (load.kv_blocks, load.kv_blocks_free) {
+            let since = std::mem::replace(&mut levels.kv_since, at);
+            let used = f64::from(before.kv_blocks - before.kv_blocks_free);
+            let share = used / f64::from(before.kv_blocks.max(1)) / f64::from(self.instances);
             self.timeline.kv_use.hold(since, at, share);
         }
     }
@@ -133,10 +138,11 @@ impl Recorder {
                 self.set_levels(at, instance, load);
             }
             self.count_tokens(at, run.rows);
-            self.timeline.output_tokens.add(at, f64::from(run.rows));
             self.gaps.add(at - before, run.rows);
             before = at;
         }
+        let times = run.steps.iter().map(|step| step.boundary);
+        self.timeline.output_tokens.add_each(times, f64::from(run.rows));
         self.steps += run.steps.len() as u64;
     }
 

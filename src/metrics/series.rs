@@ -75,6 +75,20 @@ impl Series {
         self.sums[index] += amount;
     }
 
+    /// An `amount` happens at each of these instants, in ascending order.
+    pub(super) fn add_each(&mut self, times: impl Iterator<Item = SimTime>, amount: f64) {
+        debug_assert_eq!(self.quantity, Quantity::Flow);
+        let mut times = times.peekable();
+        while let Some(at) = times.next() {
+            let index = self.reach(at);
+            let mut sum = amount;
+            while times.next_if(|at| self.current.contains(at.as_nanos())).is_some() {
+                sum += amount;
+            }
+            self.sums[index] += sum;
+        }
+    }
+
     /// The middle of each bin in seconds, and the mean level or rate in it, up to `end`.
     pub fn points(&self, end: SimTime) -> Vec<(f64, f64)> {
         let mut whole = self.clone();

@@ -18,10 +18,12 @@ mod attention;
 mod grid;
 mod products;
 mod profile;
+mod reads;
 
 use std::sync::Arc;
 
-use super::calibration::{Calibration, Coverage, StepParts};
+use super::calibration::{Calibration, Coverage, StepParts, StepSum};
+use super::decode_run::DecodeAttention;
 use super::roofline::{
     AttentionSecs, Device, ELEMENTWISE_SECS, Experts, Product, RooflineError, RooflineOptions,
     Sampling,
@@ -33,6 +35,9 @@ use crate::scenario::Communication;
 use crate::units::SimDuration;
 use attention::{Decode, Heads, Prefill};
 use grid::{Line, Polyline, Surface};
+use reads::Reads;
+
+pub(super) use reads::DecodeReads;
 
 pub use profile::{
     AllReduceTable, Codes, DecodeTable, ExpertTable, OperatorProfile, PrefillTable, ProductTable,
@@ -148,16 +153,12 @@ struct Work {
 
 impl Work {
     fn of(shape: &StepShape) -> Self {
-        let cached = shape.prefill_context_tokens as f64;
-        let whole = cached + f64::from(shape.prefill_tokens);
+        let whole = shape.prefill_context_tokens as f64 + f64::from(shape.prefill_tokens);
         let prefills = f64::from(shape.prefill_seqs);
-        let read = if cached > 0.0 { prefills * cached / whole } else { 0.0 };
-        let decodes = f64::from(shape.decode_seqs);
-        let tokens = shape.decode_context_tokens as f64 + decodes + cached;
-        let sequences = if decodes + read > 0.0 { (decodes + read).max(1.0) } else { 0.0 };
+        let reads = Reads::of(shape);
         Self {
-            sequences,
-            context: if sequences > 0.0 { tokens / sequences } else { 0.0 },
+            sequences: reads.sequences,
+            context: reads.context(shape.decode_context_tokens),
             prompt: if prefills > 0.0 { whole / prefills } else { 0.0 },
             pairs: shape.prefill_attention as f64,
         }
@@ -184,6 +185,18 @@ impl OperatorModel {
     pub fn provenance(&self) -> &str {
         &self.provenance
     }
+
+    /// The steps that follow one of this shape in a decode run.
+    pub(super) fn decode_law(&self, shape: &StepShape) -> (StepSum, DecodeAttention<'_>) {
+        let sum = self.calibration.sum(&self.parts(shape), shape);
+        let attention = match &*self.attention {
+            AttentionTimes::Measured { decode, .. } => {
+                DecodeAttention::Operators(DecodeReads::new(decode, shape))
+            }
+            AttentionTimes::Roofline(secs) => DecodeAttention::Roofline(secs.decodes(shape)),
+        };
+        (sum, attention)
+    }
 }
 
 impl CostModel for OperatorModel {
@@ -200,11 +213,7 @@ impl CostModel for OperatorModel {
         let (decode_attention, prefill_attention) = match &*self.attention {
             AttentionTimes::Measured { decode, prefill } => {
                 let work = Work::of(shape);
-                let read = if work.sequences > 0.0 {
-                    decode.at(work.sequences, work.context)
-                } else {
-                    0.0
-                };
+                let read = DecodeReads::new(decode, shape).secs(shape.decode_context_tokens);
                 // The pairs of a whole prompt are half its square.
                 let multiplied = if work.pairs > 0.0 {
                     2.0 * work.pairs / (work.prompt * work.prompt) * prefill.at(work.prompt)

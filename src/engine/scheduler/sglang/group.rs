@@ -11,6 +11,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
+use crate::engine::scheduler::repeat;
 use crate::units::SimTime;
 
 /// Where a member stands: constant while it is one.
@@ -175,10 +176,22 @@ impl Group {
     }
 
     /// Pages that the `ahead`-th tick from now takes, from 1.
-    pub(super) fn claims(&self, ahead: u64) -> u32 {
+    pub(super) fn claims_of_tick(&self, ahead: u64) -> u32 {
+        self.phases[self.claiming_phase(self.ticks + ahead)]
+    }
+
+    /// The same for each of the next ticks, in `claims`.
+    pub(super) fn claims_ahead(&self, ticks: usize, claims: &mut Vec<u32>) {
+        claims.clear();
+        let first = self.claiming_phase(self.ticks + 1);
+        let (before, after) = self.phases.split_at(first + 1);
+        claims.extend(before.iter().rev().chain(after.iter().rev()).take(ticks));
+        repeat(claims, self.phases.len(), ticks);
+    }
+
+    fn claiming_phase(&self, tick: u64) -> usize {
         let page = u64::from(self.page_size);
-        let phase = (page - (self.ticks + ahead) % page) % page;
-        self.phases[phase as usize]
+        ((page - tick % page) % page) as usize
     }
 
     /// What the next tick computes.
@@ -259,8 +272,9 @@ impl Group {
         leaves.min(finishes)
     }
 
-    /// Outcomes of so many further ticks came in while as many were scheduled.
-    pub(super) fn complete_quiet(&mut self, ticks: u64, now: SimTime) {
+    /// So many further ticks were scheduled, and outcomes of as many came in.
+    pub(super) fn quiet_ticks_done(&mut self, ticks: u64, now: SimTime) {
+        self.ticks += ticks;
         self.completed += ticks;
         self.completed_at = now;
     }

@@ -401,12 +401,12 @@ impl Schedule for Sglang {
         self.quiet_steps()
     }
 
-    fn quiet_claims(&self, ahead: u64) -> u32 {
-        self.group.claims(ahead)
+    fn quiet_claims(&self, steps: usize, claims: &mut Vec<u32>) {
+        self.group.claims_ahead(steps, claims);
     }
 
-    fn run_quiet(&mut self, steps: u64, completed: SimTime) {
-        self.run_quiet_steps(steps, completed);
+    fn run_quiet(&mut self, steps: u64, claims: u32, completed: SimTime) {
+        self.run_quiet_steps(steps, claims, completed);
     }
 
     fn load(&self) -> Load {

@@ -125,8 +125,7 @@ impl VllmV1 {
         (steps > 0 && tick.rows > 0).then_some(Quiet { steps, shape })
     }
 
-    pub(super) fn run_quiet_steps(&mut self, steps: u64, completed: SimTime) {
-        let claims = (1..=steps).map(|ahead| self.group.claims_ahead(ahead).len() as u32).sum();
+    pub(super) fn run_quiet_steps(&mut self, steps: u64, claims: u32, completed: SimTime) {
         self.pool.take_plain(claims);
         self.group.quiet_ticks_done(steps);
         self.executed_steps += steps;
