@@ -74,8 +74,12 @@ impl VllmV1 {
     fn others_behind_group(&self, limits: &StepLimits) -> Option<usize> {
         let last = self.group.last_admission();
         let is_early = |slot: &u32| self.sequences[*slot as usize].admission <= last;
-        let others = self.running.partition_point(is_early);
-        if others != self.group.size() || self.group.count() > limits.budget {
+        // In order of admission, the members have to be exactly the first ones.
+        let others = self.group.size();
+        let is_apart = others <= self.running.len()
+            && self.running[..others].last().is_none_or(is_early)
+            && !self.running.get(others).is_some_and(is_early);
+        if !is_apart || self.group.count() > limits.budget {
             return None;
         }
         let mut left = StepLimits { budget: limits.budget - self.group.count(), ..*limits };
