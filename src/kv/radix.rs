@@ -12,14 +12,11 @@
 //! the next value; a match gives its value to the node it ends on and slightly older ones to the
 //! ancestors. Tokens are only counted, which memory slots hold them makes no difference.
 
-mod due;
-
 use rustc_hash::FxHashMap;
 
+use crate::des::Ascending;
 use crate::request::Segment;
 use crate::rng::mix;
-
-use due::Due;
 
 /// The index of a node in its tree.
 pub type NodeId = u32;
@@ -62,7 +59,7 @@ pub struct RadixTree {
     children: FxHashMap<(NodeId, u64), NodeId>,
     /// Leaves that may be evicted, oldest first. An entry may be out of date: its node was
     /// accessed later, or is no unlocked leaf any more. That is seen when it comes up.
-    due: Due,
+    due: Ascending<(u64, NodeId)>,
     clock: u64,
     evictable: u32,
     locked: u32,
@@ -83,7 +80,7 @@ impl RadixTree {
             nodes: vec![Node::default()],
             vacant: Vec::new(),
             children: FxHashMap::default(),
-            due: Due::default(),
+            due: Ascending::default(),
             clock: 0,
             evictable: 0,
             locked: 0,
