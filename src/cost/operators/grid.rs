@@ -85,7 +85,7 @@ impl Surface {
         let (row, down) = self.across.place(x);
         let width = self.along.nodes;
         let (near, far) = self.values[row * width..(row + 2) * width].split_at(width);
-        Along { axis: self.along, near, far, down }
+        Along { axis: self.along, near, far, down, cell: usize::MAX, edges: [(0.0, 0.0); 2] }
     }
 }
 
@@ -97,14 +97,20 @@ pub(super) struct Along<'a> {
     near: &'a [f64],
     far: &'a [f64],
     down: f64,
+    /// The cell of the last value, and its edges in both rows: where they begin, how they rise.
+    cell: usize,
+    edges: [(f64, f64); 2],
 }
 
 impl Along<'_> {
     #[inline]
-    pub(super) fn at(&self, y: f64) -> f64 {
-        let (column, right) = self.axis.place(y);
-        let edge = |row: &[f64]| row[column] + right * (row[column + 1] - row[column]);
-        let (near, far) = (edge(self.near), edge(self.far));
+    pub(super) fn at(&mut self, y: f64) -> f64 {
+        let (cell, right) = self.axis.place(y);
+        if cell != self.cell {
+            let edge = |row: &[f64]| (row[cell], row[cell + 1] - row[cell]);
+            (self.cell, self.edges) = (cell, [edge(self.near), edge(self.far)]);
+        }
+        let [near, far] = self.edges.map(|(begin, rise)| begin + right * rise);
         near + self.down * (far - near)
     }
 }

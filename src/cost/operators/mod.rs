@@ -138,31 +138,11 @@ struct Reach {
     prompt: f64,
 }
 
-/// The attention work of a step.
-#[derive(Debug, Clone, Copy)]
-struct Work {
-    /// Sequences whose cached context is read.
-    sequences: f64,
-    /// Its mean length.
-    context: f64,
-    /// The mean prompt so far of those that prefill.
-    prompt: f64,
-    /// Pairs of tokens they see.
-    pairs: f64,
-}
-
-impl Work {
-    fn of(shape: &StepShape) -> Self {
-        let whole = shape.prefill_context_tokens as f64 + f64::from(shape.prefill_tokens);
-        let prefills = f64::from(shape.prefill_seqs);
-        let reads = Reads::of(shape);
-        Self {
-            sequences: reads.sequences,
-            context: reads.context(shape.decode_context_tokens),
-            prompt: if prefills > 0.0 { whole / prefills } else { 0.0 },
-            pairs: shape.prefill_attention as f64,
-        }
-    }
+/// The mean prompt so far of the sequences that prefill.
+fn mean_prompt(shape: &StepShape) -> f64 {
+    let whole = shape.prefill_context_tokens as f64 + f64::from(shape.prefill_tokens);
+    let prefills = f64::from(shape.prefill_seqs);
+    if prefills > 0.0 { whole / prefills } else { 0.0 }
 }
 
 impl OperatorModel {
@@ -212,11 +192,11 @@ impl CostModel for OperatorModel {
         };
         let (decode_attention, prefill_attention) = match &*self.attention {
             AttentionTimes::Measured { decode, prefill } => {
-                let work = Work::of(shape);
                 let read = DecodeReads::new(decode, shape).secs(shape.decode_context_tokens);
                 // The pairs of a whole prompt are half its square.
-                let multiplied = if work.pairs > 0.0 {
-                    2.0 * work.pairs / (work.prompt * work.prompt) * prefill.at(work.prompt)
+                let multiplied = if shape.prefill_attention > 0 {
+                    let (pairs, prompt) = (shape.prefill_attention as f64, mean_prompt(shape));
+                    2.0 * pairs / (prompt * prompt) * prefill.at(prompt)
                 } else {
                     0.0
                 };
@@ -240,11 +220,11 @@ impl CostModel for OperatorModel {
     }
 
     fn coverage(&self, shape: &StepShape) -> Coverage {
-        let work = Work::of(shape);
+        let reads = Reads::of(shape);
         let is_inside = f64::from(shape.tokens()) <= self.reach.rows
-            && work.sequences <= self.reach.sequences
-            && work.context <= self.reach.context
-            && work.prompt <= self.reach.prompt;
+            && reads.sequences <= self.reach.sequences
+            && reads.context(shape.decode_context_tokens) <= self.reach.context
+            && mean_prompt(shape) <= self.reach.prompt;
         if is_inside { Coverage::Interpolated } else { Coverage::Extrapolated }
     }
 }

@@ -49,7 +49,7 @@ impl<'a> DecodeReads<'a> {
     }
 
     #[inline]
-    pub(in crate::cost) fn secs(&self, decode_tokens: u64) -> f64 {
+    pub(in crate::cost) fn secs(&mut self, decode_tokens: u64) -> f64 {
         if self.reads.sequences == 0.0 {
             return 0.0;
         }
