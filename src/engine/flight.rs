@@ -52,6 +52,7 @@ impl Flight {
     }
 
     /// The same, to write to; a new one if all are in flight.
+    #[inline]
     pub(super) fn next_mut(&mut self) -> &mut Batch {
         if self.len == self.batches.len() {
             self.batches.rotate_left(self.first);
@@ -67,6 +68,7 @@ impl Flight {
         self.len += 1;
     }
 
+    #[inline]
     fn place(&self, index: usize) -> usize {
         let place = self.first + index;
         if place < self.batches.len() { place } else { place - self.batches.len() }

@@ -118,43 +118,48 @@ impl Recorder {
         }
         if (before.kv_blocks, before.kv_blocks_free) != (load.kv_blocks, load.kv_blocks_free) {
             let since = std::mem::replace(&mut levels.kv_since, at);
-            let used = f64::from(before.kv_blocks - before.kv_blocks_free);
-            let share = used / f64::from(before.kv_blocks.max(1)) / f64::from(self.instances);
-            self.timeline.kv_use.hold(since, at, share);
+            self.timeline.kv_use.hold(since, at, before.kv_use() / f64::from(self.instances));
         }
     }
 
     /// Steps that were decided and completed in one go.
     fn quiet(&mut self, instance: InstanceId, run: &QuietRun<'_>) {
-        let mut load = run.load;
-        let mut before = run.completed_before;
-        if let Some(first) = run.steps.first() {
-            self.set_levels(first.boundary, instance, load);
+        let Some(first) = run.steps.first() else { return };
+        self.set_levels(first.boundary, instance, run.load);
+        let instances = f64::from(self.instances);
+        let levels = &mut self.levels[instance.index()];
+        for step in run.steps.iter().filter(|step| step.claims > 0) {
+            let share = levels.load.kv_use() / instances;
+            self.timeline.kv_use.hold(levels.kv_since, step.boundary, share);
+            levels.kv_since = step.boundary;
+            levels.load.kv_blocks_free -= step.claims;
         }
+        let mut before = run.completed_before;
         for step in run.steps {
-            let at = step.boundary;
-            if step.claims > 0 {
-                load.kv_blocks_free -= step.claims;
-                self.set_levels(at, instance, load);
-            }
-            self.count_tokens(at, run.rows);
-            self.gaps.add(at - before, run.rows);
-            before = at;
+            self.count_tokens(step.boundary, run.rows);
+            self.gaps.add(step.boundary - before, run.rows);
+            before = step.boundary;
         }
         let times = run.steps.iter().map(|step| step.boundary);
         self.timeline.output_tokens.add_each(times, f64::from(run.rows));
         self.steps += run.steps.len() as u64;
     }
 
+    #[inline]
     fn count_tokens(&mut self, at: SimTime, tokens: u32) {
         let since = at.since(self.first_sent.unwrap_or(at)).as_nanos();
         if !self.second.contains(since) {
-            self.second = Bin::of(since, 1_000_000_000);
-            if self.tokens_by_second.len() <= self.second.index {
-                self.tokens_by_second.resize(self.second.index + 1, 0);
-            }
+            self.enter_second(since);
         }
         self.tokens_by_second[self.second.index] += u64::from(tokens);
+    }
+
+    #[cold]
+    fn enter_second(&mut self, since: u64) {
+        self.second = Bin::of(since, 1_000_000_000);
+        if self.tokens_by_second.len() <= self.second.index {
+            self.tokens_by_second.resize(self.second.index + 1, 0);
+        }
     }
 }
 

@@ -73,6 +73,13 @@ pub struct Load {
     pub kv_blocks_free: u32,
 }
 
+impl Load {
+    /// The share of the blocks that requests hold, from 0 to 1.
+    pub fn kv_use(&self) -> f64 {
+        f64::from(self.kv_blocks - self.kv_blocks_free) / f64::from(self.kv_blocks.max(1))
+    }
+}
+
 /// Steps that decode only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quiet {
