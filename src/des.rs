@@ -7,10 +7,14 @@
 //! The queue stays small (one step per instance, flows in flight, a few ticks) because arrivals
 //! are merged from their sorted stream and never loaded into the heap.
 
+mod ascending;
+
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::units::SimTime;
+
+pub use ascending::Ascending;
 
 /// What kind of event; at one instant lower classes are handled first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -73,48 +77,70 @@ impl<E> Ord for Entry<E> {
 pub struct EventQueue<E> {
     heap: BinaryHeap<Entry<E>>,
     next_seq: u64,
+    /// Whether the first entry has been handed out. It stays until another one takes its place:
+    /// to handle an event is to push one, most often.
+    is_first_out: bool,
 }
 
 impl<E> Default for EventQueue<E> {
     fn default() -> Self {
-        Self { heap: BinaryHeap::new(), next_seq: 0 }
+        Self { heap: BinaryHeap::new(), next_seq: 0, is_first_out: false }
     }
 }
 
-impl<E> EventQueue<E> {
+impl<E: Copy> EventQueue<E> {
     /// Adds an event. O(log n).
     pub fn push(&mut self, at: SimTime, class: Class, event: E) {
         let key = Key::new(at, class, self.next_seq);
         self.next_seq += 1;
-        self.heap.push(Entry { key: Reverse(key), event });
+        let entry = Entry { key: Reverse(key), event };
+        match self.heap.peek_mut() {
+            Some(mut first) if std::mem::take(&mut self.is_first_out) => *first = entry,
+            first => {
+                drop(first);
+                self.heap.push(entry);
+            }
+        }
     }
 
     /// Removes the earliest event. O(log n).
     pub fn pop(&mut self) -> Option<(SimTime, E)> {
-        self.heap.pop().map(|entry| (entry.key.0.time(), entry.event))
+        self.drop_first_out();
+        let Entry { key, event } = self.heap.peek()?;
+        self.is_first_out = true;
+        Some((key.0.time(), *event))
     }
 
     /// Removes the earliest event if it comes before an input at `at`, which is how a sorted
     /// stream of inputs is merged without entering the heap: inputs of the stream come before
     /// every queued event of their instant.
     pub fn pop_before_input(&mut self, at: SimTime) -> Option<(SimTime, E)> {
+        self.drop_first_out();
         let earliest = self.heap.peek()?.key.0.time();
         if earliest < at { self.pop() } else { None }
     }
 
+    fn drop_first_out(&mut self) {
+        if std::mem::take(&mut self.is_first_out) {
+            self.heap.pop();
+        }
+    }
+
     /// The number of pending events.
     pub fn len(&self) -> usize {
-        self.heap.len()
+        self.heap.len() - usize::from(self.is_first_out)
     }
 
     /// Whether nothing is pending.
     pub fn is_empty(&self) -> bool {
-        self.heap.is_empty()
+        self.len() == 0
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -132,6 +158,24 @@ mod tests {
             order,
             ["earlier", "first input", "second input", "transfer", "step", "control"]
         );
+    }
+
+    proptest! {
+        #[test]
+        fn events_come_in_order_however_pushes_and_pops_follow_one_another(
+            moves in proptest::collection::vec(proptest::option::of(0_u64..20), 0..200),
+        ) {
+            let (mut queue, mut plain) = (EventQueue::default(), std::collections::BTreeSet::new());
+            for (seq, at) in moves.into_iter().enumerate() {
+                if let Some(at) = at {
+                    queue.push(SimTime::from_nanos(at), Class::Step, seq);
+                    plain.insert((SimTime::from_nanos(at), seq));
+                } else {
+                    prop_assert_eq!(queue.pop(), plain.pop_first());
+                }
+                prop_assert_eq!(queue.len(), plain.len());
+            }
+        }
     }
 
     #[test]

@@ -84,6 +84,7 @@ impl SimDuration {
 
     /// A span of `secs` seconds, rounded to the nearest nanosecond; `None` when `secs` is
     /// negative, not finite, or beyond 584 years.
+    #[inline]
     pub fn try_from_secs_f64(secs: f64) -> Option<Self> {
         let nanos = secs * NANOS_PER_SEC;
         if nanos >= 0.0 && nanos < (1_u64 << 52) as f64 {
@@ -99,6 +100,7 @@ impl SimDuration {
     ///
     /// # Panics
     /// When `secs` is negative, not finite, or beyond 584 years.
+    #[inline]
     pub fn from_secs_f64(secs: f64) -> Self {
         Self::try_from_secs_f64(secs)
             .unwrap_or_else(|| panic!("a duration must be finite and not negative, got {secs} s"))

@@ -140,8 +140,9 @@ fn simulate(loaded: &Loaded, output: &OutputArguments) -> Result<Outcome, Failur
     let mut workload = open_workload(loaded)?;
     let cost = crate::sim::step_time(scenario).map_err(|error| Failure::Input(error.into()))?;
     state_step_times(scenario, &cost);
+    let cluster = crate::sim::cluster_priced_by(scenario, &cost);
+    let cluster = cluster.map_err(|error| Failure::Input(error.into()))?;
     let mut coverage = StepCoverage::new(cost);
-    let cluster = crate::sim::cluster(scenario).map_err(|error| Failure::Input(error.into()))?;
     let client = Client::new(&scenario.file.workload.client);
     let api_delay = SimDuration::from_secs_f64(scenario.file.cluster.api_delay_ms / 1e3);
     let api_per_request =

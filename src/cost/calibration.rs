@@ -47,20 +47,45 @@ impl StepParts {
 impl Calibration {
     /// The time of a step of this shape that is made of these parts.
     pub fn step_duration(&self, parts: &StepParts, shape: &StepShape) -> SimDuration {
+        self.sum(parts, shape).with_decode_attention(parts.decode_attention)
+    }
+
+    /// The same but for the attention of decodes.
+    pub(super) fn sum(&self, parts: &StepParts, shape: &StepShape) -> StepSum {
         let prefills = f64::from(u8::from(shape.prefill_seqs > 0));
         let constants = self.per_step_us
             + self.per_prefill_step_us * prefills
             + self.per_sequence_us * f64::from(shape.seqs());
-        let secs = self.products * parts.products
-            + self.experts * parts.experts
-            + self.decode_attention * parts.decode_attention
-            + self.prefill_attention * parts.prefill_attention
-            + self.all_reduce * parts.all_reduce
-            + self.elementwise * parts.elementwise
-            + self.head * parts.head
-            + self.sampler * parts.sampler
-            + 1e-6 * constants;
-        SimDuration::from_secs_f64(secs)
+        StepSum {
+            before: self.products * parts.products + self.experts * parts.experts,
+            decode_attention: self.decode_attention,
+            after: [
+                self.prefill_attention * parts.prefill_attention,
+                self.all_reduce * parts.all_reduce,
+                self.elementwise * parts.elementwise,
+                self.head * parts.head,
+                self.sampler * parts.sampler,
+                1e-6 * constants,
+            ],
+        }
+    }
+}
+
+/// A step but for the attention of its decodes, in seconds. Float sums depend on their order: the
+/// terms behind it stay apart.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct StepSum {
+    before: f64,
+    /// Factor of the attention.
+    decode_attention: f64,
+    after: [f64; 6],
+}
+
+impl StepSum {
+    #[inline]
+    pub(super) fn with_decode_attention(&self, secs: f64) -> SimDuration {
+        let begun = self.before + self.decode_attention * secs;
+        SimDuration::from_secs_f64(self.after.iter().fold(begun, |sum, term| sum + term))
     }
 }
 

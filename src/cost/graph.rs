@@ -65,6 +65,16 @@ impl CudaGraphs {
         let is_covered = self.context_max.is_none_or(|most| shape.decode_context_max < most);
         sizes.pad(shape.tokens()).filter(|_| is_covered)
     }
+
+    /// How many steps of a decode run from this shape on, itself included, replay the same.
+    pub fn alike(&self, shape: &StepShape) -> u64 {
+        match self.context_max {
+            Some(most) if self.replayed(shape).is_some() => {
+                u64::from(most - shape.decode_context_max)
+            }
+            _ => u64::MAX,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -98,5 +108,19 @@ mod tests {
         let mut long = StepShape::default();
         long.add_decode(100, 0);
         assert_eq!(graphs.replayed(&long), None, "the 101st token is beyond the graph");
+    }
+
+    #[test]
+    fn a_decode_run_replays_its_graph_up_to_the_longest_sequence() {
+        let graphs = CudaGraphs::new(CapturedSizes::new([4]), CapturedSizes::default()).up_to(100);
+        let mut shape = StepShape::default();
+        shape.add_decode(97, 0);
+        let alike = graphs.alike(&shape);
+        assert_eq!(alike, 3);
+        shape.advance_decodes_by(2);
+        assert_eq!(graphs.replayed(&shape), Some(4), "the third step");
+        shape.advance_decodes();
+        assert_eq!(graphs.replayed(&shape), None, "the fourth");
+        assert_eq!(graphs.alike(&shape), u64::MAX, "it never fits again");
     }
 }

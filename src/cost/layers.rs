@@ -11,6 +11,7 @@
 
 mod attention;
 mod axis;
+mod decodes;
 mod experts;
 mod numbers;
 mod profile;
@@ -25,6 +26,8 @@ use super::CostModel;
 use super::Coverage;
 use super::StepParts;
 use super::StepShape;
+use super::calibration::StepSum;
+use super::decode_run::DecodeAttention;
 use crate::model::KvDtype;
 use crate::model::ModelSpec;
 use crate::units::SimDuration;
@@ -33,6 +36,7 @@ use axis::Curve;
 use experts::Experts;
 use skew::Skew;
 
+pub(super) use decodes::DecodeLine;
 pub use numbers::Numbers;
 pub use profile::{
     AllReduceHost, AttentionProfile, ExpertsProfile, LayerProfile, LayerProfileError, RowsProfile,
@@ -221,19 +225,21 @@ impl LayerTable {
     }
 
     fn decode_attention(&self, shape: &StepShape) -> f64 {
-        let (seqs, longest) = (shape.decode_seqs, shape.decode_context_max);
-        if seqs == 0 {
+        if shape.decode_seqs == 0 {
             return 0.0;
         }
-        let mean = shape.decode_context_tokens as f64 / f64::from(seqs);
-        let secs = self.attention.decode_secs(seqs, mean);
-        match &self.skew {
-            Some(skew) if seqs > 1 && f64::from(longest) > mean => {
-                let most = self.attention.decode_secs(seqs, f64::from(longest));
-                secs + skew.decode(seqs, mean, longest) * (most - secs).max(0.0)
-            }
-            _ => secs,
+        let mut line = DecodeLine::new(&self.attention, self.skew.as_deref(), shape.decode_seqs);
+        line.secs(shape.decode_context_tokens, shape.decode_context_max)
+    }
+
+    /// The steps that follow one of this shape in a decode run; `None` where they are no decodes.
+    pub(super) fn decode_law(&self, shape: &StepShape) -> Option<(StepSum, DecodeAttention<'_>)> {
+        if shape.decode_seqs == 0 || shape.prefill_tokens > 0 {
+            return None;
         }
+        let sum = self.calibration.sum(&self.parts(shape), shape);
+        let line = DecodeLine::new(&self.attention, self.skew.as_deref(), shape.decode_seqs);
+        Some((sum, DecodeAttention::Layers(line)))
     }
 
     /// Attention of a step that prefills: what its prefill adds, and its decodes.

@@ -4,6 +4,7 @@
 //! in O(1) and from everything in it at once.
 
 mod calibration;
+mod decode_run;
 mod graph;
 mod layers;
 mod linear;
@@ -12,6 +13,7 @@ mod roofline;
 mod shape;
 
 pub use calibration::{Calibration, Coverage, StepParts};
+pub use decode_run::DecodeRun;
 pub use graph::{CapturedSizes, CudaGraphs};
 pub use layers::{
     AllReduceHost, AttentionProfile, ExpertsProfile, LayerProfile, LayerProfileError, LayerTable,

@@ -20,6 +20,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::calibration::StepSum;
+use super::decode_run::DecodeAttention;
 use super::{Calibration, CostModel, StepParts, StepShape};
 use crate::hardware::GpuSpec;
 use crate::model::{KvDtype, ModelError, ModelSpec};
@@ -28,7 +30,9 @@ use crate::units::SimDuration;
 use terms::{Layers, TABLE_ROWS};
 
 pub(super) use device::Device;
-pub(super) use terms::{AttentionSecs, ELEMENTWISE_SECS, Experts, Product, Sampling, power};
+pub(super) use terms::{
+    AttentionSecs, DecodeTokens, ELEMENTWISE_SECS, Experts, Product, Sampling, power,
+};
 
 /// How an engine runs a model on its GPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -116,6 +120,12 @@ impl Roofline {
     /// Where the figures come from and what was assumed, in one line for a report.
     pub fn provenance(&self) -> &str {
         &self.provenance
+    }
+
+    /// The steps that follow one of this shape in a decode run.
+    pub(super) fn decode_law(&self, shape: &StepShape) -> (StepSum, DecodeAttention<'_>) {
+        let sum = self.calibration.sum(&self.parts(shape), shape);
+        (sum, DecodeAttention::Roofline(self.attention.decodes(shape)))
     }
 }
 

@@ -66,6 +66,12 @@ impl StepShape {
         self.decode_context_max += u32::from(self.decode_seqs > 0);
     }
 
+    /// Every decoding sequence goes on by so many tokens.
+    pub fn advance_decodes_by(&mut self, tokens: u32) {
+        self.decode_context_tokens += u64::from(self.decode_seqs) * u64::from(tokens);
+        self.decode_context_max += tokens * u32::from(self.decode_seqs > 0);
+    }
+
     /// Adds a prefilling sequence: `new` tokens on top of `cached`, its last row sampled or not.
     pub fn add_prefill(&mut self, new: u32, cached: u32, sampled: bool) {
         let (n, c) = (u64::from(new), u64::from(cached));

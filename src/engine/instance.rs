@@ -1,12 +1,11 @@
 //! An engine replica: its scheduler, its cost model, and the steps in flight on its device.
 
-use std::collections::VecDeque;
-
+use super::flight::Flight;
 use super::host::{HostPart, HostTimes};
 use super::quiet::{QuietRun, QuietStep, RunLength};
 use super::scheduler::{Handoff, Scheduler};
 use super::{Finish, StepPlan, StepResult};
-use crate::cost::{CostModel, CudaGraphs, StepShape, StepTime};
+use crate::cost::{CostModel, CudaGraphs, DecodeRun, StepShape, StepTime};
 use crate::ids::RequestId;
 use crate::request::Request;
 use crate::units::{SimDuration, SimTime};
@@ -66,8 +65,7 @@ pub struct Instance {
     cost: StepTime,
     graphs: CudaGraphs,
     host: HostTimes,
-    in_flight: VecDeque<Batch>,
-    spare: Vec<Batch>,
+    in_flight: Flight,
     result: StepResult,
     device_free: SimTime,
     host_free: SimTime,
@@ -77,6 +75,7 @@ pub struct Instance {
     prefill_steps: u64,
     /// Steps planned in one go, whose end is awaited.
     run: Vec<QuietStep>,
+    run_claims: Vec<u32>,
     run_shape: StepShape,
     run_host: HostPart,
     run_length: RunLength,
@@ -96,8 +95,7 @@ impl Instance {
             cost,
             graphs: CudaGraphs::default(),
             host: HostTimes::default(),
-            in_flight: VecDeque::new(),
-            spare: Vec::new(),
+            in_flight: Flight::default(),
             result: StepResult::default(),
             device_free: SimTime::ZERO,
             host_free: SimTime::ZERO,
@@ -105,6 +103,7 @@ impl Instance {
             steps: 0,
             prefill_steps: 0,
             run: Vec::new(),
+            run_claims: Vec::new(),
             run_shape: StepShape::default(),
             run_host: HostPart::default(),
             run_length: RunLength::default(),
@@ -191,9 +190,9 @@ impl Instance {
             }
             self.leave(&mut tell);
             if !std::mem::take(&mut self.decides_next)
-                && let Some(batch) = self.in_flight.pop_front()
+                && let Some(ended) = self.in_flight.pop()
             {
-                self.complete(now, batch, &mut tell);
+                self.complete(now, ended, &mut tell);
             }
             self.fill(now, &mut tell);
         }
@@ -249,27 +248,28 @@ impl Instance {
         let mut free = self.scheduler.load().kv_blocks_free;
         let mut shape = quiet.shape;
         shape.cuda_graph = self.graphs.replayed(&shape);
+        let steps = (steps as u64).min(self.graphs.alike(&shape)) as usize;
+        self.scheduler.quiet_claims(steps, &mut self.run_claims);
         let host = self.host.of(&shape, 0);
         (self.run_shape, self.run_host) = (shape, host);
         let depth = self.in_flight.len();
         let (mut host_free, mut device_free) = (self.host_free, self.device_free);
-        for index in 0..steps {
-            let claims = self.scheduler.quiet_claims(index as u64 + 1);
-            if claims > free || self.graphs.replayed(&shape) != shape.cuda_graph {
+        let mut outcomes = self.in_flight.iter().map(|step| (step.ends_at(), step.post_process));
+        let mut price = DecodeRun::new(&self.cost, &shape);
+        for (index, &claims) in self.run_claims.iter().enumerate() {
+            if claims > free {
                 break;
             }
             free -= claims;
             // The step that ends here was decided `depth` steps before.
             let (end, post_process) = match index.checked_sub(depth) {
                 Some(before) => (self.run[before].end(), host.post_process),
-                None => (self.in_flight[index].ends_at(), self.in_flight[index].post_process),
+                None => outcomes.next().expect("as many steps are in flight"),
             };
             let boundary = end.max(host_free) + post_process;
-            let duration = self.cost.step_duration(&shape);
-            let (start, duration) = host.timing(boundary, device_free, duration);
+            let (start, duration) = host.timing(boundary, device_free, price.next_step());
             host_free = host.launched(boundary);
             device_free = start + duration;
-            shape.advance_decodes();
             self.run.push(QuietStep { boundary, start, duration, claims });
         }
     }
@@ -280,26 +280,26 @@ impl Instance {
         if let Some(last) = steps.checked_sub(1).map(|index| run[index]) {
             let load = self.scheduler.load();
             let (first_step, completed_before) = (self.steps, self.last_completion);
-            self.scheduler.run_quiet(steps as u64, last.boundary);
+            let claims = run[..steps].iter().map(|step| step.claims).sum();
+            self.scheduler.run_quiet(steps as u64, claims, last.boundary);
             self.last_completion = last.boundary;
-            // The last steps are in flight now, in the buffers of those that ended.
+            // The last steps are in flight now.
             let depth = self.in_flight.len();
-            self.in_flight.rotate_left(steps % depth);
             let ended = steps.saturating_sub(depth);
             let mut shape = self.run_shape;
-            for _ in 0..ended {
-                shape.advance_decodes();
-            }
-            let still = self.in_flight.iter_mut().skip(depth.saturating_sub(steps));
-            for ((step, number), batch) in
-                run[ended..steps].iter().zip(self.steps + ended as u64..).zip(still)
-            {
+            shape.advance_decodes_by(ended as u32);
+            for (step, number) in run[ended..steps].iter().zip(self.steps + ended as u64..) {
+                self.in_flight.pop();
+                let batch = self.in_flight.next_mut();
+                batch.plan.clear();
+                batch.plan.decodes = shape.decode_seqs;
                 batch.plan.shape = shape;
                 batch.step = number;
                 batch.scheduled_at = step.boundary;
                 batch.starts_at = step.start;
                 batch.duration = step.duration;
                 batch.post_process = self.run_host.post_process;
+                self.in_flight.launch();
                 shape.advance_decodes();
             }
             self.steps += steps as u64;
@@ -339,39 +339,37 @@ impl Instance {
     fn complete(
         &mut self,
         now: SimTime,
-        batch: Batch,
+        ended: usize,
         tell: &mut impl FnMut(&Self, EngineEvent<'_>),
     ) {
         let mut result = std::mem::take(&mut self.result);
         result.clear();
-        self.scheduler.complete(now, &batch.plan, &mut result);
+        self.scheduler.complete(now, &self.in_flight.buffer(ended).plan, &mut result);
         self.last_completion = now;
         self.host_free = now;
-        tell(self, EngineEvent::Completed(&batch, &result));
+        tell(self, EngineEvent::Completed(self.in_flight.buffer(ended), &result));
         self.result = result;
-        self.spare.push(batch);
     }
 
     fn fill(&mut self, now: SimTime, tell: &mut impl FnMut(&Self, EngineEvent<'_>)) {
         while self.in_flight.len() < self.scheduler.steps_in_flight_max() {
-            let mut batch = self.spare.pop().unwrap_or_default();
-            self.scheduler.schedule(now, &mut batch.plan);
-            if batch.plan.is_empty() {
-                if !batch.plan.preempted.is_empty() || !batch.plan.loads.is_empty() {
-                    tell(self, EngineEvent::Empty(&batch.plan));
-                }
+            let plan = &mut self.in_flight.next_mut().plan;
+            self.scheduler.schedule(now, plan);
+            if plan.is_empty() {
                 // Those that lost their memory may have made room for others: with nothing to wait
                 // for, an engine's loop asks again at once. Each time fewer can lose theirs.
-                let asks_again = !batch.plan.preempted.is_empty() && self.in_flight.is_empty();
-                self.spare.push(batch);
-                if asks_again {
+                let has_displaced = !plan.preempted.is_empty();
+                if has_displaced || !plan.loads.is_empty() {
+                    tell(self, EngineEvent::Empty(&self.in_flight.next().plan));
+                }
+                if has_displaced && self.in_flight.is_empty() {
                     continue;
                 }
                 return;
             }
-            self.time(now, &mut batch);
-            tell(self, EngineEvent::Planned(&batch));
-            self.in_flight.push_back(batch);
+            self.time(now);
+            tell(self, EngineEvent::Planned(self.in_flight.next()));
+            self.in_flight.launch();
             if self.host_free > now {
                 self.decides_next = self.in_flight.len() < self.scheduler.steps_in_flight_max();
                 return;
@@ -380,7 +378,8 @@ impl Instance {
     }
 
     /// A step decided at `now` takes its turn on host and device.
-    fn time(&mut self, now: SimTime, batch: &mut Batch) {
+    fn time(&mut self, now: SimTime) {
+        let batch = self.in_flight.next_mut();
         let shape = &mut batch.plan.shape;
         shape.cuda_graph = self.graphs.replayed(shape);
         let new_requests = batch.plan.hits.len() as u32;

@@ -4,6 +4,7 @@
 //! clock, and it answers with the moment it wants to be woken next.
 
 mod drafts;
+mod flight;
 mod host;
 mod instance;
 mod life;

@@ -5,17 +5,16 @@
 //! A node stands for a run of tokens behind those of its parent; all lengths are whole pages.
 //! Requests lock the path to the node whose tokens they use. What no lock covers can be evicted,
 //! leaf by leaf, oldest access first. Tokens are known by stream and position ([`Segment`]), so a
-//! prompt that shares nothing is one node with one segment, however long it is.
+//! prompt that shares nothing is one node with one segment, however long it is. While only its
+//! request can look for it, and holds it, the node has no name and no tokens but their number.
 //!
 //! The order of accesses is a counter: each touch, each new node and each side of a split takes
 //! the next value; a match gives its value to the node it ends on and slightly older ones to the
 //! ancestors. Tokens are only counted, which memory slots hold them makes no difference.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
 use rustc_hash::FxHashMap;
 
+use crate::des::Ascending;
 use crate::request::Segment;
 use crate::rng::mix;
 
@@ -38,6 +37,8 @@ struct Node {
     accessed: u64,
     /// Whether an entry of the eviction queue stands for this node.
     is_queued: bool,
+    /// Whether it can be found: `key` and `name` are set.
+    is_named: bool,
 }
 
 /// What a lookup found.
@@ -58,7 +59,7 @@ pub struct RadixTree {
     children: FxHashMap<(NodeId, u64), NodeId>,
     /// Leaves that may be evicted, oldest first. An entry may be out of date: its node was
     /// accessed later, or is no unlocked leaf any more. That is seen when it comes up.
-    due: BinaryHeap<Reverse<(u64, NodeId)>>,
+    due: Ascending<(u64, NodeId)>,
     clock: u64,
     evictable: u32,
     locked: u32,
@@ -79,7 +80,7 @@ impl RadixTree {
             nodes: vec![Node::default()],
             vacant: Vec::new(),
             children: FxHashMap::default(),
-            due: BinaryHeap::new(),
+            due: Ascending::default(),
             clock: 0,
             evictable: 0,
             locked: 0,
@@ -146,6 +147,61 @@ impl RadixTree {
         at
     }
 
+    /// A lookup of what cannot be cached; it counts as an access.
+    pub fn find_nothing(&mut self) {
+        self.tick();
+    }
+
+    /// Caches `tokens` further tokens, whole pages, behind a locked node: what
+    /// [`insert`](Self::insert) does with tokens that nobody else can look for. Returns the node
+    /// that ends them. It cannot be found before it is [named](Self::name_path).
+    pub fn append(&mut self, node: NodeId, tokens: u32) -> NodeId {
+        self.touch(node);
+        if tokens == 0 { node } else { self.add_unnamed(node, tokens) }
+    }
+
+    /// Counts as an access to all tokens up to the end of a node, as inserting them does.
+    pub fn touch(&mut self, node: NodeId) {
+        let mut depth = 0;
+        let mut at = node;
+        while at != Self::ROOT {
+            depth += 1;
+            at = self.nodes[at as usize].parent;
+        }
+        self.clock += depth * TICK;
+        let mut accessed = self.clock;
+        at = node;
+        while at != Self::ROOT {
+            let node = &mut self.nodes[at as usize];
+            node.accessed = accessed;
+            accessed -= TICK;
+            at = node.parent;
+        }
+    }
+
+    /// Makes the nodes up to this one findable by their tokens, with which `sequence` begins.
+    pub fn name_path(&mut self, namespace: u64, sequence: &[Segment], node: NodeId) {
+        let mut path = Vec::new();
+        let mut at = node;
+        while at != Self::ROOT {
+            path.push(at);
+            at = self.nodes[at as usize].parent;
+        }
+        let tokens = path.iter().map(|&id| self.nodes[id as usize].tokens).sum();
+        let mut rest = Rest::new(sequence, tokens);
+        for id in path.into_iter().rev() {
+            let Node { parent, tokens, is_named, .. } = self.nodes[id as usize];
+            if !is_named {
+                let name = self.name(parent, namespace, rest);
+                self.children.insert((parent, name), id);
+                let node = &mut self.nodes[id as usize];
+                Rest { left: tokens, ..rest }.collect_into(&mut node.key);
+                (node.name, node.is_named) = (name, true);
+            }
+            rest.skip(tokens);
+        }
+    }
+
     /// Protects the tokens up to the end of a node.
     pub fn lock(&mut self, node: NodeId) {
         let mut at = node;
@@ -185,7 +241,7 @@ impl RadixTree {
     pub fn evict(&mut self, tokens: u32) -> u32 {
         let mut gone = 0;
         while gone < tokens {
-            let Some(Reverse((accessed, id))) = self.due.pop() else { break };
+            let Some((accessed, id)) = self.due.pop() else { break };
             let node = &mut self.nodes[id as usize];
             node.is_queued = false;
             if node.accessed > accessed {
@@ -272,6 +328,7 @@ impl RadixTree {
             locks,
             accessed: front_accessed,
             is_queued: false,
+            is_named: true,
         };
         let node = &mut self.nodes[id as usize];
         rest.collect_into(&mut node.key);
@@ -286,22 +343,30 @@ impl RadixTree {
 
     fn add_leaf(&mut self, parent: NodeId, namespace: u64, rest: Rest<'_>) -> NodeId {
         let name = self.name(parent, namespace, rest);
+        let id = self.add_unnamed(parent, rest.left);
+        let node = &mut self.nodes[id as usize];
+        rest.collect_into(&mut node.key);
+        (node.name, node.is_named) = (name, true);
+        self.children.insert((parent, name), id);
+        id
+    }
+
+    fn add_unnamed(&mut self, parent: NodeId, tokens: u32) -> NodeId {
         let id = self.take_node();
         let accessed = self.tick();
-        let mut key = std::mem::take(&mut self.nodes[id as usize].key);
-        rest.collect_into(&mut key);
-        let tokens = rest.left;
-        self.nodes[id as usize] = Node { key, tokens, parent, name, accessed, ..Node::default() };
+        let key = std::mem::take(&mut self.nodes[id as usize].key);
+        self.nodes[id as usize] = Node { key, tokens, parent, accessed, ..Node::default() };
         self.nodes[parent as usize].children += 1;
-        self.children.insert((parent, name), id);
         self.evictable += tokens;
         self.queue_if_due(id);
         id
     }
 
     fn remove_leaf(&mut self, id: NodeId) -> u32 {
-        let Node { parent, name, tokens, .. } = self.nodes[id as usize];
-        self.children.remove(&(parent, name));
+        let Node { parent, name, tokens, is_named, .. } = self.nodes[id as usize];
+        if is_named {
+            self.children.remove(&(parent, name));
+        }
         self.nodes[id as usize].key.clear();
         self.vacant.push(id);
         self.evictable -= tokens;
@@ -316,7 +381,7 @@ impl RadixTree {
         let node = &mut self.nodes[id as usize];
         if node.locks == 0 && node.children == 0 && !node.is_queued {
             node.is_queued = true;
-            self.due.push(Reverse((node.accessed, id)));
+            self.due.push((node.accessed, id));
         }
     }
 
@@ -330,21 +395,23 @@ impl RadixTree {
         let (mut evictable, mut locked, mut live) = (0, 0, 0);
         let mut children = vec![0; self.nodes.len()];
         for (id, node) in self.nodes.iter().enumerate().skip(1).filter(|(id, _)| !is_vacant[*id]) {
-            live += 1;
+            live += usize::from(node.is_named);
             children[node.parent as usize] += 1;
+            let tokens = node.tokens;
             let key: u32 = node.key.iter().map(|run| run.len).sum();
             let parent_locks = self.nodes[node.parent as usize].locks;
-            let is_sound = key == node.tokens
-                && key > 0
-                && key.is_multiple_of(self.page_size)
+            let child = self.children.get(&(node.parent, node.name));
+            let is_found = key == tokens && child == Some(&(id as NodeId));
+            let is_sound = tokens > 0
+                && tokens.is_multiple_of(self.page_size)
                 && !is_vacant[node.parent as usize]
                 && (node.parent == Self::ROOT || parent_locks >= node.locks)
                 && (node.locks > 0 || node.children > 0 || node.is_queued)
-                && self.children.get(&(node.parent, node.name)) == Some(&(id as NodeId));
+                && if node.is_named { is_found } else { key == 0 };
             if !is_sound {
                 return false;
             }
-            if node.locks > 0 { locked += key } else { evictable += key }
+            if node.locks > 0 { locked += tokens } else { evictable += tokens }
         }
         let agree = self.nodes.iter().zip(&children).all(|(node, count)| node.children == *count);
         agree && live == self.children.len() && evictable == self.evictable && locked == self.locked

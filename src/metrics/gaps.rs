@@ -5,14 +5,14 @@ use crate::units::SimDuration;
 
 /// Counts gaps, eight bytes each. Equal ones are joined when there are many, so that memory grows
 /// with the distinct ones.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct GapCounter {
     /// The gap in nanoseconds above, the count in the low [`COUNT_BITS`] bits.
     packed: Vec<u64>,
     /// What is longer or counts more than fits.
     wide: Vec<(u64, u64)>,
-    /// Entries that are left from the last joining.
-    joined: usize,
+    /// How many entries are joined next.
+    join_at: usize,
 }
 
 const COUNT_BITS: u32 = 24;
@@ -23,8 +23,15 @@ const JOIN_MIN: usize = 1 << 20;
 /// Bits of a gap that one pass of the sort looks at.
 const DIGIT_BITS: u32 = 11;
 
+impl Default for GapCounter {
+    fn default() -> Self {
+        Self { packed: Vec::new(), wide: Vec::new(), join_at: JOIN_MIN }
+    }
+}
+
 impl GapCounter {
     /// `count` tokens came `gap` after the ones before.
+    #[inline]
     pub fn add(&mut self, gap: SimDuration, count: u32) {
         let (gap, count) = (gap.as_nanos(), u64::from(count));
         if gap > GAP_MAX || count > COUNT_MAX {
@@ -32,7 +39,7 @@ impl GapCounter {
             return;
         }
         self.packed.push(gap << COUNT_BITS | count);
-        if self.packed.len() >= JOIN_MIN.max(2 * self.joined) {
+        if self.packed.len() >= self.join_at {
             self.join();
         }
     }
@@ -50,6 +57,7 @@ impl GapCounter {
         Weighted::new(packed.chain(wide).collect())
     }
 
+    #[cold]
     fn join(&mut self) {
         sort_by_gap(&mut self.packed);
         self.packed.dedup_by(|next, kept| {
@@ -60,7 +68,7 @@ impl GapCounter {
             }
             joins
         });
-        self.joined = self.packed.len();
+        self.join_at = JOIN_MIN.max(2 * self.packed.len());
     }
 }
 

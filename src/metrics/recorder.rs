@@ -54,8 +54,10 @@ pub struct Timeline {
 /// What an instance holds, and since when.
 #[derive(Debug, Clone, Copy, Default)]
 struct Levels {
-    since: SimTime,
     load: Load,
+    running_since: SimTime,
+    waiting_since: SimTime,
+    kv_since: SimTime,
 }
 
 impl Default for Recorder {
@@ -104,51 +106,60 @@ impl Recorder {
         if self.levels.len() <= instance.index() {
             self.levels.resize(instance.index() + 1, Levels::default());
         }
-        if self.levels[instance.index()].load == load {
-            return;
+        let levels = &mut self.levels[instance.index()];
+        let before = std::mem::replace(&mut levels.load, load);
+        if before.running != load.running {
+            let since = std::mem::replace(&mut levels.running_since, at);
+            self.timeline.running.hold(since, at, f64::from(before.running));
         }
-        let before =
-            std::mem::replace(&mut self.levels[instance.index()], Levels { since: at, load });
-        let (since, load) = (before.since, before.load);
-        self.timeline.running.hold(since, at, f64::from(load.running));
-        self.timeline.waiting.hold(since, at, f64::from(load.waiting));
-        if load.kv_blocks > 0 {
-            let used = f64::from(load.kv_blocks - load.kv_blocks_free);
-            let share = used / f64::from(load.kv_blocks) / f64::from(self.instances);
-            self.timeline.kv_use.hold(since, at, share);
+        if before.waiting != load.waiting {
+            let since = std::mem::replace(&mut levels.waiting_since, at);
+            self.timeline.waiting.hold(since, at, f64::from(before.waiting));
+        }
+        if (before.kv_blocks, before.kv_blocks_free) != (load.kv_blocks, load.kv_blocks_free) {
+            let since = std::mem::replace(&mut levels.kv_since, at);
+            self.timeline.kv_use.hold(since, at, before.kv_use() / f64::from(self.instances));
         }
     }
 
     /// Steps that were decided and completed in one go.
     fn quiet(&mut self, instance: InstanceId, run: &QuietRun<'_>) {
-        let mut load = run.load;
+        let Some(first) = run.steps.first() else { return };
+        self.set_levels(first.boundary, instance, run.load);
+        let instances = f64::from(self.instances);
+        let levels = &mut self.levels[instance.index()];
+        for step in run.steps.iter().filter(|step| step.claims > 0) {
+            let share = levels.load.kv_use() / instances;
+            self.timeline.kv_use.hold(levels.kv_since, step.boundary, share);
+            levels.kv_since = step.boundary;
+            levels.load.kv_blocks_free -= step.claims;
+        }
         let mut before = run.completed_before;
-        if let Some(first) = run.steps.first() {
-            self.set_levels(first.boundary, instance, load);
-        }
         for step in run.steps {
-            let at = step.boundary;
-            if step.claims > 0 {
-                load.kv_blocks_free -= step.claims;
-                self.set_levels(at, instance, load);
-            }
-            self.count_tokens(at, run.rows);
-            self.timeline.output_tokens.add(at, f64::from(run.rows));
-            self.gaps.add(at - before, run.rows);
-            before = at;
+            self.count_tokens(step.boundary, run.rows);
+            self.gaps.add(step.boundary - before, run.rows);
+            before = step.boundary;
         }
+        let times = run.steps.iter().map(|step| step.boundary);
+        self.timeline.output_tokens.add_each(times, f64::from(run.rows));
         self.steps += run.steps.len() as u64;
     }
 
+    #[inline]
     fn count_tokens(&mut self, at: SimTime, tokens: u32) {
         let since = at.since(self.first_sent.unwrap_or(at)).as_nanos();
         if !self.second.contains(since) {
-            self.second = Bin::of(since, 1_000_000_000);
-            if self.tokens_by_second.len() <= self.second.index {
-                self.tokens_by_second.resize(self.second.index + 1, 0);
-            }
+            self.enter_second(since);
         }
         self.tokens_by_second[self.second.index] += u64::from(tokens);
+    }
+
+    #[cold]
+    fn enter_second(&mut self, since: u64) {
+        self.second = Bin::of(since, 1_000_000_000);
+        if self.tokens_by_second.len() <= self.second.index {
+            self.tokens_by_second.resize(self.second.index + 1, 0);
+        }
     }
 }
 

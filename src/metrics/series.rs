@@ -30,6 +30,7 @@ impl Bin {
     }
 
     /// Whether an instant is in it.
+    #[inline]
     pub(super) fn contains(self, nanos: u64) -> bool {
         self.start <= nanos && nanos < self.end
     }
@@ -69,10 +70,25 @@ impl Series {
     }
 
     /// An `amount` happens at `now`.
+    #[inline]
     pub fn add(&mut self, now: SimTime, amount: f64) {
         debug_assert_eq!(self.quantity, Quantity::Flow);
         let index = self.reach(now);
         self.sums[index] += amount;
+    }
+
+    /// An `amount` happens at each of these instants, in ascending order.
+    pub(super) fn add_each(&mut self, times: impl Iterator<Item = SimTime>, amount: f64) {
+        debug_assert_eq!(self.quantity, Quantity::Flow);
+        let mut times = times.peekable();
+        while let Some(at) = times.next() {
+            let index = self.reach(at);
+            let mut sum = amount;
+            while times.next_if(|at| self.current.contains(at.as_nanos())).is_some() {
+                sum += amount;
+            }
+            self.sums[index] += sum;
+        }
     }
 
     /// The middle of each bin in seconds, and the mean level or rate in it, up to `end`.
@@ -91,17 +107,20 @@ impl Series {
     }
 
     /// A `level` holds from one instant to another, on top of what is there. In any order.
+    #[inline]
     pub fn hold(&mut self, from: SimTime, to: SimTime, level: f64) {
         debug_assert_eq!(self.quantity, Quantity::Level);
-        if to <= from {
-            return;
+        if self.current.contains(from.as_nanos()) && self.current.contains(to.as_nanos()) {
+            let nanos = to.as_nanos().cast_signed() - from.as_nanos().cast_signed();
+            self.sums[self.current.index] += level * nanos.max(0) as f64;
+        } else if to > from {
+            self.hold_across(from, to, level);
         }
+    }
+
+    fn hold_across(&mut self, from: SimTime, to: SimTime, level: f64) {
         let last = self.reach(to);
         let (mut from, to) = (from.as_nanos(), to.as_nanos());
-        if from >= self.current.start {
-            self.sums[last] += level * (to - from) as f64;
-            return;
-        }
         let bin = self.bin.as_nanos();
         let mut index = (from / bin) as usize;
         while index < last {
@@ -121,13 +140,18 @@ impl Series {
     }
 
     /// Makes sure that there is a bin for `now`.
+    #[inline]
     fn reach(&mut self, now: SimTime) -> usize {
-        let now = now.as_nanos();
-        if self.current.contains(now) {
+        if self.current.contains(now.as_nanos()) {
             return self.current.index;
         }
+        self.reach_anew(now)
+    }
+
+    #[cold]
+    fn reach_anew(&mut self, now: SimTime) -> usize {
         loop {
-            let bin = Bin::of(now, self.bin.as_nanos());
+            let bin = Bin::of(now.as_nanos(), self.bin.as_nanos());
             if bin.index < BINS_MAX {
                 if bin.index >= self.sums.len() {
                     self.sums.resize(bin.index + 1, 0.0);

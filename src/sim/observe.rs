@@ -41,17 +41,20 @@ impl Observer for () {
 }
 
 impl<A: Observer, B: Observer> Observer for (A, B) {
+    #[inline]
     fn on(&mut self, at: SimTime, what: Occurrence<'_>) {
         self.0.on(at, what);
         self.1.on(at, what);
     }
 }
 impl<O: Observer> Observer for &mut O {
+    #[inline]
     fn on(&mut self, at: SimTime, what: Occurrence<'_>) {
         (**self).on(at, what);
     }
 }
 impl<O: Observer> Observer for Option<O> {
+    #[inline]
     fn on(&mut self, at: SimTime, what: Occurrence<'_>) {
         if let Some(observer) = self {
             observer.on(at, what);

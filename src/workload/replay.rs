@@ -1,16 +1,15 @@
 //! The times of a recorded trace: windowed, jittered, copied, scaled, and put in order.
 //!
-//! Rows pass through a heap. One leaves it when the heap holds more than [`WINDOW_ROWS`] and no
+//! Rows pass through a queue. One leaves it when the queue holds more than [`WINDOW_ROWS`] and no
 //! later row can come before it as long as rows are at most that many places out of order, so
 //! memory does not grow with the trace. A target rate, or `sort = "whole_trace"`, reads everything
 //! first.
 
 use std::cmp::Ordering;
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 
 use rand::RngExt;
 
+use crate::des::Ascending;
 use crate::rng::Seed;
 use crate::rng::Stream;
 use crate::scenario::RowSort;
@@ -32,7 +31,7 @@ pub(super) struct Replay {
     config: TraceArrivalConfig,
     window: std::ops::Range<SimTime>,
     jitter: Stream,
-    waiting: BinaryHeap<Reverse<Waiting>>,
+    waiting: Ascending<Waiting>,
     /// The latest time of the trace read so far, from the window's start.
     read_until: SimTime,
     played_until: SimTime,
@@ -44,7 +43,7 @@ pub(super) struct Replay {
     pub outside_window: u64,
 }
 
-/// A draft on its way through the heap, by time of the trace and then by place in the file.
+/// A draft on its way through the queue, by time of the trace and then by place in the file.
 #[derive(Debug)]
 struct Waiting {
     at: SimTime,
@@ -78,7 +77,7 @@ impl Replay {
             config: config.clone(),
             window: start..end,
             jitter: seed.stream("jitter", 0),
-            waiting: BinaryHeap::new(),
+            waiting: Ascending::default(),
             read_until: SimTime::ZERO,
             played_until: SimTime::ZERO,
             exhausted: false,
@@ -109,7 +108,7 @@ impl Replay {
                 Err(error) => return Some(Err(error)),
             },
         };
-        let Reverse(Waiting { at, mut draft, .. }) = self.waiting.pop()?;
+        let Waiting { at, mut draft, .. } = self.waiting.pop()?;
         self.played_until = at;
         draft.arrival = scaled(at, scale);
         Some(Ok(draft))
@@ -118,7 +117,7 @@ impl Replay {
     /// Whether no row still to be read can come before the first that waits.
     fn first_is_settled(&self) -> bool {
         let whole = self.config.sort == RowSort::WholeTrace || self.scale.is_none();
-        let settled = |first: &Reverse<Waiting>| first.0.at <= self.read_until;
+        let settled = |first: &Waiting| first.at <= self.read_until;
         !whole && self.waiting.len() > WINDOW_ROWS && self.waiting.peek().is_some_and(settled)
     }
 
@@ -145,7 +144,7 @@ impl Replay {
                      late: set arrivals.sort to whole_trace"
                 )));
             }
-            self.waiting.push(Reverse(Waiting { at, place: self.entered, draft }));
+            self.waiting.push(Waiting { at, place: self.entered, draft });
             self.entered += 1;
         }
         Ok(())
@@ -162,7 +161,7 @@ impl Replay {
     /// The scale that gives the whole trace its target rate: gaps / span.
     fn scale_to_rate(&self) -> Result<f64, WorkloadError> {
         let target = self.config.rate_per_s.unwrap_or(1.0);
-        let times = || self.waiting.iter().map(|waiting| waiting.0.at);
+        let times = || self.waiting.iter().map(|waiting| waiting.at);
         let first = times().min().unwrap_or_default();
         let span = times().max().unwrap_or_default().since(first).as_secs_f64();
         if span <= 0.0 {

@@ -92,9 +92,19 @@ impl Attention {
 
     /// Seconds of a batch that only decodes.
     pub(super) fn decode_secs(&self, seqs: u32, context: f64) -> f64 {
-        let none = Place { index: 0, share: 0.0 };
-        let seqs = self.place_of_seqs(seqs);
-        self.plane(0, seqs, none, self.decode_context.locate(context))
+        self.decodes(seqs).secs(self.decode_context.locate(context))
+    }
+
+    /// The times of batches that only decode so many sequences.
+    pub(super) fn decodes(&self, seqs: u32) -> Decodes<'_> {
+        let Place { index, share } = self.place_of_seqs(seqs);
+        let row = |seqs: usize| {
+            let contexts = self.decode_context.len();
+            let at = seqs * self.prefill_context.len() * contexts;
+            &self.secs[at..at + contexts]
+        };
+        let above = if share == 0.0 { None } else { Some((row(index + 1), share)) };
+        Decodes { contexts: &self.decode_context, below: row(index), above }
     }
 
     /// Seconds of a batch whose decodes have this much context each.
@@ -135,6 +145,25 @@ impl Attention {
             return below;
         }
         between(below, line(seqs.index + 1), seqs.share)
+    }
+}
+
+/// The times of batches that only decode, by context.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Decodes<'a> {
+    pub(super) contexts: &'a Axis,
+    /// Those of the next smaller measured number of sequences, and of the next larger one.
+    below: &'a [f64],
+    above: Option<(&'a [f64], f64)>,
+}
+
+impl Decodes<'_> {
+    #[inline]
+    pub(super) fn secs(&self, context: Place) -> f64 {
+        let Place { index, share } = context;
+        let at = |row: &[f64]| between(row[index], row[index + 1], share);
+        let below = at(self.below);
+        self.above.map_or(below, |(above, share)| between(below, at(above), share))
     }
 }
 

@@ -32,6 +32,21 @@ impl Axis {
         self.points[self.points.len() - 1]
     }
 
+    /// The same, quickest where the value lies behind the point of this index, which becomes that of
+    /// the answer.
+    #[inline]
+    pub(super) fn locate_near(&self, value: f64, index: &mut usize) -> Place {
+        let is_behind = self.points[*index] <= value;
+        let is_last = *index + 1 == self.inverse_gaps.len();
+        if is_behind && (is_last || value < self.points[*index + 1]) {
+            let share = (value - self.points[*index]) * self.inverse_gaps[*index];
+            return Place { index: *index, share };
+        }
+        let place = self.locate(value);
+        *index = place.index;
+        place
+    }
+
     pub(super) fn locate(&self, value: f64) -> Place {
         let above = self.points.partition_point(|point| *point <= value);
         if above == 0 {

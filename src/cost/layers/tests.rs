@@ -1,6 +1,10 @@
 //! Steps worked out by hand, and the shipped profiles.
 
+use proptest::prelude::*;
+
 use super::*;
+use crate::cost::StepTime;
+use crate::cost::decode_run::tests::{any_decodes, prices_as_on_their_own};
 use crate::profiles;
 
 /// Llama-3.1-8B with made-up times: 1 us per operator and layer at 1 row, 3 us at 101 rows.
@@ -277,5 +281,24 @@ fn every_shipped_profile_is_valid_and_reads_back_as_written() {
                 assert_micros(table.parts(&equal).decode_attention, expected);
             }
         }
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_decode_run_prices_each_step_as_on_its_own(
+        decodes in any_decodes(), steps in 1_usize..100, which in 0_usize..1000, prefills in any::<bool>(),
+    ) {
+        let shipped = &profiles::layer_tables()[which % profiles::layer_tables().len()];
+        let profile = LayerProfile::parse(shipped.text).expect(shipped.name);
+        let model = profiles::model(shipped.model).expect(shipped.name);
+        let options =
+            LayerTableOptions { expert_parallel: true, ..options(shipped.tensor_parallel_size) };
+        let table = LayerTable::new(&profile, &model, &options).expect(shipped.name);
+        let mut shape = decodes;
+        if prefills {
+            shape.add_prefill(10, 0, true);
+        }
+        prices_as_on_their_own(&StepTime::LayerTable(table), &shape, steps)?;
     }
 }

@@ -30,6 +30,7 @@ impl OctaveAxis {
     }
 
     /// The cell of a value and the value's place in it, from 0 to 1; above 1 beyond the last node.
+    #[inline]
     fn place(self, value: f64) -> (usize, f64) {
         let bits = value.max(1.0).to_bits();
         let index = ((bits >> BITS) - ORIGIN) as usize;
@@ -61,14 +62,41 @@ impl Surface {
     }
 
     pub(super) fn at(&self, x: f64, y: f64) -> f64 {
-        let ((row, down), (column, right)) = (self.across.place(x), self.along.place(y));
+        self.along(x).at(y)
+    }
+
+    /// The function of the second variable at a value of the first.
+    pub(super) fn along(&self, x: f64) -> Along<'_> {
+        let (row, down) = self.across.place(x);
         let width = self.along.nodes;
-        let edge = |row: usize| {
-            let at = row * width + column;
-            self.values[at] + right * (self.values[at + 1] - self.values[at])
-        };
-        let (near, far) = (edge(row), edge(row + 1));
-        near + down * (far - near)
+        let (near, far) = self.values[row * width..(row + 2) * width].split_at(width);
+        Along { axis: self.along, near, far, down, cell: usize::MAX, edges: [(0.0, 0.0); 2] }
+    }
+}
+
+/// A surface at a value of its first variable.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Along<'a> {
+    axis: OctaveAxis,
+    /// The rows on both sides, and where between them.
+    near: &'a [f64],
+    far: &'a [f64],
+    down: f64,
+    /// The cell of the last value, and its edges in both rows: where they begin, how they rise.
+    cell: usize,
+    edges: [(f64, f64); 2],
+}
+
+impl Along<'_> {
+    #[inline]
+    pub(super) fn at(&mut self, y: f64) -> f64 {
+        let (cell, right) = self.axis.place(y);
+        if cell != self.cell {
+            let edge = |row: &[f64]| (row[cell], row[cell + 1] - row[cell]);
+            (self.cell, self.edges) = (cell, [edge(self.near), edge(self.far)]);
+        }
+        let [near, far] = self.edges.map(|(begin, rise)| begin + right * rise);
+        near + self.down * (far - near)
     }
 }
 
@@ -134,7 +162,7 @@ mod tests {
         let surface = Surface::sample([64.0, 1000.0], exact);
         for x in [1.0, 1.1, 2.0, 3.7, 63.0, 64.0, 90.0, 1000.0] {
             for y in [1.0, 1.9, 17.0, 999.0, 5000.0] {
-                let (found, wanted) = (surface.at(x, y), exact(x, y));
+                let (found, wanted) = (surface.along(x).at(y), exact(x, y));
                 assert!((found / wanted - 1.0).abs() < 1e-5, "{x} {y}: {found} {wanted}");
             }
         }

@@ -18,10 +18,12 @@ mod attention;
 mod grid;
 mod products;
 mod profile;
+mod reads;
 
 use std::sync::Arc;
 
-use super::calibration::{Calibration, Coverage, StepParts};
+use super::calibration::{Calibration, Coverage, StepParts, StepSum};
+use super::decode_run::DecodeAttention;
 use super::roofline::{
     AttentionSecs, Device, ELEMENTWISE_SECS, Experts, Product, RooflineError, RooflineOptions,
     Sampling,
@@ -33,6 +35,9 @@ use crate::scenario::Communication;
 use crate::units::SimDuration;
 use attention::{Decode, Heads, Prefill};
 use grid::{Polyline, Surface};
+use reads::Reads;
+
+pub(super) use reads::DecodeReads;
 
 pub use profile::{
     AllReduceTable, Codes, DecodeTable, ExpertTable, OperatorProfile, PrefillTable, ProductTable,
@@ -133,38 +138,11 @@ struct Reach {
     prompt: f64,
 }
 
-/// The attention work of a step.
-#[derive(Debug, Clone, Copy)]
-struct Work {
-    /// Sequences whose cached context is read.
-    sequences: f64,
-    /// Its mean length.
-    context: f64,
-    /// Sequences that prefill.
-    prompts: f64,
-    /// Their mean prompt so far.
-    prompt: f64,
-    /// Pairs of tokens they see.
-    pairs: f64,
-}
-
-impl Work {
-    fn of(shape: &StepShape) -> Self {
-        let cached = shape.prefill_context_tokens as f64;
-        let whole = cached + f64::from(shape.prefill_tokens);
-        let prefills = f64::from(shape.prefill_seqs);
-        let read = if cached > 0.0 { prefills * cached / whole } else { 0.0 };
-        let decodes = f64::from(shape.decode_seqs);
-        let tokens = shape.decode_context_tokens as f64 + decodes + cached;
-        let sequences = if decodes + read > 0.0 { (decodes + read).max(1.0) } else { 0.0 };
-        Self {
-            sequences,
-            context: if sequences > 0.0 { tokens / sequences } else { 0.0 },
-            prompts: prefills,
-            prompt: if prefills > 0.0 { whole / prefills } else { 0.0 },
-            pairs: shape.prefill_attention as f64,
-        }
-    }
+/// The mean prompt so far of the sequences that prefill.
+fn mean_prompt(shape: &StepShape) -> f64 {
+    let whole = shape.prefill_context_tokens as f64 + f64::from(shape.prefill_tokens);
+    let prefills = f64::from(shape.prefill_seqs);
+    if prefills > 0.0 { whole / prefills } else { 0.0 }
 }
 
 impl OperatorModel {
@@ -187,6 +165,18 @@ impl OperatorModel {
     pub fn provenance(&self) -> &str {
         &self.provenance
     }
+
+    /// The steps that follow one of this shape in a decode run.
+    pub(super) fn decode_law(&self, shape: &StepShape) -> (StepSum, DecodeAttention<'_>) {
+        let sum = self.calibration.sum(&self.parts(shape), shape);
+        let attention = match &*self.attention {
+            AttentionTimes::Measured { decode, .. } => {
+                DecodeAttention::Operators(DecodeReads::new(decode, shape))
+            }
+            AttentionTimes::Roofline(secs) => DecodeAttention::Roofline(secs.decodes(shape)),
+        };
+        (sum, attention)
+    }
 }
 
 impl CostModel for OperatorModel {
@@ -202,16 +192,12 @@ impl CostModel for OperatorModel {
         };
         let (decode_attention, prefill_attention) = match &*self.attention {
             AttentionTimes::Measured { decode, prefill } => {
-                let work = Work::of(shape);
-                let read = if work.sequences > 0.0 {
-                    decode.at(work.sequences, work.context)
-                } else {
-                    0.0
-                };
+                let read = DecodeReads::new(decode, shape).secs(shape.decode_context_tokens);
                 // The pairs of a whole prompt are half its square.
-                let multiplied = if work.pairs > 0.0 {
-                    2.0 * work.pairs / (work.prompts * work.prompt * work.prompt)
-                        * prefill.at(work.prompts, work.prompt)
+                let multiplied = if shape.prefill_attention > 0 {
+                    let (prompts, prompt) = (f64::from(shape.prefill_seqs), mean_prompt(shape));
+                    2.0 * shape.prefill_attention as f64 / (prompts * prompt * prompt)
+                        * prefill.at(prompts, prompt)
                 } else {
                     0.0
                 };
@@ -235,11 +221,11 @@ impl CostModel for OperatorModel {
     }
 
     fn coverage(&self, shape: &StepShape) -> Coverage {
-        let work = Work::of(shape);
+        let reads = Reads::of(shape);
         let is_inside = f64::from(shape.tokens()) <= self.reach.rows
-            && work.sequences <= self.reach.sequences
-            && work.context <= self.reach.context
-            && work.prompt <= self.reach.prompt;
+            && reads.sequences <= self.reach.sequences
+            && reads.context(shape.decode_context_tokens) <= self.reach.context
+            && mean_prompt(shape) <= self.reach.prompt;
         if is_inside { Coverage::Interpolated } else { Coverage::Extrapolated }
     }
 }

@@ -1,6 +1,10 @@
 //! What operator models answer for real models, and profiles that are refused.
 
+use proptest::prelude::*;
+
 use super::*;
+use crate::cost::StepTime;
+use crate::cost::decode_run::tests::{any_decodes, prices_as_on_their_own};
 use crate::profiles;
 
 fn h100() -> (GpuSpec, OperatorProfile) {
@@ -157,4 +161,19 @@ fn measured_products_follow_the_rate_of_multiplications_where_it_bounds_them() {
     large.add_prefill(8000, 0, true);
     let ratio = products(2.0, &large) / products(1.0, &large);
     assert!((1.9..2.0).contains(&ratio), "{ratio}");
+}
+
+proptest! {
+    #[test]
+    fn a_decode_run_prices_each_step_as_on_its_own(
+        decodes in any_decodes(), steps in 1_usize..100, new in 1_u32..3000, cached in 0_u32..3000,
+        latent in any::<bool>(),
+    ) {
+        let (name, tp) = if latent { ("DeepSeek-V3", 8) } else { ("Llama-3.1-8B", 1) };
+        let model = StepTime::Operators(model(name, tp));
+        prices_as_on_their_own(&model, &decodes, steps)?;
+        let mut mixed = decodes;
+        mixed.add_prefill(new, cached, true);
+        prices_as_on_their_own(&model, &mixed, steps)?;
+    }
 }

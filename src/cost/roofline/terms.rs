@@ -19,11 +19,30 @@ pub(in crate::cost) struct AttentionSecs {
 impl AttentionSecs {
     /// Of the sequences that decode, with what every step takes, and of those that prefill.
     pub(in crate::cost) fn of(&self, shape: &StepShape) -> (f64, f64) {
-        let fixed = if shape.seqs() > 0 { self.fixed } else { 0.0 };
-        let decode = self.decode_token * shape.decode_context_tokens as f64;
+        let decode = self.decodes(shape).secs(shape.decode_context_tokens);
         let prefill = (self.prefill_token * shape.prefill_context_tokens as f64)
             .max(self.prefill_pair * shape.prefill_attention as f64);
-        (fixed + decode, prefill)
+        (decode, prefill)
+    }
+
+    /// Of steps with these sequences.
+    pub(in crate::cost) fn decodes(&self, shape: &StepShape) -> DecodeTokens {
+        let fixed = if shape.seqs() > 0 { self.fixed } else { 0.0 };
+        DecodeTokens { fixed, token: self.decode_token }
+    }
+}
+
+/// Attention of decodes, in seconds: fixed and per token of context.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::cost) struct DecodeTokens {
+    fixed: f64,
+    token: f64,
+}
+
+impl DecodeTokens {
+    #[inline]
+    pub(in crate::cost) fn secs(self, context_tokens: u64) -> f64 {
+        self.fixed + self.token * context_tokens.cast_signed() as f64
     }
 }
 

@@ -3,6 +3,8 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::cost::StepTime;
+use crate::cost::decode_run::tests::{any_decodes, prices_as_on_their_own};
 use crate::profiles;
 
 fn roofline(model: &str, gpu: &str, options: RooflineOptions) -> Roofline {
@@ -72,6 +74,27 @@ fn grown(shape: &StepShape, field: usize, by: u32) -> StepShape {
 const MODELS: [&str; 4] = ["Llama-3.1-8B", "Qwen3-30B-A3B", "DeepSeek-V3", "gpt-oss-120b"];
 
 proptest! {
+    #[test]
+    fn a_decode_run_prices_each_step_as_on_its_own(
+        decodes in any_decodes(), mixed in any_shape(), model in 0_usize..4, steps in 1_usize..50,
+        factor in 0.1_f64..3.0,
+    ) {
+        let calibration = Calibration {
+            decode_attention: factor,
+            head: 0.9,
+            per_sequence_us: factor,
+            ..Calibration::default()
+        };
+        let options = RooflineOptions {
+            sampler: Sampler::TopPTopK,
+            calibration,
+            ..sharing(1, Communication::Counted)
+        };
+        let law = StepTime::Roofline(roofline(MODELS[model], "H100", options));
+        prices_as_on_their_own(&law, &decodes, steps)?;
+        prices_as_on_their_own(&law, &mixed, steps)?;
+    }
+
     #[test]
     fn a_larger_step_never_takes_less_time(
         shape in any_shape(), field in 0_usize..10, by in 1_u32..3000, model in 0_usize..4,

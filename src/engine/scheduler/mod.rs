@@ -73,6 +73,13 @@ pub struct Load {
     pub kv_blocks_free: u32,
 }
 
+impl Load {
+    /// The share of the blocks that requests hold, from 0 to 1.
+    pub fn kv_use(&self) -> f64 {
+        f64::from(self.kv_blocks - self.kv_blocks_free) / f64::from(self.kv_blocks.max(1))
+    }
+}
+
 /// Steps that decode only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quiet {
@@ -110,14 +117,15 @@ pub trait Schedule: fmt::Debug + Send {
         None
     }
 
-    /// KV blocks that the `ahead`-th of those steps takes, from 1.
-    fn quiet_claims(&self, _ahead: u64) -> u32 {
-        0
+    /// KV blocks that each of so many of those steps takes, in `claims`.
+    fn quiet_claims(&self, steps: usize, claims: &mut Vec<u32>) {
+        claims.clear();
+        claims.resize(steps, 0);
     }
 
-    /// Decides so many of those steps, and takes in as many outcomes of the oldest in flight, the
-    /// last of them at `completed`.
-    fn run_quiet(&mut self, _steps: u64, _completed: SimTime) {
+    /// Decides so many of those steps, which take `claims` KV blocks together, and takes in as many
+    /// outcomes of the oldest in flight, the last of them at `completed`.
+    fn run_quiet(&mut self, _steps: u64, _claims: u32, _completed: SimTime) {
         unreachable!("a scheduler without quiet steps runs none");
     }
 
@@ -147,6 +155,13 @@ pub trait Schedule: fmt::Debug + Send {
 
     /// Whether memory adds up: every block is held, cached or free (law L3).
     fn is_balanced(&self) -> bool;
+}
+
+/// Repeats a list with this period up to `len`.
+fn repeat(list: &mut Vec<u32>, period: usize, len: usize) {
+    while list.len() < len {
+        list.extend_from_within(..period.min(len - list.len()));
+    }
 }
 
 impl Deref for Scheduler {

@@ -158,6 +158,7 @@ impl Sglang {
     /// A request loses its memory; what it has generated is kept. Some room is made at once for
     /// the `left` requests that go on.
     pub(super) fn retract(&mut self, slot: u32, left: u32, plan: &mut StepPlan) {
+        self.reveal(slot);
         self.release(slot, Keep::Nothing);
         self.evict_until(left * RETRACT_DECODE_STEPS);
         let s = &mut self.sequences[slot as usize];

@@ -8,9 +8,10 @@
 //!
 //! A step of the group is a *tick*. Tick `t` computes the token at context `key + t` of a member.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
 
+use crate::des::Ascending;
+use crate::engine::scheduler::repeat;
 use crate::units::SimTime;
 
 /// Where a member stands: constant while it is one.
@@ -50,7 +51,43 @@ impl Member {
 pub(super) type Place = (u64, u32);
 
 /// Members by a tick, the earliest first; those that left are skipped.
-type Agenda = BinaryHeap<Reverse<(u64, u64, u32)>>;
+type Agenda = Ascending<Listed>;
+
+/// A member by a number, in one comparable value: 48 bits of the number, 48 of its place in the
+/// batch, 32 of its place in the arena.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Listed(u128);
+
+impl Listed {
+    const NUMBERS: u64 = 1 << 48;
+    const MIDDLE: i64 = 1 << 47;
+
+    fn new(number: u64, place: u64, slot: u32) -> Self {
+        assert!(number < Self::NUMBERS && place < Self::NUMBERS, "{number}, {place}");
+        Self(u128::from(number) << 80 | u128::from(place) << 32 | u128::from(slot))
+    }
+
+    /// By context: the longest one comes first.
+    fn by_key(key: i64, place: u64, slot: u32) -> Self {
+        Self::new((Self::MIDDLE - key).cast_unsigned(), place, slot)
+    }
+
+    fn number(self) -> u64 {
+        (self.0 >> 80) as u64
+    }
+
+    fn key(self) -> i64 {
+        Self::MIDDLE - self.number().cast_signed()
+    }
+
+    fn place(self) -> u64 {
+        (self.0 >> 32) as u64 % Self::NUMBERS
+    }
+
+    fn slot(self) -> u32 {
+        self.0 as u32
+    }
+}
 
 /// What a tick computes.
 #[derive(Debug, Clone, Copy)]
@@ -76,7 +113,7 @@ pub(super) struct Group {
     limit_ticks: u64,
     unlimited: u32,
     /// Keys of members, longest context first; those that left are skipped.
-    by_key: BinaryHeap<(i64, u64, u32)>,
+    by_key: Ascending<Listed>,
     /// How many members are in each phase in which they need a page.
     phases: Vec<u32>,
     by_last_tick: Agenda,
@@ -101,10 +138,10 @@ impl Group {
             keys: 0,
             limit_ticks: 0,
             unlimited: 0,
-            by_key: BinaryHeap::new(),
+            by_key: Ascending::default(),
             phases: vec![0; page_size as usize],
-            by_last_tick: Agenda::new(),
-            by_done_tick: Agenda::new(),
+            by_last_tick: Agenda::default(),
+            by_done_tick: Agenda::default(),
             fresh: VecDeque::new(),
             aside: Vec::new(),
             ghosts: 0,
@@ -141,14 +178,14 @@ impl Group {
         self.keys += member.key;
         self.limit_ticks += member.limit_tick.unwrap_or(0);
         self.unlimited += u32::from(member.limit_tick.is_none());
-        self.by_key.push((member.key, member.place, slot));
+        self.by_key.push(Listed::by_key(member.key, member.place, slot));
         self.phases[member.phase(self.page_size)] += 1;
         if member.last_tick < u64::MAX {
-            self.by_last_tick.push(Reverse((member.last_tick, member.place, slot)));
+            self.by_last_tick.push(Listed::new(member.last_tick, member.place, slot));
         }
         // One whose last token comes from a step in flight leaves with that step.
         if member.joined < member.done_tick {
-            self.by_done_tick.push(Reverse((member.done_tick, member.place, slot)));
+            self.by_done_tick.push(Listed::new(member.done_tick, member.place, slot));
         }
         self.fresh.push_back((member.joined + 1, (member.place, slot)));
     }
@@ -175,25 +212,38 @@ impl Group {
     }
 
     /// Pages that the `ahead`-th tick from now takes, from 1.
-    pub(super) fn claims(&self, ahead: u64) -> u32 {
+    pub(super) fn claims_of_tick(&self, ahead: u64) -> u32 {
+        self.phases[self.claiming_phase(self.ticks + ahead)]
+    }
+
+    /// The same for each of the next ticks, in `claims`.
+    pub(super) fn claims_ahead(&self, ticks: usize, claims: &mut Vec<u32>) {
+        claims.clear();
+        let first = self.claiming_phase(self.ticks + 1);
+        let (before, after) = self.phases.split_at(first + 1);
+        claims.extend(before.iter().rev().chain(after.iter().rev()).take(ticks));
+        repeat(claims, self.phases.len(), ticks);
+    }
+
+    fn claiming_phase(&self, tick: u64) -> usize {
         let page = u64::from(self.page_size);
-        let phase = (page - (self.ticks + ahead) % page) % page;
-        self.phases[phase as usize]
+        ((page - tick % page) % page) as usize
     }
 
     /// What the next tick computes.
     pub(super) fn next_tick(&mut self, member: impl Fn(u32) -> Option<Member>) -> Tick {
-        let is_counted = |place, slot| {
-            member(slot).is_some_and(|m| m.place == place && m.last_tick > self.ticks)
+        let is_counted = |listed: &Listed| {
+            let member = member(listed.slot()).filter(|m| m.place == listed.place());
+            member.is_some_and(|m| m.last_tick > self.ticks)
         };
-        while self.by_key.peek().is_some_and(|&(_, place, slot)| !is_counted(place, slot)) {
+        while self.by_key.peek().is_some_and(|listed| !is_counted(listed)) {
             self.by_key.pop();
         }
         let tick = (self.ticks + 1).cast_signed();
         Tick {
             rows: self.count,
             context: (self.keys + i64::from(self.count) * tick) as u64,
-            longest: self.by_key.peek().map_or(0, |(key, ..)| (key + tick) as u32),
+            longest: self.by_key.peek().map_or(0, |longest| (longest.key() + tick) as u32),
         }
     }
 
@@ -259,8 +309,9 @@ impl Group {
         leaves.min(finishes)
     }
 
-    /// Outcomes of so many further ticks came in while as many were scheduled.
-    pub(super) fn complete_quiet(&mut self, ticks: u64, now: SimTime) {
+    /// So many further ticks were scheduled, and outcomes of as many came in.
+    pub(super) fn quiet_ticks_done(&mut self, ticks: u64, now: SimTime) {
+        self.ticks += ticks;
         self.completed += ticks;
         self.completed_at = now;
     }
@@ -290,9 +341,9 @@ fn first(
     agenda: &mut Agenda,
     member: impl Fn(u32) -> Option<Member>,
 ) -> Option<(u64, u32, Member)> {
-    while let Some(&Reverse((tick, place, slot))) = agenda.peek() {
-        if let Some(current) = member(slot).filter(|m| m.place == place) {
-            return Some((tick, slot, current));
+    while let Some(&listed) = agenda.peek() {
+        if let Some(current) = member(listed.slot()).filter(|m| m.place == listed.place()) {
+            return Some((listed.number(), listed.slot(), current));
         }
         agenda.pop();
     }

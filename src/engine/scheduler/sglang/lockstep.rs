@@ -107,11 +107,9 @@ impl Sglang {
 
     /// Takes a request out of the running batch of the group.
     pub(super) fn remove_running(&mut self, slot: u32) {
-        let sequences = &self.sequences;
-        let place = sequences[slot as usize].place;
-        let at = self.running.partition_point(|&other| sequences[other as usize].place < place);
-        debug_assert_eq!(self.running[at], slot, "the running batch is in order of places");
-        self.running.remove(at);
+        // Through the list alone: to look at the requests in it would cost a cache miss for each.
+        let at = self.running.iter().position(|&other| other == slot);
+        self.running.remove(at.expect("a member is in the running batch"));
     }
 
     /// Takes members out of the running batch whose last token is on its way.
@@ -128,7 +126,7 @@ impl Sglang {
 
     /// Tokens of memory that the next tick takes.
     pub(super) fn group_need(&self) -> u32 {
-        self.group.claims(1) * self.config.page_size
+        self.group.claims_of_tick(1) * self.config.page_size
     }
 
     /// A token for each member.
@@ -284,12 +282,14 @@ impl Sglang {
         Some(Quiet { steps, shape })
     }
 
-    pub(super) fn run_quiet_steps(&mut self, steps: u64, completed: SimTime) {
-        for _ in 0..steps {
-            self.evict_until(self.group_need());
-            self.ratio.decay();
-            self.claim_tick();
-        }
-        self.group.complete_quiet(steps, completed);
+    pub(super) fn run_quiet_steps(&mut self, steps: u64, claims: u32, completed: SimTime) {
+        // Each step evicts until a page for everybody is free; the last one needs most.
+        let page = self.config.page_size;
+        let last = self.group.claims_of_tick(steps);
+        let taken = claims * page;
+        self.evict_until(taken - last * page + self.running.len() as u32 * page);
+        self.available -= taken;
+        self.ratio.decay_for(steps);
+        self.group.quiet_ticks_done(steps, completed);
     }
 }

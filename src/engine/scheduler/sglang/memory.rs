@@ -41,7 +41,20 @@ impl Sglang {
             return Prefix { node: RadixTree::ROOT, tokens: 0 };
         }
         let s = &self.sequences[slot as usize];
+        if s.is_private() {
+            self.tree.find_nothing();
+            return Prefix { node: RadixTree::ROOT, tokens: 0 };
+        }
         self.tree.find(s.namespace, &s.tokens, tokens)
+    }
+
+    /// Makes what the tree keeps of a request findable by its tokens.
+    pub(super) fn reveal(&mut self, slot: u32) {
+        let s = &mut self.sequences[slot as usize];
+        if s.is_private() {
+            s.reveal();
+            self.tree.name_path(s.namespace, &s.tokens, s.node);
+        }
     }
 
     /// Takes memory for a request up to `kv` tokens.
@@ -68,16 +81,37 @@ impl Sglang {
             let s = &self.sequences[slot as usize];
             (self.floor(tokens), self.floor(s.life.prompt_tokens))
         };
+        let s = &self.sequences[slot as usize];
+        let prompt_apart = 0 < prompt && prompt < kept;
+        if s.is_private() && s.protected <= kept && (!prompt_apart || s.protected == prompt) {
+            self.checkpoint_private(slot, kept, prompt_apart);
+            return;
+        }
+        self.reveal(slot);
         let s = &mut self.sequences[slot as usize];
         let inserted = self.tree.insert(s.namespace, &s.tokens, kept);
         self.available += inserted.tokens.saturating_sub(s.protected);
-        if 0 < prompt && prompt < kept {
+        if prompt_apart {
             // The answer can then be evicted without the prompt.
             self.tree.insert(s.namespace, &s.tokens, prompt);
         }
         self.tree.unlock(s.node);
         self.tree.lock(inserted.node);
         s.node = inserted.node;
+        s.protected = kept;
+    }
+
+    /// The same for tokens that nobody else can look for: no copies of them are in the tree, and
+    /// the prompt, where it is kept apart, ends where the protected tokens do.
+    fn checkpoint_private(&mut self, slot: u32, kept: u32, prompt_apart: bool) {
+        let s = &mut self.sequences[slot as usize];
+        let node = self.tree.append(s.node, kept - s.protected);
+        if prompt_apart {
+            self.tree.touch(s.node);
+        }
+        self.tree.unlock(s.node);
+        self.tree.lock(node);
+        s.node = node;
         s.protected = kept;
     }
 

@@ -180,7 +180,7 @@ impl Sglang {
     }
 
     /// Decides every step request by request: the plain algorithm, without the group of requests
-    /// that decode in lock step.
+    /// that decode in lock step, and with a name for everything in the tree.
     #[must_use]
     pub fn request_by_request(mut self) -> Self {
         self.serving = Serving::Never;
@@ -347,7 +347,10 @@ impl Schedule for Sglang {
         if max_tokens == 0 {
             return Err(Finish::Rejected);
         }
-        let sequence = Sequence::new(id, request, max_tokens);
+        let mut sequence = Sequence::new(id, request, max_tokens);
+        if sequence.is_private() && self.serving == Serving::Never {
+            sequence.reveal();
+        }
         let slot = if let Some(slot) = self.vacant.pop() {
             self.sequences[slot as usize] = sequence;
             slot
@@ -401,12 +404,12 @@ impl Schedule for Sglang {
         self.quiet_steps()
     }
 
-    fn quiet_claims(&self, ahead: u64) -> u32 {
-        self.group.claims(ahead)
+    fn quiet_claims(&self, steps: usize, claims: &mut Vec<u32>) {
+        self.group.claims_ahead(steps, claims);
     }
 
-    fn run_quiet(&mut self, steps: u64, completed: SimTime) {
-        self.run_quiet_steps(steps, completed);
+    fn run_quiet(&mut self, steps: u64, claims: u32, completed: SimTime) {
+        self.run_quiet_steps(steps, claims, completed);
     }
 
     fn load(&self) -> Load {

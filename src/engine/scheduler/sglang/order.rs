@@ -43,7 +43,7 @@ impl Sglang {
             let s = &mut self.sequences[slot as usize];
             s.prefix = found.tokens;
             s.rank = -i64::from(found.tokens.min(known - 1));
-            if found.tokens <= SHARED_PREFIX && known >= SHARED_PREFIX {
+            if !s.is_private() && found.tokens <= SHARED_PREFIX && known >= SHARED_PREFIX {
                 let beginning = s.beginning(SHARED_PREFIX);
                 if !self.beginnings.insert(beginning) {
                     s.rank = i64::MAX;

@@ -31,6 +31,15 @@ impl NewTokenRatio {
         self.current = (self.current - self.decay).max(self.lowest);
     }
 
+    /// So many decode steps found theirs.
+    pub(super) fn decay_for(&mut self, steps: u64) {
+        let mut left = steps;
+        while left > 0 && self.current.to_bits() != self.lowest.to_bits() {
+            self.decay();
+            left -= 1;
+        }
+    }
+
     /// Memory ran out: what the survivors have generated and soon will, of what they may.
     pub(super) fn estimate(&mut self, survivors: u32, generated: u64, limit: u64) {
         let soon = u64::from(RETRACT_DECODE_STEPS * survivors);
@@ -55,6 +64,11 @@ mod tests {
         assert!((ratio.current - 0.698_996_667).abs() < 1e-9);
         (0..700).for_each(|_| ratio.decay());
         assert!((ratio.current - 0.098).abs() < 1e-12);
+        ratio.reset();
+        let mut at_once = ratio.clone();
+        at_once.decay_for(17);
+        (0..17).for_each(|_| ratio.decay());
+        assert_eq!(at_once.current.to_bits(), ratio.current.to_bits());
         ratio.reset();
         assert!((ratio.current - 0.7).abs() < 1e-12);
         assert!((NewTokenRatio::new(9.0).current - 1.0).abs() < 1e-12);

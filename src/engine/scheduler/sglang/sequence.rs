@@ -39,8 +39,10 @@ pub(super) struct Sequence {
     pub(super) adapter: Option<AdapterId>,
     /// Prefixes are shared only within a namespace.
     pub(super) namespace: u64,
-    /// The tokens of prompt and answer; segments that continue one another are joined.
+    /// The tokens of prompt and answer; segments that continue one another are joined. None while
+    /// it is private.
     pub(super) tokens: Vec<Segment>,
+    ends_itself: bool,
     /// Tokens that have a slot of KV memory.
     pub(super) kv: u32,
     /// Of those, the first ones that belong to the tree.
@@ -75,7 +77,7 @@ impl Sequence {
         life.output_tokens = life.output_tokens.min(max_tokens);
         let ends_itself = !request.ignore_eos && request.output_tokens <= max_tokens;
         let adapter = request.adapter.map_or(0, |adapter| 1 + u64::from(adapter.0));
-        Self {
+        let mut sequence = Self {
             life,
             status: Status::Waiting,
             client: Client::Waits,
@@ -83,7 +85,8 @@ impl Sequence {
             priority: request.priority,
             adapter: request.adapter,
             namespace: mix(request.content.salt) ^ adapter,
-            tokens: tokens(id, request, life.output_tokens, ends_itself),
+            tokens: Vec::new(),
+            ends_itself,
             kv: 0,
             protected: 0,
             node: RadixTree::ROOT,
@@ -96,7 +99,43 @@ impl Sequence {
             rank: 0,
             place: 0,
             member: None,
+        };
+        if let Some(prompt) = request.content.segments.as_deref() {
+            sequence.tokens = sequence.joined(prompt);
         }
+        sequence
+    }
+
+    /// Whether nobody else can look for its tokens, and itself has not yet: the tree counts them.
+    pub(super) fn is_private(&self) -> bool {
+        self.tokens.is_empty()
+    }
+
+    /// Works out the tokens of a request that is no longer private.
+    pub(super) fn reveal(&mut self) {
+        let Life { id, prompt_tokens: len, .. } = self.life;
+        self.tokens = self.joined(&[Segment { stream: Segment::unique_stream(id), start: 0, len }]);
+    }
+
+    /// The tokens of prompt and answer, joined.
+    fn joined(&self, prompt: &[Segment]) -> Vec<Segment> {
+        let plain = self.life.output_tokens - u32::from(self.ends_itself);
+        let stream = Segment::answer_stream(self.life.id);
+        let answer = Segment { stream, start: 0, len: plain };
+        let end = self.ends_itself.then_some(&Segment::END);
+        let mut joined: Vec<Segment> = Vec::with_capacity(prompt.len() + 2);
+        for &segment in prompt.iter().chain([&answer]).chain(end) {
+            match joined.last_mut() {
+                _ if segment.len == 0 => {}
+                Some(last)
+                    if last.stream == segment.stream && last.start + last.len == segment.start =>
+                {
+                    last.len += segment.len;
+                }
+                _ => joined.push(segment),
+            }
+        }
+        joined
     }
 
     /// Prompt and generated tokens.
@@ -129,28 +168,6 @@ impl Sequence {
     }
 }
 
-/// The tokens of prompt and answer, joined.
-fn tokens(id: RequestId, request: &Request, answer: u32, ends_itself: bool) -> Vec<Segment> {
-    let unique =
-        [Segment { stream: Segment::unique_stream(id), start: 0, len: request.prompt_tokens }];
-    let prompt = request.content.segments.as_deref().unwrap_or(&unique);
-    let plain = answer - u32::from(ends_itself);
-    let answer = Segment { stream: Segment::answer_stream(id), start: 0, len: plain };
-    let mut joined: Vec<Segment> = Vec::with_capacity(prompt.len() + 2);
-    for &segment in prompt.iter().chain([&answer]).chain(ends_itself.then_some(&Segment::END)) {
-        match joined.last_mut() {
-            _ if segment.len == 0 => {}
-            Some(last)
-                if last.stream == segment.stream && last.start + last.len == segment.start =>
-            {
-                last.len += segment.len;
-            }
-            _ => joined.push(segment),
-        }
-    }
-    joined
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -162,11 +179,16 @@ mod tests {
         request.max_tokens = 9;
         request.ignore_eos = false;
         let lengths = |s: &Sequence| s.tokens.iter().map(|run| run.len).collect::<Vec<_>>();
-        let stopped = Sequence::new(RequestId(0), &request, 9);
+        let revealed = |max_tokens| {
+            let mut sequence = Sequence::new(RequestId(0), &request, max_tokens);
+            sequence.reveal();
+            sequence
+        };
+        let stopped = revealed(9);
         assert_eq!(lengths(&stopped), [10, 3, 1]);
         assert_eq!(stopped.tokens[2], Segment::END);
         // cut at 3 tokens, it never comes to the end
-        let cut = Sequence::new(RequestId(0), &request, 3);
+        let cut = revealed(3);
         assert_eq!(lengths(&cut), [10, 3]);
     }
 }

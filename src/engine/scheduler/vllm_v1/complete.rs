@@ -88,13 +88,11 @@ impl VllmV1 {
     pub(super) fn leave(&mut self, slot: u32, result: &mut StepResult) {
         let s = &mut self.sequences[slot as usize];
         result.finished.push((s.life, Finish::Done));
-        let (status, order, admission) = (s.status, s.order(), s.admission);
+        let (status, order) = (s.status, s.order());
         if status == Status::Running {
-            let sequences = &self.sequences;
-            let earlier = |other: &u32| sequences[*other as usize].admission < admission;
-            let at = self.running.partition_point(earlier);
-            debug_assert_eq!(self.running[at], slot, "running is in order of admission");
-            self.running.remove(at);
+            // Through the list alone: to look at the requests in it would cost a cache miss each.
+            let at = self.running.iter().position(|&other| other == slot);
+            self.running.remove(at.expect("it is running"));
         } else {
             self.waiting.remove(slot, order);
         }

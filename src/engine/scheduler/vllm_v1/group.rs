@@ -11,6 +11,8 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
+use crate::engine::scheduler::repeat;
+
 /// Where a member stands: constant while it is one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Member {
@@ -213,9 +215,14 @@ impl Group {
         leaves.min(finishes)
     }
 
-    /// Members that need a block in the `ahead`-th tick from now, from 1.
-    pub(super) fn claims_ahead(&self, ahead: u64) -> &[Place] {
-        &self.phases[self.claiming_phase(self.ticks + ahead)]
+    /// How many members need a block in each of the next ticks, in `claims`.
+    pub(super) fn claims_ahead(&self, ticks: usize, claims: &mut Vec<u32>) {
+        claims.clear();
+        let first = self.claiming_phase(self.ticks + 1);
+        let (before, after) = self.phases.split_at(first + 1);
+        let cycle = before.iter().rev().chain(after.iter().rev()).map(|places| places.len() as u32);
+        claims.extend(cycle.take(ticks));
+        repeat(claims, self.phases.len(), ticks);
     }
 
     /// Schedules ticks in which nobody leaves, and takes in the outcomes of as many in which nobody

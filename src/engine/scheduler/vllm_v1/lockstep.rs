@@ -74,8 +74,12 @@ impl VllmV1 {
     fn others_behind_group(&self, limits: &StepLimits) -> Option<usize> {
         let last = self.group.last_admission();
         let is_early = |slot: &u32| self.sequences[*slot as usize].admission <= last;
-        let others = self.running.partition_point(is_early);
-        if others != self.group.size() || self.group.count() > limits.budget {
+        // In order of admission, the members have to be exactly the first ones.
+        let others = self.group.size();
+        let is_apart = others <= self.running.len()
+            && self.running[..others].last().is_none_or(is_early)
+            && !self.running.get(others).is_some_and(is_early);
+        if !is_apart || self.group.count() > limits.budget {
             return None;
         }
         let mut left = StepLimits { budget: limits.budget - self.group.count(), ..*limits };
@@ -125,8 +129,7 @@ impl VllmV1 {
         (steps > 0 && tick.rows > 0).then_some(Quiet { steps, shape })
     }
 
-    pub(super) fn run_quiet_steps(&mut self, steps: u64, completed: SimTime) {
-        let claims = (1..=steps).map(|ahead| self.group.claims_ahead(ahead).len() as u32).sum();
+    pub(super) fn run_quiet_steps(&mut self, steps: u64, claims: u32, completed: SimTime) {
         self.pool.take_plain(claims);
         self.group.quiet_ticks_done(steps);
         self.executed_steps += steps;

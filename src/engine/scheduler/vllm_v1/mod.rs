@@ -338,12 +338,12 @@ impl Schedule for VllmV1 {
         self.quiet_steps()
     }
 
-    fn quiet_claims(&self, ahead: u64) -> u32 {
-        self.group.claims_ahead(ahead).len() as u32
+    fn quiet_claims(&self, steps: usize, claims: &mut Vec<u32>) {
+        self.group.claims_ahead(steps, claims);
     }
 
-    fn run_quiet(&mut self, steps: u64, completed: SimTime) {
-        self.run_quiet_steps(steps, completed);
+    fn run_quiet(&mut self, steps: u64, claims: u32, completed: SimTime) {
+        self.run_quiet_steps(steps, claims, completed);
         self.livelock.end();
     }
 

@@ -1,0 +1,76 @@
+//! The steps in flight, in buffers that stay where they are.
+
+use super::instance::Batch;
+
+/// The steps in flight, oldest first. Buffers of those that ended are used again.
+#[derive(Debug, Default)]
+pub(super) struct Flight {
+    /// A ring: those in flight are from `first` on.
+    batches: Vec<Batch>,
+    first: usize,
+    len: usize,
+}
+
+impl Flight {
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Batch> {
+        (0..self.len).map(|index| &self.batches[self.place(index)])
+    }
+
+    /// The oldest one.
+    pub(super) fn front(&self) -> Option<&Batch> {
+        (self.len > 0).then(|| &self.batches[self.first])
+    }
+
+    /// Takes the oldest one out; it stays in the buffer that is returned until the next
+    /// [`launch`](Self::launch).
+    pub(super) fn pop(&mut self) -> Option<usize> {
+        let ended = self.first;
+        if self.len == 0 {
+            return None;
+        }
+        self.first = self.place(1);
+        self.len -= 1;
+        Some(ended)
+    }
+
+    /// A batch by its buffer.
+    pub(super) fn buffer(&self, index: usize) -> &Batch {
+        &self.batches[index]
+    }
+
+    /// The buffer of the next step.
+    pub(super) fn next(&self) -> &Batch {
+        &self.batches[self.place(self.len)]
+    }
+
+    /// The same, to write to; a new one if all are in flight.
+    #[inline]
+    pub(super) fn next_mut(&mut self) -> &mut Batch {
+        if self.len == self.batches.len() {
+            self.batches.rotate_left(self.first);
+            self.first = 0;
+            self.batches.push(Batch::default());
+        }
+        let place = self.place(self.len);
+        &mut self.batches[place]
+    }
+
+    /// The step in the next buffer is in flight from now on.
+    pub(super) fn launch(&mut self) {
+        self.len += 1;
+    }
+
+    #[inline]
+    fn place(&self, index: usize) -> usize {
+        let place = self.first + index;
+        if place < self.batches.len() { place } else { place - self.batches.len() }
+    }
+}
