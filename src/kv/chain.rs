@@ -22,8 +22,9 @@ impl BlockHash {
         Self(mix(name))
     }
 
+    /// The name is turned, so that no value cancels the one that it was made of.
     const fn then(self, value: u64) -> Self {
-        Self(mix(self.0 ^ mix(value)))
+        Self(mix(self.0.rotate_left(32) ^ mix(value)))
     }
 }
 
@@ -211,6 +212,23 @@ mod tests {
         let ahead = |next: u64| names(&[(1, 0, 16), (next, 0, 16)], 32, Lookahead::OneToken);
         assert_eq!(ahead(2).len(), 1, "the last full block waits for its next token");
         assert_ne!(ahead(2), ahead(3));
+    }
+
+    #[test]
+    fn an_adapter_is_no_block_before_the_first_one() {
+        let content = |segments: &[Segment]| Content { salt: 0, segments: Some(segments.into()) };
+        let run = |stream| Segment { stream, start: 0, len: 16 };
+        let name = |content, adapter: Option<u32>, tokens| {
+            let adapter = adapter.map(AdapterId);
+            let mut names = Vec::new();
+            ChainHasher::new(RequestId(0), &content, tokens, adapter, 16, Lookahead::None)
+                .extend(tokens, &mut names);
+            names[names.len() - 1]
+        };
+        for (stream, adapter) in (0..40).flat_map(|stream| (0..40).map(move |id| (stream, id))) {
+            let behind = name(content(&[run(stream), run(99)]), None, 32);
+            assert_ne!(behind, name(content(&[run(99)]), Some(adapter), 16), "{stream} {adapter}");
+        }
     }
 
     #[test]
