@@ -3,14 +3,20 @@
 //! `scale [--engine vllm_v1|sglang] [--instances N] [--requests N]`: Poisson arrivals of 512 prompt
 //! and 128 answer tokens at about 70 % of what the instances serve, sent round robin, with a record
 //! of every request and the summary (`README.md` beside this file).
+//!
+//! `scale --trace FILE [--copies N] [--rate-scale X] …` replays a trace instead, N times one after the
+//! other, each time with hash ids of its own. The file is read before the clock starts.
 
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 
+use servecast::io::traces::{self, TraceOptions};
 use servecast::metrics::{BenchReport, Recorder};
 use servecast::scenario::{Scenario, ScenarioFile};
 use servecast::sim::{Simulation, cluster};
 use servecast::units::SimDuration;
-use servecast::workload::{Client, Workload};
+use servecast::workload::{Client, TraceRow, TraceRows, Workload};
 
 /// 70 % of the 61 requests per second that one instance serves.
 const RATE_PER_S: f64 = 43.0;
@@ -23,22 +29,27 @@ fn main() {
     };
     let number = |flag, default| value(flag, default).parse::<u32>().expect("a number");
     let (engine, instances) = (value("--engine", "vllm_v1"), number("--instances", "1"));
-    let requests = number("--requests", "10000");
-    let rate = RATE_PER_S * f64::from(instances);
+    let trace = value("--trace", "");
+    let rows: Arc<[TraceRow]> = if trace.is_empty() { [].into() } else { read(Path::new(&trace)) };
+    let copies = number("--copies", "1");
+    let (requests, workload) = if rows.is_empty() {
+        let requests = number("--requests", "10000");
+        (requests, poisson(requests, RATE_PER_S * f64::from(instances)))
+    } else {
+        let rate_scale = value("--rate-scale", "1.0").parse().expect("a factor");
+        (rows.len() as u32 * copies, replay(&trace, rate_scale))
+    };
     let text = format!(
         "name = 'scale'\n\
          [cluster]\nmodel = 'meta-llama/Llama-3.1-8B'\ngpu = 'H100-SXM5-80GB'\n\
-         replicas = {instances}\nengine = {{ type = '{engine}' }}\n\
-         [workload]\nnum_requests = {requests}\n\
-         arrivals = {{ type = 'poisson', rate_per_s = {rate:?} }}\n\
-         lengths = {{ type = 'fixed', input_tokens = 512, output_tokens = 128 }}\n"
+         replicas = {instances}\nengine = {{ type = '{engine}' }}\n{workload}"
     );
     let file: ScenarioFile = toml::from_str(&text).expect("the scenario is TOML");
     let scenario = Scenario::resolve(file, None).expect("the scenario holds together");
 
     #[expect(clippy::disallowed_methods, reason = "how long the run takes is the result")]
     let started = Instant::now();
-    let report = run(&scenario);
+    let report = run(&scenario, (!rows.is_empty()).then(|| repeated(rows, copies)));
     let seconds = started.elapsed().as_secs_f64();
     assert_eq!(report.summary.completed, u64::from(requests));
     let per_request = seconds * 1e6 / f64::from(requests);
@@ -46,15 +57,63 @@ fn main() {
     {
         println!(
             "{engine} {instances} instances {requests} requests: {seconds:.3} s, \
-             {per_request:.2} us per request, {:.0} MB at most",
+             {per_request:.2} us per request, {:.0} requests/s, {:.0} MB at most",
+            1e6 / per_request,
             peak_megabytes()
+        );
+        let (summary, cache) = (&report.summary, &report.summary.cache);
+        println!(
+            "{:.0} s simulated, {:.1} requests inside on average, {:.3} of the prompts cached",
+            summary.duration_s,
+            summary.concurrency,
+            cache.cached_tokens as f64 / cache.prompt_tokens as f64
         );
     }
 }
 
-fn run(scenario: &Scenario) -> BenchReport {
+fn poisson(requests: u32, rate_per_s: f64) -> String {
+    format!(
+        "[workload]\nnum_requests = {requests}\n\
+         arrivals = {{ type = 'poisson', rate_per_s = {rate_per_s:?} }}\n\
+         lengths = {{ type = 'fixed', input_tokens = 512, output_tokens = 128 }}\n"
+    )
+}
+
+fn replay(path: &str, rate_scale: f64) -> String {
+    format!(
+        "[workload]\narrivals = {{ type = 'trace', rate_scale = {rate_scale:?} }}\n\
+         lengths = {{ type = 'trace' }}\n[trace]\npath = {path:?}\n"
+    )
+}
+
+fn read(path: &Path) -> Arc<[TraceRow]> {
+    let reader = traces::open(path, None, &TraceOptions::default()).expect("a trace");
+    reader.into_rows().map(|row| row.expect("a row of a trace")).collect()
+}
+
+/// The rows again and again, each time later and with other hash ids.
+fn repeated(rows: Arc<[TraceRow]>, copies: u32) -> TraceRows {
+    let span = rows.iter().filter_map(|row| row.arrival).max().expect("the rows have times");
+    let ids = 1 + rows.iter().flat_map(|row| &row.hash_ids).max().expect("they have hash ids");
+    let copy = move |copy: u32| {
+        let rows = Arc::clone(&rows);
+        let later = SimDuration::from_nanos(span.as_nanos() * u64::from(copy));
+        (0..rows.len()).map(move |index| {
+            let row = &rows[index];
+            let other = |id: &u64| id + ids * u64::from(copy);
+            Ok(TraceRow {
+                arrival: row.arrival.map(|at| at + later),
+                hash_ids: row.hash_ids.iter().map(other).collect(),
+                ..*row
+            })
+        })
+    };
+    Box::new((0..copies).flat_map(copy))
+}
+
+fn run(scenario: &Scenario, rows: Option<TraceRows>) -> BenchReport {
     let file = &scenario.file;
-    let workload = Workload::open(&file.workload, file.seed, None).expect("the workload opens");
+    let workload = Workload::open(&file.workload, file.seed, rows).expect("the workload opens");
     let cluster = cluster(scenario).expect("step times are known");
     let client = Client::new(&file.workload.client);
     let mut recorder = Recorder::for_instances(file.cluster.replicas);

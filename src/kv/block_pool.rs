@@ -1,52 +1,77 @@
 //! The paged block pool of vLLM V1 (vLLM 0.33.0, `vllm/v1/core/block_pool.py` and
-//! `kv_cache_utils.py`).
+//! `kv_cache_utils.py`), by extents instead of block by block.
 //!
 //! Free blocks stand in one queue, next to be taken first. A block with a known content stays
-//! findable while it waits there; it is forgotten only when it is taken. Blocks without a content
-//! return to the front of the queue, blocks with one to the back. Block 0 is reserved: one block
-//! fewer can be used than the pool counts.
+//! findable while it waits there; it is forgotten only when it is taken. A request lets its blocks
+//! go from the last to the first: those without a content return to the front of the queue, those
+//! with one to the back. A lookup finds of equal blocks the one cached first. One block fewer can
+//! be used than the pool counts: vLLM reserves its block 0.
 //!
-//! Blocks that nobody can look for are alike: which of them a request gets decides nothing. Such
-//! *plain* blocks are counted, and neighbours in the queue stand there as one run, so that they
-//! cost O(1) however many they are. All else is O(1) per block. A pool that has to tell the
-//! numbers of its blocks ([`numbered`](BlockPool::numbered)) has no plain ones.
+//! An *extent* is a run of blocks that live alike. It is one of
+//!
+//! * *plain* blocks in the queue: nobody can look for them, so which of them a request gets decides
+//!   nothing. While requests hold them they are only counted;
+//! * neighbouring blocks of one branch of the [`ContentTree`], cached together, with the same holders.
+//!   In the queue the extent stands for its blocks from the last to the first.
+//!
+//! So all is O(1) per extent:
+//!
+//! * Taking blocks shortens the first extent of the queue from its end.
+//! * A hit on a part of an extent splits it. The back part becomes an extent of its own, stands
+//!   before the front part in the queue, and counts as cached together with it.
+//! * A request holds [`Share`]s: an extent and a number of blocks. An extent that was split since
+//!   has fewer; the rest is found by `rest`, extent after extent. All of these have the request as
+//!   a holder, so none is gone, and none has grown.
+//! * An extent grows only while one request holds it, all of it, and none of its branch was cached
+//!   after it, so that what it gains was cached last.
 
-use rustc_hash::FxHashMap;
+use super::content_tree::{BranchId, ContentTree, Place};
+use super::lists::{Ends, Links, NONE};
+use super::{BlockTable, Hits};
 
-use super::BlockHash;
-
-/// The index of a block in its pool; 0 is the reserved null block. In a numbered pool it is the
-/// block's number; elsewhere a block with a name has one until it loses its name.
+/// The number of a block in its pool; 0 is the reserved null block.
 pub type BlockId = u32;
 
-/// No block: the end of a list. The null block is in no list, so its index is free to say this.
-const NONE: BlockId = 0;
+/// The index of an extent; 0 is none.
+pub(super) type ExtentId = u32;
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Block {
+struct Extent {
+    /// The branch of its blocks; that of the root for plain ones.
+    branch: BranchId,
+    /// The first of its blocks in the branch.
+    first: u32,
+    blocks: u32,
     /// Requests that hold it.
     refs: u32,
-    /// Blocks it stands for: more than one only for a run of plain ones in the queue.
-    run: u32,
-    /// Neighbours in the free queue while `refs` is 0.
-    free_prev: BlockId,
-    free_next: BlockId,
-    /// Neighbours among the blocks of equal content, earliest cached first.
-    same_prev: BlockId,
-    same_next: BlockId,
-    /// The content, while it is known.
-    content: Known,
+    /// What was split off its end last, while a request holds both.
+    rest: ExtentId,
 }
 
-/// What is known of a block's content.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum Known {
-    #[default]
-    Nothing,
-    /// It is kept, but nobody looks for it.
-    Unnamed,
-    /// It can be found by this name.
-    Named(BlockHash),
+impl Extent {
+    fn end(&self) -> u32 {
+        self.first + self.blocks
+    }
+
+    fn is_plain(&self) -> bool {
+        self.branch == Place::ROOT.branch
+    }
+}
+
+/// Blocks that a request holds: of an extent and of what was split off it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Share {
+    extent: ExtentId,
+    blocks: u32,
+}
+
+/// Blocks that a lookup found.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Hit {
+    pub(super) extent: ExtentId,
+    /// The first one in its branch.
+    pub(super) first: u32,
+    pub(super) blocks: u32,
 }
 
 /// The ends of the free queue.
@@ -56,27 +81,22 @@ enum Side {
     Back,
 }
 
-/// The first and last cached of the blocks with one content.
-#[derive(Debug, Clone, Copy)]
-struct Equals {
-    first: BlockId,
-    last: BlockId,
-}
-
 /// A pool of KV blocks.
 #[derive(Debug, Clone)]
 pub struct BlockPool {
-    blocks: Vec<Block>,
-    by_hash: FxHashMap<BlockHash, Equals>,
-    head: BlockId,
-    tail: BlockId,
+    extents: Vec<Extent>,
+    /// Indices that stand for no extent.
+    vacant: Vec<ExtentId>,
+    tree: ContentTree,
+    /// The order of extents of one branch: the one cached first is found.
+    copies: Links,
+    queue: Ends,
+    links: Links,
     free: u32,
     usable: u32,
     /// Plain blocks that requests hold.
     plain: u32,
-    /// Indices that stand for no block.
-    vacant: Vec<BlockId>,
-    is_numbered: bool,
+    version: u64,
 }
 
 impl BlockPool {
@@ -87,37 +107,19 @@ impl BlockPool {
     pub fn new(blocks: u32) -> Self {
         assert!(blocks > 0, "a pool has at least its null block");
         let mut pool = Self {
-            blocks: vec![Block::default()],
-            by_hash: FxHashMap::default(),
-            head: NONE,
-            tail: NONE,
+            extents: vec![Extent::default()],
+            vacant: Vec::new(),
+            tree: ContentTree::default(),
+            copies: Links::default(),
+            queue: Ends::default(),
+            links: Links::default(),
             free: 0,
             usable: blocks - 1,
             plain: 0,
-            vacant: Vec::new(),
-            is_numbered: false,
+            version: 0,
         };
         pool.queue_plain(Side::Back, blocks - 1);
         pool
-    }
-
-    /// The same pool, in which every block has its number.
-    ///
-    /// # Panics
-    /// When `blocks` is 0: there is always a null block.
-    pub fn numbered(blocks: u32) -> Self {
-        let mut pool = Self { is_numbered: true, ..Self::new(1) };
-        pool.blocks = vec![Block { run: 1, ..Block::default() }; blocks as usize];
-        pool.usable = blocks - 1;
-        for id in 1..blocks {
-            pool.push_back(id);
-        }
-        pool
-    }
-
-    /// Whether every block has its number.
-    pub fn is_numbered(&self) -> bool {
-        self.is_numbered
     }
 
     /// Blocks that no request holds.
@@ -130,14 +132,61 @@ impl BlockPool {
         self.usable
     }
 
-    /// Whether no request holds the block.
-    pub fn is_free(&self, id: BlockId) -> bool {
-        self.blocks[id as usize].refs == 0
+    /// Another number after every change of what is cached or of who holds it.
+    pub(super) fn version(&self) -> u64 {
+        self.version
     }
 
-    /// The block with this content that was cached first.
-    pub fn find(&self, hash: BlockHash) -> Option<BlockId> {
-        self.by_hash.get(&hash).map(|equals| equals.first)
+    pub(super) fn find(&self, table: &BlockTable, most: u32, hits: &mut Hits) {
+        let BlockTable { ref hasher, mut cursor, mut next, .. } = *table;
+        while hits.blocks < most {
+            let followed = self.tree.follow(hasher, cursor, next, most - hits.blocks);
+            let Some((start, blocks)) = followed else { return };
+            next = start.after(blocks);
+            let mut at = start;
+            while at != next {
+                let Some(hit) = self.find_at(at, next.block) else { return };
+                hits.add(hit, self.extents[hit.extent as usize].refs == 0);
+                at = at.after(hit.blocks);
+            }
+            cursor = hasher.tokens.skip(cursor, blocks * hasher.block_size);
+        }
+    }
+
+    /// Blocks of a branch from one place up to another, all in the first copy of each.
+    fn find_at(&self, at: Place, mut to: u32) -> Option<Hit> {
+        for id in self.copies.iter(self.tree.copies(at.branch)) {
+            let extent = &self.extents[id as usize];
+            if extent.first > at.block {
+                to = to.min(extent.first);
+            } else if extent.end() > at.block {
+                let blocks = to.min(extent.end()) - at.block;
+                return Some(Hit { extent: id, first: at.block, blocks });
+            }
+        }
+        None
+    }
+
+    pub(super) fn hold(&mut self, table: &mut BlockTable, hits: &Hits) {
+        debug_assert!(table.is_empty(), "hits are the beginning of a sequence");
+        self.version += 1;
+        // From the last to the first: a split leaves the front of an extent its index.
+        for &hit in hits.found.iter().rev() {
+            let id = self.carve(hit);
+            let extent = &mut self.extents[id as usize];
+            extent.refs += 1;
+            if extent.refs == 1 {
+                self.free -= extent.blocks;
+                self.links.unlink(&mut self.queue, id);
+            }
+            table.shares.push(Share { extent: id, blocks: hit.blocks });
+        }
+        table.shares.reverse();
+        table.named = hits.blocks;
+        if let Some(&Hit { extent, first, blocks }) = hits.found.last() {
+            let branch = self.extents[extent as usize].branch;
+            table.advance(hits.blocks, Place { branch, block: first + blocks });
+        }
     }
 
     /// Takes the next free blocks as plain ones; their old content is forgotten.
@@ -145,127 +194,137 @@ impl BlockPool {
     /// # Panics
     /// When fewer are free: check [`free`](Self::free) first.
     pub fn take_plain(&mut self, count: u32) {
-        debug_assert!(!self.is_numbered, "a numbered pool has no plain blocks");
         let mut left = count;
         while left > 0 {
-            let id = self.head;
+            let id = self.queue.first;
             assert!(id != NONE, "a block is taken from an empty pool");
-            let run = &mut self.blocks[id as usize].run;
-            if *run > left {
-                *run -= left;
-                self.free -= left;
-                break;
+            let extent = &mut self.extents[id as usize];
+            let taken = extent.blocks.min(left);
+            extent.blocks -= taken;
+            left -= taken;
+            let Extent { branch, blocks, .. } = *extent;
+            let is_plain = extent.is_plain();
+            self.version += u64::from(!is_plain);
+            if blocks == 0 {
+                self.links.unlink(&mut self.queue, id);
+                if !is_plain {
+                    self.forget(id, branch);
+                }
+                self.vacant.push(id);
             }
-            left -= *run;
-            self.unlink_free(id);
-            self.forget(id);
-            self.vacant.push(id);
         }
+        self.free -= count;
         self.plain += count;
     }
 
-    /// Makes a plain block findable by its content: it has an index from now on.
-    pub fn name(&mut self, hash: BlockHash) -> BlockId {
-        let id = self.index();
-        self.plain -= 1;
-        self.blocks[id as usize] = Block { refs: 1, run: 1, ..Block::default() };
-        self.cache(id, hash);
-        id
+    /// Nothing is left of an extent of a branch.
+    fn forget(&mut self, id: ExtentId, branch: BranchId) {
+        let copies = self.tree.copies_mut(branch);
+        self.copies.unlink(copies, id);
+        if copies.first == NONE {
+            self.tree.remove(branch);
+        }
     }
 
-    /// Gives back plain blocks of one request: those whose content is `kept` before those that
-    /// hold nothing, as [`release`](Self::release) would.
-    pub fn release_plain(&mut self, kept: u32, empty: u32) {
-        self.plain -= kept + empty;
-        self.queue_plain(Side::Front, empty);
+    /// Names the next blocks of a table that are not cached: plain ones until now.
+    pub(super) fn cache(&mut self, table: &mut BlockTable, blocks: u32) {
+        self.version += 1;
+        let mut left = blocks;
+        while left > 0 {
+            let BlockTable { ref hasher, cursor, next, .. } = *table;
+            let (start, blocks) = match self.tree.follow(hasher, cursor, next, left) {
+                Some(known) => known,
+                None => (self.tree.grow(hasher, cursor, next, left), left),
+            };
+            self.name(table, start, blocks);
+            table.advance(blocks, start.after(blocks));
+            left -= blocks;
+        }
+        table.named += blocks;
+        table.plain -= blocks;
+        self.plain -= blocks;
+    }
+
+    fn name(&mut self, table: &mut BlockTable, at: Place, blocks: u32) {
+        if let Some(share) = table.shares.last_mut() {
+            let extent = &mut self.extents[share.extent as usize];
+            let is_continued = extent.branch == at.branch && extent.end() == at.block;
+            let is_whole = extent.blocks == share.blocks && extent.refs == 1;
+            if is_continued && is_whole && self.copies.next(share.extent) == NONE {
+                extent.blocks += blocks;
+                share.blocks += blocks;
+                return;
+            }
+        }
+        let Place { branch, block } = at;
+        let id = self.add(Extent { branch, first: block, blocks, refs: 1, rest: NONE });
+        self.copies.push_back(self.tree.copies_mut(branch), id);
+        table.shares.push(Share { extent: id, blocks });
+    }
+
+    pub(super) fn release(&mut self, table: &mut BlockTable) {
+        let plain = std::mem::take(&mut table.plain);
+        let named = std::mem::take(&mut table.named);
+        let kept = table.cached.saturating_sub(named);
+        self.plain -= plain;
+        self.version += u64::from(named > 0);
+        self.queue_plain(Side::Front, plain - kept);
         self.queue_plain(Side::Back, kept);
-    }
-
-    /// Takes the next free block of a numbered pool for one request; its old content is forgotten.
-    ///
-    /// # Panics
-    /// When no block is free: check [`free`](Self::free) first.
-    pub fn take(&mut self) -> BlockId {
-        debug_assert!(self.is_numbered, "only numbered blocks are taken one by one");
-        let id = self.head;
-        assert!(id != NONE, "a block is taken from an empty pool");
-        self.unlink_free(id);
-        self.forget(id);
-        self.blocks[id as usize].refs = 1;
-        id
-    }
-
-    /// Holds a block, found by its content, for one more request.
-    pub fn hold(&mut self, id: BlockId) {
-        if self.blocks[id as usize].refs == 0 {
-            self.unlink_free(id);
+        while let Some(share) = table.shares.pop() {
+            self.let_go(share.extent, share.blocks);
         }
-        self.blocks[id as usize].refs += 1;
+        (table.next, table.cursor) = (Place::ROOT, table.hasher.tokens.start());
     }
 
-    /// Makes a held block findable by its content. A block that already is keeps its place.
-    pub fn cache(&mut self, id: BlockId, hash: BlockHash) {
-        let content = &mut self.blocks[id as usize].content;
-        debug_assert!(!matches!(content, Known::Named(_)), "block {id} has a name already");
-        *content = Known::Named(hash);
-        match self.by_hash.get_mut(&hash) {
-            None => {
-                self.by_hash.insert(hash, Equals { first: id, last: id });
-            }
-            Some(equals) => {
-                let before = std::mem::replace(&mut equals.last, id);
-                self.blocks[before as usize].same_next = id;
-                self.blocks[id as usize].same_prev = before;
-            }
+    /// Takes back `blocks` blocks of an extent and of what was split off it, the last first.
+    fn let_go(&mut self, id: ExtentId, blocks: u32) {
+        let Extent { blocks: own, rest, .. } = self.extents[id as usize];
+        if own < blocks {
+            self.let_go(rest, blocks - own);
+        }
+        let extent = &mut self.extents[id as usize];
+        debug_assert!(extent.refs > 0, "extent {id} is given back twice");
+        extent.refs -= 1;
+        if extent.refs == 0 {
+            self.free += own;
+            self.links.push_back(&mut self.queue, id);
         }
     }
 
-    /// Keeps the content of a held block that nobody can look for: it returns to the back of the
-    /// queue like a block that can be found.
-    pub fn keep(&mut self, id: BlockId) {
-        self.blocks[id as usize].content = Known::Unnamed;
-    }
-
-    /// Gives back the blocks of one request, given from the first to the last of its sequence.
-    ///
-    /// They are let go from the last to the first; those that nobody else holds go, in that
-    /// order, to the front of the queue without a content and to the back with one.
-    pub fn release(&mut self, blocks: &[BlockId]) {
-        let mut front_last = NONE;
-        for &id in blocks.iter().rev() {
-            let block = &mut self.blocks[id as usize];
-            debug_assert!(block.refs > 0, "block {id} is given back twice");
-            block.refs -= 1;
-            if block.refs > 0 {
-                continue;
-            }
-            if block.content == Known::Nothing {
-                self.insert_after(front_last, id);
-                front_last = id;
-            } else {
-                self.push_back(id);
-            }
+    /// The extent of exactly these blocks.
+    fn carve(&mut self, hit: Hit) -> ExtentId {
+        let extent = self.extents[hit.extent as usize];
+        if hit.first + hit.blocks < extent.end() {
+            self.split(hit.extent, hit.first + hit.blocks);
         }
+        if hit.first > extent.first { self.split(hit.extent, hit.first) } else { hit.extent }
     }
 
-    /// Whether every block is either free and in the queue, or held: law L3.
-    pub fn is_balanced(&self) -> bool {
-        let mut queued = 0;
-        let mut at = self.head;
-        while at != NONE {
-            queued += self.blocks[at as usize].run;
-            at = self.blocks[at as usize].free_next;
+    /// Splits an extent before a block of its branch. The back part, which is returned, has another
+    /// index.
+    fn split(&mut self, id: ExtentId, place: u32) -> ExtentId {
+        let whole = self.extents[id as usize];
+        debug_assert!(!whole.is_plain(), "only what can be found is split");
+        let back = self.add(Extent { first: place, blocks: whole.end() - place, ..whole });
+        let front = &mut self.extents[id as usize];
+        front.blocks = place - whole.first;
+        front.rest = back;
+        self.copies.insert_after(self.tree.copies_mut(whole.branch), id, back);
+        if whole.refs == 0 {
+            self.links.insert_after(&mut self.queue, self.links.prev(id), back);
         }
-        let held = self.blocks[1..].iter().filter(|block| block.refs > 0).count() as u32;
-        queued == self.free && queued + held + self.plain == self.usable
+        back
     }
 
-    /// An index for a block or a run.
-    fn index(&mut self) -> BlockId {
-        self.vacant.pop().unwrap_or_else(|| {
-            self.blocks.push(Block::default());
-            self.blocks.len() as BlockId - 1
-        })
+    fn add(&mut self, extent: Extent) -> ExtentId {
+        if let Some(id) = self.vacant.pop() {
+            self.extents[id as usize] = extent;
+            return id;
+        }
+        self.extents.push(extent);
+        self.links.grow(self.extents.len());
+        self.copies.grow(self.extents.len());
+        self.extents.len() as ExtentId - 1
     }
 
     /// Puts plain blocks into the queue, beside those that are there.
@@ -273,81 +332,32 @@ impl BlockPool {
         if count == 0 {
             return;
         }
+        self.free += count;
         let end = match side {
-            Side::Front => self.head,
-            Side::Back => self.tail,
+            Side::Front => self.queue.first,
+            Side::Back => self.queue.last,
         };
-        let block = &mut self.blocks[end as usize];
-        if end != NONE && block.content == Known::Nothing {
-            block.run += count;
-            self.free += count;
+        let extent = &mut self.extents[end as usize];
+        if end != NONE && extent.is_plain() {
+            extent.blocks += count;
             return;
         }
-        let id = self.index();
-        self.blocks[id as usize] = Block { run: count, ..Block::default() };
-        match side {
-            Side::Front => self.insert_after(NONE, id),
-            Side::Back => self.push_back(id),
-        }
+        let id = self.add(Extent { blocks: count, ..Extent::default() });
+        let before = match side {
+            Side::Front => NONE,
+            Side::Back => end,
+        };
+        self.links.insert_after(&mut self.queue, before, id);
     }
 
-    fn forget(&mut self, id: BlockId) {
-        let content = std::mem::take(&mut self.blocks[id as usize].content);
-        let Known::Named(hash) = content else { return };
-        let Block { same_prev, same_next, .. } = self.blocks[id as usize];
-        self.blocks[id as usize].same_prev = NONE;
-        self.blocks[id as usize].same_next = NONE;
-        if same_prev == NONE && same_next == NONE {
-            self.by_hash.remove(&hash);
-            return;
-        }
-        if same_prev != NONE {
-            self.blocks[same_prev as usize].same_next = same_next;
-        }
-        if same_next != NONE {
-            self.blocks[same_next as usize].same_prev = same_prev;
-        }
-        if let Some(equals) = self.by_hash.get_mut(&hash) {
-            if same_prev == NONE {
-                equals.first = same_next;
-            }
-            if same_next == NONE {
-                equals.last = same_prev;
-            }
-        }
-    }
-
-    fn push_back(&mut self, id: BlockId) {
-        self.insert_after(self.tail, id);
-    }
-
-    /// Inserts into the free queue behind `before`, or at the front if that is `NONE`.
-    fn insert_after(&mut self, before: BlockId, id: BlockId) {
-        let after = if before == NONE { self.head } else { self.blocks[before as usize].free_next };
-        self.blocks[id as usize].free_prev = before;
-        self.blocks[id as usize].free_next = after;
-        match before {
-            NONE => self.head = id,
-            _ => self.blocks[before as usize].free_next = id,
-        }
-        match after {
-            NONE => self.tail = id,
-            _ => self.blocks[after as usize].free_prev = id,
-        }
-        self.free += self.blocks[id as usize].run;
-    }
-
-    fn unlink_free(&mut self, id: BlockId) {
-        let Block { free_prev, free_next, run, .. } = self.blocks[id as usize];
-        match free_prev {
-            NONE => self.head = free_next,
-            _ => self.blocks[free_prev as usize].free_next = free_next,
-        }
-        match free_next {
-            NONE => self.tail = free_prev,
-            _ => self.blocks[free_next as usize].free_prev = free_prev,
-        }
-        self.free -= run;
+    /// Whether every block is either free and in the queue, or held: law L3.
+    pub fn is_balanced(&self) -> bool {
+        let blocks = |id: ExtentId| self.extents[id as usize].blocks;
+        let queued: u32 = self.links.iter(self.queue).map(blocks).sum();
+        let held = self.extents.iter().filter(|extent| extent.refs > 0);
+        let held: u32 = held.map(|extent| extent.blocks).sum();
+        let is_counted = queued == self.free && queued + held + self.plain == self.usable;
+        is_counted && self.tree.is_sound()
     }
 }
 

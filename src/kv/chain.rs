@@ -6,8 +6,7 @@
 //! O(runs) whatever the block size. Names are 64 bits: among a million blocks an accidental match
 //! has a chance of 5·10⁻¹⁴ per lookup.
 
-use std::sync::Arc;
-
+use super::token_runs::{Cursor, TokenRuns};
 use crate::ids::{AdapterId, RequestId};
 use crate::request::{Content, Segment};
 use crate::rng::mix;
@@ -22,8 +21,13 @@ impl BlockHash {
         Self(mix(name))
     }
 
+    /// The name is turned, so that no value cancels the one that it was made of.
     const fn then(self, value: u64) -> Self {
-        Self(mix(self.0 ^ mix(value)))
+        Self(mix(self.0.rotate_left(32) ^ mix(value)))
+    }
+
+    fn absorb(self, run: Segment) -> Self {
+        self.then(run.stream).then(u64::from(run.start) << 32 | u64::from(run.len))
     }
 }
 
@@ -39,15 +43,14 @@ pub enum Lookahead {
 /// Names the blocks of one sequence, prompt first, then answer.
 #[derive(Debug, Clone)]
 pub struct ChainHasher {
-    segments: Option<Arc<[Segment]>>,
-    request: RequestId,
-    prompt_tokens: u32,
-    block_size: u32,
+    pub(super) tokens: TokenRuns,
+    pub(super) block_size: u32,
     lookahead: Lookahead,
+    /// What sets sequences of other adapters or salts apart.
+    pub(super) namespace: BlockHash,
+    /// The name of the last block named, and the first token behind it.
     parent: BlockHash,
-    /// The first token of the next block to name: segment and offset inside it.
-    segment: usize,
-    offset: u32,
+    next: Cursor,
     named: u32,
 }
 
@@ -62,31 +65,33 @@ impl ChainHasher {
         block_size: u32,
         lookahead: Lookahead,
     ) -> Self {
-        let namespace = adapter.map_or(0, |adapter| 1 + u64::from(adapter.0));
+        let adapter = adapter.map_or(0, |adapter| 1 + u64::from(adapter.0));
+        let namespace = BlockHash::of(content.salt).then(adapter);
+        let tokens = TokenRuns::new(request, content, prompt_tokens);
         Self {
-            segments: content.segments.clone(),
-            request,
-            prompt_tokens,
+            next: tokens.start(),
+            tokens,
             block_size,
             lookahead,
-            parent: BlockHash::of(content.salt).then(namespace),
-            segment: 0,
-            offset: 0,
+            namespace,
+            parent: namespace,
             named: 0,
         }
     }
 
     /// The runs of the prompt, where it shares with others.
     pub fn segments(&self) -> Option<&[Segment]> {
-        self.segments.as_deref()
+        self.tokens.segments.as_deref()
     }
 
     /// The number of blocks that can be named once `tokens` tokens of the sequence are known.
     pub fn nameable(&self, tokens: u32) -> u32 {
-        match self.lookahead {
-            Lookahead::None => tokens / self.block_size,
-            Lookahead::OneToken => tokens.saturating_sub(1) / self.block_size,
-        }
+        tokens.saturating_sub(self.ahead()) / self.block_size
+    }
+
+    /// Tokens of the next block that a block's name covers.
+    pub(super) fn ahead(&self) -> u32 {
+        u32::from(self.lookahead == Lookahead::OneToken)
     }
 
     /// Appends the names of all blocks nameable with `tokens` known tokens to `names`, which holds
@@ -94,82 +99,38 @@ impl ChainHasher {
     pub fn extend(&mut self, tokens: u32, names: &mut Vec<BlockHash>) {
         debug_assert_eq!(names.len(), self.named as usize, "names are appended in order");
         while self.named < self.nameable(tokens) {
-            self.parent = self.next_name();
+            self.parent = self.name(self.parent, self.next);
+            self.next = self.tokens.skip(self.next, self.block_size);
             self.named += 1;
             names.push(self.parent);
         }
     }
 
-    fn next_name(&mut self) -> BlockHash {
-        let mut name = self.parent;
-        let mut run: Option<Segment> = None;
-        let mut left = self.block_size;
-        let (mut segment, mut offset) = (self.segment, self.offset);
-        let peek = u32::from(self.lookahead == Lookahead::OneToken);
-        // Runs that continue one another are joined, so that equal tokens have equal names
-        // however the workload cut them into segments.
-        let mut add = |piece: Segment| match &mut run {
-            Some(last) if last.stream == piece.stream && last.start + last.len == piece.start => {
-                last.len += piece.len;
-            }
-            last => {
-                if let Some(done) = last.replace(piece) {
-                    name = absorb(name, done);
-                }
-            }
-        };
+    /// The name of the block that begins at a place, behind one of the name `parent`.
+    pub(super) fn name(&self, parent: BlockHash, mut at: Cursor) -> BlockHash {
+        let mut name = parent;
+        let mut left = self.block_size + self.ahead();
+        let mut run = Segment { len: 0, ..self.tokens.piece(at, left) };
         while left > 0 {
-            let piece = self.piece(segment, offset, left);
-            left -= piece.len;
-            offset += piece.len;
-            add(piece);
-            if offset == self.segment_len(segment) {
-                (segment, offset) = (segment + 1, 0);
+            let piece = self.tokens.piece(at, left);
+            // Runs that continue one another are joined, so that equal tokens have equal names
+            // however the workload cut them into segments.
+            if piece.stream == run.stream && piece.start == run.start + run.len {
+                run.len += piece.len;
+            } else {
+                name = name.absorb(std::mem::replace(&mut run, piece));
             }
+            left -= piece.len;
+            at = self.tokens.skip(at, piece.len);
         }
-        (self.segment, self.offset) = (segment, offset);
-        if peek > 0 {
-            add(self.piece(segment, offset, peek));
-        }
-        match run {
-            Some(last) => absorb(name, last),
-            None => name,
-        }
+        name.absorb(run)
     }
-
-    /// Up to `len` tokens from an offset of a segment; the segment after the prompt's last is the
-    /// answer.
-    fn piece(&self, segment: usize, offset: u32, len: u32) -> Segment {
-        let whole = self.segment_at(segment);
-        let len = len.min(whole.len - offset);
-        Segment { stream: whole.stream, start: whole.start + offset, len }
-    }
-
-    fn segment_len(&self, segment: usize) -> u32 {
-        self.segment_at(segment).len
-    }
-
-    fn segment_at(&self, segment: usize) -> Segment {
-        let answer =
-            Segment { stream: Segment::answer_stream(self.request), start: 0, len: u32::MAX };
-        match &self.segments {
-            Some(segments) => segments.get(segment).copied().unwrap_or(answer),
-            None if segment == 0 => Segment {
-                stream: Segment::unique_stream(self.request),
-                start: 0,
-                len: self.prompt_tokens,
-            },
-            None => answer,
-        }
-    }
-}
-
-fn absorb(name: BlockHash, run: Segment) -> BlockHash {
-    name.then(run.stream).then(u64::from(run.start) << 32 | u64::from(run.len))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     fn names(segments: &[(u64, u32, u32)], tokens: u32, lookahead: Lookahead) -> Vec<BlockHash> {
@@ -211,6 +172,23 @@ mod tests {
         let ahead = |next: u64| names(&[(1, 0, 16), (next, 0, 16)], 32, Lookahead::OneToken);
         assert_eq!(ahead(2).len(), 1, "the last full block waits for its next token");
         assert_ne!(ahead(2), ahead(3));
+    }
+
+    #[test]
+    fn an_adapter_is_no_block_before_the_first_one() {
+        let content = |segments: &[Segment]| Content { salt: 0, segments: Some(segments.into()) };
+        let run = |stream| Segment { stream, start: 0, len: 16 };
+        let name = |content, adapter: Option<u32>, tokens| {
+            let adapter = adapter.map(AdapterId);
+            let mut names = Vec::new();
+            ChainHasher::new(RequestId(0), &content, tokens, adapter, 16, Lookahead::None)
+                .extend(tokens, &mut names);
+            names[names.len() - 1]
+        };
+        for (stream, adapter) in (0..40).flat_map(|stream| (0..40).map(move |id| (stream, id))) {
+            let behind = name(content(&[run(stream), run(99)]), None, 32);
+            assert_ne!(behind, name(content(&[run(99)]), Some(adapter), 16), "{stream} {adapter}");
+        }
     }
 
     #[test]

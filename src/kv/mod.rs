@@ -1,14 +1,25 @@
 //! KV memory of one instance: paged blocks, found again by content.
 //!
-//! * [`BlockPool`] keeps every block with its place in the order of eviction, as vLLM's block pool
-//!   does, so that which block is evicted next is the real engine's answer.
+//! * [`KvPool`] keeps every block with its place in the order of eviction, as vLLM's block pool
+//!   does, so that which block is evicted next is the real engine's answer: [`BlockPool`] by runs of
+//!   blocks that live alike, [`NumberedPool`] one by one. A [`BlockTable`] is what one sequence holds.
 //! * [`RadixTree`] keeps token sequences that share beginnings, as SGLang's radix cache does.
 //! * [`ChainHasher`] names the content of full blocks, each name covering everything before it.
 
 mod block_pool;
+mod block_table;
 mod chain;
+mod content_tree;
+mod copies;
+mod lists;
+mod numbered_pool;
+mod pool;
 mod radix;
+mod token_runs;
 
 pub use block_pool::{BlockId, BlockPool};
+pub use block_table::{BlockTable, Hits};
 pub use chain::{BlockHash, ChainHasher, Lookahead};
+pub use numbered_pool::NumberedPool;
+pub use pool::KvPool;
 pub use radix::{NodeId, Prefix, RadixTree};

@@ -105,14 +105,14 @@ impl RadixTree {
         let mut rest = Rest::new(sequence, self.floor(tokens));
         let mut found = Prefix { node: Self::ROOT, tokens: 0 };
         while let Some(child) = self.child(found.node, namespace, rest) {
-            let common = self.common(child, rest);
+            let (common, left) = self.common(child, rest);
             found.tokens += common;
             if common < self.nodes[child as usize].tokens {
                 found.node = self.split(child, common);
                 break;
             }
             found.node = child;
-            rest.skip(common);
+            rest = left;
         }
         let mut accessed = self.tick();
         let mut at = found.node;
@@ -132,14 +132,14 @@ impl RadixTree {
         let mut at = Prefix { node: Self::ROOT, tokens: 0 };
         while let Some(child) = self.child(at.node, namespace, rest) {
             self.nodes[child as usize].accessed = self.tick();
-            let common = self.common(child, rest);
+            let (common, left) = self.common(child, rest);
             at.node = if common < self.nodes[child as usize].tokens {
                 self.split(child, common)
             } else {
                 child
             };
             at.tokens += common;
-            rest.skip(common);
+            rest = left;
         }
         if rest.left > 0 {
             at.node = self.add_leaf(at.node, namespace, rest);
@@ -281,21 +281,28 @@ impl RadixTree {
         mix(name)
     }
 
-    /// How many tokens, in whole pages, a sequence has in common with a node.
-    fn common(&self, node: NodeId, mut rest: Rest<'_>) -> u32 {
+    /// How many tokens, in whole pages, a sequence has in common with a node, and what is left of it
+    /// behind them.
+    fn common<'a>(&self, node: NodeId, rest: Rest<'a>) -> (u32, Rest<'a>) {
         let node = &self.nodes[node as usize];
         let mut key = Rest::new(&node.key, node.tokens);
-        let mut common = 0;
-        while let (Some(a), Some(b)) = (key.run(), rest.run()) {
+        let mut left = rest;
+        let mut common = key.skip_whole_in_common(&mut left);
+        while let (Some(a), Some(b)) = (key.run(), left.run()) {
             if a.stream != b.stream || a.start != b.start {
                 break;
             }
             let same = a.len.min(b.len);
             common += same;
             key.skip(same);
-            rest.skip(same);
+            left.skip(same);
         }
-        self.floor(common)
+        let pages = self.floor(common);
+        if pages < common {
+            left = rest;
+            left.skip(pages);
+        }
+        (pages, left)
     }
 
     fn take_node(&mut self) -> NodeId {
@@ -442,18 +449,37 @@ impl<'a> Rest<'a> {
         Some(Segment { stream, start: start + self.offset, len })
     }
 
-    fn skip(&mut self, mut tokens: u32) {
+    fn skip(&mut self, tokens: u32) {
         self.left -= tokens;
-        while tokens > 0 {
-            let whole = self.segments[0].len - self.offset;
-            if tokens < whole {
-                self.offset += tokens;
-                return;
+        self.offset += tokens;
+        let mut whole = 0;
+        for segment in self.segments {
+            if self.offset < segment.len {
+                break;
             }
-            tokens -= whole;
-            self.segments = &self.segments[1..];
-            self.offset = 0;
+            self.offset -= segment.len;
+            whole += 1;
         }
+        self.segments = &self.segments[whole..];
+    }
+
+    /// Skips the whole segments with which both begin; they are most of what sequences share.
+    fn skip_whole_in_common(&mut self, other: &mut Rest<'_>) -> u32 {
+        if self.offset != 0 || other.offset != 0 {
+            return 0;
+        }
+        let most = self.left.min(other.left);
+        let (mut common, mut whole) = (0, 0);
+        for (a, b) in self.segments.iter().zip(other.segments) {
+            if a != b || a.len > most - common {
+                break;
+            }
+            common += a.len;
+            whole += 1;
+        }
+        (self.segments, other.segments) = (&self.segments[whole..], &other.segments[whole..]);
+        (self.left, other.left) = (self.left - common, other.left - common);
+        common
     }
 
     fn collect_into(mut self, key: &mut Vec<Segment>) {

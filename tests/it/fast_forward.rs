@@ -8,7 +8,7 @@ use servecast::cluster::{Cluster, Router};
 use servecast::cost::{CapturedSizes, CudaGraphs, StepTime};
 use servecast::engine::scheduler::Scheduler;
 use servecast::engine::{HostTimes, Instance};
-use servecast::ids::AdapterId;
+use servecast::ids::{AdapterId, RequestId};
 use servecast::metrics::{Recorder, StepLog};
 use servecast::request::{Content, Request, Segment};
 use servecast::rng::mix;
@@ -92,31 +92,50 @@ pub(super) fn workload(case: &Case) -> Vec<Request> {
         mix(case.seed ^ mix(u64::from(index) << 8 | what)) % most.max(1)
     };
     let mut at = 0;
-    (0..case.requests)
-        .map(|index| {
-            at += draw(index, 0, 2 * case.gap_us + 1);
-            let arrival = SimTime::ZERO + SimDuration::from_micros(at);
-            let prompt = 1 + draw(index, 1, u64::from(case.prompt_max)) as u32;
-            let output = 1 + draw(index, 2, u64::from(case.output_max)) as u32;
-            let mut request = Request::new(arrival, prompt, output);
-            if case.stops_early {
-                request.max_tokens = output + draw(index, 3, 50) as u32;
-                request.ignore_eos = draw(index, 6, 4) == 0;
-            }
-            request.priority = draw(index, 4, 3) as i32;
-            request.adapter = draw(index, 7, 3).checked_sub(1).map(|id| AdapterId(id as u32));
-            if case.shares_prompts && draw(index, 8, 4) > 0 {
-                let shared = prompt / 2;
-                let stream = draw(index, 5, 3);
-                let own =
-                    Segment { stream: 1000 + u64::from(index), start: 0, len: prompt - shared };
-                let prefix = Segment { stream, start: 0, len: shared };
-                let segments = [prefix, own].into_iter().filter(|s| s.len > 0).collect();
-                request.content = Content { salt: 0, segments: Some(segments) };
-            }
-            request
-        })
-        .collect()
+    let mut requests: Vec<Request> = Vec::new();
+    for index in 0..case.requests {
+        at += draw(index, 0, 2 * case.gap_us + 1);
+        let arrival = SimTime::ZERO + SimDuration::from_micros(at);
+        let prompt = 1 + draw(index, 1, u64::from(case.prompt_max)) as u32;
+        let output = 1 + draw(index, 2, u64::from(case.output_max)) as u32;
+        let mut request = Request::new(arrival, prompt, output);
+        if case.stops_early {
+            request.max_tokens = output + draw(index, 3, 50) as u32;
+            request.ignore_eos = draw(index, 6, 4) == 0;
+        }
+        request.priority = draw(index, 4, 3) as i32;
+        request.adapter = draw(index, 7, 3).checked_sub(1).map(|id| AdapterId(id as u32));
+        if case.shares_prompts && draw(index, 8, 4) > 0 {
+            share(&mut request, index, &requests, |what, most| draw(index, what, most) as u32);
+        }
+        requests.push(request);
+    }
+    requests
+}
+
+/// Gives a request a prompt that begins as those of others, forks from them somewhere, or goes on
+/// after the answer of an earlier one.
+fn share(request: &mut Request, index: u32, earlier: &[Request], draw: impl Fn(u64, u64) -> u32) {
+    let run = |stream: u64, len: u32| Segment { stream, start: 0, len };
+    let prompt = request.prompt_tokens;
+    let own = run(1000 + u64::from(index), prompt - prompt / 2);
+    let fork = draw(9, u64::from(prompt / 2) + 1);
+    let mut segments = vec![run(draw(5, 3).into(), fork)];
+    segments.push(run(10 + u64::from(draw(10, 2)), prompt / 2 - fork));
+    let before = draw(11, earlier.len() as u64);
+    let answered = earlier.get(before as usize).filter(|_| draw(12, 3) == 0);
+    let history = answered.and_then(|answered| answered.content.segments.as_deref());
+    if let (Some(answered), Some(history)) = (answered, history)
+        && answered.prompt_tokens < 300
+    {
+        segments = history.to_vec();
+        let quoted = 1 + draw(13, answered.output_tokens.into());
+        segments.push(run(Segment::answer_stream(RequestId(before)), quoted));
+    }
+    segments.push(own);
+    segments.retain(|segment| segment.len > 0);
+    request.prompt_tokens = segments.iter().map(|segment| segment.len).sum();
+    request.content = Content { salt: 0, segments: Some(segments.into()) };
 }
 
 fn run(case: &Case, way: Way, cost: Cost) -> (Counts, Recorder, StepLog) {

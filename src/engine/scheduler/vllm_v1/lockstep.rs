@@ -14,6 +14,7 @@ use super::{Record, VllmV1};
 use crate::cost::StepShape;
 use crate::engine::scheduler::Quiet;
 use crate::engine::{Entry, EntryKind, StepPlan, StepResult};
+use crate::kv::Hits;
 use crate::request::Segment;
 use crate::units::SimTime;
 
@@ -37,10 +38,11 @@ impl VllmV1 {
         if tick.rows > 0 {
             if self.record.blocks {
                 for &(_, slot) in self.group.claims() {
-                    let block = self.pool.take();
                     let sequence = &mut sequences[slot as usize];
-                    sequence.blocks.push(block);
-                    plan.blocks.push((sequence.life.id, vec![block]));
+                    let owned = sequence.blocks.numbers().len();
+                    self.pool.take(&mut sequence.blocks, 1);
+                    let block = sequence.blocks.numbers()[owned..].to_vec();
+                    plan.blocks.push((sequence.life.id, block));
                 }
             } else {
                 self.pool.take_plain(self.group.claims().len() as u32);
@@ -59,9 +61,9 @@ impl VllmV1 {
             if tokens == 0 {
                 continue;
             }
-            let owned = self.sequences[slot as usize].blocks.len();
+            let owned = self.sequences[slot as usize].blocks.len() as usize;
             let need = Need { tokens, lookahead: self.lookahead, ..Need::default() };
-            let is_served = self.allocate(slot, &[], need);
+            let is_served = self.allocate(slot, &Hits::default(), need);
             assert!(is_served, "blocks were counted before");
             limits.budget -= tokens;
             self.add_running(slot, tokens, owned, plan);
@@ -112,9 +114,13 @@ impl VllmV1 {
     }
 
     /// The steps ahead in which only the group decodes, everybody stays, and nobody can be admitted.
+    ///
+    /// A head that lacks memory goes on lacking it: each block that a member claims is one free
+    /// block fewer, and with the content it loses, the head's need shrinks by one at most.
     pub(super) fn quiet_steps(&mut self) -> Option<Quiet> {
-        let can_admit = !self.holding.is_empty()
-            || !self.waiting.is_empty() && (self.running.len() as u32) < self.active_max;
+        let has_place = (self.running.len() as u32) < self.active_max;
+        let can_admit =
+            !self.holding.is_empty() || !self.waiting.is_empty() && has_place && !self.lacks_memory;
         let is_whole = self.running.len() == self.group.count() as usize;
         let is_plain =
             self.record == Record::default() && self.config.prefill_schedule_interval <= 1;
@@ -229,13 +235,21 @@ impl VllmV1 {
         if self.group.is_empty() {
             return;
         }
-        let Some(segments) = self.sequences[slot as usize].hasher.segments() else { return };
+        let Some(segments) = self.sequences[slot as usize].blocks.hasher().segments() else {
+            return;
+        };
         let quoted: Vec<_> = segments.iter().filter_map(Segment::answer_of).collect();
         for request in quoted {
             if let Some(slot) = self.slot_of(request) {
                 self.publish_member(slot);
             }
         }
+    }
+
+    /// Whether a prompt has answers in it, which members may still be writing.
+    pub(super) fn quotes_answers(&self, slot: u32) -> bool {
+        let segments = self.sequences[slot as usize].blocks.hasher().segments();
+        segments.is_some_and(|all| all.iter().any(|segment| segment.answer_of().is_some()))
     }
 
     fn publish_member(&mut self, slot: u32) {
@@ -263,7 +277,7 @@ impl VllmV1 {
         let computed = member.base + self.ticks_scheduled(&member);
         let blocks = computed.div_ceil(self.config.block_size);
         let s = &mut self.sequences[slot as usize];
-        s.plain += blocks - s.owned();
+        s.blocks.add_plain(blocks - s.blocks.len());
     }
 
     fn ticks_scheduled(&self, member: &Member) -> u32 {

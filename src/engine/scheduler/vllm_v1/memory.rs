@@ -1,8 +1,9 @@
 //! The blocks of one request: how many it needs, taking them, naming them, giving them back
 //! (vLLM 0.33.0, `vllm/v1/core/kv_cache_manager.py`, `allocate_slots`).
 
+use super::VllmV1;
 use super::sequence::Status;
-use super::{BlockId, VllmV1};
+use crate::kv::Hits;
 
 /// What a request needs memory for.
 #[derive(Debug, Clone, Copy, Default)]
@@ -24,45 +25,37 @@ impl VllmV1 {
     pub(super) fn lacking(&self, slot: u32, tokens: u32) -> u32 {
         let s = &self.sequences[slot as usize];
         let slots = (s.computed + tokens).min(self.model_len);
-        slots.div_ceil(self.config.block_size).saturating_sub(s.owned())
+        slots.div_ceil(self.config.block_size).saturating_sub(s.blocks.len())
     }
 
     /// Gives a request the blocks it needs on top of those it owns and of cached `hits`. All or
     /// nothing: `false` changes nothing.
-    pub(super) fn allocate(&mut self, slot: u32, hits: &[BlockId], need: Need) -> bool {
+    pub(super) fn allocate(&mut self, slot: u32, hits: &Hits, need: Need) -> bool {
         let block_size = self.config.block_size;
         let limit = self.model_len;
         let sequence = &self.sequences[slot as usize];
-        let owned = hits.len() as u32 + sequence.owned();
-        let local = sequence.computed + hits.len() as u32 * block_size;
+        let owned = hits.blocks + sequence.blocks.len();
+        let local = sequence.computed + hits.blocks * block_size;
         let total = (local + need.external).min(limit);
         let is_admission = matches!(sequence.status, Status::Waiting | Status::Preempted);
         let watermark =
             if is_admission && !self.running.is_empty() { self.watermark_blocks } else { 0 };
-        let woken = hits.iter().filter(|&&id| self.pool.is_free(id)).count() as u32;
         let lacking = |tokens: u32| tokens.div_ceil(block_size).saturating_sub(owned);
 
         let whole = sequence.tokens.min(limit);
-        if need.whole_sequence && lacking(whole) + woken + watermark > self.pool.free() {
+        if need.whole_sequence && lacking(whole) + hits.free + watermark > self.pool.free() {
             return false;
         }
         let fresh = lacking((total + need.tokens + need.lookahead).min(limit));
-        if fresh + woken + watermark + need.reserved > self.pool.free() {
+        if fresh + hits.free + watermark + need.reserved > self.pool.free() {
             return false;
         }
 
-        for &id in hits {
-            self.pool.hold(id);
+        let blocks = &mut self.sequences[slot as usize].blocks;
+        if hits.blocks > 0 {
+            self.pool.hold(blocks, hits);
         }
-        let sequence = &mut self.sequences[slot as usize];
-        sequence.blocks.extend_from_slice(hits);
-        sequence.cached_blocks += hits.len() as u32;
-        if self.pool.is_numbered() {
-            sequence.blocks.extend((0..fresh).map(|_| self.pool.take()));
-        } else {
-            self.pool.take_plain(fresh);
-            sequence.plain += fresh;
-        }
+        self.pool.take(blocks, fresh);
         if need.external == 0 {
             self.publish(slot, (total + need.tokens).min(self.sequences[slot as usize].tokens));
         }
@@ -80,74 +73,40 @@ impl VllmV1 {
         if !self.config.enable_prefix_caching {
             return;
         }
-        let sequence = &mut self.sequences[slot as usize];
-        let full = tokens / self.config.block_size;
-        if full <= sequence.cached_blocks {
-            return;
-        }
-        let named = full.min(sequence.hasher.nameable(known));
-        if !sequence.is_private {
-            sequence.hasher.extend(known, &mut sequence.names);
-        }
-        for index in sequence.cached_blocks as usize..named as usize {
-            match (sequence.names.get(index), sequence.blocks.get(index)) {
-                (Some(&name), Some(&block)) => self.pool.cache(block, name),
-                (Some(&name), None) => {
-                    sequence.plain -= 1;
-                    sequence.blocks.push(self.pool.name(name));
-                }
-                (None, Some(&block)) => self.pool.keep(block),
-                (None, None) => break,
-            }
-        }
-        sequence.cached_blocks = sequence.cached_blocks.max(named);
+        let blocks = &mut self.sequences[slot as usize].blocks;
+        self.pool.cache(blocks, known, tokens / self.config.block_size);
     }
 
     /// Names the blocks of a request that will look for them itself.
     pub(super) fn reveal(&mut self, slot: u32) {
         let sequence = &mut self.sequences[slot as usize];
-        if !std::mem::replace(&mut sequence.is_private, false) {
-            return;
-        }
-        sequence.hasher.extend(sequence.tokens, &mut sequence.names);
-        for index in 0..sequence.cached_blocks as usize {
-            let name = sequence.names[index];
-            if let Some(&block) = sequence.blocks.get(index) {
-                self.pool.cache(block, name);
-            } else {
-                sequence.plain -= 1;
-                sequence.blocks.push(self.pool.name(name));
-            }
-        }
+        self.pool.reveal(&mut sequence.blocks, sequence.tokens);
     }
 
     /// Finds the longest cached beginning of a request's tokens, its last token left out: at least
     /// one token is always computed. The blocks are left in `self.hits`.
     pub(super) fn find_prefix(&mut self, slot: u32) {
-        self.hits.clear();
-        if !self.config.enable_prefix_caching {
-            return;
-        }
-        if self.sequences[slot as usize].is_private {
+        if !self.config.enable_prefix_caching || self.sequences[slot as usize].blocks.is_private() {
+            self.found = None;
+            self.hits.clear();
             return;
         }
         self.publish_quoted(slot);
         let sequence = &mut self.sequences[slot as usize];
-        sequence.hasher.extend(sequence.tokens, &mut sequence.names);
-        let most = ((sequence.tokens - 1) / self.config.block_size) as usize;
-        let found = sequence.names.iter().take(most).map_while(|&name| self.pool.find(name));
-        self.hits.extend(found);
+        // A request that was not admitted finds the same until the cache has changed.
+        let found = self.pool.version().map(|version| (sequence.life.id, sequence.tokens, version));
+        if found.is_some() && self.found == found {
+            return;
+        }
+        self.found = found;
+        let most = (sequence.tokens - 1) / self.config.block_size;
+        self.pool.find(&mut sequence.blocks, sequence.tokens, most, &mut self.hits);
     }
 
     /// Gives back all blocks of a request.
     pub(super) fn release_blocks(&mut self, slot: u32) {
-        let sequence = &mut self.sequences[slot as usize];
-        let kept = sequence.cached_blocks.saturating_sub(sequence.blocks.len() as u32);
-        let plain = std::mem::take(&mut sequence.plain);
-        self.pool.release_plain(kept, plain - kept);
-        self.pool.release(&sequence.blocks);
-        sequence.blocks.clear();
-        sequence.cached_blocks = 0;
+        self.pool.release(&mut self.sequences[slot as usize].blocks);
+        self.lacks_memory = false;
     }
 
     /// Blocks that requests in prefill still lack for the tokens they have: a KV load may not take
@@ -163,7 +122,7 @@ impl VllmV1 {
             })
             .map(|s| {
                 let blocks = (s.tokens + extra).div_ceil(self.config.block_size);
-                blocks.saturating_sub(s.owned())
+                blocks.saturating_sub(s.blocks.len())
             })
             .sum()
     }

@@ -33,7 +33,7 @@ use super::{Handoff, Load, Quiet, Schedule};
 use crate::cost::StepShape;
 use crate::engine::{Entry, EntryKind, Finish, Life, StepPlan, StepResult};
 use crate::ids::{AdapterId, RequestId};
-use crate::kv::{BlockId, BlockPool, Lookahead};
+use crate::kv::{BlockPool, Hits, KvPool, Lookahead, NumberedPool};
 use crate::request::Request;
 use crate::scenario::{Policy, SpeculationMethod, VllmConfig};
 use crate::units::SimTime;
@@ -71,7 +71,7 @@ pub struct VllmV1 {
     acceptance: Acceptance,
     record: Record,
 
-    pool: BlockPool,
+    pool: KvPool,
     sequences: Vec<Sequence>,
     vacant: Vec<u32>,
     running: Vec<u32>,
@@ -96,7 +96,11 @@ pub struct VllmV1 {
 
     skipped: Vec<u32>,
     adapters: Vec<AdapterId>,
-    hits: Vec<BlockId>,
+    hits: Hits,
+    /// For which request, of how many tokens, in which version of the pool the hits were found.
+    found: Option<(RequestId, u32, u64)>,
+    /// Whether memory is all that the head of the queue lacks, and none has come free since.
+    lacks_memory: bool,
     done: Vec<Place>,
 }
 
@@ -134,7 +138,7 @@ impl VllmV1 {
             naming,
             acceptance,
             record: Record::default(),
-            pool: BlockPool::new(blocks),
+            pool: KvPool::Counted(BlockPool::new(blocks)),
             sequences: Vec::new(),
             vacant: Vec::new(),
             running: Vec::new(),
@@ -152,7 +156,9 @@ impl VllmV1 {
             livelock: Livelock::default(),
             skipped: Vec::new(),
             adapters: Vec::new(),
-            hits: Vec::new(),
+            hits: Hits::default(),
+            found: None,
+            lacks_memory: false,
             done: Vec::new(),
             config,
         }
@@ -169,7 +175,7 @@ impl VllmV1 {
     #[must_use]
     pub fn recording_blocks(mut self) -> Self {
         self.record.blocks = true;
-        self.pool = BlockPool::numbered(1 + self.pool.usable());
+        self.pool = KvPool::Numbered(NumberedPool::new(1 + self.pool.usable()));
         self
     }
 
@@ -189,9 +195,7 @@ impl VllmV1 {
         if let Some(slot) = self.vacant.pop() {
             let place = &mut self.sequences[slot as usize];
             // The buffers of the one that left are used again.
-            sequence.blocks = std::mem::take(&mut place.blocks);
-            sequence.names = std::mem::take(&mut place.names);
-            sequence.names.clear();
+            sequence.blocks.reuse(&mut place.blocks);
             *place = sequence;
             return slot;
         }
@@ -270,6 +274,7 @@ impl Schedule for VllmV1 {
         }
         let sequence = Sequence::new(id, request, handoff, self.config.block_size, self.naming);
         self.livelock.end();
+        self.lacks_memory &= self.config.policy == Policy::Fcfs;
         let key = sequence.order();
         let slot = self.insert(sequence);
         self.waiting.push_back(slot, key);
@@ -279,6 +284,7 @@ impl Schedule for VllmV1 {
     fn abort(&mut self, id: RequestId, result: &mut StepResult) {
         let Some(slot) = self.slot_of(id) else { return };
         self.livelock.end();
+        self.lacks_memory = false;
         if self.sequences[slot as usize].member.is_some() {
             self.dissolve_group();
         }

@@ -4,6 +4,7 @@ use super::VllmV1;
 use super::memory::Need;
 use super::sequence::Status;
 use crate::engine::{Entry, EntryKind, StepPlan};
+use crate::kv::Hits;
 use crate::units::SimTime;
 
 /// What is left of a step while it is filled.
@@ -35,10 +36,10 @@ impl VllmV1 {
                 index += 1;
                 continue;
             }
-            let owned = self.sequences[slot as usize].blocks.len();
+            let owned = self.sequences[slot as usize].blocks.len() as usize;
             let need = Need { tokens, lookahead: self.lookahead, ..Need::default() };
             let mut is_served = true;
-            while !self.allocate(slot, &[], need) {
+            while !self.allocate(slot, &Hits::default(), need) {
                 let victim_index = self.victim();
                 self.note_displacement(victim_index, limits.budget, plan);
                 let victim = self.running.remove(victim_index);
@@ -98,8 +99,8 @@ impl VllmV1 {
             kind: EntryKind::Running,
             samples: false,
         });
-        if self.record.blocks && s.blocks.len() > owned {
-            plan.blocks.push((s.life.id, s.blocks[owned..].to_vec()));
+        if self.record.blocks && s.blocks.numbers().len() > owned {
+            plan.blocks.push((s.life.id, s.blocks.numbers()[owned..].to_vec()));
         }
     }
 

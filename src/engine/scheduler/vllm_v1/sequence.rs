@@ -4,7 +4,7 @@ use super::group::Member;
 use crate::engine::Life;
 use crate::engine::scheduler::Handoff;
 use crate::ids::{AdapterId, RequestId};
-use crate::kv::{BlockHash, BlockId, ChainHasher, Lookahead};
+use crate::kv::{BlockTable, ChainHasher, Lookahead};
 use crate::request::Request;
 use crate::units::SimTime;
 
@@ -54,16 +54,8 @@ pub(super) struct Sequence {
     /// Where it stands in the group that decodes in lock step; its counters are those of then.
     pub(super) member: Option<Member>,
 
-    /// The blocks it holds that have an index: its first ones.
-    pub(super) blocks: Vec<BlockId>,
-    /// The plain blocks it holds behind them. A member of the group is told when it leaves.
-    pub(super) plain: u32,
-    /// Whether nobody else can have blocks of its content, so that they need no names.
-    pub(super) is_private: bool,
-    /// How many of its blocks can be found by content.
-    pub(super) cached_blocks: u32,
-    pub(super) names: Vec<BlockHash>,
-    pub(super) hasher: ChainHasher,
+    /// The blocks it holds. A member of the group is told of those it claims when it leaves.
+    pub(super) blocks: BlockTable,
 
     pub(super) adapter: Option<AdapterId>,
     pub(super) handoff: Handoff,
@@ -102,23 +94,13 @@ impl Sequence {
             verifications: 0,
             admission: 0,
             member: None,
-            blocks: Vec::new(),
-            plain: 0,
-            is_private: request.content.segments.is_none(),
-            cached_blocks: 0,
-            names: Vec::new(),
-            hasher,
+            blocks: BlockTable::new(hasher, request.content.segments.is_none()),
             adapter: request.adapter,
             handoff,
             has_landed: false,
             priority: request.priority,
             arrival: request.arrival,
         }
-    }
-
-    /// Blocks it holds.
-    pub(super) fn owned(&self) -> u32 {
-        self.blocks.len() as u32 + self.plain
     }
 
     pub(super) fn order(&self) -> Order {

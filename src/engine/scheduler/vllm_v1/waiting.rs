@@ -7,6 +7,7 @@ use super::sequence::Status;
 use crate::engine::scheduler::Handoff;
 use crate::engine::{Entry, EntryKind, StepPlan};
 use crate::ids::AdapterId;
+use crate::kv::Hits;
 
 /// What becomes of the request at the head.
 enum Turn {
@@ -16,6 +17,8 @@ enum Turn {
     Skipped,
     /// Neither it nor those behind it are admitted in this step.
     Blocked,
+    /// The same, for want of memory.
+    NoMemory,
 }
 
 /// When a request admitted for one token gets drafts it cannot use, so that its share has the
@@ -32,6 +35,7 @@ impl VllmV1 {
     /// Admits waiting requests in order until one blocks the queue.
     pub(super) fn schedule_waiting(&mut self, limits: &mut StepLimits, plan: &mut StepPlan) {
         self.list_adapters();
+        self.lacks_memory = false;
         let mut skipped = std::mem::take(&mut self.skipped);
         let padding = self.padding(plan);
         while limits.budget > 0 && (self.running.len() as u32) < self.active_max {
@@ -42,6 +46,11 @@ impl VllmV1 {
                 Turn::Skipped => skipped.push(slot),
                 Turn::Blocked => {
                     self.put_back(slot, status);
+                    break;
+                }
+                Turn::NoMemory => {
+                    self.put_back(slot, status);
+                    self.lacks_memory = skipped.is_empty() && !self.quotes_answers(slot);
                     break;
                 }
             }
@@ -75,10 +84,11 @@ impl VllmV1 {
         if is_new_prefix {
             self.find_prefix(slot);
         } else {
+            self.found = None;
             self.hits.clear();
         }
         let hits = std::mem::take(&mut self.hits);
-        let hit_tokens = hits.len() as u32 * self.config.block_size;
+        let hit_tokens = hits.blocks * self.config.block_size;
         let turn = if loads {
             self.start_load(slot, &hits, plan)
         } else {
@@ -98,13 +108,13 @@ impl VllmV1 {
     fn start_running(
         &mut self,
         slot: u32,
-        hits: &[u32],
+        hits: &Hits,
         padding: Padding,
         limits: &mut StepLimits,
         plan: &mut StepPlan,
     ) -> Turn {
         let s = &self.sequences[slot as usize];
-        let hit_tokens = hits.len() as u32 * self.config.block_size;
+        let hit_tokens = hits.blocks * self.config.block_size;
         let computed = s.computed + hit_tokens;
         if limits.holds_prefill && computed + 1 < s.tokens {
             return Turn::Blocked;
@@ -138,7 +148,7 @@ impl VllmV1 {
             ..Need::default()
         };
         if !self.allocate(slot, hits, need) {
-            return Turn::Blocked;
+            return Turn::NoMemory;
         }
         limits.budget -= tokens;
         self.running.push(slot);
@@ -160,7 +170,7 @@ impl VllmV1 {
             samples: false,
         });
         if self.record.blocks {
-            plan.blocks.push((id, s.blocks.clone()));
+            plan.blocks.push((id, s.blocks.numbers().to_vec()));
         }
         if let Some(adapter) = s.adapter {
             add_distinct(&mut self.adapters, adapter);
@@ -169,9 +179,9 @@ impl VllmV1 {
     }
 
     /// Gives a request the blocks for a KV that another machine sends; it waits for it.
-    fn start_load(&mut self, slot: u32, hits: &[u32], plan: &mut StepPlan) -> Turn {
+    fn start_load(&mut self, slot: u32, hits: &Hits, plan: &mut StepPlan) -> Turn {
         let s = &self.sequences[slot as usize];
-        let hit_tokens = hits.len() as u32 * self.config.block_size;
+        let hit_tokens = hits.blocks * self.config.block_size;
         let external = s.life.prompt_tokens - hit_tokens;
         let need = Need {
             external,
@@ -180,7 +190,7 @@ impl VllmV1 {
             ..Need::default()
         };
         if !self.allocate(slot, hits, need) {
-            return Turn::Blocked;
+            return Turn::NoMemory;
         }
         let s = &mut self.sequences[slot as usize];
         s.status = Status::Loading;
@@ -209,7 +219,7 @@ impl VllmV1 {
 
     fn put_back(&mut self, slot: u32, status: Status) {
         let order = self.sequences[slot as usize].order();
-        let owns_blocks = self.sequences[slot as usize].owned() > 0;
+        let owns_blocks = !self.sequences[slot as usize].blocks.is_empty();
         if status == Status::Loading || owns_blocks {
             self.holding.push_front(slot, order);
         } else {

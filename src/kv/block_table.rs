@@ -1,0 +1,113 @@
+//! The blocks of one sequence, and what of them a lookup found.
+
+use super::block_pool::{Hit, Share};
+use super::content_tree::Place;
+use super::token_runs::Cursor;
+use super::{BlockHash, BlockId, ChainHasher};
+
+/// The blocks of one sequence, first to last, and the names of their content.
+#[derive(Debug)]
+pub struct BlockTable {
+    pub(super) hasher: ChainHasher,
+    /// Whether nobody else can have blocks of this content, so that they need no names.
+    pub(super) is_private: bool,
+    /// How many of its blocks keep their content when it lets them go: its first ones.
+    pub(super) cached: u32,
+    /// In a counted pool: shares of extents, then plain blocks.
+    pub(super) shares: Vec<Share>,
+    pub(super) named: u32,
+    pub(super) plain: u32,
+    /// Where the first block that is not cached stands in the tree, and its first token.
+    pub(super) next: Place,
+    pub(super) cursor: Cursor,
+    /// In a numbered pool: every block, and the names of blocks.
+    pub(super) numbers: Vec<BlockId>,
+    pub(super) names: Vec<BlockHash>,
+}
+
+impl BlockTable {
+    /// The empty table of a sequence. The content of a private one is named only once it is
+    /// [revealed](super::KvPool::reveal).
+    pub fn new(hasher: ChainHasher, is_private: bool) -> Self {
+        Self {
+            cursor: hasher.tokens.start(),
+            hasher,
+            is_private,
+            cached: 0,
+            shares: Vec::new(),
+            named: 0,
+            plain: 0,
+            next: Place::ROOT,
+            numbers: Vec::new(),
+            names: Vec::new(),
+        }
+    }
+
+    /// Uses the buffers of a table that is empty again.
+    pub fn reuse(&mut self, other: &mut Self) {
+        self.shares = std::mem::take(&mut other.shares);
+        self.numbers = std::mem::take(&mut other.numbers);
+        self.names = std::mem::take(&mut other.names);
+        self.names.clear();
+    }
+
+    /// The next `blocks` blocks are cached now, the last of them before `next`.
+    pub(super) fn advance(&mut self, blocks: u32, next: Place) {
+        self.cursor = self.hasher.tokens.skip(self.cursor, blocks * self.hasher.block_size);
+        self.next = next;
+    }
+
+    /// The namer of its content.
+    pub fn hasher(&self) -> &ChainHasher {
+        &self.hasher
+    }
+
+    /// Blocks it holds.
+    pub fn len(&self) -> u32 {
+        self.numbers.len() as u32 + self.named + self.plain
+    }
+
+    /// Whether it holds none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Its blocks by number, in a pool where they have one.
+    pub fn numbers(&self) -> &[BlockId] {
+        &self.numbers
+    }
+
+    /// Whether others can look for its content.
+    pub fn is_private(&self) -> bool {
+        self.is_private
+    }
+
+    /// Counts plain blocks that were taken for it from the pool on behalf of several tables.
+    pub fn add_plain(&mut self, blocks: u32) {
+        self.plain += blocks;
+    }
+}
+
+/// What a lookup found: the longest cached beginning of a sequence.
+#[derive(Debug, Clone, Default)]
+pub struct Hits {
+    pub(super) found: Vec<Hit>,
+    /// Blocks.
+    pub blocks: u32,
+    /// Of those, blocks that no request holds.
+    pub free: u32,
+}
+
+impl Hits {
+    /// Forgets what was found.
+    pub fn clear(&mut self) {
+        self.found.clear();
+        (self.blocks, self.free) = (0, 0);
+    }
+
+    pub(super) fn add(&mut self, hit: Hit, is_free: bool) {
+        self.found.push(hit);
+        self.blocks += hit.blocks;
+        self.free += if is_free { hit.blocks } else { 0 };
+    }
+}

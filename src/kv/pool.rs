@@ -1,0 +1,140 @@
+//! Either pool behind one face.
+
+use super::{BlockPool, BlockTable, Hits, NumberedPool};
+
+/// A pool of KV blocks: counted, or with the number of every block.
+#[derive(Debug, Clone)]
+pub enum KvPool {
+    /// Blocks without numbers, by extents.
+    Counted(BlockPool),
+    /// Blocks with numbers, one by one.
+    Numbered(NumberedPool),
+}
+
+impl KvPool {
+    /// Whether every block has its number.
+    pub fn is_numbered(&self) -> bool {
+        matches!(self, Self::Numbered(_))
+    }
+
+    /// Blocks that no request holds.
+    pub fn free(&self) -> u32 {
+        match self {
+            Self::Counted(pool) => pool.free(),
+            Self::Numbered(pool) => pool.free(),
+        }
+    }
+
+    /// Blocks that requests can ever hold.
+    pub fn usable(&self) -> u32 {
+        match self {
+            Self::Counted(pool) => pool.usable(),
+            Self::Numbered(pool) => pool.usable(),
+        }
+    }
+
+    /// A number that is another one after every change of what is cached or of who holds it; a
+    /// numbered pool has none.
+    pub fn version(&self) -> Option<u64> {
+        match self {
+            Self::Counted(pool) => Some(pool.version()),
+            Self::Numbered(_) => None,
+        }
+    }
+
+    /// Finds the longest cached beginning of a sequence of which `known` tokens are known, at most
+    /// `most` blocks of it.
+    pub fn find(&self, table: &mut BlockTable, known: u32, most: u32, hits: &mut Hits) {
+        hits.clear();
+        if table.is_private {
+            return;
+        }
+        match self {
+            Self::Counted(pool) => pool.find(table, most, hits),
+            Self::Numbered(pool) => pool.find(table, known, most, hits),
+        }
+    }
+
+    /// Gives the blocks that a lookup found to the table it was made for, which holds none. Nothing
+    /// may have changed in between.
+    pub fn hold(&mut self, table: &mut BlockTable, hits: &Hits) {
+        match self {
+            Self::Counted(pool) => pool.hold(table, hits),
+            Self::Numbered(pool) => pool.hold(table, hits),
+        }
+        table.cached += hits.blocks;
+    }
+
+    /// Gives the next free blocks to a table; their old content is forgotten.
+    ///
+    /// # Panics
+    /// When fewer are free: check [`free`](Self::free) first.
+    pub fn take(&mut self, table: &mut BlockTable, count: u32) {
+        match self {
+            Self::Counted(pool) => {
+                pool.take_plain(count);
+                table.plain += count;
+            }
+            Self::Numbered(pool) => pool.take(table, count),
+        }
+    }
+
+    /// Takes the next free blocks on behalf of several tables, which are told of them later
+    /// ([`BlockTable::add_plain`]).
+    ///
+    /// # Panics
+    /// When fewer are free, or blocks have numbers.
+    pub fn take_plain(&mut self, count: u32) {
+        match self {
+            Self::Counted(pool) => pool.take_plain(count),
+            Self::Numbered(_) => panic!("blocks with numbers are taken for a table"),
+        }
+    }
+
+    /// Caches the first `full` blocks of a sequence of which `known` tokens are known, as far as
+    /// they can be named. Those that are cached keep their place.
+    pub fn cache(&mut self, table: &mut BlockTable, known: u32, full: u32) {
+        if full <= table.cached {
+            return;
+        }
+        let to = full.min(table.hasher.nameable(known)).max(table.cached);
+        match self {
+            Self::Counted(_) if table.is_private => {}
+            Self::Counted(pool) => pool.cache(table, to - table.cached),
+            Self::Numbered(pool) => pool.cache(table, known, table.cached..to),
+        }
+        table.cached = to;
+    }
+
+    /// Names the cached blocks of a private sequence of which `known` tokens are known: it will
+    /// look for them itself.
+    pub fn reveal(&mut self, table: &mut BlockTable, known: u32) {
+        if !std::mem::replace(&mut table.is_private, false) {
+            return;
+        }
+        match self {
+            Self::Counted(pool) => pool.cache(table, table.cached),
+            Self::Numbered(pool) => pool.cache(table, known, 0..table.cached),
+        }
+    }
+
+    /// Takes back all blocks of a table.
+    ///
+    /// They are let go from the last to the first; those that nobody else holds go, in that
+    /// order, to the front of the queue without a content and to the back with one.
+    pub fn release(&mut self, table: &mut BlockTable) {
+        match self {
+            Self::Counted(pool) => pool.release(table),
+            Self::Numbered(pool) => pool.release(table),
+        }
+        table.cached = 0;
+    }
+
+    /// Whether every block is either free and in the queue, or held: law L3.
+    pub fn is_balanced(&self) -> bool {
+        match self {
+            Self::Counted(pool) => pool.is_balanced(),
+            Self::Numbered(pool) => pool.is_balanced(),
+        }
+    }
+}
