@@ -20,8 +20,15 @@ use crate::units::SimDuration;
 /// # Errors
 /// When the step times of the model cannot be derived for its GPUs.
 pub fn cluster(scenario: &Scenario) -> Result<Cluster, ScenarioError> {
+    cluster_priced_by(scenario, &step_time(scenario)?)
+}
+
+/// The idle cluster of a scenario whose [`step_time`] is known.
+///
+/// # Errors
+/// When a recording that the scenario names was not read.
+pub fn cluster_priced_by(scenario: &Scenario, cost: &StepTime) -> Result<Cluster, ScenarioError> {
     let config = &scenario.file.cluster;
-    let cost = step_time(scenario)?;
     let host = HostTimes::from(config.engine.host());
     let graphs = cuda_graphs(&config.engine);
     let instance = |_| {

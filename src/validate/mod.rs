@@ -37,6 +37,6 @@ pub use experiment::{Experiment, Repeat, RequestsConfig, Table};
 pub use plan::Plan;
 pub use record::{Record, RecordError};
 pub use report::{Validation, Verdict};
-pub use run::{Adjust, judge, validate};
+pub use run::{Adjust, figures, judge, simulate, validate};
 pub use score::{Family, MetricScore, RunScore};
 pub use skip::Skip;
