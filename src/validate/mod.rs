@@ -33,7 +33,7 @@ mod skip;
 mod workload;
 
 pub use case::{Case, Limits};
-pub use experiment::{Experiment, Repeat, RequestsConfig, Table};
+pub use experiment::{Experiment, Repeat, RequestsConfig, Sent, Table};
 pub use plan::Plan;
 pub use record::{Record, RecordError};
 pub use report::{Validation, Verdict};
