@@ -5,6 +5,7 @@ mod bench;
 #[cfg(feature = "calibrate")]
 mod calibrate;
 mod conformance;
+mod experiment;
 mod profile;
 mod progress;
 mod replicas;

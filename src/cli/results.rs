@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::run::Outcome;
 use crate::engine::DraftCounts;
 use crate::io::rundir::RunDir;
+use crate::metrics::Warnings;
 use crate::metrics::bench::{JsonLayout, NonFinite};
 use crate::scenario::KvSource;
 
@@ -145,6 +146,11 @@ fn speculation(drafts: &DraftCounts) -> Option<Value> {
     })
 }
 
+/// What a result hangs on: in words, and the figures behind them.
+pub(super) fn warnings(warnings: &Warnings) -> Value {
+    json!({ "texts": warnings.texts(), "figures": warnings })
+}
+
 /// Everything about a run in one JSON object; equal runs give equal bytes.
 fn summary(outcome: &Outcome) -> Value {
     let counts = &outcome.counts;
@@ -183,6 +189,7 @@ fn summary(outcome: &Outcome) -> Value {
         },
         "measured": outcome.scenario.file.measured,
         "comparison": comparison,
+        "warnings": warnings(&outcome.warnings),
     });
     if let Some(speculation) = speculation(&outcome.recorder.drafts) {
         summary["engine"]["speculation"] = speculation;

@@ -13,11 +13,11 @@ use crate::cost::StepTime;
 use crate::io::rundir::{Existing, RunDir};
 use crate::io::traces::{self, TraceFormat, TraceOptions};
 use crate::metrics::bench::{BenchSummary, Comparison, MetricKey, Tool};
-use crate::metrics::{BenchReport, BenchWriter, Recorder, StepCoverage, StepLog};
+use crate::metrics::{BenchReport, BenchWriter, Caution, Recorder, StepLog, Warnings};
 use crate::profiles;
 use crate::rng::Seed;
 use crate::scenario::{EngineConfig, KvSource, Scenario, StepTimeConfig, TraceConfig};
-use crate::sim::{Counts, Simulation};
+use crate::sim::{Counts, Observer, Simulation};
 use crate::units::SimDuration;
 use crate::workload::{Client, Notice, TraceRow, TraceRows, Workload, WorkloadError};
 
@@ -44,6 +44,8 @@ pub(super) struct Outcome {
     pub(super) steps: Option<StepLog>,
     pub(super) report: BenchReport,
     pub(super) comparison: Option<Comparison>,
+    /// What the result hangs on.
+    pub(super) warnings: Warnings,
     /// How the figures vary between seeds and within what a calibration knows.
     pub(super) spread: Option<Spread>,
     /// Real time the run took, in seconds.
@@ -138,11 +140,11 @@ fn simulate(loaded: &Loaded, output: &OutputArguments) -> Result<Outcome, Failur
     let scenario = &loaded.scenario;
     state_setting(scenario);
     let mut workload = open_workload(loaded)?;
-    let cost = crate::sim::step_time(scenario).map_err(|error| Failure::Input(error.into()))?;
+    let cost = step_time(scenario)?;
     state_step_times(scenario, &cost);
     let cluster = crate::sim::cluster_priced_by(scenario, &cost);
     let cluster = cluster.map_err(|error| Failure::Input(error.into()))?;
-    let mut coverage = StepCoverage::new(cost);
+    let mut caution = Caution::new(scenario, cost);
     let client = Client::new(&scenario.file.workload.client);
     let api_delay = SimDuration::from_secs_f64(scenario.file.cluster.api_delay_ms / 1e3);
     let api_per_request =
@@ -157,7 +159,7 @@ fn simulate(loaded: &Loaded, output: &OutputArguments) -> Result<Outcome, Failur
     let started = std::time::Instant::now();
     let counts = Simulation::new(&mut workload, client, cluster, api_delay)
         .with_serial_front_end(api_per_request)
-        .run(&mut ((&mut recorder, (&mut steps, &mut coverage)), (&mut timeline, &mut progress)))
+        .run(&mut ((&mut recorder, (&mut steps, &mut caution)), (&mut timeline, &mut progress)))
         .map_err(|error| Failure::Input(error.into()))?;
     let wall_s = started.elapsed().as_secs_f64();
     let recorded = scenario.check_accepted_drafts(counts.arrived);
@@ -172,16 +174,24 @@ fn simulate(loaded: &Loaded, output: &OutputArguments) -> Result<Outcome, Failur
     for notice in workload.notices() {
         say(&format!("notice: {}", notice_text(notice)));
     }
-    if coverage.extrapolated > 0 {
-        say(&format!(
-            "notice: {} of {} steps lie beyond the measured shapes and were extrapolated",
-            coverage.extrapolated, coverage.steps
-        ));
+    let warnings = caution.warnings(scenario);
+    for text in warnings.texts() {
+        say(&format!("warning: {text}"));
     }
     let report = BenchReport::new(&recorder, &scenario.file);
     let comparison = compare(scenario, &report);
     let scenario = Scenario { file: scenario_file::relocated(loaded), ..scenario.clone() };
-    Ok(Outcome { scenario, counts, recorder, steps, report, comparison, spread: None, wall_s })
+    Ok(Outcome {
+        scenario,
+        counts,
+        recorder,
+        steps,
+        report,
+        comparison,
+        warnings,
+        spread: None,
+        wall_s,
+    })
 }
 
 /// The figures of a scenario and nothing else: no progress, no notices. `rows` are those of its
@@ -190,21 +200,44 @@ pub(super) fn figures(
     loaded: &Loaded,
     rows: Option<Vec<TraceRow>>,
 ) -> Result<BenchSummary, Failure> {
+    let cost = step_time(&loaded.scenario)?;
+    let mut recorder = Recorder::default();
+    observe(loaded, &cost, rows, &mut recorder)?;
+    Ok(BenchReport::new(&recorder, &loaded.scenario.file).summary)
+}
+
+/// What those figures hang on.
+pub(super) fn warnings(loaded: &Loaded, rows: Option<Vec<TraceRow>>) -> Result<Warnings, Failure> {
+    let cost = step_time(&loaded.scenario)?;
+    let mut caution = Caution::new(&loaded.scenario, cost.clone());
+    observe(loaded, &cost, rows, &mut caution)?;
+    Ok(caution.warnings(&loaded.scenario))
+}
+
+fn step_time(scenario: &Scenario) -> Result<StepTime, Failure> {
+    crate::sim::step_time(scenario).map_err(|error| Failure::Input(error.into()))
+}
+
+fn observe(
+    loaded: &Loaded,
+    cost: &StepTime,
+    rows: Option<Vec<TraceRow>>,
+    observer: &mut impl Observer,
+) -> Result<(), Failure> {
     let file = &loaded.scenario.file;
     let rows = rows.map(|rows| Box::new(rows.into_iter().map(Ok)) as TraceRows);
     let input = |error: WorkloadError| Failure::Input(error.into());
     let workload = Workload::open(&file.workload, file.seed, rows).map_err(input)?;
-    let cluster = crate::sim::cluster(&loaded.scenario);
+    let cluster = crate::sim::cluster_priced_by(&loaded.scenario, cost);
     let cluster = cluster.map_err(|error| Failure::Input(error.into()))?;
     let client = Client::new(&file.workload.client);
     let api_delay = SimDuration::from_secs_f64(file.cluster.api_delay_ms / 1e3);
     let api_per_request = SimDuration::from_secs_f64(file.cluster.api_per_request_ms / 1e3);
-    let mut recorder = Recorder::default();
     Simulation::new(workload, client, cluster, api_delay)
         .with_serial_front_end(api_per_request)
-        .run(&mut recorder)
+        .run(observer)
         .map_err(input)?;
-    Ok(BenchReport::new(&recorder, file).summary)
+    Ok(())
 }
 
 /// Says what prices the steps, and what of it is a stand-in.

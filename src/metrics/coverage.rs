@@ -7,17 +7,17 @@ use crate::units::SimTime;
 
 /// Counts steps by their coverage. A model that extrapolates nothing costs nothing.
 #[derive(Debug)]
-pub struct StepCoverage {
+pub(super) struct StepCoverage {
     /// Steps of all instances.
-    pub steps: u64,
+    pub(super) steps: u64,
     /// Those beyond the measured range.
-    pub extrapolated: u64,
+    pub(super) extrapolated: u64,
     cost: StepTime,
 }
 
 impl StepCoverage {
     /// Of steps that this model prices.
-    pub fn new(cost: StepTime) -> Self {
+    pub(super) fn new(cost: StepTime) -> Self {
         Self { steps: 0, extrapolated: 0, cost }
     }
 

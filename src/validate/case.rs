@@ -91,12 +91,13 @@ impl Case {
     /// # Errors
     /// Why it cannot be simulated.
     pub fn run(&self) -> Result<RunScore, Skip> {
-        let report = run::simulate(&self.scenario, self.requests.clone())?;
+        let (report, warnings) = run::simulate(&self.scenario, self.requests.clone())?;
         let comparison = Comparison::of_figures(Tool::Vllm, &self.measured, &report.summary);
         Ok(RunScore {
             id: self.id.clone(),
             family: self.family.clone(),
             assumed: self.assumed.clone(),
+            warnings,
             rows: comparison.rows().to_vec(),
         })
     }

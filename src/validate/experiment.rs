@@ -19,7 +19,6 @@ use crate::ids::AdapterId;
 use crate::metrics::bench::{
     BenchInput, BenchRequest, BenchSummary, Latency, MetricKey, Outcome, TokenGaps,
 };
-use crate::model::ModelSpec;
 use crate::request::Request;
 use crate::rng::Seed;
 use crate::scenario::{
@@ -48,6 +47,9 @@ pub struct Experiment {
     /// Largest errors in percent; without any, nothing is judged.
     #[serde(default)]
     pub limits: Limits,
+    /// Whether a calibration scores the run instead of fitting to it.
+    #[serde(default)]
+    pub hold_out: bool,
 }
 
 /// Where the requests are.
@@ -97,13 +99,23 @@ struct Times {
     e2e_s: f64,
 }
 
+/// The requests of an experiment in order of arrival, and what was measured of them.
+#[derive(Debug, Clone)]
+pub struct Sent {
+    /// The requests; the first arrival is time zero.
+    pub requests: Vec<Request>,
+    /// The figures of their measured times.
+    pub measured: Vec<(MetricKey, f64)>,
+    /// What had to be assumed.
+    pub assumed: Vec<&'static str>,
+}
+
 impl Experiment {
-    /// The run of this experiment. `model` is that of a local `config.json`, if the cluster names
-    /// one, and `tables` are those of its files.
+    /// Its requests; `tables` are those of its files.
     ///
     /// # Errors
-    /// The file, the column or the rule that is broken.
-    pub fn case(self, tables: &[Table], model: Option<ModelSpec>) -> Result<Case, String> {
+    /// The column or the rule that is broken.
+    pub fn sent(&self, tables: &[Table]) -> Result<Sent, String> {
         self.limits.check()?;
         let rows = rows::read(&self.requests, tables)?;
         let origin = rows.iter().map(|row| row.arrival_s).fold(f64::INFINITY, f64::min);
@@ -125,26 +137,33 @@ impl Experiment {
             sent.push((request, Times { ttft_s: row.ttft_s, e2e_s: row.e2e_s }));
         }
         sent.sort_by_key(|(request, _)| request.arrival);
-        let measured = measured(&sent);
         let mut assumed = Vec::new();
         if !adapters.is_empty() {
             assumed.push("adapters: slots are kept, kernels and loads take no time");
         }
-        let file = self.scenario_file(sent.len());
-        let scenario = Scenario::resolve(file, model).map_err(|error| error.to_string())?;
-        Ok(Case {
-            id: self.name.clone(),
-            family: self.name,
-            scenario,
-            requests: Some(sent.into_iter().map(|(request, _)| request).collect()),
-            measured,
-            limits: self.limits,
+        Ok(Sent {
+            measured: measured(&sent),
+            requests: sent.into_iter().map(|(request, _)| request).collect(),
             assumed,
         })
     }
 
+    /// The run of this experiment, in the scenario that [`scenario_file`](Self::scenario_file)
+    /// resolves to.
+    pub fn case(self, sent: Sent, scenario: Scenario) -> Case {
+        Case {
+            id: self.name.clone(),
+            family: self.name,
+            scenario,
+            requests: Some(sent.requests),
+            measured: sent.measured,
+            limits: self.limits,
+            assumed: sent.assumed,
+        }
+    }
+
     /// The engine and the client, with a workload that is not drawn.
-    fn scenario_file(&self, requests: usize) -> ScenarioFile {
+    pub fn scenario_file(&self, requests: usize) -> ScenarioFile {
         ScenarioFile {
             name: self.name.clone(),
             seed: Seed::default(),

@@ -33,10 +33,10 @@ mod skip;
 mod workload;
 
 pub use case::{Case, Limits};
-pub use experiment::{Experiment, Repeat, RequestsConfig, Table};
+pub use experiment::{Experiment, Repeat, RequestsConfig, Sent, Table};
 pub use plan::Plan;
 pub use record::{Record, RecordError};
 pub use report::{Validation, Verdict};
-pub use run::{Adjust, judge, validate};
+pub use run::{Adjust, figures, judge, simulate, validate};
 pub use score::{Family, MetricScore, RunScore};
 pub use skip::Skip;

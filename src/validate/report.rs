@@ -85,6 +85,9 @@ fn case_text(text: &mut String, held: &mut (usize, usize), case: &Case, score: &
     for what in &score.assumed {
         let _ = writeln!(text, "  assumed: {what}");
     }
+    for what in score.warnings.texts() {
+        let _ = writeln!(text, "  warning: {what}");
+    }
     let _ = writeln!(
         text,
         "  {:<24}{:>12}{:>12}{:>10}{:>9}",
@@ -186,7 +189,11 @@ fn run_json(run: &RunScore) -> Value {
             (metric_name(row.key), value)
         })
         .collect();
+    let warnings = run.warnings.texts();
     let mut run_json = json!({ "id": run.id, "family": run.family, "metrics": metrics });
+    if !warnings.is_empty() {
+        run_json["warnings"] = json!(warnings);
+    }
     if !run.assumed.is_empty() {
         run_json["approximated"] = json!(run.assumed);
     }

@@ -9,11 +9,12 @@ use super::record::Record;
 use super::report::{Validation, Verdict};
 use super::score::{Outcome, RunScore};
 use super::skip::Skip;
-use crate::metrics::bench::{Comparison, Tool};
-use crate::metrics::{BenchReport, Recorder};
+use crate::cost::StepTime;
+use crate::metrics::bench::{BenchSummary, Comparison, Tool};
+use crate::metrics::{BenchReport, Caution, Recorder, Warnings};
 use crate::request::Request;
 use crate::scenario::{Scenario, ScenarioError, ScenarioFile};
-use crate::sim::{Counts, Requests, Simulation, Source};
+use crate::sim::{Counts, Observer, Requests, Simulation, Source};
 use crate::units::SimDuration;
 use crate::workload::{Client, Workload};
 
@@ -46,58 +47,80 @@ fn run_record(record: &Record, adjust: &Adjust<'_>) -> Result<RunScore, Skip> {
     let plan = Plan::of(record)?;
     let file = adjust(plan.scenario).map_err(Skip::Scenario)?;
     let scenario = Scenario::resolve(file, None).map_err(|error| broken(&error))?;
-    let report = simulate(&scenario, plan.requests)?;
+    let (report, warnings) = simulate(&scenario, plan.requests)?;
     let comparison = Comparison::of_figures(Tool::Vllm, &plan.measured, &report.summary);
     Ok(RunScore {
         id: record.id.clone(),
         family: record.family.clone(),
         assumed: plan.assumed,
+        warnings,
         rows: comparison.rows().to_vec(),
     })
 }
 
-/// The figures of a scenario; `requests` in place of those of its workload, if given.
-pub(super) fn simulate(
+/// The figures of a scenario, and what they hang on; `requests` in place of those of its workload,
+/// if given.
+///
+/// # Errors
+/// Why it cannot be simulated.
+pub fn simulate(
     scenario: &Scenario,
     requests: Option<Vec<Request>>,
-) -> Result<BenchReport, Skip> {
+) -> Result<(BenchReport, Warnings), Skip> {
+    let cost = crate::sim::step_time(scenario).map_err(|error| refused(&error))?;
     let mut recorder = Recorder::default();
-    observe(scenario, requests, &mut recorder)?;
-    Ok(BenchReport::new(&recorder, &scenario.file))
+    let mut caution = Caution::new(scenario, cost.clone());
+    observe(scenario, &cost, requests, &mut (&mut recorder, &mut caution))?;
+    Ok((BenchReport::new(&recorder, &scenario.file), caution.warnings(scenario)))
+}
+
+/// The figures of a scenario and nothing else, for a search.
+///
+/// # Errors
+/// Why it cannot be simulated.
+pub fn figures(scenario: &Scenario, requests: Vec<Request>) -> Result<BenchSummary, Skip> {
+    let cost = crate::sim::step_time(scenario).map_err(|error| refused(&error))?;
+    let mut recorder = Recorder::default();
+    observe(scenario, &cost, Some(requests), &mut recorder)?;
+    Ok(BenchReport::new(&recorder, &scenario.file).summary)
+}
+
+fn refused(error: &impl ToString) -> Skip {
+    Skip::Scenario(error.to_string())
 }
 
 /// Runs a scenario under an observer.
-pub(super) fn observe(
+fn observe(
     scenario: &Scenario,
+    cost: &StepTime,
     requests: Option<Vec<Request>>,
-    recorder: &mut Recorder,
+    observer: &mut impl Observer,
 ) -> Result<(), Skip> {
     let counts = if let Some(requests) = requests {
-        run_source(scenario, Requests(requests.into_iter()), recorder)?
+        run_source(scenario, cost, Requests(requests.into_iter()), observer)?
     } else {
         let file = &scenario.file;
         let workload = Workload::open(&file.workload, file.seed, None);
-        let workload = workload.map_err(|error| Skip::Scenario(error.to_string()))?;
-        run_source(scenario, workload, recorder)?
+        run_source(scenario, cost, workload.map_err(|error| refused(&error))?, observer)?
     };
     if counts.finished == counts.arrived { Ok(()) } else { Err(Skip::Stuck) }
 }
 
 fn run_source(
     scenario: &Scenario,
+    cost: &StepTime,
     source: impl Source,
-    recorder: &mut Recorder,
+    observer: &mut impl Observer,
 ) -> Result<Counts, Skip> {
     let file = &scenario.file;
-    let cluster =
-        crate::sim::cluster(scenario).map_err(|error| Skip::Scenario(error.to_string()))?;
+    let cluster = crate::sim::cluster_priced_by(scenario, cost).map_err(|error| refused(&error))?;
     let client = Client::new(&file.workload.client);
     let api_delay = SimDuration::from_secs_f64(file.cluster.api_delay_ms / 1e3);
     let api_per_request = SimDuration::from_secs_f64(file.cluster.api_per_request_ms / 1e3);
     Simulation::new(source, client, cluster, api_delay)
         .with_serial_front_end(api_per_request)
-        .run(recorder)
-        .map_err(|error| Skip::Scenario(error.to_string()))
+        .run(observer)
+        .map_err(|error| refused(&error))
 }
 
 /// A broken rule without its numbers, so that equal reasons are counted together.

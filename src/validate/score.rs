@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::skip::Skip;
+use crate::metrics::Warnings;
 use crate::metrics::bench::{ComparisonRow, Figure, Latency, MetricKey, Statistic, Tool};
 use crate::stats;
 
@@ -24,6 +25,8 @@ pub struct RunScore {
     pub family: String,
     /// What had to be assumed.
     pub assumed: Vec<&'static str>,
+    /// What the simulated figures hang on.
+    pub warnings: Warnings,
     /// Measured beside simulated.
     pub rows: Vec<ComparisonRow>,
 }

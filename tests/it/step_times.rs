@@ -11,11 +11,11 @@ use std::sync::Arc;
 use rand::distr::Distribution;
 use rand_distr::Exp1;
 
-use servecast::metrics::{Recorder, Status};
+use servecast::metrics::{Caution, Recorder, Status, Warnings};
 use servecast::request::{Content, Request, Segment};
 use servecast::rng::Seed;
-use servecast::scenario::{Scenario, ScenarioFile};
-use servecast::sim::{Requests, Simulation, cluster};
+use servecast::scenario::{EngineConfig, Scenario, ScenarioFile};
+use servecast::sim::{Observer, Requests, Simulation, cluster, step_time};
 use servecast::units::{SimDuration, SimTime};
 use servecast::workload::Client;
 
@@ -105,15 +105,20 @@ impl Run {
         })
     }
 
-    fn simulate(&self, constants: &Constants) -> Latencies {
-        let scenario = self.scenario(constants);
-        let cluster = cluster(&scenario).expect("step times are known");
+    /// Runs the requests under an observer.
+    fn observe(&self, scenario: &Scenario, api_delay_ms: f64, observer: &mut impl Observer) {
+        let cluster = cluster(scenario).expect("step times are known");
         let client = Client::new(&scenario.file.workload.client);
-        let api_delay = SimDuration::from_secs_f64(constants.api_delay_ms / 1e3);
-        let mut recorder = Recorder::default();
+        let api_delay = SimDuration::from_secs_f64(api_delay_ms / 1e3);
         let requests = Requests(self.requests());
         let simulation = Simulation::new(requests, client, cluster, api_delay);
-        simulation.run(&mut recorder).expect("the requests are in order");
+        simulation.run(observer).expect("the requests are in order");
+    }
+
+    fn simulate(&self, constants: &Constants) -> Latencies {
+        let scenario = self.scenario(constants);
+        let mut recorder = Recorder::default();
+        self.observe(&scenario, constants.api_delay_ms, &mut recorder);
         let count = recorder.requests.len() as f64;
         assert!(recorder.requests.iter().all(|record| record.status == Status::Finished));
         let mean = |of: &dyn Fn(&servecast::metrics::RequestRecord) -> SimDuration| {
@@ -237,6 +242,19 @@ fn poisson(stages: &serde_json::Value, prompt: u32) -> Vec<(SimTime, u32)> {
     arrivals
 }
 
+/// What a run with so many blocks is warned of, and the prompt tokens that were found in the cache.
+fn cautioned(run: &Run, blocks: u32) -> (Warnings, u64) {
+    let mut scenario = run.scenario(&PUBLISHED);
+    if let EngineConfig::VllmV1(engine) = &mut scenario.file.cluster.engine {
+        engine.num_gpu_blocks = Some(blocks);
+    }
+    let cost = step_time(&scenario).expect("step times are known");
+    let mut observer = (Recorder::default(), Caution::new(&scenario, cost));
+    run.observe(&scenario, PUBLISHED.api_delay_ms, &mut observer);
+    let cached = observer.0.requests.iter().map(|record| u64::from(record.cached_tokens)).sum();
+    (observer.1.warnings(&scenario), cached)
+}
+
 /// Relative errors of a run.
 fn errors(run: &Run, simulated: &Latencies) -> [f64; 3] {
     let measured = run.measured;
@@ -321,4 +339,46 @@ fn operator_tables_foresee_runs_of_models_whose_runs_they_never_saw() {
     let [e2e, ttft, tpot] = sums.map(|sum| sum / count);
     println!("of all runs, each by constants of other models: {e2e:.2} {ttft:.2} {tpot:.2} %");
     assert!(e2e <= 2.0 && ttft <= 5.0 && tpot <= 2.0, "{e2e:.2} {ttft:.2} {tpot:.2} %");
+}
+
+/// Whether a run with so many blocks hangs on their number: 5 % more or fewer change what is found
+/// in the cache by more than a tenth. Nothing where 8 % do and 5 % do not.
+fn hangs_on_memory(run: &Run, blocks: u32) -> Option<bool> {
+    let cached = |percent: u32| cautioned(run, blocks / 100 * percent).1 as f64;
+    let changes = |by: u32| cached(100 + by) > 1.1 * cached(100 - by);
+    match (changes(5), changes(8)) {
+        (true, _) => Some(true),
+        (false, false) => Some(false),
+        (false, true) => None,
+    }
+}
+
+#[test]
+fn runs_whose_memory_is_just_enough_are_flagged_and_no_others() {
+    let Some(folder) = data() else { return };
+    let folder = folder.join("real-runs");
+    let recorded = recorded(&folder);
+    // As measured, and two of them with less and less memory.
+    let as_measured = recorded.into_iter().chain(summarised(&folder));
+    let mut cases: Vec<(Run, u32)> = as_measured
+        .map(|run| {
+            let blocks = run.blocks;
+            (run, blocks)
+        })
+        .collect();
+    let settings = folder.join("shared-prefix-h100");
+    for name in ["llama-2-7b-tp1-codegen", "llama-2-7b-tp1-roleplay"] {
+        for blocks in [7000, 6500, 5700, 5000, 4500, 3900] {
+            cases.push((recorded_run(&settings, name), blocks));
+        }
+    }
+    let mut flagged = 0;
+    for (run, blocks) in &cases {
+        let (warnings, _) = cautioned(run, *blocks);
+        let hangs = hangs_on_memory(run, *blocks);
+        println!("{:<48} {blocks:>6} blocks, need {:.2?}: {hangs:?}", run.name, warnings.kv_need);
+        flagged += u32::from(warnings.is_kv_critical());
+        assert!(hangs.is_none_or(|hangs| hangs == warnings.is_kv_critical()), "{}", run.name);
+    }
+    assert!(flagged > 0, "no case is near");
 }

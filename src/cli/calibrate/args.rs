@@ -6,6 +6,7 @@ use clap::Args;
 
 use super::super::Failure;
 use super::super::args::Format;
+use super::super::experiment::DataArguments;
 use super::runs::MeasuredRun;
 use crate::calibrate::{Expected, Parameter};
 
@@ -18,9 +19,10 @@ use crate::calibrate::{Expected, Parameter};
     servecast calibrate measured.toml --fit cluster.api_delay_ms=5+-5 \
 --fit cluster.engine.host.schedule_us=0+-500\n\n\
     A run is a scenario with a table [measured] (its variants are runs too; those with\n\
-    `hold_out = true` are scored only), or, with --server, what a benchmark tool printed or\n\
-    wrote. A parameter is any number of the scenario: PATH=CENTRE*/SPREAD is a factor known\n\
-    within a share (1*/0.2), PATH=CENTRE+-SPREAD an amount (5+-10), at least 0.\n\n\
+    `hold_out = true` are scored only), an experiment as `servecast validate` takes it, or,\n\
+    with --server, what a benchmark tool printed or wrote. A parameter is any number of the\n\
+    scenario: PATH=CENTRE*/SPREAD is a factor known within a share (1*/0.2),\n\
+    PATH=CENTRE+-SPREAD an amount (5+-10), at least 0.\n\n\
     Exit codes: 0 every duration, mean and median of the held-out runs (of the fitted, if none\n\
     is held out) is within the limit, 1 one is not, 2 bad arguments or input.")]
 pub(in crate::cli) struct CalibrateArguments {
@@ -33,6 +35,8 @@ pub(in crate::cli) struct CalibrateArguments {
     /// The scenario that benchmark outputs were measured on
     #[arg(long, value_name = "SCENARIO")]
     pub(super) server: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) data: DataArguments,
     /// A number to fit, and what is expected of it; may be repeated
     #[arg(long = "fit", value_name = "PATH=EXPECTED")]
     pub(super) parameters: Vec<String>,

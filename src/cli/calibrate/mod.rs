@@ -37,7 +37,17 @@ pub(super) fn calibrate(arguments: &CalibrateArguments) -> Result<(), Failure> {
     ));
     let fit = calibrate::fit(&parameters, &fitted).map_err(|error| Failure::Input(error.into()))?;
     let held_out: Vec<RunFigures> = held_out.iter().map(|run| fit.hold_out(run)).collect();
-    let outcome = Outcome { fit: &fit, held_out: &held_out, within_pct: arguments.within };
+    let values = fit.values();
+    let warned = |hold_out: bool| {
+        let chosen = collected.runs.iter().filter(move |run| run.hold_out == hold_out);
+        chosen.map(|run| run.warnings(&parameters, &values)).collect()
+    };
+    let outcome = Outcome {
+        fit: &fit,
+        held_out: &held_out,
+        warnings: [warned(false), warned(true)],
+        within_pct: arguments.within,
+    };
     print(&match arguments.format {
         Format::Table => outcome.text(),
         Format::Json => outcome.json(),

@@ -13,6 +13,8 @@ use crate::metrics::bench::{ComparisonRow, Figure, JsonLayout, MetricKey, Statis
 pub(super) struct Outcome<'a> {
     pub(super) fit: &'a Fit,
     pub(super) held_out: &'a [RunFigures],
+    /// What the figures of each fitted and of each held-out run hang on.
+    pub(super) warnings: [Vec<Vec<String>>; 2],
     pub(super) within_pct: f64,
 }
 
@@ -38,9 +40,14 @@ impl Outcome<'_> {
 
     pub(super) fn text(&self) -> String {
         let mut text = String::new();
-        for (title, runs) in [("fitted", &self.fit.fitted[..]), ("held out", self.held_out)] {
-            for run in runs {
+        let [of_fitted, of_held_out] = &self.warnings;
+        let fitted = ("fitted", &self.fit.fitted[..], of_fitted);
+        for (title, runs, warnings) in [fitted, ("held out", self.held_out, of_held_out)] {
+            for (run, warnings) in runs.iter().zip(warnings) {
                 let _ = writeln!(text, "# {} ({title})", run.name);
+                for warning in warnings {
+                    let _ = writeln!(text, "warning: {warning}");
+                }
                 match &run.comparison {
                     Some(comparison) => text.push_str(&comparison.text()),
                     None => text.push_str("cannot be simulated with these parameters\n"),
@@ -74,21 +81,22 @@ impl Outcome<'_> {
     }
 
     pub(super) fn json(&self) -> String {
-        let run = |run: &RunFigures| -> Value {
+        let run = |(run, warnings): (&RunFigures, &Vec<String>)| -> Value {
             let rows = run.comparison.as_ref().map(|comparison| {
                 let rows = comparison.json(JsonLayout::Line);
                 serde_json::from_str::<Value>(&rows).expect("a comparison is JSON")
             });
-            json!({ "name": run.name, "comparison": rows })
+            json!({ "name": run.name, "comparison": rows, "warnings": warnings })
         };
+        let [of_fitted, of_held_out] = &self.warnings;
         let value = json!({
             "parameters": self.fit.estimates.iter().map(found).collect::<Vec<_>>(),
             "inseparable": self.fit.inseparable.iter().map(|pair| json!({
                 "first": pair.first, "second": pair.second, "correlation": pair.correlation,
             })).collect::<Vec<_>>(),
             "misfit": self.fit.misfit,
-            "fitted": self.fit.fitted.iter().map(run).collect::<Vec<_>>(),
-            "held_out": self.held_out.iter().map(run).collect::<Vec<_>>(),
+            "fitted": self.fit.fitted.iter().zip(of_fitted).map(run).collect::<Vec<_>>(),
+            "held_out": self.held_out.iter().zip(of_held_out).map(run).collect::<Vec<_>>(),
             "within_pct": self.within_pct,
             "misses": self.misses(),
         });

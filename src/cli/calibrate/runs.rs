@@ -1,13 +1,16 @@
-//! Measured runs: scenarios with measured figures, or the output of a benchmark tool on a server.
+//! Measured runs: scenarios with measured figures, experiments, or the output of a benchmark tool
+//! on a server.
 
 use std::path::Path;
 
-use super::super::scenario_file::{self, Draft, Drafts};
-use super::super::{Failure, run};
+use super::super::scenario_file::{self, Draft, Drafts, Loaded};
+use super::super::{Failure, experiment, run};
 use super::args::CalibrateArguments;
 use super::tool_output;
 use crate::calibrate::Parameter;
 use crate::metrics::bench::{BenchSummary, MetricKey, Tool};
+use crate::request::Request;
+use crate::validate;
 use crate::workload::TraceRow;
 
 /// A run with its measured figures.
@@ -20,8 +23,16 @@ pub(super) struct MeasuredRun {
     pub(super) measured: Vec<(MetricKey, f64)>,
     pub(super) source: String,
     draft: Draft,
-    /// The rows of its trace, read once.
-    rows: Option<Vec<TraceRow>>,
+    load: Load,
+}
+
+/// What is sent, read once.
+#[derive(Debug)]
+enum Load {
+    /// The workload of the scenario; the rows of its trace.
+    Workload(Option<Vec<TraceRow>>),
+    /// Recorded requests.
+    Requests(Vec<Request>),
 }
 
 /// All runs, and the parameters that their files want fitted.
@@ -45,7 +56,11 @@ pub(super) fn collect(arguments: &CalibrateArguments) -> Result<Collected, Failu
         collected.fit = collected.fit.or(fit);
         let before = collected.runs.len();
         for draft in drafts {
-            collected.runs.extend(MeasuredRun::new(draft, hold_out)?);
+            collected.runs.extend(if draft.is_experiment() {
+                Some(MeasuredRun::of_experiment(&draft, hold_out, arguments)?)
+            } else {
+                MeasuredRun::new(draft, hold_out)?
+            });
         }
         if collected.runs.len() == before {
             return Err(Failure::input(format!(
@@ -79,19 +94,58 @@ impl MeasuredRun {
             source: told.map(|measured| measured.source.clone()).unwrap_or_default(),
             tool,
             measured,
-            rows: rows.transpose().map_err(|error| Failure::Input(error.into()))?,
+            load: Load::Workload(rows.transpose().map_err(|error| Failure::Input(error.into()))?),
             draft,
         }))
+    }
+
+    fn of_experiment(
+        draft: &Draft,
+        hold_out: bool,
+        arguments: &CalibrateArguments,
+    ) -> Result<Self, Failure> {
+        let experiment::Loaded { experiment, sent, draft } =
+            experiment::load(draft, &arguments.data)?;
+        Ok(Self {
+            name: experiment.name,
+            hold_out: hold_out || experiment.hold_out,
+            tensor_parallel_size: experiment.cluster.tensor_parallel_size,
+            tool: Tool::Vllm,
+            measured: sent.measured,
+            source: experiment.source.unwrap_or_default(),
+            draft,
+            load: Load::Requests(sent.requests),
+        })
     }
 
     /// The simulated figures with the parameters at these values; nothing where the scenario then
     /// breaks a rule.
     pub(super) fn summary(&self, parameters: &[Parameter], values: &[f64]) -> Option<BenchSummary> {
+        let loaded = self.with(parameters, values)?;
+        match &self.load {
+            Load::Workload(rows) => run::figures(&loaded, rows.clone()).ok(),
+            Load::Requests(requests) => validate::figures(&loaded.scenario, requests.clone()).ok(),
+        }
+    }
+
+    /// What those figures hang on, in words.
+    pub(super) fn warnings(&self, parameters: &[Parameter], values: &[f64]) -> Vec<String> {
+        let warnings = self.with(parameters, values).and_then(|loaded| match &self.load {
+            Load::Workload(rows) => run::warnings(&loaded, rows.clone()).ok(),
+            Load::Requests(requests) => {
+                let simulated = validate::simulate(&loaded.scenario, Some(requests.clone()));
+                simulated.ok().map(|(_, warnings)| warnings)
+            }
+        });
+        warnings.map(|warnings| warnings.texts()).unwrap_or_default()
+    }
+
+    fn with(&self, parameters: &[Parameter], values: &[f64]) -> Option<Loaded> {
         let mut draft = self.draft.clone();
         for (parameter, value) in parameters.iter().zip(values) {
             draft.put(&parameter.path, *value).ok()?;
         }
-        run::figures(&draft.resolve().ok()?, self.rows.clone()).ok()
+        draft.resolve().ok()
     }
 
     /// Whether the scenario has all these settings.

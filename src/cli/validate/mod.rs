@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 
-use super::{Failure, print, say, scenario_file};
-use crate::io::columns;
+use super::experiment::{self, DataArguments};
+use super::scenario_file::{self, Draft};
+use super::{Failure, print, say};
 use crate::scenario::ScenarioFile;
 use crate::validate::{Case, Record, Validation, judge, validate as simulate};
 
@@ -19,6 +20,7 @@ use crate::validate::{Case, Record, Validation, judge, validate as simulate};
     Examples:\n  \
     servecast validate\n  \
     servecast validate my-experiment.toml\n  \
+    servecast validate my-experiment.toml --calibration my-gpu.toml\n  \
     servecast validate --runs runs.jsonl --family 'gpustack/*'\n  \
     servecast validate --runs runs.jsonl --engine vllm --format json")]
 pub(super) struct ValidateArguments {
@@ -34,6 +36,11 @@ pub(super) struct ValidateArguments {
     /// Only runs of this engine, as the records name it, in any capitals
     #[arg(long, value_name = "NAME", requires = "runs")]
     engine: Option<String>,
+    /// Parameters that `servecast calibrate --output` wrote, for the experiment
+    #[arg(long, value_name = "FILE", requires = "experiment")]
+    calibration: Option<PathBuf>,
+    #[command(flatten)]
+    data: DataArguments,
     /// Override a value of every scenario, as in `cluster.api_delay_ms=7`; may be repeated
     #[arg(long = "set", value_name = "PATH=VALUE")]
     overrides: Vec<String>,
@@ -60,7 +67,7 @@ pub(super) fn validate(arguments: &ValidateArguments) -> Result<(), Failure> {
     set_threads(arguments.threads)?;
     match (&arguments.runs, &arguments.experiment) {
         (Some(runs), _) => validate_runs(runs, arguments),
-        (None, Some(path)) => validate_cases(&[experiment(path, arguments)?], arguments),
+        (None, Some(path)) => validate_cases(&experiments(path, arguments)?, arguments),
         (None, None) => validate_cases(&reference::cases(&arguments.overrides)?, arguments),
     }
 }
@@ -87,16 +94,16 @@ fn validate_cases(cases: &[Case], arguments: &ValidateArguments) -> Result<(), F
     Err(Failure::Run(anyhow::anyhow!("{missed} of {limits} errors are beyond their limits")))
 }
 
-/// Reads an experiment and its tables.
-fn experiment(path: &Path, arguments: &ValidateArguments) -> Result<Case, Failure> {
-    let name = path.display();
-    let fail = |problem: String| Failure::input(format!("{name}: {problem}"));
-    let (experiment, folder) = scenario_file::experiment(path, &arguments.overrides)?;
-    let tables = experiment.requests.files.iter().map(|file| columns::read(&folder.join(file)));
-    let tables = tables.collect::<Result<Vec<_>, _>>();
-    let tables = tables.map_err(|error| Failure::Input(error.into()))?;
-    let model = scenario_file::model(&experiment.cluster.model, &folder)?;
-    experiment.case(&tables, model).map_err(fail)
+/// Reads an experiment and its variants.
+fn experiments(path: &Path, arguments: &ValidateArguments) -> Result<Vec<Case>, Failure> {
+    let calibration = arguments.calibration.as_deref();
+    let drafts = scenario_file::drafts(Some(path), calibration, &arguments.overrides, None)?;
+    let case = |draft: &Draft| {
+        let loaded = experiment::load(draft, &arguments.data)?;
+        let scenario = loaded.draft.resolve()?.scenario;
+        Ok(loaded.experiment.case(loaded.sent, scenario))
+    };
+    drafts.each.iter().map(case).collect()
 }
 
 fn formatted(validation: &Validation, table: &str, format: Format) -> String {

@@ -21,6 +21,12 @@ fn experiment(requests: &str) -> Experiment {
     toml::from_str(&text).unwrap_or_else(|error| panic!("{error}"))
 }
 
+fn case(experiment: Experiment, tables: &[Table]) -> Case {
+    let sent = experiment.sent(tables).unwrap();
+    let file = experiment.scenario_file(sent.requests.len());
+    experiment.case(sent, Scenario::resolve(file, None).unwrap())
+}
+
 const COLUMNS: &str = "columns = { arrival_s = 'at', prompt_tokens = 'in', output_tokens = 'out', \
                        ttft_ms = 'ttft', e2e_ms = 'e2e' }";
 
@@ -28,7 +34,7 @@ const COLUMNS: &str = "columns = { arrival_s = 'at', prompt_tokens = 'in', outpu
 fn a_measurement_of_the_law_itself_has_no_error() {
     // One request: 1 ms for the prompt, 1 ms for each further token, and nothing is waited for.
     let rows = table(&["at", "in", "out", "ttft", "e2e"], &[&["5", "8", "3", "1", "3"]]);
-    let case = experiment(COLUMNS).case(&[rows], None).unwrap();
+    let case = case(experiment(COLUMNS), &[rows]);
     let score = case.run().unwrap();
     let error = |name: &str| {
         let key = MetricKey::parse(name);
@@ -45,7 +51,7 @@ fn rows_are_sent_in_order_of_arrival_from_time_zero() {
         &["at", "in", "out", "ttft", "e2e"],
         &[&["12.5", "8", "3", "1", "3"], &["10", "9", "3", "1", "3"]],
     );
-    let case = experiment(COLUMNS).case(&[rows], None).unwrap();
+    let case = case(experiment(COLUMNS), &[rows]);
     let requests = case.requests.unwrap();
     assert_eq!(requests[0].arrival, SimTime::ZERO);
     assert_eq!(requests[0].prompt_tokens, 9);
@@ -59,7 +65,7 @@ fn stamps_stand_in_for_durations_and_tables_lie_side_by_side() {
     let config = "hash_block_tokens = 16\ncolumns = { arrival_s = 'queued', first_token_s = \
                   'first', finish_s = 'last', prompt_tokens = 'in', output_tokens = 'out', \
                   hash_ids = 'ids' }";
-    let case = experiment(config).case(&[times, lengths], None).unwrap();
+    let case = case(experiment(config), &[times, lengths]);
     let value = |name: &str| {
         let key = MetricKey::parse(name).unwrap();
         case.measured.iter().find(|(have, _)| *have == key).unwrap().1
@@ -77,7 +83,7 @@ fn prompts_of_a_period_repeat() {
     let rows = table(&["at", "in", "out", "ttft", "e2e"], &[row; 5]);
     let config =
         format!("repeat = {{ prompts = 4, shared_tokens = 100, shared_by = 2 }}\n{COLUMNS}");
-    let case = experiment(&config).case(&[rows], None).unwrap();
+    let case = case(experiment(&config), &[rows]);
     let content = |index: usize| case.requests.as_ref().unwrap()[index].content.clone();
     assert_eq!(content(0), content(4));
     let first = |index: usize| content(index).segments.unwrap()[0];
@@ -93,14 +99,14 @@ fn rows_that_are_not_kept_are_not_sent() {
         &[&["0", "8", "3", "1", "3", "ok"], &["1", "8", "3", "", "", "failed"]],
     );
     let config = format!("keep = {{ status = 'ok' }}\n{COLUMNS}");
-    let case = experiment(&config).case(&[rows], None).unwrap();
+    let case = case(experiment(&config), &[rows]);
     assert_eq!(case.requests.unwrap().len(), 1);
 }
 
 #[test]
 fn what_is_wrong_is_named() {
     let rows = table(&["at", "in", "out", "ttft", "e2e"], &[&["0", "x", "3", "1", "3"]]);
-    let fails = |config: &str, tables: &[Table]| experiment(config).case(tables, None).unwrap_err();
+    let fails = |config: &str, tables: &[Table]| experiment(config).sent(tables).unwrap_err();
     let rows = std::slice::from_ref(&rows);
     assert_eq!(fails(COLUMNS, rows), "requests.csv: row 1: in: `x` is no number");
     let config = "columns = { arrival = 'at' }";

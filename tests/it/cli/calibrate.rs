@@ -120,3 +120,57 @@ fn what_cannot_be_fitted_is_refused_by_name() {
             .stderr_has(message);
     }
 }
+
+/// Requests far apart: `api` before the first step, then steps of `base`, in ms.
+fn requests(api: f64, base: f64) -> String {
+    let row = |index: u32| {
+        let output = 3 + index % 5;
+        let (ttft, e2e) = (api + base, api + base * f64::from(output));
+        format!("{},8,{output},{ttft},{e2e}\n", 10 * index)
+    };
+    format!("at,in,out,ttft,e2e\n{}", (0..20).map(row).collect::<String>())
+}
+
+const EXPERIMENT: &str = r#"
+name = "one at a time"
+[requests]
+files = ["requests.csv"]
+columns = { arrival_s = "at", prompt_tokens = "in", output_tokens = "out", ttft_ms = "ttft", e2e_ms = "e2e" }
+[cluster]
+model = "Qwen/Qwen2.5-7B"
+gpu = "H100"
+step_time = { type = "linear", base_us = 1000.0, prefill_token_us = 0.0, decode_seq_us = 0.0 }
+[limits]
+mean_e2el_ms = 0.5
+[[fit]]
+path = "cluster.api_delay_ms"
+kind = "amount"
+centre = 1.0
+spread = 5.0
+[[fit]]
+path = "cluster.step_time.base_us"
+kind = "factor"
+centre = 1000.0
+spread = 0.5
+[[variants]]
+name = "another day"
+set = { hold_out = true, "requests.files" = ["other.csv"] }
+"#;
+
+#[test]
+fn an_experiment_is_fitted_to_and_its_variant_held_out_is_predicted() {
+    let cli = Cli::new()
+        .file("x.toml", EXPERIMENT)
+        .file("data/requests.csv", requests(5.0, 2.0))
+        .file("data/other.csv", requests(5.0, 2.0));
+    let words = "calibrate x.toml --data data --within 1 --format json --output found.toml";
+    let ran = cli.words(words).expect_exit(0);
+    let value: Value = serde_json::from_str(&ran.stdout()).unwrap();
+    for (index, truth) in [5.0, 2000.0].into_iter().enumerate() {
+        let found = value["parameters"][index]["value"].as_f64().unwrap();
+        assert!((found / truth - 1.0).abs() < 0.02, "{value}");
+    }
+    assert_eq!(value["held_out"][0]["name"], "another day");
+    cli.words("validate x.toml --data data").expect_exit(1);
+    cli.words("validate x.toml --data data --calibration found.toml").expect_exit(0);
+}

@@ -6,6 +6,8 @@ mod bench;
 #[cfg(feature = "calibrate")]
 mod calibrate;
 mod conformance;
+#[cfg(feature = "calibrate")]
+mod goals;
 mod help;
 mod inputs;
 mod output;

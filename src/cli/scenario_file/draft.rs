@@ -1,0 +1,183 @@
+//! Scenarios whose settings can still be changed: a file, its variants, and its calibration.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use toml::{Table, Value};
+
+use super::calibration::{parse_calibration, put_calibration, read_calibration};
+use super::file::{explain, fail, parse, put_seed, read};
+use super::settings::{override_all, set};
+use super::{Loaded, resolve};
+use crate::calibrate::CalibrationFile;
+use crate::cli::Failure;
+use crate::scenario::{MeasuredConfig, ScenarioFile};
+
+/// A change to the scenario that is run beside it, on the same requests.
+#[derive(Debug, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Variant {
+    /// A title for reports.
+    name: String,
+    /// Values by the path of their key, such as `cluster.replicas`.
+    #[serde(default)]
+    #[schemars(with = "BTreeMap<String, serde_json::Value>")]
+    set: Table,
+    /// Figures measured of it.
+    #[serde(default)]
+    #[schemars(with = "Option<MeasuredConfig>")]
+    measured: Option<Value>,
+}
+
+/// A scenario whose settings can still be changed.
+#[derive(Debug, Clone)]
+pub(in crate::cli) struct Draft {
+    /// The file, for messages.
+    name: String,
+    root: Table,
+    folder: PathBuf,
+}
+
+impl Draft {
+    /// The draft of a scenario that was put together in code, by its name in messages.
+    pub(in crate::cli) fn of(
+        name: &str,
+        file: &ScenarioFile,
+        folder: &Path,
+    ) -> Result<Self, Failure> {
+        let root = Table::try_from(file).map_err(|error| fail(name, &error.to_string()))?;
+        Ok(Self { name: name.to_owned(), root, folder: folder.to_path_buf() })
+    }
+
+    /// The folder that its paths are relative to.
+    pub(in crate::cli) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Whether its requests were recorded with their times.
+    pub(in crate::cli) fn is_experiment(&self) -> bool {
+        self.root.contains_key("requests")
+    }
+
+    /// What the file says, as something else than a scenario.
+    pub(in crate::cli) fn read<T: DeserializeOwned>(&self) -> Result<T, Failure> {
+        let read = serde_path_to_error::deserialize(Value::Table(self.root.clone()));
+        read.map_err(|error| fail(&self.name, &explain(&error)))
+    }
+
+    /// Puts a setting.
+    pub(in crate::cli) fn put(
+        &mut self,
+        path: &str,
+        value: impl Into<Value>,
+    ) -> Result<(), Failure> {
+        set(&mut self.root, path, value.into()).map_err(|problem| fail(&self.name, &problem))
+    }
+
+    pub(in crate::cli) fn resolve(&self) -> Result<Loaded, Failure> {
+        resolve(&self.name, self.root.clone(), &self.folder)
+    }
+}
+
+/// A scenario and its variants, as they are typed.
+#[derive(Debug)]
+pub(in crate::cli) struct Drafts {
+    pub(in crate::cli) each: Vec<Draft>,
+    /// Parameters that the file wants fitted.
+    pub(in crate::cli) fit: Option<Value>,
+    /// Whose parameters are set.
+    pub(in crate::cli) calibration: Option<CalibrationFile>,
+}
+
+/// Reads a scenario file, or the built-in scenario, and its variants; sets the parameters of a
+/// calibration (else of the one the file names), then the overrides.
+pub(in crate::cli) fn drafts(
+    path: Option<&Path>,
+    calibration: Option<&Path>,
+    overrides: &[String],
+    seed: Option<u64>,
+) -> Result<Drafts, Failure> {
+    let (name, mut root, folder) = read(path)?;
+    put_seed(&mut root, seed)?;
+    drafts_of(&name, root, &folder, calibration, overrides)
+}
+
+/// Resolves a scenario that is part of the binary, and its variants, with the calibration that is
+/// part of it too; or the reason it gives why it is not simulated.
+pub(in crate::cli) fn load_built_in(
+    name: &str,
+    text: &str,
+    calibration: Option<&str>,
+    overrides: &[String],
+) -> Result<Result<Vec<Loaded>, String>, Failure> {
+    let mut root = parse(name, None, text)?;
+    if let Some(Value::String(reason)) = root.remove("not_simulated") {
+        return Ok(Err(reason));
+    }
+    root.remove("calibration");
+    if let Some(text) = calibration {
+        put_calibration(name, &mut root, &parse_calibration(name, text)?)?;
+    }
+    let drafts = drafts_of(name, root, Path::new(""), None, overrides)?;
+    drafts.each.iter().map(Draft::resolve).collect::<Result<Vec<_>, _>>().map(Ok)
+}
+
+/// Resolves a scenario that was put together from flags, after the overrides.
+pub(in crate::cli) fn from_flags(
+    file: &ScenarioFile,
+    overrides: &[String],
+) -> Result<Loaded, Failure> {
+    let mut draft = Draft::of("scenario", file, Path::new(""))?;
+    override_all(&mut draft.root, overrides)?;
+    draft.resolve()
+}
+
+fn drafts_of(
+    name: &str,
+    mut root: Table,
+    folder: &Path,
+    calibration: Option<&Path>,
+    overrides: &[String],
+) -> Result<Drafts, Failure> {
+    let variants = root.remove("variants");
+    let fit = root.remove("fit");
+    let named = root.remove("calibration");
+    let calibration = match (calibration, named) {
+        (Some(path), _) => Some(read_calibration(path)?),
+        (None, Some(Value::String(path))) => Some(read_calibration(&folder.join(path))?),
+        (None, Some(other)) => {
+            return Err(fail(name, &format!("calibration: must be a path, got {other}")));
+        }
+        (None, None) => None,
+    };
+    if let Some(calibration) = &calibration {
+        put_calibration(name, &mut root, calibration)?;
+    }
+    override_all(&mut root, overrides)?;
+    let draft = |root| Draft { name: name.to_owned(), root, folder: folder.to_path_buf() };
+    let mut drafts = vec![draft(root.clone())];
+    for variant in read_variants(name, variants)? {
+        drafts.push(draft(varied(name, root.clone(), variant)?));
+    }
+    Ok(Drafts { each: drafts, fit, calibration })
+}
+
+fn read_variants(name: &str, variants: Option<Value>) -> Result<Vec<Variant>, Failure> {
+    let Some(variants) = variants else { return Ok(Vec::new()) };
+    variants.try_into().map_err(|error| fail(name, &format!("variants: {error}")))
+}
+
+fn varied(name: &str, mut root: Table, variant: Variant) -> Result<Table, Failure> {
+    for (path, value) in variant.set {
+        set(&mut root, &path, value)
+            .map_err(|problem| fail(name, &format!("variants.{}: {problem}", variant.name)))?;
+    }
+    root.insert("name".to_owned(), Value::String(variant.name));
+    match variant.measured {
+        Some(measured) => root.insert("measured".to_owned(), measured),
+        None => root.remove("measured"),
+    };
+    Ok(root)
+}

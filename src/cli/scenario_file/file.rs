@@ -1,0 +1,68 @@
+//! Files as tables, and what to say of a key that is wrong.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use toml::{Table, Value};
+
+use crate::cli::Failure;
+use crate::profiles;
+
+/// The scenario that runs without arguments.
+const BUILT_IN: &str = include_str!("../../../scenarios/a10-sonnet-1024.toml");
+
+/// The name of a scenario file, what it says, and its folder.
+pub(super) fn read(path: Option<&Path>) -> Result<(String, Table, PathBuf), Failure> {
+    let (name, text, folder) = match path {
+        None => ("built-in scenario".to_owned(), BUILT_IN.to_owned(), PathBuf::from(".")),
+        Some(path) => {
+            let name = path.display().to_string();
+            let text = fs::read_to_string(path).map_err(|error| fail(&name, &error.to_string()))?;
+            (name, text, path.parent().map(Path::to_path_buf).unwrap_or_default())
+        }
+    };
+    let root = parse(&name, path, &text)?;
+    Ok((name, root, folder))
+}
+
+pub(super) fn parse(name: &str, path: Option<&Path>, text: &str) -> Result<Table, Failure> {
+    let text = text.trim_start_matches('\u{feff}');
+    let extension = path.and_then(Path::extension).and_then(|e| e.to_str()).unwrap_or("toml");
+    let table = match extension.to_ascii_lowercase().as_str() {
+        "toml" => toml::from_str(text).map_err(|error| error.to_string()),
+        "yaml" | "yml" => serde_yaml_ng::from_str(text).map_err(|error| error.to_string()),
+        "json" => serde_json::from_str(text).map_err(|error| error.to_string()),
+        other => Err(format!("`.{other}` is no scenario file: use .toml, .yaml or .json")),
+    };
+    table.map_err(|problem| fail(name, &problem))
+}
+
+pub(super) fn put_seed(root: &mut Table, seed: Option<u64>) -> Result<(), Failure> {
+    if let Some(seed) = seed {
+        let seed = i64::try_from(seed)
+            .map_err(|_| fail("--seed", &format!("must be below 2^63, got {seed}")))?;
+        root.insert("seed".to_owned(), Value::Integer(seed));
+    }
+    Ok(())
+}
+
+pub(super) fn fail(place: &str, problem: &str) -> Failure {
+    Failure::input(format!("{place}: {problem}"))
+}
+
+/// The path of the field, the rule, and the key that was probably meant.
+pub(super) fn explain(error: &serde_path_to_error::Error<toml::de::Error>) -> String {
+    let message = error.inner().to_string();
+    let message = message.trim().lines().next().unwrap_or_default();
+    let path = error.path().to_string();
+    let place = if path == "." { String::new() } else { format!("{path}: ") };
+    format!("{place}{message}{}", did_you_mean(message))
+}
+
+fn did_you_mean(message: &str) -> String {
+    let mut quoted = message.split('`').skip(1).step_by(2);
+    let is_unknown = message.starts_with("unknown field") || message.starts_with("unknown variant");
+    let Some(unknown) = quoted.next().filter(|_| is_unknown) else { return String::new() };
+    profiles::closest(unknown, quoted)
+        .map_or_else(String::new, |known| format!("; did you mean `{known}`?"))
+}

@@ -1,0 +1,193 @@
+//! Scenario files: TOML, YAML or JSON of one shape, with overrides and variants.
+
+mod calibration;
+mod draft;
+mod file;
+mod settings;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use toml::{Table, Value};
+
+pub(super) use self::draft::{Draft, Drafts, drafts, from_flags, load_built_in};
+
+use self::draft::Variant;
+use self::file::{explain, fail, put_seed, read};
+use self::settings::override_all;
+use super::Failure;
+use crate::io::acceptance;
+use crate::metrics::bench::MetricKey;
+use crate::model::ModelSpec;
+use crate::profiles;
+use crate::rng::Seed;
+use crate::scenario::{
+    AcceptanceConfig, EngineConfig, LayerTableConfig, Scenario, ScenarioError, ScenarioFile,
+    StepTimeConfig, TraceConfig, WorkloadConfig,
+};
+
+/// A scenario ready to run, with the folder its paths are relative to.
+#[derive(Debug)]
+pub(super) struct Loaded {
+    pub(super) scenario: Scenario,
+    pub(super) folder: PathBuf,
+}
+
+/// The part of a scenario that says what is sent.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct WorkloadFile {
+    #[serde(default)]
+    pub(super) seed: Seed,
+    #[serde(default)]
+    pub(super) trace: Option<TraceConfig>,
+    pub(super) workload: WorkloadConfig,
+}
+
+/// Reads that part of a scenario file, with the folder its paths are relative to.
+pub(super) fn workload(
+    path: Option<&Path>,
+    overrides: &[String],
+    seed: Option<u64>,
+) -> Result<(WorkloadFile, PathBuf), Failure> {
+    let (name, mut root, folder) = read(path)?;
+    for other in ["name", "cluster", "report", "measured", "variants", "fit", "calibration"] {
+        root.remove(other);
+    }
+    override_all(&mut root, overrides)?;
+    put_seed(&mut root, seed)?;
+    let file = serde_path_to_error::deserialize(Value::Table(root));
+    Ok((file.map_err(|error| fail(&name, &explain(&error)))?, folder))
+}
+
+/// A scenario with overrides, read again so that every rule of the file format holds.
+pub(super) fn overridden(file: ScenarioFile, overrides: &[String]) -> Result<ScenarioFile, String> {
+    if overrides.is_empty() {
+        return Ok(file);
+    }
+    let mut root = Table::try_from(&file).map_err(|error| error.to_string())?;
+    override_all(&mut root, overrides).map_err(|failure| failure.to_string())?;
+    serde_path_to_error::deserialize(Value::Table(root)).map_err(|error| explain(&error))
+}
+
+/// The model of a name: a local `config.json`, else one of the catalogue.
+pub(super) fn model(name: &str, folder: &Path) -> Result<Option<ModelSpec>, Failure> {
+    Ok(local_model(name, folder)?.or_else(|| profiles::model(name)))
+}
+
+/// A resolved scenario whose paths hold wherever its file lies.
+pub(super) fn relocated(loaded: &Loaded) -> ScenarioFile {
+    let mut file = loaded.scenario.file.clone();
+    let absolute = |name: &str| {
+        let path = loaded.folder.join(name);
+        std::path::absolute(&path).unwrap_or(path)
+    };
+    if let Some(trace) = &mut file.trace {
+        trace.path = absolute(&trace.path).display().to_string();
+    }
+    if let EngineConfig::VllmV1(vllm) = &mut file.cluster.engine
+        && let Some(speculation) = &mut vllm.speculation
+        && let AcceptanceConfig::Recorded { path } = &mut speculation.acceptance
+    {
+        *path = absolute(path).display().to_string();
+    }
+    if let Some(profile) = loaded.scenario.step_time_file().map(absolute)
+        && let StepTimeConfig::OperatorTable { profile: name, .. }
+        | StepTimeConfig::LayerTable(LayerTableConfig { profile: name, .. }) =
+            &mut file.cluster.step_time
+    {
+        *name = Some(profile.display().to_string());
+    }
+    let model = absolute(&file.cluster.model);
+    if model.is_file() || model.join("config.json").is_file() {
+        file.cluster.model = model.display().to_string();
+    }
+    file
+}
+
+/// What to say of a model that is nowhere.
+pub(super) fn unknown_model(place: &str, name: &str) -> Failure {
+    let near = profiles::closest(name, profiles::model_names());
+    let hint = near.map_or_else(String::new, |near| format!(", did you mean `{near}`?"));
+    fail(place, &format!("`{name}` is neither in the catalogue nor a local config.json{hint}"))
+}
+
+/// Resolves a scenario.
+fn from_file(name: &str, file: ScenarioFile, folder: &Path) -> Result<Loaded, Failure> {
+    check_measured(name, &file)?;
+    let model = local_model(&file.cluster.model, folder)?;
+    let broken = |error: ScenarioError| {
+        let lines: Vec<String> = error.problems.iter().map(|p| format!("{name}: {p}")).collect();
+        Failure::input(lines.join("\n       "))
+    };
+    let mut scenario = with_step_times(Scenario::resolve(file, model).map_err(broken)?, folder)?;
+    if let Some((path, drafts)) = scenario.acceptance_recording() {
+        let accepted = acceptance::read(&folder.join(path), drafts);
+        let accepted = accepted.map_err(|error| Failure::Input(error.into()))?;
+        scenario = scenario.with_accepted_drafts(accepted).map_err(broken)?;
+    }
+    Ok(Loaded { scenario, folder: folder.to_path_buf() })
+}
+
+/// Resolves a scenario that was put together in code.
+pub(super) fn resolved(file: ScenarioFile, folder: &Path) -> Result<Scenario, Failure> {
+    from_file("scenario", file, folder).map(|loaded| loaded.scenario)
+}
+
+/// Reads the step times that are in a file of the user's own.
+fn with_step_times(mut scenario: Scenario, folder: &Path) -> Result<Scenario, Failure> {
+    if let Some(name) = scenario.step_time_file() {
+        let path = folder.join(name);
+        let text = fs::read_to_string(&path).map_err(|error| {
+            fail("cluster.step_time.profile", &format!("{}: {error}", path.display()))
+        })?;
+        scenario.step_time_profile = Some(text.into());
+    }
+    Ok(scenario)
+}
+
+/// The JSON schema of scenario files.
+pub(super) fn schema() -> String {
+    let mut generator = schemars::SchemaGenerator::default();
+    let mut variants = generator.subschema_for::<Vec<Variant>>();
+    let text = "Changes to the scenario that are run beside it, on the same requests.";
+    variants.insert("description".to_owned(), text.into());
+    let mut schema = generator.into_root_schema_for::<ScenarioFile>();
+    let properties = schema.get_mut("properties").and_then(serde_json::Value::as_object_mut);
+    properties.expect("a file has keys").insert("variants".to_owned(), variants.into());
+    serde_json::to_string_pretty(&schema).expect("a schema is JSON")
+}
+
+fn resolve(name: &str, root: Table, folder: &Path) -> Result<Loaded, Failure> {
+    let file: ScenarioFile = serde_path_to_error::deserialize(Value::Table(root))
+        .map_err(|error| fail(name, &explain(&error)))?;
+    from_file(name, file, folder)
+}
+
+fn check_measured(name: &str, file: &ScenarioFile) -> Result<(), Failure> {
+    let mut metrics = file.measured.iter().flat_map(|measured| measured.metrics.keys());
+    match metrics.find(|metric| MetricKey::parse(metric).is_none()) {
+        None => Ok(()),
+        Some(metric) => Err(fail(
+            name,
+            &format!(
+                "measured.metrics.{metric}: is no figure of the benchmark JSON, such as \
+                 mean_ttft_ms, p99_tpot_ms or output_throughput"
+            ),
+        )),
+    }
+}
+
+/// The model of a local `config.json`, if that is what the name is.
+fn local_model(name: &str, folder: &Path) -> Result<Option<ModelSpec>, Failure> {
+    let path = folder.join(name);
+    let path = if path.is_dir() { path.join("config.json") } else { path };
+    if !path.is_file() {
+        return Ok(None);
+    }
+    let text = fs::read_to_string(&path)
+        .map_err(|error| fail("cluster.model", &format!("{}: {error}", path.display())))?;
+    let spec = ModelSpec::from_hf_config(&text, name);
+    spec.map(Some).map_err(|error| fail("cluster.model", &error.to_string()))
+}

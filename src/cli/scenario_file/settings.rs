@@ -1,0 +1,59 @@
+//! Settings by the path of their key.
+
+use toml::{Table, Value};
+
+use super::file::fail;
+use crate::cli::Failure;
+use crate::scenario::{EngineConfig, StepTimeConfig};
+
+pub(super) fn override_all(root: &mut Table, overrides: &[String]) -> Result<(), Failure> {
+    for text in overrides {
+        let (path, value) = parse_override(text)?;
+        set(root, &path, value).map_err(|problem| fail("--set", &problem))?;
+    }
+    Ok(())
+}
+
+/// `path=value`; the value as TOML, or as text where it is none.
+fn parse_override(text: &str) -> Result<(String, Value), Failure> {
+    let Some((path, value)) = text.split_once('=') else {
+        return Err(fail("--set", &format!("`{text}` has no `=`; write path=value")));
+    };
+    let parsed = toml::from_str::<Table>(&format!("value = {value}"));
+    let parsed = parsed.ok().and_then(|mut table| table.remove("value"));
+    let is_number = || {
+        let digits = value.trim().replace('_', "");
+        digits.ends_with(|c: char| c.is_ascii_digit()) && digits.parse::<f64>().is_ok()
+    };
+    match parsed {
+        Some(value) => Ok((path.trim().to_owned(), value)),
+        None if is_number() => Err(fail("--set", &format!("{text}: the number is out of range"))),
+        None => Ok((path.trim().to_owned(), Value::String(value.to_owned()))),
+    }
+}
+
+/// Puts a value at a path; tables on the way are made where there are none.
+pub(super) fn set(root: &mut Table, path: &str, value: Value) -> Result<(), String> {
+    let mut keys: Vec<&str> = path.split('.').collect();
+    let last = keys.pop().filter(|key| !key.is_empty()).ok_or("the path is empty")?;
+    let mut table = root;
+    let mut place = String::new();
+    for key in keys {
+        place = if place.is_empty() { key.to_owned() } else { format!("{place}.{key}") };
+        let entry = table.entry(key).or_insert_with(|| Value::Table(default_of(&place)));
+        table = entry.as_table_mut().ok_or(format!("{path}: `{key}` is a value, not a table"))?;
+    }
+    table.insert(last.to_owned(), value);
+    Ok(())
+}
+
+/// A table that is made for a key in it: of the type that holds where none is given.
+fn default_of(place: &str) -> Table {
+    let whole = match place {
+        "cluster.engine" => Table::try_from(EngineConfig::default()),
+        "cluster.step_time" => Table::try_from(StepTimeConfig::default()),
+        _ => return Table::new(),
+    };
+    let whole = whole.expect("a default is a table");
+    whole.into_iter().filter(|(key, _)| key == "type").collect()
+}

@@ -1,0 +1,259 @@
+//! How much KV memory a run needs, beside what its engines have.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::engine::Life;
+use crate::engine::scheduler::Load;
+use crate::ids::{InstanceId, RequestId};
+use crate::request::{Request, Segment};
+use crate::scenario::{EngineConfig, Scenario};
+use crate::sim::{Observer, Occurrence};
+use crate::units::SimTime;
+
+/// Hundredths of the capacity that are told apart; what needs more counts as needing this.
+const MOST_PERCENT: usize = 200;
+/// The share of what is sent again that has to be found, in percent.
+const FOUND_PERCENT: u64 = 90;
+
+/// Follows the memory that requests hold and the content that later requests have again.
+///
+/// The need of an instance is the number of blocks with which nobody waits for memory and nine
+/// tenths of the tokens that are sent again are found. A cache that gives up what was used longest
+/// ago still has a prompt when it comes again if its blocks outnumber those that were left behind
+/// since (other prompts, answers) and those that are held at that moment. It costs O(1) per step
+/// and O(runs of equal content) per request.
+#[derive(Debug, Clone, Default)]
+pub(super) struct KvNeed {
+    /// Tokens of a block, where content is found again.
+    block_tokens: Option<u32>,
+    /// The requests that have not left.
+    inside: BTreeMap<RequestId, Prompt>,
+    instances: Vec<Memory>,
+}
+
+#[derive(Debug, Clone)]
+struct Prompt {
+    tokens: u32,
+    segments: Option<Arc<[Segment]>>,
+}
+
+/// The memory of an instance and the content it has seen.
+#[derive(Debug, Clone)]
+struct Memory {
+    /// By stream and first position.
+    runs: BTreeMap<(u64, u32), Seen>,
+    capacity: u32,
+    /// Blocks that requests hold.
+    held: u32,
+    /// The most blocks at any time that requests held and waited for.
+    wanted: u64,
+    /// Blocks that were left behind so far.
+    left_behind: u64,
+    /// Tokens sent again, by the capacity that would have kept them in percent of this one.
+    again: Box<[u64; MOST_PERCENT + 1]>,
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Self {
+            runs: BTreeMap::new(),
+            capacity: 0,
+            held: 0,
+            wanted: 0,
+            left_behind: 0,
+            again: Box::new([0; MOST_PERCENT + 1]),
+        }
+    }
+}
+
+/// A run of tokens that prompts had.
+#[derive(Debug, Clone, Copy, Default)]
+struct Seen {
+    longest: u32,
+    /// Requests that have it and have not left.
+    holders: u32,
+    /// What had been left behind when the last of them left.
+    left_at: u64,
+}
+
+impl KvNeed {
+    /// Of a run of this scenario.
+    pub(super) fn of(scenario: &Scenario) -> Self {
+        let block_tokens = match &scenario.file.cluster.engine {
+            EngineConfig::VllmV1(vllm) => vllm.enable_prefix_caching.then_some(vllm.block_size),
+            EngineConfig::Sglang(sglang) => {
+                (!sglang.disable_radix_cache).then_some(sglang.page_size)
+            }
+            _ => None,
+        };
+        Self { block_tokens, ..Self::default() }
+    }
+
+    /// Blocks needed over blocks there are, on the instance where that is closest to 1, at most 2;
+    /// nothing where no memory is counted.
+    pub(super) fn closest(&self) -> Option<f64> {
+        let counted = self.instances.iter().filter(|one| one.capacity > 0);
+        let shares = counted.map(Memory::need);
+        shares.min_by(|a, b| (a - 1.0).abs().total_cmp(&(b - 1.0).abs()))
+    }
+
+    fn instance(&mut self, id: InstanceId) -> &mut Memory {
+        let count = self.instances.len().max(id.index() + 1);
+        self.instances.resize_with(count, Memory::default);
+        &mut self.instances[id.index()]
+    }
+
+    fn arrived(&mut self, id: RequestId, request: &Request) {
+        if self.block_tokens.is_some() {
+            let segments = request.content.segments.clone();
+            self.inside.insert(id, Prompt { tokens: request.prompt_tokens, segments });
+        }
+    }
+
+    fn queued(&mut self, instance: InstanceId, request: RequestId) {
+        let Some(prompt) = self.inside.get(&request) else { return };
+        let Some(segments) = prompt.segments.clone() else { return };
+        let memory = self.instance(instance);
+        segments.iter().for_each(|segment| memory.enter(*segment));
+    }
+
+    fn left(&mut self, instance: InstanceId, request: RequestId, generated: u32) {
+        let Some(block_tokens) = self.block_tokens else { return };
+        let Some(prompt) = self.inside.remove(&request) else { return };
+        let segments = prompt.segments.as_deref().unwrap_or_default();
+        self.instance(instance).leave(prompt.tokens + generated, segments, block_tokens);
+    }
+
+    fn holds(&mut self, instance: InstanceId, load: Load, claims: u32) {
+        let memory = self.instance(instance);
+        memory.capacity = load.kv_blocks;
+        memory.hold(load, claims);
+    }
+}
+
+impl Memory {
+    fn need(&self) -> f64 {
+        let resident = self.wanted as f64 / f64::from(self.capacity);
+        let most = MOST_PERCENT as f64 / 100.0;
+        resident.max(self.to_find_again()).min(most)
+    }
+
+    /// The capacity that finds enough of what is sent again, as a share of this one.
+    fn to_find_again(&self) -> f64 {
+        let enough = (self.again.iter().sum::<u64>() * FOUND_PERCENT).div_ceil(100);
+        let mut found = 0;
+        let percent = self.again.iter().position(|tokens| {
+            found += tokens;
+            found >= enough
+        });
+        percent.unwrap_or_default() as f64 / 100.0
+    }
+
+    fn hold(&mut self, load: Load, claims: u32) {
+        self.held = (load.kv_blocks - load.kv_blocks_free + claims).min(load.kv_blocks);
+        let (held, free) = (u64::from(self.held), u64::from(load.kv_blocks - self.held));
+        // Who waits beside room for another request does not wait for memory.
+        let each = held / u64::from(load.running.max(1));
+        let waits_for = if free < each { u64::from(load.waiting) * each } else { 0 };
+        self.wanted = self.wanted.max(held + waits_for);
+    }
+
+    fn enter(&mut self, segment: Segment) {
+        let (held, left_behind) = (u64::from(self.held), self.left_behind);
+        let seen = self.runs.entry((segment.stream, segment.start)).or_default();
+        if seen.holders == 0 && seen.longest > 0 && self.capacity > 0 {
+            let blocks = left_behind - seen.left_at + held;
+            let percent = (blocks * 100).div_ceil(u64::from(self.capacity));
+            let percent = usize::try_from(percent).unwrap_or(MOST_PERCENT).min(MOST_PERCENT);
+            self.again[percent] += u64::from(seen.longest.min(segment.len));
+        }
+        seen.longest = seen.longest.max(segment.len);
+        seen.holders += 1;
+    }
+
+    /// A request of so many tokens leaves; blocks that others hold do not stay behind.
+    fn leave(&mut self, tokens: u32, segments: &[Segment], block_tokens: u32) {
+        let mut shared = 0;
+        for segment in segments {
+            let Some(seen) = self.runs.get_mut(&(segment.stream, segment.start)) else { continue };
+            seen.holders = seen.holders.saturating_sub(1);
+            if seen.holders > 0 {
+                shared += segment.len;
+            }
+        }
+        self.left_behind += u64::from(tokens.saturating_sub(shared).div_ceil(block_tokens.max(1)));
+        for segment in segments {
+            if let Some(seen) = self.runs.get_mut(&(segment.stream, segment.start)) {
+                seen.left_at = self.left_behind;
+            }
+        }
+    }
+}
+
+impl Observer for KvNeed {
+    fn on(&mut self, _: SimTime, what: Occurrence<'_>) {
+        match what {
+            Occurrence::Arrived(id, request) => self.arrived(id, request),
+            Occurrence::Queued(instance, id, _) => self.queued(instance, id),
+            Occurrence::Planned(instance, _, load) => self.holds(instance, load, 0),
+            Occurrence::Quiet(instance, run) => {
+                let claims = run.steps.iter().map(|step| step.claims).sum();
+                self.holds(instance, run.load, claims);
+            }
+            Occurrence::Left(instance, Life { id, generated, .. }, _) => {
+                self.left(instance, *id, *generated);
+            }
+            Occurrence::Refused(_, id) => {
+                self.inside.remove(&id);
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn segment(stream: u64, len: u32) -> Segment {
+        Segment { stream, start: 0, len }
+    }
+
+    fn load(held: u32, running: u32, waiting: u32) -> Load {
+        Load { waiting, running, kv_blocks: 100, kv_blocks_free: 100 - held }
+    }
+
+    #[test]
+    fn what_comes_again_needs_what_was_left_behind_since_and_is_held() {
+        let mut memory = Memory { capacity: 100, ..Memory::default() };
+        memory.enter(segment(1, 64));
+        memory.leave(64 + 16, &[segment(1, 64)], 16);
+        memory.enter(segment(2, 160));
+        memory.leave(160, &[segment(2, 160)], 16);
+        memory.hold(load(7, 1, 0), 0);
+        assert!(memory.to_find_again().abs() < 1e-12, "nothing has come again");
+        memory.enter(segment(1, 64));
+        // Ten blocks of the other prompt and seven held.
+        assert!((memory.to_find_again() - 0.17).abs() < 1e-12);
+    }
+
+    #[test]
+    fn who_waits_for_memory_wants_as_much_as_those_who_have_it() {
+        let mut memory = Memory { capacity: 100, ..Memory::default() };
+        memory.hold(load(60, 6, 30), 0);
+        assert_eq!(memory.wanted, 60, "there was room for another");
+        memory.hold(load(95, 9, 3), 0);
+        assert_eq!(memory.wanted, 95 + 3 * 10);
+        assert!((memory.need() - 1.25).abs() < 1e-12);
+    }
+
+    #[test]
+    fn the_instance_nearest_its_capacity_decides() {
+        let one = |wanted, capacity| Memory { wanted, capacity, ..Memory::default() };
+        let mut need = KvNeed::default();
+        assert_eq!(need.closest(), None);
+        need.instances = vec![one(10, 100), one(98, 100), one(150, 100)];
+        assert!((need.closest().unwrap() - 0.98).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,160 @@
+//! What a result hangs on: steps beyond the measured shapes, a load near what can be served, KV
+//! memory that is just enough, or that nobody counted.
+
+use serde::Serialize;
+
+use super::coverage::StepCoverage;
+use super::kv_need::KvNeed;
+use super::saturation::Busiest;
+use crate::cost::StepTime;
+use crate::scenario::{KvSource, Scenario};
+use crate::sim::{Observer, Occurrence};
+use crate::units::SimTime;
+
+/// How near to a limit a run is warned of.
+const NEAR: f64 = 0.05;
+
+/// The observer of what a run is warned of.
+#[derive(Debug)]
+pub struct Caution {
+    coverage: StepCoverage,
+    kv_need: KvNeed,
+    busiest: Busiest,
+    cost: StepTime,
+}
+
+/// What a run is warned of, and the figures that decide it.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Warnings {
+    /// Steps of all instances.
+    pub steps: u64,
+    /// Those beyond the shapes that step times were measured on.
+    pub steps_extrapolated: u64,
+    /// Load over capacity at the busiest time; nothing where requests do not come by themselves.
+    pub load: Option<f64>,
+    /// KV blocks needed over blocks there are, on the instance where that is nearest to 1, at most 2;
+    /// nothing where no memory is counted.
+    pub kv_need: Option<f64>,
+    /// Whether the KV capacity is an estimate.
+    pub kv_capacity_is_derived: bool,
+}
+
+impl Caution {
+    /// Of a run of this scenario, whose steps `cost` prices.
+    pub fn new(scenario: &Scenario, cost: StepTime) -> Self {
+        Self {
+            coverage: StepCoverage::new(cost.clone()),
+            kv_need: KvNeed::of(scenario),
+            busiest: Busiest::default(),
+            cost,
+        }
+    }
+
+    /// After the run.
+    pub fn warnings(&self, scenario: &Scenario) -> Warnings {
+        let kv_need = self.kv_need.closest();
+        Warnings {
+            steps: self.coverage.steps,
+            steps_extrapolated: self.coverage.extrapolated,
+            load: self.busiest.load(scenario, &self.cost),
+            kv_need,
+            kv_capacity_is_derived: kv_need.is_some()
+                && matches!(scenario.kv, KvSource::Derived(_)),
+        }
+    }
+}
+
+impl Observer for Caution {
+    fn on(&mut self, at: SimTime, what: Occurrence<'_>) {
+        self.coverage.on(at, what);
+        self.kv_need.on(at, what);
+        self.busiest.on(at, what);
+    }
+}
+
+impl Warnings {
+    /// Whether the KV memory is within 5 % of what the requests need.
+    pub fn is_kv_critical(&self) -> bool {
+        self.kv_need.is_some_and(|need| (need - 1.0).abs() <= NEAR)
+    }
+
+    /// Whether more comes than 95 % of what can be served.
+    pub fn is_saturated(&self) -> bool {
+        self.load.is_some_and(|load| load >= 1.0 - NEAR)
+    }
+
+    /// In words, one sentence a warning.
+    pub fn texts(&self) -> Vec<String> {
+        let percent = |share: Option<f64>| 100.0 * share.unwrap_or_default();
+        let mut texts = Vec::new();
+        if self.steps_extrapolated > 0 {
+            texts.push(format!(
+                "{} of {} steps lie beyond the measured shapes and were extrapolated",
+                self.steps_extrapolated, self.steps
+            ));
+        }
+        if self.is_saturated() {
+            texts.push(format!(
+                "the load is {:.0} % of what can be served, so that latencies hang on small errors \
+                 of the step times and on the length of the run",
+                percent(self.load)
+            ));
+        }
+        if self.is_kv_critical() {
+            texts.push(format!(
+                "the requests need {:.0} % of the KV memory, so that latencies hang on its exact \
+                 size",
+                percent(self.kv_need)
+            ));
+        }
+        if self.kv_capacity_is_derived {
+            texts.push(format!(
+                "the KV capacity is derived, not taken from the log of a server; the requests need \
+                 {:.0} % of it",
+                percent(self.kv_need)
+            ));
+        }
+        texts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NONE: Warnings = Warnings {
+        steps: 10,
+        steps_extrapolated: 0,
+        load: None,
+        kv_need: None,
+        kv_capacity_is_derived: false,
+    };
+
+    #[test]
+    fn a_run_far_from_every_limit_is_not_warned_of() {
+        assert!(NONE.texts().is_empty());
+        let far = Warnings { load: Some(0.94), kv_need: Some(0.94), ..NONE };
+        assert!(far.texts().is_empty(), "{:?}", far.texts());
+        let beyond = Warnings { kv_need: Some(1.06), ..NONE };
+        assert!(beyond.texts().is_empty(), "memory that is far too small is no close call");
+    }
+
+    #[test]
+    fn each_limit_has_its_own_warning() {
+        let words = |warnings: Warnings| {
+            let texts = warnings.texts();
+            assert_eq!(texts.len(), 1, "{texts:?}");
+            texts[0].clone()
+        };
+        let beyond = words(Warnings { steps_extrapolated: 3, ..NONE });
+        assert!(beyond.starts_with("3 of 10 steps"), "{beyond}");
+        let busy = words(Warnings { load: Some(0.96), ..NONE });
+        assert!(busy.starts_with("the load is 96 %"), "{busy}");
+        for need in [0.96, 1.04] {
+            let close = words(Warnings { kv_need: Some(need), ..NONE });
+            assert!(close.starts_with("the requests need"), "{close}");
+        }
+        let derived = words(Warnings { kv_need: Some(0.4), kv_capacity_is_derived: true, ..NONE });
+        assert!(derived.ends_with("need 40 % of it"), "{derived}");
+    }
+}
