@@ -12,8 +12,8 @@ use crate::validate::{Experiment, Sent};
 /// Where the tables of experiments are.
 #[derive(Debug, Args)]
 pub(super) struct DataArguments {
-    /// Folder of the tables that an experiment names and its own folder has not; SERVECAST_DATA if
-    /// absent
+    /// Folder of the tables that an experiment names and its own folder has not; `SERVECAST_DATA`
+    /// if absent
     #[arg(long, value_name = "FOLDER")]
     data: Option<PathBuf>,
 }

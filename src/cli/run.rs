@@ -207,6 +207,7 @@ pub(super) fn figures(
 }
 
 /// What those figures hang on.
+#[cfg(feature = "calibrate")]
 pub(super) fn warnings(loaded: &Loaded, rows: Option<Vec<TraceRow>>) -> Result<Warnings, Failure> {
     let cost = step_time(&loaded.scenario)?;
     let mut caution = Caution::new(&loaded.scenario, cost.clone());

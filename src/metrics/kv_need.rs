@@ -250,7 +250,7 @@ mod tests {
 
     #[test]
     fn the_instance_nearest_its_capacity_decides() {
-        let one = |wanted, capacity| Memory { wanted, capacity, ..Memory::default() };
+        let one = |wanted, capacity| Memory { capacity, wanted, ..Memory::default() };
         let mut need = KvNeed::default();
         assert_eq!(need.closest(), None);
         need.instances = vec![one(10, 100), one(98, 100), one(150, 100)];

@@ -57,6 +57,7 @@ impl Draft {
     }
 
     /// Whether its requests were recorded with their times.
+    #[cfg(feature = "calibrate")]
     pub(in crate::cli) fn is_experiment(&self) -> bool {
         self.root.contains_key("requests")
     }
@@ -86,6 +87,7 @@ impl Draft {
 pub(in crate::cli) struct Drafts {
     pub(in crate::cli) each: Vec<Draft>,
     /// Parameters that the file wants fitted.
+    #[cfg_attr(not(feature = "calibrate"), expect(dead_code, reason = "what fits reads it"))]
     pub(in crate::cli) fit: Option<Value>,
     /// Whose parameters are set.
     pub(in crate::cli) calibration: Option<CalibrationFile>,

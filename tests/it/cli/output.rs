@@ -159,3 +159,24 @@ fn colours_are_for_terminals_and_can_be_declined() {
     assert!(!escapes(run("NO_COLOR")));
     assert!(!escapes(run("SERVECAST_NOTHING")));
 }
+
+/// A request takes eleven steps of a millisecond; one at a time, 90 a second are served.
+#[test]
+fn a_run_says_what_its_result_hangs_on() {
+    let cli = Cli::with_scenario();
+    let rate = |per_s: &str| {
+        let rate = format!("workload.arrivals.rate_per_s={per_s}");
+        let one = "cluster.engine={type='vllm_v1',max_num_seqs=1,num_gpu_blocks=10000}";
+        let words =
+            ["run", "s.toml", "--no-files", "--format", "json", "--set", &rate, "--set", one];
+        cli.run(words).expect_exit(0)
+    };
+    let calm = rate("1.0");
+    assert!(!calm.stderr().contains("warning:"), "{}", calm.stderr());
+    let busy = rate("1000.0").stderr_has("warning: the load is");
+    let value: serde_json::Value = serde_json::from_str(&busy.stdout()).unwrap();
+    assert!(value["warnings"]["figures"]["load"].as_f64().unwrap() > 5.0, "{value}");
+    assert_eq!(value["warnings"]["texts"].as_array().unwrap().len(), 1, "{value}");
+    let derived = cli.words("run s.toml --no-files").expect_exit(0);
+    derived.stderr_has("warning: the KV capacity is derived");
+}
