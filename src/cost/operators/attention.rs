@@ -1,6 +1,6 @@
 //! Attention as functions of the sequences, their contexts and the tokens that are new.
 
-use super::grid::{Surface, neighbours};
+use super::grid::{Surface, between, neighbours};
 use super::profile::{DecodeTable, OperatorProfile, PrefillTable};
 
 /// Heads as one GPU sees them.
@@ -69,17 +69,20 @@ impl<'a> Decode<'a> {
             + sequences * context * token_bytes / table.bytes_per_us[self.shape];
         let mut ln = 0.0;
         for (row, across) in neighbours(&table.sequences, sequences) {
-            for (column, along) in neighbours(&table.contexts, context) {
-                let weight = across * along;
-                if weight == 0.0 {
-                    continue;
-                }
-                let line = self.shape * table.sequences.len() + row;
-                match table.times.ln(line * table.contexts.len() + column) {
-                    Some(time) => ln += weight * time,
+            if across == 0.0 {
+                continue;
+            }
+            let line = self.shape * table.sequences.len() + row;
+            let mut time = 0.0;
+            // What reads the context takes time in proportion to it, beside what it takes to begin.
+            for (column, along) in between(&table.contexts, context) {
+                match table.times.time(line * table.contexts.len() + column) {
+                    _ if along == 0.0 => {}
+                    Some(measured) => time += along * measured,
                     None => return from_memory,
                 }
             }
+            ln += across * time.ln();
         }
         from_memory.max(ln.exp())
     }

@@ -139,6 +139,15 @@ fn round(secs: f64) -> f64 {
 /// The neighbours of a value on a grid, and their weights in the logarithm; the ends of the grid
 /// stand for what is beyond.
 pub(super) fn neighbours(grid: &[u32], value: f64) -> [(usize, f64); 2] {
+    weigh(grid, value, |low, high| (value / low).ln() / (high / low).ln())
+}
+
+/// The same with weights in proportion to the distance.
+pub(super) fn between(grid: &[u32], value: f64) -> [(usize, f64); 2] {
+    weigh(grid, value, |low, high| (value - low) / (high - low))
+}
+
+fn weigh(grid: &[u32], value: f64, share: impl Fn(f64, f64) -> f64) -> [(usize, f64); 2] {
     let last = grid.len() - 1;
     let above = grid.partition_point(|node| f64::from(*node) <= value);
     if above == 0 {
@@ -148,7 +157,7 @@ pub(super) fn neighbours(grid: &[u32], value: f64) -> [(usize, f64); 2] {
         return [(last, 1.0), (last, 0.0)];
     }
     let (low, high) = (f64::from(grid[above - 1]), f64::from(grid[above]));
-    let share = (value / low).ln() / (high / low).ln();
+    let share = share(low, high);
     [(above - 1, 1.0 - share), (above, share)]
 }
 
@@ -186,11 +195,13 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_share_in_the_logarithm() {
+    fn neighbours_share_in_the_logarithm_or_by_distance() {
         let [(low, a), (high, b)] = neighbours(&[1, 4, 16], 8.0);
         assert_eq!((low, high), (1, 2));
         assert!((a - 0.5).abs() < 1e-12 && (b - 0.5).abs() < 1e-12);
         assert_eq!(neighbours(&[1, 4, 16], 0.5)[0], (0, 1.0));
         assert_eq!(neighbours(&[1, 4, 16], 99.0)[0], (2, 1.0));
+        assert_eq!(between(&[1, 4, 16], 7.0), [(1, 0.75), (2, 0.25)]);
+        assert_eq!(between(&[1, 4, 16], 99.0)[0], (2, 1.0));
     }
 }
