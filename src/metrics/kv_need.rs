@@ -27,15 +27,9 @@ const FOUND_PERCENT: u64 = 90;
 pub(super) struct KvNeed {
     /// Tokens of a block, where content is found again.
     block_tokens: Option<u32>,
-    /// The requests that have not left.
-    inside: BTreeMap<RequestId, Prompt>,
+    /// The requests that have not left and have content that others may have.
+    inside: BTreeMap<RequestId, Arc<[Segment]>>,
     instances: Vec<Memory>,
-}
-
-#[derive(Debug, Clone)]
-struct Prompt {
-    tokens: u32,
-    segments: Option<Arc<[Segment]>>,
 }
 
 /// The memory of an instance and the content it has seen.
@@ -105,24 +99,26 @@ impl KvNeed {
     }
 
     fn arrived(&mut self, id: RequestId, request: &Request) {
-        if self.block_tokens.is_some() {
-            let segments = request.content.segments.clone();
-            self.inside.insert(id, Prompt { tokens: request.prompt_tokens, segments });
+        if let (Some(_), Some(segments)) = (self.block_tokens, &request.content.segments) {
+            self.inside.insert(id, segments.clone());
         }
     }
 
     fn queued(&mut self, instance: InstanceId, request: RequestId) {
-        let Some(prompt) = self.inside.get(&request) else { return };
-        let Some(segments) = prompt.segments.clone() else { return };
+        let Some(segments) = self.inside.get(&request).cloned() else { return };
         let memory = self.instance(instance);
         segments.iter().for_each(|segment| memory.enter(*segment));
     }
 
-    fn left(&mut self, instance: InstanceId, request: RequestId, generated: u32) {
+    fn left(&mut self, instance: InstanceId, life: &Life) {
         let Some(block_tokens) = self.block_tokens else { return };
-        let Some(prompt) = self.inside.remove(&request) else { return };
-        let segments = prompt.segments.as_deref().unwrap_or_default();
-        self.instance(instance).leave(prompt.tokens + generated, segments, block_tokens);
+        let segments = if self.inside.is_empty() { None } else { self.inside.remove(&life.id) };
+        let tokens = life.prompt_tokens + life.generated;
+        self.instance(instance).leave(
+            tokens,
+            segments.as_deref().unwrap_or_default(),
+            block_tokens,
+        );
     }
 
     fn holds(&mut self, instance: InstanceId, load: Load, claims: u32) {
@@ -154,8 +150,11 @@ impl Memory {
         self.held = (load.kv_blocks - load.kv_blocks_free + claims).min(load.kv_blocks);
         let (held, free) = (u64::from(self.held), u64::from(load.kv_blocks - self.held));
         // Who waits beside room for another request does not wait for memory.
-        let each = held / u64::from(load.running.max(1));
-        let waits_for = if free < each { u64::from(load.waiting) * each } else { 0 };
+        let mut waits_for = 0;
+        if load.waiting > 0 {
+            let each = held / u64::from(load.running.max(1));
+            waits_for = if free < each { u64::from(load.waiting) * each } else { 0 };
+        }
         self.wanted = self.wanted.max(held + waits_for);
     }
 
@@ -201,9 +200,7 @@ impl Observer for KvNeed {
                 let claims = run.steps.iter().map(|step| step.claims).sum();
                 self.holds(instance, run.load, claims);
             }
-            Occurrence::Left(instance, Life { id, generated, .. }, _) => {
-                self.left(instance, *id, *generated);
-            }
+            Occurrence::Left(instance, life, _) => self.left(instance, life),
             Occurrence::Refused(_, id) => {
                 self.inside.remove(&id);
             }

@@ -3,6 +3,7 @@
 use super::record::Status;
 use super::recorder::Recorder;
 use crate::cost::StepTime;
+use crate::engine::scheduler::Load;
 use crate::request::Request;
 use crate::scenario::Scenario;
 use crate::sim::{Observer, Occurrence, Requests, Simulation, cluster_priced_by};
@@ -20,6 +21,8 @@ const FEWEST: usize = 16;
 pub(super) struct Busiest {
     now: Vec<Request>,
     busiest: Vec<Request>,
+    /// Whether requests were left waiting after a step was decided, or held half of the KV memory.
+    is_crowded: bool,
 }
 
 impl Busiest {
@@ -36,6 +39,17 @@ impl Busiest {
     /// The window; the whole run where that is shorter.
     fn requests(&self) -> &[Request] {
         if self.busiest.is_empty() { &self.now } else { &self.busiest }
+    }
+
+    /// Whether the engines were ever so full that the load may be near what they can serve: at
+    /// their highest throughput they have all the requests that memory or seats allow.
+    pub(super) fn is_crowded(&self) -> bool {
+        self.is_crowded
+    }
+
+    fn see(&mut self, load: Load) {
+        let held = load.kv_blocks - load.kv_blocks_free;
+        self.is_crowded |= load.waiting > 0 || 2 * held >= load.kv_blocks;
     }
 
     /// Load over capacity: the time in which a replica serves the middle half of the window with
@@ -62,8 +76,11 @@ impl Busiest {
 
 impl Observer for Busiest {
     fn on(&mut self, _: SimTime, what: Occurrence<'_>) {
-        if let Occurrence::Arrived(_, request) = what {
-            self.add(request);
+        match what {
+            Occurrence::Arrived(_, request) => self.add(request),
+            Occurrence::Planned(_, _, load) => self.see(load),
+            Occurrence::Quiet(_, run) => self.see(run.load),
+            _ => {}
         }
     }
 }

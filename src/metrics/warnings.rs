@@ -30,7 +30,8 @@ pub struct Warnings {
     pub steps: u64,
     /// Those beyond the shapes that step times were measured on.
     pub steps_extrapolated: u64,
-    /// Load over capacity at the busiest time; nothing where requests do not come by themselves.
+    /// Load over capacity at the busiest time; nothing where requests do not come by themselves,
+    /// or where none was ever left waiting and half of the KV memory stayed free.
     pub load: Option<f64>,
     /// KV blocks needed over blocks there are, on the instance where that is nearest to 1, at most 2;
     /// nothing where no memory is counted.
@@ -56,7 +57,11 @@ impl Caution {
         Warnings {
             steps: self.coverage.steps,
             steps_extrapolated: self.coverage.extrapolated,
-            load: self.busiest.load(scenario, &self.cost),
+            load: self
+                .busiest
+                .is_crowded()
+                .then(|| self.busiest.load(scenario, &self.cost))
+                .flatten(),
             kv_need,
             kv_capacity_is_derived: kv_need.is_some()
                 && matches!(scenario.kv, KvSource::Derived(_)),
