@@ -34,11 +34,16 @@ fn one_text(outcome: &Outcome, outcomes: usize) -> String {
     let block = outcome.report.text();
     let counts = &outcome.counts;
     let fate = format!(
-        "{} requests: {} finished, {} rejected, {} stuck; {} preemptions, {} steps\n",
+        "{} requests: {} finished, {} rejected, {} stuck{}; {} preemptions, {} steps\n",
         counts.arrived,
         counts.finished,
         counts.rejected + counts.aborted,
         counts.stuck,
+        if counts.unfinished > 0 {
+            format!(", {} unfinished when the client stopped", counts.unfinished)
+        } else {
+            String::new()
+        },
         preemptions(outcome),
         outcome.recorder.steps
     );
@@ -179,6 +184,7 @@ fn summary(outcome: &Outcome) -> Value {
             "rejected": counts.rejected,
             "aborted": counts.aborted,
             "stuck": counts.stuck,
+            "unfinished": counts.unfinished,
             "displaced": counts.displaced,
         },
         "engine": {

@@ -91,14 +91,14 @@ pub(super) fn report(
         return Err(Failure::Run(anyhow::anyhow!(
             "{stuck} requests could never be served, {displaced} of them because requests of equal \
              priority and arrival took each other's memory without end, as they would in vLLM; \
-             they are marked `stuck` in the results. Let them arrive one after the other, give \
+             they are marked `unfinished` in the results. Let them arrive one after the other, give \
              them more KV memory, or take policy `fcfs`"
         )));
     }
     if stuck > 0 {
         return Err(Failure::Run(anyhow::anyhow!(
             "{stuck} requests could never be served: the engine has nothing left to do and cannot \
-             admit them; they are marked `stuck` in the results"
+             admit them; they are marked `unfinished` in the results"
         )));
     }
     Ok(())
@@ -146,6 +146,7 @@ fn simulate(loaded: &Loaded, output: &OutputArguments) -> Result<Outcome, Failur
     let cluster = cluster.map_err(|error| Failure::Input(error.into()))?;
     let mut caution = Caution::new(scenario, cost);
     let client = Client::new(&scenario.file.workload.client);
+    let client_stops = scenario.file.workload.client.stops_at();
     let api_delay = SimDuration::from_secs_f64(scenario.file.cluster.api_delay_ms / 1e3);
     let api_per_request =
         SimDuration::from_secs_f64(scenario.file.cluster.api_per_request_ms / 1e3);
@@ -159,6 +160,7 @@ fn simulate(loaded: &Loaded, output: &OutputArguments) -> Result<Outcome, Failur
     let started = std::time::Instant::now();
     let counts = Simulation::new(&mut workload, client, cluster, api_delay)
         .with_serial_front_end(api_per_request)
+        .until(client_stops)
         .run(&mut ((&mut recorder, (&mut steps, &mut caution)), (&mut timeline, &mut progress)))
         .map_err(|error| Failure::Input(error.into()))?;
     let wall_s = started.elapsed().as_secs_f64();
@@ -232,10 +234,12 @@ fn observe(
     let cluster = crate::sim::cluster_priced_by(&loaded.scenario, cost);
     let cluster = cluster.map_err(|error| Failure::Input(error.into()))?;
     let client = Client::new(&file.workload.client);
+    let client_stops = file.workload.client.stops_at();
     let api_delay = SimDuration::from_secs_f64(file.cluster.api_delay_ms / 1e3);
     let api_per_request = SimDuration::from_secs_f64(file.cluster.api_per_request_ms / 1e3);
     Simulation::new(workload, client, cluster, api_delay)
         .with_serial_front_end(api_per_request)
+        .until(client_stops)
         .run(observer)
         .map_err(input)?;
     Ok(())

@@ -8,6 +8,7 @@ mod decode_run;
 mod graph;
 mod layers;
 mod linear;
+mod lora;
 mod operators;
 mod roofline;
 mod shape;
@@ -20,6 +21,7 @@ pub use layers::{
     LayerTableError, LayerTableOptions, Numbers, RowsProfile, SequencesProfile, SkewProfile,
 };
 pub use linear::Linear;
+pub use lora::LoraTimes;
 pub use operators::{
     AllReduceTable, Codes, DecodeTable, ExpertTable, OperatorModel, OperatorProfile, PrefillTable,
     ProductTable, ProfileError, Rates,

@@ -33,8 +33,10 @@ pub struct StepShape {
     pub draft_tokens: u32,
     /// Distinct LoRA adapters in the batch.
     pub adapters: u16,
-    /// The largest rank among them.
-    pub lora_rank_max: u16,
+    /// Σ over those adapters of their ranks.
+    pub adapter_ranks: u32,
+    /// Tokens of sequences with an adapter.
+    pub lora_tokens: u32,
     /// Σ over tokens of the rank of their adapter.
     pub lora_rank_tokens: u64,
     /// The padded batch size when a captured CUDA graph is replayed; `None` in eager mode.

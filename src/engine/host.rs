@@ -86,6 +86,12 @@ pub(super) struct HostPart {
 }
 
 impl HostPart {
+    /// The same for a step that something else delays.
+    pub(super) fn delayed(mut self, by: SimDuration) -> Self {
+        self.before += by;
+        self
+    }
+
     /// When the host has launched a step decided at `now`.
     pub(super) fn launched(&self, now: SimTime) -> SimTime {
         now + self.before + self.beside

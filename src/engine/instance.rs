@@ -5,7 +5,7 @@ use super::host::{HostPart, HostTimes};
 use super::quiet::{QuietRun, QuietStep, RunLength};
 use super::scheduler::{Handoff, Scheduler};
 use super::{Finish, StepPlan, StepResult};
-use crate::cost::{CostModel, CudaGraphs, DecodeRun, StepShape, StepTime};
+use crate::cost::{CostModel, CudaGraphs, DecodeRun, LoraTimes, StepShape, StepTime};
 use crate::ids::RequestId;
 use crate::request::Request;
 use crate::units::{SimDuration, SimTime};
@@ -65,6 +65,7 @@ pub struct Instance {
     cost: StepTime,
     graphs: CudaGraphs,
     host: HostTimes,
+    lora: Option<LoraTimes>,
     in_flight: Flight,
     result: StepResult,
     device_free: SimTime,
@@ -95,6 +96,7 @@ impl Instance {
             cost,
             graphs: CudaGraphs::default(),
             host: HostTimes::default(),
+            lora: None,
             in_flight: Flight::default(),
             result: StepResult::default(),
             device_free: SimTime::ZERO,
@@ -125,6 +127,13 @@ impl Instance {
     #[must_use]
     pub fn on_host(mut self, host: HostTimes) -> Self {
         self.host = host;
+        self
+    }
+
+    /// The same replica with kernels and loads of adapters.
+    #[must_use]
+    pub fn with_lora(mut self, lora: Option<LoraTimes>) -> Self {
+        self.lora = lora;
         self
     }
 
@@ -250,7 +259,12 @@ impl Instance {
         shape.cuda_graph = self.graphs.replayed(&shape);
         let steps = (steps as u64).min(self.graphs.alike(&shape)) as usize;
         self.scheduler.quiet_claims(steps, &mut self.run_claims);
-        let host = self.host.of(&shape, 0);
+        let mut host = self.host.of(&shape, 0);
+        let mut kernels = SimDuration::ZERO;
+        if let Some(lora) = &self.lora {
+            host = host.delayed(lora.walk(quiet.passed_over));
+            kernels = lora.kernels(&shape);
+        }
         (self.run_shape, self.run_host) = (shape, host);
         let depth = self.in_flight.len();
         let (mut host_free, mut device_free) = (self.host_free, self.device_free);
@@ -267,7 +281,7 @@ impl Instance {
                 None => outcomes.next().expect("as many steps are in flight"),
             };
             let boundary = end.max(host_free) + post_process;
-            let (start, duration) = host.timing(boundary, device_free, price.next_step());
+            let (start, duration) = host.timing(boundary, device_free, price.next_step() + kernels);
             host_free = host.launched(boundary);
             device_free = start + duration;
             self.run.push(QuietStep { boundary, start, duration, claims });
@@ -383,13 +397,19 @@ impl Instance {
         let shape = &mut batch.plan.shape;
         shape.cuda_graph = self.graphs.replayed(shape);
         let new_requests = batch.plan.hits.len() as u32;
-        let host = if shape.prefill_seqs > 0 {
+        let mut host = if shape.prefill_seqs > 0 {
             self.prefill_steps += 1;
             self.host.of_prefill(shape, new_requests, self.prefill_steps - 1)
         } else {
             self.host.of(shape, new_requests)
         };
-        let duration = self.cost.step_duration(shape);
+        let mut duration = self.cost.step_duration(shape);
+        if let Some(lora) = &self.lora {
+            duration += lora.kernels(shape);
+            let loads = &batch.plan.adapter_loads;
+            let delay = lora.loads(loads.from_disk, loads.to_gpu);
+            host = host.delayed(delay + lora.walk(batch.plan.passed_over));
+        }
         let (start, duration) = host.timing(now, self.device_free, duration);
         batch.step = self.steps;
         batch.scheduled_at = now;

@@ -3,6 +3,7 @@
 //! An [`Instance`] is passive: it never sees the event queue. Its driver hands it requests and the
 //! clock, and it answers with the moment it wants to be woken next.
 
+mod adapters;
 mod drafts;
 mod flight;
 mod host;
@@ -12,6 +13,7 @@ mod quiet;
 pub mod scheduler;
 mod step;
 
+pub use adapters::{AdapterLoads, Adapters};
 pub use drafts::DraftCounts;
 pub use host::HostTimes;
 pub use instance::{Batch, EngineEvent, Instance};

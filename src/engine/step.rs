@@ -5,7 +5,7 @@ use crate::ids::RequestId;
 use crate::kv::BlockId;
 use crate::units::SimDuration;
 
-use super::{DraftCounts, Finish, Life};
+use super::{AdapterLoads, DraftCounts, Finish, Life};
 
 /// How a request comes to be in a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,6 +54,10 @@ pub struct StepPlan {
     pub hits: Vec<(RequestId, u32)>,
     /// Requests that start to load their KV from another machine, with the tokens to load.
     pub loads: Vec<(RequestId, u32)>,
+    /// Adapters that have to be loaded before the step.
+    pub adapter_loads: AdapterLoads,
+    /// Waiting requests that were passed over because their adapters get no slot.
+    pub passed_over: u32,
     /// Blocks newly owned, if the scheduler was asked to record them: all blocks of a request
     /// admitted, the new ones of one that was running.
     pub blocks: Vec<(RequestId, Vec<BlockId>)>,
@@ -69,6 +73,8 @@ impl StepPlan {
         self.preempted.clear();
         self.hits.clear();
         self.loads.clear();
+        self.passed_over = 0;
+        self.adapter_loads = AdapterLoads::default();
         self.blocks.clear();
     }
 

@@ -11,8 +11,8 @@ use crate::units::{SimDuration, SimTime};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// It never left: the engine could not serve it.
-    Stuck,
+    /// It had not left when the run ended: the client stopped, or the engine can never serve it.
+    Unfinished,
     /// Answered in full.
     Finished,
     /// Refused by the engine.
@@ -25,7 +25,7 @@ impl Status {
     /// The word for it in tables and JSON.
     pub const fn name(self) -> &'static str {
         match self {
-            Self::Stuck => "stuck",
+            Self::Unfinished => "unfinished",
             Self::Finished => "finished",
             Self::Rejected => "rejected",
             Self::Aborted => "aborted",
@@ -103,6 +103,6 @@ impl RequestRecord {
 
     /// Where its end-to-end time went; `None` for a request that never left.
     pub fn breakdown(&self) -> Option<Breakdown> {
-        (self.status != Status::Stuck).then(|| Breakdown::of(self))
+        (self.status != Status::Unfinished).then(|| Breakdown::of(self))
     }
 }

@@ -184,7 +184,7 @@ impl Observer for Recorder {
                     cached_tokens: 0,
                     preemptions: 0,
                     instance: InstanceId(0),
-                    status: Status::Stuck,
+                    status: Status::Unfinished,
                 });
             }
             Occurrence::Sent(id, instance) => {

@@ -178,7 +178,7 @@ fn bench_request(record: &RequestRecord) -> BenchRequest {
         cached_tokens: record.cached_tokens,
         outcome: match record.status {
             Status::Finished => Outcome::Succeeded,
-            Status::Stuck | Status::Rejected | Status::Aborted => Outcome::Failed,
+            Status::Unfinished | Status::Rejected | Status::Aborted => Outcome::Failed,
         },
     }
 }

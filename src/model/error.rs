@@ -39,6 +39,12 @@ pub enum ModelError {
         /// The size asked for.
         tp: u32,
     },
+    /// Adapters of these matrices are not modelled.
+    #[error("adapters of {what} are not modelled")]
+    Lora {
+        /// The matrices.
+        what: &'static str,
+    },
     /// A setting of the memory budget is out of range.
     #[error("{key}: {problem}")]
     Budget {

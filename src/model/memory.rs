@@ -59,6 +59,8 @@ pub struct MemoryBudget {
     pub max_num_batched_tokens: u32,
     /// What else takes memory.
     pub reserve: Reserve,
+    /// The slots of LoRA adapters, per GPU.
+    pub adapters: Bytes,
 }
 
 /// The KV cache of an engine, per GPU.
@@ -72,6 +74,8 @@ pub struct KvCapacity {
     pub weights: Bytes,
     /// Bytes kept for activations and captured graphs.
     pub reserve: Bytes,
+    /// Bytes of the slots of LoRA adapters.
+    pub adapters: Bytes,
 }
 
 impl KvCapacity {
@@ -92,9 +96,10 @@ impl KvCapacity {
         let usable = Bytes((budget.gpu_memory.0 as f64 * budget.utilization) as u64);
         let weights = model.weight_bytes(budget.tp);
         let reserve = budget.reserve.bytes(model, budget.max_num_batched_tokens);
+        let taken = weights.0 + reserve.0 + budget.adapters.0;
         let block =
             u64::from(budget.block_size) * model.kv_bytes_per_token(budget.tp, budget.kv_dtype);
-        let blocks = usable.0.saturating_sub(weights.0 + reserve.0) / block;
+        let blocks = usable.0.saturating_sub(taken) / block;
         if blocks == 0 {
             return Err(ModelError::DoesNotFit {
                 model: model.name.clone(),
@@ -103,12 +108,13 @@ impl KvCapacity {
                 memory: budget.gpu_memory,
                 usable,
                 weights,
-                reserve,
-                advice: advice(model, budget, usable, reserve, block),
+                reserve: Bytes(reserve.0 + budget.adapters.0),
+                advice: advice(model, budget, usable, block, taken - weights.0),
             });
         }
         let blocks = u32::try_from(blocks).unwrap_or(u32::MAX);
-        Ok(Self { blocks, block_bytes: Bytes(block), weights, reserve })
+        let adapters = budget.adapters;
+        Ok(Self { blocks, block_bytes: Bytes(block), weights, reserve, adapters })
     }
 
     /// Tokens the blocks hold, one block being reserved.
@@ -122,15 +128,15 @@ fn advice(
     model: &ModelSpec,
     budget: &MemoryBudget,
     usable: Bytes,
-    reserve: Bytes,
     block: u64,
+    reserve: u64,
 ) -> String {
     let fits = |tp: &u32| {
         model.check_tensor_parallel(*tp).is_ok()
-            && model.weight_bytes(*tp).0 + reserve.0 + block <= usable.0
+            && model.weight_bytes(*tp).0 + reserve + block <= usable.0
     };
     let wider = (budget.tp + 1..=64).find(fits);
-    let needed = (model.weight_bytes(budget.tp).0 + reserve.0 + block) as f64 / budget.utilization;
+    let needed = (model.weight_bytes(budget.tp).0 + reserve + block) as f64 / budget.utilization;
     let larger = format!("a GPU of at least {}", Bytes(needed as u64));
     match wider {
         Some(tp) => format!("it would fit at tensor parallel size {tp} or on {larger}"),
@@ -154,6 +160,7 @@ mod tests {
             kv_dtype: KvDtype::Auto,
             max_num_batched_tokens: 0,
             reserve: Reserve::Fixed(Bytes(1000)),
+            adapters: Bytes(0),
         }
     }
 

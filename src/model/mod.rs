@@ -8,12 +8,14 @@
 mod error;
 mod hf_config;
 mod hf_quantization;
+mod lora;
 mod memory;
 mod precision;
 mod spec;
 mod weights;
 
 pub use error::ModelError;
+pub use lora::{LoraModules, LoraShape};
 pub use memory::{KvCapacity, MemoryBudget, Reserve};
 pub use precision::{ComputeRate, Dtype, KvDtype, Module, Quantization, Scheme, WeightFormat};
 pub use spec::{Attention, Grouped, Latent, Mlp, ModelSpec, Moe, SlidingWindow};

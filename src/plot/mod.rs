@@ -101,7 +101,7 @@ fn subtitle(scenario: &str, requests: &[RequestRecord]) -> String {
         (Status::Finished, "finished"),
         (Status::Rejected, "rejected"),
         (Status::Aborted, "aborted"),
-        (Status::Stuck, "never served"),
+        (Status::Unfinished, "unfinished"),
     ];
     let counts: Vec<String> = endings
         .iter()

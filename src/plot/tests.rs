@@ -166,12 +166,12 @@ fn answers_of_one_token_have_no_gaps() {
 fn a_run_without_finished_requests_says_so() {
     let mut run = run_of(3, spread);
     for request in &mut run.requests {
-        request.status = Status::Stuck;
+        request.status = Status::Unfinished;
     }
     let figures = run_figures("stuck", &run);
     assert_sound(&figures);
     assert!(svg_of(&figures, "latency_ttft_e2e.svg").contains("No request finished."));
-    assert!(svg_of(&figures, "throughput.svg").contains("3 requests: 0 finished, 3 never served"));
+    assert!(svg_of(&figures, "throughput.svg").contains("3 requests: 0 finished, 3 unfinished"));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::engine::EngineConfig;
+use super::lora::LoraConfig;
 use super::step_time::StepTimeConfig;
 use crate::model::{KvDtype, Reserve};
 
@@ -45,6 +46,9 @@ pub struct ClusterConfig {
     /// How long steps take.
     #[serde(default)]
     pub step_time: StepTimeConfig,
+    /// How the engine serves LoRA adapters; required where the scenario has adapters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lora: Option<LoraConfig>,
     /// Which replica gets a request.
     #[serde(default)]
     pub router: RouterConfig,

@@ -8,6 +8,7 @@ mod cuda_graph;
 mod engine;
 mod file;
 mod host;
+mod lora;
 mod resolve;
 mod sglang;
 mod step_time;
@@ -27,6 +28,7 @@ pub use file::{
     TraceOrigin,
 };
 pub use host::HostConfig;
+pub use lora::{AdapterKind, AdapterMix, AdapterPopularity, LoraConfig, LoraKernels, LoraLoad};
 pub use resolve::{KvSource, Scenario, ScenarioError};
 pub use sglang::{SglangConfig, SglangPolicy};
 pub use step_time::{Communication, LayerTableConfig, Sampler, StepTimeConfig};

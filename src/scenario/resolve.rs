@@ -4,6 +4,7 @@
 mod acceptance;
 mod baselines;
 mod graphs;
+mod lora;
 mod sglang;
 mod step_time;
 
@@ -17,6 +18,7 @@ use super::step_time::{LayerTableConfig, StepTimeConfig};
 use crate::hardware::GpuSpec;
 use crate::model::{KvCapacity, MemoryBudget, ModelSpec};
 use crate::profiles;
+use crate::units::Bytes;
 
 /// A scenario that can be run.
 #[derive(Debug, Clone)]
@@ -78,6 +80,7 @@ impl Scenario {
             None => catalogue_model(&file.cluster.model)?,
         };
         let gpu = catalogue_gpu(&file.cluster.gpu)?;
+        lora::resolve(&mut file, &model)?;
         let kv = resolve_engine(&mut file.cluster, &model, &gpu)?;
         let profile = step_time::resolve(&mut file.cluster, &model, &gpu)?;
         Ok(Self {
@@ -155,6 +158,7 @@ fn broken_rules(file: &ScenarioFile) -> Vec<String> {
         EngineConfig::Sglang(sglang) => sglang::rules(sglang, &mut rules),
         baseline => baselines::rules(baseline, &mut rules),
     }
+    lora::rules(file, &mut rules);
     report_rules(&file.report, &mut rules);
     rules.problems
 }
@@ -241,6 +245,7 @@ fn derive_kv(
     gpu: &GpuSpec,
     block_size: u32,
     step_tokens: u32,
+    adapters: Bytes,
 ) -> Result<KvCapacity, ScenarioError> {
     let budget = MemoryBudget {
         gpu_memory: gpu.memory(),
@@ -252,6 +257,7 @@ fn derive_kv(
         kv_dtype: cluster.kv_cache_dtype,
         max_num_batched_tokens: step_tokens,
         reserve: cluster.memory_reserve.unwrap_or_default(),
+        adapters,
     };
     KvCapacity::derive(model, &budget)
         .map_err(|error| fail("cluster.model", &format!("{error} ({})", gpu.name)))
@@ -283,7 +289,8 @@ fn resolve_vllm(
     let source = if vllm.num_gpu_blocks.is_some() {
         KvSource::Given
     } else {
-        let capacity = derive_kv(cluster, model, gpu, vllm.block_size, budget)?;
+        let adapters = lora::slot_bytes(cluster, model, vllm.max_loras)?;
+        let capacity = derive_kv(cluster, model, gpu, vllm.block_size, budget, adapters)?;
         vllm.num_gpu_blocks = Some(capacity.blocks);
         KvSource::Derived(capacity)
     };

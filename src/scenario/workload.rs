@@ -9,6 +9,9 @@ mod validate;
 
 use serde::{Deserialize, Serialize};
 
+use super::lora::AdapterMix;
+use crate::units::SimTime;
+
 pub use lengths::{
     GroupDistribution, LengthConfig, PrefixRepetitionConfig, RowOrder, SglangRandomConfig,
     SharedPrefixConfig, SonnetConfig, TokenDistribution, Vllm2024RandomConfig, VllmRandomConfig,
@@ -37,6 +40,9 @@ pub struct WorkloadConfig {
     /// What prompts share.
     #[serde(default)]
     pub content: ContentConfig,
+    /// The LoRA adapters that requests use; none if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adapters: Option<AdapterMix>,
     /// Makes every request the first turn of a conversation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sessions: Option<SessionConfig>,
@@ -300,6 +306,17 @@ pub struct ClientConfig {
     pub max_concurrency: Option<u32>,
     /// Seconds from an answer until its place in flight may be used again.
     pub think_time_s: f64,
+    /// Stops after this many seconds, as load generators with a fixed time do: requests without a
+    /// whole answer by then are left unfinished and count in no latency.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stop_after_s: Option<f64>,
+}
+
+impl ClientConfig {
+    /// When it stops; never, if it waits for the last answer.
+    pub fn stops_at(&self) -> SimTime {
+        self.stop_after_s.map_or(SimTime::MAX, SimTime::from_secs_f64)
+    }
 }
 
 fn one() -> f64 {

@@ -3,13 +3,13 @@
 use super::layer_table;
 use crate::cluster::{Cluster, Router};
 use crate::cost::{
-    CapturedSizes, CudaGraphs, Linear, OperatorModel, OperatorProfile, Roofline, RooflineOptions,
-    StepTime,
+    CapturedSizes, CudaGraphs, Linear, LoraTimes, OperatorModel, OperatorProfile, Roofline,
+    RooflineOptions, StepTime,
 };
 use crate::engine::scheduler::{
     Acceptance, FasterTransformer, Orca, Sarathi, Scheduler, Sglang, StaticBatch, VllmV0, VllmV1,
 };
-use crate::engine::{HostTimes, Instance};
+use crate::engine::{Adapters, HostTimes, Instance};
 use crate::scenario::{
     AcceptanceConfig, EngineConfig, Scenario, ScenarioError, StepTimeConfig, VllmConfig,
 };
@@ -31,9 +31,10 @@ pub fn cluster_priced_by(scenario: &Scenario, cost: &StepTime) -> Result<Cluster
     let config = &scenario.file.cluster;
     let host = HostTimes::from(config.engine.host());
     let graphs = cuda_graphs(&config.engine);
+    let lora = lora_times(scenario)?;
     let instance = |_| {
         let instance = Instance::new(scheduler(scenario)?, cost.clone());
-        Ok(instance.with_graphs(graphs.clone()).on_host(host))
+        Ok(instance.with_graphs(graphs.clone()).on_host(host).with_lora(lora))
     };
     Ok(Cluster {
         instances: (0..config.replicas).map(instance).collect::<Result<_, ScenarioError>>()?,
@@ -45,9 +46,19 @@ fn scheduler(scenario: &Scenario) -> Result<Scheduler, ScenarioError> {
     Ok(match &scenario.file.cluster.engine {
         EngineConfig::VllmV1(config) => {
             let acceptance = acceptance(scenario, config)?;
-            Scheduler::VllmV1(Box::new(VllmV1::new(config.clone(), acceptance)))
+            let scheduler = VllmV1::new(config.clone(), acceptance);
+            Scheduler::VllmV1(Box::new(match adapters(scenario, config.max_loras) {
+                Some(adapters) => scheduler.with_adapters(adapters),
+                None => scheduler,
+            }))
         }
-        EngineConfig::Sglang(config) => Scheduler::Sglang(Box::new(Sglang::new(config.clone()))),
+        EngineConfig::Sglang(config) => {
+            let scheduler = Sglang::new(config.clone());
+            Scheduler::Sglang(Box::new(match adapters(scenario, config.max_loras_per_batch) {
+                Some(adapters) => scheduler.with_adapters(adapters),
+                None => scheduler,
+            }))
+        }
         EngineConfig::VllmV0(config) => Scheduler::VllmV0(Box::new(VllmV0::new(config))),
         EngineConfig::Sarathi(config) => Scheduler::Sarathi(Box::new(Sarathi::new(config))),
         EngineConfig::Orca(config) => Scheduler::Orca(Box::new(Orca::new(config))),
@@ -79,6 +90,23 @@ fn acceptance(scenario: &Scenario, config: &VllmConfig) -> Result<Acceptance, Sc
             Acceptance::Recorded(recorded?)
         }
     })
+}
+
+/// The adapters of a scenario, on an engine with so many slots.
+fn adapters(scenario: &Scenario, slots: Option<u32>) -> Option<Adapters> {
+    let mix = scenario.file.workload.adapters.as_ref()?;
+    let lora = scenario.file.cluster.lora.as_ref()?;
+    let in_host = lora.max_host_adapters.unwrap_or(u32::MAX);
+    Some(Adapters::new(mix.ranks().collect(), slots.unwrap_or(u32::MAX), in_host))
+}
+
+fn lora_times(scenario: &Scenario) -> Result<Option<LoraTimes>, ScenarioError> {
+    let cluster = &scenario.file.cluster;
+    let Some(lora) = &cluster.lora else { return Ok(None) };
+    let shape = scenario.model.lora_shape(lora.modules, cluster.tensor_parallel_size);
+    let shape = shape
+        .map_err(|error| ScenarioError { problems: vec![format!("cluster.lora: {error}")] })?;
+    Ok(Some(LoraTimes::new(&shape, &scenario.gpu, lora)))
 }
 
 /// The graphs that an engine captures; the baselines capture none.

@@ -60,11 +60,13 @@ impl Watch {
     /// # Panics
     /// When they are not what was seen, or tokens are missing.
     pub fn close(&self, counts: &Counts) {
-        let seen = Counts { stuck: counts.stuck, displaced: counts.displaced, ..self.seen };
+        let Counts { stuck, displaced, unfinished, .. } = *counts;
+        let seen = Counts { stuck, displaced, unfinished, ..self.seen };
         assert_eq!(*counts, seen, "L1: counts as seen");
         let left = self.requests.iter().filter(|request| request.place == Place::Left).count();
-        assert_eq!(counts.arrived - counts.stuck, left as u64, "L1: who is not stuck has left");
-        if counts.stuck == 0 {
+        let inside = stuck + unfinished;
+        assert_eq!(counts.arrived - inside, left as u64, "L1: who is not inside has left");
+        if inside == 0 {
             assert_eq!(self.tokens_out, self.tokens_left, "L10: tokens out are those of requests");
         }
         assert!(self.tokens_out >= self.tokens_left, "L10: no request has tokens that never came");

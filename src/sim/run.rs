@@ -77,6 +77,8 @@ pub struct Counts {
     pub aborted: u64,
     /// Still inside when nothing more could happen: the engine can never serve them.
     pub stuck: u64,
+    /// Still under way when the clients stopped, at the end that the run was given.
+    pub unfinished: u64,
     /// Of those stuck, requests inside an engine whose requests displace each other without end.
     pub displaced: u64,
 }
@@ -93,6 +95,9 @@ pub struct Simulation<W> {
     api_per_request: SimDuration,
     /// Per instance, when its front end is free.
     api_free: Vec<SimTime>,
+    /// When the clients stop, whatever is under way.
+    end: SimTime,
+    is_cut_off: bool,
     queue: EventQueue<Event>,
     transit: Transit,
     /// Requests that wait for a seat at the client, in its order.
@@ -120,6 +125,8 @@ impl<W: Source> Simulation<W> {
             api_delay,
             api_per_request: SimDuration::ZERO,
             api_free,
+            end: SimTime::MAX,
+            is_cut_off: false,
             queue: EventQueue::default(),
             transit: Transit::default(),
             held: VecDeque::new(),
@@ -139,7 +146,15 @@ impl<W: Source> Simulation<W> {
         self
     }
 
-    /// Runs until nothing is left to happen.
+    /// The same run, which ends at `end`: requests that arrive later are none of it, those under
+    /// way are left unfinished.
+    #[must_use]
+    pub fn until(mut self, end: SimTime) -> Self {
+        self.end = end;
+        self
+    }
+
+    /// Runs until nothing is left to happen, or its end.
     ///
     /// # Errors
     /// When the workload yields an error.
@@ -151,14 +166,22 @@ impl<W: Source> Simulation<W> {
         let observer = &mut (&mut watch, observer);
         let mut now = SimTime::ZERO;
         while let Some(request) = self.workload.next().transpose()? {
-            while let Some((at, event)) = self.queue.pop_before_input(request.arrival) {
+            while let Some((at, event)) = self.queue.pop_before_input(request.arrival.min(self.end))
+            {
                 now = later(now, at);
                 self.handle(now, event, observer);
+            }
+            if request.arrival > self.end {
+                break;
             }
             now = later(now, request.arrival);
             self.arrive(now, request, observer);
         }
         while let Some((at, event)) = self.queue.pop() {
+            if at > self.end {
+                self.cut_off(observer);
+                break;
+            }
             now = later(now, at);
             self.handle(now, event, observer);
         }
@@ -313,6 +336,19 @@ impl<W: Source> Simulation<W> {
         }
     }
 
+    /// The clients stop at the end of the run: what has been computed until then counts.
+    fn cut_off(&mut self, observer: &mut impl Observer) {
+        self.is_cut_off = true;
+        for (index, engine) in self.cluster.instances.iter_mut().enumerate() {
+            let instance = InstanceId::from_index(index);
+            engine.interrupt(self.end, |_, event| {
+                if let EngineEvent::Quiet(run) = event {
+                    observer.on(self.end, Occurrence::Quiet(instance, run));
+                }
+            });
+        }
+    }
+
     fn close(mut self) -> Counts {
         let mut inside = 0;
         for (index, instance) in self.cluster.instances.iter().enumerate() {
@@ -326,9 +362,14 @@ impl<W: Source> Simulation<W> {
                 self.counts.displaced += here;
             }
         }
-        self.counts.stuck = inside + self.transit.len();
-        let Counts { arrived, finished, rejected, aborted, stuck, .. } = self.counts;
-        assert_eq!(arrived, finished + rejected + aborted + stuck, "L1: no request is lost");
+        let left_over = inside + self.transit.len();
+        if self.is_cut_off {
+            self.counts.unfinished = left_over;
+        } else {
+            self.counts.stuck = left_over;
+        }
+        let Counts { arrived, finished, rejected, aborted, .. } = self.counts;
+        assert_eq!(arrived, finished + rejected + aborted + left_over, "L1: no request is lost");
         self.counts
     }
 }

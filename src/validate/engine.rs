@@ -1,5 +1,6 @@
 //! The serving side of a record.
 
+use super::adapters;
 use super::flags::Settings;
 use super::record::{EngineFields, Record};
 use super::skip::Skip;
@@ -54,6 +55,7 @@ pub(super) fn cluster(
         api_per_request_ms: 0.0,
         engine: EngineConfig::default(),
         step_time: StepTimeConfig::default(),
+        lora: None,
         router: RouterConfig::default(),
     };
     cluster.engine = if is_sglang(&record.engine) {
@@ -62,6 +64,7 @@ pub(super) fn cluster(
     } else {
         vllm(&record.engine, settings, model, assumed)?
     };
+    adapters::serve(settings, &mut cluster)?;
     Ok(cluster)
 }
 

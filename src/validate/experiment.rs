@@ -175,6 +175,7 @@ impl Experiment {
                 arrivals: ArrivalConfig::AllAtOnce {},
                 lengths: LengthConfig::Fixed { input_tokens: 1, output_tokens: 1 },
                 content: ContentConfig::default(),
+                adapters: None,
                 sessions: None,
                 client: self.client,
             },

@@ -30,6 +30,10 @@ pub(super) struct Settings {
     pub(super) disable_radix_cache: Option<bool>,
     pub(super) disable_overlap_schedule: Option<bool>,
     pub(super) page_size: Option<u32>,
+    pub(super) enable_lora: bool,
+    pub(super) max_loras: Option<u32>,
+    pub(super) max_lora_rank: Option<u32>,
+    pub(super) max_cpu_loras: Option<u32>,
     /// Tokens that SGLang sends at once; more than one changes the gaps that a client sees.
     pub(super) stream_interval: Option<u32>,
 }
@@ -195,6 +199,10 @@ impl Settings {
             "spec_decoding" if shown(value) == "none" => {}
             "spec_decoding" => return Err(skip::SPECULATION),
             "disaggregation" => return Err(skip::DISAGGREGATION),
+            "enable_lora" => self.enable_lora = switch(value).ok_or_else(unmodelled)?,
+            "max_loras" | "max_loras_per_batch" => self.max_loras = whole()?,
+            "max_lora_rank" => self.max_lora_rank = whole()?,
+            "max_cpu_loras" => self.max_cpu_loras = whole()?,
             _ if flag.contains("lora") => return Err(skip::LORA),
             _ if flag.starts_with("speculative") => return Err(skip::SPECULATION),
             _ => return Err(unmodelled()),

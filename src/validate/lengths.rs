@@ -138,6 +138,7 @@ fn totals(lengths: &LengthConfig, requests: u32, seed: u32) -> (u64, u64) {
         arrivals: ArrivalConfig::AllAtOnce {},
         lengths: lengths.clone(),
         content: ContentConfig::Unique {},
+        adapters: None,
         sessions: None,
         client: ClientConfig::default(),
     };

@@ -15,6 +15,7 @@
 //! * `case.rs`, `experiment.rs`: one run with limits
 //! * `score.rs`, `report.rs`: errors by family, and how they are printed
 
+mod adapters;
 mod case;
 mod engine;
 mod experiment;

@@ -3,8 +3,8 @@
 use super::flags::Settings;
 use super::record::Record;
 use super::shared::SharedPrompts;
-use super::skip::Skip;
-use super::{engine, measured, names, workload};
+use super::skip::{self, Skip};
+use super::{adapters, engine, measured, names, workload};
 use crate::metrics::bench::MetricKey;
 use crate::request::Request;
 use crate::rng::Seed;
@@ -47,6 +47,8 @@ impl Plan {
                 assumed.push("arrivals: another draw of the same process");
                 shared.workload()
             }
+            None if adapters::are_listed(record) => adapters::workload(record, &mut assumed)?,
+            None if cluster.lora.is_some() => return Err(skip::LORA),
             None => workload::workload(record, &model, &mut assumed)?,
         };
         let requests = shared.map(|shared| shared.requests(Seed::default()));

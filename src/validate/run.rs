@@ -103,7 +103,7 @@ fn observe(
         let workload = Workload::open(&file.workload, file.seed, None);
         run_source(scenario, cost, workload.map_err(|error| refused(&error))?, observer)?
     };
-    if counts.finished == counts.arrived { Ok(()) } else { Err(Skip::Stuck) }
+    if counts.finished + counts.unfinished == counts.arrived { Ok(()) } else { Err(Skip::Stuck) }
 }
 
 fn run_source(
@@ -119,6 +119,7 @@ fn run_source(
     let api_per_request = SimDuration::from_secs_f64(file.cluster.api_per_request_ms / 1e3);
     Simulation::new(source, client, cluster, api_delay)
         .with_serial_front_end(api_per_request)
+        .until(file.workload.client.stops_at())
         .run(observer)
         .map_err(|error| refused(&error))
 }

@@ -64,6 +64,7 @@ impl SharedPrompts {
                 output_tokens: self.output_tokens,
             },
             content: ContentConfig::Unique {},
+            adapters: None,
             sessions: None,
             client: crate::scenario::ClientConfig::default(),
         }

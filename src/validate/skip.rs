@@ -51,9 +51,8 @@ pub enum Skip {
     Stuck,
 }
 
-/// Adapters: what a step with adapters costs, and how they are loaded.
-pub(super) const LORA: Skip =
-    Skip::NotModelled("LoRA: kernels and loads of adapters take no time yet");
+/// Adapters that a record does not list, or flags of adapters without a model.
+pub(super) const LORA: Skip = Skip::NotModelled("LoRA adapters that the record does not list");
 /// Experts placed whole on GPUs instead of being cut.
 pub(super) const EXPERT_PARALLEL: Skip = Skip::NotModelled("expert parallelism");
 /// Attention replicated over GPUs while experts are shared.

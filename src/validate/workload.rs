@@ -88,8 +88,9 @@ pub(super) fn workload(
         arrivals,
         lengths,
         content: ContentConfig::default(),
+        adapters: None,
         sessions: None,
-        client: ClientConfig { max_concurrency, think_time_s: 0.0 },
+        client: ClientConfig { max_concurrency, think_time_s: 0.0, stop_after_s: None },
     })
 }
 

@@ -1,8 +1,9 @@
 //! Workloads: arrivals × lengths × content → a sorted stream of requests.
 //!
 //! [`Workload`] is the front; [`Client`] stands between it and the system. The draws of the
-//! benchmark tools, bit for bit, are in [`Tools`] and [`numpy`]. LoRA adapters are not assigned.
+//! benchmark tools, bit for bit, are in [`Tools`] and [`numpy`].
 
+mod adapters;
 mod arrivals;
 mod client;
 mod content;

@@ -9,6 +9,7 @@ use crate::scenario::ArrivalConfig;
 use crate::scenario::LengthConfig;
 use crate::scenario::WorkloadConfig;
 use crate::units::SimTime;
+use crate::workload::adapters::Adapters;
 use crate::workload::arrivals::Arrivals;
 use crate::workload::content::Sharing;
 use crate::workload::content::explicit;
@@ -26,6 +27,7 @@ use crate::workload::trace::WorkloadError;
 pub struct Workload {
     source: Source,
     sharing: Sharing,
+    adapters: Option<Adapters>,
     sessions: Option<Sessions>,
     /// How many requests are still to come; `None` until the trace or the time is over.
     left: Option<u64>,
@@ -115,6 +117,7 @@ impl Workload {
         Ok(Self {
             source,
             sharing: Sharing::new(&config.content, seed)?,
+            adapters: config.adapters.as_ref().map(|mix| Adapters::new(mix, seed)),
             sessions,
             left,
             end,
@@ -167,6 +170,7 @@ impl Workload {
         Request {
             content: Content { segments: draft.segments, ..Content::default() },
             session: draft.session,
+            adapter: self.adapters.as_mut().map(|adapters| adapters.next(index)),
             ..Request::new(draft.arrival, draft.prompt_tokens, draft.output_tokens)
         }
     }

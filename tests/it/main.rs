@@ -15,6 +15,7 @@ mod fast_forward;
 mod host;
 mod laws;
 mod layer_table;
+mod lora;
 mod models;
 mod step_times;
 mod support;

@@ -131,6 +131,7 @@ fn block_errors(folder: &std::path::Path, reserve: Reserve) -> Vec<(String, f64)
             kv_dtype: KvDtype::Auto,
             max_num_batched_tokens: number("max_num_batched_tokens"),
             reserve,
+            adapters: servecast::units::Bytes(0),
         };
         let derived = KvCapacity::derive(&model, &budget).unwrap_or_else(|error| panic!("{error}"));
         let logged = f64::from(number("total_kv_blocks"));

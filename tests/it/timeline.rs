@@ -128,7 +128,7 @@ fn obeys_the_laws(case: &Case, scheduler: impl Fn() -> Scheduler) -> Result<(), 
     let events = events(&text);
     let spent = check(&events);
     for (id, record) in recorder.requests.iter().enumerate() {
-        if record.status == Status::Stuck {
+        if record.status == Status::Unfinished {
             continue;
         }
         let Breakdown { api, queued, prefill, decode, preempted, stalled } =

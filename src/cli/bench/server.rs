@@ -35,6 +35,7 @@ pub(super) fn cluster(arguments: &ServerArguments) -> Result<ClusterConfig, Fail
         api_per_request_ms: 0.0,
         engine,
         step_time: StepTimeConfig::default(),
+        lora: None,
         router: RouterConfig::default(),
     })
 }

@@ -110,8 +110,13 @@ impl WorkloadArguments {
             arrivals,
             lengths: data.lengths,
             content: ContentConfig::default(),
+            adapters: None,
             sessions: None,
-            client: ClientConfig { max_concurrency: self.max_concurrency, think_time_s: 0.0 },
+            client: ClientConfig {
+                max_concurrency: self.max_concurrency,
+                think_time_s: 0.0,
+                stop_after_s: None,
+            },
         };
         Ok(Requests { workload, trace, dataset: self.dataset().to_owned(), notices })
     }

@@ -87,6 +87,8 @@ pub struct Quiet {
     pub steps: u64,
     /// The shape of the first; in each further one, every context is a token longer.
     pub shape: StepShape,
+    /// Waiting requests that are passed over in each.
+    pub passed_over: u32,
 }
 
 /// What an instance asks of a scheduler.

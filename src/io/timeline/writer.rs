@@ -119,7 +119,7 @@ impl<W: Write> TimelineWriter<W> {
     pub fn finish(mut self) -> io::Result<(W, u64)> {
         for (id, open) in std::mem::take(&mut self.requests) {
             if open.phase != Phase::Held {
-                self.close(self.end, id, open, None, Status::Stuck);
+                self.close(self.end, id, open, None, Status::Unfinished);
             }
         }
         self.events.finish()

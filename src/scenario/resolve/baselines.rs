@@ -5,6 +5,7 @@ use super::{KvSource, Rules, ScenarioError, derive_kv, fail};
 use crate::hardware::GpuSpec;
 use crate::model::ModelSpec;
 use crate::scenario::{ClusterConfig, EngineConfig};
+use crate::units::Bytes;
 
 /// Rules that need no look-up.
 pub(super) fn rules(engine: &EngineConfig, rules: &mut Rules) {
@@ -103,7 +104,7 @@ pub(super) fn resolve(
     let source = if memory.blocks.is_some() {
         KvSource::Given
     } else {
-        KvSource::Derived(derive_kv(cluster, model, gpu, memory.block_size, step_tokens)?)
+        KvSource::Derived(derive_kv(cluster, model, gpu, memory.block_size, step_tokens, Bytes(0))?)
     };
     let blocks = *memory.blocks.get_or_insert(match source {
         KvSource::Derived(capacity) => capacity.blocks,

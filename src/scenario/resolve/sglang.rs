@@ -1,7 +1,7 @@
 //! Rules and derived values of SGLang.
 
 use super::graphs::{ignored_rules, largest_rule, size_rules};
-use super::{KvSource, Rules, ScenarioError, fail};
+use super::{KvSource, Rules, ScenarioError, fail, lora};
 use crate::hardware::GpuSpec;
 use crate::model::{Attention, KvCapacity, MemoryBudget, ModelSpec, Reserve};
 use crate::scenario::{ClusterConfig, SglangConfig, SglangPolicy};
@@ -198,6 +198,7 @@ fn resolve_memory(
         kv_dtype: cluster.kv_cache_dtype,
         max_num_batched_tokens: tokens,
         reserve: Reserve::Fixed(Bytes(0)),
+        adapters: lora::slot_bytes(cluster, model, sglang.max_loras_per_batch)?,
     };
     let mut kv = KvCapacity::derive(model, &budget)
         .map_err(|error| fail("cluster.model", &format!("{error} ({})", gpu.name)))?;

@@ -45,6 +45,9 @@ impl WorkloadConfig {
             check_sessions(sessions, &mut rules);
         }
         rules.count("client.max_concurrency", self.client.max_concurrency.unwrap_or(1));
+        if let Some(seconds) = self.client.stop_after_s {
+            rules.positive("client.stop_after_s", seconds);
+        }
         rules.not_negative("client.think_time_s", self.client.think_time_s);
         if self.client.think_time_s > 0.0 && self.client.max_concurrency.is_none() {
             rules.broken(

@@ -23,6 +23,7 @@ fn fixed(arrivals: ArrivalConfig) -> WorkloadConfig {
         arrivals,
         lengths: LengthConfig::Fixed { input_tokens: 100, output_tokens: 10 },
         content: ContentConfig::default(),
+        adapters: None,
         sessions: None,
         client: ClientConfig::default(),
     }

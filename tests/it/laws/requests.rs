@@ -69,7 +69,7 @@ proptest! {
                 Status::Finished => prop_assert_eq!(record.output_tokens, whole),
                 Status::Aborted => prop_assert!(record.output_tokens <= whole),
                 Status::Rejected => prop_assert_eq!(record.output_tokens, 0),
-                Status::Stuck => {
+                Status::Unfinished => {
                     let id = RequestId::from_index(index);
                     tokens += engine.scheduler().life(id).expect("it is inside").generated;
                 }
@@ -99,7 +99,7 @@ proptest! {
         prop_assert_eq!(counts.arrived, requests.len() as u64);
         prop_assert_eq!(counts.finished, with(Status::Finished));
         prop_assert_eq!(counts.rejected, with(Status::Rejected));
-        prop_assert_eq!(counts.stuck, with(Status::Stuck));
+        prop_assert_eq!(counts.stuck, with(Status::Unfinished));
     }
 }
 

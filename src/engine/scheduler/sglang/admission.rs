@@ -52,6 +52,10 @@ impl Sglang {
         }
         self.commit_prefill(now, plan);
         self.mix_in_decodes(plan);
+        let sequences = &self.sequences;
+        let shares =
+            plan.entries.iter().map(|entry| (sequences[entry.slot as usize].adapter, entry.tokens));
+        self.loras.add_batch(shares, &mut plan.shape);
         true
     }
 
@@ -260,6 +264,9 @@ impl Sglang {
                 s.has_row = true;
                 self.rows_free -= 1;
                 plan.hits.push((s.life.id, s.prefix));
+                if let Some(adapter) = s.adapter {
+                    self.loras.join(adapter, &mut plan.adapter_loads);
+                }
             }
             let kind = match s.life.first_scheduled {
                 _ if !is_admission => EntryKind::Running,

@@ -68,6 +68,9 @@ impl Sglang {
             self.chunked = None;
         }
         let s = &mut self.sequences[slot as usize];
+        if let Some(adapter) = s.adapter {
+            self.loras.leave(adapter);
+        }
         result.finished.push((s.life, finish));
         if s.status == Status::LastInFlight {
             self.vacate(slot);

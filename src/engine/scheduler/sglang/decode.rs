@@ -37,6 +37,7 @@ impl Sglang {
             self.is_full = false;
         }
         self.decode_running(plan);
+        self.loras.add_decodes(&mut plan.shape);
     }
 
     /// Decoding requests take part in the prefill batch that was just put together, if their next
@@ -165,6 +166,9 @@ impl Sglang {
         s.prefix = 0;
         s.status = Status::Waiting;
         s.life.preemptions += 1;
+        if let Some(adapter) = s.adapter {
+            self.loras.leave(adapter);
+        }
         plan.preempted.push(s.life.id);
     }
 }

@@ -279,7 +279,8 @@ impl Sglang {
         let tick = self.group.next_tick(member);
         let mut shape = StepShape::default();
         shape.add_decodes(tick.rows, tick.context, tick.longest);
-        Some(Quiet { steps, shape })
+        self.loras.add_decodes(&mut shape);
+        Some(Quiet { steps, shape, passed_over: 0 })
     }
 
     pub(super) fn run_quiet_steps(&mut self, steps: u64, claims: u32, completed: SimTime) {

@@ -39,7 +39,7 @@ use std::collections::VecDeque;
 use rustc_hash::FxHashSet;
 
 use super::{Handoff, Load, Quiet, Schedule};
-use crate::engine::{Finish, Life, StepPlan, StepResult};
+use crate::engine::{Adapters, Finish, Life, StepPlan, StepResult};
 use crate::ids::{AdapterId, RequestId};
 use crate::kv::RadixTree;
 use crate::request::Request;
@@ -103,7 +103,10 @@ pub struct Sglang {
     chosen: Vec<u32>,
     preempted: Vec<u32>,
     scratch: Vec<u32>,
+    /// Adapters of running and chosen requests while a batch is chosen.
     adapters: Vec<Option<AdapterId>>,
+    /// Adapters of the requests that hold memory.
+    loras: Adapters,
     beginnings: FxHashSet<u64>,
     set_aside: Vec<u32>,
     fresh: Vec<u32>,
@@ -164,12 +167,20 @@ impl Sglang {
             preempted: Vec::new(),
             scratch: Vec::new(),
             adapters: Vec::new(),
+            loras: Adapters::default(),
             beginnings: FxHashSet::default(),
             set_aside: Vec::new(),
             fresh: Vec::new(),
             done: Vec::new(),
             config,
         }
+    }
+
+    /// The same engine with these adapters.
+    #[must_use]
+    pub fn with_adapters(mut self, adapters: Adapters) -> Self {
+        self.loras = adapters;
+        self
     }
 
     /// Tells every share of a step in its plan.

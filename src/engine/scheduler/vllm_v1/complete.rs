@@ -88,13 +88,14 @@ impl VllmV1 {
     pub(super) fn leave(&mut self, slot: u32, result: &mut StepResult) {
         let s = &mut self.sequences[slot as usize];
         result.finished.push((s.life, Finish::Done));
-        let (status, order) = (s.status, s.order());
+        let (status, key) = (s.status, s.key());
         if status == Status::Running {
             // Through the list alone: to look at the requests in it would cost a cache miss each.
             let at = self.running.iter().position(|&other| other == slot);
             self.running.remove(at.expect("it is running"));
+            self.leave_adapter(slot);
         } else {
-            self.waiting.remove(slot, order);
+            self.waiting.remove(slot, key);
         }
         if self.sequences[slot as usize].handoff == Handoff::DecodedElsewhere {
             self.sequences[slot as usize].status = Status::Sending;

@@ -48,6 +48,7 @@ impl VllmV1 {
                 self.pool.take_plain(self.group.claims().len() as u32);
             }
             self.group.tick(|slot| sequences[slot as usize].member);
+            self.ticked = true;
             limits.budget -= tick.rows;
             plan.decodes = tick.rows;
             plan.shape.add_decodes(tick.rows, tick.context, tick.longest);
@@ -120,7 +121,7 @@ impl VllmV1 {
     pub(super) fn quiet_steps(&mut self) -> Option<Quiet> {
         let has_place = (self.running.len() as u32) < self.active_max;
         let can_admit =
-            !self.holding.is_empty() || !self.waiting.is_empty() && has_place && !self.lacks_memory;
+            !self.holding.is_empty() || has_place && !self.lacks_memory && !self.admits_nobody();
         let is_whole = self.running.len() == self.group.count() as usize;
         let is_plain =
             self.record == Record::default() && self.config.prefill_schedule_interval <= 1;
@@ -132,7 +133,12 @@ impl VllmV1 {
         let tick = self.group.next_tick(|slot| sequences[slot as usize].member);
         let mut shape = StepShape::default();
         shape.add_decodes(tick.rows, tick.context, tick.longest);
-        (steps > 0 && tick.rows > 0).then_some(Quiet { steps, shape })
+        self.adapters.add_decodes(&mut shape);
+        (steps > 0 && tick.rows > 0).then_some(Quiet {
+            steps,
+            shape,
+            passed_over: self.passed_over(),
+        })
     }
 
     pub(super) fn run_quiet_steps(&mut self, steps: u64, claims: u32, completed: SimTime) {
@@ -260,7 +266,7 @@ impl VllmV1 {
         let done = self.ticks_done(&member);
         let (computed, known) = (s.computed + scheduled, s.tokens + done);
         // Scheduling publishes below the last known token, completing below what is in flight.
-        let is_in_this_step = member.joined < ticks && ticks <= member.last_tick;
+        let is_in_this_step = self.ticked && member.joined < ticks && ticks <= member.last_tick;
         let published = if is_in_this_step || !self.config.async_scheduling {
             computed.min(known)
         } else {

@@ -21,6 +21,7 @@
 mod acceptance;
 mod complete;
 mod group;
+mod lanes;
 mod livelock;
 mod lockstep;
 mod memory;
@@ -31,8 +32,8 @@ mod waiting;
 
 use super::{Handoff, Load, Quiet, Schedule};
 use crate::cost::StepShape;
-use crate::engine::{Entry, EntryKind, Finish, Life, StepPlan, StepResult};
-use crate::ids::{AdapterId, RequestId};
+use crate::engine::{Adapters, Entry, EntryKind, Finish, Life, StepPlan, StepResult};
+use crate::ids::RequestId;
 use crate::kv::{BlockPool, Hits, KvPool, Lookahead, NumberedPool};
 use crate::request::Request;
 use crate::scenario::{Policy, SpeculationMethod, VllmConfig};
@@ -82,6 +83,8 @@ pub struct VllmV1 {
     /// Requests that decode in lock step, where that is possible.
     group: Group,
     groups: bool,
+    /// Whether the group computes something in the step that is being decided.
+    ticked: bool,
     /// Until this step no group is formed.
     ungrouped_until: u64,
     /// Rows of ticks in flight when the group was dissolved.
@@ -94,8 +97,11 @@ pub struct VllmV1 {
     capacity_bound: bool,
     livelock: Livelock,
 
-    skipped: Vec<u32>,
-    adapters: Vec<AdapterId>,
+    skipped: Vec<lanes::Place>,
+    /// Adapters of running requests.
+    adapters: Adapters,
+    /// Where in the queue the last step stopped to look.
+    scanned_to: i64,
     hits: Hits,
     /// For which request, of how many tokens, in which version of the pool the hits were found.
     found: Option<(RequestId, u32, u64)>,
@@ -142,10 +148,11 @@ impl VllmV1 {
             sequences: Vec::new(),
             vacant: Vec::new(),
             running: Vec::new(),
-            waiting: Queue::new(config.policy),
+            waiting: Queue::with_slots(config.policy, config.max_loras),
             holding: Queue::new(config.policy),
             group: Group::new(if groups { config.block_size } else { 1 }),
             groups,
+            ticked: false,
             ungrouped_until: 0,
             dissolved: VecDeque::new(),
             admissions: 0,
@@ -155,13 +162,21 @@ impl VllmV1 {
             capacity_bound: false,
             livelock: Livelock::default(),
             skipped: Vec::new(),
-            adapters: Vec::new(),
+            adapters: Adapters::default(),
+            scanned_to: i64::MIN,
             hits: Hits::default(),
             found: None,
             lacks_memory: false,
             done: Vec::new(),
             config,
         }
+    }
+
+    /// The same engine with these adapters.
+    #[must_use]
+    pub fn with_adapters(mut self, adapters: Adapters) -> Self {
+        self.adapters = adapters;
+        self
     }
 
     /// Tells every share of a step in its plan.
@@ -210,6 +225,13 @@ impl VllmV1 {
             .map(|slot| slot as u32)
     }
 
+    /// A request runs no longer: neither does its adapter, for it.
+    fn leave_adapter(&mut self, slot: u32) {
+        if let Some(adapter) = self.sequences[slot as usize].adapter {
+            self.adapters.leave(adapter);
+        }
+    }
+
     /// Frees a request's memory and its place.
     fn remove(&mut self, slot: u32) {
         self.release_blocks(slot);
@@ -241,6 +263,14 @@ impl VllmV1 {
             }
             sequence.life.first_scheduled.get_or_insert(now);
             add_to_shape(&mut plan.shape, entry, sequence.life.prompt_tokens);
+        }
+        if self.adapters.distinct() > 0 {
+            self.adapters.add_decodes(&mut plan.shape);
+            for entry in &plan.entries {
+                if let Some(adapter) = self.sequences[entry.slot as usize].adapter {
+                    self.adapters.add_tokens(adapter, entry.tokens, &mut plan.shape);
+                }
+            }
         }
         if groups {
             for entry in &plan.entries {
@@ -275,7 +305,7 @@ impl Schedule for VllmV1 {
         let sequence = Sequence::new(id, request, handoff, self.config.block_size, self.naming);
         self.livelock.end();
         self.lacks_memory &= self.config.policy == Policy::Fcfs;
-        let key = sequence.order();
+        let key = sequence.key();
         let slot = self.insert(sequence);
         self.waiting.push_back(slot, key);
         Ok(())
@@ -289,9 +319,12 @@ impl Schedule for VllmV1 {
             self.dissolve_group();
         }
         let sequence = &self.sequences[slot as usize];
-        let key = sequence.order();
+        let (key, life) = (sequence.key(), sequence.life);
         match sequence.status {
-            Status::Running => self.running.retain(|&other| other != slot),
+            Status::Running => {
+                self.running.retain(|&other| other != slot);
+                self.leave_adapter(slot);
+            }
             Status::Loading => self.holding.remove(slot, key),
             Status::Waiting | Status::Preempted => {
                 self.waiting.remove(slot, key);
@@ -299,7 +332,7 @@ impl Schedule for VllmV1 {
             }
             Status::Sending | Status::Gone => return,
         }
-        result.finished.push((sequence.life, Finish::Aborted));
+        result.finished.push((life, Finish::Aborted));
         self.remove(slot);
     }
 
@@ -324,6 +357,7 @@ impl Schedule for VllmV1 {
             chunk: self.chunk_limit(inside),
             holds_prefill: self.holds_prefill(),
         };
+        self.ticked = false;
         if !self.schedule_group(&mut limits, plan) {
             self.schedule_running(&mut limits, plan);
         }

@@ -2,14 +2,25 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use super::lanes::{Lanes, Place};
 use super::sequence::Order;
+use crate::ids::AdapterId;
 use crate::scenario::Policy;
 
 /// Slots of waiting requests, next to be admitted first.
 #[derive(Debug)]
 pub(super) enum Queue {
     Fcfs(VecDeque<u32>),
+    /// First come, first served, among those whose adapter has a slot.
+    Lanes(Lanes),
     Priority(BTreeMap<Order, u32>),
+}
+
+/// Who a waiting request is, as far as its place depends on it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Key {
+    pub(super) order: Order,
+    pub(super) adapter: Option<AdapterId>,
 }
 
 impl Queue {
@@ -20,9 +31,18 @@ impl Queue {
         }
     }
 
+    /// A queue for an engine with this number of slots for adapters.
+    pub(super) fn with_slots(policy: Policy, slots: Option<u32>) -> Self {
+        match (policy, slots) {
+            (Policy::Fcfs, Some(_)) => Self::Lanes(Lanes::default()),
+            _ => Self::new(policy),
+        }
+    }
+
     pub(super) fn len(&self) -> u32 {
         match self {
             Self::Fcfs(queue) => queue.len() as u32,
+            Self::Lanes(lanes) => lanes.len(),
             Self::Priority(queue) => queue.len() as u32,
         }
     }
@@ -34,42 +54,65 @@ impl Queue {
     pub(super) fn head(&self) -> Option<u32> {
         match self {
             Self::Fcfs(queue) => queue.front().copied(),
+            Self::Lanes(lanes) => lanes.head(|_| true).map(|place| place.1),
             Self::Priority(queue) => queue.values().next().copied(),
         }
     }
 
-    pub(super) fn pop(&mut self) -> Option<u32> {
+    /// Whether nobody in it can be admitted, whatever else holds.
+    pub(super) fn has_nobody(&self, is_served: impl Fn(Option<AdapterId>) -> bool) -> bool {
         match self {
-            Self::Fcfs(queue) => queue.pop_front(),
-            Self::Priority(queue) => queue.pop_first().map(|(_, slot)| slot),
+            Self::Lanes(lanes) => lanes.head(is_served).is_none(),
+            _ => self.is_empty(),
         }
     }
 
-    pub(super) fn push_back(&mut self, slot: u32, order: Order) {
+    /// Takes out the request that is next; one whose adapter is not served may be, and is then to be
+    /// passed over.
+    pub(super) fn pop(&mut self, is_served: impl Fn(Option<AdapterId>) -> bool) -> Option<Place> {
+        match self {
+            Self::Fcfs(queue) => queue.pop_front().map(|slot| (0, slot)),
+            Self::Lanes(lanes) => lanes.pop(is_served),
+            Self::Priority(queue) => queue.pop_first().map(|(_, slot)| (0, slot)),
+        }
+    }
+
+    /// Puts back what was taken out; of several, the last first.
+    pub(super) fn put_back(&mut self, place: Place, key: Key) {
+        match self {
+            Self::Lanes(lanes) => lanes.put_back(place, key.adapter),
+            _ => self.push_front(place.1, key),
+        }
+    }
+
+    pub(super) fn push_back(&mut self, slot: u32, key: Key) {
         match self {
             Self::Fcfs(queue) => queue.push_back(slot),
+            Self::Lanes(lanes) => lanes.push_back(slot, key.adapter),
             Self::Priority(queue) => {
-                queue.insert(order, slot);
+                queue.insert(key.order, slot);
             }
         }
     }
 
     /// Puts a request before all others, as far as the policy allows.
-    pub(super) fn push_front(&mut self, slot: u32, order: Order) {
+    pub(super) fn push_front(&mut self, slot: u32, key: Key) {
         match self {
             Self::Fcfs(queue) => queue.push_front(slot),
+            Self::Lanes(lanes) => lanes.push_front(slot, key.adapter),
             Self::Priority(queue) => {
-                queue.insert(order, slot);
+                queue.insert(key.order, slot);
             }
         }
     }
 
     /// Takes a request out wherever it stands, if it is here.
-    pub(super) fn remove(&mut self, slot: u32, order: Order) {
+    pub(super) fn remove(&mut self, slot: u32, key: Key) {
         match self {
             Self::Fcfs(queue) => queue.retain(|&other| other != slot),
+            Self::Lanes(lanes) => lanes.remove(slot),
             Self::Priority(queue) => {
-                queue.remove(&order);
+                queue.remove(&key.order);
             }
         }
     }

@@ -43,6 +43,7 @@ impl VllmV1 {
                 let victim_index = self.victim();
                 self.note_displacement(victim_index, limits.budget, plan);
                 let victim = self.running.remove(victim_index);
+                self.leave_adapter(victim);
                 if victim_index < index {
                     index -= 1;
                 }
@@ -142,7 +143,7 @@ impl VllmV1 {
         s.stale = s.in_flight;
         s.life.preemptions += 1;
         plan.preempted.push(s.life.id);
-        let order = s.order();
-        self.waiting.push_front(slot, order);
+        let key = s.key();
+        self.waiting.push_front(slot, key);
     }
 }

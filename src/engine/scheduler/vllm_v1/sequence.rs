@@ -1,6 +1,7 @@
 //! A request inside vLLM's scheduler.
 
 use super::group::Member;
+use super::queue::Key;
 use crate::engine::Life;
 use crate::engine::scheduler::Handoff;
 use crate::ids::{AdapterId, RequestId};
@@ -105,5 +106,9 @@ impl Sequence {
 
     pub(super) fn order(&self) -> Order {
         (self.priority, self.arrival, self.life.id)
+    }
+
+    pub(super) fn key(&self) -> Key {
+        Key { order: self.order(), adapter: self.adapter }
     }
 }

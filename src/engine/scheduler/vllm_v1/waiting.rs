@@ -1,11 +1,13 @@
 //! Who is admitted.
 
 use super::VllmV1;
+use super::lanes::Place;
 use super::memory::Need;
+use super::queue::Queue;
 use super::running::StepLimits;
 use super::sequence::Status;
 use crate::engine::scheduler::Handoff;
-use crate::engine::{Entry, EntryKind, StepPlan};
+use crate::engine::{Adapters, Entry, EntryKind, StepPlan};
 use crate::ids::AdapterId;
 use crate::kv::Hits;
 
@@ -31,38 +33,105 @@ enum Padding {
     Always,
 }
 
+/// How the walk through the queue ended.
+enum Scan {
+    /// Everybody was admitted or passed over.
+    Exhausted,
+    /// A request could not be admitted, and those behind it were not looked at.
+    Blocked,
+    /// The step is full, or the budget spent.
+    Unfinished,
+}
+
+/// Whether a request with this adapter may run beside those that do.
+fn gets_slot(slots: Option<u32>, running: &Adapters, adapter: Option<AdapterId>) -> bool {
+    match (slots, adapter) {
+        (Some(slots), Some(adapter)) => running.distinct() < slots || running.is_running(adapter),
+        _ => true,
+    }
+}
+
 impl VllmV1 {
     /// Admits waiting requests in order until one blocks the queue.
     pub(super) fn schedule_waiting(&mut self, limits: &mut StepLimits, plan: &mut StepPlan) {
-        self.list_adapters();
         self.lacks_memory = false;
         let mut skipped = std::mem::take(&mut self.skipped);
         let padding = self.padding(plan);
+        let mut scan = Scan::Unfinished;
+        self.scanned_to = i64::MIN;
         while limits.budget > 0 && (self.running.len() as u32) < self.active_max {
-            let Some(slot) = self.holding.pop().or_else(|| self.waiting.pop()) else { break };
-            let status = self.sequences[slot as usize].status;
-            match self.admit(slot, padding, limits, plan) {
+            let Some(place) = self.next_waiting() else {
+                scan = Scan::Exhausted;
+                self.scanned_to = i64::MAX;
+                break;
+            };
+            let status = self.sequences[place.1 as usize].status;
+            self.scanned_to = place.0;
+            match self.admit(place.1, padding, limits, plan) {
                 Turn::Admitted => {}
-                Turn::Skipped => skipped.push(slot),
+                Turn::Skipped => skipped.push(place),
                 Turn::Blocked => {
-                    self.put_back(slot, status);
+                    self.put_back(place, status);
+                    scan = Scan::Blocked;
                     break;
                 }
                 Turn::NoMemory => {
-                    self.put_back(slot, status);
-                    self.lacks_memory = skipped.is_empty() && !self.quotes_answers(slot);
+                    self.put_back(place, status);
+                    self.lacks_memory = skipped.is_empty() && !self.quotes_answers(place.1);
+                    scan = Scan::Blocked;
                     break;
                 }
             }
         }
-        let skipped_count = skipped.len() as u32;
-        for slot in skipped.drain(..).rev() {
-            self.put_back(slot, self.sequences[slot as usize].status);
+        let left = self.waiting.len() + self.holding.len();
+        let is_capacity_bound = match scan {
+            Scan::Exhausted => false,
+            Scan::Blocked => true,
+            Scan::Unfinished => match &self.waiting {
+                Queue::Lanes(lanes) => {
+                    !self.holding.is_empty() || lanes.reach_beyond(self.scanned_to)
+                }
+                _ => left > 0,
+            },
+        };
+        for place in skipped.drain(..).rev() {
+            self.put_back(place, self.sequences[place.1 as usize].status);
         }
         self.skipped = skipped;
+        plan.passed_over = self.passed_over();
         if !limits.holds_prefill {
-            self.capacity_bound = self.waiting.len() + self.holding.len() > skipped_count;
+            self.capacity_bound = is_capacity_bound;
         }
+    }
+
+    /// The request whose turn it is.
+    fn next_waiting(&mut self) -> Option<Place> {
+        // Whoever waits in the other queue stands behind all of these.
+        if let Some((_, slot)) = self.holding.pop(|_| true) {
+            return Some((i64::MIN, slot));
+        }
+        let (slots, adapters) = (self.config.max_loras, &self.adapters);
+        self.waiting.pop(|adapter| gets_slot(slots, adapters, adapter))
+    }
+
+    /// Waiting requests that the last step looked at in vain: their adapters get no slot. So does
+    /// the next, if nothing changes.
+    pub(super) fn passed_over(&self) -> u32 {
+        match &self.waiting {
+            Queue::Lanes(lanes) => {
+                lanes.passed_over(self.scanned_to, |adapter| self.gets_slot(adapter))
+            }
+            _ => 0,
+        }
+    }
+
+    /// Whether no waiting request can be admitted for want of adapters, or because there is none.
+    pub(super) fn admits_nobody(&self) -> bool {
+        self.holding.is_empty() && self.waiting.has_nobody(|adapter| self.gets_slot(adapter))
+    }
+
+    fn gets_slot(&self, adapter: Option<AdapterId>) -> bool {
+        gets_slot(self.config.max_loras, &self.adapters, adapter)
     }
 
     fn admit(
@@ -74,7 +143,7 @@ impl VllmV1 {
     ) -> Turn {
         if self.sequences[slot as usize].status == Status::Loading && !self.land(slot)
             || self.sequences[slot as usize].stale > 0
-            || self.lacks_adapter_slot(slot)
+            || !self.gets_slot(self.sequences[slot as usize].adapter)
         {
             return Turn::Skipped;
         }
@@ -173,7 +242,7 @@ impl VllmV1 {
             plan.blocks.push((id, s.blocks.numbers().to_vec()));
         }
         if let Some(adapter) = s.adapter {
-            add_distinct(&mut self.adapters, adapter);
+            self.adapters.join(adapter, &mut plan.adapter_loads);
         }
         Turn::Admitted
     }
@@ -198,8 +267,8 @@ impl VllmV1 {
         s.has_landed = false;
         s.computed = s.life.prompt_tokens;
         plan.loads.push((s.life.id, external));
-        let order = s.order();
-        self.holding.push_back(slot, order);
+        let key = s.key();
+        self.holding.push_back(slot, key);
         Turn::Admitted
     }
 
@@ -217,33 +286,13 @@ impl VllmV1 {
         true
     }
 
-    fn put_back(&mut self, slot: u32, status: Status) {
-        let order = self.sequences[slot as usize].order();
-        let owns_blocks = !self.sequences[slot as usize].blocks.is_empty();
-        if status == Status::Loading || owns_blocks {
-            self.holding.push_front(slot, order);
+    fn put_back(&mut self, place: Place, status: Status) {
+        let sequence = &self.sequences[place.1 as usize];
+        let key = sequence.key();
+        if status == Status::Loading || !sequence.blocks.is_empty() {
+            self.holding.put_back(place, key);
         } else {
-            self.waiting.push_front(slot, order);
-        }
-    }
-
-    fn list_adapters(&mut self) {
-        self.adapters.clear();
-        if self.config.max_loras.is_some() {
-            for &slot in &self.running {
-                if let Some(adapter) = self.sequences[slot as usize].adapter {
-                    add_distinct(&mut self.adapters, adapter);
-                }
-            }
-        }
-    }
-
-    fn lacks_adapter_slot(&self, slot: u32) -> bool {
-        match (self.config.max_loras, self.sequences[slot as usize].adapter) {
-            (Some(most), Some(adapter)) => {
-                self.adapters.len() as u32 >= most && !self.adapters.contains(&adapter)
-            }
-            _ => false,
+            self.waiting.put_back(place, key);
         }
     }
 
@@ -257,11 +306,5 @@ impl VllmV1 {
         } else {
             Padding::Always
         }
-    }
-}
-
-fn add_distinct(adapters: &mut Vec<AdapterId>, adapter: AdapterId) {
-    if !adapters.contains(&adapter) {
-        adapters.push(adapter);
     }
 }

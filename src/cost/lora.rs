@@ -1,0 +1,92 @@
+//! What serving LoRA adapters adds to a step: kernels of unmerged adapters, and loads.
+//!
+//! Unmerged, every adapted matrix is followed by two small products for each row, with the factors
+//! of its request's adapter (Punica's SGMV and BGMV, Chen et al. 2023; vLLM's and SGLang's Triton
+//! kernels). Their time is a constant for the launches, the factors of every adapter of the step
+//! read once, and the products of the rows.
+
+use super::StepShape;
+use crate::hardware::GpuSpec;
+use crate::model::LoraShape;
+use crate::scenario::{LoraConfig, LoraKernels};
+use crate::units::SimDuration;
+
+/// Times of adapters on one engine.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct LoraTimes {
+    /// Seconds of each step.
+    step: f64,
+    /// Seconds of each adapter of a step, and for each of its ranks.
+    adapter: f64,
+    adapter_rank: f64,
+    /// Seconds of a row, for each rank.
+    row_rank: f64,
+    /// The rank that every adapter counts as, if not its own.
+    padded_rank: Option<u32>,
+    /// Seconds of the scheduler for a request passed over.
+    passed_over: f64,
+    /// Seconds from host memory to the GPU, and for each rank.
+    to_gpu: [f64; 2],
+    /// Seconds from disk to host memory, and for each rank.
+    to_host: [f64; 2],
+}
+
+impl LoraTimes {
+    /// Times of adapters of this shape under a resolved configuration.
+    pub fn new(shape: &LoraShape, gpu: &GpuSpec, config: &LoraConfig) -> Self {
+        let kernels = config.kernels.or(LoraKernels::VLLM);
+        let given = |value: Option<f64>| value.unwrap_or_default();
+        let (load, max_rank) = (&config.load, config.max_rank.unwrap_or_default());
+        let (products, tensors) = (f64::from(shape.products), f64::from(shape.tensors));
+        let elements = shape.elements_per_rank as f64;
+        let bytes = 2.0 * elements;
+        Self {
+            step: 1e-6 * given(kernels.per_product_us) * products,
+            adapter: 1e-6 * given(kernels.per_adapter_product_us) * products,
+            adapter_rank: bytes
+                / (1e9 * gpu.memory_bandwidth_gb_s * given(kernels.memory_efficiency)),
+            row_rank: 2.0 * elements / (1e12 * gpu.bf16_tflops * given(kernels.compute_efficiency)),
+            padded_rank: kernels.pads_to_max_rank.unwrap_or_default().then_some(max_rank),
+            passed_over: 1e-6 * given(config.per_passed_over_us),
+            to_gpu: [
+                1e-6 * load.to_gpu_per_tensor_us * tensors,
+                1e-9 * bytes / load.to_gpu_gb_per_s.unwrap_or(gpu.pcie_gb_s),
+            ],
+            to_host: [
+                1e-6 * load.to_host_per_tensor_us * tensors,
+                1e-9 * bytes / load.to_host_gb_per_s,
+            ],
+        }
+    }
+
+    /// What the kernels add to a step.
+    pub fn kernels(&self, shape: &StepShape) -> SimDuration {
+        let adapters = f64::from(shape.adapters);
+        let (ranks, rank_rows) = match self.padded_rank {
+            Some(rank) => {
+                (adapters * f64::from(rank), f64::from(shape.lora_tokens) * f64::from(rank))
+            }
+            None => (f64::from(shape.adapter_ranks), shape.lora_rank_tokens as f64),
+        };
+        SimDuration::from_secs_f64(
+            self.step
+                + self.adapter * adapters
+                + self.adapter_rank * ranks
+                + self.row_rank * rank_rows,
+        )
+    }
+
+    /// What the scheduler takes to walk past so many waiting requests.
+    pub fn walk(&self, passed_over: u32) -> SimDuration {
+        SimDuration::from_secs_f64(self.passed_over * f64::from(passed_over))
+    }
+
+    /// How long it takes to read so many adapters of these ranks in sum from disk, then to copy so
+    /// many to the GPU.
+    pub fn loads(&self, from_disk: [u32; 2], to_gpu: [u32; 2]) -> SimDuration {
+        let secs = |[each, rank]: [f64; 2], [adapters, ranks]: [u32; 2]| {
+            each * f64::from(adapters) + rank * f64::from(ranks)
+        };
+        SimDuration::from_secs_f64(secs(self.to_host, from_disk) + secs(self.to_gpu, to_gpu))
+    }
+}

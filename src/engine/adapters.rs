@@ -1,0 +1,251 @@
+//! The adapters of an engine: which the running requests use, and where each lies.
+//!
+//! A slot on the GPU holds one adapter. An adapter without a slot takes a free one, or that of the
+//! adapter that has been unused for longest; what is loaded delays the step that needs it. Host
+//! memory keeps the adapters used last; others are read from disk again (vLLM 0.33.0,
+//! `vllm/lora/worker_manager.py`, `LRUCacheWorkerLoRAManager`; SGLang 0.5.23,
+//! `sglang/srt/lora/mem_pool.py`, which keeps all in host memory).
+
+use std::sync::Arc;
+
+use crate::cost::StepShape;
+use crate::ids::AdapterId;
+
+/// Loads of one step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct AdapterLoads {
+    /// Adapters read from disk, and the sum of their ranks.
+    pub from_disk: [u32; 2],
+    /// Adapters copied to a slot, and the sum of their ranks.
+    pub to_gpu: [u32; 2],
+}
+
+impl AdapterLoads {
+    /// Whether nothing is loaded.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// The adapters of an engine.
+#[derive(Debug, Clone, Default)]
+pub struct Adapters {
+    /// By id. Adapters beyond have rank 0, for recordings that know slots only.
+    ranks: Arc<[u32]>,
+    /// Running requests of each adapter.
+    requests: Vec<u32>,
+    /// Running requests with an adapter, and the sum of its rank over them.
+    running: u32,
+    running_ranks: u64,
+    /// Adapters with running requests, and the sum of their ranks.
+    distinct: u32,
+    distinct_ranks: u32,
+    slots: Option<Store>,
+    host: Option<Store>,
+    clock: u64,
+}
+
+impl Adapters {
+    /// Adapters of these ranks, all on disk but the first ones, which the server has loaded when it
+    /// starts: as many as there are `slots` on the GPU, and as host memory holds.
+    pub fn new(ranks: Arc<[u32]>, slots: u32, host: u32) -> Self {
+        let store = |capacity| Some(Store::filled(capacity, ranks.len()));
+        Self { slots: store(slots), host: store(host), ranks, ..Self::default() }
+    }
+
+    fn rank(&self, adapter: AdapterId) -> u32 {
+        self.ranks.get(adapter.index()).copied().unwrap_or(0)
+    }
+
+    /// Adapters with running requests.
+    pub fn distinct(&self) -> u32 {
+        self.distinct
+    }
+
+    /// Whether a running request uses it.
+    pub fn is_running(&self, adapter: AdapterId) -> bool {
+        self.requests.get(adapter.index()).is_some_and(|count| *count > 0)
+    }
+
+    /// A request with this adapter begins to run; what has to be loaded for it is counted.
+    pub fn join(&mut self, adapter: AdapterId, loads: &mut AdapterLoads) {
+        let rank = self.rank(adapter);
+        if self.requests.len() <= adapter.index() {
+            self.requests.resize(adapter.index() + 1, 0);
+        }
+        self.running += 1;
+        self.running_ranks += u64::from(rank);
+        self.requests[adapter.index()] += 1;
+        if self.requests[adapter.index()] > 1 {
+            return;
+        }
+        self.distinct += 1;
+        self.distinct_ranks += rank;
+        self.clock += 1;
+        let (clock, requests) = (self.clock, &self.requests);
+        let is_idle = |index: usize| requests.get(index).is_none_or(|count| *count == 0);
+        if let Some(host) = &mut self.host
+            && host.take(adapter, clock, is_idle)
+        {
+            loads.from_disk[0] += 1;
+            loads.from_disk[1] += rank;
+        }
+        if let Some(slots) = &mut self.slots
+            && slots.take(adapter, clock, is_idle)
+        {
+            loads.to_gpu[0] += 1;
+            loads.to_gpu[1] += rank;
+        }
+    }
+
+    /// A request with this adapter runs no longer.
+    pub fn leave(&mut self, adapter: AdapterId) {
+        let rank = self.rank(adapter);
+        self.running -= 1;
+        self.running_ranks -= u64::from(rank);
+        self.requests[adapter.index()] -= 1;
+        if self.requests[adapter.index()] > 0 {
+            return;
+        }
+        self.distinct -= 1;
+        self.distinct_ranks -= rank;
+        self.clock += 1;
+        for store in [&mut self.host, &mut self.slots].into_iter().flatten() {
+            store.touch(adapter, self.clock);
+        }
+    }
+
+    /// Adds to a step in which every running request computes one token what their adapters are.
+    pub fn add_decodes(&self, shape: &mut StepShape) {
+        shape.adapters = self.distinct as u16;
+        shape.adapter_ranks = self.distinct_ranks;
+        shape.lora_tokens = self.running;
+        shape.lora_rank_tokens = self.running_ranks;
+    }
+
+    /// Adds to a step of these shares, each with its adapter and its tokens, what their adapters are.
+    pub fn add_batch(
+        &self,
+        shares: impl Iterator<Item = (Option<AdapterId>, u32)>,
+        shape: &mut StepShape,
+    ) {
+        let mut seen: Vec<AdapterId> = Vec::new();
+        for (adapter, tokens) in shares {
+            let Some(adapter) = adapter else { continue };
+            let rank = self.rank(adapter);
+            if !seen.contains(&adapter) {
+                seen.push(adapter);
+                shape.adapters += 1;
+                shape.adapter_ranks += rank;
+            }
+            shape.lora_tokens += tokens;
+            shape.lora_rank_tokens += u64::from(rank) * u64::from(tokens);
+        }
+    }
+
+    /// Adds the tokens beyond the first that a running request with this adapter computes.
+    pub fn add_tokens(&self, adapter: AdapterId, tokens: u32, shape: &mut StepShape) {
+        let more = tokens.saturating_sub(1);
+        shape.lora_tokens += more;
+        shape.lora_rank_tokens += u64::from(self.rank(adapter)) * u64::from(more);
+    }
+}
+
+/// A place for some adapters.
+#[derive(Debug, Clone)]
+struct Store {
+    capacity: u32,
+    held: u32,
+    /// When each was used last, if it is here.
+    used: Vec<Option<u64>>,
+}
+
+impl Store {
+    fn filled(capacity: u32, adapters: usize) -> Self {
+        let held = (capacity as usize).min(adapters);
+        let used = (0..adapters).map(|index| (index < held).then_some(0)).collect();
+        Self { capacity, held: held as u32, used }
+    }
+
+    fn touch(&mut self, adapter: AdapterId, clock: u64) {
+        if let Some(used) = self.used.get_mut(adapter.index()).and_then(Option::as_mut) {
+            *used = clock;
+        }
+    }
+
+    /// Makes sure that an adapter is here; `true` if it has to be brought. Where all others are in
+    /// use, nothing is given up.
+    fn take(&mut self, adapter: AdapterId, clock: u64, is_idle: impl Fn(usize) -> bool) -> bool {
+        if self.used.len() <= adapter.index() {
+            self.used.resize(adapter.index() + 1, None);
+        }
+        if self.used[adapter.index()].replace(clock).is_some() {
+            return false;
+        }
+        self.held += 1;
+        if self.held > self.capacity {
+            let others = self.used.iter().enumerate().filter(|(index, used)| {
+                used.is_some() && *index != adapter.index() && is_idle(*index)
+            });
+            if let Some((oldest, _)) = others.min_by_key(|(_, used)| **used) {
+                self.used[oldest] = None;
+                self.held -= 1;
+            }
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn loads(adapters: &mut Adapters, adapter: u32) -> [u32; 2] {
+        let mut loads = AdapterLoads::default();
+        adapters.join(AdapterId(adapter), &mut loads);
+        [loads.from_disk[0], loads.to_gpu[0]]
+    }
+
+    #[test]
+    fn the_adapter_unused_for_longest_gives_up_its_slot() {
+        // Four adapters, two slots, three places in host memory.
+        let mut adapters = Adapters::new(Arc::from([8, 8, 16, 64]), 2, 3);
+        assert_eq!(loads(&mut adapters, 0), [0, 0]);
+        assert_eq!(loads(&mut adapters, 0), [0, 0]);
+        adapters.leave(AdapterId(0));
+        adapters.leave(AdapterId(0));
+        // Adapter 1 was never used, 0 was: 2 takes the slot of 1.
+        assert_eq!(loads(&mut adapters, 2), [0, 1]);
+        assert_eq!(loads(&mut adapters, 0), [0, 0]);
+        adapters.leave(AdapterId(2));
+        // 3 is on disk; 1 leaves host memory for it, 2 its slot.
+        assert_eq!(loads(&mut adapters, 3), [1, 1]);
+        adapters.leave(AdapterId(3));
+        assert_eq!(loads(&mut adapters, 1), [1, 1]);
+    }
+
+    #[test]
+    fn an_adapter_in_use_is_never_given_up() {
+        let mut adapters = Adapters::new(Arc::from([8, 8, 8]), 1, 3);
+        assert_eq!(loads(&mut adapters, 0), [0, 0]);
+        assert_eq!(loads(&mut adapters, 1), [0, 1]);
+        assert_eq!(loads(&mut adapters, 0), [0, 0]);
+    }
+
+    #[test]
+    fn a_step_counts_adapters_once_and_rows_each() {
+        let mut adapters = Adapters::new(Arc::from([8, 16, 64]), 3, 3);
+        for adapter in [0, 1, 1] {
+            loads(&mut adapters, adapter);
+        }
+        let mut shape = StepShape::default();
+        adapters.add_decodes(&mut shape);
+        assert_eq!((shape.adapters, shape.adapter_ranks), (2, 24));
+        assert_eq!((shape.lora_tokens, shape.lora_rank_tokens), (3, 40));
+        adapters.add_tokens(AdapterId(0), 100, &mut shape);
+        assert_eq!((shape.lora_tokens, shape.lora_rank_tokens), (102, 40 + 8 * 99));
+        adapters.leave(AdapterId(0));
+        adapters.leave(AdapterId(1));
+        assert_eq!((adapters.distinct(), adapters.is_running(AdapterId(1))), (1, true));
+    }
+}

@@ -1,0 +1,201 @@
+//! LoRA adapters: which there are, which requests use them, how an engine serves them.
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::LoraModules;
+
+/// The adapters there are, and which request uses which.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct AdapterMix {
+    /// The adapters, kind by kind.
+    pub kinds: Vec<AdapterKind>,
+    /// Which of them a request uses.
+    #[serde(default)]
+    pub popularity: AdapterPopularity,
+}
+
+impl AdapterMix {
+    /// How many adapters there are.
+    pub fn count(&self) -> u32 {
+        self.kinds.iter().map(|kind| kind.count).sum()
+    }
+
+    /// The rank of each, in order of their ids.
+    pub fn ranks(&self) -> impl Iterator<Item = u32> {
+        self.kinds.iter().flat_map(|kind| (0..kind.count).map(|_| kind.rank))
+    }
+}
+
+/// Adapters of one kind, numbered after those of the kinds before.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct AdapterKind {
+    /// How many.
+    #[serde(default = "one")]
+    pub count: u32,
+    /// The rank of each.
+    pub rank: u32,
+    /// The share of requests that use each of them, relative to the other kinds, under the
+    /// popularity `weights`.
+    #[serde(default = "unit")]
+    pub weight: f64,
+}
+
+/// Which adapter a request uses.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+pub enum AdapterPopularity {
+    /// Equally often, drawn.
+    Uniform {},
+    /// In turn.
+    RoundRobin {},
+    /// The k-th in proportion to k^-exponent, drawn.
+    Zipf {
+        /// The exponent, at least 0.
+        exponent: f64,
+    },
+    /// The k-th in proportion to base^-k, drawn: `skewed` of `sglang.bench_serving`, whose
+    /// `--lora-zipf-alpha` this is.
+    Geometric {
+        /// The base, at least 1.
+        base: f64,
+    },
+    /// In proportion to the `weight` of their kind, drawn.
+    Weights {},
+}
+
+impl Default for AdapterPopularity {
+    fn default() -> Self {
+        Self::Uniform {}
+    }
+}
+
+/// How an engine serves adapters.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct LoraConfig {
+    /// The rank that slots are made for (`--max-lora-rank`); the largest of the adapters if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_rank: Option<u32>,
+    /// The matrices that adapters change.
+    pub modules: LoraModules,
+    /// Adapters in host memory at most (vLLM's `--max-cpu-loras`); further ones are read from disk
+    /// again. As many as there are slots if absent, as in vLLM; SGLang keeps all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_host_adapters: Option<u32>,
+    /// What the kernels take.
+    pub kernels: LoraKernels,
+    /// What it takes to load an adapter.
+    pub load: LoraLoad,
+    /// What the scheduler takes in every step for each waiting request whose adapter gets no slot,
+    /// in µs: vLLM walks its queue past them. 0 for SGLang.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub per_passed_over_us: Option<f64>,
+}
+
+impl LoraConfig {
+    /// The same for vLLM, fitted as [`LoraKernels::VLLM`] was.
+    pub const VLLM_PER_PASSED_OVER_US: f64 = 0.85;
+}
+
+/// The time that kernels of unmerged adapters add to a step: a constant, the weights of the
+/// adapters in the step read from memory, and the products of their rows. What is absent is the
+/// engine's own, measured.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct LoraKernels {
+    /// Each step, whether or not a request in it uses an adapter, for each pair of products of
+    /// each layer, in µs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub per_product_us: Option<f64>,
+    /// Each adapter in the step, for each pair of products of each layer, in µs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub per_adapter_product_us: Option<f64>,
+    /// Share of the GPU's memory bandwidth at which weights of adapters are read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_efficiency: Option<f64>,
+    /// Share of the GPU's 16-bit rate at which rows are multiplied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub compute_efficiency: Option<f64>,
+    /// Whether every adapter counts as one of the largest rank, as in kernels that read whole
+    /// slots.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pads_to_max_rank: Option<bool>,
+}
+
+impl LoraKernels {
+    /// vLLM's Triton kernels: fitted to 17 runs of vLLM 0.8.5 with Llama-3.1-8B on H100-64GB
+    /// (`profiles/lora/README.md`).
+    pub const VLLM: Self = Self {
+        per_product_us: Some(11.6),
+        per_adapter_product_us: Some(3.2),
+        memory_efficiency: Some(0.2),
+        compute_efficiency: Some(0.08),
+        pads_to_max_rank: Some(true),
+    };
+    /// SGLang's `csgmv` kernels: step times of Llama-2-7B on RTX 4090 rise by 0.34 µs a row and rank
+    /// and not with the number of adapters (`profiles/lora/README.md`).
+    pub const SGLANG: Self = Self {
+        per_product_us: Some(6.0),
+        per_adapter_product_us: Some(0.0),
+        memory_efficiency: Some(0.5),
+        compute_efficiency: Some(0.09),
+        pads_to_max_rank: Some(false),
+    };
+
+    /// What is absent is that of others.
+    #[must_use]
+    pub fn or(self, others: Self) -> Self {
+        Self {
+            per_product_us: self.per_product_us.or(others.per_product_us),
+            per_adapter_product_us: self.per_adapter_product_us.or(others.per_adapter_product_us),
+            memory_efficiency: self.memory_efficiency.or(others.memory_efficiency),
+            compute_efficiency: self.compute_efficiency.or(others.compute_efficiency),
+            pads_to_max_rank: self.pads_to_max_rank.or(others.pads_to_max_rank),
+        }
+    }
+}
+
+/// How long it takes to load an adapter; the engine computes nothing meanwhile.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct LoraLoad {
+    /// From host memory to the GPU, for each tensor of the adapter, in µs.
+    pub to_gpu_per_tensor_us: f64,
+    /// The bandwidth from host memory to the GPU, in 10⁹ B/s; the GPU's host bus if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub to_gpu_gb_per_s: Option<f64>,
+    /// From disk to host memory, for each tensor, in µs.
+    pub to_host_per_tensor_us: f64,
+    /// The bandwidth from disk to host memory, in 10⁹ B/s.
+    pub to_host_gb_per_s: f64,
+}
+
+impl Default for LoraLoad {
+    /// Two measurements of vLLM 0.8.5 on H100 (Agulló et al. 2025, arXiv 2508.08343): from host
+    /// memory 6.4 to 8.1 ms for Llama-3.1-8B (448 tensors) and 3.0 to 3.5 ms for Qwen2.5-7B (392),
+    /// nearly whatever the rank; from disk 70, 88 and 141 ms at ranks 8, 16 and 32 for the former.
+    fn default() -> Self {
+        Self {
+            to_gpu_per_tensor_us: 16.4,
+            to_gpu_gb_per_s: None,
+            to_host_per_tensor_us: 100.0,
+            to_host_gb_per_s: 1.8,
+        }
+    }
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn unit() -> f64 {
+    1.0
+}

@@ -1,0 +1,141 @@
+//! Rules and derived values of LoRA adapters.
+
+use super::{Rules, ScenarioError, fail};
+use crate::model::{LoraShape, ModelSpec};
+use crate::scenario::{
+    AdapterMix, AdapterPopularity, ClusterConfig, EngineConfig, LoraConfig, LoraKernels,
+    ScenarioFile,
+};
+use crate::units::Bytes;
+
+/// vLLM's `--max-loras` and `--max-lora-rank` unless told otherwise (vLLM 0.33.0,
+/// `vllm/config/lora.py`).
+const VLLM_SLOTS: u32 = 1;
+const VLLM_RANK: u32 = 16;
+/// SGLang's `--max-loras-per-batch` unless told otherwise (SGLang 0.5.23,
+/// `sglang/srt/server_args.py`).
+const SGLANG_SLOTS: u32 = 8;
+
+/// Rules that need no look-up.
+pub(super) fn rules(file: &ScenarioFile, rules: &mut Rules) {
+    if let Some(mix) = &file.workload.adapters {
+        mix_rules(mix, rules);
+        let engine = match &file.cluster.engine {
+            EngineConfig::VllmV1(_) | EngineConfig::Sglang(_) => None,
+            EngineConfig::VllmV0(_) => Some("vllm_v0"),
+            EngineConfig::Sarathi(_) => Some("sarathi"),
+            EngineConfig::Orca(_) => Some("orca"),
+            EngineConfig::FasterTransformer(_) => Some("faster_transformer"),
+            EngineConfig::StaticBatching(_) => Some("static_batching"),
+        };
+        if let Some(engine) = engine {
+            let message = format!("{engine} serves no adapters; vllm_v1 and sglang do");
+            rules.broken("workload.adapters", &message);
+        }
+    }
+    let Some(lora) = &file.cluster.lora else { return };
+    rules.count("cluster.lora.max_rank", lora.max_rank.unwrap_or(1));
+    rules.count("cluster.lora.max_host_adapters", lora.max_host_adapters.unwrap_or(1));
+    let kernels = &lora.kernels;
+    let times = [
+        ("kernels.per_product_us", kernels.per_product_us),
+        ("kernels.per_adapter_product_us", kernels.per_adapter_product_us),
+        ("per_passed_over_us", lora.per_passed_over_us),
+    ];
+    for (key, value) in times {
+        rules.not_negative(&format!("cluster.lora.{key}"), value.unwrap_or(0.0));
+    }
+    let shares = [
+        ("memory_efficiency", kernels.memory_efficiency),
+        ("compute_efficiency", kernels.compute_efficiency),
+    ];
+    for (key, value) in shares {
+        rules.positive(&format!("cluster.lora.kernels.{key}"), value.unwrap_or(1.0));
+    }
+    let load = &lora.load;
+    rules.not_negative("cluster.lora.load.to_gpu_per_tensor_us", load.to_gpu_per_tensor_us);
+    rules.positive("cluster.lora.load.to_gpu_gb_per_s", load.to_gpu_gb_per_s.unwrap_or(1.0));
+    rules.not_negative("cluster.lora.load.to_host_per_tensor_us", load.to_host_per_tensor_us);
+    rules.positive("cluster.lora.load.to_host_gb_per_s", load.to_host_gb_per_s);
+}
+
+fn mix_rules(mix: &AdapterMix, rules: &mut Rules) {
+    if mix.kinds.is_empty() {
+        rules.broken("workload.adapters.kinds", "must be at least one kind");
+    }
+    for (index, kind) in mix.kinds.iter().enumerate() {
+        let path = |key: &str| format!("workload.adapters.kinds[{index}].{key}");
+        rules.count(&path("count"), kind.count);
+        rules.count(&path("rank"), kind.rank);
+        rules.positive(&path("weight"), kind.weight);
+    }
+    let count: u64 = mix.kinds.iter().map(|kind| u64::from(kind.count)).sum();
+    let most = u64::from(u16::MAX);
+    rules.check(count <= most, "workload.adapters.kinds", "at most 65535 adapters", count);
+    match mix.popularity {
+        AdapterPopularity::Zipf { exponent } => {
+            rules.not_negative("workload.adapters.popularity.exponent", exponent);
+        }
+        AdapterPopularity::Geometric { base } => {
+            let holds = base >= 1.0 && base.is_finite();
+            rules.check(holds, "workload.adapters.popularity.base", "at least 1", base);
+        }
+        AdapterPopularity::Uniform {}
+        | AdapterPopularity::RoundRobin {}
+        | AdapterPopularity::Weights {} => {}
+    }
+}
+
+/// Fills in what adapters take by default, where the workload has some or the engine is to serve
+/// some.
+pub(super) fn resolve(file: &mut ScenarioFile, model: &ModelSpec) -> Result<(), ScenarioError> {
+    let mix = file.workload.adapters.as_ref();
+    let cluster = &mut file.cluster;
+    if mix.is_some() {
+        cluster.lora.get_or_insert_default();
+    }
+    let Some(lora) = &mut cluster.lora else { return Ok(()) };
+    let largest = mix.and_then(|mix| mix.ranks().max());
+    let max_rank = *lora.max_rank.get_or_insert(largest.unwrap_or(VLLM_RANK));
+    if let Some(rank) = largest.filter(|rank| *rank > max_rank) {
+        let message = format!("must be at least the largest rank of the adapters, {rank}");
+        return Err(fail("cluster.lora.max_rank", &format!("{message}, got {max_rank}")));
+    }
+    let slots = match &mut cluster.engine {
+        EngineConfig::VllmV1(vllm) => {
+            lora.kernels = lora.kernels.or(LoraKernels::VLLM);
+            lora.per_passed_over_us.get_or_insert(LoraConfig::VLLM_PER_PASSED_OVER_US);
+            *vllm.max_loras.get_or_insert(VLLM_SLOTS)
+        }
+        EngineConfig::Sglang(sglang) => {
+            lora.kernels = lora.kernels.or(LoraKernels::SGLANG);
+            *sglang.max_loras_per_batch.get_or_insert(SGLANG_SLOTS)
+        }
+        _ => return Err(fail("cluster.lora", "this engine serves no adapters")),
+    };
+    let in_host = match &cluster.engine {
+        EngineConfig::Sglang(_) => lora.max_host_adapters.unwrap_or(u32::MAX),
+        _ => *lora.max_host_adapters.get_or_insert(slots),
+    };
+    if in_host < slots {
+        let message = format!("must be at least the slots on the GPU, {slots}, got {in_host}");
+        return Err(fail("cluster.lora.max_host_adapters", &message));
+    }
+    shape(lora, model, cluster.tensor_parallel_size).map(|_| ())
+}
+
+fn shape(lora: &LoraConfig, model: &ModelSpec, tp: u32) -> Result<LoraShape, ScenarioError> {
+    model.lora_shape(lora.modules, tp).map_err(|error| fail("cluster.lora", &error.to_string()))
+}
+
+/// The memory of the slots on each GPU.
+pub(super) fn slot_bytes(
+    cluster: &ClusterConfig,
+    model: &ModelSpec,
+    slots: Option<u32>,
+) -> Result<Bytes, ScenarioError> {
+    let Some(lora) = &cluster.lora else { return Ok(Bytes(0)) };
+    let shape = shape(lora, model, cluster.tensor_parallel_size)?;
+    let slot = shape.bytes(lora.max_rank.unwrap_or(VLLM_RANK));
+    Ok(Bytes(u64::from(slots.unwrap_or(0)) * slot.0))
+}

@@ -1,0 +1,103 @@
+//! Which adapter a request uses.
+
+use rand::RngExt;
+
+use crate::ids::AdapterId;
+use crate::rng::Seed;
+use crate::rng::Stream;
+use crate::scenario::AdapterMix;
+use crate::scenario::AdapterPopularity;
+
+/// Assigns adapters to requests in order of arrival.
+#[derive(Debug)]
+pub(super) struct Adapters {
+    count: u32,
+    /// Cumulated shares, where they are drawn unequally.
+    shares: Vec<f64>,
+    in_turn: bool,
+    stream: Box<Stream>,
+}
+
+impl Adapters {
+    /// For at least one adapter.
+    pub(super) fn new(mix: &AdapterMix, seed: Seed) -> Self {
+        let count = mix.count();
+        let weights: Vec<f64> = match mix.popularity {
+            AdapterPopularity::Uniform {} | AdapterPopularity::RoundRobin {} => Vec::new(),
+            AdapterPopularity::Zipf { exponent } => {
+                (1..=count).map(|k| f64::from(k).powf(-exponent)).collect()
+            }
+            AdapterPopularity::Geometric { base } => {
+                (0..count).map(|k| base.powf(-f64::from(k))).collect()
+            }
+            AdapterPopularity::Weights {} => {
+                mix.kinds.iter().flat_map(|kind| (0..kind.count).map(|_| kind.weight)).collect()
+            }
+        };
+        let total: f64 = weights.iter().sum();
+        let mut below = 0.0;
+        let cumulated = weights.iter().map(|weight| {
+            below += weight;
+            below / total
+        });
+        Self {
+            count,
+            shares: cumulated.collect(),
+            in_turn: matches!(mix.popularity, AdapterPopularity::RoundRobin {}),
+            stream: Box::new(seed.stream("adapters", 0)),
+        }
+    }
+
+    /// The adapter of the `index`-th request.
+    pub(super) fn next(&mut self, index: u64) -> AdapterId {
+        if self.in_turn {
+            return AdapterId((index % u64::from(self.count)) as u32);
+        }
+        if self.shares.is_empty() {
+            return AdapterId(self.stream.random_range(0..self.count));
+        }
+        let uniform: f64 = self.stream.random();
+        let chosen = self.shares.partition_point(|share| *share <= uniform);
+        AdapterId((chosen as u32).min(self.count - 1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::AdapterKind;
+
+    fn counts(mix: &AdapterMix) -> Vec<u32> {
+        let mut adapters = Adapters::new(mix, Seed(7));
+        let mut counts = vec![0; mix.count() as usize];
+        for index in 0..60_000 {
+            counts[adapters.next(index).index()] += 1;
+        }
+        counts
+    }
+
+    fn kind(count: u32, weight: f64) -> AdapterKind {
+        AdapterKind { count, rank: 8, weight }
+    }
+
+    #[test]
+    fn every_popularity_gives_each_adapter_its_share() {
+        let shares = [
+            (AdapterPopularity::Uniform {}, [1.0, 1.0, 1.0]),
+            (AdapterPopularity::RoundRobin {}, [1.0, 1.0, 1.0]),
+            (AdapterPopularity::Zipf { exponent: 1.0 }, [1.0, 0.5, 1.0 / 3.0]),
+            (AdapterPopularity::Geometric { base: 2.0 }, [1.0, 0.5, 0.25]),
+            (AdapterPopularity::Weights {}, [1.0, 1.0, 4.0]),
+        ];
+        for (popularity, shares) in shares {
+            let total: f64 = shares.iter().sum();
+            let mix = AdapterMix { kinds: vec![kind(2, 1.0), kind(1, 4.0)], popularity };
+            for (count, share) in counts(&mix).into_iter().zip(shares) {
+                let expected = 60_000.0 * share / total;
+                // Five standard deviations at most.
+                let bound = 5.0 * expected.sqrt();
+                assert!((f64::from(count) - expected).abs() < bound, "{popularity:?}: {count}");
+            }
+        }
+    }
+}
