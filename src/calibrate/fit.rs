@@ -32,6 +32,8 @@ pub struct Run<'a> {
     pub tool: Tool,
     /// What was measured.
     pub measured: Vec<(MetricKey, f64)>,
+    /// How far servers of its kind differ beside what is fitted, as a share; 0 for one server.
+    pub scatter: f64,
     /// Its simulation.
     pub simulate: Box<Simulate<'a>>,
 }
@@ -39,7 +41,7 @@ pub struct Run<'a> {
 impl Run<'_> {
     fn observations(&self) -> Vec<Observation> {
         let all = self.measured.iter();
-        all.filter_map(|(key, value)| Observation::new(*key, *value)).collect()
+        all.filter_map(|(key, value)| Observation::new(*key, *value, self.scatter)).collect()
     }
 }
 

@@ -9,7 +9,7 @@ pub struct Observation {
     pub key: MetricKey,
     /// As measured, above 0.
     pub measured: f64,
-    /// Relative standard deviation between repetitions of a run.
+    /// Relative standard deviation between repetitions of a run, and between servers.
     pub noise: f64,
 }
 
@@ -19,8 +19,11 @@ const MISSING: f64 = 100.0;
 impl Observation {
     /// The figure as an observation; nothing where it says nothing of the parameters: counts and
     /// totals, largest values, figures that are 0, and throughputs beside the duration.
-    pub fn new(key: MetricKey, measured: f64) -> Option<Self> {
-        let noise = noise(key)?;
+    ///
+    /// `scatter` is the relative standard deviation between the servers that the parameters are to
+    /// describe: 0 for one server.
+    pub fn new(key: MetricKey, measured: f64, scatter: f64) -> Option<Self> {
+        let noise = noise(key)?.hypot(scatter);
         (measured.is_finite() && measured > 0.0).then_some(Self { key, measured, noise })
     }
 

@@ -35,6 +35,7 @@ fn run<'a>(
         name: "run".to_owned(),
         tool: Tool::Vllm,
         measured,
+        scatter: 0.0,
         simulate: Box::new(move |values| Some(simulate(values))),
     }
 }
@@ -126,6 +127,7 @@ fn a_run_that_cannot_be_simulated_is_named() {
         name: "broken".to_owned(),
         tool: Tool::Vllm,
         measured: measured(&law(0.1, 0.01, 5), &ALL),
+        scatter: 0.0,
         simulate: Box::new(|_| None),
     }];
     let error = fit(&parameters, &runs).unwrap_err();

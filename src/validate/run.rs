@@ -74,14 +74,15 @@ pub fn simulate(
     Ok((BenchReport::new(&recorder, &scenario.file), caution.warnings(scenario)))
 }
 
-/// The figures of a scenario and nothing else, for a search.
+/// The figures of a scenario and nothing else, for a search; `requests` in place of those of its
+/// workload, if given.
 ///
 /// # Errors
 /// Why it cannot be simulated.
-pub fn figures(scenario: &Scenario, requests: Vec<Request>) -> Result<BenchSummary, Skip> {
+pub fn figures(scenario: &Scenario, requests: Option<Vec<Request>>) -> Result<BenchSummary, Skip> {
     let cost = crate::sim::step_time(scenario).map_err(|error| refused(&error))?;
     let mut recorder = Recorder::default();
-    observe(scenario, &cost, Some(requests), &mut recorder)?;
+    observe(scenario, &cost, requests, &mut recorder)?;
     Ok(BenchReport::new(&recorder, &scenario.file).summary)
 }
 

@@ -82,6 +82,7 @@ impl MeasuredRun {
             name: self.name.clone(),
             tool: self.tool,
             measured: self.measured.clone(),
+            scatter: 0.0,
             simulate: Box::new(move |values| self.summary(parameters, values)),
         }
     }

@@ -124,7 +124,9 @@ impl MeasuredRun {
         let loaded = self.with(parameters, values)?;
         match &self.load {
             Load::Workload(rows) => run::figures(&loaded, rows.clone()).ok(),
-            Load::Requests(requests) => validate::figures(&loaded.scenario, requests.clone()).ok(),
+            Load::Requests(requests) => {
+                validate::figures(&loaded.scenario, Some(requests.clone())).ok()
+            }
         }
     }
 

@@ -1,5 +1,7 @@
 //! `servecast validate`: measured runs, simulated again and compared.
 
+#[cfg(feature = "calibrate")]
+mod calibrated;
 mod reference;
 
 use std::fs;
@@ -12,6 +14,8 @@ use super::scenario_file::{self, Draft};
 use super::{Failure, print, say};
 use crate::scenario::ScenarioFile;
 use crate::validate::{Case, Record, Validation, judge, validate as simulate};
+#[cfg(feature = "calibrate")]
+use calibrated::Calibrated;
 
 /// `servecast validate`.
 #[derive(Debug, Args)]
@@ -22,6 +26,7 @@ use crate::validate::{Case, Record, Validation, judge, validate as simulate};
     servecast validate my-experiment.toml\n  \
     servecast validate my-experiment.toml --calibration my-gpu.toml\n  \
     servecast validate --runs runs.jsonl --family 'gpustack/*'\n  \
+    servecast validate --runs runs.jsonl --calibrate-on others.jsonl\n  \
     servecast validate --runs runs.jsonl --engine vllm --format json")]
 pub(super) struct ValidateArguments {
     /// Experiment file: an engine, its requests and their measured times
@@ -36,6 +41,11 @@ pub(super) struct ValidateArguments {
     /// Only runs of this engine, as the records name it, in any capitals
     #[arg(long, value_name = "NAME", requires = "runs")]
     engine: Option<String>,
+    /// Published runs to calibrate on: for each GPU and engine, what differs between servers is
+    /// fitted to those of this file
+    #[cfg(feature = "calibrate")]
+    #[arg(long, value_name = "FILE", requires = "runs")]
+    calibrate_on: Option<PathBuf>,
     /// Parameters that `servecast calibrate --output` wrote, for the experiment
     #[arg(long, value_name = "FILE", requires = "experiment")]
     calibration: Option<PathBuf>,
@@ -74,7 +84,16 @@ pub(super) fn validate(arguments: &ValidateArguments) -> Result<(), Failure> {
 
 fn validate_runs(path: &Path, arguments: &ValidateArguments) -> Result<(), Failure> {
     let records = chosen(read(path)?, path, arguments)?;
-    let adjust = |file: ScenarioFile| scenario_file::overridden(file, &arguments.overrides);
+    #[cfg(feature = "calibrate")]
+    let calibrated = match &arguments.calibrate_on {
+        Some(path) => Calibrated::on(&read(path)?, &records, &arguments.overrides, say)?,
+        None => Calibrated::default(),
+    };
+    let adjust = |file: ScenarioFile| {
+        #[cfg(feature = "calibrate")]
+        let file = calibrated.adjusted(file)?;
+        scenario_file::overridden(file, &arguments.overrides)
+    };
     let validation = simulate(&records, &adjust);
     print(&formatted(&validation, &validation.text(), arguments.format))?;
     let all = &validation.all;

@@ -73,3 +73,65 @@ fn the_reference_runs_are_judged_by_the_goals() {
     assert!(text.contains("SGLang, DeepSeek-V3 TP8, triton, 16 in flight"), "{text}");
     assert!(errors.contains("sglang-multi-lora: not simulated:"), "{errors}");
 }
+
+/// What a slow host makes of short closed loops: the simulation with such a host stands for the
+/// measurement.
+#[cfg(feature = "calibrate")]
+#[test]
+fn what_other_servers_take_is_found_in_their_runs() {
+    const SLOW: &str = "cluster.step_time.calibration.per_step_us=4000";
+    let record = |id: &str, in_flight: u32, output: u32, metrics: &str| {
+        let line = RECORD.replace('\n', " ");
+        let (start, _) = line.split_once("\"metrics\"").expect("it has metrics");
+        let start = start.replace("\"num_prompts\": 4", "\"num_prompts\": 24");
+        let start = start.replace("\"output_len\": 8", &format!("\"output_len\": {output}"));
+        let start = start.replace("\"id\": \"a\"", &format!("\"id\": \"{id}\""));
+        let client = "\"client\":";
+        let start = start.replace(client, &format!("\"max_concurrency\": {in_flight}, {client}"));
+        format!("{start}\"metrics\": {metrics}}}\n")
+    };
+    let any = r#"{"mean_ttft_ms": 1.0, "mean_tpot_ms": 1.0, "duration": 1.0}"#;
+    let cases: Vec<(String, u32, u32)> =
+        (0..10).map(|n| (format!("r{n}"), 1 + 3 * (n % 5), 16 + 24 * (n / 5))).collect();
+    let unmeasured: String = cases.iter().map(|(id, n, o)| record(id, *n, *o, any)).collect();
+    let cli = Cli::new().file("blank.jsonl", unmeasured);
+    let ran = cli.run(["validate", "--runs", "blank.jsonl", "--set", SLOW, "--format", "json"]);
+    let answer: serde_json::Value =
+        serde_json::from_str(&ran.expect_exit(0).stdout()).expect("it is JSON");
+    let measured: Vec<String> = cases
+        .iter()
+        .map(|(id, n, o)| {
+            let runs = answer["runs"].as_array().expect("a list");
+            let run = runs.iter().find(|run| run["id"] == id.as_str()).expect("it ran");
+            let of = |name: &str| run["metrics"][name]["simulated"].as_f64().expect("a figure");
+            let [ttft, tpot, duration] = ["mean_ttft_ms", "mean_tpot_ms", "duration"].map(of);
+            let metrics = format!(
+                r#"{{"mean_ttft_ms": {ttft}, "mean_tpot_ms": {tpot}, "duration": {duration}}}"#
+            );
+            record(id, *n, *o, &metrics)
+        })
+        .collect();
+    // One record is scored, the nine others tell what the host takes.
+    let cli = cli.file("mine.jsonl", &measured[4]).file(
+        "others.jsonl",
+        measured
+            .iter()
+            .enumerate()
+            .filter(|(at, _)| *at != 4)
+            .map(|(_, r)| r.as_str())
+            .collect::<String>(),
+    );
+    let error = |ran: super::Ran| {
+        let answer: serde_json::Value =
+            serde_json::from_str(&ran.expect_exit(0).stdout()).expect("it is JSON");
+        let error = &answer["runs"][0]["metrics"]["mean_tpot_ms"]["error_pct"];
+        error.as_f64().expect("a figure").abs()
+    };
+    let before = error(cli.words("validate --runs mine.jsonl --format json"));
+    let words = "validate --runs mine.jsonl --calibrate-on others.jsonl --format json";
+    let after = error(cli.words(words));
+    assert!(before > 20.0 && after < 0.2 * before, "{before} {after}");
+    let ran = cli.words(words).stderr_has("vLLM on H100-SXM5-80GB, fitted to 9 runs: cluster.");
+    assert!(ran.stderr().contains("1 of 1 runs simulated"), "{}", ran.stderr());
+    cli.words("validate --runs mine.jsonl --calibrate-on nowhere.jsonl").expect_exit(2);
+}
