@@ -173,6 +173,7 @@ fn summary(outcome: &Outcome) -> Value {
             "block_bytes": kv.block_bytes,
             "weights_bytes": kv.weights,
             "reserve_bytes": kv.reserve,
+            "adapters_bytes": kv.adapters,
         }),
     };
     let mut summary = json!({

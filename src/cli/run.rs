@@ -285,10 +285,16 @@ fn state_setting(scenario: &Scenario) {
         if cluster.replicas == 1 { "replica" } else { "replicas" },
         cluster.tensor_parallel_size
     ));
+    let adapters = match scenario.kv {
+        KvSource::Derived(kv) if kv.adapters.0 > 0 => {
+            format!(", slots of adapters {}", kv.adapters)
+        }
+        _ => String::new(),
+    };
     if let (KvSource::Derived(kv), EngineConfig::Sglang(sglang)) = (scenario.kv, &cluster.engine) {
         say(&format!(
-            "  KV cache: {} tokens per replica, derived from {} of GPU memory: weights {}, {} kept \
-             free by mem_fraction_static {} (estimate)",
+            "  KV cache: {} tokens per replica, derived from {} of GPU memory: weights {}{adapters}, \
+             {} kept free by mem_fraction_static {} (estimate)",
             sglang.max_total_tokens.unwrap_or_default(),
             scenario.gpu.memory(),
             kv.weights,
@@ -297,7 +303,7 @@ fn state_setting(scenario: &Scenario) {
         ));
     } else if let KvSource::Derived(kv) = scenario.kv {
         say(&format!(
-            "  KV cache: {} blocks per replica, derived from {} of GPU memory: weights {}, \
+            "  KV cache: {} blocks per replica, derived from {} of GPU memory: weights {}{adapters}, \
              activations and graphs {} (estimate)",
             kv.blocks,
             scenario.gpu.memory(),

@@ -20,7 +20,7 @@ const FEWEST: usize = 16;
 #[derive(Debug, Default)]
 pub(super) struct Busiest {
     now: Vec<Request>,
-    busiest: Vec<Request>,
+    window: Vec<Request>,
     /// Whether requests were left waiting after a step was decided, or held half of the KV memory.
     is_crowded: bool,
 }
@@ -29,8 +29,8 @@ impl Busiest {
     fn add(&mut self, request: &Request) {
         self.now.push(request.clone());
         if self.now.len() == WINDOW {
-            if tokens_per_s(&self.now) > tokens_per_s(&self.busiest) {
-                std::mem::swap(&mut self.now, &mut self.busiest);
+            if tokens_per_s(&self.now) > tokens_per_s(&self.window) {
+                std::mem::swap(&mut self.now, &mut self.window);
             }
             self.now.clear();
         }
@@ -38,7 +38,7 @@ impl Busiest {
 
     /// The window; the whole run where that is shorter.
     fn requests(&self) -> &[Request] {
-        if self.busiest.is_empty() { &self.now } else { &self.busiest }
+        if self.window.is_empty() { &self.now } else { &self.window }
     }
 
     /// Whether the engines were ever so full that the load may be near what they can serve: at

@@ -60,8 +60,8 @@ impl Watch {
     /// # Panics
     /// When they are not what was seen, or tokens are missing.
     pub fn close(&self, counts: &Counts) {
-        let Counts { stuck, displaced, unfinished, .. } = *counts;
-        let seen = Counts { stuck, displaced, unfinished, ..self.seen };
+        let Counts { stuck, unfinished, displaced, .. } = *counts;
+        let seen = Counts { stuck, unfinished, displaced, ..self.seen };
         assert_eq!(*counts, seen, "L1: counts as seen");
         let left = self.requests.iter().filter(|request| request.place == Place::Left).count();
         let inside = stuck + unfinished;

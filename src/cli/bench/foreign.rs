@@ -16,7 +16,9 @@ enum Fate {
 }
 use Fate::{NoEffect, Refused};
 
-const LORA: Fate = Refused("LoRA adapters are not modelled");
+const LORA: Fate = Refused(
+    "ranks are needed; describe adapters in a scenario (workload.adapters) and `servecast run` it",
+);
 const TEXT: Fate = Refused("requests have lengths, no texts");
 const PARALLEL: Fate = Refused("only tensor parallelism is modelled; --replicas adds servers");
 const LENGTHS: Fate = Refused("every answer has the length that was drawn, as with ignore_eos");

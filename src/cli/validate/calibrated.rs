@@ -35,7 +35,7 @@ impl Calibrated {
         mut tell: impl FnMut(&str),
     ) -> Result<Self, Failure> {
         let asked: BTreeSet<Kind> =
-            wanted.iter().filter_map(|record| plan(record)).map(|p| kind(&p.scenario)).collect();
+            wanted.iter().filter_map(plan).map(|p| kind(&p.scenario)).collect();
         let plans: Vec<Plan> = records.iter().filter_map(plan).collect();
         let mut hosts: BTreeMap<&str, Vec<String>> = BTreeMap::new();
         let mut calibrated = Self::default();

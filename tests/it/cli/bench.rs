@@ -106,7 +106,7 @@ fn vllm_writes_an_object_and_names_the_file_itself() {
 fn what_is_not_modelled_is_refused_by_name() {
     let cli = Cli::new();
     for (flags, message) in [
-        ("--lora-name a b", "--lora-name: LoRA adapters are not modelled"),
+        ("--lora-name a b", "--lora-name: ranks are needed; describe adapters in a scenario"),
         ("-pp 2", "--pipeline-parallel-size: only tensor parallelism is modelled"),
         ("--output-details", "--output-details: gaps between tokens"),
         ("--disable-ignore-eos", "--disable-ignore-eos: every answer has the length"),

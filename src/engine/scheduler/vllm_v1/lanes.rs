@@ -15,7 +15,7 @@ pub(super) type Place = (i64, u32);
 #[derive(Debug, Default)]
 pub(super) struct Lanes {
     /// Requests without an adapter, then those of each adapter.
-    lanes: Vec<VecDeque<Place>>,
+    by_adapter: Vec<VecDeque<Place>>,
     /// Positions given out so far, before the first request and behind the last.
     front: i64,
     back: i64,
@@ -56,14 +56,14 @@ impl Lanes {
     /// Takes it out.
     pub(super) fn pop(&mut self, is_served: impl Fn(Option<AdapterId>) -> bool) -> Option<Place> {
         let (index, place) = self.first(is_served)?;
-        self.lanes[index].pop_front();
+        self.by_adapter[index].pop_front();
         self.len -= 1;
         Some(place)
     }
 
     /// Whether some request stands behind this position.
     pub(super) fn reach_beyond(&self, position: i64) -> bool {
-        self.lanes.iter().any(|lane| lane.back().is_some_and(|place| place.0 > position))
+        self.by_adapter.iter().any(|lane| lane.back().is_some_and(|place| place.0 > position))
     }
 
     /// Requests before this position in lanes that are not served.
@@ -72,14 +72,14 @@ impl Lanes {
         end: i64,
         is_served: impl Fn(Option<AdapterId>) -> bool,
     ) -> u32 {
-        let lanes = self.lanes.iter().enumerate();
+        let lanes = self.by_adapter.iter().enumerate();
         let waiting = lanes.filter(|(index, _)| !is_served(adapter(*index)));
         waiting.map(|(_, lane)| lane.partition_point(|place| place.0 < end) as u32).sum()
     }
 
     /// Takes a request out wherever it stands, if it is here.
     pub(super) fn remove(&mut self, slot: u32) {
-        for lane in &mut self.lanes {
+        for lane in &mut self.by_adapter {
             let before = lane.len();
             lane.retain(|place| place.1 != slot);
             self.len -= (before - lane.len()) as u32;
@@ -87,17 +87,17 @@ impl Lanes {
     }
 
     fn first(&self, is_served: impl Fn(Option<AdapterId>) -> bool) -> Option<(usize, Place)> {
-        let heads = self.lanes.iter().enumerate();
+        let heads = self.by_adapter.iter().enumerate();
         let heads = heads.filter_map(|(index, lane)| Some((index, *lane.front()?)));
         heads.filter(|(index, _)| is_served(adapter(*index))).min_by_key(|(_, place)| place.0)
     }
 
     fn lane(&mut self, adapter: Option<AdapterId>) -> &mut VecDeque<Place> {
         let index = adapter.map_or(0, |adapter| adapter.index() + 1);
-        if self.lanes.len() <= index {
-            self.lanes.resize_with(index + 1, VecDeque::new);
+        if self.by_adapter.len() <= index {
+            self.by_adapter.resize_with(index + 1, VecDeque::new);
         }
-        &mut self.lanes[index]
+        &mut self.by_adapter[index]
     }
 }
 

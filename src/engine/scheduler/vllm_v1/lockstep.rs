@@ -48,7 +48,7 @@ impl VllmV1 {
                 self.pool.take_plain(self.group.claims().len() as u32);
             }
             self.group.tick(|slot| sequences[slot as usize].member);
-            self.ticked = true;
+            self.ticked_in = self.executed_steps + 1;
             limits.budget -= tick.rows;
             plan.decodes = tick.rows;
             plan.shape.add_decodes(tick.rows, tick.context, tick.longest);
@@ -266,7 +266,8 @@ impl VllmV1 {
         let done = self.ticks_done(&member);
         let (computed, known) = (s.computed + scheduled, s.tokens + done);
         // Scheduling publishes below the last known token, completing below what is in flight.
-        let is_in_this_step = self.ticked && member.joined < ticks && ticks <= member.last_tick;
+        let is_ticked = self.ticked_in == self.executed_steps + 1;
+        let is_in_this_step = is_ticked && member.joined < ticks && ticks <= member.last_tick;
         let published = if is_in_this_step || !self.config.async_scheduling {
             computed.min(known)
         } else {

@@ -83,8 +83,8 @@ pub struct VllmV1 {
     /// Requests that decode in lock step, where that is possible.
     group: Group,
     groups: bool,
-    /// Whether the group computes something in the step that is being decided.
-    ticked: bool,
+    /// The step, counted from 1, that the group last computed something in.
+    ticked_in: u64,
     /// Until this step no group is formed.
     ungrouped_until: u64,
     /// Rows of ticks in flight when the group was dissolved.
@@ -152,7 +152,7 @@ impl VllmV1 {
             holding: Queue::new(config.policy),
             group: Group::new(if groups { config.block_size } else { 1 }),
             groups,
-            ticked: false,
+            ticked_in: 0,
             ungrouped_until: 0,
             dissolved: VecDeque::new(),
             admissions: 0,
@@ -357,7 +357,6 @@ impl Schedule for VllmV1 {
             chunk: self.chunk_limit(inside),
             holds_prefill: self.holds_prefill(),
         };
-        self.ticked = false;
         if !self.schedule_group(&mut limits, plan) {
             self.schedule_running(&mut limits, plan);
         }
