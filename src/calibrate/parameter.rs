@@ -49,3 +49,15 @@ pub struct Parameter {
     #[serde(flatten)]
     pub expected: Expected,
 }
+
+impl Parameter {
+    /// A factor of what is known: about 1, within a share of `spread`.
+    pub fn factor(path: impl Into<String>, spread: f64) -> Self {
+        Self { path: path.into(), expected: Expected::Factor { centre: 1.0, spread } }
+    }
+
+    /// An amount of which nothing is known but that it is about as large as `spread` at most.
+    pub fn amount(path: impl Into<String>, spread: f64) -> Self {
+        Self { path: path.into(), expected: Expected::Amount { centre: 0.0, spread } }
+    }
+}

@@ -17,9 +17,8 @@ use crate::metrics::{BenchReport, BenchWriter, Caution, Recorder, StepLog, Warni
 use crate::profiles;
 use crate::rng::Seed;
 use crate::scenario::{EngineConfig, KvSource, Scenario, StepTimeConfig, TraceConfig};
-use crate::sim::{Counts, Observer, Simulation};
-use crate::units::SimDuration;
-use crate::workload::{Client, Notice, TraceRow, TraceRows, Workload, WorkloadError};
+use crate::sim::{Counts, Observer};
+use crate::workload::{Notice, TraceRow, TraceRows, Workload, WorkloadError};
 
 pub(super) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let path = arguments.scenario.as_deref();
@@ -142,14 +141,9 @@ fn simulate(loaded: &Loaded, output: &OutputArguments) -> Result<Outcome, Failur
     let mut workload = open_workload(loaded)?;
     let cost = step_time(scenario)?;
     state_step_times(scenario, &cost);
-    let cluster = crate::sim::cluster_priced_by(scenario, &cost);
-    let cluster = cluster.map_err(|error| Failure::Input(error.into()))?;
+    let run = crate::sim::simulation(scenario, &cost, &mut workload);
+    let run = run.map_err(|error| Failure::Input(error.into()))?;
     let mut caution = Caution::new(scenario, cost);
-    let client = Client::new(&scenario.file.workload.client);
-    let client_stops = scenario.file.workload.client.stops_at();
-    let api_delay = SimDuration::from_secs_f64(scenario.file.cluster.api_delay_ms / 1e3);
-    let api_per_request =
-        SimDuration::from_secs_f64(scenario.file.cluster.api_per_request_ms / 1e3);
     let mut recorder = Recorder::default();
     let mut steps = output.steps.then(StepLog::default);
     let mut timeline = timeline::open(scenario, output)?;
@@ -158,9 +152,7 @@ fn simulate(loaded: &Loaded, output: &OutputArguments) -> Result<Outcome, Failur
 
     #[expect(clippy::disallowed_methods, reason = "how long the simulation itself takes")]
     let started = std::time::Instant::now();
-    let counts = Simulation::new(&mut workload, client, cluster, api_delay)
-        .with_serial_front_end(api_per_request)
-        .until(client_stops)
+    let counts = run
         .run(&mut ((&mut recorder, (&mut steps, &mut caution)), (&mut timeline, &mut progress)))
         .map_err(|error| Failure::Input(error.into()))?;
     let wall_s = started.elapsed().as_secs_f64();
@@ -231,17 +223,8 @@ fn observe(
     let rows = rows.map(|rows| Box::new(rows.into_iter().map(Ok)) as TraceRows);
     let input = |error: WorkloadError| Failure::Input(error.into());
     let workload = Workload::open(&file.workload, file.seed, rows).map_err(input)?;
-    let cluster = crate::sim::cluster_priced_by(&loaded.scenario, cost);
-    let cluster = cluster.map_err(|error| Failure::Input(error.into()))?;
-    let client = Client::new(&file.workload.client);
-    let client_stops = file.workload.client.stops_at();
-    let api_delay = SimDuration::from_secs_f64(file.cluster.api_delay_ms / 1e3);
-    let api_per_request = SimDuration::from_secs_f64(file.cluster.api_per_request_ms / 1e3);
-    Simulation::new(workload, client, cluster, api_delay)
-        .with_serial_front_end(api_per_request)
-        .until(client_stops)
-        .run(observer)
-        .map_err(input)?;
+    let run = crate::sim::simulation(&loaded.scenario, cost, workload);
+    run.map_err(|error| Failure::Input(error.into()))?.run(observer).map_err(input)?;
     Ok(())
 }
 

@@ -8,7 +8,7 @@
 use super::StepShape;
 use crate::hardware::GpuSpec;
 use crate::model::LoraShape;
-use crate::scenario::{LoraConfig, LoraKernels};
+use crate::scenario::LoraConfig;
 use crate::units::SimDuration;
 
 /// Times of adapters on one engine.
@@ -32,11 +32,15 @@ pub struct LoraTimes {
 }
 
 impl LoraTimes {
-    /// Times of adapters of this shape under a resolved configuration.
+    /// Times of adapters of this shape under a configuration.
+    ///
+    /// # Panics
+    /// When the configuration is not resolved: validation comes before.
     pub fn new(shape: &LoraShape, gpu: &GpuSpec, config: &LoraConfig) -> Self {
-        let kernels = config.kernels.or(LoraKernels::VLLM);
-        let given = |value: Option<f64>| value.unwrap_or_default();
-        let (load, max_rank) = (&config.load, config.max_rank.unwrap_or_default());
+        const RESOLVED: &str = "the configuration is resolved";
+        let given = |value: Option<f64>| value.expect(RESOLVED);
+        let (kernels, load) = (&config.kernels, &config.load);
+        let pads = kernels.pads_to_max_rank.expect(RESOLVED);
         let (products, tensors) = (f64::from(shape.products), f64::from(shape.tensors));
         let elements = shape.elements_per_rank as f64;
         let bytes = 2.0 * elements;
@@ -46,8 +50,8 @@ impl LoraTimes {
             adapter_rank: bytes
                 / (1e9 * gpu.memory_bandwidth_gb_s * given(kernels.memory_efficiency)),
             row_rank: 2.0 * elements / (1e12 * gpu.bf16_tflops * given(kernels.compute_efficiency)),
-            padded_rank: kernels.pads_to_max_rank.unwrap_or_default().then_some(max_rank),
-            passed_over: 1e-6 * given(config.per_passed_over_us),
+            padded_rank: pads.then(|| config.max_rank.expect(RESOLVED)),
+            passed_over: 1e-6 * config.per_passed_over_us.unwrap_or_default(),
             to_gpu: [
                 1e-6 * load.to_gpu_per_tensor_us * tensors,
                 1e-9 * bytes / load.to_gpu_gb_per_s.unwrap_or(gpu.pcie_gb_s),

@@ -20,13 +20,6 @@ pub struct AdapterLoads {
     pub to_gpu: [u32; 2],
 }
 
-impl AdapterLoads {
-    /// Whether nothing is loaded.
-    pub fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
-}
-
 /// The adapters of an engine.
 #[derive(Debug, Clone, Default)]
 pub struct Adapters {

@@ -1,6 +1,7 @@
 //! From a resolved scenario to machines.
 
 use super::layer_table;
+use super::run::{Simulation, Source};
 use crate::cluster::{Cluster, Router};
 use crate::cost::{
     CapturedSizes, CudaGraphs, Linear, LoraTimes, OperatorModel, OperatorProfile, Roofline,
@@ -14,6 +15,7 @@ use crate::scenario::{
     AcceptanceConfig, EngineConfig, Scenario, ScenarioError, StepTimeConfig, VllmConfig,
 };
 use crate::units::SimDuration;
+use crate::workload::Client;
 
 /// The idle cluster of a scenario.
 ///
@@ -40,6 +42,24 @@ pub fn cluster_priced_by(scenario: &Scenario, cost: &StepTime) -> Result<Cluster
         instances: (0..config.replicas).map(instance).collect::<Result<_, ScenarioError>>()?,
         router: Router::new(&config.router),
     })
+}
+
+/// The run of a scenario with the requests of `source`, where its [`step_time`] is at hand.
+///
+/// # Errors
+/// When a recording that the scenario names was not read.
+pub fn simulation<W: Source>(
+    scenario: &Scenario,
+    cost: &StepTime,
+    source: W,
+) -> Result<Simulation<W>, ScenarioError> {
+    let file = &scenario.file;
+    let client = &file.workload.client;
+    let time = |ms: f64| SimDuration::from_secs_f64(ms / 1e3);
+    let cluster = cluster_priced_by(scenario, cost)?;
+    let run =
+        Simulation::new(source, Client::new(client), cluster, time(file.cluster.api_delay_ms));
+    Ok(run.with_serial_front_end(time(file.cluster.api_per_request_ms)).until(client.stops_at()))
 }
 
 fn scheduler(scenario: &Scenario) -> Result<Scheduler, ScenarioError> {

@@ -9,6 +9,6 @@ mod layer_table;
 mod observe;
 mod run;
 
-pub use build::{cluster, cluster_priced_by, step_time};
+pub use build::{cluster, cluster_priced_by, simulation, step_time};
 pub use observe::{Observer, Occurrence};
 pub use run::{Counts, Requests, Simulation, Source};

@@ -14,9 +14,8 @@ use crate::metrics::bench::{BenchSummary, Comparison, Tool};
 use crate::metrics::{BenchReport, Caution, Recorder, Warnings};
 use crate::request::Request;
 use crate::scenario::{Scenario, ScenarioError, ScenarioFile};
-use crate::sim::{Counts, Observer, Requests, Simulation, Source};
-use crate::units::SimDuration;
-use crate::workload::{Client, Workload};
+use crate::sim::{Counts, Observer, Requests, Source};
+use crate::workload::Workload;
 
 /// What the caller changes in every scenario before it is run; the error is the rule it breaks.
 pub type Adjust<'a> = dyn Fn(ScenarioFile) -> Result<ScenarioFile, String> + Sync + 'a;
@@ -113,16 +112,8 @@ fn run_source(
     source: impl Source,
     observer: &mut impl Observer,
 ) -> Result<Counts, Skip> {
-    let file = &scenario.file;
-    let cluster = crate::sim::cluster_priced_by(scenario, cost).map_err(|error| refused(&error))?;
-    let client = Client::new(&file.workload.client);
-    let api_delay = SimDuration::from_secs_f64(file.cluster.api_delay_ms / 1e3);
-    let api_per_request = SimDuration::from_secs_f64(file.cluster.api_per_request_ms / 1e3);
-    Simulation::new(source, client, cluster, api_delay)
-        .with_serial_front_end(api_per_request)
-        .until(file.workload.client.stops_at())
-        .run(observer)
-        .map_err(|error| refused(&error))
+    let run = crate::sim::simulation(scenario, cost, source).map_err(|error| refused(&error))?;
+    run.run(observer).map_err(|error| refused(&error))
 }
 
 /// A broken rule without its numbers, so that equal reasons are counted together.

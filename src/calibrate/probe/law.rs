@@ -1,7 +1,7 @@
 //! What a point's time is made of.
 
 use super::point::{Observed, Point};
-use crate::calibrate::{Expected, Parameter};
+use crate::calibrate::Parameter;
 use crate::cost::{CostModel, StepParts, StepTime};
 
 /// The law whose parameters are found.
@@ -64,10 +64,7 @@ impl Law<'_> {
     /// The parameters, those that no point depends on left out.
     pub(super) fn terms(self, points: &[Point]) -> Vec<Term> {
         let amount = |path: &str, of, spread| Term {
-            parameter: Parameter {
-                path: path.to_owned(),
-                expected: Expected::Amount { centre: 0.0, spread },
-            },
+            parameter: Parameter::amount(path, spread),
             outside: if let Of::Outside(term) = of { Some(term) } else { None },
             of,
         };
@@ -89,10 +86,7 @@ impl Law<'_> {
                     amount(&own("per_sequence_us"), Of::Sequence, 50.0),
                 ]);
                 let factor = |key: &str, spread, part| Term {
-                    parameter: Parameter {
-                        path: own(key),
-                        expected: Expected::Factor { centre: 1.0, spread },
-                    },
+                    parameter: Parameter::factor(own(key), spread),
                     outside: None,
                     of: Of::Part(part),
                 };

@@ -73,18 +73,13 @@ pub(super) fn parameters(
 
 /// What differs between servers of one kind: the host and, by a little, the kernels.
 fn usual(has_all_reduce: bool) -> Vec<Parameter> {
-    let factor = |part: &str, spread| Parameter {
-        path: format!("cluster.step_time.calibration.{part}"),
-        expected: Expected::Factor { centre: 1.0, spread },
-    };
-    let amount = |path: &str, spread| Parameter {
-        path: path.to_owned(),
-        expected: Expected::Amount { centre: 0.0, spread },
+    let factor = |part: &str, spread| {
+        Parameter::factor(format!("cluster.step_time.calibration.{part}"), spread)
     };
     let mut parameters = vec![
-        amount("cluster.api_delay_ms", 20.0),
-        amount("cluster.step_time.calibration.per_step_us", 1000.0),
-        amount("cluster.step_time.calibration.per_prefill_step_us", 5000.0),
+        Parameter::amount("cluster.api_delay_ms", 20.0),
+        Parameter::amount("cluster.step_time.calibration.per_step_us", 1000.0),
+        Parameter::amount("cluster.step_time.calibration.per_prefill_step_us", 5000.0),
         factor("products", 0.2),
         factor("decode_attention", 0.3),
         factor("prefill_attention", 0.3),

@@ -180,7 +180,7 @@ fn expected(estimate: &Estimate) -> String {
 }
 
 /// Four significant digits.
-fn short(value: f64) -> String {
+pub(in crate::cli) fn short(value: f64) -> String {
     if value.abs() < 1e-9 {
         return "0".to_owned();
     }

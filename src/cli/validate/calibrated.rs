@@ -2,15 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::super::calibrate::short;
 use super::super::{Failure, scenario_file};
-use crate::calibrate::{Estimate, Expected, Parameter, Run, fit};
+use crate::calibrate::{Estimate, Parameter, Run, fit};
 use crate::metrics::bench::Tool;
 use crate::scenario::{EngineConfig, Scenario, ScenarioFile};
 use crate::validate::{Plan, Record, figures};
 
 /// Runs that a fit looks at, spread evenly over those there are: more tell little more.
 const RUNS: usize = 16;
-
 /// With fewer runs on a GPU, only the host is fitted, to runs on all GPUs.
 const OWN_RUNS: usize = 8;
 /// How far servers of one GPU and engine differ, as a share: other hosts, versions and drivers.
@@ -85,7 +85,7 @@ fn fitted(
     }
     let found = fit(parameters, &runs).map_err(|error| Failure::Input(error.into()))?;
     let value =
-        |estimate: &Estimate| format!("{}={:?}", estimate.parameter.path, round(estimate.value));
+        |estimate: &Estimate| format!("{}={}", estimate.parameter.path, short(estimate.value));
     let values: Vec<String> = found.estimates.iter().map(value).collect();
     tell(&format!("{name}, fitted to {} runs: {}", runs.len(), values.join(" ")));
     Ok(values)
@@ -107,40 +107,30 @@ fn kind(file: &ScenarioFile) -> Kind {
 
 /// What differs between servers: the way to the engine, and the host's time.
 fn host() -> Vec<Parameter> {
-    let amount = |path: &str, spread| Parameter {
-        path: path.to_owned(),
-        expected: Expected::Amount { centre: 0.0, spread },
-    };
     vec![
-        amount("cluster.api_delay_ms", 20.0),
-        amount("cluster.api_per_request_ms", 1.0),
-        amount("cluster.step_time.calibration.per_step_us", 2000.0),
-        amount("cluster.step_time.calibration.per_prefill_step_us", 5000.0),
-        amount("cluster.step_time.calibration.per_sequence_us", 30.0),
+        Parameter::amount("cluster.api_delay_ms", 20.0),
+        Parameter::amount("cluster.api_per_request_ms", 1.0),
+        Parameter::amount("cluster.step_time.calibration.per_step_us", 2000.0),
+        Parameter::amount("cluster.step_time.calibration.per_prefill_step_us", 5000.0),
+        Parameter::amount("cluster.step_time.calibration.per_sequence_us", 30.0),
     ]
 }
 
 /// What differs between GPUs of one kind and kernels of one engine.
 fn kernels() -> Vec<Parameter> {
-    let factor = |part: &str| Parameter {
-        path: format!("cluster.step_time.calibration.{part}"),
-        expected: Expected::Factor { centre: 1.0, spread: 0.2 },
-    };
+    let factor =
+        |part: &str| Parameter::factor(format!("cluster.step_time.calibration.{part}"), 0.2);
     ["products", "experts", "decode_attention"].map(factor).to_vec()
 }
 
 /// A record as a run to fit; nothing where it cannot be simulated.
-fn run<'a>(
-    plan: &'a Plan,
-    parameters: &'a [Parameter],
-    overrides: &'a [String],
-) -> Option<Run<'a>> {
+fn run<'a>(plan: &'a Plan, parameters: &'a [Parameter], overrides: &[String]) -> Option<Run<'a>> {
+    let file = scenario_file::overridden(plan.scenario.clone(), overrides).ok()?;
     let simulate = move |values: &[f64]| {
-        let file = scenario_file::overridden(plan.scenario.clone(), overrides).ok()?;
         let values = parameters.iter().zip(values);
         let texts: Vec<String> =
             values.map(|(parameter, value)| format!("{}={value:?}", parameter.path)).collect();
-        let file = scenario_file::overridden(file, &texts).ok()?;
+        let file = scenario_file::overridden(file.clone(), &texts).ok()?;
         let scenario = Scenario::resolve(file, None).ok()?;
         figures(&scenario, plan.requests.clone()).ok()
     };
@@ -153,13 +143,4 @@ fn run<'a>(
         scatter: SCATTER,
         simulate: Box::new(simulate),
     })
-}
-
-/// Four digits, as a person would copy them.
-fn round(value: f64) -> f64 {
-    if value == 0.0 {
-        return 0.0;
-    }
-    let scale = 10_f64.powi(3 - value.abs().log10().floor() as i32);
-    (value * scale).round() / scale
 }

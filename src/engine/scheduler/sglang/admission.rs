@@ -52,6 +52,9 @@ impl Sglang {
         }
         self.commit_prefill(now, plan);
         self.mix_in_decodes(plan);
+        if self.loras.distinct() == 0 {
+            return true;
+        }
         let sequences = &self.sequences;
         let shares =
             plan.entries.iter().map(|entry| (sequences[entry.slot as usize].adapter, entry.tokens));
