@@ -116,9 +116,9 @@ fn run(scenario: &Scenario, rows: Option<TraceRows>) -> BenchReport {
     let workload = Workload::open(&file.workload, file.seed, rows).expect("the workload opens");
     let cluster = cluster(scenario).expect("step times are known");
     let client = Client::new(&file.workload.client);
-    let mut recorder = Recorder::for_instances(file.cluster.replicas);
+    let mut recorder = Recorder::default();
     Simulation::new(workload, client, cluster, SimDuration::ZERO)
-        .run(&mut recorder)
+        .run_in_lanes(&mut recorder)
         .expect("no trace is read");
     BenchReport::new(&recorder, file)
 }

@@ -19,6 +19,7 @@ pub mod des;
 pub mod ids;
 pub mod rng;
 pub mod stats;
+pub mod threads;
 pub mod units;
 
 pub mod hardware;

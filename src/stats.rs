@@ -1,6 +1,8 @@
 //! Statistics as the benchmark tools compute them: numpy's linear percentiles, population
 //! deviation, and means over values that carry a weight.
 
+pub(crate) mod radix;
+
 /// `numpy.percentile(values, p)` of sorted values, linear interpolation: with h = (n−1)·p/100 the
 /// result is x⌊h⌋ + (h−⌊h⌋)·(x⌊h⌋₊₁ − x⌊h⌋). 0 for no values, as the tools print.
 pub fn percentile_sorted(sorted: &[f64], p: f64) -> f64 {
@@ -95,7 +97,7 @@ impl Values {
     pub fn new(recorded: Vec<f64>) -> Self {
         assert!(recorded.iter().all(|x| !x.is_nan()), "a sample has no NaN");
         let mut sorted = recorded.clone();
-        sorted.sort_unstable_by(f64::total_cmp);
+        radix::sort(&mut sorted);
         Self { recorded, sorted }
     }
 

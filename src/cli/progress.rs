@@ -2,11 +2,11 @@
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::sim::{Observer, Occurrence};
+use crate::sim::{Lane, Observer, Occurrence, Separable};
 use crate::units::SimTime;
 
 /// Counts requests that left; draws now and then.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Progress {
     bar: ProgressBar,
     left: u64,
@@ -43,7 +43,17 @@ impl Observer for Progress {
         self.left += 1;
         if self.left.is_multiple_of(STRIDE) {
             self.bar.set_message(format!("{:.0} s", at.as_secs_f64()));
-            self.bar.set_position(self.left);
+            self.bar.inc(STRIDE);
         }
     }
+}
+
+impl Separable for Progress {
+    type Lane = Self;
+
+    fn lane(&mut self, _: Lane) -> Self {
+        self.clone()
+    }
+
+    fn join(&mut self, _: Vec<Self>) {}
 }

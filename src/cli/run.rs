@@ -17,7 +17,7 @@ use crate::metrics::{BenchReport, BenchWriter, Caution, Recorder, StepLog, Warni
 use crate::profiles;
 use crate::rng::Seed;
 use crate::scenario::{EngineConfig, KvSource, Scenario, StepTimeConfig, TraceConfig};
-use crate::sim::{Counts, Observer};
+use crate::sim::{Counts, Separable};
 use crate::workload::{Notice, TraceRow, TraceRows, Workload, WorkloadError};
 
 pub(super) fn run(arguments: &RunArguments) -> Result<(), Failure> {
@@ -152,9 +152,13 @@ fn simulate(loaded: &Loaded, output: &OutputArguments) -> Result<Outcome, Failur
 
     #[expect(clippy::disallowed_methods, reason = "how long the simulation itself takes")]
     let started = std::time::Instant::now();
-    let counts = run
-        .run(&mut ((&mut recorder, (&mut steps, &mut caution)), (&mut timeline, &mut progress)))
-        .map_err(|error| Failure::Input(error.into()))?;
+    let mut records = (&mut recorder, (&mut caution, &mut progress));
+    let counts = if steps.is_none() && timeline.is_none() {
+        run.run_in_lanes(&mut records)
+    } else {
+        run.run(&mut (records, (&mut steps, &mut timeline)))
+    };
+    let counts = counts.map_err(|error| Failure::Input(error.into()))?;
     let wall_s = started.elapsed().as_secs_f64();
     let recorded = scenario.check_accepted_drafts(counts.arrived);
     recorded.map_err(|error| Failure::Input(error.into()))?;
@@ -217,14 +221,14 @@ fn observe(
     loaded: &Loaded,
     cost: &StepTime,
     rows: Option<Vec<TraceRow>>,
-    observer: &mut impl Observer,
+    observer: &mut impl Separable,
 ) -> Result<(), Failure> {
     let file = &loaded.scenario.file;
     let rows = rows.map(|rows| Box::new(rows.into_iter().map(Ok)) as TraceRows);
     let input = |error: WorkloadError| Failure::Input(error.into());
     let workload = Workload::open(&file.workload, file.seed, rows).map_err(input)?;
     let run = crate::sim::simulation(&loaded.scenario, cost, workload);
-    run.map_err(|error| Failure::Input(error.into()))?.run(observer).map_err(input)?;
+    run.map_err(|error| Failure::Input(error.into()))?.run_in_lanes(observer).map_err(input)?;
     Ok(())
 }
 

@@ -80,6 +80,8 @@ pub struct Instance {
     run_shape: StepShape,
     run_host: HostPart,
     run_length: RunLength,
+    /// When something may come from outside next, as far as the driver knows.
+    next_input: SimTime,
     /// When the last outcome came in.
     last_completion: SimTime,
     stepping: Stepping,
@@ -109,6 +111,7 @@ impl Instance {
             run_shape: StepShape::default(),
             run_host: HostPart::default(),
             run_length: RunLength::default(),
+            next_input: SimTime::MAX,
             last_completion: SimTime::ZERO,
             stepping: Stepping::default(),
             aborts: Vec::new(),
@@ -175,6 +178,12 @@ impl Instance {
     /// A KV transfer of a request has ended. During a step this waits for the step's end.
     pub fn transferred(&mut self, id: RequestId) {
         self.transfers.push(id);
+    }
+
+    /// Says when the next input comes at the earliest, [`SimTime::MAX`] if nobody knows: steps after
+    /// that are not planned ahead, because the input would undo them.
+    pub fn expect_input(&mut self, at: SimTime) {
+        self.next_input = at;
     }
 
     /// Takes in the step that ends now, if one does, and decides as many further steps as may be
@@ -253,7 +262,7 @@ impl Instance {
             return;
         }
         let Some(quiet) = self.scheduler.quiet() else { return };
-        let steps = (quiet.steps as usize).min(self.run_length.steps());
+        let steps = (quiet.steps as usize).min(self.steps_ahead());
         let mut free = self.scheduler.load().kv_blocks_free;
         let mut shape = quiet.shape;
         shape.cuda_graph = self.graphs.replayed(&shape);
@@ -285,7 +294,21 @@ impl Instance {
             host_free = host.launched(boundary);
             device_free = start + duration;
             self.run.push(QuietStep { boundary, start, duration, claims });
+            if boundary >= self.next_input {
+                break;
+            }
         }
+    }
+
+    /// How many steps it is worth to plan ahead.
+    fn steps_ahead(&self) -> usize {
+        if self.next_input == SimTime::MAX {
+            return self.run_length.steps();
+        }
+        let nanos = self.next_input.as_nanos().saturating_sub(self.last_completion.as_nanos());
+        let each = self.in_flight.front().map_or(SimDuration::ZERO, |step| step.duration);
+        let steps = nanos / each.as_nanos().max(1);
+        (steps as usize).saturating_add(4).min(RunLength::MOST)
     }
 
     /// Takes in the first `steps` steps of the run and forgets the rest.

@@ -58,8 +58,11 @@ pub(super) struct RunLength {
 }
 
 impl RunLength {
+    /// More is never planned in one go.
+    pub(super) const MOST: usize = 1024;
+
     pub(super) fn steps(self) -> usize {
-        (8 * self.between.max(self.since)).isqrt().clamp(8, 1024)
+        (8 * self.between.max(self.since)).isqrt().clamp(8, Self::MOST)
     }
 
     pub(super) fn finished(&mut self, steps: usize) {

@@ -20,7 +20,7 @@ use super::RequestRecord;
 use super::preemptions::Preemptions;
 use crate::engine::{Batch, StepResult};
 use crate::ids::InstanceId;
-use crate::sim::Occurrence;
+use crate::sim::{Lane, Occurrence};
 use crate::units::{SimDuration, SimTime};
 
 /// The parts of a request's end-to-end time.
@@ -79,17 +79,24 @@ struct Pace {
 /// request leaves, `stalled` of its record is that of its instance when it began to decode.
 #[derive(Debug, Default)]
 pub(super) struct Phases {
+    lane: Lane,
     paces: Vec<Pace>,
     preemptions: Preemptions,
 }
 
 impl Phases {
+    /// Of one lane, whose requests the records are.
+    pub(super) fn of_lane(lane: Lane) -> Self {
+        Self { lane, ..Self::default() }
+    }
+
     pub(super) fn hear(
         &mut self,
         at: SimTime,
         what: Occurrence<'_>,
         records: &mut [RequestRecord],
     ) {
+        let lane = self.lane;
         match what {
             Occurrence::Planned(instance, batch, _) => {
                 let stalled = self.pace(instance).stalled;
@@ -109,7 +116,7 @@ impl Phases {
             }
             Occurrence::Left(instance, life, _) => {
                 let stalled = self.pace(instance).stalled;
-                let record = &mut records[life.id.index()];
+                let record = &mut records[lane.place(life.id)];
                 if let Some(lost) = self.preemptions.take(life.id) {
                     record.preempted += at - lost.since;
                     if life.first_token.is_none() {
@@ -134,6 +141,7 @@ impl Phases {
         result: &StepResult,
         records: &mut [RequestRecord],
     ) {
+        let lane = self.lane;
         let pace = self.pace(instance);
         if batch.plan.shape.prefill_tokens > 0 {
             pace.stalled += at - pace.completed.max(batch.scheduled_at);
@@ -141,7 +149,7 @@ impl Phases {
         pace.completed = at;
         let stalled = pace.stalled;
         for id in &result.first_tokens {
-            let record = &mut records[id.index()];
+            let record = &mut records[lane.place(*id)];
             record.stalled = stalled;
             if let Some(lost) = self.preemptions.split(*id, at, stalled) {
                 record.preempted += at - lost.since;
@@ -149,16 +157,17 @@ impl Phases {
             }
         }
         self.preemptions.complete(batch, |id, lost| {
-            let record = &mut records[id.index()];
+            let record = &mut records[lane.place(id)];
             record.preempted += at - lost.since;
             record.stalled += minus(stalled, lost.stalled);
         });
     }
 
     fn pace(&mut self, instance: InstanceId) -> &mut Pace {
-        if self.paces.len() <= instance.index() {
-            self.paces.resize(instance.index() + 1, Pace::default());
+        let seat = self.lane.seat(instance);
+        if self.paces.len() <= seat {
+            self.paces.resize(seat + 1, Pace::default());
         }
-        &mut self.paces[instance.index()]
+        &mut self.paces[seat]
     }
 }

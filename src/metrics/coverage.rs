@@ -21,6 +21,12 @@ impl StepCoverage {
         Self { steps: 0, extrapolated: 0, cost }
     }
 
+    /// Adds what another counted.
+    pub(super) fn join(&mut self, other: &Self) {
+        self.steps += other.steps;
+        self.extrapolated += other.extrapolated;
+    }
+
     fn is_beyond(&self, shape: &StepShape) -> bool {
         self.cost.coverage(shape) == Coverage::Extrapolated
     }

@@ -1,6 +1,8 @@
 //! Gaps between tokens, exact: each distinct gap once, with the number of tokens that saw it.
 
 use crate::stats::Weighted;
+use crate::stats::radix::sort_by_high_bits;
+use crate::threads;
 use crate::units::SimDuration;
 
 /// Counts gaps, eight bytes each. Equal ones are joined when there are many, so that memory grows
@@ -11,8 +13,9 @@ pub struct GapCounter {
     packed: Vec<u64>,
     /// What is longer or counts more than fits.
     wide: Vec<(u64, u64)>,
-    /// How many entries are joined next.
+    /// How many entries are joined next, and at least.
     join_at: usize,
+    join_min: usize,
 }
 
 const COUNT_BITS: u32 = 24;
@@ -20,16 +23,29 @@ const COUNT_MAX: u64 = (1 << COUNT_BITS) - 1;
 const GAP_MAX: u64 = u64::MAX >> COUNT_BITS;
 /// Entries below which nothing is joined.
 const JOIN_MIN: usize = 1 << 20;
-/// Bits of a gap that one pass of the sort looks at.
-const DIGIT_BITS: u32 = 11;
 
 impl Default for GapCounter {
     fn default() -> Self {
-        Self { packed: Vec::new(), wide: Vec::new(), join_at: JOIN_MIN }
+        Self::in_parts(1)
     }
 }
 
 impl GapCounter {
+    /// One of so many counters that together may grow as far as one.
+    pub(super) fn in_parts(parts: u32) -> Self {
+        let join_min = (JOIN_MIN / parts.max(1) as usize).max(JOIN_MIN / 8);
+        Self { packed: Vec::new(), wide: Vec::new(), join_at: join_min, join_min }
+    }
+
+    /// Adds what another counter counted.
+    pub(super) fn join_with(&mut self, other: Self) {
+        self.packed.extend(other.packed);
+        self.wide.extend(other.wide);
+        if self.packed.len() >= self.join_at {
+            self.join();
+        }
+    }
+
     /// `count` tokens came `gap` after the ones before.
     #[inline]
     pub fn add(&mut self, gap: SimDuration, count: u32) {
@@ -46,7 +62,7 @@ impl GapCounter {
 
     /// The sample of all gaps in seconds.
     pub fn sample(mut self) -> Weighted {
-        sort_by_gap(&mut self.packed);
+        self.sort();
         let seconds = |nanos: u64| SimDuration::from_nanos(nanos).as_secs_f64();
         let packed =
             self.packed.iter().map(|&entry| (seconds(entry >> COUNT_BITS), entry & COUNT_MAX));
@@ -57,9 +73,29 @@ impl GapCounter {
         Weighted::new(packed.chain(wide).collect())
     }
 
+    /// Sorts by gap: each half on its own, then both together.
+    fn sort(&mut self) {
+        let mut upper = self.packed.split_off(self.packed.len() / 2);
+        threads::both(
+            || sort_by_high_bits(&mut self.packed, COUNT_BITS),
+            || sort_by_high_bits(&mut upper, COUNT_BITS),
+        );
+        let mut merged = Vec::with_capacity(self.packed.len() + upper.len());
+        let mut lower = self.packed.iter().peekable();
+        for entry in upper {
+            let comes_before = |other: &&u64| **other >> COUNT_BITS <= entry >> COUNT_BITS;
+            while let Some(other) = lower.next_if(comes_before) {
+                merged.push(*other);
+            }
+            merged.push(entry);
+        }
+        merged.extend(lower);
+        self.packed = merged;
+    }
+
     #[cold]
     fn join(&mut self) {
-        sort_by_gap(&mut self.packed);
+        sort_by_high_bits(&mut self.packed, COUNT_BITS);
         self.packed.dedup_by(|next, kept| {
             let joins = *next >> COUNT_BITS == *kept >> COUNT_BITS
                 && (*next & COUNT_MAX) + (*kept & COUNT_MAX) <= COUNT_MAX;
@@ -68,34 +104,7 @@ impl GapCounter {
             }
             joins
         });
-        self.join_at = JOIN_MIN.max(2 * self.packed.len());
-    }
-}
-
-/// Sorts by gap, digit by digit from the lowest: gaps of one run have few digits in which they
-/// differ.
-fn sort_by_gap(packed: &mut Vec<u64>) {
-    let differ = packed.windows(2).fold(0, |bits, pair| bits | (pair[0] ^ pair[1]));
-    let mut target = vec![0; packed.len()];
-    for shift in (COUNT_BITS..u64::BITS).step_by(DIGIT_BITS as usize) {
-        let digit = |entry: u64| (entry >> shift) as usize & ((1 << DIGIT_BITS) - 1);
-        if digit(differ) == 0 {
-            continue;
-        }
-        let mut places = [0_usize; 1 << DIGIT_BITS];
-        for &entry in packed.iter() {
-            places[digit(entry)] += 1;
-        }
-        let mut next = 0;
-        for place in &mut places {
-            next += std::mem::replace(place, next);
-        }
-        for &entry in packed.iter() {
-            let place = &mut places[digit(entry)];
-            target[*place] = entry;
-            *place += 1;
-        }
-        std::mem::swap(packed, &mut target);
+        self.join_at = self.join_min.max(2 * self.packed.len());
     }
 }
 

@@ -8,7 +8,7 @@ use crate::engine::scheduler::Load;
 use crate::ids::{InstanceId, RequestId};
 use crate::request::{Request, Segment};
 use crate::scenario::{EngineConfig, Scenario};
-use crate::sim::{Observer, Occurrence};
+use crate::sim::{Lane, Observer, Occurrence};
 use crate::units::SimTime;
 
 /// Hundredths of the capacity that are told apart; what needs more counts as needing this.
@@ -30,6 +30,7 @@ pub(super) struct KvNeed {
     /// The requests that have not left and have content that others may have.
     inside: BTreeMap<RequestId, Arc<[Segment]>>,
     instances: Vec<Memory>,
+    lane: Lane,
 }
 
 /// The memory of an instance and the content it has seen.
@@ -92,10 +93,23 @@ impl KvNeed {
         shares.min_by(|a, b| (a - 1.0).abs().total_cmp(&(b - 1.0).abs()))
     }
 
+    /// The same for one lane, before anything happened.
+    pub(super) fn of_lane(&self, lane: Lane) -> Self {
+        Self { block_tokens: self.block_tokens, lane, ..Self::default() }
+    }
+
+    /// Adds what another saw of other instances.
+    pub(super) fn join(&mut self, other: Self) {
+        self.instances.extend(other.instances);
+    }
+
+    #[inline]
     fn instance(&mut self, id: InstanceId) -> &mut Memory {
-        let count = self.instances.len().max(id.index() + 1);
-        self.instances.resize_with(count, Memory::default);
-        &mut self.instances[id.index()]
+        let seat = self.lane.seat(id);
+        if self.instances.len() <= seat {
+            self.instances.resize_with(seat + 1, Memory::default);
+        }
+        &mut self.instances[seat]
     }
 
     fn arrived(&mut self, id: RequestId, request: &Request) {
@@ -121,6 +135,7 @@ impl KvNeed {
         );
     }
 
+    #[inline]
     fn holds(&mut self, instance: InstanceId, load: Load, claims: u32) {
         let memory = self.instance(instance);
         memory.capacity = load.kv_blocks;
@@ -146,12 +161,13 @@ impl Memory {
         percent.unwrap_or_default() as f64 / 100.0
     }
 
+    #[inline]
     fn hold(&mut self, load: Load, claims: u32) {
         self.held = (load.kv_blocks - load.kv_blocks_free + claims).min(load.kv_blocks);
         let (held, free) = (u64::from(self.held), u64::from(load.kv_blocks - self.held));
-        // Who waits beside room for another request does not wait for memory.
         let mut waits_for = 0;
         if load.waiting > 0 {
+            // Who waits beside room for another request does not wait for memory.
             let each = held / u64::from(load.running.max(1));
             waits_for = if free < each { u64::from(load.waiting) * each } else { 0 };
         }

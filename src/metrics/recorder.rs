@@ -6,8 +6,8 @@ use super::record::{RequestRecord, Status};
 use super::series::{Bin, Quantity, Series};
 use crate::engine::scheduler::Load;
 use crate::engine::{DraftCounts, Finish, Life, QuietRun};
-use crate::ids::{InstanceId, RequestId};
-use crate::sim::{Observer, Occurrence};
+use crate::ids::InstanceId;
+use crate::sim::{Lane, Observer, Occurrence, Separable};
 use crate::units::{SimDuration, SimTime};
 
 /// Everything recorded of a run: one record per request, all gaps between tokens, and how queues,
@@ -33,7 +33,7 @@ pub struct Recorder {
     second: Bin,
     levels: Vec<Levels>,
     phases: Phases,
-    instances: u32,
+    lane: Lane,
 }
 
 /// Queues, memory and throughput over time.
@@ -43,8 +43,10 @@ pub struct Timeline {
     pub running: Series,
     /// Requests waiting.
     pub waiting: Series,
-    /// Share of the KV blocks in use, from 0 to 1.
-    pub kv_use: Series,
+    /// KV blocks that requests hold.
+    pub kv_blocks: Series,
+    /// KV blocks of the instances that had requests.
+    pub kv_capacity: u64,
     /// Prompt tokens computed, per second.
     pub prefill_tokens: Series,
     /// Answer tokens that came out, per second.
@@ -71,7 +73,8 @@ impl Default for Recorder {
             timeline: Timeline {
                 running: Series::new(Quantity::Level),
                 waiting: Series::new(Quantity::Level),
-                kv_use: Series::new(Quantity::Level),
+                kv_blocks: Series::new(Quantity::Level),
+                kv_capacity: 0,
                 prefill_tokens: Series::new(Quantity::Flow),
                 output_tokens: Series::new(Quantity::Flow),
             },
@@ -80,19 +83,14 @@ impl Default for Recorder {
             second: Bin::default(),
             levels: Vec::new(),
             phases: Phases::default(),
-            instances: 1,
+            lane: Lane::WHOLE,
         }
     }
 }
 
 impl Recorder {
-    /// A recorder for a cluster of this many instances.
-    pub fn for_instances(instances: u32) -> Self {
-        Self { instances, ..Self::default() }
-    }
-
     fn leave(&mut self, at: SimTime, life: &Life, finish: Finish) {
-        let record = &mut self.requests[life.id.index()];
+        let record = &mut self.requests[self.lane.place(life.id)];
         record.first_scheduled = life.first_scheduled.unwrap_or(at);
         record.first_token = life.first_token.unwrap_or(at);
         record.finish = at;
@@ -103,22 +101,25 @@ impl Recorder {
     }
 
     fn set_levels(&mut self, at: SimTime, instance: InstanceId, load: Load) {
-        if self.levels.len() <= instance.index() {
-            self.levels.resize(instance.index() + 1, Levels::default());
+        let seat = self.lane.seat(instance);
+        if self.levels.len() <= seat {
+            self.levels.resize(seat + 1, Levels::default());
         }
-        let levels = &mut self.levels[instance.index()];
+        let levels = &mut self.levels[seat];
         let before = std::mem::replace(&mut levels.load, load);
         if before.running != load.running {
             let since = std::mem::replace(&mut levels.running_since, at);
-            self.timeline.running.hold(since, at, f64::from(before.running));
+            self.timeline.running.hold(since, at, before.running.into());
         }
         if before.waiting != load.waiting {
             let since = std::mem::replace(&mut levels.waiting_since, at);
-            self.timeline.waiting.hold(since, at, f64::from(before.waiting));
+            self.timeline.waiting.hold(since, at, before.waiting.into());
         }
         if (before.kv_blocks, before.kv_blocks_free) != (load.kv_blocks, load.kv_blocks_free) {
             let since = std::mem::replace(&mut levels.kv_since, at);
-            self.timeline.kv_use.hold(since, at, before.kv_use() / f64::from(self.instances));
+            self.timeline.kv_blocks.hold(since, at, before.kv_blocks_held().into());
+            self.timeline.kv_capacity += u64::from(load.kv_blocks);
+            self.timeline.kv_capacity -= u64::from(before.kv_blocks);
         }
     }
 
@@ -126,11 +127,10 @@ impl Recorder {
     fn quiet(&mut self, instance: InstanceId, run: &QuietRun<'_>) {
         let Some(first) = run.steps.first() else { return };
         self.set_levels(first.boundary, instance, run.load);
-        let instances = f64::from(self.instances);
-        let levels = &mut self.levels[instance.index()];
+        let levels = &mut self.levels[self.lane.seat(instance)];
         for step in run.steps.iter().filter(|step| step.claims > 0) {
-            let share = levels.load.kv_use() / instances;
-            self.timeline.kv_use.hold(levels.kv_since, step.boundary, share);
+            let held = levels.load.kv_blocks_held();
+            self.timeline.kv_blocks.hold(levels.kv_since, step.boundary, held.into());
             levels.kv_since = step.boundary;
             levels.load.kv_blocks_free -= step.claims;
         }
@@ -141,7 +141,7 @@ impl Recorder {
             before = step.boundary;
         }
         let times = run.steps.iter().map(|step| step.boundary);
-        self.timeline.output_tokens.add_each(times, f64::from(run.rows));
+        self.timeline.output_tokens.add_each(times, run.rows.into());
         self.steps += run.steps.len() as u64;
     }
 
@@ -168,7 +168,7 @@ impl Observer for Recorder {
         self.phases.hear(at, what, &mut self.requests);
         match what {
             Occurrence::Arrived(id, request) => {
-                debug_assert_eq!(id, RequestId::from_index(self.requests.len()));
+                debug_assert_eq!(self.lane.place(id), self.requests.len());
                 self.requests.push(RequestRecord {
                     arrival: request.arrival,
                     sent: at,
@@ -189,25 +189,25 @@ impl Observer for Recorder {
             }
             Occurrence::Sent(id, instance) => {
                 self.first_sent.get_or_insert(at);
-                let record = &mut self.requests[id.index()];
+                let record = &mut self.requests[self.lane.place(id)];
                 record.sent = at;
                 record.instance = instance;
             }
             Occurrence::Queued(instance, id, load) => {
-                self.requests[id.index()].queued = at;
+                self.requests[self.lane.place(id)].queued = at;
                 self.set_levels(at, instance, load);
             }
             Occurrence::Displaced(..) => {}
             Occurrence::Planned(instance, batch, load) => {
                 self.set_levels(at, instance, load);
-                let prefill = f64::from(batch.plan.shape.prefill_tokens);
-                self.timeline.prefill_tokens.add(at, prefill);
+                let prefill = batch.plan.shape.prefill_tokens;
+                self.timeline.prefill_tokens.add(at, prefill.into());
             }
             Occurrence::Stepped(instance, _, result, load) => {
                 self.set_levels(at, instance, load);
                 self.steps += 1;
                 self.count_tokens(at, result.tokens);
-                self.timeline.output_tokens.add(at, f64::from(result.tokens));
+                self.timeline.output_tokens.add(at, result.tokens.into());
                 self.drafts.add(&result.drafts);
                 for gap in &result.gaps {
                     self.gaps.add(gap.gap, gap.count);
@@ -219,12 +219,59 @@ impl Observer for Recorder {
                 self.end = at;
             }
             Occurrence::Refused(_, id) => {
-                let record = &mut self.requests[id.index()];
+                let record = &mut self.requests[self.lane.place(id)];
                 record.queued = at;
                 (record.first_scheduled, record.first_token, record.finish) = (at, at, at);
                 record.status = Status::Rejected;
                 self.end = at;
             }
         }
+    }
+}
+
+impl Separable for Recorder {
+    type Lane = Self;
+
+    fn lane(&mut self, lane: Lane) -> Self {
+        Self {
+            lane,
+            phases: Phases::of_lane(lane),
+            first_sent: Some(lane.first_sent),
+            gaps: GapCounter::in_parts(lane.count),
+            ..Self::default()
+        }
+    }
+
+    fn join(&mut self, lanes: Vec<Self>) {
+        let count = lanes.iter().map(|lane| lane.requests.len()).sum();
+        self.requests.reserve_exact(count);
+        for place in 0..count {
+            let from = &lanes[place % lanes.len()];
+            self.requests.push(from.requests[place / lanes.len()]);
+        }
+        for lane in lanes {
+            self.gaps.join_with(lane.gaps);
+            if self.tokens_by_second.len() < lane.tokens_by_second.len() {
+                self.tokens_by_second.resize(lane.tokens_by_second.len(), 0);
+            }
+            for (tokens, more) in self.tokens_by_second.iter_mut().zip(&lane.tokens_by_second) {
+                *tokens += more;
+            }
+            self.drafts.add(&lane.drafts);
+            self.steps += lane.steps;
+            self.timeline.join(lane.timeline);
+            self.end = self.end.max(lane.end);
+        }
+    }
+}
+
+impl Timeline {
+    fn join(&mut self, other: Self) {
+        self.running.join(other.running);
+        self.waiting.join(other.waiting);
+        self.kv_blocks.join(other.kv_blocks);
+        self.kv_capacity += other.kv_capacity;
+        self.prefill_tokens.join(other.prefill_tokens);
+        self.output_tokens.join(other.output_tokens);
     }
 }

@@ -21,12 +21,43 @@ const FEWEST: usize = 16;
 pub(super) struct Busiest {
     now: Vec<Request>,
     window: Vec<Request>,
-    /// Whether requests were left waiting after a step was decided, or held half of the KV memory.
-    is_crowded: bool,
+}
+
+/// Whether requests were ever left waiting after a step was decided, or held half of the KV memory.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Crowding(bool);
+
+impl Crowding {
+    /// Whether the engines were ever so full that the load may be near what they can serve: at
+    /// their highest throughput they have all the requests that memory or seats allow.
+    pub(super) fn is_crowded(self) -> bool {
+        self.0
+    }
+
+    /// Adds what another saw.
+    pub(super) fn join(&mut self, other: Self) {
+        self.0 |= other.0;
+    }
+
+    fn see(&mut self, load: Load) {
+        self.0 |= load.waiting > 0 || 2 * load.kv_blocks_held() >= load.kv_blocks;
+    }
+}
+
+impl Observer for Crowding {
+    #[inline]
+    fn on(&mut self, _: SimTime, what: Occurrence<'_>) {
+        match what {
+            Occurrence::Planned(_, _, load) => self.see(load),
+            Occurrence::Quiet(_, run) => self.see(run.load),
+            _ => {}
+        }
+    }
 }
 
 impl Busiest {
-    fn add(&mut self, request: &Request) {
+    /// The next request arrives.
+    pub(super) fn add(&mut self, request: &Request) {
         self.now.push(request.clone());
         if self.now.len() == WINDOW {
             if tokens_per_s(&self.now) > tokens_per_s(&self.window) {
@@ -39,17 +70,6 @@ impl Busiest {
     /// The window; the whole run where that is shorter.
     fn requests(&self) -> &[Request] {
         if self.window.is_empty() { &self.now } else { &self.window }
-    }
-
-    /// Whether the engines were ever so full that the load may be near what they can serve: at
-    /// their highest throughput they have all the requests that memory or seats allow.
-    pub(super) fn is_crowded(&self) -> bool {
-        self.is_crowded
-    }
-
-    fn see(&mut self, load: Load) {
-        let held = load.kv_blocks - load.kv_blocks_free;
-        self.is_crowded |= load.waiting > 0 || 2 * held >= load.kv_blocks;
     }
 
     /// Load over capacity: the time in which a replica serves the middle half of the window with
@@ -71,17 +91,6 @@ impl Busiest {
         let served = finishes[middle.end] - finishes[middle.start];
         let replicas = f64::from(scenario.file.cluster.replicas);
         Some(served.as_secs_f64() / came.as_secs_f64() / replicas)
-    }
-}
-
-impl Observer for Busiest {
-    fn on(&mut self, _: SimTime, what: Occurrence<'_>) {
-        match what {
-            Occurrence::Arrived(_, request) => self.add(request),
-            Occurrence::Planned(_, _, load) => self.see(load),
-            Occurrence::Quiet(_, run) => self.see(run.load),
-            _ => {}
-        }
     }
 }
 

@@ -41,11 +41,12 @@ impl Bin {
 pub struct Series {
     quantity: Quantity,
     bin: SimDuration,
-    /// Level: value × nanoseconds. Flow: amount.
-    sums: Vec<f64>,
+    /// Level: value × nanoseconds. Flow: amount. Whole, so that the order of what is added does not
+    /// matter.
+    sums: Vec<u128>,
     /// The bin reached last.
     current: Bin,
-    level: f64,
+    level: u64,
     since: SimTime,
 }
 
@@ -57,13 +58,13 @@ impl Series {
             bin: SimDuration::from_millis(10),
             sums: Vec::new(),
             current: Bin::default(),
-            level: 0.0,
+            level: 0,
             since: SimTime::ZERO,
         }
     }
 
     /// The level changes to `value` at `now`.
-    pub fn set(&mut self, now: SimTime, value: f64) {
+    pub fn set(&mut self, now: SimTime, value: u64) {
         debug_assert_eq!(self.quantity, Quantity::Level);
         self.hold_until(now);
         self.level = value;
@@ -71,14 +72,14 @@ impl Series {
 
     /// An `amount` happens at `now`.
     #[inline]
-    pub fn add(&mut self, now: SimTime, amount: f64) {
+    pub fn add(&mut self, now: SimTime, amount: u64) {
         debug_assert_eq!(self.quantity, Quantity::Flow);
         let index = self.reach(now);
-        self.sums[index] += amount;
+        self.sums[index] += u128::from(amount);
     }
 
     /// An `amount` happens at each of these instants, in ascending order.
-    pub(super) fn add_each(&mut self, times: impl Iterator<Item = SimTime>, amount: f64) {
+    pub(super) fn add_each(&mut self, times: impl Iterator<Item = SimTime>, amount: u64) {
         debug_assert_eq!(self.quantity, Quantity::Flow);
         let mut times = times.peekable();
         while let Some(at) = times.next() {
@@ -87,7 +88,7 @@ impl Series {
             while times.next_if(|at| self.current.contains(at.as_nanos())).is_some() {
                 sum += amount;
             }
-            self.sums[index] += sum;
+            self.sums[index] += u128::from(sum);
         }
     }
 
@@ -103,33 +104,34 @@ impl Series {
             Quantity::Flow => width,
         };
         let middle = |index: usize| (index as f64 + 0.5) * width;
-        whole.sums.iter().enumerate().map(|(i, sum)| (middle(i), sum / scale)).collect()
+        whole.sums.iter().enumerate().map(|(i, sum)| (middle(i), *sum as f64 / scale)).collect()
     }
 
     /// A `level` holds from one instant to another, on top of what is there. In any order.
     #[inline]
-    pub fn hold(&mut self, from: SimTime, to: SimTime, level: f64) {
+    pub fn hold(&mut self, from: SimTime, to: SimTime, level: u64) {
         debug_assert_eq!(self.quantity, Quantity::Level);
         if self.current.contains(from.as_nanos()) && self.current.contains(to.as_nanos()) {
             let nanos = to.as_nanos().cast_signed() - from.as_nanos().cast_signed();
-            self.sums[self.current.index] += level * nanos.max(0) as f64;
+            self.sums[self.current.index] +=
+                u128::from(level) * u128::from(nanos.max(0).cast_unsigned());
         } else if to > from {
             self.hold_across(from, to, level);
         }
     }
 
-    fn hold_across(&mut self, from: SimTime, to: SimTime, level: f64) {
+    fn hold_across(&mut self, from: SimTime, to: SimTime, level: u64) {
         let last = self.reach(to);
         let (mut from, to) = (from.as_nanos(), to.as_nanos());
         let bin = self.bin.as_nanos();
         let mut index = (from / bin) as usize;
         while index < last {
             let until = (index as u64 + 1) * bin;
-            self.sums[index] += level * (until - from) as f64;
+            self.sums[index] += u128::from(level) * u128::from(until - from);
             from = until;
             index += 1;
         }
-        self.sums[last] += level * (to - from) as f64;
+        self.sums[last] += u128::from(level) * u128::from(to - from);
     }
 
     fn hold_until(&mut self, now: SimTime) {
@@ -154,13 +156,35 @@ impl Series {
             let bin = Bin::of(now.as_nanos(), self.bin.as_nanos());
             if bin.index < BINS_MAX {
                 if bin.index >= self.sums.len() {
-                    self.sums.resize(bin.index + 1, 0.0);
+                    self.sums.resize(bin.index + 1, 0);
                 }
                 self.current = bin;
                 return bin.index;
             }
-            self.sums = self.sums.chunks(2).map(|pair| pair.iter().sum()).collect();
-            self.bin += self.bin;
+            self.widen();
+        }
+    }
+
+    fn widen(&mut self) {
+        self.sums = self.sums.chunks(2).map(|pair| pair.iter().sum()).collect();
+        self.bin += self.bin;
+        self.current = Bin::default();
+    }
+
+    /// Adds what another series of the same quantity holds, both of them told only what ends.
+    pub(super) fn join(&mut self, mut other: Self) {
+        debug_assert_eq!((self.quantity, self.level), (other.quantity, other.level));
+        while self.bin < other.bin {
+            self.widen();
+        }
+        while other.bin < self.bin {
+            other.widen();
+        }
+        if self.sums.len() < other.sums.len() {
+            self.sums.resize(other.sums.len(), 0);
+        }
+        for (sum, more) in self.sums.iter_mut().zip(other.sums) {
+            *sum += more;
         }
     }
 }
@@ -176,8 +200,8 @@ mod tests {
     #[test]
     fn a_level_is_averaged_over_time() {
         let mut series = Series::new(Quantity::Level);
-        series.set(at(0), 4.0);
-        series.set(at(5), 8.0);
+        series.set(at(0), 4);
+        series.set(at(5), 8);
         // first bin of 10 ms: 5 ms at 4 and 5 ms at 8
         let points = series.points(at(20));
         assert!((points[0].1 - 6.0).abs() < 1e-9);
@@ -188,11 +212,27 @@ mod tests {
     fn bins_double_and_nothing_is_lost() {
         let mut series = Series::new(Quantity::Flow);
         for second in 0..100 {
-            series.add(at(second * 1000), 7.0);
+            series.add(at(second * 1000), 7);
         }
         let bin = series.bin.as_secs_f64();
         let total: f64 = series.points(at(0)).iter().map(|(_, rate)| rate * bin).sum();
         assert!(series.sums.len() <= BINS_MAX);
         assert!((total - 700.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn series_joined_hold_what_one_would_hold() {
+        let mut whole = Series::new(Quantity::Level);
+        let mut parts = [Series::new(Quantity::Level), Series::new(Quantity::Level)];
+        for (index, (from, to)) in
+            [(0, 7), (3, 90_000), (40, 41), (50, 25_000)].into_iter().enumerate()
+        {
+            whole.hold(at(from), at(to), 3);
+            parts[index % 2].hold(at(from), at(to), 3);
+        }
+        let [mut joined, other] = parts;
+        assert_ne!(joined.bin, other.bin);
+        joined.join(other);
+        assert_eq!(joined.points(at(90_000)), whole.points(at(90_000)));
     }
 }

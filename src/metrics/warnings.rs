@@ -5,10 +5,11 @@ use serde::Serialize;
 
 use super::coverage::StepCoverage;
 use super::kv_need::KvNeed;
-use super::saturation::Busiest;
+use super::saturation::{Busiest, Crowding};
 use crate::cost::StepTime;
+use crate::request::Request;
 use crate::scenario::{KvSource, Scenario};
-use crate::sim::{Observer, Occurrence};
+use crate::sim::{Lane, Observer, Occurrence, Separable};
 use crate::units::SimTime;
 
 /// How near to a limit a run is warned of.
@@ -17,10 +18,17 @@ const NEAR: f64 = 0.05;
 /// The observer of what a run is warned of.
 #[derive(Debug)]
 pub struct Caution {
-    coverage: StepCoverage,
-    kv_need: KvNeed,
+    limits: Limits,
     busiest: Busiest,
     cost: StepTime,
+}
+
+/// What an instance shows of how near to its limits it came.
+#[derive(Debug)]
+pub struct Limits {
+    coverage: StepCoverage,
+    kv_need: KvNeed,
+    crowding: Crowding,
 }
 
 /// What a run is warned of, and the figures that decide it.
@@ -44,8 +52,11 @@ impl Caution {
     /// Of a run of this scenario, whose steps `cost` prices.
     pub fn new(scenario: &Scenario, cost: StepTime) -> Self {
         Self {
-            coverage: StepCoverage::new(cost.clone()),
-            kv_need: KvNeed::of(scenario),
+            limits: Limits {
+                coverage: StepCoverage::new(cost.clone()),
+                kv_need: KvNeed::of(scenario),
+                crowding: Crowding::default(),
+            },
             busiest: Busiest::default(),
             cost,
         }
@@ -53,15 +64,13 @@ impl Caution {
 
     /// After the run.
     pub fn warnings(&self, scenario: &Scenario) -> Warnings {
-        let kv_need = self.kv_need.closest();
+        let Limits { coverage, kv_need, crowding } = &self.limits;
+        let kv_need = kv_need.closest();
+        let load = || self.busiest.load(scenario, &self.cost);
         Warnings {
-            steps: self.coverage.steps,
-            steps_extrapolated: self.coverage.extrapolated,
-            load: self
-                .busiest
-                .is_crowded()
-                .then(|| self.busiest.load(scenario, &self.cost))
-                .flatten(),
+            steps: coverage.steps,
+            steps_extrapolated: coverage.extrapolated,
+            load: crowding.is_crowded().then(load).flatten(),
             kv_need,
             kv_capacity_is_derived: kv_need.is_some()
                 && matches!(scenario.kv, KvSource::Derived(_)),
@@ -71,9 +80,43 @@ impl Caution {
 
 impl Observer for Caution {
     fn on(&mut self, at: SimTime, what: Occurrence<'_>) {
+        self.limits.on(at, what);
+        if let Occurrence::Arrived(_, request) = what {
+            self.busiest.add(request);
+        }
+    }
+}
+
+impl Observer for Limits {
+    #[inline]
+    fn on(&mut self, at: SimTime, what: Occurrence<'_>) {
         self.coverage.on(at, what);
         self.kv_need.on(at, what);
-        self.busiest.on(at, what);
+        self.crowding.on(at, what);
+    }
+}
+
+impl Separable for Caution {
+    type Lane = Limits;
+
+    fn lane(&mut self, lane: Lane) -> Limits {
+        Limits {
+            coverage: StepCoverage::new(self.cost.clone()),
+            kv_need: self.limits.kv_need.of_lane(lane),
+            crowding: Crowding::default(),
+        }
+    }
+
+    fn arrives(&mut self, request: &Request) {
+        self.busiest.add(request);
+    }
+
+    fn join(&mut self, lanes: Vec<Limits>) {
+        for lane in lanes {
+            self.limits.coverage.join(&lane.coverage);
+            self.limits.kv_need.join(lane.kv_need);
+            self.limits.crowding.join(lane.crowding);
+        }
     }
 }
 

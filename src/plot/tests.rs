@@ -36,10 +36,11 @@ fn run_of(count: u64, lives: impl Fn(u64) -> (SimDuration, SimDuration, u32)) ->
             instance: InstanceId(0),
             status: Status::Finished,
         };
-        run.timeline.running.set(sent, index as f64);
-        run.timeline.kv_use.set(sent, 1.0);
-        run.timeline.prefill_tokens.add(sent, 100.0);
-        run.timeline.output_tokens.add(sent, 1.0);
+        run.timeline.running.set(sent, index);
+        run.timeline.kv_blocks.set(sent, 1);
+        run.timeline.kv_capacity = 1;
+        run.timeline.prefill_tokens.add(sent, 100);
+        run.timeline.output_tokens.add(sent, 1);
         run.end = run.end.max(record.finish);
         if let Some(gap) = record.tpot() {
             run.gaps.add(gap, 7);

@@ -37,9 +37,10 @@ pub(super) fn queue_and_memory(canvas: &mut Canvas<'_>, run: &Recorder) {
     clock.draw(canvas, &strip, y, &curves);
     let (bottom, side) = (QUEUE_HEIGHT - FOOT, "blocks in use (%)");
     let strip = Strip { top: KV_TOP, bottom, heading: "KV cache", side, unit: "%" };
-    let mut kv_use = clock.resample(&run.timeline.kv_use);
-    for share in &mut kv_use {
-        *share *= 100.0;
+    let capacity = run.timeline.kv_capacity.max(1) as f64;
+    let mut kv_use = clock.resample(&run.timeline.kv_blocks);
+    for blocks in &mut kv_use {
+        *blocks *= 100.0 / capacity;
     }
     let curves = [Curve::area("blocks in use", Ink::GREEN, kv_use)];
     clock
@@ -259,7 +260,7 @@ mod tests {
             let mut end = SimTime::ZERO;
             for index in 0..1_000_u64 {
                 end = SimTime::from_nanos(index * millis_apart * 1_000_000);
-                series.add(end, 3.0);
+                series.add(end, 3);
             }
             let clock = Clock::of_run(end).expect("the run has a duration");
             let total = clock.mean(&clock.resample(&series)) * end.as_secs_f64();
@@ -271,7 +272,7 @@ mod tests {
     #[test]
     fn a_level_keeps_its_height_in_the_last_broken_span() {
         let mut series = Series::new(Quantity::Level);
-        series.set(SimTime::ZERO, 5.0);
+        series.set(SimTime::ZERO, 5);
         // 10.003 s: spans of 50 ms, the last one 3 ms long
         let clock = Clock::of_run(SimTime::from_nanos(10_003_000_000)).expect("it has a duration");
         let means = clock.resample(&series);

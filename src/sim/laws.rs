@@ -9,6 +9,7 @@
 //! * L4: arrival ≤ sent ≤ queued ≤ first scheduled ≤ first token ≤ last token ≤ finish.
 //! * L10: every token that comes out belongs to a request, exactly once.
 
+use super::lanes::{Lane, Separable};
 use super::observe::{Observer, Occurrence};
 use super::run::Counts;
 use crate::engine::scheduler::Load;
@@ -19,6 +20,7 @@ use crate::units::SimTime;
 /// An observer that panics, with the ids, where a law is broken.
 #[derive(Debug, Default)]
 pub struct Watch {
+    lane: Lane,
     now: SimTime,
     requests: Vec<Progress>,
     devices: Vec<Device>,
@@ -73,15 +75,16 @@ impl Watch {
     }
 
     fn request(&mut self, id: RequestId) -> &mut Progress {
-        let request = self.requests.get_mut(id.index());
+        let request = self.requests.get_mut(self.lane.place(id));
         request.unwrap_or_else(|| panic!("L1: request {id} acts before it arrives"))
     }
 
     fn device(&mut self, instance: InstanceId) -> &mut Device {
-        if self.devices.len() <= instance.index() {
-            self.devices.resize(instance.index() + 1, Device::default());
+        let seat = self.lane.seat(instance);
+        if self.devices.len() <= seat {
+            self.devices.resize(seat + 1, Device::default());
         }
-        &mut self.devices[instance.index()]
+        &mut self.devices[seat]
     }
 
     fn move_on(&mut self, id: RequestId, from: Place, to: Place) {
@@ -166,7 +169,8 @@ impl Observer for Watch {
         self.now = at;
         match what {
             Occurrence::Arrived(id, request) => {
-                assert_eq!(id.index(), self.requests.len(), "L1: ids come in order");
+                let place = self.lane.place(id);
+                assert_eq!(place, self.requests.len(), "L1: ids come in order");
                 assert!(request.arrival <= at, "L4: request {id} is here before it arrives");
                 let (place, arrival) = (Place::AtClient, request.arrival);
                 self.requests.push(Progress { place, arrival, sent: at, queued: at });
@@ -201,6 +205,25 @@ impl Observer for Watch {
             }
             Occurrence::Quiet(instance, run) => self.quiet(at, instance, run),
             Occurrence::Left(instance, life, finish) => self.left(at, instance, life, finish),
+        }
+    }
+}
+
+impl Separable for Watch {
+    type Lane = Self;
+
+    fn lane(&mut self, lane: Lane) -> Self {
+        Self { lane, ..Self::default() }
+    }
+
+    fn join(&mut self, lanes: Vec<Self>) {
+        for lane in lanes {
+            self.now = self.now.max(lane.now);
+            self.requests.extend(lane.requests);
+            self.devices.extend(lane.devices);
+            self.seen.add(&lane.seen);
+            self.tokens_out += lane.tokens_out;
+            self.tokens_left += lane.tokens_left;
         }
     }
 }

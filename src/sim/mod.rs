@@ -4,11 +4,13 @@
 //! machines what they want and schedules it; [`Observer`]s hear what happened.
 
 mod build;
+mod lanes;
 pub mod laws;
 mod layer_table;
 mod observe;
 mod run;
 
 pub use build::{cluster, cluster_priced_by, simulation, step_time};
+pub use lanes::{Lane, Separable};
 pub use observe::{Observer, Occurrence};
 pub use run::{Counts, Requests, Simulation, Source};

@@ -9,7 +9,7 @@ use super::observe::{Observer, Occurrence};
 use crate::cluster::Cluster;
 use crate::des::{Class, EventQueue};
 use crate::engine::scheduler::Handoff;
-use crate::engine::{EngineEvent, Finish};
+use crate::engine::{EngineEvent, Finish, Instance};
 use crate::ids::{InstanceId, RequestId};
 use crate::request::Request;
 use crate::units::{SimDuration, SimTime};
@@ -20,9 +20,18 @@ pub trait Source: Iterator<Item = Result<Request, WorkloadError>> {
     /// The next turn of the conversation of `answered`, whose answer is complete at `now`. It
     /// arrives at `now` or later.
     fn follow_up(&mut self, id: RequestId, answered: &Request, now: SimTime) -> Option<Request>;
+
+    /// Whether there may be any such turn.
+    fn has_follow_ups(&self) -> bool {
+        true
+    }
 }
 
 impl Source for Workload {
+    fn has_follow_ups(&self) -> bool {
+        Workload::has_follow_ups(self)
+    }
+
     fn follow_up(&mut self, id: RequestId, answered: &Request, now: SimTime) -> Option<Request> {
         Workload::follow_up(self, id, answered, now)
     }
@@ -31,6 +40,10 @@ impl Source for Workload {
 impl<W: Source> Source for &mut W {
     fn follow_up(&mut self, id: RequestId, answered: &Request, now: SimTime) -> Option<Request> {
         (**self).follow_up(id, answered, now)
+    }
+
+    fn has_follow_ups(&self) -> bool {
+        (**self).has_follow_ups()
     }
 }
 
@@ -48,6 +61,10 @@ impl<I: Iterator<Item = Request>> Iterator for Requests<I> {
 impl<I: Iterator<Item = Request>> Source for Requests<I> {
     fn follow_up(&mut self, _: RequestId, _: &Request, _: SimTime) -> Option<Request> {
         None
+    }
+
+    fn has_follow_ups(&self) -> bool {
+        false
     }
 }
 
@@ -83,20 +100,53 @@ pub struct Counts {
     pub displaced: u64,
 }
 
+impl Counts {
+    /// A request left.
+    pub(super) fn leave(&mut self, finish: Finish) {
+        match finish {
+            Finish::Done => self.finished += 1,
+            Finish::Aborted => self.aborted += 1,
+            Finish::Rejected => self.rejected += 1,
+        }
+    }
+
+    /// Adds the counts of others.
+    pub(super) fn add(&mut self, other: &Self) {
+        self.arrived += other.arrived;
+        self.finished += other.finished;
+        self.rejected += other.rejected;
+        self.aborted += other.aborted;
+        self.stuck += other.stuck;
+        self.unfinished += other.unfinished;
+        self.displaced += other.displaced;
+    }
+
+    /// The run is over, and so many requests have not left.
+    pub(super) fn close(&mut self, left_over: u64, is_cut_off: bool) {
+        if is_cut_off {
+            self.unfinished = left_over;
+        } else {
+            self.stuck = left_over;
+        }
+        let Self { arrived, finished, rejected, aborted, .. } = *self;
+        assert_eq!(arrived, finished + rejected + aborted + left_over, "L1: no request is lost");
+    }
+}
+
 /// A run, ready to go.
 #[derive(Debug)]
 pub struct Simulation<W> {
-    workload: W,
-    client: Client,
-    cluster: Cluster,
+    pub(super) workload: W,
+    pub(super) client: Client,
+    pub(super) cluster: Cluster,
     /// From the client to the engine's queue: network, HTTP, tokenisation.
-    api_delay: SimDuration,
+    pub(super) api_delay: SimDuration,
     /// Of that way, what the front end of an instance does for one request after the other.
-    api_per_request: SimDuration,
+    pub(super) api_per_request: SimDuration,
     /// Per instance, when its front end is free.
     api_free: Vec<SimTime>,
     /// When the clients stop, whatever is under way.
-    end: SimTime,
+    pub(super) end: SimTime,
     is_cut_off: bool,
     queue: EventQueue<Event>,
     transit: Transit,
@@ -237,64 +287,23 @@ impl<W: Source> Simulation<W> {
         observer: &mut impl Observer,
     ) {
         let (id, request) = self.transit.take(transit);
-        let engine = &mut self.cluster.instances[instance.index()];
-        let changed = engine.interrupt(now, |_, event| {
-            if let EngineEvent::Quiet(run) = event {
-                observer.on(now, Occurrence::Quiet(instance, run));
-            }
-        });
-        let outcome = engine.enqueue(id, &request, Handoff::None);
-        let wake = if self.awaited[instance.index()] { changed } else { Some(now) };
-        match outcome {
-            Ok(()) => {
-                observer.on(now, Occurrence::Queued(instance, id, engine.scheduler().load()));
-                if let Some(at) = wake {
-                    self.awaken(at, instance);
-                }
-                if request.session.is_some() {
-                    self.turns.insert(id, request);
-                }
-            }
-            Err(finish) => {
-                if let Some(at) = changed {
-                    self.awaken(at, instance);
-                }
-                observer.on(now, Occurrence::Refused(instance, id));
-                self.left.push((id, finish));
-                self.settle(now);
-            }
+        let place = (instance, &mut self.cluster.instances[instance.index()]);
+        let is_awaited = self.awaited[instance.index()];
+        let entry = enqueue(place, now, (id, &request), is_awaited, observer);
+        if let Some(at) = entry.wake {
+            self.awaken(at, instance);
+        }
+        if let Some(finish) = entry.refused {
+            self.left.push((id, finish));
+            self.settle(now);
+        } else if request.session.is_some() {
+            self.turns.insert(id, request);
         }
     }
 
     fn advance(&mut self, now: SimTime, instance: InstanceId, observer: &mut impl Observer) {
-        let left = &mut self.left;
-        let engine = &mut self.cluster.instances[instance.index()];
-        let next = engine.advance(now, |engine, event| match event {
-            EngineEvent::Planned(batch) => {
-                let load = engine.scheduler().load();
-                observer.on(now, Occurrence::Planned(instance, batch, load));
-            }
-            EngineEvent::Completed(batch, result) => {
-                let load = engine.scheduler().load();
-                observer.on(now, Occurrence::Stepped(instance, batch, result, load));
-                for (life, finish) in &result.finished {
-                    observer.on(now, Occurrence::Left(instance, life, *finish));
-                    left.push((life.id, *finish));
-                }
-            }
-            EngineEvent::Left(result) => {
-                for (life, finish) in &result.finished {
-                    observer.on(now, Occurrence::Left(instance, life, *finish));
-                    left.push((life.id, *finish));
-                }
-            }
-            EngineEvent::Quiet(run) => observer.on(now, Occurrence::Quiet(instance, run)),
-            EngineEvent::Empty(plan) if !plan.preempted.is_empty() => {
-                observer.on(now, Occurrence::Displaced(instance, &plan.preempted));
-            }
-            EngineEvent::Empty(_) => {}
-        });
-        if let Some(at) = next {
+        let place = (instance, &mut self.cluster.instances[instance.index()]);
+        if let Some(at) = advance(place, now, &mut self.left, observer) {
             self.awaken(at, instance);
         }
         let engine = &self.cluster.instances[instance.index()];
@@ -316,11 +325,7 @@ impl<W: Source> Simulation<W> {
     /// Counts the requests that left and lets their clients go on.
     fn settle(&mut self, now: SimTime) {
         for (id, finish) in self.left.drain(..) {
-            match finish {
-                Finish::Done => self.counts.finished += 1,
-                Finish::Aborted => self.counts.aborted += 1,
-                Finish::Rejected => self.counts.rejected += 1,
-            }
+            self.counts.leave(finish);
             if let Some((next, at)) = self.client.finished(now) {
                 let transit = self.held.pop_front().expect("the client holds a request");
                 debug_assert_eq!(self.transit.get(transit).0, next, "first come, first sent");
@@ -340,38 +345,109 @@ impl<W: Source> Simulation<W> {
     fn cut_off(&mut self, observer: &mut impl Observer) {
         self.is_cut_off = true;
         for (index, engine) in self.cluster.instances.iter_mut().enumerate() {
-            let instance = InstanceId::from_index(index);
-            engine.interrupt(self.end, |_, event| {
-                if let EngineEvent::Quiet(run) = event {
-                    observer.on(self.end, Occurrence::Quiet(instance, run));
-                }
-            });
+            cut_off((InstanceId::from_index(index), engine), self.end, observer);
         }
     }
 
     fn close(mut self) -> Counts {
-        let mut inside = 0;
-        for (index, instance) in self.cluster.instances.iter().enumerate() {
-            if cfg!(debug_assertions) {
-                laws::at_rest(index, instance);
-            }
-            let load = instance.scheduler().load();
-            let here = u64::from(load.waiting + load.running);
-            inside += here;
-            if instance.scheduler().displaces_in_vain() {
-                self.counts.displaced += here;
-            }
+        let mut left_over = self.transit.len();
+        for (index, engine) in self.cluster.instances.iter().enumerate() {
+            left_over += still_inside(InstanceId::from_index(index), engine, &mut self.counts);
         }
-        let left_over = inside + self.transit.len();
-        if self.is_cut_off {
-            self.counts.unfinished = left_over;
-        } else {
-            self.counts.stuck = left_over;
-        }
-        let Counts { arrived, finished, rejected, aborted, .. } = self.counts;
-        assert_eq!(arrived, finished + rejected + aborted + left_over, "L1: no request is lost");
+        self.counts.close(left_over, self.is_cut_off);
         self.counts
     }
+}
+
+/// An instance and its name.
+type Place<'a> = (InstanceId, &'a mut Instance);
+
+/// What follows from a request that reached an instance.
+pub(super) struct Entry {
+    /// When the instance is woken, if that has changed.
+    pub(super) wake: Option<SimTime>,
+    pub(super) refused: Option<Finish>,
+}
+
+/// A request reaches the queue of an instance, which is going to be woken, or not.
+pub(super) fn enqueue(
+    (instance, engine): Place<'_>,
+    now: SimTime,
+    (id, request): (RequestId, &Request),
+    is_awaited: bool,
+    observer: &mut impl Observer,
+) -> Entry {
+    let changed = engine.interrupt(now, |_, event| {
+        if let EngineEvent::Quiet(run) = event {
+            observer.on(now, Occurrence::Quiet(instance, run));
+        }
+    });
+    match engine.enqueue(id, request, Handoff::None) {
+        Ok(()) => {
+            observer.on(now, Occurrence::Queued(instance, id, engine.scheduler().load()));
+            Entry { wake: if is_awaited { changed } else { Some(now) }, refused: None }
+        }
+        Err(finish) => {
+            observer.on(now, Occurrence::Refused(instance, id));
+            Entry { wake: changed, refused: Some(finish) }
+        }
+    }
+}
+
+/// An instance goes on at the moment that it asked for; returns the next one.
+pub(super) fn advance(
+    (instance, engine): Place<'_>,
+    now: SimTime,
+    left: &mut Vec<(RequestId, Finish)>,
+    observer: &mut impl Observer,
+) -> Option<SimTime> {
+    engine.advance(now, |engine, event| match event {
+        EngineEvent::Planned(batch) => {
+            let load = engine.scheduler().load();
+            observer.on(now, Occurrence::Planned(instance, batch, load));
+        }
+        EngineEvent::Completed(batch, result) => {
+            let load = engine.scheduler().load();
+            observer.on(now, Occurrence::Stepped(instance, batch, result, load));
+            for (life, finish) in &result.finished {
+                observer.on(now, Occurrence::Left(instance, life, *finish));
+                left.push((life.id, *finish));
+            }
+        }
+        EngineEvent::Left(result) => {
+            for (life, finish) in &result.finished {
+                observer.on(now, Occurrence::Left(instance, life, *finish));
+                left.push((life.id, *finish));
+            }
+        }
+        EngineEvent::Quiet(run) => observer.on(now, Occurrence::Quiet(instance, run)),
+        EngineEvent::Empty(plan) if !plan.preempted.is_empty() => {
+            observer.on(now, Occurrence::Displaced(instance, &plan.preempted));
+        }
+        EngineEvent::Empty(_) => {}
+    })
+}
+
+/// The clients stop: what an instance has computed until then counts.
+pub(super) fn cut_off((instance, engine): Place<'_>, end: SimTime, observer: &mut impl Observer) {
+    engine.interrupt(end, |_, event| {
+        if let EngineEvent::Quiet(run) = event {
+            observer.on(end, Occurrence::Quiet(instance, run));
+        }
+    });
+}
+
+/// The requests that an instance has at the end of a run.
+pub(super) fn still_inside(instance: InstanceId, engine: &Instance, counts: &mut Counts) -> u64 {
+    if cfg!(debug_assertions) {
+        laws::at_rest(instance.index(), engine);
+    }
+    let load = engine.scheduler().load();
+    let inside = u64::from(load.waiting + load.running);
+    if engine.scheduler().displaces_in_vain() {
+        counts.displaced += inside;
+    }
+    inside
 }
 
 fn later(now: SimTime, at: SimTime) -> SimTime {

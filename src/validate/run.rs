@@ -14,7 +14,7 @@ use crate::metrics::bench::{BenchSummary, Comparison, Tool};
 use crate::metrics::{BenchReport, Caution, Recorder, Warnings};
 use crate::request::Request;
 use crate::scenario::{Scenario, ScenarioError, ScenarioFile};
-use crate::sim::{Counts, Observer, Requests, Source};
+use crate::sim::{Counts, Requests, Separable, Source};
 use crate::workload::Workload;
 
 /// What the caller changes in every scenario before it is run; the error is the rule it breaks.
@@ -94,7 +94,7 @@ fn observe(
     scenario: &Scenario,
     cost: &StepTime,
     requests: Option<Vec<Request>>,
-    observer: &mut impl Observer,
+    observer: &mut impl Separable,
 ) -> Result<(), Skip> {
     let counts = if let Some(requests) = requests {
         run_source(scenario, cost, Requests(requests.into_iter()), observer)?
@@ -110,10 +110,10 @@ fn run_source(
     scenario: &Scenario,
     cost: &StepTime,
     source: impl Source,
-    observer: &mut impl Observer,
+    observer: &mut impl Separable,
 ) -> Result<Counts, Skip> {
     let run = crate::sim::simulation(scenario, cost, source).map_err(|error| refused(&error))?;
-    run.run(observer).map_err(|error| refused(&error))
+    run.run_in_lanes(observer).map_err(|error| refused(&error))
 }
 
 /// A broken rule without its numbers, so that equal reasons are counted together.

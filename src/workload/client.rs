@@ -82,6 +82,11 @@ impl Client {
         next.map(|request| (request, free_at))
     }
 
+    /// Whether every request is sent as it arrives.
+    pub fn is_open(&self) -> bool {
+        self.fresh_seats.is_none()
+    }
+
     /// How many requests wait for a seat.
     pub fn held(&self) -> usize {
         self.held.len()

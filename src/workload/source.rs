@@ -127,6 +127,11 @@ impl Workload {
         })
     }
 
+    /// Whether requests may belong to conversations that go on.
+    pub fn has_follow_ups(&self) -> bool {
+        self.sessions.is_some()
+    }
+
     /// The next turn of the conversation of `answered`, whose answer is complete at `now`; `None`
     /// when the request belongs to none or the conversation is over. It may arrive before requests
     /// that this iterator has yet to give.

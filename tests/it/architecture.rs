@@ -11,7 +11,7 @@ enum Floor {
 use Floor::{Apart, Ordered};
 
 const FLOORS: &[Floor] = &[
-    Ordered(&["units", "ids", "rng", "des", "stats"]),
+    Ordered(&["units", "ids", "rng", "des", "threads", "stats"]),
     Ordered(&["model", "hardware", "adapter", "request", "profiles", "scenario"]),
     Apart(&["cost", "kv", "lora", "network", "workload"]),
     Apart(&["engine"]),

@@ -210,7 +210,7 @@ fn run(scheduler: Scheduler, workload: Vec<Request>, seqs: u32) -> (Counts, Reco
     };
     let client = Client::new(&ClientConfig::default());
     let inspector = Inspector { seqs, ..Inspector::default() };
-    let mut observers = (Recorder::for_instances(1), inspector);
+    let mut observers = (Recorder::default(), inspector);
     let counts =
         Simulation::new(Requests(workload.into_iter()), client, cluster, SimDuration::default())
             .run(&mut observers)

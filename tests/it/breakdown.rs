@@ -145,7 +145,7 @@ fn follow(
         decode_seq: SimDuration::from_nanos(30_001),
     });
     let instance = |_| Instance::new(scheduler(), law.clone()).step_by_step();
-    let mut observers = (Recorder::for_instances(instances), Follower::default());
+    let mut observers = (Recorder::default(), Follower::default());
     simulate(requests, (0..instances).map(instance).collect(), &mut observers);
     let (recorder, follower) = observers;
     for (id, (record, followed)) in recorder.requests.iter().zip(&follower.requests).enumerate() {

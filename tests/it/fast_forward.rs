@@ -13,7 +13,7 @@ use servecast::metrics::{Recorder, StepLog};
 use servecast::request::{Content, Request, Segment};
 use servecast::rng::mix;
 use servecast::scenario::{ClientConfig, HostConfig, RouterConfig, VllmConfig};
-use servecast::sim::{Counts, Requests, Simulation};
+use servecast::sim::{Counts, Requests, Simulation, Source};
 use servecast::stats::Sample;
 use servecast::units::{SimDuration, SimTime};
 use servecast::workload::Client;
@@ -52,6 +52,14 @@ impl Case {
         Instance::new(scheduler, law).with_graphs(graphs).on_host(HostTimes::from(&self.host))
     }
 
+    /// When the clients stop: early in one of three cases.
+    fn stops_at(&self) -> SimTime {
+        match mix(self.seed ^ 0x4d) {
+            draw if draw.is_multiple_of(3) => SimTime::from_nanos(draw % 2_000_000_000),
+            _ => SimTime::MAX,
+        }
+    }
+
     /// The flags of vLLM's engine.
     pub(super) fn vllm(&self) -> &VllmConfig {
         match &self.engine {
@@ -68,7 +76,7 @@ pub(super) fn vllm_case() -> impl Strategy<Value = Case> {
 
 fn case(engine: impl Strategy<Value = Engine>) -> impl Strategy<Value = Case> {
     let workload = (any::<u64>(), 1_u32..80, 0_u64..60_000, 1_u32..400, 1_u32..200);
-    (workload, any::<[bool; 2]>(), 1_u32..3, hosts(), engine).prop_map(
+    (workload, any::<[bool; 2]>(), 1_u32..4, hosts(), engine).prop_map(
         |(workload, [shares, stops], instances, host, engine)| {
             let (seed, requests, gap_us, prompt_max, output_max) = workload;
             Case {
@@ -139,6 +147,12 @@ fn share(request: &mut Request, index: u32, earlier: &[Request], draw: impl Fn(u
 }
 
 fn run(case: &Case, way: Way, cost: Cost) -> (Counts, Recorder, StepLog) {
+    let mut observers = (Recorder::default(), StepLog::default());
+    let counts = simulation(case, way, cost).run(&mut observers);
+    (counts.expect("the workload has no errors"), observers.0, observers.1)
+}
+
+fn simulation(case: &Case, way: Way, cost: Cost) -> Simulation<impl Source> {
     let law = cost.law();
     let instance = |_| {
         let instance = case.instance(case.engine.scheduler(way), law.clone());
@@ -150,11 +164,33 @@ fn run(case: &Case, way: Way, cost: Cost) -> (Counts, Recorder, StepLog) {
     };
     let client = Client::new(&ClientConfig::default());
     let workload = Requests(workload(case).into_iter());
-    let mut observers = (Recorder::for_instances(case.instances), StepLog::default());
-    let counts = Simulation::new(workload, client, cluster, SimDuration::from_micros(300))
-        .run(&mut observers)
-        .expect("the workload has no errors");
-    (counts, observers.0, observers.1)
+    Simulation::new(workload, client, cluster, SimDuration::from_micros(300))
+        .with_serial_front_end(SimDuration::from_micros(40))
+}
+
+/// Lanes fare as one loop over all instances.
+fn compare_lanes(case: &Case, cost: Cost) -> Result<(), TestCaseError> {
+    let mut whole = Recorder::default();
+    let simulation = || simulation(case, Way::Runs, cost).until(case.stops_at());
+    let counts = simulation().run(&mut whole).expect("it runs");
+    let mut lanes = Recorder::default();
+    let lane_counts = simulation().run_in_lanes(&mut lanes).expect("it runs");
+    prop_assert_eq!(counts, lane_counts);
+    prop_assert_eq!(&whole.requests, &lanes.requests);
+    prop_assert_eq!(&whole.tokens_by_second, &lanes.tokens_by_second);
+    prop_assert_eq!(&whole.drafts, &lanes.drafts);
+    prop_assert_eq!((whole.steps, whole.end), (lanes.steps, lanes.end));
+    let gaps = |recorder: Recorder| recorder.gaps.sample().pairs().collect::<Vec<_>>();
+    let over_time = |recorder: &Recorder| {
+        let line = &recorder.timeline;
+        let levels = [&line.running, &line.waiting, &line.kv_blocks];
+        let flows = [&line.prefill_tokens, &line.output_tokens];
+        let points = levels.into_iter().chain(flows).map(|series| series.points(recorder.end));
+        (line.kv_capacity, points.collect::<Vec<_>>())
+    };
+    prop_assert_eq!(over_time(&whole), over_time(&lanes));
+    prop_assert_eq!(gaps(whole), gaps(lanes));
+    Ok(())
 }
 
 /// A step without what is told late: instance, number, times, shape.
@@ -229,6 +265,13 @@ proptest! {
         case in case(speculating(vllm())),
     ) {
         compare(&case, Way::Runs)?;
+    }
+
+    #[test]
+    fn lanes_fare_as_one_loop(case in prop_oneof![
+        case(vllm()), case(sglang()), case(speculating(vllm())), case(baseline()),
+    ]) {
+        Cost::ALL.into_iter().try_for_each(|cost| compare_lanes(&case, cost))?;
     }
 
     #[test]

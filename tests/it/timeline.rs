@@ -41,7 +41,7 @@ fn observe(
         if way == Way::Runs { instance } else { instance.step_by_step() }
     };
     let writer = TimelineWriter::new(Vec::new(), window, instances, "a \"model\" on a GPU");
-    let recorders = (Recorder::for_instances(instances), StepLog::default());
+    let recorders = (Recorder::default(), StepLog::default());
     let mut observers = (recorders, writer);
     simulate(requests, (0..instances).map(instance).collect(), &mut observers);
     let (written, bytes) = observers.1.finish().expect("memory takes everything");

@@ -30,6 +30,13 @@ impl Route for Router {
 }
 
 impl Router {
+    /// Whether instances get requests in turn, whatever happens.
+    pub fn goes_in_turn(&self) -> bool {
+        match self {
+            Self::RoundRobin(_) => true,
+        }
+    }
+
     /// The router of a configuration.
     pub fn new(config: &RouterConfig) -> Self {
         match config {

@@ -74,9 +74,9 @@ pub struct Load {
 }
 
 impl Load {
-    /// The share of the blocks that requests hold, from 0 to 1.
-    pub fn kv_use(&self) -> f64 {
-        f64::from(self.kv_blocks - self.kv_blocks_free) / f64::from(self.kv_blocks.max(1))
+    /// Blocks that requests hold.
+    pub fn kv_blocks_held(&self) -> u32 {
+        self.kv_blocks - self.kv_blocks_free
     }
 }
 

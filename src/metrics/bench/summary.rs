@@ -46,7 +46,7 @@ impl Distribution {
     pub fn of_values(mut values_s: Vec<f64>) -> Self {
         assert!(values_s.iter().all(|x| !x.is_nan()), "a latency is a number");
         let (mean_s, std_dev_s) = (stats::mean(&values_s), stats::std_dev(&values_s));
-        values_s.sort_unstable_by(f64::total_cmp);
+        stats::radix::sort(&mut values_s);
         Self { count: values_s.len() as u64, mean_s, std_dev_s, ordered: Ordered::Each(values_s) }
     }
 

@@ -73,6 +73,7 @@ impl Sglang {
         }
         result.finished.push((s.life, finish));
         if s.status == Status::LastInFlight {
+            self.last_in_flight -= 1;
             self.vacate(slot);
         } else {
             s.status = Status::Finished;

@@ -64,12 +64,13 @@ impl Sglang {
             self.set_aside_members();
             return;
         }
-        let sequences = &mut self.sequences;
+        let (sequences, last_in_flight) = (&mut self.sequences, &mut self.last_in_flight);
         self.running.retain(|&slot| {
             let s = &mut sequences[slot as usize];
             let is_last = s.in_flight > 0 && s.life.generated + 1 >= s.life.max_tokens;
             if is_last {
                 s.status = Status::LastInFlight;
+                *last_in_flight += 1;
             }
             !is_last
         });

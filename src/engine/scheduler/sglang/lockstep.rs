@@ -120,6 +120,7 @@ impl Sglang {
         }
         while let Some(slot) = self.set_aside.pop() {
             self.sequences[slot as usize].status = Status::LastInFlight;
+            self.last_in_flight += 1;
             self.remove_running(slot);
         }
     }

@@ -90,6 +90,8 @@ pub struct Sglang {
     retractions_from: usize,
     /// Requests of [`Status::Finished`].
     finished: Vec<u32>,
+    /// How many are [`Status::LastInFlight`].
+    last_in_flight: u32,
 
     /// The running requests as a group, where that is possible.
     group: Group,
@@ -158,6 +160,7 @@ impl Sglang {
             refresh_turn: 0,
             retractions_from: 0,
             finished: Vec::new(),
+            last_in_flight: 0,
             group: Group::new(config.page_size),
             serving: Serving::Grouped,
             dissolved: VecDeque::new(),
@@ -427,7 +430,7 @@ impl Schedule for Sglang {
         let listed = self.running.len() + self.last_prefill.len();
         Load {
             waiting: self.waiting.len() as u32,
-            running: (listed - self.finished.len()) as u32,
+            running: (listed - self.finished.len()) as u32 + self.last_in_flight,
             kv_blocks: self.pool / self.config.page_size,
             kv_blocks_free: self.reclaimable() / self.config.page_size,
         }

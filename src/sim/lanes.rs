@@ -1,0 +1,326 @@
+//! Instances that cannot influence each other, simulated side by side.
+//!
+//! Where requests come by themselves and go to instances in turn, what happens on one instance
+//! decides nothing on another. Each then is a lane: its requests in order, its next wake-up, and
+//! observers of its own. Lanes need no queue of events, keep to their own memory, and run on as
+//! many threads as there are; their observers are joined in the order of the instances, so that
+//! neither the number of threads nor the way a run is driven shows in a result.
+
+use std::collections::VecDeque;
+
+use super::laws::Watch;
+use super::observe::{Observer, Occurrence};
+use super::run::{self, Counts, Simulation, Source};
+use crate::engine::{Finish, Instance};
+use crate::ids::{InstanceId, RequestId};
+use crate::request::Request;
+use crate::threads;
+use crate::units::{SimDuration, SimTime};
+use crate::workload::WorkloadError;
+
+/// Requests that are drawn before lanes go on: enough to keep threads busy, few enough to fit
+/// caches.
+const ROUND: usize = 1 << 14;
+
+/// Which requests and instances an observer hears of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lane {
+    /// Its instance, which gets the request of this id first.
+    pub first: u32,
+    /// Of this many lanes: it gets every so many-th request.
+    pub count: u32,
+    /// When the first request of all lanes was sent.
+    pub first_sent: SimTime,
+}
+
+impl Lane {
+    /// All requests and instances.
+    pub const WHOLE: Self = Self { first: 0, count: 1, first_sent: SimTime::ZERO };
+
+    /// The place of a request among those of the lane.
+    #[inline]
+    pub fn place(self, id: RequestId) -> usize {
+        if self.count == 1 {
+            return id.index();
+        }
+        ((id.0 - self.first) / self.count) as usize
+    }
+
+    /// The place of an instance among those of the lane.
+    #[inline]
+    pub fn seat(self, instance: InstanceId) -> usize {
+        (instance.0 - self.first) as usize
+    }
+}
+
+impl Default for Lane {
+    fn default() -> Self {
+        Self::WHOLE
+    }
+}
+
+/// An observer that lanes can hear for: what it knows after all of them were joined is what it
+/// would know had it heard everything.
+pub trait Separable: Observer {
+    /// Hears what happens in one lane.
+    type Lane: Observer + Send;
+
+    /// The observer of a lane, before anything happened.
+    fn lane(&mut self, lane: Lane) -> Self::Lane;
+
+    /// A request arrives; told in order over all lanes, besides what each lane hears.
+    fn arrives(&mut self, _request: &Request) {}
+
+    /// Takes in what the lanes heard, in the order of their instances.
+    fn join(&mut self, lanes: Vec<Self::Lane>);
+}
+
+impl<A: Separable, B: Separable> Separable for (A, B) {
+    type Lane = (A::Lane, B::Lane);
+
+    fn lane(&mut self, lane: Lane) -> Self::Lane {
+        (self.0.lane(lane), self.1.lane(lane))
+    }
+
+    fn arrives(&mut self, request: &Request) {
+        self.0.arrives(request);
+        self.1.arrives(request);
+    }
+
+    fn join(&mut self, lanes: Vec<Self::Lane>) {
+        let (first, second) = lanes.into_iter().unzip();
+        self.0.join(first);
+        self.1.join(second);
+    }
+}
+
+impl<O: Separable> Separable for Option<O> {
+    type Lane = Option<O::Lane>;
+
+    fn lane(&mut self, lane: Lane) -> Self::Lane {
+        self.as_mut().map(|observer| observer.lane(lane))
+    }
+
+    fn arrives(&mut self, request: &Request) {
+        if let Some(observer) = self {
+            observer.arrives(request);
+        }
+    }
+
+    fn join(&mut self, lanes: Vec<Self::Lane>) {
+        if let Some(observer) = self {
+            observer.join(lanes.into_iter().flatten().collect());
+        }
+    }
+}
+
+impl<O: Separable> Separable for &mut O {
+    type Lane = O::Lane;
+
+    fn lane(&mut self, lane: Lane) -> Self::Lane {
+        (**self).lane(lane)
+    }
+
+    fn arrives(&mut self, request: &Request) {
+        (**self).arrives(request);
+    }
+
+    fn join(&mut self, lanes: Vec<Self::Lane>) {
+        (**self).join(lanes);
+    }
+}
+
+impl<W: Source> Simulation<W> {
+    /// [`run`](Self::run), with the same results, in lanes where instances cannot influence each
+    /// other.
+    ///
+    /// # Errors
+    /// When the workload yields an error.
+    ///
+    /// # Panics
+    /// When a law is broken: time decreases, a request is lost, memory does not add up.
+    pub fn run_in_lanes(self, observer: &mut impl Separable) -> Result<Counts, WorkloadError> {
+        let is_separable = self.cluster.router.goes_in_turn()
+            && self.client.is_open()
+            && !self.workload.has_follow_ups();
+        if is_separable { self.run_separately(observer) } else { self.run(observer) }
+    }
+
+    fn run_separately(mut self, observer: &mut impl Separable) -> Result<Counts, WorkloadError> {
+        let mut watch = cfg!(debug_assertions).then(Watch::default);
+        let observer = &mut (&mut watch, observer);
+        let mut drawn = self.workload.next().transpose()?;
+        let first_sent = drawn.as_ref().map_or(SimTime::ZERO, |request| request.arrival);
+        let mut lanes = self.lanes(|lane| observer.lane(lane), first_sent);
+        let mut id = 0;
+        while let Some(request) = drawn.take().filter(|request| request.arrival <= self.end) {
+            let horizon = request.arrival;
+            observer.arrives(&request);
+            let index = id as usize % lanes.len();
+            lanes[index].expect(RequestId(id), request, self.api_per_request, self.api_delay);
+            id = id.checked_add(1).expect("fewer than 2^32 requests");
+            if (id as usize).is_multiple_of(ROUND) {
+                serve(&mut lanes, horizon);
+            }
+            drawn = self.workload.next().transpose()?;
+        }
+        serve(&mut lanes, SimTime::MAX);
+        let (counts, observers) = close(lanes);
+        observer.join(observers);
+        if let Some(watch) = watch {
+            watch.close(&counts);
+        }
+        Ok(counts)
+    }
+
+    fn lanes<O>(
+        &mut self,
+        mut observer: impl FnMut(Lane) -> O,
+        first_sent: SimTime,
+    ) -> Vec<LaneRun<O>> {
+        let instances = std::mem::take(&mut self.cluster.instances);
+        let count = instances.len() as u32;
+        let lane = |(first, engine): (usize, Instance)| LaneRun {
+            id: InstanceId::from_index(first),
+            engine,
+            inbox: VecDeque::new(),
+            told: 0,
+            front_end_free: SimTime::ZERO,
+            end: self.end,
+            wake: None,
+            is_awaited: false,
+            counts: Counts::default(),
+            left: Vec::new(),
+            observer: observer(Lane { first: first as u32, count, first_sent }),
+        };
+        instances.into_iter().enumerate().map(lane).collect()
+    }
+}
+
+/// Lets all lanes go on up to a moment, as far as they know what happens until then.
+fn serve<O: Observer + Send>(lanes: &mut [LaneRun<O>], horizon: SimTime) {
+    threads::for_each(lanes, |lane| lane.serve(horizon));
+}
+
+/// A request that is known to come.
+#[derive(Debug)]
+struct Expected {
+    id: RequestId,
+    request: Request,
+    /// When it reaches the queue of the engine.
+    queued: SimTime,
+}
+
+/// An instance and what it needs to run on its own.
+#[derive(Debug)]
+struct LaneRun<O> {
+    id: InstanceId,
+    engine: Instance,
+    /// Requests that have not reached the engine, in order.
+    inbox: VecDeque<Expected>,
+    /// Of those, the ones whose arrival was told.
+    told: usize,
+    front_end_free: SimTime,
+    /// When the clients stop, whatever is under way.
+    end: SimTime,
+    wake: Option<SimTime>,
+    is_awaited: bool,
+    counts: Counts,
+    left: Vec<(RequestId, Finish)>,
+    observer: O,
+}
+
+impl<O: Observer> LaneRun<O> {
+    fn expect(
+        &mut self,
+        id: RequestId,
+        request: Request,
+        per_request: SimDuration,
+        delay: SimDuration,
+    ) {
+        self.front_end_free = request.arrival.max(self.front_end_free) + per_request;
+        self.inbox.push_back(Expected { id, request, queued: self.front_end_free + delay });
+    }
+
+    /// What happens up to `horizon`, where all requests that arrive before it are known. At one
+    /// instant inputs come before steps, so that steps at the horizon have to wait.
+    fn serve(&mut self, horizon: SimTime) {
+        loop {
+            let arrives = self.inbox.get(self.told).map(|expected| expected.request.arrival);
+            let enters = self.inbox.front().filter(|_| self.told > 0).map(|first| first.queued);
+            let input = [arrives, enters].into_iter().flatten().min();
+            let wake = self.wake.filter(|&wake| input.is_none_or(|input| wake < input));
+            let Some(now) = wake.or(input) else { return };
+            if now > self.end || now > horizon || wake.is_some() && now == horizon {
+                return;
+            }
+            if wake.is_some() {
+                // Requests that arrive before the next one reaches the engine do not disturb it.
+                self.advance(now, self.inbox.front().map(|first| first.queued));
+            } else if arrives == Some(now) {
+                self.arrive(now);
+            } else {
+                self.enter(now);
+            }
+        }
+    }
+
+    fn arrive(&mut self, now: SimTime) {
+        let Expected { id, request, .. } = &self.inbox[self.told];
+        self.observer.on(now, Occurrence::Arrived(*id, request));
+        self.observer.on(now, Occurrence::Sent(*id, self.id));
+        self.told += 1;
+        self.counts.arrived += 1;
+    }
+
+    fn enter(&mut self, now: SimTime) {
+        let Some(Expected { id, request, .. }) = self.inbox.pop_front() else { return };
+        self.told -= 1;
+        let place = (self.id, &mut self.engine);
+        let entry = run::enqueue(place, now, (id, &request), self.is_awaited, &mut self.observer);
+        if let Some(at) = entry.wake {
+            self.awaken(at);
+        }
+        if let Some(finish) = entry.refused {
+            self.counts.leave(finish);
+        }
+    }
+
+    fn advance(&mut self, now: SimTime, next_input: Option<SimTime>) {
+        self.wake = None;
+        self.engine.expect_input(next_input.unwrap_or(SimTime::MAX));
+        let place = (self.id, &mut self.engine);
+        if let Some(at) = run::advance(place, now, &mut self.left, &mut self.observer) {
+            self.awaken(at);
+        }
+        if self.engine.is_idle() {
+            self.is_awaited = false;
+        }
+        for (_, finish) in self.left.drain(..) {
+            self.counts.leave(finish);
+        }
+    }
+
+    fn awaken(&mut self, at: SimTime) {
+        self.wake = Some(at);
+        self.is_awaited = true;
+    }
+}
+
+/// The counts of all lanes, and their observers.
+fn close<O: Observer>(lanes: Vec<LaneRun<O>>) -> (Counts, Vec<O>) {
+    let is_cut_off = lanes.iter().any(|lane| lane.wake.is_some() || !lane.inbox.is_empty());
+    let mut counts = Counts::default();
+    let mut left_over = 0;
+    let mut observers = Vec::with_capacity(lanes.len());
+    for mut lane in lanes {
+        if is_cut_off {
+            run::cut_off((lane.id, &mut lane.engine), lane.end, &mut lane.observer);
+        }
+        counts.add(&lane.counts);
+        left_over += lane.told as u64 + run::still_inside(lane.id, &lane.engine, &mut counts);
+        observers.push(lane.observer);
+    }
+    counts.close(left_over, is_cut_off);
+    (counts, observers)
+}
