@@ -1,15 +1,15 @@
 //! Flows of KV caches between nodes on a fat tree: how many starts and ends a second.
 //!
 //! `network [--nodes N] [--arity K] [--flows N] [--events N] [--latency-us N]`: N flows between random
-//! nodes over GPUDirect, each with 1 to 1000 MB; when one ends another starts. With a latency
+//! nodes, from NIC to NIC over up to four links more, each with 1 to 1000 MB; when one ends another starts. With a latency
 //! rates change twice for that, once when the latency is over; without one they change once.
 
 use std::time::Instant;
 
 use rand::RngExt;
 
-use servecast::ids::RouteId;
-use servecast::network::{FatTree, Network, Node, NodeRates, Route, Staging, Topology};
+use servecast::ids::{LinkId, RouteId};
+use servecast::network::{FatTree, Network, Route, Topology};
 use servecast::rng::{Seed, Stream};
 use servecast::units::{SimDuration, SimTime};
 
@@ -53,21 +53,17 @@ fn main() {
 
 fn topology(nodes: usize, arity: usize, latency: SimDuration) -> Topology {
     let mut topology = Topology::default();
-    let rates = NodeRates {
-        nic: CABLE,
-        pcie: 64e9,
-        nvlink: None,
-        host_memory: 300e9,
-        disk: None,
+    let mut nic = |index, way| {
+        topology.add_link(format!("node {index} NIC {way}"), CABLE).expect("a capacity")
     };
-    let node = |index| Node::add(&mut topology, &format!("node {index}"), &rates).expect("rates");
-    let list: Vec<Node> = (0..nodes).map(node).collect();
+    let nics: Vec<[LinkId; 2]> =
+        (0..nodes).map(|index| ["out", "in"].map(|way| nic(index, way))).collect();
     let tree = FatTree::add(&mut topology, arity, nodes, CABLE).expect("the nodes fit");
     let mut stream = Seed(1).stream("paths", 0);
-    for (from, source) in list.iter().enumerate() {
-        for (to, target) in list.iter().enumerate().filter(|(to, _)| *to != from) {
+    for (from, [out, _]) in nics.iter().enumerate() {
+        for (to, [_, into]) in nics.iter().enumerate().filter(|(to, _)| *to != from) {
             let between = tree.between(from, to, stream.random_range(0..arity * arity));
-            let links = source.gpu_to_gpu(target, &between, Staging::Direct);
+            let links = [&[*out], between.as_slice(), &[*into]].concat();
             let route = Route { links, latency, ..Route::default() };
             topology.add_route(&route).expect("the links are known");
         }

@@ -12,11 +12,9 @@
 
 mod filling;
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
 use crate::ids::LinkId;
 use crate::network::quantity::Rate;
+use crate::network::turns::Turns;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
@@ -89,7 +87,9 @@ pub(super) struct Shares {
     /// Links that changed since their turn was last worked out.
     touched: Vec<u32>,
     /// Levels at which a link, or past the links a flow with a cap, is looked at.
-    turns: BinaryHeap<Reverse<(Rate, u32)>>,
+    turns: Turns,
+    /// Flows that rise.
+    rising: usize,
     /// Flows that are not settled, with the rates they had.
     unsettled: Vec<(u32, Rate)>,
 }
@@ -107,6 +107,8 @@ impl Shares {
             is_touched: false,
         };
         let links: Vec<Fill> = capacities.map(fill).collect();
+        let mut turns = Turns::default();
+        turns.grow(links.len());
         Self {
             members: vec![Vec::new(); links.len()],
             links,
@@ -114,7 +116,8 @@ impl Shares {
             places: Vec::new(),
             hops_max,
             touched: Vec::new(),
-            turns: BinaryHeap::new(),
+            turns,
+            rising: 0,
             unsettled: Vec::new(),
         }
     }
@@ -124,6 +127,7 @@ impl Shares {
         let stage = Stage::Out;
         self.shares.push(Share { rate: 0, cap: 0, held_by: NO_LINK, stage, hops: 0 });
         self.places.resize(self.places.len() + self.hops_max, Place::default());
+        self.turns.grow(self.links.len() + self.shares.len());
     }
 
     /// Puts a flow onto its links. It has no rate before the next filling.
@@ -162,6 +166,10 @@ impl Shares {
         }
         if share.held_by != NO_LINK {
             self.links[share.held_by as usize].held -= 1;
+        }
+        if share.stage == Stage::Rising {
+            self.rising -= 1;
+            self.turns.remove(self.links.len() as u32 + slot);
         }
         self.shares[slot as usize].stage = Stage::Out;
     }

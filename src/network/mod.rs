@@ -25,6 +25,7 @@ mod flow;
 mod node;
 mod quantity;
 mod topology;
+mod turns;
 mod usage;
 mod wakes;
 

@@ -10,8 +10,6 @@
 //! Everything below the water is final, as in a filling from nothing: a flow is raised and stopped
 //! once, and flows slower than the one that came or left are not looked at.
 
-use std::cmp::Reverse;
-
 use crate::network::fair::{Fill, NEVER, NO_LINK, Shares, Stage};
 use crate::network::quantity::Rate;
 
@@ -23,8 +21,23 @@ impl Fill {
 
     /// The level at which this link is full, or has to be full to hold what it holds.
     fn turn(&self) -> Rate {
-        let full = if self.rising > 0 { self.room() / Rate::from(self.rising) } else { NEVER };
+        if self.rising == 0 {
+            let is_quiet = self.held == 0 || self.is_full_as_before();
+            return if is_quiet { NEVER } else { self.level };
+        }
+        let full = self.room() / Rate::from(self.rising);
         if self.held > 0 { full.min(self.level) } else { full }
+    }
+
+    /// Whether the turn is sooner than the one the link waits for.
+    fn is_sooner(&self) -> bool {
+        if self.queued == NEVER || self.rising == 0 {
+            return self.turn() < self.queued;
+        }
+        // What a comparison of quotients says, without a division.
+        let is_full_sooner =
+            u128::from(self.room()) < u128::from(self.queued) * u128::from(self.rising);
+        is_full_sooner || self.held > 0 && self.level < self.queued
     }
 
     /// Whether the level of the held flows is what they and the rising ones get, rounded down.
@@ -38,7 +51,11 @@ impl Shares {
     /// Brings all rates up to date; calls `changed` with every flow whose rate is another now.
     pub(in crate::network) fn fill(&mut self, mut changed: impl FnMut(u32, Rate)) {
         self.queue_touched();
-        while let Some(Reverse((level, id))) = self.turns.pop() {
+        loop {
+            if self.rising == 0 {
+                self.drop_quiet_turns();
+            }
+            let Some((level, id)) = self.turns.first() else { break };
             match id.checked_sub(self.links.len() as u32) {
                 Some(slot) => self.take_turn_of_flow(slot, level),
                 None => self.take_turn_of_link(id, level),
@@ -74,8 +91,9 @@ impl Shares {
             fill.rising += 1;
             self.touch(link);
         }
+        self.rising += 1;
         if cap != NEVER {
-            self.turns.push(Reverse((cap, self.links.len() as u32 + slot)));
+            self.turns.put(cap, self.links.len() as u32 + slot);
         }
     }
 
@@ -84,6 +102,10 @@ impl Shares {
         share.rate = level;
         share.held_by = held_by;
         share.stage = Stage::Stopped;
+        self.rising -= 1;
+        if share.cap != NEVER {
+            self.turns.remove(self.links.len() as u32 + slot);
+        }
         for place in self.places_of(slot) {
             let fill = &mut self.links[self.places[place].link as usize];
             fill.taken += level;
@@ -101,30 +123,44 @@ impl Shares {
 
     fn queue(&mut self, link: u32) {
         let fill = &mut self.links[link as usize];
-        let turn = fill.turn();
-        if turn < fill.queued {
-            fill.queued = turn;
-            self.turns.push(Reverse((turn, link)));
+        if fill.is_sooner() {
+            fill.queued = fill.turn();
+            self.turns.put(fill.queued, link);
         }
     }
 
+    /// Where nothing rises only links wait that are not full as before.
+    fn drop_quiet_turns(&mut self) {
+        let links = &mut self.links;
+        self.turns.retain(|id| {
+            let fill = &mut links[id as usize];
+            let is_kept = fill.turn() != NEVER;
+            if !is_kept {
+                fill.queued = NEVER;
+            }
+            is_kept
+        });
+    }
+
     fn take_turn_of_flow(&mut self, slot: u32, level: Rate) {
-        let share = &self.shares[slot as usize];
-        if share.stage == Stage::Rising && share.cap == level {
-            self.stop(slot, level, NO_LINK);
-        }
+        debug_assert!(self.shares[slot as usize].stage == Stage::Rising, "flow {slot} waits");
+        self.stop(slot, level, NO_LINK);
     }
 
     fn take_turn_of_link(&mut self, link: u32, level: Rate) {
         let fill = &mut self.links[link as usize];
-        if fill.queued != level {
-            return; // its turn was put forward
+        let turn = fill.turn();
+        if turn != level && turn != NEVER {
+            // Flows stopped elsewhere since: it fills later.
+            fill.queued = turn;
+            return self.turns.put(turn, link);
         }
         fill.queued = NEVER;
-        if fill.turn() != level {
-            // Flows stopped elsewhere since: it fills later.
-            return self.queue(link);
+        self.turns.remove(link);
+        if turn == NEVER {
+            return;
         }
+        let fill = &self.links[link as usize];
         let is_holding = fill.held > 0;
         if is_holding && fill.level == level && fill.is_full_as_before() {
             self.close(link, level);

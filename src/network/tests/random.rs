@@ -197,7 +197,11 @@ impl World {
         fresh.fill(|slot, rate| expected[slot as usize] = rate);
         let rates: Vec<u64> = self.network.flows.iter().map(|flow| flow.rate).collect();
         for (rate, expected) in rates.iter().zip(&expected) {
-            assert!(rate.abs_diff(*expected) <= UNITS, "seed {}: {rates:?}, {expected:?}", self.seed);
+            assert!(
+                rate.abs_diff(*expected) <= UNITS,
+                "seed {}: {rates:?}, {expected:?}",
+                self.seed
+            );
         }
     }
 }
