@@ -3,12 +3,15 @@
 //! Rates are max-min fair when every flow has a bottleneck: a link that is full and on which no
 //! flow is faster, or its own cap (Bertsekas, Gallager: Data Networks, 2nd edition, 6.5.2).
 //! Progressive filling finds them: all rates rise together like water; a link that is full stops
-//! the flows on it. Here links fill in the order of (level, id), and a link's level is what is left
-//! of it divided by the flows that still rise, rounded down to a unit.
+//! the flows on it. A link is full at the level at which what is left of it, divided by the flows
+//! that still rise and rounded down to a unit, is reached.
 //!
 //! After a change the filling is done again from level zero, but only for what differs
 //! ([`filling`]): a link whose flows are those of before, at rates of before, fills as it did and is
-//! not looked at.
+//! not looked at. Rates found so are those of a filling from nothing, but for some units (less than
+//! flows share a link) where several links fill at one level: which of them stops a flow
+//! decides where the rest of the division stays. What is added and taken away is exact, so that
+//! this does not grow from change to change.
 
 mod filling;
 

@@ -12,9 +12,9 @@
 //! layer by layer while it is computed, and a flow that has sent all there is takes no share.
 //!
 //! Time and bytes are whole numbers ([`quantity`]). A flow of B bytes alone on a route of R bytes
-//! per second, R a multiple of 2⁻¹⁶, ends latency + ⌈B / R⌉ after its start, to the nanosecond. Rates are
-//! a function of the flows on the links, not of how they came there, and the bytes left are the same
-//! however often they were worked out.
+//! per second, R a multiple of 2⁻¹⁶, ends latency + ⌈B / R⌉ after its start, to the nanosecond. The
+//! bytes left are the same however often they were worked out, and rates depend on what came before
+//! by some units of 2⁻¹⁶ bytes per second at most ([`fair`]).
 //!
 //! Changes of one instant are taken in together: rates are worked out when
 //! the time of the next change is asked for, or when time goes on.
@@ -166,6 +166,9 @@ impl Network {
                     ended(FlowId(slot as u32), SimTime::from_nanos(at));
                 }
                 from = slot + 1;
+            }
+            if at == now {
+                return; // rates are worked out when all changes of this instant are known
             }
         }
         self.now = now;

@@ -1,6 +1,7 @@
 //! A queue of numbered things by level, in which a thing stands once and can be moved.
 
-/// Lowest level first, at one level the lowest number: a binary heap that knows where everything is.
+/// Lowest level first: a binary heap that knows where everything is. What is at one level comes in
+/// an order that depends on nothing but the calls.
 #[derive(Debug, Default)]
 pub(super) struct Turns {
     heap: Vec<(u64, u32)>,
@@ -18,13 +19,15 @@ impl Turns {
 
     /// Puts `id` at `level`, from wherever it was.
     pub(super) fn put(&mut self, level: u64, id: u32) {
-        let mut at = self.places[id as usize] as usize;
+        let at = self.places[id as usize] as usize;
         if at == NOWHERE as usize {
-            at = self.heap.len();
             self.heap.push((level, id));
+            self.rise(self.heap.len() - 1, (level, id));
+        } else if level < self.heap[at].0 {
+            self.rise(at, (level, id));
+        } else {
+            self.sink(at, (level, id));
         }
-        let at = self.rise(at, (level, id));
-        self.sink(at, (level, id));
     }
 
     /// The first, which stays.
@@ -40,8 +43,11 @@ impl Turns {
         }
         let last = self.heap.pop().expect("it stands in the heap");
         if at < self.heap.len() {
-            let at = self.rise(at, last);
-            self.sink(at, last);
+            if last.0 < self.heap[at].0 {
+                self.rise(at, last);
+            } else {
+                self.sink(at, last);
+            }
         }
     }
 
@@ -61,18 +67,16 @@ impl Turns {
         }
     }
 
-    /// Moves what is greater down; returns the place that is free for `entry`, which stands there.
-    fn rise(&mut self, mut at: usize, entry: (u64, u32)) -> usize {
+    fn rise(&mut self, mut at: usize, entry: (u64, u32)) {
         while at > 0 {
             let above = (at - 1) / 2;
-            if self.heap[above] <= entry {
+            if self.heap[above].0 <= entry.0 {
                 break;
             }
             self.set(at, self.heap[above]);
             at = above;
         }
         self.set(at, entry);
-        at
     }
 
     fn sink(&mut self, mut at: usize, entry: (u64, u32)) {
@@ -81,10 +85,10 @@ impl Turns {
             if below >= self.heap.len() {
                 break;
             }
-            if below + 1 < self.heap.len() && self.heap[below + 1] < self.heap[below] {
+            if below + 1 < self.heap.len() && self.heap[below + 1].0 < self.heap[below].0 {
                 below += 1;
             }
-            if entry <= self.heap[below] {
+            if entry.0 <= self.heap[below].0 {
                 break;
             }
             self.set(at, self.heap[below]);

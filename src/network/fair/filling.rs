@@ -8,7 +8,7 @@
 //!   touches the other links of these.
 //!
 //! Everything below the water is final, as in a filling from nothing: a flow is raised and stopped
-//! once, and flows slower than the one that came or left are not looked at.
+//! once at most.
 
 use crate::network::fair::{Fill, NEVER, NO_LINK, Shares, Stage};
 use crate::network::quantity::Rate;

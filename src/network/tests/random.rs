@@ -33,6 +33,25 @@ struct World {
     seed: u64,
 }
 
+/// Flows between random nodes of a fat tree, where nearly all share links with all others.
+fn fat_tree(seed: u64, random: &mut Stream) -> World {
+    const NODES: usize = 16;
+    let mut topology = Topology::default();
+    let mut nic = |node, way| topology.add_link(format!("node {node} NIC {way}"), 50e9).unwrap();
+    let nics: Vec<_> = (0..NODES).map(|node| [nic(node, "out"), nic(node, "in")]).collect();
+    let tree = FatTree::add(&mut topology, 4, NODES, 50e9).unwrap();
+    let mut routes = Vec::new();
+    for (from, to) in (0..NODES).flat_map(|from| (0..NODES).map(move |to| (from, to))) {
+        let between = tree.between(from, to, random.random_range(0..4));
+        let links = [&[nics[from][0]], between.as_slice(), &[nics[to][1]]].concat();
+        routes.push((links.iter().map(|link| link.index()).collect(), f64::INFINITY));
+        topology.add_route(&Route { links, ..Route::default() }).unwrap();
+    }
+    let capacities = vec![50e9; topology.links().len()];
+    let (network, carried) = (Network::new(&topology), vec![0.0; capacities.len()]);
+    World { network, capacities, routes, flows: Vec::new(), now: 0, carried, seed }
+}
+
 fn world(seed: u64, random: &mut Stream) -> World {
     let mut topology = Topology::default();
     let links = random.random_range(1..=12);
@@ -184,7 +203,7 @@ impl World {
     /// leaves of links that fill at one level.
     fn check_against_nothing_before(&self) {
         let capacities = self.network.shares.capacities();
-        let mut fresh = Shares::new(capacities, 5);
+        let mut fresh = Shares::new(capacities, 6);
         let mut expected = Vec::new();
         for (slot, flow) in self.network.flows.iter().enumerate() {
             fresh.push();
@@ -219,6 +238,25 @@ fn rates_are_those_of_filling_all_links_from_nothing_whatever_came_before() {
             world.go_on(&mut random);
         }
         world.check_rates();
+        world.check_links();
+    }
+}
+
+#[test]
+fn rates_on_a_fat_tree_are_those_of_filling_all_links_from_nothing() {
+    for seed in 0..10 {
+        let mut random = Seed(seed).stream("fat tree", 0);
+        let mut world = fat_tree(seed, &mut random);
+        for _ in 0..120 {
+            world.change(&mut random);
+        }
+        for _ in 0..40 {
+            world.check_rates();
+            world.go_on(&mut random);
+            for _ in 0..random.random_range(0..3) {
+                world.change(&mut random);
+            }
+        }
         world.check_links();
     }
 }
