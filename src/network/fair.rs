@@ -83,7 +83,7 @@ const NEVER: Rate = Rate::MAX;
 pub(super) struct Shares {
     links: Vec<Fill>,
     members: Vec<Vec<Member>>,
-    shares: Vec<Share>,
+    flows: Vec<Share>,
     /// The links of every flow, `hops_max` to a slot.
     places: Vec<Place>,
     hops_max: usize,
@@ -115,7 +115,7 @@ impl Shares {
         Self {
             members: vec![Vec::new(); links.len()],
             links,
-            shares: Vec::new(),
+            flows: Vec::new(),
             places: Vec::new(),
             hops_max,
             touched: Vec::new(),
@@ -128,14 +128,14 @@ impl Shares {
     /// Makes room for one more slot.
     pub(super) fn push(&mut self) {
         let stage = Stage::Out;
-        self.shares.push(Share { rate: 0, cap: 0, held_by: NO_LINK, stage, hops: 0 });
+        self.flows.push(Share { rate: 0, cap: 0, held_by: NO_LINK, stage, hops: 0 });
         self.places.resize(self.places.len() + self.hops_max, Place::default());
-        self.turns.grow(self.links.len() + self.shares.len());
+        self.turns.grow(self.links.len() + self.flows.len());
     }
 
     /// Puts a flow onto its links. It has no rate before the next filling.
     pub(super) fn join(&mut self, slot: u32, links: &[LinkId], cap: Rate) {
-        assert!(self.shares[slot as usize].stage == Stage::Out, "flow {slot} is on its links");
+        assert!(self.flows[slot as usize].stage == Stage::Out, "flow {slot} is on its links");
         let first = slot as usize * self.hops_max;
         for (hop, link) in links.iter().enumerate() {
             let (place, members) = (first + hop, &mut self.members[link.index()]);
@@ -143,14 +143,14 @@ impl Shares {
             members.push(Member { slot, place: place as u32 });
         }
         let hops = links.len() as u32;
-        self.shares[slot as usize] =
+        self.flows[slot as usize] =
             Share { rate: 0, cap, held_by: NO_LINK, stage: Stage::Settled, hops };
         self.raise(slot);
     }
 
     /// Takes a flow from its links.
     pub(super) fn leave(&mut self, slot: u32) {
-        let share = self.shares[slot as usize];
+        let share = self.flows[slot as usize];
         assert!(share.stage != Stage::Out, "flow {slot} is on no link");
         for place in self.places_of(slot) {
             let Place { link, at } = self.places[place];
@@ -174,7 +174,7 @@ impl Shares {
             self.rising -= 1;
             self.turns.remove(self.links.len() as u32 + slot);
         }
-        self.shares[slot as usize].stage = Stage::Out;
+        self.flows[slot as usize].stage = Stage::Out;
     }
 
     /// Slots of the flows on a link.
@@ -189,7 +189,7 @@ impl Shares {
 
     fn places_of(&self, slot: u32) -> std::ops::Range<usize> {
         let first = slot as usize * self.hops_max;
-        first..first + self.shares[slot as usize].hops as usize
+        first..first + self.flows[slot as usize].hops as usize
     }
 
     fn touch(&mut self, link: u32) {

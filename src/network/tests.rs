@@ -72,8 +72,8 @@ fn a_flow_that_is_held_elsewhere_leaves_its_share_to_others() {
     }
     network.next_change();
     network.advance(ns(1), |_, _| unreachable!("nothing is that fast"));
-    let rates = [0, 1, 2].map(|flow| network.rate_bytes_per_s(FlowId(flow)));
-    assert_eq!(rates, [0.5 * GB, 0.5 * GB, 1.5 * GB]);
+    let rates = [0, 1, 2].map(|flow| network.rate_bytes_per_s(FlowId(flow)) as u64);
+    assert_eq!(rates, [500_000_000, 500_000_000, 1_500_000_000]);
 }
 
 #[test]

@@ -62,7 +62,7 @@ impl Shares {
             }
         }
         while let Some((slot, before)) = self.unsettled.pop() {
-            let share = &mut self.shares[slot as usize];
+            let share = &mut self.flows[slot as usize];
             // A flow may have come and left, or left and come, since the last filling.
             if share.stage == Stage::Stopped {
                 share.stage = Stage::Settled;
@@ -75,7 +75,7 @@ impl Shares {
 
     /// Lets a settled flow rise from the level of the water.
     pub(super) fn raise(&mut self, slot: u32) {
-        let share = &mut self.shares[slot as usize];
+        let share = &mut self.flows[slot as usize];
         debug_assert!(share.stage == Stage::Settled, "flow {slot} is raised once");
         let (rate, cap, held_by) = (share.rate, share.cap, share.held_by);
         share.stage = Stage::Rising;
@@ -98,7 +98,7 @@ impl Shares {
     }
 
     fn stop(&mut self, slot: u32, level: Rate, held_by: u32) {
-        let share = &mut self.shares[slot as usize];
+        let share = &mut self.flows[slot as usize];
         share.rate = level;
         share.held_by = held_by;
         share.stage = Stage::Stopped;
@@ -143,7 +143,7 @@ impl Shares {
     }
 
     fn take_turn_of_flow(&mut self, slot: u32, level: Rate) {
-        debug_assert!(self.shares[slot as usize].stage == Stage::Rising, "flow {slot} waits");
+        debug_assert!(self.flows[slot as usize].stage == Stage::Rising, "flow {slot} waits");
         self.stop(slot, level, NO_LINK);
     }
 
@@ -179,7 +179,7 @@ impl Shares {
         let mut is_any = false;
         for index in 0..self.members[link as usize].len() {
             let slot = self.members[link as usize][index].slot;
-            let share = &self.shares[slot as usize];
+            let share = &self.flows[slot as usize];
             if share.stage == Stage::Settled && chosen(share.rate, share.held_by == link) {
                 self.raise(slot);
                 is_any = true;
@@ -198,7 +198,7 @@ impl Shares {
         }
         for index in 0..self.members[link as usize].len() {
             let slot = self.members[link as usize][index].slot;
-            if self.shares[slot as usize].stage == Stage::Rising {
+            if self.flows[slot as usize].stage == Stage::Rising {
                 self.stop(slot, level, link);
             }
         }
