@@ -40,4 +40,10 @@ ids! {
     SessionId,
     /// A LoRA adapter.
     AdapterId,
+    /// A directed link of a network.
+    LinkId,
+    /// A route of a network: the links a flow takes.
+    RouteId,
+    /// A flow of a network; the number is given again once the flow has ended.
+    FlowId,
 }

@@ -7,7 +7,7 @@
 //! |---|---|---|
 //! | 0 | [`units`] [`ids`] [`rng`] [`des`] [`stats`] | foundations that know nothing of LLMs |
 //! | 1 | [`model`] [`hardware`] [`request`] [`profiles`] [`scenario`] | nouns: pure, validated data |
-//! | 2 | [`cost`] [`kv`] [`workload`] | mechanisms, each alone |
+//! | 2 | [`cost`] [`kv`] [`network`] [`workload`] | mechanisms, each alone |
 //! | 3 | [`engine`] | one engine replica |
 //! | 4 | [`cluster`] | instances behind a router |
 //! | 5 | [`sim`] | the loop that owns the clock |
@@ -30,6 +30,7 @@ pub mod scenario;
 
 pub mod cost;
 pub mod kv;
+pub mod network;
 pub mod workload;
 
 pub mod engine;
