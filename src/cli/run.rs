@@ -263,13 +263,21 @@ fn state_step_times(scenario: &Scenario, cost: &StepTime) {
 fn state_setting(scenario: &Scenario) {
     let cluster = &scenario.file.cluster;
     let gpus = cluster.replicas * cluster.tensor_parallel_size;
+    let replicas = match &cluster.disaggregation {
+        Some(parts) => format!(
+            "replicas, {} prefill and {} decode",
+            parts.prefill_replicas, parts.decode_replicas
+        ),
+        None if cluster.replicas == 1 => "replica".to_owned(),
+        None => "replicas".to_owned(),
+    };
     say(&format!(
         "{}: {} on {gpus} {} ({} {}, TP {})",
         scenario.file.name,
         scenario.model.name,
         scenario.gpu.name,
         cluster.replicas,
-        if cluster.replicas == 1 { "replica" } else { "replicas" },
+        replicas,
         cluster.tensor_parallel_size
     ));
     let adapters = match scenario.kv {

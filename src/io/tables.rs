@@ -76,6 +76,7 @@ pub fn write_requests(path: &Path, records: &[RequestRecord]) -> Result<(), Tabl
         column("decode_ms", parts(|b| b.decode)),
         column("preempted_ms", parts(|b| b.preempted)),
         column("stalled_ms", parts(|b| b.stalled)),
+        column("transfer_ms", parts(|b| b.transfer)),
     ];
     write(path, records.len(), columns)
 }

@@ -28,7 +28,8 @@ use crate::units::{SimDuration, SimTime};
 pub struct Breakdown {
     /// From its client to the queue of its instance.
     pub api: SimDuration,
-    /// In the queue, until a step works on it.
+    /// In queues, until a step works on it; where another instance decodes, also on the way to that
+    /// and in its queue.
     pub queued: SimDuration,
     /// Until its first token.
     pub prefill: SimDuration,
@@ -38,6 +39,8 @@ pub struct Breakdown {
     pub preempted: SimDuration,
     /// Decoding, or waiting to, in steps that prefill others.
     pub stalled: SimDuration,
+    /// Waiting for its KV to come from the instance that prefilled it.
+    pub transfer: SimDuration,
 }
 
 impl Breakdown {
@@ -45,24 +48,27 @@ impl Breakdown {
     pub(super) fn of(record: &RequestRecord) -> Self {
         let preempted_in_decode = minus(record.preempted, record.preempted_in_prefill);
         let decode = minus(record.finish - record.first_token, preempted_in_decode);
-        let prefill = record.first_token - record.first_scheduled;
+        let elsewhere = record.handoff + record.transfer;
+        let prefill = minus(record.first_token - record.first_scheduled, elsewhere);
         Self {
             api: record.queued - record.sent,
-            queued: record.first_scheduled - record.queued,
+            queued: record.first_scheduled - record.queued + record.handoff,
             prefill: minus(prefill, record.preempted_in_prefill),
             decode: minus(decode, record.stalled),
             preempted: record.preempted,
             stalled: record.stalled,
+            transfer: record.transfer,
         }
     }
 
     /// All parts together: the end-to-end time.
     pub fn total(&self) -> SimDuration {
-        self.api + self.queued + self.prefill + self.decode + self.preempted + self.stalled
+        let served = self.prefill + self.decode + self.preempted + self.stalled;
+        self.api + self.queued + self.transfer + served
     }
 }
 
-fn minus(whole: SimDuration, part: SimDuration) -> SimDuration {
+pub(super) fn minus(whole: SimDuration, part: SimDuration) -> SimDuration {
     SimDuration::from_nanos(whole.as_nanos() - part.as_nanos())
 }
 
@@ -112,6 +118,13 @@ impl Phases {
             Occurrence::Quiet(instance, run) => {
                 if let Some(last) = run.steps.last() {
                     self.pace(instance).completed = last.boundary;
+                }
+            }
+            Occurrence::HandedOver(_, life) => {
+                if let Some(lost) = self.preemptions.take(life.id) {
+                    let record = &mut records[lane.place(life.id)];
+                    record.preempted += at - lost.since;
+                    record.preempted_in_prefill += at - lost.since;
                 }
             }
             Occurrence::Left(instance, life, _) => {

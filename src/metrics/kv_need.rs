@@ -127,12 +127,24 @@ impl KvNeed {
     fn left(&mut self, instance: InstanceId, life: &Life) {
         let Some(block_tokens) = self.block_tokens else { return };
         let segments = if self.inside.is_empty() { None } else { self.inside.remove(&life.id) };
+        self.leave(instance, life, segments.as_deref(), block_tokens);
+    }
+
+    fn handed_over(&mut self, instance: InstanceId, life: &Life) {
+        let Some(block_tokens) = self.block_tokens else { return };
+        let segments = self.inside.get(&life.id).cloned();
+        self.leave(instance, life, segments.as_deref(), block_tokens);
+    }
+
+    fn leave(
+        &mut self,
+        instance: InstanceId,
+        life: &Life,
+        segments: Option<&[Segment]>,
+        block_tokens: u32,
+    ) {
         let tokens = life.prompt_tokens + life.generated;
-        self.instance(instance).leave(
-            tokens,
-            segments.as_deref().unwrap_or_default(),
-            block_tokens,
-        );
+        self.instance(instance).leave(tokens, segments.unwrap_or_default(), block_tokens);
     }
 
     #[inline]
@@ -216,6 +228,7 @@ impl Observer for KvNeed {
                 let claims = run.steps.iter().map(|step| step.claims).sum();
                 self.holds(instance, run.load, claims);
             }
+            Occurrence::HandedOver(instance, life) => self.handed_over(instance, life),
             Occurrence::Left(instance, life, _) => self.left(instance, life),
             Occurrence::Refused(_, id) => {
                 self.inside.remove(&id);

@@ -64,6 +64,11 @@ pub struct RequestRecord {
     pub preempted_in_prefill: SimDuration,
     /// Time of its decoding in steps that prefilled others.
     pub stalled: SimDuration,
+    /// Where another instance decodes: from its request for the KV to its arrival.
+    pub transfer: SimDuration,
+    /// Where another instance decodes: the rest of the time from the end of the prefill to the first
+    /// step there.
+    pub handoff: SimDuration,
     /// Prompt length in tokens.
     pub prompt_tokens: u32,
     /// Tokens that came out.

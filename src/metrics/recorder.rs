@@ -1,12 +1,14 @@
 //! The observer that keeps the records of a run.
 
-use super::breakdown::Phases;
+use rustc_hash::FxHashMap;
+
+use super::breakdown::{Phases, minus};
 use super::gaps::GapCounter;
 use super::record::{RequestRecord, Status};
 use super::series::{Bin, Quantity, Series};
 use crate::engine::scheduler::Load;
 use crate::engine::{DraftCounts, Finish, Life, QuietRun};
-use crate::ids::InstanceId;
+use crate::ids::{InstanceId, RequestId};
 use crate::sim::{Lane, Observer, Occurrence, Separable};
 use crate::units::{SimDuration, SimTime};
 
@@ -33,7 +35,16 @@ pub struct Recorder {
     second: Bin,
     levels: Vec<Levels>,
     phases: Phases,
+    /// Requests that were prefilled elsewhere and have not left.
+    handed_over: FxHashMap<RequestId, HandedOver>,
     lane: Lane,
+}
+
+/// A request between two instances.
+#[derive(Debug, Clone, Copy)]
+struct HandedOver {
+    at: SimTime,
+    transfer_began: Option<SimTime>,
 }
 
 /// Queues, memory and throughput over time.
@@ -83,6 +94,7 @@ impl Default for Recorder {
             second: Bin::default(),
             levels: Vec::new(),
             phases: Phases::default(),
+            handed_over: FxHashMap::default(),
             lane: Lane::WHOLE,
         }
     }
@@ -90,13 +102,19 @@ impl Default for Recorder {
 
 impl Recorder {
     fn leave(&mut self, at: SimTime, life: &Life, finish: Finish) {
+        let before = self.handed_over.remove(&life.id);
         let record = &mut self.requests[self.lane.place(life.id)];
-        record.first_scheduled = life.first_scheduled.unwrap_or(at);
+        let scheduled = life.first_scheduled.unwrap_or(at);
+        if let Some(before) = before {
+            record.handoff = minus(scheduled - before.at, record.transfer);
+        } else {
+            record.first_scheduled = scheduled;
+            record.cached_tokens = life.cached_tokens;
+        }
         record.first_token = life.first_token.unwrap_or(at);
         record.finish = at;
         record.output_tokens = life.generated;
-        record.cached_tokens = life.cached_tokens;
-        record.preemptions = life.preemptions;
+        record.preemptions += life.preemptions;
         record.status = finish.into();
     }
 
@@ -179,6 +197,8 @@ impl Observer for Recorder {
                     preempted: SimDuration::ZERO,
                     preempted_in_prefill: SimDuration::ZERO,
                     stalled: SimDuration::ZERO,
+                    transfer: SimDuration::ZERO,
+                    handoff: SimDuration::ZERO,
                     prompt_tokens: request.prompt_tokens,
                     output_tokens: 0,
                     cached_tokens: 0,
@@ -194,7 +214,9 @@ impl Observer for Recorder {
                 record.instance = instance;
             }
             Occurrence::Queued(instance, id, load) => {
-                self.requests[self.lane.place(id)].queued = at;
+                if !self.handed_over.contains_key(&id) {
+                    self.requests[self.lane.place(id)].queued = at;
+                }
                 self.set_levels(at, instance, load);
             }
             Occurrence::Displaced(..) => {}
@@ -214,11 +236,32 @@ impl Observer for Recorder {
                 }
             }
             Occurrence::Quiet(instance, run) => self.quiet(instance, run),
+            Occurrence::HandedOver(_, life) => {
+                let record = &mut self.requests[self.lane.place(life.id)];
+                record.first_scheduled = life.first_scheduled.unwrap_or(at);
+                record.cached_tokens = life.cached_tokens;
+                record.preemptions = life.preemptions;
+                let before = HandedOver { at, transfer_began: None };
+                self.handed_over.insert(life.id, before);
+            }
+            Occurrence::Forwarded(id, instance) => {
+                self.requests[self.lane.place(id)].instance = instance;
+            }
+            Occurrence::TransferBegan(_, id) => {
+                if let Some(before) = self.handed_over.get_mut(&id) {
+                    before.transfer_began = Some(at);
+                }
+            }
+            Occurrence::Released(_, id) => {
+                let began = self.handed_over.get(&id).and_then(|before| before.transfer_began);
+                self.requests[self.lane.place(id)].transfer = at - began.unwrap_or(at);
+            }
             Occurrence::Left(_, life, finish) => {
                 self.leave(at, life, finish);
                 self.end = at;
             }
             Occurrence::Refused(_, id) => {
+                self.handed_over.remove(&id);
                 let record = &mut self.requests[self.lane.place(id)];
                 record.queued = at;
                 (record.first_scheduled, record.first_token, record.finish) = (at, at, at);

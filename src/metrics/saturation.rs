@@ -74,10 +74,12 @@ impl Busiest {
 
     /// Load over capacity: the time in which a replica serves the middle half of the window with
     /// all of it waiting, over the time in which that half arrived, shared by all replicas. Nothing
-    /// where requests do not come by themselves (all at once, turns of conversations).
+    /// where requests do not come by themselves (all at once, turns of conversations), or where
+    /// some replicas prefill and others decode.
     pub(super) fn load(&self, scenario: &Scenario, cost: &StepTime) -> Option<f64> {
         let requests = self.requests();
-        let is_open = scenario.file.workload.sessions.is_none();
+        let is_open = scenario.file.workload.sessions.is_none()
+            && scenario.file.cluster.disaggregation.is_none();
         // The requests of a recording are known by their place in the run.
         if !is_open || scenario.accepted_drafts.is_some() || requests.len() < FEWEST {
             return None;

@@ -26,6 +26,8 @@ fn run_of(count: u64, lives: impl Fn(u64) -> (SimDuration, SimDuration, u32)) ->
             preempted: SimDuration::ZERO,
             preempted_in_prefill: SimDuration::ZERO,
             stalled: SimDuration::ZERO,
+            transfer: SimDuration::ZERO,
+            handoff: SimDuration::ZERO,
             first_scheduled: sent,
             first_token: sent + ttft,
             finish: sent + ttft + decode,

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::disaggregation::DisaggregationConfig;
 use super::engine::EngineConfig;
 use super::lora::LoraConfig;
 use super::step_time::StepTimeConfig;
@@ -52,6 +53,9 @@ pub struct ClusterConfig {
     /// Which replica gets a request.
     #[serde(default)]
     pub router: RouterConfig,
+    /// Prefill and decode on different replicas; [`replicas`](Self::replicas) then is their number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disaggregation: Option<DisaggregationConfig>,
 }
 
 impl ClusterConfig {

@@ -5,6 +5,7 @@ mod baselines;
 mod calibration;
 mod cluster;
 mod cuda_graph;
+mod disaggregation;
 mod engine;
 mod file;
 mod host;
@@ -20,6 +21,7 @@ pub use baselines::{
 };
 pub use calibration::Calibration;
 pub use cluster::{ClusterConfig, RouterConfig};
+pub use disaggregation::{DisaggregationConfig, TransferConfig};
 pub use engine::{
     AcceptanceConfig, EngineConfig, Policy, SpeculationConfig, SpeculationMethod, VllmConfig,
 };

@@ -3,6 +3,7 @@
 
 mod acceptance;
 mod baselines;
+mod disaggregation;
 mod graphs;
 mod lora;
 mod sglang;
@@ -81,6 +82,7 @@ impl Scenario {
         };
         let gpu = catalogue_gpu(&file.cluster.gpu)?;
         lora::resolve(&mut file, &model)?;
+        disaggregation::resolve(&mut file.cluster);
         let kv = resolve_engine(&mut file.cluster, &model, &gpu)?;
         let profile = step_time::resolve(&mut file.cluster, &model, &gpu)?;
         Ok(Self {
@@ -159,6 +161,7 @@ fn broken_rules(file: &ScenarioFile) -> Vec<String> {
         baseline => baselines::rules(baseline, &mut rules),
     }
     lora::rules(file, &mut rules);
+    disaggregation::rules(file, &mut rules);
     report_rules(&file.report, &mut rules);
     rules.problems
 }

@@ -2,7 +2,7 @@
 
 use super::layer_table;
 use super::run::{Simulation, Source};
-use crate::cluster::{Cluster, Router};
+use crate::cluster::{Cluster, Disaggregation, Links, Router};
 use crate::cost::{
     CapturedSizes, CudaGraphs, Linear, LoraTimes, OperatorModel, OperatorProfile, Roofline,
     RooflineOptions, StepTime,
@@ -11,6 +11,7 @@ use crate::engine::scheduler::{
     Acceptance, FasterTransformer, Orca, Sarathi, Scheduler, Sglang, StaticBatch, VllmV0, VllmV1,
 };
 use crate::engine::{Adapters, HostTimes, Instance};
+use crate::network::Protocol;
 use crate::scenario::{
     AcceptanceConfig, EngineConfig, Scenario, ScenarioError, StepTimeConfig, VllmConfig,
 };
@@ -41,6 +42,31 @@ pub fn cluster_priced_by(scenario: &Scenario, cost: &StepTime) -> Result<Cluster
     Ok(Cluster {
         instances: (0..config.replicas).map(instance).collect::<Result<_, ScenarioError>>()?,
         router: Router::new(&config.router),
+        disaggregation: disaggregation(scenario)?,
+    })
+}
+
+fn disaggregation(scenario: &Scenario) -> Result<Option<Disaggregation>, ScenarioError> {
+    let cluster = &scenario.file.cluster;
+    let Some(parts) = &cluster.disaggregation else { return Ok(None) };
+    let gpus = cluster.tensor_parallel_size;
+    let bytes_per_token =
+        u64::from(gpus) * scenario.model.kv_bytes_per_token(gpus, cluster.kv_cache_dtype);
+    let transfer = &parts.transfer;
+    let links = Links {
+        nic_bytes_per_s: transfer.nic_gb_per_s * 1e9,
+        latency: SimDuration::from_secs_f64(transfer.latency_us / 1e6),
+        protocol: Protocol {
+            efficiency: transfer.efficiency,
+            flow_cap_bytes_per_s: transfer.flow_gb_per_s.map(|rate| rate * 1e9),
+            ..Protocol::default()
+        },
+    };
+    let counts = (parts.prefill_replicas, parts.decode_replicas);
+    let router = Router::new(&cluster.router);
+    let built = Disaggregation::new(counts, router, bytes_per_token, &links);
+    built.map(Some).map_err(|error| ScenarioError {
+        problems: vec![format!("cluster.disaggregation.transfer: {error}")],
     })
 }
 

@@ -10,8 +10,10 @@ use std::collections::VecDeque;
 
 use super::laws::Watch;
 use super::observe::{Observer, Occurrence};
-use super::run::{self, Counts, Simulation, Source};
-use crate::engine::{Finish, Instance};
+use super::run::{self, Counts, Outcome, Simulation, Source};
+use crate::cluster::Role;
+use crate::engine::Instance;
+use crate::engine::scheduler::Handoff;
 use crate::ids::{InstanceId, RequestId};
 use crate::request::Request;
 use crate::threads;
@@ -140,7 +142,8 @@ impl<W: Source> Simulation<W> {
     /// # Panics
     /// When a law is broken: time decreases, a request is lost, memory does not add up.
     pub fn run_in_lanes(self, observer: &mut impl Separable) -> Result<Counts, WorkloadError> {
-        let is_separable = self.cluster.router.goes_in_turn()
+        let is_separable = self.cluster.disaggregation.is_none()
+            && self.cluster.router.goes_in_turn()
             && self.client.is_open()
             && !self.workload.has_follow_ups();
         if is_separable { self.run_separately(observer) } else { self.run(observer) }
@@ -190,7 +193,7 @@ impl<W: Source> Simulation<W> {
             wake: None,
             is_awaited: false,
             counts: Counts::default(),
-            left: Vec::new(),
+            outcome: Outcome::default(),
             observer: observer(Lane { first: first as u32, count, first_sent }),
         };
         instances.into_iter().enumerate().map(lane).collect()
@@ -226,7 +229,7 @@ struct LaneRun<O> {
     wake: Option<SimTime>,
     is_awaited: bool,
     counts: Counts,
-    left: Vec<(RequestId, Finish)>,
+    outcome: Outcome,
     observer: O,
 }
 
@@ -277,7 +280,8 @@ impl<O: Observer> LaneRun<O> {
         let Some(Expected { id, request, .. }) = self.inbox.pop_front() else { return };
         self.told -= 1;
         let place = (self.id, &mut self.engine);
-        let entry = run::enqueue(place, now, (id, &request), self.is_awaited, &mut self.observer);
+        let part = (id, &request, Handoff::None);
+        let entry = run::enqueue(place, now, part, self.is_awaited, &mut self.observer);
         if let Some(at) = entry.wake {
             self.awaken(at);
         }
@@ -290,13 +294,15 @@ impl<O: Observer> LaneRun<O> {
         self.wake = None;
         self.engine.expect_input(next_input.unwrap_or(SimTime::MAX));
         let place = (self.id, &mut self.engine);
-        if let Some(at) = run::advance(place, now, &mut self.left, &mut self.observer) {
+        if let Some(at) =
+            run::advance(place, Role::Whole, now, &mut self.outcome, &mut self.observer)
+        {
             self.awaken(at);
         }
         if self.engine.is_idle() {
             self.is_awaited = false;
         }
-        for (_, finish) in self.left.drain(..) {
+        for (_, finish) in self.outcome.left.drain(..) {
             self.counts.leave(finish);
         }
     }
@@ -318,7 +324,8 @@ fn close<O: Observer>(lanes: Vec<LaneRun<O>>) -> (Counts, Vec<O>) {
             run::cut_off((lane.id, &mut lane.engine), lane.end, &mut lane.observer);
         }
         counts.add(&lane.counts);
-        left_over += lane.told as u64 + run::still_inside(lane.id, &lane.engine, &mut counts);
+        let place = (lane.id, &lane.engine);
+        left_over += lane.told as u64 + run::still_inside(place, is_cut_off, &mut counts);
         observers.push(lane.observer);
     }
     counts.close(left_over, is_cut_off);

@@ -45,6 +45,8 @@ enum Place {
     AtClient,
     OnItsWay(InstanceId),
     Inside(InstanceId),
+    /// Its prompt is computed, and it is not sent on yet.
+    HandedOver,
     Left,
 }
 
@@ -54,6 +56,8 @@ struct Device {
     planned: u64,
     stepped: u64,
     free: SimTime,
+    /// Requests whose KV it holds for instances that decode.
+    handed_over: u32,
 }
 
 impl Watch {
@@ -183,7 +187,7 @@ impl Observer for Watch {
             Occurrence::Queued(instance, id, load) => {
                 self.move_on(id, Place::OnItsWay(instance), Place::Inside(instance));
                 self.request(id).queued = at;
-                check(instance, load);
+                self.check(instance, load);
             }
             Occurrence::Refused(instance, id) => {
                 self.move_on(id, Place::OnItsWay(instance), Place::Left);
@@ -191,11 +195,14 @@ impl Observer for Watch {
             }
             Occurrence::Planned(instance, batch, load) => {
                 self.planned(at, instance, batch);
-                check(instance, load);
+                self.check(instance, load);
             }
             Occurrence::Stepped(instance, batch, result, load) => {
                 self.stepped(at, instance, batch, result);
-                check(instance, load);
+                // An instance that only prefills shows no token, and holds what it hands over next.
+                if result.tokens > 0 || batch.plan.shape.logit_rows == 0 {
+                    self.check(instance, load);
+                }
             }
             Occurrence::Displaced(instance, ids) => {
                 for &id in ids {
@@ -204,6 +211,22 @@ impl Observer for Watch {
                 }
             }
             Occurrence::Quiet(instance, run) => self.quiet(at, instance, run),
+            Occurrence::HandedOver(instance, life) => {
+                self.move_on(life.id, Place::Inside(instance), Place::HandedOver);
+                self.device(instance).handed_over += 1;
+            }
+            Occurrence::Forwarded(id, instance) => {
+                self.move_on(id, Place::HandedOver, Place::OnItsWay(instance));
+            }
+            Occurrence::TransferBegan(instance, id) => {
+                let place = self.request(id).place;
+                assert_eq!(place, Place::Inside(instance), "L1: request {id} loads where it is");
+            }
+            Occurrence::Released(instance, id) => {
+                let held = &mut self.device(instance).handed_over;
+                let left = held.checked_sub(1);
+                *held = left.unwrap_or_else(|| panic!("L3: {id} is not held by {instance}"));
+            }
             Occurrence::Left(instance, life, finish) => self.left(at, instance, life, finish),
         }
     }
@@ -228,6 +251,14 @@ impl Separable for Watch {
     }
 }
 
+impl Watch {
+    fn check(&mut self, instance: InstanceId, load: Load) {
+        if self.device(instance).handed_over == 0 {
+            check(instance, load);
+        }
+    }
+}
+
 fn check(instance: InstanceId, load: Load) {
     let Load { waiting, running, kv_blocks, kv_blocks_free } = load;
     assert!(kv_blocks_free <= kv_blocks, "L3: instance {instance} has {kv_blocks_free} free");
@@ -241,10 +272,13 @@ fn check(instance: InstanceId, load: Load) {
 /// L3 of an instance at the end of a run; walks its whole pool.
 ///
 /// # Panics
-/// When a block is neither held, cached nor free, or one is held and nobody is inside.
-pub fn at_rest(index: usize, instance: &Instance) {
+/// When a block is neither held, cached nor free, or, unless the run was cut off, one is held and
+/// nobody is inside.
+pub fn at_rest(index: usize, instance: &Instance, is_cut_off: bool) {
     assert!(instance.scheduler().is_balanced(), "L3: blocks of instance {index} add up");
-    check(InstanceId::from_index(index), instance.scheduler().load());
+    if !is_cut_off {
+        check(InstanceId::from_index(index), instance.scheduler().load());
+    }
 }
 
 #[cfg(test)]

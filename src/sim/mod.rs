@@ -4,6 +4,7 @@
 //! machines what they want and schedules it; [`Observer`]s hear what happened.
 
 mod build;
+mod handoff;
 mod lanes;
 pub mod laws;
 mod layer_table;

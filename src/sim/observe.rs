@@ -24,6 +24,14 @@ pub enum Occurrence<'a> {
     /// Steps that only decode were decided and completed, one after the other; told at the end of
     /// the run or when it is interrupted.
     Quiet(InstanceId, &'a QuietRun<'a>),
+    /// The prompt of a request is computed; its instance holds the KV for the one that decodes.
+    HandedOver(InstanceId, &'a Life),
+    /// A request whose prompt is computed is sent on to this instance, which decodes it.
+    Forwarded(RequestId, InstanceId),
+    /// An instance has blocks for the KV of a request and begins to read it from another.
+    TransferBegan(InstanceId, RequestId),
+    /// The KV of a request has arrived, or is given up: the first instance forgets it.
+    Released(InstanceId, RequestId),
     /// A request left an instance.
     Left(InstanceId, &'a Life, Finish),
     /// An instance refused a request.

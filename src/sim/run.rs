@@ -6,10 +6,10 @@ use rustc_hash::FxHashMap;
 
 use super::laws::{self, Watch};
 use super::observe::{Observer, Occurrence};
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Disaggregation, Role};
 use crate::des::{Class, EventQueue};
 use crate::engine::scheduler::Handoff;
-use crate::engine::{EngineEvent, Finish, Instance};
+use crate::engine::{EngineEvent, Finish, Instance, StepResult};
 use crate::ids::{InstanceId, RequestId};
 use crate::request::Request;
 use crate::units::{SimDuration, SimTime};
@@ -70,13 +70,15 @@ impl<I: Iterator<Item = Request>> Source for Requests<I> {
 
 /// What is scheduled. Small and plain: it can be printed and replayed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Event {
+pub(super) enum Event {
     /// The next turn of a conversation is due.
     Arrive { transit: u32 },
     /// A client sends the request in this place of the transit.
     Send { transit: u32 },
     /// A request reaches an instance.
     Enqueue { instance: InstanceId, transit: u32 },
+    /// Transfers end, or change their rates.
+    Transfers { epoch: u32 },
     /// An instance wants to be woken.
     Advance { instance: InstanceId, epoch: u32 },
 }
@@ -148,18 +150,20 @@ pub struct Simulation<W> {
     /// When the clients stop, whatever is under way.
     pub(super) end: SimTime,
     is_cut_off: bool,
-    queue: EventQueue<Event>,
-    transit: Transit,
+    pub(super) queue: EventQueue<Event>,
+    pub(super) transit: Transit,
     /// Requests that wait for a seat at the client, in its order.
     held: VecDeque<u32>,
     /// Turns of conversations that are being answered.
     turns: FxHashMap<RequestId, Request>,
     /// Per instance, whether it will be woken, and by which event: older ones are stale.
-    awaited: Vec<bool>,
+    pub(super) awaited: Vec<bool>,
     epochs: Vec<u32>,
     counts: Counts,
-    /// Requests that left in the event being handled.
-    left: Vec<(RequestId, Finish)>,
+    /// Which event of the network is the valid one.
+    pub(super) transfers_epoch: u32,
+    /// What came of the event being handled.
+    pub(super) outcome: Outcome,
 }
 
 impl<W: Source> Simulation<W> {
@@ -184,7 +188,8 @@ impl<W: Source> Simulation<W> {
             awaited,
             epochs,
             counts: Counts::default(),
-            left: Vec::new(),
+            transfers_epoch: 0,
+            outcome: Outcome::default(),
         }
     }
 
@@ -259,6 +264,11 @@ impl<W: Source> Simulation<W> {
         let instance = self.cluster.route(request.view(id));
         observer.on(now, Occurrence::Sent(id, instance));
         let event = Event::Enqueue { instance, transit };
+        self.pass_front_end(now, instance, event);
+    }
+
+    /// A request comes to an instance, through its front end.
+    pub(super) fn pass_front_end(&mut self, now: SimTime, instance: InstanceId, event: Event) {
         let free = &mut self.api_free[instance.index()];
         *free = now.max(*free) + self.api_per_request;
         self.queue.push(*free + self.api_delay, Class::Input, event);
@@ -275,7 +285,10 @@ impl<W: Source> Simulation<W> {
             Event::Advance { instance, epoch } if epoch == self.epochs[instance.index()] => {
                 self.advance(now, instance, observer);
             }
-            Event::Advance { .. } => {}
+            Event::Transfers { epoch } if epoch == self.transfers_epoch => {
+                self.end_transfers(now, observer);
+            }
+            Event::Advance { .. } | Event::Transfers { .. } => {}
         }
     }
 
@@ -287,23 +300,38 @@ impl<W: Source> Simulation<W> {
         observer: &mut impl Observer,
     ) {
         let (id, request) = self.transit.take(transit);
+        let role = self.cluster.role(instance);
         let place = (instance, &mut self.cluster.instances[instance.index()]);
         let is_awaited = self.awaited[instance.index()];
-        let entry = enqueue(place, now, (id, &request), is_awaited, observer);
+        let (part, handoff) = match role {
+            Role::Whole => (None, Handoff::None),
+            Role::Prefill => {
+                (Some(Disaggregation::prefill_of(&request)), Handoff::DecodedElsewhere)
+            }
+            Role::Decode => (None, Handoff::PrefilledElsewhere),
+        };
+        let part = (id, part.as_ref().unwrap_or(&request), handoff);
+        let entry = enqueue(place, now, part, is_awaited, observer);
         if let Some(at) = entry.wake {
             self.awaken(at, instance);
         }
         if let Some(finish) = entry.refused {
-            self.left.push((id, finish));
+            if role == Role::Decode {
+                self.release(now, id, observer);
+            }
+            self.outcome.left.push((id, finish));
             self.settle(now);
+        } else if role == Role::Prefill {
+            self.parts().taken(id, request, instance);
         } else if request.session.is_some() {
             self.turns.insert(id, request);
         }
     }
 
     fn advance(&mut self, now: SimTime, instance: InstanceId, observer: &mut impl Observer) {
+        let role = self.cluster.role(instance);
         let place = (instance, &mut self.cluster.instances[instance.index()]);
-        if let Some(at) = advance(place, now, &mut self.left, observer) {
+        if let Some(at) = advance(place, role, now, &mut self.outcome, observer) {
             self.awaken(at, instance);
         }
         let engine = &self.cluster.instances[instance.index()];
@@ -311,11 +339,16 @@ impl<W: Source> Simulation<W> {
             // It may wait for a moment of its own, but a request that comes first wakes it too.
             self.awaited[instance.index()] = false;
         }
+        match role {
+            Role::Whole => {}
+            Role::Prefill => self.forward(now, observer),
+            Role::Decode => self.start_transfers(now, instance, observer),
+        }
         self.settle(now);
     }
 
     /// Wakes an instance at `at` and at no other time.
-    fn awaken(&mut self, at: SimTime, instance: InstanceId) {
+    pub(super) fn awaken(&mut self, at: SimTime, instance: InstanceId) {
         let epoch = &mut self.epochs[instance.index()];
         *epoch = epoch.wrapping_add(1);
         self.awaited[instance.index()] = true;
@@ -324,7 +357,7 @@ impl<W: Source> Simulation<W> {
 
     /// Counts the requests that left and lets their clients go on.
     fn settle(&mut self, now: SimTime) {
-        for (id, finish) in self.left.drain(..) {
+        for (id, finish) in self.outcome.left.drain(..) {
             self.counts.leave(finish);
             if let Some((next, at)) = self.client.finished(now) {
                 let transit = self.held.pop_front().expect("the client holds a request");
@@ -352,7 +385,8 @@ impl<W: Source> Simulation<W> {
     fn close(mut self) -> Counts {
         let mut left_over = self.transit.len();
         for (index, engine) in self.cluster.instances.iter().enumerate() {
-            left_over += still_inside(InstanceId::from_index(index), engine, &mut self.counts);
+            let place = (InstanceId::from_index(index), engine);
+            left_over += still_inside(place, self.is_cut_off, &mut self.counts);
         }
         self.counts.close(left_over, self.is_cut_off);
         self.counts
@@ -361,6 +395,19 @@ impl<W: Source> Simulation<W> {
 
 /// An instance and its name.
 type Place<'a> = (InstanceId, &'a mut Instance);
+
+/// What came of an instance that went on. Buffers are reused.
+#[derive(Debug, Default)]
+pub(super) struct Outcome {
+    /// Requests that left the cluster.
+    pub(super) left: Vec<(RequestId, Finish)>,
+    /// Requests whose prompt is computed, to be decoded elsewhere.
+    pub(super) prefilled: Vec<RequestId>,
+    /// Requests whose KV the instance asks for, with the tokens it lacks.
+    pub(super) loads: Vec<(RequestId, u32)>,
+    /// The outcome of a step as it looks from outside where nothing is seen of it.
+    unseen: StepResult,
+}
 
 /// What follows from a request that reached an instance.
 pub(super) struct Entry {
@@ -373,7 +420,7 @@ pub(super) struct Entry {
 pub(super) fn enqueue(
     (instance, engine): Place<'_>,
     now: SimTime,
-    (id, request): (RequestId, &Request),
+    (id, request, handoff): (RequestId, &Request, Handoff),
     is_awaited: bool,
     observer: &mut impl Observer,
 ) -> Entry {
@@ -382,7 +429,7 @@ pub(super) fn enqueue(
             observer.on(now, Occurrence::Quiet(instance, run));
         }
     });
-    match engine.enqueue(id, request, Handoff::None) {
+    match engine.enqueue(id, request, handoff) {
         Ok(()) => {
             observer.on(now, Occurrence::Queued(instance, id, engine.scheduler().load()));
             Entry { wake: if is_awaited { changed } else { Some(now) }, refused: None }
@@ -397,34 +444,45 @@ pub(super) fn enqueue(
 /// An instance goes on at the moment that it asked for; returns the next one.
 pub(super) fn advance(
     (instance, engine): Place<'_>,
+    role: Role,
     now: SimTime,
-    left: &mut Vec<(RequestId, Finish)>,
+    outcome: &mut Outcome,
     observer: &mut impl Observer,
 ) -> Option<SimTime> {
+    let unseen = &outcome.unseen;
+    let (left, prefilled, loads) = (&mut outcome.left, &mut outcome.prefilled, &mut outcome.loads);
+    let mut leave = |result: &StepResult, observer: &mut _| {
+        for (life, finish) in &result.finished {
+            if role == Role::Prefill && *finish == Finish::Done {
+                Observer::on(observer, now, Occurrence::HandedOver(instance, life));
+                prefilled.push(life.id);
+            } else {
+                Observer::on(observer, now, Occurrence::Left(instance, life, *finish));
+                left.push((life.id, *finish));
+            }
+        }
+    };
     engine.advance(now, |engine, event| match event {
         EngineEvent::Planned(batch) => {
             let load = engine.scheduler().load();
             observer.on(now, Occurrence::Planned(instance, batch, load));
+            loads.extend_from_slice(&batch.plan.loads);
         }
         EngineEvent::Completed(batch, result) => {
             let load = engine.scheduler().load();
-            observer.on(now, Occurrence::Stepped(instance, batch, result, load));
-            for (life, finish) in &result.finished {
-                observer.on(now, Occurrence::Left(instance, life, *finish));
-                left.push((life.id, *finish));
-            }
+            // Nobody sees the token that a prefill ends with.
+            let seen = if role == Role::Prefill { unseen } else { result };
+            observer.on(now, Occurrence::Stepped(instance, batch, seen, load));
+            leave(result, observer);
         }
-        EngineEvent::Left(result) => {
-            for (life, finish) in &result.finished {
-                observer.on(now, Occurrence::Left(instance, life, *finish));
-                left.push((life.id, *finish));
-            }
-        }
+        EngineEvent::Left(result) => leave(result, observer),
         EngineEvent::Quiet(run) => observer.on(now, Occurrence::Quiet(instance, run)),
-        EngineEvent::Empty(plan) if !plan.preempted.is_empty() => {
-            observer.on(now, Occurrence::Displaced(instance, &plan.preempted));
+        EngineEvent::Empty(plan) => {
+            if !plan.preempted.is_empty() {
+                observer.on(now, Occurrence::Displaced(instance, &plan.preempted));
+            }
+            loads.extend_from_slice(&plan.loads);
         }
-        EngineEvent::Empty(_) => {}
     })
 }
 
@@ -438,9 +496,13 @@ pub(super) fn cut_off((instance, engine): Place<'_>, end: SimTime, observer: &mu
 }
 
 /// The requests that an instance has at the end of a run.
-pub(super) fn still_inside(instance: InstanceId, engine: &Instance, counts: &mut Counts) -> u64 {
+pub(super) fn still_inside(
+    (instance, engine): (InstanceId, &Instance),
+    is_cut_off: bool,
+    counts: &mut Counts,
+) -> u64 {
     if cfg!(debug_assertions) {
-        laws::at_rest(instance.index(), engine);
+        laws::at_rest(instance.index(), engine, is_cut_off);
     }
     let load = engine.scheduler().load();
     let inside = u64::from(load.waiting + load.running);
@@ -457,13 +519,13 @@ fn later(now: SimTime, at: SimTime) -> SimTime {
 
 /// Requests between their arrival and an engine's queue.
 #[derive(Debug, Default)]
-struct Transit {
+pub(super) struct Transit {
     places: Vec<Option<(RequestId, Request)>>,
     vacant: Vec<u32>,
 }
 
 impl Transit {
-    fn put(&mut self, id: RequestId, request: Request) -> u32 {
+    pub(super) fn put(&mut self, id: RequestId, request: Request) -> u32 {
         if let Some(place) = self.vacant.pop() {
             self.places[place as usize] = Some((id, request));
             return place;

@@ -44,6 +44,7 @@ pub(super) fn cluster(
 ) -> Result<ClusterConfig, Skip> {
     let tp = tensor_parallel_size(record, settings)?;
     let mut cluster = ClusterConfig {
+        disaggregation: None,
         model: model.name.clone(),
         gpu: gpu.name.clone(),
         replicas: 1,

@@ -204,10 +204,8 @@ fn run(scheduler: Scheduler, workload: Vec<Request>, seqs: u32) -> (Counts, Reco
         prefill_token: SimDuration::from_micros(20),
         decode_seq: SimDuration::from_nanos(30_001),
     });
-    let cluster = Cluster {
-        instances: vec![Instance::new(scheduler, law)],
-        router: Router::new(&RouterConfig::default()),
-    };
+    let cluster =
+        Cluster::new(vec![Instance::new(scheduler, law)], Router::new(&RouterConfig::default()));
     let client = Client::new(&ClientConfig::default());
     let inspector = Inspector { seqs, ..Inspector::default() };
     let mut observers = (Recorder::default(), inspector);

@@ -115,7 +115,7 @@ impl Observer for Follower {
             }
             Occurrence::Left(_, life, _) => self.requests[life.id.index()].enter(at, Phase::Gone),
             Occurrence::Refused(_, id) => self.requests[id.index()].enter(at, Phase::Gone),
-            Occurrence::Arrived(..) | Occurrence::Quiet(..) => {}
+            _ => {}
         }
     }
 }
@@ -125,7 +125,7 @@ pub(super) fn simulate(
     instances: Vec<Instance>,
     observer: &mut impl Observer,
 ) {
-    let cluster = Cluster { instances, router: Router::new(&RouterConfig::default()) };
+    let cluster = Cluster::new(instances, Router::new(&RouterConfig::default()));
     let client = Client::new(&ClientConfig::default());
     let workload = Requests(requests.into_iter());
     Simulation::new(workload, client, cluster, SimDuration::from_micros(300))

@@ -158,10 +158,10 @@ fn simulation(case: &Case, way: Way, cost: Cost) -> Simulation<impl Source> {
         let instance = case.instance(case.engine.scheduler(way), law.clone());
         if way == Way::Runs { instance } else { instance.step_by_step() }
     };
-    let cluster = Cluster {
-        instances: (0..case.instances).map(instance).collect(),
-        router: Router::new(&RouterConfig::default()),
-    };
+    let cluster = Cluster::new(
+        (0..case.instances).map(instance).collect(),
+        Router::new(&RouterConfig::default()),
+    );
     let client = Client::new(&ClientConfig::default());
     let workload = Requests(workload(case).into_iter());
     Simulation::new(workload, client, cluster, SimDuration::from_micros(300))

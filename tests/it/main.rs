@@ -9,6 +9,7 @@ mod breakdown;
 #[cfg(feature = "cli")]
 mod cli;
 mod conformance;
+mod disaggregation;
 mod docs;
 mod engine_settings;
 mod fast_forward;

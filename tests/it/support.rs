@@ -83,10 +83,10 @@ pub(crate) fn instance(engine: &VllmConfig, law: Linear) -> Instance {
 
 /// Identical replicas, each in turn.
 pub(crate) fn cluster(replicas: u32, engine: &VllmConfig, law: Linear) -> Cluster {
-    Cluster {
-        instances: (0..replicas).map(|_| instance(engine, law)).collect(),
-        router: Router::new(&RouterConfig::RoundRobin {}),
-    }
+    Cluster::new(
+        (0..replicas).map(|_| instance(engine, law)).collect(),
+        Router::new(&RouterConfig::RoundRobin {}),
+    )
 }
 
 /// Runs requests, sorted by arrival, on a cluster.
@@ -163,6 +163,14 @@ impl Observer for Digest {
                     self.add(&[step.duration.as_nanos(), step.claims.into()]);
                 }
             }
+            Occurrence::HandedOver(instance, life) => {
+                self.add(&[10, instance.0.into(), life.id.0.into(), life.generated.into()]);
+            }
+            Occurrence::Forwarded(id, instance) => self.add(&[11, id.0.into(), instance.0.into()]),
+            Occurrence::TransferBegan(instance, id) => {
+                self.add(&[12, instance.0.into(), id.0.into()]);
+            }
+            Occurrence::Released(instance, id) => self.add(&[13, instance.0.into(), id.0.into()]),
             Occurrence::Left(instance, life, finish) => {
                 let ids = [instance.0, life.id.0, finish as u32, life.generated];
                 let counts = [life.cached_tokens, life.preemptions].map(u64::from);

@@ -131,7 +131,7 @@ fn obeys_the_laws(case: &Case, scheduler: impl Fn() -> Scheduler) -> Result<(), 
         if record.status == Status::Unfinished {
             continue;
         }
-        let Breakdown { api, queued, prefill, decode, preempted, stalled } =
+        let Breakdown { api, queued, prefill, decode, preempted, stalled, transfer } =
             record.breakdown().expect("it left");
         let spans = &spent[&id.to_string()];
         let of = |name: &str| SimDuration::from_nanos(spans.get(name).copied().unwrap_or(0));
@@ -140,6 +140,7 @@ fn obeys_the_laws(case: &Case, scheduler: impl Fn() -> Scheduler) -> Result<(), 
         prop_assert_eq!(of("queued"), queued);
         prop_assert_eq!(of("prefill"), prefill);
         prop_assert_eq!(of("preempted"), preempted);
+        prop_assert_eq!(of("transfer"), transfer);
         prop_assert_eq!(of("decode"), decode + stalled);
     }
     let steps: Vec<&Value> = events.iter().filter(|event| event["ph"] == "X").collect();

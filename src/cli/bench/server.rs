@@ -37,6 +37,7 @@ pub(super) fn cluster(arguments: &ServerArguments) -> Result<ClusterConfig, Fail
         step_time: StepTimeConfig::default(),
         lora: None,
         router: RouterConfig::default(),
+        disaggregation: None,
     })
 }
 

@@ -131,6 +131,7 @@ pub(super) fn engine_defaults(model: &str, gpu: &str, tp: u32) -> ScenarioFile {
             step_time: StepTimeConfig::default(),
             lora: None,
             router: RouterConfig::default(),
+            disaggregation: None,
         },
         report: ReportConfig::default(),
         measured: None,

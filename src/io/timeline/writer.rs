@@ -23,6 +23,7 @@ enum Phase {
     Prefill,
     Decode,
     Preempted,
+    Transfer,
 }
 
 impl Phase {
@@ -34,6 +35,7 @@ impl Phase {
             Self::Prefill => "prefill",
             Self::Decode => "decode",
             Self::Preempted => "preempted",
+            Self::Transfer => "transfer",
         }
     }
 }
@@ -335,6 +337,19 @@ impl<W: Write> Observer for TimelineWriter<W> {
                 self.set_levels(at, instance, load);
             }
             Occurrence::Quiet(instance, run) => self.quiet(instance, run),
+            Occurrence::HandedOver(_, life) => {
+                self.preemptions.take(life.id);
+                if let Some(open) = self.requests.get_mut(&life.id) {
+                    open.enter(at, Phase::Queued);
+                }
+            }
+            Occurrence::Forwarded(id, instance) => {
+                if let Some(open) = self.requests.get_mut(&id) {
+                    open.instance = instance;
+                }
+            }
+            Occurrence::TransferBegan(_, id) => self.enter(at, id, Phase::Queued, Phase::Transfer),
+            Occurrence::Released(_, id) => self.enter(at, id, Phase::Transfer, Phase::Queued),
             Occurrence::Left(_, life, finish) => {
                 self.preemptions.take(life.id);
                 if let Some(open) = self.requests.remove(&life.id) {

@@ -166,6 +166,8 @@ proptest! {
                 preempted: fast.preempted * k,
                 preempted_in_prefill: fast.preempted_in_prefill * k,
                 stalled: fast.stalled * k,
+                transfer: fast.transfer * k,
+                handoff: fast.handoff * k,
                 ..*fast
             });
         }

@@ -1,0 +1,186 @@
+//! Prefill on some instances, decode on others: who hands what to whom, and over which links.
+//!
+//! As vLLM's proxies and its NIXL connector do it (vLLM 0.33.0): a request goes to a prefill
+//! instance for one token that nobody sees; with that answer it goes to a decode instance, which
+//! claims blocks for the prompt, reads what its own prefix cache lacks from the blocks that the
+//! prefill instance holds for it until then, computes the last token of the prompt again and
+//! decodes.
+
+use rustc_hash::FxHashMap;
+
+use super::router::{Route, Router};
+use crate::ids::{InstanceId, RequestId, RouteId};
+use crate::network::{self, Network, Protocol, Topology, TopologyError};
+use crate::request::Request;
+use crate::units::{SimDuration, SimTime};
+
+/// What an instance does of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Everything.
+    Whole,
+    /// The prompt.
+    Prefill,
+    /// The answer.
+    Decode,
+}
+
+/// The two kinds of instances, the requests between them, and their network.
+#[derive(Debug)]
+pub struct Disaggregation {
+    prefills: u32,
+    decodes: u32,
+    decode_router: Router,
+    /// KV bytes of a token, on all GPUs of an instance together.
+    bytes_per_token: u64,
+    network: Network,
+    /// From each prefill instance to each decode instance.
+    routes: Vec<RouteId>,
+    /// Requests that a prefill instance has or holds the KV of.
+    handed: FxHashMap<RequestId, Handed>,
+    /// By flow, while it flows.
+    transfers: Vec<Option<Transfer>>,
+    ended: Vec<Transfer>,
+}
+
+#[derive(Debug)]
+struct Handed {
+    request: Request,
+    prefill: InstanceId,
+}
+
+/// A KV cache on its way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Transfer {
+    /// Whose.
+    pub request: RequestId,
+    /// Where it was computed.
+    pub prefill: InstanceId,
+    /// Where it is needed.
+    pub decode: InstanceId,
+}
+
+/// The network of one NIC an instance, and a transport over it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Links {
+    /// Bytes per second of an instance's NIC in each direction.
+    pub nic_bytes_per_s: f64,
+    /// Before the first byte of a transfer.
+    pub latency: SimDuration,
+    /// What the transport makes of the NICs.
+    pub protocol: Protocol,
+}
+
+impl Disaggregation {
+    /// The first `prefills` instances prefill, the `decodes` after them decode.
+    ///
+    /// # Errors
+    /// When a rate or a share is out of range.
+    pub fn new(
+        (prefills, decodes): (u32, u32),
+        decode_router: Router,
+        bytes_per_token: u64,
+        links: &Links,
+    ) -> Result<Self, TopologyError> {
+        let mut topology = Topology::default();
+        let nic = |index: u32, way: &str| format!("NIC {way} of instance {index}");
+        let out = |index| (nic(index, "out"), links.nic_bytes_per_s);
+        let mut add = |(name, rate): (String, f64)| topology.add_link(name, rate);
+        let from = (0..prefills).map(|index| add(out(index))).collect::<Result<Vec<_>, _>>()?;
+        let to = (prefills..prefills + decodes)
+            .map(|index| add((nic(index, "in"), links.nic_bytes_per_s)))
+            .collect::<Result<Vec<_>, _>>()?;
+        let mut routes = Vec::with_capacity(from.len() * to.len());
+        for &from in &from {
+            for &to in &to {
+                let (latency, protocol) = (links.latency, links.protocol);
+                let route = network::Route { links: vec![from, to], latency, protocol };
+                routes.push(topology.add_route(&route)?);
+            }
+        }
+        Ok(Self {
+            prefills,
+            decodes,
+            decode_router,
+            bytes_per_token,
+            network: Network::new(&topology),
+            routes,
+            handed: FxHashMap::default(),
+            transfers: Vec::new(),
+            ended: Vec::new(),
+        })
+    }
+
+    /// How many instances prefill; those after them decode.
+    pub fn prefills(&self) -> u32 {
+        self.prefills
+    }
+
+    /// What an instance does.
+    pub fn role(&self, instance: InstanceId) -> Role {
+        if instance.0 < self.prefills { Role::Prefill } else { Role::Decode }
+    }
+
+    /// A request as a prefill instance gets it: one token to compute.
+    pub fn prefill_of(request: &Request) -> Request {
+        Request { output_tokens: 1, max_tokens: 1, ignore_eos: true, ..request.clone() }
+    }
+
+    /// A prefill instance took a request.
+    pub fn taken(&mut self, id: RequestId, request: Request, prefill: InstanceId) {
+        self.handed.insert(id, Handed { request, prefill });
+    }
+
+    /// The prefill of a request is done: the request, and the instance that decodes it.
+    ///
+    /// # Panics
+    /// When no prefill instance took it.
+    pub fn hand_over(&mut self, id: RequestId) -> (Request, InstanceId) {
+        let request = self.handed[&id].request.clone();
+        let decode = self.decode_router.route(request.view(id), self.decodes);
+        (request, InstanceId(self.prefills + decode.0))
+    }
+
+    /// A decode instance asks for the KV of so many tokens.
+    ///
+    /// # Panics
+    /// When no prefill instance holds it.
+    pub fn start(&mut self, id: RequestId, decode: InstanceId, tokens: u32, now: SimTime) {
+        let prefill = self.handed[&id].prefill;
+        let route = prefill.0 * self.decodes + (decode.0 - self.prefills);
+        let bytes = u64::from(tokens) * self.bytes_per_token;
+        let flow = self.network.start(self.routes[route as usize], bytes, now);
+        if self.transfers.len() <= flow.index() {
+            self.transfers.resize(flow.index() + 1, None);
+        }
+        self.transfers[flow.index()] = Some(Transfer { request: id, prefill, decode });
+    }
+
+    /// When to call [`ended`](Self::ended).
+    pub fn next_change(&mut self) -> Option<SimTime> {
+        self.network.next_change()
+    }
+
+    /// The transfers that have ended by `now`, in order.
+    ///
+    /// # Panics
+    /// When a flow ends that was never started here.
+    pub fn ended(&mut self, now: SimTime) -> &[Transfer] {
+        self.ended.clear();
+        let (transfers, ended, handed) = (&mut self.transfers, &mut self.ended, &mut self.handed);
+        self.network.advance(now, |flow, _| {
+            let transfer = transfers[flow.index()].take().expect("the flow carries a KV cache");
+            handed.remove(&transfer.request);
+            ended.push(transfer);
+        });
+        &self.ended
+    }
+
+    /// A request will not be decoded: the instance that holds its KV, which may forget it.
+    ///
+    /// # Panics
+    /// When no prefill instance holds it.
+    pub fn give_up(&mut self, id: RequestId) -> InstanceId {
+        self.handed.remove(&id).expect("a prefill instance holds it").prefill
+    }
+}

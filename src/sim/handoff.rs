@@ -1,0 +1,93 @@
+//! What the loop does where some instances prefill and others decode.
+
+use super::observe::{Observer, Occurrence};
+use super::run::{Event, Simulation, Source};
+use crate::cluster::Disaggregation;
+use crate::des::Class;
+use crate::engine::EngineEvent;
+use crate::ids::{InstanceId, RequestId};
+use crate::units::SimTime;
+
+impl<W: Source> Simulation<W> {
+    /// The two kinds of instances.
+    ///
+    /// # Panics
+    /// When instances do all of a request.
+    pub(super) fn parts(&mut self) -> &mut Disaggregation {
+        self.cluster.disaggregation.as_mut().expect("instances have roles")
+    }
+
+    /// Sends requests whose prompts are computed on to instances that decode.
+    pub(super) fn forward(&mut self, now: SimTime, observer: &mut impl Observer) {
+        for id in std::mem::take(&mut self.outcome.prefilled) {
+            let (request, instance) = self.parts().hand_over(id);
+            observer.on(now, Occurrence::Forwarded(id, instance));
+            let transit = self.transit.put(id, request);
+            self.pass_front_end(now, instance, Event::Enqueue { instance, transit });
+        }
+    }
+
+    /// Starts the transfers that an instance asks for.
+    pub(super) fn start_transfers(
+        &mut self,
+        now: SimTime,
+        instance: InstanceId,
+        observer: &mut impl Observer,
+    ) {
+        if self.outcome.loads.is_empty() {
+            return;
+        }
+        for (id, tokens) in std::mem::take(&mut self.outcome.loads) {
+            observer.on(now, Occurrence::TransferBegan(instance, id));
+            self.parts().start(id, instance, tokens, now);
+        }
+        self.await_transfers();
+    }
+
+    /// Tells both ends of every transfer that has ended.
+    pub(super) fn end_transfers(&mut self, now: SimTime, observer: &mut impl Observer) {
+        for transfer in self.parts().ended(now).to_vec() {
+            observer.on(now, Occurrence::Released(transfer.prefill, transfer.request));
+            for instance in [transfer.prefill, transfer.decode] {
+                self.notify(now, instance, transfer.request, observer);
+            }
+        }
+        self.await_transfers();
+    }
+
+    /// Has the instance that holds the KV of a request forget it: nobody will ask for it.
+    pub(super) fn release(&mut self, now: SimTime, id: RequestId, observer: &mut impl Observer) {
+        let prefill = self.parts().give_up(id);
+        observer.on(now, Occurrence::Released(prefill, id));
+        self.notify(now, prefill, id, observer);
+    }
+
+    fn notify(
+        &mut self,
+        now: SimTime,
+        instance: InstanceId,
+        id: RequestId,
+        observer: &mut impl Observer,
+    ) {
+        let engine = &mut self.cluster.instances[instance.index()];
+        let changed = engine.interrupt(now, |_, event| {
+            if let EngineEvent::Quiet(run) = event {
+                observer.on(now, Occurrence::Quiet(instance, run));
+            }
+        });
+        engine.transferred(id);
+        let wake = if self.awaited[instance.index()] { changed } else { Some(now) };
+        if let Some(at) = wake {
+            self.awaken(at, instance);
+        }
+    }
+
+    /// At most one event of the network is valid: rates change with every start and end.
+    fn await_transfers(&mut self) {
+        self.transfers_epoch = self.transfers_epoch.wrapping_add(1);
+        let epoch = self.transfers_epoch;
+        if let Some(at) = self.parts().next_change() {
+            self.queue.push(at, Class::Transfer, Event::Transfers { epoch });
+        }
+    }
+}

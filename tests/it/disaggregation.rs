@@ -1,0 +1,167 @@
+//! Prefill on some replicas, decode on others, and KV caches on their way between them.
+
+use proptest::prelude::*;
+use servecast::metrics::{Recorder, RequestRecord, Status};
+use servecast::model::KvDtype;
+use servecast::profiles;
+use servecast::scenario::{Scenario, ScenarioFile};
+use servecast::sim::{Counts, simulation, step_time};
+use servecast::units::SimDuration;
+use servecast::workload::Workload;
+
+const MODEL: &str = "meta-llama/Llama-3.1-8B";
+
+fn scenario(cluster: &str, workload: &str) -> String {
+    format!(
+        "name = 'x'\n[cluster]\nmodel = '{MODEL}'\ngpu = 'H100-SXM5-80GB'\n{cluster}\n\
+         [cluster.step_time]\ntype = 'linear'\nbase_us = 5000.0\nprefill_token_us = 20.0\n\
+         decode_seq_us = 50.0\n[workload]\n{workload}"
+    )
+}
+
+fn resolve(text: &str) -> Result<Scenario, String> {
+    let file: ScenarioFile = toml::from_str(text).map_err(|error| error.to_string())?;
+    Scenario::resolve(file, None).map_err(|error| error.to_string())
+}
+
+fn run(text: &str) -> (Counts, Recorder) {
+    let scenario = resolve(text).expect("the scenario holds together");
+    let file = &scenario.file;
+    let workload = Workload::open(&file.workload, file.seed, None).expect("it opens");
+    let cost = step_time(&scenario).expect("step times are known");
+    let mut recorder = Recorder::default();
+    let run = simulation(&scenario, &cost, workload).expect("it can be built");
+    let counts = run.run(&mut recorder).expect("no trace is read");
+    (counts, recorder)
+}
+
+fn parts(prefill: u32, decode: u32, nic_gb_per_s: f64) -> String {
+    format!(
+        "disaggregation = {{ prefill_replicas = {prefill}, decode_replicas = {decode}, \
+         transfer = {{ nic_gb_per_s = {nic_gb_per_s}, latency_us = 100.0 }} }}"
+    )
+}
+
+const ONE: &str = "num_requests = 1\narrivals.type = 'all_at_once'\n\
+                   lengths = { type = 'fixed', input_tokens = 1000, output_tokens = 10 }";
+
+/// KV bytes of a token of the model on one GPU.
+fn kv_bytes() -> u64 {
+    let model = profiles::model(MODEL).expect("it is in the catalogue");
+    model.kv_bytes_per_token(1, KvDtype::default())
+}
+
+fn ms(duration: SimDuration) -> f64 {
+    duration.as_millis_f64()
+}
+
+#[test]
+fn a_request_alone_prefills_travels_and_decodes() {
+    let (counts, recorder) = run(&scenario(&parts(1, 1, 10.0), ONE));
+    assert_eq!(counts.finished, 1);
+    let record = recorder.requests[0];
+    // 1000 tokens at 10 bytes/ns after 100 us.
+    let travels = 0.1 + (1000 * kv_bytes()) as f64 / 10e6;
+    assert!((ms(record.transfer) - travels).abs() < 1e-6, "{} ms", ms(record.transfer));
+    // The prompt, 5 ms + 1000 · 20 us; then its last token again, 5 ms + 20 us.
+    let parts = record.breakdown().expect("it left");
+    assert!((ms(parts.prefill) - 25.0 - 5.02).abs() < 1e-6, "{} ms", ms(parts.prefill));
+    assert!((ms(record.ttft()) - 30.02 - travels).abs() < 1e-6, "{} ms", ms(record.ttft()));
+    assert_eq!((record.output_tokens, record.instance.0), (10, 1));
+    assert_eq!(
+        recorder.tokens_by_second.iter().sum::<u64>(),
+        10,
+        "the prefill's token is not seen"
+    );
+}
+
+#[test]
+fn transfers_to_one_instance_share_its_nic() {
+    let two = ONE.replace("num_requests = 1", "num_requests = 2");
+    let transfer = |prefills| {
+        let (_, recorder) = run(&scenario(&parts(prefills, 1, 0.5), &two));
+        recorder.requests.iter().map(|record| ms(record.transfer)).fold(0.0, f64::max)
+    };
+    let alone = 0.1 + (1000 * kv_bytes()) as f64 / 0.5e6;
+    // Two prefill instances end at the same time, so that both flows share the way in.
+    assert!((transfer(2) - 0.1 - 2.0 * (alone - 0.1)).abs() < 1e-3, "{}", transfer(2));
+}
+
+#[test]
+fn a_full_decode_side_holds_the_prefill_side_back() {
+    // One request fits where they decode; blocks of those that wait stay taken where they prefill.
+    let engine = "engine = { type = 'vllm_v1', num_gpu_blocks = 60, max_model_len = 800 }";
+    let workload = "num_requests = 20\narrivals = { type = 'constant', rate_per_s = 50.0 }\n\
+                    lengths = { type = 'fixed', input_tokens = 600, output_tokens = 30 }";
+    let (counts, recorder) = run(&scenario(&format!("{}\n{engine}", parts(1, 1, 10.0)), workload));
+    assert_eq!(counts.finished, 20);
+    // Each decodes alone for thirty steps of 5.05 ms.
+    let gaps = recorder.requests.windows(2).map(|pair| ms(pair[1].finish - pair[0].finish));
+    assert!(gaps.into_iter().all(|gap| gap > 150.0), "they decode one after the other");
+    let waited = recorder.requests[19].breakdown().expect("it left").queued;
+    assert!(ms(waited) > 18.0 * 150.0, "{} ms", ms(waited));
+}
+
+#[test]
+fn decodes_are_not_held_up_by_prefills_of_others() {
+    let workload = "num_requests = 400\narrivals = { type = 'poisson', rate_per_s = 8.0 }\n\
+                    lengths = { type = 'fixed', input_tokens = 3000, output_tokens = 100 }";
+    let tpot = |cluster: &str| {
+        let (_, recorder) = run(&scenario(cluster, workload));
+        let all: Vec<f64> =
+            recorder.requests.iter().filter_map(RequestRecord::tpot).map(ms).collect();
+        all.iter().sum::<f64>() / all.len() as f64
+    };
+    let (mixed, apart) = (tpot("replicas = 2"), tpot(&parts(1, 1, 50.0)));
+    assert!(apart < 0.9 * mixed, "{apart} ms apart, {mixed} ms mixed");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn nothing_is_lost_and_times_add_up(
+        seed in 0_u64..1000, prefill in 1_u32..4, decode in 1_u32..4, blocks in 60_u32..400,
+        rate in 5.0_f64..200.0, nic in 0.05_f64..50.0, api_ms in 0.0_f64..3.0,
+    ) {
+        let cluster = format!(
+            "{}\napi_delay_ms = {api_ms}\n\
+             engine = {{ type = 'vllm_v1', num_gpu_blocks = {blocks}, max_model_len = 900 }}",
+            parts(prefill, decode, nic)
+        );
+        let workload = format!(
+            "num_requests = 150\narrivals = {{ type = 'poisson', rate_per_s = {rate} }}\n\
+             [workload.lengths]\ntype = 'sampled'\n\
+             input_tokens = {{ type = 'uniform', min_tokens = 1, max_tokens = 700 }}\n\
+             output_tokens = {{ type = 'uniform', min_tokens = 1, max_tokens = 150 }}\n"
+        );
+        let text = format!("seed = {seed}\n{}", scenario(&cluster, &workload));
+        // Debug builds watch the laws: requests, blocks, tokens.
+        let (counts, recorder) = run(&text);
+        prop_assert_eq!(counts.finished + counts.rejected, 150);
+        for record in recorder.requests.iter().filter(|record| record.status == Status::Finished) {
+            let parts = record.breakdown().expect("it left");
+            prop_assert_eq!(parts.total(), record.e2e());
+            prop_assert!(record.instance.0 >= prefill, "an instance that decodes");
+        }
+        prop_assert_eq!(recorder.requests, run(&text).1.requests);
+    }
+}
+
+#[test]
+fn what_cannot_be_is_refused_by_name() {
+    let wrong = [
+        (parts(0, 1, 1.0), "cluster.disaggregation.prefill_replicas"),
+        (parts(1, 0, 1.0), "cluster.disaggregation.decode_replicas"),
+        (parts(1, 1, 0.0), "cluster.disaggregation.transfer.nic_gb_per_s"),
+        (format!("replicas = 3\n{}", parts(1, 1, 1.0)), "cluster.replicas"),
+        (
+            format!("{}\nengine = {{ type = 'sglang' }}", parts(1, 1, 1.0)),
+            "cluster.disaggregation: only vllm_v1",
+        ),
+    ];
+    for (cluster, expected) in wrong {
+        let error = resolve(&scenario(&cluster, ONE)).expect_err("it is refused");
+        assert!(error.contains(expected), "{error}");
+    }
+}
