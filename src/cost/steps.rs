@@ -6,7 +6,8 @@
 //! measured points; contexts other than those of these measurements count by a rate per token, that
 //! of the straight line (least squares) through the steps of one sequence.
 //!
-//! Three shapes were not measured and are stand-ins: behind cached tokens, a prompt takes at least
+//! Four shapes were not measured and are stand-ins: several sequences at longer contexts take that rate
+//! for each token, whatever a kernel gains from more of them; behind cached tokens, a prompt takes at least
 //! what the whole takes longer than the cached part does; a step that prefills and decodes takes both
 //! times, less that of one decoding sequence, for its weights are read once; and lengths beyond the
 //! measured ones go on as in the upper half of the axis. [`CostModel::coverage`] says so of each.
@@ -92,7 +93,9 @@ struct Measured {
     prompt_tokens: u64,
     tokens_of_prompts: u64,
     sequences: u64,
+    /// Of one sequence, and of several.
     context: u64,
+    context_of_several: u64,
 }
 
 impl StepTable {
@@ -152,6 +155,8 @@ impl Curves {
                 tokens_of_prompts: together.last().copied().unwrap_or_default(),
                 sequences: last(&decode.sequences),
                 context: last(&decode_context.context),
+                // From the prompt on, as far beyond the mean as the mean is beyond it.
+                context_of_several: (2 * u64::from(decode.context)).saturating_sub(length),
             },
         }
     }
@@ -206,9 +211,11 @@ impl CostModel for StepTable {
         let tokens = u64::from(shape.prefill_tokens);
         let is_covered = match (shape.prefill_seqs, shape.decode_seqs) {
             (0, decodes) => {
+                let context =
+                    if decodes > 1 { measured.context_of_several } else { measured.context };
                 shape.draft_tokens == 0
                     && u64::from(decodes) <= measured.sequences
-                    && u64::from(shape.decode_context_max) <= measured.context
+                    && u64::from(shape.decode_context_max) <= context
             }
             (_, 1..) => false,
             (prompts, 0) => {
