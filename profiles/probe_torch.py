@@ -2,7 +2,8 @@
 """Times the operators of a model's layers with random weights, and writes the tables that
 `servecast profile import --from llmservingsim FOLDER` reads.
 
-Needs PyTorch (2.5 or later) and nothing else. Examples:
+Needs PyTorch (1.13 or later; before 2.0 attention is two products and a softmax) and nothing else.
+Examples:
 
     python3 profiles/probe_torch.py --config config.json --hardware H100 --output measured
     servecast profile import --from llmservingsim measured --output my-profile.toml
@@ -107,6 +108,9 @@ class Operators:
     def __init__(self, torch, shape, device):
         self.torch, self.shape, self.device = torch, shape, device
         self.functional = torch.nn.functional
+        # PyTorch 2.0 brought the kernel, 2.5 heads that share keys.
+        self.kernel = getattr(self.functional, "scaled_dot_product_attention", None)
+        self.shares_keys = self.kernel is not None and shares_keys(torch, self.kernel)
         s = shape
         self.norm = self.random(s.hidden)
         self.head_norm = self.random(s.head_dim)
@@ -159,20 +163,53 @@ class Operators:
 
     def attend(self, sequences, new, context):
         """A call that attends from `new` tokens of each sequence to those and `context` before."""
-        s = self.shape
+        s, torch = self.shape, self.torch
         query = self.random(sequences, s.heads, new, s.head_dim)
         keys, values = (self.random(sequences, s.kv_heads, context + new, s.head_dim) for _ in range(2))
-        mask = None
-        if new > 1 and context > 0:
-            mask = self.torch.ones(new, context + new, dtype=self.torch.bool, device=self.device).tril(context)
         groups = s.heads // s.kv_heads
-
+        mask = None
+        if new > 1 and (context > 0 or self.kernel is None):
+            mask = torch.ones(new, context + new, dtype=torch.bool, device=self.device).tril(context)
+        if self.kernel is None:
+            return self.plain_attention(query, keys, values, mask)
         if new == 1:
             # One new token: the heads that share keys are rows of one query.
             grouped = query.reshape(sequences, s.kv_heads, groups, s.head_dim)
-            return lambda: self.functional.scaled_dot_product_attention(grouped, keys, values)
-        return lambda: self.functional.scaled_dot_product_attention(
-            query, keys, values, attn_mask=mask, is_causal=mask is None, enable_gqa=groups > 1)
+            return lambda: self.kernel(grouped, keys, values)
+        more = {}
+        if groups > 1 and self.shares_keys:
+            more["enable_gqa"] = True
+        elif groups > 1:
+            # Every head reads keys of its own: the copies are made before, but reading them counts.
+            keys, values = (x.repeat_interleave(groups, dim=1) for x in (keys, values))
+        return lambda: self.kernel(query, keys, values, attn_mask=mask, is_causal=mask is None, **more)
+
+    def plain_attention(self, query, keys, values, mask):
+        """Two products and a softmax, for a PyTorch that has no kernel; the heads that share keys are
+        rows of one product."""
+        s = self.shape
+        sequences, new = query.shape[0], query.shape[2]
+        groups = s.heads // s.kv_heads
+        grouped = query.reshape(sequences, s.kv_heads, groups * new, s.head_dim)
+        hidden = None if mask is None else ~mask.repeat(groups, 1)
+
+        def attend():
+            scores = grouped @ keys.transpose(-1, -2) * s.head_dim ** -0.5
+            if hidden is not None:
+                scores = scores.masked_fill(hidden, float("-inf"))
+            return scores.softmax(-1) @ values
+
+        return attend
+
+
+def shares_keys(torch, kernel):
+    """Whether the attention kernel takes fewer heads of keys than of queries."""
+    query, keys = torch.zeros(1, 2, 1, 8), torch.zeros(1, 1, 1, 8)
+    try:
+        kernel(query, keys, keys, enable_gqa=True)
+    except TypeError:
+        return False
+    return True
 
 
 def attention_points(options):
@@ -194,13 +231,15 @@ def attention_points(options):
 
 def measure_attention(operators, timer, options):
     prefills, decodes = {}, {}
-    out_of_memory = operators.torch.cuda.OutOfMemoryError if timer.cuda else MemoryError
 
     def timed(known, key, *what):
         if key not in known:
             try:
                 known[key] = timer.us(operators.attend(*what))
-            except out_of_memory:
+            except (MemoryError, RuntimeError) as error:
+                # PyTorch says so on a GPU and on the processor, in different words.
+                if isinstance(error, RuntimeError) and "memory" not in str(error):
+                    raise
                 known[key] = None
         return known[key]
 

@@ -5,6 +5,7 @@
 
 mod cost;
 mod layers;
+mod steps;
 
 use std::sync::LazyLock;
 
@@ -18,6 +19,7 @@ pub use cost::{
     CostProfile, compare_versions, operator_table, operator_table_for, operator_tables,
 };
 pub use layers::{LayerTableFile, layer_table, layer_table_for, layer_tables};
+pub use steps::{StepTableFile, step_table, step_table_for, step_tables};
 
 /// One entry of the catalogue: a spec with where it comes from.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -45,6 +47,7 @@ macro_rules! files {
 }
 
 const MODELS: &[(&str, &str)] = files!["models":
+    "bloom",
     "codellama-34b-instruct-hf",
     "deepseek-v3",
     "glm-4.5-air-fp8",

@@ -43,6 +43,7 @@ impl<'a> DecodeRun<'a> {
             StepTime::LayerTable(table) => {
                 table.decode_law(shape).map_or(Law::Model(table), attention)
             }
+            StepTime::StepTable(table) => Law::Model(table),
             StepTime::Custom(model) => Law::Model(model.as_ref()),
         };
         Self { shape: *shape, law }

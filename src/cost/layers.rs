@@ -32,10 +32,10 @@ use crate::model::KvDtype;
 use crate::model::ModelSpec;
 use crate::units::SimDuration;
 use attention::Attention;
-use axis::Curve;
 use experts::Experts;
 use skew::Skew;
 
+pub(super) use axis::Curve;
 pub(super) use decodes::DecodeLine;
 pub use numbers::Numbers;
 pub use profile::{

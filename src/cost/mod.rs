@@ -12,6 +12,7 @@ mod lora;
 mod operators;
 mod roofline;
 mod shape;
+mod steps;
 
 pub use calibration::{Calibration, Coverage, StepParts};
 pub use decode_run::DecodeRun;
@@ -28,3 +29,7 @@ pub use operators::{
 };
 pub use roofline::{Roofline, RooflineError, RooflineOptions};
 pub use shape::{CostModel, StepShape, StepTime};
+pub use steps::{
+    DecodeContextProfile, DecodeProfile, OnePromptProfile, PromptsProfile, StepProfile,
+    StepProfileError, StepTable, StepTableError, StepTableOptions,
+};

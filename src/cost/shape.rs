@@ -8,6 +8,7 @@ use super::Linear;
 use super::OperatorModel;
 use super::Roofline;
 use super::StepParts;
+use super::StepTable;
 use crate::units::SimDuration;
 
 /// One step as a cost model sees it: sums over the batch.
@@ -128,6 +129,8 @@ pub enum StepTime {
     Operators(OperatorModel),
     /// From measured times of each operator of a layer.
     LayerTable(LayerTable),
+    /// From measured times of whole steps.
+    StepTable(StepTable),
     /// A model of the user's own.
     Custom(Arc<dyn CostModel>),
 }
@@ -140,6 +143,7 @@ impl StepTime {
             Self::Roofline(model) => model.provenance(),
             Self::Operators(model) => model.provenance(),
             Self::LayerTable(model) => model.provenance(),
+            Self::StepTable(model) => model.provenance(),
             Self::Custom(_) => "a model of the library's user",
         }
     }
@@ -152,6 +156,7 @@ impl CostModel for StepTime {
             Self::Roofline(model) => model.step_duration(shape),
             Self::Operators(model) => model.step_duration(shape),
             Self::LayerTable(model) => model.step_duration(shape),
+            Self::StepTable(model) => model.step_duration(shape),
             Self::Custom(model) => model.step_duration(shape),
         }
     }
@@ -162,6 +167,7 @@ impl CostModel for StepTime {
             Self::Roofline(model) => model.parts(shape),
             Self::Operators(model) => model.parts(shape),
             Self::LayerTable(model) => model.parts(shape),
+            Self::StepTable(model) => model.parts(shape),
             Self::Custom(model) => model.parts(shape),
         }
     }
@@ -172,6 +178,7 @@ impl CostModel for StepTime {
             Self::Roofline(model) => model.coverage(shape),
             Self::Operators(model) => model.coverage(shape),
             Self::LayerTable(model) => model.coverage(shape),
+            Self::StepTable(model) => model.coverage(shape),
             Self::Custom(model) => model.coverage(shape),
         }
     }

@@ -34,8 +34,7 @@ impl StepCoverage {
     /// Contexts only grow in a run: where its last step is covered, all are.
     fn of_run(&mut self, run: &QuietRun<'_>) {
         let mut shape = run.shape;
-        let later = run.steps.len().saturating_sub(1) as u64;
-        shape.decode_context_tokens += later * u64::from(shape.decode_seqs);
+        shape.advance_decodes_by(run.steps.len().saturating_sub(1) as u32);
         if !self.is_beyond(&shape) {
             return;
         }
@@ -73,9 +72,9 @@ mod tests {
     use crate::ids::InstanceId;
     use crate::units::SimDuration;
 
-    /// Measured up to so many tokens of context.
+    /// Measured up to so many tokens of context, of all sequences and of the longest.
     #[derive(Debug)]
-    struct UpTo(u64);
+    struct UpTo(u64, u32);
 
     impl CostModel for UpTo {
         fn step_duration(&self, _: &StepShape) -> SimDuration {
@@ -83,7 +82,8 @@ mod tests {
         }
 
         fn coverage(&self, shape: &StepShape) -> Coverage {
-            let is_inside = shape.decode_context_tokens <= self.0;
+            let is_inside =
+                shape.decode_context_tokens <= self.0 && shape.decode_context_max <= self.1;
             if is_inside { Coverage::Interpolated } else { Coverage::Extrapolated }
         }
     }
@@ -102,11 +102,15 @@ mod tests {
             load: Load::default(),
             completed_before: at,
         };
-        // Contexts of 10, 12, 14, 16 and 18 tokens.
-        for (measured, beyond) in [(9, 5), (14, 2), (17, 1), (18, 0)] {
-            let mut coverage = StepCoverage::new(StepTime::Custom(Arc::new(UpTo(measured))));
+        // Contexts of 10, 12, 14, 16 and 18 tokens, the longest of 5, 6, 7, 8 and 9.
+        for (tokens, longest, beyond) in
+            [(9, 9, 5), (14, 9, 2), (17, 9, 1), (18, 9, 0), (18, 8, 1), (18, 6, 3)]
+        {
+            let model = Arc::new(UpTo(tokens, longest));
+            let mut coverage = StepCoverage::new(StepTime::Custom(model));
             coverage.on(at, Occurrence::Quiet(InstanceId(0), &run));
-            assert_eq!((coverage.steps, coverage.extrapolated), (5, beyond), "{measured}");
+            let counted = (coverage.steps, coverage.extrapolated);
+            assert_eq!(counted, (5, beyond), "{tokens} {longest}");
         }
     }
 }

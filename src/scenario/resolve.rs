@@ -100,6 +100,7 @@ impl Scenario {
     pub fn step_time_file(&self) -> Option<&str> {
         match &self.file.cluster.step_time {
             StepTimeConfig::OperatorTable { profile: Some(name), .. }
+            | StepTimeConfig::StepTable { profile: Some(name) }
             | StepTimeConfig::LayerTable(LayerTableConfig { profile: Some(name), .. }) => {
                 step_time::is_file(name).then_some(name.as_str())
             }

@@ -59,6 +59,13 @@ pub enum StepTimeConfig {
     },
     /// From the times of each operator of a layer, measured with this model on this GPU.
     LayerTable(LayerTableConfig),
+    /// From the times of whole steps, measured with this model on this GPU.
+    StepTable {
+        /// A shipped profile by name, or a file. By default the shipped one of this model, GPU and
+        /// tensor parallel size.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        profile: Option<String>,
+    },
     /// An affine law.
     Linear {
         /// Every step, in µs.

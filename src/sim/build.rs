@@ -1,7 +1,7 @@
 //! From a resolved scenario to machines.
 
-use super::layer_table;
 use super::run::{Simulation, Source};
+use super::{layer_table, step_table};
 use crate::cluster::{Cluster, Disaggregation, Links, Router};
 use crate::cost::{
     CapturedSizes, CudaGraphs, Linear, LoraTimes, OperatorModel, OperatorProfile, Roofline,
@@ -226,6 +226,13 @@ pub fn step_time(scenario: &Scenario) -> Result<StepTime, ScenarioError> {
         StepTimeConfig::LayerTable(config) => layer_table::layer_table(scenario, config)
             .map(StepTime::LayerTable)
             .map_err(|problem| ScenarioError { problems: vec![problem] }),
+        StepTimeConfig::StepTable { profile } => {
+            let name = profile.as_deref().unwrap_or_default();
+            let table = step_table::step_table(scenario);
+            table.map(StepTime::StepTable).map_err(|problem| ScenarioError {
+                problems: vec![format!("cluster.step_time.profile: {name}: {problem}")],
+            })
+        }
         StepTimeConfig::Linear { base_us, prefill_token_us, decode_seq_us } => {
             Ok(StepTime::Linear(Linear {
                 base: micros(*base_us),

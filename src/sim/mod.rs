@@ -10,6 +10,7 @@ pub mod laws;
 mod layer_table;
 mod observe;
 mod run;
+mod step_table;
 
 pub use build::{cluster, cluster_priced_by, simulation, step_time};
 pub use lanes::{Lane, Separable};

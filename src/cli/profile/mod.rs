@@ -194,12 +194,24 @@ fn cost_table() -> String {
         // A string can always be written to.
         let _ = writeln!(text, "{:<52}{:<9}{}", table.name, table.engine(), table.version());
     }
+    for table in profiles::step_tables() {
+        let _ = writeln!(text, "{:<52}whole steps of {}", table.name, table.model);
+    }
     text
 }
 
 fn cost_json() -> Value {
     let one = |table: &profiles::CostProfile| json!({ "name": table.name, "engine": table.engine(), "version": table.version() });
-    profiles::operator_tables().iter().map(one).collect()
+    let steps = |table: &profiles::StepTableFile| {
+        json!({
+            "name": table.name,
+            "model": table.model,
+            "gpu": table.gpu,
+            "tensor_parallel_size": table.tensor_parallel_size,
+        })
+    };
+    let operators = profiles::operator_tables().iter().map(one);
+    operators.chain(profiles::step_tables().iter().map(steps)).collect()
 }
 
 /// An operator table as lines of name and value, if the name is one's.
@@ -223,8 +235,36 @@ fn operator_table(arguments: &ShowArguments) -> Result<Option<(Sheet, Value)>, F
     Ok(Some((Sheet::of_operators(table.name, &profile), value)))
 }
 
+/// A step table as lines of name and value, if the name is one's.
+fn step_table(arguments: &ShowArguments) -> Result<Option<(Sheet, Value)>, Failure> {
+    let Some(table) = profiles::step_table(&arguments.name) else { return Ok(None) };
+    if arguments.gpu.is_some() {
+        let problem = "--gpu: a table of step times is of one GPU; name a model first";
+        return Err(Failure::input(problem));
+    }
+    let profile = crate::cost::StepProfile::parse(table.text);
+    let profile = profile.map_err(|error| Failure::Input(error.into()))?;
+    let value = json!({
+        "cost": table.name,
+        "model": profile.model,
+        "gpu": profile.gpu,
+        "tensor_parallel_size": profile.tensor_parallel_size,
+        "dtype": profile.dtype,
+        "engine": profile.engine,
+        "version": profile.engine_version,
+        "source": profile.source,
+        "licence": profile.licence,
+        "date": profile.measured,
+    });
+    Ok(Some((Sheet::of_steps(table.name, &profile), value)))
+}
+
 fn show(arguments: &ShowArguments) -> Result<(), Failure> {
-    if let Some((sheet, value)) = operator_table(arguments)? {
+    let table = match operator_table(arguments)? {
+        None => step_table(arguments)?,
+        found => found,
+    };
+    if let Some((sheet, value)) = table {
         return match arguments.format {
             Format::Table => print(&sheet.to_string()),
             Format::Json => print(&format!("{value:#}\n")),
@@ -253,6 +293,7 @@ fn gpu(arguments: &ShowArguments) -> Result<(Sheet, Value), Failure> {
     let name = &arguments.name;
     let Some(spec) = profiles::gpu(name) else {
         let tables = profiles::operator_tables().iter().map(|table| table.name);
+        let tables = tables.chain(profiles::step_tables().iter().map(|table| table.name));
         let known = profiles::model_names().chain(profiles::gpu_names()).chain(tables);
         let near = profiles::closest(name, known);
         let hint = near.map_or_else(String::new, |near| format!(", did you mean `{near}`?"));

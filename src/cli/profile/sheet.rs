@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::pair::{CONTEXT_TOKENS, PROMPT_TOKENS, Pair};
-use crate::cost::OperatorProfile;
+use crate::cost::{Numbers, OperatorProfile, StepProfile};
 use crate::hardware::GpuSpec;
 use crate::model::{Attention, KvDtype, ModelSpec};
 use crate::profiles::Profile;
@@ -151,7 +151,37 @@ impl Sheet {
         self.push("confidence", format!("{}, checked {}", profile.confidence, profile.checked));
     }
 
-    /// What a model costs on a GPU.
+    /// What a step table holds.
+    pub(super) fn of_steps(name: &str, profile: &StepProfile) -> Self {
+        let mut sheet = Self::new(name);
+        sheet.push("model", format!("{}, {}", profile.model, profile.dtype));
+        sheet.push("gpu", format!("{} x {}", profile.tensor_parallel_size, profile.gpu));
+        sheet.push("engine", format!("{} {}", profile.engine, profile.engine_version));
+        let span = |points: &Numbers, us: &Numbers| {
+            let [first, last] = [points.first(), points.last()].map(|p| p.unwrap_or(&0));
+            let [low, high] = [us.first(), us.last()].map(|us| *us.unwrap_or(&0) as f64 / 1e3);
+            format!("{first} to {last}: {low:.1} to {high:.1} ms")
+        };
+        let StepProfile { one_prompt, prompts, decode, decode_context, .. } = profile;
+        sheet.push("one prompt", format!("tokens {}", span(&one_prompt.tokens, &one_prompt.us)));
+        sheet.push(
+            &format!("prompts of {}", prompts.prompt_tokens),
+            format!("together {}", span(&prompts.prompts, &prompts.us)),
+        );
+        sheet.push(
+            &format!("decode at {}", decode.context),
+            format!("sequences {}", span(&decode.sequences, &decode.us)),
+        );
+        sheet.push(
+            "decode of one",
+            format!("context {}", span(&decode_context.context, &decode_context.us)),
+        );
+        sheet.push("source", &profile.source);
+        sheet.push("licence", &profile.licence);
+        sheet.push("date", &profile.measured);
+        sheet
+    }
+
     /// What an operator table holds.
     pub(super) fn of_operators(name: &str, profile: &OperatorProfile) -> Self {
         let mut sheet = Self::new(name);
@@ -201,6 +231,7 @@ impl Sheet {
         sheet
     }
 
+    /// What a model costs on a GPU.
     pub(super) fn push_pair(&mut self, pair: &Pair) {
         self.push("", "");
         self.push("on", format!("{} x {}, vLLM's defaults", pair.tp, pair.gpu));

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::pair::engine_defaults;
 use crate::cli::args::Format;
 use crate::cli::{Failure, print, say, scenario_file};
-use crate::cost::{CostModel, Coverage, StepShape, StepTime};
+use crate::cost::{CostModel, Coverage, StepProfile, StepShape, StepTime};
 use crate::profiles;
 use crate::scenario::{Calibration, Communication, Sampler, StepTimeConfig};
 
@@ -24,7 +24,7 @@ const PROMPTS: [u32; 5] = [128, 512, 2048, 8192, 16_384];
     servecast profile diff h100-sxm5-80gb/vllm-0.14.0 a100-sxm4-80gb/vllm-0.14.0 \\\n    \
     --model llama-3.1-8b")]
 pub(super) struct DiffArguments {
-    /// Operator table, file of one, or `roofline`
+    /// Operator or step table, file of one, or `roofline`
     a: String,
     /// What to compare it with
     b: String,
@@ -40,7 +40,7 @@ pub(super) struct DiffArguments {
 #[command(after_help = "Example:\n  \
     servecast profile plot h100-sxm5-80gb/vllm-0.14.0 --model llama-3.1-8b --output steps.svg")]
 pub(super) struct PlotArguments {
-    /// Operator table, or file of one
+    /// Operator or step table, or file of one
     profile: String,
     #[command(flatten)]
     of: OfArguments,
@@ -71,8 +71,10 @@ struct Priced {
 
 impl Priced {
     fn of(source: &str, of: &OfArguments, other: &str) -> Result<Self, Failure> {
-        let gpu_of =
-            |name: &str| profiles::operator_table(name).map(|table| table.gpu().to_owned());
+        let gpu_of = |name: &str| {
+            let operators = profiles::operator_table(name).map(|table| table.gpu());
+            operators.or(profiles::step_table(name).map(|table| table.gpu)).map(str::to_owned)
+        };
         let gpu = of.gpu.clone().or_else(|| gpu_of(source)).or_else(|| gpu_of(other));
         let gpu = gpu.ok_or_else(|| {
             Failure::input(format!("--gpu: is needed, `{source}` does not say which GPU it is of"))
@@ -81,6 +83,8 @@ impl Priced {
         let calibration = Calibration::default();
         let step_time = if source == "roofline" {
             StepTimeConfig::Roofline { sampler, communication, calibration }
+        } else if profiles::step_table(source).is_some() || is_step_profile(source) {
+            StepTimeConfig::StepTable { profile: Some(source.to_owned()) }
         } else {
             StepTimeConfig::OperatorTable {
                 profile: Some(source.to_owned()),
@@ -101,6 +105,11 @@ impl Priced {
     fn ms(&self, shape: &StepShape) -> f64 {
         self.cost.step_duration(shape).as_millis_f64()
     }
+}
+
+/// Whether a file holds times of whole steps.
+fn is_step_profile(path: &str) -> bool {
+    std::fs::read_to_string(path).is_ok_and(|text| StepProfile::parse(&text).is_ok())
 }
 
 fn decode(sequences: u32, context: u32) -> StepShape {

@@ -94,6 +94,7 @@ pub(super) fn relocated(loaded: &Loaded) -> ScenarioFile {
     }
     if let Some(profile) = loaded.scenario.step_time_file().map(absolute)
         && let StepTimeConfig::OperatorTable { profile: name, .. }
+        | StepTimeConfig::StepTable { profile: name }
         | StepTimeConfig::LayerTable(LayerTableConfig { profile: name, .. }) =
             &mut file.cluster.step_time
     {

@@ -60,14 +60,14 @@ impl Axis {
 /// Linear between points, constant below the first. Above the last it goes on at its mean rate over
 /// the upper half of the axis: single gaps hold the jumps of kernel choice.
 #[derive(Debug, Clone)]
-pub(super) struct Curve {
+pub(in crate::cost) struct Curve {
     axis: Axis,
     values: Vec<f64>,
     rate_above: f64,
 }
 
 impl Curve {
-    pub(super) fn new(points: Vec<f64>, values: Vec<f64>) -> Self {
+    pub(in crate::cost) fn new(points: Vec<f64>, values: Vec<f64>) -> Self {
         let axis = Axis::new(points);
         let mut curve = Self { axis, values, rate_above: 0.0 };
         let last = curve.axis.last();
@@ -76,7 +76,7 @@ impl Curve {
         curve
     }
 
-    pub(super) fn at(&self, point: f64) -> f64 {
+    pub(in crate::cost) fn at(&self, point: f64) -> f64 {
         let last = self.axis.last();
         if point > last {
             return self.values[self.values.len() - 1] + self.rate_above * (point - last);

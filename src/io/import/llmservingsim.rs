@@ -22,7 +22,7 @@ use crate::cost::{
 use crate::profiles;
 use meta::Meta;
 
-pub(super) use attention::Measured;
+pub(super) use attention::{Measured, Slice};
 
 /// What to import, and how much of it to keep.
 #[derive(Debug, Clone)]
@@ -156,14 +156,14 @@ fn sequences(path: &Path) -> Result<SequencesProfile, LayerImportError> {
 }
 
 /// A layer's time without attention in ns, at the next measured number of tokens.
-struct LayerNs<'a> {
+pub(super) struct LayerNs<'a> {
     tokens: &'a [u64],
     ns: Vec<u64>,
     experts: Option<&'a ExpertsProfile>,
 }
 
 impl<'a> LayerNs<'a> {
-    fn new(rows: &'a RowsProfile, experts: Option<&'a ExpertsProfile>) -> Self {
+    pub(super) fn new(rows: &'a RowsProfile, experts: Option<&'a ExpertsProfile>) -> Self {
         let once = [&rows.qkv_proj_ns, &rows.rotary_emb_ns, &rows.o_proj_ns];
         let maybe = [&rows.qk_norm_ns, &rows.gate_up_proj_ns, &rows.act_fn_ns, &rows.down_proj_ns];
         let parts = || once.into_iter().chain(maybe.into_iter().flatten());
@@ -172,7 +172,7 @@ impl<'a> LayerNs<'a> {
         Self { tokens: &rows.tokens, ns: (0..rows.tokens.len()).map(at).collect(), experts }
     }
 
-    fn at(&self, tokens: u64) -> f64 {
+    pub(super) fn at(&self, tokens: u64) -> f64 {
         let next = |grid: &[u64]| {
             grid.partition_point(|point| *point < tokens).min(grid.len().saturating_sub(1))
         };

@@ -8,6 +8,9 @@ mod llmservingsim;
 mod raw;
 #[cfg(feature = "cli")]
 mod reduce;
+mod splitwise;
+#[cfg(feature = "cli")]
+mod vidur;
 
 #[cfg(feature = "cli")]
 pub use error::LayerImportError;
@@ -16,3 +19,6 @@ pub use llmservingsim::{LayerImport, import_layers};
 pub use raw::ImportError;
 #[cfg(feature = "cli")]
 pub use reduce::Reduction;
+pub use splitwise::{SplitwiseRuns, SplitwiseSelection, import_steps};
+#[cfg(feature = "cli")]
+pub use vidur::{VidurImport, VidurProfile, import_vidur};

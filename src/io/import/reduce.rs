@@ -140,11 +140,8 @@ impl Tensor {
         let gap = (points[high] - points[low]) as f64;
         let share = (points[point] - points[low]) as f64 / gap;
         let (mut sums, mut counts) = ([0.0; 2], [0.0; 2]);
-        for (at, weight) in weights.iter().enumerate() {
-            let place = self.place(at);
-            if place[axis] != point {
-                continue;
-            }
+        for at in self.at_point(axis, point) {
+            let (place, weight) = (self.place(at), weights[at]);
             let (below, above) = (at - (point - low) * stride, at + (high - point) * stride);
             let line = self.us[below] + share * (self.us[above] - self.us[below]);
             let error = (line - self.us[at]).abs() * weight;
@@ -156,6 +153,14 @@ impl Tensor {
             counts[is_mixed] += 1.0;
         }
         [0, 1].map(|kind| if counts[kind] > 0.0 { sums[kind] / counts[kind] } else { 0.0 })
+    }
+
+    /// All places with this point of an axis.
+    fn at_point(&self, axis: usize, point: usize) -> impl Iterator<Item = usize> {
+        let stride = self.strides()[axis];
+        let block = stride * self.axes[axis].len();
+        let first = (0..self.us.len() / block).map(move |outer| outer * block + point * stride);
+        first.flat_map(move |first| first..first + stride)
     }
 
     fn place(&self, at: usize) -> [usize; AXES] {

@@ -16,6 +16,7 @@ pub(super) fn rules(config: &StepTimeConfig, rules: &mut Rules) {
         | StepTimeConfig::OperatorTable { calibration, .. }
         | StepTimeConfig::Roofline { calibration, .. } => calibration_rules(calibration, rules),
         StepTimeConfig::LayerTable(config) => layer_table_rules(config, rules),
+        StepTimeConfig::StepTable { .. } => {}
         StepTimeConfig::Linear { base_us, prefill_token_us, decode_seq_us } => {
             rules.positive("cluster.step_time.base_us", *base_us);
             rules.not_negative("cluster.step_time.prefill_token_us", *prefill_token_us);
@@ -65,6 +66,10 @@ pub(super) fn resolve(
     }
     if let StepTimeConfig::LayerTable(config) = config {
         return resolve_layers(config, model, gpu, tp);
+    }
+    if let StepTimeConfig::StepTable { profile } = config {
+        refuse_drafts(&cluster.engine)?;
+        return resolve_steps(profile, model, gpu, tp);
     }
     if let StepTimeConfig::Auto { engine_version, sampler, communication, calibration } = config {
         let (sampler, communication, calibration) = (*sampler, *communication, *calibration);
@@ -176,6 +181,47 @@ fn resolve_layers(
         })?,
     };
     config.profile = Some(shipped.name.to_owned());
+    Ok(Some(shipped.text))
+}
+
+/// Verification of drafts was not measured in whole steps.
+fn refuse_drafts(engine: &EngineConfig) -> Result<(), ScenarioError> {
+    match engine {
+        EngineConfig::VllmV1(config) if config.speculation.is_some() => {
+            let problem = "a step_table holds no steps that verify drafts; leave speculation out, \
+                           or take another type";
+            Err(fail("cluster.step_time.type", problem))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn resolve_steps(
+    profile: &mut Option<String>,
+    model: &ModelSpec,
+    gpu: &GpuSpec,
+    tp: u32,
+) -> Result<Option<&'static str>, ScenarioError> {
+    let names = || profiles::step_tables().iter().map(|table| table.name);
+    let shipped = match profile {
+        Some(name) if is_file(name) => return Ok(None),
+        Some(name) => profiles::step_table(name).ok_or_else(|| {
+            let hint = hint(profiles::closest(name, names()));
+            let problem =
+                format!("`{name}` is neither in the catalogue nor a file ending in .toml{hint}");
+            fail("cluster.step_time.profile", &problem)
+        })?,
+        None => profiles::step_table_for(&model.name, &gpu.name, tp).ok_or_else(|| {
+            let problem = format!(
+                "no step table of {} on {} with tensor_parallel_size {tp} is shipped; there are {}",
+                model.name,
+                gpu.name,
+                names().collect::<Vec<_>>().join(", ")
+            );
+            fail("cluster.step_time.profile", &problem)
+        })?,
+    };
+    *profile = Some(shipped.name.to_owned());
     Ok(Some(shipped.text))
 }
 

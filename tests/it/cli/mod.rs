@@ -9,6 +9,7 @@ mod conformance;
 #[cfg(feature = "calibrate")]
 mod goals;
 mod help;
+mod imports;
 mod inputs;
 mod output;
 #[cfg(feature = "probe")]

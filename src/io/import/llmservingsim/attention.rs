@@ -20,7 +20,7 @@ struct Row {
 }
 
 /// Rows of a slice by the prefill's context, each by the decodes' context, in µs.
-type Slice = BTreeMap<u64, BTreeMap<u64, f64>>;
+pub(in crate::io::import) type Slice = BTreeMap<u64, BTreeMap<u64, f64>>;
 
 /// A ragged table.
 #[derive(Debug)]
@@ -49,6 +49,43 @@ impl Measured {
         let rows = slice.iter().map(|(cached, row)| (*cached, along(row, context)));
         along(&rows.collect(), cached)
     }
+
+    /// Finds the axes.
+    pub(in crate::io::import) fn new(
+        path: &Path,
+        slices: BTreeMap<(u64, u64), Slice>,
+    ) -> Result<Self, LayerImportError> {
+        let sorted = |values: &mut dyn Iterator<Item = u64>| {
+            let mut values: Vec<u64> = values.collect();
+            values.sort_unstable();
+            values.dedup();
+            values
+        };
+        let prefill_tokens = sorted(&mut slices.keys().map(|key| key.0).filter(|p| *p > 0));
+        let decode_seqs = sorted(&mut slices.keys().map(|key| key.1).filter(|d| *d > 0));
+        let prefill_context = sorted(&mut slices.values().flat_map(|slice| slice.keys().copied()));
+        let rows = || slices.values().flat_map(BTreeMap::values);
+        let decode_context = sorted(&mut rows().flat_map(|r| r.keys().copied()).filter(|c| *c > 0));
+        let is_measured = |tokens: u64, seqs: u64| slices.contains_key(&(tokens, seqs));
+        let beside_all = |seqs: &&u64| prefill_tokens.iter().all(|p| is_measured(*p, **seqs));
+        let mixed_seqs = decode_seqs.iter().take_while(beside_all).count();
+        let alone = |d: &u64| is_measured(0, *d);
+        if mixed_seqs == 0
+            || !decode_seqs.iter().all(alone)
+            || !prefill_tokens.iter().all(|p| is_measured(*p, 0))
+        {
+            let problem = "prefills alone, decodes alone and both together have to be measured";
+            return Err(LayerImportError::content(path, problem));
+        }
+        Ok(Self {
+            slices,
+            prefill_tokens,
+            prefill_context,
+            decode_seqs,
+            decode_context,
+            mixed_seqs,
+        })
+    }
 }
 
 pub(super) fn read(path: &Path) -> Result<Measured, LayerImportError> {
@@ -57,34 +94,5 @@ pub(super) fn read(path: &Path) -> Result<Measured, LayerImportError> {
         let slice = slices.entry((row.prefill_chunk, row.n_decode)).or_default();
         slice.entry(row.kv_prefill).or_default().insert(row.kv_decode, row.time_us);
     }
-    let sorted = |values: &mut dyn Iterator<Item = u64>| {
-        let mut values: Vec<u64> = values.collect();
-        values.sort_unstable();
-        values.dedup();
-        values
-    };
-    let prefill_tokens = sorted(&mut slices.keys().map(|key| key.0).filter(|p| *p > 0));
-    let decode_seqs = sorted(&mut slices.keys().map(|key| key.1).filter(|d| *d > 0));
-    let prefill_context = sorted(&mut slices.values().flat_map(|slice| slice.keys().copied()));
-    let rows = || slices.values().flat_map(BTreeMap::values);
-    let decode_context = sorted(&mut rows().flat_map(|r| r.keys().copied()).filter(|c| *c > 0));
-    let is_measured = |tokens: u64, seqs: u64| slices.contains_key(&(tokens, seqs));
-    let beside_all = |seqs: &&u64| prefill_tokens.iter().all(|p| is_measured(*p, **seqs));
-    let mixed_seqs = decode_seqs.iter().take_while(beside_all).count();
-    let alone = |d: &u64| is_measured(0, *d);
-    if mixed_seqs == 0
-        || !decode_seqs.iter().all(alone)
-        || !prefill_tokens.iter().all(|p| is_measured(*p, 0))
-    {
-        let problem = "prefills alone, decodes alone and both together have to be measured";
-        return Err(LayerImportError::content(path, problem));
-    }
-    Ok(Measured {
-        slices,
-        prefill_tokens,
-        prefill_context,
-        decode_seqs,
-        decode_context,
-        mixed_seqs,
-    })
+    Measured::new(path, slices)
 }
