@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use super::run::Outcome;
 use crate::engine::DraftCounts;
 use crate::io::rundir::RunDir;
-use crate::metrics::Warnings;
 use crate::metrics::bench::{JsonLayout, NonFinite};
+use crate::metrics::{TransferReport, Warnings};
 use crate::scenario::KvSource;
 
 /// A name for files: lower-case letters, digits and single dashes.
@@ -47,6 +47,8 @@ fn one_text(outcome: &Outcome, outcomes: usize) -> String {
         preemptions(outcome),
         outcome.recorder.steps
     );
+    let transfers = transfers(outcome).map(|report| format!("{}\n", report.text()));
+    let transfers = transfers.unwrap_or_default();
     let measured = match (&outcome.comparison, &file.measured) {
         (Some(comparison), Some(measured)) => {
             format!("\nMeasured: {}\n{}", measured.source, comparison.text())
@@ -56,7 +58,7 @@ fn one_text(outcome: &Outcome, outcomes: usize) -> String {
     let tool = outcome.report.tool();
     let spread = outcome.spread.as_ref().map(|spread| format!("\n{}", spread.text(tool)));
     let spread = spread.unwrap_or_default();
-    format!("{title}{}\n{fate}{measured}{spread}", block.trim_end_matches('\n'))
+    format!("{title}{}\n{fate}{transfers}{measured}{spread}", block.trim_end_matches('\n'))
 }
 
 /// The report as JSON: one object, or an array for a scenario with variants.
@@ -133,6 +135,13 @@ fn write_figures(_: &mut RunDir, _: &str, _: &Outcome) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The KV caches that travelled; nothing where none did.
+fn transfers(outcome: &Outcome) -> Option<TransferReport> {
+    let cluster = &outcome.scenario.file.cluster;
+    let nic = cluster.disaggregation?.transfer.nic_gb_per_s * 1e9;
+    TransferReport::new(&outcome.recorder, cluster.replicas, nic)
+}
+
 fn preemptions(outcome: &Outcome) -> u64 {
     outcome.recorder.requests.iter().map(|record| u64::from(record.preemptions)).sum()
 }
@@ -198,6 +207,9 @@ fn summary(outcome: &Outcome) -> Value {
         "comparison": comparison,
         "warnings": warnings(&outcome.warnings),
     });
+    if let Some(transfers) = transfers(outcome) {
+        summary["transfers"] = json!(transfers);
+    }
     if let Some(speculation) = speculation(&outcome.recorder.drafts) {
         summary["engine"]["speculation"] = speculation;
     }

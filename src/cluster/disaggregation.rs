@@ -12,7 +12,7 @@ use super::router::{Route, Router};
 use crate::ids::{InstanceId, RequestId, RouteId};
 use crate::network::{self, Network, Protocol, Topology, TopologyError};
 use crate::request::Request;
-use crate::units::{SimDuration, SimTime};
+use crate::units::{Bytes, SimDuration, SimTime};
 
 /// What an instance does of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,8 +31,7 @@ pub struct Disaggregation {
     prefills: u32,
     decodes: u32,
     decode_router: Router,
-    /// KV bytes of a token, on all GPUs of an instance together.
-    bytes_per_token: u64,
+    block: KvBlock,
     network: Network,
     /// From each prefill instance to each decode instance.
     routes: Vec<RouteId>,
@@ -71,6 +70,15 @@ pub struct Links {
     pub protocol: Protocol,
 }
 
+/// What KV travels in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KvBlock {
+    /// Tokens of a block.
+    pub tokens: u32,
+    /// KV bytes of a token, on all GPUs of an instance together.
+    pub bytes_per_token: u64,
+}
+
 impl Disaggregation {
     /// The first `prefills` instances prefill, the `decodes` after them decode.
     ///
@@ -79,7 +87,7 @@ impl Disaggregation {
     pub fn new(
         (prefills, decodes): (u32, u32),
         decode_router: Router,
-        bytes_per_token: u64,
+        block: KvBlock,
         links: &Links,
     ) -> Result<Self, TopologyError> {
         let mut topology = Topology::default();
@@ -102,7 +110,7 @@ impl Disaggregation {
             prefills,
             decodes,
             decode_router,
-            bytes_per_token,
+            block,
             network: Network::new(&topology),
             routes,
             handed: FxHashMap::default(),
@@ -141,19 +149,21 @@ impl Disaggregation {
         (request, InstanceId(self.prefills + decode.0))
     }
 
-    /// A decode instance asks for the KV of so many tokens.
+    /// A decode instance asks for the KV of so many tokens, in whole blocks; how much that is.
     ///
     /// # Panics
     /// When no prefill instance holds it.
-    pub fn start(&mut self, id: RequestId, decode: InstanceId, tokens: u32, now: SimTime) {
+    pub fn start(&mut self, id: RequestId, decode: InstanceId, tokens: u32, now: SimTime) -> Bytes {
         let prefill = self.handed[&id].prefill;
         let route = prefill.0 * self.decodes + (decode.0 - self.prefills);
-        let bytes = u64::from(tokens) * self.bytes_per_token;
+        let tokens = u64::from(tokens.next_multiple_of(self.block.tokens));
+        let bytes = tokens * self.block.bytes_per_token;
         let flow = self.network.start(self.routes[route as usize], bytes, now);
         if self.transfers.len() <= flow.index() {
             self.transfers.resize(flow.index() + 1, None);
         }
         self.transfers[flow.index()] = Some(Transfer { request: id, prefill, decode });
+        Bytes(bytes)
     }
 
     /// When to call [`ended`](Self::ended).

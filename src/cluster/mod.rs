@@ -7,7 +7,7 @@ use crate::engine::Instance;
 use crate::ids::InstanceId;
 use crate::request::RequestView;
 
-pub use disaggregation::{Disaggregation, Links, Role, Transfer};
+pub use disaggregation::{Disaggregation, KvBlock, Links, Role, Transfer};
 pub use router::{Route, Router};
 
 /// The instances of a run and the policy that chooses among them.

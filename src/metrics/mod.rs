@@ -12,6 +12,7 @@ mod report;
 mod saturation;
 mod series;
 mod steps;
+mod transfers;
 mod warnings;
 
 pub use breakdown::Breakdown;
@@ -22,4 +23,5 @@ pub use recorder::{Recorder, Timeline};
 pub use report::{BenchReport, BenchWriter};
 pub use series::{Quantity, Series};
 pub use steps::{StepLog, StepRecord};
+pub use transfers::{Carried, TransferReport};
 pub use warnings::{Caution, Warnings};

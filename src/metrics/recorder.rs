@@ -6,11 +6,12 @@ use super::breakdown::{Phases, minus};
 use super::gaps::GapCounter;
 use super::record::{RequestRecord, Status};
 use super::series::{Bin, Quantity, Series};
+use super::transfers::Carried;
 use crate::engine::scheduler::Load;
 use crate::engine::{DraftCounts, Finish, Life, QuietRun};
 use crate::ids::{InstanceId, RequestId};
 use crate::sim::{Lane, Observer, Occurrence, Separable};
-use crate::units::{SimDuration, SimTime};
+use crate::units::{Bytes, SimDuration, SimTime};
 
 /// Everything recorded of a run: one record per request, all gaps between tokens, and how queues,
 /// memory and throughput went over time.
@@ -24,6 +25,8 @@ pub struct Recorder {
     pub tokens_by_second: Vec<u64>,
     /// Drafts verified, with speculative decoding.
     pub drafts: DraftCounts,
+    /// KV caches that travelled between instances.
+    pub carried: Carried,
     /// Steps of all instances.
     pub steps: u64,
     /// Over time, all instances together.
@@ -44,7 +47,7 @@ pub struct Recorder {
 #[derive(Debug, Clone, Copy)]
 struct HandedOver {
     at: SimTime,
-    transfer_began: Option<SimTime>,
+    transfer: Option<(SimTime, InstanceId, Bytes)>,
 }
 
 /// Queues, memory and throughput over time.
@@ -80,6 +83,7 @@ impl Default for Recorder {
             gaps: GapCounter::default(),
             tokens_by_second: Vec::new(),
             drafts: DraftCounts::default(),
+            carried: Carried::default(),
             steps: 0,
             timeline: Timeline {
                 running: Series::new(Quantity::Level),
@@ -241,20 +245,23 @@ impl Observer for Recorder {
                 record.first_scheduled = life.first_scheduled.unwrap_or(at);
                 record.cached_tokens = life.cached_tokens;
                 record.preemptions = life.preemptions;
-                let before = HandedOver { at, transfer_began: None };
+                let before = HandedOver { at, transfer: None };
                 self.handed_over.insert(life.id, before);
             }
             Occurrence::Forwarded(id, instance) => {
                 self.requests[self.lane.place(id)].instance = instance;
             }
-            Occurrence::TransferBegan(_, id) => {
+            Occurrence::TransferBegan(instance, id, bytes) => {
                 if let Some(before) = self.handed_over.get_mut(&id) {
-                    before.transfer_began = Some(at);
+                    before.transfer = Some((at, instance, bytes));
                 }
             }
-            Occurrence::Released(_, id) => {
-                let began = self.handed_over.get(&id).and_then(|before| before.transfer_began);
-                self.requests[self.lane.place(id)].transfer = at - began.unwrap_or(at);
+            Occurrence::Released(from, id) => {
+                let before = self.handed_over.get(&id).and_then(|before| before.transfer);
+                if let Some((began, to, bytes)) = before {
+                    self.requests[self.lane.place(id)].transfer = at - began;
+                    self.carried.add(from, to, bytes.0);
+                }
             }
             Occurrence::Left(_, life, finish) => {
                 self.leave(at, life, finish);
@@ -302,6 +309,7 @@ impl Separable for Recorder {
             }
             self.drafts.add(&lane.drafts);
             self.steps += lane.steps;
+            self.carried.join(&lane.carried);
             self.timeline.join(lane.timeline);
             self.end = self.end.max(lane.end);
         }

@@ -2,7 +2,7 @@
 
 use super::run::{Simulation, Source};
 use super::{layer_table, step_table};
-use crate::cluster::{Cluster, Disaggregation, Links, Router};
+use crate::cluster::{Cluster, Disaggregation, KvBlock, Links, Router};
 use crate::cost::{
     CapturedSizes, CudaGraphs, Linear, LoraTimes, OperatorModel, OperatorProfile, Roofline,
     RooflineOptions, StepTime,
@@ -50,8 +50,11 @@ fn disaggregation(scenario: &Scenario) -> Result<Option<Disaggregation>, Scenari
     let cluster = &scenario.file.cluster;
     let Some(parts) = &cluster.disaggregation else { return Ok(None) };
     let gpus = cluster.tensor_parallel_size;
-    let bytes_per_token =
-        u64::from(gpus) * scenario.model.kv_bytes_per_token(gpus, cluster.kv_cache_dtype);
+    let on_each = scenario.model.kv_bytes_per_token(gpus, cluster.kv_cache_dtype);
+    let EngineConfig::VllmV1(vllm) = &cluster.engine else {
+        unreachable!("a resolved scenario hands KV over with vllm_v1 only")
+    };
+    let block = KvBlock { tokens: vllm.block_size, bytes_per_token: u64::from(gpus) * on_each };
     let transfer = &parts.transfer;
     let links = Links {
         nic_bytes_per_s: transfer.nic_gb_per_s * 1e9,
@@ -64,7 +67,7 @@ fn disaggregation(scenario: &Scenario) -> Result<Option<Disaggregation>, Scenari
     };
     let counts = (parts.prefill_replicas, parts.decode_replicas);
     let router = Router::new(&cluster.router);
-    let built = Disaggregation::new(counts, router, bytes_per_token, &links);
+    let built = Disaggregation::new(counts, router, block, &links);
     built.map(Some).map_err(|error| ScenarioError {
         problems: vec![format!("cluster.disaggregation.transfer: {error}")],
     })

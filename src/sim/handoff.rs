@@ -38,8 +38,8 @@ impl<W: Source> Simulation<W> {
             return;
         }
         for (id, tokens) in std::mem::take(&mut self.outcome.loads) {
-            observer.on(now, Occurrence::TransferBegan(instance, id));
-            self.parts().start(id, instance, tokens, now);
+            let bytes = self.parts().start(id, instance, tokens, now);
+            observer.on(now, Occurrence::TransferBegan(instance, id, bytes));
         }
         self.await_transfers();
     }

@@ -4,7 +4,7 @@ use crate::engine::scheduler::Load;
 use crate::engine::{Batch, Finish, Life, QuietRun, StepResult};
 use crate::ids::{InstanceId, RequestId};
 use crate::request::Request;
-use crate::units::SimTime;
+use crate::units::{Bytes, SimTime};
 
 /// Something that happened.
 #[derive(Debug, Clone, Copy)]
@@ -28,8 +28,8 @@ pub enum Occurrence<'a> {
     HandedOver(InstanceId, &'a Life),
     /// A request whose prompt is computed is sent on to this instance, which decodes it.
     Forwarded(RequestId, InstanceId),
-    /// An instance has blocks for the KV of a request and begins to read it from another.
-    TransferBegan(InstanceId, RequestId),
+    /// An instance has blocks for the KV of a request and begins to read so much of it from another.
+    TransferBegan(InstanceId, RequestId, Bytes),
     /// The KV of a request has arrived, or is given up: the first instance forgets it.
     Released(InstanceId, RequestId),
     /// A request left an instance.

@@ -167,8 +167,8 @@ impl Observer for Digest {
                 self.add(&[10, instance.0.into(), life.id.0.into(), life.generated.into()]);
             }
             Occurrence::Forwarded(id, instance) => self.add(&[11, id.0.into(), instance.0.into()]),
-            Occurrence::TransferBegan(instance, id) => {
-                self.add(&[12, instance.0.into(), id.0.into()]);
+            Occurrence::TransferBegan(instance, id, bytes) => {
+                self.add(&[12, instance.0.into(), id.0.into(), bytes.0]);
             }
             Occurrence::Released(instance, id) => self.add(&[13, instance.0.into(), id.0.into()]),
             Occurrence::Left(instance, life, finish) => {

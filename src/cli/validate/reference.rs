@@ -16,12 +16,13 @@ macro_rules! calibrated {
 }
 
 /// Name, text and calibration of the files in `profiles/reference-runs/`.
-const FILES: [(&str, &str, Option<&str>); 6] = [
+const FILES: [(&str, &str, Option<&str>); 7] = [
     calibrated!("vllm-a10-sonnet"),
     calibrated!("deepseek-v3-flashinfer"),
     calibrated!("deepseek-v3-triton"),
     calibrated!("qwen2.5-0.5b-burst"),
     calibrated!("qwen3-coder-480b"),
+    calibrated!("mooncake-h800-1p1d"),
     (
         "sglang-multi-lora",
         include_str!("../../../profiles/reference-runs/sglang-multi-lora.toml"),

@@ -348,7 +348,9 @@ impl<W: Write> Observer for TimelineWriter<W> {
                     open.instance = instance;
                 }
             }
-            Occurrence::TransferBegan(_, id) => self.enter(at, id, Phase::Queued, Phase::Transfer),
+            Occurrence::TransferBegan(_, id, _) => {
+                self.enter(at, id, Phase::Queued, Phase::Transfer)
+            }
             Occurrence::Released(_, id) => self.enter(at, id, Phase::Transfer, Phase::Queued),
             Occurrence::Left(_, life, finish) => {
                 self.preemptions.take(life.id);

@@ -1,0 +1,101 @@
+//! KV caches that travelled between instances.
+
+use serde::Serialize;
+
+use super::recorder::Recorder;
+use crate::ids::InstanceId;
+use crate::stats::{Sample, Values};
+use crate::units::SimDuration;
+
+/// Counts the KV caches that travelled.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Carried {
+    /// How many arrived.
+    pub transfers: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Bytes that left or reached each instance.
+    by_instance: Vec<u64>,
+}
+
+/// What a run's transfers took.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct TransferReport {
+    /// How many arrived.
+    pub transfers: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Mean time, from the request for a KV cache to its arrival, in ms.
+    pub mean_ms: f64,
+    /// The 99th percentile of that time, in ms.
+    pub p99_ms: f64,
+    /// Payload over what the NICs could carry in the run, on average over instances.
+    pub nic_use: f64,
+    /// The same of the busiest NIC.
+    pub busiest_nic_use: f64,
+}
+
+impl Carried {
+    /// A KV cache of so many bytes arrived.
+    pub(super) fn add(&mut self, from: InstanceId, to: InstanceId, bytes: u64) {
+        self.transfers += 1;
+        self.bytes += bytes;
+        let last = from.max(to).index();
+        if self.by_instance.len() <= last {
+            self.by_instance.resize(last + 1, 0);
+        }
+        self.by_instance[from.index()] += bytes;
+        self.by_instance[to.index()] += bytes;
+    }
+
+    /// Adds what others carried.
+    pub(super) fn join(&mut self, other: &Self) {
+        self.transfers += other.transfers;
+        self.bytes += other.bytes;
+        if self.by_instance.len() < other.by_instance.len() {
+            self.by_instance.resize(other.by_instance.len(), 0);
+        }
+        for (bytes, more) in self.by_instance.iter_mut().zip(&other.by_instance) {
+            *bytes += more;
+        }
+    }
+}
+
+impl TransferReport {
+    /// Of a recorded run on so many instances, whose NICs carry so many bytes per second; nothing where
+    /// no KV cache travelled.
+    pub fn new(recorder: &Recorder, instances: u32, nic_bytes_per_s: f64) -> Option<Self> {
+        let carried = &recorder.carried;
+        if carried.transfers == 0 {
+            return None;
+        }
+        let times = recorder.requests.iter().map(|record| record.transfer);
+        let times = times.filter(|time| time.as_nanos() > 0).map(SimDuration::as_millis_f64);
+        let times = Values::new(times.collect());
+        let could = nic_bytes_per_s * recorder.end.as_secs_f64();
+        let all: u64 = carried.by_instance.iter().sum();
+        let most = carried.by_instance.iter().max().copied().unwrap_or_default();
+        Some(Self {
+            transfers: carried.transfers,
+            bytes: carried.bytes,
+            mean_ms: times.mean(),
+            p99_ms: times.percentile(99.0),
+            nic_use: all as f64 / could / f64::from(instances),
+            busiest_nic_use: most as f64 / could,
+        })
+    }
+
+    /// In words, on one line.
+    pub fn text(&self) -> String {
+        format!(
+            "{} KV transfers, {:.1} GB: mean {:.1} ms, P99 {:.1} ms; NICs {:.0} % in use, the \
+             busiest {:.0} %",
+            self.transfers,
+            self.bytes as f64 / 1e9,
+            self.mean_ms,
+            self.p99_ms,
+            100.0 * self.nic_use,
+            100.0 * self.busiest_nic_use
+        )
+    }
+}
