@@ -349,9 +349,11 @@ impl<W: Write> Observer for TimelineWriter<W> {
                 }
             }
             Occurrence::TransferBegan(_, id, _) => {
-                self.enter(at, id, Phase::Queued, Phase::Transfer)
+                self.enter(at, id, Phase::Queued, Phase::Transfer);
             }
-            Occurrence::Released(_, id) => self.enter(at, id, Phase::Transfer, Phase::Queued),
+            Occurrence::Released(_, id) => {
+                self.enter(at, id, Phase::Transfer, Phase::Queued);
+            }
             Occurrence::Left(_, life, finish) => {
                 self.preemptions.take(life.id);
                 if let Some(open) = self.requests.remove(&life.id) {
