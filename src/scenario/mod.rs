@@ -10,6 +10,7 @@ mod file;
 mod host;
 mod lora;
 mod resolve;
+mod router;
 mod sglang;
 mod step_time;
 mod workload;
@@ -19,7 +20,7 @@ pub use baselines::{
     VllmV0Config,
 };
 pub use calibration::Calibration;
-pub use cluster::{ClusterConfig, RouterConfig};
+pub use cluster::ClusterConfig;
 pub use engine::{
     AcceptanceConfig, EngineConfig, Policy, SpeculationConfig, SpeculationMethod, VllmConfig,
 };
@@ -30,6 +31,7 @@ pub use file::{
 pub use host::HostConfig;
 pub use lora::{AdapterKind, AdapterMix, AdapterPopularity, LoraConfig, LoraKernels, LoraLoad};
 pub use resolve::{KvSource, Scenario, ScenarioError};
+pub use router::{PrefixAwareConfig, PrefixMiss, RouterConfig, WeightedConfig};
 pub use sglang::{SglangConfig, SglangPolicy};
 pub use step_time::{Communication, LayerTableConfig, Sampler, StepTimeConfig};
 pub use workload::{

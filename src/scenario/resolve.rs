@@ -5,6 +5,7 @@ mod acceptance;
 mod baselines;
 mod graphs;
 mod lora;
+mod router;
 mod sglang;
 mod step_time;
 
@@ -152,6 +153,7 @@ fn broken_rules(file: &ScenarioFile) -> Vec<String> {
     for (key, value) in cluster.engine.host().values() {
         rules.not_negative(&format!("cluster.engine.host.{key}"), value);
     }
+    router::rules(&cluster.router, &mut rules);
     step_time::rules(&cluster.step_time, &mut rules);
     match &cluster.engine {
         EngineConfig::VllmV1(vllm) => vllm_rules(vllm, &mut rules),

@@ -40,7 +40,7 @@ pub fn cluster_priced_by(scenario: &Scenario, cost: &StepTime) -> Result<Cluster
     };
     Ok(Cluster {
         instances: (0..config.replicas).map(instance).collect::<Result<_, ScenarioError>>()?,
-        router: Router::new(&config.router),
+        router: Router::new(&config.router, scenario.file.seed),
     })
 }
 

@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use super::laws::{self, Watch};
 use super::observe::{Observer, Occurrence};
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Gateway};
 use crate::des::{Class, EventQueue};
 use crate::engine::scheduler::Handoff;
 use crate::engine::{EngineEvent, Finish, Instance};
@@ -139,6 +139,7 @@ pub struct Simulation<W> {
     pub(super) workload: W,
     pub(super) client: Client,
     pub(super) cluster: Cluster,
+    gateway: Gateway,
     /// From the client to the engine's queue: network, HTTP, tokenisation.
     pub(super) api_delay: SimDuration,
     /// Of that way, what the front end of an instance does for one request after the other.
@@ -171,6 +172,7 @@ impl<W: Source> Simulation<W> {
         Self {
             workload,
             client,
+            gateway: Gateway::new(&cluster),
             cluster,
             api_delay,
             api_per_request: SimDuration::ZERO,
@@ -256,7 +258,7 @@ impl<W: Source> Simulation<W> {
 
     fn send(&mut self, now: SimTime, transit: u32, observer: &mut impl Observer) {
         let (id, request) = self.transit.get(transit);
-        let instance = self.cluster.route(request.view(id));
+        let instance = self.gateway.route(&mut self.cluster, now, request.view(id));
         observer.on(now, Occurrence::Sent(id, instance));
         let event = Event::Enqueue { instance, transit };
         let free = &mut self.api_free[instance.index()];
@@ -326,6 +328,7 @@ impl<W: Source> Simulation<W> {
     fn settle(&mut self, now: SimTime) {
         for (id, finish) in self.left.drain(..) {
             self.counts.leave(finish);
+            self.gateway.left(id);
             if let Some((next, at)) = self.client.finished(now) {
                 let transit = self.held.pop_front().expect("the client holds a request");
                 debug_assert_eq!(self.transit.get(transit).0, next, "first come, first sent");

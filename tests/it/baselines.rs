@@ -9,7 +9,7 @@ use servecast::engine::scheduler::{
 };
 use servecast::metrics::{Recorder, Status};
 use servecast::request::Request;
-use servecast::rng::mix;
+use servecast::rng::{Seed, mix};
 use servecast::scenario::{
     ClientConfig, EngineConfig, FasterTransformerConfig, OrcaConfig, Reservation, RouterConfig,
     SarathiConfig, Scenario, ScenarioError, ScenarioFile, StaticBatchingConfig, VllmV0Config,
@@ -206,7 +206,7 @@ fn run(scheduler: Scheduler, workload: Vec<Request>, seqs: u32) -> (Counts, Reco
     });
     let cluster = Cluster {
         instances: vec![Instance::new(scheduler, law)],
-        router: Router::new(&RouterConfig::default()),
+        router: Router::new(&RouterConfig::default(), Seed::default()),
     };
     let client = Client::new(&ClientConfig::default());
     let inspector = Inspector { seqs, ..Inspector::default() };

@@ -17,6 +17,7 @@ mod laws;
 mod layer_table;
 mod lora;
 mod models;
+mod routers;
 mod step_times;
 mod support;
 mod timeline;
