@@ -8,7 +8,9 @@
 
 use rustc_hash::FxHashMap;
 
-use super::router::{Route, Router};
+use super::gateway::Gateway;
+use super::router::Router;
+use crate::engine::Instance;
 use crate::ids::{InstanceId, RequestId, RouteId};
 use crate::network::{self, Network, Protocol, Topology, TopologyError};
 use crate::request::Request;
@@ -31,6 +33,8 @@ pub struct Disaggregation {
     prefills: u32,
     decodes: u32,
     decode_router: Router,
+    /// What the decode router may know.
+    gateway: Gateway,
     block: KvBlock,
     network: Network,
     /// From each prefill instance to each decode instance.
@@ -109,6 +113,7 @@ impl Disaggregation {
         Ok(Self {
             prefills,
             decodes,
+            gateway: Gateway::new(&decode_router, decodes),
             decode_router,
             block,
             network: Network::new(&topology),
@@ -143,10 +148,21 @@ impl Disaggregation {
     ///
     /// # Panics
     /// When no prefill instance took it.
-    pub fn hand_over(&mut self, id: RequestId) -> (Request, InstanceId) {
+    pub fn hand_over(
+        &mut self,
+        id: RequestId,
+        instances: &[Instance],
+        now: SimTime,
+    ) -> (Request, InstanceId) {
         let request = self.handed[&id].request.clone();
-        let decode = self.decode_router.route(request.view(id), self.decodes);
+        let (router, decodes) = (&mut self.decode_router, &instances[self.prefills as usize..]);
+        let decode = self.gateway.route(router, decodes, now, request.view(id));
         (request, InstanceId(self.prefills + decode.0))
+    }
+
+    /// A request left the instance that decoded it.
+    pub fn left(&mut self, id: RequestId) {
+        self.gateway.left(id);
     }
 
     /// A decode instance asks for the KV of so many tokens, in whole blocks; how much that is.

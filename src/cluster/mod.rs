@@ -1,19 +1,22 @@
 //! Instances behind a router: passive machines, driven by `sim`.
 
 pub mod disaggregation;
+mod gateway;
 pub mod router;
+mod view;
 
 use crate::engine::Instance;
 use crate::ids::InstanceId;
-use crate::request::RequestView;
 
 pub use disaggregation::{Disaggregation, KvBlock, Links, Role, Transfer};
-pub use router::{Route, Router};
+pub use gateway::Gateway;
+pub use router::{Needs, Route, Router};
+pub use view::{ClusterView, Outstanding};
 
 /// The instances of a run and the policy that chooses among them.
 #[derive(Debug)]
 pub struct Cluster {
-    /// The replicas, indexed by [`InstanceId`].
+    /// The replicas, indexed by [`InstanceId`](crate::ids::InstanceId).
     pub instances: Vec<Instance>,
     /// Which replica gets the next request.
     pub router: Router,
@@ -27,13 +30,12 @@ impl Cluster {
         Self { instances, router, disaggregation: None }
     }
 
-    /// The instance that gets a request first.
-    pub fn route(&mut self, request: RequestView<'_>) -> InstanceId {
-        let count = match &self.disaggregation {
+    /// How many instances requests are sent to first.
+    pub fn entrances(&self) -> u32 {
+        match &self.disaggregation {
             Some(parts) => parts.prefills(),
             None => self.instances.len() as u32,
-        };
-        self.router.route(request, count)
+        }
     }
 
     /// What an instance does of a request.

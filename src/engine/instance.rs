@@ -3,7 +3,7 @@
 use super::flight::Flight;
 use super::host::{HostPart, HostTimes};
 use super::quiet::{QuietRun, QuietStep, RunLength};
-use super::scheduler::{Handoff, Scheduler};
+use super::scheduler::{Handoff, Load, Scheduler};
 use super::{Finish, StepPlan, StepResult};
 use crate::cost::{CostModel, CudaGraphs, DecodeRun, LoraTimes, StepShape, StepTime};
 use crate::ids::RequestId;
@@ -150,6 +150,15 @@ impl Instance {
     /// Its scheduler, to look at.
     pub fn scheduler(&self) -> &Scheduler {
         &self.scheduler
+    }
+
+    /// Queues and memory at `now`, a moment between the last call and the next that it asked for.
+    /// Of a run of steps, those that began before have taken their memory.
+    pub fn load_at(&self, now: SimTime) -> Load {
+        let mut load = self.scheduler.load();
+        let begun = self.run.iter().take_while(|step| step.boundary < now);
+        load.kv_blocks_free -= begun.map(|step| step.claims).sum::<u32>();
+        load
     }
 
     /// Whether no step is in flight.

@@ -125,6 +125,23 @@ impl RadixTree {
         found
     }
 
+    /// How many of the first `tokens` tokens of a sequence are cached, in whole pages; no access.
+    ///
+    /// The segments must be joined: none may continue the one before.
+    pub fn matched(&self, namespace: u64, sequence: &[Segment], tokens: u32) -> u32 {
+        let mut rest = Rest::new(sequence, self.floor(tokens));
+        let (mut node, mut matched) = (Self::ROOT, 0);
+        while let Some(child) = self.child(node, namespace, rest) {
+            let (common, left) = self.common(child, rest);
+            matched += common;
+            if common < self.nodes[child as usize].tokens {
+                break;
+            }
+            (node, rest) = (child, left);
+        }
+        matched
+    }
+
     /// Caches the first `tokens` tokens of a sequence, rounded down to whole pages. Returns the
     /// node that ends them, and how many of them were cached before.
     pub fn insert(&mut self, namespace: u64, sequence: &[Segment], tokens: u32) -> Prefix {

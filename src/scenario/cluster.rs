@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::disaggregation::DisaggregationConfig;
 use super::engine::EngineConfig;
 use super::lora::LoraConfig;
+use super::router::RouterConfig;
 use super::step_time::StepTimeConfig;
 use crate::model::{KvDtype, Reserve};
 
@@ -61,22 +62,6 @@ pub struct ClusterConfig {
 impl ClusterConfig {
     /// The default share of GPU memory, vLLM's.
     pub const GPU_MEMORY_UTILIZATION: f64 = 0.9;
-}
-
-/// Which replica gets a request.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
-#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
-#[non_exhaustive]
-pub enum RouterConfig {
-    /// Each in turn.
-    RoundRobin {},
-}
-
-impl Default for RouterConfig {
-    fn default() -> Self {
-        Self::RoundRobin {}
-    }
 }
 
 fn one() -> u32 {

@@ -11,6 +11,7 @@ mod file;
 mod host;
 mod lora;
 mod resolve;
+mod router;
 mod sglang;
 mod step_time;
 mod workload;
@@ -20,7 +21,7 @@ pub use baselines::{
     VllmV0Config,
 };
 pub use calibration::Calibration;
-pub use cluster::{ClusterConfig, RouterConfig};
+pub use cluster::ClusterConfig;
 pub use disaggregation::{DisaggregationConfig, TransferConfig};
 pub use engine::{
     AcceptanceConfig, EngineConfig, Policy, SpeculationConfig, SpeculationMethod, VllmConfig,
@@ -32,6 +33,7 @@ pub use file::{
 pub use host::HostConfig;
 pub use lora::{AdapterKind, AdapterMix, AdapterPopularity, LoraConfig, LoraKernels, LoraLoad};
 pub use resolve::{KvSource, Scenario, ScenarioError};
+pub use router::{PrefixAwareConfig, PrefixMiss, RouterConfig, WeightedConfig};
 pub use sglang::{SglangConfig, SglangPolicy};
 pub use step_time::{Communication, LayerTableConfig, Sampler, StepTimeConfig};
 pub use workload::{

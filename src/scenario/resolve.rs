@@ -6,6 +6,7 @@ mod baselines;
 mod disaggregation;
 mod graphs;
 mod lora;
+mod router;
 mod sglang;
 mod step_time;
 
@@ -155,6 +156,7 @@ fn broken_rules(file: &ScenarioFile) -> Vec<String> {
     for (key, value) in cluster.engine.host().values() {
         rules.not_negative(&format!("cluster.engine.host.{key}"), value);
     }
+    router::rules(&cluster.router, &mut rules);
     step_time::rules(&cluster.step_time, &mut rules);
     match &cluster.engine {
         EngineConfig::VllmV1(vllm) => vllm_rules(vllm, &mut rules),

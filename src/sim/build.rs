@@ -12,6 +12,7 @@ use crate::engine::scheduler::{
 };
 use crate::engine::{Adapters, HostTimes, Instance};
 use crate::network::Protocol;
+use crate::rng::{Seed, mix};
 use crate::scenario::{
     AcceptanceConfig, EngineConfig, Scenario, ScenarioError, StepTimeConfig, VllmConfig,
 };
@@ -41,7 +42,7 @@ pub fn cluster_priced_by(scenario: &Scenario, cost: &StepTime) -> Result<Cluster
     };
     Ok(Cluster {
         instances: (0..config.replicas).map(instance).collect::<Result<_, ScenarioError>>()?,
-        router: Router::new(&config.router),
+        router: Router::new(&config.router, scenario.file.seed),
         disaggregation: disaggregation(scenario)?,
     })
 }
@@ -66,7 +67,8 @@ fn disaggregation(scenario: &Scenario) -> Result<Option<Disaggregation>, Scenari
         },
     };
     let counts = (parts.prefill_replicas, parts.decode_replicas);
-    let router = Router::new(&cluster.router);
+    // Draws of its own.
+    let router = Router::new(&cluster.router, Seed(mix(scenario.file.seed.0)));
     let built = Disaggregation::new(counts, router, block, &links);
     built.map(Some).map_err(|error| ScenarioError {
         problems: vec![format!("cluster.disaggregation.transfer: {error}")],

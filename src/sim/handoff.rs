@@ -2,7 +2,7 @@
 
 use super::observe::{Observer, Occurrence};
 use super::run::{Event, Simulation, Source};
-use crate::cluster::Disaggregation;
+use crate::cluster::{Cluster, Disaggregation, Role};
 use crate::des::Class;
 use crate::engine::EngineEvent;
 use crate::ids::{InstanceId, RequestId};
@@ -17,10 +17,23 @@ impl<W: Source> Simulation<W> {
         self.cluster.disaggregation.as_mut().expect("instances have roles")
     }
 
+    /// Requests left instances of this role: gateways count them out.
+    pub(super) fn count_out(&mut self, role: Role) {
+        for (id, _) in &self.outcome.left {
+            match (role, &mut self.cluster.disaggregation) {
+                (Role::Decode, Some(parts)) => parts.left(*id),
+                _ => self.gateway.left(*id),
+            }
+        }
+    }
+
     /// Sends requests whose prompts are computed on to instances that decode.
     pub(super) fn forward(&mut self, now: SimTime, observer: &mut impl Observer) {
         for id in std::mem::take(&mut self.outcome.prefilled) {
-            let (request, instance) = self.parts().hand_over(id);
+            self.gateway.left(id);
+            let Cluster { instances, disaggregation, .. } = &mut self.cluster;
+            let parts = disaggregation.as_mut().expect("instances have roles");
+            let (request, instance) = parts.hand_over(id, instances, now);
             observer.on(now, Occurrence::Forwarded(id, instance));
             let transit = self.transit.put(id, request);
             self.pass_front_end(now, instance, Event::Enqueue { instance, transit });

@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use super::laws::{self, Watch};
 use super::observe::{Observer, Occurrence};
-use crate::cluster::{Cluster, Disaggregation, Role};
+use crate::cluster::{Cluster, Disaggregation, Gateway, Role};
 use crate::des::{Class, EventQueue};
 use crate::engine::scheduler::Handoff;
 use crate::engine::{EngineEvent, Finish, Instance, StepResult};
@@ -141,6 +141,7 @@ pub struct Simulation<W> {
     pub(super) workload: W,
     pub(super) client: Client,
     pub(super) cluster: Cluster,
+    pub(super) gateway: Gateway,
     /// From the client to the engine's queue: network, HTTP, tokenisation.
     pub(super) api_delay: SimDuration,
     /// Of that way, what the front end of an instance does for one request after the other.
@@ -175,6 +176,7 @@ impl<W: Source> Simulation<W> {
         Self {
             workload,
             client,
+            gateway: Gateway::new(&cluster.router, cluster.entrances()),
             cluster,
             api_delay,
             api_per_request: SimDuration::ZERO,
@@ -261,7 +263,10 @@ impl<W: Source> Simulation<W> {
 
     fn send(&mut self, now: SimTime, transit: u32, observer: &mut impl Observer) {
         let (id, request) = self.transit.get(transit);
-        let instance = self.cluster.route(request.view(id));
+        let entrances = self.cluster.entrances() as usize;
+        let Cluster { instances, router, .. } = &mut self.cluster;
+        let request = request.view(id);
+        let instance = self.gateway.route(router, &instances[..entrances], now, request);
         observer.on(now, Occurrence::Sent(id, instance));
         let event = Event::Enqueue { instance, transit };
         self.pass_front_end(now, instance, event);
@@ -320,6 +325,7 @@ impl<W: Source> Simulation<W> {
                 self.release(now, id, observer);
             }
             self.outcome.left.push((id, finish));
+            self.count_out(role);
             self.settle(now);
         } else if role == Role::Prefill {
             self.parts().taken(id, request, instance);
@@ -344,6 +350,7 @@ impl<W: Source> Simulation<W> {
             Role::Prefill => self.forward(now, observer),
             Role::Decode => self.start_transfers(now, instance, observer),
         }
+        self.count_out(role);
         self.settle(now);
     }
 

@@ -9,7 +9,7 @@ use servecast::engine::scheduler::{
 };
 use servecast::metrics::{Recorder, Status};
 use servecast::request::Request;
-use servecast::rng::mix;
+use servecast::rng::{Seed, mix};
 use servecast::scenario::{
     ClientConfig, EngineConfig, FasterTransformerConfig, OrcaConfig, Reservation, RouterConfig,
     SarathiConfig, Scenario, ScenarioError, ScenarioFile, StaticBatchingConfig, VllmV0Config,
@@ -204,8 +204,10 @@ fn run(scheduler: Scheduler, workload: Vec<Request>, seqs: u32) -> (Counts, Reco
         prefill_token: SimDuration::from_micros(20),
         decode_seq: SimDuration::from_nanos(30_001),
     });
-    let cluster =
-        Cluster::new(vec![Instance::new(scheduler, law)], Router::new(&RouterConfig::default()));
+    let cluster = Cluster::new(
+        vec![Instance::new(scheduler, law)],
+        Router::new(&RouterConfig::default(), Seed::default()),
+    );
     let client = Client::new(&ClientConfig::default());
     let inspector = Inspector { seqs, ..Inspector::default() };
     let mut observers = (Recorder::default(), inspector);

@@ -9,6 +9,7 @@ use servecast::engine::scheduler::{Acceptance, Scheduler, Sglang, VllmV1};
 use servecast::ids::{InstanceId, RequestId};
 use servecast::metrics::{Breakdown, Recorder, RequestRecord, Status};
 use servecast::request::Request;
+use servecast::rng::Seed;
 use servecast::scenario::{ClientConfig, RouterConfig, SglangConfig, VllmConfig};
 use servecast::sim::{Observer, Occurrence, Requests, Simulation};
 use servecast::units::{SimDuration, SimTime};
@@ -125,7 +126,7 @@ pub(super) fn simulate(
     instances: Vec<Instance>,
     observer: &mut impl Observer,
 ) {
-    let cluster = Cluster::new(instances, Router::new(&RouterConfig::default()));
+    let cluster = Cluster::new(instances, Router::new(&RouterConfig::default(), Seed::default()));
     let client = Client::new(&ClientConfig::default());
     let workload = Requests(requests.into_iter());
     Simulation::new(workload, client, cluster, SimDuration::from_micros(300))

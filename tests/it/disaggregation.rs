@@ -128,9 +128,13 @@ proptest! {
     fn nothing_is_lost_and_times_add_up(
         seed in 0_u64..1000, prefill in 1_u32..4, decode in 1_u32..4, blocks in 60_u32..400,
         rate in 5.0_f64..200.0, nic in 0.05_f64..50.0, api_ms in 0.0_f64..3.0,
+        router in prop::sample::select(vec![
+            "round_robin", "random", "least_outstanding_requests", "least_outstanding_tokens",
+            "power_of_two_choices", "prefix_aware", "weighted",
+        ]),
     ) {
         let cluster = format!(
-            "{}\napi_delay_ms = {api_ms}\n\
+            "{}\napi_delay_ms = {api_ms}\nrouter = {{ type = '{router}' }}\n\
              engine = {{ type = 'vllm_v1', num_gpu_blocks = {blocks}, max_model_len = 900 }}",
             parts(prefill, decode, nic)
         );

@@ -11,8 +11,8 @@ use servecast::engine::{HostTimes, Instance};
 use servecast::ids::{AdapterId, RequestId};
 use servecast::metrics::{Recorder, StepLog};
 use servecast::request::{Content, Request, Segment};
-use servecast::rng::mix;
-use servecast::scenario::{ClientConfig, HostConfig, RouterConfig, VllmConfig};
+use servecast::rng::{Seed, mix};
+use servecast::scenario::{ClientConfig, HostConfig, RouterConfig, VllmConfig, WeightedConfig};
 use servecast::sim::{Counts, Requests, Simulation, Source};
 use servecast::stats::Sample;
 use servecast::units::{SimDuration, SimTime};
@@ -57,6 +57,17 @@ impl Case {
         match mix(self.seed ^ 0x4d) {
             draw if draw.is_multiple_of(3) => SimTime::from_nanos(draw % 2_000_000_000),
             _ => SimTime::MAX,
+        }
+    }
+
+    /// Round robin, or a router that looks at what engines report or hold.
+    fn router(&self) -> RouterConfig {
+        let fresh = WeightedConfig { signal_interval_ms: 0.0, ..WeightedConfig::default() };
+        match mix(self.seed ^ 0x52) % 4 {
+            0 => RouterConfig::Weighted(fresh),
+            1 => RouterConfig::Weighted(WeightedConfig { prefix_weight: 0.0, ..fresh }),
+            2 => RouterConfig::LeastOutstandingRequests {},
+            _ => RouterConfig::default(),
         }
     }
 
@@ -148,11 +159,11 @@ fn share(request: &mut Request, index: u32, earlier: &[Request], draw: impl Fn(u
 
 fn run(case: &Case, way: Way, cost: Cost) -> (Counts, Recorder, StepLog) {
     let mut observers = (Recorder::default(), StepLog::default());
-    let counts = simulation(case, way, cost).run(&mut observers);
+    let counts = simulation(case, way, cost, &case.router()).run(&mut observers);
     (counts.expect("the workload has no errors"), observers.0, observers.1)
 }
 
-fn simulation(case: &Case, way: Way, cost: Cost) -> Simulation<impl Source> {
+fn simulation(case: &Case, way: Way, cost: Cost, router: &RouterConfig) -> Simulation<impl Source> {
     let law = cost.law();
     let instance = |_| {
         let instance = case.instance(case.engine.scheduler(way), law.clone());
@@ -160,7 +171,7 @@ fn simulation(case: &Case, way: Way, cost: Cost) -> Simulation<impl Source> {
     };
     let cluster = Cluster::new(
         (0..case.instances).map(instance).collect(),
-        Router::new(&RouterConfig::default()),
+        Router::new(router, Seed(case.seed)),
     );
     let client = Client::new(&ClientConfig::default());
     let workload = Requests(workload(case).into_iter());
@@ -171,7 +182,8 @@ fn simulation(case: &Case, way: Way, cost: Cost) -> Simulation<impl Source> {
 /// Lanes fare as one loop over all instances.
 fn compare_lanes(case: &Case, cost: Cost) -> Result<(), TestCaseError> {
     let mut whole = Recorder::default();
-    let simulation = || simulation(case, Way::Runs, cost).until(case.stops_at());
+    let in_turn = RouterConfig::default();
+    let simulation = || simulation(case, Way::Runs, cost, &in_turn).until(case.stops_at());
     let counts = simulation().run(&mut whole).expect("it runs");
     let mut lanes = Recorder::default();
     let lane_counts = simulation().run_in_lanes(&mut lanes).expect("it runs");

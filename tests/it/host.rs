@@ -5,6 +5,7 @@ use servecast::cost::{CapturedSizes, CudaGraphs, Linear};
 use servecast::engine::Instance;
 use servecast::metrics::Recorder;
 use servecast::request::Request;
+use servecast::rng::Seed;
 use servecast::scenario::{ClientConfig, HostConfig, RouterConfig, VllmConfig};
 use servecast::sim::{Requests, Simulation};
 use servecast::units::SimTime;
@@ -32,7 +33,7 @@ fn engine(async_scheduling: bool, host: HostConfig) -> VllmConfig {
 
 /// When the first and the last of three tokens come out, in µs, of a request that arrives at 0.
 fn tokens(instance: Instance) -> (u64, u64) {
-    let router = Router::new(&RouterConfig::default());
+    let router = Router::new(&RouterConfig::default(), Seed::default());
     let cluster = Cluster::new(vec![instance], router);
     let (_, recorder) = records(cluster, &[Request::new(SimTime::ZERO, 4, 3)]);
     let record = &recorder.requests[0];
@@ -90,7 +91,7 @@ fn an_eager_step_lasts_as_long_as_its_launch() {
 fn who_comes_while_the_host_is_busy_is_seen_when_it_decides_next() {
     let cluster = Cluster::new(
         vec![instance(&engine(true, HOST), law(1000, 0, 0))],
-        Router::new(&RouterConfig::default()),
+        Router::new(&RouterConfig::default(), Seed::default()),
     );
     let later = Request::new(SimTime::ZERO + micros(10), 4, 1);
     let (_, recorder) = records(cluster, &[Request::new(SimTime::ZERO, 4, 3), later]);
@@ -103,7 +104,8 @@ fn one_prefill_step_takes_longer_to_launch_and_no_other_does() {
     let first_tokens = |after| {
         let host = HostConfig { warm_up_us: 7000.0, warm_up_after_prefill_steps: after, ..HOST };
         let instance = instance(&engine(false, host), law(1000, 0, 0));
-        let cluster = Cluster::new(vec![instance], Router::new(&RouterConfig::default()));
+        let cluster =
+            Cluster::new(vec![instance], Router::new(&RouterConfig::default(), Seed::default()));
         // One at a time, long after each other: a prefill step and two decode steps each.
         let requests =
             [0, 50_000, 100_000].map(|at| Request::new(SimTime::ZERO + micros(at), 4, 3));
@@ -128,7 +130,8 @@ fn a_front_end_takes_one_request_after_the_other() {
     let arrivals = [0, 0, 0, 500];
     let requests = arrivals.map(|at| Request::new(SimTime::ZERO + micros(at), 4, 1));
     let instance = instance(&engine(false, HostConfig::default()), law(1, 0, 0));
-    let cluster = Cluster::new(vec![instance], Router::new(&RouterConfig::default()));
+    let cluster =
+        Cluster::new(vec![instance], Router::new(&RouterConfig::default(), Seed::default()));
     let mut recorder = Recorder::default();
     Simulation::new(
         Requests(requests.iter().cloned()),

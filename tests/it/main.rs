@@ -18,6 +18,7 @@ mod laws;
 mod layer_table;
 mod lora;
 mod models;
+mod routers;
 mod step_table;
 mod step_times;
 mod support;

@@ -85,7 +85,7 @@ pub(crate) fn instance(engine: &VllmConfig, law: Linear) -> Instance {
 pub(crate) fn cluster(replicas: u32, engine: &VllmConfig, law: Linear) -> Cluster {
     Cluster::new(
         (0..replicas).map(|_| instance(engine, law)).collect(),
-        Router::new(&RouterConfig::RoundRobin {}),
+        Router::new(&RouterConfig::RoundRobin {}, Seed::default()),
     )
 }
 

@@ -1,30 +1,141 @@
 //! Routers: which instance gets a request. One policy, one file.
+//!
+//! A router of one's own implements [`Route`] and goes into [`Router::Custom`]:
+//!
+//! ```
+//! use servecast::cluster::{Cluster, ClusterView, Needs, Route, Router};
+//! use servecast::ids::InstanceId;
+//! use servecast::request::RequestView;
+//!
+//! /// Short prompts go to the first instance, long ones to the last.
+//! #[derive(Debug)]
+//! struct ByLength;
+//!
+//! impl Route for ByLength {
+//!     fn route(&mut self, request: RequestView<'_>, view: &ClusterView<'_>) -> InstanceId {
+//!         InstanceId(if request.prompt_tokens < 1000 { 0 } else { view.instances - 1 })
+//!     }
+//!
+//!     fn needs(&self) -> Needs {
+//!         Needs::NOTHING
+//!     }
+//! }
+//!
+//! let cluster = Cluster::new(Vec::new(), Router::Custom(Box::new(ByLength)));
+//! assert!(!cluster.router.goes_in_turn());
+//! ```
 
+mod least_outstanding_requests;
+mod least_outstanding_tokens;
+mod power_of_two_choices;
+mod prefix_aware;
+mod prefix_index;
+mod random;
 mod round_robin;
+mod session_sticky;
+mod weighted;
 
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+use super::ClusterView;
 use crate::ids::InstanceId;
 use crate::request::RequestView;
+use crate::rng::Seed;
 use crate::scenario::RouterConfig;
+use crate::units::SimDuration;
 
+pub use least_outstanding_requests::LeastOutstandingRequests;
+pub use least_outstanding_tokens::LeastOutstandingTokens;
+pub use power_of_two_choices::PowerOfTwoChoices;
+pub use prefix_aware::PrefixAware;
+pub use random::Random;
 pub use round_robin::RoundRobin;
+pub use session_sticky::SessionSticky;
+pub use weighted::Weighted;
 
 /// Chooses an instance for a request, of which it never learns the length of the answer.
-pub trait Route {
-    /// One of `instances` identical instances.
-    fn route(&mut self, request: RequestView<'_>, instances: u32) -> InstanceId;
+pub trait Route: fmt::Debug + Send {
+    /// One of the instances of `view`.
+    fn route(&mut self, request: RequestView<'_>, view: &ClusterView<'_>) -> InstanceId;
+
+    /// What of the view it reads; asked once, before the first request.
+    fn needs(&self) -> Needs {
+        Needs::EVERYTHING
+    }
+}
+
+/// What of a [`ClusterView`] a router reads. The rest is not kept for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Needs {
+    /// Whether it reads what is outstanding.
+    pub outstanding: bool,
+    /// How old the reports of engines may grow before new ones are taken with the next request;
+    /// zero for reports of the moment, `None` if it reads none.
+    pub signals: Option<SimDuration>,
+}
+
+impl Needs {
+    /// It looks at the request alone.
+    pub const NOTHING: Self = Self { outstanding: false, signals: None };
+    /// It reads what is outstanding.
+    pub const OUTSTANDING: Self = Self { outstanding: true, signals: None };
+    /// It reads all there is, reports of the moment.
+    pub const EVERYTHING: Self = Self { outstanding: true, signals: Some(SimDuration::ZERO) };
 }
 
 /// The routers of the project.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub enum Router {
     /// Each instance in turn.
     RoundRobin(RoundRobin),
+    /// Any instance.
+    Random(Random),
+    /// The fewest outstanding requests.
+    LeastOutstandingRequests(LeastOutstandingRequests),
+    /// The fewest outstanding prompt tokens.
+    LeastOutstandingTokens(LeastOutstandingTokens),
+    /// The better of two random instances.
+    PowerOfTwoChoices(PowerOfTwoChoices),
+    /// A session stays where it began.
+    SessionSticky(SessionSticky),
+    /// Where the beginning of the prompt was sent before.
+    PrefixAware(PrefixAware),
+    /// The highest weighted sum of scores.
+    Weighted(Weighted),
+    /// A router of the library's user.
+    Custom(Box<dyn Route>),
 }
 
 impl Route for Router {
-    fn route(&mut self, request: RequestView<'_>, instances: u32) -> InstanceId {
+    #[inline]
+    fn route(&mut self, request: RequestView<'_>, view: &ClusterView<'_>) -> InstanceId {
         match self {
-            Self::RoundRobin(router) => router.route(request, instances),
+            Self::RoundRobin(router) => router.route(request, view),
+            Self::Random(router) => router.route(request, view),
+            Self::LeastOutstandingRequests(router) => router.route(request, view),
+            Self::LeastOutstandingTokens(router) => router.route(request, view),
+            Self::PowerOfTwoChoices(router) => router.route(request, view),
+            Self::SessionSticky(router) => router.route(request, view),
+            Self::PrefixAware(router) => router.route(request, view),
+            Self::Weighted(router) => router.route(request, view),
+            Self::Custom(router) => router.route(request, view),
+        }
+    }
+
+    fn needs(&self) -> Needs {
+        match self {
+            Self::RoundRobin(router) => router.needs(),
+            Self::Random(router) => router.needs(),
+            Self::LeastOutstandingRequests(router) => router.needs(),
+            Self::LeastOutstandingTokens(router) => router.needs(),
+            Self::PowerOfTwoChoices(router) => router.needs(),
+            Self::SessionSticky(router) => router.needs(),
+            Self::PrefixAware(router) => router.needs(),
+            Self::Weighted(router) => router.needs(),
+            Self::Custom(router) => router.needs(),
         }
     }
 }
@@ -32,15 +143,27 @@ impl Route for Router {
 impl Router {
     /// Whether instances get requests in turn, whatever happens.
     pub fn goes_in_turn(&self) -> bool {
-        match self {
-            Self::RoundRobin(_) => true,
-        }
+        matches!(self, Self::RoundRobin(_))
     }
 
-    /// The router of a configuration.
-    pub fn new(config: &RouterConfig) -> Self {
+    /// The router of a configuration; what it draws comes from the seed's stream `router`.
+    pub fn new(config: &RouterConfig, seed: Seed) -> Self {
+        let stream = || seed.stream("router", 0);
         match config {
             RouterConfig::RoundRobin {} => Self::RoundRobin(RoundRobin::default()),
+            RouterConfig::Random {} => Self::Random(Random::new(stream())),
+            RouterConfig::LeastOutstandingRequests {} => {
+                Self::LeastOutstandingRequests(LeastOutstandingRequests)
+            }
+            RouterConfig::LeastOutstandingTokens {} => {
+                Self::LeastOutstandingTokens(LeastOutstandingTokens)
+            }
+            RouterConfig::PowerOfTwoChoices {} => {
+                Self::PowerOfTwoChoices(PowerOfTwoChoices::new(stream()))
+            }
+            RouterConfig::SessionSticky {} => Self::SessionSticky(SessionSticky::default()),
+            RouterConfig::PrefixAware(config) => Self::PrefixAware(PrefixAware::new(*config)),
+            RouterConfig::Weighted(config) => Self::Weighted(Weighted::new(*config)),
         }
     }
 }

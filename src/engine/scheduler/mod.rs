@@ -78,6 +78,14 @@ impl Load {
     pub fn kv_blocks_held(&self) -> u32 {
         self.kv_blocks - self.kv_blocks_free
     }
+
+    /// The share of the blocks that requests hold; 0 where memory is not counted.
+    pub fn kv_utilization(&self) -> f64 {
+        if self.kv_blocks == 0 {
+            return 0.0;
+        }
+        f64::from(self.kv_blocks_held()) / f64::from(self.kv_blocks)
+    }
 }
 
 /// Steps that decode only.

@@ -250,9 +250,12 @@ fn random_histories_go_as_in_a_slow_tree() {
             let place = format!("seed {seed}, page {page}, step {step}");
             match draw(5) {
                 0 => {
+                    // Asked before: a query is no access and splits nothing.
+                    let matched = tree.matched(0, &sequence, all);
                     let found = tree.find(0, &sequence, all);
                     let path = oracle.find(&tokens);
                     assert_eq!(found.tokens as usize, path.len(), "{place}");
+                    assert_eq!(matched, found.tokens, "{place}");
                 }
                 1 => {
                     let there = tree.insert(0, &sequence, all).tokens;

@@ -52,6 +52,18 @@ fn unknown_models_and_gpus_find_their_neighbours() {
 }
 
 #[test]
+fn a_router_that_does_not_exist_or_lacks_sense_is_refused() {
+    let router = |table: &str| format!("router = {table}\ngpu =");
+    let place = "s.toml: cluster.router.type: unknown variant `prefix_awar`";
+    refused("gpu =", &router("{ type = \"prefix_awar\" }"), place);
+    refused("gpu =", &router("{ type = \"prefix_awar\" }"), "did you mean `prefix_aware`?");
+    let place = "s.toml: cluster.router.signal_interval_ms: must be a finite number of at least 0";
+    refused("gpu =", &router("{ type = \"weighted\", signal_interval_ms = -1.0 }"), place);
+    let place = "s.toml: cluster.router: unknown field `cache_treshold`";
+    refused("gpu =", &router("{ type = \"prefix_aware\", cache_treshold = 0.5 }"), place);
+}
+
+#[test]
 fn a_model_that_does_not_fit_says_what_would() {
     let change = "model = \"Qwen/Qwen2.5-72B\"";
     refused("model = \"Qwen/Qwen2.5-7B\"", change, "weights need 135.43 GiB");

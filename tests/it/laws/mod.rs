@@ -12,7 +12,7 @@ mod random;
 mod requests;
 mod same;
 
-pub(crate) use random::hosts;
+pub(crate) use random::{hosts, laws, served};
 
 /// The mean of independent values, and the half-width of its confidence interval: `quantile` of
 /// Student's t times the standard error.

@@ -1,0 +1,48 @@
+//! What a router may know of the instances: what the gateway counts itself, exact and at once, and
+//! what engines reported, of some age.
+
+use crate::engine::scheduler::Load;
+use crate::ids::InstanceId;
+use crate::units::SimDuration;
+
+/// Requests that were sent to an instance and have not left it, as the gateway counts them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Outstanding {
+    /// How many.
+    pub requests: u32,
+    /// Their prompt tokens. What came out of them is not counted: a gateway that passes streams on
+    /// does not count tokens.
+    pub prompt_tokens: u64,
+}
+
+/// The instances as a router sees them. What it does not [need](super::router::Needs) is empty.
+#[derive(Debug, Clone, Copy)]
+pub struct ClusterView<'a> {
+    /// How many instances there are, at least 1.
+    pub instances: u32,
+    /// Per instance, what was sent to it and has not left.
+    pub outstanding: &'a [Outstanding],
+    /// Per instance, queues and memory as its engine last reported them.
+    pub signals: &'a [Load],
+    /// How old the reports are; all were made at one moment.
+    pub signals_age: SimDuration,
+}
+
+impl ClusterView<'_> {
+    /// The instance that comes first by a key; of equal ones that with the lowest id.
+    ///
+    /// # Panics
+    /// When there is no instance.
+    pub fn least<K: Ord>(&self, mut key: impl FnMut(InstanceId) -> K) -> InstanceId {
+        let least = (0..self.instances).map(InstanceId).min_by_key(|&id| key(id));
+        least.expect("a cluster has an instance")
+    }
+
+    /// The instance with the fewest outstanding requests; of equal ones that with the lowest id.
+    ///
+    /// # Panics
+    /// When there is no instance, or the router does not need what is outstanding.
+    pub fn least_requests(&self) -> InstanceId {
+        self.least(|id| self.outstanding[id.index()].requests)
+    }
+}

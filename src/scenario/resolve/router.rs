@@ -1,0 +1,49 @@
+//! The rules of routers.
+
+use super::Rules;
+use crate::scenario::RouterConfig;
+
+/// Tokens that a tree of the router may hold.
+const TREE_TOKENS: std::ops::RangeInclusive<u32> = 1..=1 << 30;
+
+pub(super) fn rules(router: &RouterConfig, rules: &mut Rules) {
+    match router {
+        RouterConfig::PrefixAware(config) => {
+            let holds = (0.0..=1.0).contains(&config.cache_threshold);
+            let path = "cluster.router.cache_threshold";
+            rules.check(holds, path, "from 0 to 1", config.cache_threshold);
+            let factor = config.balance_rel_threshold;
+            let holds = factor >= 1.0 && factor.is_finite();
+            let path = "cluster.router.balance_rel_threshold";
+            rules.check(holds, path, "a finite number of at least 1", factor);
+            tree(config.max_tree_tokens, rules);
+        }
+        RouterConfig::Weighted(config) => {
+            let weights = [
+                ("queue_weight", config.queue_weight),
+                ("kv_utilization_weight", config.kv_utilization_weight),
+                ("prefix_weight", config.prefix_weight),
+            ];
+            for (key, weight) in weights {
+                rules.not_negative(&format!("cluster.router.{key}"), weight);
+            }
+            let has_weight = weights.iter().any(|&(_, weight)| weight != 0.0);
+            if !has_weight {
+                rules.broken("cluster.router", "one weight must be above 0, all are 0");
+            }
+            rules.not_negative("cluster.router.signal_interval_ms", config.signal_interval_ms);
+            tree(config.max_tree_tokens, rules);
+        }
+        RouterConfig::RoundRobin {}
+        | RouterConfig::Random {}
+        | RouterConfig::LeastOutstandingRequests {}
+        | RouterConfig::LeastOutstandingTokens {}
+        | RouterConfig::PowerOfTwoChoices {}
+        | RouterConfig::SessionSticky {} => {}
+    }
+}
+
+fn tree(tokens: u32, rules: &mut Rules) {
+    let holds = TREE_TOKENS.contains(&tokens);
+    rules.check(holds, "cluster.router.max_tree_tokens", "from 1 to 1073741824", tokens);
+}

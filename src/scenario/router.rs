@@ -1,0 +1,110 @@
+//! How the router is configured.
+
+use serde::{Deserialize, Serialize};
+
+/// Which replica gets a request.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+#[non_exhaustive]
+pub enum RouterConfig {
+    /// Each in turn.
+    RoundRobin {},
+    /// Any, each as likely as the others.
+    Random {},
+    /// That with the fewest requests that were sent to it and have not left.
+    LeastOutstandingRequests {},
+    /// That with the fewest prompt tokens in such requests.
+    LeastOutstandingTokens {},
+    /// Of two random ones that with fewer such requests.
+    PowerOfTwoChoices {},
+    /// The one that the first request of its session got.
+    SessionSticky {},
+    /// The one to which the beginning of its prompt was sent before, as SGLang's model gateway does.
+    PrefixAware(PrefixAwareConfig),
+    /// The highest weighted sum of scores, as llm-d's inference scheduler does.
+    Weighted(WeightedConfig),
+}
+
+impl Default for RouterConfig {
+    fn default() -> Self {
+        Self::RoundRobin {}
+    }
+}
+
+/// The cache-aware policy of SGLang's model gateway, under its names (0.3.2,
+/// `sgl-model-gateway/bindings/python/src/sglang_router/router_args.py`).
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct PrefixAwareConfig {
+    /// Share of a prompt above which it goes where that much of it was sent before.
+    pub cache_threshold: f64,
+    /// The load is imbalanced when the most and the fewest outstanding requests of a replica differ
+    /// by more than this …
+    pub balance_abs_threshold: u32,
+    /// … and by more than this factor. Requests then go to the shortest queue.
+    pub balance_rel_threshold: f64,
+    /// Prompt tokens that are remembered for each replica; those sent longest ago are forgotten
+    /// first. The gateway counts 2^26 letters, about four to a token.
+    pub max_tree_tokens: u32,
+    /// Where a prompt goes of which too little was sent before.
+    pub on_miss: PrefixMiss,
+}
+
+impl Default for PrefixAwareConfig {
+    fn default() -> Self {
+        Self {
+            cache_threshold: 0.3,
+            balance_abs_threshold: 64,
+            balance_rel_threshold: 1.5,
+            max_tree_tokens: 1 << 24,
+            on_miss: PrefixMiss::default(),
+        }
+    }
+}
+
+/// Where a prompt goes of which too little was sent before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum PrefixMiss {
+    /// To the fewest outstanding requests, as in the gateway's 0.3.2.
+    #[default]
+    ShortestQueue,
+    /// To the replica for which the fewest tokens are remembered, as in the first versions of
+    /// `sgl-router`.
+    SmallestTree,
+}
+
+/// The scorers of llm-d's inference scheduler and their weights
+/// (llm-d-router of 2026, `pkg/epp/config/loader/defaults.go`).
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct WeightedConfig {
+    /// Weight of a short queue (`queue-scorer`).
+    pub queue_weight: f64,
+    /// Weight of free KV memory (`kv-cache-utilization-scorer`).
+    pub kv_utilization_weight: f64,
+    /// Weight of the share of the prompt that was sent there before (`prefix-cache-scorer`).
+    pub prefix_weight: f64,
+    /// How old queues and KV memory may be that the router knows of, in ms; 0 for those of the
+    /// moment (`--refresh-metrics-interval`).
+    pub signal_interval_ms: f64,
+    /// Prompt tokens that are remembered for each replica (`lruCapacityPerServer`: 31,250 blocks of
+    /// 16 tokens).
+    pub max_tree_tokens: u32,
+}
+
+impl Default for WeightedConfig {
+    fn default() -> Self {
+        Self {
+            queue_weight: 2.0,
+            kv_utilization_weight: 2.0,
+            prefix_weight: 3.0,
+            signal_interval_ms: 50.0,
+            max_tree_tokens: 500_000,
+        }
+    }
+}
