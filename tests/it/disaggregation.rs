@@ -175,7 +175,7 @@ fn what_cannot_be_is_refused_by_name() {
     }
 }
 
-/// Prompt lengths and mean times of KV transfers in ms: vLLM 0.11.2 with MooncakeConnector on two nodes
+/// Prompt lengths and mean times of KV transfers in ms: vLLM 0.11.2 with Mooncake as its connector, on two nodes
 /// of H800 (kvcache-ai/Mooncake, documentation).
 const MEASURED: [(u32, f64); 9] = [
     (128, 0.54),
