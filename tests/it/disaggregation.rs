@@ -1,6 +1,7 @@
 //! Prefill on some replicas, decode on others, and KV caches on their way between them.
 
 use proptest::prelude::*;
+use servecast::io::timeline::{TimelineWriter, Window};
 use servecast::metrics::{Recorder, RequestRecord, Status, TransferReport};
 use servecast::model::KvDtype;
 use servecast::profiles;
@@ -8,6 +9,8 @@ use servecast::scenario::{Scenario, ScenarioFile};
 use servecast::sim::{Counts, simulation, step_time};
 use servecast::units::SimDuration;
 use servecast::workload::Workload;
+
+use super::timeline::shows;
 
 const MODEL: &str = "meta-llama/Llama-3.1-8B";
 
@@ -33,6 +36,20 @@ fn run(text: &str) -> (Counts, Recorder) {
     let run = simulation(&scenario, &cost, workload).expect("it can be built");
     let counts = run.run(&mut recorder).expect("no trace is read");
     (counts, recorder)
+}
+
+/// The same with a timeline.
+fn run_with_timeline(text: &str) -> (Recorder, String) {
+    let scenario = resolve(text).expect("the scenario holds together");
+    let file = &scenario.file;
+    let workload = Workload::open(&file.workload, file.seed, None).expect("it opens");
+    let cost = step_time(&scenario).expect("step times are known");
+    let timeline = TimelineWriter::new(Vec::new(), Window::ALL, file.cluster.replicas, "a model");
+    let mut observers = (Recorder::default(), timeline);
+    let run = simulation(&scenario, &cost, workload).expect("it can be built");
+    run.run(&mut observers).expect("no trace is read");
+    let (written, _) = observers.1.finish().expect("memory takes everything");
+    (observers.0, String::from_utf8(written).expect("JSON is UTF-8"))
 }
 
 fn parts(prefill: u32, decode: u32, nic_gb_per_s: f64) -> String {
@@ -153,7 +170,9 @@ proptest! {
             prop_assert_eq!(parts.total(), record.e2e());
             prop_assert!(record.instance.0 >= prefill, "an instance that decodes");
         }
-        prop_assert_eq!(recorder.requests, run(&text).1.requests);
+        let (shown, timeline) = run_with_timeline(&text);
+        prop_assert_eq!(&recorder.requests, &shown.requests);
+        shows(&shown, &timeline)?;
     }
 }
 

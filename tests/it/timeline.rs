@@ -122,11 +122,9 @@ fn check(events: &[Value]) -> BTreeMap<String, BTreeMap<String, u64>> {
     spent
 }
 
-fn obeys_the_laws(case: &Case, scheduler: impl Fn() -> Scheduler) -> Result<(), TestCaseError> {
-    let all = Window::ALL;
-    let (recorder, log, text) = observe(workload(case), scheduler, case.instances, Way::Runs, all);
-    let events = events(&text);
-    let spent = check(&events);
+/// Checks a timeline and that requests spend in each phase what their records say.
+pub(super) fn shows(recorder: &Recorder, text: &str) -> Result<(), TestCaseError> {
+    let spent = check(&events(text));
     for (id, record) in recorder.requests.iter().enumerate() {
         if record.status == Status::Unfinished {
             continue;
@@ -143,6 +141,14 @@ fn obeys_the_laws(case: &Case, scheduler: impl Fn() -> Scheduler) -> Result<(), 
         prop_assert_eq!(of("transfer"), transfer);
         prop_assert_eq!(of("decode"), decode + stalled);
     }
+    Ok(())
+}
+
+fn obeys_the_laws(case: &Case, scheduler: impl Fn() -> Scheduler) -> Result<(), TestCaseError> {
+    let all = Window::ALL;
+    let (recorder, log, text) = observe(workload(case), scheduler, case.instances, Way::Runs, all);
+    shows(&recorder, &text)?;
+    let events = events(&text);
     let steps: Vec<&Value> = events.iter().filter(|event| event["ph"] == "X").collect();
     prop_assert_eq!(steps.len(), log.steps.len());
     let tokens = |key: &str| -> u64 {

@@ -7,7 +7,7 @@ use super::Window;
 use super::events::{Edge, Events};
 use crate::cost::StepShape;
 use crate::engine::scheduler::Load;
-use crate::engine::{Batch, Life, QuietRun, StepResult};
+use crate::engine::{Batch, EntryKind, Life, QuietRun, StepResult};
 use crate::ids::{InstanceId, RequestId};
 use crate::metrics::{Preemptions, Status};
 use crate::sim::{Observer, Occurrence};
@@ -195,8 +195,13 @@ impl<W: Write> TimelineWriter<W> {
         self.set_levels(at, instance, load);
         self.lose(at, &batch.plan.preempted);
         self.preemptions.plan(at, batch, SimDuration::ZERO);
-        for (id, _) in &batch.plan.hits {
+        // What starts to load is admitted too, and computes once it has arrived.
+        let computes = |id: &RequestId| batch.plan.loads.iter().all(|(loads, _)| loads != id);
+        for (id, _) in batch.plan.hits.iter().filter(|(id, _)| computes(id)) {
             self.enter(at, *id, Phase::Queued, Phase::Prefill);
+        }
+        for entry in batch.plan.entries.iter().filter(|entry| entry.kind == EntryKind::New) {
+            self.enter(at, entry.request, Phase::Queued, Phase::Prefill);
         }
         let preempted = batch.plan.preempted.len();
         let step = Step { number: batch.step, start: batch.starts_at, duration: batch.duration };
