@@ -1,13 +1,11 @@
-//! When each flow wants to be called again: the earliest of many times that change often.
+//! When each of many wants to be called again: the earliest of times that change often.
 //!
 //! Times stand in an array in blocks of 64, with the least of each block beside it. A change is a
 //! store and a mark; the least of a marked block is found anew when the earliest is asked for. Where
-//! one change in the network moves the ends of a third of all flows this does less than a heap.
+//! one change in the network moves half of the times this does less than a heap.
 
 const BLOCK: usize = 64;
-const NEVER: u64 = u64::MAX;
-
-/// Times in nanoseconds by slot.
+/// Times in nanoseconds, by number.
 #[derive(Debug, Default)]
 pub(super) struct Wakes {
     at: Vec<u64>,
@@ -16,22 +14,25 @@ pub(super) struct Wakes {
 }
 
 impl Wakes {
-    /// Makes room for one more slot.
+    /// The time of what does not want to be called.
+    pub(super) const NEVER: u64 = u64::MAX;
+
+    /// Makes room for one more.
     pub(super) fn push(&mut self) {
         if self.at.len().is_multiple_of(BLOCK) {
-            self.least.push(NEVER);
+            self.least.push(Self::NEVER);
             self.is_stale.push(false);
         }
-        self.at.push(NEVER);
+        self.at.push(Self::NEVER);
     }
 
-    pub(super) fn set(&mut self, slot: usize, at: u64) {
-        self.at[slot] = at;
-        self.is_stale[slot / BLOCK] = true;
+    pub(super) fn set(&mut self, index: usize, at: u64) {
+        self.at[index] = at;
+        self.is_stale[index / BLOCK] = true;
     }
 
-    pub(super) fn clear(&mut self, slot: usize) {
-        self.set(slot, NEVER);
+    pub(super) fn clear(&mut self, index: usize) {
+        self.set(index, Self::NEVER);
     }
 
     /// The earliest time.
@@ -42,27 +43,27 @@ impl Wakes {
                 self.least[block] = least(&self.at[block * BLOCK..end]);
             }
         }
-        Some(least(&self.least)).filter(|at| *at != NEVER)
+        Some(least(&self.least)).filter(|at| *at != Self::NEVER)
     }
 
-    /// The lowest slot at or after `from` whose time is `at`.
-    pub(super) fn slot_at(&self, at: u64, from: usize) -> Option<usize> {
-        let mut slot = from;
-        while slot < self.at.len() {
-            let block = slot / BLOCK;
+    /// The lowest number at or after `from` whose time is `at`.
+    pub(super) fn index_at(&self, at: u64, from: usize) -> Option<usize> {
+        let mut index = from;
+        while index < self.at.len() {
+            let block = index / BLOCK;
             let end = self.at.len().min((block + 1) * BLOCK);
             if self.is_stale[block] || self.least[block] <= at {
-                let found = self.at[slot..end].iter().position(|time| *time == at);
+                let found = self.at[index..end].iter().position(|time| *time == at);
                 if let Some(offset) = found {
-                    return Some(slot + offset);
+                    return Some(index + offset);
                 }
             }
-            slot = end;
+            index = end;
         }
         None
     }
 }
 
 fn least(times: &[u64]) -> u64 {
-    times.iter().copied().min().unwrap_or(NEVER)
+    times.iter().copied().min().unwrap_or(Wakes::NEVER)
 }

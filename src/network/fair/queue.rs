@@ -1,0 +1,63 @@
+//! Links that wait to be looked at, by level.
+//!
+//! Levels fall into steps of 1/64 to 1/32 of themselves. Within a step the order is that of a
+//! stack, which decides how much is done twice, never what comes out.
+
+use crate::network::quantity::Rate;
+
+/// log₂ of the steps from a power of two to the next.
+const STEP_BITS: u32 = 5;
+const STEPS: usize = 64 << STEP_BITS;
+const NOBODY: u32 = u32::MAX;
+
+/// How far a level is shifted to leave the number of its step.
+fn shift(level: Rate) -> u32 {
+    (level | 1 << STEP_BITS).ilog2() - STEP_BITS
+}
+
+/// The end of a level's step: at least the level.
+pub(super) fn rounded_up(level: Rate) -> Rate {
+    let shift = shift(level);
+    level | ((1 << shift) - 1)
+}
+
+/// The links, each at most once: a stack for every step.
+#[derive(Debug)]
+pub(super) struct Queue {
+    tops: Vec<u32>,
+    /// The link below, by link.
+    below: Vec<u32>,
+    /// A bit for every stack that is not empty.
+    is_used: [u64; STEPS / 64],
+}
+
+impl Queue {
+    pub(super) fn new() -> Self {
+        Self { tops: vec![NOBODY; STEPS], below: Vec::new(), is_used: [0; STEPS / 64] }
+    }
+
+    /// Makes room for one more link.
+    pub(super) fn push_link(&mut self) {
+        self.below.push(NOBODY);
+    }
+
+    /// Adds a link that is not inside.
+    pub(super) fn put(&mut self, link: u32, level: Rate) {
+        let shift = shift(level);
+        let step = ((shift as usize) << STEP_BITS) + (level >> shift) as usize;
+        self.below[link as usize] = std::mem::replace(&mut self.tops[step], link);
+        self.is_used[step / 64] |= 1 << (step % 64);
+    }
+
+    /// Takes out a link of the lowest step.
+    pub(super) fn pop(&mut self) -> Option<u32> {
+        let word = self.is_used.iter().position(|word| *word != 0)?;
+        let step = word * 64 + self.is_used[word].trailing_zeros() as usize;
+        let link = self.tops[step];
+        self.tops[step] = self.below[link as usize];
+        if self.tops[step] == NOBODY {
+            self.is_used[word] &= self.is_used[word] - 1;
+        }
+        Some(link)
+    }
+}
