@@ -12,15 +12,16 @@
 //! them holds a flow decides where the rest of the division stays. Sums are exact, so that this does
 //! not grow from change to change.
 //!
-//! Most links are never near full. While the rates of a link's flows, each rounded up, fit into
-//! it, the link is *asleep*: changes within the rounding do not reach it.
+//! Most links are never near full. A level has a *ceiling* somewhat above it; while the ceilings of
+//! a link's flows fit into it, the link is *asleep*: changes below the ceilings do not reach it.
 
+mod holding;
 mod queue;
 mod repair;
 
 use crate::ids::LinkId;
 use crate::network::quantity::Rate;
-use queue::{Queue, rounded_up};
+use queue::Queue;
 
 /// The links of a flow that has left.
 const NO_LINK: u32 = u32::MAX;
@@ -31,8 +32,6 @@ struct Share {
     /// The link that holds it, or [`NO_LINK`].
     held_by: u32,
     hops: u32,
-    /// How many of its links are awake; they come first.
-    awake: u32,
 }
 
 /// A link of a flow, and the flow's place in the link's list.
@@ -49,6 +48,13 @@ struct Member {
     place: u32,
 }
 
+/// How many of the flows that a link holds are on another link, which is awake.
+#[derive(Debug, Clone, Copy)]
+struct Reach {
+    link: u32,
+    flows: u32,
+}
+
 #[derive(Debug, Clone)]
 struct Link {
     /// The capacity less the rates of all flows; below zero when it is too full. While awake.
@@ -63,8 +69,10 @@ struct Link {
     is_awake: bool,
     /// Named in [`Shares::changed`].
     is_changed: bool,
+    /// At least the level.
+    ceiling: Rate,
     capacity: Rate,
-    /// Sum of the rates of all flows, each rounded up.
+    /// Sum of the ceilings of all flows.
     reserved: i128,
 }
 
@@ -83,6 +91,8 @@ pub(super) struct Shares {
     links: Vec<Link>,
     /// The flows of each link, those it holds first.
     members: Vec<Vec<Member>>,
+    /// By link, whom a change of its level reaches.
+    reaches: Vec<Vec<Reach>>,
     flows: Vec<Share>,
     /// The links of every flow, `hops_max` to a slot.
     places: Vec<Place>,
@@ -102,6 +112,7 @@ impl Shares {
         let mut shares = Self {
             links: Vec::new(),
             members: Vec::new(),
+            reaches: Vec::new(),
             flows: Vec::new(),
             places: Vec::new(),
             hops_max: hops_max + 1, // and its cap
@@ -123,16 +134,18 @@ impl Shares {
             is_queued: false,
             is_awake: false,
             is_changed: false,
+            ceiling: 0,
             capacity,
             reserved: 0,
         });
         self.members.push(Vec::new());
+        self.reaches.push(Vec::new());
         self.queue.push_link();
     }
 
     /// Makes room for one more slot.
     pub(super) fn push(&mut self) {
-        self.flows.push(Share { held_by: NO_LINK, hops: 0, awake: 0 });
+        self.flows.push(Share { held_by: NO_LINK, hops: 0 });
         self.places.resize(self.places.len() + self.hops_max, Place::default());
         self.push_link(0);
     }
@@ -152,33 +165,28 @@ impl Shares {
             self.wake(holder);
         }
         let first = slot as usize * self.hops_max;
-        let (mut hops, mut awake) = (0, 0);
-        for of_awake in [true, false] {
-            for link in links.clone().filter(|l| self.links[*l as usize].is_awake == of_awake) {
-                let members = &mut self.members[link as usize];
-                self.places[first + hops] = Place { link, at: members.len() as u32 };
-                members.push(Member { slot, place: (first + hops) as u32 });
-                hops += 1;
-            }
-            awake = if of_awake { hops } else { awake };
+        let mut hops = 0;
+        for link in links {
+            let members = &mut self.members[link as usize];
+            self.places[first + hops] = Place { link, at: members.len() as u32 };
+            members.push(Member { slot, place: (first + hops) as u32 });
+            hops += 1;
         }
-        self.flows[slot as usize] =
-            Share { held_by: holder, hops: hops as u32, awake: awake as u32 };
-        if self.links[holder as usize].held == 0 {
-            self.links[holder as usize].level = 0;
+        self.flows[slot as usize].hops = hops as u32;
+        let held_by = &mut self.links[holder as usize];
+        if held_by.held == 0 {
+            (held_by.level, held_by.ceiling) = (0, 0);
         }
         self.hold(slot, holder);
-        self.change_rate(slot, None, Some(self.rate(slot)));
-        self.enqueue(holder);
+        self.count(slot, None, Some(holder));
     }
 
     /// Takes a flow from its links.
     pub(super) fn leave(&mut self, slot: u32) {
         let holder = self.flows[slot as usize].held_by;
         assert!(holder != NO_LINK, "flow {slot} is on no link");
-        self.change_rate(slot, Some(self.rate(slot)), None);
+        self.count(slot, Some(holder), None);
         self.release(slot, holder);
-        self.enqueue(holder);
         for place in self.places_of(slot) {
             let Place { link, at } = self.places[place];
             let members = &mut self.members[link as usize];

@@ -11,6 +11,8 @@ pub(super) struct Wakes {
     at: Vec<u64>,
     least: Vec<u64>,
     is_stale: Vec<bool>,
+    /// The earliest time, unless it may be another now.
+    earliest: Option<u64>,
 }
 
 impl Wakes {
@@ -28,6 +30,7 @@ impl Wakes {
 
     pub(super) fn set(&mut self, index: usize, at: u64) {
         self.at[index] = at;
+        self.earliest = None;
         self.is_stale[index / BLOCK] = true;
     }
 
@@ -37,13 +40,19 @@ impl Wakes {
 
     /// The earliest time.
     pub(super) fn first(&mut self) -> Option<u64> {
+        let earliest = self.earliest.unwrap_or_else(|| self.find_earliest());
+        self.earliest = Some(earliest);
+        Some(earliest).filter(|at| *at != Self::NEVER)
+    }
+
+    fn find_earliest(&mut self) -> u64 {
         for (block, is_stale) in self.is_stale.iter_mut().enumerate() {
             if std::mem::take(is_stale) {
                 let end = self.at.len().min((block + 1) * BLOCK);
                 self.least[block] = least(&self.at[block * BLOCK..end]);
             }
         }
-        Some(least(&self.least)).filter(|at| *at != Self::NEVER)
+        least(&self.least)
     }
 
     /// The lowest number at or after `from` whose time is `at`.

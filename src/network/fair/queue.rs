@@ -15,12 +15,6 @@ fn shift(level: Rate) -> u32 {
     (level | 1 << STEP_BITS).ilog2() - STEP_BITS
 }
 
-/// The end of a level's step: at least the level.
-pub(super) fn rounded_up(level: Rate) -> Rate {
-    let shift = shift(level);
-    level | ((1 << shift) - 1)
-}
-
 /// The links, each at most once: a stack for every step.
 #[derive(Debug)]
 pub(super) struct Queue {
@@ -29,11 +23,14 @@ pub(super) struct Queue {
     below: Vec<u32>,
     /// A bit for every stack that is not empty.
     is_used: [u64; STEPS / 64],
+    /// No bit is set in a word before this.
+    lowest: usize,
 }
 
 impl Queue {
     pub(super) fn new() -> Self {
-        Self { tops: vec![NOBODY; STEPS], below: Vec::new(), is_used: [0; STEPS / 64] }
+        let tops = vec![NOBODY; STEPS];
+        Self { tops, below: Vec::new(), is_used: [0; STEPS / 64], lowest: 0 }
     }
 
     /// Makes room for one more link.
@@ -47,11 +44,13 @@ impl Queue {
         let step = ((shift as usize) << STEP_BITS) + (level >> shift) as usize;
         self.below[link as usize] = std::mem::replace(&mut self.tops[step], link);
         self.is_used[step / 64] |= 1 << (step % 64);
+        self.lowest = self.lowest.min(step / 64);
     }
 
     /// Takes out a link of the lowest step.
     pub(super) fn pop(&mut self) -> Option<u32> {
-        let word = self.is_used.iter().position(|word| *word != 0)?;
+        let word = self.lowest + self.is_used[self.lowest..].iter().position(|word| *word != 0)?;
+        self.lowest = word;
         let step = word * 64 + self.is_used[word].trailing_zeros() as usize;
         let link = self.tops[step];
         self.tops[step] = self.below[link as usize];

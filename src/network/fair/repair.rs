@@ -10,7 +10,7 @@
 //! raised again, as what others hold on it can only be more, and nobody takes its flows at less.
 //! Lowest level first does little twice: what a link holds depends on lower levels alone.
 
-use crate::network::fair::{Link, Member, Move, Place, Shares, rounded_up};
+use crate::network::fair::{Link, Move, Reach, Shares};
 use crate::network::quantity::Rate;
 
 impl Link {
@@ -38,10 +38,15 @@ impl Link {
         }
     }
 
-    /// Whether it can be left alone, whatever its flows do within the rounding.
+    /// Whether it can be left alone, whatever its flows do below their ceilings.
     fn can_sleep(&self) -> bool {
         self.held == 0 && self.reserved <= (self.capacity - self.capacity / 16).into()
     }
+}
+
+/// A ceiling for a level.
+fn above(level: Rate) -> Rate {
+    level.saturating_add(level / 16)
 }
 
 impl Shares {
@@ -95,13 +100,12 @@ impl Shares {
                 break;
             }
             if seen.held == 0 {
-                seen.level = rate;
+                (seen.level, seen.ceiling) = (rate, above(rate));
             }
-            let (level, from) = (seen.level, self.flows[slot as usize].held_by);
+            let from = self.flows[slot as usize].held_by;
             self.release(slot, from);
             self.hold(slot, link);
-            self.change_rate(slot, Some(rate), Some(level));
-            self.enqueue(from);
+            self.count(slot, Some(from), Some(link));
             self.moved.push(Move { slot, from, to: link });
         }
         too_fast.clear();
@@ -111,53 +115,49 @@ impl Shares {
 
     fn set_level(&mut self, link: u32, level: Rate) {
         let seen = &mut self.links[link as usize];
-        let (before, held) = (seen.level, seen.held as usize);
-        if level == before {
+        if level == seen.level {
             return;
         }
-        let rise = i128::from(level) - i128::from(before);
+        let (rise, held) = (i128::from(level) - i128::from(seen.level), seen.held);
         seen.level = level;
-        seen.room -= rise * held as i128;
-        for member in &self.members[link as usize][..held] {
-            let first = member.slot as usize * self.hops_max;
-            let awake = self.flows[member.slot as usize].awake as usize;
-            for place in &self.places[first..first + awake] {
-                if place.link != link {
-                    let other = &mut self.links[place.link as usize];
-                    other.room -= rise;
-                    other.fastest = other.fastest.max(level);
-                    if !other.is_queued && (other.held > 0 || other.room < 0) {
-                        other.is_queued = true;
-                        self.queue.put(place.link, other.level);
-                    }
-                }
+        seen.room -= rise.wrapping_mul(held.into());
+        for Reach { link, flows } in &self.reaches[link as usize] {
+            let other = &mut self.links[*link as usize];
+            other.room -= rise.wrapping_mul((*flows).into());
+            other.fastest = other.fastest.max(level);
+            if !other.is_queued && (other.held > 0 || other.room < 0) {
+                other.is_queued = true;
+                self.queue.put(*link, other.level);
             }
         }
-        let (reserved, before) = (rounded_up(level), rounded_up(before));
-        if reserved != before {
-            let more = i128::from(reserved) - i128::from(before);
-            for index in 0..held {
+        let seen = &mut self.links[link as usize];
+        if !(level..=above(above(level))).contains(&seen.ceiling) {
+            let before = std::mem::replace(&mut seen.ceiling, above(level));
+            let more = i128::from(above(level)) - i128::from(before);
+            for index in 0..held as usize {
                 self.reserve(self.members[link as usize][index].slot, more);
             }
         }
         self.mark_changed(link);
     }
 
-    /// Counts a flow at another rate on its links; `None` is not on them.
-    pub(super) fn change_rate(&mut self, slot: u32, before: Option<Rate>, after: Option<Rate>) {
-        let rise = i128::from(after.unwrap_or(0)) - i128::from(before.unwrap_or(0));
-        let first = self.places_of(slot).start;
-        for place in first..first + self.flows[slot as usize].awake as usize {
+    /// Counts a flow on its links at the level of another link; `None` is not on them.
+    pub(super) fn count(&mut self, slot: u32, before: Option<u32>, after: Option<u32>) {
+        let of = |link: Option<u32>| {
+            let link = link.map(|link| &self.links[link as usize]);
+            link.map_or((0, 0), |link| (link.level, link.ceiling))
+        };
+        let ((rate_before, ceiling_before), (rate, ceiling)) = (of(before), of(after));
+        for place in self.places_of(slot) {
             let link = self.places[place].link;
             let other = &mut self.links[link as usize];
-            other.room -= rise;
-            other.fastest = other.fastest.max(after.unwrap_or(0));
-            if other.held > 0 || other.room < 0 {
+            if other.is_awake {
+                other.room -= i128::from(rate) - i128::from(rate_before);
+                other.fastest = other.fastest.max(rate);
                 self.enqueue(link);
             }
         }
-        let reserved = |rate: Option<Rate>| rate.map_or(0, |rate| rounded_up(rate).into());
-        self.reserve(slot, reserved(after) - reserved(before));
+        self.reserve(slot, i128::from(ceiling) - i128::from(ceiling_before));
     }
 
     /// Reserves more for a flow on its links, and queues those that have to wake or may sleep.
@@ -182,72 +182,6 @@ impl Shares {
         if !queued.is_queued {
             queued.is_queued = true;
             self.queue.put(link, queued.level);
-        }
-    }
-
-    /// Lets a link hold a flow that is on it.
-    pub(super) fn hold(&mut self, slot: u32, link: u32) {
-        let at = self.place_on(slot, link);
-        let held = self.links[link as usize].held;
-        self.links[link as usize].held += 1;
-        self.flows[slot as usize].held_by = link;
-        self.swap_members(link, at, held);
-        self.mark_changed(link);
-    }
-
-    /// Lets a link hold a flow no more that stays on it.
-    pub(super) fn release(&mut self, slot: u32, link: u32) {
-        let at = self.place_on(slot, link);
-        self.links[link as usize].held -= 1;
-        self.swap_members(link, at, self.links[link as usize].held);
-        self.mark_changed(link);
-    }
-
-    /// A flow's place in the list of one of its links.
-    fn place_on(&self, slot: u32, link: u32) -> u32 {
-        let mut places = self.places[self.places_of(slot)].iter();
-        places.find(|place| place.link == link).expect("it is on the link").at
-    }
-
-    fn swap_members(&mut self, link: u32, one: u32, other: u32) {
-        let members = &mut self.members[link as usize];
-        members.swap(one as usize, other as usize);
-        for at in [one, other] {
-            self.places[members[at as usize].place as usize].at = at;
-        }
-    }
-
-    /// Works out what a link has left, and has all changes reach it.
-    pub(super) fn wake(&mut self, link: u32) {
-        let (mut room, mut fastest) = (i128::from(self.links[link as usize].capacity), 0);
-        for index in 0..self.members[link as usize].len() {
-            let Member { slot, place } = self.members[link as usize][index];
-            let rate = self.rate(slot);
-            room -= i128::from(rate);
-            fastest = rate.max(fastest);
-            let first_asleep = self.places_of(slot).start as u32 + self.flows[slot as usize].awake;
-            self.flows[slot as usize].awake += 1;
-            self.swap_places(place, first_asleep);
-        }
-        let woken = &mut self.links[link as usize];
-        (woken.room, woken.fastest, woken.is_awake) = (room, fastest, true);
-    }
-
-    fn sleep(&mut self, link: u32) {
-        for index in 0..self.members[link as usize].len() {
-            let Member { slot, place } = self.members[link as usize][index];
-            self.flows[slot as usize].awake -= 1;
-            let last_awake = self.places_of(slot).start as u32 + self.flows[slot as usize].awake;
-            self.swap_places(place, last_awake);
-        }
-        self.links[link as usize].is_awake = false;
-    }
-
-    fn swap_places(&mut self, one: u32, other: u32) {
-        self.places.swap(one as usize, other as usize);
-        for place in [one, other] {
-            let Place { link, at } = self.places[place as usize];
-            self.members[link as usize][at as usize].place = place;
         }
     }
 }
