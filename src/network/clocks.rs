@@ -102,18 +102,16 @@ impl Clocks {
     }
 
     /// When the first of all flows ends.
-    pub(super) fn first_end(&mut self) -> Option<u64> {
+    pub(super) fn first_end(&self) -> Option<u64> {
         self.wakes.first()
     }
 
     /// Adds the flows that end at this instant to `due`.
     pub(super) fn ending(&self, shares: &Shares, now: u64, due: &mut Vec<u32>) {
-        let mut from = 0;
-        while let Some(link) = self.wakes.index_at(now, from) {
+        self.wakes.for_each_at(now, |link| {
             let reading = self.clocks[link].at(now);
             let held = shares.held(link as u32);
             due.extend(held.filter(|slot| self.ends[*slot as usize] <= reading));
-            from = link + 1;
-        }
+        });
     }
 }

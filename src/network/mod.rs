@@ -218,11 +218,7 @@ impl Network {
         let mut due = std::mem::take(&mut self.due);
         due.clear();
         self.clocks.ending(&self.shares, self.now, &mut due);
-        let mut from = 0;
-        while let Some(slot) = self.latencies.index_at(self.now, from) {
-            due.push(slot as u32);
-            from = slot + 1;
-        }
+        self.latencies.for_each_at(self.now, |slot| due.push(slot as u32));
         due.sort_unstable();
         due
     }

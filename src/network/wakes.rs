@@ -1,37 +1,46 @@
 //! When each of many wants to be called again: the earliest of times that change often.
 //!
-//! Times stand in an array in blocks of 64, with the least of each block beside it. A change is a
-//! store and a mark; the least of a marked block is found anew when the earliest is asked for. Where
-//! one change in the network moves half of the times this does less than a heap.
+//! A tournament: every time is a leaf of a binary tree, and every node has the earlier of the two
+//! below it. A change goes up only as far as it decides, which most often is one or two nodes.
 
-const BLOCK: usize = 64;
 /// Times in nanoseconds, by number.
 #[derive(Debug, Default)]
 pub(super) struct Wakes {
-    at: Vec<u64>,
-    least: Vec<u64>,
-    is_stale: Vec<bool>,
-    /// The earliest time, unless it may be another now.
-    earliest: Option<u64>,
+    /// The root at 1, below node n nodes 2n and 2n + 1, the leaves last.
+    nodes: Vec<u64>,
+    count: usize,
 }
 
 impl Wakes {
     /// The time of what does not want to be called.
     pub(super) const NEVER: u64 = u64::MAX;
 
+    fn first_leaf(&self) -> usize {
+        self.nodes.len() / 2
+    }
+
     /// Makes room for one more.
     pub(super) fn push(&mut self) {
-        if self.at.len().is_multiple_of(BLOCK) {
-            self.least.push(Self::NEVER);
-            self.is_stale.push(false);
+        let leaves = self.first_leaf();
+        if self.count == leaves {
+            let times = self.nodes.split_off(leaves);
+            self.nodes = vec![Self::NEVER; 4 * leaves.max(1)];
+            times.into_iter().enumerate().for_each(|(index, at)| self.set(index, at));
         }
-        self.at.push(Self::NEVER);
+        self.count += 1;
     }
 
     pub(super) fn set(&mut self, index: usize, at: u64) {
-        self.at[index] = at;
-        self.earliest = None;
-        self.is_stale[index / BLOCK] = true;
+        let mut node = self.first_leaf() + index;
+        self.nodes[node] = at;
+        while node > 1 {
+            node /= 2;
+            let earlier = self.nodes[2 * node].min(self.nodes[2 * node + 1]);
+            if self.nodes[node] == earlier {
+                return;
+            }
+            self.nodes[node] = earlier;
+        }
     }
 
     pub(super) fn clear(&mut self, index: usize) {
@@ -39,40 +48,25 @@ impl Wakes {
     }
 
     /// The earliest time.
-    pub(super) fn first(&mut self) -> Option<u64> {
-        let earliest = self.earliest.unwrap_or_else(|| self.find_earliest());
-        self.earliest = Some(earliest);
-        Some(earliest).filter(|at| *at != Self::NEVER)
+    pub(super) fn first(&self) -> Option<u64> {
+        self.nodes.get(1).copied().filter(|at| *at != Self::NEVER)
     }
 
-    fn find_earliest(&mut self) -> u64 {
-        for (block, is_stale) in self.is_stale.iter_mut().enumerate() {
-            if std::mem::take(is_stale) {
-                let end = self.at.len().min((block + 1) * BLOCK);
-                self.least[block] = least(&self.at[block * BLOCK..end]);
+    /// Calls `is_due` with the numbers whose time is `at`, the earliest, in their order.
+    pub(super) fn for_each_at(&self, at: u64, mut is_due: impl FnMut(usize)) {
+        let leaves = self.first_leaf();
+        let mut node = usize::from(self.first() == Some(at));
+        while node > 0 {
+            if self.nodes[node] == at && node < leaves {
+                node *= 2;
+                continue;
             }
-        }
-        least(&self.least)
-    }
-
-    /// The lowest number at or after `from` whose time is `at`.
-    pub(super) fn index_at(&self, at: u64, from: usize) -> Option<usize> {
-        let mut index = from;
-        while index < self.at.len() {
-            let block = index / BLOCK;
-            let end = self.at.len().min((block + 1) * BLOCK);
-            if self.is_stale[block] || self.least[block] <= at {
-                let found = self.at[index..end].iter().position(|time| *time == at);
-                if let Some(offset) = found {
-                    return Some(index + offset);
-                }
+            if self.nodes[node] == at {
+                is_due(node - leaves);
             }
-            index = end;
+            // To the right, from the lowest node above that is the left one of two.
+            node >>= node.trailing_ones();
+            node += usize::from(node > 0);
         }
-        None
     }
-}
-
-fn least(times: &[u64]) -> u64 {
-    times.iter().copied().min().unwrap_or(Wakes::NEVER)
 }

@@ -22,19 +22,18 @@ impl Link {
         Rate::try_from(i128::from(self.capacity) - self.reserved).unwrap_or_default()
     }
 
-    /// The level at which it is full: below any rate when it is too full without a flow to slow
-    /// down, above when it holds nothing and has room.
-    fn full_at(&self) -> i128 {
+    /// The level at which it is full; where what others hold is too much, 0.
+    fn full_at(&self) -> Rate {
         match (self.held, self.room) {
-            (0, ..0) => i128::MIN,
-            (0, _) => i128::MAX,
-            (held, room) => {
-                let rise = match i64::try_from(room) {
-                    Ok(room) => room.div_euclid(i64::from(held)).into(),
-                    Err(_) => room.div_euclid(held.into()),
-                };
-                i128::from(self.level) + rise
-            }
+            (0, ..0) => 0,
+            (0, _) => Rate::MAX,
+            (held, room) => match i64::try_from(room) {
+                Ok(room) => self.level.saturating_add_signed(room.div_euclid(held.into())),
+                Err(_) => {
+                    let level = i128::from(self.level) + room.div_euclid(held.into());
+                    Rate::try_from(level.max(0)).unwrap_or(Rate::MAX)
+                }
+            },
         }
     }
 
@@ -67,13 +66,12 @@ impl Shares {
             self.wake(link);
         }
         let seen = &self.links[link as usize];
-        if i128::from(seen.fastest) > seen.full_at() {
+        if seen.fastest > seen.full_at() {
             self.take_over(link);
         }
         let seen = &self.links[link as usize];
         if seen.held > 0 {
-            let level = Rate::try_from(seen.full_at()).expect("what others hold is less than all");
-            self.set_level(link, level);
+            self.set_level(link, seen.full_at());
         } else if seen.can_sleep() {
             self.sleep(link);
         }
@@ -86,7 +84,7 @@ impl Shares {
         let (mut too_fast, mut fastest) = (std::mem::take(&mut self.too_fast), 0);
         for member in &self.members[link as usize][seen.held as usize..] {
             let rate = self.rate(member.slot);
-            if i128::from(rate) > full_at {
+            if rate > full_at {
                 too_fast.push((rate, member.slot));
             } else {
                 fastest = rate.max(fastest);
@@ -95,7 +93,7 @@ impl Shares {
         too_fast.sort_unstable();
         while let Some((rate, slot)) = too_fast.pop() {
             let seen = &mut self.links[link as usize];
-            if i128::from(rate) <= seen.full_at() {
+            if rate <= seen.full_at() {
                 fastest = rate.max(fastest);
                 break;
             }
