@@ -18,7 +18,7 @@ fn shift(level: Rate) -> u32 {
 /// The links, each at most once: a stack for every step.
 #[derive(Debug)]
 pub(super) struct Queue {
-    tops: Vec<u32>,
+    tops: Box<[u32; STEPS]>,
     /// The link below, by link.
     below: Vec<u32>,
     /// A bit for every stack that is not empty.
@@ -29,7 +29,7 @@ pub(super) struct Queue {
 
 impl Queue {
     pub(super) fn new() -> Self {
-        let tops = vec![NOBODY; STEPS];
+        let tops = Box::new([NOBODY; STEPS]);
         Self { tops, below: Vec::new(), is_used: [0; STEPS / 64], lowest: 0 }
     }
 
@@ -41,7 +41,7 @@ impl Queue {
     /// Adds a link that is not inside.
     pub(super) fn put(&mut self, link: u32, level: Rate) {
         let shift = shift(level);
-        let step = ((shift as usize) << STEP_BITS) + (level >> shift) as usize;
+        let step = (((shift as usize) << STEP_BITS) + (level >> shift) as usize) % STEPS;
         self.below[link as usize] = std::mem::replace(&mut self.tops[step], link);
         self.is_used[step / 64] |= 1 << (step % 64);
         self.lowest = self.lowest.min(step / 64);
@@ -49,8 +49,10 @@ impl Queue {
 
     /// Takes out a link of the lowest step.
     pub(super) fn pop(&mut self) -> Option<u32> {
-        let word = self.lowest + self.is_used[self.lowest..].iter().position(|word| *word != 0)?;
-        self.lowest = word;
+        while *self.is_used.get(self.lowest)? == 0 {
+            self.lowest += 1;
+        }
+        let word = self.lowest;
         let step = word * 64 + self.is_used[word].trailing_zeros() as usize;
         let link = self.tops[step];
         self.tops[step] = self.below[link as usize];

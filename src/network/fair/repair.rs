@@ -66,19 +66,21 @@ impl Shares {
             self.wake(link);
         }
         let seen = &self.links[link as usize];
-        if seen.fastest > seen.full_at() {
-            self.take_over(link);
+        let mut full_at = seen.full_at();
+        if seen.fastest > full_at {
+            full_at = self.take_over(link);
         }
         let seen = &self.links[link as usize];
         if seen.held > 0 {
-            self.set_level(link, seen.full_at());
+            self.set_level(link, full_at);
         } else if seen.can_sleep() {
             self.sleep(link);
         }
     }
 
-    /// Takes over the flows that are too fast for a link, the fastest first.
-    fn take_over(&mut self, link: u32) {
+    /// Takes over the flows that are too fast for a link, the fastest first; the level at which the
+    /// link is full then.
+    fn take_over(&mut self, link: u32) -> Rate {
         let seen = &self.links[link as usize];
         let full_at = seen.full_at();
         let (mut too_fast, mut fastest) = (std::mem::take(&mut self.too_fast), 0);
@@ -109,6 +111,7 @@ impl Shares {
         too_fast.clear();
         self.too_fast = too_fast;
         self.links[link as usize].fastest = fastest;
+        self.links[link as usize].full_at()
     }
 
     fn set_level(&mut self, link: u32, level: Rate) {
