@@ -15,10 +15,13 @@ struct Clock {
     reading: Work,
     read_at: u64,
     rate: Rate,
-    /// The reading at which the first flow ends, of those it times.
+    /// The reading at which the first flow ends, of those it times; when it has left, one before.
     first: Work,
-    /// Whether the first flow may have left.
     is_first_stale: bool,
+    /// Whether the time in [`Clocks::wakes`] is that of the first end, and not before it.
+    is_exact: bool,
+    /// Whether a flow has come that ends first.
+    is_sooner: bool,
 }
 
 impl Clock {
@@ -41,7 +44,8 @@ impl Clock {
 pub(super) struct Clocks {
     clocks: Vec<Clock>,
     ends: Vec<Work>,
-    /// When the first flow of each link ends.
+    /// When the first flow of each link ends, or before: an end that has moved back is worked out
+    /// when it would be the next.
     wakes: Wakes,
 }
 
@@ -70,7 +74,10 @@ impl Clocks {
         let clock = &mut self.clocks[link as usize];
         let end = clock.at(now) + left;
         self.ends[slot as usize] = end;
-        clock.first = clock.first.min(end);
+        if end < clock.first {
+            clock.first = end;
+            clock.is_sooner = true;
+        }
     }
 
     /// A flow is held by this link no more, or about to end at another reading; what it has left.
@@ -90,20 +97,36 @@ impl Clocks {
         }
         while let Some(link) = shares.pop_changed() {
             let clock = &mut self.clocks[link as usize];
-            clock.reading = clock.at(now);
+            let before = std::mem::replace(&mut clock.rate, shares.level(link));
+            clock.reading += quantity::moved(before, now - clock.read_at);
             clock.read_at = now;
-            clock.rate = shares.level(link);
-            if std::mem::take(&mut clock.is_first_stale) {
-                let ends = shares.held(link).map(|slot| self.ends[slot as usize]);
-                clock.first = ends.min().unwrap_or(NEVER);
+            clock.is_exact = false;
+            if std::mem::take(&mut clock.is_sooner) || clock.rate > before {
+                self.set_wake(link as usize);
             }
-            self.wakes.set(link as usize, clock.first_end().unwrap_or(Wakes::NEVER));
         }
     }
 
+    fn set_wake(&mut self, link: usize) {
+        let clock = &mut self.clocks[link];
+        clock.is_exact = !clock.is_first_stale;
+        self.wakes.set(link, clock.first_end().unwrap_or(Wakes::NEVER));
+    }
+
     /// When the first of all flows ends.
-    pub(super) fn first_end(&self) -> Option<u64> {
-        self.wakes.first()
+    pub(super) fn first_end(&mut self, shares: &Shares) -> Option<u64> {
+        loop {
+            let (at, link) = self.wakes.first_of_all()?;
+            let clock = &mut self.clocks[link];
+            if clock.is_exact {
+                return Some(at);
+            }
+            if std::mem::take(&mut clock.is_first_stale) {
+                let ends = shares.held(link as u32).map(|slot| self.ends[slot as usize]);
+                clock.first = ends.min().unwrap_or(NEVER);
+            }
+            self.set_wake(link);
+        }
     }
 
     /// Adds the flows that end at this instant to `due`.

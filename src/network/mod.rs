@@ -158,7 +158,7 @@ impl Network {
     /// ends. `None` when nothing will.
     pub fn next_change(&mut self) -> Option<SimTime> {
         self.refresh();
-        let next = [self.latencies.first(), self.clocks.first_end()];
+        let next = [self.latencies.first(), self.clocks.first_end(&self.shares)];
         next.into_iter().flatten().min().map(SimTime::from_nanos)
     }
 

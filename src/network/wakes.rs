@@ -57,6 +57,18 @@ impl Wakes {
         self.nodes.first().copied().filter(|at| *at != Self::NEVER)
     }
 
+    /// The earliest time and the lowest number that has it.
+    pub(super) fn first_of_all(&self) -> Option<(u64, usize)> {
+        let at = self.first()?;
+        let mut node = 0;
+        while node < self.first_leaf {
+            let first = BELOW * node + 1;
+            let below = &self.nodes[first..][..BELOW];
+            node = first + below.iter().position(|time| *time == at).expect("one is the earliest");
+        }
+        Some((at, node - self.first_leaf))
+    }
+
     /// Calls `is_due` with the numbers whose time is `at`, the earliest, in their order.
     pub(super) fn for_each_at(&self, at: u64, mut is_due: impl FnMut(usize)) {
         if self.first() == Some(at) {
@@ -68,9 +80,10 @@ impl Wakes {
         if let Some(index) = node.checked_sub(self.first_leaf) {
             return is_due(index);
         }
-        for below in BELOW * node + 1..=BELOW * (node + 1) {
-            if self.nodes[below] == at {
-                self.visit(below, at, is_due);
+        let first = BELOW * node + 1;
+        for (index, time) in self.nodes[first..][..BELOW].iter().enumerate() {
+            if *time == at {
+                self.visit(first + index, at, is_due);
             }
         }
     }

@@ -39,7 +39,7 @@ impl Link {
 
     /// Whether it can be left alone, whatever its flows do below their ceilings.
     fn can_sleep(&self) -> bool {
-        self.held == 0 && self.reserved <= (self.capacity - self.capacity / 16).into()
+        self.held == 0 && self.reserved <= (self.capacity - self.capacity / 32).into()
     }
 }
 
@@ -122,10 +122,13 @@ impl Shares {
         let (rise, held) = (i128::from(level) - i128::from(seen.level), seen.held);
         seen.level = level;
         seen.room -= rise.wrapping_mul(held.into());
+        let links = self.links.as_mut_slice();
         for Reach { link, flows } in &self.reaches[link as usize] {
-            let other = &mut self.links[*link as usize];
+            let other = &mut links[*link as usize];
             other.room -= rise.wrapping_mul((*flows).into());
-            other.fastest = other.fastest.max(level);
+            if level > other.fastest {
+                other.fastest = level;
+            }
             if !other.is_queued && (other.held > 0 || other.room < 0) {
                 other.is_queued = true;
                 self.queue.put(*link, other.level);
