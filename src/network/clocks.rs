@@ -42,7 +42,7 @@ impl Clock {
 /// The clocks of all links, and the readings at which flows end, by slot.
 #[derive(Debug, Default)]
 pub(super) struct Clocks {
-    clocks: Vec<Clock>,
+    links: Vec<Clock>,
     ends: Vec<Work>,
     /// When the first flow of each link ends, or before: an end that has moved back is worked out
     /// when it would be the next.
@@ -55,7 +55,7 @@ const NEVER: Work = Work::MAX;
 impl Clocks {
     /// Makes room for one more link.
     pub(super) fn push_link(&mut self) {
-        self.clocks.push(Clock { first: NEVER, ..Clock::default() });
+        self.links.push(Clock { first: NEVER, ..Clock::default() });
         self.wakes.push();
     }
 
@@ -66,12 +66,12 @@ impl Clocks {
 
     /// What a flow that this link holds has left.
     pub(super) fn left(&self, slot: u32, link: u32, now: u64) -> Work {
-        self.ends[slot as usize].saturating_sub(self.clocks[link as usize].at(now))
+        self.ends[slot as usize].saturating_sub(self.links[link as usize].at(now))
     }
 
     /// A flow with so much left is held by this link from now on.
     pub(super) fn add(&mut self, slot: u32, link: u32, left: Work, now: u64) {
-        let clock = &mut self.clocks[link as usize];
+        let clock = &mut self.links[link as usize];
         let end = clock.at(now) + left;
         self.ends[slot as usize] = end;
         if end < clock.first {
@@ -83,7 +83,7 @@ impl Clocks {
     /// A flow is held by this link no more, or about to end at another reading; what it has left.
     pub(super) fn remove(&mut self, slot: u32, link: u32, now: u64) -> Work {
         let left = self.left(slot, link, now);
-        let clock = &mut self.clocks[link as usize];
+        let clock = &mut self.links[link as usize];
         clock.is_first_stale |= self.ends[slot as usize] == clock.first;
         left
     }
@@ -96,7 +96,7 @@ impl Clocks {
             self.add(slot, to, left, now);
         }
         while let Some(link) = shares.pop_changed() {
-            let clock = &mut self.clocks[link as usize];
+            let clock = &mut self.links[link as usize];
             let before = std::mem::replace(&mut clock.rate, shares.level(link));
             clock.reading += quantity::moved(before, now - clock.read_at);
             clock.read_at = now;
@@ -108,7 +108,7 @@ impl Clocks {
     }
 
     fn set_wake(&mut self, link: usize) {
-        let clock = &mut self.clocks[link];
+        let clock = &mut self.links[link];
         clock.is_exact = !clock.is_first_stale;
         self.wakes.set(link, clock.first_end().unwrap_or(Wakes::NEVER));
     }
@@ -117,7 +117,7 @@ impl Clocks {
     pub(super) fn first_end(&mut self, shares: &Shares) -> Option<u64> {
         loop {
             let (at, link) = self.wakes.first_of_all()?;
-            let clock = &mut self.clocks[link];
+            let clock = &mut self.links[link];
             if clock.is_exact {
                 return Some(at);
             }
@@ -132,7 +132,7 @@ impl Clocks {
     /// Adds the flows that end at this instant to `due`.
     pub(super) fn ending(&self, shares: &Shares, now: u64, due: &mut Vec<u32>) {
         self.wakes.for_each_at(now, |link| {
-            let reading = self.clocks[link].at(now);
+            let reading = self.links[link].at(now);
             let held = shares.held(link as u32);
             due.extend(held.filter(|slot| self.ends[*slot as usize] <= reading));
         });

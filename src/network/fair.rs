@@ -23,7 +23,7 @@ use crate::ids::LinkId;
 use crate::network::quantity::Rate;
 use queue::Queue;
 
-/// The links of a flow that has left.
+/// What holds a flow that is on no link.
 const NO_LINK: u32 = u32::MAX;
 
 /// A flow's place in the arrays.

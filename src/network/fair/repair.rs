@@ -24,20 +24,20 @@ impl Link {
 
     /// The level at which it is full; where what others hold is too much, 0.
     fn full_at(&self) -> Rate {
-        match (self.held, self.room) {
-            (0, ..0) => 0,
+        match (self.held, i64::try_from(self.room)) {
+            (0, _) if self.room < 0 => 0,
             (0, _) => Rate::MAX,
-            (held, room) => match i64::try_from(room) {
-                Ok(room) => self.level.saturating_add_signed(room.div_euclid(held.into())),
-                Err(_) => {
-                    let level = i128::from(self.level) + room.div_euclid(held.into());
-                    Rate::try_from(level.max(0)).unwrap_or(Rate::MAX)
-                }
-            },
+            // What nearly always fits divides in one instruction.
+            (held, Ok(room)) => self.level.saturating_add_signed(room.div_euclid(held.into())),
+            (held, Err(_)) => {
+                let level = i128::from(self.level) + self.room.div_euclid(held.into());
+                Rate::try_from(level.max(0)).unwrap_or(Rate::MAX)
+            }
         }
     }
 
-    /// Whether it can be left alone, whatever its flows do below their ceilings.
+    /// Whether it can be left alone, whatever its flows do below their ceilings; some way from where
+    /// it has to wake, so that it does not change for every flow.
     fn can_sleep(&self) -> bool {
         self.held == 0 && self.reserved <= (self.capacity - self.capacity / 32).into()
     }

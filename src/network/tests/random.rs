@@ -206,7 +206,9 @@ impl World {
         let mut fresh = Shares::new(capacities, 6);
         let mut expected = vec![0; self.network.flows.len()];
         let flowing = |slot: &usize| self.network.flows[*slot].stage == Stage::Flowing;
-        expected.iter().for_each(|_| fresh.push());
+        for _ in &expected {
+            fresh.push();
+        }
         for slot in (0..expected.len()).filter(flowing) {
             let path = &self.network.paths[self.network.flows[slot].route.index()];
             fresh.join(slot as u32, &path.links, path.cap);
