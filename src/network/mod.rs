@@ -19,13 +19,13 @@
 //! Changes of one instant are taken in together: rates are worked out when
 //! the time of the next change is asked for, or when time goes on.
 
+mod clocks;
 mod fabric;
 mod fair;
 mod flow;
 mod node;
 mod quantity;
 mod topology;
-mod turns;
 mod usage;
 mod wakes;
 
@@ -39,8 +39,10 @@ pub use usage::LinkUse;
 
 use crate::ids::{FlowId, LinkId, RouteId};
 use crate::units::{SimDuration, SimTime};
+use clocks::Clocks;
 use fair::Shares;
 use flow::{Flow, Stage};
+use quantity::Rate;
 use topology::Path;
 use usage::Usage;
 use wakes::Wakes;
@@ -53,7 +55,11 @@ pub struct Network {
     usage: Usage,
     flows: Vec<Flow>,
     free: Vec<u32>,
-    wakes: Wakes,
+    clocks: Clocks,
+    /// When latencies are over, by slot.
+    latencies: Wakes,
+    /// What happens at an instant, for the time of a call.
+    due: Vec<u32>,
     now: u64,
 }
 
@@ -62,13 +68,17 @@ impl Network {
     pub fn new(topology: &Topology) -> Self {
         let paths = topology.paths().to_vec();
         let hops_max = paths.iter().map(|path| path.links.len()).max().unwrap_or_default();
+        let mut clocks = Clocks::default();
+        topology.links().iter().for_each(|_| clocks.push_link());
         Self {
             shares: Shares::new(topology.links().iter().map(Link::capacity), hops_max),
             usage: Usage::new(topology.links()),
             paths,
             flows: Vec::new(),
             free: Vec::new(),
-            wakes: Wakes::default(),
+            clocks,
+            latencies: Wakes::default(),
+            due: Vec::new(),
             now: 0,
         }
     }
@@ -97,7 +107,7 @@ impl Network {
         if is_at_once {
             self.usage.begin(&path.links);
         } else {
-            self.wakes.set(slot as usize, (now + path.latency).as_nanos());
+            self.latencies.set(slot as usize, (now + path.latency).as_nanos());
         }
         FlowId(slot)
     }
@@ -109,24 +119,25 @@ impl Network {
     /// later than the next change.
     pub fn feed(&mut self, flow: FlowId, bytes: u64, now: SimTime) {
         self.go_on_to(now);
-        let (slot, now) = (flow.index(), self.now);
-        let fed = &mut self.flows[slot];
+        let now = self.now;
+        let fed = &mut self.flows[flow.index()];
         assert!(fed.stage != Stage::Free, "flow {flow} has ended");
         assert!(bytes <= fed.unfed_bytes, "flow {flow} is fed more than it is to carry");
         fed.unfed_bytes -= bytes;
         let work = self.paths[fed.route.index()].work(bytes);
         match fed.stage {
             Stage::Flowing => {
-                fed.settle(now);
-                fed.left += work;
-                let ends_at = fed.ends_at();
-                self.set_wake(slot, ends_at);
+                fed.fed += work;
+                let link = self.shares.holder(flow.0);
+                let left = self.clocks.remove(flow.0, link, now);
+                self.clocks.add(flow.0, link, left + work, now);
+                self.shares.mark_changed(link);
             }
             Stage::Dry if work > 0 => {
-                fed.left = work;
+                fed.fed = work;
                 self.join(flow.0);
             }
-            _ => fed.left += work,
+            _ => fed.fed += work,
         }
     }
 
@@ -147,7 +158,8 @@ impl Network {
     /// ends. `None` when nothing will.
     pub fn next_change(&mut self) -> Option<SimTime> {
         self.refresh();
-        self.wakes.first().map(SimTime::from_nanos)
+        let next = [self.latencies.first(), self.clocks.first_end(&self.shares)];
+        next.into_iter().flatten().min().map(SimTime::from_nanos)
     }
 
     /// Lets time go on to `now`; calls `ended` with every flow that ends until then and the instant
@@ -160,13 +172,13 @@ impl Network {
         assert!(now >= self.now, "time goes back from {} to {now} ns", self.now);
         while let Some(at) = self.next_change().map(SimTime::as_nanos).filter(|at| *at <= now) {
             self.now = at;
-            let mut from = 0;
-            while let Some(slot) = self.wakes.slot_at(at, from) {
-                if self.wake(slot as u32) {
-                    ended(FlowId(slot as u32), SimTime::from_nanos(at));
+            let due = self.take_due();
+            for slot in &due {
+                if self.wake(*slot) {
+                    ended(FlowId(*slot), SimTime::from_nanos(at));
                 }
-                from = slot + 1;
             }
+            self.due = due;
             if at == now {
                 return; // rates are worked out when all changes of this instant are known
             }
@@ -177,7 +189,7 @@ impl Network {
     /// Bytes per second at which a flow runs; 0 before its latency is over and while it is dry.
     pub fn rate_bytes_per_s(&mut self, flow: FlowId) -> f64 {
         self.refresh();
-        quantity::bytes_per_s(self.flows[flow.index()].rate)
+        quantity::bytes_per_s(self.rate(flow.0))
     }
 
     /// Flows that have started and not ended.
@@ -187,21 +199,44 @@ impl Network {
 
     /// What a link has carried until now.
     pub fn link_use(&self, link: LinkId) -> LinkUse {
-        let flowing = self.shares.on_link(link).map(|slot| &self.flows[slot as usize]);
-        self.usage.of(link, flowing, self.now)
+        let carried = self.shares.on_link(link).map(|slot| {
+            let left = self.clocks.left(slot, self.shares.holder(slot), self.now);
+            self.flows[slot as usize].fed - left
+        });
+        self.usage.of(link, carried, self.now)
+    }
+
+    fn rate(&self, slot: u32) -> Rate {
+        match self.flows[slot as usize].stage {
+            Stage::Flowing => self.shares.rate(slot),
+            _ => 0,
+        }
+    }
+
+    /// The flows to which something happens now, in the order of ids.
+    fn take_due(&mut self) -> Vec<u32> {
+        let mut due = std::mem::take(&mut self.due);
+        due.clear();
+        self.clocks.ending(&self.shares, self.now, &mut due);
+        self.latencies.for_each_at(self.now, |slot| due.push(slot as u32));
+        due.sort_unstable();
+        due
     }
 
     /// Whether the flow has ended at this instant, which is that of its wake.
     fn wake(&mut self, slot: u32) -> bool {
-        self.wakes.clear(slot as usize);
-        let flow = &mut self.flows[slot as usize];
+        let flow = &self.flows[slot as usize];
         match flow.stage {
-            Stage::Latent if flow.left > 0 => {
+            Stage::Latent if flow.fed > 0 => {
+                self.latencies.clear(slot as usize);
                 self.usage.begin(&self.paths[flow.route.index()].links);
                 self.join(slot);
                 return false;
             }
-            Stage::Latent => self.usage.begin(&self.paths[flow.route.index()].links),
+            Stage::Latent => {
+                self.latencies.clear(slot as usize);
+                self.usage.begin(&self.paths[flow.route.index()].links);
+            }
             _ => self.leave(slot),
         }
         let flow = &mut self.flows[slot as usize];
@@ -217,24 +252,23 @@ impl Network {
     fn join(&mut self, slot: u32) {
         let flow = &mut self.flows[slot as usize];
         flow.stage = Stage::Flowing;
-        flow.settled_at = self.now;
         let path = &self.paths[flow.route.index()];
         self.usage.join(&path.links, &self.shares, self.now);
         self.shares.join(slot, &path.links, path.cap);
+        self.clocks.add(slot, self.shares.holder(slot), flow.fed, self.now);
     }
 
     fn leave(&mut self, slot: u32) {
         let flow = &mut self.flows[slot as usize];
-        flow.settle(self.now);
         let path = &self.paths[flow.route.index()];
+        let left = self.clocks.remove(slot, self.shares.holder(slot), self.now);
         self.shares.leave(slot);
-        self.usage.leave(&path.links, flow.carried, &self.shares, self.now);
-        flow.carried = 0;
-        flow.rate = 0;
+        self.usage.leave(&path.links, flow.fed - left, &self.shares, self.now);
+        flow.fed = 0;
     }
 
     fn release(&mut self, slot: u32) {
-        self.wakes.clear(slot as usize);
+        self.latencies.clear(slot as usize);
         self.flows[slot as usize] = Flow::FREE;
         self.free.push(slot);
     }
@@ -242,29 +276,16 @@ impl Network {
     fn add_slot(&mut self) -> u32 {
         self.flows.push(Flow::FREE);
         self.shares.push();
-        self.wakes.push();
+        self.clocks.push_link();
+        self.clocks.push_slot();
+        self.latencies.push();
         FlowId::from_index(self.flows.len() - 1).0
-    }
-
-    fn set_wake(&mut self, slot: usize, at: Option<u64>) {
-        match at {
-            Some(at) => self.wakes.set(slot, at),
-            None => self.wakes.clear(slot),
-        }
     }
 
     /// Works out the rates after the changes of this instant.
     fn refresh(&mut self) {
-        let Self { shares, flows, wakes, now, .. } = self;
-        shares.fill(|slot, rate| {
-            let flow = &mut flows[slot as usize];
-            flow.settle(*now);
-            flow.rate = rate;
-            match flow.ends_at() {
-                Some(at) => wakes.set(slot as usize, at),
-                None => wakes.clear(slot as usize),
-            }
-        });
+        self.shares.repair();
+        self.clocks.refresh(&mut self.shares, self.now);
     }
 
     /// Takes in that it is `now`, before which nothing may have been left to happen.

@@ -45,5 +45,8 @@ pub(super) fn nanos_to_move(work: Work, rate: Rate) -> Option<u64> {
     if rate == 0 {
         return (work == 0).then_some(0);
     }
-    u64::try_from(work.div_ceil(Work::from(rate))).ok()
+    let whole = work / Work::from(rate);
+    // One division of this width, and not another for the rest.
+    let nanos = u64::try_from(whole).ok()?;
+    if moved(rate, nanos) < work { nanos.checked_add(1) } else { Some(nanos) }
 }

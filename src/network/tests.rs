@@ -77,6 +77,20 @@ fn a_flow_that_is_held_elsewhere_leaves_its_share_to_others() {
 }
 
 #[test]
+fn links_of_the_largest_rate_are_shared_like_any_other() {
+    // 2⁴⁷ bytes take 1 s at 2⁴⁷ bytes/s; the long flow has carried half of that by 1 s, the rest of
+    // it takes 1.5 · 2⁴⁷ / 2⁴⁸ s alone, near the largest rate.
+    let largest = (1_u64 << 48) as f64 - 0.5;
+    let mut network = network(&[largest, largest], &[&[0, 1], &[1]]);
+    network.start(RouteId(0), 1 << 47, ns(0));
+    network.start(RouteId(1), 5 << 46, ns(0));
+    let ends = run(&mut network);
+    assert_eq!(ends.iter().map(|(flow, _)| *flow).collect::<Vec<_>>(), [0, 1]);
+    assert!(ends[0].1.abs_diff(1_000_000_000) <= 1, "{ends:?}");
+    assert!(ends[1].1.abs_diff(1_750_000_000) <= 1, "{ends:?}");
+}
+
+#[test]
 fn a_fed_flow_does_not_run_ahead_of_what_was_fed() {
     // 1 GB/s. Fed 1000 bytes at 0 (sent by 1000 ns), 500 at 5000 (by 5500), 2000 at 5200 (by 7500).
     let mut network = network(&[GB], &[&[0]]);

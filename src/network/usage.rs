@@ -2,7 +2,6 @@
 
 use crate::ids::LinkId;
 use crate::network::fair::Shares;
-use crate::network::flow::Flow;
 use crate::network::quantity::{self, Rate, Work};
 use crate::network::topology::Link;
 use crate::units::SimDuration;
@@ -64,15 +63,16 @@ impl Usage {
         }
     }
 
-    pub(super) fn of<'a>(
+    /// A link's counts, with what each flow on it has carried since it joined its links.
+    pub(super) fn of(
         &self,
         link: LinkId,
-        flowing: impl ExactSizeIterator<Item = &'a Flow>,
+        carried: impl ExactSizeIterator<Item = Work>,
         now: u64,
     ) -> LinkUse {
         let count = &self.0[link.index()];
-        let running = if flowing.len() > 0 { now - count.busy_since } else { 0 };
-        let carried = count.carried + flowing.map(|flow| flow.carried_by(now)).sum::<Work>();
+        let running = if carried.len() > 0 { now - count.busy_since } else { 0 };
+        let carried = count.carried + carried.sum::<Work>();
         let carried_bytes = quantity::bytes(carried);
         LinkUse {
             carried_bytes,

@@ -157,7 +157,7 @@ impl World {
         let is_flowing =
             |flow: &&Known| self.network.flows[flow.id.index()].stage == Stage::Flowing;
         let flowing: Vec<&Known> = self.flows.iter().filter(is_flowing).collect();
-        let rate = |flow: &&Known| quantity::bytes_per_s(self.network.flows[flow.id.index()].rate);
+        let rate = |flow: &&Known| quantity::bytes_per_s(self.network.rate(flow.id.0));
         let rates = flowing.iter().map(rate).collect();
         (flowing.iter().map(|flow| self.routes[flow.route].clone()).collect(), rates)
     }
@@ -204,17 +204,21 @@ impl World {
     fn check_against_nothing_before(&self) {
         let capacities = self.network.shares.capacities();
         let mut fresh = Shares::new(capacities, 6);
-        let mut expected = Vec::new();
-        for (slot, flow) in self.network.flows.iter().enumerate() {
+        let mut expected = vec![0; self.network.flows.len()];
+        let flowing = |slot: &usize| self.network.flows[*slot].stage == Stage::Flowing;
+        for _ in &expected {
             fresh.push();
-            expected.push(0);
-            if flow.stage == Stage::Flowing {
-                let path = &self.network.paths[flow.route.index()];
-                fresh.join(slot as u32, &path.links, path.cap);
-            }
         }
-        fresh.fill(|slot, rate| expected[slot as usize] = rate);
-        let rates: Vec<u64> = self.network.flows.iter().map(|flow| flow.rate).collect();
+        for slot in (0..expected.len()).filter(flowing) {
+            let path = &self.network.paths[self.network.flows[slot].route.index()];
+            fresh.join(slot as u32, &path.links, path.cap);
+        }
+        fresh.repair();
+        for slot in (0..expected.len()).filter(flowing) {
+            expected[slot] = fresh.rate(slot as u32);
+        }
+        let rates: Vec<u64> =
+            (0..expected.len()).map(|slot| self.network.rate(slot as u32)).collect();
         for (rate, expected) in rates.iter().zip(&expected) {
             assert!(
                 rate.abs_diff(*expected) <= UNITS,
