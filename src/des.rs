@@ -30,7 +30,7 @@ pub enum Class {
     Control = 3,
 }
 
-/// The order of an event: time, then class, then sequence, in one comparable number.
+/// The order of an event: time, then class, then sequence or rank, in one comparable number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Key(u128);
 
@@ -91,9 +91,15 @@ impl<E> Default for EventQueue<E> {
 impl<E: Copy> EventQueue<E> {
     /// Adds an event. O(log n).
     pub fn push(&mut self, at: SimTime, class: Class, event: E) {
-        let key = Key::new(at, class, self.next_seq);
+        let seq = self.next_seq;
         self.next_seq += 1;
-        let entry = Entry { key: Reverse(key), event };
+        self.push_ranked(at, class, seq, event);
+    }
+
+    /// Adds an event that comes in the order of its rank among those of its class and instant, however
+    /// early it was added. A class has either ranks or the order in which events were added. O(log n).
+    pub fn push_ranked(&mut self, at: SimTime, class: Class, rank: u64, event: E) {
+        let entry = Entry { key: Reverse(Key::new(at, class, rank)), event };
         match self.heap.peek_mut() {
             Some(mut first) if std::mem::take(&mut self.is_first_out) => *first = entry,
             first => {

@@ -14,7 +14,8 @@
 //! it (mixed batches) or waits for it (prefill first). Per instance this is one running sum over
 //! steps; a request takes it down when it begins to decode and again when it stops.
 //!
-//! Left out, because nothing models them yet: KV transfers and waits for adapters.
+//! Where another instance decodes, `transfer` is the way of the KV cache there, and the rest of the time
+//! between the two counts as `queued`. Waits for adapters count as `queued` too.
 
 use super::RequestRecord;
 use super::preemptions::Preemptions;

@@ -261,6 +261,7 @@ impl Observer for Recorder {
                 if let Some((began, to, bytes)) = before {
                     self.requests[self.lane.place(id)].transfer = at - began;
                     self.carried.add(from, to, bytes.0);
+                    self.end = at;
                 }
             }
             Occurrence::Left(_, life, finish) => {

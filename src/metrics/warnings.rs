@@ -65,7 +65,9 @@ impl Caution {
     /// After the run.
     pub fn warnings(&self, scenario: &Scenario) -> Warnings {
         let Limits { coverage, kv_need, crowding } = &self.limits;
-        let kv_need = kv_need.closest();
+        // Blocks that wait to be fetched, and requests that load, are in no such balance.
+        let is_whole = scenario.file.cluster.disaggregation.is_none();
+        let kv_need = is_whole.then(|| kv_need.closest()).flatten();
         let load = || self.busiest.load(scenario, &self.cost);
         Warnings {
             steps: coverage.steps,

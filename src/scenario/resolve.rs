@@ -20,7 +20,7 @@ use super::step_time::{LayerTableConfig, StepTimeConfig};
 use crate::hardware::GpuSpec;
 use crate::model::{KvCapacity, MemoryBudget, ModelSpec};
 use crate::profiles;
-use crate::units::Bytes;
+use crate::units::{Bytes, SimDuration};
 
 /// A scenario that can be run.
 #[derive(Debug, Clone)]
@@ -366,6 +366,12 @@ impl Rules {
 
     fn not_negative(&mut self, path: &str, value: f64) {
         self.check(value >= 0.0 && value.is_finite(), path, "a finite number of at least 0", value);
+    }
+
+    /// A time in seconds that fits the clock.
+    fn time(&mut self, path: &str, seconds: f64) {
+        let holds = SimDuration::try_from_secs_f64(seconds).is_some();
+        self.check(holds, path, "a time of at least 0 that a run can have", seconds);
     }
 
     fn share(&mut self, path: &str, value: f64) {

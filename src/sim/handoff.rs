@@ -1,10 +1,9 @@
 //! What the loop does where some instances prefill and others decode.
 
 use super::observe::{Observer, Occurrence};
-use super::run::{Event, Simulation, Source};
+use super::run::{Event, Simulation, Source, interrupt};
 use crate::cluster::{Cluster, Disaggregation, Role};
 use crate::des::Class;
-use crate::engine::EngineEvent;
 use crate::ids::{InstanceId, RequestId};
 use crate::units::SimTime;
 
@@ -29,7 +28,8 @@ impl<W: Source> Simulation<W> {
 
     /// Sends requests whose prompts are computed on to instances that decode.
     pub(super) fn forward(&mut self, now: SimTime, observer: &mut impl Observer) {
-        for id in std::mem::take(&mut self.outcome.prefilled) {
+        let mut prefilled = std::mem::take(&mut self.outcome.prefilled);
+        for id in prefilled.drain(..) {
             self.gateway.left(id);
             let Cluster { instances, disaggregation, .. } = &mut self.cluster;
             let parts = disaggregation.as_mut().expect("instances have roles");
@@ -38,6 +38,7 @@ impl<W: Source> Simulation<W> {
             let transit = self.transit.put(id, request);
             self.pass_front_end(now, instance, Event::Enqueue { instance, transit });
         }
+        self.outcome.prefilled = prefilled;
     }
 
     /// Starts the transfers that an instance asks for.
@@ -50,10 +51,12 @@ impl<W: Source> Simulation<W> {
         if self.outcome.loads.is_empty() {
             return;
         }
-        for (id, tokens) in std::mem::take(&mut self.outcome.loads) {
+        let mut loads = std::mem::take(&mut self.outcome.loads);
+        for (id, tokens) in loads.drain(..) {
             let bytes = self.parts().start(id, instance, tokens, now);
             observer.on(now, Occurrence::TransferBegan(instance, id, bytes));
         }
+        self.outcome.loads = loads;
         self.await_transfers();
     }
 
@@ -83,11 +86,7 @@ impl<W: Source> Simulation<W> {
         observer: &mut impl Observer,
     ) {
         let engine = &mut self.cluster.instances[instance.index()];
-        let changed = engine.interrupt(now, |_, event| {
-            if let EngineEvent::Quiet(run) = event {
-                observer.on(now, Occurrence::Quiet(instance, run));
-            }
-        });
+        let changed = interrupt((instance, engine), now, observer);
         engine.transferred(id);
         let wake = if self.awaited[instance.index()] { changed } else { Some(now) };
         if let Some(at) = wake {

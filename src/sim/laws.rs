@@ -272,11 +272,11 @@ fn check(instance: InstanceId, load: Load) {
 /// L3 of an instance at the end of a run; walks its whole pool.
 ///
 /// # Panics
-/// When a block is neither held, cached nor free, or, unless the run was cut off, one is held and
-/// nobody is inside.
-pub fn at_rest(index: usize, instance: &Instance, is_cut_off: bool) {
+/// When a block is neither held, cached nor free, or, unless it may hold some for others, one is
+/// held and nobody is inside.
+pub fn at_rest(index: usize, instance: &Instance, may_hold: bool) {
     assert!(instance.scheduler().is_balanced(), "L3: blocks of instance {index} add up");
-    if !is_cut_off {
+    if !may_hold {
         check(InstanceId::from_index(index), instance.scheduler().load());
     }
 }

@@ -359,7 +359,9 @@ impl<W: Source> Simulation<W> {
         let epoch = &mut self.epochs[instance.index()];
         *epoch = epoch.wrapping_add(1);
         self.awaited[instance.index()] = true;
-        self.queue.push(at, Class::Step, Event::Advance { instance, epoch: *epoch });
+        let event = Event::Advance { instance, epoch: *epoch };
+        // By instance: how far ahead it planned this moment does not show.
+        self.queue.push_ranked(at, Class::Step, instance.0.into(), event);
     }
 
     /// Counts the requests that left and lets their clients go on.
@@ -392,8 +394,10 @@ impl<W: Source> Simulation<W> {
     fn close(mut self) -> Counts {
         let mut left_over = self.transit.len();
         for (index, engine) in self.cluster.instances.iter().enumerate() {
-            let place = (InstanceId::from_index(index), engine);
-            left_over += still_inside(place, self.is_cut_off, &mut self.counts);
+            let instance = InstanceId::from_index(index);
+            // Nobody may ever fetch what a prefill instance holds.
+            let may_hold = self.is_cut_off || self.cluster.role(instance) == Role::Prefill;
+            left_over += still_inside((instance, engine), may_hold, &mut self.counts);
         }
         self.counts.close(left_over, self.is_cut_off);
         self.counts
@@ -431,11 +435,7 @@ pub(super) fn enqueue(
     is_awaited: bool,
     observer: &mut impl Observer,
 ) -> Entry {
-    let changed = engine.interrupt(now, |_, event| {
-        if let EngineEvent::Quiet(run) = event {
-            observer.on(now, Occurrence::Quiet(instance, run));
-        }
-    });
+    let changed = interrupt((instance, engine), now, observer);
     match engine.enqueue(id, request, handoff) {
         Ok(()) => {
             observer.on(now, Occurrence::Queued(instance, id, engine.scheduler().load()));
@@ -494,22 +494,31 @@ pub(super) fn advance(
 }
 
 /// The clients stop: what an instance has computed until then counts.
-pub(super) fn cut_off((instance, engine): Place<'_>, end: SimTime, observer: &mut impl Observer) {
-    engine.interrupt(end, |_, event| {
+pub(super) fn cut_off(place: Place<'_>, end: SimTime, observer: &mut impl Observer) {
+    interrupt(place, end, observer);
+}
+
+/// A run of steps ends before `now`; when the instance is woken, if that has changed.
+pub(super) fn interrupt(
+    (instance, engine): Place<'_>,
+    now: SimTime,
+    observer: &mut impl Observer,
+) -> Option<SimTime> {
+    engine.interrupt(now, |_, event| {
         if let EngineEvent::Quiet(run) = event {
-            observer.on(end, Occurrence::Quiet(instance, run));
+            observer.on(now, Occurrence::Quiet(instance, run));
         }
-    });
+    })
 }
 
 /// The requests that an instance has at the end of a run.
 pub(super) fn still_inside(
     (instance, engine): (InstanceId, &Instance),
-    is_cut_off: bool,
+    may_hold: bool,
     counts: &mut Counts,
 ) -> u64 {
     if cfg!(debug_assertions) {
-        laws::at_rest(instance.index(), engine, is_cut_off);
+        laws::at_rest(instance.index(), engine, may_hold);
     }
     let load = engine.scheduler().load();
     let inside = u64::from(load.waiting + load.running);

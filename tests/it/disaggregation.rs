@@ -1,14 +1,15 @@
 //! Prefill on some replicas, decode on others, and KV caches on their way between them.
 
 use proptest::prelude::*;
+use servecast::engine::Instance;
 use servecast::io::timeline::{TimelineWriter, Window};
 use servecast::metrics::{Recorder, RequestRecord, Status, TransferReport};
 use servecast::model::KvDtype;
 use servecast::profiles;
 use servecast::scenario::{Scenario, ScenarioFile};
-use servecast::sim::{Counts, simulation, step_time};
+use servecast::sim::{Counts, Simulation, cluster as cluster_of, simulation, step_time};
 use servecast::units::SimDuration;
-use servecast::workload::Workload;
+use servecast::workload::{Client, Workload};
 
 use super::timeline::shows;
 
@@ -176,6 +177,74 @@ proptest! {
     }
 }
 
+/// Requests with beginnings in common, in and out of step, with or without a bound on those in flight
+/// and an end.
+fn workload_of(seed: u64, rate: f64) -> String {
+    let client = match seed % 4 {
+        0 => "client = { max_concurrency = 7 }\n",
+        1 => "client = { stop_after_s = 0.7 }\n",
+        _ => "",
+    };
+    format!(
+        "num_requests = 150\narrivals = {{ type = 'poisson', rate_per_s = {rate} }}\n{client}\
+         [workload.lengths]\ntype = 'prefix_repetition'\nprefixes = 5\nprefix_tokens = 200\n\
+         suffix_tokens = 100\noutput_tokens = 40\n"
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn a_run_of_steps_equals_its_steps(
+        seed in 0_u64..1000, prefill in 1_u32..4, decode in 1_u32..4, blocks in 60_u32..400,
+        rate in 5.0_f64..300.0, nic in 0.05_f64..50.0, equal_steps in any::<bool>(),
+    ) {
+        let cluster = format!(
+            "{}\nengine = {{ type = 'vllm_v1', num_gpu_blocks = {blocks}, max_model_len = 900 }}",
+            parts(prefill, decode, nic)
+        );
+        let mut text = format!("seed = {seed}\n{}", scenario(&cluster, &workload_of(seed, rate)));
+        if equal_steps {
+            text = text.replace("prefill_token_us = 20.0", "prefill_token_us = 0.0");
+            text = text.replace("decode_seq_us = 50.0", "decode_seq_us = 0.0");
+        }
+        let scenario = resolve(&text).expect("the scenario holds together");
+        let file = &scenario.file;
+        let run = |is_single: bool| {
+            let mut cluster = cluster_of(&scenario).expect("step times are known");
+            if is_single {
+                let instances = cluster.instances.into_iter().map(Instance::step_by_step);
+                cluster.instances = instances.collect();
+            }
+            let workload = Workload::open(&file.workload, file.seed, None).expect("it opens");
+            let client = Client::new(&file.workload.client);
+            let mut recorder = Recorder::default();
+            let counts = Simulation::new(workload, client, cluster, SimDuration::ZERO)
+                .until(file.workload.client.stops_at())
+                .run(&mut recorder);
+            (counts.expect("no trace is read"), recorder)
+        };
+        let ((counts, runs), (single_counts, single)) = (run(false), run(true));
+        prop_assert_eq!(counts, single_counts);
+        prop_assert_eq!(&runs.requests, &single.requests);
+        prop_assert_eq!(&runs.carried, &single.carried);
+        let full: u64 = (0..counts.arrived).map(|_| 304 * kv_bytes()).sum();
+        prop_assert!(runs.carried.bytes <= full, "what a cache has does not travel");
+    }
+}
+
+#[test]
+fn what_the_decode_side_has_does_not_travel() {
+    let workload = workload_of(3, 20.0);
+    let cluster = format!("{}\nengine = {{ type = 'vllm_v1' }}", parts(1, 1, 50.0));
+    let (counts, recorder) = run(&scenario(&cluster, &workload));
+    assert_eq!(counts.finished, 150);
+    // Of 19 blocks a prompt, 12 are a prefix that all but the first of its kind find there.
+    let bytes = (150 * 19 - 145 * 12) * 16 * kv_bytes();
+    assert_eq!(recorder.carried.bytes, bytes);
+}
+
 #[test]
 fn what_cannot_be_is_refused_by_name() {
     let wrong = [
@@ -183,6 +252,12 @@ fn what_cannot_be_is_refused_by_name() {
         (parts(1, 0, 1.0), "cluster.disaggregation.decode_replicas"),
         (parts(1, 1, 0.0), "cluster.disaggregation.transfer.nic_gb_per_s"),
         (format!("replicas = 3\n{}", parts(1, 1, 1.0)), "cluster.replicas"),
+        (parts(u32::MAX, u32::MAX, 1.0), "cluster.replicas"),
+        (parts(1, 1, 1.0).replace("100.0", "1e30"), "cluster.disaggregation.transfer.latency_us"),
+        (
+            format!("{}\nengine = {{ type = 'vllm_v1', policy = 'priority' }}", parts(1, 1, 1.0)),
+            "cluster.engine.policy",
+        ),
         (
             format!("{}\nengine = {{ type = 'sglang' }}", parts(1, 1, 1.0)),
             "cluster.disaggregation: only vllm_v1",

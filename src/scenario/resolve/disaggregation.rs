@@ -1,7 +1,10 @@
 //! Rules of replicas that prefill or decode only.
 
 use super::Rules;
-use crate::scenario::{ClusterConfig, EngineConfig, ScenarioFile};
+use crate::scenario::{ClusterConfig, EngineConfig, Policy, ScenarioFile};
+
+/// Pairs of replicas that a network is built for.
+const MOST_WAYS: u64 = 1_000_000;
 
 /// Rules that need no look-up.
 pub(super) fn rules(file: &ScenarioFile, rules: &mut Rules) {
@@ -10,19 +13,35 @@ pub(super) fn rules(file: &ScenarioFile, rules: &mut Rules) {
     rules.count(&path("prefill_replicas"), parts.prefill_replicas);
     rules.count(&path("decode_replicas"), parts.decode_replicas);
     let replicas = file.cluster.replicas;
-    let holds = replicas == 1 || Some(replicas) == parts.replicas();
+    let holds = parts.replicas().is_some_and(|sum| replicas == 1 || replicas == sum);
     rules.check(
         holds,
         "cluster.replicas",
         "absent, or the sum of prefill_replicas and decode_replicas",
         replicas,
     );
+    let ways = u64::from(parts.prefill_replicas) * u64::from(parts.decode_replicas);
+    rules.check(
+        ways <= MOST_WAYS,
+        "cluster.disaggregation",
+        "at most 1000000 ways from a prefill replica to a decode replica",
+        ways,
+    );
     let transfer = &parts.transfer;
     rules.positive(&path("transfer.nic_gb_per_s"), transfer.nic_gb_per_s);
     rules.share(&path("transfer.efficiency"), transfer.efficiency);
     rules.positive(&path("transfer.flow_gb_per_s"), transfer.flow_gb_per_s.unwrap_or(1.0));
-    rules.not_negative(&path("transfer.latency_us"), transfer.latency_us);
-    if !matches!(file.cluster.engine, EngineConfig::VllmV1(_)) {
+    rules.time(&path("transfer.latency_us"), transfer.latency_us / 1e6);
+    if let EngineConfig::VllmV1(vllm) = &file.cluster.engine {
+        if vllm.policy == Policy::Priority {
+            let message = "`priority` where other replicas decode is not modelled";
+            rules.broken("cluster.engine.policy", message);
+        }
+        if vllm.speculation.is_some() {
+            let message = "speculation where other replicas decode is not modelled";
+            rules.broken("cluster.engine.speculation", message);
+        }
+    } else {
         let message = "only vllm_v1 hands KV caches over; other engines are not modelled so";
         rules.broken("cluster.disaggregation", message);
     }
