@@ -39,7 +39,7 @@ impl Link {
     /// Whether it can be left alone, whatever its flows do below their ceilings; some way from where
     /// it has to wake, so that it does not change for every flow.
     fn can_sleep(&self) -> bool {
-        self.held == 0 && self.reserved <= (self.capacity - self.capacity / 32).into()
+        self.held == 0 && self.reserved <= i128::from(self.capacity - self.capacity / 32)
     }
 }
 
@@ -60,7 +60,7 @@ impl Shares {
     fn look_at(&mut self, link: u32) {
         let seen = &self.links[link as usize];
         if !seen.is_awake {
-            if seen.reserved <= seen.capacity.into() {
+            if seen.reserved <= i128::from(seen.capacity) {
                 return;
             }
             self.wake(link);
@@ -173,7 +173,7 @@ impl Shares {
             let is_turned = if other.is_awake {
                 other.can_sleep()
             } else {
-                other.reserved > other.capacity.into()
+                other.reserved > i128::from(other.capacity)
             };
             if is_turned {
                 self.enqueue(link);
