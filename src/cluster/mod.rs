@@ -16,7 +16,7 @@ pub use view::{ClusterView, Outstanding};
 /// The instances of a run and the policy that chooses among them.
 #[derive(Debug)]
 pub struct Cluster {
-    /// The replicas, indexed by [`InstanceId`](crate::ids::InstanceId).
+    /// The replicas, indexed by [`InstanceId`].
     pub instances: Vec<Instance>,
     /// Which replica gets the next request.
     pub router: Router,

@@ -11,10 +11,10 @@
 //! which is the steady state that congestion control aims at. A flow can be fed: a KV cache is sent
 //! layer by layer while it is computed, and a flow that has sent all there is takes no share.
 //!
-//! Time and bytes are whole numbers ([`quantity`]). A flow of B bytes alone on a route of R bytes
+//! Time and bytes are whole numbers (`quantity`). A flow of B bytes alone on a route of R bytes
 //! per second, R a multiple of 2⁻¹⁶, ends latency + ⌈B / R⌉ after its start, to the nanosecond. The
 //! bytes left are the same however often they were worked out, and rates depend on what came before
-//! by some units of 2⁻¹⁶ bytes per second at most ([`fair`]).
+//! by some units of 2⁻¹⁶ bytes per second at most (`fair`).
 //!
 //! Changes of one instant are taken in together: rates are worked out when
 //! the time of the next change is asked for, or when time goes on.
