@@ -5,6 +5,7 @@
 
 mod cost;
 mod layers;
+mod model_table;
 mod steps;
 
 use std::sync::LazyLock;
@@ -18,8 +19,9 @@ use crate::model::ModelSpec;
 pub use cost::{
     CostProfile, compare_versions, operator_table, operator_table_for, operator_tables,
 };
-pub use layers::{LayerTableFile, layer_table, layer_table_for, layer_tables};
-pub use steps::{StepTableFile, step_table, step_table_for, step_tables};
+pub use layers::{layer_table, layer_tables};
+pub use model_table::ModelTable;
+pub use steps::{step_table, step_tables};
 
 /// One entry of the catalogue: a spec with where it comes from.
 #[derive(Debug, Clone, PartialEq, Deserialize)]

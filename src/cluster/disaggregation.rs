@@ -39,17 +39,12 @@ pub struct Disaggregation {
     network: Network,
     /// From each prefill instance to each decode instance.
     routes: Vec<RouteId>,
-    /// Requests that a prefill instance has or holds the KV of.
-    handed: FxHashMap<RequestId, Handed>,
+    /// Requests that prefill instances compute.
+    prefilling: FxHashMap<RequestId, Request>,
+    /// Which prefill instance computes a request or holds its KV.
+    prefill_of: FxHashMap<RequestId, InstanceId>,
     /// By flow, while it flows.
     transfers: Vec<Option<Transfer>>,
-    ended: Vec<Transfer>,
-}
-
-#[derive(Debug)]
-struct Handed {
-    request: Request,
-    prefill: InstanceId,
 }
 
 /// A KV cache on its way.
@@ -118,9 +113,9 @@ impl Disaggregation {
             block,
             network: Network::new(&topology),
             routes,
-            handed: FxHashMap::default(),
+            prefilling: FxHashMap::default(),
+            prefill_of: FxHashMap::default(),
             transfers: Vec::new(),
-            ended: Vec::new(),
         })
     }
 
@@ -135,13 +130,14 @@ impl Disaggregation {
     }
 
     /// A request as a prefill instance gets it: one token to compute.
-    pub fn prefill_of(request: &Request) -> Request {
+    pub fn prompt_of(request: &Request) -> Request {
         Request { output_tokens: 1, max_tokens: 1, ignore_eos: true, ..request.clone() }
     }
 
     /// A prefill instance took a request.
     pub fn taken(&mut self, id: RequestId, request: Request, prefill: InstanceId) {
-        self.handed.insert(id, Handed { request, prefill });
+        self.prefilling.insert(id, request);
+        self.prefill_of.insert(id, prefill);
     }
 
     /// The prefill of a request is done: the request, and the instance that decodes it.
@@ -154,7 +150,7 @@ impl Disaggregation {
         instances: &[Instance],
         now: SimTime,
     ) -> (Request, InstanceId) {
-        let request = self.handed[&id].request.clone();
+        let request = self.prefilling.remove(&id).expect("a prefill instance computed it");
         let (router, decodes) = (&mut self.decode_router, &instances[self.prefills as usize..]);
         let decode = self.gateway.route(router, decodes, now, request.view(id));
         (request, InstanceId(self.prefills + decode.0))
@@ -170,7 +166,7 @@ impl Disaggregation {
     /// # Panics
     /// When no prefill instance holds it.
     pub fn start(&mut self, id: RequestId, decode: InstanceId, tokens: u32, now: SimTime) -> Bytes {
-        let prefill = self.handed[&id].prefill;
+        let prefill = self.prefill_of[&id];
         let route = prefill.0 * self.decodes + (decode.0 - self.prefills);
         let tokens = u64::from(tokens.next_multiple_of(self.block.tokens));
         let bytes = tokens * self.block.bytes_per_token;
@@ -187,19 +183,17 @@ impl Disaggregation {
         self.network.next_change()
     }
 
-    /// The transfers that have ended by `now`, in order.
+    /// The transfers that have ended by `now`, in order, are added to `ended`.
     ///
     /// # Panics
     /// When a flow ends that was never started here.
-    pub fn ended(&mut self, now: SimTime) -> &[Transfer] {
-        self.ended.clear();
-        let (transfers, ended, handed) = (&mut self.transfers, &mut self.ended, &mut self.handed);
+    pub fn ended(&mut self, now: SimTime, ended: &mut Vec<Transfer>) {
+        let (transfers, prefill_of) = (&mut self.transfers, &mut self.prefill_of);
         self.network.advance(now, |flow, _| {
             let transfer = transfers[flow.index()].take().expect("the flow carries a KV cache");
-            handed.remove(&transfer.request);
+            prefill_of.remove(&transfer.request);
             ended.push(transfer);
         });
-        &self.ended
     }
 
     /// A request will not be decoded: the instance that holds its KV, which may forget it.
@@ -207,6 +201,6 @@ impl Disaggregation {
     /// # Panics
     /// When no prefill instance holds it.
     pub fn give_up(&mut self, id: RequestId) -> InstanceId {
-        self.handed.remove(&id).expect("a prefill instance holds it").prefill
+        self.prefill_of.remove(&id).expect("a prefill instance holds it")
     }
 }

@@ -12,7 +12,13 @@
 //! the next value; a match gives its value to the node it ends on and slightly older ones to the
 //! ancestors. Tokens are only counted, which memory slots hold them makes no difference.
 
+mod nodes;
+mod rest;
+
 use rustc_hash::FxHashMap;
+
+use nodes::Node;
+use rest::Rest;
 
 use crate::des::Ascending;
 use crate::request::Segment;
@@ -23,23 +29,6 @@ pub type NodeId = u32;
 
 /// One step of the access counter; ancestors of a matched node are spread below it.
 const TICK: u64 = 1 << 24;
-
-#[derive(Debug, Clone, Default)]
-struct Node {
-    /// The tokens, in segments of which none continues the one before.
-    key: Vec<Segment>,
-    tokens: u32,
-    parent: NodeId,
-    /// The name under which the parent knows this node: its first page.
-    name: u64,
-    children: u32,
-    locks: u32,
-    accessed: u64,
-    /// Whether an entry of the eviction queue stands for this node.
-    is_queued: bool,
-    /// Whether it can be found: `key` and `name` are set.
-    is_named: bool,
-}
 
 /// What a lookup found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -212,7 +201,7 @@ impl RadixTree {
                 let name = self.name(parent, namespace, rest);
                 self.children.insert((parent, name), id);
                 let node = &mut self.nodes[id as usize];
-                Rest { left: tokens, ..rest }.collect_into(&mut node.key);
+                rest.first(tokens).collect_into(&mut node.key);
                 (node.name, node.is_named) = (name, true);
             }
             rest.skip(tokens);
@@ -290,7 +279,7 @@ impl RadixTree {
     /// namespace: what is below them shares it.
     fn name(&self, parent: NodeId, namespace: u64, rest: Rest<'_>) -> u64 {
         let mut name = if parent == Self::ROOT { mix(namespace) } else { 0 };
-        let mut page = Rest { left: self.page_size, ..rest };
+        let mut page = rest.first(self.page_size);
         while let Some(run) = page.run() {
             name = mix(name ^ mix(run.stream)) ^ (u64::from(run.start) << 32 | u64::from(run.len));
             page.skip(run.len);
@@ -320,93 +309,6 @@ impl RadixTree {
             left.skip(pages);
         }
         (pages, left)
-    }
-
-    fn take_node(&mut self) -> NodeId {
-        self.vacant.pop().unwrap_or_else(|| {
-            self.nodes.push(Node::default());
-            self.nodes.len() as NodeId - 1
-        })
-    }
-
-    /// Cuts a node after `tokens` tokens. The front part becomes a new node above it, with the
-    /// same locks; the node itself keeps its id and the rest.
-    fn split(&mut self, id: NodeId, tokens: u32) -> NodeId {
-        let front = self.take_node();
-        let front_accessed = self.tick();
-        let back_accessed = self.tick();
-        let node = &mut self.nodes[id as usize];
-        let whole = std::mem::take(&mut node.key);
-        let (parent, name, locks, all) = (node.parent, node.name, node.locks, node.tokens);
-        let mut rest = Rest::new(&whole, all);
-        rest.skip(tokens);
-        let back_name = self.name(front, 0, rest);
-        let mut key = std::mem::take(&mut self.nodes[front as usize].key);
-        Rest::new(&whole, tokens).collect_into(&mut key);
-        self.nodes[front as usize] = Node {
-            key,
-            tokens,
-            parent,
-            name,
-            children: 1,
-            locks,
-            accessed: front_accessed,
-            is_queued: false,
-            is_named: true,
-        };
-        let node = &mut self.nodes[id as usize];
-        rest.collect_into(&mut node.key);
-        node.tokens -= tokens;
-        node.parent = front;
-        node.name = back_name;
-        node.accessed = back_accessed;
-        self.children.insert((parent, name), front);
-        self.children.insert((front, back_name), id);
-        front
-    }
-
-    fn add_leaf(&mut self, parent: NodeId, namespace: u64, rest: Rest<'_>) -> NodeId {
-        let name = self.name(parent, namespace, rest);
-        let id = self.add_unnamed(parent, rest.left);
-        let node = &mut self.nodes[id as usize];
-        rest.collect_into(&mut node.key);
-        (node.name, node.is_named) = (name, true);
-        self.children.insert((parent, name), id);
-        id
-    }
-
-    fn add_unnamed(&mut self, parent: NodeId, tokens: u32) -> NodeId {
-        let id = self.take_node();
-        let accessed = self.tick();
-        let key = std::mem::take(&mut self.nodes[id as usize].key);
-        self.nodes[id as usize] = Node { key, tokens, parent, accessed, ..Node::default() };
-        self.nodes[parent as usize].children += 1;
-        self.evictable += tokens;
-        self.queue_if_due(id);
-        id
-    }
-
-    fn remove_leaf(&mut self, id: NodeId) -> u32 {
-        let Node { parent, name, tokens, is_named, .. } = self.nodes[id as usize];
-        if is_named {
-            self.children.remove(&(parent, name));
-        }
-        self.nodes[id as usize].key.clear();
-        self.vacant.push(id);
-        self.evictable -= tokens;
-        self.nodes[parent as usize].children -= 1;
-        if parent != Self::ROOT {
-            self.queue_if_due(parent);
-        }
-        tokens
-    }
-
-    fn queue_if_due(&mut self, id: NodeId) {
-        let node = &mut self.nodes[id as usize];
-        if node.locks == 0 && node.children == 0 && !node.is_queued {
-            node.is_queued = true;
-            self.due.push((node.accessed, id));
-        }
     }
 
     /// Whether the counters agree with the nodes, children with parents, and every unlocked leaf
@@ -439,72 +341,6 @@ impl RadixTree {
         }
         let agree = self.nodes.iter().zip(&children).all(|(node, count)| node.children == *count);
         agree && live == self.children.len() && evictable == self.evictable && locked == self.locked
-    }
-}
-
-/// What is left of a sequence of tokens.
-#[derive(Debug, Clone, Copy)]
-struct Rest<'a> {
-    segments: &'a [Segment],
-    /// Tokens of the first segment that are gone.
-    offset: u32,
-    left: u32,
-}
-
-impl<'a> Rest<'a> {
-    fn new(segments: &'a [Segment], left: u32) -> Self {
-        Self { segments, offset: 0, left }
-    }
-
-    /// The tokens up to the end of the current segment.
-    fn run(&self) -> Option<Segment> {
-        if self.left == 0 {
-            return None;
-        }
-        let Segment { stream, start, len } = self.segments[0];
-        let len = (len - self.offset).min(self.left);
-        Some(Segment { stream, start: start + self.offset, len })
-    }
-
-    fn skip(&mut self, tokens: u32) {
-        self.left -= tokens;
-        self.offset += tokens;
-        let mut whole = 0;
-        for segment in self.segments {
-            if self.offset < segment.len {
-                break;
-            }
-            self.offset -= segment.len;
-            whole += 1;
-        }
-        self.segments = &self.segments[whole..];
-    }
-
-    /// Skips the whole segments with which both begin; they are most of what sequences share.
-    fn skip_whole_in_common(&mut self, other: &mut Rest<'_>) -> u32 {
-        if self.offset != 0 || other.offset != 0 {
-            return 0;
-        }
-        let most = self.left.min(other.left);
-        let (mut common, mut whole) = (0, 0);
-        for (a, b) in self.segments.iter().zip(other.segments) {
-            if a != b || a.len > most - common {
-                break;
-            }
-            common += a.len;
-            whole += 1;
-        }
-        (self.segments, other.segments) = (&self.segments[whole..], &other.segments[whole..]);
-        (self.left, other.left) = (self.left - common, other.left - common);
-        common
-    }
-
-    fn collect_into(mut self, key: &mut Vec<Segment>) {
-        key.clear();
-        while let Some(run) = self.run() {
-            key.push(run);
-            self.skip(run.len);
-        }
     }
 }
 

@@ -1,23 +1,10 @@
 //! The layer profiles compiled in from `profiles/cost/layers/`.
 
-/// A layer profile that is part of the program.
-#[derive(Debug, Clone, Copy)]
-pub struct LayerTableFile {
-    /// Its name: `gpu/model-dtype-tpN`.
-    pub name: &'static str,
-    /// The GPU, by its name in the catalogue.
-    pub gpu: &'static str,
-    /// The model, by its name in the catalogue.
-    pub model: &'static str,
-    /// GPUs that share every matrix.
-    pub tensor_parallel_size: u32,
-    /// The file.
-    pub text: &'static str,
-}
+use super::ModelTable;
 
 macro_rules! shipped {
     ($(($gpu:literal, $folder:literal, $model:literal, $file:literal, $tp:literal)),* $(,)?) => {
-        &[$(LayerTableFile {
+        &[$(ModelTable {
             name: concat!($folder, "/", $file),
             gpu: $gpu,
             model: $model,
@@ -28,7 +15,7 @@ macro_rules! shipped {
 }
 
 /// All shipped layer profiles.
-pub fn layer_tables() -> &'static [LayerTableFile] {
+pub fn layer_tables() -> &'static [ModelTable] {
     shipped![
         ("RTX-4090", "rtx-4090", "meta-llama/Llama-3.1-8B", "llama-3.1-8b-bfloat16-tp1", 1),
         (
@@ -77,14 +64,6 @@ pub fn layer_tables() -> &'static [LayerTableFile] {
 }
 
 /// The shipped layer profile of this name.
-pub fn layer_table(name: &str) -> Option<&'static LayerTableFile> {
-    layer_tables().iter().find(|table| table.name == name)
-}
-
-/// The shipped layer profile of a model on so many of a GPU, by their names in the catalogue.
-pub fn layer_table_for(model: &str, gpu: &str, tp: u32) -> Option<&'static LayerTableFile> {
-    let fits = |table: &&LayerTableFile| {
-        table.model == model && table.gpu == gpu && table.tensor_parallel_size == tp
-    };
-    layer_tables().iter().find(fits)
+pub fn layer_table(name: &str) -> Option<&'static ModelTable> {
+    ModelTable::named(layer_tables(), name)
 }

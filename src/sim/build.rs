@@ -1,6 +1,7 @@
 //! From a resolved scenario to machines.
 
-use super::run::{Simulation, Source};
+use super::run::Simulation;
+use super::source::Source;
 use super::{layer_table, step_table};
 use crate::cluster::{Cluster, Disaggregation, KvBlock, Links, Router};
 use crate::cost::{

@@ -1,7 +1,9 @@
 //! What the loop does where some instances prefill and others decode.
 
+use super::drive;
 use super::observe::{Observer, Occurrence};
-use super::run::{Event, Simulation, Source, interrupt};
+use super::run::{Event, Simulation};
+use super::source::Source;
 use crate::cluster::{Cluster, Disaggregation, Role};
 use crate::des::Class;
 use crate::ids::{InstanceId, RequestId};
@@ -62,12 +64,15 @@ impl<W: Source> Simulation<W> {
 
     /// Tells both ends of every transfer that has ended.
     pub(super) fn end_transfers(&mut self, now: SimTime, observer: &mut impl Observer) {
-        for transfer in self.parts().ended(now).to_vec() {
+        let mut arrived = std::mem::take(&mut self.outcome.arrived);
+        self.parts().ended(now, &mut arrived);
+        for transfer in arrived.drain(..) {
             observer.on(now, Occurrence::Released(transfer.prefill, transfer.request));
             for instance in [transfer.prefill, transfer.decode] {
                 self.notify(now, instance, transfer.request, observer);
             }
         }
+        self.outcome.arrived = arrived;
         self.await_transfers();
     }
 
@@ -86,7 +91,7 @@ impl<W: Source> Simulation<W> {
         observer: &mut impl Observer,
     ) {
         let engine = &mut self.cluster.instances[instance.index()];
-        let changed = interrupt((instance, engine), now, observer);
+        let changed = drive::interrupt((instance, engine), now, observer);
         engine.transferred(id);
         let wake = if self.awaited[instance.index()] { changed } else { Some(now) };
         if let Some(at) = wake {

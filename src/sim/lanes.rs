@@ -8,9 +8,13 @@
 
 use std::collections::VecDeque;
 
+use super::counts::Counts;
+use super::drive::{self, Outcome};
 use super::laws::Watch;
 use super::observe::{Observer, Occurrence};
-use super::run::{self, Counts, Outcome, Simulation, Source};
+use super::run::Simulation;
+use super::separable::{Lane, Separable};
+use super::source::Source;
 use crate::cluster::Role;
 use crate::engine::Instance;
 use crate::engine::scheduler::Handoff;
@@ -23,114 +27,6 @@ use crate::workload::WorkloadError;
 /// Requests that are drawn before lanes go on: enough to keep threads busy, few enough to fit
 /// caches.
 const ROUND: usize = 1 << 14;
-
-/// Which requests and instances an observer hears of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Lane {
-    /// Its instance, which gets the request of this id first.
-    pub first: u32,
-    /// Of this many lanes: it gets every so many-th request.
-    pub count: u32,
-    /// When the first request of all lanes was sent.
-    pub first_sent: SimTime,
-}
-
-impl Lane {
-    /// All requests and instances.
-    pub const WHOLE: Self = Self { first: 0, count: 1, first_sent: SimTime::ZERO };
-
-    /// The place of a request among those of the lane.
-    #[inline]
-    pub fn place(self, id: RequestId) -> usize {
-        if self.count == 1 {
-            return id.index();
-        }
-        ((id.0 - self.first) / self.count) as usize
-    }
-
-    /// The place of an instance among those of the lane.
-    #[inline]
-    pub fn seat(self, instance: InstanceId) -> usize {
-        (instance.0 - self.first) as usize
-    }
-}
-
-impl Default for Lane {
-    fn default() -> Self {
-        Self::WHOLE
-    }
-}
-
-/// An observer that lanes can hear for: what it knows after all of them were joined is what it
-/// would know had it heard everything.
-pub trait Separable: Observer {
-    /// Hears what happens in one lane.
-    type Lane: Observer + Send;
-
-    /// The observer of a lane, before anything happened.
-    fn lane(&mut self, lane: Lane) -> Self::Lane;
-
-    /// A request arrives; told in order over all lanes, besides what each lane hears.
-    fn arrives(&mut self, _request: &Request) {}
-
-    /// Takes in what the lanes heard, in the order of their instances.
-    fn join(&mut self, lanes: Vec<Self::Lane>);
-}
-
-impl<A: Separable, B: Separable> Separable for (A, B) {
-    type Lane = (A::Lane, B::Lane);
-
-    fn lane(&mut self, lane: Lane) -> Self::Lane {
-        (self.0.lane(lane), self.1.lane(lane))
-    }
-
-    fn arrives(&mut self, request: &Request) {
-        self.0.arrives(request);
-        self.1.arrives(request);
-    }
-
-    fn join(&mut self, lanes: Vec<Self::Lane>) {
-        let (first, second) = lanes.into_iter().unzip();
-        self.0.join(first);
-        self.1.join(second);
-    }
-}
-
-impl<O: Separable> Separable for Option<O> {
-    type Lane = Option<O::Lane>;
-
-    fn lane(&mut self, lane: Lane) -> Self::Lane {
-        self.as_mut().map(|observer| observer.lane(lane))
-    }
-
-    fn arrives(&mut self, request: &Request) {
-        if let Some(observer) = self {
-            observer.arrives(request);
-        }
-    }
-
-    fn join(&mut self, lanes: Vec<Self::Lane>) {
-        if let Some(observer) = self {
-            observer.join(lanes.into_iter().flatten().collect());
-        }
-    }
-}
-
-impl<O: Separable> Separable for &mut O {
-    type Lane = O::Lane;
-
-    fn lane(&mut self, lane: Lane) -> Self::Lane {
-        (**self).lane(lane)
-    }
-
-    fn arrives(&mut self, request: &Request) {
-        (**self).arrives(request);
-    }
-
-    fn join(&mut self, lanes: Vec<Self::Lane>) {
-        (**self).join(lanes);
-    }
-}
 
 impl<W: Source> Simulation<W> {
     /// [`run`](Self::run), with the same results, in lanes where instances cannot influence each
@@ -281,11 +177,11 @@ impl<O: Observer> LaneRun<O> {
         self.told -= 1;
         let place = (self.id, &mut self.engine);
         let part = (id, &request, Handoff::None);
-        let entry = run::enqueue(place, now, part, self.is_awaited, &mut self.observer);
-        if let Some(at) = entry.wake {
+        let entered = drive::enqueue(place, now, part, self.is_awaited, &mut self.observer);
+        if let Some(at) = entered.wake {
             self.awaken(at);
         }
-        if let Some(finish) = entry.refused {
+        if let Some(finish) = entered.refused {
             self.counts.leave(finish);
         }
     }
@@ -295,7 +191,7 @@ impl<O: Observer> LaneRun<O> {
         self.engine.expect_input(next_input.unwrap_or(SimTime::MAX));
         let place = (self.id, &mut self.engine);
         if let Some(at) =
-            run::advance(place, Role::Whole, now, &mut self.outcome, &mut self.observer)
+            drive::advance(place, Role::Whole, now, &mut self.outcome, &mut self.observer)
         {
             self.awaken(at);
         }
@@ -321,11 +217,11 @@ fn close<O: Observer>(lanes: Vec<LaneRun<O>>) -> (Counts, Vec<O>) {
     let mut observers = Vec::with_capacity(lanes.len());
     for mut lane in lanes {
         if is_cut_off {
-            run::cut_off((lane.id, &mut lane.engine), lane.end, &mut lane.observer);
+            drive::interrupt((lane.id, &mut lane.engine), lane.end, &mut lane.observer);
         }
         counts.add(&lane.counts);
         let place = (lane.id, &lane.engine);
-        left_over += lane.told as u64 + run::still_inside(place, is_cut_off, &mut counts);
+        left_over += lane.told as u64 + drive::still_inside(place, is_cut_off, &mut counts);
         observers.push(lane.observer);
     }
     counts.close(left_over, is_cut_off);

@@ -9,9 +9,9 @@
 //! * L4: arrival ≤ sent ≤ queued ≤ first scheduled ≤ first token ≤ last token ≤ finish.
 //! * L10: every token that comes out belongs to a request, exactly once.
 
-use super::lanes::{Lane, Separable};
+use super::counts::Counts;
 use super::observe::{Observer, Occurrence};
-use super::run::Counts;
+use super::separable::{Lane, Separable};
 use crate::engine::scheduler::Load;
 use crate::engine::{Batch, Finish, Instance, Life, QuietRun, StepResult};
 use crate::ids::{InstanceId, RequestId};

@@ -4,15 +4,22 @@
 //! machines what they want and schedules it; [`Observer`]s hear what happened.
 
 mod build;
+mod counts;
+mod drive;
 mod handoff;
 mod lanes;
 pub mod laws;
 mod layer_table;
 mod observe;
 mod run;
+mod separable;
+mod source;
 mod step_table;
+mod transit;
 
 pub use build::{cluster, cluster_priced_by, simulation, step_time};
-pub use lanes::{Lane, Separable};
+pub use counts::Counts;
 pub use observe::{Observer, Occurrence};
-pub use run::{Counts, Requests, Simulation, Source};
+pub use run::Simulation;
+pub use separable::{Lane, Separable};
+pub use source::{Requests, Source};

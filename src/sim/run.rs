@@ -4,69 +4,20 @@ use std::collections::VecDeque;
 
 use rustc_hash::FxHashMap;
 
-use super::laws::{self, Watch};
+use super::counts::Counts;
+use super::drive::{self, Outcome};
+use super::laws::Watch;
 use super::observe::{Observer, Occurrence};
+use super::source::Source;
+use super::transit::Transit;
 use crate::cluster::{Cluster, Disaggregation, Gateway, Role};
 use crate::des::{Class, EventQueue};
+use crate::engine::Finish;
 use crate::engine::scheduler::Handoff;
-use crate::engine::{EngineEvent, Finish, Instance, StepResult};
 use crate::ids::{InstanceId, RequestId};
 use crate::request::Request;
 use crate::units::{SimDuration, SimTime};
-use crate::workload::{Client, Offer, Workload, WorkloadError};
-
-/// Where requests come from: a stream sorted by arrival, and turns that follow an answer.
-pub trait Source: Iterator<Item = Result<Request, WorkloadError>> {
-    /// The next turn of the conversation of `answered`, whose answer is complete at `now`. It
-    /// arrives at `now` or later.
-    fn follow_up(&mut self, id: RequestId, answered: &Request, now: SimTime) -> Option<Request>;
-
-    /// Whether there may be any such turn.
-    fn has_follow_ups(&self) -> bool {
-        true
-    }
-}
-
-impl Source for Workload {
-    fn has_follow_ups(&self) -> bool {
-        Workload::has_follow_ups(self)
-    }
-
-    fn follow_up(&mut self, id: RequestId, answered: &Request, now: SimTime) -> Option<Request> {
-        Workload::follow_up(self, id, answered, now)
-    }
-}
-
-impl<W: Source> Source for &mut W {
-    fn follow_up(&mut self, id: RequestId, answered: &Request, now: SimTime) -> Option<Request> {
-        (**self).follow_up(id, answered, now)
-    }
-
-    fn has_follow_ups(&self) -> bool {
-        (**self).has_follow_ups()
-    }
-}
-
-/// Requests without follow-ups, from any sorted iterator.
-#[derive(Debug, Clone)]
-pub struct Requests<I>(pub I);
-
-impl<I: Iterator<Item = Request>> Iterator for Requests<I> {
-    type Item = Result<Request, WorkloadError>;
-    fn next(&mut self) -> Option<Self::Item> {
-        self.0.next().map(Ok)
-    }
-}
-
-impl<I: Iterator<Item = Request>> Source for Requests<I> {
-    fn follow_up(&mut self, _: RequestId, _: &Request, _: SimTime) -> Option<Request> {
-        None
-    }
-
-    fn has_follow_ups(&self) -> bool {
-        false
-    }
-}
+use crate::workload::{Client, Offer, WorkloadError};
 
 /// What is scheduled. Small and plain: it can be printed and replayed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,58 +32,6 @@ pub(super) enum Event {
     Transfers { epoch: u32 },
     /// An instance wants to be woken.
     Advance { instance: InstanceId, epoch: u32 },
-}
-
-/// Where all requests of a run ended: law L1 says that nothing is missing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counts {
-    /// Requests of the workload.
-    pub arrived: u64,
-    /// Answered in full.
-    pub finished: u64,
-    /// Refused by an engine.
-    pub rejected: u64,
-    /// Left by their clients.
-    pub aborted: u64,
-    /// Still inside when nothing more could happen: the engine can never serve them.
-    pub stuck: u64,
-    /// Still under way when the clients stopped, at the end that the run was given.
-    pub unfinished: u64,
-    /// Of those stuck, requests inside an engine whose requests displace each other without end.
-    pub displaced: u64,
-}
-
-impl Counts {
-    /// A request left.
-    pub(super) fn leave(&mut self, finish: Finish) {
-        match finish {
-            Finish::Done => self.finished += 1,
-            Finish::Aborted => self.aborted += 1,
-            Finish::Rejected => self.rejected += 1,
-        }
-    }
-
-    /// Adds the counts of others.
-    pub(super) fn add(&mut self, other: &Self) {
-        self.arrived += other.arrived;
-        self.finished += other.finished;
-        self.rejected += other.rejected;
-        self.aborted += other.aborted;
-        self.stuck += other.stuck;
-        self.unfinished += other.unfinished;
-        self.displaced += other.displaced;
-    }
-
-    /// The run is over, and so many requests have not left.
-    pub(super) fn close(&mut self, left_over: u64, is_cut_off: bool) {
-        if is_cut_off {
-            self.unfinished = left_over;
-        } else {
-            self.stuck = left_over;
-        }
-        let Self { arrived, finished, rejected, aborted, .. } = *self;
-        assert_eq!(arrived, finished + rejected + aborted + left_over, "L1: no request is lost");
-    }
 }
 
 /// A run, ready to go.
@@ -310,17 +209,15 @@ impl<W: Source> Simulation<W> {
         let is_awaited = self.awaited[instance.index()];
         let (part, handoff) = match role {
             Role::Whole => (None, Handoff::None),
-            Role::Prefill => {
-                (Some(Disaggregation::prefill_of(&request)), Handoff::DecodedElsewhere)
-            }
+            Role::Prefill => (Some(Disaggregation::prompt_of(&request)), Handoff::DecodedElsewhere),
             Role::Decode => (None, Handoff::PrefilledElsewhere),
         };
         let part = (id, part.as_ref().unwrap_or(&request), handoff);
-        let entry = enqueue(place, now, part, is_awaited, observer);
-        if let Some(at) = entry.wake {
+        let entered = drive::enqueue(place, now, part, is_awaited, observer);
+        if let Some(at) = entered.wake {
             self.awaken(at, instance);
         }
-        if let Some(finish) = entry.refused {
+        if let Some(finish) = entered.refused {
             if role == Role::Decode {
                 self.release(now, id, observer);
             }
@@ -337,7 +234,7 @@ impl<W: Source> Simulation<W> {
     fn advance(&mut self, now: SimTime, instance: InstanceId, observer: &mut impl Observer) {
         let role = self.cluster.role(instance);
         let place = (instance, &mut self.cluster.instances[instance.index()]);
-        if let Some(at) = advance(place, role, now, &mut self.outcome, observer) {
+        if let Some(at) = drive::advance(place, role, now, &mut self.outcome, observer) {
             self.awaken(at, instance);
         }
         let engine = &self.cluster.instances[instance.index()];
@@ -387,7 +284,7 @@ impl<W: Source> Simulation<W> {
     fn cut_off(&mut self, observer: &mut impl Observer) {
         self.is_cut_off = true;
         for (index, engine) in self.cluster.instances.iter_mut().enumerate() {
-            cut_off((InstanceId::from_index(index), engine), self.end, observer);
+            drive::interrupt((InstanceId::from_index(index), engine), self.end, observer);
         }
     }
 
@@ -397,170 +294,14 @@ impl<W: Source> Simulation<W> {
             let instance = InstanceId::from_index(index);
             // Nobody may ever fetch what a prefill instance holds.
             let may_hold = self.is_cut_off || self.cluster.role(instance) == Role::Prefill;
-            left_over += still_inside((instance, engine), may_hold, &mut self.counts);
+            left_over += drive::still_inside((instance, engine), may_hold, &mut self.counts);
         }
         self.counts.close(left_over, self.is_cut_off);
         self.counts
     }
 }
 
-/// An instance and its name.
-type Place<'a> = (InstanceId, &'a mut Instance);
-
-/// What came of an instance that went on. Buffers are reused.
-#[derive(Debug, Default)]
-pub(super) struct Outcome {
-    /// Requests that left the cluster.
-    pub(super) left: Vec<(RequestId, Finish)>,
-    /// Requests whose prompt is computed, to be decoded elsewhere.
-    pub(super) prefilled: Vec<RequestId>,
-    /// Requests whose KV the instance asks for, with the tokens it lacks.
-    pub(super) loads: Vec<(RequestId, u32)>,
-    /// The outcome of a step as it looks from outside where nothing is seen of it.
-    unseen: StepResult,
-}
-
-/// What follows from a request that reached an instance.
-pub(super) struct Entry {
-    /// When the instance is woken, if that has changed.
-    pub(super) wake: Option<SimTime>,
-    pub(super) refused: Option<Finish>,
-}
-
-/// A request reaches the queue of an instance, which is going to be woken, or not.
-pub(super) fn enqueue(
-    (instance, engine): Place<'_>,
-    now: SimTime,
-    (id, request, handoff): (RequestId, &Request, Handoff),
-    is_awaited: bool,
-    observer: &mut impl Observer,
-) -> Entry {
-    let changed = interrupt((instance, engine), now, observer);
-    match engine.enqueue(id, request, handoff) {
-        Ok(()) => {
-            observer.on(now, Occurrence::Queued(instance, id, engine.scheduler().load()));
-            Entry { wake: if is_awaited { changed } else { Some(now) }, refused: None }
-        }
-        Err(finish) => {
-            observer.on(now, Occurrence::Refused(instance, id));
-            Entry { wake: changed, refused: Some(finish) }
-        }
-    }
-}
-
-/// An instance goes on at the moment that it asked for; returns the next one.
-pub(super) fn advance(
-    (instance, engine): Place<'_>,
-    role: Role,
-    now: SimTime,
-    outcome: &mut Outcome,
-    observer: &mut impl Observer,
-) -> Option<SimTime> {
-    let unseen = &outcome.unseen;
-    let (left, prefilled, loads) = (&mut outcome.left, &mut outcome.prefilled, &mut outcome.loads);
-    let mut leave = |result: &StepResult, observer: &mut _| {
-        for (life, finish) in &result.finished {
-            if role == Role::Prefill && *finish == Finish::Done {
-                Observer::on(observer, now, Occurrence::HandedOver(instance, life));
-                prefilled.push(life.id);
-            } else {
-                Observer::on(observer, now, Occurrence::Left(instance, life, *finish));
-                left.push((life.id, *finish));
-            }
-        }
-    };
-    engine.advance(now, |engine, event| match event {
-        EngineEvent::Planned(batch) => {
-            let load = engine.scheduler().load();
-            observer.on(now, Occurrence::Planned(instance, batch, load));
-            loads.extend_from_slice(&batch.plan.loads);
-        }
-        EngineEvent::Completed(batch, result) => {
-            let load = engine.scheduler().load();
-            // Nobody sees the token that a prefill ends with.
-            let seen = if role == Role::Prefill { unseen } else { result };
-            observer.on(now, Occurrence::Stepped(instance, batch, seen, load));
-            leave(result, observer);
-        }
-        EngineEvent::Left(result) => leave(result, observer),
-        EngineEvent::Quiet(run) => observer.on(now, Occurrence::Quiet(instance, run)),
-        EngineEvent::Empty(plan) => {
-            if !plan.preempted.is_empty() {
-                observer.on(now, Occurrence::Displaced(instance, &plan.preempted));
-            }
-            loads.extend_from_slice(&plan.loads);
-        }
-    })
-}
-
-/// The clients stop: what an instance has computed until then counts.
-pub(super) fn cut_off(place: Place<'_>, end: SimTime, observer: &mut impl Observer) {
-    interrupt(place, end, observer);
-}
-
-/// A run of steps ends before `now`; when the instance is woken, if that has changed.
-pub(super) fn interrupt(
-    (instance, engine): Place<'_>,
-    now: SimTime,
-    observer: &mut impl Observer,
-) -> Option<SimTime> {
-    engine.interrupt(now, |_, event| {
-        if let EngineEvent::Quiet(run) = event {
-            observer.on(now, Occurrence::Quiet(instance, run));
-        }
-    })
-}
-
-/// The requests that an instance has at the end of a run.
-pub(super) fn still_inside(
-    (instance, engine): (InstanceId, &Instance),
-    may_hold: bool,
-    counts: &mut Counts,
-) -> u64 {
-    if cfg!(debug_assertions) {
-        laws::at_rest(instance.index(), engine, may_hold);
-    }
-    let load = engine.scheduler().load();
-    let inside = u64::from(load.waiting + load.running);
-    if engine.scheduler().displaces_in_vain() {
-        counts.displaced += inside;
-    }
-    inside
-}
-
 fn later(now: SimTime, at: SimTime) -> SimTime {
     assert!(at >= now, "L2: time never decreases: {at} after {now}");
     at
-}
-
-/// Requests between their arrival and an engine's queue.
-#[derive(Debug, Default)]
-pub(super) struct Transit {
-    places: Vec<Option<(RequestId, Request)>>,
-    vacant: Vec<u32>,
-}
-
-impl Transit {
-    pub(super) fn put(&mut self, id: RequestId, request: Request) -> u32 {
-        if let Some(place) = self.vacant.pop() {
-            self.places[place as usize] = Some((id, request));
-            return place;
-        }
-        self.places.push(Some((id, request)));
-        self.places.len() as u32 - 1
-    }
-
-    fn get(&self, place: u32) -> (RequestId, &Request) {
-        let (id, request) = self.places[place as usize].as_ref().expect("the place is taken");
-        (*id, request)
-    }
-
-    fn take(&mut self, place: u32) -> (RequestId, Request) {
-        self.vacant.push(place);
-        self.places[place as usize].take().expect("the place is taken")
-    }
-
-    fn len(&self) -> u64 {
-        (self.places.len() - self.vacant.len()) as u64
-    }
 }

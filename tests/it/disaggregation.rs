@@ -6,11 +6,11 @@ use servecast::io::timeline::{TimelineWriter, Window};
 use servecast::metrics::{Recorder, RequestRecord, Status, TransferReport};
 use servecast::model::KvDtype;
 use servecast::profiles;
-use servecast::scenario::{Scenario, ScenarioFile};
 use servecast::sim::{Counts, Simulation, cluster as cluster_of, simulation, step_time};
 use servecast::units::SimDuration;
 use servecast::workload::{Client, Workload};
 
+use super::support::resolve;
 use super::timeline::shows;
 
 const MODEL: &str = "meta-llama/Llama-3.1-8B";
@@ -21,11 +21,6 @@ fn scenario(cluster: &str, workload: &str) -> String {
          [cluster.step_time]\ntype = 'linear'\nbase_us = 5000.0\nprefill_token_us = 20.0\n\
          decode_seq_us = 50.0\n[workload]\n{workload}"
     )
-}
-
-fn resolve(text: &str) -> Result<Scenario, String> {
-    let file: ScenarioFile = toml::from_str(text).map_err(|error| error.to_string())?;
-    Scenario::resolve(file, None).map_err(|error| error.to_string())
 }
 
 fn run(text: &str) -> (Counts, Recorder) {

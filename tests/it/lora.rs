@@ -3,10 +3,11 @@
 use servecast::metrics::{BenchReport, Recorder};
 use servecast::model::{LoraModules, LoraShape};
 use servecast::profiles;
-use servecast::scenario::{Scenario, ScenarioFile};
 use servecast::sim::{Counts, Simulation, cluster};
 use servecast::units::{Bytes, SimDuration, SimTime};
 use servecast::workload::{Client, Workload};
+
+use super::support::resolve;
 
 /// A scenario with adapters; `more` is appended to its tables.
 fn scenario(engine: &str, more: &str) -> String {
@@ -18,11 +19,6 @@ fn scenario(engine: &str, more: &str) -> String {
          arrivals = {{ type = 'poisson', rate_per_s = 20.0 }}\n\
          lengths = {{ type = 'fixed', input_tokens = 200, output_tokens = 100 }}\n{more}"
     )
-}
-
-fn resolve(text: &str) -> Result<Scenario, String> {
-    let file: ScenarioFile = toml::from_str(text).map_err(|error| error.to_string())?;
-    Scenario::resolve(file, None).map_err(|error| error.to_string())
 }
 
 fn run(text: &str) -> (BenchReport, Counts) {

@@ -15,7 +15,8 @@ use servecast::metrics::Recorder;
 use servecast::request::Request;
 use servecast::rng::{Seed, mix};
 use servecast::scenario::{
-    AcceptanceConfig, ClientConfig, RouterConfig, SpeculationConfig, VllmConfig,
+    AcceptanceConfig, ClientConfig, RouterConfig, Scenario, ScenarioFile, SpeculationConfig,
+    VllmConfig,
 };
 use servecast::sim::laws::Watch;
 use servecast::sim::{Counts, Observer, Occurrence, Requests, Simulation};
@@ -310,4 +311,13 @@ pub(crate) fn drive(
     counts.stuck = u64::from(load.waiting + load.running);
     watch.close(&counts);
     (counts, instance)
+}
+
+/// A resolved scenario from its text.
+///
+/// # Errors
+/// What the user would be told.
+pub(super) fn resolve(text: &str) -> Result<Scenario, String> {
+    let file: ScenarioFile = toml::from_str(text).map_err(|error| error.to_string())?;
+    Scenario::resolve(file, None).map_err(|error| error.to_string())
 }

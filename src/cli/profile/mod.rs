@@ -202,7 +202,7 @@ fn cost_table() -> String {
 
 fn cost_json() -> Value {
     let one = |table: &profiles::CostProfile| json!({ "name": table.name, "engine": table.engine(), "version": table.version() });
-    let steps = |table: &profiles::StepTableFile| {
+    let steps = |table: &profiles::ModelTable| {
         json!({
             "name": table.name,
             "model": table.model,
@@ -217,10 +217,7 @@ fn cost_json() -> Value {
 /// An operator table as lines of name and value, if the name is one's.
 fn operator_table(arguments: &ShowArguments) -> Result<Option<(Sheet, Value)>, Failure> {
     let Some(table) = profiles::operator_table(&arguments.name) else { return Ok(None) };
-    if arguments.gpu.is_some() {
-        let problem = "--gpu: a table of step times is of one GPU; name a model first";
-        return Err(Failure::input(problem));
-    }
+    refuse_gpu(arguments)?;
     let profile = crate::cost::OperatorProfile::parse(table.text);
     let profile = profile.map_err(|error| Failure::Input(error.into()))?;
     let value = json!({
@@ -235,13 +232,20 @@ fn operator_table(arguments: &ShowArguments) -> Result<Option<(Sheet, Value)>, F
     Ok(Some((Sheet::of_operators(table.name, &profile), value)))
 }
 
+/// A table of step times is of one GPU.
+fn refuse_gpu(arguments: &ShowArguments) -> Result<(), Failure> {
+    match arguments.gpu {
+        Some(_) => {
+            Err(Failure::input("--gpu: a table of step times is of one GPU; name a model first"))
+        }
+        None => Ok(()),
+    }
+}
+
 /// A step table as lines of name and value, if the name is one's.
 fn step_table(arguments: &ShowArguments) -> Result<Option<(Sheet, Value)>, Failure> {
     let Some(table) = profiles::step_table(&arguments.name) else { return Ok(None) };
-    if arguments.gpu.is_some() {
-        let problem = "--gpu: a table of step times is of one GPU; name a model first";
-        return Err(Failure::input(problem));
-    }
+    refuse_gpu(arguments)?;
     let profile = crate::cost::StepProfile::parse(table.text);
     let profile = profile.map_err(|error| Failure::Input(error.into()))?;
     let value = json!({

@@ -221,16 +221,6 @@ impl CostModel for OperatorModel {
     }
 
     fn coverage(&self, shape: &StepShape) -> Coverage {
-        // No mean is above the largest: most steps need no division.
-        let prompts = shape.prefill_context_tokens + u64::from(shape.prefill_tokens);
-        let longest = prompts.max(u64::from(shape.decode_context_max) + 1);
-        if f64::from(shape.tokens()) <= self.reach.rows
-            && f64::from(shape.seqs()) <= self.reach.sequences
-            && longest as f64 <= self.reach.context
-            && prompts as f64 <= self.reach.prompt
-        {
-            return Coverage::Interpolated;
-        }
         let reads = Reads::of(shape);
         let is_inside = f64::from(shape.tokens()) <= self.reach.rows
             && reads.sequences <= self.reach.sequences

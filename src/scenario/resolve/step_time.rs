@@ -3,7 +3,7 @@
 use super::{Rules, ScenarioError, fail, hint};
 use crate::hardware::GpuSpec;
 use crate::model::ModelSpec;
-use crate::profiles;
+use crate::profiles::{self, ModelTable};
 use crate::scenario::{
     Calibration, ClusterConfig, Communication, EngineConfig, LayerTableConfig, Sampler,
     StepTimeConfig,
@@ -65,11 +65,13 @@ pub(super) fn resolve(
         *config = StepTimeConfig::LayerTable(layers);
     }
     if let StepTimeConfig::LayerTable(config) = config {
-        return resolve_layers(config, model, gpu, tp);
+        let shipped = ("layer", profiles::layer_tables());
+        return resolve_shipped(&mut config.profile, shipped, model, gpu, tp);
     }
     if let StepTimeConfig::StepTable { profile } = config {
         refuse_drafts(&cluster.engine)?;
-        return resolve_steps(profile, model, gpu, tp);
+        let shipped = ("step", profiles::step_tables());
+        return resolve_shipped(profile, shipped, model, gpu, tp);
     }
     if let StepTimeConfig::Auto { engine_version, sampler, communication, calibration } = config {
         let (sampler, communication, calibration) = (*sampler, *communication, *calibration);
@@ -152,36 +154,8 @@ fn automatic_layers(
     if engine != "vllm" || !is_as_measured || !is_whole || is_split {
         return None;
     }
-    profiles::layer_table_for(&model.name, &gpu.name, tp)?;
+    ModelTable::of(profiles::layer_tables(), &model.name, &gpu.name, tp)?;
     Some(LayerTableConfig { calibration: *calibration, ..LayerTableConfig::default() })
-}
-
-fn resolve_layers(
-    config: &mut LayerTableConfig,
-    model: &ModelSpec,
-    gpu: &GpuSpec,
-    tp: u32,
-) -> Result<Option<&'static str>, ScenarioError> {
-    let shipped = match &config.profile {
-        Some(name) if is_file(name) => return Ok(None),
-        Some(name) => profiles::layer_table(name).ok_or_else(|| {
-            let hint = hint(profiles::closest(name, layer_table_names()));
-            let problem =
-                format!("`{name}` is neither in the catalogue nor a file ending in .toml{hint}");
-            fail("cluster.step_time.profile", &problem)
-        })?,
-        None => profiles::layer_table_for(&model.name, &gpu.name, tp).ok_or_else(|| {
-            let problem = format!(
-                "no layer table of {} on {} with tensor_parallel_size {tp} is shipped; there are {}",
-                model.name,
-                gpu.name,
-                layer_table_names().join(", ")
-            );
-            fail("cluster.step_time.profile", &problem)
-        })?,
-    };
-    config.profile = Some(shipped.name.to_owned());
-    Ok(Some(shipped.text))
 }
 
 /// Verification of drafts was not measured in whole steps.
@@ -196,24 +170,27 @@ fn refuse_drafts(engine: &EngineConfig) -> Result<(), ScenarioError> {
     }
 }
 
-fn resolve_steps(
+/// Names the table of a kind that a scenario gets: the one it names, or that of its model and GPUs. Its
+/// text, unless it is a file.
+fn resolve_shipped(
     profile: &mut Option<String>,
+    (kind, tables): (&str, &'static [ModelTable]),
     model: &ModelSpec,
     gpu: &GpuSpec,
     tp: u32,
 ) -> Result<Option<&'static str>, ScenarioError> {
-    let names = || profiles::step_tables().iter().map(|table| table.name);
+    let names = || tables.iter().map(|table| table.name);
     let shipped = match profile {
         Some(name) if is_file(name) => return Ok(None),
-        Some(name) => profiles::step_table(name).ok_or_else(|| {
+        Some(name) => ModelTable::named(tables, name).ok_or_else(|| {
             let hint = hint(profiles::closest(name, names()));
             let problem =
                 format!("`{name}` is neither in the catalogue nor a file ending in .toml{hint}");
             fail("cluster.step_time.profile", &problem)
         })?,
-        None => profiles::step_table_for(&model.name, &gpu.name, tp).ok_or_else(|| {
+        None => ModelTable::of(tables, &model.name, &gpu.name, tp).ok_or_else(|| {
             let problem = format!(
-                "no step table of {} on {} with tensor_parallel_size {tp} is shipped; there are {}",
+                "no {kind} table of {} on {} with tensor_parallel_size {tp} is shipped; there are {}",
                 model.name,
                 gpu.name,
                 names().collect::<Vec<_>>().join(", ")
@@ -223,10 +200,6 @@ fn resolve_steps(
     };
     *profile = Some(shipped.name.to_owned());
     Ok(Some(shipped.text))
-}
-
-fn layer_table_names() -> Vec<&'static str> {
-    profiles::layer_tables().iter().map(|table| table.name).collect()
 }
 
 /// Whether a profile is a file of the user's own.

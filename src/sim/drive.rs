@@ -1,0 +1,133 @@
+//! One instance is driven, and what happens on it is told.
+
+use super::counts::Counts;
+use super::laws;
+use super::observe::{Observer, Occurrence};
+use crate::cluster::{Role, Transfer};
+use crate::engine::scheduler::Handoff;
+use crate::engine::{EngineEvent, Finish, Instance, StepResult};
+use crate::ids::{InstanceId, RequestId};
+use crate::request::Request;
+use crate::units::SimTime;
+
+/// An instance and its name.
+pub(super) type Place<'a> = (InstanceId, &'a mut Instance);
+
+/// What came of an instance that went on. Buffers are reused.
+#[derive(Debug, Default)]
+pub(super) struct Outcome {
+    /// Requests that left the cluster.
+    pub(super) left: Vec<(RequestId, Finish)>,
+    /// Requests whose prompt is computed, to be decoded elsewhere.
+    pub(super) prefilled: Vec<RequestId>,
+    /// Requests whose KV the instance asks for, with the tokens it lacks.
+    pub(super) loads: Vec<(RequestId, u32)>,
+    /// KV caches that have arrived.
+    pub(super) arrived: Vec<Transfer>,
+    /// The outcome of a step as it looks from outside where nothing is seen of it.
+    unseen: StepResult,
+}
+
+/// What follows from a request that reached an instance.
+pub(super) struct Entered {
+    /// When the instance is woken, if that has changed.
+    pub(super) wake: Option<SimTime>,
+    pub(super) refused: Option<Finish>,
+}
+
+/// A request reaches the queue of an instance, which is going to be woken, or not.
+pub(super) fn enqueue(
+    (instance, engine): Place<'_>,
+    now: SimTime,
+    (id, request, handoff): (RequestId, &Request, Handoff),
+    is_awaited: bool,
+    observer: &mut impl Observer,
+) -> Entered {
+    let changed = interrupt((instance, engine), now, observer);
+    match engine.enqueue(id, request, handoff) {
+        Ok(()) => {
+            observer.on(now, Occurrence::Queued(instance, id, engine.scheduler().load()));
+            Entered { wake: if is_awaited { changed } else { Some(now) }, refused: None }
+        }
+        Err(finish) => {
+            observer.on(now, Occurrence::Refused(instance, id));
+            Entered { wake: changed, refused: Some(finish) }
+        }
+    }
+}
+
+/// An instance goes on at the moment that it asked for; returns the next one.
+pub(super) fn advance(
+    (instance, engine): Place<'_>,
+    role: Role,
+    now: SimTime,
+    outcome: &mut Outcome,
+    observer: &mut impl Observer,
+) -> Option<SimTime> {
+    let unseen = &outcome.unseen;
+    let (left, prefilled, loads) = (&mut outcome.left, &mut outcome.prefilled, &mut outcome.loads);
+    let mut leave = |result: &StepResult, observer: &mut _| {
+        for (life, finish) in &result.finished {
+            if role == Role::Prefill && *finish == Finish::Done {
+                Observer::on(observer, now, Occurrence::HandedOver(instance, life));
+                prefilled.push(life.id);
+            } else {
+                Observer::on(observer, now, Occurrence::Left(instance, life, *finish));
+                left.push((life.id, *finish));
+            }
+        }
+    };
+    engine.advance(now, |engine, event| match event {
+        EngineEvent::Planned(batch) => {
+            let load = engine.scheduler().load();
+            observer.on(now, Occurrence::Planned(instance, batch, load));
+            loads.extend_from_slice(&batch.plan.loads);
+        }
+        EngineEvent::Completed(batch, result) => {
+            let load = engine.scheduler().load();
+            // Nobody sees the token that a prefill ends with.
+            let seen = if role == Role::Prefill { unseen } else { result };
+            observer.on(now, Occurrence::Stepped(instance, batch, seen, load));
+            leave(result, observer);
+        }
+        EngineEvent::Left(result) => leave(result, observer),
+        EngineEvent::Quiet(run) => observer.on(now, Occurrence::Quiet(instance, run)),
+        EngineEvent::Empty(plan) => {
+            if !plan.preempted.is_empty() {
+                observer.on(now, Occurrence::Displaced(instance, &plan.preempted));
+            }
+            loads.extend_from_slice(&plan.loads);
+        }
+    })
+}
+
+/// Something comes from outside at `now`: a run of steps ends before it. Returns when the instance is
+/// woken, if that has changed.
+pub(super) fn interrupt(
+    (instance, engine): Place<'_>,
+    now: SimTime,
+    observer: &mut impl Observer,
+) -> Option<SimTime> {
+    engine.interrupt(now, |_, event| {
+        if let EngineEvent::Quiet(run) = event {
+            observer.on(now, Occurrence::Quiet(instance, run));
+        }
+    })
+}
+
+/// The requests that an instance has at the end of a run.
+pub(super) fn still_inside(
+    (instance, engine): (InstanceId, &Instance),
+    may_hold: bool,
+    counts: &mut Counts,
+) -> u64 {
+    if cfg!(debug_assertions) {
+        laws::at_rest(instance.index(), engine, may_hold);
+    }
+    let load = engine.scheduler().load();
+    let inside = u64::from(load.waiting + load.running);
+    if engine.scheduler().displaces_in_vain() {
+        counts.displaced += inside;
+    }
+    inside
+}
