@@ -12,6 +12,7 @@ mod replicas;
 mod results;
 mod run;
 mod scenario_file;
+mod setting;
 mod timeline;
 mod trace;
 mod validate;

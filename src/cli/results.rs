@@ -8,7 +8,7 @@ use crate::engine::DraftCounts;
 use crate::io::rundir::RunDir;
 use crate::metrics::bench::{JsonLayout, NonFinite};
 use crate::metrics::{TransferReport, Warnings};
-use crate::scenario::KvSource;
+use crate::scenario::{KvSource, ReplicaGroup};
 
 /// A name for files: lower-case letters, digits and single dashes.
 pub(super) fn slug(name: &str) -> String {
@@ -137,9 +137,8 @@ fn write_figures(_: &mut RunDir, _: &str, _: &Outcome) -> anyhow::Result<()> {
 
 /// The KV caches that travelled; nothing where none did.
 fn transfers(outcome: &Outcome) -> Option<TransferReport> {
-    let cluster = &outcome.scenario.file.cluster;
-    let nic = cluster.disaggregation?.transfer.nic_gb_per_s * 1e9;
-    TransferReport::new(&outcome.recorder, cluster.replicas, nic)
+    let nics = outcome.scenario.nics_bytes_per_s()?;
+    TransferReport::new(&outcome.recorder, &nics)
 }
 
 fn preemptions(outcome: &Outcome) -> u64 {
@@ -165,16 +164,9 @@ pub(super) fn warnings(warnings: &Warnings) -> Value {
     json!({ "texts": warnings.texts(), "figures": warnings })
 }
 
-/// Everything about a run in one JSON object; equal runs give equal bytes.
-fn summary(outcome: &Outcome) -> Value {
-    let counts = &outcome.counts;
-    let benchmark: Value = serde_json::from_str(&outcome.report.json(NonFinite::Null))
-        .expect("strict benchmark JSON is JSON");
-    let comparison = outcome.comparison.as_ref().map(|comparison| {
-        let rows = comparison.json(JsonLayout::Line);
-        serde_json::from_str::<Value>(&rows).expect("a comparison is JSON")
-    });
-    let kv = match outcome.scenario.kv {
+/// Where the number of KV blocks of a replica comes from.
+fn kv(group: &ReplicaGroup) -> Value {
+    match group.kv {
         KvSource::Given => json!({ "source": "given" }),
         KvSource::Derived(kv) => json!({
             "source": "derived",
@@ -184,7 +176,30 @@ fn summary(outcome: &Outcome) -> Value {
             "reserve_bytes": kv.reserve,
             "adapters_bytes": kv.adapters,
         }),
-    };
+    }
+}
+
+/// A listed group of replicas.
+fn group(group: &ReplicaGroup) -> Value {
+    json!({
+        "name": group.name(),
+        "role": group.role,
+        "replicas": group.replicas(),
+        "gpu": group.gpu.name,
+        "tensor_parallel_size": group.cluster.tensor_parallel_size,
+        "kv": kv(group),
+    })
+}
+
+/// Everything about a run in one JSON object; equal runs give equal bytes.
+fn summary(outcome: &Outcome) -> Value {
+    let counts = &outcome.counts;
+    let benchmark: Value = serde_json::from_str(&outcome.report.json(NonFinite::Null))
+        .expect("strict benchmark JSON is JSON");
+    let comparison = outcome.comparison.as_ref().map(|comparison| {
+        let rows = comparison.json(JsonLayout::Line);
+        serde_json::from_str::<Value>(&rows).expect("a comparison is JSON")
+    });
     let mut summary = json!({
         "name": outcome.scenario.file.name,
         "benchmark": benchmark,
@@ -201,7 +216,7 @@ fn summary(outcome: &Outcome) -> Value {
             "steps": outcome.recorder.steps,
             "preemptions": preemptions(outcome),
             "simulated_s": outcome.recorder.end.as_secs_f64(),
-            "kv": kv,
+            "kv": kv(outcome.scenario.first()),
         },
         "measured": outcome.scenario.file.measured,
         "comparison": comparison,
@@ -209,6 +224,10 @@ fn summary(outcome: &Outcome) -> Value {
     });
     if let Some(transfers) = transfers(outcome) {
         summary["transfers"] = json!(transfers);
+    }
+    let groups = &outcome.scenario.groups;
+    if !outcome.scenario.file.cluster.groups.is_empty() {
+        summary["engine"]["groups"] = groups.iter().map(group).collect();
     }
     if let Some(speculation) = speculation(&outcome.recorder.drafts) {
         summary["engine"]["speculation"] = speculation;

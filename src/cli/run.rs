@@ -8,15 +8,15 @@ use super::args::{Format, OutputArguments, RunArguments};
 use super::progress::Progress;
 use super::replicas::{self, Spread};
 use super::scenario_file::{self, Draft, Loaded};
+use super::setting::{state_setting, state_step_times};
 use super::{Failure, print, results, say, timeline};
 use crate::cost::StepTime;
 use crate::io::rundir::{Existing, RunDir};
 use crate::io::traces::{self, TraceFormat, TraceOptions};
 use crate::metrics::bench::{BenchSummary, Comparison, MetricKey, Tool};
 use crate::metrics::{BenchReport, BenchWriter, Caution, Recorder, StepLog, Warnings};
-use crate::profiles;
 use crate::rng::Seed;
-use crate::scenario::{EngineConfig, KvSource, Scenario, StepTimeConfig, TraceConfig};
+use crate::scenario::{Scenario, TraceConfig};
 use crate::sim::{Counts, Separable};
 use crate::workload::{Notice, TraceRow, TraceRows, Workload, WorkloadError};
 
@@ -139,11 +139,11 @@ fn simulate(loaded: &Loaded, output: &OutputArguments) -> Result<Outcome, Failur
     let scenario = &loaded.scenario;
     state_setting(scenario);
     let mut workload = open_workload(loaded)?;
-    let cost = step_time(scenario)?;
-    state_step_times(scenario, &cost);
-    let run = crate::sim::simulation(scenario, &cost, &mut workload);
+    let costs = step_times(scenario)?;
+    state_step_times(scenario, &costs);
+    let run = crate::sim::simulation(scenario, &costs, &mut workload);
     let run = run.map_err(|error| Failure::Input(error.into()))?;
-    let mut caution = Caution::new(scenario, cost);
+    let mut caution = Caution::new(scenario, costs);
     let mut recorder = Recorder::default();
     let mut steps = output.steps.then(StepLog::default);
     let mut timeline = timeline::open(scenario, output)?;
@@ -198,28 +198,28 @@ pub(super) fn figures(
     loaded: &Loaded,
     rows: Option<Vec<TraceRow>>,
 ) -> Result<BenchSummary, Failure> {
-    let cost = step_time(&loaded.scenario)?;
+    let costs = step_times(&loaded.scenario)?;
     let mut recorder = Recorder::default();
-    observe(loaded, &cost, rows, &mut recorder)?;
+    observe(loaded, &costs, rows, &mut recorder)?;
     Ok(BenchReport::new(&recorder, &loaded.scenario.file).summary)
 }
 
 /// What those figures hang on.
 #[cfg(feature = "calibrate")]
 pub(super) fn warnings(loaded: &Loaded, rows: Option<Vec<TraceRow>>) -> Result<Warnings, Failure> {
-    let cost = step_time(&loaded.scenario)?;
-    let mut caution = Caution::new(&loaded.scenario, cost.clone());
-    observe(loaded, &cost, rows, &mut caution)?;
+    let costs = step_times(&loaded.scenario)?;
+    let mut caution = Caution::new(&loaded.scenario, costs.clone());
+    observe(loaded, &costs, rows, &mut caution)?;
     Ok(caution.warnings(&loaded.scenario))
 }
 
-fn step_time(scenario: &Scenario) -> Result<StepTime, Failure> {
-    crate::sim::step_time(scenario).map_err(|error| Failure::Input(error.into()))
+fn step_times(scenario: &Scenario) -> Result<Vec<StepTime>, Failure> {
+    crate::sim::step_times(scenario).map_err(|error| Failure::Input(error.into()))
 }
 
 fn observe(
     loaded: &Loaded,
-    cost: &StepTime,
+    costs: &[StepTime],
     rows: Option<Vec<TraceRow>>,
     observer: &mut impl Separable,
 ) -> Result<(), Failure> {
@@ -227,91 +227,9 @@ fn observe(
     let rows = rows.map(|rows| Box::new(rows.into_iter().map(Ok)) as TraceRows);
     let input = |error: WorkloadError| Failure::Input(error.into());
     let workload = Workload::open(&file.workload, file.seed, rows).map_err(input)?;
-    let run = crate::sim::simulation(&loaded.scenario, cost, workload);
+    let run = crate::sim::simulation(&loaded.scenario, costs, workload);
     run.map_err(|error| Failure::Input(error.into()))?.run_in_lanes(observer).map_err(input)?;
     Ok(())
-}
-
-/// Says what prices the steps, and what of it is a stand-in.
-fn state_step_times(scenario: &Scenario, cost: &StepTime) {
-    let config = &scenario.file.cluster.step_time;
-    if matches!(config, StepTimeConfig::Linear { .. }) {
-        return;
-    }
-    let why = match config {
-        StepTimeConfig::Roofline { .. } => {
-            let has_table = profiles::operator_tables()
-                .iter()
-                .any(|table| table.gpu().eq_ignore_ascii_case(&scenario.gpu.name));
-            if has_table { "" } else { " (no operator table of this GPU)" }
-        }
-        _ => "",
-    };
-    let calibrated = match config {
-        StepTimeConfig::OperatorTable { calibration, .. }
-        | StepTimeConfig::Roofline { calibration, .. }
-            if !calibration.is_neutral() =>
-        {
-            "calibrated by the scenario"
-        }
-        _ => "not calibrated against a run",
-    };
-    say(&format!("  step times: {}{why}; {calibrated}", cost.provenance()));
-}
-
-/// Says what is simulated, and the engine's memory.
-fn state_setting(scenario: &Scenario) {
-    let cluster = &scenario.file.cluster;
-    let gpus = cluster.replicas * cluster.tensor_parallel_size;
-    let replicas = match &cluster.disaggregation {
-        Some(parts) => format!(
-            "replicas, {} prefill and {} decode",
-            parts.prefill_replicas, parts.decode_replicas
-        ),
-        None if cluster.replicas == 1 => "replica".to_owned(),
-        None => "replicas".to_owned(),
-    };
-    say(&format!(
-        "{}: {} on {gpus} {} ({} {}, TP {})",
-        scenario.file.name,
-        scenario.model.name,
-        scenario.gpu.name,
-        cluster.replicas,
-        replicas,
-        cluster.tensor_parallel_size
-    ));
-    let adapters = match scenario.kv {
-        KvSource::Derived(kv) if kv.adapters.0 > 0 => {
-            format!(", slots of adapters {}", kv.adapters)
-        }
-        _ => String::new(),
-    };
-    if let (KvSource::Derived(kv), EngineConfig::Sglang(sglang)) = (scenario.kv, &cluster.engine) {
-        say(&format!(
-            "  KV cache: {} tokens per replica, derived from {} of GPU memory: weights {}{adapters}, \
-             {} kept free by mem_fraction_static {} (estimate)",
-            sglang.max_total_tokens.unwrap_or_default(),
-            scenario.gpu.memory(),
-            kv.weights,
-            kv.reserve,
-            sglang.mem_fraction_static.unwrap_or_default()
-        ));
-    } else if let KvSource::Derived(kv) = scenario.kv {
-        say(&format!(
-            "  KV cache: {} blocks per replica, derived from {} of GPU memory: weights {}{adapters}, \
-             activations and graphs {} (estimate)",
-            kv.blocks,
-            scenario.gpu.memory(),
-            kv.weights,
-            kv.reserve
-        ));
-    }
-    if let Some(window) = &scenario.model.sliding_window {
-        say(&format!(
-            "  sliding window of {} tokens in {} layers: not modelled, full attention is assumed",
-            window.tokens, window.layers
-        ));
-    }
 }
 
 fn open_workload(loaded: &Loaded) -> Result<Workload, Failure> {

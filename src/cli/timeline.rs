@@ -33,7 +33,9 @@ pub(super) fn open(
     let file = TimelineFile::create(path, existing(output)).map_err(wrong)?;
     run::stage(file.staging());
     let window = output.timeline_window.unwrap_or(Window::ALL);
-    let label = format!("{} on {}", scenario.model.name, scenario.gpu.name);
+    let mut gpus: Vec<&str> = scenario.groups.iter().map(|group| group.gpu.name.as_str()).collect();
+    gpus.dedup();
+    let label = format!("{} on {}", scenario.model.name, gpus.join(", "));
     Ok(Some(TimelineWriter::new(file, window, scenario.file.cluster.replicas, &label)))
 }
 

@@ -27,15 +27,26 @@ pub enum Role {
     Decode,
 }
 
-/// The two kinds of instances, the requests between them, and their network.
+/// How many instances there are of each role. They are numbered in this order.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Roles {
+    /// Those that do all of a request.
+    pub whole: u32,
+    /// Those that prefill.
+    pub prefills: u32,
+    /// Those that decode.
+    pub decodes: u32,
+}
+
+/// The instances that prefill and those that decode, the requests between them, and their network.
 #[derive(Debug)]
 pub struct Disaggregation {
-    prefills: u32,
-    decodes: u32,
+    roles: Roles,
     decode_router: Router,
     /// What the decode router may know.
     gateway: Gateway,
-    block: KvBlock,
+    block_tokens: u32,
+    ends: Vec<TransferEnd>,
     network: Network,
     /// From each prefill instance to each decode instance.
     routes: Vec<RouteId>,
@@ -58,59 +69,77 @@ pub struct Transfer {
     pub decode: InstanceId,
 }
 
-/// The network of one NIC an instance, and a transport over it.
+/// Where a transfer begins or ends: an instance that prefills or decodes.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Links {
-    /// Bytes per second of an instance's NIC in each direction.
+pub struct TransferEnd {
+    /// Bytes per second of its NICs in each direction.
     pub nic_bytes_per_s: f64,
+    /// KV bytes of a token, on all of its GPUs together.
+    pub kv_bytes_per_token: u64,
+}
+
+/// How transfers go from one end to the other.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Way {
     /// Before the first byte of a transfer.
     pub latency: SimDuration,
     /// What the transport makes of the NICs.
     pub protocol: Protocol,
 }
 
-/// What KV travels in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct KvBlock {
-    /// Tokens of a block.
-    pub tokens: u32,
-    /// KV bytes of a token, on all GPUs of an instance together.
-    pub bytes_per_token: u64,
+impl Roles {
+    /// What an instance does.
+    pub fn of(self, instance: InstanceId) -> Role {
+        if instance.0 < self.whole {
+            Role::Whole
+        } else if instance.0 < self.entrances() {
+            Role::Prefill
+        } else {
+            Role::Decode
+        }
+    }
+
+    /// How many instances requests are sent to first.
+    pub fn entrances(self) -> u32 {
+        self.whole + self.prefills
+    }
 }
 
 impl Disaggregation {
-    /// The first `prefills` instances prefill, the `decodes` after them decode.
+    /// Of instances with these roles; `ends` are those that prefill and then those that decode, which hand
+    /// KV over in blocks of so many tokens.
     ///
     /// # Errors
     /// When a rate or a share is out of range.
     pub fn new(
-        (prefills, decodes): (u32, u32),
+        roles: Roles,
         decode_router: Router,
-        block: KvBlock,
-        links: &Links,
+        block_tokens: u32,
+        ends: &[TransferEnd],
+        way: Way,
     ) -> Result<Self, TopologyError> {
         let mut topology = Topology::default();
-        let nic = |index: u32, way: &str| format!("NIC {way} of instance {index}");
-        let out = |index| (nic(index, "out"), links.nic_bytes_per_s);
-        let mut add = |(name, rate): (String, f64)| topology.add_link(name, rate);
-        let from = (0..prefills).map(|index| add(out(index))).collect::<Result<Vec<_>, _>>()?;
-        let to = (prefills..prefills + decodes)
-            .map(|index| add((nic(index, "in"), links.nic_bytes_per_s)))
-            .collect::<Result<Vec<_>, _>>()?;
+        let mut links = Vec::with_capacity(ends.len());
+        for (index, end) in (roles.whole..).zip(ends) {
+            let direction = if index < roles.entrances() { "out" } else { "in" };
+            let name = format!("NIC {direction} of instance {index}");
+            links.push(topology.add_link(name, end.nic_bytes_per_s)?);
+        }
+        let (from, to) = links.split_at(roles.prefills as usize);
         let mut routes = Vec::with_capacity(from.len() * to.len());
-        for &from in &from {
-            for &to in &to {
-                let (latency, protocol) = (links.latency, links.protocol);
+        for &from in from {
+            for &to in to {
+                let (latency, protocol) = (way.latency, way.protocol);
                 let route = network::Route { links: vec![from, to], latency, protocol };
                 routes.push(topology.add_route(&route)?);
             }
         }
         Ok(Self {
-            prefills,
-            decodes,
-            gateway: Gateway::new(&decode_router, decodes),
+            roles,
+            gateway: Gateway::new(&decode_router, roles.decodes),
             decode_router,
-            block,
+            block_tokens,
+            ends: ends.to_vec(),
             network: Network::new(&topology),
             routes,
             prefilling: FxHashMap::default(),
@@ -119,14 +148,9 @@ impl Disaggregation {
         })
     }
 
-    /// How many instances prefill; those after them decode.
-    pub fn prefills(&self) -> u32 {
-        self.prefills
-    }
-
-    /// What an instance does.
-    pub fn role(&self, instance: InstanceId) -> Role {
-        if instance.0 < self.prefills { Role::Prefill } else { Role::Decode }
+    /// What instances do.
+    pub fn roles(&self) -> Roles {
+        self.roles
     }
 
     /// A request as a prefill instance gets it: one token to compute.
@@ -151,9 +175,10 @@ impl Disaggregation {
         now: SimTime,
     ) -> (Request, InstanceId) {
         let request = self.prefilling.remove(&id).expect("a prefill instance computed it");
-        let (router, decodes) = (&mut self.decode_router, &instances[self.prefills as usize..]);
+        let first = self.roles.entrances();
+        let (router, decodes) = (&mut self.decode_router, &instances[first as usize..]);
         let decode = self.gateway.route(router, decodes, now, request.view(id));
-        (request, InstanceId(self.prefills + decode.0))
+        (request, InstanceId(first + decode.0))
     }
 
     /// A request left the instance that decoded it.
@@ -167,9 +192,12 @@ impl Disaggregation {
     /// When no prefill instance holds it.
     pub fn start(&mut self, id: RequestId, decode: InstanceId, tokens: u32, now: SimTime) -> Bytes {
         let prefill = self.prefill_of[&id];
-        let route = prefill.0 * self.decodes + (decode.0 - self.prefills);
-        let tokens = u64::from(tokens.next_multiple_of(self.block.tokens));
-        let bytes = tokens * self.block.bytes_per_token;
+        let Roles { whole, decodes, .. } = self.roles;
+        let route = (prefill.0 - whole) * decodes + (decode.0 - self.roles.entrances());
+        let tokens = u64::from(tokens.next_multiple_of(self.block_tokens));
+        // Every GPU of the receiver gets the heads that it keeps, whoever had them.
+        let receiver = self.ends[(decode.0 - whole) as usize];
+        let bytes = tokens * receiver.kv_bytes_per_token;
         let flow = self.network.start(self.routes[route as usize], bytes, now);
         if self.transfers.len() <= flow.index() {
             self.transfers.resize(flow.index() + 1, None);

@@ -8,7 +8,7 @@ mod view;
 use crate::engine::Instance;
 use crate::ids::InstanceId;
 
-pub use disaggregation::{Disaggregation, KvBlock, Links, Role, Transfer};
+pub use disaggregation::{Disaggregation, Role, Roles, Transfer, TransferEnd, Way};
 pub use gateway::Gateway;
 pub use router::{Needs, Route, Router};
 pub use view::{ClusterView, Outstanding};
@@ -33,13 +33,13 @@ impl Cluster {
     /// How many instances requests are sent to first.
     pub fn entrances(&self) -> u32 {
         match &self.disaggregation {
-            Some(parts) => parts.prefills(),
+            Some(parts) => parts.roles().entrances(),
             None => self.instances.len() as u32,
         }
     }
 
     /// What an instance does of a request.
     pub fn role(&self, instance: InstanceId) -> Role {
-        self.disaggregation.as_ref().map_or(Role::Whole, |parts| parts.role(instance))
+        self.disaggregation.as_ref().map_or(Role::Whole, |parts| parts.roles().of(instance))
     }
 }

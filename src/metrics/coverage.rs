@@ -2,6 +2,8 @@
 
 use crate::cost::{CostModel, Coverage, StepShape, StepTime};
 use crate::engine::QuietRun;
+use crate::ids::InstanceId;
+use crate::scenario::Kinds;
 use crate::sim::{Observer, Occurrence};
 use crate::units::SimTime;
 
@@ -12,13 +14,20 @@ pub(super) struct StepCoverage {
     pub(super) steps: u64,
     /// Those beyond the measured range.
     pub(super) extrapolated: u64,
-    cost: StepTime,
+    /// By group.
+    costs: Vec<StepTime>,
+    kinds: Kinds,
 }
 
 impl StepCoverage {
-    /// Of steps that this model prices.
-    pub(super) fn new(cost: StepTime) -> Self {
-        Self { steps: 0, extrapolated: 0, cost }
+    /// Of steps that these models price, one for each group of instances.
+    pub(super) fn new(costs: Vec<StepTime>, kinds: Kinds) -> Self {
+        Self { steps: 0, extrapolated: 0, costs, kinds }
+    }
+
+    /// The same, before anything happened.
+    pub(super) fn anew(&self) -> Self {
+        Self::new(self.costs.clone(), self.kinds.clone())
     }
 
     /// Adds what another counted.
@@ -27,20 +36,20 @@ impl StepCoverage {
         self.extrapolated += other.extrapolated;
     }
 
-    fn is_beyond(&self, shape: &StepShape) -> bool {
-        self.cost.coverage(shape) == Coverage::Extrapolated
+    fn is_beyond(&self, instance: InstanceId, shape: &StepShape) -> bool {
+        self.costs[self.kinds.of(instance)].coverage(shape) == Coverage::Extrapolated
     }
 
     /// Contexts only grow in a run: where its last step is covered, all are.
-    fn of_run(&mut self, run: &QuietRun<'_>) {
+    fn of_run(&mut self, instance: InstanceId, run: &QuietRun<'_>) {
         let mut shape = run.shape;
         shape.advance_decodes_by(run.steps.len().saturating_sub(1) as u32);
-        if !self.is_beyond(&shape) {
+        if !self.is_beyond(instance, &shape) {
             return;
         }
         let mut shape = run.shape;
         for _ in run.steps {
-            self.extrapolated += u64::from(self.is_beyond(&shape));
+            self.extrapolated += u64::from(self.is_beyond(instance, &shape));
             shape.advance_decodes();
         }
     }
@@ -49,13 +58,13 @@ impl StepCoverage {
 impl Observer for StepCoverage {
     fn on(&mut self, _: SimTime, what: Occurrence<'_>) {
         match what {
-            Occurrence::Planned(_, batch, _) => {
+            Occurrence::Planned(instance, batch, _) => {
                 self.steps += 1;
-                self.extrapolated += u64::from(self.is_beyond(&batch.plan.shape));
+                self.extrapolated += u64::from(self.is_beyond(instance, &batch.plan.shape));
             }
-            Occurrence::Quiet(_, run) => {
+            Occurrence::Quiet(instance, run) => {
                 self.steps += run.steps.len() as u64;
-                self.of_run(run);
+                self.of_run(instance, run);
             }
             _ => {}
         }
@@ -69,7 +78,6 @@ mod tests {
     use super::*;
     use crate::engine::QuietStep;
     use crate::engine::scheduler::Load;
-    use crate::ids::InstanceId;
     use crate::units::SimDuration;
 
     /// Measured up to so many tokens of context, of all sequences and of the longest.
@@ -107,7 +115,7 @@ mod tests {
             [(9, 9, 5), (14, 9, 2), (17, 9, 1), (18, 9, 0), (18, 8, 1), (18, 6, 3)]
         {
             let model = Arc::new(UpTo(tokens, longest));
-            let mut coverage = StepCoverage::new(StepTime::Custom(model));
+            let mut coverage = StepCoverage::new(vec![StepTime::Custom(model)], Kinds::default());
             coverage.on(at, Occurrence::Quiet(InstanceId(0), &run));
             let counted = (coverage.steps, coverage.extrapolated);
             assert_eq!(counted, (5, beyond), "{tokens} {longest}");

@@ -1,13 +1,14 @@
 //! How much KV memory a run needs, beside what its engines have.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
 
 use crate::engine::Life;
 use crate::engine::scheduler::Load;
 use crate::ids::{InstanceId, RequestId};
 use crate::request::{Request, Segment};
-use crate::scenario::{EngineConfig, Scenario};
+use crate::scenario::{EngineConfig, Kinds, ReplicaGroup, Scenario};
 use crate::sim::{Lane, Observer, Occurrence};
 use crate::units::SimTime;
 
@@ -25,19 +26,28 @@ const FOUND_PERCENT: u64 = 90;
 /// and O(runs of equal content) per request.
 #[derive(Debug, Clone, Default)]
 pub(super) struct KvNeed {
-    /// Tokens of a block, where content is found again.
-    block_tokens: Option<u32>,
+    /// By group, the tokens of a block; nothing where no content is found again.
+    block_tokens: Vec<Option<u32>>,
+    kinds: Kinds,
     /// The requests that have not left and have content that others may have.
-    inside: BTreeMap<RequestId, Arc<[Segment]>>,
+    inside: FxHashMap<RequestId, Inside>,
     instances: Vec<Memory>,
     lane: Lane,
+}
+
+/// The content of a request, and its places among what its instance has seen.
+#[derive(Debug, Clone)]
+struct Inside {
+    segments: Arc<[Segment]>,
+    places: Vec<u32>,
 }
 
 /// The memory of an instance and the content it has seen.
 #[derive(Debug, Clone)]
 struct Memory {
-    /// By stream and first position.
-    runs: BTreeMap<(u64, u32), Seen>,
+    /// By stream and first position, the place of a run of tokens.
+    places: FxHashMap<(u64, u32), u32>,
+    runs: Vec<Seen>,
     capacity: u32,
     /// Blocks that requests hold.
     held: u32,
@@ -52,7 +62,8 @@ struct Memory {
 impl Default for Memory {
     fn default() -> Self {
         Self {
-            runs: BTreeMap::new(),
+            places: FxHashMap::default(),
+            runs: Vec::new(),
             capacity: 0,
             held: 0,
             wanted: 0,
@@ -75,14 +86,17 @@ struct Seen {
 impl KvNeed {
     /// Of a run of this scenario.
     pub(super) fn of(scenario: &Scenario) -> Self {
-        let block_tokens = match &scenario.file.cluster.engine {
+        let block_tokens = |group: &ReplicaGroup| match &group.cluster.engine {
             EngineConfig::VllmV1(vllm) => vllm.enable_prefix_caching.then_some(vllm.block_size),
             EngineConfig::Sglang(sglang) => {
                 (!sglang.disable_radix_cache).then_some(sglang.page_size)
             }
             _ => None,
         };
-        Self { block_tokens, ..Self::default() }
+        // Where prefill and decode are apart, blocks that wait to be fetched are in no such balance.
+        let counted = scenario.groups.iter().filter(|_| !scenario.is_disaggregated());
+        let block_tokens = counted.map(block_tokens).collect();
+        Self { block_tokens, kinds: scenario.kinds(), ..Self::default() }
     }
 
     /// Blocks needed over blocks there are, on the instance where that is closest to 1, at most 2;
@@ -95,7 +109,8 @@ impl KvNeed {
 
     /// The same for one lane, before anything happened.
     pub(super) fn of_lane(&self, lane: Lane) -> Self {
-        Self { block_tokens: self.block_tokens, lane, ..Self::default() }
+        let (block_tokens, kinds) = (self.block_tokens.clone(), self.kinds.clone());
+        Self { block_tokens, kinds, lane, ..Self::default() }
     }
 
     /// Adds what another saw of other instances.
@@ -104,52 +119,47 @@ impl KvNeed {
     }
 
     #[inline]
-    fn instance(&mut self, id: InstanceId) -> &mut Memory {
+    fn seat(&mut self, id: InstanceId) -> usize {
         let seat = self.lane.seat(id);
         if self.instances.len() <= seat {
             self.instances.resize_with(seat + 1, Memory::default);
         }
-        &mut self.instances[seat]
+        seat
+    }
+
+    fn block_tokens(&self, instance: InstanceId) -> Option<u32> {
+        self.block_tokens.get(self.kinds.of(instance)).copied().flatten()
     }
 
     fn arrived(&mut self, id: RequestId, request: &Request) {
-        if let (Some(_), Some(segments)) = (self.block_tokens, &request.content.segments) {
-            self.inside.insert(id, segments.clone());
+        let finds = self.block_tokens.iter().any(Option::is_some);
+        if let Some(segments) = request.content.segments.as_ref().filter(|_| finds) {
+            self.inside.insert(id, Inside { segments: segments.clone(), places: Vec::new() });
         }
     }
 
     fn queued(&mut self, instance: InstanceId, request: RequestId) {
-        let Some(segments) = self.inside.get(&request).cloned() else { return };
-        let memory = self.instance(instance);
-        segments.iter().for_each(|segment| memory.enter(*segment));
+        let seat = self.seat(instance);
+        let Some(inside) = self.inside.get_mut(&request) else { return };
+        let memory = &mut self.instances[seat];
+        inside.places.clear();
+        inside.places.extend(inside.segments.iter().map(|segment| memory.enter(*segment)));
     }
 
     fn left(&mut self, instance: InstanceId, life: &Life) {
-        let Some(block_tokens) = self.block_tokens else { return };
-        let segments = if self.inside.is_empty() { None } else { self.inside.remove(&life.id) };
-        self.leave(instance, life, segments.as_deref(), block_tokens);
-    }
-
-    fn handed_over(&mut self, instance: InstanceId, life: &Life) {
-        let Some(block_tokens) = self.block_tokens else { return };
-        let segments = self.inside.get(&life.id).cloned();
-        self.leave(instance, life, segments.as_deref(), block_tokens);
-    }
-
-    fn leave(
-        &mut self,
-        instance: InstanceId,
-        life: &Life,
-        segments: Option<&[Segment]>,
-        block_tokens: u32,
-    ) {
+        let Some(block_tokens) = self.block_tokens(instance) else { return };
+        let seat = self.seat(instance);
         let tokens = life.prompt_tokens + life.generated;
-        self.instance(instance).leave(tokens, segments.unwrap_or_default(), block_tokens);
+        let inside = if self.inside.is_empty() { None } else { self.inside.remove(&life.id) };
+        let content = inside.as_ref().map(|inside| (&*inside.segments, inside.places.as_slice()));
+        let (segments, places) = content.unwrap_or_default();
+        self.instances[seat].leave(tokens, segments.iter().zip(places), block_tokens);
     }
 
     #[inline]
     fn holds(&mut self, instance: InstanceId, load: Load, claims: u32) {
-        let memory = self.instance(instance);
+        let seat = self.seat(instance);
+        let memory = &mut self.instances[seat];
         memory.capacity = load.kv_blocks;
         memory.hold(load, claims);
     }
@@ -186,9 +196,15 @@ impl Memory {
         self.wanted = self.wanted.max(held + waits_for);
     }
 
-    fn enter(&mut self, segment: Segment) {
+    /// A request has this content; returns its place.
+    fn enter(&mut self, segment: Segment) -> u32 {
         let (held, left_behind) = (u64::from(self.held), self.left_behind);
-        let seen = self.runs.entry((segment.stream, segment.start)).or_default();
+        let next = self.runs.len() as u32;
+        let place = *self.places.entry((segment.stream, segment.start)).or_insert(next);
+        if place == next {
+            self.runs.push(Seen::default());
+        }
+        let seen = &mut self.runs[place as usize];
         if seen.holders == 0 && seen.longest > 0 && self.capacity > 0 {
             let blocks = left_behind - seen.left_at + held;
             let percent = (blocks * 100).div_ceil(u64::from(self.capacity));
@@ -197,23 +213,28 @@ impl Memory {
         }
         seen.longest = seen.longest.max(segment.len);
         seen.holders += 1;
+        place
     }
 
-    /// A request of so many tokens leaves; blocks that others hold do not stay behind.
-    fn leave(&mut self, tokens: u32, segments: &[Segment], block_tokens: u32) {
+    /// A request of so many tokens leaves, with content in these places; blocks that others hold do not
+    /// stay behind.
+    fn leave<'a>(
+        &mut self,
+        tokens: u32,
+        content: impl Iterator<Item = (&'a Segment, &'a u32)> + Clone,
+        block_tokens: u32,
+    ) {
         let mut shared = 0;
-        for segment in segments {
-            let Some(seen) = self.runs.get_mut(&(segment.stream, segment.start)) else { continue };
+        for (segment, place) in content.clone() {
+            let seen = &mut self.runs[*place as usize];
             seen.holders = seen.holders.saturating_sub(1);
             if seen.holders > 0 {
                 shared += segment.len;
             }
         }
         self.left_behind += u64::from(tokens.saturating_sub(shared).div_ceil(block_tokens.max(1)));
-        for segment in segments {
-            if let Some(seen) = self.runs.get_mut(&(segment.stream, segment.start)) {
-                seen.left_at = self.left_behind;
-            }
+        for (_, place) in content {
+            self.runs[*place as usize].left_at = self.left_behind;
         }
     }
 }
@@ -228,7 +249,6 @@ impl Observer for KvNeed {
                 let claims = run.steps.iter().map(|step| step.claims).sum();
                 self.holds(instance, run.load, claims);
             }
-            Occurrence::HandedOver(instance, life) => self.handed_over(instance, life),
             Occurrence::Left(instance, life, _) => self.left(instance, life),
             Occurrence::Refused(_, id) => {
                 self.inside.remove(&id);
@@ -253,10 +273,10 @@ mod tests {
     #[test]
     fn what_comes_again_needs_what_was_left_behind_since_and_is_held() {
         let mut memory = Memory { capacity: 100, ..Memory::default() };
-        memory.enter(segment(1, 64));
-        memory.leave(64 + 16, &[segment(1, 64)], 16);
-        memory.enter(segment(2, 160));
-        memory.leave(160, &[segment(2, 160)], 16);
+        for (segment, tokens) in [(segment(1, 64), 64 + 16), (segment(2, 160), 160)] {
+            let place = memory.enter(segment);
+            memory.leave(tokens, std::iter::once((&segment, &place)), 16);
+        }
         memory.hold(load(7, 1, 0), 0);
         assert!(memory.to_find_again().abs() < 1e-12, "nothing has come again");
         memory.enter(segment(1, 64));

@@ -2,11 +2,12 @@
 
 use super::record::Status;
 use super::recorder::Recorder;
+use crate::cluster::{Cluster, Router};
 use crate::cost::StepTime;
 use crate::engine::scheduler::Load;
 use crate::request::Request;
-use crate::scenario::Scenario;
-use crate::sim::{Observer, Occurrence, Requests, Simulation, cluster_priced_by};
+use crate::scenario::{ReplicaGroup, RouterConfig, Scenario};
+use crate::sim::{Observer, Occurrence, Requests, Simulation, instance};
 use crate::units::{SimDuration, SimTime};
 use crate::workload::Client;
 
@@ -73,13 +74,13 @@ impl Busiest {
     }
 
     /// Load over capacity: the time in which a replica serves the middle half of the window with
-    /// all of it waiting, over the time in which that half arrived, shared by all replicas. Nothing
-    /// where requests do not come by themselves (all at once, turns of conversations), or where
-    /// some replicas prefill and others decode.
-    pub(super) fn load(&self, scenario: &Scenario, cost: &StepTime) -> Option<f64> {
+    /// all of it waiting, over the time in which that half arrived, shared by all replicas. Where there
+    /// are several kinds, of that with the highest load if each replica gets as much as any other, else
+    /// of all together. Nothing where requests do not come by themselves (all at once, turns of
+    /// conversations), or where some replicas prefill and others decode.
+    pub(super) fn load(&self, scenario: &Scenario, costs: &[StepTime]) -> Option<f64> {
         let requests = self.requests();
-        let is_open = scenario.file.workload.sessions.is_none()
-            && scenario.file.cluster.disaggregation.is_none();
+        let is_open = scenario.file.workload.sessions.is_none() && !scenario.is_disaggregated();
         // The requests of a recording are known by their place in the run.
         if !is_open || scenario.accepted_drafts.is_some() || requests.len() < FEWEST {
             return None;
@@ -89,10 +90,20 @@ impl Busiest {
         if came == SimDuration::ZERO {
             return None;
         }
-        let finishes = finishes_with_all_waiting(scenario, cost, requests)?;
-        let served = finishes[middle.end] - finishes[middle.start];
+        let came = came.as_secs_f64();
         let replicas = f64::from(scenario.file.cluster.replicas);
-        Some(served.as_secs_f64() / came.as_secs_f64() / replicas)
+        let (mut rate, mut highest) = (0.0, 0.0_f64);
+        for (group, cost) in scenario.groups.iter().zip(costs) {
+            let finishes = finishes_with_all_waiting(scenario, group, cost, requests)?;
+            let served = (finishes[middle.end] - finishes[middle.start]).as_secs_f64();
+            rate += f64::from(group.replicas()) / served;
+            highest = highest.max(served / came / replicas);
+        }
+        let is_even = matches!(
+            scenario.file.cluster.router,
+            RouterConfig::RoundRobin {} | RouterConfig::Random {}
+        );
+        Some(if is_even { highest } else { 1.0 / (came * rate) })
     }
 }
 
@@ -106,15 +117,15 @@ fn tokens_per_s(requests: &[Request]) -> f64 {
 /// it does not finish all.
 fn finishes_with_all_waiting(
     scenario: &Scenario,
+    group: &ReplicaGroup,
     cost: &StepTime,
     requests: &[Request],
 ) -> Option<Vec<SimTime>> {
-    let mut one = scenario.clone();
-    one.file.cluster.replicas = 1;
     let at_once =
         requests.iter().map(|request| Request { arrival: SimTime::ZERO, ..request.clone() });
-    let client = Client::new(&one.file.workload.client);
-    let engines = cluster_priced_by(&one, cost).ok()?;
+    let client = Client::new(&scenario.file.workload.client);
+    let alone = Router::new(&RouterConfig::default(), scenario.file.seed);
+    let engines = Cluster::new(vec![instance(scenario, group, cost).ok()?], alone);
     let mut recorder = Recorder::default();
     Simulation::new(Requests(at_once), client, engines, SimDuration::ZERO)
         .run(&mut recorder)
@@ -153,8 +164,8 @@ mod tests {
             at += SimDuration::from_millis(gap);
         }
         let scenario = scenario(replicas);
-        let cost = crate::sim::step_time(&scenario).unwrap();
-        busiest.load(&scenario, &cost)
+        let costs = crate::sim::step_times(&scenario).unwrap();
+        busiest.load(&scenario, &costs)
     }
 
     #[test]

@@ -62,9 +62,9 @@ impl Carried {
 }
 
 impl TransferReport {
-    /// Of a recorded run on so many instances, whose NICs carry so many bytes per second; nothing where
-    /// no KV cache travelled.
-    pub fn new(recorder: &Recorder, instances: u32, nic_bytes_per_s: f64) -> Option<Self> {
+    /// Of a recorded run on instances whose NICs carry so many bytes per second each, nothing those that
+    /// do all of a request; nothing where no KV cache travelled.
+    pub fn new(recorder: &Recorder, nics: &[f64]) -> Option<Self> {
         let carried = &recorder.carried;
         if carried.transfers == 0 {
             return None;
@@ -72,16 +72,18 @@ impl TransferReport {
         let times = recorder.requests.iter().map(|record| record.transfer);
         let times = times.filter(|time| time.as_nanos() > 0).map(SimDuration::as_millis_f64);
         let times = Values::new(times.collect());
-        let could = nic_bytes_per_s * recorder.end.as_secs_f64();
-        let all: u64 = carried.by_instance.iter().sum();
-        let most = carried.by_instance.iter().max().copied().unwrap_or_default();
+        let run_s = recorder.end.as_secs_f64();
+        let used = |(rate, bytes): (&f64, &u64)| *bytes as f64 / (rate * run_s);
+        let uses = nics.iter().zip(&carried.by_instance).filter(|(rate, _)| **rate > 0.0);
+        let uses: Vec<f64> = uses.map(used).collect();
+        let ends = nics.iter().filter(|rate| **rate > 0.0).count();
         Some(Self {
             transfers: carried.transfers,
             bytes: carried.bytes,
             mean_ms: times.mean(),
             p99_ms: times.percentile(99.0),
-            nic_use: all as f64 / could / f64::from(instances),
-            busiest_nic_use: most as f64 / could,
+            nic_use: uses.iter().sum::<f64>() / ends as f64,
+            busiest_nic_use: uses.iter().copied().fold(0.0, f64::max),
         })
     }
 

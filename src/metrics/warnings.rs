@@ -20,7 +20,7 @@ const NEAR: f64 = 0.05;
 pub struct Caution {
     limits: Limits,
     busiest: Busiest,
-    cost: StepTime,
+    costs: Vec<StepTime>,
 }
 
 /// What an instance shows of how near to its limits it came.
@@ -49,16 +49,16 @@ pub struct Warnings {
 }
 
 impl Caution {
-    /// Of a run of this scenario, whose steps `cost` prices.
-    pub fn new(scenario: &Scenario, cost: StepTime) -> Self {
+    /// Of a run of this scenario, whose steps are priced by one of `costs` for each group.
+    pub fn new(scenario: &Scenario, costs: Vec<StepTime>) -> Self {
         Self {
             limits: Limits {
-                coverage: StepCoverage::new(cost.clone()),
+                coverage: StepCoverage::new(costs.clone(), scenario.kinds()),
                 kv_need: KvNeed::of(scenario),
                 crowding: Crowding::default(),
             },
             busiest: Busiest::default(),
-            cost,
+            costs,
         }
     }
 
@@ -66,16 +66,15 @@ impl Caution {
     pub fn warnings(&self, scenario: &Scenario) -> Warnings {
         let Limits { coverage, kv_need, crowding } = &self.limits;
         // Blocks that wait to be fetched, and requests that load, are in no such balance.
-        let is_whole = scenario.file.cluster.disaggregation.is_none();
-        let kv_need = is_whole.then(|| kv_need.closest()).flatten();
-        let load = || self.busiest.load(scenario, &self.cost);
+        let kv_need = (!scenario.is_disaggregated()).then(|| kv_need.closest()).flatten();
+        let load = || self.busiest.load(scenario, &self.costs);
         Warnings {
             steps: coverage.steps,
             steps_extrapolated: coverage.extrapolated,
             load: crowding.is_crowded().then(load).flatten(),
             kv_need,
             kv_capacity_is_derived: kv_need.is_some()
-                && matches!(scenario.kv, KvSource::Derived(_)),
+                && scenario.groups.iter().any(|group| matches!(group.kv, KvSource::Derived(_))),
         }
     }
 }
@@ -103,7 +102,7 @@ impl Separable for Caution {
 
     fn lane(&mut self, lane: Lane) -> Limits {
         Limits {
-            coverage: StepCoverage::new(self.cost.clone()),
+            coverage: self.limits.coverage.anew(),
             kv_need: self.limits.kv_need.of_lane(lane),
             crowding: Crowding::default(),
         }

@@ -4,12 +4,13 @@ use serde::{Deserialize, Serialize};
 
 use super::disaggregation::DisaggregationConfig;
 use super::engine::EngineConfig;
+use super::group::GroupConfig;
 use super::lora::LoraConfig;
 use super::router::RouterConfig;
 use super::step_time::StepTimeConfig;
 use crate::model::{KvDtype, Reserve};
 
-/// Identical engine replicas behind a router.
+/// Engine replicas behind a router: identical ones, or groups of several kinds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -57,6 +58,10 @@ pub struct ClusterConfig {
     /// Prefill and decode on different replicas; [`replicas`](Self::replicas) then is their number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disaggregation: Option<DisaggregationConfig>,
+    /// Replicas of several kinds, in place of identical ones; [`replicas`](Self::replicas) then is their
+    /// number.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<GroupConfig>,
 }
 
 impl ClusterConfig {

@@ -7,10 +7,12 @@ use serde::{Deserialize, Serialize};
 #[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct DisaggregationConfig {
-    /// Replicas that only prefill.
-    pub prefill_replicas: u32,
-    /// Replicas that only decode.
-    pub decode_replicas: u32,
+    /// Replicas that only prefill; absent where `cluster.groups` gives roles.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prefill_replicas: Option<u32>,
+    /// Replicas that only decode; absent where `cluster.groups` gives roles.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decode_replicas: Option<u32>,
     /// How KV caches travel from one to the other.
     pub transfer: TransferConfig,
 }
@@ -32,13 +34,6 @@ pub struct TransferConfig {
     /// Before the first byte of a transfer, in µs.
     #[serde(default)]
     pub latency_us: f64,
-}
-
-impl DisaggregationConfig {
-    /// All replicas; `None` where there are more than can be counted.
-    pub fn replicas(&self) -> Option<u32> {
-        self.prefill_replicas.checked_add(self.decode_replicas)
-    }
 }
 
 fn unit() -> f64 {

@@ -8,6 +8,7 @@ mod cuda_graph;
 mod disaggregation;
 mod engine;
 mod file;
+mod group;
 mod host;
 mod lora;
 mod resolve;
@@ -30,9 +31,10 @@ pub use file::{
     MeasuredConfig, ReportConfig, ReportFormat, ScenarioFile, TraceColumns, TraceConfig,
     TraceOrigin,
 };
+pub use group::{GroupConfig, ReplicaRole};
 pub use host::HostConfig;
 pub use lora::{AdapterKind, AdapterMix, AdapterPopularity, LoraConfig, LoraKernels, LoraLoad};
-pub use resolve::{KvSource, Scenario, ScenarioError};
+pub use resolve::{Kinds, KvSource, ReplicaGroup, Scenario, ScenarioError};
 pub use router::{PrefixAwareConfig, PrefixMiss, RouterConfig, WeightedConfig};
 pub use sglang::{SglangConfig, SglangPolicy};
 pub use step_time::{Communication, LayerTableConfig, Sampler, StepTimeConfig};

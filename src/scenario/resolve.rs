@@ -5,22 +5,28 @@ mod acceptance;
 mod baselines;
 mod disaggregation;
 mod graphs;
+mod groups;
 mod lora;
 mod router;
+mod rules;
 mod sglang;
 mod step_time;
+mod vllm;
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
+use self::groups::Asked;
+use self::rules::Rules;
 use super::cluster::ClusterConfig;
-use super::engine::{EngineConfig, VllmConfig};
+use super::engine::EngineConfig;
 use super::file::{ReportConfig, ScenarioFile};
-use super::step_time::{LayerTableConfig, StepTimeConfig};
+use super::group::ReplicaRole;
 use crate::hardware::GpuSpec;
 use crate::model::{KvCapacity, MemoryBudget, ModelSpec};
 use crate::profiles;
-use crate::units::{Bytes, SimDuration};
+use crate::units::Bytes;
+
+pub use self::groups::{Kinds, ReplicaGroup};
 
 /// A scenario that can be run.
 #[derive(Debug, Clone)]
@@ -29,15 +35,11 @@ pub struct Scenario {
     pub file: ScenarioFile,
     /// The model that is served.
     pub model: ModelSpec,
-    /// The GPU it is served on.
-    pub gpu: GpuSpec,
-    /// Where the number of KV blocks comes from.
-    pub kv: KvSource,
+    /// The kinds of replicas it is served on, at least one; those of the first have the first numbers.
+    pub groups: Vec<ReplicaGroup>,
     /// For each request the drafts accepted in each of its verifications, where the scenario has
     /// them recorded; given with [`with_accepted_drafts`](Self::with_accepted_drafts).
     pub(crate) accepted_drafts: Option<Arc<[Vec<u32>]>>,
-    /// The file of measured step times, where `cluster.step_time` reads one.
-    pub step_time_profile: Option<Cow<'static, str>>,
 }
 
 /// Where the number of KV blocks comes from.
@@ -81,33 +83,81 @@ impl Scenario {
             Some(model) => model,
             None => catalogue_model(&file.cluster.model)?,
         };
-        let gpu = catalogue_gpu(&file.cluster.gpu)?;
-        lora::resolve(&mut file, &model)?;
-        disaggregation::resolve(&mut file.cluster);
-        let kv = resolve_engine(&mut file.cluster, &model, &gpu)?;
-        let profile = step_time::resolve(&mut file.cluster, &model, &gpu)?;
-        Ok(Self {
-            file,
-            model,
-            gpu,
-            kv,
-            step_time_profile: profile.map(Cow::Borrowed),
-            accepted_drafts: None,
-        })
+        let mut groups = Vec::new();
+        for asked in groups::asked(&file.cluster) {
+            let listed = asked.listed;
+            let group = resolve_group(asked, &file, &model)
+                .map_err(|error| groups::in_listed(error, &file.cluster, listed))?;
+            match listed {
+                Some(index) => file.cluster.groups[index].settle(&group.cluster),
+                None => settle(&mut file.cluster, &group.cluster),
+            }
+            groups.push(group);
+        }
+        file.cluster.replicas = groups.iter().map(ReplicaGroup::replicas).sum();
+        Ok(Self { file, model, groups, accepted_drafts: None })
     }
 
-    /// The file that holds the measured step times, where that is one of the user's own: its text
-    /// belongs into [`step_time_profile`](Self::step_time_profile).
-    pub fn step_time_file(&self) -> Option<&str> {
-        match &self.file.cluster.step_time {
-            StepTimeConfig::OperatorTable { profile: Some(name), .. }
-            | StepTimeConfig::StepTable { profile: Some(name) }
-            | StepTimeConfig::LayerTable(LayerTableConfig { profile: Some(name), .. }) => {
-                step_time::is_file(name).then_some(name.as_str())
-            }
-            _ => None,
-        }
+    /// The kind of the first replica: of all, where the scenario lists no groups.
+    ///
+    /// # Panics
+    /// When the scenario has been robbed of its groups.
+    pub fn first(&self) -> &ReplicaGroup {
+        self.groups.first().expect("a scenario has a group")
     }
+
+    /// Which group an instance is of.
+    pub fn kinds(&self) -> Kinds {
+        Kinds::new(self.groups.iter().map(ReplicaGroup::replicas))
+    }
+
+    /// Whether some replicas only prefill or decode.
+    pub fn is_disaggregated(&self) -> bool {
+        self.groups.iter().any(|group| group.role != ReplicaRole::Mixed)
+    }
+
+    /// Bytes per second of each replica's NICs in each direction, 0 of those that transfer nothing;
+    /// nothing where none does.
+    pub fn nics_bytes_per_s(&self) -> Option<Vec<f64>> {
+        let shared = self.file.cluster.disaggregation?.transfer.nic_gb_per_s;
+        let of_group = |group: &ReplicaGroup| {
+            let rate = match group.role {
+                ReplicaRole::Mixed => 0.0,
+                _ => group.nic_gb_per_s.unwrap_or(shared) * 1e9,
+            };
+            (0..group.replicas()).map(move |_| rate)
+        };
+        Some(self.groups.iter().flat_map(of_group).collect())
+    }
+
+    /// GPUs of all replicas.
+    pub fn gpus(&self) -> u64 {
+        let of_group = |group: &ReplicaGroup| {
+            u64::from(group.replicas()) * u64::from(group.cluster.tensor_parallel_size)
+        };
+        self.groups.iter().map(of_group).sum()
+    }
+}
+
+/// Looks up what a group asks for, and fills in what depends on model and GPU.
+fn resolve_group(
+    mut asked: Asked,
+    file: &ScenarioFile,
+    model: &ModelSpec,
+) -> Result<ReplicaGroup, ScenarioError> {
+    let cluster = &mut asked.cluster;
+    let gpu = catalogue_gpu(&cluster.gpu)?;
+    lora::resolve(file.workload.adapters.as_ref(), cluster, model)?;
+    let kv = resolve_engine(cluster, model, &gpu)?;
+    let profile = step_time::resolve(cluster, model, &gpu)?;
+    let listed = asked.listed.map(|index| &file.cluster.groups[index]);
+    Ok(ReplicaGroup::new(asked, listed, (gpu, kv), profile))
+}
+
+/// Takes what was filled in for replicas that are all of one kind.
+fn settle(cluster: &mut ClusterConfig, resolved: &ClusterConfig) {
+    let disaggregation = cluster.disaggregation;
+    *cluster = ClusterConfig { disaggregation, ..resolved.clone() };
 }
 
 fn catalogue_model(name: &str) -> Result<ModelSpec, ScenarioError> {
@@ -148,25 +198,34 @@ fn broken_rules(file: &ScenarioFile) -> Vec<String> {
     }
     let cluster = &file.cluster;
     rules.count("cluster.replicas", cluster.replicas);
+    rules.time("cluster.api_delay_ms", cluster.api_delay_ms, 1e3);
+    rules.time("cluster.api_per_request_ms", cluster.api_per_request_ms, 1e3);
+    router::rules(&cluster.router, &mut rules);
+    engine_rules(cluster, file.workload.adapters.is_some(), &mut rules);
+    groups::rules(file, &mut rules);
+    if let Some(mix) = &file.workload.adapters {
+        lora::mix_rules(mix, &mut rules);
+    }
+    disaggregation::rules(file, &mut rules);
+    report_rules(&file.report, &mut rules);
+    rules.problems
+}
+
+/// Rules of one kind of replicas.
+fn engine_rules(cluster: &ClusterConfig, has_adapters: bool, rules: &mut Rules) {
     rules.count("cluster.tensor_parallel_size", cluster.tensor_parallel_size);
-    rules.not_negative("cluster.api_delay_ms", cluster.api_delay_ms);
-    rules.not_negative("cluster.api_per_request_ms", cluster.api_per_request_ms);
     let utilization = cluster.gpu_memory_utilization.unwrap_or(1.0);
     rules.share("cluster.gpu_memory_utilization", utilization);
     for (key, value) in cluster.engine.host().values() {
         rules.not_negative(&format!("cluster.engine.host.{key}"), value);
     }
-    router::rules(&cluster.router, &mut rules);
-    step_time::rules(&cluster.step_time, &mut rules);
+    step_time::rules(&cluster.step_time, rules);
     match &cluster.engine {
-        EngineConfig::VllmV1(vllm) => vllm_rules(vllm, &mut rules),
-        EngineConfig::Sglang(sglang) => sglang::rules(sglang, &mut rules),
-        baseline => baselines::rules(baseline, &mut rules),
+        EngineConfig::VllmV1(config) => vllm::rules(config, rules),
+        EngineConfig::Sglang(config) => sglang::rules(config, rules),
+        baseline => baselines::rules(baseline, rules),
     }
-    lora::rules(file, &mut rules);
-    disaggregation::rules(file, &mut rules);
-    report_rules(&file.report, &mut rules);
-    rules.problems
+    lora::rules(cluster, has_adapters, rules);
 }
 
 fn report_rules(report: &ReportConfig, rules: &mut Rules) {
@@ -189,34 +248,6 @@ fn report_rules(report: &ReportConfig, rules: &mut Rules) {
     }
 }
 
-fn vllm_rules(vllm: &VllmConfig, rules: &mut Rules) {
-    let at_least_one = [
-        ("block_size", Some(vllm.block_size)),
-        ("max_num_batched_tokens", vllm.max_num_batched_tokens),
-        ("max_num_seqs", vllm.max_num_seqs),
-        ("max_num_active_seqs", vllm.max_num_active_seqs),
-        ("max_loras", vllm.max_loras),
-        ("prefill_schedule_interval", Some(vllm.prefill_schedule_interval)),
-    ];
-    for (key, value) in at_least_one {
-        rules.count(&format!("cluster.engine.{key}"), value.unwrap_or(1));
-    }
-    if vllm.num_gpu_blocks.is_some_and(|blocks| blocks < 2) {
-        rules.broken("cluster.engine.num_gpu_blocks", "must be at least 2, one being reserved");
-    }
-    if vllm.max_model_len.is_some_and(|tokens| tokens < 2) {
-        rules.broken("cluster.engine.max_model_len", "must be at least 2: a prompt and an answer");
-    }
-    if !(0.0..1.0).contains(&vllm.watermark) {
-        let message = format!("must be at least 0 and below 1, got {}", vllm.watermark);
-        rules.broken("cluster.engine.watermark", &message);
-    }
-    graphs::vllm_rules(vllm, rules);
-    if let Some(speculation) = &vllm.speculation {
-        acceptance::rules(speculation, rules);
-    }
-}
-
 /// Fills in what depends on model and GPU, and makes sure that both fit.
 fn resolve_engine(
     cluster: &mut ClusterConfig,
@@ -232,8 +263,8 @@ fn resolve_engine(
         cluster.memory_reserve.get_or_insert_default();
     }
     let source = match &mut engine {
-        EngineConfig::VllmV1(vllm) => resolve_vllm(vllm, cluster, model, gpu),
-        EngineConfig::Sglang(sglang) => sglang::resolve(sglang, cluster, model, gpu),
+        EngineConfig::VllmV1(config) => vllm::resolve(config, cluster, model, gpu),
+        EngineConfig::Sglang(config) => sglang::resolve(config, cluster, model, gpu),
         baseline => baselines::resolve(baseline, cluster, model, gpu),
     };
     cluster.engine = engine;
@@ -267,114 +298,4 @@ fn derive_kv(
     };
     KvCapacity::derive(model, &budget)
         .map_err(|error| fail("cluster.model", &format!("{error} ({})", gpu.name)))
-}
-
-fn resolve_vllm(
-    vllm: &mut VllmConfig,
-    cluster: &ClusterConfig,
-    model: &ModelSpec,
-    gpu: &GpuSpec,
-) -> Result<KvSource, ScenarioError> {
-    let (tokens, seqs) = default_batch_limits(gpu);
-    let model_len = *vllm.max_model_len.get_or_insert(model.max_position);
-    let budget = *vllm.max_num_batched_tokens.get_or_insert(if vllm.enable_chunked_prefill {
-        tokens
-    } else {
-        tokens.max(model_len)
-    });
-    vllm.max_num_seqs.get_or_insert(seqs);
-    graphs::resolve_vllm(vllm, gpu)?;
-    if !vllm.enable_chunked_prefill && budget < model_len {
-        return Err(fail(
-            "cluster.engine.max_num_batched_tokens",
-            &format!(
-                "without chunked prefill it must be at least max_model_len ({model_len}), got {budget}"
-            ),
-        ));
-    }
-    let source = if vllm.num_gpu_blocks.is_some() {
-        KvSource::Given
-    } else {
-        let adapters = lora::slot_bytes(cluster, model, vllm.max_loras)?;
-        let capacity = derive_kv(cluster, model, gpu, vllm.block_size, budget, adapters)?;
-        vllm.num_gpu_blocks = Some(capacity.blocks);
-        KvSource::Derived(capacity)
-    };
-    let blocks = vllm.num_gpu_blocks.unwrap_or_default();
-    let kv_tokens = u64::from(blocks) * u64::from(vllm.block_size);
-    if kv_tokens < u64::from(model_len) {
-        return Err(fail(
-            "cluster.engine.max_model_len",
-            &format!(
-                "a sequence of {model_len} tokens needs more than the {kv_tokens} tokens of the \
-                 KV cache; the engine refuses to start: set max_model_len to at most {kv_tokens}"
-            ),
-        ));
-    }
-    let usable_tokens = kv_tokens - u64::from(vllm.block_size);
-    let admits_in_part = !vllm.scheduler_reserve_full_isl || vllm.speculation.is_some();
-    if admits_in_part && usable_tokens < u64::from(model_len) {
-        return Err(fail(
-            "cluster.engine.max_model_len",
-            &format!(
-                "with speculation, or without scheduler_reserve_full_isl, a sequence of \
-                 {model_len} tokens that outgrows the {usable_tokens} tokens of the KV cache \
-                 outside the null block is preempted and starts over forever: set max_model_len \
-                 to at most {usable_tokens}"
-            ),
-        ));
-    }
-    Ok(source)
-}
-
-/// `max_num_batched_tokens` and `max_num_seqs` of vLLM's API server by GPU
-/// (vLLM 0.33.0, `vllm/engine/arg_utils.py`).
-fn default_batch_limits(gpu: &GpuSpec) -> (u32, u32) {
-    let gib = gpu.memory().as_gib();
-    if gib >= 160.0 {
-        (16_384, 1024)
-    } else if gib >= 70.0 && !gpu.name.starts_with("A100") {
-        (8192, 1024)
-    } else {
-        (2048, 256)
-    }
-}
-
-/// Collects broken rules.
-struct Rules {
-    problems: Vec<String>,
-}
-
-impl Rules {
-    fn broken(&mut self, path: &str, message: &str) {
-        self.problems.push(format!("{path}: {message}"));
-    }
-
-    fn check(&mut self, holds: bool, path: &str, rule: &str, value: impl std::fmt::Display) {
-        if !holds {
-            self.problems.push(format!("{path}: must be {rule}, got {value}"));
-        }
-    }
-
-    fn count(&mut self, path: &str, value: u32) {
-        self.check(value >= 1, path, "at least 1", value);
-    }
-
-    fn positive(&mut self, path: &str, value: f64) {
-        self.check(value > 0.0 && value.is_finite(), path, "a finite number above 0", value);
-    }
-
-    fn not_negative(&mut self, path: &str, value: f64) {
-        self.check(value >= 0.0 && value.is_finite(), path, "a finite number of at least 0", value);
-    }
-
-    /// A time in seconds that fits the clock.
-    fn time(&mut self, path: &str, seconds: f64) {
-        let holds = SimDuration::try_from_secs_f64(seconds).is_some();
-        self.check(holds, path, "a time of at least 0 that a run can have", seconds);
-    }
-
-    fn share(&mut self, path: &str, value: f64) {
-        self.check(value > 0.0 && value <= 1.0, path, "above 0 and at most 1", value);
-    }
 }

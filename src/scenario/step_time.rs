@@ -77,6 +77,24 @@ pub enum StepTimeConfig {
     },
 }
 
+impl StepTimeConfig {
+    /// Whether a profile is a file of the user's own.
+    pub(super) fn is_file(name: &str) -> bool {
+        std::path::Path::new(name).extension().is_some_and(|end| end.eq_ignore_ascii_case("toml"))
+    }
+
+    /// The name of the file that holds the measured step times, where that is one of the user's own.
+    pub fn file_mut(&mut self) -> Option<&mut String> {
+        let profile = match self {
+            Self::OperatorTable { profile, .. }
+            | Self::StepTable { profile }
+            | Self::LayerTable(LayerTableConfig { profile, .. }) => profile.as_mut(),
+            Self::Auto { .. } | Self::Roofline { .. } | Self::Linear { .. } => None,
+        };
+        profile.filter(|name| Self::is_file(name))
+    }
+}
+
 impl Default for StepTimeConfig {
     fn default() -> Self {
         Self::Auto {

@@ -2,12 +2,9 @@
 
 use super::run::Simulation;
 use super::source::Source;
-use super::{layer_table, step_table};
-use crate::cluster::{Cluster, Disaggregation, KvBlock, Links, Router};
-use crate::cost::{
-    CapturedSizes, CudaGraphs, Linear, LoraTimes, OperatorModel, OperatorProfile, Roofline,
-    RooflineOptions, StepTime,
-};
+use super::step_time::step_times;
+use crate::cluster::{Cluster, Disaggregation, Roles, Router, TransferEnd, Way};
+use crate::cost::{CapturedSizes, CudaGraphs, LoraTimes, StepTime};
 use crate::engine::scheduler::{
     Acceptance, FasterTransformer, Orca, Sarathi, Scheduler, Sglang, StaticBatch, VllmV0, VllmV1,
 };
@@ -15,7 +12,7 @@ use crate::engine::{Adapters, HostTimes, Instance};
 use crate::network::Protocol;
 use crate::rng::{Seed, mix};
 use crate::scenario::{
-    AcceptanceConfig, EngineConfig, Scenario, ScenarioError, StepTimeConfig, VllmConfig,
+    AcceptanceConfig, EngineConfig, ReplicaGroup, ReplicaRole, Scenario, ScenarioError, VllmConfig,
 };
 use crate::units::SimDuration;
 use crate::workload::Client;
@@ -25,41 +22,76 @@ use crate::workload::Client;
 /// # Errors
 /// When the step times of the model cannot be derived for its GPUs.
 pub fn cluster(scenario: &Scenario) -> Result<Cluster, ScenarioError> {
-    cluster_priced_by(scenario, &step_time(scenario)?)
+    cluster_priced_by(scenario, &step_times(scenario)?)
 }
 
-/// The same, where its [`step_time`] is at hand.
+/// The same, where its [`step_times`] are at hand.
 ///
 /// # Errors
 /// When a recording that the scenario names was not read.
-pub fn cluster_priced_by(scenario: &Scenario, cost: &StepTime) -> Result<Cluster, ScenarioError> {
-    let config = &scenario.file.cluster;
-    let host = HostTimes::from(config.engine.host());
-    let graphs = cuda_graphs(&config.engine);
-    let lora = lora_times(scenario)?;
-    let instance = |_| {
-        let instance = Instance::new(scheduler(scenario)?, cost.clone());
-        Ok(instance.with_graphs(graphs.clone()).on_host(host).with_lora(lora))
-    };
+pub fn cluster_priced_by(
+    scenario: &Scenario,
+    costs: &[StepTime],
+) -> Result<Cluster, ScenarioError> {
+    let mut instances = Vec::new();
+    for (group, cost) in scenario.groups.iter().zip(costs) {
+        for _ in 0..group.replicas() {
+            instances.push(instance(scenario, group, cost)?);
+        }
+    }
     Ok(Cluster {
-        instances: (0..config.replicas).map(instance).collect::<Result<_, ScenarioError>>()?,
-        router: Router::new(&config.router, scenario.file.seed),
+        instances,
+        router: Router::new(&scenario.file.cluster.router, scenario.file.seed),
         disaggregation: disaggregation(scenario)?,
     })
+}
+
+/// One idle replica of a group.
+///
+/// # Errors
+/// When a recording that the scenario names was not read.
+pub fn instance(
+    scenario: &Scenario,
+    group: &ReplicaGroup,
+    cost: &StepTime,
+) -> Result<Instance, ScenarioError> {
+    let engine = &group.cluster.engine;
+    let instance = Instance::new(scheduler(scenario, group)?, cost.clone())
+        .with_graphs(cuda_graphs(engine))
+        .on_host(HostTimes::from(engine.host()));
+    Ok(instance.with_lora(lora_times(scenario, group)?))
 }
 
 fn disaggregation(scenario: &Scenario) -> Result<Option<Disaggregation>, ScenarioError> {
     let cluster = &scenario.file.cluster;
     let Some(parts) = &cluster.disaggregation else { return Ok(None) };
-    let gpus = cluster.tensor_parallel_size;
-    let on_each = scenario.model.kv_bytes_per_token(gpus, cluster.kv_cache_dtype);
-    let EngineConfig::VllmV1(vllm) = &cluster.engine else {
-        unreachable!("a resolved scenario hands KV over with vllm_v1 only")
-    };
-    let block = KvBlock { tokens: vllm.block_size, bytes_per_token: u64::from(gpus) * on_each };
+    let nics = scenario.nics_bytes_per_s().unwrap_or_default();
+    let (mut roles, mut ends) = (Roles::default(), Vec::new());
+    let mut block_tokens = 0;
+    let mut first = 0;
+    for group in &scenario.groups {
+        let of_group = first..first + group.replicas() as usize;
+        first = of_group.end;
+        match group.role {
+            ReplicaRole::Mixed => {
+                roles.whole += group.replicas();
+                continue;
+            }
+            ReplicaRole::Prefill => roles.prefills += group.replicas(),
+            ReplicaRole::Decode => roles.decodes += group.replicas(),
+        }
+        let EngineConfig::VllmV1(vllm) = &group.cluster.engine else {
+            unreachable!("a resolved scenario hands KV over with vllm_v1 only")
+        };
+        block_tokens = vllm.block_size;
+        let gpus = group.cluster.tensor_parallel_size;
+        let on_each = scenario.model.kv_bytes_per_token(gpus, group.cluster.kv_cache_dtype);
+        let kv_bytes_per_token = u64::from(gpus) * on_each;
+        let end = |&nic_bytes_per_s| TransferEnd { nic_bytes_per_s, kv_bytes_per_token };
+        ends.extend(nics[of_group].iter().map(end));
+    }
     let transfer = &parts.transfer;
-    let links = Links {
-        nic_bytes_per_s: transfer.nic_gb_per_s * 1e9,
+    let way = Way {
         latency: SimDuration::from_secs_f64(transfer.latency_us / 1e6),
         protocol: Protocol {
             efficiency: transfer.efficiency,
@@ -67,46 +99,46 @@ fn disaggregation(scenario: &Scenario) -> Result<Option<Disaggregation>, Scenari
             ..Protocol::default()
         },
     };
-    let counts = (parts.prefill_replicas, parts.decode_replicas);
     // Draws of its own.
     let router = Router::new(&cluster.router, Seed(mix(scenario.file.seed.0)));
-    let built = Disaggregation::new(counts, router, block, &links);
+    let built = Disaggregation::new(roles, router, block_tokens, &ends, way);
     built.map(Some).map_err(|error| ScenarioError {
         problems: vec![format!("cluster.disaggregation.transfer: {error}")],
     })
 }
 
-/// The run of a scenario with the requests of `source`, where its [`step_time`] is at hand.
+/// The run of a scenario with the requests of `source`, where its [`step_times`] are at hand.
 ///
 /// # Errors
 /// When a recording that the scenario names was not read.
 pub fn simulation<W: Source>(
     scenario: &Scenario,
-    cost: &StepTime,
+    costs: &[StepTime],
     source: W,
 ) -> Result<Simulation<W>, ScenarioError> {
     let file = &scenario.file;
     let client = &file.workload.client;
     let time = |ms: f64| SimDuration::from_secs_f64(ms / 1e3);
-    let cluster = cluster_priced_by(scenario, cost)?;
+    let cluster = cluster_priced_by(scenario, costs)?;
     let run =
         Simulation::new(source, Client::new(client), cluster, time(file.cluster.api_delay_ms));
     Ok(run.with_serial_front_end(time(file.cluster.api_per_request_ms)).until(client.stops_at()))
 }
 
-fn scheduler(scenario: &Scenario) -> Result<Scheduler, ScenarioError> {
-    Ok(match &scenario.file.cluster.engine {
+fn scheduler(scenario: &Scenario, group: &ReplicaGroup) -> Result<Scheduler, ScenarioError> {
+    let adapters = |slots| adapters(scenario, group, slots);
+    Ok(match &group.cluster.engine {
         EngineConfig::VllmV1(config) => {
             let acceptance = acceptance(scenario, config)?;
             let scheduler = VllmV1::new(config.clone(), acceptance);
-            Scheduler::VllmV1(Box::new(match adapters(scenario, config.max_loras) {
+            Scheduler::VllmV1(Box::new(match adapters(config.max_loras) {
                 Some(adapters) => scheduler.with_adapters(adapters),
                 None => scheduler,
             }))
         }
         EngineConfig::Sglang(config) => {
             let scheduler = Sglang::new(config.clone());
-            Scheduler::Sglang(Box::new(match adapters(scenario, config.max_loras_per_batch) {
+            Scheduler::Sglang(Box::new(match adapters(config.max_loras_per_batch) {
                 Some(adapters) => scheduler.with_adapters(adapters),
                 None => scheduler,
             }))
@@ -145,20 +177,23 @@ fn acceptance(scenario: &Scenario, config: &VllmConfig) -> Result<Acceptance, Sc
 }
 
 /// The adapters of a scenario, on an engine with so many slots.
-fn adapters(scenario: &Scenario, slots: Option<u32>) -> Option<Adapters> {
+fn adapters(scenario: &Scenario, group: &ReplicaGroup, slots: Option<u32>) -> Option<Adapters> {
     let mix = scenario.file.workload.adapters.as_ref()?;
-    let lora = scenario.file.cluster.lora.as_ref()?;
+    let lora = group.cluster.lora.as_ref()?;
     let in_host = lora.max_host_adapters.unwrap_or(u32::MAX);
     Some(Adapters::new(mix.ranks().collect(), slots.unwrap_or(u32::MAX), in_host))
 }
 
-fn lora_times(scenario: &Scenario) -> Result<Option<LoraTimes>, ScenarioError> {
-    let cluster = &scenario.file.cluster;
+fn lora_times(
+    scenario: &Scenario,
+    group: &ReplicaGroup,
+) -> Result<Option<LoraTimes>, ScenarioError> {
+    let cluster = &group.cluster;
     let Some(lora) = &cluster.lora else { return Ok(None) };
     let shape = scenario.model.lora_shape(lora.modules, cluster.tensor_parallel_size);
     let shape = shape
         .map_err(|error| ScenarioError { problems: vec![format!("cluster.lora: {error}")] })?;
-    Ok(Some(LoraTimes::new(&shape, &scenario.gpu, lora)))
+    Ok(Some(LoraTimes::new(&shape, &group.gpu, lora)))
 }
 
 /// The graphs that an engine captures; the baselines capture none.
@@ -186,65 +221,5 @@ fn cuda_graphs(engine: &EngineConfig) -> CudaGraphs {
         | EngineConfig::Orca(_)
         | EngineConfig::FasterTransformer(_)
         | EngineConfig::StaticBatching(_) => CudaGraphs::default(),
-    }
-}
-
-/// The cost model of a scenario.
-///
-/// # Errors
-/// When the step times of the model cannot be derived for its GPUs.
-pub fn step_time(scenario: &Scenario) -> Result<StepTime, ScenarioError> {
-    let fail =
-        |problem: String| ScenarioError { problems: vec![format!("cluster.step_time: {problem}")] };
-    let cluster = &scenario.file.cluster;
-    let micros = |us: f64| SimDuration::from_secs_f64(us / 1e6);
-    let options = |sampler, communication, calibration| RooflineOptions {
-        tensor_parallel_size: cluster.tensor_parallel_size,
-        kv_cache_dtype: cluster.kv_cache_dtype,
-        calibration,
-        sampler,
-        communication,
-    };
-    match &cluster.step_time {
-        StepTimeConfig::Auto { .. } => unreachable!("a resolved scenario names its step times"),
-        StepTimeConfig::OperatorTable { profile, sampler, communication, calibration, .. } => {
-            let name = profile.as_deref().unwrap_or_default();
-            let text = scenario.step_time_profile.as_deref();
-            let text = text.ok_or_else(|| fail(format!("{name} was not read")))?;
-            let profile = OperatorProfile::parse(text);
-            let profile = profile.map_err(|error| fail(format!("{name}: {error}")))?;
-            if !profile.gpu.eq_ignore_ascii_case(&scenario.gpu.name) {
-                let problem = format!(
-                    "{name} was measured on {}, but cluster.gpu is {}",
-                    profile.gpu, scenario.gpu.name
-                );
-                return Err(fail(problem));
-            }
-            let options = options(*sampler, *communication, *calibration);
-            let model = OperatorModel::new(&scenario.model, &scenario.gpu, &profile, &options);
-            model.map(StepTime::Operators).map_err(|error| fail(error.to_string()))
-        }
-        StepTimeConfig::Roofline { sampler, communication, calibration } => {
-            let options = options(*sampler, *communication, *calibration);
-            let roofline = Roofline::new(&scenario.model, &scenario.gpu, &options);
-            roofline.map(StepTime::Roofline).map_err(|error| fail(error.to_string()))
-        }
-        StepTimeConfig::LayerTable(config) => layer_table::layer_table(scenario, config)
-            .map(StepTime::LayerTable)
-            .map_err(|problem| ScenarioError { problems: vec![problem] }),
-        StepTimeConfig::StepTable { profile } => {
-            let name = profile.as_deref().unwrap_or_default();
-            let table = step_table::step_table(scenario);
-            table.map(StepTime::StepTable).map_err(|problem| ScenarioError {
-                problems: vec![format!("cluster.step_time.profile: {name}: {problem}")],
-            })
-        }
-        StepTimeConfig::Linear { base_us, prefill_token_us, decode_seq_us } => {
-            Ok(StepTime::Linear(Linear {
-                base: micros(*base_us),
-                prefill_token: micros(*prefill_token_us),
-                decode_seq: micros(*decode_seq_us),
-            }))
-        }
     }
 }

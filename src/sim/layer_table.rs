@@ -4,18 +4,20 @@ use crate::cost::AllReduceHost;
 use crate::cost::LayerProfile;
 use crate::cost::LayerTable;
 use crate::cost::LayerTableOptions;
+use crate::model::ModelSpec;
 use crate::profiles;
 use crate::scenario::LayerTableConfig;
-use crate::scenario::Scenario;
+use crate::scenario::ReplicaGroup;
 
 /// Step times by the profile that the scenario names.
 pub(super) fn layer_table(
-    scenario: &Scenario,
+    model: &ModelSpec,
+    group: &ReplicaGroup,
     config: &LayerTableConfig,
 ) -> Result<LayerTable, String> {
-    let cluster = &scenario.file.cluster;
+    let cluster = &group.cluster;
     let name = config.profile.as_deref().unwrap_or_default();
-    let Some(text) = &scenario.step_time_profile else {
+    let Some(text) = &group.step_time_profile else {
         let near = profiles::closest(name, profiles::layer_tables().iter().map(|table| table.name));
         let hint = near.map_or_else(String::new, |near| format!(", did you mean `{near}`?"));
         return Err(format!(
@@ -24,8 +26,8 @@ pub(super) fn layer_table(
     };
     let fail = |problem: String| format!("cluster.step_time.profile: {name}: {problem}");
     let profile = LayerProfile::parse(text).map_err(|error| fail(error.to_string()))?;
-    if profile.gpu != scenario.gpu.name {
-        let asked = &scenario.gpu.name;
+    if profile.gpu != group.gpu.name {
+        let asked = &group.gpu.name;
         return Err(fail(format!("the profile has gpu {}, the scenario {asked}", profile.gpu)));
     }
     let all_reduce = config.all_reduce_latency_us.zip(config.all_reduce_gb_s);
@@ -36,5 +38,5 @@ pub(super) fn layer_table(
         all_reduce: all_reduce.map(|(latency_us, gb_s)| AllReduceHost { latency_us, gb_s }),
         calibration: config.calibration,
     };
-    LayerTable::new(&profile, &scenario.model, &options).map_err(|error| fail(error.to_string()))
+    LayerTable::new(&profile, model, &options).map_err(|error| fail(error.to_string()))
 }

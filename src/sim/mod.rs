@@ -15,11 +15,13 @@ mod run;
 mod separable;
 mod source;
 mod step_table;
+mod step_time;
 mod transit;
 
-pub use build::{cluster, cluster_priced_by, simulation, step_time};
+pub use build::{cluster, cluster_priced_by, instance, simulation};
 pub use counts::Counts;
 pub use observe::{Observer, Occurrence};
 pub use run::Simulation;
 pub use separable::{Lane, Separable};
 pub use source::{Requests, Source};
+pub use step_time::{step_time, step_times};

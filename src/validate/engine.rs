@@ -45,6 +45,7 @@ pub(super) fn cluster(
     let tp = tensor_parallel_size(record, settings)?;
     let mut cluster = ClusterConfig {
         disaggregation: None,
+        groups: Vec::new(),
         model: model.name.clone(),
         gpu: gpu.name.clone(),
         replicas: 1,

@@ -66,10 +66,10 @@ pub fn simulate(
     scenario: &Scenario,
     requests: Option<Vec<Request>>,
 ) -> Result<(BenchReport, Warnings), Skip> {
-    let cost = crate::sim::step_time(scenario).map_err(|error| refused(&error))?;
+    let costs = crate::sim::step_times(scenario).map_err(|error| refused(&error))?;
     let mut recorder = Recorder::default();
-    let mut caution = Caution::new(scenario, cost.clone());
-    observe(scenario, &cost, requests, &mut (&mut recorder, &mut caution))?;
+    let mut caution = Caution::new(scenario, costs.clone());
+    observe(scenario, &costs, requests, &mut (&mut recorder, &mut caution))?;
     Ok((BenchReport::new(&recorder, &scenario.file), caution.warnings(scenario)))
 }
 
@@ -79,9 +79,9 @@ pub fn simulate(
 /// # Errors
 /// Why it cannot be simulated.
 pub fn figures(scenario: &Scenario, requests: Option<Vec<Request>>) -> Result<BenchSummary, Skip> {
-    let cost = crate::sim::step_time(scenario).map_err(|error| refused(&error))?;
+    let costs = crate::sim::step_times(scenario).map_err(|error| refused(&error))?;
     let mut recorder = Recorder::default();
-    observe(scenario, &cost, requests, &mut recorder)?;
+    observe(scenario, &costs, requests, &mut recorder)?;
     Ok(BenchReport::new(&recorder, &scenario.file).summary)
 }
 
@@ -92,27 +92,27 @@ fn refused(error: &impl ToString) -> Skip {
 /// Runs a scenario under an observer.
 fn observe(
     scenario: &Scenario,
-    cost: &StepTime,
+    costs: &[StepTime],
     requests: Option<Vec<Request>>,
     observer: &mut impl Separable,
 ) -> Result<(), Skip> {
     let counts = if let Some(requests) = requests {
-        run_source(scenario, cost, Requests(requests.into_iter()), observer)?
+        run_source(scenario, costs, Requests(requests.into_iter()), observer)?
     } else {
         let file = &scenario.file;
         let workload = Workload::open(&file.workload, file.seed, None);
-        run_source(scenario, cost, workload.map_err(|error| refused(&error))?, observer)?
+        run_source(scenario, costs, workload.map_err(|error| refused(&error))?, observer)?
     };
     if counts.finished + counts.unfinished == counts.arrived { Ok(()) } else { Err(Skip::Stuck) }
 }
 
 fn run_source(
     scenario: &Scenario,
-    cost: &StepTime,
+    costs: &[StepTime],
     source: impl Source,
     observer: &mut impl Separable,
 ) -> Result<Counts, Skip> {
-    let run = crate::sim::simulation(scenario, cost, source).map_err(|error| refused(&error))?;
+    let run = crate::sim::simulation(scenario, costs, source).map_err(|error| refused(&error))?;
     run.run_in_lanes(observer).map_err(|error| refused(&error))
 }
 

@@ -6,7 +6,7 @@ use servecast::io::timeline::{TimelineWriter, Window};
 use servecast::metrics::{Recorder, RequestRecord, Status, TransferReport};
 use servecast::model::KvDtype;
 use servecast::profiles;
-use servecast::sim::{Counts, Simulation, cluster as cluster_of, simulation, step_time};
+use servecast::sim::{Counts, Simulation, cluster as cluster_of, simulation, step_times};
 use servecast::units::SimDuration;
 use servecast::workload::{Client, Workload};
 
@@ -27,9 +27,9 @@ fn run(text: &str) -> (Counts, Recorder) {
     let scenario = resolve(text).expect("the scenario holds together");
     let file = &scenario.file;
     let workload = Workload::open(&file.workload, file.seed, None).expect("it opens");
-    let cost = step_time(&scenario).expect("step times are known");
+    let costs = step_times(&scenario).expect("step times are known");
     let mut recorder = Recorder::default();
-    let run = simulation(&scenario, &cost, workload).expect("it can be built");
+    let run = simulation(&scenario, &costs, workload).expect("it can be built");
     let counts = run.run(&mut recorder).expect("no trace is read");
     (counts, recorder)
 }
@@ -39,10 +39,10 @@ fn run_with_timeline(text: &str) -> (Recorder, String) {
     let scenario = resolve(text).expect("the scenario holds together");
     let file = &scenario.file;
     let workload = Workload::open(&file.workload, file.seed, None).expect("it opens");
-    let cost = step_time(&scenario).expect("step times are known");
+    let costs = step_times(&scenario).expect("step times are known");
     let timeline = TimelineWriter::new(Vec::new(), Window::ALL, file.cluster.replicas, "a model");
     let mut observers = (Recorder::default(), timeline);
-    let run = simulation(&scenario, &cost, workload).expect("it can be built");
+    let run = simulation(&scenario, &costs, workload).expect("it can be built");
     run.run(&mut observers).expect("no trace is read");
     let (written, _) = observers.1.finish().expect("memory takes everything");
     (observers.0, String::from_utf8(written).expect("JSON is UTF-8"))
@@ -81,7 +81,7 @@ fn a_request_alone_prefills_travels_and_decodes() {
     assert!((ms(parts.prefill) - 25.0 - 5.02).abs() < 1e-6, "{} ms", ms(parts.prefill));
     assert!((ms(record.ttft()) - 30.02 - travels).abs() < 1e-6, "{} ms", ms(record.ttft()));
     assert_eq!((record.output_tokens, record.instance.0), (10, 1));
-    let report = TransferReport::new(&recorder, 2, 10e9).expect("a KV cache travelled");
+    let report = TransferReport::new(&recorder, &[10e9; 2]).expect("a KV cache travelled");
     assert_eq!((report.transfers, report.bytes), (1, 1008 * kv_bytes()));
     let share = (1008 * kv_bytes()) as f64 / 10e9 / recorder.end.as_secs_f64();
     assert!((report.nic_use - share).abs() < 1e-9 && (report.busiest_nic_use - share).abs() < 1e-9);

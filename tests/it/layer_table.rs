@@ -117,7 +117,7 @@ impl Run {
     /// Runs the requests through the engine of the scenario.
     fn simulate(&self, calibration: Calibration) -> (Latencies, StepLog) {
         let mut scenario = self.scenario.clone();
-        if let StepTimeConfig::LayerTable(config) = &mut scenario.file.cluster.step_time {
+        if let StepTimeConfig::LayerTable(config) = &mut scenario.groups[0].cluster.step_time {
             config.calibration = calibration;
         }
         let file = &scenario.file;
@@ -150,7 +150,7 @@ fn picked_up(steps: &StepLog, queued: SimTime) -> SimTime {
 
 /// The table that the scenario is priced by.
 fn table(scenario: &Scenario) -> LayerTable {
-    let text = scenario.step_time_profile.as_deref().expect("the profile is shipped");
+    let text = scenario.first().step_time_profile.as_deref().expect("the profile is shipped");
     let profile = LayerProfile::parse(text).expect("a shipped profile is valid");
     let options = LayerTableOptions {
         tensor_parallel_size: 1,

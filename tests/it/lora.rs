@@ -77,7 +77,7 @@ fn slots_take_memory_from_the_kv_cache() {
         let tokens = |count: u32, rank: u32| {
             let engine = format!("type = '{engine}', {slots} = {count}");
             let scenario = resolve(&scenario(&engine, &adapters(1, rank))).expect("it fits");
-            match scenario.kv {
+            match scenario.first().kv {
                 servecast::scenario::KvSource::Derived(kv) => {
                     u64::from(kv.blocks) * kv.block_bytes.0
                 }

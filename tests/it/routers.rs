@@ -342,7 +342,7 @@ fn settings_of_routers_that_make_no_sense_are_refused() {
         ),
         (
             "{ type = 'weighted', signal_interval_ms = -1.0 }",
-            "cluster.router.signal_interval_ms: must be a finite number of at least 0, got -1",
+            "cluster.router.signal_interval_ms: must be a time from 0 to 10⁹ seconds, got -1",
         ),
         (
             "{ type = 'weighted', prefix_weight = -3.0 }",

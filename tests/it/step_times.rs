@@ -15,7 +15,7 @@ use servecast::metrics::{Caution, Recorder, Status, Warnings};
 use servecast::request::{Content, Request, Segment};
 use servecast::rng::Seed;
 use servecast::scenario::{EngineConfig, Scenario, ScenarioFile};
-use servecast::sim::{Observer, Requests, Simulation, cluster, step_time};
+use servecast::sim::{Observer, Requests, Simulation, cluster, step_times};
 use servecast::units::{SimDuration, SimTime};
 use servecast::workload::Client;
 
@@ -245,11 +245,11 @@ fn poisson(stages: &serde_json::Value, prompt: u32) -> Vec<(SimTime, u32)> {
 /// What a run with so many blocks is warned of, and the prompt tokens that were found in the cache.
 fn cautioned(run: &Run, blocks: u32) -> (Warnings, u64) {
     let mut scenario = run.scenario(&PUBLISHED);
-    if let EngineConfig::VllmV1(engine) = &mut scenario.file.cluster.engine {
+    if let EngineConfig::VllmV1(engine) = &mut scenario.groups[0].cluster.engine {
         engine.num_gpu_blocks = Some(blocks);
     }
-    let cost = step_time(&scenario).expect("step times are known");
-    let mut observer = (Recorder::default(), Caution::new(&scenario, cost));
+    let costs = step_times(&scenario).expect("step times are known");
+    let mut observer = (Recorder::default(), Caution::new(&scenario, costs));
     run.observe(&scenario, PUBLISHED.api_delay_ms, &mut observer);
     let cached = observer.0.requests.iter().map(|record| u64::from(record.cached_tokens)).sum();
     (observer.1.warnings(&scenario), cached)

@@ -38,6 +38,7 @@ pub(super) fn cluster(arguments: &ServerArguments) -> Result<ClusterConfig, Fail
         lora: None,
         router: RouterConfig::default(),
         disaggregation: None,
+        groups: Vec::new(),
     })
 }
 

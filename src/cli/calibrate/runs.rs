@@ -90,7 +90,7 @@ impl MeasuredRun {
         Ok(Some(Self {
             name: scenario.file.name.clone(),
             hold_out: hold_out || told.is_some_and(|measured| measured.hold_out),
-            tensor_parallel_size: scenario.file.cluster.tensor_parallel_size,
+            tensor_parallel_size: scenario.first().cluster.tensor_parallel_size,
             source: told.map(|measured| measured.source.clone()).unwrap_or_default(),
             tool,
             measured,

@@ -43,12 +43,13 @@ impl Pair {
             scenario_file::model(model, folder)?.filter(|_| profiles::model(model).is_none());
         let scenario = Scenario::resolve(engine_defaults(model, gpu, tp), spec)
             .map_err(|error| Failure::Input(error.into()))?;
+        let group = scenario.first();
         let (EngineConfig::VllmV1(engine), KvSource::Derived(kv)) =
-            (&scenario.file.cluster.engine, scenario.kv)
+            (&group.cluster.engine, group.kv)
         else {
             unreachable!("vLLM's defaults derive the number of KV blocks from memory");
         };
-        let cost = crate::sim::step_time(&scenario);
+        let cost = crate::sim::step_time(&scenario.model, group);
         let cost = cost.map_err(|error| Failure::Input(error.into()))?;
         let graphs = CapturedSizes::new(engine.cudagraph_capture_sizes.iter().flatten().copied());
         let decode = |sequences: u32| {
@@ -59,7 +60,7 @@ impl Pair {
         let mut prompt = StepShape::default();
         prompt.add_prefill(PROMPT_TOKENS, 0, true);
         Ok(Self {
-            gpu: scenario.gpu.name.clone(),
+            gpu: group.gpu.name.clone(),
             tp,
             kv,
             block_size: engine.block_size,
@@ -132,6 +133,7 @@ pub(super) fn engine_defaults(model: &str, gpu: &str, tp: u32) -> ScenarioFile {
             lora: None,
             router: RouterConfig::default(),
             disaggregation: None,
+            groups: Vec::new(),
         },
         report: ReportConfig::default(),
         measured: None,

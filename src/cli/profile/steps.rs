@@ -97,8 +97,10 @@ impl Priced {
         let mut file = engine_defaults(&of.model, &gpu, of.tp);
         file.cluster.step_time = step_time;
         let scenario = scenario_file::resolved(file, Path::new(""))?;
-        let cost = crate::sim::step_time(&scenario).map_err(|e| Failure::Input(e.into()))?;
-        let (model, gpu) = (&scenario.model.name, &scenario.gpu.name);
+        let group = scenario.first();
+        let cost =
+            crate::sim::step_time(&scenario.model, group).map_err(|e| Failure::Input(e.into()))?;
+        let (model, gpu) = (&scenario.model.name, &group.gpu.name);
         Ok(Self { name: format!("{source}: {model} on {}x{gpu}", of.tp), cost })
     }
 

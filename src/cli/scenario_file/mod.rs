@@ -23,8 +23,8 @@ use crate::model::ModelSpec;
 use crate::profiles;
 use crate::rng::Seed;
 use crate::scenario::{
-    AcceptanceConfig, EngineConfig, LayerTableConfig, Scenario, ScenarioError, ScenarioFile,
-    StepTimeConfig, TraceConfig, WorkloadConfig,
+    AcceptanceConfig, EngineConfig, Scenario, ScenarioError, ScenarioFile, TraceConfig,
+    WorkloadConfig,
 };
 
 /// A scenario ready to run, with the folder its paths are relative to.
@@ -92,13 +92,12 @@ pub(super) fn relocated(loaded: &Loaded) -> ScenarioFile {
     {
         *path = absolute(path).display().to_string();
     }
-    if let Some(profile) = loaded.scenario.step_time_file().map(absolute)
-        && let StepTimeConfig::OperatorTable { profile: name, .. }
-        | StepTimeConfig::StepTable { profile: name }
-        | StepTimeConfig::LayerTable(LayerTableConfig { profile: name, .. }) =
-            &mut file.cluster.step_time
-    {
-        *name = Some(profile.display().to_string());
+    let cluster = &mut file.cluster;
+    let of_groups = cluster.groups.iter_mut().filter_map(|group| group.step_time.as_mut());
+    for step_time in of_groups.chain([&mut cluster.step_time]) {
+        if let Some(profile) = step_time.file_mut() {
+            *profile = absolute(profile).display().to_string();
+        }
     }
     let model = absolute(&file.cluster.model);
     if model.is_file() || model.join("config.json").is_file() {
@@ -136,14 +135,16 @@ pub(super) fn resolved(file: ScenarioFile, folder: &Path) -> Result<Scenario, Fa
     from_file("scenario", file, folder).map(|loaded| loaded.scenario)
 }
 
-/// Reads the step times that are in a file of the user's own.
+/// Reads the step times that are in files of the user's own.
 fn with_step_times(mut scenario: Scenario, folder: &Path) -> Result<Scenario, Failure> {
-    if let Some(name) = scenario.step_time_file() {
-        let path = folder.join(name);
-        let text = fs::read_to_string(&path).map_err(|error| {
-            fail("cluster.step_time.profile", &format!("{}: {error}", path.display()))
-        })?;
-        scenario.step_time_profile = Some(text.into());
+    for group in &mut scenario.groups {
+        if let Some(name) = group.cluster.step_time.file_mut() {
+            let path = folder.join(name);
+            let text = fs::read_to_string(&path).map_err(|error| {
+                fail("cluster.step_time.profile", &format!("{}: {error}", path.display()))
+            })?;
+            group.step_time_profile = Some(text.into());
+        }
     }
     Ok(scenario)
 }

@@ -32,7 +32,8 @@ fn parse_override(text: &str) -> Result<(String, Value), Failure> {
     }
 }
 
-/// Puts a value at a path; tables on the way are made where there are none.
+/// Puts a value at a path such as `cluster.groups[0].replicas`; tables on the way are made where
+/// there are none.
 pub(super) fn set(root: &mut Table, path: &str, value: Value) -> Result<(), String> {
     let mut keys: Vec<&str> = path.split('.').collect();
     let last = keys.pop().filter(|key| !key.is_empty()).ok_or("the path is empty")?;
@@ -40,18 +41,47 @@ pub(super) fn set(root: &mut Table, path: &str, value: Value) -> Result<(), Stri
     let mut place = String::new();
     for key in keys {
         place = if place.is_empty() { key.to_owned() } else { format!("{place}.{key}") };
-        let entry = table.entry(key).or_insert_with(|| Value::Table(default_of(&place)));
+        let (key, index) = indexed(key);
+        let mut entry = match index {
+            Some(_) => table.get_mut(key).ok_or(format!("{path}: there is no `{key}`"))?,
+            None => table.entry(key).or_insert_with(|| Value::Table(default_of(&place))),
+        };
+        if let Some(index) = index {
+            entry = item(entry, index).ok_or(format!("{path}: there is no `{place}`"))?;
+        }
         table = entry.as_table_mut().ok_or(format!("{path}: `{key}` is a value, not a table"))?;
     }
-    table.insert(last.to_owned(), value);
+    match indexed(last) {
+        (key, Some(index)) => {
+            let entry = table.get_mut(key).and_then(|list| item(list, index));
+            *entry.ok_or(format!("{path}: there is no such place"))? = value;
+        }
+        (key, None) => {
+            table.insert(key.to_owned(), value);
+        }
+    }
     Ok(())
+}
+
+/// A key and the place in its list, where it names one.
+fn indexed(key: &str) -> (&str, Option<usize>) {
+    let parts = key.strip_suffix(']').and_then(|key| key.split_once('['));
+    match parts.and_then(|(key, index)| Some((key, index.parse().ok()?))) {
+        Some((key, index)) => (key, Some(index)),
+        None => (key, None),
+    }
+}
+
+fn item(list: &mut Value, index: usize) -> Option<&mut Value> {
+    list.as_array_mut()?.get_mut(index)
 }
 
 /// A table that is made for a key in it: of the type that holds where none is given.
 fn default_of(place: &str) -> Table {
-    let whole = match place {
-        "cluster.engine" => Table::try_from(EngineConfig::default()),
-        "cluster.step_time" => Table::try_from(StepTimeConfig::default()),
+    let of_group = place.strip_prefix("cluster.groups[").and_then(|rest| rest.split_once("]."));
+    let whole = match of_group.map_or(place, |(_, key)| key) {
+        "cluster.engine" | "engine" => Table::try_from(EngineConfig::default()),
+        "cluster.step_time" | "step_time" => Table::try_from(StepTimeConfig::default()),
         _ => return Table::new(),
     };
     let whole = whole.expect("a default is a table");

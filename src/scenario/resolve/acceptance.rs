@@ -28,7 +28,11 @@ pub(super) fn rules(speculation: &SpeculationConfig, rules: &mut Rules) {
 impl Scenario {
     /// The file of recorded acceptance that this scenario names, and the drafts per step.
     pub fn acceptance_recording(&self) -> Option<(&str, u32)> {
-        let EngineConfig::VllmV1(vllm) = &self.file.cluster.engine else { return None };
+        let cluster = &self.file.cluster;
+        let EngineConfig::VllmV1(vllm) = &cluster.engine else { return None };
+        if !cluster.groups.is_empty() {
+            return None;
+        }
         let speculation = vllm.speculation.as_ref()?;
         match &speculation.acceptance {
             AcceptanceConfig::Recorded { path } => Some((path, speculation.num_speculative_tokens)),

@@ -1,59 +1,122 @@
 //! Rules of replicas that prefill or decode only.
 
 use super::Rules;
-use crate::scenario::{ClusterConfig, EngineConfig, Policy, ScenarioFile};
+use super::groups::{Asked, asked};
+use crate::scenario::{
+    ClusterConfig, DisaggregationConfig, EngineConfig, Policy, ReplicaRole, ScenarioFile,
+    TransferConfig,
+};
 
 /// Pairs of replicas that a network is built for.
 const MOST_WAYS: u64 = 1_000_000;
 
 /// Rules that need no look-up.
 pub(super) fn rules(file: &ScenarioFile, rules: &mut Rules) {
-    let Some(parts) = &file.cluster.disaggregation else { return };
-    let path = |key: &str| format!("cluster.disaggregation.{key}");
-    rules.count(&path("prefill_replicas"), parts.prefill_replicas);
-    rules.count(&path("decode_replicas"), parts.decode_replicas);
-    let replicas = file.cluster.replicas;
-    let holds = parts.replicas().is_some_and(|sum| replicas == 1 || replicas == sum);
-    rules.check(
-        holds,
-        "cluster.replicas",
-        "absent, or the sum of prefill_replicas and decode_replicas",
-        replicas,
-    );
-    let ways = u64::from(parts.prefill_replicas) * u64::from(parts.decode_replicas);
+    let cluster = &file.cluster;
+    let Some(parts) = &cluster.disaggregation else {
+        let lonely = |role| cluster.groups.iter().position(|group| group.role == role);
+        for role in [ReplicaRole::Prefill, ReplicaRole::Decode] {
+            if let Some(index) = lonely(role) {
+                let message = format!("`{}` needs cluster.disaggregation.transfer", role.name());
+                rules.broken(&format!("cluster.groups[{index}].role"), &message);
+            }
+        }
+        return;
+    };
+    if cluster.groups.is_empty() {
+        count_rules(cluster, parts, rules);
+    } else {
+        role_rules(cluster, parts, rules);
+    }
+    transfer_rules(&parts.transfer, rules);
+    let asked = asked(cluster);
+    let replicas = |role| {
+        let of_role = asked.iter().filter(|group| group.role == role);
+        of_role.map(|group| u64::from(group.cluster.replicas)).sum::<u64>()
+    };
+    let ways = replicas(ReplicaRole::Prefill) * replicas(ReplicaRole::Decode);
     rules.check(
         ways <= MOST_WAYS,
         "cluster.disaggregation",
         "at most 1000000 ways from a prefill replica to a decode replica",
         ways,
     );
-    let transfer = &parts.transfer;
-    rules.positive(&path("transfer.nic_gb_per_s"), transfer.nic_gb_per_s);
-    rules.share(&path("transfer.efficiency"), transfer.efficiency);
-    rules.positive(&path("transfer.flow_gb_per_s"), transfer.flow_gb_per_s.unwrap_or(1.0));
-    rules.time(&path("transfer.latency_us"), transfer.latency_us / 1e6);
-    if let EngineConfig::VllmV1(vllm) = &file.cluster.engine {
-        if vllm.policy == Policy::Priority {
-            let message = "`priority` where other replicas decode is not modelled";
-            rules.broken("cluster.engine.policy", message);
-        }
-        if vllm.speculation.is_some() {
-            let message = "speculation where other replicas decode is not modelled";
-            rules.broken("cluster.engine.speculation", message);
-        }
-    } else {
-        let message = "only vllm_v1 hands KV caches over; other engines are not modelled so";
-        rules.broken("cluster.disaggregation", message);
-    }
+    engine_rules(&asked, rules);
     if file.workload.adapters.is_some() {
         let message = "adapters on replicas that prefill or decode only are not modelled";
         rules.broken("workload.adapters", message);
     }
 }
 
-/// Counts the replicas.
-pub(super) fn resolve(cluster: &mut ClusterConfig) {
-    if let Some(replicas) = cluster.disaggregation.and_then(|parts| parts.replicas()) {
-        cluster.replicas = replicas;
+fn count_rules(cluster: &ClusterConfig, parts: &DisaggregationConfig, rules: &mut Rules) {
+    let counts =
+        [("prefill_replicas", parts.prefill_replicas), ("decode_replicas", parts.decode_replicas)];
+    for (key, count) in counts {
+        rules.count(&format!("cluster.disaggregation.{key}"), count.unwrap_or_default());
+    }
+    let sum = counts.iter().try_fold(0, |sum: u32, (_, n)| sum.checked_add(n.unwrap_or_default()));
+    let replicas = cluster.replicas;
+    rules.check(
+        sum.is_some_and(|sum| replicas == 1 || replicas == sum),
+        "cluster.replicas",
+        "absent, or the sum of prefill_replicas and decode_replicas",
+        replicas,
+    );
+}
+
+fn role_rules(cluster: &ClusterConfig, parts: &DisaggregationConfig, rules: &mut Rules) {
+    let counts =
+        [("prefill_replicas", parts.prefill_replicas), ("decode_replicas", parts.decode_replicas)];
+    for (key, count) in counts {
+        if count.is_some() {
+            let message = "must be absent where cluster.groups gives roles";
+            rules.broken(&format!("cluster.disaggregation.{key}"), message);
+        }
+    }
+    for role in [ReplicaRole::Prefill, ReplicaRole::Decode] {
+        if cluster.groups.iter().all(|group| group.role != role) {
+            let message =
+                format!("with cluster.disaggregation one must have role `{}`", role.name());
+            rules.broken("cluster.groups", &message);
+        }
+    }
+}
+
+fn transfer_rules(transfer: &TransferConfig, rules: &mut Rules) {
+    let path = |key: &str| format!("cluster.disaggregation.transfer.{key}");
+    rules.positive(&path("nic_gb_per_s"), transfer.nic_gb_per_s);
+    rules.share(&path("efficiency"), transfer.efficiency);
+    rules.positive(&path("flow_gb_per_s"), transfer.flow_gb_per_s.unwrap_or(1.0));
+    rules.time(&path("latency_us"), transfer.latency_us, 1e6);
+}
+
+/// What engines hand over, and that both sides keep it alike.
+fn engine_rules(asked: &[Asked], rules: &mut Rules) {
+    let mut formats = Vec::new();
+    for group in asked.iter().filter(|group| group.role != ReplicaRole::Mixed) {
+        let engine = group.listed.map_or_else(
+            || "cluster.engine".to_owned(),
+            |index| format!("cluster.groups[{index}].engine"),
+        );
+        let EngineConfig::VllmV1(vllm) = &group.cluster.engine else {
+            let message = "only vllm_v1 hands KV caches over; other engines are not modelled so";
+            rules.broken("cluster.disaggregation", message);
+            return;
+        };
+        if vllm.policy == Policy::Priority {
+            let message = "`priority` where other replicas decode is not modelled";
+            rules.broken(&format!("{engine}.policy"), message);
+        }
+        if vllm.speculation.is_some() {
+            let message = "speculation where other replicas decode is not modelled";
+            rules.broken(&format!("{engine}.speculation"), message);
+        }
+        formats.push((vllm.block_size, group.cluster.kv_cache_dtype));
+    }
+    formats.dedup();
+    if formats.len() > 1 {
+        let message = "groups that prefill and groups that decode must have the same \
+                       engine.block_size and kv_cache_dtype: blocks travel as they are";
+        rules.broken("cluster.groups", message);
     }
 }

@@ -4,7 +4,6 @@ use super::{Rules, ScenarioError, fail};
 use crate::model::{LoraShape, ModelSpec};
 use crate::scenario::{
     AdapterMix, AdapterPopularity, ClusterConfig, EngineConfig, LoraConfig, LoraKernels,
-    ScenarioFile,
 };
 use crate::units::Bytes;
 
@@ -17,23 +16,20 @@ const VLLM_RANK: u32 = 16;
 const SGLANG_SLOTS: u32 = 8;
 
 /// Rules that need no look-up.
-pub(super) fn rules(file: &ScenarioFile, rules: &mut Rules) {
-    if let Some(mix) = &file.workload.adapters {
-        mix_rules(mix, rules);
-        let engine = match &file.cluster.engine {
-            EngineConfig::VllmV1(_) | EngineConfig::Sglang(_) => None,
-            EngineConfig::VllmV0(_) => Some("vllm_v0"),
-            EngineConfig::Sarathi(_) => Some("sarathi"),
-            EngineConfig::Orca(_) => Some("orca"),
-            EngineConfig::FasterTransformer(_) => Some("faster_transformer"),
-            EngineConfig::StaticBatching(_) => Some("static_batching"),
-        };
-        if let Some(engine) = engine {
-            let message = format!("{engine} serves no adapters; vllm_v1 and sglang do");
-            rules.broken("workload.adapters", &message);
-        }
+pub(super) fn rules(cluster: &ClusterConfig, has_adapters: bool, rules: &mut Rules) {
+    let engine = match &cluster.engine {
+        EngineConfig::VllmV1(_) | EngineConfig::Sglang(_) => None,
+        EngineConfig::VllmV0(_) => Some("vllm_v0"),
+        EngineConfig::Sarathi(_) => Some("sarathi"),
+        EngineConfig::Orca(_) => Some("orca"),
+        EngineConfig::FasterTransformer(_) => Some("faster_transformer"),
+        EngineConfig::StaticBatching(_) => Some("static_batching"),
+    };
+    if let Some(engine) = engine.filter(|_| has_adapters) {
+        let message = format!("{engine} serves no adapters; vllm_v1 and sglang do");
+        rules.broken("workload.adapters", &message);
     }
-    let Some(lora) = &file.cluster.lora else { return };
+    let Some(lora) = &cluster.lora else { return };
     rules.count("cluster.lora.max_rank", lora.max_rank.unwrap_or(1));
     rules.count("cluster.lora.max_host_adapters", lora.max_host_adapters.unwrap_or(1));
     let kernels = &lora.kernels;
@@ -59,7 +55,8 @@ pub(super) fn rules(file: &ScenarioFile, rules: &mut Rules) {
     rules.positive("cluster.lora.load.to_host_gb_per_s", load.to_host_gb_per_s);
 }
 
-fn mix_rules(mix: &AdapterMix, rules: &mut Rules) {
+/// Rules of the adapters that requests ask for.
+pub(super) fn mix_rules(mix: &AdapterMix, rules: &mut Rules) {
     if mix.kinds.is_empty() {
         rules.broken("workload.adapters.kinds", "must be at least one kind");
     }
@@ -88,9 +85,11 @@ fn mix_rules(mix: &AdapterMix, rules: &mut Rules) {
 
 /// Fills in what adapters take by default, where the workload has some or the engine is to serve
 /// some.
-pub(super) fn resolve(file: &mut ScenarioFile, model: &ModelSpec) -> Result<(), ScenarioError> {
-    let mix = file.workload.adapters.as_ref();
-    let cluster = &mut file.cluster;
+pub(super) fn resolve(
+    mix: Option<&AdapterMix>,
+    cluster: &mut ClusterConfig,
+    model: &ModelSpec,
+) -> Result<(), ScenarioError> {
     if mix.is_some() {
         cluster.lora.get_or_insert_default();
     }

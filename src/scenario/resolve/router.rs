@@ -31,7 +31,8 @@ pub(super) fn rules(router: &RouterConfig, rules: &mut Rules) {
             if !has_weight {
                 rules.broken("cluster.router", "one weight must be above 0, all are 0");
             }
-            rules.not_negative("cluster.router.signal_interval_ms", config.signal_interval_ms);
+            let interval = config.signal_interval_ms;
+            rules.time("cluster.router.signal_interval_ms", interval, 1e3);
             tree(config.max_tree_tokens, rules);
         }
         RouterConfig::RoundRobin {}

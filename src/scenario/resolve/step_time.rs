@@ -111,7 +111,7 @@ pub(super) fn resolve(
         *profile = Some(table.name.to_owned());
         return Ok(Some(table.text));
     };
-    if is_file(name) {
+    if StepTimeConfig::is_file(name) {
         return Ok(None);
     }
     let Some(table) = profiles::operator_table(name) else {
@@ -181,7 +181,7 @@ fn resolve_shipped(
 ) -> Result<Option<&'static str>, ScenarioError> {
     let names = || tables.iter().map(|table| table.name);
     let shipped = match profile {
-        Some(name) if is_file(name) => return Ok(None),
+        Some(name) if StepTimeConfig::is_file(name) => return Ok(None),
         Some(name) => ModelTable::named(tables, name).ok_or_else(|| {
             let hint = hint(profiles::closest(name, names()));
             let problem =
@@ -200,11 +200,6 @@ fn resolve_shipped(
     };
     *profile = Some(shipped.name.to_owned());
     Ok(Some(shipped.text))
-}
-
-/// Whether a profile is a file of the user's own.
-pub(super) fn is_file(name: &str) -> bool {
-    std::path::Path::new(name).extension().is_some_and(|end| end.eq_ignore_ascii_case("toml"))
 }
 
 /// The engine whose kernels an engine runs: schedulers of papers stand on vLLM's.

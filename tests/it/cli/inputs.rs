@@ -57,7 +57,7 @@ fn a_router_that_does_not_exist_or_lacks_sense_is_refused() {
     let place = "s.toml: cluster.router.type: unknown variant `prefix_awar`";
     refused("gpu =", &router("{ type = \"prefix_awar\" }"), place);
     refused("gpu =", &router("{ type = \"prefix_awar\" }"), "did you mean `prefix_aware`?");
-    let place = "s.toml: cluster.router.signal_interval_ms: must be a finite number of at least 0";
+    let place = "s.toml: cluster.router.signal_interval_ms: must be a time from 0 to 10⁹ seconds";
     refused("gpu =", &router("{ type = \"weighted\", signal_interval_ms = -1.0 }"), place);
     let place = "s.toml: cluster.router: unknown field `cache_treshold`";
     refused("gpu =", &router("{ type = \"prefix_aware\", cache_treshold = 0.5 }"), place);

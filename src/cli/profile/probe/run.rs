@@ -116,8 +116,10 @@ impl Base {
             file.cluster.engine = EngineConfig::Sglang(SglangConfig::default());
         }
         let scenario = scenario_file::resolved(file, folder)?;
-        let cost = crate::sim::step_time(&scenario).map_err(|e| Failure::Input(e.into()))?;
-        let sizes = match &scenario.file.cluster.engine {
+        let group = scenario.first();
+        let cost =
+            crate::sim::step_time(&scenario.model, group).map_err(|e| Failure::Input(e.into()))?;
+        let sizes = match &group.cluster.engine {
             EngineConfig::VllmV1(engine) => engine.cudagraph_capture_sizes.clone(),
             EngineConfig::Sglang(engine) => engine.cuda_graph_bs_decode.clone(),
             _ => None,

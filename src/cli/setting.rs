@@ -1,0 +1,104 @@
+//! What is said of a scenario before it is run.
+
+use super::say;
+use crate::cost::StepTime;
+use crate::profiles;
+use crate::scenario::{
+    EngineConfig, KvSource, ReplicaGroup, ReplicaRole, Scenario, StepTimeConfig,
+};
+
+/// Says what is simulated, and the engines' memory.
+pub(super) fn state_setting(scenario: &Scenario) {
+    let (file, model) = (&scenario.file, &scenario.model.name);
+    if file.cluster.groups.is_empty() {
+        let group = scenario.first();
+        let (gpus, gpu) = (scenario.gpus(), &group.gpu.name);
+        let replicas = file.cluster.replicas;
+        let word = if replicas == 1 { "replica" } else { "replicas" };
+        let of_role = |role| scenario.groups.iter().find(|group| group.role == role);
+        let roles = of_role(ReplicaRole::Prefill).zip(of_role(ReplicaRole::Decode));
+        let roles = roles.map_or_else(String::new, |(prefill, decode)| {
+            format!(", {} prefill and {} decode", prefill.replicas(), decode.replicas())
+        });
+        let tp = group.cluster.tensor_parallel_size;
+        say(&format!("{}: {model} on {gpus} {gpu} ({replicas} {word}{roles}, TP {tp})", file.name));
+        state_memory(group, "");
+    } else {
+        say(&format!("{}: {model} on {} GPUs", file.name, scenario.gpus()));
+        for group in &scenario.groups {
+            let (count, tp) = (group.replicas(), group.cluster.tensor_parallel_size);
+            let word = if count == 1 { "replica" } else { "replicas" };
+            let (name, gpu) = (group.name(), &group.gpu.name);
+            say(&format!("  {name}: {count} {} {word} on {gpu}, TP {tp}", group.role.name()));
+            state_memory(group, "  ");
+        }
+    }
+    if let Some(window) = &scenario.model.sliding_window {
+        say(&format!(
+            "  sliding window of {} tokens in {} layers: not modelled, full attention is assumed",
+            window.tokens, window.layers
+        ));
+    }
+}
+
+fn state_memory(group: &ReplicaGroup, indent: &str) {
+    let KvSource::Derived(kv) = group.kv else { return };
+    let memory = group.gpu.memory();
+    let adapters = match kv.adapters.0 {
+        0 => String::new(),
+        _ => format!(", slots of adapters {}", kv.adapters),
+    };
+    let (weights, reserve) = (kv.weights, kv.reserve);
+    if let EngineConfig::Sglang(sglang) = &group.cluster.engine {
+        say(&format!(
+            "{indent}  KV cache: {} tokens per replica, derived from {memory} of GPU memory: weights \
+             {weights}{adapters}, {reserve} kept free by mem_fraction_static {} (estimate)",
+            sglang.max_total_tokens.unwrap_or_default(),
+            sglang.mem_fraction_static.unwrap_or_default()
+        ));
+    } else {
+        say(&format!(
+            "{indent}  KV cache: {} blocks per replica, derived from {memory} of GPU memory: weights \
+             {weights}{adapters}, activations and graphs {reserve} (estimate)",
+            kv.blocks
+        ));
+    }
+}
+
+/// Says what prices the steps, and what of it is a stand-in.
+pub(super) fn state_step_times(scenario: &Scenario, costs: &[StepTime]) {
+    let is_listed = !scenario.file.cluster.groups.is_empty();
+    for (group, cost) in scenario.groups.iter().zip(costs) {
+        let whose = if is_listed { format!(" of {}", group.name()) } else { String::new() };
+        state_step_time(group, cost, &whose);
+        if !is_listed {
+            return;
+        }
+    }
+}
+
+fn state_step_time(group: &ReplicaGroup, cost: &StepTime, whose: &str) {
+    let config = &group.cluster.step_time;
+    if matches!(config, StepTimeConfig::Linear { .. }) {
+        return;
+    }
+    let why = match config {
+        StepTimeConfig::Roofline { .. } => {
+            let has_table = profiles::operator_tables()
+                .iter()
+                .any(|table| table.gpu().eq_ignore_ascii_case(&group.gpu.name));
+            if has_table { "" } else { " (no operator table of this GPU)" }
+        }
+        _ => "",
+    };
+    let calibrated = match config {
+        StepTimeConfig::OperatorTable { calibration, .. }
+        | StepTimeConfig::Roofline { calibration, .. }
+            if !calibration.is_neutral() =>
+        {
+            "calibrated by the scenario"
+        }
+        _ => "not calibrated against a run",
+    };
+    say(&format!("  step times{whose}: {}{why}; {calibrated}", cost.provenance()));
+}

@@ -1,0 +1,128 @@
+//! Replicas of several kinds.
+
+use serde::{Deserialize, Serialize};
+
+use super::cluster::ClusterConfig;
+use super::engine::EngineConfig;
+use super::lora::LoraConfig;
+use super::step_time::StepTimeConfig;
+use crate::model::{KvDtype, Reserve};
+
+/// Replicas of one kind. A setting that is absent is that of the cluster; one that is given replaces
+/// it whole.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct GroupConfig {
+    /// A name for reports; GPU, tensor parallelism and role if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// How many.
+    pub replicas: u32,
+    /// What they do of a request.
+    #[serde(default)]
+    pub role: ReplicaRole,
+    /// As [`ClusterConfig::gpu`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu: Option<String>,
+    /// As [`ClusterConfig::tensor_parallel_size`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tensor_parallel_size: Option<u32>,
+    /// As [`ClusterConfig::gpu_memory_utilization`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu_memory_utilization: Option<f64>,
+    /// As [`ClusterConfig::memory_reserve`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_reserve: Option<Reserve>,
+    /// As [`ClusterConfig::kv_cache_dtype`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kv_cache_dtype: Option<KvDtype>,
+    /// As [`ClusterConfig::engine`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub engine: Option<EngineConfig>,
+    /// As [`ClusterConfig::step_time`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step_time: Option<StepTimeConfig>,
+    /// As [`ClusterConfig::lora`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lora: Option<LoraConfig>,
+    /// As [`TransferConfig::nic_gb_per_s`](super::TransferConfig::nic_gb_per_s), for each replica.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nic_gb_per_s: Option<f64>,
+}
+
+/// What a replica does of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum ReplicaRole {
+    /// Everything.
+    #[default]
+    Mixed,
+    /// The prompt.
+    Prefill,
+    /// The answer.
+    Decode,
+}
+
+impl ReplicaRole {
+    /// As scenario files spell it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Mixed => "mixed",
+            Self::Prefill => "prefill",
+            Self::Decode => "decode",
+        }
+    }
+}
+
+impl GroupConfig {
+    /// The cluster as its replicas have it.
+    pub(super) fn in_cluster(&self, cluster: &ClusterConfig) -> ClusterConfig {
+        ClusterConfig {
+            model: cluster.model.clone(),
+            gpu: self.gpu.as_ref().unwrap_or(&cluster.gpu).clone(),
+            replicas: self.replicas,
+            tensor_parallel_size: self.tensor_parallel_size.unwrap_or(cluster.tensor_parallel_size),
+            gpu_memory_utilization: self.gpu_memory_utilization.or(cluster.gpu_memory_utilization),
+            memory_reserve: self.memory_reserve.or(cluster.memory_reserve),
+            kv_cache_dtype: self.kv_cache_dtype.unwrap_or(cluster.kv_cache_dtype),
+            api_delay_ms: cluster.api_delay_ms,
+            api_per_request_ms: cluster.api_per_request_ms,
+            engine: self.engine.as_ref().unwrap_or(&cluster.engine).clone(),
+            step_time: self.step_time.as_ref().unwrap_or(&cluster.step_time).clone(),
+            lora: self.lora.as_ref().or(cluster.lora.as_ref()).cloned(),
+            router: cluster.router.clone(),
+            disaggregation: None,
+            groups: Vec::new(),
+        }
+    }
+
+    /// Takes what was filled in.
+    pub(super) fn settle(&mut self, resolved: &ClusterConfig) {
+        self.gpu = Some(resolved.gpu.clone());
+        self.tensor_parallel_size = Some(resolved.tensor_parallel_size);
+        self.gpu_memory_utilization = resolved.gpu_memory_utilization;
+        self.memory_reserve = resolved.memory_reserve;
+        self.kv_cache_dtype = Some(resolved.kv_cache_dtype);
+        self.engine = Some(resolved.engine.clone());
+        self.step_time = Some(resolved.step_time.clone());
+        self.lora.clone_from(&resolved.lora);
+    }
+
+    /// Which settings of the cluster it replaces, by their keys.
+    pub(super) fn own_settings(&self) -> impl Iterator<Item = &'static str> {
+        let given = [
+            ("gpu", self.gpu.is_some()),
+            ("replicas", true),
+            ("tensor_parallel_size", self.tensor_parallel_size.is_some()),
+            ("gpu_memory_utilization", self.gpu_memory_utilization.is_some()),
+            ("memory_reserve", self.memory_reserve.is_some()),
+            ("kv_cache_dtype", self.kv_cache_dtype.is_some()),
+            ("engine", self.engine.is_some()),
+            ("step_time", self.step_time.is_some()),
+            ("lora", self.lora.is_some()),
+        ];
+        given.into_iter().filter_map(|(key, is_given)| is_given.then_some(key))
+    }
+}

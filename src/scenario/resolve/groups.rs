@@ -1,0 +1,216 @@
+//! Kinds of replicas: of a scenario that lists them, and of one that has a single kind.
+
+use std::borrow::Cow;
+
+use super::{KvSource, Rules, ScenarioError, engine_rules};
+use crate::hardware::GpuSpec;
+use crate::ids::InstanceId;
+use crate::scenario::{
+    AcceptanceConfig, ClusterConfig, EngineConfig, GroupConfig, ReplicaRole, ScenarioFile,
+};
+
+/// Replicas of one kind, ready to run.
+#[derive(Debug, Clone)]
+pub struct ReplicaGroup {
+    /// What they do of a request.
+    pub role: ReplicaRole,
+    /// The cluster as they have it: their own settings, and their number as `replicas`.
+    pub cluster: ClusterConfig,
+    /// The GPU they run on.
+    pub gpu: GpuSpec,
+    /// Where the number of their KV blocks comes from.
+    pub kv: KvSource,
+    /// The file of measured step times, where `step_time` reads one.
+    pub step_time_profile: Option<Cow<'static, str>>,
+    /// Bytes per second of a replica's NICs in each direction; those of `cluster.disaggregation` if
+    /// absent.
+    pub(crate) nic_gb_per_s: Option<f64>,
+    name: Option<String>,
+}
+
+/// Which group an instance is of. Instances are numbered group by group.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Kinds {
+    /// For each group but the last, the instance after its last.
+    ends: Vec<u32>,
+}
+
+impl Kinds {
+    /// Of groups of these sizes.
+    pub fn new(sizes: impl IntoIterator<Item = u32>) -> Self {
+        let mut ends: Vec<u32> = sizes
+            .into_iter()
+            .scan(0, |end, size| {
+                *end += size;
+                Some(*end)
+            })
+            .collect();
+        ends.pop();
+        Self { ends }
+    }
+
+    /// The place of an instance's group.
+    #[inline]
+    pub fn of(&self, instance: InstanceId) -> usize {
+        self.ends.iter().take_while(|end| instance.0 >= **end).count()
+    }
+}
+
+/// Replicas of one kind before anything is looked up.
+pub(super) struct Asked {
+    pub(super) role: ReplicaRole,
+    pub(super) cluster: ClusterConfig,
+    /// The group of the file that asks for them.
+    pub(super) listed: Option<usize>,
+}
+
+/// The kinds that a file asks for, in the order of the numbers of their replicas: mixed ones, those that
+/// prefill, those that decode.
+pub(super) fn asked(cluster: &ClusterConfig) -> Vec<Asked> {
+    let mut asked: Vec<Asked> = match (&cluster.disaggregation, cluster.groups.as_slice()) {
+        (None, []) => {
+            let cluster = cluster.clone();
+            vec![Asked { role: ReplicaRole::Mixed, cluster, listed: None }]
+        }
+        (Some(parts), []) => {
+            let counts = [
+                (ReplicaRole::Prefill, parts.prefill_replicas),
+                (ReplicaRole::Decode, parts.decode_replicas),
+            ];
+            let part = |(role, replicas): (_, Option<u32>)| {
+                let replicas = replicas.unwrap_or_default();
+                let cluster = ClusterConfig { replicas, ..cluster.clone() };
+                Asked { role, cluster, listed: None }
+            };
+            counts.into_iter().map(part).collect()
+        }
+        (_, groups) => {
+            let one = |(index, group): (usize, &GroupConfig)| Asked {
+                role: group.role,
+                cluster: group.in_cluster(cluster),
+                listed: Some(index),
+            };
+            groups.iter().enumerate().map(one).collect()
+        }
+    };
+    asked.sort_by_key(|group| group.role);
+    asked
+}
+
+/// Rules of listed groups that need no look-up.
+pub(super) fn rules(file: &ScenarioFile, rules: &mut Rules) {
+    let cluster = &file.cluster;
+    if cluster.groups.is_empty() {
+        return;
+    }
+    let sum: u64 = cluster.groups.iter().map(|group| u64::from(group.replicas)).sum();
+    let replicas = u64::from(cluster.replicas);
+    let rule = "absent, or the sum of the replicas of all groups";
+    let holds = u32::try_from(sum).is_ok() && (replicas == 1 || replicas == sum);
+    rules.check(holds, "cluster.replicas", rule, cluster.replicas);
+    for (index, group) in cluster.groups.iter().enumerate() {
+        let path = format!("cluster.groups[{index}]");
+        rules.count(&format!("{path}.replicas"), group.replicas);
+        if let Some(rate) = group.nic_gb_per_s {
+            rules.positive(&format!("{path}.nic_gb_per_s"), rate);
+            if group.role == ReplicaRole::Mixed {
+                let message = "mixed replicas transfer nothing";
+                rules.broken(&format!("{path}.nic_gb_per_s"), message);
+            }
+        }
+        let own = group.in_cluster(cluster);
+        if is_recorded(&own.engine) {
+            let message = "recorded acceptance is not modelled with groups";
+            rules.broken(&format!("{path}.engine.speculation.acceptance"), message);
+        }
+        let mut of_group = Rules { problems: Vec::new() };
+        engine_rules(&own, file.workload.adapters.is_some(), &mut of_group);
+        for problem in of_group.problems {
+            let problem = in_group(&problem, group, index);
+            if !rules.problems.contains(&problem) {
+                rules.problems.push(problem);
+            }
+        }
+    }
+}
+
+fn is_recorded(engine: &EngineConfig) -> bool {
+    let EngineConfig::VllmV1(vllm) = engine else { return false };
+    let acceptance = vllm.speculation.as_ref().map(|speculation| &speculation.acceptance);
+    matches!(acceptance, Some(AcceptanceConfig::Recorded { .. }))
+}
+
+/// A problem of a group, by the path under which the file has the setting.
+fn in_group(problem: &str, group: &GroupConfig, index: usize) -> String {
+    let setting = problem.strip_prefix("cluster.");
+    let own = setting.filter(|setting| {
+        let key = setting.split(['.', ':', '[']).next();
+        group.own_settings().any(|own| Some(own) == key)
+    });
+    match own {
+        Some(setting) => format!("cluster.groups[{index}].{setting}"),
+        None => problem.to_owned(),
+    }
+}
+
+/// What is wrong with a group, once things are looked up.
+pub(super) fn in_listed(
+    error: ScenarioError,
+    cluster: &ClusterConfig,
+    listed: Option<usize>,
+) -> ScenarioError {
+    let Some(index) = listed else { return error };
+    let told = |problem: &String| {
+        let renamed = in_group(problem, &cluster.groups[index], index);
+        if renamed == *problem { format!("{problem} (cluster.groups[{index}])") } else { renamed }
+    };
+    ScenarioError { problems: error.problems.iter().map(told).collect() }
+}
+
+impl ReplicaGroup {
+    pub(super) fn new(
+        asked: Asked,
+        listed: Option<&GroupConfig>,
+        (gpu, kv): (GpuSpec, KvSource),
+        profile: Option<&'static str>,
+    ) -> Self {
+        Self {
+            role: asked.role,
+            cluster: asked.cluster,
+            gpu,
+            kv,
+            step_time_profile: profile.map(Cow::Borrowed),
+            nic_gb_per_s: listed.and_then(|group| group.nic_gb_per_s),
+            name: listed.and_then(|group| group.name.clone()),
+        }
+    }
+
+    /// How many there are.
+    pub fn replicas(&self) -> u32 {
+        self.cluster.replicas
+    }
+
+    /// A name for reports.
+    pub fn name(&self) -> String {
+        self.name.clone().unwrap_or_else(|| {
+            let role = match self.role {
+                ReplicaRole::Mixed => String::new(),
+                role => format!(", {}", role.name()),
+            };
+            format!("{} TP{}{role}", self.gpu.name, self.cluster.tensor_parallel_size)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instances_are_numbered_group_by_group() {
+        let kinds = Kinds::new([2, 1, 3]);
+        let of: Vec<usize> = (0..6).map(|index| kinds.of(InstanceId(index))).collect();
+        assert_eq!(of, [0, 0, 1, 2, 2, 2]);
+        assert_eq!(Kinds::new([4]).of(InstanceId(3)), 0);
+    }
+}

@@ -1,0 +1,49 @@
+//! Rules that scenarios keep or break.
+
+/// Thirty years.
+const LONGEST_S: f64 = 1e9;
+
+/// Collects broken rules.
+pub(super) struct Rules {
+    pub(super) problems: Vec<String>,
+}
+
+impl Rules {
+    pub(super) fn broken(&mut self, path: &str, message: &str) {
+        self.problems.push(format!("{path}: {message}"));
+    }
+
+    pub(super) fn check(
+        &mut self,
+        holds: bool,
+        path: &str,
+        rule: &str,
+        value: impl std::fmt::Display,
+    ) {
+        if !holds {
+            self.problems.push(format!("{path}: must be {rule}, got {value}"));
+        }
+    }
+
+    pub(super) fn count(&mut self, path: &str, value: u32) {
+        self.check(value >= 1, path, "at least 1", value);
+    }
+
+    pub(super) fn positive(&mut self, path: &str, value: f64) {
+        self.check(value > 0.0 && value.is_finite(), path, "a finite number above 0", value);
+    }
+
+    pub(super) fn not_negative(&mut self, path: &str, value: f64) {
+        self.check(value >= 0.0 && value.is_finite(), path, "a finite number of at least 0", value);
+    }
+
+    /// A time, in a unit of which a second has so many, that fits the clock together with others.
+    pub(super) fn time(&mut self, path: &str, value: f64, per_second: f64) {
+        let holds = value >= 0.0 && value / per_second <= LONGEST_S;
+        self.check(holds, path, "a time from 0 to 10⁹ seconds", value);
+    }
+
+    pub(super) fn share(&mut self, path: &str, value: f64) {
+        self.check(value > 0.0 && value <= 1.0, path, "above 0 and at most 1", value);
+    }
+}

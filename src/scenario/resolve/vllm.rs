@@ -1,0 +1,107 @@
+//! Rules and derived values of vLLM's V1 engine.
+
+use super::{KvSource, Rules, ScenarioError, acceptance, derive_kv, fail, graphs, lora};
+use crate::hardware::GpuSpec;
+use crate::model::ModelSpec;
+use crate::scenario::{ClusterConfig, VllmConfig};
+
+/// Rules that need no look-up.
+pub(super) fn rules(vllm: &VllmConfig, rules: &mut Rules) {
+    let at_least_one = [
+        ("block_size", Some(vllm.block_size)),
+        ("max_num_batched_tokens", vllm.max_num_batched_tokens),
+        ("max_num_seqs", vllm.max_num_seqs),
+        ("max_num_active_seqs", vllm.max_num_active_seqs),
+        ("max_loras", vllm.max_loras),
+        ("prefill_schedule_interval", Some(vllm.prefill_schedule_interval)),
+    ];
+    for (key, value) in at_least_one {
+        rules.count(&format!("cluster.engine.{key}"), value.unwrap_or(1));
+    }
+    if vllm.num_gpu_blocks.is_some_and(|blocks| blocks < 2) {
+        rules.broken("cluster.engine.num_gpu_blocks", "must be at least 2, one being reserved");
+    }
+    if vllm.max_model_len.is_some_and(|tokens| tokens < 2) {
+        rules.broken("cluster.engine.max_model_len", "must be at least 2: a prompt and an answer");
+    }
+    if !(0.0..1.0).contains(&vllm.watermark) {
+        let message = format!("must be at least 0 and below 1, got {}", vllm.watermark);
+        rules.broken("cluster.engine.watermark", &message);
+    }
+    graphs::vllm_rules(vllm, rules);
+    if let Some(speculation) = &vllm.speculation {
+        acceptance::rules(speculation, rules);
+    }
+}
+
+/// Fills in what depends on model and GPU, and makes sure that both fit.
+pub(super) fn resolve(
+    vllm: &mut VllmConfig,
+    cluster: &ClusterConfig,
+    model: &ModelSpec,
+    gpu: &GpuSpec,
+) -> Result<KvSource, ScenarioError> {
+    let (tokens, seqs) = default_batch_limits(gpu);
+    let model_len = *vllm.max_model_len.get_or_insert(model.max_position);
+    let budget = *vllm.max_num_batched_tokens.get_or_insert(if vllm.enable_chunked_prefill {
+        tokens
+    } else {
+        tokens.max(model_len)
+    });
+    vllm.max_num_seqs.get_or_insert(seqs);
+    graphs::resolve_vllm(vllm, gpu)?;
+    if !vllm.enable_chunked_prefill && budget < model_len {
+        return Err(fail(
+            "cluster.engine.max_num_batched_tokens",
+            &format!(
+                "without chunked prefill it must be at least max_model_len ({model_len}), got {budget}"
+            ),
+        ));
+    }
+    let source = if vllm.num_gpu_blocks.is_some() {
+        KvSource::Given
+    } else {
+        let adapters = lora::slot_bytes(cluster, model, vllm.max_loras)?;
+        let capacity = derive_kv(cluster, model, gpu, vllm.block_size, budget, adapters)?;
+        vllm.num_gpu_blocks = Some(capacity.blocks);
+        KvSource::Derived(capacity)
+    };
+    let blocks = vllm.num_gpu_blocks.unwrap_or_default();
+    let kv_tokens = u64::from(blocks) * u64::from(vllm.block_size);
+    if kv_tokens < u64::from(model_len) {
+        return Err(fail(
+            "cluster.engine.max_model_len",
+            &format!(
+                "a sequence of {model_len} tokens needs more than the {kv_tokens} tokens of the \
+                 KV cache; the engine refuses to start: set max_model_len to at most {kv_tokens}"
+            ),
+        ));
+    }
+    let usable_tokens = kv_tokens - u64::from(vllm.block_size);
+    let admits_in_part = !vllm.scheduler_reserve_full_isl || vllm.speculation.is_some();
+    if admits_in_part && usable_tokens < u64::from(model_len) {
+        return Err(fail(
+            "cluster.engine.max_model_len",
+            &format!(
+                "with speculation, or without scheduler_reserve_full_isl, a sequence of \
+                 {model_len} tokens that outgrows the {usable_tokens} tokens of the KV cache \
+                 outside the null block is preempted and starts over forever: set max_model_len \
+                 to at most {usable_tokens}"
+            ),
+        ));
+    }
+    Ok(source)
+}
+
+/// `max_num_batched_tokens` and `max_num_seqs` of vLLM's API server by GPU
+/// (vLLM 0.33.0, `vllm/engine/arg_utils.py`).
+fn default_batch_limits(gpu: &GpuSpec) -> (u32, u32) {
+    let gib = gpu.memory().as_gib();
+    if gib >= 160.0 {
+        (16_384, 1024)
+    } else if gib >= 70.0 && !gpu.name.starts_with("A100") {
+        (8192, 1024)
+    } else {
+        (2048, 256)
+    }
+}

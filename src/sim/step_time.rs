@@ -1,0 +1,75 @@
+//! The cost models of a scenario.
+
+use super::{layer_table, step_table};
+use crate::cost::{Linear, OperatorModel, OperatorProfile, Roofline, RooflineOptions, StepTime};
+use crate::model::ModelSpec;
+use crate::scenario::{ReplicaGroup, Scenario, ScenarioError, StepTimeConfig};
+use crate::units::SimDuration;
+
+/// The cost model of each group of a scenario.
+///
+/// # Errors
+/// When the step times of the model cannot be derived for its GPUs.
+pub fn step_times(scenario: &Scenario) -> Result<Vec<StepTime>, ScenarioError> {
+    scenario.groups.iter().map(|group| step_time(&scenario.model, group)).collect()
+}
+
+/// The cost model of a group of replicas that serve a model.
+///
+/// # Errors
+/// When the step times of the model cannot be derived for its GPUs.
+pub fn step_time(model: &ModelSpec, group: &ReplicaGroup) -> Result<StepTime, ScenarioError> {
+    let fail =
+        |problem: String| ScenarioError { problems: vec![format!("cluster.step_time: {problem}")] };
+    let (cluster, gpu) = (&group.cluster, &group.gpu);
+    let micros = |us: f64| SimDuration::from_secs_f64(us / 1e6);
+    let options = |sampler, communication, calibration| RooflineOptions {
+        tensor_parallel_size: cluster.tensor_parallel_size,
+        kv_cache_dtype: cluster.kv_cache_dtype,
+        calibration,
+        sampler,
+        communication,
+    };
+    match &cluster.step_time {
+        StepTimeConfig::Auto { .. } => unreachable!("a resolved scenario names its step times"),
+        StepTimeConfig::OperatorTable { profile, sampler, communication, calibration, .. } => {
+            let name = profile.as_deref().unwrap_or_default();
+            let text = group.step_time_profile.as_deref();
+            let text = text.ok_or_else(|| fail(format!("{name} was not read")))?;
+            let profile = OperatorProfile::parse(text);
+            let profile = profile.map_err(|error| fail(format!("{name}: {error}")))?;
+            if !profile.gpu.eq_ignore_ascii_case(&gpu.name) {
+                let problem = format!(
+                    "{name} was measured on {}, but cluster.gpu is {}",
+                    profile.gpu, gpu.name
+                );
+                return Err(fail(problem));
+            }
+            let options = options(*sampler, *communication, *calibration);
+            let built = OperatorModel::new(model, gpu, &profile, &options);
+            built.map(StepTime::Operators).map_err(|error| fail(error.to_string()))
+        }
+        StepTimeConfig::Roofline { sampler, communication, calibration } => {
+            let options = options(*sampler, *communication, *calibration);
+            let roofline = Roofline::new(model, gpu, &options);
+            roofline.map(StepTime::Roofline).map_err(|error| fail(error.to_string()))
+        }
+        StepTimeConfig::LayerTable(config) => layer_table::layer_table(model, group, config)
+            .map(StepTime::LayerTable)
+            .map_err(|problem| ScenarioError { problems: vec![problem] }),
+        StepTimeConfig::StepTable { profile } => {
+            let name = profile.as_deref().unwrap_or_default();
+            let table = step_table::step_table(model, group);
+            table.map(StepTime::StepTable).map_err(|problem| ScenarioError {
+                problems: vec![format!("cluster.step_time.profile: {name}: {problem}")],
+            })
+        }
+        StepTimeConfig::Linear { base_us, prefill_token_us, decode_seq_us } => {
+            Ok(StepTime::Linear(Linear {
+                base: micros(*base_us),
+                prefill_token: micros(*prefill_token_us),
+                decode_seq: micros(*decode_seq_us),
+            }))
+        }
+    }
+}
