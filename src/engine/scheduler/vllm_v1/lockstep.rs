@@ -121,7 +121,7 @@ impl VllmV1 {
     pub(super) fn quiet_steps(&mut self) -> Option<Quiet> {
         let has_place = (self.running.len() as u32) < self.active_max;
         let can_admit =
-            !self.holding.is_empty() || has_place && !self.lacks_memory && !self.admits_nobody();
+            !self.holds_only_unlanded() || has_place && !self.lacks_memory && !self.admits_nobody();
         let is_whole = self.running.len() == self.group.count() as usize;
         let is_plain =
             self.record == Record::default() && self.config.prefill_schedule_interval <= 1;

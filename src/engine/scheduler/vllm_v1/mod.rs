@@ -79,6 +79,8 @@ pub struct VllmV1 {
     waiting: Queue,
     /// Requests that own blocks while their KV is on its way.
     holding: Queue,
+    /// Of those, the ones whose KV is on its way.
+    unlanded: u32,
 
     /// Requests that decode in lock step, where that is possible.
     group: Group,
@@ -150,6 +152,7 @@ impl VllmV1 {
             running: Vec::new(),
             waiting: Queue::with_slots(config.policy, config.max_loras),
             holding: Queue::new(config.policy),
+            unlanded: 0,
             group: Group::new(if groups { config.block_size } else { 1 }),
             groups,
             ticked_in: 0,
@@ -325,7 +328,10 @@ impl Schedule for VllmV1 {
                 self.running.retain(|&other| other != slot);
                 self.leave_adapter(slot);
             }
-            Status::Loading => self.holding.remove(slot, key),
+            Status::Loading => {
+                self.unlanded -= u32::from(!sequence.has_landed);
+                self.holding.remove(slot, key);
+            }
             Status::Waiting | Status::Preempted => {
                 self.waiting.remove(slot, key);
                 self.holding.remove(slot, key);
@@ -339,8 +345,12 @@ impl Schedule for VllmV1 {
     fn transferred(&mut self, id: RequestId) {
         let Some(slot) = self.slot_of(id) else { return };
         self.livelock.end();
-        match self.sequences[slot as usize].status {
-            Status::Loading => self.sequences[slot as usize].has_landed = true,
+        let s = &mut self.sequences[slot as usize];
+        match s.status {
+            Status::Loading if !s.has_landed => {
+                s.has_landed = true;
+                self.unlanded -= 1;
+            }
             Status::Sending => self.remove(slot),
             _ => {}
         }

@@ -77,7 +77,8 @@ impl VllmV1 {
                 }
                 Turn::NoMemory => {
                     self.put_back(place, status);
-                    self.lacks_memory = skipped.is_empty() && !self.quotes_answers(place.1);
+                    let only_loading = skipped.iter().all(|&(_, slot)| self.is_unlanded(slot));
+                    self.lacks_memory = only_loading && !self.quotes_answers(place.1);
                     scan = Scan::Blocked;
                     break;
                 }
@@ -125,9 +126,20 @@ impl VllmV1 {
         }
     }
 
-    /// Whether no waiting request can be admitted for want of adapters, or because there is none.
+    /// Whether no waiting request can be admitted for want of adapters, or because there is none. Those
+    /// whose KV is on its way stand aside until it arrives.
     pub(super) fn admits_nobody(&self) -> bool {
-        self.holding.is_empty() && self.waiting.has_nobody(|adapter| self.gets_slot(adapter))
+        self.holds_only_unlanded() && self.waiting.has_nobody(|adapter| self.gets_slot(adapter))
+    }
+
+    /// Whether all requests that hold blocks without running wait for their KV.
+    pub(super) fn holds_only_unlanded(&self) -> bool {
+        self.holding.len() == self.unlanded
+    }
+
+    fn is_unlanded(&self, slot: u32) -> bool {
+        let s = &self.sequences[slot as usize];
+        s.status == Status::Loading && !s.has_landed
     }
 
     fn gets_slot(&self, adapter: Option<AdapterId>) -> bool {
@@ -265,6 +277,7 @@ impl VllmV1 {
         s.status = Status::Loading;
         s.handoff = Handoff::None;
         s.has_landed = false;
+        self.unlanded += 1;
         s.computed = s.life.prompt_tokens;
         plan.loads.push((s.life.id, external));
         let key = s.key();
