@@ -6,12 +6,14 @@
 //! prefill instance holds for it until then, computes the last token of the prompt again and
 //! decodes.
 
+mod faults;
+
 use rustc_hash::FxHashMap;
 
 use super::gateway::Gateway;
 use super::router::Router;
 use crate::engine::Instance;
-use crate::ids::{InstanceId, RequestId, RouteId};
+use crate::ids::{InstanceId, LinkId, RequestId, RouteId};
 use crate::network::{self, Network, Protocol, Topology, TopologyError};
 use crate::request::Request;
 use crate::units::{Bytes, SimDuration, SimTime};
@@ -37,6 +39,8 @@ pub struct Disaggregation {
     gateway: Gateway,
     block: KvBlock,
     network: Network,
+    /// By instance.
+    nics: Vec<LinkId>,
     /// From each prefill instance to each decode instance.
     routes: Vec<RouteId>,
     /// Requests that prefill instances compute.
@@ -112,6 +116,7 @@ impl Disaggregation {
             decode_router,
             block,
             network: Network::new(&topology),
+            nics: [from, to].concat(),
             routes,
             prefilling: FxHashMap::default(),
             prefill_of: FxHashMap::default(),
@@ -140,7 +145,8 @@ impl Disaggregation {
         self.prefill_of.insert(id, prefill);
     }
 
-    /// The prefill of a request is done: the request, and the instance that decodes it.
+    /// The prefill of a request is done: the request, and the instance that decodes it; `None` where
+    /// all are known to be down.
     ///
     /// # Panics
     /// When no prefill instance took it.
@@ -149,11 +155,11 @@ impl Disaggregation {
         id: RequestId,
         instances: &[Instance],
         now: SimTime,
-    ) -> (Request, InstanceId) {
+    ) -> Option<(Request, InstanceId)> {
         let request = self.prefilling.remove(&id).expect("a prefill instance computed it");
         let (router, decodes) = (&mut self.decode_router, &instances[self.prefills as usize..]);
-        let decode = self.gateway.route(router, decodes, now, request.view(id));
-        (request, InstanceId(self.prefills + decode.0))
+        let decode = self.gateway.route(router, decodes, now, request.view(id))?;
+        Some((request, InstanceId(self.prefills + decode.0)))
     }
 
     /// A request left the instance that decoded it.
@@ -196,11 +202,9 @@ impl Disaggregation {
         });
     }
 
-    /// A request will not be decoded: the instance that holds its KV, which may forget it.
-    ///
-    /// # Panics
-    /// When no prefill instance holds it.
-    pub fn give_up(&mut self, id: RequestId) -> InstanceId {
-        self.prefill_of.remove(&id).expect("a prefill instance holds it")
+    /// Nobody will ask for the KV of a request: the instance that holds it, if one still does, which
+    /// may forget it.
+    pub fn give_up(&mut self, id: RequestId) -> Option<InstanceId> {
+        self.prefill_of.remove(&id)
     }
 }

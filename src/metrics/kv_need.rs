@@ -229,8 +229,10 @@ impl Observer for KvNeed {
                 self.holds(instance, run.load, claims);
             }
             Occurrence::HandedOver(instance, life) => self.handed_over(instance, life),
-            Occurrence::Left(instance, life, _) => self.left(instance, life),
-            Occurrence::Refused(_, id) => {
+            Occurrence::Left(instance, life, _) | Occurrence::Dropped(instance, life, _) => {
+                self.left(instance, life);
+            }
+            Occurrence::Refused(_, id) | Occurrence::GaveUp { request: id, life: None, .. } => {
                 self.inside.remove(&id);
             }
             _ => {}

@@ -4,6 +4,7 @@
 mod acceptance;
 mod baselines;
 mod disaggregation;
+mod faults;
 mod graphs;
 mod lora;
 mod router;
@@ -165,6 +166,7 @@ fn broken_rules(file: &ScenarioFile) -> Vec<String> {
     }
     lora::rules(file, &mut rules);
     disaggregation::rules(file, &mut rules);
+    faults::rules(file, &mut rules);
     report_rules(&file.report, &mut rules);
     rules.problems
 }
@@ -372,6 +374,12 @@ impl Rules {
     fn time(&mut self, path: &str, seconds: f64) {
         let holds = SimDuration::try_from_secs_f64(seconds).is_some();
         self.check(holds, path, "a time of at least 0 that a run can have", seconds);
+    }
+
+    /// The same for what takes time.
+    fn lasting(&mut self, path: &str, seconds: f64) {
+        let holds = SimDuration::try_from_secs_f64(seconds).is_some_and(|span| span.as_nanos() > 0);
+        self.check(holds, path, "a time above 0 that a run can have", seconds);
     }
 
     fn share(&mut self, path: &str, value: f64) {

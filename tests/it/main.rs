@@ -13,6 +13,7 @@ mod disaggregation;
 mod docs;
 mod engine_settings;
 mod fast_forward;
+mod faults;
 mod host;
 mod laws;
 mod layer_table;

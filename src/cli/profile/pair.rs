@@ -134,6 +134,7 @@ pub(super) fn engine_defaults(model: &str, gpu: &str, tp: u32) -> ScenarioFile {
             disaggregation: None,
         },
         report: ReportConfig::default(),
+        faults: Vec::new(),
         measured: None,
     }
 }

@@ -19,6 +19,7 @@ struct Instances {
     outstanding: Vec<Outstanding>,
     signals: Vec<Load>,
     sent: u32,
+    down: Vec<InstanceId>,
 }
 
 impl Instances {
@@ -28,6 +29,7 @@ impl Instances {
             outstanding: vec![Outstanding::default(); count],
             signals: vec![Load { kv_blocks: 100, kv_blocks_free: 100, ..Load::default() }; count],
             sent: 0,
+            down: Vec::new(),
         }
     }
 
@@ -46,6 +48,7 @@ impl Instances {
             outstanding: &self.outstanding,
             signals: &self.signals,
             signals_age: SimDuration::ZERO,
+            down: &self.down,
         };
         let chosen = router.route(request.view(RequestId(self.sent)), &view);
         self.sent += 1;
