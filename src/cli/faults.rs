@@ -22,8 +22,9 @@ pub(super) fn text(outcome: &Outcome) -> String {
     let report = outcome.recorder.fault_report();
     let mut parts = Vec::new();
     if report.crashes > 0 {
+        let crashes = if report.crashes == 1 { "crash" } else { "crashes" };
         parts.push(format!(
-            "{} crashes, replicas down for {:.1} s",
+            "{} {crashes}, replicas down for {:.1} s together",
             report.crashes, report.replica_down_s
         ));
     }

@@ -150,7 +150,8 @@ impl World {
             }
             9 => {
                 let link = random.random_range(0..self.whole.len());
-                let share = [1.0, 0.5, 0.01, 1e-3][random.random_range(0..4)];
+                // Powers of two, so that whole rates have exact shares.
+                let share = 0.5_f64.powi(random.random_range(0..4));
                 self.capacities[link] = self.whole[link] * share;
                 self.network.set_share(LinkId::from_index(link), share, now);
             }
