@@ -6,6 +6,7 @@ mod bench;
 mod calibrate;
 mod conformance;
 mod experiment;
+mod faults;
 mod profile;
 mod progress;
 mod replicas;

@@ -37,7 +37,12 @@ impl Progress {
 
 impl Observer for Progress {
     fn on(&mut self, at: SimTime, what: Occurrence<'_>) {
-        if !matches!(what, Occurrence::Left(..) | Occurrence::Refused(..)) {
+        let is_last = match what {
+            Occurrence::Left(..) | Occurrence::Refused(..) => true,
+            Occurrence::GaveUp { tries_again, .. } => !tries_again,
+            _ => false,
+        };
+        if !is_last {
             return;
         }
         self.left += 1;

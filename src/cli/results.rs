@@ -3,6 +3,7 @@
 use anyhow::Context;
 use serde_json::{Value, json};
 
+use super::faults;
 use super::run::Outcome;
 use crate::engine::DraftCounts;
 use crate::io::rundir::RunDir;
@@ -34,18 +35,20 @@ fn one_text(outcome: &Outcome, outcomes: usize) -> String {
     let block = outcome.report.text();
     let counts = &outcome.counts;
     let fate = format!(
-        "{} requests: {} finished, {} rejected, {} stuck{}; {} preemptions, {} steps\n",
+        "{} requests: {} finished, {} rejected, {} stuck{}{}; {} preemptions, {} steps\n{}",
         counts.arrived,
         counts.finished,
-        counts.rejected + counts.aborted,
+        counts.rejected,
         counts.stuck,
+        faults::fates(counts),
         if counts.unfinished > 0 {
             format!(", {} unfinished when the client stopped", counts.unfinished)
         } else {
             String::new()
         },
         preemptions(outcome),
-        outcome.recorder.steps
+        outcome.recorder.steps,
+        faults::text(outcome)
     );
     let transfers = transfers(outcome).map(|report| format!("{}\n", report.text()));
     let transfers = transfers.unwrap_or_default();
@@ -208,9 +211,12 @@ fn summary(outcome: &Outcome) -> Value {
             "finished": counts.finished,
             "rejected": counts.rejected,
             "aborted": counts.aborted,
+            "timed_out": counts.timed_out,
+            "failed": counts.failed,
             "stuck": counts.stuck,
             "unfinished": counts.unfinished,
             "displaced": counts.displaced,
+            "retried": counts.retried,
         },
         "engine": {
             "steps": outcome.recorder.steps,
@@ -228,6 +234,9 @@ fn summary(outcome: &Outcome) -> Value {
     let groups = &outcome.scenario.groups;
     if !outcome.scenario.file.cluster.groups.is_empty() {
         summary["engine"]["groups"] = groups.iter().map(group).collect();
+    }
+    if let Some(faults) = faults::json(outcome) {
+        summary["faults"] = faults;
     }
     if let Some(speculation) = speculation(&outcome.recorder.drafts) {
         summary["engine"]["speculation"] = speculation;

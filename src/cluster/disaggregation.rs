@@ -6,12 +6,14 @@
 //! prefill instance holds for it until then, computes the last token of the prompt again and
 //! decodes.
 
+mod faults;
+
 use rustc_hash::FxHashMap;
 
 use super::gateway::Gateway;
 use super::router::Router;
 use crate::engine::Instance;
-use crate::ids::{InstanceId, RequestId, RouteId};
+use crate::ids::{InstanceId, LinkId, RequestId, RouteId};
 use crate::network::{self, Network, Protocol, Topology, TopologyError};
 use crate::request::Request;
 use crate::units::{Bytes, SimDuration, SimTime};
@@ -48,6 +50,8 @@ pub struct Disaggregation {
     block_tokens: u32,
     ends: Vec<TransferEnd>,
     network: Network,
+    /// Of those instances that prefill or decode.
+    nics: Vec<LinkId>,
     /// From each prefill instance to each decode instance.
     routes: Vec<RouteId>,
     /// Requests that prefill instances compute.
@@ -141,6 +145,7 @@ impl Disaggregation {
             block_tokens,
             ends: ends.to_vec(),
             network: Network::new(&topology),
+            nics: [from, to].concat(),
             routes,
             prefilling: FxHashMap::default(),
             prefill_of: FxHashMap::default(),
@@ -164,7 +169,8 @@ impl Disaggregation {
         self.prefill_of.insert(id, prefill);
     }
 
-    /// The prefill of a request is done: the request, and the instance that decodes it.
+    /// The prefill of a request is done: the request, and the instance that decodes it; `None` where
+    /// all are known to be down.
     ///
     /// # Panics
     /// When no prefill instance took it.
@@ -173,12 +179,12 @@ impl Disaggregation {
         id: RequestId,
         instances: &[Instance],
         now: SimTime,
-    ) -> (Request, InstanceId) {
+    ) -> Option<(Request, InstanceId)> {
         let request = self.prefilling.remove(&id).expect("a prefill instance computed it");
         let first = self.roles.entrances();
         let (router, decodes) = (&mut self.decode_router, &instances[first as usize..]);
-        let decode = self.gateway.route(router, decodes, now, request.view(id));
-        (request, InstanceId(first + decode.0))
+        let decode = self.gateway.route(router, decodes, now, request.view(id))?;
+        Some((request, InstanceId(first + decode.0)))
     }
 
     /// A request left the instance that decoded it.
@@ -224,11 +230,9 @@ impl Disaggregation {
         });
     }
 
-    /// A request will not be decoded: the instance that holds its KV, which may forget it.
-    ///
-    /// # Panics
-    /// When no prefill instance holds it.
-    pub fn give_up(&mut self, id: RequestId) -> InstanceId {
-        self.prefill_of.remove(&id).expect("a prefill instance holds it")
+    /// Nobody will ask for the KV of a request: the instance that holds it, if one still does, which
+    /// may forget it.
+    pub fn give_up(&mut self, id: RequestId) -> Option<InstanceId> {
+        self.prefill_of.remove(&id)
     }
 }

@@ -25,6 +25,8 @@ pub struct Gateway {
     sent: Vec<Sent>,
     signals: Vec<Load>,
     signals_at: Option<SimTime>,
+    /// The instances known to be down, by id.
+    down: Vec<InstanceId>,
 }
 
 impl Gateway {
@@ -38,10 +40,24 @@ impl Gateway {
             sent: Vec::new(),
             signals: Vec::new(),
             signals_at: None,
+            down: Vec::new(),
         }
     }
 
-    /// The one of `instances` that gets a request at `now`, by its place among them.
+    /// An instance does not answer: it gets no requests.
+    pub fn lose(&mut self, instance: InstanceId) {
+        if let Err(place) = self.down.binary_search(&instance) {
+            self.down.insert(place, instance);
+        }
+    }
+
+    /// An instance answers again.
+    pub fn regain(&mut self, instance: InstanceId) {
+        self.down.retain(|down| *down != instance);
+    }
+
+    /// The one of `instances` that gets a request at `now`, by its place among them; `None` where all
+    /// are known to be down.
     ///
     /// # Panics
     /// When the router names an instance that does not exist.
@@ -51,13 +67,17 @@ impl Gateway {
         instances: &[Instance],
         now: SimTime,
         request: RequestView<'_>,
-    ) -> InstanceId {
+    ) -> Option<InstanceId> {
+        if self.down.len() == instances.len() {
+            return None;
+        }
         self.refresh(instances, now);
         let view = ClusterView {
             instances: instances.len() as u32,
             outstanding: &self.outstanding,
             signals: &self.signals,
             signals_age: self.signals_at.map_or(SimDuration::ZERO, |at| now - at),
+            down: &self.down,
         };
         let chosen = router.route(request, &view);
         let (count, id) = (view.instances, request.id);
@@ -65,10 +85,10 @@ impl Gateway {
         if self.needs.outstanding {
             self.count(request, chosen);
         }
-        chosen
+        Some(chosen)
     }
 
-    /// A request that was sent has finished, or was refused.
+    /// A request that was sent has finished, was refused, or is given up.
     pub fn left(&mut self, id: RequestId) {
         if self.needs.outstanding {
             let Sent { instance, prompt_tokens } = self.sent[id.index()];

@@ -2,6 +2,7 @@
 
 pub mod disaggregation;
 mod gateway;
+mod health;
 pub mod router;
 mod view;
 
@@ -10,6 +11,7 @@ use crate::ids::InstanceId;
 
 pub use disaggregation::{Disaggregation, Role, Roles, Transfer, TransferEnd, Way};
 pub use gateway::Gateway;
+pub use health::{Health, Healths};
 pub use router::{Needs, Route, Router};
 pub use view::{ClusterView, Outstanding};
 

@@ -26,16 +26,45 @@ pub struct ClusterView<'a> {
     pub signals: &'a [Load],
     /// How old the reports are; all were made at one moment.
     pub signals_age: SimDuration,
+    /// The instances that the gateway knows to be down, by id; never all of them.
+    pub down: &'a [InstanceId],
 }
 
 impl ClusterView<'_> {
-    /// The instance that comes first by a key; of equal ones that with the lowest id.
+    /// Whether requests may be sent to an instance, as far as the gateway knows.
+    #[inline]
+    pub fn is_up(&self, id: InstanceId) -> bool {
+        self.down.is_empty() || self.down.binary_search(&id).is_err()
+    }
+
+    /// The instances that requests may be sent to, by id.
+    pub fn up(&self) -> impl Iterator<Item = InstanceId> {
+        (0..self.instances).map(InstanceId).filter(|&id| self.is_up(id))
+    }
+
+    /// How many instances requests may be sent to, at least 1.
+    #[inline]
+    pub fn count_up(&self) -> u32 {
+        self.instances - self.down.len() as u32
+    }
+
+    /// One of those instances by its place among them.
+    #[inline]
+    pub fn nth_up(&self, place: u32) -> InstanceId {
+        // Each one below that is down moves it on by one.
+        self.down
+            .iter()
+            .fold(InstanceId(place), |id, down| InstanceId(id.0 + u32::from(*down <= id)))
+    }
+
+    /// The instance that comes first by a key, of those that are up; of equal ones that with the lowest
+    /// id.
     ///
     /// # Panics
     /// When there is no instance.
     pub fn least<K: Ord>(&self, mut key: impl FnMut(InstanceId) -> K) -> InstanceId {
-        let least = (0..self.instances).map(InstanceId).min_by_key(|&id| key(id));
-        least.expect("a cluster has an instance")
+        let least = self.up().min_by_key(|&id| key(id));
+        least.expect("an instance is up")
     }
 
     /// The instance with the fewest outstanding requests; of equal ones that with the lowest id.

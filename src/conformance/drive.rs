@@ -194,6 +194,7 @@ impl<'a> Log<'a> {
                 }
                 Finish::Aborted => outcome.status = Some("aborted"),
                 Finish::Rejected => outcome.status = Some("rejected"),
+                Finish::TimedOut | Finish::Failed => unreachable!("engines know no such end"),
             }
             let is_sent = self.recording.requests[life.id.index()].handoff
                 == Handoff::DecodedElsewhere

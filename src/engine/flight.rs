@@ -3,7 +3,7 @@
 use super::instance::Batch;
 
 /// The steps in flight, oldest first. Buffers of those that ended are used again.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Flight {
     /// A ring: those in flight are from `first` on.
     batches: Vec<Batch>,

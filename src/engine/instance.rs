@@ -1,5 +1,7 @@
 //! An engine replica: its scheduler, its cost model, and the steps in flight on its device.
 
+mod faults;
+
 use super::flight::Flight;
 use super::host::{HostPart, HostTimes};
 use super::quiet::{QuietRun, QuietStep, RunLength};
@@ -59,7 +61,7 @@ enum Stepping {
 
 /// One engine replica. It never sees the event queue: its driver calls [`advance`](Self::advance)
 /// at the moment it asked for, and once after requests came while it was idle.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Instance {
     scheduler: Scheduler,
     cost: StepTime,
@@ -88,6 +90,9 @@ pub struct Instance {
     /// Client actions and transfers that came during a step; an engine reads them between steps.
     aborts: Vec<RequestId>,
     transfers: Vec<RequestId>,
+    lost_transfers: Vec<RequestId>,
+    /// How many times as long the device takes, while it is a straggler.
+    slowdown: Option<f64>,
 }
 
 impl Instance {
@@ -116,6 +121,8 @@ impl Instance {
             stepping: Stepping::default(),
             aborts: Vec::new(),
             transfers: Vec::new(),
+            lost_transfers: Vec::new(),
+            slowdown: None,
         }
     }
 
@@ -262,7 +269,9 @@ impl Instance {
         let is_pure =
             |batch: &Batch| batch.plan.entries.is_empty() && batch.plan.preempted.is_empty();
         let is_full = self.in_flight.len() == self.scheduler.steps_in_flight_max();
-        let is_disturbed = !self.aborts.is_empty() || !self.transfers.is_empty();
+        let is_disturbed = !self.aborts.is_empty()
+            || !self.transfers.is_empty()
+            || !self.lost_transfers.is_empty();
         if self.stepping == Stepping::Single
             || !is_full
             || is_disturbed
@@ -299,7 +308,8 @@ impl Instance {
                 None => outcomes.next().expect("as many steps are in flight"),
             };
             let boundary = end.max(host_free) + post_process;
-            let (start, duration) = host.timing(boundary, device_free, price.next_step() + kernels);
+            let duration = self.slowed(price.next_step() + kernels);
+            let (start, duration) = host.timing(boundary, device_free, duration);
             host_free = host.launched(boundary);
             device_free = start + duration;
             self.run.push(QuietStep { boundary, start, duration, claims });
@@ -380,6 +390,9 @@ impl Instance {
         for id in std::mem::take(&mut self.transfers) {
             self.scheduler.transferred(id);
         }
+        for id in std::mem::take(&mut self.lost_transfers) {
+            self.scheduler.lost_transfer(id);
+        }
     }
 
     fn complete(
@@ -442,6 +455,8 @@ impl Instance {
             let delay = lora.loads(loads.from_disk, loads.to_gpu);
             host = host.delayed(delay + lora.walk(batch.plan.passed_over));
         }
+        let duration = self.slowed(duration);
+        let batch = self.in_flight.next_mut();
         let (start, duration) = host.timing(now, self.device_free, duration);
         batch.step = self.steps;
         batch.scheduled_at = now;

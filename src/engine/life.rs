@@ -5,7 +5,7 @@ use crate::ids::RequestId;
 use crate::request::Request;
 use crate::units::{SimDuration, SimTime};
 
-/// Why a request left the engine.
+/// How a request ended. Engines know the first three.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Finish {
     /// All its tokens came out.
@@ -14,6 +14,10 @@ pub enum Finish {
     Aborted,
     /// The engine refused it on arrival.
     Rejected,
+    /// The client's time was over.
+    TimedOut,
+    /// Its replica failed, or there was none to send it to.
+    Failed,
 }
 
 /// A request inside an engine.

@@ -217,6 +217,14 @@ impl BlockPool {
         self.plain += count;
     }
 
+    /// Forgets what is cached and held by nobody.
+    pub(super) fn forget_cached(&mut self) {
+        let free = self.free;
+        self.take_plain(free);
+        self.plain -= free;
+        self.queue_plain(Side::Back, free);
+    }
+
     /// Nothing is left of an extent of a branch.
     fn forget(&mut self, id: ExtentId, branch: BranchId) {
         let copies = self.tree.copies_mut(branch);

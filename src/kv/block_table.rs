@@ -6,7 +6,7 @@ use super::token_runs::Cursor;
 use super::{BlockHash, BlockId, ChainHasher};
 
 /// The blocks of one sequence, first to last, and the names of their content.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct BlockTable {
     pub(super) hasher: ChainHasher,
     /// Whether nobody else can have blocks of this content, so that they need no names.

@@ -104,6 +104,15 @@ impl NumberedPool {
         }
     }
 
+    /// Forgets what is cached and held by nobody.
+    pub(super) fn forget_cached(&mut self) {
+        for (id, block) in (0..).zip(&mut self.blocks).filter(|(_, block)| block.refs == 0) {
+            if let Known::Named(name) = std::mem::take(&mut block.content) {
+                self.copies.remove(name, id);
+            }
+        }
+    }
+
     /// Keeps the content of some blocks of a table.
     pub(super) fn cache(&mut self, table: &mut BlockTable, known: u32, blocks: Range<u32>) {
         if !table.is_private {

@@ -130,6 +130,14 @@ impl KvPool {
         table.cached = 0;
     }
 
+    /// Forgets the content of blocks that nobody holds.
+    pub fn forget_cached(&mut self) {
+        match self {
+            Self::Counted(pool) => pool.forget_cached(),
+            Self::Numbered(pool) => pool.forget_cached(),
+        }
+    }
+
     /// Whether every block is either free and in the queue, or held: law L3.
     pub fn is_balanced(&self) -> bool {
         match self {

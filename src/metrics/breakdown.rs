@@ -128,6 +128,9 @@ impl Phases {
                     record.preempted_in_prefill += at - lost.since;
                 }
             }
+            Occurrence::Dropped(_, life, _) => {
+                self.preemptions.take(life.id);
+            }
             Occurrence::Left(instance, life, _) => {
                 let stalled = self.pace(instance).stalled;
                 let record = &mut records[lane.place(life.id)];

@@ -249,8 +249,10 @@ impl Observer for KvNeed {
                 let claims = run.steps.iter().map(|step| step.claims).sum();
                 self.holds(instance, run.load, claims);
             }
-            Occurrence::Left(instance, life, _) => self.left(instance, life),
-            Occurrence::Refused(_, id) => {
+            Occurrence::Left(instance, life, _) | Occurrence::Dropped(instance, life, _) => {
+                self.left(instance, life);
+            }
+            Occurrence::Refused(_, id) | Occurrence::GaveUp { request: id, life: None, .. } => {
                 self.inside.remove(&id);
             }
             _ => {}

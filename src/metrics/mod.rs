@@ -3,6 +3,7 @@
 pub mod bench;
 mod breakdown;
 mod coverage;
+mod faults;
 mod gaps;
 mod kv_need;
 mod preemptions;
@@ -16,6 +17,7 @@ mod transfers;
 mod warnings;
 
 pub use breakdown::Breakdown;
+pub use faults::{FaultLog, FaultReport};
 pub use gaps::GapCounter;
 pub use preemptions::{Lost, Preemptions};
 pub use record::{RequestRecord, Status};

@@ -19,6 +19,10 @@ pub enum Status {
     Rejected,
     /// Left by its client.
     Aborted,
+    /// Given up by its client, because it took too long.
+    TimedOut,
+    /// Lost with its replica, or refused because no replica was up.
+    Failed,
 }
 
 impl Status {
@@ -29,6 +33,8 @@ impl Status {
             Self::Finished => "finished",
             Self::Rejected => "rejected",
             Self::Aborted => "aborted",
+            Self::TimedOut => "timed_out",
+            Self::Failed => "failed",
         }
     }
 }
@@ -38,6 +44,8 @@ impl From<Finish> for Status {
         match finish {
             Finish::Done => Self::Finished,
             Finish::Aborted => Self::Aborted,
+            Finish::TimedOut => Self::TimedOut,
+            Finish::Failed => Self::Failed,
             Finish::Rejected => Self::Rejected,
         }
     }
@@ -106,8 +114,8 @@ impl RequestRecord {
         self.first_scheduled - self.sent
     }
 
-    /// Where its end-to-end time went; `None` for a request that never left.
+    /// Where its end-to-end time went; `None` for a request that was neither answered nor rejected.
     pub fn breakdown(&self) -> Option<Breakdown> {
-        (self.status != Status::Unfinished).then(|| Breakdown::of(self))
+        matches!(self.status, Status::Finished | Status::Rejected).then(|| Breakdown::of(self))
     }
 }

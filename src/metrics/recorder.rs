@@ -3,6 +3,7 @@
 use rustc_hash::FxHashMap;
 
 use super::breakdown::{Phases, minus};
+use super::faults::FaultLog;
 use super::gaps::GapCounter;
 use super::record::{RequestRecord, Status};
 use super::series::{Bin, Quantity, Series};
@@ -10,6 +11,7 @@ use super::transfers::Carried;
 use crate::engine::scheduler::Load;
 use crate::engine::{DraftCounts, Finish, Life, QuietRun};
 use crate::ids::{InstanceId, RequestId};
+use crate::request::Request;
 use crate::sim::{Lane, Observer, Occurrence, Separable};
 use crate::units::{Bytes, SimDuration, SimTime};
 
@@ -27,6 +29,8 @@ pub struct Recorder {
     pub drafts: DraftCounts,
     /// KV caches that travelled between instances.
     pub carried: Carried,
+    /// What failed, and which requests were sent again.
+    pub faults: FaultLog,
     /// Steps of all instances.
     pub steps: u64,
     /// Over time, all instances together.
@@ -39,13 +43,13 @@ pub struct Recorder {
     levels: Vec<Levels>,
     phases: Phases,
     /// Requests that were prefilled elsewhere and have not left.
-    handed_over: FxHashMap<RequestId, HandedOver>,
-    lane: Lane,
+    pub(super) handed_over: FxHashMap<RequestId, HandedOver>,
+    pub(super) lane: Lane,
 }
 
 /// A request between two instances.
 #[derive(Debug, Clone, Copy)]
-struct HandedOver {
+pub(super) struct HandedOver {
     at: SimTime,
     transfer: Option<(SimTime, InstanceId, Bytes)>,
 }
@@ -84,6 +88,7 @@ impl Default for Recorder {
             tokens_by_second: Vec::new(),
             drafts: DraftCounts::default(),
             carried: Carried::default(),
+            faults: FaultLog::default(),
             steps: 0,
             timeline: Timeline {
                 running: Series::new(Quantity::Level),
@@ -105,6 +110,29 @@ impl Default for Recorder {
 }
 
 impl Recorder {
+    fn arrive(&mut self, at: SimTime, id: RequestId, request: &Request) {
+        debug_assert_eq!(self.lane.place(id), self.requests.len());
+        self.requests.push(RequestRecord {
+            arrival: request.arrival,
+            sent: at,
+            queued: at,
+            first_scheduled: at,
+            first_token: at,
+            finish: at,
+            preempted: SimDuration::ZERO,
+            preempted_in_prefill: SimDuration::ZERO,
+            stalled: SimDuration::ZERO,
+            transfer: SimDuration::ZERO,
+            handoff: SimDuration::ZERO,
+            prompt_tokens: request.prompt_tokens,
+            output_tokens: 0,
+            cached_tokens: 0,
+            preemptions: 0,
+            instance: InstanceId(0),
+            status: Status::Unfinished,
+        });
+    }
+
     fn leave(&mut self, at: SimTime, life: &Life, finish: Finish) {
         let before = self.handed_over.remove(&life.id);
         let record = &mut self.requests[self.lane.place(life.id)];
@@ -188,29 +216,9 @@ impl Recorder {
 impl Observer for Recorder {
     fn on(&mut self, at: SimTime, what: Occurrence<'_>) {
         self.phases.hear(at, what, &mut self.requests);
+        self.faults.hear(at, &what);
         match what {
-            Occurrence::Arrived(id, request) => {
-                debug_assert_eq!(self.lane.place(id), self.requests.len());
-                self.requests.push(RequestRecord {
-                    arrival: request.arrival,
-                    sent: at,
-                    queued: at,
-                    first_scheduled: at,
-                    first_token: at,
-                    finish: at,
-                    preempted: SimDuration::ZERO,
-                    preempted_in_prefill: SimDuration::ZERO,
-                    stalled: SimDuration::ZERO,
-                    transfer: SimDuration::ZERO,
-                    handoff: SimDuration::ZERO,
-                    prompt_tokens: request.prompt_tokens,
-                    output_tokens: 0,
-                    cached_tokens: 0,
-                    preemptions: 0,
-                    instance: InstanceId(0),
-                    status: Status::Unfinished,
-                });
-            }
+            Occurrence::Arrived(id, request) => self.arrive(at, id, request),
             Occurrence::Sent(id, instance) => {
                 self.first_sent.get_or_insert(at);
                 let record = &mut self.requests[self.lane.place(id)];
@@ -223,7 +231,6 @@ impl Observer for Recorder {
                 }
                 self.set_levels(at, instance, load);
             }
-            Occurrence::Displaced(..) => {}
             Occurrence::Planned(instance, batch, load) => {
                 self.set_levels(at, instance, load);
                 let prefill = batch.plan.shape.prefill_tokens;
@@ -276,6 +283,19 @@ impl Observer for Recorder {
                 record.status = Status::Rejected;
                 self.end = at;
             }
+            Occurrence::TurnedAway(id) => self.requests[self.lane.place(id)].sent = at,
+            Occurrence::GaveUp { request, life, finish, .. } => {
+                self.give_up(at, request, life, finish);
+            }
+            Occurrence::Dropped(instance, _, load) | Occurrence::Crashed(instance, load) => {
+                self.set_levels(at, instance, load);
+            }
+            Occurrence::TransferFailed(_, id) => {
+                if let Some(before) = self.handed_over.get_mut(&id) {
+                    before.transfer = None;
+                }
+            }
+            Occurrence::Displaced(..) | Occurrence::Retried { .. } | Occurrence::Recovered(_) => {}
         }
     }
 }

@@ -152,7 +152,8 @@ fn dataset_name(lengths: &LengthConfig) -> &'static str {
 }
 
 fn summarise(recorder: &Recorder, report: &ReportConfig) -> BenchSummary {
-    let requests: Vec<BenchRequest> = recorder.requests.iter().map(bench_request).collect();
+    let requests: Vec<BenchRequest> =
+        recorder.faults.as_seen(&recorder.requests).iter().map(bench_request).collect();
     // A run in which nothing took time still has a duration above zero.
     let duration_s = recorder.end.max(SimTime::from_nanos(1)).as_secs_f64();
     let gaps = TokenGaps::Weighted(recorder.gaps.clone().sample());
@@ -178,7 +179,11 @@ fn bench_request(record: &RequestRecord) -> BenchRequest {
         cached_tokens: record.cached_tokens,
         outcome: match record.status {
             Status::Finished => Outcome::Succeeded,
-            Status::Unfinished | Status::Rejected | Status::Aborted => Outcome::Failed,
+            Status::Unfinished
+            | Status::Rejected
+            | Status::Aborted
+            | Status::TimedOut
+            | Status::Failed => Outcome::Failed,
         },
     }
 }

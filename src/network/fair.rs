@@ -198,6 +198,14 @@ impl Shares {
         self.flows[slot as usize].held_by = NO_LINK;
     }
 
+    /// Gives a link of the topology another capacity. Rates are right after the next repair.
+    pub(super) fn set_capacity(&mut self, link: LinkId, capacity: Rate) {
+        let changed = &mut self.links[link.index()];
+        changed.room += i128::from(capacity) - i128::from(changed.capacity);
+        changed.capacity = capacity;
+        self.enqueue(link.0);
+    }
+
     /// The rate of a flow on its links.
     pub(super) fn rate(&self, slot: u32) -> Rate {
         self.links[self.flows[slot as usize].held_by as usize].level

@@ -154,6 +154,17 @@ impl Network {
         self.release(flow.0);
     }
 
+    /// Lets a link carry this share of its capacity from now on.
+    ///
+    /// # Panics
+    /// When `now` is past, or later than the next change.
+    pub fn set_share(&mut self, link: LinkId, share: f64, now: SimTime) {
+        self.go_on_to(now);
+        let whole = quantity::bytes_per_s(self.usage.capacity(link));
+        let capacity = quantity::rate(whole * share).expect("a link carries 1 byte/s at least");
+        self.shares.set_capacity(link, capacity);
+    }
+
     /// When something happens next by itself: a latency is over, a fed flow runs dry, or a flow
     /// ends. `None` when nothing will.
     pub fn next_change(&mut self) -> Option<SimTime> {

@@ -77,6 +77,19 @@ fn a_flow_that_is_held_elsewhere_leaves_its_share_to_others() {
 }
 
 #[test]
+fn a_link_that_carries_a_share_slows_its_flows_until_it_carries_all_again() {
+    // 1000 bytes by 1000 ns; a quarter of the rate for 4000 ns carries 1000 more, then 1000 take 1000 ns.
+    let mut network = network(&[GB, 8.0 * GB], &[&[0], &[0, 1]]);
+    network.start(RouteId(0), 3000, ns(0));
+    network.advance(ns(1000), |_, _| unreachable!("it has 2000 bytes left"));
+    network.set_share(LinkId(0), 0.25, ns(1000));
+    network.advance(ns(5000), |_, _| unreachable!("it has 1000 bytes left"));
+    network.set_share(LinkId(0), 1.0, ns(5000));
+    assert_eq!(run(&mut network), [(0, 6000)]);
+    assert!((network.link_use(LinkId(0)).full_s - 3e-6).abs() < 1e-18, "of its whole capacity");
+}
+
+#[test]
 fn links_of_the_largest_rate_are_shared_like_any_other() {
     // 2⁴⁷ bytes take 1 s at 2⁴⁷ bytes/s; the long flow has carried half of that by 1 s, the rest of
     // it takes 1.5 · 2⁴⁷ / 2⁴⁸ s alone, near the largest rate.

@@ -15,7 +15,7 @@ pub struct LinkUse {
     pub flows: u64,
     /// How long at least one flow was on the link.
     pub busy: SimDuration,
-    /// The integral of the utilisation: how long the link would have taken at its capacity.
+    /// The integral of the utilisation: how long the link would have taken at its whole capacity.
     pub full_s: f64,
 }
 
@@ -36,6 +36,11 @@ impl Usage {
     pub(super) fn new(links: &[Link]) -> Self {
         let count = |link: &Link| Count { capacity: link.capacity(), ..Count::default() };
         Self(links.iter().map(count).collect())
+    }
+
+    /// What a link carries at most while nothing is wrong with it.
+    pub(super) fn capacity(&self, link: LinkId) -> Rate {
+        self.0[link.index()].capacity
     }
 
     /// Counts a flow.

@@ -101,6 +101,8 @@ fn subtitle(scenario: &str, requests: &[RequestRecord]) -> String {
         (Status::Finished, "finished"),
         (Status::Rejected, "rejected"),
         (Status::Aborted, "aborted"),
+        (Status::TimedOut, "timed out"),
+        (Status::Failed, "failed"),
         (Status::Unfinished, "unfinished"),
     ];
     let counts: Vec<String> = endings

@@ -28,6 +28,21 @@ pub enum EngineConfig {
     StaticBatching(StaticBatchingConfig),
 }
 
+impl EngineConfig {
+    /// Its name in scenarios.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::VllmV1(_) => "vllm_v1",
+            Self::Sglang(_) => "sglang",
+            Self::VllmV0(_) => "vllm_v0",
+            Self::Sarathi(_) => "sarathi",
+            Self::Orca(_) => "orca",
+            Self::FasterTransformer(_) => "faster_transformer",
+            Self::StaticBatching(_) => "static_batching",
+        }
+    }
+}
+
 impl Default for EngineConfig {
     fn default() -> Self {
         Self::VllmV1(VllmConfig::default())

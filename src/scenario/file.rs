@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::cluster::ClusterConfig;
+use super::faults::FaultConfig;
 use super::workload::WorkloadConfig;
 use crate::rng::Seed;
 
@@ -25,6 +26,9 @@ pub struct ScenarioFile {
     pub workload: WorkloadConfig,
     /// The engines.
     pub cluster: ClusterConfig,
+    /// What fails, and when.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub faults: Vec<FaultConfig>,
     /// What is printed.
     #[serde(default)]
     pub report: ReportConfig,

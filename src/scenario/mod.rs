@@ -7,6 +7,7 @@ mod cluster;
 mod cuda_graph;
 mod disaggregation;
 mod engine;
+mod faults;
 mod file;
 mod group;
 mod host;
@@ -27,6 +28,7 @@ pub use disaggregation::{DisaggregationConfig, TransferConfig};
 pub use engine::{
     AcceptanceConfig, EngineConfig, Policy, SpeculationConfig, SpeculationMethod, VllmConfig,
 };
+pub use faults::{CancellationConfig, FaultConfig, RandomFault, RandomFaultConfig, RetryConfig};
 pub use file::{
     MeasuredConfig, ReportConfig, ReportFormat, ScenarioFile, TraceColumns, TraceConfig,
     TraceOrigin,

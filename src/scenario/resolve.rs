@@ -4,6 +4,7 @@
 mod acceptance;
 mod baselines;
 mod disaggregation;
+mod faults;
 mod graphs;
 mod groups;
 mod lora;
@@ -207,6 +208,7 @@ fn broken_rules(file: &ScenarioFile) -> Vec<String> {
         lora::mix_rules(mix, &mut rules);
     }
     disaggregation::rules(file, &mut rules);
+    faults::rules(file, &mut rules);
     report_rules(&file.report, &mut rules);
     rules.problems
 }

@@ -9,6 +9,7 @@ mod validate;
 
 use serde::{Deserialize, Serialize};
 
+use super::faults::{CancellationConfig, RetryConfig};
 use super::lora::AdapterMix;
 use crate::units::SimTime;
 
@@ -310,12 +311,31 @@ pub struct ClientConfig {
     /// whole answer by then are left unfinished and count in no latency.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stop_after_s: Option<f64>,
+    /// Gives a request up that is not answered in full so many seconds after it was sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout_s: Option<f64>,
+    /// Gives a request up whose first token has not come so many seconds after it was sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first_token_timeout_s: Option<f64>,
+    /// Sends requests again that were not answered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retries: Option<RetryConfig>,
+    /// Users who go away before their answer is complete.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cancellations: Option<CancellationConfig>,
 }
 
 impl ClientConfig {
     /// When it stops; never, if it waits for the last answer.
     pub fn stops_at(&self) -> SimTime {
         self.stop_after_s.map_or(SimTime::MAX, SimTime::from_secs_f64)
+    }
+
+    /// Whether it may give a request up.
+    pub fn may_give_up(&self) -> bool {
+        self.timeout_s.is_some()
+            || self.first_token_timeout_s.is_some()
+            || self.cancellations.is_some()
     }
 }
 

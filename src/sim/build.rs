@@ -122,7 +122,9 @@ pub fn simulation<W: Source>(
     let cluster = cluster_priced_by(scenario, costs)?;
     let run =
         Simulation::new(source, Client::new(client), cluster, time(file.cluster.api_delay_ms));
-    Ok(run.with_serial_front_end(time(file.cluster.api_per_request_ms)).until(client.stops_at()))
+    let run =
+        run.with_serial_front_end(time(file.cluster.api_per_request_ms)).until(client.stops_at());
+    Ok(run.with_faults(&file.faults, client, file.seed))
 }
 
 fn scheduler(scenario: &Scenario, group: &ReplicaGroup) -> Result<Scheduler, ScenarioError> {

@@ -13,12 +13,18 @@ pub struct Counts {
     pub rejected: u64,
     /// Left by their clients.
     pub aborted: u64,
+    /// Given up by their clients, because they took too long.
+    pub timed_out: u64,
+    /// Lost with their replicas, or refused because no replica was up.
+    pub failed: u64,
     /// Still inside when nothing more could happen: the engine can never serve them.
     pub stuck: u64,
     /// Still under way when the clients stopped, at the end that the run was given.
     pub unfinished: u64,
     /// Of those stuck, requests inside an engine whose requests displace each other without end.
     pub displaced: u64,
+    /// How often requests were sent again that were not answered. Not counted in `arrived`.
+    pub retried: u64,
 }
 
 impl Counts {
@@ -28,6 +34,8 @@ impl Counts {
             Finish::Done => self.finished += 1,
             Finish::Aborted => self.aborted += 1,
             Finish::Rejected => self.rejected += 1,
+            Finish::TimedOut => self.timed_out += 1,
+            Finish::Failed => self.failed += 1,
         }
     }
 
@@ -40,6 +48,9 @@ impl Counts {
         self.stuck += other.stuck;
         self.unfinished += other.unfinished;
         self.displaced += other.displaced;
+        self.timed_out += other.timed_out;
+        self.failed += other.failed;
+        self.retried += other.retried;
     }
 
     /// The run is over, and so many requests have not left.
@@ -49,7 +60,8 @@ impl Counts {
         } else {
             self.stuck = left_over;
         }
-        let Self { arrived, finished, rejected, aborted, .. } = *self;
-        assert_eq!(arrived, finished + rejected + aborted + left_over, "L1: no request is lost");
+        let Self { arrived, finished, rejected, aborted, timed_out, failed, .. } = *self;
+        let left = finished + rejected + aborted + timed_out + failed;
+        assert_eq!(arrived, left + left_over, "L1: no request is lost");
     }
 }

@@ -4,11 +4,11 @@ use super::counts::Counts;
 use super::laws;
 use super::observe::{Observer, Occurrence};
 use crate::cluster::{Role, Transfer};
-use crate::engine::scheduler::Handoff;
+use crate::engine::scheduler::{Handoff, Load};
 use crate::engine::{EngineEvent, Finish, Instance, StepResult};
 use crate::ids::{InstanceId, RequestId};
 use crate::request::Request;
-use crate::units::SimTime;
+use crate::units::{SimDuration, SimTime};
 
 /// An instance and its name.
 pub(super) type Place<'a> = (InstanceId, &'a mut Instance);
@@ -24,6 +24,8 @@ pub(super) struct Outcome {
     pub(super) loads: Vec<(RequestId, u32)>,
     /// KV caches that have arrived.
     pub(super) arrived: Vec<Transfer>,
+    /// Requests that the instance forgot because their clients had given them up.
+    pub(super) dropped: Vec<RequestId>,
     /// The outcome of a step as it looks from outside where nothing is seen of it.
     unseen: StepResult,
 }
@@ -66,9 +68,13 @@ pub(super) fn advance(
 ) -> Option<SimTime> {
     let unseen = &outcome.unseen;
     let (left, prefilled, loads) = (&mut outcome.left, &mut outcome.prefilled, &mut outcome.loads);
-    let mut leave = |result: &StepResult, observer: &mut _| {
+    let dropped = &mut outcome.dropped;
+    let mut leave = |result: &StepResult, load: Load, observer: &mut _| {
         for (life, finish) in &result.finished {
-            if role == Role::Prefill && *finish == Finish::Done {
+            if *finish == Finish::Aborted {
+                Observer::on(observer, now, Occurrence::Dropped(instance, life, load));
+                dropped.push(life.id);
+            } else if role == Role::Prefill && *finish == Finish::Done {
                 Observer::on(observer, now, Occurrence::HandedOver(instance, life));
                 prefilled.push(life.id);
             } else {
@@ -88,9 +94,9 @@ pub(super) fn advance(
             // Nobody sees the token that a prefill ends with.
             let seen = if role == Role::Prefill { unseen } else { result };
             observer.on(now, Occurrence::Stepped(instance, batch, seen, load));
-            leave(result, observer);
+            leave(result, load, observer);
         }
-        EngineEvent::Left(result) => leave(result, observer),
+        EngineEvent::Left(result) => leave(result, engine.scheduler().load(), observer),
         EngineEvent::Quiet(run) => observer.on(now, Occurrence::Quiet(instance, run)),
         EngineEvent::Empty(plan) => {
             if !plan.preempted.is_empty() {
@@ -109,6 +115,19 @@ pub(super) fn interrupt(
     observer: &mut impl Observer,
 ) -> Option<SimTime> {
     engine.interrupt(now, |_, event| {
+        if let EngineEvent::Quiet(run) = event {
+            observer.on(now, Occurrence::Quiet(instance, run));
+        }
+    })
+}
+
+/// The same where what comes from outside comes last at its instant: steps that end then are taken in.
+pub(super) fn interrupt_through(
+    (instance, engine): Place<'_>,
+    now: SimTime,
+    observer: &mut impl Observer,
+) -> Option<SimTime> {
+    engine.interrupt(now + SimDuration::from_nanos(1), |_, event| {
         if let EngineEvent::Quiet(run) = event {
             observer.on(now, Occurrence::Quiet(instance, run));
         }

@@ -20,7 +20,18 @@ impl<W: Source> Simulation<W> {
 
     /// Requests left instances of this role: gateways count them out.
     pub(super) fn count_out(&mut self, role: Role) {
+        for id in self.outcome.dropped.drain(..) {
+            if let (Role::Prefill, Some(parts)) = (role, &mut self.cluster.disaggregation) {
+                parts.forget(id);
+            }
+            if let Some(faults) = &mut self.faults {
+                faults.left(id);
+            }
+        }
         for (id, _) in &self.outcome.left {
+            if let Some(faults) = &mut self.faults {
+                faults.left(*id);
+            }
             match (role, &mut self.cluster.disaggregation) {
                 (Role::Decode, Some(parts)) => parts.left(*id),
                 _ => self.gateway.left(*id),
@@ -35,7 +46,13 @@ impl<W: Source> Simulation<W> {
             self.gateway.left(id);
             let Cluster { instances, disaggregation, .. } = &mut self.cluster;
             let parts = disaggregation.as_mut().expect("instances have roles");
-            let (request, instance) = parts.hand_over(id, instances, now);
+            let Some((request, instance)) = parts.hand_over(id, instances, now) else {
+                self.strand(now, id, observer);
+                continue;
+            };
+            if let Some(faults) = &mut self.faults {
+                faults.moved(id, instance);
+            }
             observer.on(now, Occurrence::Forwarded(id, instance));
             let transit = self.transit.put(id, request);
             self.pass_front_end(now, instance, Event::Enqueue { instance, transit });
@@ -76,9 +93,9 @@ impl<W: Source> Simulation<W> {
         self.await_transfers();
     }
 
-    /// Has the instance that holds the KV of a request forget it: nobody will ask for it.
+    /// Has the instance that holds the KV of a request, if one does, forget it: nobody will ask for it.
     pub(super) fn release(&mut self, now: SimTime, id: RequestId, observer: &mut impl Observer) {
-        let prefill = self.parts().give_up(id);
+        let Some(prefill) = self.parts().give_up(id) else { return };
         observer.on(now, Occurrence::Released(prefill, id));
         self.notify(now, prefill, id, observer);
     }
@@ -100,7 +117,7 @@ impl<W: Source> Simulation<W> {
     }
 
     /// At most one event of the network is valid: rates change with every start and end.
-    fn await_transfers(&mut self) {
+    pub(super) fn await_transfers(&mut self) {
         self.transfers_epoch = self.transfers_epoch.wrapping_add(1);
         let epoch = self.transfers_epoch;
         if let Some(at) = self.parts().next_change() {

@@ -38,6 +38,8 @@ struct Progress {
     arrival: SimTime,
     sent: SimTime,
     queued: SimTime,
+    /// Whether it is given up and will be sent again.
+    tries_again: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,7 +49,17 @@ enum Place {
     Inside(InstanceId),
     /// Its prompt is computed, and it is not sent on yet.
     HandedOver,
+    /// Still there, though its client waits no longer.
+    Abandoned(InstanceId),
+    /// Its instance crashed; its client still waits.
+    Lost,
     Left,
+}
+
+impl Place {
+    fn is_at(self, instance: InstanceId) -> bool {
+        matches!(self, Self::Inside(at) | Self::Abandoned(at) if at == instance)
+    }
 }
 
 /// The steps of one instance.
@@ -69,10 +81,15 @@ impl Watch {
         let Counts { stuck, unfinished, displaced, .. } = *counts;
         let seen = Counts { stuck, unfinished, displaced, ..self.seen };
         assert_eq!(*counts, seen, "L1: counts as seen");
-        let left = self.requests.iter().filter(|request| request.place == Place::Left).count();
+        let is_abandoned = |request: &Progress| matches!(request.place, Place::Abandoned(_));
+        let abandoned = self.requests.iter().filter(|request| is_abandoned(request)).count();
+        let is_over = |request: &&Progress| {
+            (request.place == Place::Left || is_abandoned(request)) && !request.tries_again
+        };
+        let left = self.requests.iter().filter(is_over).count();
         let inside = stuck + unfinished;
         assert_eq!(counts.arrived - inside, left as u64, "L1: who is not inside has left");
-        if inside == 0 {
+        if inside == 0 && abandoned == 0 {
             assert_eq!(self.tokens_out, self.tokens_left, "L10: tokens out are those of requests");
         }
         assert!(self.tokens_out >= self.tokens_left, "L10: no request has tokens that never came");
@@ -112,7 +129,7 @@ impl Watch {
         device.free = batch.ends_at();
         for entry in &batch.plan.entries {
             let (id, place) = (entry.request, self.request(entry.request).place);
-            assert_eq!(place, Place::Inside(instance), "L1: request {id} computes where it is");
+            assert!(place.is_at(instance), "L1: request {id} computes where it is, {place:?}");
         }
     }
 
@@ -147,6 +164,55 @@ impl Watch {
 
     fn left(&mut self, at: SimTime, instance: InstanceId, life: &Life, finish: Finish) {
         self.move_on(life.id, Place::Inside(instance), Place::Left);
+        self.served(at, life);
+        assert!(finish != Finish::Done || life.generated > 0, "L10: request {}", life.id);
+        self.count(finish);
+    }
+
+    fn count(&mut self, finish: Finish) {
+        match finish {
+            Finish::Done => self.seen.finished += 1,
+            Finish::Aborted => self.seen.aborted += 1,
+            Finish::Rejected => self.seen.rejected += 1,
+            Finish::TimedOut => self.seen.timed_out += 1,
+            Finish::Failed => self.seen.failed += 1,
+        }
+    }
+
+    /// A client waits no longer.
+    fn gave_up(&mut self, id: RequestId, finish: Finish, tries_again: bool) {
+        let request = self.request(id);
+        request.tries_again = tries_again;
+        request.place = match request.place {
+            Place::Inside(instance) => Place::Abandoned(instance),
+            Place::AtClient | Place::OnItsWay(_) | Place::HandedOver | Place::Lost => Place::Left,
+            place => panic!("L1: request {id} is given up twice, it is {place:?}"),
+        };
+        if !tries_again {
+            self.count(finish);
+        }
+    }
+
+    /// An instance forgets a request that has no answer.
+    fn dropped(&mut self, at: SimTime, instance: InstanceId, life: &Life) {
+        let request = self.request(life.id);
+        request.place = match request.place {
+            Place::Inside(there) if there == instance => Place::Lost,
+            Place::Abandoned(there) if there == instance => Place::Left,
+            place => panic!("L1: request {} is dropped by {instance}, it is {place:?}", life.id),
+        };
+        self.served(at, life);
+    }
+
+    /// All that was in flight on an instance, and all that it held, is gone.
+    fn crashed(&mut self, at: SimTime, instance: InstanceId, load: Load) {
+        let device = self.device(instance);
+        (device.stepped, device.free, device.handed_over) = (device.planned, at, 0);
+        check(instance, load);
+    }
+
+    /// A request was served on an instance until now.
+    fn served(&mut self, at: SimTime, life: &Life) {
         let Progress { arrival, sent, queued, .. } = *self.request(life.id);
         let scheduled = life.first_scheduled.unwrap_or(at);
         let first_token = life.first_token.unwrap_or(at);
@@ -156,14 +222,6 @@ impl Watch {
         assert_eq!(life.first_token.is_some(), life.generated > 0, "L10: request {}", life.id);
         assert!(life.generated <= life.output_tokens, "L10: request {} has too many", life.id);
         self.tokens_left += u64::from(life.generated);
-        match finish {
-            Finish::Done => {
-                assert!(life.generated > 0, "L10: request {} is answered", life.id);
-                self.seen.finished += 1;
-            }
-            Finish::Aborted => self.seen.aborted += 1,
-            Finish::Rejected => self.seen.rejected += 1,
-        }
     }
 }
 
@@ -177,7 +235,9 @@ impl Observer for Watch {
                 assert_eq!(place, self.requests.len(), "L1: ids come in order");
                 assert!(request.arrival <= at, "L4: request {id} is here before it arrives");
                 let (place, arrival) = (Place::AtClient, request.arrival);
-                self.requests.push(Progress { place, arrival, sent: at, queued: at });
+                let progress =
+                    Progress { place, arrival, sent: at, queued: at, tries_again: false };
+                self.requests.push(progress);
                 self.seen.arrived += 1;
             }
             Occurrence::Sent(id, instance) => {
@@ -207,7 +267,10 @@ impl Observer for Watch {
             Occurrence::Displaced(instance, ids) => {
                 for &id in ids {
                     let place = self.request(id).place;
-                    assert_eq!(place, Place::Inside(instance), "L1: request {id} loses memory");
+                    assert!(
+                        place.is_at(instance),
+                        "L1: request {id} loses memory, it is {place:?}"
+                    );
                 }
             }
             Occurrence::Quiet(instance, run) => self.quiet(at, instance, run),
@@ -228,6 +291,23 @@ impl Observer for Watch {
                 *held = left.unwrap_or_else(|| panic!("L3: {id} is not held by {instance}"));
             }
             Occurrence::Left(instance, life, finish) => self.left(at, instance, life, finish),
+            Occurrence::GaveUp { request, finish, tries_again, .. } => {
+                self.gave_up(request, finish, tries_again);
+            }
+            Occurrence::Retried { retry, of } => {
+                let Progress { place, tries_again, .. } = *self.request(of);
+                let is_over = matches!(place, Place::Left | Place::Abandoned(_)) && tries_again;
+                assert!(is_over, "L1: request {of} is sent again as {retry}, it is {place:?}");
+                self.seen.arrived -= 1;
+                self.seen.retried += 1;
+            }
+            Occurrence::Dropped(instance, life, _) => self.dropped(at, instance, life),
+            Occurrence::Crashed(instance, load) => self.crashed(at, instance, load),
+            Occurrence::TransferFailed(instance, id) => {
+                let place = self.request(id).place;
+                assert!(place.is_at(instance), "L1: request {id} loads where it is, {place:?}");
+            }
+            Occurrence::TurnedAway(_) | Occurrence::Recovered(_) => {}
         }
     }
 }
@@ -282,79 +362,4 @@ pub fn at_rest(index: usize, instance: &Instance, may_hold: bool) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::request::Request;
-
-    const HERE: InstanceId = InstanceId(0);
-    const LOAD: Load = Load { waiting: 1, running: 0, kv_blocks: 8, kv_blocks_free: 8 };
-
-    fn at(nanos: u64) -> SimTime {
-        SimTime::from_nanos(nanos)
-    }
-
-    /// A watch that has seen request 0 arrive and enter the queue.
-    fn watching() -> (Watch, Life) {
-        let request = Request::new(at(3), 10, 2);
-        let mut watch = Watch::default();
-        watch.on(at(3), Occurrence::Arrived(RequestId(0), &request));
-        watch.on(at(4), Occurrence::Sent(RequestId(0), HERE));
-        watch.on(at(6), Occurrence::Queued(HERE, RequestId(0), LOAD));
-        (watch, Life::new(RequestId(0), &request))
-    }
-
-    #[test]
-    fn a_request_that_leaves_unserved_breaks_no_law() {
-        let (mut watch, life) = watching();
-        watch.on(at(9), Occurrence::Left(HERE, &life, Finish::Aborted));
-        watch.close(&Counts { arrived: 1, aborted: 1, ..Counts::default() });
-    }
-
-    #[test]
-    #[should_panic(expected = "L1: counts as seen")]
-    fn a_request_counted_twice_is_noticed() {
-        let (mut watch, life) = watching();
-        watch.on(at(9), Occurrence::Left(HERE, &life, Finish::Aborted));
-        watch.close(&Counts { arrived: 1, aborted: 2, ..Counts::default() });
-    }
-
-    #[test]
-    #[should_panic(expected = "L1: request 0 is not where it leaves from")]
-    fn a_request_that_leaves_twice_is_noticed() {
-        let (mut watch, life) = watching();
-        watch.on(at(9), Occurrence::Left(HERE, &life, Finish::Aborted));
-        watch.on(at(9), Occurrence::Left(HERE, &life, Finish::Aborted));
-    }
-
-    #[test]
-    #[should_panic(expected = "L2: time never decreases")]
-    fn a_clock_that_goes_back_is_noticed() {
-        let (mut watch, life) = watching();
-        watch.on(at(5), Occurrence::Left(HERE, &life, Finish::Aborted));
-    }
-
-    #[test]
-    #[should_panic(expected = "L3: nobody is inside")]
-    fn a_block_held_by_nobody_is_noticed() {
-        check(HERE, Load { waiting: 0, kv_blocks_free: 7, ..LOAD });
-    }
-
-    #[test]
-    #[should_panic(expected = "L4: request 0 goes its way out of order")]
-    fn a_token_before_the_first_step_is_noticed() {
-        let (mut watch, mut life) = watching();
-        life.first_scheduled = Some(at(8));
-        life.emit(at(7));
-        watch.on(at(9), Occurrence::Left(HERE, &life, Finish::Done));
-    }
-
-    #[test]
-    #[should_panic(expected = "L10: tokens out are those of requests")]
-    fn a_token_from_no_step_is_noticed() {
-        let (mut watch, mut life) = watching();
-        life.first_scheduled = Some(at(7));
-        life.emit(at(9));
-        watch.on(at(9), Occurrence::Left(HERE, &life, Finish::Done));
-        watch.close(&Counts { arrived: 1, finished: 1, ..Counts::default() });
-    }
-}
+mod tests;

@@ -6,10 +6,12 @@
 mod build;
 mod counts;
 mod drive;
+mod faults;
 mod handoff;
 mod lanes;
 pub mod laws;
 mod layer_table;
+mod leave;
 mod observe;
 mod run;
 mod separable;

@@ -36,6 +36,35 @@ pub enum Occurrence<'a> {
     Left(InstanceId, &'a Life, Finish),
     /// An instance refused a request.
     Refused(InstanceId, RequestId),
+    /// The gateway refused a request, because it knows of no instance that is up.
+    TurnedAway(RequestId),
+    /// The client of a request waits for it no longer.
+    GaveUp {
+        /// Which.
+        request: RequestId,
+        /// What it came to on its instance, if it reached one.
+        life: Option<&'a Life>,
+        /// Why.
+        finish: Finish,
+        /// Whether it will be sent again.
+        tries_again: bool,
+    },
+    /// A request that has just arrived is another one, which was given up, sent again.
+    Retried {
+        /// The new one.
+        retry: RequestId,
+        /// The one before.
+        of: RequestId,
+    },
+    /// An instance, which now carries this load, forgets a request that its client gave up, or loses
+    /// it in a crash.
+    Dropped(InstanceId, &'a Life, Load),
+    /// An instance stopped; this is its load when it has started again.
+    Crashed(InstanceId, Load),
+    /// An instance serves again.
+    Recovered(InstanceId),
+    /// The KV of a request does not reach the instance that asked for it.
+    TransferFailed(InstanceId, RequestId),
 }
 
 /// Hears what happens in a run, in order.

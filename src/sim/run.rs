@@ -6,13 +6,13 @@ use rustc_hash::FxHashMap;
 
 use super::counts::Counts;
 use super::drive::{self, Outcome};
+use super::faults::{Faults, Reason};
 use super::laws::Watch;
 use super::observe::{Observer, Occurrence};
 use super::source::Source;
 use super::transit::Transit;
 use crate::cluster::{Cluster, Disaggregation, Gateway, Role};
 use crate::des::{Class, EventQueue};
-use crate::engine::Finish;
 use crate::engine::scheduler::Handoff;
 use crate::ids::{InstanceId, RequestId};
 use crate::request::Request;
@@ -32,6 +32,12 @@ pub(super) enum Event {
     Transfers { epoch: u32 },
     /// An instance wants to be woken.
     Advance { instance: InstanceId, epoch: u32 },
+    /// A client sends a request again.
+    Retry { transit: u32 },
+    /// A client has waited as long as it wanted to.
+    HangUp { request: RequestId, reason: Reason },
+    /// The next fault of the plan.
+    Fault,
 }
 
 /// A run, ready to go.
@@ -47,19 +53,21 @@ pub struct Simulation<W> {
     pub(super) api_per_request: SimDuration,
     /// Per instance, when its front end is free.
     api_free: Vec<SimTime>,
+    /// Where something may fail, or clients may give up.
+    pub(super) faults: Option<Box<Faults>>,
     /// When the clients stop, whatever is under way.
     pub(super) end: SimTime,
-    is_cut_off: bool,
+    pub(super) is_cut_off: bool,
     pub(super) queue: EventQueue<Event>,
     pub(super) transit: Transit,
     /// Requests that wait for a seat at the client, in its order.
-    held: VecDeque<u32>,
+    pub(super) held: VecDeque<u32>,
     /// Turns of conversations that are being answered.
-    turns: FxHashMap<RequestId, Request>,
+    pub(super) turns: FxHashMap<RequestId, Request>,
     /// Per instance, whether it will be woken, and by which event: older ones are stale.
     pub(super) awaited: Vec<bool>,
     epochs: Vec<u32>,
-    counts: Counts,
+    pub(super) counts: Counts,
     /// Which event of the network is the valid one.
     pub(super) transfers_epoch: u32,
     /// What came of the event being handled.
@@ -80,6 +88,7 @@ impl<W: Source> Simulation<W> {
             api_delay,
             api_per_request: SimDuration::ZERO,
             api_free,
+            faults: None,
             end: SimTime::MAX,
             is_cut_off: false,
             queue: EventQueue::default(),
@@ -121,6 +130,7 @@ impl<W: Source> Simulation<W> {
         let mut watch = cfg!(debug_assertions).then(Watch::default);
         let observer = &mut (&mut watch, observer);
         let mut now = SimTime::ZERO;
+        self.await_fault();
         while let Some(request) = self.workload.next().transpose()? {
             while let Some((at, event)) = self.queue.pop_before_input(request.arrival.min(self.end))
             {
@@ -134,6 +144,9 @@ impl<W: Source> Simulation<W> {
             self.arrive(now, request, observer);
         }
         while let Some((at, event)) = self.queue.pop() {
+            if self.is_over() {
+                break;
+            }
             if at > self.end {
                 self.cut_off(observer);
                 break;
@@ -149,9 +162,12 @@ impl<W: Source> Simulation<W> {
     }
 
     fn arrive(&mut self, now: SimTime, request: Request, observer: &mut impl Observer) {
-        let id = RequestId(u32::try_from(self.counts.arrived).expect("fewer than 2^32 requests"));
-        self.counts.arrived += 1;
+        let id = self.next_id();
         observer.on(now, Occurrence::Arrived(id, &request));
+        if let Some(faults) = &mut self.faults {
+            faults.arrived(id, &request, self.counts.arrived);
+        }
+        self.counts.arrived += 1;
         let transit = self.transit.put(id, request);
         match self.client.offer(id, now) {
             Offer::Sent => self.send(now, transit, observer),
@@ -160,13 +176,21 @@ impl<W: Source> Simulation<W> {
         }
     }
 
-    fn send(&mut self, now: SimTime, transit: u32, observer: &mut impl Observer) {
+    /// Requests and retries are numbered together, in the order in which they arrive.
+    pub(super) fn next_id(&self) -> RequestId {
+        let before = self.counts.arrived + self.counts.retried;
+        RequestId(u32::try_from(before).expect("fewer than 2^32 requests"))
+    }
+
+    pub(super) fn send(&mut self, now: SimTime, transit: u32, observer: &mut impl Observer) {
         let (id, request) = self.transit.get(transit);
         let entrances = self.cluster.entrances() as usize;
         let Cluster { instances, router, .. } = &mut self.cluster;
         let request = request.view(id);
         let instance = self.gateway.route(router, &instances[..entrances], now, request);
+        let Some(instance) = instance else { return self.turn_away(now, transit, observer) };
         observer.on(now, Occurrence::Sent(id, instance));
+        self.begin_to_wait(now, id, instance);
         let event = Event::Enqueue { instance, transit };
         self.pass_front_end(now, instance, event);
     }
@@ -193,6 +217,9 @@ impl<W: Source> Simulation<W> {
                 self.end_transfers(now, observer);
             }
             Event::Advance { .. } | Event::Transfers { .. } => {}
+            Event::Retry { transit } => self.retry(now, transit, observer),
+            Event::HangUp { request, reason } => self.hang_up(now, request, reason, observer),
+            Event::Fault => self.happen(now, observer),
         }
     }
 
@@ -204,14 +231,18 @@ impl<W: Source> Simulation<W> {
         observer: &mut impl Observer,
     ) {
         let (id, request) = self.transit.take(transit);
+        if !self.is_taken_in(now, id, instance, observer) {
+            return;
+        }
         let role = self.cluster.role(instance);
-        let place = (instance, &mut self.cluster.instances[instance.index()]);
         let is_awaited = self.awaited[instance.index()];
         let (part, handoff) = match role {
             Role::Whole => (None, Handoff::None),
             Role::Prefill => (Some(Disaggregation::prompt_of(&request)), Handoff::DecodedElsewhere),
+            Role::Decode if self.parts().holder(id).is_none() => (None, Handoff::None),
             Role::Decode => (None, Handoff::PrefilledElsewhere),
         };
+        let place = (instance, &mut self.cluster.instances[instance.index()]);
         let part = (id, part.as_ref().unwrap_or(&request), handoff);
         let entered = drive::enqueue(place, now, part, is_awaited, observer);
         if let Some(at) = entered.wake {
@@ -261,43 +292,12 @@ impl<W: Source> Simulation<W> {
         self.queue.push_ranked(at, Class::Step, instance.0.into(), event);
     }
 
-    /// Counts the requests that left and lets their clients go on.
-    fn settle(&mut self, now: SimTime) {
-        for (id, finish) in self.outcome.left.drain(..) {
-            self.counts.leave(finish);
-            if let Some((next, at)) = self.client.finished(now) {
-                let transit = self.held.pop_front().expect("the client holds a request");
-                debug_assert_eq!(self.transit.get(transit).0, next, "first come, first sent");
-                self.queue.push(at, Class::Input, Event::Send { transit });
-            }
-            let answered = self.turns.remove(&id).filter(|_| finish == Finish::Done);
-            let turn = answered.and_then(|turn| self.workload.follow_up(id, &turn, now));
-            if let Some(turn) = turn {
-                let at = turn.arrival;
-                let transit = self.transit.put(id, turn);
-                self.queue.push(at, Class::Input, Event::Arrive { transit });
-            }
-        }
-    }
-
-    /// The clients stop at the end of the run: what has been computed until then counts.
-    fn cut_off(&mut self, observer: &mut impl Observer) {
-        self.is_cut_off = true;
-        for (index, engine) in self.cluster.instances.iter_mut().enumerate() {
-            drive::interrupt((InstanceId::from_index(index), engine), self.end, observer);
-        }
-    }
-
-    fn close(mut self) -> Counts {
-        let mut left_over = self.transit.len();
-        for (index, engine) in self.cluster.instances.iter().enumerate() {
-            let instance = InstanceId::from_index(index);
-            // Nobody may ever fetch what a prefill instance holds.
-            let may_hold = self.is_cut_off || self.cluster.role(instance) == Role::Prefill;
-            left_over += drive::still_inside((instance, engine), may_hold, &mut self.counts);
-        }
-        self.counts.close(left_over, self.is_cut_off);
-        self.counts
+    /// An instance forgets its wake-up and the requests before its front end.
+    pub(super) fn put_to_sleep(&mut self, now: SimTime, instance: InstanceId) {
+        let epoch = &mut self.epochs[instance.index()];
+        *epoch = epoch.wrapping_add(1);
+        self.awaited[instance.index()] = false;
+        self.api_free[instance.index()] = now;
     }
 }
 

@@ -181,6 +181,7 @@ impl Experiment {
             },
             cluster: self.cluster.clone(),
             report: ReportConfig { format: ReportFormat::Vllm, ..ReportConfig::default() },
+            faults: Vec::new(),
             measured: None,
         }
     }

@@ -76,6 +76,7 @@ impl Plan {
             workload,
             cluster,
             report,
+            faults: Vec::new(),
             measured: None,
         };
         Ok(Self { scenario, requests, measured, assumed })

@@ -90,7 +90,7 @@ pub(super) fn workload(
         content: ContentConfig::default(),
         adapters: None,
         sessions: None,
-        client: ClientConfig { max_concurrency, think_time_s: 0.0, stop_after_s: None },
+        client: ClientConfig { max_concurrency, ..ClientConfig::default() },
     })
 }
 

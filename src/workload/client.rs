@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     fn client(max_concurrency: Option<u32>, think_time_s: f64) -> Client {
-        Client::new(&ClientConfig { max_concurrency, think_time_s, stop_after_s: None })
+        Client::new(&ClientConfig { max_concurrency, think_time_s, ..ClientConfig::default() })
     }
 
     fn at(secs: u64) -> SimTime {

@@ -94,6 +94,7 @@ fn links_between_the_pages_lead_somewhere() {
         "CONTRIBUTING.md",
         "docs/glossary.md",
         "docs/scenarios.md",
+        "docs/faults.md",
         "docs/policies.md",
         "docs/validation.md",
         "traces/README.md",

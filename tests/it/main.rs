@@ -13,6 +13,7 @@ mod disaggregation;
 mod docs;
 mod engine_settings;
 mod fast_forward;
+mod faults;
 mod groups;
 mod host;
 mod laws;

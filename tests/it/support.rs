@@ -182,6 +182,21 @@ impl Observer for Digest {
                 self.add(&times.map(|time| time.map_or(u64::MAX, SimTime::as_nanos)));
             }
             Occurrence::Refused(instance, id) => self.add(&[7, instance.0.into(), id.0.into()]),
+            Occurrence::TurnedAway(id) => self.add(&[14, id.0.into()]),
+            Occurrence::GaveUp { request, life, finish, tries_again } => {
+                let generated = life.map_or(0, |life| life.generated);
+                self.add(&[15, request.0.into(), finish as u64, tries_again.into()]);
+                self.add(&[generated.into()]);
+            }
+            Occurrence::Retried { retry, of } => self.add(&[16, retry.0.into(), of.0.into()]),
+            Occurrence::Dropped(instance, life, _) => {
+                self.add(&[17, instance.0.into(), life.id.0.into(), life.generated.into()]);
+            }
+            Occurrence::Crashed(instance, _) => self.add(&[18, instance.0.into()]),
+            Occurrence::Recovered(instance) => self.add(&[19, instance.0.into()]),
+            Occurrence::TransferFailed(instance, id) => {
+                self.add(&[20, instance.0.into(), id.0.into()]);
+            }
         }
     }
 }
@@ -290,6 +305,7 @@ pub(crate) fn drive(
                             Finish::Done => counts.finished += 1,
                             Finish::Aborted => counts.aborted += 1,
                             Finish::Rejected => counts.rejected += 1,
+                            Finish::TimedOut | Finish::Failed => unreachable!("no client waits"),
                         }
                         observer.on(now, Occurrence::Left(HERE, life, *finish));
                     }

@@ -34,6 +34,7 @@ pub(super) fn bench(arguments: &BenchArguments) -> Result<(), Failure> {
         trace: requests.trace.clone(),
         workload: requests.workload.clone(),
         cluster: server::cluster(&arguments.server)?,
+        faults: Vec::new(),
         report,
         measured: None,
     };

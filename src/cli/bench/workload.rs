@@ -114,8 +114,7 @@ impl WorkloadArguments {
             sessions: None,
             client: ClientConfig {
                 max_concurrency: self.max_concurrency,
-                think_time_s: 0.0,
-                stop_after_s: None,
+                ..ClientConfig::default()
             },
         };
         Ok(Requests { workload, trace, dataset: self.dataset().to_owned(), notices })

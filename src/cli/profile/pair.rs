@@ -136,6 +136,7 @@ pub(super) fn engine_defaults(model: &str, gpu: &str, tp: u32) -> ScenarioFile {
             groups: Vec::new(),
         },
         report: ReportConfig::default(),
+        faults: Vec::new(),
         measured: None,
     }
 }

@@ -27,14 +27,16 @@ impl PowerOfTwoChoices {
 
 impl Route for PowerOfTwoChoices {
     fn route(&mut self, _: RequestView<'_>, view: &ClusterView<'_>) -> InstanceId {
-        if view.instances == 1 {
-            return InstanceId(0);
+        let count = view.count_up();
+        if count == 1 {
+            return view.nth_up(0);
         }
-        let first = self.stream.random_range(0..view.instances);
-        let further = self.stream.random_range(1..view.instances);
-        let second = ((u64::from(first) + u64::from(further)) % u64::from(view.instances)) as u32;
-        let requests = |instance: u32| view.outstanding[instance as usize].requests;
-        InstanceId(if requests(first) <= requests(second) { first } else { second })
+        let first = self.stream.random_range(0..count);
+        let further = self.stream.random_range(1..count);
+        let second = ((u64::from(first) + u64::from(further)) % u64::from(count)) as u32;
+        let (first, second) = (view.nth_up(first), view.nth_up(second));
+        let requests = |id: InstanceId| view.outstanding[id.index()].requests;
+        if requests(first) <= requests(second) { first } else { second }
     }
 
     fn needs(&self) -> Needs {

@@ -36,7 +36,7 @@ impl PrefixAware {
     }
 
     fn is_imbalanced(&self, view: &ClusterView<'_>) -> bool {
-        let requests = || view.outstanding.iter().map(|outstanding| outstanding.requests);
+        let requests = || view.up().map(|id| view.outstanding[id.index()].requests);
         let most = requests().max().unwrap_or_default();
         let fewest = requests().min().unwrap_or_default();
         most - fewest > self.config.balance_abs_threshold

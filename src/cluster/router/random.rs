@@ -23,7 +23,7 @@ impl Random {
 
 impl Route for Random {
     fn route(&mut self, _: RequestView<'_>, view: &ClusterView<'_>) -> InstanceId {
-        InstanceId(self.stream.random_range(0..view.instances))
+        view.nth_up(self.stream.random_range(0..view.count_up()))
     }
 
     fn needs(&self) -> Needs {

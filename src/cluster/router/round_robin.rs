@@ -14,6 +14,9 @@ pub struct RoundRobin {
 impl Route for RoundRobin {
     #[inline]
     fn route(&mut self, _: RequestView<'_>, view: &ClusterView<'_>) -> InstanceId {
+        while !view.is_up(InstanceId(self.next)) {
+            self.next = (self.next + 1) % view.instances;
+        }
         let chosen = self.next;
         self.next = (self.next + 1) % view.instances;
         InstanceId(chosen)

@@ -3,7 +3,7 @@
 //! with `assignment_mode = min_load`).
 //!
 //! Of equal instances that with the lowest id is taken. Requests without a session go to the fewest
-//! outstanding requests as well. The gateway draws in both cases, and forgets a session after four
+//! outstanding requests as well. A session whose instance is down begins anew on another. The gateway draws in both cases, and forgets a session after four
 //! idle hours, which is not done here.
 
 use rustc_hash::FxHashMap;
@@ -22,7 +22,13 @@ pub struct SessionSticky {
 impl Route for SessionSticky {
     fn route(&mut self, request: RequestView<'_>, view: &ClusterView<'_>) -> InstanceId {
         match request.session {
-            Some(session) => *self.homes.entry(session).or_insert_with(|| view.least_requests()),
+            Some(session) => {
+                let home = self.homes.entry(session).or_insert_with(|| view.least_requests());
+                if !view.is_up(*home) {
+                    *home = view.least_requests();
+                }
+                *home
+            }
             None => view.least_requests(),
         }
     }

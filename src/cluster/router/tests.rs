@@ -19,6 +19,7 @@ struct Instances {
     outstanding: Vec<Outstanding>,
     signals: Vec<Load>,
     sent: u32,
+    down: Vec<InstanceId>,
 }
 
 impl Instances {
@@ -28,6 +29,7 @@ impl Instances {
             outstanding: vec![Outstanding::default(); count],
             signals: vec![Load { kv_blocks: 100, kv_blocks_free: 100, ..Load::default() }; count],
             sent: 0,
+            down: Vec::new(),
         }
     }
 
@@ -46,8 +48,10 @@ impl Instances {
             outstanding: &self.outstanding,
             signals: &self.signals,
             signals_age: SimDuration::ZERO,
+            down: &self.down,
         };
         let chosen = router.route(request.view(RequestId(self.sent)), &view);
+        assert!(view.is_up(chosen), "instance {chosen} is down");
         self.sent += 1;
         self.outstanding[chosen.index()].requests += 1;
         self.outstanding[chosen.index()].prompt_tokens += u64::from(request.prompt_tokens);
@@ -102,14 +106,20 @@ fn requests() -> impl Strategy<Value = Vec<Request>> {
     vec(one, 1..60)
 }
 
-/// Sends requests, some of which leave and some of which change what engines report; where each went.
+/// Sends requests, some of which leave and some of which change what engines report or which of them are
+/// down; where each went.
 fn history(router: &mut Router, count: u32, requests: &[Request], noise: &[u32]) -> Vec<u32> {
     let mut instances = Instances::new(count);
     let mut went = Vec::new();
     for (index, request) in requests.iter().enumerate() {
+        let draw = noise[index % noise.len()];
+        let is_down = |id: &InstanceId| draw >> (8 + id.0) & 1 == 1;
+        instances.down = (0..count).map(InstanceId).filter(is_down).collect();
+        if instances.down.len() as u32 == count {
+            instances.down.pop();
+        }
         let chosen = instances.send(router, request);
         went.push(chosen);
-        let draw = noise[index % noise.len()];
         let changed = (draw % count) as usize;
         instances.signals[changed].waiting = draw % 7;
         instances.signals[changed].kv_blocks_free = draw % 101;
@@ -124,7 +134,7 @@ fn history(router: &mut Router, count: u32, requests: &[Request], noise: &[u32])
 
 proptest! {
     #[test]
-    fn every_router_names_an_instance_and_repeats_itself(
+    fn every_router_names_an_instance_that_is_up_and_repeats_itself(
         count in 1_u32..6, requests in requests(), noise in vec(any::<u32>(), 1..20), seed: u64,
     ) {
         for config in all() {
@@ -207,6 +217,36 @@ fn random_takes_every_instance_equally_often() {
     }
     // Binomial with mean 10,000: five standard deviations are 5·√(100,000·0.1·0.9) = 474.
     assert!(instances.requests().iter().all(|&n| n.abs_diff(10_000) < 474));
+}
+
+#[test]
+fn those_that_are_up_share_what_those_that_are_down_do_not_get() {
+    for config in [RouterConfig::RoundRobin {}, RouterConfig::Random {}] {
+        let mut instances = Instances::new(5);
+        instances.down = vec![InstanceId(1), InstanceId(2)];
+        let mut router = Router::new(&config, Seed(5));
+        for _ in 0..3000 {
+            instances.send(&mut router, &request(1));
+        }
+        let requests = instances.requests();
+        assert_eq!(requests[1..3], [0, 0], "{config:?}");
+        // Six standard deviations of a third of 3000.
+        let fair = [0, 3, 4].iter().all(|&id| requests[id].abs_diff(1000) < 155);
+        assert!(fair, "{config:?}: {requests:?}");
+    }
+}
+
+#[test]
+fn a_session_begins_anew_where_its_instance_is_down() {
+    let mut instances = Instances::with_requests(&[0, 5, 9]);
+    let mut router = SessionSticky::default();
+    let mut one = request(1);
+    one.session = Some(SessionId(4));
+    assert_eq!(instances.send(&mut router, &one), 0);
+    instances.down = vec![InstanceId(0)];
+    assert_eq!(instances.send(&mut router, &one), 1);
+    instances.down.clear();
+    assert_eq!(instances.send(&mut router, &one), 1, "it stays there");
 }
 
 #[test]

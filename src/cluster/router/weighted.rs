@@ -62,7 +62,8 @@ impl Weighted {
 
 /// The shortest and the longest queue.
 fn queues(view: &ClusterView<'_>) -> (u32, u32) {
-    let waiting = || view.signals.iter().map(|load| load.waiting);
+    let reports = || (0..).map(InstanceId).zip(view.signals).filter(|(id, _)| view.is_up(*id));
+    let waiting = || reports().map(|(_, load)| load.waiting);
     (waiting().min().unwrap_or_default(), waiting().max().unwrap_or_default())
 }
 
@@ -80,7 +81,7 @@ impl Route for Weighted {
         }
         let queues = queues(view);
         let mut highest = f64::NEG_INFINITY;
-        for id in (0..view.instances).map(InstanceId) {
+        for id in view.up() {
             let score = self.score(id, view, queues);
             if score > highest {
                 highest = score;

@@ -24,7 +24,7 @@ enum Status {
 }
 
 /// A request inside one of these schedulers.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Sequence {
     pub(super) life: Life,
     status: Status,
@@ -51,7 +51,7 @@ impl Sequence {
 }
 
 /// Waiting and running requests, and the KV memory.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Queues {
     block_size: u32,
     blocks: u32,

@@ -17,7 +17,7 @@ use crate::scenario::{FasterTransformerConfig, Reservation};
 use crate::units::SimTime;
 
 /// Batches of requests without newcomers.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct FasterTransformer {
     queues: Queues,
     batch_max: u32,

@@ -30,7 +30,7 @@ pub use vllm_v0::VllmV0;
 pub use vllm_v1::{Acceptance, VllmV1};
 
 /// The schedulers of the project.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub enum Scheduler {
     /// vLLM's V1 scheduler.
     VllmV1(Box<VllmV1>),
@@ -113,6 +113,14 @@ pub trait Schedule: fmt::Debug + Send {
 
     /// A KV transfer of a request has ended; usable from the next [`schedule`](Self::schedule) on.
     fn transferred(&mut self, id: RequestId);
+
+    /// A KV transfer of a request will not end; it is admitted as one that computes its prompt here.
+    fn lost_transfer(&mut self, id: RequestId) {
+        unreachable!("request {id}: this scheduler loads no KV");
+    }
+
+    /// Forgets cached content that no request holds.
+    fn lose_cache(&mut self) {}
 
     /// Decides the next step.
     fn schedule(&mut self, now: SimTime, plan: &mut StepPlan);

@@ -16,7 +16,7 @@ use crate::scenario::{OrcaConfig, Reservation};
 use crate::units::SimTime;
 
 /// Orca's scheduler.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Orca {
     queues: Queues,
     batch_max: u32,

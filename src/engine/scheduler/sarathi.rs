@@ -19,7 +19,7 @@ use crate::scenario::{SarathiConfig, VllmV0Config};
 use crate::units::SimTime;
 
 /// Sarathi-Serve's scheduler.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Sarathi {
     queues: Queues,
     chunk_size: u32,

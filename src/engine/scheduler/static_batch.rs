@@ -29,7 +29,7 @@ struct Batch {
 }
 
 /// Padded batches.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct StaticBatch {
     queues: Queues,
     batch_max: u32,

@@ -28,7 +28,7 @@ use crate::scenario::VllmV0Config;
 use crate::units::SimTime;
 
 /// vLLM's scheduler before V1.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct VllmV0 {
     queues: Queues,
     token_budget: u32,

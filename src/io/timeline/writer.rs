@@ -356,7 +356,7 @@ impl<W: Write> Observer for TimelineWriter<W> {
             Occurrence::TransferBegan(_, id, _) => {
                 self.enter(at, id, Phase::Queued, Phase::Transfer);
             }
-            Occurrence::Released(_, id) => {
+            Occurrence::Released(_, id) | Occurrence::TransferFailed(_, id) => {
                 self.enter(at, id, Phase::Transfer, Phase::Queued);
             }
             Occurrence::Left(_, life, finish) => {
@@ -370,6 +370,17 @@ impl<W: Write> Observer for TimelineWriter<W> {
                     self.close(at, id, open, None, Status::Rejected);
                 }
             }
+            Occurrence::GaveUp { request, life, finish, .. } => {
+                if let Some(open) = self.requests.remove(&request) {
+                    self.close(at, request, open, life, finish.into());
+                }
+            }
+            Occurrence::Dropped(instance, life, load) => {
+                self.preemptions.take(life.id);
+                self.set_levels(at, instance, load);
+            }
+            Occurrence::Crashed(instance, load) => self.set_levels(at, instance, load),
+            Occurrence::TurnedAway(_) | Occurrence::Retried { .. } | Occurrence::Recovered(_) => {}
         }
     }
 }

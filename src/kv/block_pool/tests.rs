@@ -132,6 +132,21 @@ fn a_block_held_twice_stays_until_both_let_go() {
     }
 }
 
+#[test]
+fn what_is_forgotten_is_what_nobody_holds() {
+    for mut pool in pools(9) {
+        let mut gone = cached(&mut pool, 0, 1, 3);
+        let mut held = cached(&mut pool, 1, 2, 3);
+        pool.release(&mut gone);
+        pool.forget_cached();
+        assert_eq!((found(&pool, 1), found(&pool, 2)), ((0, 0), (3, 0)));
+        assert_eq!(pool.free(), 5);
+        pool.release(&mut held);
+        assert_eq!((found(&pool, 2), pool.free()), ((3, 3), 8));
+        assert!(pool.is_balanced());
+    }
+}
+
 /// Requests that share beginnings, on one pool of each kind.
 struct Pair {
     pools: [KvPool; 2],
@@ -246,6 +261,9 @@ impl Pair {
     }
 
     fn step(&mut self, step: u32, draw: &mut Draw, place: &str) {
+        if draw.below(40) == 0 {
+            self.pools.iter_mut().for_each(KvPool::forget_cached);
+        }
         let at = (!self.lives.is_empty()).then(|| draw.below(self.lives.len() as u32) as usize);
         match (draw.below(8), at) {
             (0..3, _) | (_, None) => {

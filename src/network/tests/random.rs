@@ -1,4 +1,5 @@
-//! Random networks under random sequences of starts, feeds, cancellations and ends.
+//! Random networks under random sequences of starts, feeds, cancellations, ends and links that lose and
+//! regain capacity.
 
 use rand::RngExt;
 
@@ -25,6 +26,8 @@ struct Known {
 
 struct World {
     network: Network,
+    /// What links carry while nothing is wrong with them.
+    whole: Vec<f64>,
     capacities: Vec<f64>,
     routes: Vec<Demand>,
     flows: Vec<Known>,
@@ -49,7 +52,8 @@ fn fat_tree(seed: u64, random: &mut Stream) -> World {
     }
     let capacities = vec![50e9; topology.links().len()];
     let (network, carried) = (Network::new(&topology), vec![0.0; capacities.len()]);
-    World { network, capacities, routes, flows: Vec::new(), now: 0, carried, seed }
+    let whole = capacities.clone();
+    World { network, whole, capacities, routes, flows: Vec::new(), now: 0, carried, seed }
 }
 
 fn world(seed: u64, random: &mut Stream) -> World {
@@ -83,7 +87,8 @@ fn world(seed: u64, random: &mut Stream) -> World {
     }
     let network = Network::new(&topology);
     let carried = vec![0.0; capacities.len()];
-    World { network, capacities, routes, flows: Vec::new(), now: 0, carried, seed }
+    let whole = capacities.clone();
+    World { network, whole, capacities, routes, flows: Vec::new(), now: 0, carried, seed }
 }
 
 impl World {
@@ -125,7 +130,7 @@ impl World {
 
     fn change(&mut self, random: &mut Stream) {
         let now = ns(self.now);
-        match random.random_range(0..10) {
+        match random.random_range(0..11) {
             0..5 => {
                 let route = random.random_range(0..self.routes.len());
                 let bytes = random.random_range(0..100_000);
@@ -142,6 +147,13 @@ impl World {
                 let bytes = random.random_range(0..=flow.unfed);
                 flow.unfed -= bytes;
                 self.network.feed(flow.id, bytes, now);
+            }
+            9 => {
+                let link = random.random_range(0..self.whole.len());
+                // Powers of two, so that whole rates have exact shares.
+                let share = 0.5_f64.powi(random.random_range(0..4));
+                self.capacities[link] = self.whole[link] * share;
+                self.network.set_share(LinkId::from_index(link), share, now);
             }
             _ if self.flows.is_empty() => {}
             _ => {

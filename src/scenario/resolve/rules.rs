@@ -1,5 +1,7 @@
 //! Rules that scenarios keep or break.
 
+use crate::units::SimDuration;
+
 /// Thirty years.
 const LONGEST_S: f64 = 1e9;
 
@@ -41,6 +43,13 @@ impl Rules {
     pub(super) fn time(&mut self, path: &str, value: f64, per_second: f64) {
         let holds = value >= 0.0 && value / per_second <= LONGEST_S;
         self.check(holds, path, "a time from 0 to 10⁹ seconds", value);
+    }
+
+    /// The same for what takes time, in seconds.
+    pub(super) fn lasting(&mut self, path: &str, seconds: f64) {
+        let span = SimDuration::try_from_secs_f64(seconds);
+        let holds = seconds <= LONGEST_S && span.is_some_and(|span| span.as_nanos() > 0);
+        self.check(holds, path, "a time above 0 and up to 10⁹ seconds", seconds);
     }
 
     pub(super) fn share(&mut self, path: &str, value: f64) {

@@ -6,6 +6,7 @@ mod bench;
 #[cfg(feature = "calibrate")]
 mod calibrate;
 mod conformance;
+mod faults;
 #[cfg(feature = "calibrate")]
 mod goals;
 mod help;

@@ -69,6 +69,7 @@ proptest! {
                 Status::Finished => prop_assert_eq!(record.output_tokens, whole),
                 Status::Aborted => prop_assert!(record.output_tokens <= whole),
                 Status::Rejected => prop_assert_eq!(record.output_tokens, 0),
+                Status::TimedOut | Status::Failed => prop_assert!(false, "nothing fails here"),
                 Status::Unfinished => {
                     let id = RequestId::from_index(index);
                     tokens += engine.scheduler().life(id).expect("it is inside").generated;

@@ -98,7 +98,7 @@ pub(super) struct Tick {
 }
 
 /// Requests that decode in lock step.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Group {
     page_size: u32,
     /// Ticks scheduled, and those whose outcome is in.

@@ -55,7 +55,7 @@ use sequence::{Client, Sequence, Status};
 const ANSWER_MIN: u32 = 5;
 
 /// SGLang's scheduler with its queues and its KV memory.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Sglang {
     config: SglangConfig,
     max_running: u32,
@@ -392,6 +392,10 @@ impl Schedule for Sglang {
     }
 
     fn transferred(&mut self, _id: RequestId) {}
+
+    fn lose_cache(&mut self) {
+        self.evict_until(self.pool);
+    }
 
     fn schedule(&mut self, now: SimTime, plan: &mut StepPlan) {
         plan.clear();

@@ -29,7 +29,7 @@ pub(super) enum Client {
     Left,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Sequence {
     pub(super) life: Life,
     pub(super) status: Status,

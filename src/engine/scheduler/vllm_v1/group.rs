@@ -48,14 +48,14 @@ impl Member {
 pub(super) type Place = (u64, u32);
 
 /// Members whose last tick is in flight.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Ending {
     tick: u64,
     members: Vec<Place>,
 }
 
 /// Requests that decode in lock step.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Group {
     block_size: u32,
     /// Ticks scheduled, and those whose outcome is in.

@@ -12,7 +12,7 @@ use crate::ids::AdapterId;
 pub(super) type Place = (i64, u32);
 
 /// Waiting requests in order of their positions, lane by lane.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Lanes {
     /// Requests without an adapter, then those of each adapter.
     by_adapter: Vec<VecDeque<Place>>,

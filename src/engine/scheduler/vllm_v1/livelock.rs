@@ -21,7 +21,7 @@ const DISPLACEMENTS: u64 = 1024;
 ///
 /// The state compared with is replaced after 1, 2, 4, … displacements (Brent, An improved Monte
 /// Carlo factorization algorithm, 1980), so that a cycle is found within a few of its lengths.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Livelock {
     state: Option<u64>,
     since: u64,

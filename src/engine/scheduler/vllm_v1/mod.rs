@@ -57,7 +57,7 @@ struct Record {
 }
 
 /// vLLM's V1 scheduler with its queues and its KV pool.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct VllmV1 {
     config: VllmConfig,
     token_budget: u32,
@@ -354,6 +354,18 @@ impl Schedule for VllmV1 {
             Status::Sending => self.remove(slot),
             _ => {}
         }
+    }
+
+    fn lost_transfer(&mut self, id: RequestId) {
+        let Some(slot) = self.slot_of(id) else { return };
+        self.livelock.end();
+        self.load_nothing(slot);
+    }
+
+    fn lose_cache(&mut self) {
+        self.livelock.end();
+        self.lacks_memory = false;
+        self.pool.forget_cached();
     }
 
     fn schedule(&mut self, now: SimTime, plan: &mut StepPlan) {

@@ -8,7 +8,7 @@ use crate::ids::AdapterId;
 use crate::scenario::Policy;
 
 /// Slots of waiting requests, next to be admitted first.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) enum Queue {
     Fcfs(VecDeque<u32>),
     /// First come, first served, among those whose adapter has a slot.

@@ -29,7 +29,7 @@ pub(super) enum Status {
 /// The order of a request among others of the priority policy: smaller first.
 pub(super) type Order = (i32, SimTime, RequestId);
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Sequence {
     pub(super) life: Life,
     pub(super) status: Status,

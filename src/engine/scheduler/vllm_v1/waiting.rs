@@ -299,6 +299,21 @@ impl VllmV1 {
         true
     }
 
+    /// A request whose KV does not come computes its prompt itself; if it has blocks already, it gives
+    /// them back and waits before all others (vLLM 0.33.0, `kv_load_failure_policy = recompute`).
+    pub(super) fn load_nothing(&mut self, slot: u32) {
+        let s = &mut self.sequences[slot as usize];
+        s.handoff = Handoff::None;
+        if s.status == Status::Loading && !s.has_landed {
+            s.status = Status::Waiting;
+            s.computed = 0;
+            let key = s.key();
+            self.holding.remove(slot, key);
+            self.release_blocks(slot);
+            self.waiting.push_front(slot, key);
+        }
+    }
+
     fn put_back(&mut self, place: Place, status: Status) {
         let sequence = &self.sequences[place.1 as usize];
         let key = sequence.key();

@@ -1,0 +1,37 @@
+//! What a replica does when something fails in it or around it.
+
+use super::Instance;
+use crate::ids::RequestId;
+use crate::units::SimDuration;
+
+impl Instance {
+    /// A KV transfer of a request will not end: it computes its prompt itself. During a step this
+    /// waits for the step's end.
+    pub fn lost_transfer(&mut self, id: RequestId) {
+        self.lost_transfers.push(id);
+    }
+
+    /// Forgets the cached KV that no request holds, between two steps.
+    pub fn lose_cache(&mut self) {
+        self.scheduler.lose_cache();
+    }
+
+    /// From the next step on the device takes so many times as long; `None` as long as it should.
+    pub fn slow_down(&mut self, factor: Option<f64>) {
+        self.slowdown = factor;
+    }
+
+    /// Starts again from the state of `fresh`, an idle replica of the same kind. Its steps are counted
+    /// on; its device is as slow as it was.
+    pub fn restart(&mut self, fresh: Self) {
+        *self = Self { steps: self.steps, slowdown: self.slowdown, ..fresh };
+    }
+
+    /// How long its device takes for a step that should take `duration`.
+    pub(super) fn slowed(&self, duration: SimDuration) -> SimDuration {
+        match self.slowdown {
+            None => duration,
+            Some(factor) => SimDuration::from_secs_f64(duration.as_secs_f64() * factor),
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Attempts that end without an answer.
+
+use super::attempts::{Again, History, Place};
+use super::client::Reason;
+use crate::cluster::Role;
+use crate::des::Class;
+use crate::engine::{Finish, Life};
+use crate::ids::RequestId;
+use crate::request::Request;
+use crate::sim::observe::{Observer, Occurrence};
+use crate::sim::run::{Event, Simulation};
+use crate::sim::source::Source;
+use crate::units::SimTime;
+
+impl<W: Source> Simulation<W> {
+    /// No instance is known to be up: the gateway refuses a request.
+    pub(in crate::sim) fn turn_away(
+        &mut self,
+        now: SimTime,
+        transit: u32,
+        observer: &mut impl Observer,
+    ) {
+        let (id, _) = self.transit.take(transit);
+        observer.on(now, Occurrence::TurnedAway(id));
+        self.give_up(now, id, Finish::Failed, observer);
+    }
+
+    /// No instance is known to be up that could decode a request whose prompt is computed.
+    pub(in crate::sim) fn strand(
+        &mut self,
+        now: SimTime,
+        id: RequestId,
+        observer: &mut impl Observer,
+    ) {
+        self.trouble().attempt(id).place = Place::Nowhere;
+        self.release(now, id, observer);
+        self.give_up(now, id, Finish::Failed, observer);
+    }
+
+    /// A client has waited as long as it wanted to.
+    pub(in crate::sim) fn hang_up(
+        &mut self,
+        now: SimTime,
+        id: RequestId,
+        reason: Reason,
+        observer: &mut impl Observer,
+    ) {
+        let attempt = self.trouble().attempts.get(&id).filter(|attempt| !attempt.gave_up);
+        let Some(place) = attempt.map(|attempt| attempt.place) else { return };
+        if let Place::Inside(instance) = place {
+            self.catch_up(now, instance, observer);
+        }
+        let has_token = || self.life(id, place).is_some_and(|life| life.first_token.is_some());
+        if reason == Reason::NoFirstToken && has_token() {
+            return;
+        }
+        let finish = match reason {
+            Reason::Cancelled => Finish::Aborted,
+            Reason::TimeOver | Reason::NoFirstToken => Finish::TimedOut,
+        };
+        self.give_up(now, id, finish, observer);
+        let decodes = |instance| self.cluster.role(instance) == Role::Decode;
+        match place {
+            Place::Inside(instance) => {
+                if decodes(instance) {
+                    self.drop_kv(now, id, instance, observer);
+                }
+                self.cluster.instances[instance.index()].abort(id);
+                self.rouse(now, instance);
+            }
+            Place::OnItsWay(instance) if decodes(instance) => self.release(now, id, observer),
+            Place::OnItsWay(_) | Place::Lost(..) | Place::Nowhere => {}
+        }
+    }
+
+    /// The client of an attempt waits for it no longer: it tries again, or is content with none. Until
+    /// instances have read that, they go on with it.
+    pub(super) fn give_up(
+        &mut self,
+        now: SimTime,
+        id: RequestId,
+        finish: Finish,
+        observer: &mut impl Observer,
+    ) {
+        let place = self.trouble().attempt(id).place;
+        let life = self.life(id, place);
+        let faults = self.trouble();
+        let attempt = faults.attempt(id);
+        attempt.gave_up = true;
+        let (history, request) = (attempt.history, attempt.request.clone());
+        let again = faults.patience.retries_after(finish, history.retries).map(|wait| now + wait);
+        // Who goes away while waiting for the retry never sends it.
+        let again = again.filter(|at| history.leaves_at.is_none_or(|leaves| leaves > *at));
+        if matches!(place, Place::Nowhere | Place::Lost(..)) {
+            faults.left(id);
+        }
+        let tries_again = again.is_some();
+        let life = life.as_ref();
+        observer.on(now, Occurrence::GaveUp { request: id, life, finish, tries_again });
+        if let Some(instance) = place.instance() {
+            match (self.cluster.role(instance), &mut self.cluster.disaggregation) {
+                (Role::Decode, Some(parts)) => parts.left(id),
+                _ => self.gateway.left(id),
+            }
+        }
+        match again {
+            Some(at) => self.await_retry(at, id, request, history),
+            None => self.leave(now, id, finish),
+        }
+    }
+
+    fn await_retry(&mut self, at: SimTime, id: RequestId, request: Request, history: History) {
+        self.turns.remove(&id);
+        let transit = self.transit.put(id, Request { arrival: at, ..request });
+        let history = History { retries: history.retries + 1, ..history };
+        self.trouble().retries.insert(transit, Again(history));
+        self.queue.push(at, Class::Input, Event::Retry { transit });
+    }
+
+    /// What an attempt has come to on its instance.
+    fn life(&self, id: RequestId, place: Place) -> Option<Life> {
+        match place {
+            Place::Inside(instance) => {
+                self.cluster.instances[instance.index()].scheduler().life(id)
+            }
+            Place::Lost(_, life) => life,
+            Place::Nowhere | Place::OnItsWay(_) => None,
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! Replicas that stop and start again.
+
+use super::attempts::Place;
+use crate::cluster::{Health, Role};
+use crate::engine::Finish;
+use crate::ids::InstanceId;
+use crate::sim::observe::{Observer, Occurrence};
+use crate::sim::run::Simulation;
+use crate::sim::source::Source;
+use crate::units::SimTime;
+
+impl<W: Source> Simulation<W> {
+    /// A replica stops: what it held is gone. It is put in its place as it will start again.
+    pub(super) fn crash(
+        &mut self,
+        now: SimTime,
+        instance: InstanceId,
+        observer: &mut impl Observer,
+    ) {
+        self.catch_up(now, instance, observer);
+        self.lose_requests(now, instance, observer);
+        let role = self.cluster.role(instance);
+        if role == Role::Prefill {
+            self.lose_held(now, instance, observer);
+        }
+        let fresh = self.trouble().fresh[&instance].clone();
+        let engine = &mut self.cluster.instances[instance.index()];
+        engine.restart(fresh);
+        observer.on(now, Occurrence::Crashed(instance, engine.scheduler().load()));
+        self.put_to_sleep(now, instance);
+        self.trouble().healths.set(instance, Health::Unnoticed);
+    }
+
+    fn lose_requests(&mut self, now: SimTime, instance: InstanceId, observer: &mut impl Observer) {
+        let role = self.cluster.role(instance);
+        let is_inside = |place| matches!(place, Place::Inside(at) if at == instance);
+        for id in self.trouble().find(is_inside) {
+            match role {
+                Role::Whole => {}
+                Role::Prefill => self.parts().forget(id),
+                Role::Decode => self.drop_kv(now, id, instance, observer),
+            }
+            let scheduler = self.cluster.instances[instance.index()].scheduler();
+            let life = scheduler.life(id);
+            let life = life.unwrap_or_else(|| panic!("request {id} is not inside {instance}"));
+            observer.on(now, Occurrence::Dropped(instance, &life, scheduler.load()));
+            let faults = self.trouble();
+            let attempt = faults.attempt(id);
+            attempt.place = Place::Lost(instance, Some(life));
+            if attempt.gave_up {
+                faults.left(id);
+            }
+        }
+    }
+
+    /// The gateway notices that a replica has stopped: what it was sent has failed.
+    pub(super) fn notice(
+        &mut self,
+        now: SimTime,
+        instance: InstanceId,
+        observer: &mut impl Observer,
+    ) {
+        self.trouble().healths.set(instance, Health::Down);
+        match (self.cluster.role(instance), &mut self.cluster.disaggregation) {
+            (Role::Decode, Some(parts)) => parts.lose(instance),
+            _ => self.gateway.lose(instance),
+        }
+        let is_lost = |place| matches!(place, Place::Lost(at, _) if at == instance);
+        for id in self.trouble().find(is_lost) {
+            self.give_up(now, id, Finish::Failed, observer);
+        }
+    }
+
+    /// A replica serves again.
+    pub(super) fn recover(
+        &mut self,
+        now: SimTime,
+        instance: InstanceId,
+        observer: &mut impl Observer,
+    ) {
+        self.trouble().healths.set(instance, Health::Up);
+        match (self.cluster.role(instance), &mut self.cluster.disaggregation) {
+            (Role::Decode, Some(parts)) => parts.regain(instance),
+            _ => self.gateway.regain(instance),
+        }
+        observer.on(now, Occurrence::Recovered(instance));
+    }
+}

@@ -1,0 +1,92 @@
+//! KV caches that are lost on their way, and the links they take.
+
+use super::attempts::Place;
+use crate::ids::{InstanceId, RequestId};
+use crate::sim::observe::{Observer, Occurrence};
+use crate::sim::run::Simulation;
+use crate::sim::source::Source;
+use crate::units::SimTime;
+
+impl<W: Source> Simulation<W> {
+    /// The NICs of an instance carry this share of their rate from now on.
+    pub(super) fn set_nics(&mut self, now: SimTime, instance: InstanceId, share: f64) {
+        self.parts().set_nic_share(instance, share, now);
+        self.await_transfers();
+    }
+
+    /// The transfers from and to an instance fail. Those who sent them forget the KV, those who were
+    /// to decode compute it themselves.
+    pub(super) fn lose_transfers(
+        &mut self,
+        now: SimTime,
+        instance: InstanceId,
+        observer: &mut impl Observer,
+    ) {
+        for id in self.parts().under_way(instance) {
+            let Some(decode) = self.trouble().attempt(id).place.instance() else { continue };
+            self.drop_kv(now, id, decode, observer);
+            self.compute_again(now, id, decode, observer);
+        }
+    }
+
+    /// A prefill instance has lost the KV that it held for others.
+    pub(super) fn lose_held(
+        &mut self,
+        now: SimTime,
+        instance: InstanceId,
+        observer: &mut impl Observer,
+    ) {
+        for id in self.trouble().find(|_| true) {
+            if self.parts().holder(id) != Some(instance) {
+                continue;
+            }
+            self.parts().forget(id);
+            // Who is still on its way finds no KV when it comes there.
+            if let Place::Inside(decode) = self.trouble().attempt(id).place {
+                self.stop_transfer(now, id, decode, observer);
+                self.compute_again(now, id, decode, observer);
+            }
+        }
+    }
+
+    /// The KV of a request is not needed on the instance that was to decode it: its transfer stops,
+    /// and who holds it forgets it.
+    pub(super) fn drop_kv(
+        &mut self,
+        now: SimTime,
+        id: RequestId,
+        decode: InstanceId,
+        observer: &mut impl Observer,
+    ) {
+        self.stop_transfer(now, id, decode, observer);
+        if let Some(prefill) = self.parts().holder(id) {
+            self.catch_up(now, prefill, observer);
+            self.release(now, id, observer);
+        }
+    }
+
+    fn stop_transfer(
+        &mut self,
+        now: SimTime,
+        id: RequestId,
+        decode: InstanceId,
+        observer: &mut impl Observer,
+    ) {
+        if self.parts().cancel(id, now) {
+            observer.on(now, Occurrence::TransferFailed(decode, id));
+            self.await_transfers();
+        }
+    }
+
+    fn compute_again(
+        &mut self,
+        now: SimTime,
+        id: RequestId,
+        decode: InstanceId,
+        observer: &mut impl Observer,
+    ) {
+        self.catch_up(now, decode, observer);
+        self.cluster.instances[decode.index()].lost_transfer(id);
+        self.rouse(now, decode);
+    }
+}

@@ -1,0 +1,74 @@
+use super::*;
+use crate::request::Request;
+
+const HERE: InstanceId = InstanceId(0);
+const LOAD: Load = Load { waiting: 1, running: 0, kv_blocks: 8, kv_blocks_free: 8 };
+
+fn at(nanos: u64) -> SimTime {
+    SimTime::from_nanos(nanos)
+}
+
+/// A watch that has seen request 0 arrive and enter the queue.
+fn watching() -> (Watch, Life) {
+    let request = Request::new(at(3), 10, 2);
+    let mut watch = Watch::default();
+    watch.on(at(3), Occurrence::Arrived(RequestId(0), &request));
+    watch.on(at(4), Occurrence::Sent(RequestId(0), HERE));
+    watch.on(at(6), Occurrence::Queued(HERE, RequestId(0), LOAD));
+    (watch, Life::new(RequestId(0), &request))
+}
+
+#[test]
+fn a_request_that_leaves_unserved_breaks_no_law() {
+    let (mut watch, life) = watching();
+    watch.on(at(9), Occurrence::Left(HERE, &life, Finish::Aborted));
+    watch.close(&Counts { arrived: 1, aborted: 1, ..Counts::default() });
+}
+
+#[test]
+#[should_panic(expected = "L1: counts as seen")]
+fn a_request_counted_twice_is_noticed() {
+    let (mut watch, life) = watching();
+    watch.on(at(9), Occurrence::Left(HERE, &life, Finish::Aborted));
+    watch.close(&Counts { arrived: 1, aborted: 2, ..Counts::default() });
+}
+
+#[test]
+#[should_panic(expected = "L1: request 0 is not where it leaves from")]
+fn a_request_that_leaves_twice_is_noticed() {
+    let (mut watch, life) = watching();
+    watch.on(at(9), Occurrence::Left(HERE, &life, Finish::Aborted));
+    watch.on(at(9), Occurrence::Left(HERE, &life, Finish::Aborted));
+}
+
+#[test]
+#[should_panic(expected = "L2: time never decreases")]
+fn a_clock_that_goes_back_is_noticed() {
+    let (mut watch, life) = watching();
+    watch.on(at(5), Occurrence::Left(HERE, &life, Finish::Aborted));
+}
+
+#[test]
+#[should_panic(expected = "L3: nobody is inside")]
+fn a_block_held_by_nobody_is_noticed() {
+    check(HERE, Load { waiting: 0, kv_blocks_free: 7, ..LOAD });
+}
+
+#[test]
+#[should_panic(expected = "L4: request 0 goes its way out of order")]
+fn a_token_before_the_first_step_is_noticed() {
+    let (mut watch, mut life) = watching();
+    life.first_scheduled = Some(at(8));
+    life.emit(at(7));
+    watch.on(at(9), Occurrence::Left(HERE, &life, Finish::Done));
+}
+
+#[test]
+#[should_panic(expected = "L10: tokens out are those of requests")]
+fn a_token_from_no_step_is_noticed() {
+    let (mut watch, mut life) = watching();
+    life.first_scheduled = Some(at(7));
+    life.emit(at(9));
+    watch.on(at(9), Occurrence::Left(HERE, &life, Finish::Done));
+    watch.close(&Counts { arrived: 1, finished: 1, ..Counts::default() });
+}

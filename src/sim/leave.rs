@@ -1,0 +1,64 @@
+//! How requests leave the loop, one by one and at the end of the run.
+
+use super::counts::Counts;
+use super::drive;
+use super::observe::Observer;
+use super::run::{Event, Simulation};
+use super::source::Source;
+use crate::cluster::Role;
+use crate::des::Class;
+use crate::engine::Finish;
+use crate::ids::{InstanceId, RequestId};
+use crate::units::SimTime;
+
+impl<W: Source> Simulation<W> {
+    /// Counts the requests that left and lets their clients go on.
+    pub(super) fn settle(&mut self, now: SimTime) {
+        let mut left = std::mem::take(&mut self.outcome.left);
+        for (id, finish) in left.drain(..) {
+            self.leave(now, id, finish);
+        }
+        self.outcome.left = left;
+    }
+
+    /// Counts a request that left and lets its client go on.
+    pub(super) fn leave(&mut self, now: SimTime, id: RequestId, finish: Finish) {
+        self.counts.leave(finish);
+        if let Some((next, at)) = self.client.finished(now) {
+            let transit = self.held.pop_front().expect("the client holds a request");
+            debug_assert_eq!(self.transit.get(transit).0, next, "first come, first sent");
+            self.queue.push(at, Class::Input, Event::Send { transit });
+        }
+        let answered = self.turns.remove(&id).filter(|_| finish == Finish::Done);
+        let turn = answered.and_then(|turn| self.workload.follow_up(id, &turn, now));
+        if let Some(turn) = turn {
+            let at = turn.arrival;
+            let transit = self.transit.put(id, turn);
+            self.queue.push(at, Class::Input, Event::Arrive { transit });
+        }
+    }
+
+    /// The clients stop at the end of the run: what has been computed until then counts.
+    pub(super) fn cut_off(&mut self, observer: &mut impl Observer) {
+        self.is_cut_off = true;
+        for (index, engine) in self.cluster.instances.iter_mut().enumerate() {
+            drive::interrupt((InstanceId::from_index(index), engine), self.end, observer);
+        }
+    }
+
+    pub(super) fn close(mut self) -> Counts {
+        let mut left_over = self.transit.len();
+        for (index, engine) in self.cluster.instances.iter().enumerate() {
+            let instance = InstanceId::from_index(index);
+            // Nobody may ever fetch what a prefill instance holds.
+            let may_hold = self.is_cut_off || self.cluster.role(instance) == Role::Prefill;
+            left_over += drive::still_inside((instance, engine), may_hold, &mut self.counts);
+        }
+        if let Some(faults) = &self.faults {
+            // Engines may hold what its client has given up, and crashes what it has not.
+            left_over = faults.unresolved();
+        }
+        self.counts.close(left_over, self.is_cut_off);
+        self.counts
+    }
+}

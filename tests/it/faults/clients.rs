@@ -1,0 +1,133 @@
+//! Timeouts, retries and users who go away, worked out by hand.
+
+use servecast::metrics::Status;
+use servecast::sim::Counts;
+
+use super::{at_once, crash, fate, ms, report, run};
+
+/// Two engines in which one request of 20 tokens in and 9 out fills the memory.
+const FULL: [&str; 2] = [
+    "type = 'vllm_v1'\nasync_scheduling = false\nnum_gpu_blocks = 3\nmax_model_len = 32",
+    "type = 'sglang'\ndisable_overlap_schedule = true\nmax_total_tokens = 44\ncontext_length = 40\n\
+     disable_radix_cache = true",
+];
+
+fn on(engine: &str, text: &str) -> String {
+    let text = text
+        .replace("input_tokens = 10, output_tokens = 5", "input_tokens = 20, output_tokens = 9");
+    text.replace("type = 'vllm_v1'\nasync_scheduling = false", engine)
+}
+
+#[test]
+fn a_timeout_frees_the_memory_of_the_request() {
+    for engine in FULL {
+        let text = on(engine, &at_once(2, 1, "client.max_concurrency = 2", ""));
+        let (_, recorder) = run(&text);
+        assert_eq!(ms(recorder.requests[1].first_scheduled), 900, "no room beside the first");
+        // The first is given up at 250 ms, which the engine reads when its step ends.
+        let arrivals = "arrivals = { type = 'constant', rate_per_s = 5.0 }";
+        let text = text.replace("arrivals.type = 'all_at_once'", arrivals);
+        let text = text.replace("client.max_concurrency = 2", "client.timeout_s = 0.25");
+        let (counts, recorder) = run(&text);
+        assert_eq!(counts, Counts { arrived: 2, timed_out: 2, ..Counts::default() }, "{engine}");
+        assert_eq!(fate(&recorder.requests[0]), (Status::TimedOut, 200, 300, 450, 2));
+        assert_eq!(ms(recorder.requests[1].first_scheduled), 500, "{engine}");
+        assert_eq!(fate(&recorder.requests[1]), (Status::TimedOut, 400, 600, 650, 1));
+    }
+}
+
+#[test]
+fn who_has_its_first_token_in_time_is_not_given_up_for_want_of_it() {
+    for engine in FULL {
+        let client = "client.first_token_timeout_s = 0.15";
+        let text = on(engine, &at_once(2, 1, client, ""));
+        let (counts, recorder) = run(&text);
+        assert_eq!((counts.finished, counts.timed_out), (1, 1), "{engine}");
+        assert_eq!(fate(&recorder.requests[1]), (Status::TimedOut, 0, 150, 150, 0), "{engine}");
+    }
+}
+
+#[test]
+fn what_is_answered_at_the_end_of_its_time_is_answered() {
+    let (counts, _) = run(&at_once(1, 1, "client.timeout_s = 0.5", ""));
+    assert_eq!((counts.finished, counts.timed_out), (1, 0));
+    let (counts, _) = run(&at_once(1, 1, "client.timeout_s = 0.499999", ""));
+    assert_eq!((counts.finished, counts.timed_out), (0, 1));
+}
+
+#[test]
+fn each_retry_waits_twice_as_long_up_to_the_limit() {
+    let client = "client.timeout_s = 0.35\n\
+                  client.retries = { max_retries = 3, backoff_s = 0.5, max_backoff_s = 1.5 }";
+    let (counts, recorder) = run(&at_once(1, 1, client, ""));
+    assert_eq!(counts, Counts { arrived: 1, timed_out: 1, retried: 3, ..Counts::default() });
+    let sent: Vec<u64> = recorder.requests.iter().map(|record| ms(record.sent)).collect();
+    // 350 ms and 0.5, 1 and 1.5 s.
+    assert_eq!(sent, [0, 850, 2200, 4050]);
+    assert!(recorder.requests.iter().all(|record| record.status == Status::TimedOut));
+}
+
+#[test]
+fn only_failures_of_replicas_are_retried_where_timeouts_are_not() {
+    let client =
+        "client.timeout_s = 0.35\nclient.retries = { on_timeout = false, backoff_s = 0.0 }";
+    let (counts, recorder) = run(&at_once(2, 2, client, &crash(0, 0.05, 9.0, 0.0)));
+    // The one sent again at 50 ms is given up at 400 ms.
+    assert_eq!(counts, Counts { arrived: 2, timed_out: 2, retried: 1, ..Counts::default() });
+    assert_eq!(ms(recorder.requests[2].finish), 400);
+}
+
+#[test]
+fn a_request_that_is_given_up_makes_room_for_the_next_one_at_the_client() {
+    let client = "client.max_concurrency = 1\nclient.timeout_s = 0.25";
+    let (counts, recorder) = run(&at_once(3, 1, client, ""));
+    assert_eq!(counts.timed_out, 3);
+    let sent: Vec<u64> = recorder.requests.iter().map(|record| ms(record.sent)).collect();
+    assert_eq!(sent, [0, 250, 500]);
+}
+
+#[test]
+fn users_go_away_at_times_of_their_own_whatever_the_engine_does() {
+    let client = "client.cancellations = { share = 0.5, mean_s = 0.3 }";
+    let leaves = |text: &str| {
+        let (counts, recorder) = run(text);
+        assert_eq!(counts.arrived, counts.finished + counts.aborted);
+        let left = |id: &usize| recorder.requests[*id].status == Status::Aborted;
+        let ids: Vec<usize> = (0..400).filter(left).collect();
+        let finish = |id: &usize| ms(recorder.requests[*id].finish);
+        (ids.clone(), ids.iter().map(finish).collect::<Vec<u64>>())
+    };
+    let (slow_ids, slow) = leaves(&at_once(400, 1, client, "").replace("100000.0", "10000000.0"));
+    let (fast_ids, fast) = leaves(&at_once(400, 1, client, ""));
+    // Nobody is answered before the last has gone, where a step takes 10 s.
+    assert!((170..230).contains(&slow_ids.len()), "half of 400, not {}", slow_ids.len());
+    let mean = slow.iter().sum::<u64>() as f64 / slow.len() as f64;
+    assert!((220.0..380.0).contains(&mean), "a mean of 300 ms, not {mean}");
+    assert!(fast_ids.len() < slow_ids.len(), "some are answered before");
+    for (id, at) in fast_ids.iter().zip(&fast) {
+        let same = slow_ids.iter().position(|other| other == id).expect("the same users");
+        assert_eq!(slow[same], *at, "request {id}");
+    }
+}
+
+#[test]
+fn who_goes_away_before_the_retry_never_sends_it() {
+    let client = "client.cancellations = { share = 1.0, mean_s = 0.001 }\nclient.timeout_s = 0.2\n\
+                  client.retries = { backoff_s = 5.0 }";
+    let (counts, _) = run(&at_once(50, 2, client, &crash(0, 0.000_001, 9.0, 0.0)));
+    assert_eq!(counts.retried, 0);
+    assert_eq!(counts.aborted + counts.failed, 50);
+    assert!(counts.failed > 10, "{counts:?}");
+}
+
+#[test]
+fn goodput_counts_what_is_not_answered() {
+    let slo = "[report]\nformat = 'vllm'\ngoodput = { e2el = 10000.0 }\n";
+    let text = at_once(4, 2, "", &format!("{}{slo}", crash(0, 0.25, 1.0, 0.0)));
+    let (counts, recorder) = run(&text);
+    assert_eq!((counts.finished, counts.failed), (2, 2));
+    let summary = report(&text, &recorder).summary;
+    let goodput = summary.goodput.expect("it was asked for");
+    assert!((goodput.attainment - 0.5).abs() < 1e-12, "{}", goodput.attainment);
+    assert_eq!(summary.completed, 2);
+}

@@ -1,0 +1,140 @@
+//! Crashes, stragglers and lost caches, worked out by hand.
+
+use servecast::metrics::{Recorder, Status, StepLog};
+use servecast::sim::Counts;
+
+use super::{at_once, crash, fate, ms, observe, report, resolved, run, simulation_of};
+
+#[test]
+fn a_crash_loses_the_requests_of_its_replica_and_no_others() {
+    let (counts, recorder) = run(&at_once(2, 2, "", &crash(0, 0.25, 1.0, 0.1)));
+    assert_eq!(counts, Counts { arrived: 2, finished: 1, failed: 1, ..Counts::default() });
+    // Two tokens of the first came at 100 and 200 ms; its client learns 100 ms after the crash.
+    assert_eq!(fate(&recorder.requests[0]), (Status::Failed, 0, 100, 350, 2));
+    assert_eq!(fate(&recorder.requests[1]), (Status::Finished, 0, 100, 500, 5));
+    let report = recorder.fault_report();
+    assert_eq!((report.crashes, report.tokens_lost), (1, 2));
+    assert!((report.replica_down_s - 0.25).abs() < 1e-9, "the run ends 250 ms after the crash");
+}
+
+#[test]
+fn a_retry_is_answered_by_the_other_replica() {
+    let client = "client.retries = { max_retries = 1, backoff_s = 0.05 }";
+    let text = at_once(2, 2, client, &crash(0, 0.25, 1.0, 0.1));
+    let (counts, recorder) = run(&text);
+    assert_eq!(counts, Counts { arrived: 2, finished: 2, retried: 1, ..Counts::default() });
+    assert_eq!(recorder.requests[0].status, Status::Failed);
+    // Sent again at 350 + 50 ms, it shares the last step of the other request and has four more.
+    assert_eq!(fate(&recorder.requests[2]), (Status::Finished, 400, 500, 900, 5));
+    assert_eq!(recorder.requests[2].instance.0, 1);
+    // Its client has waited since it sent the first.
+    let summary = report(&text, &recorder).summary;
+    assert_eq!(summary.completed, 2);
+    assert!((summary.e2e.max_ms() - 900.0).abs() < 1e-6, "{}", summary.e2e.max_ms());
+    assert!((summary.ttft.max_ms() - 500.0).abs() < 1e-6, "{}", summary.ttft.max_ms());
+}
+
+/// The same cluster, where one request comes every second, the first after one.
+fn every_second(requests: u32, replicas: u32, faults: &str) -> String {
+    let arrivals = "arrivals = { type = 'constant', rate_per_s = 1.0 }";
+    at_once(requests, replicas, "", faults).replace("arrivals.type = 'all_at_once'", arrivals)
+}
+
+#[test]
+fn until_a_crash_is_noticed_its_replica_is_sent_requests_which_fail_then() {
+    // In turn: 0 at 1 s, 1 at 2 s, 0 at 3 s. Then only the other, until it is back at 6.5 s.
+    let (counts, recorder) = run(&every_second(8, 2, &crash(0, 2.5, 4.0, 1.0)));
+    assert_eq!((counts.finished, counts.failed), (7, 1));
+    let lost = fate(&recorder.requests[2]);
+    assert_eq!(lost, (Status::Failed, 3000, 3500, 3500, 0));
+    let instances: Vec<u32> = recorder.requests.iter().map(|record| record.instance.0).collect();
+    assert_eq!(instances, [0, 1, 0, 1, 1, 1, 0, 1]);
+}
+
+#[test]
+fn where_no_replica_is_known_to_be_up_requests_fail_at_once() {
+    let (counts, recorder) = run(&every_second(4, 1, &crash(0, 1.7, 2.0, 0.0)));
+    assert_eq!((counts.finished, counts.failed), (2, 2));
+    for (record, arrival) in recorder.requests[1..3].iter().zip([2000, 3000]) {
+        assert_eq!(fate(record), (Status::Failed, arrival, arrival, arrival, 0));
+    }
+    assert_eq!(fate(&recorder.requests[3]), (Status::Finished, 4000, 4100, 4500, 5));
+}
+
+#[test]
+fn what_ends_at_the_instant_of_a_crash_has_ended() {
+    let (counts, _) = run(&at_once(1, 1, "", &crash(0, 0.5, 1.0, 0.0)));
+    assert_eq!((counts.finished, counts.failed), (1, 0));
+    let (counts, _) = run(&at_once(1, 1, "", &crash(0, 0.499_999, 1.0, 0.0)));
+    assert_eq!((counts.finished, counts.failed), (0, 1));
+}
+
+/// Cached tokens of six requests with a common beginning, one a second.
+fn cached(engine: &str, faults: &str) -> Vec<u32> {
+    let lengths = "{ type = 'generated_shared_prefix', groups = 1, prompts_per_group = 6, \
+                   system_prompt_tokens = 160, question_tokens = 16, output_tokens = 5, \
+                   separator_tokens = 0 }";
+    let text = every_second(6, 1, faults)
+        .replace("{ type = 'fixed', input_tokens = 10, output_tokens = 5 }", lengths)
+        .replace("type = 'vllm_v1'\nasync_scheduling = false", engine);
+    let (counts, recorder) = run(&text);
+    assert_eq!(counts.finished, 6, "{counts:?}");
+    recorder.requests.iter().map(|record| record.cached_tokens).collect()
+}
+
+#[test]
+fn a_replica_that_starts_again_has_an_empty_cache() {
+    for engine in ["type = 'vllm_v1'", "type = 'sglang'"] {
+        assert_eq!(cached(engine, ""), [0, 160, 160, 160, 160, 160], "{engine}");
+        let crashed = cached(engine, &crash(0, 3.8, 0.1, 0.0));
+        assert_eq!(crashed, [0, 160, 160, 0, 160, 160], "{engine}");
+    }
+}
+
+#[test]
+fn a_lost_cache_is_empty_while_requests_keep_what_they_hold() {
+    let lost = |at_s| format!("[[faults]]\ntype = 'lost_cache'\nreplica = 0\nat_s = {at_s}\n");
+    for engine in ["type = 'vllm_v1'", "type = 'sglang'"] {
+        assert_eq!(cached(engine, &lost(3.8)), [0, 160, 160, 0, 160, 160], "{engine}");
+        // The fourth is being answered.
+        assert_eq!(cached(engine, &lost(4.25)), [0, 160, 160, 160, 160, 160], "{engine}");
+    }
+}
+
+#[test]
+fn the_steps_of_a_straggler_that_are_decided_in_its_window_take_longer() {
+    let slow =
+        "[[faults]]\ntype = 'straggler'\nreplica = 0\nat_s = 0.15\nfor_s = 0.2\nfactor = 2.0\n";
+    let scenario = resolved(&at_once(2, 2, "", slow));
+    let mut seen = (StepLog::default(), Recorder::default());
+    observe(&scenario, &mut seen);
+    let (steps, recorder) = seen;
+    let durations = |instance| -> Vec<f64> {
+        let own = steps.steps.iter().filter(|step| step.instance.0 == instance);
+        own.map(|step| step.duration.as_millis_f64()).collect()
+    };
+    // Decided at 0, 100, 200, 400 and 500 ms.
+    assert_eq!(durations(0), [100.0, 100.0, 200.0, 100.0, 100.0]);
+    assert_eq!(durations(1), [100.0; 5]);
+    assert_eq!([0, 1].map(|id: usize| ms(recorder.requests[id].finish)), [600, 500]);
+}
+
+#[test]
+fn a_slow_replica_is_still_slow_after_a_crash_in_its_window() {
+    let slow =
+        "[[faults]]\ntype = 'straggler'\nreplica = 0\nat_s = 0.0\nfor_s = 9.0\nfactor = 3.0\n";
+    let faults = format!("{slow}{}", crash(0, 0.5, 0.2, 0.0));
+    let (counts, recorder) = run(&every_second(2, 1, &faults));
+    assert_eq!(counts.finished, 2);
+    assert_eq!(ms(recorder.requests[0].finish), 2500);
+}
+
+#[test]
+fn a_run_with_faults_is_no_matter_of_lanes() {
+    let scenario = resolved(&every_second(20, 3, &crash(1, 2.1, 1.0, 0.0)));
+    let (mut one, mut other) = (Recorder::default(), Recorder::default());
+    let counts = simulation_of(&scenario).run(&mut one).expect("no trace is read");
+    let in_lanes = simulation_of(&scenario).run_in_lanes(&mut other).expect("no trace is read");
+    assert_eq!(counts.failed, 1);
+    assert_eq!((counts, one.requests), (in_lanes, other.requests));
+}

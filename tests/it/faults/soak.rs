@@ -1,0 +1,311 @@
+//! Random clusters under random faults: nothing is lost, nothing waits for ever, memory adds up, and
+//! equal seeds give equal runs. Debug builds watch every run for the laws; here they are followed to the
+//! end.
+
+use std::fmt::Write;
+
+use rand::RngExt;
+
+use servecast::engine::Instance;
+use servecast::metrics::{Recorder, Status};
+use servecast::rng::{Seed, Stream};
+use servecast::scenario::Scenario;
+use servecast::sim::{Counts, Simulation, cluster_priced_by, step_times};
+use servecast::units::SimDuration;
+use servecast::workload::{Client, Workload};
+
+use super::observe;
+use crate::support::{Digest, resolve};
+
+const CLUSTERS: u64 = 200;
+
+/// One of a few words.
+fn one<'a>(random: &mut Stream, words: &[&'a str]) -> &'a str {
+    words[random.random_range(0..words.len())]
+}
+
+/// Engines in little memory: requests of at most 300 tokens fit, a few at a time.
+fn engine(random: &mut Stream, disaggregation: bool) -> (&'static str, String) {
+    let name = match random.random_range(0..10) {
+        _ if disaggregation => "vllm_v1",
+        0..3 => "vllm_v1",
+        3..6 => "sglang",
+        6 => "vllm_v0",
+        7 => "sarathi",
+        8 => "orca",
+        _ => one(random, &["faster_transformer", "static_batching"]),
+    };
+    let flags = match name {
+        "vllm_v1" => format!(
+            "num_gpu_blocks = {}\nmax_model_len = 320\nmax_num_seqs = {}\n\
+             max_num_batched_tokens = {}\nasync_scheduling = {}\nenable_prefix_caching = {}\n{}",
+            random.random_range(22..80),
+            random.random_range(1..12),
+            random.random_range(16..400),
+            random.random_bool(0.5),
+            random.random_bool(0.7),
+            if disaggregation || random.random_bool(0.7) { "" } else { "policy = 'priority'\n" },
+        ),
+        "sglang" => format!(
+            "max_total_tokens = {}\ncontext_length = 320\nmax_running_requests = {}\n\
+             chunked_prefill_size = {}\ndisable_overlap_schedule = {}\ndisable_radix_cache = {}\n\
+             page_size = {}\n",
+            random.random_range(400..1500),
+            random.random_range(1..12),
+            one(random, &["-1", "64", "128"]),
+            random.random_bool(0.5),
+            random.random_bool(0.3),
+            one(random, &["1", "16"]),
+        ),
+        "vllm_v0" => format!(
+            "num_gpu_blocks = {}\nmax_model_len = 320\nmax_num_seqs = 8\n\
+             enable_chunked_prefill = {}\n",
+            random.random_range(22..80),
+            random.random_bool(0.5)
+        ),
+        "sarathi" => {
+            format!("num_gpu_blocks = {}\nmax_model_len = 320\n", random.random_range(22..80))
+        }
+        "static_batching" => format!(
+            "kv_tokens = 2000\nmax_model_len = 320\nbatch_size = 4\nbatch_timeout_ms = {}\n",
+            random.random_range(0..300)
+        ),
+        _ => "kv_tokens = 2000\nmax_model_len = 320\n".to_owned(),
+    };
+    (name, flags)
+}
+
+fn workload(random: &mut Stream, crashes: bool, out: &mut String) {
+    let rate = random.random_range(2.0..40.0);
+    let lengths = match random.random_range(0..3) {
+        0 => "{ type = 'fixed', input_tokens = 120, output_tokens = 40 }",
+        1 => {
+            "{ type = 'generated_shared_prefix', groups = 4, prompts_per_group = 20, \
+             system_prompt_tokens = 100, question_tokens = 40, output_tokens = 30 }"
+        }
+        _ => {
+            "{ type = 'sampled', input_tokens = { type = 'uniform', min_tokens = 5, \
+             max_tokens = 180 }, output_tokens = { type = 'uniform', min_tokens = 1, \
+             max_tokens = 60 } }"
+        }
+    };
+    let sessions = lengths.contains("fixed") && random.random_bool(0.5);
+    let count = if sessions { 30 } else { 80 };
+    let _ = writeln!(
+        out,
+        "[workload]\nnum_requests = {count}\narrivals = {{ type = 'poisson', rate_per_s = {rate} }}\n\
+         lengths = {lengths}"
+    );
+    if sessions {
+        out.push_str(
+            "sessions = { turns_min = 1, turns_max = 2, message_tokens = { type = 'fixed', \
+             tokens = 20 }, output_tokens = { type = 'fixed', tokens = 20 }, think_time = { \
+             type = 'exponential', mean_s = 0.3 } }\n",
+        );
+    }
+    client(random, crashes, out);
+}
+
+fn client(random: &mut Stream, mut may_fail: bool, out: &mut String) {
+    if random.random_bool(0.3) {
+        let _ = writeln!(out, "client.max_concurrency = {}", random.random_range(1..20));
+    }
+    if random.random_bool(0.4) {
+        let _ = writeln!(out, "client.timeout_s = {}", random.random_range(0.1..4.0));
+        may_fail = true;
+    }
+    if random.random_bool(0.3) {
+        let timeout = random.random_range(0.02..2.0);
+        let _ = writeln!(out, "client.first_token_timeout_s = {timeout}");
+        may_fail = true;
+    }
+    if random.random_bool(0.4) {
+        let _ = writeln!(
+            out,
+            "client.cancellations = {{ share = {}, mean_s = {} }}",
+            random.random_range(0.05..1.0),
+            random.random_range(0.05..2.0)
+        );
+    }
+    if may_fail && random.random_bool(0.6) {
+        let _ = writeln!(
+            out,
+            "client.retries = {{ max_retries = {}, backoff_s = {} }}",
+            random.random_range(1..4),
+            one(random, &["0.0", "0.2"])
+        );
+    }
+}
+
+/// A cluster as far as it decides what may fail.
+struct May {
+    replicas: u32,
+    crashes: bool,
+    network: bool,
+    caches: bool,
+}
+
+fn faults(random: &mut Stream, may: &May, out: &mut String) {
+    let mut process = |fault: &str, between: f64, lasts: Option<f64>| {
+        let _ = writeln!(
+            out,
+            "[[faults]]\ntype = 'random'\nfault = {fault}\nmean_time_between_s = {between}\n\
+             until_s = 60.0"
+        );
+        if let Some(mean) = lasts {
+            let _ = writeln!(out, "mean_duration_s = {mean}");
+        }
+    };
+    if may.crashes {
+        let detection = one(random, &["0.0", "0.05", "0.5"]);
+        let between = random.random_range(0.5..8.0);
+        let fault = format!("{{ type = 'crash', detection_s = {detection} }}");
+        process(&fault, between, Some(random.random_range(0.01..3.0)));
+    }
+    if random.random_bool(0.5) {
+        let factor = random.random_range(1.0..8.0);
+        process(&format!("{{ type = 'straggler', factor = {factor} }}"), 2.0, Some(1.0));
+    }
+    if may.network && random.random_bool(0.6) {
+        let share = random.random_range(0.001..0.9);
+        process(&format!("{{ type = 'slow_link', share = {share} }}"), 1.0, Some(1.0));
+    }
+    if may.network && random.random_bool(0.7) {
+        process("{ type = 'lost_transfers' }", random.random_range(0.05..1.0), None);
+    }
+    if may.caches && random.random_bool(0.5) {
+        process("{ type = 'lost_cache' }", random.random_range(0.05..1.0), None);
+    }
+    if !out.contains("'straggler'") {
+        let replica = random.random_range(0..may.replicas);
+        let _ = writeln!(
+            out,
+            "[[faults]]\ntype = 'straggler'\nreplica = {replica}\nat_s = 1.0\nfor_s = 0.5\nfactor = 3.0"
+        );
+    }
+}
+
+/// A cluster with its workload and its faults.
+fn scenario(seed: u64) -> String {
+    let random = &mut Seed(seed).stream("soak", 0);
+    let mut text = format!("name = 'soak'\nseed = {seed}\n");
+    let crashes = random.random_bool(0.7);
+    workload(random, crashes, &mut text);
+    let network = random.random_bool(0.4);
+    let (name, flags) = engine(random, network);
+    let replicas: u32 = random.random_range(1..5);
+    let router = one(
+        random,
+        &[
+            "round_robin",
+            "random",
+            "least_outstanding_requests",
+            "least_outstanding_tokens",
+            "power_of_two_choices",
+            "session_sticky",
+            "prefix_aware",
+            "weighted",
+        ],
+    );
+    let parts: [u32; 2] = [random.random_range(1..4), random.random_range(1..4)];
+    let count = if network {
+        format!(
+            "disaggregation = {{ prefill_replicas = {}, decode_replicas = {}, transfer = {{ \
+             nic_gb_per_s = {}, latency_us = 50.0 }} }}",
+            parts[0],
+            parts[1],
+            random.random_range(0.05..5.0)
+        )
+    } else {
+        format!("replicas = {replicas}")
+    };
+    let base = random.random_range(500.0..20_000.0);
+    let _ = writeln!(
+        text,
+        "[cluster]\nmodel = 'Qwen/Qwen3-8B'\ngpu = 'H100'\n{count}\napi_delay_ms = {}\n\
+         router = {{ type = '{router}' }}\n[cluster.engine]\ntype = '{name}'\n{flags}\
+         [cluster.step_time]\ntype = 'linear'\nbase_us = {base}\nprefill_token_us = 20.0\n\
+         decode_seq_us = 50.0",
+        one(random, &["0.0", "2.0", "100.0"]),
+    );
+    let caches = match name {
+        "vllm_v1" => flags.contains("prefix_caching = true"),
+        "sglang" => flags.contains("radix_cache = false"),
+        _ => false,
+    };
+    let replicas = if network { parts[0] + parts[1] } else { replicas };
+    faults(random, &May { replicas, crashes, network, caches }, &mut text);
+    text
+}
+
+fn digest(scenario: &Scenario) -> (Counts, Digest, Recorder) {
+    let mut seen = (Digest::default(), Recorder::default());
+    let counts = observe(scenario, &mut seen);
+    (counts, seen.0, seen.1)
+}
+
+/// The same scenario on engines that decide every step on its own.
+fn step_by_step(scenario: &Scenario) -> (Counts, Recorder) {
+    let file = &scenario.file;
+    let costs = step_times(scenario).expect("step times are known");
+    let mut cluster = cluster_priced_by(scenario, &costs).expect("it can be built");
+    cluster.instances = cluster.instances.into_iter().map(Instance::step_by_step).collect();
+    let workload = Workload::open(&file.workload, file.seed, None).expect("it opens");
+    let client = &file.workload.client;
+    let delay = SimDuration::from_secs_f64(file.cluster.api_delay_ms / 1e3);
+    let mut recorder = Recorder::default();
+    let run = Simulation::new(workload, Client::new(client), cluster, delay)
+        .with_faults(&file.faults, client, file.seed)
+        .until(client.stops_at());
+    (run.run(&mut recorder).expect("no trace is read"), recorder)
+}
+
+/// Follows a cluster to its end, again, and step by step.
+fn follow(seed: u64, text: &str) -> Counts {
+    println!("soak: seed {seed}");
+    let scenario = resolve(text).unwrap_or_else(|error| panic!("seed {seed}: {error}\n{text}"));
+    let (counts, once, recorder) = digest(&scenario);
+    let ends = [counts.finished, counts.rejected, counts.aborted, counts.timed_out, counts.failed];
+    let left = ends.iter().sum::<u64>() + counts.unfinished;
+    assert_eq!((counts.arrived, counts.stuck), (left, 0), "seed {seed}: {counts:?}\n{text}");
+    let (again, twice, _) = digest(&scenario);
+    assert_eq!((counts, once), (again, twice), "seed {seed}: twice the same\n{text}");
+    let (by_steps, single) = step_by_step(&scenario);
+    assert_eq!(counts, by_steps, "seed {seed}: step by step\n{text}");
+    assert_eq!(recorder.requests, single.requests, "seed {seed}: step by step\n{text}");
+    for record in recorder.requests.iter().filter(|record| record.status == Status::Finished) {
+        let parts = record.breakdown().expect("it is answered");
+        assert_eq!(parts.total(), record.e2e(), "seed {seed}: times add up\n{text}");
+    }
+    counts
+}
+
+#[test]
+fn no_request_is_lost_in_random_clusters_under_random_faults() {
+    let mut sum = Counts::default();
+    for seed in 0..CLUSTERS {
+        let counts = follow(seed, &scenario(seed));
+        assert_eq!(counts.unfinished, 0, "seed {seed}");
+        sum.finished += counts.finished;
+        sum.aborted += counts.aborted;
+        sum.timed_out += counts.timed_out;
+        sum.failed += counts.failed;
+        sum.retried += counts.retried;
+    }
+    let all = [sum.finished, sum.aborted, sum.timed_out, sum.failed, sum.retried];
+    assert!(all.iter().all(|count| *count > 200), "every fate is met often: {sum:?}");
+}
+
+#[test]
+fn no_request_is_lost_where_clients_stop_amid_faults() {
+    let mut unfinished = 0;
+    for seed in 0..CLUSTERS / 4 {
+        let text = scenario(seed);
+        // Turns of conversations that are due after the end are no part of a run.
+        if !text.contains("sessions") {
+            let stops = text.replace("[cluster]\n", "client.stop_after_s = 1.3\n[cluster]\n");
+            unfinished += follow(seed, &stops).unfinished;
+        }
+    }
+    assert!(unfinished > 200, "runs end amid requests: {unfinished}");
+}
