@@ -7,7 +7,7 @@ use super::run::Outcome;
 use crate::engine::DraftCounts;
 use crate::io::rundir::RunDir;
 use crate::metrics::bench::{JsonLayout, NonFinite};
-use crate::metrics::{TransferReport, Warnings};
+use crate::metrics::{ClusterReport, ReplicaGroup, TransferReport, Warnings};
 use crate::scenario::KvSource;
 
 /// A name for files: lower-case letters, digits and single dashes.
@@ -49,6 +49,7 @@ fn one_text(outcome: &Outcome, outcomes: usize) -> String {
     );
     let transfers = transfers(outcome).map(|report| format!("{}\n", report.text()));
     let transfers = transfers.unwrap_or_default();
+    let cluster = cluster(outcome).text();
     let measured = match (&outcome.comparison, &file.measured) {
         (Some(comparison), Some(measured)) => {
             format!("\nMeasured: {}\n{}", measured.source, comparison.text())
@@ -58,7 +59,7 @@ fn one_text(outcome: &Outcome, outcomes: usize) -> String {
     let tool = outcome.report.tool();
     let spread = outcome.spread.as_ref().map(|spread| format!("\n{}", spread.text(tool)));
     let spread = spread.unwrap_or_default();
-    format!("{title}{}\n{fate}{transfers}{measured}{spread}", block.trim_end_matches('\n'))
+    format!("{title}{}\n{fate}{transfers}{cluster}{measured}{spread}", block.trim_end_matches('\n'))
 }
 
 /// The report as JSON: one object, or an array for a scenario with variants.
@@ -142,6 +143,11 @@ fn transfers(outcome: &Outcome) -> Option<TransferReport> {
     TransferReport::new(&outcome.recorder, cluster.replicas, nic)
 }
 
+/// What the replicas did.
+fn cluster(outcome: &Outcome) -> ClusterReport {
+    ClusterReport::new(&outcome.recorder, &ReplicaGroup::of(&outcome.scenario))
+}
+
 fn preemptions(outcome: &Outcome) -> u64 {
     outcome.recorder.requests.iter().map(|record| u64::from(record.preemptions)).sum()
 }
@@ -207,6 +213,7 @@ fn summary(outcome: &Outcome) -> Value {
         "comparison": comparison,
         "warnings": warnings(&outcome.warnings),
     });
+    summary["cluster"] = json!(cluster(outcome));
     if let Some(transfers) = transfers(outcome) {
         summary["transfers"] = json!(transfers);
     }

@@ -201,6 +201,7 @@ fn compare_lanes(case: &Case, cost: Cost) -> Result<(), TestCaseError> {
         (line.kv_capacity, points.collect::<Vec<_>>())
     };
     prop_assert_eq!(over_time(&whole), over_time(&lanes));
+    prop_assert_eq!(&whole.replicas, &lanes.replicas);
     prop_assert_eq!(gaps(whole), gaps(lanes));
     Ok(())
 }
@@ -240,6 +241,7 @@ fn compare_under(case: &Case, way: Way, cost: Cost) -> Result<(), TestCaseError>
     prop_assert_eq!(gaps(&plain), gaps(&fast));
     prop_assert_eq!(plain.gaps.clone().sample().count(), fast.gaps.clone().sample().count());
     prop_assert_eq!(&plain.drafts, &fast.drafts);
+    prop_assert_eq!(&plain.replicas, &fast.replicas);
     Ok(())
 }
 

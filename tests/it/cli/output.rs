@@ -4,6 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use serde_json::Value;
+
 use super::{Cli, names};
 
 #[test]
@@ -38,6 +40,19 @@ fn without_files_the_same_report_is_printed_and_nothing_is_written() {
     assert_eq!(cli.left_behind(&["s.toml"]), [""; 0]);
     assert_eq!(bare.stdout(), cli.words("run s.toml --output-dir out").expect_exit(0).stdout());
     cli.words("run s.toml --no-files --output-dir out").expect_exit(2);
+}
+
+#[test]
+fn every_replica_is_in_the_summary_and_the_report_has_a_block() {
+    let cli = Cli::with_scenario();
+    let set = "--set cluster.replicas=3 --set cluster.router.type=round_robin";
+    let ran = cli.words(&format!("run s.toml {set} --output-dir out")).expect_exit(0);
+    ran.stdout_has("3 replicas, ").stdout_has("busy (%)").stdout_has("max/mean: busy time");
+    let summary: Value = serde_json::from_str(&cli.read("out/summary.json")).unwrap();
+    let replicas = summary["cluster"]["replicas"].as_array().unwrap();
+    let served = replicas.iter().map(|replica| replica["requests"].as_u64().unwrap());
+    assert_eq!(replicas.len(), 3);
+    assert_eq!(served.sum::<u64>(), summary["requests"]["finished"].as_u64().unwrap());
 }
 
 #[test]
