@@ -7,7 +7,7 @@ use super::run::Outcome;
 use crate::engine::DraftCounts;
 use crate::io::rundir::RunDir;
 use crate::metrics::bench::{JsonLayout, NonFinite};
-use crate::metrics::{ClusterReport, ReplicaGroup, TransferReport, Warnings};
+use crate::metrics::{Bill, ClusterReport, ReplicaGroup, TransferReport, Warnings};
 use crate::scenario::KvSource;
 
 /// A name for files: lower-case letters, digits and single dashes.
@@ -49,7 +49,8 @@ fn one_text(outcome: &Outcome, outcomes: usize) -> String {
     );
     let transfers = transfers(outcome).map(|report| format!("{}\n", report.text()));
     let transfers = transfers.unwrap_or_default();
-    let cluster = cluster(outcome).text();
+    let (cluster, bill) = cluster(outcome);
+    let cluster = cluster.text() + &bill.text();
     let measured = match (&outcome.comparison, &file.measured) {
         (Some(comparison), Some(measured)) => {
             format!("\nMeasured: {}\n{}", measured.source, comparison.text())
@@ -143,9 +144,12 @@ fn transfers(outcome: &Outcome) -> Option<TransferReport> {
     TransferReport::new(&outcome.recorder, cluster.replicas, nic)
 }
 
-/// What the replicas did.
-fn cluster(outcome: &Outcome) -> ClusterReport {
-    ClusterReport::new(&outcome.recorder, &ReplicaGroup::of(&outcome.scenario))
+/// What the replicas did, and what that costs.
+fn cluster(outcome: &Outcome) -> (ClusterReport, Bill) {
+    let groups = ReplicaGroup::of(&outcome.scenario);
+    let report = &outcome.scenario.file.report;
+    let recorder = &outcome.recorder;
+    (ClusterReport::new(recorder, &groups), Bill::new(recorder, &groups, report))
 }
 
 fn preemptions(outcome: &Outcome) -> u64 {
@@ -213,7 +217,9 @@ fn summary(outcome: &Outcome) -> Value {
         "comparison": comparison,
         "warnings": warnings(&outcome.warnings),
     });
-    summary["cluster"] = json!(cluster(outcome));
+    let (cluster, bill) = cluster(outcome);
+    summary["cluster"] = json!(cluster);
+    summary["bill"] = json!(bill);
     if let Some(transfers) = transfers(outcome) {
         summary["transfers"] = json!(transfers);
     }

@@ -2,6 +2,7 @@
 
 mod activity;
 pub mod bench;
+mod bill;
 mod breakdown;
 mod cluster;
 mod coverage;
@@ -20,6 +21,7 @@ mod transfers;
 mod warnings;
 
 pub use activity::{Activity, StepKind};
+pub use bill::{Bill, Cost, Energy, Price};
 pub use breakdown::Breakdown;
 pub use cluster::{ClusterReport, GroupReport, Imbalance, ReplicaGroup, ReplicaReport};
 pub use gaps::GapCounter;

@@ -3,6 +3,7 @@
 
 mod acceptance;
 mod baselines;
+mod bill;
 mod disaggregation;
 mod graphs;
 mod lora;
@@ -82,6 +83,7 @@ impl Scenario {
             None => catalogue_model(&file.cluster.model)?,
         };
         let gpu = catalogue_gpu(&file.cluster.gpu)?;
+        bill::resolve(&mut file.report, &[&gpu.name])?;
         lora::resolve(&mut file, &model)?;
         disaggregation::resolve(&mut file.cluster);
         let kv = resolve_engine(&mut file.cluster, &model, &gpu)?;
@@ -166,6 +168,7 @@ fn broken_rules(file: &ScenarioFile) -> Vec<String> {
     lora::rules(file, &mut rules);
     disaggregation::rules(file, &mut rules);
     report_rules(&file.report, &mut rules);
+    bill::rules(&file.report, &mut rules);
     rules.problems
 }
 

@@ -1,8 +1,8 @@
-//! What replicas did, against the records of the same runs.
+//! What replicas did and what that costs, against the records of the same runs and by hand.
 
 use proptest::prelude::*;
 use servecast::metrics::{
-    ClusterReport, Recorder, ReplicaGroup, ReplicaReport, RequestRecord, Status, StepKind,
+    Bill, ClusterReport, Recorder, ReplicaGroup, ReplicaReport, RequestRecord, Status, StepKind,
     StepLog,
 };
 use servecast::scenario::Scenario;
@@ -32,8 +32,10 @@ fn run(text: &str) -> (Scenario, Counts, Recorder, StepLog) {
     (scenario, counts, observers.0, observers.1)
 }
 
-fn reports(scenario: &Scenario, recorder: &Recorder) -> ClusterReport {
-    ClusterReport::new(recorder, &ReplicaGroup::of(scenario))
+fn reports(scenario: &Scenario, recorder: &Recorder) -> (ClusterReport, Bill) {
+    let groups = ReplicaGroup::of(scenario);
+    let bill = Bill::new(recorder, &groups, &scenario.file.report);
+    (ClusterReport::new(recorder, &groups), bill)
 }
 
 const ROUTERS: [&str; 3] = ["round_robin", "least_outstanding_requests", "random"];
@@ -83,7 +85,7 @@ proptest! {
     ) {
         let (scenario, counts, recorder, log) = run(&text(&cluster, &workload, ""));
         prop_assert_eq!(counts.finished, counts.arrived);
-        let report = reports(&scenario, &recorder);
+        let (report, _) = reports(&scenario, &recorder);
         let replicas = &report.replicas;
         let is_apart = scenario.file.cluster.disaggregation.is_some();
         let parts = if is_apart { 2 } else { 1 };
@@ -122,7 +124,7 @@ proptest! {
         workload in workloads(),
     ) {
         let (scenario, _, recorder, _) = run(&text(&cluster, &workload, ""));
-        let report = reports(&scenario, &recorder);
+        let (report, _) = reports(&scenario, &recorder);
         let inside = sum(&report.replicas, |r| r.running_mean + r.waiting_mean);
         let spent = recorder.requests.iter().map(|r| (r.finish - r.queued).as_secs_f64());
         let spent: f64 = spent.sum();
@@ -139,9 +141,54 @@ const TWO: &str = "replicas = 2\ntensor_parallel_size = 2\n\
                    engine = { type = 'vllm_v1', async_scheduling = false }";
 
 #[test]
+fn a_run_is_billed_for_every_gpu_until_its_end() {
+    let report = "[report.prices]\nH100 = 3.6\nL4 = 0.5\n[report.power.H100]\nidle_w = 100.0\n\
+                  prefill_w = 600.0\ndecode_w = 400.0";
+    let (scenario, _, recorder, _) = run(&text(TWO, ONE, report));
+    let (cluster, bill) = reports(&scenario, &recorder);
+    assert!((cluster.observed_s - 0.0755).abs() < 1e-12);
+    // 4 GPUs for 75.5 ms
+    assert!((bill.gpu_hours - 4.0 * 0.0755 / 3600.0).abs() < 1e-15);
+    let cost = bill.cost.expect("there are prices");
+    // 3.6 USD per hour are 1 mUSD per second
+    let usd = 4.0 * 0.0755 / 1000.0;
+    assert!((cost.usd - usd).abs() < 1e-12);
+    assert!((cost.usd_per_million_output_tokens.unwrap() - usd / 11e-6).abs() < 1e-9);
+    assert!((cost.usd_per_1000_requests.unwrap() - usd * 1000.0).abs() < 1e-9);
+    assert_eq!(cost.prices.len(), 1);
+    let energy = bill.energy.expect("power is known");
+    // two GPUs work, two have nothing to do all the time
+    let [prefill, decode, idle] = [1200.0 * 0.025, 800.0 * 0.0505, 200.0 * 0.0755];
+    assert!((energy.prefill_joules - prefill).abs() < 1e-9);
+    assert!((energy.decode_joules - decode).abs() < 1e-9);
+    assert!((energy.idle_joules - idle).abs() < 1e-9);
+    let joules = prefill + decode + idle;
+    assert!((energy.joules_per_output_token.unwrap() - joules / 11.0).abs() < 1e-9);
+    assert!((energy.mean_watts - joules / 0.0755).abs() < 1e-6);
+}
+
+#[test]
+fn nothing_is_billed_that_the_scenario_has_no_figures_of() {
+    let (scenario, _, recorder, _) = run(&text(TWO, ONE, ""));
+    let (_, bill) = reports(&scenario, &recorder);
+    assert!(bill.gpu_hours > 0.0);
+    assert_eq!((&bill.cost, &bill.energy), (&None, &None));
+    assert_eq!(bill.text(), "");
+}
+
+#[test]
+fn an_offer_of_the_catalogue_is_a_price_with_its_source() {
+    let (scenario, _, recorder, _) = run(&text(TWO, ONE, "[report.prices]\nH100 = 'low'"));
+    let (_, bill) = reports(&scenario, &recorder);
+    let price = &bill.cost.expect("there is a price").prices[0];
+    let offers = scenario.gpu.price.expect("the catalogue lists offers");
+    assert_eq!((price.usd_per_hour, &price.source), (offers.usd_per_hour_low, &offers.source));
+}
+
+#[test]
 fn replicas_without_requests_count_in_means_and_imbalance() {
     let (scenario, _, recorder, _) = run(&text(TWO, ONE, ""));
-    let report = reports(&scenario, &recorder);
+    let (report, _) = reports(&scenario, &recorder);
     assert_eq!(report.replicas.len(), 2);
     assert_eq!(report.replicas[1].requests, 0);
     let uneven = report.groups[0].output_tokens.expect("tokens came out");
@@ -157,14 +204,37 @@ fn replicas_without_requests_count_in_means_and_imbalance() {
 #[test]
 fn a_replica_alone_has_no_block_and_prefill_replicas_one_of_their_own() {
     let (scenario, _, recorder, _) = run(&text("", ONE, ""));
-    assert_eq!(reports(&scenario, &recorder).text(), "");
+    assert_eq!(reports(&scenario, &recorder).0.text(), "");
     let apart = "disaggregation = { prefill_replicas = 1, decode_replicas = 2, \
                  transfer = { nic_gb_per_s = 10.0 } }";
     let (scenario, _, recorder, _) = run(&text(apart, ONE, ""));
-    let report = reports(&scenario, &recorder);
+    let (report, _) = reports(&scenario, &recorder);
     let roles: Vec<_> = report.replicas.iter().map(|replica| replica.role).collect();
     assert_eq!(roles, ["prefill", "decode", "decode"]);
     assert_eq!(report.groups[0].output_tokens, None);
     let block = report.text();
     assert!(block.contains("1 prefill replica, ") && block.contains("2 decode replicas, "));
+}
+
+#[test]
+fn what_a_bill_lacks_is_refused() {
+    for (report, message) in [
+        ("[report.prices]\nL4 = 1.0", "report.prices: there is no price of `H100-SXM5-80GB`"),
+        ("[report.prices]\nH10O = 1.0", "report.prices: `H10O` is not in the catalogue of GPUs"),
+        ("[report.prices]\nH100 = -1.0", "report.prices.H100: must be a finite number"),
+        ("[report.prices]\nH100 = 'mid'", "give US dollars per hour, or `low` or `high`"),
+        ("[report.prices]\nH100 = 1.0\nA10 = 'low'", "the catalogue lists no offer of this GPU"),
+        ("[report.prices]\nH100 = 1.0\nH100-80GB = 1.0", "H100-SXM5-80GB is given twice"),
+        (
+            "[report.power.L4]\nidle_w = 1.0\nprefill_w = 2.0\ndecode_w = 2.0",
+            "report.power: there is no power of `H100-SXM5-80GB`",
+        ),
+        (
+            "[report.power.H100]\nidle_w = -1.0\nprefill_w = 2.0\ndecode_w = 2.0",
+            "report.power.H100.idle_w: must be a finite number of at least 0, got -1",
+        ),
+    ] {
+        let problem = resolve(&text(TWO, ONE, report)).expect_err("it is refused");
+        assert!(problem.contains(message), "{problem}");
+    }
 }

@@ -53,6 +53,8 @@ fn every_replica_is_in_the_summary_and_the_report_has_a_block() {
     let served = replicas.iter().map(|replica| replica["requests"].as_u64().unwrap());
     assert_eq!(replicas.len(), 3);
     assert_eq!(served.sum::<u64>(), summary["requests"]["finished"].as_u64().unwrap());
+    assert!(summary["bill"]["gpu_hours"].as_f64().unwrap() > 0.0);
+    assert!(summary["bill"].get("cost").is_none());
 }
 
 #[test]
