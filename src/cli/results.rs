@@ -1,12 +1,12 @@
 //! What a run leaves behind: the printed report and the run directory.
 
 use anyhow::Context;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::run::Outcome;
 use crate::engine::DraftCounts;
 use crate::io::rundir::RunDir;
-use crate::metrics::bench::{JsonLayout, NonFinite};
+use crate::metrics::bench::{Goodput, JsonLayout, NonFinite, Tool};
 use crate::metrics::{Bill, ClusterReport, ReplicaGroup, TransferReport, Warnings};
 use crate::scenario::KvSource;
 
@@ -50,7 +50,7 @@ fn one_text(outcome: &Outcome, outcomes: usize) -> String {
     let transfers = transfers(outcome).map(|report| format!("{}\n", report.text()));
     let transfers = transfers.unwrap_or_default();
     let (cluster, bill) = cluster(outcome);
-    let cluster = cluster.text() + &bill.text();
+    let cluster = slo_text(outcome) + &cluster.text() + &bill.text();
     let measured = match (&outcome.comparison, &file.measured) {
         (Some(comparison), Some(measured)) => {
             format!("\nMeasured: {}\n{}", measured.source, comparison.text())
@@ -170,6 +170,34 @@ fn speculation(drafts: &DraftCounts) -> Option<Value> {
     })
 }
 
+/// The shares of requests that keep promised latencies, where the tool's block lacks them.
+fn slo_text(outcome: &Outcome) -> String {
+    let Some(goodput) = &outcome.report.summary.goodput else { return String::new() };
+    if outcome.report.tool() == Tool::Sglang {
+        return String::new();
+    }
+    let kept = goodput.attainment_by_metric.iter();
+    let kept = kept.map(|(metric, share)| format!("{} {:.2} %", metric.name(), share * 100.0));
+    let (kept, all) = (kept.collect::<Vec<_>>().join(", "), goodput.attainment * 100.0);
+    format!("Requests that keep their limits: {kept}, all {all:.2} %\n")
+}
+
+/// The promised latencies, each with the share of all requests that keep it, and of those that keep
+/// all.
+fn slo(goodput: &Goodput) -> Value {
+    let kept = &goodput.attainment_by_metric;
+    let limits = goodput.slos.limits_ms().map(|(metric, limit_ms)| {
+        let attainment = kept.iter().find(|(known, _)| *known == metric).map(|(_, share)| *share);
+        let limit = json!({ "limit_ms": limit_ms, "attainment": attainment });
+        (metric.name().to_owned(), limit)
+    });
+    json!({
+        "limits": limits.collect::<Map<String, Value>>(),
+        "attainment": goodput.attainment,
+        "goodput_per_s": goodput.request_goodput,
+    })
+}
+
 /// What a result hangs on: in words, and the figures behind them.
 pub(super) fn warnings(warnings: &Warnings) -> Value {
     json!({ "texts": warnings.texts(), "figures": warnings })
@@ -225,6 +253,9 @@ fn summary(outcome: &Outcome) -> Value {
     }
     if let Some(speculation) = speculation(&outcome.recorder.drafts) {
         summary["engine"]["speculation"] = speculation;
+    }
+    if let Some(goodput) = &outcome.report.summary.goodput {
+        summary["slo"] = slo(goodput);
     }
     if let Some(spread) = &outcome.spread {
         summary["replicas"] = spread.json(outcome.report.tool());
