@@ -124,7 +124,12 @@ fn write_tables(_: &mut RunDir, _: &str, outcome: &Outcome) -> anyhow::Result<()
 
 #[cfg(feature = "plot")]
 fn write_figures(dir: &mut RunDir, folder: &str, outcome: &Outcome) -> anyhow::Result<()> {
-    for figure in crate::plot::run_figures(&outcome.scenario.file.name, &outcome.recorder) {
+    let fleet = crate::plot::Fleet {
+        groups: &ReplicaGroup::of(&outcome.scenario),
+        nic_bytes_per_s: nic_bytes_per_s(outcome),
+    };
+    let name = &outcome.scenario.file.name;
+    for figure in crate::plot::run_figures(name, &outcome.recorder, &fleet) {
         dir.write(&format!("{folder}figures/{}", figure.file_name), figure.svg.as_bytes())?;
     }
     Ok(())
@@ -139,9 +144,13 @@ fn write_figures(_: &mut RunDir, _: &str, _: &Outcome) -> anyhow::Result<()> {
 
 /// The KV caches that travelled; nothing where none did.
 fn transfers(outcome: &Outcome) -> Option<TransferReport> {
-    let cluster = &outcome.scenario.file.cluster;
-    let nic = cluster.disaggregation?.transfer.nic_gb_per_s * 1e9;
-    TransferReport::new(&outcome.recorder, cluster.replicas, nic)
+    let replicas = outcome.scenario.file.cluster.replicas;
+    TransferReport::new(&outcome.recorder, replicas, nic_bytes_per_s(outcome)?)
+}
+
+fn nic_bytes_per_s(outcome: &Outcome) -> Option<f64> {
+    let parts = outcome.scenario.file.cluster.disaggregation?;
+    Some(parts.transfer.nic_gb_per_s * 1e9)
 }
 
 /// What the replicas did, and what that costs.

@@ -218,7 +218,7 @@ impl Observer for Recorder {
                 let before = self.handed_over.get(&id).and_then(|before| before.transfer);
                 if let Some((began, to, bytes)) = before {
                     self.requests[self.lane.place(id)].transfer = at - began;
-                    self.carried.add(from, to, bytes.0);
+                    self.carried.add([from, to], began, at, bytes.0);
                     self.end = at;
                 }
             }

@@ -109,6 +109,22 @@ impl Series {
         }
     }
 
+    /// An `amount` happens evenly from one instant to another. In any order.
+    pub(super) fn spread(&mut self, from: SimTime, to: SimTime, amount: u64) {
+        debug_assert_eq!(self.quantity, Quantity::Flow);
+        let last = self.reach(to);
+        let (whole, width) = (u128::from((to - from).as_nanos()), self.bin.as_nanos());
+        let (mut from, mut rest) = (from.as_nanos(), u128::from(amount));
+        for index in (from / width) as usize..last {
+            let until = (index as u64 + 1) * width;
+            let part = u128::from(amount) * u128::from(until - from) / whole;
+            self.sums[index] += part;
+            rest -= part;
+            from = until;
+        }
+        self.sums[last] += rest;
+    }
+
     /// The middle of each bin in seconds, and the mean level or rate in it, up to `end`.
     pub fn points(&self, end: SimTime) -> Vec<(f64, f64)> {
         let mut whole = self.clone();
@@ -240,6 +256,17 @@ mod tests {
         let total: f64 = series.points(at(0)).iter().map(|(_, rate)| rate * bin).sum();
         assert!(series.sums.len() <= BINS_MAX);
         assert!((total - 700.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn what_is_spread_lies_in_its_time_and_adds_up() {
+        let mut series = Series::new(Quantity::Flow);
+        // bins of 10 ms: a third of the time in each of two, a sixth in the ones beside them
+        series.spread(at(5), at(35), 1_000);
+        assert_eq!(series.sums, [166, 333, 333, 168]);
+        series.spread(at(12), at(12), 7);
+        series.spread(at(9), at(90_000), 12_345);
+        assert_eq!(series.total(), 13_352);
     }
 
     #[test]
