@@ -105,7 +105,7 @@ fn write_one(dir: &mut RunDir, folder: &str, outcome: &Outcome) -> anyhow::Resul
 fn write_tables(dir: &mut RunDir, folder: &str, outcome: &Outcome) -> anyhow::Result<()> {
     use crate::io::tables;
     let path = dir.reserve(&format!("{folder}requests.parquet"))?;
-    tables::write_requests(&path, &outcome.recorder.requests)?;
+    tables::write_requests(&path, &outcome.recorder)?;
     if let Some(log) = &outcome.steps {
         let path = dir.reserve(&format!("{folder}steps.parquet"))?;
         tables::write_steps(&path, &log.steps)?;

@@ -26,7 +26,7 @@ pub use breakdown::Breakdown;
 pub use cluster::{ClusterReport, GroupReport, Imbalance, ReplicaGroup, ReplicaReport};
 pub use gaps::GapCounter;
 pub use preemptions::{Lost, Preemptions};
-pub use record::{RequestRecord, Status};
+pub use record::{RequestDrafts, RequestRecord, Status};
 pub use recorder::Recorder;
 pub use replica::ReplicaLog;
 pub use report::{BenchReport, BenchWriter};

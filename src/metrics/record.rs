@@ -84,6 +84,15 @@ pub struct RequestRecord {
     pub status: Status,
 }
 
+/// What speculative decoding did for a request; apart from its record, which most runs have without.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RequestDrafts {
+    /// Drafts verified.
+    pub draft_tokens: u32,
+    /// Those of them that were accepted, also where the answer ended before them.
+    pub accepted_tokens: u32,
+}
+
 impl RequestRecord {
     /// Of a request that is due now; nothing more is known of it.
     pub(super) fn arrived(at: SimTime, request: &Request) -> Self {

@@ -4,7 +4,7 @@ use rustc_hash::FxHashMap;
 
 use super::breakdown::{Phases, minus};
 use super::gaps::GapCounter;
-use super::record::{RequestRecord, Status};
+use super::record::{RequestDrafts, RequestRecord, Status};
 use super::replica::ReplicaLog;
 use super::series::Bin;
 use super::timeline::Timeline;
@@ -26,6 +26,8 @@ pub struct Recorder {
     pub tokens_by_second: Vec<u64>,
     /// Drafts verified, with speculative decoding.
     pub drafts: DraftCounts,
+    /// The same by request, up to the last one that had any.
+    drafts_by_request: Vec<RequestDrafts>,
     /// KV caches that travelled between instances.
     pub carried: Carried,
     /// Steps of all instances.
@@ -59,6 +61,7 @@ impl Default for Recorder {
             gaps: GapCounter::default(),
             tokens_by_second: Vec::new(),
             drafts: DraftCounts::default(),
+            drafts_by_request: Vec::new(),
             carried: Carried::default(),
             steps: 0,
             timeline: Timeline::default(),
@@ -94,6 +97,19 @@ impl Recorder {
         record.output_tokens = life.generated;
         record.preemptions += life.preemptions;
         record.status = finish.into();
+        if life.draft_tokens > 0 {
+            let place = self.lane.place(life.id);
+            if self.drafts_by_request.len() <= place {
+                self.drafts_by_request.resize(place + 1, RequestDrafts::default());
+            }
+            let Life { draft_tokens, accepted_tokens, .. } = *life;
+            self.drafts_by_request[place] = RequestDrafts { draft_tokens, accepted_tokens };
+        }
+    }
+
+    /// The drafts verified for a request that has left, by the place of its record.
+    pub fn drafts_of(&self, place: usize) -> RequestDrafts {
+        self.drafts_by_request.get(place).copied().unwrap_or_default()
     }
 
     /// The log of an instance, and the timeline of all.
@@ -264,6 +280,10 @@ impl Separable for Recorder {
         for place in 0..count {
             let from = &lanes[place % lanes.len()];
             self.requests.push(from.requests[place / lanes.len()]);
+        }
+        if lanes.iter().any(|lane| !lane.drafts_by_request.is_empty()) {
+            let drafts = |place: usize| lanes[place % lanes.len()].drafts_of(place / lanes.len());
+            self.drafts_by_request = (0..count).map(drafts).collect();
         }
         for lane in lanes {
             self.gaps.join_with(lane.gaps);
