@@ -1,14 +1,14 @@
 //! What a run leaves behind: the printed report and the run directory.
 
 use anyhow::Context;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::faults;
 use super::run::Outcome;
 use crate::engine::DraftCounts;
 use crate::io::rundir::RunDir;
-use crate::metrics::bench::{JsonLayout, NonFinite};
-use crate::metrics::{TransferReport, Warnings};
+use crate::metrics::bench::{Goodput, JsonLayout, NonFinite, Tool};
+use crate::metrics::{Bill, ClusterReport, ReplicaKind, TransferReport, Warnings};
 use crate::scenario::{KvSource, ReplicaGroup};
 
 /// A name for files: lower-case letters, digits and single dashes.
@@ -52,6 +52,8 @@ fn one_text(outcome: &Outcome, outcomes: usize) -> String {
     );
     let transfers = transfers(outcome).map(|report| format!("{}\n", report.text()));
     let transfers = transfers.unwrap_or_default();
+    let (cluster, bill) = cluster(outcome);
+    let cluster = slo_text(outcome) + &cluster.text() + &bill.text();
     let measured = match (&outcome.comparison, &file.measured) {
         (Some(comparison), Some(measured)) => {
             format!("\nMeasured: {}\n{}", measured.source, comparison.text())
@@ -61,7 +63,7 @@ fn one_text(outcome: &Outcome, outcomes: usize) -> String {
     let tool = outcome.report.tool();
     let spread = outcome.spread.as_ref().map(|spread| format!("\n{}", spread.text(tool)));
     let spread = spread.unwrap_or_default();
-    format!("{title}{}\n{fate}{transfers}{measured}{spread}", block.trim_end_matches('\n'))
+    format!("{title}{}\n{fate}{transfers}{cluster}{measured}{spread}", block.trim_end_matches('\n'))
 }
 
 /// The report as JSON: one object, or an array for a scenario with variants.
@@ -106,7 +108,7 @@ fn write_one(dir: &mut RunDir, folder: &str, outcome: &Outcome) -> anyhow::Resul
 fn write_tables(dir: &mut RunDir, folder: &str, outcome: &Outcome) -> anyhow::Result<()> {
     use crate::io::tables;
     let path = dir.reserve(&format!("{folder}requests.parquet"))?;
-    tables::write_requests(&path, &outcome.recorder.requests)?;
+    tables::write_requests(&path, &outcome.recorder)?;
     if let Some(log) = &outcome.steps {
         let path = dir.reserve(&format!("{folder}steps.parquet"))?;
         tables::write_steps(&path, &log.steps)?;
@@ -125,7 +127,9 @@ fn write_tables(_: &mut RunDir, _: &str, outcome: &Outcome) -> anyhow::Result<()
 
 #[cfg(feature = "plot")]
 fn write_figures(dir: &mut RunDir, folder: &str, outcome: &Outcome) -> anyhow::Result<()> {
-    for figure in crate::plot::run_figures(&outcome.scenario.file.name, &outcome.recorder) {
+    let kinds = ReplicaKind::of(&outcome.scenario);
+    let name = &outcome.scenario.file.name;
+    for figure in crate::plot::run_figures(name, &outcome.recorder, &kinds) {
         dir.write(&format!("{folder}figures/{}", figure.file_name), figure.svg.as_bytes())?;
     }
     Ok(())
@@ -144,6 +148,14 @@ fn transfers(outcome: &Outcome) -> Option<TransferReport> {
     TransferReport::new(&outcome.recorder, &nics)
 }
 
+/// What the replicas did, and what that costs.
+fn cluster(outcome: &Outcome) -> (ClusterReport, Bill) {
+    let kinds = ReplicaKind::of(&outcome.scenario);
+    let report = &outcome.scenario.file.report;
+    let recorder = &outcome.recorder;
+    (ClusterReport::new(recorder, &kinds), Bill::new(recorder, &kinds, report))
+}
+
 fn preemptions(outcome: &Outcome) -> u64 {
     outcome.recorder.requests.iter().map(|record| u64::from(record.preemptions)).sum()
 }
@@ -159,6 +171,34 @@ fn speculation(drafts: &DraftCounts) -> Option<Value> {
             "acceptance_length": drafts.acceptance_length(),
             "acceptance_per_position": drafts.acceptance_per_position(),
         })
+    })
+}
+
+/// The shares of requests that keep promised latencies, where the tool's block lacks them.
+fn slo_text(outcome: &Outcome) -> String {
+    let Some(goodput) = &outcome.report.summary.goodput else { return String::new() };
+    if outcome.report.tool() == Tool::Sglang {
+        return String::new();
+    }
+    let kept = goodput.attainment_by_metric.iter();
+    let kept = kept.map(|(metric, share)| format!("{} {:.2} %", metric.name(), share * 100.0));
+    let (kept, all) = (kept.collect::<Vec<_>>().join(", "), goodput.attainment * 100.0);
+    format!("Requests that keep their limits: {kept}, all {all:.2} %\n")
+}
+
+/// The promised latencies, each with the share of all requests that keep it, and of those that keep
+/// all.
+fn slo(goodput: &Goodput) -> Value {
+    let kept = &goodput.attainment_by_metric;
+    let limits = goodput.slos.limits_ms().map(|(metric, limit_ms)| {
+        let attainment = kept.iter().find(|(known, _)| *known == metric).map(|(_, share)| *share);
+        let limit = json!({ "limit_ms": limit_ms, "attainment": attainment });
+        (metric.name().to_owned(), limit)
+    });
+    json!({
+        "limits": limits.collect::<Map<String, Value>>(),
+        "attainment": goodput.attainment,
+        "goodput_per_s": goodput.request_goodput,
     })
 }
 
@@ -228,6 +268,9 @@ fn summary(outcome: &Outcome) -> Value {
         "comparison": comparison,
         "warnings": warnings(&outcome.warnings),
     });
+    let (cluster, bill) = cluster(outcome);
+    summary["cluster"] = json!(cluster);
+    summary["bill"] = json!(bill);
     if let Some(transfers) = transfers(outcome) {
         summary["transfers"] = json!(transfers);
     }
@@ -240,6 +283,9 @@ fn summary(outcome: &Outcome) -> Value {
     }
     if let Some(speculation) = speculation(&outcome.recorder.drafts) {
         summary["engine"]["speculation"] = speculation;
+    }
+    if let Some(goodput) = &outcome.report.summary.goodput {
+        summary["slo"] = slo(goodput);
     }
     if let Some(spread) = &outcome.spread {
         summary["replicas"] = spread.json(outcome.report.tool());

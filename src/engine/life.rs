@@ -43,6 +43,10 @@ pub struct Life {
     pub cached_tokens: u32,
     /// Times it lost its memory and started over.
     pub preemptions: u32,
+    /// Drafts verified for it, counted as [`DraftCounts`](super::DraftCounts) does.
+    pub draft_tokens: u32,
+    /// Those of them that were accepted.
+    pub accepted_tokens: u32,
 }
 
 impl Life {
@@ -59,6 +63,8 @@ impl Life {
             last_token: SimTime::ZERO,
             cached_tokens: 0,
             preemptions: 0,
+            draft_tokens: 0,
+            accepted_tokens: 0,
         }
     }
 

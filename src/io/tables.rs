@@ -6,7 +6,7 @@ use std::path::Path;
 
 use polars::prelude::{Column, DataFrame, IntoColumn, NamedFrom, ParquetWriter, Series};
 
-use crate::metrics::{Breakdown, RequestRecord, Status, StepRecord};
+use crate::metrics::{Breakdown, Recorder, RequestDrafts, RequestRecord, Status, StepRecord};
 use crate::units::{SimDuration, SimTime};
 
 /// Why a table cannot be written.
@@ -35,7 +35,11 @@ pub enum TableError {
 ///
 /// # Errors
 /// When the file cannot be written.
-pub fn write_requests(path: &Path, records: &[RequestRecord]) -> Result<(), TableError> {
+pub fn write_requests(path: &Path, recorder: &Recorder) -> Result<(), TableError> {
+    let records = &recorder.requests;
+    let drafts = |of: fn(RequestDrafts) -> u32| -> Vec<u32> {
+        (0..records.len()).map(|place| of(recorder.drafts_of(place))).collect()
+    };
     let times = |of: fn(&RequestRecord) -> SimTime| -> Vec<u64> {
         records.iter().map(|record| of(record).as_nanos()).collect()
     };
@@ -60,6 +64,8 @@ pub fn write_requests(path: &Path, records: &[RequestRecord]) -> Result<(), Tabl
         column("output_tokens", counts(|r| r.output_tokens)),
         column("cached_tokens", counts(|r| r.cached_tokens)),
         column("preemptions", counts(|r| r.preemptions)),
+        column("draft_tokens", drafts(|d| d.draft_tokens)),
+        column("accepted_tokens", drafts(|d| d.accepted_tokens)),
         column("arrival_ns", times(|r| r.arrival)),
         column("sent_ns", times(|r| r.sent)),
         column("enqueued_ns", times(|r| r.queued)),

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::Breakdown;
 use crate::engine::Finish;
 use crate::ids::InstanceId;
+use crate::request::Request;
 use crate::units::{SimDuration, SimTime};
 
 /// How a request ended.
@@ -91,7 +92,39 @@ pub struct RequestRecord {
     pub status: Status,
 }
 
+/// What speculative decoding did for a request; apart from its record, which most runs have without.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RequestDrafts {
+    /// Drafts verified.
+    pub draft_tokens: u32,
+    /// Those of them that were accepted, also where the answer ended before them.
+    pub accepted_tokens: u32,
+}
+
 impl RequestRecord {
+    /// Of a request that is due now; nothing more is known of it.
+    pub(super) fn arrived(at: SimTime, request: &Request) -> Self {
+        Self {
+            arrival: request.arrival,
+            sent: at,
+            queued: at,
+            first_scheduled: at,
+            first_token: at,
+            finish: at,
+            preempted: SimDuration::ZERO,
+            preempted_in_prefill: SimDuration::ZERO,
+            stalled: SimDuration::ZERO,
+            transfer: SimDuration::ZERO,
+            handoff: SimDuration::ZERO,
+            prompt_tokens: request.prompt_tokens,
+            output_tokens: 0,
+            cached_tokens: 0,
+            preemptions: 0,
+            instance: InstanceId(0),
+            status: Status::Unfinished,
+        }
+    }
+
     /// Time to first token, as a client measures it.
     pub fn ttft(&self) -> SimDuration {
         self.first_token - self.sent

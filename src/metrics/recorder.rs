@@ -5,15 +5,15 @@ use rustc_hash::FxHashMap;
 use super::breakdown::{Phases, minus};
 use super::faults::FaultLog;
 use super::gaps::GapCounter;
-use super::record::{RequestRecord, Status};
-use super::series::{Bin, Quantity, Series};
+use super::record::{RequestDrafts, RequestRecord, Status};
+use super::replica::ReplicaLog;
+use super::series::Bin;
+use super::timeline::Timeline;
 use super::transfers::Carried;
-use crate::engine::scheduler::Load;
 use crate::engine::{DraftCounts, Finish, Life, QuietRun};
 use crate::ids::{InstanceId, RequestId};
-use crate::request::Request;
 use crate::sim::{Lane, Observer, Occurrence, Separable};
-use crate::units::{Bytes, SimDuration, SimTime};
+use crate::units::{Bytes, SimTime};
 
 /// Everything recorded of a run: one record per request, all gaps between tokens, and how queues,
 /// memory and throughput went over time.
@@ -27,6 +27,8 @@ pub struct Recorder {
     pub tokens_by_second: Vec<u64>,
     /// Drafts verified, with speculative decoding.
     pub drafts: DraftCounts,
+    /// The same by request, up to the last one that had any.
+    drafts_by_request: Vec<RequestDrafts>,
     /// KV caches that travelled between instances.
     pub carried: Carried,
     /// What failed, and which requests were sent again.
@@ -35,12 +37,13 @@ pub struct Recorder {
     pub steps: u64,
     /// Over time, all instances together.
     pub timeline: Timeline,
+    /// The instances that had requests, by id.
+    pub replicas: Vec<ReplicaLog>,
     /// The last event that concerned a request.
     pub end: SimTime,
     first_sent: Option<SimTime>,
     /// The second in which tokens came out last.
     second: Bin,
-    levels: Vec<Levels>,
     phases: Phases,
     /// Requests that were prefilled elsewhere and have not left.
     pub(super) handed_over: FxHashMap<RequestId, HandedOver>,
@@ -54,32 +57,6 @@ pub(super) struct HandedOver {
     transfer: Option<(SimTime, InstanceId, Bytes)>,
 }
 
-/// Queues, memory and throughput over time.
-#[derive(Debug, Clone)]
-pub struct Timeline {
-    /// Requests admitted.
-    pub running: Series,
-    /// Requests waiting.
-    pub waiting: Series,
-    /// KV blocks that requests hold.
-    pub kv_blocks: Series,
-    /// KV blocks of the instances that had requests.
-    pub kv_capacity: u64,
-    /// Prompt tokens computed, per second.
-    pub prefill_tokens: Series,
-    /// Answer tokens that came out, per second.
-    pub output_tokens: Series,
-}
-
-/// What an instance holds, and since when.
-#[derive(Debug, Clone, Copy, Default)]
-struct Levels {
-    load: Load,
-    running_since: SimTime,
-    waiting_since: SimTime,
-    kv_since: SimTime,
-}
-
 impl Default for Recorder {
     fn default() -> Self {
         Self {
@@ -87,21 +64,15 @@ impl Default for Recorder {
             gaps: GapCounter::default(),
             tokens_by_second: Vec::new(),
             drafts: DraftCounts::default(),
+            drafts_by_request: Vec::new(),
             carried: Carried::default(),
             faults: FaultLog::default(),
             steps: 0,
-            timeline: Timeline {
-                running: Series::new(Quantity::Level),
-                waiting: Series::new(Quantity::Level),
-                kv_blocks: Series::new(Quantity::Level),
-                kv_capacity: 0,
-                prefill_tokens: Series::new(Quantity::Flow),
-                output_tokens: Series::new(Quantity::Flow),
-            },
+            timeline: Timeline::default(),
+            replicas: Vec::new(),
             end: SimTime::ZERO,
             first_sent: None,
             second: Bin::default(),
-            levels: Vec::new(),
             phases: Phases::default(),
             handed_over: FxHashMap::default(),
             lane: Lane::WHOLE,
@@ -110,27 +81,9 @@ impl Default for Recorder {
 }
 
 impl Recorder {
-    fn arrive(&mut self, at: SimTime, id: RequestId, request: &Request) {
-        debug_assert_eq!(self.lane.place(id), self.requests.len());
-        self.requests.push(RequestRecord {
-            arrival: request.arrival,
-            sent: at,
-            queued: at,
-            first_scheduled: at,
-            first_token: at,
-            finish: at,
-            preempted: SimDuration::ZERO,
-            preempted_in_prefill: SimDuration::ZERO,
-            stalled: SimDuration::ZERO,
-            transfer: SimDuration::ZERO,
-            handoff: SimDuration::ZERO,
-            prompt_tokens: request.prompt_tokens,
-            output_tokens: 0,
-            cached_tokens: 0,
-            preemptions: 0,
-            instance: InstanceId(0),
-            status: Status::Unfinished,
-        });
+    /// The end of the run: no request changed later, and no device computed.
+    pub fn observed(&self) -> SimTime {
+        self.replicas.iter().map(|replica| replica.activity.end()).fold(self.end, SimTime::max)
     }
 
     fn leave(&mut self, at: SimTime, life: &Life, finish: Finish) {
@@ -148,56 +101,63 @@ impl Recorder {
         record.output_tokens = life.generated;
         record.preemptions += life.preemptions;
         record.status = finish.into();
+        if life.draft_tokens > 0 {
+            let place = self.lane.place(life.id);
+            if self.drafts_by_request.len() <= place {
+                self.drafts_by_request.resize(place + 1, RequestDrafts::default());
+            }
+            let Life { draft_tokens, accepted_tokens, .. } = *life;
+            self.drafts_by_request[place] = RequestDrafts { draft_tokens, accepted_tokens };
+        }
     }
 
-    fn set_levels(&mut self, at: SimTime, instance: InstanceId, load: Load) {
+    /// The drafts verified for a request that has left, by the place of its record.
+    pub fn drafts_of(&self, place: usize) -> RequestDrafts {
+        self.drafts_by_request.get(place).copied().unwrap_or_default()
+    }
+
+    /// The log of an instance, and the timeline of all.
+    #[inline]
+    fn replica(&mut self, instance: InstanceId) -> (&mut ReplicaLog, &mut Timeline) {
         let seat = self.lane.seat(instance);
-        if self.levels.len() <= seat {
-            self.levels.resize(seat + 1, Levels::default());
+        if self.replicas.len() <= seat {
+            self.replicas.resize(seat + 1, ReplicaLog::default());
         }
-        let levels = &mut self.levels[seat];
-        let before = std::mem::replace(&mut levels.load, load);
-        if before.running != load.running {
-            let since = std::mem::replace(&mut levels.running_since, at);
-            self.timeline.running.hold(since, at, before.running.into());
-        }
-        if before.waiting != load.waiting {
-            let since = std::mem::replace(&mut levels.waiting_since, at);
-            self.timeline.waiting.hold(since, at, before.waiting.into());
-        }
-        if (before.kv_blocks, before.kv_blocks_free) != (load.kv_blocks, load.kv_blocks_free) {
-            let since = std::mem::replace(&mut levels.kv_since, at);
-            self.timeline.kv_blocks.hold(since, at, before.kv_blocks_held().into());
-            self.timeline.kv_capacity += u64::from(load.kv_blocks);
-            self.timeline.kv_capacity -= u64::from(before.kv_blocks);
-        }
+        (&mut self.replicas[seat], &mut self.timeline)
     }
 
     /// Steps that were decided and completed in one go.
     fn quiet(&mut self, instance: InstanceId, run: &QuietRun<'_>) {
         let Some(first) = run.steps.first() else { return };
-        self.set_levels(first.boundary, instance, run.load);
-        let levels = &mut self.levels[self.lane.seat(instance)];
-        for step in run.steps.iter().filter(|step| step.claims > 0) {
-            let held = levels.load.kv_blocks_held();
-            self.timeline.kv_blocks.hold(levels.kv_since, step.boundary, held.into());
-            levels.kv_since = step.boundary;
-            levels.load.kv_blocks_free -= step.claims;
-        }
+        let (replica, all) = self.replica(instance);
+        replica.set_load(first.boundary, run.load, all);
+        replica.quiet(run, all);
         let mut before = run.completed_before;
         for step in run.steps {
-            self.count_tokens(step.boundary, run.rows);
             self.gaps.add(step.boundary - before, run.rows);
             before = step.boundary;
         }
         let times = run.steps.iter().map(|step| step.boundary);
-        self.timeline.output_tokens.add_each(times, run.rows.into());
+        self.timeline.output_tokens.add_each(times.clone(), run.rows.into());
+        if self.second.contains(self.since_first_sent(first.boundary))
+            && self.second.contains(self.since_first_sent(before))
+        {
+            let tokens = run.steps.len() as u64 * u64::from(run.rows);
+            self.tokens_by_second[self.second.index] += tokens;
+        } else {
+            times.for_each(|at| self.count_tokens(at, run.rows));
+        }
         self.steps += run.steps.len() as u64;
     }
 
     #[inline]
+    fn since_first_sent(&self, at: SimTime) -> u64 {
+        at.since(self.first_sent.unwrap_or(at)).as_nanos()
+    }
+
+    #[inline]
     fn count_tokens(&mut self, at: SimTime, tokens: u32) {
-        let since = at.since(self.first_sent.unwrap_or(at)).as_nanos();
+        let since = self.since_first_sent(at);
         if !self.second.contains(since) {
             self.enter_second(since);
         }
@@ -218,7 +178,10 @@ impl Observer for Recorder {
         self.phases.hear(at, what, &mut self.requests);
         self.faults.hear(at, &what);
         match what {
-            Occurrence::Arrived(id, request) => self.arrive(at, id, request),
+            Occurrence::Arrived(id, request) => {
+                debug_assert_eq!(self.lane.place(id), self.requests.len());
+                self.requests.push(RequestRecord::arrived(at, request));
+            }
             Occurrence::Sent(id, instance) => {
                 self.first_sent.get_or_insert(at);
                 let record = &mut self.requests[self.lane.place(id)];
@@ -229,15 +192,23 @@ impl Observer for Recorder {
                 if !self.handed_over.contains_key(&id) {
                     self.requests[self.lane.place(id)].queued = at;
                 }
-                self.set_levels(at, instance, load);
+                let (replica, all) = self.replica(instance);
+                replica.set_load(at, load, all);
+            }
+            Occurrence::Displaced(instance, ids) => {
+                self.replica(instance).0.preemptions += ids.len() as u64;
             }
             Occurrence::Planned(instance, batch, load) => {
-                self.set_levels(at, instance, load);
+                let (replica, all) = self.replica(instance);
+                replica.set_load(at, load, all);
+                replica.planned(batch);
                 let prefill = batch.plan.shape.prefill_tokens;
                 self.timeline.prefill_tokens.add(at, prefill.into());
             }
             Occurrence::Stepped(instance, _, result, load) => {
-                self.set_levels(at, instance, load);
+                let (replica, all) = self.replica(instance);
+                replica.set_load(at, load, all);
+                replica.output_tokens += u64::from(result.tokens);
                 self.steps += 1;
                 self.count_tokens(at, result.tokens);
                 self.timeline.output_tokens.add(at, result.tokens.into());
@@ -247,7 +218,8 @@ impl Observer for Recorder {
                 }
             }
             Occurrence::Quiet(instance, run) => self.quiet(instance, run),
-            Occurrence::HandedOver(_, life) => {
+            Occurrence::HandedOver(instance, life) => {
+                self.replica(instance).0.served(life);
                 let record = &mut self.requests[self.lane.place(life.id)];
                 record.first_scheduled = life.first_scheduled.unwrap_or(at);
                 record.cached_tokens = life.cached_tokens;
@@ -267,11 +239,14 @@ impl Observer for Recorder {
                 let before = self.handed_over.get(&id).and_then(|before| before.transfer);
                 if let Some((began, to, bytes)) = before {
                     self.requests[self.lane.place(id)].transfer = at - began;
-                    self.carried.add(from, to, bytes.0);
+                    self.carried.add([from, to], began, at, bytes.0);
                     self.end = at;
                 }
             }
-            Occurrence::Left(_, life, finish) => {
+            Occurrence::Left(instance, life, finish) => {
+                if finish == Finish::Done {
+                    self.replica(instance).0.served(life);
+                }
                 self.leave(at, life, finish);
                 self.end = at;
             }
@@ -287,15 +262,21 @@ impl Observer for Recorder {
             Occurrence::GaveUp { request, life, finish, .. } => {
                 self.give_up(at, request, life, finish);
             }
-            Occurrence::Dropped(instance, _, load) | Occurrence::Crashed(instance, load) => {
-                self.set_levels(at, instance, load);
+            Occurrence::Dropped(instance, _, load) => {
+                let (replica, all) = self.replica(instance);
+                replica.set_load(at, load, all);
+            }
+            Occurrence::Crashed(instance, load) => {
+                let (replica, all) = self.replica(instance);
+                replica.set_load(at, load, all);
+                replica.crashed(at);
             }
             Occurrence::TransferFailed(_, id) => {
                 if let Some(before) = self.handed_over.get_mut(&id) {
                     before.transfer = None;
                 }
             }
-            Occurrence::Displaced(..) | Occurrence::Retried { .. } | Occurrence::Recovered(_) => {}
+            Occurrence::Retried { .. } | Occurrence::Recovered(_) => {}
         }
     }
 }
@@ -324,6 +305,10 @@ impl Separable for Recorder {
             let from = &lanes[place % lanes.len()];
             self.requests.push(from.requests[place / lanes.len()]);
         }
+        if lanes.iter().any(|lane| !lane.drafts_by_request.is_empty()) {
+            let drafts = |place: usize| lanes[place % lanes.len()].drafts_of(place / lanes.len());
+            self.drafts_by_request = (0..count).map(drafts).collect();
+        }
         for lane in lanes {
             self.gaps.join_with(lane.gaps);
             if self.tokens_by_second.len() < lane.tokens_by_second.len() {
@@ -336,18 +321,14 @@ impl Separable for Recorder {
             self.steps += lane.steps;
             self.carried.join(&lane.carried);
             self.timeline.join(lane.timeline);
+            let first = lane.lane.first as usize;
+            for (place, replica) in lane.replicas.into_iter().enumerate() {
+                if self.replicas.len() <= first + place {
+                    self.replicas.resize(first + place + 1, ReplicaLog::default());
+                }
+                self.replicas[first + place] = replica;
+            }
             self.end = self.end.max(lane.end);
         }
-    }
-}
-
-impl Timeline {
-    fn join(&mut self, other: Self) {
-        self.running.join(other.running);
-        self.waiting.join(other.waiting);
-        self.kv_blocks.join(other.kv_blocks);
-        self.kv_capacity += other.kv_capacity;
-        self.prefill_tokens.join(other.prefill_tokens);
-        self.output_tokens.join(other.output_tokens);
     }
 }

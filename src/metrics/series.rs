@@ -15,7 +15,7 @@ pub enum Quantity {
 
 /// A bin of time from `start` up to `end`, in nanoseconds. Kept from one instant to the next, most
 /// often in the same, it saves a division.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Bin {
     pub(super) index: usize,
     start: u64,
@@ -37,9 +37,10 @@ impl Bin {
 }
 
 /// A quantity over the time of a run.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Series {
     quantity: Quantity,
+    bins_max: usize,
     bin: SimDuration,
     /// Level: value × nanoseconds. Flow: amount. Whole, so that the order of what is added does not
     /// matter.
@@ -53,8 +54,14 @@ pub struct Series {
 impl Series {
     /// An empty series.
     pub fn new(quantity: Quantity) -> Self {
+        Self::with_bins(quantity, BINS_MAX)
+    }
+
+    /// An empty series with at most so many bins.
+    pub fn with_bins(quantity: Quantity, bins_max: usize) -> Self {
         Self {
             quantity,
+            bins_max,
             bin: SimDuration::from_millis(10),
             sums: Vec::new(),
             current: Bin::default(),
@@ -79,8 +86,18 @@ impl Series {
     }
 
     /// An `amount` happens at each of these instants, in ascending order.
-    pub(super) fn add_each(&mut self, times: impl Iterator<Item = SimTime>, amount: u64) {
+    pub(super) fn add_each(
+        &mut self,
+        times: impl DoubleEndedIterator<Item = SimTime> + ExactSizeIterator + Clone,
+        amount: u64,
+    ) {
         debug_assert_eq!(self.quantity, Quantity::Flow);
+        let is_here =
+            |at: Option<SimTime>| at.is_some_and(|at| self.current.contains(at.as_nanos()));
+        if is_here(times.clone().next()) && is_here(times.clone().next_back()) {
+            self.sums[self.current.index] += u128::from(amount) * times.len() as u128;
+            return;
+        }
         let mut times = times.peekable();
         while let Some(at) = times.next() {
             let index = self.reach(at);
@@ -90,6 +107,22 @@ impl Series {
             }
             self.sums[index] += u128::from(sum);
         }
+    }
+
+    /// An `amount` happens evenly from one instant to another. In any order.
+    pub(super) fn spread(&mut self, from: SimTime, to: SimTime, amount: u64) {
+        debug_assert_eq!(self.quantity, Quantity::Flow);
+        let last = self.reach(to);
+        let (whole, width) = (u128::from((to - from).as_nanos()), self.bin.as_nanos());
+        let (mut from, mut rest) = (from.as_nanos(), u128::from(amount));
+        for index in (from / width) as usize..last {
+            let until = (index as u64 + 1) * width;
+            let part = u128::from(amount) * u128::from(until - from) / whole;
+            self.sums[index] += part;
+            rest -= part;
+            from = until;
+        }
+        self.sums[last] += rest;
     }
 
     /// The middle of each bin in seconds, and the mean level or rate in it, up to `end`.
@@ -111,10 +144,10 @@ impl Series {
     #[inline]
     pub fn hold(&mut self, from: SimTime, to: SimTime, level: u64) {
         debug_assert_eq!(self.quantity, Quantity::Level);
-        if self.current.contains(from.as_nanos()) && self.current.contains(to.as_nanos()) {
-            let nanos = to.as_nanos().cast_signed() - from.as_nanos().cast_signed();
-            self.sums[self.current.index] +=
-                u128::from(level) * u128::from(nanos.max(0).cast_unsigned());
+        let Bin { index, start, end } = self.current;
+        if start <= from.as_nanos() && to.as_nanos() < end {
+            let nanos = to.as_nanos().saturating_sub(from.as_nanos());
+            self.sums[index] += u128::from(level) * u128::from(nanos);
         } else if to > from {
             self.hold_across(from, to, level);
         }
@@ -154,7 +187,7 @@ impl Series {
     fn reach_anew(&mut self, now: SimTime) -> usize {
         loop {
             let bin = Bin::of(now.as_nanos(), self.bin.as_nanos());
-            if bin.index < BINS_MAX {
+            if bin.index < self.bins_max {
                 if bin.index >= self.sums.len() {
                     self.sums.resize(bin.index + 1, 0);
                 }
@@ -163,6 +196,11 @@ impl Series {
             }
             self.widen();
         }
+    }
+
+    /// Level × nanoseconds, or the amount, of all that was told and has ended.
+    pub(super) fn total(&self) -> u128 {
+        self.sums.iter().sum()
     }
 
     fn widen(&mut self) {
@@ -218,6 +256,17 @@ mod tests {
         let total: f64 = series.points(at(0)).iter().map(|(_, rate)| rate * bin).sum();
         assert!(series.sums.len() <= BINS_MAX);
         assert!((total - 700.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn what_is_spread_lies_in_its_time_and_adds_up() {
+        let mut series = Series::new(Quantity::Flow);
+        // bins of 10 ms: a third of the time in each of two, a sixth in the ones beside them
+        series.spread(at(5), at(35), 1_000);
+        assert_eq!(series.sums, [166, 333, 333, 168]);
+        series.spread(at(12), at(12), 7);
+        series.spread(at(9), at(90_000), 12_345);
+        assert_eq!(series.total(), 13_352);
     }
 
     #[test]

@@ -3,9 +3,11 @@
 use serde::Serialize;
 
 use super::recorder::Recorder;
+use super::replica::ReplicaLog;
+use super::series::{Quantity, Series};
 use crate::ids::InstanceId;
 use crate::stats::{Sample, Values};
-use crate::units::SimDuration;
+use crate::units::{SimDuration, SimTime};
 
 /// Counts the KV caches that travelled.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -14,8 +16,8 @@ pub struct Carried {
     pub transfers: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Bytes that left or reached each instance.
-    by_instance: Vec<u64>,
+    /// Bytes that left or reached each instance, over time.
+    by_instance: Vec<Series>,
 }
 
 /// What a run's transfers took.
@@ -36,27 +38,42 @@ pub struct TransferReport {
 }
 
 impl Carried {
-    /// A KV cache of so many bytes arrived.
-    pub(super) fn add(&mut self, from: InstanceId, to: InstanceId, bytes: u64) {
+    /// A KV cache of so many bytes arrived, on its way between these instances since a moment. Its
+    /// bytes are taken as spread evenly over that time.
+    pub(super) fn add(
+        &mut self,
+        between: [InstanceId; 2],
+        began: SimTime,
+        arrived: SimTime,
+        bytes: u64,
+    ) {
         self.transfers += 1;
         self.bytes += bytes;
-        let last = from.max(to).index();
-        if self.by_instance.len() <= last {
-            self.by_instance.resize(last + 1, 0);
+        for instance in between.map(InstanceId::index) {
+            self.reach(instance + 1);
+            self.by_instance[instance].spread(began, arrived, bytes);
         }
-        self.by_instance[from.index()] += bytes;
-        self.by_instance[to.index()] += bytes;
+    }
+
+    fn reach(&mut self, instances: usize) {
+        if self.by_instance.len() < instances {
+            let none = Series::with_bins(Quantity::Flow, ReplicaLog::BINS_MAX);
+            self.by_instance.resize(instances, none);
+        }
+    }
+
+    /// Bytes that left or reached an instance over time; nothing where none ever did.
+    pub fn over_time(&self, instance: usize) -> Option<&Series> {
+        self.by_instance.get(instance)
     }
 
     /// Adds what others carried.
     pub(super) fn join(&mut self, other: &Self) {
         self.transfers += other.transfers;
         self.bytes += other.bytes;
-        if self.by_instance.len() < other.by_instance.len() {
-            self.by_instance.resize(other.by_instance.len(), 0);
-        }
+        self.reach(other.by_instance.len());
         for (bytes, more) in self.by_instance.iter_mut().zip(&other.by_instance) {
-            *bytes += more;
+            bytes.join(more.clone());
         }
     }
 }
@@ -73,7 +90,7 @@ impl TransferReport {
         let times = times.filter(|time| time.as_nanos() > 0).map(SimDuration::as_millis_f64);
         let times = Values::new(times.collect());
         let run_s = recorder.end.as_secs_f64();
-        let used = |(rate, bytes): (&f64, &u64)| *bytes as f64 / (rate * run_s);
+        let used = |(rate, bytes): (&f64, &Series)| bytes.total() as f64 / (rate * run_s);
         let uses = nics.iter().zip(&carried.by_instance).filter(|(rate, _)| **rate > 0.0);
         let uses: Vec<f64> = uses.map(used).collect();
         let ends = nics.iter().filter(|rate| **rate > 0.0).count();

@@ -35,6 +35,11 @@ impl Axis {
         Self { scale: Scale::Linear, min, max, ticks }
     }
 
+    /// The same axis without ticks.
+    pub(super) fn without_ticks(self) -> Self {
+        Self { ticks: Vec::new(), ..self }
+    }
+
     /// An axis from 0 to the first tick at or above `max`; 0 to 1 if there is nothing to show.
     pub(super) fn from_zero(max: f64, ticks: f64) -> Self {
         let max = if max > 0.0 { max } else { 1.0 };

@@ -3,6 +3,11 @@
 use super::axis::Axis;
 use super::canvas::{Align, Canvas, Ink, Type};
 
+/// The stroke of a legend.
+const STROKE: f64 = 22.0;
+/// Thirty characters of a wide font, and the stroke.
+const SLOT: f64 = 252.0;
+
 /// A rectangle of the sheet with an axis along its foot and one along its left side.
 #[derive(Debug, Clone)]
 pub(super) struct Panel {
@@ -57,11 +62,46 @@ impl Panel {
 
     /// Draws an entry of the legend above the frame, in one of the slots counted from the right.
     pub(super) fn draw_key(&self, canvas: &mut Canvas<'_>, slot: usize, ink: Ink, text: &str) {
-        const STROKE: f64 = 22.0;
-        /// Thirty characters of a wide font, and the stroke.
-        const SLOT: f64 = 252.0;
         let (x, y) = (self.right - SLOT * (slot + 1) as f64, self.top - 13.0);
         canvas.line(&[(x, y), (x + STROKE, y)], ink, 3.0);
+        canvas.text((x + STROKE + 8.0, y), Align::Start, Type::LABEL, text);
+    }
+
+    /// The same for what is shaded.
+    pub(super) fn draw_patch_key(
+        &self,
+        canvas: &mut Canvas<'_>,
+        slot: usize,
+        (ink, opacity): (Ink, f64),
+        text: &str,
+    ) {
+        self.draw_patch(canvas, SLOT * (slot + 1) as f64, (ink, opacity), text);
+    }
+
+    /// The same for one word.
+    pub(super) fn draw_word_key(
+        &self,
+        canvas: &mut Canvas<'_>,
+        slot: usize,
+        (ink, opacity): (Ink, f64),
+        word: &str,
+    ) {
+        /// Seven characters of a wide font, and the patch.
+        const SLOT: f64 = 100.0;
+        self.draw_patch(canvas, SLOT * (slot + 1) as f64, (ink, opacity), word);
+    }
+
+    fn draw_patch(
+        &self,
+        canvas: &mut Canvas<'_>,
+        from_right: f64,
+        (ink, opacity): (Ink, f64),
+        text: &str,
+    ) {
+        let (x, y) = (self.right - from_right, self.top - 13.0);
+        let (top, bottom) = (y - 5.0, y + 5.0);
+        let patch = [(x, top), (x + STROKE, top), (x + STROKE, bottom), (x, bottom)];
+        canvas.shade(&patch, ink, opacity);
         canvas.text((x + STROKE + 8.0, y), Align::Start, Type::LABEL, text);
     }
 

@@ -8,9 +8,12 @@
 //! Left out: comparisons of several runs.
 
 mod axis;
+mod bands;
 mod canvas;
+mod clock;
 mod distribution;
 mod frame;
+mod replicas;
 mod step_time;
 mod timeline;
 
@@ -18,6 +21,7 @@ mod timeline;
 mod tests;
 
 use crate::metrics::Recorder;
+use crate::metrics::ReplicaKind;
 use crate::metrics::RequestRecord;
 use crate::metrics::Status;
 
@@ -38,9 +42,10 @@ pub struct Figure {
 }
 
 /// All figures of a run: latency distributions (TTFT with E2E, TPOT with ITL), queues with memory
-/// over time, and throughput over time. `scenario` says in a few words what was run and stands
+/// over time, throughput over time, what each replica does, how loaded they are, and where KV caches
+/// travel what their NICs carry. `scenario` says in a few words what was run and stands
 /// below each title. A run without data gives figures that say so.
-pub fn run_figures(scenario: &str, recorder: &Recorder) -> Vec<Figure> {
+pub fn run_figures(scenario: &str, recorder: &Recorder, groups: &[ReplicaKind]) -> Vec<Figure> {
     let subtitle = subtitle(scenario, &recorder.requests);
     let gaps = recorder.gaps.clone().sample();
     let figure = |file_name, title, height, draw: &dyn Fn(&mut Canvas<'_>)| Figure {
@@ -48,7 +53,7 @@ pub fn run_figures(scenario: &str, recorder: &Recorder) -> Vec<Figure> {
         title,
         svg: canvas::draw(height, title, &subtitle, draw),
     };
-    vec![
+    let mut figures = vec![
         figure(
             "latency_ttft_e2e.svg",
             "Time to first token and end-to-end latency",
@@ -70,7 +75,25 @@ pub fn run_figures(scenario: &str, recorder: &Recorder) -> Vec<Figure> {
         figure("throughput.svg", "Throughput over time", timeline::THROUGHPUT_HEIGHT, &|canvas| {
             timeline::throughput(canvas, recorder);
         }),
-    ]
+        figure(
+            "replica_activity.svg",
+            "What each replica does",
+            replicas::height(groups),
+            &|canvas| replicas::draw(canvas, recorder, groups),
+        ),
+        figure("replica_load.svg", "Load of the replicas", bands::height(groups), &|canvas| {
+            bands::load(canvas, recorder, groups);
+        }),
+    ];
+    if groups.iter().any(|group| group.nic_bytes_per_s.is_some()) {
+        figures.push(figure(
+            "link_use.svg",
+            "Links that KV caches travel on",
+            bands::nics_height(groups),
+            &|canvas| bands::nics(canvas, recorder, groups),
+        ));
+    }
+    figures
 }
 
 /// The figure of step times: decode steps over the sequences in them, one curve for each context,

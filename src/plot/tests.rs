@@ -1,10 +1,14 @@
 //! Figures of runs with much, little and no data.
 
 use super::*;
+use crate::cluster::Role;
 use crate::ids::InstanceId;
 use crate::rng::mix;
+use crate::scenario::{Scenario, ScenarioFile};
+use crate::sim::{simulation, step_times};
 use crate::units::SimDuration;
 use crate::units::SimTime;
+use crate::workload::Workload;
 
 const MILLI: u64 = 1_000_000;
 
@@ -52,6 +56,23 @@ fn run_of(count: u64, lives: impl Fn(u64) -> (SimDuration, SimDuration, u32)) ->
     run
 }
 
+/// The figures of a run on one replica.
+fn figures_of(scenario: &str, run: &Recorder) -> Vec<Figure> {
+    let groups = [group(Role::Whole, 1)];
+    run_figures(scenario, run, &groups)
+}
+
+fn group(role: Role, replicas: u32) -> ReplicaKind {
+    ReplicaKind {
+        name: None,
+        role,
+        replicas,
+        gpu: "H100-SXM5-80GB".to_owned(),
+        gpus: 1,
+        nic_bytes_per_s: None,
+    }
+}
+
 fn spread(index: u64) -> (SimDuration, SimDuration, u32) {
     let (ttft, decode) = (mix(index) % (3_000 * MILLI), mix(index + 7) % (60_000 * MILLI));
     (SimDuration::from_nanos(ttft), SimDuration::from_nanos(decode), 2 + (index % 99) as u32)
@@ -95,7 +116,7 @@ fn assert_inside(svg: &str, what: &str) {
 }
 
 fn assert_sound(figures: &[Figure]) {
-    assert_eq!(figures.len(), 4);
+    assert!(figures.len() >= 6);
     for figure in figures {
         let svg = &figure.svg;
         assert_well_formed(svg, figure.file_name);
@@ -112,7 +133,7 @@ fn svg_of<'a>(figures: &'a [Figure], file_name: &str) -> &'a str {
 
 #[test]
 fn figures_say_what_they_show() {
-    let figures = run_figures("burst on one GPU", &run_of(2_000, spread));
+    let figures = figures_of("burst on one GPU", &run_of(2_000, spread));
     assert_sound(&figures);
     let labels = [
         ("latency_ttft_e2e.svg", ["TTFT in s", "E2E in s", "p50", "p90", "p99", "2,000 requests"]),
@@ -128,21 +149,84 @@ fn figures_say_what_they_show() {
     }
 }
 
+/// A run of Poisson arrivals on a cluster.
+fn simulated(cluster: &str, rate_per_s: f64) -> (Recorder, Scenario) {
+    let text = format!(
+        "name = 'x'\n[workload]\nnum_requests = 1500\narrivals = {{ type = 'poisson', rate_per_s = \
+         {rate_per_s} }}\nlengths = {{ type = 'fixed', input_tokens = 900, output_tokens = 60 }}\n\
+         [cluster]\nmodel = 'meta-llama/Llama-3.1-8B'\ngpu = 'H100'\n{cluster}\n[cluster.step_time]\n\
+         type = 'linear'\nbase_us = 5000.0\nprefill_token_us = 20.0\ndecode_seq_us = 50.0\n"
+    );
+    let file: ScenarioFile = toml::from_str(&text).expect("the scenario is TOML");
+    let scenario = Scenario::resolve(file, None).expect("the scenario holds together");
+    let workload = Workload::open(&scenario.file.workload, scenario.file.seed, None);
+    let costs = step_times(&scenario).expect("step times are given");
+    let run = simulation(&scenario, &costs, workload.expect("it opens")).expect("it can be built");
+    let mut recorder = Recorder::default();
+    run.run(&mut recorder).expect("no trace is read");
+    (recorder, scenario)
+}
+
+#[test]
+fn figures_of_replicas_stay_small_and_sound_however_many_there_are() {
+    for (replicas, shown) in [(1, "1 replica"), (3, "3 replicas"), (64, "64 replicas")] {
+        let rate = 9.0 * f64::from(replicas);
+        let (run, scenario) = simulated(&format!("replicas = {replicas}"), rate);
+        let groups = ReplicaKind::of(&scenario);
+        let figures = run_figures("a cluster", &run, &groups);
+        assert_sound(&figures);
+        let activity = svg_of(&figures, "replica_activity.svg");
+        for label in [shown, "prefill", "mixed", "decode", "time in s", "mean over"] {
+            assert!(activity.contains(label), "{replicas} replicas: no {label}");
+        }
+        assert!(svg_of(&figures, "replica_load.svg").contains("Requests inside"));
+        let band = svg_of(&figures, "replica_load.svg").contains("least to most");
+        assert_eq!(band, replicas > 1);
+    }
+}
+
+#[test]
+fn more_replicas_than_rows_share_rows() {
+    let run = run_of(20, spread);
+    let groups = [group(Role::Whole, 1000)];
+    let figures = run_figures("many", &run, &groups);
+    assert_sound(&figures);
+    // 1000 replicas in 63 rows of 16, the last of 8
+    let svg = svg_of(&figures, "replica_activity.svg");
+    assert!(svg.contains("0–15") && !svg.contains("992–1007"), "{svg}");
+}
+
+#[test]
+fn a_divided_cluster_shows_both_kinds_and_their_links() {
+    let parts = "disaggregation = { prefill_replicas = 1, decode_replicas = 2, transfer = { \
+                 nic_gb_per_s = 1.0 } }";
+    let (run, scenario) = simulated(parts, 12.0);
+    let groups = ReplicaKind::of(&scenario);
+    let figures = run_figures("divided", &run, &groups);
+    assert_sound(&figures);
+    for figure in ["replica_activity.svg", "replica_load.svg"] {
+        let svg = svg_of(&figures, figure);
+        assert!(svg.contains("1 prefill replica") && svg.contains("2 decode replicas"));
+    }
+    let links = svg_of(&figures, "link_use.svg");
+    assert!(links.contains("NICs out of") && links.contains("NICs into") && links.contains('%'));
+}
+
 #[test]
 fn equal_runs_give_equal_bytes() {
-    let [one, other] = [0, 0].map(|_| run_figures("twice", &run_of(500, spread)));
+    let [one, other] = [0, 0].map(|_| figures_of("twice", &run_of(500, spread)));
     assert_eq!(one, other);
 }
 
 #[test]
 fn a_million_requests_fit_into_small_files() {
-    assert_sound(&run_figures("a million", &run_of(1_000_000, spread)));
+    assert_sound(&figures_of("a million", &run_of(1_000_000, spread)));
 }
 
 #[test]
 fn one_request_is_a_run() {
     let life = (SimDuration::from_millis(40), SimDuration::from_millis(200), 11);
-    let figures = run_figures("one", &run_of(1, |_| life));
+    let figures = figures_of("one", &run_of(1, |_| life));
     assert_sound(&figures);
     // 200 ms over 10 gaps
     assert!(svg_of(&figures, "latency_tpot_itl.svg").contains("p99  20.0 ms"));
@@ -152,15 +236,15 @@ fn one_request_is_a_run() {
 #[test]
 fn equal_values_have_an_axis() {
     let life = (SimDuration::from_millis(40), SimDuration::from_millis(200), 11);
-    assert_sound(&run_figures("all equal", &run_of(1_000, |_| life)));
+    assert_sound(&figures_of("all equal", &run_of(1_000, |_| life)));
     let instant = (SimDuration::ZERO, SimDuration::ZERO, 5);
-    assert_sound(&run_figures("no time", &run_of(9, |_| instant)));
+    assert_sound(&figures_of("no time", &run_of(9, |_| instant)));
 }
 
 #[test]
 fn answers_of_one_token_have_no_gaps() {
     let life = (SimDuration::from_millis(40), SimDuration::ZERO, 1);
-    let figures = run_figures("one token each", &run_of(50, |_| life));
+    let figures = figures_of("one token each", &run_of(50, |_| life));
     assert_sound(&figures);
     assert!(svg_of(&figures, "latency_tpot_itl.svg").contains("No answer has two tokens"));
 }
@@ -171,7 +255,7 @@ fn a_run_without_finished_requests_says_so() {
     for request in &mut run.requests {
         request.status = Status::Unfinished;
     }
-    let figures = run_figures("stuck", &run);
+    let figures = figures_of("stuck", &run);
     assert_sound(&figures);
     assert!(svg_of(&figures, "latency_ttft_e2e.svg").contains("No request finished."));
     assert!(svg_of(&figures, "throughput.svg").contains("3 requests: 0 finished, 3 unfinished"));
@@ -179,7 +263,7 @@ fn a_run_without_finished_requests_says_so() {
 
 #[test]
 fn a_run_without_anything_says_so() {
-    let figures = run_figures("", &Recorder::default());
+    let figures = figures_of("", &Recorder::default());
     assert_sound(&figures);
     for file_name in ["queue_memory.svg", "throughput.svg"] {
         assert!(svg_of(&figures, file_name).contains("Nothing happened"));
@@ -189,7 +273,7 @@ fn a_run_without_anything_says_so() {
 #[test]
 fn a_scenario_name_cannot_break_a_figure() {
     let scenario = format!("a <b> & \"c\"\u{0}\n{}", "ü".repeat(500));
-    let figures = run_figures(&scenario, &run_of(2, spread));
+    let figures = figures_of(&scenario, &run_of(2, spread));
     assert_sound(&figures);
     assert!(svg_of(&figures, "throughput.svg").contains("a &lt;b&gt; &amp;"));
     assert!(svg_of(&figures, "throughput.svg").contains('…'));

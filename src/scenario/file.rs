@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::bill::{GpuPower, GpuPrice};
 use super::cluster::ClusterConfig;
 use super::faults::FaultConfig;
 use super::workload::WorkloadConfig;
@@ -120,6 +121,12 @@ pub struct ReportConfig {
     /// Latency limits in ms: `ttft`, `tpot`, `e2el`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub goodput: BTreeMap<String, f64>,
+    /// What an hour of a GPU costs, by its name: US dollars, or an offer of the catalogue.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub prices: BTreeMap<String, GpuPrice>,
+    /// What a GPU draws, by its name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub power: BTreeMap<String, GpuPower>,
     /// vLLM's `--percentile-metrics`.
     pub percentile_metrics: Vec<String>,
     /// vLLM's `--metric-percentiles`.
@@ -133,6 +140,8 @@ impl Default for ReportConfig {
         Self {
             format: ReportFormat::default(),
             goodput: BTreeMap::new(),
+            prices: BTreeMap::new(),
+            power: BTreeMap::new(),
             percentile_metrics: ["ttft", "tpot", "itl"].map(str::to_owned).to_vec(),
             metric_percentiles: vec![99.0],
             streaming: true,

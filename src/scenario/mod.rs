@@ -2,6 +2,7 @@
 //! component; keys name their units; unknown keys are refused.
 
 mod baselines;
+mod bill;
 mod calibration;
 mod cluster;
 mod cuda_graph;
@@ -22,6 +23,7 @@ pub use baselines::{
     FasterTransformerConfig, OrcaConfig, Reservation, SarathiConfig, StaticBatchingConfig,
     VllmV0Config,
 };
+pub use bill::{GpuPower, GpuPrice, Offer};
 pub use calibration::Calibration;
 pub use cluster::ClusterConfig;
 pub use disaggregation::{DisaggregationConfig, TransferConfig};

@@ -3,6 +3,7 @@
 
 mod acceptance;
 mod baselines;
+mod bill;
 mod disaggregation;
 mod faults;
 mod graphs;
@@ -95,6 +96,8 @@ impl Scenario {
             }
             groups.push(group);
         }
+        let used: Vec<&str> = groups.iter().map(|group| group.gpu.name.as_str()).collect();
+        bill::resolve(&mut file.report, &used)?;
         file.cluster.replicas = groups.iter().map(ReplicaGroup::replicas).sum();
         Ok(Self { file, model, groups, accepted_drafts: None })
     }
@@ -210,6 +213,7 @@ fn broken_rules(file: &ScenarioFile) -> Vec<String> {
     disaggregation::rules(file, &mut rules);
     faults::rules(file, &mut rules);
     report_rules(&file.report, &mut rules);
+    bill::rules(&file.report, &mut rules);
     rules.problems
 }
 

@@ -191,6 +191,9 @@ fn compare_lanes(case: &Case, cost: Cost) -> Result<(), TestCaseError> {
     prop_assert_eq!(&whole.requests, &lanes.requests);
     prop_assert_eq!(&whole.tokens_by_second, &lanes.tokens_by_second);
     prop_assert_eq!(&whole.drafts, &lanes.drafts);
+    for place in 0..whole.requests.len() {
+        prop_assert_eq!(whole.drafts_of(place), lanes.drafts_of(place));
+    }
     prop_assert_eq!((whole.steps, whole.end), (lanes.steps, lanes.end));
     let gaps = |recorder: Recorder| recorder.gaps.sample().pairs().collect::<Vec<_>>();
     let over_time = |recorder: &Recorder| {
@@ -201,6 +204,7 @@ fn compare_lanes(case: &Case, cost: Cost) -> Result<(), TestCaseError> {
         (line.kv_capacity, points.collect::<Vec<_>>())
     };
     prop_assert_eq!(over_time(&whole), over_time(&lanes));
+    prop_assert_eq!(&whole.replicas, &lanes.replicas);
     prop_assert_eq!(gaps(whole), gaps(lanes));
     Ok(())
 }
@@ -240,6 +244,15 @@ fn compare_under(case: &Case, way: Way, cost: Cost) -> Result<(), TestCaseError>
     prop_assert_eq!(gaps(&plain), gaps(&fast));
     prop_assert_eq!(plain.gaps.clone().sample().count(), fast.gaps.clone().sample().count());
     prop_assert_eq!(&plain.drafts, &fast.drafts);
+    prop_assert_eq!(&plain.replicas, &fast.replicas);
+    if counts.finished == counts.arrived {
+        let of_requests = (0..fast.requests.len()).map(|place| fast.drafts_of(place));
+        let of_requests = of_requests.fold((0_u64, 0_u64), |(drafts, accepted), of| {
+            (drafts + u64::from(of.draft_tokens), accepted + u64::from(of.accepted_tokens))
+        });
+        let all = (fast.drafts.draft_tokens(), fast.drafts.accepted_tokens());
+        prop_assert_eq!(of_requests, all);
+    }
     Ok(())
 }
 

@@ -8,6 +8,7 @@ mod bench_report;
 mod breakdown;
 #[cfg(feature = "cli")]
 mod cli;
+mod cluster_report;
 mod conformance;
 mod disaggregation;
 mod docs;

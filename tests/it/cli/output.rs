@@ -4,6 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use serde_json::{Value, json};
+
 use super::{Cli, names};
 
 #[test]
@@ -38,6 +40,39 @@ fn without_files_the_same_report_is_printed_and_nothing_is_written() {
     assert_eq!(cli.left_behind(&["s.toml"]), [""; 0]);
     assert_eq!(bare.stdout(), cli.words("run s.toml --output-dir out").expect_exit(0).stdout());
     cli.words("run s.toml --no-files --output-dir out").expect_exit(2);
+}
+
+#[test]
+fn every_replica_is_in_the_summary_and_the_report_has_a_block() {
+    let cli = Cli::with_scenario();
+    let set = "--set cluster.replicas=3 --set cluster.router.type=round_robin";
+    let ran = cli.words(&format!("run s.toml {set} --output-dir out")).expect_exit(0);
+    ran.stdout_has("3 replicas, ").stdout_has("busy (%)").stdout_has("max/mean: busy time");
+    let summary: Value = serde_json::from_str(&cli.read("out/summary.json")).unwrap();
+    let replicas = summary["cluster"]["replicas"].as_array().unwrap();
+    let served = replicas.iter().map(|replica| replica["requests"].as_u64().unwrap());
+    assert_eq!(replicas.len(), 3);
+    assert_eq!(served.sum::<u64>(), summary["requests"]["finished"].as_u64().unwrap());
+    assert!(summary["bill"]["gpu_hours"].as_f64().unwrap() > 0.0);
+    assert!(summary["bill"].get("cost").is_none());
+}
+
+#[test]
+fn promised_latencies_are_reported_whichever_block_is_printed() {
+    let cli = Cli::with_scenario();
+    let limits = "--no-files --set report.goodput.ttft=1000000.0 --set report.goodput.e2el=0.001";
+    for format in ["vllm", "sglang"] {
+        let run = format!("run s.toml --set report.format={format} {limits} --format json");
+        let summary: Value =
+            serde_json::from_str(&cli.words(&run).expect_exit(0).stdout()).unwrap();
+        let slo = &summary["slo"];
+        assert_eq!(slo["limits"]["ttft"], json!({ "limit_ms": 1e6, "attainment": 1.0 }));
+        assert_eq!(slo["limits"]["e2el"]["attainment"], json!(0.0));
+        assert_eq!((&slo["attainment"], &slo["goodput_per_s"]), (&json!(0.0), &json!(0.0)));
+    }
+    cli.words(&format!("run s.toml --set report.format=vllm {limits}"))
+        .expect_exit(0)
+        .stdout_has("Requests that keep their limits: e2el 0.00 %, ttft 100.00 %, all 0.00 %");
 }
 
 #[test]

@@ -48,6 +48,8 @@ impl VllmV1 {
         };
         if entry.drafts > 0 {
             result.drafts.count(entry.drafts, accepted);
+            s.life.draft_tokens += entry.drafts;
+            s.life.accepted_tokens += accepted;
         }
         let refused = entry.drafts - accepted;
         if !is_stale {

@@ -69,6 +69,7 @@ impl Queue {
 
     /// Takes out the request that is next; one whose adapter is not served may be, and is then to be
     /// passed over.
+    #[inline]
     pub(super) fn pop(&mut self, is_served: impl Fn(Option<AdapterId>) -> bool) -> Option<Place> {
         match self {
             Self::Fcfs(queue) => queue.pop_front().map(|slot| (0, slot)),

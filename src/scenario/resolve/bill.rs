@@ -1,0 +1,64 @@
+//! Rules of prices and power.
+
+use std::collections::BTreeMap;
+
+use super::{Rules, ScenarioError, fail, hint};
+use crate::profiles;
+use crate::scenario::bill::{GpuPower, GpuPrice};
+use crate::scenario::file::ReportConfig;
+
+pub(super) fn rules(report: &ReportConfig, rules: &mut Rules) {
+    for (gpu, price) in &report.prices {
+        if let GpuPrice::UsdPerHour(usd) = price {
+            rules.not_negative(&format!("report.prices.{gpu}"), *usd);
+        }
+    }
+    for (gpu, GpuPower { idle_w, prefill_w, decode_w }) in &report.power {
+        let watts = [("idle_w", idle_w), ("prefill_w", prefill_w), ("decode_w", decode_w)];
+        for (key, value) in watts {
+            rules.not_negative(&format!("report.power.{gpu}.{key}"), *value);
+        }
+    }
+}
+
+/// Finds the GPUs that are meant, and makes sure that those of the cluster are among them.
+pub(super) fn resolve(report: &mut ReportConfig, used: &[&str]) -> Result<(), ScenarioError> {
+    report.prices = by_catalogue_name("report.prices", &report.prices)?;
+    report.power = by_catalogue_name("report.power", &report.power)?;
+    for gpu in used {
+        if !report.prices.is_empty() && !report.prices.contains_key(*gpu) {
+            let problem = format!("there is no price of `{gpu}`, which the cluster runs on");
+            return Err(fail("report.prices", &problem));
+        }
+        if !report.power.is_empty() && !report.power.contains_key(*gpu) {
+            let problem = format!("there is no power of `{gpu}`, which the cluster runs on");
+            return Err(fail("report.power", &problem));
+        }
+    }
+    for (gpu, price) in &report.prices {
+        let offers = profiles::gpu(gpu).and_then(|spec| spec.price);
+        if price.usd_per_hour(offers.as_ref()).is_none() {
+            let problem = "the catalogue lists no offer of this GPU; give US dollars per hour";
+            return Err(fail(&format!("report.prices.{gpu}"), problem));
+        }
+    }
+    Ok(())
+}
+
+fn by_catalogue_name<T: Copy>(
+    path: &str,
+    given: &BTreeMap<String, T>,
+) -> Result<BTreeMap<String, T>, ScenarioError> {
+    let mut named = BTreeMap::new();
+    for (name, value) in given {
+        let gpu = profiles::gpu(name).ok_or_else(|| {
+            let hint = hint(profiles::closest(name, profiles::gpu_names()));
+            let problem = format!("`{name}` is not in the catalogue of GPUs{hint}");
+            fail(path, &problem)
+        })?;
+        if named.insert(gpu.name.clone(), *value).is_some() {
+            return Err(fail(path, &format!("{} is given twice, also as `{name}`", gpu.name)));
+        }
+    }
+    Ok(named)
+}
