@@ -3,6 +3,7 @@
 pub mod disaggregation;
 mod gateway;
 pub mod router;
+mod sender;
 mod view;
 
 use crate::engine::Instance;
@@ -11,6 +12,7 @@ use crate::ids::InstanceId;
 pub use disaggregation::{Disaggregation, KvBlock, Links, Role, Transfer};
 pub use gateway::Gateway;
 pub use router::{Needs, Route, Router};
+pub use sender::{Ask, Sender};
 pub use view::{ClusterView, Outstanding};
 
 /// The instances of a run and the policy that chooses among them.

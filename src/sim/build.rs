@@ -2,8 +2,8 @@
 
 use super::run::Simulation;
 use super::source::Source;
-use super::{layer_table, step_table};
-use crate::cluster::{Cluster, Disaggregation, KvBlock, Links, Router};
+use super::{handover, layer_table, step_table};
+use crate::cluster::{Cluster, Disaggregation, Links, Router};
 use crate::cost::{
     CapturedSizes, CudaGraphs, Linear, LoraTimes, OperatorModel, OperatorProfile, Roofline,
     RooflineOptions, StepTime,
@@ -15,7 +15,8 @@ use crate::engine::{Adapters, HostTimes, Instance};
 use crate::network::Protocol;
 use crate::rng::{Seed, mix};
 use crate::scenario::{
-    AcceptanceConfig, EngineConfig, Scenario, ScenarioError, StepTimeConfig, VllmConfig,
+    AcceptanceConfig, EngineConfig, HandoverProtocol, Scenario, ScenarioError, StepTimeConfig,
+    VllmConfig,
 };
 use crate::units::SimDuration;
 use crate::workload::Client;
@@ -51,16 +52,22 @@ pub fn cluster_priced_by(scenario: &Scenario, cost: &StepTime) -> Result<Cluster
 fn disaggregation(scenario: &Scenario) -> Result<Option<Disaggregation>, ScenarioError> {
     let cluster = &scenario.file.cluster;
     let Some(parts) = &cluster.disaggregation else { return Ok(None) };
-    let gpus = cluster.tensor_parallel_size;
-    let on_each = scenario.model.kv_bytes_per_token(gpus, cluster.kv_cache_dtype);
-    let EngineConfig::VllmV1(vllm) = &cluster.engine else {
-        unreachable!("a resolved scenario hands KV over with vllm_v1 only")
-    };
-    let block = KvBlock { tokens: vllm.block_size, bytes_per_token: u64::from(gpus) * on_each };
     let transfer = &parts.transfer;
+    let time = SimDuration::from_secs_f64(transfer.latency_us / 1e6);
+    let (block, latency, ask_latency) = match (&parts.protocol, &cluster.engine) {
+        (HandoverProtocol::Pull, EngineConfig::VllmV1(vllm)) => {
+            (handover::blocks(scenario, vllm), time, None)
+        }
+        (HandoverProtocol::Blocking { .. }, _) => {
+            (handover::copies(scenario), SimDuration::ZERO, Some(time))
+        }
+        (HandoverProtocol::Pull, _) => {
+            unreachable!("a resolved scenario hands KV over by `pull` with vllm_v1 only")
+        }
+    };
     let links = Links {
         nic_bytes_per_s: transfer.nic_gb_per_s * 1e9,
-        latency: SimDuration::from_secs_f64(transfer.latency_us / 1e6),
+        latency,
         protocol: Protocol {
             efficiency: transfer.efficiency,
             flow_cap_bytes_per_s: transfer.flow_gb_per_s.map(|rate| rate * 1e9),
@@ -71,6 +78,10 @@ fn disaggregation(scenario: &Scenario) -> Result<Option<Disaggregation>, Scenari
     // Draws of its own.
     let router = Router::new(&cluster.router, Seed(mix(scenario.file.seed.0)));
     let built = Disaggregation::new(counts, router, block, &links);
+    let built = built.map(|parts| match ask_latency {
+        Some(latency) => parts.with_senders(latency),
+        None => parts,
+    });
     built.map(Some).map_err(|error| ScenarioError {
         problems: vec![format!("cluster.disaggregation.transfer: {error}")],
     })
@@ -111,7 +122,13 @@ fn scheduler(scenario: &Scenario) -> Result<Scheduler, ScenarioError> {
                 None => scheduler,
             }))
         }
-        EngineConfig::VllmV0(config) => Scheduler::VllmV0(Box::new(VllmV0::new(config))),
+        EngineConfig::VllmV0(config) => {
+            let scheduler = VllmV0::new(config);
+            Scheduler::VllmV0(Box::new(match handover::send_buffer_tokens(scenario) {
+                Some(tokens) => scheduler.with_send_buffer(tokens),
+                None => scheduler,
+            }))
+        }
         EngineConfig::Sarathi(config) => Scheduler::Sarathi(Box::new(Sarathi::new(config))),
         EngineConfig::Orca(config) => Scheduler::Orca(Box::new(Orca::new(config))),
         EngineConfig::FasterTransformer(config) => {

@@ -1,7 +1,9 @@
 //! Rules of replicas that prefill or decode only.
 
 use super::Rules;
-use crate::scenario::{ClusterConfig, EngineConfig, Policy, ScenarioFile};
+use crate::scenario::{
+    ClusterConfig, EngineConfig, HandoverProtocol, Policy, ScenarioFile, VllmConfig,
+};
 
 /// Pairs of replicas that a network is built for.
 const MOST_WAYS: u64 = 1_000_000;
@@ -32,22 +34,38 @@ pub(super) fn rules(file: &ScenarioFile, rules: &mut Rules) {
     rules.share(&path("transfer.efficiency"), transfer.efficiency);
     rules.positive(&path("transfer.flow_gb_per_s"), transfer.flow_gb_per_s.unwrap_or(1.0));
     rules.time(&path("transfer.latency_us"), transfer.latency_us / 1e6);
-    if let EngineConfig::VllmV1(vllm) = &file.cluster.engine {
-        if vllm.policy == Policy::Priority {
-            let message = "`priority` where other replicas decode is not modelled";
-            rules.broken("cluster.engine.policy", message);
+    match (&parts.protocol, &file.cluster.engine) {
+        (HandoverProtocol::Pull, EngineConfig::VllmV1(vllm)) => pulling(vllm, rules),
+        (HandoverProtocol::Pull, _) => {
+            let message = "only vllm_v1 hands KV caches over by `pull`, the default";
+            rules.broken(&path("protocol"), message);
         }
-        if vllm.speculation.is_some() {
-            let message = "speculation where other replicas decode is not modelled";
-            rules.broken("cluster.engine.speculation", message);
+        (HandoverProtocol::Blocking { kv_buffer_size }, EngineConfig::VllmV0(vllm)) => {
+            rules.positive(&path("protocol.kv_buffer_size"), *kv_buffer_size);
+            if vllm.enable_chunked_prefill {
+                let message = "chunks of prompts are not handed over";
+                rules.broken("cluster.engine.enable_chunked_prefill", message);
+            }
         }
-    } else {
-        let message = "only vllm_v1 hands KV caches over; other engines are not modelled so";
-        rules.broken("cluster.disaggregation", message);
+        (HandoverProtocol::Blocking { .. }, _) => {
+            let message = "only vllm_v0 hands KV caches over by `blocking`";
+            rules.broken(&path("protocol"), message);
+        }
     }
     if file.workload.adapters.is_some() {
         let message = "adapters on replicas that prefill or decode only are not modelled";
         rules.broken("workload.adapters", message);
+    }
+}
+
+fn pulling(vllm: &VllmConfig, rules: &mut Rules) {
+    if vllm.policy == Policy::Priority {
+        let message = "`priority` where other replicas decode is not modelled";
+        rules.broken("cluster.engine.policy", message);
+    }
+    if vllm.speculation.is_some() {
+        let message = "speculation where other replicas decode is not modelled";
+        rules.broken("cluster.engine.speculation", message);
     }
 }
 

@@ -391,7 +391,7 @@ impl Schedule for Sglang {
         }
     }
 
-    fn transferred(&mut self, _id: RequestId) {}
+    fn transferred(&mut self, _id: RequestId, _result: &mut StepResult) {}
 
     fn schedule(&mut self, now: SimTime, plan: &mut StepPlan) {
         plan.clear();
