@@ -49,7 +49,7 @@ impl CalibrationFile {
         let count = self.parameters.len();
         if let Some(found) = self.parameters.iter().find(|found| !found.value.is_finite()) {
             let Found { parameter, value, .. } = found;
-            return Err(format!("{}: value must be finite, got {value}", parameter.path));
+            return Err(format!("{}: value must be finite, got {value}", parameter.title()));
         }
         let is_square =
             self.covariance.len() == count && self.covariance.iter().all(|row| row.len() == count);
@@ -110,7 +110,7 @@ mod tests {
 
     fn file(covariance: [[f64; 2]; 2]) -> CalibrationFile {
         let found = |path: &str, expected, value| Found {
-            parameter: Parameter { path: path.to_owned(), expected },
+            parameter: Parameter { path: path.to_owned(), runs: None, expected },
             value,
             low: value,
             high: value,

@@ -225,8 +225,8 @@ fn inseparable(parameters: &[Parameter], covariance: &DMatrix<f64>) -> Vec<Pair>
             let scale = (covariance[(i, i)] * covariance[(j, j)]).sqrt();
             let correlation = covariance[(i, j)] / scale;
             (correlation.abs() > INSEPARABLE).then(|| Pair {
-                first: parameters[i].path.clone(),
-                second: parameters[j].path.clone(),
+                first: parameters[i].title(),
+                second: parameters[j].title(),
                 correlation,
             })
         })

@@ -45,6 +45,9 @@ impl Expected {
 pub struct Parameter {
     /// The path of the setting, such as `cluster.api_delay_ms`.
     pub path: String,
+    /// What the names of the runs contain that have it; all have it if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runs: Option<String>,
     /// What is expected of it.
     #[serde(flatten)]
     pub expected: Expected,
@@ -53,11 +56,24 @@ pub struct Parameter {
 impl Parameter {
     /// A factor of what is known: about 1, within a share of `spread`.
     pub fn factor(path: impl Into<String>, spread: f64) -> Self {
-        Self { path: path.into(), expected: Expected::Factor { centre: 1.0, spread } }
+        Self { path: path.into(), runs: None, expected: Expected::Factor { centre: 1.0, spread } }
     }
 
     /// An amount of which nothing is known but that it is about as large as `spread` at most.
     pub fn amount(path: impl Into<String>, spread: f64) -> Self {
-        Self { path: path.into(), expected: Expected::Amount { centre: 0.0, spread } }
+        Self { path: path.into(), runs: None, expected: Expected::Amount { centre: 0.0, spread } }
+    }
+
+    /// Whether a run of this name has it.
+    pub fn concerns(&self, run: &str) -> bool {
+        self.runs.as_ref().is_none_or(|part| run.contains(part))
+    }
+
+    /// Its path, and whose it is where not all runs have it.
+    pub fn title(&self) -> String {
+        match &self.runs {
+            None => self.path.clone(),
+            Some(runs) => format!("{} ({runs})", self.path),
+        }
     }
 }

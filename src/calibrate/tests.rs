@@ -41,7 +41,7 @@ fn run<'a>(
 }
 
 fn parameter(path: &str, expected: Expected) -> Parameter {
-    Parameter { path: path.to_owned(), expected }
+    Parameter { path: path.to_owned(), runs: None, expected }
 }
 
 const ALL: [&str; 3] = ["duration", "mean_ttft_ms", "mean_tpot_ms"];

@@ -5,6 +5,10 @@
 //! claims blocks for the prompt, reads what its own prefix cache lacks from the blocks that the
 //! prefill instance holds for it until then, computes the last token of the prompt again and
 //! decodes.
+//!
+//! Or as vLLM 0.6 does it with Mooncake's pipe: the prefill instance keeps a copy; the decode instance does
+//! nothing else while it asks for it and receives it, and neither does the host of the prefill
+//! instance while it sends it ([`Sender`]).
 
 mod faults;
 
@@ -12,6 +16,7 @@ use rustc_hash::FxHashMap;
 
 use super::gateway::Gateway;
 use super::router::Router;
+use super::sender::{Ask, Sender};
 use crate::engine::Instance;
 use crate::ids::{InstanceId, LinkId, RequestId, RouteId};
 use crate::network::{self, Network, Protocol, Topology, TopologyError};
@@ -60,6 +65,12 @@ pub struct Disaggregation {
     prefill_of: FxHashMap<RequestId, InstanceId>,
     /// By flow, while it flows.
     transfers: Vec<Option<Transfer>>,
+    /// The prefill instances, where they send one KV cache after the other.
+    senders: Vec<Sender>,
+    /// How long a question for a KV cache is on its way to them.
+    ask_latency: SimDuration,
+    /// Such questions.
+    asked: FxHashMap<RequestId, Ask>,
 }
 
 /// A KV cache on its way.
@@ -150,7 +161,19 @@ impl Disaggregation {
             prefilling: FxHashMap::default(),
             prefill_of: FxHashMap::default(),
             transfers: Vec::new(),
+            senders: Vec::new(),
+            ask_latency: SimDuration::ZERO,
+            asked: FxHashMap::default(),
         })
+    }
+
+    /// The same, where decode instances ask for one KV cache after the other, each of which is on its way for
+    /// so long before the prefill instance sends it.
+    #[must_use]
+    pub fn with_senders(mut self, latency: SimDuration) -> Self {
+        self.senders = (0..self.roles.prefills).map(|_| Sender::default()).collect();
+        self.ask_latency = latency;
+        self
     }
 
     /// What instances do.
@@ -192,6 +215,37 @@ impl Disaggregation {
         self.gateway.left(id);
     }
 
+    /// The sender of an instance that prefills, where these send one KV cache after the other.
+    pub fn sender(&mut self, prefill: InstanceId) -> Option<&mut Sender> {
+        self.senders.get_mut((prefill.0 - self.roles.whole) as usize)
+    }
+
+    /// A decode instance asks a sender for a KV cache, and waits: how much that is, and when the
+    /// question arrives. Nothing where there are no senders: the transfer starts at once.
+    pub fn ask(&mut self, ask: Ask, now: SimTime) -> Option<(Bytes, SimTime)> {
+        if self.senders.is_empty() {
+            return None;
+        }
+        self.asked.insert(ask.request, ask);
+        Some((Bytes(self.bytes_of(ask.tokens, ask.decode)), now + self.ask_latency))
+    }
+
+    /// A question has arrived: at which instance, and whether it is its turn there.
+    ///
+    /// # Panics
+    /// When nobody asked, or no sender has the KV.
+    pub fn look_up(&mut self, id: RequestId) -> (InstanceId, bool) {
+        let prefill = self.prefill_of[&id];
+        let ask = self.asked.remove(&id).expect("somebody asked");
+        (prefill, self.senders[(prefill.0 - self.roles.whole) as usize].ask(ask))
+    }
+
+    /// Every GPU of the receiver gets the heads that it keeps, whoever had them.
+    fn bytes_of(&self, tokens: u32, decode: InstanceId) -> u64 {
+        let receiver = self.ends[(decode.0 - self.roles.whole) as usize];
+        u64::from(tokens.next_multiple_of(self.block_tokens)) * receiver.kv_bytes_per_token
+    }
+
     /// A decode instance asks for the KV of so many tokens, in whole blocks; how much that is.
     ///
     /// # Panics
@@ -200,10 +254,7 @@ impl Disaggregation {
         let prefill = self.prefill_of[&id];
         let Roles { whole, decodes, .. } = self.roles;
         let route = (prefill.0 - whole) * decodes + (decode.0 - self.roles.entrances());
-        let tokens = u64::from(tokens.next_multiple_of(self.block_tokens));
-        // Every GPU of the receiver gets the heads that it keeps, whoever had them.
-        let receiver = self.ends[(decode.0 - whole) as usize];
-        let bytes = tokens * receiver.kv_bytes_per_token;
+        let bytes = self.bytes_of(tokens, decode);
         let flow = self.network.start(self.routes[route as usize], bytes, now);
         if self.transfers.len() <= flow.index() {
             self.transfers.resize(flow.index() + 1, None);

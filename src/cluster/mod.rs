@@ -4,6 +4,7 @@ pub mod disaggregation;
 mod gateway;
 mod health;
 pub mod router;
+mod sender;
 mod view;
 
 use crate::engine::Instance;
@@ -13,6 +14,7 @@ pub use disaggregation::{Disaggregation, Role, Roles, Transfer, TransferEnd, Way
 pub use gateway::Gateway;
 pub use health::{Health, Healths};
 pub use router::{Needs, Route, Router};
+pub use sender::{Ask, Sender};
 pub use view::{ClusterView, Outstanding};
 
 /// The instances of a run and the policy that chooses among them.

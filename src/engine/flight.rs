@@ -29,6 +29,11 @@ impl Flight {
         (self.len > 0).then(|| &self.batches[self.first])
     }
 
+    /// The same, to change.
+    pub(super) fn front_mut(&mut self) -> Option<&mut Batch> {
+        (self.len > 0).then(|| &mut self.batches[self.first])
+    }
+
     /// Takes the oldest one out; it stays in the buffer that is returned until the next
     /// [`launch`](Self::launch).
     pub(super) fn pop(&mut self) -> Option<usize> {

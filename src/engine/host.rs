@@ -51,12 +51,16 @@ impl HostTimes {
         let schedule = self.schedule
             + self.schedule_per_sequence * seqs
             + self.schedule_per_new_request * u64::from(new_requests);
-        let is_eager = shape.cuda_graph.is_none();
         HostPart {
             before: schedule + self.launch + self.launch_per_sequence * seqs,
-            beside: if is_eager { self.eager_launch } else { SimDuration::ZERO },
+            beside: self.launch_beside(shape),
             post_process: self.post_process + self.post_process_per_sequence * seqs,
         }
+    }
+
+    /// How long the host goes on launching a step of this shape after the device has begun it.
+    pub(super) fn launch_beside(&self, shape: &StepShape) -> SimDuration {
+        if shape.cuda_graph.is_none() { self.eager_launch } else { SimDuration::ZERO }
     }
 
     /// The same for a step that prefills, after so many others that did.

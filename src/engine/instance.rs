@@ -2,6 +2,7 @@
 
 mod faults;
 
+use super::copies::{Copies, CopyStart};
 use super::flight::Flight;
 use super::host::{HostPart, HostTimes};
 use super::quiet::{QuietRun, QuietStep, RunLength};
@@ -87,6 +88,7 @@ pub struct Instance {
     /// When the last outcome came in.
     last_completion: SimTime,
     stepping: Stepping,
+    copies: Copies,
     /// Client actions and transfers that came during a step; an engine reads them between steps.
     aborts: Vec<RequestId>,
     transfers: Vec<RequestId>,
@@ -119,6 +121,7 @@ impl Instance {
             next_input: SimTime::MAX,
             last_completion: SimTime::ZERO,
             stepping: Stepping::default(),
+            copies: Copies::default(),
             aborts: Vec::new(),
             transfers: Vec::new(),
             lost_transfers: Vec::new(),
@@ -196,6 +199,39 @@ impl Instance {
         self.transfers.push(id);
     }
 
+    /// Somebody asks for a copy out of the memory: when it can be made. No further step is decided until
+    /// [`end_copy`](Self::end_copy).
+    ///
+    /// # Panics
+    /// When another one is asked for, or steps overlap.
+    pub fn ask_copy(&mut self, now: SimTime) -> CopyStart {
+        assert!(self.in_flight.len() <= 1 && self.run.is_empty(), "copies wait for single steps");
+        let step = self.in_flight.front();
+        let launch = step.map(|step| self.host.launch_beside(&step.plan.shape));
+        self.copies.ask(now, step, launch.unwrap_or_default())
+    }
+
+    /// The copy is made from now on, when [`ask_copy`](Self::ask_copy) said; meanwhile
+    /// [`advance`](Self::advance) does nothing.
+    ///
+    /// # Panics
+    /// When none is asked for.
+    pub fn begin_copy(&mut self, now: SimTime) {
+        self.copies.begin(now);
+    }
+
+    /// The copy is made. Returns when to call [`advance`](Self::advance).
+    ///
+    /// # Panics
+    /// When none is being made.
+    pub fn end_copy(&mut self, now: SimTime) -> SimTime {
+        self.copies.end(now, &mut self.in_flight);
+        if let Some(step) = self.in_flight.front() {
+            self.device_free = step.ends_at();
+        }
+        self.acts_at().unwrap_or(now)
+    }
+
     /// Says when the next input comes at the earliest, [`SimTime::MAX`] if nobody knows: steps after
     /// that are not planned ahead, because the input would undo them.
     pub fn expect_input(&mut self, at: SimTime) {
@@ -212,6 +248,9 @@ impl Instance {
         now: SimTime,
         mut tell: impl FnMut(&Self, EngineEvent<'_>),
     ) -> Option<SimTime> {
+        if self.copies.is_underway() {
+            return None;
+        }
         if let Some(last) = self.run.last() {
             assert_eq!(last.boundary, now, "a run is awaited to its end");
             let steps = self.run.len();
@@ -227,6 +266,9 @@ impl Instance {
                 && let Some(ended) = self.in_flight.pop()
             {
                 self.complete(now, ended, &mut tell);
+            }
+            if self.copies.is_asked() {
+                return self.acts_at();
             }
             self.fill(now, &mut tell);
         }
@@ -376,23 +418,24 @@ impl Instance {
     }
 
     fn leave(&mut self, tell: &mut impl FnMut(&Self, EngineEvent<'_>)) {
-        if !self.aborts.is_empty() {
-            let mut result = std::mem::take(&mut self.result);
-            result.clear();
-            for id in std::mem::take(&mut self.aborts) {
-                self.scheduler.abort(id, &mut result);
-            }
-            if !result.finished.is_empty() {
-                tell(self, EngineEvent::Left(&result));
-            }
-            self.result = result;
+        if self.aborts.is_empty() && self.transfers.is_empty() && self.lost_transfers.is_empty() {
+            return;
+        }
+        let mut result = std::mem::take(&mut self.result);
+        result.clear();
+        for id in std::mem::take(&mut self.aborts) {
+            self.scheduler.abort(id, &mut result);
         }
         for id in std::mem::take(&mut self.transfers) {
-            self.scheduler.transferred(id);
+            self.scheduler.transferred(id, &mut result);
         }
         for id in std::mem::take(&mut self.lost_transfers) {
             self.scheduler.lost_transfer(id);
         }
+        if !result.finished.is_empty() {
+            tell(self, EngineEvent::Left(&result));
+        }
+        self.result = result;
     }
 
     fn complete(
@@ -438,6 +481,7 @@ impl Instance {
 
     /// A step decided at `now` takes its turn on host and device.
     fn time(&mut self, now: SimTime) {
+        self.copies.begin_step();
         let batch = self.in_flight.next_mut();
         let shape = &mut batch.plan.shape;
         shape.cuda_graph = self.graphs.replayed(shape);

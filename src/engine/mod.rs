@@ -4,6 +4,7 @@
 //! clock, and it answers with the moment it wants to be woken next.
 
 mod adapters;
+mod copies;
 mod drafts;
 mod flight;
 mod host;
@@ -14,6 +15,7 @@ pub mod scheduler;
 mod step;
 
 pub use adapters::{AdapterLoads, Adapters};
+pub use copies::CopyStart;
 pub use drafts::DraftCounts;
 pub use host::HostTimes;
 pub use instance::{Batch, EngineEvent, Instance};

@@ -3,7 +3,7 @@
 use crate::cost::StepShape;
 use crate::ids::RequestId;
 use crate::kv::BlockId;
-use crate::units::SimDuration;
+use crate::units::{SimDuration, SimTime};
 
 use super::{AdapterLoads, DraftCounts, Finish, Life};
 
@@ -54,6 +54,8 @@ pub struct StepPlan {
     pub hits: Vec<(RequestId, u32)>,
     /// Requests that start to load their KV from another machine, with the tokens to load.
     pub loads: Vec<(RequestId, u32)>,
+    /// Since when the engine has done nothing but fetch KV for the step.
+    pub fetching_since: Option<SimTime>,
     /// Adapters that have to be loaded before the step.
     pub adapter_loads: AdapterLoads,
     /// Waiting requests that were passed over because their adapters get no slot.
@@ -73,6 +75,7 @@ impl StepPlan {
         self.preempted.clear();
         self.hits.clear();
         self.loads.clear();
+        self.fetching_since = None;
         self.passed_over = 0;
         self.adapter_loads = AdapterLoads::default();
         self.blocks.clear();

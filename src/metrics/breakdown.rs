@@ -7,7 +7,7 @@
 //! | `prefill` | → its first token, without `preempted` |
 //! | `decode` | first token → finish, without `preempted` and `stalled` |
 //! | `preempted` | losing its memory → its next token ([`Preemptions`]) |
-//! | `stalled` | while it decodes, the steps that prefill others |
+//! | `stalled` | while it decodes, the steps that prefill others, or fetch the KV of others |
 //!
 //! What a step would have taken without the prefills in it is not known, so such a step counts as
 //! stalled in full: the time from the outcome before it to its own, whether the request decodes in
@@ -38,7 +38,7 @@ pub struct Breakdown {
     pub decode: SimDuration,
     /// Without memory, and catching up.
     pub preempted: SimDuration,
-    /// Decoding, or waiting to, in steps that prefill others.
+    /// Decoding, or waiting to, in steps that prefill others or fetch their KV.
     pub stalled: SimDuration,
     /// Waiting for its KV to come from the instance that prefilled it.
     pub transfer: SimDuration,
@@ -160,8 +160,10 @@ impl Phases {
     ) {
         let lane = self.lane;
         let pace = self.pace(instance);
-        if batch.plan.shape.prefill_tokens > 0 {
-            pace.stalled += at - pace.completed.max(batch.scheduled_at);
+        let fetching_since = batch.plan.fetching_since;
+        if batch.plan.shape.prefill_tokens > 0 || fetching_since.is_some() {
+            let since = fetching_since.unwrap_or(batch.scheduled_at);
+            pace.stalled += at - pace.completed.max(since);
         }
         pace.completed = at;
         let stalled = pace.stalled;

@@ -13,8 +13,31 @@ pub struct DisaggregationConfig {
     /// Replicas that only decode; absent where `cluster.groups` gives roles.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decode_replicas: Option<u32>,
+    /// Who moves KV caches, and who waits for them.
+    #[serde(default)]
+    pub protocol: HandoverProtocol,
     /// How KV caches travel from one to the other.
     pub transfer: TransferConfig,
+}
+
+/// How the KV cache of a prompt comes from the replica that prefilled it to the one that decodes.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+pub enum HandoverProtocol {
+    /// The decode side claims blocks and reads into them while it goes on with other requests (vLLM
+    /// 0.33.0 with the NIXL connector). For `vllm_v1`.
+    #[default]
+    Pull,
+    /// The prefill side keeps copies of KV caches in a buffer; a step of the decode side that admits
+    /// prompts fetches them one after the other, and nothing else happens there meanwhile (the
+    /// disaggregated prefill of vLLM 0.6 with Mooncake's pipe). For `vllm_v0`.
+    Blocking {
+        /// Bytes of copies in the buffer of a prefill replica, above which it waits with the next
+        /// ones. vLLM's name.
+        #[serde(default = "kv_buffer_size")]
+        kv_buffer_size: f64,
+    },
 }
 
 /// A network in which only the replicas' own NICs limit transfers, which share them max-min fairly.
@@ -34,6 +57,11 @@ pub struct TransferConfig {
     /// Before the first byte of a transfer, in µs.
     #[serde(default)]
     pub latency_us: f64,
+}
+
+/// The default of vLLM 0.6.5, `KVTransferConfig` of `vllm/config.py`.
+fn kv_buffer_size() -> f64 {
+    1e9
 }
 
 fn unit() -> f64 {

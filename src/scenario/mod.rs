@@ -26,7 +26,7 @@ pub use baselines::{
 pub use bill::{GpuPower, GpuPrice, Offer};
 pub use calibration::Calibration;
 pub use cluster::ClusterConfig;
-pub use disaggregation::{DisaggregationConfig, TransferConfig};
+pub use disaggregation::{DisaggregationConfig, HandoverProtocol, TransferConfig};
 pub use engine::{
     AcceptanceConfig, EngineConfig, Policy, SpeculationConfig, SpeculationMethod, VllmConfig,
 };

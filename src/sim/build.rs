@@ -1,5 +1,6 @@
 //! From a resolved scenario to machines.
 
+use super::handover;
 use super::run::Simulation;
 use super::source::Source;
 use super::step_time::step_times;
@@ -12,7 +13,8 @@ use crate::engine::{Adapters, HostTimes, Instance};
 use crate::network::Protocol;
 use crate::rng::{Seed, mix};
 use crate::scenario::{
-    AcceptanceConfig, EngineConfig, ReplicaGroup, ReplicaRole, Scenario, ScenarioError, VllmConfig,
+    AcceptanceConfig, EngineConfig, HandoverProtocol, ReplicaGroup, ReplicaRole, Scenario,
+    ScenarioError, VllmConfig,
 };
 use crate::units::SimDuration;
 use crate::workload::Client;
@@ -67,7 +69,7 @@ fn disaggregation(scenario: &Scenario) -> Result<Option<Disaggregation>, Scenari
     let Some(parts) = &cluster.disaggregation else { return Ok(None) };
     let nics = scenario.nics_bytes_per_s().unwrap_or_default();
     let (mut roles, mut ends) = (Roles::default(), Vec::new());
-    let mut block_tokens = 0;
+    let mut block_tokens = 1;
     let mut first = 0;
     for group in &scenario.groups {
         let of_group = first..first + group.replicas() as usize;
@@ -80,19 +82,29 @@ fn disaggregation(scenario: &Scenario) -> Result<Option<Disaggregation>, Scenari
             ReplicaRole::Prefill => roles.prefills += group.replicas(),
             ReplicaRole::Decode => roles.decodes += group.replicas(),
         }
-        let EngineConfig::VllmV1(vllm) = &group.cluster.engine else {
-            unreachable!("a resolved scenario hands KV over with vllm_v1 only")
+        let kv_bytes_per_token = match (&parts.protocol, &group.cluster.engine) {
+            (HandoverProtocol::Pull, EngineConfig::VllmV1(vllm)) => {
+                block_tokens = vllm.block_size;
+                handover::kv_bytes_per_token(&scenario.model, group)
+            }
+            (HandoverProtocol::Blocking { .. }, _) => {
+                handover::copied_bytes_per_token(&scenario.model, group)
+            }
+            (HandoverProtocol::Pull, _) => {
+                unreachable!("a resolved scenario hands KV over by `pull` with vllm_v1 only")
+            }
         };
-        block_tokens = vllm.block_size;
-        let gpus = group.cluster.tensor_parallel_size;
-        let on_each = scenario.model.kv_bytes_per_token(gpus, group.cluster.kv_cache_dtype);
-        let kv_bytes_per_token = u64::from(gpus) * on_each;
         let end = |&nic_bytes_per_s| TransferEnd { nic_bytes_per_s, kv_bytes_per_token };
         ends.extend(nics[of_group].iter().map(end));
     }
     let transfer = &parts.transfer;
+    let time = SimDuration::from_secs_f64(transfer.latency_us / 1e6);
+    let (latency, ask_latency) = match &parts.protocol {
+        HandoverProtocol::Pull => (time, None),
+        HandoverProtocol::Blocking { .. } => (SimDuration::ZERO, Some(time)),
+    };
     let way = Way {
-        latency: SimDuration::from_secs_f64(transfer.latency_us / 1e6),
+        latency,
         protocol: Protocol {
             efficiency: transfer.efficiency,
             flow_cap_bytes_per_s: transfer.flow_gb_per_s.map(|rate| rate * 1e9),
@@ -102,6 +114,10 @@ fn disaggregation(scenario: &Scenario) -> Result<Option<Disaggregation>, Scenari
     // Draws of its own.
     let router = Router::new(&cluster.router, Seed(mix(scenario.file.seed.0)));
     let built = Disaggregation::new(roles, router, block_tokens, &ends, way);
+    let built = built.map(|parts| match ask_latency {
+        Some(latency) => parts.with_senders(latency),
+        None => parts,
+    });
     built.map(Some).map_err(|error| ScenarioError {
         problems: vec![format!("cluster.disaggregation.transfer: {error}")],
     })
@@ -145,7 +161,13 @@ fn scheduler(scenario: &Scenario, group: &ReplicaGroup) -> Result<Scheduler, Sce
                 None => scheduler,
             }))
         }
-        EngineConfig::VllmV0(config) => Scheduler::VllmV0(Box::new(VllmV0::new(config))),
+        EngineConfig::VllmV0(config) => {
+            let scheduler = VllmV0::new(config);
+            Scheduler::VllmV0(Box::new(match handover::send_buffer_tokens(scenario, group) {
+                Some(tokens) => scheduler.with_send_buffer(tokens),
+                None => scheduler,
+            }))
+        }
         EngineConfig::Sarathi(config) => Scheduler::Sarathi(Box::new(Sarathi::new(config))),
         EngineConfig::Orca(config) => Scheduler::Orca(Box::new(Orca::new(config))),
         EngineConfig::FasterTransformer(config) => {

@@ -4,7 +4,7 @@ use super::drive;
 use super::observe::{Observer, Occurrence};
 use super::run::{Event, Simulation};
 use super::source::Source;
-use crate::cluster::{Cluster, Disaggregation, Role};
+use crate::cluster::{Ask, Cluster, Disaggregation, Role};
 use crate::des::Class;
 use crate::ids::{InstanceId, RequestId};
 use crate::units::SimTime;
@@ -72,7 +72,14 @@ impl<W: Source> Simulation<W> {
         }
         let mut loads = std::mem::take(&mut self.outcome.loads);
         for (id, tokens) in loads.drain(..) {
-            let bytes = self.parts().start(id, instance, tokens, now);
+            let ask = Ask { request: id, decode: instance, tokens };
+            let bytes = match self.parts().ask(ask, now) {
+                Some((bytes, at)) => {
+                    self.queue.push(at, Class::Transfer, Event::LookUp { request: id });
+                    bytes
+                }
+                None => self.parts().start(id, instance, tokens, now),
+            };
             observer.on(now, Occurrence::TransferBegan(instance, id, bytes));
         }
         self.outcome.loads = loads;
@@ -85,6 +92,7 @@ impl<W: Source> Simulation<W> {
         self.parts().ended(now, &mut arrived);
         for transfer in arrived.drain(..) {
             observer.on(now, Occurrence::Released(transfer.prefill, transfer.request));
+            self.end_copy(now, transfer.prefill);
             for instance in [transfer.prefill, transfer.decode] {
                 self.notify(now, instance, transfer.request, observer);
             }

@@ -30,6 +30,10 @@ pub(super) enum Event {
     Enqueue { instance: InstanceId, transit: u32 },
     /// Transfers end, or change their rates.
     Transfers { epoch: u32 },
+    /// An instance that prefills is asked for the KV of a request.
+    LookUp { request: RequestId },
+    /// It can copy the one that it was asked for first.
+    Copy { prefill: InstanceId },
     /// An instance wants to be woken.
     Advance { instance: InstanceId, epoch: u32 },
     /// A client sends a request again.
@@ -216,6 +220,8 @@ impl<W: Source> Simulation<W> {
             Event::Transfers { epoch } if epoch == self.transfers_epoch => {
                 self.end_transfers(now, observer);
             }
+            Event::LookUp { request } => self.look_up(now, request),
+            Event::Copy { prefill } => self.send_copy(now, prefill),
             Event::Advance { .. } | Event::Transfers { .. } => {}
             Event::Retry { transit } => self.retry(now, transit, observer),
             Event::HangUp { request, reason } => self.hang_up(now, request, reason, observer),
@@ -275,7 +281,10 @@ impl<W: Source> Simulation<W> {
         }
         match role {
             Role::Whole => {}
-            Role::Prefill => self.forward(now, observer),
+            Role::Prefill => {
+                self.forward(now, observer);
+                self.send_after_step(now, instance);
+            }
             Role::Decode => self.start_transfers(now, instance, observer),
         }
         self.count_out(role);

@@ -255,7 +255,7 @@ fn what_cannot_be_is_refused_by_name() {
         ),
         (
             format!("{}\nengine = {{ type = 'sglang' }}", parts(1, 1, 1.0)),
-            "cluster.disaggregation: only vllm_v1",
+            "cluster.disaggregation.protocol: only vllm_v1",
         ),
     ];
     for (cluster, expected) in wrong {

@@ -5,6 +5,7 @@
 mod architecture;
 mod baselines;
 mod bench_report;
+mod blocking;
 mod breakdown;
 #[cfg(feature = "cli")]
 mod cli;

@@ -108,7 +108,7 @@ fn parse(text: &str) -> Result<Parameter, Failure> {
         return Err(wrong("write the expectation as CENTRE*/SPREAD or CENTRE+-SPREAD"));
     };
     check(&expected).map_err(|rule| wrong(&rule))?;
-    Ok(Parameter { path: path.trim().to_owned(), expected })
+    Ok(Parameter { path: path.trim().to_owned(), runs: None, expected })
 }
 
 fn check(expected: &Expected) -> Result<(), String> {

@@ -12,7 +12,7 @@ pub(super) use outcome::{found, parameter_table};
 
 use super::args::Format;
 use super::{Failure, print, say};
-use crate::calibrate::{self, Fit, RunFigures};
+use crate::calibrate::{self, Fit, Parameter, RunFigures};
 use args::parameters;
 use outcome::Outcome;
 use runs::{MeasuredRun, collect};
@@ -22,6 +22,10 @@ pub(super) fn calibrate(arguments: &CalibrateArguments) -> Result<(), Failure> {
     let parameters = parameters(&arguments.parameters, collected.fit, &collected.runs)?;
     for run in &collected.runs {
         run.check(&parameters)?;
+    }
+    let is_idle = |one: &&Parameter| !collected.runs.iter().any(|run| one.concerns(&run.name));
+    if let Some(parameter) = parameters.iter().find(is_idle) {
+        return Err(Failure::input(format!("fit: no run has {}", parameter.title())));
     }
     let [fitted, held_out] = [false, true].map(|hold_out| {
         let chosen = collected.runs.iter().filter(move |run| run.hold_out == hold_out);
@@ -78,7 +82,7 @@ fn verdict(fit: &Fit, outcome: &Outcome<'_>) -> Result<(), Failure> {
 }
 
 impl MeasuredRun {
-    fn simulatable<'a>(&'a self, parameters: &'a [calibrate::Parameter]) -> calibrate::Run<'a> {
+    fn simulatable<'a>(&'a self, parameters: &'a [Parameter]) -> calibrate::Run<'a> {
         calibrate::Run {
             name: self.name.clone(),
             tool: self.tool,

@@ -127,7 +127,7 @@ pub(in crate::cli) fn parameter_table(estimates: &[Estimate]) -> String {
     let rows = estimates.iter().map(|estimate| {
         let (low, high) = estimate.interval;
         [
-            estimate.parameter.path.clone(),
+            estimate.parameter.title(),
             short(estimate.value),
             format!("{} to {}", short(low), short(high)),
             expected(estimate),

@@ -144,7 +144,8 @@ impl MeasuredRun {
 
     fn with(&self, parameters: &[Parameter], values: &[f64]) -> Option<Loaded> {
         let mut draft = self.draft.clone();
-        for (parameter, value) in parameters.iter().zip(values) {
+        let all = parameters.iter().zip(values);
+        for (parameter, value) in all.filter(|(parameter, _)| parameter.concerns(&self.name)) {
             draft.put(&parameter.path, *value).ok()?;
         }
         draft.resolve().ok()
@@ -153,7 +154,7 @@ impl MeasuredRun {
     /// Whether the scenario has all these settings.
     pub(super) fn check(&self, parameters: &[Parameter]) -> Result<(), Failure> {
         let mut draft = self.draft.clone();
-        for parameter in parameters {
+        for parameter in parameters.iter().filter(|one| one.concerns(&self.name)) {
             draft.put(&parameter.path, parameter.expected.value(0.0))?;
         }
         draft.resolve().map(drop)

@@ -7,7 +7,9 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
-use super::calibration::{parse_calibration, put_calibration, read_calibration};
+use super::calibration::{
+    parse_calibration, put_calibration, put_calibration_of_run, read_calibration,
+};
 use super::file::{explain, fail, parse, put_seed, read};
 use super::settings::{override_all, set};
 use super::{Loaded, resolve};
@@ -103,6 +105,15 @@ pub(in crate::cli) fn drafts(
 ) -> Result<Drafts, Failure> {
     let (name, mut root, folder) = read(path)?;
     put_seed(&mut root, seed)?;
+    let named = root.remove("calibration");
+    let calibration = match (calibration, named) {
+        (Some(path), _) => Some(read_calibration(path)?),
+        (None, Some(Value::String(path))) => Some(read_calibration(&folder.join(path))?),
+        (None, Some(other)) => {
+            return Err(fail(&name, &format!("calibration: must be a path, got {other}")));
+        }
+        (None, None) => None,
+    };
     drafts_of(&name, root, &folder, calibration, overrides)
 }
 
@@ -119,10 +130,8 @@ pub(in crate::cli) fn load_built_in(
         return Ok(Err(reason));
     }
     root.remove("calibration");
-    if let Some(text) = calibration {
-        put_calibration(name, &mut root, &parse_calibration(name, text)?)?;
-    }
-    let drafts = drafts_of(name, root, Path::new(""), None, overrides)?;
+    let calibration = calibration.map(|text| parse_calibration(name, text)).transpose()?;
+    let drafts = drafts_of(name, root, Path::new(""), calibration, overrides)?;
     drafts.each.iter().map(Draft::resolve).collect::<Result<Vec<_>, _>>().map(Ok)
 }
 
@@ -140,20 +149,11 @@ fn drafts_of(
     name: &str,
     mut root: Table,
     folder: &Path,
-    calibration: Option<&Path>,
+    calibration: Option<CalibrationFile>,
     overrides: &[String],
 ) -> Result<Drafts, Failure> {
     let variants = root.remove("variants");
     let fit = root.remove("fit");
-    let named = root.remove("calibration");
-    let calibration = match (calibration, named) {
-        (Some(path), _) => Some(read_calibration(path)?),
-        (None, Some(Value::String(path))) => Some(read_calibration(&folder.join(path))?),
-        (None, Some(other)) => {
-            return Err(fail(name, &format!("calibration: must be a path, got {other}")));
-        }
-        (None, None) => None,
-    };
     if let Some(calibration) = &calibration {
         put_calibration(name, &mut root, calibration)?;
     }
@@ -163,7 +163,28 @@ fn drafts_of(
     for variant in read_variants(name, variants)? {
         drafts.push(draft(varied(name, root.clone(), variant)?));
     }
+    if let Some(calibration) = &calibration {
+        for draft in &mut drafts {
+            put_calibration_of_run(name, &mut draft.root, calibration)?;
+            override_again(&mut draft.root, calibration, overrides)?;
+        }
+    }
     Ok(Drafts { each: drafts, fit, calibration })
+}
+
+/// Parameters of single runs are set after the overrides, which still come before them.
+fn override_again(
+    root: &mut Table,
+    calibration: &CalibrationFile,
+    overrides: &[String],
+) -> Result<(), Failure> {
+    let of_runs = |text: &String| {
+        let path = text.split_once('=').map(|(path, _)| path.trim());
+        let mut own = calibration.parameters.iter().map(|found| &found.parameter);
+        own.any(|one| one.runs.is_some() && path == Some(one.path.as_str()))
+    };
+    let again: Vec<String> = overrides.iter().filter(|text| of_runs(text)).cloned().collect();
+    override_all(root, &again)
 }
 
 fn read_variants(name: &str, variants: Option<Value>) -> Result<Vec<Variant>, Failure> {

@@ -16,8 +16,9 @@ macro_rules! calibrated {
 }
 
 /// Name, text and calibration of the files in `profiles/reference-runs/`.
-const FILES: [(&str, &str, Option<&str>); 7] = [
+const FILES: [(&str, &str, Option<&str>); 8] = [
     calibrated!("vllm-a10-sonnet"),
+    calibrated!("vllm-mooncake-a10"),
     calibrated!("deepseek-v3-flashinfer"),
     calibrated!("deepseek-v3-triton"),
     calibrated!("qwen2.5-0.5b-burst"),

@@ -2,7 +2,8 @@
 //! blocks. Each policy decides who gets how many tokens; everything else is here.
 //!
 //! One step is in flight at a time. Nothing is cached between requests, blocks have no identity,
-//! adapters and priorities play no part, and no KV is handed to other machines.
+//! adapters and priorities play no part. KV is handed to other machines only where a policy sees to
+//! it.
 
 use std::collections::VecDeque;
 
@@ -32,6 +33,8 @@ pub(super) struct Sequence {
     pub(super) computed: u32,
     /// Blocks it holds.
     blocks: u32,
+    /// Which part of it another machine does.
+    pub(super) handoff: Handoff,
 }
 
 impl Sequence {
@@ -94,14 +97,14 @@ impl Queues {
         request: &Request,
         handoff: Handoff,
     ) -> Result<(), Finish> {
-        assert!(handoff == Handoff::None, "request {id}: this scheduler hands over no KV");
         if request.prompt_tokens >= self.model_len {
             return Err(Finish::Rejected);
         }
         let mut life = Life::new(id, request);
         life.max_tokens = request.max_tokens.min(self.model_len - request.prompt_tokens);
         life.output_tokens = life.output_tokens.min(life.max_tokens);
-        let sequence = Sequence { life, status: Status::Waiting, computed: 0, blocks: 0 };
+        let status = Status::Waiting;
+        let sequence = Sequence { life, status, computed: 0, blocks: 0, handoff };
         let slot = if let Some(slot) = self.vacant.pop() {
             self.sequences[slot as usize] = sequence;
             slot
@@ -223,6 +226,26 @@ impl Queues {
         s.life.first_scheduled.get_or_insert(now);
     }
 
+    /// A running request whose KV came from elsewhere gets its next token in the step, without
+    /// telling its shape.
+    pub(super) fn receive(&mut self, slot: u32, now: SimTime, plan: &mut StepPlan) {
+        let s = &mut self.sequences[slot as usize];
+        let computed = s.known() - 1;
+        plan.entries.push(Entry {
+            request: s.life.id,
+            slot,
+            tokens: 1,
+            computed,
+            drafts: 0,
+            kind: EntryKind::New,
+            samples: true,
+        });
+        plan.hits.push((s.life.id, computed));
+        s.computed = s.known();
+        s.status = Status::Decoding;
+        s.life.first_scheduled.get_or_insert(now);
+    }
+
     /// Computes `tokens` tokens of a running request in the step.
     pub(super) fn serve(&mut self, slot: u32, tokens: u32, now: SimTime, plan: &mut StepPlan) {
         let s = &self.sequences[slot as usize];
@@ -271,7 +294,8 @@ impl Queues {
         self.vacant.push(slot);
     }
 
-    fn slot_of(&self, id: RequestId) -> Option<u32> {
+    /// The place of a request that has not left.
+    pub(super) fn slot_of(&self, id: RequestId) -> Option<u32> {
         let is_here = |s: &Sequence| s.life.id == id && s.status != Status::Gone;
         self.sequences.iter().position(is_here).map(|slot| slot as u32)
     }
@@ -356,10 +380,11 @@ macro_rules! schedule_by_queues {
             request: &Request,
             handoff: Handoff,
         ) -> Result<(), Finish> {
+            assert!(handoff == Handoff::None, "request {id}: this scheduler hands over no KV");
             self.queues.enqueue(id, request, handoff)
         }
 
-        fn transferred(&mut self, _id: RequestId) {}
+        fn transferred(&mut self, _id: RequestId, _result: &mut StepResult) {}
 
         fn load(&self) -> Load {
             self.queues.load()

@@ -112,7 +112,8 @@ pub trait Schedule: fmt::Debug + Send {
     fn abort(&mut self, id: RequestId, result: &mut StepResult);
 
     /// A KV transfer of a request has ended; usable from the next [`schedule`](Self::schedule) on.
-    fn transferred(&mut self, id: RequestId);
+    /// Requests that may leave by that are added to the result.
+    fn transferred(&mut self, id: RequestId, result: &mut StepResult);
 
     /// A KV transfer of a request will not end; it is admitted as one that computes its prompt here.
     fn lost_transfer(&mut self, id: RequestId) {

@@ -3,8 +3,8 @@
 use super::Rules;
 use super::groups::{Asked, asked};
 use crate::scenario::{
-    AcceptanceConfig, ClientConfig, EngineConfig, FaultConfig, RandomFault, RandomFaultConfig,
-    ReplicaRole, ScenarioFile,
+    AcceptanceConfig, ClientConfig, EngineConfig, FaultConfig, HandoverProtocol, RandomFault,
+    RandomFaultConfig, ReplicaRole, ScenarioFile,
 };
 
 /// Random faults that are drawn before a run.
@@ -23,6 +23,7 @@ pub(super) fn rules(file: &ScenarioFile, rules: &mut Rules) {
     }
     windows.check(rules);
     client_rules(file, rules);
+    blocking_rules(file, rules);
 }
 
 fn client_rules(file: &ScenarioFile, rules: &mut Rules) {
@@ -51,6 +52,24 @@ fn client_rules(file: &ScenarioFile, rules: &mut Rules) {
     {
         let message = "a recording of accepted drafts knows no retries";
         rules.broken(&path("retries"), message);
+    }
+}
+
+/// Where steps stand still for KV caches, nothing may fail and nobody give up.
+fn blocking_rules(file: &ScenarioFile, rules: &mut Rules) {
+    let protocol = file.cluster.disaggregation.map(|parts| parts.protocol);
+    if !matches!(protocol, Some(HandoverProtocol::Blocking { .. })) {
+        return;
+    }
+    let client = &file.workload.client;
+    let gives_up = [
+        ("faults", !file.faults.is_empty()),
+        ("workload.client.timeout_s", client.timeout_s.is_some()),
+        ("workload.client.first_token_timeout_s", client.first_token_timeout_s.is_some()),
+        ("workload.client.cancellations", client.cancellations.is_some()),
+    ];
+    for (path, _) in gives_up.iter().filter(|(_, is_given)| *is_given) {
+        rules.broken(path, "is not modelled where KV caches are handed over by `blocking`");
     }
 }
 

@@ -12,6 +12,8 @@ mod goals;
 mod help;
 mod imports;
 mod inputs;
+#[cfg(feature = "calibrate")]
+mod mooncake_a10;
 mod output;
 #[cfg(feature = "probe")]
 mod probe;

@@ -391,7 +391,7 @@ impl Schedule for Sglang {
         }
     }
 
-    fn transferred(&mut self, _id: RequestId) {}
+    fn transferred(&mut self, _id: RequestId, _result: &mut StepResult) {}
 
     fn lose_cache(&mut self) {
         self.evict_until(self.pool);

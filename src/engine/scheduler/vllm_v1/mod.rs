@@ -342,7 +342,7 @@ impl Schedule for VllmV1 {
         self.remove(slot);
     }
 
-    fn transferred(&mut self, id: RequestId) {
+    fn transferred(&mut self, id: RequestId, _result: &mut StepResult) {
         let Some(slot) = self.slot_of(id) else { return };
         self.livelock.end();
         let s = &mut self.sequences[slot as usize];

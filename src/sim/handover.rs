@@ -1,0 +1,39 @@
+//! What travels where some instances prefill and others decode, by protocol.
+
+use crate::model::ModelSpec;
+use crate::scenario::{HandoverProtocol, ReplicaGroup, Scenario};
+
+/// Beside keys and values, a copy has the id of each token (64 bits) and whether it counts (a byte), on
+/// every GPU (vLLM 0.6, `insert` of `simple_buffer.py`).
+const COPY_BYTES_PER_TOKEN: u64 = 9;
+
+/// Bytes of an element of hidden states: all models of the catalogue compute in 16 bits.
+const HIDDEN_ELEMENT_BYTES: u64 = 2;
+
+/// KV bytes of a token on all GPUs of a replica.
+pub(super) fn kv_bytes_per_token(model: &ModelSpec, group: &ReplicaGroup) -> u64 {
+    let gpus = group.cluster.tensor_parallel_size;
+    u64::from(gpus) * model.kv_bytes_per_token(gpus, group.cluster.kv_cache_dtype)
+}
+
+/// Bytes of a token in copies of the KV caches of prompts and of the hidden states after their last
+/// layer, which all GPUs of a replica have.
+pub(super) fn copied_bytes_per_token(model: &ModelSpec, group: &ReplicaGroup) -> u64 {
+    let gpus = u64::from(group.cluster.tensor_parallel_size);
+    let hidden = u64::from(model.hidden) * HIDDEN_ELEMENT_BYTES;
+    kv_bytes_per_token(model, group) + gpus * (hidden + COPY_BYTES_PER_TOKEN)
+}
+
+/// The tokens of prompts in the buffer of a replica above which it waits with the next ones.
+pub(super) fn send_buffer_tokens(scenario: &Scenario, group: &ReplicaGroup) -> Option<u64> {
+    let parts = scenario.file.cluster.disaggregation?;
+    match parts.protocol {
+        HandoverProtocol::Pull => None,
+        HandoverProtocol::Blocking { kv_buffer_size } => {
+            // The buffer of every GPU has this size.
+            let gpus = f64::from(group.cluster.tensor_parallel_size);
+            let token = copied_bytes_per_token(&scenario.model, group);
+            Some((gpus * kv_buffer_size / token as f64) as u64)
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! What the loop does where an instance that prefills sends one KV cache after the other, and its steps
+//! stand still meanwhile.
+
+use super::run::{Event, Simulation};
+use super::source::Source;
+use crate::des::Class;
+use crate::engine::CopyStart;
+use crate::ids::{InstanceId, RequestId};
+use crate::units::SimTime;
+
+impl<W: Source> Simulation<W> {
+    /// An instance that prefills is asked for the KV of a request.
+    pub(super) fn look_up(&mut self, now: SimTime, request: RequestId) {
+        let (prefill, is_its_turn) = self.parts().look_up(request);
+        if is_its_turn {
+            self.ask_copy(now, prefill);
+        }
+    }
+
+    /// The KV cache that is asked for first is sent as soon as the instance can copy it.
+    fn ask_copy(&mut self, now: SimTime, prefill: InstanceId) {
+        let start = self.cluster.instances[prefill.index()].ask_copy(now);
+        if start == CopyStart::At(now) {
+            return self.send_copy(now, prefill);
+        }
+        if let CopyStart::At(at) = start {
+            self.queue.push(at, Class::Transfer, Event::Copy { prefill });
+        }
+        let sender = self.parts().sender(prefill).expect("it sends");
+        sender.wait(start == CopyStart::AfterStep);
+    }
+
+    /// The KV cache that was asked for first is sent.
+    pub(super) fn send_copy(&mut self, now: SimTime, prefill: InstanceId) {
+        let ask = self.parts().sender(prefill).expect("it sends").send();
+        self.parts().start(ask.request, ask.decode, ask.tokens, now);
+        self.cluster.instances[prefill.index()].begin_copy(now);
+        self.await_transfers();
+    }
+
+    /// An instance that prefills went on: a KV cache may have waited for the end of its step.
+    pub(super) fn send_after_step(&mut self, now: SimTime, prefill: InstanceId) {
+        let follows = self.parts().sender(prefill).is_some_and(|sender| sender.follows_step());
+        if follows && self.cluster.instances[prefill.index()].is_idle() {
+            self.send_copy(now, prefill);
+        }
+    }
+
+    /// A KV cache has arrived: the next one may be sent, and the step goes on.
+    pub(super) fn end_copy(&mut self, now: SimTime, prefill: InstanceId) {
+        let Some(sender) = self.parts().sender(prefill) else { return };
+        let has_another = sender.sent();
+        let wake = self.cluster.instances[prefill.index()].end_copy(now);
+        self.awaken(wake, prefill);
+        if has_another {
+            self.ask_copy(now, prefill);
+        }
+    }
+}
