@@ -216,7 +216,6 @@ impl Recorder {
 impl Observer for Recorder {
     fn on(&mut self, at: SimTime, what: Occurrence<'_>) {
         self.phases.hear(at, what, &mut self.requests);
-        self.faults.hear(at, &what);
         match what {
             Occurrence::Arrived(id, request) => self.arrive(at, id, request),
             Occurrence::Sent(id, instance) => {
@@ -289,13 +288,16 @@ impl Observer for Recorder {
             }
             Occurrence::Dropped(instance, _, load) | Occurrence::Crashed(instance, load) => {
                 self.set_levels(at, instance, load);
+                self.faults.hear(at, &what);
             }
             Occurrence::TransferFailed(_, id) => {
                 if let Some(before) = self.handed_over.get_mut(&id) {
                     before.transfer = None;
                 }
+                self.faults.hear(at, &what);
             }
-            Occurrence::Displaced(..) | Occurrence::Retried { .. } | Occurrence::Recovered(_) => {}
+            Occurrence::Retried { .. } | Occurrence::Recovered(_) => self.faults.hear(at, &what),
+            Occurrence::Displaced(..) => {}
         }
     }
 }

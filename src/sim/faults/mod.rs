@@ -147,6 +147,19 @@ impl<W: Source> Simulation<W> {
         }
     }
 
+    /// The same where something of the last class has happened at this instant, to whatever instance: what
+    /// comes to others from then on comes after their steps too.
+    pub(super) fn see_steps(
+        &mut self,
+        now: SimTime,
+        instance: InstanceId,
+        observer: &mut impl Observer,
+    ) {
+        if self.steps_seen == Some(now) {
+            self.catch_up(now, instance, observer);
+        }
+    }
+
     /// Has an instance that waits for nothing read what came from outside.
     fn rouse(&mut self, now: SimTime, instance: InstanceId) {
         if !self.awaited[instance.index()] {
