@@ -81,6 +81,9 @@ impl Faults {
 impl<W: Source> Simulation<W> {
     /// The same run, in which these faults happen and clients are as patient as this; what is drawn
     /// comes from the seed's streams `faults` and `cancellations`.
+    ///
+    /// # Panics
+    /// When a fault names an instance or a network that is not there, which validation refuses.
     #[must_use]
     pub fn with_faults(
         mut self,

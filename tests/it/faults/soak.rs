@@ -328,8 +328,15 @@ fn in_time(seed: u64) -> String {
         whole(1..40),
         whole(0..20),
     );
-    let engine = ["vllm_v1", "sglang", "vllm_v0"][seed as usize % 3];
+    let engine = ["vllm_v1", "sglang", "vllm_v0", "vllm_v1"][seed as usize % 4];
     let _ = writeln!(text, "[cluster.engine]\ntype = '{engine}'");
+    if seed % 4 == 3 {
+        text = text.replace(
+            "replicas = 3",
+            "disaggregation = { prefill_replicas = 1, decode_replicas = 2, transfer = { \
+             nic_gb_per_s = 1.0, latency_us = 10000.0 } }",
+        );
+    }
     for replica in 0..3 {
         let _ = writeln!(
             text,
@@ -349,7 +356,7 @@ fn in_time(seed: u64) -> String {
 #[test]
 fn faults_at_the_ends_of_steps_come_after_them_in_runs_of_steps_too() {
     let mut sum = Counts::default();
-    for seed in 0..60 {
+    for seed in 0..80 {
         let counts = follow(seed, &in_time(seed));
         sum.finished += counts.finished;
         sum.timed_out += counts.timed_out;
