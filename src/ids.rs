@@ -32,7 +32,7 @@ macro_rules! ids {
 }
 
 ids! {
-    /// A request of the workload, numbered in order of arrival.
+    /// A request of the workload, or a retry of one, numbered in order of arrival.
     RequestId,
     /// One engine replica with its GPUs.
     InstanceId,

@@ -61,7 +61,8 @@ impl FaultLog {
 
     /// What failed in a run that ended at `end`.
     pub(super) fn report(&self, end: SimTime) -> FaultReport {
-        let still = self.stopped.iter().map(|(_, since)| end.since(*since));
+        // A replica may stop after the last request has left, and before a retry that never came.
+        let still = self.stopped.iter().map(|(_, since)| end.max(*since) - *since);
         let down = still.fold(self.down, |sum, span| sum + span);
         FaultReport {
             crashes: self.crashes,

@@ -176,7 +176,6 @@ impl Recorder {
 impl Observer for Recorder {
     fn on(&mut self, at: SimTime, what: Occurrence<'_>) {
         self.phases.hear(at, what, &mut self.requests);
-        self.faults.hear(at, &what);
         match what {
             Occurrence::Arrived(id, request) => {
                 debug_assert_eq!(self.lane.place(id), self.requests.len());
@@ -265,18 +264,21 @@ impl Observer for Recorder {
             Occurrence::Dropped(instance, _, load) => {
                 let (replica, all) = self.replica(instance);
                 replica.set_load(at, load, all);
+                self.faults.hear(at, &what);
             }
             Occurrence::Crashed(instance, load) => {
                 let (replica, all) = self.replica(instance);
                 replica.set_load(at, load, all);
                 replica.crashed(at);
+                self.faults.hear(at, &what);
             }
             Occurrence::TransferFailed(_, id) => {
                 if let Some(before) = self.handed_over.get_mut(&id) {
                     before.transfer = None;
                 }
+                self.faults.hear(at, &what);
             }
-            Occurrence::Retried { .. } | Occurrence::Recovered(_) => {}
+            Occurrence::Retried { .. } | Occurrence::Recovered(_) => self.faults.hear(at, &what),
         }
     }
 }
@@ -307,7 +309,7 @@ impl Separable for Recorder {
         }
         if lanes.iter().any(|lane| !lane.drafts_by_request.is_empty()) {
             let drafts = |place: usize| lanes[place % lanes.len()].drafts_of(place / lanes.len());
-            self.drafts_by_request = (0..count).map(drafts).collect();
+            self.drafts_by_request = (0..self.requests.len()).map(drafts).collect();
         }
         for lane in lanes {
             self.gaps.join_with(lane.gaps);

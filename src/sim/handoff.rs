@@ -115,6 +115,7 @@ impl<W: Source> Simulation<W> {
         id: RequestId,
         observer: &mut impl Observer,
     ) {
+        self.see_steps(now, instance, observer);
         let engine = &mut self.cluster.instances[instance.index()];
         let changed = drive::interrupt((instance, engine), now, observer);
         engine.transferred(id);

@@ -9,6 +9,8 @@
 //! * L4: arrival ≤ sent ≤ queued ≤ first scheduled ≤ first token ≤ last token ≤ finish.
 //! * L10: every token that comes out belongs to a request, exactly once.
 
+mod faults;
+
 use super::counts::Counts;
 use super::observe::{Observer, Occurrence};
 use super::separable::{Lane, Separable};
@@ -179,38 +181,6 @@ impl Watch {
         }
     }
 
-    /// A client waits no longer.
-    fn gave_up(&mut self, id: RequestId, finish: Finish, tries_again: bool) {
-        let request = self.request(id);
-        request.tries_again = tries_again;
-        request.place = match request.place {
-            Place::Inside(instance) => Place::Abandoned(instance),
-            Place::AtClient | Place::OnItsWay(_) | Place::HandedOver | Place::Lost => Place::Left,
-            place => panic!("L1: request {id} is given up twice, it is {place:?}"),
-        };
-        if !tries_again {
-            self.count(finish);
-        }
-    }
-
-    /// An instance forgets a request that has no answer.
-    fn dropped(&mut self, at: SimTime, instance: InstanceId, life: &Life) {
-        let request = self.request(life.id);
-        request.place = match request.place {
-            Place::Inside(there) if there == instance => Place::Lost,
-            Place::Abandoned(there) if there == instance => Place::Left,
-            place => panic!("L1: request {} is dropped by {instance}, it is {place:?}", life.id),
-        };
-        self.served(at, life);
-    }
-
-    /// All that was in flight on an instance, and all that it held, is gone.
-    fn crashed(&mut self, at: SimTime, instance: InstanceId, load: Load) {
-        let device = self.device(instance);
-        (device.stepped, device.free, device.handed_over) = (device.planned, at, 0);
-        check(instance, load);
-    }
-
     /// A request was served on an instance until now.
     fn served(&mut self, at: SimTime, life: &Life) {
         let Progress { arrival, sent, queued, .. } = *self.request(life.id);
@@ -294,13 +264,7 @@ impl Observer for Watch {
             Occurrence::GaveUp { request, finish, tries_again, .. } => {
                 self.gave_up(request, finish, tries_again);
             }
-            Occurrence::Retried { retry, of } => {
-                let Progress { place, tries_again, .. } = *self.request(of);
-                let is_over = matches!(place, Place::Left | Place::Abandoned(_)) && tries_again;
-                assert!(is_over, "L1: request {of} is sent again as {retry}, it is {place:?}");
-                self.seen.arrived -= 1;
-                self.seen.retried += 1;
-            }
+            Occurrence::Retried { retry, of } => self.retried(retry, of),
             Occurrence::Dropped(instance, life, _) => self.dropped(at, instance, life),
             Occurrence::Crashed(instance, load) => self.crashed(at, instance, load),
             Occurrence::TransferFailed(instance, id) => {

@@ -59,6 +59,9 @@ pub struct Simulation<W> {
     api_free: Vec<SimTime>,
     /// Where something may fail, or clients may give up.
     pub(super) faults: Option<Box<Faults>>,
+    /// When something of the last class happened: the steps that end then have been taken in, or are to be
+    /// before anything else comes to their instance.
+    pub(super) steps_seen: Option<SimTime>,
     /// When the clients stop, whatever is under way.
     pub(super) end: SimTime,
     pub(super) is_cut_off: bool,
@@ -93,6 +96,7 @@ impl<W: Source> Simulation<W> {
             api_per_request: SimDuration::ZERO,
             api_free,
             faults: None,
+            steps_seen: None,
             end: SimTime::MAX,
             is_cut_off: false,
             queue: EventQueue::default(),
@@ -191,7 +195,10 @@ impl<W: Source> Simulation<W> {
         let entrances = self.cluster.entrances() as usize;
         let Cluster { instances, router, .. } = &mut self.cluster;
         let request = request.view(id);
-        let instance = self.gateway.route(router, &instances[..entrances], now, request);
+        // What engines report of this instant includes the steps that end now, if they have been seen.
+        let seen =
+            if self.steps_seen == Some(now) { now + SimDuration::from_nanos(1) } else { now };
+        let instance = self.gateway.route(router, &instances[..entrances], seen, request);
         let Some(instance) = instance else { return self.turn_away(now, transit, observer) };
         observer.on(now, Occurrence::Sent(id, instance));
         self.begin_to_wait(now, id, instance);
@@ -224,8 +231,14 @@ impl<W: Source> Simulation<W> {
             Event::Copy { prefill } => self.send_copy(now, prefill),
             Event::Advance { .. } | Event::Transfers { .. } => {}
             Event::Retry { transit } => self.retry(now, transit, observer),
-            Event::HangUp { request, reason } => self.hang_up(now, request, reason, observer),
-            Event::Fault => self.happen(now, observer),
+            Event::HangUp { request, reason } => {
+                self.steps_seen = Some(now);
+                self.hang_up(now, request, reason, observer);
+            }
+            Event::Fault => {
+                self.steps_seen = Some(now);
+                self.happen(now, observer);
+            }
         }
     }
 
@@ -240,6 +253,7 @@ impl<W: Source> Simulation<W> {
         if !self.is_taken_in(now, id, instance, observer) {
             return;
         }
+        self.see_steps(now, instance, observer);
         let role = self.cluster.role(instance);
         let is_awaited = self.awaited[instance.index()];
         let (part, handoff) = match role {

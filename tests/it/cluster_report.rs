@@ -60,7 +60,7 @@ fn clusters() -> impl Strategy<Value = String> {
 }
 
 fn workloads() -> impl Strategy<Value = String> {
-    (1_u32..150, 1.0..60.0_f64, 1_u32..600, 1_u32..200, 0_u64..1000).prop_map(
+    (1_u32..150, 1.0..60.0_f64, 10_u32..600, 2_u32..200, 0_u64..1000).prop_map(
         |(requests, rate, input, output, seed)| {
             format!(
                 "num_requests = {requests}\ntool_seed = {seed}\n\

@@ -81,6 +81,9 @@ impl Faults {
 impl<W: Source> Simulation<W> {
     /// The same run, in which these faults happen and clients are as patient as this; what is drawn
     /// comes from the seed's streams `faults` and `cancellations`.
+    ///
+    /// # Panics
+    /// When a fault names an instance or a network that is not there, which validation refuses.
     #[must_use]
     pub fn with_faults(
         mut self,
@@ -144,6 +147,19 @@ impl<W: Source> Simulation<W> {
         let place = (instance, &mut self.cluster.instances[instance.index()]);
         if let Some(at) = drive::interrupt_through(place, now, observer) {
             self.awaken(at, instance);
+        }
+    }
+
+    /// The same where something of the last class has happened at this instant, to whatever instance: what
+    /// comes to others from then on comes after their steps too.
+    pub(super) fn see_steps(
+        &mut self,
+        now: SimTime,
+        instance: InstanceId,
+        observer: &mut impl Observer,
+    ) {
+        if self.steps_seen == Some(now) {
+            self.catch_up(now, instance, observer);
         }
     }
 

@@ -59,10 +59,7 @@ impl<W: Source> Simulation<W> {
         observer: &mut impl Observer,
     ) {
         self.stop_transfer(now, id, decode, observer);
-        if let Some(prefill) = self.parts().holder(id) {
-            self.catch_up(now, prefill, observer);
-            self.release(now, id, observer);
-        }
+        self.release(now, id, observer);
     }
 
     fn stop_transfer(

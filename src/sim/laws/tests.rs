@@ -1,3 +1,5 @@
+//! Broken laws are noticed.
+
 use super::*;
 use crate::request::Request;
 
@@ -71,4 +73,45 @@ fn a_token_from_no_step_is_noticed() {
     life.emit(at(9));
     watch.on(at(9), Occurrence::Left(HERE, &life, Finish::Done));
     watch.close(&Counts { arrived: 1, finished: 1, ..Counts::default() });
+}
+
+fn gave_up(tries_again: bool) -> Occurrence<'static> {
+    let (request, finish) = (RequestId(0), Finish::TimedOut);
+    Occurrence::GaveUp { request, life: None, finish, tries_again }
+}
+
+#[test]
+#[should_panic(expected = "L1: request 0 is given up twice")]
+fn a_request_that_is_given_up_twice_is_noticed() {
+    let (mut watch, _) = watching();
+    watch.on(at(9), gave_up(false));
+    watch.on(at(9), gave_up(false));
+}
+
+#[test]
+#[should_panic(expected = "L1: request 0 is not where it leaves from")]
+fn an_answer_to_a_request_that_was_given_up_is_noticed() {
+    let (mut watch, life) = watching();
+    watch.on(at(9), gave_up(false));
+    watch.on(at(9), Occurrence::Left(HERE, &life, Finish::Done));
+}
+
+#[test]
+#[should_panic(expected = "L1: request 0 is sent again as 1")]
+fn a_retry_of_a_request_that_was_not_given_up_is_noticed() {
+    let (mut watch, _) = watching();
+    watch.on(at(9), Occurrence::Arrived(RequestId(1), &Request::new(at(9), 10, 2)));
+    watch.on(at(9), Occurrence::Retried { retry: RequestId(1), of: RequestId(0) });
+}
+
+#[test]
+fn a_retry_is_the_same_request() {
+    let (mut watch, life) = watching();
+    watch.on(at(9), gave_up(true));
+    watch.on(at(10), Occurrence::Dropped(HERE, &life, Load { waiting: 0, ..LOAD }));
+    watch.on(at(12), Occurrence::Arrived(RequestId(1), &Request::new(at(12), 10, 2)));
+    watch.on(at(12), Occurrence::Retried { retry: RequestId(1), of: RequestId(0) });
+    watch.on(at(12), Occurrence::Sent(RequestId(1), HERE));
+    watch.on(at(13), Occurrence::Refused(HERE, RequestId(1)));
+    watch.close(&Counts { arrived: 1, rejected: 1, retried: 1, ..Counts::default() });
 }

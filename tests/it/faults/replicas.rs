@@ -130,6 +130,17 @@ fn a_slow_replica_is_still_slow_after_a_crash_in_its_window() {
 }
 
 #[test]
+fn a_crash_after_the_last_answer_costs_no_time() {
+    // Given up at 200 ms, the request would be sent again at 5.2 s; the client stops before.
+    let client = "client.stop_after_s = 2.0\nclient.timeout_s = 0.2\n\
+                  client.retries = { max_retries = 1, backoff_s = 5.0 }";
+    let (counts, recorder) = run(&at_once(1, 2, client, &crash(1, 1.0, 9.0, 0.0)));
+    assert_eq!((counts.unfinished, counts.timed_out, counts.retried), (1, 0, 0));
+    let report = recorder.fault_report();
+    assert!(report.crashes == 1 && report.replica_down_s.abs() < 1e-9, "{report:?}");
+}
+
+#[test]
 fn a_run_with_faults_is_no_matter_of_lanes() {
     let scenario = resolved(&every_second(20, 3, &crash(1, 2.1, 1.0, 0.0)));
     let (mut one, mut other) = (Recorder::default(), Recorder::default());

@@ -272,7 +272,9 @@ fn follow(seed: u64, text: &str) -> Counts {
     assert_eq!((counts, once), (again, twice), "seed {seed}: twice the same\n{text}");
     let (by_steps, single) = step_by_step(&scenario);
     assert_eq!(counts, by_steps, "seed {seed}: step by step\n{text}");
-    assert_eq!(recorder.requests, single.requests, "seed {seed}: step by step\n{text}");
+    for (record, expected) in recorder.requests.iter().zip(&single.requests) {
+        assert_eq!(record, expected, "seed {seed}: step by step\n{text}");
+    }
     for record in recorder.requests.iter().filter(|record| record.status == Status::Finished) {
         let parts = record.breakdown().expect("it is answered");
         assert_eq!(parts.total(), record.e2e(), "seed {seed}: times add up\n{text}");
@@ -308,4 +310,57 @@ fn no_request_is_lost_where_clients_stop_amid_faults() {
         }
     }
     assert!(unfinished > 200, "runs end amid requests: {unfinished}");
+}
+
+/// A cluster in which everything happens at whole hundredths of a second: steps end, requests come, clients
+/// give up and replicas fail at the same instants.
+fn in_time(seed: u64) -> String {
+    let random = &mut Seed(seed).stream("in time", 0);
+    let mut whole = |range: std::ops::Range<u32>| f64::from(random.random_range(range)) / 100.0;
+    let mut text = format!(
+        "name = 'in time'\nseed = {seed}\n[workload]\nnum_requests = 60\n\
+         arrivals = {{ type = 'constant', rate_per_s = 50.0 }}\n\
+         lengths = {{ type = 'fixed', input_tokens = 20, output_tokens = 25 }}\n\
+         client = {{ timeout_s = {}, first_token_timeout_s = {}, retries = {{ backoff_s = {} }} }}\n\
+         [cluster]\nmodel = 'Qwen/Qwen3-8B'\ngpu = 'H100'\nreplicas = 3\n[cluster.step_time]\n\
+         type = 'linear'\nbase_us = 10000.0\nprefill_token_us = 0.0\ndecode_seq_us = 0.0\n",
+        whole(20..60),
+        whole(1..40),
+        whole(0..20),
+    );
+    let engine = ["vllm_v1", "sglang", "vllm_v0", "vllm_v1"][seed as usize % 4];
+    let _ = writeln!(text, "[cluster.engine]\ntype = '{engine}'");
+    if seed % 4 == 3 {
+        text = text.replace(
+            "replicas = 3",
+            "disaggregation = { prefill_replicas = 1, decode_replicas = 2, transfer = { \
+             nic_gb_per_s = 1.0, latency_us = 10000.0 } }",
+        );
+    }
+    for replica in 0..3 {
+        let _ = writeln!(
+            text,
+            "[[faults]]\ntype = 'crash'\nreplica = {replica}\nat_s = {}\ndown_s = {}\n\
+             detection_s = {}\n[[faults]]\ntype = 'straggler'\nreplica = {replica}\nat_s = {}\n\
+             for_s = {}\nfactor = 2.0",
+            whole(5..150),
+            whole(10..50),
+            whole(0..10),
+            whole(0..100),
+            whole(1..50),
+        );
+    }
+    text
+}
+
+#[test]
+fn faults_at_the_ends_of_steps_come_after_them_in_runs_of_steps_too() {
+    let mut sum = Counts::default();
+    for seed in 0..80 {
+        let counts = follow(seed, &in_time(seed));
+        sum.finished += counts.finished;
+        sum.timed_out += counts.timed_out;
+        sum.failed += counts.failed;
+    }
+    assert!([sum.finished, sum.timed_out].iter().all(|count| *count > 100), "{sum:?}");
 }
