@@ -9,6 +9,9 @@
 //! Or as vLLM 0.6 does it with Mooncake's pipe: the prefill instance keeps a copy; the decode instance does
 //! nothing else while it asks for it and receives it, and neither does the host of the prefill
 //! instance while it sends it ([`Sender`]).
+//!
+//! Or the destination first, as SGLang does it (SGLang 0.5.23): a request goes to a decode instance, which sets
+//! memory aside; then to a prefill instance, which writes its KV and its first token there.
 
 mod faults;
 
@@ -20,7 +23,7 @@ use super::sender::{Ask, Sender};
 use crate::engine::Instance;
 use crate::ids::{InstanceId, LinkId, RequestId, RouteId};
 use crate::network::{self, Network, Protocol, Topology, TopologyError};
-use crate::request::Request;
+use crate::request::{Request, RequestView};
 use crate::units::{Bytes, SimDuration, SimTime};
 
 /// What an instance does of a request.
@@ -32,6 +35,24 @@ pub enum Role {
     Prefill,
     /// The answer.
     Decode,
+}
+
+/// Which of its two instances a request goes to first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// The one that prefills.
+    SourceFirst,
+    /// The one that decodes, which sets memory aside.
+    DestinationFirst,
+}
+
+/// The other instance of a request that goes to the destination first.
+#[derive(Debug, Clone, Copy)]
+struct Reserved {
+    decode: InstanceId,
+    prompt_tokens: u32,
+    /// When it is through the front end of the instance that prefills it.
+    ready: SimTime,
 }
 
 /// How many instances there are of each role. They are numbered in this order.
@@ -49,6 +70,7 @@ pub struct Roles {
 #[derive(Debug)]
 pub struct Disaggregation {
     roles: Roles,
+    order: Order,
     decode_router: Router,
     /// What the decode router may know.
     gateway: Gateway,
@@ -63,6 +85,8 @@ pub struct Disaggregation {
     prefilling: FxHashMap<RequestId, Request>,
     /// Which prefill instance computes a request or holds its KV.
     prefill_of: FxHashMap<RequestId, InstanceId>,
+    /// Requests that went to the destination first and are not computed yet.
+    reserved: FxHashMap<RequestId, Reserved>,
     /// By flow, while it flows.
     transfers: Vec<Option<Transfer>>,
     /// The prefill instances, where they send one KV cache after the other.
@@ -127,7 +151,7 @@ impl Disaggregation {
     /// # Errors
     /// When a rate or a share is out of range.
     pub fn new(
-        roles: Roles,
+        (roles, order): (Roles, Order),
         decode_router: Router,
         block_tokens: u32,
         ends: &[TransferEnd],
@@ -151,6 +175,7 @@ impl Disaggregation {
         }
         Ok(Self {
             roles,
+            order,
             gateway: Gateway::new(&decode_router, roles.decodes),
             decode_router,
             block_tokens,
@@ -160,6 +185,7 @@ impl Disaggregation {
             routes,
             prefilling: FxHashMap::default(),
             prefill_of: FxHashMap::default(),
+            reserved: FxHashMap::default(),
             transfers: Vec::new(),
             senders: Vec::new(),
             ask_latency: SimDuration::ZERO,
@@ -179,6 +205,96 @@ impl Disaggregation {
     /// What instances do.
     pub fn roles(&self) -> Roles {
         self.roles
+    }
+
+    /// Which instance a request goes to first.
+    pub fn order(&self) -> Order {
+        self.order
+    }
+
+    /// A request goes to the destination first: the instance that decodes it. It is through the front
+    /// end of the one that prefills it at `ready`.
+    ///
+    /// # Panics
+    /// When no instance that decodes is up.
+    pub fn reserve(
+        &mut self,
+        request: RequestView<'_>,
+        (prefill, ready): (InstanceId, SimTime),
+        instances: &[Instance],
+        now: SimTime,
+    ) -> InstanceId {
+        let (id, prompt_tokens) = (request.id, request.prompt_tokens);
+        let decode = self.route_decode(request, instances, now);
+        let decode = decode.expect("instances that have memory set aside do not fail");
+        self.prefill_of.insert(id, prefill);
+        self.reserved.insert(id, Reserved { decode, prompt_tokens, ready });
+        decode
+    }
+
+    /// The instance that decodes a request waits for it.
+    pub fn awaited(&mut self, id: RequestId, request: Request) {
+        self.prefilling.insert(id, request);
+    }
+
+    /// There is memory for a request: when it can reach the instance that prefills it.
+    ///
+    /// # Panics
+    /// When it did not go to the destination first.
+    pub fn placed(&self, id: RequestId) -> SimTime {
+        self.reserved[&id].ready
+    }
+
+    /// A request reaches the instance that prefills it.
+    ///
+    /// # Panics
+    /// When nobody waits for it.
+    pub fn reach_prefill(&mut self, id: RequestId) -> (Request, InstanceId) {
+        let request = self.prefilling.remove(&id).expect("a decode instance waits for it");
+        (request, self.prefill_of[&id])
+    }
+
+    /// A request that went to the destination first is computed: where its KV goes, and of how many
+    /// tokens it is.
+    ///
+    /// # Panics
+    /// When it went to the source first.
+    pub fn computed(&mut self, id: RequestId) -> (InstanceId, u32) {
+        let reserved = self.reserved.remove(&id).expect("memory is set aside for it");
+        (reserved.decode, reserved.prompt_tokens)
+    }
+
+    /// A request that went to the destination first is refused: the instance that would have decoded it.
+    ///
+    /// # Panics
+    /// When it went to the source first.
+    pub fn refused(&mut self, id: RequestId) -> InstanceId {
+        self.prefilling.remove(&id);
+        self.prefill_of.remove(&id);
+        self.left(id);
+        self.reserved.remove(&id).expect("memory is set aside for it").decode
+    }
+
+    /// The same before the destination has taken it: the instance that would have prefilled it.
+    ///
+    /// # Panics
+    /// When it went to the source first.
+    pub fn refused_before(&mut self, id: RequestId) -> InstanceId {
+        let prefill = self.prefill_of[&id];
+        self.refused(id);
+        prefill
+    }
+
+    fn route_decode(
+        &mut self,
+        request: RequestView<'_>,
+        instances: &[Instance],
+        now: SimTime,
+    ) -> Option<InstanceId> {
+        let first = self.roles.entrances();
+        let decodes = &instances[first as usize..];
+        let decode = self.gateway.route(&mut self.decode_router, decodes, now, request)?;
+        Some(InstanceId(first + decode.0))
     }
 
     /// A request as a prefill instance gets it: one token to compute.
@@ -204,10 +320,8 @@ impl Disaggregation {
         now: SimTime,
     ) -> Option<(Request, InstanceId)> {
         let request = self.prefilling.remove(&id).expect("a prefill instance computed it");
-        let first = self.roles.entrances();
-        let (router, decodes) = (&mut self.decode_router, &instances[first as usize..]);
-        let decode = self.gateway.route(router, decodes, now, request.view(id))?;
-        Some((request, InstanceId(first + decode.0)))
+        let decode = self.route_decode(request.view(id), instances, now)?;
+        Some((request, decode))
     }
 
     /// A request left the instance that decoded it.

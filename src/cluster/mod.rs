@@ -10,7 +10,7 @@ mod view;
 use crate::engine::Instance;
 use crate::ids::InstanceId;
 
-pub use disaggregation::{Disaggregation, Role, Roles, Transfer, TransferEnd, Way};
+pub use disaggregation::{Disaggregation, Order, Role, Roles, Transfer, TransferEnd, Way};
 pub use gateway::Gateway;
 pub use health::{Health, Healths};
 pub use router::{Needs, Route, Router};
@@ -40,6 +40,13 @@ impl Cluster {
             Some(parts) => parts.roles().entrances(),
             None => self.instances.len() as u32,
         }
+    }
+
+    /// Whether requests for this instance, which prefills, have memory set aside elsewhere first.
+    pub fn goes_to_destination_first(&self, instance: InstanceId) -> bool {
+        self.disaggregation.as_ref().is_some_and(|parts| {
+            parts.order() == Order::DestinationFirst && parts.roles().of(instance) == Role::Prefill
+        })
     }
 
     /// What an instance does of a request.

@@ -132,6 +132,7 @@ impl<'a> Log<'a> {
             EngineEvent::Empty(plan) => self.plan(now, plan),
             EngineEvent::Completed(batch, result) => self.completed(now, batch, result),
             EngineEvent::Left(result) => self.left(now, result, None),
+            EngineEvent::Landed(_) => unreachable!("no recorded engine gets tokens from elsewhere"),
             EngineEvent::Quiet(_) => unreachable!("recorded steps are told one by one"),
         }
     }

@@ -50,6 +50,8 @@ pub enum EngineEvent<'a> {
     Quiet(&'a QuietRun<'a>),
     /// Requests left outside of a step.
     Left(&'a StepResult),
+    /// Requests whose KV came from elsewhere decode from now on.
+    Landed(&'a StepResult),
 }
 
 /// Whether steps that only decode are run in one go.
@@ -192,6 +194,12 @@ impl Instance {
     /// A client goes away. During a step this waits for the step's end.
     pub fn abort(&mut self, id: RequestId) {
         self.aborts.push(id);
+    }
+
+    /// A request that no step has computed goes away at once, and is told to nobody.
+    pub fn forget(&mut self, id: RequestId) {
+        self.result.clear();
+        self.scheduler.abort(id, &mut self.result);
     }
 
     /// A KV transfer of a request has ended. During a step this waits for the step's end.
@@ -438,6 +446,16 @@ impl Instance {
         self.result = result;
     }
 
+    fn land(&mut self, now: SimTime, tell: &mut impl FnMut(&Self, EngineEvent<'_>)) {
+        let mut result = std::mem::take(&mut self.result);
+        result.clear();
+        self.scheduler.land(now, &mut result);
+        if !result.landed.is_empty() {
+            tell(self, EngineEvent::Landed(&result));
+        }
+        self.result = result;
+    }
+
     fn complete(
         &mut self,
         now: SimTime,
@@ -455,6 +473,7 @@ impl Instance {
 
     fn fill(&mut self, now: SimTime, tell: &mut impl FnMut(&Self, EngineEvent<'_>)) {
         while self.in_flight.len() < self.scheduler.steps_in_flight_max() {
+            self.land(now, tell);
             let plan = &mut self.in_flight.next_mut().plan;
             self.scheduler.schedule(now, plan);
             if plan.is_empty() {

@@ -101,6 +101,8 @@ pub struct TokenGap {
 pub struct StepResult {
     /// Requests that left, in order, and why.
     pub finished: Vec<(Life, Finish)>,
+    /// Requests that decode from now on without a step that prefills them.
+    pub landed: Vec<RequestId>,
     /// Requests whose first token came out.
     pub first_tokens: Vec<RequestId>,
     /// Tokens that came out.
@@ -115,6 +117,7 @@ impl StepResult {
     /// Forgets the result and keeps its buffers.
     pub fn clear(&mut self) {
         self.finished.clear();
+        self.landed.clear();
         self.first_tokens.clear();
         self.tokens = 0;
         self.gaps.clear();

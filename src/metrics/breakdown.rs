@@ -121,6 +121,19 @@ impl Phases {
                     self.pace(instance).completed = last.boundary;
                 }
             }
+            Occurrence::Landed(instance, result, _) => {
+                let stalled = self.pace(instance).stalled;
+                for id in &result.first_tokens {
+                    records[lane.place(*id)].stalled = stalled;
+                }
+                for id in &result.landed {
+                    if let Some(lost) = self.preemptions.take(*id) {
+                        let record = &mut records[lane.place(*id)];
+                        record.preempted += at - lost.since;
+                        record.stalled += minus(stalled, lost.stalled);
+                    }
+                }
+            }
             Occurrence::HandedOver(_, life) => {
                 if let Some(lost) = self.preemptions.take(life.id) {
                     let record = &mut records[lane.place(life.id)];

@@ -216,6 +216,13 @@ impl Observer for Recorder {
                     self.gaps.add(gap.gap, gap.count);
                 }
             }
+            Occurrence::Landed(instance, result, load) => {
+                let (replica, all) = self.replica(instance);
+                replica.set_load(at, load, all);
+                replica.output_tokens += u64::from(result.tokens);
+                self.count_tokens(at, result.tokens);
+                self.timeline.output_tokens.add(at, result.tokens.into());
+            }
             Occurrence::Quiet(instance, run) => self.quiet(instance, run),
             Occurrence::HandedOver(instance, life) => {
                 self.replica(instance).0.served(life);

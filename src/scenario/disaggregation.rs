@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::engine::EngineConfig;
+
 /// Replicas that prefill and replicas that decode, and the network between them.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
@@ -13,22 +15,25 @@ pub struct DisaggregationConfig {
     /// Replicas that only decode; absent where `cluster.groups` gives roles.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decode_replicas: Option<u32>,
-    /// Who moves KV caches, and who waits for them.
-    #[serde(default)]
-    pub protocol: HandoverProtocol,
+    /// Who moves KV caches, and who waits for them; as the engine does it if absent: `reserve` for
+    /// `sglang`, else `pull`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub protocol: Option<HandoverProtocol>,
     /// How KV caches travel from one to the other.
     pub transfer: TransferConfig,
 }
 
 /// How the KV cache of a prompt comes from the replica that prefilled it to the one that decodes.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum HandoverProtocol {
     /// The decode side claims blocks and reads into them while it goes on with other requests (vLLM
     /// 0.33.0 with the NIXL connector). For `vllm_v1`.
-    #[default]
     Pull,
+    /// The decode side sets memory aside first; then the prefill side computes the prompt and writes its
+    /// KV cache there (SGLang 0.5.23). For `sglang`.
+    Reserve,
     /// The prefill side keeps copies of KV caches in a buffer; a step of the decode side that admits
     /// prompts fetches them one after the other, and nothing else happens there meanwhile (the
     /// disaggregated prefill of vLLM 0.6 with Mooncake's pipe). For `vllm_v0`.
@@ -38,6 +43,16 @@ pub enum HandoverProtocol {
         #[serde(default = "kv_buffer_size")]
         kv_buffer_size: f64,
     },
+}
+
+impl DisaggregationConfig {
+    /// How replicas with this engine hand over.
+    pub fn protocol_of(&self, engine: &EngineConfig) -> HandoverProtocol {
+        self.protocol.unwrap_or(match engine {
+            EngineConfig::Sglang(_) => HandoverProtocol::Reserve,
+            _ => HandoverProtocol::Pull,
+        })
+    }
 }
 
 /// A network in which only the replicas' own NICs limit transfers, which share them max-min fairly.

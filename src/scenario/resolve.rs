@@ -92,12 +92,18 @@ impl Scenario {
                 .map_err(|error| groups::in_listed(error, &file.cluster, listed))?;
             match listed {
                 Some(index) => file.cluster.groups[index].settle(&group.cluster),
-                None => settle(&mut file.cluster, &group.cluster),
+                None if groups.is_empty() => settle(&mut file.cluster, &group.cluster),
+                None => {}
             }
             groups.push(group);
         }
         let used: Vec<&str> = groups.iter().map(|group| group.gpu.name.as_str()).collect();
         bill::resolve(&mut file.report, &used)?;
+        if let Some(parts) = &mut file.cluster.disaggregation
+            && let Some(group) = groups.iter().find(|group| group.role != ReplicaRole::Mixed)
+        {
+            parts.protocol = Some(parts.protocol_of(&group.cluster.engine));
+        }
         file.cluster.replicas = groups.iter().map(ReplicaGroup::replicas).sum();
         Ok(Self { file, model, groups, accepted_drafts: None })
     }
@@ -151,6 +157,10 @@ fn resolve_group(
 ) -> Result<ReplicaGroup, ScenarioError> {
     let cluster = &mut asked.cluster;
     let gpu = catalogue_gpu(&cluster.gpu)?;
+    if let (ReplicaRole::Decode, EngineConfig::Sglang(sglang)) = (asked.role, &mut cluster.engine) {
+        // As its `--disaggregation-mode decode` does.
+        sglang.disable_radix_cache = true;
+    }
     lora::resolve(file.workload.adapters.as_ref(), cluster, model)?;
     let kv = resolve_engine(cluster, model, &gpu)?;
     let profile = step_time::resolve(cluster, model, &gpu)?;

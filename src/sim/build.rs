@@ -4,7 +4,7 @@ use super::handover;
 use super::run::Simulation;
 use super::source::Source;
 use super::step_time::step_times;
-use crate::cluster::{Cluster, Disaggregation, Roles, Router, TransferEnd, Way};
+use crate::cluster::{Cluster, Disaggregation, Order, Roles, Router, TransferEnd, Way};
 use crate::cost::{CapturedSizes, CudaGraphs, LoraTimes, StepTime};
 use crate::engine::scheduler::{
     Acceptance, FasterTransformer, Orca, Sarathi, Scheduler, Sglang, StaticBatch, VllmV0, VllmV1,
@@ -69,7 +69,8 @@ fn disaggregation(scenario: &Scenario) -> Result<Option<Disaggregation>, Scenari
     let Some(parts) = &cluster.disaggregation else { return Ok(None) };
     let nics = scenario.nics_bytes_per_s().unwrap_or_default();
     let (mut roles, mut ends) = (Roles::default(), Vec::new());
-    let mut block_tokens = 1;
+    let (mut order, mut block_tokens) = (Order::SourceFirst, 1);
+    let mut protocol = HandoverProtocol::Pull;
     let mut first = 0;
     for group in &scenario.groups {
         let of_group = first..first + group.replicas() as usize;
@@ -82,16 +83,21 @@ fn disaggregation(scenario: &Scenario) -> Result<Option<Disaggregation>, Scenari
             ReplicaRole::Prefill => roles.prefills += group.replicas(),
             ReplicaRole::Decode => roles.decodes += group.replicas(),
         }
-        let kv_bytes_per_token = match (&parts.protocol, &group.cluster.engine) {
+        protocol = parts.protocol_of(&group.cluster.engine);
+        let kv_bytes_per_token = match (protocol, &group.cluster.engine) {
             (HandoverProtocol::Pull, EngineConfig::VllmV1(vllm)) => {
                 block_tokens = vllm.block_size;
+                handover::kv_bytes_per_token(&scenario.model, group)
+            }
+            (HandoverProtocol::Reserve, EngineConfig::Sglang(sglang)) => {
+                (order, block_tokens) = (Order::DestinationFirst, sglang.page_size);
                 handover::kv_bytes_per_token(&scenario.model, group)
             }
             (HandoverProtocol::Blocking { .. }, _) => {
                 handover::copied_bytes_per_token(&scenario.model, group)
             }
-            (HandoverProtocol::Pull, _) => {
-                unreachable!("a resolved scenario hands KV over by `pull` with vllm_v1 only")
+            (HandoverProtocol::Pull | HandoverProtocol::Reserve, _) => {
+                unreachable!("a resolved scenario hands KV over as its engine does")
             }
         };
         let end = |&nic_bytes_per_s| TransferEnd { nic_bytes_per_s, kv_bytes_per_token };
@@ -99,8 +105,8 @@ fn disaggregation(scenario: &Scenario) -> Result<Option<Disaggregation>, Scenari
     }
     let transfer = &parts.transfer;
     let time = SimDuration::from_secs_f64(transfer.latency_us / 1e6);
-    let (latency, ask_latency) = match &parts.protocol {
-        HandoverProtocol::Pull => (time, None),
+    let (latency, ask_latency) = match protocol {
+        HandoverProtocol::Pull | HandoverProtocol::Reserve => (time, None),
         HandoverProtocol::Blocking { .. } => (SimDuration::ZERO, Some(time)),
     };
     let way = Way {
@@ -113,7 +119,7 @@ fn disaggregation(scenario: &Scenario) -> Result<Option<Disaggregation>, Scenari
     };
     // Draws of its own.
     let router = Router::new(&cluster.router, Seed(mix(scenario.file.seed.0)));
-    let built = Disaggregation::new(roles, router, block_tokens, &ends, way);
+    let built = Disaggregation::new((roles, order), router, block_tokens, &ends, way);
     let built = built.map(|parts| match ask_latency {
         Some(latency) => parts.with_senders(latency),
         None => parts,

@@ -96,6 +96,11 @@ pub(super) fn advance(
             observer.on(now, Occurrence::Stepped(instance, batch, seen, load));
             leave(result, load, observer);
         }
+        EngineEvent::Landed(result) => {
+            let load = engine.scheduler().load();
+            observer.on(now, Occurrence::Landed(instance, result, load));
+            leave(result, load, observer);
+        }
         EngineEvent::Left(result) => leave(result, engine.scheduler().load(), observer),
         EngineEvent::Quiet(run) => observer.on(now, Occurrence::Quiet(instance, run)),
         EngineEvent::Empty(plan) => {

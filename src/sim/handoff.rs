@@ -4,8 +4,10 @@ use super::drive;
 use super::observe::{Observer, Occurrence};
 use super::run::{Event, Simulation};
 use super::source::Source;
-use crate::cluster::{Ask, Cluster, Disaggregation, Role};
+use crate::cluster::{Ask, Cluster, Disaggregation, Order, Role};
 use crate::des::Class;
+use crate::engine::Finish;
+use crate::engine::scheduler::Handoff;
 use crate::ids::{InstanceId, RequestId};
 use crate::units::SimTime;
 
@@ -44,6 +46,10 @@ impl<W: Source> Simulation<W> {
         let mut prefilled = std::mem::take(&mut self.outcome.prefilled);
         for id in prefilled.drain(..) {
             self.gateway.left(id);
+            if self.parts().order() == Order::DestinationFirst {
+                self.send_computed(now, id, observer);
+                continue;
+            }
             let Cluster { instances, disaggregation, .. } = &mut self.cluster;
             let parts = disaggregation.as_mut().expect("instances have roles");
             let Some((request, instance)) = parts.hand_over(id, instances, now) else {
@@ -71,7 +77,13 @@ impl<W: Source> Simulation<W> {
             return;
         }
         let mut loads = std::mem::take(&mut self.outcome.loads);
+        let order = self.parts().order();
         for (id, tokens) in loads.drain(..) {
+            if order == Order::DestinationFirst {
+                let at = now.max(self.parts().placed(id));
+                self.queue.push(at, Class::Input, Event::Prefill { request: id });
+                continue;
+            }
             let ask = Ask { request: id, decode: instance, tokens };
             let bytes = match self.parts().ask(ask, now) {
                 Some((bytes, at)) => {
@@ -83,6 +95,99 @@ impl<W: Source> Simulation<W> {
             observer.on(now, Occurrence::TransferBegan(instance, id, bytes));
         }
         self.outcome.loads = loads;
+        if order == Order::SourceFirst {
+            self.await_transfers();
+        }
+    }
+
+    /// A request is sent to both of its instances, first to the one that decodes it.
+    pub(super) fn reserve(&mut self, now: SimTime, transit: u32, prefill: InstanceId) {
+        let ready = self.through_front_end(now, prefill);
+        let (id, request) = self.transit.get(transit);
+        let Cluster { instances, disaggregation, .. } = &mut self.cluster;
+        let parts = disaggregation.as_mut().expect("instances have roles");
+        let decode = parts.reserve(request.view(id), (prefill, ready), instances, now);
+        self.pass_front_end(now, decode, Event::Expect { decode, transit });
+    }
+
+    /// A request reaches the instance that is going to decode it.
+    pub(super) fn expect_kv(
+        &mut self,
+        now: SimTime,
+        decode: InstanceId,
+        transit: u32,
+        observer: &mut impl Observer,
+    ) {
+        let (id, request) = self.transit.take(transit);
+        let engine = &mut self.cluster.instances[decode.index()];
+        let changed = drive::interrupt((decode, engine), now, observer);
+        match engine.enqueue(id, &request, Handoff::PrefilledElsewhere) {
+            Ok(()) => {
+                let wake = if self.awaited[decode.index()] { changed } else { Some(now) };
+                self.parts().awaited(id, request);
+                if let Some(at) = wake {
+                    self.awaken(at, decode);
+                }
+            }
+            Err(finish) => {
+                if let Some(at) = changed {
+                    self.awaken(at, decode);
+                }
+                self.refuse(now, id, finish, observer);
+            }
+        }
+    }
+
+    /// A request for which there is memory elsewhere reaches the instance that prefills it.
+    pub(super) fn enqueue_prefill(
+        &mut self,
+        now: SimTime,
+        id: RequestId,
+        observer: &mut impl Observer,
+    ) {
+        let (request, instance) = self.parts().reach_prefill(id);
+        let place = (instance, &mut self.cluster.instances[instance.index()]);
+        let is_awaited = self.awaited[instance.index()];
+        let part = (id, &Disaggregation::prompt_of(&request), Handoff::DecodedElsewhere);
+        let entered = drive::enqueue(place, now, part, is_awaited, observer);
+        if let Some(at) = entered.wake {
+            self.awaken(at, instance);
+        }
+        if let Some(finish) = entered.refused {
+            let decode = self.parts().refused(id);
+            self.cluster.instances[decode.index()].forget(id);
+            self.leave_refused(now, id, finish);
+        } else if request.session.is_some() {
+            self.turns.insert(id, request);
+        }
+    }
+
+    fn refuse(
+        &mut self,
+        now: SimTime,
+        id: RequestId,
+        finish: Finish,
+        observer: &mut impl Observer,
+    ) {
+        let prefill = self.parts().refused_before(id);
+        observer.on(now, Occurrence::Refused(prefill, id));
+        self.leave_refused(now, id, finish);
+    }
+
+    fn leave_refused(&mut self, now: SimTime, id: RequestId, finish: Finish) {
+        self.gateway.left(id);
+        self.outcome.left.push((id, finish));
+        self.settle(now);
+    }
+
+    /// A prompt is computed, and its KV goes to the instance that has memory for it.
+    fn send_computed(&mut self, now: SimTime, id: RequestId, observer: &mut impl Observer) {
+        let (decode, tokens) = self.parts().computed(id);
+        observer.on(now, Occurrence::Forwarded(id, decode));
+        let load = self.cluster.instances[decode.index()].scheduler().load();
+        observer.on(now, Occurrence::Queued(decode, id, load));
+        let bytes = self.parts().start(id, decode, tokens, now);
+        observer.on(now, Occurrence::TransferBegan(decode, id, bytes));
         self.await_transfers();
     }
 

@@ -27,8 +27,8 @@ pub(super) fn copied_bytes_per_token(model: &ModelSpec, group: &ReplicaGroup) ->
 /// The tokens of prompts in the buffer of a replica above which it waits with the next ones.
 pub(super) fn send_buffer_tokens(scenario: &Scenario, group: &ReplicaGroup) -> Option<u64> {
     let parts = scenario.file.cluster.disaggregation?;
-    match parts.protocol {
-        HandoverProtocol::Pull => None,
+    match parts.protocol_of(&group.cluster.engine) {
+        HandoverProtocol::Pull | HandoverProtocol::Reserve => None,
         HandoverProtocol::Blocking { kv_buffer_size } => {
             // The buffer of every GPU has this size.
             let gpus = f64::from(group.cluster.tensor_parallel_size);

@@ -234,6 +234,18 @@ impl Observer for Watch {
                     self.check(instance, load);
                 }
             }
+            Occurrence::Landed(instance, result, load) => {
+                for id in &result.landed {
+                    let place = self.request(*id).place;
+                    assert_eq!(
+                        place,
+                        Place::Inside(instance),
+                        "L1: request {id} decodes where it is"
+                    );
+                }
+                self.tokens_out += u64::from(result.tokens);
+                self.check(instance, load);
+            }
             Occurrence::Displaced(instance, ids) => {
                 for &id in ids {
                     let place = self.request(id).place;

@@ -52,7 +52,10 @@ impl<W: Source> Simulation<W> {
             let instance = InstanceId::from_index(index);
             // Nobody may ever fetch what a prefill instance holds.
             let may_hold = self.is_cut_off || self.cluster.role(instance) == Role::Prefill;
-            left_over += drive::still_inside((instance, engine), may_hold, &mut self.counts);
+            let inside = drive::still_inside((instance, engine), may_hold, &mut self.counts);
+            // Those that went to the destination first are there too.
+            let is_counted_there = self.cluster.goes_to_destination_first(instance);
+            left_over += if is_counted_there { 0 } else { inside };
         }
         if let Some(faults) = &self.faults {
             // Engines may hold what its client has given up, and crashes what it has not.

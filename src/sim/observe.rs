@@ -21,6 +21,8 @@ pub enum Occurrence<'a> {
     Displaced(InstanceId, &'a [RequestId]),
     /// A step ended; the load without the requests that finished in it.
     Stepped(InstanceId, &'a Batch, &'a StepResult, Load),
+    /// Requests whose KV has come from elsewhere decode from now on; the tokens that came with it.
+    Landed(InstanceId, &'a StepResult, Load),
     /// Steps that only decode were decided and completed, one after the other; told at the end of
     /// the run or when it is interrupted.
     Quiet(InstanceId, &'a QuietRun<'a>),

@@ -28,6 +28,10 @@ pub(super) enum Event {
     Send { transit: u32 },
     /// A request reaches an instance.
     Enqueue { instance: InstanceId, transit: u32 },
+    /// A request reaches the queue of the instance that will decode it, to have memory set aside.
+    Expect { decode: InstanceId, transit: u32 },
+    /// Such a request, for which there is memory, reaches the queue of the instance that prefills it.
+    Prefill { request: RequestId },
     /// Transfers end, or change their rates.
     Transfers { epoch: u32 },
     /// An instance that prefills is asked for the KV of a request.
@@ -201,6 +205,10 @@ impl<W: Source> Simulation<W> {
         let instance = self.gateway.route(router, &instances[..entrances], seen, request);
         let Some(instance) = instance else { return self.turn_away(now, transit, observer) };
         observer.on(now, Occurrence::Sent(id, instance));
+        if self.cluster.goes_to_destination_first(instance) {
+            self.reserve(now, transit, instance);
+            return;
+        }
         self.begin_to_wait(now, id, instance);
         let event = Event::Enqueue { instance, transit };
         self.pass_front_end(now, instance, event);
@@ -208,9 +216,15 @@ impl<W: Source> Simulation<W> {
 
     /// A request comes to an instance, through its front end.
     pub(super) fn pass_front_end(&mut self, now: SimTime, instance: InstanceId, event: Event) {
+        let at = self.through_front_end(now, instance);
+        self.queue.push(at, Class::Input, event);
+    }
+
+    /// When a request that comes to an instance now is through its front end.
+    pub(super) fn through_front_end(&mut self, now: SimTime, instance: InstanceId) -> SimTime {
         let free = &mut self.api_free[instance.index()];
         *free = now.max(*free) + self.api_per_request;
-        self.queue.push(*free + self.api_delay, Class::Input, event);
+        *free + self.api_delay
     }
 
     fn handle(&mut self, now: SimTime, event: Event, observer: &mut impl Observer) {
@@ -221,6 +235,8 @@ impl<W: Source> Simulation<W> {
             }
             Event::Send { transit } => self.send(now, transit, observer),
             Event::Enqueue { instance, transit } => self.enqueue(now, instance, transit, observer),
+            Event::Expect { decode, transit } => self.expect_kv(now, decode, transit, observer),
+            Event::Prefill { request } => self.enqueue_prefill(now, request, observer),
             Event::Advance { instance, epoch } if epoch == self.epochs[instance.index()] => {
                 self.advance(now, instance, observer);
             }

@@ -93,6 +93,46 @@ fn a_request_alone_prefills_travels_and_decodes() {
 }
 
 #[test]
+fn a_request_of_sglang_has_its_first_token_when_its_kv_has_landed() {
+    let engine = "engine = { type = 'sglang', disable_overlap_schedule = true }";
+    let (counts, recorder) = run(&scenario(&format!("{}\n{engine}", parts(1, 1, 10.0)), ONE));
+    assert_eq!(counts.finished, 1);
+    let record = recorder.requests[0];
+    // 1000 tokens in pages of one, after 100 us.
+    let travels = 0.1 + (1000 * kv_bytes()) as f64 / 10e6;
+    assert!((ms(record.transfer) - travels).abs() < 1e-6, "{} ms", ms(record.transfer));
+    // The prompt, 5 ms + 1000 · 20 us, gives the first token.
+    assert!((ms(record.ttft()) - 25.0 - travels).abs() < 1e-6, "{} ms", ms(record.ttft()));
+    // Each other token takes 5 ms + 50 us.
+    assert!((ms(record.finish - record.first_token) - 9.0 * 5.05).abs() < 1e-6);
+    assert_eq!((record.output_tokens, record.instance.0), (10, 1));
+    assert_eq!(recorder.tokens_by_second.iter().sum::<u64>(), 10);
+}
+
+#[test]
+fn sglang_prefills_only_what_the_decode_side_has_room_for() {
+    // 512 tokens of each request that is under way are kept free: two of 600 fit in 2,500.
+    let engine = "engine = { type = 'sglang', max_total_tokens = 2500, context_length = 800 }";
+    let workload = "num_requests = 6\narrivals.type = 'all_at_once'\n\
+                    lengths = { type = 'fixed', input_tokens = 600, output_tokens = 30 }";
+    let (counts, recorder) = run(&scenario(&format!("{}\n{engine}", parts(1, 1, 10.0)), workload));
+    assert_eq!(counts.finished, 6);
+    let first: Vec<f64> = recorder.requests.iter().map(|record| ms(record.ttft())).collect();
+    let finish: Vec<f64> = recorder.requests.iter().map(|record| ms(record.e2e())).collect();
+    assert!(first[2] > finish[0], "the third waits for the first: {first:?} {finish:?}");
+    assert!(first[1] < finish[0], "the second does not: {first:?} {finish:?}");
+}
+
+#[test]
+fn a_prompt_that_never_has_its_reserve_waits_forever_in_sglang() {
+    let engine = "engine = { type = 'sglang', max_total_tokens = 1100, context_length = 800 }";
+    let workload = "num_requests = 2\narrivals.type = 'all_at_once'\n\
+                    lengths = { type = 'fixed', input_tokens = 600, output_tokens = 30 }";
+    let (counts, _) = run(&scenario(&format!("{}\n{engine}", parts(1, 1, 10.0)), workload));
+    assert_eq!((counts.finished, counts.stuck), (0, 2), "600 and 512 tokens do not fit");
+}
+
+#[test]
 fn transfers_to_one_instance_share_its_nic() {
     let two = ONE.replace("num_requests = 1", "num_requests = 2");
     let transfer = |prefills| {
@@ -141,15 +181,16 @@ proptest! {
     fn nothing_is_lost_and_times_add_up(
         seed in 0_u64..1000, prefill in 1_u32..4, decode in 1_u32..4, blocks in 60_u32..400,
         rate in 5.0_f64..200.0, nic in 0.05_f64..50.0, api_ms in 0.0_f64..3.0,
+        is_sglang in any::<bool>(),
         router in prop::sample::select(vec![
             "round_robin", "random", "least_outstanding_requests", "least_outstanding_tokens",
             "power_of_two_choices", "prefix_aware", "weighted",
         ]),
     ) {
         let cluster = format!(
-            "{}\napi_delay_ms = {api_ms}\nrouter = {{ type = '{router}' }}\n\
-             engine = {{ type = 'vllm_v1', num_gpu_blocks = {blocks}, max_model_len = 900 }}",
-            parts(prefill, decode, nic)
+            "{}\napi_delay_ms = {api_ms}\nrouter = {{ type = '{router}' }}\n{}",
+            parts(prefill, decode, nic),
+            engine(is_sglang, blocks, seed)
         );
         let workload = format!(
             "num_requests = 150\narrivals = {{ type = 'poisson', rate_per_s = {rate} }}\n\
@@ -169,6 +210,23 @@ proptest! {
         let (shown, timeline) = run_with_timeline(&text);
         prop_assert_eq!(&recorder.requests, &shown.requests);
         shows(&shown, &timeline)?;
+    }
+}
+
+/// An engine with so many blocks of 16 tokens, or a few more, for prompts of at most 700 tokens.
+fn engine(is_sglang: bool, blocks: u32, flags: u64) -> String {
+    if is_sglang {
+        let (page, running) = ([1, 16][flags as usize % 2], [4, 64][flags as usize / 2 % 2]);
+        let serial = flags / 4 % 2 == 0;
+        format!(
+            "engine = {{ type = 'sglang', max_total_tokens = {}, context_length = 900, \
+             page_size = {page}, max_running_requests = {running}, chunked_prefill_size = 256, \
+             disable_overlap_schedule = {serial} }}",
+            // 512 tokens stay free beside the longest prompt.
+            (blocks + 30) * 16
+        )
+    } else {
+        format!("engine = {{ type = 'vllm_v1', num_gpu_blocks = {blocks}, max_model_len = 900 }}")
     }
 }
 
@@ -194,11 +252,10 @@ proptest! {
     fn a_run_of_steps_equals_its_steps(
         seed in 0_u64..1000, prefill in 1_u32..4, decode in 1_u32..4, blocks in 60_u32..400,
         rate in 5.0_f64..300.0, nic in 0.05_f64..50.0, equal_steps in any::<bool>(),
+        is_sglang in any::<bool>(),
     ) {
-        let cluster = format!(
-            "{}\nengine = {{ type = 'vllm_v1', num_gpu_blocks = {blocks}, max_model_len = 900 }}",
-            parts(prefill, decode, nic)
-        );
+        let cluster =
+            format!("{}\n{}", parts(prefill, decode, nic), engine(is_sglang, blocks, seed / 4));
         let mut text = format!("seed = {seed}\n{}", scenario(&cluster, &workload_of(seed, rate)));
         if equal_steps {
             text = text.replace("prefill_token_us = 20.0", "prefill_token_us = 0.0");
@@ -254,8 +311,26 @@ fn what_cannot_be_is_refused_by_name() {
             "cluster.engine.policy",
         ),
         (
-            format!("{}\nengine = {{ type = 'sglang' }}", parts(1, 1, 1.0)),
+            format!("{}\nengine = {{ type = 'orca' }}", parts(1, 1, 1.0)),
             "cluster.disaggregation.protocol: only vllm_v1",
+        ),
+        (
+            parts(1, 1, 1.0).replace("transfer", "protocol = { type = 'reserve' }, transfer"),
+            "cluster.disaggregation.protocol: only sglang",
+        ),
+        (
+            format!(
+                "{}\nengine = {{ type = 'sglang' }}",
+                parts(1, 1, 1.0).replace("transfer", "protocol = { type = 'pull' }, transfer")
+            ),
+            "cluster.disaggregation.protocol: only vllm_v1",
+        ),
+        (
+            format!(
+                "{}\nengine = {{ type = 'sglang', enable_priority_scheduling = true }}",
+                parts(1, 1, 1.0)
+            ),
+            "cluster.engine.enable_priority_scheduling",
         ),
     ];
     for (cluster, expected) in wrong {

@@ -243,14 +243,14 @@ fn what_cannot_be_is_refused_by_name() {
                 "{transfer}{prefill}{}",
                 group("replicas = 1\nrole = 'decode'\nkv_cache_dtype = 'fp8'")
             ),
-            "same engine.block_size and kv_cache_dtype",
+            "same engine, block_size or page_size, and kv_cache_dtype",
         ),
         (
             format!(
                 "{transfer}{prefill}{}",
                 group("replicas = 1\nrole = 'decode'\nengine = { type = 'sglang' }")
             ),
-            "only vllm_v1",
+            "same engine, block_size or page_size",
         ),
         (group("replicas = 1\nnic_gb_per_s = 3.0"), "cluster.groups[0].nic_gb_per_s"),
         (

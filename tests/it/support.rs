@@ -152,6 +152,12 @@ impl Observer for Digest {
                     self.add(&[gap.gap.as_nanos(), gap.count.into()]);
                 }
             }
+            Occurrence::Landed(instance, result, load) => {
+                let counts = [result.tokens, load.waiting, load.running].map(u64::from);
+                self.add(&[20, instance.0.into()]);
+                self.add(&counts);
+                self.add(&result.landed.iter().map(|id| id.0.into()).collect::<Vec<u64>>());
+            }
             Occurrence::Displaced(instance, ids) => {
                 self.add(&[9, instance.0.into()]);
                 self.add(&ids.iter().map(|id| id.0.into()).collect::<Vec<u64>>());
@@ -298,6 +304,7 @@ pub(crate) fn drive(
                             observer.on(now, Occurrence::Stepped(HERE, batch, result, load));
                             result
                         }
+                        EngineEvent::Landed(_) => unreachable!("nothing comes from elsewhere"),
                         EngineEvent::Left(result) => result,
                     };
                     for (life, finish) in &left.finished {

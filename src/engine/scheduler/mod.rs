@@ -123,6 +123,10 @@ pub trait Schedule: fmt::Debug + Send {
     /// Forgets cached content that no request holds.
     fn lose_cache(&mut self) {}
 
+    /// Requests whose KV has come decode from the next step on; tokens that came with it are added to
+    /// the result, as are those that need no more.
+    fn land(&mut self, _now: SimTime, _result: &mut StepResult) {}
+
     /// Decides the next step.
     fn schedule(&mut self, now: SimTime, plan: &mut StepPlan);
 

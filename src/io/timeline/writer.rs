@@ -341,6 +341,15 @@ impl<W: Write> Observer for TimelineWriter<W> {
                 self.stepped(at, batch, result);
                 self.set_levels(at, instance, load);
             }
+            Occurrence::Landed(instance, result, load) => {
+                for id in &result.landed {
+                    self.preemptions.take(*id);
+                    if let Some(open) = self.requests.get_mut(id) {
+                        open.enter(at, Phase::Decode);
+                    }
+                }
+                self.set_levels(at, instance, load);
+            }
             Occurrence::Quiet(instance, run) => self.quiet(instance, run),
             Occurrence::HandedOver(_, life) => {
                 self.preemptions.take(life.id);

@@ -4,7 +4,7 @@ use super::Rules;
 use super::groups::{Asked, asked};
 use crate::scenario::{
     ClusterConfig, DisaggregationConfig, EngineConfig, HandoverProtocol, Policy, ReplicaRole,
-    ScenarioFile, TransferConfig, VllmConfig,
+    ScenarioFile, SglangConfig, TransferConfig, VllmConfig,
 };
 
 /// Pairs of replicas that a network is built for.
@@ -41,7 +41,7 @@ pub(super) fn rules(file: &ScenarioFile, rules: &mut Rules) {
         "at most 1000000 ways from a prefill replica to a decode replica",
         ways,
     );
-    engine_rules(&parts.protocol, &asked, rules);
+    engine_rules(parts, &asked, rules);
     if file.workload.adapters.is_some() {
         let message = "adapters on replicas that prefill or decode only are not modelled";
         rules.broken("workload.adapters", message);
@@ -91,22 +91,26 @@ fn transfer_rules(transfer: &TransferConfig, rules: &mut Rules) {
 }
 
 /// What engines hand over, and that both sides keep it alike.
-fn engine_rules(protocol: &HandoverProtocol, asked: &[Asked], rules: &mut Rules) {
+fn engine_rules(parts: &DisaggregationConfig, asked: &[Asked], rules: &mut Rules) {
     let mut formats = Vec::new();
     for group in asked.iter().filter(|group| group.role != ReplicaRole::Mixed) {
         let engine = group.listed.map_or_else(
             || "cluster.engine".to_owned(),
             |index| format!("cluster.groups[{index}].engine"),
         );
-        let unit = match (protocol, &group.cluster.engine) {
+        let unit = match (parts.protocol_of(&group.cluster.engine), &group.cluster.engine) {
             (HandoverProtocol::Pull, EngineConfig::VllmV1(vllm)) => {
                 pulling(vllm, &engine, rules);
                 vllm.block_size
             }
+            (HandoverProtocol::Reserve, EngineConfig::Sglang(sglang)) => {
+                reserving(sglang, &engine, rules);
+                sglang.page_size
+            }
             (HandoverProtocol::Blocking { kv_buffer_size }, EngineConfig::VllmV0(vllm)) => {
                 let path = "cluster.disaggregation.protocol.kv_buffer_size";
                 if formats.is_empty() {
-                    rules.positive(path, *kv_buffer_size);
+                    rules.positive(path, kv_buffer_size);
                 }
                 if vllm.enable_chunked_prefill && formats.is_empty() {
                     let message = "chunks of prompts are not handed over";
@@ -114,22 +118,31 @@ fn engine_rules(protocol: &HandoverProtocol, asked: &[Asked], rules: &mut Rules)
                 }
                 1
             }
-            (HandoverProtocol::Pull, _) => {
-                let message = "only vllm_v1 hands KV caches over by `pull`, the default";
-                return rules.broken("cluster.disaggregation.protocol", message);
-            }
-            (HandoverProtocol::Blocking { .. }, _) => {
-                let message = "only vllm_v0 hands KV caches over by `blocking`";
-                return rules.broken("cluster.disaggregation.protocol", message);
+            (protocol, _) => {
+                let (protocol, engine) = match protocol {
+                    HandoverProtocol::Pull => ("pull", "vllm_v1"),
+                    HandoverProtocol::Blocking { .. } => ("blocking", "vllm_v0"),
+                    HandoverProtocol::Reserve => ("reserve", "sglang"),
+                };
+                let message = format!("only {engine} hands KV caches over by `{protocol}`");
+                return rules.broken("cluster.disaggregation.protocol", &message);
             }
         };
-        formats.push((unit, group.cluster.kv_cache_dtype));
+        let name = group.cluster.engine.name();
+        formats.push((name, unit, group.cluster.kv_cache_dtype));
     }
     formats.dedup();
     if formats.len() > 1 {
-        let message = "groups that prefill and groups that decode must have the same \
-                       engine.block_size and kv_cache_dtype: blocks travel as they are";
+        let message = "groups that prefill and groups that decode must have the same engine, \
+                       block_size or page_size, and kv_cache_dtype: blocks travel as they are";
         rules.broken("cluster.groups", message);
+    }
+}
+
+fn reserving(sglang: &SglangConfig, engine: &str, rules: &mut Rules) {
+    if sglang.enable_priority_scheduling {
+        let message = "priorities where other replicas decode are not modelled";
+        rules.broken(&format!("{engine}.enable_priority_scheduling"), message);
     }
 }
 

@@ -23,7 +23,7 @@ pub(super) fn rules(file: &ScenarioFile, rules: &mut Rules) {
     }
     windows.check(rules);
     client_rules(file, rules);
-    blocking_rules(file, rules);
+    handover_rules(file, &groups, rules);
 }
 
 fn client_rules(file: &ScenarioFile, rules: &mut Rules) {
@@ -55,12 +55,16 @@ fn client_rules(file: &ScenarioFile, rules: &mut Rules) {
     }
 }
 
-/// Where steps stand still for KV caches, nothing may fail and nobody give up.
-fn blocking_rules(file: &ScenarioFile, rules: &mut Rules) {
-    let protocol = file.cluster.disaggregation.map(|parts| parts.protocol);
-    if !matches!(protocol, Some(HandoverProtocol::Blocking { .. })) {
-        return;
-    }
+/// Where steps stand still for KV caches, or memory is set aside before a prompt is computed, nothing may
+/// fail and nobody give up.
+fn handover_rules(file: &ScenarioFile, groups: &[Asked], rules: &mut Rules) {
+    let parted = groups.iter().find(|group| group.role != ReplicaRole::Mixed);
+    let Some((parts, group)) = file.cluster.disaggregation.as_ref().zip(parted) else { return };
+    let name = match parts.protocol_of(&group.cluster.engine) {
+        HandoverProtocol::Pull => return,
+        HandoverProtocol::Blocking { .. } => "blocking",
+        HandoverProtocol::Reserve => "reserve",
+    };
     let client = &file.workload.client;
     let gives_up = [
         ("faults", !file.faults.is_empty()),
@@ -69,7 +73,8 @@ fn blocking_rules(file: &ScenarioFile, rules: &mut Rules) {
         ("workload.client.cancellations", client.cancellations.is_some()),
     ];
     for (path, _) in gives_up.iter().filter(|(_, is_given)| *is_given) {
-        rules.broken(path, "is not modelled where KV caches are handed over by `blocking`");
+        let message = format!("is not modelled where KV caches are handed over by `{name}`");
+        rules.broken(path, &message);
     }
 }
 

@@ -4,6 +4,7 @@
 use super::Sglang;
 use super::memory::Keep;
 use super::sequence::{Client, Status};
+use crate::engine::scheduler::Handoff;
 use crate::engine::{Entry, Finish, StepPlan, StepResult};
 use crate::units::SimTime;
 
@@ -63,7 +64,13 @@ impl Sglang {
         finish: Finish,
         result: &mut StepResult,
     ) {
-        self.release(slot, keep);
+        let is_handed_over = self.sequences[slot as usize].handoff == Handoff::DecodedElsewhere
+            && finish == Finish::Done;
+        if is_handed_over {
+            self.keep_for_others(slot);
+        } else {
+            self.release(slot, keep);
+        }
         if self.chunked == Some(slot) {
             self.chunked = None;
         }

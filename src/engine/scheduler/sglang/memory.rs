@@ -141,7 +141,7 @@ impl Sglang {
         let held: u32 = slots.map(|(slot, s)| self.ceil(self.kv(slot)) - s.protected).sum();
         let rows = self.sequences.iter().filter(|s| s.has_row).count() as u32;
         self.available + self.tree.evictable() + self.tree.locked() + held == self.pool
-            && rows + self.rows_free == self.max_running
+            && rows + self.rows_free == self.rows
             && self.tree.is_balanced()
     }
 }

@@ -15,10 +15,11 @@
 //! * `decode.rs` `ratio.rs`: decode steps, retraction, the estimate
 //! * `group.rs` `lockstep.rs`: requests that decode in lock step
 //! * `complete.rs`: what a step's outcome changes
+//! * `handoff.rs`: prefill here and decode elsewhere, or the other way round
 //! * `memory.rs`: memory of requests and of the tree
 //!
 //! Left out: sliding-window and state-space caches, host tiers, speculation, structured output,
-//! disaggregation, policies beside first come and longest prefix. What an abort does is read from
+//! policies beside first come and longest prefix. What an abort does is read from
 //! the source, not confirmed by recordings.
 
 mod admission;
@@ -27,6 +28,7 @@ mod complete;
 mod decode;
 mod exact_fit;
 mod group;
+mod handoff;
 mod lockstep;
 mod memory;
 mod order;
@@ -47,6 +49,7 @@ use crate::scenario::{SglangConfig, SglangPolicy};
 use crate::units::SimTime;
 
 use group::{Group, Place};
+use handoff::Receiving;
 use lockstep::{Rows, Serving};
 use ratio::NewTokenRatio;
 use sequence::{Client, Sequence, Status};
@@ -70,6 +73,8 @@ pub struct Sglang {
     tree: RadixTree,
     /// Tokens of memory that hold nothing.
     available: u32,
+    /// Rows for requests that have memory.
+    rows: u32,
     rows_free: u32,
     sequences: Vec<Sequence>,
     vacant: Vec<u32>,
@@ -92,6 +97,10 @@ pub struct Sglang {
     finished: Vec<u32>,
     /// How many are [`Status::LastInFlight`].
     last_in_flight: u32,
+    /// Whether it computes prompts for others, or decodes what others computed.
+    hands_over: bool,
+    receives: bool,
+    receiving: Receiving,
 
     /// The running requests as a group, where that is possible.
     group: Group,
@@ -147,6 +156,7 @@ impl Sglang {
             ratio: NewTokenRatio::new(config.schedule_conservativeness),
             tree: RadixTree::new(config.page_size),
             available: pool,
+            rows: max_running,
             rows_free: max_running,
             sequences: Vec::new(),
             vacant: Vec::new(),
@@ -161,6 +171,9 @@ impl Sglang {
             retractions_from: 0,
             finished: Vec::new(),
             last_in_flight: 0,
+            hands_over: false,
+            receives: false,
+            receiving: Receiving::default(),
             group: Group::new(config.page_size),
             serving: Serving::Grouped,
             dissolved: VecDeque::new(),
@@ -268,14 +281,19 @@ impl Sglang {
         self.waiting.push_back(slot);
     }
 
+    /// A request is listed nowhere. Its place is vacant, unless others have yet to read its KV.
     fn vacate(&mut self, slot: u32) {
-        self.sequences[slot as usize].status = Status::Gone;
+        let s = &mut self.sequences[slot as usize];
+        if s.is_sending {
+            s.status = Status::Sending;
+            return;
+        }
+        s.status = Status::Gone;
         self.vacant.push(slot);
     }
 
     fn slot_of(&self, id: RequestId) -> Option<u32> {
-        let is_here =
-            |s: &Sequence| s.life.id == id && !matches!(s.status, Status::Gone | Status::Finished);
+        let is_here = |s: &Sequence| s.life.id == id && s.status.is_inside();
         self.sequences.iter().position(is_here).map(|slot| slot as u32)
     }
 
@@ -294,7 +312,7 @@ impl Sglang {
     fn merge_last_prefill(&mut self) {
         let mut last = std::mem::take(&mut self.last_prefill);
         let before = last.len();
-        last.retain(|&slot| self.chunked != Some(slot) && self.is_unfinished(slot));
+        last.retain(|&slot| self.chunked != Some(slot) && self.goes_on_here(slot));
         if last.len() < before {
             self.is_full = false;
         }
@@ -335,6 +353,18 @@ impl Sglang {
         self.running = running;
     }
 
+    /// Whether a prefilled request decodes here.
+    fn goes_on_here(&mut self, slot: u32) -> bool {
+        let is_unfinished = self.is_unfinished(slot);
+        let s = &mut self.sequences[slot as usize];
+        if is_unfinished && s.handoff == Handoff::DecodedElsewhere {
+            s.status = Status::LastInFlight;
+            self.last_in_flight += 1;
+            return false;
+        }
+        is_unfinished
+    }
+
     /// Whether a listed request goes on; the place of one that finished becomes vacant.
     fn is_unfinished(&mut self, slot: u32) -> bool {
         let is_finished = self.sequences[slot as usize].status == Status::Finished;
@@ -353,15 +383,11 @@ impl Schedule for Sglang {
         request: &Request,
         handoff: Handoff,
     ) -> Result<(), Finish> {
-        assert!(
-            handoff == Handoff::None,
-            "request {id}: SGLang's scheduler hands no KV to other machines"
-        );
         let max_tokens = self.answer_limit(request.prompt_tokens, request.max_tokens);
         if max_tokens == 0 {
             return Err(Finish::Rejected);
         }
-        let mut sequence = Sequence::new(id, request, max_tokens);
+        let mut sequence = Sequence::new(id, request, max_tokens, handoff);
         if sequence.is_private() && self.serving == Serving::Never {
             sequence.reveal();
         }
@@ -372,7 +398,7 @@ impl Schedule for Sglang {
             self.sequences.push(sequence);
             self.sequences.len() as u32 - 1
         };
-        self.push_waiting(slot);
+        self.accept(slot);
         Ok(())
     }
 
@@ -381,7 +407,10 @@ impl Schedule for Sglang {
         if self.sequences[slot as usize].member.is_some() {
             self.dissolve_group();
         }
-        if self.sequences[slot as usize].status == Status::Waiting {
+        let status = self.sequences[slot as usize].status;
+        if status.is_received() {
+            self.abort_receiving(slot, result);
+        } else if status == Status::Waiting {
             self.waiting.retain(|&other| other != slot);
             result.finished.push((self.sequences[slot as usize].life, Finish::Aborted));
             self.vacate(slot);
@@ -391,7 +420,13 @@ impl Schedule for Sglang {
         }
     }
 
-    fn transferred(&mut self, _id: RequestId, _result: &mut StepResult) {}
+    fn transferred(&mut self, id: RequestId, _result: &mut StepResult) {
+        self.end_transfer(id);
+    }
+
+    fn land(&mut self, now: SimTime, result: &mut StepResult) {
+        self.seat_landed(now, result);
+    }
 
     fn lose_cache(&mut self) {
         self.evict_until(self.pool);
@@ -403,6 +438,13 @@ impl Schedule for Sglang {
         self.checkpoint_chunked();
         self.merge_last_prefill();
         self.drop_finished();
+        if self.hands_over {
+            // Nobody decodes here, which is what else would end it.
+            self.is_full = false;
+        }
+        if self.receives {
+            self.place_receiving(plan);
+        }
         if !self.plan_prefill(now, plan) && !self.running.is_empty() {
             self.plan_decode(plan);
         }
@@ -433,7 +475,7 @@ impl Schedule for Sglang {
     fn load(&self) -> Load {
         let listed = self.running.len() + self.last_prefill.len();
         Load {
-            waiting: self.waiting.len() as u32,
+            waiting: self.waiting.len() as u32 + self.receiving.waiting(),
             running: (listed - self.finished.len()) as u32 + self.last_in_flight,
             kv_blocks: self.pool / self.config.page_size,
             kv_blocks_free: self.reclaimable() / self.config.page_size,
@@ -448,7 +490,8 @@ impl Schedule for Sglang {
     }
 
     fn head(&self) -> Option<RequestId> {
-        self.waiting.front().map(|&slot| self.sequences[slot as usize].life.id)
+        let head = self.waiting.front().copied().or_else(|| self.receiving.head());
+        head.map(|slot| self.sequences[slot as usize].life.id)
     }
 
     fn steps_in_flight_max(&self) -> usize {

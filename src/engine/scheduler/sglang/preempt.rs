@@ -6,6 +6,7 @@ use std::cmp::Reverse;
 use super::Sglang;
 use super::budget::{Budget, MAX_NEW_TOKENS_CLIP};
 use crate::engine::StepPlan;
+use crate::engine::scheduler::Handoff;
 
 impl Sglang {
     /// Takes the memory of running requests so that a waiting one can have it; `false` if their
@@ -68,7 +69,12 @@ impl Sglang {
     /// Requests that made way wait again, behind all others.
     pub(super) fn requeue_preempted(&mut self) {
         for index in 0..self.preempted.len() {
-            self.push_waiting(self.preempted[index]);
+            let slot = self.preempted[index];
+            if self.sequences[slot as usize].handoff == Handoff::PrefilledElsewhere {
+                self.displace(slot);
+            } else {
+                self.push_waiting(slot);
+            }
         }
         self.preempted.clear();
     }

@@ -2,6 +2,7 @@
 
 use super::group::Member;
 use crate::engine::Life;
+use crate::engine::scheduler::Handoff;
 use crate::ids::{AdapterId, RequestId};
 use crate::kv::{NodeId, RadixTree};
 use crate::request::{Request, Segment};
@@ -18,8 +19,30 @@ pub(super) enum Status {
     LastInFlight,
     /// Finished, but still listed in its batch until that is looked through again.
     Finished,
+    /// Its prompt is computed elsewhere; waits for memory here.
+    Unplaced,
+    /// Has memory; its KV is on its way.
+    Loading,
+    /// Its KV is here; waits for a seat in the decode batch.
+    Landed,
+    /// Lost its memory; its KV is kept by the host.
+    Displaced,
+    /// Computed for another instance, which has yet to read its KV.
+    Sending,
     /// Left; its place is vacant.
     Gone,
+}
+
+impl Status {
+    /// Whether a client may wait for it.
+    pub(super) fn is_inside(self) -> bool {
+        !matches!(self, Self::Finished | Self::Sending | Self::Gone)
+    }
+
+    /// Whether it was prefilled elsewhere, and does not decode yet or just now.
+    pub(super) fn is_received(self) -> bool {
+        matches!(self, Self::Unplaced | Self::Loading | Self::Landed | Self::Displaced)
+    }
 }
 
 /// Whether a client still wants the answer.
@@ -34,6 +57,9 @@ pub(super) struct Sequence {
     pub(super) life: Life,
     pub(super) status: Status,
     pub(super) client: Client,
+    pub(super) handoff: Handoff,
+    /// Whether others have yet to read its KV.
+    pub(super) is_sending: bool,
     pub(super) ignores_eos: bool,
     pub(super) priority: i32,
     pub(super) adapter: Option<AdapterId>,
@@ -71,7 +97,7 @@ pub(super) struct Sequence {
 
 impl Sequence {
     /// A request that may generate `max_tokens`.
-    pub(super) fn new(id: RequestId, request: &Request, max_tokens: u32) -> Self {
+    pub(super) fn new(id: RequestId, request: &Request, max_tokens: u32, handoff: Handoff) -> Self {
         let mut life = Life::new(id, request);
         life.max_tokens = max_tokens;
         life.output_tokens = life.output_tokens.min(max_tokens);
@@ -81,6 +107,8 @@ impl Sequence {
             life,
             status: Status::Waiting,
             client: Client::Waits,
+            handoff,
+            is_sending: false,
             ignores_eos: request.ignore_eos,
             priority: request.priority,
             adapter: request.adapter,
@@ -143,6 +171,11 @@ impl Sequence {
         self.life.prompt_tokens + self.life.generated
     }
 
+    /// Whether it has memory for a KV that is on its way.
+    pub(super) fn is_loading(&self) -> bool {
+        self.status == Status::Loading
+    }
+
     /// Whether all it does is to decode: its client waits, it has had a token or will with the step
     /// in flight, and only its last token is not computed. A request cut by the end of a batch in
     /// which another one was cut later starts to decode before its prompt is computed.
@@ -180,7 +213,7 @@ mod tests {
         request.ignore_eos = false;
         let lengths = |s: &Sequence| s.tokens.iter().map(|run| run.len).collect::<Vec<_>>();
         let revealed = |max_tokens| {
-            let mut sequence = Sequence::new(RequestId(0), &request, max_tokens);
+            let mut sequence = Sequence::new(RequestId(0), &request, max_tokens, Handoff::None);
             sequence.reveal();
             sequence
         };
