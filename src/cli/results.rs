@@ -262,7 +262,6 @@ fn summary(outcome: &Outcome) -> Value {
             "steps": outcome.recorder.steps,
             "preemptions": preemptions(outcome),
             "simulated_s": outcome.recorder.end.as_secs_f64(),
-            "kv": kv(outcome.scenario.first()),
         },
         "measured": outcome.scenario.file.measured,
         "comparison": comparison,
@@ -275,7 +274,9 @@ fn summary(outcome: &Outcome) -> Value {
         summary["transfers"] = json!(transfers);
     }
     let groups = &outcome.scenario.groups;
-    if !outcome.scenario.file.cluster.groups.is_empty() {
+    if outcome.scenario.file.cluster.groups.is_empty() {
+        summary["engine"]["kv"] = kv(outcome.scenario.first());
+    } else {
         summary["engine"]["groups"] = groups.iter().map(group).collect();
     }
     if let Some(faults) = faults::json(outcome) {

@@ -173,6 +173,27 @@ impl Recorder {
     }
 }
 
+impl Recorder {
+    fn hand_over(&mut self, at: SimTime, instance: InstanceId, life: &Life) {
+        self.replica(instance).0.served(life);
+        let record = &mut self.requests[self.lane.place(life.id)];
+        record.first_scheduled = life.first_scheduled.unwrap_or(at);
+        record.cached_tokens = life.cached_tokens;
+        record.preemptions = life.preemptions;
+        let before = HandedOver { at, transfer: None };
+        self.handed_over.insert(life.id, before);
+    }
+
+    fn refuse(&mut self, at: SimTime, id: RequestId) {
+        self.handed_over.remove(&id);
+        let record = &mut self.requests[self.lane.place(id)];
+        record.queued = at;
+        (record.first_scheduled, record.first_token, record.finish) = (at, at, at);
+        record.status = Status::Rejected;
+        self.end = at;
+    }
+}
+
 impl Observer for Recorder {
     fn on(&mut self, at: SimTime, what: Occurrence<'_>) {
         self.phases.hear(at, what, &mut self.requests);
@@ -224,15 +245,7 @@ impl Observer for Recorder {
                 self.timeline.output_tokens.add(at, result.tokens.into());
             }
             Occurrence::Quiet(instance, run) => self.quiet(instance, run),
-            Occurrence::HandedOver(instance, life) => {
-                self.replica(instance).0.served(life);
-                let record = &mut self.requests[self.lane.place(life.id)];
-                record.first_scheduled = life.first_scheduled.unwrap_or(at);
-                record.cached_tokens = life.cached_tokens;
-                record.preemptions = life.preemptions;
-                let before = HandedOver { at, transfer: None };
-                self.handed_over.insert(life.id, before);
-            }
+            Occurrence::HandedOver(instance, life) => self.hand_over(at, instance, life),
             Occurrence::Forwarded(id, instance) => {
                 self.requests[self.lane.place(id)].instance = instance;
             }
@@ -256,14 +269,7 @@ impl Observer for Recorder {
                 self.leave(at, life, finish);
                 self.end = at;
             }
-            Occurrence::Refused(_, id) => {
-                self.handed_over.remove(&id);
-                let record = &mut self.requests[self.lane.place(id)];
-                record.queued = at;
-                (record.first_scheduled, record.first_token, record.finish) = (at, at, at);
-                record.status = Status::Rejected;
-                self.end = at;
-            }
+            Occurrence::Refused(_, id) => self.refuse(at, id),
             Occurrence::TurnedAway(id) => self.requests[self.lane.place(id)].sent = at,
             Occurrence::GaveUp { request, life, finish, .. } => {
                 self.give_up(at, request, life, finish);

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A fault. Replicas are numbered from 0; with `cluster.disaggregation` those that prefill come first.
+/// A fault. Replicas are numbered from 0: mixed ones first, then those that prefill, then those that decode.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]

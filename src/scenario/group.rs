@@ -79,19 +79,29 @@ impl ReplicaRole {
 impl GroupConfig {
     /// The cluster as its replicas have it.
     pub(super) fn in_cluster(&self, cluster: &ClusterConfig) -> ClusterConfig {
+        let engine = self.engine.as_ref().unwrap_or(&cluster.engine).clone();
+        // What an engine does not know it does not inherit.
+        let has_own_memory = matches!(engine, EngineConfig::Sglang(_));
+        let shared = |setting: Option<f64>| setting.filter(|_| !has_own_memory);
+        let serves_adapters = matches!(engine, EngineConfig::VllmV1(_) | EngineConfig::Sglang(_));
+        let shared_lora = cluster.lora.as_ref().filter(|_| serves_adapters);
         ClusterConfig {
             model: cluster.model.clone(),
             gpu: self.gpu.as_ref().unwrap_or(&cluster.gpu).clone(),
             replicas: self.replicas,
             tensor_parallel_size: self.tensor_parallel_size.unwrap_or(cluster.tensor_parallel_size),
-            gpu_memory_utilization: self.gpu_memory_utilization.or(cluster.gpu_memory_utilization),
-            memory_reserve: self.memory_reserve.or(cluster.memory_reserve),
+            gpu_memory_utilization: self
+                .gpu_memory_utilization
+                .or(shared(cluster.gpu_memory_utilization)),
+            memory_reserve: self
+                .memory_reserve
+                .or(cluster.memory_reserve.filter(|_| !has_own_memory)),
             kv_cache_dtype: self.kv_cache_dtype.unwrap_or(cluster.kv_cache_dtype),
             api_delay_ms: cluster.api_delay_ms,
             api_per_request_ms: cluster.api_per_request_ms,
-            engine: self.engine.as_ref().unwrap_or(&cluster.engine).clone(),
+            engine,
             step_time: self.step_time.as_ref().unwrap_or(&cluster.step_time).clone(),
-            lora: self.lora.as_ref().or(cluster.lora.as_ref()).cloned(),
+            lora: self.lora.as_ref().or(shared_lora).cloned(),
             router: cluster.router.clone(),
             disaggregation: None,
             groups: Vec::new(),

@@ -215,7 +215,9 @@ fn broken_rules(file: &ScenarioFile) -> Vec<String> {
     rules.time("cluster.api_delay_ms", cluster.api_delay_ms, 1e3);
     rules.time("cluster.api_per_request_ms", cluster.api_per_request_ms, 1e3);
     router::rules(&cluster.router, &mut rules);
-    engine_rules(cluster, file.workload.adapters.is_some(), &mut rules);
+    if cluster.groups.is_empty() {
+        engine_rules(cluster, file.workload.adapters.is_some(), &mut rules);
+    }
     groups::rules(file, &mut rules);
     if let Some(mix) = &file.workload.adapters {
         lora::mix_rules(mix, &mut rules);

@@ -217,7 +217,7 @@ proptest! {
 fn engine(is_sglang: bool, blocks: u32, flags: u64) -> String {
     if is_sglang {
         let (page, running) = ([1, 16][flags as usize % 2], [4, 64][flags as usize / 2 % 2]);
-        let serial = flags / 4 % 2 == 0;
+        let serial = (flags / 4).is_multiple_of(2);
         format!(
             "engine = {{ type = 'sglang', max_total_tokens = {}, context_length = 900, \
              page_size = {page}, max_running_requests = {running}, chunked_prefill_size = 256, \

@@ -254,6 +254,25 @@ fn what_cannot_be_is_refused_by_name() {
         ),
         (group("replicas = 1\nnic_gb_per_s = 3.0"), "cluster.groups[0].nic_gb_per_s"),
         (
+            format!(
+                "{transfer}{prefill}{}",
+                group("replicas = 1\nrole = 'decode'\nnic_gb_per_s = 1e-12")
+            ),
+            "cluster.groups[1].nic_gb_per_s: must be a finite rate of 1 byte/s at least",
+        ),
+        (
+            format!(
+                "{}{}{}",
+                transfer.replace("transfer", "protocol = { type = 'blocking' }, transfer"),
+                group("replicas = 1\nrole = 'prefill'\nengine = { type = 'vllm_v0' }"),
+                group(
+                    "replicas = 1\nrole = 'decode'\n\
+                     engine = { type = 'vllm_v0', enable_chunked_prefill = true }"
+                )
+            ),
+            "cluster.groups[1].engine.enable_chunked_prefill: chunks of prompts",
+        ),
+        (
             format!("api_delay_ms = 1e300\n{}", group("replicas = 1")),
             "cluster.api_delay_ms: must be",
         ),
@@ -263,4 +282,44 @@ fn what_cannot_be_is_refused_by_name() {
         assert!(error.contains(expected), "`{expected}` is not in: {error}");
         assert_eq!(error.lines().count(), 1, "one line for one mistake: {error}");
     }
+}
+
+#[test]
+fn a_group_inherits_what_its_engine_knows() {
+    let cluster = format!(
+        "gpu_memory_utilization = 0.8\n{}{}",
+        group("replicas = 1"),
+        group("replicas = 1\nengine = { type = 'sglang' }")
+    );
+    let resolved = resolve(&scenario(&cluster, 1.0)).expect("the scenario holds together");
+    let shares: Vec<Option<f64>> =
+        resolved.groups.iter().map(|group| group.cluster.gpu_memory_utilization).collect();
+    assert_eq!(shares, [Some(0.8), None]);
+    // An engine that no group has is not judged.
+    let unused = "engine = { type = 'vllm_v1', block_size = 0 }\n";
+    let own = group("replicas = 1\nengine = { type = 'sglang' }");
+    resolve(&scenario(&format!("{unused}{own}"), 1.0)).expect("it is not used");
+}
+
+#[test]
+fn faults_are_judged_by_the_replicas_that_they_strike() {
+    let cluster = format!(
+        "disaggregation = {{ transfer = {{ nic_gb_per_s = 50.0 }} }}\n{}{}{}",
+        group("replicas = 2"),
+        group("replicas = 1\nrole = 'prefill'\nnic_gb_per_s = 1e-8"),
+        group("replicas = 1\nrole = 'decode'")
+    );
+    let fault = |kind: &str, replica: u32, rest: &str| {
+        let fault =
+            format!("[[faults]]\ntype = '{kind}'\nreplica = {replica}\nat_s = 1.0\n{rest}\n");
+        resolve(&format!("{}\n{fault}", scenario(&cluster, 1.0)))
+    };
+    let slow = "for_s = 1.0\nshare = 0.05";
+    let error = fault("slow_link", 2, slow).expect_err("10 bytes/s are slowed to half a byte");
+    assert!(error.contains("a NIC carries 1 byte/s at least"), "{error}");
+    fault("slow_link", 3, slow).expect("50 GB/s are enough");
+    let error = fault("lost_transfers", 1, "").expect_err("a mixed replica transfers nothing");
+    assert!(error.contains("mixed replicas have no part in transfers"), "{error}");
+    let error = fault("crash", 4, "down_s = 1.0").expect_err("there are four");
+    assert!(error.contains("below the 4 replicas"), "{error}");
 }

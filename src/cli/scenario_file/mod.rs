@@ -52,7 +52,9 @@ pub(super) fn workload(
     seed: Option<u64>,
 ) -> Result<(WorkloadFile, PathBuf), Failure> {
     let (name, mut root, folder) = read(path)?;
-    for other in ["name", "cluster", "report", "measured", "variants", "fit", "calibration"] {
+    for other in
+        ["name", "cluster", "faults", "report", "measured", "variants", "fit", "calibration"]
+    {
         root.remove(other);
     }
     override_all(&mut root, overrides)?;

@@ -37,6 +37,7 @@ fn parse_override(text: &str) -> Result<(String, Value), Failure> {
 pub(super) fn set(root: &mut Table, path: &str, value: Value) -> Result<(), String> {
     let mut keys: Vec<&str> = path.split('.').collect();
     let last = keys.pop().filter(|key| !key.is_empty()).ok_or("the path is empty")?;
+    let shared = root.get("cluster").and_then(Value::as_table).cloned().unwrap_or_default();
     let mut table = root;
     let mut place = String::new();
     for key in keys {
@@ -44,7 +45,7 @@ pub(super) fn set(root: &mut Table, path: &str, value: Value) -> Result<(), Stri
         let (key, index) = indexed(key);
         let mut entry = match index {
             Some(_) => table.get_mut(key).ok_or(format!("{path}: there is no `{key}`"))?,
-            None => table.entry(key).or_insert_with(|| Value::Table(default_of(&place))),
+            None => table.entry(key).or_insert_with(|| Value::Table(default_of(&place, &shared))),
         };
         if let Some(index) = index {
             entry = item(entry, index).ok_or(format!("{path}: there is no `{place}`"))?;
@@ -76,9 +77,13 @@ fn item(list: &mut Value, index: usize) -> Option<&mut Value> {
     list.as_array_mut()?.get_mut(index)
 }
 
-/// A table that is made for a key in it: of the type that holds where none is given.
-fn default_of(place: &str) -> Table {
+/// A table that is made for a key in it: of the type that holds where none is given. A group of replicas
+/// begins with what it has of its cluster.
+fn default_of(place: &str, cluster: &Table) -> Table {
     let of_group = place.strip_prefix("cluster.groups[").and_then(|rest| rest.split_once("]."));
+    if let Some(Value::Table(inherited)) = of_group.and_then(|(_, key)| cluster.get(key)) {
+        return inherited.clone();
+    }
     let whole = match of_group.map_or(place, |(_, key)| key) {
         "cluster.engine" | "engine" => Table::try_from(EngineConfig::default()),
         "cluster.step_time" | "step_time" => Table::try_from(StepTimeConfig::default()),
@@ -86,4 +91,36 @@ fn default_of(place: &str) -> Table {
     };
     let whole = whole.expect("a default is a table");
     whole.into_iter().filter(|(key, _)| key == "type").collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn root() -> Table {
+        let text = "[cluster]\nengine = { type = 'sglang', page_size = 16 }\n\
+                    [[cluster.groups]]\nreplicas = 2\n[[cluster.groups]]\nreplicas = 3";
+        toml::from_str(text).expect("it is TOML")
+    }
+
+    #[test]
+    fn a_group_is_reached_by_its_place_and_begins_with_what_its_cluster_has() {
+        let mut root = root();
+        set(&mut root, "cluster.groups[1].replicas", Value::Integer(5)).expect("it is there");
+        let path = "cluster.groups[0].engine.max_running_requests";
+        set(&mut root, path, Value::Integer(7)).expect("it is there");
+        let groups = root["cluster"]["groups"].as_array().expect("a list");
+        assert_eq!(groups[1]["replicas"], Value::Integer(5));
+        let engine = groups[0]["engine"].as_table().expect("a table");
+        assert_eq!(engine["type"], Value::from("sglang"));
+        assert_eq!((engine["page_size"].as_integer(), engine.len()), (Some(16), 3));
+    }
+
+    #[test]
+    fn a_place_that_is_not_there_is_named() {
+        for path in ["cluster.groups[2].replicas", "cluster.nodes[0].gpu", "cluster.groups[7]"] {
+            let problem = set(&mut root(), path, Value::Integer(1)).expect_err(path);
+            assert!(problem.starts_with(path), "{problem}");
+        }
+    }
 }

@@ -41,7 +41,11 @@ pub(super) fn rules(file: &ScenarioFile, rules: &mut Rules) {
         "at most 1000000 ways from a prefill replica to a decode replica",
         ways,
     );
-    engine_rules(parts, &asked, rules);
+    let mut of_engines = Rules { problems: Vec::new() };
+    engine_rules(parts, &asked, &mut of_engines);
+    // Groups of one engine break its rules together.
+    of_engines.problems.dedup();
+    rules.problems.append(&mut of_engines.problems);
     if file.workload.adapters.is_some() {
         let message = "adapters on replicas that prefill or decode only are not modelled";
         rules.broken("workload.adapters", message);
@@ -84,7 +88,7 @@ fn role_rules(cluster: &ClusterConfig, parts: &DisaggregationConfig, rules: &mut
 
 fn transfer_rules(transfer: &TransferConfig, rules: &mut Rules) {
     let path = |key: &str| format!("cluster.disaggregation.transfer.{key}");
-    rules.positive(&path("nic_gb_per_s"), transfer.nic_gb_per_s);
+    rules.nic(&path("nic_gb_per_s"), transfer.nic_gb_per_s);
     rules.share(&path("efficiency"), transfer.efficiency);
     rules.positive(&path("flow_gb_per_s"), transfer.flow_gb_per_s.unwrap_or(1.0));
     rules.time(&path("latency_us"), transfer.latency_us, 1e6);
@@ -109,10 +113,8 @@ fn engine_rules(parts: &DisaggregationConfig, asked: &[Asked], rules: &mut Rules
             }
             (HandoverProtocol::Blocking { kv_buffer_size }, EngineConfig::VllmV0(vllm)) => {
                 let path = "cluster.disaggregation.protocol.kv_buffer_size";
-                if formats.is_empty() {
-                    rules.positive(path, kv_buffer_size);
-                }
-                if vllm.enable_chunked_prefill && formats.is_empty() {
+                rules.positive(path, kv_buffer_size);
+                if vllm.enable_chunked_prefill {
                     let message = "chunks of prompts are not handed over";
                     rules.broken(&format!("{engine}.enable_chunked_prefill"), message);
                 }

@@ -161,6 +161,9 @@ impl Place<'_> {
                 self.replica(&format!("replicas[{index}]"), *replica, rules);
             }
         }
+        if expected > MOST_EXPECTED || f64::from(self.replicas) > MOST_EXPECTED {
+            return;
+        }
         let all = || (0..self.replicas).collect();
         for replica in random.replicas.clone().unwrap_or_else(all) {
             windows.add(&self.path, random.fault.name(), replica, (0.0, f64::INFINITY));
@@ -188,7 +191,12 @@ impl Place<'_> {
                 rules.share(&format!("{path}.share"), share);
                 self.network(path, named, rules);
                 if let Some(parts) = &self.file.cluster.disaggregation {
-                    let left = parts.transfer.nic_gb_per_s * 1e9 * share;
+                    let nic = |group: &Asked| {
+                        let own = group.listed.map(|index| &self.file.cluster.groups[index]);
+                        let own = own.and_then(|group| group.nic_gb_per_s);
+                        own.unwrap_or(parts.transfer.nic_gb_per_s) * 1e9
+                    };
+                    let left = self.struck(named).map(nic).fold(f64::INFINITY, f64::min) * share;
                     let rule = "so much that a NIC carries 1 byte/s at least";
                     rules.check(left.is_nan() || left >= 1.0, path, rule, share);
                 }

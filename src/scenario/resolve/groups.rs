@@ -112,7 +112,7 @@ pub(super) fn rules(file: &ScenarioFile, rules: &mut Rules) {
         let path = format!("cluster.groups[{index}]");
         rules.count(&format!("{path}.replicas"), group.replicas);
         if let Some(rate) = group.nic_gb_per_s {
-            rules.positive(&format!("{path}.nic_gb_per_s"), rate);
+            rules.nic(&format!("{path}.nic_gb_per_s"), rate);
             if group.role == ReplicaRole::Mixed {
                 let message = "mixed replicas transfer nothing";
                 rules.broken(&format!("{path}.nic_gb_per_s"), message);

@@ -52,6 +52,12 @@ impl Rules {
         self.check(holds, path, "a time above 0 and up to 10⁹ seconds", seconds);
     }
 
+    /// What a NIC carries, in GB/s.
+    pub(super) fn nic(&mut self, path: &str, gb_per_s: f64) {
+        let holds = gb_per_s * 1e9 >= 1.0 && gb_per_s.is_finite();
+        self.check(holds, path, "a finite rate of 1 byte/s at least", gb_per_s);
+    }
+
     pub(super) fn share(&mut self, path: &str, value: f64) {
         self.check(value > 0.0 && value <= 1.0, path, "above 0 and at most 1", value);
     }

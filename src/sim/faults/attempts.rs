@@ -77,6 +77,16 @@ impl Faults {
         self.attempt(id).place = Place::OnItsWay(instance);
     }
 
+    /// An attempt is sent, whether an instance takes it or not: with the first one its user has begun to
+    /// wait.
+    pub(super) fn sent(&mut self, id: RequestId, now: SimTime) {
+        let history = self.attempt(id).history;
+        if history.retries == 0 {
+            let leaves_at = self.patience.leaves_at(history.arrived_before, now);
+            self.attempt(id).history.leaves_at = leaves_at;
+        }
+    }
+
     /// An attempt has ended as its instance says.
     pub(in crate::sim) fn left(&mut self, id: RequestId) {
         self.attempts.remove(&id);
@@ -100,11 +110,8 @@ impl<W: Source> Simulation<W> {
         let Some(faults) = &mut self.faults else { return };
         faults.moved(id, to);
         let (timeout, first_token) = (faults.patience.timeout, faults.patience.first_token_timeout);
-        let mut history = faults.attempt(id).history;
-        if history.retries == 0 {
-            history.leaves_at = faults.patience.leaves_at(history.arrived_before, now);
-            faults.attempt(id).history = history;
-        }
+        faults.sent(id, now);
+        let history = faults.attempt(id).history;
         let waits = [
             (history.leaves_at, Reason::Cancelled),
             (timeout.map(|timeout| now + timeout), Reason::TimeOver),

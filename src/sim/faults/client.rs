@@ -29,6 +29,11 @@ pub(super) struct Patience {
     seed: Seed,
 }
 
+/// A span that was drawn, cut to what the clock can count on from any moment of a run.
+pub(super) fn drawn(seconds: f64) -> SimDuration {
+    SimDuration::from_secs_f64(seconds.min(5e9))
+}
+
 impl Patience {
     pub(super) fn new(config: &ClientConfig, seed: Seed) -> Self {
         let span = |seconds: Option<f64>| seconds.map(SimDuration::from_secs_f64);
@@ -48,7 +53,7 @@ impl Patience {
         let mut stream = self.seed.stream("cancellations", arrived_before);
         let share: f64 = Exp1.sample(&mut stream);
         let leaves = stream.random_bool(cancellations.share);
-        leaves.then(|| sent + SimDuration::from_secs_f64(share * cancellations.mean_s))
+        leaves.then(|| sent + drawn(share * cancellations.mean_s))
     }
 
     /// How long a client waits before it sends a request again that ended so after so many retries;

@@ -22,6 +22,7 @@ impl<W: Source> Simulation<W> {
     ) {
         let (id, _) = self.transit.take(transit);
         observer.on(now, Occurrence::TurnedAway(id));
+        self.trouble().sent(id, now);
         self.give_up(now, id, Finish::Failed, observer);
     }
 

@@ -2,6 +2,7 @@
 
 use rand_distr::{Distribution, Exp1};
 
+use super::client::drawn;
 use crate::ids::InstanceId;
 use crate::rng::{Seed, Stream};
 use crate::scenario::{FaultConfig, RandomFault, RandomFaultConfig};
@@ -103,7 +104,7 @@ impl Plan {
         let mut span = |mean_s: f64| -> SimDuration {
             let share: f64 = Exp1.sample(&mut stream);
             // Something happens, at another instant than what came before.
-            SimDuration::from_secs_f64(share * mean_s).max(SimDuration::from_nanos(1))
+            drawn(share * mean_s).max(SimDuration::from_nanos(1))
         };
         let mut at = SimTime::ZERO;
         loop {

@@ -68,3 +68,10 @@ fn the_shipped_scenario_of_faults_runs_with_all_its_variants() {
     assert!(lines[1].contains(" failed"), "{}", lines[1]);
     assert!(lines[2].contains("600 finished") && lines[2].contains(" retries"), "{}", lines[2]);
 }
+
+#[test]
+fn a_workload_is_drawn_from_a_scenario_with_faults() {
+    let cli = crashing("");
+    cli.words("trace generate s.toml --to csv -o out.csv").expect_exit(0);
+    assert_eq!(cli.read("out.csv").lines().count(), 21, "a header and 20 rows");
+}

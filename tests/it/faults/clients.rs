@@ -131,3 +131,14 @@ fn goodput_counts_what_is_not_answered() {
     assert!((goodput.attainment - 0.5).abs() < 1e-12, "{}", goodput.attainment);
     assert_eq!(summary.completed, 2);
 }
+
+#[test]
+fn a_user_whose_first_request_is_turned_away_goes_away_like_any_other() {
+    let client = "client.retries = { max_retries = 3, backoff_s = 1.0 }\n\
+                  client.cancellations = { share = 1.0, mean_s = 0.001 }";
+    let text = at_once(2, 1, client, &crash(0, 0.05, 60.0, 0.0));
+    let arrivals = "arrivals = { type = 'constant', rate_per_s = 5.0 }";
+    let (counts, _) = run(&text.replace("arrivals.type = 'all_at_once'", arrivals));
+    // Both are gone long before a second passes.
+    assert_eq!((counts.arrived, counts.retried, counts.finished), (2, 0, 0), "{counts:?}");
+}

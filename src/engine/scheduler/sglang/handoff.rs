@@ -25,9 +25,13 @@ const RESERVED_DECODE_TOKENS: i64 = 512;
 /// (SGLang 0.5.23, `model_runner_kv_cache_mixin.py`).
 const FEW_RUNNING: u32 = 32;
 
-/// Requests whose prompts other instances compute.
+/// What it does for other instances and they for it.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Receiving {
+pub(super) struct Handoffs {
+    /// Whether it computes prompts for others.
+    pub(super) hands_over: bool,
+    /// Whether it decodes what others computed.
+    pub(super) receives: bool,
     /// Those that wait for memory.
     unplaced: VecDeque<u32>,
     /// How many have memory and wait for their KV.
@@ -38,15 +42,10 @@ pub(super) struct Receiving {
     displaced: VecDeque<u32>,
 }
 
-impl Receiving {
+impl Handoffs {
     /// Requests outside the decode batch.
     pub(super) fn waiting(&self) -> u32 {
         (self.unplaced.len() + self.landed.len() + self.displaced.len()) as u32 + self.loading
-    }
-
-    /// Whether none of them is about to move without something from outside.
-    pub(super) fn is_quiet(&self) -> bool {
-        self.unplaced.is_empty() && self.landed.is_empty() && self.displaced.is_empty()
     }
 
     /// The one that gets memory next.
@@ -61,36 +60,36 @@ impl Sglang {
         match self.sequences[slot as usize].handoff {
             Handoff::None => self.push_waiting(slot),
             Handoff::DecodedElsewhere => {
-                self.hands_over = true;
+                self.handoffs.hands_over = true;
                 self.push_waiting(slot);
             }
             Handoff::PrefilledElsewhere => {
-                if !self.receives {
-                    self.receives = true;
+                if !self.handoffs.receives {
+                    self.handoffs.receives = true;
                     if self.max_running <= FEW_RUNNING {
                         self.rows += 2 * self.max_running;
                         self.rows_free += 2 * self.max_running;
                     }
                 }
                 self.sequences[slot as usize].status = Status::Unplaced;
-                self.receiving.unplaced.push_back(slot);
+                self.handoffs.unplaced.push_back(slot);
             }
         }
     }
 
     /// Gives memory to those that wait for it, those first that lost theirs.
     pub(super) fn place_receiving(&mut self, plan: &mut StepPlan) {
-        while let Some(&slot) = self.receiving.displaced.front() {
+        while let Some(&slot) = self.handoffs.displaced.front() {
             let need = self.kv_to_restore(slot) + RESERVED_DECODE_TOKENS;
             if self.rows_free == 0 || need > self.allocatable(false) {
                 return;
             }
-            self.receiving.displaced.pop_front();
+            self.handoffs.displaced.pop_front();
             self.place(slot, self.kv_to_restore(slot) as u32);
             self.sequences[slot as usize].status = Status::Landed;
-            self.receiving.landed.push_back(slot);
+            self.handoffs.landed.push_back(slot);
         }
-        while let Some(&slot) = self.receiving.unplaced.front() {
+        while let Some(&slot) = self.handoffs.unplaced.front() {
             let life = &self.sequences[slot as usize].life;
             let (id, prompt) = (life.id, life.prompt_tokens);
             let answer = i64::from(life.max_tokens.min(MAX_NEW_TOKENS_CLIP));
@@ -100,11 +99,11 @@ impl Sglang {
             if self.rows_free == 0 || need > self.allocatable(true) {
                 return;
             }
-            self.receiving.unplaced.pop_front();
+            self.handoffs.unplaced.pop_front();
             self.place(slot, prompt);
             let s = &mut self.sequences[slot as usize];
             s.status = Status::Loading;
-            self.receiving.loading += 1;
+            self.handoffs.loading += 1;
             plan.loads.push((id, prompt));
         }
     }
@@ -123,8 +122,8 @@ impl Sglang {
     /// Tokens of memory that may be set aside, while each request keeps room to go on and the longest
     /// running one could be finished with the memory of the others.
     fn allocatable(&self, counts_displaced: bool) -> i64 {
-        let active = self.running.len() + self.receiving.landed.len();
-        let active = active as i64 + i64::from(self.receiving.loading);
+        let active = (self.running.len() + self.handoffs.landed.len()) as u32;
+        let active = i64::from(active + self.handoffs.loading);
         let retractable = self.retractable();
         let to_finish = |slot: &u32| {
             let life = &self.sequences[*slot as usize].life;
@@ -135,7 +134,7 @@ impl Sglang {
         let reserved = (RESERVED_DECODE_TOKENS * active).max(longest);
         let displaced: i64 = if counts_displaced {
             let need = |&slot: &u32| self.kv_to_restore(slot) + RESERVED_DECODE_TOKENS;
-            self.receiving.displaced.iter().map(need).sum()
+            self.handoffs.displaced.iter().map(need).sum()
         } else {
             0
         };
@@ -156,7 +155,7 @@ impl Sglang {
     pub(super) fn seat_landed(&mut self, now: SimTime, result: &mut StepResult) {
         let joined_from = self.running.len();
         while (self.running.len() as u32) < self.max_running {
-            let Some(slot) = self.receiving.landed.pop_front() else { break };
+            let Some(slot) = self.handoffs.landed.pop_front() else { break };
             let s = &mut self.sequences[slot as usize];
             s.status = Status::Admitted;
             s.life.first_scheduled.get_or_insert(now);
@@ -182,7 +181,7 @@ impl Sglang {
     /// A running request lost its memory; the host keeps its KV.
     pub(super) fn displace(&mut self, slot: u32) {
         self.sequences[slot as usize].status = Status::Displaced;
-        self.receiving.displaced.push_back(slot);
+        self.handoffs.displaced.push_back(slot);
     }
 
     /// A request is computed and goes on elsewhere; its KV stays until it has been read.
@@ -203,8 +202,8 @@ impl Sglang {
         let slot = slot as u32;
         if s.is_loading() {
             s.status = Status::Landed;
-            self.receiving.loading -= 1;
-            self.receiving.landed.push_back(slot);
+            self.handoffs.loading -= 1;
+            self.handoffs.landed.push_back(slot);
             return;
         }
         s.is_sending = false;
@@ -217,12 +216,12 @@ impl Sglang {
 
     /// A request that waits for memory, its KV or a seat goes away.
     pub(super) fn abort_receiving(&mut self, slot: u32, result: &mut StepResult) {
-        let receiving = &mut self.receiving;
+        let handoffs = &mut self.handoffs;
         match self.sequences[slot as usize].status {
-            Status::Unplaced => receiving.unplaced.retain(|&other| other != slot),
-            Status::Displaced => receiving.displaced.retain(|&other| other != slot),
-            Status::Landed => receiving.landed.retain(|&other| other != slot),
-            _ => receiving.loading -= 1,
+            Status::Unplaced => handoffs.unplaced.retain(|&other| other != slot),
+            Status::Displaced => handoffs.displaced.retain(|&other| other != slot),
+            Status::Landed => handoffs.landed.retain(|&other| other != slot),
+            _ => handoffs.loading -= 1,
         }
         self.release(slot, Keep::Nothing);
         result.finished.push((self.sequences[slot as usize].life, Finish::Aborted));

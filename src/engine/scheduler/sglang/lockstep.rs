@@ -267,7 +267,8 @@ impl Sglang {
         let is_settled = self.last_prefill.is_empty()
             && self.finished.is_empty()
             && self.dissolved.is_empty()
-            && self.receiving.is_quiet()
+            // What comes from others at the instant of a step would have to be told apart.
+            && !self.handoffs.receives
             && self.last_outcome_was_tick;
         if !self.is_grouped() || can_admit || !is_settled || self.records_entries {
             return None;

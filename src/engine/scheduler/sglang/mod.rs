@@ -49,7 +49,7 @@ use crate::scenario::{SglangConfig, SglangPolicy};
 use crate::units::SimTime;
 
 use group::{Group, Place};
-use handoff::Receiving;
+use handoff::Handoffs;
 use lockstep::{Rows, Serving};
 use ratio::NewTokenRatio;
 use sequence::{Client, Sequence, Status};
@@ -97,10 +97,7 @@ pub struct Sglang {
     finished: Vec<u32>,
     /// How many are [`Status::LastInFlight`].
     last_in_flight: u32,
-    /// Whether it computes prompts for others, or decodes what others computed.
-    hands_over: bool,
-    receives: bool,
-    receiving: Receiving,
+    handoffs: Handoffs,
 
     /// The running requests as a group, where that is possible.
     group: Group,
@@ -171,9 +168,7 @@ impl Sglang {
             retractions_from: 0,
             finished: Vec::new(),
             last_in_flight: 0,
-            hands_over: false,
-            receives: false,
-            receiving: Receiving::default(),
+            handoffs: Handoffs::default(),
             group: Group::new(config.page_size),
             serving: Serving::Grouped,
             dissolved: VecDeque::new(),
@@ -438,11 +433,11 @@ impl Schedule for Sglang {
         self.checkpoint_chunked();
         self.merge_last_prefill();
         self.drop_finished();
-        if self.hands_over {
+        if self.handoffs.hands_over {
             // Nobody decodes here, which is what else would end it.
             self.is_full = false;
         }
-        if self.receives {
+        if self.handoffs.receives {
             self.place_receiving(plan);
         }
         if !self.plan_prefill(now, plan) && !self.running.is_empty() {
@@ -475,7 +470,7 @@ impl Schedule for Sglang {
     fn load(&self) -> Load {
         let listed = self.running.len() + self.last_prefill.len();
         Load {
-            waiting: self.waiting.len() as u32 + self.receiving.waiting(),
+            waiting: self.waiting.len() as u32 + self.handoffs.waiting(),
             running: (listed - self.finished.len()) as u32 + self.last_in_flight,
             kv_blocks: self.pool / self.config.page_size,
             kv_blocks_free: self.reclaimable() / self.config.page_size,
@@ -490,7 +485,7 @@ impl Schedule for Sglang {
     }
 
     fn head(&self) -> Option<RequestId> {
-        let head = self.waiting.front().copied().or_else(|| self.receiving.head());
+        let head = self.waiting.front().copied().or_else(|| self.handoffs.head());
         head.map(|slot| self.sequences[slot as usize].life.id)
     }
 

@@ -53,6 +53,7 @@ pub(super) enum Client {
 }
 
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each may hold beside any other")]
 pub(super) struct Sequence {
     pub(super) life: Life,
     pub(super) status: Status,
