@@ -123,6 +123,11 @@ pub trait Schedule: fmt::Debug + Send {
     /// Forgets cached content that no request holds.
     fn lose_cache(&mut self) {}
 
+    /// Whether the KV of requests has come that do not decode yet.
+    fn has_landed(&self) -> bool {
+        false
+    }
+
     /// Requests whose KV has come decode from the next step on; tokens that came with it are added to
     /// the result, as are those that need no more.
     fn land(&mut self, _now: SimTime, _result: &mut StepResult) {}

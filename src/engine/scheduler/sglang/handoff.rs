@@ -48,6 +48,11 @@ impl Handoffs {
         (self.unplaced.len() + self.landed.len() + self.displaced.len()) as u32 + self.loading
     }
 
+    /// Whether one waits for a seat.
+    pub(super) fn has_landed(&self) -> bool {
+        !self.landed.is_empty()
+    }
+
     /// The one that gets memory next.
     pub(super) fn head(&self) -> Option<u32> {
         self.displaced.front().or(self.unplaced.front()).copied()

@@ -419,6 +419,10 @@ impl Schedule for Sglang {
         self.end_transfer(id);
     }
 
+    fn has_landed(&self) -> bool {
+        self.handoffs.has_landed()
+    }
+
     fn land(&mut self, now: SimTime, result: &mut StepResult) {
         self.seat_landed(now, result);
     }

@@ -1,0 +1,140 @@
+//! Steps in which nothing is decided: walked ahead in one go, taken in at their end or when something
+//! comes from outside.
+
+use super::{Batch, EngineEvent, Instance, Stepping};
+use crate::cost::DecodeRun;
+use crate::engine::quiet::{QuietRun, QuietStep, RunLength};
+use crate::units::{SimDuration, SimTime};
+
+impl Instance {
+    /// Something came from outside at `now`: a run ends with the last step before. Returns when to
+    /// call [`advance`](Self::advance), if that has changed.
+    pub fn interrupt(
+        &mut self,
+        now: SimTime,
+        mut tell: impl FnMut(&Self, EngineEvent<'_>),
+    ) -> Option<SimTime> {
+        if self.run.is_empty() {
+            return None;
+        }
+        let steps = self.run.partition_point(|step| step.boundary < now);
+        self.run_length.interrupted(steps);
+        self.finish_run(steps, &mut tell);
+        self.wakes_at()
+    }
+
+    /// Walks the steps ahead in which nothing is decided.
+    pub(super) fn plan_run(&mut self) {
+        let is_pure =
+            |batch: &Batch| batch.plan.entries.is_empty() && batch.plan.preempted.is_empty();
+        let is_full = self.in_flight.len() == self.scheduler.steps_in_flight_max();
+        let is_disturbed = !self.aborts.is_empty()
+            || !self.transfers.is_empty()
+            || !self.lost_transfers.is_empty();
+        if self.stepping == Stepping::Single
+            || !is_full
+            || is_disturbed
+            || !self.in_flight.iter().all(is_pure)
+        {
+            return;
+        }
+        let Some(quiet) = self.scheduler.quiet() else { return };
+        let steps = (quiet.steps as usize).min(self.steps_ahead());
+        let mut free = self.scheduler.load().kv_blocks_free;
+        let mut shape = quiet.shape;
+        shape.cuda_graph = self.graphs.replayed(&shape);
+        let steps = (steps as u64).min(self.graphs.alike(&shape)) as usize;
+        self.scheduler.quiet_claims(steps, &mut self.run_claims);
+        let mut host = self.host.of(&shape, 0);
+        let mut kernels = SimDuration::ZERO;
+        if let Some(lora) = &self.lora {
+            host = host.delayed(lora.walk(quiet.passed_over));
+            kernels = lora.kernels(&shape);
+        }
+        (self.run_shape, self.run_host) = (shape, host);
+        let depth = self.in_flight.len();
+        let (mut host_free, mut device_free) = (self.host_free, self.device_free);
+        let mut outcomes = self.in_flight.iter().map(|step| (step.ends_at(), step.post_process));
+        let mut price = DecodeRun::new(&self.cost, &shape);
+        for (index, &claims) in self.run_claims.iter().enumerate() {
+            if claims > free {
+                break;
+            }
+            free -= claims;
+            // The step that ends here was decided `depth` steps before.
+            let (end, post_process) = match index.checked_sub(depth) {
+                Some(before) => (self.run[before].end(), host.post_process),
+                None => outcomes.next().expect("as many steps are in flight"),
+            };
+            let boundary = end.max(host_free) + post_process;
+            let duration = self.slowed(price.next_step() + kernels);
+            let (start, duration) = host.timing(boundary, device_free, duration);
+            host_free = host.launched(boundary);
+            device_free = start + duration;
+            self.run.push(QuietStep { boundary, start, duration, claims });
+            if boundary >= self.next_input {
+                break;
+            }
+        }
+    }
+
+    /// How many steps it is worth to plan ahead.
+    fn steps_ahead(&self) -> usize {
+        if self.next_input == SimTime::MAX {
+            return self.run_length.steps();
+        }
+        let nanos = self.next_input.as_nanos().saturating_sub(self.last_completion.as_nanos());
+        let each = self.in_flight.front().map_or(SimDuration::ZERO, |step| step.duration);
+        let steps = nanos / each.as_nanos().max(1);
+        (steps as usize).saturating_add(4).min(RunLength::MOST)
+    }
+
+    /// Takes in the first `steps` steps of the run and forgets the rest.
+    pub(super) fn finish_run(
+        &mut self,
+        steps: usize,
+        tell: &mut impl FnMut(&Self, EngineEvent<'_>),
+    ) {
+        let run = std::mem::take(&mut self.run);
+        if let Some(last) = steps.checked_sub(1).map(|index| run[index]) {
+            let load = self.scheduler.load();
+            let (first_step, completed_before) = (self.steps, self.last_completion);
+            let claims = run[..steps].iter().map(|step| step.claims).sum();
+            self.scheduler.run_quiet(steps as u64, claims, last.boundary);
+            self.last_completion = last.boundary;
+            // The last steps are in flight now.
+            let depth = self.in_flight.len();
+            let ended = steps.saturating_sub(depth);
+            let mut shape = self.run_shape;
+            shape.advance_decodes_by(ended as u32);
+            for (step, number) in run[ended..steps].iter().zip(self.steps + ended as u64..) {
+                self.in_flight.pop();
+                let batch = self.in_flight.next_mut();
+                batch.plan.clear();
+                batch.plan.decodes = shape.decode_seqs;
+                batch.plan.shape = shape;
+                batch.step = number;
+                batch.scheduled_at = step.boundary;
+                batch.starts_at = step.start;
+                batch.duration = step.duration;
+                batch.post_process = self.run_host.post_process;
+                self.in_flight.launch();
+                shape.advance_decodes();
+            }
+            self.steps += steps as u64;
+            let told = QuietRun {
+                steps: &run[..steps],
+                first_step,
+                rows: self.run_shape.decode_seqs,
+                shape: self.run_shape,
+                load,
+                completed_before,
+            };
+            self.host_free = self.run_host.launched(last.boundary);
+            self.device_free = last.end();
+            tell(self, EngineEvent::Quiet(&told));
+        }
+        self.run = run;
+        self.run.clear();
+    }
+}
