@@ -46,7 +46,7 @@ fn run(scenario: &Scenario) -> (BenchSummary, u64) {
 }
 
 fn summary(recorder: Recorder) -> BenchSummary {
-    let peak = recorder.tokens_by_second.iter().max().copied().unwrap_or_default();
+    let peak = recorder.tokens_by_second.peak();
     let gaps = TokenGaps::Weighted(recorder.gaps.sample());
     let requests = recorder.requests.iter().map(request).collect();
     let duration = (recorder.end - SimTime::ZERO).as_secs_f64();

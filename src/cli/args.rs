@@ -90,7 +90,7 @@ pub(super) struct OutputArguments {
     #[arg(long)]
     pub(super) overwrite: bool,
     /// Write no folder of results: print the report only
-    #[arg(long, conflicts_with_all = ["output_dir", "overwrite", "steps"])]
+    #[arg(long, conflicts_with_all = ["output_dir", "steps"])]
     pub(super) no_files: bool,
     /// Also write a table of every step
     #[arg(long)]

@@ -46,14 +46,14 @@ pub(super) fn spread(
     let tool_seed = loaded.scenario.file.workload.tool_seed;
     let one = |replica: u32| -> Result<BenchSummary, Failure> {
         let mut draft = drafts.each[index].clone();
-        // Seeds in files are 63 bits, those of the benchmark tools 32.
-        let own = seed.stream("replica", u64::from(replica)).next_u64() >> 1;
-        draft.put("seed", i64::try_from(own).expect("63 bits"))?;
+        // Seeds of the benchmark tools are 32 bits.
+        let own = seed.stream("replica", u64::from(replica)).next_u32();
+        draft.put("seed", i64::from(own))?;
         if tool_seed.is_some() {
-            draft.put("workload.tool_seed", i64::from(own as u32))?;
+            draft.put("workload.tool_seed", i64::from(own))?;
         }
         if let Some(calibration) = &drafts.calibration {
-            let mut stream = Seed(own).stream("parameters", 0);
+            let mut stream = Seed(own.into()).stream("parameters", 0);
             let drawn = calibration.draw(&mut stream);
             for (found, value) in calibration.parameters.iter().zip(drawn) {
                 if !is_overridden(&found.parameter.path, &arguments.overrides) {

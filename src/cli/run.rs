@@ -18,6 +18,7 @@ use crate::metrics::{BenchReport, BenchWriter, Caution, Recorder, StepLog, Warni
 use crate::rng::Seed;
 use crate::scenario::{Scenario, TraceConfig};
 use crate::sim::{Counts, Separable};
+use crate::threads;
 use crate::workload::{Notice, TraceRow, TraceRows, Workload, WorkloadError};
 
 pub(super) fn run(arguments: &RunArguments) -> Result<(), Failure> {
@@ -59,10 +60,30 @@ pub(super) fn simulate_all(
 ) -> Result<(Option<RunDir>, Vec<Outcome>), Failure> {
     timeline::check(loaded, output)?;
     let writes = !output.no_files;
+    if writes {
+        check_folders(loaded)?;
+    }
     let dir = writes.then(|| create_run_dir(&loaded[0].scenario, output)).transpose()?;
     remove_on_interrupt()?;
     let outcomes = loaded.iter().map(|one| simulate(one, output)).collect::<Result<Vec<_>, _>>()?;
     Ok((dir, outcomes))
+}
+
+/// Runs that are written together have folders of their own, named after them.
+fn check_folders(loaded: &[Loaded]) -> Result<(), Failure> {
+    let names: Vec<&str> = loaded.iter().map(|one| one.scenario.file.name.as_str()).collect();
+    for (index, name) in names.iter().enumerate() {
+        let same = |before: &&&str| results::slug(before) == results::slug(name);
+        if let Some(before) = names[..index].iter().find(same) {
+            return Err(Failure::Input(anyhow::anyhow!(
+                "variants[{}].name: must give a folder of its own, got `{name}`, which is written to \
+                 `{}` as `{before}` is",
+                index - 1,
+                results::slug(name)
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Writes the results of runs and prints them.
@@ -138,8 +159,8 @@ fn remove_on_interrupt() -> Result<(), Failure> {
 fn simulate(loaded: &Loaded, output: &OutputArguments) -> Result<Outcome, Failure> {
     let scenario = &loaded.scenario;
     state_setting(scenario);
-    let mut workload = open_workload(loaded)?;
-    let costs = step_times(scenario)?;
+    let (workload, costs) = threads::both(|| open_workload(loaded), || step_times(scenario));
+    let (mut workload, costs) = (workload?, costs?);
     state_step_times(scenario, &costs);
     let run = crate::sim::simulation(scenario, &costs, &mut workload);
     let run = run.map_err(|error| Failure::Input(error.into()))?;
@@ -175,6 +196,10 @@ fn simulate(loaded: &Loaded, output: &OutputArguments) -> Result<Outcome, Failur
     let warnings = caution.warnings(scenario);
     for text in warnings.texts() {
         say(&format!("warning: {text}"));
+    }
+    if counts.rejected > 0 {
+        let (rejected, arrived) = (counts.rejected, counts.arrived);
+        say(&format!("warning: the engine rejected {rejected} of {arrived} requests"));
     }
     let report = BenchReport::new(&recorder, &scenario.file);
     let comparison = compare(scenario, &report);

@@ -125,6 +125,14 @@ impl RequestRecord {
         }
     }
 
+    /// Its client sends it: all that is known of it happens later.
+    #[inline]
+    pub(super) fn sent_to(&mut self, instance: InstanceId, at: SimTime) {
+        (self.sent, self.queued, self.first_scheduled) = (at, at, at);
+        (self.first_token, self.finish) = (at, at);
+        self.instance = instance;
+    }
+
     /// Time to first token, as a client measures it.
     pub fn ttft(&self) -> SimDuration {
         self.first_token - self.sent

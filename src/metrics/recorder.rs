@@ -7,6 +7,7 @@ use super::faults::FaultLog;
 use super::gaps::GapCounter;
 use super::record::{RequestDrafts, RequestRecord, Status};
 use super::replica::ReplicaLog;
+use super::seconds::TokensBySecond;
 use super::series::Bin;
 use super::timeline::Timeline;
 use super::transfers::Carried;
@@ -24,7 +25,7 @@ pub struct Recorder {
     /// Gaps between tokens.
     pub gaps: GapCounter,
     /// Tokens that came out in each second since the first request was sent.
-    pub tokens_by_second: Vec<u64>,
+    pub tokens_by_second: TokensBySecond,
     /// Drafts verified, with speculative decoding.
     pub drafts: DraftCounts,
     /// The same by request, up to the last one that had any.
@@ -62,7 +63,7 @@ impl Default for Recorder {
         Self {
             requests: Vec::new(),
             gaps: GapCounter::default(),
-            tokens_by_second: Vec::new(),
+            tokens_by_second: TokensBySecond::default(),
             drafts: DraftCounts::default(),
             drafts_by_request: Vec::new(),
             carried: Carried::default(),
@@ -81,9 +82,9 @@ impl Default for Recorder {
 }
 
 impl Recorder {
-    /// The end of the run: no request changed later, and no device computed.
+    /// The end of the run: no request changed later, no device computed, no memory was held or freed.
     pub fn observed(&self) -> SimTime {
-        self.replicas.iter().map(|replica| replica.activity.end()).fold(self.end, SimTime::max)
+        self.replicas.iter().map(ReplicaLog::end).fold(self.end, SimTime::max)
     }
 
     fn leave(&mut self, at: SimTime, life: &Life, finish: Finish) {
@@ -143,7 +144,7 @@ impl Recorder {
             && self.second.contains(self.since_first_sent(before))
         {
             let tokens = run.steps.len() as u64 * u64::from(run.rows);
-            self.tokens_by_second[self.second.index] += tokens;
+            self.tokens_by_second.add(self.second.index, tokens);
         } else {
             times.for_each(|at| self.count_tokens(at, run.rows));
         }
@@ -159,17 +160,9 @@ impl Recorder {
     fn count_tokens(&mut self, at: SimTime, tokens: u32) {
         let since = self.since_first_sent(at);
         if !self.second.contains(since) {
-            self.enter_second(since);
+            self.second = Bin::of(since, 1_000_000_000);
         }
-        self.tokens_by_second[self.second.index] += u64::from(tokens);
-    }
-
-    #[cold]
-    fn enter_second(&mut self, since: u64) {
-        self.second = Bin::of(since, 1_000_000_000);
-        if self.tokens_by_second.len() <= self.second.index {
-            self.tokens_by_second.resize(self.second.index + 1, 0);
-        }
+        self.tokens_by_second.add(self.second.index, u64::from(tokens));
     }
 }
 
@@ -204,9 +197,7 @@ impl Observer for Recorder {
             }
             Occurrence::Sent(id, instance) => {
                 self.first_sent.get_or_insert(at);
-                let record = &mut self.requests[self.lane.place(id)];
-                record.sent = at;
-                record.instance = instance;
+                self.requests[self.lane.place(id)].sent_to(instance, at);
             }
             Occurrence::Queued(instance, id, load) => {
                 if !self.handed_over.contains_key(&id) {
@@ -326,12 +317,7 @@ impl Separable for Recorder {
         }
         for lane in lanes {
             self.gaps.join_with(lane.gaps);
-            if self.tokens_by_second.len() < lane.tokens_by_second.len() {
-                self.tokens_by_second.resize(lane.tokens_by_second.len(), 0);
-            }
-            for (tokens, more) in self.tokens_by_second.iter_mut().zip(&lane.tokens_by_second) {
-                *tokens += more;
-            }
+            self.tokens_by_second.join(&lane.tokens_by_second);
             self.drafts.add(&lane.drafts);
             self.steps += lane.steps;
             self.carried.join(&lane.carried);

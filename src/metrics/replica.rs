@@ -155,6 +155,12 @@ impl ReplicaLog {
         self.cached_tokens += u64::from(life.cached_tokens);
     }
 
+    /// When its device worked last, or what it held changed.
+    pub fn end(&self) -> SimTime {
+        let changed = [self.inside_since, self.running_since, self.waiting_since, self.kv_since];
+        changed.into_iter().fold(self.activity.end(), SimTime::max)
+    }
+
     /// Requests admitted at a time, on average until `end`.
     pub fn mean_running(&self, end: SimTime) -> f64 {
         mean(self.running + held(self.running_since, end, self.load.running), end)

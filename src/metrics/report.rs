@@ -154,10 +154,12 @@ fn dataset_name(lengths: &LengthConfig) -> &'static str {
 fn summarise(recorder: &Recorder, report: &ReportConfig) -> BenchSummary {
     let requests: Vec<BenchRequest> =
         recorder.faults.as_seen(&recorder.requests).iter().map(bench_request).collect();
+    // Before the first answer, a benchmark has lasted as long as it was watched.
+    let end = if recorder.end == SimTime::ZERO { recorder.observed() } else { recorder.end };
     // A run in which nothing took time still has a duration above zero.
-    let duration_s = recorder.end.max(SimTime::from_nanos(1)).as_secs_f64();
+    let duration_s = end.max(SimTime::from_nanos(1)).as_secs_f64();
     let gaps = TokenGaps::Weighted(recorder.gaps.clone().sample());
-    let peak = recorder.tokens_by_second.iter().copied().max().unwrap_or(0);
+    let peak = recorder.tokens_by_second.peak();
     let mut input = BenchInput::new(duration_s, requests, gaps, peak as f64);
     input.drafts = recorder.drafts.clone();
     if !report.streaming {

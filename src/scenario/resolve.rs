@@ -211,9 +211,15 @@ fn broken_rules(file: &ScenarioFile) -> Vec<String> {
         _ => {}
     }
     let cluster = &file.cluster;
-    rules.count("cluster.replicas", cluster.replicas);
+    let rule = "from 1 to 100000";
+    rules.check(
+        (1..=100_000).contains(&cluster.replicas),
+        "cluster.replicas",
+        rule,
+        cluster.replicas,
+    );
     rules.time("cluster.api_delay_ms", cluster.api_delay_ms, 1e3);
-    rules.time("cluster.api_per_request_ms", cluster.api_per_request_ms, 1e3);
+    rules.brief("cluster.api_per_request_ms", cluster.api_per_request_ms, 1e3);
     router::rules(&cluster.router, &mut rules);
     if cluster.groups.is_empty() {
         engine_rules(cluster, file.workload.adapters.is_some(), &mut rules);
@@ -235,7 +241,7 @@ fn engine_rules(cluster: &ClusterConfig, has_adapters: bool, rules: &mut Rules) 
     let utilization = cluster.gpu_memory_utilization.unwrap_or(1.0);
     rules.share("cluster.gpu_memory_utilization", utilization);
     for (key, value) in cluster.engine.host().values() {
-        rules.not_negative(&format!("cluster.engine.host.{key}"), value);
+        rules.brief(&format!("cluster.engine.host.{key}"), value, 1e6);
     }
     step_time::rules(&cluster.step_time, rules);
     match &cluster.engine {

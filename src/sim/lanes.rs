@@ -24,11 +24,14 @@ use crate::threads;
 use crate::units::{SimDuration, SimTime};
 use crate::workload::WorkloadError;
 
-/// Requests that are drawn before lanes go on: enough to keep threads busy, few enough to fit
-/// caches.
-const ROUND: usize = 1 << 14;
+/// Requests that are drawn while lanes go on with those drawn before: enough to keep threads busy, few
+/// enough to fit caches.
+const ROUND_MIN: usize = 1 << 13;
+/// The same for each lane: what a lane works with comes into the caches anew in each round, which takes
+/// a while. With 64 lanes and 256 requests each a run took half as long again.
+const ROUND_PER_LANE: usize = 1 << 10;
 
-impl<W: Source> Simulation<W> {
+impl<W: Source + Send> Simulation<W> {
     /// [`run`](Self::run), with the same results, in lanes where instances cannot influence each
     /// other.
     ///
@@ -49,20 +52,25 @@ impl<W: Source> Simulation<W> {
     fn run_separately(mut self, observer: &mut impl Separable) -> Result<Counts, WorkloadError> {
         let mut watch = cfg!(debug_assertions).then(Watch::default);
         let observer = &mut (&mut watch, observer);
-        let mut drawn = self.workload.next().transpose()?;
-        let first_sent = drawn.as_ref().map_or(SimTime::ZERO, |request| request.arrival);
-        let mut lanes = self.lanes(|lane| observer.lane(lane), first_sent);
+        let (end, workload) = (self.end, &mut self.workload);
+        let instances = std::mem::take(&mut self.cluster.instances);
+        let round = ROUND_MIN.max(ROUND_PER_LANE * instances.len());
+        let mut drawn = Vec::new();
+        draw(workload, end, round, &mut drawn)?;
+        let first_sent = drawn.first().map_or(SimTime::ZERO, |request| request.arrival);
+        let mut lanes = lanes(instances, end, |lane| observer.lane(lane), first_sent);
         let mut id = 0;
-        while let Some(request) = drawn.take().filter(|request| request.arrival <= self.end) {
-            let horizon = request.arrival;
-            observer.arrives(&request);
-            let index = id as usize % lanes.len();
-            lanes[index].expect(RequestId(id), request, self.api_per_request, self.api_delay);
-            id = id.checked_add(1).expect("fewer than 2^32 requests");
-            if (id as usize).is_multiple_of(ROUND) {
-                serve(&mut lanes, horizon);
+        loop {
+            let more_from = drawn.last().map(|last| last.arrival).filter(|_| drawn.len() == round);
+            for request in drawn.drain(..) {
+                observer.arrives(&request);
+                let index = id as usize % lanes.len();
+                lanes[index].expect(RequestId(id), request, self.api_per_request, self.api_delay);
+                id = id.checked_add(1).expect("fewer than 2^32 requests");
             }
-            drawn = self.workload.next().transpose()?;
+            let Some(horizon) = more_from else { break };
+            let next = || draw(workload, end, round, &mut drawn);
+            threads::both(next, || serve(&mut lanes, horizon)).0?;
         }
         serve(&mut lanes, SimTime::MAX);
         let (counts, observers) = close(lanes);
@@ -72,29 +80,46 @@ impl<W: Source> Simulation<W> {
         }
         Ok(counts)
     }
+}
 
-    fn lanes<O>(
-        &mut self,
-        mut observer: impl FnMut(Lane) -> O,
-        first_sent: SimTime,
-    ) -> Vec<LaneRun<O>> {
-        let instances = std::mem::take(&mut self.cluster.instances);
-        let count = instances.len() as u32;
-        let lane = |(first, engine): (usize, Instance)| LaneRun {
-            id: InstanceId::from_index(first),
-            engine,
-            inbox: VecDeque::new(),
-            told: 0,
-            front_end_free: SimTime::ZERO,
-            end: self.end,
-            wake: None,
-            is_awaited: false,
-            counts: Counts::default(),
-            outcome: Outcome::default(),
-            observer: observer(Lane { first: first as u32, count, first_sent }),
-        };
-        instances.into_iter().enumerate().map(lane).collect()
+/// Draws the requests of a round, fewer where no more come before `end`.
+fn draw(
+    workload: &mut impl Source,
+    end: SimTime,
+    round: usize,
+    drawn: &mut Vec<Request>,
+) -> Result<(), WorkloadError> {
+    while drawn.len() < round {
+        let Some(request) = workload.next().transpose()? else { break };
+        if request.arrival > end {
+            break;
+        }
+        drawn.push(request);
     }
+    Ok(())
+}
+
+fn lanes<O>(
+    instances: Vec<Instance>,
+    end: SimTime,
+    mut observer: impl FnMut(Lane) -> O,
+    first_sent: SimTime,
+) -> Vec<LaneRun<O>> {
+    let count = instances.len() as u32;
+    let lane = |(first, engine): (usize, Instance)| LaneRun {
+        id: InstanceId::from_index(first),
+        engine,
+        inbox: VecDeque::new(),
+        told: 0,
+        front_end_free: SimTime::ZERO,
+        end,
+        wake: None,
+        is_awaited: false,
+        counts: Counts::default(),
+        outcome: Outcome::default(),
+        observer: observer(Lane { first: first as u32, count, first_sent }),
+    };
+    instances.into_iter().enumerate().map(lane).collect()
 }
 
 /// Lets all lanes go on up to a moment, as far as they know what happens until then.

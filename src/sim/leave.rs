@@ -34,6 +34,7 @@ impl<W: Source> Simulation<W> {
         if let Some(turn) = turn {
             let at = turn.arrival;
             let transit = self.transit.put(id, turn);
+            self.turns_due += 1;
             self.queue.push(at, Class::Input, Event::Arrive { transit });
         }
     }
@@ -47,7 +48,8 @@ impl<W: Source> Simulation<W> {
     }
 
     pub(super) fn close(mut self) -> Counts {
-        let mut left_over = self.transit.len();
+        // Turns that were due after the end are none of the run.
+        let mut left_over = self.transit.len() - self.turns_due;
         for (index, engine) in self.cluster.instances.iter().enumerate() {
             let instance = InstanceId::from_index(index);
             // Nobody may ever fetch what a prefill instance holds.

@@ -75,6 +75,8 @@ pub struct Simulation<W> {
     pub(super) held: VecDeque<u32>,
     /// Turns of conversations that are being answered.
     pub(super) turns: FxHashMap<RequestId, Request>,
+    /// Turns that have not arrived, because their users think.
+    pub(super) turns_due: u64,
     /// Per instance, whether it will be woken, and by which event: older ones are stale.
     pub(super) awaited: Vec<bool>,
     epochs: Vec<u32>,
@@ -107,6 +109,7 @@ impl<W: Source> Simulation<W> {
             transit: Transit::default(),
             held: VecDeque::new(),
             turns: FxHashMap::default(),
+            turns_due: 0,
             awaited,
             epochs,
             counts: Counts::default(),
@@ -230,6 +233,7 @@ impl<W: Source> Simulation<W> {
     fn handle(&mut self, now: SimTime, event: Event, observer: &mut impl Observer) {
         match event {
             Event::Arrive { transit } => {
+                self.turns_due -= 1;
                 let (_, request) = self.transit.take(transit);
                 self.arrive(now, request, observer);
             }

@@ -109,7 +109,7 @@ fn observe(
 fn run_source(
     scenario: &Scenario,
     costs: &[StepTime],
-    source: impl Source,
+    source: impl Source + Send,
     observer: &mut impl Separable,
 ) -> Result<Counts, Skip> {
     let run = crate::sim::simulation(scenario, costs, source).map_err(|error| refused(&error))?;

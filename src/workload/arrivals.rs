@@ -16,9 +16,9 @@ use crate::rng::Stream;
 use crate::scenario::ArrivalConfig;
 use crate::scenario::RampUp;
 use crate::scenario::RampUpConfig;
-use crate::units::SimDuration;
 use crate::units::SimTime;
 use crate::workload::numpy::LegacyRandom;
+use crate::workload::source::LATEST_S;
 use crate::workload::tools::Tools;
 use crate::workload::trace::WorkloadError;
 
@@ -106,7 +106,7 @@ impl Arrivals {
             Self::AllAtOnce => Some(SimTime::ZERO),
             Self::Constant { rate_per_s, sent } => {
                 *sent += 1;
-                Some(SimTime::from_secs_f64(*sent as f64 / *rate_per_s))
+                Some(at(*sent as f64 / *rate_per_s))
             }
             Self::Renewal { gaps, scale_s, stream, now } => {
                 let gap: f64 = match gaps {
@@ -114,17 +114,22 @@ impl Arrivals {
                     Gaps::Gamma(gamma) => gamma.sample(stream),
                     Gaps::Weibull(weibull) => weibull.sample(stream),
                 };
-                *now += SimDuration::from_secs_f64(gap * *scale_s);
+                *now += at(gap * *scale_s).since(SimTime::ZERO);
                 Some(*now)
             }
             Self::Sleeping { numpy, mean_s, now_s } => {
-                let arrival = SimTime::from_secs_f64(*now_s);
+                let arrival = at(*now_s);
                 *now_s += numpy.exponential(*mean_s);
                 Some(arrival)
             }
-            Self::Times(times) => times.next().map(SimTime::from_secs_f64),
+            Self::Times(times) => times.next().map(at),
         }
     }
+}
+
+/// A moment in seconds; one so late that no run takes it, where the clock does not reach so far.
+fn at(seconds: f64) -> SimTime {
+    SimTime::from_secs_f64(seconds.min(2.0 * LATEST_S))
 }
 
 /// The rate of vLLM's client.

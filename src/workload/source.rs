@@ -22,6 +22,9 @@ use crate::workload::session::Sessions;
 use crate::workload::tools::Tools;
 use crate::workload::trace::WorkloadError;
 
+/// When the last request may arrive, thirty years after the start: the clock counts on from there.
+pub(super) const LATEST_S: f64 = 1e9;
+
 /// Requests in order of arrival. Conversations go on through [`Workload::follow_up`].
 #[derive(Debug)]
 pub struct Workload {
@@ -203,7 +206,14 @@ impl Iterator for Workload {
             return None;
         }
         let draft = match self.source.next() {
-            Some(Ok(draft)) if draft.arrival <= self.end => draft,
+            Some(Ok(draft)) if draft.arrival <= self.end && !is_too_late(draft.arrival) => draft,
+            Some(Ok(draft)) if draft.arrival <= self.end => {
+                self.over = true;
+                return Some(Err(WorkloadError::Unusable(format!(
+                    "workload.arrivals: request {} comes more than 10⁹ seconds after the first;                      take a higher rate, or fewer requests",
+                    self.emitted
+                ))));
+            }
             Some(Ok(_)) => {
                 self.over = true;
                 return None;
@@ -222,6 +232,10 @@ impl Iterator for Workload {
         self.left = self.left.map(|left| left - 1);
         Some(Ok(request))
     }
+}
+
+fn is_too_late(arrival: SimTime) -> bool {
+    arrival.as_secs_f64() > LATEST_S
 }
 
 impl Source {

@@ -85,11 +85,7 @@ fn a_request_alone_prefills_travels_and_decodes() {
     assert_eq!((report.transfers, report.bytes), (1, 1008 * kv_bytes()));
     let share = (1008 * kv_bytes()) as f64 / 10e9 / recorder.end.as_secs_f64();
     assert!((report.nic_use - share).abs() < 1e-9 && (report.busiest_nic_use - share).abs() < 1e-9);
-    assert_eq!(
-        recorder.tokens_by_second.iter().sum::<u64>(),
-        10,
-        "the prefill's token is not seen"
-    );
+    assert_eq!(recorder.tokens_by_second.total(), 10, "the prefill's token is not seen");
 }
 
 #[test]
@@ -106,7 +102,7 @@ fn a_request_of_sglang_has_its_first_token_when_its_kv_has_landed() {
     // Each other token takes 5 ms + 50 us.
     assert!((ms(record.finish - record.first_token) - 9.0 * 5.05).abs() < 1e-6);
     assert_eq!((record.output_tokens, record.instance.0), (10, 1));
-    assert_eq!(recorder.tokens_by_second.iter().sum::<u64>(), 10);
+    assert_eq!(recorder.tokens_by_second.total(), 10);
 }
 
 #[test]

@@ -19,6 +19,7 @@ use servecast::units::{SimDuration, SimTime};
 use servecast::workload::Client;
 
 use super::laws::hosts;
+use super::support::small_engine;
 use cost::Cost;
 use engines::{Engine, baseline, sglang, speculating, vllm};
 
@@ -209,6 +210,24 @@ fn compare_lanes(case: &Case, cost: Cost) -> Result<(), TestCaseError> {
     Ok(())
 }
 
+/// Lanes that go on while further requests are drawn: two rounds, and a part of a third.
+#[test]
+fn rounds_of_lanes_fare_as_one_loop() {
+    let case = Case {
+        seed: 5,
+        requests: 20_000,
+        gap_us: 1500,
+        prompt_max: 30,
+        output_max: 6,
+        shares_prompts: false,
+        stops_early: true,
+        instances: 3,
+        host: HostConfig::default(),
+        engine: Engine::Vllm(small_engine()),
+    };
+    compare_lanes(&case, Cost::Linear).expect("they are equal");
+}
+
 /// A step without what is told late: instance, number, times, shape.
 fn steps(log: &StepLog) -> Vec<String> {
     let mut lines: Vec<String> = log
@@ -319,6 +338,6 @@ proptest! {
             prop_assert_eq!(record.output_tokens, whole, "{:?}: {:?}", request, record);
             tokens += u64::from(whole);
         }
-        prop_assert_eq!(recorder.tokens_by_second.iter().sum::<u64>(), tokens);
+        prop_assert_eq!(recorder.tokens_by_second.total(), tokens);
     }
 }

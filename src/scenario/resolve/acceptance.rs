@@ -7,7 +7,8 @@ const KEY: &str = "cluster.engine.speculation";
 
 pub(super) fn rules(speculation: &SpeculationConfig, rules: &mut Rules) {
     let drafts = speculation.num_speculative_tokens;
-    rules.count(&format!("{KEY}.num_speculative_tokens"), drafts);
+    let path = format!("{KEY}.num_speculative_tokens");
+    rules.check((1..=1000).contains(&drafts), &path, "from 1 to 1000", drafts);
     match &speculation.acceptance {
         AcceptanceConfig::PerPosition { probability } => {
             rules.share(&format!("{KEY}.acceptance.probability"), *probability);

@@ -37,7 +37,7 @@ pub(super) fn rules(engine: &EngineConfig, rules: &mut Rules) {
             config.max_model_len,
         ),
         EngineConfig::StaticBatching(config) => {
-            rules.not_negative("cluster.engine.batch_timeout_ms", config.batch_timeout_ms);
+            rules.brief("cluster.engine.batch_timeout_ms", config.batch_timeout_ms, 1e3);
             (
                 vec![("batch_size", Some(config.batch_size)), ("kv_tokens", config.kv_tokens)],
                 config.max_model_len,

@@ -10,13 +10,15 @@ use crate::scenario::file::ReportConfig;
 pub(super) fn rules(report: &ReportConfig, rules: &mut Rules) {
     for (gpu, price) in &report.prices {
         if let GpuPrice::UsdPerHour(usd) = price {
-            rules.not_negative(&format!("report.prices.{gpu}"), *usd);
+            let path = format!("report.prices.{gpu}");
+            rules.check((0.0..=1e6).contains(usd), &path, "from 0 to 10⁶ USD per hour", usd);
         }
     }
     for (gpu, GpuPower { idle_w, prefill_w, decode_w }) in &report.power {
         let watts = [("idle_w", idle_w), ("prefill_w", prefill_w), ("decode_w", decode_w)];
         for (key, value) in watts {
-            rules.not_negative(&format!("report.power.{gpu}.{key}"), *value);
+            let path = format!("report.power.{gpu}.{key}");
+            rules.check((0.0..=1e6).contains(value), &path, "from 0 to 10⁶ W", value);
         }
     }
 }

@@ -39,20 +39,20 @@ pub(super) fn rules(cluster: &ClusterConfig, has_adapters: bool, rules: &mut Rul
         ("per_passed_over_us", lora.per_passed_over_us),
     ];
     for (key, value) in times {
-        rules.not_negative(&format!("cluster.lora.{key}"), value.unwrap_or(0.0));
+        rules.brief(&format!("cluster.lora.{key}"), value.unwrap_or(0.0), 1e6);
     }
     let shares = [
         ("memory_efficiency", kernels.memory_efficiency),
         ("compute_efficiency", kernels.compute_efficiency),
     ];
     for (key, value) in shares {
-        rules.positive(&format!("cluster.lora.kernels.{key}"), value.unwrap_or(1.0));
+        rules.efficiency(&format!("cluster.lora.kernels.{key}"), value.unwrap_or(1.0));
     }
     let load = &lora.load;
-    rules.not_negative("cluster.lora.load.to_gpu_per_tensor_us", load.to_gpu_per_tensor_us);
-    rules.positive("cluster.lora.load.to_gpu_gb_per_s", load.to_gpu_gb_per_s.unwrap_or(1.0));
-    rules.not_negative("cluster.lora.load.to_host_per_tensor_us", load.to_host_per_tensor_us);
-    rules.positive("cluster.lora.load.to_host_gb_per_s", load.to_host_gb_per_s);
+    rules.brief("cluster.lora.load.to_gpu_per_tensor_us", load.to_gpu_per_tensor_us, 1e6);
+    rules.carried("cluster.lora.load.to_gpu_gb_per_s", load.to_gpu_gb_per_s.unwrap_or(1.0));
+    rules.brief("cluster.lora.load.to_host_per_tensor_us", load.to_host_per_tensor_us, 1e6);
+    rules.carried("cluster.lora.load.to_host_gb_per_s", load.to_host_gb_per_s);
 }
 
 /// Rules of the adapters that requests ask for.

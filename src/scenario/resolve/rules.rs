@@ -4,6 +4,8 @@ use crate::units::SimDuration;
 
 /// Thirty years.
 const LONGEST_S: f64 = 1e9;
+/// What a step or a request may take apart from others.
+const BRIEF_S: f64 = 1e3;
 
 /// Collects broken rules.
 pub(super) struct Rules {
@@ -45,6 +47,12 @@ impl Rules {
         self.check(holds, path, "a time from 0 to 10⁹ seconds", value);
     }
 
+    /// The same for what comes with every step or request: many of them have to fit the clock.
+    pub(super) fn brief(&mut self, path: &str, value: f64, per_second: f64) {
+        let holds = value >= 0.0 && value / per_second <= BRIEF_S;
+        self.check(holds, path, "a time from 0 to 1000 seconds", value);
+    }
+
     /// The same for what takes time, in seconds.
     pub(super) fn lasting(&mut self, path: &str, seconds: f64) {
         let span = SimDuration::try_from_secs_f64(seconds);
@@ -56,6 +64,17 @@ impl Rules {
     pub(super) fn nic(&mut self, path: &str, gb_per_s: f64) {
         let holds = gb_per_s * 1e9 >= 1.0 && gb_per_s.is_finite();
         self.check(holds, path, "a finite rate of 1 byte/s at least", gb_per_s);
+    }
+
+    /// What comes from memory or disk, in GB/s.
+    pub(super) fn carried(&mut self, path: &str, gb_per_s: f64) {
+        let holds = gb_per_s * 1e9 >= 1e3 && gb_per_s.is_finite();
+        self.check(holds, path, "a finite rate of 1 kB/s at least", gb_per_s);
+    }
+
+    /// How much of a peak is reached; fits may find a little more than all of it.
+    pub(super) fn efficiency(&mut self, path: &str, value: f64) {
+        self.check((1e-3..=10.0).contains(&value), path, "between 0.001 and 10", value);
     }
 
     pub(super) fn share(&mut self, path: &str, value: f64) {

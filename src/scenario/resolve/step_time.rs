@@ -19,15 +19,21 @@ pub(super) fn rules(config: &StepTimeConfig, rules: &mut Rules) {
         StepTimeConfig::StepTable { .. } => {}
         StepTimeConfig::Linear { base_us, prefill_token_us, decode_seq_us } => {
             rules.positive("cluster.step_time.base_us", *base_us);
-            rules.not_negative("cluster.step_time.prefill_token_us", *prefill_token_us);
-            rules.not_negative("cluster.step_time.decode_seq_us", *decode_seq_us);
+            rules.brief("cluster.step_time.base_us", *base_us, 1e6);
+            rules.brief("cluster.step_time.prefill_token_us", *prefill_token_us, 1e6);
+            rules.brief("cluster.step_time.decode_seq_us", *decode_seq_us, 1e6);
         }
     }
 }
 
 fn calibration_rules(calibration: &Calibration, rules: &mut Rules) {
     for (key, value) in calibration.entries() {
-        rules.not_negative(&format!("cluster.step_time.calibration.{key}"), value);
+        let path = format!("cluster.step_time.calibration.{key}");
+        if key.ends_with("_us") {
+            rules.brief(&path, value, 1e6);
+        } else {
+            rules.check((0.0..=1e3).contains(&value), &path, "a factor from 0 to 1000", value);
+        }
     }
 }
 
@@ -38,7 +44,7 @@ fn layer_table_rules(config: &LayerTableConfig, rules: &mut Rules) {
         rules.broken(&path("all_reduce_latency_us"), message);
     }
     if let Some(latency) = config.all_reduce_latency_us {
-        rules.not_negative(&path("all_reduce_latency_us"), latency);
+        rules.brief(&path("all_reduce_latency_us"), latency, 1e6);
     }
     if let Some(rate) = config.all_reduce_gb_s {
         rules.positive(&path("all_reduce_gb_s"), rate);

@@ -28,7 +28,7 @@ impl WorkloadConfig {
         let mut rules = Rules::default();
         rules.count("num_requests", self.num_requests.unwrap_or(1));
         if let Some(duration_s) = self.duration_s {
-            rules.positive("duration_s", duration_s);
+            rules.lasting("duration_s", duration_s);
         }
         self.check_length_of_run(&mut rules);
         check_arrivals(&self.arrivals, &mut rules);
@@ -46,9 +46,9 @@ impl WorkloadConfig {
         }
         rules.count("client.max_concurrency", self.client.max_concurrency.unwrap_or(1));
         if let Some(seconds) = self.client.stop_after_s {
-            rules.positive("client.stop_after_s", seconds);
+            rules.lasting("client.stop_after_s", seconds);
         }
-        rules.not_negative("client.think_time_s", self.client.think_time_s);
+        rules.pause("client.think_time_s", self.client.think_time_s);
         if self.client.think_time_s > 0.0 && self.client.max_concurrency.is_none() {
             rules.broken(
                 "client.think_time_s",
@@ -120,6 +120,17 @@ impl Rules {
         self.check(value >= 0.0 && value.is_finite(), path, "finite and at least 0", value);
     }
 
+    /// Thirty years at most: what the clock can count on.
+    fn lasting(&mut self, path: &str, seconds: f64) {
+        let holds = seconds > 0.0 && seconds <= 1e9;
+        self.check(holds, path, "a time above 0 and up to 10⁹ seconds", seconds);
+    }
+
+    /// What comes again and again in a run.
+    fn pause(&mut self, path: &str, seconds: f64) {
+        self.check((0.0..=1e6).contains(&seconds), path, "a time from 0 to 10⁶ seconds", seconds);
+    }
+
     fn count(&mut self, path: &str, value: u32) {
         self.check(value >= 1, path, "at least 1", value);
     }
@@ -173,7 +184,7 @@ fn check_arrivals(arrivals: &ArrivalConfig, rules: &mut Rules) {
         | ArrivalConfig::Vllm2024 { rate_per_s } => rules.rate(rate, *rate_per_s),
         ArrivalConfig::Gamma { rate_per_s, cv } => {
             rules.rate(rate, *rate_per_s);
-            rules.positive("arrivals.cv", *cv);
+            rules.check((1e-3..=1e3).contains(cv), "arrivals.cv", "from 0.001 to 1000", cv);
         }
         ArrivalConfig::Weibull { rate_per_s, shape } => {
             rules.rate(rate, *rate_per_s);
@@ -184,10 +195,13 @@ fn check_arrivals(arrivals: &ArrivalConfig, rules: &mut Rules) {
             match (rate_per_s, ramp_up) {
                 (Some(rate_per_s), None) => rules.rate(rate, *rate_per_s),
                 (None, Some(ramp)) => {
-                    rules.positive("arrivals.ramp_up.start_rate_per_s", ramp.start_rate_per_s);
-                    rules.positive("arrivals.ramp_up.end_rate_per_s", ramp.end_rate_per_s);
+                    rules.rate("arrivals.ramp_up.start_rate_per_s", ramp.start_rate_per_s);
+                    rules.rate("arrivals.ramp_up.end_rate_per_s", ramp.end_rate_per_s);
                 }
-                _ => rules.broken(rate, "give either rate_per_s or ramp_up, not both".into()),
+                (None, None) => rules.broken(rate, "must be given, or ramp_up".into()),
+                (Some(_), Some(_)) => {
+                    rules.broken(rate, "give either rate_per_s or ramp_up, not both".into());
+                }
             }
             // Infinity is vLLM's own way to ask for constant gaps.
             let path = "arrivals.burstiness";
@@ -199,15 +213,18 @@ fn check_arrivals(arrivals: &ArrivalConfig, rules: &mut Rules) {
 
 impl Rules {
     fn rate(&mut self, path: &str, value: f64) {
-        let holds = value > 0.0 && value.is_finite();
-        self.check(holds, path, "finite and above 0 (for all at once: type all_at_once)", value);
+        let holds = value >= 1e-6 && value.is_finite();
+        let rule = "finite and at least 10⁻⁶ per second (for all at once: type all_at_once)";
+        self.check(holds, path, rule, value);
     }
 }
 
 fn check_trace(trace: &TraceArrivalConfig, rules: &mut Rules) {
-    rules.positive("arrivals.rate_scale", trace.rate_scale);
+    let scale = trace.rate_scale;
+    let holds = scale >= 1e-6 && scale.is_finite();
+    rules.check(holds, "arrivals.rate_scale", "finite and at least 10⁻⁶", scale);
     if let Some(rate_per_s) = trace.rate_per_s {
-        rules.positive("arrivals.rate_per_s", rate_per_s);
+        rules.rate("arrivals.rate_per_s", rate_per_s);
         #[expect(clippy::float_cmp, reason = "the default, not a computed value")]
         rules.check(
             trace.rate_scale == 1.0,
@@ -275,6 +292,10 @@ fn check_lengths(lengths: &LengthConfig, rules: &mut Rules) {
         LengthConfig::GeneratedSharedPrefix(shared) => {
             rules.count("lengths.groups", shared.groups);
             rules.count("lengths.prompts_per_group", shared.prompts_per_group);
+            let prompts = u64::from(shared.groups) * u64::from(shared.prompts_per_group);
+            // The tool draws them all before it sends the first.
+            let rule = "10⁸ prompts in all groups together at most";
+            rules.check(prompts <= 100_000_000, "lengths.prompts_per_group", rule, prompts);
             rules.tokens("lengths.system_prompt_tokens", shared.system_prompt_tokens);
             rules.tokens("lengths.question_tokens", shared.question_tokens);
             rules.tokens(output, shared.output_tokens);
@@ -301,7 +322,8 @@ fn check_lengths(lengths: &LengthConfig, rules: &mut Rules) {
             rules.check(fits, "lengths.prefix_tokens", &rule, sonnet.prefix_tokens);
             rules.tokens(output, sonnet.output_tokens);
             rules.positive("lengths.line_tokens_mean", sonnet.line_tokens_mean);
-            rules.not_negative("lengths.line_tokens_std", sonnet.line_tokens_std);
+            let (path, std) = ("lengths.line_tokens_std", sonnet.line_tokens_std);
+            rules.check((0.0..=1e6).contains(&std), path, "from 0 to 10⁶", std);
         }
         LengthConfig::List { pairs, .. } => {
             rules.check(!pairs.is_empty(), "lengths.pairs", "at least one pair", "none");
@@ -332,9 +354,10 @@ fn check_sessions(sessions: &SessionConfig, rules: &mut Rules) {
     rules.distribution("sessions.message_tokens", &sessions.message_tokens);
     rules.distribution("sessions.output_tokens", &sessions.output_tokens);
     match sessions.think_time {
-        ThinkTime::Constant { time_s } => rules.not_negative("sessions.think_time.time_s", time_s),
+        ThinkTime::Constant { time_s } => rules.pause("sessions.think_time.time_s", time_s),
         ThinkTime::Exponential { mean_s } => {
             rules.positive("sessions.think_time.mean_s", mean_s);
+            rules.pause("sessions.think_time.mean_s", mean_s);
         }
     }
 }

@@ -31,10 +31,52 @@ fn a_wrong_unit_is_refused() {
 
 #[test]
 fn a_rate_is_above_zero() {
-    let place = "s.toml: workload.arrivals.rate_per_s: must be finite and above 0";
+    let place = "s.toml: workload.arrivals.rate_per_s: must be finite and at least 10⁻⁶";
     refused("rate_per_s = 10.0", "rate_per_s = -2.0", place);
     refused("rate_per_s = 10.0", "rate_per_s = nan", place);
     refused("rate_per_s = 10.0", "rate_per_s = -2.0", "got -2");
+}
+
+#[test]
+fn times_and_sizes_that_no_run_has_are_refused() {
+    let rate = "rate_per_s = 10.0";
+    refused(rate, "rate_per_s = 1e-9", "arrivals.rate_per_s: must be finite and at least 10⁻⁶");
+    let client = |client: &str| format!("client = {client}\nnum_requests = 20");
+    refused("num_requests = 20", &client("{ stop_after_s = 1e30 }"), "up to 10⁹ seconds, got 1000");
+    let pause = "{ max_concurrency = 2, think_time_s = 1e9 }";
+    refused(
+        "num_requests = 20",
+        &client(pause),
+        "client.think_time_s: must be a time from 0 to 10⁶",
+    );
+    let cluster = |setting: &str| format!("{setting}\ngpu =");
+    let host = "engine = { type = \"vllm_v1\", host = { schedule_us = 1e30 } }";
+    refused("gpu =", &cluster(host), "host.schedule_us: must be a time from 0 to 1000 seconds");
+    refused("gpu =", &cluster("api_per_request_ms = 1e12"), "api_per_request_ms: must be a time");
+    refused(
+        "gpu =",
+        &cluster("replicas = 1000000000"),
+        "cluster.replicas: must be from 1 to 100000",
+    );
+}
+
+#[test]
+fn requests_that_come_too_late_for_any_run_are_refused() {
+    let cli = Cli::with_scenario();
+    let late = "run s.toml --no-files --set workload.arrivals.rate_per_s=1e-6 --set \
+                workload.num_requests=100000";
+    cli.words(late).expect_exit(2).stderr_has("comes more than 10⁹ seconds after the first");
+}
+
+#[test]
+fn runs_that_would_share_a_folder_are_refused_before_they_are_simulated() {
+    let variants =
+        "\n[[variants]]\nname = \"A!\"\nset = {}\n[[variants]]\nname = \"a?\"\nset = {}\n";
+    let cli = Cli::new().file("s.toml", format!("{SCENARIO}{variants}"));
+    cli.words("run s.toml --output-dir out")
+        .expect_exit(2)
+        .stderr_has("variants[1].name: must give a folder of its own, got `a?`");
+    assert!(cli.left_behind(&["s.toml"]).is_empty());
 }
 
 #[test]

@@ -57,6 +57,15 @@ fn what_a_calibration_does_not_know_widens_the_interval() {
 }
 
 #[test]
+fn draws_of_a_benchmark_tool_vary_with_the_replica() {
+    let lengths =
+        "workload.lengths={type=\"vllm_random\",input_tokens=100,output_tokens=10,range_ratio=0.5}";
+    let cli = Cli::with_scenario();
+    let arguments = ["run", "s.toml", "--no-files", "--replicas", "3", "--set", lengths];
+    cli.run(arguments).expect_exit(0).stdout_has("3 replicas");
+}
+
+#[test]
 fn replicas_do_not_change_the_run_itself_and_repeat() {
     let cli = Cli::with_scenario();
     let once = cli.words("run s.toml --output-dir a").expect_exit(0).stdout();

@@ -32,6 +32,40 @@ fn twins_in_yaml_and_json_give_the_same_run() {
 }
 
 #[test]
+fn a_run_that_stops_early_counts_what_its_clients_have_not_sent() {
+    let cli = Cli::with_scenario();
+    let arrivals = "workload.arrivals={type=\"all_at_once\"}";
+    let stops = "workload.client={max_concurrency=2,stop_after_s=0.05}";
+    let closed =
+        ["run", "s.toml", "--format", "json", "--no-files", "--set", arrivals, "--set", stops];
+    let ran = cli.run(closed).expect_exit(0);
+    let summary: Value = serde_json::from_str(&ran.stdout()).unwrap();
+    let count = |name: &str| summary["requests"][name].as_u64().unwrap();
+    assert_eq!(count("finished") + count("unfinished"), 20);
+    assert!(count("unfinished") > 2 && count("finished") > 0);
+}
+
+#[test]
+fn turns_that_are_due_after_the_end_are_none_of_a_run() {
+    let sessions = "[workload.sessions]\nturns_min = 3\nturns_max = 5\n\
+                    message_tokens = { type = \"fixed\", tokens = 20 }\n\
+                    output_tokens = { type = \"fixed\", tokens = 10 }\n\
+                    think_time = { type = \"exponential\", mean_s = 2.0 }\n[cluster]";
+    let cli = Cli::new().file("s.toml", SCENARIO.replace("[cluster]", sessions));
+    let stops = "workload.client.stop_after_s=2.0";
+    let ran = cli.run(["run", "s.toml", "--no-files", "--set", stops]).expect_exit(0);
+    ran.stdout_has("unfinished");
+}
+
+#[test]
+fn the_schema_knows_every_key_of_a_file_and_no_null() {
+    let schema: Value = serde_json::from_str(&Cli::new().words("schema").stdout()).unwrap();
+    let keys = schema["properties"].as_object().unwrap();
+    assert!(["variants", "fit", "calibration"].iter().all(|key| keys.contains_key(*key)));
+    assert!(!schema.to_string().contains("\"null\""));
+}
+
+#[test]
 fn errors_in_yaml_and_json_name_the_place() {
     let yaml = "name: small\nworkload: [\n";
     let cli = Cli::new().file("s.yaml", yaml).file("s.json", "{\"name\": 1,}");

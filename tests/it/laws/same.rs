@@ -90,5 +90,5 @@ fn an_hour_of_azure_conversations_is_served_and_repeats_itself() {
     assert_eq!(recorder.requests.len(), 19_366);
     assert!(recorder.requests.iter().all(|record| record.status == Status::Finished));
     assert_eq!(once().0, digest);
-    println!("{} steps, {} tokens", recorder.steps, recorder.tokens_by_second.iter().sum::<u64>());
+    println!("{} steps, {} tokens", recorder.steps, recorder.tokens_by_second.total());
 }
