@@ -188,14 +188,13 @@ impl<'a> Log<'a> {
             outcome.output_tokens = life.generated;
             outcome.max_tokens = life.max_tokens;
             outcome.finish = Some(now);
+            outcome.finish_step = step;
             match finish {
-                Finish::Done => {
-                    outcome.status = Some("length");
-                    outcome.finish_step = step;
-                }
+                Finish::Done => outcome.status = Some("length"),
                 Finish::Aborted => outcome.status = Some("aborted"),
                 Finish::Rejected => outcome.status = Some("rejected"),
-                Finish::TimedOut | Finish::Failed => unreachable!("engines know no such end"),
+                Finish::Failed => outcome.status = Some("failed"),
+                Finish::TimedOut => unreachable!("engines know no such end"),
             }
             let is_sent = self.recording.requests[life.id.index()].handoff
                 == Handoff::DecodedElsewhere
@@ -210,6 +209,7 @@ impl<'a> Log<'a> {
         for (index, outcome) in self.outcomes.iter_mut().enumerate() {
             if let Some(life) = scheduler.life(RequestId::from_index(index)) {
                 outcome.output_tokens = life.generated;
+                outcome.max_tokens = life.max_tokens;
             }
         }
         let micros = |at: SimTime| at.as_nanos() / 1000;

@@ -84,7 +84,7 @@ struct RequestLine {
     prompt: Vec<(u64, u32, u32)>,
     max_tokens: u32,
     #[serde(default)]
-    priority: i32,
+    priority: Option<i32>,
     #[serde(default)]
     lora: Option<Value>,
     #[serde(default)]
@@ -135,7 +135,10 @@ impl Recording {
                     if line.id != expected {
                         return Err(fail(format!("request {} where {expected} follows", line.id)));
                     }
-                    requests.push(line.into_request(&mut names).map_err(fail)?);
+                    // SGLang puts requests without a priority behind all others.
+                    let is_last = scenario.as_ref().is_some_and(|(_, s)| s.engine == "sglang");
+                    let no_priority = if is_last { i32::MIN } else { 0 };
+                    requests.push(line.into_request(&mut names, no_priority).map_err(fail)?);
                 }
                 "step" => steps.push(value),
                 "result" => results.push(value),
@@ -187,7 +190,7 @@ fn number(names: &mut Vec<Value>, name: Value) -> usize {
 const ANSWERS: u64 = 1 << 20;
 
 impl RequestLine {
-    fn into_request(self, names: &mut Names) -> Result<RecordedRequest, String> {
+    fn into_request(self, names: &mut Names, no_priority: i32) -> Result<RecordedRequest, String> {
         let micros = |us: u64| SimTime::ZERO + SimDuration::from_micros(us);
         let segments: Arc<[Segment]> = self
             .prompt
@@ -206,14 +209,13 @@ impl RequestLine {
         }
         let ends_itself = self.ignore_eos == Some(false);
         let stop_at = self.stop_at.filter(|_| ends_itself);
-        let mut request = Request::new(
-            micros(self.arrival_us),
-            prompt_tokens,
-            stop_at.unwrap_or(self.max_tokens),
-        );
+        // An answer that honours the end without coming to it would go on past the limit.
+        let unstopped = self.max_tokens.saturating_add(u32::from(ends_itself));
+        let mut request =
+            Request::new(micros(self.arrival_us), prompt_tokens, stop_at.unwrap_or(unstopped));
         request.max_tokens = self.max_tokens;
         request.ignore_eos = !ends_itself;
-        request.priority = self.priority;
+        request.priority = self.priority.unwrap_or(no_priority);
         request.adapter =
             self.lora.map(|name| AdapterId::from_index(number(&mut names.adapters, name)));
         request.content = Content {

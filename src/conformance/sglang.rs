@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::drive::Outcome;
 use super::recording::{RecordedRequest, Recording, RecordingError};
 use crate::engine::Batch;
-use crate::engine::scheduler::{Schedule, Scheduler, Sglang};
+use crate::engine::scheduler::{Handoff, Schedule, Scheduler, Sglang};
 use crate::ids::RequestId;
 use crate::scenario::{SglangConfig, SglangPolicy};
 
@@ -56,6 +56,21 @@ pub(super) fn scheduler(recording: &Recording) -> Result<Scheduler, RecordingErr
             let message = format!("SGLang settings: {key}: must be at least 1, got 0");
             return Err(recording.not_modelled(message));
         }
+    }
+    if settings.enable_priority_scheduling && !settings.schedule_policy.knows_priorities() {
+        let policy = &recording.config["schedule_policy"];
+        let message = format!(
+            "SGLang settings: enable_priority_scheduling: goes with schedule_policy \"fcfs\" and \"lof\", got {policy}"
+        );
+        return Err(recording.not_modelled(message));
+    }
+    let elsewhere = recording.requests.iter().position(|r| r.handoff != Handoff::None);
+    if let Some(index) = elsewhere {
+        let message = format!(
+            "request r{index:04}: remote_prefill, remote_decode: recordings of SGLang have requests \
+             that are prefilled and decoded in one place"
+        );
+        return Err(recording.not_modelled(message));
     }
     let config = SglangConfig {
         max_total_tokens: Some(settings.max_total_num_tokens),
@@ -148,6 +163,7 @@ pub(super) fn add_result(line: &mut Value, outcome: &Outcome, recorded: &Recorde
     line["status"] = match outcome.status {
         Some("length") if ends_itself => json!("FINISH_MATCHED_TOKEN"),
         Some("length") => json!("FINISH_LENGTH"),
+        Some("aborted" | "failed") => json!("FINISH_ABORT"),
         status => json!(status.unwrap_or("unfinished")),
     };
     line["retractions"] = json!(outcome.preemptions);

@@ -238,11 +238,20 @@ impl Instance {
             if awaited.is_some_and(|at| at > now) {
                 return awaited;
             }
+            let late = if self.scheduler.reads_outcomes_first() {
+                std::mem::take(&mut self.aborts)
+            } else {
+                Vec::new()
+            };
             self.leave(&mut tell);
             if !std::mem::take(&mut self.decides_next)
                 && let Some(ended) = self.in_flight.pop()
             {
                 self.complete(now, ended, &mut tell);
+            }
+            if !late.is_empty() {
+                self.aborts = late;
+                self.leave(&mut tell);
             }
             if self.copies.is_asked() {
                 return self.acts_at();
@@ -320,6 +329,11 @@ impl Instance {
             }
             let plan = &mut self.in_flight.next_mut().plan;
             self.scheduler.schedule(now, plan);
+            let has_ended = !plan.ended.is_empty();
+            if has_ended {
+                self.tell_ended(tell);
+            }
+            let plan = &self.in_flight.next().plan;
             if plan.is_empty() {
                 // Those that lost their memory may have made room for others: with nothing to wait
                 // for, an engine's loop asks again at once. Each time fewer can lose theirs.
@@ -327,7 +341,7 @@ impl Instance {
                 if has_displaced || !plan.loads.is_empty() {
                     tell(self, EngineEvent::Empty(&self.in_flight.next().plan));
                 }
-                if has_displaced && self.in_flight.is_empty() {
+                if (has_displaced || has_ended) && self.in_flight.is_empty() {
                     continue;
                 }
                 return;
@@ -340,6 +354,15 @@ impl Instance {
                 return;
             }
         }
+    }
+
+    /// Requests left while a step was decided.
+    fn tell_ended(&mut self, tell: &mut impl FnMut(&Self, EngineEvent<'_>)) {
+        let mut result = std::mem::take(&mut self.result);
+        result.clear();
+        result.finished.append(&mut self.in_flight.next_mut().plan.ended);
+        tell(self, EngineEvent::Left(&result));
+        self.result = result;
     }
 
     /// A step decided at `now` takes its turn on host and device.

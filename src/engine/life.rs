@@ -5,7 +5,7 @@ use crate::ids::RequestId;
 use crate::request::Request;
 use crate::units::{SimDuration, SimTime};
 
-/// How a request ended. Engines know the first three.
+/// How a request ended. Engines know all but a client's time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Finish {
     /// All its tokens came out.
@@ -16,7 +16,7 @@ pub enum Finish {
     Rejected,
     /// The client's time was over.
     TimedOut,
-    /// Its replica failed, or there was none to send it to.
+    /// Its replica failed or ran out of memory for it, or there was none to send it to.
     Failed,
 }
 

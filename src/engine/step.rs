@@ -52,6 +52,9 @@ pub struct StepPlan {
     pub preempted: Vec<RequestId>,
     /// Cache hits in tokens of each request admitted.
     pub hits: Vec<(RequestId, u32)>,
+    /// Requests that end here, without a step: their client left while they were in chunked prefill,
+    /// or memory does not suffice for them.
+    pub ended: Vec<(Life, Finish)>,
     /// Requests that start to load their KV from another machine, with the tokens to load.
     pub loads: Vec<(RequestId, u32)>,
     /// Since when the engine has done nothing but fetch KV for the step.
@@ -73,6 +76,7 @@ impl StepPlan {
         self.decode_entries.clear();
         self.shape = StepShape::default();
         self.preempted.clear();
+        self.ended.clear();
         self.hits.clear();
         self.loads.clear();
         self.fetching_since = None;

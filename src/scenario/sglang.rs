@@ -89,6 +89,15 @@ pub enum SglangPolicy {
     Fcfs,
     /// Longest cached prefix first.
     Lpm,
+    /// Longest output first, by the limit of the answer.
+    Lof,
+}
+
+impl SglangPolicy {
+    /// Whether it goes with priorities.
+    pub fn knows_priorities(self) -> bool {
+        matches!(self, Self::Fcfs | Self::Lof)
+    }
 }
 
 impl SglangConfig {
@@ -231,7 +240,7 @@ mod tests {
         let broken = "page_size = 0\nschedule_policy = 'lpm'\nenable_priority_scheduling = true";
         let problems = resolve(broken).unwrap_err().problems.join("\n");
         assert!(problems.contains("cluster.engine.page_size: must be at least 1"), "{problems}");
-        assert!(problems.contains("must be `fcfs`"), "{problems}");
+        assert!(problems.contains("must be `fcfs` or `lof`"), "{problems}");
     }
 
     #[test]

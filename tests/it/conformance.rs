@@ -37,13 +37,21 @@ fn read(path: &Path) -> String {
 }
 
 #[test]
+fn own_recordings_of_sglang_come_out_exactly() {
+    come_out_exactly(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/schedules/sglang"));
+}
+
+#[test]
 fn recorded_schedules_come_out_exactly() {
-    let Some(folder) = folder() else {
-        println!("skipped: neither SERVECAST_SCHEDULES nor SERVECAST_DATA is set");
-        return;
-    };
+    match folder() {
+        Some(folder) => come_out_exactly(&folder),
+        None => println!("skipped: neither SERVECAST_SCHEDULES nor SERVECAST_DATA is set"),
+    }
+}
+
+fn come_out_exactly(folder: &Path) {
     let mut paths = Vec::new();
-    recordings(&folder, &mut paths);
+    recordings(folder, &mut paths);
     paths.sort();
     assert!(!paths.is_empty(), "no recording under {}", folder.display());
     let mut exact = 0;

@@ -397,6 +397,7 @@ pub(super) enum SchedulingPolicy {
 pub(super) enum SchedulePolicy {
     Fcfs,
     Lpm,
+    Lof,
 }
 
 impl From<SchedulePolicy> for SglangPolicy {
@@ -404,6 +405,7 @@ impl From<SchedulePolicy> for SglangPolicy {
         match policy {
             SchedulePolicy::Fcfs => Self::Fcfs,
             SchedulePolicy::Lpm => Self::Lpm,
+            SchedulePolicy::Lof => Self::Lof,
         }
     }
 }

@@ -88,6 +88,33 @@ fn what_is_not_modelled_is_named_with_what_is() {
 }
 
 #[test]
+fn what_recordings_of_sglang_cannot_have_is_refused() {
+    let mut scenario = json!({
+        "type": "scenario", "name": "small", "engine": "sglang", "version": "0.5.23",
+        "config": {
+            "max_total_num_tokens": 100, "max_running_requests": 4, "context_len": 64,
+            "chunked_prefill_size": -1, "max_prefill_tokens": 16384, "page_size": 1,
+            "schedule_policy": "lof", "schedule_conservativeness": 1.0,
+            "disable_radix_cache": false, "enable_mixed_chunk": false,
+            "disable_overlap_schedule": true, "enable_priority_scheduling": true,
+            "priority_scheduling_preemption_threshold": 10, "max_loras_per_batch": null,
+            "prefill_max_requests": null,
+        },
+    });
+    let request = json!({
+        "type": "request", "id": "r0000", "arrival_us": 0, "prompt": [[1, 0, 5]], "max_tokens": 1,
+        "remote_prefill": true,
+    });
+    let elsewhere = recording(&scenario).replacen('\n', &format!("\n{request}\n"), 1);
+    let expected = "line 1: request r0000: remote_prefill, remote_decode: recordings of SGLang";
+    assert!(problem(&elsewhere).starts_with(expected), "{}", problem(&elsewhere));
+    scenario["config"]["schedule_policy"] = json!("lpm");
+    let expected = "line 1: SGLang settings: enable_priority_scheduling: goes with schedule_policy \
+                    \"fcfs\" and \"lof\", got \"lpm\"";
+    assert_eq!(problem(&recording(&scenario)), expected);
+}
+
+#[test]
 fn lines_that_make_no_sense_are_named() {
     let line = scenario().to_string();
     let twice = format!("{line}\n{}", recording(&scenario()));

@@ -111,6 +111,11 @@ pub trait Schedule: fmt::Debug + Send {
     /// A client goes away; the request, if it is still here, is added to the result.
     fn abort(&mut self, id: RequestId, result: &mut StepResult);
 
+    /// Whether the outcome of a step is taken in before what clients did while it ran.
+    fn reads_outcomes_first(&self) -> bool {
+        false
+    }
+
     /// A KV transfer of a request has ended; usable from the next [`schedule`](Self::schedule) on.
     /// Requests that may leave by that are added to the result.
     fn transferred(&mut self, id: RequestId, result: &mut StepResult);

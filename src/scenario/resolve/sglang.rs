@@ -4,7 +4,7 @@ use super::graphs::{ignored_rules, largest_rule, size_rules};
 use super::{KvSource, Rules, ScenarioError, fail, lora};
 use crate::hardware::GpuSpec;
 use crate::model::{Attention, KvCapacity, MemoryBudget, ModelSpec, Reserve};
-use crate::scenario::{ClusterConfig, SglangConfig, SglangPolicy};
+use crate::scenario::{ClusterConfig, SglangConfig};
 use crate::units::Bytes;
 
 /// Rules that need no look-up.
@@ -42,8 +42,8 @@ pub(super) fn rules(sglang: &SglangConfig, rules: &mut Rules) {
         let rule = "at least one page, or 0 or less for no cutting";
         rules.check(is_page, "cluster.engine.chunked_prefill_size", rule, chunk);
     }
-    if sglang.enable_priority_scheduling && sglang.schedule_policy != SglangPolicy::Fcfs {
-        let message = "must be `fcfs` with enable_priority_scheduling";
+    if sglang.enable_priority_scheduling && !sglang.schedule_policy.knows_priorities() {
+        let message = "must be `fcfs` or `lof` with enable_priority_scheduling";
         rules.broken("cluster.engine.schedule_policy", message);
     }
     graph_rules(sglang, rules);

@@ -50,6 +50,10 @@ impl Sglang {
         if self.chosen.is_empty() {
             return false;
         }
+        self.make_room_for_chosen(plan);
+        if self.chosen.is_empty() {
+            return false;
+        }
         self.commit_prefill(now, plan);
         self.mix_in_decodes(plan);
         if self.loras.distinct() == 0 {
@@ -248,15 +252,29 @@ impl Sglang {
         }
     }
 
-    /// Gives the chosen requests their memory and writes them into the plan.
-    fn commit_prefill(&mut self, now: SimTime, plan: &mut StepPlan) {
-        let shares = |slot: &u32| {
-            let s = &self.sequences[*slot as usize];
-            s.extend_end - s.prefix
-        };
+    /// Evicts for the chosen requests. The one in chunked prefill gets its next chunk whatever memory
+    /// is left: where that is too little, SGLang's scheduler ends with "out of memory". Here the
+    /// request ends in its place.
+    fn make_room_for_chosen(&mut self, plan: &mut StepPlan) {
         let page = self.config.page_size;
         let spare = if page > 1 { self.chosen.len() as u32 * page } else { 0 };
-        self.evict_until(self.chosen.iter().map(shares).sum::<u32>() + spare);
+        let (mut tokens, mut need) = (spare, 0);
+        for &slot in &self.chosen {
+            let s = &self.sequences[slot as usize];
+            tokens += s.extend_end - s.prefix;
+            need += self.ceil(s.extend_end) - self.ceil(s.kv);
+        }
+        self.evict_until(tokens);
+        let forced = self.chosen[0];
+        if need > self.available && self.sequences[forced as usize].has_row {
+            self.chosen.remove(0);
+            self.chunked.take_if(|slot| *slot == forced);
+            self.give_up(forced, plan);
+        }
+    }
+
+    /// Gives the chosen requests their memory and writes them into the plan.
+    fn commit_prefill(&mut self, now: SimTime, plan: &mut StepPlan) {
         for index in 0..self.chosen.len() {
             let slot = self.chosen[index];
             let end = self.sequences[slot as usize].extend_end;
@@ -281,7 +299,9 @@ impl Sglang {
                 s.life.cached_tokens = s.prefix;
             }
             s.in_flight += 1;
-            let (tokens, samples) = (end - s.prefix, end == s.known());
+            // Of two requests cut in one batch, the engine takes the first for one whose prompt is
+            // computed: it gets a token and decodes.
+            let (tokens, samples) = (end - s.prefix, self.chunked != Some(slot));
             plan.shape.add_prefill(tokens, s.prefix, samples);
             plan.entries.push(Entry {
                 request: s.life.id,

@@ -96,7 +96,7 @@ impl Sglang {
     /// The budgets as a batch begins.
     pub(super) fn new_budget(&self) -> Budget {
         let running = self.running.len() as u32;
-        let riding = if self.config.enable_mixed_chunk { running } else { 0 };
+        let riding = if self.mixes_chunks() { running } else { 0 };
         let each = || self.running.iter().map(|&slot| self.answer_reserve(slot)).sum();
         let grouped = self.group_answers();
         debug_assert!(grouped.is_none_or(|sum| sum.to_bits() == f64::to_bits(0.0 + each())));

@@ -5,7 +5,7 @@ use super::Sglang;
 use super::memory::Keep;
 use super::sequence::{Client, Status};
 use crate::engine::scheduler::Handoff;
-use crate::engine::{Entry, Finish, StepPlan, StepResult};
+use crate::engine::{Entry, Finish, Life, StepPlan, StepResult};
 use crate::units::SimTime;
 
 impl Sglang {
@@ -45,15 +45,35 @@ impl Sglang {
             let gap = s.life.emit(now);
             result.count_token(s.life.id, gap);
         }
-        let keep = if entry.samples { Keep::InTree } else { Keep::Nothing };
         let finish = match s.client {
+            _ if !entry.samples => return false,
             Client::Left => Finish::Aborted,
-            Client::Waits if entry.samples && s.life.is_done() => Finish::Done,
-            Client::Waits => return entry.samples,
+            Client::Waits if s.life.is_done() => Finish::Done,
+            Client::Waits => return true,
         };
         self.leave_group(entry.slot);
-        self.finish(entry.slot, keep, finish, result);
+        self.finish(entry.slot, Keep::InTree, finish, &mut result.finished);
         false
+    }
+
+    /// The request in chunked prefill ends without a token.
+    pub(super) fn end_chunked(&mut self, finish: Finish, plan: &mut StepPlan) {
+        if let Some(slot) = self.chunked.take() {
+            self.finish(slot, Keep::Nothing, finish, &mut plan.ended);
+        }
+    }
+
+    /// A request that no batch lists ends for lack of memory, as the engine would or, where that
+    /// breaks down, in its stead.
+    pub(super) fn give_up(&mut self, slot: u32, plan: &mut StepPlan) {
+        self.reveal(slot);
+        self.release(slot, Keep::Nothing);
+        let s = &self.sequences[slot as usize];
+        if let Some(adapter) = s.adapter {
+            self.loras.leave(adapter);
+        }
+        plan.ended.push((s.life, Finish::Failed));
+        self.vacate(slot);
     }
 
     /// A request leaves. Its place is vacant as soon as no batch lists it.
@@ -62,7 +82,7 @@ impl Sglang {
         slot: u32,
         keep: Keep,
         finish: Finish,
-        result: &mut StepResult,
+        left: &mut Vec<(Life, Finish)>,
     ) {
         let is_handed_over = self.sequences[slot as usize].handoff == Handoff::DecodedElsewhere
             && finish == Finish::Done;
@@ -71,14 +91,11 @@ impl Sglang {
         } else {
             self.release(slot, keep);
         }
-        if self.chunked == Some(slot) {
-            self.chunked = None;
-        }
         let s = &mut self.sequences[slot as usize];
         if let Some(adapter) = s.adapter {
             self.loras.leave(adapter);
         }
-        result.finished.push((s.life, finish));
+        left.push((s.life, finish));
         if s.status == Status::LastInFlight {
             self.last_in_flight -= 1;
             self.vacate(slot);

@@ -32,6 +32,10 @@ impl Sglang {
         } else {
             self.dissolve_group();
             self.retract_some(plan);
+            if self.running.is_empty() {
+                self.is_full = false;
+                return;
+            }
         }
         if self.running.len() < before {
             self.is_full = false;
@@ -43,7 +47,7 @@ impl Sglang {
     /// Decoding requests take part in the prefill batch that was just put together, if their next
     /// tokens fit.
     pub(super) fn mix_in_decodes(&mut self, plan: &mut StepPlan) {
-        if !self.config.enable_mixed_chunk || self.running.is_empty() {
+        if !self.mixes_chunks() || self.running.is_empty() {
             return;
         }
         self.dissolve_group();
@@ -54,6 +58,10 @@ impl Sglang {
         }
         if !self.running.is_empty() && self.make_room_for_running() {
             self.decode_running(plan);
+            for &slot in &self.running {
+                let s = &mut self.sequences[slot as usize];
+                s.considered = s.known();
+            }
             self.last_prefill.append(&mut self.running);
         }
     }
@@ -143,11 +151,12 @@ impl Sglang {
                 self.preempted.push(slot);
             }
         }
-        assert!(
-            self.make_room_to_decode(&kept),
-            "request {} alone does not fit in the KV memory, though its limit was cut to it",
-            self.sequences[kept[0] as usize].life.id
-        );
+        // What is set aside for others that do not decode can leave too little even for one.
+        if !self.make_room_to_decode(&kept)
+            && let Some(slot) = kept.pop()
+        {
+            self.give_up(slot, plan);
+        }
         let lives = kept.iter().map(|&slot| &self.sequences[slot as usize].life);
         let (generated, limit) = lives.fold((0, 0), |(generated, limit), life| {
             (generated + u64::from(life.generated), limit + u64::from(life.max_tokens))

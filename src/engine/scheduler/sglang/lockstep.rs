@@ -196,7 +196,7 @@ impl Sglang {
         }
         for (_, slot) in done.drain(..) {
             self.leave_group(slot);
-            self.finish(slot, Keep::InTree, Finish::Done, result);
+            self.finish(slot, Keep::InTree, Finish::Done, &mut result.finished);
         }
         (self.fresh, self.done) = (fresh, done);
     }

@@ -19,8 +19,7 @@
 //! * `memory.rs`: memory of requests and of the tree
 //!
 //! Left out: sliding-window and state-space caches, host tiers, speculation, structured output,
-//! policies beside first come and longest prefix. What an abort does is read from
-//! the source, not confirmed by recordings.
+//! policies beside first come, longest prefix and longest output.
 
 mod admission;
 mod budget;
@@ -45,7 +44,7 @@ use crate::engine::{Adapters, Finish, Life, StepPlan, StepResult};
 use crate::ids::{AdapterId, RequestId};
 use crate::kv::RadixTree;
 use crate::request::Request;
-use crate::scenario::{SglangConfig, SglangPolicy};
+use crate::scenario::SglangConfig;
 use crate::units::SimTime;
 
 use group::{Group, Place};
@@ -85,6 +84,8 @@ pub struct Sglang {
     last_prefill: Vec<u32>,
     /// The request whose prefill goes on in the next batch.
     chunked: Option<u32>,
+    /// Whether the client of that one left: it ends before the next chunk.
+    chunked_is_left: bool,
     /// Whether nobody is admitted until some request leaves a batch.
     is_full: bool,
     in_flight: u32,
@@ -126,8 +127,8 @@ impl Sglang {
     ///
     /// # Panics
     /// When the tokens of memory, the context length or the chunk size are not resolved, when a page, the memory or
-    /// the number of running requests is 0, or when priorities are combined with another policy
-    /// than first come, first served: validation comes before.
+    /// the number of running requests is 0, or when priorities are combined with a policy that knows
+    /// none: validation comes before.
     pub fn new(config: SglangConfig) -> Self {
         let tokens = config.max_total_tokens.expect("the tokens of KV memory are resolved");
         let chunk = config.chunked_prefill_size.expect("the chunk size is resolved");
@@ -141,8 +142,8 @@ impl Sglang {
             "memory for a page and a running request are there"
         );
         assert!(
-            !config.enable_priority_scheduling || config.schedule_policy == SglangPolicy::Fcfs,
-            "priority scheduling goes with the policy `fcfs`"
+            !config.enable_priority_scheduling || config.schedule_policy.knows_priorities(),
+            "priority scheduling goes with the policies `fcfs` and `lof`"
         );
         let pool = tokens - tokens % config.page_size;
         Self {
@@ -161,6 +162,7 @@ impl Sglang {
             running: Vec::new(),
             last_prefill: Vec::new(),
             chunked: None,
+            chunked_is_left: false,
             is_full: false,
             in_flight: 0,
             queued: 0,
@@ -255,19 +257,25 @@ impl Sglang {
         plan.preempted.split_at(self.retractions_from)
     }
 
+    /// Whether decoding requests ride along in prefill batches.
+    fn mixes_chunks(&self) -> bool {
+        self.config.enable_mixed_chunk && self.chunk_size.is_some()
+    }
+
     fn has_tree(&self) -> bool {
         !self.config.disable_radix_cache
     }
 
-    /// The tokens that a request of `prompt_tokens` may generate; 0 if it is refused.
-    fn answer_limit(&self, prompt_tokens: u32, max_tokens: u32) -> u32 {
+    /// The tokens that a request of `prompt_tokens` may generate, none if it is refused. A limit of 0
+    /// is no refusal: the token that its prefill ends with comes out all the same.
+    fn answer_limit(&self, prompt_tokens: u32, max_tokens: u32) -> Option<u32> {
         if prompt_tokens.saturating_add(ANSWER_MIN) >= self.longest {
-            return 0;
+            return None;
         }
         let by_length = self.longest - prompt_tokens - 1;
         let page = self.config.page_size;
         let by_memory = self.pool.saturating_sub(self.ceil(prompt_tokens) + page + 1);
-        max_tokens.min(by_length).min(by_memory)
+        Some(max_tokens.min(by_length).min(by_memory))
     }
 
     fn push_waiting(&mut self, slot: u32) {
@@ -378,10 +386,8 @@ impl Schedule for Sglang {
         request: &Request,
         handoff: Handoff,
     ) -> Result<(), Finish> {
-        let max_tokens = self.answer_limit(request.prompt_tokens, request.max_tokens);
-        if max_tokens == 0 {
-            return Err(Finish::Rejected);
-        }
+        let max_tokens =
+            self.answer_limit(request.prompt_tokens, request.max_tokens).ok_or(Finish::Rejected)?;
         let mut sequence = Sequence::new(id, request, max_tokens, handoff);
         if sequence.is_private() && self.serving == Serving::Never {
             sequence.reveal();
@@ -409,10 +415,16 @@ impl Schedule for Sglang {
             self.waiting.retain(|&other| other != slot);
             result.finished.push((self.sequences[slot as usize].life, Finish::Aborted));
             self.vacate(slot);
+        } else if self.chunked == Some(slot) {
+            self.chunked_is_left = true;
         } else {
-            // It leaves with the outcome of its next step.
+            // It leaves with its next token.
             self.sequences[slot as usize].client = Client::Left;
         }
+    }
+
+    fn reads_outcomes_first(&self) -> bool {
+        true
     }
 
     fn transferred(&mut self, id: RequestId, _result: &mut StepResult) {
@@ -434,6 +446,9 @@ impl Schedule for Sglang {
     fn schedule(&mut self, now: SimTime, plan: &mut StepPlan) {
         plan.clear();
         self.retractions_from = 0;
+        if std::mem::take(&mut self.chunked_is_left) {
+            self.end_chunked(Finish::Aborted, plan);
+        }
         self.checkpoint_chunked();
         self.merge_last_prefill();
         self.drop_finished();

@@ -22,10 +22,18 @@ impl Sglang {
             self.order_by_prefix();
             return;
         }
-        if self.config.enable_priority_scheduling {
-            let sequences = &self.sequences;
+        let by_priority = self.config.enable_priority_scheduling;
+        let sequences = &self.sequences;
+        let sequence = |slot: u32| &sequences[slot as usize];
+        if self.config.schedule_policy == SglangPolicy::Lof {
             self.waiting.make_contiguous().sort_by_key(|&slot| {
-                let s = &sequences[slot as usize];
+                let s = sequence(slot);
+                let priority = if by_priority { s.priority } else { 0 };
+                (Reverse(priority), Reverse(s.life.max_tokens))
+            });
+        } else if by_priority {
+            self.waiting.make_contiguous().sort_by_key(|&slot| {
+                let s = sequence(slot);
                 (Reverse(s.priority), s.queued)
             });
         }

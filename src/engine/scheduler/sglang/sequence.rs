@@ -101,7 +101,7 @@ impl Sequence {
     pub(super) fn new(id: RequestId, request: &Request, max_tokens: u32, handoff: Handoff) -> Self {
         let mut life = Life::new(id, request);
         life.max_tokens = max_tokens;
-        life.output_tokens = life.output_tokens.min(max_tokens);
+        life.output_tokens = life.output_tokens.min(max_tokens).max(1);
         let ends_itself = !request.ignore_eos && request.output_tokens <= max_tokens;
         let adapter = request.adapter.map_or(0, |adapter| 1 + u64::from(adapter.0));
         let mut sequence = Self {

@@ -1,11 +1,13 @@
 //! SGLang's rules, each in a case small enough to work by hand, and laws on random workloads.
 
 mod random;
+mod shortage;
 
 use super::*;
 use crate::engine::Entry;
 use crate::request::{Content, Segment};
 use crate::rng::mix;
+use crate::scenario::SglangPolicy;
 use crate::units::SimDuration;
 
 /// A scheduler with a clock of one second a step.
@@ -65,6 +67,7 @@ impl Bench {
         let mut plan = StepPlan::default();
         self.scheduler.schedule(self.now, &mut plan);
         assert!(self.scheduler.is_balanced());
+        self.finished.extend(plan.ended.iter().map(|&(life, f)| (life.id, f, life.generated)));
         if !plan.is_empty() {
             self.flying.push_back(plan.clone());
         }
@@ -342,11 +345,11 @@ fn prompts_and_limits_are_cut_to_the_memory() {
     // longest 599; prompts from 594 on are refused
     assert_eq!(bench.arrive(&request(594, 1)), Err(Finish::Rejected));
     assert_eq!(bench.arrive(&request(593, 1)), Ok(()));
-    assert_eq!(bench.scheduler.answer_limit(590, 50), 8);
-    assert_eq!(bench.scheduler.answer_limit(100, 600), 498);
+    assert_eq!(bench.scheduler.answer_limit(590, 50), Some(8));
+    assert_eq!(bench.scheduler.answer_limit(100, 600), Some(498));
     let paged = SglangConfig { page_size: 16, max_total_tokens: Some(160), ..short };
     // 160 − 112 − 16 − 1
-    assert_eq!(Sglang::new(paged).answer_limit(100, 600), 31);
+    assert_eq!(Sglang::new(paged).answer_limit(100, 600), Some(31));
 }
 
 #[test]
