@@ -35,7 +35,8 @@ pub(super) fn state_setting(scenario: &Scenario) {
     }
     if let Some(window) = &scenario.model.sliding_window {
         say(&format!(
-            "  sliding window of {} tokens in {} layers: not modelled, full attention is assumed",
+            "  sliding window of {} tokens in {} layers: counted in attention times, not in KV memory, \
+             where every layer keeps its whole context",
             window.tokens, window.layers
         ));
     }

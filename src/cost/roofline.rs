@@ -8,8 +8,9 @@
 //! of them under uniform routing. Sums over the batch are enough for all of it, so a step is
 //! priced by one table look-up and a few products.
 //!
-//! Left out: LoRA adapters, sliding windows (full attention is assumed), unequal contexts inside a
-//! decode batch, pipeline and expert parallelism, tensor parallelism across nodes. Efficiencies
+//! Layers with a sliding window read and multiply what lies in it. Left out: LoRA adapters, unequal
+//! contexts inside a decode batch (those of layers with a window too, where some are longer and some
+//! shorter), pipeline parallelism, tensor parallelism across nodes. Efficiencies
 //! come from operator tables ([`KernelEfficiency`](crate::hardware::KernelEfficiency)); the small
 //! constants below were measured with vLLM 0.15.1 on H100.
 
@@ -120,6 +121,10 @@ impl Roofline {
     /// Where the figures come from and what was assumed, in one line for a report.
     pub fn provenance(&self) -> &str {
         &self.provenance
+    }
+
+    pub(super) fn prefill_window(&self) -> u32 {
+        self.attention.window.map_or(0, |window| window.prefill_keys())
     }
 
     /// The steps that follow one of this shape in a decode run.

@@ -71,7 +71,7 @@ impl StepPlan {
         self.entries.clear();
         self.decodes = 0;
         self.decode_entries.clear();
-        self.shape = StepShape::default();
+        self.shape = StepShape::seeing(self.shape.prefill_window);
         self.preempted.clear();
         self.hits.clear();
         self.loads.clear();

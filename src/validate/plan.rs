@@ -60,7 +60,7 @@ impl Plan {
             assumed.push("kernels: those of another GPU stand in");
         }
         if model.sliding_window.is_some() {
-            assumed.push("attention: full where the model has a window");
+            assumed.push("KV memory: whole contexts where layers have a window");
         }
         if warmed(record) {
             assumed.push("prefix cache: empty at the start, not warmed by earlier runs");

@@ -57,7 +57,7 @@ impl Pair {
             (0..sequences).for_each(|_| shape.add_decode(CONTEXT_TOKENS, 0));
             (sequences, cost.step_duration(&shape))
         };
-        let mut prompt = StepShape::default();
+        let mut prompt = StepShape::seeing(cost.prefill_window());
         prompt.add_prefill(PROMPT_TOKENS, 0, true);
         Ok(Self {
             gpu: group.gpu.name.clone(),

@@ -2,6 +2,7 @@
 
 use super::terms::{AttentionSecs, Experts, Layer, Layers, Product, Sampling};
 use super::{RooflineError, RooflineOptions};
+use crate::cost::window::Window;
 use crate::hardware::{AllReduce, GpuSpec};
 use crate::model::{Attention, ComputeRate, KvDtype, LayerKind, Matrix, ModelSpec, Module};
 use crate::scenario::{Communication, Sampler};
@@ -60,6 +61,7 @@ impl<'a> Device<'a> {
             decode_token: kv_read.max(decode_flops / (efficiency.gemm_compute * half)),
             prefill_token: kv_read,
             prefill_pair: prefill_flops / (efficiency.attention_compute * half),
+            window: Window::of(model),
         }
     }
 
@@ -225,10 +227,7 @@ impl<'a> Device<'a> {
         } else {
             format!(" (kernels of {} stand in)", efficiency.measured_on)
         };
-        let window = match self.model.sliding_window {
-            Some(window) => format!("; window of {} tokens ignored", window.tokens),
-            None => String::new(),
-        };
+        let window = Window::said(self.model);
         format!(
             "roofline of {} on {}×{}{borrowed}, {}{window}",
             self.model.name, self.tp, self.gpu.name, efficiency.source

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::cost::StepTime;
 use crate::cost::decode_run::tests::{any_decodes, prices_as_on_their_own};
+use crate::model::SlidingWindow;
 use crate::profiles;
 
 fn roofline(model: &str, gpu: &str, options: RooflineOptions) -> Roofline {
@@ -185,7 +186,40 @@ fn what_stands_in_for_measurements_is_said() {
     let a10 = roofline("Qwen2.5-7B-Instruct-GPTQ-Int4", "A10", RooflineOptions::default());
     assert!(a10.provenance().contains("kernels of L40S stand in"), "{}", a10.provenance());
     let gpt = roofline("gpt-oss-20b", "H100", RooflineOptions::default());
-    assert!(gpt.provenance().contains("window of 128 tokens ignored"), "{}", gpt.provenance());
+    assert!(gpt.provenance().contains("window of 128 tokens in 12 layers"), "{}", gpt.provenance());
+}
+
+#[test]
+fn layers_with_a_window_read_what_lies_in_it() {
+    let model = profiles::model("gpt-oss-120b").expect("in the catalogue");
+    let gpu = profiles::gpu("H200").expect("in the catalogue");
+    let attention = |layers, shape: &StepShape| {
+        let window = SlidingWindow { tokens: 128, layers };
+        let model = ModelSpec { sliding_window: Some(window), ..model.clone() };
+        let roofline = Roofline::new(&model, &gpu, &RooflineOptions::default()).unwrap();
+        roofline.parts(shape).decode_attention
+    };
+    let per_context =
+        |layers| attention(layers, &decode(8, 6000)) - attention(layers, &decode(8, 5000));
+    // Half of 36 layers go on reading; with a window everywhere, none does.
+    assert!((per_context(18) / per_context(0) - 0.5).abs() < 1e-9);
+    assert!(per_context(36).abs() < 1e-15);
+    // What is shorter than the window is read whole.
+    let (all, none) = (attention(36, &decode(8, 100)), attention(0, &decode(8, 100)));
+    assert!((all / none - 1.0).abs() < 1e-12);
+}
+
+#[test]
+fn prompts_of_a_step_are_cut_to_the_window_one_by_one() {
+    let roofline = roofline("gpt-oss-120b", "H200", RooflineOptions::default());
+    let attention = |prompts: &[(u32, u32)]| {
+        let mut shape = StepShape::seeing(roofline.prefill_window());
+        prompts.iter().for_each(|(new, cached)| shape.add_prefill(*new, *cached, true));
+        roofline.parts(&shape).prefill_attention
+    };
+    let (chunk, prompt) = ((1000, 7000), (200, 0));
+    let apart = attention(&[chunk]) + attention(&[prompt]);
+    assert!((attention(&[chunk, prompt]) / apart - 1.0).abs() < 1e-3);
 }
 
 #[test]
