@@ -5,7 +5,8 @@
 //! all-reduces, and of the output head. A matrix product takes the longer of reading its operands
 //! and multiplying them, plus a fixed part; decode attention reads the KV cache; prefill attention
 //! multiplies; a mixture of experts reads the experts that its rows touch, E·(1 − (1 − k/E)^rows)
-//! of them under uniform routing. Sums over the batch are enough for all of it, so a step is
+//! of them under uniform routing; with whole experts on each GPU, those of the GPU that chance and
+//! imbalance leave the busiest. Sums over the batch are enough for all of it, so a step is
 //! priced by one table look-up and a few products.
 //!
 //! Layers with a sliding window read and multiply what lies in it. Left out: LoRA adapters, unequal
@@ -15,6 +16,7 @@
 //! constants below were measured with vLLM 0.15.1 on H100.
 
 mod device;
+mod experts;
 mod terms;
 
 use std::sync::Arc;
@@ -26,14 +28,13 @@ use super::decode_run::DecodeAttention;
 use super::{Calibration, CostModel, StepParts, StepShape};
 use crate::hardware::GpuSpec;
 use crate::model::{KvDtype, ModelError, ModelSpec};
-use crate::scenario::{Communication, Sampler};
+use crate::scenario::{Communication, ExpertParallelConfig, Sampler};
 use crate::units::SimDuration;
 use terms::{Layers, TABLE_ROWS};
 
 pub(super) use device::Device;
-pub(super) use terms::{
-    AttentionSecs, DecodeTokens, ELEMENTWISE_SECS, Experts, Product, Sampling, power,
-};
+pub(super) use experts::Experts;
+pub(super) use terms::{AttentionSecs, DecodeTokens, ELEMENTWISE_SECS, Product, Sampling, power};
 
 /// How an engine runs a model on its GPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -41,6 +42,8 @@ pub(super) use terms::{
 pub struct RooflineOptions {
     /// GPUs that share every matrix, in one node.
     pub tensor_parallel_size: u32,
+    /// Experts spread over them, or some of them; cut if absent.
+    pub expert_parallel: Option<ExpertParallelConfig>,
     /// Type of the KV cache.
     pub kv_cache_dtype: KvDtype,
     /// Factors and constants of the machine.
@@ -55,6 +58,7 @@ impl Default for RooflineOptions {
     fn default() -> Self {
         Self {
             tensor_parallel_size: 1,
+            expert_parallel: None,
             kv_cache_dtype: KvDtype::Auto,
             calibration: Calibration::default(),
             sampler: Sampler::Greedy,

@@ -62,6 +62,9 @@ impl Plan {
         if model.sliding_window.is_some() {
             assumed.push("KV memory: whole contexts where layers have a window");
         }
+        if cluster.expert_parallel.is_some() {
+            assumed.push("experts: tokens spread evenly over the GPUs, but for chance");
+        }
         if warmed(record) {
             assumed.push("prefix cache: empty at the start, not warmed by earlier runs");
         }

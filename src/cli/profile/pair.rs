@@ -123,6 +123,7 @@ pub(super) fn engine_defaults(model: &str, gpu: &str, tp: u32) -> ScenarioFile {
             gpu: gpu.to_owned(),
             replicas: 1,
             tensor_parallel_size: tp,
+            expert_parallel: None,
             gpu_memory_utilization: None,
             memory_reserve: None,
             kv_cache_dtype: KvDtype::Auto,

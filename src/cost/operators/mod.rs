@@ -292,9 +292,7 @@ impl Build<'_> {
             [(LayerKind::Dense, model.dense_layers()), (LayerKind::Sparse, model.sparse_layers())];
         for (kind, count) in counts.into_iter().filter(|(_, count)| *count > 0) {
             let times = f64::from(count);
-            let matrices = model.layer_matrices(kind, self.device.tp);
-            let (experts, others): (Vec<Matrix>, Vec<Matrix>) =
-                matrices.into_iter().partition(|matrix| matrix.module == Module::Experts);
+            let (experts, others) = self.device.matrices(kind);
             let mut elements = self.device.attention_elements();
             if experts.is_empty() {
                 elements += self.device.mlp_elements(kind);
@@ -350,7 +348,8 @@ impl Build<'_> {
         let model = self.device.model;
         let moe = model.moe.expect("a layer with experts is one of a mixture");
         let scheme = model.weights.scheme(Module::Experts);
-        let measured = products::dtype(scheme).and_then(|dtype| {
+        let measured = products::dtype(scheme).filter(|_| !self.device.spreads_experts());
+        let measured = measured.and_then(|dtype| {
             products::experts(self.profile, dtype, model.hidden, &moe, self.device.tp)
         });
         let bound = self.device.experts(matrices);
@@ -360,7 +359,12 @@ impl Build<'_> {
             }
             slow => {
                 let doubt = doubt(slow.as_ref());
-                self.gap(format!("experts of this shape and format{doubt}"));
+                let what = if self.device.spreads_experts() {
+                    "experts spread over GPUs"
+                } else {
+                    "experts of this shape and format"
+                };
+                self.gap(format!("{what}{doubt}"));
                 (Rows::Experts(bound), false)
             }
         }

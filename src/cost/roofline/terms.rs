@@ -1,5 +1,6 @@
 //! What a step's parts are functions of: rows, contexts, pairs of tokens.
 
+use super::Experts;
 use crate::cost::window::Window;
 use crate::cost::{StepParts, StepShape};
 
@@ -100,29 +101,6 @@ pub(in crate::cost) struct Product {
 impl Product {
     pub(in crate::cost) fn secs(&self, rows: f64) -> f64 {
         (self.read + self.read_row * rows).max(self.multiply_row * rows) + self.fixed
-    }
-}
-
-/// The expert kernels of a layer. `read` is the time to read one expert.
-#[derive(Debug, Clone, Copy)]
-pub(in crate::cost) struct Experts {
-    pub(super) count: f64,
-    pub(super) idle_share: f64,
-    pub(super) product: Product,
-}
-
-impl Experts {
-    pub(super) fn touched(&self, rows: u32) -> f64 {
-        // Beyond the table no expert is idle.
-        if rows > TABLE_ROWS {
-            return self.count;
-        }
-        self.count * (1.0 - power(self.idle_share, rows))
-    }
-
-    pub(in crate::cost) fn secs(&self, rows: u32) -> f64 {
-        let read = self.product.read * self.touched(rows);
-        Product { read, ..self.product }.secs(f64::from(rows))
     }
 }
 

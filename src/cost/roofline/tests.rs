@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 
+use super::experts::Spread;
 use super::*;
 use crate::cost::StepTime;
 use crate::cost::decode_run::tests::{any_decodes, prices_as_on_their_own};
@@ -99,9 +100,12 @@ proptest! {
     #[test]
     fn a_larger_step_never_takes_less_time(
         shape in any_shape(), field in 0_usize..10, by in 1_u32..3000, model in 0_usize..4,
+        spreads in any::<bool>(),
     ) {
+        let whole = ExpertParallelConfig { size: Some(2), imbalance: 1.0 };
         let options = RooflineOptions {
             sampler: Sampler::TopPTopK,
+            expert_parallel: spreads.then_some(whole),
             calibration: Calibration {
                 per_step_us: 100.0,
                 per_sequence_us: 2.0,
@@ -165,6 +169,7 @@ fn experts_touched_grow_from_those_of_one_token_to_all() {
     let experts = Experts {
         count: 8.0,
         idle_share: 0.75,
+        spread: Spread::NONE,
         product: Product { read: 1.0, read_row: 0.0, multiply_row: 0.0, fixed: 0.0 },
     };
     // 8·(1 − 0.75) = 2 for one token of two experts; 8·(1 − 0.75²) = 3.5 for two tokens.
@@ -214,7 +219,9 @@ fn prompts_of_a_step_are_cut_to_the_window_one_by_one() {
     let roofline = roofline("gpt-oss-120b", "H200", RooflineOptions::default());
     let attention = |prompts: &[(u32, u32)]| {
         let mut shape = StepShape::seeing(roofline.prefill_window());
-        prompts.iter().for_each(|(new, cached)| shape.add_prefill(*new, *cached, true));
+        for (new, cached) in prompts {
+            shape.add_prefill(*new, *cached, true);
+        }
         roofline.parts(&shape).prefill_attention
     };
     let (chunk, prompt) = ((1000, 7000), (200, 0));
