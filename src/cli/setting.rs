@@ -20,25 +20,36 @@ pub(super) fn state_setting(scenario: &Scenario) {
         let roles = roles.map_or_else(String::new, |(prefill, decode)| {
             format!(", {} prefill and {} decode", prefill.replicas(), decode.replicas())
         });
-        let tp = group.cluster.tensor_parallel_size;
-        say(&format!("{}: {model} on {gpus} {gpu} ({replicas} {word}{roles}, TP {tp})", file.name));
+        let parallel = parallel(group);
+        say(&format!(
+            "{}: {model} on {gpus} {gpu} ({replicas} {word}{roles}, {parallel})",
+            file.name
+        ));
         state_memory(group, "");
     } else {
         say(&format!("{}: {model} on {} GPUs", file.name, scenario.gpus()));
         for group in &scenario.groups {
-            let (count, tp) = (group.replicas(), group.cluster.tensor_parallel_size);
+            let (count, parallel) = (group.replicas(), parallel(group));
             let word = if count == 1 { "replica" } else { "replicas" };
             let (name, gpu) = (group.name(), &group.gpu.name);
-            say(&format!("  {name}: {count} {} {word} on {gpu}, TP {tp}", group.role.name()));
+            say(&format!("  {name}: {count} {} {word} on {gpu}, {parallel}", group.role.name()));
             state_memory(group, "  ");
         }
     }
     if let Some(window) = &scenario.model.sliding_window {
         say(&format!(
-            "  sliding window of {} tokens in {} layers: not modelled, full attention is assumed",
+            "  sliding window of {} tokens in {} layers: counted in attention times, not in KV memory, \
+             where every layer keeps its whole context",
             window.tokens, window.layers
         ));
     }
+}
+
+/// How the GPUs of a replica share a model.
+fn parallel(group: &ReplicaGroup) -> String {
+    let tp = group.cluster.tensor_parallel_size;
+    let spread = group.cluster.expert_parallel.and_then(|parallel| parallel.size);
+    spread.map_or_else(|| format!("TP {tp}"), |size| format!("TP {tp}, EP {size}"))
 }
 
 fn state_memory(group: &ReplicaGroup, indent: &str) {

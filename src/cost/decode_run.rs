@@ -16,6 +16,7 @@ pub struct DecodeRun<'a> {
 }
 
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "one on the stack while a run is priced")]
 enum Law<'a> {
     /// Every step lasts as long.
     Constant(SimDuration),

@@ -91,6 +91,12 @@ pub enum LayerTableError {
     /// The layers of a model with experts and the profile's operators do not match.
     #[error("the profile has no times for {0}")]
     Missing(&'static str),
+    /// Attention is measured for layers of one kind.
+    #[error(
+        "the profile has one time of attention for all layers, and {0} of those of the model see a \
+         window: take another type"
+    )]
+    Windows(u32),
     /// All-reduces of an unknown host.
     #[error(
         "with tensor_parallel_size {0} all_reduce_latency_us and all_reduce_gb_s have to be given: \
@@ -170,6 +176,9 @@ impl LayerTable {
     ) -> Result<Self, LayerTableError> {
         profile.check()?;
         check_match(profile, model, options)?;
+        if let Some(window) = model.sliding_window {
+            return Err(LayerTableError::Windows(window.layers));
+        }
         let tp = options.tensor_parallel_size;
         let experts = Experts::of(profile, model, options)?;
         let by_sequences =

@@ -13,6 +13,7 @@ mod operators;
 mod roofline;
 mod shape;
 mod steps;
+mod window;
 
 pub use calibration::{Calibration, Coverage, StepParts};
 pub use decode_run::DecodeRun;

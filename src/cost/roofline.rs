@@ -5,15 +5,18 @@
 //! all-reduces, and of the output head. A matrix product takes the longer of reading its operands
 //! and multiplying them, plus a fixed part; decode attention reads the KV cache; prefill attention
 //! multiplies; a mixture of experts reads the experts that its rows touch, E·(1 − (1 − k/E)^rows)
-//! of them under uniform routing. Sums over the batch are enough for all of it, so a step is
+//! of them under uniform routing; with whole experts on each GPU, those of the GPU that chance and
+//! imbalance leave the busiest. Sums over the batch are enough for all of it, so a step is
 //! priced by one table look-up and a few products.
 //!
-//! Left out: LoRA adapters, sliding windows (full attention is assumed), unequal contexts inside a
-//! decode batch, pipeline and expert parallelism, tensor parallelism across nodes. Efficiencies
+//! Layers with a sliding window read and multiply what lies in it. Left out: LoRA adapters, unequal
+//! contexts inside a decode batch (those of layers with a window too, where some are longer and some
+//! shorter), pipeline parallelism, tensor parallelism across nodes. Efficiencies
 //! come from operator tables ([`KernelEfficiency`](crate::hardware::KernelEfficiency)); the small
 //! constants below were measured with vLLM 0.15.1 on H100.
 
 mod device;
+mod experts;
 mod terms;
 
 use std::sync::Arc;
@@ -25,14 +28,13 @@ use super::decode_run::DecodeAttention;
 use super::{Calibration, CostModel, StepParts, StepShape};
 use crate::hardware::GpuSpec;
 use crate::model::{KvDtype, ModelError, ModelSpec};
-use crate::scenario::{Communication, Sampler};
+use crate::scenario::{Communication, ExpertParallelConfig, Sampler};
 use crate::units::SimDuration;
 use terms::{Layers, TABLE_ROWS};
 
 pub(super) use device::Device;
-pub(super) use terms::{
-    AttentionSecs, DecodeTokens, ELEMENTWISE_SECS, Experts, Product, Sampling, power,
-};
+pub(super) use experts::Experts;
+pub(super) use terms::{AttentionSecs, DecodeTokens, ELEMENTWISE_SECS, Product, Sampling, power};
 
 /// How an engine runs a model on its GPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -40,6 +42,8 @@ pub(super) use terms::{
 pub struct RooflineOptions {
     /// GPUs that share every matrix, in one node.
     pub tensor_parallel_size: u32,
+    /// Experts spread over them, or some of them; cut if absent.
+    pub expert_parallel: Option<ExpertParallelConfig>,
     /// Type of the KV cache.
     pub kv_cache_dtype: KvDtype,
     /// Factors and constants of the machine.
@@ -54,6 +58,7 @@ impl Default for RooflineOptions {
     fn default() -> Self {
         Self {
             tensor_parallel_size: 1,
+            expert_parallel: None,
             kv_cache_dtype: KvDtype::Auto,
             calibration: Calibration::default(),
             sampler: Sampler::Greedy,
@@ -120,6 +125,10 @@ impl Roofline {
     /// Where the figures come from and what was assumed, in one line for a report.
     pub fn provenance(&self) -> &str {
         &self.provenance
+    }
+
+    pub(super) fn prefill_window(&self) -> u32 {
+        self.attention.window.map_or(0, |window| window.prefill_keys())
     }
 
     /// The steps that follow one of this shape in a decode run.

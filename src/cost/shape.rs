@@ -28,6 +28,11 @@ pub struct StepShape {
     pub prefill_context_tokens: u64,
     /// Σ over prefilling sequences of new·(cached + new/2): the attention work, token².
     pub prefill_attention: u64,
+    /// Keys that a token of a prefill visits at most in layers with a window; 0 where that is not
+    /// counted.
+    pub prefill_window: u32,
+    /// What [`prefill_attention`](Self::prefill_attention) is in such layers, token².
+    pub window_attention: u64,
     /// Rows whose logits are sampled.
     pub logit_rows: u32,
     /// Speculative tokens verified.
@@ -45,6 +50,12 @@ pub struct StepShape {
 }
 
 impl StepShape {
+    /// An empty step that counts the attention of layers with a window:
+    /// [`StepTime::prefill_window`] of the model that will price it.
+    pub fn seeing(prefill_window: u32) -> Self {
+        Self { prefill_window, ..Self::default() }
+    }
+
     /// Adds a decoding sequence with `context` tokens computed before, verifying `drafts`.
     pub fn add_decode(&mut self, context: u32, drafts: u32) {
         self.decode_seqs += 1;
@@ -82,6 +93,9 @@ impl StepShape {
         self.prefill_tokens += new;
         self.prefill_context_tokens += c;
         self.prefill_attention += n * c + n * n / 2;
+        let window = u64::from(self.prefill_window);
+        let below = window.saturating_sub(c).min(n);
+        self.window_attention += below * c + below * below / 2 + (n - below) * window;
         self.logit_rows += u32::from(sampled);
     }
 
@@ -136,6 +150,15 @@ pub enum StepTime {
 }
 
 impl StepTime {
+    /// For [`StepShape::seeing`]: 0 where no layer has a window.
+    pub fn prefill_window(&self) -> u32 {
+        match self {
+            Self::Roofline(model) => model.prefill_window(),
+            Self::Operators(model) => model.prefill_window(),
+            Self::Linear(_) | Self::LayerTable(_) | Self::StepTable(_) | Self::Custom(_) => 0,
+        }
+    }
+
     /// Where the figures come from and what was assumed, in one line.
     pub fn provenance(&self) -> &str {
         match self {

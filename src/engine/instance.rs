@@ -70,6 +70,8 @@ enum Stepping {
 pub struct Instance {
     scheduler: Scheduler,
     cost: StepTime,
+    /// What the cost model asks shapes to count.
+    prefill_window: u32,
     graphs: CudaGraphs,
     host: HostTimes,
     lora: Option<LoraTimes>,
@@ -106,6 +108,7 @@ impl Instance {
     pub fn new(scheduler: Scheduler, cost: StepTime) -> Self {
         Self {
             scheduler,
+            prefill_window: cost.prefill_window(),
             cost,
             graphs: CudaGraphs::default(),
             host: HostTimes::default(),
@@ -328,6 +331,7 @@ impl Instance {
                 self.land(now, tell);
             }
             let plan = &mut self.in_flight.next_mut().plan;
+            plan.shape.prefill_window = self.prefill_window;
             self.scheduler.schedule(now, plan);
             let has_ended = !plan.ended.is_empty();
             if has_ended {

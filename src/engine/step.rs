@@ -74,7 +74,7 @@ impl StepPlan {
         self.entries.clear();
         self.decodes = 0;
         self.decode_entries.clear();
-        self.shape = StepShape::default();
+        self.shape = StepShape::seeing(self.shape.prefill_window);
         self.preempted.clear();
         self.ended.clear();
         self.hits.clear();

@@ -34,8 +34,8 @@ pub struct ModelSpec {
     pub moe: Option<Moe>,
     /// Longest context the model was made for, in tokens.
     pub max_position: u32,
-    /// The attention window of some layers, if any. It is noted, not modelled: every layer keeps
-    /// and reads its whole context, an upper bound on KV memory and attention time.
+    /// The attention window of some layers, if any. Step times count it; KV memory is that of layers
+    /// which all keep their whole context, an upper bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sliding_window: Option<SlidingWindow>,
     /// Number formats of the weights.

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::disaggregation::DisaggregationConfig;
 use super::engine::EngineConfig;
+use super::expert_parallel::ExpertParallelConfig;
 use super::group::GroupConfig;
 use super::lora::LoraConfig;
 use super::router::RouterConfig;
@@ -26,6 +27,9 @@ pub struct ClusterConfig {
     /// GPUs of a replica, which share every matrix.
     #[serde(default = "one")]
     pub tensor_parallel_size: u32,
+    /// Whole experts on each GPU of a replica; every GPU has a part of every expert if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expert_parallel: Option<ExpertParallelConfig>,
     /// Share of the GPU memory the engine may use; [`Self::GPU_MEMORY_UTILIZATION`] if absent.
     /// SGLang has a setting of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]

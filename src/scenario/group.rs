@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cluster::ClusterConfig;
 use super::engine::EngineConfig;
+use super::expert_parallel::ExpertParallelConfig;
 use super::lora::LoraConfig;
 use super::step_time::StepTimeConfig;
 use crate::model::{KvDtype, Reserve};
@@ -28,6 +29,9 @@ pub struct GroupConfig {
     /// As [`ClusterConfig::tensor_parallel_size`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tensor_parallel_size: Option<u32>,
+    /// As [`ClusterConfig::expert_parallel`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expert_parallel: Option<ExpertParallelConfig>,
     /// As [`ClusterConfig::gpu_memory_utilization`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpu_memory_utilization: Option<f64>,
@@ -90,6 +94,7 @@ impl GroupConfig {
             gpu: self.gpu.as_ref().unwrap_or(&cluster.gpu).clone(),
             replicas: self.replicas,
             tensor_parallel_size: self.tensor_parallel_size.unwrap_or(cluster.tensor_parallel_size),
+            expert_parallel: self.expert_parallel.or(cluster.expert_parallel),
             gpu_memory_utilization: self
                 .gpu_memory_utilization
                 .or(shared(cluster.gpu_memory_utilization)),
@@ -112,6 +117,7 @@ impl GroupConfig {
     pub(super) fn settle(&mut self, resolved: &ClusterConfig) {
         self.gpu = Some(resolved.gpu.clone());
         self.tensor_parallel_size = Some(resolved.tensor_parallel_size);
+        self.expert_parallel = resolved.expert_parallel;
         self.gpu_memory_utilization = resolved.gpu_memory_utilization;
         self.memory_reserve = resolved.memory_reserve;
         self.kv_cache_dtype = Some(resolved.kv_cache_dtype);
@@ -126,6 +132,7 @@ impl GroupConfig {
             ("gpu", self.gpu.is_some()),
             ("replicas", true),
             ("tensor_parallel_size", self.tensor_parallel_size.is_some()),
+            ("expert_parallel", self.expert_parallel.is_some()),
             ("gpu_memory_utilization", self.gpu_memory_utilization.is_some()),
             ("memory_reserve", self.memory_reserve.is_some()),
             ("kv_cache_dtype", self.kv_cache_dtype.is_some()),

@@ -8,6 +8,7 @@ mod cluster;
 mod cuda_graph;
 mod disaggregation;
 mod engine;
+mod expert_parallel;
 mod faults;
 mod file;
 mod group;
@@ -30,6 +31,7 @@ pub use disaggregation::{DisaggregationConfig, HandoverProtocol, TransferConfig}
 pub use engine::{
     AcceptanceConfig, EngineConfig, Policy, SpeculationConfig, SpeculationMethod, VllmConfig,
 };
+pub use expert_parallel::ExpertParallelConfig;
 pub use faults::{CancellationConfig, FaultConfig, RandomFault, RandomFaultConfig, RetryConfig};
 pub use file::{
     MeasuredConfig, ReportConfig, ReportFormat, ScenarioFile, TraceColumns, TraceConfig,

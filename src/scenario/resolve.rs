@@ -5,6 +5,7 @@ mod acceptance;
 mod baselines;
 mod bill;
 mod disaggregation;
+mod experts;
 mod faults;
 mod graphs;
 mod groups;
@@ -162,6 +163,7 @@ fn resolve_group(
         sglang.disable_radix_cache = true;
     }
     lora::resolve(file.workload.adapters.as_ref(), cluster, model)?;
+    experts::resolve(cluster, model)?;
     let kv = resolve_engine(cluster, model, &gpu)?;
     let profile = step_time::resolve(cluster, model, &gpu)?;
     let listed = asked.listed.map(|index| &file.cluster.groups[index]);
@@ -244,6 +246,7 @@ fn engine_rules(cluster: &ClusterConfig, has_adapters: bool, rules: &mut Rules) 
         rules.brief(&format!("cluster.engine.host.{key}"), value, 1e6);
     }
     step_time::rules(&cluster.step_time, rules);
+    experts::rules(cluster, rules);
     match &cluster.engine {
         EngineConfig::VllmV1(config) => vllm::rules(config, rules),
         EngineConfig::Sglang(config) => sglang::rules(config, rules),

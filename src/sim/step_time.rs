@@ -25,6 +25,7 @@ pub fn step_time(model: &ModelSpec, group: &ReplicaGroup) -> Result<StepTime, Sc
     let micros = |us: f64| SimDuration::from_secs_f64(us / 1e6);
     let options = |sampler, communication, calibration| RooflineOptions {
         tensor_parallel_size: cluster.tensor_parallel_size,
+        expert_parallel: cluster.expert_parallel,
         kv_cache_dtype: cluster.kv_cache_dtype,
         calibration,
         sampler,

@@ -50,6 +50,7 @@ pub(super) fn cluster(
         gpu: gpu.name.clone(),
         replicas: 1,
         tensor_parallel_size: tp,
+        expert_parallel: settings.expert_parallel(),
         gpu_memory_utilization: settings.gpu_memory_utilization,
         memory_reserve: None,
         kv_cache_dtype: settings.kv_cache_dtype,

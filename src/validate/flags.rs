@@ -6,11 +6,16 @@ use super::record::{Fields, Record, count, number, shown, switch};
 use super::skip::{self, Skip};
 use crate::hardware::GpuSpec;
 use crate::model::KvDtype;
+use crate::scenario::ExpertParallelConfig;
 
 /// What the flags of a server say. What they do not say is absent.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Settings {
     pub(super) tensor_parallel_size: Option<u32>,
+    /// Whether experts are whole on each GPU, and over how many they are spread; over all of them
+    /// where only that is said.
+    spreads_experts: bool,
+    experts_over: Option<u32>,
     pub(super) gpu_memory_utilization: Option<f64>,
     pub(super) kv_cache_dtype: KvDtype,
     pub(super) max_model_len: Option<u32>,
@@ -193,8 +198,10 @@ impl Settings {
             }
             "dp" | "dp_size" | "data_parallel_size" => one(value, &skip::DATA_PARALLEL)?,
             "enable_dp_attention" | "dp_attention" => off(value, &skip::DATA_PARALLEL)?,
-            "ep" | "ep_size" => one(value, &skip::EXPERT_PARALLEL)?,
-            "enable_expert_parallel" | "expert_parallel" => off(value, &skip::EXPERT_PARALLEL)?,
+            "ep" | "ep_size" => self.spread_experts(count(value).ok_or_else(unmodelled)?),
+            "enable_expert_parallel" | "expert_parallel" => {
+                self.spreads_experts = switch(value).ok_or_else(unmodelled)?;
+            }
             "pp" | "pp_size" | "pipeline_parallel_size" => one(value, &skip::PIPELINE_PARALLEL)?,
             "spec_decoding" if shown(value) == "none" => {}
             "spec_decoding" => return Err(skip::SPECULATION),
@@ -210,20 +217,29 @@ impl Settings {
         Ok(())
     }
 
+    fn spread_experts(&mut self, over: u32) {
+        self.spreads_experts |= over > 1;
+        self.experts_over = (over > 1).then_some(over);
+    }
+
+    /// Experts spread over the GPUs of a replica.
+    pub(super) fn expert_parallel(&self) -> Option<ExpertParallelConfig> {
+        let spread = ExpertParallelConfig { size: self.experts_over, ..Default::default() };
+        self.spreads_experts.then_some(spread)
+    }
+
     fn take_parallel(&mut self, parallel: &Fields) -> Result<(), Skip> {
         for (key, value) in parallel {
+            let unmodelled = || Skip::Setting(format!("parallel.{key}={}", shown(value)));
             match key.as_str() {
                 "tp" | "tp_size" => self.tensor_parallel_size = count(value),
                 "dp" | "attention_dp_size" => one(value, &skip::DATA_PARALLEL)?,
                 "dp_attention" => off(value, &skip::DATA_PARALLEL)?,
-                "ep" => one(value, &skip::EXPERT_PARALLEL)?,
-                "moe_ep_size" => {
-                    // 0 and 1: no experts, or experts that are cut.
-                    if count(value).is_none_or(|size| size > 1) {
-                        return Err(skip::EXPERT_PARALLEL);
-                    }
+                // 0 and 1: no experts, or experts that are cut.
+                "ep" | "moe_ep_size" => self.spread_experts(count(value).ok_or_else(unmodelled)?),
+                "expert_parallel" => {
+                    self.spreads_experts = switch(value).ok_or_else(unmodelled)?;
                 }
-                "expert_parallel" => off(value, &skip::EXPERT_PARALLEL)?,
                 "pp" | "pp_size" => one(value, &skip::PIPELINE_PARALLEL)?,
                 "prefill" | "decode" => return Err(skip::DISAGGREGATION),
                 // How the experts are cut follows from the rest; the batch is a limit of the

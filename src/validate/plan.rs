@@ -60,7 +60,10 @@ impl Plan {
             assumed.push("kernels: those of another GPU stand in");
         }
         if model.sliding_window.is_some() {
-            assumed.push("attention: full where the model has a window");
+            assumed.push("KV memory: whole contexts where layers have a window");
+        }
+        if cluster.expert_parallel.is_some() {
+            assumed.push("experts: tokens spread evenly over the GPUs, but for chance");
         }
         if warmed(record) {
             assumed.push("prefix cache: empty at the start, not warmed by earlier runs");

@@ -53,8 +53,6 @@ pub enum Skip {
 
 /// Adapters that a record does not list, or flags of adapters without a model.
 pub(super) const LORA: Skip = Skip::NotModelled("LoRA adapters that the record does not list");
-/// Experts placed whole on GPUs instead of being cut.
-pub(super) const EXPERT_PARALLEL: Skip = Skip::NotModelled("expert parallelism");
 /// Attention replicated over GPUs while experts are shared.
 pub(super) const DATA_PARALLEL: Skip = Skip::NotModelled("data-parallel attention");
 /// Layers spread over GPUs.

@@ -29,4 +29,5 @@ mod support;
 mod timeline;
 mod traces;
 mod validate;
+mod windows;
 mod workload;

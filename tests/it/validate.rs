@@ -96,7 +96,7 @@ fn every_reason_names_what_is_missing() {
             json!("bigscience/bloom"),
             "not modelled: attention with linear biases (bloom)",
         ),
-        ("parallel", json!({"ep": 8}), "not modelled: expert parallelism"),
+        ("parallel", json!({"ep": "all"}), "unmodelled setting of the workload: parallel.ep=all"),
         ("parallel", json!({"dp": 8}), "not modelled: data-parallel attention"),
         ("parallel", json!({"pp": 4}), "not modelled: pipeline parallelism"),
         ("parallel", json!({"decode": {"tp_size": 1}}), "not modelled: disaggregation"),
@@ -113,6 +113,24 @@ fn every_reason_names_what_is_missing() {
     assert!(skipped(&lora).starts_with("not modelled: LoRA"));
     let drafts = with("engine_flags", json!({"speculative-config": {"method": "eagle3"}}));
     assert!(skipped(&drafts).starts_with("not modelled: speculative decoding"));
+}
+
+#[test]
+fn whole_experts_are_asked_for_in_the_words_of_every_engine() {
+    let spread = |value: &Value| {
+        let plan = Plan::of(&record(value)).unwrap();
+        let is_assumed = plan.assumed.iter().any(|text| text.starts_with("experts:"));
+        assert_eq!(is_assumed, plan.scenario.cluster.expert_parallel.is_some());
+        plan.scenario.cluster.expert_parallel.map(|parallel| parallel.size)
+    };
+    assert_eq!(spread(&with("parallel", json!({"tp": 8, "ep": 4}))), Some(Some(4)));
+    assert_eq!(spread(&with("parallel", json!({"tp": 8, "expert_parallel": true}))), Some(None));
+    assert_eq!(spread(&with("parallel", json!({"tp": 8, "ep": 1}))), None);
+    assert_eq!(spread(&with("parallel", json!({"tp": 8, "moe_ep_size": 0}))), None);
+    let flags = |flags: Value| spread(&with("engine_flags", flags));
+    assert_eq!(flags(json!({"enable-expert-parallel": true})), Some(None));
+    assert_eq!(flags(json!({"enable-expert-parallel": false})), None);
+    assert_eq!(flags(json!({"ep-size": 8})), Some(Some(8)));
 }
 
 #[test]
@@ -230,7 +248,7 @@ fn every_published_run_is_planned_or_named() {
         println!("{name}: {planned} of {} can be planned", records.len());
         shares.push(share);
     }
-    // Without adapters, drafts and expert parallelism this much is there; more may come.
+    // Without drafts this much is there; more may come.
     assert!(shares[1] > 0.3, "{shares:?}");
 }
 

@@ -61,6 +61,12 @@ pub(in crate::cli) struct ServerArguments {
     /// The engine
     #[arg(long, value_enum, default_value_t)]
     pub(super) engine: Engine,
+    /// vllm: whole experts on each GPU of a replica
+    #[arg(long)]
+    pub(super) enable_expert_parallel: bool,
+    /// sglang: GPUs of a replica among which the experts are divided [default: none]
+    #[arg(long, value_name = "GPUS", visible_alias = "ep", alias = "expert-parallel-size")]
+    pub(super) ep_size: Option<u32>,
     /// vllm: sequences in a step at most [default: by GPU]
     #[arg(long, value_name = "COUNT", value_parser = tokens)]
     pub(super) max_num_seqs: Option<u32>,

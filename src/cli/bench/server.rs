@@ -4,7 +4,8 @@ use super::args::{Engine, KvCacheDtype, ServerArguments};
 use crate::cli::Failure;
 use crate::model::KvDtype;
 use crate::scenario::{
-    ClusterConfig, EngineConfig, RouterConfig, SglangConfig, StepTimeConfig, VllmConfig,
+    ClusterConfig, EngineConfig, ExpertParallelConfig, RouterConfig, SglangConfig, StepTimeConfig,
+    VllmConfig,
 };
 
 /// The cluster of these flags.
@@ -22,6 +23,7 @@ pub(super) fn cluster(arguments: &ServerArguments) -> Result<ClusterConfig, Fail
         gpu: arguments.gpu.clone(),
         replicas: arguments.replicas.unwrap_or(1),
         tensor_parallel_size: arguments.tensor_parallel_size.unwrap_or(1),
+        expert_parallel: expert_parallel(arguments),
         gpu_memory_utilization: match arguments.engine {
             Engine::Vllm => arguments.gpu_memory_utilization,
             Engine::Sglang => None,
@@ -42,9 +44,16 @@ pub(super) fn cluster(arguments: &ServerArguments) -> Result<ClusterConfig, Fail
     })
 }
 
+fn expert_parallel(arguments: &ServerArguments) -> Option<ExpertParallelConfig> {
+    let spreads =
+        arguments.enable_expert_parallel || arguments.ep_size.is_some_and(|size| size > 1);
+    spreads.then(|| ExpertParallelConfig { size: arguments.ep_size, ..Default::default() })
+}
+
 /// Refuses flags of the engine that is not in use.
 fn check_engine(arguments: &ServerArguments) -> Result<(), Failure> {
     let vllm = [
+        ("--enable-expert-parallel", arguments.enable_expert_parallel),
         ("--max-num-seqs", arguments.max_num_seqs.is_some()),
         ("--max-num-batched-tokens", arguments.max_num_batched_tokens.is_some()),
         ("--block-size", arguments.block_size.is_some()),
@@ -61,6 +70,7 @@ fn check_engine(arguments: &ServerArguments) -> Result<(), Failure> {
         ("--max-cudagraph-capture-size", arguments.max_cudagraph_capture_size.is_some()),
     ];
     let sglang = [
+        ("--ep-size", arguments.ep_size.is_some()),
         ("--max-total-tokens", arguments.max_total_tokens.is_some()),
         ("--max-running-requests", arguments.max_running_requests.is_some()),
         ("--chunked-prefill-size", arguments.chunked_prefill_size.is_some()),

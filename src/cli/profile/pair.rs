@@ -57,7 +57,7 @@ impl Pair {
             (0..sequences).for_each(|_| shape.add_decode(CONTEXT_TOKENS, 0));
             (sequences, cost.step_duration(&shape))
         };
-        let mut prompt = StepShape::default();
+        let mut prompt = StepShape::seeing(cost.prefill_window());
         prompt.add_prefill(PROMPT_TOKENS, 0, true);
         Ok(Self {
             gpu: group.gpu.name.clone(),
@@ -123,6 +123,7 @@ pub(super) fn engine_defaults(model: &str, gpu: &str, tp: u32) -> ScenarioFile {
             gpu: gpu.to_owned(),
             replicas: 1,
             tensor_parallel_size: tp,
+            expert_parallel: None,
             gpu_memory_utilization: None,
             memory_reserve: None,
             kv_cache_dtype: KvDtype::Auto,

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::cost::StepTime;
 use crate::cost::decode_run::tests::{any_decodes, prices_as_on_their_own};
+use crate::model::SlidingWindow;
 use crate::profiles;
 
 /// Llama-3.1-8B with made-up times: 1 us per operator and layer at 1 row, 3 us at 101 rows.
@@ -203,6 +204,10 @@ fn a_profile_of_something_else_is_refused() {
     );
     let fp8 = LayerTableOptions { kv_cache_dtype: KvDtype::Fp8, ..options(1) };
     assert_eq!(refusal(&made_up(), fp8), "the profile has kv_cache_dtype auto, the scenario fp8");
+    let window = Some(SlidingWindow { tokens: 128, layers: 16 });
+    let windowed = ModelSpec { sliding_window: window, ..llama() };
+    let refused = LayerTable::new(&made_up(), &windowed, &options(1)).expect_err("refused");
+    assert_eq!(refused, LayerTableError::Windows(16));
     let two = LayerProfile { tensor_parallel_size: 2, ..made_up() };
     assert!(refusal(&two, options(2)).contains("all_reduce_latency_us"));
     let short = MADE_UP.replace("prefill_tenth_us = \"40 60\"", "prefill_tenth_us = \"40\"");

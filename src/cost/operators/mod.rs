@@ -8,7 +8,8 @@
 //!
 //! Decode attention counts every decoding sequence and, of prefilling ones, the share of their
 //! context that was computed before; the rest is priced by the prefill kernel, whose time for n
-//! whole prompts of S tokens is shared out in proportion to the pairs of tokens that are left.
+//! whole prompts of S tokens is shared out in proportion to the pairs of tokens that are left. Layers
+//! with a sliding window are priced by the same tables, of what lies in the window.
 //!
 //! What no table holds falls back to the [roofline](super::Roofline): formats and shapes of
 //! experts that were not measured, latent attention, more GPUs than all-reduces were measured with.
@@ -28,6 +29,7 @@ use super::roofline::{
     AttentionSecs, Device, ELEMENTWISE_SECS, Experts, Product, RooflineError, RooflineOptions,
     Sampling,
 };
+use super::window::Window;
 use super::{CostModel, StepShape};
 use crate::hardware::GpuSpec;
 use crate::model::{Attention, KvDtype, LayerKind, Matrix, ModelSpec, Module};
@@ -61,6 +63,7 @@ pub struct OperatorModel {
     layers: Arc<Layers>,
     head: Arc<[f64]>,
     attention: Arc<AttentionTimes>,
+    window: Option<Window>,
     sampling: Sampling,
     calibration: Calibration,
     reach: Reach,
@@ -166,12 +169,30 @@ impl OperatorModel {
         &self.provenance
     }
 
+    pub(super) fn prefill_window(&self) -> u32 {
+        self.window.map_or(0, |window| window.prefill_keys())
+    }
+
+    fn prefill_attention(&self, times: &Surface, shape: &StepShape) -> f64 {
+        if shape.prefill_attention == 0 {
+            return 0.0;
+        }
+        let (prompts, prompt) = (f64::from(shape.prefill_seqs), mean_prompt(shape));
+        // The pairs of a whole prompt are half its square.
+        let secs =
+            |pairs: f64| 2.0 * pairs / (prompts * prompt * prompt) * times.at(prompts, prompt);
+        let pairs = shape.prefill_attention as f64;
+        let Some(window) = &self.window else { return secs(pairs) };
+        let windowed = window.pairs(shape) as f64;
+        secs((1.0 - window.share) * pairs + window.share * windowed)
+    }
+
     /// The steps that follow one of this shape in a decode run.
     pub(super) fn decode_law(&self, shape: &StepShape) -> (StepSum, DecodeAttention<'_>) {
         let sum = self.calibration.sum(&self.parts(shape), shape);
         let attention = match &*self.attention {
             AttentionTimes::Measured { decode, .. } => {
-                DecodeAttention::Operators(DecodeReads::new(decode, shape))
+                DecodeAttention::Operators(DecodeReads::new(decode, self.window, shape))
             }
             AttentionTimes::Roofline(secs) => DecodeAttention::Roofline(secs.decodes(shape)),
         };
@@ -192,16 +213,9 @@ impl CostModel for OperatorModel {
         };
         let (decode_attention, prefill_attention) = match &*self.attention {
             AttentionTimes::Measured { decode, prefill } => {
-                let read = DecodeReads::new(decode, shape).secs(shape.decode_context_tokens);
-                // The pairs of a whole prompt are half its square.
-                let multiplied = if shape.prefill_attention > 0 {
-                    let (prompts, prompt) = (f64::from(shape.prefill_seqs), mean_prompt(shape));
-                    2.0 * shape.prefill_attention as f64 / (prompts * prompt * prompt)
-                        * prefill.at(prompts, prompt)
-                } else {
-                    0.0
-                };
-                (read, multiplied)
+                let read =
+                    DecodeReads::new(decode, self.window, shape).secs(shape.decode_context_tokens);
+                (read, self.prefill_attention(prefill, shape))
             }
             AttentionTimes::Roofline(secs) => secs.of(shape),
         };
@@ -259,6 +273,7 @@ impl Build<'_> {
             layers: Arc::new(layers),
             head,
             attention: Arc::new(attention),
+            window: Window::of(self.device.model),
             sampling: self.device.sampling(self.options.sampler),
             calibration: self.options.calibration,
             reach,
@@ -277,9 +292,7 @@ impl Build<'_> {
             [(LayerKind::Dense, model.dense_layers()), (LayerKind::Sparse, model.sparse_layers())];
         for (kind, count) in counts.into_iter().filter(|(_, count)| *count > 0) {
             let times = f64::from(count);
-            let matrices = model.layer_matrices(kind, self.device.tp);
-            let (experts, others): (Vec<Matrix>, Vec<Matrix>) =
-                matrices.into_iter().partition(|matrix| matrix.module == Module::Experts);
+            let (experts, others) = self.device.matrices(kind);
             let mut elements = self.device.attention_elements();
             if experts.is_empty() {
                 elements += self.device.mlp_elements(kind);
@@ -335,7 +348,8 @@ impl Build<'_> {
         let model = self.device.model;
         let moe = model.moe.expect("a layer with experts is one of a mixture");
         let scheme = model.weights.scheme(Module::Experts);
-        let measured = products::dtype(scheme).and_then(|dtype| {
+        let measured = products::dtype(scheme).filter(|_| !self.device.spreads_experts());
+        let measured = measured.and_then(|dtype| {
             products::experts(self.profile, dtype, model.hidden, &moe, self.device.tp)
         });
         let bound = self.device.experts(matrices);
@@ -345,7 +359,12 @@ impl Build<'_> {
             }
             slow => {
                 let doubt = doubt(slow.as_ref());
-                self.gap(format!("experts of this shape and format{doubt}"));
+                let what = if self.device.spreads_experts() {
+                    "experts spread over GPUs"
+                } else {
+                    "experts of this shape and format"
+                };
+                self.gap(format!("{what}{doubt}"));
                 (Rows::Experts(bound), false)
             }
         }
@@ -422,7 +441,8 @@ impl Build<'_> {
         } else {
             format!("; not measured, from the roofline: {}", self.gaps.join(", "))
         };
-        format!("operator table of {engine} {version} on {gpu} ({source}){gaps}")
+        let window = Window::said(self.device.model);
+        format!("operator table of {engine} {version} on {gpu} ({source}){gaps}{window}")
     }
 }
 

@@ -3,6 +3,7 @@
 
 use super::grid::{Along, Surface};
 use crate::cost::StepShape;
+use crate::cost::window::Window;
 
 /// Cached contexts of a step, but for how long those of its decodes are.
 #[derive(Debug, Clone, Copy)]
@@ -40,12 +41,14 @@ impl Reads {
 pub(in crate::cost) struct DecodeReads<'a> {
     reads: Reads,
     line: Along<'a>,
+    windowed: Option<(Window, Along<'a>)>,
 }
 
 impl<'a> DecodeReads<'a> {
-    pub(super) fn new(surface: &'a Surface, shape: &StepShape) -> Self {
+    pub(super) fn new(surface: &'a Surface, window: Option<Window>, shape: &StepShape) -> Self {
         let reads = Reads::of(shape);
-        Self { reads, line: surface.along(reads.sequences) }
+        let line = surface.along(reads.sequences);
+        Self { reads, line, windowed: window.map(|window| (window, line)) }
     }
 
     #[inline]
@@ -53,6 +56,9 @@ impl<'a> DecodeReads<'a> {
         if self.reads.sequences == 0.0 {
             return 0.0;
         }
-        self.line.at(self.reads.context(decode_tokens))
+        let context = self.reads.context(decode_tokens);
+        let full = self.line.at(context);
+        let Some((window, line)) = &mut self.windowed else { return full };
+        (1.0 - window.share) * full + window.share * line.at(context.min(window.context()))
     }
 }

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::cost::StepTime;
 use crate::cost::decode_run::tests::{any_decodes, prices_as_on_their_own};
+use crate::model::SlidingWindow;
 use crate::profiles;
 
 fn h100() -> (GpuSpec, OperatorProfile) {
@@ -163,13 +164,36 @@ fn measured_products_follow_the_rate_of_multiplications_where_it_bounds_them() {
     assert!((1.9..2.0).contains(&ratio), "{ratio}");
 }
 
+#[test]
+fn a_context_longer_than_the_window_costs_only_the_other_layers() {
+    let (gpu, profile) = h100();
+    let spec = profiles::model("gpt-oss-120b").expect("in the catalogue");
+    let parts = |layers, shape: &StepShape| {
+        let window = SlidingWindow { tokens: 128, layers };
+        let model = ModelSpec { sliding_window: Some(window), ..spec.clone() };
+        let options = RooflineOptions::default();
+        OperatorModel::new(&model, &gpu, &profile, &options).expect("it fits").parts(shape)
+    };
+    let rise = |layers| {
+        let [long, short] = [8192, 4096].map(|context| decode(32, context));
+        parts(layers, &long).decode_attention - parts(layers, &short).decode_attention
+    };
+    assert!((rise(18) / rise(0) - 0.5).abs() < 1e-9, "{} {}", rise(18), rise(0));
+    assert!(rise(36).abs() < 1e-12);
+    let mut prompt = StepShape::seeing(128 + 512);
+    prompt.add_prefill(16_384, 0, true);
+    let prefill = |layers| parts(layers, &prompt).prefill_attention;
+    // 640·(16384 − 320) of 16384²/2 pairs.
+    assert!((prefill(36) / prefill(0) - 0.0766).abs() < 1e-4, "{}", prefill(36) / prefill(0));
+}
+
 proptest! {
     #[test]
     fn a_decode_run_prices_each_step_as_on_its_own(
         decodes in any_decodes(), steps in 1_usize..100, new in 1_u32..3000, cached in 0_u32..3000,
-        latent in any::<bool>(),
+        kind in 0_usize..3,
     ) {
-        let (name, tp) = if latent { ("DeepSeek-V3", 8) } else { ("Llama-3.1-8B", 1) };
+        let (name, tp) = [("DeepSeek-V3", 8), ("Llama-3.1-8B", 1), ("gpt-oss-120b", 2)][kind];
         let model = StepTime::Operators(model(name, tp));
         prices_as_on_their_own(&model, &decodes, steps)?;
         let mut mixed = decodes;

@@ -1,7 +1,9 @@
 //! From the shapes of a model and the rates of a GPU to the terms of a step.
 
-use super::terms::{AttentionSecs, Experts, Layer, Layers, Product, Sampling};
+use super::experts::{Experts, Spread};
+use super::terms::{AttentionSecs, Layer, Layers, Product, Sampling};
 use super::{RooflineError, RooflineOptions};
+use crate::cost::window::Window;
 use crate::hardware::{AllReduce, GpuSpec};
 use crate::model::{Attention, ComputeRate, KvDtype, LayerKind, Matrix, ModelSpec, Module};
 use crate::scenario::{Communication, Sampler};
@@ -25,6 +27,8 @@ pub(in crate::cost) struct Device<'a> {
     pub(in crate::cost) model: &'a ModelSpec,
     pub(in crate::cost) gpu: &'a GpuSpec,
     pub(in crate::cost) tp: u32,
+    /// How the experts lie on the GPUs.
+    spread: Spread,
     /// Factor of the multiplications of the layers' products.
     pub(in crate::cost) products_compute: f64,
 }
@@ -42,7 +46,8 @@ impl<'a> Device<'a> {
             return Err(RooflineError::SpansNodes { gpu: gpu.name.clone(), most, tp });
         }
         let products_compute = options.calibration.products_compute;
-        Ok(Self { model, gpu, tp, products_compute })
+        let spread = model.moe.map(|moe| Spread::of(&moe, options.expert_parallel, tp));
+        Ok(Self { model, gpu, tp, spread: spread.unwrap_or(Spread::NONE), products_compute })
     }
 
     /// Attention of all layers.
@@ -60,6 +65,7 @@ impl<'a> Device<'a> {
             decode_token: kv_read.max(decode_flops / (efficiency.gemm_compute * half)),
             prefill_token: kv_read,
             prefill_pair: prefill_flops / (efficiency.attention_compute * half),
+            window: Window::of(model),
         }
     }
 
@@ -95,9 +101,7 @@ impl<'a> Device<'a> {
     }
 
     fn layer(&self, kind: LayerKind, count: u32) -> Layer {
-        let matrices = self.model.layer_matrices(kind, self.tp);
-        let (experts, others): (Vec<Matrix>, Vec<Matrix>) =
-            matrices.into_iter().partition(|matrix| matrix.module == Module::Experts);
+        let (experts, others) = self.matrices(kind);
         Layer {
             count: f64::from(count),
             products: others.iter().map(|matrix| self.layer_product(matrix)).collect(),
@@ -105,6 +109,21 @@ impl<'a> Device<'a> {
             elementwise_row: self
                 .elementwise_secs(self.attention_elements() + self.mlp_elements(kind)),
         }
+    }
+
+    /// The matrices of a layer on one GPU: of routed experts, and others.
+    pub(in crate::cost) fn matrices(&self, kind: LayerKind) -> (Vec<Matrix>, Vec<Matrix>) {
+        let is_expert = |matrix: &Matrix| matrix.module == Module::Experts;
+        let mut experts = self.model.layer_matrices(kind, self.spread.cut(self.tp));
+        experts.retain(is_expert);
+        let mut others = self.model.layer_matrices(kind, self.tp);
+        others.retain(|matrix| !is_expert(matrix));
+        (experts, others)
+    }
+
+    /// Whether GPUs hold whole experts, or larger parts than all GPUs together would cut.
+    pub(in crate::cost) fn spreads_experts(&self) -> bool {
+        self.spread != Spread::NONE
     }
 
     pub(in crate::cost) fn product(&self, matrix: &Matrix) -> Product {
@@ -129,12 +148,14 @@ impl<'a> Device<'a> {
     pub(in crate::cost) fn experts(&self, matrices: &[Matrix]) -> Experts {
         let moe = self.model.moe.expect("a layer with experts is one of a mixture");
         let bandwidth = self.gpu.efficiency.expert_bandwidth * self.gpu.memory_bandwidth();
-        let visits = f64::from(moe.experts_per_token);
+        let visits = self.spread.visits(f64::from(moe.experts_per_token));
+        let count = self.spread.held(moe.experts);
         let sum = |figure: &dyn Fn(&Matrix) -> f64| matrices.iter().map(figure).sum::<f64>();
         let compute = EXPERT_COMPUTE * self.flops(Module::Experts);
         Experts {
-            count: f64::from(moe.experts),
-            idle_share: 1.0 - visits / f64::from(moe.experts),
+            count,
+            idle_share: (1.0 - visits / count).max(0.0),
+            spread: self.spread,
             product: Product {
                 read: sum(&|matrix| self.weight_bytes(matrix)) / bandwidth,
                 read_row: visits
@@ -225,10 +246,7 @@ impl<'a> Device<'a> {
         } else {
             format!(" (kernels of {} stand in)", efficiency.measured_on)
         };
-        let window = match self.model.sliding_window {
-            Some(window) => format!("; window of {} tokens ignored", window.tokens),
-            None => String::new(),
-        };
+        let window = Window::said(self.model);
         format!(
             "roofline of {} on {}×{}{borrowed}, {}{window}",
             self.model.name, self.tp, self.gpu.name, efficiency.source

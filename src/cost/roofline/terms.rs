@@ -1,5 +1,7 @@
 //! What a step's parts are functions of: rows, contexts, pairs of tokens.
 
+use super::Experts;
+use crate::cost::window::Window;
 use crate::cost::{StepParts, StepShape};
 
 /// Rows that are priced by a look-up; larger steps are summed when they occur.
@@ -14,21 +16,39 @@ pub(in crate::cost) struct AttentionSecs {
     pub(super) decode_token: f64,
     pub(super) prefill_token: f64,
     pub(super) prefill_pair: f64,
+    /// The layers that see a window only.
+    pub(super) window: Option<Window>,
 }
 
 impl AttentionSecs {
     /// Of the sequences that decode, with what every step takes, and of those that prefill.
     pub(in crate::cost) fn of(&self, shape: &StepShape) -> (f64, f64) {
         let decode = self.decodes(shape).secs(shape.decode_context_tokens);
-        let prefill = (self.prefill_token * shape.prefill_context_tokens as f64)
-            .max(self.prefill_pair * shape.prefill_attention as f64);
-        (decode, prefill)
+        let prefill = self.prefill(shape.prefill_context_tokens, shape.prefill_attention);
+        let Some(window) = &self.window else { return (decode, prefill) };
+        let read = shape.prefill_context_tokens.min(window.most_read(shape.prefill_seqs));
+        let windowed = self.prefill(read, window.pairs(shape));
+        (decode, (1.0 - window.share) * prefill + window.share * windowed)
+    }
+
+    fn prefill(&self, context_tokens: u64, pairs: u64) -> f64 {
+        (self.prefill_token * context_tokens as f64).max(self.prefill_pair * pairs as f64)
     }
 
     /// Of steps with these sequences.
     pub(in crate::cost) fn decodes(&self, shape: &StepShape) -> DecodeTokens {
         let fixed = if shape.seqs() > 0 { self.fixed } else { 0.0 };
-        DecodeTokens { fixed, token: self.decode_token }
+        let Some(window) = &self.window else {
+            return DecodeTokens { fixed, token: self.decode_token, windowed: None };
+        };
+        DecodeTokens {
+            fixed,
+            token: (1.0 - window.share) * self.decode_token,
+            windowed: Some(WindowedTokens {
+                token: window.share * self.decode_token,
+                most: window.most_read(shape.decode_seqs),
+            }),
+        }
     }
 }
 
@@ -37,12 +57,22 @@ impl AttentionSecs {
 pub(in crate::cost) struct DecodeTokens {
     fixed: f64,
     token: f64,
+    windowed: Option<WindowedTokens>,
+}
+
+/// The same of layers that see so many tokens of all contexts together at most.
+#[derive(Debug, Clone, Copy)]
+struct WindowedTokens {
+    token: f64,
+    most: u64,
 }
 
 impl DecodeTokens {
     #[inline]
     pub(in crate::cost) fn secs(self, context_tokens: u64) -> f64 {
-        self.fixed + self.token * context_tokens.cast_signed() as f64
+        let full = self.fixed + self.token * context_tokens.cast_signed() as f64;
+        let Some(windowed) = self.windowed else { return full };
+        full + windowed.token * context_tokens.min(windowed.most).cast_signed() as f64
     }
 }
 
@@ -71,29 +101,6 @@ pub(in crate::cost) struct Product {
 impl Product {
     pub(in crate::cost) fn secs(&self, rows: f64) -> f64 {
         (self.read + self.read_row * rows).max(self.multiply_row * rows) + self.fixed
-    }
-}
-
-/// The expert kernels of a layer. `read` is the time to read one expert.
-#[derive(Debug, Clone, Copy)]
-pub(in crate::cost) struct Experts {
-    pub(super) count: f64,
-    pub(super) idle_share: f64,
-    pub(super) product: Product,
-}
-
-impl Experts {
-    pub(super) fn touched(&self, rows: u32) -> f64 {
-        // Beyond the table no expert is idle.
-        if rows > TABLE_ROWS {
-            return self.count;
-        }
-        self.count * (1.0 - power(self.idle_share, rows))
-    }
-
-    pub(in crate::cost) fn secs(&self, rows: u32) -> f64 {
-        let read = self.product.read * self.touched(rows);
-        Product { read, ..self.product }.secs(f64::from(rows))
     }
 }
 

@@ -2,9 +2,11 @@
 
 use proptest::prelude::*;
 
+use super::experts::Spread;
 use super::*;
 use crate::cost::StepTime;
 use crate::cost::decode_run::tests::{any_decodes, prices_as_on_their_own};
+use crate::model::SlidingWindow;
 use crate::profiles;
 
 fn roofline(model: &str, gpu: &str, options: RooflineOptions) -> Roofline {
@@ -98,9 +100,12 @@ proptest! {
     #[test]
     fn a_larger_step_never_takes_less_time(
         shape in any_shape(), field in 0_usize..10, by in 1_u32..3000, model in 0_usize..4,
+        spreads in any::<bool>(),
     ) {
+        let whole = ExpertParallelConfig { size: Some(2), imbalance: 1.0 };
         let options = RooflineOptions {
             sampler: Sampler::TopPTopK,
+            expert_parallel: spreads.then_some(whole),
             calibration: Calibration {
                 per_step_us: 100.0,
                 per_sequence_us: 2.0,
@@ -164,6 +169,7 @@ fn experts_touched_grow_from_those_of_one_token_to_all() {
     let experts = Experts {
         count: 8.0,
         idle_share: 0.75,
+        spread: Spread::NONE,
         product: Product { read: 1.0, read_row: 0.0, multiply_row: 0.0, fixed: 0.0 },
     };
     // 8·(1 − 0.75) = 2 for one token of two experts; 8·(1 − 0.75²) = 3.5 for two tokens.
@@ -185,7 +191,42 @@ fn what_stands_in_for_measurements_is_said() {
     let a10 = roofline("Qwen2.5-7B-Instruct-GPTQ-Int4", "A10", RooflineOptions::default());
     assert!(a10.provenance().contains("kernels of L40S stand in"), "{}", a10.provenance());
     let gpt = roofline("gpt-oss-20b", "H100", RooflineOptions::default());
-    assert!(gpt.provenance().contains("window of 128 tokens ignored"), "{}", gpt.provenance());
+    assert!(gpt.provenance().contains("window of 128 tokens in 12 layers"), "{}", gpt.provenance());
+}
+
+#[test]
+fn layers_with_a_window_read_what_lies_in_it() {
+    let model = profiles::model("gpt-oss-120b").expect("in the catalogue");
+    let gpu = profiles::gpu("H200").expect("in the catalogue");
+    let attention = |layers, shape: &StepShape| {
+        let window = SlidingWindow { tokens: 128, layers };
+        let model = ModelSpec { sliding_window: Some(window), ..model.clone() };
+        let roofline = Roofline::new(&model, &gpu, &RooflineOptions::default()).unwrap();
+        roofline.parts(shape).decode_attention
+    };
+    let per_context =
+        |layers| attention(layers, &decode(8, 6000)) - attention(layers, &decode(8, 5000));
+    // Half of 36 layers go on reading; with a window everywhere, none does.
+    assert!((per_context(18) / per_context(0) - 0.5).abs() < 1e-9);
+    assert!(per_context(36).abs() < 1e-15);
+    // What is shorter than the window is read whole.
+    let (all, none) = (attention(36, &decode(8, 100)), attention(0, &decode(8, 100)));
+    assert!((all / none - 1.0).abs() < 1e-12);
+}
+
+#[test]
+fn prompts_of_a_step_are_cut_to_the_window_one_by_one() {
+    let roofline = roofline("gpt-oss-120b", "H200", RooflineOptions::default());
+    let attention = |prompts: &[(u32, u32)]| {
+        let mut shape = StepShape::seeing(roofline.prefill_window());
+        for (new, cached) in prompts {
+            shape.add_prefill(*new, *cached, true);
+        }
+        roofline.parts(&shape).prefill_attention
+    };
+    let (chunk, prompt) = ((1000, 7000), (200, 0));
+    let apart = attention(&[chunk]) + attention(&[prompt]);
+    assert!((attention(&[chunk, prompt]) / apart - 1.0).abs() < 1e-3);
 }
 
 #[test]

@@ -110,6 +110,8 @@ fn what_is_not_modelled_is_refused_by_name() {
         ("-pp 2", "--pipeline-parallel-size: only tensor parallelism is modelled"),
         ("--output-details", "--output-details: gaps between tokens"),
         ("--disable-ignore-eos", "--disable-ignore-eos: every answer has the length"),
+        ("--ep-size 2", "--ep-size: is a flag of `--engine sglang`, the engine here is vllm"),
+        ("--enable-expert-parallel", "has no experts"),
         ("--page-size 16", "--page-size: is a flag of `--engine sglang`, the engine here is vllm"),
         ("--engine sglang --block-size 8", "--block-size: is a flag of `--engine vllm`"),
         ("--burstiness 2", "--burstiness: is a flag of `vllm bench serve`"),
@@ -176,6 +178,25 @@ fn engine_flags_reach_the_engine() {
     assert_eq!(cluster["kv_cache_dtype"].as_str(), Some("fp8"));
     assert_eq!(cluster["api_delay_ms"].as_float(), Some(3.0));
     assert_eq!(cluster["replicas"].as_integer(), Some(2));
+}
+
+#[test]
+fn flags_of_expert_parallelism_reach_the_cluster() {
+    let cli = Cli::new();
+    for (flags, size) in [("--enable-expert-parallel", 4), ("--engine sglang --ep 2", 2)] {
+        let run = "--dataset-name random --num-prompts 3 --random-output-len 4 --overwrite";
+        cli.words(&format!(
+            "bench --model Qwen/Qwen3-30B-A3B --gpu H100 --tp 4 --output-dir out {run} {flags}"
+        ))
+        .expect_exit(0)
+        .stderr_has(&format!("TP 4, EP {size})"))
+        .stderr_has("experts spread over GPUs");
+        let resolved: toml::Table =
+            toml::from_str(&cli.read("out/scenario.resolved.toml")).unwrap();
+        let parallel = &resolved["cluster"]["expert_parallel"];
+        assert_eq!(parallel["size"].as_integer(), Some(size));
+        assert_eq!(parallel["imbalance"].as_float(), Some(1.0));
+    }
 }
 
 #[test]

@@ -1,0 +1,109 @@
+//! Rules and derived values of expert parallelism.
+
+use super::{Rules, ScenarioError, fail};
+use crate::model::ModelSpec;
+use crate::scenario::{ClusterConfig, EngineConfig, StepTimeConfig};
+
+/// Rules that need no look-up.
+pub(super) fn rules(cluster: &ClusterConfig, rules: &mut Rules) {
+    let Some(parallel) = &cluster.expert_parallel else { return };
+    rules.count("cluster.expert_parallel.size", parallel.size.unwrap_or(1));
+    let holds = parallel.imbalance >= 1.0 && parallel.imbalance.is_finite();
+    let path = "cluster.expert_parallel.imbalance";
+    rules.check(holds, path, "a finite number of at least 1", parallel.imbalance);
+}
+
+/// Fills in over how many GPUs the experts are spread, and makes sure that they can be.
+pub(super) fn resolve(cluster: &mut ClusterConfig, model: &ModelSpec) -> Result<(), ScenarioError> {
+    let tp = cluster.tensor_parallel_size;
+    let Some(parallel) = &mut cluster.expert_parallel else { return Ok(()) };
+    let Some(moe) = model.moe else {
+        return Err(fail("cluster.expert_parallel", &format!("{} has no experts", model.name)));
+    };
+    let size = *parallel.size.get_or_insert(tp);
+    let wrong = |rule: &str| {
+        Err(fail("cluster.expert_parallel.size", &format!("must be {rule}, got {size}")))
+    };
+    if !tp.is_multiple_of(size) {
+        return wrong(&format!("a divisor of tensor_parallel_size ({tp})"));
+    }
+    if size > moe.experts {
+        return wrong(&format!("at most the {} experts of {}", moe.experts, model.name));
+    }
+    if size != tp && !matches!(cluster.engine, EngineConfig::Sglang(_)) {
+        return wrong(&format!("tensor_parallel_size ({tp}): only SGLang spreads over fewer"));
+    }
+    if parallel.imbalance > f64::from(size) {
+        let problem = format!("must be at most size ({size}), got {}", parallel.imbalance);
+        return Err(fail("cluster.expert_parallel.imbalance", &problem));
+    }
+    let is_even = parallel.imbalance.to_bits() == 1.0_f64.to_bits();
+    match &cluster.step_time {
+        StepTimeConfig::LayerTable(_) if size != tp || !is_even => Err(fail(
+            "cluster.expert_parallel",
+            "a layer_table holds times of whole experts with tokens spread evenly over the GPUs of a \
+             replica; leave size and imbalance out, or take another type",
+        )),
+        StepTimeConfig::StepTable { .. } | StepTimeConfig::Linear { .. } => Err(fail(
+            "cluster.expert_parallel",
+            "a step_table and a linear law hold times of whole steps, wherever the experts were; leave \
+             it out, or take another type",
+        )),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::scenario::{Scenario, ScenarioFile};
+
+    fn resolve(model: &str, cluster: &str) -> Result<Scenario, String> {
+        let text = format!(
+            "name = 'experts'
+             [workload]
+             num_requests = 2
+             arrivals = {{ type = 'all_at_once' }}
+             lengths = {{ type = 'fixed', input_tokens = 10, output_tokens = 2 }}
+             [cluster]
+             model = '{model}'
+             gpu = 'H200'
+             tensor_parallel_size = 4
+             {cluster}"
+        );
+        let file: ScenarioFile = toml::from_str(&text).unwrap_or_else(|error| panic!("{error}"));
+        Scenario::resolve(file, None).map_err(|error| error.problems.join("\n"))
+    }
+
+    #[test]
+    fn an_empty_table_spreads_the_experts_over_all_gpus() {
+        let scenario = resolve("Qwen/Qwen3-30B-A3B", "expert_parallel = {}").unwrap();
+        let parallel = scenario.file.cluster.expert_parallel.unwrap();
+        assert_eq!(parallel.size, Some(4));
+        let again = Scenario::resolve(scenario.file.clone(), None).unwrap();
+        assert_eq!(again.file, scenario.file);
+    }
+
+    #[test]
+    fn experts_that_cannot_lie_like_this_are_refused_by_name() {
+        let mixture = "Qwen/Qwen3-30B-A3B";
+        for (model, cluster, problem) in [
+            ("Qwen/Qwen3-8B", "expert_parallel = {}", "Qwen/Qwen3-8B has no experts"),
+            (mixture, "expert_parallel = { size = 3 }", "a divisor of tensor_parallel_size (4)"),
+            (mixture, "expert_parallel = { size = 2 }", "only SGLang spreads over fewer"),
+            (mixture, "expert_parallel = { imbalance = 0.9 }", "a finite number of at least 1"),
+            (mixture, "expert_parallel = { imbalance = 5 }", "must be at most size (4)"),
+            (
+                mixture,
+                "expert_parallel = {}
+                 step_time = { type = 'linear', base_us = 1, prefill_token_us = 1, decode_seq_us = 1 }",
+                "times of whole steps",
+            ),
+        ] {
+            let told = resolve(model, cluster).unwrap_err();
+            assert!(told.contains("cluster.expert_parallel"), "{told}");
+            assert!(told.contains(problem), "{told}");
+        }
+        let engine = "engine = { type = 'sglang' }";
+        resolve(mixture, &format!("expert_parallel = {{ size = 2 }}\n{engine}")).unwrap();
+    }
+}
