@@ -29,6 +29,8 @@ struct FamilyJson<'a> {
     skipped: &'a BTreeMap<String, usize>,
     kendall_tau: Option<f64>,
     metrics: Map<String, Value>,
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    near_zero: Map<String, Value>,
 }
 
 /// Cases and how far they are from their limits.
@@ -148,6 +150,11 @@ impl Validation {
                     .iter()
                     .map(|(key, score)| (metric_name(*key), json!(score)))
                     .collect(),
+                near_zero: family
+                    .near_zero
+                    .iter()
+                    .map(|(key, count)| (metric_name(*key), json!(count)))
+                    .collect(),
             })
             .collect();
         let runs: Vec<Value> = self.runs.iter().map(run_json).collect();
@@ -205,6 +212,10 @@ fn family_text(family: &Family) -> String {
     let mut text = format!("{}: {} of {} simulated{tau}\n", family.name, family.ran, family.total);
     for (reason, count) in &family.skipped {
         let _ = writeln!(text, "  {count} skipped: {reason}");
+    }
+    for (key, count) in &family.near_zero {
+        let name = metric_name(*key);
+        let _ = writeln!(text, "  {name}: {count} measured as nearly 0, left out");
     }
     if family.metrics.is_empty() {
         return text;

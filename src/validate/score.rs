@@ -60,6 +60,8 @@ pub struct Family {
     pub kendall_tau: Option<f64>,
     /// Errors by metric, in the order of the printed blocks.
     pub metrics: Vec<(MetricKey, MetricScore)>,
+    /// Figures that take no part in the errors, since they were measured as nearly 0.
+    pub near_zero: Vec<(MetricKey, usize)>,
 }
 
 /// What a family is ordered by: the first that its runs have.
@@ -87,6 +89,7 @@ impl Family {
             skipped,
             kendall_tau: order(&ran),
             metrics: scores(&ran),
+            near_zero: near_zero(&ran),
         }
     }
 }
@@ -108,6 +111,22 @@ fn scores(ran: &[&RunScore]) -> Vec<(MetricKey, MetricScore)> {
     }
     errors.sort_by(|(a, _), (b, _)| a.place().total_cmp(&b.place()));
     errors.into_iter().map(|(key, list)| (key, MetricScore::of(&list))).collect()
+}
+
+/// Figures without an error because they were measured as nearly 0, by metric.
+fn near_zero(ran: &[&RunScore]) -> Vec<(MetricKey, usize)> {
+    let mut counts: Vec<(MetricKey, usize)> = Vec::new();
+    let rows = ran.iter().flat_map(|run| &run.rows);
+    let left_out =
+        |row: &&ComparisonRow| row.is_measured_as_nearly_zero() && row.error_pct().is_none();
+    for row in rows.filter(left_out) {
+        match counts.iter_mut().find(|(key, _)| *key == row.key) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((row.key, 1)),
+        }
+    }
+    counts.sort_by(|(a, _), (b, _)| a.place().total_cmp(&b.place()));
+    counts
 }
 
 impl MetricScore {
@@ -168,6 +187,34 @@ mod tests {
         let tau = kendall_tau(&[(1.0, 1.0), (1.0, 2.0), (2.0, 3.0)]).unwrap();
         assert!((tau - 2.0 / 6.0_f64.sqrt()).abs() < 1e-12);
         assert_eq!(kendall_tau(&[(1.0, 1.0), (1.0, 2.0)]), None);
+    }
+
+    #[test]
+    fn a_gap_measured_as_nearly_zero_is_counted_and_takes_no_part_in_the_errors() {
+        let key = MetricKey::Latency(Latency::Itl, Statistic::Median);
+        let run = |measured| RunScore {
+            id: String::new(),
+            family: "f".to_owned(),
+            assumed: Vec::new(),
+            warnings: Warnings {
+                steps: 1,
+                steps_extrapolated: 0,
+                load: None,
+                kv_need: None,
+                kv_capacity_is_derived: false,
+            },
+            rows: vec![ComparisonRow { key, measured, simulated: 11.0 }],
+        };
+        let outcome = |measured| Outcome { family: "f".to_owned(), result: Ok(run(measured)) };
+        let outcomes = [outcome(0.01), outcome(10.0), outcome(0.0)];
+        let family = Family::of("f", &outcomes.iter().collect::<Vec<_>>());
+        assert_eq!(family.near_zero, [(key, 2)]);
+        let [(_, score)] = &family.metrics[..] else { panic!("one metric") };
+        assert_eq!(score.n, 1);
+        assert!((score.mean_abs_pct - 10.0).abs() < 1e-9, "{score:?}");
+        let validation = crate::validate::Validation::of(outcomes.to_vec());
+        assert!(validation.text().contains("median_itl_ms: 2 measured as nearly 0, left out"));
+        assert!(validation.json().contains(r#""near_zero":{"median_itl_ms":2}"#));
     }
 
     #[test]

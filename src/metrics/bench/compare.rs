@@ -20,13 +20,25 @@ pub struct ComparisonRow {
     pub simulated: f64,
 }
 
+/// No server answers as fast, in ms: a shorter gap is one between tokens that a client read together.
+const SHORTEST_LATENCY_MS: f64 = 0.1;
+
 impl ComparisonRow {
+    /// Whether the measured figure is a latency of nearly 0, of which no error is a percentage.
+    pub fn is_measured_as_nearly_zero(&self) -> bool {
+        matches!(self.key, MetricKey::Latency(..)) && self.measured.abs() < SHORTEST_LATENCY_MS
+    }
+
     /// (simulated − measured) / measured in percent, positive when the simulation is too high;
-    /// nothing when the measured value is 0 and the simulated is not, or either is not finite.
+    /// nothing when the measured value is [nearly 0](Self::is_measured_as_nearly_zero) and the
+    /// simulated is not the same, or either is not finite.
     pub fn error_pct(&self) -> Option<f64> {
         let (measured, simulated) = (self.measured, self.simulated);
         if !(measured.is_finite() && simulated.is_finite()) {
             return None;
+        }
+        if self.is_measured_as_nearly_zero() {
+            return (simulated.to_bits() == measured.to_bits()).then_some(0.0);
         }
         if measured == 0.0 {
             return (simulated == 0.0).then_some(0.0);
