@@ -42,8 +42,17 @@ fn recorded_schedules_come_out_exactly() {
         println!("skipped: neither SERVECAST_SCHEDULES nor SERVECAST_DATA is set");
         return;
     };
+    compare_all(&folder);
+}
+
+#[test]
+fn combinations_of_settings_and_requests_of_vllm_come_out_exactly() {
+    compare_all(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/schedules/vllm"));
+}
+
+fn compare_all(folder: &Path) {
     let mut paths = Vec::new();
-    recordings(&folder, &mut paths);
+    recordings(folder, &mut paths);
     paths.sort();
     assert!(!paths.is_empty(), "no recording under {}", folder.display());
     let mut exact = 0;
