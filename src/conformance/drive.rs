@@ -43,7 +43,7 @@ pub(super) fn replay(recording: &Recording) -> Result<Replay, RecordingError> {
             return Err(recording.not_modelled(message));
         }
     };
-    let mut instance = Instance::new(scheduler, StepTime::Linear(STEP_TIME));
+    let mut instance = Instance::new(scheduler, StepTime::Linear(STEP_TIME)).as_recorded();
     let mut queue = inputs(&recording.requests);
     let mut log = Log::new(recording);
     let mut is_awaited = false;
@@ -130,8 +130,10 @@ impl<'a> Log<'a> {
         match event {
             EngineEvent::Planned(batch) => self.planned(now, instance, batch),
             EngineEvent::Empty(plan) => self.plan(now, plan),
-            EngineEvent::Completed(batch, result) => self.completed(now, batch, result),
-            EngineEvent::Left(result) => self.left(now, result, None),
+            EngineEvent::Completed(batch, result) => {
+                self.completed(now, instance, batch, result);
+            }
+            EngineEvent::Left(result) => self.left(now, instance, result, None),
             EngineEvent::Landed(_) => unreachable!("no recorded engine gets tokens from elsewhere"),
             EngineEvent::Quiet(_) => unreachable!("recorded steps are told one by one"),
         }
@@ -171,18 +173,18 @@ impl<'a> Log<'a> {
         self.transfers.push((now + base + per_token * u64::from(tokens), id));
     }
 
-    fn completed(&mut self, now: SimTime, batch: &Batch, result: &StepResult) {
+    fn completed(&mut self, now: SimTime, instance: &Instance, batch: &Batch, result: &StepResult) {
         for id in &result.first_tokens {
             self.outcomes[id.index()].first_token = Some((batch.step, now));
         }
-        self.left(now, result, Some(batch.step));
+        self.left(now, instance, result, Some(batch.step));
         let finished: Vec<u32> = result.finished.iter().map(|(life, _)| life.id.0).collect();
         if let Some(line) = self.steps.get_mut(batch.step as usize) {
             line["fin"] = json!(finished);
         }
     }
 
-    fn left(&mut self, now: SimTime, result: &StepResult, step: Option<u64>) {
+    fn left(&mut self, now: SimTime, instance: &Instance, result: &StepResult, step: Option<u64>) {
         for (life, finish) in &result.finished {
             let outcome = &mut self.outcomes[life.id.index()];
             outcome.output_tokens = life.generated;
@@ -199,8 +201,8 @@ impl<'a> Log<'a> {
             let is_sent = self.recording.requests[life.id.index()].handoff
                 == Handoff::DecodedElsewhere
                 && *finish == Finish::Done;
-            if is_sent {
-                self.transfer(now, life.id, life.prompt_tokens + life.generated - 1);
+            if is_sent && let Scheduler::VllmV1(vllm) = instance.scheduler() {
+                self.transfer(now, life.id, vllm.computed_tokens(life.id).unwrap_or_default());
             }
         }
     }

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::engine::scheduler::Handoff;
-use crate::ids::AdapterId;
+use crate::ids::{AdapterId, RequestId};
 use crate::request::{Content, Request, Segment};
 use crate::units::{SimDuration, SimTime};
 
@@ -163,6 +163,12 @@ impl Recording {
             return Err(fail("the file ends before its summary line: it is truncated"));
         }
         let ScenarioLine { name, engine, version, config } = scenario;
+        // An engine without a connector does not look at what requests say about transfers.
+        if config.get("kv_role").is_none_or(Value::is_null) {
+            for recorded in &mut requests {
+                recorded.handoff = Handoff::None;
+            }
+        }
         Ok(Self { name, engine, version, config, config_line, requests, steps, results })
     }
 
@@ -196,14 +202,15 @@ impl RequestLine {
             .prompt
             .iter()
             .map(|&(stream, start, len)| {
-                let stream = match stream.checked_sub(ANSWERS) {
-                    Some(request) => Segment::answer_stream(crate::ids::RequestId(request as u32)),
-                    None => stream,
+                let Some(request) = stream.checked_sub(ANSWERS) else {
+                    return Ok(Segment { stream, start, len });
                 };
-                Segment { stream, start, len }
+                let request = u32::try_from(request)
+                    .map_err(|_| format!("a prompt has tokens of stream {stream}: no request"))?;
+                Ok(Segment { stream: Segment::answer_stream(RequestId(request)), start, len })
             })
-            .collect();
-        let prompt_tokens = segments.iter().map(|s| s.len).sum();
+            .collect::<Result<_, String>>()?;
+        let prompt_tokens: u32 = segments.iter().map(|s| s.len).sum();
         if prompt_tokens == 0 {
             return Err("a prompt has at least one token".to_owned());
         }
@@ -218,18 +225,24 @@ impl RequestLine {
         request.priority = self.priority.unwrap_or(no_priority);
         request.adapter =
             self.lora.map(|name| AdapterId::from_index(number(&mut names.adapters, name)));
+        // An empty salt is none.
+        let salt = self.cache_salt.filter(|name| name != "");
         request.content = Content {
-            salt: self.cache_salt.map_or(0, |name| 1 + number(&mut names.salts, name) as u64),
+            salt: salt.map_or(0, |name| 1 + number(&mut names.salts, name) as u64),
             segments: Some(segments),
         };
         let handoff = match (self.remote_prefill, self.remote_decode) {
-            (true, _) => Handoff::PrefilledElsewhere,
-            (_, true) => Handoff::DecodedElsewhere,
-            _ => Handoff::None,
+            (true, true) => {
+                return Err("one of remote_prefill and remote_decode is modelled, not both".into());
+            }
+            (true, false) => Handoff::PrefilledElsewhere,
+            (false, true) => Handoff::DecodedElsewhere,
+            (false, false) => Handoff::None,
         };
         Ok(RecordedRequest {
             request,
-            abort: self.abort_us.map(micros),
+            // Who goes away before the request is there is not heard.
+            abort: self.abort_us.filter(|&at| at >= self.arrival_us).map(micros),
             handoff,
             transfer: (
                 SimDuration::from_micros(self.xfer_base_us),

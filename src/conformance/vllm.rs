@@ -5,12 +5,27 @@ use serde_json::{Map, Value, json};
 
 use super::drive::Outcome;
 use super::recording::{Recording, RecordingError};
-use crate::engine::scheduler::{Acceptance, Scheduler, VllmV1};
+use crate::engine::scheduler::{Acceptance, KvRole, Scheduler, VllmV1};
 use crate::engine::{Batch, EntryKind};
 use crate::scenario::{AcceptanceConfig, Policy, SpeculationConfig, SpeculationMethod, VllmConfig};
 
 /// The versions of vLLM whose recordings can be replayed.
 const VERSIONS: [&str; 1] = ["0.33.0"];
+
+/// vLLM's names of the ends of KV transfers.
+#[derive(Deserialize)]
+#[serde(remote = "KvRole")]
+enum RoleName {
+    #[serde(rename = "kv_producer")]
+    Producer,
+    #[serde(rename = "kv_consumer")]
+    Consumer,
+    #[serde(rename = "kv_both")]
+    Both,
+}
+
+#[derive(Deserialize)]
+struct Role(#[serde(with = "RoleName")] KvRole);
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -34,8 +49,7 @@ struct Settings {
     max_loras: Option<u32>,
     spec_method: Option<String>,
     num_speculative_tokens: u32,
-    #[serde(rename = "kv_role")]
-    _kv_role: Option<String>,
+    kv_role: Option<Role>,
     record_block_ids: bool,
 }
 
@@ -97,6 +111,10 @@ pub(super) fn scheduler(recording: &Recording) -> Result<Scheduler, RecordingErr
     }
     let vllm = VllmV1::new(config, acceptance(recording.requests.len(), drafts));
     let vllm = vllm.recording_entries();
+    let vllm = match settings.kv_role {
+        Some(Role(role)) => vllm.with_connector(role).finishing_loads(),
+        None => vllm,
+    };
     let vllm = if settings.record_block_ids { vllm.recording_blocks() } else { vllm };
     Ok(Scheduler::VllmV1(Box::new(vllm)))
 }

@@ -3,6 +3,7 @@
 mod copying;
 mod faults;
 mod runs;
+mod transfers;
 
 use super::copies::Copies;
 use super::flight::Flight;
@@ -94,6 +95,8 @@ pub struct Instance {
     /// When the last outcome came in.
     last_completion: SimTime,
     stepping: Stepping,
+    /// Whether it goes round the loop of recorded schedules.
+    is_recorded: bool,
     copies: Copies,
     /// Client actions and transfers that came during a step; an engine reads them between steps.
     aborts: Vec<RequestId>,
@@ -128,6 +131,7 @@ impl Instance {
             next_input: SimTime::MAX,
             last_completion: SimTime::ZERO,
             stepping: Stepping::default(),
+            is_recorded: false,
             copies: Copies::default(),
             aborts: Vec::new(),
             transfers: Vec::new(),
@@ -161,6 +165,15 @@ impl Instance {
     #[must_use]
     pub fn step_by_step(mut self) -> Self {
         self.stepping = Stepping::Single;
+        self
+    }
+
+    /// The same replica in the loop of recorded schedules: after a decision to compute nothing it waits
+    /// for something to come from outside, even if requests lost their memory by it; and it reads of
+    /// transfers that ended last of all, after the outcome of a step.
+    #[must_use]
+    pub fn as_recorded(mut self) -> Self {
+        self.is_recorded = true;
         self
     }
 
@@ -207,11 +220,6 @@ impl Instance {
         self.scheduler.abort(id, &mut self.result);
     }
 
-    /// A KV transfer of a request has ended. During a step this waits for the step's end.
-    pub fn transferred(&mut self, id: RequestId) {
-        self.transfers.push(id);
-    }
-
     /// Says when the next input comes at the earliest, [`SimTime::MAX`] if nobody knows: steps after
     /// that are not planned ahead, because the input would undo them.
     pub fn expect_input(&mut self, at: SimTime) {
@@ -247,6 +255,9 @@ impl Instance {
                 Vec::new()
             };
             self.leave(&mut tell);
+            if !self.is_recorded || self.in_flight.is_empty() {
+                self.end_transfers(&mut tell);
+            }
             if !std::mem::take(&mut self.decides_next)
                 && let Some(ended) = self.in_flight.pop()
             {
@@ -280,16 +291,13 @@ impl Instance {
     }
 
     fn leave(&mut self, tell: &mut impl FnMut(&Self, EngineEvent<'_>)) {
-        if self.aborts.is_empty() && self.transfers.is_empty() && self.lost_transfers.is_empty() {
+        if self.aborts.is_empty() && self.lost_transfers.is_empty() {
             return;
         }
         let mut result = std::mem::take(&mut self.result);
         result.clear();
         for id in std::mem::take(&mut self.aborts) {
             self.scheduler.abort(id, &mut result);
-        }
-        for id in std::mem::take(&mut self.transfers) {
-            self.scheduler.transferred(id, &mut result);
         }
         for id in std::mem::take(&mut self.lost_transfers) {
             self.scheduler.lost_transfer(id);
@@ -323,6 +331,7 @@ impl Instance {
         self.host_free = now;
         tell(self, EngineEvent::Completed(self.in_flight.buffer(ended), &result));
         self.result = result;
+        self.end_transfers(tell);
     }
 
     fn fill(&mut self, now: SimTime, tell: &mut impl FnMut(&Self, EngineEvent<'_>)) {
@@ -345,7 +354,8 @@ impl Instance {
                 if has_displaced || !plan.loads.is_empty() {
                     tell(self, EngineEvent::Empty(&self.in_flight.next().plan));
                 }
-                if (has_displaced || has_ended) && self.in_flight.is_empty() {
+                let asks_again = has_ended || has_displaced && !self.is_recorded;
+                if asks_again && self.in_flight.is_empty() {
                     continue;
                 }
                 return;

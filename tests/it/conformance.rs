@@ -37,8 +37,8 @@ fn read(path: &Path) -> String {
 }
 
 #[test]
-fn own_recordings_of_sglang_come_out_exactly() {
-    come_out_exactly(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/schedules/sglang"));
+fn own_recordings_come_out_exactly() {
+    come_out_exactly(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/schedules"));
 }
 
 #[test]

@@ -27,7 +27,7 @@ pub use sarathi::Sarathi;
 pub use sglang::Sglang;
 pub use static_batch::StaticBatch;
 pub use vllm_v0::VllmV0;
-pub use vllm_v1::{Acceptance, VllmV1};
+pub use vllm_v1::{Acceptance, KvRole, VllmV1};
 
 /// The schedulers of the project.
 #[derive(Debug, Clone)]
@@ -119,6 +119,11 @@ pub trait Schedule: fmt::Debug + Send {
     /// A KV transfer of a request has ended; usable from the next [`schedule`](Self::schedule) on.
     /// Requests that may leave by that are added to the result.
     fn transferred(&mut self, id: RequestId, result: &mut StepResult);
+
+    /// Whether the KV of a request is fetched from here.
+    fn sends(&self, _id: RequestId) -> bool {
+        false
+    }
 
     /// A KV transfer of a request will not end; it is admitted as one that computes its prompt here.
     fn lost_transfer(&mut self, id: RequestId) {

@@ -9,6 +9,8 @@ use crate::units::SimTime;
 impl VllmV1 {
     /// Takes in the tokens of a step, in the order of its batch.
     pub(super) fn complete_step(&mut self, now: SimTime, plan: &StepPlan, result: &mut StepResult) {
+        self.processed_steps += 1;
+        self.drain();
         if plan.decodes > 0 {
             self.complete_decodes(now, plan.decodes, result);
         }
@@ -21,12 +23,13 @@ impl VllmV1 {
     /// Takes in one request's share, unless it has left.
     pub(super) fn complete_share(&mut self, now: SimTime, entry: &Entry, result: &mut StepResult) {
         let s = &self.sequences[entry.slot as usize];
-        if s.life.id != entry.request || matches!(s.status, Status::Gone | Status::Sending) {
+        if s.life.id != entry.request || !s.status.is_here() {
             return;
         }
         if self.complete_entry(now, entry, result) {
             self.settle_blocks(entry.slot);
             if let Some(member) = self.sequences[entry.slot as usize].member.take() {
+                self.sequences[entry.slot as usize].in_flight += self.group.in_flight(&member);
                 self.group.leave_early(entry.slot, &member);
             }
             self.leave(entry.slot, result);
@@ -46,6 +49,9 @@ impl VllmV1 {
         } else {
             0
         };
+        if is_stale && s.drops_stale {
+            return false;
+        }
         if entry.drafts > 0 {
             result.drafts.count(entry.drafts, accepted);
             s.life.draft_tokens += entry.drafts;
@@ -62,7 +68,7 @@ impl VllmV1 {
             return false;
         }
         let mut is_finished = false;
-        for _ in 0..=accepted {
+        for left in (0..=accepted).rev() {
             s.tokens += 1;
             if is_async && !is_stale {
                 s.placeholders -= 1;
@@ -71,6 +77,9 @@ impl VllmV1 {
             result.count_token(s.life.id, gap);
             is_finished = s.life.is_done() || s.tokens >= self.model_len;
             if is_finished {
+                if !is_stale {
+                    s.computed -= left;
+                }
                 break;
             }
         }
@@ -99,10 +108,11 @@ impl VllmV1 {
         } else {
             self.waiting.remove(slot, key);
         }
+        self.part(slot);
         if self.sequences[slot as usize].handoff == Handoff::DecodedElsewhere {
             self.sequences[slot as usize].status = Status::Sending;
         } else {
-            self.remove(slot);
+            self.give_back(slot);
         }
     }
 }

@@ -258,6 +258,12 @@ impl Group {
         alive
     }
 
+    /// Ticks in flight that compute a member.
+    pub(super) fn in_flight(&self, member: &Member) -> u32 {
+        let last = self.ticks.min(member.last_tick);
+        last.saturating_sub(self.completed.max(member.joined)) as u32
+    }
+
     /// A member leaves before its last tick; a tick in flight computes a row for nobody.
     pub(super) fn leave_early(&mut self, slot: u32, current: &Member) {
         let ended = self.endings.iter_mut().find(|ending| ending.tick == current.last_tick);

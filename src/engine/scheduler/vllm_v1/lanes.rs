@@ -61,11 +61,6 @@ impl Lanes {
         Some(place)
     }
 
-    /// Whether some request stands behind this position.
-    pub(super) fn reach_beyond(&self, position: i64) -> bool {
-        self.by_adapter.iter().any(|lane| lane.back().is_some_and(|place| place.0 > position))
-    }
-
     /// Requests before this position in lanes that are not served.
     pub(super) fn passed_over(
         &self,

@@ -73,8 +73,10 @@ impl VllmV1 {
 
     /// What decides what happens next, but for the content of the cache.
     fn state(&self, victim: usize, budget: u32, plan: &StepPlan) -> u64 {
-        let since_prefill = (self.executed_steps - self.last_prefill_step)
-            .min(u64::from(self.config.prefill_schedule_interval));
+        let interval = u64::from(self.config.prefill_schedule_interval);
+        let since_prefill = self
+            .last_prefill_step
+            .map_or(interval, |step| (self.executed_steps - step).min(interval));
         let whole = [
             victim as u64,
             u64::from(budget),

@@ -62,12 +62,12 @@ impl VllmV1 {
             if tokens == 0 {
                 continue;
             }
+            self.precede(slot);
             let owned = self.sequences[slot as usize].blocks.len() as usize;
             let need = Need { tokens, lookahead: self.lookahead, ..Need::default() };
             let is_served = self.allocate(slot, &Hits::default(), need);
             assert!(is_served, "blocks were counted before");
-            limits.budget -= tokens;
-            self.add_running(slot, tokens, owned, plan);
+            self.add_running(slot, tokens, owned, limits, plan);
         }
         true
     }
@@ -125,7 +125,8 @@ impl VllmV1 {
         let is_whole = self.running.len() == self.group.count() as usize;
         let is_plain =
             self.record == Record::default() && self.config.prefill_schedule_interval <= 1;
-        if can_admit || !is_whole || !is_plain || self.group.count() > self.token_budget {
+        let is_settled = is_plain && self.connector.is_drained();
+        if can_admit || !is_whole || !is_settled || self.group.count() > self.token_budget {
             return None;
         }
         let steps = self.group.quiet_ticks();
@@ -145,6 +146,7 @@ impl VllmV1 {
         self.pool.take_plain(claims);
         self.group.quiet_ticks_done(steps);
         self.executed_steps += steps;
+        self.processed_steps += steps;
         self.last_completion = completed;
     }
 
@@ -168,7 +170,7 @@ impl VllmV1 {
     /// A request of the plan that decodes from the next step on joins the group.
     pub(super) fn join_group(&mut self, entry: &Entry) {
         let s = &mut self.sequences[entry.slot as usize];
-        let length = |answer: u32| (s.life.prompt_tokens + answer).min(self.model_len);
+        let length = |answer: u32| s.life.prompt_tokens.saturating_add(answer).min(self.model_len);
         let (most, true_length) = (length(s.life.max_tokens), length(s.life.output_tokens));
         if !entry.samples || s.computed + 1 >= most {
             return;
@@ -225,6 +227,7 @@ impl VllmV1 {
         self.settle_blocks(slot);
         let s = &mut self.sequences[slot as usize];
         let member = s.member.take().expect("a member finishes");
+        s.in_flight = self.group.in_flight(&member);
         let done = self.group.completed().saturating_sub(member.joined) as u32;
         s.tokens += done;
         s.computed = member.base + done;
@@ -236,7 +239,7 @@ impl VllmV1 {
     }
 
     /// Makes findable what members have computed of the answers that a prompt quotes: members
-    /// publish their blocks late, since nobody else can look for them.
+    /// publish their blocks late, since nobody else can look for them or make the same ones.
     pub(super) fn publish_quoted(&mut self, slot: u32) {
         if self.group.is_empty() {
             return;
@@ -249,6 +252,13 @@ impl VllmV1 {
             if let Some(slot) = self.slot_of(request) {
                 self.publish_member(slot);
             }
+        }
+    }
+
+    /// Blocks of answers that a chunk of a prompt quotes were computed by members first.
+    pub(super) fn precede(&mut self, slot: u32) {
+        if self.sequences[slot as usize].is_prefill_chunk {
+            self.publish_quoted(slot);
         }
     }
 
@@ -320,7 +330,9 @@ impl VllmV1 {
             let mut computed = s.computed;
             if self.config.async_scheduling {
                 s.placeholders += scheduled - done;
-                computed -= s.in_flight;
+                // With two steps in flight the second was decided since the last outcome: what was
+                // known by then it has made findable already.
+                computed = if s.in_flight > 1 { s.tokens } else { computed - s.in_flight };
             }
             self.publish(slot, computed);
         }

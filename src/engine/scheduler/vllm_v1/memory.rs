@@ -101,6 +101,10 @@ impl VllmV1 {
         self.found = found;
         let most = (sequence.tokens - 1) / self.config.block_size;
         self.pool.find(&mut sequence.blocks, sequence.tokens, most, &mut self.hits);
+        if self.drops_last_hit && self.hits.blocks > 0 {
+            let kept = self.hits.blocks - 1;
+            self.pool.find(&mut sequence.blocks, sequence.tokens, kept, &mut self.hits);
+        }
     }
 
     /// Gives back all blocks of a request.
@@ -109,21 +113,14 @@ impl VllmV1 {
         self.lacks_memory = false;
     }
 
-    /// Blocks that requests in prefill still lack for the tokens they have: a KV load may not take
-    /// them.
+    /// Blocks that a KV load may not take: those that requests in prefill still lack for the tokens
+    /// they have, and those that its own first step with drafts takes.
     pub(super) fn promised_blocks(&self) -> u32 {
         let extra = if self.drafts > 0 { 1 + self.drafts + self.lookahead } else { 0 };
-        self.sequences
-            .iter()
-            .filter(|s| match s.status {
-                Status::Running => s.is_prefill_chunk,
-                Status::Loading => true,
-                _ => false,
-            })
-            .map(|s| {
-                let blocks = (s.tokens + extra).div_ceil(self.config.block_size);
-                blocks.saturating_sub(s.blocks.len())
-            })
-            .sum()
+        let promised = self.sequences.iter().filter(|s| s.holds_promise).map(|s| {
+            let blocks = (s.tokens + extra).div_ceil(self.config.block_size);
+            blocks.saturating_sub(s.blocks.len())
+        });
+        promised.sum::<u32>() + extra.div_ceil(self.config.block_size)
     }
 }

@@ -10,6 +10,7 @@
 //! * `running.rs`: what running requests get, and who loses its memory
 //! * `waiting.rs`: who is admitted
 //! * `complete.rs`: what a step's outcome changes
+//! * `connector.rs`: what it changes that KV comes from other machines, or goes there
 //! * `livelock.rs`: requests that displace each other without end
 //! * `memory.rs`: blocks of one request
 //! * `group.rs`, `lockstep.rs`: requests that decode in lock step, served together with the same
@@ -20,6 +21,7 @@
 
 mod acceptance;
 mod complete;
+mod connector;
 mod group;
 mod lanes;
 mod livelock;
@@ -32,7 +34,7 @@ mod waiting;
 
 use super::{Handoff, Load, Quiet, Schedule};
 use crate::cost::StepShape;
-use crate::engine::{Adapters, Entry, EntryKind, Finish, Life, StepPlan, StepResult};
+use crate::engine::{Adapters, Entry, Finish, Life, StepPlan, StepResult};
 use crate::ids::RequestId;
 use crate::kv::{BlockPool, Hits, KvPool, Lookahead, NumberedPool};
 use crate::request::Request;
@@ -42,6 +44,8 @@ use crate::units::SimTime;
 use std::collections::VecDeque;
 
 pub use acceptance::Acceptance;
+use connector::Connector;
+pub use connector::KvRole;
 use group::{Group, Place};
 use livelock::Livelock;
 use queue::Queue;
@@ -58,6 +62,7 @@ struct Record {
 
 /// vLLM's V1 scheduler with its queues and its KV pool.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a state of its own")]
 pub struct VllmV1 {
     config: VllmConfig,
     token_budget: u32,
@@ -69,6 +74,9 @@ pub struct VllmV1 {
     /// Slots reserved beyond the tokens of a step for the draft head.
     lookahead: u32,
     naming: Lookahead,
+    /// Whether the last block that a lookup finds is computed again, for a draft head.
+    drops_last_hit: bool,
+    connector: Connector,
     acceptance: Acceptance,
     record: Record,
 
@@ -94,9 +102,13 @@ pub struct VllmV1 {
     admissions: u64,
     last_completion: SimTime,
 
+    /// Steps decided, and those whose outcome is in.
     executed_steps: u64,
-    last_prefill_step: u64,
+    processed_steps: u64,
+    last_prefill_step: Option<u64>,
     capacity_bound: bool,
+    /// Waiting requests that were passed over since they came or came back.
+    deferred: u32,
     livelock: Livelock,
 
     skipped: Vec<lanes::Place>,
@@ -104,6 +116,8 @@ pub struct VllmV1 {
     adapters: Adapters,
     /// Where in the queue the last step stopped to look.
     scanned_to: i64,
+    /// Requests that it passed over for want of adapters, where the queue has no lanes.
+    passed_over: u32,
     hits: Hits,
     /// For which request, of how many tokens, in which version of the pool the hits were found.
     found: Option<(RequestId, u32, u64)>,
@@ -144,13 +158,15 @@ impl VllmV1 {
             drafts,
             lookahead: if eagle { drafts } else { 0 },
             naming,
+            drops_last_hit: false,
+            connector: Connector::default(),
             acceptance,
             record: Record::default(),
             pool: KvPool::Counted(BlockPool::new(blocks)),
             sequences: Vec::new(),
             vacant: Vec::new(),
             running: Vec::new(),
-            waiting: Queue::with_slots(config.policy, config.max_loras),
+            waiting: Queue::of(&config),
             holding: Queue::new(config.policy),
             unlanded: 0,
             group: Group::new(if groups { config.block_size } else { 1 }),
@@ -161,8 +177,11 @@ impl VllmV1 {
             admissions: 0,
             last_completion: SimTime::ZERO,
             executed_steps: 0,
-            last_prefill_step: 0,
+            processed_steps: 0,
+            last_prefill_step: None,
             capacity_bound: false,
+            deferred: 0,
+            passed_over: 0,
             livelock: Livelock::default(),
             skipped: Vec::new(),
             adapters: Adapters::default(),
@@ -224,7 +243,7 @@ impl VllmV1 {
     fn slot_of(&self, id: RequestId) -> Option<u32> {
         self.sequences
             .iter()
-            .position(|s| s.life.id == id && s.status != Status::Gone)
+            .position(|s| s.life.id == id && !matches!(s.status, Status::Draining | Status::Gone))
             .map(|slot| slot as u32)
     }
 
@@ -249,17 +268,13 @@ impl VllmV1 {
         }
         self.executed_steps += 1;
         let groups = self.can_group(plan);
-        let mut is_prefill_step = false;
         for entry in &mut plan.entries {
             let sequence = &mut self.sequences[entry.slot as usize];
-            is_prefill_step |= match entry.kind {
-                EntryKind::Running => sequence.is_prefill_chunk,
-                EntryKind::New | EntryKind::Resumed => entry.computed + 1 < sequence.tokens,
-            };
             sequence.computed += entry.tokens;
             sequence.in_flight += entry.tokens;
             sequence.is_prefill_chunk = sequence.computed < sequence.tokens + sequence.placeholders;
             entry.samples = !sequence.is_prefill_chunk;
+            sequence.holds_promise &= sequence.is_prefill_chunk;
             if entry.samples && self.config.async_scheduling {
                 sequence.placeholders += 1 + entry.drafts;
                 sequence.drafts = self.drafts;
@@ -279,9 +294,6 @@ impl VllmV1 {
             for entry in &plan.entries {
                 self.join_group(entry);
             }
-        }
-        if self.config.prefill_schedule_interval > 1 && is_prefill_step {
-            self.last_prefill_step = self.executed_steps;
         }
     }
 }
@@ -329,17 +341,25 @@ impl Schedule for VllmV1 {
                 self.leave_adapter(slot);
             }
             Status::Loading => {
-                self.unlanded -= u32::from(!sequence.has_landed);
+                let is_loading = !sequence.has_landed;
+                self.unlanded -= u32::from(is_loading);
                 self.holding.remove(slot, key);
+                if is_loading && self.connector.finishes_loads() {
+                    self.part(slot);
+                    self.sequences[slot as usize].status = Status::Sending;
+                    result.finished.push((life, Finish::Aborted));
+                    return;
+                }
             }
             Status::Waiting | Status::Preempted => {
                 self.waiting.remove(slot, key);
                 self.holding.remove(slot, key);
             }
-            Status::Sending | Status::Gone => return,
+            Status::Sending | Status::Draining | Status::Gone => return,
         }
         result.finished.push((life, Finish::Aborted));
-        self.remove(slot);
+        self.part(slot);
+        self.give_back(slot);
     }
 
     fn transferred(&mut self, id: RequestId, _result: &mut StepResult) {
@@ -351,9 +371,14 @@ impl Schedule for VllmV1 {
                 s.has_landed = true;
                 self.unlanded -= 1;
             }
-            Status::Sending => self.remove(slot),
+            Status::Sending => self.give_back(slot),
             _ => {}
         }
+    }
+
+    fn sends(&self, id: RequestId) -> bool {
+        self.slot_of(id)
+            .is_some_and(|slot| self.sequences[slot as usize].handoff == Handoff::DecodedElsewhere)
     }
 
     fn lost_transfer(&mut self, id: RequestId) {
@@ -378,6 +403,7 @@ impl Schedule for VllmV1 {
             budget: self.token_budget,
             chunk: self.chunk_limit(inside),
             holds_prefill: self.holds_prefill(),
+            prefills: false,
         };
         if !self.schedule_group(&mut limits, plan) {
             self.schedule_running(&mut limits, plan);
@@ -386,6 +412,9 @@ impl Schedule for VllmV1 {
             self.schedule_waiting(&mut limits, plan);
         }
         self.commit(now, plan);
+        if limits.prefills && self.config.prefill_schedule_interval > 1 {
+            self.last_prefill_step = Some(self.executed_steps);
+        }
     }
 
     fn complete(&mut self, now: SimTime, plan: &StepPlan, result: &mut StepResult) {
@@ -446,10 +475,10 @@ impl Schedule for VllmV1 {
 impl VllmV1 {
     /// The longest chunk of one request while `inside` requests are in the engine; 0 for no limit.
     fn chunk_limit(&self, inside: u32) -> u32 {
-        if inside <= 1 {
+        let threshold = self.config.long_prefill_token_threshold;
+        if inside <= 1 || threshold == 0 {
             return 0;
         }
-        let threshold = self.config.long_prefill_token_threshold;
         if self.config.adaptive_long_prefill_threshold {
             threshold.max(self.token_budget / inside)
         } else {
@@ -462,7 +491,7 @@ impl VllmV1 {
         let interval = u64::from(self.config.prefill_schedule_interval);
         interval > 1
             && !self.capacity_bound
-            && self.executed_steps + 1 - self.last_prefill_step < interval
+            && self.last_prefill_step.is_some_and(|step| self.executed_steps + 1 - step < interval)
             && self.running.iter().any(|&slot| !self.sequences[slot as usize].is_prefill_chunk)
     }
 

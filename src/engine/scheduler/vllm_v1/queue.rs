@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use super::lanes::{Lanes, Place};
 use super::sequence::Order;
 use crate::ids::AdapterId;
-use crate::scenario::Policy;
+use crate::scenario::{Policy, VllmConfig};
 
 /// Slots of waiting requests, next to be admitted first.
 #[derive(Debug, Clone)]
@@ -31,11 +31,12 @@ impl Queue {
         }
     }
 
-    /// A queue for an engine with this number of slots for adapters.
-    pub(super) fn with_slots(policy: Policy, slots: Option<u32>) -> Self {
-        match (policy, slots) {
-            (Policy::Fcfs, Some(_)) => Self::Lanes(Lanes::default()),
-            _ => Self::new(policy),
+    /// The queue of an engine. Where prefill is held, it counts who was passed over: it looks at each.
+    pub(super) fn of(config: &VllmConfig) -> Self {
+        let looks_at_each = config.prefill_schedule_interval > 1;
+        match (config.policy, config.max_loras) {
+            (Policy::Fcfs, Some(_)) if !looks_at_each => Self::Lanes(Lanes::default()),
+            (policy, _) => Self::new(policy),
         }
     }
 

@@ -16,6 +16,8 @@ pub(super) struct StepLimits {
     pub(super) chunk: u32,
     /// Whether prefill waits in this step.
     pub(super) holds_prefill: bool,
+    /// Whether a prompt was worked on, be it for a request that lost its memory later in the step.
+    pub(super) prefills: bool,
 }
 
 impl StepLimits {
@@ -36,11 +38,15 @@ impl VllmV1 {
                 index += 1;
                 continue;
             }
+            self.precede(slot);
             let owned = self.sequences[slot as usize].blocks.len() as usize;
             let need = Need { tokens, lookahead: self.lookahead, ..Need::default() };
             let mut is_served = true;
             while !self.allocate(slot, &Hits::default(), need) {
                 let victim_index = self.victim();
+                if !self.can_be_freed(self.running[victim_index]) {
+                    return;
+                }
                 self.note_displacement(victim_index, limits.budget, plan);
                 let victim = self.running.remove(victim_index);
                 self.leave_adapter(victim);
@@ -60,8 +66,7 @@ impl VllmV1 {
                 }
                 break;
             }
-            limits.budget -= tokens;
-            self.add_running(slot, tokens, owned, plan);
+            self.add_running(slot, tokens, owned, limits, plan);
             index += 1;
         }
     }
@@ -71,7 +76,8 @@ impl VllmV1 {
         let s = &self.sequences[slot as usize];
         // Its last token is on its way already: another step would be wasted.
         let is_last_in_flight = s.placeholders > 0
-            && s.computed + 2 - s.placeholders >= s.life.prompt_tokens + s.life.max_tokens;
+            && s.computed + 2 - s.placeholders
+                >= s.life.prompt_tokens.saturating_add(s.life.max_tokens);
         if is_last_in_flight || limits.holds_prefill && s.is_prefill_chunk {
             return 0;
         }
@@ -85,9 +91,12 @@ impl VllmV1 {
         slot: u32,
         tokens: u32,
         owned: usize,
+        limits: &mut StepLimits,
         plan: &mut StepPlan,
     ) {
+        limits.budget -= tokens;
         let s = &mut self.sequences[slot as usize];
+        limits.prefills |= s.is_prefill_chunk;
         let beyond = (tokens + s.computed).saturating_sub(s.tokens + s.placeholders);
         let drafts = s.drafts.min(beyond);
         s.drafts = 0;
@@ -140,7 +149,9 @@ impl VllmV1 {
         s.computed = 0;
         s.drafts = 0;
         s.placeholders = 0;
+        s.drops_stale = self.connector.requires_delivery() || s.drops_stale && s.stale > 0;
         s.stale = s.in_flight;
+        s.holds_promise = false;
         s.life.preemptions += 1;
         plan.preempted.push(s.life.id);
         let key = s.key();

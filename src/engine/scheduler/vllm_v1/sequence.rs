@@ -20,16 +20,26 @@ pub(super) enum Status {
     Loading,
     /// Admitted.
     Running,
-    /// Finished here; its blocks are kept until another machine has fetched them.
+    /// Left; its blocks are kept until its KV has been fetched from here or to here.
     Sending,
+    /// Left; its blocks are kept until the steps in flight have ended.
+    Draining,
     /// Left; its place is vacant.
     Gone,
+}
+
+impl Status {
+    /// Whether a request has not left.
+    pub(super) fn is_here(self) -> bool {
+        !matches!(self, Self::Sending | Self::Draining | Self::Gone)
+    }
 }
 
 /// The order of a request among others of the priority policy: smaller first.
 pub(super) type Order = (i32, SimTime, RequestId);
 
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a state of its own")]
 pub(super) struct Sequence {
     pub(super) life: Life,
     pub(super) status: Status,
@@ -45,6 +55,8 @@ pub(super) struct Sequence {
     pub(super) in_flight: u32,
     /// Of those, tokens scheduled before a preemption: they come out but compute nothing.
     pub(super) stale: u32,
+    /// Whether they come out in vain: they are computed again.
+    pub(super) drops_stale: bool,
     /// Whether its last share left it short of its last known token.
     pub(super) is_prefill_chunk: bool,
     /// Steps in which drafts were verified.
@@ -62,6 +74,13 @@ pub(super) struct Sequence {
     pub(super) handoff: Handoff,
     /// Whether the KV it loads has arrived.
     pub(super) has_landed: bool,
+    /// Whether it was passed over since it began to wait.
+    pub(super) is_deferred: bool,
+    /// Whether the blocks that it lacks for its known tokens are kept from loads: since it began to
+    /// load, or to prefill in chunks, until it decodes.
+    pub(super) holds_promise: bool,
+    /// The last step decided when it left, if that or the one before still computed it.
+    pub(super) fence: u64,
     priority: i32,
     arrival: SimTime,
 }
@@ -91,6 +110,7 @@ impl Sequence {
             placeholders: 0,
             in_flight: 0,
             stale: 0,
+            drops_stale: false,
             is_prefill_chunk: false,
             verifications: 0,
             admission: 0,
@@ -99,6 +119,9 @@ impl Sequence {
             adapter: request.adapter,
             handoff,
             has_landed: false,
+            is_deferred: false,
+            holds_promise: false,
+            fence: 0,
             priority: request.priority,
             arrival: request.arrival,
         }

@@ -33,14 +33,11 @@ enum Padding {
     Always,
 }
 
-/// How the walk through the queue ended.
-enum Scan {
-    /// Everybody was admitted or passed over.
-    Exhausted,
-    /// A request could not be admitted, and those behind it were not looked at.
-    Blocked,
-    /// The step is full, or the budget spent.
-    Unfinished,
+/// The place of all who hold blocks: before those who do not.
+const HELD: i64 = i64::MIN;
+
+fn is_held(place: Place) -> bool {
+    place.0 == HELD
 }
 
 /// Whether a request with this adapter may run beside those that do.
@@ -57,59 +54,55 @@ impl VllmV1 {
         self.lacks_memory = false;
         let mut skipped = std::mem::take(&mut self.skipped);
         let padding = self.padding(plan);
-        let mut scan = Scan::Unfinished;
+        self.passed_over = 0;
         self.scanned_to = i64::MIN;
         while limits.budget > 0 && (self.running.len() as u32) < self.active_max {
             let Some(place) = self.next_waiting() else {
-                scan = Scan::Exhausted;
                 self.scanned_to = i64::MAX;
                 break;
             };
-            let status = self.sequences[place.1 as usize].status;
             self.scanned_to = place.0;
             match self.admit(place.1, padding, limits, plan) {
                 Turn::Admitted => {}
-                Turn::Skipped => skipped.push(place),
+                Turn::Skipped => {
+                    let s = &mut self.sequences[place.1 as usize];
+                    self.deferred += u32::from(!std::mem::replace(&mut s.is_deferred, true));
+                    skipped.push(place);
+                }
                 Turn::Blocked => {
-                    self.put_back(place, status);
-                    scan = Scan::Blocked;
+                    self.put_back(place, is_held(place));
                     break;
                 }
                 Turn::NoMemory => {
-                    self.put_back(place, status);
+                    self.put_back(place, is_held(place));
                     let only_loading = skipped.iter().all(|&(_, slot)| self.is_unlanded(slot));
                     self.lacks_memory = only_loading && !self.quotes_answers(place.1);
-                    scan = Scan::Blocked;
                     break;
                 }
             }
         }
-        let left = self.waiting.len() + self.holding.len();
-        let is_capacity_bound = match scan {
-            Scan::Exhausted => false,
-            Scan::Blocked => true,
-            Scan::Unfinished => match &self.waiting {
-                Queue::Lanes(lanes) => {
-                    !self.holding.is_empty() || lanes.reach_beyond(self.scanned_to)
-                }
-                _ => left > 0,
-            },
-        };
         for place in skipped.drain(..).rev() {
-            self.put_back(place, self.sequences[place.1 as usize].status);
+            let s = &self.sequences[place.1 as usize];
+            self.put_back(place, s.status == Status::Loading || s.computed > 0);
         }
         self.skipped = skipped;
         plan.passed_over = self.passed_over();
         if !limits.holds_prefill {
-            self.capacity_bound = is_capacity_bound;
+            self.capacity_bound = self.waiting.len() + self.holding.len() > self.deferred;
         }
+    }
+
+    /// A request is admitted, or leaves: it counts no longer among those passed over.
+    pub(super) fn wait_no_more(&mut self, slot: u32) {
+        let s = &mut self.sequences[slot as usize];
+        self.deferred -= u32::from(std::mem::take(&mut s.is_deferred));
     }
 
     /// The request whose turn it is.
     fn next_waiting(&mut self) -> Option<Place> {
         // Whoever waits in the other queue stands behind all of these.
         if let Some((_, slot)) = self.holding.pop(|_| true) {
-            return Some((i64::MIN, slot));
+            return Some((HELD, slot));
         }
         let (slots, adapters) = (self.config.max_loras, &self.adapters);
         self.waiting.pop(|adapter| gets_slot(slots, adapters, adapter))
@@ -122,7 +115,7 @@ impl VllmV1 {
             Queue::Lanes(lanes) => {
                 lanes.passed_over(self.scanned_to, |adapter| self.gets_slot(adapter))
             }
-            _ => 0,
+            _ => self.passed_over,
         }
     }
 
@@ -153,13 +146,17 @@ impl VllmV1 {
         limits: &mut StepLimits,
         plan: &mut StepPlan,
     ) -> Turn {
-        if self.sequences[slot as usize].status == Status::Loading && !self.land(slot)
-            || self.sequences[slot as usize].stale > 0
-            || !self.gets_slot(self.sequences[slot as usize].adapter)
-        {
+        if self.sequences[slot as usize].status == Status::Loading && !self.land(slot) {
             return Turn::Skipped;
         }
         let s = &self.sequences[slot as usize];
+        if s.stale > 0 && !s.drops_stale {
+            return Turn::Skipped;
+        }
+        if !self.gets_slot(s.adapter) {
+            self.passed_over += 1;
+            return Turn::Skipped;
+        }
         let is_new_prefix = s.computed == 0;
         let loads = is_new_prefix && s.handoff == Handoff::PrefilledElsewhere;
         if is_new_prefix {
@@ -232,6 +229,7 @@ impl VllmV1 {
             return Turn::NoMemory;
         }
         limits.budget -= tokens;
+        self.wait_no_more(slot);
         self.running.push(slot);
         self.admissions += 1;
         let s = &mut self.sequences[slot as usize];
@@ -240,6 +238,8 @@ impl VllmV1 {
         s.status = Status::Running;
         s.computed = computed;
         s.is_prefill_chunk = computed + tokens < s.tokens;
+        s.holds_promise |= s.is_prefill_chunk;
+        limits.prefills |= computed + 1 < s.tokens;
         let id = s.life.id;
         plan.entries.push(Entry {
             request: id,
@@ -277,6 +277,7 @@ impl VllmV1 {
         s.status = Status::Loading;
         s.handoff = Handoff::None;
         s.has_landed = false;
+        s.holds_promise = true;
         self.unlanded += 1;
         s.computed = s.life.prompt_tokens;
         plan.loads.push((s.life.id, external));
@@ -295,6 +296,7 @@ impl VllmV1 {
         s.status = if s.life.preemptions > 0 { Status::Preempted } else { Status::Waiting };
         // The last token is computed again, for its logits.
         s.computed = computed.min(s.tokens - 1);
+        self.publish_quoted(slot);
         self.publish(slot, computed);
         true
     }
@@ -307,6 +309,7 @@ impl VllmV1 {
         if s.status == Status::Loading && !s.has_landed {
             s.status = Status::Waiting;
             s.computed = 0;
+            s.holds_promise = false;
             let key = s.key();
             self.holding.remove(slot, key);
             self.release_blocks(slot);
@@ -314,11 +317,15 @@ impl VllmV1 {
         }
     }
 
-    fn put_back(&mut self, place: Place, status: Status) {
-        let sequence = &self.sequences[place.1 as usize];
-        let key = sequence.key();
-        if status == Status::Loading || !sequence.blocks.is_empty() {
+    /// Puts a request back among those that hold blocks, or those that do not. One whose prompt is a
+    /// single token holds a block without anything computed, and counts among the latter once it
+    /// was passed over.
+    fn put_back(&mut self, place: Place, holds: bool) {
+        let key = self.sequences[place.1 as usize].key();
+        if holds {
             self.holding.put_back(place, key);
+        } else if is_held(place) {
+            self.waiting.push_front(place.1, key);
         } else {
             self.waiting.put_back(place, key);
         }

@@ -1,0 +1,33 @@
+//! KV transfers that end.
+
+use super::{EngineEvent, Instance};
+use crate::ids::RequestId;
+
+impl Instance {
+    /// A KV transfer of a request has ended. During a step this waits for the step's end.
+    pub fn transferred(&mut self, id: RequestId) {
+        self.transfers.push(id);
+    }
+
+    /// Takes in the transfers that have ended.
+    pub(super) fn end_transfers(&mut self, tell: &mut impl FnMut(&Self, EngineEvent<'_>)) {
+        if self.transfers.is_empty() {
+            return;
+        }
+        let mut result = std::mem::take(&mut self.result);
+        result.clear();
+        // vLLM reads those that came before those that were fetched, and keeps either in a set: there
+        // the order of ids is as good as any.
+        if self.transfers.len() > 1 {
+            let scheduler = &self.scheduler;
+            self.transfers.sort_by_cached_key(|&id| (scheduler.sends(id), id));
+        }
+        for id in self.transfers.drain(..) {
+            self.scheduler.transferred(id, &mut result);
+        }
+        if !result.finished.is_empty() {
+            tell(self, EngineEvent::Left(&result));
+        }
+        self.result = result;
+    }
+}
