@@ -114,7 +114,7 @@ impl Recording {
         let mut scenario: Option<(usize, ScenarioLine)> = None;
         let (mut requests, mut steps, mut results) = (Vec::new(), Vec::new(), Vec::new());
         let mut names = Names::default();
-        let mut is_complete = false;
+        let mut summary: Option<Value> = None;
         for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
             let fail = |problem: String| RecordingError::Line { line: index + 1, problem };
             let value: Value = serde_json::from_str(line)
@@ -142,7 +142,7 @@ impl Recording {
                 }
                 "step" => steps.push(value),
                 "result" => results.push(value),
-                "summary" => is_complete = true,
+                "summary" => summary = Some(value),
                 "abort"
                 | "load_start"
                 | "load_done"
@@ -159,8 +159,13 @@ impl Recording {
         }
         let (config_line, scenario) =
             scenario.ok_or_else(|| fail("no scenario line in the file"))?;
-        if !is_complete {
+        let Some(summary) = summary else {
             return Err(fail("the file ends before its summary line: it is truncated"));
+        };
+        let told = summary.get("steps").unwrap_or(&Value::Null);
+        if told.as_u64() != Some(steps.len() as u64) {
+            let held = steps.len();
+            return Err(fail(&format!("the summary tells of {told} steps, the file has {held}")));
         }
         let ScenarioLine { name, engine, version, config } = scenario;
         // An engine without a connector does not look at what requests say about transfers.
@@ -195,8 +200,26 @@ fn number(names: &mut Vec<Value>, name: Value) -> usize {
 /// The first stream of recorded answers: answer token j of request i is `(ANSWERS + i, j)`.
 const ANSWERS: u64 = 1 << 20;
 
+/// Thirty years, and tokens of which two lengths add up in 32 bits.
+const LATEST_US: u64 = 1_000_000_000_000_000;
+const TOKENS_MAX: u32 = (1 << 31) - 1;
+
 impl RequestLine {
     fn into_request(self, names: &mut Names, no_priority: i32) -> Result<RecordedRequest, String> {
+        let per_token = self.xfer_us_per_token.saturating_mul(1_000_000);
+        let times = [self.arrival_us, self.xfer_base_us, per_token];
+        if let Some(late) = times.into_iter().chain(self.abort_us).find(|us| *us > LATEST_US) {
+            return Err(format!("times must be at most {LATEST_US} us, got {late}"));
+        }
+        if self.max_tokens > TOKENS_MAX {
+            return Err(format!(
+                "max_tokens: must be at most {TOKENS_MAX}, got {}",
+                self.max_tokens
+            ));
+        }
+        if self.stop_at == Some(0) {
+            return Err("stop_at: must be at least 1, got 0".to_owned());
+        }
         let micros = |us: u64| SimTime::ZERO + SimDuration::from_micros(us);
         let segments: Arc<[Segment]> = self
             .prompt
@@ -210,7 +233,11 @@ impl RequestLine {
                 Ok(Segment { stream: Segment::answer_stream(RequestId(request)), start, len })
             })
             .collect::<Result<_, String>>()?;
-        let prompt_tokens: u32 = segments.iter().map(|s| s.len).sum();
+        let prompt_tokens: u64 = segments.iter().map(|s| u64::from(s.len)).sum();
+        let prompt_tokens = u32::try_from(prompt_tokens).unwrap_or(u32::MAX);
+        if prompt_tokens > TOKENS_MAX {
+            return Err(format!("a prompt has at most {TOKENS_MAX} tokens"));
+        }
         if prompt_tokens == 0 {
             return Err("a prompt has at least one token".to_owned());
         }

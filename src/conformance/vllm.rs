@@ -109,6 +109,15 @@ pub(super) fn scheduler(recording: &Recording) -> Result<Scheduler, RecordingErr
             return Err(recording.not_modelled(message));
         }
     }
+    if drafts > DRAFTS_MAX {
+        let rule = format!("must be at most {DRAFTS_MAX}, got {drafts}");
+        let message = format!("vLLM settings: num_speculative_tokens: {rule}");
+        return Err(recording.not_modelled(message));
+    }
+    if !(0.0..1.0).contains(&config.watermark) {
+        let rule = format!("must be at least 0 and below 1, got {}", config.watermark);
+        return Err(recording.not_modelled(format!("vLLM settings: watermark: {rule}")));
+    }
     let vllm = VllmV1::new(config, acceptance(recording.requests.len(), drafts));
     let vllm = vllm.recording_entries();
     let vllm = match settings.kv_role {
@@ -118,6 +127,9 @@ pub(super) fn scheduler(recording: &Recording) -> Result<Scheduler, RecordingErr
     let vllm = if settings.record_block_ids { vllm.recording_blocks() } else { vllm };
     Ok(Scheduler::VllmV1(Box::new(vllm)))
 }
+
+/// Drafts of a step, as in scenarios.
+const DRAFTS_MAX: u32 = 1000;
 
 /// The acceptance of the recordings: (5·i + 3·v) mod (k+1), which repeats every k+1 verifications.
 fn acceptance(requests: usize, drafts: u32) -> Acceptance {

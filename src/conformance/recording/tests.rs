@@ -7,7 +7,7 @@ use crate::conformance::check;
 
 /// A recording without requests, of these settings.
 fn recording(scenario: &Value) -> String {
-    format!("{scenario}\n{}\n", json!({ "type": "summary" }))
+    format!("{scenario}\n{}\n", json!({ "type": "summary", "steps": 0 }))
 }
 
 fn scenario() -> Value {
@@ -53,6 +53,39 @@ fn a_truncated_recording_is_told_with_its_last_line() {
 }
 
 #[test]
+fn a_step_that_is_missing_is_noticed() {
+    let text = recording(&scenario()).replace("\"steps\":0", "\"steps\":3");
+    assert_eq!(problem(&text), "line 2: the summary tells of 3 steps, the file has 0");
+}
+
+#[test]
+fn numbers_that_no_engine_takes_are_named() {
+    let with = |key: &str, value: Value| {
+        let mut scenario = scenario();
+        scenario["config"][key] = value;
+        problem(&recording(&scenario))
+    };
+    assert!(with("watermark", json!(1e9)).contains("watermark: must be at least 0 and below 1"));
+    let mut drafts = scenario();
+    drafts["config"]["spec_method"] = json!("ngram");
+    drafts["config"]["num_speculative_tokens"] = json!(u32::MAX);
+    assert!(problem(&recording(&drafts)).contains("num_speculative_tokens: must be at most 1000"));
+    let request = |key: &str, value: Value| {
+        let mut request = json!({
+            "type": "request", "id": "r0000", "arrival_us": 0, "prompt": [[0, 0, 4]],
+            "max_tokens": 2,
+        });
+        request[key] = value;
+        let text = recording(&scenario());
+        let (head, tail) = text.split_once('\n').expect("two lines");
+        problem(&format!("{head}\n{request}\n{tail}"))
+    };
+    assert!(request("arrival_us", json!(1_u64 << 63)).starts_with("line 2: times must be at most"));
+    assert!(request("max_tokens", json!(u32::MAX)).starts_with("line 2: max_tokens: must be"));
+    assert!(request("stop_at", json!(0)).starts_with("line 2: stop_at: must be at least 1"));
+}
+
+#[test]
 fn a_missing_field_of_the_head_is_named() {
     for field in ["name", "engine", "version", "config"] {
         let mut scenario = scenario();
@@ -64,7 +97,7 @@ fn a_missing_field_of_the_head_is_named() {
     scenario["config"].as_object_mut().expect("an object").remove("block_size");
     let expected = "line 1: vLLM settings: missing field `block_size`";
     assert_eq!(problem(&recording(&scenario)), expected);
-    let headless = format!("{}\n", json!({ "type": "summary" }));
+    let headless = format!("{}\n", json!({ "type": "summary", "steps": 0 }));
     assert_eq!(problem(&headless), "line 1: no scenario line in the file");
 }
 

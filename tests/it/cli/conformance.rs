@@ -27,7 +27,7 @@ fn a_recording_that_cannot_be_read_is_named_with_its_line() {
     refused("a.jsonl", SCENARIO, "line 1: not a whole JSON object");
     refused("a.jsonl", format!("{SCENARIO}}}\n"), "line 1: missing field `version`");
     let unknown = format!("{SCENARIO},\"version\":\"9.9\",\"config\":{{}}}}\n");
-    let whole = format!("{unknown}{{\"type\":\"summary\"}}\n");
+    let whole = format!("{unknown}{{\"type\":\"summary\",\"steps\":0}}\n");
     refused("a.jsonl", &whole, "line 1: vLLM 9.9: recordings of version");
     refused("a.jsonl.gz", gzip(whole.as_bytes()), "line 1: vLLM 9.9: recordings of version");
     refused("a.jsonl", [b"{}\n".as_slice(), &[0xff]].concat(), "line 2: not UTF-8");
