@@ -27,7 +27,12 @@ pub(super) fn rules(config: &StepTimeConfig, rules: &mut Rules) {
 
 fn calibration_rules(calibration: &Calibration, rules: &mut Rules) {
     for (key, value) in calibration.entries() {
-        rules.not_negative(&format!("cluster.step_time.calibration.{key}"), value);
+        let path = format!("cluster.step_time.calibration.{key}");
+        if key.ends_with("_us") {
+            rules.time(&path, value, 1e6);
+        } else {
+            rules.factor(&path, value);
+        }
     }
 }
 
