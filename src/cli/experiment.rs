@@ -35,7 +35,7 @@ pub(super) fn load(file: &Draft, data: &DataArguments) -> Result<Loaded, Failure
     let tables = tables.collect::<Result<Vec<_>, _>>();
     let tables = tables.map_err(|error| Failure::Input(error.into()))?;
     let sent = experiment.sent(&tables);
-    let sent = sent.map_err(|error| Failure::input(format!("{}: {error}", experiment.name)))?;
+    let sent = sent.map_err(|error| Failure::input(format!("{}: {error}", file.name())))?;
     let scenario = experiment.scenario_file(sent.requests.len());
     let draft = Draft::of(&experiment.name, &scenario, file.folder())?;
     Ok(Loaded { experiment, sent, draft })

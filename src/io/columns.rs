@@ -32,8 +32,8 @@ pub fn read(path: &Path) -> Result<Table, ColumnsError> {
         Some(stem) => (stem, Box::new(GzDecoder::new(file))),
         None => (&name, Box::new(file)),
     };
-    let extension = stem.rsplit('.').next().unwrap_or_default();
-    let mut table = match extension {
+    let extension = stem.rsplit('.').next().unwrap_or_default().to_ascii_lowercase();
+    let mut table = match extension.as_str() {
         "csv" => csv_table(input),
         "jsonl" => jsonl_table(BufReader::new(input)),
         _ => Err("is no table: use .csv or .jsonl, also with .gz".to_owned()),

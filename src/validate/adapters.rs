@@ -5,6 +5,7 @@ use super::flags::Settings;
 use super::record::{Record, count, number};
 use super::sharegpt;
 use super::skip::Skip;
+use super::workload::MOST_REQUESTS;
 use crate::scenario::{
     AdapterKind, AdapterMix, AdapterPopularity, ArrivalConfig, ClientConfig, ClusterConfig,
     ContentConfig, EngineConfig, LengthConfig, LoraConfig, RowOrder, WorkloadConfig,
@@ -67,6 +68,9 @@ pub(super) fn workload(
     let (window_s, rate_per_s) = (told("total_time_s")?, told("offered_rate_req_s")?);
     let means = [told("avg_input_len")?, told("avg_output_len")?];
     let expected = window_s * rate_per_s;
+    if expected > MOST_REQUESTS || window_s > 1e8 {
+        return Err(Skip::Setting(format!("{expected} requests are more than {MOST_REQUESTS}")));
+    }
     let requests = (expected + DEVIATIONS * expected.sqrt()).ceil() as u32 + 1;
     assumed.push("arrivals: another draw of the same process");
     Ok(WorkloadConfig {
@@ -122,7 +126,8 @@ fn kinds(record: &Record, assumed: &mut Vec<&'static str>) -> Result<Vec<Adapter
     let mut dealt = 0;
     for (rate, many) in rates.iter().zip(counts) {
         let weight = number(rate).ok_or_else(|| unread("adapter_rates"))?;
-        for _ in 0..count(many).ok_or_else(|| unread("adapter_rate_counts"))? {
+        let many = count(many).filter(|many| f64::from(*many) <= MOST_REQUESTS);
+        for _ in 0..many.ok_or_else(|| unread("adapter_rate_counts"))? {
             let rank = count(&ranks[dealt % ranks.len()]).ok_or_else(|| unread("adapter_ranks"))?;
             kinds.push(AdapterKind { count: 1, rank, weight });
             dealt += 1;

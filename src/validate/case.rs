@@ -72,6 +72,12 @@ impl Limits {
         self.0.iter().find_map(wrong).map_or(Ok(()), Err)
     }
 
+    /// The metrics with a limit, by their names.
+    pub(super) fn keys(&self) -> Vec<(&str, MetricKey)> {
+        let key = |name: &String| MetricKey::parse(name);
+        self.0.keys().filter_map(|name| Some((name.as_str(), key(name)?))).collect()
+    }
+
     /// The limit of a metric in percent.
     pub fn of(&self, key: MetricKey) -> Option<f64> {
         let is_it = |(name, _): &(&String, &f64)| MetricKey::parse(name) == Some(key);

@@ -1,6 +1,7 @@
 //! The serving side of a record.
 
 use super::adapters;
+use super::command;
 use super::flags::Settings;
 use super::record::{EngineFields, Record};
 use super::skip::Skip;
@@ -31,6 +32,8 @@ const RESERVES_PROMPT: (u32, u32) = (0, 19);
 const V1_BY_DEFAULT: (u32, u32) = (0, 8);
 /// The first vLLM V0 with a chunk budget of 2048 tokens.
 const LARGER_CHUNKS: (u32, u32, u32) = (0, 6, 4);
+/// The first `SGLang` that is known to seed its client with 42.
+const SEED_42: (u32, u32, u32) = (0, 5, 23);
 /// Above so many positions vLLM V0 chunks prompts unless told otherwise.
 const CHUNKED_FROM_POSITIONS: u32 = 32_768;
 
@@ -43,6 +46,10 @@ pub(super) fn cluster(
     assumed: &mut Vec<&'static str>,
 ) -> Result<ClusterConfig, Skip> {
     let tp = tensor_parallel_size(record, settings)?;
+    if tp > 1 && settings.disable_custom_all_reduce == Some(true) {
+        let flag = "disable-custom-all-reduce".to_owned();
+        return Err(Skip::Flag { flag, value: "true".to_owned() });
+    }
     let mut cluster = ClusterConfig {
         disaggregation: None,
         groups: Vec::new(),
@@ -91,6 +98,11 @@ fn is_sglang(engine: &EngineFields) -> bool {
 
 fn tensor_parallel_size(record: &Record, settings: &Settings) -> Result<u32, Skip> {
     let hardware = &record.hardware;
+    // A command without the flag is one at its default.
+    let command = record.server_command.as_deref().unwrap_or_default();
+    if settings.tensor_parallel_size.is_none() && command::starts_server(command) {
+        return Ok(1);
+    }
     settings.tensor_parallel_size.or(hardware.gpus_used).or(hardware.count).ok_or(Skip::GpuCount)
 }
 
@@ -102,12 +114,12 @@ fn vllm(
 ) -> Result<EngineConfig, Skip> {
     let text = engine.version.as_deref().unwrap_or_default();
     let version = Version::find(text).unwrap_or_else(|| {
-        if !is_v0(text) {
+        if !says_v0(text) {
             assumed.push("engine version not stated: defaults of vLLM 0.33");
         }
         NEWEST
     });
-    if is_v0(text) || version.is_before(V1_BY_DEFAULT) {
+    if is_v0(engine) {
         for (flag, given) in [
             ("enable-prefix-caching", settings.enable_prefix_caching),
             ("async-scheduling", settings.async_scheduling),
@@ -133,7 +145,21 @@ fn vllm(
     }))
 }
 
-fn is_v0(version: &str) -> bool {
+/// Whether this is a vLLM whose engine is V0 unless told otherwise.
+pub(super) fn is_v0(engine: &EngineFields) -> bool {
+    let text = engine.version.as_deref().unwrap_or_default();
+    says_v0(text) || Version::find(text).is_some_and(|version| version.is_before(V1_BY_DEFAULT))
+}
+
+/// Whether the benchmark client of this `SGLang` seeds its draws with 42 and not with 1 (1 in
+/// 0.5.9, 42 in 0.5.23).
+pub(super) fn seeds_with_42(engine: &EngineFields) -> bool {
+    let (major, minor, patch) = SEED_42;
+    let version = engine.version.as_deref().and_then(Version::find);
+    is_sglang(engine) && version.is_some_and(|version| version >= Version { major, minor, patch })
+}
+
+fn says_v0(version: &str) -> bool {
     version.to_lowercase().contains("v0 engine")
 }
 

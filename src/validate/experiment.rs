@@ -9,7 +9,7 @@ mod rows;
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 pub use rows::Table;
 
@@ -60,8 +60,8 @@ pub struct RequestsConfig {
     pub files: Vec<String>,
     /// Which column is what.
     pub columns: BTreeMap<String, String>,
-    /// Only rows whose column has this value.
-    #[serde(default)]
+    /// Only rows whose column has this value: a text, a number or a switch.
+    #[serde(default, deserialize_with = "as_texts")]
     pub keep: BTreeMap<String, String>,
     /// Answer tokens of every request, where the client counted others.
     #[serde(default)]
@@ -91,6 +91,29 @@ pub struct Repeat {
 fn one() -> u32 {
     1
 }
+
+/// Values as tables hold them.
+fn as_texts<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Cell {
+        Text(String),
+        Switch(bool),
+        Whole(i64),
+        Number(f64),
+    }
+    let text = |cell| match cell {
+        Cell::Text(text) => text,
+        Cell::Switch(on) => on.to_string(),
+        Cell::Whole(number) => number.to_string(),
+        Cell::Number(number) => number.to_string(),
+    };
+    let cells = BTreeMap::<String, Cell>::deserialize(from)?;
+    Ok(cells.into_iter().map(|(column, cell)| (column, text(cell))).collect())
+}
+
+/// A longer load is no measurement; three years.
+const LONGEST_S: f64 = 1e8;
 
 /// A measured request.
 #[derive(Debug, Clone, Copy)]
@@ -127,7 +150,14 @@ impl Experiment {
             let output_tokens = output_tokens.ok_or_else(|| {
                 "requests: give `output_tokens`, or a column of that name".to_owned()
             })?;
-            let arrival = SimTime::ZERO + SimDuration::from_secs_f64(row.arrival_s - origin);
+            let after_s = row.arrival_s - origin;
+            if !(0.0..=LONGEST_S).contains(&after_s) {
+                return Err(format!(
+                    "requests: row {}: arrives {after_s} s after the first: is its unit right?",
+                    index + 1
+                ));
+            }
+            let arrival = SimTime::ZERO + SimDuration::from_secs_f64(after_s);
             let mut request = Request::new(arrival, row.prompt_tokens.max(1), output_tokens.max(1));
             request.content = contents.of(index, row)?;
             if let Some(name) = &row.adapter {
@@ -142,7 +172,7 @@ impl Experiment {
             assumed.push("adapters: slots are kept, kernels and loads take no time");
         }
         Ok(Sent {
-            measured: measured(&sent),
+            measured: measured(&sent, &self.limits)?,
             requests: sent.into_iter().map(|(request, _)| request).collect(),
             assumed,
         })
@@ -187,8 +217,9 @@ impl Experiment {
     }
 }
 
-/// The figures of the measured times, by the definitions of the benchmark tools.
-fn measured(sent: &[(Request, Times)]) -> Vec<(MetricKey, f64)> {
+/// The figures of the measured times, by the definitions of the benchmark tools: the usual ones, and
+/// those that have a limit.
+fn measured(sent: &[(Request, Times)], limits: &Limits) -> Result<Vec<(MetricKey, f64)>, String> {
     let bench = |(request, times): &(Request, Times)| BenchRequest {
         start_s: request.arrival.as_secs_f64(),
         ttft_s: times.ttft_s.unwrap_or(times.e2e_s),
@@ -220,13 +251,24 @@ fn measured(sent: &[(Request, Times)]) -> Vec<(MetricKey, f64)> {
         "p90_e2el_ms",
         "p99_e2el_ms",
     ];
-    let keys = names.into_iter().filter_map(MetricKey::parse);
+    let mut keys: Vec<MetricKey> = names.into_iter().filter_map(MetricKey::parse).collect();
+    let limited = limits.keys();
+    keys.extend(limited.iter().map(|(_, key)| *key));
+    keys.sort_by(|a, b| a.place().total_cmp(&b.place()));
+    keys.dedup();
     let is_known = |key: &MetricKey| match key {
         MetricKey::Latency(Latency::Ttft | Latency::Tpot, _) => has_ttft,
         _ => true,
     };
     let value = |key: MetricKey| Some((key, summary.metric(key)?));
-    keys.filter(is_known).filter_map(value).filter(|(_, value)| *value > 0.0).collect()
+    let keys = keys.into_iter().filter(is_known);
+    let found: Vec<(MetricKey, f64)> =
+        keys.filter_map(value).filter(|(_, value)| *value > 0.0).collect();
+    let lost = limited.iter().find(|(_, key)| found.iter().all(|(have, _)| have != key));
+    match lost {
+        Some((name, _)) => Err(format!("limits.{name}: these requests do not tell it")),
+        None => Ok(found),
+    }
 }
 
 #[cfg(test)]

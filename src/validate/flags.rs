@@ -2,8 +2,12 @@
 
 use serde_json::Value;
 
+use super::command;
+use super::engine;
 use super::record::{Fields, Record, count, number, shown, switch};
 use super::skip::{self, Skip};
+use super::tidy;
+use super::workload;
 use crate::hardware::GpuSpec;
 use crate::model::KvDtype;
 use crate::scenario::ExpertParallelConfig;
@@ -41,10 +45,12 @@ pub(super) struct Settings {
     pub(super) max_cpu_loras: Option<u32>,
     /// Tokens that SGLang sends at once; more than one changes the gaps that a client sees.
     pub(super) stream_interval: Option<u32>,
+    /// All-reduces are those of NCCL, which more than one GPU feels.
+    pub(super) disable_custom_all_reduce: Option<bool>,
 }
 
 /// Flags that a simulation cannot tell apart: the process, its logs, its files, the texts.
-const WITHOUT_EFFECT: [&str; 21] = [
+const WITHOUT_EFFECT: [&str; 31] = [
     "host",
     "port",
     "log_level",
@@ -62,6 +68,18 @@ const WITHOUT_EFFECT: [&str; 21] = [
     "disable_log_stats",
     "enable_metrics",
     "download_dir",
+    "api_key",
+    "uvicorn_log_level",
+    "disable_uvicorn_access_log",
+    "max_log_len",
+    "tokenizer",
+    "tokenizer_mode",
+    // Sampling: lengths are given.
+    "seed",
+    "random_seed",
+    "generation_config",
+    // Host memory for several answers to one prompt.
+    "swap_space",
     "load_format",
     // Where the API server runs; its time is not modelled.
     "disable_frontend_multiprocessing",
@@ -72,7 +90,7 @@ const WITHOUT_EFFECT: [&str; 21] = [
 ];
 
 /// Flags of vLLM that SGLang does not have.
-const VLLM_ONLY: [&str; 10] = [
+const VLLM_ONLY: [&str; 13] = [
     "gpu_memory_utilization",
     "max_model_len",
     "max_num_seqs",
@@ -80,7 +98,10 @@ const VLLM_ONLY: [&str; 10] = [
     "enable_prefix_caching",
     "no_enable_prefix_caching",
     "enable_chunked_prefill",
+    "no_enable_chunked_prefill",
     "async_scheduling",
+    "no_async_scheduling",
+    "swap_space",
     "block_size",
     "num_scheduler_step",
 ];
@@ -102,13 +123,19 @@ const SGLANG_ONLY: [&str; 12] = [
 ];
 
 /// Environment variables of the same kind.
-const ENVIRONMENT_WITHOUT_EFFECT: [&str; 5] = [
+const ENVIRONMENT_WITHOUT_EFFECT: [&str; 11] = [
     "SGLANG_SKIP_WARMUP",
     "SGLANG_USE_CUDA_IPC_TRANSPORT",
     // MXFP4 weights are converted and multiplied in 16 bits, as Marlin does.
     "VLLM_MXFP4_USE_MARLIN",
     "CUDA_VISIBLE_DEVICES",
     "HF_TOKEN",
+    "HUGGING_FACE_HUB_TOKEN",
+    "HF_HOME",
+    "HF_HUB_OFFLINE",
+    "TRANSFORMERS_OFFLINE",
+    "VLLM_LOGGING_LEVEL",
+    "NCCL_DEBUG",
 ];
 
 impl Settings {
@@ -119,7 +146,8 @@ impl Settings {
         let mut seen: Vec<String> = Vec::new();
         for (flag, value) in &record.engine_flags {
             if flag == "env" {
-                environment(&shown(value))?;
+                let text = value.as_object().map_or_else(|| shown(value), tidy::assigned);
+                environment(&text, record)?;
                 continue;
             }
             let flag = normal(flag);
@@ -127,14 +155,14 @@ impl Settings {
             seen.push(flag);
         }
         let command = record.server_command.as_deref().unwrap_or_default();
-        for (flag, value) in command_flags(command) {
+        for (flag, value) in command::flags(command) {
             let flag = normal(&flag);
             if !seen.contains(&flag) {
                 settings.take(&flag, &value, record, gpu)?;
             }
         }
-        environment(command)?;
-        environment(record.engine.env.as_deref().unwrap_or_default())?;
+        environment(command, record)?;
+        environment(record.engine.env.as_deref().unwrap_or_default(), record)?;
         settings.take_parallel(&record.parallel)?;
         Ok(settings)
     }
@@ -156,7 +184,7 @@ impl Settings {
         match flag {
             _ if foreign.contains(&flag) => return Err(unmodelled()),
             _ if WITHOUT_EFFECT.contains(&flag) => {}
-            "tp" | "tp_size" | "tensor_parallel_size" => self.tensor_parallel_size = whole()?,
+            "tp" | "tp_size" | "tensor_parallel_size" => self.take_gpus(whole()?)?,
             "gpu_memory_utilization" => self.gpu_memory_utilization = real()?,
             "max_model_len" | "context_length" => self.max_model_len = whole()?,
             "max_num_seqs" => self.max_num_seqs = whole()?,
@@ -164,7 +192,10 @@ impl Settings {
             "enable_prefix_caching" => self.enable_prefix_caching = on()?,
             "no_enable_prefix_caching" => self.enable_prefix_caching = on()?.map(|off| !off),
             "enable_chunked_prefill" => self.enable_chunked_prefill = on()?,
+            "no_enable_chunked_prefill" => self.enable_chunked_prefill = on()?.map(|off| !off),
             "async_scheduling" => self.async_scheduling = on()?,
+            "no_async_scheduling" => self.async_scheduling = on()?.map(|off| !off),
+            "disable_custom_all_reduce" => self.disable_custom_all_reduce = on()?,
             "block_size" => self.block_size = whole()?,
             "observed_num_gpu_blocks" => self.num_gpu_blocks = whole()?,
             "observed_kv_cache_tokens" | "observed_max_total_num_tokens" => {
@@ -192,6 +223,13 @@ impl Settings {
                     self.kv_cache_dtype = KvDtype::Fp8;
                 }
             },
+            "dtype" => only(is_sixteen_bits(&shown(value)))?,
+            "enforce_eager" => only(switch(value) == Some(false))?,
+            "quantization" => only(shown(value).eq_ignore_ascii_case("none"))?,
+            "cpu_offload_gb" => only(number(value) == Some(0.0))?,
+            "distributed_executor_backend" => {
+                only(["mp", "uni"].contains(&shown(value).as_str()))?;
+            }
             "attention_backend" => only(is_default_attention(&shown(value), record, gpu))?,
             "max_cudagraph_capture_size" | "cuda_graph_max_bs" => {
                 only(covers_all_batches(value, record))?;
@@ -228,11 +266,27 @@ impl Settings {
         self.spreads_experts.then_some(spread)
     }
 
+    /// Takes the degree of tensor parallelism, which a record may tell more than once.
+    fn take_gpus(&mut self, told: Option<u32>) -> Result<(), Skip> {
+        match (self.tensor_parallel_size, told) {
+            (Some(before), Some(now)) if before != now => {
+                Err(Skip::Contradiction(format!("tensor parallelism of {before} and of {now}")))
+            }
+            _ => {
+                self.tensor_parallel_size = told;
+                Ok(())
+            }
+        }
+    }
+
     fn take_parallel(&mut self, parallel: &Fields) -> Result<(), Skip> {
         for (key, value) in parallel {
             let unmodelled = || Skip::Setting(format!("parallel.{key}={}", shown(value)));
             match key.as_str() {
-                "tp" | "tp_size" => self.tensor_parallel_size = count(value),
+                "tp" | "tp_size" => {
+                    let unread = || Skip::Setting(format!("parallel.{key}={}", shown(value)));
+                    self.take_gpus(Some(count(value).ok_or_else(unread)?))?;
+                }
                 "dp" | "attention_dp_size" => one(value, &skip::DATA_PARALLEL)?,
                 "dp_attention" => off(value, &skip::DATA_PARALLEL)?,
                 // 0 and 1: no experts, or experts that are cut.
@@ -252,6 +306,11 @@ impl Settings {
     }
 }
 
+/// Whether kernels are those of 16 bits, or of the checkpoint's own format.
+fn is_sixteen_bits(dtype: &str) -> bool {
+    ["auto", "bfloat16", "bf16", "float16", "half"].contains(&dtype)
+}
+
 fn one(value: &Value, skip: &Skip) -> Result<(), Skip> {
     if count(value) == Some(1) { Ok(()) } else { Err(skip.clone()) }
 }
@@ -262,55 +321,37 @@ fn off(value: &Value, skip: &Skip) -> Result<(), Skip> {
 
 /// Whether this is the attention kernel that the engine would have chosen, which step times stand
 /// for: `SGLang` takes `FlashAttention` 3 on Hopper and `FlashInfer` on Ampere and Ada
-/// (`sglang/srt/server_args.py`).
+/// (`sglang/srt/server_args.py`), vLLM `FlashAttention` on all of them
+/// (`vllm/platforms/cuda.py`).
 fn is_default_attention(name: &str, record: &Record, gpu: &GpuSpec) -> bool {
     let chip = gpu.architecture.to_lowercase();
     let default = match record.engine.name.to_lowercase().as_str() {
         "sglang" if chip.contains("hopper") => "fa3",
+        "vllm" if ["hopper", "ampere", "ada"].iter().any(|one| chip.contains(one)) => "flash_attn",
         "sglang" if chip.contains("ampere") || chip.contains("ada") => "flashinfer",
         _ => return false,
     };
-    name == default
+    name.eq_ignore_ascii_case(default)
 }
 
 /// Whether graphs are captured for every batch that can occur: step times assume that decode
 /// batches replay graphs.
 fn covers_all_batches(value: &Value, record: &Record) -> bool {
-    let in_flight = record.workload_count("max_concurrency").unwrap_or(u32::MAX);
+    let in_flight = workload::max_concurrency(record).ok().flatten().unwrap_or(u32::MAX);
     count(value).is_some_and(|size| size >= in_flight.min(512))
 }
 
-/// The flags of a command line; a flag without value is on.
-fn command_flags(command: &str) -> Vec<(String, Value)> {
-    let mut flags: Vec<(String, Value)> = Vec::new();
-    let mut words = command.split_whitespace().peekable();
-    while let Some(word) = words.next() {
-        let name = word.trim_start_matches('-');
-        let is_flag = word.starts_with('-') && name.starts_with(|c: char| c.is_ascii_alphabetic());
-        if !is_flag {
-            continue;
-        }
-        let (name, value) = match name.split_once('=') {
-            Some((name, value)) => (name, Value::from(value)),
-            None => match words.next_if(|next| !next.starts_with('-') && *next != "\\") {
-                Some(value) => (name, Value::from(value)),
-                None => (name, Value::Bool(true)),
-            },
-        };
-        // `python3 -m module`
-        if name != "m" {
-            flags.push((name.to_owned(), value));
-        }
-    }
-    flags
-}
-
 /// Checks the variables that are set before a command.
-fn environment(command: &str) -> Result<(), Skip> {
-    for word in command.split_whitespace() {
+fn environment(command: &str, record: &Record) -> Result<(), Skip> {
+    for word in command::words(command) {
         let Some((name, value)) = word.split_once('=') else { continue };
         let is_variable = name.starts_with(|c: char| c.is_ascii_uppercase())
             && name.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_');
+        // The engine that the version has by default.
+        let by_default = if engine::is_v0(&record.engine) { "0" } else { "1" };
+        if (name, value) == ("VLLM_USE_V1", by_default) {
+            continue;
+        }
         if is_variable && !ENVIRONMENT_WITHOUT_EFFECT.contains(&name) {
             return Err(Skip::Flag { flag: name.to_owned(), value: value.to_owned() });
         }

@@ -6,11 +6,11 @@
 use super::record::Record;
 use super::sharegpt::{self, Law};
 use super::skip::Skip;
-use super::workload::{Means, is_blis, is_inferencex, is_sglang, tool_seed};
+use super::workload::{Means, is_blis, is_inferencex, is_sglang, is_vllm_bench, tool_seed};
 use crate::model::ModelSpec;
 use crate::scenario::{
     ArrivalConfig, ClientConfig, ContentConfig, LengthConfig, RowOrder, SglangRandomConfig,
-    Vllm2024RandomConfig, WorkloadConfig,
+    Vllm2024RandomConfig, VllmRandomConfig, WorkloadConfig,
 };
 use crate::workload::Workload;
 
@@ -29,7 +29,8 @@ pub(super) fn lengths(
     model: &ModelSpec,
     assumed: &mut Vec<&'static str>,
 ) -> Result<LengthConfig, Skip> {
-    let dataset = record.workload_text("dataset");
+    let lower = record.workload_text("dataset").to_lowercase();
+    let dataset = lower.as_str();
     match dataset {
         _ if dataset.starts_with("random") && is_sglang(record) => {
             sglang_random(record, requests, means, assumed)
@@ -37,17 +38,25 @@ pub(super) fn lengths(
         _ if dataset.starts_with("random") && is_inferencex(record) => {
             inferencex_random(record, requests, means, model, assumed)
         }
-        "sharegpt" | "ShareGPT_V3_unfiltered_cleaned_split.json" => {
+        "sharegpt" | "sharegpt_v3_unfiltered_cleaned_split.json" => {
             let law = if is_sglang(record) { sharegpt::SGLANG } else { sharegpt::VLLM };
             sharegpt(law, requests, means, assumed)
+        }
+        "random" if is_vllm_bench(record) && range_ratio(record).is_some() => {
+            vllm_random(record, requests, means, assumed)
         }
         // Prompts and answers of one length: drawn so, or one text again and again, or lines of
         // one poem.
         "random" | "custom file in sharegpt format" | "sonnet" => fixed(record, means, assumed),
         _ if dataset.starts_with("dummy_dataset") => fixed(record, means, assumed),
         "" if is_blis(record) => fixed(record, means, assumed),
-        _ => Err(Skip::Dataset(dataset.to_owned())),
+        _ => Err(Skip::Dataset(record.workload_text("dataset").to_owned())),
     }
+}
+
+/// How far lengths go either side, where they do.
+fn range_ratio(record: &Record) -> Option<f64> {
+    record.workload_number("random_range_ratio").filter(|ratio| *ratio != 0.0)
 }
 
 /// The draws of `sglang.bench_serving --dataset-name random`. How many tokens the tokeniser adds
@@ -68,6 +77,46 @@ fn sglang_random(
             vocabulary_size: None,
         })
     };
+    with_special_tokens(config, record, requests, means, assumed)
+}
+
+/// The draws of `vllm bench serve --dataset-name random` with a range.
+fn vllm_random(
+    record: &Record,
+    requests: u32,
+    means: Option<Means>,
+    assumed: &mut Vec<&'static str>,
+) -> Result<LengthConfig, Skip> {
+    let length = |key: &str| {
+        let told = record.workload_count(key).filter(|tokens| *tokens > 2);
+        told.ok_or(Skip::Lengths("input_len and output_len not stated"))
+    };
+    let (input_tokens, output_tokens) = (length("input_len")?, length("output_len")?);
+    let ratio = range_ratio(record).unwrap_or(0.0);
+    if !(0.0..1.0).contains(&ratio) {
+        return Err(Skip::Setting(format!("random_range_ratio={ratio}")));
+    }
+    let config = |special_tokens: u32| {
+        LengthConfig::VllmRandom(VllmRandomConfig {
+            input_tokens,
+            output_tokens,
+            range_ratio: ratio,
+            output_range_ratio: None,
+            prefix_tokens: 0,
+            special_tokens,
+        })
+    };
+    with_special_tokens(config, record, requests, means, assumed)
+}
+
+/// The draw with as many tokens that the tokeniser adds as the printed total tells.
+fn with_special_tokens(
+    config: impl Fn(u32) -> LengthConfig,
+    record: &Record,
+    requests: u32,
+    means: Option<Means>,
+    assumed: &mut Vec<&'static str>,
+) -> Result<LengthConfig, Skip> {
     let Some(means) = means else { return Ok(config(0)) };
     let off_by = |special: u32| {
         let (prompts, _) = totals(&config(special), requests, tool_seed(record));

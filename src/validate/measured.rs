@@ -1,5 +1,7 @@
 //! What was measured, under the names of the benchmark JSON.
 
+use serde_json::Value;
+
 use super::record::{Record, number};
 use crate::metrics::bench::{Figure, Latency, MetricKey, Statistic};
 
@@ -10,7 +12,7 @@ const REQUEST_THROUGHPUT: MetricKey = MetricKey::Figure(Figure::RequestThroughpu
 pub(super) fn metrics(record: &Record) -> Vec<(MetricKey, f64)> {
     let mut found: Vec<(MetricKey, f64)> = Vec::new();
     for (name, value) in &record.metrics {
-        let Some(value) = number(value).filter(|value| *value > 0.0) else { continue };
+        let Some(value) = told(name, value).filter(|value| *value > 0.0) else { continue };
         let Some((key, value)) = read(name, value) else { continue };
         let key = canonical(key);
         if is_compared(key) && is_told(record, key) && found.iter().all(|(have, _)| *have != key) {
@@ -20,6 +22,16 @@ pub(super) fn metrics(record: &Record) -> Vec<(MetricKey, f64)> {
     found.extend(tpot_of_means(record));
     found.sort_by(|(a, _), (b, _)| a.place().total_cmp(&b.place()));
     found
+}
+
+/// The number of a metric, which may repeat the unit of its name: `mean_ttft_ms` of `80 ms`.
+fn told(name: &str, value: &Value) -> Option<f64> {
+    let bare = value.as_str().and_then(|text| {
+        let (_, unit) = name.rsplit_once('_')?;
+        let text = text.trim().strip_suffix(unit).filter(|_| ["ms", "s"].contains(&unit))?;
+        number(&Value::from(text))
+    });
+    number(value).or(bare)
 }
 
 /// A metric of a record: its own names are those of the printed blocks, some in seconds.

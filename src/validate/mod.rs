@@ -5,10 +5,11 @@
 //! a setting that is not modelled is never ignored. What had to be assumed where a record does
 //! not say is kept beside the result.
 //!
-//! * `record.rs`: the file format
+//! * `record.rs`: the file format; `tidy.rs`: other ways to write it; `fields.rs`: what else a record holds
 //! * `skip.rs`: why a record is not run
 //! * `flags.rs`: every flag, and whether it is modelled, without effect, or a reason to skip
-//! * `names.rs`: models and GPUs as people write them
+//! * `command.rs`: the command that started a server
+//! * `names.rs`, `gpu_names.rs`: models and GPUs as people write them
 //! * `engine.rs`, `workload.rs`, `lengths.rs`, `sharegpt.rs`, `shared.rs`: from a record to a scenario
 //! * `measured.rs`: metrics under the names of the benchmark JSON
 //! * `run.rs`: scenarios to figures, on several threads
@@ -17,9 +18,12 @@
 
 mod adapters;
 mod case;
+mod command;
 mod engine;
 mod experiment;
+mod fields;
 mod flags;
+mod gpu_names;
 mod lengths;
 mod measured;
 mod names;
@@ -31,7 +35,11 @@ mod score;
 mod shared;
 mod sharegpt;
 mod skip;
+mod tidy;
 mod workload;
+
+#[cfg(test)]
+mod tests;
 
 pub use case::{Case, Limits};
 pub use experiment::{Experiment, Repeat, RequestsConfig, Sent, Table};

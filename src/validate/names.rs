@@ -1,31 +1,11 @@
 //! Models and GPUs as people write them.
 
+use super::gpu_names;
 use super::record::{HardwareFields, ModelFields};
 use super::skip::Skip;
 use crate::hardware::GpuSpec;
 use crate::model::{ModelSpec, Scheme};
 use crate::profiles;
-
-/// Spellings of GPUs that are no alias of the catalogue.
-const GPUS: [(&str, &str); 14] = [
-    ("NVIDIA A100 80GB", "A100-SXM4-80GB"),
-    ("NVIDIA A100 SXM 80GB", "A100-SXM4-80GB"),
-    ("NVIDIA H100 80GB HBM3", "H100-SXM5-80GB"),
-    ("NVIDIA H100 SXM 80GB", "H100-SXM5-80GB"),
-    ("h100_sxm", "H100-SXM5-80GB"),
-    ("NVIDIA H200 SXM 141GB", "H200-SXM-141GB"),
-    ("NVIDIA H200 SXM5", "H200-SXM-141GB"),
-    ("h200_sxm", "H200-SXM-141GB"),
-    ("b200_sxm", "B200-SXM-180GB"),
-    ("NVIDIA A10 24GB", "A10"),
-    ("NVIDIA RTX 4090 24GB", "RTX-4090"),
-    ("NVIDIA RTX PRO 6000 96GB", "RTX-PRO-6000-Blackwell-Server"),
-    ("NVIDIA RTX PRO 6000", "RTX-PRO-6000-Blackwell-Server"),
-    ("NVIDIA RTX PRO 6000 Blackwell", "RTX-PRO-6000-Blackwell-Server"),
-];
-
-/// Names of GPUs that leave the form factor open; the SXM module is assumed.
-const OPEN_FORM_FACTOR: [&str; 2] = ["NVIDIA A100 80GB", "NVIDIA A100"];
 
 /// Models with layers that are not modelled, by the beginning of their names in lower case.
 const OTHER_LAYERS: [(&str, &str); 12] = [
@@ -49,15 +29,13 @@ const SPARSE_ATTENTION: &str = "sparse attention";
 /// A GPU of the catalogue, and whether its form factor had to be assumed.
 pub(super) fn gpu(hardware: &HardwareFields) -> Result<(GpuSpec, bool), Skip> {
     let name = hardware.gpu.as_deref().ok_or(Skip::Gpu(None))?;
-    let known = GPUS.iter().find(|(spelling, _)| *spelling == name);
-    let spec = profiles::gpu(known.map_or(name, |(_, catalogue)| catalogue));
-    let spec = spec.ok_or_else(|| Skip::Gpu(Some(name.to_owned())))?;
-    Ok((spec, OPEN_FORM_FACTOR.contains(&name)))
+    gpu_names::find(name).ok_or_else(|| Skip::Gpu(Some(name.to_owned())))
 }
 
 /// A model of the catalogue in the number format of the record.
 pub(super) fn model(fields: &ModelFields) -> Result<ModelSpec, Skip> {
-    let written = fields.name.as_deref().ok_or(Skip::Model(None))?;
+    let written = named(fields.name.as_deref().ok_or(Skip::Model(None))?);
+    let written = written.as_str();
     if written.to_lowercase().contains("lora") {
         return Err(super::skip::LORA);
     }
@@ -68,6 +46,9 @@ pub(super) fn model(fields: &ModelFields) -> Result<ModelSpec, Skip> {
     }
     let precision = fields.precision.as_deref();
     let precision = precision.or(fields.precision_inferred_from_checkpoint_name.as_deref());
+    // The checkpoint's own format.
+    let precision = precision
+        .filter(|text| !["auto", "default"].contains(&text.trim().to_lowercase().as_str()));
     let spellings = [
         written.to_owned(),
         short.to_owned(),
@@ -86,17 +67,68 @@ pub(super) fn model(fields: &ModelFields) -> Result<ModelSpec, Skip> {
     })
 }
 
+/// The name behind a path: of a folder, of the `config.json` in it, or of a hub's cache.
+fn named(written: &str) -> String {
+    let path = written.trim().trim_end_matches('/');
+    let path = path.strip_suffix("/config.json").unwrap_or(path).trim_end_matches('/');
+    let cached = path.split('/').find_map(|part| part.strip_prefix("models--"));
+    cached.map_or_else(|| path.to_owned(), |name| name.replacen("--", "/", 1))
+}
+
 /// Whether a checkpoint of the catalogue has the number format that a record states.
 fn is_in(spec: &ModelSpec, precision: &str) -> bool {
-    let precision = precision.to_lowercase();
+    // Activations may be in another format than the weights.
+    let lower = precision.to_lowercase();
+    let parts = lower.split([',', ';', '+']).filter(|part| !part.contains("activation"));
+    let precision = parts.collect::<Vec<_>>().join(",");
     let scheme = spec.weights.quantization.as_ref().map(|quantization| quantization.scheme);
     let says = |words: &[&str]| words.iter().any(|word| precision.contains(word));
     match scheme {
-        None => says(&["bf16", "fp16", "bfloat16", "float16"]),
+        None => {
+            says(&["bf16", "fp16", "bfloat16", "float16", "half"])
+                && !says(&["fp8", "fp4", "int4", "int8", "awq", "gptq", "w8a8", "w4a16"])
+        }
         Some(Scheme::Fp8 { .. }) => says(&["fp8"]),
         Some(Scheme::Mxfp4) => says(&["mxfp4", "fp4"]) && !says(&["nvfp4"]),
         Some(Scheme::Nvfp4) => says(&["nvfp4"]),
         Some(Scheme::IntGroups { .. }) => says(&["awq", "gptq", "int4"]),
         Some(Scheme::Int8) => says(&["w8a8", "int8"]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(name: &str, precision: Option<&str>) -> Option<String> {
+        let fields = ModelFields {
+            name: Some(name.to_owned()),
+            precision: precision.map(str::to_owned),
+            ..ModelFields::default()
+        };
+        model(&fields).ok().map(|spec| spec.name)
+    }
+
+    #[test]
+    fn a_path_to_a_model_names_it() {
+        let plain = found("Qwen/Qwen3-8B", None);
+        assert!(plain.is_some());
+        for path in [
+            "/models/Qwen3-8B/",
+            "/models/Qwen3-8B/config.json",
+            "/hub/models--Qwen--Qwen3-8B/snapshots/9c9",
+        ] {
+            assert_eq!(found(path, Some("auto")), plain, "{path}");
+        }
+    }
+
+    #[test]
+    fn the_format_is_that_of_the_weights() {
+        let name = |precision| found("Qwen/Qwen3-8B", Some(precision));
+        assert_eq!(name("half"), found("Qwen/Qwen3-8B", None));
+        let fp8 = name("fp8");
+        assert_ne!(fp8, name("bf16"));
+        assert_eq!(name("fp8 weights, bf16 activations"), fp8);
+        assert_eq!(name("bf16 weights, fp8 activations"), name("bf16"));
     }
 }

@@ -4,7 +4,7 @@ use super::flags::Settings;
 use super::record::Record;
 use super::shared::SharedPrompts;
 use super::skip::{self, Skip};
-use super::{adapters, engine, measured, names, workload};
+use super::{adapters, engine, fields, measured, names, workload};
 use crate::metrics::bench::MetricKey;
 use crate::request::Request;
 use crate::rng::Seed;
@@ -52,6 +52,7 @@ impl Plan {
             None => workload::workload(record, &model, &mut assumed)?,
         };
         let requests = shared.map(|shared| shared.requests(Seed::default()));
+        fields::check(record)?;
         let measured = measured::metrics(record);
         if measured.is_empty() {
             return Err(Skip::NoMetrics);

@@ -1,7 +1,12 @@
 //! A published run as its file tells it.
 
+use std::borrow::Cow;
+
 use serde::Deserialize;
 use serde_json::{Map, Value};
+
+use super::tidy::tidied;
+use crate::metrics::bench::quote_non_finite;
 
 /// Named values whose meaning depends on the tool that wrote them.
 pub(super) type Fields = Map<String, Value>;
@@ -39,6 +44,9 @@ pub struct Record {
     /// What the server's own log or dashboard said.
     #[serde(default)]
     pub(super) server_side_metrics: Fields,
+    /// What no other field is.
+    #[serde(flatten)]
+    pub(super) others: Fields,
 }
 
 /// The engine of a record.
@@ -53,6 +61,8 @@ pub(super) struct EngineFields {
     /// Environment variables of the server.
     #[serde(default)]
     pub(super) env: Option<String>,
+    #[serde(flatten)]
+    pub(super) others: Fields,
 }
 
 /// The hardware of a record.
@@ -68,6 +78,8 @@ pub(super) struct HardwareFields {
     /// Machines.
     #[serde(default)]
     pub(super) nodes: Option<u32>,
+    #[serde(flatten)]
+    pub(super) others: Fields,
 }
 
 /// The model of a record.
@@ -79,6 +91,8 @@ pub(super) struct ModelFields {
     pub(super) precision: Option<String>,
     #[serde(default)]
     pub(super) precision_inferred_from_checkpoint_name: Option<String>,
+    #[serde(flatten)]
+    pub(super) others: Fields,
 }
 
 /// A line that is no record.
@@ -97,13 +111,29 @@ impl Record {
     /// # Errors
     /// The first line that is no record.
     pub fn parse_all(text: &str) -> Result<Vec<Self>, RecordError> {
-        let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-        lines
-            .map(|(index, line)| {
-                serde_json::from_str(line)
-                    .map_err(|error| RecordError { line: index + 1, problem: error.to_string() })
-            })
-            .collect()
+        let (records, broken) = Self::read_all(text);
+        broken.into_iter().next().map_or(Ok(records), Err)
+    }
+
+    /// Reads the records of a JSONL text, and the lines that are none; empty lines are left out.
+    pub fn read_all(text: &str) -> (Vec<Self>, Vec<RecordError>) {
+        let lines = text.trim_start_matches('\u{feff}').lines().enumerate();
+        let (mut records, mut broken) = (Vec::new(), Vec::new());
+        for (index, line) in lines.filter(|(_, line)| !line.trim().is_empty()) {
+            match Self::parse(line) {
+                Ok(record) => records.push(record),
+                Err(problem) => broken.push(RecordError { line: index + 1, problem }),
+            }
+        }
+        (records, broken)
+    }
+
+    fn parse(line: &str) -> Result<Self, String> {
+        // Python writes `NaN` and `Infinity`.
+        let value: Value = serde_json::from_str(line)
+            .or_else(|_| serde_json::from_str(&quote_non_finite(line)))
+            .map_err(|error| error.to_string())?;
+        serde_json::from_value(tidied(value)?).map_err(|error| error.to_string())
     }
 
     /// The engine, as the source names it.
@@ -136,10 +166,26 @@ impl Record {
 pub(super) fn number(value: &Value) -> Option<f64> {
     let number = match value {
         Value::Number(number) => number.as_f64()?,
-        Value::String(text) => text.trim().parse().ok()?,
+        Value::String(text) => plain(text.trim()).parse().ok()?,
         _ => return None,
     };
     number.is_finite().then_some(number)
+}
+
+/// A number without the commas between its thousands.
+fn plain(text: &str) -> Cow<'_, str> {
+    let whole = text.split('.').next().unwrap_or_default();
+    let mut groups = whole.split(',');
+    let is_first = |group: &str| (1..=4).contains(&group.len()) && !group.ends_with('-');
+    let is_grouped = groups.next().is_some_and(is_first) && groups.all(|group| group.len() == 3);
+    if is_grouped && whole.contains(',') { text.replace(',', "").into() } else { text.into() }
+}
+
+/// Whether a value says that there is no limit, or nothing at all.
+pub(super) fn is_unlimited(value: &Value) -> bool {
+    let text = value.as_str().map(|text| text.trim().to_lowercase());
+    let words = ["", "inf", "infinity", "none", "null", "not set", "unlimited"];
+    value.is_null() || text.is_some_and(|text| words.contains(&text.as_str()))
 }
 
 /// A whole number, also where it is written as text.

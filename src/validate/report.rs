@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::case::Case;
+use super::record::RecordError;
 use super::score::{Family, MetricScore, Outcome, RunScore, metric_name};
 use super::skip::Skip;
 
@@ -126,6 +127,22 @@ impl Validation {
         let all = Family::of("all", &outcomes.iter().collect::<Vec<_>>());
         let runs = outcomes.into_iter().filter_map(|outcome| outcome.result.ok()).collect();
         Self { families, all, runs }
+    }
+
+    /// Counts lines that are no records among the runs that were left out, as a family of their own.
+    pub fn add_broken(&mut self, lines: &[RecordError]) {
+        if lines.is_empty() {
+            return;
+        }
+        let mut broken = Family::of("unreadable lines", &[]);
+        broken.total = lines.len();
+        self.all.total += lines.len();
+        for line in lines {
+            let reason = line.to_string();
+            *self.all.skipped.entry(reason.clone()).or_insert(0) += 1;
+            *broken.skipped.entry(reason).or_insert(0) += 1;
+        }
+        self.families.push(broken);
     }
 
     /// One block a family, then all together.

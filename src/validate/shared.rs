@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::record::Record;
 use super::skip::Skip;
+use super::workload::MOST_REQUESTS;
 use crate::request::{Content, Request, Segment};
 use crate::rng::Seed;
 use crate::scenario::{ArrivalConfig, ContentConfig, LengthConfig, WorkloadConfig};
@@ -41,6 +42,9 @@ impl SharedPrompts {
         else {
             return Err(Skip::Lengths("neither lengths nor totals are stated"));
         };
+        if rate_per_s <= 0.0 || requests > MOST_REQUESTS || requests / rate_per_s > 1e8 {
+            return Err(Skip::Setting(format!("request_rate={rate_per_s}")));
+        }
         Ok(Some(Self {
             groups: count("num_unique_system_prompts")?.max(1),
             users: count("num_users_per_system_prompt")?.max(1),
@@ -75,7 +79,7 @@ impl SharedPrompts {
         let drawn = Workload::open(&self.workload(), seed, None);
         let mut requests: Vec<Request> = drawn.into_iter().flatten().flatten().collect();
         for (request, turn) in requests.iter_mut().zip(0_u64..) {
-            let prompt = turn % u64::from(self.groups * self.users);
+            let prompt = turn % (u64::from(self.groups) * u64::from(self.users));
             let segments = self.segments(prompt);
             request.content = Content { segments: Some(segments), ..Content::default() };
         }

@@ -41,6 +41,10 @@ pub enum Skip {
     },
     /// A setting of the workload is not modelled.
     Setting(String),
+    /// A field that may change results is not known.
+    Field(String),
+    /// Two parts of it contradict each other.
+    Contradiction(String),
     /// The requests cannot be drawn again.
     Dataset(String),
     /// How long prompts and answers were cannot be told.
@@ -80,6 +84,8 @@ impl fmt::Display for Skip {
             Self::NotModelled(what) => write!(f, "not modelled: {what}"),
             Self::Flag { flag, value } => write!(f, "unmodelled flag: {flag}={value}"),
             Self::Setting(key) => write!(f, "unmodelled setting of the workload: {key}"),
+            Self::Field(path) => write!(f, "unmodelled field: {path}"),
+            Self::Contradiction(what) => write!(f, "contradiction: {what}"),
             Self::Dataset(name) => write!(f, "unknown dataset: {name}"),
             Self::Lengths(why) => write!(f, "lengths unknown: {why}"),
             Self::Scenario(problem) => write!(f, "{problem}"),

@@ -2,8 +2,9 @@
 //!
 //! How many, when they arrive, and how many are in flight; how long they are is in `lengths.rs`.
 
+use super::engine;
 use super::lengths::lengths;
-use super::record::Record;
+use super::record::{Record, count, is_unlimited, number, shown};
 use super::skip::Skip;
 use crate::model::ModelSpec;
 use crate::scenario::{ArrivalConfig, ClientConfig, ContentConfig, WorkloadConfig};
@@ -48,6 +49,11 @@ const BLIS_IN_FLIGHT: u32 = 256;
 /// What `InferenceX` sends for each place in flight, where a record does not say.
 const INFERENCEX_REQUESTS_PER_PLACE: u32 = 10;
 
+/// More requests of one record are not simulated, so that no record takes the memory of the others.
+pub(super) const MOST_REQUESTS: f64 = 1e6;
+/// A longer load is no measurement; three years.
+const LONGEST_S: f64 = 1e8;
+
 /// The totals a tool printed, per request.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Means {
@@ -73,14 +79,14 @@ pub(super) fn workload(
     let means = means(record);
     let requests = requests(record, means, assumed)?;
     let arrivals = arrivals(record)?;
-    let lengths = lengths(record, requests, means, model, assumed)?;
     let poisson = matches!(arrivals, ArrivalConfig::Poisson { .. });
+    let duration_s = record.workload_number("duration_s").filter(|_| poisson);
+    bounded(requests, duration_s, rate(record)?)?;
+    let lengths = lengths(record, requests, means, model, assumed)?;
     if poisson {
         assumed.push("arrivals: another draw of the same process");
     }
-    let max_concurrency =
-        record.workload_count("max_concurrency").or(is_blis(record).then_some(BLIS_IN_FLIGHT));
-    let duration_s = record.workload_number("duration_s").filter(|_| poisson);
+    let max_concurrency = max_concurrency(record)?.or(is_blis(record).then_some(BLIS_IN_FLIGHT));
     Ok(WorkloadConfig {
         num_requests: duration_s.is_none().then_some(requests),
         duration_s,
@@ -100,7 +106,7 @@ fn check_arrivals(record: &Record) -> Result<(), Skip> {
     let is_poisson = record.workload_text("arrival").starts_with("poisson") && is_blis(record);
     let burstiness =
         record.workload_number("burstiness").is_some_and(|b| (b - 1.0).abs() > f64::EPSILON);
-    let has_rate = record.workload_number("request_rate").is_some();
+    let has_rate = matches!(rate(record), Ok(Some(_)));
     match () {
         () if told && !is_poisson => Err(Skip::Setting("arrival".to_owned())),
         () if burstiness && has_rate => Err(Skip::Setting("burstiness".to_owned())),
@@ -109,21 +115,34 @@ fn check_arrivals(record: &Record) -> Result<(), Skip> {
 }
 
 pub(super) fn is_sglang(record: &Record) -> bool {
-    record.workload_text("client").contains("sglang.bench_serving")
+    client(record).contains("sglang.bench_serving")
 }
 
 pub(super) fn is_inferencex(record: &Record) -> bool {
-    let told = |key: &str| record.workload_text(key).contains("InferenceX");
+    let told = |key: &str| record.workload_text(key).to_lowercase().contains("inferencex");
     told("client") || told("dataset")
 }
 
 pub(super) fn is_blis(record: &Record) -> bool {
-    record.workload_text("client").starts_with("blis")
+    client(record).starts_with("blis")
 }
 
-/// The seed of the record, or the default of its tool (SGLang to 0.5.9: 1; vLLM: 0).
+/// Whether `vllm bench serve` sent the requests, not the `benchmark_serving.py` before it.
+pub(super) fn is_vllm_bench(record: &Record) -> bool {
+    let client = client(record);
+    client.contains("vllm bench") && !client.contains("benchmark_serving")
+}
+
+fn client(record: &Record) -> String {
+    record.workload_text("client").to_lowercase()
+}
+
+/// The seed of the record, or the default of its tool (SGLang: 1, later 42; vLLM: 0).
 pub(super) fn tool_seed(record: &Record) -> u32 {
-    let default = u32::from(is_sglang(record));
+    let default = match () {
+        () if is_sglang(record) && engine::seeds_with_42(&record.engine) => 42,
+        () => u32::from(is_sglang(record)),
+    };
     record.workload_count("seed").unwrap_or(default)
 }
 
@@ -141,7 +160,13 @@ fn requests(
     means: Option<Means>,
     assumed: &mut Vec<&'static str>,
 ) -> Result<u32, Skip> {
-    let told = record.workload_count("num_prompts").or(means.map(|means| means.requests));
+    let told = match record.workload.get("num_prompts") {
+        Some(value) => {
+            let unread = || Skip::Setting(format!("num_prompts={}", shown(value)));
+            Some(count(value).filter(|count| *count > 0).ok_or_else(unread)?)
+        }
+        None => means.map(|means| means.requests),
+    };
     if let (Some(told), Some(means)) = (told, means)
         && told != means.requests
     {
@@ -151,30 +176,59 @@ fn requests(
     if let Some(told) = told {
         return Ok(told);
     }
-    let places = record.workload_count("max_concurrency").filter(|_| is_inferencex(record));
+    let places = max_concurrency(record)?.filter(|_| is_inferencex(record));
     let places = places.ok_or(Skip::Lengths("number of requests not stated"))?;
     assumed.push("number of requests not stated: ten for each in flight, as InferenceX sends");
-    Ok(places * INFERENCEX_REQUESTS_PER_PLACE)
+    Ok(places.saturating_mul(INFERENCEX_REQUESTS_PER_PLACE))
+}
+
+/// The limit of requests in flight, which some sources tell only as the tool printed it.
+pub(super) fn max_concurrency(record: &Record) -> Result<Option<u32>, Skip> {
+    let told = record.workload.get("max_concurrency");
+    let Some(value) = told.or_else(|| record.metrics.get("max_request_concurrency")) else {
+        return Ok(None);
+    };
+    if is_unlimited(value) {
+        return Ok(None);
+    }
+    let limit = count(value).filter(|limit| *limit > 0);
+    limit.map(Some).ok_or_else(|| Skip::Setting(format!("max_concurrency={}", shown(value))))
+}
+
+/// Requests per second; nothing where all are sent at once.
+fn rate(record: &Record) -> Result<Option<f64>, Skip> {
+    let told = record.workload.get("request_rate");
+    let Some(value) = told.or_else(|| record.metrics.get("traffic_request_rate")) else {
+        return Ok(None);
+    };
+    if is_unlimited(value) {
+        return Ok(None);
+    }
+    let rate = number(value).filter(|rate| *rate > 0.0);
+    rate.map(Some).ok_or_else(|| Skip::Setting(format!("request_rate={}", shown(value))))
+}
+
+/// Refuses a load that no machine could hold, or no bench could have sent.
+fn bounded(requests: u32, duration_s: Option<f64>, rate: Option<f64>) -> Result<(), Skip> {
+    let rate_per_s = rate.unwrap_or(f64::INFINITY);
+    let sent = duration_s.map_or(f64::from(requests), |seconds| seconds * rate_per_s);
+    if sent > MOST_REQUESTS {
+        return Err(Skip::Setting(format!("{sent} requests are more than {MOST_REQUESTS}")));
+    }
+    if sent / rate_per_s > LONGEST_S {
+        return Err(Skip::Setting(format!("request_rate={rate_per_s}")));
+    }
+    Ok(())
 }
 
 fn arrivals(record: &Record) -> Result<ArrivalConfig, Skip> {
-    let rate = match record.workload.get("request_rate") {
-        None => None,
-        Some(rate) if rate.as_str() == Some("inf") => None,
-        Some(_) => Some(
-            record
-                .workload_number("request_rate")
-                .filter(|rate| *rate > 0.0)
-                .ok_or_else(|| Skip::Setting("request_rate".to_owned()))?,
-        ),
-    };
-    let Some(rate_per_s) = rate else { return Ok(ArrivalConfig::AllAtOnce {}) };
-    let client = record.workload_text("client");
+    let Some(rate_per_s) = rate(record)? else { return Ok(ArrivalConfig::AllAtOnce {}) };
+    let client = client(record);
     Ok(match () {
         () if is_sglang(record) => ArrivalConfig::Sglang { rate_per_s },
         () if is_blis(record) => ArrivalConfig::Poisson { rate_per_s },
         () if client.starts_with("guidellm") => ArrivalConfig::Constant { rate_per_s },
-        () if client.contains("vllm bench") => {
+        () if is_vllm_bench(record) => {
             ArrivalConfig::Vllm { rate_per_s: Some(rate_per_s), burstiness: 1.0, ramp_up: None }
         }
         () if client.contains("benchmark_serving") => ArrivalConfig::Vllm2024 { rate_per_s },

@@ -68,8 +68,8 @@ fn validated(records: &[Value]) -> Validation {
 fn a_flag_that_is_not_known_is_a_reason_to_skip_and_never_ignored() {
     let given = with("engine_flags", json!({"enable-magic": true}));
     assert_eq!(skipped(&given), "unmodelled flag: enable-magic=true");
-    let command = with("server_command", json!("vllm serve x --port 80 --swap-space 4"));
-    assert_eq!(skipped(&command), "unmodelled flag: swap-space=4");
+    let command = with("server_command", json!("vllm serve x --port 80 --cpu-offload-gb 4"));
+    assert_eq!(skipped(&command), "unmodelled flag: cpu-offload-gb=4");
     let environment = with("server_command", json!("VLLM_MAGIC=1 vllm serve x"));
     assert_eq!(skipped(&environment), "unmodelled flag: VLLM_MAGIC=1");
     let foreign = with("engine_flags", json!({"mem-fraction-static": 0.8}));

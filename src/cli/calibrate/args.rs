@@ -21,7 +21,7 @@ use crate::calibrate::{Expected, Parameter};
     A run is a scenario with a table [measured] (its variants are runs too; those with\n\
     `hold_out = true` are scored only), an experiment as `servecast validate` takes it, or,\n\
     with --server, what a benchmark tool printed or wrote. A parameter is any number of the\n\
-    scenario: PATH=CENTRE*/SPREAD is a factor known within a share (1*/0.2),\n\
+    scenario that may be a fraction: PATH=CENTRE*/SPREAD is a factor known within a share (1*/0.2),\n\
     PATH=CENTRE+-SPREAD an amount (5+-10), at least 0.\n\n\
     Exit codes: 0 every duration, mean and median of the held-out runs (of the fitted, if none\n\
     is held out) is within the limit, 1 one is not, 2 bad arguments or input.")]

@@ -1,6 +1,7 @@
 //! `servecast calibrate`: parameters from measured runs.
 
 mod args;
+mod arrivals;
 mod outcome;
 mod runs;
 mod tool_output;
@@ -18,10 +19,17 @@ use outcome::Outcome;
 use runs::{MeasuredRun, collect};
 
 pub(super) fn calibrate(arguments: &CalibrateArguments) -> Result<(), Failure> {
+    if !(arguments.within > 0.0 && arguments.within.is_finite()) {
+        let within = arguments.within;
+        return Err(Failure::input(format!("--within: must be above 0 (percent), got {within}")));
+    }
     let collected = collect(arguments)?;
     let parameters = parameters(&arguments.parameters, collected.fit, &collected.runs)?;
     for run in &collected.runs {
         run.check(&parameters)?;
+        if let Some(warning) = run.length_warning(&parameters) {
+            say(&warning);
+        }
     }
     let is_idle = |one: &&Parameter| !collected.runs.iter().any(|run| one.concerns(&run.name));
     if let Some(parameter) = parameters.iter().find(is_idle) {
@@ -72,6 +80,11 @@ fn runs(count: usize) -> String {
 
 fn verdict(fit: &Fit, outcome: &Outcome<'_>) -> Result<(), Failure> {
     say(&format!("{} simulations", fit.simulations));
+    if outcome.judged_figures() == 0 {
+        return Err(Failure::Run(anyhow::anyhow!(
+            "nothing to judge: no run tells a duration, a mean or a median"
+        )));
+    }
     match outcome.misses() {
         0 => Ok(()),
         misses => Err(Failure::Run(anyhow::anyhow!(

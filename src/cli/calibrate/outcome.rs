@@ -24,6 +24,15 @@ impl Outcome<'_> {
         if self.held_out.is_empty() { &self.fit.fitted } else { self.held_out }
     }
 
+    /// Figures that the verdict is about, and runs that could not be simulated.
+    pub(super) fn judged_figures(&self) -> usize {
+        let figures = self.judged().iter().map(|run| match &run.comparison {
+            None => 1,
+            Some(comparison) => comparison.rows().iter().filter(|row| is_judged(row)).count(),
+        });
+        figures.sum()
+    }
+
     /// Durations, means and medians beyond the limit, and runs that could not be simulated.
     pub(super) fn misses(&self) -> usize {
         let misses = self.judged().iter().map(|run| match &run.comparison {
@@ -70,6 +79,7 @@ impl Outcome<'_> {
         );
         let judged = if self.held_out.is_empty() { "fitted" } else { "held-out" };
         let verdict = match self.misses() {
+            _ if self.judged_figures() == 0 => "nothing to judge".to_owned(),
             0 => format!("every duration, mean and median within {} %", self.within_pct),
             misses => format!(
                 "{misses} durations, means or medians off by more than {} %",

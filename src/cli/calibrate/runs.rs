@@ -1,17 +1,20 @@
 //! Measured runs: scenarios with measured figures, experiments, or the output of a benchmark tool
 //! on a server.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::super::scenario_file::{self, Draft, Drafts, Loaded};
 use super::super::{Failure, experiment, run};
 use super::args::CalibrateArguments;
 use super::tool_output;
 use crate::calibrate::Parameter;
-use crate::metrics::bench::{BenchSummary, MetricKey, Tool};
+use crate::metrics::bench::{self, BenchSummary, MetricKey, Tool};
 use crate::request::Request;
 use crate::validate;
 use crate::workload::TraceRow;
+
+/// How far a total of tokens may be from the one that the tool counted.
+const SAME_TOTAL: f64 = 0.01;
 
 /// A run with its measured figures.
 #[derive(Debug)]
@@ -46,10 +49,23 @@ pub(super) fn collect(arguments: &CalibrateArguments) -> Result<Collected, Failu
     let mut collected = Collected { runs: Vec::new(), fit: None };
     let fitted = arguments.runs.iter().map(|path| (path, false));
     let held_out = arguments.hold_out.iter().map(|path| (path, true));
+    let whole = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
+    let told: Vec<PathBuf> = arguments.runs.iter().map(whole).collect();
+    if let Some(path) = arguments.hold_out.iter().find(|path| told.contains(&whole(path))) {
+        let path = path.display();
+        return Err(Failure::input(format!("{path}: is both calibrated on and held out")));
+    }
     for (path, hold_out) in fitted.chain(held_out) {
         let Drafts { each: drafts, fit, .. } = match &arguments.server {
             Some(server) if !is_scenario(path) => {
                 tool_output::drafts(server, path, &arguments.overrides)?
+            }
+            None if is_tool_output(path) => {
+                return Err(Failure::input(format!(
+                    "{}: is no scenario; what a benchmark tool printed or wrote needs --server \
+                     SCENARIO",
+                    path.display()
+                )));
             }
             _ => scenario_file::drafts(Some(path), None, &arguments.overrides, None)?,
         };
@@ -77,6 +93,17 @@ fn is_scenario(path: &Path) -> bool {
     extension.is_some_and(|extension| {
         ["toml", "yaml", "yml"].iter().any(|known| extension.eq_ignore_ascii_case(known))
     })
+}
+
+/// Whether a file can only be what a benchmark tool printed or wrote; a scenario may be JSON too.
+fn is_tool_output(path: &Path) -> bool {
+    let extension = path.extension().and_then(|extension| extension.to_str());
+    let is_json = extension.is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
+    let holds_results = || {
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        !bench::read(&text).measured.is_empty()
+    };
+    !is_scenario(path) && path.exists() && (!is_json || holds_results())
 }
 
 impl MeasuredRun {
@@ -128,6 +155,33 @@ impl MeasuredRun {
                 validate::figures(&loaded.scenario, Some(requests.clone())).ok()
             }
         }
+    }
+
+    /// Says where prompts or answers are drawn otherwise than the tool counted them.
+    pub(super) fn length_warning(&self, parameters: &[Parameter]) -> Option<String> {
+        let Load::Workload(_) = self.load else { return None };
+        let names = ["total_input_tokens", "total_output_tokens"];
+        let told = names.iter().filter_map(|name| {
+            let key = MetricKey::parse(name)?;
+            let (_, measured) = self.measured.iter().find(|(have, _)| *have == key)?;
+            Some((name, key, *measured))
+        });
+        let told: Vec<_> = told.filter(|(.., measured)| *measured > 0.0).collect();
+        if told.is_empty() {
+            return None;
+        }
+        let centre: Vec<f64> = parameters.iter().map(|one| one.expected.value(0.0)).collect();
+        let summary = self.summary(parameters, &centre)?;
+        told.into_iter().find_map(|(name, key, measured)| {
+            let drawn = summary.metric(key)?;
+            ((drawn / measured - 1.0).abs() > SAME_TOTAL).then(|| {
+                format!(
+                    "warning: {}: {name}: the workload has {drawn}, the tool counted {measured}: \
+                     are the lengths of the scenario those of the run?",
+                    self.name
+                )
+            })
+        })
     }
 
     /// What those figures hang on, in words.

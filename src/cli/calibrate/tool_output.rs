@@ -4,9 +4,13 @@ use std::fs;
 use std::path::Path;
 
 use super::super::Failure;
+use super::super::say;
 use super::super::scenario_file::{self, Draft, Drafts};
-use crate::metrics::bench::Measured;
-use crate::metrics::bench::{self, Figure, MetricKey, RequestRate, Tool};
+use super::arrivals;
+use crate::metrics::bench::{self, Figure, Measured, MetricKey};
+
+/// More requests of one run are not simulated.
+const MOST_REQUESTS: i64 = 10_000_000;
 
 /// One run for every result of the file, on the server and workload of a scenario; what the tool
 /// tells of its load (requests, rate, concurrency) overrides the scenario's.
@@ -20,46 +24,50 @@ pub(super) fn drafts(server: &Path, path: &Path, overrides: &[String]) -> Result
     if found.measured.is_empty() {
         return Err(place("holds no benchmark block, result table or result JSON"));
     }
-    let server = scenario_file::drafts(Some(server), None, overrides, None)?.each;
-    let server = server.into_iter().next().expect("a scenario file is at least one scenario");
-    let drafts = found.measured.iter().map(|measured| draft(&server, measured, path));
-    Ok(Drafts { each: drafts.collect::<Result<_, _>>()?, fit: None, calibration: None })
+    let Drafts { each, fit, .. } = scenario_file::drafts(Some(server), None, overrides, None)?;
+    let [server] = each.as_slice() else {
+        let server = server.display();
+        return Err(Failure::input(format!("{server}: variants: must be absent with --server")));
+    };
+    let drafts = found.measured.iter().map(|measured| draft(server, measured, path));
+    Ok(Drafts { each: drafts.collect::<Result<_, _>>()?, fit, calibration: None })
 }
 
 fn draft(server: &Draft, measured: &Measured, path: &Path) -> Result<Draft, Failure> {
     let mut draft = server.clone();
-    draft.put("name", format!("{}:{}", path.display(), measured.line))?;
-    let requests = count(measured, Figure::Completed) + count(measured, Figure::Failed);
-    if requests > 0 {
-        draft.put("workload.num_requests", requests)?;
+    let name = format!("{}:{}", path.display(), measured.line);
+    let wrong = |problem: String| Failure::input(format!("{name}: {problem}"));
+    draft.put("name", name.clone())?;
+    let completed = count(measured, Figure::Completed);
+    match completed {
+        None => {}
+        Some(requests @ 1..=MOST_REQUESTS) => draft.put("workload.num_requests", requests)?,
+        Some(0) => return Err(wrong("no request succeeded".to_owned())),
+        Some(other) => {
+            return Err(wrong(format!("{other} requests: must be 1 to {MOST_REQUESTS}")));
+        }
+    }
+    if let Some(failed) = count(measured, Figure::Failed).filter(|failed| *failed > 0) {
+        say(&format!("{name}: {failed} requests failed: only those that succeeded are sent"));
+    }
+    if let Some((_, text)) = measured.facts.iter().find(|(key, _)| key == "max_concurrency") {
+        return Err(wrong(format!("max_concurrency: must be a whole number from 1, got {text}")));
     }
     if let Some(most) = measured.max_concurrency {
         draft.put("workload.client.max_concurrency", i64::try_from(most).unwrap_or(i64::MAX))?;
+    } else if measured.is_unlimited {
+        draft.clear(&["workload", "client", "max_concurrency"]);
     }
-    if let Some(RequestRate::PerSecond(rate)) = measured.request_rate {
-        draft.put("workload.arrivals", arrivals(measured.tool, rate))?;
+    let own = arrivals::of(server)?;
+    if let Some(told) = arrivals::told(measured, &own, completed.unwrap_or(0)).map_err(wrong)? {
+        draft.put("workload.arrivals", told)?;
     }
     draft.put("measured", table(measured, path))?;
     Ok(draft)
 }
 
-fn count(measured: &Measured, figure: Figure) -> i64 {
-    measured.get(MetricKey::Figure(figure)).unwrap_or_default() as i64
-}
-
-fn arrivals(tool: Option<Tool>, rate_per_s: f64) -> toml::Table {
-    let mut arrivals = toml::Table::new();
-    let kind = match tool {
-        _ if !rate_per_s.is_finite() => "all_at_once",
-        Some(Tool::Sglang) => "sglang",
-        Some(Tool::Vllm) => "vllm",
-        None => "poisson",
-    };
-    arrivals.insert("type".to_owned(), kind.into());
-    if rate_per_s.is_finite() {
-        arrivals.insert("rate_per_s".to_owned(), rate_per_s.into());
-    }
-    arrivals
+fn count(measured: &Measured, figure: Figure) -> Option<i64> {
+    measured.get(MetricKey::Figure(figure)).map(|count| count as i64)
 }
 
 fn table(measured: &Measured, path: &Path) -> toml::Table {

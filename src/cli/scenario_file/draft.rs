@@ -79,6 +79,24 @@ impl Draft {
         set(&mut self.root, path, value.into()).map_err(|problem| fail(&self.name, &problem))
     }
 
+    /// The file, for messages.
+    pub(in crate::cli) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Takes a setting out, by the keys that lead to it.
+    #[cfg(feature = "calibrate")]
+    pub(in crate::cli) fn clear(&mut self, keys: &[&str]) {
+        let Some((last, sections)) = keys.split_last() else { return };
+        let mut at = Some(&mut self.root);
+        for key in sections {
+            at = at.and_then(|table| table.get_mut(*key)).and_then(Value::as_table_mut);
+        }
+        if let Some(table) = at {
+            table.remove(*last);
+        }
+    }
+
     pub(in crate::cli) fn resolve(&self) -> Result<Loaded, Failure> {
         resolve(&self.name, self.root.clone(), &self.folder)
     }

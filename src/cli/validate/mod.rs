@@ -13,7 +13,7 @@ use super::experiment::{self, DataArguments};
 use super::scenario_file::{self, Draft};
 use super::{Failure, print, say};
 use crate::scenario::ScenarioFile;
-use crate::validate::{Case, Record, Validation, judge, validate as simulate};
+use crate::validate::{Case, Plan, Record, RecordError, Validation, judge, validate as simulate};
 #[cfg(feature = "calibrate")]
 use calibrated::Calibrated;
 
@@ -83,10 +83,12 @@ pub(super) fn validate(arguments: &ValidateArguments) -> Result<(), Failure> {
 }
 
 fn validate_runs(path: &Path, arguments: &ValidateArguments) -> Result<(), Failure> {
-    let records = chosen(read(path)?, path, arguments)?;
+    let (records, broken) = read(path)?;
+    let records = chosen(records, path, arguments)?;
+    check_overrides(&records, &arguments.overrides)?;
     #[cfg(feature = "calibrate")]
     let calibrated = match &arguments.calibrate_on {
-        Some(path) => Calibrated::on(&read(path)?, &records, &arguments.overrides, say)?,
+        Some(path) => Calibrated::on(&read(path)?.0, &records, &arguments.overrides, say)?,
         None => Calibrated::default(),
     };
     let adjust = |file: ScenarioFile| {
@@ -94,7 +96,8 @@ fn validate_runs(path: &Path, arguments: &ValidateArguments) -> Result<(), Failu
         let file = calibrated.adjusted(file)?;
         scenario_file::overridden(file, &arguments.overrides)
     };
-    let validation = simulate(&records, &adjust);
+    let mut validation = simulate(&records, &adjust);
+    validation.add_broken(&broken);
     print(&formatted(&validation, &validation.text(), arguments.format))?;
     let all = &validation.all;
     say(&format!("{} of {} runs simulated", all.ran, all.total));
@@ -133,11 +136,38 @@ fn formatted(validation: &Validation, table: &str, format: Format) -> String {
     }
 }
 
-fn read(path: &Path) -> Result<Vec<Record>, Failure> {
+/// The records of a file, and the lines that are none; only such lines are an error.
+fn read(path: &Path) -> Result<(Vec<Record>, Vec<RecordError>), Failure> {
     let name = path.display();
     let text =
         fs::read_to_string(path).map_err(|error| Failure::input(format!("{name}: {error}")))?;
-    Record::parse_all(&text).map_err(|error| Failure::input(format!("{name}: {error}")))
+    let (records, broken) = Record::read_all(&text);
+    match broken.first() {
+        _ if !records.is_empty() => {
+            for line in &broken {
+                say(&format!("{name}: {line}"));
+            }
+            Ok((records, broken))
+        }
+        Some(error) => Err(Failure::input(format!("{name}: {error}"))),
+        None => Err(Failure::input(format!("{name}: holds no run"))),
+    }
+}
+
+/// Refuses overrides that no record can take: a misspelt path is an error, one of another engine
+/// than some records have is a reason to leave those out.
+fn check_overrides(records: &[Record], overrides: &[String]) -> Result<(), Failure> {
+    if overrides.is_empty() {
+        return Ok(());
+    }
+    let mut refused = None;
+    for plan in records.iter().filter_map(|record| Plan::of(record).ok()) {
+        match scenario_file::overridden(plan.scenario, overrides) {
+            Ok(_) => return Ok(()),
+            Err(problem) => refused = Some(problem),
+        }
+    }
+    refused.map_or(Ok(()), |problem| Err(Failure::input(problem)))
 }
 
 /// The records that were asked for; none is an error.
@@ -179,22 +209,31 @@ fn set_threads(threads: Option<usize>) -> Result<(), Failure> {
     }
 }
 
-/// Whether a text has the shape of a pattern with `*` and `?`.
+/// Whether a text has the shape of a pattern with `*` and `?`. When a letter does not fit, the last
+/// star takes one more: time is the product of both lengths at most.
 fn matches(pattern: &str, text: &str) -> bool {
-    let mut pattern_chars = pattern.chars();
-    match pattern_chars.next() {
-        None => text.is_empty(),
-        Some('*') => {
-            let rest = pattern_chars.as_str();
-            let ends = text.char_indices().map(|(at, _)| at).chain([text.len()]);
-            ends.into_iter().any(|at| matches(rest, &text[at..]))
-        }
-        Some(letter) => {
-            let mut text_chars = text.chars();
-            let same = text_chars.next().is_some_and(|other| letter == '?' || letter == other);
-            same && matches(pattern_chars.as_str(), text_chars.as_str())
+    let (pattern, text): (Vec<char>, Vec<char>) =
+        (pattern.chars().collect(), text.chars().collect());
+    let (mut at, mut read) = (0, 0);
+    let mut star: Option<(usize, usize)> = None;
+    while read < text.len() {
+        match (pattern.get(at), star) {
+            (Some('*'), _) => {
+                star = Some((at, read));
+                at += 1;
+            }
+            (Some(letter), _) if *letter == '?' || *letter == text[read] => {
+                at += 1;
+                read += 1;
+            }
+            (_, Some((after, taken))) => {
+                star = Some((after, taken + 1));
+                (at, read) = (after + 1, taken + 1);
+            }
+            _ => return false,
         }
     }
+    pattern[at..].iter().all(|letter| *letter == '*')
 }
 
 #[cfg(test)]
@@ -208,6 +247,11 @@ mod tests {
         assert!(matches("a?00", "a100"));
         assert!(!matches("a?00", "a00"));
         assert!(!matches("gpustack", "gpustack/x"));
-        assert!(matches("*", ""));
+        assert!(matches("*", "") && matches("a*b*c", "axbxbxc") && !matches("a*b*c", "axbxb"));
+    }
+
+    #[test]
+    fn many_stars_do_not_take_long() {
+        assert!(!matches(&("*a".repeat(30) + "*b"), &"a".repeat(2000)));
     }
 }

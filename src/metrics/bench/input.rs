@@ -6,6 +6,8 @@
 //! concurrency limit let it go (vLLM 0.33.0 `vllm/benchmarks/serve.py`, SGLang 0.5.23
 //! `sglang/benchmark/serving.py`).
 
+use std::collections::BTreeMap;
+
 use crate::engine::DraftCounts;
 use crate::stats::Weighted;
 
@@ -152,17 +154,22 @@ impl BenchInput {
     }
 }
 
+/// Seconds that are counted in a row; later ones, 12 days on, apart.
+const SECONDS_IN_A_ROW: usize = 1 << 20;
+
 /// Counts per second since the first request was sent.
 #[derive(Debug, Clone, Default)]
 pub struct SecondBuckets {
     origin_s: f64,
     counts: Vec<u64>,
+    /// Seconds far behind the others, so that a gap takes no memory.
+    late: BTreeMap<usize, u64>,
 }
 
 impl SecondBuckets {
     /// Empty buckets; the first begins at `origin_s`, the earliest start of a successful request.
     pub fn new(origin_s: f64) -> Self {
-        Self { origin_s, counts: Vec::new() }
+        Self { origin_s, ..Self::default() }
     }
 
     /// Counts `tokens` at `time_s`. Moments before the origin are not counted, as in the tools.
@@ -171,6 +178,10 @@ impl SecondBuckets {
             return;
         }
         let bucket = (time_s - self.origin_s) as usize;
+        if bucket >= SECONDS_IN_A_ROW {
+            *self.late.entry(bucket).or_insert(0) += tokens;
+            return;
+        }
         if bucket >= self.counts.len() {
             self.counts.resize(bucket + 1, 0);
         }
@@ -179,7 +190,7 @@ impl SecondBuckets {
 
     /// The largest count; 0 when nothing was counted.
     pub fn peak(&self) -> u64 {
-        self.counts.iter().copied().max().unwrap_or(0)
+        self.counts.iter().chain(self.late.values()).copied().max().unwrap_or(0)
     }
 }
 
@@ -193,21 +204,24 @@ fn first_start_s(requests: impl Iterator<Item = BenchRequest>) -> f64 {
 pub fn peak_concurrency(requests: &[BenchRequest]) -> u64 {
     let successes = || requests.iter().copied().filter(BenchRequest::succeeded);
     let origin_s = first_start_s(successes());
-    let mut changes: Vec<i64> = Vec::new();
-    for request in successes() {
-        let first = (request.start_s - origin_s) as usize;
-        let last = ((request.start_s + request.latency_s) - origin_s) as usize;
-        if last + 2 > changes.len() {
-            changes.resize(last + 2, 0);
+    // Buckets of starts and ends, so that memory grows with requests and not with time.
+    let (mut starts, mut ends): (Vec<u64>, Vec<u64>) = successes()
+        .map(|request| {
+            let first = (request.start_s - origin_s) as u64;
+            let last = ((request.start_s + request.latency_s) - origin_s) as u64;
+            (first, last.max(first))
+        })
+        .unzip();
+    starts.sort_unstable();
+    ends.sort_unstable();
+    let (mut ended, mut most) = (0, 0);
+    for (begun, start) in starts.iter().enumerate() {
+        while ends[ended] < *start {
+            ended += 1;
         }
-        changes[first] += 1;
-        changes[last + 1] -= 1;
+        most = most.max(begun + 1 - ended);
     }
-    let in_flight = changes.iter().scan(0, |count, change| {
-        *count += change;
-        Some(*count)
-    });
-    in_flight.max().unwrap_or(0).unsigned_abs()
+    most as u64
 }
 
 /// The largest number of tokens in any one-second bucket: the first token of each success, and one
@@ -258,6 +272,22 @@ mod tests {
         let failed = BenchRequest { outcome: Outcome::Failed, ..request(0.0, 0.1, 5.0) };
         assert_eq!(peak_concurrency(&[failed]), 0);
         assert_eq!(peak_concurrency(&[failed, request(3.0, 0.1, 0.2)]), 1);
+    }
+
+    #[test]
+    fn years_between_two_requests_take_no_memory() {
+        let requests = [request(0.0, 0.1, 1.2), request(1e15, 0.1, 1.0), request(2e15, 0.1, 1.0)];
+        assert_eq!(peak_concurrency(&requests), 1);
+        let mut buckets = SecondBuckets::new(0.0);
+        for (time_s, tokens) in [(0.5, 2), (1e15, 3), (1e15 + 0.5, 4)] {
+            buckets.add(time_s, tokens);
+        }
+        assert_eq!(buckets.peak(), 7);
+    }
+
+    #[test]
+    fn an_end_before_the_start_counts_as_none_at_all() {
+        assert_eq!(peak_concurrency(&[request(9.0, 0.1, -5.0)]), 1);
     }
 
     #[test]

@@ -40,6 +40,8 @@ pub use keys::Latency;
 pub use keys::MetricKey;
 pub use keys::Statistic;
 pub use keys::Tool;
+pub(crate) use parse::quote_non_finite;
+
 pub use parse::Found;
 pub use parse::Generation;
 pub use parse::Measured;

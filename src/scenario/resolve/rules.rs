@@ -41,6 +41,11 @@ impl Rules {
         self.check(value >= 0.0 && value.is_finite(), path, "a finite number of at least 0", value);
     }
 
+    /// A factor of a time, small enough that the product fits the clock.
+    pub(super) fn factor(&mut self, path: &str, value: f64) {
+        self.check((0.0..=1e3).contains(&value), path, "a factor from 0 to 1000", value);
+    }
+
     /// A time, in a unit of which a second has so many, that fits the clock together with others.
     pub(super) fn time(&mut self, path: &str, value: f64, per_second: f64) {
         let holds = value >= 0.0 && value / per_second <= LONGEST_S;

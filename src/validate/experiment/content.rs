@@ -10,7 +10,7 @@ use crate::request::{Content, Segment};
 pub(super) struct Contents {
     block_tokens: Option<u32>,
     repeat: Option<Repeat>,
-    /// Streams of the named prompts, in order of appearance.
+    /// Streams of the named prompts or blocks, in order of appearance.
     named: BTreeMap<String, u64>,
 }
 
@@ -47,19 +47,25 @@ impl Contents {
         let segments: Option<Vec<Segment>> = if let Some(repeat) = self.repeat {
             Some(repeated(repeat, index as u64, row.prompt_tokens))
         } else if let Some(name) = &row.prompt {
-            let next = self.named.len() as u64;
-            let stream = *self.named.entry(name.clone()).or_insert(next);
+            let stream = self.stream(name);
             Some(vec![Segment { stream, start: 0, len: row.prompt_tokens }])
         } else if row.hash_ids.is_empty() {
             None
         } else {
             let block_tokens = self.block_tokens.unwrap_or(1);
-            Some(blocks(&row.hash_ids, block_tokens, row.prompt_tokens, index)?)
+            let ids: Vec<u64> = row.hash_ids.iter().map(|id| self.stream(id)).collect();
+            Some(blocks(&ids, block_tokens, row.prompt_tokens, index)?)
         };
         let segments = segments.map(|all| {
             all.into_iter().filter(|segment| segment.len > 0).collect::<Arc<[Segment]>>()
         });
         Ok(Content { segments, ..Content::default() })
+    }
+
+    /// The stream of a name: the same for the same text.
+    fn stream(&mut self, name: &str) -> u64 {
+        let next = self.named.len() as u64;
+        *self.named.entry(name.to_owned()).or_insert(next)
     }
 }
 

@@ -23,8 +23,8 @@ pub(super) struct Row {
     pub(super) e2e_s: f64,
     /// Equal for equal prompts.
     pub(super) prompt: Option<String>,
-    /// Ids of the blocks of the prompt.
-    pub(super) hash_ids: Vec<u64>,
+    /// Ids of the blocks of the prompt: any text is one.
+    pub(super) hash_ids: Vec<String>,
     pub(super) adapter: Option<String>,
 }
 
@@ -96,6 +96,10 @@ impl Columns {
                 Some((index, *seconds))
             });
             let (index, seconds) = unit.ok_or_else(|| unknown(key))?;
+            if columns.times[index].is_some() {
+                let quantity = TIMES[index];
+                return Err(format!("requests.columns.{key}: {quantity} is given in another unit"));
+            }
             columns.times[index] = Some(place(&path, name, seconds)?);
         }
         for (name, value) in &config.keep {
@@ -107,7 +111,7 @@ impl Columns {
     /// The row of this number, if it is kept.
     fn row(&self, tables: &[Table], index: usize) -> Result<Option<Row>, String> {
         let cell = |place: &Place| tables[place.table].rows[index][place.column].as_str();
-        if self.keep.iter().any(|(place, value)| cell(place) != value) {
+        if self.keep.iter().any(|(place, value)| !is_same(cell(place), value)) {
             return Ok(None);
         }
         let wrong = |place: &Place| {
@@ -125,7 +129,14 @@ impl Columns {
         };
         let tokens = |place: &Option<Place>| match place {
             None => Ok(None),
-            Some(place) => cell(place).trim().parse().map(Some).map_err(|_| wrong(place)),
+            // Tables with gaps hold whole numbers as `512.0`.
+            Some(place) => {
+                let number: Option<f64> = cell(place).trim().parse().ok();
+                let is_whole =
+                    |n: &f64| n.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(n);
+                let number = number.filter(is_whole).map(|number| number as u32);
+                number.map(Some).ok_or_else(|| wrong(place))
+            }
         };
         let text = |place: &Option<Place>| {
             let text = place.as_ref().map(|place| cell(place).trim().to_owned());
@@ -143,16 +154,20 @@ impl Columns {
             None => since(seconds(finish)?),
             told => told,
         };
+        let e2e_s = e2e_s.ok_or("requests.columns: `e2e_s` or `finish_s` is missing")?;
+        check(ttft_s, e2e_s).map_err(|problem| {
+            let name = &tables[0].name;
+            format!("{name}: row {}: {problem}; leave rows out with requests.keep", index + 1)
+        })?;
         Ok(Some(Row {
             arrival_s,
             prompt_tokens: tokens(prompt_tokens)?
                 .ok_or("requests.columns: `prompt_tokens` is missing")?,
             output_tokens: tokens(output_tokens)?,
             ttft_s,
-            e2e_s: e2e_s.ok_or("requests.columns: `e2e_s` or `finish_s` is missing")?,
+            e2e_s,
             prompt: text(prompt),
-            hash_ids: ids(&text(hash_ids).unwrap_or_default())
-                .ok_or_else(|| hash_ids.as_ref().map_or_else(String::new, wrong))?,
+            hash_ids: ids(&text(hash_ids).unwrap_or_default()),
             adapter: text(adapter),
         }))
     }
@@ -167,8 +182,37 @@ fn unknown(key: &str) -> String {
     )
 }
 
-/// Whole numbers between anything else, as in `[1, 2, 3]` and `1 2 3`; nothing if one is too large.
-fn ids(text: &str) -> Option<Vec<u64>> {
-    let words = text.split(|c: char| !c.is_ascii_digit()).filter(|word| !word.is_empty());
-    words.map(|word| word.parse().ok()).collect()
+/// Texts between brackets, commas and spaces, as in `[1, 2, 3]`, `['a1', 'b2']` and `1 2 3`.
+fn ids(text: &str) -> Vec<String> {
+    let is_between = |c: char| c.is_whitespace() || "[](){},;|'\"".contains(c);
+    text.split(is_between).filter(|word| !word.is_empty()).map(str::to_owned).collect()
+}
+
+/// How much later a first token may be than the end, in seconds: stamps may be rounded.
+const ROUNDING_S: f64 = 1e-3;
+
+/// Whether the times are those of an answered request.
+fn check(ttft_s: Option<f64>, e2e_s: f64) -> Result<(), String> {
+    if e2e_s <= 0.0 {
+        return Err(format!("the end is {e2e_s} s after the arrival: did the request fail?"));
+    }
+    match ttft_s {
+        Some(ttft_s) if ttft_s <= 0.0 => {
+            Err(format!("the first token is {ttft_s} s after the arrival: did the request fail?"))
+        }
+        Some(ttft_s) if ttft_s > e2e_s + ROUNDING_S => {
+            Err(format!("the first token comes after {ttft_s} s, the last after {e2e_s} s"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether a cell has a value: as text, as a number, or as a switch in any case.
+fn is_same(cell: &str, value: &str) -> bool {
+    let cell = cell.trim();
+    let number = |text: &str| text.parse::<f64>().ok();
+    let is_switch = ["true", "false"].contains(&value);
+    cell == value
+        || (is_switch && cell.eq_ignore_ascii_case(value))
+        || number(value).is_some_and(|value| number(cell) == Some(value))
 }

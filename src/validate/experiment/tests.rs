@@ -117,3 +117,72 @@ fn what_is_wrong_is_named() {
     let good = table(&["at", "in", "out", "ttft", "e2e"], &[&["0", "8", "3", "1", "3"]]);
     assert!(fails(&config, &[good]).starts_with("requests.repeat: prompts and shared_by"));
 }
+
+#[test]
+fn any_text_is_a_block_id_of_its_own() {
+    let ids = |text: &str| {
+        let rows = table(&["at", "in", "out", "e2e", "ids"], &[&["0", "32", "3", "3", text]]);
+        let config = "hash_block_tokens = 16\ncolumns = { arrival_s = 'at', e2e_s = 'e2e', \
+                      prompt_tokens = 'in', output_tokens = 'out', hash_ids = 'ids' }";
+        let content = case(experiment(config), &[rows]).requests.unwrap()[0].content.clone();
+        content.segments.unwrap().iter().map(|segment| segment.stream).collect::<Vec<_>>()
+    };
+    assert_eq!(ids("['aaa1', 'baa1']"), [0, 1]);
+    assert_eq!(ids("-1 1"), [0, 1]);
+    assert_eq!(ids("7,7"), [0, 0]);
+    assert_eq!(ids("99999999999999999999999")[0], 0);
+}
+
+#[test]
+fn a_row_that_no_answered_request_can_have_is_named() {
+    let fails = |ttft: &str, e2e: &str| {
+        let row: &[&str] = &["0", "8", "3", ttft, e2e];
+        let rows = table(&["at", "in", "out", "ttft", "e2e"], &[row]);
+        experiment(COLUMNS).sent(&[rows]).unwrap_err()
+    };
+    for (ttft, e2e, problem) in [
+        ("1", "0", "the end is 0 s after the arrival"),
+        ("-1", "3", "the first token is -0.001 s after the arrival"),
+        ("9", "3", "the first token comes after 0.009"),
+    ] {
+        let start = format!("requests.csv: row 1: {problem}");
+        assert!(fails(ttft, e2e).starts_with(&start), "{}", fails(ttft, e2e));
+    }
+    let rows = table(
+        &["at", "in", "out", "ttft", "e2e"],
+        &[&["0", "8", "3", "1", "3"], &["1e11", "8", "3", "1", "3"]],
+    );
+    let error = experiment(COLUMNS).sent(&[rows]).unwrap_err();
+    assert!(error.starts_with("requests: row 2: arrives 100000000000 s after"), "{error}");
+}
+
+#[test]
+fn tables_of_a_data_frame_are_read() {
+    let rows = table(
+        &["at", "in", "out", "ttft", "e2e", "ok"],
+        &[&["0", "512.0", "3", "1", "3", "True"], &["0", "", "", "", "", "False"]],
+    );
+    let case = case(experiment(&format!("keep = {{ ok = true }}\n{COLUMNS}")), &[rows]);
+    let requests = case.requests.unwrap();
+    assert_eq!((requests.len(), requests[0].prompt_tokens), (1, 512));
+}
+
+#[test]
+fn a_limit_is_of_a_figure_that_the_requests_tell() {
+    let rows = table(&["at", "in", "out", "ttft", "e2e"], &[&["5", "8", "3", "1", "3"]]);
+    let limited = |name: &str| {
+        let mut experiment = experiment(COLUMNS);
+        experiment.limits = toml::from_str(&format!("{name} = 5.0")).unwrap();
+        experiment.sent(std::slice::from_ref(&rows)).map(|sent| sent.measured)
+    };
+    for name in ["p95_ttft_ms", "duration", "total_token_throughput"] {
+        let key = MetricKey::parse(name).unwrap();
+        assert!(limited(name).unwrap().iter().any(|(have, _)| *have == key), "{name}");
+    }
+    let error = limited("mean_itl_ms").unwrap_err();
+    assert_eq!(error, "limits.mean_itl_ms: these requests do not tell it");
+    let mut twice = experiment(COLUMNS);
+    twice.requests.columns.insert("ttft_s".to_owned(), "ttft".to_owned());
+    let error = twice.sent(&[rows]).unwrap_err();
+    assert!(error.ends_with("ttft is given in another unit"), "{error}");
+}

@@ -101,9 +101,30 @@ fn a_law_that_cannot_explain_the_runs_gets_a_negative_verdict() {
 
 #[test]
 fn what_cannot_be_fitted_is_refused_by_name() {
-    let cli = calibration().file("plain.toml", scenario(1.0)).file("empty.txt", "nothing here\n");
+    let result = |more: &str| format!("{{\"mean_ttft_ms\": 20.0, \"max_concurrency\": {more}}}\n");
+    let varied = scenario(1.0) + "[[variants]]\nname = 'other'\nset = { 'cluster.replicas' = 2 }\n";
+    let cli = calibration()
+        .file("plain.toml", scenario(1.0))
+        .file("empty.txt", "nothing here\n")
+        .file("varied.toml", varied)
+        .file("result.json", result("null"))
+        .file("odd.json", result("\"four\""))
+        .file("none.json", result("4, \"completed\": 0"));
     let cases = [
         ("plain.toml", "plain.toml: has no table [measured]"),
+        (
+            "empty.txt",
+            "empty.txt: is no scenario; what a benchmark tool printed or wrote needs --server",
+        ),
+        ("result.json", "result.json: is no scenario; what a benchmark tool printed"),
+        ("--server varied.toml low.jsonl", "varied.toml: variants: must be absent with --server"),
+        (
+            "--server server.toml low.jsonl --hold-out ./low.jsonl",
+            "is both calibrated on and held out",
+        ),
+        ("--server server.toml low.jsonl --within nan", "--within: must be above 0"),
+        ("--server server.toml none.json", "none.json:1: no request succeeded"),
+        ("--server server.toml odd.json", "odd.json:1: max_concurrency: must be a whole number"),
         ("--server server.toml empty.txt", "empty.txt: holds no benchmark block"),
         ("--server server.toml low.jsonl --fit cluster.api_delay_ms", "write PATH=CENTRE*/SPREAD"),
         (
@@ -173,4 +194,25 @@ fn an_experiment_is_fitted_to_and_its_variant_held_out_is_predicted() {
     assert_eq!(value["held_out"][0]["name"], "another day");
     cli.words("validate x.toml --data data").expect_exit(1);
     cli.words("validate x.toml --data data --calibration found.toml").expect_exit(0);
+}
+
+#[test]
+fn the_parameters_of_the_server_are_fitted_and_lengths_that_differ_are_told() {
+    let cli = calibration();
+    let words = "calibrate --server server.toml low.jsonl --within 1 --format json";
+    let ran = cli.words(words).expect_exit(0);
+    let value: Value = serde_json::from_str(&ran.stdout()).unwrap();
+    assert_eq!(value["parameters"].as_array().unwrap().len(), 3);
+    let longer = (scenario(50.0) + FIT).replace("input_tokens = 100", "input_tokens = 110");
+    let cli = cli.file("longer.toml", longer);
+    let ran = cli.words("calibrate --server longer.toml low.jsonl");
+    ran.stderr_has("total_input_tokens: the workload has 33000, the tool counted 30000");
+}
+
+#[test]
+fn a_verdict_on_nothing_is_no_verdict() {
+    let figures = "{\"p99_ttft_ms\": 20.0, \"request_throughput\": 9.0}\n";
+    let cli = calibration().file("little.json", figures);
+    let ran = cli.words("calibrate --server server.toml little.json").expect_exit(1);
+    ran.stdout_has("nothing to judge").stderr_has("nothing to judge");
 }

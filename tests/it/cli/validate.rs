@@ -53,6 +53,26 @@ fn runs_are_chosen_by_family_and_engine() {
 }
 
 #[test]
+fn a_line_that_is_no_record_is_counted_with_its_reason_and_the_others_run() {
+    let line = RECORD.replace('\n', " ");
+    let text = format!("{line}\n{{\"id\": 1}}\n{}", &line[..80]);
+    let cli = Cli::new().file("runs.jsonl", text).file("empty.jsonl", "\n").file("x.jsonl", "{\n");
+    let ran = cli.words("validate --runs runs.jsonl").expect_exit(0);
+    let text = ran.stdout();
+    assert!(text.contains("unreadable lines: 0 of 2 simulated"), "{text}");
+    assert!(text.contains("1 skipped: line 2: missing field `family`"), "{text}");
+    assert!(text.contains("all: 1 of 3 simulated"), "{text}");
+    ran.stderr_has("runs.jsonl: line 3: EOF");
+    let fails = |file: &str, message: &str| {
+        cli.words(&format!("validate --runs {file}")).expect_exit(2).stderr_has(message);
+    };
+    fails("empty.jsonl", "empty.jsonl: holds no run");
+    fails("x.jsonl", "x.jsonl: line 1: EOF");
+    let misspelt = runs().words("validate --runs runs.jsonl --set cluster.nope=1").expect_exit(2);
+    misspelt.stdout_is_empty().stderr_has("cluster.nope");
+}
+
+#[test]
 fn an_experiment_within_its_limits_succeeds_and_one_beyond_fails() {
     let table = |ttft: &str| format!("at,in,out,ttft,e2e\n0,8,3,{ttft},3\n");
     let cli = Cli::new().file("x.toml", EXPERIMENT).file("requests.csv", table("1.02"));

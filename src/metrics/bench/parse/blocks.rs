@@ -145,7 +145,7 @@ impl Measured {
             "Backend" => self.backend = Some(value.to_owned()),
             "Traffic request rate" | "Request rate configured (RPS)" => self.set_rate(value),
             "Max request concurrency" | "Maximum request concurrency" => {
-                self.max_concurrency = value.parse().ok();
+                self.set_limit(value);
             }
             _ => return Header::Other,
         }

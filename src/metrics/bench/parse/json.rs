@@ -56,7 +56,7 @@ fn chunks(text: &str) -> Vec<(usize, &str)> {
 }
 
 /// Puts `Infinity`, `-Infinity` and `NaN` outside of strings into quotes.
-fn quote_non_finite(text: &str) -> String {
+pub(crate) fn quote_non_finite(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 16);
     let (mut in_string, mut escaped) = (false, false);
     let mut rest = text;
@@ -102,6 +102,7 @@ fn read_object(object: &Map<String, Value>, above: &str, measured: &mut Measured
             _ => None,
         };
         match (path.as_str(), value) {
+            ("max_concurrency", Value::Null) => measured.is_unlimited = true,
             (_, Value::Null | Value::Array(_)) => {}
             ("slo_attainment_by_metric" | "cache_report", Value::Object(inner)) => {
                 read_object(inner, &format!("{path}."), measured);
@@ -109,7 +110,8 @@ fn read_object(object: &Map<String, Value>, above: &str, measured: &mut Measured
             ("backend", Value::String(text)) => measured.backend = Some(text.clone()),
             ("request_rate", Value::String(text)) => measured.set_rate(text),
             ("request_rate", Value::Number(rate)) => measured.set_rate(&rate.to_string()),
-            ("max_concurrency", Value::Number(limit)) => measured.max_concurrency = limit.as_u64(),
+            ("max_concurrency", Value::String(limit)) => measured.set_limit(limit),
+            ("max_concurrency", Value::Number(limit)) => measured.set_limit(&limit.to_string()),
             _ => {
                 if let (Some(key), Some(number)) = (MetricKey::parse(&path), number) {
                     measured.metrics.push((key, number));

@@ -8,6 +8,8 @@ mod blocks;
 mod json;
 mod table;
 
+pub(crate) use json::quote_non_finite;
+
 use super::keys::MetricKey;
 use super::keys::Tool;
 use super::sglang::RequestRate;
@@ -51,6 +53,8 @@ pub struct Measured {
     pub request_rate: Option<RequestRate>,
     /// The configured limit of concurrent requests.
     pub max_concurrency: Option<u64>,
+    /// Whether it was told that there is no such limit.
+    pub is_unlimited: bool,
     /// What names the run: label columns of a table, the markdown heading above a block.
     pub labels: Vec<(String, String)>,
     /// The figures in the order they were found, in the units of the tools' JSON: milliseconds,
@@ -72,6 +76,7 @@ impl Measured {
             backend: None,
             request_rate: None,
             max_concurrency: None,
+            is_unlimited: false,
             labels: Vec::new(),
             metrics: Vec::new(),
             facts: Vec::new(),
@@ -93,6 +98,15 @@ impl Measured {
     pub fn named_metrics(&self) -> impl Iterator<Item = (String, f64)> {
         let tool = self.tool.unwrap_or(Tool::Vllm);
         self.metrics.iter().map(move |(key, value)| (key.name(tool), *value))
+    }
+
+    fn set_limit(&mut self, value: &str) {
+        let is_count = |n: &f64| n.fract() == 0.0 && (1.0..9e15).contains(n);
+        self.max_concurrency = parse_number(value).filter(is_count).map(|count| count as u64);
+        self.is_unlimited = ["not set", "None", "null", "inf"].contains(&value.trim());
+        if self.max_concurrency.is_none() && !self.is_unlimited {
+            self.facts.push(("max_concurrency".to_owned(), value.to_owned()));
+        }
     }
 
     fn set_rate(&mut self, value: &str) {

@@ -1,0 +1,212 @@
+//! Records written in many ways: what is run and how, and what is left out with which reason.
+
+use serde_json::{Value, json};
+
+use super::{Plan, Record};
+use crate::metrics::bench::MetricKey;
+use crate::scenario::{ArrivalConfig, EngineConfig, LengthConfig};
+
+fn base() -> Value {
+    json!({
+        "id": "a", "family": "f", "engine": {"name": "vLLM", "version": "0.11.0"},
+        "hardware": {"gpu": "H100", "gpus_used": 1},
+        "model": {"name": "Qwen/Qwen3-8B", "precision": "bf16"},
+        "parallel": {"tp": 1}, "engine_flags": {},
+        "workload": {
+            "dataset": "random", "client": "vllm bench serve", "num_prompts": 60,
+            "input_len": 1024, "output_len": 128, "max_concurrency": 8,
+        },
+        "metrics": {"mean_ttft_ms": 80.0},
+    })
+}
+
+/// The base with values at paths replaced; null takes a value out.
+fn with(changes: &[(&str, Value)]) -> Value {
+    let mut record = base();
+    for (path, value) in changes {
+        *path.split('.').fold(&mut record, |at, key| &mut at[key]) = value.clone();
+    }
+    record
+}
+
+fn plan(changes: &[(&str, Value)]) -> Result<Plan, String> {
+    let records = Record::parse_all(&with(changes).to_string()).expect("a record");
+    Plan::of(&records[0]).map_err(|skip| skip.to_string())
+}
+
+fn tp(changes: &[(&str, Value)]) -> Result<u32, String> {
+    plan(changes).map(|plan| plan.scenario.cluster.tensor_parallel_size)
+}
+
+#[test]
+fn a_line_that_is_no_record_costs_no_other() {
+    let good = base().to_string();
+    let odd = good.replace("80.0", "NaN");
+    let text = format!("\u{feff}{good}\n{{}}\n{odd}\n{}", &good[..60]);
+    let (records, broken) = Record::read_all(&text);
+    assert_eq!(records.len(), 2);
+    let lines: Vec<usize> = broken.iter().map(|line| line.line).collect();
+    assert_eq!(lines, [2, 4]);
+    assert_eq!(records[0].metric("mean_ttft_ms"), Some(80.0));
+    assert_eq!(records[1].metric("mean_ttft_ms"), None);
+}
+
+#[test]
+fn tensor_parallelism_is_what_any_part_says_and_no_part_denies() {
+    let none = json!(null);
+    let two = json!(2);
+    assert_eq!(
+        tp(&[("parallel.tp", none.clone()), ("engine_flags.tensor-parallel-size", two.clone())]),
+        Ok(2)
+    );
+    let gpus = ("hardware.gpus_used", two.clone());
+    assert_eq!(tp(&[("parallel", none.clone()), gpus.clone()]), Ok(2));
+    let command = |text: &str| ("server_command", json!(text));
+    let plain = [("parallel", none), gpus.clone(), command("vllm serve Qwen/Qwen3-8B")];
+    assert_eq!(tp(&plain), Ok(1));
+    let denied = tp(&[command("vllm serve Qwen/Qwen3-8B -tp 4")]);
+    assert_eq!(denied, Err("contradiction: tensor parallelism of 4 and of 1".to_owned()));
+    for odd in [json!("two"), json!(2.5), json!(-1)] {
+        let skip = tp(&[("parallel.tp", odd), gpus.clone()]).unwrap_err();
+        assert!(skip.contains("parallel.tp="), "{skip}");
+    }
+    for key in ["dp", "pp", "ep"] {
+        let mut record = with(&[]);
+        record["parallel"][key] = json!(null);
+        let records = Record::parse_all(&record.to_string()).unwrap();
+        assert!(Plan::of(&records[0]).is_ok(), "{key}");
+    }
+}
+
+#[test]
+fn rates_and_limits_are_read_in_every_spelling_or_are_a_reason() {
+    let limit = |changes: &[(&str, Value)]| {
+        plan(changes).map(|plan| plan.scenario.workload.client.max_concurrency)
+    };
+    let none = json!(null);
+    let in_metrics =
+        [("workload.max_concurrency", none.clone()), ("metrics.max_request_concurrency", json!(5))];
+    assert_eq!(limit(&in_metrics), Ok(Some(5)));
+    for (told, expected) in [
+        (json!("8"), Ok(Some(8))),
+        (json!(8.0), Ok(Some(8))),
+        (json!("not set"), Ok(None)),
+        (
+            json!("eight"),
+            Err("unmodelled setting of the workload: max_concurrency=eight".to_owned()),
+        ),
+        (json!(0), Err("unmodelled setting of the workload: max_concurrency=0".to_owned())),
+    ] {
+        assert_eq!(limit(&[("workload.max_concurrency", told)]), expected);
+    }
+    let rate = |path: &str, value: Value| {
+        plan(&[(path, value)]).map(|plan| match plan.scenario.workload.arrivals {
+            ArrivalConfig::Vllm { rate_per_s, .. } => rate_per_s,
+            other => {
+                assert_eq!(other, ArrivalConfig::AllAtOnce {});
+                None
+            }
+        })
+    };
+    for told in ["inf", "Infinity", "INF"] {
+        assert_eq!(rate("workload.request_rate", json!(told)), Ok(None));
+    }
+    assert_eq!(rate("workload.request_rate", json!("10")), Ok(Some(10.0)));
+    assert_eq!(rate("metrics.traffic_request_rate", json!(4.0)), Ok(Some(4.0)));
+    for odd in [json!(0), json!(-1), json!("4 req/s"), json!(1e-12)] {
+        let skip = rate("workload.request_rate", odd).unwrap_err();
+        assert!(skip.contains("request_rate="), "{skip}");
+    }
+}
+
+#[test]
+fn counts_that_no_memory_holds_are_a_reason() {
+    for changes in [
+        vec![("workload.num_prompts", json!(4_000_000_000_u64))],
+        vec![("workload.num_prompts", json!(100_000_000)), ("workload.dataset", json!("sharegpt"))],
+        vec![
+            ("workload.client", json!("InferenceX")),
+            ("workload.num_prompts", json!(null)),
+            ("workload.max_concurrency", json!(1_000_000_000)),
+        ],
+    ] {
+        let skip = plan(&changes).map(|_| ()).unwrap_err();
+        assert!(skip.contains("requests are more than"), "{skip}");
+    }
+}
+
+#[test]
+fn flags_that_change_nothing_are_no_reason() {
+    let command = |text: &str| ("server_command", json!(text));
+    for flags in [
+        json!({"dtype": "auto", "quantization": null, "seed": 0, "swap-space": 16}),
+        json!({"dtype": "bfloat16", "enforce-eager": false, "disable-custom-all-reduce": true}),
+        json!({"distributed-executor-backend": "mp", "attention-backend": "FLASH_ATTN"}),
+        json!({"env": {"VLLM_USE_V1": 1}}),
+    ] {
+        assert!(plan(&[("engine_flags", flags.clone())]).is_ok(), "{flags}");
+    }
+    let quoted = plan(&[command("VLLM_USE_V1=1 vllm serve x --max-num-seqs \"4\"")]).unwrap();
+    let EngineConfig::VllmV1(config) = quoted.scenario.cluster.engine else { panic!("V1") };
+    assert_eq!(config.max_num_seqs, Some(4));
+    let docker = "docker run --gpus all -p 8000:8000 --ipc=host vllm/vllm-openai:v0.11.0 --model x";
+    assert!(plan(&[command(docker)]).is_ok());
+    for (flags, reason) in [
+        (json!({"dtype": "float32"}), "unmodelled flag: dtype=float32"),
+        (json!({"enforce-eager": true}), "unmodelled flag: enforce-eager=true"),
+        (json!({"env": {"A": 1}}), "unmodelled flag: A=1"),
+    ] {
+        assert_eq!(plan(&[("engine_flags", flags)]).map(|_| ()).unwrap_err(), reason);
+    }
+    let two =
+        [("parallel.tp", json!(2)), ("engine_flags", json!({"disable-custom-all-reduce": true}))];
+    assert!(plan(&two).is_err());
+}
+
+#[test]
+fn a_field_that_may_mean_something_is_never_ignored() {
+    for path in
+        ["model.kv_cache_dtype", "engine.spec_decode", "hardware.power_limit_w", "speculative"]
+    {
+        let skip = plan(&[(path, json!("x"))]).map(|_| ()).unwrap_err();
+        assert_eq!(skip, format!("unmodelled field: {path}"));
+    }
+    assert!(plan(&[("hardware.cpu", json!("x")), ("hardware.count_basis", json!("y"))]).is_ok());
+}
+
+#[test]
+fn draws_of_a_range_are_those_of_the_tool() {
+    let capitals =
+        [("workload.dataset", json!("Random")), ("workload.client", json!("vLLM bench serve"))];
+    assert!(plan(&capitals).is_ok());
+    let older = [
+        ("workload.client", json!("vLLM benchmark_serving.py")),
+        ("workload.request_rate", json!(2)),
+    ];
+    let arrivals = plan(&older).unwrap().scenario.workload.arrivals;
+    assert_eq!(arrivals, ArrivalConfig::Vllm2024 { rate_per_s: 2.0 });
+    let spread = plan(&[("workload.random_range_ratio", json!(0.5))]).unwrap();
+    let LengthConfig::VllmRandom(drawn) = spread.scenario.workload.lengths else { panic!("drawn") };
+    assert!((drawn.range_ratio - 0.5).abs() < 1e-12);
+    assert!(plan(&[("workload.random_range_ratio", json!(1.0))]).is_err());
+    let seed = |version: &str| {
+        let changes = [
+            ("engine", json!({"name": "SGLang", "version": version})),
+            ("workload.client", json!("sglang.bench_serving")),
+        ];
+        plan(&changes).unwrap().scenario.workload.tool_seed
+    };
+    assert_eq!((seed("0.5.9"), seed("0.5.23")), (Some(1), Some(42)));
+}
+
+#[test]
+fn figures_are_read_as_people_write_them() {
+    for (told, expected) in [("1,080.5", 1080.5), ("80 ms", 80.0), (" 80 ", 80.0)] {
+        let plan = plan(&[("metrics.mean_ttft_ms", json!(told))]).unwrap();
+        let key = MetricKey::parse("mean_ttft_ms").unwrap();
+        assert_eq!(plan.measured, [(key, expected)], "{told}");
+    }
+    for odd in ["80 s", "8,0", "N/A", "1,08"] {
+        assert!(plan(&[("metrics.mean_ttft_ms", json!(odd))]).is_err(), "{odd}");
+    }
+}
