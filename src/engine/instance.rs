@@ -261,7 +261,7 @@ impl Instance {
             if !std::mem::take(&mut self.decides_next)
                 && let Some(ended) = self.in_flight.pop()
             {
-                self.complete(now, ended, &mut tell);
+                self.complete(now, ended, &late, &mut tell);
             }
             if !late.is_empty() {
                 self.aborts = late;
@@ -322,11 +322,18 @@ impl Instance {
         &mut self,
         now: SimTime,
         ended: usize,
+        aborted: &[RequestId],
         tell: &mut impl FnMut(&Self, EngineEvent<'_>),
     ) {
         let mut result = std::mem::take(&mut self.result);
         result.clear();
         self.scheduler.complete(now, &self.in_flight.buffer(ended).plan, &mut result);
+        if !self.is_recorded && !aborted.is_empty() {
+            // The engine has not heard of it, but nobody waits for this answer any more.
+            for (_, finish) in result.finished.iter_mut().filter(|(l, _)| aborted.contains(&l.id)) {
+                *finish = Finish::Aborted;
+            }
+        }
         self.last_completion = now;
         self.host_free = now;
         tell(self, EngineEvent::Completed(self.in_flight.buffer(ended), &result));

@@ -231,7 +231,7 @@ fn what_a_bill_lacks_is_refused() {
         ),
         (
             "[report.power.H100]\nidle_w = -1.0\nprefill_w = 2.0\ndecode_w = 2.0",
-            "report.power.H100.idle_w: must be a finite number of at least 0, got -1",
+            "report.power.H100.idle_w: must be from 0 to 10⁶ W, got -1",
         ),
     ] {
         let problem = resolve(&text(TWO, ONE, report)).expect_err("it is refused");

@@ -64,8 +64,8 @@ fn impossible_settings_of_vllm_are_refused() {
             "enforce_eager = true\nmax_cudagraph_capture_size = 4",
             "max_cudagraph_capture_size: has no effect with enforce_eager",
         ),
-        ("host.schedule_us = -1.0", "host.schedule_us: must be a finite number of at least 0"),
-        ("host.launch_us = nan", "host.launch_us: must be a finite number of at least 0"),
+        ("host.schedule_us = -1.0", "host.schedule_us: must be a time from 0 to 1000 seconds"),
+        ("host.launch_us = nan", "host.launch_us: must be a time from 0 to 1000 seconds"),
     ] {
         let engine = format!("type = 'vllm_v1'\n{setting}");
         refused(&engine, &format!("cluster.engine.{message}"));
@@ -121,7 +121,7 @@ fn impossible_settings_of_the_baselines_are_refused() {
         ("type = 'faster_transformer'\nkv_tokens = 0", "kv_tokens: must be at least 1, got 0"),
         ("type = 'static_batching'\nbatch_size = 0", "batch_size: must be at least 1, got 0"),
         ("type = 'orca'\nkv_tokens = 100", "max_model_len: a sequence of"),
-        ("type = 'orca'\nhost.post_process_us = -2.0", "host.post_process_us: must be a finite"),
+        ("type = 'orca'\nhost.post_process_us = -2.0", "host.post_process_us: must be a time"),
     ] {
         refused(engine, &format!("cluster.engine.{message}"));
     }

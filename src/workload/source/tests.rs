@@ -270,8 +270,8 @@ fn rules_name_the_field_and_the_value() {
     for rate_per_s in [0.0, -1.0, f64::NAN, f64::INFINITY] {
         let config = fixed(ArrivalConfig::Poisson { rate_per_s });
         let expected = format!(
-            "arrivals.rate_per_s: must be finite and above 0 (for all at once: type all_at_once), \
-             got {rate_per_s}"
+            "arrivals.rate_per_s: must be finite and at least 10⁻⁶ per second (for all at once: type \
+             all_at_once), got {rate_per_s}"
         );
         assert_eq!(messages(&config), [expected]);
     }

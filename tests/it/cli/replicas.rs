@@ -48,9 +48,10 @@ fn what_a_calibration_does_not_know_widens_the_interval() {
     };
     let (sure, narrow) = with("1e-12");
     let (unsure, wide) = with("1.0");
-    // Ten steps of 2 ms and 100 prompt tokens of 1 µs; a factor known within 10 % moves them by
-    // about 16 % in nine of ten draws.
-    assert!((sure - 20.2).abs() < 0.6, "{sure}");
+    // Ten steps of 2 ms and 100 prompt tokens of 1 µs; one request in five finds another there and
+    // waits for two steps at most. A factor known within 10 % moves them by about 16 % in nine of ten
+    // draws.
+    assert!((20.19..20.99).contains(&sure), "{sure}");
     assert!((unsure - sure).abs() < 0.1 * sure, "{unsure}");
     assert!(wide > 3.0 * narrow, "{narrow} {wide}");
     assert!((wide / sure - 0.165).abs() < 0.06, "{wide}");

@@ -53,8 +53,12 @@ fn turns_that_are_due_after_the_end_are_none_of_a_run() {
                     think_time = { type = \"exponential\", mean_s = 2.0 }\n[cluster]";
     let cli = Cli::new().file("s.toml", SCENARIO.replace("[cluster]", sessions));
     let stops = "workload.client.stop_after_s=2.0";
-    let ran = cli.run(["run", "s.toml", "--no-files", "--set", stops]).expect_exit(0);
-    ran.stdout_has("unfinished");
+    let arguments = ["run", "s.toml", "--format", "json", "--no-files", "--set", stops];
+    let ran = cli.run(arguments).expect_exit(0);
+    let summary: Value = serde_json::from_str(&ran.stdout()).unwrap();
+    let count = |name: &str| summary["requests"][name].as_u64().unwrap();
+    assert_eq!(count("finished") + count("unfinished"), count("arrived"));
+    assert!((21..60).contains(&count("arrived")), "some further turns, not all");
 }
 
 #[test]
