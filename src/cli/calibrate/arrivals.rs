@@ -161,6 +161,13 @@ mod tests {
             let found = told(&measured, &table(server), 100).unwrap();
             assert_eq!(found, Some(table(expected)), "{server} with {told_by_tool}");
         }
+        let log = "Burstiness factor: 2.0 (Gamma distribution)\nTraffic request rate: 8.0\n\
+                   ============ Serving Benchmark Result ============\n\
+                   Mean TTFT (ms): 12.0\n";
+        let printed = bench::read(&format!("{log}{}\n", "=".repeat(50))).measured.remove(0);
+        let found = told(&printed, &table(vllm), 100).unwrap();
+        let expected = "type = 'vllm'\nburstiness = 2.0\nrate_per_s = 8.0";
+        assert_eq!(found, Some(table(expected)));
         let nothing = told(&from_json("\"failed\": 0"), &table(vllm), 100).unwrap();
         assert_eq!(nothing, None);
     }

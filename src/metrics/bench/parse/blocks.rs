@@ -20,7 +20,8 @@ const FLAG_MARKS: [&str; 5] =
     ["Namespace(", "bench_serving", "benchmark_serving", "vllm bench serve", "sglang.benchmark"];
 
 /// What vLLM tells before its block.
-const ANNOUNCED: [&str; 2] = ["Traffic request rate", "Maximum request concurrency"];
+const ANNOUNCED: [&str; 3] =
+    ["Traffic request rate", "Burstiness factor", "Maximum request concurrency"];
 
 /// A block that is being read.
 struct Open {
@@ -144,6 +145,11 @@ impl Measured {
         match label {
             "Backend" => self.backend = Some(value.to_owned()),
             "Traffic request rate" | "Request rate configured (RPS)" => self.set_rate(value),
+            // `1.0 (Poisson process)`, under the key of the JSON
+            "Burstiness factor" => {
+                let number = value.split_whitespace().next().unwrap_or_default();
+                self.facts.push(("burstiness".to_owned(), number.to_owned()));
+            }
             "Max request concurrency" | "Maximum request concurrency" => {
                 self.set_limit(value);
             }
