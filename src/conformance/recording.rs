@@ -168,8 +168,8 @@ impl Recording {
             return Err(fail(&format!("the summary tells of {told} steps, the file has {held}")));
         }
         let ScenarioLine { name, engine, version, config } = scenario;
-        // An engine without a connector does not look at what requests say about transfers.
-        if config.get("kv_role").is_none_or(Value::is_null) {
+        // vLLM without a connector does not look at what requests say about transfers.
+        if engine == "vllm" && config.get("kv_role").is_none_or(Value::is_null) {
             for recorded in &mut requests {
                 recorded.handoff = Handoff::None;
             }
