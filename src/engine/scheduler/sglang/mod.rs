@@ -58,6 +58,7 @@ const ANSWER_MIN: u32 = 5;
 
 /// SGLang's scheduler with its queues and its KV memory.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "the latches that SGLang's loop keeps")]
 pub struct Sglang {
     config: SglangConfig,
     max_running: u32,
