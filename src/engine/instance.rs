@@ -3,6 +3,7 @@
 mod copying;
 mod faults;
 mod runs;
+mod timing;
 mod transfers;
 
 use super::copies::Copies;
@@ -11,7 +12,7 @@ use super::host::{HostPart, HostTimes};
 use super::quiet::{QuietRun, QuietStep, RunLength};
 use super::scheduler::{Handoff, Load, Scheduler};
 use super::{Finish, StepPlan, StepResult};
-use crate::cost::{CostModel, CudaGraphs, LoraTimes, StepShape, StepTime};
+use crate::cost::{CudaGraphs, LoraTimes, StepShape, StepTime};
 use crate::ids::RequestId;
 use crate::request::Request;
 use crate::units::{SimDuration, SimTime};
@@ -308,16 +309,6 @@ impl Instance {
         self.result = result;
     }
 
-    fn land(&mut self, now: SimTime, tell: &mut impl FnMut(&Self, EngineEvent<'_>)) {
-        let mut result = std::mem::take(&mut self.result);
-        result.clear();
-        self.scheduler.land(now, &mut result);
-        if !result.landed.is_empty() {
-            tell(self, EngineEvent::Landed(&result));
-        }
-        self.result = result;
-    }
-
     fn complete(
         &mut self,
         now: SimTime,
@@ -384,38 +375,5 @@ impl Instance {
         result.finished.append(&mut self.in_flight.next_mut().plan.ended);
         tell(self, EngineEvent::Left(&result));
         self.result = result;
-    }
-
-    /// A step decided at `now` takes its turn on host and device.
-    fn time(&mut self, now: SimTime) {
-        self.copies.begin_step();
-        let batch = self.in_flight.next_mut();
-        let shape = &mut batch.plan.shape;
-        shape.cuda_graph = self.graphs.replayed(shape);
-        let new_requests = batch.plan.hits.len() as u32;
-        let mut host = if shape.prefill_seqs > 0 {
-            self.prefill_steps += 1;
-            self.host.of_prefill(shape, new_requests, self.prefill_steps - 1)
-        } else {
-            self.host.of(shape, new_requests)
-        };
-        let mut duration = self.cost.step_duration(shape);
-        if let Some(lora) = &self.lora {
-            duration += lora.kernels(shape);
-            let loads = &batch.plan.adapter_loads;
-            let delay = lora.loads(loads.from_disk, loads.to_gpu);
-            host = host.delayed(delay + lora.walk(batch.plan.passed_over));
-        }
-        let duration = self.slowed(duration);
-        let batch = self.in_flight.next_mut();
-        let (start, duration) = host.timing(now, self.device_free, duration);
-        batch.step = self.steps;
-        batch.scheduled_at = now;
-        batch.starts_at = start;
-        batch.duration = duration;
-        batch.post_process = host.post_process;
-        self.host_free = host.launched(now);
-        self.device_free = batch.ends_at();
-        self.steps += 1;
     }
 }

@@ -33,7 +33,7 @@ pub use record::{RequestDrafts, RequestRecord, Status};
 pub use recorder::Recorder;
 pub use replica::ReplicaLog;
 pub use report::{BenchReport, BenchWriter};
-pub use seconds::TokensBySecond;
+pub use seconds::CountsBySecond;
 pub use series::{Quantity, Series};
 pub use steps::{StepLog, StepRecord};
 pub use timeline::Timeline;

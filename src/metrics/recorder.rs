@@ -7,7 +7,7 @@ use super::faults::FaultLog;
 use super::gaps::GapCounter;
 use super::record::{RequestDrafts, RequestRecord, Status};
 use super::replica::ReplicaLog;
-use super::seconds::TokensBySecond;
+use super::seconds::CountsBySecond;
 use super::series::Bin;
 use super::timeline::Timeline;
 use super::transfers::Carried;
@@ -25,7 +25,7 @@ pub struct Recorder {
     /// Gaps between tokens.
     pub gaps: GapCounter,
     /// Tokens that came out in each second since the first request was sent.
-    pub tokens_by_second: TokensBySecond,
+    pub tokens_by_second: CountsBySecond,
     /// Drafts verified, with speculative decoding.
     pub drafts: DraftCounts,
     /// The same by request, up to the last one that had any.
@@ -63,7 +63,7 @@ impl Default for Recorder {
         Self {
             requests: Vec::new(),
             gaps: GapCounter::default(),
-            tokens_by_second: TokensBySecond::default(),
+            tokens_by_second: CountsBySecond::default(),
             drafts: DraftCounts::default(),
             drafts_by_request: Vec::new(),
             carried: Carried::default(),

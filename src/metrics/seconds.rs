@@ -1,50 +1,62 @@
-//! Tokens by the second, however long a run lasts: memory grows with the seconds in which some came.
+//! Counts by the second, however far seconds lie apart: memory grows with those that have any.
 
 /// Seconds that are kept together.
 const PAGE: usize = 1024;
 
-/// How many tokens came out in each second.
+/// How many came in each second.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct TokensBySecond {
-    /// Nothing where none came, so that equal counts are equal.
-    pages: Vec<Option<Box<[u64; PAGE]>>>,
+pub struct CountsBySecond {
+    /// In order; only those with something in them, so that equal counts are equal.
+    pages: Vec<(usize, Box<[u64; PAGE]>)>,
 }
 
-impl TokensBySecond {
-    /// Tokens came out in a second.
+impl CountsBySecond {
+    /// So many come in a second.
     #[inline]
-    pub(super) fn add(&mut self, second: usize, tokens: u64) {
-        if tokens == 0 {
+    pub(super) fn add(&mut self, second: usize, count: u64) {
+        if count == 0 {
             return;
         }
         let page = second / PAGE;
-        if self.pages.len() <= page {
-            self.pages.resize(page + 1, None);
-        }
-        self.pages[page].get_or_insert_with(|| Box::new([0; PAGE]))[second % PAGE] += tokens;
+        // Nearly all come in the page of those before.
+        let place = match self.pages.last() {
+            Some((last, _)) if *last == page => self.pages.len() - 1,
+            _ => self.turn_to(page),
+        };
+        self.pages[place].1[second % PAGE] += count;
     }
 
-    /// Those of other instances come to it.
+    #[cold]
+    fn turn_to(&mut self, page: usize) -> usize {
+        self.pages.binary_search_by_key(&page, |(page, _)| *page).unwrap_or_else(|place| {
+            self.pages.insert(place, (page, Box::new([0; PAGE])));
+            place
+        })
+    }
+
+    /// Those of others come to it.
     pub(super) fn join(&mut self, others: &Self) {
-        for (page, seconds) in others.pages.iter().enumerate() {
-            for (second, tokens) in seconds.iter().flat_map(|page| page.iter()).enumerate() {
-                self.add(page * PAGE + second, *tokens);
-            }
+        for (second, count) in others.entries() {
+            self.add(second, count);
         }
     }
 
-    fn seconds(&self) -> impl Iterator<Item = u64> {
-        self.pages.iter().flatten().flat_map(|page| page.iter().copied())
+    /// The seconds that have any, in order, and how many.
+    pub(super) fn entries(&self) -> impl Iterator<Item = (usize, u64)> {
+        let seconds = self.pages.iter().flat_map(|(page, counts)| {
+            counts.iter().enumerate().map(move |(second, count)| (page * PAGE + second, *count))
+        });
+        seconds.filter(|(_, count)| *count > 0)
     }
 
     /// The most in one second.
     pub fn peak(&self) -> u64 {
-        self.seconds().max().unwrap_or(0)
+        self.entries().map(|(_, count)| count).max().unwrap_or(0)
     }
 
     /// All of them.
     pub fn total(&self) -> u64 {
-        self.seconds().sum()
+        self.entries().map(|(_, count)| count).sum()
     }
 }
 
@@ -54,22 +66,22 @@ mod tests {
 
     #[test]
     fn counts_add_up_whatever_lies_between() {
-        let (mut some, mut more) = (TokensBySecond::default(), TokensBySecond::default());
-        for (second, tokens) in [(0, 3), (1_000_000_000, 2), (1, 0), (0, 1)] {
-            some.add(second, tokens);
+        let (mut some, mut more) = (CountsBySecond::default(), CountsBySecond::default());
+        for (second, count) in [(0, 3), (usize::MAX, 2), (1, 0), (0, 1)] {
+            some.add(second, count);
         }
         more.add(PAGE, 5);
         more.add(0, 2);
         more.join(&some);
         assert_eq!((some.peak(), some.total()), (4, 6));
         assert_eq!((more.peak(), more.total()), (6, 13));
-        assert_eq!(some.pages.iter().flatten().count(), 2);
+        assert!(more.entries().eq([(0, 6), (PAGE, 5), (usize::MAX, 2)]));
     }
 
     #[test]
-    fn no_tokens_leave_no_trace() {
-        let mut none = TokensBySecond::default();
+    fn nothing_leaves_no_trace() {
+        let mut none = CountsBySecond::default();
         none.add(7, 0);
-        assert_eq!(none, TokensBySecond::default());
+        assert_eq!(none, CountsBySecond::default());
     }
 }

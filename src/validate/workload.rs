@@ -8,6 +8,7 @@ use super::record::{Record, count, is_unlimited, number, shown};
 use super::skip::Skip;
 use crate::model::ModelSpec;
 use crate::scenario::{ArrivalConfig, ClientConfig, ContentConfig, WorkloadConfig};
+use serde_json::Value;
 
 /// Settings of a workload that are used, or that say the same as others, or nothing about results.
 const KNOWN: [&str; 31] = [
@@ -182,30 +183,31 @@ fn requests(
     Ok(places.saturating_mul(INFERENCEX_REQUESTS_PER_PLACE))
 }
 
-/// The limit of requests in flight, which some sources tell only as the tool printed it.
+/// A setting of the client, which some sources tell only as the tool printed it; nothing where there is
+/// no limit.
+fn told<'a>(record: &'a Record, key: &str, printed: &str) -> Option<&'a Value> {
+    let told = record.workload.get(key).or_else(|| record.metrics.get(printed));
+    told.filter(|value| !is_unlimited(value))
+}
+
+fn unread(key: &str, value: &Value) -> Skip {
+    Skip::Setting(format!("{key}={}", shown(value)))
+}
+
+/// The limit of requests in flight.
 pub(super) fn max_concurrency(record: &Record) -> Result<Option<u32>, Skip> {
-    let told = record.workload.get("max_concurrency");
-    let Some(value) = told.or_else(|| record.metrics.get("max_request_concurrency")) else {
-        return Ok(None);
-    };
-    if is_unlimited(value) {
-        return Ok(None);
-    }
+    let key = "max_concurrency";
+    let Some(value) = told(record, key, "max_request_concurrency") else { return Ok(None) };
     let limit = count(value).filter(|limit| *limit > 0);
-    limit.map(Some).ok_or_else(|| Skip::Setting(format!("max_concurrency={}", shown(value))))
+    limit.map(Some).ok_or_else(|| unread(key, value))
 }
 
 /// Requests per second; nothing where all are sent at once.
 fn rate(record: &Record) -> Result<Option<f64>, Skip> {
-    let told = record.workload.get("request_rate");
-    let Some(value) = told.or_else(|| record.metrics.get("traffic_request_rate")) else {
-        return Ok(None);
-    };
-    if is_unlimited(value) {
-        return Ok(None);
-    }
+    let key = "request_rate";
+    let Some(value) = told(record, key, "traffic_request_rate") else { return Ok(None) };
     let rate = number(value).filter(|rate| *rate > 0.0);
-    rate.map(Some).ok_or_else(|| Skip::Setting(format!("request_rate={}", shown(value))))
+    rate.map(Some).ok_or_else(|| unread(key, value))
 }
 
 /// Refuses a load that no machine could hold, or no bench could have sent.

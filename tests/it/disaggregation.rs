@@ -105,13 +105,22 @@ fn a_request_of_sglang_has_its_first_token_when_its_kv_has_landed() {
     assert_eq!(recorder.tokens_by_second.total(), 10);
 }
 
+/// So many prompts at once, where either side has memory for so many tokens.
+fn prompts_of_600_in_sglang(requests: u32, tokens: u32) -> String {
+    let engine = format!(
+        "engine = {{ type = 'sglang', max_total_tokens = {tokens}, context_length = 800 }}"
+    );
+    let workload = format!(
+        "num_requests = {requests}\narrivals.type = 'all_at_once'\n\
+         lengths = {{ type = 'fixed', input_tokens = 600, output_tokens = 30 }}"
+    );
+    scenario(&format!("{}\n{engine}", parts(1, 1, 10.0)), &workload)
+}
+
 #[test]
 fn sglang_prefills_only_what_the_decode_side_has_room_for() {
     // 512 tokens of each request that is under way are kept free: two of 600 fit in 2,500.
-    let engine = "engine = { type = 'sglang', max_total_tokens = 2500, context_length = 800 }";
-    let workload = "num_requests = 6\narrivals.type = 'all_at_once'\n\
-                    lengths = { type = 'fixed', input_tokens = 600, output_tokens = 30 }";
-    let (counts, recorder) = run(&scenario(&format!("{}\n{engine}", parts(1, 1, 10.0)), workload));
+    let (counts, recorder) = run(&prompts_of_600_in_sglang(6, 2500));
     assert_eq!(counts.finished, 6);
     let first: Vec<f64> = recorder.requests.iter().map(|record| ms(record.ttft())).collect();
     let finish: Vec<f64> = recorder.requests.iter().map(|record| ms(record.e2e())).collect();
@@ -121,10 +130,7 @@ fn sglang_prefills_only_what_the_decode_side_has_room_for() {
 
 #[test]
 fn a_prompt_that_never_has_its_reserve_waits_forever_in_sglang() {
-    let engine = "engine = { type = 'sglang', max_total_tokens = 1100, context_length = 800 }";
-    let workload = "num_requests = 2\narrivals.type = 'all_at_once'\n\
-                    lengths = { type = 'fixed', input_tokens = 600, output_tokens = 30 }";
-    let (counts, _) = run(&scenario(&format!("{}\n{engine}", parts(1, 1, 10.0)), workload));
+    let (counts, _) = run(&prompts_of_600_in_sglang(2, 1100));
     assert_eq!((counts.finished, counts.stuck), (0, 2), "600 and 512 tokens do not fit");
 }
 

@@ -1,7 +1,8 @@
-//! KV transfers that end.
+//! KV transfers that end, and requests whose KV has come.
 
 use super::{EngineEvent, Instance};
 use crate::ids::RequestId;
+use crate::units::SimTime;
 
 impl Instance {
     /// A KV transfer of a request has ended. During a step this waits for the step's end.
@@ -27,6 +28,17 @@ impl Instance {
         }
         if !result.finished.is_empty() {
             tell(self, EngineEvent::Left(&result));
+        }
+        self.result = result;
+    }
+
+    /// Has requests decode whose KV has come.
+    pub(super) fn land(&mut self, now: SimTime, tell: &mut impl FnMut(&Self, EngineEvent<'_>)) {
+        let mut result = std::mem::take(&mut self.result);
+        result.clear();
+        self.scheduler.land(now, &mut result);
+        if !result.landed.is_empty() {
+            tell(self, EngineEvent::Landed(&result));
         }
         self.result = result;
     }

@@ -6,9 +6,8 @@
 //! concurrency limit let it go (vLLM 0.33.0 `vllm/benchmarks/serve.py`, SGLang 0.5.23
 //! `sglang/benchmark/serving.py`).
 
-use std::collections::BTreeMap;
-
 use crate::engine::DraftCounts;
+use crate::metrics::CountsBySecond;
 use crate::stats::Weighted;
 
 /// How a request ended.
@@ -154,16 +153,11 @@ impl BenchInput {
     }
 }
 
-/// Seconds that are counted in a row; later ones, 12 days on, apart.
-const SECONDS_IN_A_ROW: usize = 1 << 20;
-
 /// Counts per second since the first request was sent.
 #[derive(Debug, Clone, Default)]
 pub struct SecondBuckets {
     origin_s: f64,
-    counts: Vec<u64>,
-    /// Seconds far behind the others, so that a gap takes no memory.
-    late: BTreeMap<usize, u64>,
+    counts: CountsBySecond,
 }
 
 impl SecondBuckets {
@@ -177,20 +171,12 @@ impl SecondBuckets {
         if time_s < self.origin_s {
             return;
         }
-        let bucket = (time_s - self.origin_s) as usize;
-        if bucket >= SECONDS_IN_A_ROW {
-            *self.late.entry(bucket).or_insert(0) += tokens;
-            return;
-        }
-        if bucket >= self.counts.len() {
-            self.counts.resize(bucket + 1, 0);
-        }
-        self.counts[bucket] += tokens;
+        self.counts.add((time_s - self.origin_s) as usize, tokens);
     }
 
     /// The largest count; 0 when nothing was counted.
     pub fn peak(&self) -> u64 {
-        self.counts.iter().chain(self.late.values()).copied().max().unwrap_or(0)
+        self.counts.peak()
     }
 }
 
@@ -204,24 +190,23 @@ fn first_start_s(requests: impl Iterator<Item = BenchRequest>) -> f64 {
 pub fn peak_concurrency(requests: &[BenchRequest]) -> u64 {
     let successes = || requests.iter().copied().filter(BenchRequest::succeeded);
     let origin_s = first_start_s(successes());
-    // Buckets of starts and ends, so that memory grows with requests and not with time.
-    let (mut starts, mut ends): (Vec<u64>, Vec<u64>) = successes()
-        .map(|request| {
-            let first = (request.start_s - origin_s) as u64;
-            let last = ((request.start_s + request.latency_s) - origin_s) as u64;
-            (first, last.max(first))
-        })
-        .unzip();
-    starts.sort_unstable();
-    ends.sort_unstable();
-    let (mut ended, mut most) = (0, 0);
-    for (begun, start) in starts.iter().enumerate() {
-        while ends[ended] < *start {
-            ended += 1;
-        }
-        most = most.max(begun + 1 - ended);
+    let (mut starts, mut ends) = (CountsBySecond::default(), CountsBySecond::default());
+    for request in successes() {
+        let first = (request.start_s - origin_s) as usize;
+        let last = ((request.start_s + request.latency_s) - origin_s) as usize;
+        starts.add(first, 1);
+        ends.add(last.max(first).saturating_add(1), 1);
     }
-    most as u64
+    let mut ends = ends.entries().peekable();
+    let (mut inside, mut most) = (0, 0);
+    for (second, begun) in starts.entries() {
+        while let Some((_, ended)) = ends.next_if(|(end, _)| *end <= second) {
+            inside -= ended;
+        }
+        inside += begun;
+        most = most.max(inside);
+    }
+    most
 }
 
 /// The largest number of tokens in any one-second bucket: the first token of each success, and one

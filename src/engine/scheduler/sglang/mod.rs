@@ -12,16 +12,21 @@
 //! * `admission.rs` `budget.rs` `exact_fit.rs`: who is prefilled
 //! * `order.rs`: in which order
 //! * `preempt.rs`: who makes way for a higher priority
+//! * `batches.rs`: how batches go on between two steps
 //! * `decode.rs` `ratio.rs`: decode steps, retraction, the estimate
 //! * `group.rs` `lockstep.rs`: requests that decode in lock step
 //! * `complete.rs`: what a step's outcome changes
+//! * `abort.rs`: requests whose clients have gone away
 //! * `handoff.rs`: prefill here and decode elsewhere, or the other way round
 //! * `memory.rs`: memory of requests and of the tree
+//! * `told.rs`: what can be seen from outside
 //!
 //! Left out: sliding-window and state-space caches, host tiers, speculation, structured output,
 //! policies beside first come, longest prefix and longest output.
 
+mod abort;
 mod admission;
+mod batches;
 mod budget;
 mod complete;
 mod decode;
@@ -34,6 +39,7 @@ mod order;
 mod preempt;
 mod ratio;
 mod sequence;
+mod told;
 
 use std::collections::VecDeque;
 
@@ -51,7 +57,7 @@ use group::{Group, Place};
 use handoff::Handoffs;
 use lockstep::{Rows, Serving};
 use ratio::NewTokenRatio;
-use sequence::{Client, Sequence, Status};
+use sequence::{Sequence, Status};
 
 /// Tokens of the longest request that its prompt may not use.
 const ANSWER_MIN: u32 = 5;
@@ -212,52 +218,6 @@ impl Sglang {
         self
     }
 
-    /// Tokens of memory that hold nothing.
-    pub fn available_tokens(&self) -> u32 {
-        self.available
-    }
-
-    /// Cached tokens that no request uses.
-    pub fn evictable_tokens(&self) -> u32 {
-        self.tree.evictable()
-    }
-
-    /// The share of its limit that an answer is expected to use.
-    pub fn new_token_ratio(&self) -> f64 {
-        self.ratio.current
-    }
-
-    /// Whether nobody is admitted until some request leaves a batch.
-    pub fn is_batch_full(&self) -> bool {
-        self.is_full
-    }
-
-    /// Requests in the decode batch; those of the last prefill batch join it in the next step.
-    pub fn running_requests(&self) -> u32 {
-        self.running.len() as u32
-    }
-
-    /// Whether the waiting queue is ordered by priority.
-    pub fn is_by_priority(&self) -> bool {
-        self.config.enable_priority_scheduling
-    }
-
-    /// The request whose prefill goes on in the next batch.
-    pub fn chunked_request(&self) -> Option<RequestId> {
-        self.chunked.map(|slot| self.sequences[slot as usize].life.id)
-    }
-
-    /// The waiting queue, in its order.
-    pub fn waiting_requests(&self) -> impl Iterator<Item = RequestId> {
-        self.waiting.iter().map(|&slot| self.sequences[slot as usize].life.id)
-    }
-
-    /// The requests of the latest plan that lost their memory: to a higher priority, and to the
-    /// decoding of others.
-    pub fn split_preempted<'a>(&self, plan: &'a StepPlan) -> (&'a [RequestId], &'a [RequestId]) {
-        plan.preempted.split_at(self.retractions_from)
-    }
-
     /// Whether decoding requests ride along in prefill batches.
     fn mixes_chunks(&self) -> bool {
         self.config.enable_mixed_chunk && self.chunk_size.is_some()
@@ -300,84 +260,6 @@ impl Sglang {
         let is_here = |s: &Sequence| s.life.id == id && s.status.is_inside();
         self.sequences.iter().position(is_here).map(|slot| slot as u32)
     }
-
-    /// The request in chunked prefill shows what it has computed, so that its next chunk and
-    /// others find it.
-    fn checkpoint_chunked(&mut self) {
-        if let Some(slot) = self.chunked {
-            let end = self.sequences[slot as usize].extend_end;
-            self.checkpoint(slot, end);
-            self.sequences[slot as usize].prefix = end;
-        }
-    }
-
-    /// The prefill batch of the step before joins the running batch, without those that finished
-    /// and the one whose prefill goes on.
-    fn merge_last_prefill(&mut self) {
-        let mut last = std::mem::take(&mut self.last_prefill);
-        let before = last.len();
-        last.retain(|&slot| self.chunked != Some(slot) && self.goes_on_here(slot));
-        if last.len() < before {
-            self.is_full = false;
-        }
-        let joined_from = self.running.len();
-        if self.running.is_empty() {
-            if !last.is_empty() {
-                self.is_full = false;
-                std::mem::swap(&mut self.running, &mut last);
-            }
-        } else {
-            self.running.append(&mut last);
-        }
-        last.clear();
-        self.last_prefill = last;
-        if self.is_grouped() {
-            self.join_running(joined_from);
-        }
-    }
-
-    fn drop_finished(&mut self) {
-        if self.finished.is_empty() {
-            return;
-        }
-        if self.is_grouped() {
-            self.is_full = false;
-            while let Some(slot) = self.finished.pop() {
-                self.remove_running(slot);
-                self.vacate(slot);
-            }
-            return;
-        }
-        let mut running = std::mem::take(&mut self.running);
-        let before = running.len();
-        running.retain(|&slot| self.is_unfinished(slot));
-        if running.len() < before {
-            self.is_full = false;
-        }
-        self.running = running;
-    }
-
-    /// Whether a prefilled request decodes here.
-    fn goes_on_here(&mut self, slot: u32) -> bool {
-        let is_unfinished = self.is_unfinished(slot);
-        let s = &mut self.sequences[slot as usize];
-        if is_unfinished && s.handoff == Handoff::DecodedElsewhere {
-            s.status = Status::LastInFlight;
-            self.last_in_flight += 1;
-            return false;
-        }
-        is_unfinished
-    }
-
-    /// Whether a listed request goes on; the place of one that finished becomes vacant.
-    fn is_unfinished(&mut self, slot: u32) -> bool {
-        let is_finished = self.sequences[slot as usize].status == Status::Finished;
-        if is_finished {
-            self.finished.retain(|&other| other != slot);
-            self.vacate(slot);
-        }
-        !is_finished
-    }
 }
 
 impl Schedule for Sglang {
@@ -405,23 +287,7 @@ impl Schedule for Sglang {
     }
 
     fn abort(&mut self, id: RequestId, result: &mut StepResult) {
-        let Some(slot) = self.slot_of(id) else { return };
-        if self.sequences[slot as usize].member.is_some() {
-            self.dissolve_group();
-        }
-        let status = self.sequences[slot as usize].status;
-        if status.is_received() {
-            self.abort_receiving(slot, result);
-        } else if status == Status::Waiting {
-            self.waiting.retain(|&other| other != slot);
-            result.finished.push((self.sequences[slot as usize].life, Finish::Aborted));
-            self.vacate(slot);
-        } else if self.chunked == Some(slot) {
-            self.chunked_is_left = true;
-        } else {
-            // It leaves with its next token.
-            self.sequences[slot as usize].client = Client::Left;
-        }
+        self.abort_request(id, result);
     }
 
     fn reads_outcomes_first(&self) -> bool {

@@ -8,8 +8,8 @@
 //! algorithm decides.
 
 use super::group::Member;
+use super::limits::StepLimits;
 use super::memory::Need;
-use super::running::StepLimits;
 use super::{Record, VllmV1};
 use crate::cost::StepShape;
 use crate::engine::scheduler::Quiet;

@@ -7,9 +7,12 @@
 //! over. With asynchronous scheduling the next step is decided while one runs, before the tokens
 //! of that one are known: placeholders stand for them.
 //!
+//! * `limits.rs`: how much a step may compute
 //! * `running.rs`: what running requests get, and who loses its memory
 //! * `waiting.rs`: who is admitted
-//! * `complete.rs`: what a step's outcome changes
+//! * `commit.rs`: a step that was decided becomes state
+//! * `complete.rs`: what its outcome changes
+//! * `abort.rs`: requests whose clients have gone away
 //! * `connector.rs`: what it changes that KV comes from other machines, or goes there
 //! * `livelock.rs`: requests that displace each other without end
 //! * `memory.rs`: blocks of one request
@@ -19,11 +22,14 @@
 //! Left out: sliding-window and hybrid caches, multimodal budgets, structured output, pipeline
 //! parallelism.
 
+mod abort;
 mod acceptance;
+mod commit;
 mod complete;
 mod connector;
 mod group;
 mod lanes;
+mod limits;
 mod livelock;
 mod lockstep;
 mod memory;
@@ -33,8 +39,7 @@ mod sequence;
 mod waiting;
 
 use super::{Handoff, Load, Quiet, Schedule};
-use crate::cost::StepShape;
-use crate::engine::{Adapters, Entry, Finish, Life, StepPlan, StepResult};
+use crate::engine::{Adapters, Finish, Life, StepPlan, StepResult};
 use crate::ids::RequestId;
 use crate::kv::{BlockPool, Hits, KvPool, Lookahead, NumberedPool};
 use crate::request::Request;
@@ -224,6 +229,10 @@ impl VllmV1 {
         self
     }
 
+    fn is_by_priority(&self) -> bool {
+        self.config.policy == Policy::Priority
+    }
+
     fn is_async(&self) -> bool {
         self.config.async_scheduling
     }
@@ -260,51 +269,6 @@ impl VllmV1 {
         self.sequences[slot as usize].status = Status::Gone;
         self.vacant.push(slot);
     }
-
-    /// Turns the shares of the step into state: from here on its tokens count as computed.
-    fn commit(&mut self, now: SimTime, plan: &mut StepPlan) {
-        if plan.is_empty() {
-            return;
-        }
-        self.executed_steps += 1;
-        let groups = self.can_group(plan);
-        for entry in &mut plan.entries {
-            let sequence = &mut self.sequences[entry.slot as usize];
-            sequence.computed += entry.tokens;
-            sequence.in_flight += entry.tokens;
-            sequence.is_prefill_chunk = sequence.computed < sequence.tokens + sequence.placeholders;
-            entry.samples = !sequence.is_prefill_chunk;
-            sequence.holds_promise &= sequence.is_prefill_chunk;
-            if entry.samples && self.config.async_scheduling {
-                sequence.placeholders += 1 + entry.drafts;
-                sequence.drafts = self.drafts;
-            }
-            sequence.life.first_scheduled.get_or_insert(now);
-            add_to_shape(&mut plan.shape, entry, sequence.life.prompt_tokens);
-        }
-        if self.adapters.distinct() > 0 {
-            self.adapters.add_decodes(&mut plan.shape);
-            for entry in &plan.entries {
-                if let Some(adapter) = self.sequences[entry.slot as usize].adapter {
-                    self.adapters.add_tokens(adapter, entry.tokens, &mut plan.shape);
-                }
-            }
-        }
-        if groups {
-            for entry in &plan.entries {
-                self.join_group(entry);
-            }
-        }
-    }
-}
-
-/// A share counts as a decode when it computes one token of an answer, besides drafts.
-fn add_to_shape(shape: &mut StepShape, entry: &Entry, prompt_tokens: u32) {
-    if entry.computed >= prompt_tokens && entry.tokens - entry.drafts == 1 {
-        shape.add_decode(entry.computed, entry.drafts);
-    } else {
-        shape.add_prefill(entry.tokens, entry.computed, entry.samples);
-    }
 }
 
 impl Schedule for VllmV1 {
@@ -327,39 +291,7 @@ impl Schedule for VllmV1 {
     }
 
     fn abort(&mut self, id: RequestId, result: &mut StepResult) {
-        let Some(slot) = self.slot_of(id) else { return };
-        self.livelock.end();
-        self.lacks_memory = false;
-        if self.sequences[slot as usize].member.is_some() {
-            self.dissolve_group();
-        }
-        let sequence = &self.sequences[slot as usize];
-        let (key, life) = (sequence.key(), sequence.life);
-        match sequence.status {
-            Status::Running => {
-                self.running.retain(|&other| other != slot);
-                self.leave_adapter(slot);
-            }
-            Status::Loading => {
-                let is_loading = !sequence.has_landed;
-                self.unlanded -= u32::from(is_loading);
-                self.holding.remove(slot, key);
-                if is_loading && self.connector.finishes_loads() {
-                    self.part(slot);
-                    self.sequences[slot as usize].status = Status::Sending;
-                    result.finished.push((life, Finish::Aborted));
-                    return;
-                }
-            }
-            Status::Waiting | Status::Preempted => {
-                self.waiting.remove(slot, key);
-                self.holding.remove(slot, key);
-            }
-            Status::Sending | Status::Draining | Status::Gone => return,
-        }
-        result.finished.push((life, Finish::Aborted));
-        self.part(slot);
-        self.give_back(slot);
+        self.abort_request(id, result);
     }
 
     fn transferred(&mut self, id: RequestId, _result: &mut StepResult) {
@@ -398,13 +330,7 @@ impl Schedule for VllmV1 {
         if self.livelock.is_found() {
             return;
         }
-        let inside = self.running.len() as u32 + self.waiting.len() + self.holding.len();
-        let mut limits = running::StepLimits {
-            budget: self.token_budget,
-            chunk: self.chunk_limit(inside),
-            holds_prefill: self.holds_prefill(),
-            prefills: false,
-        };
+        let mut limits = self.step_limits();
         if !self.schedule_group(&mut limits, plan) {
             self.schedule_running(&mut limits, plan);
         }
@@ -469,33 +395,5 @@ impl Schedule for VllmV1 {
 
     fn is_balanced(&self) -> bool {
         self.pool.is_balanced()
-    }
-}
-
-impl VllmV1 {
-    /// The longest chunk of one request while `inside` requests are in the engine; 0 for no limit.
-    fn chunk_limit(&self, inside: u32) -> u32 {
-        let threshold = self.config.long_prefill_token_threshold;
-        if inside <= 1 || threshold == 0 {
-            return 0;
-        }
-        if self.config.adaptive_long_prefill_threshold {
-            threshold.max(self.token_budget / inside)
-        } else {
-            threshold
-        }
-    }
-
-    /// Whether prefill waits in this step so that decodes run alone.
-    fn holds_prefill(&self) -> bool {
-        let interval = u64::from(self.config.prefill_schedule_interval);
-        interval > 1
-            && !self.capacity_bound
-            && self.last_prefill_step.is_some_and(|step| self.executed_steps + 1 - step < interval)
-            && self.running.iter().any(|&slot| !self.sequences[slot as usize].is_prefill_chunk)
-    }
-
-    fn is_by_priority(&self) -> bool {
-        self.config.policy == Policy::Priority
     }
 }

@@ -1,31 +1,12 @@
 //! What running requests get from a step, and who loses its memory for it.
 
 use super::VllmV1;
+use super::limits::StepLimits;
 use super::memory::Need;
 use super::sequence::Status;
 use crate::engine::{Entry, EntryKind, StepPlan};
 use crate::kv::Hits;
 use crate::units::SimTime;
-
-/// What is left of a step while it is filled.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct StepLimits {
-    /// Tokens.
-    pub(super) budget: u32,
-    /// The longest chunk of one request; 0 for no limit.
-    pub(super) chunk: u32,
-    /// Whether prefill waits in this step.
-    pub(super) holds_prefill: bool,
-    /// Whether a prompt was worked on, be it for a request that lost its memory later in the step.
-    pub(super) prefills: bool,
-}
-
-impl StepLimits {
-    /// A chunk of at most `tokens` tokens.
-    pub(super) fn clip(&self, tokens: u32) -> u32 {
-        if self.chunk > 0 { tokens.min(self.chunk) } else { tokens }
-    }
-}
 
 impl VllmV1 {
     /// Serves the running requests in order of admission.

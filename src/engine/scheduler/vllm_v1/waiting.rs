@@ -2,9 +2,9 @@
 
 use super::VllmV1;
 use super::lanes::Place;
+use super::limits::StepLimits;
 use super::memory::Need;
 use super::queue::Queue;
-use super::running::StepLimits;
 use super::sequence::Status;
 use crate::engine::scheduler::Handoff;
 use crate::engine::{Adapters, Entry, EntryKind, StepPlan};

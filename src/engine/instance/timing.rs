@@ -1,0 +1,40 @@
+//! When a step that was decided runs on host and device.
+
+use super::Instance;
+use crate::cost::CostModel;
+use crate::units::SimTime;
+
+impl Instance {
+    /// A step decided at `now` takes its turn on host and device.
+    pub(super) fn time(&mut self, now: SimTime) {
+        self.copies.begin_step();
+        let batch = self.in_flight.next_mut();
+        let shape = &mut batch.plan.shape;
+        shape.cuda_graph = self.graphs.replayed(shape);
+        let new_requests = batch.plan.hits.len() as u32;
+        let mut host = if shape.prefill_seqs > 0 {
+            self.prefill_steps += 1;
+            self.host.of_prefill(shape, new_requests, self.prefill_steps - 1)
+        } else {
+            self.host.of(shape, new_requests)
+        };
+        let mut duration = self.cost.step_duration(shape);
+        if let Some(lora) = &self.lora {
+            duration += lora.kernels(shape);
+            let loads = &batch.plan.adapter_loads;
+            let delay = lora.loads(loads.from_disk, loads.to_gpu);
+            host = host.delayed(delay + lora.walk(batch.plan.passed_over));
+        }
+        let duration = self.slowed(duration);
+        let batch = self.in_flight.next_mut();
+        let (start, duration) = host.timing(now, self.device_free, duration);
+        batch.step = self.steps;
+        batch.scheduled_at = now;
+        batch.starts_at = start;
+        batch.duration = duration;
+        batch.post_process = host.post_process;
+        self.host_free = host.launched(now);
+        self.device_free = batch.ends_at();
+        self.steps += 1;
+    }
+}
