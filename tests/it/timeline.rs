@@ -1,6 +1,7 @@
 //! Timelines as their viewer reads them: spans nest, steps follow one another, nothing is missing.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use serde_json::Value;
@@ -73,53 +74,76 @@ fn word<'a>(event: &'a Value, key: &str) -> &'a str {
     event[key].as_str().unwrap_or_default()
 }
 
+/// The row of an instance's steps; those of its requests have higher numbers.
+const STEPS: u64 = 1;
+
+fn tid(event: &Value) -> u64 {
+    event["tid"].as_u64().expect("a span has a row")
+}
+
 /// Checks what a viewer needs; for each request, how long it was in each kind of span.
 fn check(events: &[Value]) -> BTreeMap<String, BTreeMap<String, u64>> {
-    let mut tracks: BTreeMap<(u64, String), u64> = BTreeMap::new();
-    let mut open: BTreeMap<String, Vec<(String, u64)>> = BTreeMap::new();
-    let mut last: BTreeMap<String, u64> = BTreeMap::new();
-    let mut spent: BTreeMap<String, BTreeMap<String, u64>> = BTreeMap::new();
+    let mut free: BTreeMap<(u64, u64), u64> = BTreeMap::new();
+    let mut counted: BTreeMap<(u64, String), u64> = BTreeMap::new();
+    let mut named: BTreeSet<(u64, u64)> = BTreeSet::new();
+    let mut rows: BTreeMap<(u64, u64), Vec<(u64, u64, String)>> = BTreeMap::new();
     for event in events {
         let pid = event["pid"].as_u64().expect("every event has a process");
-        let (name, id) = (word(event, "name").to_owned(), word(event, "id").to_owned());
+        let name = word(event, "name").to_owned();
         match word(event, "ph") {
+            "M" if name == "thread_name" => assert!(named.insert((pid, tid(event))), "{event}"),
             "M" => {}
             "X" => {
-                let free = tracks.entry((pid, String::new())).or_default();
-                let start = nanos(event, "ts");
-                assert!(*free <= start, "steps of a device follow one another: {event}");
-                *free = start + nanos(event, "dur");
+                let (row, start) = ((pid, tid(event)), nanos(event, "ts"));
+                let end = start + nanos(event, "dur");
+                assert!(named.contains(&row), "a row has a name before what is in it: {event}");
+                if row.1 == STEPS {
+                    let free = free.entry(row).or_default();
+                    assert!(*free <= start, "steps of a device follow one another: {event}");
+                    *free = end;
+                } else {
+                    rows.entry(row).or_default().push((start, end, name));
+                }
             }
             "C" => {
-                let before = tracks.entry((pid, name)).or_default();
+                let before = counted.entry((pid, name)).or_default();
                 assert!(*before <= nanos(event, "ts"), "counters go on: {event}");
                 *before = nanos(event, "ts");
-            }
-            edge @ ("b" | "e") => {
-                let at = nanos(event, "ts");
-                let before = last.entry(id.clone()).or_default();
-                assert!(*before <= at, "the life of a request goes on: {event}");
-                *before = at;
-                let stack = open.entry(id.clone()).or_default();
-                if edge == "b" {
-                    let parent = stack.last().map_or("", |(parent, _)| parent);
-                    match name.as_str() {
-                        "chunk" => assert!(["prefill", "preempted"].contains(&parent), "{event}"),
-                        phase if phase.starts_with("request") => assert_eq!(parent, ""),
-                        _ => assert!(parent.starts_with("request"), "{event}"),
-                    }
-                    stack.push((name, at));
-                } else {
-                    let (begun, from) = stack.pop().expect("an end has a beginning");
-                    assert_eq!(begun, name);
-                    *spent.entry(id).or_default().entry(name).or_default() += at - from;
-                }
             }
             other => panic!("an event of kind `{other}`"),
         }
     }
-    assert!(open.values().all(Vec::is_empty), "every span ends");
+    let mut spent = BTreeMap::new();
+    for spans in rows.into_values() {
+        nest(spans, &mut spent);
+    }
     spent
+}
+
+/// Checks that the spans of a row nest: requests, in them phases, in those chunks.
+fn nest(mut spans: Vec<(u64, u64, String)>, spent: &mut BTreeMap<String, BTreeMap<String, u64>>) {
+    let depth = |name: &str| match name {
+        request if request.starts_with("request ") => 0,
+        "chunk" => 2,
+        _ => 1,
+    };
+    // As a viewer does: what is around something comes before it.
+    spans.sort_by_key(|(start, end, name)| (*start, Reverse(*end), depth(name)));
+    let mut stack: Vec<(u64, String)> = Vec::new();
+    for (start, end, name) in spans {
+        while stack.last().is_some_and(|(until, _)| *until <= start) {
+            stack.pop();
+        }
+        assert_eq!(stack.len(), depth(&name), "{name} in {stack:?}");
+        if let Some((until, parent)) = stack.last() {
+            assert!(end <= *until, "{name} ends after {parent}");
+            let may_hold_chunks = ["prefill", "preempted"].contains(&parent.as_str());
+            assert!(name != "chunk" || may_hold_chunks, "a chunk in {parent}");
+        }
+        stack.push((end, name.clone()));
+        let request = stack[0].1["request ".len()..].to_owned();
+        *spent.entry(request).or_default().entry(name).or_default() += end - start;
+    }
 }
 
 /// Checks a timeline and that requests spend in each phase what their records say.
@@ -149,7 +173,8 @@ fn obeys_the_laws(case: &Case, scheduler: impl Fn() -> Scheduler) -> Result<(), 
     let (recorder, log, text) = observe(workload(case), scheduler, case.instances, Way::Runs, all);
     shows(&recorder, &text)?;
     let events = events(&text);
-    let steps: Vec<&Value> = events.iter().filter(|event| event["ph"] == "X").collect();
+    let is_step = |event: &&Value| event["ph"] == "X" && tid(event) == STEPS;
+    let steps: Vec<&Value> = events.iter().filter(is_step).collect();
     prop_assert_eq!(steps.len(), log.steps.len());
     let tokens = |key: &str| -> u64 {
         steps.iter().map(|step| step["args"][key].as_u64().expect("a number")).sum()
@@ -192,9 +217,10 @@ proptest! {
         let text = observe(workload(&case), scheduler, case.instances, Way::Runs, window).2;
         let events = events(&text);
         check(&events);
-        for event in events.iter().filter(|event| !["M", "X"].contains(&word(event, "ph"))) {
+        for event in events.iter().filter(|event| word(event, "ph") != "M") {
             let inside = start * 1_000_000..=(start + 100) * 1_000_000;
-            prop_assert!(inside.contains(&nanos(event, "ts")), "{}", event);
+            let is_step = word(event, "ph") == "X" && tid(event) == STEPS;
+            prop_assert!(is_step || inside.contains(&nanos(event, "ts")), "{}", event);
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt::{Arguments, Display, Formatter};
 use std::io::{self, Write};
 
-use crate::ids::{InstanceId, RequestId};
+use crate::ids::InstanceId;
 use crate::units::{SimDuration, SimTime};
 
 /// Nanoseconds, printed as microseconds to the last digit.
@@ -13,13 +13,6 @@ impl Display for Micros {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}.{:03}", self.0 / 1000, self.0 % 1000)
     }
-}
-
-/// Which end of a span.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Edge {
-    Begin,
-    End,
 }
 
 /// Writes events; the first failure is kept and ends the writing.
@@ -51,7 +44,7 @@ impl<W: Write> Events<W> {
         {
             let separator = if pid == 1 && index == 0 { "" } else { ",\n" };
             self.put(format_args!(
-                "{separator}{{\"ph\":\"M\",\"pid\":{pid},\"tid\":1,\"name\":\"{name}\",\
+                "{separator}{{\"ph\":\"M\",\"pid\":{pid},\"tid\":{STEPS},\"name\":\"{name}\",\
                  \"args\":{{{args}}}}}"
             ));
         }
@@ -65,10 +58,46 @@ impl<W: Write> Events<W> {
         duration: SimDuration,
         args: Arguments<'_>,
     ) {
-        let (pid, ts) = (pid(instance), Micros(start.as_nanos()));
-        let dur = Micros(duration.as_nanos());
+        self.complete(pid(instance), STEPS, start, duration, format_args!("{name}"), args);
+    }
+
+    /// Names a row of requests.
+    pub(super) fn lane(&mut self, instance: InstanceId, lane: u32) {
+        let (pid, tid) = (pid(instance), tid(lane));
+        for (name, args) in [
+            ("thread_name", format_args!("\"name\":\"requests\"")),
+            ("thread_sort_index", format_args!("\"sort_index\":{tid}")),
+        ] {
+            self.put(format_args!(
+                ",\n{{\"ph\":\"M\",\"pid\":{pid},\"tid\":{tid},\"name\":\"{name}\",\
+                 \"args\":{{{args}}}}}"
+            ));
+        }
+    }
+
+    /// A span in the life of a request, in its row. Spans of a request nest.
+    pub(super) fn span(
+        &mut self,
+        (instance, lane): (InstanceId, u32),
+        (from, until): (SimTime, SimTime),
+        name: Arguments<'_>,
+        args: Arguments<'_>,
+    ) {
+        self.complete(pid(instance), tid(lane), from, until - from, name, args);
+    }
+
+    fn complete(
+        &mut self,
+        pid: u32,
+        tid: u32,
+        start: SimTime,
+        duration: SimDuration,
+        name: Arguments<'_>,
+        args: Arguments<'_>,
+    ) {
+        let (ts, dur) = (Micros(start.as_nanos()), Micros(duration.as_nanos()));
         self.put(format_args!(
-            ",\n{{\"ph\":\"X\",\"pid\":{pid},\"tid\":1,\"ts\":{ts},\"dur\":{dur},\
+            ",\n{{\"ph\":\"X\",\"pid\":{pid},\"tid\":{tid},\"ts\":{ts},\"dur\":{dur},\
              \"name\":\"{name}\",\"args\":{{{args}}}}}"
         ));
     }
@@ -78,24 +107,6 @@ impl<W: Write> Events<W> {
         self.put(format_args!(
             ",\n{{\"ph\":\"C\",\"pid\":{pid},\"ts\":{ts},\"name\":\"{name}\",\
              \"args\":{{\"value\":{value}}}}}"
-        ));
-    }
-
-    /// One end of a span in the life of a request. Spans of a request nest.
-    pub(super) fn span(
-        &mut self,
-        edge: Edge,
-        instance: InstanceId,
-        request: RequestId,
-        at: SimTime,
-        name: Arguments<'_>,
-        args: Arguments<'_>,
-    ) {
-        let (pid, ts) = (pid(instance), Micros(at.as_nanos()));
-        let ph = if edge == Edge::Begin { 'b' } else { 'e' };
-        self.put(format_args!(
-            ",\n{{\"ph\":\"{ph}\",\"cat\":\"request\",\"id\":\"{request}\",\"pid\":{pid},\
-             \"tid\":1,\"ts\":{ts},\"name\":\"{name}\",\"args\":{{{args}}}}}"
         ));
     }
 
@@ -119,6 +130,13 @@ impl<W: Write> Events<W> {
         self.bytes += text.len() as u64;
         self.failure = self.out.write_all(text.as_bytes()).err();
     }
+}
+
+/// The row of an instance's steps.
+const STEPS: u32 = 1;
+
+fn tid(lane: u32) -> u32 {
+    STEPS + 1 + lane
 }
 
 fn pid(instance: InstanceId) -> u32 {

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use super::Window;
-use super::events::{Edge, Events};
+use super::events::Events;
+use super::lanes::Lanes;
 use crate::cost::StepShape;
 use crate::engine::scheduler::Load;
 use crate::engine::{Batch, EntryKind, Life, QuietRun, StepResult};
@@ -93,6 +94,7 @@ pub struct TimelineWriter<W> {
     requests: BTreeMap<RequestId, Open>,
     preemptions: Preemptions,
     levels: Vec<Levels>,
+    lanes: Vec<Lanes>,
     end: SimTime,
 }
 
@@ -109,6 +111,7 @@ impl<W: Write> TimelineWriter<W> {
             requests: BTreeMap::new(),
             preemptions: Preemptions::default(),
             levels: vec![Levels::default(); instances as usize],
+            lanes: vec![Lanes::default(); instances as usize],
             end: SimTime::ZERO,
         }
     }
@@ -136,17 +139,18 @@ impl<W: Write> TimelineWriter<W> {
         life: Option<&Life>,
         status: Status,
     ) {
-        let (instance, none) = (open.instance, format_args!(""));
-        let Some((begin, end)) = self.window.clip(open.sent, at) else { return };
+        let Some(whole) = self.window.clip(open.sent, at) else { return };
         open.enter(at, open.phase);
-        let events = &mut self.events;
+        let (lane, is_new) = self.lanes[open.instance.index()].place(whole.0, whole.1);
+        if is_new {
+            self.events.lane(open.instance, lane);
+        }
+        let row = (open.instance, lane);
         let (output, cached, preemptions) =
             life.map_or((0, 0, 0), |life| (life.generated, life.cached_tokens, life.preemptions));
-        events.span(
-            Edge::Begin,
-            instance,
-            id,
-            begin,
+        self.events.span(
+            row,
+            whole,
             format_args!("request {id}"),
             format_args!(
                 "\"status\":\"{}\",\"prompt_tokens\":{},\"output_tokens\":{output},\
@@ -155,27 +159,18 @@ impl<W: Write> TimelineWriter<W> {
                 open.prompt_tokens
             ),
         );
-        let mut chunks = open.chunks.iter().peekable();
         for span in &open.spans {
-            let clipped = self.window.clip(span.from, span.until);
-            let name = format_args!("{}", span.phase.name());
-            if let Some((from, _)) = clipped {
-                events.span(Edge::Begin, instance, id, from, name, none);
-            }
-            while let Some(chunk) = chunks.next_if(|chunk| chunk.until <= span.until) {
-                let Some((from, until)) = self.window.clip(chunk.from, chunk.until) else {
-                    continue;
-                };
-                let (name, Chunk { tokens, computed, .. }) = (format_args!("chunk"), chunk);
-                let args = format_args!("\"tokens\":{tokens},\"computed_tokens\":{computed}");
-                events.span(Edge::Begin, instance, id, from, name, args);
-                events.span(Edge::End, instance, id, until, name, none);
-            }
-            if let Some((_, until)) = clipped {
-                events.span(Edge::End, instance, id, until, name, none);
+            if let Some(clipped) = self.window.clip(span.from, span.until) {
+                let name = format_args!("{}", span.phase.name());
+                self.events.span(row, clipped, name, format_args!(""));
             }
         }
-        events.span(Edge::End, instance, id, end, format_args!("request {id}"), none);
+        for Chunk { from, until, tokens, computed } in open.chunks {
+            if let Some(clipped) = self.window.clip(from, until) {
+                let args = format_args!("\"tokens\":{tokens},\"computed_tokens\":{computed}");
+                self.events.span(row, clipped, format_args!("chunk"), args);
+            }
+        }
     }
 
     fn enter(&mut self, at: SimTime, id: RequestId, from: Phase, to: Phase) {

@@ -12,7 +12,7 @@ fn requests(text: &str) -> usize {
     let json: Value = serde_json::from_str(text).unwrap();
     let events = json["traceEvents"].as_array().unwrap();
     let is_request = |event: &&Value| {
-        event["ph"] == "b" && event["name"].as_str().unwrap().starts_with("request")
+        event["ph"] == "X" && event["name"].as_str().unwrap().starts_with("request")
     };
     events.iter().filter(is_request).count()
 }
