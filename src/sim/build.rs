@@ -155,8 +155,12 @@ fn scheduler(scenario: &Scenario, group: &ReplicaGroup) -> Result<Scheduler, Sce
         EngineConfig::VllmV1(config) => {
             let acceptance = acceptance(scenario, config)?;
             let scheduler = VllmV1::new(config.clone(), acceptance);
-            Scheduler::VllmV1(Box::new(match adapters(config.max_loras) {
+            let scheduler = match adapters(config.max_loras) {
                 Some(adapters) => scheduler.with_adapters(adapters),
+                None => scheduler,
+            };
+            Scheduler::VllmV1(Box::new(match handover::kv_role(group.role) {
+                Some(role) => scheduler.with_connector(role),
                 None => scheduler,
             }))
         }

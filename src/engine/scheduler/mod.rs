@@ -71,6 +71,9 @@ pub struct Load {
     pub kv_blocks: u32,
     /// Blocks that no request holds, those with cached content included.
     pub kv_blocks_free: u32,
+    /// Blocks of requests that have left, each counted for every one of them: others have not fetched
+    /// them yet, or a step in flight may write to them.
+    pub kv_blocks_lingering: u32,
 }
 
 impl Load {
@@ -122,6 +125,12 @@ pub trait Schedule: fmt::Debug + Send {
 
     /// Whether the KV of a request is fetched from here.
     fn sends(&self, _id: RequestId) -> bool {
+        false
+    }
+
+    /// Whether the end of a transfer is learned with the outcome of a step, or between steps where none
+    /// is in flight.
+    fn reads_transfers_last(&self) -> bool {
         false
     }
 

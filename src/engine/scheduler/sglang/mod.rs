@@ -360,6 +360,7 @@ impl Schedule for Sglang {
             running: (listed - self.finished.len()) as u32 + self.last_in_flight,
             kv_blocks: self.pool / self.config.page_size,
             kv_blocks_free: self.reclaimable() / self.config.page_size,
+            ..Load::default()
         }
     }
 

@@ -265,6 +265,7 @@ impl VllmV1 {
 
     /// Frees a request's memory and its place.
     fn remove(&mut self, slot: u32) {
+        self.linger_no_more(slot);
         self.release_blocks(slot);
         self.sequences[slot as usize].status = Status::Gone;
         self.vacant.push(slot);
@@ -311,6 +312,10 @@ impl Schedule for VllmV1 {
     fn sends(&self, id: RequestId) -> bool {
         self.slot_of(id)
             .is_some_and(|slot| self.sequences[slot as usize].handoff == Handoff::DecodedElsewhere)
+    }
+
+    fn reads_transfers_last(&self) -> bool {
+        self.connector.is_there()
     }
 
     fn lost_transfer(&mut self, id: RequestId) {
@@ -369,6 +374,7 @@ impl Schedule for VllmV1 {
             running: self.running.len() as u32,
             kv_blocks: self.pool.usable(),
             kv_blocks_free: self.pool.free(),
+            kv_blocks_lingering: self.connector.lingering(),
         }
     }
 
