@@ -10,7 +10,9 @@ mod view;
 use crate::engine::Instance;
 use crate::ids::InstanceId;
 
-pub use disaggregation::{Disaggregation, Order, Role, Roles, Transfer, TransferEnd, Way};
+pub use disaggregation::{
+    Chunk, Disaggregation, Granularity, Order, Role, Roles, Transfer, TransferEnd, Way,
+};
 pub use gateway::Gateway;
 pub use health::{Health, Healths};
 pub use router::{Needs, Route, Router};

@@ -32,7 +32,8 @@ pub enum HandoverProtocol {
     /// 0.33.0 with the NIXL connector). For `vllm_v1`.
     Pull,
     /// The decode side sets memory aside first; then the prefill side computes the prompt and writes its
-    /// KV cache there (SGLang 0.5.23). For `sglang`.
+    /// KV cache there (SGLang 0.5.23; `MooncakeLayerwiseConnector` of vLLM Ascend). For `sglang` and
+    /// `vllm_v1`.
     Reserve,
     /// The prefill side keeps copies of KV caches in a buffer; a step of the decode side that admits
     /// prompts fetches them one after the other, and nothing else happens there meanwhile (the
@@ -43,6 +44,17 @@ pub enum HandoverProtocol {
         #[serde(default = "kv_buffer_size")]
         kv_buffer_size: f64,
     },
+}
+
+impl HandoverProtocol {
+    /// Its name in scenario files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Pull => "pull",
+            Self::Reserve => "reserve",
+            Self::Blocking { .. } => "blocking",
+        }
+    }
 }
 
 impl DisaggregationConfig {
@@ -72,6 +84,40 @@ pub struct TransferConfig {
     /// Before the first byte of a transfer, in µs.
     #[serde(default)]
     pub latency_us: f64,
+    /// What of a KV cache is sent at a time. Other than `whole` needs the protocol `reserve`: there is nowhere to
+    /// send a part to before the decode side has memory for it.
+    #[serde(default, skip_serializing_if = "TransferGranularity::is_whole")]
+    pub granularity: TransferGranularity,
+}
+
+/// What of a KV cache is sent at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum TransferGranularity {
+    /// All of it, once the prompt is computed.
+    #[default]
+    Whole,
+    /// The blocks of each prefill step when it ends, while the next one computes.
+    ChunkWise,
+    /// The part of each layer once it is computed.
+    LayerWise,
+}
+
+impl TransferGranularity {
+    /// Its name in scenario files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Whole => "whole",
+            Self::ChunkWise => "chunk_wise",
+            Self::LayerWise => "layer_wise",
+        }
+    }
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
+    fn is_whole(&self) -> bool {
+        *self == Self::Whole
+    }
 }
 
 /// The default of vLLM 0.6.5, `KVTransferConfig` of `vllm/config.py`.

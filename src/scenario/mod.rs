@@ -27,7 +27,9 @@ pub use baselines::{
 pub use bill::{GpuPower, GpuPrice, Offer};
 pub use calibration::Calibration;
 pub use cluster::ClusterConfig;
-pub use disaggregation::{DisaggregationConfig, HandoverProtocol, TransferConfig};
+pub use disaggregation::{
+    DisaggregationConfig, HandoverProtocol, TransferConfig, TransferGranularity,
+};
 pub use engine::{
     AcceptanceConfig, EngineConfig, Policy, SpeculationConfig, SpeculationMethod, VllmConfig,
 };

@@ -85,8 +85,11 @@ fn disaggregation(scenario: &Scenario) -> Result<Option<Disaggregation>, Scenari
         }
         protocol = parts.protocol_of(&group.cluster.engine);
         let kv_bytes_per_token = match (protocol, &group.cluster.engine) {
-            (HandoverProtocol::Pull, EngineConfig::VllmV1(vllm)) => {
+            (HandoverProtocol::Pull | HandoverProtocol::Reserve, EngineConfig::VllmV1(vllm)) => {
                 block_tokens = vllm.block_size;
+                if protocol == HandoverProtocol::Reserve {
+                    order = Order::DestinationFirst;
+                }
                 handover::kv_bytes_per_token(&scenario.model, group)
             }
             (HandoverProtocol::Reserve, EngineConfig::Sglang(sglang)) => {
@@ -120,6 +123,8 @@ fn disaggregation(scenario: &Scenario) -> Result<Option<Disaggregation>, Scenari
     // Draws of its own.
     let router = Router::new(&cluster.router, Seed(mix(scenario.file.seed.0)));
     let built = Disaggregation::new((roles, order), router, block_tokens, &ends, way);
+    let granularity = handover::granularity(parts, &scenario.model);
+    let built = built.map(|parts| parts.sending(granularity));
     let built = built.map(|parts| match ask_latency {
         Some(latency) => parts.with_senders(latency),
         None => parts,

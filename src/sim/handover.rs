@@ -1,8 +1,12 @@
 //! What travels where some instances prefill and others decode, by protocol.
 
+use crate::cluster::Granularity;
 use crate::engine::scheduler::KvRole;
 use crate::model::ModelSpec;
-use crate::scenario::{HandoverProtocol, ReplicaGroup, ReplicaRole, Scenario};
+use crate::scenario::{
+    DisaggregationConfig, HandoverProtocol, ReplicaGroup, ReplicaRole, Scenario,
+    TransferGranularity,
+};
 
 /// Beside keys and values, a copy has the id of each token (64 bits) and whether it counts (a byte), on
 /// every GPU (vLLM 0.6, `insert` of `simple_buffer.py`).
@@ -32,6 +36,15 @@ pub(super) fn kv_role(role: ReplicaRole) -> Option<KvRole> {
         ReplicaRole::Mixed => None,
         ReplicaRole::Prefill => Some(KvRole::Producer),
         ReplicaRole::Decode => Some(KvRole::Consumer),
+    }
+}
+
+/// What of a KV cache is sent at a time.
+pub(super) fn granularity(parts: &DisaggregationConfig, model: &ModelSpec) -> Granularity {
+    match parts.transfer.granularity {
+        TransferGranularity::Whole => Granularity::Whole,
+        TransferGranularity::ChunkWise => Granularity::Chunks,
+        TransferGranularity::LayerWise => Granularity::Layers { count: model.layers },
     }
 }
 

@@ -264,6 +264,10 @@ impl Observer for Watch {
             Occurrence::Forwarded(id, instance) => {
                 self.move_on(id, Place::HandedOver, Place::OnItsWay(instance));
             }
+            Occurrence::SendingBegan(instance, id) => {
+                let place = self.request(id).place;
+                assert_eq!(place, Place::Inside(instance), "L1: request {id} is sent where it is");
+            }
             Occurrence::TransferBegan(instance, id, _) => {
                 let place = self.request(id).place;
                 assert_eq!(place, Place::Inside(instance), "L1: request {id} loads where it is");

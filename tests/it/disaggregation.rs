@@ -317,7 +317,10 @@ fn what_cannot_be_is_refused_by_name() {
             "cluster.disaggregation.protocol: only vllm_v1",
         ),
         (
-            parts(1, 1, 1.0).replace("transfer", "protocol = { type = 'reserve' }, transfer"),
+            format!(
+                "{}\nengine = {{ type = 'vllm_v0' }}",
+                parts(1, 1, 1.0).replace("transfer", "protocol = { type = 'reserve' }, transfer")
+            ),
             "cluster.disaggregation.protocol: only sglang",
         ),
         (

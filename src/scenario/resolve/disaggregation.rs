@@ -4,7 +4,7 @@ use super::Rules;
 use super::groups::{Asked, asked};
 use crate::scenario::{
     ClusterConfig, DisaggregationConfig, EngineConfig, HandoverProtocol, Policy, ReplicaRole,
-    ScenarioFile, SglangConfig, TransferConfig, VllmConfig,
+    ScenarioFile, SglangConfig, TransferConfig, TransferGranularity, VllmConfig,
 };
 
 /// Pairs of replicas that a network is built for.
@@ -102,8 +102,20 @@ fn engine_rules(parts: &DisaggregationConfig, asked: &[Asked], rules: &mut Rules
             || "cluster.engine".to_owned(),
             |index| format!("cluster.groups[{index}].engine"),
         );
-        let unit = match (parts.protocol_of(&group.cluster.engine), &group.cluster.engine) {
-            (HandoverProtocol::Pull, EngineConfig::VllmV1(vllm)) => {
+        let protocol = parts.protocol_of(&group.cluster.engine);
+        if parts.transfer.granularity != TransferGranularity::Whole
+            && protocol != HandoverProtocol::Reserve
+        {
+            let message = format!(
+                "`{}` needs the protocol `reserve`: with `{}` the decode side asks for a KV cache \
+                 once its prompt is computed",
+                parts.transfer.granularity.name(),
+                protocol.name()
+            );
+            rules.broken("cluster.disaggregation.transfer.granularity", &message);
+        }
+        let unit = match (protocol, &group.cluster.engine) {
+            (HandoverProtocol::Pull | HandoverProtocol::Reserve, EngineConfig::VllmV1(vllm)) => {
                 pulling(vllm, &engine, rules);
                 vllm.block_size
             }
@@ -121,12 +133,13 @@ fn engine_rules(parts: &DisaggregationConfig, asked: &[Asked], rules: &mut Rules
                 1
             }
             (protocol, _) => {
-                let (protocol, engine) = match protocol {
-                    HandoverProtocol::Pull => ("pull", "vllm_v1"),
-                    HandoverProtocol::Blocking { .. } => ("blocking", "vllm_v0"),
-                    HandoverProtocol::Reserve => ("reserve", "sglang"),
+                let engine = match protocol {
+                    HandoverProtocol::Pull => "vllm_v1",
+                    HandoverProtocol::Blocking { .. } => "vllm_v0",
+                    HandoverProtocol::Reserve => "sglang or vllm_v1",
                 };
-                let message = format!("only {engine} hands KV caches over by `{protocol}`");
+                let message =
+                    format!("only {engine} hands KV caches over by `{}`", protocol.name());
                 return rules.broken("cluster.disaggregation.protocol", &message);
             }
         };
