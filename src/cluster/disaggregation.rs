@@ -14,6 +14,7 @@
 //! memory aside; then to a prefill instance, which writes its KV and its first token there.
 
 mod faults;
+mod local;
 mod overlap;
 
 use rustc_hash::FxHashMap;
@@ -25,6 +26,7 @@ use crate::engine::Instance;
 use crate::ids::{FlowId, InstanceId, LinkId, RequestId, RouteId};
 use crate::network::{self, Network, Protocol, Topology, TopologyError};
 use crate::request::{Request, RequestView};
+use crate::scenario::LocalPrefillConfig;
 use crate::units::{Bytes, SimDuration, SimTime};
 use overlap::Sending;
 pub use overlap::{Chunk, Granularity};
@@ -93,6 +95,7 @@ pub struct Disaggregation {
     /// Requests that went to the destination first and are not computed yet.
     reserved: FxHashMap<RequestId, Reserved>,
     granularity: Granularity,
+    local_prefill: Option<LocalPrefillConfig>,
     /// Those of them whose prompts are being computed, where KV caches are sent meanwhile.
     sending: FxHashMap<RequestId, Sending>,
     /// By flow, while it flows.
@@ -195,6 +198,7 @@ impl Disaggregation {
             prefill_of: FxHashMap::default(),
             reserved: FxHashMap::default(),
             granularity: Granularity::default(),
+            local_prefill: None,
             sending: FxHashMap::default(),
             transfers: Vec::new(),
             senders: Vec::new(),

@@ -21,6 +21,28 @@ pub struct DisaggregationConfig {
     pub protocol: Option<HandoverProtocol>,
     /// How KV caches travel from one to the other.
     pub transfer: TransferConfig,
+    /// Which prompts the decode side computes itself; none if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub local_prefill: Option<LocalPrefillConfig>,
+}
+
+/// Prompts that a decode replica computes itself: those for which one of the conditions holds, as with Dynamo's
+/// conditional disaggregation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct LocalPrefillConfig {
+    /// Prompts of at most so many tokens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_prompt_tokens: Option<u32>,
+    /// Prompts of which the cache of a decode replica lacks at most so many tokens (Dynamo's
+    /// `max-local-prefill-length`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_new_tokens: Option<u32>,
+    /// All, while more than so many requests wait at prefill replicas (Dynamo's
+    /// `max-prefill-queue-size`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_prefill_queue: Option<u32>,
 }
 
 /// How the KV cache of a prompt comes from the replica that prefilled it to the one that decodes.

@@ -121,10 +121,11 @@ fn disaggregation(scenario: &Scenario) -> Result<Option<Disaggregation>, Scenari
         },
     };
     // Draws of its own.
-    let router = Router::new(&cluster.router, Seed(mix(scenario.file.seed.0)));
+    let router = Router::of_decodes(&cluster.router, Seed(mix(scenario.file.seed.0)));
     let built = Disaggregation::new((roles, order), router, block_tokens, &ends, way);
     let granularity = handover::granularity(parts, &scenario.model);
-    let built = built.map(|parts| parts.sending(granularity));
+    let local = parts.local_prefill;
+    let built = built.map(|parts| parts.sending(granularity).prefilling_locally(local));
     let built = built.map(|parts| match ask_latency {
         Some(latency) => parts.with_senders(latency),
         None => parts,

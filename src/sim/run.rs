@@ -201,13 +201,19 @@ impl<W: Source> Simulation<W> {
     }
 
     pub(super) fn send(&mut self, now: SimTime, transit: u32, observer: &mut impl Observer) {
-        let (id, request) = self.transit.get(transit);
+        if self.send_past_prefill(now, transit, observer) {
+            return;
+        }
         let entrances = self.cluster.entrances() as usize;
-        let Cluster { instances, router, .. } = &mut self.cluster;
-        let request = request.view(id);
         // What engines report of this instant includes the steps that end now, if they have been seen.
         let seen =
             if self.steps_seen == Some(now) { now + SimDuration::from_nanos(1) } else { now };
+        if entrances > 1 && self.gateway.looks_at_caches(seen) {
+            self.see_caches(now, 0..entrances as u32, observer);
+        }
+        let (id, request) = self.transit.get(transit);
+        let Cluster { instances, router, .. } = &mut self.cluster;
+        let request = request.view(id);
         let instance = self.gateway.route(router, &instances[..entrances], seen, request);
         let Some(instance) = instance else { return self.turn_away(now, transit, observer) };
         observer.on(now, Occurrence::Sent(id, instance));

@@ -18,7 +18,8 @@ use std::ops::{Deref, DerefMut};
 use super::{Finish, Life, StepPlan, StepResult};
 use crate::cost::StepShape;
 use crate::ids::RequestId;
-use crate::request::Request;
+use crate::kv::CacheContent;
+use crate::request::{Request, RequestView};
 use crate::units::SimTime;
 
 pub use faster_transformer::FasterTransformer;
@@ -184,6 +185,16 @@ pub trait Schedule: fmt::Debug + Send {
 
     /// Queues and memory.
     fn load(&self) -> Load;
+
+    /// How many tokens of a prompt its cache holds.
+    fn cached_tokens(&self, _request: RequestView<'_>) -> u32 {
+        0
+    }
+
+    /// What its cache holds.
+    fn cache(&self) -> CacheContent {
+        CacheContent::Nothing
+    }
 
     /// A request that has not left.
     fn life(&self, id: RequestId) -> Option<Life>;

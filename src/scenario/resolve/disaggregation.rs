@@ -3,8 +3,9 @@
 use super::Rules;
 use super::groups::{Asked, asked};
 use crate::scenario::{
-    ClusterConfig, DisaggregationConfig, EngineConfig, HandoverProtocol, Policy, ReplicaRole,
-    ScenarioFile, SglangConfig, TransferConfig, TransferGranularity, VllmConfig,
+    ClusterConfig, DisaggregationConfig, EngineConfig, HandoverProtocol, LocalPrefillConfig,
+    Policy, ReplicaRole, ScenarioFile, SglangConfig, TransferConfig, TransferGranularity,
+    VllmConfig,
 };
 
 /// Pairs of replicas that a network is built for.
@@ -29,6 +30,7 @@ pub(super) fn rules(file: &ScenarioFile, rules: &mut Rules) {
         role_rules(cluster, parts, rules);
     }
     transfer_rules(&parts.transfer, rules);
+    local_rules(cluster, parts, rules);
     let asked = asked(cluster);
     let replicas = |role| {
         let of_role = asked.iter().filter(|group| group.role == role);
@@ -92,6 +94,30 @@ fn transfer_rules(transfer: &TransferConfig, rules: &mut Rules) {
     rules.share(&path("efficiency"), transfer.efficiency);
     rules.positive(&path("flow_gb_per_s"), transfer.flow_gb_per_s.unwrap_or(1.0));
     rules.time(&path("latency_us"), transfer.latency_us, 1e6);
+}
+
+fn local_rules(cluster: &ClusterConfig, parts: &DisaggregationConfig, rules: &mut Rules) {
+    let Some(local) = parts.local_prefill else { return };
+    let path = "cluster.disaggregation.local_prefill";
+    if local == LocalPrefillConfig::default() {
+        let message =
+            "one of max_prompt_tokens, max_new_tokens and max_prefill_queue must be given";
+        rules.broken(path, message);
+    }
+    let asked = asked(cluster);
+    if asked.iter().any(|group| group.role == ReplicaRole::Mixed) {
+        let message = "is not modelled beside mixed replicas, which compute all of a request";
+        rules.broken(path, message);
+    }
+    let decodes = asked.iter().find(|group| group.role == ReplicaRole::Decode);
+    let protocol = decodes.map(|group| parts.protocol_of(&group.cluster.engine));
+    if let Some(protocol) = protocol.filter(|protocol| *protocol != HandoverProtocol::Pull) {
+        let message = format!(
+            "needs the protocol `pull`: with `{}` decode replicas compute no prompts",
+            protocol.name()
+        );
+        rules.broken(path, &message);
+    }
 }
 
 /// What engines hand over, and that both sides keep it alike.

@@ -41,8 +41,8 @@ mod waiting;
 use super::{Handoff, Load, Quiet, Schedule};
 use crate::engine::{Adapters, Finish, Life, StepPlan, StepResult};
 use crate::ids::RequestId;
-use crate::kv::{BlockPool, Hits, KvPool, Lookahead, NumberedPool};
-use crate::request::Request;
+use crate::kv::{BlockPool, CacheContent, Hits, KvPool, Lookahead, NumberedPool};
+use crate::request::{Request, RequestView};
 use crate::scenario::{Policy, SpeculationMethod, VllmConfig};
 use crate::units::SimTime;
 
@@ -376,6 +376,21 @@ impl Schedule for VllmV1 {
             kv_blocks_free: self.pool.free(),
             kv_blocks_lingering: self.connector.lingering(),
         }
+    }
+
+    fn cached_tokens(&self, request: RequestView<'_>) -> u32 {
+        if !self.config.enable_prefix_caching {
+            return 0;
+        }
+        self.pool.cached_tokens(self.config.block_size, self.naming, request)
+    }
+
+    fn cache(&self) -> CacheContent {
+        if !self.config.enable_prefix_caching {
+            return CacheContent::Nothing;
+        }
+        let (block_size, naming) = (self.config.block_size, self.naming);
+        CacheContent::Blocks { pool: Box::new(self.pool.clone()), block_size, naming }
     }
 
     fn life(&self, id: RequestId) -> Option<Life> {
