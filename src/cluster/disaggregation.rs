@@ -14,6 +14,8 @@
 //! memory aside; then to a prefill instance, which writes its KV and its first token there.
 
 mod faults;
+mod local;
+mod overlap;
 
 use rustc_hash::FxHashMap;
 
@@ -21,10 +23,13 @@ use super::gateway::Gateway;
 use super::router::Router;
 use super::sender::{Ask, Sender};
 use crate::engine::Instance;
-use crate::ids::{InstanceId, LinkId, RequestId, RouteId};
+use crate::ids::{FlowId, InstanceId, LinkId, RequestId, RouteId};
 use crate::network::{self, Network, Protocol, Topology, TopologyError};
 use crate::request::{Request, RequestView};
+use crate::scenario::LocalPrefillConfig;
 use crate::units::{Bytes, SimDuration, SimTime};
+use overlap::Sending;
+pub use overlap::{Chunk, Granularity};
 
 /// What an instance does of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +56,8 @@ pub enum Order {
 struct Reserved {
     decode: InstanceId,
     prompt_tokens: u32,
+    /// Those of its tokens that the decode side lacks.
+    lacking: u32,
     /// When it is through the front end of the instance that prefills it.
     ready: SimTime,
 }
@@ -87,6 +94,10 @@ pub struct Disaggregation {
     prefill_of: FxHashMap<RequestId, InstanceId>,
     /// Requests that went to the destination first and are not computed yet.
     reserved: FxHashMap<RequestId, Reserved>,
+    granularity: Granularity,
+    local_prefill: Option<LocalPrefillConfig>,
+    /// Those of them whose prompts are being computed, where KV caches are sent meanwhile.
+    sending: FxHashMap<RequestId, Sending>,
     /// By flow, while it flows.
     transfers: Vec<Option<Transfer>>,
     /// The prefill instances, where they send one KV cache after the other.
@@ -186,6 +197,9 @@ impl Disaggregation {
             prefilling: FxHashMap::default(),
             prefill_of: FxHashMap::default(),
             reserved: FxHashMap::default(),
+            granularity: Granularity::default(),
+            local_prefill: None,
+            sending: FxHashMap::default(),
             transfers: Vec::new(),
             senders: Vec::new(),
             ask_latency: SimDuration::ZERO,
@@ -228,7 +242,8 @@ impl Disaggregation {
         let decode = self.route_decode(request, instances, now);
         let decode = decode.expect("instances that have memory set aside do not fail");
         self.prefill_of.insert(id, prefill);
-        self.reserved.insert(id, Reserved { decode, prompt_tokens, ready });
+        let lacking = prompt_tokens;
+        self.reserved.insert(id, Reserved { decode, prompt_tokens, lacking, ready });
         decode
     }
 
@@ -237,12 +252,15 @@ impl Disaggregation {
         self.prefilling.insert(id, request);
     }
 
-    /// There is memory for a request: when it can reach the instance that prefills it.
+    /// There is memory for a request, of which the decode side lacks so many tokens: when it can reach
+    /// the instance that prefills it.
     ///
     /// # Panics
     /// When it did not go to the destination first.
-    pub fn placed(&self, id: RequestId) -> SimTime {
-        self.reserved[&id].ready
+    pub fn placed(&mut self, id: RequestId, lacking: u32) -> SimTime {
+        let reserved = self.reserved.get_mut(&id).expect("it went to the destination first");
+        reserved.lacking = lacking;
+        reserved.ready
     }
 
     /// A request reaches the instance that prefills it.
@@ -254,14 +272,12 @@ impl Disaggregation {
         (request, self.prefill_of[&id])
     }
 
-    /// A request that went to the destination first is computed: where its KV goes, and of how many
-    /// tokens it is.
+    /// Where the KV of a request goes that went to the destination first.
     ///
     /// # Panics
     /// When it went to the source first.
-    pub fn computed(&mut self, id: RequestId) -> (InstanceId, u32) {
-        let reserved = self.reserved.remove(&id).expect("memory is set aside for it");
-        (reserved.decode, reserved.prompt_tokens)
+    pub fn destination(&self, id: RequestId) -> InstanceId {
+        self.reserved[&id].decode
     }
 
     /// A request that went to the destination first is refused: the instance that would have decoded it.
@@ -365,16 +381,23 @@ impl Disaggregation {
     /// # Panics
     /// When no prefill instance holds it.
     pub fn start(&mut self, id: RequestId, decode: InstanceId, tokens: u32, now: SimTime) -> Bytes {
+        let bytes = self.bytes_of(tokens, decode);
+        let flow = self.open(id, decode, bytes, now);
+        self.network.feed(flow, bytes, now);
+        Bytes(bytes)
+    }
+
+    /// Starts a flow that is going to carry so much of a request's KV.
+    fn open(&mut self, id: RequestId, decode: InstanceId, bytes: u64, now: SimTime) -> FlowId {
         let prefill = self.prefill_of[&id];
         let Roles { whole, decodes, .. } = self.roles;
         let route = (prefill.0 - whole) * decodes + (decode.0 - self.roles.entrances());
-        let bytes = self.bytes_of(tokens, decode);
-        let flow = self.network.start(self.routes[route as usize], bytes, now);
+        let flow = self.network.start_fed(self.routes[route as usize], bytes, now);
         if self.transfers.len() <= flow.index() {
             self.transfers.resize(flow.index() + 1, None);
         }
         self.transfers[flow.index()] = Some(Transfer { request: id, prefill, decode });
-        Bytes(bytes)
+        flow
     }
 
     /// When to call [`ended`](Self::ended).

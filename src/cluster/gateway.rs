@@ -1,10 +1,11 @@
 //! The gateway: asks the router, counts what is outstanding, and keeps what engines reported.
 
 use super::router::{Needs, Route, Router};
-use super::{ClusterView, Outstanding};
+use super::{Caches, ClusterView, Outstanding};
 use crate::engine::Instance;
 use crate::engine::scheduler::Load;
 use crate::ids::{InstanceId, RequestId};
+use crate::kv::CacheContent;
 use crate::request::RequestView;
 use crate::units::{SimDuration, SimTime};
 
@@ -25,6 +26,9 @@ pub struct Gateway {
     sent: Vec<Sent>,
     signals: Vec<Load>,
     signals_at: Option<SimTime>,
+    /// What caches held when they were looked at last, where the router knows them with an age.
+    caches: Vec<CacheContent>,
+    caches_at: Option<SimTime>,
     /// The instances known to be down, by id.
     down: Vec<InstanceId>,
 }
@@ -40,6 +44,8 @@ impl Gateway {
             sent: Vec::new(),
             signals: Vec::new(),
             signals_at: None,
+            caches: Vec::new(),
+            caches_at: None,
             down: Vec::new(),
         }
     }
@@ -72,11 +78,21 @@ impl Gateway {
             return None;
         }
         self.refresh(instances, now);
+        if self.looks_at_caches(now) && self.needs.caches != Some(SimDuration::ZERO) {
+            self.caches.clear();
+            self.caches.extend(instances.iter().map(|instance| instance.scheduler().cache()));
+            self.caches_at = Some(now);
+        }
         let view = ClusterView {
             instances: instances.len() as u32,
             outstanding: &self.outstanding,
             signals: &self.signals,
             signals_age: self.signals_at.map_or(SimDuration::ZERO, |at| now - at),
+            caches: match self.needs.caches {
+                None => Caches::Unknown,
+                Some(SimDuration::ZERO) => Caches::Live(instances),
+                Some(_) => Caches::Known(&self.caches),
+            },
             down: &self.down,
         };
         let chosen = router.route(request, &view);
@@ -86,6 +102,25 @@ impl Gateway {
             self.count(request, chosen);
         }
         Some(chosen)
+    }
+
+    /// Whether what caches hold at `now` is looked at to route a request.
+    pub fn looks_at_caches(&self, now: SimTime) -> bool {
+        self.needs
+            .caches
+            .is_some_and(|interval| self.caches_at.is_none_or(|at| now.since(at) >= interval))
+    }
+
+    /// Whether an instance is up, as far as is known.
+    pub fn is_up(&self, instance: InstanceId) -> bool {
+        self.down.binary_search(&instance).is_err()
+    }
+
+    /// A request is sent to an instance without asking the router.
+    pub fn send_to(&mut self, request: RequestView<'_>, instance: InstanceId) {
+        if self.needs.outstanding {
+            self.count(request, instance);
+        }
     }
 
     /// A request that was sent has finished, was refused, or is given up.

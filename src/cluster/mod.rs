@@ -10,12 +10,14 @@ mod view;
 use crate::engine::Instance;
 use crate::ids::InstanceId;
 
-pub use disaggregation::{Disaggregation, Order, Role, Roles, Transfer, TransferEnd, Way};
+pub use disaggregation::{
+    Chunk, Disaggregation, Granularity, Order, Role, Roles, Transfer, TransferEnd, Way,
+};
 pub use gateway::Gateway;
 pub use health::{Health, Healths};
 pub use router::{Needs, Route, Router};
 pub use sender::{Ask, Sender};
-pub use view::{ClusterView, Outstanding};
+pub use view::{Caches, ClusterView, Outstanding};
 
 /// The instances of a run and the policy that chooses among them.
 #[derive(Debug)]

@@ -1,8 +1,11 @@
 //! What a router may know of the instances: what the gateway counts itself, exact and at once, and
 //! what engines reported, of some age.
 
+use crate::engine::Instance;
 use crate::engine::scheduler::Load;
 use crate::ids::InstanceId;
+use crate::kv::CacheContent;
+use crate::request::RequestView;
 use crate::units::SimDuration;
 
 /// Requests that were sent to an instance and have not left it, as the gateway counts them.
@@ -13,6 +16,28 @@ pub struct Outstanding {
     /// Their prompt tokens. What came out of them is not counted: a gateway that passes streams on
     /// does not count tokens.
     pub prompt_tokens: u64,
+}
+
+/// What the router knows of the engines' caches.
+#[derive(Debug, Clone, Copy)]
+pub enum Caches<'a> {
+    /// Nothing.
+    Unknown,
+    /// What they hold now.
+    Live(&'a [Instance]),
+    /// What they held when the last picture was taken.
+    Known(&'a [CacheContent]),
+}
+
+impl Caches<'_> {
+    /// How many tokens of a prompt the cache of an instance holds, as far as the router knows.
+    pub fn tokens(&self, id: InstanceId, request: RequestView<'_>) -> u32 {
+        match self {
+            Self::Unknown => 0,
+            Self::Live(instances) => instances[id.index()].scheduler().cached_tokens(request),
+            Self::Known(caches) => caches[id.index()].cached_tokens(request),
+        }
+    }
 }
 
 /// The instances as a router sees them. What it does not [need](super::router::Needs) is empty.
@@ -26,6 +51,8 @@ pub struct ClusterView<'a> {
     pub signals: &'a [Load],
     /// How old the reports are; all were made at one moment.
     pub signals_age: SimDuration,
+    /// What their caches hold.
+    pub caches: Caches<'a>,
     /// The instances that the gateway knows to be down, by id; never all of them.
     pub down: &'a [InstanceId],
 }

@@ -170,8 +170,7 @@ impl Instance {
     }
 
     /// The same replica in the loop of recorded schedules: after a decision to compute nothing it waits
-    /// for something to come from outside, even if requests lost their memory by it; and it reads of
-    /// transfers that ended last of all, after the outcome of a step.
+    /// for something to come from outside, even if requests lost their memory by it.
     #[must_use]
     pub fn as_recorded(mut self) -> Self {
         self.is_recorded = true;
@@ -256,7 +255,7 @@ impl Instance {
                 Vec::new()
             };
             self.leave(&mut tell);
-            if !self.is_recorded || self.in_flight.is_empty() {
+            if self.in_flight.is_empty() || !self.scheduler.reads_transfers_last() {
                 self.end_transfers(&mut tell);
             }
             if !std::mem::take(&mut self.decides_next)

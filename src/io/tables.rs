@@ -6,6 +6,7 @@ use std::path::Path;
 
 use polars::prelude::{Column, DataFrame, IntoColumn, NamedFrom, ParquetWriter, Series};
 
+use crate::ids::RequestId;
 use crate::metrics::{Breakdown, Recorder, RequestDrafts, RequestRecord, Status, StepRecord};
 use crate::units::{SimDuration, SimTime};
 
@@ -56,7 +57,7 @@ pub fn write_requests(path: &Path, recorder: &Recorder) -> Result<(), TableError
     };
     let status: Vec<&str> = records.iter().map(|record| record.status.name()).collect();
     let ids: Vec<u32> = (0..records.len() as u32).collect();
-    let columns = vec![
+    let mut columns = vec![
         column("request", ids),
         column("status", status),
         column("instance", counts(|r| r.instance.0)),
@@ -84,6 +85,12 @@ pub fn write_requests(path: &Path, recorder: &Recorder) -> Result<(), TableError
         column("stalled_ms", parts(|b| b.stalled)),
         column("transfer_ms", parts(|b| b.transfer)),
     ];
+    let early = |place| recorder.carried.early_of(RequestId::from_index(place));
+    let early: Vec<Option<f64>> =
+        (0..records.len()).map(|place| early(place).map(SimDuration::as_millis_f64)).collect();
+    if early.iter().any(Option::is_some) {
+        columns.push(column("transfer_early_ms", early));
+    }
     write(path, records.len(), columns)
 }
 

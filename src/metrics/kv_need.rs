@@ -269,7 +269,7 @@ mod tests {
     }
 
     fn load(held: u32, running: u32, waiting: u32) -> Load {
-        Load { waiting, running, kv_blocks: 100, kv_blocks_free: 100 - held }
+        Load { waiting, running, kv_blocks: 100, kv_blocks_free: 100 - held, ..Load::default() }
     }
 
     #[test]

@@ -240,6 +240,7 @@ impl Observer for Recorder {
             Occurrence::Forwarded(id, instance) => {
                 self.requests[self.lane.place(id)].instance = instance;
             }
+            Occurrence::SendingBegan(_, id) => self.carried.begin_early(id, at),
             Occurrence::TransferBegan(instance, id, bytes) => {
                 if let Some(before) = self.handed_over.get_mut(&id) {
                     before.transfer = Some((at, instance, bytes));
@@ -249,6 +250,7 @@ impl Observer for Recorder {
                 let before = self.handed_over.get(&id).and_then(|before| before.transfer);
                 if let Some((began, to, bytes)) = before {
                     self.requests[self.lane.place(id)].transfer = at - began;
+                    let began = self.carried.end_early(id, began);
                     self.carried.add([from, to], began, at, bytes.0);
                     self.end = at;
                 }

@@ -1,11 +1,13 @@
 //! KV caches that travelled between instances.
 
+use rustc_hash::FxHashMap;
 use serde::Serialize;
 
+use super::record::RequestRecord;
 use super::recorder::Recorder;
 use super::replica::ReplicaLog;
 use super::series::{Quantity, Series};
-use crate::ids::InstanceId;
+use crate::ids::{InstanceId, RequestId};
 use crate::stats::{Sample, Values};
 use crate::units::{SimDuration, SimTime};
 
@@ -18,6 +20,10 @@ pub struct Carried {
     pub bytes: u64,
     /// Bytes that left or reached each instance, over time.
     by_instance: Vec<Series>,
+    /// When KV caches began to be sent whose prompts were being computed, while they are under way.
+    began_early: FxHashMap<RequestId, SimTime>,
+    /// For how long such KV caches were sent before their prompts were computed.
+    early: FxHashMap<RequestId, SimDuration>,
 }
 
 /// What a run's transfers took.
@@ -27,10 +33,17 @@ pub struct TransferReport {
     pub transfers: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Mean time, from the request for a KV cache to its arrival, in ms.
+    /// Mean time of a transfer, from the request for a KV cache, or its first byte, to its arrival, in ms.
     pub mean_ms: f64,
     /// The 99th percentile of that time, in ms.
     pub p99_ms: f64,
+    /// Where KV caches are sent while they are computed: the mean of the part of that time after the end of
+    /// the prefill, in ms.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exposed_mean_ms: Option<f64>,
+    /// The 99th percentile of that part, in ms.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exposed_p99_ms: Option<f64>,
     /// Payload over what the NICs could carry in the run, on average over instances.
     pub nic_use: f64,
     /// The same of the busiest NIC.
@@ -53,6 +66,26 @@ impl Carried {
             self.reach(instance + 1);
             self.by_instance[instance].spread(began, arrived, bytes);
         }
+    }
+
+    /// A KV cache begins to be sent before its prompt is computed.
+    pub(super) fn begin_early(&mut self, id: RequestId, at: SimTime) {
+        self.began_early.insert(id, at);
+    }
+
+    /// A KV cache has arrived whose prompt was computed at `computed`: when it began to be sent.
+    pub(super) fn end_early(&mut self, id: RequestId, computed: SimTime) -> SimTime {
+        let Some(began) = self.began_early.remove(&id) else { return computed };
+        self.early.insert(id, computed - began);
+        began
+    }
+
+    /// For how long the KV of a request was sent before its prompt was computed; nothing where no KV is.
+    pub fn early_of(&self, id: RequestId) -> Option<SimDuration> {
+        if self.early.is_empty() {
+            return None;
+        }
+        Some(self.early.get(&id).copied().unwrap_or_default())
     }
 
     fn reach(&mut self, instances: usize) {
@@ -86,9 +119,23 @@ impl TransferReport {
         if carried.transfers == 0 {
             return None;
         }
-        let times = recorder.requests.iter().map(|record| record.transfer);
-        let times = times.filter(|time| time.as_nanos() > 0).map(SimDuration::as_millis_f64);
-        let times = Values::new(times.collect());
+        let travelled = |time: &SimDuration| time.as_nanos() > 0;
+        let exposed = recorder.requests.iter().map(|record| record.transfer);
+        let exposed: Vec<f64> = exposed.filter(travelled).map(SimDuration::as_millis_f64).collect();
+        let exposed = Values::new(exposed);
+        let in_all = if carried.early.is_empty() {
+            None
+        } else {
+            let records = recorder.requests.iter().enumerate();
+            let records = records.filter(|(_, record)| travelled(&record.transfer));
+            let early = |place| carried.early.get(&RequestId::from_index(place)).copied();
+            let time = |(place, record): (usize, &RequestRecord)| {
+                (record.transfer + early(place).unwrap_or_default()).as_millis_f64()
+            };
+            Some(Values::new(records.map(time).collect()))
+        };
+        let is_early = in_all.is_some();
+        let times = in_all.as_ref().unwrap_or(&exposed);
         let run_s = recorder.end.as_secs_f64();
         let used = |(rate, bytes): (&f64, &Series)| bytes.total() as f64 / (rate * run_s);
         let uses = nics.iter().zip(&carried.by_instance).filter(|(rate, _)| **rate > 0.0);
@@ -99,6 +146,8 @@ impl TransferReport {
             bytes: carried.bytes,
             mean_ms: times.mean(),
             p99_ms: times.percentile(99.0),
+            exposed_mean_ms: is_early.then(|| exposed.mean()),
+            exposed_p99_ms: is_early.then(|| exposed.percentile(99.0)),
             nic_use: uses.iter().sum::<f64>() / ends as f64,
             busiest_nic_use: uses.iter().copied().fold(0.0, f64::max),
         })
@@ -106,8 +155,14 @@ impl TransferReport {
 
     /// In words, on one line.
     pub fn text(&self) -> String {
+        let exposed = match (self.exposed_mean_ms, self.exposed_p99_ms) {
+            (Some(mean), Some(p99)) => {
+                format!(", of that after the prefill mean {mean:.1} ms, P99 {p99:.1} ms")
+            }
+            _ => String::new(),
+        };
         format!(
-            "{} KV transfers, {:.1} GB: mean {:.1} ms, P99 {:.1} ms; NICs {:.0} % in use, the \
+            "{} KV transfers, {:.1} GB: mean {:.1} ms, P99 {:.1} ms{exposed}; NICs {:.0} % in use, the \
              busiest {:.0} %",
             self.transfers,
             self.bytes as f64 / 1e9,

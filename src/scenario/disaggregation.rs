@@ -21,6 +21,28 @@ pub struct DisaggregationConfig {
     pub protocol: Option<HandoverProtocol>,
     /// How KV caches travel from one to the other.
     pub transfer: TransferConfig,
+    /// Which prompts the decode side computes itself; none if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub local_prefill: Option<LocalPrefillConfig>,
+}
+
+/// Prompts that a decode replica computes itself: those for which one of the conditions holds, as with Dynamo's
+/// conditional disaggregation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct LocalPrefillConfig {
+    /// Prompts of at most so many tokens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_prompt_tokens: Option<u32>,
+    /// Prompts of which the cache of a decode replica lacks at most so many tokens (Dynamo's
+    /// `max-local-prefill-length`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_new_tokens: Option<u32>,
+    /// All, while more than so many requests wait at prefill replicas (Dynamo's
+    /// `max-prefill-queue-size`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_prefill_queue: Option<u32>,
 }
 
 /// How the KV cache of a prompt comes from the replica that prefilled it to the one that decodes.
@@ -32,7 +54,8 @@ pub enum HandoverProtocol {
     /// 0.33.0 with the NIXL connector). For `vllm_v1`.
     Pull,
     /// The decode side sets memory aside first; then the prefill side computes the prompt and writes its
-    /// KV cache there (SGLang 0.5.23). For `sglang`.
+    /// KV cache there (SGLang 0.5.23; `MooncakeLayerwiseConnector` of vLLM Ascend). For `sglang` and
+    /// `vllm_v1`.
     Reserve,
     /// The prefill side keeps copies of KV caches in a buffer; a step of the decode side that admits
     /// prompts fetches them one after the other, and nothing else happens there meanwhile (the
@@ -43,6 +66,17 @@ pub enum HandoverProtocol {
         #[serde(default = "kv_buffer_size")]
         kv_buffer_size: f64,
     },
+}
+
+impl HandoverProtocol {
+    /// Its name in scenario files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Pull => "pull",
+            Self::Reserve => "reserve",
+            Self::Blocking { .. } => "blocking",
+        }
+    }
 }
 
 impl DisaggregationConfig {
@@ -72,6 +106,40 @@ pub struct TransferConfig {
     /// Before the first byte of a transfer, in µs.
     #[serde(default)]
     pub latency_us: f64,
+    /// What of a KV cache is sent at a time. Other than `whole` needs the protocol `reserve`: there is nowhere to
+    /// send a part to before the decode side has memory for it.
+    #[serde(default, skip_serializing_if = "TransferGranularity::is_whole")]
+    pub granularity: TransferGranularity,
+}
+
+/// What of a KV cache is sent at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum TransferGranularity {
+    /// All of it, once the prompt is computed.
+    #[default]
+    Whole,
+    /// The blocks of each prefill step when it ends, while the next one computes.
+    ChunkWise,
+    /// The part of each layer once it is computed.
+    LayerWise,
+}
+
+impl TransferGranularity {
+    /// Its name in scenario files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Whole => "whole",
+            Self::ChunkWise => "chunk_wise",
+            Self::LayerWise => "layer_wise",
+        }
+    }
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
+    fn is_whole(&self) -> bool {
+        *self == Self::Whole
+    }
 }
 
 /// The default of vLLM 0.6.5, `KVTransferConfig` of `vllm/config.py`.

@@ -27,7 +27,9 @@ pub use baselines::{
 pub use bill::{GpuPower, GpuPrice, Offer};
 pub use calibration::Calibration;
 pub use cluster::ClusterConfig;
-pub use disaggregation::{DisaggregationConfig, HandoverProtocol, TransferConfig};
+pub use disaggregation::{
+    DisaggregationConfig, HandoverProtocol, LocalPrefillConfig, TransferConfig, TransferGranularity,
+};
 pub use engine::{
     AcceptanceConfig, EngineConfig, Policy, SpeculationConfig, SpeculationMethod, VllmConfig,
 };
@@ -41,7 +43,7 @@ pub use group::{GroupConfig, ReplicaRole};
 pub use host::HostConfig;
 pub use lora::{AdapterKind, AdapterMix, AdapterPopularity, LoraConfig, LoraKernels, LoraLoad};
 pub use resolve::{Kinds, KvSource, ReplicaGroup, Scenario, ScenarioError};
-pub use router::{PrefixAwareConfig, PrefixMiss, RouterConfig, WeightedConfig};
+pub use router::{PrefixAwareConfig, PrefixExactConfig, PrefixMiss, RouterConfig, WeightedConfig};
 pub use sglang::{SglangConfig, SglangPolicy};
 pub use step_time::{Communication, LayerTableConfig, Sampler, StepTimeConfig};
 pub use workload::{

@@ -22,6 +22,9 @@ pub enum RouterConfig {
     SessionSticky {},
     /// The one to which the beginning of its prompt was sent before, as SGLang's model gateway does.
     PrefixAware(PrefixAwareConfig),
+    /// The least cost of what of the prompt is not cached and of what is outstanding, as Dynamo's KV router
+    /// does: engines tell what they cache and evict.
+    PrefixExact(PrefixExactConfig),
     /// The highest weighted sum of scores, as llm-d's inference scheduler does.
     Weighted(WeightedConfig),
 }
@@ -61,6 +64,24 @@ impl Default for PrefixAwareConfig {
             max_tree_tokens: 1 << 24,
             on_miss: PrefixMiss::default(),
         }
+    }
+}
+
+/// The cost function of Dynamo's KV router, under its names (0.4, `components/router`).
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct PrefixExactConfig {
+    /// What a prompt token that is not cached costs, beside one of outstanding requests
+    /// (`--kv-overlap-score-weight`). 0 looks at the load alone.
+    pub overlap_score_weight: f64,
+    /// How old the router's knowledge of caches may be, in ms; 0 for that of the moment.
+    pub event_interval_ms: f64,
+}
+
+impl Default for PrefixExactConfig {
+    fn default() -> Self {
+        Self { overlap_score_weight: 1.0, event_interval_ms: 0.0 }
     }
 }
 

@@ -85,8 +85,11 @@ fn disaggregation(scenario: &Scenario) -> Result<Option<Disaggregation>, Scenari
         }
         protocol = parts.protocol_of(&group.cluster.engine);
         let kv_bytes_per_token = match (protocol, &group.cluster.engine) {
-            (HandoverProtocol::Pull, EngineConfig::VllmV1(vllm)) => {
+            (HandoverProtocol::Pull | HandoverProtocol::Reserve, EngineConfig::VllmV1(vllm)) => {
                 block_tokens = vllm.block_size;
+                if protocol == HandoverProtocol::Reserve {
+                    order = Order::DestinationFirst;
+                }
                 handover::kv_bytes_per_token(&scenario.model, group)
             }
             (HandoverProtocol::Reserve, EngineConfig::Sglang(sglang)) => {
@@ -118,8 +121,11 @@ fn disaggregation(scenario: &Scenario) -> Result<Option<Disaggregation>, Scenari
         },
     };
     // Draws of its own.
-    let router = Router::new(&cluster.router, Seed(mix(scenario.file.seed.0)));
+    let router = Router::of_decodes(&cluster.router, Seed(mix(scenario.file.seed.0)));
     let built = Disaggregation::new((roles, order), router, block_tokens, &ends, way);
+    let granularity = handover::granularity(parts, &scenario.model);
+    let local = parts.local_prefill;
+    let built = built.map(|parts| parts.sending(granularity).prefilling_locally(local));
     let built = built.map(|parts| match ask_latency {
         Some(latency) => parts.with_senders(latency),
         None => parts,
@@ -155,8 +161,12 @@ fn scheduler(scenario: &Scenario, group: &ReplicaGroup) -> Result<Scheduler, Sce
         EngineConfig::VllmV1(config) => {
             let acceptance = acceptance(scenario, config)?;
             let scheduler = VllmV1::new(config.clone(), acceptance);
-            Scheduler::VllmV1(Box::new(match adapters(config.max_loras) {
+            let scheduler = match adapters(config.max_loras) {
                 Some(adapters) => scheduler.with_adapters(adapters),
+                None => scheduler,
+            };
+            Scheduler::VllmV1(Box::new(match handover::kv_role(group.role) {
+                Some(role) => scheduler.with_connector(role),
                 None => scheduler,
             }))
         }

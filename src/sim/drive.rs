@@ -3,7 +3,7 @@
 use super::counts::Counts;
 use super::laws;
 use super::observe::{Observer, Occurrence};
-use crate::cluster::{Role, Transfer};
+use crate::cluster::{Chunk, Role, Transfer};
 use crate::engine::scheduler::{Handoff, Load};
 use crate::engine::{EngineEvent, Finish, Instance, StepResult};
 use crate::ids::{InstanceId, RequestId};
@@ -22,12 +22,16 @@ pub(super) struct Outcome {
     pub(super) prefilled: Vec<RequestId>,
     /// Requests whose KV the instance asks for, with the tokens it lacks.
     pub(super) loads: Vec<(RequestId, u32)>,
+    /// Whether KV caches are sent while they are computed.
+    pub(super) sends_early: bool,
+    /// What steps that were decided compute of prompts, in that case.
+    pub(super) chunks: Vec<Chunk>,
     /// KV caches that have arrived.
     pub(super) arrived: Vec<Transfer>,
     /// Requests that the instance forgot because their clients had given them up.
     pub(super) dropped: Vec<RequestId>,
     /// The outcome of a step as it looks from outside where nothing is seen of it.
-    unseen: StepResult,
+    pub(super) unseen: StepResult,
 }
 
 /// What follows from a request that reached an instance.
@@ -69,6 +73,7 @@ pub(super) fn advance(
     let unseen = &outcome.unseen;
     let (left, prefilled, loads) = (&mut outcome.left, &mut outcome.prefilled, &mut outcome.loads);
     let dropped = &mut outcome.dropped;
+    let mut chunks = (outcome.sends_early && role == Role::Prefill).then_some(&mut outcome.chunks);
     let mut leave = |result: &StepResult, load: Load, observer: &mut _| {
         for (life, finish) in &result.finished {
             if *finish == Finish::Aborted {
@@ -88,6 +93,14 @@ pub(super) fn advance(
             let load = engine.scheduler().load();
             observer.on(now, Occurrence::Planned(instance, batch, load));
             loads.extend_from_slice(&batch.plan.loads);
+            if let Some(chunks) = &mut chunks {
+                chunks.extend(batch.plan.entries.iter().map(|entry| Chunk {
+                    request: entry.request,
+                    end: entry.computed + entry.tokens,
+                    starts_at: batch.starts_at,
+                    duration: batch.duration,
+                }));
+            }
         }
         EngineEvent::Completed(batch, result) => {
             let load = engine.scheduler().load();

@@ -80,7 +80,7 @@ impl<W: Source> Simulation<W> {
         let order = self.parts().order();
         for (id, tokens) in loads.drain(..) {
             if order == Order::DestinationFirst {
-                let at = now.max(self.parts().placed(id));
+                let at = now.max(self.parts().placed(id, tokens));
                 self.queue.push(at, Class::Input, Event::Prefill { request: id });
                 continue;
             }
@@ -182,12 +182,37 @@ impl<W: Source> Simulation<W> {
 
     /// A prompt is computed, and its KV goes to the instance that has memory for it.
     fn send_computed(&mut self, now: SimTime, id: RequestId, observer: &mut impl Observer) {
-        let (decode, tokens) = self.parts().computed(id);
+        let decode = self.parts().destination(id);
         observer.on(now, Occurrence::Forwarded(id, decode));
         let load = self.cluster.instances[decode.index()].scheduler().load();
         observer.on(now, Occurrence::Queued(decode, id, load));
-        let bytes = self.parts().start(id, decode, tokens, now);
+        let bytes = self.parts().send_rest(id, now);
         observer.on(now, Occurrence::TransferBegan(decode, id, bytes));
+        self.await_transfers();
+    }
+
+    /// Schedules what steps that were just decided let go of the KV of their prompts.
+    pub(super) fn plan_releases(&mut self) {
+        let mut chunks = std::mem::take(&mut self.outcome.chunks);
+        for chunk in chunks.drain(..) {
+            for at in self.parts().chunk_planned(&chunk) {
+                let event = Event::Release { request: chunk.request };
+                self.queue.push(at, Class::Transfer, event);
+            }
+        }
+        self.outcome.chunks = chunks;
+    }
+
+    /// A part of the KV of a request is computed, and sent.
+    pub(super) fn release_part(
+        &mut self,
+        now: SimTime,
+        id: RequestId,
+        observer: &mut impl Observer,
+    ) {
+        if let Some(prefill) = self.parts().release(id, now) {
+            observer.on(now, Occurrence::SendingBegan(prefill, id));
+        }
         self.await_transfers();
     }
 

@@ -1,7 +1,12 @@
 //! What travels where some instances prefill and others decode, by protocol.
 
+use crate::cluster::Granularity;
+use crate::engine::scheduler::KvRole;
 use crate::model::ModelSpec;
-use crate::scenario::{HandoverProtocol, ReplicaGroup, Scenario};
+use crate::scenario::{
+    DisaggregationConfig, HandoverProtocol, ReplicaGroup, ReplicaRole, Scenario,
+    TransferGranularity,
+};
 
 /// Beside keys and values, a copy has the id of each token (64 bits) and whether it counts (a byte), on
 /// every GPU (vLLM 0.6, `insert` of `simple_buffer.py`).
@@ -22,6 +27,25 @@ pub(super) fn copied_bytes_per_token(model: &ModelSpec, group: &ReplicaGroup) ->
     let gpus = u64::from(group.cluster.tensor_parallel_size);
     let hidden = u64::from(model.hidden) * HIDDEN_ELEMENT_BYTES;
     kv_bytes_per_token(model, group) + gpus * (hidden + COPY_BYTES_PER_TOKEN)
+}
+
+/// Which end of KV transfers a replica of vLLM is, as its guide to several replicas sets them up (vLLM 0.33.0,
+/// `docs/features/nixl_connector_usage.md`).
+pub(super) fn kv_role(role: ReplicaRole) -> Option<KvRole> {
+    match role {
+        ReplicaRole::Mixed => None,
+        ReplicaRole::Prefill => Some(KvRole::Producer),
+        ReplicaRole::Decode => Some(KvRole::Consumer),
+    }
+}
+
+/// What of a KV cache is sent at a time.
+pub(super) fn granularity(parts: &DisaggregationConfig, model: &ModelSpec) -> Granularity {
+    match parts.transfer.granularity {
+        TransferGranularity::Whole => Granularity::Whole,
+        TransferGranularity::ChunkWise => Granularity::Chunks,
+        TransferGranularity::LayerWise => Granularity::Layers { count: model.layers },
+    }
 }
 
 /// The tokens of prompts in the buffer of a replica above which it waits with the next ones.

@@ -13,6 +13,7 @@ mod lanes;
 pub mod laws;
 mod layer_table;
 mod leave;
+mod local;
 mod observe;
 mod run;
 mod sending;

@@ -30,7 +30,10 @@ pub enum Occurrence<'a> {
     HandedOver(InstanceId, &'a Life),
     /// A request whose prompt is computed is sent on to this instance, which decodes it.
     Forwarded(RequestId, InstanceId),
-    /// An instance has blocks for the KV of a request and begins to read so much of it from another.
+    /// An instance begins to send the KV of a request whose prompt it has not computed to the end.
+    SendingBegan(InstanceId, RequestId),
+    /// An instance has blocks for the KV of a request and begins to read so much of it from another; or what
+    /// is left of it is sent there, because its prompt is computed.
     TransferBegan(InstanceId, RequestId, Bytes),
     /// The KV of a request has arrived, or is given up: the first instance forgets it.
     Released(InstanceId, RequestId),

@@ -32,6 +32,8 @@ pub(super) enum Event {
     Expect { decode: InstanceId, transit: u32 },
     /// Such a request, for which there is memory, reaches the queue of the instance that prefills it.
     Prefill { request: RequestId },
+    /// A part of the KV of a request is computed, and can be sent.
+    Release { request: RequestId },
     /// Transfers end, or change their rates.
     Transfers { epoch: u32 },
     /// An instance that prefills is asked for the KV of a request.
@@ -93,6 +95,7 @@ impl<W: Source> Simulation<W> {
         let awaited = vec![false; cluster.instances.len()];
         let api_free = vec![SimTime::ZERO; cluster.instances.len()];
         let epochs = vec![0; cluster.instances.len()];
+        let sends_early = cluster.disaggregation.as_ref().is_some_and(Disaggregation::sends_early);
         Self {
             workload,
             client,
@@ -114,7 +117,7 @@ impl<W: Source> Simulation<W> {
             epochs,
             counts: Counts::default(),
             transfers_epoch: 0,
-            outcome: Outcome::default(),
+            outcome: Outcome { sends_early, ..Outcome::default() },
         }
     }
 
@@ -198,13 +201,19 @@ impl<W: Source> Simulation<W> {
     }
 
     pub(super) fn send(&mut self, now: SimTime, transit: u32, observer: &mut impl Observer) {
-        let (id, request) = self.transit.get(transit);
+        if self.send_past_prefill(now, transit, observer) {
+            return;
+        }
         let entrances = self.cluster.entrances() as usize;
-        let Cluster { instances, router, .. } = &mut self.cluster;
-        let request = request.view(id);
         // What engines report of this instant includes the steps that end now, if they have been seen.
         let seen =
             if self.steps_seen == Some(now) { now + SimDuration::from_nanos(1) } else { now };
+        if entrances > 1 && self.gateway.looks_at_caches(seen) {
+            self.see_caches(now, 0..entrances as u32, observer);
+        }
+        let (id, request) = self.transit.get(transit);
+        let Cluster { instances, router, .. } = &mut self.cluster;
+        let request = request.view(id);
         let instance = self.gateway.route(router, &instances[..entrances], seen, request);
         let Some(instance) = instance else { return self.turn_away(now, transit, observer) };
         observer.on(now, Occurrence::Sent(id, instance));
@@ -247,6 +256,7 @@ impl<W: Source> Simulation<W> {
             Event::Transfers { epoch } if epoch == self.transfers_epoch => {
                 self.end_transfers(now, observer);
             }
+            Event::Release { request } => self.release_part(now, request, observer),
             Event::LookUp { request } => self.look_up(now, request),
             Event::Copy { prefill } => self.send_copy(now, prefill),
             Event::Advance { .. } | Event::Transfers { .. } => {}
@@ -317,6 +327,7 @@ impl<W: Source> Simulation<W> {
             Role::Whole => {}
             Role::Prefill => {
                 self.forward(now, observer);
+                self.plan_releases();
                 self.send_after_step(now, instance);
             }
             Role::Decode => self.start_transfers(now, instance, observer),

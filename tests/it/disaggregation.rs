@@ -186,7 +186,7 @@ proptest! {
         is_sglang in any::<bool>(),
         router in prop::sample::select(vec![
             "round_robin", "random", "least_outstanding_requests", "least_outstanding_tokens",
-            "power_of_two_choices", "prefix_aware", "weighted",
+            "power_of_two_choices", "prefix_aware", "prefix_exact", "weighted",
         ]),
     ) {
         let cluster = format!(
@@ -299,12 +299,59 @@ fn what_the_decode_side_has_does_not_travel() {
     assert_eq!(recorder.carried.bytes, bytes);
 }
 
+/// Where the decode side computes some prompts itself.
+fn local(conditions: &str, protocol: &str) -> String {
+    let more = format!("local_prefill = {conditions}, protocol = {{ type = '{protocol}' }}");
+    parts(1, 1, 1.0).replace("transfer", &format!("{more}, transfer"))
+}
+
+/// How many requests have their prompts computed where they decode, and how many KV caches travel.
+fn computed_locally(conditions: &str, workload: &str) -> (usize, u64) {
+    let cluster = local(conditions, "pull");
+    let (counts, recorder) = run(&scenario(&cluster, workload));
+    assert_eq!(counts.finished, recorder.requests.len() as u64);
+    let decoded = recorder.requests.iter().filter(|record| record.instance.0 == 1).count();
+    assert_eq!(decoded, recorder.requests.len(), "all decode on the second replica");
+    let here = recorder.requests.iter().filter(|record| record.transfer == SimDuration::ZERO);
+    (here.count(), recorder.carried.transfers)
+}
+
+#[test]
+fn the_decode_side_computes_prompts_that_meet_a_condition() {
+    // Prompts of 300 tokens, one a second, of which 200 are one of five beginnings.
+    let workload = workload_of(2, 1.0);
+    for (most, expected) in [(299, (0, 150)), (300, (150, 0))] {
+        let conditions = format!("{{ max_prompt_tokens = {most} }}");
+        assert_eq!(computed_locally(&conditions, &workload), expected);
+    }
+    // Twelve blocks of a beginning are cached on the decode side once one of its kind has been there: 108 or
+    // more tokens are new, and 300 of the first of each kind.
+    for (most, expected) in [(107, (0, 150)), (108, (145, 5)), (300, (150, 0))] {
+        let conditions = format!("{{ max_new_tokens = {most} }}");
+        assert_eq!(computed_locally(&conditions, &workload), expected);
+    }
+}
+
+#[test]
+fn the_decode_side_helps_while_the_prefill_side_is_busy() {
+    let burst = "num_requests = 40\narrivals = { type = 'constant', rate_per_s = 200.0 }\n\
+                 lengths = { type = 'fixed', input_tokens = 8000, output_tokens = 2 }";
+    let (helped, _) = computed_locally("{ max_prefill_queue = 3 }", burst);
+    assert!((10..40).contains(&helped), "{helped} of 40 while more than 3 wait");
+    assert_eq!(computed_locally("{ max_prefill_queue = 40 }", burst), (0, 40));
+}
+
 #[test]
 fn what_cannot_be_is_refused_by_name() {
     let wrong = [
         (parts(0, 1, 1.0), "cluster.disaggregation.prefill_replicas"),
         (parts(1, 0, 1.0), "cluster.disaggregation.decode_replicas"),
         (parts(1, 1, 0.0), "cluster.disaggregation.transfer.nic_gb_per_s"),
+        (local("{}", "pull"), "cluster.disaggregation.local_prefill: one of max_prompt_tokens"),
+        (
+            local("{ max_prompt_tokens = 9 }", "reserve"),
+            "cluster.disaggregation.local_prefill: needs the protocol `pull`",
+        ),
         (format!("replicas = 3\n{}", parts(1, 1, 1.0)), "cluster.replicas"),
         (parts(u32::MAX, u32::MAX, 1.0), "cluster.replicas"),
         (parts(1, 1, 1.0).replace("100.0", "1e30"), "cluster.disaggregation.transfer.latency_us"),
@@ -317,7 +364,10 @@ fn what_cannot_be_is_refused_by_name() {
             "cluster.disaggregation.protocol: only vllm_v1",
         ),
         (
-            parts(1, 1, 1.0).replace("transfer", "protocol = { type = 'reserve' }, transfer"),
+            format!(
+                "{}\nengine = {{ type = 'vllm_v0' }}",
+                parts(1, 1, 1.0).replace("transfer", "protocol = { type = 'reserve' }, transfer")
+            ),
             "cluster.disaggregation.protocol: only sglang",
         ),
         (

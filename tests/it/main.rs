@@ -17,6 +17,7 @@ mod engine_settings;
 mod fast_forward;
 mod faults;
 mod groups;
+mod handover;
 mod host;
 mod laws;
 mod layer_table;

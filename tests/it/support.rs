@@ -174,6 +174,9 @@ impl Observer for Digest {
                 self.add(&[10, instance.0.into(), life.id.0.into(), life.generated.into()]);
             }
             Occurrence::Forwarded(id, instance) => self.add(&[11, id.0.into(), instance.0.into()]),
+            Occurrence::SendingBegan(instance, id) => {
+                self.add(&[22, instance.0.into(), id.0.into()]);
+            }
             Occurrence::TransferBegan(instance, id, bytes) => {
                 self.add(&[12, instance.0.into(), id.0.into(), bytes.0]);
             }

@@ -29,6 +29,7 @@ mod least_outstanding_requests;
 mod least_outstanding_tokens;
 mod power_of_two_choices;
 mod prefix_aware;
+mod prefix_exact;
 mod prefix_index;
 mod random;
 mod round_robin;
@@ -44,13 +45,14 @@ use super::ClusterView;
 use crate::ids::InstanceId;
 use crate::request::RequestView;
 use crate::rng::Seed;
-use crate::scenario::RouterConfig;
+use crate::scenario::{PrefixExactConfig, RouterConfig};
 use crate::units::SimDuration;
 
 pub use least_outstanding_requests::LeastOutstandingRequests;
 pub use least_outstanding_tokens::LeastOutstandingTokens;
 pub use power_of_two_choices::PowerOfTwoChoices;
 pub use prefix_aware::PrefixAware;
+pub use prefix_exact::PrefixExact;
 pub use random::Random;
 pub use round_robin::RoundRobin;
 pub use session_sticky::SessionSticky;
@@ -75,15 +77,21 @@ pub struct Needs {
     /// How old the reports of engines may grow before new ones are taken with the next request;
     /// zero for reports of the moment, `None` if it reads none.
     pub signals: Option<SimDuration>,
+    /// The same of what the caches of engines hold.
+    pub caches: Option<SimDuration>,
 }
 
 impl Needs {
     /// It looks at the request alone.
-    pub const NOTHING: Self = Self { outstanding: false, signals: None };
+    pub const NOTHING: Self = Self { outstanding: false, signals: None, caches: None };
     /// It reads what is outstanding.
-    pub const OUTSTANDING: Self = Self { outstanding: true, signals: None };
+    pub const OUTSTANDING: Self = Self { outstanding: true, ..Self::NOTHING };
     /// It reads all there is, reports of the moment.
-    pub const EVERYTHING: Self = Self { outstanding: true, signals: Some(SimDuration::ZERO) };
+    pub const EVERYTHING: Self = Self {
+        outstanding: true,
+        signals: Some(SimDuration::ZERO),
+        caches: Some(SimDuration::ZERO),
+    };
 }
 
 /// The routers of the project.
@@ -103,6 +111,8 @@ pub enum Router {
     SessionSticky(SessionSticky),
     /// Where the beginning of the prompt was sent before.
     PrefixAware(PrefixAware),
+    /// The least cost of what is not cached and of what is outstanding.
+    PrefixExact(PrefixExact),
     /// The highest weighted sum of scores.
     Weighted(Weighted),
     /// A router of the library's user.
@@ -120,6 +130,7 @@ impl Route for Router {
             Self::PowerOfTwoChoices(router) => router.route(request, view),
             Self::SessionSticky(router) => router.route(request, view),
             Self::PrefixAware(router) => router.route(request, view),
+            Self::PrefixExact(router) => router.route(request, view),
             Self::Weighted(router) => router.route(request, view),
             Self::Custom(router) => router.route(request, view),
         }
@@ -134,6 +145,7 @@ impl Route for Router {
             Self::PowerOfTwoChoices(router) => router.needs(),
             Self::SessionSticky(router) => router.needs(),
             Self::PrefixAware(router) => router.needs(),
+            Self::PrefixExact(router) => router.needs(),
             Self::Weighted(router) => router.needs(),
             Self::Custom(router) => router.needs(),
         }
@@ -144,6 +156,18 @@ impl Router {
     /// Whether instances get requests in turn, whatever happens.
     pub fn goes_in_turn(&self) -> bool {
         matches!(self, Self::RoundRobin(_))
+    }
+
+    /// The router of instances that decode what others prefilled, beside a router with this configuration. As
+    /// Dynamo's, it looks for no cached prefixes: KV caches come from elsewhere.
+    pub fn of_decodes(config: &RouterConfig, seed: Seed) -> Self {
+        match config {
+            RouterConfig::PrefixExact(config) => {
+                let config = PrefixExactConfig { overlap_score_weight: 0.0, ..*config };
+                Self::PrefixExact(PrefixExact::new(config))
+            }
+            config => Self::new(config, seed),
+        }
     }
 
     /// The router of a configuration; what it draws comes from the seed's stream `router`.
@@ -163,6 +187,7 @@ impl Router {
             }
             RouterConfig::SessionSticky {} => Self::SessionSticky(SessionSticky::default()),
             RouterConfig::PrefixAware(config) => Self::PrefixAware(PrefixAware::new(*config)),
+            RouterConfig::PrefixExact(config) => Self::PrefixExact(PrefixExact::new(*config)),
             RouterConfig::Weighted(config) => Self::Weighted(Weighted::new(*config)),
         }
     }

@@ -7,9 +7,10 @@ use proptest::option;
 use proptest::prelude::*;
 
 use super::*;
-use crate::cluster::Outstanding;
+use crate::cluster::{Caches, Outstanding};
 use crate::engine::scheduler::Load;
 use crate::ids::{AdapterId, RequestId, SessionId};
+use crate::kv::{CacheContent, RadixTree};
 use crate::request::{Content, Request, Segment};
 use crate::scenario::{PrefixAwareConfig, PrefixMiss, WeightedConfig};
 use crate::units::SimTime;
@@ -18,6 +19,7 @@ use crate::units::SimTime;
 struct Instances {
     outstanding: Vec<Outstanding>,
     signals: Vec<Load>,
+    caches: Vec<CacheContent>,
     sent: u32,
     down: Vec<InstanceId>,
 }
@@ -28,6 +30,7 @@ impl Instances {
         Self {
             outstanding: vec![Outstanding::default(); count],
             signals: vec![Load { kv_blocks: 100, kv_blocks_free: 100, ..Load::default() }; count],
+            caches: vec![CacheContent::default(); count],
             sent: 0,
             down: Vec::new(),
         }
@@ -48,6 +51,7 @@ impl Instances {
             outstanding: &self.outstanding,
             signals: &self.signals,
             signals_age: SimDuration::ZERO,
+            caches: Caches::Known(&self.caches),
             down: &self.down,
         };
         let chosen = router.route(request.view(RequestId(self.sent)), &view);
@@ -90,6 +94,7 @@ fn all() -> Vec<RouterConfig> {
             max_tree_tokens: 40,
             ..PrefixAwareConfig::default()
         }),
+        RouterConfig::PrefixExact(PrefixExactConfig::default()),
         RouterConfig::Weighted(WeightedConfig { max_tree_tokens: 40, ..WeightedConfig::default() }),
     ]
 }
@@ -418,4 +423,22 @@ fn instances_with_equal_sums_take_turns() {
     let mut instances = Instances::new(3);
     let went: Vec<u32> = (0..6).map(|_| instances.send(&mut router, &request(1))).collect();
     assert_eq!(went, [0, 1, 2, 0, 1, 2]);
+}
+
+#[test]
+fn what_is_cached_is_weighed_against_what_is_outstanding() {
+    let mut instances = Instances::new(3);
+    let mut tree = RadixTree::new(1);
+    let beginning = [Segment { stream: 1, start: 0, len: 60 }];
+    tree.insert(crate::rng::mix(0), &beginning, 60);
+    instances.caches[2] = CacheContent::Tree(Box::new(tree));
+    let mut router = PrefixExact::new(PrefixExactConfig::default());
+    let again = prompt(&[(1, 60), (2, 40)]);
+    // 100 not cached, or 40: outstanding prompts of less than 60 tokens do not outweigh that.
+    instances.outstanding[2].prompt_tokens = 59;
+    assert_eq!(instances.send(&mut router, &again), 2);
+    assert_eq!(instances.send(&mut router, &again), 0, "100 beside 40 and 159");
+    let mut load_alone =
+        PrefixExact::new(PrefixExactConfig { overlap_score_weight: 0.0, ..Default::default() });
+    assert_eq!(instances.send(&mut load_alone, &again), 1, "nothing is outstanding there");
 }

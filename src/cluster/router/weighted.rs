@@ -103,6 +103,6 @@ impl Route for Weighted {
 
     fn needs(&self) -> Needs {
         let interval = SimDuration::from_secs_f64(self.config.signal_interval_ms / 1e3);
-        Needs { outstanding: false, signals: self.reads_signals().then_some(interval) }
+        Needs { signals: self.reads_signals().then_some(interval), ..Needs::NOTHING }
     }
 }

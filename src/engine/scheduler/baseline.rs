@@ -336,6 +336,7 @@ impl Queues {
             running: self.running.len() as u32,
             kv_blocks: self.blocks,
             kv_blocks_free: self.free,
+            ..Load::default()
         }
     }
 

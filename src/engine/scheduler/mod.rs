@@ -18,7 +18,8 @@ use std::ops::{Deref, DerefMut};
 use super::{Finish, Life, StepPlan, StepResult};
 use crate::cost::StepShape;
 use crate::ids::RequestId;
-use crate::request::Request;
+use crate::kv::CacheContent;
+use crate::request::{Request, RequestView};
 use crate::units::SimTime;
 
 pub use faster_transformer::FasterTransformer;
@@ -71,6 +72,9 @@ pub struct Load {
     pub kv_blocks: u32,
     /// Blocks that no request holds, those with cached content included.
     pub kv_blocks_free: u32,
+    /// Blocks of requests that have left, each counted for every one of them: others have not fetched
+    /// them yet, or a step in flight may write to them.
+    pub kv_blocks_lingering: u32,
 }
 
 impl Load {
@@ -125,6 +129,12 @@ pub trait Schedule: fmt::Debug + Send {
         false
     }
 
+    /// Whether the end of a transfer is learned with the outcome of a step, or between steps where none
+    /// is in flight.
+    fn reads_transfers_last(&self) -> bool {
+        false
+    }
+
     /// A KV transfer of a request will not end; it is admitted as one that computes its prompt here.
     fn lost_transfer(&mut self, id: RequestId) {
         unreachable!("request {id}: this scheduler loads no KV");
@@ -175,6 +185,16 @@ pub trait Schedule: fmt::Debug + Send {
 
     /// Queues and memory.
     fn load(&self) -> Load;
+
+    /// How many tokens of a prompt its cache holds.
+    fn cached_tokens(&self, _request: RequestView<'_>) -> u32 {
+        0
+    }
+
+    /// What its cache holds.
+    fn cache(&self) -> CacheContent {
+        CacheContent::Nothing
+    }
 
     /// A request that has not left.
     fn life(&self, id: RequestId) -> Option<Life>;

@@ -384,7 +384,10 @@ impl<W: Write> Observer for TimelineWriter<W> {
                 self.set_levels(at, instance, load);
             }
             Occurrence::Crashed(instance, load) => self.set_levels(at, instance, load),
-            Occurrence::TurnedAway(_) | Occurrence::Retried { .. } | Occurrence::Recovered(_) => {}
+            Occurrence::SendingBegan(..)
+            | Occurrence::TurnedAway(_)
+            | Occurrence::Retried { .. }
+            | Occurrence::Recovered(_) => {}
         }
     }
 }

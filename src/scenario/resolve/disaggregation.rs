@@ -3,8 +3,9 @@
 use super::Rules;
 use super::groups::{Asked, asked};
 use crate::scenario::{
-    ClusterConfig, DisaggregationConfig, EngineConfig, HandoverProtocol, Policy, ReplicaRole,
-    ScenarioFile, SglangConfig, TransferConfig, VllmConfig,
+    ClusterConfig, DisaggregationConfig, EngineConfig, HandoverProtocol, LocalPrefillConfig,
+    Policy, ReplicaRole, ScenarioFile, SglangConfig, TransferConfig, TransferGranularity,
+    VllmConfig,
 };
 
 /// Pairs of replicas that a network is built for.
@@ -29,6 +30,7 @@ pub(super) fn rules(file: &ScenarioFile, rules: &mut Rules) {
         role_rules(cluster, parts, rules);
     }
     transfer_rules(&parts.transfer, rules);
+    local_rules(cluster, parts, rules);
     let asked = asked(cluster);
     let replicas = |role| {
         let of_role = asked.iter().filter(|group| group.role == role);
@@ -94,6 +96,30 @@ fn transfer_rules(transfer: &TransferConfig, rules: &mut Rules) {
     rules.time(&path("latency_us"), transfer.latency_us, 1e6);
 }
 
+fn local_rules(cluster: &ClusterConfig, parts: &DisaggregationConfig, rules: &mut Rules) {
+    let Some(local) = parts.local_prefill else { return };
+    let path = "cluster.disaggregation.local_prefill";
+    if local == LocalPrefillConfig::default() {
+        let message =
+            "one of max_prompt_tokens, max_new_tokens and max_prefill_queue must be given";
+        rules.broken(path, message);
+    }
+    let asked = asked(cluster);
+    if asked.iter().any(|group| group.role == ReplicaRole::Mixed) {
+        let message = "is not modelled beside mixed replicas, which compute all of a request";
+        rules.broken(path, message);
+    }
+    let decodes = asked.iter().find(|group| group.role == ReplicaRole::Decode);
+    let protocol = decodes.map(|group| parts.protocol_of(&group.cluster.engine));
+    if let Some(protocol) = protocol.filter(|protocol| *protocol != HandoverProtocol::Pull) {
+        let message = format!(
+            "needs the protocol `pull`: with `{}` decode replicas compute no prompts",
+            protocol.name()
+        );
+        rules.broken(path, &message);
+    }
+}
+
 /// What engines hand over, and that both sides keep it alike.
 fn engine_rules(parts: &DisaggregationConfig, asked: &[Asked], rules: &mut Rules) {
     let mut formats = Vec::new();
@@ -102,8 +128,20 @@ fn engine_rules(parts: &DisaggregationConfig, asked: &[Asked], rules: &mut Rules
             || "cluster.engine".to_owned(),
             |index| format!("cluster.groups[{index}].engine"),
         );
-        let unit = match (parts.protocol_of(&group.cluster.engine), &group.cluster.engine) {
-            (HandoverProtocol::Pull, EngineConfig::VllmV1(vllm)) => {
+        let protocol = parts.protocol_of(&group.cluster.engine);
+        if parts.transfer.granularity != TransferGranularity::Whole
+            && protocol != HandoverProtocol::Reserve
+        {
+            let message = format!(
+                "`{}` needs the protocol `reserve`: with `{}` the decode side asks for a KV cache \
+                 once its prompt is computed",
+                parts.transfer.granularity.name(),
+                protocol.name()
+            );
+            rules.broken("cluster.disaggregation.transfer.granularity", &message);
+        }
+        let unit = match (protocol, &group.cluster.engine) {
+            (HandoverProtocol::Pull | HandoverProtocol::Reserve, EngineConfig::VllmV1(vllm)) => {
                 pulling(vllm, &engine, rules);
                 vllm.block_size
             }
@@ -121,12 +159,13 @@ fn engine_rules(parts: &DisaggregationConfig, asked: &[Asked], rules: &mut Rules
                 1
             }
             (protocol, _) => {
-                let (protocol, engine) = match protocol {
-                    HandoverProtocol::Pull => ("pull", "vllm_v1"),
-                    HandoverProtocol::Blocking { .. } => ("blocking", "vllm_v0"),
-                    HandoverProtocol::Reserve => ("reserve", "sglang"),
+                let engine = match protocol {
+                    HandoverProtocol::Pull => "vllm_v1",
+                    HandoverProtocol::Blocking { .. } => "vllm_v0",
+                    HandoverProtocol::Reserve => "sglang or vllm_v1",
                 };
-                let message = format!("only {engine} hands KV caches over by `{protocol}`");
+                let message =
+                    format!("only {engine} hands KV caches over by `{}`", protocol.name());
                 return rules.broken("cluster.disaggregation.protocol", &message);
             }
         };

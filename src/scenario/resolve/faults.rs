@@ -60,11 +60,11 @@ fn client_rules(file: &ScenarioFile, rules: &mut Rules) {
 fn handover_rules(file: &ScenarioFile, groups: &[Asked], rules: &mut Rules) {
     let parted = groups.iter().find(|group| group.role != ReplicaRole::Mixed);
     let Some((parts, group)) = file.cluster.disaggregation.as_ref().zip(parted) else { return };
-    let name = match parts.protocol_of(&group.cluster.engine) {
-        HandoverProtocol::Pull => return,
-        HandoverProtocol::Blocking { .. } => "blocking",
-        HandoverProtocol::Reserve => "reserve",
-    };
+    let protocol = parts.protocol_of(&group.cluster.engine);
+    if protocol == HandoverProtocol::Pull {
+        return;
+    }
+    let name = protocol.name();
     let client = &file.workload.client;
     let gives_up = [
         ("faults", !file.faults.is_empty()),

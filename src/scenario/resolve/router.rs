@@ -35,6 +35,11 @@ pub(super) fn rules(router: &RouterConfig, rules: &mut Rules) {
             rules.time("cluster.router.signal_interval_ms", interval, 1e3);
             tree(config.max_tree_tokens, rules);
         }
+        RouterConfig::PrefixExact(config) => {
+            let weight = config.overlap_score_weight;
+            rules.not_negative("cluster.router.overlap_score_weight", weight);
+            rules.time("cluster.router.event_interval_ms", config.event_interval_ms, 1e3);
+        }
         RouterConfig::RoundRobin {}
         | RouterConfig::Random {}
         | RouterConfig::LeastOutstandingRequests {}

@@ -4,7 +4,8 @@ use super::*;
 use crate::request::Request;
 
 const HERE: InstanceId = InstanceId(0);
-const LOAD: Load = Load { waiting: 1, running: 0, kv_blocks: 8, kv_blocks_free: 8 };
+const LOAD: Load =
+    Load { waiting: 1, running: 0, kv_blocks: 8, kv_blocks_free: 8, kv_blocks_lingering: 0 };
 
 fn at(nanos: u64) -> SimTime {
     SimTime::from_nanos(nanos)
@@ -54,6 +55,17 @@ fn a_clock_that_goes_back_is_noticed() {
 #[should_panic(expected = "L3: nobody is inside")]
 fn a_block_held_by_nobody_is_noticed() {
     check(HERE, Load { waiting: 0, kv_blocks_free: 7, ..LOAD });
+}
+
+#[test]
+fn blocks_may_wait_for_a_transfer_or_a_step_to_end() {
+    check(HERE, Load { waiting: 0, kv_blocks_free: 5, kv_blocks_lingering: 3, ..LOAD });
+}
+
+#[test]
+#[should_panic(expected = "L3: nobody is inside")]
+fn a_block_held_by_nobody_beside_those_that_wait_is_noticed() {
+    check(HERE, Load { waiting: 0, kv_blocks_free: 4, kv_blocks_lingering: 3, ..LOAD });
 }
 
 #[test]

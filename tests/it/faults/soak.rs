@@ -185,6 +185,18 @@ fn faults(random: &mut Stream, may: &May, out: &mut String) {
     }
 }
 
+/// Which prompts the decode side computes itself.
+fn local_prefill(random: &mut Stream) -> String {
+    let tokens = random.random_range(1..200);
+    let condition = match random.random_range(0..4) {
+        0 => format!("max_prompt_tokens = {tokens}"),
+        1 => format!("max_new_tokens = {tokens}"),
+        2 => format!("max_prefill_queue = {}", tokens % 5),
+        _ => return String::new(),
+    };
+    format!(", local_prefill = {{ {condition} }}")
+}
+
 /// A cluster with its workload and its faults.
 fn scenario(seed: u64) -> String {
     let random = &mut Seed(seed).stream("soak", 0);
@@ -204,6 +216,7 @@ fn scenario(seed: u64) -> String {
             "power_of_two_choices",
             "session_sticky",
             "prefix_aware",
+            "prefix_exact",
             "weighted",
         ],
     );
@@ -211,10 +224,11 @@ fn scenario(seed: u64) -> String {
     let count = if network {
         format!(
             "disaggregation = {{ prefill_replicas = {}, decode_replicas = {}, transfer = {{ \
-             nic_gb_per_s = {}, latency_us = 50.0 }} }}",
+             nic_gb_per_s = {}, latency_us = 50.0 }}{} }}",
             parts[0],
             parts[1],
-            random.random_range(0.05..5.0)
+            random.random_range(0.05..5.0),
+            local_prefill(random)
         )
     } else {
         format!("replicas = {replicas}")

@@ -48,8 +48,8 @@ use rustc_hash::FxHashSet;
 use super::{Handoff, Load, Quiet, Schedule};
 use crate::engine::{Adapters, Finish, Life, StepPlan, StepResult};
 use crate::ids::{AdapterId, RequestId};
-use crate::kv::RadixTree;
-use crate::request::Request;
+use crate::kv::{CacheContent, RadixTree};
+use crate::request::{Request, RequestView};
 use crate::scenario::SglangConfig;
 use crate::units::SimTime;
 
@@ -360,6 +360,19 @@ impl Schedule for Sglang {
             running: (listed - self.finished.len()) as u32 + self.last_in_flight,
             kv_blocks: self.pool / self.config.page_size,
             kv_blocks_free: self.reclaimable() / self.config.page_size,
+            ..Load::default()
+        }
+    }
+
+    fn cached_tokens(&self, request: RequestView<'_>) -> u32 {
+        if self.has_tree() { self.tree.cached_tokens(request) } else { 0 }
+    }
+
+    fn cache(&self) -> CacheContent {
+        if self.has_tree() {
+            CacheContent::Tree(Box::new(self.tree.clone()))
+        } else {
+            CacheContent::Nothing
         }
     }
 

@@ -27,7 +27,7 @@ impl VllmV1 {
                 self.holding.remove(slot, key);
                 if is_loading && self.connector.finishes_loads() {
                     self.part(slot);
-                    self.sequences[slot as usize].status = Status::Sending;
+                    self.linger(slot, Status::Sending);
                     result.finished.push((life, Finish::Aborted));
                     return;
                 }

@@ -110,7 +110,7 @@ impl VllmV1 {
         }
         self.part(slot);
         if self.sequences[slot as usize].handoff == Handoff::DecodedElsewhere {
-            self.sequences[slot as usize].status = Status::Sending;
+            self.linger(slot, Status::Sending);
         } else {
             self.give_back(slot);
         }

@@ -1,6 +1,6 @@
 //! What a KV connector changes: an engine whose requests get their KV from another machine, or have
 //! it fetched by one (vLLM 0.33.0, `vllm/v1/core/sched/scheduler.py`, `config/vllm.py`,
-//! `kv_connector/v1/base.py`). Recorded engines have one; those of clusters hand KV over without.
+//! `kv_connector/v1/base.py`).
 
 use std::collections::VecDeque;
 
@@ -29,9 +29,19 @@ pub(super) struct Connector {
     /// Requests that have left while a step may still write to their blocks, each with the last step
     /// that was decided by then.
     draining: VecDeque<(u64, u32)>,
+    /// Blocks of requests that have left, each counted for every one of them.
+    lingering: u32,
 }
 
 impl Connector {
+    pub(super) fn is_there(&self) -> bool {
+        self.role.is_some()
+    }
+
+    pub(super) fn lingering(&self) -> u32 {
+        self.lingering
+    }
+
     pub(super) fn finishes_loads(&self) -> bool {
         self.finishes_loads
     }
@@ -102,10 +112,25 @@ impl VllmV1 {
     /// Takes back the memory and the place of a request that has left, once no step computes it.
     pub(super) fn give_back(&mut self, slot: u32) {
         if self.defers_frees() && self.sequences[slot as usize].fence > self.processed_steps {
-            self.sequences[slot as usize].status = Status::Draining;
+            self.linger(slot, Status::Draining);
             self.connector.draining.push_back((self.executed_steps, slot));
         } else {
             self.remove(slot);
+        }
+    }
+
+    /// A request that has left keeps its blocks for a while.
+    pub(super) fn linger(&mut self, slot: u32, status: Status) {
+        self.linger_no_more(slot);
+        let s = &mut self.sequences[slot as usize];
+        s.status = status;
+        self.connector.lingering += s.blocks.len();
+    }
+
+    pub(super) fn linger_no_more(&mut self, slot: u32) {
+        let s = &self.sequences[slot as usize];
+        if matches!(s.status, Status::Sending | Status::Draining) {
+            self.connector.lingering -= s.blocks.len();
         }
     }
 

@@ -41,8 +41,8 @@ mod waiting;
 use super::{Handoff, Load, Quiet, Schedule};
 use crate::engine::{Adapters, Finish, Life, StepPlan, StepResult};
 use crate::ids::RequestId;
-use crate::kv::{BlockPool, Hits, KvPool, Lookahead, NumberedPool};
-use crate::request::Request;
+use crate::kv::{BlockPool, CacheContent, Hits, KvPool, Lookahead, NumberedPool};
+use crate::request::{Request, RequestView};
 use crate::scenario::{Policy, SpeculationMethod, VllmConfig};
 use crate::units::SimTime;
 
@@ -265,6 +265,7 @@ impl VllmV1 {
 
     /// Frees a request's memory and its place.
     fn remove(&mut self, slot: u32) {
+        self.linger_no_more(slot);
         self.release_blocks(slot);
         self.sequences[slot as usize].status = Status::Gone;
         self.vacant.push(slot);
@@ -311,6 +312,10 @@ impl Schedule for VllmV1 {
     fn sends(&self, id: RequestId) -> bool {
         self.slot_of(id)
             .is_some_and(|slot| self.sequences[slot as usize].handoff == Handoff::DecodedElsewhere)
+    }
+
+    fn reads_transfers_last(&self) -> bool {
+        self.connector.is_there()
     }
 
     fn lost_transfer(&mut self, id: RequestId) {
@@ -369,7 +374,23 @@ impl Schedule for VllmV1 {
             running: self.running.len() as u32,
             kv_blocks: self.pool.usable(),
             kv_blocks_free: self.pool.free(),
+            kv_blocks_lingering: self.connector.lingering(),
         }
+    }
+
+    fn cached_tokens(&self, request: RequestView<'_>) -> u32 {
+        if !self.config.enable_prefix_caching {
+            return 0;
+        }
+        self.pool.cached_tokens(self.config.block_size, self.naming, request)
+    }
+
+    fn cache(&self) -> CacheContent {
+        if !self.config.enable_prefix_caching {
+            return CacheContent::Nothing;
+        }
+        let (block_size, naming) = (self.config.block_size, self.naming);
+        CacheContent::Blocks { pool: Box::new(self.pool.clone()), block_size, naming }
     }
 
     fn life(&self, id: RequestId) -> Option<Life> {

@@ -1,0 +1,52 @@
+//! Prompts that the decode side computes itself.
+
+use super::observe::{Observer, Occurrence};
+use super::run::{Event, Simulation};
+use super::source::Source;
+use crate::ids::InstanceId;
+use crate::units::SimTime;
+
+impl<W: Source> Simulation<W> {
+    /// Sends a request to an instance that decodes, to be computed there from its first token; whether the
+    /// conditions for that hold.
+    pub(super) fn send_past_prefill(
+        &mut self,
+        now: SimTime,
+        transit: u32,
+        observer: &mut impl Observer,
+    ) -> bool {
+        let entrances = self.cluster.entrances();
+        let Some(parts) = &self.cluster.disaggregation else { return false };
+        let Some(local) = parts.local_prefill() else { return false };
+        if local.max_new_tokens.is_some() {
+            let count = self.cluster.instances.len() as u32;
+            self.see_caches(now, entrances..count, observer);
+        }
+        let (id, request) = self.transit.get(transit);
+        let instances = &self.cluster.instances;
+        let parts = self.cluster.disaggregation.as_mut().expect("instances have roles");
+        let Some(decode) = parts.prefill_locally(request.view(id), instances, now) else {
+            return false;
+        };
+        observer.on(now, Occurrence::Sent(id, decode));
+        self.begin_to_wait(now, id, decode);
+        self.pass_front_end(now, decode, Event::Enqueue { instance: decode, transit });
+        true
+    }
+
+    /// What instances have planned ahead ends before now: their caches are what they are at this moment.
+    pub(super) fn see_caches(
+        &mut self,
+        now: SimTime,
+        instances: std::ops::Range<u32>,
+        observer: &mut impl Observer,
+    ) {
+        for instance in instances.map(InstanceId) {
+            self.see_steps(now, instance, observer);
+            let place = (instance, &mut self.cluster.instances[instance.index()]);
+            if let Some(at) = super::drive::interrupt(place, now, observer) {
+                self.awaken(at, instance);
+            }
+        }
+    }
+}
