@@ -365,7 +365,13 @@ impl<W: Write> Observer for TimelineWriter<W> {
             Occurrence::TransferBegan(_, id, _) => {
                 self.enter(at, id, Phase::Queued, Phase::Transfer);
             }
-            Occurrence::Released(_, id) | Occurrence::TransferFailed(_, id) => {
+            Occurrence::LoadBegan(instance, what, load) => {
+                self.enter(at, what.request, Phase::Queued, Phase::Transfer);
+                self.set_levels(at, instance, load);
+            }
+            Occurrence::Released(_, id)
+            | Occurrence::TransferFailed(_, id)
+            | Occurrence::LoadEnded(_, id) => {
                 self.enter(at, id, Phase::Transfer, Phase::Queued);
             }
             Occurrence::Left(_, life, finish) => {
@@ -389,7 +395,11 @@ impl<W: Write> Observer for TimelineWriter<W> {
                 self.set_levels(at, instance, load);
             }
             Occurrence::Crashed(instance, load) => self.set_levels(at, instance, load),
-            Occurrence::TurnedAway(_) | Occurrence::Retried { .. } | Occurrence::Recovered(_) => {}
+            Occurrence::TurnedAway(_)
+            | Occurrence::Retried { .. }
+            | Occurrence::Recovered(_)
+            | Occurrence::TierMoved(..)
+            | Occurrence::TiersEvicted(..) => {}
         }
     }
 }
