@@ -8,7 +8,7 @@ use super::run::Outcome;
 use crate::engine::DraftCounts;
 use crate::io::rundir::RunDir;
 use crate::metrics::bench::{Goodput, JsonLayout, NonFinite, Tool};
-use crate::metrics::{Bill, ClusterReport, ReplicaKind, TransferReport, Warnings};
+use crate::metrics::{Bill, ClusterReport, ReplicaKind, TierReport, TransferReport, Warnings};
 use crate::scenario::{KvSource, ReplicaGroup};
 
 /// A name for files: lower-case letters, digits and single dashes.
@@ -52,6 +52,7 @@ fn one_text(outcome: &Outcome, outcomes: usize) -> String {
     );
     let transfers = transfers(outcome).map(|report| format!("{}\n", report.text()));
     let transfers = transfers.unwrap_or_default();
+    let tiers = tiers(outcome).map(|report| format!("{}\n", report.text())).unwrap_or_default();
     let (cluster, bill) = cluster(outcome);
     let cluster = slo_text(outcome) + &cluster.text() + &bill.text();
     let measured = match (&outcome.comparison, &file.measured) {
@@ -63,7 +64,10 @@ fn one_text(outcome: &Outcome, outcomes: usize) -> String {
     let tool = outcome.report.tool();
     let spread = outcome.spread.as_ref().map(|spread| format!("\n{}", spread.text(tool)));
     let spread = spread.unwrap_or_default();
-    format!("{title}{}\n{fate}{transfers}{cluster}{measured}{spread}", block.trim_end_matches('\n'))
+    format!(
+        "{title}{}\n{fate}{transfers}{tiers}{cluster}{measured}{spread}",
+        block.trim_end_matches('\n')
+    )
 }
 
 /// The report as JSON: one object, or an array for a scenario with variants.
@@ -146,6 +150,11 @@ fn write_figures(_: &mut RunDir, _: &str, _: &Outcome) -> anyhow::Result<()> {
 fn transfers(outcome: &Outcome) -> Option<TransferReport> {
     let nics = outcome.scenario.nics_bytes_per_s()?;
     TransferReport::new(&outcome.recorder, &nics)
+}
+
+/// What KV memory below that of the GPUs did; nothing where there is none.
+fn tiers(outcome: &Outcome) -> Option<TierReport> {
+    outcome.scenario.file.cluster.kv_tiers.map(|_| TierReport::new(&outcome.recorder))
 }
 
 /// What the replicas did, and what that costs.
@@ -272,6 +281,9 @@ fn summary(outcome: &Outcome) -> Value {
     summary["bill"] = json!(bill);
     if let Some(transfers) = transfers(outcome) {
         summary["transfers"] = json!(transfers);
+    }
+    if let Some(tiers) = tiers(outcome) {
+        summary["kv_tiers"] = json!(tiers);
     }
     let groups = &outcome.scenario.groups;
     if outcome.scenario.file.cluster.groups.is_empty() {

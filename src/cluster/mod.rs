@@ -5,6 +5,7 @@ mod gateway;
 mod health;
 pub mod router;
 mod sender;
+mod tier_links;
 mod view;
 
 use crate::engine::Instance;
@@ -17,6 +18,7 @@ pub use gateway::Gateway;
 pub use health::{Health, Healths};
 pub use router::{Needs, Route, Router};
 pub use sender::{Ask, Sender};
+pub use tier_links::{TierLinks, TierRates};
 pub use view::{Caches, ClusterView, Outstanding};
 
 /// The instances of a run and the policy that chooses among them.
@@ -28,12 +30,14 @@ pub struct Cluster {
     pub router: Router,
     /// Where some replicas prefill and others decode.
     pub disaggregation: Option<Disaggregation>,
+    /// Where replicas have KV memory below that of their GPUs: the links to it.
+    pub tiers: Option<TierLinks>,
 }
 
 impl Cluster {
     /// Instances that do all of a request, behind a router.
     pub fn new(instances: Vec<Instance>, router: Router) -> Self {
-        Self { instances, router, disaggregation: None }
+        Self { instances, router, disaggregation: None, tiers: None }
     }
 
     /// How many instances requests are sent to first.

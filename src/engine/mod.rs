@@ -13,6 +13,7 @@ mod life;
 mod quiet;
 pub mod scheduler;
 mod step;
+pub mod tiers;
 
 pub use adapters::{AdapterLoads, Adapters};
 pub use copies::CopyStart;
@@ -22,3 +23,4 @@ pub use instance::{Batch, EngineEvent, Instance};
 pub use life::{Finish, Life};
 pub use quiet::{QuietRun, QuietStep};
 pub use step::{Entry, EntryKind, StepPlan, StepResult, TokenGap};
+pub use tiers::Tiers;

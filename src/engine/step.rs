@@ -55,7 +55,7 @@ pub struct StepPlan {
     /// Requests that end here, without a step: their client left while they were in chunked prefill,
     /// or memory does not suffice for them.
     pub ended: Vec<(Life, Finish)>,
-    /// Requests that start to load their KV from another machine, with the tokens to load.
+    /// Requests that start to load their KV from another machine or a tier below, with the tokens to load.
     pub loads: Vec<(RequestId, u32)>,
     /// Since when the engine has done nothing but fetch KV for the step.
     pub fetching_since: Option<SimTime>,

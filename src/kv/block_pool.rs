@@ -26,8 +26,9 @@
 //!   after it, so that what it gains was cached last.
 
 use super::content_tree::{BranchId, ContentTree, Place};
+use super::given_up::GivenUp;
 use super::lists::{Ends, Links, NONE};
-use super::{BlockTable, Hits};
+use super::{BlockHash, BlockTable, Hits};
 
 /// The number of a block in its pool; 0 is the reserved null block.
 pub type BlockId = u32;
@@ -97,6 +98,8 @@ pub struct BlockPool {
     /// Plain blocks that requests hold.
     plain: u32,
     version: u64,
+    /// Where what is forgotten goes to a tier below.
+    given_up: Option<Box<GivenUp>>,
 }
 
 impl BlockPool {
@@ -117,9 +120,20 @@ impl BlockPool {
             usable: blocks - 1,
             plain: 0,
             version: 0,
+            given_up: None,
         };
         pool.queue_plain(Side::Back, blocks - 1);
         pool
+    }
+
+    /// Remembers which chunks of so many tokens it forgets from now on.
+    pub(super) fn remember_given_up(&mut self, chunk_tokens: u32) {
+        self.given_up = Some(Box::new(GivenUp::new(chunk_tokens)));
+    }
+
+    /// The chunks that it has forgotten since it was asked last, first to last.
+    pub(super) fn take_given_up(&mut self) -> Vec<BlockHash> {
+        self.given_up.as_mut().map(|given_up| given_up.take()).unwrap_or_default()
     }
 
     /// Blocks that no request holds.
@@ -205,6 +219,10 @@ impl BlockPool {
             let Extent { branch, blocks, .. } = *extent;
             let is_plain = extent.is_plain();
             self.version += u64::from(!is_plain);
+            if let Some(given_up) = self.given_up.as_mut().filter(|_| !is_plain) {
+                let end = extent.end();
+                self.tree.give_up(branch, end..end + taken, given_up);
+            }
             if blocks == 0 {
                 self.links.unlink(&mut self.queue, id);
                 if !is_plain {
@@ -223,6 +241,7 @@ impl BlockPool {
         self.take_plain(free);
         self.plain -= free;
         self.queue_plain(Side::Back, free);
+        self.take_given_up();
     }
 
     /// Nothing is left of an extent of a branch.

@@ -79,6 +79,12 @@ impl ChainHasher {
         }
     }
 
+    /// The same by what a sequence is made of, without tokens ahead.
+    pub(super) fn over(tokens: TokenRuns, namespace: BlockHash, block_size: u32) -> Self {
+        let (next, lookahead) = (tokens.start(), Lookahead::None);
+        Self { tokens, block_size, lookahead, namespace, parent: namespace, next, named: 0 }
+    }
+
     /// The runs of the prompt, where it shares with others.
     pub fn segments(&self) -> Option<&[Segment]> {
         self.tokens.segments.as_deref()

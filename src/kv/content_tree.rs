@@ -5,8 +5,11 @@
 //! at which they part. So a sequence is compared run of tokens by run of tokens and looked up by name
 //! once for each branch, however many blocks it has.
 
+use std::ops::Range;
+
 use rustc_hash::FxHashMap;
 
+use super::given_up::GivenUp;
 use super::lists::{Ends, NONE};
 use super::token_runs::{Cursor, TokenRuns};
 use super::{BlockHash, ChainHasher};
@@ -37,6 +40,9 @@ struct Branch {
     tokens: TokenRuns,
     start: Cursor,
     blocks: u32,
+    /// What sets sequences of other adapters or salts apart, and the tokens of a block.
+    namespace: BlockHash,
+    block_size: u32,
     /// Where it stands, and the name of its first block there.
     origin: (Place, BlockHash),
     /// The extents that hold blocks of it, in the order in which they were cached.
@@ -105,9 +111,23 @@ impl ContentTree {
         }
         let origin = Self::origin(hasher, cursor, at);
         let (tokens, copies) = (hasher.tokens.clone(), Ends::default());
-        let branch = self.add(Branch { tokens, start: cursor, blocks, origin, copies });
+        let (namespace, block_size) = (hasher.namespace, hasher.block_size);
+        let branch =
+            Branch { tokens, start: cursor, blocks, namespace, block_size, origin, copies };
+        let branch = self.add(branch);
         self.by_origin.insert(origin, branch);
         Place { branch, block: 0 }
+    }
+
+    /// These blocks of a branch are forgotten.
+    ///
+    /// # Panics
+    /// When there is no such branch.
+    pub(super) fn give_up(&self, branch: BranchId, blocks: Range<u32>, given_up: &mut GivenUp) {
+        let branch = self.branches[branch as usize].as_ref().expect("the branch of an extent");
+        let before = branch.tokens.position(branch.start);
+        let token = |block: u32| before + block * branch.block_size;
+        given_up.add((&branch.tokens, branch.namespace), token(blocks.start)..token(blocks.end));
     }
 
     /// Removes a branch of which nothing is cached. Nothing is cached of those that stand at it

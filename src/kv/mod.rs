@@ -4,24 +4,30 @@
 //!   does, so that which block is evicted next is the real engine's answer: [`BlockPool`] by runs of
 //!   blocks that live alike, [`NumberedPool`] one by one. A [`BlockTable`] is what one sequence holds.
 //! * [`RadixTree`] keeps token sequences that share beginnings, as SGLang's radix cache does.
+//! * [`Tier`] keeps chunks of KV below GPU memory, as vLLM's offloading managers and LMCache's backends do.
 //! * [`ChainHasher`] names the content of full blocks, each name covering everything before it.
 
 mod block_pool;
 mod block_table;
 mod chain;
+mod chunks;
 mod content_tree;
 mod copies;
+mod given_up;
 mod known;
 mod lists;
 mod numbered_pool;
 mod pool;
 mod radix;
+mod tier;
 mod token_runs;
 
 pub use block_pool::{BlockId, BlockPool};
 pub use block_table::{BlockTable, Hits};
 pub use chain::{BlockHash, ChainHasher, Lookahead};
+pub use chunks::ChunkNames;
 pub use known::CacheContent;
 pub use numbered_pool::NumberedPool;
 pub use pool::KvPool;
 pub use radix::{NodeId, Prefix, RadixTree};
+pub use tier::Tier;

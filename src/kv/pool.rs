@@ -1,6 +1,6 @@
 //! Either pool behind one face.
 
-use super::{BlockPool, BlockTable, Hits, NumberedPool};
+use super::{BlockHash, BlockPool, BlockTable, Hits, NumberedPool};
 
 /// A pool of KV blocks: counted, or with the number of every block.
 #[derive(Debug, Clone)]
@@ -128,6 +128,25 @@ impl KvPool {
             Self::Numbered(pool) => pool.release(table),
         }
         table.cached = 0;
+    }
+
+    /// Remembers which chunks of so many tokens lose a block from now on.
+    ///
+    /// # Panics
+    /// When blocks have numbers: recorded engines have no tiers.
+    pub fn remember_given_up(&mut self, chunk_tokens: u32) {
+        match self {
+            Self::Counted(pool) => pool.remember_given_up(chunk_tokens),
+            Self::Numbered(_) => panic!("blocks with numbers have no tier below"),
+        }
+    }
+
+    /// Chunks that have lost a block since this was asked last, first to last of each sequence.
+    pub fn take_given_up(&mut self) -> Vec<BlockHash> {
+        match self {
+            Self::Counted(pool) => pool.take_given_up(),
+            Self::Numbered(_) => Vec::new(),
+        }
     }
 
     /// Forgets the content of blocks that nobody holds.

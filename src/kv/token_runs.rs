@@ -55,6 +55,11 @@ impl TokenRuns {
         }
     }
 
+    /// How many tokens stand before a place.
+    pub(super) fn position(&self, at: Cursor) -> u32 {
+        (0..at.segment).map(|index| self.segment(index).len).sum::<u32>() + at.offset
+    }
+
     /// The segment after the prompt's last is the answer.
     fn segment(&self, index: usize) -> Segment {
         let answer =

@@ -14,6 +14,9 @@
 //! it (mixed batches) or waits for it (prefill first). Per instance this is one running sum over
 //! steps; a request takes it down when it begins to decode and again when it stops.
 //!
+//! Where KV comes from a tier below before the first step, `transfer` is the time in which it does, and
+//! no part of `queued`.
+//!
 //! Where another instance decodes, `transfer` is the way of the KV cache there, and the rest of the time
 //! between the two counts as `queued`. Waits for adapters count as `queued` too.
 
@@ -40,7 +43,7 @@ pub struct Breakdown {
     pub preempted: SimDuration,
     /// Decoding, or waiting to, in steps that prefill others or fetch their KV.
     pub stalled: SimDuration,
-    /// Waiting for its KV to come from the instance that prefilled it.
+    /// Waiting for its KV to come from the instance that prefilled it, or from a tier below.
     pub transfer: SimDuration,
 }
 
@@ -49,11 +52,16 @@ impl Breakdown {
     pub(super) fn of(record: &RequestRecord) -> Self {
         let preempted_in_decode = minus(record.preempted, record.preempted_in_prefill);
         let decode = minus(record.finish - record.first_token, preempted_in_decode);
-        let elsewhere = record.handoff + record.transfer;
+        let waiting = record.first_scheduled - record.queued;
+        let (waiting, elsewhere) = if record.loads_first {
+            (minus(waiting, record.transfer), SimDuration::ZERO)
+        } else {
+            (waiting, record.handoff + record.transfer)
+        };
         let prefill = minus(record.first_token - record.first_scheduled, elsewhere);
         Self {
             api: record.queued - record.sent,
-            queued: record.first_scheduled - record.queued + record.handoff,
+            queued: waiting + record.handoff,
             prefill: minus(prefill, record.preempted_in_prefill),
             decode: minus(decode, record.stalled),
             preempted: record.preempted,

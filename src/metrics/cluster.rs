@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::activity::StepKind;
 use super::recorder::Recorder;
 use super::replica::ReplicaLog;
+use super::tiers::TierTokens;
 use crate::cluster::Role;
 use crate::scenario::{ReplicaGroup, ReplicaRole, Scenario};
 use crate::stats;
@@ -27,6 +28,8 @@ pub struct ReplicaKind {
     pub gpus: u32,
     /// Bytes per second of the NICs of each, where KV caches travel from or to them.
     pub nic_bytes_per_s: Option<f64>,
+    /// Whether they have KV memory below that of their GPUs.
+    pub has_tiers: bool,
 }
 
 impl ReplicaKind {
@@ -49,6 +52,7 @@ impl ReplicaKind {
                 gpu: group.gpu.name.clone(),
                 gpus: group.cluster.tensor_parallel_size,
                 nic_bytes_per_s: nic,
+                has_tiers: group.cluster.kv_tiers.is_some(),
             }
         };
         scenario.groups.iter().map(kind).collect()
@@ -145,6 +149,9 @@ pub struct ReplicaReport {
     pub output_tokens: u64,
     /// Requests that lost their memory.
     pub preemptions: u64,
+    /// Where those prompt tokens came from, where there is KV memory below that of the GPUs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kv_tiers: Option<TierTokens>,
 }
 
 impl ClusterReport {
@@ -156,7 +163,12 @@ impl ClusterReport {
         for (group, ids) in ReplicaKind::ids(groups) {
             let of = |id| {
                 let log = recorder.replicas.get(id).unwrap_or(&unused);
-                ReplicaReport::new(id as u32, group.role, log, end)
+                let tiers = group.has_tiers.then(|| {
+                    let below = recorder.tiers.of(id).tokens;
+                    TierTokens::new(log.prompt_tokens, log.cached_tokens, below)
+                });
+                let report = ReplicaReport::new(id as u32, group.role, log, end);
+                ReplicaReport { kv_tiers: tiers, ..report }
             };
             let each: Vec<ReplicaReport> = ids.map(of).collect();
             reports.push(GroupReport::new(group, &each));
@@ -205,7 +217,9 @@ impl GroupReport {
             (None, role, count) => format!("{count} {role} replicas, {observed_s:.1} s"),
         };
         let head = format!("{title:<31} {:>12} {:>12} {:>12}\n", "min", "mean", "max");
-        let lines = LINES.iter().map(|line| line.text(replicas));
+        let has_tiers = replicas.iter().any(|replica| replica.kv_tiers.is_some());
+        let tiers = TIER_LINES.iter().filter(|_| has_tiers);
+        let lines = LINES.iter().chain(tiers).map(|line| line.text(replicas));
         let block = head + &lines.collect::<String>();
         let uneven = [
             ("busy time", self.busy_time),
@@ -247,6 +261,14 @@ const LINES: [Line; 11] = [
     line("prompt tokens from cache (%)", 1, ReplicaReport::cached_pct),
     line("output tokens", 0, |replica| replica.output_tokens as f64),
     line("preemptions", 0, |replica| replica.preemptions as f64),
+];
+
+/// Of prompt tokens, where there is KV memory below that of the GPUs.
+const TIER_LINES: [Line; 4] = [
+    line("prompt tokens: GPU memory (%)", 1, |replica| replica.tier_pct(|tokens| tokens.gpu)),
+    line("  host (%)", 1, |replica| replica.tier_pct(|tokens| tokens.host)),
+    line("  disk (%)", 1, |replica| replica.tier_pct(|tokens| tokens.disk)),
+    line("  pool (%)", 1, |replica| replica.tier_pct(|tokens| tokens.pool)),
 ];
 
 impl Line {
@@ -294,7 +316,13 @@ impl ReplicaReport {
             computed_prompt_tokens: log.computed_tokens,
             output_tokens: log.output_tokens,
             preemptions: log.preemptions,
+            kv_tiers: None,
         }
+    }
+
+    fn tier_pct(&self, of: fn(&TierTokens) -> u64) -> f64 {
+        let tokens = self.kv_tiers.as_ref().map_or(0, of);
+        100.0 * tokens as f64 / self.prompt_tokens.max(1) as f64
     }
 
     fn cached_pct(&self) -> f64 {

@@ -73,7 +73,8 @@ pub struct RequestRecord {
     pub preempted_in_prefill: SimDuration,
     /// Time of its decoding in steps that prefilled others.
     pub stalled: SimDuration,
-    /// Where another instance decodes: from its request for the KV to its arrival.
+    /// Where another instance decodes, or KV comes from a tier below: from the request for the KV to its
+    /// arrival.
     pub transfer: SimDuration,
     /// Where another instance decodes: the rest of the time from the end of the prefill to the first
     /// step there.
@@ -90,6 +91,8 @@ pub struct RequestRecord {
     pub instance: InstanceId,
     /// How it ended.
     pub status: Status,
+    /// Whether `transfer` comes before `first_scheduled`: from a tier below.
+    pub loads_first: bool,
 }
 
 /// What speculative decoding did for a request; apart from its record, which most runs have without.
@@ -122,6 +125,7 @@ impl RequestRecord {
             preemptions: 0,
             instance: InstanceId(0),
             status: Status::Unfinished,
+            loads_first: false,
         }
     }
 

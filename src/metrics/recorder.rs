@@ -9,6 +9,7 @@ use super::record::{RequestDrafts, RequestRecord, Status};
 use super::replica::ReplicaLog;
 use super::seconds::CountsBySecond;
 use super::series::Bin;
+use super::tiers::TierLog;
 use super::timeline::Timeline;
 use super::transfers::Carried;
 use crate::engine::{DraftCounts, Finish, Life, QuietRun};
@@ -32,6 +33,8 @@ pub struct Recorder {
     drafts_by_request: Vec<RequestDrafts>,
     /// KV caches that travelled between instances.
     pub carried: Carried,
+    /// What came from KV memory below that of the GPUs, and went there.
+    pub tiers: TierLog,
     /// What failed, and which requests were sent again.
     pub faults: FaultLog,
     /// Steps of all instances.
@@ -67,6 +70,7 @@ impl Default for Recorder {
             drafts: DraftCounts::default(),
             drafts_by_request: Vec::new(),
             carried: Carried::default(),
+            tiers: TierLog::default(),
             faults: FaultLog::default(),
             steps: 0,
             timeline: Timeline::default(),
@@ -255,9 +259,23 @@ impl Observer for Recorder {
                     self.end = at;
                 }
             }
+            Occurrence::LoadBegan(instance, what, load) => {
+                let (replica, all) = self.replica(instance);
+                replica.set_load(at, load, all);
+                self.tiers.begin(at, what);
+            }
+            Occurrence::LoadEnded(_, id) => {
+                if let Some(waited) = self.tiers.end(at, id) {
+                    let record = &mut self.requests[self.lane.place(id)];
+                    (record.transfer, record.loads_first) = (waited, true);
+                }
+            }
+            Occurrence::TierMoved(instance, way, bytes) => self.tiers.moved(instance, way, bytes),
+            Occurrence::TiersEvicted(instance, bytes) => self.tiers.evicted(instance, bytes),
             Occurrence::Left(instance, life, finish) => {
                 if finish == Finish::Done {
                     self.replica(instance).0.served(life);
+                    self.tiers.served(instance, life.id);
                 }
                 self.leave(at, life, finish);
                 self.end = at;
@@ -267,7 +285,8 @@ impl Observer for Recorder {
             Occurrence::GaveUp { request, life, finish, .. } => {
                 self.give_up(at, request, life, finish);
             }
-            Occurrence::Dropped(instance, _, load) => {
+            Occurrence::Dropped(instance, life, load) => {
+                self.tiers.drop(life.id);
                 let (replica, all) = self.replica(instance);
                 replica.set_load(at, load, all);
                 self.faults.hear(at, &what);

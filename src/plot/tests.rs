@@ -41,6 +41,7 @@ fn run_of(count: u64, lives: impl Fn(u64) -> (SimDuration, SimDuration, u32)) ->
             preemptions: 0,
             instance: InstanceId(0),
             status: Status::Finished,
+            loads_first: false,
         };
         run.timeline.running.set(sent, index);
         run.timeline.kv_blocks.set(sent, 1);
@@ -70,6 +71,7 @@ fn group(role: Role, replicas: u32) -> ReplicaKind {
         gpu: "H100-SXM5-80GB".to_owned(),
         gpus: 1,
         nic_bytes_per_s: None,
+        has_tiers: false,
     }
 }
 

@@ -6,6 +6,7 @@ use super::disaggregation::DisaggregationConfig;
 use super::engine::EngineConfig;
 use super::expert_parallel::ExpertParallelConfig;
 use super::group::GroupConfig;
+use super::kv_tiers::KvTiersConfig;
 use super::lora::LoraConfig;
 use super::router::RouterConfig;
 use super::step_time::StepTimeConfig;
@@ -62,6 +63,9 @@ pub struct ClusterConfig {
     /// Prefill and decode on different replicas; [`replicas`](Self::replicas) then is their number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disaggregation: Option<DisaggregationConfig>,
+    /// KV memory below that of the GPUs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kv_tiers: Option<KvTiersConfig>,
     /// Replicas of several kinds, in place of identical ones; [`replicas`](Self::replicas) then is their
     /// number.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -13,6 +13,7 @@ mod faults;
 mod file;
 mod group;
 mod host;
+mod kv_tiers;
 mod lora;
 mod resolve;
 mod router;
@@ -41,6 +42,10 @@ pub use file::{
 };
 pub use group::{GroupConfig, ReplicaRole};
 pub use host::HostConfig;
+pub use kv_tiers::{
+    DiskTierConfig, HostTierConfig, KvTiersConfig, PoolTierConfig, TierEviction, TierFetch,
+    TierWrite,
+};
 pub use lora::{AdapterKind, AdapterMix, AdapterPopularity, LoraConfig, LoraKernels, LoraLoad};
 pub use resolve::{Kinds, KvSource, ReplicaGroup, Scenario, ScenarioError};
 pub use router::{PrefixAwareConfig, PrefixExactConfig, PrefixMiss, RouterConfig, WeightedConfig};

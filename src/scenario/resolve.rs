@@ -9,6 +9,7 @@ mod experts;
 mod faults;
 mod graphs;
 mod groups;
+mod kv_tiers;
 mod lora;
 mod router;
 mod rules;
@@ -164,6 +165,7 @@ fn resolve_group(
     }
     lora::resolve(file.workload.adapters.as_ref(), cluster, model)?;
     experts::resolve(cluster, model)?;
+    kv_tiers::resolve(cluster, &gpu);
     let kv = resolve_engine(cluster, model, &gpu)?;
     let profile = step_time::resolve(cluster, model, &gpu)?;
     let listed = asked.listed.map(|index| &file.cluster.groups[index]);
@@ -231,6 +233,7 @@ fn broken_rules(file: &ScenarioFile) -> Vec<String> {
         lora::mix_rules(mix, &mut rules);
     }
     disaggregation::rules(file, &mut rules);
+    kv_tiers::rules(file, &mut rules);
     faults::rules(file, &mut rules);
     report_rules(&file.report, &mut rules);
     bill::rules(&file.report, &mut rules);

@@ -4,6 +4,7 @@ use super::handover;
 use super::run::Simulation;
 use super::source::Source;
 use super::step_time::step_times;
+use super::tier_plan::TierPlan;
 use crate::cluster::{Cluster, Disaggregation, Order, Roles, Router, TransferEnd, Way};
 use crate::cost::{CapturedSizes, CudaGraphs, LoraTimes, StepTime};
 use crate::engine::scheduler::{
@@ -36,19 +37,21 @@ pub fn cluster_priced_by(
     costs: &[StepTime],
 ) -> Result<Cluster, ScenarioError> {
     let mut instances = Vec::new();
+    let tiers = TierPlan::new(scenario, costs);
     for (group, cost) in scenario.groups.iter().zip(costs) {
         for _ in 0..group.replicas() {
-            instances.push(instance(scenario, group, cost)?);
+            instances.push(replica(scenario, group, cost, tiers.as_ref())?);
         }
     }
     Ok(Cluster {
+        tiers: tiers.map(|tiers| tiers.links()).transpose()?,
         instances,
         router: Router::new(&scenario.file.cluster.router, scenario.file.seed),
         disaggregation: disaggregation(scenario)?,
     })
 }
 
-/// One idle replica of a group.
+/// One idle replica of a group, without tiers of KV memory below it.
 ///
 /// # Errors
 /// When a recording that the scenario names was not read.
@@ -57,8 +60,23 @@ pub fn instance(
     group: &ReplicaGroup,
     cost: &StepTime,
 ) -> Result<Instance, ScenarioError> {
+    replica(scenario, group, cost, None)
+}
+
+fn replica(
+    scenario: &Scenario,
+    group: &ReplicaGroup,
+    cost: &StepTime,
+    tiers: Option<&TierPlan>,
+) -> Result<Instance, ScenarioError> {
     let engine = &group.cluster.engine;
-    let instance = Instance::new(scheduler(scenario, group)?, cost.clone())
+    let scheduler = match (scheduler(scenario, group)?, tiers) {
+        (Scheduler::VllmV1(vllm), Some(plan)) => {
+            Scheduler::VllmV1(Box::new(vllm.with_tiers(plan.tiers())))
+        }
+        (scheduler, _) => scheduler,
+    };
+    let instance = Instance::new(scheduler, cost.clone())
         .with_graphs(cuda_graphs(engine))
         .on_host(HostTimes::from(engine.host()));
     Ok(instance.with_lora(lora_times(scenario, group)?))

@@ -42,6 +42,7 @@ impl<W: Source + Send> Simulation<W> {
     /// When a law is broken: time decreases, a request is lost, memory does not add up.
     pub fn run_in_lanes(self, observer: &mut impl Separable) -> Result<Counts, WorkloadError> {
         let is_separable = self.cluster.disaggregation.is_none()
+            && self.cluster.tiers.is_none()
             && self.faults.is_none()
             && self.cluster.router.goes_in_turn()
             && self.client.is_open()

@@ -288,7 +288,16 @@ impl Observer for Watch {
                 let place = self.request(id).place;
                 assert!(place.is_at(instance), "L1: request {id} loads where it is, {place:?}");
             }
-            Occurrence::TurnedAway(_) | Occurrence::Recovered(_) => {}
+            Occurrence::LoadBegan(instance, what, load) => {
+                let (id, place) = (what.request, self.request(what.request).place);
+                assert!(place.is_at(instance), "L1: request {id} loads where it is, {place:?}");
+                self.check(instance, load);
+            }
+            Occurrence::LoadEnded(..)
+            | Occurrence::TierMoved(..)
+            | Occurrence::TiersEvicted(..)
+            | Occurrence::TurnedAway(_)
+            | Occurrence::Recovered(_) => {}
         }
     }
 }

@@ -21,6 +21,8 @@ mod separable;
 mod source;
 mod step_table;
 mod step_time;
+mod tier_plan;
+mod tiers;
 mod transit;
 
 pub use build::{cluster, cluster_priced_by, instance, simulation};

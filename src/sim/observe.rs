@@ -1,6 +1,7 @@
 //! What a run tells its observers.
 
 use crate::engine::scheduler::Load;
+use crate::engine::tiers::{TierKind, TierLoad, TierWay};
 use crate::engine::{Batch, Finish, Life, QuietRun, StepResult};
 use crate::ids::{InstanceId, RequestId};
 use crate::request::Request;
@@ -37,6 +38,15 @@ pub enum Occurrence<'a> {
     TransferBegan(InstanceId, RequestId, Bytes),
     /// The KV of a request has arrived, or is given up: the first instance forgets it.
     Released(InstanceId, RequestId),
+    /// A request has blocks for KV that its instance finds in tiers below, and begins to wait for it; the
+    /// load of the instance.
+    LoadBegan(InstanceId, &'a TierLoad, Load),
+    /// That KV has come.
+    LoadEnded(InstanceId, RequestId),
+    /// So much begins to move between tiers of an instance.
+    TierMoved(InstanceId, TierWay, Bytes),
+    /// So much gave way in each tier, for what an instance brings there.
+    TiersEvicted(InstanceId, [Bytes; TierKind::ALL.len()]),
     /// A request left an instance.
     Left(InstanceId, &'a Life, Finish),
     /// An instance refused a request.

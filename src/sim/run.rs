@@ -10,6 +10,7 @@ use super::faults::{Faults, Reason};
 use super::laws::Watch;
 use super::observe::{Observer, Occurrence};
 use super::source::Source;
+use super::tiers::TierBuffers;
 use super::transit::Transit;
 use crate::cluster::{Cluster, Disaggregation, Gateway, Role};
 use crate::des::{Class, EventQueue};
@@ -36,6 +37,8 @@ pub(super) enum Event {
     Release { request: RequestId },
     /// Transfers end, or change their rates.
     Transfers { epoch: u32 },
+    /// Moves between tiers of KV memory end, or change their rates.
+    TierMoves { epoch: u32 },
     /// An instance that prefills is asked for the KV of a request.
     LookUp { request: RequestId },
     /// It can copy the one that it was asked for first.
@@ -85,6 +88,7 @@ pub struct Simulation<W> {
     pub(super) counts: Counts,
     /// Which event of the network is the valid one.
     pub(super) transfers_epoch: u32,
+    pub(super) tier_buffers: TierBuffers,
     /// What came of the event being handled.
     pub(super) outcome: Outcome,
 }
@@ -117,6 +121,7 @@ impl<W: Source> Simulation<W> {
             epochs,
             counts: Counts::default(),
             transfers_epoch: 0,
+            tier_buffers: TierBuffers::default(),
             outcome: Outcome { sends_early, ..Outcome::default() },
         }
     }
@@ -257,9 +262,12 @@ impl<W: Source> Simulation<W> {
                 self.end_transfers(now, observer);
             }
             Event::Release { request } => self.release_part(now, request, observer),
+            Event::TierMoves { epoch } if epoch == self.tier_buffers.epoch => {
+                self.end_moves(now, observer);
+            }
             Event::LookUp { request } => self.look_up(now, request),
             Event::Copy { prefill } => self.send_copy(now, prefill),
-            Event::Advance { .. } | Event::Transfers { .. } => {}
+            Event::Advance { .. } | Event::Transfers { .. } | Event::TierMoves { .. } => {}
             Event::Retry { transit } => self.retry(now, transit, observer),
             Event::HangUp { request, reason } => {
                 self.steps_seen = Some(now);
@@ -324,7 +332,7 @@ impl<W: Source> Simulation<W> {
             self.awaited[instance.index()] = false;
         }
         match role {
-            Role::Whole => {}
+            Role::Whole => self.start_moves(now, instance, observer),
             Role::Prefill => {
                 self.forward(now, observer);
                 self.plan_releases();

@@ -170,6 +170,20 @@ impl Observer for Digest {
                     self.add(&[step.duration.as_nanos(), step.claims.into()]);
                 }
             }
+            Occurrence::LoadBegan(instance, what, load) => {
+                self.add(&[21, instance.0.into(), what.request.0.into(), load.waiting.into()]);
+                self.add(&what.tokens.map(u64::from));
+            }
+            Occurrence::LoadEnded(instance, id) => {
+                self.add(&[22, instance.0.into(), id.0.into()]);
+            }
+            Occurrence::TierMoved(instance, way, bytes) => {
+                self.add(&[23, instance.0.into(), way as u64, bytes.0]);
+            }
+            Occurrence::TiersEvicted(instance, bytes) => {
+                self.add(&[24, instance.0.into()]);
+                self.add(&bytes.map(|bytes| bytes.0));
+            }
             Occurrence::HandedOver(instance, life) => {
                 self.add(&[10, instance.0.into(), life.id.0.into(), life.generated.into()]);
             }

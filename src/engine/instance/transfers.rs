@@ -1,6 +1,7 @@
 //! KV transfers that end, and requests whose KV has come.
 
 use super::{EngineEvent, Instance};
+use crate::engine::Tiers;
 use crate::ids::RequestId;
 use crate::units::SimTime;
 
@@ -30,6 +31,11 @@ impl Instance {
             tell(self, EngineEvent::Left(&result));
         }
         self.result = result;
+    }
+
+    /// KV memory below that of its GPUs, if it has some.
+    pub fn tiers(&mut self) -> Option<&mut Tiers> {
+        self.scheduler.tiers()
     }
 
     /// Has requests decode whose KV has come.

@@ -15,7 +15,7 @@ mod vllm_v1;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
-use super::{Finish, Life, StepPlan, StepResult};
+use super::{Finish, Life, StepPlan, StepResult, Tiers};
 use crate::cost::StepShape;
 use crate::ids::RequestId;
 use crate::kv::CacheContent;
@@ -180,6 +180,11 @@ pub trait Schedule: fmt::Debug + Send {
     /// When an idle engine wants to decide again although nothing came from outside; `None` if it
     /// waits for requests only.
     fn waits_until(&self) -> Option<SimTime> {
+        None
+    }
+
+    /// KV memory below that of the GPUs, if it has some.
+    fn tiers(&mut self) -> Option<&mut Tiers> {
         None
     }
 

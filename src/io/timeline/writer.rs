@@ -360,7 +360,13 @@ impl<W: Write> Observer for TimelineWriter<W> {
             Occurrence::TransferBegan(_, id, _) => {
                 self.enter(at, id, Phase::Queued, Phase::Transfer);
             }
-            Occurrence::Released(_, id) | Occurrence::TransferFailed(_, id) => {
+            Occurrence::LoadBegan(instance, what, load) => {
+                self.enter(at, what.request, Phase::Queued, Phase::Transfer);
+                self.set_levels(at, instance, load);
+            }
+            Occurrence::Released(_, id)
+            | Occurrence::TransferFailed(_, id)
+            | Occurrence::LoadEnded(_, id) => {
                 self.enter(at, id, Phase::Transfer, Phase::Queued);
             }
             Occurrence::Left(_, life, finish) => {
@@ -387,7 +393,9 @@ impl<W: Write> Observer for TimelineWriter<W> {
             Occurrence::SendingBegan(..)
             | Occurrence::TurnedAway(_)
             | Occurrence::Retried { .. }
-            | Occurrence::Recovered(_) => {}
+            | Occurrence::Recovered(_)
+            | Occurrence::TierMoved(..)
+            | Occurrence::TiersEvicted(..) => {}
         }
     }
 }

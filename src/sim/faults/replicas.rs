@@ -23,6 +23,7 @@ impl<W: Source> Simulation<W> {
         if role == Role::Prefill {
             self.lose_held(now, instance, observer);
         }
+        self.cancel_moves(now, instance);
         let fresh = self.trouble().fresh[&instance].clone();
         let engine = &mut self.cluster.instances[instance.index()];
         engine.restart(fresh);

@@ -26,6 +26,7 @@ impl VllmV1 {
         if s.life.id != entry.request || !s.status.is_here() {
             return;
         }
+        self.write_prefilled(entry);
         if self.complete_entry(now, entry, result) {
             self.settle_blocks(entry.slot);
             if let Some(member) = self.sequences[entry.slot as usize].member.take() {
@@ -97,6 +98,7 @@ impl VllmV1 {
     /// A finished request gives up its place and, unless another machine fetches its KV, its
     /// memory.
     pub(super) fn leave(&mut self, slot: u32, result: &mut StepResult) {
+        self.write_answer(slot);
         let s = &mut self.sequences[slot as usize];
         result.finished.push((s.life, Finish::Done));
         let (status, key) = (s.status, s.key());

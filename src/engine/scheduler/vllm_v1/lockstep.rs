@@ -125,7 +125,7 @@ impl VllmV1 {
         let is_whole = self.running.len() == self.group.count() as usize;
         let is_plain =
             self.record == Record::default() && self.config.prefill_schedule_interval <= 1;
-        let is_settled = is_plain && self.connector.is_drained();
+        let is_settled = is_plain && self.connector.is_drained() && !self.writes_back();
         if can_admit || !is_whole || !is_settled || self.group.count() > self.token_budget {
             return None;
         }

@@ -16,6 +16,7 @@
 //! * `connector.rs`: what it changes that KV comes from other machines, or goes there
 //! * `livelock.rs`: requests that displace each other without end
 //! * `memory.rs`: blocks of one request
+//! * `below.rs`: KV in tiers below the GPU
 //! * `group.rs`, `lockstep.rs`: requests that decode in lock step, served together with the same
 //!   outcome
 //!
@@ -24,6 +25,7 @@
 
 mod abort;
 mod acceptance;
+mod below;
 mod commit;
 mod complete;
 mod connector;
@@ -39,7 +41,7 @@ mod sequence;
 mod waiting;
 
 use super::{Handoff, Load, Quiet, Schedule};
-use crate::engine::{Adapters, Finish, Life, StepPlan, StepResult};
+use crate::engine::{Adapters, Finish, Life, StepPlan, StepResult, Tiers};
 use crate::ids::RequestId;
 use crate::kv::{BlockPool, CacheContent, Hits, KvPool, Lookahead, NumberedPool};
 use crate::request::{Request, RequestView};
@@ -82,6 +84,7 @@ pub struct VllmV1 {
     /// Whether the last block that a lookup finds is computed again, for a draft head.
     drops_last_hit: bool,
     connector: Connector,
+    tiers: Option<Box<Tiers>>,
     acceptance: Acceptance,
     record: Record,
 
@@ -165,6 +168,7 @@ impl VllmV1 {
             naming,
             drops_last_hit: false,
             connector: Connector::default(),
+            tiers: None,
             acceptance,
             record: Record::default(),
             pool: KvPool::Counted(BlockPool::new(blocks)),
@@ -282,7 +286,8 @@ impl Schedule for VllmV1 {
         if request.prompt_tokens >= self.model_len {
             return Err(Finish::Rejected);
         }
-        let sequence = Sequence::new(id, request, handoff, self.config.block_size, self.naming);
+        let mut sequence = Sequence::new(id, request, handoff, self.config.block_size, self.naming);
+        self.name_chunks(&mut sequence, request);
         self.livelock.end();
         self.lacks_memory &= self.config.policy == Policy::Fcfs;
         let key = sequence.key();
@@ -343,6 +348,7 @@ impl Schedule for VllmV1 {
             self.schedule_waiting(&mut limits, plan);
         }
         self.commit(now, plan);
+        self.write_given_up();
         if limits.prefills && self.config.prefill_schedule_interval > 1 {
             self.last_prefill_step = Some(self.executed_steps);
         }
@@ -366,6 +372,10 @@ impl Schedule for VllmV1 {
     fn run_quiet(&mut self, steps: u64, claims: u32, completed: SimTime) {
         self.run_quiet_steps(steps, claims, completed);
         self.livelock.end();
+    }
+
+    fn tiers(&mut self) -> Option<&mut Tiers> {
+        self.tiers.as_deref_mut()
     }
 
     fn load(&self) -> Load {
@@ -415,6 +425,6 @@ impl Schedule for VllmV1 {
     }
 
     fn is_balanced(&self) -> bool {
-        self.pool.is_balanced()
+        self.pool.is_balanced() && self.tiers.as_ref().is_none_or(|tiers| tiers.is_balanced())
     }
 }

@@ -5,7 +5,7 @@ use super::queue::Key;
 use crate::engine::Life;
 use crate::engine::scheduler::Handoff;
 use crate::ids::{AdapterId, RequestId};
-use crate::kv::{BlockTable, ChainHasher, Lookahead};
+use crate::kv::{BlockTable, ChainHasher, ChunkNames, Lookahead};
 use crate::request::Request;
 use crate::units::SimTime;
 
@@ -69,6 +69,8 @@ pub(super) struct Sequence {
 
     /// The blocks it holds. A member of the group is told of those it claims when it leaves.
     pub(super) blocks: BlockTable,
+    /// Where the engine has tiers below.
+    pub(super) chunks: Option<Box<ChunkNames>>,
 
     pub(super) adapter: Option<AdapterId>,
     pub(super) handoff: Handoff,
@@ -116,6 +118,7 @@ impl Sequence {
             admission: 0,
             member: None,
             blocks: BlockTable::new(hasher, request.content.segments.is_none()),
+            chunks: None,
             adapter: request.adapter,
             handoff,
             has_landed: false,

@@ -76,7 +76,9 @@ impl VllmV1 {
                 Turn::NoMemory => {
                     self.put_back(place, is_held(place));
                     let only_loading = skipped.iter().all(|&(_, slot)| self.is_unlanded(slot));
-                    self.lacks_memory = only_loading && !self.quotes_answers(place.1);
+                    // What tiers hold changes by itself.
+                    self.lacks_memory =
+                        only_loading && !self.quotes_answers(place.1) && self.tiers.is_none();
                     break;
                 }
             }
@@ -167,17 +169,23 @@ impl VllmV1 {
         }
         let hits = std::mem::take(&mut self.hits);
         let hit_tokens = hits.blocks * self.config.block_size;
+        let below = if is_new_prefix && !loads { self.find_below(slot, hit_tokens) } else { 0 };
         let turn = if loads {
-            self.start_load(slot, &hits, plan)
+            let external = self.sequences[slot as usize].life.prompt_tokens - hit_tokens;
+            self.start_load(slot, &hits, external, plan)
+        } else if below > 0 {
+            self.start_load(slot, &hits, below, plan)
         } else {
             self.start_running(slot, &hits, padding, limits, plan)
         };
         if is_new_prefix && matches!(turn, Turn::Admitted) {
-            let life = &mut self.sequences[slot as usize].life;
-            plan.hits.push((life.id, hit_tokens));
-            if life.first_scheduled.is_none() {
-                life.cached_tokens = hit_tokens;
+            let s = &mut self.sequences[slot as usize];
+            plan.hits.push((s.life.id, hit_tokens));
+            if s.life.first_scheduled.is_none() {
+                // The last token is computed again, whoever has it.
+                s.life.cached_tokens = (hit_tokens + below).min(s.tokens - 1);
             }
+            self.admit_below(slot, hit_tokens, below);
         }
         self.hits = hits;
         turn
@@ -259,11 +267,9 @@ impl VllmV1 {
         Turn::Admitted
     }
 
-    /// Gives a request the blocks for a KV that another machine sends; it waits for it.
-    fn start_load(&mut self, slot: u32, hits: &Hits, plan: &mut StepPlan) -> Turn {
-        let s = &self.sequences[slot as usize];
+    /// Gives a request the blocks for a KV of so many tokens that comes from elsewhere; it waits for it.
+    fn start_load(&mut self, slot: u32, hits: &Hits, external: u32, plan: &mut StepPlan) -> Turn {
         let hit_tokens = hits.blocks * self.config.block_size;
-        let external = s.life.prompt_tokens - hit_tokens;
         let need = Need {
             external,
             reserved: self.promised_blocks(),
@@ -279,7 +285,7 @@ impl VllmV1 {
         s.has_landed = false;
         s.holds_promise = true;
         self.unlanded += 1;
-        s.computed = s.life.prompt_tokens;
+        s.computed = hit_tokens + external;
         plan.loads.push((s.life.id, external));
         let key = s.key();
         self.holding.push_back(slot, key);

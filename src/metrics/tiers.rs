@@ -1,0 +1,206 @@
+//! What came from KV memory below that of the GPUs, and what went there.
+
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+
+use super::recorder::Recorder;
+use crate::engine::tiers::{TierKind, TierLoad, TierWay};
+use crate::ids::{InstanceId, RequestId};
+use crate::stats::{Sample, Values};
+use crate::units::{Bytes, SimDuration, SimTime};
+
+const TIERS: usize = TierKind::ALL.len();
+const WAYS: usize = TierWay::ALL.len();
+
+/// What one replica fetched and wrote.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ReplicaTiers {
+    /// Prompt tokens of the requests that it answered that came from each tier, when they were first
+    /// admitted.
+    pub tokens: [u64; TIERS],
+    /// Bytes that began to move, by way.
+    pub moved: [u64; WAYS],
+    /// Bytes that gave way in each tier, for what this replica brought there.
+    pub evicted: [u64; TIERS],
+}
+
+/// A request whose KV comes from below before any step works on it.
+#[derive(Debug, Clone, Copy)]
+struct Loading {
+    began: SimTime,
+    tokens: [u32; TIERS],
+}
+
+/// What all replicas fetched and wrote.
+#[derive(Debug, Clone, Default)]
+pub struct TierLog {
+    replicas: Vec<ReplicaTiers>,
+    loading: FxHashMap<RequestId, Loading>,
+    /// Loads of requests that no step had worked on.
+    first_loads: u64,
+    /// Those of requests that had lost their memory.
+    reloads: u64,
+}
+
+impl TierLog {
+    pub(super) fn begin(&mut self, at: SimTime, what: &TierLoad) {
+        if what.is_first {
+            self.first_loads += 1;
+            self.loading.insert(what.request, Loading { began: at, tokens: what.tokens });
+        } else {
+            self.reloads += 1;
+        }
+    }
+
+    /// A load has ended: how long the request waited for it, if no step had worked on it.
+    pub(super) fn end(&mut self, at: SimTime, id: RequestId) -> Option<SimDuration> {
+        let loading = self.loading.get(&id)?;
+        Some(at - loading.began)
+    }
+
+    pub(super) fn served(&mut self, instance: InstanceId, id: RequestId) {
+        let Some(Loading { tokens, .. }) = self.loading.remove(&id) else { return };
+        let of = &mut self.replica(instance).tokens;
+        of.iter_mut().zip(tokens).for_each(|(sum, tokens)| *sum += u64::from(tokens));
+    }
+
+    pub(super) fn drop(&mut self, id: RequestId) {
+        self.loading.remove(&id);
+    }
+
+    pub(super) fn moved(&mut self, instance: InstanceId, way: TierWay, bytes: Bytes) {
+        self.replica(instance).moved[way as usize] += bytes.0;
+    }
+
+    pub(super) fn evicted(&mut self, instance: InstanceId, bytes: [Bytes; TIERS]) {
+        let of = &mut self.replica(instance).evicted;
+        of.iter_mut().zip(bytes).for_each(|(sum, bytes)| *sum += bytes.0);
+    }
+
+    fn replica(&mut self, instance: InstanceId) -> &mut ReplicaTiers {
+        if self.replicas.len() <= instance.index() {
+            self.replicas.resize(instance.index() + 1, ReplicaTiers::default());
+        }
+        &mut self.replicas[instance.index()]
+    }
+
+    /// Of a replica, by id.
+    pub fn of(&self, replica: usize) -> ReplicaTiers {
+        self.replicas.get(replica).copied().unwrap_or_default()
+    }
+}
+
+/// Where prompt tokens came from: all of them together are the tokens of the prompts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct TierTokens {
+    /// The prefix cache on the GPUs.
+    pub gpu: u64,
+    /// Host memory.
+    pub host: u64,
+    /// A disk.
+    pub disk: u64,
+    /// The pool.
+    pub pool: u64,
+    /// None: they were computed.
+    pub computed: u64,
+}
+
+impl TierTokens {
+    /// Of prompts of which caches and tiers held so many tokens when they were first admitted.
+    pub(super) fn new(prompt: u64, cached: u64, [host, disk, pool]: [u64; TIERS]) -> Self {
+        Self { gpu: cached - host - disk - pool, host, disk, pool, computed: prompt - cached }
+    }
+
+    /// All.
+    pub fn total(&self) -> u64 {
+        self.gpu + self.host + self.disk + self.pool + self.computed
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.gpu += other.gpu;
+        self.host += other.host;
+        self.disk += other.disk;
+        self.pool += other.pool;
+        self.computed += other.computed;
+    }
+}
+
+/// What a run's tiers did.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TierReport {
+    /// Where the prompt tokens of the requests that were answered came from.
+    pub prompt_tokens: TierTokens,
+    /// Requests that waited for KV from below before their first step.
+    pub loads: u64,
+    /// The same of requests that had lost their memory.
+    pub reloads: u64,
+    /// How long those of `loads` that were answered waited, on average, in ms.
+    pub load_mean_ms: f64,
+    /// The 99th percentile of that time, in ms.
+    pub load_p99_ms: f64,
+    /// Bytes that began to move, by way.
+    pub moved_bytes: BTreeMap<&'static str, u64>,
+    /// Bytes that gave way, by tier.
+    pub evicted_bytes: BTreeMap<&'static str, u64>,
+}
+
+impl TierReport {
+    /// Of a recorded run.
+    pub fn new(recorder: &Recorder) -> Self {
+        let (mut tokens, mut moved, mut evicted) = (TierTokens::default(), [0; WAYS], [0; TIERS]);
+        for (index, log) in recorder.replicas.iter().enumerate() {
+            let tiers = recorder.tiers.of(index);
+            tokens.add(&TierTokens::new(log.prompt_tokens, log.cached_tokens, tiers.tokens));
+            moved.iter_mut().zip(tiers.moved).for_each(|(sum, bytes)| *sum += bytes);
+            evicted.iter_mut().zip(tiers.evicted).for_each(|(sum, bytes)| *sum += bytes);
+        }
+        let waits = recorder.requests.iter().filter(|record| record.loads_first);
+        let waits = Values::new(waits.map(|record| record.transfer.as_millis_f64()).collect());
+        let has_waits = recorder.requests.iter().any(|record| record.loads_first);
+        Self {
+            prompt_tokens: tokens,
+            loads: recorder.tiers.first_loads,
+            reloads: recorder.tiers.reloads,
+            load_mean_ms: if has_waits { waits.mean() } else { 0.0 },
+            load_p99_ms: if has_waits { waits.percentile(99.0) } else { 0.0 },
+            moved_bytes: named(TierWay::ALL.map(TierWay::name), moved),
+            evicted_bytes: named(TierKind::ALL.map(TierKind::name), evicted),
+        }
+    }
+
+    /// In words, on two lines.
+    pub fn text(&self) -> String {
+        let tokens = &self.prompt_tokens;
+        let share = |of: u64| 100.0 * of as f64 / tokens.total().max(1) as f64;
+        let gb = |of: &BTreeMap<&'static str, u64>, keys: &[&str]| -> f64 {
+            let of = keys.iter().filter_map(|key| of.get(key));
+            of.sum::<u64>() as f64 / 1e9
+        };
+        let up = TierWay::ALL.map(TierWay::name);
+        format!(
+            "Prompt tokens: {:.1} % from GPU memory, {:.1} % host, {:.1} % disk, {:.1} % pool, {:.1} % \
+             computed\n{} KV loads: mean {:.1} ms, P99 {:.1} ms; {:.1} GB read up, {:.1} GB written down, \
+             {:.1} GB gave way",
+            share(tokens.gpu),
+            share(tokens.host),
+            share(tokens.disk),
+            share(tokens.pool),
+            share(tokens.computed),
+            self.loads + self.reloads,
+            self.load_mean_ms,
+            self.load_p99_ms,
+            gb(&self.moved_bytes, &up[..3]),
+            gb(&self.moved_bytes, &up[3..]),
+            gb(&self.evicted_bytes, &TierKind::ALL.map(TierKind::name)),
+        )
+    }
+}
+
+fn named<const N: usize>(
+    names: [&'static str; N],
+    values: [u64; N],
+) -> BTreeMap<&'static str, u64> {
+    names.into_iter().zip(values).collect()
+}
