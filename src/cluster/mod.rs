@@ -17,7 +17,7 @@ pub use gateway::Gateway;
 pub use health::{Health, Healths};
 pub use router::{Needs, Route, Router};
 pub use sender::{Ask, Sender};
-pub use view::{Caches, ClusterView, Outstanding};
+pub use view::{Caches, ClusterView, Outstanding, Steps};
 
 /// The instances of a run and the policy that chooses among them.
 #[derive(Debug)]
