@@ -1,7 +1,7 @@
 //! The gateway: asks the router, counts what is outstanding, and keeps what engines reported.
 
 use super::router::{Needs, Route, Router};
-use super::{Caches, ClusterView, Outstanding};
+use super::{Caches, ClusterView, Outstanding, Steps};
 use crate::engine::Instance;
 use crate::engine::scheduler::Load;
 use crate::ids::{InstanceId, RequestId};
@@ -93,6 +93,7 @@ impl Gateway {
                 Some(SimDuration::ZERO) => Caches::Live(instances),
                 Some(_) => Caches::Known(&self.caches),
             },
+            steps: Steps(instances),
             down: &self.down,
         };
         let chosen = router.route(request, &view);

@@ -19,7 +19,7 @@ pub use health::{Health, Healths};
 pub use router::{Needs, Route, Router};
 pub use sender::{Ask, Sender};
 pub use tier_links::{TierLinks, TierRates};
-pub use view::{Caches, ClusterView, Outstanding};
+pub use view::{Caches, ClusterView, Outstanding, Steps};
 
 /// The instances of a run and the policy that chooses among them.
 #[derive(Debug)]

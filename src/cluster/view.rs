@@ -1,6 +1,7 @@
 //! What a router may know of the instances: what the gateway counts itself, exact and at once, and
 //! what engines reported, of some age.
 
+use crate::cost::StepShape;
 use crate::engine::Instance;
 use crate::engine::scheduler::Load;
 use crate::ids::InstanceId;
@@ -40,6 +41,27 @@ impl Caches<'_> {
     }
 }
 
+/// What steps of instances would take.
+#[derive(Debug, Clone, Copy)]
+pub struct Steps<'a>(pub &'a [Instance]);
+
+impl Steps<'_> {
+    /// A step of nothing, of which the cost model of an instance can be told.
+    pub fn empty(&self, id: InstanceId) -> StepShape {
+        self.0[id.index()].empty_shape()
+    }
+
+    /// How long the device of an instance takes for a step of this shape.
+    pub fn price(&self, id: InstanceId, shape: StepShape) -> SimDuration {
+        self.0[id.index()].price(shape)
+    }
+
+    /// The most tokens that a step of an instance computes.
+    pub fn token_budget(&self, id: InstanceId) -> u32 {
+        self.0[id.index()].scheduler().token_budget()
+    }
+}
+
 /// The instances as a router sees them. What it does not [need](super::router::Needs) is empty.
 #[derive(Debug, Clone, Copy)]
 pub struct ClusterView<'a> {
@@ -53,6 +75,8 @@ pub struct ClusterView<'a> {
     pub signals_age: SimDuration,
     /// What their caches hold.
     pub caches: Caches<'a>,
+    /// What their steps would take.
+    pub steps: Steps<'a>,
     /// The instances that the gateway knows to be down, by id; never all of them.
     pub down: &'a [InstanceId],
 }

@@ -48,7 +48,10 @@ pub use kv_tiers::{
 };
 pub use lora::{AdapterKind, AdapterMix, AdapterPopularity, LoraConfig, LoraKernels, LoraLoad};
 pub use resolve::{Kinds, KvSource, ReplicaGroup, Scenario, ScenarioError};
-pub use router::{PrefixAwareConfig, PrefixExactConfig, PrefixMiss, RouterConfig, WeightedConfig};
+pub use router::{
+    LatencyPredictingConfig, PrefixAwareConfig, PrefixExactConfig, PrefixMiss, RouterConfig,
+    WeightedConfig,
+};
 pub use sglang::{SglangConfig, SglangPolicy};
 pub use step_time::{Communication, LayerTableConfig, Sampler, StepTimeConfig};
 pub use workload::{

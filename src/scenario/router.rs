@@ -25,6 +25,9 @@ pub enum RouterConfig {
     /// The least cost of what of the prompt is not cached and of what is outstanding, as Dynamo's KV router
     /// does: engines tell what they cache and evict.
     PrefixExact(PrefixExactConfig),
+    /// The least predicted latency, or within limits the least headroom, as llm-d's predicted-latency scorer
+    /// does.
+    LatencyPredicting(LatencyPredictingConfig),
     /// The highest weighted sum of scores, as llm-d's inference scheduler does.
     Weighted(WeightedConfig),
 }
@@ -82,6 +85,38 @@ pub struct PrefixExactConfig {
 impl Default for PrefixExactConfig {
     fn default() -> Self {
         Self { overlap_score_weight: 1.0, event_interval_ms: 0.0 }
+    }
+}
+
+/// The predicted-latency scorer of llm-d (0.7, `architecture/advanced/latency-predictor`).
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct LatencyPredictingConfig {
+    /// Weight of the time to the first token (`ttftWeight`).
+    pub ttft_weight: f64,
+    /// Weight of the time per further token (`tpotWeight`).
+    pub tpot_weight: f64,
+    /// Time to the first token that a request may take, in ms; no limit if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slo_ttft_ms: Option<f64>,
+    /// Time per further token that a request may take, in ms; no limit if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slo_tpot_ms: Option<f64>,
+    /// How old the running requests and the caches may be that the router knows of, in ms; 0 for those of
+    /// the moment.
+    pub signal_interval_ms: f64,
+}
+
+impl Default for LatencyPredictingConfig {
+    fn default() -> Self {
+        Self {
+            ttft_weight: 0.8,
+            tpot_weight: 0.2,
+            slo_ttft_ms: None,
+            slo_tpot_ms: None,
+            signal_interval_ms: 50.0,
+        }
     }
 }
 

@@ -12,8 +12,8 @@ use servecast::metrics::Recorder;
 use servecast::request::{Content, Request, RequestView, Segment};
 use servecast::rng::Seed;
 use servecast::scenario::{
-    PrefixAwareConfig, PrefixExactConfig, RouterConfig, Scenario, ScenarioFile, VllmConfig,
-    WeightedConfig,
+    LatencyPredictingConfig, PrefixAwareConfig, PrefixExactConfig, RouterConfig, Scenario,
+    ScenarioFile, VllmConfig, WeightedConfig,
 };
 use servecast::sim::{Observer, Occurrence, Simulation, cluster};
 use servecast::units::{SimDuration, SimTime};
@@ -42,6 +42,11 @@ fn routers() -> Vec<RouterConfig> {
         RouterConfig::PrefixExact(PrefixExactConfig {
             overlap_score_weight: 2.0,
             event_interval_ms: 0.5,
+        }),
+        RouterConfig::LatencyPredicting(LatencyPredictingConfig {
+            slo_ttft_ms: Some(5.0),
+            signal_interval_ms: 0.5,
+            ..LatencyPredictingConfig::default()
         }),
         RouterConfig::Weighted(weighted),
     ]

@@ -25,6 +25,7 @@
 //! assert!(!cluster.router.goes_in_turn());
 //! ```
 
+mod latency_predicting;
 mod least_outstanding_requests;
 mod least_outstanding_tokens;
 mod power_of_two_choices;
@@ -48,6 +49,7 @@ use crate::rng::Seed;
 use crate::scenario::{PrefixExactConfig, RouterConfig};
 use crate::units::SimDuration;
 
+pub use latency_predicting::LatencyPredicting;
 pub use least_outstanding_requests::LeastOutstandingRequests;
 pub use least_outstanding_tokens::LeastOutstandingTokens;
 pub use power_of_two_choices::PowerOfTwoChoices;
@@ -113,6 +115,8 @@ pub enum Router {
     PrefixAware(PrefixAware),
     /// The least cost of what is not cached and of what is outstanding.
     PrefixExact(PrefixExact),
+    /// The least predicted latency.
+    LatencyPredicting(LatencyPredicting),
     /// The highest weighted sum of scores.
     Weighted(Weighted),
     /// A router of the library's user.
@@ -131,6 +135,7 @@ impl Route for Router {
             Self::SessionSticky(router) => router.route(request, view),
             Self::PrefixAware(router) => router.route(request, view),
             Self::PrefixExact(router) => router.route(request, view),
+            Self::LatencyPredicting(router) => router.route(request, view),
             Self::Weighted(router) => router.route(request, view),
             Self::Custom(router) => router.route(request, view),
         }
@@ -146,6 +151,7 @@ impl Route for Router {
             Self::SessionSticky(router) => router.needs(),
             Self::PrefixAware(router) => router.needs(),
             Self::PrefixExact(router) => router.needs(),
+            Self::LatencyPredicting(router) => router.needs(),
             Self::Weighted(router) => router.needs(),
             Self::Custom(router) => router.needs(),
         }
@@ -165,6 +171,9 @@ impl Router {
             RouterConfig::PrefixExact(config) => {
                 let config = PrefixExactConfig { overlap_score_weight: 0.0, ..*config };
                 Self::PrefixExact(PrefixExact::new(config))
+            }
+            RouterConfig::LatencyPredicting(config) => {
+                Self::LatencyPredicting(LatencyPredicting::new(*config).without_caches())
             }
             config => Self::new(config, seed),
         }
@@ -188,6 +197,9 @@ impl Router {
             RouterConfig::SessionSticky {} => Self::SessionSticky(SessionSticky::default()),
             RouterConfig::PrefixAware(config) => Self::PrefixAware(PrefixAware::new(*config)),
             RouterConfig::PrefixExact(config) => Self::PrefixExact(PrefixExact::new(*config)),
+            RouterConfig::LatencyPredicting(config) => {
+                Self::LatencyPredicting(LatencyPredicting::new(*config))
+            }
             RouterConfig::Weighted(config) => Self::Weighted(Weighted::new(*config)),
         }
     }

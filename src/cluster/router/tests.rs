@@ -7,12 +7,16 @@ use proptest::option;
 use proptest::prelude::*;
 
 use super::*;
-use crate::cluster::{Caches, Outstanding};
-use crate::engine::scheduler::Load;
+use crate::cluster::{Caches, Outstanding, Steps};
+use crate::cost::{Linear, StepTime};
+use crate::engine::Instance;
+use crate::engine::scheduler::{Acceptance, Load, Scheduler, VllmV1};
 use crate::ids::{AdapterId, RequestId, SessionId};
 use crate::kv::{CacheContent, RadixTree};
 use crate::request::{Content, Request, Segment};
-use crate::scenario::{PrefixAwareConfig, PrefixMiss, WeightedConfig};
+use crate::scenario::{
+    LatencyPredictingConfig, PrefixAwareConfig, PrefixMiss, VllmConfig, WeightedConfig,
+};
 use crate::units::SimTime;
 
 /// Instances whose requests never leave but when they are told to.
@@ -20,6 +24,7 @@ struct Instances {
     outstanding: Vec<Outstanding>,
     signals: Vec<Load>,
     caches: Vec<CacheContent>,
+    engines: Vec<Instance>,
     sent: u32,
     down: Vec<InstanceId>,
 }
@@ -31,6 +36,7 @@ impl Instances {
             outstanding: vec![Outstanding::default(); count],
             signals: vec![Load { kv_blocks: 100, kv_blocks_free: 100, ..Load::default() }; count],
             caches: vec![CacheContent::default(); count],
+            engines: vec![engine(); count],
             sent: 0,
             down: Vec::new(),
         }
@@ -52,6 +58,7 @@ impl Instances {
             signals: &self.signals,
             signals_age: SimDuration::ZERO,
             caches: Caches::Known(&self.caches),
+            steps: Steps(&self.engines),
             down: &self.down,
         };
         let chosen = router.route(request.view(RequestId(self.sent)), &view);
@@ -65,6 +72,21 @@ impl Instances {
     fn requests(&self) -> Vec<u32> {
         self.outstanding.iter().map(|outstanding| outstanding.requests).collect()
     }
+}
+
+/// An engine that takes 1 ms for a step, 0.1 ms for each prompt token and 1 ms for each decoding request.
+fn engine() -> Instance {
+    let config = VllmConfig {
+        num_gpu_blocks: Some(100),
+        max_num_batched_tokens: Some(50),
+        max_num_seqs: Some(8),
+        max_model_len: Some(1000),
+        ..VllmConfig::default()
+    };
+    let ms = |ms: f64| SimDuration::from_secs_f64(ms / 1e3);
+    let law = Linear { base: ms(1.0), prefill_token: ms(0.1), decode_seq: ms(1.0) };
+    let scheduler = VllmV1::new(config, Acceptance::NONE);
+    Instance::new(Scheduler::VllmV1(Box::new(scheduler)), StepTime::Linear(law))
 }
 
 fn request(prompt_tokens: u32) -> Request {
@@ -95,6 +117,12 @@ fn all() -> Vec<RouterConfig> {
             ..PrefixAwareConfig::default()
         }),
         RouterConfig::PrefixExact(PrefixExactConfig::default()),
+        RouterConfig::LatencyPredicting(LatencyPredictingConfig::default()),
+        RouterConfig::LatencyPredicting(LatencyPredictingConfig {
+            slo_ttft_ms: Some(9.0),
+            slo_tpot_ms: Some(3.0),
+            ..LatencyPredictingConfig::default()
+        }),
         RouterConfig::Weighted(WeightedConfig { max_tree_tokens: 40, ..WeightedConfig::default() }),
     ]
 }
@@ -441,4 +469,39 @@ fn what_is_cached_is_weighed_against_what_is_outstanding() {
     let mut load_alone =
         PrefixExact::new(PrefixExactConfig { overlap_score_weight: 0.0, ..Default::default() });
     assert_eq!(instances.send(&mut load_alone, &again), 1, "nothing is outstanding there");
+}
+
+/// Three instances: the first prefills 100 tokens before anything that comes, on the second four requests
+/// decode, the third is idle.
+fn in_need_of_a_prediction() -> Instances {
+    let mut instances = Instances::with_requests(&[1, 4, 0]);
+    instances.outstanding[0].prompt_tokens = 100;
+    instances.outstanding[1].prompt_tokens = 400;
+    instances.signals[1].running = 4;
+    instances
+}
+
+#[test]
+fn the_least_predicted_latency_is_that_of_an_idle_instance() {
+    let mut instances = in_need_of_a_prediction();
+    let mut router = LatencyPredicting::new(LatencyPredictingConfig::default());
+    // 20 tokens: three steps of 6 ms, 6 ms and 3 ms and then 3 ms a token; 7 ms and 6 ms; 3 ms and 2 ms.
+    assert_eq!(instances.send(&mut router, &request(20)), 2);
+}
+
+#[test]
+fn a_request_goes_where_its_limits_hold_with_the_least_headroom() {
+    let within = |slo_ttft_ms, slo_tpot_ms| {
+        let config = LatencyPredictingConfig {
+            slo_ttft_ms: Some(slo_ttft_ms),
+            slo_tpot_ms: Some(slo_tpot_ms),
+            ..LatencyPredictingConfig::default()
+        };
+        in_need_of_a_prediction().send(&mut LatencyPredicting::new(config), &request(20))
+    };
+    // Times to the first token are 15, 7 and 3 ms, those of each further one 3, 6 and 2 ms.
+    assert_eq!(within(20.0, 10.0), 0, "all hold both");
+    assert_eq!(within(14.9, 10.0), 1, "the first takes too long to its first token");
+    assert_eq!(within(14.9, 5.9), 2, "the second takes too long for the others");
+    assert_eq!(within(2.9, 10.0), 2, "none holds: the least latency");
 }

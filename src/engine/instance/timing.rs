@@ -1,10 +1,21 @@
 //! When a step that was decided runs on host and device.
 
 use super::Instance;
-use crate::cost::CostModel;
-use crate::units::SimTime;
+use crate::cost::{CostModel, StepShape};
+use crate::units::{SimDuration, SimTime};
 
 impl Instance {
+    /// A step of nothing, with the window that its cost model asks to count.
+    pub fn empty_shape(&self) -> StepShape {
+        StepShape::seeing(self.prefill_window)
+    }
+
+    /// How long its device would take for a step of this shape, if it were no straggler.
+    pub fn price(&self, mut shape: StepShape) -> SimDuration {
+        shape.cuda_graph = self.graphs.replayed(&shape);
+        self.cost.step_duration(&shape)
+    }
+
     /// A step decided at `now` takes its turn on host and device.
     pub(super) fn time(&mut self, now: SimTime) {
         self.copies.begin_step();

@@ -191,6 +191,11 @@ pub trait Schedule: fmt::Debug + Send {
     /// Queues and memory.
     fn load(&self) -> Load;
 
+    /// The most tokens that a step computes, single long prompts aside.
+    fn token_budget(&self) -> u32 {
+        u32::MAX
+    }
+
     /// How many tokens of a prompt its cache holds.
     fn cached_tokens(&self, _request: RequestView<'_>) -> u32 {
         0

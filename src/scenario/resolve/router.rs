@@ -40,6 +40,17 @@ pub(super) fn rules(router: &RouterConfig, rules: &mut Rules) {
             rules.not_negative("cluster.router.overlap_score_weight", weight);
             rules.time("cluster.router.event_interval_ms", config.event_interval_ms, 1e3);
         }
+        RouterConfig::LatencyPredicting(config) => {
+            let path = |key: &str| format!("cluster.router.{key}");
+            rules.not_negative(&path("ttft_weight"), config.ttft_weight);
+            rules.not_negative(&path("tpot_weight"), config.tpot_weight);
+            if config.ttft_weight == 0.0 && config.tpot_weight == 0.0 {
+                rules.broken("cluster.router", "one weight must be above 0, both are 0");
+            }
+            rules.positive(&path("slo_ttft_ms"), config.slo_ttft_ms.unwrap_or(1.0));
+            rules.positive(&path("slo_tpot_ms"), config.slo_tpot_ms.unwrap_or(1.0));
+            rules.time(&path("signal_interval_ms"), config.signal_interval_ms, 1e3);
+        }
         RouterConfig::RoundRobin {}
         | RouterConfig::Random {}
         | RouterConfig::LeastOutstandingRequests {}

@@ -217,6 +217,7 @@ fn scenario(seed: u64) -> String {
             "session_sticky",
             "prefix_aware",
             "prefix_exact",
+            "latency_predicting",
             "weighted",
         ],
     );

@@ -364,6 +364,11 @@ impl Schedule for Sglang {
         }
     }
 
+    fn token_budget(&self) -> u32 {
+        let chunk = self.config.chunked_prefill_size.and_then(|size| u32::try_from(size).ok());
+        chunk.filter(|size| *size > 0).unwrap_or(self.config.max_prefill_tokens)
+    }
+
     fn cached_tokens(&self, request: RequestView<'_>) -> u32 {
         if self.has_tree() { self.tree.cached_tokens(request) } else { 0 }
     }

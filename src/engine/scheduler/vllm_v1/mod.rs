@@ -388,6 +388,10 @@ impl Schedule for VllmV1 {
         }
     }
 
+    fn token_budget(&self) -> u32 {
+        self.token_budget
+    }
+
     fn cached_tokens(&self, request: RequestView<'_>) -> u32 {
         if !self.config.enable_prefix_caching {
             return 0;
