@@ -18,6 +18,7 @@ mod fast_forward;
 mod faults;
 mod groups;
 mod host;
+mod kv_tiers;
 mod laws;
 mod layer_table;
 mod lora;
