@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 use super::faults;
 use super::run::Outcome;
 use crate::engine::DraftCounts;
+use crate::engine::tiers::TierKind;
 use crate::io::rundir::RunDir;
 use crate::metrics::bench::{Goodput, JsonLayout, NonFinite, Tool};
 use crate::metrics::{Bill, ClusterReport, ReplicaKind, TierReport, TransferReport, Warnings};
@@ -52,7 +53,8 @@ fn one_text(outcome: &Outcome, outcomes: usize) -> String {
     );
     let transfers = transfers(outcome).map(|report| format!("{}\n", report.text()));
     let transfers = transfers.unwrap_or_default();
-    let tiers = tiers(outcome).map(|report| format!("{}\n", report.text())).unwrap_or_default();
+    let tiers = tiers(outcome).map(|(report, tiers)| format!("{}\n", report.text(&tiers)));
+    let tiers = tiers.unwrap_or_default();
     let (cluster, bill) = cluster(outcome);
     let cluster = slo_text(outcome) + &cluster.text() + &bill.text();
     let measured = match (&outcome.comparison, &file.measured) {
@@ -152,9 +154,12 @@ fn transfers(outcome: &Outcome) -> Option<TransferReport> {
     TransferReport::new(&outcome.recorder, &nics)
 }
 
-/// What KV memory below that of the GPUs did; nothing where there is none.
-fn tiers(outcome: &Outcome) -> Option<TierReport> {
-    outcome.scenario.file.cluster.kv_tiers.map(|_| TierReport::new(&outcome.recorder))
+/// What KV memory below that of the GPUs did, and which tiers it has; nothing where there is none.
+fn tiers(outcome: &Outcome) -> Option<(TierReport, Vec<TierKind>)> {
+    let tiers = outcome.scenario.file.cluster.kv_tiers?;
+    let is_there = [tiers.host.is_some(), tiers.disk.is_some(), tiers.pool.is_some()];
+    let there = TierKind::ALL.into_iter().zip(is_there).filter(|(_, is_there)| *is_there);
+    Some((TierReport::new(&outcome.recorder), there.map(|(kind, _)| kind).collect()))
 }
 
 /// What the replicas did, and what that costs.
@@ -282,7 +287,7 @@ fn summary(outcome: &Outcome) -> Value {
     if let Some(transfers) = transfers(outcome) {
         summary["transfers"] = json!(transfers);
     }
-    if let Some(tiers) = tiers(outcome) {
+    if let Some((tiers, _)) = tiers(outcome) {
         summary["kv_tiers"] = json!(tiers);
     }
     let groups = &outcome.scenario.groups;

@@ -29,7 +29,8 @@ pub struct ReplicaTiers {
 /// A request whose KV comes from below before any step works on it.
 #[derive(Debug, Clone, Copy)]
 struct Loading {
-    began: SimTime,
+    /// Since when it waits; nothing once its KV has come.
+    since: Option<SimTime>,
     tokens: [u32; TIERS],
 }
 
@@ -48,7 +49,7 @@ impl TierLog {
     pub(super) fn begin(&mut self, at: SimTime, what: &TierLoad) {
         if what.is_first {
             self.first_loads += 1;
-            self.loading.insert(what.request, Loading { began: at, tokens: what.tokens });
+            self.loading.insert(what.request, Loading { since: Some(at), tokens: what.tokens });
         } else {
             self.reloads += 1;
         }
@@ -56,8 +57,8 @@ impl TierLog {
 
     /// A load has ended: how long the request waited for it, if no step had worked on it.
     pub(super) fn end(&mut self, at: SimTime, id: RequestId) -> Option<SimDuration> {
-        let loading = self.loading.get(&id)?;
-        Some(at - loading.began)
+        let since = self.loading.get_mut(&id)?.since.take()?;
+        Some(at - since)
     }
 
     pub(super) fn served(&mut self, instance: InstanceId, id: RequestId) {
@@ -170,30 +171,31 @@ impl TierReport {
         }
     }
 
-    /// In words, on two lines.
-    pub fn text(&self) -> String {
+    /// In words, on two lines; of these tiers.
+    pub fn text(&self, tiers: &[TierKind]) -> String {
         let tokens = &self.prompt_tokens;
-        let share = |of: u64| 100.0 * of as f64 / tokens.total().max(1) as f64;
-        let gb = |of: &BTreeMap<&'static str, u64>, keys: &[&str]| -> f64 {
-            let of = keys.iter().filter_map(|key| of.get(key));
-            of.sum::<u64>() as f64 / 1e9
+        let share = |of: u64| format!("{:.1} %", 100.0 * of as f64 / tokens.total().max(1) as f64);
+        let below = tiers.iter().map(|kind| {
+            let of = [tokens.host, tokens.disk, tokens.pool][*kind as usize];
+            format!("{} {}, ", share(of), kind.name())
+        });
+        let gb = |bytes: u64| format!("{:.1} GB", bytes as f64 / 1e9);
+        let moved = |ways: &[TierWay]| {
+            gb(ways.iter().filter_map(|way| self.moved_bytes.get(way.name())).sum())
         };
-        let up = TierWay::ALL.map(TierWay::name);
+        let (up, down) = TierWay::ALL.split_at(TIERS);
         format!(
-            "Prompt tokens: {:.1} % from GPU memory, {:.1} % host, {:.1} % disk, {:.1} % pool, {:.1} % \
-             computed\n{} KV loads: mean {:.1} ms, P99 {:.1} ms; {:.1} GB read up, {:.1} GB written down, \
-             {:.1} GB gave way",
+            "Prompt tokens: {} from GPU memory, {}{} computed\n{} KV loads: mean {:.1} ms, P99 {:.1} ms; {} \
+             read, {} written, {} gave way",
             share(tokens.gpu),
-            share(tokens.host),
-            share(tokens.disk),
-            share(tokens.pool),
+            below.collect::<String>(),
             share(tokens.computed),
             self.loads + self.reloads,
             self.load_mean_ms,
             self.load_p99_ms,
-            gb(&self.moved_bytes, &up[..3]),
-            gb(&self.moved_bytes, &up[3..]),
-            gb(&self.evicted_bytes, &TierKind::ALL.map(TierKind::name)),
+            moved(up),
+            moved(down),
+            gb(self.evicted_bytes.values().sum()),
         )
     }
 }

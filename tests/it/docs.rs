@@ -95,6 +95,7 @@ fn links_between_the_pages_lead_somewhere() {
         "docs/glossary.md",
         "docs/scenarios.md",
         "docs/faults.md",
+        "docs/kv-tiers.md",
         "docs/policies.md",
         "docs/validation.md",
         "traces/README.md",

@@ -19,6 +19,7 @@ mod faults;
 mod groups;
 mod handover;
 mod host;
+mod kv_tiers;
 mod laws;
 mod layer_table;
 mod lora;

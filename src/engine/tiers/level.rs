@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::kv::Tier;
+use crate::kv::{BlockHash, Tier};
 
 /// Which tier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,6 +43,11 @@ impl Level {
     /// A tier of an engine's own.
     pub fn own(tier: Tier) -> Self {
         Self::Own(Mutex::new(tier))
+    }
+
+    /// Whether a chunk has no room here.
+    pub(super) fn lacks(&self, name: BlockHash) -> bool {
+        !self.on(|tier| tier.knows(name))
     }
 
     pub(super) fn on<R>(&self, then: impl FnOnce(&mut Tier) -> R) -> R {

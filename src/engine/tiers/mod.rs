@@ -139,29 +139,29 @@ impl Tiers {
         self.found = found;
     }
 
-    /// These chunks have been computed, or were given up by the GPU, as the policy asks.
+    /// These chunks have been computed, or were given up by the GPU, as the policy asks. Written through,
+    /// they pass host memory if any tier below takes them; written back, the first tier is what they go to.
     pub fn write(&mut self, names: &[BlockHash]) {
-        let mut names = names.to_vec();
-        names.retain(|name| self.wants(*name));
         if names.is_empty() {
             return;
         }
-        let kept = self.reserve(TierKind::Host, names.clone());
-        if self.write == TierWrite::Back && self.level(TierKind::Host).is_some() {
-            names.clone_from(&kept);
-        }
+        let kept = self.reserve(TierKind::Host, names.to_vec());
+        let below = self.levels[TierKind::Disk as usize..].iter().flatten();
+        let passes = |name: &BlockHash| match self.write {
+            TierWrite::Through => below.clone().any(|level| level.lacks(*name)),
+            TierWrite::Back => {
+                let next = below.clone().next().filter(|_| self.level(TierKind::Host).is_none());
+                next.is_some_and(|level| level.lacks(*name))
+            }
+        };
+        let mut next = kept.iter().peekable();
+        let names: Vec<BlockHash> = names
+            .iter()
+            .filter(|name| next.next_if_eq(name).is_some() || passes(name))
+            .copied()
+            .collect();
         if !names.is_empty() {
             self.moves.begin(TierWay::GpuToHost, Cargo { request: None, names, kept });
-        }
-    }
-
-    /// Whether a chunk that comes from the GPU is to go anywhere: written through, to all that lack it;
-    /// written back, to the first tier.
-    fn wants(&self, name: BlockHash) -> bool {
-        let mut lacks = self.levels.iter().flatten().map(|level| !level.on(|t| t.knows(name)));
-        match self.write {
-            TierWrite::Through => lacks.any(|lacks| lacks),
-            TierWrite::Back => lacks.next().unwrap_or(false),
         }
     }
 

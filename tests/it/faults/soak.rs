@@ -197,6 +197,31 @@ fn local_prefill(random: &mut Stream) -> String {
     format!(", local_prefill = {{ {condition} }}")
 }
 
+/// Tiers with room for a few prompts, over slow links; none in half of the cases.
+fn tiers(random: &mut Stream, out: &mut String) {
+    if random.random_bool(0.5) {
+        return;
+    }
+    let _ = writeln!(
+        out,
+        "[cluster.kv_tiers]\nchunk_tokens = {}\nwrite = '{}'\neviction = '{}'\nfetch = '{}'\n\
+         pcie_gb_per_s = {}\nlatency_us = 100.0\nhost = {{ memory_gib = {} }}",
+        one(random, &["16", "48"]),
+        one(random, &["through", "back"]),
+        one(random, &["lru", "fifo"]),
+        one(random, &["always", "when_faster"]),
+        random.random_range(0.05..10.0),
+        random.random_range(0.0..0.2),
+    );
+    if random.random_bool(0.5) {
+        out.push_str("disk = { capacity_gib = 0.1, read_gb_per_s = 0.5, write_gb_per_s = 0.2 }\n");
+    }
+    if random.random_bool(0.5) {
+        let room = random.random_range(0.0..0.3);
+        let _ = writeln!(out, "pool = {{ memory_gib = {room}, nic_gb_per_s = 0.6 }}");
+    }
+}
+
 /// A cluster with its workload and its faults.
 fn scenario(seed: u64) -> String {
     let random = &mut Seed(seed).stream("soak", 0);
@@ -248,6 +273,9 @@ fn scenario(seed: u64) -> String {
         "sglang" => flags.contains("radix_cache = false"),
         _ => false,
     };
+    if name == "vllm_v1" && caches && !network {
+        tiers(random, &mut text);
+    }
     let replicas = if network { parts[0] + parts[1] } else { replicas };
     faults(random, &May { replicas, crashes, network, caches }, &mut text);
     text
