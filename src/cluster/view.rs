@@ -26,7 +26,8 @@ pub struct ClusterView<'a> {
     pub signals: &'a [Load],
     /// How old the reports are; all were made at one moment.
     pub signals_age: SimDuration,
-    /// The instances that the gateway knows to be down, by id; never all of them.
+    /// The instances that get no requests, by id; never all of them. The gateway knows them to be down,
+    /// or they have as many outstanding requests as they may.
     pub down: &'a [InstanceId],
 }
 

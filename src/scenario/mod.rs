@@ -11,6 +11,7 @@ mod engine;
 mod expert_parallel;
 mod faults;
 mod file;
+mod gateway;
 mod group;
 mod host;
 mod lora;
@@ -37,6 +38,7 @@ pub use file::{
     MeasuredConfig, ReportConfig, ReportFormat, ScenarioFile, TraceColumns, TraceConfig,
     TraceOrigin,
 };
+pub use gateway::{GatewayConfig, GatewayOrder, OverRate, RateLimitConfig, RateScope};
 pub use group::{GroupConfig, ReplicaRole};
 pub use host::HostConfig;
 pub use lora::{AdapterKind, AdapterMix, AdapterPopularity, LoraConfig, LoraKernels, LoraLoad};
@@ -45,8 +47,9 @@ pub use router::{PrefixAwareConfig, PrefixMiss, RouterConfig, WeightedConfig};
 pub use sglang::{SglangConfig, SglangPolicy};
 pub use step_time::{Communication, LayerTableConfig, Sampler, StepTimeConfig};
 pub use workload::{
-    ArrivalConfig, ClientConfig, ContentConfig, CopyContent, GroupDistribution, LengthConfig,
-    Popularity, PrefixRepetitionConfig, Problem, RampUp, RampUpConfig, RowOrder, RowSort,
-    SessionConfig, SglangRandomConfig, SharedPrefixConfig, SonnetConfig, ThinkTime,
+    ArrivalConfig, ClassConfig, ClientConfig, ContentConfig, CopyContent, GroupDistribution,
+    LengthConfig, Popularity, PrefixRepetitionConfig, Problem, RampUp, RampUpConfig, RowOrder,
+    RowSort, SessionConfig, SglangRandomConfig, SharedPrefixConfig, SonnetConfig, ThinkTime,
     TokenDistribution, TraceArrivalConfig, Vllm2024RandomConfig, VllmRandomConfig, WorkloadConfig,
+    tenants,
 };
