@@ -104,6 +104,7 @@ fn repeated(rows: Arc<[TraceRow]>, copies: u32) -> TraceRows {
             Ok(TraceRow {
                 arrival: row.arrival.map(|at| at + later),
                 hash_ids: row.hash_ids.iter().map(other).collect(),
+                class: None,
                 ..*row
             })
         })

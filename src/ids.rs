@@ -31,6 +31,10 @@ macro_rules! ids {
     )*};
 }
 
+/// A class of requests, by its place among those of the workload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct ClassId(pub u16);
+
 ids! {
     /// A request of the workload, or a retry of one, numbered in order of arrival.
     RequestId,

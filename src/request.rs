@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::ids::{AdapterId, RequestId, SessionId};
+use crate::ids::{AdapterId, ClassId, RequestId, SessionId};
 use crate::units::SimTime;
 
 /// What the world knows of a request before it is served.
@@ -23,6 +23,8 @@ pub struct Request {
     pub content: Content,
     /// Priority as the engine in use reads it (vLLM: smaller first; SGLang: larger first).
     pub priority: i32,
+    /// Its class; the first where all are alike.
+    pub class: ClassId,
     /// The LoRA adapter it needs, if any.
     pub adapter: Option<AdapterId>,
     /// The conversation it belongs to, if any.
@@ -40,6 +42,7 @@ impl Request {
             ignore_eos: true,
             content: Content::default(),
             priority: 0,
+            class: ClassId::default(),
             adapter: None,
             session: None,
         }

@@ -4,6 +4,7 @@ mod args;
 mod bench;
 #[cfg(feature = "calibrate")]
 mod calibrate;
+mod classes;
 mod conformance;
 mod experiment;
 mod faults;

@@ -3,6 +3,7 @@
 use anyhow::Context;
 use serde_json::{Map, Value, json};
 
+use super::classes;
 use super::faults;
 use super::run::Outcome;
 use crate::engine::DraftCounts;
@@ -49,7 +50,7 @@ fn one_text(outcome: &Outcome, outcomes: usize) -> String {
         },
         preemptions(outcome),
         outcome.recorder.steps,
-        faults::text(outcome)
+        faults::text(outcome) + &classes::text(outcome)
     );
     let transfers = transfers(outcome).map(|report| format!("{}\n", report.text()));
     let transfers = transfers.unwrap_or_default();
@@ -114,7 +115,7 @@ fn write_one(dir: &mut RunDir, folder: &str, outcome: &Outcome) -> anyhow::Resul
 fn write_tables(dir: &mut RunDir, folder: &str, outcome: &Outcome) -> anyhow::Result<()> {
     use crate::io::tables;
     let path = dir.reserve(&format!("{folder}requests.parquet"))?;
-    tables::write_requests(&path, &outcome.recorder)?;
+    tables::write_requests(&path, &outcome.recorder, &outcome.scenario.file.workload.classes)?;
     if let Some(log) = &outcome.steps {
         let path = dir.reserve(&format!("{folder}steps.parquet"))?;
         tables::write_steps(&path, &log.steps)?;
@@ -299,6 +300,7 @@ fn summary(outcome: &Outcome) -> Value {
     if let Some(faults) = faults::json(outcome) {
         summary["faults"] = faults;
     }
+    classes::add_to(&mut summary, outcome);
     if let Some(speculation) = speculation(&outcome.recorder.drafts) {
         summary["engine"]["speculation"] = speculation;
     }

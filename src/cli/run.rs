@@ -199,7 +199,8 @@ fn simulate(loaded: &Loaded, output: &OutputArguments) -> Result<Outcome, Failur
     }
     if counts.rejected > 0 {
         let (rejected, arrived) = (counts.rejected, counts.arrived);
-        say(&format!("warning: the engine rejected {rejected} of {arrived} requests"));
+        let gateway = if scenario.file.cluster.gateway.is_some() { " or the gateway" } else { "" };
+        say(&format!("warning: the engine{gateway} rejected {rejected} of {arrived} requests"));
     }
     let report = BenchReport::new(&recorder, &scenario.file);
     let comparison = compare(scenario, &report);

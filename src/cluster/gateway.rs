@@ -1,4 +1,18 @@
-//! The gateway: asks the router, counts what is outstanding, and keeps what engines reported.
+//! The gateway: asks the router, counts what is outstanding, and keeps what engines reported. Where
+//! replicas get so many requests at a time and no more, the others wait in its [`Room`].
+//!
+//! * `room.rs`: who waits, and who is turned away
+//! * `queue.rs` and a file for each order: who is sent first
+//! * `bucket.rs`: how fast requests may come
+
+mod bucket;
+mod drr;
+mod fcfs;
+mod priority;
+mod queue;
+mod room;
+mod ticket;
+mod vtc;
 
 use super::router::{Needs, Route, Router};
 use super::{Caches, ClusterView, Outstanding, Steps};
@@ -8,6 +22,11 @@ use crate::ids::{InstanceId, RequestId};
 use crate::kv::CacheContent;
 use crate::request::RequestView;
 use crate::units::{SimDuration, SimTime};
+
+pub use queue::Queue;
+pub use room::{Next, Ranks, Refusal, Room};
+pub use ticket::Ticket;
+pub use vtc::Vtc;
 
 /// Where a request was sent.
 #[derive(Debug, Clone, Copy, Default)]
@@ -20,7 +39,11 @@ struct Sent {
 /// every request costs O(1) beside the router's own work and the reports of engines.
 #[derive(Debug)]
 pub struct Gateway {
+    /// What the router needs; what is outstanding also where there is a limit to it.
     needs: Needs,
+    /// How many requests may be outstanding at an instance.
+    limit: u32,
+    entrances: usize,
     outstanding: Vec<Outstanding>,
     /// By request.
     sent: Vec<Sent>,
@@ -31,6 +54,8 @@ pub struct Gateway {
     caches_at: Option<SimTime>,
     /// The instances known to be down, by id.
     down: Vec<InstanceId>,
+    /// Those that get no requests now, by id: they are down, or as full as they may be.
+    closed: Vec<InstanceId>,
 }
 
 impl Gateway {
@@ -40,6 +65,8 @@ impl Gateway {
         let counted = if needs.outstanding { instances as usize } else { 0 };
         Self {
             needs,
+            limit: u32::MAX,
+            entrances: instances as usize,
             outstanding: vec![Outstanding::default(); counted],
             sent: Vec::new(),
             signals: Vec::new(),
@@ -47,7 +74,22 @@ impl Gateway {
             caches: Vec::new(),
             caches_at: None,
             down: Vec::new(),
+            closed: Vec::new(),
         }
+    }
+
+    /// The same gateway, which has so many requests outstanding at an instance at most.
+    #[must_use]
+    pub fn with_limit(mut self, limit: u32) -> Self {
+        self.limit = limit;
+        self.needs.outstanding = true;
+        self.outstanding = vec![Outstanding::default(); self.entrances];
+        self
+    }
+
+    /// Whether a request can be sent to an instance, as far as the gateway knows.
+    pub fn has_place(&self) -> bool {
+        self.closed.len() < self.entrances
     }
 
     /// An instance does not answer: it gets no requests.
@@ -55,15 +97,32 @@ impl Gateway {
         if let Err(place) = self.down.binary_search(&instance) {
             self.down.insert(place, instance);
         }
+        self.close(instance);
     }
 
     /// An instance answers again.
     pub fn regain(&mut self, instance: InstanceId) {
         self.down.retain(|down| *down != instance);
+        self.open(instance);
+    }
+
+    fn close(&mut self, instance: InstanceId) {
+        if let Err(place) = self.closed.binary_search(&instance) {
+            self.closed.insert(place, instance);
+        }
+    }
+
+    /// An instance gets requests again, unless it is down or full.
+    fn open(&mut self, instance: InstanceId) {
+        let outstanding = self.outstanding.get(instance.index());
+        let is_full = outstanding.is_some_and(|outstanding| outstanding.requests >= self.limit);
+        if !is_full && self.down.binary_search(&instance).is_err() {
+            self.closed.retain(|closed| *closed != instance);
+        }
     }
 
     /// The one of `instances` that gets a request at `now`, by its place among them; `None` where all
-    /// are known to be down.
+    /// are known to be down or full.
     ///
     /// # Panics
     /// When the router names an instance that does not exist.
@@ -74,7 +133,7 @@ impl Gateway {
         now: SimTime,
         request: RequestView<'_>,
     ) -> Option<InstanceId> {
-        if self.down.len() == instances.len() {
+        if !self.has_place() {
             return None;
         }
         self.refresh(instances, now);
@@ -94,7 +153,7 @@ impl Gateway {
                 Some(_) => Caches::Known(&self.caches),
             },
             steps: Steps(instances),
-            down: &self.down,
+            down: &self.closed,
         };
         let chosen = router.route(request, &view);
         let (count, id) = (view.instances, request.id);
@@ -131,6 +190,9 @@ impl Gateway {
             let outstanding = &mut self.outstanding[instance as usize];
             outstanding.requests -= 1;
             outstanding.prompt_tokens -= u64::from(prompt_tokens);
+            if outstanding.requests + 1 == self.limit {
+                self.open(InstanceId(instance));
+            }
         }
     }
 
@@ -139,11 +201,15 @@ impl Gateway {
         let outstanding = &mut self.outstanding[chosen.index()];
         outstanding.requests += 1;
         outstanding.prompt_tokens += u64::from(prompt_tokens);
+        let is_full = outstanding.requests == self.limit;
         let place = request.id.index();
         if place >= self.sent.len() {
             self.sent.resize(place + 1, Sent::default());
         }
         self.sent[place] = Sent { instance: chosen.0, prompt_tokens };
+        if is_full {
+            self.close(chosen);
+        }
     }
 
     /// Takes new reports of all engines where the last ones are as old as the router

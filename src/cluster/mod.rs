@@ -14,7 +14,7 @@ use crate::ids::InstanceId;
 pub use disaggregation::{
     Chunk, Disaggregation, Granularity, Order, Role, Roles, Transfer, TransferEnd, Way,
 };
-pub use gateway::Gateway;
+pub use gateway::{Gateway, Next, Queue, Ranks, Refusal, Room, Ticket, Vtc};
 pub use health::{Health, Healths};
 pub use router::{Needs, Route, Router};
 pub use sender::{Ask, Sender};

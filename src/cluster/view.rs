@@ -77,7 +77,8 @@ pub struct ClusterView<'a> {
     pub caches: Caches<'a>,
     /// What their steps would take.
     pub steps: Steps<'a>,
-    /// The instances that the gateway knows to be down, by id; never all of them.
+    /// The instances that get no requests, by id; never all of them. The gateway knows them to be down,
+    /// or they have as many outstanding requests as they may.
     pub down: &'a [InstanceId],
 }
 

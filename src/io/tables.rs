@@ -8,6 +8,7 @@ use polars::prelude::{Column, DataFrame, IntoColumn, NamedFrom, ParquetWriter, S
 
 use crate::ids::RequestId;
 use crate::metrics::{Breakdown, Recorder, RequestDrafts, RequestRecord, Status, StepRecord};
+use crate::scenario::ClassConfig;
 use crate::units::{SimDuration, SimTime};
 
 /// Why a table cannot be written.
@@ -32,11 +33,16 @@ pub enum TableError {
     },
 }
 
-/// Writes one row per request, by id.
+/// Writes one row per request, by id; of which class and tenant it is where there are `classes`, and
+/// how long it waited at the gateway where requests may.
 ///
 /// # Errors
 /// When the file cannot be written.
-pub fn write_requests(path: &Path, recorder: &Recorder) -> Result<(), TableError> {
+pub fn write_requests(
+    path: &Path,
+    recorder: &Recorder,
+    classes: &[ClassConfig],
+) -> Result<(), TableError> {
     let records = &recorder.requests;
     let drafts = |of: fn(RequestDrafts) -> u32| -> Vec<u32> {
         (0..records.len()).map(|place| of(recorder.drafts_of(place))).collect()
@@ -90,6 +96,15 @@ pub fn write_requests(path: &Path, recorder: &Recorder) -> Result<(), TableError
         (0..records.len()).map(|place| early(place).map(SimDuration::as_millis_f64)).collect();
     if early.iter().any(Option::is_some) {
         columns.push(column("transfer_early_ms", early));
+    }
+    if !classes.is_empty() {
+        let class = |r: &RequestRecord| &classes[usize::from(r.class.0)];
+        let names: Vec<&str> = records.iter().map(|r| class(r).name.as_str()).collect();
+        let tenants: Vec<&str> = records.iter().map(|r| class(r).tenant()).collect();
+        columns.extend([column("class", names), column("tenant", tenants)]);
+    }
+    if recorder.gateway_report().is_some() {
+        columns.push(column("gateway_ms", parts(|b| b.gateway)));
     }
     write(path, records.len(), columns)
 }

@@ -2,7 +2,8 @@
 //!
 //! | part | from … to |
 //! |---|---|
-//! | `api` | sent → in the queue of its instance |
+//! | `gateway` | sent → the gateway sends it to an instance |
+//! | `api` | sent to an instance → in the queue of that |
 //! | `queued` | in the queue → the first step that works on it is decided |
 //! | `prefill` | → its first token, without `preempted` |
 //! | `decode` | first token → finish, without `preempted` and `stalled` |
@@ -30,7 +31,9 @@ use crate::units::{SimDuration, SimTime};
 /// The parts of a request's end-to-end time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Breakdown {
-    /// From its client to the queue of its instance.
+    /// Waiting at the gateway.
+    pub gateway: SimDuration,
+    /// From its client, or the gateway, to the queue of its instance.
     pub api: SimDuration,
     /// In queues, until a step works on it; where another instance decodes, also on the way to that
     /// and in its queue.
@@ -60,7 +63,8 @@ impl Breakdown {
         };
         let prefill = minus(record.first_token - record.first_scheduled, elsewhere);
         Self {
-            api: record.queued - record.sent,
+            gateway: record.gateway,
+            api: minus(record.queued - record.sent, record.gateway),
             queued: waiting + record.handoff,
             prefill: minus(prefill, record.preempted_in_prefill),
             decode: minus(decode, record.stalled),
@@ -73,7 +77,7 @@ impl Breakdown {
     /// All parts together: the end-to-end time.
     pub fn total(&self) -> SimDuration {
         let served = self.prefill + self.decode + self.preempted + self.stalled;
-        self.api + self.queued + self.transfer + served
+        self.gateway + self.api + self.queued + self.transfer + served
     }
 }
 

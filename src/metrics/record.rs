@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Breakdown;
 use crate::engine::Finish;
-use crate::ids::InstanceId;
+use crate::ids::{ClassId, InstanceId};
 use crate::request::Request;
 use crate::units::{SimDuration, SimTime};
 
@@ -16,7 +16,7 @@ pub enum Status {
     Unfinished,
     /// Answered in full.
     Finished,
-    /// Refused by the engine.
+    /// Refused by the engine, or turned away by the gateway.
     Rejected,
     /// Left by its client.
     Aborted,
@@ -59,7 +59,7 @@ pub struct RequestRecord {
     pub arrival: SimTime,
     /// When it did: later than `arrival` where the client limits its concurrency.
     pub sent: SimTime,
-    /// When it reached the queue of its instance.
+    /// When it reached the queue of its instance, or was given up before.
     pub queued: SimTime,
     /// When a step first worked on it.
     pub first_scheduled: SimTime,
@@ -79,6 +79,8 @@ pub struct RequestRecord {
     /// Where another instance decodes: the rest of the time from the end of the prefill to the first
     /// step there.
     pub handoff: SimDuration,
+    /// How long it waited at the gateway.
+    pub gateway: SimDuration,
     /// Prompt length in tokens.
     pub prompt_tokens: u32,
     /// Tokens that came out.
@@ -89,6 +91,8 @@ pub struct RequestRecord {
     pub preemptions: u32,
     /// The instance that served it.
     pub instance: InstanceId,
+    /// Its class.
+    pub class: ClassId,
     /// How it ended.
     pub status: Status,
     /// Whether `transfer` comes before `first_scheduled`: from a tier below.
@@ -119,11 +123,13 @@ impl RequestRecord {
             stalled: SimDuration::ZERO,
             transfer: SimDuration::ZERO,
             handoff: SimDuration::ZERO,
+            gateway: SimDuration::ZERO,
             prompt_tokens: request.prompt_tokens,
             output_tokens: 0,
             cached_tokens: 0,
             preemptions: 0,
             instance: InstanceId(0),
+            class: request.class,
             status: Status::Unfinished,
             loads_first: false,
         }
@@ -135,6 +141,12 @@ impl RequestRecord {
         (self.sent, self.queued, self.first_scheduled) = (at, at, at);
         (self.first_token, self.finish) = (at, at);
         self.instance = instance;
+    }
+
+    /// It waited at the gateway since then.
+    pub(super) fn waited_since(&mut self, since: SimTime, until: SimTime) {
+        self.sent = since;
+        self.gateway = until - since;
     }
 
     /// Time to first token, as a client measures it.

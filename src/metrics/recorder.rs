@@ -5,6 +5,7 @@ use rustc_hash::FxHashMap;
 use super::breakdown::{Phases, minus};
 use super::faults::FaultLog;
 use super::gaps::GapCounter;
+use super::gateway::GatewayLog;
 use super::record::{RequestDrafts, RequestRecord, Status};
 use super::replica::ReplicaLog;
 use super::seconds::CountsBySecond;
@@ -37,6 +38,8 @@ pub struct Recorder {
     pub tiers: TierLog,
     /// What failed, and which requests were sent again.
     pub faults: FaultLog,
+    /// Who waited at the gateway, and who was turned away.
+    pub gateway: GatewayLog,
     /// Steps of all instances.
     pub steps: u64,
     /// Over time, all instances together.
@@ -72,6 +75,7 @@ impl Default for Recorder {
             carried: Carried::default(),
             tiers: TierLog::default(),
             faults: FaultLog::default(),
+            gateway: GatewayLog::default(),
             steps: 0,
             timeline: Timeline::default(),
             replicas: Vec::new(),
@@ -199,9 +203,13 @@ impl Observer for Recorder {
                 debug_assert_eq!(self.lane.place(id), self.requests.len());
                 self.requests.push(RequestRecord::arrived(at, request));
             }
+            Occurrence::Reached(id) => {
+                self.first_sent.get_or_insert(at);
+                self.reach(at, id);
+            }
             Occurrence::Sent(id, instance) => {
                 self.first_sent.get_or_insert(at);
-                self.requests[self.lane.place(id)].sent_to(instance, at);
+                self.send(at, id, instance);
             }
             Occurrence::Queued(instance, id, load) => {
                 if !self.handed_over.contains_key(&id) {
@@ -281,7 +289,7 @@ impl Observer for Recorder {
                 self.end = at;
             }
             Occurrence::Refused(_, id) => self.refuse(at, id),
-            Occurrence::TurnedAway(id) => self.requests[self.lane.place(id)].sent = at,
+            Occurrence::TurnedAway(id, why) => self.turn_away(at, id, why),
             Occurrence::GaveUp { request, life, finish, .. } => {
                 self.give_up(at, request, life, finish);
             }

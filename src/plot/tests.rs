@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::cluster::Role;
-use crate::ids::InstanceId;
+use crate::ids::{ClassId, InstanceId};
 use crate::rng::mix;
 use crate::scenario::{Scenario, ScenarioFile};
 use crate::sim::{simulation, step_times};
@@ -35,6 +35,8 @@ fn run_of(count: u64, lives: impl Fn(u64) -> (SimDuration, SimDuration, u32)) ->
             first_scheduled: sent,
             first_token: sent + ttft,
             finish: sent + ttft + decode,
+            gateway: SimDuration::ZERO,
+            class: ClassId::default(),
             prompt_tokens: 100,
             output_tokens,
             cached_tokens: 0,

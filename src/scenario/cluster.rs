@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::disaggregation::DisaggregationConfig;
 use super::engine::EngineConfig;
 use super::expert_parallel::ExpertParallelConfig;
+use super::gateway::GatewayConfig;
 use super::group::GroupConfig;
 use super::kv_tiers::KvTiersConfig;
 use super::lora::LoraConfig;
@@ -60,6 +61,9 @@ pub struct ClusterConfig {
     /// Which replica gets a request.
     #[serde(default)]
     pub router: RouterConfig,
+    /// How many requests replicas get at once, and how the others wait; they get all at once if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gateway: Option<GatewayConfig>,
     /// Prefill and decode on different replicas; [`replicas`](Self::replicas) then is their number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disaggregation: Option<DisaggregationConfig>,

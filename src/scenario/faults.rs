@@ -139,12 +139,26 @@ pub struct RetryConfig {
     pub max_backoff_s: f64,
     /// Whether it also retries when its own time is over, and not only when a replica failed.
     pub on_timeout: bool,
+    /// Whether it also retries when the gateway turns a request away (429).
+    #[serde(skip_serializing_if = "is_true")]
+    pub on_refusal: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_true(flag: &bool) -> bool {
+    *flag
 }
 
 impl Default for RetryConfig {
     /// `OpenAI`'s Python client (2.x, `openai/_constants.py`), without its jitter.
     fn default() -> Self {
-        Self { max_retries: 2, backoff_s: 0.5, max_backoff_s: 8.0, on_timeout: true }
+        Self {
+            max_retries: 2,
+            backoff_s: 0.5,
+            max_backoff_s: 8.0,
+            on_timeout: true,
+            on_refusal: true,
+        }
     }
 }
 

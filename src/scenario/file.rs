@@ -81,6 +81,9 @@ pub struct TraceColumns {
     /// The conversation it belongs to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
+    /// The class it is of, by its name in `workload.classes`; read only where it is stated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub class: Option<String>,
     /// The ids of its prompt's blocks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hash_ids: Option<String>,

@@ -108,6 +108,7 @@ impl GroupConfig {
             step_time: self.step_time.as_ref().unwrap_or(&cluster.step_time).clone(),
             lora: self.lora.as_ref().or(shared_lora).cloned(),
             router: cluster.router.clone(),
+            gateway: cluster.gateway.clone(),
             disaggregation: None,
             kv_tiers: None,
             groups: Vec::new(),

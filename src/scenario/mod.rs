@@ -11,6 +11,7 @@ mod engine;
 mod expert_parallel;
 mod faults;
 mod file;
+mod gateway;
 mod group;
 mod host;
 mod kv_tiers;
@@ -40,6 +41,7 @@ pub use file::{
     MeasuredConfig, ReportConfig, ReportFormat, ScenarioFile, TraceColumns, TraceConfig,
     TraceOrigin,
 };
+pub use gateway::{GatewayConfig, GatewayOrder, OverRate, RateLimitConfig, RateScope};
 pub use group::{GroupConfig, ReplicaRole};
 pub use host::HostConfig;
 pub use kv_tiers::{
@@ -55,8 +57,9 @@ pub use router::{
 pub use sglang::{SglangConfig, SglangPolicy};
 pub use step_time::{Communication, LayerTableConfig, Sampler, StepTimeConfig};
 pub use workload::{
-    ArrivalConfig, ClientConfig, ContentConfig, CopyContent, GroupDistribution, LengthConfig,
-    Popularity, PrefixRepetitionConfig, Problem, RampUp, RampUpConfig, RowOrder, RowSort,
-    SessionConfig, SglangRandomConfig, SharedPrefixConfig, SonnetConfig, ThinkTime,
+    ArrivalConfig, ClassConfig, ClientConfig, ContentConfig, CopyContent, GroupDistribution,
+    LengthConfig, Popularity, PrefixRepetitionConfig, Problem, RampUp, RampUpConfig, RowOrder,
+    RowSort, SessionConfig, SglangRandomConfig, SharedPrefixConfig, SonnetConfig, ThinkTime,
     TokenDistribution, TraceArrivalConfig, Vllm2024RandomConfig, VllmRandomConfig, WorkloadConfig,
+    tenants,
 };

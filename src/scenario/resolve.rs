@@ -7,6 +7,7 @@ mod bill;
 mod disaggregation;
 mod experts;
 mod faults;
+mod gateway;
 mod graphs;
 mod groups;
 mod kv_tiers;
@@ -235,6 +236,7 @@ fn broken_rules(file: &ScenarioFile) -> Vec<String> {
     disaggregation::rules(file, &mut rules);
     kv_tiers::rules(file, &mut rules);
     faults::rules(file, &mut rules);
+    gateway::rules(file, &mut rules);
     report_rules(&file.report, &mut rules);
     bill::rules(&file.report, &mut rules);
     rules.problems

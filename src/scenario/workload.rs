@@ -4,6 +4,7 @@
 //! The processes named after a tool draw what that tool draws from the same seed
 //! ([`crate::scenario::WorkloadConfig::tool_seed`]); the others draw from the run's own streams.
 
+mod classes;
 mod lengths;
 mod validate;
 
@@ -13,6 +14,7 @@ use super::faults::{CancellationConfig, RetryConfig};
 use super::lora::AdapterMix;
 use crate::units::SimTime;
 
+pub use classes::{ClassConfig, tenants};
 pub use lengths::{
     GroupDistribution, LengthConfig, PrefixRepetitionConfig, RowOrder, SglangRandomConfig,
     SharedPrefixConfig, SonnetConfig, TokenDistribution, Vllm2024RandomConfig, VllmRandomConfig,
@@ -44,6 +46,9 @@ pub struct WorkloadConfig {
     /// The LoRA adapters that requests use; none if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adapters: Option<AdapterMix>,
+    /// Kinds of requests: whose they are, how urgent, what was promised; all alike if absent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub classes: Vec<ClassConfig>,
     /// Makes every request the first turn of a conversation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sessions: Option<SessionConfig>,
@@ -331,11 +336,12 @@ impl ClientConfig {
         self.stop_after_s.map_or(SimTime::MAX, SimTime::from_secs_f64)
     }
 
-    /// Whether it may give a request up.
+    /// Whether it may give a request up, or send one again.
     pub fn may_give_up(&self) -> bool {
         self.timeout_s.is_some()
             || self.first_token_timeout_s.is_some()
             || self.cancellations.is_some()
+            || self.retries.is_some()
     }
 }
 

@@ -5,7 +5,7 @@ use super::run::Simulation;
 use super::source::Source;
 use super::step_time::step_times;
 use super::tier_plan::TierPlan;
-use crate::cluster::{Cluster, Disaggregation, Order, Roles, Router, TransferEnd, Way};
+use crate::cluster::{Cluster, Disaggregation, Order, Ranks, Roles, Router, TransferEnd, Way};
 use crate::cost::{CapturedSizes, CudaGraphs, LoraTimes, StepTime};
 use crate::engine::scheduler::{
     Acceptance, FasterTransformer, Orca, Sarathi, Scheduler, Sglang, StaticBatch, VllmV0, VllmV1,
@@ -170,7 +170,19 @@ pub fn simulation<W: Source>(
         Simulation::new(source, Client::new(client), cluster, time(file.cluster.api_delay_ms));
     let run =
         run.with_serial_front_end(time(file.cluster.api_per_request_ms)).until(client.stops_at());
+    let run = match &file.cluster.gateway {
+        Some(gateway) => run.with_gateway(gateway, &file.workload.classes, ranks(scenario)),
+        None => run,
+    };
     Ok(run.with_faults(&file.faults, client, file.seed))
+}
+
+/// How the engines of a scenario read priorities; a gateway that does too has engines of one mind.
+fn ranks(scenario: &Scenario) -> Ranks {
+    match scenario.first().cluster.engine {
+        EngineConfig::Sglang(_) => Ranks::LargerFirst,
+        _ => Ranks::SmallerFirst,
+    }
 }
 
 fn scheduler(scenario: &Scenario, group: &ReplicaGroup) -> Result<Scheduler, ScenarioError> {

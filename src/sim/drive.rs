@@ -13,11 +13,20 @@ use crate::units::{SimDuration, SimTime};
 /// An instance and its name.
 pub(super) type Place<'a> = (InstanceId, &'a mut Instance);
 
+/// A request that left the cluster.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Gone {
+    pub(super) id: RequestId,
+    pub(super) finish: Finish,
+    /// Of its answer.
+    pub(super) tokens: u32,
+}
+
 /// What came of an instance that went on. Buffers are reused.
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
     /// Requests that left the cluster.
-    pub(super) left: Vec<(RequestId, Finish)>,
+    pub(super) left: Vec<Gone>,
     /// Requests whose prompt is computed, to be decoded elsewhere.
     pub(super) prefilled: Vec<RequestId>,
     /// Requests whose KV the instance asks for, with the tokens it lacks.
@@ -84,7 +93,7 @@ pub(super) fn advance(
                 prefilled.push(life.id);
             } else {
                 Observer::on(observer, now, Occurrence::Left(instance, life, *finish));
-                left.push((life.id, *finish));
+                left.push(Gone { id: life.id, finish: *finish, tokens: life.generated });
             }
         }
     };

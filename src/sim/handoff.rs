@@ -1,6 +1,6 @@
 //! What the loop does where some instances prefill and others decode.
 
-use super::drive;
+use super::drive::{self, Gone};
 use super::observe::{Observer, Occurrence};
 use super::run::{Event, Simulation};
 use super::source::Source;
@@ -30,9 +30,12 @@ impl<W: Source> Simulation<W> {
                 faults.left(id);
             }
         }
-        for (id, _) in &self.outcome.left {
+        for Gone { id, tokens, .. } in &self.outcome.left {
             if let Some(faults) = &mut self.faults {
                 faults.left(*id);
+            }
+            if let Some(gate) = &mut self.gate {
+                gate.room.queue().left(*id, *tokens);
             }
             match (role, &mut self.cluster.disaggregation) {
                 (Role::Decode, Some(parts)) => parts.left(*id),
@@ -176,7 +179,7 @@ impl<W: Source> Simulation<W> {
 
     fn leave_refused(&mut self, now: SimTime, id: RequestId, finish: Finish) {
         self.gateway.left(id);
-        self.outcome.left.push((id, finish));
+        self.outcome.left.push(Gone { id, finish, tokens: 0 });
         self.settle(now);
     }
 

@@ -44,6 +44,7 @@ impl<W: Source + Send> Simulation<W> {
         let is_separable = self.cluster.disaggregation.is_none()
             && self.cluster.tiers.is_none()
             && self.faults.is_none()
+            && self.gate.is_none()
             && self.cluster.router.goes_in_turn()
             && self.client.is_open()
             && !self.workload.has_follow_ups();
@@ -225,8 +226,8 @@ impl<O: Observer> LaneRun<O> {
         if self.engine.is_idle() {
             self.is_awaited = false;
         }
-        for (_, finish) in self.outcome.left.drain(..) {
-            self.counts.leave(finish);
+        for gone in self.outcome.left.drain(..) {
+            self.counts.leave(gone.finish);
         }
     }
 

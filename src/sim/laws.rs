@@ -48,6 +48,7 @@ struct Progress {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     AtClient,
+    AtGateway,
     OnItsWay(InstanceId),
     Inside(InstanceId),
     /// Its prompt is computed, and it is not sent on yet.
@@ -211,9 +212,17 @@ impl Observer for Watch {
                 self.requests.push(progress);
                 self.seen.arrived += 1;
             }
-            Occurrence::Sent(id, instance) => {
-                self.move_on(id, Place::AtClient, Place::OnItsWay(instance));
+            Occurrence::Reached(id) => {
+                self.move_on(id, Place::AtClient, Place::AtGateway);
                 self.request(id).sent = at;
+            }
+            Occurrence::Sent(id, instance) => {
+                let waited = self.request(id).place == Place::AtGateway;
+                let from = if waited { Place::AtGateway } else { Place::AtClient };
+                self.move_on(id, from, Place::OnItsWay(instance));
+                if !waited {
+                    self.request(id).sent = at;
+                }
             }
             Occurrence::Queued(instance, id, load) => {
                 self.move_on(id, Place::OnItsWay(instance), Place::Inside(instance));
@@ -296,7 +305,7 @@ impl Observer for Watch {
             Occurrence::LoadEnded(..)
             | Occurrence::TierMoved(..)
             | Occurrence::TiersEvicted(..)
-            | Occurrence::TurnedAway(_)
+            | Occurrence::TurnedAway(..)
             | Occurrence::Recovered(_) => {}
         }
     }

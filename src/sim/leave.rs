@@ -14,9 +14,10 @@ use crate::units::SimTime;
 impl<W: Source> Simulation<W> {
     /// Counts the requests that left and lets their clients go on.
     pub(super) fn settle(&mut self, now: SimTime) {
+        self.wake_gate(now);
         let mut left = std::mem::take(&mut self.outcome.left);
-        for (id, finish) in left.drain(..) {
-            self.leave(now, id, finish);
+        for gone in left.drain(..) {
+            self.leave(now, gone.id, gone.finish);
         }
         self.outcome.left = left;
     }

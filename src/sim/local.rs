@@ -29,7 +29,10 @@ impl<W: Source> Simulation<W> {
             return false;
         };
         observer.on(now, Occurrence::Sent(id, decode));
-        self.begin_to_wait(now, id, decode);
+        if let Some(faults) = &mut self.faults {
+            faults.moved(id, decode);
+        }
+        self.begin_to_wait(now, id);
         self.pass_front_end(now, decode, Event::Enqueue { instance: decode, transit });
         true
     }

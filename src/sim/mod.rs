@@ -7,6 +7,7 @@ mod build;
 mod counts;
 mod drive;
 mod faults;
+mod gate;
 mod handoff;
 mod handover;
 mod lanes;

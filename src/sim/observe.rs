@@ -1,5 +1,6 @@
 //! What a run tells its observers.
 
+use crate::cluster::Refusal;
 use crate::engine::scheduler::Load;
 use crate::engine::tiers::{TierKind, TierLoad, TierWay};
 use crate::engine::{Batch, Finish, Life, QuietRun, StepResult};
@@ -12,7 +13,10 @@ use crate::units::{Bytes, SimTime};
 pub enum Occurrence<'a> {
     /// A request of the workload is due. Ids come in order, without gaps.
     Arrived(RequestId, &'a Request),
-    /// Its client sends it, to this instance.
+    /// A request reaches the gateway, where it may have to wait. Not told where nothing makes requests
+    /// wait there: they are sent as they come.
+    Reached(RequestId),
+    /// It is sent to this instance: by its client, or by the gateway where it had to wait.
     Sent(RequestId, InstanceId),
     /// It entered the queue of an instance, which now carries this load.
     Queued(InstanceId, RequestId, Load),
@@ -51,8 +55,8 @@ pub enum Occurrence<'a> {
     Left(InstanceId, &'a Life, Finish),
     /// An instance refused a request.
     Refused(InstanceId, RequestId),
-    /// The gateway refused a request, because it knows of no instance that is up.
-    TurnedAway(RequestId),
+    /// The gateway refused a request.
+    TurnedAway(RequestId, Refusal),
     /// The client of a request waits for it no longer.
     GaveUp {
         /// Which.

@@ -5,14 +5,15 @@ use std::collections::VecDeque;
 use rustc_hash::FxHashMap;
 
 use super::counts::Counts;
-use super::drive::{self, Outcome};
+use super::drive::{self, Gone, Outcome};
 use super::faults::{Faults, Reason};
+use super::gate::Gate;
 use super::laws::Watch;
 use super::observe::{Observer, Occurrence};
 use super::source::Source;
 use super::tiers::TierBuffers;
 use super::transit::Transit;
-use crate::cluster::{Cluster, Disaggregation, Gateway, Role};
+use crate::cluster::{Cluster, Disaggregation, Gateway, Refusal, Role};
 use crate::des::{Class, EventQueue};
 use crate::engine::scheduler::Handoff;
 use crate::ids::{InstanceId, RequestId};
@@ -51,6 +52,10 @@ pub(super) enum Event {
     HangUp { request: RequestId, reason: Reason },
     /// The next fault of the plan.
     Fault,
+    /// Requests that wait at the gateway may be sent.
+    Open,
+    /// A request has waited at the gateway as long as it may.
+    Expire { request: RequestId },
 }
 
 /// A run, ready to go.
@@ -60,6 +65,8 @@ pub struct Simulation<W> {
     pub(super) client: Client,
     pub(super) cluster: Cluster,
     pub(super) gateway: Gateway,
+    /// Where requests may have to wait at the gateway.
+    pub(super) gate: Option<Box<Gate>>,
     /// From the client to the engine's queue: network, HTTP, tokenisation.
     pub(super) api_delay: SimDuration,
     /// Of that way, what the front end of an instance does for one request after the other.
@@ -104,6 +111,7 @@ impl<W: Source> Simulation<W> {
             workload,
             client,
             gateway: Gateway::new(&cluster.router, cluster.entrances()),
+            gate: None,
             cluster,
             api_delay,
             api_per_request: SimDuration::ZERO,
@@ -205,10 +213,30 @@ impl<W: Source> Simulation<W> {
         RequestId(u32::try_from(before).expect("fewer than 2^32 requests"))
     }
 
+    /// A client sends a request.
     pub(super) fn send(&mut self, now: SimTime, transit: u32, observer: &mut impl Observer) {
+        if self.gate.is_some() {
+            return self.reach(now, transit, observer);
+        }
         if self.send_past_prefill(now, transit, observer) {
             return;
         }
+        let (id, _) = self.transit.get(transit);
+        if self.dispatch(now, transit, observer).is_some() {
+            self.begin_to_wait(now, id);
+        } else {
+            self.turn_away(now, transit, Refusal::NoReplica, observer);
+        }
+    }
+
+    /// A request is sent to the instance that the router chooses; to none, and nothing is done, where
+    /// none has a place for it.
+    pub(super) fn dispatch(
+        &mut self,
+        now: SimTime,
+        transit: u32,
+        observer: &mut impl Observer,
+    ) -> Option<InstanceId> {
         let entrances = self.cluster.entrances() as usize;
         // What engines report of this instant includes the steps that end now, if they have been seen.
         let seen =
@@ -219,16 +247,18 @@ impl<W: Source> Simulation<W> {
         let (id, request) = self.transit.get(transit);
         let Cluster { instances, router, .. } = &mut self.cluster;
         let request = request.view(id);
-        let instance = self.gateway.route(router, &instances[..entrances], seen, request);
-        let Some(instance) = instance else { return self.turn_away(now, transit, observer) };
+        let instance = self.gateway.route(router, &instances[..entrances], seen, request)?;
         observer.on(now, Occurrence::Sent(id, instance));
         if self.cluster.goes_to_destination_first(instance) {
             self.reserve(now, transit, instance);
-            return;
+            return Some(instance);
         }
-        self.begin_to_wait(now, id, instance);
+        if let Some(faults) = &mut self.faults {
+            faults.moved(id, instance);
+        }
         let event = Event::Enqueue { instance, transit };
         self.pass_front_end(now, instance, event);
+        Some(instance)
     }
 
     /// A request comes to an instance, through its front end.
@@ -277,6 +307,11 @@ impl<W: Source> Simulation<W> {
                 self.steps_seen = Some(now);
                 self.happen(now, observer);
             }
+            Event::Open => {
+                self.steps_seen = Some(now);
+                self.open(now, observer);
+            }
+            Event::Expire { request } => self.expire(now, request, observer),
         }
     }
 
@@ -310,7 +345,7 @@ impl<W: Source> Simulation<W> {
             if role == Role::Decode {
                 self.release(now, id, observer);
             }
-            self.outcome.left.push((id, finish));
+            self.outcome.left.push(Gone { id, finish, tokens: 0 });
             self.count_out(role);
             self.settle(now);
         } else if role == Role::Prefill {

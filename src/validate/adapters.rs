@@ -84,6 +84,7 @@ pub(super) fn workload(
             kinds: kinds(record, assumed)?,
             popularity: AdapterPopularity::Weights {},
         }),
+        classes: Vec::new(),
         sessions: None,
         client: ClientConfig { stop_after_s: Some(window_s), ..ClientConfig::default() },
     })

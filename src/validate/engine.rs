@@ -51,6 +51,7 @@ pub(super) fn cluster(
         return Err(Skip::Flag { flag, value: "true".to_owned() });
     }
     let mut cluster = ClusterConfig {
+        gateway: None,
         disaggregation: None,
         kv_tiers: None,
         groups: Vec::new(),

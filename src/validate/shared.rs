@@ -69,6 +69,7 @@ impl SharedPrompts {
             },
             content: ContentConfig::Unique {},
             adapters: None,
+            classes: Vec::new(),
             sessions: None,
             client: crate::scenario::ClientConfig::default(),
         }

@@ -17,6 +17,8 @@ pub(super) struct Draft {
     /// What its prompt is made of, if it may share anything.
     pub segments: Option<Arc<[Segment]>>,
     pub session: Option<SessionId>,
+    /// The class that the source names.
+    pub class: Option<Arc<str>>,
 }
 
 impl Draft {

@@ -5,6 +5,7 @@
 
 mod adapters;
 mod arrivals;
+mod classes;
 mod client;
 mod content;
 mod draft;

@@ -84,7 +84,7 @@ impl Rows {
         });
         let segments = self.segments(row, of_content)?;
         let lengths = Draft::of_lengths(row.prompt_tokens, row.output_tokens);
-        Ok(Draft { segments, session, ..lengths })
+        Ok(Draft { segments, session, class: row.class.clone(), ..lengths })
     }
 
     /// One segment for each hash id, the last one as long as what is left of the prompt. Where ids

@@ -11,6 +11,7 @@ use crate::scenario::WorkloadConfig;
 use crate::units::SimTime;
 use crate::workload::adapters::Adapters;
 use crate::workload::arrivals::Arrivals;
+use crate::workload::classes::Classes;
 use crate::workload::content::Sharing;
 use crate::workload::content::explicit;
 use crate::workload::draft::Draft;
@@ -31,6 +32,7 @@ pub struct Workload {
     source: Source,
     sharing: Sharing,
     adapters: Option<Adapters>,
+    classes: Option<Classes>,
     sessions: Option<Sessions>,
     /// How many requests are still to come; `None` until the trace or the time is over.
     left: Option<u64>,
@@ -121,6 +123,7 @@ impl Workload {
             source,
             sharing: Sharing::new(&config.content, seed)?,
             adapters: config.adapters.as_ref().map(|mix| Adapters::new(mix, seed)),
+            classes: Classes::open(&config.classes, seed)?,
             sessions,
             left,
             end,
@@ -166,8 +169,10 @@ impl Workload {
     }
 
     /// A request of a draft; the `index`-th of the workload.
-    fn request(&mut self, mut draft: Draft) -> Request {
+    fn request(&mut self, mut draft: Draft) -> Result<Request, WorkloadError> {
         let index = self.emitted;
+        let class = self.classes.as_mut().map(|classes| classes.next(&mut draft, index));
+        let (class, priority) = class.transpose()?.unwrap_or_default();
         self.sharing.settle(&mut draft, index);
         if let Some(sessions) = &mut self.sessions {
             let session = SessionId(index as u32);
@@ -175,12 +180,14 @@ impl Workload {
             draft.segments = Some(explicit(&draft, index));
             draft.session = Some(session);
         }
-        Request {
+        Ok(Request {
             content: Content { segments: draft.segments, ..Content::default() },
             session: draft.session,
+            class,
+            priority,
             adapter: self.adapters.as_mut().map(|adapters| adapters.next(index)),
             ..Request::new(draft.arrival, draft.prompt_tokens, draft.output_tokens)
-        }
+        })
     }
 
     /// What to say when the source has run out: nothing if that was to be expected.
@@ -228,9 +235,10 @@ impl Iterator for Workload {
             }
         };
         let request = self.request(draft);
+        self.over = request.is_err();
         self.emitted += 1;
         self.left = self.left.map(|left| left - 1);
-        Some(Ok(request))
+        Some(request)
     }
 }
 

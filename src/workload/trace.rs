@@ -1,5 +1,7 @@
 //! A row of a recorded trace, in the units of the simulator, whatever format it came from.
 
+use std::sync::Arc;
+
 use crate::units::SimTime;
 
 /// One recorded request. Readers of trace formats (`io::traces`) yield these in file order.
@@ -18,6 +20,8 @@ pub struct TraceRow {
     pub hash_block_tokens: u32,
     /// The conversation, if the trace names one.
     pub session: Option<u64>,
+    /// The name of its class, where a column is stated that holds it.
+    pub class: Option<Arc<str>>,
 }
 
 /// Why a workload cannot go on. The message names file, line, rule and value.

@@ -16,6 +16,7 @@ mod docs;
 mod engine_settings;
 mod fast_forward;
 mod faults;
+mod gateway;
 mod groups;
 mod handover;
 mod host;

@@ -127,6 +127,7 @@ impl Observer for Digest {
                 self.add(&[1, id.0.into(), request.arrival.as_nanos()]);
                 self.add(&lengths.map(u64::from));
             }
+            Occurrence::Reached(id) => self.add(&[21, id.0.into()]),
             Occurrence::Sent(id, instance) => self.add(&[2, id.0.into(), instance.0.into()]),
             Occurrence::Queued(instance, id, load) => {
                 self.add(&[3, id.0.into(), instance.0.into(), load.waiting.into()]);
@@ -205,7 +206,7 @@ impl Observer for Digest {
                 self.add(&times.map(|time| time.map_or(u64::MAX, SimTime::as_nanos)));
             }
             Occurrence::Refused(instance, id) => self.add(&[7, instance.0.into(), id.0.into()]),
-            Occurrence::TurnedAway(id) => self.add(&[14, id.0.into()]),
+            Occurrence::TurnedAway(id, _) => self.add(&[14, id.0.into()]),
             Occurrence::GaveUp { request, life, finish, tries_again } => {
                 let generated = life.map_or(0, |life| life.generated);
                 self.add(&[15, request.0.into(), finish as u64, tries_again.into()]);

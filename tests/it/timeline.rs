@@ -153,11 +153,12 @@ pub(super) fn shows(recorder: &Recorder, text: &str) -> Result<(), TestCaseError
         if record.status == Status::Unfinished {
             continue;
         }
-        let Breakdown { api, queued, prefill, decode, preempted, stalled, transfer } =
+        let Breakdown { gateway, api, queued, prefill, decode, preempted, stalled, transfer } =
             record.breakdown().expect("it left");
         let spans = &spent[&id.to_string()];
         let of = |name: &str| SimDuration::from_nanos(spans.get(name).copied().unwrap_or(0));
         prop_assert_eq!(of(&format!("request {id}")), record.e2e());
+        prop_assert_eq!(of("gateway"), gateway);
         prop_assert_eq!(of("api"), api);
         prop_assert_eq!(of("queued"), queued);
         prop_assert_eq!(of("prefill"), prefill);

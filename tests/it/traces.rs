@@ -84,6 +84,7 @@ fn any_rows() -> impl Strategy<Value = Vec<TraceRow>> {
                     .collect(),
                 hash_block_tokens: if hashed { 512 } else { 0 },
                 session,
+                class: None,
             });
             arrival += gap;
         }

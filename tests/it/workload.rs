@@ -208,6 +208,7 @@ fn a_recorded_trace_keeps_its_blocks_and_loses_nothing() {
             hash_ids: ids.iter().map(|id| id.as_u64().expect("an id")).collect(),
             hash_block_tokens: 512,
             session: None,
+            class: None,
         })
     });
     let config: WorkloadConfig = toml::from_str(

@@ -39,6 +39,7 @@ pub(super) fn cluster(arguments: &ServerArguments) -> Result<ClusterConfig, Fail
         step_time: StepTimeConfig::default(),
         lora: None,
         router: RouterConfig::default(),
+        gateway: None,
         disaggregation: None,
         kv_tiers: None,
         groups: Vec::new(),

@@ -3,7 +3,7 @@
 //! with `assignment_mode = min_load`).
 //!
 //! Of equal instances that with the lowest id is taken. Requests without a session go to the fewest
-//! outstanding requests as well. A session whose instance is down begins anew on another. The gateway draws in both cases, and forgets a session after four
+//! outstanding requests as well. A session whose instance is down or full begins anew on another. The gateway draws in both cases, and forgets a session after four
 //! idle hours, which is not done here.
 
 use rustc_hash::FxHashMap;

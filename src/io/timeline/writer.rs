@@ -19,6 +19,8 @@ use crate::units::{SimDuration, SimTime};
 enum Phase {
     /// At its client, which has not sent it.
     Held,
+    /// Waiting at the gateway.
+    Gateway,
     Api,
     Queued,
     Prefill,
@@ -31,6 +33,7 @@ impl Phase {
     const fn name(self) -> &'static str {
         match self {
             Self::Held => "held",
+            Self::Gateway => "gateway",
             Self::Api => "api",
             Self::Queued => "queued",
             Self::Prefill => "prefill",
@@ -317,10 +320,21 @@ impl<W: Write> Observer for TimelineWriter<W> {
                 };
                 self.requests.insert(id, open);
             }
+            Occurrence::Reached(id) => {
+                if let Some(open) = self.requests.get_mut(&id) {
+                    open.phase = Phase::Gateway;
+                    (open.sent, open.since) = (at, at);
+                }
+            }
             Occurrence::Sent(id, instance) => {
                 if let Some(open) = self.requests.get_mut(&id) {
-                    (open.instance, open.phase) = (instance, Phase::Api);
-                    (open.sent, open.since) = (at, at);
+                    open.instance = instance;
+                    if open.phase == Phase::Gateway && at > open.since {
+                        open.enter(at, Phase::Api);
+                    } else {
+                        open.phase = Phase::Api;
+                        (open.sent, open.since) = (at, at);
+                    }
                 }
             }
             Occurrence::Queued(instance, id, load) => {
@@ -391,7 +405,7 @@ impl<W: Write> Observer for TimelineWriter<W> {
             }
             Occurrence::Crashed(instance, load) => self.set_levels(at, instance, load),
             Occurrence::SendingBegan(..)
-            | Occurrence::TurnedAway(_)
+            | Occurrence::TurnedAway(..)
             | Occurrence::Retried { .. }
             | Occurrence::Recovered(_)
             | Occurrence::TierMoved(..)

@@ -104,6 +104,9 @@ impl CsvRows {
             hash_ids,
             block_tokens,
             session: self.cell(Role::Session).and_then(|(_, text)| field::session(text)),
+            class: self
+                .cell(Role::Class)
+                .map(|(_, text)| String::from_utf8_lossy(text.trim_ascii()).into()),
         })
     }
 }

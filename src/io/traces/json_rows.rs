@@ -97,6 +97,7 @@ impl JsonRows {
         {
             return Err(problem);
         }
+        let class = take(Role::Class).map(|cell| cell.to_string().into());
         let session = take(Role::Session).and_then(|cell| cell.session());
         Ok(RawRow {
             line: self.line,
@@ -106,6 +107,7 @@ impl JsonRows {
             hash_ids,
             block_tokens,
             session,
+            class,
         })
     }
 }

@@ -29,16 +29,18 @@ pub(super) enum Role {
     Session,
     HashIds,
     BlockTokens,
+    Class,
 }
 
 impl Role {
-    pub(super) const ALL: [Self; 6] = [
+    pub(super) const ALL: [Self; 7] = [
         Self::Arrival,
         Self::Prompt,
         Self::Output,
         Self::Session,
         Self::HashIds,
         Self::BlockTokens,
+        Self::Class,
     ];
 
     const fn title(self) -> &'static str {
@@ -49,6 +51,7 @@ impl Role {
             Self::Session => "the session",
             Self::HashIds => "the hash ids",
             Self::BlockTokens => "the tokens of a block",
+            Self::Class => "the class",
         }
     }
 }
@@ -131,6 +134,7 @@ impl Layout {
             Role::Session => self.session,
             Role::HashIds => self.hash_ids,
             Role::BlockTokens => self.block,
+            Role::Class => &[],
         }
     }
 }
@@ -243,6 +247,7 @@ fn stated(columns: &ColumnMap, role: Role) -> Option<&String> {
         Role::Session => columns.session.as_ref(),
         Role::HashIds => columns.hash_ids.as_ref(),
         Role::BlockTokens => None,
+        Role::Class => columns.class.as_ref(),
     }
 }
 

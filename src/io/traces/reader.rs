@@ -7,6 +7,7 @@ use std::io::BufReader;
 use std::io::Read;
 use std::path::Path;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use flate2::bufread::MultiGzDecoder;
 use serde::{Deserialize, Serialize};
@@ -71,6 +72,7 @@ pub(super) struct RawRow {
     pub(super) hash_ids: Vec<u64>,
     pub(super) block_tokens: u32,
     pub(super) session: Option<u64>,
+    pub(super) class: Option<Arc<str>>,
 }
 
 /// Where rows come from: one of the engines.
@@ -284,6 +286,7 @@ impl TraceReader {
             hash_block_tokens: if row.hash_ids.is_empty() { 0 } else { row.block_tokens },
             hash_ids: row.hash_ids,
             session: row.session,
+            class: row.class,
         })
     }
 }

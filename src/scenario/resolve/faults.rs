@@ -42,8 +42,10 @@ fn client_rules(file: &ScenarioFile, rules: &mut Rules) {
     rules.count(&path("retries.max_retries"), retries.max_retries);
     rules.time(&path("retries.backoff_s"), retries.backoff_s, 1.0);
     rules.time(&path("retries.max_backoff_s"), retries.max_backoff_s, 1.0);
-    if !may_fail(file, client, retries.on_timeout) {
-        let message = "nothing can fail that is retried: no crash in `faults`, no timeout";
+    let turns_away = retries.on_refusal && file.cluster.gateway.is_some();
+    if !turns_away && !may_fail(file, client, retries.on_timeout) {
+        let message = "nothing can fail that is retried: no crash in `faults`, no timeout, no gateway \
+                       that turns requests away";
         rules.broken(&path("retries"), message);
     }
     if let EngineConfig::VllmV1(vllm) = &file.cluster.engine

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::{
     ArrivalConfig, ContentConfig, GroupDistribution, LengthConfig, Popularity, RowOrder,
-    SessionConfig, ThinkTime, TokenDistribution, TraceArrivalConfig, WorkloadConfig,
+    SessionConfig, ThinkTime, TokenDistribution, TraceArrivalConfig, WorkloadConfig, classes,
 };
 
 /// A field that breaks a rule.
@@ -41,6 +41,7 @@ impl WorkloadConfig {
             rules.check(recorded, "lengths.order", rule, format!("{order:?}"));
         }
         check_content(&self.content, &mut rules);
+        classes::check(self, &mut rules);
         if let Some(sessions) = &self.sessions {
             check_sessions(sessions, &mut rules);
         }
@@ -97,22 +98,22 @@ impl WorkloadConfig {
 }
 
 #[derive(Default)]
-struct Rules {
+pub(super) struct Rules {
     problems: Vec<Problem>,
 }
 
 impl Rules {
-    fn broken(&mut self, path: &str, message: String) {
+    pub(super) fn broken(&mut self, path: &str, message: String) {
         self.problems.push(Problem { path: path.into(), message });
     }
 
-    fn check(&mut self, holds: bool, path: &str, rule: &str, value: impl fmt::Display) {
+    pub(super) fn check(&mut self, holds: bool, path: &str, rule: &str, value: impl fmt::Display) {
         if !holds {
             self.broken(path, format!("must be {rule}, got {value}"));
         }
     }
 
-    fn positive(&mut self, path: &str, value: f64) {
+    pub(super) fn positive(&mut self, path: &str, value: f64) {
         self.check(value > 0.0 && value.is_finite(), path, "finite and above 0", value);
     }
 
@@ -121,7 +122,7 @@ impl Rules {
     }
 
     /// Thirty years at most: what the clock can count on.
-    fn lasting(&mut self, path: &str, seconds: f64) {
+    pub(super) fn lasting(&mut self, path: &str, seconds: f64) {
         let holds = seconds > 0.0 && seconds <= 1e9;
         self.check(holds, path, "a time above 0 and up to 10⁹ seconds", seconds);
     }
@@ -155,7 +156,7 @@ impl Rules {
         self.check(min <= max, &format!("{path}.max_tokens"), &rule, max);
     }
 
-    fn distribution(&mut self, path: &str, distribution: &TokenDistribution) {
+    pub(super) fn distribution(&mut self, path: &str, distribution: &TokenDistribution) {
         match *distribution {
             TokenDistribution::Fixed { tokens } => self.tokens(&format!("{path}.tokens"), tokens),
             TokenDistribution::Uniform { min_tokens, max_tokens } => {

@@ -40,7 +40,7 @@ pub(super) struct Again(pub(super) History);
 
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Place {
-    /// Not sent yet, or between two instances.
+    /// Not sent yet, at the gateway, or between two instances.
     Nowhere,
     OnItsWay(InstanceId),
     Inside(InstanceId),
@@ -106,9 +106,8 @@ impl Faults {
 
 impl<W: Source> Simulation<W> {
     /// An attempt is sent: its client begins to wait.
-    pub(in crate::sim) fn begin_to_wait(&mut self, now: SimTime, id: RequestId, to: InstanceId) {
+    pub(in crate::sim) fn begin_to_wait(&mut self, now: SimTime, id: RequestId) {
         let Some(faults) = &mut self.faults else { return };
-        faults.moved(id, to);
         let (timeout, first_token) = (faults.patience.timeout, faults.patience.first_token_timeout);
         faults.sent(id, now);
         let history = faults.attempt(id).history;

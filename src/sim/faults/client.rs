@@ -63,7 +63,9 @@ impl Patience {
         let is_retried = match finish {
             Finish::Failed => true,
             Finish::TimedOut => config.on_timeout,
-            Finish::Done | Finish::Aborted | Finish::Rejected => false,
+            // What engines reject does not come here.
+            Finish::Rejected => config.on_refusal,
+            Finish::Done | Finish::Aborted => false,
         };
         if !is_retried || retries >= config.max_retries {
             return None;

@@ -2,7 +2,7 @@
 
 use super::attempts::{Again, History, Place};
 use super::client::Reason;
-use crate::cluster::Role;
+use crate::cluster::{Refusal, Role};
 use crate::des::Class;
 use crate::engine::{Finish, Life};
 use crate::ids::RequestId;
@@ -13,17 +13,29 @@ use crate::sim::source::Source;
 use crate::units::SimTime;
 
 impl<W: Source> Simulation<W> {
-    /// No instance is known to be up: the gateway refuses a request.
+    /// The gateway refuses a request that comes to it, or waits there.
     pub(in crate::sim) fn turn_away(
         &mut self,
         now: SimTime,
         transit: u32,
+        why: Refusal,
         observer: &mut impl Observer,
     ) {
         let (id, _) = self.transit.take(transit);
-        observer.on(now, Occurrence::TurnedAway(id));
-        self.trouble().sent(id, now);
-        self.give_up(now, id, Finish::Failed, observer);
+        observer.on(now, Occurrence::TurnedAway(id, why));
+        let finish = match why {
+            Refusal::NoReplica => Finish::Failed,
+            Refusal::Full | Refusal::RateLimit | Refusal::Deadline => Finish::Rejected,
+        };
+        let Some(faults) = &mut self.faults else {
+            let over = Occurrence::GaveUp { request: id, life: None, finish, tries_again: false };
+            observer.on(now, over);
+            return self.leave(now, id, finish);
+        };
+        if matches!(why, Refusal::NoReplica | Refusal::RateLimit) {
+            faults.sent(id, now);
+        }
+        self.give_up(now, id, finish, observer);
     }
 
     /// No instance is known to be up that could decode a request whose prompt is computed.
@@ -70,7 +82,8 @@ impl<W: Source> Simulation<W> {
                 self.rouse(now, instance);
             }
             Place::OnItsWay(instance) if decodes(instance) => self.release(now, id, observer),
-            Place::OnItsWay(_) | Place::Lost(..) | Place::Nowhere => {}
+            Place::Nowhere => self.leave_gate(id),
+            Place::OnItsWay(_) | Place::Lost(..) => {}
         }
     }
 
@@ -96,6 +109,9 @@ impl<W: Source> Simulation<W> {
             faults.left(id);
         }
         let tries_again = again.is_some();
+        if let Some(gate) = &mut self.gate {
+            gate.room.queue().left(id, life.map_or(0, |life| life.generated));
+        }
         let life = life.as_ref();
         observer.on(now, Occurrence::GaveUp { request: id, life, finish, tries_again });
         if let Some(instance) = place.instance() {
@@ -103,6 +119,7 @@ impl<W: Source> Simulation<W> {
                 (Role::Decode, Some(parts)) => parts.left(id),
                 _ => self.gateway.left(id),
             }
+            self.wake_gate(now);
         }
         match again {
             Some(at) => self.await_retry(at, id, request, history),

@@ -143,7 +143,12 @@ impl<W: Source> Simulation<W> {
     }
 
     /// Takes in the steps of an instance that ended until now, this instant included.
-    fn catch_up(&mut self, now: SimTime, instance: InstanceId, observer: &mut impl Observer) {
+    pub(super) fn catch_up(
+        &mut self,
+        now: SimTime,
+        instance: InstanceId,
+        observer: &mut impl Observer,
+    ) {
         let place = (instance, &mut self.cluster.instances[instance.index()]);
         if let Some(at) = drive::interrupt_through(place, now, observer) {
             self.awaken(at, instance);

@@ -85,5 +85,6 @@ impl<W: Source> Simulation<W> {
             _ => self.gateway.regain(instance),
         }
         observer.on(now, Occurrence::Recovered(instance));
+        self.wake_gate(now);
     }
 }

@@ -13,7 +13,11 @@ impl Watch {
         request.tries_again = tries_again;
         request.place = match request.place {
             Place::Inside(instance) => Place::Abandoned(instance),
-            Place::AtClient | Place::OnItsWay(_) | Place::HandedOver | Place::Lost => Place::Left,
+            Place::AtClient
+            | Place::AtGateway
+            | Place::OnItsWay(_)
+            | Place::HandedOver
+            | Place::Lost => Place::Left,
             place => panic!("L1: request {id} is given up twice, it is {place:?}"),
         };
         if !tries_again {

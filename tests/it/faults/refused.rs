@@ -137,12 +137,12 @@ fn clients_that_cannot_be_are_refused_by_name() {
         (
             "client.retries = {}",
             "workload.client.retries: nothing can fail that is retried: no crash in `faults`, no \
-             timeout",
+             timeout, no gateway that turns requests away",
         ),
         (
             "client.retries = { on_timeout = false }\nclient.timeout_s = 1.0",
             "workload.client.retries: nothing can fail that is retried: no crash in `faults`, no \
-             timeout",
+             timeout, no gateway that turns requests away",
         ),
     ] {
         assert_eq!(problem(client, ""), message);

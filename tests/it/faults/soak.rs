@@ -6,10 +6,11 @@ use std::fmt::Write;
 
 use rand::RngExt;
 
+use servecast::cluster::Ranks;
 use servecast::engine::Instance;
 use servecast::metrics::{Recorder, Status};
 use servecast::rng::{Seed, Stream};
-use servecast::scenario::Scenario;
+use servecast::scenario::{EngineConfig, Scenario};
 use servecast::sim::{Counts, Simulation, cluster_priced_by, step_times};
 use servecast::units::SimDuration;
 use servecast::workload::{Client, Workload};
@@ -222,6 +223,46 @@ fn tiers(random: &mut Stream, out: &mut String) {
     }
 }
 
+/// Half of the clusters hold requests back at the gateway, in any order.
+fn gateway(seed: u64, network: bool, text: &str) -> String {
+    let random = &mut Seed(seed).stream("soak gateway", 0);
+    if random.random_bool(0.5) {
+        return text.to_owned();
+    }
+    let order = one(random, &["fcfs", "priority", "vtc", "drr"]);
+    let order = if network && order == "vtc" { "drr" } else { order };
+    let mut room = format!("[cluster.gateway]\norder = {{ type = '{order}' }}\n");
+    let waits = random.random_bool(0.3);
+    if !waits || random.random_bool(0.5) {
+        let _ = writeln!(room, "max_outstanding_per_replica = {}", random.random_range(1..8));
+    }
+    if random.random_bool(0.5) {
+        let _ = writeln!(room, "max_waiting = {}", random.random_range(1..20));
+    }
+    if random.random_bool(0.5) {
+        let _ = writeln!(room, "deadline_ms = {}", random.random_range(10.0..2000.0));
+    }
+    if waits || random.random_bool(0.3) {
+        let per = if waits { "gateway" } else { one(random, &["gateway", "tenant"]) };
+        let _ = writeln!(
+            room,
+            "rate_limit = {{ requests_per_s = {}, burst = {}, prompt_tokens_per_s = {}, \
+             burst_prompt_tokens = 100, over = '{}', per = '{per}' }}",
+            random.random_range(5.0..50.0),
+            random.random_range(1..5),
+            random.random_range(500.0..5000.0),
+            if waits { "wait" } else { "refuse" },
+        );
+    }
+    let [first, second] = if order == "priority" { [3, 1] } else { [0, 0] };
+    let classes = format!(
+        "[[workload.classes]]\nname = 'a'\nshare = 0.25\npriority = {first}\n\
+         [[workload.classes]]\nname = 'b'\nshare = 0.75\npriority = {second}\n"
+    );
+    text.replace("[cluster]\n", &format!("{classes}[cluster]\n"))
+        .replace("[cluster.step_time]\n", &format!("{room}[cluster.step_time]\n"))
+}
+
 /// A cluster with its workload and its faults.
 fn scenario(seed: u64) -> String {
     let random = &mut Seed(seed).stream("soak", 0);
@@ -278,7 +319,7 @@ fn scenario(seed: u64) -> String {
     }
     let replicas = if network { parts[0] + parts[1] } else { replicas };
     faults(random, &May { replicas, crashes, network, caches }, &mut text);
-    text
+    gateway(seed, network, &text)
 }
 
 fn digest(scenario: &Scenario) -> (Counts, Digest, Recorder) {
@@ -297,9 +338,18 @@ fn step_by_step(scenario: &Scenario) -> (Counts, Recorder) {
     let client = &file.workload.client;
     let delay = SimDuration::from_secs_f64(file.cluster.api_delay_ms / 1e3);
     let mut recorder = Recorder::default();
-    let run = Simulation::new(workload, Client::new(client), cluster, delay)
-        .with_faults(&file.faults, client, file.seed)
-        .until(client.stops_at());
+    let run = Simulation::new(workload, Client::new(client), cluster, delay);
+    let run = match &file.cluster.gateway {
+        Some(gateway) => {
+            let ranks = match file.cluster.engine {
+                EngineConfig::Sglang(_) => Ranks::LargerFirst,
+                _ => Ranks::SmallerFirst,
+            };
+            run.with_gateway(gateway, &file.workload.classes, ranks)
+        }
+        None => run,
+    };
+    let run = run.with_faults(&file.faults, client, file.seed).until(client.stops_at());
     (run.run(&mut recorder).expect("no trace is read"), recorder)
 }
 
@@ -348,7 +398,7 @@ fn no_request_is_lost_where_clients_stop_amid_faults() {
         let text = scenario(seed);
         // Turns of conversations that are due after the end are no part of a run.
         if !text.contains("sessions") {
-            let stops = text.replace("[cluster]\n", "client.stop_after_s = 1.3\n[cluster]\n");
+            let stops = text.replace("[workload]\n", "[workload]\nclient.stop_after_s = 1.3\n");
             unfinished += follow(seed, &stops).unfinished;
         }
     }
@@ -378,6 +428,19 @@ fn in_time(seed: u64) -> String {
             "replicas = 3",
             "disaggregation = { prefill_replicas = 1, decode_replicas = 2, transfer = { \
              nic_gb_per_s = 1.0, latency_us = 10000.0 } }",
+        );
+    }
+    if seed / 4 % 2 == 1 {
+        let order = if seed % 4 == 3 { "drr" } else { "vtc" };
+        text = text.replace(
+            "[cluster]\n",
+            "[[workload.classes]]\nname = 'a'\nshare = 0.8\n[[workload.classes]]\nname = 'b'\n\
+             share = 0.2\n[cluster]\n",
+        );
+        let _ = writeln!(
+            text,
+            "[cluster.gateway]\nmax_outstanding_per_replica = {}\norder = {{ type = '{order}' }}",
+            1 + seed / 8 % 4
         );
     }
     for replica in 0..3 {

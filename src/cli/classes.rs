@@ -1,0 +1,44 @@
+//! What a report says of classes and of the gateway.
+
+use serde_json::{Value, json};
+
+use super::run::Outcome;
+use crate::metrics::{ClassesReport, GatewayReport};
+
+/// What each class got, and what happened at the gateway; nothing where there are neither.
+pub(super) fn text(outcome: &Outcome) -> String {
+    let gateway = outcome.recorder.gateway_report().map(|report| gateway_text(&report));
+    let classes = ClassesReport::new(&outcome.recorder, &outcome.scenario.file);
+    let classes = classes.map(|report| report.text());
+    gateway.unwrap_or_default() + &classes.unwrap_or_default()
+}
+
+fn gateway_text(report: &GatewayReport) -> String {
+    let turned_away = report.turned_away;
+    let reasons = [
+        (turned_away.full, "as too many waited"),
+        (turned_away.rate_limit, "by the rate limit"),
+        (turned_away.deadline, "after the deadline"),
+        (turned_away.no_replica, "as no replica was up"),
+    ];
+    let met = reasons.iter().filter(|(count, _)| *count > 0);
+    let met: Vec<String> = met.map(|(count, reason)| format!("{count} {reason}")).collect();
+    let met = if met.is_empty() { "nobody".to_owned() } else { met.join(", ") };
+    format!(
+        "Gateway: {:.1} requests waiting on average, {} at most, {:.2} ms each; turned away: {met}\n",
+        report.waiting_mean, report.waiting_peak, report.wait_mean_ms
+    )
+}
+
+/// Adds the same to the JSON of a run.
+pub(super) fn add_to(summary: &mut Value, outcome: &Outcome) {
+    if let Some(gateway) = outcome.recorder.gateway_report() {
+        summary["gateway"] = json!(gateway);
+    }
+    if let Some(report) = ClassesReport::new(&outcome.recorder, &outcome.scenario.file) {
+        summary["classes"] = json!(report.classes);
+        if let Some(fairness) = report.fairness {
+            summary["fairness"] = json!(fairness);
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! What an order knows of a request that waits.
+
+use crate::ids::RequestId;
+
+/// A request that waits at the gateway, as far as its place in the order depends on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ticket {
+    /// How many requests came to wait before it.
+    pub number: u64,
+    /// Which request.
+    pub request: RequestId,
+    /// Whose it is, by the place among the tenants.
+    pub tenant: u32,
+    /// Its priority, smaller first.
+    pub rank: i64,
+    /// Its prompt's length.
+    pub prompt_tokens: u32,
+}

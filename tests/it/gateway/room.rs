@@ -1,0 +1,186 @@
+//! Limits, deadlines, buckets, and requests that leave while they wait.
+
+use servecast::metrics::Status;
+use servecast::units::{SimDuration, SimTime};
+
+use super::{Doing, Told, run, run_with, scenario};
+
+const BURST: &str = "num_requests = 10\narrivals = { type = 'all_at_once' }\n\
+                     lengths = { type = 'fixed', input_tokens = 1000, output_tokens = 11 }";
+
+fn ms(value: u64) -> SimTime {
+    SimTime::from_nanos(value * 1_000_000)
+}
+
+#[test]
+fn requests_wait_while_all_replicas_are_full_and_their_time_adds_up() {
+    let text = scenario(BURST, "[cluster.gateway]\nmax_outstanding_per_replica = 1\n");
+    let (counts, recorder) = run(&text);
+    assert_eq!(counts.finished, 10);
+    for (place, record) in recorder.requests.iter().enumerate() {
+        // A prefill step of 10 + 10 ms and ten steps of 10 ms: 120 ms for each, one after the other.
+        let before = place as u64 / 2;
+        assert_eq!(record.gateway, SimDuration::from_nanos(before * 120_000_000));
+        assert_eq!(record.sent, SimTime::ZERO);
+        assert_eq!(record.finish, ms((before + 1) * 120));
+        let parts = record.breakdown().expect("it is answered");
+        assert_eq!(parts.gateway, record.gateway);
+        assert_eq!(parts.total(), record.e2e());
+    }
+}
+
+#[test]
+fn a_gateway_that_is_never_full_changes_nothing() {
+    let plain = run(&scenario(BURST, ""));
+    let room = run(&scenario(BURST, "[cluster.gateway]\nmax_outstanding_per_replica = 5\n"));
+    assert_eq!(plain.0, room.0);
+    assert_eq!(plain.1.requests, room.1.requests);
+}
+
+#[test]
+fn who_comes_when_too_many_wait_is_turned_away() {
+    let gateway = "[cluster.gateway]\nmax_outstanding_per_replica = 1\nmax_waiting = 3\n";
+    let (counts, recorder) = run(&scenario(BURST, gateway));
+    // Two are sent, three wait, the last five of the burst are turned away.
+    assert_eq!((counts.finished, counts.rejected), (5, 5));
+    let report = recorder.gateway_report().expect("requests wait");
+    assert_eq!((report.turned_away.full, report.turned_away.total()), (5, 5));
+    assert_eq!(report.waiting_peak, 3);
+    for record in &recorder.requests[5..] {
+        assert_eq!((record.status, record.finish), (Status::Rejected, SimTime::ZERO));
+    }
+}
+
+#[test]
+fn who_waits_longer_than_the_deadline_is_turned_away() {
+    let gateway = "[cluster.gateway]\nmax_outstanding_per_replica = 1\ndeadline_ms = 200.0\n";
+    let (counts, recorder) = run(&scenario(BURST, gateway));
+    // Sent at 0 and 120 ms; those that would be sent at 240 ms are gone.
+    assert_eq!((counts.finished, counts.rejected), (4, 6));
+    assert_eq!(recorder.gateway_report().expect("requests wait").turned_away.deadline, 6);
+    for record in &recorder.requests[4..] {
+        assert_eq!(record.finish, ms(200));
+        let parts = record.breakdown().expect("it was turned away");
+        assert_eq!((parts.gateway, parts.total()), (record.e2e(), record.e2e()));
+    }
+}
+
+#[test]
+fn a_full_bucket_lets_a_burst_through_and_then_its_rate() {
+    let limit = "[cluster.gateway]\nrate_limit = { requests_per_s = 10.0, burst = 3 }\n";
+    let steady = BURST.replace("'all_at_once'", "'constant', rate_per_s = 20.0");
+    // At 50, 100, 150 ms three pass; the bucket wins half a request every 50 ms, so that with those
+    // halves the one at 200 ms passes too, and from then on every other one.
+    let (counts, recorder) = run(&scenario(&steady, limit));
+    let passes = |record: &servecast::metrics::RequestRecord| record.status == Status::Finished;
+    let passed: Vec<bool> = recorder.requests.iter().map(passes).collect();
+    let expected = [true, true, true, true, true, false, true, false, true, false];
+    assert_eq!(passed, expected);
+    assert_eq!(counts.rejected, 3);
+    assert_eq!(recorder.gateway_report().expect("it limits").turned_away.rate_limit, 3);
+}
+
+#[test]
+fn a_bucket_may_make_requests_wait_instead() {
+    let limit =
+        "[cluster.gateway]\nrate_limit = { requests_per_s = 10.0, burst = 3, over = 'wait' }\n";
+    let (counts, recorder) = run(&scenario(BURST, limit));
+    assert_eq!(counts.finished, 10);
+    let waits: Vec<u64> =
+        recorder.requests.iter().map(|record| record.gateway.as_nanos() / 1_000_000).collect();
+    assert_eq!(waits, [0, 0, 0, 100, 200, 300, 400, 500, 600, 700]);
+}
+
+#[test]
+fn a_prompt_longer_than_the_bucket_passes_when_it_is_full() {
+    // 1,000 tokens from a bucket of 400: the next one passes when the debt is paid and it is full again.
+    let limit = "[cluster.gateway]\nrate_limit = { prompt_tokens_per_s = 1000.0, \
+                 burst_prompt_tokens = 400, over = 'wait' }\n";
+    let (_, recorder) = run(&scenario(BURST, limit));
+    let waits: Vec<u64> =
+        recorder.requests.iter().map(|record| record.gateway.as_nanos() / 1_000_000).collect();
+    assert_eq!(waits[..4], [0, 1000, 2000, 3000]);
+}
+
+#[test]
+fn priorities_are_read_as_the_engine_reads_them() {
+    let classes = "\n[[workload.classes]]\nname = 'late'\nshare = 0.5\npriority = 5\n\
+                   [[workload.classes]]\nname = 'early'\nshare = 0.5\npriority = 1\n";
+    let gateway =
+        "[cluster.gateway]\nmax_outstanding_per_replica = 1\norder = { type = 'priority' }\n";
+    let order = |text: &str| {
+        let (_, recorder) = run(text);
+        let mut sent: Vec<(SimTime, u16)> =
+            recorder.requests.iter().map(|r| (r.sent + r.gateway, r.class.0)).collect();
+        sent.sort_by_key(|(at, _)| *at);
+        sent.into_iter().map(|(_, class)| class).collect::<Vec<u16>>()
+    };
+    let text = scenario(&(BURST.to_owned() + classes), gateway);
+    let vllm = order(&text);
+    assert!(vllm.contains(&0) && vllm.contains(&1));
+    assert!(vllm.is_sorted_by_key(|class| 1 - class), "smaller first: {vllm:?}");
+    let sglang = text.replace("type = 'vllm_v1'\nnum_gpu_blocks = 20000", "type = 'sglang'");
+    assert!(order(&sglang).is_sorted(), "larger first");
+}
+
+#[test]
+fn a_request_that_waits_is_sent_when_a_replica_is_back() {
+    let gateway = "[cluster.gateway]\nmax_outstanding_per_replica = 20\n\
+                   [[faults]]\ntype = 'crash'\nreplica = 0\nat_s = 0.0\ndown_s = 3.0\n\
+                   [[faults]]\ntype = 'crash'\nreplica = 1\nat_s = 0.0\ndown_s = 4.0\n";
+    let steady = BURST.replace("'all_at_once'", "'constant', rate_per_s = 20.0");
+    let (counts, recorder) = run(&scenario(&steady, gateway));
+    assert_eq!(counts.finished, 10);
+    for record in &recorder.requests {
+        assert_eq!(record.sent + record.gateway, SimTime::from_nanos(3_000_000_000));
+    }
+}
+
+#[test]
+fn a_client_that_gives_up_leaves_the_room_and_tries_again() {
+    let client = "\nclient = { timeout_s = 0.3, retries = { max_retries = 1, backoff_s = 5.0 } }\n";
+    let gateway = "[cluster.gateway]\nmax_outstanding_per_replica = 1\n";
+    let (counts, recorder) = run(&scenario(&(BURST.to_owned() + client), gateway));
+    // Four are answered at 120 and 240 ms, two are under way at 300 ms, four wait; the six come again,
+    // four of them are answered in time.
+    assert_eq!((counts.finished, counts.timed_out, counts.retried), (8, 2, 6));
+    assert_eq!(recorder.requests[9].gateway, SimDuration::from_nanos(300_000_000));
+}
+
+#[test]
+fn a_client_tries_again_when_the_gateway_turns_it_away() {
+    let client = "\nclient = { retries = { max_retries = 2, backoff_s = 1.0 } }\n";
+    let gateway = "[cluster.gateway]\nmax_outstanding_per_replica = 1\nmax_waiting = 3\n";
+    let (counts, _) = run(&scenario(&(BURST.to_owned() + client), gateway));
+    assert_eq!((counts.finished, counts.rejected, counts.retried), (10, 0, 5));
+    let stays = "\nclient = { timeout_s = 60.0, retries = { on_refusal = false } }\n";
+    let (counts, _) = run(&scenario(&(BURST.to_owned() + stays), gateway));
+    assert_eq!((counts.finished, counts.rejected, counts.retried), (5, 5, 0));
+}
+
+#[test]
+fn a_run_that_ends_amid_waiting_requests_leaves_them_unfinished() {
+    let stops = BURST.to_owned() + "\nclient.stop_after_s = 0.2\n";
+    let gateway = "[cluster.gateway]\nmax_outstanding_per_replica = 1\n";
+    let (counts, _) = run(&scenario(&stops, gateway));
+    assert_eq!((counts.finished, counts.unfinished), (2, 8));
+}
+
+#[test]
+fn the_gateway_counts_prefill_replicas_where_others_decode() {
+    let parts = "disaggregation = { prefill_replicas = 1, decode_replicas = 1, transfer = { \
+                 nic_gb_per_s = 10.0, latency_us = 50.0 } }";
+    let gateway = "[cluster.gateway]\nmax_outstanding_per_replica = 1\n";
+    let text = scenario(BURST, gateway).replace("replicas = 2", parts);
+    let mut told = Told::default();
+    let (_, counts) = run_with(&text, &mut told);
+    assert_eq!(counts.finished, 10);
+    let sent: Vec<u64> = told
+        .0
+        .iter()
+        .filter(|(_, doing)| matches!(doing, Doing::Sent(..)))
+        .map(|(at, _)| at.as_nanos() / 1_000_000)
+        .collect();
+    // A prompt takes 20 ms; its answer does not hold the next one up.
+    assert_eq!(sent, [0, 20, 40, 60, 80, 100, 120, 140, 160, 180]);
+}
