@@ -1,5 +1,6 @@
 //! Instances behind a router: passive machines, driven by `sim`.
 
+pub mod autoscaler;
 pub mod disaggregation;
 mod gateway;
 mod health;
@@ -10,6 +11,7 @@ mod view;
 use crate::engine::Instance;
 use crate::ids::InstanceId;
 
+pub use autoscaler::{Autoscaler, Look, Report, Stage};
 pub use disaggregation::{Disaggregation, Order, Role, Roles, Transfer, TransferEnd, Way};
 pub use gateway::Gateway;
 pub use health::{Health, Healths};

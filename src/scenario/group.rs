@@ -109,6 +109,7 @@ impl GroupConfig {
             lora: self.lora.as_ref().or(shared_lora).cloned(),
             router: cluster.router.clone(),
             disaggregation: None,
+            autoscaler: None,
             groups: Vec::new(),
         }
     }

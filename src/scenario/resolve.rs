@@ -2,6 +2,7 @@
 //! across fields checked. Afterwards nothing fails for reasons of configuration.
 
 mod acceptance;
+mod autoscaler;
 mod baselines;
 mod bill;
 mod disaggregation;
@@ -78,10 +79,12 @@ impl Scenario {
         mut file: ScenarioFile,
         local_model: Option<ModelSpec>,
     ) -> Result<Self, ScenarioError> {
+        autoscaler::count_replicas(&mut file);
         let problems = broken_rules(&file);
         if !problems.is_empty() {
             return Err(ScenarioError { problems });
         }
+        autoscaler::settle(&mut file);
         let model = match local_model {
             Some(model) => model,
             None => catalogue_model(&file.cluster.model)?,
@@ -231,6 +234,7 @@ fn broken_rules(file: &ScenarioFile) -> Vec<String> {
         lora::mix_rules(mix, &mut rules);
     }
     disaggregation::rules(file, &mut rules);
+    autoscaler::rules(file, &mut rules);
     faults::rules(file, &mut rules);
     report_rules(&file.report, &mut rules);
     bill::rules(&file.report, &mut rules);

@@ -146,7 +146,15 @@ pub fn simulation<W: Source>(
         Simulation::new(source, Client::new(client), cluster, time(file.cluster.api_delay_ms));
     let run =
         run.with_serial_front_end(time(file.cluster.api_per_request_ms)).until(client.stops_at());
-    Ok(run.with_faults(&file.faults, client, file.seed))
+    let run = run.with_faults(&file.faults, client, file.seed);
+    Ok(match &file.cluster.autoscaler {
+        Some(autoscaler) => {
+            let tp = scenario.first().cluster.tensor_parallel_size;
+            let bytes = scenario.model.weight_bytes(tp).0 * u64::from(tp);
+            run.with_autoscaler(autoscaler, bytes)
+        }
+        None => run,
+    })
 }
 
 fn scheduler(scenario: &Scenario, group: &ReplicaGroup) -> Result<Scheduler, ScenarioError> {

@@ -10,10 +10,12 @@
 //! * L10: every token that comes out belongs to a request, exactly once.
 
 mod faults;
+mod scaling;
 
 use super::counts::Counts;
 use super::observe::{Observer, Occurrence};
 use super::separable::{Lane, Separable};
+use crate::cluster::Stage;
 use crate::engine::scheduler::Load;
 use crate::engine::{Batch, Finish, Instance, Life, QuietRun, StepResult};
 use crate::ids::{InstanceId, RequestId};
@@ -26,6 +28,8 @@ pub struct Watch {
     now: SimTime,
     requests: Vec<Progress>,
     devices: Vec<Device>,
+    /// What instances do, where they are started and drained.
+    stages: Vec<Stage>,
     seen: Counts,
     /// Tokens that steps brought out.
     tokens_out: u64,
@@ -117,6 +121,7 @@ impl Watch {
     }
 
     fn planned(&mut self, at: SimTime, instance: InstanceId, batch: &Batch) {
+        self.works(instance);
         let device = self.device(instance);
         assert_eq!(batch.step, device.planned, "L2: instance {instance} skips a step");
         assert_eq!(batch.scheduled_at, at, "L2: step {} is decided now", batch.step);
@@ -211,6 +216,7 @@ impl Observer for Watch {
                 self.seen.arrived += 1;
             }
             Occurrence::Sent(id, instance) => {
+                self.reached(instance);
                 self.move_on(id, Place::AtClient, Place::OnItsWay(instance));
                 self.request(id).sent = at;
             }
@@ -283,7 +289,8 @@ impl Observer for Watch {
                 let place = self.request(id).place;
                 assert!(place.is_at(instance), "L1: request {id} loads where it is, {place:?}");
             }
-            Occurrence::TurnedAway(_) | Occurrence::Recovered(_) => {}
+            Occurrence::Scaled(instance, stage) => self.scaled(instance, stage),
+            Occurrence::TurnedAway(_) | Occurrence::Recovered(_) | Occurrence::Looked(_) => {}
         }
     }
 }

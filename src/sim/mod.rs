@@ -15,6 +15,7 @@ mod layer_table;
 mod leave;
 mod observe;
 mod run;
+mod scale;
 mod sending;
 mod separable;
 mod source;

@@ -1,5 +1,6 @@
 //! What a run tells its observers.
 
+use crate::cluster::{Look, Stage};
 use crate::engine::scheduler::Load;
 use crate::engine::{Batch, Finish, Life, QuietRun, StepResult};
 use crate::ids::{InstanceId, RequestId};
@@ -65,6 +66,10 @@ pub enum Occurrence<'a> {
     Crashed(InstanceId, Load),
     /// An instance serves again.
     Recovered(InstanceId),
+    /// An instance is started, drained or off from now on; told of all when a run with an autoscaler begins.
+    Scaled(InstanceId, Stage),
+    /// The autoscaler looked.
+    Looked(Look),
     /// The KV of a request does not reach the instance that asked for it.
     TransferFailed(InstanceId, RequestId),
 }

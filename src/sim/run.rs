@@ -9,6 +9,7 @@ use super::drive::{self, Outcome};
 use super::faults::{Faults, Reason};
 use super::laws::Watch;
 use super::observe::{Observer, Occurrence};
+use super::scale::Scaling;
 use super::source::Source;
 use super::transit::Transit;
 use crate::cluster::{Cluster, Disaggregation, Gateway, Role};
@@ -46,6 +47,8 @@ pub(super) enum Event {
     HangUp { request: RequestId, reason: Reason },
     /// The next fault of the plan.
     Fault,
+    /// The autoscaler looks, or replicas come up.
+    Scale,
 }
 
 /// A run, ready to go.
@@ -63,6 +66,8 @@ pub struct Simulation<W> {
     api_free: Vec<SimTime>,
     /// Where something may fail, or clients may give up.
     pub(super) faults: Option<Box<Faults>>,
+    /// Where replicas are started and drained.
+    pub(super) scaling: Option<Box<Scaling>>,
     /// When something of the last class happened: the steps that end then have been taken in, or are to be
     /// before anything else comes to their instance.
     pub(super) steps_seen: Option<SimTime>,
@@ -102,6 +107,7 @@ impl<W: Source> Simulation<W> {
             api_per_request: SimDuration::ZERO,
             api_free,
             faults: None,
+            scaling: None,
             steps_seen: None,
             end: SimTime::MAX,
             is_cut_off: false,
@@ -146,6 +152,7 @@ impl<W: Source> Simulation<W> {
         let observer = &mut (&mut watch, observer);
         let mut now = SimTime::ZERO;
         self.await_fault();
+        self.begin_scaling(observer);
         while let Some(request) = self.workload.next().transpose()? {
             while let Some((at, event)) = self.queue.pop_before_input(request.arrival.min(self.end))
             {
@@ -158,6 +165,7 @@ impl<W: Source> Simulation<W> {
             now = later(now, request.arrival);
             self.arrive(now, request, observer);
         }
+        self.all_arrived();
         while let Some((at, event)) = self.queue.pop() {
             if self.is_over() {
                 break;
@@ -208,6 +216,9 @@ impl<W: Source> Simulation<W> {
         let instance = self.gateway.route(router, &instances[..entrances], seen, request);
         let Some(instance) = instance else { return self.turn_away(now, transit, observer) };
         observer.on(now, Occurrence::Sent(id, instance));
+        if let Some(slo) = self.slo() {
+            slo.sent(id, now);
+        }
         if self.cluster.goes_to_destination_first(instance) {
             self.reserve(now, transit, instance);
             return;
@@ -259,6 +270,7 @@ impl<W: Source> Simulation<W> {
                 self.steps_seen = Some(now);
                 self.happen(now, observer);
             }
+            Event::Scale => self.scale(now, observer),
         }
     }
 
@@ -295,6 +307,7 @@ impl<W: Source> Simulation<W> {
             self.outcome.left.push((id, finish));
             self.count_out(role);
             self.settle(now);
+            self.see_load(now, instance, observer);
         } else if role == Role::Prefill {
             self.parts().taken(id, request, instance);
         } else if request.session.is_some() {
@@ -323,6 +336,7 @@ impl<W: Source> Simulation<W> {
         }
         self.count_out(role);
         self.settle(now);
+        self.see_load(now, instance, observer);
     }
 
     /// Wakes an instance at `at` and at no other time.

@@ -52,6 +52,7 @@ pub(super) fn cluster(
     }
     let mut cluster = ClusterConfig {
         disaggregation: None,
+        autoscaler: None,
         groups: Vec::new(),
         model: model.name.clone(),
         gpu: gpu.name.clone(),

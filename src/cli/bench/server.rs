@@ -40,6 +40,7 @@ pub(super) fn cluster(arguments: &ServerArguments) -> Result<ClusterConfig, Fail
         lora: None,
         router: RouterConfig::default(),
         disaggregation: None,
+        autoscaler: None,
         groups: Vec::new(),
     })
 }

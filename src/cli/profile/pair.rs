@@ -134,6 +134,7 @@ pub(super) fn engine_defaults(model: &str, gpu: &str, tp: u32) -> ScenarioFile {
             lora: None,
             router: RouterConfig::default(),
             disaggregation: None,
+            autoscaler: None,
             groups: Vec::new(),
         },
         report: ReportConfig::default(),

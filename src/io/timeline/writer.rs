@@ -389,7 +389,11 @@ impl<W: Write> Observer for TimelineWriter<W> {
                 self.set_levels(at, instance, load);
             }
             Occurrence::Crashed(instance, load) => self.set_levels(at, instance, load),
-            Occurrence::TurnedAway(_) | Occurrence::Retried { .. } | Occurrence::Recovered(_) => {}
+            Occurrence::TurnedAway(_)
+            | Occurrence::Retried { .. }
+            | Occurrence::Recovered(_)
+            | Occurrence::Scaled(..)
+            | Occurrence::Looked(_) => {}
         }
     }
 }
