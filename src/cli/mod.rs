@@ -1,6 +1,7 @@
 //! The command line: arguments in, results on stdout, everything else on stderr.
 
 mod args;
+mod autoscaler;
 mod bench;
 #[cfg(feature = "calibrate")]
 mod calibrate;

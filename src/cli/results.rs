@@ -3,6 +3,7 @@
 use anyhow::Context;
 use serde_json::{Map, Value, json};
 
+use super::autoscaler;
 use super::classes;
 use super::faults;
 use super::run::Outcome;
@@ -57,7 +58,8 @@ fn one_text(outcome: &Outcome, outcomes: usize) -> String {
     let tiers = tiers(outcome).map(|(report, tiers)| format!("{}\n", report.text(&tiers)));
     let tiers = tiers.unwrap_or_default();
     let (cluster, bill) = cluster(outcome);
-    let cluster = slo_text(outcome) + &cluster.text() + &bill.text();
+    let scaling = autoscaler::text(outcome);
+    let cluster = slo_text(outcome) + &scaling + &cluster.text() + &bill.text();
     let measured = match (&outcome.comparison, &file.measured) {
         (Some(comparison), Some(measured)) => {
             format!("\nMeasured: {}\n{}", measured.source, comparison.text())
@@ -107,6 +109,9 @@ fn write_one(dir: &mut RunDir, folder: &str, outcome: &Outcome) -> anyhow::Resul
     dir.write(&format!("{folder}summary.json"), summary.as_bytes())?;
     let benchmark = format!("{}\n", outcome.report.json(NonFinite::Python));
     dir.write(&format!("{folder}benchmark.jsonl"), benchmark.as_bytes())?;
+    if let Some(replicas) = autoscaler::csv(outcome) {
+        dir.write(&format!("{folder}autoscaler.csv"), replicas.as_bytes())?;
+    }
     write_tables(dir, folder, outcome)?;
     write_figures(dir, folder, outcome)
 }
@@ -296,6 +301,9 @@ fn summary(outcome: &Outcome) -> Value {
         summary["engine"]["kv"] = kv(outcome.scenario.first());
     } else {
         summary["engine"]["groups"] = groups.iter().map(group).collect();
+    }
+    if let Some(scaling) = autoscaler::json(outcome) {
+        summary["autoscaler"] = scaling;
     }
     if let Some(faults) = faults::json(outcome) {
         summary["faults"] = faults;

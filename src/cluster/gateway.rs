@@ -92,6 +92,17 @@ impl Gateway {
         self.closed.len() < self.entrances
     }
 
+    /// Counts what is outstanding, whether the router needs it or not.
+    pub fn count_outstanding(&mut self, instances: u32) {
+        self.needs.outstanding = true;
+        self.outstanding.resize(instances as usize, Outstanding::default());
+    }
+
+    /// Requests that were sent to an instance and have not left it, where they are counted.
+    pub fn outstanding(&self, instance: InstanceId) -> u32 {
+        self.outstanding[instance.index()].requests
+    }
+
     /// An instance does not answer: it gets no requests.
     pub fn lose(&mut self, instance: InstanceId) {
         if let Err(place) = self.down.binary_search(&instance) {

@@ -1,5 +1,6 @@
 //! Instances behind a router: passive machines, driven by `sim`.
 
+pub mod autoscaler;
 pub mod disaggregation;
 mod gateway;
 mod health;
@@ -11,6 +12,7 @@ mod view;
 use crate::engine::Instance;
 use crate::ids::InstanceId;
 
+pub use autoscaler::{Autoscaler, Look, Report, Stage};
 pub use disaggregation::{
     Chunk, Disaggregation, Granularity, Order, Role, Roles, Transfer, TransferEnd, Way,
 };

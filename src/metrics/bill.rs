@@ -1,17 +1,20 @@
 //! What a run costs: GPU-hours, money, energy.
 //!
 //! Every GPU counts from the start of the run to its end, whether its replica has something to do or
-//! not. In steps that prefill it draws the power of prefills, also where others decode in them.
+//! not; one that an autoscaler starts and drains, from the order of its replica until that is off. In steps
+//! that prefill it draws the power of prefills, also where others decode in them.
 
 use serde::Serialize;
 
 use super::activity::StepKind;
 use super::cluster::ReplicaKind;
+use super::presence::Presence;
 use super::record::Status;
 use super::recorder::Recorder;
 use super::replica::ReplicaLog;
 use crate::profiles;
 use crate::scenario::{GpuPrice, ReportConfig};
+use crate::units::SimTime;
 
 /// What a run costs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -70,14 +73,22 @@ pub struct Energy {
 impl Bill {
     /// Of a recorded run on these replicas. Prices and power are those of a resolved scenario.
     pub fn new(recorder: &Recorder, groups: &[ReplicaKind], report: &ReportConfig) -> Self {
-        let hours = recorder.observed().as_secs_f64() / 3600.0;
-        let hours = |group: &ReplicaKind| hours * f64::from(group.replicas * group.gpus);
+        let end = recorder.observed();
+        let all_on = end.as_secs_f64() / 3600.0;
+        let off = ReplicaKind::ids(groups).map(|(group, ids)| {
+            let off = |id| off_s(recorder, id, end) / 3600.0 * f64::from(group.gpus);
+            ids.map(off).sum::<f64>()
+        });
+        let off: Vec<f64> = off.collect();
+        let hours = |place: usize| {
+            all_on * f64::from(groups[place].replicas * groups[place].gpus) - off[place]
+        };
         let finished = recorder.requests.iter().filter(|record| record.status == Status::Finished);
         let (requests, tokens) = finished.fold((0_u64, 0_u64), |(requests, tokens), record| {
             (requests + 1, tokens + u64::from(record.output_tokens))
         });
         Self {
-            gpu_hours: groups.iter().map(hours).sum(),
+            gpu_hours: (0..groups.len()).map(hours).sum(),
             cost: Cost::new(groups, hours, report, (requests, tokens)),
             energy: Energy::new(recorder, groups, report, tokens),
         }
@@ -113,6 +124,12 @@ impl Bill {
     }
 }
 
+/// Seconds of a run until `end` in which a replica was off.
+fn off_s(recorder: &Recorder, id: usize, end: SimTime) -> f64 {
+    let off = |presence: Presence| !presence.is_on();
+    recorder.presence.time(id, end, off).as_secs_f64()
+}
+
 fn for_each(whole: f64, count: u64, of: f64) -> Option<f64> {
     (count > 0).then(|| whole / (count as f64 / of))
 }
@@ -120,15 +137,15 @@ fn for_each(whole: f64, count: u64, of: f64) -> Option<f64> {
 impl Cost {
     fn new(
         groups: &[ReplicaKind],
-        hours: impl Fn(&ReplicaKind) -> f64,
+        hours: impl Fn(usize) -> f64,
         report: &ReportConfig,
         (requests, tokens): (u64, u64),
     ) -> Option<Self> {
         let mut prices: Vec<Price> = Vec::new();
         let mut usd = 0.0;
-        for group in groups {
+        for (place, group) in groups.iter().enumerate() {
             let price = Price::of(&group.gpu, *report.prices.get(&group.gpu)?)?;
-            usd += hours(group) * price.usd_per_hour;
+            usd += hours(place) * price.usd_per_hour;
             if prices.iter().all(|known| known.gpu != price.gpu) {
                 prices.push(price);
             }
@@ -161,7 +178,8 @@ impl Energy {
         report: &ReportConfig,
         tokens: u64,
     ) -> Option<Self> {
-        let whole = recorder.observed().as_secs_f64();
+        let end = recorder.observed();
+        let whole = end.as_secs_f64();
         let unused = ReplicaLog::default();
         let (mut idle, mut prefill, mut decode) = (0.0, 0.0, 0.0);
         for (group, ids) in ReplicaKind::ids(groups) {
@@ -174,7 +192,8 @@ impl Energy {
                 let decodes = spent(StepKind::Decode);
                 prefill += gpus * power.prefill_w * prefills;
                 decode += gpus * power.decode_w * decodes;
-                idle += gpus * power.idle_w * (whole - prefills - decodes);
+                let on = whole - off_s(recorder, id, end);
+                idle += gpus * power.idle_w * (on - prefills - decodes);
             }
         }
         let joules = idle + prefill + decode;

@@ -5,13 +5,14 @@ use std::ops::Range;
 use serde::Serialize;
 
 use super::activity::StepKind;
+use super::presence::Presence;
 use super::recorder::Recorder;
 use super::replica::ReplicaLog;
 use super::tiers::TierTokens;
 use crate::cluster::Role;
 use crate::scenario::{ReplicaGroup, ReplicaRole, Scenario};
 use crate::stats;
-use crate::units::SimTime;
+use crate::units::{SimDuration, SimTime};
 
 /// Replicas that do the same on the same hardware; their ids follow each other.
 #[derive(Debug, Clone, PartialEq)]
@@ -119,6 +120,10 @@ pub struct ReplicaReport {
     pub replica: u32,
     /// What it does of a request.
     pub role: &'static str,
+    /// Share of the run in which it was up: neither off, starting nor down. The shares of time and the
+    /// means below are of that time.
+    #[serde(skip_serializing_if = "is_all_of_it")]
+    pub up: f64,
     /// Share of the time in which its device computes.
     pub busy: f64,
     /// Share of the time in steps that only prefill.
@@ -167,7 +172,8 @@ impl ClusterReport {
                     let below = recorder.tiers.of(id).tokens;
                     TierTokens::new(log.prompt_tokens, log.cached_tokens, below)
                 });
-                let report = ReplicaReport::new(id as u32, group.role, log, end);
+                let up = recorder.presence.time(id, end, Presence::is_up);
+                let report = ReplicaReport::new((id as u32, group.role), log, end, up);
                 ReplicaReport { kv_tiers: tiers, ..report }
             };
             let each: Vec<ReplicaReport> = ids.map(of).collect();
@@ -196,7 +202,8 @@ impl ClusterReport {
 
 impl GroupReport {
     fn new(group: &ReplicaKind, replicas: &[ReplicaReport]) -> Self {
-        let imbalance = |of: fn(&ReplicaReport) -> f64| Imbalance::of(replicas, of);
+        let there = there(replicas);
+        let imbalance = |of: fn(&ReplicaReport) -> f64| Imbalance::of(&there, of);
         Self {
             name: group.name.clone(),
             role: role_name(group.role),
@@ -217,9 +224,12 @@ impl GroupReport {
             (None, role, count) => format!("{count} {role} replicas, {observed_s:.1} s"),
         };
         let head = format!("{title:<31} {:>12} {:>12} {:>12}\n", "min", "mean", "max");
+        let replicas = &there(replicas)[..];
         let has_tiers = replicas.iter().any(|replica| replica.kv_tiers.is_some());
+        let was_away = replicas.iter().any(|replica| replica.up < 1.0);
         let tiers = TIER_LINES.iter().filter(|_| has_tiers);
-        let lines = LINES.iter().chain(tiers).map(|line| line.text(replicas));
+        let up = UP.iter().filter(|_| was_away);
+        let lines = LINES.iter().chain(tiers).chain(up).map(|line| line.text(replicas));
         let block = head + &lines.collect::<String>();
         let uneven = [
             ("busy time", self.busy_time),
@@ -238,7 +248,14 @@ impl GroupReport {
     }
 }
 
+/// Those that were up at all; all, if none was.
+fn there(replicas: &[ReplicaReport]) -> Vec<ReplicaReport> {
+    let up = replicas.iter().copied().filter(|replica| replica.up > 0.0).collect::<Vec<_>>();
+    if up.is_empty() { replicas.to_vec() } else { up }
+}
+
 /// A line of a block.
+#[derive(Clone, Copy)]
 struct Line {
     name: &'static str,
     decimals: usize,
@@ -248,6 +265,9 @@ struct Line {
 const fn line(name: &'static str, decimals: usize, of: fn(&ReplicaReport) -> f64) -> Line {
     Line { name, decimals, of }
 }
+
+/// Where some replicas were not up all the time.
+const UP: [Line; 1] = [line("up, of the run (%)", 1, |replica| 100.0 * replica.up)];
 
 const LINES: [Line; 11] = [
     line("busy (%)", 1, |replica| 100.0 * replica.busy),
@@ -294,21 +314,25 @@ impl Imbalance {
 }
 
 impl ReplicaReport {
-    fn new(replica: u32, role: Role, log: &ReplicaLog, end: SimTime) -> Self {
-        let whole = end.as_nanos().max(1) as f64;
+    fn new((replica, role): (u32, Role), log: &ReplicaLog, end: SimTime, up: SimDuration) -> Self {
+        let (whole, run) = (up.as_nanos().max(1) as f64, end.as_nanos().max(1) as f64);
+        let was_there = up > SimDuration::ZERO || end == SimTime::ZERO;
+        // From a mean over the run to one over the time in which it was up.
+        let of_up = run / whole;
         let share = |kind| log.activity.spent(kind).as_nanos() as f64 / whole;
         let busy = log.activity.busy().as_nanos() as f64 / whole;
         Self {
             replica,
             role: role_name(role),
+            up: if was_there { whole / run } else { 0.0 },
             busy,
             prefill: share(StepKind::Prefill),
             mixed: share(StepKind::Mixed),
             decode: share(StepKind::Decode),
-            idle: 1.0 - busy,
-            running_mean: log.mean_running(end),
-            waiting_mean: log.mean_waiting(end),
-            kv_use_mean: log.mean_kv_use(end),
+            idle: if was_there { 1.0 - busy } else { 0.0 },
+            running_mean: log.mean_running(end) * of_up,
+            waiting_mean: log.mean_waiting(end) * of_up,
+            kv_use_mean: log.mean_kv_use(end) * of_up,
             kv_use_peak: log.peak_kv_use(),
             requests: log.requests,
             prompt_tokens: log.prompt_tokens,
@@ -328,6 +352,11 @@ impl ReplicaReport {
     fn cached_pct(&self) -> f64 {
         100.0 * self.cached_tokens as f64 / self.prompt_tokens.max(1) as f64
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "what serde hands over")]
+fn is_all_of_it(share: &f64) -> bool {
+    *share >= 1.0
 }
 
 /// What replicas of a role are called.

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::record::RequestRecord;
 use super::recorder::Recorder;
+use crate::cluster::Stage;
 use crate::engine::{Finish, Life};
 use crate::ids::{InstanceId, RequestId};
 use crate::sim::Occurrence;
@@ -46,7 +47,8 @@ impl FaultLog {
                 self.crashes += 1;
                 self.stopped.push((instance, at));
             }
-            Occurrence::Recovered(instance) => {
+            // A broken machine that is given back is nobody's any more.
+            Occurrence::Recovered(instance) | Occurrence::Scaled(instance, Stage::Off) => {
                 let is_it = |(stopped, _): &(InstanceId, SimTime)| *stopped == instance;
                 if let Some(place) = self.stopped.iter().position(is_it) {
                     self.down += at - self.stopped.swap_remove(place).1;

@@ -6,8 +6,10 @@ use super::breakdown::{Phases, minus};
 use super::faults::FaultLog;
 use super::gaps::GapCounter;
 use super::gateway::GatewayLog;
+use super::presence::PresenceLog;
 use super::record::{RequestDrafts, RequestRecord, Status};
 use super::replica::ReplicaLog;
+use super::scaling::ScalingLog;
 use super::seconds::CountsBySecond;
 use super::series::Bin;
 use super::tiers::TierLog;
@@ -40,6 +42,10 @@ pub struct Recorder {
     pub faults: FaultLog,
     /// Who waited at the gateway, and who was turned away.
     pub gateway: GatewayLog,
+    /// Which replicas were there.
+    pub presence: PresenceLog,
+    /// What an autoscaler saw and decided.
+    pub scaling: ScalingLog,
     /// Steps of all instances.
     pub steps: u64,
     /// Over time, all instances together.
@@ -76,6 +82,8 @@ impl Default for Recorder {
             tiers: TierLog::default(),
             faults: FaultLog::default(),
             gateway: GatewayLog::default(),
+            presence: PresenceLog::default(),
+            scaling: ScalingLog::default(),
             steps: 0,
             timeline: Timeline::default(),
             replicas: Vec::new(),
@@ -175,6 +183,13 @@ impl Recorder {
 }
 
 impl Recorder {
+    /// Something failed, or replicas came or went.
+    fn change(&mut self, at: SimTime, what: &Occurrence<'_>) {
+        self.faults.hear(at, what);
+        self.presence.hear(at, what);
+        self.scaling.hear(at, what);
+    }
+
     fn hand_over(&mut self, at: SimTime, instance: InstanceId, life: &Life) {
         self.replica(instance).0.served(life);
         let record = &mut self.requests[self.lane.place(life.id)];
@@ -303,7 +318,7 @@ impl Observer for Recorder {
                 let (replica, all) = self.replica(instance);
                 replica.set_load(at, load, all);
                 replica.crashed(at);
-                self.faults.hear(at, &what);
+                self.change(at, &what);
             }
             Occurrence::TransferFailed(_, id) => {
                 if let Some(before) = self.handed_over.get_mut(&id) {
@@ -311,7 +326,10 @@ impl Observer for Recorder {
                 }
                 self.faults.hear(at, &what);
             }
-            Occurrence::Retried { .. } | Occurrence::Recovered(_) => self.faults.hear(at, &what),
+            Occurrence::Retried { .. }
+            | Occurrence::Recovered(_)
+            | Occurrence::Scaled(..)
+            | Occurrence::Looked(_) => self.change(at, &what),
         }
     }
 }

@@ -128,6 +128,7 @@ fn rate_per_s(arrivals: &ArrivalConfig) -> f64 {
         | ArrivalConfig::Poisson { rate_per_s }
         | ArrivalConfig::Gamma { rate_per_s, .. }
         | ArrivalConfig::Weibull { rate_per_s, .. }
+        | ArrivalConfig::Sine { rate_per_s, .. }
         | ArrivalConfig::Sglang { rate_per_s }
         | ArrivalConfig::Vllm2024 { rate_per_s } => *rate_per_s,
         ArrivalConfig::Vllm { rate_per_s, .. } => rate_per_s.unwrap_or(f64::INFINITY),

@@ -14,6 +14,7 @@ mod clock;
 mod distribution;
 mod frame;
 mod replicas;
+mod scaling;
 mod step_time;
 mod timeline;
 
@@ -42,8 +43,8 @@ pub struct Figure {
 }
 
 /// All figures of a run: latency distributions (TTFT with E2E, TPOT with ITL), queues with memory
-/// over time, throughput over time, what each replica does, how loaded they are, and where KV caches
-/// travel what their NICs carry. `scenario` says in a few words what was run and stands
+/// over time, throughput over time, what each replica does, how loaded they are, where an autoscaler
+/// starts and drains them how many there are, and where KV caches travel what their NICs carry. `scenario` says in a few words what was run and stands
 /// below each title. A run without data gives figures that say so.
 pub fn run_figures(scenario: &str, recorder: &Recorder, groups: &[ReplicaKind]) -> Vec<Figure> {
     let subtitle = subtitle(scenario, &recorder.requests);
@@ -85,6 +86,14 @@ pub fn run_figures(scenario: &str, recorder: &Recorder, groups: &[ReplicaKind]) 
             bands::load(canvas, recorder, groups);
         }),
     ];
+    if recorder.presence.is_scaled() {
+        figures.push(figure(
+            "autoscaler.svg",
+            "Replicas and the load they follow",
+            scaling::HEIGHT,
+            &|canvas| scaling::draw(canvas, recorder, groups),
+        ));
+    }
     if groups.iter().any(|group| group.nic_bytes_per_s.is_some()) {
         figures.push(figure(
             "link_use.svg",

@@ -8,7 +8,8 @@ use super::clock::{Clock, FOOT, HEADING, LEFT, RIGHT};
 use super::frame::Panel;
 use super::timeline::say_nothing;
 use crate::cluster::Role;
-use crate::metrics::{Activity, Recorder, ReplicaKind, StepKind};
+use crate::metrics::{Activity, Presence, Recorder, ReplicaKind, StepKind};
+use crate::units::SimTime;
 
 /// Rows of a group at most; more replicas share rows.
 const ROWS_MAX: usize = 64;
@@ -23,6 +24,22 @@ const KINDS: [(StepKind, Ink); 3] = [
     (StepKind::Mixed, Ink::PURPLE),
     (StepKind::Prefill, Ink::VERMILION),
 ];
+
+/// What lies behind that where a replica is not simply there.
+const STATES: [(&str, Ink, f64); 3] =
+    [("starting", Ink::GREEN, 0.35), ("draining", Ink::FRAME, 0.45), ("down", Ink::TEXT, 0.75)];
+
+/// The paint behind what a replica does.
+fn paint(presence: Presence) -> Option<(Ink, f64)> {
+    let state = |place: usize| Some((STATES[place].1, STATES[place].2));
+    match presence {
+        Presence::Up => Some((Ink::GRID_FINE, 1.0)),
+        Presence::Off => None,
+        Presence::Provisioning | Presence::Loading => state(0),
+        Presence::Draining => state(1),
+        Presence::Down => state(2),
+    }
+}
 
 /// Replicas in rows: some groups of them, each with the replicas of its rows.
 struct Rows<'a> {
@@ -94,9 +111,15 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, run: &Recorder, groups: &[ReplicaKin
             for (slot, (kind, ink)) in KINDS.iter().enumerate() {
                 panel.draw_word_key(canvas, slot, (*ink, OPACITY), kind.name());
             }
+            if run.presence.changes().iter().any(|(at, ..)| *at > SimTime::ZERO) {
+                for (slot, (word, ink, opacity)) in STATES.iter().enumerate() {
+                    panel.draw_word_key(canvas, KINDS.len() + slot, (*ink, *opacity), word);
+                }
+            }
         }
         for (place, ids) in group.rows.iter().enumerate() {
             let from = top + place as f64 * row;
+            draw_presence(canvas, &clock, &panel, (from, row), (run, ids.clone()));
             draw_row(canvas, &clock, &panel, (from, row), &shares(&clock, run, ids.clone()));
         }
         label_rows(canvas, &group.rows, top, row);
@@ -125,6 +148,33 @@ fn shares(clock: &Clock, run: &Recorder, ids: Range<usize>) -> Vec<Vec<f64>> {
     KINDS.iter().map(|(kind, _)| mean(*kind)).collect()
 }
 
+fn margin(height: f64) -> f64 {
+    if height > 20.0 { 3.0 } else { 1.0 }
+}
+
+/// When the replica of a row was there. Of several in one row it does not show.
+fn draw_presence(
+    canvas: &mut Canvas<'_>,
+    clock: &Clock,
+    panel: &Panel,
+    (top, height): (f64, f64),
+    (run, ids): (&Recorder, Range<usize>),
+) {
+    let margin = margin(height);
+    let (head, foot) = (top + margin, top + height - margin);
+    let end = run.observed();
+    let spans = match ids.len() {
+        1 => run.presence.spans(ids.start, end),
+        _ => vec![(SimTime::ZERO, end, Presence::Up)],
+    };
+    for (from, until, presence) in spans {
+        let across = |at: SimTime| panel.at(at.as_secs_f64() / clock.unit_s, 0.0).0;
+        let (left, right) = (across(from), across(until).min(RIGHT));
+        let Some((ink, opacity)) = paint(presence) else { continue };
+        canvas.shade(&[(left, head), (right, head), (right, foot), (left, foot)], ink, opacity);
+    }
+}
+
 /// Bands that lie on each other, a margin kept between rows.
 fn draw_row(
     canvas: &mut Canvas<'_>,
@@ -133,13 +183,8 @@ fn draw_row(
     (top, height): (f64, f64),
     shares: &[Vec<f64>],
 ) {
-    let margin = if height > 20.0 { 3.0 } else { 1.0 };
+    let margin = margin(height);
     let (foot, room) = (top + height - margin, height - 2.0 * margin);
-    canvas.shade(
-        &[(LEFT, top + margin), (RIGHT, top + margin), (RIGHT, foot), (LEFT, foot)],
-        Ink::GRID_FINE,
-        1.0,
-    );
     // Heights in half pixels: neighbours that look alike are one piece.
     let level = |share: f64| (2.0 * room * share.min(1.0)).round() / 2.0;
     let mut below = vec![0.0; clock.spans];

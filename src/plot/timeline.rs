@@ -69,7 +69,7 @@ pub(super) fn throughput(canvas: &mut Canvas<'_>, run: &Recorder) {
     draw(strip(2.0, "Requests", "requests/s"), &curves).draw_foot(canvas, &clock.title);
 }
 
-fn highest(curves: &[Curve]) -> f64 {
+pub(super) fn highest(curves: &[Curve]) -> f64 {
     curves.iter().flat_map(|curve| &curve.means).copied().fold(0.0, f64::max)
 }
 

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::autoscaler::AutoscalerConfig;
 use super::disaggregation::DisaggregationConfig;
 use super::engine::EngineConfig;
 use super::expert_parallel::ExpertParallelConfig;
@@ -70,6 +71,9 @@ pub struct ClusterConfig {
     /// KV memory below that of the GPUs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kv_tiers: Option<KvTiersConfig>,
+    /// Starts and drains replicas; [`replicas`](Self::replicas) then is the most there may be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub autoscaler: Option<AutoscalerConfig>,
     /// Replicas of several kinds, in place of identical ones; [`replicas`](Self::replicas) then is their
     /// number.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

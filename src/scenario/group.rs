@@ -111,6 +111,7 @@ impl GroupConfig {
             gateway: cluster.gateway.clone(),
             disaggregation: None,
             kv_tiers: None,
+            autoscaler: None,
             groups: Vec::new(),
         }
     }

@@ -1,6 +1,7 @@
 //! Scenarios: as typed ([`ScenarioFile`]), then resolved ([`Scenario`]). One sub-configuration per
 //! component; keys name their units; unknown keys are refused.
 
+mod autoscaler;
 mod baselines;
 mod bill;
 mod calibration;
@@ -22,6 +23,7 @@ mod sglang;
 mod step_time;
 mod workload;
 
+pub use autoscaler::{AutoscalerConfig, SignalConfig};
 pub use baselines::{
     FasterTransformerConfig, OrcaConfig, Reservation, SarathiConfig, StaticBatchingConfig,
     VllmV0Config,

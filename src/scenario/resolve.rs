@@ -2,6 +2,7 @@
 //! across fields checked. Afterwards nothing fails for reasons of configuration.
 
 mod acceptance;
+mod autoscaler;
 mod baselines;
 mod bill;
 mod disaggregation;
@@ -80,10 +81,12 @@ impl Scenario {
         mut file: ScenarioFile,
         local_model: Option<ModelSpec>,
     ) -> Result<Self, ScenarioError> {
+        autoscaler::count_replicas(&mut file);
         let problems = broken_rules(&file);
         if !problems.is_empty() {
             return Err(ScenarioError { problems });
         }
+        autoscaler::settle(&mut file);
         let model = match local_model {
             Some(model) => model,
             None => catalogue_model(&file.cluster.model)?,
@@ -235,6 +238,7 @@ fn broken_rules(file: &ScenarioFile) -> Vec<String> {
     }
     disaggregation::rules(file, &mut rules);
     kv_tiers::rules(file, &mut rules);
+    autoscaler::rules(file, &mut rules);
     faults::rules(file, &mut rules);
     gateway::rules(file, &mut rules);
     report_rules(&file.report, &mut rules);

@@ -89,6 +89,15 @@ pub enum ArrivalConfig {
         /// Shape of the gaps.
         shape: f64,
     },
+    /// Exponential gaps at a rate that goes up and down like a sine, lowest at the start of the run.
+    Sine {
+        /// Mean requests per second.
+        rate_per_s: f64,
+        /// How far the rate goes from its mean, as a share of that.
+        amplitude: f64,
+        /// From one low to the next, in seconds.
+        period_s: f64,
+    },
     /// The gaps that `sglang.bench_serving` sleeps, the first request at zero.
     Sglang {
         /// `--request-rate`.

@@ -174,7 +174,15 @@ pub fn simulation<W: Source>(
         Some(gateway) => run.with_gateway(gateway, &file.workload.classes, ranks(scenario)),
         None => run,
     };
-    Ok(run.with_faults(&file.faults, client, file.seed))
+    let run = run.with_faults(&file.faults, client, file.seed);
+    Ok(match &file.cluster.autoscaler {
+        Some(autoscaler) => {
+            let tp = scenario.first().cluster.tensor_parallel_size;
+            let bytes = scenario.model.weight_bytes(tp).0 * u64::from(tp);
+            run.with_autoscaler(autoscaler, bytes)
+        }
+        None => run,
+    })
 }
 
 /// How the engines of a scenario read priorities; a gateway that does too has engines of one mind.

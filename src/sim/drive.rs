@@ -5,7 +5,7 @@ use super::laws;
 use super::observe::{Observer, Occurrence};
 use crate::cluster::{Chunk, Role, Transfer};
 use crate::engine::scheduler::{Handoff, Load};
-use crate::engine::{EngineEvent, Finish, Instance, StepResult};
+use crate::engine::{EngineEvent, Finish, Instance, Life, StepResult};
 use crate::ids::{InstanceId, RequestId};
 use crate::request::Request;
 use crate::units::{SimDuration, SimTime};
@@ -39,6 +39,9 @@ pub(super) struct Outcome {
     pub(super) arrived: Vec<Transfer>,
     /// Requests that the instance forgot because their clients had given them up.
     pub(super) dropped: Vec<RequestId>,
+    /// The lives of requests that were answered, where they are kept.
+    pub(super) lives: Vec<Life>,
+    pub(super) keeps_lives: bool,
     /// The outcome of a step as it looks from outside where nothing is seen of it.
     pub(super) unseen: StepResult,
 }
@@ -83,6 +86,7 @@ pub(super) fn advance(
     let (left, prefilled, loads) = (&mut outcome.left, &mut outcome.prefilled, &mut outcome.loads);
     let dropped = &mut outcome.dropped;
     let mut chunks = (outcome.sends_early && role == Role::Prefill).then_some(&mut outcome.chunks);
+    let mut lives = outcome.keeps_lives.then_some(&mut outcome.lives);
     let mut leave = |result: &StepResult, load: Load, observer: &mut _| {
         for (life, finish) in &result.finished {
             if *finish == Finish::Aborted {
@@ -94,6 +98,9 @@ pub(super) fn advance(
             } else {
                 Observer::on(observer, now, Occurrence::Left(instance, life, *finish));
                 left.push(Gone { id: life.id, finish: *finish, tokens: life.generated });
+                if let Some(lives) = lives.as_deref_mut().filter(|_| *finish == Finish::Done) {
+                    lives.push(*life);
+                }
             }
         }
     };

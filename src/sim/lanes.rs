@@ -45,6 +45,7 @@ impl<W: Source + Send> Simulation<W> {
             && self.cluster.tiers.is_none()
             && self.faults.is_none()
             && self.gate.is_none()
+            && self.scaling.is_none()
             && self.cluster.router.goes_in_turn()
             && self.client.is_open()
             && !self.workload.has_follow_ups();

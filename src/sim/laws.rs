@@ -11,10 +11,12 @@
 //! * L10: every token that comes out belongs to a request, exactly once.
 
 mod faults;
+mod scaling;
 
 use super::counts::Counts;
 use super::observe::{Observer, Occurrence};
 use super::separable::{Lane, Separable};
+use crate::cluster::Stage;
 use crate::engine::scheduler::Load;
 use crate::engine::{Batch, Finish, Instance, Life, QuietRun, StepResult};
 use crate::ids::{InstanceId, RequestId};
@@ -27,6 +29,8 @@ pub struct Watch {
     now: SimTime,
     requests: Vec<Progress>,
     devices: Vec<Device>,
+    /// What instances do, where they are started and drained.
+    stages: Vec<Stage>,
     seen: Counts,
     /// Tokens that steps brought out.
     tokens_out: u64,
@@ -119,6 +123,7 @@ impl Watch {
     }
 
     fn planned(&mut self, at: SimTime, instance: InstanceId, batch: &Batch) {
+        self.works(instance);
         let device = self.device(instance);
         assert_eq!(batch.step, device.planned, "L2: instance {instance} skips a step");
         assert_eq!(batch.scheduled_at, at, "L2: step {} is decided now", batch.step);
@@ -217,6 +222,7 @@ impl Observer for Watch {
                 self.request(id).sent = at;
             }
             Occurrence::Sent(id, instance) => {
+                self.reached(instance);
                 let waited = self.request(id).place == Place::AtGateway;
                 let from = if waited { Place::AtGateway } else { Place::AtClient };
                 self.move_on(id, from, Place::OnItsWay(instance));
@@ -297,6 +303,7 @@ impl Observer for Watch {
                 let place = self.request(id).place;
                 assert!(place.is_at(instance), "L1: request {id} loads where it is, {place:?}");
             }
+            Occurrence::Scaled(instance, stage) => self.scaled(instance, stage),
             Occurrence::LoadBegan(instance, what, load) => {
                 let (id, place) = (what.request, self.request(what.request).place);
                 assert!(place.is_at(instance), "L1: request {id} loads where it is, {place:?}");
@@ -306,7 +313,8 @@ impl Observer for Watch {
             | Occurrence::TierMoved(..)
             | Occurrence::TiersEvicted(..)
             | Occurrence::TurnedAway(..)
-            | Occurrence::Recovered(_) => {}
+            | Occurrence::Recovered(_)
+            | Occurrence::Looked(_) => {}
         }
     }
 }

@@ -25,6 +25,7 @@ impl<W: Source> Simulation<W> {
     /// Counts a request that left and lets its client go on.
     pub(super) fn leave(&mut self, now: SimTime, id: RequestId, finish: Finish) {
         self.counts.leave(finish);
+        self.see_failure(finish);
         if let Some((next, at)) = self.client.finished(now) {
             let transit = self.held.pop_front().expect("the client holds a request");
             debug_assert_eq!(self.transit.get(transit).0, next, "first come, first sent");

@@ -17,6 +17,7 @@ mod leave;
 mod local;
 mod observe;
 mod run;
+mod scale;
 mod sending;
 mod separable;
 mod source;

@@ -1,6 +1,6 @@
 //! What a run tells its observers.
 
-use crate::cluster::Refusal;
+use crate::cluster::{Look, Refusal, Stage};
 use crate::engine::scheduler::Load;
 use crate::engine::tiers::{TierKind, TierLoad, TierWay};
 use crate::engine::{Batch, Finish, Life, QuietRun, StepResult};
@@ -82,6 +82,10 @@ pub enum Occurrence<'a> {
     Crashed(InstanceId, Load),
     /// An instance serves again.
     Recovered(InstanceId),
+    /// An instance is started, drained or off from now on; told of all when a run with an autoscaler begins.
+    Scaled(InstanceId, Stage),
+    /// The autoscaler looked.
+    Looked(Look),
     /// The KV of a request does not reach the instance that asked for it.
     TransferFailed(InstanceId, RequestId),
 }

@@ -10,6 +10,7 @@ use super::faults::{Faults, Reason};
 use super::gate::Gate;
 use super::laws::Watch;
 use super::observe::{Observer, Occurrence};
+use super::scale::Scaling;
 use super::source::Source;
 use super::tiers::TierBuffers;
 use super::transit::Transit;
@@ -56,6 +57,8 @@ pub(super) enum Event {
     Open,
     /// A request has waited at the gateway as long as it may.
     Expire { request: RequestId },
+    /// The autoscaler looks, or replicas come up.
+    Scale,
 }
 
 /// A run, ready to go.
@@ -75,6 +78,8 @@ pub struct Simulation<W> {
     api_free: Vec<SimTime>,
     /// Where something may fail, or clients may give up.
     pub(super) faults: Option<Box<Faults>>,
+    /// Where replicas are started and drained.
+    pub(super) scaling: Option<Box<Scaling>>,
     /// When something of the last class happened: the steps that end then have been taken in, or are to be
     /// before anything else comes to their instance.
     pub(super) steps_seen: Option<SimTime>,
@@ -117,6 +122,7 @@ impl<W: Source> Simulation<W> {
             api_per_request: SimDuration::ZERO,
             api_free,
             faults: None,
+            scaling: None,
             steps_seen: None,
             end: SimTime::MAX,
             is_cut_off: false,
@@ -162,6 +168,7 @@ impl<W: Source> Simulation<W> {
         let observer = &mut (&mut watch, observer);
         let mut now = SimTime::ZERO;
         self.await_fault();
+        self.begin_scaling(observer);
         while let Some(request) = self.workload.next().transpose()? {
             while let Some((at, event)) = self.queue.pop_before_input(request.arrival.min(self.end))
             {
@@ -174,6 +181,7 @@ impl<W: Source> Simulation<W> {
             now = later(now, request.arrival);
             self.arrive(now, request, observer);
         }
+        self.all_arrived();
         while let Some((at, event)) = self.queue.pop() {
             if self.is_over() {
                 break;
@@ -249,6 +257,9 @@ impl<W: Source> Simulation<W> {
         let request = request.view(id);
         let instance = self.gateway.route(router, &instances[..entrances], seen, request)?;
         observer.on(now, Occurrence::Sent(id, instance));
+        if let Some(slo) = self.slo() {
+            slo.sent(id, now);
+        }
         if self.cluster.goes_to_destination_first(instance) {
             self.reserve(now, transit, instance);
             return Some(instance);
@@ -312,6 +323,7 @@ impl<W: Source> Simulation<W> {
                 self.open(now, observer);
             }
             Event::Expire { request } => self.expire(now, request, observer),
+            Event::Scale => self.scale(now, observer),
         }
     }
 
@@ -348,6 +360,7 @@ impl<W: Source> Simulation<W> {
             self.outcome.left.push(Gone { id, finish, tokens: 0 });
             self.count_out(role);
             self.settle(now);
+            self.see_load(now, instance, observer);
         } else if role == Role::Prefill {
             self.parts().taken(id, request, instance);
         } else if request.session.is_some() {
@@ -377,6 +390,7 @@ impl<W: Source> Simulation<W> {
         }
         self.count_out(role);
         self.settle(now);
+        self.see_load(now, instance, observer);
     }
 
     /// Wakes an instance at `at` and at no other time.

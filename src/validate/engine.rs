@@ -54,6 +54,7 @@ pub(super) fn cluster(
         gateway: None,
         disaggregation: None,
         kv_tiers: None,
+        autoscaler: None,
         groups: Vec::new(),
         model: model.name.clone(),
         gpu: gpu.name.clone(),

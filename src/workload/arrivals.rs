@@ -6,6 +6,8 @@
 //! (`vllm/benchmarks/serve.py`) and vLLM 0.6 (`benchmarks/benchmark_serving.py`) draw. A real
 //! client adds about a millisecond of lateness per relative sleep, which is left out.
 
+mod sine;
+
 use rand::distr::Distribution;
 use rand_distr::Exp1;
 use rand_distr::Gamma;
@@ -21,6 +23,7 @@ use crate::workload::numpy::LegacyRandom;
 use crate::workload::source::LATEST_S;
 use crate::workload::tools::Tools;
 use crate::workload::trace::WorkloadError;
+use sine::Sine;
 
 /// A source of arrival times, in order, that never ends by itself.
 #[derive(Debug)]
@@ -42,6 +45,7 @@ pub(super) enum Arrivals {
         mean_s: f64,
         now_s: f64,
     },
+    Sine(Sine),
     Times(std::vec::IntoIter<f64>),
 }
 
@@ -84,6 +88,10 @@ impl Arrivals {
                 let mean = gamma_function(1.0 + 1.0 / shape);
                 renewal(Gaps::Weibull(weibull), 1.0 / (rate_per_s * mean))
             }
+            ArrivalConfig::Sine { rate_per_s, amplitude, period_s } => {
+                let stream = Box::new(seed.stream("arrivals", 0));
+                Self::Sine(Sine { rate_per_s, amplitude, period_s, stream, now_s: 0.0 })
+            }
             ArrivalConfig::Sglang { rate_per_s } | ArrivalConfig::Vllm2024 { rate_per_s } => {
                 Self::Sleeping { numpy: tools.numpy, mean_s: 1.0 / rate_per_s, now_s: 0.0 }
             }
@@ -122,6 +130,7 @@ impl Arrivals {
                 *now_s += numpy.exponential(*mean_s);
                 Some(arrival)
             }
+            Self::Sine(sine) => Some(at(sine.next_s())),
             Self::Times(times) => times.next().map(at),
         }
     }

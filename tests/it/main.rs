@@ -3,6 +3,7 @@
 #![allow(clippy::print_stdout, reason = "tests say what they skip and what they compared")]
 
 mod architecture;
+mod autoscaler;
 mod baselines;
 mod bench_report;
 mod blocking;

@@ -218,6 +218,13 @@ impl Observer for Digest {
             }
             Occurrence::Crashed(instance, _) => self.add(&[18, instance.0.into()]),
             Occurrence::Recovered(instance) => self.add(&[19, instance.0.into()]),
+            Occurrence::Scaled(instance, stage) => {
+                self.add(&[22, instance.0.into(), stage as u64]);
+            }
+            Occurrence::Looked(look) => {
+                let value = look.value.unwrap_or(-1.0).to_bits();
+                self.add(&[23, value, look.replicas.into(), look.decided.into()]);
+            }
             Occurrence::TransferFailed(instance, id) => {
                 self.add(&[20, instance.0.into(), id.0.into()]);
             }

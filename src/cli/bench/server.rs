@@ -42,6 +42,7 @@ pub(super) fn cluster(arguments: &ServerArguments) -> Result<ClusterConfig, Fail
         gateway: None,
         disaggregation: None,
         kv_tiers: None,
+        autoscaler: None,
         groups: Vec::new(),
     })
 }

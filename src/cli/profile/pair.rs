@@ -137,6 +137,7 @@ pub(super) fn engine_defaults(model: &str, gpu: &str, tp: u32) -> ScenarioFile {
             gateway: None,
             disaggregation: None,
             kv_tiers: None,
+            autoscaler: None,
             groups: Vec::new(),
         },
         report: ReportConfig::default(),

@@ -409,7 +409,9 @@ impl<W: Write> Observer for TimelineWriter<W> {
             | Occurrence::Retried { .. }
             | Occurrence::Recovered(_)
             | Occurrence::TierMoved(..)
-            | Occurrence::TiersEvicted(..) => {}
+            | Occurrence::TiersEvicted(..)
+            | Occurrence::Scaled(..)
+            | Occurrence::Looked(_) => {}
         }
     }
 }

@@ -192,6 +192,14 @@ fn check_arrivals(arrivals: &ArrivalConfig, rules: &mut Rules) {
             let enough = *shape >= 0.1 && shape.is_finite();
             rules.check(enough, "arrivals.shape", "finite and at least 0.1", shape);
         }
+        ArrivalConfig::Sine { rate_per_s, amplitude, period_s } => {
+            rules.rate(rate, *rate_per_s);
+            // At its lowest the rate still is a rate.
+            let holds = (0.0..=0.99).contains(amplitude);
+            rules.check(holds, "arrivals.amplitude", "from 0 to 0.99", amplitude);
+            let holds = (1e-3..=1e9).contains(period_s);
+            rules.check(holds, "arrivals.period_s", "from 0.001 to 10⁹ seconds", period_s);
+        }
         ArrivalConfig::Vllm { rate_per_s, burstiness, ramp_up } => {
             match (rate_per_s, ramp_up) {
                 (Some(rate_per_s), None) => rules.rate(rate, *rate_per_s),

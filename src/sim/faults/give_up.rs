@@ -125,6 +125,9 @@ impl<W: Source> Simulation<W> {
             Some(at) => self.await_retry(at, id, request, history),
             None => self.leave(now, id, finish),
         }
+        if let Some(instance) = place.instance() {
+            self.end_drain(now, instance, observer);
+        }
     }
 
     fn await_retry(&mut self, at: SimTime, id: RequestId, request: Request, history: History) {

@@ -24,7 +24,7 @@ use super::drive;
 use super::observe::Observer;
 use super::run::{Event, Simulation};
 use super::source::Source;
-use crate::cluster::{Cluster, Healths};
+use crate::cluster::{Cluster, Health, Healths};
 use crate::des::Class;
 use crate::engine::Instance;
 use crate::ids::{InstanceId, RequestId};
@@ -69,6 +69,16 @@ impl Faults {
             attempts: BTreeMap::new(),
             retries: BTreeMap::new(),
         }
+    }
+
+    /// Whether an instance serves.
+    pub(super) fn health(&self, instance: InstanceId) -> Health {
+        self.healths.of(instance)
+    }
+
+    /// Another machine takes the place of an instance, whatever has become of that.
+    pub(super) fn replace(&mut self, instance: InstanceId) {
+        self.healths.set(instance, Health::Up);
     }
 
     /// Requests that have neither an answer nor will be given up, at the end of a run.
@@ -125,7 +135,11 @@ impl<W: Source> Simulation<W> {
         let Planned { instance, change, .. } = faults.plan[faults.happened];
         faults.happened += 1;
         self.await_fault();
+        let is_up = self.trouble().health(instance) == Health::Up;
         match change {
+            // What is off cannot fail, and a machine that was given back does not come back.
+            Change::Crash if !self.is_on(instance) => {}
+            Change::Notice | Change::Recover if is_up => {}
             Change::Crash => self.crash(now, instance, observer),
             Change::Notice => self.notice(now, instance, observer),
             Change::Recover => self.recover(now, instance, observer),

@@ -30,6 +30,7 @@ impl<W: Source> Simulation<W> {
         observer.on(now, Occurrence::Crashed(instance, engine.scheduler().load()));
         self.put_to_sleep(now, instance);
         self.trouble().healths.set(instance, Health::Unnoticed);
+        self.see_load(now, instance, observer);
     }
 
     fn lose_requests(&mut self, now: SimTime, instance: InstanceId, observer: &mut impl Observer) {
@@ -80,9 +81,11 @@ impl<W: Source> Simulation<W> {
         observer: &mut impl Observer,
     ) {
         self.trouble().healths.set(instance, Health::Up);
+        let is_wanted = self.is_wanted(instance);
         match (self.cluster.role(instance), &mut self.cluster.disaggregation) {
             (Role::Decode, Some(parts)) => parts.regain(instance),
-            _ => self.gateway.regain(instance),
+            _ if is_wanted => self.gateway.regain(instance),
+            _ => {}
         }
         observer.on(now, Occurrence::Recovered(instance));
         self.wake_gate(now);

@@ -44,6 +44,27 @@ fn rates_and_variation_are_as_asked() {
 }
 
 #[test]
+fn a_rate_like_a_sine_has_its_mean_and_its_highs_and_lows() {
+    let sine = ArrivalConfig::Sine { rate_per_s: 8.0, amplitude: 0.75, period_s: 100.0 };
+    let gaps = gaps(&sine, 3);
+    let (mut now, mut by_tenth) = (0.0, [0.0_f64; 10]);
+    for gap in &gaps {
+        now += gap;
+        by_tenth[(now % 100.0 / 10.0) as usize] += 1.0;
+    }
+    let periods = now / 100.0;
+    for (tenth, count) in (0_u32..).zip(by_tenth) {
+        // The mean of 8 (1 − 0.75 cos 2πt/T) over a tenth of T.
+        let end = |tenth: u32| (std::f64::consts::TAU * f64::from(tenth) / 10.0).sin();
+        let wave = (end(tenth + 1) - end(tenth)) * 10.0 / std::f64::consts::TAU;
+        let expected = periods * 10.0 * 8.0 * (1.0 - 0.75 * wave);
+        // Five standard deviations of a Poisson number, and the last period that is not whole.
+        let tolerance = 5.0 * expected.sqrt() + 140.0;
+        assert!((count - expected).abs() < tolerance, "tenth {tenth}: {count} for {expected}");
+    }
+}
+
+#[test]
 fn the_same_seed_gives_the_same_arrivals() {
     let poisson = ArrivalConfig::Poisson { rate_per_s: 3.0 };
     assert_eq!(gaps(&poisson, 5), gaps(&poisson, 5));

@@ -1,6 +1,6 @@
 //! Crashes, stragglers and lost caches, worked out by hand.
 
-use servecast::metrics::{Recorder, Status, StepLog};
+use servecast::metrics::{ClusterReport, Recorder, ReplicaKind, Status, StepLog};
 use servecast::sim::Counts;
 
 use super::{at_once, crash, fate, ms, observe, report, resolved, run, simulation_of};
@@ -59,6 +59,22 @@ fn where_no_replica_is_known_to_be_up_requests_fail_at_once() {
         assert_eq!(fate(record), (Status::Failed, arrival, arrival, arrival, 0));
     }
     assert_eq!(fate(&recorder.requests[3]), (Status::Finished, 4000, 4100, 4500, 5));
+}
+
+#[test]
+fn a_replica_that_is_down_has_no_time_in_which_it_could_be_idle() {
+    // 5 s and one replica. Of the requests at 1, 2, 3 and 4 s two fail while it is down, from 1.7 to
+    // 3.7 s; it is up for 2.5 s and computes for 1 s of that.
+    let (_, recorder) = run(&every_second(4, 1, &crash(0, 1.7, 2.0, 0.0)));
+    let scenario = resolved(&every_second(4, 1, &crash(0, 1.7, 2.0, 0.0)));
+    let report = ClusterReport::new(&recorder, &ReplicaKind::of(&scenario));
+    assert!((report.observed_s - 4.5).abs() < 1e-9, "{}", report.observed_s);
+    let replica = report.replicas[0];
+    let near = |value: f64, expected: f64| assert!((value - expected).abs() < 1e-9, "{value}");
+    near(replica.busy, 0.4);
+    near(replica.idle, 0.6);
+    near(replica.up, 2.5 / 4.5);
+    near(replica.running_mean, 0.4);
 }
 
 #[test]

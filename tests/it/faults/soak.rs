@@ -319,7 +319,37 @@ fn scenario(seed: u64) -> String {
     }
     let replicas = if network { parts[0] + parts[1] } else { replicas };
     faults(random, &May { replicas, crashes, network, caches }, &mut text);
-    gateway(seed, network, &text)
+    let text = gateway(seed, network, &text);
+    let alone =
+        network || text.contains("[cluster.gateway]") || text.contains("[cluster.kv_tiers]");
+    if alone { text } else { scaled(seed, replicas, &text) }
+}
+
+/// Every other cluster has an autoscaler, which draws from a stream of its own.
+fn scaled(seed: u64, replicas: u32, text: &str) -> String {
+    let random = &mut Seed(seed).stream("scaled", 0);
+    if random.random_bool(0.5) {
+        return text.to_owned();
+    }
+    let min = random.random_range(1..=replicas);
+    let initial = random.random_range(min..=replicas);
+    let interval = one(random, &["0.05", "0.4", "1.0"]);
+    let signal = match random.random_range(0..5) {
+        0 => "type = 'outstanding_per_replica', target = 3.0",
+        1 => "type = 'waiting_per_replica', target = 0.5",
+        2 => "type = 'kv_usage', target = 0.3",
+        3 => "type = 'utilisation', target = 0.5",
+        _ => "type = 'slo_headroom', ttft_ms = 200.0, target = 0.8",
+    };
+    let scaler = format!(
+        "autoscaler = {{ min_replicas = {min}, max_replicas = {replicas}, \
+         initial_replicas = {initial}, signal = {{ {signal} }}, interval_s = {interval}, \
+         stabilisation_down_s = {}, provisioning_s = {}, weights_source_gib_per_s = {} }}\nreplicas = ",
+        one(random, &["0.0", "1.0", "2.0"]),
+        one(random, &["0.0", "0.3", "3.0"]),
+        one(random, &["4.0", "60.0"]),
+    );
+    text.replacen("replicas = ", &scaler, 1)
 }
 
 fn digest(scenario: &Scenario) -> (Counts, Digest, Recorder) {
@@ -350,6 +380,10 @@ fn step_by_step(scenario: &Scenario) -> (Counts, Recorder) {
         None => run,
     };
     let run = run.with_faults(&file.faults, client, file.seed).until(client.stops_at());
+    let run = match &file.cluster.autoscaler {
+        Some(autoscaler) => run.with_autoscaler(autoscaler, scenario.model.weight_bytes(1).0),
+        None => run,
+    };
     (run.run(&mut recorder).expect("no trace is read"), recorder)
 }
 
@@ -377,6 +411,8 @@ fn follow(seed: u64, text: &str) -> Counts {
 
 #[test]
 fn no_request_is_lost_in_random_clusters_under_random_faults() {
+    let is_scaled = |seed: &u64| scenario(*seed).contains("autoscaler");
+    assert!((0..CLUSTERS).filter(is_scaled).count() > 40, "replicas come and go in many of them");
     let mut sum = Counts::default();
     for seed in 0..CLUSTERS {
         let counts = follow(seed, &scenario(seed));
