@@ -14,6 +14,7 @@ mod file;
 mod group;
 mod host;
 mod lora;
+mod pipeline;
 mod resolve;
 mod router;
 mod sglang;
@@ -40,6 +41,7 @@ pub use file::{
 pub use group::{GroupConfig, ReplicaRole};
 pub use host::HostConfig;
 pub use lora::{AdapterKind, AdapterMix, AdapterPopularity, LoraConfig, LoraKernels, LoraLoad};
+pub use pipeline::PipelineLink;
 pub use resolve::{Kinds, KvSource, ReplicaGroup, Scenario, ScenarioError};
 pub use router::{PrefixAwareConfig, PrefixMiss, RouterConfig, WeightedConfig};
 pub use sglang::{SglangConfig, SglangPolicy};

@@ -14,6 +14,7 @@ pub mod laws;
 mod layer_table;
 mod leave;
 mod observe;
+mod pipeline;
 mod run;
 mod sending;
 mod separable;

@@ -18,9 +18,9 @@
 //! * `memory.rs`: blocks of one request
 //! * `group.rs`, `lockstep.rs`: requests that decode in lock step, served together with the same
 //!   outcome
+//! * `stages.rs`: what pipeline parallelism changes
 //!
-//! Left out: sliding-window and hybrid caches, multimodal budgets, structured output, pipeline
-//! parallelism.
+//! Left out: sliding-window and hybrid caches, multimodal budgets, structured output.
 
 mod abort;
 mod acceptance;
@@ -36,6 +36,7 @@ mod memory;
 mod queue;
 mod running;
 mod sequence;
+mod stages;
 mod waiting;
 
 use super::{Handoff, Load, Quiet, Schedule};
@@ -55,6 +56,7 @@ use group::{Group, Place};
 use livelock::Livelock;
 use queue::Queue;
 use sequence::{Sequence, Status};
+use stages::Stagger;
 
 /// What plans tell beyond what is needed to run them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -84,6 +86,7 @@ pub struct VllmV1 {
     connector: Connector,
     acceptance: Acceptance,
     record: Record,
+    stagger: Stagger,
 
     pool: KvPool,
     sequences: Vec<Sequence>,
@@ -167,6 +170,7 @@ impl VllmV1 {
             connector: Connector::default(),
             acceptance,
             record: Record::default(),
+            stagger: Stagger::default(),
             pool: KvPool::Counted(BlockPool::new(blocks)),
             sequences: Vec::new(),
             vacant: Vec::new(),
@@ -327,6 +331,7 @@ impl Schedule for VllmV1 {
 
     fn schedule(&mut self, now: SimTime, plan: &mut StepPlan) {
         plan.clear();
+        self.stagger.decisions += 1;
         if self.livelock.is_found() {
             return;
         }
@@ -390,7 +395,7 @@ impl Schedule for VllmV1 {
     }
 
     fn steps_in_flight_max(&self) -> usize {
-        if self.is_async() { 2 } else { 1 }
+        self.stagger.batches_max(self.is_async())
     }
 
     fn is_balanced(&self) -> bool {
