@@ -244,14 +244,18 @@ fn kv(group: &ReplicaGroup) -> Value {
 
 /// A listed group of replicas.
 fn group(group: &ReplicaGroup) -> Value {
-    json!({
+    let mut listed = json!({
         "name": group.name(),
         "role": group.role,
         "replicas": group.replicas(),
         "gpu": group.gpu.name,
         "tensor_parallel_size": group.cluster.tensor_parallel_size,
         "kv": kv(group),
-    })
+    });
+    if group.cluster.pipeline_parallel_size > 1 {
+        listed["pipeline_parallel_size"] = json!(group.cluster.pipeline_parallel_size);
+    }
+    listed
 }
 
 /// Everything about a run in one JSON object; equal runs give equal bytes.

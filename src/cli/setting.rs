@@ -49,7 +49,12 @@ pub(super) fn state_setting(scenario: &Scenario) {
 fn parallel(group: &ReplicaGroup) -> String {
     let tp = group.cluster.tensor_parallel_size;
     let spread = group.cluster.expert_parallel.and_then(|parallel| parallel.size);
-    spread.map_or_else(|| format!("TP {tp}"), |size| format!("TP {tp}, EP {size}"))
+    let stages = match group.cluster.pipeline_parallel_size {
+        1 => String::new(),
+        stages => format!(", PP {stages}"),
+    };
+    let spread = spread.map_or_else(String::new, |size| format!(", EP {size}"));
+    format!("TP {tp}{stages}{spread}")
 }
 
 fn state_memory(group: &ReplicaGroup, indent: &str) {

@@ -42,6 +42,21 @@ impl StepParts {
             + self.head
             + self.sampler
     }
+
+    /// Each part of both.
+    #[must_use]
+    pub fn with(&self, other: &Self) -> Self {
+        Self {
+            products: self.products + other.products,
+            experts: self.experts + other.experts,
+            decode_attention: self.decode_attention + other.decode_attention,
+            prefill_attention: self.prefill_attention + other.prefill_attention,
+            all_reduce: self.all_reduce + other.all_reduce,
+            elementwise: self.elementwise + other.elementwise,
+            head: self.head + other.head,
+            sampler: self.sampler + other.sampler,
+        }
+    }
 }
 
 impl Calibration {

@@ -45,6 +45,7 @@ impl<'a> DecodeRun<'a> {
                 table.decode_law(shape).map_or(Law::Model(table), attention)
             }
             StepTime::StepTable(table) => Law::Model(table),
+            StepTime::Pipeline(pipeline) => Law::Model(pipeline),
             StepTime::Custom(model) => Law::Model(model.as_ref()),
         };
         Self { shape: *shape, law }

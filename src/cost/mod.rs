@@ -10,6 +10,7 @@ mod layers;
 mod linear;
 mod lora;
 mod operators;
+mod pipeline;
 mod roofline;
 mod shape;
 mod steps;
@@ -28,6 +29,7 @@ pub use operators::{
     AllReduceTable, Codes, DecodeTable, ExpertTable, OperatorModel, OperatorProfile, PrefillTable,
     ProductTable, ProfileError, Rates,
 };
+pub use pipeline::{Hop, Pipeline};
 pub use roofline::{Roofline, RooflineError, RooflineOptions};
 pub use shape::{CostModel, StepShape, StepTime};
 pub use steps::{

@@ -11,7 +11,7 @@
 //!
 //! Layers with a sliding window read and multiply what lies in it. Left out: LoRA adapters, unequal
 //! contexts inside a decode batch (those of layers with a window too, where some are longer and some
-//! shorter), pipeline parallelism, tensor parallelism across nodes. Efficiencies
+//! shorter), tensor parallelism across nodes. Efficiencies
 //! come from operator tables ([`KernelEfficiency`](crate::hardware::KernelEfficiency)); the small
 //! constants below were measured with vLLM 0.15.1 on H100.
 

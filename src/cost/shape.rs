@@ -6,6 +6,7 @@ use super::Coverage;
 use super::LayerTable;
 use super::Linear;
 use super::OperatorModel;
+use super::Pipeline;
 use super::Roofline;
 use super::StepParts;
 use super::StepTable;
@@ -145,6 +146,8 @@ pub enum StepTime {
     LayerTable(LayerTable),
     /// From measured times of whole steps.
     StepTable(StepTable),
+    /// From those of the stages that a step goes through.
+    Pipeline(Pipeline),
     /// A model of the user's own.
     Custom(Arc<dyn CostModel>),
 }
@@ -155,7 +158,16 @@ impl StepTime {
         match self {
             Self::Roofline(model) => model.prefill_window(),
             Self::Operators(model) => model.prefill_window(),
+            Self::Pipeline(model) => model.prefill_window(),
             Self::Linear(_) | Self::LayerTable(_) | Self::StepTable(_) | Self::Custom(_) => 0,
+        }
+    }
+
+    /// Its stages, if a step goes through several.
+    pub fn pipeline(&self) -> Option<&Pipeline> {
+        match self {
+            Self::Pipeline(pipeline) => Some(pipeline),
+            _ => None,
         }
     }
 
@@ -167,6 +179,7 @@ impl StepTime {
             Self::Operators(model) => model.provenance(),
             Self::LayerTable(model) => model.provenance(),
             Self::StepTable(model) => model.provenance(),
+            Self::Pipeline(model) => model.provenance(),
             Self::Custom(_) => "a model of the library's user",
         }
     }
@@ -180,6 +193,7 @@ impl CostModel for StepTime {
             Self::Operators(model) => model.step_duration(shape),
             Self::LayerTable(model) => model.step_duration(shape),
             Self::StepTable(model) => model.step_duration(shape),
+            Self::Pipeline(model) => model.step_duration(shape),
             Self::Custom(model) => model.step_duration(shape),
         }
     }
@@ -191,6 +205,7 @@ impl CostModel for StepTime {
             Self::Operators(model) => model.parts(shape),
             Self::LayerTable(model) => model.parts(shape),
             Self::StepTable(model) => model.parts(shape),
+            Self::Pipeline(model) => model.parts(shape),
             Self::Custom(model) => model.parts(shape),
         }
     }
@@ -202,6 +217,7 @@ impl CostModel for StepTime {
             Self::Operators(model) => model.coverage(shape),
             Self::LayerTable(model) => model.coverage(shape),
             Self::StepTable(model) => model.coverage(shape),
+            Self::Pipeline(model) => model.coverage(shape),
             Self::Custom(model) => model.coverage(shape),
         }
     }

@@ -101,6 +101,11 @@ impl HostPart {
         now + self.before + self.beside
     }
 
+    /// When the device can start a step decided at `now`, and for how long the host launches it beside.
+    pub(super) fn launch(&self, now: SimTime) -> (SimTime, SimDuration) {
+        (now + self.before, self.beside)
+    }
+
     /// When the device starts a step decided at `now` that needs it for `work`, and for how long
     /// the step takes it.
     pub(super) fn timing(

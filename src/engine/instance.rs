@@ -3,12 +3,14 @@
 mod copying;
 mod faults;
 mod runs;
+mod stages;
 mod timing;
 mod transfers;
 
 use super::copies::Copies;
 use super::flight::Flight;
 use super::host::{HostPart, HostTimes};
+use super::pipeline::Pipeline;
 use super::quiet::{QuietRun, QuietStep, RunLength};
 use super::scheduler::{Handoff, Load, Scheduler};
 use super::{Finish, StepPlan, StepResult};
@@ -26,9 +28,9 @@ pub struct Batch {
     pub step: u64,
     /// When it was decided.
     pub scheduled_at: SimTime,
-    /// When the device starts it.
+    /// When the device starts it; with several stages, the last of them.
     pub starts_at: SimTime,
-    /// How long the device works on it.
+    /// How long that works on it.
     pub duration: SimDuration,
     /// How long the host takes to learn its outcome.
     pub post_process: SimDuration,
@@ -77,6 +79,8 @@ pub struct Instance {
     graphs: CudaGraphs,
     host: HostTimes,
     lora: Option<LoraTimes>,
+    /// Its stages, where there are several.
+    pipeline: Option<Pipeline>,
     in_flight: Flight,
     result: StepResult,
     device_free: SimTime,
@@ -113,6 +117,7 @@ impl Instance {
         Self {
             scheduler,
             prefill_window: cost.prefill_window(),
+            pipeline: cost.pipeline().map(Pipeline::new),
             cost,
             graphs: CudaGraphs::default(),
             host: HostTimes::default(),
@@ -270,7 +275,11 @@ impl Instance {
             if self.copies.is_asked() {
                 return self.acts_at();
             }
-            self.fill(now, &mut tell);
+            if self.pipeline.is_some() {
+                self.fill_stages(now, &mut tell);
+            } else {
+                self.fill(now, &mut tell);
+            }
         }
         self.plan_run();
         self.wakes_at()

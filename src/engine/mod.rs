@@ -10,6 +10,7 @@ mod flight;
 mod host;
 mod instance;
 mod life;
+mod pipeline;
 mod quiet;
 pub mod scheduler;
 mod step;

@@ -51,7 +51,7 @@ impl ReplicaKind {
                 },
                 replicas: group.replicas(),
                 gpu: group.gpu.name.clone(),
-                gpus: group.cluster.tensor_parallel_size,
+                gpus: group.cluster.gpus_per_replica(),
                 nic_bytes_per_s: nic,
                 has_tiers: group.cluster.kv_tiers.is_some(),
             }

@@ -37,8 +37,10 @@ pub struct ReplicaLog {
     kv_since: SimTime,
     kv_blocks_peak: u32,
     load: Load,
-    /// The last steps that were decided: as many as may be in flight.
+    /// The last steps that were decided: as many as may be in flight with one stage.
     latest: [PlannedStep; 2],
+    /// Those before that are in flight, with several stages.
+    earlier: Vec<PlannedStep>,
 }
 
 impl Default for ReplicaLog {
@@ -61,6 +63,7 @@ impl Default for ReplicaLog {
             kv_blocks_peak: 0,
             load: Load::default(),
             latest: [PlannedStep::NONE; 2],
+            earlier: Vec::new(),
         }
     }
 }
@@ -109,6 +112,10 @@ impl ReplicaLog {
         let shape = &batch.plan.shape;
         let (kind, from, until) = (StepKind::of(shape), batch.starts_at, batch.ends_at());
         self.activity.step(kind, from, until);
+        if self.latest[0].until > batch.scheduled_at {
+            self.earlier.retain(|step| step.until > batch.scheduled_at);
+            self.earlier.push(self.latest[0]);
+        }
         self.latest = [self.latest[1], PlannedStep { kind, from, until }];
         self.computed_tokens += u64::from(shape.prefill_tokens);
         self.preemptions += batch.plan.preempted.len() as u64;
@@ -144,7 +151,9 @@ impl ReplicaLog {
 
     /// The replica stops: its steps in flight end now.
     pub(super) fn crashed(&mut self, at: SimTime) {
-        self.activity.stop(at, &self.latest);
+        self.earlier.extend(self.latest);
+        self.activity.stop(at, &self.earlier);
+        self.earlier.clear();
         self.latest = [PlannedStep::NONE; 2];
     }
 

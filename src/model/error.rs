@@ -55,14 +55,14 @@ pub enum ModelError {
     },
     /// Weights and working memory leave no room for one KV block.
     #[error(
-        "{model} does not fit at tensor parallel size {tp}: {utilization} of {memory} is {usable}, \
+        "{model} does not fit at {sizes}: {utilization} of {memory} is {usable}, \
          but weights need {weights} and activations {reserve} per GPU; {advice}"
     )]
     DoesNotFit {
         /// The model's name.
         model: String,
-        /// GPUs that share the weights.
-        tp: u32,
+        /// How many GPUs share the weights, in words.
+        sizes: String,
         /// Share of the memory the engine may use.
         utilization: f64,
         /// Memory of one GPU.

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::error::ModelError;
 use super::precision::KvDtype;
 use super::spec::ModelSpec;
+use super::stages::Stage;
 use crate::units::Bytes;
 
 /// Memory that is neither weights nor KV cache: activations of the largest step, captured CUDA
@@ -49,8 +50,10 @@ pub struct MemoryBudget {
     pub gpu_memory: Bytes,
     /// Share of it the engine may use (`--gpu-memory-utilization`), above 0, at most 1.
     pub utilization: f64,
-    /// GPUs that share the weights.
+    /// GPUs that share every matrix.
     pub tp: u32,
+    /// Stages that share the layers, at most as many as layers; 1 without pipeline parallelism.
+    pub pp: u32,
     /// Tokens per KV block, at least 1.
     pub block_size: u32,
     /// Type of the KV cache.
@@ -63,7 +66,8 @@ pub struct MemoryBudget {
     pub adapters: Bytes,
 }
 
-/// The KV cache of an engine, per GPU.
+/// The KV cache of an engine, per GPU; with several stages on the GPUs of the stage where it is smallest,
+/// for all have as many blocks (vLLM 0.33.0, `vllm/v1/core/kv_cache_utils.py`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct KvCapacity {
     /// Blocks, the engine's reserved null block included.
@@ -94,22 +98,20 @@ impl KvCapacity {
             return Err(ModelError::Budget { key: "block_size", problem });
         }
         let usable = Bytes((budget.gpu_memory.0 as f64 * budget.utilization) as u64);
-        let weights = model.weight_bytes(budget.tp);
         let reserve = budget.reserve.bytes(model, budget.max_num_batched_tokens);
-        let taken = weights.0 + reserve.0 + budget.adapters.0;
-        let block =
-            u64::from(budget.block_size) * model.kv_bytes_per_token(budget.tp, budget.kv_dtype);
-        let blocks = usable.0.saturating_sub(taken) / block;
+        let kept = reserve.0 + budget.adapters.0;
+        let tightest = tightest(model, (budget.tp, budget.pp), budget, usable.0, kept);
+        let Tightest { blocks, block, weights } = tightest;
         if blocks == 0 {
             return Err(ModelError::DoesNotFit {
                 model: model.name.clone(),
-                tp: budget.tp,
+                sizes: sizes(budget.tp, budget.pp),
                 utilization: budget.utilization,
                 memory: budget.gpu_memory,
                 usable,
                 weights,
-                reserve: Bytes(reserve.0 + budget.adapters.0),
-                advice: advice(model, budget, usable, block, taken - weights.0),
+                reserve: Bytes(kept),
+                advice: advice(model, budget, usable, kept),
             });
         }
         let blocks = u32::try_from(blocks).unwrap_or(u32::MAX);
@@ -123,24 +125,62 @@ impl KvCapacity {
     }
 }
 
-/// The smallest tensor parallel size that fits on the same GPU, or the memory one GPU would need.
-fn advice(
-    model: &ModelSpec,
-    budget: &MemoryBudget,
-    usable: Bytes,
+/// The stage with the fewest blocks.
+struct Tightest {
+    blocks: u64,
+    /// Bytes of one.
     block: u64,
-    reserve: u64,
-) -> String {
-    let fits = |tp: &u32| {
-        model.check_tensor_parallel(*tp).is_ok()
-            && model.weight_bytes(*tp).0 + reserve + block <= usable.0
+    weights: Bytes,
+}
+
+/// What `usable` bytes hold beside the weights and the bytes `kept`, with these sizes of tensor and
+/// pipeline parallelism.
+fn tightest(
+    model: &ModelSpec,
+    (tp, pp): (u32, u32),
+    budget: &MemoryBudget,
+    usable: u64,
+    kept: u64,
+) -> Tightest {
+    let of_stage = |stage: Stage| {
+        let weights = stage.weight_bytes(tp);
+        let per_token = stage.model.kv_bytes_per_token(tp, budget.kv_dtype);
+        let block = u64::from(budget.block_size) * per_token;
+        Tightest { blocks: usable.saturating_sub(weights.0 + kept) / block, block, weights }
     };
-    let wider = (budget.tp + 1..=64).find(fits);
-    let needed = (model.weight_bytes(budget.tp).0 + reserve + block) as f64 / budget.utilization;
+    let stages = model.stages(pp).into_iter().map(of_stage);
+    let least = stages.min_by_key(|stage| (stage.blocks, std::cmp::Reverse(stage.weights)));
+    least.expect("a model has a stage")
+}
+
+/// Sizes of tensor and pipeline parallelism, in words.
+fn sizes(tp: u32, pp: u32) -> String {
+    match pp {
+        1 => format!("tensor parallel size {tp}"),
+        _ => format!("tensor × pipeline parallel size {tp}×{pp}"),
+    }
+}
+
+/// The smallest sizes that fit on the same GPU, or the memory one GPU would need.
+fn advice(model: &ModelSpec, budget: &MemoryBudget, usable: Bytes, kept: u64) -> String {
+    let fits = |(tp, pp): (u32, u32)| {
+        model.check_tensor_parallel(tp).is_ok()
+            && pp <= model.layers
+            && tightest(model, (tp, pp), budget, usable.0, kept).blocks > 0
+    };
+    let now = tightest(model, (budget.tp, budget.pp), budget, usable.0, kept);
+    let needed = (now.weights.0 + kept + now.block) as f64 / budget.utilization;
     let larger = format!("a GPU of at least {}", Bytes(needed as u64));
-    match wider {
-        Some(tp) => format!("it would fit at tensor parallel size {tp} or on {larger}"),
-        None => format!("it would fit on {larger}"),
+    let wider = (budget.tp + 1..=64).map(|tp| (tp, budget.pp)).find(|size| fits(*size));
+    // Stages are advice for those who have some, or would need more GPUs than a node has.
+    let needs_stages = budget.pp > 1 || wider.is_none_or(|(tp, _)| tp > 8);
+    let longer = (budget.pp + 1..=16).map(|pp| (budget.tp, pp)).find(|size| fits(*size));
+    let longer = longer.filter(|_| needs_stages);
+    let others: Vec<String> =
+        wider.into_iter().chain(longer).map(|(tp, pp)| sizes(tp, pp)).collect();
+    match others.as_slice() {
+        [] => format!("it would fit on {larger}"),
+        others => format!("it would fit at {} or on {larger}", others.join(", at ")),
     }
 }
 
@@ -156,6 +196,7 @@ mod tests {
             gpu_memory: Bytes(gpu_memory),
             utilization: 0.5,
             tp,
+            pp: 1,
             block_size: 16,
             kv_dtype: KvDtype::Auto,
             max_num_batched_tokens: 0,
@@ -181,6 +222,24 @@ mod tests {
         let error = KvCapacity::derive(&model, &budget(300_000, 1)).unwrap_err().to_string();
         assert!(error.contains("weights need 185.6 KiB"), "{error}");
         assert!(error.contains("tensor parallel size 2 or on a GPU of at least"), "{error}");
+    }
+
+    #[test]
+    fn the_fullest_stage_decides_how_many_blocks_there_are() {
+        let model = ModelSpec::from_hf_config(JSON, "small").unwrap();
+        // Either of two layers has half of the 16-token blocks' 8192 B; the last has norm and head too.
+        let stages: Vec<u64> =
+            model.stages(2).iter().map(|stage| stage.weight_bytes(1).0).collect();
+        assert_eq!(stages[1] - stages[0], 2 * 64);
+        let memory = 2 * (stages[1] + 1000 + 5 * 4096);
+        let two = MemoryBudget { pp: 2, ..budget(memory, 1) };
+        let capacity = KvCapacity::derive(&model, &two).unwrap();
+        assert_eq!((capacity.blocks, capacity.block_bytes), (5, Bytes(4096)));
+        assert_eq!(capacity.weights.0, stages[1]);
+        let small = MemoryBudget { pp: 2, ..budget(2 * stages[1], 1) };
+        let error = KvCapacity::derive(&model, &small).unwrap_err().to_string();
+        assert!(error.contains("at tensor × pipeline parallel size 1×2"), "{error}");
+        assert!(error.contains("it would fit at tensor × pipeline parallel size 2×2"), "{error}");
     }
 
     #[test]

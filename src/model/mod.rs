@@ -12,6 +12,7 @@ mod lora;
 mod memory;
 mod precision;
 mod spec;
+mod stages;
 mod weights;
 
 pub use error::ModelError;
@@ -19,4 +20,5 @@ pub use lora::{LoraModules, LoraShape};
 pub use memory::{KvCapacity, MemoryBudget, Reserve};
 pub use precision::{ComputeRate, Dtype, KvDtype, Module, Quantization, Scheme, WeightFormat};
 pub use spec::{Attention, Grouped, Latent, Mlp, ModelSpec, Moe, SlidingWindow};
+pub use stages::Stage;
 pub use weights::{LayerKind, Matrix};

@@ -54,6 +54,17 @@ impl Default for Calibration {
 }
 
 impl Calibration {
+    /// The same for a stage with this share of the layers: it has that share of the constants.
+    #[must_use]
+    pub fn of_stage(self, share: f64) -> Self {
+        Self {
+            per_step_us: share * self.per_step_us,
+            per_prefill_step_us: share * self.per_prefill_step_us,
+            per_sequence_us: share * self.per_sequence_us,
+            ..self
+        }
+    }
+
     /// Whether it changes nothing.
     pub fn is_neutral(&self) -> bool {
         *self == Self::default()

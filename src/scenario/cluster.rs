@@ -10,6 +10,7 @@ use super::gateway::GatewayConfig;
 use super::group::GroupConfig;
 use super::kv_tiers::KvTiersConfig;
 use super::lora::LoraConfig;
+use super::pipeline::PipelineLink;
 use super::router::RouterConfig;
 use super::step_time::StepTimeConfig;
 use crate::model::{KvDtype, Reserve};
@@ -27,9 +28,16 @@ pub struct ClusterConfig {
     /// Engine replicas.
     #[serde(default = "one")]
     pub replicas: u32,
-    /// GPUs of a replica, which share every matrix.
+    /// GPUs of a replica, or of each of its stages, which share every matrix.
     #[serde(default = "one")]
     pub tensor_parallel_size: u32,
+    /// Stages of a replica, each of which computes a part of the layers on GPUs of its own;
+    /// `tensor_parallel_size` GPUs share a stage.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub pipeline_parallel_size: u32,
+    /// How activations travel from stage to stage.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pipeline_link: Option<PipelineLink>,
     /// Whole experts on each GPU of a replica; every GPU has a part of every expert if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expert_parallel: Option<ExpertParallelConfig>,
@@ -83,8 +91,21 @@ pub struct ClusterConfig {
 impl ClusterConfig {
     /// The default share of GPU memory, vLLM's.
     pub const GPU_MEMORY_UTILIZATION: f64 = 0.9;
+
+    /// Stages of a replica at most.
+    pub const STAGES_MAX: u32 = 16;
+
+    /// GPUs of a replica.
+    pub fn gpus_per_replica(&self) -> u32 {
+        self.tensor_parallel_size.saturating_mul(self.pipeline_parallel_size)
+    }
 }
 
 fn one() -> u32 {
     1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_one(count: &u32) -> bool {
+    *count == 1
 }

@@ -6,6 +6,7 @@ use super::cluster::ClusterConfig;
 use super::engine::EngineConfig;
 use super::expert_parallel::ExpertParallelConfig;
 use super::lora::LoraConfig;
+use super::pipeline::PipelineLink;
 use super::step_time::StepTimeConfig;
 use crate::model::{KvDtype, Reserve};
 
@@ -29,6 +30,12 @@ pub struct GroupConfig {
     /// As [`ClusterConfig::tensor_parallel_size`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tensor_parallel_size: Option<u32>,
+    /// As [`ClusterConfig::pipeline_parallel_size`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pipeline_parallel_size: Option<u32>,
+    /// As [`ClusterConfig::pipeline_link`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pipeline_link: Option<PipelineLink>,
     /// As [`ClusterConfig::expert_parallel`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expert_parallel: Option<ExpertParallelConfig>,
@@ -89,11 +96,16 @@ impl GroupConfig {
         let shared = |setting: Option<f64>| setting.filter(|_| !has_own_memory);
         let serves_adapters = matches!(engine, EngineConfig::VllmV1(_) | EngineConfig::Sglang(_));
         let shared_lora = cluster.lora.as_ref().filter(|_| serves_adapters);
+        let stages = self.pipeline_parallel_size.unwrap_or(cluster.pipeline_parallel_size);
+        // A group without stages has no use for the link of others.
+        let shared_link = cluster.pipeline_link.filter(|_| stages > 1);
         ClusterConfig {
             model: cluster.model.clone(),
             gpu: self.gpu.as_ref().unwrap_or(&cluster.gpu).clone(),
             replicas: self.replicas,
             tensor_parallel_size: self.tensor_parallel_size.unwrap_or(cluster.tensor_parallel_size),
+            pipeline_parallel_size: stages,
+            pipeline_link: self.pipeline_link.or(shared_link),
             expert_parallel: self.expert_parallel.or(cluster.expert_parallel),
             gpu_memory_utilization: self
                 .gpu_memory_utilization
@@ -120,6 +132,9 @@ impl GroupConfig {
     pub(super) fn settle(&mut self, resolved: &ClusterConfig) {
         self.gpu = Some(resolved.gpu.clone());
         self.tensor_parallel_size = Some(resolved.tensor_parallel_size);
+        self.pipeline_parallel_size = Some(resolved.pipeline_parallel_size)
+            .filter(|stages| *stages > 1 || self.pipeline_parallel_size.is_some());
+        self.pipeline_link = resolved.pipeline_link;
         self.expert_parallel = resolved.expert_parallel;
         self.gpu_memory_utilization = resolved.gpu_memory_utilization;
         self.memory_reserve = resolved.memory_reserve;
@@ -135,6 +150,8 @@ impl GroupConfig {
             ("gpu", self.gpu.is_some()),
             ("replicas", true),
             ("tensor_parallel_size", self.tensor_parallel_size.is_some()),
+            ("pipeline_parallel_size", self.pipeline_parallel_size.is_some()),
+            ("pipeline_link", self.pipeline_link.is_some()),
             ("expert_parallel", self.expert_parallel.is_some()),
             ("gpu_memory_utilization", self.gpu_memory_utilization.is_some()),
             ("memory_reserve", self.memory_reserve.is_some()),

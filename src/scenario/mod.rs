@@ -17,6 +17,7 @@ mod group;
 mod host;
 mod kv_tiers;
 mod lora;
+mod pipeline;
 mod resolve;
 mod router;
 mod sglang;
@@ -51,6 +52,7 @@ pub use kv_tiers::{
     TierWrite,
 };
 pub use lora::{AdapterKind, AdapterMix, AdapterPopularity, LoraConfig, LoraKernels, LoraLoad};
+pub use pipeline::PipelineLink;
 pub use resolve::{Kinds, KvSource, ReplicaGroup, Scenario, ScenarioError};
 pub use router::{
     LatencyPredictingConfig, PrefixAwareConfig, PrefixExactConfig, PrefixMiss, RouterConfig,

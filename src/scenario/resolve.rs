@@ -13,6 +13,7 @@ mod graphs;
 mod groups;
 mod kv_tiers;
 mod lora;
+mod pipeline;
 mod router;
 mod rules;
 mod sglang;
@@ -149,7 +150,7 @@ impl Scenario {
     /// GPUs of all replicas.
     pub fn gpus(&self) -> u64 {
         let of_group = |group: &ReplicaGroup| {
-            u64::from(group.replicas()) * u64::from(group.cluster.tensor_parallel_size)
+            u64::from(group.replicas()) * u64::from(group.cluster.gpus_per_replica())
         };
         self.groups.iter().map(of_group).sum()
     }
@@ -169,6 +170,7 @@ fn resolve_group(
     }
     lora::resolve(file.workload.adapters.as_ref(), cluster, model)?;
     experts::resolve(cluster, model)?;
+    pipeline::resolve(cluster, model, &gpu)?;
     kv_tiers::resolve(cluster, &gpu);
     let kv = resolve_engine(cluster, model, &gpu)?;
     let profile = step_time::resolve(cluster, model, &gpu)?;
@@ -256,6 +258,7 @@ fn engine_rules(cluster: &ClusterConfig, has_adapters: bool, rules: &mut Rules) 
     }
     step_time::rules(&cluster.step_time, rules);
     experts::rules(cluster, rules);
+    pipeline::rules(cluster, has_adapters, rules);
     match &cluster.engine {
         EngineConfig::VllmV1(config) => vllm::rules(config, rules),
         EngineConfig::Sglang(config) => sglang::rules(config, rules),
@@ -326,6 +329,7 @@ fn derive_kv(
             .gpu_memory_utilization
             .unwrap_or(ClusterConfig::GPU_MEMORY_UTILIZATION),
         tp: cluster.tensor_parallel_size,
+        pp: cluster.pipeline_parallel_size,
         block_size,
         kv_dtype: cluster.kv_cache_dtype,
         max_num_batched_tokens: step_tokens,

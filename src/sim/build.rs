@@ -198,7 +198,8 @@ fn scheduler(scenario: &Scenario, group: &ReplicaGroup) -> Result<Scheduler, Sce
     Ok(match &group.cluster.engine {
         EngineConfig::VllmV1(config) => {
             let acceptance = acceptance(scenario, config)?;
-            let scheduler = VllmV1::new(config.clone(), acceptance);
+            let stages = group.cluster.pipeline_parallel_size;
+            let scheduler = VllmV1::new(config.clone(), acceptance).in_stages(stages);
             let scheduler = match adapters(config.max_loras) {
                 Some(adapters) => scheduler.with_adapters(adapters),
                 None => scheduler,

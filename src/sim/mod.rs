@@ -16,6 +16,7 @@ mod layer_table;
 mod leave;
 mod local;
 mod observe;
+mod pipeline;
 mod run;
 mod scale;
 mod sending;

@@ -1,7 +1,11 @@
 //! The cost models of a scenario.
 
-use super::{layer_table, step_table};
-use crate::cost::{Linear, OperatorModel, OperatorProfile, Roofline, RooflineOptions, StepTime};
+use std::ops::Range;
+
+use super::{layer_table, pipeline, step_table};
+use crate::cost::{
+    Calibration, Linear, OperatorModel, OperatorProfile, Roofline, RooflineOptions, StepTime,
+};
 use crate::model::ModelSpec;
 use crate::scenario::{ReplicaGroup, Scenario, ScenarioError, StepTimeConfig};
 use crate::units::SimDuration;
@@ -19,15 +23,33 @@ pub fn step_times(scenario: &Scenario) -> Result<Vec<StepTime>, ScenarioError> {
 /// # Errors
 /// When the step times of the model cannot be derived for its GPUs.
 pub fn step_time(model: &ModelSpec, group: &ReplicaGroup) -> Result<StepTime, ScenarioError> {
+    match group.cluster.pipeline_parallel_size {
+        1 => of_layers(model, group, &(0..model.layers), model.layers),
+        stages => pipeline::pipeline(model, group, stages).map(StepTime::Pipeline),
+    }
+}
+
+/// The cost model of a part of the layers; `model` has only these.
+pub(super) fn of_layers(
+    model: &ModelSpec,
+    group: &ReplicaGroup,
+    layers: &Range<u32>,
+    all_layers: u32,
+) -> Result<StepTime, ScenarioError> {
+    let share = f64::from(layers.end - layers.start) / f64::from(all_layers);
     let fail =
         |problem: String| ScenarioError { problems: vec![format!("cluster.step_time: {problem}")] };
     let (cluster, gpu) = (&group.cluster, &group.gpu);
-    let micros = |us: f64| SimDuration::from_secs_f64(us / 1e6);
-    let options = |sampler, communication, calibration| RooflineOptions {
+    let micros = |us: f64| {
+        let whole = u128::from(SimDuration::from_secs_f64(us / 1e6).as_nanos());
+        let before = |layer: u32| whole * u128::from(layer) / u128::from(all_layers);
+        SimDuration::from_nanos((before(layers.end) - before(layers.start)) as u64)
+    };
+    let options = |sampler, communication, calibration: Calibration| RooflineOptions {
         tensor_parallel_size: cluster.tensor_parallel_size,
         expert_parallel: cluster.expert_parallel,
         kv_cache_dtype: cluster.kv_cache_dtype,
-        calibration,
+        calibration: calibration.of_stage(share),
         sampler,
         communication,
     };

@@ -60,6 +60,8 @@ pub(super) fn cluster(
         gpu: gpu.name.clone(),
         replicas: 1,
         tensor_parallel_size: tp,
+        pipeline_parallel_size: 1,
+        pipeline_link: None,
         expert_parallel: settings.expert_parallel(),
         gpu_memory_utilization: settings.gpu_memory_utilization,
         memory_reserve: None,

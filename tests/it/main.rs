@@ -26,6 +26,7 @@ mod laws;
 mod layer_table;
 mod lora;
 mod models;
+mod pipeline;
 mod routers;
 mod step_table;
 mod step_times;

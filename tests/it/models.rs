@@ -127,6 +127,7 @@ fn block_errors(folder: &std::path::Path, reserve: Reserve) -> Vec<(String, f64)
             gpu_memory: gpu.memory(),
             utilization: 0.9,
             tp: number("tp"),
+            pp: 1,
             block_size: 16,
             kv_dtype: KvDtype::Auto,
             max_num_batched_tokens: number("max_num_batched_tokens"),

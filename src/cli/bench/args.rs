@@ -55,6 +55,9 @@ pub(in crate::cli) struct ServerArguments {
     /// GPUs of a replica (also -tp, --tp-size) [default: 1]
     #[arg(long, visible_alias = "tp", alias = "tp-size", value_name = "GPUS")]
     pub(super) tensor_parallel_size: Option<u32>,
+    /// vllm: stages of a replica, of as many GPUs each (also -pp) [default: 1]
+    #[arg(long, visible_alias = "pp", value_name = "STAGES")]
+    pub(super) pipeline_parallel_size: Option<u32>,
     /// Engine replicas, served in turn [default: 1]
     #[arg(long, value_name = "COUNT")]
     pub(super) replicas: Option<u32>,

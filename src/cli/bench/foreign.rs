@@ -20,7 +20,8 @@ const LORA: Fate = Refused(
     "ranks are needed; describe adapters in a scenario (workload.adapters) and `servecast run` it",
 );
 const TEXT: Fate = Refused("requests have lengths, no texts");
-const PARALLEL: Fate = Refused("only tensor parallelism is modelled; --replicas adds servers");
+const PARALLEL: Fate =
+    Refused("only tensor and pipeline parallelism are modelled; --replicas adds servers");
 const LENGTHS: Fate = Refused("every answer has the length that was drawn, as with ignore_eos");
 const DETAILS: Fate = Refused(
     "gaps between tokens are counted over all requests, not kept for each; the run directory has \
@@ -106,10 +107,8 @@ const FLAGS: &[(&str, Fate)] = &[
     ("enable-lora", LORA),
     ("max-loras", LORA),
     ("max-lora-rank", LORA),
-    ("pipeline-parallel-size", PARALLEL),
     ("data-parallel-size", PARALLEL),
     ("dp", PARALLEL),
-    ("pp", PARALLEL),
     ("decode-context-parallel-size", PARALLEL),
     ("quantization", Refused("weights are what the model's config.json says; name that model")),
     ("dtype", Refused("weights are what the model's config.json says; name that model")),
@@ -128,7 +127,7 @@ const FLAGS: &[(&str, Fate)] = &[
     ("speculative-algorithm", SPECULATION),
     ("enable-dp-attention", PARALLEL),
     ("dp-size", PARALLEL),
-    ("pp-size", PARALLEL),
+    ("pp-size", Refused("stages of SGLang are not modelled, those of vLLM are")),
     ("disaggregation-mode", Refused("write a scenario with cluster.disaggregation")),
     ("enable-hierarchical-cache", NOT_MODELLED),
 ];

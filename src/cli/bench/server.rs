@@ -23,6 +23,8 @@ pub(super) fn cluster(arguments: &ServerArguments) -> Result<ClusterConfig, Fail
         gpu: arguments.gpu.clone(),
         replicas: arguments.replicas.unwrap_or(1),
         tensor_parallel_size: arguments.tensor_parallel_size.unwrap_or(1),
+        pipeline_parallel_size: arguments.pipeline_parallel_size.unwrap_or(1),
+        pipeline_link: None,
         expert_parallel: expert_parallel(arguments),
         gpu_memory_utilization: match arguments.engine {
             Engine::Vllm => arguments.gpu_memory_utilization,
@@ -57,6 +59,7 @@ fn expert_parallel(arguments: &ServerArguments) -> Option<ExpertParallelConfig> 
 fn check_engine(arguments: &ServerArguments) -> Result<(), Failure> {
     let vllm = [
         ("--enable-expert-parallel", arguments.enable_expert_parallel),
+        ("--pipeline-parallel-size", arguments.pipeline_parallel_size.is_some()),
         ("--max-num-seqs", arguments.max_num_seqs.is_some()),
         ("--max-num-batched-tokens", arguments.max_num_batched_tokens.is_some()),
         ("--block-size", arguments.block_size.is_some()),

@@ -124,6 +124,8 @@ pub(super) fn engine_defaults(model: &str, gpu: &str, tp: u32) -> ScenarioFile {
             gpu: gpu.to_owned(),
             replicas: 1,
             tensor_parallel_size: tp,
+            pipeline_parallel_size: 1,
+            pipeline_link: None,
             expert_parallel: None,
             gpu_memory_utilization: None,
             memory_reserve: None,

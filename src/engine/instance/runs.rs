@@ -32,6 +32,7 @@ impl Instance {
             || !self.transfers.is_empty()
             || !self.lost_transfers.is_empty();
         if self.stepping == Stepping::Single
+            || self.pipeline.is_some()
             || !is_full
             || is_disturbed
             || !self.in_flight.iter().all(is_pure)

@@ -2,6 +2,7 @@
 
 use super::Instance;
 use crate::cost::{CostModel, StepShape};
+use crate::engine::host::HostPart;
 use crate::units::{SimDuration, SimTime};
 
 impl Instance {
@@ -19,16 +20,9 @@ impl Instance {
     /// A step decided at `now` takes its turn on host and device.
     pub(super) fn time(&mut self, now: SimTime) {
         self.copies.begin_step();
-        let batch = self.in_flight.next_mut();
-        let shape = &mut batch.plan.shape;
-        shape.cuda_graph = self.graphs.replayed(shape);
-        let new_requests = batch.plan.hits.len() as u32;
-        let mut host = if shape.prefill_seqs > 0 {
-            self.prefill_steps += 1;
-            self.host.of_prefill(shape, new_requests, self.prefill_steps - 1)
-        } else {
-            self.host.of(shape, new_requests)
-        };
+        let mut host = self.host_part();
+        let batch = self.in_flight.next();
+        let shape = &batch.plan.shape;
         let mut duration = self.cost.step_duration(shape);
         if let Some(lora) = &self.lora {
             duration += lora.kernels(shape);
@@ -47,5 +41,18 @@ impl Instance {
         self.host_free = host.launched(now);
         self.device_free = batch.ends_at();
         self.steps += 1;
+    }
+
+    /// The host's part of the next step, which replays a captured graph if one covers it.
+    pub(super) fn host_part(&mut self) -> HostPart {
+        let batch = self.in_flight.next_mut();
+        let shape = &mut batch.plan.shape;
+        shape.cuda_graph = self.graphs.replayed(shape);
+        let new_requests = batch.plan.hits.len() as u32;
+        if shape.prefill_seqs == 0 {
+            return self.host.of(shape, new_requests);
+        }
+        self.prefill_steps += 1;
+        self.host.of_prefill(shape, new_requests, self.prefill_steps - 1)
     }
 }

@@ -119,6 +119,10 @@ pub(super) fn rules(file: &ScenarioFile, rules: &mut Rules) {
             }
         }
         let own = group.in_cluster(cluster);
+        if own.pipeline_parallel_size > 1 && group.role != ReplicaRole::Mixed {
+            let message = "the KV cache of several stages is not handed over between replicas";
+            rules.broken(&format!("{path}.pipeline_parallel_size"), message);
+        }
         if is_recorded(&own.engine) {
             let message = "recorded acceptance is not modelled with groups";
             rules.broken(&format!("{path}.engine.speculation.acceptance"), message);
@@ -197,7 +201,12 @@ impl ReplicaGroup {
                 ReplicaRole::Mixed => String::new(),
                 role => format!(", {}", role.name()),
             };
-            format!("{} TP{}{role}", self.gpu.name, self.cluster.tensor_parallel_size)
+            let stages = match self.cluster.pipeline_parallel_size {
+                1 => String::new(),
+                stages => format!("×PP{stages}"),
+            };
+            let tp = self.cluster.tensor_parallel_size;
+            format!("{} TP{tp}{stages}{role}", self.gpu.name)
         })
     }
 }

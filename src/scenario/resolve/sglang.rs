@@ -194,6 +194,7 @@ fn resolve_memory(
         gpu_memory: memory,
         utilization: share,
         tp,
+        pp: 1,
         block_size: sglang.page_size,
         kv_dtype: cluster.kv_cache_dtype,
         max_num_batched_tokens: tokens,

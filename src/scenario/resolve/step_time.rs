@@ -66,8 +66,9 @@ pub(super) fn resolve(
 ) -> Result<Option<&'static str>, ScenarioError> {
     let tp = cluster.tensor_parallel_size;
     let engine = kernels_of(&cluster.engine);
+    let is_whole = cluster.pipeline_parallel_size == 1;
     let config = &mut cluster.step_time;
-    if let Some(layers) = automatic_layers(config, engine, model, gpu, tp) {
+    if let Some(layers) = automatic_layers(config, engine, model, gpu, tp).filter(|_| is_whole) {
         *config = StepTimeConfig::LayerTable(layers);
     }
     if let StepTimeConfig::LayerTable(config) = config {

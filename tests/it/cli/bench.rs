@@ -107,7 +107,9 @@ fn what_is_not_modelled_is_refused_by_name() {
     let cli = Cli::new();
     for (flags, message) in [
         ("--lora-name a b", "--lora-name: ranks are needed; describe adapters in a scenario"),
-        ("-pp 2", "--pipeline-parallel-size: only tensor parallelism is modelled"),
+        ("-dp 2", "--data-parallel-size: only tensor and pipeline parallelism are modelled"),
+        ("--engine sglang --pp-size 2", "--pp-size: stages of SGLang are not modelled"),
+        ("--engine sglang -pp 2", "--pipeline-parallel-size: is a flag of `--engine vllm`"),
         ("--output-details", "--output-details: gaps between tokens"),
         ("--disable-ignore-eos", "--disable-ignore-eos: every answer has the length"),
         ("--ep-size 2", "--ep-size: is a flag of `--engine sglang`, the engine here is vllm"),

@@ -300,10 +300,15 @@ fn scenario(seed: u64) -> String {
     } else {
         format!("replicas = {replicas}")
     };
+    let stages = match name {
+        "vllm_v1" if !network => [1, 1, 2, 3][seed as usize % 4],
+        _ => 1,
+    };
     let base = random.random_range(500.0..20_000.0);
     let _ = writeln!(
         text,
-        "[cluster]\nmodel = 'Qwen/Qwen3-8B'\ngpu = 'H100'\n{count}\napi_delay_ms = {}\n\
+        "[cluster]\nmodel = 'Qwen/Qwen3-8B'\ngpu = 'H100'\n{count}\n\
+         pipeline_parallel_size = {stages}\napi_delay_ms = {}\n\
          router = {{ type = '{router}' }}\n[cluster.engine]\ntype = '{name}'\n{flags}\
          [cluster.step_time]\ntype = 'linear'\nbase_us = {base}\nprefill_token_us = 20.0\n\
          decode_seq_us = 50.0",

@@ -7,6 +7,7 @@ mod displaced;
 mod golden;
 mod memory;
 mod more;
+mod pipelines;
 mod queueing;
 mod random;
 mod requests;

@@ -17,7 +17,7 @@ use crate::support::{cluster, drive, instance, law, records, small_engine};
 
 /// Whether the request that is to be admitted next can never run: the tokens it knows, with drafts
 /// and their look-ahead, need more blocks than there are.
-fn can_never_run(case: &Case, instance: &Instance) -> bool {
+pub(super) fn can_never_run(case: &Case, instance: &Instance) -> bool {
     let head = instance.scheduler().head().expect("somebody waits");
     let life = instance.scheduler().life(head).expect("it is inside");
     let drafts = case.engine.speculation.as_ref().map_or(0, |s| 2 * s.num_speculative_tokens);

@@ -13,6 +13,7 @@ impl VllmV1 {
         }
         self.executed_steps += 1;
         let groups = self.can_group(plan);
+        let eligible = self.stagger.next(self.config.async_scheduling);
         for entry in &mut plan.entries {
             let sequence = &mut self.sequences[entry.slot as usize];
             sequence.computed += entry.tokens;
@@ -23,6 +24,7 @@ impl VllmV1 {
             if entry.samples && self.config.async_scheduling {
                 sequence.placeholders += 1 + entry.drafts;
                 sequence.drafts = self.drafts;
+                sequence.eligible = eligible;
             }
             sequence.life.first_scheduled.get_or_insert(now);
             add_to_shape(&mut plan.shape, entry, sequence.life.prompt_tokens);

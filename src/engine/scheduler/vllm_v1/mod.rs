@@ -19,9 +19,9 @@
 //! * `below.rs`: KV in tiers below the GPU
 //! * `group.rs`, `lockstep.rs`: requests that decode in lock step, served together with the same
 //!   outcome
+//! * `stages.rs`: what pipeline parallelism changes
 //!
-//! Left out: sliding-window and hybrid caches, multimodal budgets, structured output, pipeline
-//! parallelism.
+//! Left out: sliding-window and hybrid caches, multimodal budgets, structured output.
 
 mod abort;
 mod acceptance;
@@ -38,6 +38,7 @@ mod memory;
 mod queue;
 mod running;
 mod sequence;
+mod stages;
 mod waiting;
 
 use super::{Handoff, Load, Quiet, Schedule};
@@ -57,6 +58,7 @@ use group::{Group, Place};
 use livelock::Livelock;
 use queue::Queue;
 use sequence::{Sequence, Status};
+use stages::Stagger;
 
 /// What plans tell beyond what is needed to run them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -87,6 +89,7 @@ pub struct VllmV1 {
     tiers: Option<Box<Tiers>>,
     acceptance: Acceptance,
     record: Record,
+    stagger: Stagger,
 
     pool: KvPool,
     sequences: Vec<Sequence>,
@@ -171,6 +174,7 @@ impl VllmV1 {
             tiers: None,
             acceptance,
             record: Record::default(),
+            stagger: Stagger::default(),
             pool: KvPool::Counted(BlockPool::new(blocks)),
             sequences: Vec::new(),
             vacant: Vec::new(),
@@ -337,6 +341,7 @@ impl Schedule for VllmV1 {
 
     fn schedule(&mut self, now: SimTime, plan: &mut StepPlan) {
         plan.clear();
+        self.stagger.decisions += 1;
         if self.livelock.is_found() {
             return;
         }
@@ -425,7 +430,7 @@ impl Schedule for VllmV1 {
     }
 
     fn steps_in_flight_max(&self) -> usize {
-        if self.is_async() { 2 } else { 1 }
+        self.stagger.batches_max(self.is_async())
     }
 
     fn is_balanced(&self) -> bool {

@@ -59,7 +59,8 @@ impl VllmV1 {
         let is_last_in_flight = s.placeholders > 0
             && s.computed + 2 - s.placeholders
                 >= s.life.prompt_tokens.saturating_add(s.life.max_tokens);
-        if is_last_in_flight || limits.holds_prefill && s.is_prefill_chunk {
+        let is_held = limits.holds_prefill && s.is_prefill_chunk;
+        if is_last_in_flight || is_held || self.stagger.decisions < s.eligible {
             return 0;
         }
         let known = s.tokens + s.drafts + s.placeholders - s.computed;

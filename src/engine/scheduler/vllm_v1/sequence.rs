@@ -59,6 +59,8 @@ pub(super) struct Sequence {
     pub(super) drops_stale: bool,
     /// Whether its last share left it short of its last known token.
     pub(super) is_prefill_chunk: bool,
+    /// The first decision that may give it another token.
+    pub(super) eligible: u64,
     /// Steps in which drafts were verified.
     pub(super) verifications: u32,
 
@@ -114,6 +116,7 @@ impl Sequence {
             stale: 0,
             drops_stale: false,
             is_prefill_chunk: false,
+            eligible: 0,
             verifications: 0,
             admission: 0,
             member: None,

@@ -1,0 +1,15 @@
+//! What joins the stages of pipeline parallelism.
+
+use serde::{Deserialize, Serialize};
+
+/// The way from a GPU of one stage to the one that goes on in the next. A message takes the latency, and
+/// its bytes over the rate.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct PipelineLink {
+    /// Rate of one GPU in one direction, in 10⁹ B/s.
+    pub gb_per_s: f64,
+    /// Time of a small message, in µs.
+    pub latency_us: f64,
+}
