@@ -28,7 +28,7 @@ use crate::units::{SimDuration, SimTime};
 /// The parts of a request's end-to-end time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Breakdown {
-    /// Waiting at the gateway.
+    /// Waiting at the gateway, which records do not hold (`Recorder::breakdown_of`).
     pub gateway: SimDuration,
     /// From its client, or the gateway, to the queue of its instance.
     pub api: SimDuration,
@@ -55,8 +55,8 @@ impl Breakdown {
         let elsewhere = record.handoff + record.transfer;
         let prefill = minus(record.first_token - record.first_scheduled, elsewhere);
         Self {
-            gateway: record.gateway,
-            api: minus(record.queued - record.sent, record.gateway),
+            gateway: SimDuration::ZERO,
+            api: record.queued - record.sent,
             queued: record.first_scheduled - record.queued + record.handoff,
             prefill: minus(prefill, record.preempted_in_prefill),
             decode: minus(decode, record.stalled),
