@@ -57,9 +57,10 @@ pub fn write_requests(
         records.iter().map(|r| value(r).map(SimDuration::as_millis_f64)).collect()
     };
     let parts = |of: fn(&Breakdown) -> SimDuration| -> Vec<Option<f64>> {
-        let is_finished = |record: &RequestRecord| record.status == Status::Finished;
-        let value = |r: &RequestRecord| r.breakdown().filter(|_| is_finished(r));
-        records.iter().map(|r| value(r).map(|parts| of(&parts).as_millis_f64())).collect()
+        let is_finished = |place: usize| records[place].status == Status::Finished;
+        let value = |place: usize| recorder.breakdown_of(place).filter(|_| is_finished(place));
+        let places = 0..records.len();
+        places.map(|place| value(place).map(|parts| of(&parts).as_millis_f64())).collect()
     };
     let status: Vec<&str> = records.iter().map(|record| record.status.name()).collect();
     let ids: Vec<u32> = (0..records.len() as u32).collect();

@@ -31,7 +31,7 @@ use crate::units::{SimDuration, SimTime};
 /// The parts of a request's end-to-end time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Breakdown {
-    /// Waiting at the gateway.
+    /// Waiting at the gateway, which records do not hold (`Recorder::breakdown_of`).
     pub gateway: SimDuration,
     /// From its client, or the gateway, to the queue of its instance.
     pub api: SimDuration,
@@ -63,8 +63,8 @@ impl Breakdown {
         };
         let prefill = minus(record.first_token - record.first_scheduled, elsewhere);
         Self {
-            gateway: record.gateway,
-            api: minus(record.queued - record.sent, record.gateway),
+            gateway: SimDuration::ZERO,
+            api: record.queued - record.sent,
             queued: waiting + record.handoff,
             prefill: minus(prefill, record.preempted_in_prefill),
             decode: minus(decode, record.stalled),

@@ -87,8 +87,10 @@ impl ClassesReport {
             of_class[usize::from(record.class.0)].push(record);
         }
         let report = |(index, class): (usize, &ClassConfig)| {
-            let turned_away = recorder.gateway.refused_of(ClassId(index as u16));
-            ClassReport::new(class, &of_class[index], TurnedAway::new(turned_away), end)
+            let id = ClassId(index as u16);
+            let turned_away = recorder.gateway.refused_of(id);
+            let waits = Spread::of(waits_of(recorder, id));
+            ClassReport::new(class, &of_class[index], waits, TurnedAway::new(turned_away), end)
         };
         Some(Self {
             classes: classes.iter().enumerate().map(report).collect(),
@@ -145,6 +147,7 @@ impl ClassReport {
     fn new(
         class: &ClassConfig,
         records: &[&RequestRecord],
+        waits: Option<Spread>,
         turned_away: TurnedAway,
         end: SimTime,
     ) -> Self {
@@ -174,12 +177,20 @@ impl ClassReport {
             ttft_ms: spread(|record| Some(record.ttft())),
             tpot_ms: spread(RequestRecord::tpot),
             e2e_ms: spread(|record| Some(record.e2e())),
-            gateway_wait_ms: spread(|record| Some(record.gateway)),
+            gateway_wait_ms: waits,
             limits: limits.collect(),
             attainment: promised.then_some(good / all),
             goodput_per_s: promised.then(|| good / end.as_secs_f64().max(1e-9)),
         }
     }
+}
+
+/// The waits at the gateway of the requests of a class that were answered in full, in ms.
+fn waits_of(recorder: &Recorder, class: ClassId) -> Vec<f64> {
+    let records = recorder.requests.iter().enumerate();
+    let answered =
+        records.filter(|(_, record)| record.class == class && record.status == Status::Finished);
+    answered.map(|(place, _)| recorder.gateway_wait_of(place).as_millis_f64()).collect()
 }
 
 /// Whether an answer keeps a promise; one of a single token keeps every time per token.

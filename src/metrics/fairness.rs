@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::record::RequestRecord;
 use super::recorder::Recorder;
 use crate::scenario::{GatewayOrder, ScenarioFile, tenants};
-use crate::units::SimTime;
+use crate::units::{SimDuration, SimTime};
 
 /// What tenants were served.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -64,7 +64,7 @@ impl Fairness {
             output_weight: weights.1,
             tenants: named.collect(),
             jain_index: jain(&service),
-            largest_difference: differences(&recorder.requests, names.len(), tenant, weights),
+            largest_difference: differences(recorder, names.len(), tenant, weights),
         })
     }
 
@@ -103,17 +103,19 @@ fn jain(values: &[f64]) -> Option<f64> {
 
 /// The largest difference of service between two tenants over any time in which both wait.
 fn differences(
-    records: &[RequestRecord],
+    recorder: &Recorder,
     tenants: usize,
     tenant: impl Fn(&RequestRecord) -> usize,
     weights: (f64, f64),
 ) -> f64 {
     // At one instant requests come before others leave.
     let mut changes: Vec<(SimTime, bool, usize)> = Vec::new();
+    let records = &recorder.requests;
     for (place, record) in records.iter().enumerate() {
-        if record.gateway.as_nanos() > 0 {
+        let wait = recorder.gateway_wait_of(place);
+        if wait > SimDuration::ZERO {
             changes.push((record.sent, false, place));
-            changes.push((record.sent + record.gateway, true, place));
+            changes.push((record.sent + wait, true, place));
         }
     }
     changes.sort_unstable();
@@ -154,8 +156,8 @@ fn differences(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::{ClassId, InstanceId, RequestId};
     use crate::request::Request;
-    use crate::units::SimDuration;
 
     #[test]
     fn the_index_is_one_for_equals_and_a_share_for_one_who_gets_all() {
@@ -168,20 +170,25 @@ mod tests {
 
     #[test]
     fn differences_count_only_while_both_wait() {
-        let record = |from_ms: u64, until_ms: u64, tenant: u32, output_tokens: u32| {
-            let at = |ms: u64| SimTime::from_nanos(ms * 1_000_000);
-            let request = Request::new(at(from_ms), 10, output_tokens);
-            let mut record = RequestRecord::arrived(at(from_ms), &request);
-            record.gateway = SimDuration::from_nanos((until_ms - from_ms) * 1_000_000);
+        let at = |ms: u64| SimTime::from_nanos(ms * 1_000_000);
+        let mut recorder = Recorder::default();
+        let mut came = |id: u32, class: u16, at_ms: u64, output_tokens: u32| {
+            let request = Request { class: ClassId(class), ..Request::new(at(at_ms), 10, 5) };
+            let mut record = RequestRecord::arrived(at(at_ms), &request);
             record.output_tokens = output_tokens;
-            record.cached_tokens = tenant;
-            record
+            recorder.requests.push(record);
+            recorder.reach(at(at_ms), RequestId(id));
         };
         // Tenant 0 sends 10 + 5 at 2 ms and at 3 ms while tenant 1 waits, and once when it no longer does.
-        let records =
-            [record(0, 2, 0, 5), record(0, 3, 0, 5), record(1, 4, 1, 5), record(5, 9, 0, 500)];
-        let tenant = |record: &RequestRecord| record.cached_tokens as usize;
-        let largest = differences(&records, 2, tenant, (1.0, 1.0));
+        came(0, 0, 0, 5);
+        came(1, 0, 0, 5);
+        came(2, 1, 1, 5);
+        came(3, 0, 5, 500);
+        for (id, at_ms) in [(0, 2), (1, 3), (2, 4), (3, 9)] {
+            recorder.send(at(at_ms), RequestId(id), InstanceId(0));
+        }
+        let tenant = |record: &RequestRecord| usize::from(record.class.0);
+        let largest = differences(&recorder, 2, tenant, (1.0, 1.0));
         assert!((largest - 30.0).abs() < 1e-9, "{largest}");
     }
 }

@@ -107,7 +107,7 @@ impl Recorder {
         let was_prefilled_elsewhere = self.handed_over.remove(&id).is_some();
         let record = &mut self.requests[self.lane.place(id)];
         if let Some(since) = self.gateway.gone(at, id) {
-            record.waited_since(since, at);
+            record.sent = since;
         }
         if life.is_none() {
             record.queued = at;

@@ -3,16 +3,19 @@
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
+use super::breakdown::{Breakdown, minus};
 use super::recorder::Recorder;
 use crate::cluster::Refusal;
 use crate::ids::{ClassId, InstanceId, RequestId};
-use crate::units::SimTime;
+use crate::units::{SimDuration, SimTime};
 
 /// Follows the requests at the gateway; empty where nothing makes requests wait there.
 #[derive(Debug, Clone, Default)]
 pub struct GatewayLog {
     /// Requests that are there, and since when.
     here: FxHashMap<RequestId, SimTime>,
+    /// By request, how long it was there, up to the last one that had to wait.
+    waits: Vec<SimDuration>,
     /// By class, how many were turned away, in the order of [`Refusal::ALL`].
     refused: Vec<[u64; Refusal::ALL.len()]>,
     length: Length,
@@ -55,6 +58,12 @@ impl GatewayLog {
             return None;
         }
         let since = self.here.remove(&id)?;
+        if at > since {
+            if self.waits.len() <= id.index() {
+                self.waits.resize(id.index() + 1, SimDuration::ZERO);
+            }
+            self.waits[id.index()] = at - since;
+        }
         self.length.set(at, self.here.len() as u64);
         Some(since)
     }
@@ -83,8 +92,8 @@ pub struct GatewayReport {
     pub waiting_mean: f64,
     /// The most that waited at a time.
     pub waiting_peak: u64,
-    /// Mean time that requests waited there before they were sent, those that did not wait among them,
-    /// in ms.
+    /// Mean time that requests spent there, those that did not wait and those that were turned away among
+    /// them, in ms.
     pub wait_mean_ms: f64,
     /// Turned away, by reason.
     pub turned_away: TurnedAway,
@@ -125,8 +134,21 @@ impl Recorder {
         let record = &mut self.requests[self.lane.place(id)];
         record.sent_to(instance, at);
         if let Some(since) = self.gateway.gone(at, id) {
-            record.waited_since(since, at);
+            record.sent = since;
         }
+    }
+
+    /// How long a request waited at the gateway, by the place of its record.
+    pub fn gateway_wait_of(&self, place: usize) -> SimDuration {
+        self.gateway.waits.get(place).copied().unwrap_or_default()
+    }
+
+    /// Where the end-to-end time of a request went, by the place of its record; `None` for one that was
+    /// neither answered nor rejected.
+    pub fn breakdown_of(&self, place: usize) -> Option<Breakdown> {
+        let parts = self.requests[place].breakdown()?;
+        let gateway = self.gateway_wait_of(place);
+        Some(Breakdown { gateway, api: minus(parts.api, gateway), ..parts })
     }
 
     pub(super) fn turn_away(&mut self, at: SimTime, id: RequestId, why: Refusal) {
@@ -151,8 +173,7 @@ impl Recorder {
             }
         }
         let turned_away = TurnedAway::new(refused);
-        let waited: u128 =
-            self.requests.iter().map(|record| u128::from(record.gateway.as_nanos())).sum();
+        let waited: u128 = log.waits.iter().map(|wait| u128::from(wait.as_nanos())).sum();
         Some(GatewayReport {
             requests: log.reached,
             waiting_mean: length.area as f64 / end.as_nanos().max(1) as f64,

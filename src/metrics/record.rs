@@ -79,8 +79,6 @@ pub struct RequestRecord {
     /// Where another instance decodes: the rest of the time from the end of the prefill to the first
     /// step there.
     pub handoff: SimDuration,
-    /// How long it waited at the gateway.
-    pub gateway: SimDuration,
     /// Prompt length in tokens.
     pub prompt_tokens: u32,
     /// Tokens that came out.
@@ -123,7 +121,6 @@ impl RequestRecord {
             stalled: SimDuration::ZERO,
             transfer: SimDuration::ZERO,
             handoff: SimDuration::ZERO,
-            gateway: SimDuration::ZERO,
             prompt_tokens: request.prompt_tokens,
             output_tokens: 0,
             cached_tokens: 0,
@@ -141,12 +138,6 @@ impl RequestRecord {
         (self.sent, self.queued, self.first_scheduled) = (at, at, at);
         (self.first_token, self.finish) = (at, at);
         self.instance = instance;
-    }
-
-    /// It waited at the gateway since then.
-    pub(super) fn waited_since(&mut self, since: SimTime, until: SimTime) {
-        self.sent = since;
-        self.gateway = until - since;
     }
 
     /// Time to first token, as a client measures it.
@@ -172,6 +163,9 @@ impl RequestRecord {
     }
 
     /// Where its end-to-end time went; `None` for a request that was neither answered nor rejected.
+    /// What it waited at the gateway is part of `api` here; [`Recorder::breakdown_of`] splits it off.
+    ///
+    /// [`Recorder::breakdown_of`]: super::Recorder::breakdown_of
     pub fn breakdown(&self) -> Option<Breakdown> {
         matches!(self.status, Status::Finished | Status::Rejected).then(|| Breakdown::of(self))
     }

@@ -35,7 +35,6 @@ fn run_of(count: u64, lives: impl Fn(u64) -> (SimDuration, SimDuration, u32)) ->
             first_scheduled: sent,
             first_token: sent + ttft,
             finish: sent + ttft + decode,
-            gateway: SimDuration::ZERO,
             class: ClassId::default(),
             prompt_tokens: 100,
             output_tokens,

@@ -154,7 +154,7 @@ pub(super) fn shows(recorder: &Recorder, text: &str) -> Result<(), TestCaseError
             continue;
         }
         let Breakdown { gateway, api, queued, prefill, decode, preempted, stalled, transfer } =
-            record.breakdown().expect("it left");
+            recorder.breakdown_of(id).expect("it left");
         let spans = &spent[&id.to_string()];
         let of = |name: &str| SimDuration::from_nanos(spans.get(name).copied().unwrap_or(0));
         prop_assert_eq!(of(&format!("request {id}")), record.e2e());

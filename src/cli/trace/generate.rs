@@ -133,6 +133,13 @@ fn check(drawn: &Drawn) -> Result<(), Failure> {
             drawn.name
         )));
     }
+    if !drawn.workload.classes.is_empty() {
+        return Err(Failure::input(format!(
+            "{}: workload.classes: no format of traces that are written has a place for classes; \
+             leave them out",
+            drawn.name
+        )));
+    }
     if drawn.workload.reads_trace() && drawn.trace.is_none() {
         let name = &drawn.name;
         return Err(Failure::input(format!(

@@ -8,6 +8,7 @@ mod bench;
 mod calibrate;
 mod conformance;
 mod faults;
+mod gateway;
 #[cfg(feature = "calibrate")]
 mod goals;
 mod help;
