@@ -1,5 +1,5 @@
-//! A tier of KV memory below the GPU: whole chunks by name, in the order in which they give way (vLLM
-//! 0.33.0, `vllm/v1/kv_offload`, its manager for LRU; LMCache 0.3.9, `lmcache/v1/storage_backend`).
+//! A tier of KV memory below the GPU: whole chunks by name, in the order in which they give way (vLLM,
+//! `vllm/v1/kv_offload/lru_manager.py`, commit 3a04cf8).
 //!
 //! A chunk has room from the moment at which a move towards the tier begins, and can be found once that
 //! has ended. What is being read, or still arriving, does not give way. Of the chunks of one sequence the

@@ -210,6 +210,28 @@ impl Recorder {
     }
 }
 
+impl Recorder {
+    /// Something comes from tiers below, or goes there.
+    fn hear_of_tiers(&mut self, at: SimTime, what: Occurrence<'_>) {
+        match what {
+            Occurrence::LoadBegan(instance, what, load) => {
+                let (replica, all) = self.replica(instance);
+                replica.set_load(at, load, all);
+                self.tiers.begin(at, what);
+            }
+            Occurrence::LoadEnded(_, id) => {
+                if let Some(waited) = self.tiers.end(at, id) {
+                    let record = &mut self.requests[self.lane.place(id)];
+                    (record.transfer, record.loads_first) = (waited, true);
+                }
+            }
+            Occurrence::TierMoved(instance, way, bytes) => self.tiers.moved(instance, way, bytes),
+            Occurrence::TiersEvicted(instance, bytes) => self.tiers.evicted(instance, bytes),
+            _ => {}
+        }
+    }
+}
+
 impl Observer for Recorder {
     fn on(&mut self, at: SimTime, what: Occurrence<'_>) {
         self.phases.hear(at, what, &mut self.requests);
@@ -282,19 +304,10 @@ impl Observer for Recorder {
                     self.end = at;
                 }
             }
-            Occurrence::LoadBegan(instance, what, load) => {
-                let (replica, all) = self.replica(instance);
-                replica.set_load(at, load, all);
-                self.tiers.begin(at, what);
-            }
-            Occurrence::LoadEnded(_, id) => {
-                if let Some(waited) = self.tiers.end(at, id) {
-                    let record = &mut self.requests[self.lane.place(id)];
-                    (record.transfer, record.loads_first) = (waited, true);
-                }
-            }
-            Occurrence::TierMoved(instance, way, bytes) => self.tiers.moved(instance, way, bytes),
-            Occurrence::TiersEvicted(instance, bytes) => self.tiers.evicted(instance, bytes),
+            Occurrence::LoadBegan(..)
+            | Occurrence::LoadEnded(..)
+            | Occurrence::TierMoved(..)
+            | Occurrence::TiersEvicted(..) => self.hear_of_tiers(at, what),
             Occurrence::Left(instance, life, finish) => {
                 if finish == Finish::Done {
                     self.replica(instance).0.served(life);
@@ -308,8 +321,7 @@ impl Observer for Recorder {
             Occurrence::GaveUp { request, life, finish, .. } => {
                 self.give_up(at, request, life, finish);
             }
-            Occurrence::Dropped(instance, life, load) => {
-                self.tiers.drop(life.id);
+            Occurrence::Dropped(instance, _, load) => {
                 let (replica, all) = self.replica(instance);
                 replica.set_load(at, load, all);
                 self.faults.hear(at, &what);

@@ -67,10 +67,6 @@ impl TierLog {
         of.iter_mut().zip(tokens).for_each(|(sum, tokens)| *sum += u64::from(tokens));
     }
 
-    pub(super) fn drop(&mut self, id: RequestId) {
-        self.loading.remove(&id);
-    }
-
     pub(super) fn moved(&mut self, instance: InstanceId, way: TierWay, bytes: Bytes) {
         self.replica(instance).moved[way as usize] += bytes.0;
     }

@@ -114,7 +114,7 @@ pub enum TierFetch {
     MinTokens(u32),
 }
 
-/// LMCache 0.3.9, `chunk_size` of `lmcache/v1/config.py`.
+/// LMCache, `chunk_size` of `lmcache/v1/config.py` (commit 000620e).
 fn chunk_tokens() -> u32 {
     256
 }

@@ -85,7 +85,8 @@ impl Tiers {
         let kept = self.fetch.worth(&self.found, (self.chunk_tokens, known, hit));
         self.found.truncate(kept);
         let end = (first + kept) as u32 * self.chunk_tokens;
-        if kept == 0 { 0 } else { end - hit }
+        // The last token alone is computed anyway.
+        if kept == 0 || end.min(known - 1) <= hit { 0 } else { end - hit }
     }
 
     /// A request that runs from now on, or loads, is the last to ask for these chunks.

@@ -16,7 +16,9 @@ fn names(chunks: impl IntoIterator<Item = u64>) -> Vec<BlockHash> {
 fn store(tier: &mut Tier, chunks: impl IntoIterator<Item = u64>) -> Vec<BlockHash> {
     let (mut coming, mut evicted) = (names(chunks), Vec::new());
     tier.reserve(&mut coming, &mut evicted);
-    coming.iter().for_each(|name| tier.arrive(*name));
+    for name in coming {
+        tier.arrive(name);
+    }
     evicted
 }
 

@@ -107,8 +107,8 @@ fn loads_share_the_bus() {
     asked.extend([ask(10, 1, 310), ask(10, 2, 310)]);
     let recorder = run(&Below::host(100, 20), 1, asked, &[LOST_CACHE]);
     // Three chunks each at half the rate.
-    let waits = [2, 3].map(|id| recorder.requests[id].transfer.as_millis_f64());
-    assert_eq!(waits, [6.0, 6.0]);
+    let waits = [2, 3].map(|id| recorder.requests[id].transfer);
+    assert_eq!(waits, [SimDuration::from_millis(6); 2]);
 }
 
 #[test]

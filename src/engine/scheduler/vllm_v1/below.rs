@@ -1,5 +1,4 @@
-//! KV in tiers below the GPU (vLLM 0.33.0, `kv_connector/v1/offloading`; LMCache 0.3.9,
-//! `lmcache/integration/vllm/vllm_v1_adapter.py`).
+//! KV in tiers below the GPU (vLLM, `kv_connector/v1/offloading/scheduler.py`, commit 0072b0b; LMCache).
 //!
 //! A request that is admitted and finds more of its tokens below than on the GPU gets blocks for them, and
 //! waits for them as for KV from another machine. Written through, a step that prefills writes its chunks
