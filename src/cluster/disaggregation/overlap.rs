@@ -61,7 +61,7 @@ pub(super) struct Sending {
 }
 
 impl Granularity {
-    /// When parts of a chunk may be sent, and which share of its bytes by then in `layers()`ths; the last
+    /// When parts of a chunk may be sent, and how many of its [`parts`](Self::parts) by then; the last
     /// chunk of a prompt keeps its last part.
     fn releases(self, chunk: &Chunk, is_last: bool) -> Vec<(SimTime, u32)> {
         let ends_at = chunk.starts_at + chunk.duration;

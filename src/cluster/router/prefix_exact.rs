@@ -4,7 +4,7 @@
 //! Engines tell what they cache and evict, so that the router knows what of a prompt each would find. A
 //! request goes where this is least:
 //!
-//! overlap_score_weight · prompt tokens that are not cached + prompt tokens of outstanding requests
+//! `overlap_score_weight` · prompt tokens that are not cached + prompt tokens of outstanding requests
 //!
 //! The first is what its own prefill costs, the second stands for the KV that is read in every step. Of
 //! equal instances that with the fewest outstanding requests is taken, then that with the lowest id.
