@@ -8,6 +8,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::error::ModelError;
+use super::kv_groups::KvGroups;
 use super::precision::KvDtype;
 use super::spec::ModelSpec;
 use crate::units::Bytes;
@@ -42,6 +43,35 @@ impl Reserve {
     }
 }
 
+/// What layers with a sliding window keep in KV memory.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub enum WindowMemory {
+    /// As much as the others.
+    #[default]
+    Whole,
+    /// Blocks of the one pool, of a group of layers each: vLLM's hybrid KV cache manager
+    /// ([`KvGroups`]).
+    Grouped,
+    /// A pool of their own that holds so large a share of the tokens that the others hold: `SGLang`'s
+    /// `swa_full_tokens_ratio`. Requests in decode keep a window in it, which is less.
+    Share(f64),
+}
+
+impl WindowMemory {
+    /// KV bytes of a token in a block.
+    fn bytes_per_token(self, model: &ModelSpec, budget: &MemoryBudget) -> u64 {
+        let bytes = |layers| model.kv_bytes_of_layers(layers, budget.tp, budget.kv_dtype);
+        let groups = KvGroups::of(model);
+        match (self, groups, model.sliding_window) {
+            (Self::Grouped, Some(groups), _) => bytes(groups.layers),
+            (Self::Share(share), _, Some(window)) if window.layers < model.layers => {
+                bytes(model.layers - window.layers) + (share * bytes(window.layers) as f64) as u64
+            }
+            _ => bytes(model.layers),
+        }
+    }
+}
+
 /// What an engine may do with the memory of its GPUs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MemoryBudget {
@@ -61,6 +91,8 @@ pub struct MemoryBudget {
     pub reserve: Reserve,
     /// The slots of LoRA adapters, per GPU.
     pub adapters: Bytes,
+    /// What layers with a window keep.
+    pub window: WindowMemory,
 }
 
 /// The KV cache of an engine, per GPU.
@@ -97,8 +129,7 @@ impl KvCapacity {
         let weights = model.weight_bytes(budget.tp);
         let reserve = budget.reserve.bytes(model, budget.max_num_batched_tokens);
         let taken = weights.0 + reserve.0 + budget.adapters.0;
-        let block =
-            u64::from(budget.block_size) * model.kv_bytes_per_token(budget.tp, budget.kv_dtype);
+        let block = u64::from(budget.block_size) * budget.window.bytes_per_token(model, budget);
         let blocks = usable.0.saturating_sub(taken) / block;
         if blocks == 0 {
             return Err(ModelError::DoesNotFit {
@@ -147,6 +178,7 @@ fn advice(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::SlidingWindow;
 
     const JSON: &str = r#"{"num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4,
         "intermediate_size": 128, "vocab_size": 100, "max_position_embeddings": 512}"#;
@@ -161,7 +193,32 @@ mod tests {
             max_num_batched_tokens: 0,
             reserve: Reserve::Fixed(Bytes(1000)),
             adapters: Bytes(0),
+            window: WindowMemory::Whole,
         }
+    }
+
+    #[test]
+    fn layers_with_a_window_leave_room_as_their_engine_has_it() {
+        let mut model = ModelSpec::from_hf_config(JSON, "small").unwrap();
+        let room = 10_000_000;
+        let blocks = |model: &ModelSpec, window| {
+            let memory = 2 * (190_080 + 1000 + room);
+            let budget = MemoryBudget { window, ..budget(memory, 1) };
+            u64::from(KvCapacity::derive(model, &budget).unwrap().blocks)
+        };
+        let (grouped, shared) = (WindowMemory::Grouped, WindowMemory::Share(0.5));
+        let whole = room / 8192;
+        let mut window = SlidingWindow { tokens: 16, layers: 1, chunked: false };
+        for all in [WindowMemory::Whole, grouped, shared] {
+            assert_eq!(blocks(&model, all), whole, "no layer has a window");
+        }
+        model.sliding_window = Some(window);
+        assert_eq!(blocks(&model, WindowMemory::Whole), whole);
+        assert_eq!(blocks(&model, grouped), room / 4096, "a block holds one layer of two");
+        assert_eq!(blocks(&model, shared), room / (4096 + 2048));
+        window.chunked = true;
+        model.sliding_window = Some(window);
+        assert_eq!(blocks(&model, grouped), whole, "chunks are kept");
     }
 
     #[test]

@@ -25,7 +25,7 @@ use super::engine::EngineConfig;
 use super::file::{ReportConfig, ScenarioFile};
 use super::group::ReplicaRole;
 use crate::hardware::GpuSpec;
-use crate::model::{KvCapacity, MemoryBudget, ModelSpec};
+use crate::model::{KvCapacity, MemoryBudget, ModelSpec, WindowMemory};
 use crate::profiles;
 use crate::units::Bytes;
 
@@ -309,7 +309,7 @@ fn derive_kv(
     gpu: &GpuSpec,
     block_size: u32,
     step_tokens: u32,
-    adapters: Bytes,
+    (adapters, window): (Bytes, WindowMemory),
 ) -> Result<KvCapacity, ScenarioError> {
     let budget = MemoryBudget {
         gpu_memory: gpu.memory(),
@@ -322,6 +322,7 @@ fn derive_kv(
         max_num_batched_tokens: step_tokens,
         reserve: cluster.memory_reserve.unwrap_or_default(),
         adapters,
+        window,
     };
     KvCapacity::derive(model, &budget)
         .map_err(|error| fail("cluster.model", &format!("{error} ({})", gpu.name)))

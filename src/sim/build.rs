@@ -154,7 +154,8 @@ fn scheduler(scenario: &Scenario, group: &ReplicaGroup) -> Result<Scheduler, Sce
     Ok(match &group.cluster.engine {
         EngineConfig::VllmV1(config) => {
             let acceptance = acceptance(scenario, config)?;
-            let scheduler = VllmV1::new(config.clone(), acceptance);
+            let windows = config.kv_groups(&scenario.model);
+            let scheduler = VllmV1::new(config.clone(), acceptance).with_windows(windows);
             Scheduler::VllmV1(Box::new(match adapters(config.max_loras) {
                 Some(adapters) => scheduler.with_adapters(adapters),
                 None => scheduler,

@@ -37,11 +37,13 @@ mod queue;
 mod running;
 mod sequence;
 mod waiting;
+mod windows;
 
 use super::{Handoff, Load, Quiet, Schedule};
 use crate::engine::{Adapters, Finish, Life, StepPlan, StepResult};
 use crate::ids::RequestId;
 use crate::kv::{BlockPool, Hits, KvPool, Lookahead, NumberedPool};
+use crate::model::KvGroups;
 use crate::request::Request;
 use crate::scenario::{Policy, SpeculationMethod, VllmConfig};
 use crate::units::SimTime;
@@ -81,6 +83,8 @@ pub struct VllmV1 {
     naming: Lookahead,
     /// Whether the last block that a lookup finds is computed again, for a draft head.
     drops_last_hit: bool,
+    /// Layers with a window, where their blocks are their own.
+    windows: Option<KvGroups>,
     connector: Connector,
     acceptance: Acceptance,
     record: Record,
@@ -164,6 +168,7 @@ impl VllmV1 {
             lookahead: if eagle { drafts } else { 0 },
             naming,
             drops_last_hit: false,
+            windows: None,
             connector: Connector::default(),
             acceptance,
             record: Record::default(),

@@ -69,6 +69,8 @@ pub(super) struct Sequence {
 
     /// The blocks it holds. A member of the group is told of those it claims when it leaves.
     pub(super) blocks: BlockTable,
+    /// Blocks it has of layers with a window, beside those.
+    pub(super) windowed: u32,
 
     pub(super) adapter: Option<AdapterId>,
     pub(super) handoff: Handoff,
@@ -116,6 +118,7 @@ impl Sequence {
             admission: 0,
             member: None,
             blocks: BlockTable::new(hasher, request.content.segments.is_none()),
+            windowed: 0,
             adapter: request.adapter,
             handoff,
             has_landed: false,
