@@ -57,7 +57,7 @@ pub(super) fn spread(
             let drawn = calibration.draw(&mut stream);
             for (found, value) in calibration.parameters.iter().zip(drawn) {
                 if !is_overridden(&found.parameter.path, &arguments.overrides) {
-                    draft.put(&found.parameter.path, value)?;
+                    draft.put_parameter(&found.parameter, value)?;
                 }
             }
         }

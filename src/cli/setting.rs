@@ -2,6 +2,7 @@
 
 use super::say;
 use crate::cost::StepTime;
+use crate::model::ModelSpec;
 use crate::profiles;
 use crate::scenario::{
     EngineConfig, KvSource, ReplicaGroup, ReplicaRole, Scenario, StepTimeConfig,
@@ -36,12 +37,25 @@ pub(super) fn state_setting(scenario: &Scenario) {
             state_memory(group, "  ");
         }
     }
-    if let Some(window) = &scenario.model.sliding_window {
+    let is_upper_bound = scenario.groups.iter().any(|group| keeps_too_much(&scenario.model, group));
+    if let Some(window) = scenario.model.sliding_window.filter(|_| is_upper_bound) {
         say(&format!(
-            "  sliding window of {} tokens in {} layers: counted in attention times, not in KV memory, \
-             where every layer keeps its whole context",
+            "  sliding window of {} tokens in {} layers: counted in attention times; KV memory holds \
+             their whole contexts, where the engine holds less",
             window.tokens, window.layers
         ));
+    }
+}
+
+/// Whether layers with a window keep more in KV memory than in the engine.
+fn keeps_too_much(model: &ModelSpec, group: &ReplicaGroup) -> bool {
+    let has_only_windows = model.sliding_window.is_some_and(|window| window.layers == model.layers);
+    match &group.cluster.engine {
+        EngineConfig::VllmV1(vllm) => {
+            !vllm.disable_hybrid_kv_cache_manager && vllm.kv_groups(model).is_none()
+        }
+        EngineConfig::Sglang(sglang) => has_only_windows && !sglang.disable_hybrid_swa_memory,
+        _ => false,
     }
 }
 

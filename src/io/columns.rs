@@ -1,8 +1,8 @@
-//! Tables of texts with named columns: CSV with a header, and JSONL with one object a line; either
+//! Tables of texts with named columns: CSV with a header, and JSON objects, one a line or in a list; either
 //! may be compressed (`.gz`).
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
+use std::io::Read;
 use std::path::Path;
 
 use flate2::read::GzDecoder;
@@ -20,57 +20,76 @@ pub struct ColumnsError {
     pub problem: String,
 }
 
-/// Reads a table by the ending of its name: `.csv`, `.jsonl`, with or without `.gz`.
+/// Reads a table by the ending of its name: `.csv`, `.tsv`, `.txt`, `.jsonl`, `.json` (a list of objects),
+/// with or without `.gz`. Cells are divided by the first tab, comma or semicolon of the header.
 ///
 /// # Errors
-/// When the file cannot be read or a line of it is no row.
+/// When the file cannot be read, a line of it is no row, or two columns have one name.
 pub fn read(path: &Path) -> Result<Table, ColumnsError> {
     let name = path.display().to_string();
     let fail = |problem: String| ColumnsError { path: name.clone(), problem };
     let file = File::open(path).map_err(|error| fail(error.to_string()))?;
-    let (stem, input): (&str, Box<dyn Read>) = match name.strip_suffix(".gz") {
+    let (stem, mut input): (&str, Box<dyn Read>) = match name.strip_suffix(".gz") {
         Some(stem) => (stem, Box::new(GzDecoder::new(file))),
         None => (&name, Box::new(file)),
     };
     let extension = stem.rsplit('.').next().unwrap_or_default().to_ascii_lowercase();
+    let mut text = String::new();
+    input.read_to_string(&mut text).map_err(|error| fail(error.to_string()))?;
+    let text = text.trim_start_matches('\u{feff}');
     let mut table = match extension.as_str() {
-        "csv" => csv_table(input),
-        "jsonl" => jsonl_table(BufReader::new(input)),
-        _ => Err("is no table: use .csv or .jsonl, also with .gz".to_owned()),
+        "csv" | "tsv" | "txt" => csv_table(text),
+        "jsonl" => jsonl_table(text),
+        "json" => json_table(text),
+        _ => Err("is no table: use .csv, .tsv, .txt, .jsonl or .json, also with .gz".to_owned()),
     }
     .map_err(fail)?;
     table.name = name;
     Ok(table)
 }
 
-fn csv_table(input: impl Read) -> Result<Table, String> {
-    let mut reader = csv::Reader::from_reader(input);
+fn csv_table(text: &str) -> Result<Table, String> {
+    let header = text.lines().next().unwrap_or_default();
+    let delimiter = header.bytes().find(|byte| b"\t,;".contains(byte)).unwrap_or(b',');
+    let mut reader = csv::ReaderBuilder::new().delimiter(delimiter).from_reader(text.as_bytes());
     let header = reader.headers().map_err(|error| error.to_string())?;
-    let columns = header.iter().map(|name| name.trim().to_owned()).collect();
-    let mut rows = Vec::new();
+    let columns: Vec<String> = header.iter().map(|name| name.trim().to_owned()).collect();
+    let is_double = |at: &usize| columns[..*at].contains(&columns[*at]);
+    if let Some(at) = (0..columns.len()).find(is_double) {
+        return Err(format!("line 1: two columns are called `{}`", columns[at]));
+    }
+    let (mut rows, mut lines) = (Vec::new(), Vec::new());
     for record in reader.records() {
         let record = record.map_err(|error| error.to_string())?;
+        lines.push(record.position().map_or(0, csv::Position::line));
         rows.push(record.iter().map(str::to_owned).collect());
     }
-    Ok(Table { name: String::new(), columns, rows })
+    Ok(Table { name: String::new(), columns, rows, lines })
 }
 
-fn jsonl_table(input: impl BufRead) -> Result<Table, String> {
+fn jsonl_table(text: &str) -> Result<Table, String> {
+    let lines = (1_u64..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
+    let object = |(number, line): (u64, &str)| {
+        let object = serde_json::from_str(line);
+        Ok((number, object.map_err(|error| format!("line {number}: {error}"))?))
+    };
+    let (lines, objects): (Vec<u64>, Vec<_>) =
+        lines.map(object).collect::<Result<Vec<_>, String>>()?.into_iter().unzip();
+    Ok(Table { lines, ..table_of(&objects) })
+}
+
+fn json_table(text: &str) -> Result<Table, String> {
+    let objects: Vec<Map<String, Value>> =
+        serde_json::from_str(text).map_err(|error| format!("is no list of objects: {error}"))?;
+    Ok(table_of(&objects))
+}
+
+fn table_of(objects: &[Map<String, Value>]) -> Table {
     let mut columns: Vec<String> = Vec::new();
-    let mut objects: Vec<Map<String, Value>> = Vec::new();
-    for (index, line) in input.lines().enumerate() {
-        let line = line.map_err(|error| error.to_string())?;
-        if line.trim().is_empty() {
-            continue;
+    for key in objects.iter().flat_map(Map::keys) {
+        if !columns.contains(key) {
+            columns.push(key.clone());
         }
-        let object: Map<String, Value> =
-            serde_json::from_str(&line).map_err(|error| format!("line {}: {error}", index + 1))?;
-        for key in object.keys() {
-            if !columns.contains(key) {
-                columns.push(key.clone());
-            }
-        }
-        objects.push(object);
     }
     let cell = |object: &Map<String, Value>, column: &String| match object.get(column) {
         None | Some(Value::Null) => String::new(),
@@ -79,29 +98,46 @@ fn jsonl_table(input: impl BufRead) -> Result<Table, String> {
     };
     let row = |object: &Map<String, Value>| columns.iter().map(|c| cell(object, c)).collect();
     let rows = objects.iter().map(row).collect();
-    Ok(Table { name: String::new(), columns, rows })
+    Table { name: String::new(), columns, rows, lines: Vec::new() }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// Columns and rows, in the order of the names of columns.
+    fn sorted(table: &Table) -> Vec<(String, Vec<String>)> {
+        let cells = |at: usize| table.rows.iter().map(|row| row[at].clone()).collect();
+        let mut columns: Vec<_> =
+            table.columns.iter().enumerate().map(|(at, name)| (name.clone(), cells(at))).collect();
+        columns.sort();
+        columns
+    }
+
     #[test]
-    fn csv_and_jsonl_of_one_content_are_one_table() {
-        let csv = csv_table("in,ids\n5,\"[1,2]\"\n6,\n".as_bytes()).unwrap();
-        let text = "{\"in\": 5, \"ids\": [1, 2]}\n\n{\"in\": 6}\n";
-        let mut jsonl = jsonl_table(text.as_bytes()).unwrap();
-        let place = jsonl.columns.iter().position(|column| column == "in").unwrap();
-        if place == 1 {
-            jsonl.columns.swap(0, 1);
-            jsonl.rows.iter_mut().for_each(|row| row.swap(0, 1));
+    fn one_content_is_one_table_in_every_form() {
+        let csv = csv_table("in,ids\n5,\"[1,2]\"\n6,\n").unwrap();
+        assert_eq!(csv.lines, [2, 3]);
+        let jsonl = jsonl_table("{\"in\": 5, \"ids\": [1, 2]}\n\n{\"in\": 6}\n").unwrap();
+        assert_eq!(jsonl.lines, [1, 3]);
+        let json = json_table("[{\"in\": 5, \"ids\": [1, 2]}, {\"in\": 6}]").unwrap();
+        for other in [jsonl, json] {
+            assert_eq!(sorted(&other), sorted(&csv));
         }
-        assert_eq!(csv, jsonl);
+        for text in ["in\tids\n5\t[1,2]\n6\t\n", "in;ids\n5;[1,2]\n6;\n"] {
+            assert_eq!(csv_table(text).unwrap(), csv);
+        }
     }
 
     #[test]
     fn a_broken_line_is_named() {
-        let error = jsonl_table("{}\n{".as_bytes()).unwrap_err();
+        let error = jsonl_table("{}\n{").unwrap_err();
         assert!(error.starts_with("line 2: "), "{error}");
+    }
+
+    #[test]
+    fn two_columns_of_one_name_are_refused() {
+        let error = csv_table("at,in,at\n1,2,3\n").unwrap_err();
+        assert_eq!(error, "line 1: two columns are called `at`");
     }
 }

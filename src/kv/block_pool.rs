@@ -289,6 +289,12 @@ impl BlockPool {
         table.shares.push(Share { extent: id, blocks });
     }
 
+    /// Takes back plain blocks, to be taken next, or with a content that nothing finds after all others.
+    pub(super) fn give_back(&mut self, count: u32, has_content: bool) {
+        self.plain -= count;
+        self.queue_plain(if has_content { Side::Back } else { Side::Front }, count);
+    }
+
     pub(super) fn release(&mut self, table: &mut BlockTable) {
         let plain = std::mem::take(&mut table.plain);
         let named = std::mem::take(&mut table.named);

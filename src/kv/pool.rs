@@ -91,6 +91,18 @@ impl KvPool {
         }
     }
 
+    /// Takes back blocks that were [taken](Self::take_plain) on nobody's table, with a content that
+    /// nothing finds: it goes when its turn comes, as of blocks with one.
+    ///
+    /// # Panics
+    /// When blocks have numbers.
+    pub fn give_back(&mut self, count: u32, has_content: bool) {
+        match self {
+            Self::Counted(pool) => pool.give_back(count, has_content),
+            Self::Numbered(_) => panic!("blocks with numbers are given back by a table"),
+        }
+    }
+
     /// Caches the first `full` blocks of a sequence of which `known` tokens are known, as far as
     /// they can be named. Those that are cached keep their place.
     pub fn cache(&mut self, table: &mut BlockTable, known: u32, full: u32) {

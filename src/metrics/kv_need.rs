@@ -99,12 +99,14 @@ impl KvNeed {
         Self { block_tokens, kinds: scenario.kinds(), ..Self::default() }
     }
 
-    /// Blocks needed over blocks there are, on the instance where that is closest to 1, at most 2;
-    /// nothing where no memory is counted.
-    pub(super) fn closest(&self) -> Option<f64> {
-        let counted = self.instances.iter().filter(|one| one.capacity > 0);
-        let shares = counted.map(Memory::need);
-        shares.min_by(|a, b| (a - 1.0).abs().total_cmp(&(b - 1.0).abs()))
+    /// Blocks needed over blocks there are, on the instance where that is closest to 1, at most 2, and
+    /// the group of that instance; nothing where no memory is counted.
+    pub(super) fn closest(&self) -> Option<(f64, usize)> {
+        let counted = (0..).zip(&self.instances).filter(|(_, one)| one.capacity > 0);
+        let shares = counted.map(|(id, one)| (one.need(), id));
+        let (need, id) =
+            shares.min_by(|(a, _), (b, _)| (a - 1.0).abs().total_cmp(&(b - 1.0).abs()))?;
+        Some((need, self.kinds.of(InstanceId(id))))
     }
 
     /// The same for one lane, before anything happened.
@@ -302,6 +304,8 @@ mod tests {
         let mut need = KvNeed::default();
         assert_eq!(need.closest(), None);
         need.instances = vec![one(10, 100), one(98, 100), one(150, 100)];
-        assert!((need.closest().unwrap() - 0.98).abs() < 1e-12);
+        assert!((need.closest().unwrap().0 - 0.98).abs() < 1e-12);
+        need.kinds = Kinds::new([1, 2].into_iter());
+        assert_eq!(need.closest().unwrap().1, 1, "the second instance is of the second group");
     }
 }

@@ -44,7 +44,7 @@ pub struct Warnings {
     /// KV blocks needed over blocks there are, on the instance where that is nearest to 1, at most 2;
     /// nothing where no memory is counted.
     pub kv_need: Option<f64>,
-    /// Whether the KV capacity is an estimate.
+    /// Whether the KV capacity of that instance is an estimate.
     pub kv_capacity_is_derived: bool,
 }
 
@@ -72,9 +72,10 @@ impl Caution {
             steps: coverage.steps,
             steps_extrapolated: coverage.extrapolated,
             load: crowding.is_crowded().then(load).flatten(),
-            kv_need,
-            kv_capacity_is_derived: kv_need.is_some()
-                && scenario.groups.iter().any(|group| matches!(group.kv, KvSource::Derived(_))),
+            kv_need: kv_need.map(|(need, _)| need),
+            kv_capacity_is_derived: kv_need.is_some_and(|(_, group)| {
+                matches!(scenario.groups[group].kv, KvSource::Derived(_))
+            }),
         }
     }
 }

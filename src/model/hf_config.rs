@@ -288,9 +288,13 @@ fn dense_layers(keys: &Keys<'_>, layers: u32) -> Result<u32, ModelError> {
 }
 
 fn read_window(keys: &Keys<'_>, layers: u32) -> Result<Option<SlidingWindow>, ModelError> {
-    let names = ["sliding_window", "attention_chunk_size"];
-    let Some(tokens) = keys.optional(&names)?.filter(|tokens| *tokens > 0) else {
-        return Ok(None);
+    let read = |name: &'static str| -> Result<Option<u32>, ModelError> {
+        Ok(keys.optional(&[name])?.filter(|tokens| *tokens > 0))
+    };
+    let (tokens, chunked) = match (read("sliding_window")?, read("attention_chunk_size")?) {
+        (Some(tokens), _) => (tokens, false),
+        (None, Some(tokens)) => (tokens, true),
+        (None, None) => return Ok(None),
     };
     // Qwen2 and Qwen3 write a window they do not use.
     if keys.flag(&["use_sliding_window"]) == Some(false) {
@@ -299,7 +303,7 @@ fn read_window(keys: &Keys<'_>, layers: u32) -> Result<Option<SlidingWindow>, Mo
     let kinds = keys.list("layer_types");
     let windowed = kinds.iter().filter(|kind| kind.as_str() != Some("full_attention")).count();
     let layers = if kinds.is_empty() { layers } else { windowed as u32 };
-    Ok((layers > 0).then_some(SlidingWindow { tokens, layers }))
+    Ok((layers > 0).then_some(SlidingWindow { tokens, layers, chunked }))
 }
 
 fn read_weights(keys: &Keys<'_>) -> Result<WeightFormat, ModelError> {

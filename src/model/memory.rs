@@ -8,6 +8,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::error::ModelError;
+use super::kv_groups::KvGroups;
 use super::precision::KvDtype;
 use super::spec::ModelSpec;
 use super::stages::Stage;
@@ -43,6 +44,35 @@ impl Reserve {
     }
 }
 
+/// What layers with a sliding window keep in KV memory.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub enum WindowMemory {
+    /// As much as the others.
+    #[default]
+    Whole,
+    /// Blocks of the one pool, of a group of layers each: vLLM's hybrid KV cache manager
+    /// ([`KvGroups`]).
+    Grouped,
+    /// A pool of their own that holds so large a share of the tokens that the others hold: `SGLang`'s
+    /// `swa_full_tokens_ratio`. Requests in decode keep a window in it, which is less.
+    Share(f64),
+}
+
+impl WindowMemory {
+    /// KV bytes of a token in a block.
+    fn bytes_per_token(self, model: &ModelSpec, budget: &MemoryBudget) -> u64 {
+        let bytes = |layers| model.kv_bytes_of_layers(layers, budget.tp, budget.kv_dtype);
+        let groups = KvGroups::of(model);
+        match (self, groups, model.sliding_window) {
+            (Self::Grouped, Some(groups), _) => bytes(groups.layers),
+            (Self::Share(share), _, Some(window)) if window.layers < model.layers => {
+                bytes(model.layers - window.layers) + (share * bytes(window.layers) as f64) as u64
+            }
+            _ => bytes(model.layers),
+        }
+    }
+}
+
 /// What an engine may do with the memory of its GPUs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MemoryBudget {
@@ -64,6 +94,8 @@ pub struct MemoryBudget {
     pub reserve: Reserve,
     /// The slots of LoRA adapters, per GPU.
     pub adapters: Bytes,
+    /// What layers with a window keep.
+    pub window: WindowMemory,
 }
 
 /// The KV cache of an engine, per GPU; with several stages on the GPUs of the stage where it is smallest,
@@ -144,7 +176,8 @@ fn tightest(
 ) -> Tightest {
     let of_stage = |stage: Stage| {
         let weights = stage.weight_bytes(tp);
-        let per_token = stage.model.kv_bytes_per_token(tp, budget.kv_dtype);
+        let sized = MemoryBudget { tp, ..*budget };
+        let per_token = budget.window.bytes_per_token(&stage.model, &sized);
         let block = u64::from(budget.block_size) * per_token;
         Tightest { blocks: usable.saturating_sub(weights.0 + kept) / block, block, weights }
     };
@@ -187,6 +220,7 @@ fn advice(model: &ModelSpec, budget: &MemoryBudget, usable: Bytes, kept: u64) ->
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::SlidingWindow;
 
     const JSON: &str = r#"{"num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4,
         "intermediate_size": 128, "vocab_size": 100, "max_position_embeddings": 512}"#;
@@ -202,7 +236,32 @@ mod tests {
             max_num_batched_tokens: 0,
             reserve: Reserve::Fixed(Bytes(1000)),
             adapters: Bytes(0),
+            window: WindowMemory::Whole,
         }
+    }
+
+    #[test]
+    fn layers_with_a_window_leave_room_as_their_engine_has_it() {
+        let mut model = ModelSpec::from_hf_config(JSON, "small").unwrap();
+        let room = 10_000_000;
+        let blocks = |model: &ModelSpec, window| {
+            let memory = 2 * (190_080 + 1000 + room);
+            let budget = MemoryBudget { window, ..budget(memory, 1) };
+            u64::from(KvCapacity::derive(model, &budget).unwrap().blocks)
+        };
+        let (grouped, shared) = (WindowMemory::Grouped, WindowMemory::Share(0.5));
+        let whole = room / 8192;
+        let mut window = SlidingWindow { tokens: 16, layers: 1, chunked: false };
+        for all in [WindowMemory::Whole, grouped, shared] {
+            assert_eq!(blocks(&model, all), whole, "no layer has a window");
+        }
+        model.sliding_window = Some(window);
+        assert_eq!(blocks(&model, WindowMemory::Whole), whole);
+        assert_eq!(blocks(&model, grouped), room / 4096, "a block holds one layer of two");
+        assert_eq!(blocks(&model, shared), room / (4096 + 2048));
+        window.chunked = true;
+        model.sliding_window = Some(window);
+        assert_eq!(blocks(&model, grouped), whole, "chunks are kept");
     }
 
     #[test]

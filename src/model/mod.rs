@@ -8,6 +8,7 @@
 mod error;
 mod hf_config;
 mod hf_quantization;
+mod kv_groups;
 mod lora;
 mod memory;
 mod precision;
@@ -16,8 +17,9 @@ mod stages;
 mod weights;
 
 pub use error::ModelError;
+pub use kv_groups::KvGroups;
 pub use lora::{LoraModules, LoraShape};
-pub use memory::{KvCapacity, MemoryBudget, Reserve};
+pub use memory::{KvCapacity, MemoryBudget, Reserve, WindowMemory};
 pub use precision::{ComputeRate, Dtype, KvDtype, Module, Quantization, Scheme, WeightFormat};
 pub use spec::{Attention, Grouped, Latent, Mlp, ModelSpec, Moe, SlidingWindow};
 pub use stages::Stage;

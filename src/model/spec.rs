@@ -34,8 +34,8 @@ pub struct ModelSpec {
     pub moe: Option<Moe>,
     /// Longest context the model was made for, in tokens.
     pub max_position: u32,
-    /// The attention window of some layers, if any. Step times count it; KV memory is that of layers
-    /// which all keep their whole context, an upper bound.
+    /// The attention window of some layers, if any. What they keep in memory is the
+    /// engine's affair ([`KvGroups`](super::KvGroups), [`WindowMemory`](super::WindowMemory)).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sliding_window: Option<SlidingWindow>,
     /// Number formats of the weights.
@@ -150,6 +150,10 @@ pub struct SlidingWindow {
     pub tokens: u32,
     /// Layers with the window.
     pub layers: u32,
+    /// Whether the window stands still: a layer sees the tokens since the last multiple of `tokens`
+    /// (Llama 4).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub chunked: bool,
 }
 
 impl Attention {
@@ -236,7 +240,12 @@ impl ModelSpec {
 
     /// KV bytes of one token over all layers on one of `tp` GPUs.
     pub fn kv_bytes_per_token(&self, tp: u32, dtype: KvDtype) -> u64 {
-        u64::from(self.layers) * self.attention.cached_elements(tp) * dtype.bytes()
+        self.kv_bytes_of_layers(self.layers, tp, dtype)
+    }
+
+    /// KV bytes of one token over so many layers on one of `tp` GPUs.
+    pub(super) fn kv_bytes_of_layers(&self, layers: u32, tp: u32, dtype: KvDtype) -> u64 {
+        u64::from(layers) * self.attention.cached_elements(tp) * dtype.bytes()
     }
 
     /// FLOPs of one token through all matrices, two per parameter it meets; attention to its

@@ -6,6 +6,7 @@ use super::baselines::{
     FasterTransformerConfig, OrcaConfig, SarathiConfig, StaticBatchingConfig, VllmV0Config,
 };
 use super::{HostConfig, SglangConfig};
+use crate::model::{KvGroups, ModelSpec};
 
 /// An engine and its flags.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -91,6 +92,9 @@ pub struct VllmConfig {
     pub enable_prefix_caching: bool,
     /// Whether the next batch is scheduled while the last one runs.
     pub async_scheduling: bool,
+    /// Whether layers with a sliding window keep whole contexts in KV memory, as all others do.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub disable_hybrid_kv_cache_manager: bool,
     /// Order of admission.
     pub policy: Policy,
     /// Longest prefill chunk of one request while others are in the engine; 0 for no limit.
@@ -184,6 +188,7 @@ impl Default for VllmConfig {
             enable_chunked_prefill: true,
             enable_prefix_caching: true,
             async_scheduling: true,
+            disable_hybrid_kv_cache_manager: false,
             policy: Policy::Fcfs,
             long_prefill_token_threshold: 0,
             adaptive_long_prefill_threshold: false,
@@ -197,6 +202,14 @@ impl Default for VllmConfig {
             speculation: None,
             host: HostConfig::default(),
         }
+    }
+}
+
+impl VllmConfig {
+    /// How layers of a model that have a window share blocks with the others; nothing where all keep
+    /// whole contexts.
+    pub fn kv_groups(&self, model: &ModelSpec) -> Option<KvGroups> {
+        KvGroups::of(model).filter(|_| !self.disable_hybrid_kv_cache_manager)
     }
 }
 

@@ -29,7 +29,7 @@ use super::engine::EngineConfig;
 use super::file::{ReportConfig, ScenarioFile};
 use super::group::ReplicaRole;
 use crate::hardware::GpuSpec;
-use crate::model::{KvCapacity, MemoryBudget, ModelSpec};
+use crate::model::{KvCapacity, MemoryBudget, ModelSpec, WindowMemory};
 use crate::profiles;
 use crate::units::Bytes;
 
@@ -171,7 +171,7 @@ fn resolve_group(
     lora::resolve(file.workload.adapters.as_ref(), cluster, model)?;
     experts::resolve(cluster, model)?;
     pipeline::resolve(cluster, model, &gpu)?;
-    kv_tiers::resolve(cluster, &gpu);
+    kv_tiers::resolve(cluster, model, &gpu)?;
     let kv = resolve_engine(cluster, model, &gpu)?;
     let profile = step_time::resolve(cluster, model, &gpu)?;
     let listed = asked.listed.map(|index| &file.cluster.groups[index]);
@@ -321,7 +321,7 @@ fn derive_kv(
     gpu: &GpuSpec,
     block_size: u32,
     step_tokens: u32,
-    adapters: Bytes,
+    (adapters, window): (Bytes, WindowMemory),
 ) -> Result<KvCapacity, ScenarioError> {
     let budget = MemoryBudget {
         gpu_memory: gpu.memory(),
@@ -335,6 +335,7 @@ fn derive_kv(
         max_num_batched_tokens: step_tokens,
         reserve: cluster.memory_reserve.unwrap_or_default(),
         adapters,
+        window,
     };
     KvCapacity::derive(model, &budget)
         .map_err(|error| fail("cluster.model", &format!("{error} ({})", gpu.name)))

@@ -5,6 +5,14 @@ use serde::{Deserialize, Serialize};
 use super::HostConfig;
 use crate::units::Bytes;
 
+/// SGLang 0.5.23's default of `swa_full_tokens_ratio`.
+const SWA_FULL_TOKENS_RATIO: f64 = 0.8;
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it")]
+fn is_default_share(share: &f64) -> bool {
+    share.to_bits() == SWA_FULL_TOKENS_RATIO.to_bits()
+}
+
 /// The flags of SGLang that decide schedules, under SGLang's own names
 /// (SGLang 0.5.23, `sglang/srt/server_args.py`).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -16,6 +24,13 @@ pub struct SglangConfig {
     /// [`Self::mem_fraction_static_for`] if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mem_fraction_static: Option<f64>,
+    /// Tokens that layers with a sliding window hold, as a share of those of the others, above 0 and at
+    /// most 1.
+    #[serde(skip_serializing_if = "is_default_share")]
+    pub swa_full_tokens_ratio: f64,
+    /// Whether layers with a window keep whole contexts in KV memory, as all others do.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub disable_hybrid_swa_memory: bool,
     /// Tokens of KV memory; if absent, what the weights leave of `mem_fraction_static`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_total_tokens: Option<u32>,
@@ -171,6 +186,8 @@ impl Default for SglangConfig {
     fn default() -> Self {
         Self {
             mem_fraction_static: None,
+            swa_full_tokens_ratio: SWA_FULL_TOKENS_RATIO,
+            disable_hybrid_swa_memory: false,
             max_total_tokens: None,
             max_running_requests: None,
             context_length: None,

@@ -199,7 +199,9 @@ fn scheduler(scenario: &Scenario, group: &ReplicaGroup) -> Result<Scheduler, Sce
         EngineConfig::VllmV1(config) => {
             let acceptance = acceptance(scenario, config)?;
             let stages = group.cluster.pipeline_parallel_size;
-            let scheduler = VllmV1::new(config.clone(), acceptance).in_stages(stages);
+            let windows = config.kv_groups(&scenario.model);
+            let scheduler =
+                VllmV1::new(config.clone(), acceptance).in_stages(stages).with_windows(windows);
             let scheduler = match adapters(config.max_loras) {
                 Some(adapters) => scheduler.with_adapters(adapters),
                 None => scheduler,

@@ -200,12 +200,12 @@ impl<W: Source> Simulation<W> {
         Ok(counts)
     }
 
-    fn arrive(&mut self, now: SimTime, request: Request, observer: &mut impl Observer) {
+    fn arrive(&mut self, now: SimTime, mut request: Request, observer: &mut impl Observer) {
         let id = self.next_id();
-        observer.on(now, Occurrence::Arrived(id, &request));
         if let Some(faults) = &mut self.faults {
-            faults.arrived(id, &request, self.counts.arrived);
+            faults.arrived(id, &mut request, self.counts.arrived);
         }
+        observer.on(now, Occurrence::Arrived(id, &request));
         self.counts.arrived += 1;
         let transit = self.transit.put(id, request);
         match self.client.offer(id, now) {

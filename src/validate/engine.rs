@@ -6,7 +6,7 @@ use super::flags::Settings;
 use super::record::{EngineFields, Record};
 use super::skip::Skip;
 use crate::hardware::GpuSpec;
-use crate::model::ModelSpec;
+use crate::model::{KvGroups, ModelSpec};
 use crate::scenario::{
     ClusterConfig, EngineConfig, RouterConfig, SglangConfig, StepTimeConfig, VllmConfig,
     VllmV0Config,
@@ -138,7 +138,8 @@ fn vllm(
     let default = VllmConfig::default();
     Ok(EngineConfig::VllmV1(VllmConfig {
         block_size: settings.block_size.unwrap_or(default.block_size),
-        num_gpu_blocks: blocks(settings),
+        num_gpu_blocks: grouped_blocks(settings, model),
+        disable_hybrid_kv_cache_manager: settings.disable_hybrid_kv_cache_manager.unwrap_or(false),
         max_num_batched_tokens: settings.max_num_batched_tokens,
         max_num_seqs: settings.max_num_seqs,
         max_model_len: settings.max_model_len,
@@ -191,10 +192,29 @@ fn blocks(settings: &Settings) -> Option<u32> {
     settings.num_gpu_blocks.or(settings.kv_cache_tokens.map(|tokens| tokens / block_size))
 }
 
+/// The same of an engine whose blocks are those of a group of layers: it logs how many tokens fit where
+/// each sequence is as long as it may be (vLLM 0.33.0, `get_kv_cache_capacity`; before, a block of every
+/// group for each `block_size`, the same where sequences are not much longer than the window).
+fn grouped_blocks(settings: &Settings, model: &ModelSpec) -> Option<u32> {
+    let groups =
+        KvGroups::of(model).filter(|_| !settings.disable_hybrid_kv_cache_manager.unwrap_or(false));
+    let (Some(groups), None) = (groups, settings.num_gpu_blocks) else { return blocks(settings) };
+    let block_size = settings.block_size.unwrap_or(16).max(1);
+    let longest = settings.max_model_len.unwrap_or(model.max_position);
+    let step = settings.max_num_batched_tokens.unwrap_or(longest).min(longest);
+    let each = longest.div_ceil(block_size) + groups.most(longest, step, block_size);
+    let blocks = |tokens| (f64::from(tokens) / f64::from(longest) * f64::from(each)) as u32;
+    settings.kv_cache_tokens.map(blocks)
+}
+
 fn sglang(settings: &Settings) -> EngineConfig {
     let default = SglangConfig::default();
     EngineConfig::Sglang(SglangConfig {
         mem_fraction_static: settings.mem_fraction_static,
+        swa_full_tokens_ratio: settings
+            .swa_full_tokens_ratio
+            .unwrap_or(default.swa_full_tokens_ratio),
+        disable_hybrid_swa_memory: settings.disable_hybrid_swa_memory.unwrap_or(false),
         max_total_tokens: settings.kv_cache_tokens,
         max_running_requests: settings.max_running_requests,
         context_length: settings.max_model_len,

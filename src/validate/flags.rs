@@ -31,6 +31,9 @@ pub(super) struct Settings {
     pub(super) block_size: Option<u32>,
     pub(super) num_gpu_blocks: Option<u32>,
     pub(super) kv_cache_tokens: Option<u32>,
+    pub(super) disable_hybrid_kv_cache_manager: Option<bool>,
+    pub(super) disable_hybrid_swa_memory: Option<bool>,
+    pub(super) swa_full_tokens_ratio: Option<f64>,
     pub(super) max_running_requests: Option<u32>,
     pub(super) chunked_prefill_size: Option<i32>,
     pub(super) max_prefill_tokens: Option<u32>,
@@ -201,6 +204,9 @@ impl Settings {
             "observed_kv_cache_tokens" | "observed_max_total_num_tokens" => {
                 self.kv_cache_tokens = whole()?;
             }
+            "disable_hybrid_kv_cache_manager" => self.disable_hybrid_kv_cache_manager = on()?,
+            "disable_hybrid_swa_memory" => self.disable_hybrid_swa_memory = on()?,
+            "swa_full_tokens_ratio" => self.swa_full_tokens_ratio = real()?,
             "max_running_requests" => self.max_running_requests = whole()?,
             "chunked_prefill_size" => {
                 self.chunked_prefill_size = real()?.map(|size| size as i32);

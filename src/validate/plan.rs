@@ -60,7 +60,10 @@ impl Plan {
         if gpu.efficiency.measured_on != gpu.name {
             assumed.push("kernels: those of another GPU stand in");
         }
-        if model.sliding_window.is_some() {
+        if model
+            .sliding_window
+            .is_some_and(|window| window.chunked || window.layers == model.layers)
+        {
             assumed.push("KV memory: whole contexts where layers have a window");
         }
         if cluster.expert_parallel.is_some() {

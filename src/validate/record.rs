@@ -95,14 +95,21 @@ pub(super) struct ModelFields {
     pub(super) others: Fields,
 }
 
-/// A line that is no record.
+/// A line that is no record, or an item of a list of them.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("line {line}: {problem}")]
+#[error("{unit} {number}: {problem}")]
 pub struct RecordError {
-    /// Which line, from 1.
-    pub line: usize,
+    /// `line` or `item`.
+    pub unit: &'static str,
+    /// Which one, from 1.
+    pub number: usize,
     /// What the parser says.
     pub problem: String,
+}
+
+/// A JSON value; Python writes `NaN` and `Infinity` too.
+fn json(text: &str) -> Result<Value, serde_json::Error> {
+    serde_json::from_str(text).or_else(|_| serde_json::from_str(&quote_non_finite(text)))
 }
 
 impl Record {
@@ -115,24 +122,37 @@ impl Record {
         broken.into_iter().next().map_or(Ok(records), Err)
     }
 
-    /// Reads the records of a JSONL text, and the lines that are none; empty lines are left out.
+    /// Reads the records of a JSONL text or of a JSON list, and the lines or items that are none; empty
+    /// lines are left out.
     pub fn read_all(text: &str) -> (Vec<Self>, Vec<RecordError>) {
-        let lines = text.trim_start_matches('\u{feff}').lines().enumerate();
+        let text = text.trim_start_matches('\u{feff}');
         let (mut records, mut broken) = (Vec::new(), Vec::new());
-        for (index, line) in lines.filter(|(_, line)| !line.trim().is_empty()) {
-            match Self::parse(line) {
-                Ok(record) => records.push(record),
-                Err(problem) => broken.push(RecordError { line: index + 1, problem }),
+        let mut add = |unit, index: usize, record| match record {
+            Ok(record) => records.push(record),
+            Err(problem) => broken.push(RecordError { unit, number: index + 1, problem }),
+        };
+        if text.trim_start().starts_with('[') {
+            match json(text) {
+                Ok(Value::Array(items)) => {
+                    let records = items.into_iter().map(Self::of).enumerate();
+                    records.for_each(|(index, record)| add("item", index, record));
+                }
+                Ok(_) => {}
+                Err(problem) => {
+                    add("line", problem.line().saturating_sub(1), Err(problem.to_string()))
+                }
+            }
+        } else {
+            let lines = text.lines().enumerate();
+            for (index, line) in lines.filter(|(_, line)| !line.trim().is_empty()) {
+                let value = json(line).map_err(|error| error.to_string());
+                add("line", index, value.and_then(Self::of));
             }
         }
         (records, broken)
     }
 
-    fn parse(line: &str) -> Result<Self, String> {
-        // Python writes `NaN` and `Infinity`.
-        let value: Value = serde_json::from_str(line)
-            .or_else(|_| serde_json::from_str(&quote_non_finite(line)))
-            .map_err(|error| error.to_string())?;
+    fn of(value: Value) -> Result<Self, String> {
         serde_json::from_value(tidied(value)?).map_err(|error| error.to_string())
     }
 

@@ -45,10 +45,23 @@ fn a_line_that_is_no_record_costs_no_other() {
     let text = format!("\u{feff}{good}\n{{}}\n{odd}\n{}", &good[..60]);
     let (records, broken) = Record::read_all(&text);
     assert_eq!(records.len(), 2);
-    let lines: Vec<usize> = broken.iter().map(|line| line.line).collect();
+    let lines: Vec<usize> = broken.iter().map(|line| line.number).collect();
     assert_eq!(lines, [2, 4]);
     assert_eq!(records[0].metric("mean_ttft_ms"), Some(80.0));
     assert_eq!(records[1].metric("mean_ttft_ms"), None);
+}
+
+#[test]
+fn a_list_of_records_is_read_as_their_lines_are() {
+    let good = base().to_string();
+    let odd = good.replace("80.0", "NaN");
+    let (records, broken) = Record::read_all(&format!(" [{good},\n{{}},\n{odd}]\n"));
+    assert_eq!(records, Record::read_all(&format!("{good}\n{odd}")).0);
+    let [broken] = &broken[..] else { panic!("{broken:?}") };
+    assert!(broken.to_string().starts_with("item 2: missing field"), "{broken}");
+    let (records, broken) = Record::read_all(&format!("[{good},\n"));
+    assert!(records.is_empty());
+    assert!(broken[0].to_string().starts_with("line 2: EOF"), "{broken:?}");
 }
 
 #[test]

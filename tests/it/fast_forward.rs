@@ -24,7 +24,7 @@ use servecast::workload::Client;
 use super::laws::hosts;
 use super::support::small_engine;
 use cost::Cost;
-use engines::{Engine, baseline, sglang, speculating, vllm};
+use engines::{Engine, baseline, sglang, speculating, vllm, windowed};
 
 /// How a run gets to its outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -304,6 +304,24 @@ proptest! {
     }
 
     #[test]
+    fn a_group_whose_layers_have_windows_equals_its_requests(case in case(windowed())) {
+        compare(&case, Way::StepByStep)?;
+    }
+
+    #[test]
+    fn a_run_of_steps_of_layers_with_windows_equals_its_steps(case in case(windowed())) {
+        compare(&case, Way::Runs)?;
+    }
+
+    #[test]
+    fn nobody_starves_whose_windows_take_blocks(case in case(windowed())) {
+        let (counts, recorder, _) = run(&case, Way::Runs, Cost::Linear);
+        prop_assert_eq!(counts.finished + counts.rejected, counts.arrived);
+        let tokens: u64 = recorder.requests.iter().map(|one| u64::from(one.output_tokens)).sum();
+        prop_assert_eq!(recorder.tokens_by_second.total(), tokens);
+    }
+
+    #[test]
     fn a_group_of_sglang_equals_its_requests(case in case(sglang())) {
         compare(&case, Way::StepByStep)?;
     }
@@ -322,7 +340,8 @@ proptest! {
 
     #[test]
     fn lanes_fare_as_one_loop(case in prop_oneof![
-        case(vllm()), case(sglang()), case(speculating(vllm())), case(baseline()),
+        case(vllm()), case(windowed()), case(sglang()), case(speculating(vllm())),
+        case(baseline()),
     ]) {
         Cost::ALL.into_iter().try_for_each(|cost| compare_lanes(&case, cost))?;
     }

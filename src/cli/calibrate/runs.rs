@@ -200,7 +200,7 @@ impl MeasuredRun {
         let mut draft = self.draft.clone();
         let all = parameters.iter().zip(values);
         for (parameter, value) in all.filter(|(parameter, _)| parameter.concerns(&self.name)) {
-            draft.put(&parameter.path, *value).ok()?;
+            draft.put_parameter(parameter, *value).ok()?;
         }
         draft.resolve().ok()
     }
@@ -209,8 +209,14 @@ impl MeasuredRun {
     pub(super) fn check(&self, parameters: &[Parameter]) -> Result<(), Failure> {
         let mut draft = self.draft.clone();
         for parameter in parameters.iter().filter(|one| one.concerns(&self.name)) {
-            draft.put(&parameter.path, parameter.expected.value(0.0))?;
+            draft.put_parameter(parameter, parameter.expected.value(0.0))?;
         }
-        draft.resolve().map(drop)
+        draft.resolve().map(drop).map_err(|failure| {
+            let text = failure.to_string();
+            if !text.contains("invalid type: floating point") {
+                return failure;
+            }
+            Failure::input(format!("{text}; only numbers that may be fractions can be fitted"))
+        })
     }
 }

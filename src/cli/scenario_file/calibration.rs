@@ -50,8 +50,48 @@ fn put(
     has: impl Fn(&Parameter) -> bool,
 ) -> Result<(), Failure> {
     for found in calibration.parameters.iter().filter(|found| has(&found.parameter)) {
-        set(root, &found.parameter.path, Value::Float(found.value))
+        put_parameter(root, &found.parameter.path, found.value)
             .map_err(|problem| fail(name, &format!("calibration: {problem}")))?;
     }
     Ok(())
+}
+
+/// Sets a parameter of the cluster, in groups of replicas too that have settings of their own where it
+/// is.
+pub(super) fn put_parameter(root: &mut Table, path: &str, value: f64) -> Result<(), String> {
+    set(root, path, Value::Float(value))?;
+    let Some((key, rest)) = path.strip_prefix("cluster.").and_then(|rest| rest.split_once('.'))
+    else {
+        return Ok(());
+    };
+    let groups = root.get("cluster").and_then(|cluster| cluster.get("groups"));
+    let groups = groups.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let own: Vec<usize> = (0..groups.len()).filter(|at| groups[*at].get(key).is_some()).collect();
+    for at in own {
+        set(root, &format!("cluster.groups[{at}].{key}.{rest}"), Value::Float(value))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_parameter_of_the_cluster_is_one_of_its_groups() {
+        let text = "[cluster]\n[[cluster.groups]]\nreplicas = 2\n[[cluster.groups]]\nreplicas = 3\n\
+                    step_time = { type = 'roofline', calibration = { head = 2.0 } }";
+        let mut root: Table = toml::from_str(text).expect("it is TOML");
+        let path = "cluster.step_time.calibration.per_step_us";
+        put_parameter(&mut root, path, 7.0).expect("it is there");
+        put_parameter(&mut root, "cluster.api_delay_ms", 3.0).expect("it is there");
+        let cluster = &root["cluster"];
+        let per_step = |table: &Value| table["step_time"]["calibration"]["per_step_us"].as_float();
+        let groups = cluster["groups"].as_array().expect("a list");
+        assert_eq!(per_step(cluster), Some(7.0));
+        assert!(groups[0].get("step_time").is_none(), "it inherits");
+        assert_eq!(per_step(&groups[1]), Some(7.0));
+        assert_eq!(groups[1]["step_time"]["calibration"]["head"].as_float(), Some(2.0));
+        assert_eq!(cluster["api_delay_ms"].as_float(), Some(3.0));
+    }
 }

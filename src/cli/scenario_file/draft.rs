@@ -8,12 +8,12 @@ use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
 use super::calibration::{
-    parse_calibration, put_calibration, put_calibration_of_run, read_calibration,
+    parse_calibration, put_calibration, put_calibration_of_run, put_parameter, read_calibration,
 };
-use super::file::{explain, fail, parse, put_seed, read};
-use super::settings::{override_all, set};
+use super::file::{deserialize, fail, parse, put_seed, read};
+use super::settings::{blamed, override_all, set};
 use super::{Loaded, resolve};
-use crate::calibrate::CalibrationFile;
+use crate::calibrate::{CalibrationFile, Parameter};
 use crate::cli::Failure;
 use crate::scenario::{MeasuredConfig, ScenarioFile};
 
@@ -40,6 +40,8 @@ pub(in crate::cli) struct Draft {
     name: String,
     root: Table,
     folder: PathBuf,
+    /// What was overridden, for messages.
+    overrides: Vec<String>,
 }
 
 impl Draft {
@@ -50,7 +52,8 @@ impl Draft {
         folder: &Path,
     ) -> Result<Self, Failure> {
         let root = Table::try_from(file).map_err(|error| fail(name, &error.to_string()))?;
-        Ok(Self { name: name.to_owned(), root, folder: folder.to_path_buf() })
+        let (name, folder) = (name.to_owned(), folder.to_path_buf());
+        Ok(Self { name, root, folder, overrides: Vec::new() })
     }
 
     /// The folder that its paths are relative to.
@@ -66,8 +69,8 @@ impl Draft {
 
     /// What the file says, as something else than a scenario.
     pub(in crate::cli) fn read<T: DeserializeOwned>(&self) -> Result<T, Failure> {
-        let read = serde_path_to_error::deserialize(Value::Table(self.root.clone()));
-        read.map_err(|error| fail(&self.name, &explain(&error)))
+        let read = deserialize(self.root.clone());
+        read.map_err(|problem| Failure::input(blamed(&self.name, &self.overrides, &problem)))
     }
 
     /// Puts a setting.
@@ -77,6 +80,20 @@ impl Draft {
         value: impl Into<Value>,
     ) -> Result<(), Failure> {
         set(&mut self.root, path, value.into()).map_err(|problem| fail(&self.name, &problem))
+    }
+
+    /// Puts a parameter that was fitted or drawn, if it is one of this run.
+    pub(in crate::cli) fn put_parameter(
+        &mut self,
+        parameter: &Parameter,
+        value: f64,
+    ) -> Result<(), Failure> {
+        let run = self.root.get("name").and_then(Value::as_str).unwrap_or_default();
+        if !parameter.concerns(run) {
+            return Ok(());
+        }
+        put_parameter(&mut self.root, &parameter.path, value)
+            .map_err(|problem| fail(&self.name, &problem))
     }
 
     /// The file, for messages.
@@ -98,7 +115,7 @@ impl Draft {
     }
 
     pub(in crate::cli) fn resolve(&self) -> Result<Loaded, Failure> {
-        resolve(&self.name, self.root.clone(), &self.folder)
+        resolve(&self.name, &self.overrides, self.root.clone(), &self.folder)
     }
 }
 
@@ -160,6 +177,7 @@ pub(in crate::cli) fn from_flags(
 ) -> Result<Loaded, Failure> {
     let mut draft = Draft::of("scenario", file, Path::new(""))?;
     override_all(&mut draft.root, overrides)?;
+    draft.overrides = overrides.to_vec();
     draft.resolve()
 }
 
@@ -176,10 +194,14 @@ fn drafts_of(
         put_calibration(name, &mut root, calibration)?;
     }
     override_all(&mut root, overrides)?;
-    let draft = |root| Draft { name: name.to_owned(), root, folder: folder.to_path_buf() };
-    let mut drafts = vec![draft(root.clone())];
+    let draft = |name: String, root| {
+        let (folder, overrides) = (folder.to_path_buf(), overrides.to_vec());
+        Draft { name, root, folder, overrides }
+    };
+    let mut drafts = vec![draft(name.to_owned(), root.clone())];
     for variant in read_variants(name, variants)? {
-        drafts.push(draft(varied(name, root.clone(), variant)?));
+        let title = format!("{name}: variant `{}`", variant.name);
+        drafts.push(draft(title, varied(name, root.clone(), variant)?));
     }
     if let Some(calibration) = &calibration {
         for draft in &mut drafts {

@@ -3,8 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
+use super::settings::indexed;
 use crate::cli::Failure;
 use crate::profiles;
 
@@ -50,13 +52,69 @@ pub(super) fn fail(place: &str, problem: &str) -> Failure {
     Failure::input(format!("{place}: {problem}"))
 }
 
-/// The path of the field, the rule, and the key that was probably meant.
-pub(super) fn explain(error: &serde_path_to_error::Error<toml::de::Error>) -> String {
-    let message = error.inner().to_string();
-    let message = message.trim().lines().next().unwrap_or_default();
-    let path = error.path().to_string();
-    let place = if path == "." { String::new() } else { format!("{path}: ") };
-    format!("{place}{message}{}", did_you_mean(message))
+/// Reads what a table says, or tells the path of the field, the rule, and the key that was probably
+/// meant.
+pub(super) fn deserialize<T: DeserializeOwned>(root: Table) -> Result<T, String> {
+    let error = match attempt::<T>(root.clone()) {
+        Ok(read) => return Ok(read),
+        Err(error) => error,
+    };
+    let (path, message) = &error;
+    let path = if path == "." { String::new() } else { path.clone() };
+    let path = if message.starts_with("missing field") {
+        path
+    } else {
+        within_tagged::<T>(&root, path, &error)
+    };
+    let place = if path.is_empty() { path } else { format!("{path}: ") };
+    Err(format!("{place}{message}{}", did_you_mean(message)))
+}
+
+fn attempt<T: DeserializeOwned>(root: Table) -> Result<T, (String, String)> {
+    serde_path_to_error::deserialize(Value::Table(root)).map_err(|error| {
+        let message = error.inner().to_string();
+        let message = message.trim().lines().next().unwrap_or_default().to_owned();
+        (error.path().to_string(), message)
+    })
+}
+
+/// The path goes no further than a table with a `type`: which key in it is wrong is the one without
+/// which the error is another.
+fn within_tagged<T: DeserializeOwned>(
+    root: &Table,
+    mut path: String,
+    error: &(String, String),
+) -> String {
+    loop {
+        let keys: Vec<String> = match table_at(&mut root.clone(), &path) {
+            Some(table) => table.keys().filter(|key| *key != "type").cloned().collect(),
+            None => return path,
+        };
+        let decides = |key: &&String| {
+            let mut without = root.clone();
+            table_at(&mut without, &path).map(|table| table.remove(*key));
+            attempt::<T>(without).err().as_ref() != Some(error)
+        };
+        match keys.iter().find(decides) {
+            Some(key) if path.is_empty() => path.clone_from(key),
+            Some(key) => path = format!("{path}.{key}"),
+            None => return path,
+        }
+    }
+}
+
+/// The table at a path such as `cluster.groups[0].engine`.
+fn table_at<'a>(root: &'a mut Table, path: &str) -> Option<&'a mut Table> {
+    let mut table = root;
+    for key in path.split('.').filter(|key| !key.is_empty()) {
+        let (key, index) = indexed(key);
+        let mut value = table.get_mut(key)?;
+        if let Some(index) = index {
+            value = value.as_array_mut()?.get_mut(index)?;
+        }
+        table = value.as_table_mut()?;
+    }
+    Some(table)
 }
 
 fn did_you_mean(message: &str) -> String {

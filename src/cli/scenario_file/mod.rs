@@ -9,13 +9,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
-use toml::{Table, Value};
+use toml::Table;
 
 pub(super) use self::draft::{Draft, Drafts, drafts, from_flags, load_built_in};
 
 use self::draft::Variant;
-use self::file::{explain, fail, put_seed, read};
-use self::settings::override_all;
+use self::file::{deserialize, fail, put_seed, read};
+use self::settings::{blamed, override_all};
 use super::Failure;
 use crate::io::acceptance;
 use crate::metrics::bench::MetricKey;
@@ -59,8 +59,8 @@ pub(super) fn workload(
     }
     override_all(&mut root, overrides)?;
     put_seed(&mut root, seed)?;
-    let file = serde_path_to_error::deserialize(Value::Table(root));
-    Ok((file.map_err(|error| fail(&name, &explain(&error)))?, folder))
+    let file = deserialize(root);
+    Ok((file.map_err(|problem| Failure::input(blamed(&name, overrides, &problem)))?, folder))
 }
 
 /// A scenario with overrides, read again so that every rule of the file format holds.
@@ -70,7 +70,7 @@ pub(super) fn overridden(file: ScenarioFile, overrides: &[String]) -> Result<Sce
     }
     let mut root = Table::try_from(&file).map_err(|error| error.to_string())?;
     override_all(&mut root, overrides).map_err(|failure| failure.to_string())?;
-    serde_path_to_error::deserialize(Value::Table(root)).map_err(|error| explain(&error))
+    deserialize(root).map_err(|problem| blamed(&file.name, overrides, &problem))
 }
 
 /// The model of a name: a local `config.json`, else one of the catalogue.
@@ -116,11 +116,17 @@ pub(super) fn unknown_model(place: &str, name: &str) -> Failure {
 }
 
 /// Resolves a scenario.
-fn from_file(name: &str, file: ScenarioFile, folder: &Path) -> Result<Loaded, Failure> {
+fn from_file(
+    name: &str,
+    overrides: &[String],
+    file: ScenarioFile,
+    folder: &Path,
+) -> Result<Loaded, Failure> {
     check_measured(name, &file)?;
     let model = local_model(&file.cluster.model, folder)?;
     let broken = |error: ScenarioError| {
-        let lines: Vec<String> = error.problems.iter().map(|p| format!("{name}: {p}")).collect();
+        let lines: Vec<String> =
+            error.problems.iter().map(|p| blamed(name, overrides, p)).collect();
         Failure::input(lines.join("\n       "))
     };
     let mut scenario = with_step_times(Scenario::resolve(file, model).map_err(broken)?, folder)?;
@@ -134,7 +140,7 @@ fn from_file(name: &str, file: ScenarioFile, folder: &Path) -> Result<Loaded, Fa
 
 /// Resolves a scenario that was put together in code.
 pub(super) fn resolved(file: ScenarioFile, folder: &Path) -> Result<Scenario, Failure> {
-    from_file("scenario", file, folder).map(|loaded| loaded.scenario)
+    from_file("scenario", &[], file, folder).map(|loaded| loaded.scenario)
 }
 
 /// Reads the step times that are in files of the user's own.
@@ -204,10 +210,15 @@ fn leave_out_null(schema: &mut serde_json::Value) {
     }
 }
 
-fn resolve(name: &str, root: Table, folder: &Path) -> Result<Loaded, Failure> {
-    let file: ScenarioFile = serde_path_to_error::deserialize(Value::Table(root))
-        .map_err(|error| fail(name, &explain(&error)))?;
-    from_file(name, file, folder)
+fn resolve(
+    name: &str,
+    overrides: &[String],
+    root: Table,
+    folder: &Path,
+) -> Result<Loaded, Failure> {
+    let file: ScenarioFile =
+        deserialize(root).map_err(|problem| Failure::input(blamed(name, overrides, &problem)))?;
+    from_file(name, overrides, file, folder)
 }
 
 fn check_measured(name: &str, file: &ScenarioFile) -> Result<(), Failure> {

@@ -32,6 +32,19 @@ fn parse_override(text: &str) -> Result<(String, Value), Failure> {
     }
 }
 
+/// Where a problem comes from: the override whose path it begins with, else the file.
+pub(super) fn blamed(name: &str, overrides: &[String], problem: &str) -> String {
+    let concerns = |text: &&String| {
+        let path = text.split_once('=').map_or("", |(path, _)| path.trim());
+        let rest = problem.strip_prefix(path).filter(|_| !path.is_empty());
+        rest.is_some_and(|rest| rest.starts_with([':', '.', '[', ' ']))
+    };
+    match overrides.iter().rev().find(concerns) {
+        Some(text) => format!("--set {text}: {problem}"),
+        None => format!("{name}: {problem}"),
+    }
+}
+
 /// Puts a value at a path such as `cluster.groups[0].replicas`; tables on the way are made where
 /// there are none.
 pub(super) fn set(root: &mut Table, path: &str, value: Value) -> Result<(), String> {
@@ -65,7 +78,7 @@ pub(super) fn set(root: &mut Table, path: &str, value: Value) -> Result<(), Stri
 }
 
 /// A key and the place in its list, where it names one.
-fn indexed(key: &str) -> (&str, Option<usize>) {
+pub(super) fn indexed(key: &str) -> (&str, Option<usize>) {
     let parts = key.strip_suffix(']').and_then(|key| key.split_once('['));
     match parts.and_then(|(key, index)| Some((key, index.parse().ok()?))) {
         Some((key, index)) => (key, Some(index)),

@@ -16,7 +16,7 @@ macro_rules! calibrated {
 }
 
 /// Name, text and calibration of the files in `profiles/reference-runs/`.
-const FILES: [(&str, &str, Option<&str>); 8] = [
+const FILES: [(&str, &str, Option<&str>); 9] = [
     calibrated!("vllm-a10-sonnet"),
     calibrated!("vllm-mooncake-a10"),
     calibrated!("deepseek-v3-flashinfer"),
@@ -24,6 +24,7 @@ const FILES: [(&str, &str, Option<&str>); 8] = [
     calibrated!("qwen2.5-0.5b-burst"),
     calibrated!("qwen3-coder-480b"),
     calibrated!("mooncake-h800-1p1d"),
+    calibrated!("dstack-gpt-oss-120b-h200"),
     (
         "sglang-multi-lora",
         include_str!("../../../profiles/reference-runs/sglang-multi-lora.toml"),

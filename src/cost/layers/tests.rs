@@ -204,7 +204,7 @@ fn a_profile_of_something_else_is_refused() {
     );
     let fp8 = LayerTableOptions { kv_cache_dtype: KvDtype::Fp8, ..options(1) };
     assert_eq!(refusal(&made_up(), fp8), "the profile has kv_cache_dtype auto, the scenario fp8");
-    let window = Some(SlidingWindow { tokens: 128, layers: 16 });
+    let window = Some(SlidingWindow { tokens: 128, layers: 16, chunked: false });
     let windowed = ModelSpec { sliding_window: window, ..llama() };
     let refused = LayerTable::new(&made_up(), &windowed, &options(1)).expect_err("refused");
     assert_eq!(refused, LayerTableError::Windows(16));

@@ -169,7 +169,7 @@ fn a_context_longer_than_the_window_costs_only_the_other_layers() {
     let (gpu, profile) = h100();
     let spec = profiles::model("gpt-oss-120b").expect("in the catalogue");
     let parts = |layers, shape: &StepShape| {
-        let window = SlidingWindow { tokens: 128, layers };
+        let window = SlidingWindow { tokens: 128, layers, chunked: false };
         let model = ModelSpec { sliding_window: Some(window), ..spec.clone() };
         let options = RooflineOptions::default();
         OperatorModel::new(&model, &gpu, &profile, &options).expect("it fits").parts(shape)

@@ -199,7 +199,7 @@ fn layers_with_a_window_read_what_lies_in_it() {
     let model = profiles::model("gpt-oss-120b").expect("in the catalogue");
     let gpu = profiles::gpu("H200").expect("in the catalogue");
     let attention = |layers, shape: &StepShape| {
-        let window = SlidingWindow { tokens: 128, layers };
+        let window = SlidingWindow { tokens: 128, layers, chunked: false };
         let model = ModelSpec { sliding_window: Some(window), ..model.clone() };
         let roofline = Roofline::new(&model, &gpu, &RooflineOptions::default()).unwrap();
         roofline.parts(shape).decode_attention

@@ -3,7 +3,7 @@
 use super::super::baselines::{SarathiConfig, StaticBatchingConfig, VllmV0Config};
 use super::{KvSource, Rules, ScenarioError, derive_kv, fail};
 use crate::hardware::GpuSpec;
-use crate::model::ModelSpec;
+use crate::model::{ModelSpec, WindowMemory};
 use crate::scenario::{ClusterConfig, EngineConfig};
 use crate::units::Bytes;
 
@@ -104,7 +104,8 @@ pub(super) fn resolve(
     let source = if memory.blocks.is_some() {
         KvSource::Given
     } else {
-        KvSource::Derived(derive_kv(cluster, model, gpu, memory.block_size, step_tokens, Bytes(0))?)
+        let others = (Bytes(0), WindowMemory::Whole);
+        KvSource::Derived(derive_kv(cluster, model, gpu, memory.block_size, step_tokens, others)?)
     };
     let blocks = *memory.blocks.get_or_insert(match source {
         KvSource::Derived(capacity) => capacity.blocks,

@@ -1,7 +1,8 @@
 //! Rules of KV memory below that of the GPUs.
 
-use super::Rules;
+use super::{Rules, ScenarioError, fail};
 use crate::hardware::GpuSpec;
+use crate::model::ModelSpec;
 use crate::scenario::{ClusterConfig, EngineConfig, KvTiersConfig, ScenarioFile, TierFetch};
 
 /// Rules that need no look-up.
@@ -71,9 +72,22 @@ fn tier_rules(tiers: &KvTiersConfig, rules: &mut Rules) {
 }
 
 /// Fills in what depends on the GPU.
-pub(super) fn resolve(cluster: &mut ClusterConfig, gpu: &GpuSpec) {
+pub(super) fn resolve(
+    cluster: &mut ClusterConfig,
+    model: &ModelSpec,
+    gpu: &GpuSpec,
+) -> Result<(), ScenarioError> {
+    if cluster.kv_tiers.is_some()
+        && let EngineConfig::VllmV1(vllm) = &cluster.engine
+        && vllm.kv_groups(model).is_some()
+    {
+        let problem = "blocks of windows are not kept in tiers in this model; \
+                       engine.disable_hybrid_kv_cache_manager = true keeps whole contexts";
+        return Err(fail("cluster.kv_tiers", problem));
+    }
     let gpus = f64::from(cluster.tensor_parallel_size);
     if let Some(tiers) = &mut cluster.kv_tiers {
         tiers.pcie_gb_per_s.get_or_insert(gpus * gpu.pcie_gb_s);
     }
+    Ok(())
 }

@@ -70,6 +70,16 @@ pub(super) fn resolve(
             format!("must be at most the {} layers of {}, got {stages}", model.layers, model.name);
         return Err(fail("cluster.pipeline_parallel_size", &problem));
     }
+    if stages > 1
+        && let EngineConfig::VllmV1(vllm) = &cluster.engine
+        && vllm.kv_groups(model).is_some()
+    {
+        let problem = format!(
+            "must be 1, got {stages}: blocks of windows on several stages are not modelled; \
+             engine.disable_hybrid_kv_cache_manager = true keeps whole contexts"
+        );
+        return Err(fail("cluster.pipeline_parallel_size", &problem));
+    }
     if stages == 1 || cluster.pipeline_link.is_some() {
         return Ok(());
     }

@@ -3,7 +3,7 @@
 use super::graphs::{ignored_rules, largest_rule, size_rules};
 use super::{KvSource, Rules, ScenarioError, fail, lora};
 use crate::hardware::GpuSpec;
-use crate::model::{Attention, KvCapacity, MemoryBudget, ModelSpec, Reserve};
+use crate::model::{Attention, KvCapacity, MemoryBudget, ModelSpec, Reserve, WindowMemory};
 use crate::scenario::{ClusterConfig, SglangConfig};
 use crate::units::Bytes;
 
@@ -28,6 +28,10 @@ pub(super) fn rules(sglang: &SglangConfig, rules: &mut Rules) {
         let rule = "above 0 and below 1";
         rules.check(is_share, "cluster.engine.mem_fraction_static", rule, share);
     }
+    let share = sglang.swa_full_tokens_ratio;
+    let is_share = share > 0.0 && share <= 1.0;
+    let rule = "above 0 and at most 1";
+    rules.check(is_share, "cluster.engine.swa_full_tokens_ratio", rule, share);
     if sglang.context_length.is_some_and(|tokens| tokens < 2) {
         rules.broken("cluster.engine.context_length", "must be at least 2: a prompt and an answer");
     }
@@ -200,6 +204,11 @@ fn resolve_memory(
         max_num_batched_tokens: tokens,
         reserve: Reserve::Fixed(Bytes(0)),
         adapters: lora::slot_bytes(cluster, model, sglang.max_loras_per_batch)?,
+        window: if sglang.disable_hybrid_swa_memory {
+            WindowMemory::Whole
+        } else {
+            WindowMemory::Share(sglang.swa_full_tokens_ratio)
+        },
     };
     let mut kv = KvCapacity::derive(model, &budget)
         .map_err(|error| fail("cluster.model", &format!("{error} ({})", gpu.name)))?;

@@ -2,7 +2,7 @@
 
 use super::{KvSource, Rules, ScenarioError, acceptance, derive_kv, fail, graphs, lora};
 use crate::hardware::GpuSpec;
-use crate::model::ModelSpec;
+use crate::model::{ModelSpec, WindowMemory};
 use crate::scenario::{ClusterConfig, VllmConfig};
 
 /// Rules that need no look-up.
@@ -62,11 +62,17 @@ pub(super) fn resolve(
         KvSource::Given
     } else {
         let adapters = lora::slot_bytes(cluster, model, vllm.max_loras)?;
-        let capacity = derive_kv(cluster, model, gpu, vllm.block_size, budget, adapters)?;
+        let is_whole = vllm.disable_hybrid_kv_cache_manager;
+        let window = if is_whole { WindowMemory::Whole } else { WindowMemory::Grouped };
+        let others = (adapters, window);
+        let capacity = derive_kv(cluster, model, gpu, vllm.block_size, budget, others)?;
         vllm.num_gpu_blocks = Some(capacity.blocks);
         KvSource::Derived(capacity)
     };
-    let blocks = vllm.num_gpu_blocks.unwrap_or_default();
+    let windows = vllm
+        .kv_groups(model)
+        .map_or(0, |groups| groups.most(model_len, budget.min(model_len), vllm.block_size));
+    let blocks = vllm.num_gpu_blocks.unwrap_or_default().saturating_sub(windows);
     let kv_tokens = u64::from(blocks) * u64::from(vllm.block_size);
     if kv_tokens < u64::from(model_len) {
         return Err(fail(
@@ -77,7 +83,7 @@ pub(super) fn resolve(
             ),
         ));
     }
-    let usable_tokens = kv_tokens - u64::from(vllm.block_size);
+    let usable_tokens = kv_tokens.saturating_sub(u64::from(vllm.block_size));
     let admits_in_part = !vllm.scheduler_reserve_full_isl || vllm.speculation.is_some();
     if admits_in_part && usable_tokens < u64::from(model_len) {
         return Err(fail(

@@ -7,7 +7,7 @@ use crate::cluster::Role;
 use crate::des::Class;
 use crate::engine::{Finish, Life};
 use crate::ids::{InstanceId, RequestId};
-use crate::request::Request;
+use crate::request::{Request, Segment};
 use crate::sim::observe::{Observer, Occurrence};
 use crate::sim::run::{Event, Simulation};
 use crate::sim::source::Source;
@@ -61,8 +61,14 @@ impl Place {
 }
 
 impl Faults {
-    /// A request of the workload arrives, after so many others.
-    pub(in crate::sim) fn arrived(&mut self, id: RequestId, request: &Request, before: u64) {
+    /// A request of the workload arrives, after so many others. If it may be sent again its prompt has
+    /// a name, under which the next attempt, which has another id, finds what this one leaves in a
+    /// cache.
+    pub(in crate::sim) fn arrived(&mut self, id: RequestId, request: &mut Request, before: u64) {
+        if self.patience.retries() && request.content.segments.is_none() {
+            let (stream, len) = (Segment::unique_stream(id), request.prompt_tokens);
+            request.content.segments = Some([Segment { stream, start: 0, len }].into());
+        }
         let history = History { arrived_before: before, retries: 0, leaves_at: None };
         self.begin(id, request, history);
     }

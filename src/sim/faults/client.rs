@@ -56,6 +56,11 @@ impl Patience {
         leaves.then(|| sent + drawn(share * cancellations.mean_s))
     }
 
+    /// Whether requests may be sent again.
+    pub(super) fn retries(&self) -> bool {
+        self.retries.is_some_and(|config| config.max_retries > 0)
+    }
+
     /// How long a client waits before it sends a request again that ended so after so many retries;
     /// `None` if it does not.
     pub(super) fn retries_after(&self, finish: Finish, retries: u32) -> Option<SimDuration> {

@@ -11,6 +11,18 @@ pub struct Table {
     pub columns: Vec<String>,
     /// Rows, as long as `columns`.
     pub rows: Vec<Vec<String>>,
+    /// The line of the file that each row begins on; none where rows are no lines.
+    pub lines: Vec<u64>,
+}
+
+impl Table {
+    /// Where a row is, for messages.
+    fn place(&self, index: usize) -> String {
+        match self.lines.get(index) {
+            Some(line) => format!("{}: line {line}", self.name),
+            None => format!("{}: row {}", self.name, index + 1),
+        }
+    }
 }
 
 /// What a row says.
@@ -117,7 +129,7 @@ impl Columns {
         let wrong = |place: &Place| {
             let (table, text) = (&tables[place.table], cell(place));
             let column = &table.columns[place.column];
-            format!("{}: row {}: {column}: `{text}` is no number", table.name, index + 1)
+            format!("{}: {column}: `{text}` is no number", table.place(index))
         };
         let seconds = |place: &Option<Place>| match place {
             None => Ok(None),
@@ -156,8 +168,8 @@ impl Columns {
         };
         let e2e_s = e2e_s.ok_or("requests.columns: `e2e_s` or `finish_s` is missing")?;
         check(ttft_s, e2e_s).map_err(|problem| {
-            let name = &tables[0].name;
-            format!("{name}: row {}: {problem}; leave rows out with requests.keep", index + 1)
+            let place = tables[0].place(index);
+            format!("{place}: {problem}; leave rows out with requests.keep")
         })?;
         Ok(Some(Row {
             arrival_s,

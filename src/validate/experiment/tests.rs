@@ -8,6 +8,7 @@ fn table(columns: &[&str], rows: &[&[&str]]) -> Table {
         name: "requests.csv".to_owned(),
         columns: texts(columns),
         rows: rows.iter().map(|row| texts(row)).collect(),
+        lines: (2..).take(rows.len()).collect(),
     }
 }
 
@@ -108,7 +109,7 @@ fn what_is_wrong_is_named() {
     let rows = table(&["at", "in", "out", "ttft", "e2e"], &[&["0", "x", "3", "1", "3"]]);
     let fails = |config: &str, tables: &[Table]| experiment(config).sent(tables).unwrap_err();
     let rows = std::slice::from_ref(&rows);
-    assert_eq!(fails(COLUMNS, rows), "requests.csv: row 1: in: `x` is no number");
+    assert_eq!(fails(COLUMNS, rows), "requests.csv: line 2: in: `x` is no number");
     let config = "columns = { arrival = 'at' }";
     assert!(fails(config, rows).starts_with("requests.columns.arrival: is no quantity"));
     let config = "columns = { arrival_s = 'when' }";
@@ -145,7 +146,7 @@ fn a_row_that_no_answered_request_can_have_is_named() {
         ("-1", "3", "the first token is -0.001 s after the arrival"),
         ("9", "3", "the first token comes after 0.009"),
     ] {
-        let start = format!("requests.csv: row 1: {problem}");
+        let start = format!("requests.csv: line 2: {problem}");
         assert!(fails(ttft, e2e).starts_with(&start), "{}", fails(ttft, e2e));
     }
     let rows = table(

@@ -30,6 +30,56 @@ fn a_wrong_unit_is_refused() {
 }
 
 #[test]
+fn a_wrong_key_is_named_within_a_table_that_has_a_type() {
+    let arrivals = "rate_per_s = \"10\"";
+    refused(
+        "rate_per_s = 10.0",
+        arrivals,
+        "s.toml: workload.arrivals.rate_per_s: invalid type: string \"10\"",
+    );
+    let engine =
+        |setting: &str| format!("engine = {{ type = \"vllm_v1\", {setting} }}\ngpu = \"H100\"");
+    refused(
+        "gpu = \"H100\"",
+        &engine("host = { schedule_us = true }"),
+        "s.toml: cluster.engine.host.schedule_us: invalid type: boolean",
+    );
+    refused(
+        "gpu = \"H100\"",
+        &engine("block_sizes = 3"),
+        "s.toml: cluster.engine.block_sizes: unknown field `block_sizes`",
+    );
+}
+
+#[test]
+fn what_an_override_breaks_is_blamed_on_it() {
+    let cli = Cli::new().file("s.toml", SCENARIO);
+    let refused = |words: &str, message: &str| {
+        cli.words(words).expect_exit(2).stdout_is_empty().stderr_has(message);
+    };
+    for (setting, problem) in [
+        ("cluster.replica=2", "cluster.replica: unknown field"),
+        ("workload.arrivals.rate_per_s=-2", "workload.arrivals.rate_per_s: must be"),
+        ("cluster.engine.block_size=1.5", "cluster.engine.block_size: invalid type"),
+    ] {
+        let message = format!("--set {setting}: {problem}");
+        refused(&format!("run s.toml --set {setting}"), &message);
+    }
+    let broken = SCENARIO.replacen("rate_per_s = 10.0", "rate_per_s = -2.0", 1);
+    let cli = Cli::new().file("s.toml", broken);
+    let ran = cli.words("run s.toml --set cluster.replicas=2").expect_exit(2);
+    ran.stderr_has("s.toml: workload.arrivals.rate_per_s: must be");
+}
+
+#[test]
+fn a_variant_that_is_wrong_is_named() {
+    let variant = "\n[[variants]]\nname = \"two\"\nset = { \"cluster.replicas\" = 0 }\n";
+    let cli = Cli::new().file("s.toml", format!("{SCENARIO}{variant}"));
+    let ran = cli.words("run s.toml").expect_exit(2).stdout_is_empty();
+    ran.stderr_has("s.toml: variant `two`: cluster.replicas: must be");
+}
+
+#[test]
 fn a_rate_is_above_zero() {
     let place = "s.toml: workload.arrivals.rate_per_s: must be finite and at least 10⁻⁶";
     refused("rate_per_s = 10.0", "rate_per_s = -2.0", place);
@@ -101,7 +151,7 @@ fn a_router_that_does_not_exist_or_lacks_sense_is_refused() {
     refused("gpu =", &router("{ type = \"prefix_awar\" }"), "did you mean `prefix_aware`?");
     let place = "s.toml: cluster.router.signal_interval_ms: must be a time from 0 to 10⁹ seconds";
     refused("gpu =", &router("{ type = \"weighted\", signal_interval_ms = -1.0 }"), place);
-    let place = "s.toml: cluster.router: unknown field `cache_treshold`";
+    let place = "s.toml: cluster.router.cache_treshold: unknown field `cache_treshold`";
     refused("gpu =", &router("{ type = \"prefix_aware\", cache_treshold = 0.5 }"), place);
 }
 

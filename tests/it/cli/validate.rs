@@ -91,6 +91,7 @@ fn the_reference_runs_are_judged_by_the_goals() {
     assert!(text.contains("vLLM on A10, sonnet 256/6 at 8 req/s, chunked prefill"), "{text}");
     assert!(text.contains("within their limits"), "{text}");
     assert!(text.contains("SGLang, DeepSeek-V3 TP8, triton, 16 in flight"), "{text}");
+    assert!(text.contains("gpt-oss-120b 3P1D, 32784/2048, 64 in flight"), "{text}");
     assert!(errors.contains("sglang-multi-lora: not simulated:"), "{errors}");
 }
 

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use servecast::engine::scheduler::{
     Acceptance, FasterTransformer, Orca, Sarathi, Scheduler, Sglang, StaticBatch, VllmV0, VllmV1,
 };
+use servecast::model::KvGroups;
 use servecast::request::Request;
 use servecast::scenario::{
     AcceptanceConfig, EngineConfig, FasterTransformerConfig, OrcaConfig, Policy, Reservation,
@@ -16,6 +17,8 @@ use super::Way;
 #[derive(Debug, Clone)]
 pub(super) enum Engine {
     Vllm(VllmConfig),
+    /// With layers that have a window.
+    Windowed(VllmConfig, KvGroups),
     Sglang(SglangConfig),
     /// An engine without groups of requests.
     Plain(EngineConfig),
@@ -30,6 +33,11 @@ impl Engine {
                 // Recorded blocks have numbers; the others are counted.
                 let by_request = |vllm: VllmV1| vllm.request_by_request().recording_blocks();
                 Scheduler::VllmV1(Box::new(if is_plain { by_request(vllm) } else { vllm }))
+            }
+            Self::Windowed(config, groups) => {
+                let vllm = VllmV1::new(config.clone(), acceptance(config));
+                let vllm = vllm.with_windows(Some(*groups));
+                Scheduler::VllmV1(Box::new(if is_plain { vllm.request_by_request() } else { vllm }))
             }
             Self::Sglang(config) => {
                 let sglang = Sglang::new(config.clone());
@@ -118,6 +126,20 @@ pub(super) fn vllm() -> impl Strategy<Value = Engine> {
             })
         },
     )
+}
+
+/// The same engines with a model some of whose layers have a window, in a pool that holds the longest
+/// sequence.
+pub(super) fn windowed() -> impl Strategy<Value = Engine> {
+    (vllm(), 1_u32..4, 1_u32..300).prop_map(|(engine, windowed, window)| {
+        let Engine::Vllm(mut config) = engine else { panic!("vLLM's engine") };
+        let groups = KvGroups { layers: 1, windowed, window };
+        let [longest, budget] = [config.max_model_len, config.max_num_batched_tokens]
+            .map(|tokens| tokens.expect("resolved"));
+        let more = groups.most(longest, budget.min(longest), config.block_size);
+        config.num_gpu_blocks = config.num_gpu_blocks.map(|blocks| blocks + more);
+        Engine::Windowed(config, groups)
+    })
 }
 
 pub(super) fn sglang() -> impl Strategy<Value = Engine> {

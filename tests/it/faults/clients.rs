@@ -72,6 +72,18 @@ fn each_retry_waits_twice_as_long_up_to_the_limit() {
 }
 
 #[test]
+fn a_retry_finds_what_the_attempt_before_left_in_the_cache() {
+    let client = "client.timeout_s = 0.35\nclient.retries = { max_retries = 1, backoff_s = 1.0 }";
+    let text = at_once(1, 1, client, "");
+    let text = text
+        .replace("input_tokens = 10, output_tokens = 5", "input_tokens = 40, output_tokens = 5");
+    let (counts, recorder) = run(&text);
+    assert_eq!((counts.arrived, counts.retried), (1, 1));
+    let cached: Vec<u32> = recorder.requests.iter().map(|record| record.cached_tokens).collect();
+    assert_eq!(cached, [0, 32], "two blocks of 16 tokens");
+}
+
+#[test]
 fn only_failures_of_replicas_are_retried_where_timeouts_are_not() {
     let client =
         "client.timeout_s = 0.35\nclient.retries = { on_timeout = false, backoff_s = 0.0 }";

@@ -37,6 +37,11 @@ impl VllmV1 {
                 }
             }
         }
+        if self.windows.is_some() {
+            for entry in &plan.entries {
+                self.pass_window(entry.slot);
+            }
+        }
         if groups {
             for entry in &plan.entries {
                 self.join_group(entry);

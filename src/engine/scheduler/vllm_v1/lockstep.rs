@@ -169,6 +169,9 @@ impl VllmV1 {
 
     /// A request of the plan that decodes from the next step on joins the group.
     pub(super) fn join_group(&mut self, entry: &Entry) {
+        if !self.has_whole_window(entry.slot) {
+            return;
+        }
         let s = &mut self.sequences[entry.slot as usize];
         let length = |answer: u32| s.life.prompt_tokens.saturating_add(answer).min(self.model_len);
         let (most, true_length) = (length(s.life.max_tokens), length(s.life.output_tokens));

@@ -25,7 +25,8 @@ impl VllmV1 {
     pub(super) fn lacking(&self, slot: u32, tokens: u32) -> u32 {
         let s = &self.sequences[slot as usize];
         let slots = (s.computed + tokens).min(self.model_len);
-        slots.div_ceil(self.config.block_size).saturating_sub(s.blocks.len())
+        let windowed = self.windowed(slots, s.computed).saturating_sub(s.windowed);
+        slots.div_ceil(self.config.block_size).saturating_sub(s.blocks.len()) + windowed
     }
 
     /// Gives a request the blocks it needs on top of those it owns and of cached `hits`. All or
@@ -42,12 +43,17 @@ impl VllmV1 {
             if is_admission && !self.running.is_empty() { self.watermark_blocks } else { 0 };
         let lacking = |tokens: u32| tokens.div_ceil(block_size).saturating_sub(owned);
 
+        let owned_windowed = sequence.windowed;
+        let lacks_windowed = |blocks: u32| blocks.saturating_sub(owned_windowed);
+
         let whole = sequence.tokens.min(limit);
-        if need.whole_sequence && lacking(whole) + hits.free + watermark > self.pool.free() {
+        let most = lacks_windowed(self.most_windowed(whole));
+        if need.whole_sequence && lacking(whole) + most + hits.free + watermark > self.pool.free() {
             return false;
         }
-        let fresh = lacking((total + need.tokens + need.lookahead).min(limit));
-        if fresh + hits.free + watermark + need.reserved > self.pool.free() {
+        let slots = (total + need.tokens + need.lookahead).min(limit);
+        let (fresh, windowed) = (lacking(slots), lacks_windowed(self.windowed(slots, total)));
+        if fresh + windowed + hits.free + watermark + need.reserved > self.pool.free() {
             return false;
         }
 
@@ -56,6 +62,10 @@ impl VllmV1 {
             self.pool.hold(blocks, hits);
         }
         self.pool.take(blocks, fresh);
+        if windowed > 0 {
+            self.pool.take_plain(windowed);
+            self.sequences[slot as usize].windowed += windowed;
+        }
         if need.external == 0 {
             self.publish(slot, (total + need.tokens).min(self.sequences[slot as usize].tokens));
         }
@@ -110,6 +120,7 @@ impl VllmV1 {
     /// Gives back all blocks of a request.
     pub(super) fn release_blocks(&mut self, slot: u32) {
         self.pool.release(&mut self.sequences[slot as usize].blocks);
+        self.give_back_windowed(slot, 0);
         self.lacks_memory = false;
     }
 
@@ -119,7 +130,8 @@ impl VllmV1 {
         let extra = if self.drafts > 0 { 1 + self.drafts + self.lookahead } else { 0 };
         let promised = self.sequences.iter().filter(|s| s.holds_promise).map(|s| {
             let blocks = (s.tokens + extra).div_ceil(self.config.block_size);
-            blocks.saturating_sub(s.blocks.len())
+            let windowed = self.most_windowed(s.tokens + extra).saturating_sub(s.windowed);
+            blocks.saturating_sub(s.blocks.len()) + windowed
         });
         promised.sum::<u32>() + extra.div_ceil(self.config.block_size)
     }

@@ -40,11 +40,13 @@ mod running;
 mod sequence;
 mod stages;
 mod waiting;
+mod windows;
 
 use super::{Handoff, Load, Quiet, Schedule};
 use crate::engine::{Adapters, Finish, Life, StepPlan, StepResult, Tiers};
 use crate::ids::RequestId;
 use crate::kv::{BlockPool, CacheContent, Hits, KvPool, Lookahead, NumberedPool};
+use crate::model::KvGroups;
 use crate::request::{Request, RequestView};
 use crate::scenario::{Policy, SpeculationMethod, VllmConfig};
 use crate::units::SimTime;
@@ -85,6 +87,8 @@ pub struct VllmV1 {
     naming: Lookahead,
     /// Whether the last block that a lookup finds is computed again, for a draft head.
     drops_last_hit: bool,
+    /// Layers with a window, where their blocks are their own.
+    windows: Option<KvGroups>,
     connector: Connector,
     tiers: Option<Box<Tiers>>,
     acceptance: Acceptance,
@@ -170,6 +174,7 @@ impl VllmV1 {
             lookahead: if eagle { drafts } else { 0 },
             naming,
             drops_last_hit: false,
+            windows: None,
             connector: Connector::default(),
             tiers: None,
             acceptance,

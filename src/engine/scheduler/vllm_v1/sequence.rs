@@ -73,6 +73,8 @@ pub(super) struct Sequence {
     pub(super) blocks: BlockTable,
     /// Where the engine has tiers below.
     pub(super) chunks: Option<Box<ChunkNames>>,
+    /// Blocks it has of layers with a window, beside those.
+    pub(super) windowed: u32,
 
     pub(super) adapter: Option<AdapterId>,
     pub(super) handoff: Handoff,
@@ -122,6 +124,7 @@ impl Sequence {
             member: None,
             blocks: BlockTable::new(hasher, request.content.segments.is_none()),
             chunks: None,
+            windowed: 0,
             adapter: request.adapter,
             handoff,
             has_landed: false,

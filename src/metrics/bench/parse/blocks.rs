@@ -159,11 +159,27 @@ impl Measured {
     }
 }
 
+/// What is wrong with a line whose figure would be lost: it has no value, or another unit than the tools
+/// print.
+fn unread(label: &str, value: &str) -> Option<String> {
+    if value.is_empty() {
+        return MetricKey::of_label(label).map(|_| format!("{label}: has no value"));
+    }
+    let in_ms = label.strip_suffix("(s)").map(|quantity| format!("{quantity}(ms)"));
+    let is_other = MetricKey::of_label(label).is_none();
+    let known = in_ms.filter(|label| is_other && MetricKey::of_label(label).is_some())?;
+    Some(format!("{label}: must be in milliseconds, as in `{known}: 12.34`"))
+}
+
 impl Open {
     fn read_line(&mut self, line: &str, number: usize, found: &mut Found) {
         // section rules have no label; labels end in a colon, the only one but in the promises
-        let Some((label, value)) = line.split_once(": ") else { return };
+        let told = line.split_once(": ").or_else(|| Some((line.trim_end().strip_suffix(':')?, "")));
+        let Some((label, value)) = told else { return };
         let (label, value) = (label.trim(), value.trim());
+        if let Some(problem) = unread(label, value) {
+            found.problem(number, problem);
+        }
         if label.is_empty() || value.is_empty() {
             return;
         }
@@ -172,14 +188,21 @@ impl Open {
             return;
         }
         match MetricKey::of_label(label) {
-            Some(key) => self.read_figure(key, value, number, found),
+            Some(key) => self.read_figure(label, key, value, number, found),
             None => self.measured.facts.push((label.to_owned(), value.to_owned())),
         }
     }
 
-    fn read_figure(&mut self, key: MetricKey, value: &str, number: usize, found: &mut Found) {
+    fn read_figure(
+        &mut self,
+        label: &str,
+        key: MetricKey,
+        value: &str,
+        number: usize,
+        found: &mut Found,
+    ) {
         let Some(value) = parse_number(value.trim_end_matches('%')) else {
-            found.problem(number, format!("`{value}` must be a number, such as 12.34"));
+            found.problem(number, format!("{label}: `{value}` must be a number, such as 12.34"));
             return;
         };
         // printed in percent, written as shares

@@ -154,11 +154,26 @@ fn a_block_that_is_cut_off_is_kept_and_told() {
 }
 
 #[test]
+fn a_figure_without_a_value_or_in_another_unit_is_told() {
+    let problem = |line: &str| {
+        let replaced = block().replace("Failed requests:                         0", line);
+        read(&replaced).problems.first().map(ToString::to_string).unwrap_or_default()
+    };
+    assert_eq!(problem("Mean TTFT (ms):"), "line 3: Mean TTFT (ms): has no value");
+    let seconds = "line 3: Mean TTFT (s): must be in milliseconds, as in `Mean TTFT (ms): 12.34`";
+    assert_eq!(problem("Mean TTFT (s):   0.12"), seconds);
+    assert_eq!(problem("Mean of something (s):   0.12"), "");
+}
+
+#[test]
 fn a_value_that_is_no_number_is_told_with_its_line() {
     let found = read(
         &block().replace("Failed requests:                         0", "Failed requests: many"),
     );
-    assert_eq!(found.problems[0].to_string(), "line 3: `many` must be a number, such as 12.34");
+    assert_eq!(
+        found.problems[0].to_string(),
+        "line 3: Failed requests: `many` must be a number, such as 12.34"
+    );
     assert_eq!(found.measured[0].metrics.len(), 18);
 }
 

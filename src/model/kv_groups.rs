@@ -1,0 +1,105 @@
+//! What layers with a sliding window keep in the KV memory of vLLM: the hybrid KV cache manager
+//! (vLLM 0.33.0, `vllm/v1/core/kv_cache_planning.py` and `single_type_kv_cache_manager.py`).
+//!
+//! Layers are dealt out to groups of as many layers as the smaller kind has, and a block holds the
+//! tokens of one group. All groups take their blocks from one pool. A request has a block of every
+//! group for each `block_size` of its tokens, and gives back those of windowed groups that lie before
+//! its window.
+
+use super::spec::ModelSpec;
+
+/// The groups of a model some of whose layers have a window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KvGroups {
+    /// Layers of a group: those of a block.
+    pub layers: u32,
+    /// Groups with the window; one group keeps whole contexts.
+    pub windowed: u32,
+    /// Tokens of the window.
+    pub window: u32,
+}
+
+impl KvGroups {
+    /// Of a model whose layers without a window fit in one group; nothing for others, all of whose
+    /// layers keep whole contexts here.
+    pub fn of(model: &ModelSpec) -> Option<Self> {
+        let window = model.sliding_window.filter(|window| !window.chunked && window.layers > 0)?;
+        let whole = model.layers.checked_sub(window.layers).filter(|whole| *whole > 0)?;
+        let (least, most) = (whole.min(window.layers), whole.max(window.layers));
+        // Two kinds of nearly equal size are padded to the larger one.
+        let layers = if 2 * u64::from(most) < 3 * u64::from(least) { most } else { least };
+        let groups =
+            Self { layers, windowed: window.layers.div_ceil(layers), window: window.tokens };
+        (whole <= layers).then_some(groups)
+    }
+
+    /// Blocks of the windowed groups with slots for `slots` tokens, of which `computed` are computed.
+    ///
+    /// A request that decodes keeps one block more than it needs whenever its window begins with a
+    /// block, so that it always keeps as many.
+    pub fn blocks(self, slots: u32, computed: u32, block_size: u32) -> u32 {
+        let all = slots.div_ceil(block_size);
+        let passed = (computed + 1).saturating_sub(self.window) / block_size;
+        self.windowed * all.saturating_sub(passed).max(all.min(self.each(block_size)))
+    }
+
+    /// The same of a request that decodes, once it is longer than the window.
+    pub fn steady(self, block_size: u32) -> u32 {
+        self.windowed * self.each(block_size)
+    }
+
+    fn each(self, block_size: u32) -> u32 {
+        self.window.div_ceil(block_size) + 1
+    }
+
+    /// The most that a request of `tokens` tokens has of them at once, if a step computes at most
+    /// `step` (`SlidingWindowSpec.max_admission_blocks_per_request`).
+    pub fn most(self, tokens: u32, step: u32, block_size: u32) -> u32 {
+        let reach = self.window.saturating_sub(1).saturating_add(step);
+        let capped = reach.div_ceil(block_size).saturating_add(1);
+        self.windowed * tokens.div_ceil(block_size).min(capped)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::SlidingWindow;
+
+    const JSON: &str = r#"{"num_hidden_layers": 36, "hidden_size": 64, "num_attention_heads": 4,
+        "intermediate_size": 128, "vocab_size": 100, "max_position_embeddings": 512}"#;
+
+    fn groups(layers: u32, windowed: u32) -> Option<(u32, u32)> {
+        let mut model = ModelSpec::from_hf_config(JSON, "small").unwrap();
+        model.layers = layers;
+        model.sliding_window =
+            Some(SlidingWindow { tokens: 128, layers: windowed, chunked: false });
+        KvGroups::of(&model).map(|groups| (groups.layers, groups.windowed))
+    }
+
+    #[test]
+    fn layers_are_dealt_out_to_groups_as_vllm_does() {
+        assert_eq!(groups(36, 18), Some((18, 1)), "gpt-oss-120b");
+        assert_eq!(groups(62, 52), Some((10, 6)), "Gemma 3 27B: eight layers are padding");
+        assert_eq!(groups(25, 12), Some((13, 1)), "padded to the larger kind");
+        assert_eq!(groups(30, 10), None, "whole contexts in two groups");
+        assert_eq!(groups(32, 32), None, "no layer sees everything");
+        assert_eq!(groups(32, 0), None);
+    }
+
+    #[test]
+    fn a_request_keeps_its_window_and_what_a_step_adds() {
+        let groups = KvGroups { layers: 18, windowed: 2, window: 128 };
+        let blocks = |slots, computed| groups.blocks(slots, computed, 16);
+        assert_eq!(blocks(40, 0), 2 * 3, "shorter than the window: everything");
+        assert_eq!(blocks(2048, 0), 2 * 128, "the first chunk is held whole");
+        // Of tokens 0 to 2047 computed, the next sees from 1921 on, in block 120.
+        assert_eq!(blocks(4096, 2048), 2 * (256 - 120));
+        for computed in 144..400 {
+            assert_eq!(blocks(computed + 1, computed), groups.steady(16), "{computed}");
+        }
+        for (slots, computed) in [(40, 0), (2048, 0), (4096, 2048), (1000, 999)] {
+            assert!(blocks(slots, computed) <= groups.most(slots, slots - computed, 16));
+        }
+    }
+}
