@@ -84,13 +84,8 @@ impl Pipeline {
     }
 
     /// How many stages there are.
-    pub fn len(&self) -> usize {
+    pub fn stages(&self) -> usize {
         self.stages.len()
-    }
-
-    /// Never.
-    pub fn is_empty(&self) -> bool {
-        self.stages.is_empty()
     }
 
     /// How long a stage works on a step of this shape.
@@ -124,14 +119,14 @@ impl Pipeline {
 impl CostModel for Pipeline {
     /// All stages one after the other, with nothing else on the way.
     fn step_duration(&self, shape: &StepShape) -> SimDuration {
-        let stages = (0..self.len()).map(|stage| self.stage_duration(stage, shape));
-        let hops = self.hop_duration(shape) * (self.len() as u64 - 1);
+        let stages = (0..self.stages()).map(|stage| self.stage_duration(stage, shape));
+        let hops = self.hop_duration(shape) * (self.stages() as u64 - 1);
         stages.fold(hops, |sum, stage| sum + stage)
     }
 
     /// Those of all stages. The way between them counts among the all-reduces.
     fn parts(&self, shape: &StepShape) -> StepParts {
-        let hops = (self.len() - 1) as f64 * self.hop.secs(shape.tokens());
+        let hops = (self.stages() - 1) as f64 * self.hop.secs(shape.tokens());
         let begun = StepParts { all_reduce: hops, ..StepParts::default() };
         let stages = self.stages.iter().enumerate();
         stages.fold(begun, |sum, (index, stage)| sum.with(&stage.parts(&self.seen(index, shape))))

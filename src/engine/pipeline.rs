@@ -29,8 +29,8 @@ pub(super) struct Launch {
 impl Pipeline {
     pub(super) fn new(cost: &cost::Pipeline) -> Self {
         Self {
-            free: vec![SimTime::ZERO; cost.len()],
-            link_free: vec![SimTime::ZERO; cost.len() - 1],
+            free: vec![SimTime::ZERO; cost.stages()],
+            link_free: vec![SimTime::ZERO; cost.stages() - 1],
             cost: cost.clone(),
             sampled: Vec::new(),
         }

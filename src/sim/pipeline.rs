@@ -21,9 +21,21 @@ pub(super) fn pipeline(
             None => priced.push(of_layers(&stage.model, group, &stage.layers, model.layers)?),
         }
     }
-    let counts: Vec<String> = stages.iter().map(|stage| stage.model.layers.to_string()).collect();
-    let described = format!("{count} stages of {} layers", counts.join(", "));
-    Ok(Pipeline::new(priced, hop(model, group)?, &described))
+    Ok(Pipeline::new(priced, hop(model, group)?, &described(&stages, group)))
+}
+
+/// How the layers are cut and joined, for a report.
+fn described(stages: &[Stage], group: &ReplicaGroup) -> String {
+    let layers = |stage: &Stage| stage.model.layers.to_string();
+    let mut counts: Vec<String> = stages.iter().map(layers).collect();
+    if counts.iter().all(|count| *count == counts[0]) {
+        counts.truncate(1);
+    }
+    let counts = counts.join(", ");
+    let link = group.cluster.pipeline_link.map_or_else(String::new, |link| {
+        format!(", joined at {} GB/s and {} µs a message", link.gb_per_s, link.latency_us)
+    });
+    format!("{} stages of {counts} layers{link}", stages.len())
 }
 
 fn is_linear(group: &ReplicaGroup) -> bool {

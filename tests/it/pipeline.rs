@@ -131,7 +131,7 @@ fn a_cluster_of_stages_answers_all_and_fares_alike_in_lanes() {
 }
 
 fn layers(model: &str, stages: u32) -> Vec<u32> {
-    let model = profiles::model(model).unwrap();
+    let model = profiles::model(model).expect("it is in the catalogue");
     model.stages(stages).iter().map(|stage| stage.model.layers).collect()
 }
 
