@@ -305,7 +305,7 @@ mod tests {
         assert_eq!(need.closest(), None);
         need.instances = vec![one(10, 100), one(98, 100), one(150, 100)];
         assert!((need.closest().unwrap().0 - 0.98).abs() < 1e-12);
-        need.kinds = Kinds::new([1, 2].into_iter());
+        need.kinds = Kinds::new([1, 2]);
         assert_eq!(need.closest().unwrap().1, 1, "the second instance is of the second group");
     }
 }

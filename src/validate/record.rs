@@ -139,7 +139,7 @@ impl Record {
                 }
                 Ok(_) => {}
                 Err(problem) => {
-                    add("line", problem.line().saturating_sub(1), Err(problem.to_string()))
+                    add("line", problem.line().saturating_sub(1), Err(problem.to_string()));
                 }
             }
         } else {

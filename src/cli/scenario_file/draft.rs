@@ -69,7 +69,7 @@ impl Draft {
 
     /// What the file says, as something else than a scenario.
     pub(in crate::cli) fn read<T: DeserializeOwned>(&self) -> Result<T, Failure> {
-        let read = deserialize(self.root.clone());
+        let read = deserialize(&self.root);
         read.map_err(|problem| Failure::input(blamed(&self.name, &self.overrides, &problem)))
     }
 
@@ -115,7 +115,7 @@ impl Draft {
     }
 
     pub(in crate::cli) fn resolve(&self) -> Result<Loaded, Failure> {
-        resolve(&self.name, &self.overrides, self.root.clone(), &self.folder)
+        resolve(&self.name, &self.overrides, &self.root, &self.folder)
     }
 }
 

@@ -54,7 +54,7 @@ pub(super) fn fail(place: &str, problem: &str) -> Failure {
 
 /// Reads what a table says, or tells the path of the field, the rule, and the key that was probably
 /// meant.
-pub(super) fn deserialize<T: DeserializeOwned>(root: Table) -> Result<T, String> {
+pub(super) fn deserialize<T: DeserializeOwned>(root: &Table) -> Result<T, String> {
     let error = match attempt::<T>(root.clone()) {
         Ok(read) => return Ok(read),
         Err(error) => error,
@@ -64,7 +64,7 @@ pub(super) fn deserialize<T: DeserializeOwned>(root: Table) -> Result<T, String>
     let path = if message.starts_with("missing field") {
         path
     } else {
-        within_tagged::<T>(&root, path, &error)
+        within_tagged::<T>(root, path, &error)
     };
     let place = if path.is_empty() { path } else { format!("{path}: ") };
     Err(format!("{place}{message}{}", did_you_mean(message)))

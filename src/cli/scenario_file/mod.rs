@@ -59,7 +59,7 @@ pub(super) fn workload(
     }
     override_all(&mut root, overrides)?;
     put_seed(&mut root, seed)?;
-    let file = deserialize(root);
+    let file = deserialize(&root);
     Ok((file.map_err(|problem| Failure::input(blamed(&name, overrides, &problem)))?, folder))
 }
 
@@ -70,7 +70,7 @@ pub(super) fn overridden(file: ScenarioFile, overrides: &[String]) -> Result<Sce
     }
     let mut root = Table::try_from(&file).map_err(|error| error.to_string())?;
     override_all(&mut root, overrides).map_err(|failure| failure.to_string())?;
-    deserialize(root).map_err(|problem| blamed(&file.name, overrides, &problem))
+    deserialize(&root).map_err(|problem| blamed(&file.name, overrides, &problem))
 }
 
 /// The model of a name: a local `config.json`, else one of the catalogue.
@@ -213,7 +213,7 @@ fn leave_out_null(schema: &mut serde_json::Value) {
 fn resolve(
     name: &str,
     overrides: &[String],
-    root: Table,
+    root: &Table,
     folder: &Path,
 ) -> Result<Loaded, Failure> {
     let file: ScenarioFile =
