@@ -319,15 +319,19 @@ fn scenario(seed: u64) -> String {
         "sglang" => flags.contains("radix_cache = false"),
         _ => false,
     };
-    if name == "vllm_v1" && caches && !network {
+    if name == "vllm_v1" && caches && !network && stages == 1 {
         tiers(random, &mut text);
     }
     let replicas = if network { parts[0] + parts[1] } else { replicas };
     faults(random, &May { replicas, crashes, network, caches }, &mut text);
-    let text = gateway(seed, network, &text);
-    let alone =
-        network || text.contains("[cluster.gateway]") || text.contains("[cluster.kv_tiers]");
-    if alone { text } else { scaled(seed, replicas, &text) }
+    // What is refused together: autoscalers with roles, tiers or a gateway, a gateway with local prefill.
+    if !network && !text.contains("kv_tiers") {
+        text = scaled(seed, replicas, &text);
+    }
+    if ["autoscaler", "local_prefill"].iter().any(|other| text.contains(other)) {
+        return text;
+    }
+    gateway(seed, network, &text)
 }
 
 /// Every other cluster has an autoscaler, which draws from a stream of its own.
