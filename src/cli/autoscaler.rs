@@ -8,7 +8,7 @@ use crate::metrics::ScalingReport;
 fn report(outcome: &Outcome) -> Option<ScalingReport> {
     let cluster = &outcome.scenario.file.cluster;
     let autoscaler = cluster.autoscaler.as_ref()?;
-    Some(ScalingReport::new(&outcome.recorder, autoscaler, cluster.tensor_parallel_size))
+    Some(ScalingReport::new(&outcome.recorder, autoscaler, cluster.gpus_per_replica()))
 }
 
 /// What it did, in words; nothing where there is none.

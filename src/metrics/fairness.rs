@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::record::RequestRecord;
 use super::recorder::Recorder;
+use crate::ids::RequestId;
 use crate::scenario::{GatewayOrder, ScenarioFile, tenants};
 use crate::units::{SimDuration, SimTime};
 
@@ -113,8 +114,11 @@ fn differences(
     let records = &recorder.requests;
     for (place, record) in records.iter().enumerate() {
         let wait = recorder.gateway_wait_of(place);
-        if wait > SimDuration::ZERO {
+        let waits_on = recorder.gateway.is_here(RequestId::from_index(place));
+        if waits_on || wait > SimDuration::ZERO {
             changes.push((record.sent, false, place));
+        }
+        if !waits_on {
             changes.push((record.sent + wait, true, place));
         }
     }
@@ -138,6 +142,10 @@ fn differences(
             continue;
         }
         service[own] += served(&records[place], weights);
+        let waited = recorder.gateway_wait_of(place) > SimDuration::ZERO;
+        if !waited && waiting[own] == 0 {
+            continue;
+        }
         for other in (0..tenants).filter(|other| waiting[*other] > 0 && *other != own) {
             let difference = service[own] - service[other];
             for (pair, difference) in
@@ -148,7 +156,7 @@ fn differences(
                 largest = largest.max(*most - *least);
             }
         }
-        waiting[own] -= 1;
+        waiting[own] -= u32::from(waited);
     }
     largest
 }
@@ -156,7 +164,7 @@ fn differences(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::{ClassId, InstanceId, RequestId};
+    use crate::ids::{ClassId, InstanceId};
     use crate::request::Request;
 
     #[test]

@@ -77,6 +77,11 @@ impl GatewayLog {
         self.refused[class][place] += 1;
     }
 
+    /// Whether a request is still there.
+    pub(super) fn is_here(&self, id: RequestId) -> bool {
+        self.here.contains_key(&id)
+    }
+
     /// By reason, how many of a class were turned away.
     pub(super) fn refused_of(&self, class: ClassId) -> [u64; Refusal::ALL.len()] {
         self.refused.get(usize::from(class.0)).copied().unwrap_or_default()
@@ -173,12 +178,12 @@ impl Recorder {
             }
         }
         let turned_away = TurnedAway::new(refused);
-        let waited: u128 = log.waits.iter().map(|wait| u128::from(wait.as_nanos())).sum();
         Some(GatewayReport {
             requests: log.reached,
             waiting_mean: length.area as f64 / end.as_nanos().max(1) as f64,
             waiting_peak: length.peak,
-            wait_mean_ms: waited as f64 / log.reached as f64 / 1e6,
+            // The area under the queue is the sum of all waits, also of those who wait at the end.
+            wait_mean_ms: length.area as f64 / log.reached as f64 / 1e6,
             turned_away,
         })
     }

@@ -80,7 +80,8 @@ impl ScalingReport {
             loading_s: seconds(|presence| presence == Presence::Loading),
             draining_s: seconds(|presence| presence == Presence::Draining),
             gpu_hours: seconds(Presence::is_on) * f64::from(gpus) / 3600.0,
-            gpu_hours_of_max_replicas: whole * f64::from(config.max_replicas * gpus) / 3600.0,
+            gpu_hours_of_max_replicas: whole * f64::from(config.max_replicas) * f64::from(gpus)
+                / 3600.0,
         }
     }
 

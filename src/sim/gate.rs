@@ -1,8 +1,8 @@
 //! What the loop does where requests may have to wait at the gateway.
 //!
 //! The gateway decides last at an instant: all requests that come then are seen together, all steps that
-//! end then have ended. It looks whenever a request comes, one leaves a replica, a replica serves again,
-//! or its bucket has filled, so that every request that waits has somebody to wake it.
+//! end then have ended. It looks whenever a request comes, one goes away, one leaves a replica, a replica
+//! serves again, or its bucket has filled, so that every request that waits has somebody to wake it.
 
 use super::observe::{Observer, Occurrence};
 use super::run::{Event, Simulation};
@@ -116,14 +116,16 @@ impl<W: Source> Simulation<W> {
         let transit = self.gate.as_mut().and_then(|gate| gate.room.leave(id));
         if let Some(transit) = transit {
             self.turn_away(now, transit, why, observer);
+            self.wake_gate(now);
         }
     }
 
     /// A request waits at the gateway no longer, because its client does not.
-    pub(super) fn leave_gate(&mut self, id: RequestId) {
+    pub(super) fn leave_gate(&mut self, now: SimTime, id: RequestId) {
         let transit = self.gate.as_mut().and_then(|gate| gate.room.leave(id));
         if let Some(transit) = transit {
             self.transit.take(transit);
+            self.wake_gate(now);
         }
     }
 

@@ -201,6 +201,7 @@ impl<W: Source> Simulation<W> {
         }
         scaling.autoscaler.drained(now, instance);
         engine.restart(scaling.fresh.clone());
+        engine.slow_down(None);
         if let Some(faults) = &mut self.faults {
             faults.replace(instance);
         }

@@ -217,7 +217,8 @@ impl Iterator for Workload {
             Some(Ok(draft)) if draft.arrival <= self.end => {
                 self.over = true;
                 return Some(Err(WorkloadError::Unusable(format!(
-                    "workload.arrivals: request {} comes more than 10⁹ seconds after the first;                      take a higher rate, or fewer requests",
+                    "workload.arrivals: request {} comes more than 10⁹ seconds after the first; \
+                     take a higher rate, or fewer requests",
                     self.emitted
                 ))));
             }

@@ -1,8 +1,9 @@
 //! The replicas that bring a signal to its target.
 //!
 //! Kubernetes' rule is ⌈replicas × value / target⌉, unless value / target is within the tolerance of 1
-//! (`replica_calculator.go`, 1.33). With the value as a mean over replicas that is ⌈total / target⌉, which
-//! is also what it comes to where some replicas are not ready and count as having nothing.
+//! (`replica_calculator.go`, 1.33). For a total over all of them, an external metric with a target per
+//! replica (`AverageValue`), that is ⌈total / target⌉. Metrics of single pods are corrected for pods that
+//! are not ready, which is not done here.
 
 /// Off a whole number by less than this, a quotient is that number: 3 × 0.6 / 0.6 are 3 replicas.
 const ROUNDING: f64 = 1e-9;

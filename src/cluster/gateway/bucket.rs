@@ -18,13 +18,13 @@ struct Bucket {
 
 impl Bucket {
     fn new(per_s: f64, burst: u32) -> Self {
-        let fills_in = SimDuration::from_secs_f64(f64::from(burst) / per_s);
+        let fills_in = span(per_s, burst);
         Self { per_s, fills_in, full_at: SimTime::ZERO }
     }
 
     /// How long the bucket takes to win so much.
     fn span(&self, amount: u32) -> SimDuration {
-        SimDuration::from_secs_f64(f64::from(amount) / self.per_s)
+        span(self.per_s, amount)
     }
 
     /// When it holds so much, if nobody takes any of it.
@@ -35,8 +35,15 @@ impl Bucket {
     }
 
     fn take(&mut self, now: SimTime, amount: u32) {
-        self.full_at = self.full_at.max(now) + self.span(amount);
+        let full_at = self.full_at.max(now).as_nanos().saturating_add(self.span(amount).as_nanos());
+        self.full_at = SimTime::from_nanos(full_at);
     }
+}
+
+/// How long `amount` takes to come at a rate, rounded down: the spans of parts are then no longer than
+/// that of the whole, and a full bucket lets all of its burst through.
+fn span(per_s: f64, amount: u32) -> SimDuration {
+    SimDuration::from_nanos((f64::from(amount) / per_s * 1e9) as u64)
 }
 
 /// The buckets that a request has to pass.

@@ -3,8 +3,8 @@
 use super::Rules;
 use super::groups::{Asked, asked};
 use crate::scenario::{
-    AcceptanceConfig, ClientConfig, EngineConfig, FaultConfig, HandoverProtocol, RandomFault,
-    RandomFaultConfig, ReplicaRole, ScenarioFile,
+    AcceptanceConfig, ClientConfig, EngineConfig, FaultConfig, HandoverProtocol, OverRate,
+    RandomFault, RandomFaultConfig, ReplicaRole, ScenarioFile,
 };
 
 /// Random faults that are drawn before a run.
@@ -42,7 +42,7 @@ fn client_rules(file: &ScenarioFile, rules: &mut Rules) {
     rules.count(&path("retries.max_retries"), retries.max_retries);
     rules.time(&path("retries.backoff_s"), retries.backoff_s, 1.0);
     rules.time(&path("retries.max_backoff_s"), retries.max_backoff_s, 1.0);
-    let turns_away = retries.on_refusal && file.cluster.gateway.is_some();
+    let turns_away = retries.on_refusal && may_turn_away(file);
     if !turns_away && !may_fail(file, client, retries.on_timeout) {
         let message = "nothing can fail that is retried: no crash in `faults`, no timeout, no gateway \
                        that turns requests away";
@@ -55,6 +55,15 @@ fn client_rules(file: &ScenarioFile, rules: &mut Rules) {
         let message = "a recording of accepted drafts knows no retries";
         rules.broken(&path("retries"), message);
     }
+}
+
+/// Whether the gateway may turn a request away while replicas are up.
+fn may_turn_away(file: &ScenarioFile) -> bool {
+    let Some(gateway) = &file.cluster.gateway else { return false };
+    let refuses = gateway.rate_limit.as_ref().is_some_and(|limit| limit.over == OverRate::Refuse);
+    let has_deadline = gateway.deadline_ms.is_some()
+        || file.workload.classes.iter().any(|class| class.deadline_ms.is_some());
+    refuses || gateway.max_waiting.is_some() || has_deadline
 }
 
 /// Where steps stand still for KV caches, or memory is set aside before a prompt is computed, nothing may
@@ -73,6 +82,7 @@ fn handover_rules(file: &ScenarioFile, groups: &[Asked], rules: &mut Rules) {
         ("workload.client.timeout_s", client.timeout_s.is_some()),
         ("workload.client.first_token_timeout_s", client.first_token_timeout_s.is_some()),
         ("workload.client.cancellations", client.cancellations.is_some()),
+        ("workload.client.retries", client.retries.is_some()),
     ];
     for (path, _) in gives_up.iter().filter(|(_, is_given)| *is_given) {
         let message = format!("is not modelled where KV caches are handed over by `{name}`");

@@ -82,7 +82,7 @@ impl<W: Source> Simulation<W> {
                 self.rouse(now, instance);
             }
             Place::OnItsWay(instance) if decodes(instance) => self.release(now, id, observer),
-            Place::Nowhere => self.leave_gate(id),
+            Place::Nowhere => self.leave_gate(now, id),
             Place::OnItsWay(_) | Place::Lost(..) => {}
         }
     }

@@ -93,6 +93,37 @@ fn a_bucket_may_make_requests_wait_instead() {
 }
 
 #[test]
+fn a_full_bucket_lets_all_of_its_burst_through_whatever_the_rate() {
+    for burst in [1, 3, 7, 9, 10] {
+        let limit = format!(
+            "[cluster.gateway]\nrate_limit = {{ requests_per_s = {burst}.0, burst = {burst} }}\n"
+        );
+        let (counts, _) = run(&scenario(BURST, &limit));
+        assert_eq!(counts.finished, burst, "burst {burst}");
+    }
+}
+
+#[test]
+fn who_waits_behind_one_that_goes_away_is_sent_at_once() {
+    // The first prompt empties the bucket, the second waits for 1,000 tokens, the third for 10 behind it.
+    let classes = "num_requests = 3\narrivals = { type = 'all_at_once' }\n\
+                   lengths = { type = 'fixed', input_tokens = 1000, output_tokens = 11 }\n\
+                   [[workload.classes]]\nname = 'long'\nshare = 0.6\ndeadline_ms = 1000.0\n\
+                   [[workload.classes]]\nname = 'short'\nshare = 0.4\n\
+                   input_tokens = { type = 'fixed', tokens = 10 }";
+    let limit = "[cluster.gateway]\nrate_limit = { prompt_tokens_per_s = 100.0, \
+                 burst_prompt_tokens = 1000, over = 'wait' }\n";
+    let drawn = |seed: u64| {
+        let (_, recorder) = run(&format!("seed = {seed}\n{}", scenario(classes, limit)));
+        let prompts: Vec<u32> = recorder.requests.iter().map(|r| r.prompt_tokens).collect();
+        (prompts == [1000, 1000, 10]).then_some(recorder)
+    };
+    let recorder = (0..100).find_map(drawn).expect("some seed draws them in this order");
+    assert_eq!(recorder.requests[1].status, Status::Rejected);
+    assert_eq!(recorder.gateway_wait_of(2), SimDuration::from_millis(1000));
+}
+
+#[test]
 fn a_prompt_longer_than_the_bucket_passes_when_it_is_full() {
     // 1,000 tokens from a bucket of 400: the next one passes when the debt is paid and it is full again.
     let limit = "[cluster.gateway]\nrate_limit = { prompt_tokens_per_s = 1000.0, \
@@ -170,8 +201,12 @@ fn a_client_tries_again_when_the_gateway_turns_it_away() {
 fn a_run_that_ends_amid_waiting_requests_leaves_them_unfinished() {
     let stops = BURST.to_owned() + "\nclient.stop_after_s = 0.2\n";
     let gateway = "[cluster.gateway]\nmax_outstanding_per_replica = 1\n";
-    let (counts, _) = run(&scenario(&stops, gateway));
+    let (counts, recorder) = run(&scenario(&stops, gateway));
     assert_eq!((counts.finished, counts.unfinished), (2, 8));
+    // Two were sent at once, two after 120 ms, and six wait until it ends with a step of 10 ms.
+    let report = recorder.gateway_report().expect("requests wait");
+    let mean = (2.0 * 120.0 + 6.0 * 210.0) / 10.0;
+    assert!((report.wait_mean_ms - mean).abs() < 1e-6, "{report:?}");
 }
 
 #[test]
