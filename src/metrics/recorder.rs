@@ -15,6 +15,7 @@ use super::series::Bin;
 use super::tiers::TierLog;
 use super::timeline::Timeline;
 use super::transfers::Carried;
+use crate::engine::scheduler::Load;
 use crate::engine::{DraftCounts, Finish, Life, QuietRun};
 use crate::ids::{InstanceId, RequestId};
 use crate::sim::{Lane, Observer, Occurrence, Separable};
@@ -232,6 +233,27 @@ impl Recorder {
     }
 }
 
+impl Recorder {
+    #[inline]
+    fn tokens_came(&mut self, at: SimTime, instance: InstanceId, tokens: u32, load: Load) {
+        let (replica, all) = self.replica(instance);
+        replica.set_load(at, load, all);
+        replica.output_tokens += u64::from(tokens);
+        self.count_tokens(at, tokens);
+        self.timeline.output_tokens.add(at, tokens.into());
+    }
+
+    fn release(&mut self, at: SimTime, from: InstanceId, id: RequestId) {
+        let before = self.handed_over.get(&id).and_then(|before| before.transfer);
+        if let Some((began, to, bytes)) = before {
+            self.requests[self.lane.place(id)].transfer = at - began;
+            let began = self.carried.end_early(id, began);
+            self.carried.add([from, to], began, at, bytes.0);
+            self.end = at;
+        }
+    }
+}
+
 impl Observer for Recorder {
     fn on(&mut self, at: SimTime, what: Occurrence<'_>) {
         self.phases.hear(at, what, &mut self.requests);
@@ -266,23 +288,15 @@ impl Observer for Recorder {
                 self.timeline.prefill_tokens.add(at, prefill.into());
             }
             Occurrence::Stepped(instance, _, result, load) => {
-                let (replica, all) = self.replica(instance);
-                replica.set_load(at, load, all);
-                replica.output_tokens += u64::from(result.tokens);
+                self.tokens_came(at, instance, result.tokens, load);
                 self.steps += 1;
-                self.count_tokens(at, result.tokens);
-                self.timeline.output_tokens.add(at, result.tokens.into());
                 self.drafts.add(&result.drafts);
                 for gap in &result.gaps {
                     self.gaps.add(gap.gap, gap.count);
                 }
             }
             Occurrence::Landed(instance, result, load) => {
-                let (replica, all) = self.replica(instance);
-                replica.set_load(at, load, all);
-                replica.output_tokens += u64::from(result.tokens);
-                self.count_tokens(at, result.tokens);
-                self.timeline.output_tokens.add(at, result.tokens.into());
+                self.tokens_came(at, instance, result.tokens, load);
             }
             Occurrence::Quiet(instance, run) => self.quiet(instance, run),
             Occurrence::HandedOver(instance, life) => self.hand_over(at, instance, life),
@@ -295,15 +309,7 @@ impl Observer for Recorder {
                     before.transfer = Some((at, instance, bytes));
                 }
             }
-            Occurrence::Released(from, id) => {
-                let before = self.handed_over.get(&id).and_then(|before| before.transfer);
-                if let Some((began, to, bytes)) = before {
-                    self.requests[self.lane.place(id)].transfer = at - began;
-                    let began = self.carried.end_early(id, began);
-                    self.carried.add([from, to], began, at, bytes.0);
-                    self.end = at;
-                }
-            }
+            Occurrence::Released(from, id) => self.release(at, from, id),
             Occurrence::LoadBegan(..)
             | Occurrence::LoadEnded(..)
             | Occurrence::TierMoved(..)

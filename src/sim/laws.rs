@@ -221,15 +221,7 @@ impl Observer for Watch {
                 self.move_on(id, Place::AtClient, Place::AtGateway);
                 self.request(id).sent = at;
             }
-            Occurrence::Sent(id, instance) => {
-                self.reached(instance);
-                let waited = self.request(id).place == Place::AtGateway;
-                let from = if waited { Place::AtGateway } else { Place::AtClient };
-                self.move_on(id, from, Place::OnItsWay(instance));
-                if !waited {
-                    self.request(id).sent = at;
-                }
-            }
+            Occurrence::Sent(id, instance) => self.sent(at, id, instance),
             Occurrence::Queued(instance, id, load) => {
                 self.move_on(id, Place::OnItsWay(instance), Place::Inside(instance));
                 self.request(id).queued = at;
@@ -252,12 +244,7 @@ impl Observer for Watch {
             }
             Occurrence::Landed(instance, result, load) => {
                 for id in &result.landed {
-                    let place = self.request(*id).place;
-                    assert_eq!(
-                        place,
-                        Place::Inside(instance),
-                        "L1: request {id} decodes where it is"
-                    );
+                    self.is_inside(instance, *id);
                 }
                 self.tokens_out += u64::from(result.tokens);
                 self.check(instance, load);
@@ -279,13 +266,8 @@ impl Observer for Watch {
             Occurrence::Forwarded(id, instance) => {
                 self.move_on(id, Place::HandedOver, Place::OnItsWay(instance));
             }
-            Occurrence::SendingBegan(instance, id) => {
-                let place = self.request(id).place;
-                assert_eq!(place, Place::Inside(instance), "L1: request {id} is sent where it is");
-            }
-            Occurrence::TransferBegan(instance, id, _) => {
-                let place = self.request(id).place;
-                assert_eq!(place, Place::Inside(instance), "L1: request {id} loads where it is");
+            Occurrence::SendingBegan(instance, id) | Occurrence::TransferBegan(instance, id, _) => {
+                self.is_inside(instance, id);
             }
             Occurrence::Released(instance, id) => {
                 let held = &mut self.device(instance).handed_over;
@@ -339,6 +321,22 @@ impl Separable for Watch {
 }
 
 impl Watch {
+    fn sent(&mut self, at: SimTime, id: RequestId, instance: InstanceId) {
+        self.reached(instance);
+        let waited = self.request(id).place == Place::AtGateway;
+        let from = if waited { Place::AtGateway } else { Place::AtClient };
+        self.move_on(id, from, Place::OnItsWay(instance));
+        if !waited {
+            self.request(id).sent = at;
+        }
+    }
+
+    /// What an instance says of a request holds of one that is inside.
+    fn is_inside(&mut self, instance: InstanceId, id: RequestId) {
+        let place = self.request(id).place;
+        assert_eq!(place, Place::Inside(instance), "L1: request {id} is where it is spoken of");
+    }
+
     fn check(&mut self, instance: InstanceId, load: Load) {
         if self.device(instance).handed_over == 0 {
             check(instance, load);

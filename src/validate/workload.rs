@@ -51,7 +51,7 @@ const BLIS_IN_FLIGHT: u32 = 256;
 const INFERENCEX_REQUESTS_PER_PLACE: u32 = 10;
 
 /// More requests of one record are not simulated, so that no record takes the memory of the others.
-pub(super) const MOST_REQUESTS: f64 = 1e6;
+pub(super) const MOST_REQUESTS: f64 = 4e6;
 /// A longer load is no measurement; three years.
 const LONGEST_S: f64 = 1e8;
 

@@ -81,12 +81,15 @@ fn tid(event: &Value) -> u64 {
     event["tid"].as_u64().expect("a span has a row")
 }
 
+/// For each row of an instance, the spans in it.
+type Rows = BTreeMap<(u64, u64), Vec<(u64, u64, String)>>;
+
 /// Checks what a viewer needs; for each request, how long it was in each kind of span.
 fn check(events: &[Value]) -> BTreeMap<String, BTreeMap<String, u64>> {
     let mut free: BTreeMap<(u64, u64), u64> = BTreeMap::new();
     let mut counted: BTreeMap<(u64, String), u64> = BTreeMap::new();
     let mut named: BTreeSet<(u64, u64)> = BTreeSet::new();
-    let mut rows: BTreeMap<(u64, u64), Vec<(u64, u64, String)>> = BTreeMap::new();
+    let mut rows = Rows::new();
     for event in events {
         let pid = event["pid"].as_u64().expect("every event has a process");
         let name = word(event, "name").to_owned();

@@ -304,6 +304,19 @@ struct Step {
     duration: SimDuration,
 }
 
+impl<W: Write> TimelineWriter<W> {
+    fn sent(&mut self, at: SimTime, id: RequestId, instance: InstanceId) {
+        let Some(open) = self.requests.get_mut(&id) else { return };
+        open.instance = instance;
+        if open.phase == Phase::Gateway && at > open.since {
+            open.enter(at, Phase::Api);
+        } else {
+            open.phase = Phase::Api;
+            (open.sent, open.since) = (at, at);
+        }
+    }
+}
+
 impl<W: Write> Observer for TimelineWriter<W> {
     fn on(&mut self, at: SimTime, what: Occurrence<'_>) {
         self.end = at;
@@ -326,17 +339,7 @@ impl<W: Write> Observer for TimelineWriter<W> {
                     (open.sent, open.since) = (at, at);
                 }
             }
-            Occurrence::Sent(id, instance) => {
-                if let Some(open) = self.requests.get_mut(&id) {
-                    open.instance = instance;
-                    if open.phase == Phase::Gateway && at > open.since {
-                        open.enter(at, Phase::Api);
-                    } else {
-                        open.phase = Phase::Api;
-                        (open.sent, open.since) = (at, at);
-                    }
-                }
-            }
+            Occurrence::Sent(id, instance) => self.sent(at, id, instance),
             Occurrence::Queued(instance, id, load) => {
                 self.enter(at, id, Phase::Api, Phase::Queued);
                 self.set_levels(at, instance, load);
