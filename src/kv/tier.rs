@@ -5,7 +5,7 @@
 //! has ended. What is being read, or still arriving, does not give way. Of the chunks of one sequence the
 //! last is the first to.
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::BlockHash;
 use super::lists::{Ends, Links};
@@ -37,7 +37,8 @@ pub struct Tier {
     /// Next to give way first.
     queue: Ends,
     links: Links,
-    version: u64,
+    /// Chunks that can give way.
+    idle: usize,
 }
 
 impl Tier {
@@ -52,7 +53,7 @@ impl Tier {
             places: FxHashMap::default(),
             queue: Ends::default(),
             links: Links::default(),
-            version: 0,
+            idle: 0,
         }
     }
 
@@ -66,11 +67,6 @@ impl Tier {
         self.places.is_empty()
     }
 
-    /// Another number after every change of what can be found.
-    pub fn version(&self) -> u64 {
-        self.version
-    }
-
     /// Whether a chunk has room, be it still on its way.
     pub fn knows(&self, name: BlockHash) -> bool {
         self.places.contains_key(&name)
@@ -82,10 +78,11 @@ impl Tier {
         place.is_some_and(|place| self.chunks[*place as usize].state != State::Arriving)
     }
 
-    /// Gives room to those of these chunks that have none, and leaves them in `names`. What gives way to
+    /// Gives room to those of these chunks that have none, and leaves them in `names`, each once. What gives way to
     /// them is added to `evicted`. All or nothing: where others cannot give way, none is left.
     pub fn reserve(&mut self, names: &mut Vec<BlockHash>, evicted: &mut Vec<BlockHash>) {
-        names.retain(|name| !self.knows(*name));
+        let mut seen = FxHashSet::default();
+        names.retain(|name| !self.knows(*name) && seen.insert(*name));
         let lacking = (self.len() + names.len()).saturating_sub(self.capacity);
         if !self.make_room(lacking, evicted) {
             names.clear();
@@ -99,14 +96,15 @@ impl Tier {
 
     /// Has so many chunks give way; `false` changes nothing.
     fn make_room(&mut self, count: usize, evicted: &mut Vec<BlockHash>) -> bool {
-        let idle = |place: &u32| self.chunks[*place as usize].state == State::Here(0);
-        let going: Vec<u32> = self.links.iter(self.queue).filter(idle).take(count).collect();
-        if going.len() < count {
+        if self.idle < count {
             return false;
         }
+        let idle = |place: &u32| self.chunks[*place as usize].state == State::Here(0);
+        let going: Vec<u32> = self.links.iter(self.queue).filter(idle).take(count).collect();
         for place in going {
             let name = self.chunks[place as usize].name;
             self.forget(name);
+            self.idle -= 1;
             evicted.push(name);
         }
         true
@@ -120,7 +118,7 @@ impl Tier {
         let state = self.state(name);
         assert_eq!(*state, State::Arriving, "a chunk comes once");
         *state = State::Here(0);
-        self.version += 1;
+        self.idle += 1;
     }
 
     /// A chunk on its way does not come.
@@ -137,10 +135,12 @@ impl Tier {
     /// # Panics
     /// When it cannot.
     pub fn hold(&mut self, name: BlockHash) {
-        match self.state(name) {
-            State::Here(readers) => *readers += 1,
-            State::Arriving => panic!("a chunk is read before it has come"),
-        }
+        let State::Here(readers) = self.state(name) else {
+            panic!("a chunk is read before it has come")
+        };
+        *readers += 1;
+        let was_idle = *readers == 1;
+        self.idle -= usize::from(was_idle);
     }
 
     /// A move reads a chunk no longer.
@@ -148,10 +148,14 @@ impl Tier {
     /// # Panics
     /// When none did.
     pub fn let_go(&mut self, name: BlockHash) {
-        match self.state(name) {
-            State::Here(readers) if *readers > 0 => *readers -= 1,
+        let is_idle = match self.state(name) {
+            State::Here(readers) if *readers > 0 => {
+                *readers -= 1;
+                *readers == 0
+            }
             state => panic!("a chunk that nobody reads is let go: {state:?}"),
-        }
+        };
+        self.idle += usize::from(is_idle);
     }
 
     /// A request asks for these chunks, the beginning of a sequence: those that are here are the last to
@@ -177,7 +181,6 @@ impl Tier {
         let place = self.places.remove(&name).expect("the chunk has room here");
         self.links.unlink(&mut self.queue, place);
         self.vacant.push(place);
-        self.version += 1;
     }
 
     fn add(&mut self, chunk: Chunk) -> u32 {
@@ -193,8 +196,13 @@ impl Tier {
     /// Whether no more is here than there is room for, and all of it is in the queue once.
     pub fn is_balanced(&self) -> bool {
         let queued = self.links.iter(self.queue).count();
+        let can_go = |place: &u32| self.chunks[*place as usize].state == State::Here(0);
+        let idle = self.links.iter(self.queue).filter(can_go).count();
         let places = self.chunks.len() - 1 - self.vacant.len();
-        self.len() <= self.capacity && queued == self.len() && places == self.len()
+        self.len() <= self.capacity
+            && queued == self.len()
+            && places == self.len()
+            && idle == self.idle
     }
 }
 

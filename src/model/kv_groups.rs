@@ -39,17 +39,22 @@ impl KvGroups {
     /// block, so that it always keeps as many.
     pub fn blocks(self, slots: u32, computed: u32, block_size: u32) -> u32 {
         let all = slots.div_ceil(block_size);
-        let passed = (computed + 1).saturating_sub(self.window) / block_size;
-        self.windowed * all.saturating_sub(passed).max(all.min(self.each(block_size)))
+        let passed = computed.saturating_add(1).saturating_sub(self.window) / block_size;
+        self.of_all(all.saturating_sub(passed).max(all.min(self.each(block_size))))
     }
 
     /// The same of a request that decodes, once it is longer than the window.
     pub fn steady(self, block_size: u32) -> u32 {
-        self.windowed * self.each(block_size)
+        self.of_all(self.each(block_size))
     }
 
     fn each(self, block_size: u32) -> u32 {
-        self.window.div_ceil(block_size) + 1
+        self.window.div_ceil(block_size).saturating_add(1)
+    }
+
+    /// So many blocks of each group; where they are too many to count, more than any memory has.
+    fn of_all(self, blocks: u32) -> u32 {
+        self.windowed.saturating_mul(blocks)
     }
 
     /// The most that a request of `tokens` tokens has of them at once, if a step computes at most
@@ -57,7 +62,7 @@ impl KvGroups {
     pub fn most(self, tokens: u32, step: u32, block_size: u32) -> u32 {
         let reach = self.window.saturating_sub(1).saturating_add(step);
         let capped = reach.div_ceil(block_size).saturating_add(1);
-        self.windowed * tokens.div_ceil(block_size).min(capped)
+        self.of_all(tokens.div_ceil(block_size).min(capped))
     }
 }
 
@@ -85,6 +90,14 @@ mod tests {
         assert_eq!(groups(30, 10), None, "whole contexts in two groups");
         assert_eq!(groups(32, 32), None, "no layer sees everything");
         assert_eq!(groups(32, 0), None);
+    }
+
+    #[test]
+    fn too_many_blocks_to_count_are_the_most_there_can_be() {
+        let groups = KvGroups { layers: 10, windowed: 6, window: u32::MAX };
+        assert_eq!(groups.most(u32::MAX, u32::MAX, 1), u32::MAX);
+        assert_eq!(groups.blocks(u32::MAX, u32::MAX, 1), u32::MAX);
+        assert_eq!(groups.steady(1), u32::MAX);
     }
 
     #[test]

@@ -57,16 +57,20 @@ fn put(
 }
 
 /// Sets a parameter of the cluster, in groups of replicas too that have settings of their own where it
-/// is.
+/// is, unless those are of another type: such a model has other parameters, or the same of another engine.
 pub(super) fn put_parameter(root: &mut Table, path: &str, value: f64) -> Result<(), String> {
     set(root, path, Value::Float(value))?;
     let Some((key, rest)) = path.strip_prefix("cluster.").and_then(|rest| rest.split_once('.'))
     else {
         return Ok(());
     };
-    let groups = root.get("cluster").and_then(|cluster| cluster.get("groups"));
+    let cluster = root.get("cluster");
+    let kind = |table: &Value| table.get(key).and_then(|own| own.get("type")).cloned();
+    let shared = cluster.and_then(kind);
+    let groups = cluster.and_then(|cluster| cluster.get("groups"));
     let groups = groups.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    let own: Vec<usize> = (0..groups.len()).filter(|at| groups[*at].get(key).is_some()).collect();
+    let takes = |group: &Value| group.get(key).is_some() && kind(group) == shared;
+    let own: Vec<usize> = (0..groups.len()).filter(|at| takes(&groups[*at])).collect();
     for at in own {
         set(root, &format!("cluster.groups[{at}].{key}.{rest}"), Value::Float(value))?;
     }
@@ -79,8 +83,10 @@ mod tests {
 
     #[test]
     fn a_parameter_of_the_cluster_is_one_of_its_groups() {
-        let text = "[cluster]\n[[cluster.groups]]\nreplicas = 2\n[[cluster.groups]]\nreplicas = 3\n\
-                    step_time = { type = 'roofline', calibration = { head = 2.0 } }";
+        let text = "[cluster]\nstep_time = { type = 'roofline' }\n\
+                    [[cluster.groups]]\nreplicas = 2\n[[cluster.groups]]\nreplicas = 3\n\
+                    step_time = { type = 'roofline', calibration = { head = 2.0 } }\n\
+                    [[cluster.groups]]\nreplicas = 1\nstep_time = { type = 'operator_table' }";
         let mut root: Table = toml::from_str(text).expect("it is TOML");
         let path = "cluster.step_time.calibration.per_step_us";
         put_parameter(&mut root, path, 7.0).expect("it is there");
@@ -91,6 +97,7 @@ mod tests {
         assert_eq!(per_step(cluster), Some(7.0));
         assert!(groups[0].get("step_time").is_none(), "it inherits");
         assert_eq!(per_step(&groups[1]), Some(7.0));
+        assert!(groups[2]["step_time"].get("calibration").is_none(), "another type");
         assert_eq!(groups[1]["step_time"]["calibration"]["head"].as_float(), Some(2.0));
         assert_eq!(cluster["api_delay_ms"].as_float(), Some(3.0));
     }

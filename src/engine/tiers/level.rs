@@ -1,8 +1,8 @@
 //! One tier, of an engine's own or shared with others.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::kv::{BlockHash, Tier};
+use crate::kv::Tier;
 
 /// Which tier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,17 +45,16 @@ impl Level {
         Self::Own(Mutex::new(tier))
     }
 
-    /// Whether a chunk has no room here.
-    pub(super) fn lacks(&self, name: BlockHash) -> bool {
-        !self.on(|tier| tier.knows(name))
-    }
-
-    pub(super) fn on<R>(&self, then: impl FnOnce(&mut Tier) -> R) -> R {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Tier> {
         let tier = match self {
             Self::Own(tier) => tier,
             Self::Shared(tier) => tier.as_ref(),
         };
-        then(&mut tier.lock().unwrap_or_else(PoisonError::into_inner))
+        tier.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn on<R>(&self, then: impl FnOnce(&mut Tier) -> R) -> R {
+        then(&mut self.lock())
     }
 }
 

@@ -29,6 +29,8 @@ pub use fetch::{Fetch, FetchTimes};
 pub use level::{Level, TierKind};
 pub use moves::{TierLoad, TierMove, TierWay};
 
+use rustc_hash::FxHashSet;
+
 use crate::ids::RequestId;
 use crate::kv::BlockHash;
 use crate::scenario::TierWrite;
@@ -76,12 +78,15 @@ impl Tiers {
     pub fn find(&mut self, names: &[BlockHash], known: u32, hit: u32) -> u32 {
         self.found.clear();
         let first = (hit / self.chunk_tokens) as usize;
+        let levels = self.levels.each_ref().map(|level| level.as_ref().map(Level::lock));
         for name in names.get(first..).unwrap_or_default() {
-            let holds =
-                |kind: &&TierKind| self.level(**kind).is_some_and(|l| l.on(|t| t.has(*name)));
-            let Some(kind) = TierKind::ALL.iter().find(holds) else { break };
+            let has = |kind: &&TierKind| {
+                levels[**kind as usize].as_ref().is_some_and(|tier| tier.has(*name))
+            };
+            let Some(kind) = TierKind::ALL.iter().find(has) else { break };
             self.found.push(*kind);
         }
+        drop(levels);
         let kept = self.fetch.worth(&self.found, (self.chunk_tokens, known, hit));
         self.found.truncate(kept);
         let end = (first + kept) as u32 * self.chunk_tokens;
@@ -140,27 +145,29 @@ impl Tiers {
         self.found = found;
     }
 
-    /// These chunks have been computed, or were given up by the GPU, as the policy asks. Written through,
+    /// These chunks have been computed, or were given up by the GPU, as the policy asks; two blocks of one
+    /// content that go at once give up one chunk. Written through,
     /// they pass host memory if any tier below takes them; written back, the first tier is what they go to.
     pub fn write(&mut self, names: &[BlockHash]) {
         if names.is_empty() {
             return;
         }
-        let kept = self.reserve(TierKind::Host, names.to_vec());
-        let below = self.levels[TierKind::Disk as usize..].iter().flatten();
-        let passes = |name: &BlockHash| match self.write {
-            TierWrite::Through => below.clone().any(|level| level.lacks(*name)),
-            TierWrite::Back => {
-                let next = below.clone().next().filter(|_| self.level(TierKind::Host).is_none());
-                next.is_some_and(|level| level.lacks(*name))
-            }
+        let mut seen = FxHashSet::default();
+        let mut names = names.to_vec();
+        names.retain(|name| seen.insert(*name));
+        let kept = self.reserve(TierKind::Host, names.clone());
+        let takers = match (self.write, self.level(TierKind::Host)) {
+            (TierWrite::Through, _) => TierKind::ALL.len(),
+            (TierWrite::Back, None) => 1,
+            (TierWrite::Back, Some(_)) => 0,
         };
+        let below = self.levels[TierKind::Disk as usize..].iter().flatten().take(takers);
+        let below: Vec<_> = below.map(Level::lock).collect();
         let mut next = kept.iter().peekable();
-        let names: Vec<BlockHash> = names
-            .iter()
-            .filter(|name| next.next_if_eq(name).is_some() || passes(name))
-            .copied()
-            .collect();
+        names.retain(|name| {
+            next.next_if_eq(&name).is_some() || below.iter().any(|tier| !tier.knows(*name))
+        });
+        drop(below);
         if !names.is_empty() {
             self.moves.begin(TierWay::GpuToHost, Cargo { request: None, names, kept });
         }

@@ -129,6 +129,16 @@ fn a_pool_survives_an_engine_that_stops_and_is_whole_again() {
 }
 
 #[test]
+fn two_copies_of_a_chunk_go_down_as_one() {
+    for write in [TierWrite::Through, TierWrite::Back] {
+        let mut tiers = tiers(write, [Some(2), None, Some(4)]);
+        tiers.write(&names([0, 1, 1]));
+        assert_eq!(settle(&mut tiers)[0], (TierWay::GpuToHost, 2));
+        assert_eq!(found(&mut tiers, &names(0..2)), 16);
+    }
+}
+
+#[test]
 fn tiers_without_room_move_nothing() {
     for write in [TierWrite::Through, TierWrite::Back] {
         let mut tiers = tiers(write, [Some(0), None, None]);

@@ -58,6 +58,14 @@ fn what_is_read_or_on_its_way_does_not_give_way() {
     assert_eq!(tier.len(), 1);
 }
 
+#[test]
+fn a_chunk_that_is_named_twice_has_room_once() {
+    let mut tier = Tier::new(3, TierEviction::Lru);
+    assert!(store(&mut tier, [1, 2, 1, 2]).is_empty());
+    assert_eq!(tier.len(), 2);
+    assert!(tier.is_balanced());
+}
+
 /// The same rules on a plain list: chunks in the order in which they give way.
 #[derive(Debug)]
 struct Plain {

@@ -1,5 +1,5 @@
 //! The scheduler of vLLM V1 (vLLM 0.33.0, `vllm/v1/core/sched/scheduler.py`,
-//! `async_scheduler.py`, `vllm/v1/core/kv_cache_manager.py`), for models with full attention.
+//! `async_scheduler.py`, `vllm/v1/core/kv_cache_manager.py`).
 //!
 //! Every step first serves the running requests, in order of admission, then admits waiting ones,
 //! all out of one token budget; there is no prefill phase and no decode phase. Memory is paged; a
@@ -20,8 +20,9 @@
 //! * `group.rs`, `lockstep.rs`: requests that decode in lock step, served together with the same
 //!   outcome
 //! * `stages.rs`: what pipeline parallelism changes
+//! * `windows.rs`: blocks of layers with a sliding window
 //!
-//! Left out: sliding-window and hybrid caches, multimodal budgets, structured output.
+//! Left out: caches of state-space layers, names of blocks in a window, multimodal budgets, structured output.
 
 mod abort;
 mod acceptance;
@@ -439,6 +440,10 @@ impl Schedule for VllmV1 {
     }
 
     fn is_balanced(&self) -> bool {
-        self.pool.is_balanced() && self.tiers.as_ref().is_none_or(|tiers| tiers.is_balanced())
+        let slots = 0..self.sequences.len() as u32;
+        let unlanded = slots.filter(|slot| self.is_unlanded(*slot)).count();
+        unlanded == self.unlanded as usize
+            && self.pool.is_balanced()
+            && self.tiers.as_ref().is_none_or(|tiers| tiers.is_balanced())
     }
 }

@@ -132,7 +132,7 @@ impl VllmV1 {
         self.holding.len() == self.unlanded
     }
 
-    fn is_unlanded(&self, slot: u32) -> bool {
+    pub(super) fn is_unlanded(&self, slot: u32) -> bool {
         let s = &self.sequences[slot as usize];
         s.status == Status::Loading && !s.has_landed
     }
@@ -317,6 +317,7 @@ impl VllmV1 {
             s.computed = 0;
             s.holds_promise = false;
             let key = s.key();
+            self.unlanded -= 1;
             self.holding.remove(slot, key);
             self.release_blocks(slot);
             self.waiting.push_front(slot, key);
