@@ -148,7 +148,7 @@ impl Gateway {
             return None;
         }
         self.refresh(instances, now);
-        if self.looks_at_caches(now) && self.needs.caches != Some(SimDuration::ZERO) {
+        if self.looks_at_caches(now) && self.keeps_caches() {
             self.caches.clear();
             self.caches.extend(instances.iter().map(|instance| instance.scheduler().cache()));
             self.caches_at = Some(now);
@@ -180,6 +180,11 @@ impl Gateway {
         self.needs
             .caches
             .is_some_and(|interval| self.caches_at.is_none_or(|at| now.since(at) >= interval))
+    }
+
+    /// Whether what it sees of caches is kept, for requests that come later.
+    pub fn keeps_caches(&self) -> bool {
+        self.needs.caches.is_some_and(|interval| interval > SimDuration::ZERO)
     }
 
     /// Whether an instance is up, as far as is known.

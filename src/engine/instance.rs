@@ -16,7 +16,7 @@ use super::scheduler::{Handoff, Load, Scheduler};
 use super::{Finish, StepPlan, StepResult};
 use crate::cost::{CudaGraphs, LoraTimes, StepShape, StepTime};
 use crate::ids::RequestId;
-use crate::request::Request;
+use crate::request::{Request, Segment};
 use crate::units::{SimDuration, SimTime};
 
 /// A step on its way through the device.
@@ -194,6 +194,12 @@ impl Instance {
         let begun = self.run.iter().take_while(|step| step.boundary < now);
         load.kv_blocks_free -= begun.map(|step| step.claims).sum::<u32>();
         load
+    }
+
+    /// Somebody looks at its cache: what is computed of the answers that these runs quote can be found, of all
+    /// answers where it is not known who will ask.
+    pub fn show_cache(&mut self, quoted: Option<&[Segment]>) {
+        self.scheduler.show_cache(quoted);
     }
 
     /// Whether no step is in flight.

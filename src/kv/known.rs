@@ -1,7 +1,4 @@
 //! What a cache holds of a prompt, asked from outside: no access, nothing changes by it.
-//!
-//! Requests that decode in lock step name the blocks of their answers late, when somebody needs them: asked from
-//! outside, blocks of an answer that is still being generated may be missing.
 
 use super::{BlockTable, ChainHasher, Hits, KvPool, Lookahead, RadixTree};
 use crate::request::{RequestView, Segment};

@@ -4,6 +4,7 @@ use super::observe::{Observer, Occurrence};
 use super::run::{Event, Simulation};
 use super::source::Source;
 use crate::ids::InstanceId;
+use crate::request::Segment;
 use crate::units::SimTime;
 
 impl<W: Source> Simulation<W> {
@@ -20,7 +21,14 @@ impl<W: Source> Simulation<W> {
         let Some(local) = parts.local_prefill() else { return false };
         if local.max_new_tokens.is_some() {
             let count = self.cluster.instances.len() as u32;
-            self.see_caches(now, entrances..count, observer);
+            let (_, request) = self.transit.get(transit);
+            let segments = request.content.segments.clone();
+            self.see_caches(
+                now,
+                entrances..count,
+                Some(segments.as_deref().unwrap_or(&[])),
+                observer,
+            );
         }
         let (id, request) = self.transit.get(transit);
         let instances = &self.cluster.instances;
@@ -37,11 +45,13 @@ impl<W: Source> Simulation<W> {
         true
     }
 
-    /// What instances have planned ahead ends before now: their caches are what they are at this moment.
+    /// What instances have planned ahead ends before now: their caches are what they are at this moment, for a
+    /// prompt of these runs, or for every prompt.
     pub(super) fn see_caches(
         &mut self,
         now: SimTime,
         instances: std::ops::Range<u32>,
+        quoted: Option<&[Segment]>,
         observer: &mut impl Observer,
     ) {
         for instance in instances.map(InstanceId) {
@@ -50,6 +60,7 @@ impl<W: Source> Simulation<W> {
             if let Some(at) = super::drive::interrupt(place, now, observer) {
                 self.awaken(at, instance);
             }
+            self.cluster.instances[instance.index()].show_cache(quoted);
         }
     }
 }

@@ -250,7 +250,11 @@ impl<W: Source> Simulation<W> {
         let seen =
             if self.steps_seen == Some(now) { now + SimDuration::from_nanos(1) } else { now };
         if entrances > 1 && self.gateway.looks_at_caches(seen) {
-            self.see_caches(now, 0..entrances as u32, observer);
+            let (_, request) = self.transit.get(transit);
+            let segments = request.content.segments.clone();
+            let is_asked_now = !self.gateway.keeps_caches();
+            let quoted = is_asked_now.then(|| segments.as_deref().unwrap_or(&[]));
+            self.see_caches(now, 0..entrances as u32, quoted, observer);
         }
         let (id, request) = self.transit.get(transit);
         let Cluster { instances, router, .. } = &mut self.cluster;

@@ -12,7 +12,10 @@ use servecast::ids::{AdapterId, RequestId};
 use servecast::metrics::{Recorder, StepLog};
 use servecast::request::{Content, Request, Segment};
 use servecast::rng::{Seed, mix};
-use servecast::scenario::{ClientConfig, HostConfig, RouterConfig, VllmConfig, WeightedConfig};
+use servecast::scenario::{
+    ClientConfig, HostConfig, LatencyPredictingConfig, PrefixExactConfig, RouterConfig, VllmConfig,
+    WeightedConfig,
+};
 use servecast::sim::{Counts, Requests, Simulation, Source};
 use servecast::stats::Sample;
 use servecast::units::{SimDuration, SimTime};
@@ -64,10 +67,16 @@ impl Case {
     /// Round robin, or a router that looks at what engines report or hold.
     fn router(&self) -> RouterConfig {
         let fresh = WeightedConfig { signal_interval_ms: 0.0, ..WeightedConfig::default() };
-        match mix(self.seed ^ 0x52) % 4 {
+        match mix(self.seed ^ 0x52) % 7 {
             0 => RouterConfig::Weighted(fresh),
             1 => RouterConfig::Weighted(WeightedConfig { prefix_weight: 0.0, ..fresh }),
             2 => RouterConfig::LeastOutstandingRequests {},
+            3 => RouterConfig::PrefixExact(PrefixExactConfig::default()),
+            4 => RouterConfig::LatencyPredicting(LatencyPredictingConfig::default()),
+            5 => RouterConfig::PrefixExact(PrefixExactConfig {
+                event_interval_ms: 20.0,
+                ..PrefixExactConfig::default()
+            }),
             _ => RouterConfig::default(),
         }
     }

@@ -19,7 +19,7 @@ use super::{Finish, Life, StepPlan, StepResult, Tiers};
 use crate::cost::StepShape;
 use crate::ids::RequestId;
 use crate::kv::CacheContent;
-use crate::request::{Request, RequestView};
+use crate::request::{Request, RequestView, Segment};
 use crate::units::SimTime;
 
 pub use faster_transformer::FasterTransformer;
@@ -195,6 +195,10 @@ pub trait Schedule: fmt::Debug + Send {
     fn token_budget(&self) -> u32 {
         u32::MAX
     }
+
+    /// Somebody looks at the cache from outside: makes findable what is computed of the answers that these
+    /// runs quote; of all answers where it is not known who will ask.
+    fn show_cache(&mut self, _quoted: Option<&[Segment]>) {}
 
     /// How many tokens of a prompt its cache holds.
     fn cached_tokens(&self, _request: RequestView<'_>) -> u32 {

@@ -290,6 +290,39 @@ impl VllmV1 {
         self.publish_known(slot, known, published);
     }
 
+    /// Makes findable, for somebody who looks from outside between two steps, what members have computed of
+    /// the answers that these runs quote; of all answers where the runs are not known.
+    pub(super) fn show_members(&mut self, quoted: Option<&[Segment]>) {
+        if self.group.is_empty() || !self.config.enable_prefix_caching {
+            return;
+        }
+        match quoted {
+            Some(segments) => {
+                for request in segments.iter().filter_map(Segment::answer_of) {
+                    if let Some(slot) = self.slot_of(request) {
+                        self.show_member(slot);
+                    }
+                }
+            }
+            None => {
+                for index in 0..self.running.len() {
+                    self.show_member(self.running[index]);
+                }
+            }
+        }
+    }
+
+    fn show_member(&mut self, slot: u32) {
+        let s = &self.sequences[slot as usize];
+        let Some(member) = s.member else { return };
+        let (scheduled, done) = (self.ticks_scheduled(&member), self.ticks_done(&member));
+        let (computed, known) = (s.computed + scheduled, s.tokens + done);
+        let in_flight = s.in_flight + scheduled - done;
+        let published = findable(self.config.async_scheduling, (computed, known), in_flight);
+        self.settle_blocks(slot);
+        self.publish_known(slot, known, published);
+    }
+
     /// Counts the blocks that a member has claimed in the ticks since it joined.
     pub(super) fn settle_blocks(&mut self, slot: u32) {
         let s = &self.sequences[slot as usize];
@@ -330,15 +363,27 @@ impl VllmV1 {
             if done > 0 {
                 s.life.last_token = self.last_completion;
             }
-            let mut computed = s.computed;
             if self.config.async_scheduling {
                 s.placeholders += scheduled - done;
-                // With two steps in flight the second was decided since the last outcome: what was
-                // known by then it has made findable already.
-                computed = if s.in_flight > 1 { s.tokens } else { computed - s.in_flight };
             }
-            self.publish(slot, computed);
+            let tokens = (s.computed, s.tokens);
+            let published = findable(self.config.async_scheduling, tokens, s.in_flight);
+            self.publish(slot, published);
         }
         self.ungrouped_until = self.executed_steps + UNGROUPED_STEPS;
+    }
+}
+
+/// What the plain algorithm has made findable between two steps of a request of which so many tokens are
+/// computed and so many known.
+fn findable(is_async: bool, (computed, known): (u32, u32), in_flight: u32) -> u32 {
+    if !is_async {
+        computed.min(known)
+    } else if in_flight > 1 {
+        // The second step in flight was decided since the last outcome: what was known by then it has made
+        // findable already.
+        known
+    } else {
+        computed - in_flight
     }
 }

@@ -48,7 +48,7 @@ use crate::engine::{Adapters, Finish, Life, StepPlan, StepResult, Tiers};
 use crate::ids::RequestId;
 use crate::kv::{BlockPool, CacheContent, Hits, KvPool, Lookahead, NumberedPool};
 use crate::model::KvGroups;
-use crate::request::{Request, RequestView};
+use crate::request::{Request, RequestView, Segment};
 use crate::scenario::{Policy, SpeculationMethod, VllmConfig};
 use crate::units::SimTime;
 
@@ -401,6 +401,10 @@ impl Schedule for VllmV1 {
 
     fn token_budget(&self) -> u32 {
         self.token_budget
+    }
+
+    fn show_cache(&mut self, quoted: Option<&[Segment]>) {
+        self.show_members(quoted);
     }
 
     fn cached_tokens(&self, request: RequestView<'_>) -> u32 {
