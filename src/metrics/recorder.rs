@@ -233,6 +233,7 @@ impl Recorder {
 }
 
 impl Observer for Recorder {
+    #[expect(clippy::too_many_lines, reason = "an arm for every occurrence")]
     fn on(&mut self, at: SimTime, what: Occurrence<'_>) {
         self.phases.hear(at, what, &mut self.requests);
         match what {

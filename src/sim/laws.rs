@@ -203,6 +203,7 @@ impl Watch {
 }
 
 impl Observer for Watch {
+    #[expect(clippy::too_many_lines, reason = "an arm for every occurrence")]
     fn on(&mut self, at: SimTime, what: Occurrence<'_>) {
         assert!(at >= self.now, "L2: time never decreases: {at} after {}", self.now);
         self.now = at;

@@ -119,6 +119,7 @@ impl Digest {
 }
 
 impl Observer for Digest {
+    #[expect(clippy::too_many_lines, reason = "an arm for every occurrence")]
     fn on(&mut self, at: SimTime, what: Occurrence<'_>) {
         self.add(&[at.as_nanos()]);
         match what {
@@ -190,7 +191,7 @@ impl Observer for Digest {
             }
             Occurrence::Forwarded(id, instance) => self.add(&[11, id.0.into(), instance.0.into()]),
             Occurrence::SendingBegan(instance, id) => {
-                self.add(&[22, instance.0.into(), id.0.into()]);
+                self.add(&[25, instance.0.into(), id.0.into()]);
             }
             Occurrence::TransferBegan(instance, id, bytes) => {
                 self.add(&[12, instance.0.into(), id.0.into(), bytes.0]);

@@ -86,7 +86,7 @@ fn check(events: &[Value]) -> BTreeMap<String, BTreeMap<String, u64>> {
     let mut free: BTreeMap<(u64, u64), u64> = BTreeMap::new();
     let mut counted: BTreeMap<(u64, String), u64> = BTreeMap::new();
     let mut named: BTreeSet<(u64, u64)> = BTreeSet::new();
-    let mut rows: BTreeMap<(u64, u64), Vec<(u64, u64, String)>> = BTreeMap::new();
+    let mut rows: BTreeMap<(u64, u64), Vec<_>> = BTreeMap::new();
     for event in events {
         let pid = event["pid"].as_u64().expect("every event has a process");
         let name = word(event, "name").to_owned();

@@ -305,6 +305,7 @@ struct Step {
 }
 
 impl<W: Write> Observer for TimelineWriter<W> {
+    #[expect(clippy::too_many_lines, reason = "an arm for every occurrence")]
     fn on(&mut self, at: SimTime, what: Occurrence<'_>) {
         self.end = at;
         match what {
