@@ -21,7 +21,8 @@ pub struct ColumnsError {
 }
 
 /// Reads a table by the ending of its name: `.csv`, `.tsv`, `.txt`, `.jsonl`, `.json` (a list of objects),
-/// with or without `.gz`. Cells are divided by the first tab, comma or semicolon of the header.
+/// with or without `.gz`. Cells are divided by what the header, the first line that is not blank, has most of
+/// outside quotes: tabs, commas or semicolons; those of `.csv` by commas if it has any.
 ///
 /// # Errors
 /// When the file cannot be read, a line of it is no row, or two columns have one name.
@@ -38,7 +39,7 @@ pub fn read(path: &Path) -> Result<Table, ColumnsError> {
     input.read_to_string(&mut text).map_err(|error| fail(error.to_string()))?;
     let text = text.trim_start_matches('\u{feff}');
     let mut table = match extension.as_str() {
-        "csv" | "tsv" | "txt" => csv_table(text),
+        "csv" | "tsv" | "txt" => csv_table(text, extension == "csv"),
         "jsonl" => jsonl_table(text),
         "json" => json_table(text),
         _ => Err("is no table: use .csv, .tsv, .txt, .jsonl or .json, also with .gz".to_owned()),
@@ -48,13 +49,26 @@ pub fn read(path: &Path) -> Result<Table, ColumnsError> {
     Ok(table)
 }
 
-fn csv_table(text: &str) -> Result<Table, String> {
-    let header = text.lines().next().unwrap_or_default();
-    let delimiter = header.bytes().find(|byte| b"\t,;".contains(byte)).unwrap_or(b',');
+/// What divides the cells of a header.
+fn delimiter(text: &str, prefers_commas: bool) -> u8 {
+    let header = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    let outside = |byte: u8| {
+        let parts = header.split('"').step_by(2);
+        parts.flat_map(str::bytes).filter(|other| *other == byte).count()
+    };
+    if prefers_commas && outside(b',') > 0 {
+        return b',';
+    }
+    // Of equally many the last one is taken.
+    b";\t,".iter().copied().max_by_key(|byte| outside(*byte)).unwrap_or(b',')
+}
+
+fn csv_table(text: &str, prefers_commas: bool) -> Result<Table, String> {
+    let delimiter = delimiter(text, prefers_commas);
     let mut reader = csv::ReaderBuilder::new().delimiter(delimiter).from_reader(text.as_bytes());
     let header = reader.headers().map_err(|error| error.to_string())?;
     let columns: Vec<String> = header.iter().map(|name| name.trim().to_owned()).collect();
-    let is_double = |at: &usize| columns[..*at].contains(&columns[*at]);
+    let is_double = |at: &usize| !columns[*at].is_empty() && columns[..*at].contains(&columns[*at]);
     if let Some(at) = (0..columns.len()).find(is_double) {
         return Err(format!("line 1: two columns are called `{}`", columns[at]));
     }
@@ -116,7 +130,7 @@ mod tests {
 
     #[test]
     fn one_content_is_one_table_in_every_form() {
-        let csv = csv_table("in,ids\n5,\"[1,2]\"\n6,\n").unwrap();
+        let csv = csv_table("in,ids\n5,\"[1,2]\"\n6,\n", true).unwrap();
         assert_eq!(csv.lines, [2, 3]);
         let jsonl = jsonl_table("{\"in\": 5, \"ids\": [1, 2]}\n\n{\"in\": 6}\n").unwrap();
         assert_eq!(jsonl.lines, [1, 3]);
@@ -125,7 +139,7 @@ mod tests {
             assert_eq!(sorted(&other), sorted(&csv));
         }
         for text in ["in\tids\n5\t[1,2]\n6\t\n", "in;ids\n5;[1,2]\n6;\n"] {
-            assert_eq!(csv_table(text).unwrap(), csv);
+            assert_eq!(csv_table(text, false).unwrap(), csv);
         }
     }
 
@@ -136,8 +150,26 @@ mod tests {
     }
 
     #[test]
+    fn cells_are_divided_by_what_stands_between_names() {
+        for (text, prefers_commas) in [
+            ("\n\nin,out; limit\n1,2\n", true),
+            ("\"a; b; in\",out\n1,2\n", false),
+            ("in;out, in tokens;;\n1;2;;\n", false),
+        ] {
+            let table = csv_table(text, prefers_commas).unwrap();
+            assert_eq!(table.rows[0][..2], ["1", "2"], "{text}");
+        }
+    }
+
+    #[test]
+    fn columns_without_a_name_may_be_many() {
+        let table = csv_table("in,,\n1,2,3\n", true).unwrap();
+        assert_eq!(table.columns, ["in", "", ""]);
+    }
+
+    #[test]
     fn two_columns_of_one_name_are_refused() {
-        let error = csv_table("at,in,at\n1,2,3\n").unwrap_err();
+        let error = csv_table("at,in,at\n1,2,3\n", true).unwrap_err();
         assert_eq!(error, "line 1: two columns are called `at`");
     }
 }

@@ -319,6 +319,7 @@ impl Observer for Recorder {
                     self.replica(instance).0.served(life);
                     self.tiers.served(instance, life.id);
                 }
+                self.tiers.left(life.id);
                 self.leave(at, life, finish);
                 self.end = at;
             }

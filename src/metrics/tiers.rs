@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
+use super::record::{RequestRecord, Status};
 use super::recorder::Recorder;
 use crate::engine::tiers::{TierKind, TierLoad, TierWay};
 use crate::ids::{InstanceId, RequestId};
@@ -65,6 +66,11 @@ impl TierLog {
         let Some(Loading { tokens, .. }) = self.loading.remove(&id) else { return };
         let of = &mut self.replica(instance).tokens;
         of.iter_mut().zip(tokens).for_each(|(sum, tokens)| *sum += u64::from(tokens));
+    }
+
+    /// A request has left, or is sent again: what comes for it is not for it any more.
+    pub(super) fn left(&mut self, id: RequestId) {
+        self.loading.remove(&id);
     }
 
     pub(super) fn moved(&mut self, instance: InstanceId, way: TierWay, bytes: Bytes) {
@@ -153,9 +159,11 @@ impl TierReport {
             moved.iter_mut().zip(tiers.moved).for_each(|(sum, bytes)| *sum += bytes);
             evicted.iter_mut().zip(tiers.evicted).for_each(|(sum, bytes)| *sum += bytes);
         }
-        let waits = recorder.requests.iter().filter(|record| record.loads_first);
+        let has_waited =
+            |record: &&RequestRecord| record.loads_first && record.status == Status::Finished;
+        let waits = recorder.requests.iter().filter(has_waited);
         let waits = Values::new(waits.map(|record| record.transfer.as_millis_f64()).collect());
-        let has_waits = recorder.requests.iter().any(|record| record.loads_first);
+        let has_waits = recorder.requests.iter().any(|record| has_waited(&record));
         Self {
             prompt_tokens: tokens,
             loads: recorder.tiers.first_loads,
@@ -182,13 +190,14 @@ impl TierReport {
         let (up, down) = TierWay::ALL.split_at(TIERS);
         format!(
             "Prompt tokens: {} from GPU memory, {}{} computed\n{} KV loads: mean {:.1} ms, P99 {:.1} ms; {} \
-             read, {} written, {} gave way",
+             reloads; {} read, {} written, {} gave way",
             share(tokens.gpu),
             below.collect::<String>(),
             share(tokens.computed),
-            self.loads + self.reloads,
+            self.loads,
             self.load_mean_ms,
             self.load_p99_ms,
+            self.reloads,
             moved(up),
             moved(down),
             gb(self.evicted_bytes.values().sum()),

@@ -97,8 +97,10 @@ impl GroupConfig {
         let serves_adapters = matches!(engine, EngineConfig::VllmV1(_) | EngineConfig::Sglang(_));
         let shared_lora = cluster.lora.as_ref().filter(|_| serves_adapters);
         let stages = self.pipeline_parallel_size.unwrap_or(cluster.pipeline_parallel_size);
-        // A group without stages has no use for the link of others.
-        let shared_link = cluster.pipeline_link.filter(|_| stages > 1);
+        let step_time = self.step_time.as_ref().unwrap_or(&cluster.step_time);
+        // A group without stages, or whose stages send nothing, has no use for the link of others.
+        let joins_stages = stages > 1 && !step_time.ignores_communication();
+        let shared_link = cluster.pipeline_link.filter(|_| joins_stages);
         ClusterConfig {
             model: cluster.model.clone(),
             gpu: self.gpu.as_ref().unwrap_or(&cluster.gpu).clone(),

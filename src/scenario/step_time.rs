@@ -78,6 +78,16 @@ pub enum StepTimeConfig {
 }
 
 impl StepTimeConfig {
+    /// Whether what GPUs send each other takes no time.
+    pub(super) fn ignores_communication(&self) -> bool {
+        match self {
+            Self::Auto { communication, .. }
+            | Self::OperatorTable { communication, .. }
+            | Self::Roofline { communication, .. } => *communication == Communication::Ignored,
+            Self::LayerTable(_) | Self::StepTable { .. } | Self::Linear { .. } => false,
+        }
+    }
+
     /// Whether a profile is a file of the user's own.
     pub(super) fn is_file(name: &str) -> bool {
         std::path::Path::new(name).extension().is_some_and(|end| end.eq_ignore_ascii_case("toml"))

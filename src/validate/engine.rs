@@ -77,7 +77,7 @@ pub(super) fn cluster(
         cluster.gpu_memory_utilization = None;
         sglang(settings)
     } else {
-        vllm(&record.engine, settings, model, assumed)?
+        vllm(&record.engine, settings, (model, gpu), assumed)?
     };
     adapters::serve(settings, &mut cluster)?;
     Ok(cluster)
@@ -114,7 +114,7 @@ fn tensor_parallel_size(record: &Record, settings: &Settings) -> Result<u32, Ski
 fn vllm(
     engine: &EngineFields,
     settings: &Settings,
-    model: &ModelSpec,
+    (model, gpu): (&ModelSpec, &GpuSpec),
     assumed: &mut Vec<&'static str>,
 ) -> Result<EngineConfig, Skip> {
     let text = engine.version.as_deref().unwrap_or_default();
@@ -138,7 +138,7 @@ fn vllm(
     let default = VllmConfig::default();
     Ok(EngineConfig::VllmV1(VllmConfig {
         block_size: settings.block_size.unwrap_or(default.block_size),
-        num_gpu_blocks: grouped_blocks(settings, model),
+        num_gpu_blocks: grouped_blocks(settings, model, gpu),
         disable_hybrid_kv_cache_manager: settings.disable_hybrid_kv_cache_manager.unwrap_or(false),
         max_num_batched_tokens: settings.max_num_batched_tokens,
         max_num_seqs: settings.max_num_seqs,
@@ -195,13 +195,15 @@ fn blocks(settings: &Settings) -> Option<u32> {
 /// The same of an engine whose blocks are those of a group of layers: it logs how many tokens fit where
 /// each sequence is as long as it may be (vLLM 0.33.0, `get_kv_cache_capacity`; before, a block of every
 /// group for each `block_size`, the same where sequences are not much longer than the window).
-fn grouped_blocks(settings: &Settings, model: &ModelSpec) -> Option<u32> {
+fn grouped_blocks(settings: &Settings, model: &ModelSpec, gpu: &GpuSpec) -> Option<u32> {
     let groups =
         KvGroups::of(model).filter(|_| !settings.disable_hybrid_kv_cache_manager.unwrap_or(false));
     let (Some(groups), None) = (groups, settings.num_gpu_blocks) else { return blocks(settings) };
     let block_size = settings.block_size.unwrap_or(16).max(1);
     let longest = settings.max_model_len.unwrap_or(model.max_position);
-    let step = settings.max_num_batched_tokens.unwrap_or(longest).min(longest);
+    let chunks = settings.enable_chunked_prefill.unwrap_or(true);
+    let default = || VllmConfig::default_batched_tokens(gpu, longest, chunks);
+    let step = settings.max_num_batched_tokens.unwrap_or_else(default).min(longest);
     let each = longest.div_ceil(block_size) + groups.most(longest, step, block_size);
     let blocks = |tokens| (f64::from(tokens) / f64::from(longest) * f64::from(each)) as u32;
     settings.kv_cache_tokens.map(blocks)

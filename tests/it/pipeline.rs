@@ -88,6 +88,12 @@ fn stages_that_cannot_be_are_refused_by_name() {
             "at least, got 0",
         ),
         (
+            "pipeline_parallel_size = 2\npipeline_link = { gb_per_s = 9.0, latency_us = 5.0 }
+             step_time = { type = 'roofline', communication = 'ignored' }",
+            "cluster.pipeline_link",
+            "has no effect with step_time.communication",
+        ),
+        (
             "tensor_parallel_size = 8\npipeline_parallel_size = 2",
             "cluster.pipeline_link",
             "8×2 L40S do not fit in a node of 8",

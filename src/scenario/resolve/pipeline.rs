@@ -19,6 +19,9 @@ pub(super) fn rules(cluster: &ClusterConfig, has_adapters: bool, rules: &mut Rul
         if stages == 1 {
             let message = "has no effect with pipeline_parallel_size 1; leave one of them out";
             rules.broken("cluster.pipeline_link", message);
+        } else if cluster.step_time.ignores_communication() {
+            let message = "has no effect with step_time.communication = \"ignored\"; leave one out";
+            rules.broken("cluster.pipeline_link", message);
         }
     }
     if stages == 1 {
@@ -80,7 +83,8 @@ pub(super) fn resolve(
         );
         return Err(fail("cluster.pipeline_parallel_size", &problem));
     }
-    if stages == 1 || cluster.pipeline_link.is_some() {
+    let sends_nothing = stages == 1 || cluster.step_time.ignores_communication();
+    if sends_nothing || cluster.pipeline_link.is_some() {
         return Ok(());
     }
     let node = gpu.gpus_per_domain.max(GPUS_PER_NODE);

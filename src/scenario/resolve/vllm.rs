@@ -41,13 +41,10 @@ pub(super) fn resolve(
     model: &ModelSpec,
     gpu: &GpuSpec,
 ) -> Result<KvSource, ScenarioError> {
-    let (tokens, seqs) = default_batch_limits(gpu);
+    let (_, seqs) = default_batch_limits(gpu);
     let model_len = *vllm.max_model_len.get_or_insert(model.max_position);
-    let budget = *vllm.max_num_batched_tokens.get_or_insert(if vllm.enable_chunked_prefill {
-        tokens
-    } else {
-        tokens.max(model_len)
-    });
+    let default = VllmConfig::default_batched_tokens(gpu, model_len, vllm.enable_chunked_prefill);
+    let budget = *vllm.max_num_batched_tokens.get_or_insert(default);
     vllm.max_num_seqs.get_or_insert(seqs);
     graphs::resolve_vllm(vllm, gpu)?;
     if !vllm.enable_chunked_prefill && budget < model_len {
@@ -97,6 +94,15 @@ pub(super) fn resolve(
         ));
     }
     Ok(source)
+}
+
+impl VllmConfig {
+    /// `max_num_batched_tokens` unless it is given: by GPU, and at least the longest sequence where prompts
+    /// are not chunked.
+    pub fn default_batched_tokens(gpu: &GpuSpec, model_len: u32, chunks: bool) -> u32 {
+        let (tokens, _) = default_batch_limits(gpu);
+        if chunks { tokens } else { tokens.max(model_len) }
+    }
 }
 
 /// `max_num_batched_tokens` and `max_num_seqs` of vLLM's API server by GPU
