@@ -333,6 +333,18 @@ fn the_decode_side_computes_prompts_that_meet_a_condition() {
 }
 
 #[test]
+fn of_decode_replicas_that_lack_as_much_of_a_prompt_the_least_loaded_computes_it() {
+    let burst = "num_requests = 40\narrivals = { type = 'constant', rate_per_s = 200.0 }\n\
+                 lengths = { type = 'fixed', input_tokens = 800, output_tokens = 200 }";
+    let local = "local_prefill = { max_new_tokens = 800 }, transfer";
+    let (_, recorder) = run(&scenario(&parts(1, 2, 1.0).replace("transfer", local), burst));
+    let on = |replica: u32| {
+        recorder.requests.iter().filter(|record| record.instance.0 == replica).count()
+    };
+    assert_eq!([on(0), on(1), on(2)], [0, 20, 20]);
+}
+
+#[test]
 fn the_decode_side_helps_while_the_prefill_side_is_busy() {
     let burst = "num_requests = 40\narrivals = { type = 'constant', rate_per_s = 200.0 }\n\
                  lengths = { type = 'fixed', input_tokens = 8000, output_tokens = 2 }";
