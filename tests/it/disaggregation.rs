@@ -186,7 +186,7 @@ proptest! {
         is_sglang in any::<bool>(),
         router in prop::sample::select(vec![
             "round_robin", "random", "least_outstanding_requests", "least_outstanding_tokens",
-            "power_of_two_choices", "prefix_aware", "prefix_exact", "latency_predicting", "weighted",
+            "power_of_two_choices", "prefix_aware", "prefix_exact", "weighted",
         ]),
     ) {
         let cluster = format!(
@@ -365,6 +365,10 @@ fn what_cannot_be_is_refused_by_name() {
             "cluster.disaggregation.local_prefill: needs the protocol `pull`",
         ),
         (format!("replicas = 3\n{}", parts(1, 1, 1.0)), "cluster.replicas"),
+        (
+            format!("router = {{ type = 'latency_predicting' }}\n{}", parts(1, 1, 1.0)),
+            "cluster.router: `latency_predicting` with cluster.disaggregation is not modelled",
+        ),
         (parts(u32::MAX, u32::MAX, 1.0), "cluster.replicas"),
         (parts(1, 1, 1.0).replace("100.0", "1e30"), "cluster.disaggregation.transfer.latency_us"),
         (
