@@ -159,11 +159,11 @@ impl Gateway {
             signals: &self.signals,
             signals_age: self.signals_at.map_or(SimDuration::ZERO, |at| now - at),
             caches: match self.needs.caches {
-                None => Caches::Unknown,
-                Some(SimDuration::ZERO) => Caches::Live(instances),
-                Some(_) => Caches::Known(&self.caches),
+                None => Caches::UNKNOWN,
+                Some(SimDuration::ZERO) => Caches::live(instances),
+                Some(_) => Caches::known(&self.caches),
             },
-            steps: Steps(instances),
+            steps: Steps::of(instances),
             down: &self.closed,
         };
         let chosen = router.route(request, &view);

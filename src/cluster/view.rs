@@ -21,31 +21,49 @@ pub struct Outstanding {
 
 /// What the router knows of the engines' caches.
 #[derive(Debug, Clone, Copy)]
-pub enum Caches<'a> {
-    /// Nothing.
-    Unknown,
-    /// What they hold now.
+pub struct Caches<'a>(Known<'a>);
+
+#[derive(Debug, Clone, Copy)]
+enum Known<'a> {
+    Nothing,
     Live(&'a [Instance]),
-    /// What they held when the last picture was taken.
-    Known(&'a [CacheContent]),
+    Pictures(&'a [CacheContent]),
 }
 
-impl Caches<'_> {
+impl<'a> Caches<'a> {
+    /// Nothing.
+    pub const UNKNOWN: Self = Self(Known::Nothing);
+
+    /// What they hold now.
+    pub fn live(instances: &'a [Instance]) -> Self {
+        Self(Known::Live(instances))
+    }
+
+    /// What they held when the last picture was taken.
+    pub fn known(caches: &'a [CacheContent]) -> Self {
+        Self(Known::Pictures(caches))
+    }
+
     /// How many tokens of a prompt the cache of an instance holds, as far as the router knows.
     pub fn tokens(&self, id: InstanceId, request: RequestView<'_>) -> u32 {
-        match self {
-            Self::Unknown => 0,
-            Self::Live(instances) => instances[id.index()].scheduler().cached_tokens(request),
-            Self::Known(caches) => caches[id.index()].cached_tokens(request),
+        match self.0 {
+            Known::Nothing => 0,
+            Known::Live(instances) => instances[id.index()].scheduler().cached_tokens(request),
+            Known::Pictures(caches) => caches[id.index()].cached_tokens(request),
         }
     }
 }
 
 /// What steps of instances would take.
 #[derive(Debug, Clone, Copy)]
-pub struct Steps<'a>(pub &'a [Instance]);
+pub struct Steps<'a>(&'a [Instance]);
 
-impl Steps<'_> {
+impl<'a> Steps<'a> {
+    /// Of these instances.
+    pub fn of(instances: &'a [Instance]) -> Self {
+        Self(instances)
+    }
+
     /// A step of nothing, of which the cost model of an instance can be told.
     pub fn empty(&self, id: InstanceId) -> StepShape {
         self.0[id.index()].empty_shape()

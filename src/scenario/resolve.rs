@@ -230,7 +230,7 @@ fn broken_rules(file: &ScenarioFile) -> Vec<String> {
     );
     rules.time("cluster.api_delay_ms", cluster.api_delay_ms, 1e3);
     rules.brief("cluster.api_per_request_ms", cluster.api_per_request_ms, 1e3);
-    router::rules(&cluster.router, &mut rules);
+    router::rules(cluster, &mut rules);
     if cluster.groups.is_empty() {
         engine_rules(cluster, file.workload.adapters.is_some(), &mut rules);
     }

@@ -47,6 +47,7 @@ impl<W: Source> Simulation<W> {
     /// Sends requests whose prompts are computed on to instances that decode.
     pub(super) fn forward(&mut self, now: SimTime, observer: &mut impl Observer) {
         let mut prefilled = std::mem::take(&mut self.outcome.prefilled);
+        let seen = self.seen(now);
         for id in prefilled.drain(..) {
             self.gateway.left(id);
             if self.parts().order() == Order::DestinationFirst {
@@ -55,7 +56,7 @@ impl<W: Source> Simulation<W> {
             }
             let Cluster { instances, disaggregation, .. } = &mut self.cluster;
             let parts = disaggregation.as_mut().expect("instances have roles");
-            let Some((request, instance)) = parts.hand_over(id, instances, now) else {
+            let Some((request, instance)) = parts.hand_over(id, instances, seen) else {
                 self.strand(now, id, observer);
                 continue;
             };
@@ -106,10 +107,11 @@ impl<W: Source> Simulation<W> {
     /// A request is sent to both of its instances, first to the one that decodes it.
     pub(super) fn reserve(&mut self, now: SimTime, transit: u32, prefill: InstanceId) {
         let ready = self.through_front_end(now, prefill);
+        let seen = self.seen(now);
         let (id, request) = self.transit.get(transit);
         let Cluster { instances, disaggregation, .. } = &mut self.cluster;
         let parts = disaggregation.as_mut().expect("instances have roles");
-        let decode = parts.reserve(request.view(id), (prefill, ready), instances, now);
+        let decode = parts.reserve(request.view(id), (prefill, ready), instances, seen);
         self.pass_front_end(now, decode, Event::Expect { decode, transit });
     }
 
@@ -122,6 +124,7 @@ impl<W: Source> Simulation<W> {
         observer: &mut impl Observer,
     ) {
         let (id, request) = self.transit.take(transit);
+        self.see_steps(now, decode, observer);
         let engine = &mut self.cluster.instances[decode.index()];
         let changed = drive::interrupt((decode, engine), now, observer);
         match engine.enqueue(id, &request, Handoff::PrefilledElsewhere) {
@@ -149,6 +152,7 @@ impl<W: Source> Simulation<W> {
         observer: &mut impl Observer,
     ) {
         let (request, instance) = self.parts().reach_prefill(id);
+        self.see_steps(now, instance, observer);
         let place = (instance, &mut self.cluster.instances[instance.index()]);
         let is_awaited = self.awaited[instance.index()];
         let part = (id, &Disaggregation::prompt_of(&request), Handoff::DecodedElsewhere);

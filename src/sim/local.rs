@@ -30,10 +30,11 @@ impl<W: Source> Simulation<W> {
                 observer,
             );
         }
+        let seen = self.seen(now);
         let (id, request) = self.transit.get(transit);
         let instances = &self.cluster.instances;
         let parts = self.cluster.disaggregation.as_mut().expect("instances have roles");
-        let Some(decode) = parts.prefill_locally(request.view(id), instances, now) else {
+        let Some(decode) = parts.prefill_locally(request.view(id), instances, seen) else {
             return false;
         };
         observer.on(now, Occurrence::Sent(id, decode));

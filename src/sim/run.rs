@@ -246,9 +246,7 @@ impl<W: Source> Simulation<W> {
         observer: &mut impl Observer,
     ) -> Option<InstanceId> {
         let entrances = self.cluster.entrances() as usize;
-        // What engines report of this instant includes the steps that end now, if they have been seen.
-        let seen =
-            if self.steps_seen == Some(now) { now + SimDuration::from_nanos(1) } else { now };
+        let seen = self.seen(now);
         if entrances > 1 && self.gateway.looks_at_caches(seen) {
             let (_, request) = self.transit.get(transit);
             let segments = request.content.segments.clone();
@@ -274,6 +272,12 @@ impl<W: Source> Simulation<W> {
         let event = Event::Enqueue { instance, transit };
         self.pass_front_end(now, instance, event);
         Some(instance)
+    }
+
+    /// Up to when what engines report at this instant is looked at: it includes the steps that end now, if they
+    /// have been seen.
+    pub(super) fn seen(&self, now: SimTime) -> SimTime {
+        if self.steps_seen == Some(now) { now + SimDuration::from_nanos(1) } else { now }
     }
 
     /// A request comes to an instance, through its front end.

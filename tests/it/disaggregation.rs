@@ -186,7 +186,7 @@ proptest! {
         is_sglang in any::<bool>(),
         router in prop::sample::select(vec![
             "round_robin", "random", "least_outstanding_requests", "least_outstanding_tokens",
-            "power_of_two_choices", "prefix_aware", "prefix_exact", "latency_predicting", "weighted",
+            "power_of_two_choices", "prefix_aware", "prefix_exact", "weighted",
         ]),
     ) {
         let cluster = format!(
@@ -333,6 +333,18 @@ fn the_decode_side_computes_prompts_that_meet_a_condition() {
 }
 
 #[test]
+fn of_decode_replicas_that_lack_as_much_of_a_prompt_the_least_loaded_computes_it() {
+    let burst = "num_requests = 40\narrivals = { type = 'constant', rate_per_s = 200.0 }\n\
+                 lengths = { type = 'fixed', input_tokens = 800, output_tokens = 200 }";
+    let local = "local_prefill = { max_new_tokens = 800 }, transfer";
+    let (_, recorder) = run(&scenario(&parts(1, 2, 1.0).replace("transfer", local), burst));
+    let on = |replica: u32| {
+        recorder.requests.iter().filter(|record| record.instance.0 == replica).count()
+    };
+    assert_eq!([on(0), on(1), on(2)], [0, 20, 20]);
+}
+
+#[test]
 fn the_decode_side_helps_while_the_prefill_side_is_busy() {
     let burst = "num_requests = 40\narrivals = { type = 'constant', rate_per_s = 200.0 }\n\
                  lengths = { type = 'fixed', input_tokens = 8000, output_tokens = 2 }";
@@ -353,6 +365,10 @@ fn what_cannot_be_is_refused_by_name() {
             "cluster.disaggregation.local_prefill: needs the protocol `pull`",
         ),
         (format!("replicas = 3\n{}", parts(1, 1, 1.0)), "cluster.replicas"),
+        (
+            format!("router = {{ type = 'latency_predicting' }}\n{}", parts(1, 1, 1.0)),
+            "cluster.router: `latency_predicting` with cluster.disaggregation is not modelled",
+        ),
         (parts(u32::MAX, u32::MAX, 1.0), "cluster.replicas"),
         (parts(1, 1, 1.0).replace("100.0", "1e30"), "cluster.disaggregation.transfer.latency_us"),
         (

@@ -14,6 +14,10 @@ impl Disaggregation {
     #[must_use]
     pub fn prefilling_locally(mut self, config: Option<LocalPrefillConfig>) -> Self {
         self.local_prefill = config;
+        if config.is_some() {
+            // Of decode replicas that lack equally much of a prompt, the least loaded computes it.
+            self.gateway.count_outstanding(self.roles.decodes);
+        }
         self
     }
 
@@ -45,10 +49,11 @@ impl Disaggregation {
         let decodes = (first..).zip(&instances[first as usize..]);
         let new_tokens = |(id, decode): (u32, &Instance)| {
             let cached = decode.scheduler().cached_tokens(request);
-            (request.prompt_tokens - cached.min(request.prompt_tokens), id)
+            let outstanding = self.gateway.outstanding(InstanceId(id - first));
+            (request.prompt_tokens - cached.min(request.prompt_tokens), outstanding, id)
         };
         let up = decodes.filter(|(id, _)| self.gateway.is_up(InstanceId(id - first)));
-        let (new, decode) = up.map(new_tokens).min()?;
+        let (new, _, decode) = up.map(new_tokens).min()?;
         if new > most {
             return None;
         }

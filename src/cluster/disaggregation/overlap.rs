@@ -6,7 +6,7 @@
 //! has computed that layer (`MooncakeLayerwiseConnector` of vLLM Ascend). All of one KV cache is one
 //! flow, which takes no share of its links while it has sent what there is.
 //!
-//! Layers are let go in [`GROUPS`] groups of about one size, the last layer alone. What the last step of a
+//! Layers are let go in at most [`GROUPS`] groups: all but one of about one size, and the last layer alone. What the last step of a
 //! prompt computed last goes with the first token, when the outcome of that step is known: a KV cache never
 //! arrives before.
 

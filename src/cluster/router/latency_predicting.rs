@@ -34,21 +34,13 @@ struct Prediction {
 #[derive(Debug, Clone)]
 pub struct LatencyPredicting {
     config: LatencyPredictingConfig,
-    reads_caches: bool,
     predictions: Vec<Prediction>,
 }
 
 impl LatencyPredicting {
     /// A router that has predicted nothing.
     pub fn new(config: LatencyPredictingConfig) -> Self {
-        Self { config, reads_caches: true, predictions: Vec::new() }
-    }
-
-    /// The same router, which knows nothing of caches.
-    #[must_use]
-    pub fn without_caches(mut self) -> Self {
-        self.reads_caches = false;
-        self
+        Self { config, predictions: Vec::new() }
     }
 
     /// The weighted sum of two figures.
@@ -121,7 +113,6 @@ impl Route for LatencyPredicting {
 
     fn needs(&self) -> Needs {
         let interval = SimDuration::from_secs_f64(self.config.signal_interval_ms / 1e3);
-        let caches = self.reads_caches.then_some(interval);
-        Needs { outstanding: true, signals: Some(interval), caches }
+        Needs { outstanding: true, signals: Some(interval), caches: Some(interval) }
     }
 }

@@ -172,9 +172,6 @@ impl Router {
                 let config = PrefixExactConfig { overlap_score_weight: 0.0, ..*config };
                 Self::PrefixExact(PrefixExact::new(config))
             }
-            RouterConfig::LatencyPredicting(config) => {
-                Self::LatencyPredicting(LatencyPredicting::new(*config).without_caches())
-            }
             config => Self::new(config, seed),
         }
     }

@@ -57,8 +57,8 @@ impl Instances {
             outstanding: &self.outstanding,
             signals: &self.signals,
             signals_age: SimDuration::ZERO,
-            caches: Caches::Known(&self.caches),
-            steps: Steps(&self.engines),
+            caches: Caches::known(&self.caches),
+            steps: Steps::of(&self.engines),
             down: &self.down,
         };
         let chosen = router.route(request.view(RequestId(self.sent)), &view);

@@ -1,13 +1,13 @@
 //! The rules of routers.
 
 use super::Rules;
-use crate::scenario::RouterConfig;
+use crate::scenario::{ClusterConfig, RouterConfig};
 
 /// Tokens that a tree of the router may hold.
 const TREE_TOKENS: std::ops::RangeInclusive<u32> = 1..=1 << 30;
 
-pub(super) fn rules(router: &RouterConfig, rules: &mut Rules) {
-    match router {
+pub(super) fn rules(cluster: &ClusterConfig, rules: &mut Rules) {
+    match &cluster.router {
         RouterConfig::PrefixAware(config) => {
             let holds = (0.0..=1.0).contains(&config.cache_threshold);
             let path = "cluster.router.cache_threshold";
@@ -42,6 +42,11 @@ pub(super) fn rules(router: &RouterConfig, rules: &mut Rules) {
         }
         RouterConfig::LatencyPredicting(config) => {
             let path = |key: &str| format!("cluster.router.{key}");
+            if cluster.disaggregation.is_some() {
+                let message = "`latency_predicting` with cluster.disaggregation is not modelled: it predicts \
+                               prefill and decode on one replica";
+                rules.broken("cluster.router", message);
+            }
             rules.not_negative(&path("ttft_weight"), config.ttft_weight);
             rules.not_negative(&path("tpot_weight"), config.tpot_weight);
             if config.ttft_weight == 0.0 && config.tpot_weight == 0.0 {

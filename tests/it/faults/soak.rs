@@ -287,6 +287,8 @@ fn scenario(seed: u64) -> String {
             "weighted",
         ],
     );
+    // It is refused where replicas prefill or decode only.
+    let router = if network && router == "latency_predicting" { "weighted" } else { router };
     let parts: [u32; 2] = [random.random_range(1..4), random.random_range(1..4)];
     let count = if network {
         format!(
