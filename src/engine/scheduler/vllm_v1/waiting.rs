@@ -76,9 +76,13 @@ impl VllmV1 {
                 Turn::NoMemory => {
                     self.put_back(place, is_held(place));
                     let only_loading = skipped.iter().all(|&(_, slot)| self.is_unlanded(slot));
+                    // A block of its prefix that is evicted is one that it may lack twice less.
+                    let shrinks_faster = self.windows.is_some() && self.hits.free > 0;
                     // What tiers hold changes by itself.
-                    self.lacks_memory =
-                        only_loading && !self.quotes_answers(place.1) && self.tiers.is_none();
+                    self.lacks_memory = only_loading
+                        && !self.quotes_answers(place.1)
+                        && self.tiers.is_none()
+                        && !shrinks_faster;
                     break;
                 }
             }
