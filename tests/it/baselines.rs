@@ -219,7 +219,7 @@ fn run(scheduler: Scheduler, workload: Vec<Request>, seqs: u32) -> (Counts, Reco
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(120))]
+    #![proptest_config(crate::support::random_cases(120))]
 
     #[test]
     fn laws_hold_whichever_the_policy(case in case()) {

@@ -189,7 +189,7 @@ fn random(seed: u64, engine: &str, parts: &str, rate: f64, router: &str) -> Stri
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(80))]
+    #![proptest_config(crate::support::random_cases(80))]
 
     #[test]
     fn nothing_is_lost_and_times_add_up(

@@ -15,7 +15,7 @@ use servecast::sim::{Observer, Occurrence, Requests, Simulation};
 use servecast::units::{SimDuration, SimTime};
 use servecast::workload::Client;
 
-use super::fast_forward::{Case, proptest_config, vllm_case, workload};
+use super::fast_forward::{Case, vllm_case, workload};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
@@ -181,7 +181,7 @@ pub(super) fn sglang(case: &Case) -> SglangConfig {
 }
 
 proptest! {
-    #![proptest_config(proptest_config())]
+    #![proptest_config(crate::support::random_cases(120))]
 
     #[test]
     fn the_parts_of_a_requests_time_add_up_in_vllm(case in vllm_case()) {

@@ -77,7 +77,7 @@ fn sum<T: std::iter::Sum>(replicas: &[ReplicaReport], of: fn(&ReplicaReport) -> 
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(100))]
+    #![proptest_config(crate::support::random_cases(100))]
 
     #[test]
     fn replicas_together_did_what_the_records_and_steps_say(

@@ -177,7 +177,7 @@ fn decodes_are_not_held_up_by_prefills_of_others() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(60))]
+    #![proptest_config(crate::support::random_cases(60))]
 
     #[test]
     fn nothing_is_lost_and_times_add_up(
@@ -248,7 +248,7 @@ fn workload_of(seed: u64, rate: f64) -> String {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(60))]
+    #![proptest_config(crate::support::random_cases(60))]
 
     #[test]
     fn a_run_of_steps_equals_its_steps(

@@ -22,7 +22,7 @@ use servecast::units::{SimDuration, SimTime};
 use servecast::workload::Client;
 
 use super::laws::hosts;
-use super::support::small_engine;
+use super::support::{random_cases, small_engine};
 use cost::Cost;
 use engines::{Engine, baseline, sglang, speculating, vllm, windowed};
 
@@ -284,14 +284,8 @@ fn compare_under(case: &Case, way: Way, cost: Cost) -> Result<(), TestCaseError>
     Ok(())
 }
 
-/// 120 cases a law; `PROPTEST_CASES` asks for more.
-pub(super) fn proptest_config() -> ProptestConfig {
-    let asked = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok());
-    ProptestConfig::with_cases(asked.unwrap_or(120))
-}
-
 proptest! {
-    #![proptest_config(proptest_config())]
+    #![proptest_config(random_cases(120))]
 
     #[test]
     fn a_group_that_decodes_in_lock_step_equals_its_requests(case in case(vllm())) {

@@ -52,7 +52,7 @@ fn records(text: &str) -> Vec<RequestRecord> {
 const ROUTERS: [&str; 3] = ["round_robin", "least_outstanding_tokens", "power_of_two_choices"];
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(12))]
+    #![proptest_config(crate::support::random_cases(12))]
 
     #[test]
     fn equal_groups_fare_as_equal_replicas(

@@ -215,7 +215,7 @@ fn step_by_step(text: &str) -> (Counts, Recorder) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(60))]
+    #![proptest_config(crate::support::random_cases(60))]
 
     #[test]
     fn nothing_is_lost_where_kv_caches_are_sent_in_parts(

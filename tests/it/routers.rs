@@ -84,7 +84,7 @@ impl Observer for Outstanding {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(60))]
+    #![proptest_config(crate::support::random_cases(60))]
 
     #[test]
     fn no_router_loses_a_request_and_each_repeats_itself(

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use proptest::test_runner::Config as ProptestConfig;
 use rand::distr::Distribution;
 use rand_distr::Exp1;
 
@@ -22,6 +23,12 @@ use servecast::sim::laws::Watch;
 use servecast::sim::{Counts, Observer, Occurrence, Requests, Simulation};
 use servecast::units::{SimDuration, SimTime};
 use servecast::workload::Client;
+
+/// As many random cases as a law usually gets, or as `PROPTEST_CASES` asks for.
+pub(crate) fn random_cases(usual: u32) -> ProptestConfig {
+    let asked = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok());
+    ProptestConfig::with_cases(asked.unwrap_or(usual))
+}
 
 /// The folder of reference data, or a plain word that there is none.
 pub(crate) fn data() -> Option<PathBuf> {

@@ -15,7 +15,7 @@ use servecast::scenario::VllmConfig;
 use servecast::units::{SimDuration, SimTime};
 
 use super::breakdown::{sglang, simulate};
-use super::fast_forward::{Case, proptest_config, vllm_case, workload};
+use super::fast_forward::{Case, vllm_case, workload};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
@@ -189,7 +189,7 @@ fn obeys_the_laws(case: &Case, scheduler: impl Fn() -> Scheduler) -> Result<(), 
 }
 
 proptest! {
-    #![proptest_config(proptest_config())]
+    #![proptest_config(crate::support::random_cases(120))]
 
     #[test]
     fn a_timeline_of_vllm_shows_every_request_and_step(case in vllm_case()) {

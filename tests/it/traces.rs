@@ -111,7 +111,7 @@ fn kept(row: &TraceRow, format: TraceFormat) -> TraceRow {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
+    #![proptest_config(crate::support::random_cases(32))]
 
     #[test]
     fn what_is_written_reads_back_to_the_resolution_of_the_format(rows_in in any_rows()) {

@@ -50,7 +50,7 @@ fn text(engine: &str, router: usize, requests: u32, rate: f64, cluster: &str) ->
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(150))]
+    #![proptest_config(crate::support::random_cases(150))]
 
     #[test]
     fn clusters_that_scale_keep_the_laws(

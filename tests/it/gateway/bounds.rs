@@ -216,7 +216,7 @@ fn vtc_bound(slots: usize) -> f64 {
 const QUANTUM: u32 = 64;
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(crate::support::random_cases(200))]
 
     #[test]
     fn counters_keep_tenants_that_wait_within_their_bound(asked in asked(), slots in 1_usize..6) {

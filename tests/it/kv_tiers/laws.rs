@@ -129,7 +129,7 @@ fn common(one: &[(u64, u32)], other: &[(u64, u32)]) -> u32 {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(60))]
+    #![proptest_config(crate::support::random_cases(60))]
 
     #[test]
     fn times_and_tokens_add_up((case, below) in cases()) {

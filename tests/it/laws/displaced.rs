@@ -70,7 +70,7 @@ fn a_request_that_comes_later_is_still_served() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(crate::support::random_cases(300))]
 
     #[test]
     fn requests_of_one_priority_and_arrival_end_or_are_counted(

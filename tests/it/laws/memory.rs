@@ -35,7 +35,7 @@ impl Observer for Limits<'_> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(crate::support::random_cases(400))]
 
     #[test]
     fn blocks_add_up_at_every_step_and_are_free_at_the_end(case in cases()) {

@@ -76,7 +76,7 @@ fn scaled(law: Linear, factor: u64) -> Linear {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(150))]
+    #![proptest_config(crate::support::random_cases(150))]
 
     #[test]
     fn with_one_seat_a_faster_law_lets_nobody_wait_longer(

@@ -34,7 +34,7 @@ fn staged_cases() -> impl Strategy<Value = (Case, Vec<Linear>)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(crate::support::random_cases(300))]
 
     #[test]
     fn every_request_leaves_once_and_every_token_comes_out_once((case, stages) in staged_cases()) {

@@ -133,7 +133,7 @@ fn same(a: f64, b: f64) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(150))]
+    #![proptest_config(crate::support::random_cases(150))]
 
     #[test]
     fn the_number_inside_over_time_is_the_time_inside_of_all(

@@ -28,7 +28,7 @@ pub(super) fn can_never_run(case: &Case, instance: &Instance) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(crate::support::random_cases(400))]
 
     #[test]
     fn every_request_leaves_once_or_can_never_run(case in cases()) {

@@ -21,7 +21,7 @@ fn digest(cluster: Cluster, requests: &[Request]) -> Digest {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(150))]
+    #![proptest_config(crate::support::random_cases(150))]
 
     #[test]
     fn a_run_repeats_itself_alone_and_beside_others(
