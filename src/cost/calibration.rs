@@ -148,6 +148,7 @@ mod tests {
             products: 2.0,
             products_compute: 1.0,
             experts: 3.0,
+            experts_compute: 1.0,
             decode_attention: 4.0,
             prefill_attention: 5.0,
             all_reduce: 6.0,

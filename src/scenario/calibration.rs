@@ -14,6 +14,8 @@ pub struct Calibration {
     pub products_compute: f64,
     /// Factor of the routed experts.
     pub experts: f64,
+    /// Factor of the multiplications of the routed experts, as `products_compute` is of products.
+    pub experts_compute: f64,
     /// Factor of the attention of sequences that decode.
     pub decode_attention: f64,
     /// Factor of the attention of sequences that prefill.
@@ -40,6 +42,7 @@ impl Default for Calibration {
             products: 1.0,
             products_compute: 1.0,
             experts: 1.0,
+            experts_compute: 1.0,
             decode_attention: 1.0,
             prefill_attention: 1.0,
             all_reduce: 1.0,
@@ -71,11 +74,12 @@ impl Calibration {
     }
 
     /// Its numbers with their keys.
-    pub(super) fn entries(&self) -> [(&'static str, f64); 12] {
+    pub(super) fn entries(&self) -> [(&'static str, f64); 13] {
         [
             ("products", self.products),
             ("products_compute", self.products_compute),
             ("experts", self.experts),
+            ("experts_compute", self.experts_compute),
             ("decode_attention", self.decode_attention),
             ("prefill_attention", self.prefill_attention),
             ("all_reduce", self.all_reduce),

@@ -17,8 +17,8 @@ use crate::scenario::{Scenario, ScenarioError, ScenarioFile};
 use crate::sim::{Counts, Requests, Separable, Source};
 use crate::workload::Workload;
 
-/// What the caller changes in every scenario before it is run; the error is the rule it breaks.
-pub type Adjust<'a> = dyn Fn(ScenarioFile) -> Result<ScenarioFile, String> + Sync + 'a;
+/// What the caller changes in the scenario of a record before it is run; the error is the rule it breaks.
+pub type Adjust<'a> = dyn Fn(&Record, ScenarioFile) -> Result<ScenarioFile, String> + Sync + 'a;
 
 /// Simulates every record that can be and compares.
 pub fn validate(records: &[Record], adjust: &Adjust<'_>) -> Validation {
@@ -44,7 +44,7 @@ pub fn judge(cases: &[Case]) -> Verdict {
 
 fn run_record(record: &Record, adjust: &Adjust<'_>) -> Result<RunScore, Skip> {
     let plan = Plan::of(record)?;
-    let file = adjust(plan.scenario).map_err(Skip::Scenario)?;
+    let file = adjust(record, plan.scenario).map_err(Skip::Scenario)?;
     let scenario = Scenario::resolve(file, None).map_err(|error| broken(&error))?;
     let (report, warnings) = simulate(&scenario, plan.requests)?;
     let comparison = Comparison::of_figures(Tool::Vllm, &plan.measured, &report.summary);

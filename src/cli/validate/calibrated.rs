@@ -1,135 +1,156 @@
-//! Published runs with parameters fitted to other published runs on the same GPU and engine.
+//! Published runs with parameters fitted to other published runs of servers like theirs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::calibrate::short;
 use super::super::{Failure, scenario_file};
-use crate::calibrate::{Estimate, Parameter, Run, fit};
+use super::alike::{Fit, Known, Server};
+use crate::calibrate::{Expected, Parameter, Run, fit};
 use crate::metrics::bench::Tool;
-use crate::scenario::{EngineConfig, Scenario, ScenarioFile};
+use crate::profiles;
+use crate::scenario::{Scenario, ScenarioFile, StepTimeConfig};
 use crate::validate::{Plan, Record, figures};
 
-/// Runs that a fit looks at, spread evenly over those there are: more tell little more.
-const RUNS: usize = 16;
-/// With fewer runs on a GPU, only the host is fitted, to runs on all GPUs.
-const OWN_RUNS: usize = 8;
-/// How far servers of one GPU and engine differ, as a share: other hosts, versions and drivers.
+/// How far servers of one kind differ, as a share: other hosts, versions and drivers.
 const SCATTER: f64 = 0.25;
 
-/// A GPU and an engine.
-type Kind = (String, &'static str);
+/// Values of settings, by their paths.
+type Found = BTreeMap<String, f64>;
 
-/// Parameters by GPU and engine, as overrides of a scenario.
+/// Parameters by server.
 #[derive(Debug, Default)]
 pub(super) struct Calibrated {
-    kinds: BTreeMap<Kind, Vec<String>>,
+    servers: BTreeMap<Server, Found>,
 }
 
 impl Calibrated {
-    /// Fits what differs between servers to the runs of `records`, for each GPU and engine of
-    /// `wanted`.
+    /// Fits what differs between servers to the runs of `records`, for each server of `wanted`.
     pub(super) fn on(
         records: &[Record],
         wanted: &[Record],
         overrides: &[String],
         mut tell: impl FnMut(&str),
     ) -> Result<Self, Failure> {
-        let asked: BTreeSet<Kind> =
-            wanted.iter().filter_map(plan).map(|p| kind(&p.scenario)).collect();
-        let plans: Vec<Plan> = records.iter().filter_map(plan).collect();
-        let mut hosts: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+        let plans: Vec<(Known, Plan)> = records.iter().filter_map(plan).collect();
+        let (known, plans): (Vec<Known>, Vec<Plan>) = plans.into_iter().unzip();
+        let asked: BTreeSet<Server> =
+            wanted.iter().filter_map(plan).map(|(known, _)| known.server).collect();
+        let mut done: BTreeMap<String, Found> = BTreeMap::new();
         let mut calibrated = Self::default();
-        for (gpu, engine) in asked {
-            let of_engine = plans.iter().filter(|plan| kind(&plan.scenario).1 == engine);
-            let own: Vec<&Plan> =
-                of_engine.clone().filter(|plan| plan.scenario.cluster.gpu == gpu).collect();
-            let values = if own.len() >= OWN_RUNS {
-                let parameters = [host(), kernels()].concat();
-                fitted(&own, &parameters, overrides, &format!("{engine} on {gpu}"), &mut tell)?
-            } else {
-                if !hosts.contains_key(engine) {
-                    let all: Vec<&Plan> = of_engine.collect();
-                    let name = format!("{engine} on any GPU");
-                    hosts.insert(engine, fitted(&all, &host(), overrides, &name, &mut tell)?);
+        for server in asked {
+            let mut found = Found::new();
+            let fits = server.fits(&known);
+            for step in &fits {
+                if !done.contains_key(&step.name) {
+                    let values = fitted(step, &plans, &found, overrides, &mut tell)?;
+                    done.insert(step.name.clone(), values);
                 }
-                hosts[engine].clone()
-            };
-            calibrated.kinds.insert((gpu, engine), values);
+                found.extend(done[&step.name].clone());
+            }
+            if fits.is_empty() {
+                tell(&format!("{server}: no run to calibrate on"));
+            }
+            calibrated.servers.insert(server, found);
         }
         Ok(calibrated)
     }
 
-    /// A scenario with the parameters of its GPU and engine, if there are some.
-    pub(super) fn adjusted(&self, file: ScenarioFile) -> Result<ScenarioFile, String> {
-        match self.kinds.get(&kind(&file)) {
-            Some(values) if file.cluster.lora.is_none() => scenario_file::overridden(file, values),
+    /// The scenario of a run of this family with the parameters of its server, if there are some.
+    pub(super) fn adjusted(
+        &self,
+        file: ScenarioFile,
+        family: &str,
+    ) -> Result<ScenarioFile, String> {
+        match self.servers.get(&Server::of(&file, family)) {
+            Some(found) if file.cluster.lora.is_none() => {
+                let has = |path: &str| concerns(path, &file);
+                let found = found.iter().filter(|(path, _)| has(path));
+                let settings: Vec<String> =
+                    found.map(|(path, value)| setting(path, *value)).collect();
+                scenario_file::overridden(file, &settings)
+            }
             _ => Ok(file),
         }
     }
 }
 
-/// Parameters fitted to some of these runs, as overrides; none where there is no run.
-fn fitted(
-    plans: &[&Plan],
-    parameters: &[Parameter],
-    overrides: &[String],
-    name: &str,
-    mut tell: impl FnMut(&str),
-) -> Result<Vec<String>, Failure> {
-    let count = plans.len().min(RUNS);
-    let spread = (0..count).map(|index| plans[index * plans.len() / count]);
-    let runs: Vec<Run<'_>> = spread.filter_map(|plan| run(plan, parameters, overrides)).collect();
-    if runs.is_empty() {
-        tell(&format!("{name}: no run to calibrate on"));
-        return Ok(Vec::new());
+/// Whether a scenario hangs on a parameter.
+fn concerns(path: &str, file: &ScenarioFile) -> bool {
+    let part = path.rsplit('.').next().unwrap_or_default();
+    let has_experts = || profiles::model(&file.cluster.model).is_some_and(|m| m.moe.is_some());
+    // Measured layers are not split into reading and multiplying.
+    let is_split = || {
+        Scenario::resolve(file.clone(), None).is_ok_and(|scenario| {
+            !matches!(scenario.file.cluster.step_time, StepTimeConfig::LayerTable(_))
+        })
+    };
+    match part {
+        "experts" => has_experts(),
+        "experts_compute" => has_experts() && is_split(),
+        "products_compute" => is_split(),
+        "all_reduce" => file.cluster.tensor_parallel_size > 1,
+        _ => true,
     }
-    let found = fit(parameters, &runs).map_err(|error| Failure::Input(error.into()))?;
-    let value =
-        |estimate: &Estimate| format!("{}={}", estimate.parameter.path, short(estimate.value));
-    let values: Vec<String> = found.estimates.iter().map(value).collect();
-    tell(&format!("{name}, fitted to {} runs: {}", runs.len(), values.join(" ")));
-    Ok(values)
+}
+
+fn setting(path: &str, value: f64) -> String {
+    format!("{path}={}", short(value))
+}
+
+/// What is found when parameters that are expected where they were found before are fitted to some runs.
+fn fitted(
+    step: &Fit,
+    plans: &[Plan],
+    before: &Found,
+    overrides: &[String],
+    mut tell: impl FnMut(&str),
+) -> Result<Found, Failure> {
+    let mut parameters = step.parameters.clone();
+    let plans: Vec<&Plan> = step.runs.iter().map(|&at| &plans[at]).collect();
+    parameters.retain(|one| plans.iter().any(|plan| concerns(&one.path, &plan.scenario)));
+    for parameter in &mut parameters {
+        let (Expected::Factor { centre, .. } | Expected::Amount { centre, .. }) =
+            &mut parameter.expected;
+        *centre = before.get(&parameter.path).copied().unwrap_or(*centre);
+    }
+    // What was found before and is not looked for now holds as it is.
+    let is_free = |path: &String| step.parameters.iter().any(|one| one.path == *path);
+    let kept = before.iter().filter(|(path, _)| !is_free(path));
+    let kept: Vec<String> = kept.map(|(path, value)| setting(path, *value)).collect();
+    let overrides = [overrides, &kept].concat();
+    let runs = plans.iter().filter_map(|plan| run(plan, &parameters, &overrides));
+    let runs: Vec<Run<'_>> = runs.collect();
+    if runs.is_empty() {
+        return Ok(Found::new());
+    }
+    let fit = fit(&parameters, &runs).map_err(|error| Failure::Input(error.into()))?;
+    let found: Found = fit
+        .estimates
+        .iter()
+        .map(|estimate| (estimate.parameter.path.clone(), estimate.value))
+        .collect();
+    let values: Vec<String> = found.iter().map(|(path, value)| setting(path, *value)).collect();
+    tell(&format!("{}, fitted to {} runs: {}", step.name, runs.len(), values.join(" ")));
+    Ok(found)
 }
 
 /// A record that can be simulated without adapters, whose constants are their own.
-fn plan(record: &Record) -> Option<Plan> {
-    Plan::of(record).ok().filter(|plan| plan.scenario.cluster.lora.is_none())
-}
-
-fn kind(file: &ScenarioFile) -> Kind {
-    let engine = match file.cluster.engine {
-        EngineConfig::Sglang(_) => "SGLang",
-        EngineConfig::VllmV0(_) => "vLLM (V0)",
-        _ => "vLLM",
-    };
-    (file.cluster.gpu.clone(), engine)
-}
-
-/// What differs between servers: the way to the engine, and the host's time.
-fn host() -> Vec<Parameter> {
-    vec![
-        Parameter::amount("cluster.api_delay_ms", 20.0),
-        Parameter::amount("cluster.api_per_request_ms", 1.0),
-        Parameter::amount("cluster.step_time.calibration.per_step_us", 2000.0),
-        Parameter::amount("cluster.step_time.calibration.per_prefill_step_us", 5000.0),
-        Parameter::amount("cluster.step_time.calibration.per_sequence_us", 30.0),
-    ]
-}
-
-/// What differs between GPUs of one kind and kernels of one engine.
-fn kernels() -> Vec<Parameter> {
-    let factor =
-        |part: &str| Parameter::factor(format!("cluster.step_time.calibration.{part}"), 0.2);
-    ["products", "experts", "decode_attention"].map(factor).to_vec()
+fn plan(record: &Record) -> Option<(Known, Plan)> {
+    let plan = Plan::of(record).ok().filter(|plan| plan.scenario.cluster.lora.is_none())?;
+    let server = Server::of(&plan.scenario, &record.family);
+    Some((Known { server, family: record.family.clone() }, plan))
 }
 
 /// A record as a run to fit; nothing where it cannot be simulated.
 fn run<'a>(plan: &'a Plan, parameters: &'a [Parameter], overrides: &[String]) -> Option<Run<'a>> {
     let file = scenario_file::overridden(plan.scenario.clone(), overrides).ok()?;
+    let concerned: Vec<bool> = parameters.iter().map(|one| concerns(&one.path, &file)).collect();
     let simulate = move |values: &[f64]| {
-        let values = parameters.iter().zip(values);
-        let texts: Vec<String> =
-            values.map(|(parameter, value)| format!("{}={value:?}", parameter.path)).collect();
+        let values = parameters.iter().zip(values).zip(&concerned);
+        let texts: Vec<String> = values
+            .filter(|(_, concerned)| **concerned)
+            .map(|((parameter, value), _)| format!("{}={value:?}", parameter.path))
+            .collect();
         let file = scenario_file::overridden(file.clone(), &texts).ok()?;
         let scenario = Scenario::resolve(file, None).ok()?;
         figures(&scenario, plan.requests.clone()).ok()

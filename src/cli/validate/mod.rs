@@ -1,6 +1,8 @@
 //! `servecast validate`: measured runs, simulated again and compared.
 
 #[cfg(feature = "calibrate")]
+mod alike;
+#[cfg(feature = "calibrate")]
 mod calibrated;
 mod reference;
 
@@ -41,8 +43,8 @@ pub(super) struct ValidateArguments {
     /// Only runs of this engine, as the records name it, in any capitals
     #[arg(long, value_name = "NAME", requires = "runs")]
     engine: Option<String>,
-    /// Published runs to calibrate on: for each GPU and engine, what differs between servers is
-    /// fitted to those of this file
+    /// Published runs to calibrate on: what differs between servers is fitted to those of this
+    /// file with the same engine, source, GPU and model, from far to near
     #[cfg(feature = "calibrate")]
     #[arg(long, value_name = "FILE", requires = "runs")]
     calibrate_on: Option<PathBuf>,
@@ -91,9 +93,11 @@ fn validate_runs(path: &Path, arguments: &ValidateArguments) -> Result<(), Failu
         Some(path) => Calibrated::on(&read(path)?.0, &records, &arguments.overrides, say)?,
         None => Calibrated::default(),
     };
-    let adjust = |file: ScenarioFile| {
+    let adjust = |record: &Record, file: ScenarioFile| {
         #[cfg(feature = "calibrate")]
-        let file = calibrated.adjusted(file)?;
+        let file = calibrated.adjusted(file, &record.family)?;
+        #[cfg(not(feature = "calibrate"))]
+        let _ = record;
         scenario_file::overridden(file, &arguments.overrides)
     };
     let mut validation = simulate(&records, &adjust);

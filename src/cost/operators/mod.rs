@@ -353,9 +353,14 @@ impl Build<'_> {
             products::experts(self.profile, dtype, model.hidden, &moe, self.device.tp)
         });
         let bound = self.device.experts(matrices);
+        let calibrated = self.device.layer_experts(matrices);
         match measured {
             Some(line) if is_believed(&line, bound.secs(TYPICAL_ROWS)) => {
-                (Rows::Measured(line), true)
+                let ratio = |rows: f64| {
+                    calibrated.secs(rows.round() as u32) / bound.secs(rows.round() as u32)
+                };
+                let is_rated = self.device.experts_compute.to_bits() == 1.0_f64.to_bits();
+                (Rows::Measured(if is_rated { line } else { line.scaled(ratio) }), true)
             }
             slow => {
                 let doubt = doubt(slow.as_ref());
@@ -365,7 +370,7 @@ impl Build<'_> {
                     "experts of this shape and format"
                 };
                 self.gap(format!("{what}{doubt}"));
-                (Rows::Experts(bound), false)
+                (Rows::Experts(calibrated), false)
             }
         }
     }

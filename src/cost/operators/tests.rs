@@ -165,6 +165,24 @@ fn measured_products_follow_the_rate_of_multiplications_where_it_bounds_them() {
 }
 
 #[test]
+fn measured_experts_follow_the_rate_of_multiplications_where_it_bounds_them() {
+    let (gpu, profile) = h100();
+    let spec = profiles::model("Qwen/Qwen3-30B-A3B").expect("in the catalogue");
+    let experts = |experts_compute, shape: &StepShape| {
+        let calibration = Calibration { experts_compute, ..Calibration::default() };
+        let options = RooflineOptions { calibration, ..RooflineOptions::default() };
+        let model = OperatorModel::new(&spec, &gpu, &profile, &options).expect("it fits");
+        model.parts(shape).experts
+    };
+    let small = decode(1, 100);
+    assert!((experts(2.0, &small) / experts(1.0, &small) - 1.0).abs() < 1e-12);
+    let mut large = StepShape::default();
+    large.add_prefill(32_000, 0, true);
+    let ratio = experts(2.0, &large) / experts(1.0, &large);
+    assert!((1.8..2.0).contains(&ratio), "{ratio}");
+}
+
+#[test]
 fn a_context_longer_than_the_window_costs_only_the_other_layers() {
     let (gpu, profile) = h100();
     let spec = profiles::model("gpt-oss-120b").expect("in the catalogue");

@@ -29,8 +29,9 @@ pub(in crate::cost) struct Device<'a> {
     pub(in crate::cost) tp: u32,
     /// How the experts lie on the GPUs.
     spread: Spread,
-    /// Factor of the multiplications of the layers' products.
+    /// Factors of the multiplications of the layers' products, and of routed experts.
     pub(in crate::cost) products_compute: f64,
+    pub(in crate::cost) experts_compute: f64,
 }
 
 impl<'a> Device<'a> {
@@ -45,9 +46,15 @@ impl<'a> Device<'a> {
         if tp > most {
             return Err(RooflineError::SpansNodes { gpu: gpu.name.clone(), most, tp });
         }
-        let products_compute = options.calibration.products_compute;
         let spread = model.moe.map(|moe| Spread::of(&moe, options.expert_parallel, tp));
-        Ok(Self { model, gpu, tp, spread: spread.unwrap_or(Spread::NONE), products_compute })
+        Ok(Self {
+            model,
+            gpu,
+            tp,
+            spread: spread.unwrap_or(Spread::NONE),
+            products_compute: options.calibration.products_compute,
+            experts_compute: options.calibration.experts_compute,
+        })
     }
 
     /// Attention of all layers.
@@ -105,7 +112,7 @@ impl<'a> Device<'a> {
         Layer {
             count: f64::from(count),
             products: others.iter().map(|matrix| self.layer_product(matrix)).collect(),
-            experts: (!experts.is_empty()).then(|| self.experts(&experts)),
+            experts: (!experts.is_empty()).then(|| self.layer_experts(&experts)),
             elementwise_row: self
                 .elementwise_secs(self.attention_elements() + self.mlp_elements(kind)),
         }
@@ -167,6 +174,13 @@ impl<'a> Device<'a> {
                 fixed: EXPERT_SECS,
             },
         }
+    }
+
+    /// The routed experts of a layer, at the calibrated rate of their multiplications.
+    pub(in crate::cost) fn layer_experts(&self, matrices: &[Matrix]) -> Experts {
+        let mut experts = self.experts(matrices);
+        experts.product.multiply_row *= self.experts_compute;
+        experts
     }
 
     /// Bytes of one copy of a matrix.

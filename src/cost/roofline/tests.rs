@@ -273,3 +273,18 @@ fn the_rate_of_multiplications_counts_where_they_take_longer_than_reading() {
     let [slow, rated] = [2.0, 1.0].map(|factor| parts(factor, &large));
     assert_eq!(StepParts { products: 0.0, ..slow }, StepParts { products: 0.0, ..rated });
 }
+
+#[test]
+fn the_rate_of_multiplications_of_experts_counts_where_they_take_longer_than_reading() {
+    let parts = |experts_compute, shape: &StepShape| {
+        let calibration = Calibration { experts_compute, ..Calibration::default() };
+        let options = RooflineOptions { calibration, ..RooflineOptions::default() };
+        roofline("Qwen/Qwen3-30B-A3B", "H100", options).parts(shape)
+    };
+    let (small, large) = (decode(1, 100), prefill(32_000));
+    assert_eq!(parts(2.0, &small), parts(1.0, &small));
+    let [slow, rated] = [2.0, 1.0].map(|factor| parts(factor, &large));
+    let ratio = slow.experts / rated.experts;
+    assert!((1.8..2.0).contains(&ratio), "{ratio}");
+    assert_eq!(StepParts { experts: 0.0, ..slow }, StepParts { experts: 0.0, ..rated });
+}

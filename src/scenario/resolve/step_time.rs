@@ -50,11 +50,17 @@ fn layer_table_rules(config: &LayerTableConfig, rules: &mut Rules) {
         rules.positive(&path("all_reduce_gb_s"), rate);
     }
     calibration_rules(&config.calibration, rules);
-    if config.calibration.products_compute.to_bits() != 1.0_f64.to_bits() {
+    let Calibration { products_compute, experts_compute, .. } = config.calibration;
+    let factors = [("products_compute", products_compute), ("experts_compute", experts_compute)];
+    for (key, _) in factors.into_iter().filter(|(_, factor)| !is_one(*factor)) {
         let message = "must be 1.0: measured products of a layer are not split into reading and \
                        multiplying";
-        rules.broken(&path("calibration.products_compute"), message);
+        rules.broken(&path(&format!("calibration.{key}")), message);
     }
+}
+
+fn is_one(factor: f64) -> bool {
+    factor.to_bits() == 1.0_f64.to_bits()
 }
 
 /// Settles `auto` and the name of an operator table. Returns the table; none where the step time
@@ -155,7 +161,7 @@ fn automatic_layers(
     };
     let is_as_measured =
         *sampler == Sampler::default() && *communication == Communication::default();
-    let is_split = calibration.products_compute.to_bits() != 1.0_f64.to_bits();
+    let is_split = !is_one(calibration.products_compute) || !is_one(calibration.experts_compute);
     // Tables of shared experts were measured with whole experts on each GPU.
     let is_whole = tp == 1 || model.moe.is_none();
     if engine != "vllm" || !is_as_measured || !is_whole || is_split {

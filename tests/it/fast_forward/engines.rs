@@ -67,7 +67,8 @@ impl Engine {
     /// `schedule_batch.py`, `tokenizer_manager.py`).
     pub(super) fn sglang_answer(&self, request: &Request) -> u32 {
         let (by_length, by_pool) = self.sglang_limits(request);
-        request.output_tokens.min(by_length).min(by_pool)
+        // The prefill samples a token before anybody counts, however small the limit.
+        request.output_tokens.min(by_length).min(by_pool.max(1))
     }
 
     /// Whether SGLang accepts a request and never admits it: without its tree it wants a token
