@@ -42,10 +42,10 @@ fn run(scenario: &Scenario) -> (BenchSummary, u64) {
     let counts = simulation.run(&mut recorder).expect("no trace is read");
     assert_eq!(counts.finished, counts.arrived);
     let steps = recorder.steps;
-    (summary(recorder), steps)
+    (summary(&recorder), steps)
 }
 
-fn summary(recorder: Recorder) -> BenchSummary {
+fn summary(recorder: &Recorder) -> BenchSummary {
     let peak = recorder.tokens_by_second.peak();
     let gaps = TokenGaps::Weighted(recorder.gaps.sample());
     let requests = recorder.requests.iter().map(request).collect();

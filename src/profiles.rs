@@ -3,18 +3,17 @@
 //! Names are found whatever their case, with or without the organisation before the slash, and by
 //! the aliases a file lists. Every entry keeps its source, confidence and the month it was checked.
 
+mod catalogue;
 mod cost;
 mod layers;
 mod model_table;
 mod steps;
 
-use std::sync::LazyLock;
-
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 
 use crate::hardware::GpuSpec;
 use crate::model::ModelSpec;
+use catalogue::{Catalogue, behind_slash};
 
 pub use cost::{
     CostProfile, compare_versions, operator_table, operator_table_for, operator_tables,
@@ -48,7 +47,7 @@ macro_rules! files {
     };
 }
 
-const MODELS: &[(&str, &str)] = files!["models":
+const MODEL_FILES: &[(&str, &str); 44] = files!["models":
     "bloom",
     "codellama-34b-instruct-hf",
     "deepseek-v3",
@@ -95,7 +94,7 @@ const MODELS: &[(&str, &str)] = files!["models":
     "yi-34b",
 ];
 
-const GPUS: &[(&str, &str)] = files!["gpus":
+const GPU_FILES: &[(&str, &str); 20] = files!["gpus":
     "a10",
     "a100-pcie-80gb",
     "a100-sxm4-40gb",
@@ -118,28 +117,28 @@ const GPUS: &[(&str, &str)] = files!["gpus":
     "rtx-pro-6000-blackwell-server",
 ];
 
-static MODEL_PROFILES: LazyLock<Vec<Profile<ModelSpec>>> = LazyLock::new(|| parse(MODELS));
-static GPU_PROFILES: LazyLock<Vec<Profile<GpuSpec>>> = LazyLock::new(|| parse(GPUS));
+static MODELS: Catalogue<ModelSpec, 44> = Catalogue::new(MODEL_FILES, |spec| &spec.name);
+static GPUS: Catalogue<GpuSpec, 20> = Catalogue::new(GPU_FILES, |spec| &spec.name);
 
 /// All models of the catalogue, in order of their file names.
-pub fn models() -> &'static [Profile<ModelSpec>] {
-    &MODEL_PROFILES
+pub fn models() -> impl Iterator<Item = &'static Profile<ModelSpec>> + Clone {
+    MODELS.each()
 }
 
 /// All GPUs of the catalogue, in order of their file names.
-pub fn gpus() -> &'static [Profile<GpuSpec>] {
-    &GPU_PROFILES
+pub fn gpus() -> impl Iterator<Item = &'static Profile<GpuSpec>> + Clone {
+    GPUS.each()
 }
 
 /// The model of this name, which may be a Hugging Face id, the part of one behind the slash, or an
 /// alias, in any case. The spec carries the name the catalogue uses.
 pub fn model(name: &str) -> Option<ModelSpec> {
-    find(models(), name, |spec| &spec.name).map(|profile| profile.spec.clone())
+    MODELS.find(name).map(|profile| profile.spec.clone())
 }
 
 /// The GPU of this name or alias, in any case.
 pub fn gpu(name: &str) -> Option<GpuSpec> {
-    find(gpus(), name, |spec| &spec.name).map(|profile| profile.spec.clone())
+    GPUS.find(name).map(|profile| profile.spec.clone())
 }
 
 /// The candidate that `name` is most likely a misspelling of, if one is near: fewer than half of
@@ -161,49 +160,12 @@ pub fn closest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
 
 /// Every name and alias of the models.
 pub fn model_names() -> impl Iterator<Item = &'static str> {
-    names(models(), |spec| &spec.name)
+    MODELS.names()
 }
 
 /// Every name and alias of the GPUs.
 pub fn gpu_names() -> impl Iterator<Item = &'static str> {
-    names(gpus(), |spec| &spec.name)
-}
-
-fn names<T>(
-    profiles: &'static [Profile<T>],
-    name_of: fn(&T) -> &String,
-) -> impl Iterator<Item = &'static str> {
-    profiles.iter().flat_map(move |profile| {
-        let aliases = profile.aliases.iter().map(String::as_str);
-        std::iter::once(name_of(&profile.spec).as_str()).chain(aliases)
-    })
-}
-
-/// A whole name wins over the part behind the slash, so that no organisation hides another.
-fn find<'a, T>(
-    profiles: &'a [Profile<T>],
-    name: &str,
-    name_of: fn(&T) -> &String,
-) -> Option<&'a Profile<T>> {
-    let named = |same: &dyn Fn(&str) -> bool| {
-        profiles.iter().find(|profile| {
-            same(name_of(&profile.spec)) || profile.aliases.iter().any(|alias| same(alias))
-        })
-    };
-    named(&|other: &str| other.eq_ignore_ascii_case(name))
-        .or_else(|| named(&|other: &str| behind_slash(other).eq_ignore_ascii_case(name)))
-}
-
-fn behind_slash(name: &str) -> &str {
-    name.rsplit('/').next().unwrap_or(name)
-}
-
-fn parse<T: DeserializeOwned>(files: &[(&str, &str)]) -> Vec<Profile<T>> {
-    let read = |(file, text): &(&str, &str)| match toml::from_str(text) {
-        Ok(profile) => profile,
-        Err(error) => panic!("profile {file} is part of the binary and must be valid: {error}"),
-    };
-    files.iter().map(read).collect()
+    GPUS.names()
 }
 
 /// Insertions, deletions and substitutions between two words (Levenshtein).
@@ -245,6 +207,26 @@ mod tests {
         assert_eq!(name("Llama-3.1-8B"), llama);
         assert_eq!(name("meta-llama/Llama-3.1-8B-Instruct"), llama);
         assert_eq!(name("no-such-model"), None);
+    }
+
+    #[test]
+    fn what_is_found_without_reading_all_files_is_what_all_of_them_have() {
+        let all: Vec<_> = models().collect();
+        let has = |profile: &Profile<ModelSpec>, same: &dyn Fn(&str) -> bool| {
+            same(&profile.spec.name) || profile.aliases.iter().any(|alias| same(alias))
+        };
+        let asked = model_names().flat_map(|name| {
+            let short = behind_slash(name);
+            let others = [format!("nobody/{short}"), short[1..].to_owned(), short.to_uppercase()];
+            others.into_iter().chain([name.to_owned(), short.to_owned()])
+        });
+        for name in asked.chain([String::new(), "/".to_owned(), "bfloat16".to_owned()]) {
+            let whole = |other: &str| other.eq_ignore_ascii_case(&name);
+            let part = |other: &str| behind_slash(other).eq_ignore_ascii_case(&name);
+            let found = all.iter().find(|profile| has(profile, &whole));
+            let found = found.or_else(|| all.iter().find(|profile| has(profile, &part)));
+            assert_eq!(model(&name), found.map(|profile| profile.spec.clone()), "{name}");
+        }
     }
 
     #[test]

@@ -147,14 +147,16 @@ impl Weighted {
     /// The same sample of pairs that are in ascending order.
     pub fn of_ascending(pairs: impl ExactSizeIterator<Item = (f64, u64)>) -> Self {
         let mut cumulative: Vec<(f64, u64)> = Vec::with_capacity(pairs.len());
-        let mut total = 0;
+        let (mut total, mut last) = (0, None);
         for (value, weight) in pairs.filter(|&(_, weight)| weight > 0) {
             debug_assert!(cumulative.last().is_none_or(|last| last.0 <= value), "{value}");
             total += weight;
-            match cumulative.last_mut() {
-                Some(last) if last.0.total_cmp(&value).is_eq() => last.1 = total,
-                _ => cumulative.push((value, total)),
+            // The same bits: zeros of both signs stay apart, as in the order.
+            if last == Some(value.to_bits()) {
+                cumulative.pop();
             }
+            last = Some(value.to_bits());
+            cumulative.push((value, total));
         }
         cumulative.shrink_to_fit();
         Self { cumulative }

@@ -12,19 +12,23 @@ pub(super) struct Flight {
 }
 
 impl Flight {
+    #[inline]
     pub(super) fn len(&self) -> usize {
         self.len
     }
 
+    #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.len == 0
     }
 
+    #[inline]
     pub(super) fn iter(&self) -> impl Iterator<Item = &Batch> {
         (0..self.len).map(|index| &self.batches[self.place(index)])
     }
 
     /// The oldest one.
+    #[inline]
     pub(super) fn front(&self) -> Option<&Batch> {
         (self.len > 0).then(|| &self.batches[self.first])
     }
@@ -36,6 +40,7 @@ impl Flight {
 
     /// Takes the oldest one out; it stays in the buffer that is returned until the next
     /// [`launch`](Self::launch).
+    #[inline]
     pub(super) fn pop(&mut self) -> Option<usize> {
         let ended = self.first;
         if self.len == 0 {
@@ -47,11 +52,13 @@ impl Flight {
     }
 
     /// A batch by its buffer.
+    #[inline]
     pub(super) fn buffer(&self, index: usize) -> &Batch {
         &self.batches[index]
     }
 
     /// The buffer of the next step.
+    #[inline]
     pub(super) fn next(&self) -> &Batch {
         &self.batches[self.place(self.len)]
     }
@@ -60,15 +67,21 @@ impl Flight {
     #[inline]
     pub(super) fn next_mut(&mut self) -> &mut Batch {
         if self.len == self.batches.len() {
-            self.batches.rotate_left(self.first);
-            self.first = 0;
-            self.batches.push(Batch::default());
+            self.grow();
         }
         let place = self.place(self.len);
         &mut self.batches[place]
     }
 
+    #[cold]
+    fn grow(&mut self) {
+        self.batches.rotate_left(self.first);
+        self.first = 0;
+        self.batches.push(Batch::default());
+    }
+
     /// The step in the next buffer is in flight from now on.
+    #[inline]
     pub(super) fn launch(&mut self) {
         self.len += 1;
     }

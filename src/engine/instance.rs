@@ -82,6 +82,8 @@ pub struct Instance {
     /// Its stages, where there are several.
     pipeline: Option<Pipeline>,
     in_flight: Flight,
+    /// Steps that may be in flight at once.
+    in_flight_max: usize,
     result: StepResult,
     device_free: SimTime,
     host_free: SimTime,
@@ -115,6 +117,7 @@ impl Instance {
     /// An idle replica.
     pub fn new(scheduler: Scheduler, cost: StepTime) -> Self {
         Self {
+            in_flight_max: scheduler.steps_in_flight_max(),
             scheduler,
             prefill_window: cost.prefill_window(),
             pipeline: cost.pipeline().map(Pipeline::new),
@@ -309,18 +312,17 @@ impl Instance {
         if self.aborts.is_empty() && self.lost_transfers.is_empty() {
             return;
         }
-        let mut result = std::mem::take(&mut self.result);
+        let result = &mut self.result;
         result.clear();
         for id in std::mem::take(&mut self.aborts) {
-            self.scheduler.abort(id, &mut result);
+            self.scheduler.abort(id, result);
         }
         for id in std::mem::take(&mut self.lost_transfers) {
             self.scheduler.lost_transfer(id);
         }
-        if !result.finished.is_empty() {
-            tell(self, EngineEvent::Left(&result));
+        if !self.result.finished.is_empty() {
+            tell(self, EngineEvent::Left(&self.result));
         }
-        self.result = result;
     }
 
     fn complete(
@@ -330,9 +332,9 @@ impl Instance {
         aborted: &[RequestId],
         tell: &mut impl FnMut(&Self, EngineEvent<'_>),
     ) {
-        let mut result = std::mem::take(&mut self.result);
+        let result = &mut self.result;
         result.clear();
-        self.scheduler.complete(now, &self.in_flight.buffer(ended).plan, &mut result);
+        self.scheduler.complete(now, &self.in_flight.buffer(ended).plan, result);
         if !self.is_recorded && !aborted.is_empty() {
             // The engine has not heard of it, but nobody waits for this answer any more.
             for (_, finish) in result.finished.iter_mut().filter(|(l, _)| aborted.contains(&l.id)) {
@@ -341,13 +343,12 @@ impl Instance {
         }
         self.last_completion = now;
         self.host_free = now;
-        tell(self, EngineEvent::Completed(self.in_flight.buffer(ended), &result));
-        self.result = result;
+        tell(self, EngineEvent::Completed(self.in_flight.buffer(ended), &self.result));
         self.end_transfers(tell);
     }
 
     fn fill(&mut self, now: SimTime, tell: &mut impl FnMut(&Self, EngineEvent<'_>)) {
-        while self.in_flight.len() < self.scheduler.steps_in_flight_max() {
+        while self.in_flight.len() < self.in_flight_max {
             if self.scheduler.has_landed() {
                 self.land(now, tell);
             }
@@ -376,7 +377,7 @@ impl Instance {
             tell(self, EngineEvent::Planned(self.in_flight.next()));
             self.in_flight.launch();
             if self.host_free > now {
-                self.decides_next = self.in_flight.len() < self.scheduler.steps_in_flight_max();
+                self.decides_next = self.in_flight.len() < self.in_flight_max;
                 return;
             }
         }
@@ -384,10 +385,8 @@ impl Instance {
 
     /// Requests left while a step was decided.
     fn tell_ended(&mut self, tell: &mut impl FnMut(&Self, EngineEvent<'_>)) {
-        let mut result = std::mem::take(&mut self.result);
-        result.clear();
-        result.finished.append(&mut self.in_flight.next_mut().plan.ended);
-        tell(self, EngineEvent::Left(&result));
-        self.result = result;
+        self.result.clear();
+        self.result.finished.append(&mut self.in_flight.next_mut().plan.ended);
+        tell(self, EngineEvent::Left(&self.result));
     }
 }

@@ -1,7 +1,7 @@
 //! Gaps between tokens, exact: each distinct gap once, with the number of tokens that saw it.
 
 use crate::stats::Weighted;
-use crate::stats::radix::sort_by_high_bits;
+use crate::stats::radix::{sort_by_high_bits, sorted_by_high_bits};
 use crate::threads;
 use crate::units::SimDuration;
 
@@ -61,11 +61,11 @@ impl GapCounter {
     }
 
     /// The sample of all gaps in seconds.
-    pub fn sample(mut self) -> Weighted {
-        self.sort();
+    pub fn sample(&self) -> Weighted {
         let seconds = |nanos: u64| SimDuration::from_nanos(nanos).as_secs_f64();
-        let packed =
-            self.packed.iter().map(|&entry| (seconds(entry >> COUNT_BITS), entry & COUNT_MAX));
+        let (lower, upper) = self.sorted_halves();
+        let packed = Merged { lower: &lower, upper: &upper };
+        let packed = packed.map(|entry| (seconds(entry >> COUNT_BITS), entry & COUNT_MAX));
         if self.wide.is_empty() {
             return Weighted::of_ascending(packed);
         }
@@ -73,24 +73,13 @@ impl GapCounter {
         Weighted::new(packed.chain(wide).collect())
     }
 
-    /// Sorts by gap: each half on its own, then both together.
-    fn sort(&mut self) {
-        let mut upper = self.packed.split_off(self.packed.len() / 2);
+    /// Each half sorted by gap.
+    fn sorted_halves(&self) -> (Vec<u64>, Vec<u64>) {
+        let (lower, upper) = self.packed.split_at(self.packed.len() / 2);
         threads::both(
-            || sort_by_high_bits(&mut self.packed, COUNT_BITS),
-            || sort_by_high_bits(&mut upper, COUNT_BITS),
-        );
-        let mut merged = Vec::with_capacity(self.packed.len() + upper.len());
-        let mut lower = self.packed.iter().peekable();
-        for entry in upper {
-            let comes_before = |other: &&u64| **other >> COUNT_BITS <= entry >> COUNT_BITS;
-            while let Some(other) = lower.next_if(comes_before) {
-                merged.push(*other);
-            }
-            merged.push(entry);
-        }
-        merged.extend(lower);
-        self.packed = merged;
+            || sorted_by_high_bits(lower, COUNT_BITS),
+            || sorted_by_high_bits(upper, COUNT_BITS),
+        )
     }
 
     #[cold]
@@ -107,6 +96,34 @@ impl GapCounter {
         self.join_at = self.join_min.max(2 * self.packed.len());
     }
 }
+
+/// The entries of two sorted lists, by gap.
+struct Merged<'a> {
+    lower: &'a [u64],
+    upper: &'a [u64],
+}
+
+impl Iterator for Merged<'_> {
+    type Item = u64;
+
+    #[inline]
+    fn next(&mut self) -> Option<u64> {
+        let (first, second) = (self.lower.first(), self.upper.first());
+        let is_lower = match (first, second) {
+            (Some(first), Some(second)) => first >> COUNT_BITS <= second >> COUNT_BITS,
+            (first, _) => first.is_some(),
+        };
+        let list = if is_lower { &mut self.lower } else { &mut self.upper };
+        list.split_off_first().copied()
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = self.lower.len() + self.upper.len();
+        (left, Some(left))
+    }
+}
+
+impl ExactSizeIterator for Merged<'_> {}
 
 #[cfg(test)]
 mod tests {

@@ -373,9 +373,9 @@ impl Separable for Recorder {
         }
         let count = lanes.iter().map(|lane| lane.requests.len()).sum();
         self.requests.reserve_exact(count);
-        for place in 0..count {
-            let from = &lanes[place % lanes.len()];
-            self.requests.push(from.requests[place / lanes.len()]);
+        let mut each: Vec<_> = lanes.iter().map(|lane| lane.requests.iter()).collect();
+        while self.requests.len() < count {
+            self.requests.extend(each.iter_mut().filter_map(Iterator::next));
         }
         if lanes.iter().any(|lane| !lane.drafts_by_request.is_empty()) {
             let drafts = |place: usize| lanes[place % lanes.len()].drafts_of(place / lanes.len());

@@ -7,6 +7,7 @@ use super::bench::{
 use super::record::{RequestRecord, Status};
 use super::recorder::Recorder;
 use crate::scenario::{ArrivalConfig, LengthConfig, ReportConfig, ReportFormat, ScenarioFile};
+use crate::threads;
 use crate::units::SimTime;
 
 /// What a benchmark tool would have reported of a run.
@@ -153,13 +154,14 @@ fn dataset_name(lengths: &LengthConfig) -> &'static str {
 }
 
 fn summarise(recorder: &Recorder, report: &ReportConfig) -> BenchSummary {
-    let requests: Vec<BenchRequest> =
-        recorder.faults.as_seen(&recorder.requests).iter().map(bench_request).collect();
+    let (requests, gaps): (Vec<BenchRequest>, _) = threads::both(
+        || recorder.faults.as_seen(&recorder.requests).iter().map(bench_request).collect(),
+        || TokenGaps::Weighted(recorder.gaps.sample()),
+    );
     // Before the first answer, a benchmark has lasted as long as it was watched.
     let end = if recorder.end == SimTime::ZERO { recorder.observed() } else { recorder.end };
     // A run in which nothing took time still has a duration above zero.
     let duration_s = end.max(SimTime::from_nanos(1)).as_secs_f64();
-    let gaps = TokenGaps::Weighted(recorder.gaps.clone().sample());
     let peak = recorder.tokens_by_second.peak();
     let mut input = BenchInput::new(duration_s, requests, gaps, peak as f64);
     input.drafts = recorder.drafts.clone();

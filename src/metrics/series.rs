@@ -29,6 +29,13 @@ impl Bin {
         Self { index: index as usize, start: index * width, end: (index + 1) * width }
     }
 
+    /// The bin that an instant is in, of those as wide as this one: the next one, most often.
+    fn onward(self, nanos: u64, width: u64) -> Self {
+        let end = self.end.saturating_add(width);
+        let next = Self { index: self.index + 1, start: self.end, end };
+        if self.end > 0 && next.contains(nanos) { next } else { Self::of(nanos, width) }
+    }
+
     /// Whether an instant is in it.
     #[inline]
     pub(super) fn contains(self, nanos: u64) -> bool {
@@ -154,10 +161,12 @@ impl Series {
     }
 
     fn hold_across(&mut self, from: SimTime, to: SimTime, level: u64) {
+        let (before, width) = (self.current, self.bin);
         let last = self.reach(to);
         let (mut from, to) = (from.as_nanos(), to.as_nanos());
         let bin = self.bin.as_nanos();
-        let mut index = (from / bin) as usize;
+        let is_from_there = before.contains(from) && self.bin == width;
+        let mut index = if is_from_there { before.index } else { (from / bin) as usize };
         while index < last {
             let until = (index as u64 + 1) * bin;
             self.sums[index] += u128::from(level) * u128::from(until - from);
@@ -186,7 +195,7 @@ impl Series {
     #[cold]
     fn reach_anew(&mut self, now: SimTime) -> usize {
         loop {
-            let bin = Bin::of(now.as_nanos(), self.bin.as_nanos());
+            let bin = self.current.onward(now.as_nanos(), self.bin.as_nanos());
             if bin.index < self.bins_max {
                 if bin.index >= self.sums.len() {
                     self.sums.resize(bin.index + 1, 0);
@@ -229,6 +238,8 @@ impl Series {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn at(millis: u64) -> SimTime {
@@ -283,5 +294,40 @@ mod tests {
         assert_ne!(joined.bin, other.bin);
         joined.join(other);
         assert_eq!(joined.points(at(90_000)), whole.points(at(90_000)));
+    }
+
+    /// What each bin holds of this level, bin by bin.
+    fn add_plainly(sums: &mut Vec<u128>, bin: u64, (from, to): (u64, u64), level: u64) {
+        sums.resize(sums.len().max((to / bin) as usize + 1), 0);
+        for (index, sum) in (0_u64..).zip(sums) {
+            let (start, end) = (from.max(index * bin), to.min((index + 1) * bin));
+            *sum += u128::from(level) * u128::from(end.saturating_sub(start));
+        }
+    }
+
+    proptest! {
+        /// Whether an instant lies in the bin reached last, in the next, before or far behind.
+        #[test]
+        fn bins_hold_what_is_in_them_however_they_are_reached(
+            holds in proptest::collection::vec((0_u64..40_000, 0_u64..30_000, 0_u64..50), 1..60),
+            in_order in any::<bool>(),
+        ) {
+            let mut series = Series::with_bins(Quantity::Level, 8);
+            series.bin = SimDuration::from_micros(1);
+            let mut now = 0;
+            let mut told = Vec::new();
+            for (gap, length, level) in holds {
+                let from = if in_order { now } else { gap };
+                let to = from + length * 1_000 / 2;
+                (now, told) = (to, [told, vec![((from, to), level)]].concat());
+                series.hold(SimTime::from_nanos(from), SimTime::from_nanos(to), level);
+            }
+            let mut plain = Vec::new();
+            let seen = told.iter().filter(|((from, to), _)| to > from);
+            for (span, level) in seen {
+                add_plainly(&mut plain, series.bin.as_nanos(), *span, *level);
+            }
+            prop_assert_eq!(&series.sums, &plain);
+        }
     }
 }

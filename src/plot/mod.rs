@@ -48,7 +48,7 @@ pub struct Figure {
 /// below each title. A run without data gives figures that say so.
 pub fn run_figures(scenario: &str, recorder: &Recorder, groups: &[ReplicaKind]) -> Vec<Figure> {
     let subtitle = subtitle(scenario, &recorder.requests);
-    let gaps = recorder.gaps.clone().sample();
+    let gaps = recorder.gaps.sample();
     let figure = |file_name, title, height, draw: &dyn Fn(&mut Canvas<'_>)| Figure {
         file_name,
         title,

@@ -123,7 +123,9 @@ pub(super) fn advance(
             // Nobody sees the token that a prefill ends with.
             let seen = if role == Role::Prefill { unseen } else { result };
             observer.on(now, Occurrence::Stepped(instance, batch, seen, load));
-            leave(result, load, observer);
+            if !result.finished.is_empty() {
+                leave(result, load, observer);
+            }
         }
         EngineEvent::Landed(result) => {
             let load = engine.scheduler().load();

@@ -1,38 +1,62 @@
 //! Sorting numbers digit by digit: several times faster than comparing once there are thousands.
 
-/// Bits that one pass looks at.
-const DIGIT_BITS: u32 = 11;
+/// The most bits that one pass looks at: its counters still fit the nearest cache.
+const DIGIT_BITS_MAX: u32 = 12;
 /// Below this many values comparing is faster.
 const FEW: usize = 512;
 
-/// Sorts by the bits from `low` on, from the lowest digit to the highest. Values of one run have few
-/// digits in which they differ.
+/// Sorts by the bits from `low` on.
 pub(crate) fn sort_by_high_bits(values: &mut Vec<u64>, low: u32) {
+    *values = sorted_by_high_bits(values, low);
+}
+
+/// These values in the order of their bits from `low` on; equal ones keep their order. From the lowest
+/// digit to the highest, in as few passes as the bits in which they differ need: values of one run have
+/// few of them.
+pub(crate) fn sorted_by_high_bits(values: &[u64], low: u32) -> Vec<u64> {
     if values.len() < FEW {
-        values.sort_by_key(|value| value >> low);
-        return;
+        let mut sorted = values.to_vec();
+        sorted.sort_by_key(|value| value >> low);
+        return sorted;
     }
-    let differ = values.windows(2).fold(0, |bits, pair| bits | (pair[0] ^ pair[1]));
-    let mut target = vec![0; values.len()];
-    for shift in (low..u64::BITS).step_by(DIGIT_BITS as usize) {
-        let digit = |value: u64| (value >> shift) as usize & ((1 << DIGIT_BITS) - 1);
-        if digit(differ) == 0 {
-            continue;
+    let first = values[0];
+    let differ = values.iter().fold(0, |bits, value| bits | (value ^ first)) >> low << low;
+    if differ == 0 {
+        return values.to_vec();
+    }
+    let lowest = differ.trailing_zeros();
+    let width = u64::BITS - differ.leading_zeros() - lowest;
+    let passes = width.div_ceil(DIGIT_BITS_MAX);
+    let digit_bits = width.div_ceil(passes);
+    let mut sorted = vec![0; values.len()];
+    scatter(values, &mut sorted, lowest, digit_bits);
+    if passes > 1 {
+        let mut target = vec![0; values.len()];
+        for pass in 1..passes {
+            scatter(&sorted, &mut target, lowest + pass * digit_bits, digit_bits);
+            std::mem::swap(&mut sorted, &mut target);
         }
-        let mut places = [0_usize; 1 << DIGIT_BITS];
-        for &value in values.iter() {
-            places[digit(value)] += 1;
-        }
-        let mut next = 0;
-        for place in &mut places {
-            next += std::mem::replace(place, next);
-        }
-        for &value in values.iter() {
-            let place = &mut places[digit(value)];
-            target[*place] = value;
-            *place += 1;
-        }
-        std::mem::swap(values, &mut target);
+    }
+    sorted
+}
+
+/// Puts values in the order of one digit, equal ones in the order they have.
+fn scatter(values: &[u64], target: &mut [u64], shift: u32, digit_bits: u32) {
+    let mask = (1 << digit_bits) - 1;
+    let digit = |value: u64| (value.wrapping_shr(shift) as usize & mask) % (1 << DIGIT_BITS_MAX);
+    // Fewer than 2^32 values: half the cache, and checked.
+    let mut places = [0_u32; 1 << DIGIT_BITS_MAX];
+    for &value in values {
+        places[digit(value)] += 1;
+    }
+    let mut next = 0;
+    for place in &mut places[..=mask] {
+        next += std::mem::replace(place, next);
+    }
+    for &value in values {
+        let place = &mut places[digit(value)];
+        target[*place as usize] = value;
+        *place += 1;
     }
 }
 
@@ -75,6 +99,20 @@ mod tests {
             compared.sort_unstable_by(f64::total_cmp);
             let bits = |values: &[f64]| values.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
             assert_eq!(bits(&sorted), bits(&compared));
+        }
+    }
+
+    #[test]
+    fn any_bits_may_differ() {
+        for (shift, bits) in [(0, 1), (0, 12), (7, 13), (24, 24), (30, 34), (0, 64), (63, 1)] {
+            for low in [0, 8, 24] {
+                let mask = u64::MAX >> (u64::BITS - bits);
+                let values: Vec<u64> =
+                    (0..2_000).map(|index| 0x5a00_0100 ^ (mix(index) & mask) << shift).collect();
+                let mut compared = values.clone();
+                compared.sort_by_key(|value| value >> low);
+                assert_eq!(sorted_by_high_bits(&values, low), compared, "{bits} from {shift}");
+            }
         }
     }
 

@@ -46,7 +46,7 @@ fn part_of_one(told: &BTreeSet<String>) -> Option<&'static str> {
         let chip = name.split('-').next().unwrap_or_default().to_lowercase();
         told.contains(&chip)
     };
-    let names = profiles::gpus().iter().map(|profile| profile.spec.name.as_str());
+    let names = profiles::gpus().map(|profile| profile.spec.name.as_str());
     let mut meant = names.filter(|name| has_chip(name) && told.is_subset(&words(name)));
     // One word is a chip's alias, or none: `RTX`.
     let one = meant.next().filter(|_| told.len() > 1)?;

@@ -149,7 +149,7 @@ fn models_json() -> Value {
             "max_position": profile.spec.max_position,
         })
     };
-    profiles::models().iter().map(one).collect()
+    profiles::models().map(one).collect()
 }
 
 fn gpus_table() -> String {
@@ -185,7 +185,7 @@ fn gpus_json() -> Value {
             "link_gb_s": profile.spec.link_gb_s,
         })
     };
-    profiles::gpus().iter().map(one).collect()
+    profiles::gpus().map(one).collect()
 }
 
 fn cost_table() -> String {
@@ -277,7 +277,7 @@ fn show(arguments: &ShowArguments) -> Result<(), Failure> {
     let name = &arguments.name;
     let (mut sheet, mut value) = match scenario_file::model(name, Path::new(""))? {
         Some(model) => {
-            let profile = profiles::models().iter().find(|profile| profile.spec == model);
+            let profile = profiles::models().find(|profile| profile.spec == model);
             (Sheet::of_model(&model, profile), model_json(&model, profile))
         }
         None => gpu(arguments)?,
@@ -308,7 +308,7 @@ fn gpu(arguments: &ShowArguments) -> Result<(Sheet, Value), Failure> {
     if arguments.gpu.is_some() {
         return Err(Failure::input(format!("--gpu: `{name}` is a GPU itself; name a model first")));
     }
-    let profile = profiles::gpus().iter().find(|profile| profile.spec == spec);
+    let profile = profiles::gpus().find(|profile| profile.spec == spec);
     let value = with_origin(json!({ "gpu": spec }), profile);
     Ok((Sheet::of_gpu(&spec, profile), value))
 }

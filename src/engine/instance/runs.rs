@@ -27,7 +27,7 @@ impl Instance {
     pub(super) fn plan_run(&mut self) {
         let is_pure =
             |batch: &Batch| batch.plan.entries.is_empty() && batch.plan.preempted.is_empty();
-        let is_full = self.in_flight.len() == self.scheduler.steps_in_flight_max();
+        let is_full = self.in_flight.len() == self.in_flight_max;
         let is_disturbed = !self.aborts.is_empty()
             || !self.transfers.is_empty()
             || !self.lost_transfers.is_empty();

@@ -16,7 +16,7 @@ impl Instance {
         now: SimTime,
         tell: &mut impl FnMut(&Self, EngineEvent<'_>),
     ) {
-        let most = self.scheduler.steps_in_flight_max();
+        let most = self.in_flight_max;
         loop {
             let mut has_displaced = false;
             while self.in_flight.len() < most {

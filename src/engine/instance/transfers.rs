@@ -16,8 +16,7 @@ impl Instance {
         if self.transfers.is_empty() {
             return;
         }
-        let mut result = std::mem::take(&mut self.result);
-        result.clear();
+        self.result.clear();
         // vLLM reads those that came before those that were fetched, and keeps either in a set: there
         // the order of ids is as good as any.
         if self.transfers.len() > 1 {
@@ -25,12 +24,11 @@ impl Instance {
             self.transfers.sort_by_cached_key(|&id| (scheduler.sends(id), id));
         }
         for id in self.transfers.drain(..) {
-            self.scheduler.transferred(id, &mut result);
+            self.scheduler.transferred(id, &mut self.result);
         }
-        if !result.finished.is_empty() {
-            tell(self, EngineEvent::Left(&result));
+        if !self.result.finished.is_empty() {
+            tell(self, EngineEvent::Left(&self.result));
         }
-        self.result = result;
     }
 
     /// KV memory below that of its GPUs, if it has some.
@@ -40,12 +38,10 @@ impl Instance {
 
     /// Has requests decode whose KV has come.
     pub(super) fn land(&mut self, now: SimTime, tell: &mut impl FnMut(&Self, EngineEvent<'_>)) {
-        let mut result = std::mem::take(&mut self.result);
-        result.clear();
-        self.scheduler.land(now, &mut result);
-        if !result.landed.is_empty() {
-            tell(self, EngineEvent::Landed(&result));
+        self.result.clear();
+        self.scheduler.land(now, &mut self.result);
+        if !self.result.landed.is_empty() {
+            tell(self, EngineEvent::Landed(&self.result));
         }
-        self.result = result;
     }
 }

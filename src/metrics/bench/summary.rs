@@ -7,6 +7,7 @@ use crate::engine::DraftCounts;
 use crate::stats;
 use crate::stats::Sample;
 use crate::stats::Weighted;
+use crate::threads;
 
 use super::goodput::Goodput;
 use super::goodput::Slos;
@@ -197,6 +198,17 @@ impl BenchSummary {
         let (input_tokens, output_tokens) =
             (total(|r| r.prompt_tokens), total(|r| r.output_tokens));
         let completed = latencies_s.len() as u64;
+        let ttfts_s = || successes().map(|r| r.ttft_s).collect();
+        let tpots_s = || successes().filter_map(BenchRequest::tpot_s).collect();
+        let gaps = input.gaps;
+        let of_gaps = || match gaps {
+            TokenGaps::Each(gaps) => Distribution::of_values(gaps),
+            TokenGaps::Weighted(gaps) => Distribution::of_weighted(gaps),
+        };
+        let ((e2e, ttft), (tpot, itl)) = threads::both(
+            || (Distribution::of_values(latencies_s), Distribution::of_values(ttfts_s())),
+            || (Distribution::of_values(tpots_s()), of_gaps()),
+        );
         Self {
             duration_s: input.duration_s,
             completed,
@@ -209,19 +221,16 @@ impl BenchSummary {
             peak_output_tokens_per_s: input.peak_output_tokens_per_s,
             peak_concurrent_requests: input.peak_concurrent_requests,
             drafts: input.drafts,
-            e2e: Distribution::of_values(latencies_s),
-            ttft: Distribution::of_values(successes().map(|r| r.ttft_s).collect()),
-            tpot: Distribution::of_values(successes().filter_map(BenchRequest::tpot_s).collect()),
+            e2e,
+            ttft,
+            tpot,
+            itl,
             cache: CacheReport {
                 prompt_tokens: input_tokens,
                 cached_tokens: total(|r| r.cached_tokens),
                 tiers: input.cache_tiers.clone(),
             },
             goodput: slos.map(|slos| Goodput::new(slos, &input.requests, input.duration_s)),
-            itl: match input.gaps {
-                TokenGaps::Each(gaps) => Distribution::of_values(gaps),
-                TokenGaps::Weighted(gaps) => Distribution::of_weighted(gaps),
-            },
         }
     }
 

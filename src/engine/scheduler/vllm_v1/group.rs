@@ -68,6 +68,8 @@ pub(super) struct Group {
     by_key: BinaryHeap<(i64, u64, u32)>,
     /// Members by the phase in which they need a block, in order of admission.
     phases: Vec<Vec<Place>>,
+    /// The phase that claims blocks in the next tick.
+    claiming: usize,
     /// Members by the last tick that may compute them.
     by_last_tick: BinaryHeap<Reverse<(u64, u64, u32)>>,
     /// Members that finish before that tick, by the tick of their last token.
@@ -98,6 +100,7 @@ impl Group {
             keys: 0,
             by_key: BinaryHeap::new(),
             phases: vec![Vec::new(); block_size as usize],
+            claiming: claiming_phase(block_size, 1),
             by_last_tick: BinaryHeap::new(),
             by_done_tick: BinaryHeap::new(),
             endings: VecDeque::new(),
@@ -154,12 +157,7 @@ impl Group {
 
     /// The members that need a block in the next tick, in order of admission.
     pub(super) fn claims(&self) -> &[Place] {
-        &self.phases[self.claiming_phase(self.ticks + 1)]
-    }
-
-    fn claiming_phase(&self, tick: u64) -> usize {
-        let block_size = u64::from(self.block_size);
-        ((block_size - tick % block_size) % block_size) as usize
+        &self.phases[self.claiming]
     }
 
     /// What the next tick computes.
@@ -181,6 +179,7 @@ impl Group {
     /// Schedules the next tick; members that it computes for the last time leave the count.
     pub(super) fn tick(&mut self, member: impl Fn(u32) -> Option<Member>) {
         self.ticks += 1;
+        self.claiming = self.claiming.checked_sub(1).unwrap_or(self.phases.len() - 1);
         let mut ending = Ending { tick: self.ticks, members: Vec::new() };
         while let Some(&Reverse((last_tick, admission, slot))) = self.by_last_tick.peek() {
             let current = member(slot).filter(|m| m.admission == admission);
@@ -218,8 +217,7 @@ impl Group {
     /// How many members need a block in each of the next ticks, in `claims`.
     pub(super) fn claims_ahead(&self, ticks: usize, claims: &mut Vec<u32>) {
         claims.clear();
-        let first = self.claiming_phase(self.ticks + 1);
-        let (before, after) = self.phases.split_at(first + 1);
+        let (before, after) = self.phases.split_at(self.claiming + 1);
         let cycle = before.iter().rev().chain(after.iter().rev()).map(|places| places.len() as u32);
         claims.extend(cycle.take(ticks));
         repeat(claims, self.phases.len(), ticks);
@@ -230,6 +228,7 @@ impl Group {
     pub(super) fn quiet_ticks_done(&mut self, ticks: u64) {
         self.ticks += ticks;
         self.completed += ticks;
+        self.claiming = claiming_phase(self.block_size, self.ticks + 1);
     }
 
     /// Takes in the outcome of the oldest tick in flight. Returns the rows that yield a token; the
@@ -305,7 +304,8 @@ impl Group {
         members.extend(ended);
         members.sort_unstable();
         let ticks = self.ticks;
-        *self = Self { ticks, completed: ticks, ..Self::new(self.block_size) };
+        let claiming = self.claiming;
+        *self = Self { ticks, completed: ticks, claiming, ..Self::new(self.block_size) };
         (members, in_flight)
     }
 
@@ -318,4 +318,10 @@ impl Group {
         debug_assert_eq!(places.get(at), Some(&(current.admission, slot)), "a member has a phase");
         places.remove(at);
     }
+}
+
+/// The phase whose members need a block in this tick.
+fn claiming_phase(block_size: u32, tick: u64) -> usize {
+    let block_size = u64::from(block_size);
+    ((block_size - tick % block_size) % block_size) as usize
 }

@@ -52,6 +52,10 @@ impl VllmV1 {
     /// Admits waiting requests in order until one blocks the queue.
     pub(super) fn schedule_waiting(&mut self, limits: &mut StepLimits, plan: &mut StepPlan) {
         self.lacks_memory = false;
+        if self.waiting.is_empty() && self.holding.is_empty() {
+            self.admit_nobody(limits, plan);
+            return;
+        }
         let mut skipped = std::mem::take(&mut self.skipped);
         let padding = self.padding(plan);
         self.passed_over = 0;
@@ -96,6 +100,15 @@ impl VllmV1 {
         if !limits.holds_prefill {
             self.capacity_bound = self.waiting.len() + self.holding.len() > self.deferred;
         }
+    }
+
+    /// What a step finds that looks for waiting requests where there are none.
+    fn admit_nobody(&mut self, limits: &StepLimits, plan: &mut StepPlan) {
+        let looks = limits.budget > 0 && (self.running.len() as u32) < self.active_max;
+        self.scanned_to = if looks { i64::MAX } else { i64::MIN };
+        self.passed_over = 0;
+        plan.passed_over = 0;
+        self.capacity_bound &= limits.holds_prefill;
     }
 
     /// A request is admitted, or leaves: it counts no longer among those passed over.
