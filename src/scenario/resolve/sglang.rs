@@ -199,6 +199,7 @@ fn resolve_memory(
         utilization: share,
         tp,
         pp: 1,
+        ranks: cluster.data_parallel_size,
         block_size: sglang.page_size,
         kv_dtype: cluster.kv_cache_dtype,
         max_num_batched_tokens: tokens,
