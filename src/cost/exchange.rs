@@ -27,14 +27,21 @@ impl Exchange {
     /// No time.
     pub const NONE: Self = Self { latency: 0.0, gathered_row: 0.0, sent_row: 0.0 };
 
-    /// Between `ranks` ranks of `tp` GPUs that share the experts of a model.
-    pub fn new(model: &ModelSpec, (tp, ranks): (u32, u32), way: &ExchangeConfig) -> Self {
+    /// Between `ranks` ranks of `tp` GPUs that share the experts of a model, whose hidden states are
+    /// quantised before they are sent, or on arrival.
+    pub fn new(
+        model: &ModelSpec,
+        (tp, ranks): (u32, u32),
+        way: &ExchangeConfig,
+        quantises_first: bool,
+    ) -> Self {
         let Some(moe) = model.moe else { return Self::NONE };
         let gpus = f64::from(tp * ranks);
         let layers = f64::from(model.sparse_layers());
         let hidden = f64::from(model.hidden);
         let there = match model.weights.compute(Module::Experts) {
             ComputeRate::Half => ACTIVATION_BYTES,
+            _ if !quantises_first => ACTIVATION_BYTES,
             _ => 1.0,
         };
         let visits = VISIT_BYTES * f64::from(moe.experts_per_token);
@@ -84,13 +91,24 @@ mod tests {
     fn gathering_brings_every_gpu_the_tokens_of_all_others() {
         // 48 layers, 2048 elements of 2 bytes both ways, 8 visits of 8 bytes.
         let model = profiles::model("Qwen3-30B-A3B").unwrap();
-        let exchange = Exchange::new(&model, (1, 4), &way(ExchangeKind::AllGather));
+        let exchange = Exchange::new(&model, (1, 4), &way(ExchangeKind::AllGather), true);
         let bytes = 48.0 * 0.75 * 1000.0 * f64::from(2048 * 2 + 8 * 8 + 2048 * 2);
         let expected = 48.0 * 2.0 * 10e-6 + bytes / 100e9;
         assert!((exchange.secs(1000, 700) / expected - 1.0).abs() < 1e-12);
         assert_eq!(exchange.secs(1000, 700).to_bits(), exchange.secs(1000, 300).to_bits());
-        let split = Exchange::new(&model, (2, 2), &way(ExchangeKind::AllGather));
+        let split = Exchange::new(&model, (2, 2), &way(ExchangeKind::AllGather), true);
         assert_eq!(split, exchange, "GPUs of one rank gather shares of its tokens");
+    }
+
+    #[test]
+    fn what_is_quantised_first_takes_half_of_the_way_there() {
+        let model = profiles::model("DeepSeek-V3").unwrap();
+        let [early, late] = [true, false].map(|first| {
+            Exchange::new(&model, (1, 8), &way(ExchangeKind::AllGather), first).gathered_row
+        });
+        let visits = 8.0 * 8.0;
+        let expected = (3.0 * 7168.0 + visits) / (4.0 * 7168.0 + visits);
+        assert!((early / late - expected).abs() < 1e-12, "{early} {late}");
     }
 
     #[test]
@@ -101,8 +119,8 @@ mod tests {
         let all_here: f64 = (0..8).map(|i| f64::from(64 - i) / f64::from(128 - i)).product();
         assert!((others_visited(&moe, 2) - (1.0 - all_here)).abs() < 1e-12);
         assert!(others_visited(&moe, 128) < 8.0 && others_visited(&moe, 128) > 7.9);
-        let sent = Exchange::new(&model, (1, 64), &way(ExchangeKind::AllToAll));
-        let gathered = Exchange::new(&model, (1, 64), &way(ExchangeKind::AllGather));
+        let sent = Exchange::new(&model, (1, 64), &way(ExchangeKind::AllToAll), true);
+        let gathered = Exchange::new(&model, (1, 64), &way(ExchangeKind::AllGather), true);
         assert!(sent.secs(6400, 100) < gathered.secs(6400, 100));
         assert!(sent.secs(6400, 200) > sent.secs(6400, 100), "the fullest rank sends the most");
     }

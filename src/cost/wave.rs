@@ -126,8 +126,11 @@ pub struct ImbalanceDraws {
 impl ImbalanceDraws {
     /// Around `imbalance`, the busiest GPU's tokens over the mean: what is above 1 is log-normal with this
     /// standard deviation of its logarithm, and its mean is kept.
+    ///
+    /// # Panics
+    /// When the deviation is not finite.
     pub fn new(imbalance: f64, sigma: f64, seed: Seed) -> Self {
-        let law = LogNormal::new(0.0, sigma).expect("a resolved scenario has a finite sigma");
+        let law = LogNormal::new(0.0, sigma).expect("a finite deviation");
         let mut stream = seed.stream("expert_imbalance", 0);
         let drawn: Vec<f64> = (0..DRAWS).map(|_| law.sample(&mut stream)).collect();
         let mean = drawn.iter().sum::<f64>() / DRAWS as f64;
@@ -145,3 +148,6 @@ impl ImbalanceDraws {
         self.factors[(mix(self.offset ^ step) % DRAWS as u64) as usize]
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -219,7 +219,7 @@ fn scheduler(scenario: &Scenario, group: &ReplicaGroup) -> Result<Scheduler, Sce
             }))
         }
         EngineConfig::Sglang(config) => {
-            let scheduler = Sglang::new(config.clone());
+            let scheduler = Sglang::new(wave::of_rank(config, group));
             Scheduler::Sglang(Box::new(match adapters(config.max_loras_per_batch) {
                 Some(adapters) => scheduler.with_adapters(adapters),
                 None => scheduler,

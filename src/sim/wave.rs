@@ -2,7 +2,13 @@
 
 use crate::cost::{Exchange, ImbalanceDraws, StepTime, Wave};
 use crate::engine::scheduler::{Dispatch, Ranks, Scheduler};
-use crate::scenario::{EngineConfig, ExpertParallelConfig, ReplicaGroup, Scenario, ScenarioError};
+use crate::scenario::{
+    EngineConfig, ExchangeKind, ExpertParallelConfig, ReplicaGroup, Scenario, ScenarioError,
+    SglangConfig,
+};
+
+/// Factor of `schedule_conservativeness`.
+const CONSERVATIVENESS_OF_RANKS: f64 = 0.3;
 
 /// The scheduler of a replica: one, or one for each of its ranks.
 pub(super) fn ranks(
@@ -21,6 +27,14 @@ pub(super) fn ranks(
     Ok(Scheduler::Ranks(Box::new(Ranks::new(ranks, dispatch))))
 }
 
+/// The settings of a rank of `SGLang`, which expects answers to be shorter where ranks are several (0.5.23,
+/// `sglang/srt/arg_groups/parallel_hook.py`).
+pub(super) fn of_rank(config: &SglangConfig, group: &ReplicaGroup) -> SglangConfig {
+    let by = if group.cluster.data_parallel_size > 1 { CONSERVATIVENESS_OF_RANKS } else { 1.0 };
+    let schedule_conservativeness = by * config.schedule_conservativeness;
+    SglangConfig { schedule_conservativeness, ..config.clone() }
+}
+
 /// What prices the steps of a replica with ranks, or whose imbalance of experts is drawn; nothing of others.
 pub(super) fn of_group(scenario: &Scenario, group: &ReplicaGroup, cost: &StepTime) -> Option<Wave> {
     if !is_in_waves(group) {
@@ -29,9 +43,11 @@ pub(super) fn of_group(scenario: &Scenario, group: &ReplicaGroup, cost: &StepTim
     let cluster = &group.cluster;
     let (tp, ranks) = (cluster.tensor_parallel_size, cluster.data_parallel_size);
     let parallel = cluster.expert_parallel.unwrap_or_default();
-    let exchange = parallel
-        .exchange
-        .map_or(Exchange::NONE, |way| Exchange::new(&scenario.model, (tp, ranks), &way));
+    let gathers_first = matches!(cluster.engine, EngineConfig::Sglang(_));
+    let exchange = parallel.exchange.map_or(Exchange::NONE, |way| {
+        let quantises_first = way.kind == ExchangeKind::AllToAll || !gathers_first;
+        Exchange::new(&scenario.model, (tp, ranks), &way, quantises_first)
+    });
     let wave = Wave::new(&scenario.model, cost.clone(), ranks, exchange);
     let ExpertParallelConfig { imbalance, imbalance_sigma: sigma, .. } = parallel;
     let draws = (sigma > 0.0).then(|| ImbalanceDraws::new(imbalance, sigma, scenario.file.seed));

@@ -88,7 +88,8 @@ fn ranks_that_cannot_be_are_refused_by_name() {
             "prefill_schedule_interval",
         ),
         (
-            format!("{EIGHT}\ndisaggregation = {{ prefill_replicas = 1, decode_replicas = 1 }}"),
+            format!("{EIGHT}\ndisaggregation = {{ prefill_replicas = 1, decode_replicas = 1, \
+                 transfer = {{ nic_gb_per_s = 50.0, latency_us = 10.0 }} }}"),
             path,
             "only prefill or decode",
         ),

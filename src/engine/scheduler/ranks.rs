@@ -20,7 +20,7 @@ use crate::units::SimTime;
 /// The ranks of an engine.
 #[derive(Debug, Clone)]
 pub struct Ranks {
-    ranks: Vec<Scheduler>,
+    schedulers: Vec<Scheduler>,
     dispatch: Dispatch,
     /// Where the requests are that have not left.
     homes: FxHashMap<RequestId, u32>,
@@ -38,7 +38,7 @@ impl Ranks {
     pub fn new(ranks: Vec<Scheduler>, dispatch: Dispatch) -> Self {
         assert!(!ranks.is_empty(), "an engine has a rank");
         Self {
-            ranks,
+            schedulers: ranks,
             dispatch,
             homes: FxHashMap::default(),
             in_flight: VecDeque::new(),
@@ -48,15 +48,15 @@ impl Ranks {
 
     /// What its ranks have.
     pub fn loads(&self) -> impl Iterator<Item = Load> {
-        self.ranks.iter().map(|rank| rank.load())
+        self.schedulers.iter().map(|rank| rank.load())
     }
 
     fn first(&self) -> &Scheduler {
-        &self.ranks[0]
+        &self.schedulers[0]
     }
 
     fn home(&self, id: RequestId) -> Option<&Scheduler> {
-        self.homes.get(&id).map(|rank| &self.ranks[*rank as usize])
+        self.homes.get(&id).map(|rank| &self.schedulers[*rank as usize])
     }
 
     fn forget(&mut self, left: &[(Life, Finish)]) {
@@ -83,7 +83,7 @@ fn join(plan: &mut StepPlan, of_rank: &mut StepPlan) {
 
 impl Schedule for Ranks {
     fn now(&mut self, now: SimTime) {
-        self.dispatch.look(now, self.ranks.iter().map(|rank| rank.load()));
+        self.dispatch.look(now, self.schedulers.iter().map(|rank| rank.load()));
     }
 
     fn enqueue(
@@ -94,8 +94,8 @@ impl Schedule for Ranks {
     ) -> Result<(), Finish> {
         let rank = self.dispatch.choose();
         // An engine refuses before it gives a request to a rank.
-        self.ranks[rank].enqueue(id, request, handoff)?;
-        self.dispatch.sent(rank, self.ranks.len());
+        self.schedulers[rank].enqueue(id, request, handoff)?;
+        self.dispatch.sent(rank, self.schedulers.len());
         self.homes.insert(id, rank as u32);
         Ok(())
     }
@@ -103,7 +103,7 @@ impl Schedule for Ranks {
     fn abort(&mut self, id: RequestId, result: &mut StepResult) {
         let Some(&rank) = self.homes.get(&id) else { return };
         let left_before = result.finished.len();
-        self.ranks[rank as usize].abort(id, result);
+        self.schedulers[rank as usize].abort(id, result);
         self.forget(&result.finished[left_before..]);
     }
 
@@ -116,7 +116,7 @@ impl Schedule for Ranks {
     }
 
     fn lose_cache(&mut self) {
-        for rank in &mut self.ranks {
+        for rank in &mut self.schedulers {
             rank.lose_cache();
         }
     }
@@ -125,8 +125,8 @@ impl Schedule for Ranks {
         self.now(now);
         plan.clear();
         let mut parts = self.spare.pop().unwrap_or_default();
-        parts.resize_with(self.ranks.len(), StepPlan::default);
-        for (rank, part) in self.ranks.iter_mut().zip(&mut parts) {
+        parts.resize_with(self.schedulers.len(), StepPlan::default);
+        for (rank, part) in self.schedulers.iter_mut().zip(&mut parts) {
             part.shape = StepShape::seeing(plan.shape.prefill_window);
             rank.schedule(now, part);
             join(plan, part);
@@ -143,7 +143,7 @@ impl Schedule for Ranks {
         self.now(now);
         let parts = self.in_flight.pop_front().expect("a step is in flight");
         let left_before = result.finished.len();
-        for (rank, part) in self.ranks.iter_mut().zip(&parts) {
+        for (rank, part) in self.schedulers.iter_mut().zip(&parts) {
             if !part.is_empty() {
                 rank.complete(now, part, result);
             }
@@ -153,7 +153,7 @@ impl Schedule for Ranks {
     }
 
     fn waits_until(&self) -> Option<SimTime> {
-        self.ranks.iter().filter_map(|rank| rank.waits_until()).min()
+        self.schedulers.iter().filter_map(|rank| rank.waits_until()).min()
     }
 
     fn load(&self) -> Load {
@@ -167,11 +167,11 @@ impl Schedule for Ranks {
     }
 
     fn token_budget(&self) -> u32 {
-        self.first().token_budget().saturating_mul(self.ranks.len() as u32)
+        self.first().token_budget().saturating_mul(self.schedulers.len() as u32)
     }
 
     fn show_cache(&mut self, quoted: Option<&[Segment]>) {
-        for rank in &mut self.ranks {
+        for rank in &mut self.schedulers {
             rank.show_cache(quoted);
         }
     }
@@ -187,8 +187,8 @@ impl Schedule for Ranks {
     fn displaces_in_vain(&self) -> bool {
         let is_stuck = |rank: &Scheduler| rank.displaces_in_vain();
         let is_empty = |rank: &Scheduler| rank.load().waiting + rank.load().running == 0;
-        self.ranks.iter().any(is_stuck)
-            && self.ranks.iter().all(|rank| is_stuck(rank) || is_empty(rank))
+        self.schedulers.iter().any(is_stuck)
+            && self.schedulers.iter().all(|rank| is_stuck(rank) || is_empty(rank))
     }
 
     fn steps_in_flight_max(&self) -> usize {
@@ -196,6 +196,6 @@ impl Schedule for Ranks {
     }
 
     fn is_balanced(&self) -> bool {
-        self.ranks.iter().all(|rank| rank.is_balanced())
+        self.schedulers.iter().all(|rank| rank.is_balanced())
     }
 }
