@@ -1,3 +1,5 @@
+//! Steps of ranks in lock step, graphs they agree on, and imbalances that are drawn.
+
 use super::*;
 use crate::cost::{CapturedSizes, Roofline, RooflineOptions};
 use crate::profiles;
