@@ -88,6 +88,22 @@ pub struct KernelEfficiency {
     pub expert_bandwidth: f64,
     /// All-reduces inside a node.
     pub all_reduce: Vec<AllReduce>,
+    /// All-gathers and reduce-scatters inside a node.
+    #[serde(default)]
+    pub all_gather: Vec<Exchanged>,
+}
+
+/// The time of an exchange between a number of GPUs: `latency_us` + bytes that one of them gets /
+/// `bandwidth_gb_s`.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Exchanged {
+    /// GPUs that take part.
+    pub gpus: u32,
+    /// Time of a small message, in µs.
+    pub latency_us: f64,
+    /// Bytes that a GPU gets over time beyond the latency, in 10⁹ B/s.
+    pub bandwidth_gb_s: f64,
 }
 
 /// The time of an all-reduce over a number of GPUs: `latency_us` + bytes/`bandwidth_gb_s`.
@@ -102,7 +118,15 @@ pub struct AllReduce {
     pub bandwidth_gb_s: f64,
 }
 
+/// GPUs in a node without a link of its own.
+const GPUS_PER_NODE: u32 = 8;
+
 impl GpuSpec {
+    /// GPUs that talk to each other without a network.
+    pub fn gpus_per_node(&self) -> u32 {
+        self.gpus_per_domain.max(GPUS_PER_NODE)
+    }
+
     /// Memory as the driver reports it to an engine.
     pub const fn memory(&self) -> Bytes {
         Bytes(self.memory_bytes)

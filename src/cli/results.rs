@@ -255,6 +255,9 @@ fn group(group: &ReplicaGroup) -> Value {
     if group.cluster.pipeline_parallel_size > 1 {
         listed["pipeline_parallel_size"] = json!(group.cluster.pipeline_parallel_size);
     }
+    if group.cluster.data_parallel_size > 1 {
+        listed["data_parallel_size"] = json!(group.cluster.data_parallel_size);
+    }
     listed
 }
 

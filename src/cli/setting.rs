@@ -67,13 +67,18 @@ fn parallel(group: &ReplicaGroup) -> String {
         1 => String::new(),
         stages => format!(", PP {stages}"),
     };
+    let ranks = match group.cluster.data_parallel_size {
+        1 => String::new(),
+        ranks => format!(", DP {ranks}"),
+    };
     let spread = spread.map_or_else(String::new, |size| format!(", EP {size}"));
-    format!("TP {tp}{stages}{spread}")
+    format!("TP {tp}{stages}{ranks}{spread}")
 }
 
 fn state_memory(group: &ReplicaGroup, indent: &str) {
     let KvSource::Derived(kv) = group.kv else { return };
     let memory = group.gpu.memory();
+    let whose = if group.cluster.data_parallel_size > 1 { "rank" } else { "replica" };
     let adapters = match kv.adapters.0 {
         0 => String::new(),
         _ => format!(", slots of adapters {}", kv.adapters),
@@ -81,14 +86,14 @@ fn state_memory(group: &ReplicaGroup, indent: &str) {
     let (weights, reserve) = (kv.weights, kv.reserve);
     if let EngineConfig::Sglang(sglang) = &group.cluster.engine {
         say(&format!(
-            "{indent}  KV cache: {} tokens per replica, derived from {memory} of GPU memory: weights \
+            "{indent}  KV cache: {} tokens per {whose}, derived from {memory} of GPU memory: weights \
              {weights}{adapters}, {reserve} kept free by mem_fraction_static {} (estimate)",
             sglang.max_total_tokens.unwrap_or_default(),
             sglang.mem_fraction_static.unwrap_or_default()
         ));
     } else {
         say(&format!(
-            "{indent}  KV cache: {} blocks per replica, derived from {memory} of GPU memory: weights \
+            "{indent}  KV cache: {} blocks per {whose}, derived from {memory} of GPU memory: weights \
              {weights}{adapters}, activations and graphs {reserve} (estimate)",
             kv.blocks
         ));

@@ -57,8 +57,8 @@ pub struct LayerTableOptions {
     pub tensor_parallel_size: u32,
     /// Type of the KV cache.
     pub kv_cache_dtype: KvDtype,
-    /// Whether these GPUs hold whole experts each.
-    pub expert_parallel: bool,
+    /// GPUs that hold whole experts each, if they do: these, or those of several ranks.
+    pub expert_gpus: Option<u32>,
     /// All-reduces on this host; `None` for those of the profile.
     pub all_reduce: Option<AllReduceHost>,
     /// Fit to this host.
@@ -231,6 +231,15 @@ impl LayerTable {
     /// Where the figures come from, in one line for a report.
     pub fn provenance(&self) -> &str {
         &self.provenance
+    }
+
+    pub(super) fn calibration(&self) -> Calibration {
+        self.calibration
+    }
+
+    pub(super) fn expert_secs(&self, rows: u32) -> f64 {
+        let priced = self.rows.get(rows as usize).map(|secs| secs.experts);
+        priced.unwrap_or_else(|| self.above.secs(rows).experts)
     }
 
     fn decode_attention(&self, shape: &StepShape) -> f64 {

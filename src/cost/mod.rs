@@ -5,6 +5,7 @@
 
 mod calibration;
 mod decode_run;
+mod exchange;
 mod graph;
 mod layers;
 mod linear;
@@ -14,10 +15,12 @@ mod pipeline;
 mod roofline;
 mod shape;
 mod steps;
+mod wave;
 mod window;
 
 pub use calibration::{Calibration, Coverage, StepParts};
 pub use decode_run::DecodeRun;
+pub use exchange::Exchange;
 pub use graph::{CapturedSizes, CudaGraphs};
 pub use layers::{
     AllReduceHost, AttentionProfile, ExpertsProfile, LayerProfile, LayerProfileError, LayerTable,
@@ -36,3 +39,4 @@ pub use steps::{
     DecodeContextProfile, DecodeProfile, OnePromptProfile, PromptsProfile, StepProfile,
     StepProfileError, StepTable, StepTableError, StepTableOptions,
 };
+pub use wave::{ImbalanceDraws, RankStep, Wave, agree_on_graph};

@@ -127,6 +127,18 @@ impl Roofline {
         &self.provenance
     }
 
+    pub(super) fn calibration(&self) -> Calibration {
+        self.calibration
+    }
+
+    pub(super) fn expert_secs(&self, rows: u32, by: f64) -> f64 {
+        if by.to_bits() != 1.0_f64.to_bits() {
+            return self.layers.expert_secs(rows, by);
+        }
+        let priced = self.rows.get(rows as usize).map(|parts| parts.experts);
+        priced.unwrap_or_else(|| self.layers.parts(rows).experts)
+    }
+
     pub(super) fn prefill_window(&self) -> u32 {
         self.attention.window.map_or(0, |window| window.prefill_keys())
     }

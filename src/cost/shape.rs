@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::Calibration;
 use super::Coverage;
 use super::LayerTable;
 use super::Linear;
@@ -100,6 +101,24 @@ impl StepShape {
         self.logit_rows += u32::from(sampled);
     }
 
+    /// Adds the sequences of another step; a captured graph is left out.
+    pub fn join(&mut self, other: &Self) {
+        self.decode_seqs += other.decode_seqs;
+        self.decode_context_tokens += other.decode_context_tokens;
+        self.decode_context_max = self.decode_context_max.max(other.decode_context_max);
+        self.prefill_seqs += other.prefill_seqs;
+        self.prefill_tokens += other.prefill_tokens;
+        self.prefill_context_tokens += other.prefill_context_tokens;
+        self.prefill_attention += other.prefill_attention;
+        self.window_attention += other.window_attention;
+        self.logit_rows += other.logit_rows;
+        self.draft_tokens += other.draft_tokens;
+        self.adapters += other.adapters;
+        self.adapter_ranks += other.adapter_ranks;
+        self.lora_tokens += other.lora_tokens;
+        self.lora_rank_tokens += other.lora_rank_tokens;
+    }
+
     /// Rows that go through the layers: every new token of the step.
     pub fn tokens(&self) -> u32 {
         self.prefill_tokens + self.decode_seqs + self.draft_tokens
@@ -160,6 +179,29 @@ impl StepTime {
             Self::Operators(model) => model.prefill_window(),
             Self::Pipeline(model) => model.prefill_window(),
             Self::Linear(_) | Self::LayerTable(_) | Self::StepTable(_) | Self::Custom(_) => 0,
+        }
+    }
+
+    /// How the parts of a step are put together.
+    pub(super) fn calibration(&self) -> Calibration {
+        match self {
+            Self::Roofline(model) => model.calibration(),
+            Self::Operators(model) => model.calibration(),
+            Self::LayerTable(model) => model.calibration(),
+            Self::Linear(_) | Self::StepTable(_) | Self::Pipeline(_) | Self::Custom(_) => {
+                Calibration::default()
+            }
+        }
+    }
+
+    /// The routed experts for so many rows, where the busiest GPU has so many times its usual share; 0 of
+    /// a model that knows no experts, or counts them elsewhere.
+    pub(super) fn expert_secs(&self, rows: u32, by: f64) -> f64 {
+        match self {
+            Self::Roofline(model) => model.expert_secs(rows, by),
+            Self::Operators(model) => model.expert_secs(rows, by),
+            Self::LayerTable(model) => model.expert_secs(rows),
+            Self::Linear(_) | Self::StepTable(_) | Self::Pipeline(_) | Self::Custom(_) => 0.0,
         }
     }
 

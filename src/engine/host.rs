@@ -96,6 +96,15 @@ impl HostPart {
         self
     }
 
+    /// The longer of each part of both.
+    pub(super) fn slower(self, other: Self) -> Self {
+        Self {
+            before: self.before.max(other.before),
+            beside: self.beside.max(other.beside),
+            post_process: self.post_process.max(other.post_process),
+        }
+    }
+
     /// When the host has launched a step decided at `now`.
     pub(super) fn launched(&self, now: SimTime) -> SimTime {
         now + self.before + self.beside

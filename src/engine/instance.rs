@@ -14,7 +14,7 @@ use super::pipeline::Pipeline;
 use super::quiet::{QuietRun, QuietStep, RunLength};
 use super::scheduler::{Handoff, Load, Scheduler};
 use super::{Finish, StepPlan, StepResult};
-use crate::cost::{CudaGraphs, LoraTimes, StepShape, StepTime};
+use crate::cost::{CudaGraphs, LoraTimes, StepShape, StepTime, Wave};
 use crate::ids::RequestId;
 use crate::request::{Request, Segment};
 use crate::units::{SimDuration, SimTime};
@@ -81,6 +81,8 @@ pub struct Instance {
     lora: Option<LoraTimes>,
     /// Its stages, where there are several.
     pipeline: Option<Pipeline>,
+    /// What prices the steps of its data-parallel ranks, where there are several.
+    wave: Option<Box<Wave>>,
     in_flight: Flight,
     /// Steps that may be in flight at once.
     in_flight_max: usize,
@@ -125,6 +127,7 @@ impl Instance {
             graphs: CudaGraphs::default(),
             host: HostTimes::default(),
             lora: None,
+            wave: None,
             in_flight: Flight::default(),
             result: StepResult::default(),
             device_free: SimTime::ZERO,
@@ -170,6 +173,13 @@ impl Instance {
         self
     }
 
+    /// The same replica, whose ranks take these times in lock step.
+    #[must_use]
+    pub fn in_waves(mut self, wave: Option<Wave>) -> Self {
+        self.wave = wave.map(Box::new);
+        self
+    }
+
     /// The same replica, which decides every step on its own: the oracle of runs.
     #[must_use]
     pub fn step_by_step(mut self) -> Self {
@@ -211,6 +221,21 @@ impl Instance {
     }
 
     /// A request arrives.
+    ///
+    /// # Errors
+    /// [`Finish::Rejected`] when the engine refuses it.
+    pub fn enqueue_at(
+        &mut self,
+        now: SimTime,
+        id: RequestId,
+        request: &Request,
+        handoff: Handoff,
+    ) -> Result<(), Finish> {
+        self.scheduler.now(now);
+        self.enqueue(id, request, handoff)
+    }
+
+    /// The same for an engine that does not look at the clock: one without data-parallel ranks.
     ///
     /// # Errors
     /// [`Finish::Rejected`] when the engine refuses it.

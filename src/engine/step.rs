@@ -1,6 +1,6 @@
 //! A step as planned and as it turned out.
 
-use crate::cost::StepShape;
+use crate::cost::{RankStep, StepShape};
 use crate::ids::RequestId;
 use crate::kv::BlockId;
 use crate::units::{SimDuration, SimTime};
@@ -57,6 +57,8 @@ pub struct StepPlan {
     pub ended: Vec<(Life, Finish)>,
     /// Requests that start to load their KV from another machine or a tier below, with the tokens to load.
     pub loads: Vec<(RequestId, u32)>,
+    /// What each data-parallel rank does of it, where there are several.
+    pub ranks: Vec<RankStep>,
     /// Since when the engine has done nothing but fetch KV for the step.
     pub fetching_since: Option<SimTime>,
     /// Adapters that have to be loaded before the step.
@@ -79,6 +81,7 @@ impl StepPlan {
         self.ended.clear();
         self.hits.clear();
         self.loads.clear();
+        self.ranks.clear();
         self.fetching_since = None;
         self.passed_over = 0;
         self.adapter_loads = AdapterLoads::default();

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::activity::StepKind;
 use super::presence::Presence;
+use super::ranks::RanksReport;
 use super::recorder::Recorder;
 use super::replica::ReplicaLog;
 use super::tiers::TierTokens;
@@ -157,6 +158,9 @@ pub struct ReplicaReport {
     /// Where those prompt tokens came from, where there is KV memory below that of the GPUs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kv_tiers: Option<TierTokens>,
+    /// What its data-parallel ranks did, where there are several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data_parallel: Option<RanksReport>,
 }
 
 impl ClusterReport {
@@ -183,11 +187,11 @@ impl ClusterReport {
         Self { observed_s: end.as_secs_f64(), groups: reports, replicas }
     }
 
-    /// One block of lines for each group: the least, the mean and the most over its replicas. Nothing
-    /// for a replica alone.
+    /// One block of lines for each group: the least, the mean and the most over its replicas. Of a
+    /// replica alone, what its data-parallel ranks did, if it has some.
     pub fn text(&self) -> String {
-        if self.replicas.len() < 2 {
-            return String::new();
+        if let [alone] = &self.replicas[..] {
+            return alone.data_parallel.map_or_else(String::new, |ranks| ranks.text());
         }
         let mut rest = self.replicas.as_slice();
         let mut blocks = String::new();
@@ -229,7 +233,10 @@ impl GroupReport {
         let was_away = replicas.iter().any(|replica| replica.up < 1.0);
         let tiers = TIER_LINES.iter().filter(|_| has_tiers);
         let up = UP.iter().filter(|_| was_away);
-        let lines = LINES.iter().chain(tiers).chain(up).map(|line| line.text(replicas));
+        let has_ranks = replicas.iter().any(|replica| replica.data_parallel.is_some());
+        let ranks = RANK_LINES.iter().filter(|_| has_ranks);
+        let lines =
+            LINES.iter().chain(tiers).chain(ranks).chain(up).map(|line| line.text(replicas));
         let block = head + &lines.collect::<String>();
         let uneven = [
             ("busy time", self.busy_time),
@@ -291,6 +298,13 @@ const TIER_LINES: [Line; 4] = [
     line("  pool (%)", 1, |replica| replica.tier_pct(|tokens| tokens.pool)),
 ];
 
+/// Of data-parallel ranks.
+const RANK_LINES: [Line; 3] = [
+    line("ranks waiting for slowest (%)", 1, |replica| replica.of_ranks(|r| 100.0 * r.waiting)),
+    line("  steps without requests (%)", 1, |replica| replica.of_ranks(|r| 100.0 * r.dummy_steps)),
+    line("  tokens, max/mean", 2, |replica| replica.of_ranks(|r| r.tokens_max_over_mean)),
+];
+
 impl Line {
     /// The least, the mean and the most.
     fn text(&self, replicas: &[ReplicaReport]) -> String {
@@ -341,12 +355,17 @@ impl ReplicaReport {
             output_tokens: log.output_tokens,
             preemptions: log.preemptions,
             kv_tiers: None,
+            data_parallel: RanksReport::new(&log.ranks),
         }
     }
 
     fn tier_pct(&self, of: fn(&TierTokens) -> u64) -> f64 {
         let tokens = self.kv_tiers.as_ref().map_or(0, of);
         100.0 * tokens as f64 / self.prompt_tokens.max(1) as f64
+    }
+
+    fn of_ranks(&self, of: fn(&RanksReport) -> f64) -> f64 {
+        self.data_parallel.as_ref().map_or(0.0, of)
     }
 
     fn cached_pct(&self) -> f64 {

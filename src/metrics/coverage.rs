@@ -60,7 +60,13 @@ impl Observer for StepCoverage {
         match what {
             Occurrence::Planned(instance, batch, _) => {
                 self.steps += 1;
-                self.extrapolated += u64::from(self.is_beyond(instance, &batch.plan.shape));
+                let plan = &batch.plan;
+                let is_beyond = if plan.ranks.is_empty() {
+                    self.is_beyond(instance, &plan.shape)
+                } else {
+                    plan.ranks.iter().any(|rank| self.is_beyond(instance, &rank.shape))
+                };
+                self.extrapolated += u64::from(is_beyond);
             }
             Occurrence::Quiet(instance, run) => {
                 self.steps += run.steps.len() as u64;

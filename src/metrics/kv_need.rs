@@ -87,6 +87,8 @@ impl KvNeed {
     /// Of a run of this scenario.
     pub(super) fn of(scenario: &Scenario) -> Self {
         let block_tokens = |group: &ReplicaGroup| match &group.cluster.engine {
+            // Each rank finds what it has computed itself.
+            _ if group.cluster.data_parallel_size > 1 => None,
             EngineConfig::VllmV1(vllm) => vllm.enable_prefix_caching.then_some(vllm.block_size),
             EngineConfig::Sglang(sglang) => {
                 (!sglang.disable_radix_cache).then_some(sglang.page_size)

@@ -1,6 +1,7 @@
 //! What one replica did and held over a run: a few additions per step and per change of a request.
 
 use super::activity::{Activity, PlannedStep, StepKind};
+use super::ranks::RankLog;
 use super::series::{Quantity, Series};
 use super::timeline::Timeline;
 use crate::engine::scheduler::Load;
@@ -25,6 +26,8 @@ pub struct ReplicaLog {
     pub output_tokens: u64,
     /// Requests that lost their memory.
     pub preemptions: u64,
+    /// What its data-parallel ranks did.
+    pub ranks: RankLog,
     /// Requests inside over time, until their number changed last.
     inside: Series,
     inside_since: SimTime,
@@ -53,6 +56,7 @@ impl Default for ReplicaLog {
             computed_tokens: 0,
             output_tokens: 0,
             preemptions: 0,
+            ranks: RankLog::default(),
             inside: Series::with_bins(Quantity::Level, Self::BINS_MAX),
             inside_since: SimTime::ZERO,
             running: 0,
@@ -118,6 +122,7 @@ impl ReplicaLog {
         }
         self.latest = [self.latest[1], PlannedStep { kind, from, until }];
         self.computed_tokens += u64::from(shape.prefill_tokens);
+        self.ranks.planned(batch);
         self.preemptions += batch.plan.preempted.len() as u64;
         self.kv_blocks_peak = self.kv_blocks_peak.max(self.load.kv_blocks_held());
     }

@@ -84,6 +84,8 @@ pub struct MemoryBudget {
     pub tp: u32,
     /// Stages that share the layers, at most as many as layers; 1 without pipeline parallelism.
     pub pp: u32,
+    /// Data-parallel ranks, each with a KV cache of its own, that share routed experts; 1 without.
+    pub ranks: u32,
     /// Tokens per KV block, at least 1.
     pub block_size: u32,
     /// Type of the KV cache.
@@ -175,7 +177,7 @@ fn tightest(
     kept: u64,
 ) -> Tightest {
     let of_stage = |stage: Stage| {
-        let weights = stage.weight_bytes(tp);
+        let weights = stage.weight_bytes_of_rank(tp, budget.ranks);
         let sized = MemoryBudget { tp, ..*budget };
         let per_token = budget.window.bytes_per_token(&stage.model, &sized);
         let block = u64::from(budget.block_size) * per_token;
@@ -231,6 +233,7 @@ mod tests {
             utilization: 0.5,
             tp,
             pp: 1,
+            ranks: 1,
             block_size: 16,
             kv_dtype: KvDtype::Auto,
             max_num_batched_tokens: 0,

@@ -31,7 +31,12 @@ impl Stage {
     /// Bytes of weights on each of the `tp` GPUs of the stage. The first has the embedding table, the
     /// last the norm and the head behind the layers; a table that is both lies on both.
     pub fn weight_bytes(&self, tp: u32) -> Bytes {
-        let whole = self.model.weight_bytes(tp);
+        self.weight_bytes_of_rank(tp, 1)
+    }
+
+    /// The same where so many data-parallel ranks share the routed experts.
+    pub fn weight_bytes_of_rank(&self, tp: u32, ranks: u32) -> Bytes {
+        let whole = self.model.weight_bytes_of_rank(tp, ranks);
         if self.is_first && self.is_last {
             return whole;
         }

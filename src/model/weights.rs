@@ -103,12 +103,29 @@ impl ModelSpec {
 
     /// Bytes of weights on each of `tp` GPUs.
     pub fn weight_bytes(&self, tp: u32) -> Bytes {
+        self.weight_bytes_of_rank(tp, 1)
+    }
+
+    /// Bytes of weights on each of the `tp` GPUs of one of several data-parallel ranks, which have all
+    /// but the routed experts each, and of these whole ones on every GPU: as many, or one fewer.
+    pub fn weight_bytes_of_rank(&self, tp: u32, ranks: u32) -> Bytes {
         let format = &self.weights;
         let plain = format.dtype.bytes();
         let tables = if self.tied_embeddings { 1 } else { 2 };
         let head = self.lm_head(tp).params() * plain * tables;
         let layers = self.per_layer(|model, kind| {
-            let matrices = model.layer_matrices(kind, tp);
+            let mut matrices = model.layer_matrices(kind, tp);
+            if ranks > 1 {
+                let is_expert = |matrix: &Matrix| matrix.module == Module::Experts;
+                matrices.retain(|matrix| !is_expert(matrix));
+                let mut experts = model.layer_matrices(kind, 1);
+                experts.retain(is_expert);
+                let held = |matrix: Matrix| {
+                    let count = matrix.count.div_ceil(u64::from(tp) * u64::from(ranks));
+                    Matrix { count, ..matrix }
+                };
+                matrices.extend(experts.into_iter().map(held));
+            }
             let bytes = |matrix: &Matrix| {
                 let weights = format.bytes(matrix.module, matrix.outputs, matrix.inputs);
                 matrix.count * (weights + matrix.biases * plain)

@@ -38,6 +38,10 @@ pub struct ClusterConfig {
     /// How activations travel from stage to stage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pipeline_link: Option<PipelineLink>,
+    /// Ranks of a replica with requests and KV memory of their own, which share the experts of a mixture
+    /// and step together; each has `tensor_parallel_size` GPUs.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub data_parallel_size: u32,
     /// Whole experts on each GPU of a replica; every GPU has a part of every expert if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expert_parallel: Option<ExpertParallelConfig>,
@@ -95,9 +99,13 @@ impl ClusterConfig {
     /// Stages of a replica at most.
     pub const STAGES_MAX: u32 = 16;
 
+    /// Data-parallel ranks of a replica at most.
+    pub const RANKS_MAX: u32 = 256;
+
     /// GPUs of a replica.
     pub fn gpus_per_replica(&self) -> u32 {
-        self.tensor_parallel_size.saturating_mul(self.pipeline_parallel_size)
+        let of_rank = self.tensor_parallel_size.saturating_mul(self.pipeline_parallel_size);
+        of_rank.saturating_mul(self.data_parallel_size)
     }
 }
 

@@ -36,6 +36,9 @@ pub struct GroupConfig {
     /// As [`ClusterConfig::pipeline_link`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pipeline_link: Option<PipelineLink>,
+    /// As [`ClusterConfig::data_parallel_size`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data_parallel_size: Option<u32>,
     /// As [`ClusterConfig::expert_parallel`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expert_parallel: Option<ExpertParallelConfig>,
@@ -108,6 +111,7 @@ impl GroupConfig {
             tensor_parallel_size: self.tensor_parallel_size.unwrap_or(cluster.tensor_parallel_size),
             pipeline_parallel_size: stages,
             pipeline_link: self.pipeline_link.or(shared_link),
+            data_parallel_size: self.data_parallel_size.unwrap_or(cluster.data_parallel_size),
             expert_parallel: self.expert_parallel.or(cluster.expert_parallel),
             gpu_memory_utilization: self
                 .gpu_memory_utilization
@@ -137,6 +141,8 @@ impl GroupConfig {
         self.pipeline_parallel_size = Some(resolved.pipeline_parallel_size)
             .filter(|stages| *stages > 1 || self.pipeline_parallel_size.is_some());
         self.pipeline_link = resolved.pipeline_link;
+        self.data_parallel_size = Some(resolved.data_parallel_size)
+            .filter(|ranks| *ranks > 1 || self.data_parallel_size.is_some());
         self.expert_parallel = resolved.expert_parallel;
         self.gpu_memory_utilization = resolved.gpu_memory_utilization;
         self.memory_reserve = resolved.memory_reserve;
@@ -154,6 +160,7 @@ impl GroupConfig {
             ("tensor_parallel_size", self.tensor_parallel_size.is_some()),
             ("pipeline_parallel_size", self.pipeline_parallel_size.is_some()),
             ("pipeline_link", self.pipeline_link.is_some()),
+            ("data_parallel_size", self.data_parallel_size.is_some()),
             ("expert_parallel", self.expert_parallel.is_some()),
             ("gpu_memory_utilization", self.gpu_memory_utilization.is_some()),
             ("memory_reserve", self.memory_reserve.is_some()),

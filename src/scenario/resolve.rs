@@ -5,6 +5,7 @@ mod acceptance;
 mod autoscaler;
 mod baselines;
 mod bill;
+mod data_parallel;
 mod disaggregation;
 mod experts;
 mod faults;
@@ -170,6 +171,7 @@ fn resolve_group(
     }
     lora::resolve(file.workload.adapters.as_ref(), cluster, model)?;
     experts::resolve(cluster, model)?;
+    data_parallel::resolve(cluster, model, &gpu)?;
     pipeline::resolve(cluster, model, &gpu)?;
     kv_tiers::resolve(cluster, model, &gpu)?;
     let kv = resolve_engine(cluster, model, &gpu)?;
@@ -258,6 +260,7 @@ fn engine_rules(cluster: &ClusterConfig, has_adapters: bool, rules: &mut Rules) 
     }
     step_time::rules(&cluster.step_time, rules);
     experts::rules(cluster, rules);
+    data_parallel::rules(cluster, has_adapters, rules);
     pipeline::rules(cluster, has_adapters, rules);
     match &cluster.engine {
         EngineConfig::VllmV1(config) => vllm::rules(config, rules),
@@ -330,6 +333,7 @@ fn derive_kv(
             .unwrap_or(ClusterConfig::GPU_MEMORY_UTILIZATION),
         tp: cluster.tensor_parallel_size,
         pp: cluster.pipeline_parallel_size,
+        ranks: cluster.data_parallel_size,
         block_size,
         kv_dtype: cluster.kv_cache_dtype,
         max_num_batched_tokens: step_tokens,

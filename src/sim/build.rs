@@ -5,6 +5,7 @@ use super::run::Simulation;
 use super::source::Source;
 use super::step_time::step_times;
 use super::tier_plan::TierPlan;
+use super::wave;
 use crate::cluster::{Cluster, Disaggregation, Order, Ranks, Roles, Router, TransferEnd, Way};
 use crate::cost::{CapturedSizes, CudaGraphs, LoraTimes, StepTime};
 use crate::engine::scheduler::{
@@ -39,8 +40,11 @@ pub fn cluster_priced_by(
     let mut instances = Vec::new();
     let tiers = TierPlan::new(scenario, costs);
     for (group, cost) in scenario.groups.iter().zip(costs) {
+        let wave = wave::of_group(scenario, group, cost);
         for _ in 0..group.replicas() {
-            instances.push(replica(scenario, group, cost, tiers.as_ref())?);
+            let wave = wave.as_ref().map(|wave| wave.of_replica(instances.len() as u64));
+            let built = replica(scenario, group, cost, tiers.as_ref())?;
+            instances.push(built.in_waves(wave));
         }
     }
     Ok(Cluster {
@@ -60,7 +64,8 @@ pub fn instance(
     group: &ReplicaGroup,
     cost: &StepTime,
 ) -> Result<Instance, ScenarioError> {
-    replica(scenario, group, cost, None)
+    let built = replica(scenario, group, cost, None)?;
+    Ok(built.in_waves(wave::of_group(scenario, group, cost)))
 }
 
 fn replica(
@@ -70,7 +75,7 @@ fn replica(
     tiers: Option<&TierPlan>,
 ) -> Result<Instance, ScenarioError> {
     let engine = &group.cluster.engine;
-    let scheduler = match (scheduler(scenario, group)?, tiers) {
+    let scheduler = match (wave::ranks(group, || scheduler(scenario, group))?, tiers) {
         (Scheduler::VllmV1(vllm), Some(plan)) => {
             Scheduler::VllmV1(Box::new(vllm.with_tiers(plan.tiers())))
         }
@@ -178,7 +183,9 @@ pub fn simulation<W: Source>(
     Ok(match &file.cluster.autoscaler {
         Some(autoscaler) => {
             let tp = scenario.first().cluster.tensor_parallel_size;
-            let bytes = scenario.model.weight_bytes(tp).0 * u64::from(tp);
+            let ranks = scenario.first().cluster.data_parallel_size;
+            let of_gpu = scenario.model.weight_bytes_of_rank(tp, ranks).0;
+            let bytes = of_gpu * u64::from(tp) * u64::from(ranks);
             run.with_autoscaler(autoscaler, bytes)
         }
         None => run,
@@ -212,7 +219,7 @@ fn scheduler(scenario: &Scenario, group: &ReplicaGroup) -> Result<Scheduler, Sce
             }))
         }
         EngineConfig::Sglang(config) => {
-            let scheduler = Sglang::new(config.clone());
+            let scheduler = Sglang::new(wave::of_rank(config, group));
             Scheduler::Sglang(Box::new(match adapters(config.max_loras_per_batch) {
                 Some(adapters) => scheduler.with_adapters(adapters),
                 None => scheduler,

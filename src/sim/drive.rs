@@ -62,7 +62,7 @@ pub(super) fn enqueue(
     observer: &mut impl Observer,
 ) -> Entered {
     let changed = interrupt((instance, engine), now, observer);
-    match engine.enqueue(id, request, handoff) {
+    match engine.enqueue_at(now, id, request, handoff) {
         Ok(()) => {
             observer.on(now, Occurrence::Queued(instance, id, engine.scheduler().load()));
             Entered { wake: if is_awaited { changed } else { Some(now) }, refused: None }

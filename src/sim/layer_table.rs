@@ -34,7 +34,8 @@ pub(super) fn layer_table(
     let options = LayerTableOptions {
         tensor_parallel_size: cluster.tensor_parallel_size,
         kv_cache_dtype: cluster.kv_cache_dtype,
-        expert_parallel: config.enable_expert_parallel || cluster.expert_parallel.is_some(),
+        expert_gpus: (config.enable_expert_parallel || cluster.expert_parallel.is_some())
+            .then(|| cluster.gpus_per_replica()),
         all_reduce: all_reduce.map(|(latency_us, gb_s)| AllReduceHost { latency_us, gb_s }),
         calibration: config.calibration,
     };

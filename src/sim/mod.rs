@@ -27,6 +27,7 @@ mod step_time;
 mod tier_plan;
 mod tiers;
 mod transit;
+mod wave;
 
 pub use build::{cluster, cluster_priced_by, instance, simulation};
 pub use counts::Counts;

@@ -61,6 +61,7 @@ pub(super) fn cluster(
         replicas: 1,
         tensor_parallel_size: tp,
         pipeline_parallel_size: 1,
+        data_parallel_size: 1,
         pipeline_link: None,
         expert_parallel: settings.expert_parallel(),
         gpu_memory_utilization: settings.gpu_memory_utilization,

@@ -155,7 +155,7 @@ fn table(scenario: &Scenario) -> LayerTable {
     let options = LayerTableOptions {
         tensor_parallel_size: 1,
         kv_cache_dtype: KvDtype::Auto,
-        expert_parallel: false,
+        expert_gpus: None,
         all_reduce: None,
         calibration: Calibration::default(),
     };

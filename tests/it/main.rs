@@ -12,6 +12,7 @@ mod breakdown;
 mod cli;
 mod cluster_report;
 mod conformance;
+mod data_parallel;
 mod disaggregation;
 mod docs;
 mod engine_settings;

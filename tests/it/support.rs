@@ -312,7 +312,7 @@ pub(crate) fn drive(
                 counts.arrived += 1;
                 observer.on(now, Occurrence::Arrived(id, request));
                 observer.on(now, Occurrence::Sent(id, HERE));
-                if instance.enqueue(id, request, Handoff::None).is_err() {
+                if instance.enqueue_at(now, id, request, Handoff::None).is_err() {
                     counts.rejected += 1;
                     observer.on(now, Occurrence::Refused(HERE, id));
                 } else {

@@ -24,6 +24,7 @@ pub(super) fn cluster(arguments: &ServerArguments) -> Result<ClusterConfig, Fail
         replicas: arguments.replicas.unwrap_or(1),
         tensor_parallel_size: arguments.tensor_parallel_size.unwrap_or(1),
         pipeline_parallel_size: arguments.pipeline_parallel_size.unwrap_or(1),
+        data_parallel_size: 1,
         pipeline_link: None,
         expert_parallel: expert_parallel(arguments),
         gpu_memory_utilization: match arguments.engine {

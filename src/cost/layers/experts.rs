@@ -45,9 +45,10 @@ impl Experts {
         }
         let table = profile.experts.as_ref().ok_or(LayerTableError::Missing("experts"))?;
         let gpus = options.tensor_parallel_size;
-        if gpus > 1 && !options.expert_parallel {
+        if gpus > 1 && options.expert_gpus.is_none() {
             return Err(LayerTableError::SharedExperts(gpus));
         }
+        let gpus = options.expert_gpus.unwrap_or(gpus);
         let (count, gpus) = (f64::from(moe.experts), f64::from(gpus));
         let layers = f64::from(model.sparse_layers());
         Ok(Some(Self {

@@ -50,7 +50,7 @@ fn options(tensor_parallel_size: u32) -> LayerTableOptions {
     LayerTableOptions {
         tensor_parallel_size,
         kv_cache_dtype: KvDtype::Auto,
-        expert_parallel: false,
+        expert_gpus: None,
         all_reduce: None,
         calibration: Calibration::default(),
     }
@@ -258,7 +258,7 @@ fn experts_are_read_as_tokens_reach_them() {
     let two = shipped(2);
     let refused = LayerTable::new(&two, &model, &options(2)).expect_err("refused");
     assert_eq!(refused, LayerTableError::SharedExperts(2));
-    let parallel = LayerTableOptions { expert_parallel: true, ..options(2) };
+    let parallel = LayerTableOptions { expert_gpus: Some(2), ..options(2) };
     assert!(experts(&two, parallel) <= experts(&one, options(1)));
 }
 
@@ -274,8 +274,10 @@ fn every_shipped_profile_is_valid_and_reads_back_as_written() {
         let model = profiles::model(shipped.model).expect(shipped.name);
         assert_eq!(model.name, shipped.model);
         assert_eq!(LayerProfile::parse(&profile.to_toml()).expect("a profile"), profile);
-        let options =
-            LayerTableOptions { expert_parallel: true, ..options(shipped.tensor_parallel_size) };
+        let options = LayerTableOptions {
+            expert_gpus: Some(shipped.tensor_parallel_size),
+            ..options(shipped.tensor_parallel_size)
+        };
         let table = LayerTable::new(&profile, &model, &options).expect(shipped.name);
         for (row, seqs) in profile.attention.decode_seqs.iter().enumerate() {
             for (column, context) in profile.attention.decode_context.iter().enumerate() {
@@ -298,7 +300,7 @@ proptest! {
         let profile = LayerProfile::parse(shipped.text).expect(shipped.name);
         let model = profiles::model(shipped.model).expect(shipped.name);
         let options =
-            LayerTableOptions { expert_parallel: true, ..options(shipped.tensor_parallel_size) };
+            LayerTableOptions { expert_gpus: Some(shipped.tensor_parallel_size), ..options(shipped.tensor_parallel_size) };
         let table = LayerTable::new(&profile, &model, &options).expect(shipped.name);
         let mut shape = decodes;
         if prefills {

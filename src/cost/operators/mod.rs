@@ -123,6 +123,21 @@ impl Layers {
     }
 }
 
+impl Layers {
+    /// The experts, where the busiest GPU has so many times its usual share: only those of the
+    /// roofline lie on GPUs of their own.
+    fn expert_secs(&self, rows: u32, by: f64) -> f64 {
+        if rows == 0 {
+            return 0.0;
+        }
+        let secs = |term: &Term| match &term.secs {
+            Rows::Experts(experts) => term.times * experts.skewed(by).secs(rows),
+            Rows::Measured(_) | Rows::Product(_) => term.secs(rows),
+        };
+        self.experts.iter().map(secs).sum()
+    }
+}
+
 /// Attention of all layers.
 #[derive(Debug, Clone)]
 enum AttentionTimes {
@@ -167,6 +182,18 @@ impl OperatorModel {
     /// Where the figures come from and what was assumed, in one line for a report.
     pub fn provenance(&self) -> &str {
         &self.provenance
+    }
+
+    pub(super) fn calibration(&self) -> Calibration {
+        self.calibration
+    }
+
+    pub(super) fn expert_secs(&self, rows: u32, by: f64) -> f64 {
+        if by.to_bits() != 1.0_f64.to_bits() {
+            return self.layers.expert_secs(rows, by);
+        }
+        let priced = self.rows.get(rows as usize).map(|parts| parts.experts);
+        priced.unwrap_or_else(|| self.layers.parts(rows).experts)
     }
 
     pub(super) fn prefill_window(&self) -> u32 {

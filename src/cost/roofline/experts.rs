@@ -5,7 +5,8 @@
 //! the experts that are visited, differ by chance, and the largest of G is on average some standard
 //! deviations above the mean. Both are taken as normal, with the variance of k experts drawn from E for
 //! each token: 10 % too few for a single token, 3 % for 16. What comes out is summed up over the GPUs as with tensor parallelism: with attention on
-//! the same GPUs there is no exchange of tokens.
+//! the same GPUs there is no exchange of tokens; with data-parallel ranks there is
+//! ([`Exchange`](crate::cost::Exchange)).
 
 use super::terms::{Product, TABLE_ROWS, power};
 use crate::model::Moe;
@@ -68,7 +69,7 @@ impl Spread {
 
     /// GPUs that share each expert, of so many.
     pub(super) fn cut(&self, tp: u32) -> u32 {
-        tp / self.gpus as u32
+        (tp / self.gpus as u32).max(1)
     }
 
     /// Experts of the busiest GPU, of so many.
@@ -98,6 +99,24 @@ impl Experts {
         let mean = self.count * (1.0 - idle);
         let variance = mean * idle * (1.0 - 1.0 / self.spread.gpus);
         (mean + self.spread.deviations * variance.sqrt()).min(self.count)
+    }
+
+    /// The same while the busiest GPU has so many times its share of visits.
+    pub(in crate::cost) fn skewed(&self, by: f64) -> Self {
+        let spread = self.spread;
+        let share = (spread.share * by).min(1.0);
+        let by = share / spread.share;
+        let spare = if spread.share < 1.0 { (1.0 - share) / (1.0 - spread.share) } else { 1.0 };
+        Self {
+            idle_share: (1.0 - (1.0 - self.idle_share) * by).max(0.0),
+            product: Product {
+                read_row: self.product.read_row * by,
+                multiply_row: self.product.multiply_row * by,
+                ..self.product
+            },
+            spread: Spread { share, variance: spread.variance * spare / by, ..spread },
+            ..*self
+        }
     }
 
     pub(in crate::cost) fn secs(&self, rows: u32) -> f64 {

@@ -144,6 +144,17 @@ impl Layers {
     }
 }
 
+impl Layers {
+    /// The experts of all layers, where the busiest GPU has so many times its usual share.
+    pub(super) fn expert_secs(&self, rows: u32, by: f64) -> f64 {
+        if rows == 0 {
+            return 0.0;
+        }
+        let experts = |layer: &Layer| layer.experts.map_or(0.0, |e| e.skewed(by).secs(rows));
+        self.kinds.iter().map(|layer| layer.count * experts(layer)).sum()
+    }
+}
+
 /// `base` to a whole power by squaring: the same bits on every machine, which `powi` does not promise.
 pub(in crate::cost) fn power(mut base: f64, mut exponent: u32) -> f64 {
     let mut result = 1.0;

@@ -102,7 +102,7 @@ proptest! {
         shape in any_shape(), field in 0_usize..10, by in 1_u32..3000, model in 0_usize..4,
         spreads in any::<bool>(),
     ) {
-        let whole = ExpertParallelConfig { size: Some(2), imbalance: 1.0 };
+        let whole = ExpertParallelConfig { size: Some(2), ..Default::default() };
         let options = RooflineOptions {
             sampler: Sampler::TopPTopK,
             expert_parallel: spreads.then_some(whole),

@@ -24,7 +24,8 @@ impl Instance {
     /// Starts again from the state of `fresh`, an idle replica of the same kind. Its steps are counted
     /// on; its device is as slow as it was.
     pub fn restart(&mut self, fresh: Self) {
-        *self = Self { steps: self.steps, slowdown: self.slowdown, ..fresh };
+        let wave = self.wave.take();
+        *self = Self { steps: self.steps, slowdown: self.slowdown, wave, ..fresh };
     }
 
     /// How long its device takes for a step that should take `duration`.

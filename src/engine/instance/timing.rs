@@ -1,7 +1,7 @@
 //! When a step that was decided runs on host and device.
 
 use super::Instance;
-use crate::cost::{CostModel, StepShape};
+use crate::cost::{CostModel, RankStep, StepShape, agree_on_graph};
 use crate::engine::host::HostPart;
 use crate::units::{SimDuration, SimTime};
 
@@ -21,9 +21,14 @@ impl Instance {
     pub(super) fn time(&mut self, now: SimTime) {
         self.copies.begin_step();
         let mut host = self.host_part();
+        let step = self.steps;
+        let plan = &mut self.in_flight.next_mut().plan;
+        let mut duration = match &self.wave {
+            None => self.cost.step_duration(&plan.shape),
+            Some(wave) => wave.price(step, &mut plan.ranks),
+        };
         let batch = self.in_flight.next();
         let shape = &batch.plan.shape;
-        let mut duration = self.cost.step_duration(shape);
         if let Some(lora) = &self.lora {
             duration += lora.kernels(shape);
             let loads = &batch.plan.adapter_loads;
@@ -45,6 +50,9 @@ impl Instance {
 
     /// The host's part of the next step, which replays a captured graph if one covers it.
     pub(super) fn host_part(&mut self) -> HostPart {
+        if self.wave.is_some() {
+            return self.host_part_of_ranks();
+        }
         let batch = self.in_flight.next_mut();
         let shape = &mut batch.plan.shape;
         shape.cuda_graph = self.graphs.replayed(shape);
@@ -54,5 +62,23 @@ impl Instance {
         }
         self.prefill_steps += 1;
         self.host.of_prefill(shape, new_requests, self.prefill_steps - 1)
+    }
+
+    /// The same of ranks, each with a host process of its own: what the slowest takes.
+    fn host_part_of_ranks(&mut self) -> HostPart {
+        let plan = &mut self.in_flight.next_mut().plan;
+        plan.shape.cuda_graph = agree_on_graph(&self.graphs, &mut plan.ranks);
+        let plan = &self.in_flight.next().plan;
+        let prefills = plan.shape.prefill_seqs > 0;
+        let part = |rank: &RankStep| {
+            if prefills {
+                self.host.of_prefill(&rank.shape, rank.new_requests, self.prefill_steps)
+            } else {
+                self.host.of(&rank.shape, rank.new_requests)
+            }
+        };
+        let slowest = plan.ranks.iter().map(part).fold(HostPart::default(), HostPart::slower);
+        self.prefill_steps += u64::from(prefills);
+        slowest
     }
 }

@@ -4,8 +4,10 @@
 //! and it never acts on a request's true length before its last token is out.
 
 mod baseline;
+mod dispatch;
 mod faster_transformer;
 mod orca;
+mod ranks;
 mod sarathi;
 mod sglang;
 mod static_batch;
@@ -22,8 +24,10 @@ use crate::kv::CacheContent;
 use crate::request::{Request, RequestView, Segment};
 use crate::units::SimTime;
 
+pub use dispatch::{Dispatch, LeastScore};
 pub use faster_transformer::FasterTransformer;
 pub use orca::Orca;
+pub use ranks::Ranks;
 pub use sarathi::Sarathi;
 pub use sglang::Sglang;
 pub use static_batch::StaticBatch;
@@ -47,6 +51,8 @@ pub enum Scheduler {
     FasterTransformer(Box<FasterTransformer>),
     /// Padded batches.
     StaticBatch(Box<StaticBatch>),
+    /// Data-parallel ranks of one of these.
+    Ranks(Box<Ranks>),
 }
 
 /// Which part of a request another machine does.
@@ -105,6 +111,9 @@ pub struct Quiet {
 
 /// What an instance asks of a scheduler.
 pub trait Schedule: fmt::Debug + Send {
+    /// It is `now`, before what happens next.
+    fn now(&mut self, _now: SimTime) {}
+
     /// A request arrives.
     ///
     /// # Errors
@@ -247,6 +256,7 @@ impl Deref for Scheduler {
             Self::Orca(scheduler) => scheduler.as_ref(),
             Self::FasterTransformer(scheduler) => scheduler.as_ref(),
             Self::StaticBatch(scheduler) => scheduler.as_ref(),
+            Self::Ranks(scheduler) => scheduler.as_ref(),
         }
     }
 }
@@ -261,6 +271,7 @@ impl DerefMut for Scheduler {
             Self::Orca(scheduler) => scheduler.as_mut(),
             Self::FasterTransformer(scheduler) => scheduler.as_mut(),
             Self::StaticBatch(scheduler) => scheduler.as_mut(),
+            Self::Ranks(scheduler) => scheduler.as_mut(),
         }
     }
 }

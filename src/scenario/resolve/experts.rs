@@ -2,7 +2,7 @@
 
 use super::{Rules, ScenarioError, fail};
 use crate::model::ModelSpec;
-use crate::scenario::{ClusterConfig, EngineConfig, StepTimeConfig};
+use crate::scenario::{ClusterConfig, EngineConfig, ExpertParallelConfig, StepTimeConfig};
 
 /// Rules that need no look-up.
 pub(super) fn rules(cluster: &ClusterConfig, rules: &mut Rules) {
@@ -11,35 +11,50 @@ pub(super) fn rules(cluster: &ClusterConfig, rules: &mut Rules) {
     let holds = parallel.imbalance >= 1.0 && parallel.imbalance.is_finite();
     let path = "cluster.expert_parallel.imbalance";
     rules.check(holds, path, "a finite number of at least 1", parallel.imbalance);
+    let (path, sigma) = ("cluster.expert_parallel.imbalance_sigma", parallel.imbalance_sigma);
+    rules.check((0.0..=3.0).contains(&sigma), path, "from 0 to 3", sigma);
+    if sigma > 0.0 && is_even(parallel) {
+        rules.broken(path, "has no effect with imbalance 1; leave it out, or set imbalance");
+    }
+}
+
+/// Whether tokens are spread evenly over the GPUs.
+pub(super) fn is_even(parallel: &ExpertParallelConfig) -> bool {
+    parallel.imbalance.to_bits() == 1.0_f64.to_bits()
 }
 
 /// Fills in over how many GPUs the experts are spread, and makes sure that they can be.
 pub(super) fn resolve(cluster: &mut ClusterConfig, model: &ModelSpec) -> Result<(), ScenarioError> {
-    let tp = cluster.tensor_parallel_size;
+    let (tp, ranks) = (cluster.tensor_parallel_size, cluster.data_parallel_size);
+    let all = tp.saturating_mul(ranks);
     let Some(parallel) = &mut cluster.expert_parallel else { return Ok(()) };
     let Some(moe) = model.moe else {
         return Err(fail("cluster.expert_parallel", &format!("{} has no experts", model.name)));
     };
-    let size = *parallel.size.get_or_insert(tp);
+    let size = *parallel.size.get_or_insert(all);
     let wrong = |rule: &str| {
         Err(fail("cluster.expert_parallel.size", &format!("must be {rule}, got {size}")))
     };
-    if !tp.is_multiple_of(size) {
+    if ranks > 1 && size != all {
+        let product = "tensor_parallel_size × data_parallel_size";
+        return wrong(&format!("{product} ({all}) with several ranks"));
+    }
+    if !all.is_multiple_of(size) {
         return wrong(&format!("a divisor of tensor_parallel_size ({tp})"));
     }
     if size > moe.experts {
         return wrong(&format!("at most the {} experts of {}", moe.experts, model.name));
     }
-    if size != tp && !matches!(cluster.engine, EngineConfig::Sglang(_)) {
+    if size != all && !matches!(cluster.engine, EngineConfig::Sglang(_)) {
         return wrong(&format!("tensor_parallel_size ({tp}): only SGLang spreads over fewer"));
     }
     if parallel.imbalance > f64::from(size) {
         let problem = format!("must be at most size ({size}), got {}", parallel.imbalance);
         return Err(fail("cluster.expert_parallel.imbalance", &problem));
     }
-    let is_even = parallel.imbalance.to_bits() == 1.0_f64.to_bits();
+    let is_even = is_even(parallel);
     match &cluster.step_time {
-        StepTimeConfig::LayerTable(_) if size != tp || !is_even => Err(fail(
+        StepTimeConfig::LayerTable(_) if size != all || !is_even => Err(fail(
             "cluster.expert_parallel",
             "a layer_table holds times of whole experts with tokens spread evenly over the GPUs of a \
              replica; leave size and imbalance out, or take another type",

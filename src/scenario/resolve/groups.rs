@@ -123,6 +123,10 @@ pub(super) fn rules(file: &ScenarioFile, rules: &mut Rules) {
             let message = "the KV cache of several stages is not handed over between replicas";
             rules.broken(&format!("{path}.pipeline_parallel_size"), message);
         }
+        if own.data_parallel_size > 1 && group.role != ReplicaRole::Mixed {
+            let message = "ranks of replicas that only prefill or decode are not modelled";
+            rules.broken(&format!("{path}.data_parallel_size"), message);
+        }
         if is_recorded(&own.engine) {
             let message = "recorded acceptance is not modelled with groups";
             rules.broken(&format!("{path}.engine.speculation.acceptance"), message);
@@ -205,8 +209,12 @@ impl ReplicaGroup {
                 1 => String::new(),
                 stages => format!("×PP{stages}"),
             };
+            let ranks = match self.cluster.data_parallel_size {
+                1 => String::new(),
+                ranks => format!("×DP{ranks}"),
+            };
             let tp = self.cluster.tensor_parallel_size;
-            format!("{} TP{tp}{stages}{role}", self.gpu.name)
+            format!("{} TP{tp}{stages}{ranks}{role}", self.gpu.name)
         })
     }
 }

@@ -94,7 +94,9 @@ pub(super) fn resolve(
     }
     let context = *sglang.context_length.get_or_insert(model.max_position);
     let by_gpu = SglangConfig::chunked_prefill_size_for(gpu.memory());
-    sglang.chunked_prefill_size.get_or_insert(by_gpu);
+    // Ranks share a chunk (0.5.23, `sglang/srt/arg_groups/parallel_hook.py`).
+    let ranks = cluster.data_parallel_size.cast_signed();
+    sglang.chunked_prefill_size.get_or_insert((by_gpu / ranks).max(1));
     let is_latent = matches!(model.attention, Attention::Latent(_));
     resolve_graphs(sglang, cluster, model, gpu);
     let source = resolve_memory(sglang, cluster, model, gpu, graphs_mib(sglang, is_latent))?;
@@ -116,7 +118,7 @@ fn resolve_graphs(
     if sglang.disable_cuda_graph {
         return;
     }
-    let by_gpu = SglangConfig::cuda_graph_max_bs_for(gpu.memory(), cluster.tensor_parallel_size);
+    let by_gpu = SglangConfig::cuda_graph_max_bs_for(gpu.memory(), cluster.gpus_per_replica());
     let decode_max = sglang
         .cuda_graph_max_bs_decode
         .unwrap_or_else(|| by_gpu.min(sglang.max_running_requests.unwrap_or(by_gpu)));
@@ -183,9 +185,9 @@ fn resolve_memory(
     }
     let chunk = u32::try_from(sglang.chunked_prefill_size.unwrap_or(0)).unwrap_or(0);
     let tokens = if chunk > 0 { chunk } else { sglang.max_prefill_tokens };
-    let tp = cluster.tensor_parallel_size;
+    let (tp, gpus) = (cluster.tensor_parallel_size, cluster.gpus_per_replica());
     let memory = gpu.memory();
-    let by_gpu = SglangConfig::mem_fraction_static_for(memory, tp, tokens, graphs_mib);
+    let by_gpu = SglangConfig::mem_fraction_static_for(memory, gpus, tokens, graphs_mib);
     let share = *sglang.mem_fraction_static.get_or_insert(by_gpu);
     if share <= 0.0 {
         let message = format!(
@@ -199,6 +201,7 @@ fn resolve_memory(
         utilization: share,
         tp,
         pp: 1,
+        ranks: cluster.data_parallel_size,
         block_size: sglang.page_size,
         kv_dtype: cluster.kv_cache_dtype,
         max_num_batched_tokens: tokens,

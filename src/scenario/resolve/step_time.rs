@@ -72,7 +72,9 @@ pub(super) fn resolve(
 ) -> Result<Option<&'static str>, ScenarioError> {
     let tp = cluster.tensor_parallel_size;
     let engine = kernels_of(&cluster.engine);
-    let is_whole = cluster.pipeline_parallel_size == 1;
+    // A layer table has the experts of tokens that are spread evenly.
+    let is_even = cluster.expert_parallel.is_none_or(|parallel| super::experts::is_even(&parallel));
+    let is_whole = cluster.pipeline_parallel_size == 1 && is_even;
     let config = &mut cluster.step_time;
     if let Some(layers) = automatic_layers(config, engine, model, gpu, tp).filter(|_| is_whole) {
         *config = StepTimeConfig::LayerTable(layers);

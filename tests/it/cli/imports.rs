@@ -203,7 +203,7 @@ fn vidur_table(cli: &Cli) -> LayerTable {
     let options = LayerTableOptions {
         tensor_parallel_size: 1,
         kv_cache_dtype: KvDtype::Auto,
-        expert_parallel: false,
+        expert_gpus: None,
         all_reduce: None,
         calibration: Calibration::default(),
     };

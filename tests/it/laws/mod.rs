@@ -10,6 +10,7 @@ mod more;
 mod pipelines;
 mod queueing;
 mod random;
+mod ranks;
 mod requests;
 mod same;
 

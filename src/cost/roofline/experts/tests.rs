@@ -17,7 +17,7 @@ fn moe(experts: u32, experts_per_token: u32) -> Moe {
 const CUT: Option<ExpertParallelConfig> = None;
 
 fn over(size: u32, imbalance: f64) -> ExpertParallelConfig {
-    ExpertParallelConfig { size: Some(size), imbalance }
+    ExpertParallelConfig { size: Some(size), imbalance, ..Default::default() }
 }
 
 fn experts(moe: &Moe, parallel: ExpertParallelConfig) -> Experts {
