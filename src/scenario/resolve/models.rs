@@ -33,6 +33,10 @@ impl<'a> Models<'a> {
         local: &'a BTreeMap<String, ModelSpec>,
     ) -> Result<Self, ScenarioError> {
         let mut models = Self { local, asked_for: Vec::new() };
+        let unknown = models.unknown(file);
+        if !unknown.is_empty() {
+            return Err(ScenarioError { problems: unknown });
+        }
         let (asking, serving) = (models.asking(file), models.serving(file));
         for named in &asking {
             if !models.asked_for.contains(&named.known_by) {
@@ -94,6 +98,20 @@ impl<'a> Models<'a> {
     /// When it is neither a local one nor in the catalogue.
     pub(super) fn spec(&self, name: &str) -> Result<ModelSpec, ScenarioError> {
         self.local.get(name).map_or_else(|| catalogue_model(name), |model| Ok(model.clone()))
+    }
+
+    /// What classes and groups name and nobody knows.
+    fn unknown(&self, file: &ScenarioFile) -> Vec<String> {
+        let classes = file.workload.classes.iter().map(|class| class.model.as_ref());
+        let groups = file.cluster.groups.iter().map(|group| group.model.as_ref());
+        let classes = classes.enumerate().map(|(index, model)| ("workload.classes", index, model));
+        let groups = groups.enumerate().map(|(index, model)| ("cluster.groups", index, model));
+        let told = |(list, index, model): (&str, usize, Option<&String>)| {
+            let problem = self.spec(model?).err()?.to_string();
+            let problem = problem.strip_prefix("cluster.").unwrap_or(&problem);
+            Some(format!("{list}[{index}].{problem}"))
+        };
+        classes.chain(groups).filter_map(told).collect()
     }
 
     /// One name for all under which the catalogue has a model.

@@ -35,7 +35,7 @@ fn of_model(
     let alone = |record: &RequestRecord| RequestRecord {
         instance: numbers(record.instance),
         class: ClassId(0),
-        ..record.clone()
+        ..*record
     };
     own.map(alone).collect()
 }
