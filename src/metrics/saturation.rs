@@ -77,8 +77,9 @@ impl Busiest {
     /// Load over capacity: the time in which a replica serves the middle half of the window with
     /// all of it waiting, over the time in which that half arrived, shared by all replicas. Where there
     /// are several kinds, of that with the highest load if each replica gets as much as any other, else
-    /// of all together. It is of one model and the replicas that serve it. Nothing where requests do not come by themselves (all at once, turns of
-    /// conversations), or where some replicas prefill and others decode.
+    /// of all together. It is of one model and the replicas that serve it. Nothing where requests do
+    /// not come by themselves (all at once, turns of conversations), or where some replicas prefill and
+    /// others decode.
     pub(super) fn load(
         &self,
         scenario: &Scenario,
