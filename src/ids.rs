@@ -35,6 +35,17 @@ macro_rules! ids {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct ClassId(pub u16);
 
+/// A model that is served, by its place among those that requests ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct ModelId(pub u16);
+
+impl ModelId {
+    /// Its place.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 ids! {
     /// A request of the workload, or a retry of one, numbered in order of arrival.
     RequestId,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::ids::{AdapterId, ClassId, RequestId, SessionId};
+use crate::ids::{AdapterId, ClassId, ModelId, RequestId, SessionId};
 use crate::units::SimTime;
 
 /// What the world knows of a request before it is served.
@@ -25,6 +25,8 @@ pub struct Request {
     pub priority: i32,
     /// Its class; the first where all are alike.
     pub class: ClassId,
+    /// The model it asks for; the first where there is one.
+    pub model: ModelId,
     /// The LoRA adapter it needs, if any.
     pub adapter: Option<AdapterId>,
     /// The conversation it belongs to, if any.
@@ -43,6 +45,7 @@ impl Request {
             content: Content::default(),
             priority: 0,
             class: ClassId::default(),
+            model: ModelId::default(),
             adapter: None,
             session: None,
         }
@@ -57,6 +60,7 @@ impl Request {
             max_tokens: self.max_tokens,
             content: &self.content,
             priority: self.priority,
+            model: self.model,
             adapter: self.adapter,
             session: self.session,
         }
@@ -78,6 +82,8 @@ pub struct RequestView<'a> {
     pub content: &'a Content,
     /// Its priority.
     pub priority: i32,
+    /// The model it asks for.
+    pub model: ModelId,
     /// The adapter it needs.
     pub adapter: Option<AdapterId>,
     /// Its conversation.

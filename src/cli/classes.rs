@@ -1,16 +1,18 @@
-//! What a report says of classes and of the gateway.
+//! What a report says of models, of classes and of the gateway.
 
 use serde_json::{Value, json};
 
 use super::run::Outcome;
-use crate::metrics::{ClassesReport, GatewayReport};
+use crate::metrics::{ClassesReport, GatewayReport, ModelsReport};
 
-/// What each class got, and what happened at the gateway; nothing where there are neither.
+/// What each model and each class got, and what happened at the gateway; nothing where there are none.
 pub(super) fn text(outcome: &Outcome) -> String {
     let gateway = outcome.recorder.gateway_report().map(|report| gateway_text(&report));
     let classes = ClassesReport::new(&outcome.recorder, &outcome.scenario.file);
     let classes = classes.map(|report| report.text());
-    gateway.unwrap_or_default() + &classes.unwrap_or_default()
+    let models = ModelsReport::new(&outcome.recorder, &outcome.scenario);
+    let models = models.map(|report| report.text());
+    gateway.unwrap_or_default() + &models.unwrap_or_default() + &classes.unwrap_or_default()
 }
 
 fn gateway_text(report: &GatewayReport) -> String {
@@ -34,6 +36,9 @@ fn gateway_text(report: &GatewayReport) -> String {
 pub(super) fn add_to(summary: &mut Value, outcome: &Outcome) {
     if let Some(gateway) = outcome.recorder.gateway_report() {
         summary["gateway"] = json!(gateway);
+    }
+    if let Some(report) = ModelsReport::new(&outcome.recorder, &outcome.scenario) {
+        summary["models"] = json!(report);
     }
     if let Some(report) = ClassesReport::new(&outcome.recorder, &outcome.scenario.file) {
         summary["classes"] = json!(report.classes);

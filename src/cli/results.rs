@@ -120,7 +120,7 @@ fn write_one(dir: &mut RunDir, folder: &str, outcome: &Outcome) -> anyhow::Resul
 fn write_tables(dir: &mut RunDir, folder: &str, outcome: &Outcome) -> anyhow::Result<()> {
     use crate::io::tables;
     let path = dir.reserve(&format!("{folder}requests.parquet"))?;
-    tables::write_requests(&path, &outcome.recorder, &outcome.scenario.file.workload.classes)?;
+    tables::write_requests(&path, &outcome.recorder, &outcome.scenario)?;
     if let Some(log) = &outcome.steps {
         let path = dir.reserve(&format!("{folder}steps.parquet"))?;
         tables::write_steps(&path, &log.steps)?;
@@ -307,7 +307,14 @@ fn summary(outcome: &Outcome) -> Value {
     if outcome.scenario.file.cluster.groups.is_empty() {
         summary["engine"]["kv"] = kv(outcome.scenario.first());
     } else {
-        summary["engine"]["groups"] = groups.iter().map(group).collect();
+        let listed = groups.iter().map(|one| {
+            let mut listed = group(one);
+            if outcome.scenario.models.len() > 1 {
+                listed["model"] = json!(one.model.name);
+            }
+            listed
+        });
+        summary["engine"]["groups"] = listed.collect();
     }
     if let Some(scaling) = autoscaler::json(outcome) {
         summary["autoscaler"] = scaling;

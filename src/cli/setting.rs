@@ -10,7 +10,7 @@ use crate::scenario::{
 
 /// Says what is simulated, and the engines' memory.
 pub(super) fn state_setting(scenario: &Scenario) {
-    let (file, model) = (&scenario.file, &scenario.model.name);
+    let (file, models) = (&scenario.file, scenario.models.join(", "));
     if file.cluster.groups.is_empty() {
         let group = scenario.first();
         let (gpus, gpu) = (scenario.gpus(), &group.gpu.name);
@@ -23,24 +23,33 @@ pub(super) fn state_setting(scenario: &Scenario) {
         });
         let parallel = parallel(group);
         say(&format!(
-            "{}: {model} on {gpus} {gpu} ({replicas} {word}{roles}, {parallel})",
+            "{}: {models} on {gpus} {gpu} ({replicas} {word}{roles}, {parallel})",
             file.name
         ));
         state_memory(group, "");
     } else {
-        say(&format!("{}: {model} on {} GPUs", file.name, scenario.gpus()));
+        say(&format!("{}: {models} on {} GPUs", file.name, scenario.gpus()));
         for group in &scenario.groups {
             let (count, parallel) = (group.replicas(), parallel(group));
             let word = if count == 1 { "replica" } else { "replicas" };
             let (name, gpu) = (group.name(), &group.gpu.name);
-            say(&format!("  {name}: {count} {} {word} on {gpu}, {parallel}", group.role.name()));
+            let role = group.role.name();
+            let of_model = match scenario.models.len() {
+                1 => String::new(),
+                _ => format!(" of {}", group.model.name),
+            };
+            say(&format!("  {name}: {count} {role} {word}{of_model} on {gpu}, {parallel}"));
             state_memory(group, "  ");
         }
     }
-    let is_upper_bound = scenario.groups.iter().any(|group| keeps_too_much(&scenario.model, group));
-    if let Some(window) = scenario.model.sliding_window.filter(|_| is_upper_bound) {
+    for (place, name) in scenario.models.iter().enumerate() {
+        let mut groups = scenario.groups.iter().filter(|group| group.serves.index() == place);
+        let bounded = groups.find(|group| keeps_too_much(&group.model, group));
+        let Some(window) = bounded.and_then(|group| group.model.sliding_window) else { continue };
+        let of_model =
+            if scenario.models.len() == 1 { String::new() } else { format!(" of {name}") };
         say(&format!(
-            "  sliding window of {} tokens in {} layers: counted in attention times; KV memory holds \
+            "  sliding window of {} tokens in {} layers{of_model}: counted in attention times; KV memory holds \
              their whole contexts, where the engine holds less",
             window.tokens, window.layers
         ));

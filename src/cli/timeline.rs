@@ -35,7 +35,7 @@ pub(super) fn open(
     let window = output.timeline_window.unwrap_or(Window::ALL);
     let mut gpus: Vec<&str> = scenario.groups.iter().map(|group| group.gpu.name.as_str()).collect();
     gpus.dedup();
-    let label = format!("{} on {}", scenario.model.name, gpus.join(", "));
+    let label = format!("{} on {}", scenario.models.join(", "), gpus.join(", "));
     Ok(Some(TimelineWriter::new(file, window, scenario.file.cluster.replicas, &label)))
 }
 

@@ -17,6 +17,8 @@ mod faults;
 mod local;
 mod overlap;
 
+use std::ops::Range;
+
 use rustc_hash::FxHashMap;
 
 use super::gateway::Gateway;
@@ -213,6 +215,13 @@ impl Disaggregation {
     pub fn with_senders(mut self, latency: SimDuration) -> Self {
         self.senders = (0..self.roles.prefills).map(|_| Sender::default()).collect();
         self.ask_latency = latency;
+        self
+    }
+
+    /// The same, where these of the decode instances serve the models: the first ones the first.
+    #[must_use]
+    pub fn serving(mut self, models: &[Range<u32>]) -> Self {
+        self.gateway = self.gateway.serving(models);
         self
     }
 

@@ -3,25 +3,28 @@
 //!
 //! * `room.rs`: who waits, and who is turned away
 //! * `queue.rs` and a file for each order: who is sent first
+//! * `pool.rs`: the instances that serve one model
 //! * `bucket.rs`: how fast requests may come
 
 mod bucket;
 mod drr;
 mod fcfs;
+mod pool;
 mod priority;
 mod queue;
 mod room;
 mod ticket;
 mod vtc;
 
+use std::ops::Range;
+
 use super::router::{Needs, Route, Router};
 use super::{Caches, ClusterView, Outstanding, Steps};
 use crate::engine::Instance;
-use crate::engine::scheduler::Load;
-use crate::ids::{InstanceId, RequestId};
-use crate::kv::CacheContent;
+use crate::ids::{InstanceId, ModelId, RequestId};
 use crate::request::RequestView;
 use crate::units::{SimDuration, SimTime};
+use pool::Pool;
 
 pub use queue::Queue;
 pub use room::{Next, Ranks, Refusal, Room};
@@ -47,15 +50,10 @@ pub struct Gateway {
     outstanding: Vec<Outstanding>,
     /// By request.
     sent: Vec<Sent>,
-    signals: Vec<Load>,
-    signals_at: Option<SimTime>,
-    /// What caches held when they were looked at last, where the router knows them with an age.
-    caches: Vec<CacheContent>,
-    caches_at: Option<SimTime>,
     /// The instances known to be down, by id.
     down: Vec<InstanceId>,
-    /// Those that get no requests now, by id: they are down, or as full as they may be.
-    closed: Vec<InstanceId>,
+    /// By model, the instances that serve it.
+    pools: Vec<Pool>,
 }
 
 impl Gateway {
@@ -69,13 +67,24 @@ impl Gateway {
             entrances: instances as usize,
             outstanding: vec![Outstanding::default(); counted],
             sent: Vec::new(),
-            signals: Vec::new(),
-            signals_at: None,
-            caches: Vec::new(),
-            caches_at: None,
             down: Vec::new(),
-            closed: Vec::new(),
+            pools: vec![Pool::of(0..instances)],
         }
+    }
+
+    /// The same gateway, where these instances serve the models: the first ones the first. The router sees
+    /// those that serve the model of a request, numbered from zero.
+    #[must_use]
+    pub fn serving(mut self, models: &[Range<u32>]) -> Self {
+        if !models.is_empty() {
+            self.pools = models.iter().cloned().map(Pool::of).collect();
+        }
+        self
+    }
+
+    /// The instances that serve a model.
+    pub fn instances_of(&self, model: ModelId) -> Range<u32> {
+        self.pools[model.index()].instances()
     }
 
     /// The same gateway, which has so many requests outstanding at an instance at most.
@@ -87,9 +96,9 @@ impl Gateway {
         self
     }
 
-    /// Whether a request can be sent to an instance, as far as the gateway knows.
-    pub fn has_place(&self) -> bool {
-        self.closed.len() < self.entrances
+    /// Whether a request for a model can be sent to an instance, as far as the gateway knows.
+    pub fn has_place(&self, model: ModelId) -> bool {
+        self.pools[model.index()].has_place()
     }
 
     /// Counts what is outstanding, whether the router needs it or not.
@@ -118,9 +127,8 @@ impl Gateway {
     }
 
     fn close(&mut self, instance: InstanceId) {
-        if let Err(place) = self.closed.binary_search(&instance) {
-            self.closed.insert(place, instance);
-        }
+        let pool = self.pools.iter_mut().find(|pool| pool.has(instance));
+        pool.expect("every instance serves a model").close(instance);
     }
 
     /// An instance gets requests again, unless it is down or full.
@@ -128,12 +136,13 @@ impl Gateway {
         let outstanding = self.outstanding.get(instance.index());
         let is_full = outstanding.is_some_and(|outstanding| outstanding.requests >= self.limit);
         if !is_full && self.down.binary_search(&instance).is_err() {
-            self.closed.retain(|closed| *closed != instance);
+            let pool = self.pools.iter_mut().find(|pool| pool.has(instance));
+            pool.expect("every instance serves a model").open(instance);
         }
     }
 
     /// The one of `instances` that gets a request at `now`, by its place among them; `None` where all
-    /// are known to be down or full.
+    /// that serve its model are known to be down or full.
     ///
     /// # Panics
     /// When the router names an instance that does not exist.
@@ -144,42 +153,41 @@ impl Gateway {
         now: SimTime,
         request: RequestView<'_>,
     ) -> Option<InstanceId> {
-        if !self.has_place() {
+        let keeps_caches = self.keeps_caches();
+        let pool = &mut self.pools[request.model.index()];
+        if !pool.has_place() {
             return None;
         }
-        self.refresh(instances, now);
-        if self.looks_at_caches(now) && self.keeps_caches() {
-            self.caches.clear();
-            self.caches.extend(instances.iter().map(|instance| instance.scheduler().cache()));
-            self.caches_at = Some(now);
-        }
+        let of_model = pool.instances();
+        let of_model = of_model.start as usize..of_model.end as usize;
+        let instances = &instances[of_model.clone()];
+        pool.refresh(&self.needs, keeps_caches, instances, now);
         let view = ClusterView {
             instances: instances.len() as u32,
-            outstanding: &self.outstanding,
-            signals: &self.signals,
-            signals_age: self.signals_at.map_or(SimDuration::ZERO, |at| now - at),
+            outstanding: self.outstanding.get(of_model).unwrap_or_default(),
+            signals: &pool.signals,
+            signals_age: pool.signals_at.map_or(SimDuration::ZERO, |at| now - at),
             caches: match self.needs.caches {
                 None => Caches::UNKNOWN,
                 Some(SimDuration::ZERO) => Caches::live(instances),
-                Some(_) => Caches::known(&self.caches),
+                Some(_) => Caches::known(&pool.caches),
             },
             steps: Steps::of(instances),
-            down: &self.closed,
+            down: pool.closed(),
         };
         let chosen = router.route(request, &view);
         let (count, id) = (view.instances, request.id);
         assert!(chosen.0 < count, "request {id} is sent to instance {chosen} of {count}");
+        let chosen = InstanceId(pool.instances().start + chosen.0);
         if self.needs.outstanding {
             self.count(request, chosen);
         }
         Some(chosen)
     }
 
-    /// Whether what caches hold at `now` is looked at to route a request.
-    pub fn looks_at_caches(&self, now: SimTime) -> bool {
-        self.needs
-            .caches
-            .is_some_and(|interval| self.caches_at.is_none_or(|at| now.since(at) >= interval))
+    /// Whether what caches hold at `now` is looked at to route a request for a model.
+    pub fn looks_at_caches(&self, model: ModelId, now: SimTime) -> bool {
+        self.pools[model.index()].looks_at_caches(&self.needs, now)
     }
 
     /// Whether what it sees of caches is kept, for requests that come later.
@@ -226,17 +234,5 @@ impl Gateway {
         if is_full {
             self.close(chosen);
         }
-    }
-
-    /// Takes new reports of all engines where the last ones are as old as the router
-    /// lets them grow.
-    fn refresh(&mut self, instances: &[Instance], now: SimTime) {
-        let Some(interval) = self.needs.signals else { return };
-        if self.signals_at.is_some_and(|at| now - at < interval) {
-            return;
-        }
-        self.signals.clear();
-        self.signals.extend(instances.iter().map(|instance| instance.load_at(now)));
-        self.signals_at = Some(now);
     }
 }

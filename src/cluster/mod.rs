@@ -9,6 +9,8 @@ mod sender;
 mod tier_links;
 mod view;
 
+use std::ops::Range;
+
 use crate::engine::Instance;
 use crate::ids::InstanceId;
 
@@ -34,12 +36,14 @@ pub struct Cluster {
     pub disaggregation: Option<Disaggregation>,
     /// Where replicas have KV memory below that of their GPUs: the links to it.
     pub tiers: Option<TierLinks>,
+    /// By model, the instances that requests for it are sent to first; empty where all serve the same one.
+    pub models: Vec<Range<u32>>,
 }
 
 impl Cluster {
     /// Instances that do all of a request, behind a router.
     pub fn new(instances: Vec<Instance>, router: Router) -> Self {
-        Self { instances, router, disaggregation: None, tiers: None }
+        Self { instances, router, disaggregation: None, tiers: None, models: Vec::new() }
     }
 
     /// How many instances requests are sent to first.

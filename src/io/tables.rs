@@ -8,7 +8,7 @@ use polars::prelude::{Column, DataFrame, IntoColumn, NamedFrom, ParquetWriter, S
 
 use crate::ids::RequestId;
 use crate::metrics::{Breakdown, Recorder, RequestDrafts, RequestRecord, Status, StepRecord};
-use crate::scenario::ClassConfig;
+use crate::scenario::{Scenario, models};
 use crate::units::{SimDuration, SimTime};
 
 /// Why a table cannot be written.
@@ -33,17 +33,17 @@ pub enum TableError {
     },
 }
 
-/// Writes one row per request, by id; of which class and tenant it is where there are `classes`, and
-/// how long it waited at the gateway where requests may.
+/// Writes one row per request, by id; of which class and tenant it is where there are classes, which model it
+/// asked for where there are several, and how long it waited at the gateway where requests may.
 ///
 /// # Errors
 /// When the file cannot be written.
 pub fn write_requests(
     path: &Path,
     recorder: &Recorder,
-    classes: &[ClassConfig],
+    scenario: &Scenario,
 ) -> Result<(), TableError> {
-    let records = &recorder.requests;
+    let (records, classes) = (&recorder.requests, &scenario.file.workload.classes);
     let drafts = |of: fn(RequestDrafts) -> u32| -> Vec<u32> {
         (0..records.len()).map(|place| of(recorder.drafts_of(place))).collect()
     };
@@ -103,6 +103,14 @@ pub fn write_requests(
         let names: Vec<&str> = records.iter().map(|r| class(r).name.as_str()).collect();
         let tenants: Vec<&str> = records.iter().map(|r| class(r).tenant()).collect();
         columns.extend([column("class", names), column("tenant", tenants)]);
+    }
+    if scenario.models.len() > 1 {
+        let (_, model_of) = models(classes);
+        let model = |r: &RequestRecord| {
+            let place = model_of[usize::from(r.class.0)].index();
+            scenario.models[place].as_str()
+        };
+        columns.push(column("model", records.iter().map(model).collect::<Vec<&str>>()));
     }
     if recorder.gateway_report().is_some() {
         columns.push(column("gateway_ms", parts(|b| b.gateway)));

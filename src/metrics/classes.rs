@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::columns::{self, Line};
 use super::fairness::Fairness;
 use super::gateway::TurnedAway;
 use super::record::{RequestRecord, Status};
@@ -100,34 +101,15 @@ impl ClassesReport {
 
     /// A line for each figure with a column for each class, and one of fairness.
     pub fn text(&self) -> String {
-        let width = self.classes.iter().map(|class| class.name.chars().count()).max();
-        let width = width.unwrap_or(0).max(12);
-        let plural = if self.classes.len() == 1 { "class" } else { "classes" };
-        let title = format!("{} {plural}", self.classes.len());
-        let names = self.classes.iter().map(|class| format!(" {:>width$}", class.name));
-        let mut text = format!("{title:<31}{}\n", names.collect::<String>());
-        for (name, decimals, of) in LINES {
-            let values: Vec<Option<f64>> = self.classes.iter().map(of).collect();
-            if values.iter().all(Option::is_none) {
-                continue;
-            }
-            let cell = |value: &Option<f64>| {
-                let value = value.map_or_else(|| "-".to_owned(), |v| format!("{v:.decimals$}"));
-                format!(" {value:>width$}")
-            };
-            text = text
-                + &format!("  {name:<29}")
-                + &values.iter().map(cell).collect::<String>()
-                + "\n";
-        }
+        let names: Vec<String> = self.classes.iter().map(|class| class.name.clone()).collect();
+        let plural = if names.len() == 1 { "class" } else { "classes" };
+        let title = format!("{} {plural}", names.len());
+        let text = columns::table(&title, &names, &self.classes, &LINES);
         text + &self.fairness.as_ref().map(Fairness::text).unwrap_or_default()
     }
 }
 
-/// A line of the report: its name, its decimals, its figure of a class.
-type Line = (&'static str, usize, fn(&ClassReport) -> Option<f64>);
-
-const LINES: [Line; 13] = [
+const LINES: [Line<ClassReport>; 13] = [
     ("requests", 0, |class| Some(class.requests as f64)),
     ("finished", 0, |class| Some(class.finished as f64)),
     ("turned away", 0, |class| Some(class.turned_away.total() as f64)),
@@ -204,7 +186,7 @@ fn keeps(record: &RequestRecord, (name, limit_ms): (&str, f64)) -> bool {
 }
 
 impl Spread {
-    fn of(values: Vec<f64>) -> Option<Self> {
+    pub(super) fn of(values: Vec<f64>) -> Option<Self> {
         if values.is_empty() {
             return None;
         }

@@ -5,6 +5,7 @@ use super::recorder::Recorder;
 use crate::cluster::{Cluster, Router};
 use crate::cost::StepTime;
 use crate::engine::scheduler::Load;
+use crate::ids::ModelId;
 use crate::request::Request;
 use crate::scenario::{ReplicaGroup, RouterConfig, Scenario};
 use crate::sim::{Observer, Occurrence, Requests, Simulation, instance};
@@ -76,9 +77,15 @@ impl Busiest {
     /// Load over capacity: the time in which a replica serves the middle half of the window with
     /// all of it waiting, over the time in which that half arrived, shared by all replicas. Where there
     /// are several kinds, of that with the highest load if each replica gets as much as any other, else
-    /// of all together. Nothing where requests do not come by themselves (all at once, turns of
-    /// conversations), or where some replicas prefill and others decode.
-    pub(super) fn load(&self, scenario: &Scenario, costs: &[StepTime]) -> Option<f64> {
+    /// of all together. It is of one model and the replicas that serve it. Nothing where requests do
+    /// not come by themselves (all at once, turns of conversations), or where some replicas prefill and
+    /// others decode.
+    pub(super) fn load(
+        &self,
+        scenario: &Scenario,
+        costs: &[StepTime],
+        model: ModelId,
+    ) -> Option<f64> {
         let requests = self.requests();
         let is_open = scenario.file.workload.sessions.is_none() && !scenario.is_disaggregated();
         // The requests of a recording are known by their place in the run.
@@ -91,9 +98,11 @@ impl Busiest {
             return None;
         }
         let came = came.as_secs_f64();
-        let replicas = f64::from(scenario.file.cluster.replicas);
+        let serving = scenario.groups.iter().zip(costs).filter(|(group, _)| group.serves == model);
+        let replicas: u32 = serving.clone().map(|(group, _)| group.replicas()).sum();
+        let replicas = f64::from(replicas);
         let (mut rate, mut highest) = (0.0, 0.0_f64);
-        for (group, cost) in scenario.groups.iter().zip(costs) {
+        for (group, cost) in serving {
             let finishes = finishes_with_all_waiting(scenario, group, cost, requests)?;
             let served = (finishes[middle.end] - finishes[middle.start]).as_secs_f64();
             rate += f64::from(group.replicas()) / served;
@@ -121,8 +130,11 @@ fn finishes_with_all_waiting(
     cost: &StepTime,
     requests: &[Request],
 ) -> Option<Vec<SimTime>> {
-    let at_once =
-        requests.iter().map(|request| Request { arrival: SimTime::ZERO, ..request.clone() });
+    let at_once = requests.iter().map(|request| Request {
+        arrival: SimTime::ZERO,
+        model: ModelId::default(),
+        ..request.clone()
+    });
     let client = Client::new(&scenario.file.workload.client);
     let alone = Router::new(&RouterConfig::default(), scenario.file.seed);
     let engines = Cluster::new(vec![instance(scenario, group, cost).ok()?], alone);
@@ -165,7 +177,7 @@ mod tests {
         }
         let scenario = scenario(replicas);
         let costs = crate::sim::step_times(&scenario).unwrap();
-        busiest.load(&scenario, &costs)
+        busiest.load(&scenario, &costs, ModelId::default())
     }
 
     #[test]

@@ -7,6 +7,7 @@ use super::coverage::StepCoverage;
 use super::kv_need::KvNeed;
 use super::saturation::{Busiest, Crowding};
 use crate::cost::StepTime;
+use crate::ids::ModelId;
 use crate::request::Request;
 use crate::scenario::{KvSource, Scenario};
 use crate::sim::{Lane, Observer, Occurrence, Separable};
@@ -19,7 +20,8 @@ const NEAR: f64 = 0.05;
 #[derive(Debug)]
 pub struct Caution {
     limits: Limits,
-    busiest: Busiest,
+    /// By model.
+    busiest: Vec<Busiest>,
     costs: Vec<StepTime>,
 }
 
@@ -32,15 +34,19 @@ pub struct Limits {
 }
 
 /// What a run is warned of, and the figures that decide it.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Warnings {
     /// Steps of all instances.
     pub steps: u64,
     /// Those beyond the shapes that step times were measured on.
     pub steps_extrapolated: u64,
     /// Load over capacity at the busiest time; nothing where requests do not come by themselves,
-    /// or where none was ever left waiting and half of the KV memory stayed free.
+    /// or where none was ever left waiting and half of the KV memory stayed free. Of several models
+    /// that with the highest.
     pub load: Option<f64>,
+    /// Which model that is of, where there are several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub load_model: Option<String>,
     /// KV blocks needed over blocks there are, on the instance where that is nearest to 1, at most 2;
     /// nothing where no memory is counted.
     pub kv_need: Option<f64>,
@@ -57,7 +63,7 @@ impl Caution {
                 kv_need: KvNeed::of(scenario),
                 crowding: Crowding::default(),
             },
-            busiest: Busiest::default(),
+            busiest: scenario.models.iter().map(|_| Busiest::default()).collect(),
             costs,
         }
     }
@@ -67,16 +73,31 @@ impl Caution {
         let Limits { coverage, kv_need, crowding } = &self.limits;
         // Blocks that wait to be fetched, and requests that load, are in no such balance.
         let kv_need = (!scenario.is_disaggregated()).then(|| kv_need.closest()).flatten();
-        let load = || self.busiest.load(scenario, &self.costs);
+        let load = crowding.is_crowded().then(|| self.highest_load(scenario)).flatten();
+        let (load, model) = load.unzip();
         Warnings {
             steps: coverage.steps,
             steps_extrapolated: coverage.extrapolated,
-            load: crowding.is_crowded().then(load).flatten(),
+            load,
+            load_model: model.filter(|_| scenario.models.len() > 1),
             kv_need: kv_need.map(|(need, _)| need),
             kv_capacity_is_derived: kv_need.is_some_and(|(_, group)| {
                 matches!(scenario.groups[group].kv, KvSource::Derived(_))
             }),
         }
+    }
+
+    /// The highest load of a model, and its name.
+    fn highest_load(&self, scenario: &Scenario) -> Option<(f64, String)> {
+        let loads = (0..).zip(&self.busiest).filter_map(|(place, busiest)| {
+            let load = busiest.load(scenario, &self.costs, ModelId(place))?;
+            Some((load, scenario.models[usize::from(place)].clone()))
+        });
+        loads.max_by(|(a, _), (b, _)| a.total_cmp(b))
+    }
+
+    fn arrived(&mut self, request: &Request) {
+        self.busiest[request.model.index()].add(request);
     }
 }
 
@@ -84,7 +105,7 @@ impl Observer for Caution {
     fn on(&mut self, at: SimTime, what: Occurrence<'_>) {
         self.limits.on(at, what);
         if let Occurrence::Arrived(_, request) = what {
-            self.busiest.add(request);
+            self.arrived(request);
         }
     }
 }
@@ -110,7 +131,7 @@ impl Separable for Caution {
     }
 
     fn arrives(&mut self, request: &Request) {
-        self.busiest.add(request);
+        self.arrived(request);
     }
 
     fn join(&mut self, lanes: Vec<Limits>) {
@@ -145,8 +166,9 @@ impl Warnings {
         }
         if self.is_saturated() {
             texts.push(format!(
-                "the load is {:.0} % of what can be served, so that latencies hang on small errors \
+                "the load{} is {:.0} % of what can be served, so that latencies hang on small errors \
                  of the step times and on the length of the run",
+                self.load_model.as_ref().map_or_else(String::new, |model| format!(" of {model}")),
                 percent(self.load)
             ));
         }
@@ -176,6 +198,7 @@ mod tests {
         steps: 10,
         steps_extrapolated: 0,
         load: None,
+        load_model: None,
         kv_need: None,
         kv_capacity_is_derived: false,
     };

@@ -24,6 +24,9 @@ pub struct GroupConfig {
     /// What they do of a request.
     #[serde(default)]
     pub role: ReplicaRole,
+    /// As [`ClusterConfig::model`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
     /// As [`ClusterConfig::gpu`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpu: Option<String>,
@@ -105,7 +108,7 @@ impl GroupConfig {
         let joins_stages = stages > 1 && !step_time.ignores_communication();
         let shared_link = cluster.pipeline_link.filter(|_| joins_stages);
         ClusterConfig {
-            model: cluster.model.clone(),
+            model: self.model.as_ref().unwrap_or(&cluster.model).clone(),
             gpu: self.gpu.as_ref().unwrap_or(&cluster.gpu).clone(),
             replicas: self.replicas,
             tensor_parallel_size: self.tensor_parallel_size.unwrap_or(cluster.tensor_parallel_size),
@@ -155,6 +158,7 @@ impl GroupConfig {
     /// Which settings of the cluster it replaces, by their keys.
     pub(super) fn own_settings(&self) -> impl Iterator<Item = &'static str> {
         let given = [
+            ("model", self.model.is_some()),
             ("gpu", self.gpu.is_some()),
             ("replicas", true),
             ("tensor_parallel_size", self.tensor_parallel_size.is_some()),

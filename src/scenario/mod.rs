@@ -65,5 +65,5 @@ pub use workload::{
     LengthConfig, Popularity, PrefixRepetitionConfig, Problem, RampUp, RampUpConfig, RowOrder,
     RowSort, SessionConfig, SglangRandomConfig, SharedPrefixConfig, SonnetConfig, ThinkTime,
     TokenDistribution, TraceArrivalConfig, Vllm2024RandomConfig, VllmRandomConfig, WorkloadConfig,
-    tenants,
+    models, tenants,
 };

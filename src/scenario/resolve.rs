@@ -14,6 +14,7 @@ mod graphs;
 mod groups;
 mod kv_tiers;
 mod lora;
+mod models;
 mod pipeline;
 mod router;
 mod rules;
@@ -21,9 +22,11 @@ mod sglang;
 mod step_time;
 mod vllm;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use self::groups::Asked;
+use self::models::Models;
 use self::rules::Rules;
 use super::cluster::ClusterConfig;
 use super::engine::EngineConfig;
@@ -41,8 +44,8 @@ pub use self::groups::{Kinds, ReplicaGroup};
 pub struct Scenario {
     /// The scenario with every default filled in; reading it again gives the same run.
     pub file: ScenarioFile,
-    /// The model that is served.
-    pub model: ModelSpec,
+    /// The models that requests ask for, by name, at least one.
+    pub models: Vec<String>,
     /// The kinds of replicas it is served on, at least one; those of the first have the first numbers.
     pub groups: Vec<ReplicaGroup>,
     /// For each request the drafts accepted in each of its verifications, where the scenario has
@@ -80,8 +83,20 @@ impl Scenario {
     /// # Errors
     /// Every rule that is broken.
     pub fn resolve(
-        mut file: ScenarioFile,
+        file: ScenarioFile,
         local_model: Option<ModelSpec>,
+    ) -> Result<Self, ScenarioError> {
+        let local_models = local_model.map(|model| (file.cluster.model.clone(), model));
+        Self::resolve_with(file, &local_models.into_iter().collect())
+    }
+
+    /// The same, where groups and classes name local models too; those are given by what names them.
+    ///
+    /// # Errors
+    /// Every rule that is broken.
+    pub fn resolve_with(
+        mut file: ScenarioFile,
+        local_models: &BTreeMap<String, ModelSpec>,
     ) -> Result<Self, ScenarioError> {
         autoscaler::count_replicas(&mut file);
         let problems = broken_rules(&file);
@@ -89,14 +104,13 @@ impl Scenario {
             return Err(ScenarioError { problems });
         }
         autoscaler::settle(&mut file);
-        let model = match local_model {
-            Some(model) => model,
-            None => catalogue_model(&file.cluster.model)?,
-        };
-        let mut groups = Vec::new();
-        for asked in groups::asked(&file.cluster) {
+        let models = Models::settle(&mut file, local_models)?;
+        let mut groups: Vec<ReplicaGroup> = Vec::new();
+        let mut all = groups::asked(&file.cluster);
+        models.bring_together(&mut all);
+        for asked in all {
             let listed = asked.listed;
-            let group = resolve_group(asked, &file, &model)
+            let group = resolve_group(asked, &file, &models)
                 .map_err(|error| groups::in_listed(error, &file.cluster, listed))?;
             match listed {
                 Some(index) => file.cluster.groups[index].settle(&group.cluster),
@@ -113,7 +127,13 @@ impl Scenario {
             parts.protocol = Some(parts.protocol_of(&group.cluster.engine));
         }
         file.cluster.replicas = groups.iter().map(ReplicaGroup::replicas).sum();
-        Ok(Self { file, model, groups, accepted_drafts: None })
+        let name =
+            |id| groups.iter().find(|group| group.serves == id).map(|it| it.model.name.clone());
+        let models: Vec<String> = models.ids().filter_map(name).collect();
+        if models.len() > 1 {
+            groups.iter_mut().for_each(ReplicaGroup::name_by_model);
+        }
+        Ok(Self { file, models, groups, accepted_drafts: None })
     }
 
     /// The kind of the first replica: of all, where the scenario lists no groups.
@@ -161,23 +181,25 @@ impl Scenario {
 fn resolve_group(
     mut asked: Asked,
     file: &ScenarioFile,
-    model: &ModelSpec,
+    models: &Models<'_>,
 ) -> Result<ReplicaGroup, ScenarioError> {
     let cluster = &mut asked.cluster;
+    let model = models.spec(&cluster.model)?;
+    let serves = models.of(&cluster.model);
     let gpu = catalogue_gpu(&cluster.gpu)?;
     if let (ReplicaRole::Decode, EngineConfig::Sglang(sglang)) = (asked.role, &mut cluster.engine) {
         // As its `--disaggregation-mode decode` does.
         sglang.disable_radix_cache = true;
     }
-    lora::resolve(file.workload.adapters.as_ref(), cluster, model)?;
-    experts::resolve(cluster, model)?;
-    data_parallel::resolve(cluster, model, &gpu)?;
-    pipeline::resolve(cluster, model, &gpu)?;
-    kv_tiers::resolve(cluster, model, &gpu)?;
-    let kv = resolve_engine(cluster, model, &gpu)?;
-    let profile = step_time::resolve(cluster, model, &gpu)?;
+    lora::resolve(file.workload.adapters.as_ref(), cluster, &model)?;
+    experts::resolve(cluster, &model)?;
+    data_parallel::resolve(cluster, &model, &gpu)?;
+    pipeline::resolve(cluster, &model, &gpu)?;
+    kv_tiers::resolve(cluster, &model, &gpu)?;
+    let kv = resolve_engine(cluster, &model, &gpu)?;
+    let profile = step_time::resolve(cluster, &model, &gpu)?;
     let listed = asked.listed.map(|index| &file.cluster.groups[index]);
-    Ok(ReplicaGroup::new(asked, listed, (gpu, kv), profile))
+    Ok(ReplicaGroup::new(asked, listed, (model, serves), (gpu, kv), profile))
 }
 
 /// Takes what was filled in for replicas that are all of one kind.

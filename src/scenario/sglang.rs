@@ -245,9 +245,10 @@ mod tests {
         let scenario = resolve("page_size = 16").unwrap();
         let EngineConfig::Sglang(engine) = &scenario.file.cluster.engine else { panic!() };
         assert_eq!(engine.chunked_prefill_size, Some(4096));
-        assert_eq!(engine.context_length, Some(scenario.model.max_position));
+        assert_eq!(engine.context_length, Some(scenario.first().model.max_position));
         let tokens = engine.max_total_tokens.unwrap();
-        let running = SglangConfig::running_requests_for(tokens, scenario.model.max_position);
+        let running =
+            SglangConfig::running_requests_for(tokens, scenario.first().model.max_position);
         assert_eq!(engine.max_running_requests, Some(running));
         assert!(tokens > 10_000 && tokens.is_multiple_of(16), "{tokens} tokens");
     }

@@ -14,7 +14,7 @@ use super::faults::{CancellationConfig, RetryConfig};
 use super::lora::AdapterMix;
 use crate::units::SimTime;
 
-pub use classes::{ClassConfig, tenants};
+pub use classes::{ClassConfig, models, tenants};
 pub use lengths::{
     GroupDistribution, LengthConfig, PrefixRepetitionConfig, RowOrder, SglangRandomConfig,
     SharedPrefixConfig, SonnetConfig, TokenDistribution, Vllm2024RandomConfig, VllmRandomConfig,

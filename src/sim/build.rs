@@ -1,6 +1,7 @@
 //! From a resolved scenario to machines.
 
 use super::handover;
+use super::pools;
 use super::run::Simulation;
 use super::source::Source;
 use super::step_time::step_times;
@@ -50,7 +51,10 @@ pub fn cluster_priced_by(
     Ok(Cluster {
         tiers: tiers.map(|tiers| tiers.links()).transpose()?,
         instances,
-        router: Router::new(&scenario.file.cluster.router, scenario.file.seed),
+        router: Router::per_model(scenario.models.len(), scenario.file.seed, |seed| {
+            Router::new(&scenario.file.cluster.router, seed)
+        }),
+        models: pools::entrances(scenario),
         disaggregation: disaggregation(scenario)?,
     })
 }
@@ -84,7 +88,7 @@ fn replica(
     let instance = Instance::new(scheduler, cost.clone())
         .with_graphs(cuda_graphs(engine))
         .on_host(HostTimes::from(engine.host()));
-    Ok(instance.with_lora(lora_times(scenario, group)?))
+    Ok(instance.with_lora(lora_times(group)?))
 }
 
 fn disaggregation(scenario: &Scenario) -> Result<Option<Disaggregation>, ScenarioError> {
@@ -113,15 +117,13 @@ fn disaggregation(scenario: &Scenario) -> Result<Option<Disaggregation>, Scenari
                 if protocol == HandoverProtocol::Reserve {
                     order = Order::DestinationFirst;
                 }
-                handover::kv_bytes_per_token(&scenario.model, group)
+                handover::kv_bytes_per_token(group)
             }
             (HandoverProtocol::Reserve, EngineConfig::Sglang(sglang)) => {
                 (order, block_tokens) = (Order::DestinationFirst, sglang.page_size);
-                handover::kv_bytes_per_token(&scenario.model, group)
+                handover::kv_bytes_per_token(group)
             }
-            (HandoverProtocol::Blocking { .. }, _) => {
-                handover::copied_bytes_per_token(&scenario.model, group)
-            }
+            (HandoverProtocol::Blocking { .. }, _) => handover::copied_bytes_per_token(group),
             (HandoverProtocol::Pull | HandoverProtocol::Reserve, _) => {
                 unreachable!("a resolved scenario hands KV over as its engine does")
             }
@@ -144,9 +146,15 @@ fn disaggregation(scenario: &Scenario) -> Result<Option<Disaggregation>, Scenari
         },
     };
     // Draws of its own.
-    let router = Router::of_decodes(&cluster.router, Seed(mix(scenario.file.seed.0)));
+    let seed = Seed(mix(scenario.file.seed.0));
+    let router = Router::per_model(scenario.models.len(), seed, |seed| {
+        Router::of_decodes(&cluster.router, seed)
+    });
     let built = Disaggregation::new((roles, order), router, block_tokens, &ends, way);
-    let granularity = handover::granularity(parts, &scenario.model);
+    let models = pools::decodes(scenario);
+    let built = built.map(|parts| parts.serving(&models));
+    let handing_over = scenario.groups.iter().find(|group| group.role != ReplicaRole::Mixed);
+    let granularity = handover::granularity(parts, &handing_over.unwrap_or(scenario.first()).model);
     let local = parts.local_prefill;
     let built = built.map(|parts| parts.sending(granularity).prefilling_locally(local));
     let built = built.map(|parts| match ask_latency {
@@ -182,9 +190,10 @@ pub fn simulation<W: Source>(
     let run = run.with_faults(&file.faults, client, file.seed);
     Ok(match &file.cluster.autoscaler {
         Some(autoscaler) => {
-            let tp = scenario.first().cluster.tensor_parallel_size;
-            let ranks = scenario.first().cluster.data_parallel_size;
-            let of_gpu = scenario.model.weight_bytes_of_rank(tp, ranks).0;
+            let group = scenario.first();
+            let tp = group.cluster.tensor_parallel_size;
+            let ranks = group.cluster.data_parallel_size;
+            let of_gpu = group.model.weight_bytes_of_rank(tp, ranks).0;
             let bytes = of_gpu * u64::from(tp) * u64::from(ranks);
             run.with_autoscaler(autoscaler, bytes)
         }
@@ -206,7 +215,7 @@ fn scheduler(scenario: &Scenario, group: &ReplicaGroup) -> Result<Scheduler, Sce
         EngineConfig::VllmV1(config) => {
             let acceptance = acceptance(scenario, config)?;
             let stages = group.cluster.pipeline_parallel_size;
-            let windows = config.kv_groups(&scenario.model);
+            let windows = config.kv_groups(&group.model);
             let scheduler =
                 VllmV1::new(config.clone(), acceptance).in_stages(stages).with_windows(windows);
             let scheduler = match adapters(config.max_loras) {
@@ -272,13 +281,10 @@ fn adapters(scenario: &Scenario, group: &ReplicaGroup, slots: Option<u32>) -> Op
     Some(Adapters::new(mix.ranks().collect(), slots.unwrap_or(u32::MAX), in_host))
 }
 
-fn lora_times(
-    scenario: &Scenario,
-    group: &ReplicaGroup,
-) -> Result<Option<LoraTimes>, ScenarioError> {
+fn lora_times(group: &ReplicaGroup) -> Result<Option<LoraTimes>, ScenarioError> {
     let cluster = &group.cluster;
     let Some(lora) = &cluster.lora else { return Ok(None) };
-    let shape = scenario.model.lora_shape(lora.modules, cluster.tensor_parallel_size);
+    let shape = group.model.lora_shape(lora.modules, cluster.tensor_parallel_size);
     let shape = shape
         .map_err(|error| ScenarioError { problems: vec![format!("cluster.lora: {error}")] })?;
     Ok(Some(LoraTimes::new(&shape, &group.gpu, lora)))

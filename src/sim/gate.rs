@@ -9,7 +9,7 @@ use super::run::{Event, Simulation};
 use super::source::Source;
 use crate::cluster::{Next, Queue, Ranks, Refusal, Room};
 use crate::des::Class;
-use crate::ids::{InstanceId, RequestId};
+use crate::ids::{InstanceId, ModelId, RequestId};
 use crate::scenario::{ClassConfig, GatewayConfig};
 use crate::units::SimTime;
 
@@ -35,7 +35,8 @@ impl<W: Source> Simulation<W> {
         if let Some(limit) = config.max_outstanding_per_replica {
             self.gateway = self.gateway.with_limit(limit);
         }
-        let room = Room::new(config, classes, ranks);
+        let room =
+            Room::new(config, classes, ranks).of_models(self.cluster.models.len(), &config.order);
         self.gate = Some(Box::new(Gate { room, opens_now: false, opens_at: None }));
         self
     }
@@ -72,16 +73,18 @@ impl<W: Source> Simulation<W> {
         gate.opens_at = gate.opens_at.filter(|at| *at > now);
         gate.room.sort();
         let why = if gate.room.holds_requests() { Refusal::Full } else { Refusal::NoReplica };
-        while self.gateway.has_place() && self.send_next(now, observer) {}
+        for model in gate.room.models() {
+            while self.gateway.has_place(model) && self.send_next(now, model, observer) {}
+        }
         while let Some(id) = self.gate.as_mut().and_then(|gate| gate.room.overflow()) {
             self.refuse_waiting(now, id, why, observer);
         }
     }
 
-    /// The request that is next is sent, if it may be; whether it is.
-    fn send_next(&mut self, now: SimTime, observer: &mut impl Observer) -> bool {
+    /// The request for a model that is next is sent, if it may be; whether it is.
+    fn send_next(&mut self, now: SimTime, model: ModelId, observer: &mut impl Observer) -> bool {
         let Some(gate) = &mut self.gate else { return false };
-        let id = match gate.room.next(now) {
+        let id = match gate.room.next(now, model) {
             Next::Send(id) => id,
             Next::Nobody => return false,
             Next::NotBefore(at) => {

@@ -16,17 +16,17 @@ const COPY_BYTES_PER_TOKEN: u64 = 9;
 const HIDDEN_ELEMENT_BYTES: u64 = 2;
 
 /// KV bytes of a token on all GPUs of a replica.
-pub(super) fn kv_bytes_per_token(model: &ModelSpec, group: &ReplicaGroup) -> u64 {
+pub(super) fn kv_bytes_per_token(group: &ReplicaGroup) -> u64 {
     let gpus = group.cluster.tensor_parallel_size;
-    u64::from(gpus) * model.kv_bytes_per_token(gpus, group.cluster.kv_cache_dtype)
+    u64::from(gpus) * group.model.kv_bytes_per_token(gpus, group.cluster.kv_cache_dtype)
 }
 
 /// Bytes of a token in copies of the KV caches of prompts and of the hidden states after their last
 /// layer, which all GPUs of a replica have.
-pub(super) fn copied_bytes_per_token(model: &ModelSpec, group: &ReplicaGroup) -> u64 {
+pub(super) fn copied_bytes_per_token(group: &ReplicaGroup) -> u64 {
     let gpus = u64::from(group.cluster.tensor_parallel_size);
-    let hidden = u64::from(model.hidden) * HIDDEN_ELEMENT_BYTES;
-    kv_bytes_per_token(model, group) + gpus * (hidden + COPY_BYTES_PER_TOKEN)
+    let hidden = u64::from(group.model.hidden) * HIDDEN_ELEMENT_BYTES;
+    kv_bytes_per_token(group) + gpus * (hidden + COPY_BYTES_PER_TOKEN)
 }
 
 /// Which end of KV transfers a replica of vLLM is, as its guide to several replicas sets them up (vLLM 0.33.0,
@@ -56,7 +56,7 @@ pub(super) fn send_buffer_tokens(scenario: &Scenario, group: &ReplicaGroup) -> O
         HandoverProtocol::Blocking { kv_buffer_size } => {
             // The buffer of every GPU has this size.
             let gpus = f64::from(group.cluster.tensor_parallel_size);
-            let token = copied_bytes_per_token(&scenario.model, group);
+            let token = copied_bytes_per_token(group);
             Some((gpus * kv_buffer_size / token as f64) as u64)
         }
     }

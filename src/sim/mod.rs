@@ -17,6 +17,7 @@ mod leave;
 mod local;
 mod observe;
 mod pipeline;
+mod pools;
 mod run;
 mod scale;
 mod sending;

@@ -115,7 +115,7 @@ impl<W: Source> Simulation<W> {
         Self {
             workload,
             client,
-            gateway: Gateway::new(&cluster.router, cluster.entrances()),
+            gateway: Gateway::new(&cluster.router, cluster.entrances()).serving(&cluster.models),
             gate: None,
             cluster,
             api_delay,
@@ -247,12 +247,13 @@ impl<W: Source> Simulation<W> {
     ) -> Option<InstanceId> {
         let entrances = self.cluster.entrances() as usize;
         let seen = self.seen(now);
-        if entrances > 1 && self.gateway.looks_at_caches(seen) {
-            let (_, request) = self.transit.get(transit);
+        let (_, request) = self.transit.get(transit);
+        let candidates = self.gateway.instances_of(request.model);
+        if candidates.len() > 1 && self.gateway.looks_at_caches(request.model, seen) {
             let segments = request.content.segments.clone();
             let is_asked_now = !self.gateway.keeps_caches();
             let quoted = is_asked_now.then(|| segments.as_deref().unwrap_or(&[]));
-            self.see_caches(now, 0..entrances as u32, quoted, observer);
+            self.see_caches(now, candidates, quoted, observer);
         }
         let (id, request) = self.transit.get(transit);
         let Cluster { instances, router, .. } = &mut self.cluster;

@@ -15,14 +15,15 @@ use crate::units::SimDuration;
 /// # Errors
 /// When the step times of the model cannot be derived for its GPUs.
 pub fn step_times(scenario: &Scenario) -> Result<Vec<StepTime>, ScenarioError> {
-    scenario.groups.iter().map(|group| step_time(&scenario.model, group)).collect()
+    scenario.groups.iter().map(step_time).collect()
 }
 
-/// The cost model of a group of replicas that serve a model.
+/// The cost model of a group of replicas.
 ///
 /// # Errors
 /// When the step times of the model cannot be derived for its GPUs.
-pub fn step_time(model: &ModelSpec, group: &ReplicaGroup) -> Result<StepTime, ScenarioError> {
+pub fn step_time(group: &ReplicaGroup) -> Result<StepTime, ScenarioError> {
+    let model = &group.model;
     match group.cluster.pipeline_parallel_size {
         1 => of_layers(model, group, &(0..model.layers), model.layers),
         stages => pipeline::pipeline(model, group, stages).map(StepTime::Pipeline),

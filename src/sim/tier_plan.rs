@@ -29,7 +29,7 @@ impl TierPlan {
     pub(super) fn new(scenario: &Scenario, costs: &[StepTime]) -> Option<Self> {
         let config = scenario.file.cluster.kv_tiers?;
         let group = scenario.first();
-        let token = kv_bytes_per_token(&scenario.model, group);
+        let token = kv_bytes_per_token(group);
         let chunk = Bytes(u64::from(config.chunk_tokens) * token);
         let has_room = |gib: Option<f64>| gib.filter(|gib| chunks(*gib, chunk) > 0);
         let host = config.host.filter(|host| has_room(Some(host.memory_gib)).is_some());

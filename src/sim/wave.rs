@@ -46,9 +46,9 @@ pub(super) fn of_group(scenario: &Scenario, group: &ReplicaGroup, cost: &StepTim
     let gathers_first = matches!(cluster.engine, EngineConfig::Sglang(_));
     let exchange = parallel.exchange.map_or(Exchange::NONE, |way| {
         let quantises_first = way.kind == ExchangeKind::AllToAll || !gathers_first;
-        Exchange::new(&scenario.model, (tp, ranks), &way, quantises_first)
+        Exchange::new(&group.model, (tp, ranks), &way, quantises_first)
     });
-    let wave = Wave::new(&scenario.model, cost.clone(), ranks, exchange);
+    let wave = Wave::new(&group.model, cost.clone(), ranks, exchange);
     let ExpertParallelConfig { imbalance, imbalance_sigma: sigma, .. } = parallel;
     let draws = (sigma > 0.0).then(|| ImbalanceDraws::new(imbalance, sigma, scenario.file.seed));
     Some(wave.with_imbalance(draws))

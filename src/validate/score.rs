@@ -200,6 +200,7 @@ mod tests {
                 steps: 1,
                 steps_extrapolated: 0,
                 load: None,
+                load_model: None,
                 kv_need: None,
                 kv_capacity_is_derived: false,
             },

@@ -2,10 +2,10 @@
 
 use rand::RngExt;
 
-use crate::ids::ClassId;
+use crate::ids::{ClassId, ModelId};
 use crate::rng::Seed;
 use crate::rng::Stream;
-use crate::scenario::ClassConfig;
+use crate::scenario::{ClassConfig, models};
 use crate::workload::draft::Draft;
 use crate::workload::lengths::TokenSampler;
 use crate::workload::trace::WorkloadError;
@@ -24,6 +24,7 @@ pub(super) struct Classes {
 #[derive(Debug)]
 struct Class {
     name: String,
+    model: ModelId,
     priority: i32,
     input: Option<TokenSampler>,
     output: Option<TokenSampler>,
@@ -42,10 +43,12 @@ impl Classes {
             below
         };
         let shares = classes.iter().filter_map(|class| class.share).map(cumulated).collect();
+        let (_, model_of) = models(classes);
         let class = |(index, class): (usize, &ClassConfig)| {
             let sampler = |tokens: &Option<_>| tokens.as_ref().map(TokenSampler::new).transpose();
             Ok(Class {
                 name: class.name.clone(),
+                model: model_of[index],
                 priority: class.priority,
                 input: sampler(&class.input_tokens)?,
                 output: sampler(&class.output_tokens)?,
@@ -57,7 +60,7 @@ impl Classes {
         Ok(Some(Self { known, shares, stream: Box::new(seed.stream("classes", 0)) }))
     }
 
-    /// The class and priority of the `index`-th request; its lengths where its class has some.
+    /// The class, model and priority of the `index`-th request; its lengths where its class has some.
     ///
     /// # Errors
     /// When a trace names a class that is not declared, or none.
@@ -65,7 +68,7 @@ impl Classes {
         &mut self,
         draft: &mut Draft,
         index: u64,
-    ) -> Result<(ClassId, i32), WorkloadError> {
+    ) -> Result<(ClassId, ModelId, i32), WorkloadError> {
         let place = if self.shares.is_empty() {
             self.named(draft, index)?
         } else {
@@ -80,7 +83,7 @@ impl Classes {
         if let Some(output) = &class.output {
             draft.output_tokens = output.sample(&mut class.stream);
         }
-        Ok((ClassId(place as u16), class.priority))
+        Ok((ClassId(place as u16), class.model, class.priority))
     }
 
     fn named(&self, draft: &Draft, index: u64) -> Result<usize, WorkloadError> {

@@ -172,7 +172,7 @@ impl Workload {
     fn request(&mut self, mut draft: Draft) -> Result<Request, WorkloadError> {
         let index = self.emitted;
         let class = self.classes.as_mut().map(|classes| classes.next(&mut draft, index));
-        let (class, priority) = class.transpose()?.unwrap_or_default();
+        let (class, model, priority) = class.transpose()?.unwrap_or_default();
         self.sharing.settle(&mut draft, index);
         if let Some(sessions) = &mut self.sessions {
             let session = SessionId(index as u32);
@@ -184,6 +184,7 @@ impl Workload {
             content: Content { segments: draft.segments, ..Content::default() },
             session: draft.session,
             class,
+            model,
             priority,
             adapter: self.adapters.as_mut().map(|adapters| adapters.next(index)),
             ..Request::new(draft.arrival, draft.prompt_tokens, draft.output_tokens)

@@ -97,6 +97,7 @@ fn links_between_the_pages_lead_somewhere() {
         "docs/faults.md",
         "docs/kv-tiers.md",
         "docs/policies.md",
+        "docs/several-models.md",
         "docs/validation.md",
         "traces/README.md",
         "profiles/README.md",

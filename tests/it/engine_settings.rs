@@ -179,7 +179,7 @@ fn the_pool_of_sglang_is_its_share_of_memory_less_the_weights() {
     let less = sglang("mem_fraction_static = 0.8").max_total_tokens.unwrap();
     let scenario = resolve("", "type = 'sglang'").unwrap();
     let (memory, token) = (scenario.first().gpu.memory().0, 28 * 2 * 4 * 128 * 2);
-    let weights = scenario.model.weight_bytes(1).0;
+    let weights = scenario.first().model.weight_bytes(1).0;
     assert_eq!(u64::from(all), ((memory as f64 * 0.9) as u64 - weights) / token);
     assert_eq!(u64::from(less), ((memory as f64 * 0.8) as u64 - weights) / token);
     let capped = sglang("mem_fraction_static = 0.8\nmax_total_tokens = 1000");

@@ -159,7 +159,7 @@ fn table(scenario: &Scenario) -> LayerTable {
         all_reduce: None,
         calibration: Calibration::default(),
     };
-    LayerTable::new(&profile, &scenario.model, &options).expect("the profile of this model")
+    LayerTable::new(&profile, &scenario.first().model, &options).expect("the profile of this model")
 }
 
 fn errors(measured: [f64; 3], simulated: [f64; 3]) -> [f64; 3] {

@@ -29,6 +29,7 @@ mod lora;
 mod models;
 mod pipeline;
 mod routers;
+mod several_models;
 mod step_table;
 mod step_times;
 mod support;

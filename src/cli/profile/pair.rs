@@ -49,7 +49,7 @@ impl Pair {
         else {
             unreachable!("vLLM's defaults derive the number of KV blocks from memory");
         };
-        let cost = crate::sim::step_time(&scenario.model, group);
+        let cost = crate::sim::step_time(group);
         let cost = cost.map_err(|error| Failure::Input(error.into()))?;
         let graphs = CapturedSizes::new(engine.cudagraph_capture_sizes.iter().flatten().copied());
         let decode = |sequences: u32| {
@@ -64,7 +64,7 @@ impl Pair {
             tp,
             kv,
             block_size: engine.block_size,
-            kv_bytes_per_token: scenario.model.kv_bytes_per_token(tp, KvDtype::Auto),
+            kv_bytes_per_token: group.model.kv_bytes_per_token(tp, KvDtype::Auto),
             decode: BATCHES.into_iter().map(decode).collect(),
             prefill: cost.step_duration(&prompt),
             provenance: cost.provenance().to_owned(),

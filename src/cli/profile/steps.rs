@@ -98,9 +98,8 @@ impl Priced {
         file.cluster.step_time = step_time;
         let scenario = scenario_file::resolved(file, Path::new(""))?;
         let group = scenario.first();
-        let cost =
-            crate::sim::step_time(&scenario.model, group).map_err(|e| Failure::Input(e.into()))?;
-        let (model, gpu) = (&scenario.model.name, &group.gpu.name);
+        let cost = crate::sim::step_time(group).map_err(|e| Failure::Input(e.into()))?;
+        let (model, gpu) = (&group.model.name, &group.gpu.name);
         Ok(Self { name: format!("{source}: {model} on {}x{gpu}", of.tp), cost })
     }
 

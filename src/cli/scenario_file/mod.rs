@@ -5,6 +5,7 @@ mod draft;
 mod file;
 mod settings;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -75,7 +76,7 @@ pub(super) fn overridden(file: ScenarioFile, overrides: &[String]) -> Result<Sce
 
 /// The model of a name: a local `config.json`, else one of the catalogue.
 pub(super) fn model(name: &str, folder: &Path) -> Result<Option<ModelSpec>, Failure> {
-    Ok(local_model(name, folder)?.or_else(|| profiles::model(name)))
+    Ok(local_model("cluster.model", name, folder)?.or_else(|| profiles::model(name)))
 }
 
 /// A resolved scenario whose paths hold wherever its file lies.
@@ -101,9 +102,13 @@ pub(super) fn relocated(loaded: &Loaded) -> ScenarioFile {
             *profile = absolute(profile).display().to_string();
         }
     }
-    let model = absolute(&file.cluster.model);
-    if model.is_file() || model.join("config.json").is_file() {
-        file.cluster.model = model.display().to_string();
+    let of_groups = file.cluster.groups.iter_mut().filter_map(|group| group.model.as_mut());
+    let of_classes = file.workload.classes.iter_mut().filter_map(|class| class.model.as_mut());
+    for name in of_groups.chain(of_classes).chain([&mut file.cluster.model]) {
+        let model = absolute(name);
+        if model.is_file() || model.join("config.json").is_file() {
+            *name = model.display().to_string();
+        }
     }
     file
 }
@@ -123,13 +128,14 @@ fn from_file(
     folder: &Path,
 ) -> Result<Loaded, Failure> {
     check_measured(name, &file)?;
-    let model = local_model(&file.cluster.model, folder)?;
+    let models = local_models(&file, folder)?;
     let broken = |error: ScenarioError| {
         let lines: Vec<String> =
             error.problems.iter().map(|p| blamed(name, overrides, p)).collect();
         Failure::input(lines.join("\n       "))
     };
-    let mut scenario = with_step_times(Scenario::resolve(file, model).map_err(broken)?, folder)?;
+    let mut scenario =
+        with_step_times(Scenario::resolve_with(file, &models).map_err(broken)?, folder)?;
     if let Some((path, drafts)) = scenario.acceptance_recording() {
         let accepted = acceptance::read(&folder.join(path), drafts);
         let accepted = accepted.map_err(|error| Failure::Input(error.into()))?;
@@ -235,15 +241,38 @@ fn check_measured(name: &str, file: &ScenarioFile) -> Result<(), Failure> {
     }
 }
 
+/// The local models that a scenario names, by what it calls them.
+fn local_models(
+    file: &ScenarioFile,
+    folder: &Path,
+) -> Result<BTreeMap<String, ModelSpec>, Failure> {
+    let groups = file.cluster.groups.iter().enumerate().filter_map(|(index, group)| {
+        Some((format!("cluster.groups[{index}].model"), group.model.as_ref()?))
+    });
+    let classes = file.workload.classes.iter().enumerate().filter_map(|(index, class)| {
+        Some((format!("workload.classes[{index}].model"), class.model.as_ref()?))
+    });
+    let mut models = BTreeMap::new();
+    let of_cluster = ("cluster.model".to_owned(), &file.cluster.model);
+    for (path, name) in [of_cluster].into_iter().chain(groups).chain(classes) {
+        if !models.contains_key(name)
+            && let Some(model) = local_model(&path, name, folder)?
+        {
+            models.insert(name.clone(), model);
+        }
+    }
+    Ok(models)
+}
+
 /// The model of a local `config.json`, if that is what the name is.
-fn local_model(name: &str, folder: &Path) -> Result<Option<ModelSpec>, Failure> {
+fn local_model(place: &str, name: &str, folder: &Path) -> Result<Option<ModelSpec>, Failure> {
     let path = folder.join(name);
     let path = if path.is_dir() { path.join("config.json") } else { path };
     if !path.is_file() {
         return Ok(None);
     }
     let text = fs::read_to_string(&path)
-        .map_err(|error| fail("cluster.model", &format!("{}: {error}", path.display())))?;
+        .map_err(|error| fail(place, &format!("{}: {error}", path.display())))?;
     let spec = ModelSpec::from_hf_config(&text, name);
-    spec.map(Some).map_err(|error| fail("cluster.model", &error.to_string()))
+    spec.map(Some).map_err(|error| fail(place, &error.to_string()))
 }

@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 use super::bucket::RateLimit;
 use super::queue::Queue;
 use super::ticket::Ticket;
-use crate::ids::{InstanceId, RequestId};
+use crate::ids::{InstanceId, ModelId, RequestId};
 use crate::request::Request;
-use crate::scenario::{ClassConfig, GatewayConfig, OverRate, RateScope, tenants};
+use crate::scenario::{ClassConfig, GatewayConfig, GatewayOrder, OverRate, RateScope, tenants};
 use crate::units::{SimDuration, SimTime};
 
 /// Why the gateway refuses a request.
@@ -56,7 +56,8 @@ pub enum Next {
 /// Requests that wait at the gateway.
 #[derive(Debug)]
 pub struct Room {
-    queue: Queue,
+    /// By model, those that ask for it.
+    queues: Vec<Queue>,
     limits: Limits,
     max_waiting: usize,
     waiting: BTreeMap<RequestId, Waiting>,
@@ -123,7 +124,7 @@ impl Room {
             of_class.push(Class { tenant: 0, deadline: common });
         }
         Self {
-            queue: Queue::new(&config.order, tenants),
+            queues: vec![Queue::new(&config.order, tenants)],
             limits,
             max_waiting: match config.max_waiting {
                 Some(most) => most as usize,
@@ -136,6 +137,18 @@ impl Room {
             classes: of_class,
             ranks,
         }
+    }
+
+    /// The same room, where requests for each of so many models are sent in an order of their own.
+    #[must_use]
+    pub fn of_models(mut self, count: usize, order: &GatewayOrder) -> Self {
+        self.queues.resize_with(count.max(1), || Queue::new(order, 1));
+        self
+    }
+
+    /// How many models requests may ask for.
+    pub fn models(&self) -> impl Iterator<Item = ModelId> + use<> {
+        (0..self.queues.len()).map(|place| ModelId(place as u16))
     }
 
     /// Whether a request that comes now is let in.
@@ -160,7 +173,8 @@ impl Room {
         let priority = i64::from(request.priority);
         let rank = if self.ranks == Ranks::LargerFirst { -priority } else { priority };
         let prompt_tokens = request.prompt_tokens;
-        let ticket = Ticket { number: self.came, request: id, tenant, rank, prompt_tokens };
+        let model = request.model;
+        let ticket = Ticket { number: self.came, request: id, model, tenant, rank, prompt_tokens };
         self.came += 1;
         self.waiting.insert(id, Waiting { ticket, transit });
         self.newcomers.push(id);
@@ -171,14 +185,14 @@ impl Room {
     pub fn sort(&mut self) {
         for id in &self.newcomers {
             if let Some(waiting) = self.waiting.get(id) {
-                self.queue.push(waiting.ticket);
+                self.queues[waiting.ticket.model.index()].push(waiting.ticket);
             }
         }
     }
 
-    /// Who is sent next, of those that the order has seen.
-    pub fn next(&mut self, now: SimTime) -> Next {
-        let Some(ticket) = self.queue.first() else { return Next::Nobody };
+    /// Who is sent next, of those that the order has seen and that ask for this model.
+    pub fn next(&mut self, now: SimTime, model: ModelId) -> Next {
+        let Some(ticket) = self.queues[model.index()].first() else { return Next::Nobody };
         if let Limits::Wait(limit) = &self.limits {
             let ready = limit.ready_at(ticket.prompt_tokens);
             if ready > now {
@@ -194,7 +208,7 @@ impl Room {
         if let Limits::Wait(limit) = &mut self.limits {
             limit.take(now, ticket.prompt_tokens);
         }
-        self.queue.sent(&ticket, instance);
+        self.queues[ticket.model.index()].sent(&ticket, instance);
     }
 
     /// The last of those that came at this instant, where more wait than may; nobody once all who may
@@ -213,7 +227,7 @@ impl Room {
     /// A request waits no longer and is not sent; where the loop keeps it, if it waited.
     pub fn leave(&mut self, id: RequestId) -> Option<u32> {
         let Waiting { ticket, transit } = self.waiting.remove(&id)?;
-        self.queue.remove(&ticket);
+        self.queues[ticket.model.index()].remove(&ticket);
         Some(transit)
     }
 
@@ -237,9 +251,10 @@ impl Room {
         self.waiting.len()
     }
 
-    /// The order, to look at and to tell of answers.
+    /// The order, to look at and to tell of answers; the one of the first model, as no order that looks at
+    /// answers serves several.
     pub fn queue(&mut self) -> &mut Queue {
-        &mut self.queue
+        &mut self.queues[0]
     }
 
     fn class(&self, request: &Request) -> Class {

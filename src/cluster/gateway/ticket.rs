@@ -1,6 +1,6 @@
 //! What an order knows of a request that waits.
 
-use crate::ids::RequestId;
+use crate::ids::{ModelId, RequestId};
 
 /// A request that waits at the gateway, as far as its place in the order depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -9,6 +9,8 @@ pub struct Ticket {
     pub number: u64,
     /// Which request.
     pub request: RequestId,
+    /// The model it asks for.
+    pub model: ModelId,
     /// Whose it is, by the place among the tenants.
     pub tenant: u32,
     /// Its priority, smaller first.

@@ -45,7 +45,7 @@ use std::fmt;
 use super::ClusterView;
 use crate::ids::InstanceId;
 use crate::request::RequestView;
-use crate::rng::Seed;
+use crate::rng::{Seed, mix};
 use crate::scenario::{PrefixExactConfig, RouterConfig};
 use crate::units::SimDuration;
 
@@ -119,6 +119,8 @@ pub enum Router {
     LatencyPredicting(LatencyPredicting),
     /// The highest weighted sum of scores.
     Weighted(Weighted),
+    /// A router for each model, of those that serve it.
+    PerModel(Vec<Router>),
     /// A router of the library's user.
     Custom(Box<dyn Route>),
 }
@@ -137,6 +139,7 @@ impl Route for Router {
             Self::PrefixExact(router) => router.route(request, view),
             Self::LatencyPredicting(router) => router.route(request, view),
             Self::Weighted(router) => router.route(request, view),
+            Self::PerModel(routers) => routers[request.model.index()].route(request, view),
             Self::Custom(router) => router.route(request, view),
         }
     }
@@ -153,6 +156,7 @@ impl Route for Router {
             Self::PrefixExact(router) => router.needs(),
             Self::LatencyPredicting(router) => router.needs(),
             Self::Weighted(router) => router.needs(),
+            Self::PerModel(routers) => routers.first().map_or(Needs::NOTHING, Route::needs),
             Self::Custom(router) => router.needs(),
         }
     }
@@ -162,6 +166,15 @@ impl Router {
     /// Whether instances get requests in turn, whatever happens.
     pub fn goes_in_turn(&self) -> bool {
         matches!(self, Self::RoundRobin(_))
+    }
+
+    /// A router for each of so many models, which draw from seeds of their own.
+    pub fn per_model(count: usize, seed: Seed, router: impl Fn(Seed) -> Self) -> Self {
+        let own = |model| if model == 0 { seed } else { Seed(mix(seed.0 ^ mix(model))) };
+        match count {
+            0 | 1 => router(seed),
+            _ => Self::PerModel((0..count as u64).map(|model| router(own(model))).collect()),
+        }
     }
 
     /// The router of instances that decode what others prefilled, beside a router with this configuration. As

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 
 use super::{KvSource, Rules, ScenarioError, engine_rules};
 use crate::hardware::GpuSpec;
-use crate::ids::InstanceId;
+use crate::ids::{InstanceId, ModelId};
+use crate::model::ModelSpec;
 use crate::scenario::{
     AcceptanceConfig, ClusterConfig, EngineConfig, GroupConfig, ReplicaRole, ScenarioFile,
 };
@@ -16,6 +17,10 @@ pub struct ReplicaGroup {
     pub role: ReplicaRole,
     /// The cluster as they have it: their own settings, and their number as `replicas`.
     pub cluster: ClusterConfig,
+    /// The model they serve.
+    pub model: ModelSpec,
+    /// Its place among those of the scenario.
+    pub serves: ModelId,
     /// The GPU they run on.
     pub gpu: GpuSpec,
     /// Where the number of their KV blocks comes from.
@@ -179,12 +184,15 @@ impl ReplicaGroup {
     pub(super) fn new(
         asked: Asked,
         listed: Option<&GroupConfig>,
+        (model, serves): (ModelSpec, ModelId),
         (gpu, kv): (GpuSpec, KvSource),
         profile: Option<&'static str>,
     ) -> Self {
         Self {
             role: asked.role,
             cluster: asked.cluster,
+            model,
+            serves,
             gpu,
             kv,
             step_time_profile: profile.map(Cow::Borrowed),
@@ -196,6 +204,13 @@ impl ReplicaGroup {
     /// How many there are.
     pub fn replicas(&self) -> u32 {
         self.cluster.replicas
+    }
+
+    /// A name for reports that says the model too, unless the scenario gives one.
+    pub(super) fn name_by_model(&mut self) {
+        let model = self.model.name.rsplit('/').next().unwrap_or_default();
+        let name = format!("{model} on {}", self.name());
+        self.name.get_or_insert(name);
     }
 
     /// A name for reports.

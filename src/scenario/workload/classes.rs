@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::validate::Rules;
 use super::{LengthConfig, TokenDistribution, WorkloadConfig};
+use crate::ids::ModelId;
 
 /// Requests of one kind.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -15,6 +16,10 @@ pub struct ClassConfig {
     /// Of all requests, the share that is of this class; absent where a trace names the classes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<f64>,
+    /// The model its requests ask for, as [`ClusterConfig::model`](crate::scenario::ClusterConfig::model)
+    /// names it; that of the cluster if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
     /// Whose requests these are; a tenant of its own, of the same name, if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
@@ -69,6 +74,22 @@ pub fn tenants(classes: &[ClassConfig]) -> (Vec<&str>, Vec<u32>) {
         of_class.push(known.unwrap_or(names.len()) as u32);
         if known.is_none() {
             names.push(class.tenant());
+        }
+    }
+    (names, of_class)
+}
+
+/// The models that classes ask for, in the order in which they come first, and for each class its own. In a
+/// resolved scenario all classes name theirs, or none does.
+pub fn models(classes: &[ClassConfig]) -> (Vec<Option<&str>>, Vec<ModelId>) {
+    let mut names: Vec<Option<&str>> = Vec::new();
+    let mut of_class = Vec::with_capacity(classes.len());
+    for class in classes {
+        let name = class.model.as_deref();
+        let known = names.iter().position(|known| *known == name);
+        of_class.push(ModelId(known.unwrap_or(names.len()) as u16));
+        if known.is_none() {
+            names.push(name);
         }
     }
     (names, of_class)

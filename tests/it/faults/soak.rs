@@ -392,7 +392,9 @@ fn step_by_step(scenario: &Scenario) -> (Counts, Recorder) {
     };
     let run = run.with_faults(&file.faults, client, file.seed).until(client.stops_at());
     let run = match &file.cluster.autoscaler {
-        Some(autoscaler) => run.with_autoscaler(autoscaler, scenario.model.weight_bytes(1).0),
+        Some(autoscaler) => {
+            run.with_autoscaler(autoscaler, scenario.first().model.weight_bytes(1).0)
+        }
         None => run,
     };
     (run.run(&mut recorder).expect("no trace is read"), recorder)

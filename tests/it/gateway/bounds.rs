@@ -7,7 +7,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use servecast::cluster::{Next, Queue, Ranks, Room};
-use servecast::ids::{ClassId, InstanceId, RequestId};
+use servecast::ids::{ClassId, InstanceId, ModelId, RequestId};
 use servecast::request::Request;
 use servecast::scenario::{ClassConfig, GatewayConfig, GatewayOrder};
 use servecast::units::SimTime;
@@ -157,7 +157,7 @@ fn play(order: GatewayOrder, asked: &[Asked], slots: usize, weights: (f64, f64))
         }
         room.sort();
         while running.len() < slots {
-            let Next::Send(id) = room.next(SimTime::ZERO) else { break };
+            let Next::Send(id) = room.next(SimTime::ZERO, ModelId::default()) else { break };
             room.sent(SimTime::ZERO, id, InstanceId(0));
             let asked = asked[id.index()];
             running.push((id, asked, 0));

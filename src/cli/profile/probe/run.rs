@@ -117,15 +117,14 @@ impl Base {
         }
         let scenario = scenario_file::resolved(file, folder)?;
         let group = scenario.first();
-        let cost =
-            crate::sim::step_time(&scenario.model, group).map_err(|e| Failure::Input(e.into()))?;
+        let cost = crate::sim::step_time(group).map_err(|e| Failure::Input(e.into()))?;
         let sizes = match &group.cluster.engine {
             EngineConfig::VllmV1(engine) => engine.cudagraph_capture_sizes.clone(),
             EngineConfig::Sglang(engine) => engine.cuda_graph_bs_decode.clone(),
             _ => None,
         };
         let graphs = CapturedSizes::new(sizes.into_iter().flatten());
-        let name = format!("{} on {}x{}", scenario.model.name, arguments.tensor_parallel_size, gpu);
+        let name = format!("{} on {}x{}", group.model.name, arguments.tensor_parallel_size, gpu);
         Ok(Self { name, cost, graphs })
     }
 
