@@ -92,6 +92,8 @@ pub struct Disaggregation {
     prefilling: FxHashMap<RequestId, Request>,
     /// Which prefill instance computes a request or holds its KV.
     prefill_of: FxHashMap<RequestId, InstanceId>,
+    /// By prefill instance, how many those are.
+    held: Vec<u32>,
     /// Requests that went to the destination first and are not computed yet.
     reserved: FxHashMap<RequestId, Reserved>,
     granularity: Granularity,
@@ -196,6 +198,7 @@ impl Disaggregation {
             routes,
             prefilling: FxHashMap::default(),
             prefill_of: FxHashMap::default(),
+            held: vec![0; roles.prefills as usize],
             reserved: FxHashMap::default(),
             granularity: Granularity::default(),
             local_prefill: None,
@@ -241,7 +244,7 @@ impl Disaggregation {
         let (id, prompt_tokens) = (request.id, request.prompt_tokens);
         let decode = self.route_decode(request, instances, now);
         let decode = decode.expect("instances that have memory set aside do not fail");
-        self.prefill_of.insert(id, prefill);
+        self.hold(id, prefill);
         let lacking = prompt_tokens;
         self.reserved.insert(id, Reserved { decode, prompt_tokens, lacking, ready });
         decode
@@ -286,7 +289,7 @@ impl Disaggregation {
     /// When it went to the source first.
     pub fn refused(&mut self, id: RequestId) -> InstanceId {
         self.prefilling.remove(&id);
-        self.prefill_of.remove(&id);
+        self.give_up(id);
         self.left(id);
         self.reserved.remove(&id).expect("memory is set aside for it").decode
     }
@@ -321,7 +324,7 @@ impl Disaggregation {
     /// A prefill instance took a request.
     pub fn taken(&mut self, id: RequestId, request: Request, prefill: InstanceId) {
         self.prefilling.insert(id, request);
-        self.prefill_of.insert(id, prefill);
+        self.hold(id, prefill);
     }
 
     /// The prefill of a request is done: the request, and the instance that decodes it; `None` where
@@ -410,17 +413,43 @@ impl Disaggregation {
     /// # Panics
     /// When a flow ends that was never started here.
     pub fn ended(&mut self, now: SimTime, ended: &mut Vec<Transfer>) {
-        let (transfers, prefill_of) = (&mut self.transfers, &mut self.prefill_of);
+        let (transfers, first) = (&mut self.transfers, ended.len());
         self.network.advance(now, |flow, _| {
-            let transfer = transfers[flow.index()].take().expect("the flow carries a KV cache");
-            prefill_of.remove(&transfer.request);
-            ended.push(transfer);
+            ended.push(transfers[flow.index()].take().expect("the flow carries a KV cache"));
         });
+        for transfer in &ended[first..] {
+            self.give_up(transfer.request);
+        }
     }
 
     /// Nobody will ask for the KV of a request: the instance that holds it, if one still does, which
     /// may forget it.
     pub fn give_up(&mut self, id: RequestId) -> Option<InstanceId> {
-        self.prefill_of.remove(&id)
+        let prefill = self.prefill_of.remove(&id)?;
+        self.held[(prefill.0 - self.roles.whole) as usize] -= 1;
+        Some(prefill)
+    }
+
+    /// A prefill instance is going to compute a request, and to hold its KV.
+    fn hold(&mut self, id: RequestId, prefill: InstanceId) {
+        self.give_up(id);
+        self.prefill_of.insert(id, prefill);
+        self.held[(prefill.0 - self.roles.whole) as usize] += 1;
+    }
+
+    /// Whether an instance prefills requests, or holds the KV of some for others.
+    pub fn holds_kv(&self, instance: InstanceId) -> bool {
+        let place = instance.0.checked_sub(self.roles.whole).map(|place| place as usize);
+        place.and_then(|place| self.held.get(place)).is_some_and(|held| *held > 0)
+    }
+
+    /// Counts the requests of instances that decode, whether the router needs that or not.
+    pub fn count_outstanding(&mut self) {
+        self.gateway.count_outstanding(self.roles.decodes);
+    }
+
+    /// Requests that were sent to an instance that decodes and have not left it, where they are counted.
+    pub fn outstanding(&self, decode: InstanceId) -> u32 {
+        self.gateway.outstanding(InstanceId(decode.0 - self.roles.entrances()))
     }
 }

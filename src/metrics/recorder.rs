@@ -348,7 +348,7 @@ impl Observer for Recorder {
             Occurrence::Retried { .. }
             | Occurrence::Recovered(_)
             | Occurrence::Scaled(..)
-            | Occurrence::Looked(_) => self.change(at, &what),
+            | Occurrence::Looked(..) => self.change(at, &what),
         }
     }
 }

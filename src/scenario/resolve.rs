@@ -20,10 +20,12 @@ mod sglang;
 mod step_time;
 mod vllm;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use self::groups::Asked;
 use self::rules::Rules;
+use super::autoscaler::AutoscalerConfig;
 use super::cluster::ClusterConfig;
 use super::engine::EngineConfig;
 use super::file::{ReportConfig, ScenarioFile};
@@ -145,6 +147,21 @@ impl Scenario {
             (0..group.replicas()).map(move |_| rate)
         };
         Some(self.groups.iter().flat_map(of_group).collect())
+    }
+
+    /// The groups whose replicas autoscalers start and drain, with the numbers of their replicas.
+    pub fn scaled_groups(
+        &self,
+    ) -> impl Iterator<Item = (Range<u32>, &ReplicaGroup, &AutoscalerConfig)> {
+        let mut first = 0;
+        let numbered = self.groups.iter().map(move |group| {
+            let end = first + group.replicas();
+            (std::mem::replace(&mut first, end)..end, group)
+        });
+        numbered.filter_map(|(replicas, group)| {
+            let autoscaler = group.cluster.autoscaler.as_ref();
+            autoscaler.map(|autoscaler| (replicas, group, autoscaler))
+        })
     }
 
     /// GPUs of all replicas.

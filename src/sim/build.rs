@@ -175,14 +175,11 @@ pub fn simulation<W: Source>(
         None => run,
     };
     let run = run.with_faults(&file.faults, client, file.seed);
-    Ok(match &file.cluster.autoscaler {
-        Some(autoscaler) => {
-            let tp = scenario.first().cluster.tensor_parallel_size;
-            let bytes = scenario.model.weight_bytes(tp).0 * u64::from(tp);
-            run.with_autoscaler(autoscaler, bytes)
-        }
-        None => run,
-    })
+    Ok(scenario.scaled_groups().fold(run, |run, (replicas, group, autoscaler)| {
+        let tp = group.cluster.tensor_parallel_size;
+        let bytes = scenario.model.weight_bytes(tp).0 * u64::from(tp);
+        run.with_autoscaler(replicas, autoscaler, bytes)
+    }))
 }
 
 /// How the engines of a scenario read priorities; a gateway that does too has engines of one mind.

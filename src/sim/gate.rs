@@ -23,6 +23,13 @@ pub(super) struct Gate {
     opens_at: Option<SimTime>,
 }
 
+impl Gate {
+    /// Whether it is going to be looked into at this instant.
+    pub(super) fn opens_now(&self) -> bool {
+        self.opens_now
+    }
+}
+
 impl<W: Source> Simulation<W> {
     /// The same run behind a gateway that holds requests back, of these classes.
     #[must_use]

@@ -223,6 +223,9 @@ impl<W: Source> Simulation<W> {
 
     /// A client sends a request.
     pub(super) fn send(&mut self, now: SimTime, transit: u32, observer: &mut impl Observer) {
+        if self.scaling.is_some() {
+            self.begin_slo(now, self.transit.get(transit).0);
+        }
         if self.gate.is_some() {
             return self.reach(now, transit, observer);
         }
@@ -259,9 +262,6 @@ impl<W: Source> Simulation<W> {
         let request = request.view(id);
         let instance = self.gateway.route(router, &instances[..entrances], seen, request)?;
         observer.on(now, Occurrence::Sent(id, instance));
-        if let Some(slo) = self.slo() {
-            slo.sent(id, now);
-        }
         if self.cluster.goes_to_destination_first(instance) {
             self.reserve(now, transit, instance);
             return Some(instance);

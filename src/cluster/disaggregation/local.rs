@@ -16,7 +16,7 @@ impl Disaggregation {
         self.local_prefill = config;
         if config.is_some() {
             // Of decode replicas that lack equally much of a prompt, the least loaded computes it.
-            self.gateway.count_outstanding(self.roles.decodes);
+            self.count_outstanding();
         }
         self
     }

@@ -326,41 +326,58 @@ fn scenario(seed: u64) -> String {
     }
     let replicas = if network { parts[0] + parts[1] } else { replicas };
     faults(random, &May { replicas, crashes, network, caches }, &mut text);
-    // What is refused together: autoscalers with roles, tiers or a gateway, a gateway with local prefill.
-    if !network && !text.contains("kv_tiers") {
-        text = scaled(seed, replicas, &text);
+    // What is refused together: a gateway with local prefill.
+    if !text.contains("local_prefill") {
+        text = gateway(seed, network, &text);
     }
-    if ["autoscaler", "local_prefill"].iter().any(|other| text.contains(other)) {
-        return text;
-    }
-    gateway(seed, network, &text)
+    scaled(seed, if network { &parts } else { &[] }, replicas, &text)
 }
 
-/// Every other cluster has an autoscaler, which draws from a stream of its own.
-fn scaled(seed: u64, replicas: u32, text: &str) -> String {
+/// Every other cluster has autoscalers, which draw from a stream of their own: one of all replicas, or one
+/// each of those that prefill and those that decode.
+fn scaled(seed: u64, parts: &[u32], replicas: u32, text: &str) -> String {
     let random = &mut Seed(seed).stream("scaled", 0);
     if random.random_bool(0.5) {
         return text.to_owned();
     }
-    let min = random.random_range(1..=replicas);
+    let waits = text.contains("max_outstanding_per_replica") || text.contains("over = 'wait'");
+    let [prefills, decodes] = *parts else {
+        let scaler = autoscaler(random, replicas, waits);
+        return text.replacen("replicas = ", &format!("{scaler}\nreplicas = "), 1);
+    };
+    let prefill = autoscaler(random, prefills, waits);
+    let decode = autoscaler(random, decodes, false);
+    let groups = format!(
+        "groups = [{{ replicas = {prefills}, role = 'prefill', {prefill} }}, {{ replicas = {decodes}, \
+         role = 'decode', {decode} }}]\ndisaggregation = {{ "
+    );
+    let counts =
+        format!("disaggregation = {{ prefill_replicas = {prefills}, decode_replicas = {decodes}, ");
+    text.replacen(&counts, &groups, 1)
+}
+
+/// An autoscaler of at most so many replicas, to none where requests wait at the gateway.
+fn autoscaler(random: &mut Stream, replicas: u32, waits: bool) -> String {
+    let min = random.random_range(u32::from(!waits)..=replicas);
     let initial = random.random_range(min..=replicas);
     let interval = one(random, &["0.05", "0.4", "1.0"]);
-    let signal = match random.random_range(0..5) {
+    let signal = match random.random_range(0..if waits { 7 } else { 5 }) {
         0 => "type = 'outstanding_per_replica', target = 3.0",
         1 => "type = 'waiting_per_replica', target = 0.5",
         2 => "type = 'kv_usage', target = 0.3",
         3 => "type = 'utilisation', target = 0.5",
-        _ => "type = 'slo_headroom', ttft_ms = 200.0, target = 0.8",
+        4 => "type = 'slo_headroom', ttft_ms = 200.0, target = 0.8",
+        5 => "type = 'gateway_queue_per_replica', target = 2.0",
+        _ => "type = 'concurrency_per_replica', target = 4.0",
     };
-    let scaler = format!(
+    format!(
         "autoscaler = {{ min_replicas = {min}, max_replicas = {replicas}, \
          initial_replicas = {initial}, signal = {{ {signal} }}, interval_s = {interval}, \
-         stabilisation_down_s = {}, provisioning_s = {}, weights_source_gib_per_s = {} }}\nreplicas = ",
+         stabilisation_down_s = {}, provisioning_s = {}, weights_source_gib_per_s = {} }}",
         one(random, &["0.0", "1.0", "2.0"]),
         one(random, &["0.0", "0.3", "3.0"]),
         one(random, &["4.0", "60.0"]),
-    );
-    text.replacen("replicas = ", &scaler, 1)
+    )
 }
 
 fn digest(scenario: &Scenario) -> (Counts, Digest, Recorder) {
@@ -391,10 +408,10 @@ fn step_by_step(scenario: &Scenario) -> (Counts, Recorder) {
         None => run,
     };
     let run = run.with_faults(&file.faults, client, file.seed).until(client.stops_at());
-    let run = match &file.cluster.autoscaler {
-        Some(autoscaler) => run.with_autoscaler(autoscaler, scenario.model.weight_bytes(1).0),
-        None => run,
-    };
+    let bytes = scenario.model.weight_bytes(1).0;
+    let run = scenario.scaled_groups().fold(run, |run, (replicas, _, autoscaler)| {
+        run.with_autoscaler(replicas, autoscaler, bytes)
+    });
     (run.run(&mut recorder).expect("no trace is read"), recorder)
 }
 
@@ -422,8 +439,16 @@ fn follow(seed: u64, text: &str) -> Counts {
 
 #[test]
 fn no_request_is_lost_in_random_clusters_under_random_faults() {
-    let is_scaled = |seed: &u64| scenario(*seed).contains("autoscaler");
-    assert!((0..CLUSTERS).filter(is_scaled).count() > 40, "replicas come and go in many of them");
+    let often = |words: &[&str], least: usize| {
+        let has_all = |seed: &u64| words.iter().all(|word| scenario(*seed).contains(word));
+        let count = (0..CLUSTERS).filter(has_all).count();
+        assert!(count >= least, "{words:?} are met together {count} times");
+    };
+    often(&["autoscaler"], 80);
+    often(&["autoscaler", "cluster.gateway"], 25);
+    often(&["autoscaler", "disaggregation"], 25);
+    often(&["autoscaler", "kv_tiers"], 3);
+    often(&["min_replicas = 0"], 5);
     let mut sum = Counts::default();
     for seed in 0..CLUSTERS {
         let counts = follow(seed, &scenario(seed));
