@@ -128,7 +128,8 @@ impl GroupConfig {
             router: cluster.router.clone(),
             gateway: cluster.gateway.clone(),
             disaggregation: None,
-            kv_tiers: None,
+            // What comes to a replica that decodes is sent there.
+            kv_tiers: cluster.kv_tiers.filter(|_| self.role != ReplicaRole::Decode),
             autoscaler: self.autoscaler,
             groups: Vec::new(),
         }

@@ -106,6 +106,7 @@ impl Scenario {
             }
             groups.push(group);
         }
+        kv_tiers::formats(&groups)?;
         let used: Vec<&str> = groups.iter().map(|group| group.gpu.name.as_str()).collect();
         bill::resolve(&mut file.report, &used)?;
         if let Some(parts) = &mut file.cluster.disaggregation

@@ -10,7 +10,7 @@ use crate::cost::{CapturedSizes, CudaGraphs, LoraTimes, StepTime};
 use crate::engine::scheduler::{
     Acceptance, FasterTransformer, Orca, Sarathi, Scheduler, Sglang, StaticBatch, VllmV0, VllmV1,
 };
-use crate::engine::{Adapters, HostTimes, Instance};
+use crate::engine::{Adapters, HostTimes, Instance, Tiers};
 use crate::network::Protocol;
 use crate::rng::{Seed, mix};
 use crate::scenario::{
@@ -38,9 +38,10 @@ pub fn cluster_priced_by(
 ) -> Result<Cluster, ScenarioError> {
     let mut instances = Vec::new();
     let tiers = TierPlan::new(scenario, costs);
-    for (group, cost) in scenario.groups.iter().zip(costs) {
+    for (place, (group, cost)) in scenario.groups.iter().zip(costs).enumerate() {
         for _ in 0..group.replicas() {
-            instances.push(replica(scenario, group, cost, tiers.as_ref())?);
+            let own = tiers.as_ref().and_then(|plan| plan.tiers(place));
+            instances.push(replica(scenario, group, cost, own)?);
         }
     }
     Ok(Cluster {
@@ -67,12 +68,12 @@ fn replica(
     scenario: &Scenario,
     group: &ReplicaGroup,
     cost: &StepTime,
-    tiers: Option<&TierPlan>,
+    tiers: Option<Tiers>,
 ) -> Result<Instance, ScenarioError> {
     let engine = &group.cluster.engine;
     let scheduler = match (scheduler(scenario, group)?, tiers) {
-        (Scheduler::VllmV1(vllm), Some(plan)) => {
-            Scheduler::VllmV1(Box::new(vllm.with_tiers(plan.tiers())))
+        (Scheduler::VllmV1(vllm), Some(tiers)) => {
+            Scheduler::VllmV1(Box::new(vllm.with_tiers(tiers)))
         }
         (scheduler, _) => scheduler,
     };

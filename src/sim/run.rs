@@ -389,6 +389,7 @@ impl<W: Source> Simulation<W> {
         }
         match role {
             Role::Whole => self.start_moves(now, instance, observer),
+                self.start_moves(now, instance, observer);
             Role::Prefill => {
                 self.forward(now, observer);
                 self.plan_releases();
