@@ -92,6 +92,11 @@ impl Gateway {
         self.closed.len() < self.entrances
     }
 
+    /// Whether an instance is up, as far as the gateway knows.
+    pub fn is_any_up(&self) -> bool {
+        self.down.len() < self.entrances
+    }
+
     /// Counts what is outstanding, whether the router needs it or not.
     pub fn count_outstanding(&mut self, instances: u32) {
         self.needs.outstanding = true;
@@ -113,7 +118,7 @@ impl Gateway {
 
     /// An instance answers again.
     pub fn regain(&mut self, instance: InstanceId) {
-        self.down.retain(|down| *down != instance);
+        remove(&mut self.down, instance);
         self.open(instance);
     }
 
@@ -128,7 +133,7 @@ impl Gateway {
         let outstanding = self.outstanding.get(instance.index());
         let is_full = outstanding.is_some_and(|outstanding| outstanding.requests >= self.limit);
         if !is_full && self.down.binary_search(&instance).is_err() {
-            self.closed.retain(|closed| *closed != instance);
+            remove(&mut self.closed, instance);
         }
     }
 
@@ -238,5 +243,12 @@ impl Gateway {
         self.signals.clear();
         self.signals.extend(instances.iter().map(|instance| instance.load_at(now)));
         self.signals_at = Some(now);
+    }
+}
+
+/// Takes an instance out of a list by id.
+fn remove(ids: &mut Vec<InstanceId>, instance: InstanceId) {
+    if let Ok(place) = ids.binary_search(&instance) {
+        ids.remove(place);
     }
 }

@@ -78,11 +78,18 @@ impl<W: Source> Simulation<W> {
         gate.opens_now = false;
         gate.opens_at = gate.opens_at.filter(|at| *at > now);
         gate.room.sort();
-        let why = if gate.room.holds_requests() { Refusal::Full } else { Refusal::NoReplica };
-        while self.gateway.has_place() && self.send_next(now, observer) {}
+        let is_full = gate.room.holds_requests() || self.gateway.is_any_up();
+        let why = if is_full { Refusal::Full } else { Refusal::NoReplica };
+        while self.may_send() && self.send_next(now, observer) {}
         while let Some(id) = self.gate.as_mut().and_then(|gate| gate.room.overflow()) {
             self.refuse_waiting(now, id, why, observer);
         }
+    }
+
+    /// Whether a replica may have a place: those that compute prompts beside what they decode always have one.
+    fn may_send(&self) -> bool {
+        let parts = self.cluster.disaggregation.as_ref();
+        self.gateway.has_place() || parts.is_some_and(|parts| parts.local_prefill().is_some())
     }
 
     /// The request that is next is sent, if it may be; whether it is.
@@ -100,7 +107,9 @@ impl<W: Source> Simulation<W> {
             }
         };
         let Some(transit) = gate.room.transit(id) else { return false };
-        let Some(instance) = self.dispatch(now, transit, observer) else { return false };
+        let local = self.send_past_prefill(now, transit, observer);
+        let sent = local.or_else(|| self.dispatch(now, transit, observer));
+        let Some(instance) = sent else { return false };
         if let Some(gate) = &mut self.gate {
             gate.room.sent(now, id, instance);
         }

@@ -229,11 +229,10 @@ impl<W: Source> Simulation<W> {
         if self.gate.is_some() {
             return self.reach(now, transit, observer);
         }
-        if self.send_past_prefill(now, transit, observer) {
-            return;
-        }
         let (id, _) = self.transit.get(transit);
-        if self.dispatch(now, transit, observer).is_some() {
+        if self.send_past_prefill(now, transit, observer).is_some()
+            || self.dispatch(now, transit, observer).is_some()
+        {
             self.begin_to_wait(now, id);
         } else {
             self.turn_away(now, transit, Refusal::NoReplica, observer);
@@ -389,8 +388,8 @@ impl<W: Source> Simulation<W> {
         }
         match role {
             Role::Whole => self.start_moves(now, instance, observer),
-                self.start_moves(now, instance, observer);
             Role::Prefill => {
+                self.start_moves(now, instance, observer);
                 self.forward(now, observer);
                 self.plan_releases();
                 self.send_after_step(now, instance);

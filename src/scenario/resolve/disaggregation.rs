@@ -110,6 +110,13 @@ fn local_rules(cluster: &ClusterConfig, parts: &DisaggregationConfig, rules: &mu
         rules.broken(path, message);
     }
     let decodes = asked.iter().find(|group| group.role == ReplicaRole::Decode);
+    let lacks_cache =
+        |group: &Asked| group.role == ReplicaRole::Decode && !group.cluster.engine.keeps_prefixes();
+    if local.max_new_tokens.is_some() && asked.iter().any(lacks_cache) {
+        let message = "reads the prefix caches of replicas that decode, and they keep none; \
+                       max_prompt_tokens counts whole prompts";
+        rules.broken(&format!("{path}.max_new_tokens"), message);
+    }
     let protocol = decodes.map(|group| parts.protocol_of(&group.cluster.engine));
     if let Some(protocol) = protocol.filter(|protocol| *protocol != HandoverProtocol::Pull) {
         let message = format!(

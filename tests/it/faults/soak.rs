@@ -186,17 +186,29 @@ fn faults(random: &mut Stream, may: &May, out: &mut String) {
     }
 }
 
+fn keeps_prefixes(engine: &str, flags: &str) -> bool {
+    match engine {
+        "vllm_v1" => flags.contains("prefix_caching = true"),
+        "sglang" => flags.contains("radix_cache = false"),
+        _ => false,
+    }
+}
+
 /// Which prompts the decode side computes itself.
-fn local_prefill(random: &mut Stream) -> String {
+fn local_prefill(random: &mut Stream, caches: bool) -> String {
     let tokens = random.random_range(1..200);
     let condition = match random.random_range(0..4) {
         0 => format!("max_prompt_tokens = {tokens}"),
-        1 => format!("max_new_tokens = {tokens}"),
+        1 if caches => format!("max_new_tokens = {tokens}"),
+        1 => format!("max_prompt_tokens = {tokens}"),
         2 => format!("max_prefill_queue = {}", tokens % 5),
         _ => return String::new(),
     };
     format!(", local_prefill = {{ {condition} }}")
 }
+
+/// More than a chunk of 48 tokens takes.
+const CHUNK_GIB: f64 = 0.007;
 
 /// Tiers with room for a few prompts, over slow links; none in half of the cases.
 fn tiers(random: &mut Stream, out: &mut String) {
@@ -212,13 +224,13 @@ fn tiers(random: &mut Stream, out: &mut String) {
         one(random, &["lru", "fifo"]),
         one(random, &["always", "when_faster"]),
         random.random_range(0.05..10.0),
-        random.random_range(0.0..0.2),
+        random.random_range(0.0..0.2_f64).max(CHUNK_GIB),
     );
     if random.random_bool(0.5) {
         out.push_str("disk = { capacity_gib = 0.1, read_gb_per_s = 0.5, write_gb_per_s = 0.2 }\n");
     }
     if random.random_bool(0.5) {
-        let room = random.random_range(0.0..0.3);
+        let room = random.random_range(0.0..0.3_f64).max(CHUNK_GIB);
         let _ = writeln!(out, "pool = {{ memory_gib = {room}, nic_gb_per_s = 0.6 }}");
     }
 }
@@ -287,7 +299,9 @@ fn scenario(seed: u64) -> String {
             "weighted",
         ],
     );
-    // It is refused where replicas prefill or decode only.
+    // What they cannot do is refused: one predicts no replicas that prefill or decode only, the other reads caches.
+    let router =
+        if !keeps_prefixes(name, &flags) && router == "prefix_exact" { "weighted" } else { router };
     let router = if network && router == "latency_predicting" { "weighted" } else { router };
     let parts: [u32; 2] = [random.random_range(1..4), random.random_range(1..4)];
     let count = if network {
@@ -297,7 +311,7 @@ fn scenario(seed: u64) -> String {
             parts[0],
             parts[1],
             random.random_range(0.05..5.0),
-            local_prefill(random)
+            local_prefill(random, keeps_prefixes(name, &flags))
         )
     } else {
         format!("replicas = {replicas}")
@@ -316,20 +330,15 @@ fn scenario(seed: u64) -> String {
          decode_seq_us = 50.0",
         one(random, &["0.0", "2.0", "100.0"]),
     );
-    let caches = match name {
-        "vllm_v1" => flags.contains("prefix_caching = true"),
-        "sglang" => flags.contains("radix_cache = false"),
-        _ => false,
-    };
-    if name == "vllm_v1" && caches && !network && stages == 1 {
-        tiers(random, &mut text);
+    let caches = keeps_prefixes(name, &flags);
+    if name == "vllm_v1" && caches && stages == 1 {
+        // Those of replicas that prefill draw from a stream of their own.
+        let below = &mut Seed(seed).stream("tiers of prefills", 0);
+        tiers(if network { below } else { random }, &mut text);
     }
     let replicas = if network { parts[0] + parts[1] } else { replicas };
     faults(random, &May { replicas, crashes, network, caches }, &mut text);
-    // What is refused together: a gateway with local prefill.
-    if !text.contains("local_prefill") {
-        text = gateway(seed, network, &text);
-    }
+    let text = gateway(seed, network, &text);
     scaled(seed, if network { &parts } else { &[] }, replicas, &text)
 }
 
@@ -447,7 +456,9 @@ fn no_request_is_lost_in_random_clusters_under_random_faults() {
     often(&["autoscaler"], 80);
     often(&["autoscaler", "cluster.gateway"], 25);
     often(&["autoscaler", "disaggregation"], 25);
-    often(&["autoscaler", "kv_tiers"], 3);
+    often(&["autoscaler", "kv_tiers"], 6);
+    often(&["disaggregation", "kv_tiers"], 12);
+    often(&["local_prefill", "cluster.gateway"], 12);
     often(&["min_replicas = 0"], 5);
     let mut sum = Counts::default();
     for seed in 0..CLUSTERS {
