@@ -14,7 +14,9 @@
 //! memory aside; then to a prefill instance, which writes its KV and its first token there.
 
 mod faults;
+mod held;
 mod local;
+mod messages;
 mod overlap;
 
 use rustc_hash::FxHashMap;
@@ -28,6 +30,7 @@ use crate::network::{self, Network, Protocol, Topology, TopologyError};
 use crate::request::{Request, RequestView};
 use crate::scenario::LocalPrefillConfig;
 use crate::units::{Bytes, SimDuration, SimTime};
+pub use messages::Messages;
 use overlap::Sending;
 pub use overlap::{Chunk, Granularity};
 
@@ -128,6 +131,10 @@ pub struct TransferEnd {
     pub nic_bytes_per_s: f64,
     /// KV bytes of a token, on all of its GPUs together.
     pub kv_bytes_per_token: u64,
+    /// Its GPUs.
+    pub gpus: u32,
+    /// Into how many parts they cut the KV heads; GPUs with the same heads are one.
+    pub head_shards: u32,
 }
 
 /// How transfers go from one end to the other.
@@ -137,6 +144,8 @@ pub struct Way {
     pub latency: SimDuration,
     /// What the transport makes of the NICs.
     pub protocol: Protocol,
+    /// What messages cost.
+    pub messages: Messages,
 }
 
 impl Roles {
@@ -179,9 +188,11 @@ impl Disaggregation {
         }
         let (from, to) = links.split_at(roles.prefills as usize);
         let mut routes = Vec::with_capacity(from.len() * to.len());
-        for &from in from {
-            for &to in to {
-                let (latency, protocol) = (way.latency, way.protocol);
+        let (senders, receivers) = ends.split_at(roles.prefills as usize);
+        for (&from, sender) in from.iter().zip(senders) {
+            for (&to, receiver) in to.iter().zip(receivers) {
+                let (latency, pair) = (way.latency, (*sender, *receiver));
+                let protocol = way.messages.between(way.protocol, pair, block_tokens);
                 let route = network::Route { links: vec![from, to], latency, protocol };
                 routes.push(topology.add_route(&route)?);
             }
@@ -420,36 +431,5 @@ impl Disaggregation {
         for transfer in &ended[first..] {
             self.give_up(transfer.request);
         }
-    }
-
-    /// Nobody will ask for the KV of a request: the instance that holds it, if one still does, which
-    /// may forget it.
-    pub fn give_up(&mut self, id: RequestId) -> Option<InstanceId> {
-        let prefill = self.prefill_of.remove(&id)?;
-        self.held[(prefill.0 - self.roles.whole) as usize] -= 1;
-        Some(prefill)
-    }
-
-    /// A prefill instance is going to compute a request, and to hold its KV.
-    fn hold(&mut self, id: RequestId, prefill: InstanceId) {
-        self.give_up(id);
-        self.prefill_of.insert(id, prefill);
-        self.held[(prefill.0 - self.roles.whole) as usize] += 1;
-    }
-
-    /// Whether an instance prefills requests, or holds the KV of some for others.
-    pub fn holds_kv(&self, instance: InstanceId) -> bool {
-        let place = instance.0.checked_sub(self.roles.whole).map(|place| place as usize);
-        place.and_then(|place| self.held.get(place)).is_some_and(|held| *held > 0)
-    }
-
-    /// Counts the requests of instances that decode, whether the router needs that or not.
-    pub fn count_outstanding(&mut self) {
-        self.gateway.count_outstanding(self.roles.decodes);
-    }
-
-    /// Requests that were sent to an instance that decodes and have not left it, where they are counted.
-    pub fn outstanding(&self, decode: InstanceId) -> u32 {
-        self.gateway.outstanding(InstanceId(decode.0 - self.roles.entrances()))
     }
 }

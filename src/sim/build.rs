@@ -122,7 +122,14 @@ fn disaggregation(scenario: &Scenario) -> Result<Option<Disaggregation>, Scenari
                 unreachable!("a resolved scenario hands KV over as its engine does")
             }
         };
-        let end = |&nic_bytes_per_s| TransferEnd { nic_bytes_per_s, kv_bytes_per_token };
+        let gpus = group.cluster.tensor_parallel_size;
+        let head_shards = gpus.min(scenario.model.attention.kv_heads());
+        let end = |&nic_bytes_per_s| TransferEnd {
+            nic_bytes_per_s,
+            kv_bytes_per_token,
+            gpus,
+            head_shards,
+        };
         ends.extend(nics[of_group].iter().map(end));
     }
     let transfer = &parts.transfer;
@@ -138,6 +145,7 @@ fn disaggregation(scenario: &Scenario) -> Result<Option<Disaggregation>, Scenari
             flow_cap_bytes_per_s: transfer.flow_gb_per_s.map(|rate| rate * 1e9),
             ..Protocol::default()
         },
+        messages: handover::messages(transfer, &scenario.model),
     };
     // Draws of its own.
     let router = Router::of_decodes(&cluster.router, Seed(mix(scenario.file.seed.0)));

@@ -5,6 +5,8 @@
 //! queue and nobody waits at the gateway for a replica, nothing can change any more, and it is not put there
 //! again.
 
+mod pool;
+
 use std::ops::Range;
 
 use super::observe::{Observer, Occurrence};
@@ -13,72 +15,12 @@ use super::source::Source;
 use crate::cluster::autoscaler::SloMeter;
 use crate::cluster::{Autoscaler, Health, Report, Role, Stage};
 use crate::des::Class;
-use crate::engine::{Finish, Instance, Life};
+use crate::engine::Finish;
 use crate::ids::{InstanceId, RequestId};
 use crate::scenario::AutoscalerConfig;
 use crate::units::{SimDuration, SimTime};
-
-/// What a run with autoscalers keeps beside its machines.
-#[derive(Debug, Default)]
-pub(super) struct Scaling {
-    pools: Vec<Pool>,
-    changed: Vec<(InstanceId, Stage)>,
-    /// Whether all requests of the workload have arrived.
-    all_arrived: bool,
-    /// Since when nothing but autoscalers could change anything, and none has.
-    quiet_since: Option<SimTime>,
-}
-
-/// Replicas of one kind, which are scaled together.
-#[derive(Debug)]
-struct Pool {
-    replicas: Range<u32>,
-    role: Role,
-    /// Knows its replicas by their place in the pool.
-    autoscaler: Autoscaler,
-    /// A replica as it starts.
-    fresh: Instance,
-}
-
-impl Pool {
-    fn place(&self, instance: InstanceId) -> InstanceId {
-        InstanceId(instance.0 - self.replicas.start)
-    }
-
-    fn stage(&self, instance: InstanceId) -> Stage {
-        self.autoscaler.stage(self.place(instance))
-    }
-
-    fn stages(&self) -> impl Iterator<Item = (InstanceId, Stage)> + '_ {
-        let first = self.replicas.start;
-        self.autoscaler.stages().map(move |(place, stage)| (InstanceId(first + place.0), stage))
-    }
-}
-
-impl Scaling {
-    fn pool(&self, instance: InstanceId) -> Option<&Pool> {
-        self.pools.iter().find(|pool| pool.replicas.contains(&instance.0))
-    }
-
-    fn pool_mut(&mut self, instance: InstanceId) -> Option<&mut Pool> {
-        self.pools.iter_mut().find(|pool| pool.replicas.contains(&instance.0))
-    }
-
-    fn slos(&mut self) -> impl Iterator<Item = &mut SloMeter> {
-        self.pools.iter_mut().filter_map(|pool| pool.autoscaler.slo())
-    }
-
-    /// A request was answered on an instance: it tells of that, and of all that prefill.
-    fn answered(&mut self, instance: InstanceId, role: Role, life: &Life) {
-        for pool in &mut self.pools {
-            let had_part = pool.replicas.contains(&instance.0)
-                || (pool.role, role) == (Role::Prefill, Role::Decode);
-            if let Some(slo) = pool.autoscaler.slo().filter(|_| had_part) {
-                slo.answered(life);
-            }
-        }
-    }
-}
+use pool::Pool;
+pub(super) use pool::Scaling;
 
 impl<W: Source> Simulation<W> {
     /// The same run, in which an autoscaler starts and drains these replicas, identical ones which load so
