@@ -155,12 +155,12 @@ impl<W: Source> Simulation<W> {
 
     /// It gets requests again.
     pub(super) fn let_in(&mut self, now: SimTime, instance: InstanceId) {
-        match (self.cluster.role(instance), &mut self.cluster.disaggregation) {
-            (Role::Decode, Some(parts)) => parts.regain(instance),
-            _ => {
-                self.gateway.regain(instance);
-                self.wake_gate(now);
-            }
+        let role = self.cluster.role(instance);
+        if let (Role::Decode, Some(parts)) = (role, &mut self.cluster.disaggregation) {
+            parts.regain(instance);
+        } else {
+            self.gateway.regain(instance);
+            self.wake_gate(now);
         }
     }
 
