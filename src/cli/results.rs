@@ -165,7 +165,11 @@ fn tiers(outcome: &Outcome) -> Option<(TierReport, Vec<TierKind>)> {
     let tiers = outcome.scenario.file.cluster.kv_tiers?;
     let is_there = [tiers.host.is_some(), tiers.disk.is_some(), tiers.pool.is_some()];
     let there = TierKind::ALL.into_iter().zip(is_there).filter(|(_, is_there)| *is_there);
-    Some((TierReport::new(&outcome.recorder), there.map(|(kind, _)| kind).collect()))
+    let groups = outcome.scenario.groups.iter();
+    let with_tiers = groups.filter(|group| group.cluster.kv_tiers.is_some());
+    let replicas = with_tiers.map(|group| group.replicas() as usize).sum();
+    let report = TierReport::of_first(&outcome.recorder, replicas);
+    Some((report, there.map(|(kind, _)| kind).collect()))
 }
 
 /// What the replicas did, and what that costs.

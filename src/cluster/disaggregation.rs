@@ -14,7 +14,9 @@
 //! memory aside; then to a prefill instance, which writes its KV and its first token there.
 
 mod faults;
+mod held;
 mod local;
+mod messages;
 mod overlap;
 
 use std::ops::Range;
@@ -30,6 +32,7 @@ use crate::network::{self, Network, Protocol, Topology, TopologyError};
 use crate::request::{Request, RequestView};
 use crate::scenario::LocalPrefillConfig;
 use crate::units::{Bytes, SimDuration, SimTime};
+pub use messages::Messages;
 use overlap::Sending;
 pub use overlap::{Chunk, Granularity};
 
@@ -94,6 +97,8 @@ pub struct Disaggregation {
     prefilling: FxHashMap<RequestId, Request>,
     /// Which prefill instance computes a request or holds its KV.
     prefill_of: FxHashMap<RequestId, InstanceId>,
+    /// By prefill instance, how many those are.
+    held: Vec<u32>,
     /// Requests that went to the destination first and are not computed yet.
     reserved: FxHashMap<RequestId, Reserved>,
     granularity: Granularity,
@@ -128,6 +133,10 @@ pub struct TransferEnd {
     pub nic_bytes_per_s: f64,
     /// KV bytes of a token, on all of its GPUs together.
     pub kv_bytes_per_token: u64,
+    /// Its GPUs.
+    pub gpus: u32,
+    /// Into how many parts they cut the KV heads; GPUs with the same heads are one.
+    pub head_shards: u32,
 }
 
 /// How transfers go from one end to the other.
@@ -137,6 +146,8 @@ pub struct Way {
     pub latency: SimDuration,
     /// What the transport makes of the NICs.
     pub protocol: Protocol,
+    /// What messages cost.
+    pub messages: Messages,
 }
 
 impl Roles {
@@ -179,9 +190,11 @@ impl Disaggregation {
         }
         let (from, to) = links.split_at(roles.prefills as usize);
         let mut routes = Vec::with_capacity(from.len() * to.len());
-        for &from in from {
-            for &to in to {
-                let (latency, protocol) = (way.latency, way.protocol);
+        let (senders, receivers) = ends.split_at(roles.prefills as usize);
+        for (&from, sender) in from.iter().zip(senders) {
+            for (&to, receiver) in to.iter().zip(receivers) {
+                let (latency, pair) = (way.latency, (*sender, *receiver));
+                let protocol = way.messages.between(way.protocol, pair, block_tokens);
                 let route = network::Route { links: vec![from, to], latency, protocol };
                 routes.push(topology.add_route(&route)?);
             }
@@ -198,6 +211,7 @@ impl Disaggregation {
             routes,
             prefilling: FxHashMap::default(),
             prefill_of: FxHashMap::default(),
+            held: vec![0; roles.prefills as usize],
             reserved: FxHashMap::default(),
             granularity: Granularity::default(),
             local_prefill: None,
@@ -250,7 +264,7 @@ impl Disaggregation {
         let (id, prompt_tokens) = (request.id, request.prompt_tokens);
         let decode = self.route_decode(request, instances, now);
         let decode = decode.expect("instances that have memory set aside do not fail");
-        self.prefill_of.insert(id, prefill);
+        self.hold(id, prefill);
         let lacking = prompt_tokens;
         self.reserved.insert(id, Reserved { decode, prompt_tokens, lacking, ready });
         decode
@@ -295,7 +309,7 @@ impl Disaggregation {
     /// When it went to the source first.
     pub fn refused(&mut self, id: RequestId) -> InstanceId {
         self.prefilling.remove(&id);
-        self.prefill_of.remove(&id);
+        self.give_up(id);
         self.left(id);
         self.reserved.remove(&id).expect("memory is set aside for it").decode
     }
@@ -330,7 +344,7 @@ impl Disaggregation {
     /// A prefill instance took a request.
     pub fn taken(&mut self, id: RequestId, request: Request, prefill: InstanceId) {
         self.prefilling.insert(id, request);
-        self.prefill_of.insert(id, prefill);
+        self.hold(id, prefill);
     }
 
     /// The prefill of a request is done: the request, and the instance that decodes it; `None` where
@@ -419,17 +433,12 @@ impl Disaggregation {
     /// # Panics
     /// When a flow ends that was never started here.
     pub fn ended(&mut self, now: SimTime, ended: &mut Vec<Transfer>) {
-        let (transfers, prefill_of) = (&mut self.transfers, &mut self.prefill_of);
+        let (transfers, first) = (&mut self.transfers, ended.len());
         self.network.advance(now, |flow, _| {
-            let transfer = transfers[flow.index()].take().expect("the flow carries a KV cache");
-            prefill_of.remove(&transfer.request);
-            ended.push(transfer);
+            ended.push(transfers[flow.index()].take().expect("the flow carries a KV cache"));
         });
-    }
-
-    /// Nobody will ask for the KV of a request: the instance that holds it, if one still does, which
-    /// may forget it.
-    pub fn give_up(&mut self, id: RequestId) -> Option<InstanceId> {
-        self.prefill_of.remove(&id)
+        for transfer in &ended[first..] {
+            self.give_up(transfer.request);
+        }
     }
 }

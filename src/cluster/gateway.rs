@@ -101,6 +101,11 @@ impl Gateway {
         self.pools[model.index()].has_place()
     }
 
+    /// Whether an instance is up, as far as the gateway knows.
+    pub fn is_any_up(&self) -> bool {
+        self.down.len() < self.entrances
+    }
+
     /// Counts what is outstanding, whether the router needs it or not.
     pub fn count_outstanding(&mut self, instances: u32) {
         self.needs.outstanding = true;
@@ -122,7 +127,7 @@ impl Gateway {
 
     /// An instance answers again.
     pub fn regain(&mut self, instance: InstanceId) {
-        self.down.retain(|down| *down != instance);
+        remove(&mut self.down, instance);
         self.open(instance);
     }
 
@@ -234,5 +239,12 @@ impl Gateway {
         if is_full {
             self.close(chosen);
         }
+    }
+}
+
+/// Takes an instance out of a list by id.
+fn remove(ids: &mut Vec<InstanceId>, instance: InstanceId) {
+    if let Ok(place) = ids.binary_search(&instance) {
+        ids.remove(place);
     }
 }

@@ -16,7 +16,7 @@ use crate::ids::InstanceId;
 
 pub use autoscaler::{Autoscaler, Look, Report, Stage};
 pub use disaggregation::{
-    Chunk, Disaggregation, Granularity, Order, Role, Roles, Transfer, TransferEnd, Way,
+    Chunk, Disaggregation, Granularity, Messages, Order, Role, Roles, Transfer, TransferEnd, Way,
 };
 pub use gateway::{Gateway, Next, Queue, Ranks, Refusal, Room, Ticket, Vtc};
 pub use health::{Health, Healths};

@@ -24,8 +24,9 @@ pub struct TierRates {
 /// Moves on their way.
 #[derive(Debug)]
 pub struct TierLinks {
-    chunk: Bytes,
     network: Network,
+    /// By replica, the bytes of its chunks.
+    chunks: Vec<Bytes>,
     /// By replica, then by way.
     routes: Vec<[Option<RouteId>; TierWay::ALL.len()]>,
     /// By flow: of which replica, and which of its moves.
@@ -42,6 +43,18 @@ impl TierLinks {
         rates: &TierRates,
         (chunk, latency): (Bytes, SimDuration),
     ) -> Result<Self, TopologyError> {
+        Self::of_kinds(&[(replicas, *rates, chunk)], latency)
+    }
+
+    /// The same of several kinds: how many of each, one after the other, with their rates and the bytes of
+    /// their chunks. The servers of the pool are those of the first.
+    ///
+    /// # Errors
+    /// When a rate is out of range.
+    pub fn of_kinds(
+        kinds: &[(u32, TierRates, Bytes)],
+        latency: SimDuration,
+    ) -> Result<Self, TopologyError> {
         let mut topology = Topology::default();
         let mut pair = |name: &str, rates: Option<[f64; 2]>| -> Result<_, TopologyError> {
             let Some([up, down]) = rates else { return Ok([None; 2]) };
@@ -49,9 +62,14 @@ impl TierLinks {
             Ok([Some(up), Some(topology.add_link(format!("{name} down"), down)?)])
         };
         let both = |rate: f64| [rate, rate];
-        let servers = pair("servers of the pool", rates.servers.map(both))?;
-        let mut links = Vec::new();
-        for index in 0..replicas {
+        let servers = kinds.first().and_then(|(_, rates, _)| rates.servers);
+        let servers = pair("servers of the pool", servers.map(both))?;
+        let of_kind = |(replicas, rates, chunk): &(u32, TierRates, Bytes)| {
+            std::iter::repeat_n((*rates, *chunk), *replicas as usize)
+        };
+        let (mut links, mut chunks) = (Vec::new(), Vec::new());
+        for (index, (rates, chunk)) in kinds.iter().flat_map(of_kind).enumerate() {
+            chunks.push(chunk);
             let pcie = pair(&format!("host bus of replica {index}"), Some(both(rates.pcie)))?;
             let disk = pair(&format!("disk of replica {index}"), rates.disk)?;
             let nic = pair(&format!("NIC of replica {index}"), rates.nic.map(both))?;
@@ -69,7 +87,7 @@ impl TierLinks {
             }
             routes.push(of_replica);
         }
-        Ok(Self { chunk, network: Network::new(&topology), routes, flows: Vec::new() })
+        Ok(Self { network: Network::new(&topology), chunks, routes, flows: Vec::new() })
     }
 
     /// A move of a replica begins; how much it carries.
@@ -78,7 +96,7 @@ impl TierLinks {
     /// When the replica has no such tier.
     pub fn start(&mut self, instance: InstanceId, what: &TierMove, now: SimTime) -> Bytes {
         let route = self.routes[instance.index()][what.way as usize].expect("the tier is there");
-        let bytes = u64::from(what.chunks) * self.chunk.0;
+        let bytes = u64::from(what.chunks) * self.chunk(instance).0;
         let flow = self.network.start(route, bytes, now);
         if self.flows.len() <= flow.index() {
             self.flows.resize(flow.index() + 1, None);
@@ -87,9 +105,9 @@ impl TierLinks {
         Bytes(bytes)
     }
 
-    /// Bytes of a chunk.
-    pub fn chunk(&self) -> Bytes {
-        self.chunk
+    /// Bytes of a chunk of a replica.
+    pub fn chunk(&self, instance: InstanceId) -> Bytes {
+        self.chunks[instance.index()]
     }
 
     /// When to call [`ended`](Self::ended).

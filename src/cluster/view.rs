@@ -121,10 +121,19 @@ impl ClusterView<'_> {
     /// One of those instances by its place among them.
     #[inline]
     pub fn nth_up(&self, place: u32) -> InstanceId {
-        // Each one below that is down moves it on by one.
-        self.down
-            .iter()
-            .fold(InstanceId(place), |id, down| InstanceId(id.0 + u32::from(*down <= id)))
+        // Each one below that is down moves it on by one: of those that are down, the one at `i` has so many
+        // less `i` before it that are up.
+        let ups_before = |i: usize| self.down[i].0 - i as u32;
+        let (mut low, mut high) = (0, self.down.len());
+        while low < high {
+            let middle = usize::midpoint(low, high);
+            if ups_before(middle) <= place {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        InstanceId(place + low as u32)
     }
 
     /// The instance that comes first by a key, of those that are up; of equal ones that with the lowest
@@ -143,5 +152,28 @@ impl ClusterView<'_> {
     /// When there is no instance, or the router does not need what is outstanding.
     pub fn least_requests(&self) -> InstanceId {
         self.least(|id| self.outstanding[id.index()].requests)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn those_that_are_up_are_counted_through_whoever_is_down() {
+        for mask in 0..1_u32 << 8 {
+            let down: Vec<_> = (0..8).filter(|id| mask >> id & 1 == 1).map(InstanceId).collect();
+            let view = ClusterView {
+                instances: 8,
+                outstanding: &[],
+                signals: &[],
+                signals_age: SimDuration::ZERO,
+                caches: Caches::UNKNOWN,
+                steps: Steps::of(&[]),
+                down: &down,
+            };
+            let by_place: Vec<_> = (0..view.count_up()).map(|place| view.nth_up(place)).collect();
+            assert_eq!(by_place, view.up().collect::<Vec<_>>(), "{down:?}");
+        }
     }
 }

@@ -39,6 +39,8 @@ pub struct Tier {
     links: Links,
     /// Chunks that can give way.
     idle: usize,
+    /// How often it has changed what can be found.
+    changes: u64,
 }
 
 impl Tier {
@@ -54,7 +56,13 @@ impl Tier {
             queue: Ends::default(),
             links: Links::default(),
             idle: 0,
+            changes: 0,
         }
+    }
+
+    /// How often it has changed what can be found: a look-up finds the same as long as this is the same.
+    pub fn changes(&self) -> u64 {
+        self.changes
     }
 
     /// Chunks that have room, those on their way included.
@@ -119,6 +127,7 @@ impl Tier {
         assert_eq!(*state, State::Arriving, "a chunk comes once");
         *state = State::Here(0);
         self.idle += 1;
+        self.changes += 1;
     }
 
     /// A chunk on its way does not come.
@@ -181,6 +190,7 @@ impl Tier {
         let place = self.places.remove(&name).expect("the chunk has room here");
         self.links.unlink(&mut self.queue, place);
         self.vacant.push(place);
+        self.changes += 1;
     }
 
     fn add(&mut self, chunk: Chunk) -> u32 {

@@ -104,7 +104,7 @@ impl Recorder {
         life: Option<&Life>,
         finish: Finish,
     ) {
-        self.tiers.left(id);
+        self.tiers.left(id, false);
         let was_prefilled_elsewhere = self.handed_over.remove(&id).is_some();
         let record = &mut self.requests[self.lane.place(id)];
         if let Some(since) = self.gateway.gone(at, id) {

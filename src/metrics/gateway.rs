@@ -136,7 +136,7 @@ impl Recorder {
 
     #[inline]
     pub(super) fn send(&mut self, at: SimTime, id: RequestId, instance: InstanceId) {
-        self.tiers.left(id);
+        self.tiers.left(id, false);
         let record = &mut self.requests[self.lane.place(id)];
         record.sent_to(instance, at);
         if let Some(since) = self.gateway.gone(at, id) {

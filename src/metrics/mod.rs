@@ -48,7 +48,7 @@ pub use record::{RequestDrafts, RequestRecord, Status};
 pub use recorder::Recorder;
 pub use replica::ReplicaLog;
 pub use report::{BenchReport, BenchWriter};
-pub use scaling::{ScalingLog, ScalingReport};
+pub use scaling::{ScaledPool, ScalingLog, ScalingReport};
 pub use seconds::CountsBySecond;
 pub use series::{Quantity, Series};
 pub use steps::{StepLog, StepRecord};

@@ -197,6 +197,11 @@ impl Recorder {
         record.first_scheduled = life.first_scheduled.unwrap_or(at);
         record.cached_tokens = life.cached_tokens;
         record.preemptions = life.preemptions;
+        // What it waited for KV from below is time in queues, where another instance decodes: `transfer` is the
+        // way there.
+        let waited = std::mem::take(&mut record.transfer);
+        let waited = std::mem::take(&mut record.loads_first).then_some(waited);
+        self.tiers.hand_over(instance, life.id, waited);
         let before = HandedOver { at, transfer: None };
         self.handed_over.insert(life.id, before);
     }
@@ -319,7 +324,7 @@ impl Observer for Recorder {
                     self.replica(instance).0.served(life);
                     self.tiers.served(instance, life.id);
                 }
-                self.tiers.left(life.id);
+                self.tiers.left(life.id, finish == Finish::Done);
                 self.leave(at, life, finish);
                 self.end = at;
             }
@@ -348,7 +353,7 @@ impl Observer for Recorder {
             Occurrence::Retried { .. }
             | Occurrence::Recovered(_)
             | Occurrence::Scaled(..)
-            | Occurrence::Looked(_) => self.change(at, &what),
+            | Occurrence::Looked(..) => self.change(at, &what),
         }
     }
 }

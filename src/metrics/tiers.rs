@@ -44,6 +44,10 @@ pub struct TierLog {
     first_loads: u64,
     /// Those of requests that had lost their memory.
     reloads: u64,
+    /// How long requests waited that another instance decodes and that have not left.
+    handed_over: FxHashMap<RequestId, SimDuration>,
+    /// The same of those that were answered.
+    waited: Vec<SimDuration>,
 }
 
 impl TierLog {
@@ -62,6 +66,19 @@ impl TierLog {
         Some(at - since)
     }
 
+    /// An instance has prefilled a request, for which it waited so long if it waited; another one decodes it.
+    pub(super) fn hand_over(
+        &mut self,
+        instance: InstanceId,
+        id: RequestId,
+        waited: Option<SimDuration>,
+    ) {
+        self.served(instance, id);
+        if let Some(waited) = waited {
+            self.handed_over.insert(id, waited);
+        }
+    }
+
     pub(super) fn served(&mut self, instance: InstanceId, id: RequestId) {
         let Some(Loading { tokens, .. }) = self.loading.remove(&id) else { return };
         let of = &mut self.replica(instance).tokens;
@@ -69,8 +86,10 @@ impl TierLog {
     }
 
     /// A request has left, or is sent again: what comes for it is not for it any more.
-    pub(super) fn left(&mut self, id: RequestId) {
+    pub(super) fn left(&mut self, id: RequestId, is_answered: bool) {
         self.loading.remove(&id);
+        let waited = self.handed_over.remove(&id);
+        self.waited.extend(waited.filter(|_| is_answered));
     }
 
     pub(super) fn moved(&mut self, instance: InstanceId, way: TierWay, bytes: Bytes) {
@@ -150,10 +169,15 @@ pub struct TierReport {
 }
 
 impl TierReport {
-    /// Of a recorded run.
+    /// Of a recorded run in which all replicas have tiers.
     pub fn new(recorder: &Recorder) -> Self {
+        Self::of_first(recorder, usize::MAX)
+    }
+
+    /// Of one in which the first so many have.
+    pub fn of_first(recorder: &Recorder, replicas: usize) -> Self {
         let (mut tokens, mut moved, mut evicted) = (TierTokens::default(), [0; WAYS], [0; TIERS]);
-        for (index, log) in recorder.replicas.iter().enumerate() {
+        for (index, log) in recorder.replicas.iter().enumerate().take(replicas) {
             let tiers = recorder.tiers.of(index);
             tokens.add(&TierTokens::new(log.prompt_tokens, log.cached_tokens, tiers.tokens));
             moved.iter_mut().zip(tiers.moved).for_each(|(sum, bytes)| *sum += bytes);
@@ -161,9 +185,11 @@ impl TierReport {
         }
         let has_waited =
             |record: &&RequestRecord| record.loads_first && record.status == Status::Finished;
-        let waits = recorder.requests.iter().filter(has_waited);
-        let waits = Values::new(waits.map(|record| record.transfer.as_millis_f64()).collect());
-        let has_waits = recorder.requests.iter().any(|record| has_waited(&record));
+        let waits = recorder.requests.iter().filter(has_waited).map(|record| record.transfer);
+        let waits = waits.chain(recorder.tiers.waited.iter().copied());
+        let waits: Vec<f64> = waits.map(SimDuration::as_millis_f64).collect();
+        let has_waits = !waits.is_empty();
+        let waits = Values::new(waits);
         Self {
             prompt_tokens: tokens,
             loads: recorder.tiers.first_loads,

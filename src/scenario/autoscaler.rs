@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 #[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct AutoscalerConfig {
-    /// Replicas that serve or start, at least.
+    /// Replicas that serve or start, at least; 0 where requests wait at the gateway.
     #[serde(default = "one")]
     pub min_replicas: u32,
     /// The same, at most.
@@ -67,6 +67,16 @@ pub enum SignalConfig {
         /// So many of a replica.
         target: f64,
     },
+    /// Requests that wait at the gateway.
+    GatewayQueuePerReplica {
+        /// So many for a replica.
+        target: f64,
+    },
+    /// Requests that wait at the gateway or were sent to a replica and have not left it.
+    ConcurrencyPerReplica {
+        /// So many for a replica.
+        target: f64,
+    },
     /// Requests that wait in the queue of a replica.
     WaitingPerReplica {
         /// So many of a replica.
@@ -104,6 +114,8 @@ impl SignalConfig {
     pub const fn name(&self) -> &'static str {
         match self {
             Self::OutstandingPerReplica { .. } => "outstanding_per_replica",
+            Self::GatewayQueuePerReplica { .. } => "gateway_queue_per_replica",
+            Self::ConcurrencyPerReplica { .. } => "concurrency_per_replica",
             Self::WaitingPerReplica { .. } => "waiting_per_replica",
             Self::KvUsage { .. } => "kv_usage",
             Self::Utilisation { .. } => "utilisation",
@@ -111,10 +123,17 @@ impl SignalConfig {
         }
     }
 
+    /// Whether it counts requests that wait at the gateway.
+    pub const fn counts_gateway(&self) -> bool {
+        matches!(self, Self::GatewayQueuePerReplica { .. } | Self::ConcurrencyPerReplica { .. })
+    }
+
     /// What it should be.
     pub const fn target(&self) -> f64 {
         match *self {
             Self::OutstandingPerReplica { target }
+            | Self::GatewayQueuePerReplica { target }
+            | Self::ConcurrencyPerReplica { target }
             | Self::WaitingPerReplica { target }
             | Self::KvUsage { target }
             | Self::Utilisation { target }

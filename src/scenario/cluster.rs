@@ -83,7 +83,8 @@ pub struct ClusterConfig {
     /// KV memory below that of the GPUs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kv_tiers: Option<KvTiersConfig>,
-    /// Starts and drains replicas; [`replicas`](Self::replicas) then is the most there may be.
+    /// Starts and drains replicas; [`replicas`](Self::replicas) then is the most there may be. Groups have
+    /// autoscalers of their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub autoscaler: Option<AutoscalerConfig>,
     /// Replicas of several kinds, in place of identical ones; [`replicas`](Self::replicas) then is their

@@ -106,6 +106,13 @@ pub struct TransferConfig {
     /// Before the first byte of a transfer, in µs.
     #[serde(default)]
     pub latency_us: f64,
+    /// How long a GPU of the receiver takes for each message, one after the other, in µs: the keys or values
+    /// of a layer in a block, as far as one GPU of the sender has them.
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub message_us: f64,
+    /// Bytes that are carried beside each message.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub message_overhead_bytes: u32,
     /// What of a KV cache is sent at a time. Other than `whole` needs the protocol `reserve`: there is nowhere to
     /// send a part to before the decode side has memory for it.
     #[serde(default, skip_serializing_if = "TransferGranularity::is_whole")]
@@ -145,6 +152,16 @@ impl TransferGranularity {
 /// The default of vLLM 0.6.5, `KVTransferConfig` of `vllm/config.py`.
 fn kv_buffer_size() -> f64 {
     1e9
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
+fn is_nothing(time: &f64) -> bool {
+    *time == 0.0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
+fn is_none(bytes: &u32) -> bool {
+    *bytes == 0
 }
 
 fn unit() -> f64 {

@@ -30,6 +30,15 @@ pub enum EngineConfig {
 }
 
 impl EngineConfig {
+    /// Whether it keeps a prefix cache.
+    pub fn keeps_prefixes(&self) -> bool {
+        match self {
+            Self::VllmV1(vllm) => vllm.enable_prefix_caching,
+            Self::Sglang(sglang) => !sglang.disable_radix_cache,
+            _ => false,
+        }
+    }
+
     /// Its name in scenarios.
     pub const fn name(&self) -> &'static str {
         match self {

@@ -12,7 +12,8 @@ pub struct GatewayConfig {
     /// are up have so many, requests wait at the gateway.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_outstanding_per_replica: Option<u32>,
-    /// Requests that wait at the gateway at most; those that come beyond are turned away.
+    /// Requests that wait at the gateway at most; those that come beyond are turned away. With 0 nobody
+    /// waits: who comes when no replica has a place is turned away.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_waiting: Option<u32>,
     /// Turns a request away that has waited at the gateway for so long, in ms; classes may have

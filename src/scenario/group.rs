@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::autoscaler::AutoscalerConfig;
 use super::cluster::ClusterConfig;
 use super::engine::EngineConfig;
 use super::expert_parallel::ExpertParallelConfig;
@@ -63,6 +64,9 @@ pub struct GroupConfig {
     /// As [`ClusterConfig::lora`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lora: Option<LoraConfig>,
+    /// Starts and drains its replicas; [`replicas`](Self::replicas) then is the most there may be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub autoscaler: Option<AutoscalerConfig>,
     /// As [`TransferConfig::nic_gb_per_s`](super::TransferConfig::nic_gb_per_s), for each replica.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nic_gb_per_s: Option<f64>,
@@ -131,8 +135,9 @@ impl GroupConfig {
             router: cluster.router.clone(),
             gateway: cluster.gateway.clone(),
             disaggregation: None,
-            kv_tiers: None,
-            autoscaler: None,
+            // What comes to a replica that decodes is sent there.
+            kv_tiers: cluster.kv_tiers.filter(|_| self.role != ReplicaRole::Decode),
+            autoscaler: self.autoscaler,
             groups: Vec::new(),
         }
     }

@@ -23,11 +23,13 @@ mod step_time;
 mod vllm;
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use self::groups::Asked;
 use self::models::Models;
 use self::rules::Rules;
+use super::autoscaler::AutoscalerConfig;
 use super::cluster::ClusterConfig;
 use super::engine::EngineConfig;
 use super::file::{ReportConfig, ScenarioFile};
@@ -119,6 +121,7 @@ impl Scenario {
             }
             groups.push(group);
         }
+        kv_tiers::formats(&groups)?;
         let used: Vec<&str> = groups.iter().map(|group| group.gpu.name.as_str()).collect();
         bill::resolve(&mut file.report, &used)?;
         if let Some(parts) = &mut file.cluster.disaggregation
@@ -166,6 +169,21 @@ impl Scenario {
             (0..group.replicas()).map(move |_| rate)
         };
         Some(self.groups.iter().flat_map(of_group).collect())
+    }
+
+    /// The groups whose replicas autoscalers start and drain, with the numbers of their replicas.
+    pub fn scaled_groups(
+        &self,
+    ) -> impl Iterator<Item = (Range<u32>, &ReplicaGroup, &AutoscalerConfig)> {
+        let mut first = 0;
+        let numbered = self.groups.iter().map(move |group| {
+            let end = first + group.replicas();
+            (std::mem::replace(&mut first, end)..end, group)
+        });
+        numbered.filter_map(|(replicas, group)| {
+            let autoscaler = group.cluster.autoscaler.as_ref();
+            autoscaler.map(|autoscaler| (replicas, group, autoscaler))
+        })
     }
 
     /// GPUs of all replicas.

@@ -12,7 +12,7 @@ use crate::cost::{CapturedSizes, CudaGraphs, LoraTimes, StepTime};
 use crate::engine::scheduler::{
     Acceptance, FasterTransformer, Orca, Sarathi, Scheduler, Sglang, StaticBatch, VllmV0, VllmV1,
 };
-use crate::engine::{Adapters, HostTimes, Instance};
+use crate::engine::{Adapters, HostTimes, Instance, Tiers};
 use crate::network::Protocol;
 use crate::rng::{Seed, mix};
 use crate::scenario::{
@@ -40,11 +40,12 @@ pub fn cluster_priced_by(
 ) -> Result<Cluster, ScenarioError> {
     let mut instances = Vec::new();
     let tiers = TierPlan::new(scenario, costs);
-    for (group, cost) in scenario.groups.iter().zip(costs) {
+    for (place, (group, cost)) in scenario.groups.iter().zip(costs).enumerate() {
         let wave = wave::of_group(scenario, group, cost);
         for _ in 0..group.replicas() {
             let wave = wave.as_ref().map(|wave| wave.of_replica(instances.len() as u64));
-            let built = replica(scenario, group, cost, tiers.as_ref())?;
+            let own = tiers.as_ref().and_then(|plan| plan.tiers(place));
+            let built = replica(scenario, group, cost, own)?;
             instances.push(built.in_waves(wave));
         }
     }
@@ -76,12 +77,12 @@ fn replica(
     scenario: &Scenario,
     group: &ReplicaGroup,
     cost: &StepTime,
-    tiers: Option<&TierPlan>,
+    tiers: Option<Tiers>,
 ) -> Result<Instance, ScenarioError> {
     let engine = &group.cluster.engine;
     let scheduler = match (wave::ranks(group, || scheduler(scenario, group))?, tiers) {
-        (Scheduler::VllmV1(vllm), Some(plan)) => {
-            Scheduler::VllmV1(Box::new(vllm.with_tiers(plan.tiers())))
+        (Scheduler::VllmV1(vllm), Some(tiers)) => {
+            Scheduler::VllmV1(Box::new(vllm.with_tiers(tiers)))
         }
         (scheduler, _) => scheduler,
     };
@@ -128,7 +129,14 @@ fn disaggregation(scenario: &Scenario) -> Result<Option<Disaggregation>, Scenari
                 unreachable!("a resolved scenario hands KV over as its engine does")
             }
         };
-        let end = |&nic_bytes_per_s| TransferEnd { nic_bytes_per_s, kv_bytes_per_token };
+        let gpus = group.cluster.tensor_parallel_size;
+        let head_shards = gpus.min(group.model.attention.kv_heads());
+        let end = |&nic_bytes_per_s| TransferEnd {
+            nic_bytes_per_s,
+            kv_bytes_per_token,
+            gpus,
+            head_shards,
+        };
         ends.extend(nics[of_group].iter().map(end));
     }
     let transfer = &parts.transfer;
@@ -137,6 +145,8 @@ fn disaggregation(scenario: &Scenario) -> Result<Option<Disaggregation>, Scenari
         HandoverProtocol::Pull | HandoverProtocol::Reserve => (time, None),
         HandoverProtocol::Blocking { .. } => (SimDuration::ZERO, Some(time)),
     };
+    let handing_over = scenario.groups.iter().find(|group| group.role != ReplicaRole::Mixed);
+    let handing_over = handing_over.unwrap_or(scenario.first());
     let way = Way {
         latency,
         protocol: Protocol {
@@ -144,6 +154,7 @@ fn disaggregation(scenario: &Scenario) -> Result<Option<Disaggregation>, Scenari
             flow_cap_bytes_per_s: transfer.flow_gb_per_s.map(|rate| rate * 1e9),
             ..Protocol::default()
         },
+        messages: handover::messages(transfer, &handing_over.model),
     };
     // Draws of its own.
     let seed = Seed(mix(scenario.file.seed.0));
@@ -153,8 +164,7 @@ fn disaggregation(scenario: &Scenario) -> Result<Option<Disaggregation>, Scenari
     let built = Disaggregation::new((roles, order), router, block_tokens, &ends, way);
     let models = pools::decodes(scenario);
     let built = built.map(|parts| parts.serving(&models));
-    let handing_over = scenario.groups.iter().find(|group| group.role != ReplicaRole::Mixed);
-    let granularity = handover::granularity(parts, &handing_over.unwrap_or(scenario.first()).model);
+    let granularity = handover::granularity(parts, &handing_over.model);
     let local = parts.local_prefill;
     let built = built.map(|parts| parts.sending(granularity).prefilling_locally(local));
     let built = built.map(|parts| match ask_latency {
@@ -188,17 +198,13 @@ pub fn simulation<W: Source>(
         None => run,
     };
     let run = run.with_faults(&file.faults, client, file.seed);
-    Ok(match &file.cluster.autoscaler {
-        Some(autoscaler) => {
-            let group = scenario.first();
-            let tp = group.cluster.tensor_parallel_size;
-            let ranks = group.cluster.data_parallel_size;
-            let of_gpu = group.model.weight_bytes_of_rank(tp, ranks).0;
-            let bytes = of_gpu * u64::from(tp) * u64::from(ranks);
-            run.with_autoscaler(autoscaler, bytes)
-        }
-        None => run,
-    })
+    Ok(scenario.scaled_groups().fold(run, |run, (replicas, group, autoscaler)| {
+        let tp = group.cluster.tensor_parallel_size;
+        let ranks = group.cluster.data_parallel_size;
+        let of_gpu = group.model.weight_bytes_of_rank(tp, ranks).0;
+        let bytes = of_gpu * u64::from(tp) * u64::from(ranks);
+        run.with_autoscaler(replicas, autoscaler, bytes)
+    }))
 }
 
 /// How the engines of a scenario read priorities; a gateway that does too has engines of one mind.

@@ -23,6 +23,13 @@ pub(super) struct Gate {
     opens_at: Option<SimTime>,
 }
 
+impl Gate {
+    /// Whether it is going to be looked into at this instant.
+    pub(super) fn opens_now(&self) -> bool {
+        self.opens_now
+    }
+}
+
 impl<W: Source> Simulation<W> {
     /// The same run behind a gateway that holds requests back, of these classes.
     #[must_use]
@@ -72,13 +79,21 @@ impl<W: Source> Simulation<W> {
         gate.opens_now = false;
         gate.opens_at = gate.opens_at.filter(|at| *at > now);
         gate.room.sort();
-        let why = if gate.room.holds_requests() { Refusal::Full } else { Refusal::NoReplica };
+        let is_full = gate.room.holds_requests() || self.gateway.is_any_up();
+        let why = if is_full { Refusal::Full } else { Refusal::NoReplica };
         for model in gate.room.models() {
-            while self.gateway.has_place(model) && self.send_next(now, model, observer) {}
+            while self.may_send(model) && self.send_next(now, model, observer) {}
         }
         while let Some(id) = self.gate.as_mut().and_then(|gate| gate.room.overflow()) {
             self.refuse_waiting(now, id, why, observer);
         }
+    }
+
+    /// Whether a replica may have a place: those that compute prompts beside what they decode always have one.
+    fn may_send(&self, model: ModelId) -> bool {
+        let parts = self.cluster.disaggregation.as_ref();
+        let computes_beside = parts.is_some_and(|parts| parts.local_prefill().is_some());
+        computes_beside || self.gateway.has_place(model)
     }
 
     /// The request for a model that is next is sent, if it may be; whether it is.
@@ -96,7 +111,9 @@ impl<W: Source> Simulation<W> {
             }
         };
         let Some(transit) = gate.room.transit(id) else { return false };
-        let Some(instance) = self.dispatch(now, transit, observer) else { return false };
+        let local = self.send_past_prefill(now, transit, observer);
+        let sent = local.or_else(|| self.dispatch(now, transit, observer));
+        let Some(instance) = sent else { return false };
         if let Some(gate) = &mut self.gate {
             gate.room.sent(now, id, instance);
         }

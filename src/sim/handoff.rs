@@ -139,7 +139,7 @@ impl<W: Source> Simulation<W> {
                 if let Some(at) = changed {
                     self.awaken(at, decode);
                 }
-                self.refuse(now, id, finish, observer);
+                self.refuse(now, decode, (id, finish), observer);
             }
         }
     }
@@ -164,6 +164,8 @@ impl<W: Source> Simulation<W> {
             let decode = self.parts().refused(id);
             self.cluster.instances[decode.index()].forget(id);
             self.leave_refused(now, id, finish);
+            self.end_drain(now, instance, observer);
+            self.end_drain(now, decode, observer);
         } else if request.session.is_some() {
             self.turns.insert(id, request);
         }
@@ -172,13 +174,15 @@ impl<W: Source> Simulation<W> {
     fn refuse(
         &mut self,
         now: SimTime,
-        id: RequestId,
-        finish: Finish,
+        decode: InstanceId,
+        (id, finish): (RequestId, Finish),
         observer: &mut impl Observer,
     ) {
         let prefill = self.parts().refused_before(id);
         observer.on(now, Occurrence::Refused(prefill, id));
         self.leave_refused(now, id, finish);
+        self.end_drain(now, prefill, observer);
+        self.end_drain(now, decode, observer);
     }
 
     fn leave_refused(&mut self, now: SimTime, id: RequestId, finish: Finish) {

@@ -1,10 +1,10 @@
 //! What travels where some instances prefill and others decode, by protocol.
 
-use crate::cluster::Granularity;
+use crate::cluster::{Granularity, Messages};
 use crate::engine::scheduler::KvRole;
-use crate::model::ModelSpec;
+use crate::model::{Attention, ModelSpec};
 use crate::scenario::{
-    DisaggregationConfig, HandoverProtocol, ReplicaGroup, ReplicaRole, Scenario,
+    DisaggregationConfig, HandoverProtocol, ReplicaGroup, ReplicaRole, Scenario, TransferConfig,
     TransferGranularity,
 };
 
@@ -45,6 +45,19 @@ pub(super) fn granularity(parts: &DisaggregationConfig, model: &ModelSpec) -> Gr
         TransferGranularity::Whole => Granularity::Whole,
         TransferGranularity::ChunkWise => Granularity::Chunks,
         TransferGranularity::LayerWise => Granularity::Layers { count: model.layers },
+    }
+}
+
+/// The messages that KV caches travel in.
+pub(super) fn messages(transfer: &TransferConfig, model: &ModelSpec) -> Messages {
+    let parts = match model.attention {
+        Attention::Grouped(_) => 2,
+        Attention::Latent(_) => 1,
+    };
+    Messages {
+        of_block: parts * model.layers,
+        seconds: transfer.message_us / 1e6,
+        overhead_bytes: transfer.message_overhead_bytes.into(),
     }
 }
 

@@ -264,6 +264,7 @@ impl Observer for Watch {
                 self.device(instance).handed_over += 1;
             }
             Occurrence::Forwarded(id, instance) => {
+                self.works(instance);
                 self.move_on(id, Place::HandedOver, Place::OnItsWay(instance));
             }
             Occurrence::SendingBegan(instance, id) | Occurrence::TransferBegan(instance, id, _) => {
@@ -296,7 +297,7 @@ impl Observer for Watch {
             | Occurrence::TiersEvicted(..)
             | Occurrence::TurnedAway(..)
             | Occurrence::Recovered(_)
-            | Occurrence::Looked(_) => {}
+            | Occurrence::Looked(..) => {}
         }
     }
 }

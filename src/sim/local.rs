@@ -8,17 +8,16 @@ use crate::request::Segment;
 use crate::units::SimTime;
 
 impl<W: Source> Simulation<W> {
-    /// Sends a request to an instance that decodes, to be computed there from its first token; whether the
-    /// conditions for that hold.
+    /// Sends a request to an instance that decodes, to be computed there from its first token, if the
+    /// conditions for that hold; to which.
     pub(super) fn send_past_prefill(
         &mut self,
         now: SimTime,
         transit: u32,
         observer: &mut impl Observer,
-    ) -> bool {
+    ) -> Option<InstanceId> {
         let entrances = self.cluster.entrances();
-        let Some(parts) = &self.cluster.disaggregation else { return false };
-        let Some(local) = parts.local_prefill() else { return false };
+        let local = self.cluster.disaggregation.as_ref()?.local_prefill()?;
         if local.max_new_tokens.is_some() {
             let count = self.cluster.instances.len() as u32;
             let (_, request) = self.transit.get(transit);
@@ -31,19 +30,18 @@ impl<W: Source> Simulation<W> {
             );
         }
         let seen = self.seen(now);
+        // Who is next does not wait behind itself.
+        let at_gateway = self.gate.as_ref().map_or(0, |gate| gate.room.len() as u32 - 1);
         let (id, request) = self.transit.get(transit);
         let instances = &self.cluster.instances;
         let parts = self.cluster.disaggregation.as_mut().expect("instances have roles");
-        let Some(decode) = parts.prefill_locally(request.view(id), instances, seen) else {
-            return false;
-        };
+        let decode = parts.prefill_locally(request.view(id), at_gateway, instances, seen)?;
         observer.on(now, Occurrence::Sent(id, decode));
         if let Some(faults) = &mut self.faults {
             faults.moved(id, decode);
         }
-        self.begin_to_wait(now, id);
         self.pass_front_end(now, decode, Event::Enqueue { instance: decode, transit });
-        true
+        Some(decode)
     }
 
     /// What instances have planned ahead ends before now: their caches are what they are at this moment, for a

@@ -84,8 +84,8 @@ pub enum Occurrence<'a> {
     Recovered(InstanceId),
     /// An instance is started, drained or off from now on; told of all when a run with an autoscaler begins.
     Scaled(InstanceId, Stage),
-    /// The autoscaler looked.
-    Looked(Look),
+    /// The autoscaler of a pool of replicas looked; pools are numbered in the order of their replicas.
+    Looked(u32, Look),
     /// The KV of a request does not reach the instance that asked for it.
     TransferFailed(InstanceId, RequestId),
 }

@@ -223,14 +223,16 @@ impl<W: Source> Simulation<W> {
 
     /// A client sends a request.
     pub(super) fn send(&mut self, now: SimTime, transit: u32, observer: &mut impl Observer) {
+        if self.scaling.is_some() {
+            self.begin_slo(now, self.transit.get(transit).0);
+        }
         if self.gate.is_some() {
             return self.reach(now, transit, observer);
         }
-        if self.send_past_prefill(now, transit, observer) {
-            return;
-        }
         let (id, _) = self.transit.get(transit);
-        if self.dispatch(now, transit, observer).is_some() {
+        if self.send_past_prefill(now, transit, observer).is_some()
+            || self.dispatch(now, transit, observer).is_some()
+        {
             self.begin_to_wait(now, id);
         } else {
             self.turn_away(now, transit, Refusal::NoReplica, observer);
@@ -260,9 +262,6 @@ impl<W: Source> Simulation<W> {
         let request = request.view(id);
         let instance = self.gateway.route(router, &instances[..entrances], seen, request)?;
         observer.on(now, Occurrence::Sent(id, instance));
-        if let Some(slo) = self.slo() {
-            slo.sent(id, now);
-        }
         if self.cluster.goes_to_destination_first(instance) {
             self.reserve(now, transit, instance);
             return Some(instance);
@@ -391,6 +390,7 @@ impl<W: Source> Simulation<W> {
         match role {
             Role::Whole => self.start_moves(now, instance, observer),
             Role::Prefill => {
+                self.start_moves(now, instance, observer);
                 self.forward(now, observer);
                 self.plan_releases();
                 self.send_after_step(now, instance);

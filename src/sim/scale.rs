@@ -1,64 +1,69 @@
 //! What the loop does where replicas are started and drained.
 //!
-//! One event of the last class is in the queue: the next time that the autoscaler looks, or that a replica
-//! comes up. When no request will come and nothing else is in the queue, nothing can change any more, and
-//! it is not put there again.
+//! Pools of replicas are scaled apart. One event of the last class is in the queue: the next time that the
+//! autoscaler of a pool looks, or that a replica comes up. When no request will come, nothing else is in the
+//! queue and nobody waits at the gateway for a replica, nothing can change any more, and it is not put there
+//! again.
+
+mod pool;
+
+use std::ops::Range;
 
 use super::observe::{Observer, Occurrence};
 use super::run::{Event, Simulation};
 use super::source::Source;
 use crate::cluster::autoscaler::SloMeter;
-use crate::cluster::{Autoscaler, Health, Report, Stage};
+use crate::cluster::{Autoscaler, Health, Report, Role, Stage};
 use crate::des::Class;
-use crate::engine::{Finish, Instance};
-use crate::ids::InstanceId;
+use crate::engine::Finish;
+use crate::ids::{InstanceId, RequestId};
 use crate::scenario::AutoscalerConfig;
 use crate::units::{SimDuration, SimTime};
-
-/// What a run with an autoscaler keeps beside its machines.
-#[derive(Debug)]
-pub(super) struct Scaling {
-    autoscaler: Autoscaler,
-    /// A replica as it starts.
-    fresh: Instance,
-    changed: Vec<(InstanceId, Stage)>,
-    /// Whether all requests of the workload have arrived.
-    all_arrived: bool,
-}
+use pool::Pool;
+pub(super) use pool::Scaling;
 
 impl<W: Source> Simulation<W> {
-    /// The same run, in which an autoscaler starts and drains the replicas of the cluster, identical
-    /// ones which load so many bytes of weights each.
+    /// The same run, in which an autoscaler starts and drains these replicas, identical ones which load so
+    /// many bytes of weights each. Others may be given autoscalers of their own.
     ///
     /// # Panics
-    /// When there are other than `max_replicas`, or some prefill or decode only.
+    /// When there are other than `max_replicas`, or they have different roles.
     #[must_use]
-    pub fn with_autoscaler(mut self, config: &AutoscalerConfig, weight_bytes: u64) -> Self {
-        let instances = self.cluster.instances.len() as u32;
-        assert_eq!(instances, config.max_replicas, "as many replicas as there may be");
-        assert!(self.cluster.disaggregation.is_none(), "replicas do all of a request");
-        self.gateway.count_outstanding(instances);
+    pub fn with_autoscaler(
+        mut self,
+        replicas: Range<u32>,
+        config: &AutoscalerConfig,
+        weight_bytes: u64,
+    ) -> Self {
+        assert_eq!(replicas.len() as u32, config.max_replicas, "as many replicas as there may be");
+        let first = InstanceId(replicas.start);
+        let role = self.cluster.role(first);
+        assert!(
+            replicas.clone().all(|id| self.cluster.role(InstanceId(id)) == role),
+            "replicas of a pool do the same of a request"
+        );
+        match &mut self.cluster.disaggregation {
+            Some(parts) if role == Role::Decode => parts.count_outstanding(),
+            _ => self.gateway.count_outstanding(self.cluster.entrances()),
+        }
         let autoscaler = Autoscaler::new(config, weight_bytes);
-        for (instance, stage) in autoscaler.stages() {
+        let fresh = self.cluster.instances[first.index()].clone();
+        let pool = Pool { replicas, role, autoscaler, fresh };
+        for (instance, stage) in pool.stages() {
             if stage != Stage::Serving {
-                self.gateway.lose(instance);
+                self.shut_out(instance);
             }
         }
-        let mut scaling = Scaling {
-            autoscaler,
-            fresh: self.cluster.instances[0].clone(),
-            changed: Vec::new(),
-            all_arrived: false,
-        };
-        self.outcome.keeps_lives = scaling.autoscaler.slo().is_some();
-        self.scaling = Some(Box::new(scaling));
+        self.scaling.get_or_insert_default().pools.push(pool);
+        let keeps_lives = self.slos().next().is_some();
+        self.outcome.keeps_lives = keeps_lives;
         self
     }
 
     /// The run begins.
     pub(super) fn begin_scaling(&mut self, observer: &mut impl Observer) {
         let Some(scaling) = &self.scaling else { return };
-        for (instance, stage) in scaling.autoscaler.stages() {
+        for (instance, stage) in scaling.pools.iter().flat_map(Pool::stages) {
             observer.on(SimTime::ZERO, Occurrence::Scaled(instance, stage));
         }
         self.await_scaling();
@@ -73,47 +78,90 @@ impl<W: Source> Simulation<W> {
 
     fn await_scaling(&mut self) {
         let scaling = self.scaling.as_mut().expect("there is an autoscaler");
-        self.queue.push(scaling.autoscaler.next_change(), Class::Control, Event::Scale);
+        let next = scaling.pools.iter_mut().map(|pool| pool.autoscaler.next_change()).min();
+        self.queue.push(next.expect("there is a pool"), Class::Control, Event::Scale);
     }
 
-    /// The autoscaler looks, or replicas come up.
+    /// Autoscalers look, or replicas come up.
     pub(super) fn scale(&mut self, now: SimTime, observer: &mut impl Observer) {
+        let gate = self.gate.as_ref();
+        if gate.is_some_and(|gate| gate.opens_now()) {
+            // Who is sent at this instant does not wait.
+            return self.queue.push(now, Class::Control, Event::Scale);
+        }
+        let at_gateway = gate.map_or(0, |gate| gate.room.len() as u32);
         let mut scaling = self.scaling.take().expect("there is an autoscaler");
-        let is_over = scaling.all_arrived && self.queue.is_empty();
-        if !is_over {
-            let mut changed = std::mem::take(&mut scaling.changed);
-            scaling.autoscaler.advance(now, &mut changed);
-            if scaling.autoscaler.looks(now) {
-                let reports = self.reports(now);
-                let look = scaling.autoscaler.look(now, &reports, &mut changed);
-                observer.on(now, Occurrence::Looked(look));
+        if scaling.all_arrived && self.queue.is_empty() {
+            let since = *scaling.quiet_since.get_or_insert(now);
+            let has_settled = |pool: &Pool| pool.autoscaler.has_settled(since, now);
+            if at_gateway == 0 || scaling.pools.iter().all(has_settled) {
+                self.scaling = Some(scaling);
+                return;
             }
-            self.scaling = Some(scaling);
-            for (instance, stage) in changed.drain(..) {
-                self.enter(now, instance, stage, observer);
+        } else {
+            scaling.quiet_since = None;
+        }
+        let mut changed = std::mem::take(&mut scaling.changed);
+        for (index, pool) in (0..).zip(&mut scaling.pools) {
+            let of_pool = changed.len();
+            pool.autoscaler.advance(now, &mut changed);
+            if pool.autoscaler.looks(now) {
+                let reports = self.reports(now, pool);
+                let at_gateway = if pool.role == Role::Decode { 0 } else { at_gateway };
+                let look = pool.autoscaler.look(now, (&reports, at_gateway), &mut changed);
+                observer.on(now, Occurrence::Looked(index, look));
             }
-            scaling = self.scaling.take().expect("it was put there");
-            scaling.changed = changed;
+            for (place, _) in &mut changed[of_pool..] {
+                place.0 += pool.replicas.start;
+            }
+        }
+        if !changed.is_empty() {
+            scaling.quiet_since = None;
         }
         self.scaling = Some(scaling);
-        if !is_over {
-            self.await_scaling();
+        for (instance, stage) in changed.drain(..) {
+            self.enter(now, instance, stage, observer);
+        }
+        self.scaling.as_mut().expect("it was put there").changed = changed;
+        self.await_scaling();
+    }
+
+    /// What the autoscaler of a pool sees. It looks when the steps that end now have ended.
+    fn reports(&self, now: SimTime, pool: &Pool) -> Vec<Report> {
+        let after = now + SimDuration::from_nanos(1);
+        let report = |instance| Report {
+            outstanding: self.outstanding(instance),
+            load: self.cluster.instances[instance.index()].load_at(after),
+            is_down: self.is_known_down(instance),
+        };
+        pool.replicas.clone().map(InstanceId).map(report).collect()
+    }
+
+    /// Requests that were sent to an instance and have not left it.
+    fn outstanding(&self, instance: InstanceId) -> u32 {
+        match (self.cluster.role(instance), &self.cluster.disaggregation) {
+            (Role::Decode, Some(parts)) => parts.outstanding(instance),
+            _ => self.gateway.outstanding(instance),
         }
     }
 
-    /// What the autoscaler sees. It looks when the steps that end now have ended.
-    fn reports(&self, now: SimTime) -> Vec<Report> {
-        let after = now + SimDuration::from_nanos(1);
-        let report = |(index, engine): (usize, &Instance)| {
-            let instance = InstanceId::from_index(index);
-            let health = self.faults.as_ref().map(|faults| faults.health(instance));
-            Report {
-                outstanding: self.gateway.outstanding(instance),
-                load: engine.load_at(after),
-                is_down: health == Some(Health::Down),
-            }
-        };
-        self.cluster.instances.iter().enumerate().map(report).collect()
+    /// An instance gets no requests from now on.
+    pub(super) fn shut_out(&mut self, instance: InstanceId) {
+        match (self.cluster.role(instance), &mut self.cluster.disaggregation) {
+            (Role::Decode, Some(parts)) => parts.lose(instance),
+            _ => self.gateway.lose(instance),
+        }
+    }
+
+    /// It gets requests again.
+    pub(super) fn let_in(&mut self, now: SimTime, instance: InstanceId) {
+        let role = self.cluster.role(instance);
+        if let (Role::Decode, Some(parts)) = (role, &mut self.cluster.disaggregation) {
+            parts.regain(instance);
+        } else {
+            self.gateway.regain(instance);
+            self.wake_gate(now);
+        }
     }
 
     fn enter(
@@ -125,9 +173,9 @@ impl<W: Source> Simulation<W> {
     ) {
         observer.on(now, Occurrence::Scaled(instance, stage));
         match stage {
-            Stage::Serving if !self.is_known_down(instance) => self.gateway.regain(instance),
+            Stage::Serving if !self.is_known_down(instance) => self.let_in(now, instance),
             Stage::Draining => {
-                self.gateway.lose(instance);
+                self.shut_out(instance);
                 self.end_drain(now, instance, observer);
             }
             Stage::Off | Stage::Provisioning | Stage::Loading | Stage::Serving => {}
@@ -138,22 +186,33 @@ impl<W: Source> Simulation<W> {
         self.faults.as_ref().is_some_and(|faults| faults.health(instance) == Health::Down)
     }
 
+    /// What an autoscaler has an instance do; nothing where it has none.
+    fn stage(&self, instance: InstanceId) -> Option<Stage> {
+        let pool = self.scaling.as_ref().and_then(|scaling| scaling.pool(instance));
+        pool.map(|pool| pool.stage(instance))
+    }
+
     /// Whether a replica is on, so that it can fail.
     pub(super) fn is_on(&self, instance: InstanceId) -> bool {
-        self.scaling.as_ref().is_none_or(|scaling| {
-            matches!(scaling.autoscaler.stage(instance), Stage::Serving | Stage::Draining)
-        })
+        let is_on = |stage| matches!(stage, Stage::Serving | Stage::Draining);
+        self.stage(instance).is_none_or(is_on)
     }
 
     /// Whether a replica gets requests when it is up.
     pub(super) fn is_wanted(&self, instance: InstanceId) -> bool {
-        let stage = |scaling: &Scaling| scaling.autoscaler.stage(instance);
-        self.scaling.as_deref().is_none_or(|scaling| stage(scaling) == Stage::Serving)
+        self.stage(instance).is_none_or(|stage| stage == Stage::Serving)
     }
 
-    /// Where the latencies of requests are told, if the autoscaler goes by them.
-    pub(super) fn slo(&mut self) -> Option<&mut SloMeter> {
-        self.scaling.as_mut().and_then(|scaling| scaling.autoscaler.slo())
+    /// Where the latencies of requests are told, for autoscalers that go by them.
+    pub(super) fn slos(&mut self) -> impl Iterator<Item = &mut SloMeter> {
+        self.scaling.iter_mut().flat_map(|scaling| scaling.slos())
+    }
+
+    /// A client sends a request.
+    pub(super) fn begin_slo(&mut self, now: SimTime, id: RequestId) {
+        for slo in self.slos() {
+            slo.sent(id, now);
+        }
     }
 
     /// An instance went on, or forgot what it had: it may have begun or ended to work, and requests may
@@ -165,42 +224,48 @@ impl<W: Source> Simulation<W> {
         observer: &mut impl Observer,
     ) {
         let Some(scaling) = &mut self.scaling else { return };
-        let is_busy = !self.cluster.instances[instance.index()].is_idle();
-        scaling.autoscaler.set_busy(now, instance, is_busy);
+        let role = self.cluster.role(instance);
         for life in self.outcome.lives.drain(..) {
-            if let Some(slo) = scaling.autoscaler.slo() {
-                slo.answered(&life);
-            }
+            scaling.answered(instance, role, &life);
         }
+        let Some(pool) = scaling.pool_mut(instance) else { return };
+        let is_busy = !self.cluster.instances[instance.index()].is_idle();
+        pool.autoscaler.set_busy(now, pool.place(instance), is_busy);
         self.end_drain(now, instance, observer);
     }
 
     /// A request ended without an answer.
     pub(super) fn see_failure(&mut self, finish: Finish) {
-        if matches!(finish, Finish::Failed | Finish::TimedOut)
-            && let Some(slo) = self.slo()
-        {
-            slo.failed();
+        if matches!(finish, Finish::Failed | Finish::TimedOut) {
+            self.slos().for_each(SloMeter::failed);
         }
     }
 
-    /// A draining replica is off once it has nothing left: its machine, broken or not, is given back.
+    /// A draining replica is off once it has nothing left, nor a KV cache that others will fetch: its
+    /// machine, broken or not, is given back.
     pub(super) fn end_drain(
         &mut self,
         now: SimTime,
         instance: InstanceId,
         observer: &mut impl Observer,
     ) {
-        let Some(scaling) = &mut self.scaling else { return };
-        let engine = &mut self.cluster.instances[instance.index()];
-        let load = engine.scheduler().load();
-        let is_empty = engine.is_idle() && load.waiting + load.running == 0;
-        let is_draining = scaling.autoscaler.stage(instance) == Stage::Draining;
-        if !is_draining || !is_empty || self.gateway.outstanding(instance) > 0 {
+        if self.stage(instance) != Some(Stage::Draining) || self.outstanding(instance) > 0 {
             return;
         }
-        scaling.autoscaler.drained(now, instance);
-        engine.restart(scaling.fresh.clone());
+        let engine = &self.cluster.instances[instance.index()];
+        let load = engine.scheduler().load();
+        let is_empty =
+            engine.is_idle() && load.waiting + load.running + load.kv_blocks_lingering == 0;
+        let parts = self.cluster.disaggregation.as_ref();
+        if !is_empty || parts.is_some_and(|parts| parts.holds_kv(instance)) {
+            return;
+        }
+        self.cancel_moves(now, instance);
+        let pool = self.scaling.as_mut().and_then(|scaling| scaling.pool_mut(instance));
+        let pool = pool.expect("an autoscaler drains it");
+        pool.autoscaler.drained(now, pool.place(instance));
+        let engine = &mut self.cluster.instances[instance.index()];
+        engine.restart(pool.fresh.clone());
         engine.slow_down(None);
         if let Some(faults) = &mut self.faults {
             faults.replace(instance);

@@ -56,7 +56,7 @@ impl<W: Source> Simulation<W> {
         }
         let has_moves = !moves.is_empty();
         let links = self.cluster.tiers.as_mut().expect("replicas have tiers");
-        let chunk = links.chunk().0;
+        let chunk = links.chunk(instance).0;
         if evicted.iter().any(|count| *count > 0) {
             let evicted = evicted.map(|chunks| Bytes(chunks * chunk));
             observer.on(now, Occurrence::TiersEvicted(instance, evicted));

@@ -364,6 +364,21 @@ fn what_cannot_be_is_refused_by_name() {
             local("{ max_prompt_tokens = 9 }", "reserve"),
             "cluster.disaggregation.local_prefill: needs the protocol `pull`",
         ),
+        (
+            format!(
+                "engine = {{ type = 'vllm_v1', enable_prefix_caching = false }}\n{}",
+                local("{ max_new_tokens = 9 }", "pull")
+            ),
+            "cluster.disaggregation.local_prefill.max_new_tokens: reads the prefix caches",
+        ),
+        (
+            format!(
+                "engine = {{ type = 'vllm_v1', enable_prefix_caching = false }}\nrouter = {{ type = \
+                 'prefix_exact' }}\n{}",
+                parts(1, 1, 1.0)
+            ),
+            "cluster.router: `prefix_exact` reads prefix caches, and no replica",
+        ),
         (format!("replicas = 3\n{}", parts(1, 1, 1.0)), "cluster.replicas"),
         (
             format!("router = {{ type = 'latency_predicting' }}\n{}", parts(1, 1, 1.0)),

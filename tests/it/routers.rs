@@ -208,6 +208,10 @@ impl Route for Beyond {
     fn route(&mut self, _: RequestView<'_>, view: &ClusterView<'_>) -> InstanceId {
         InstanceId(view.instances)
     }
+
+    fn needs(&self) -> Needs {
+        Needs::NOTHING
+    }
 }
 
 #[test]

@@ -229,7 +229,7 @@ impl Observer for Digest {
             Occurrence::Scaled(instance, stage) => {
                 self.add(&[22, instance.0.into(), stage as u64]);
             }
-            Occurrence::Looked(look) => {
+            Occurrence::Looked(_, look) => {
                 let value = look.value.unwrap_or(-1.0).to_bits();
                 self.add(&[23, value, look.replicas.into(), look.decided.into()]);
             }

@@ -14,7 +14,10 @@
 //! * `fleet.rs`: what each replica does, and which ones start and stop
 //! * `weights.rs`: weights on their way, from one place to many replicas
 //!
-//! Left out: scaling to zero, machines that never come, predictions of the load.
+//! Where requests wait at the gateway there may be no replica at all: the first one comes when somebody
+//! waits, and the last one goes when nobody does and no request is under way.
+//!
+//! Left out: machines that never come, predictions of the load.
 
 mod busy;
 mod fleet;
@@ -136,18 +139,20 @@ impl Autoscaler {
         }
     }
 
-    /// It looks at its replicas, one report for each; `changed` has what some of them do from now on.
+    /// It looks at its replicas, one report for each, and at the requests that wait for them at the gateway;
+    /// `changed` has what some of them do from now on.
     pub fn look(
         &mut self,
         now: SimTime,
-        reports: &[Report],
+        (reports, at_gateway): (&[Report], u32),
         changed: &mut Vec<(InstanceId, Stage)>,
     ) -> Look {
         self.next_look = now + SimDuration::from_secs_f64(self.config.interval_s);
         let replicas = self.fleet.count();
-        let (value, recommended) = self.recommend(now, reports, replicas);
+        let (value, recommended) = self.recommend(now, (reports, at_gateway), replicas);
         let (min, max) = (self.config.min_replicas, self.config.max_replicas);
-        let recommended = recommended.clamp(min, max);
+        let is_needed = at_gateway > 0 || self.outstanding(reports) > 0;
+        let recommended = recommended.max(u32::from(is_needed)).clamp(min, max);
         let held = self.stabilisation.hold(now, replicas, recommended);
         let most = replicas.saturating_add(self.config.max_added.unwrap_or(u32::MAX));
         let least = replicas.saturating_sub(self.config.max_removed.unwrap_or(u32::MAX));
@@ -202,21 +207,30 @@ impl Autoscaler {
     }
 
     /// The signal, and the replicas that it asks for.
-    fn recommend(&mut self, now: SimTime, reports: &[Report], replicas: u32) -> (Option<f64>, u32) {
+    fn recommend(
+        &mut self,
+        now: SimTime,
+        (reports, at_gateway): (&[Report], u32),
+        replicas: u32,
+    ) -> (Option<f64>, u32) {
         let busy = self.busy.take(now);
         let is_growing = self.fleet.starting() > 0;
         let serving = || self.fleet.with_stage(Stage::Serving);
         let of = |instance: InstanceId| &reports[instance.index()];
-        let outstanding = || serving().map(|id| f64::from(of(id).outstanding)).sum::<f64>();
+        let outstanding = self.outstanding(reports);
         let total = match self.config.signal {
-            SignalConfig::OutstandingPerReplica { .. } => outstanding(),
+            SignalConfig::OutstandingPerReplica { .. } => outstanding as f64,
+            SignalConfig::GatewayQueuePerReplica { .. } => f64::from(at_gateway),
+            SignalConfig::ConcurrencyPerReplica { .. } => {
+                (outstanding + u64::from(at_gateway)) as f64
+            }
             SignalConfig::WaitingPerReplica { .. } => {
                 serving().map(|id| f64::from(of(id).load.waiting)).sum()
             }
             SignalConfig::KvUsage { .. } => serving().map(|id| of(id).load.kv_utilization()).sum(),
             SignalConfig::Utilisation { .. } => serving().map(|id| busy[id.index()]).sum(),
             SignalConfig::SloHeadroom { .. } => {
-                let is_idle = outstanding() == 0.0;
+                let is_idle = outstanding == 0 && at_gateway == 0;
                 let slo = self.slo.as_mut().expect("it promises latencies");
                 return slo.recommend(replicas, is_idle, is_growing);
             }
@@ -224,5 +238,18 @@ impl Autoscaler {
         let (target, tolerance) = (self.config.signal.target(), self.config.tolerance);
         let value = total / f64::from(serving().count().max(1) as u32);
         (Some(value), ratio::recommend(total, target, tolerance, replicas))
+    }
+
+    /// Whether what it controls has come to rest at `now`, if nothing but itself has changed anything since.
+    pub fn has_settled(&self, since: SimTime, now: SimTime) -> bool {
+        let longest = self.config.stabilisation_up_s.max(self.config.stabilisation_down_s);
+        let windows = SimDuration::from_secs_f64(longest + 2.0 * self.config.interval_s);
+        self.fleet.starting() == 0 && now - since > windows
+    }
+
+    /// Requests at the replicas that serve.
+    fn outstanding(&self, reports: &[Report]) -> u64 {
+        let serving = self.fleet.with_stage(Stage::Serving);
+        serving.map(|id| u64::from(reports[id.index()].outstanding)).sum()
     }
 }

@@ -76,12 +76,12 @@ impl SloMeter {
         let [kept, spared, ended] = [self.kept, self.spared, self.ended].map(f64::from);
         (self.kept, self.spared, self.ended) = (0, 0, 0);
         if ended == 0.0 {
-            return (None, if is_idle { replicas - 1 } else { replicas });
+            return (None, if is_idle { replicas.saturating_sub(1) } else { replicas });
         }
         let recommended = if kept < self.target * ended {
             replicas + u32::from(!is_growing)
         } else if spared >= self.target * ended {
-            replicas - 1
+            replicas.saturating_sub(1)
         } else {
             replicas
         };

@@ -38,7 +38,7 @@ impl Driven {
             self.scaler.advance(now, &mut self.changed);
             if self.scaler.looks(now) {
                 let reports = self.reports(requests);
-                return (now, self.scaler.look(now, &reports, &mut self.changed));
+                return (now, self.scaler.look(now, (&reports, 0), &mut self.changed));
             }
         }
     }
@@ -118,7 +118,7 @@ fn those_that_are_down_stop_before_those_that_are_up() {
     let mut reports = driven.reports(8);
     reports[0].is_down = true;
     let now = driven.scaler.next_change();
-    driven.scaler.look(now, &reports, &mut driven.changed);
+    driven.scaler.look(now, (&reports, 0), &mut driven.changed);
     assert_eq!(driven.changed, [(InstanceId(0), Stage::Draining)]);
 }
 

@@ -13,7 +13,7 @@ impl Disaggregation {
     /// No prefill instance computes a request or holds its KV any more.
     pub fn forget(&mut self, id: RequestId) {
         self.prefilling.remove(&id);
-        self.prefill_of.remove(&id);
+        self.give_up(id);
     }
 
     /// Ends the transfer of a request before its time; whether there was one.

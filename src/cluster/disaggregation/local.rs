@@ -16,7 +16,7 @@ impl Disaggregation {
         self.local_prefill = config;
         if config.is_some() {
             // Of decode replicas that lack equally much of a prompt, the least loaded computes it.
-            self.gateway.count_outstanding(self.roles.decodes);
+            self.count_outstanding();
         }
         self
     }
@@ -27,10 +27,11 @@ impl Disaggregation {
     }
 
     /// The instance that decodes and computes the prompt of a request too; `None` where one that prefills
-    /// computes it, or no instance that decodes is up.
+    /// computes it, or no instance that decodes is up. So many others wait at the gateway.
     pub fn prefill_locally(
         &mut self,
         request: RequestView<'_>,
+        at_gateway: u32,
         instances: &[Instance],
         now: SimTime,
     ) -> Option<InstanceId> {
@@ -39,7 +40,7 @@ impl Disaggregation {
         let is_queue_long = config.max_prefill_queue.is_some_and(|most| {
             let prefills = self.roles.whole as usize..self.roles.entrances() as usize;
             let waiting = instances[prefills].iter().map(|it| it.scheduler().load().waiting);
-            waiting.sum::<u32>() > most
+            at_gateway + waiting.sum::<u32>() > most
         });
         if is_short || is_queue_long {
             return self.route_decode(request, instances, now);

@@ -60,8 +60,9 @@ impl Pool {
     }
 
     pub(super) fn open(&mut self, instance: InstanceId) {
-        let place = self.place(instance);
-        self.closed.retain(|closed| *closed != place);
+        if let Ok(at) = self.closed.binary_search(&self.place(instance)) {
+            self.closed.remove(at);
+        }
     }
 
     fn place(&self, instance: InstanceId) -> InstanceId {

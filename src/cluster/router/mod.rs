@@ -65,10 +65,9 @@ pub trait Route: fmt::Debug + Send {
     /// One of the instances of `view`.
     fn route(&mut self, request: RequestView<'_>, view: &ClusterView<'_>) -> InstanceId;
 
-    /// What of the view it reads; asked once, before the first request.
-    fn needs(&self) -> Needs {
-        Needs::EVERYTHING
-    }
+    /// What of the view it reads; asked once, before the first request. What it does not ask for is not kept
+    /// for it: reports of engines cost a look at each of them, and caches more than that.
+    fn needs(&self) -> Needs;
 }
 
 /// What of a [`ClusterView`] a router reads. The rest is not kept for it.

@@ -105,6 +105,10 @@ impl Schedule for Sarathi {
         self.queues.complete(now, plan, result);
     }
 
+    fn token_budget(&self) -> u32 {
+        self.chunk_size
+    }
+
     schedule_by_queues!();
 }
 

@@ -47,6 +47,21 @@ pub struct Tiers {
     moves: Moves,
     /// What the last lookup found: a tier for each chunk.
     found: Vec<TierKind>,
+    looked_up: Option<LookUp>,
+}
+
+/// The last look-up. A request that lacks memory asks the same in every step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct LookUp {
+    /// The last of the chunks, whose name is that of all before it too, and how many they are.
+    last: Option<BlockHash>,
+    chunks: usize,
+    known: u32,
+    hit: u32,
+    /// Of each tier, as it was.
+    changes: [u64; TierKind::ALL.len()],
+    /// What came of it.
+    tokens: u32,
 }
 
 impl Tiers {
@@ -60,7 +75,8 @@ impl Tiers {
         levels: [Option<Level>; TierKind::ALL.len()],
     ) -> Self {
         assert!(chunk_tokens > 0, "a chunk has tokens");
-        Self { chunk_tokens, write, fetch, levels, moves: Moves::default(), found: Vec::new() }
+        let moves = Moves::default();
+        Self { chunk_tokens, write, fetch, levels, moves, found: Vec::new(), looked_up: None }
     }
 
     /// Tokens of a chunk.
@@ -76,6 +92,23 @@ impl Tiers {
     /// What the tiers hold of a sequence of `known` tokens behind the first `hit`, which the GPU holds:
     /// tokens that are worth fetching, 0 if none. `names` are its whole chunks.
     pub fn find(&mut self, names: &[BlockHash], known: u32, hit: u32) -> u32 {
+        let changes = self
+            .levels
+            .each_ref()
+            .map(|level| level.as_ref().map_or(0, |level| level.on(|tier| tier.changes())));
+        let (last, chunks) = (names.last().copied(), names.len());
+        let asked = LookUp { last, chunks, known, hit, changes, tokens: 0 };
+        if let Some(before) = self.looked_up
+            && before == (LookUp { tokens: before.tokens, ..asked })
+        {
+            return before.tokens;
+        }
+        let tokens = self.look_up(names, known, hit);
+        self.looked_up = Some(LookUp { tokens, ..asked });
+        tokens
+    }
+
+    fn look_up(&mut self, names: &[BlockHash], known: u32, hit: u32) -> u32 {
         self.found.clear();
         let first = (hit / self.chunk_tokens) as usize;
         let levels = self.levels.each_ref().map(|level| level.as_ref().map(Level::lock));

@@ -183,3 +183,16 @@ fn few_tokens_are_computed() {
     assert_eq!(Fetch::MinTokens(13).worth(&found, (CHUNK, 40, 4)), 0);
     assert_eq!(Fetch::MinTokens(1).worth(&[], (CHUNK, 40, 4)), 0);
 }
+
+#[test]
+fn a_look_up_is_done_again_when_what_can_be_found_has_changed() {
+    let mut tiers = tiers(TierWrite::Through, [Some(3), None, None]);
+    assert_eq!(found(&mut tiers, &names(0..3)), 0);
+    tiers.write(&names(0..2));
+    assert_eq!(found(&mut tiers, &names(0..3)), 0, "they are on their way");
+    settle(&mut tiers);
+    assert_eq!(found(&mut tiers, &names(0..3)), 2 * CHUNK);
+    assert_eq!(found(&mut tiers, &names(0..3)), 2 * CHUNK, "nothing has changed");
+    tiers.write(&names(7..9));
+    assert_eq!(found(&mut tiers, &names(0..3)), CHUNK, "the second has given way");
+}

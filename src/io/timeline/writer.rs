@@ -414,7 +414,7 @@ impl<W: Write> Observer for TimelineWriter<W> {
             | Occurrence::TierMoved(..)
             | Occurrence::TiersEvicted(..)
             | Occurrence::Scaled(..)
-            | Occurrence::Looked(_) => {}
+            | Occurrence::Looked(..) => {}
         }
     }
 }

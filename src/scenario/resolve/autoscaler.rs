@@ -14,7 +14,8 @@ pub(super) fn count_replicas(file: &mut ScenarioFile) {
 
 /// Writes out what is taken where nothing is said.
 pub(super) fn settle(file: &mut ScenarioFile) {
-    if let Some(autoscaler) = &mut file.cluster.autoscaler {
+    let listed = file.cluster.groups.iter_mut().map(|group| &mut group.autoscaler);
+    for autoscaler in listed.chain([&mut file.cluster.autoscaler]).flatten() {
         autoscaler.initial_replicas = Some(autoscaler.initial());
     }
 }
@@ -22,26 +23,71 @@ pub(super) fn settle(file: &mut ScenarioFile) {
 /// Rules that need no look-up.
 pub(super) fn rules(file: &ScenarioFile, rules: &mut Rules) {
     let cluster = &file.cluster;
-    let Some(autoscaler) = &cluster.autoscaler else { return };
-    let has_roles = cluster.groups.iter().any(|group| group.role != ReplicaRole::Mixed);
-    if cluster.disaggregation.is_some() || has_roles {
-        let message = "is not modelled where replicas prefill or decode only";
-        rules.broken("cluster.autoscaler", message);
-    } else if !cluster.groups.is_empty() {
-        rules.broken("cluster.autoscaler", "is not modelled where cluster.groups lists replicas");
+    if let Some(autoscaler) = &cluster.autoscaler {
+        if !cluster.groups.is_empty() || cluster.disaggregation.is_some() {
+            let message = "replicas of several kinds are scaled apart: give each kind its own, \
+                           cluster.groups[].autoscaler";
+            return rules.broken("cluster.autoscaler", message);
+        }
+        let place = Place { path: "cluster.autoscaler".to_owned(), role: ReplicaRole::Mixed, file };
+        place.check(autoscaler, ("cluster.replicas", cluster.replicas), rules);
     }
-    let others = [
-        ("gateway, whose waiting requests it does not see", cluster.gateway.is_some()),
-        ("kv_tiers, which replicas that come and go would lose", cluster.kv_tiers.is_some()),
-    ];
-    for (what, _) in others.iter().filter(|(_, is_given)| *is_given) {
-        rules
-            .broken("cluster.autoscaler", &format!("is not modelled together with cluster.{what}"));
+    for (index, group) in cluster.groups.iter().enumerate() {
+        let Some(autoscaler) = &group.autoscaler else { continue };
+        let group_path = format!("cluster.groups[{index}]");
+        let place = Place { path: format!("{group_path}.autoscaler"), role: group.role, file };
+        place.check(autoscaler, (&format!("{group_path}.replicas"), group.replicas), rules);
     }
-    counts(autoscaler, cluster.replicas, rules);
-    times(autoscaler, rules);
-    signal(&autoscaler.signal, rules);
-    let path = |key: &str| format!("cluster.autoscaler.{key}");
+}
+
+/// An autoscaler in its file.
+struct Place<'a> {
+    path: String,
+    role: ReplicaRole,
+    file: &'a ScenarioFile,
+}
+
+impl Place<'_> {
+    fn check(&self, autoscaler: &AutoscalerConfig, replicas: (&str, u32), rules: &mut Rules) {
+        self.gateway(autoscaler, rules);
+        counts(&self.path, autoscaler, replicas, rules);
+        times(&self.path, autoscaler, rules);
+        signal(&self.path, &autoscaler.signal, rules);
+        rates(&self.path, autoscaler, rules);
+    }
+
+    /// What only requests that wait at the gateway make possible.
+    fn gateway(&self, autoscaler: &AutoscalerConfig, rules: &mut Rules) {
+        let gateway = self.file.cluster.gateway.as_ref();
+        let holds = gateway.is_some_and(|gateway| {
+            gateway.holds_requests() && gateway.max_waiting.is_none_or(|most| most > 0)
+        });
+        let decodes = self.role == ReplicaRole::Decode;
+        let asks = [
+            ("min_replicas", "0", autoscaler.min_replicas == 0),
+            ("signal", autoscaler.signal.name(), autoscaler.signal.counts_gateway()),
+        ];
+        for (key, value, _) in asks.iter().filter(|(.., is_asked)| *is_asked) {
+            let path = format!("{}.{key}", self.path);
+            if decodes {
+                let message = format!(
+                    "`{value}` is for replicas that requests wait for at the gateway; they are not \
+                     sent from there to replicas that decode"
+                );
+                rules.broken(&path, &message);
+            } else if !holds {
+                let message = format!(
+                    "`{value}` needs a cluster.gateway where requests wait: \
+                     max_outstanding_per_replica, or a rate_limit with over = \"wait\""
+                );
+                rules.broken(&path, &message);
+            }
+        }
+    }
+}
+
+fn rates(path: &str, autoscaler: &AutoscalerConfig, rules: &mut Rules) {
+    let path = |key: &str| format!("{path}.{key}");
     let rates = [
         ("weights_gib_per_s", autoscaler.weights_gib_per_s),
         ("weights_source_gib_per_s", autoscaler.weights_source_gib_per_s),
@@ -53,10 +99,18 @@ pub(super) fn rules(file: &ScenarioFile, rules: &mut Rules) {
     }
 }
 
-fn counts(autoscaler: &AutoscalerConfig, replicas: u32, rules: &mut Rules) {
-    let path = |key: &str| format!("cluster.autoscaler.{key}");
+fn counts(
+    path: &str,
+    autoscaler: &AutoscalerConfig,
+    (replicas_path, replicas): (&str, u32),
+    rules: &mut Rules,
+) {
+    let absent = if replicas_path == "cluster.replicas" { "absent, or " } else { "" };
+    let rule = format!("{absent}max_replicas of {path}");
+    let path = |key: &str| format!("{path}.{key}");
     let AutoscalerConfig { min_replicas, max_replicas, .. } = *autoscaler;
-    rules.count(&path("min_replicas"), min_replicas);
+    rules.count(&path("max_replicas"), max_replicas);
+    rules.check(replicas == max_replicas.max(1), replicas_path, &rule, replicas);
     let rule = format!("at least min_replicas, {min_replicas}");
     rules.check(max_replicas >= min_replicas, &path("max_replicas"), &rule, max_replicas);
     if let Some(initial) = autoscaler.initial_replicas {
@@ -64,18 +118,16 @@ fn counts(autoscaler: &AutoscalerConfig, replicas: u32, rules: &mut Rules) {
         let holds = (min_replicas..=max_replicas).contains(&initial);
         rules.check(holds, &path("initial_replicas"), &rule, initial);
     }
-    let rule = "absent, or max_replicas of cluster.autoscaler";
-    rules.check(replicas == max_replicas.max(1), "cluster.replicas", rule, replicas);
     let limits = [("max_added", autoscaler.max_added), ("max_removed", autoscaler.max_removed)];
     for (key, limit) in limits {
         rules.count(&path(key), limit.unwrap_or(1));
     }
 }
 
-fn times(autoscaler: &AutoscalerConfig, rules: &mut Rules) {
+fn times(path: &str, autoscaler: &AutoscalerConfig, rules: &mut Rules) {
     /// Below, a run would look more often than it computes.
     const INTERVAL_MIN_S: f64 = 0.001;
-    let path = |key: &str| format!("cluster.autoscaler.{key}");
+    let path = |key: &str| format!("{path}.{key}");
     let interval = autoscaler.interval_s;
     let holds = (INTERVAL_MIN_S..=1e9).contains(&interval);
     rules.check(holds, &path("interval_s"), "from 0.001 to 10⁹ seconds", interval);
@@ -95,10 +147,13 @@ fn times(autoscaler: &AutoscalerConfig, rules: &mut Rules) {
     rules.check(holds, &path("tolerance"), "at least 0 and below 1", autoscaler.tolerance);
 }
 
-fn signal(signal: &SignalConfig, rules: &mut Rules) {
-    let path = |key: &str| format!("cluster.autoscaler.signal.{key}");
+fn signal(path: &str, signal: &SignalConfig, rules: &mut Rules) {
+    let whole = format!("{path}.signal");
+    let path = |key: &str| format!("{whole}.{key}");
     match *signal {
         SignalConfig::OutstandingPerReplica { target }
+        | SignalConfig::GatewayQueuePerReplica { target }
+        | SignalConfig::ConcurrencyPerReplica { target }
         | SignalConfig::WaitingPerReplica { target } => rules.positive(&path("target"), target),
         SignalConfig::KvUsage { target } | SignalConfig::Utilisation { target } => {
             rules.share(&path("target"), target);
@@ -112,7 +167,7 @@ fn signal(signal: &SignalConfig, rules: &mut Rules) {
             }
             if ttft_ms.is_none() && tpot_ms.is_none() {
                 let message = "ttft_ms or tpot_ms, or both, must be given";
-                rules.broken("cluster.autoscaler.signal", message);
+                rules.broken(&whole, message);
             }
         }
     }

@@ -94,6 +94,7 @@ fn transfer_rules(transfer: &TransferConfig, rules: &mut Rules) {
     rules.share(&path("efficiency"), transfer.efficiency);
     rules.positive(&path("flow_gb_per_s"), transfer.flow_gb_per_s.unwrap_or(1.0));
     rules.time(&path("latency_us"), transfer.latency_us, 1e6);
+    rules.brief(&path("message_us"), transfer.message_us, 1e6);
 }
 
 fn local_rules(cluster: &ClusterConfig, parts: &DisaggregationConfig, rules: &mut Rules) {
@@ -108,6 +109,13 @@ fn local_rules(cluster: &ClusterConfig, parts: &DisaggregationConfig, rules: &mu
     if asked.iter().any(|group| group.role == ReplicaRole::Mixed) {
         let message = "is not modelled beside mixed replicas, which compute all of a request";
         rules.broken(path, message);
+    }
+    let lacks_cache =
+        |group: &Asked| group.role == ReplicaRole::Decode && !group.cluster.engine.keeps_prefixes();
+    if local.max_new_tokens.is_some() && asked.iter().any(lacks_cache) {
+        let message = "reads the prefix caches of replicas that decode, and they keep none; \
+                       max_prompt_tokens counts whole prompts";
+        rules.broken(&format!("{path}.max_new_tokens"), message);
     }
     let decodes = asked.iter().find(|group| group.role == ReplicaRole::Decode);
     let protocol = decodes.map(|group| parts.protocol_of(&group.cluster.engine));
@@ -152,6 +160,11 @@ fn engine_rules(parts: &DisaggregationConfig, asked: &[Asked], rules: &mut Rules
             (HandoverProtocol::Blocking { kv_buffer_size }, EngineConfig::VllmV0(vllm)) => {
                 let path = "cluster.disaggregation.protocol.kv_buffer_size";
                 rules.positive(path, kv_buffer_size);
+                let transfer = &parts.transfer;
+                if transfer.message_us > 0.0 || transfer.message_overhead_bytes > 0 {
+                    let message = "`blocking` sends keys and values whole, not block by block";
+                    rules.broken("cluster.disaggregation.transfer.message_us", message);
+                }
                 if vllm.enable_chunked_prefill {
                     let message = "chunks of prompts are not handed over";
                     rules.broken(&format!("{engine}.enable_chunked_prefill"), message);

@@ -227,11 +227,7 @@ impl Place<'_> {
     }
 
     fn cache(&self, path: &str, named: Option<&[u32]>, rules: &mut Rules) {
-        let lacks_cache = |group: &&Asked| match &group.cluster.engine {
-            EngineConfig::VllmV1(vllm) => !vllm.enable_prefix_caching,
-            EngineConfig::Sglang(sglang) => sglang.disable_radix_cache,
-            _ => true,
-        };
+        let lacks_cache = |group: &&Asked| !group.cluster.engine.keeps_prefixes();
         if let Some(group) = self.struck(named).find(lacks_cache) {
             let engine = group.cluster.engine.name();
             let message = format!("{engine} keeps no prefix cache here that could be lost");

@@ -21,15 +21,8 @@ pub(super) fn rules(file: &ScenarioFile, rules: &mut Rules) {
         &path("max_outstanding_per_replica"),
         gateway.max_outstanding_per_replica.unwrap_or(1),
     );
-    rules.count(&path("max_waiting"), gateway.max_waiting.unwrap_or(1));
     rules.lasting(&path("deadline_ms"), gateway.deadline_ms.unwrap_or(1e3) / 1e3);
     order_rules(file, gateway, rules);
-    let parts = file.cluster.disaggregation.as_ref();
-    if parts.is_some_and(|parts| parts.local_prefill.is_some()) {
-        let message = "prompts that the decode side computes itself pass by the prefill replicas, whose \
-                       requests the gateway counts; not modelled together";
-        rules.broken("cluster.gateway", message);
-    }
     if let Some(limit) = &gateway.rate_limit {
         limit_rules(file, limit, rules);
     }

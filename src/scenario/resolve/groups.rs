@@ -84,7 +84,8 @@ pub(super) fn asked(cluster: &ClusterConfig) -> Vec<Asked> {
             ];
             let part = |(role, replicas): (_, Option<u32>)| {
                 let replicas = replicas.unwrap_or_default();
-                let cluster = ClusterConfig { replicas, ..cluster.clone() };
+                let kv_tiers = cluster.kv_tiers.filter(|_| role != ReplicaRole::Decode);
+                let cluster = ClusterConfig { replicas, kv_tiers, ..cluster.clone() };
                 Asked { role, cluster, listed: None }
             };
             counts.into_iter().map(part).collect()

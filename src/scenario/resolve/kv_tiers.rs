@@ -1,35 +1,49 @@
 //! Rules of KV memory below that of the GPUs.
 
+use super::groups::{ReplicaGroup, asked};
 use super::{Rules, ScenarioError, fail};
 use crate::hardware::GpuSpec;
 use crate::model::ModelSpec;
-use crate::scenario::{ClusterConfig, EngineConfig, KvTiersConfig, ScenarioFile, TierFetch};
+use crate::scenario::{
+    ClusterConfig, EngineConfig, KvTiersConfig, ReplicaRole, ScenarioFile, TierFetch,
+};
+
+const GIB: f64 = (1_u64 << 30) as f64;
 
 /// Rules that need no look-up.
 pub(super) fn rules(file: &ScenarioFile, rules: &mut Rules) {
     let cluster = &file.cluster;
     let Some(tiers) = &cluster.kv_tiers else { return };
-    if cluster.disaggregation.is_some() {
-        let message = "replicas that prefill or decode only have no tiers in this model";
-        rules.broken("cluster.kv_tiers", message);
+    let mut of_engines = Rules { problems: Vec::new() };
+    for group in asked(cluster).iter().filter(|group| group.role != ReplicaRole::Decode) {
+        let engine = group.listed.filter(|index| cluster.groups[*index].engine.is_some());
+        let path = engine.map_or_else(
+            || "cluster.engine".to_owned(),
+            |index| format!("cluster.groups[{index}].engine"),
+        );
+        engine_rules(&path, &group.cluster.engine, tiers, &mut of_engines);
     }
-    if !cluster.groups.is_empty() {
-        rules.broken("cluster.kv_tiers", "tiers of cluster.groups are not modelled");
-    }
-    match &cluster.engine {
+    // Groups of one engine break its rules together.
+    of_engines.problems.dedup();
+    rules.problems.append(&mut of_engines.problems);
+    tier_rules(tiers, rules);
+}
+
+fn engine_rules(path: &str, engine: &EngineConfig, tiers: &KvTiersConfig, rules: &mut Rules) {
+    match engine {
         EngineConfig::VllmV1(vllm) => {
             if !vllm.enable_prefix_caching {
                 let message = "cluster.kv_tiers needs prefix caching";
-                rules.broken("cluster.engine.enable_prefix_caching", message);
+                rules.broken(&format!("{path}.enable_prefix_caching"), message);
             }
             if vllm.speculation.is_some() {
                 let message = "speculation with cluster.kv_tiers is not modelled";
-                rules.broken("cluster.engine.speculation", message);
+                rules.broken(&format!("{path}.speculation"), message);
             }
             if vllm.block_size > 0 {
                 let chunk = tiers.chunk_tokens;
                 let holds = chunk > 0 && chunk.is_multiple_of(vllm.block_size);
-                let rule = format!("a multiple of cluster.engine.block_size ({})", vllm.block_size);
+                let rule = format!("a multiple of {path}.block_size ({})", vllm.block_size);
                 rules.check(holds, "cluster.kv_tiers.chunk_tokens", &rule, chunk);
             }
         }
@@ -39,7 +53,6 @@ pub(super) fn rules(file: &ScenarioFile, rules: &mut Rules) {
         }
         _ => rules.broken("cluster.kv_tiers", "only `vllm_v1` has tiers"),
     }
-    tier_rules(tiers, rules);
 }
 
 fn tier_rules(tiers: &KvTiersConfig, rules: &mut Rules) {
@@ -85,9 +98,47 @@ pub(super) fn resolve(
                        engine.disable_hybrid_kv_cache_manager = true keeps whole contexts";
         return Err(fail("cluster.kv_tiers", problem));
     }
-    let gpus = f64::from(cluster.tensor_parallel_size);
+    let tp = cluster.tensor_parallel_size;
     if let Some(tiers) = &mut cluster.kv_tiers {
-        tiers.pcie_gb_per_s.get_or_insert(gpus * gpu.pcie_gb_s);
+        tiers.pcie_gb_per_s.get_or_insert(f64::from(tp) * gpu.pcie_gb_s);
+        let token = u64::from(tp) * model.kv_bytes_per_token(tp, cluster.kv_cache_dtype);
+        return room(tiers, u64::from(tiers.chunk_tokens) * token);
+    }
+    Ok(())
+}
+
+/// Every tier has room for a chunk of so many bytes.
+fn room(tiers: &KvTiersConfig, chunk: u64) -> Result<(), ScenarioError> {
+    let rooms = [
+        ("host.memory_gib", tiers.host.map(|host| host.memory_gib)),
+        ("disk.capacity_gib", tiers.disk.map(|disk| disk.capacity_gib)),
+        ("pool.memory_gib", tiers.pool.map(|pool| pool.memory_gib)),
+    ];
+    for (key, gib) in rooms {
+        if let Some(gib) = gib.filter(|gib| gib * GIB < chunk as f64) {
+            let problem = format!(
+                "must have room for a chunk of {} tokens, {:.6} GiB, got {gib}",
+                tiers.chunk_tokens,
+                chunk as f64 / GIB
+            );
+            return Err(fail(&format!("cluster.kv_tiers.{key}"), &problem));
+        }
+    }
+    Ok(())
+}
+
+/// Replicas that share a pool keep KV alike: chunks are of one size there, and every GPU finds its part.
+pub(super) fn formats(groups: &[ReplicaGroup]) -> Result<(), ScenarioError> {
+    let with_pool = groups.iter().map(|group| &group.cluster);
+    let with_pool =
+        with_pool.filter(|cluster| cluster.kv_tiers.is_some_and(|it| it.pool.is_some()));
+    let mut formats: Vec<_> =
+        with_pool.map(|cluster| (cluster.tensor_parallel_size, cluster.kv_cache_dtype)).collect();
+    formats.dedup();
+    if formats.len() > 1 {
+        let problem = "groups that share a pool must have the same tensor_parallel_size and \
+                       kv_cache_dtype: chunks are kept as the GPUs of one replica write them";
+        return Err(fail("cluster.kv_tiers.pool", problem));
     }
     Ok(())
 }

@@ -224,6 +224,19 @@ fn not_modelled(file: &ScenarioFile, serving: &[Named], problems: &mut Vec<Strin
             let path = "cluster.disaggregation.transfer.granularity";
             refuse(path, "`layer_wise` transfers of several models");
         }
+        if apart.len() > 1 && parts.transfer.message_us > 0.0 {
+            refuse("cluster.disaggregation.transfer.message_us", "messages of several models");
+        }
+        if apart.len() > 1 && parts.transfer.message_overhead_bytes > 0 {
+            let path = "cluster.disaggregation.transfer.message_overhead_bytes";
+            refuse(path, "messages of several models");
+        }
+    }
+    if cluster.kv_tiers.is_some() {
+        refuse("cluster.kv_tiers", "KV tiers");
+    }
+    for (index, _) in cluster.groups.iter().enumerate().filter(|(_, it)| it.autoscaler.is_some()) {
+        refuse(&format!("cluster.groups[{index}].autoscaler"), "autoscalers");
     }
     if let Some(gateway) = &cluster.gateway {
         if gateway.order.is_by_tenant() {

@@ -1,7 +1,8 @@
 //! The rules of routers.
 
 use super::Rules;
-use crate::scenario::{ClusterConfig, RouterConfig};
+use super::groups::{Asked, asked};
+use crate::scenario::{ClusterConfig, ReplicaRole, RouterConfig};
 
 /// Tokens that a tree of the router may hold.
 const TREE_TOKENS: std::ops::RangeInclusive<u32> = 1..=1 << 30;
@@ -38,6 +39,14 @@ pub(super) fn rules(cluster: &ClusterConfig, rules: &mut Rules) {
         RouterConfig::PrefixExact(config) => {
             let weight = config.overlap_score_weight;
             rules.not_negative("cluster.router.overlap_score_weight", weight);
+            let lacks_cache = |group: &Asked| {
+                group.role == ReplicaRole::Decode || !group.cluster.engine.keeps_prefixes()
+            };
+            if asked(cluster).iter().all(lacks_cache) {
+                let message = "`prefix_exact` reads prefix caches, and no replica that requests are sent \
+                               to first keeps one";
+                rules.broken("cluster.router", message);
+            }
             rules.time("cluster.router.event_interval_ms", config.event_interval_ms, 1e3);
         }
         RouterConfig::LatencyPredicting(config) => {

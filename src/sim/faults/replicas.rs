@@ -63,10 +63,7 @@ impl<W: Source> Simulation<W> {
         observer: &mut impl Observer,
     ) {
         self.trouble().healths.set(instance, Health::Down);
-        match (self.cluster.role(instance), &mut self.cluster.disaggregation) {
-            (Role::Decode, Some(parts)) => parts.lose(instance),
-            _ => self.gateway.lose(instance),
-        }
+        self.shut_out(instance);
         let is_lost = |place| matches!(place, Place::Lost(at, _) if at == instance);
         for id in self.trouble().find(is_lost) {
             self.give_up(now, id, Finish::Failed, observer);
@@ -81,13 +78,9 @@ impl<W: Source> Simulation<W> {
         observer: &mut impl Observer,
     ) {
         self.trouble().healths.set(instance, Health::Up);
-        let is_wanted = self.is_wanted(instance);
-        match (self.cluster.role(instance), &mut self.cluster.disaggregation) {
-            (Role::Decode, Some(parts)) => parts.regain(instance),
-            _ if is_wanted => self.gateway.regain(instance),
-            _ => {}
+        if self.is_wanted(instance) {
+            self.let_in(now, instance);
         }
         observer.on(now, Occurrence::Recovered(instance));
-        self.wake_gate(now);
     }
 }

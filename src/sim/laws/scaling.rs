@@ -12,12 +12,14 @@ impl Watch {
             self.stages.resize(instance.index() + 1, Stage::Serving);
         }
         self.stages[instance.index()] = stage;
+        if stage != Stage::Off {
+            return;
+        }
         let is_there = |place: Place| place.is_at(instance) || place == Place::OnItsWay(instance);
         let left = self.requests.iter().position(|request| is_there(request.place));
-        assert!(
-            stage != Stage::Off || left.is_none(),
-            "L1: {instance} goes off while {left:?} is there"
-        );
+        assert!(left.is_none(), "L1: {instance} goes off while {left:?} is there");
+        let held = self.device(instance).handed_over;
+        assert_eq!(held, 0, "L3: {instance} goes off with KV caches that others will fetch");
     }
 
     /// An instance is sent a request.

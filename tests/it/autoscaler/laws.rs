@@ -1,7 +1,7 @@
 //! Laws of clusters that scale, on random ones. Debug builds watch every run.
 
 use proptest::prelude::*;
-use servecast::metrics::{Presence, Recorder};
+use servecast::metrics::{Presence, Recorder, ScaledPool};
 use servecast::scenario::SignalConfig;
 
 use super::{resolved, simulation_of};
@@ -83,6 +83,7 @@ proptest! {
             prop_assert!((min..=min + more).contains(&there), "{} at {}", there, moment);
         }
         let config = scenario.file.cluster.autoscaler.expect("it has one");
+        let pools = ScaledPool::of(&scenario);
         let mut again = Digest::default();
         let same = simulation_of(&scenario).run(&mut again).expect("no trace is read");
         prop_assert_eq!((same, again), (counts, digest));
@@ -90,9 +91,9 @@ proptest! {
         let mut threads = Recorder::default();
         simulation_of(&scenario).run_in_lanes(&mut threads).expect("no trace is read");
         prop_assert_eq!(&threads.requests, &recorder.requests);
-        prop_assert_eq!(threads.scaling_csv(&config), recorder.scaling_csv(&config));
+        prop_assert_eq!(threads.scaling_csv(&pools), recorder.scaling_csv(&pools));
         if matches!(config.signal, SignalConfig::Utilisation { .. }) {
-            let shares = recorder.scaling_csv(&config);
+            let shares = recorder.scaling_csv(&pools);
             let shares = shares.lines().skip(1).filter_map(|row| row.split(',').nth(7));
             let shares = shares.filter_map(|share| share.parse::<f64>().ok());
             prop_assert!(shares.into_iter().all(|share| (0.0..=1.0 + 1e-9).contains(&share)));

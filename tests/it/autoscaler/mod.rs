@@ -1,6 +1,8 @@
 //! Replicas that come and go with the load.
 
+mod gateway;
 mod laws;
+mod pools;
 mod refused;
 mod runs;
 

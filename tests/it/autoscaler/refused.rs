@@ -20,7 +20,20 @@ fn problem(rest: &str) -> String {
 fn autoscalers_that_cannot_be_are_refused_by_name() {
     let path = "cluster.autoscaler";
     for (rest, message) in [
-        ("min_replicas = 0", format!("{path}.min_replicas: must be at least 1, got 0")),
+        (
+            "min_replicas = 0",
+            format!(
+                "{path}.min_replicas: `0` needs a cluster.gateway where requests wait: \
+                 max_outstanding_per_replica, or a rate_limit with over = \"wait\""
+            ),
+        ),
+        (
+            "signal = { type = 'gateway_queue_per_replica', target = 4.0 }",
+            format!(
+                "{path}.signal: `gateway_queue_per_replica` needs a cluster.gateway where requests \
+                 wait: max_outstanding_per_replica, or a rate_limit with over = \"wait\""
+            ),
+        ),
         (
             "min_replicas = 5",
             format!("{path}.max_replicas: must be at least min_replicas, 5, got 4"),
@@ -81,12 +94,35 @@ fn clusters_that_it_does_not_fit_are_refused() {
                  nic_gb_per_s = 1.0 } }";
     assert_eq!(
         of(parts).expect_err("it is refused"),
-        "cluster.autoscaler: is not modelled where replicas prefill or decode only"
+        "cluster.autoscaler: replicas of several kinds are scaled apart: give each kind its own, \
+         cluster.groups[].autoscaler"
     );
     let groups = "groups = [{ replicas = 2 }, { replicas = 2, gpu = 'L40S' }]";
     let message = of(groups).expect_err("it is refused");
-    assert!(message.contains("is not modelled where cluster.groups lists replicas"), "{message}");
+    assert!(message.contains("give each kind its own, cluster.groups[].autoscaler"), "{message}");
     let message = of("replicas = 3").expect_err("it is refused");
     assert!(message.contains("cluster.replicas: must be absent, or max_replicas"), "{message}");
     assert_eq!(of("replicas = 4").expect("it is max_replicas").file.cluster.replicas, 4);
+}
+
+#[test]
+fn autoscalers_of_groups_are_refused_by_their_place() {
+    let of = |group: &str| {
+        let groups = format!(
+            "groups = [{{ role = 'prefill', replicas = 2 }}, {{ role = 'decode', replicas = 3, \
+             autoscaler = {{ {group}, signal = {{ type = 'kv_usage', target = 0.5 }} }} }}]\n\
+             disaggregation = {{ transfer = {{ nic_gb_per_s = 1.0 }} }}\n\
+             gateway = {{ max_outstanding_per_replica = 2 }}"
+        );
+        resolve(&scenario(10, 1.0, &groups)).map(|_| ()).expect_err("it is refused")
+    };
+    assert_eq!(
+        of("max_replicas = 4"),
+        "cluster.groups[1].replicas: must be max_replicas of cluster.groups[1].autoscaler, got 3"
+    );
+    assert_eq!(
+        of("min_replicas = 0, max_replicas = 3"),
+        "cluster.groups[1].autoscaler.min_replicas: `0` is for replicas that requests wait for at the \
+         gateway; they are not sent from there to replicas that decode"
+    );
 }

@@ -1,7 +1,7 @@
 //! Runs worked out by hand.
 
 use servecast::metrics::{
-    Bill, ClusterReport, Presence, Recorder, ReplicaKind, ScalingReport, Status,
+    Bill, ClusterReport, Presence, Recorder, ReplicaKind, ScaledPool, ScalingReport, Status,
 };
 use servecast::sim::Counts;
 use servecast::units::SimTime;
@@ -13,8 +13,7 @@ fn at(seconds: f64) -> SimTime {
 }
 
 fn report(text: &str, recorder: &Recorder) -> ScalingReport {
-    let config = resolved(text).file.cluster.autoscaler.expect("it has one");
-    ScalingReport::new(recorder, &config, 1)
+    ScalingReport::new(recorder, &ScaledPool::of(&resolved(text))[0])
 }
 
 /// Six requests are under way at 1 s: those of the last 500 ms, and one that waits for its first step.
@@ -140,7 +139,7 @@ fn looking_does_not_prolong_a_run() {
     let text = scenario(3, 1.0, &autoscaler(2, "provisioning_s = 1000.0\n"));
     let (_, recorder) = run(&text);
     assert_eq!(recorder.observed(), at(3.5));
-    let csv = recorder.scaling_csv(&resolved(&text).file.cluster.autoscaler.unwrap());
+    let csv = recorder.scaling_csv(&ScaledPool::of(&resolved(&text)));
     let rows: Vec<&str> = csv.lines().collect();
     let head = "time_s,provisioning,loading,serving,draining,down,off,signal,recommended,decided";
     assert_eq!(

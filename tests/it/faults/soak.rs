@@ -186,17 +186,29 @@ fn faults(random: &mut Stream, may: &May, out: &mut String) {
     }
 }
 
+fn keeps_prefixes(engine: &str, flags: &str) -> bool {
+    match engine {
+        "vllm_v1" => flags.contains("prefix_caching = true"),
+        "sglang" => flags.contains("radix_cache = false"),
+        _ => false,
+    }
+}
+
 /// Which prompts the decode side computes itself.
-fn local_prefill(random: &mut Stream) -> String {
+fn local_prefill(random: &mut Stream, caches: bool) -> String {
     let tokens = random.random_range(1..200);
     let condition = match random.random_range(0..4) {
         0 => format!("max_prompt_tokens = {tokens}"),
-        1 => format!("max_new_tokens = {tokens}"),
+        1 if caches => format!("max_new_tokens = {tokens}"),
+        1 => format!("max_prompt_tokens = {tokens}"),
         2 => format!("max_prefill_queue = {}", tokens % 5),
         _ => return String::new(),
     };
     format!(", local_prefill = {{ {condition} }}")
 }
+
+/// More than a chunk of 48 tokens takes.
+const CHUNK_GIB: f64 = 0.007;
 
 /// Tiers with room for a few prompts, over slow links; none in half of the cases.
 fn tiers(random: &mut Stream, out: &mut String) {
@@ -212,13 +224,13 @@ fn tiers(random: &mut Stream, out: &mut String) {
         one(random, &["lru", "fifo"]),
         one(random, &["always", "when_faster"]),
         random.random_range(0.05..10.0),
-        random.random_range(0.0..0.2),
+        random.random_range(0.0..0.2_f64).max(CHUNK_GIB),
     );
     if random.random_bool(0.5) {
         out.push_str("disk = { capacity_gib = 0.1, read_gb_per_s = 0.5, write_gb_per_s = 0.2 }\n");
     }
     if random.random_bool(0.5) {
-        let room = random.random_range(0.0..0.3);
+        let room = random.random_range(0.0..0.3_f64).max(CHUNK_GIB);
         let _ = writeln!(out, "pool = {{ memory_gib = {room}, nic_gb_per_s = 0.6 }}");
     }
 }
@@ -287,7 +299,9 @@ fn scenario(seed: u64) -> String {
             "weighted",
         ],
     );
-    // It is refused where replicas prefill or decode only.
+    // What they cannot do is refused: one predicts no replicas that prefill or decode only, the other reads caches.
+    let router =
+        if !keeps_prefixes(name, &flags) && router == "prefix_exact" { "weighted" } else { router };
     let router = if network && router == "latency_predicting" { "weighted" } else { router };
     let parts: [u32; 2] = [random.random_range(1..4), random.random_range(1..4)];
     let count = if network {
@@ -297,7 +311,7 @@ fn scenario(seed: u64) -> String {
             parts[0],
             parts[1],
             random.random_range(0.05..5.0),
-            local_prefill(random)
+            local_prefill(random, keeps_prefixes(name, &flags))
         )
     } else {
         format!("replicas = {replicas}")
@@ -316,51 +330,63 @@ fn scenario(seed: u64) -> String {
          decode_seq_us = 50.0",
         one(random, &["0.0", "2.0", "100.0"]),
     );
-    let caches = match name {
-        "vllm_v1" => flags.contains("prefix_caching = true"),
-        "sglang" => flags.contains("radix_cache = false"),
-        _ => false,
-    };
-    if name == "vllm_v1" && caches && !network && stages == 1 {
-        tiers(random, &mut text);
+    let caches = keeps_prefixes(name, &flags);
+    if name == "vllm_v1" && caches && stages == 1 {
+        // Those of replicas that prefill draw from a stream of their own.
+        let below = &mut Seed(seed).stream("tiers of prefills", 0);
+        tiers(if network { below } else { random }, &mut text);
     }
     let replicas = if network { parts[0] + parts[1] } else { replicas };
     faults(random, &May { replicas, crashes, network, caches }, &mut text);
-    // What is refused together: autoscalers with roles, tiers or a gateway, a gateway with local prefill.
-    if !network && !text.contains("kv_tiers") {
-        text = scaled(seed, replicas, &text);
-    }
-    if ["autoscaler", "local_prefill"].iter().any(|other| text.contains(other)) {
-        return text;
-    }
-    gateway(seed, network, &text)
+    let text = gateway(seed, network, &text);
+    scaled(seed, if network { &parts } else { &[] }, replicas, &text)
 }
 
-/// Every other cluster has an autoscaler, which draws from a stream of its own.
-fn scaled(seed: u64, replicas: u32, text: &str) -> String {
+/// Every other cluster has autoscalers, which draw from a stream of their own: one of all replicas, or one
+/// each of those that prefill and those that decode.
+fn scaled(seed: u64, parts: &[u32], replicas: u32, text: &str) -> String {
     let random = &mut Seed(seed).stream("scaled", 0);
     if random.random_bool(0.5) {
         return text.to_owned();
     }
-    let min = random.random_range(1..=replicas);
+    let waits = text.contains("max_outstanding_per_replica") || text.contains("over = 'wait'");
+    let [prefills, decodes] = *parts else {
+        let scaler = autoscaler(random, replicas, waits);
+        return text.replacen("replicas = ", &format!("{scaler}\nreplicas = "), 1);
+    };
+    let prefill = autoscaler(random, prefills, waits);
+    let decode = autoscaler(random, decodes, false);
+    let groups = format!(
+        "groups = [{{ replicas = {prefills}, role = 'prefill', {prefill} }}, {{ replicas = {decodes}, \
+         role = 'decode', {decode} }}]\ndisaggregation = {{ "
+    );
+    let counts =
+        format!("disaggregation = {{ prefill_replicas = {prefills}, decode_replicas = {decodes}, ");
+    text.replacen(&counts, &groups, 1)
+}
+
+/// An autoscaler of at most so many replicas, to none where requests wait at the gateway.
+fn autoscaler(random: &mut Stream, replicas: u32, waits: bool) -> String {
+    let min = random.random_range(u32::from(!waits)..=replicas);
     let initial = random.random_range(min..=replicas);
     let interval = one(random, &["0.05", "0.4", "1.0"]);
-    let signal = match random.random_range(0..5) {
+    let signal = match random.random_range(0..if waits { 7 } else { 5 }) {
         0 => "type = 'outstanding_per_replica', target = 3.0",
         1 => "type = 'waiting_per_replica', target = 0.5",
         2 => "type = 'kv_usage', target = 0.3",
         3 => "type = 'utilisation', target = 0.5",
-        _ => "type = 'slo_headroom', ttft_ms = 200.0, target = 0.8",
+        4 => "type = 'slo_headroom', ttft_ms = 200.0, target = 0.8",
+        5 => "type = 'gateway_queue_per_replica', target = 2.0",
+        _ => "type = 'concurrency_per_replica', target = 4.0",
     };
-    let scaler = format!(
+    format!(
         "autoscaler = {{ min_replicas = {min}, max_replicas = {replicas}, \
          initial_replicas = {initial}, signal = {{ {signal} }}, interval_s = {interval}, \
-         stabilisation_down_s = {}, provisioning_s = {}, weights_source_gib_per_s = {} }}\nreplicas = ",
+         stabilisation_down_s = {}, provisioning_s = {}, weights_source_gib_per_s = {} }}",
         one(random, &["0.0", "1.0", "2.0"]),
         one(random, &["0.0", "0.3", "3.0"]),
         one(random, &["4.0", "60.0"]),
-    );
-    text.replacen("replicas = ", &scaler, 1)
+    )
 }
 
 fn digest(scenario: &Scenario) -> (Counts, Digest, Recorder) {
@@ -391,12 +417,10 @@ fn step_by_step(scenario: &Scenario) -> (Counts, Recorder) {
         None => run,
     };
     let run = run.with_faults(&file.faults, client, file.seed).until(client.stops_at());
-    let run = match &file.cluster.autoscaler {
-        Some(autoscaler) => {
-            run.with_autoscaler(autoscaler, scenario.first().model.weight_bytes(1).0)
-        }
-        None => run,
-    };
+    let bytes = scenario.first().model.weight_bytes(1).0;
+    let run = scenario.scaled_groups().fold(run, |run, (replicas, _, autoscaler)| {
+        run.with_autoscaler(replicas, autoscaler, bytes)
+    });
     (run.run(&mut recorder).expect("no trace is read"), recorder)
 }
 
@@ -424,8 +448,18 @@ fn follow(seed: u64, text: &str) -> Counts {
 
 #[test]
 fn no_request_is_lost_in_random_clusters_under_random_faults() {
-    let is_scaled = |seed: &u64| scenario(*seed).contains("autoscaler");
-    assert!((0..CLUSTERS).filter(is_scaled).count() > 40, "replicas come and go in many of them");
+    let often = |words: &[&str], least: usize| {
+        let has_all = |seed: &u64| words.iter().all(|word| scenario(*seed).contains(word));
+        let count = (0..CLUSTERS).filter(has_all).count();
+        assert!(count >= least, "{words:?} are met together {count} times");
+    };
+    often(&["autoscaler"], 80);
+    often(&["autoscaler", "cluster.gateway"], 25);
+    often(&["autoscaler", "disaggregation"], 25);
+    often(&["autoscaler", "kv_tiers"], 6);
+    often(&["disaggregation", "kv_tiers"], 12);
+    often(&["local_prefill", "cluster.gateway"], 12);
+    often(&["min_replicas = 0"], 5);
     let mut sum = Counts::default();
     for seed in 0..CLUSTERS {
         let counts = follow(seed, &scenario(seed));

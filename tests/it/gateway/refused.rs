@@ -21,7 +21,6 @@ fn gateways_that_make_no_sense_are_refused() {
             "max_outstanding_per_replica = 0",
             "max_outstanding_per_replica: must be at least 1, got 0",
         ),
-        (&format!("{limit}max_waiting = 0"), "max_waiting: must be at least 1, got 0"),
         (
             &format!("{limit}deadline_ms = 0.0"),
             "deadline_ms: must be a time above 0 and up to 10⁹ seconds, got 0",

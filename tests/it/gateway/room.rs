@@ -53,6 +53,42 @@ fn who_comes_when_too_many_wait_is_turned_away() {
 }
 
 #[test]
+fn with_no_place_to_wait_who_finds_no_replica_free_is_turned_away() {
+    let gateway = "[cluster.gateway]\nmax_outstanding_per_replica = 1\nmax_waiting = 0\n";
+    let (counts, recorder) = run(&scenario(BURST, gateway));
+    assert_eq!((counts.finished, counts.rejected, counts.failed), (2, 8, 0));
+    let report = recorder.gateway_report().expect("there is a gateway");
+    assert_eq!((report.turned_away.full, report.turned_away.total()), (8, 8));
+    assert_eq!(report.waiting_peak, 0);
+    // Where none is up they fail, as without a gateway.
+    let crashes = "[[faults]]\ntype = 'crash'\nreplica = 0\nat_s = 0.0\ndown_s = 9.0\n\
+                   [[faults]]\ntype = 'crash'\nreplica = 1\nat_s = 0.0\ndown_s = 9.0\n";
+    let late = BURST.replace("type = 'all_at_once'", "type = 'constant', rate_per_s = 10.0");
+    let (counts, _) = run(&format!("{}{crashes}", scenario(&late, gateway)));
+    assert_eq!((counts.finished, counts.rejected, counts.failed), (0, 0, 10));
+}
+
+#[test]
+fn prompts_that_the_decode_side_computes_need_no_place_of_a_replica_that_prefills() {
+    let parts = "disaggregation = { prefill_replicas = 1, decode_replicas = 1, local_prefill = { \
+                 max_prefill_queue = 3 }, transfer = { nic_gb_per_s = 10.0, latency_us = 50.0 } }";
+    let gateway = "[cluster.gateway]\nmax_outstanding_per_replica = 1\n";
+    let text = scenario(BURST, gateway).replace("replicas = 2", parts);
+    let mut told = Told::default();
+    let (_, counts) = run_with(&text, &mut told);
+    assert_eq!(counts.finished, 10);
+    let sent = told.0.iter().filter_map(|(at, doing)| match doing {
+        Doing::Sent(id, instance) => Some((at.as_nanos() / 1_000_000, id.0, instance.0)),
+        _ => None,
+    });
+    // While more than three others wait the first goes to the decode side; then each waits for the place of
+    // the replica that prefills, where a prompt takes 20 ms.
+    let first = (0..6).map(|id| (0, id, 1)).chain([(0, 6, 0)]);
+    let expected: Vec<_> = first.chain([(20, 7, 0), (40, 8, 0), (60, 9, 0)]).collect();
+    assert_eq!(sent.collect::<Vec<_>>(), expected);
+}
+
+#[test]
 fn who_waits_longer_than_the_deadline_is_turned_away() {
     let gateway = "[cluster.gateway]\nmax_outstanding_per_replica = 1\ndeadline_ms = 200.0\n";
     let (counts, recorder) = run(&scenario(BURST, gateway));

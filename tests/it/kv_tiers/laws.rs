@@ -17,7 +17,7 @@ use servecast::workload::Client;
 
 use super::{Below, boxed};
 use crate::fast_forward::{Case, vllm_case, workload};
-use crate::support::{law, resolve};
+use crate::support::law;
 use crate::timeline::shows;
 
 /// Without what has no tiers, in little memory.
@@ -239,35 +239,4 @@ proptest! {
             prop_assert!(with.ttft() <= without.ttft() + link, "{:?} {:?}", with, without);
         }
     }
-}
-
-#[test]
-fn no_room_is_no_tier() {
-    use crate::support::Digest;
-    use servecast::sim::{simulation, step_times};
-    use servecast::workload::Workload;
-    let digest = |tiers: &str| {
-        let text = format!(
-            "name = 'x'\n[cluster]\nmodel = 'meta-llama/Llama-3.1-8B'\ngpu = 'A100-SXM4-80GB'\n\
-             replicas = 2\n{tiers}\n[workload]\nnum_requests = 60\n\
-             arrivals = {{ type = 'poisson', rate_per_s = 4.0 }}\n\
-             lengths = {{ type = 'fixed', input_tokens = 3000, output_tokens = 60 }}\n\
-             [workload.sessions]\nturns_min = 2\nturns_max = 4\n\
-             message_tokens = {{ type = 'uniform', min_tokens = 20, max_tokens = 200 }}\n\
-             output_tokens = {{ type = 'uniform', min_tokens = 50, max_tokens = 150 }}\n\
-             think_time = {{ type = 'exponential', mean_s = 2.0 }}\n"
-        );
-        let scenario = resolve(&text).expect("it holds together");
-        let workload = Workload::open(&scenario.file.workload, scenario.file.seed, None);
-        let costs = step_times(&scenario).expect("step times are known");
-        let mut digest = Digest::default();
-        let run = simulation(&scenario, &costs, workload.expect("it opens")).expect("it is built");
-        run.run(&mut digest).expect("no trace is read");
-        digest
-    };
-    let none = digest("");
-    assert_eq!(digest("kv_tiers = { host = { memory_gib = 0.0 } }"), none);
-    let empty = "pool = { memory_gib = 0.0, nic_gb_per_s = 1.0 }";
-    assert_eq!(digest(&format!("kv_tiers = {{ write = 'back', {empty} }}")), none);
-    assert_ne!(digest("kv_tiers = { host = { memory_gib = 64.0 } }"), none);
 }

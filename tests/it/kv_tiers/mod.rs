@@ -4,6 +4,7 @@
 mod examples;
 mod laws;
 mod refused;
+mod roles;
 
 use std::sync::{Arc, Mutex};
 

@@ -24,15 +24,26 @@ fn what_is_not_modelled_is_refused_by_name() {
             "cluster.engine.enable_prefix_caching: cluster.kv_tiers needs prefix caching",
         ),
         (
-            format!(
-                "disaggregation = {{ prefill_replicas = 1, decode_replicas = 1, transfer = {{ \
-                 nic_gb_per_s = 1.0 }} }}\n{host}"
-            ),
-            "cluster.kv_tiers: replicas that prefill or decode only",
+            "kv_tiers = { host = { memory_gib = 0.03 } }".to_owned(),
+            "cluster.kv_tiers.host.memory_gib: must have room for a chunk of 256 tokens, 0.031250 GiB, got 0.03",
         ),
         (
-            format!("{host}\n[[cluster.groups]]\nreplicas = 2"),
-            "cluster.kv_tiers: tiers of cluster.groups are not modelled",
+            "kv_tiers = { host = { memory_gib = 1.0 }, pool = { memory_gib = 0.0, nic_gb_per_s = 1.0 } }"
+                .to_owned(),
+            "cluster.kv_tiers.pool.memory_gib: must have room for a chunk",
+        ),
+        (
+            "kv_tiers = { pool = { memory_gib = 1.0, nic_gb_per_s = 1.0 } }\n[[cluster.groups]]\n\
+             replicas = 2\n[[cluster.groups]]\nreplicas = 2\ntensor_parallel_size = 2"
+                .to_owned(),
+            "cluster.kv_tiers.pool: groups that share a pool must have the same tensor_parallel_size",
+        ),
+        (
+            format!(
+                "{host}\n[[cluster.groups]]\nreplicas = 2\n[[cluster.groups]]\nreplicas = 2\n\
+                 engine = {{ type = 'sglang' }}"
+            ),
+            "cluster.kv_tiers: HiCache, the tiers of `sglang`, is not modelled",
         ),
         ("kv_tiers = {}".to_owned(), "cluster.kv_tiers: needs a `host`, a `disk` or a `pool`"),
         (

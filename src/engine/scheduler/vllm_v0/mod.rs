@@ -234,6 +234,10 @@ impl Schedule for VllmV0 {
         }
     }
 
+    fn token_budget(&self) -> u32 {
+        self.token_budget
+    }
+
     fn load(&self) -> Load {
         let mut load = self.queues.load();
         load.running += self.sent.held().len() as u32;

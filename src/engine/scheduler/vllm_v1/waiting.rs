@@ -298,7 +298,9 @@ impl VllmV1 {
         }
         let s = &mut self.sequences[slot as usize];
         s.status = Status::Loading;
-        s.handoff = Handoff::None;
+        if s.handoff == Handoff::PrefilledElsewhere {
+            s.handoff = Handoff::None;
+        }
         s.has_landed = false;
         s.holds_promise = true;
         self.unlanded += 1;

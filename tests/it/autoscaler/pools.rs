@@ -1,0 +1,94 @@
+//! Groups of replicas that are scaled apart.
+
+use proptest::prelude::*;
+use servecast::metrics::{Presence, Recorder, ScaledPool, ScalingReport};
+
+use super::{resolved, run, scenario, simulation_of};
+
+const SIGNAL: &str = "interval_s = 0.5, stabilisation_down_s = 0.0, signal = { type = \
+                      'outstanding_per_replica', target = 2.0 }";
+
+#[test]
+fn a_group_is_scaled_and_the_other_is_not() {
+    let groups = format!(
+        "groups = [{{ name = 'fixed', replicas = 1 }}, {{ name = 'scaled', gpu = 'L40S', replicas = 3, \
+         autoscaler = {{ max_replicas = 3, {SIGNAL} }} }}]"
+    );
+    let text = scenario(40, 20.0, &groups);
+    let (counts, recorder) = run(&text);
+    assert_eq!(counts.finished, 40);
+    let pools = ScaledPool::of(&resolved(&text));
+    let [pool] = pools.as_slice() else { panic!("one is scaled: {pools:?}") };
+    assert_eq!((pool.group.as_deref(), pool.replicas.clone()), (Some("scaled"), 1..4));
+    let report = ScalingReport::new(&recorder, pool);
+    assert_eq!(report.serving_peak, 3);
+    assert!(report.scale_downs > 0, "{report:?}");
+    let end = recorder.observed();
+    let fixed = recorder.presence.time(0, end, |presence| presence == Presence::Up);
+    assert_eq!(fixed.as_secs_f64(), end.as_secs_f64());
+    let csv = recorder.scaling_csv(&pools);
+    assert!(csv.starts_with("group,time_s,"), "{csv}");
+    assert!(csv.lines().skip(1).all(|row| row.starts_with("scaled,")), "{csv}");
+}
+
+#[test]
+fn prefill_and_decode_follow_signals_of_their_own() {
+    // A prompt is a step of 100 ms, an answer 20: four decode replicas keep up with one that prefills.
+    let groups = "groups = [\
+         { role = 'prefill', replicas = 4, autoscaler = { max_replicas = 4, interval_s = 0.5, \
+           signal = { type = 'waiting_per_replica', target = 20.0 } } }, \
+         { role = 'decode', replicas = 4, engine = { type = 'vllm_v1', num_gpu_blocks = 40, max_model_len = 320 }, \
+           autoscaler = { max_replicas = 4, interval_s = 0.5, \
+           signal = { type = 'kv_usage', target = 0.2 } } }]\n\
+         disaggregation = { transfer = { nic_gb_per_s = 10.0 } }";
+    let text = scenario(60, 10.0, groups).replace("output_tokens = 5", "output_tokens = 20");
+    let (counts, recorder) = run(&text);
+    assert_eq!(counts.finished, 60);
+    let pools = ScaledPool::of(&resolved(&text));
+    let peaks = pools.iter().map(|pool| ScalingReport::new(&recorder, pool).serving_peak);
+    assert_eq!(peaks.collect::<Vec<_>>(), [1, 4]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn pools_with_no_room_between_their_bounds_are_the_static_cluster(
+        requests in 1_u32..80, rate in 1.0..40.0_f64, prefills in 1_u32..4, decodes in 1_u32..4,
+        interval in 0.05..1.0_f64, limit in 1_u32..6, is_sglang: bool, signal in 0_usize..3,
+    ) {
+        let signal = ["type = 'kv_usage', target = 0.3", "type = 'waiting_per_replica', target = 1.0",
+            "type = 'slo_headroom', ttft_ms = 300.0, target = 0.9"][signal];
+        let of = |is_scaled: bool| {
+            let scaler = |replicas: u32| match is_scaled {
+                true => format!(
+                    ", autoscaler = {{ min_replicas = {replicas}, max_replicas = {replicas}, \
+                     interval_s = {interval}, signal = {{ {signal} }} }}"
+                ),
+                false => String::new(),
+            };
+            let engine = if is_sglang {
+                "{ type = 'sglang', max_total_tokens = 2000, context_length = 320 }"
+            } else {
+                "{ type = 'vllm_v1', num_gpu_blocks = 60, max_model_len = 320 }"
+            };
+            let groups = format!(
+                "groups = [{{ role = 'prefill', replicas = {prefills}{} }}, \
+                 {{ role = 'decode', replicas = {decodes}{} }}]\nengine = {engine}\n\
+                 gateway = {{ max_outstanding_per_replica = {limit} }}\n\
+                 disaggregation = {{ transfer = {{ nic_gb_per_s = 1.0 }} }}",
+                scaler(prefills), scaler(decodes),
+            );
+            let scenario = resolved(&scenario(requests, rate, &groups));
+            let mut recorder = Recorder::default();
+            let counts = simulation_of(&scenario).run_in_lanes(&mut recorder);
+            (counts.expect("no trace is read"), recorder)
+        };
+        let (counts, scaled) = of(true);
+        let (expected, fixed) = of(false);
+        prop_assert_eq!(counts, expected);
+        prop_assert_eq!(scaled.requests, fixed.requests);
+        prop_assert_eq!(scaled.replicas, fixed.replicas);
+        prop_assert_eq!(scaled.steps, fixed.steps);
+    }
+}
