@@ -14,6 +14,7 @@ mod room;
 mod ticket;
 mod vtc;
 
+use super::placement::{self, Placement};
 use super::router::{Needs, Route, Router};
 use super::{Caches, ClusterView, Outstanding, Steps};
 use crate::engine::Instance;
@@ -56,6 +57,9 @@ pub struct Gateway {
     down: Vec<InstanceId>,
     /// Those that get no requests now, by id: they are down, or as full as they may be.
     closed: Vec<InstanceId>,
+    placement: Option<Placement>,
+    /// Those that get no requests now, or do not hold the adapter of the one at hand.
+    unfit: Vec<InstanceId>,
 }
 
 impl Gateway {
@@ -75,7 +79,16 @@ impl Gateway {
             caches_at: None,
             down: Vec::new(),
             closed: Vec::new(),
+            placement: None,
+            unfit: Vec::new(),
         }
+    }
+
+    /// The same gateway, which sends requests to holders of their adapter only.
+    #[must_use]
+    pub fn with_placement(mut self, placement: Option<Placement>) -> Self {
+        self.placement = placement;
+        self
     }
 
     /// The same gateway, which has so many requests outstanding at an instance at most.
@@ -147,6 +160,14 @@ impl Gateway {
         if !self.has_place() {
             return None;
         }
+        let without = self.placement.as_ref().map_or(&[][..], |of| of.without(request.adapter));
+        if !without.is_empty() {
+            placement::union(&self.closed, without, &mut self.unfit);
+            if self.unfit.len() == self.entrances {
+                return None;
+            }
+        }
+        let is_placed = !without.is_empty();
         self.refresh(instances, now);
         if self.looks_at_caches(now) && self.keeps_caches() {
             self.caches.clear();
@@ -164,7 +185,7 @@ impl Gateway {
                 Some(_) => Caches::known(&self.caches),
             },
             steps: Steps::of(instances),
-            down: &self.closed,
+            down: if is_placed { &self.unfit } else { &self.closed },
         };
         let chosen = router.route(request, &view);
         let (count, id) = (view.instances, request.id);

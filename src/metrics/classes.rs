@@ -194,7 +194,7 @@ fn waits_of(recorder: &Recorder, class: ClassId) -> Vec<f64> {
 }
 
 /// Whether an answer keeps a promise; one of a single token keeps every time per token.
-fn keeps(record: &RequestRecord, (name, limit_ms): (&str, f64)) -> bool {
+pub(super) fn keeps(record: &RequestRecord, (name, limit_ms): (&str, f64)) -> bool {
     let latency = match name {
         "ttft" => record.ttft(),
         "tpot" => record.tpot().unwrap_or(SimDuration::ZERO),
@@ -204,7 +204,7 @@ fn keeps(record: &RequestRecord, (name, limit_ms): (&str, f64)) -> bool {
 }
 
 impl Spread {
-    fn of(values: Vec<f64>) -> Option<Self> {
+    pub(super) fn of(values: Vec<f64>) -> Option<Self> {
         if values.is_empty() {
             return None;
         }

@@ -5,17 +5,20 @@ use super::run::Simulation;
 use super::source::Source;
 use super::step_time::step_times;
 use super::tier_plan::TierPlan;
-use crate::cluster::{Cluster, Disaggregation, Order, Ranks, Roles, Router, TransferEnd, Way};
+use crate::cluster::{
+    Cluster, Disaggregation, Order, Placement, Ranks, Roles, Router, TransferEnd, Way,
+};
 use crate::cost::{CapturedSizes, CudaGraphs, LoraTimes, StepTime};
 use crate::engine::scheduler::{
     Acceptance, FasterTransformer, Orca, Sarathi, Scheduler, Sglang, StaticBatch, VllmV0, VllmV1,
 };
 use crate::engine::{Adapters, HostTimes, Instance};
+use crate::ids::AdapterId;
 use crate::network::Protocol;
 use crate::rng::{Seed, mix};
 use crate::scenario::{
-    AcceptanceConfig, EngineConfig, HandoverProtocol, ReplicaGroup, ReplicaRole, Scenario,
-    ScenarioError, VllmConfig,
+    AcceptanceConfig, EngineConfig, HandoverProtocol, PlacementConfig, ReplicaGroup, ReplicaRole,
+    Scenario, ScenarioError, VllmConfig,
 };
 use crate::units::SimDuration;
 use crate::workload::Client;
@@ -40,15 +43,35 @@ pub fn cluster_priced_by(
     let tiers = TierPlan::new(scenario, costs);
     for (group, cost) in scenario.groups.iter().zip(costs) {
         for _ in 0..group.replicas() {
-            instances.push(replica(scenario, group, cost, tiers.as_ref())?);
+            let held = held(scenario, instances.len() as u32);
+            instances.push(replica(scenario, group, cost, (tiers.as_ref(), held.as_deref()))?);
         }
     }
     Ok(Cluster {
         tiers: tiers.map(|tiers| tiers.links()).transpose()?,
         instances,
         router: Router::new(&scenario.file.cluster.router, scenario.file.seed),
+        placement: placement(scenario),
         disaggregation: disaggregation(scenario)?,
     })
+}
+
+fn holders(scenario: &Scenario) -> Option<&[Vec<u32>]> {
+    let lora = scenario.file.cluster.lora.as_ref()?;
+    match lora.placement.as_ref()? {
+        PlacementConfig::Static { holders } => Some(holders),
+    }
+}
+
+fn placement(scenario: &Scenario) -> Option<Placement> {
+    let instances = scenario.groups.iter().map(ReplicaGroup::replicas).sum();
+    holders(scenario).map(|holders| Placement::new(holders, instances))
+}
+
+/// The adapters that a replica holds, where not all hold all.
+fn held(scenario: &Scenario, replica: u32) -> Option<Vec<AdapterId>> {
+    let held = (0..).map(AdapterId).zip(holders(scenario)?);
+    Some(held.filter(|(_, of)| of.contains(&replica)).map(|(id, _)| id).collect())
 }
 
 /// One idle replica of a group, without tiers of KV memory below it.
@@ -60,17 +83,17 @@ pub fn instance(
     group: &ReplicaGroup,
     cost: &StepTime,
 ) -> Result<Instance, ScenarioError> {
-    replica(scenario, group, cost, None)
+    replica(scenario, group, cost, (None, None))
 }
 
 fn replica(
     scenario: &Scenario,
     group: &ReplicaGroup,
     cost: &StepTime,
-    tiers: Option<&TierPlan>,
+    (tiers, held): (Option<&TierPlan>, Option<&[AdapterId]>),
 ) -> Result<Instance, ScenarioError> {
     let engine = &group.cluster.engine;
-    let scheduler = match (scheduler(scenario, group)?, tiers) {
+    let scheduler = match (scheduler(scenario, group, held)?, tiers) {
         (Scheduler::VllmV1(vllm), Some(plan)) => {
             Scheduler::VllmV1(Box::new(vllm.with_tiers(plan.tiers())))
         }
@@ -193,8 +216,18 @@ fn ranks(scenario: &Scenario) -> Ranks {
     }
 }
 
-fn scheduler(scenario: &Scenario, group: &ReplicaGroup) -> Result<Scheduler, ScenarioError> {
-    let adapters = |slots| adapters(scenario, group, slots);
+fn scheduler(
+    scenario: &Scenario,
+    group: &ReplicaGroup,
+    held: Option<&[AdapterId]>,
+) -> Result<Scheduler, ScenarioError> {
+    let adapters = |slots| {
+        let adapters = adapters(scenario, group, slots)?;
+        Some(match held {
+            Some(held) => adapters.holding(held),
+            None => adapters,
+        })
+    };
     Ok(match &group.cluster.engine {
         EngineConfig::VllmV1(config) => {
             let acceptance = acceptance(scenario, config)?;

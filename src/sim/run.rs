@@ -115,7 +115,8 @@ impl<W: Source> Simulation<W> {
         Self {
             workload,
             client,
-            gateway: Gateway::new(&cluster.router, cluster.entrances()),
+            gateway: Gateway::new(&cluster.router, cluster.entrances())
+                .with_placement(cluster.placement.clone()),
             gate: None,
             cluster,
             api_delay,
