@@ -105,6 +105,7 @@ fn repeated(rows: Arc<[TraceRow]>, copies: u32) -> TraceRows {
                 arrival: row.arrival.map(|at| at + later),
                 hash_ids: row.hash_ids.iter().map(other).collect(),
                 class: None,
+                adapter: None,
                 ..*row
             })
         })

@@ -11,7 +11,9 @@ use crate::engine::DraftCounts;
 use crate::engine::tiers::TierKind;
 use crate::io::rundir::RunDir;
 use crate::metrics::bench::{Goodput, JsonLayout, NonFinite, Tool};
-use crate::metrics::{Bill, ClusterReport, ReplicaKind, TierReport, TransferReport, Warnings};
+use crate::metrics::{
+    AdaptersReport, Bill, ClusterReport, ReplicaKind, TierReport, TransferReport, Warnings,
+};
 use crate::scenario::{KvSource, ReplicaGroup};
 
 /// A name for files: lower-case letters, digits and single dashes.
@@ -51,7 +53,7 @@ fn one_text(outcome: &Outcome, outcomes: usize) -> String {
         },
         preemptions(outcome),
         outcome.recorder.steps,
-        faults::text(outcome) + &classes::text(outcome)
+        faults::text(outcome) + &classes::text(outcome) + &adapters(outcome)
     );
     let transfers = transfers(outcome).map(|report| format!("{}\n", report.text()));
     let transfers = transfers.unwrap_or_default();
@@ -152,6 +154,12 @@ fn write_figures(dir: &mut RunDir, folder: &str, outcome: &Outcome) -> anyhow::R
 fn write_figures(_: &mut RunDir, _: &str, _: &Outcome) -> anyhow::Result<()> {
     super::say("notice: built without the feature `plot`, no figures are written");
     Ok(())
+}
+
+/// A table of adapters; nothing where there are none.
+fn adapters(outcome: &Outcome) -> String {
+    let file = &outcome.scenario.file;
+    AdaptersReport::text(&outcome.recorder, file).unwrap_or_default()
 }
 
 /// The KV caches that travelled; nothing where none did.
@@ -303,6 +311,10 @@ fn summary(outcome: &Outcome) -> Value {
     summary["bill"] = json!(bill);
     if let Some(transfers) = transfers(outcome) {
         summary["transfers"] = json!(transfers);
+    }
+    let adapters = AdaptersReport::new(&outcome.recorder, &outcome.scenario.file);
+    if let Some(adapters) = adapters {
+        summary["adapters"] = json!(adapters);
     }
     if let Some((tiers, _)) = tiers(outcome) {
         summary["kv_tiers"] = json!(tiers);

@@ -165,7 +165,7 @@ fn simulate(loaded: &Loaded, output: &OutputArguments) -> Result<Outcome, Failur
     let run = crate::sim::simulation(scenario, &costs, &mut workload);
     let run = run.map_err(|error| Failure::Input(error.into()))?;
     let mut caution = Caution::new(scenario, costs);
-    let mut recorder = Recorder::default();
+    let mut recorder = Recorder::of(scenario);
     let mut steps = output.steps.then(StepLog::default);
     let mut timeline = timeline::open(scenario, output)?;
     let total = scenario.file.workload.num_requests.map(u64::from);

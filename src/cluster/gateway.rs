@@ -18,6 +18,7 @@ mod vtc;
 
 use std::ops::Range;
 
+use super::placement::{self, Placement};
 use super::router::{Needs, Route, Router};
 use super::{Caches, ClusterView, Outstanding, Steps};
 use crate::engine::Instance;
@@ -54,6 +55,9 @@ pub struct Gateway {
     down: Vec<InstanceId>,
     /// By model, the instances that serve it.
     pools: Vec<Pool>,
+    placement: Option<Placement>,
+    /// Those that get no requests now, or do not hold the adapter of the one at hand.
+    unfit: Vec<InstanceId>,
 }
 
 impl Gateway {
@@ -69,6 +73,8 @@ impl Gateway {
             sent: Vec::new(),
             down: Vec::new(),
             pools: vec![Pool::of(0..instances)],
+            placement: None,
+            unfit: Vec::new(),
         }
     }
 
@@ -85,6 +91,13 @@ impl Gateway {
     /// The instances that serve a model.
     pub fn instances_of(&self, model: ModelId) -> Range<u32> {
         self.pools[model.index()].instances()
+    }
+
+    /// The same gateway, which sends requests to holders of their adapter only. All serve one model.
+    #[must_use]
+    pub fn with_placement(mut self, placement: Option<Placement>) -> Self {
+        self.placement = placement;
+        self
     }
 
     /// The same gateway, which has so many requests outstanding at an instance at most.
@@ -163,6 +176,14 @@ impl Gateway {
         if !pool.has_place() {
             return None;
         }
+        let without = self.placement.as_ref().map_or(&[][..], |of| of.without(request.adapter));
+        if !without.is_empty() {
+            placement::union(pool.closed(), without, &mut self.unfit);
+            if self.unfit.len() == self.entrances {
+                return None;
+            }
+        }
+        let is_placed = !without.is_empty();
         let of_model = pool.instances();
         let of_model = of_model.start as usize..of_model.end as usize;
         let instances = &instances[of_model.clone()];
@@ -178,7 +199,7 @@ impl Gateway {
                 Some(_) => Caches::known(&pool.caches),
             },
             steps: Steps::of(instances),
-            down: pool.closed(),
+            down: if is_placed { &self.unfit } else { pool.closed() },
         };
         let chosen = router.route(request, &view);
         let (count, id) = (view.instances, request.id);

@@ -4,6 +4,7 @@ pub mod autoscaler;
 pub mod disaggregation;
 mod gateway;
 mod health;
+mod placement;
 pub mod router;
 mod sender;
 mod tier_links;
@@ -20,6 +21,7 @@ pub use disaggregation::{
 };
 pub use gateway::{Gateway, Next, Queue, Ranks, Refusal, Room, Ticket, Vtc};
 pub use health::{Health, Healths};
+pub use placement::Placement;
 pub use router::{Needs, Route, Router};
 pub use sender::{Ask, Sender};
 pub use tier_links::{TierLinks, TierRates};
@@ -32,6 +34,8 @@ pub struct Cluster {
     pub instances: Vec<Instance>,
     /// Which replica gets the next request.
     pub router: Router,
+    /// Which replicas hold which adapters; all hold all if absent.
+    pub placement: Option<Placement>,
     /// Where some replicas prefill and others decode.
     pub disaggregation: Option<Disaggregation>,
     /// Where replicas have KV memory below that of their GPUs: the links to it.
@@ -43,7 +47,14 @@ pub struct Cluster {
 impl Cluster {
     /// Instances that do all of a request, behind a router.
     pub fn new(instances: Vec<Instance>, router: Router) -> Self {
-        Self { instances, router, disaggregation: None, tiers: None, models: Vec::new() }
+        Self {
+            instances,
+            router,
+            placement: None,
+            disaggregation: None,
+            tiers: None,
+            models: Vec::new(),
+        }
     }
 
     /// How many instances requests are sent to first.

@@ -12,12 +12,33 @@ use crate::cost::StepShape;
 use crate::ids::AdapterId;
 
 /// Loads of one step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AdapterLoads {
     /// Adapters read from disk, and the sum of their ranks.
     pub from_disk: [u32; 2],
     /// Adapters copied to a slot, and the sum of their ranks.
     pub to_gpu: [u32; 2],
+    /// One by one, those copied to a slot.
+    pub moves: Vec<AdapterMove>,
+}
+
+impl AdapterLoads {
+    /// Forgets them and keeps the buffer.
+    pub(super) fn clear(&mut self) {
+        (self.from_disk, self.to_gpu) = ([0; 2], [0; 2]);
+        self.moves.clear();
+    }
+}
+
+/// An adapter that comes to a slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AdapterMove {
+    /// Which.
+    pub adapter: AdapterId,
+    /// Whether it is read from disk before.
+    pub from_disk: bool,
+    /// The one that gives up the slot, if none is free.
+    pub evicted: Option<AdapterId>,
 }
 
 /// The adapters of an engine.
@@ -44,6 +65,15 @@ impl Adapters {
     pub fn new(ranks: Arc<[u32]>, slots: u32, host: u32) -> Self {
         let store = |capacity| Some(Store::filled(capacity, ranks.len()));
         Self { slots: store(slots), host: store(host), ranks, ..Self::default() }
+    }
+
+    /// The same, where only these can be asked for: the first of them are there when the server starts.
+    #[must_use]
+    pub fn holding(mut self, held: &[AdapterId]) -> Self {
+        for store in [&mut self.slots, &mut self.host].into_iter().flatten() {
+            store.refill(held);
+        }
+        self
     }
 
     fn rank(&self, adapter: AdapterId) -> u32 {
@@ -77,15 +107,18 @@ impl Adapters {
         self.clock += 1;
         let (clock, requests) = (self.clock, &self.requests);
         let is_idle = |index: usize| requests.get(index).is_none_or(|count| *count == 0);
+        let mut from_disk = false;
         if let Some(host) = &mut self.host
-            && host.take(adapter, clock, is_idle)
+            && host.take(adapter, clock, is_idle).is_some()
         {
+            from_disk = true;
             loads.from_disk[0] += 1;
             loads.from_disk[1] += rank;
         }
         if let Some(slots) = &mut self.slots
-            && slots.take(adapter, clock, is_idle)
+            && let Some(Taken { evicted }) = slots.take(adapter, clock, is_idle)
         {
+            loads.moves.push(AdapterMove { adapter, from_disk, evicted });
             loads.to_gpu[0] += 1;
             loads.to_gpu[1] += rank;
         }
@@ -144,6 +177,12 @@ impl Adapters {
     }
 }
 
+/// A place that an adapter got.
+#[derive(Debug, Clone, Copy)]
+struct Taken {
+    evicted: Option<AdapterId>,
+}
+
 /// A place for some adapters.
 #[derive(Debug, Clone)]
 struct Store {
@@ -160,22 +199,35 @@ impl Store {
         Self { capacity, held: held as u32, used }
     }
 
+    fn refill(&mut self, with: &[AdapterId]) {
+        self.used.fill(None);
+        let first = with.iter().take(self.capacity as usize);
+        self.held = first.len() as u32;
+        first.for_each(|adapter| self.used[adapter.index()] = Some(0));
+    }
+
     fn touch(&mut self, adapter: AdapterId, clock: u64) {
         if let Some(used) = self.used.get_mut(adapter.index()).and_then(Option::as_mut) {
             *used = clock;
         }
     }
 
-    /// Makes sure that an adapter is here; `true` if it has to be brought. Where all others are in
-    /// use, nothing is given up.
-    fn take(&mut self, adapter: AdapterId, clock: u64, is_idle: impl Fn(usize) -> bool) -> bool {
+    /// Makes sure that an adapter is here; nothing if it is. Where all others are in use, none of them
+    /// gives up its place.
+    fn take(
+        &mut self,
+        adapter: AdapterId,
+        clock: u64,
+        is_idle: impl Fn(usize) -> bool,
+    ) -> Option<Taken> {
         if self.used.len() <= adapter.index() {
             self.used.resize(adapter.index() + 1, None);
         }
         if self.used[adapter.index()].replace(clock).is_some() {
-            return false;
+            return None;
         }
         self.held += 1;
+        let mut evicted = None;
         if self.held > self.capacity {
             let others = self.used.iter().enumerate().filter(|(index, used)| {
                 used.is_some() && *index != adapter.index() && is_idle(*index)
@@ -183,9 +235,10 @@ impl Store {
             if let Some((oldest, _)) = others.min_by_key(|(_, used)| **used) {
                 self.used[oldest] = None;
                 self.held -= 1;
+                evicted = Some(AdapterId::from_index(oldest));
             }
         }
-        true
+        Some(Taken { evicted })
     }
 }
 

@@ -32,6 +32,8 @@ pub struct Batch {
     pub starts_at: SimTime,
     /// How long that works on it.
     pub duration: SimDuration,
+    /// How long adapters are loaded for it, before it starts.
+    pub loading: SimDuration,
     /// How long the host takes to learn its outcome.
     pub post_process: SimDuration,
 }

@@ -16,7 +16,7 @@ pub mod scheduler;
 mod step;
 pub mod tiers;
 
-pub use adapters::{AdapterLoads, Adapters};
+pub use adapters::{AdapterLoads, AdapterMove, Adapters};
 pub use copies::CopyStart;
 pub use drafts::DraftCounts;
 pub use host::HostTimes;

@@ -84,7 +84,7 @@ impl StepPlan {
         self.ranks.clear();
         self.fetching_since = None;
         self.passed_over = 0;
-        self.adapter_loads = AdapterLoads::default();
+        self.adapter_loads.clear();
         self.blocks.clear();
     }
 

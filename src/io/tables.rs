@@ -112,6 +112,16 @@ pub fn write_requests(
         };
         columns.push(column("model", records.iter().map(model).collect::<Vec<&str>>()));
     }
+    if recorder.adapters.is_on() {
+        let waits = || (0..records.len()).map(|place| recorder.adapters.wait_of(place));
+        let ids: Vec<Option<u32>> =
+            waits().map(|wait| wait.adapter.map(|adapter| adapter.0)).collect();
+        let slot: Vec<f64> = waits().map(|wait| wait.slot.as_millis_f64()).collect();
+        let load: Vec<f64> = waits().map(|wait| wait.load.as_millis_f64()).collect();
+        columns.push(column("adapter", ids));
+        columns.push(column("adapter_slot_wait_ms", slot));
+        columns.push(column("adapter_load_wait_ms", load));
+    }
     if recorder.gateway_report().is_some() {
         columns.push(column("gateway_ms", parts(|b| b.gateway)));
     }

@@ -176,7 +176,7 @@ fn waits_of(recorder: &Recorder, class: ClassId) -> Vec<f64> {
 }
 
 /// Whether an answer keeps a promise; one of a single token keeps every time per token.
-fn keeps(record: &RequestRecord, (name, limit_ms): (&str, f64)) -> bool {
+pub(super) fn keeps(record: &RequestRecord, (name, limit_ms): (&str, f64)) -> bool {
     let latency = match name {
         "ttft" => record.ttft(),
         "tpot" => record.tpot().unwrap_or(SimDuration::ZERO),

@@ -1,6 +1,7 @@
 //! What happened: records of requests, gaps between tokens, and the reports made of them.
 
 mod activity;
+mod adapters;
 pub mod bench;
 mod bill;
 mod breakdown;
@@ -32,6 +33,9 @@ mod transfers;
 mod warnings;
 
 pub use activity::{Activity, StepKind};
+pub use adapters::{
+    AdapterFigures, AdapterLog, AdapterMoves, AdapterSteps, AdapterWait, AdaptersReport,
+};
 pub use bill::{Bill, Cost, Energy, Price};
 pub use breakdown::Breakdown;
 pub use classes::{ClassReport, ClassesReport, Limit, Spread};

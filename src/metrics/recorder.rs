@@ -2,6 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
+use super::adapters::AdapterLog;
 use super::breakdown::{Phases, minus};
 use super::faults::FaultLog;
 use super::gaps::GapCounter;
@@ -18,6 +19,7 @@ use super::transfers::Carried;
 use crate::engine::scheduler::Load;
 use crate::engine::{DraftCounts, Finish, Life, QuietRun};
 use crate::ids::{InstanceId, RequestId};
+use crate::scenario::Scenario;
 use crate::sim::{Lane, Observer, Occurrence, Separable};
 use crate::units::{Bytes, SimTime};
 
@@ -39,6 +41,8 @@ pub struct Recorder {
     pub carried: Carried,
     /// What came from KV memory below that of the GPUs, and went there.
     pub tiers: TierLog,
+    /// What requests waited for adapters, and which were loaded.
+    pub adapters: AdapterLog,
     /// What failed, and which requests were sent again.
     pub faults: FaultLog,
     /// Who waited at the gateway, and who was turned away.
@@ -81,6 +85,7 @@ impl Default for Recorder {
             drafts_by_request: Vec::new(),
             carried: Carried::default(),
             tiers: TierLog::default(),
+            adapters: AdapterLog::default(),
             faults: FaultLog::default(),
             gateway: GatewayLog::default(),
             presence: PresenceLog::default(),
@@ -99,6 +104,11 @@ impl Default for Recorder {
 }
 
 impl Recorder {
+    /// For a run of a scenario, whose adapters it knows.
+    pub fn of(scenario: &Scenario) -> Self {
+        Self { adapters: AdapterLog::of(scenario), ..Self::default() }
+    }
+
     /// The end of the run: no request changed later, no device computed, no memory was held or freed.
     pub fn observed(&self) -> SimTime {
         self.replicas.iter().map(ReplicaLog::end).fold(self.end, SimTime::max)
@@ -262,6 +272,7 @@ impl Recorder {
 impl Observer for Recorder {
     fn on(&mut self, at: SimTime, what: Occurrence<'_>) {
         self.phases.hear(at, what, &mut self.requests);
+        self.adapters.hear(self.lane, at, &what);
         match what {
             Occurrence::Arrived(id, request) => {
                 debug_assert_eq!(self.lane.place(id), self.requests.len());
@@ -366,6 +377,7 @@ impl Separable for Recorder {
             lane,
             phases: Phases::of_lane(lane),
             first_sent: Some(lane.first_sent),
+            adapters: self.adapters.lane(),
             gaps: GapCounter::in_parts(lane.count),
             ..Self::default()
         }
@@ -386,6 +398,7 @@ impl Separable for Recorder {
             let drafts = |place: usize| lanes[place % lanes.len()].drafts_of(place / lanes.len());
             self.drafts_by_request = (0..self.requests.len()).map(drafts).collect();
         }
+        self.adapters.join(lanes.iter().map(|lane| &lane.adapters));
         for lane in lanes {
             self.gaps.join_with(lane.gaps);
             self.tokens_by_second.join(&lane.tokens_by_second);

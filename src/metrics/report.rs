@@ -133,6 +133,7 @@ fn rate_per_s(arrivals: &ArrivalConfig) -> f64 {
         | ArrivalConfig::Sglang { rate_per_s }
         | ArrivalConfig::Vllm2024 { rate_per_s } => *rate_per_s,
         ArrivalConfig::Vllm { rate_per_s, .. } => rate_per_s.unwrap_or(f64::INFINITY),
+        ArrivalConfig::AdapterCounts(counts) => counts.rate_per_s,
         ArrivalConfig::AllAtOnce {} | ArrivalConfig::Trace(_) => f64::INFINITY,
     }
 }

@@ -84,6 +84,10 @@ pub struct TraceColumns {
     /// The class it is of, by its name in `workload.classes`; read only where it is stated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub class: Option<String>,
+    /// The LoRA adapter that it uses, by its name in `workload.adapters` or by its number; read only
+    /// where it is stated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub adapter: Option<String>,
     /// The ids of its prompt's blocks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hash_ids: Option<String>,

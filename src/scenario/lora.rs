@@ -22,6 +22,18 @@ impl AdapterMix {
         self.kinds.iter().map(|kind| kind.count).sum()
     }
 
+    /// The name of each, in order of their ids.
+    pub fn names(&self) -> impl Iterator<Item = String> {
+        let named = self.kinds.iter().flat_map(|kind| {
+            (0..kind.count).map(move |place| match &kind.name {
+                Some(name) if kind.count == 1 => Some(name.clone()),
+                Some(name) => Some(format!("{name}-{place}")),
+                None => None,
+            })
+        });
+        named.enumerate().map(|(id, name)| name.unwrap_or_else(|| id.to_string()))
+    }
+
     /// The rank of each, in order of their ids.
     pub fn ranks(&self) -> impl Iterator<Item = u32> {
         self.kinds.iter().flat_map(|kind| (0..kind.count).map(|_| kind.rank))
@@ -29,10 +41,17 @@ impl AdapterMix {
 }
 
 /// Adapters of one kind, numbered after those of the kinds before.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct AdapterKind {
+    /// A name, for reports and traces: of one adapter, else followed by `-0`, `-1`, …. Adapters without
+    /// one are called by their number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The model that they were trained for; that of the cluster if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base_model: Option<String>,
     /// How many.
     #[serde(default = "one")]
     pub count: u32,
@@ -42,6 +61,13 @@ pub struct AdapterKind {
     /// popularity `weights`.
     #[serde(default = "unit")]
     pub weight: f64,
+}
+
+impl AdapterKind {
+    /// One adapter of this rank.
+    pub fn of_rank(rank: u32) -> Self {
+        Self { name: None, base_model: None, count: 1, rank, weight: 1.0 }
+    }
 }
 
 /// Which adapter a request uses.
@@ -66,6 +92,8 @@ pub enum AdapterPopularity {
     },
     /// In proportion to the `weight` of their kind, drawn.
     Weights {},
+    /// As arrivals of type `adapter_counts`, or the column `trace.adapter`, say.
+    AsGiven {},
 }
 
 impl Default for AdapterPopularity {
@@ -88,6 +116,9 @@ pub struct LoraConfig {
     /// again. As many as there are slots if absent, as in vLLM; SGLang keeps all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_host_adapters: Option<u32>,
+    /// Which replicas hold which adapters; all hold all if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub placement: Option<PlacementConfig>,
     /// What the kernels take.
     pub kernels: LoraKernels,
     /// What it takes to load an adapter.
@@ -96,6 +127,19 @@ pub struct LoraConfig {
     /// in µs: vLLM walks its queue past them. 0 for SGLang.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub per_passed_over_us: Option<f64>,
+}
+
+/// Which replicas hold which adapters. A router chooses among the holders of a request's adapter.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+#[non_exhaustive]
+pub enum PlacementConfig {
+    /// As listed.
+    Static {
+        /// For each adapter, the numbers of the replicas that hold it.
+        holders: Vec<Vec<u32>>,
+    },
 }
 
 impl LoraConfig {

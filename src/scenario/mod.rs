@@ -51,7 +51,9 @@ pub use kv_tiers::{
     DiskTierConfig, HostTierConfig, KvTiersConfig, PoolTierConfig, TierEviction, TierFetch,
     TierWrite,
 };
-pub use lora::{AdapterKind, AdapterMix, AdapterPopularity, LoraConfig, LoraKernels, LoraLoad};
+pub use lora::{
+    AdapterKind, AdapterMix, AdapterPopularity, LoraConfig, LoraKernels, LoraLoad, PlacementConfig,
+};
 pub use pipeline::PipelineLink;
 pub use resolve::{Kinds, KvSource, ReplicaGroup, Scenario, ScenarioError};
 pub use router::{
@@ -61,9 +63,9 @@ pub use router::{
 pub use sglang::{SglangConfig, SglangPolicy};
 pub use step_time::{Communication, LayerTableConfig, Sampler, StepTimeConfig};
 pub use workload::{
-    ArrivalConfig, ClassConfig, ClientConfig, ContentConfig, CopyContent, GroupDistribution,
-    LengthConfig, Popularity, PrefixRepetitionConfig, Problem, RampUp, RampUpConfig, RowOrder,
-    RowSort, SessionConfig, SglangRandomConfig, SharedPrefixConfig, SonnetConfig, ThinkTime,
-    TokenDistribution, TraceArrivalConfig, Vllm2024RandomConfig, VllmRandomConfig, WorkloadConfig,
-    models, tenants,
+    AdapterCountsConfig, AdapterStreams, ArrivalConfig, ClassConfig, ClientConfig, ContentConfig,
+    CopyContent, EarlyStopConfig, GroupDistribution, LengthConfig, Popularity,
+    PrefixRepetitionConfig, Problem, RampUp, RampUpConfig, RowOrder, RowSort, SessionConfig,
+    SglangRandomConfig, SharedPrefixConfig, SonnetConfig, ThinkTime, TokenDistribution,
+    TraceArrivalConfig, Vllm2024RandomConfig, VllmRandomConfig, WorkloadConfig, models, tenants,
 };

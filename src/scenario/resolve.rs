@@ -16,6 +16,7 @@ mod kv_tiers;
 mod lora;
 mod models;
 mod pipeline;
+mod placement;
 mod router;
 mod rules;
 mod sglang;
@@ -278,8 +279,10 @@ fn broken_rules(file: &ScenarioFile) -> Vec<String> {
     }
     groups::rules(file, &mut rules);
     if let Some(mix) = &file.workload.adapters {
-        lora::mix_rules(mix, &mut rules);
+        lora::mix_rules(mix, cluster, &mut rules);
     }
+    lora::given_rules(file, &mut rules);
+    placement::rules(file, &mut rules);
     disaggregation::rules(file, &mut rules);
     kv_tiers::rules(file, &mut rules);
     autoscaler::rules(file, &mut rules);

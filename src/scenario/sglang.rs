@@ -40,6 +40,11 @@ pub struct SglangConfig {
     /// Longest sequence, prompt and answer together; the model's own limit if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context_length: Option<u32>,
+    /// Whether a request is refused whose prompt and `max_tokens` together reach the longest sequence, as
+    /// the tokenizer manager of SGLang 0.5.5 does (`managers/tokenizer_manager.py`,
+    /// `_validate_one_request`); its answer is cut short if not.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub refuse_beyond_context: bool,
     /// Tokens of a prefill batch at most, longer prompts are cut; no cutting if 0 or less, by
     /// [`Self::chunked_prefill_size_for`] if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -191,6 +196,7 @@ impl Default for SglangConfig {
             max_total_tokens: None,
             max_running_requests: None,
             context_length: None,
+            refuse_beyond_context: false,
             chunked_prefill_size: None,
             max_prefill_tokens: 16_384,
             prefill_max_requests: None,

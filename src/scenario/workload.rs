@@ -4,6 +4,7 @@
 //! The processes named after a tool draw what that tool draws from the same seed
 //! ([`crate::scenario::WorkloadConfig::tool_seed`]); the others draw from the run's own streams.
 
+mod adapter_counts;
 mod classes;
 mod lengths;
 mod validate;
@@ -14,6 +15,7 @@ use super::faults::{CancellationConfig, RetryConfig};
 use super::lora::AdapterMix;
 use crate::units::SimTime;
 
+pub use adapter_counts::{AdapterCountsConfig, AdapterStreams, EarlyStopConfig};
 pub use classes::{ClassConfig, models, tenants};
 pub use lengths::{
     GroupDistribution, LengthConfig, PrefixRepetitionConfig, RowOrder, SglangRandomConfig,
@@ -40,6 +42,10 @@ pub struct WorkloadConfig {
     pub arrivals: ArrivalConfig,
     /// How long prompts and answers are.
     pub lengths: LengthConfig,
+    /// Answers that end before the tokens that `lengths` gives them, which then are the limit that the
+    /// client asks for; the others run to it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub early_stop: Vec<EarlyStopConfig>,
     /// What prompts share.
     #[serde(default)]
     pub content: ContentConfig,
@@ -121,6 +127,8 @@ pub enum ArrivalConfig {
         /// `--request-rate`.
         rate_per_s: f64,
     },
+    /// Those of each adapter by how often it is called; for `adapters.popularity` of type `as_given`.
+    AdapterCounts(AdapterCountsConfig),
     /// The times of a recorded trace.
     Trace(TraceArrivalConfig),
 }

@@ -7,17 +7,20 @@ use super::source::Source;
 use super::step_time::step_times;
 use super::tier_plan::TierPlan;
 use super::wave;
-use crate::cluster::{Cluster, Disaggregation, Order, Ranks, Roles, Router, TransferEnd, Way};
+use crate::cluster::{
+    Cluster, Disaggregation, Order, Placement, Ranks, Roles, Router, TransferEnd, Way,
+};
 use crate::cost::{CapturedSizes, CudaGraphs, LoraTimes, StepTime};
 use crate::engine::scheduler::{
     Acceptance, FasterTransformer, Orca, Sarathi, Scheduler, Sglang, StaticBatch, VllmV0, VllmV1,
 };
 use crate::engine::{Adapters, HostTimes, Instance, Tiers};
+use crate::ids::AdapterId;
 use crate::network::Protocol;
 use crate::rng::{Seed, mix};
 use crate::scenario::{
-    AcceptanceConfig, EngineConfig, HandoverProtocol, ReplicaGroup, ReplicaRole, Scenario,
-    ScenarioError, VllmConfig,
+    AcceptanceConfig, EngineConfig, HandoverProtocol, PlacementConfig, ReplicaGroup, ReplicaRole,
+    Scenario, ScenarioError, VllmConfig,
 };
 use crate::units::SimDuration;
 use crate::workload::Client;
@@ -45,7 +48,8 @@ pub fn cluster_priced_by(
         for _ in 0..group.replicas() {
             let wave = wave.as_ref().map(|wave| wave.of_replica(instances.len() as u64));
             let own = tiers.as_ref().and_then(|plan| plan.tiers(place));
-            let built = replica(scenario, group, cost, own)?;
+            let held = held(scenario, instances.len() as u32);
+            let built = replica(scenario, group, cost, (own, held.as_deref()))?;
             instances.push(built.in_waves(wave));
         }
     }
@@ -56,8 +60,27 @@ pub fn cluster_priced_by(
             Router::new(&scenario.file.cluster.router, seed)
         }),
         models: pools::entrances(scenario),
+        placement: placement(scenario),
         disaggregation: disaggregation(scenario)?,
     })
+}
+
+fn holders(scenario: &Scenario) -> Option<&[Vec<u32>]> {
+    let lora = scenario.file.cluster.lora.as_ref()?;
+    match lora.placement.as_ref()? {
+        PlacementConfig::Static { holders } => Some(holders),
+    }
+}
+
+fn placement(scenario: &Scenario) -> Option<Placement> {
+    let instances = scenario.groups.iter().map(ReplicaGroup::replicas).sum();
+    holders(scenario).map(|holders| Placement::new(holders, instances))
+}
+
+/// The adapters that a replica holds, where not all hold all.
+fn held(scenario: &Scenario, replica: u32) -> Option<Vec<AdapterId>> {
+    let held = (0..).map(AdapterId).zip(holders(scenario)?);
+    Some(held.filter(|(_, of)| of.contains(&replica)).map(|(id, _)| id).collect())
 }
 
 /// One idle replica of a group, without tiers of KV memory below it.
@@ -69,7 +92,7 @@ pub fn instance(
     group: &ReplicaGroup,
     cost: &StepTime,
 ) -> Result<Instance, ScenarioError> {
-    let built = replica(scenario, group, cost, None)?;
+    let built = replica(scenario, group, cost, (None, None))?;
     Ok(built.in_waves(wave::of_group(scenario, group, cost)))
 }
 
@@ -77,10 +100,10 @@ fn replica(
     scenario: &Scenario,
     group: &ReplicaGroup,
     cost: &StepTime,
-    tiers: Option<Tiers>,
+    (tiers, held): (Option<Tiers>, Option<&[AdapterId]>),
 ) -> Result<Instance, ScenarioError> {
     let engine = &group.cluster.engine;
-    let scheduler = match (wave::ranks(group, || scheduler(scenario, group))?, tiers) {
+    let scheduler = match (wave::ranks(group, || scheduler(scenario, group, held))?, tiers) {
         (Scheduler::VllmV1(vllm), Some(tiers)) => {
             Scheduler::VllmV1(Box::new(vllm.with_tiers(tiers)))
         }
@@ -215,8 +238,18 @@ fn ranks(scenario: &Scenario) -> Ranks {
     }
 }
 
-fn scheduler(scenario: &Scenario, group: &ReplicaGroup) -> Result<Scheduler, ScenarioError> {
-    let adapters = |slots| adapters(scenario, group, slots);
+fn scheduler(
+    scenario: &Scenario,
+    group: &ReplicaGroup,
+    held: Option<&[AdapterId]>,
+) -> Result<Scheduler, ScenarioError> {
+    let adapters = |slots| {
+        let adapters = adapters(scenario, group, slots)?;
+        Some(match held {
+            Some(held) => adapters.holding(held),
+            None => adapters,
+        })
+    };
     Ok(match &group.cluster.engine {
         EngineConfig::VllmV1(config) => {
             let acceptance = acceptance(scenario, config)?;

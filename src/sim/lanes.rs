@@ -43,6 +43,7 @@ impl<W: Source + Send> Simulation<W> {
     pub fn run_in_lanes(self, observer: &mut impl Separable) -> Result<Counts, WorkloadError> {
         let is_separable = self.cluster.disaggregation.is_none()
             && self.cluster.tiers.is_none()
+            && self.cluster.placement.is_none()
             && self.faults.is_none()
             && self.gate.is_none()
             && self.scaling.is_none()

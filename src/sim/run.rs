@@ -115,7 +115,9 @@ impl<W: Source> Simulation<W> {
         Self {
             workload,
             client,
-            gateway: Gateway::new(&cluster.router, cluster.entrances()).serving(&cluster.models),
+            gateway: Gateway::new(&cluster.router, cluster.entrances())
+                .serving(&cluster.models)
+                .with_placement(cluster.placement.clone()),
             gate: None,
             cluster,
             api_delay,

@@ -84,6 +84,7 @@ pub(super) fn workload(
             kinds: kinds(record, assumed)?,
             popularity: AdapterPopularity::Weights {},
         }),
+        early_stop: Vec::new(),
         classes: Vec::new(),
         sessions: None,
         client: ClientConfig { stop_after_s: Some(window_s), ..ClientConfig::default() },
@@ -130,7 +131,7 @@ fn kinds(record: &Record, assumed: &mut Vec<&'static str>) -> Result<Vec<Adapter
         let many = count(many).filter(|many| f64::from(*many) <= MOST_REQUESTS);
         for _ in 0..many.ok_or_else(|| unread("adapter_rate_counts"))? {
             let rank = count(&ranks[dealt % ranks.len()]).ok_or_else(|| unread("adapter_ranks"))?;
-            kinds.push(AdapterKind { count: 1, rank, weight });
+            kinds.push(AdapterKind { weight, ..AdapterKind::of_rank(rank) });
             dealt += 1;
         }
     }

@@ -206,6 +206,7 @@ impl Experiment {
                 lengths: LengthConfig::Fixed { input_tokens: 1, output_tokens: 1 },
                 content: ContentConfig::default(),
                 adapters: None,
+                early_stop: Vec::new(),
                 classes: Vec::new(),
                 sessions: None,
                 client: self.client,

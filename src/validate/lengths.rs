@@ -188,6 +188,7 @@ fn totals(lengths: &LengthConfig, requests: u32, seed: u32) -> (u64, u64) {
         lengths: lengths.clone(),
         content: ContentConfig::Unique {},
         adapters: None,
+        early_stop: Vec::new(),
         classes: Vec::new(),
         sessions: None,
         client: ClientConfig::default(),

@@ -69,6 +69,7 @@ impl SharedPrompts {
             },
             content: ContentConfig::Unique {},
             adapters: None,
+            early_stop: Vec::new(),
             classes: Vec::new(),
             sessions: None,
             client: crate::scenario::ClientConfig::default(),

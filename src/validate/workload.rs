@@ -96,6 +96,7 @@ pub(super) fn workload(
         lengths,
         content: ContentConfig::default(),
         adapters: None,
+        early_stop: Vec::new(),
         classes: Vec::new(),
         sessions: None,
         client: ClientConfig { max_concurrency, ..ClientConfig::default() },

@@ -7,6 +7,9 @@ use crate::rng::Seed;
 use crate::rng::Stream;
 use crate::scenario::AdapterMix;
 use crate::scenario::AdapterPopularity;
+use crate::workload::draft::AdapterName;
+use crate::workload::draft::Draft;
+use crate::workload::trace::WorkloadError;
 
 /// Assigns adapters to requests in order of arrival.
 #[derive(Debug)]
@@ -15,6 +18,8 @@ pub(super) struct Adapters {
     /// Cumulated shares, where they are drawn unequally.
     shares: Vec<f64>,
     in_turn: bool,
+    /// Names of adapters, where arrivals or a trace say who uses which.
+    names: Option<Vec<String>>,
     stream: Box<Stream>,
 }
 
@@ -23,7 +28,9 @@ impl Adapters {
     pub(super) fn new(mix: &AdapterMix, seed: Seed) -> Self {
         let count = mix.count();
         let weights: Vec<f64> = match mix.popularity {
-            AdapterPopularity::Uniform {} | AdapterPopularity::RoundRobin {} => Vec::new(),
+            AdapterPopularity::Uniform {}
+            | AdapterPopularity::RoundRobin {}
+            | AdapterPopularity::AsGiven {} => Vec::new(),
             AdapterPopularity::Zipf { exponent } => {
                 (1..=count).map(|k| f64::from(k).powf(-exponent)).collect()
             }
@@ -34,6 +41,7 @@ impl Adapters {
                 mix.kinds.iter().flat_map(|kind| (0..kind.count).map(|_| kind.weight)).collect()
             }
         };
+        let is_given = mix.popularity == (AdapterPopularity::AsGiven {});
         let total: f64 = weights.iter().sum();
         let mut below = 0.0;
         let cumulated = weights.iter().map(|weight| {
@@ -44,12 +52,23 @@ impl Adapters {
             count,
             shares: cumulated.collect(),
             in_turn: matches!(mix.popularity, AdapterPopularity::RoundRobin {}),
+            names: is_given.then(|| mix.names().collect()),
             stream: Box::new(seed.stream("adapters", 0)),
         }
     }
 
     /// The adapter of the `index`-th request.
-    pub(super) fn next(&mut self, index: u64) -> AdapterId {
+    ///
+    /// # Errors
+    /// When a trace names an adapter that there is not.
+    pub(super) fn next(&mut self, draft: &Draft, index: u64) -> Result<AdapterId, WorkloadError> {
+        match &self.names {
+            Some(names) => given(names, draft, index),
+            None => Ok(self.drawn(index)),
+        }
+    }
+
+    fn drawn(&mut self, index: u64) -> AdapterId {
         if self.in_turn {
             return AdapterId((index % u64::from(self.count)) as u32);
         }
@@ -62,6 +81,32 @@ impl Adapters {
     }
 }
 
+/// The adapter that a source of requests names: by its name, else by its number.
+fn given(names: &[String], draft: &Draft, index: u64) -> Result<AdapterId, WorkloadError> {
+    let unknown = |named: &str| {
+        WorkloadError::Unusable(format!(
+            "workload.adapters: request {index} uses the adapter `{named}`, which is none of them; \
+             there are {} ({}{})",
+            names.len(),
+            names.iter().take(NAMED_MOST).cloned().collect::<Vec<_>>().join(", "),
+            if names.len() > NAMED_MOST { ", …" } else { "" },
+        ))
+    };
+    match &draft.adapter {
+        Some(AdapterName::Number(id)) => Ok(*id),
+        Some(AdapterName::Text(text)) => {
+            let place = names.iter().position(|name| **name == **text);
+            let by_number = || text.parse().ok().filter(|number| *number < names.len());
+            let place = place.or_else(by_number).ok_or_else(|| unknown(text))?;
+            Ok(AdapterId::from_index(place))
+        }
+        None => Err(unknown("")),
+    }
+}
+
+/// Names that a message lists at most.
+const NAMED_MOST: usize = 8;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -71,13 +116,13 @@ mod tests {
         let mut adapters = Adapters::new(mix, Seed(7));
         let mut counts = vec![0; mix.count() as usize];
         for index in 0..60_000 {
-            counts[adapters.next(index).index()] += 1;
+            counts[adapters.drawn(index).index()] += 1;
         }
         counts
     }
 
     fn kind(count: u32, weight: f64) -> AdapterKind {
-        AdapterKind { count, rank: 8, weight }
+        AdapterKind { count, weight, ..AdapterKind::of_rank(8) }
     }
 
     #[test]

@@ -13,12 +13,14 @@ use rand_distr::Exp1;
 use rand_distr::Gamma;
 use rand_distr::Weibull;
 
+use crate::ids::AdapterId;
 use crate::rng::Seed;
 use crate::rng::Stream;
 use crate::scenario::ArrivalConfig;
 use crate::scenario::RampUp;
 use crate::scenario::RampUpConfig;
 use crate::units::SimTime;
+use crate::workload::adapter_counts::AdapterCounts;
 use crate::workload::numpy::LegacyRandom;
 use crate::workload::source::LATEST_S;
 use crate::workload::tools::Tools;
@@ -46,6 +48,8 @@ pub(super) enum Arrivals {
         now_s: f64,
     },
     Sine(Sine),
+    /// Of several adapters, and whose the last one was.
+    OfAdapters(Box<AdapterCounts>, Option<AdapterId>),
     Times(std::vec::IntoIter<f64>),
 }
 
@@ -104,6 +108,10 @@ impl Arrivals {
                 let mut numpy = tools.numpy;
                 Self::Times(vllm_arrivals_s(rate, burstiness, count, &mut numpy).into_iter())
             }
+            ArrivalConfig::AdapterCounts(ref counts) => {
+                let arrivals = AdapterCounts::open(counts, count, seed, tools.seed)?;
+                Self::OfAdapters(Box::new(arrivals), None)
+            }
             ArrivalConfig::Trace(_) => return Ok(None),
         }))
     }
@@ -131,7 +139,22 @@ impl Arrivals {
                 Some(arrival)
             }
             Self::Sine(sine) => Some(at(sine.next_s())),
+            Self::OfAdapters(arrivals, of) => {
+                let (at_s, adapter) = arrivals.next()?;
+                *of = Some(adapter);
+                Some(at(at_s))
+            }
             Self::Times(times) => times.next().map(at),
+        }
+    }
+}
+
+impl Arrivals {
+    /// Whose the last arrival was, where arrivals are of adapters.
+    pub(super) fn adapter(&self) -> Option<AdapterId> {
+        match self {
+            Self::OfAdapters(_, adapter) => *adapter,
+            _ => None,
         }
     }
 }

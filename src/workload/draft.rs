@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::ids::AdapterId;
 use crate::ids::SessionId;
 use crate::request::Segment;
 use crate::rng::mix;
@@ -17,8 +18,17 @@ pub(super) struct Draft {
     /// What its prompt is made of, if it may share anything.
     pub segments: Option<Arc<[Segment]>>,
     pub session: Option<SessionId>,
+    /// The adapter that the source names.
+    pub adapter: Option<AdapterName>,
     /// The class that the source names.
     pub class: Option<Arc<str>>,
+}
+
+/// An adapter as a source of requests knows it.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum AdapterName {
+    Number(AdapterId),
+    Text(Arc<str>),
 }
 
 impl Draft {

@@ -3,12 +3,14 @@
 //! [`Workload`] is the front; [`Client`] stands between it and the system. The draws of the
 //! benchmark tools, bit for bit, are in [`Tools`] and [`numpy`].
 
+mod adapter_counts;
 mod adapters;
 mod arrivals;
 mod classes;
 mod client;
 mod content;
 mod draft;
+mod early_stop;
 mod lengths;
 pub mod numpy;
 mod replay;
@@ -18,6 +20,7 @@ mod source;
 mod tools;
 mod trace;
 
+pub use adapter_counts::AdapterCounts;
 pub use arrivals::{VllmRate, vllm_arrivals_s};
 pub use client::{Client, Offer};
 pub use rows::TraceRows;

@@ -8,6 +8,7 @@ use rustc_hash::FxHashMap;
 use crate::ids::SessionId;
 use crate::request::Segment;
 use crate::scenario::CopyContent;
+use crate::workload::draft::AdapterName;
 use crate::workload::draft::Draft;
 use crate::workload::draft::Tokens;
 use crate::workload::trace::TraceRow;
@@ -83,8 +84,9 @@ impl Rows {
             *self.sessions.entry((session, copy)).or_insert(next)
         });
         let segments = self.segments(row, of_content)?;
+        let adapter = row.adapter.clone().map(AdapterName::Text);
         let lengths = Draft::of_lengths(row.prompt_tokens, row.output_tokens);
-        Ok(Draft { segments, session, class: row.class.clone(), ..lengths })
+        Ok(Draft { segments, session, adapter, class: row.class.clone(), ..lengths })
     }
 
     /// One segment for each hash id, the last one as long as what is left of the prompt. Where ids

@@ -5,6 +5,8 @@ use crate::ids::SessionId;
 use crate::request::Content;
 use crate::request::Request;
 use crate::rng::Seed;
+use crate::scenario::AdapterCountsConfig;
+use crate::scenario::AdapterStreams;
 use crate::scenario::ArrivalConfig;
 use crate::scenario::LengthConfig;
 use crate::scenario::WorkloadConfig;
@@ -14,7 +16,9 @@ use crate::workload::arrivals::Arrivals;
 use crate::workload::classes::Classes;
 use crate::workload::content::Sharing;
 use crate::workload::content::explicit;
+use crate::workload::draft::AdapterName;
 use crate::workload::draft::Draft;
+use crate::workload::early_stop::EarlyStop;
 use crate::workload::lengths::Lengths;
 use crate::workload::replay::Replay;
 use crate::workload::rows::Rows;
@@ -32,6 +36,7 @@ pub struct Workload {
     source: Source,
     sharing: Sharing,
     adapters: Option<Adapters>,
+    early_stop: Option<EarlyStop>,
     classes: Option<Classes>,
     sessions: Option<Sessions>,
     /// How many requests are still to come; `None` until the trace or the time is over.
@@ -123,6 +128,7 @@ impl Workload {
             source,
             sharing: Sharing::new(&config.content, seed)?,
             adapters: config.adapters.as_ref().map(|mix| Adapters::new(mix, seed)),
+            early_stop: EarlyStop::open(&config.early_stop, seed),
             classes: Classes::open(&config.classes, seed)?,
             sessions,
             left,
@@ -180,14 +186,22 @@ impl Workload {
             draft.segments = Some(explicit(&draft, index));
             draft.session = Some(session);
         }
+        let limit = draft.output_tokens;
+        let ended = self.early_stop.as_mut().map(|stops| stops.next(limit));
+        let adapter = match &mut self.adapters {
+            Some(adapters) => Some(adapters.next(&draft, index)?),
+            None => None,
+        };
         Ok(Request {
             content: Content { segments: draft.segments, ..Content::default() },
             session: draft.session,
             class,
             model,
             priority,
-            adapter: self.adapters.as_mut().map(|adapters| adapters.next(index)),
-            ..Request::new(draft.arrival, draft.prompt_tokens, draft.output_tokens)
+            adapter,
+            max_tokens: limit,
+            ignore_eos: ended.is_none(),
+            ..Request::new(draft.arrival, draft.prompt_tokens, ended.unwrap_or(limit))
         })
     }
 
@@ -254,7 +268,9 @@ impl Source {
             Self::Generated { lengths, arrivals } => {
                 let draft = lengths.next()?;
                 let arrival = arrivals.next()?;
-                Some(draft.map(|draft| Draft { arrival, ..draft }))
+                let adapter = arrivals.adapter().map(AdapterName::Number);
+                let named = |draft: Draft| Draft { adapter: adapter.or(draft.adapter), ..draft };
+                Some(draft.map(|draft| Draft { arrival, ..named(draft) }))
             }
             Self::Replayed(replay) => replay.next(),
             Self::Timed { lengths, replay } => {
@@ -263,7 +279,8 @@ impl Source {
                     Err(error) => return Some(Err(error)),
                 };
                 let draft = lengths.next()?;
-                Some(draft.map(|draft| Draft { arrival: timed.arrival, ..draft }))
+                let Draft { arrival, adapter, .. } = timed;
+                Some(draft.map(|draft| Draft { arrival, adapter, ..draft }))
             }
         }
     }
@@ -273,7 +290,13 @@ impl Source {
 fn tool_seed(config: &WorkloadConfig, seed: Seed) -> Result<u32, WorkloadError> {
     let named_after_a_tool = matches!(
         config.arrivals,
-        ArrivalConfig::Sglang { .. } | ArrivalConfig::Vllm { .. } | ArrivalConfig::Vllm2024 { .. }
+        ArrivalConfig::Sglang { .. }
+            | ArrivalConfig::Vllm { .. }
+            | ArrivalConfig::Vllm2024 { .. }
+            | ArrivalConfig::AdapterCounts(AdapterCountsConfig {
+                streams: AdapterStreams::SharedStream,
+                ..
+            })
     ) || matches!(
         config.lengths,
         LengthConfig::SglangRandom(_)

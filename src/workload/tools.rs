@@ -33,7 +33,7 @@ pub struct Tools {
     pub numpy: LegacyRandom,
     /// `random`.
     pub python: PythonRandom,
-    seed: u32,
+    pub(super) seed: u32,
 }
 
 impl Tools {

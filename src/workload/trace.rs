@@ -20,6 +20,8 @@ pub struct TraceRow {
     pub hash_block_tokens: u32,
     /// The conversation, if the trace names one.
     pub session: Option<u64>,
+    /// The name of its adapter, or its number, where a column is stated that holds it.
+    pub adapter: Option<Arc<str>>,
     /// The name of its class, where a column is stated that holds it.
     pub class: Option<Arc<str>>,
 }

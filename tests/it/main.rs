@@ -26,6 +26,7 @@ mod kv_tiers;
 mod laws;
 mod layer_table;
 mod lora;
+mod lora_study;
 mod models;
 mod pipeline;
 mod routers;

@@ -85,6 +85,7 @@ fn any_rows() -> impl Strategy<Value = Vec<TraceRow>> {
                 hash_block_tokens: if hashed { 512 } else { 0 },
                 session,
                 class: None,
+                adapter: None,
             });
             arrival += gap;
         }

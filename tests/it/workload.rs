@@ -209,6 +209,7 @@ fn a_recorded_trace_keeps_its_blocks_and_loses_nothing() {
             hash_block_tokens: 512,
             session: None,
             class: None,
+            adapter: None,
         })
     });
     let config: WorkloadConfig = toml::from_str(

@@ -111,6 +111,7 @@ impl WorkloadArguments {
             lengths: data.lengths,
             content: ContentConfig::default(),
             adapters: None,
+            early_stop: Vec::new(),
             classes: Vec::new(),
             sessions: None,
             client: ClientConfig {
@@ -294,6 +295,7 @@ impl WorkloadArguments {
             hash_block_tokens: Some(self.timed_trace_chunk_hash_size.unwrap_or(16)),
             columns: TraceColumns {
                 class: None,
+                adapter: None,
                 arrival: key(&self.timed_trace_label_timestamp, "timestamp"),
                 prompt_tokens: key(&self.timed_trace_label_input_length, "input_length"),
                 output_tokens: key(&self.timed_trace_label_output_length, "output_length"),

@@ -115,6 +115,7 @@ pub(super) fn engine_defaults(model: &str, gpu: &str, tp: u32) -> ScenarioFile {
             lengths: LengthConfig::Fixed { input_tokens: 1, output_tokens: 1 },
             content: ContentConfig::default(),
             adapters: None,
+            early_stop: Vec::new(),
             classes: Vec::new(),
             sessions: None,
             client: ClientConfig::default(),

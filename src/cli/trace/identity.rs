@@ -43,6 +43,7 @@ impl Identity {
             hash_ids: if has_ids { self.hash_ids(id, request) } else { Vec::new() },
             hash_block_tokens: if has_ids { self.block_tokens } else { 0 },
             class: None,
+            adapter: None,
             session: request.session.map(|session| u64::from(session.0)),
         }
     }

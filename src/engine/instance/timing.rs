@@ -29,11 +29,12 @@ impl Instance {
         };
         let batch = self.in_flight.next();
         let shape = &batch.plan.shape;
+        let mut loading = SimDuration::ZERO;
         if let Some(lora) = &self.lora {
             duration += lora.kernels(shape);
             let loads = &batch.plan.adapter_loads;
-            let delay = lora.loads(loads.from_disk, loads.to_gpu);
-            host = host.delayed(delay + lora.walk(batch.plan.passed_over));
+            loading = lora.loads(loads.from_disk, loads.to_gpu);
+            host = host.delayed(loading + lora.walk(batch.plan.passed_over));
         }
         let duration = self.slowed(duration);
         let batch = self.in_flight.next_mut();
@@ -41,6 +42,7 @@ impl Instance {
         batch.step = self.steps;
         batch.scheduled_at = now;
         batch.starts_at = start;
+        batch.loading = loading;
         batch.duration = duration;
         batch.post_process = host.post_process;
         self.host_free = host.launched(now);

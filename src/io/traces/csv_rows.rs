@@ -96,6 +96,10 @@ impl CsvRows {
         {
             return Err(problem);
         }
+        let name = |role| {
+            let cell = self.cell(role);
+            cell.map(|(_, text)| String::from_utf8_lossy(text.trim_ascii()).into())
+        };
         Ok(RawRow {
             line: self.line(),
             stamp,
@@ -104,9 +108,8 @@ impl CsvRows {
             hash_ids,
             block_tokens,
             session: self.cell(Role::Session).and_then(|(_, text)| field::session(text)),
-            class: self
-                .cell(Role::Class)
-                .map(|(_, text)| String::from_utf8_lossy(text.trim_ascii()).into()),
+            class: name(Role::Class),
+            adapter: name(Role::Adapter),
         })
     }
 }

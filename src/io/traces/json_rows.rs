@@ -97,7 +97,8 @@ impl JsonRows {
         {
             return Err(problem);
         }
-        let class = take(Role::Class).map(|cell| cell.to_string().into());
+        let mut word = |role| take(role).map(|cell| cell.to_string().into());
+        let (class, adapter) = (word(Role::Class), word(Role::Adapter));
         let session = take(Role::Session).and_then(|cell| cell.session());
         Ok(RawRow {
             line: self.line,
@@ -108,6 +109,7 @@ impl JsonRows {
             block_tokens,
             session,
             class,
+            adapter,
         })
     }
 }

@@ -30,10 +30,11 @@ pub(super) enum Role {
     HashIds,
     BlockTokens,
     Class,
+    Adapter,
 }
 
 impl Role {
-    pub(super) const ALL: [Self; 7] = [
+    pub(super) const ALL: [Self; 8] = [
         Self::Arrival,
         Self::Prompt,
         Self::Output,
@@ -41,6 +42,7 @@ impl Role {
         Self::HashIds,
         Self::BlockTokens,
         Self::Class,
+        Self::Adapter,
     ];
 
     const fn title(self) -> &'static str {
@@ -52,6 +54,7 @@ impl Role {
             Self::HashIds => "the hash ids",
             Self::BlockTokens => "the tokens of a block",
             Self::Class => "the class",
+            Self::Adapter => "the adapter",
         }
     }
 }
@@ -134,7 +137,7 @@ impl Layout {
             Role::Session => self.session,
             Role::HashIds => self.hash_ids,
             Role::BlockTokens => self.block,
-            Role::Class => &[],
+            Role::Class | Role::Adapter => &[],
         }
     }
 }
@@ -248,6 +251,7 @@ fn stated(columns: &ColumnMap, role: Role) -> Option<&String> {
         Role::HashIds => columns.hash_ids.as_ref(),
         Role::BlockTokens => None,
         Role::Class => columns.class.as_ref(),
+        Role::Adapter => columns.adapter.as_ref(),
     }
 }
 

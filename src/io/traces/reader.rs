@@ -73,6 +73,7 @@ pub(super) struct RawRow {
     pub(super) block_tokens: u32,
     pub(super) session: Option<u64>,
     pub(super) class: Option<Arc<str>>,
+    pub(super) adapter: Option<Arc<str>>,
 }
 
 /// Where rows come from: one of the engines.
@@ -287,6 +288,7 @@ impl TraceReader {
             hash_ids: row.hash_ids,
             session: row.session,
             class: row.class,
+            adapter: row.adapter,
         })
     }
 }

@@ -3,7 +3,8 @@
 use super::{Rules, ScenarioError, fail};
 use crate::model::{LoraShape, ModelSpec};
 use crate::scenario::{
-    AdapterMix, AdapterPopularity, ClusterConfig, EngineConfig, LoraConfig, LoraKernels,
+    AdapterMix, AdapterPopularity, ArrivalConfig, ClusterConfig, EngineConfig, LoraConfig,
+    LoraKernels, ScenarioFile,
 };
 use crate::units::Bytes;
 
@@ -56,7 +57,7 @@ pub(super) fn rules(cluster: &ClusterConfig, has_adapters: bool, rules: &mut Rul
 }
 
 /// Rules of the adapters that requests ask for.
-pub(super) fn mix_rules(mix: &AdapterMix, rules: &mut Rules) {
+pub(super) fn mix_rules(mix: &AdapterMix, cluster: &ClusterConfig, rules: &mut Rules) {
     if mix.kinds.is_empty() {
         rules.broken("workload.adapters.kinds", "must be at least one kind");
     }
@@ -65,6 +66,15 @@ pub(super) fn mix_rules(mix: &AdapterMix, rules: &mut Rules) {
         rules.count(&path("count"), kind.count);
         rules.count(&path("rank"), kind.rank);
         rules.positive(&path("weight"), kind.weight);
+        let base = kind.base_model.as_ref().unwrap_or(&cluster.model);
+        let rule = format!("the model of the cluster, {}", cluster.model);
+        rules.check(*base == cluster.model, &path("base_model"), &rule, base);
+    }
+    let mut names: Vec<String> = mix.names().collect();
+    names.sort_unstable();
+    if let Some([name, ..]) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+        let message = format!("names must differ, `{name}` is that of two adapters");
+        rules.broken("workload.adapters.kinds", &message);
     }
     let count: u64 = mix.kinds.iter().map(|kind| u64::from(kind.count)).sum();
     let most = u64::from(u16::MAX);
@@ -79,7 +89,30 @@ pub(super) fn mix_rules(mix: &AdapterMix, rules: &mut Rules) {
         }
         AdapterPopularity::Uniform {}
         | AdapterPopularity::RoundRobin {}
-        | AdapterPopularity::Weights {} => {}
+        | AdapterPopularity::Weights {}
+        | AdapterPopularity::AsGiven {} => {}
+    }
+}
+
+/// Who says which adapter a request uses, where it is not drawn.
+pub(super) fn given_rules(file: &ScenarioFile, rules: &mut Rules) {
+    let named = file.trace.as_ref().is_some_and(|trace| trace.columns.adapter.is_some());
+    let is_given = file.workload.adapters.as_ref().map(|mix| mix.popularity)
+        == Some(AdapterPopularity::AsGiven {});
+    let by_arrivals = matches!(file.workload.arrivals, ArrivalConfig::AdapterCounts(_));
+    let path = "trace.columns.adapter";
+    match (named, is_given, by_arrivals) {
+        (true, false, _) => {
+            rules.broken(path, "needs workload.adapters with a popularity of type as_given");
+        }
+        (true, true, true) => {
+            rules.broken(path, "is given, but workload.arrivals of type adapter_counts say it too");
+        }
+        (false, true, false) => rules.broken(
+            "workload.adapters.popularity",
+            "as_given needs trace.columns.adapter, or arrivals of type adapter_counts",
+        ),
+        _ => {}
     }
 }
 

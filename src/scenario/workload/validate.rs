@@ -4,7 +4,8 @@ use std::fmt;
 
 use super::{
     ArrivalConfig, ContentConfig, GroupDistribution, LengthConfig, Popularity, RowOrder,
-    SessionConfig, ThinkTime, TokenDistribution, TraceArrivalConfig, WorkloadConfig, classes,
+    SessionConfig, ThinkTime, TokenDistribution, TraceArrivalConfig, WorkloadConfig,
+    adapter_counts, classes,
 };
 
 /// A field that breaks a rule.
@@ -41,6 +42,7 @@ impl WorkloadConfig {
             rules.check(recorded, "lengths.order", rule, format!("{order:?}"));
         }
         check_content(&self.content, &mut rules);
+        adapter_counts::check(self, &mut rules);
         classes::check(self, &mut rules);
         if let Some(sessions) = &self.sessions {
             check_sessions(sessions, &mut rules);
@@ -136,7 +138,7 @@ impl Rules {
         self.check(value >= 1, path, "at least 1", value);
     }
 
-    fn share(&mut self, path: &str, value: f64) {
+    pub(super) fn share(&mut self, path: &str, value: f64) {
         self.check((0.0..=1.0).contains(&value), path, "between 0 and 1", value);
     }
 
@@ -215,6 +217,10 @@ fn check_arrivals(arrivals: &ArrivalConfig, rules: &mut Rules) {
             // Infinity is vLLM's own way to ask for constant gaps.
             let path = "arrivals.burstiness";
             rules.check(*burstiness > 0.0, path, "above 0 (infinity: constant)", burstiness);
+        }
+        ArrivalConfig::AdapterCounts(counts) => {
+            rules.rate(rate, counts.rate_per_s);
+            adapter_counts::check_counts(counts, rules);
         }
         ArrivalConfig::Trace(trace) => check_trace(trace, rules),
     }

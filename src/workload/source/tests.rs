@@ -24,6 +24,7 @@ fn fixed(arrivals: ArrivalConfig) -> WorkloadConfig {
         lengths: LengthConfig::Fixed { input_tokens: 100, output_tokens: 10 },
         content: ContentConfig::default(),
         adapters: None,
+        early_stop: Vec::new(),
         classes: Vec::new(),
         sessions: None,
         client: ClientConfig::default(),

@@ -233,6 +233,10 @@ impl Sglang {
         if prompt_tokens.saturating_add(ANSWER_MIN) >= self.longest {
             return None;
         }
+        let most = self.config.context_length.filter(|_| self.config.refuse_beyond_context);
+        if most.is_some_and(|most| prompt_tokens.saturating_add(max_tokens) >= most) {
+            return None;
+        }
         let by_length = self.longest - prompt_tokens - 1;
         let page = self.config.page_size;
         let by_memory = self.pool.saturating_sub(self.ceil(prompt_tokens) + page + 1);
