@@ -116,6 +116,9 @@ pub fn agree_on_graph(graphs: &CudaGraphs, ranks: &mut [RankStep]) -> Option<u32
     agreed
 }
 
+/// Halvings until a scale is known to the last bits.
+const SCALE_HALVINGS: usize = 80;
+
 /// How much more the busiest GPU has to do in each step than in the long run.
 #[derive(Debug, Clone)]
 pub struct ImbalanceDraws {
@@ -124,18 +127,29 @@ pub struct ImbalanceDraws {
 }
 
 impl ImbalanceDraws {
-    /// Around `imbalance`, the busiest GPU's tokens over the mean: what is above 1 is log-normal with this
-    /// standard deviation of its logarithm, and its mean is kept.
+    /// Around `imbalance`, the busiest of `gpus` GPUs' tokens over the mean: what is above 1 is log-normal with
+    /// this standard deviation of its logarithm, cut where one GPU gets all tokens, and the mean is kept.
     ///
     /// # Panics
     /// When the deviation is not finite.
-    pub fn new(imbalance: f64, sigma: f64, seed: Seed) -> Self {
+    pub fn new(imbalance: f64, sigma: f64, gpus: u32, seed: Seed) -> Self {
         let law = LogNormal::new(0.0, sigma).expect("a finite deviation");
         let mut stream = seed.stream("expert_imbalance", 0);
         let drawn: Vec<f64> = (0..DRAWS).map(|_| law.sample(&mut stream)).collect();
-        let mean = drawn.iter().sum::<f64>() / DRAWS as f64;
-        let factor = |excess: &f64| (1.0 + (imbalance - 1.0) * excess / mean) / imbalance;
-        Self { factors: drawn.iter().map(factor).collect(), offset: mix(seed.0) }
+        let (excess, most) = (imbalance - 1.0, f64::from(gpus) - 1.0);
+        let cut = |scale: f64| drawn.iter().map(move |draw| (scale * draw).min(most));
+        let mean = |scale: f64| cut(scale).sum::<f64>() / DRAWS as f64;
+        // The cut takes from the mean; a larger scale gives it back.
+        let (mut low, mut high) = (0.0, 1.0);
+        while mean(high) < excess && mean(high) < most {
+            high *= 2.0;
+        }
+        for _ in 0..SCALE_HALVINGS {
+            let middle = 0.5 * (low + high);
+            if mean(middle) < excess { low = middle } else { high = middle }
+        }
+        let factors = cut(high).map(|above| (1.0 + above) / imbalance).collect();
+        Self { factors, offset: mix(seed.0) }
     }
 
     /// The same draws in an order of its own for each replica.

@@ -131,7 +131,11 @@ impl GroupConfig {
             api_per_request_ms: cluster.api_per_request_ms,
             engine,
             step_time: self.step_time.as_ref().unwrap_or(&cluster.step_time).clone(),
-            lora: self.lora.as_ref().or(shared_lora).cloned(),
+            lora: self.lora.as_ref().or(shared_lora).map(|lora| LoraConfig {
+                // It is about all replicas.
+                placement: None,
+                ..lora.clone()
+            }),
             router: cluster.router.clone(),
             gateway: cluster.gateway.clone(),
             disaggregation: None,

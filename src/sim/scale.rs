@@ -160,8 +160,9 @@ impl<W: Source> Simulation<W> {
             parts.regain(instance);
         } else {
             self.gateway.regain(instance);
-            self.wake_gate(now);
         }
+        // Prompts may be computed beside what is decoded.
+        self.wake_gate(now);
     }
 
     fn enter(

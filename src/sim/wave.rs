@@ -50,7 +50,9 @@ pub(super) fn of_group(scenario: &Scenario, group: &ReplicaGroup, cost: &StepTim
     });
     let wave = Wave::new(&group.model, cost.clone(), ranks, exchange);
     let ExpertParallelConfig { imbalance, imbalance_sigma: sigma, .. } = parallel;
-    let draws = (sigma > 0.0).then(|| ImbalanceDraws::new(imbalance, sigma, scenario.file.seed));
+    let gpus = parallel.size.unwrap_or(tp * ranks);
+    let draws =
+        (sigma > 0.0).then(|| ImbalanceDraws::new(imbalance, sigma, gpus, scenario.file.seed));
     Some(wave.with_imbalance(draws))
 }
 

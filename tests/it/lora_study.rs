@@ -232,6 +232,9 @@ fn a_trace_names_adapters_by_name_or_number_and_unknown_ones_are_errors() {
     assert!(error.to_string().contains(expected), "{error}");
 }
 
+const SCALED_GROUP: &str = "groups = [{ replicas = 2, autoscaler = { max_replicas = 2, \
+                            signal = { type = 'outstanding_per_replica', target = 4.0 } } }]";
+
 #[test]
 fn what_does_not_go_together_is_refused_by_name() {
     let placed = |holders: &str, more: &str| {
@@ -259,6 +262,10 @@ fn what_does_not_go_together_is_refused_by_name() {
         (
             placed("[[0], [1]]", "gateway = { max_outstanding_per_replica = 4 }"),
             format!("{path}: with cluster.gateway is not modelled"),
+        ),
+        (
+            placed("[[0], [1]]", SCALED_GROUP).replace("replicas = 2\ngroups", "groups"),
+            format!("{path}: with an autoscaler of a group is not modelled"),
         ),
         (counted("[[1, 2]]", ""), "workload.adapters: must be given".to_owned()),
         (

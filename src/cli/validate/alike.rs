@@ -53,7 +53,11 @@ impl Server {
         fits.push(Fit::new(format!("{engine}, {source}"), of_source, host()));
         if here.is_empty() && others_here.len() >= RUNS_OF_OTHERS {
             let parameters = if fits[1].runs.is_empty() { all() } else { kernels() };
-            fits.push(Fit::new(format!("{engine} on {gpu}"), others_here, parameters));
+            fits.push(Fit::new(
+                format!("{engine} on {gpu}, for {source}"),
+                others_here,
+                parameters,
+            ));
         }
         let has_others = of_model.len() < here.len();
         fits.push(Fit::new(format!("{engine}, {source} on {gpu}"), here, all()));
@@ -197,9 +201,9 @@ mod tests {
             assert_eq!(names(&runs), own);
         }
         runs.push(known("shop", "H100", "8B"));
-        assert_eq!(names(&runs)[2..], [("vLLM on H100".to_owned(), kernels)]);
+        assert_eq!(names(&runs)[2..], [("vLLM on H100, for lab".to_owned(), kernels)]);
         // Without any run of the source the host is theirs, too.
-        assert_eq!(names(&runs[1..])[1..], [("vLLM on H100".to_owned(), host + kernels)]);
+        assert_eq!(names(&runs[1..])[1..], [("vLLM on H100, for lab".to_owned(), host + kernels)]);
     }
 
     #[test]

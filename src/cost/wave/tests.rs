@@ -57,9 +57,14 @@ fn ranks_replay_graphs_of_one_size_or_none() {
 
 #[test]
 fn drawn_imbalances_keep_their_mean_and_differ_between_replicas() {
-    let draws = ImbalanceDraws::new(1.5, 0.6, Seed(7));
-    let mean = draws.factors.iter().sum::<f64>() / DRAWS as f64;
-    assert!((mean - 1.0).abs() < 1e-12);
+    for (imbalance, sigma, gpus) in [(1.5, 0.6, 8), (1.5, 3.0, 8), (1.9, 2.0, 2), (2.0, 0.5, 2)] {
+        let draws = ImbalanceDraws::new(imbalance, sigma, gpus, Seed(7));
+        let mean = draws.factors.iter().sum::<f64>() / DRAWS as f64;
+        assert!((mean - 1.0).abs() < 1e-9, "{imbalance}, {sigma}, {gpus}: {mean}");
+        let most = draws.factors.iter().copied().fold(0.0, f64::max);
+        assert!(imbalance * most <= f64::from(gpus) * (1.0 + 1e-12), "one GPU has them all");
+    }
+    let draws = ImbalanceDraws::new(1.5, 0.6, 8, Seed(7));
     let least = draws.factors.iter().copied().fold(f64::INFINITY, f64::min);
     assert!(1.5 * least >= 1.0, "no GPU is busier than the busiest");
     let sequence = |draws: &ImbalanceDraws| (0..50).map(|step| draws.of(step)).collect::<Vec<_>>();

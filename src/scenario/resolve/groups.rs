@@ -133,6 +133,12 @@ pub(super) fn rules(file: &ScenarioFile, rules: &mut Rules) {
             let message = "ranks of replicas that only prefill or decode are not modelled";
             rules.broken(&format!("{path}.data_parallel_size"), message);
         }
+        let sigma = own.expert_parallel.map_or(0.0, |parallel| parallel.imbalance_sigma);
+        if sigma > 0.0 && group.role != ReplicaRole::Mixed {
+            let message =
+                "drawn imbalances of replicas that only prefill or decode are not modelled";
+            rules.broken(&format!("{path}.expert_parallel.imbalance_sigma"), message);
+        }
         if is_recorded(&own.engine) {
             let message = "recorded acceptance is not modelled with groups";
             rules.broken(&format!("{path}.engine.speculation.acceptance"), message);

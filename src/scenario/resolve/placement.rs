@@ -20,6 +20,7 @@ pub(super) fn rules(file: &ScenarioFile, rules: &mut Rules) {
         ("cluster.disaggregation", cluster.disaggregation.is_some()),
         ("cluster.gateway", cluster.gateway.is_some()),
         ("cluster.autoscaler", cluster.autoscaler.is_some()),
+        ("an autoscaler of a group", cluster.groups.iter().any(|it| it.autoscaler.is_some())),
     ];
     for (other, _) in others.into_iter().filter(|(_, is_given)| *is_given) {
         rules.broken(path, &format!("with {other} is not modelled"));

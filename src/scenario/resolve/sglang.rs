@@ -96,7 +96,8 @@ pub(super) fn resolve(
     let by_gpu = SglangConfig::chunked_prefill_size_for(gpu.memory());
     // Ranks share a chunk (0.5.23, `sglang/srt/arg_groups/parallel_hook.py`).
     let ranks = cluster.data_parallel_size.cast_signed();
-    sglang.chunked_prefill_size.get_or_insert((by_gpu / ranks).max(1));
+    let page = sglang.page_size.cast_signed();
+    sglang.chunked_prefill_size.get_or_insert((by_gpu / ranks).max(page));
     let is_latent = matches!(model.attention, Attention::Latent(_));
     resolve_graphs(sglang, cluster, model, gpu);
     let source = resolve_memory(sglang, cluster, model, gpu, graphs_mib(sglang, is_latent))?;

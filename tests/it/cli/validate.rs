@@ -153,7 +153,7 @@ fn what_other_servers_take_is_found_in_their_runs() {
     let words = "validate --runs mine.jsonl --calibrate-on others.jsonl --format json";
     let after = error(cli.words(words));
     assert!(before > 20.0 && after < 0.2 * before, "{before} {after}");
-    let ran = cli.words(words).stderr_has("vLLM on H100-SXM5-80GB, fitted to 9 runs: cluster.");
+    let ran = cli.words(words).stderr_has("vLLM, f on H100-SXM5-80GB, fitted to 9 runs: cluster.");
     assert!(ran.stderr().contains("1 of 1 runs simulated"), "{}", ran.stderr());
     cli.words("validate --runs mine.jsonl --calibrate-on nowhere.jsonl").expect_exit(2);
 }

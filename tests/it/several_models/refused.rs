@@ -134,6 +134,22 @@ fn what_is_not_modelled_with_several_models_is_refused() {
             "cluster.gateway.rate_limit: rate limits",
         ),
         (
+            with(CLASSES, "kv_tiers = { host = { memory_gib = 64.0 } }\n", &groups),
+            "cluster.kv_tiers: KV tiers",
+        ),
+        (
+            with(CLASSES, "", &groups.replacen("replicas", "autoscaler = { max_replicas = 2, signal = { type = 'outstanding_per_replica', target = 4.0 } }\nreplicas", 1)),
+            "cluster.groups[0].autoscaler: autoscalers",
+        ),
+        (
+            apart("transfer = { nic_gb_per_s = 50.0, message_us = 1.0 }"),
+            "cluster.disaggregation.transfer.message_us: messages of several models",
+        ),
+        (
+            apart("transfer = { nic_gb_per_s = 50.0, message_overhead_bytes = 64 }"),
+            "cluster.disaggregation.transfer.message_overhead_bytes: messages of several models",
+        ),
+        (
             apart("transfer = { nic_gb_per_s = 50.0 }, local_prefill = { max_prompt_tokens = 9 }"),
             "cluster.disaggregation.local_prefill: local prefills",
         ),
