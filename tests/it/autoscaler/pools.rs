@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 use servecast::metrics::{Presence, Recorder, ScaledPool, ScalingReport};
+use servecast::units::SimTime;
 
 use super::{resolved, run, scenario, simulation_of};
 
@@ -25,7 +26,7 @@ fn a_group_is_scaled_and_the_other_is_not() {
     assert!(report.scale_downs > 0, "{report:?}");
     let end = recorder.observed();
     let fixed = recorder.presence.time(0, end, |presence| presence == Presence::Up);
-    assert_eq!(fixed.as_secs_f64(), end.as_secs_f64());
+    assert_eq!(fixed, end - SimTime::ZERO);
     let csv = recorder.scaling_csv(&pools);
     assert!(csv.starts_with("group,time_s,"), "{csv}");
     assert!(csv.lines().skip(1).all(|row| row.starts_with("scaled,")), "{csv}");
@@ -60,12 +61,12 @@ proptest! {
         let signal = ["type = 'kv_usage', target = 0.3", "type = 'waiting_per_replica', target = 1.0",
             "type = 'slo_headroom', ttft_ms = 300.0, target = 0.9"][signal];
         let of = |is_scaled: bool| {
-            let scaler = |replicas: u32| match is_scaled {
-                true => format!(
+            let scaler = |replicas: u32| {
+                let scaler = format!(
                     ", autoscaler = {{ min_replicas = {replicas}, max_replicas = {replicas}, \
                      interval_s = {interval}, signal = {{ {signal} }} }}"
-                ),
-                false => String::new(),
+                );
+                if is_scaled { scaler } else { String::new() }
             };
             let engine = if is_sglang {
                 "{ type = 'sglang', max_total_tokens = 2000, context_length = 320 }"

@@ -198,9 +198,8 @@ fn keeps_prefixes(engine: &str, flags: &str) -> bool {
 fn local_prefill(random: &mut Stream, caches: bool) -> String {
     let tokens = random.random_range(1..200);
     let condition = match random.random_range(0..4) {
-        0 => format!("max_prompt_tokens = {tokens}"),
         1 if caches => format!("max_new_tokens = {tokens}"),
-        1 => format!("max_prompt_tokens = {tokens}"),
+        0 | 1 => format!("max_prompt_tokens = {tokens}"),
         2 => format!("max_prefill_queue = {}", tokens % 5),
         _ => return String::new(),
     };
