@@ -18,11 +18,12 @@ mod vtc;
 
 use std::ops::Range;
 
+use super::adapter_view::{self, AdapterView, Swap};
 use super::placement::{self, Placement};
 use super::router::{Needs, Route, Router};
 use super::{Caches, ClusterView, Outstanding, Steps};
-use crate::engine::Instance;
-use crate::ids::{InstanceId, ModelId, RequestId};
+use crate::engine::{Adapters, Instance};
+use crate::ids::{AdapterId, InstanceId, ModelId, RequestId};
 use crate::request::RequestView;
 use crate::units::{SimDuration, SimTime};
 use pool::Pool;
@@ -37,6 +38,8 @@ pub use vtc::Vtc;
 struct Sent {
     instance: u32,
     prompt_tokens: u32,
+    /// The place of its adapter among the counts of the instance.
+    adapter: u32,
 }
 
 /// What stands between clients and instances. It keeps what the router needs and nothing else;
@@ -49,6 +52,8 @@ pub struct Gateway {
     limit: u32,
     entrances: usize,
     outstanding: Vec<Outstanding>,
+    /// By instance, outstanding requests without an adapter, then those of each.
+    by_adapter: Vec<Vec<u32>>,
     /// By request.
     sent: Vec<Sent>,
     /// The instances known to be down, by id.
@@ -56,6 +61,11 @@ pub struct Gateway {
     /// By model, the instances that serve it.
     pools: Vec<Pool>,
     placement: Option<Placement>,
+    /// What it costs that a replica takes an adapter in for a request, where it may.
+    swap_cost: Option<f64>,
+    /// Replicas that may for the request at hand.
+    swaps: Vec<Swap>,
+    swapped: Option<Swap>,
     /// Those that get no requests now, or do not hold the adapter of the one at hand.
     unfit: Vec<InstanceId>,
 }
@@ -70,10 +80,14 @@ impl Gateway {
             limit: u32::MAX,
             entrances: instances as usize,
             outstanding: vec![Outstanding::default(); counted],
+            by_adapter: vec![Vec::new(); if needs.by_adapter { counted } else { 0 }],
             sent: Vec::new(),
             down: Vec::new(),
             pools: vec![Pool::of(0..instances)],
             placement: None,
+            swap_cost: None,
+            swaps: Vec::new(),
+            swapped: None,
             unfit: Vec::new(),
         }
     }
@@ -98,6 +112,46 @@ impl Gateway {
     pub fn with_placement(mut self, placement: Option<Placement>) -> Self {
         self.placement = placement;
         self
+    }
+
+    /// The same gateway, where a request may go to an instance that takes its adapter in for one that none of its
+    /// requests use and that others hold; at such a cost.
+    #[must_use]
+    pub fn with_swaps(mut self, cost: f64) -> Self {
+        self.swap_cost = Some(cost);
+        self.needs.by_adapter = true;
+        self.by_adapter = vec![Vec::new(); self.entrances];
+        self
+    }
+
+    /// The adapters that an instance exchanged for the request that was routed last, if one did.
+    pub fn take_swap(&mut self) -> Option<Swap> {
+        self.swapped.take()
+    }
+
+    /// Lists the instances that would take an adapter in.
+    fn find_swaps(&mut self, adapter: AdapterId, closed: &[InstanceId]) {
+        self.swaps.clear();
+        let Some(placement) = self.placement.as_ref().filter(|_| self.swap_cost.is_some()) else {
+            return;
+        };
+        let is_up = |id: &&InstanceId| closed.binary_search(id).is_err();
+        for &instance in placement.without(Some(adapter)).iter().filter(is_up) {
+            let counts = &self.by_adapter[instance.index()];
+            let is_idle = |id: AdapterId| {
+                counts.get(adapter_view::place(Some(id))).is_none_or(|count| *count == 0)
+                    && placement.holders(id) > 1
+            };
+            let mut ids = placement.held(instance).iter().copied();
+            if let Some(given_up) = ids.find(|id| is_idle(*id)) {
+                self.swaps.push(Swap { instance, given_up, taken_in: adapter });
+            }
+        }
+    }
+
+    /// Which instances hold which adapters, where not all hold all.
+    pub fn placement(&mut self) -> Option<&mut Placement> {
+        self.placement.as_mut()
     }
 
     /// The same gateway, which has so many requests outstanding at an instance at most.
@@ -172,13 +226,19 @@ impl Gateway {
         request: RequestView<'_>,
     ) -> Option<InstanceId> {
         let keeps_caches = self.keeps_caches();
-        let pool = &mut self.pools[request.model.index()];
-        if !pool.has_place() {
+        let model = request.model.index();
+        if !self.pools[model].has_place() {
             return None;
         }
+        if let Some(adapter) = request.adapter.filter(|_| self.swap_cost.is_some()) {
+            let closed = self.pools[model].closed().to_vec();
+            self.find_swaps(adapter, &closed);
+        }
+        let pool = &mut self.pools[model];
         let without = self.placement.as_ref().map_or(&[][..], |of| of.without(request.adapter));
         if !without.is_empty() {
             placement::union(pool.closed(), without, &mut self.unfit);
+            self.unfit.retain(|id| !self.swaps.iter().any(|swap| swap.instance == *id));
             if self.unfit.len() == self.entrances {
                 return None;
             }
@@ -190,7 +250,7 @@ impl Gateway {
         pool.refresh(&self.needs, keeps_caches, instances, now);
         let view = ClusterView {
             instances: instances.len() as u32,
-            outstanding: self.outstanding.get(of_model).unwrap_or_default(),
+            outstanding: self.outstanding.get(of_model.clone()).unwrap_or_default(),
             signals: &pool.signals,
             signals_age: pool.signals_at.map_or(SimDuration::ZERO, |at| now - at),
             caches: match self.needs.caches {
@@ -198,6 +258,12 @@ impl Gateway {
                 Some(SimDuration::ZERO) => Caches::live(instances),
                 Some(_) => Caches::known(&pool.caches),
             },
+            adapters: AdapterView::new(
+                instances[0].scheduler().adapters().map_or(&[], Adapters::ranks),
+                &pool.adapters,
+                self.by_adapter.get(of_model).unwrap_or_default(),
+            )
+            .with_swaps(&self.swaps, self.swap_cost.unwrap_or(0.0)),
             steps: Steps::of(instances),
             down: if is_placed { &self.unfit } else { pool.closed() },
         };
@@ -205,6 +271,13 @@ impl Gateway {
         let (count, id) = (view.instances, request.id);
         assert!(chosen.0 < count, "request {id} is sent to instance {chosen} of {count}");
         let chosen = InstanceId(pool.instances().start + chosen.0);
+        let swap = self.swaps.iter().find(|swap| swap.instance == chosen).copied();
+        if let (Some(swap), Some(placement)) = (swap, &mut self.placement) {
+            placement.remove(chosen, swap.given_up);
+            placement.add(chosen, swap.taken_in);
+        }
+        self.swapped = swap;
+        self.swaps.clear();
         if self.needs.outstanding {
             self.count(request, chosen);
         }
@@ -236,10 +309,13 @@ impl Gateway {
     /// A request that was sent has finished, was refused, or is given up.
     pub fn left(&mut self, id: RequestId) {
         if self.needs.outstanding {
-            let Sent { instance, prompt_tokens } = self.sent[id.index()];
+            let Sent { instance, prompt_tokens, adapter } = self.sent[id.index()];
             let outstanding = &mut self.outstanding[instance as usize];
             outstanding.requests -= 1;
             outstanding.prompt_tokens -= u64::from(prompt_tokens);
+            if let Some(counts) = self.by_adapter.get_mut(instance as usize) {
+                counts[adapter as usize] -= 1;
+            }
             if outstanding.requests + 1 == self.limit {
                 self.open(InstanceId(instance));
             }
@@ -256,7 +332,14 @@ impl Gateway {
         if place >= self.sent.len() {
             self.sent.resize(place + 1, Sent::default());
         }
-        self.sent[place] = Sent { instance: chosen.0, prompt_tokens };
+        let adapter = adapter_view::place(request.adapter);
+        self.sent[place] = Sent { instance: chosen.0, prompt_tokens, adapter: adapter as u32 };
+        if let Some(counts) = self.by_adapter.get_mut(chosen.index()) {
+            if counts.len() <= adapter {
+                counts.resize(adapter + 1, 0);
+            }
+            counts[adapter] += 1;
+        }
         if is_full {
             self.close(chosen);
         }

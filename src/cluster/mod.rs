@@ -1,9 +1,11 @@
 //! Instances behind a router: passive machines, driven by `sim`.
 
+mod adapter_view;
 pub mod autoscaler;
 pub mod disaggregation;
 mod gateway;
 mod health;
+pub mod migration;
 mod placement;
 pub mod router;
 mod sender;
@@ -15,6 +17,7 @@ use std::ops::Range;
 use crate::engine::Instance;
 use crate::ids::InstanceId;
 
+pub use adapter_view::{AdapterReport, AdapterView, Swap};
 pub use autoscaler::{Autoscaler, Look, Report, Stage};
 pub use disaggregation::{
     Chunk, Disaggregation, Granularity, Messages, Order, Role, Roles, Transfer, TransferEnd, Way,

@@ -1,6 +1,7 @@
 //! What a router may know of the instances: what the gateway counts itself, exact and at once, and
 //! what engines reported, of some age.
 
+use super::AdapterView;
 use crate::cost::StepShape;
 use crate::engine::Instance;
 use crate::engine::scheduler::Load;
@@ -93,6 +94,8 @@ pub struct ClusterView<'a> {
     pub signals_age: SimDuration,
     /// What their caches hold.
     pub caches: Caches<'a>,
+    /// What is known of their adapters.
+    pub adapters: AdapterView<'a>,
     /// What their steps would take.
     pub steps: Steps<'a>,
     /// The instances that get no requests, by id; never all of them. The gateway knows them to be down,
@@ -169,6 +172,7 @@ mod tests {
                 signals: &[],
                 signals_age: SimDuration::ZERO,
                 caches: Caches::UNKNOWN,
+                adapters: AdapterView::default(),
                 steps: Steps::of(&[]),
                 down: &down,
             };

@@ -1,4 +1,5 @@
-//! What serving LoRA adapters adds to a step: kernels of unmerged adapters, and loads.
+//! What serving LoRA adapters adds to a step: kernels of unmerged adapters, loads, and changes of the
+//! adapter that is merged into the weights.
 //!
 //! Unmerged, every adapted matrix is followed by two small products for each row, with the factors
 //! of its request's adapter (Punica's SGMV and BGMV, Chen et al. 2023; vLLM's and SGLang's Triton
@@ -23,6 +24,8 @@ pub struct LoraTimes {
     row_rank: f64,
     /// The rank that every adapter counts as, if not its own.
     padded_rank: Option<u32>,
+    /// Seconds to merge an adapter into the weights, or to take it out.
+    merge: f64,
     /// Seconds of the scheduler for a request passed over.
     passed_over: f64,
     /// Seconds from host memory to the GPU, and for each rank.
@@ -51,6 +54,7 @@ impl LoraTimes {
                 / (1e9 * gpu.memory_bandwidth_gb_s * given(kernels.memory_efficiency)),
             row_rank: 2.0 * elements / (1e12 * gpu.bf16_tflops * given(kernels.compute_efficiency)),
             padded_rank: pads.then(|| config.max_rank.expect(RESOLVED)),
+            merge: 1e-3 * config.batching.switch_ms(),
             passed_over: 1e-6 * config.per_passed_over_us.unwrap_or_default(),
             to_gpu: [
                 1e-6 * load.to_gpu_per_tensor_us * tensors,
@@ -78,6 +82,11 @@ impl LoraTimes {
                 + self.adapter_rank * ranks
                 + self.row_rank * rank_rows,
         )
+    }
+
+    /// How long it takes to merge or take out adapters so many times.
+    pub fn merges(&self, times: u32) -> SimDuration {
+        SimDuration::from_secs_f64(self.merge * f64::from(times))
     }
 
     /// What the scheduler takes to walk past so many waiting requests.

@@ -41,6 +41,17 @@ pub struct AdapterMove {
     pub evicted: Option<AdapterId>,
 }
 
+/// Where an adapter lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AdapterPlace {
+    /// In a slot on the GPU.
+    Slot,
+    /// In host memory.
+    Host,
+    /// On disk.
+    Disk,
+}
+
 /// The adapters of an engine.
 #[derive(Debug, Clone, Default)]
 pub struct Adapters {
@@ -56,6 +67,8 @@ pub struct Adapters {
     distinct_ranks: u32,
     slots: Option<Store>,
     host: Option<Store>,
+    /// Those that keep their slots.
+    pinned: Vec<AdapterId>,
     clock: u64,
 }
 
@@ -74,6 +87,51 @@ impl Adapters {
             store.refill(held);
         }
         self
+    }
+
+    /// The same, where these keep their slots, which they have when the server starts.
+    #[must_use]
+    pub fn pinning(mut self, pinned: Vec<AdapterId>) -> Self {
+        let others = (0..self.ranks.len()).map(AdapterId::from_index);
+        let others = others.filter(|adapter| !pinned.contains(adapter));
+        let first: Vec<AdapterId> = pinned.iter().copied().chain(others).collect();
+        for store in [&mut self.slots, &mut self.host].into_iter().flatten() {
+            store.refill(&first);
+        }
+        self.pinned = pinned;
+        self
+    }
+
+    /// Whether an adapter keeps its slot.
+    pub fn is_pinned(&self, adapter: AdapterId) -> bool {
+        self.pinned.contains(&adapter)
+    }
+
+    /// How many adapters keep their slots.
+    pub fn pinned(&self) -> u32 {
+        self.pinned.len() as u32
+    }
+
+    /// The rank of each, by id.
+    pub fn ranks(&self) -> &[u32] {
+        &self.ranks
+    }
+
+    /// Running requests of each, by id; those beyond have none.
+    pub fn running(&self) -> &[u32] {
+        &self.requests
+    }
+
+    /// Where an adapter lies.
+    pub fn place(&self, adapter: AdapterId) -> AdapterPlace {
+        let is_in = |store: &Option<Store>| store.as_ref().is_some_and(|it| it.holds(adapter));
+        if is_in(&self.slots) {
+            AdapterPlace::Slot
+        } else if is_in(&self.host) {
+            AdapterPlace::Host
+        } else {
+            AdapterPlace::Disk
+        }
     }
 
     fn rank(&self, adapter: AdapterId) -> u32 {
@@ -105,22 +163,57 @@ impl Adapters {
         self.distinct += 1;
         self.distinct_ranks += rank;
         self.clock += 1;
-        let (clock, requests) = (self.clock, &self.requests);
+        let (clock, requests, pinned) = (self.clock, &self.requests, &self.pinned);
         let is_idle = |index: usize| requests.get(index).is_none_or(|count| *count == 0);
+        let gives_way =
+            |index: usize| is_idle(index) && !pinned.contains(&AdapterId::from_index(index));
         let mut from_disk = false;
         if let Some(host) = &mut self.host
-            && host.take(adapter, clock, is_idle).is_some()
+            && host.take(adapter, clock, |index| is_idle(index).then_some(0)).is_some()
         {
             from_disk = true;
             loads.from_disk[0] += 1;
             loads.from_disk[1] += rank;
         }
         if let Some(slots) = &mut self.slots
-            && let Some(Taken { evicted }) = slots.take(adapter, clock, is_idle)
+            && let Some(Taken { evicted }) =
+                slots.take(adapter, clock, |index| gives_way(index).then_some(0))
         {
             loads.moves.push(AdapterMove { adapter, from_disk, evicted });
             loads.to_gpu[0] += 1;
             loads.to_gpu[1] += rank;
+        }
+    }
+
+    /// A step needs these adapters and no others; what has to be loaded for it is counted. Others give
+    /// way, those with the fewest requests first (`requests` by adapter), then those unused for longest.
+    pub fn bring(
+        &mut self,
+        needed: &[AdapterId],
+        requests: impl Fn(AdapterId) -> u32,
+        loads: &mut AdapterLoads,
+    ) {
+        self.clock += 1;
+        let clock = self.clock;
+        let weight = |index: usize| {
+            let adapter = AdapterId::from_index(index);
+            (!needed.contains(&adapter)).then(|| requests(adapter))
+        };
+        for &adapter in needed {
+            let rank = self.rank(adapter);
+            let take = |store: &mut Option<Store>| {
+                store.as_mut().and_then(|store| store.take(adapter, clock, weight))
+            };
+            let from_disk = take(&mut self.host).is_some();
+            if from_disk {
+                loads.from_disk[0] += 1;
+                loads.from_disk[1] += rank;
+            }
+            if let Some(Taken { evicted }) = take(&mut self.slots) {
+                loads.moves.push(AdapterMove { adapter, from_disk, evicted });
+                loads.to_gpu[0] += 1;
+                loads.to_gpu[1] += rank;
+            }
         }
     }
 
@@ -199,6 +292,10 @@ impl Store {
         Self { capacity, held: held as u32, used }
     }
 
+    fn holds(&self, adapter: AdapterId) -> bool {
+        self.used.get(adapter.index()).is_some_and(Option::is_some)
+    }
+
     fn refill(&mut self, with: &[AdapterId]) {
         self.used.fill(None);
         let first = with.iter().take(self.capacity as usize);
@@ -212,13 +309,13 @@ impl Store {
         }
     }
 
-    /// Makes sure that an adapter is here; nothing if it is. Where all others are in use, none of them
-    /// gives up its place.
+    /// Makes sure that an adapter is here; nothing if it is. Of those with a `weight`, the one of the
+    /// least gives up its place, of equal ones that unused for longest; where all others are in use, none.
     fn take(
         &mut self,
         adapter: AdapterId,
         clock: u64,
-        is_idle: impl Fn(usize) -> bool,
+        weight: impl Fn(usize) -> Option<u32>,
     ) -> Option<Taken> {
         if self.used.len() <= adapter.index() {
             self.used.resize(adapter.index() + 1, None);
@@ -229,13 +326,14 @@ impl Store {
         self.held += 1;
         let mut evicted = None;
         if self.held > self.capacity {
-            let others = self.used.iter().enumerate().filter(|(index, used)| {
-                used.is_some() && *index != adapter.index() && is_idle(*index)
+            let others = self.used.iter().enumerate().filter_map(|(index, used)| {
+                let used = (*used).filter(|_| index != adapter.index())?;
+                Some((weight(index)?, used, index))
             });
-            if let Some((oldest, _)) = others.min_by_key(|(_, used)| **used) {
-                self.used[oldest] = None;
+            if let Some((_, _, least)) = others.min() {
+                self.used[least] = None;
                 self.held -= 1;
-                evicted = Some(AdapterId::from_index(oldest));
+                evicted = Some(AdapterId::from_index(least));
             }
         }
         Some(Taken { evicted })
@@ -276,6 +374,35 @@ mod tests {
         assert_eq!(loads(&mut adapters, 0), [0, 0]);
         assert_eq!(loads(&mut adapters, 1), [0, 1]);
         assert_eq!(loads(&mut adapters, 0), [0, 0]);
+    }
+
+    #[test]
+    fn a_pinned_adapter_keeps_its_slot() {
+        let mut adapters = Adapters::new(Arc::from([8; 4]), 2, 4).pinning(vec![AdapterId(3)]);
+        // It is there from the start, beside the first other one.
+        assert_eq!(loads(&mut adapters, 3), [0, 0]);
+        adapters.leave(AdapterId(3));
+        assert_eq!(loads(&mut adapters, 0), [0, 0]);
+        adapters.leave(AdapterId(0));
+        for other in [1, 2, 0] {
+            assert_eq!(loads(&mut adapters, other), [0, 1]);
+            adapters.leave(AdapterId(other));
+        }
+        assert_eq!(loads(&mut adapters, 3), [0, 0]);
+    }
+
+    #[test]
+    fn for_a_step_the_adapter_with_the_fewest_requests_gives_way() {
+        let mut adapters = Adapters::new(Arc::from([8, 8, 8, 16]), 3, 4);
+        let mut loads = AdapterLoads::default();
+        let requests = |adapter: AdapterId| [5, 2, 9, 1][adapter.index()];
+        adapters.bring(&[AdapterId(0), AdapterId(2)], requests, &mut loads);
+        assert_eq!(loads, AdapterLoads::default());
+        // 1 has two requests, 0 has five, and 2 is needed.
+        adapters.bring(&[AdapterId(2), AdapterId(3)], requests, &mut loads);
+        let (adapter, evicted) = (AdapterId(3), Some(AdapterId(1)));
+        assert_eq!(loads.moves, [AdapterMove { adapter, from_disk: false, evicted }]);
+        assert_eq!((loads.from_disk, loads.to_gpu), ([0, 0], [1, 16]));
     }
 
     #[test]

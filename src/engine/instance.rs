@@ -13,7 +13,7 @@ use super::host::{HostPart, HostTimes};
 use super::pipeline::Pipeline;
 use super::quiet::{QuietRun, QuietStep, RunLength};
 use super::scheduler::{Handoff, Load, Scheduler};
-use super::{Finish, StepPlan, StepResult};
+use super::{Finish, Life, StepPlan, StepResult};
 use crate::cost::{CudaGraphs, LoraTimes, StepShape, StepTime, Wave};
 use crate::ids::RequestId;
 use crate::request::{Request, Segment};
@@ -34,6 +34,8 @@ pub struct Batch {
     pub duration: SimDuration,
     /// How long adapters are loaded for it, before it starts.
     pub loading: SimDuration,
+    /// How long adapters are merged into the weights for it, or taken out of them, after that.
+    pub switching: SimDuration,
     /// How long the host takes to learn its outcome.
     pub post_process: SimDuration,
 }
@@ -154,6 +156,18 @@ impl Instance {
         }
     }
 
+    /// The same idle replica with what this makes of its scheduler.
+    ///
+    /// # Panics
+    /// When a step is in flight.
+    #[must_use]
+    pub fn with_scheduler(mut self, change: impl FnOnce(Scheduler) -> Scheduler) -> Self {
+        assert!(self.is_idle(), "a scheduler is changed before its first step");
+        self.scheduler = change(self.scheduler);
+        self.in_flight_max = self.scheduler.steps_in_flight_max();
+        self
+    }
+
     /// The same replica with captured graphs.
     #[must_use]
     pub fn with_graphs(mut self, graphs: CudaGraphs) -> Self {
@@ -248,6 +262,13 @@ impl Instance {
         handoff: Handoff,
     ) -> Result<(), Finish> {
         self.scheduler.enqueue(id, request, handoff)
+    }
+
+    /// A request goes on here that another instance has begun: it has its prompt and the tokens that came
+    /// out, and none of its KV.
+    pub fn adopt(&mut self, now: SimTime, life: Life, request: &Request) {
+        self.scheduler.now(now);
+        self.scheduler.adopt(life, request);
     }
 
     /// A client goes away. During a step this waits for the step's end.

@@ -16,12 +16,12 @@ pub mod scheduler;
 mod step;
 pub mod tiers;
 
-pub use adapters::{AdapterLoads, AdapterMove, Adapters};
+pub use adapters::{AdapterLoads, AdapterMove, AdapterPlace, Adapters};
 pub use copies::CopyStart;
 pub use drafts::DraftCounts;
 pub use host::HostTimes;
 pub use instance::{Batch, EngineEvent, Instance};
 pub use life::{Finish, Life};
 pub use quiet::{QuietRun, QuietStep};
-pub use step::{Entry, EntryKind, StepPlan, StepResult, TokenGap};
+pub use step::{Entry, EntryKind, Execution, StepPlan, StepResult, TokenGap};
 pub use tiers::Tiers;

@@ -1,7 +1,7 @@
 //! A step as planned and as it turned out.
 
 use crate::cost::{RankStep, StepShape};
-use crate::ids::RequestId;
+use crate::ids::{AdapterId, RequestId};
 use crate::kv::BlockId;
 use crate::units::{SimDuration, SimTime};
 
@@ -37,6 +37,17 @@ pub struct Entry {
     pub samples: bool,
 }
 
+/// Where the adapters of a step are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Execution {
+    /// Apart from the weights: each request's own is computed beside them.
+    #[default]
+    Unmerged,
+    /// Added to the weights: that of all requests of the step. Without one, the weights are those of the
+    /// model, and no request of the step uses any.
+    Merged(Option<AdapterId>),
+}
+
 /// What a scheduler decided for one step. Buffers are reused from step to step.
 #[derive(Debug, Clone, Default)]
 pub struct StepPlan {
@@ -63,6 +74,10 @@ pub struct StepPlan {
     pub fetching_since: Option<SimTime>,
     /// Adapters that have to be loaded before the step.
     pub adapter_loads: AdapterLoads,
+    /// Where the adapters are.
+    pub execution: Execution,
+    /// Times that an adapter is added to the weights or taken out of them before the step.
+    pub merges: u32,
     /// Waiting requests that were passed over because their adapters get no slot.
     pub passed_over: u32,
     /// Blocks newly owned, if the scheduler was asked to record them: all blocks of a request
@@ -84,6 +99,8 @@ impl StepPlan {
         self.ranks.clear();
         self.fetching_since = None;
         self.passed_over = 0;
+        self.execution = Execution::default();
+        self.merges = 0;
         self.adapter_loads.clear();
         self.blocks.clear();
     }

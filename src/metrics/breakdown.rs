@@ -19,12 +19,15 @@
 //! no part of `queued`.
 //!
 //! Where another instance decodes, `transfer` is the way of the KV cache there, and the rest of the time
-//! between the two counts as `queued`. Waits for adapters count as `queued` too.
+//! between the two counts as `queued`. Waits for adapters count as `queued` too. A
+//! request that pauses because another's adapter is merged is taken to decode, or to stall.
+
+use rustc_hash::FxHashMap;
 
 use super::RequestRecord;
 use super::preemptions::Preemptions;
 use crate::engine::{Batch, StepResult};
-use crate::ids::InstanceId;
+use crate::ids::{InstanceId, RequestId};
 use crate::sim::{Lane, Occurrence};
 use crate::units::{SimDuration, SimTime};
 
@@ -101,6 +104,8 @@ pub(super) struct Phases {
     lane: Lane,
     paces: Vec<Pace>,
     preemptions: Preemptions,
+    /// Of requests that moved, for how long they were stalled where they were before.
+    stalled_before: FxHashMap<RequestId, SimDuration>,
 }
 
 impl Phases {
@@ -156,8 +161,20 @@ impl Phases {
             Occurrence::Dropped(_, life, _) => {
                 self.preemptions.take(life.id);
             }
+            Occurrence::Moved { from, life, .. } if life.first_token.is_some() => {
+                let stalled = self.pace(from).stalled;
+                let record = &mut records[lane.place(life.id)];
+                if let Some(lost) = self.preemptions.take(life.id) {
+                    record.preempted += at - lost.since;
+                    record.stalled += minus(stalled, lost.stalled);
+                }
+                *self.stalled_before.entry(life.id).or_default() += minus(stalled, record.stalled);
+                record.stalled = SimDuration::ZERO;
+                self.preemptions.lose(at, &[life.id], SimDuration::ZERO);
+            }
             Occurrence::Left(instance, life, _) => {
                 let stalled = self.pace(instance).stalled;
+                let before = self.stalled_before.remove(&life.id).unwrap_or_default();
                 let record = &mut records[lane.place(life.id)];
                 if let Some(lost) = self.preemptions.take(life.id) {
                     record.preempted += at - lost.since;
@@ -167,7 +184,7 @@ impl Phases {
                     record.stalled += minus(stalled, lost.stalled);
                 }
                 record.stalled = match life.first_token {
-                    Some(_) => minus(stalled, record.stalled),
+                    Some(_) => minus(stalled, record.stalled) + before,
                     None => SimDuration::ZERO,
                 };
             }

@@ -81,7 +81,7 @@ impl ClassesReport {
         if classes.is_empty() {
             return None;
         }
-        let seen = recorder.faults.as_seen(&recorder.requests);
+        let seen = recorder.seen();
         let end = if recorder.end == SimTime::ZERO { recorder.observed() } else { recorder.end };
         let mut of_class: Vec<Vec<&RequestRecord>> = vec![Vec::new(); classes.len()];
         for record in seen.iter() {

@@ -253,7 +253,9 @@ impl Observer for KvNeed {
                 let claims = run.steps.iter().map(|step| step.claims).sum();
                 self.holds(instance, run.load, claims);
             }
-            Occurrence::Left(instance, life, _) | Occurrence::Dropped(instance, life, _) => {
+            Occurrence::Left(instance, life, _)
+            | Occurrence::Dropped(instance, life, _)
+            | Occurrence::Moved { from: instance, life, .. } => {
                 self.left(instance, life);
             }
             Occurrence::Refused(_, id) | Occurrence::GaveUp { request: id, life: None, .. } => {

@@ -34,7 +34,8 @@ mod warnings;
 
 pub use activity::{Activity, StepKind};
 pub use adapters::{
-    AdapterFigures, AdapterLog, AdapterMoves, AdapterSteps, AdapterWait, AdaptersReport,
+    AdapterFigures, AdapterLog, AdapterMoves, AdapterSteps, AdapterWait, AdaptersReport, Merging,
+    MergingLog, MigrationFigures, MigrationLog,
 };
 pub use bill::{Bill, Cost, Energy, Price};
 pub use breakdown::Breakdown;
@@ -52,6 +53,7 @@ pub use record::{RequestDrafts, RequestRecord, Status};
 pub use recorder::Recorder;
 pub use replica::ReplicaLog;
 pub use report::{BenchReport, BenchWriter};
+pub use saturation::finishes_with_all_waiting;
 pub use scaling::{ScaledPool, ScalingLog, ScalingReport};
 pub use seconds::CountsBySecond;
 pub use series::{Quantity, Series};

@@ -56,7 +56,7 @@ impl ModelsReport {
             return None;
         }
         let (_, model_of) = models(&scenario.file.workload.classes);
-        let seen = recorder.faults.as_seen(&recorder.requests);
+        let seen = recorder.seen();
         let end = if recorder.end == SimTime::ZERO { recorder.observed() } else { recorder.end };
         let mut of_model: Vec<Vec<&RequestRecord>> = vec![Vec::new(); scenario.models.len()];
         for record in seen.iter() {

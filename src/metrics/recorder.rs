@@ -1,8 +1,10 @@
 //! The observer that keeps the records of a run.
 
+use std::borrow::Cow;
+
 use rustc_hash::FxHashMap;
 
-use super::adapters::AdapterLog;
+use super::adapters::{AdapterLog, MigrationLog};
 use super::breakdown::{Phases, minus};
 use super::faults::FaultLog;
 use super::gaps::GapCounter;
@@ -43,6 +45,8 @@ pub struct Recorder {
     pub tiers: TierLog,
     /// What requests waited for adapters, and which were loaded.
     pub adapters: AdapterLog,
+    /// Which requests and adapters moved between replicas.
+    pub migrations: MigrationLog,
     /// What failed, and which requests were sent again.
     pub faults: FaultLog,
     /// Who waited at the gateway, and who was turned away.
@@ -86,6 +90,7 @@ impl Default for Recorder {
             carried: Carried::default(),
             tiers: TierLog::default(),
             adapters: AdapterLog::default(),
+            migrations: MigrationLog::default(),
             faults: FaultLog::default(),
             gateway: GatewayLog::default(),
             presence: PresenceLog::default(),
@@ -112,6 +117,11 @@ impl Recorder {
     /// The end of the run: no request changed later, no device computed, no memory was held or freed.
     pub fn observed(&self) -> SimTime {
         self.replicas.iter().map(ReplicaLog::end).fold(self.end, SimTime::max)
+    }
+
+    /// The requests as their clients saw them: one that was sent again is one, from when it was first sent.
+    pub fn seen(&self) -> Cow<'_, [RequestRecord]> {
+        self.faults.as_seen(&self.requests)
     }
 
     fn leave(&mut self, at: SimTime, life: &Life, finish: Finish) {
@@ -258,6 +268,15 @@ impl Recorder {
         self.timeline.output_tokens.add(at, tokens.into());
     }
 
+    fn hear_of_moves(&mut self, at: SimTime, what: Occurrence<'_>) {
+        self.migrations.hear(what);
+        if let Occurrence::Moved { from, to, life, load } = what {
+            let (replica, all) = self.replica(from);
+            replica.set_load(at, load, all);
+            self.requests[self.lane.place(life.id)].instance = to;
+        }
+    }
+
     fn release(&mut self, at: SimTime, from: InstanceId, id: RequestId) {
         let before = self.handed_over.get(&id).and_then(|before| before.transfer);
         if let Some((began, to, bytes)) = before {
@@ -287,7 +306,8 @@ impl Observer for Recorder {
                 self.send(at, id, instance);
             }
             Occurrence::Queued(instance, id, load) => {
-                if !self.handed_over.contains_key(&id) {
+                let goes_on = self.handed_over.contains_key(&id) || self.migrations.has_moved(id);
+                if !goes_on {
                     self.requests[self.lane.place(id)].queued = at;
                 }
                 let (replica, all) = self.replica(instance);
@@ -348,6 +368,9 @@ impl Observer for Recorder {
                 let (replica, all) = self.replica(instance);
                 replica.set_load(at, load, all);
                 self.faults.hear(at, &what);
+            }
+            Occurrence::Moved { .. } | Occurrence::Swapped(_) | Occurrence::Rebalanced { .. } => {
+                self.hear_of_moves(at, what);
             }
             Occurrence::Crashed(instance, load) => {
                 let (replica, all) = self.replica(instance);

@@ -156,7 +156,7 @@ fn dataset_name(lengths: &LengthConfig) -> &'static str {
 
 fn summarise(recorder: &Recorder, report: &ReportConfig) -> BenchSummary {
     let (requests, gaps): (Vec<BenchRequest>, _) = threads::both(
-        || recorder.faults.as_seen(&recorder.requests).iter().map(bench_request).collect(),
+        || recorder.seen().iter().map(bench_request).collect(),
         || TokenGaps::Weighted(recorder.gaps.sample()),
     );
     // Before the first answer, a benchmark has lasted as long as it was watched.

@@ -124,7 +124,7 @@ fn tokens_per_s(requests: &[Request]) -> f64 {
 
 /// When one replica finishes its first, second, … request, all of them sent at once; nothing where
 /// it does not finish all.
-fn finishes_with_all_waiting(
+pub fn finishes_with_all_waiting(
     scenario: &Scenario,
     group: &ReplicaGroup,
     cost: &StepTime,

@@ -1,6 +1,7 @@
 //! The observer that keeps every step, for those who ask.
 
 use crate::cost::StepShape;
+use crate::engine::Execution;
 use crate::engine::scheduler::Load;
 use crate::ids::InstanceId;
 use crate::sim::{Observer, Occurrence};
@@ -21,6 +22,8 @@ pub struct StepRecord {
     pub duration: SimDuration,
     /// What it computes.
     pub shape: StepShape,
+    /// Where its adapters are.
+    pub execution: Execution,
     /// Requests that lost their memory when it was decided.
     pub preempted: u32,
     /// Queues and memory after it was decided.
@@ -47,6 +50,7 @@ impl Observer for StepLog {
                     start: step.start,
                     duration: step.duration,
                     shape,
+                    execution: Execution::Unmerged,
                     preempted: 0,
                     load,
                 });
@@ -61,6 +65,7 @@ impl Observer for StepLog {
                 start: batch.starts_at,
                 duration: batch.duration,
                 shape: batch.plan.shape,
+                execution: batch.plan.execution,
                 preempted: batch.plan.preempted.len() as u32,
                 load,
             });

@@ -117,6 +117,9 @@ pub enum Reservation {
 pub struct OrcaConfig {
     /// Requests in a step at most.
     pub max_batch_size: u32,
+    /// Adapters on the GPU, and in a step, at most; all of the workload if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_loras: Option<u32>,
     /// Tokens of KV memory; derived from memory if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kv_tokens: Option<u32>,
@@ -134,6 +137,7 @@ impl Default for OrcaConfig {
     fn default() -> Self {
         Self {
             max_batch_size: 32,
+            max_loras: None,
             kv_tokens: None,
             max_model_len: None,
             reservation: Reservation::Request,

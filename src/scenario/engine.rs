@@ -39,6 +39,11 @@ impl EngineConfig {
         }
     }
 
+    /// Whether it knows LoRA adapters.
+    pub const fn serves_adapters(&self) -> bool {
+        matches!(self, Self::VllmV1(_) | Self::Sglang(_) | Self::Orca(_))
+    }
+
     /// Its name in scenarios.
     pub const fn name(&self) -> &'static str {
         match self {

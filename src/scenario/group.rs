@@ -104,8 +104,7 @@ impl GroupConfig {
         // What an engine does not know it does not inherit.
         let has_own_memory = matches!(engine, EngineConfig::Sglang(_));
         let shared = |setting: Option<f64>| setting.filter(|_| !has_own_memory);
-        let serves_adapters = matches!(engine, EngineConfig::VllmV1(_) | EngineConfig::Sglang(_));
-        let shared_lora = cluster.lora.as_ref().filter(|_| serves_adapters);
+        let shared_lora = cluster.lora.as_ref().filter(|_| engine.serves_adapters());
         let stages = self.pipeline_parallel_size.unwrap_or(cluster.pipeline_parallel_size);
         let step_time = self.step_time.as_ref().unwrap_or(&cluster.step_time);
         // A group without stages, or whose stages send nothing, has no use for the link of others.
@@ -134,6 +133,7 @@ impl GroupConfig {
             lora: self.lora.as_ref().or(shared_lora).map(|lora| LoraConfig {
                 // It is about all replicas.
                 placement: None,
+                migration: None,
                 ..lora.clone()
             }),
             router: cluster.router.clone(),

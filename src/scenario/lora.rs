@@ -2,6 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::adapter_batching::AdapterBatchingConfig;
+use super::migration::MigrationConfig;
+use crate::ids::AdapterId;
 use crate::model::LoraModules;
 
 /// The adapters there are, and which request uses which.
@@ -32,6 +35,27 @@ impl AdapterMix {
             })
         });
         named.enumerate().map(|(id, name)| name.unwrap_or_else(|| id.to_string()))
+    }
+
+    /// How often each is asked for, in any unit; nothing where something else says it.
+    pub fn weights(&self) -> Option<Vec<f64>> {
+        let count = self.count();
+        match self.popularity {
+            AdapterPopularity::Uniform {} | AdapterPopularity::RoundRobin {} => {
+                Some(vec![1.0; count as usize])
+            }
+            AdapterPopularity::Zipf { exponent } => {
+                Some((1..=count).map(|k| f64::from(k).powf(-exponent)).collect())
+            }
+            AdapterPopularity::Geometric { base } => {
+                Some((0..count).map(|k| base.powf(-f64::from(k))).collect())
+            }
+            AdapterPopularity::Weights {} => {
+                let kinds = self.kinds.iter();
+                Some(kinds.flat_map(|kind| (0..kind.count).map(|_| kind.weight)).collect())
+            }
+            AdapterPopularity::AsGiven {} => None,
+        }
     }
 
     /// The rank of each, in order of their ids.
@@ -119,6 +143,14 @@ pub struct LoraConfig {
     /// Which replicas hold which adapters; all hold all if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub placement: Option<PlacementConfig>,
+    /// How adapters and requests move between replicas; they stay if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub migration: Option<MigrationConfig>,
+    /// Whose requests go into a step together.
+    pub batching: AdapterBatchingConfig,
+    /// Names of adapters that keep their slots (SGLang's `pinned`).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub pinned: Vec<String>,
     /// What the kernels take.
     pub kernels: LoraKernels,
     /// What it takes to load an adapter.
@@ -130,7 +162,7 @@ pub struct LoraConfig {
 }
 
 /// Which replicas hold which adapters. A router chooses among the holders of a request's adapter.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 #[non_exhaustive]
@@ -140,9 +172,45 @@ pub enum PlacementConfig {
         /// For each adapter, the numbers of the replicas that hold it.
         holders: Vec<Vec<u32>>,
     },
+    /// As dLoRA places adapters when it starts: copies in proportion to requests.
+    Greedy(ComputedPlacement),
+    /// An even load of all replicas: longest processing time first, with copies of what is asked for most.
+    LoadBalanced(ComputedPlacement),
+}
+
+impl PlacementConfig {
+    /// The holders of each adapter; nothing where they are computed and have not been.
+    pub fn holders(&self) -> Option<&[Vec<u32>]> {
+        match self {
+            Self::Static { holders } => Some(holders),
+            Self::Greedy(_) | Self::LoadBalanced(_) => None,
+        }
+    }
+}
+
+/// A placement that is computed before the run; the resolved scenario lists it.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct ComputedPlacement {
+    /// Adapters that a replica holds at most; its slots if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_per_replica: Option<u32>,
+    /// Adapters on all replicas together, each counted wherever it is; the policy's own choice if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub copies: Option<u32>,
+    /// By adapter, how often it is expected to be asked for, in any unit; what the workload says if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub weights: Option<Vec<f64>>,
 }
 
 impl LoraConfig {
+    /// The pinned ones of these adapters.
+    pub fn pinned_ids(&self, mix: &AdapterMix) -> Vec<AdapterId> {
+        let named = (0..).map(AdapterId).zip(mix.names());
+        named.filter(|(_, name)| self.pinned.contains(name)).map(|(id, _)| id).collect()
+    }
+
     /// The same for vLLM, fitted as [`LoraKernels::VLLM`] was.
     pub const VLLM_PER_PASSED_OVER_US: f64 = 0.85;
 }
@@ -174,6 +242,15 @@ pub struct LoraKernels {
 }
 
 impl LoraKernels {
+    /// dLoRA's products of every row with every adapter on the GPU: 12 ms of a step of Llama-2-7B with
+    /// eight adapters of rank 16 (`profiles/lora/README.md`).
+    pub const DLORA: Self = Self {
+        per_product_us: Some(91.0),
+        per_adapter_product_us: Some(0.0),
+        memory_efficiency: Some(1.0),
+        compute_efficiency: Some(0.08),
+        pads_to_max_rank: Some(true),
+    };
     /// vLLM's Triton kernels: fitted to 17 runs of vLLM 0.8.5 with Llama-3.1-8B on H100-64GB
     /// (`profiles/lora/README.md`).
     pub const VLLM: Self = Self {

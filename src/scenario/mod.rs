@@ -1,6 +1,7 @@
 //! Scenarios: as typed ([`ScenarioFile`]), then resolved ([`Scenario`]). One sub-configuration per
 //! component; keys name their units; unknown keys are refused.
 
+mod adapter_batching;
 mod autoscaler;
 mod baselines;
 mod bill;
@@ -17,13 +18,16 @@ mod group;
 mod host;
 mod kv_tiers;
 mod lora;
+mod migration;
 mod pipeline;
+mod placing;
 mod resolve;
 mod router;
 mod sglang;
 mod step_time;
 mod workload;
 
+pub use adapter_batching::{AdapterBatchingConfig, DloraCreditConfig, MergedOnlyConfig};
 pub use autoscaler::{AutoscalerConfig, SignalConfig};
 pub use baselines::{
     FasterTransformerConfig, OrcaConfig, Reservation, SarathiConfig, StaticBatchingConfig,
@@ -52,12 +56,15 @@ pub use kv_tiers::{
     TierWrite,
 };
 pub use lora::{
-    AdapterKind, AdapterMix, AdapterPopularity, LoraConfig, LoraKernels, LoraLoad, PlacementConfig,
+    AdapterKind, AdapterMix, AdapterPopularity, ComputedPlacement, LoraConfig, LoraKernels,
+    LoraLoad, PlacementConfig,
 };
+pub use migration::{MigrationConfig, MigrationSolver, MovedRequests, PeriodicMigration};
 pub use pipeline::PipelineLink;
 pub use resolve::{Kinds, KvSource, ReplicaGroup, Scenario, ScenarioError};
 pub use router::{
-    LatencyPredictingConfig, PrefixAwareConfig, PrefixExactConfig, PrefixMiss, RouterConfig,
+    AdapterAffinityConfig, AdapterKnowledge, DloraDispatchConfig, LatencyPredictingConfig,
+    PrefixAwareConfig, PrefixExactConfig, PrefixMiss, RankAwareConfig, RankKernel, RouterConfig,
     WeightedConfig,
 };
 pub use sglang::{SglangConfig, SglangPolicy};

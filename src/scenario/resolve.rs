@@ -107,6 +107,7 @@ impl Scenario {
             return Err(ScenarioError { problems });
         }
         autoscaler::settle(&mut file);
+        router::settle(&mut file.cluster.router);
         let models = Models::settle(&mut file, local_models)?;
         let mut groups: Vec<ReplicaGroup> = Vec::new();
         let mut all = groups::asked(&file.cluster);
@@ -123,6 +124,7 @@ impl Scenario {
             groups.push(group);
         }
         kv_tiers::formats(&groups)?;
+        placement::compute(&mut file, &groups)?;
         let used: Vec<&str> = groups.iter().map(|group| group.gpu.name.as_str()).collect();
         bill::resolve(&mut file.report, &used)?;
         if let Some(parts) = &mut file.cluster.disaggregation
@@ -273,7 +275,7 @@ fn broken_rules(file: &ScenarioFile) -> Vec<String> {
     );
     rules.time("cluster.api_delay_ms", cluster.api_delay_ms, 1e3);
     rules.brief("cluster.api_per_request_ms", cluster.api_per_request_ms, 1e3);
-    router::rules(cluster, &mut rules);
+    router::rules(cluster, file.workload.adapters.is_some(), &mut rules);
     if cluster.groups.is_empty() {
         engine_rules(cluster, file.workload.adapters.is_some(), &mut rules);
     }

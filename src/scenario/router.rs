@@ -28,6 +28,12 @@ pub enum RouterConfig {
     /// The least predicted latency, or within limits the least headroom, as llm-d's predicted-latency scorer
     /// does.
     LatencyPredicting(LatencyPredictingConfig),
+    /// Where the adapter of the request is; of equal ones the fewest outstanding requests.
+    AdapterAffinity(AdapterAffinityConfig),
+    /// The least cost by number and ranks of the requests there, as Toppings (`CaraServe`) does.
+    RankAware(RankAwareConfig),
+    /// The least cost of batches of one adapter and of several, as dLoRA does.
+    DloraDispatch(DloraDispatchConfig),
     /// The highest weighted sum of scores, as llm-d's inference scheduler does.
     Weighted(WeightedConfig),
 }
@@ -162,5 +168,139 @@ impl Default for WeightedConfig {
             signal_interval_ms: 50.0,
             max_tree_tokens: 500_000,
         }
+    }
+}
+
+/// Which replica is near an adapter.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct AdapterAffinityConfig {
+    /// How the router knows where an adapter is.
+    pub knowledge: AdapterKnowledge,
+    /// A replica with more outstanding requests than the fewest and so many counts as one without the
+    /// adapter; no bound if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_excess_requests: Option<u32>,
+}
+
+/// How a router knows where adapters are.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+pub enum AdapterKnowledge {
+    /// Engines report what their slots and their host memory hold.
+    Reported {
+        /// How old a report may be, in ms; 0 for those of the moment.
+        #[serde(default = "signal_interval_ms")]
+        interval_ms: f64,
+    },
+    /// The gateway remembers what it sent.
+    Sent {
+        /// Adapters remembered for each replica, those it was asked for last.
+        #[serde(default = "remembered")]
+        adapters: u32,
+    },
+}
+
+impl Default for AdapterKnowledge {
+    fn default() -> Self {
+        Self::Reported { interval_ms: signal_interval_ms() }
+    }
+}
+
+fn signal_interval_ms() -> f64 {
+    50.0
+}
+
+/// As many as `SGLang` has slots unless told otherwise.
+fn remembered() -> u32 {
+    8
+}
+
+/// Rank-aware scheduling of Toppings (`CaraServe`, arXiv 2401.11240, algorithm 1).
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct RankAwareConfig {
+    /// The law of decode steps.
+    pub kernel: RankKernel,
+    /// α of that law, in ms; as measured for the kernel if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub alpha_ms: Option<f64>,
+    /// β of that law, in ms; as measured for the kernel if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub beta_ms: Option<f64>,
+    /// What a decode step may take, in ms.
+    pub slo_ms: f64,
+    /// The mean length of answers, in tokens.
+    pub mean_output_tokens: f64,
+    /// How old the running requests may be that the router knows of, in ms; 0 for those of the moment.
+    pub signal_interval_ms: f64,
+}
+
+impl RankAwareConfig {
+    /// α, in ms.
+    pub fn alpha_ms(&self) -> f64 {
+        self.alpha_ms.unwrap_or(self.kernel.measured_ms().0)
+    }
+
+    /// β, in ms.
+    pub fn beta_ms(&self) -> f64 {
+        self.beta_ms.unwrap_or(self.kernel.measured_ms().1)
+    }
+}
+
+impl Default for RankAwareConfig {
+    /// Limit and mean answer of `SGLang-dLoRA`, `rank_aware_scheduler.py`.
+    fn default() -> Self {
+        Self {
+            kernel: RankKernel::default(),
+            alpha_ms: None,
+            beta_ms: None,
+            slo_ms: 300.0,
+            mean_output_tokens: 200.0,
+            signal_interval_ms: signal_interval_ms(),
+        }
+    }
+}
+
+/// How a decode step grows with n requests of ranks up to r.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum RankKernel {
+    /// α · √(n · r) + β: `SGLang`'s chunked kernels.
+    #[default]
+    Csgmv,
+    /// α · n · r + β.
+    Triton,
+}
+
+impl RankKernel {
+    /// α and β in ms, measured with Llama-2-7B on an RTX 4090 (`SGLang-dLoRA`,
+    /// `rank_aware_scheduler.py`).
+    pub const fn measured_ms(self) -> (f64, f64) {
+        match self {
+            Self::Csgmv => (0.0329, 17.55),
+            Self::Triton => (0.00226, 17.99),
+        }
+    }
+}
+
+/// The dispatch of dLoRA (dLoRA-artifact, `vllm/engine/engine_manager.py`).
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct DloraDispatchConfig {
+    /// Requests in a batch (`max_num_seqs`).
+    pub batch_size: u32,
+    /// What a batch of one adapter costs, beside one of several (`merge_speed_ratio`).
+    pub merged_cost: f64,
+}
+
+impl Default for DloraDispatchConfig {
+    fn default() -> Self {
+        Self { batch_size: 16, merged_cost: 0.6 }
     }
 }

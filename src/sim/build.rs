@@ -1,25 +1,24 @@
 //! From a resolved scenario to machines.
 
 use super::handover;
+use super::lora;
 use super::pools;
 use super::run::Simulation;
 use super::source::Source;
 use super::step_time::step_times;
 use super::tier_plan::TierPlan;
 use super::wave;
-use crate::cluster::{
-    Cluster, Disaggregation, Order, Placement, Ranks, Roles, Router, TransferEnd, Way,
-};
-use crate::cost::{CapturedSizes, CudaGraphs, LoraTimes, StepTime};
+use crate::cluster::{Cluster, Disaggregation, Order, Ranks, Roles, Router, TransferEnd, Way};
+use crate::cost::{CapturedSizes, CudaGraphs, StepTime};
 use crate::engine::scheduler::{
     Acceptance, FasterTransformer, Orca, Sarathi, Scheduler, Sglang, StaticBatch, VllmV0, VllmV1,
 };
-use crate::engine::{Adapters, HostTimes, Instance, Tiers};
+use crate::engine::{HostTimes, Instance, Tiers};
 use crate::ids::AdapterId;
 use crate::network::Protocol;
 use crate::rng::{Seed, mix};
 use crate::scenario::{
-    AcceptanceConfig, EngineConfig, HandoverProtocol, PlacementConfig, ReplicaGroup, ReplicaRole,
+    AcceptanceConfig, EngineConfig, HandoverProtocol, MigrationConfig, ReplicaGroup, ReplicaRole,
     Scenario, ScenarioError, VllmConfig,
 };
 use crate::units::SimDuration;
@@ -48,7 +47,7 @@ pub fn cluster_priced_by(
         for _ in 0..group.replicas() {
             let wave = wave.as_ref().map(|wave| wave.of_replica(instances.len() as u64));
             let own = tiers.as_ref().and_then(|plan| plan.tiers(place));
-            let held = held(scenario, instances.len() as u32);
+            let held = lora::held(scenario, instances.len() as u32);
             let built = replica(scenario, group, cost, (own, held.as_deref()))?;
             instances.push(built.in_waves(wave));
         }
@@ -60,27 +59,9 @@ pub fn cluster_priced_by(
             Router::new(&scenario.file.cluster.router, seed)
         }),
         models: pools::entrances(scenario),
-        placement: placement(scenario),
+        placement: lora::placement(scenario),
         disaggregation: disaggregation(scenario)?,
     })
-}
-
-fn holders(scenario: &Scenario) -> Option<&[Vec<u32>]> {
-    let lora = scenario.file.cluster.lora.as_ref()?;
-    match lora.placement.as_ref()? {
-        PlacementConfig::Static { holders } => Some(holders),
-    }
-}
-
-fn placement(scenario: &Scenario) -> Option<Placement> {
-    let instances = scenario.groups.iter().map(ReplicaGroup::replicas).sum();
-    holders(scenario).map(|holders| Placement::new(holders, instances))
-}
-
-/// The adapters that a replica holds, where not all hold all.
-fn held(scenario: &Scenario, replica: u32) -> Option<Vec<AdapterId>> {
-    let held = (0..).map(AdapterId).zip(holders(scenario)?);
-    Some(held.filter(|(_, of)| of.contains(&replica)).map(|(id, _)| id).collect())
 }
 
 /// One idle replica of a group, without tiers of KV memory below it.
@@ -103,7 +84,8 @@ fn replica(
     (tiers, held): (Option<Tiers>, Option<&[AdapterId]>),
 ) -> Result<Instance, ScenarioError> {
     let engine = &group.cluster.engine;
-    let scheduler = match (wave::ranks(group, || scheduler(scenario, group, held))?, tiers) {
+    let scheduler = || scheduler(scenario, (group, cost), held);
+    let scheduler = match (wave::ranks(group, scheduler)?, tiers) {
         (Scheduler::VllmV1(vllm), Some(tiers)) => {
             Scheduler::VllmV1(Box::new(vllm.with_tiers(tiers)))
         }
@@ -112,7 +94,7 @@ fn replica(
     let instance = Instance::new(scheduler, cost.clone())
         .with_graphs(cuda_graphs(engine))
         .on_host(HostTimes::from(engine.host()));
-    Ok(instance.with_lora(lora_times(group)?))
+    Ok(instance.with_lora(lora::times(group)?))
 }
 
 fn disaggregation(scenario: &Scenario) -> Result<Option<Disaggregation>, ScenarioError> {
@@ -208,10 +190,14 @@ pub fn simulation<W: Source>(
     costs: &[StepTime],
     source: W,
 ) -> Result<Simulation<W>, ScenarioError> {
+    Ok(simulation_on(scenario, cluster_priced_by(scenario, costs)?, source))
+}
+
+/// The same on a cluster that was changed after it was built: with schedulers or a router of one's own.
+pub fn simulation_on<W: Source>(scenario: &Scenario, cluster: Cluster, source: W) -> Simulation<W> {
     let file = &scenario.file;
     let client = &file.workload.client;
     let time = |ms: f64| SimDuration::from_secs_f64(ms / 1e3);
-    let cluster = cluster_priced_by(scenario, costs)?;
     let run =
         Simulation::new(source, Client::new(client), cluster, time(file.cluster.api_delay_ms));
     let run =
@@ -221,13 +207,25 @@ pub fn simulation<W: Source>(
         None => run,
     };
     let run = run.with_faults(&file.faults, client, file.seed);
-    Ok(scenario.scaled_groups().fold(run, |run, (replicas, group, autoscaler)| {
+    let migration = file.cluster.lora.as_ref().and_then(|lora| lora.migration);
+    let run = match migration {
+        Some(MigrationConfig::Periodic(config)) => {
+            let EngineConfig::VllmV1(vllm) = &scenario.first().cluster.engine else {
+                unreachable!("a resolved scenario migrates requests of vllm_v1");
+            };
+            let bytes = handover::kv_bytes_per_token(scenario.first());
+            run.with_migration(config, vllm.block_size, bytes as f64)
+        }
+        Some(MigrationConfig::DispatchWithSwap { swap_cost }) => run.with_swaps(swap_cost),
+        Some(MigrationConfig::DispatchOnly {}) | None => run,
+    };
+    scenario.scaled_groups().fold(run, |run, (replicas, group, autoscaler)| {
         let tp = group.cluster.tensor_parallel_size;
         let ranks = group.cluster.data_parallel_size;
         let of_gpu = group.model.weight_bytes_of_rank(tp, ranks).0;
         let bytes = of_gpu * u64::from(tp) * u64::from(ranks);
         run.with_autoscaler(replicas, autoscaler, bytes)
-    }))
+    })
 }
 
 /// How the engines of a scenario read priorities; a gateway that does too has engines of one mind.
@@ -240,16 +238,10 @@ fn ranks(scenario: &Scenario) -> Ranks {
 
 fn scheduler(
     scenario: &Scenario,
-    group: &ReplicaGroup,
+    (group, cost): (&ReplicaGroup, &StepTime),
     held: Option<&[AdapterId]>,
 ) -> Result<Scheduler, ScenarioError> {
-    let adapters = |slots| {
-        let adapters = adapters(scenario, group, slots)?;
-        Some(match held {
-            Some(held) => adapters.holding(held),
-            None => adapters,
-        })
-    };
+    let adapters = |slots| lora::adapters(scenario, group, slots, held);
     Ok(match &group.cluster.engine {
         EngineConfig::VllmV1(config) => {
             let acceptance = acceptance(scenario, config)?;
@@ -281,7 +273,10 @@ fn scheduler(
             }))
         }
         EngineConfig::Sarathi(config) => Scheduler::Sarathi(Box::new(Sarathi::new(config))),
-        EngineConfig::Orca(config) => Scheduler::Orca(Box::new(Orca::new(config))),
+        EngineConfig::Orca(config) => match adapters(config.max_loras) {
+            Some(adapters) => lora::orca(scenario, (group, cost), config, adapters)?,
+            None => Scheduler::Orca(Box::new(Orca::new(config))),
+        },
         EngineConfig::FasterTransformer(config) => {
             Scheduler::FasterTransformer(Box::new(FasterTransformer::new(config)))
         }
@@ -310,23 +305,6 @@ fn acceptance(scenario: &Scenario, config: &VllmConfig) -> Result<Acceptance, Sc
             Acceptance::Recorded(recorded?)
         }
     })
-}
-
-/// The adapters of a scenario, on an engine with so many slots.
-fn adapters(scenario: &Scenario, group: &ReplicaGroup, slots: Option<u32>) -> Option<Adapters> {
-    let mix = scenario.file.workload.adapters.as_ref()?;
-    let lora = group.cluster.lora.as_ref()?;
-    let in_host = lora.max_host_adapters.unwrap_or(u32::MAX);
-    Some(Adapters::new(mix.ranks().collect(), slots.unwrap_or(u32::MAX), in_host))
-}
-
-fn lora_times(group: &ReplicaGroup) -> Result<Option<LoraTimes>, ScenarioError> {
-    let cluster = &group.cluster;
-    let Some(lora) = &cluster.lora else { return Ok(None) };
-    let shape = group.model.lora_shape(lora.modules, cluster.tensor_parallel_size);
-    let shape = shape
-        .map_err(|error| ScenarioError { problems: vec![format!("cluster.lora: {error}")] })?;
-    Ok(Some(LoraTimes::new(&shape, &group.gpu, lora)))
 }
 
 /// The graphs that an engine captures; the baselines capture none.

@@ -1,5 +1,7 @@
 //! One instance is driven, and what happens on it is told.
 
+use std::collections::BTreeMap;
+
 use super::counts::Counts;
 use super::laws;
 use super::observe::{Observer, Occurrence};
@@ -39,6 +41,10 @@ pub(super) struct Outcome {
     pub(super) arrived: Vec<Transfer>,
     /// Requests that the instance forgot because their clients had given them up.
     pub(super) dropped: Vec<RequestId>,
+    /// Requests that are to leave their instance, and where they go.
+    pub(super) moving: BTreeMap<RequestId, InstanceId>,
+    /// Those of them that have left it.
+    pub(super) moved: Vec<(Life, InstanceId)>,
     /// The lives of requests that were answered, where they are kept.
     pub(super) lives: Vec<Life>,
     pub(super) keeps_lives: bool,
@@ -74,6 +80,21 @@ pub(super) fn enqueue(
     }
 }
 
+/// A request that another instance has begun reaches the queue of an instance. Returns when that is woken, if
+/// that has changed.
+pub(super) fn adopt(
+    (instance, engine): Place<'_>,
+    now: SimTime,
+    (life, request): (Life, &Request),
+    is_awaited: bool,
+    observer: &mut impl Observer,
+) -> Option<SimTime> {
+    let changed = interrupt((instance, engine), now, observer);
+    engine.adopt(now, life, request);
+    observer.on(now, Occurrence::Queued(instance, life.id, engine.scheduler().load()));
+    if is_awaited { changed } else { Some(now) }
+}
+
 /// An instance goes on at the moment that it asked for; returns the next one.
 pub(super) fn advance(
     (instance, engine): Place<'_>,
@@ -85,11 +106,18 @@ pub(super) fn advance(
     let unseen = &outcome.unseen;
     let (left, prefilled, loads) = (&mut outcome.left, &mut outcome.prefilled, &mut outcome.loads);
     let dropped = &mut outcome.dropped;
+    let (moving, moved) = (&mut outcome.moving, &mut outcome.moved);
     let mut chunks = (outcome.sends_early && role == Role::Prefill).then_some(&mut outcome.chunks);
     let mut lives = outcome.keeps_lives.then_some(&mut outcome.lives);
     let mut leave = |result: &StepResult, load: Load, observer: &mut _| {
         for (life, finish) in &result.finished {
-            if *finish == Finish::Aborted {
+            if let Some(to) = moving.remove(&life.id)
+                && *finish == Finish::Aborted
+            {
+                let what = Occurrence::Moved { from: instance, to, life, load };
+                Observer::on(observer, now, what);
+                moved.push((*life, to));
+            } else if *finish == Finish::Aborted {
                 Observer::on(observer, now, Occurrence::Dropped(instance, life, load));
                 dropped.push(life.id);
             } else if role == Role::Prefill && *finish == Finish::Done {

@@ -20,6 +20,7 @@ use crate::cluster::Stage;
 use crate::engine::scheduler::Load;
 use crate::engine::{Batch, Finish, Instance, Life, QuietRun, StepResult};
 use crate::ids::{InstanceId, RequestId};
+use crate::request::Request;
 use crate::units::SimTime;
 
 /// An observer that panics, with the ids, where a law is broken.
@@ -47,6 +48,8 @@ struct Progress {
     queued: SimTime,
     /// Whether it is given up and will be sent again.
     tries_again: bool,
+    /// Whether it goes on at another instance than the one that queued it first.
+    has_moved: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -207,16 +210,7 @@ impl Observer for Watch {
         assert!(at >= self.now, "L2: time never decreases: {at} after {}", self.now);
         self.now = at;
         match what {
-            Occurrence::Arrived(id, request) => {
-                let place = self.lane.place(id);
-                assert_eq!(place, self.requests.len(), "L1: ids come in order");
-                assert!(request.arrival <= at, "L4: request {id} is here before it arrives");
-                let (place, arrival) = (Place::AtClient, request.arrival);
-                let progress =
-                    Progress { place, arrival, sent: at, queued: at, tries_again: false };
-                self.requests.push(progress);
-                self.seen.arrived += 1;
-            }
+            Occurrence::Arrived(id, request) => self.arrived(at, id, request),
             Occurrence::Reached(id) => {
                 self.move_on(id, Place::AtClient, Place::AtGateway);
                 self.request(id).sent = at;
@@ -224,7 +218,10 @@ impl Observer for Watch {
             Occurrence::Sent(id, instance) => self.sent(at, id, instance),
             Occurrence::Queued(instance, id, load) => {
                 self.move_on(id, Place::OnItsWay(instance), Place::Inside(instance));
-                self.request(id).queued = at;
+                let request = self.request(id);
+                if !request.has_moved {
+                    request.queued = at;
+                }
                 self.check(instance, load);
             }
             Occurrence::Refused(instance, id) => {
@@ -281,6 +278,11 @@ impl Observer for Watch {
             }
             Occurrence::Retried { retry, of } => self.retried(retry, of),
             Occurrence::Dropped(instance, life, _) => self.dropped(at, instance, life),
+            Occurrence::Moved { from, to, life, load } => {
+                self.move_on(life.id, Place::Inside(from), Place::OnItsWay(to));
+                self.request(life.id).has_moved = true;
+                self.check(from, load);
+            }
             Occurrence::Crashed(instance, load) => self.crashed(at, instance, load),
             Occurrence::TransferFailed(instance, id) => {
                 let place = self.request(id).place;
@@ -297,6 +299,8 @@ impl Observer for Watch {
             | Occurrence::TiersEvicted(..)
             | Occurrence::TurnedAway(..)
             | Occurrence::Recovered(_)
+            | Occurrence::Swapped(_)
+            | Occurrence::Rebalanced { .. }
             | Occurrence::Looked(..) => {}
         }
     }
@@ -330,6 +334,17 @@ impl Watch {
         if !waited {
             self.request(id).sent = at;
         }
+    }
+
+    fn arrived(&mut self, at: SimTime, id: RequestId, request: &Request) {
+        let place = self.lane.place(id);
+        assert_eq!(place, self.requests.len(), "L1: ids come in order");
+        assert!(request.arrival <= at, "L4: request {id} is here before it arrives");
+        let (place, arrival) = (Place::AtClient, request.arrival);
+        let progress =
+            Progress { place, arrival, sent: at, queued: at, tries_again: false, has_moved: false };
+        self.requests.push(progress);
+        self.seen.arrived += 1;
     }
 
     /// What an instance says of a request holds of one that is inside.

@@ -25,6 +25,9 @@ impl<W: Source> Simulation<W> {
     /// Counts a request that left and lets its client go on.
     pub(super) fn leave(&mut self, now: SimTime, id: RequestId, finish: Finish) {
         self.counts.leave(finish);
+        if let Some(migrating) = &mut self.migrating {
+            migrating.left(id);
+        }
         self.see_failure(finish);
         if let Some((next, at)) = self.client.finished(now) {
             let transit = self.held.pop_front().expect("the client holds a request");
@@ -51,7 +54,8 @@ impl<W: Source> Simulation<W> {
 
     pub(super) fn close(mut self) -> Counts {
         // Turns that were due after the end are none of the run.
-        let mut left_over = self.transit.len() - self.turns_due;
+        let landing = self.migrating.as_ref().map_or(0, |migrating| migrating.landing());
+        let mut left_over = self.transit.len() - self.turns_due + landing;
         for (index, engine) in self.cluster.instances.iter().enumerate() {
             let instance = InstanceId::from_index(index);
             // Nobody may ever fetch what a prefill instance holds.

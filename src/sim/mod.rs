@@ -15,6 +15,8 @@ pub mod laws;
 mod layer_table;
 mod leave;
 mod local;
+mod lora;
+mod migrate;
 mod observe;
 mod pipeline;
 mod pools;
@@ -30,7 +32,7 @@ mod tiers;
 mod transit;
 mod wave;
 
-pub use build::{cluster, cluster_priced_by, instance, simulation};
+pub use build::{cluster, cluster_priced_by, instance, simulation, simulation_on};
 pub use counts::Counts;
 pub use observe::{Observer, Occurrence};
 pub use run::Simulation;

@@ -1,6 +1,6 @@
 //! What a run tells its observers.
 
-use crate::cluster::{Look, Refusal, Stage};
+use crate::cluster::{Look, Refusal, Stage, Swap};
 use crate::engine::scheduler::Load;
 use crate::engine::tiers::{TierKind, TierLoad, TierWay};
 use crate::engine::{Batch, Finish, Life, QuietRun, StepResult};
@@ -78,6 +78,28 @@ pub enum Occurrence<'a> {
     /// An instance, which now carries this load, forgets a request that its client gave up, or loses
     /// it in a crash.
     Dropped(InstanceId, &'a Life, Load),
+    /// A request leaves an instance, which now carries this load, to go on at another one.
+    Moved {
+        /// The instance that it leaves.
+        from: InstanceId,
+        /// Where it goes.
+        to: InstanceId,
+        /// What it came to there.
+        life: &'a Life,
+        /// The load that is left.
+        load: Load,
+    },
+    /// An instance holds another adapter, for a request that is sent to it next.
+    Swapped(Swap),
+    /// Two replicas begin to share out their requests and adapters anew.
+    Rebalanced {
+        /// The one with more, and the one with less.
+        between: [InstanceId; 2],
+        /// Requests that are to move.
+        requests: u32,
+        /// Adapters that one of them holds from now on and did not hold before.
+        adapters: u32,
+    },
     /// An instance stopped; this is its load when it has started again.
     Crashed(InstanceId, Load),
     /// An instance serves again.

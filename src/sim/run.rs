@@ -9,6 +9,7 @@ use super::drive::{self, Gone, Outcome};
 use super::faults::{Faults, Reason};
 use super::gate::Gate;
 use super::laws::Watch;
+use super::migrate::Migrating;
 use super::observe::{Observer, Occurrence};
 use super::scale::Scaling;
 use super::source::Source;
@@ -59,6 +60,12 @@ pub(super) enum Event {
     Expire { request: RequestId },
     /// The autoscaler looks, or replicas come up.
     Scale,
+    /// The gateway looks whether requests are to move.
+    Migrate,
+    /// A plan to move some takes effect.
+    Rebalance,
+    /// A request that has moved reaches the instance where it goes on.
+    Adopt { instance: InstanceId, request: RequestId },
 }
 
 /// A run, ready to go.
@@ -80,6 +87,8 @@ pub struct Simulation<W> {
     pub(super) faults: Option<Box<Faults>>,
     /// Where replicas are started and drained.
     pub(super) scaling: Option<Box<Scaling>>,
+    /// Where requests and adapters move between replicas.
+    pub(super) migrating: Option<Box<Migrating>>,
     /// When something of the last class happened: the steps that end then have been taken in, or are to be
     /// before anything else comes to their instance.
     pub(super) steps_seen: Option<SimTime>,
@@ -125,6 +134,7 @@ impl<W: Source> Simulation<W> {
             api_free,
             faults: None,
             scaling: None,
+            migrating: None,
             steps_seen: None,
             end: SimTime::MAX,
             is_cut_off: false,
@@ -171,6 +181,7 @@ impl<W: Source> Simulation<W> {
         let mut now = SimTime::ZERO;
         self.await_fault();
         self.begin_scaling(observer);
+        self.await_migration(now);
         while let Some(request) = self.workload.next().transpose()? {
             while let Some((at, event)) = self.queue.pop_before_input(request.arrival.min(self.end))
             {
@@ -184,6 +195,7 @@ impl<W: Source> Simulation<W> {
             self.arrive(now, request, observer);
         }
         self.all_arrived();
+        self.all_arrived_to_migrate();
         while let Some((at, event)) = self.queue.pop() {
             if self.is_over() {
                 break;
@@ -263,7 +275,13 @@ impl<W: Source> Simulation<W> {
         let Cluster { instances, router, .. } = &mut self.cluster;
         let request = request.view(id);
         let instance = self.gateway.route(router, &instances[..entrances], seen, request)?;
+        if let Some(swap) = self.gateway.take_swap() {
+            observer.on(now, Occurrence::Swapped(swap));
+        }
         observer.on(now, Occurrence::Sent(id, instance));
+        if let Some(migrating) = &mut self.migrating {
+            migrating.sent(id, self.transit.get(transit).1, instance);
+        }
         if self.cluster.goes_to_destination_first(instance) {
             self.reserve(now, transit, instance);
             return Some(instance);
@@ -334,6 +352,15 @@ impl<W: Source> Simulation<W> {
             }
             Event::Expire { request } => self.expire(now, request, observer),
             Event::Scale => self.scale(now, observer),
+            Event::Migrate => {
+                self.steps_seen = Some(now);
+                self.migrate(now, observer);
+            }
+            Event::Rebalance => {
+                self.steps_seen = Some(now);
+                self.rebalance(now, observer);
+            }
+            Event::Adopt { instance, request } => self.adopt(now, instance, request, observer),
         }
     }
 
@@ -363,6 +390,9 @@ impl<W: Source> Simulation<W> {
         if let Some(at) = entered.wake {
             self.awaken(at, instance);
         }
+        if let Some(migrating) = &mut self.migrating {
+            migrating.entered(id);
+        }
         if let Some(finish) = entered.refused {
             if role == Role::Decode {
                 self.release(now, id, observer);
@@ -384,6 +414,7 @@ impl<W: Source> Simulation<W> {
         if let Some(at) = drive::advance(place, role, now, &mut self.outcome, observer) {
             self.awaken(at, instance);
         }
+        self.see_moves(now);
         let engine = &self.cluster.instances[instance.index()];
         if engine.is_idle() {
             // It may wait for a moment of its own, but a request that comes first wakes it too.

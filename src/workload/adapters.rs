@@ -27,19 +27,10 @@ impl Adapters {
     /// For at least one adapter.
     pub(super) fn new(mix: &AdapterMix, seed: Seed) -> Self {
         let count = mix.count();
+        // Equal shares are drawn as whole numbers.
         let weights: Vec<f64> = match mix.popularity {
-            AdapterPopularity::Uniform {}
-            | AdapterPopularity::RoundRobin {}
-            | AdapterPopularity::AsGiven {} => Vec::new(),
-            AdapterPopularity::Zipf { exponent } => {
-                (1..=count).map(|k| f64::from(k).powf(-exponent)).collect()
-            }
-            AdapterPopularity::Geometric { base } => {
-                (0..count).map(|k| base.powf(-f64::from(k))).collect()
-            }
-            AdapterPopularity::Weights {} => {
-                mix.kinds.iter().flat_map(|kind| (0..kind.count).map(|_| kind.weight)).collect()
-            }
+            AdapterPopularity::Uniform {} | AdapterPopularity::RoundRobin {} => Vec::new(),
+            _ => mix.weights().unwrap_or_default(),
         };
         let is_given = mix.popularity == (AdapterPopularity::AsGiven {});
         let total: f64 = weights.iter().sum();

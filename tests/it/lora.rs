@@ -152,7 +152,7 @@ fn adapters_of_experts_and_of_latent_attention_are_refused() {
 fn what_is_not_modelled_or_does_not_fit_together_is_refused_by_name() {
     let mix = adapters(4, 32);
     let cases = [
-        (scenario("type = 'orca'", &mix), "workload.adapters: orca serves no adapters"),
+        (scenario("type = 'vllm_v0'", &mix), "workload.adapters: vllm_v0 serves no adapters"),
         (
             scenario("type = 'vllm_v1'", &format!("{mix}[cluster.lora]\nmax_rank = 16\n")),
             "cluster.lora.max_rank: must be at least the largest rank of the adapters, 32, got 16",

@@ -6,8 +6,9 @@ use proptest::prelude::*;
 use servecast::ids::AdapterId;
 use servecast::metrics::{AdaptersReport, BenchReport, Recorder, Status};
 use servecast::rng::Seed;
-use servecast::scenario::{AdapterCountsConfig, AdapterStreams, Scenario};
+use servecast::scenario::{AdapterCountsConfig, AdapterStreams, PlacementConfig, Scenario};
 use servecast::sim::{Counts, simulation, step_times};
+use servecast::units::SimDuration;
 use servecast::workload::{AdapterCounts, TraceRow, TraceRows, Workload};
 
 use super::support::resolve;
@@ -105,7 +106,7 @@ fn the_six_repeats_on_two_servers_are_met_on_average() {
     }
 }
 
-const ROUTERS: [&str; 8] = [
+const ROUTERS: [&str; 11] = [
     "round_robin",
     "random",
     "least_outstanding_requests",
@@ -114,6 +115,9 @@ const ROUTERS: [&str; 8] = [
     "session_sticky",
     "prefix_aware",
     "weighted",
+    "adapter_affinity",
+    "rank_aware",
+    "dlora_dispatch",
 ];
 
 proptest! {
@@ -161,6 +165,35 @@ proptest! {
         prop_assert!(sum(|of| of.from_disk) <= sum(|of| of.loads));
         // What came to a slot and did not leave it is there, beside those of the start.
         prop_assert!(sum(|of| of.evictions) <= sum(|of| of.loads) + 3 * u64::from(slots));
+    }
+}
+
+proptest! {
+    #![proptest_config(super::support::random_cases(24))]
+
+    #[test]
+    fn pinned_adapters_keep_their_slots_and_nobody_waits_for_them(
+        slots in 2_u32..6,
+        pinned in prop::sample::subsequence(vec![0_u32, 1, 2, 3, 4, 5, 6], 1..=5),
+    ) {
+        let pinned: Vec<u32> = pinned.into_iter().take(slots as usize - 1).collect();
+        let names: Vec<String> = pinned.iter().map(u32::to_string).collect();
+        let engine = format!("type = 'sglang', max_loras_per_batch = {slots}");
+        let cluster = format!("lora = {{ pinned = {names:?} }}");
+        let (recorder, counts) =
+            run(&resolved(&scenario(&engine, &cluster, &adapters(7, "uniform"))), None, false);
+        prop_assert_eq!(counts.arrived, counts.finished);
+        for adapter in &pinned {
+            let moves = recorder.adapters.moves[*adapter as usize];
+            prop_assert_eq!((moves.loads, moves.evictions), (0, 0));
+        }
+        for place in 0..recorder.requests.len() {
+            let wait = recorder.adapters.wait_of(place);
+            let adapter = wait.adapter.expect("each uses one").0;
+            prop_assert!(!pinned.contains(&adapter) || wait.slot == SimDuration::ZERO);
+        }
+        let most = recorder.adapters.steps.by_distinct.keys().next_back();
+        prop_assert!(most.is_some_and(|most| *most <= slots));
     }
 }
 
@@ -235,6 +268,39 @@ fn a_trace_names_adapters_by_name_or_number_and_unknown_ones_are_errors() {
 const SCALED_GROUP: &str = "groups = [{ replicas = 2, autoscaler = { max_replicas = 2, \
                             signal = { type = 'outstanding_per_replica', target = 4.0 } } }]";
 
+/// Five adapters with two slots on each of three replicas.
+fn computed(placement: &str, popularity: &str) -> String {
+    let cluster =
+        format!("replicas = 3\nlora = {{ max_host_adapters = 6, placement = {{ {placement} }} }}");
+    scenario("type = 'vllm_v1', max_loras = 2", &cluster, &adapters(5, popularity))
+}
+
+#[test]
+fn a_computed_placement_is_listed_in_the_resolved_scenario_which_runs_to_the_same_figures() {
+    // Shares of Zipf with exponent 1: 0.438, 0.219, 0.146, 0.109, 0.088. Greedy: 0 to 0, 1 to 1, 2 to 2, 3 to 0,
+    // 4 to 1; the sixth to whom has least beside its share, adapter 0, on replica 2. Load balanced: half of 0.438
+    // is no more than a third: 0.219 of 0 on 0 and 1, 0.219 on 2, 0.146 on 0, 0.109 on 1, 0.088 on 2.
+    let zipf = |placement: &str| {
+        computed(placement, "zipf").replace("'zipf' }", "'zipf', exponent = 1.0 }")
+    };
+    let cases = [
+        ("type = 'greedy'", [vec![0, 2], vec![1], vec![2], vec![0], vec![1]]),
+        ("type = 'load_balanced'", [vec![0, 1], vec![2], vec![0], vec![1], vec![2]]),
+    ];
+    for (placement, expected) in cases {
+        let scenario = resolved(&zipf(placement));
+        let lora = scenario.file.cluster.lora.as_ref().expect("there are adapters");
+        let listed = lora.placement.as_ref().and_then(PlacementConfig::holders);
+        assert_eq!(listed, Some(&expected[..]), "{placement}");
+        let again = resolved(&toml::to_string(&scenario.file).expect("it is written"));
+        let figures = |scenario: &Scenario| {
+            let (recorder, counts) = run(scenario, None, false);
+            (BenchReport::new(&recorder, &scenario.file).summary.e2e.mean_ms().to_bits(), counts)
+        };
+        assert_eq!(figures(&scenario), figures(&again), "{placement}");
+    }
+}
+
 #[test]
 fn what_does_not_go_together_is_refused_by_name() {
     let placed = |holders: &str, more: &str| {
@@ -252,7 +318,26 @@ fn what_does_not_go_together_is_refused_by_name() {
         )
     };
     let (given, path) = (adapters(2, "as_given"), "cluster.lora.placement");
+    let pinned = |engine: &str, names: &str| {
+        let lora = format!("lora = {{ pinned = {names} }}");
+        scenario(engine, &lora, &adapters(4, "uniform"))
+    };
+    let (sglang, pins) = ("type = 'sglang', max_loras_per_batch = 3", "cluster.lora.pinned");
     let cases = [
+        (
+            pinned("type = 'vllm_v1'", "['0']"),
+            format!("{pins}: is not modelled with engine vllm_v1"),
+        ),
+        (pinned(sglang, "['0', '7']"), format!("{pins}: must be names of adapters, got `7`")),
+        (pinned(sglang, "['0', '0']"), format!("{pins}: must differ")),
+        (
+            pinned(sglang, "['0', '1', '2']"),
+            format!("{pins}: must be at most max_loras_per_batch less one, 2, got 3"),
+        ),
+        (
+            placed("[[0], [1]]", "").replace("placement =", "pinned = ['0'], placement ="),
+            format!("{path}: with cluster.lora.pinned is not modelled"),
+        ),
         (placed("[[0]]", ""), format!("{path}.holders: must be a list for each of 2 adapters")),
         (placed("[[0], []]", ""), format!("{path}.holders[1]: must be at least one replica")),
         (
@@ -305,6 +390,47 @@ fn what_does_not_go_together_is_refused_by_name() {
                 "early_stop = [{ share = 0.7, mean_tokens = 5.0 }, { share = 0.7, mean_tokens = 5.0 }]",
             ),
             "early_stop: must be shares that add up to 1".to_owned(),
+        ),
+    ];
+    for (text, expected) in cases {
+        let error = resolve(&text).expect_err(&expected);
+        assert!(error.contains(&expected), "{error}\nis not: {expected}");
+    }
+}
+
+#[test]
+fn placements_and_routers_by_adapters_that_make_no_sense_are_refused() {
+    let path = "cluster.lora.placement";
+    let cases = [
+        (
+            computed("type = 'greedy', copies = 1", "uniform"),
+            format!("{path}.copies: must be at least one of each of 5 adapters, got 1"),
+        ),
+        (
+            computed("type = 'load_balanced', weights = [1.0, 0.0]", "uniform"),
+            format!("{path}.weights: must be a number above 0 for each of 5 adapters"),
+        ),
+        (
+            computed("type = 'greedy', max_per_replica = 7", "uniform"),
+            format!(
+                "{path}.max_per_replica: must be at most the adapters in host memory, 6, got 7"
+            ),
+        ),
+        (
+            computed("type = 'greedy', max_per_replica = 1", "uniform"),
+            format!("{path}.max_per_replica: must have room for 5 adapters, the replicas hold 3"),
+        ),
+        (
+            scenario("type = 'vllm_v1'", "router = { type = 'rank_aware' }", ""),
+            "cluster.router: `rank_aware` chooses by adapters".to_owned(),
+        ),
+        (
+            scenario(
+                "type = 'vllm_v1'",
+                "router = { type = 'dlora_dispatch', batch_size = 0 }",
+                &adapters(2, "uniform"),
+            ),
+            "cluster.router.batch_size: must be at least 1, got 0".to_owned(),
         ),
     ];
     for (text, expected) in cases {

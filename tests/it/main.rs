@@ -26,6 +26,8 @@ mod kv_tiers;
 mod laws;
 mod layer_table;
 mod lora;
+mod lora_merged;
+mod lora_migration;
 mod lora_study;
 mod models;
 mod pipeline;

@@ -12,8 +12,9 @@ use servecast::metrics::Recorder;
 use servecast::request::{Content, Request, RequestView, Segment};
 use servecast::rng::Seed;
 use servecast::scenario::{
-    LatencyPredictingConfig, PrefixAwareConfig, PrefixExactConfig, RouterConfig, Scenario,
-    ScenarioFile, VllmConfig, WeightedConfig,
+    AdapterAffinityConfig, AdapterKind, AdapterKnowledge, AdapterMix, AdapterPopularity,
+    DloraDispatchConfig, LatencyPredictingConfig, PrefixAwareConfig, PrefixExactConfig,
+    RankAwareConfig, RankKernel, RouterConfig, Scenario, ScenarioFile, VllmConfig, WeightedConfig,
 };
 use servecast::sim::{Observer, Occurrence, Simulation, cluster};
 use servecast::units::{SimDuration, SimTime};
@@ -49,6 +50,19 @@ fn routers() -> Vec<RouterConfig> {
             ..LatencyPredictingConfig::default()
         }),
         RouterConfig::Weighted(weighted),
+        RouterConfig::AdapterAffinity(AdapterAffinityConfig::default()),
+        RouterConfig::AdapterAffinity(AdapterAffinityConfig {
+            knowledge: AdapterKnowledge::Sent { adapters: 1 },
+            max_excess_requests: Some(1),
+        }),
+        RouterConfig::RankAware(RankAwareConfig {
+            kernel: RankKernel::Triton,
+            alpha_ms: Some(0.1),
+            beta_ms: Some(2.0),
+            signal_interval_ms: 0.5,
+            ..RankAwareConfig::default()
+        }),
+        RouterConfig::DloraDispatch(DloraDispatchConfig { batch_size: 2, merged_cost: 0.6 }),
     ]
 }
 
@@ -383,6 +397,10 @@ fn every_router_resolves_to_itself() {
         let mut file: ScenarioFile =
             toml::from_str(&SESSIONS.replace("ROUTER", "random")).expect("it is TOML");
         file.cluster.router = router.clone();
+        file.workload.adapters = Some(AdapterMix {
+            kinds: vec![AdapterKind::of_rank(8)],
+            popularity: AdapterPopularity::default(),
+        });
         let scenario = Scenario::resolve(file, None).expect("it holds together");
         let text = toml::to_string(&scenario.file).expect("it is written");
         let again: ScenarioFile = toml::from_str(&text).expect("it is read");

@@ -233,6 +233,19 @@ impl Observer for Digest {
                 let value = look.value.unwrap_or(-1.0).to_bits();
                 self.add(&[23, value, look.replicas.into(), look.decided.into()]);
             }
+            Occurrence::Moved { from, to, life, .. } => {
+                let ids = [from.0, to.0, life.id.0, life.generated];
+                self.add(&[30]);
+                self.add(&ids.map(u64::from));
+            }
+            Occurrence::Swapped(swap) => {
+                let ids = [swap.instance.0, swap.given_up.0, swap.taken_in.0];
+                self.add(&[32]);
+                self.add(&ids.map(u64::from));
+            }
+            Occurrence::Rebalanced { between: [a, b], requests, adapters } => {
+                self.add(&[31, a.0.into(), b.0.into(), requests.into(), adapters.into()]);
+            }
             Occurrence::TransferFailed(instance, id) => {
                 self.add(&[20, instance.0.into(), id.0.into()]);
             }

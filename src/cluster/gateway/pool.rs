@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::cluster::Needs;
+use crate::cluster::{AdapterReport, Needs};
 use crate::engine::Instance;
 use crate::engine::scheduler::Load;
 use crate::ids::InstanceId;
@@ -18,6 +18,8 @@ pub(super) struct Pool {
     /// What caches held when they were looked at last, where the router knows them with an age.
     pub(super) caches: Vec<CacheContent>,
     caches_at: Option<SimTime>,
+    pub(super) adapters: Vec<AdapterReport>,
+    adapters_at: Option<SimTime>,
     /// Those that get no requests now, by their places here: they are down, or as full as they may be.
     closed: Vec<InstanceId>,
 }
@@ -30,6 +32,8 @@ impl Pool {
             signals_at: None,
             caches: Vec::new(),
             caches_at: None,
+            adapters: Vec::new(),
+            adapters_at: None,
             closed: Vec::new(),
         }
     }
@@ -89,6 +93,12 @@ impl Pool {
             self.signals.clear();
             self.signals.extend(instances.iter().map(|instance| instance.load_at(now)));
             self.signals_at = Some(now);
+        }
+        let is_due = |interval| self.adapters_at.is_none_or(|at| now - at >= interval);
+        if needs.adapters.is_some_and(is_due) {
+            self.adapters.clear();
+            self.adapters.extend(instances.iter().map(AdapterReport::of));
+            self.adapters_at = Some(now);
         }
         if keeps_caches && self.looks_at_caches(needs, now) {
             self.caches.clear();

@@ -113,6 +113,6 @@ impl Route for LatencyPredicting {
 
     fn needs(&self) -> Needs {
         let interval = SimDuration::from_secs_f64(self.config.signal_interval_ms / 1e3);
-        Needs { outstanding: true, signals: Some(interval), caches: Some(interval) }
+        Needs { signals: Some(interval), caches: Some(interval), ..Needs::OUTSTANDING }
     }
 }

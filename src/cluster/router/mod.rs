@@ -25,6 +25,8 @@
 //! assert!(!cluster.router.goes_in_turn());
 //! ```
 
+mod adapter_affinity;
+mod dlora_dispatch;
 mod latency_predicting;
 mod least_outstanding_requests;
 mod least_outstanding_tokens;
@@ -33,6 +35,7 @@ mod prefix_aware;
 mod prefix_exact;
 mod prefix_index;
 mod random;
+mod rank_aware;
 mod round_robin;
 mod session_sticky;
 mod weighted;
@@ -49,6 +52,8 @@ use crate::rng::{Seed, mix};
 use crate::scenario::{PrefixExactConfig, RouterConfig};
 use crate::units::SimDuration;
 
+pub use adapter_affinity::AdapterAffinity;
+pub use dlora_dispatch::DloraDispatch;
 pub use latency_predicting::LatencyPredicting;
 pub use least_outstanding_requests::LeastOutstandingRequests;
 pub use least_outstanding_tokens::LeastOutstandingTokens;
@@ -56,6 +61,7 @@ pub use power_of_two_choices::PowerOfTwoChoices;
 pub use prefix_aware::PrefixAware;
 pub use prefix_exact::PrefixExact;
 pub use random::Random;
+pub use rank_aware::RankAware;
 pub use round_robin::RoundRobin;
 pub use session_sticky::SessionSticky;
 pub use weighted::Weighted;
@@ -80,11 +86,16 @@ pub struct Needs {
     pub signals: Option<SimDuration>,
     /// The same of what the caches of engines hold.
     pub caches: Option<SimDuration>,
+    /// Whether it reads how many outstanding requests use each adapter.
+    pub by_adapter: bool,
+    /// As signals, of which adapters engines hold and run.
+    pub adapters: Option<SimDuration>,
 }
 
 impl Needs {
     /// It looks at the request alone.
-    pub const NOTHING: Self = Self { outstanding: false, signals: None, caches: None };
+    pub const NOTHING: Self =
+        Self { outstanding: false, signals: None, caches: None, by_adapter: false, adapters: None };
     /// It reads what is outstanding.
     pub const OUTSTANDING: Self = Self { outstanding: true, ..Self::NOTHING };
     /// It reads all there is, reports of the moment.
@@ -92,6 +103,8 @@ impl Needs {
         outstanding: true,
         signals: Some(SimDuration::ZERO),
         caches: Some(SimDuration::ZERO),
+        by_adapter: true,
+        adapters: Some(SimDuration::ZERO),
     };
 }
 
@@ -118,6 +131,12 @@ pub enum Router {
     LatencyPredicting(LatencyPredicting),
     /// The highest weighted sum of scores.
     Weighted(Weighted),
+    /// Where the adapter is.
+    AdapterAffinity(AdapterAffinity),
+    /// The least cost by ranks of adapters.
+    RankAware(RankAware),
+    /// The least cost of batches of one adapter and of several.
+    DloraDispatch(DloraDispatch),
     /// A router for each model, of those that serve it.
     PerModel(Vec<Router>),
     /// A router of the library's user.
@@ -138,6 +157,9 @@ impl Route for Router {
             Self::PrefixExact(router) => router.route(request, view),
             Self::LatencyPredicting(router) => router.route(request, view),
             Self::Weighted(router) => router.route(request, view),
+            Self::AdapterAffinity(router) => router.route(request, view),
+            Self::RankAware(router) => router.route(request, view),
+            Self::DloraDispatch(router) => router.route(request, view),
             Self::PerModel(routers) => routers[request.model.index()].route(request, view),
             Self::Custom(router) => router.route(request, view),
         }
@@ -155,6 +177,9 @@ impl Route for Router {
             Self::PrefixExact(router) => router.needs(),
             Self::LatencyPredicting(router) => router.needs(),
             Self::Weighted(router) => router.needs(),
+            Self::AdapterAffinity(router) => router.needs(),
+            Self::RankAware(router) => router.needs(),
+            Self::DloraDispatch(router) => router.needs(),
             Self::PerModel(routers) => routers.first().map_or(Needs::NOTHING, Route::needs),
             Self::Custom(router) => router.needs(),
         }
@@ -210,6 +235,11 @@ impl Router {
                 Self::LatencyPredicting(LatencyPredicting::new(*config))
             }
             RouterConfig::Weighted(config) => Self::Weighted(Weighted::new(*config)),
+            RouterConfig::AdapterAffinity(config) => {
+                Self::AdapterAffinity(AdapterAffinity::new(*config))
+            }
+            RouterConfig::RankAware(config) => Self::RankAware(RankAware::new(*config)),
+            RouterConfig::DloraDispatch(config) => Self::DloraDispatch(DloraDispatch::new(*config)),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The routers: laws over random histories, then examples by hand.
 
+mod adapters;
 mod predicted;
 mod prefixes;
 mod weighted;
@@ -11,15 +12,16 @@ use proptest::option;
 use proptest::prelude::*;
 
 use super::*;
-use crate::cluster::{Caches, Outstanding, Steps};
+use crate::cluster::{AdapterReport, AdapterView, Caches, Outstanding, Steps};
 use crate::cost::{Linear, StepTime};
-use crate::engine::Instance;
 use crate::engine::scheduler::{Acceptance, Load, Scheduler, VllmV1};
+use crate::engine::{AdapterPlace, Instance};
 use crate::ids::{AdapterId, RequestId, SessionId};
 use crate::kv::{CacheContent, RadixTree};
 use crate::request::{Content, Request, Segment};
 use crate::scenario::{
-    LatencyPredictingConfig, PrefixAwareConfig, PrefixMiss, VllmConfig, WeightedConfig,
+    AdapterAffinityConfig, AdapterKnowledge, DloraDispatchConfig, LatencyPredictingConfig,
+    PrefixAwareConfig, PrefixMiss, RankAwareConfig, RankKernel, VllmConfig, WeightedConfig,
 };
 use crate::units::SimTime;
 
@@ -31,6 +33,9 @@ struct Instances {
     engines: Vec<Instance>,
     sent: u32,
     down: Vec<InstanceId>,
+    ranks: Vec<u32>,
+    reports: Vec<AdapterReport>,
+    by_adapter: Vec<Vec<u32>>,
 }
 
 impl Instances {
@@ -43,6 +48,9 @@ impl Instances {
             engines: vec![engine(); count],
             sent: 0,
             down: Vec::new(),
+            ranks: vec![8, 64],
+            reports: vec![AdapterReport::default(); count],
+            by_adapter: vec![vec![0; 3]; count],
         }
     }
 
@@ -62,6 +70,7 @@ impl Instances {
             signals: &self.signals,
             signals_age: SimDuration::ZERO,
             caches: Caches::known(&self.caches),
+            adapters: AdapterView::new(&self.ranks, &self.reports, &self.by_adapter),
             steps: Steps::of(&self.engines),
             down: &self.down,
         };
@@ -69,6 +78,8 @@ impl Instances {
         assert!(view.is_up(chosen), "instance {chosen} is down");
         self.sent += 1;
         self.outstanding[chosen.index()].requests += 1;
+        let adapter = request.adapter.map_or(0, |adapter| adapter.index() + 1);
+        self.by_adapter[chosen.index()][adapter] += 1;
         self.outstanding[chosen.index()].prompt_tokens += u64::from(request.prompt_tokens);
         chosen.0
     }
@@ -128,6 +139,18 @@ fn all() -> Vec<RouterConfig> {
             ..LatencyPredictingConfig::default()
         }),
         RouterConfig::Weighted(WeightedConfig { max_tree_tokens: 40, ..WeightedConfig::default() }),
+        RouterConfig::AdapterAffinity(AdapterAffinityConfig::default()),
+        RouterConfig::AdapterAffinity(AdapterAffinityConfig {
+            knowledge: AdapterKnowledge::Sent { adapters: 1 },
+            max_excess_requests: Some(2),
+        }),
+        RouterConfig::RankAware(RankAwareConfig::default()),
+        RouterConfig::RankAware(RankAwareConfig {
+            kernel: RankKernel::Triton,
+            slo_ms: 18.5,
+            ..RankAwareConfig::default()
+        }),
+        RouterConfig::DloraDispatch(DloraDispatchConfig { batch_size: 2, merged_cost: 0.6 }),
     ]
 }
 
@@ -159,11 +182,18 @@ fn history(router: &mut Router, count: u32, requests: &[Request], noise: &[u32])
         went.push(chosen);
         let changed = (draw % count) as usize;
         instances.signals[changed].waiting = draw % 7;
+        instances.reports[changed] = AdapterReport {
+            places: vec![AdapterPlace::Slot, AdapterPlace::Host],
+            running: vec![draw % 2, draw % 3, draw % 4],
+            longest_waiting: draw % 100,
+        };
         instances.signals[changed].kv_blocks_free = draw % 101;
         if draw.is_multiple_of(3) {
             let at = &mut instances.outstanding[chosen as usize];
             at.requests -= 1;
             at.prompt_tokens -= u64::from(request.prompt_tokens);
+            let adapter = request.adapter.map_or(0, |adapter| adapter.index() + 1);
+            instances.by_adapter[chosen as usize][adapter] -= 1;
         }
     }
     went

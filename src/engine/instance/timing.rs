@@ -2,6 +2,7 @@
 
 use super::Instance;
 use crate::cost::{CostModel, RankStep, StepShape, agree_on_graph};
+use crate::engine::Execution;
 use crate::engine::host::HostPart;
 use crate::units::{SimDuration, SimTime};
 
@@ -29,12 +30,15 @@ impl Instance {
         };
         let batch = self.in_flight.next();
         let shape = &batch.plan.shape;
-        let mut loading = SimDuration::ZERO;
+        let (mut loading, mut switching) = (SimDuration::ZERO, SimDuration::ZERO);
         if let Some(lora) = &self.lora {
-            duration += lora.kernels(shape);
+            if batch.plan.execution == Execution::Unmerged {
+                duration += lora.kernels(shape);
+            }
             let loads = &batch.plan.adapter_loads;
             loading = lora.loads(loads.from_disk, loads.to_gpu);
-            host = host.delayed(loading + lora.walk(batch.plan.passed_over));
+            switching = lora.merges(batch.plan.merges);
+            host = host.delayed(loading + switching + lora.walk(batch.plan.passed_over));
         }
         let duration = self.slowed(duration);
         let batch = self.in_flight.next_mut();
@@ -43,6 +47,7 @@ impl Instance {
         batch.scheduled_at = now;
         batch.starts_at = start;
         batch.loading = loading;
+        batch.switching = switching;
         batch.duration = duration;
         batch.post_process = host.post_process;
         self.host_free = host.launched(now);

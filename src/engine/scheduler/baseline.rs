@@ -48,6 +48,10 @@ impl Sequence {
         self.known() - self.computed
     }
 
+    pub(super) fn is_waiting(&self) -> bool {
+        self.status == Status::Waiting
+    }
+
     pub(super) fn is_decoding(&self) -> bool {
         self.status == Status::Decoding
     }
@@ -130,6 +134,11 @@ impl Queues {
         self.waiting.iter().copied()
     }
 
+    /// The last waiting request.
+    pub(super) fn last(&self) -> Option<u32> {
+        self.waiting.back().copied()
+    }
+
     /// The first waiting request.
     pub(super) fn head(&self) -> Option<u32> {
         self.waiting.front().copied()
@@ -163,17 +172,28 @@ impl Queues {
     /// blocks free.
     pub(super) fn admit(&mut self, tokens: u32, spare: u32) -> Option<u32> {
         let slot = self.head()?;
+        self.admit_at(0, tokens, spare).then_some(slot)
+    }
+
+    /// Admits a waiting request before those that wait for longer, if there are blocks for `tokens`
+    /// tokens.
+    pub(super) fn admit_early(&mut self, slot: u32, tokens: u32) -> bool {
+        let place = self.waiting.iter().position(|&other| other == slot);
+        self.admit_at(place.expect("it waits"), tokens, 0)
+    }
+
+    fn admit_at(&mut self, place: usize, tokens: u32, spare: u32) -> bool {
         let need = self.blocks_for(tokens);
         if self.free < need + spare {
-            return None;
+            return false;
         }
-        self.waiting.pop_front();
+        let slot = self.waiting.remove(place).expect("somebody waits there");
         self.free -= need;
         let s = &mut self.sequences[slot as usize];
         s.blocks = need;
         s.status = Status::Prefilling;
         self.running.push(slot);
-        Some(slot)
+        true
     }
 
     /// Makes a running request's blocks hold `tokens` tokens.
@@ -262,19 +282,24 @@ impl Queues {
     pub(super) fn make_room(&mut self, index: usize, plan: &mut StepPlan) -> bool {
         while self.free == 0 {
             let is_itself = self.running.len() == index + 1;
-            let slot = self.running.pop().expect("a request runs");
-            self.release(slot);
-            let s = &mut self.sequences[slot as usize];
-            s.status = Status::Waiting;
-            s.computed = 0;
-            s.life.preemptions += 1;
-            plan.preempted.push(s.life.id);
-            self.preempted.push(slot);
+            self.displace_last(plan);
             if is_itself {
                 return false;
             }
         }
         true
+    }
+
+    /// The request admitted last loses its memory.
+    pub(super) fn displace_last(&mut self, plan: &mut StepPlan) {
+        let slot = self.running.pop().expect("a request runs");
+        self.release(slot);
+        let s = &mut self.sequences[slot as usize];
+        s.status = Status::Waiting;
+        s.computed = 0;
+        s.life.preemptions += 1;
+        plan.preempted.push(s.life.id);
+        self.preempted.push(slot);
     }
 
     /// Those who lost their memory wait before all others, in order of admission.
@@ -411,66 +436,4 @@ macro_rules! schedule_by_queues {
 pub(super) use schedule_by_queues;
 
 #[cfg(test)]
-pub(super) mod tests {
-    use crate::cost::StepShape;
-    use crate::engine::scheduler::{Handoff, Schedule};
-    use crate::engine::{StepPlan, StepResult};
-    use crate::ids::RequestId;
-    use crate::request::Request;
-    use crate::units::{SimDuration, SimTime};
-
-    /// Requests in order of arrival: the step before which they come, prompt and answer tokens.
-    pub(in super::super) type Arrivals<'a> = &'a [(u32, u32, u32)];
-
-    /// The plans of all steps, each a millisecond long, until everybody has left.
-    fn plans(scheduler: &mut dyn Schedule, arrivals: Arrivals<'_>) -> Vec<StepPlan> {
-        let mut plans: Vec<StepPlan> = Vec::new();
-        let mut arrivals = (0..).map(RequestId).zip(arrivals).peekable();
-        let mut now = SimTime::ZERO;
-        loop {
-            let step = plans.len() as u32;
-            while let Some((id, (_, prompt, output))) =
-                arrivals.next_if(|(_, (before, ..))| *before <= step)
-            {
-                let request = Request::new(now, *prompt, *output);
-                scheduler.enqueue(id, &request, Handoff::None).expect("it is taken");
-            }
-            let mut plan = StepPlan::default();
-            scheduler.schedule(now, &mut plan);
-            assert!(scheduler.is_balanced(), "memory adds up after plan {step}");
-            if plan.is_empty() {
-                let load = scheduler.load();
-                assert_eq!((load.waiting, load.running), (0, 0), "nobody is stuck");
-                assert_eq!(load.kv_blocks, load.kv_blocks_free);
-                return plans;
-            }
-            now += SimDuration::from_millis(1);
-            let mut result = StepResult::default();
-            scheduler.complete(now, &plan, &mut result);
-            assert!(plans.len() < 1000, "the example ends");
-            plans.push(plan);
-        }
-    }
-
-    /// Who computes how many tokens in each step, as `id:tokens`, and who lost its memory, as
-    /// `!id`.
-    pub(in super::super) fn steps(
-        scheduler: &mut dyn Schedule,
-        arrivals: Arrivals<'_>,
-    ) -> Vec<String> {
-        let line = |plan: &StepPlan| {
-            let shares = plan.entries.iter().map(|e| format!("{}:{}", e.request, e.tokens));
-            let losses = plan.preempted.iter().map(|id| format!("!{id}"));
-            shares.chain(losses).collect::<Vec<_>>().join(" ")
-        };
-        plans(scheduler, arrivals).iter().map(line).collect()
-    }
-
-    /// What the cost model sees of each step.
-    pub(in super::super) fn shapes(
-        scheduler: &mut dyn Schedule,
-        arrivals: Arrivals<'_>,
-    ) -> Vec<StepShape> {
-        plans(scheduler, arrivals).iter().map(|plan| plan.shape).collect()
-    }
-}
+pub(super) mod tests;

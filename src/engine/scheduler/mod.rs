@@ -4,9 +4,12 @@
 //! and it never acts on a request's true length before its last token is out.
 
 mod baseline;
+mod custom;
 mod dispatch;
+mod doorkeeper;
 mod faster_transformer;
 mod orca;
+mod orca_lora;
 mod ranks;
 mod sarathi;
 mod sglang;
@@ -17,16 +20,19 @@ mod vllm_v1;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
-use super::{Finish, Life, StepPlan, StepResult, Tiers};
+use super::{Adapters, Finish, Life, StepPlan, StepResult, Tiers};
 use crate::cost::StepShape;
 use crate::ids::RequestId;
 use crate::kv::CacheContent;
 use crate::request::{Request, RequestView, Segment};
 use crate::units::SimTime;
 
+pub use custom::CustomSchedule;
 pub use dispatch::{Dispatch, LeastScore};
+pub use doorkeeper::{Admit, Doorkeeper, Held};
 pub use faster_transformer::FasterTransformer;
 pub use orca::Orca;
+pub use orca_lora::{OrcaLora, StepSeconds};
 pub use ranks::Ranks;
 pub use sarathi::Sarathi;
 pub use sglang::Sglang;
@@ -47,12 +53,25 @@ pub enum Scheduler {
     Sarathi(Box<Sarathi>),
     /// Orca's scheduler.
     Orca(Box<Orca>),
+    /// The same with LoRA adapters.
+    OrcaLora(Box<OrcaLora>),
     /// Batches of requests without newcomers.
     FasterTransformer(Box<FasterTransformer>),
     /// Padded batches.
     StaticBatch(Box<StaticBatch>),
     /// Data-parallel ranks of one of these.
     Ranks(Box<Ranks>),
+    /// A scheduler of the library's user.
+    Custom(Box<dyn CustomSchedule>),
+}
+
+impl Scheduler {
+    /// A scheduler of one's own. What it cannot do it must say by not finding it in its scenario: KV memory
+    /// below the GPU is there only if it has [`Schedule::tiers`], hand-overs come by
+    /// [`Schedule::enqueue`], data-parallel ranks are not made of it.
+    pub fn custom(scheduler: impl Schedule + Clone + 'static) -> Self {
+        Self::Custom(Box::new(scheduler))
+    }
 }
 
 /// Which part of a request another machine does.
@@ -120,6 +139,11 @@ pub trait Schedule: fmt::Debug + Send {
     /// [`Finish::Rejected`] when the engine refuses it.
     fn enqueue(&mut self, id: RequestId, request: &Request, handoff: Handoff)
     -> Result<(), Finish>;
+
+    /// A request goes on here that another engine has begun.
+    fn adopt(&mut self, life: Life, _request: &Request) {
+        unreachable!("request {}: this scheduler takes over no requests", life.id);
+    }
 
     /// A client goes away; the request, if it is still here, is added to the result.
     fn abort(&mut self, id: RequestId, result: &mut StepResult);
@@ -200,6 +224,16 @@ pub trait Schedule: fmt::Debug + Send {
     /// Queues and memory.
     fn load(&self) -> Load;
 
+    /// Its adapters, if it serves any.
+    fn adapters(&self) -> Option<&Adapters> {
+        None
+    }
+
+    /// The longest sequence that waits to be admitted, in tokens; 0 where none does, or it is not told.
+    fn longest_waiting(&self) -> u32 {
+        0
+    }
+
     /// The most tokens that a step computes, single long prompts aside.
     fn token_budget(&self) -> u32 {
         u32::MAX
@@ -254,9 +288,11 @@ impl Deref for Scheduler {
             Self::VllmV0(scheduler) => scheduler.as_ref(),
             Self::Sarathi(scheduler) => scheduler.as_ref(),
             Self::Orca(scheduler) => scheduler.as_ref(),
+            Self::OrcaLora(scheduler) => scheduler.as_ref(),
             Self::FasterTransformer(scheduler) => scheduler.as_ref(),
             Self::StaticBatch(scheduler) => scheduler.as_ref(),
             Self::Ranks(scheduler) => scheduler.as_ref(),
+            Self::Custom(scheduler) => scheduler.as_ref(),
         }
     }
 }
@@ -269,9 +305,11 @@ impl DerefMut for Scheduler {
             Self::VllmV0(scheduler) => scheduler.as_mut(),
             Self::Sarathi(scheduler) => scheduler.as_mut(),
             Self::Orca(scheduler) => scheduler.as_mut(),
+            Self::OrcaLora(scheduler) => scheduler.as_mut(),
             Self::FasterTransformer(scheduler) => scheduler.as_mut(),
             Self::StaticBatch(scheduler) => scheduler.as_mut(),
             Self::Ranks(scheduler) => scheduler.as_mut(),
+            Self::Custom(scheduler) => scheduler.as_mut(),
         }
     }
 }

@@ -4,29 +4,20 @@
 //! by adapters of other running requests. It counts whatever else holds the request up at the time. It
 //! waits for a *load* while its adapter is brought into its slot, before its first step.
 //!
-//! An engine with adapters keeps a clock that stands still while slots are free. What it has gone since
-//! a request was queued, less what its adapter was in use meanwhile, is the wait for a slot: O(1) for
-//! each request and each adapter that comes into use.
+//! Where batches are made by adapter, a request that began to run *pauses* while it is in no step. There
+//! slots are those of a step, and nobody is counted as waiting for one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::engine::{Batch, Life};
+use super::slots::{Engine, Slots};
+use crate::engine::{Batch, Execution, Life};
 use crate::ids::{AdapterId, InstanceId, RequestId};
 use crate::metrics::breakdown::minus;
 use crate::request::Request;
-use crate::scenario::{EngineConfig, Scenario};
+use crate::scenario::Scenario;
 use crate::sim::{Lane, Occurrence};
 use crate::units::{SimDuration, SimTime};
-
-/// The slots of an engine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Slots {
-    /// Distinct adapters in a batch at most.
-    pub(super) count: u32,
-    /// Whether requests without an adapter count as one (SGLang).
-    pub(super) counts_none: bool,
-}
 
 /// What a request waited for its adapter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -37,9 +28,25 @@ pub struct AdapterWait {
     pub slot: SimDuration,
     /// While it was loaded.
     pub load: SimDuration,
+    /// In no step after its first, until it was in its last, because others' adapters had their turn.
+    pub paused: SimDuration,
+    /// The longest such time without a step.
+    pub longest_pause: SimDuration,
+    /// When the last step that it was in ends.
+    until: Option<SimTime>,
     /// What the clock of its adapter showed when it was queued.
     mark: SimDuration,
     is_running: bool,
+}
+
+impl AdapterWait {
+    /// It is in a step that is decided now.
+    fn step(&mut self, now: SimTime, batch: &Batch) {
+        let pause = self.until.map_or(SimDuration::ZERO, |until| now - until.min(now));
+        self.paused += pause;
+        self.longest_pause = self.longest_pause.max(pause);
+        self.until = Some(batch.ends_at() + batch.post_process);
+    }
 }
 
 /// What happened to one adapter.
@@ -62,6 +69,47 @@ pub struct AdapterSteps {
     pub by_distinct: BTreeMap<u32, u64>,
     /// Steps by the largest rank in use when they were decided; 0 where no adapter was.
     pub by_rank: BTreeMap<u32, u64>,
+    /// Where adapters are merged.
+    pub merging: MergingLog,
+}
+
+/// Steps of engines that merge adapters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct MergingLog {
+    /// How many there are, and what the device works on them.
+    pub steps: u64,
+    /// The same.
+    pub time: SimDuration,
+    /// Those in which an adapter is merged, or none is needed.
+    pub merged_steps: u64,
+    /// What the device works on them.
+    pub merged_time: SimDuration,
+    /// Steps before which the merged adapter changes.
+    pub switches: u64,
+    /// How long that takes.
+    pub switching: SimDuration,
+}
+
+impl MergingLog {
+    fn count(&mut self, batch: &Batch) {
+        self.steps += 1;
+        self.time += batch.duration;
+        if batch.plan.execution != Execution::Unmerged {
+            self.merged_steps += 1;
+            self.merged_time += batch.duration;
+        }
+        self.switches += u64::from(batch.plan.merges > 0);
+        self.switching += batch.switching;
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.steps += other.steps;
+        self.time += other.time;
+        self.merged_steps += other.merged_steps;
+        self.merged_time += other.merged_time;
+        self.switches += other.switches;
+        self.switching += other.switching;
+    }
 }
 
 /// The adapters of a run; nothing is kept where a scenario has none.
@@ -77,122 +125,12 @@ pub struct AdapterLog {
     pub steps: AdapterSteps,
 }
 
-/// Which adapters the running requests of an engine use.
-#[derive(Debug, Clone, Default)]
-struct Engine {
-    /// Requests without an adapter, then those of each adapter.
-    running: Vec<u32>,
-    distinct: u32,
-    full: Clock,
-    /// Per adapter, the clock when it came into use, and how far the clock went in earlier uses.
-    since: Vec<SimDuration>,
-    used: Vec<SimDuration>,
-    ranks: BTreeMap<u32, u32>,
-}
-
-/// A clock that goes while all slots are in use.
-#[derive(Debug, Clone, Copy, Default)]
-struct Clock {
-    gone: SimDuration,
-    since: Option<SimTime>,
-}
-
-impl Clock {
-    fn at(&self, now: SimTime) -> SimDuration {
-        self.gone + self.since.map_or(SimDuration::ZERO, |since| now - since)
-    }
-
-    fn run(&mut self, now: SimTime, runs: bool) {
-        self.gone = self.at(now);
-        self.since = runs.then_some(now);
-    }
-}
-
-fn place(adapter: Option<AdapterId>) -> usize {
-    adapter.map_or(0, |adapter| adapter.index() + 1)
-}
-
-impl Engine {
-    fn new(adapters: usize) -> Self {
-        let zeros = vec![SimDuration::ZERO; adapters + 1];
-        Self {
-            running: vec![0; adapters + 1],
-            since: zeros.clone(),
-            used: zeros,
-            ..Self::default()
-        }
-    }
-
-    /// How long an adapter could get no slot until now.
-    fn blocked(&self, now: SimTime, adapter: Option<AdapterId>, slots: Slots) -> SimDuration {
-        if adapter.is_none() && !slots.counts_none {
-            return SimDuration::ZERO;
-        }
-        let (at, clock) = (place(adapter), self.full.at(now));
-        let present =
-            if self.running[at] > 0 { minus(clock, self.since[at]) } else { SimDuration::ZERO };
-        minus(minus(clock, self.used[at]), present)
-    }
-
-    fn join(&mut self, now: SimTime, adapter: Option<AdapterId>, slots: Slots, rank: u32) {
-        let at = place(adapter);
-        self.running[at] += 1;
-        if self.running[at] > 1 {
-            return;
-        }
-        *self.ranks.entry(rank).or_default() += 1;
-        self.since[at] = self.full.at(now);
-        self.count(now, adapter, slots, 1);
-    }
-
-    fn leave(&mut self, now: SimTime, adapter: Option<AdapterId>, slots: Slots, rank: u32) {
-        let at = place(adapter);
-        self.running[at] -= 1;
-        if self.running[at] > 0 {
-            return;
-        }
-        if let Some(count) = self.ranks.get_mut(&rank) {
-            *count -= 1;
-            if *count == 0 {
-                self.ranks.remove(&rank);
-            }
-        }
-        self.used[at] += minus(self.full.at(now), self.since[at]);
-        self.count(now, adapter, slots, -1);
-    }
-
-    fn count(&mut self, now: SimTime, adapter: Option<AdapterId>, slots: Slots, by: i32) {
-        if adapter.is_none() && !slots.counts_none {
-            return;
-        }
-        self.distinct = self.distinct.saturating_add_signed(by);
-        let is_full = self.distinct >= slots.count;
-        if is_full != self.full.since.is_some() {
-            self.full.run(now, is_full);
-        }
-    }
-
-    fn largest_rank(&self) -> u32 {
-        self.ranks.last_key_value().map_or(0, |(rank, _)| *rank)
-    }
-}
-
 impl AdapterLog {
     /// Of a run of a scenario.
     pub fn of(scenario: &Scenario) -> Self {
         let Some(mix) = &scenario.file.workload.adapters else { return Self::default() };
         let slots = scenario.groups.iter().flat_map(|group| {
-            let slots = match &group.cluster.engine {
-                EngineConfig::VllmV1(vllm) => {
-                    Slots { count: vllm.max_loras.unwrap_or(u32::MAX), counts_none: false }
-                }
-                EngineConfig::Sglang(sglang) => Slots {
-                    count: sglang.max_loras_per_batch.unwrap_or(u32::MAX),
-                    counts_none: true,
-                },
-                _ => Slots { count: u32::MAX, counts_none: false },
-            };
-            std::iter::repeat_n(slots, group.replicas() as usize)
+            std::iter::repeat_n(Slots::of(group, mix), group.replicas() as usize)
         });
         Self::new(mix.ranks().collect(), slots.collect())
     }
@@ -201,6 +139,11 @@ impl AdapterLog {
         let engines = slots.iter().map(|_| Engine::new(ranks.len())).collect();
         let moves = vec![AdapterMoves::default(); ranks.len()];
         Self { ranks, slots, engines, moves, ..Self::default() }
+    }
+
+    /// Whether some engine merges adapters.
+    pub fn merges(&self) -> bool {
+        self.slots.iter().any(|slots| slots.merges)
     }
 
     /// Whether there are adapters.
@@ -239,7 +182,8 @@ impl AdapterLog {
                 sum.from_disk += of.from_disk;
                 sum.evictions += of.evictions;
             }
-            let AdapterSteps { by_distinct, by_rank } = &lane.steps;
+            let AdapterSteps { by_distinct, by_rank, merging } = &lane.steps;
+            self.steps.merging.add(merging);
             for (distinct, steps) in by_distinct {
                 add(&mut self.steps.by_distinct, *distinct, *steps);
             }
@@ -265,6 +209,7 @@ impl AdapterLog {
             Occurrence::Displaced(instance, ids) => self.displace(lane, at, instance, ids),
             Occurrence::Left(instance, life, _)
             | Occurrence::HandedOver(instance, life)
+            | Occurrence::Moved { from: instance, life, .. }
             | Occurrence::Dropped(instance, life, _) => {
                 self.leave(at, instance, lane.place(life.id));
             }
@@ -282,7 +227,7 @@ impl AdapterLog {
 
     fn queue(&mut self, at: SimTime, instance: InstanceId, place: usize) {
         let wait = &mut self.requests[place];
-        let (engine, slots) = (&self.engines[instance.index()], self.slots[instance.index()]);
+        let (engine, slots) = (&self.engines[instance.index()], &self.slots[instance.index()]);
         wait.mark = engine.blocked(at, wait.adapter, slots);
     }
 
@@ -297,7 +242,7 @@ impl AdapterLog {
         let wait = &mut self.requests[place];
         if std::mem::take(&mut wait.is_running) {
             let rank = rank(&self.ranks, wait.adapter);
-            let slots = self.slots[instance.index()];
+            let slots = &self.slots[instance.index()];
             self.engines[instance.index()].leave(at, wait.adapter, slots, rank);
         }
     }
@@ -320,7 +265,17 @@ impl AdapterLog {
                 self.moves[evicted.index()].evictions += 1;
             }
         }
-        self.count_steps(instance, plan.shape.adapters.into(), 1);
+        let adapters = match plan.execution {
+            Execution::Unmerged => plan.shape.adapters.into(),
+            Execution::Merged(adapter) => u32::from(adapter.is_some()),
+        };
+        self.count_steps(instance, adapters, 1);
+        if self.slots[instance.index()].merges {
+            self.steps.merging.count(batch);
+            for entry in &plan.entries {
+                self.requests[lane.place(entry.request)].step(at, batch);
+            }
+        }
     }
 
     fn admit(&mut self, at: SimTime, instance: InstanceId, place: usize, batch: &Batch) {
@@ -328,7 +283,7 @@ impl AdapterLog {
         if wait.is_running {
             return;
         }
-        let (engine, slots) = (&mut self.engines[instance.index()], self.slots[instance.index()]);
+        let (engine, slots) = (&mut self.engines[instance.index()], &self.slots[instance.index()]);
         wait.slot += minus(engine.blocked(at, wait.adapter, slots), wait.mark);
         wait.is_running = true;
         if let Some(adapter) = wait.adapter {

@@ -1,7 +1,10 @@
 //! What requests of each adapter got, and what adapters did.
 
 mod log;
+mod migrations;
 mod report;
+mod slots;
 
-pub use log::{AdapterLog, AdapterMoves, AdapterSteps, AdapterWait};
-pub use report::{AdapterFigures, AdaptersReport};
+pub use log::{AdapterLog, AdapterMoves, AdapterSteps, AdapterWait, MergingLog};
+pub use migrations::{MigrationFigures, MigrationLog};
+pub use report::{AdapterFigures, AdaptersReport, Merging};

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::{AdapterLog, MergingLog, MigrationFigures};
 use crate::ids::AdapterId;
 use crate::metrics::classes::{Spread, keeps};
 use crate::metrics::{Recorder, RequestRecord, Status};
-use crate::scenario::ScenarioFile;
+use crate::scenario::{MigrationConfig, ScenarioFile};
 use crate::units::SimDuration;
 
 /// What one adapter, or several together, got.
@@ -33,6 +34,12 @@ pub struct AdapterFigures {
     pub load_wait_ms: Option<Spread>,
     /// The longest that a request that was admitted waited in the queue, for whatever.
     pub longest_queueing_ms: f64,
+    /// Between steps, after the first, because others' adapters had their turn; where adapters are merged.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub paused_ms: Option<Spread>,
+    /// The longest that a request was in no step after its first; where adapters are merged.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub longest_pause_ms: Option<f64>,
     /// Admissions that did not find it in a slot.
     pub loads: u64,
     /// Those for which it was read from disk.
@@ -47,6 +54,43 @@ pub struct AdapterFigures {
     pub attainment: Option<f64>,
 }
 
+/// What engines that merge adapters did.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Merging {
+    /// The share of steps that were merged.
+    pub merged_step_share: f64,
+    /// Their share of the time that devices worked on steps.
+    pub merged_time_share: f64,
+    /// Steps before which the merged adapter changed.
+    pub switches: u64,
+    /// How long that took.
+    pub switching_s: f64,
+}
+
+impl Merging {
+    /// Nothing where no engine merges adapters.
+    fn of(log: &AdapterLog) -> Option<Self> {
+        let MergingLog { steps, time, merged_steps, merged_time, switches, switching } =
+            log.steps.merging;
+        log.merges().then(|| Self {
+            merged_step_share: merged_steps as f64 / steps.max(1) as f64,
+            merged_time_share: merged_time.as_secs_f64() / time.as_secs_f64().max(1e-9),
+            switches,
+            switching_s: switching.as_secs_f64(),
+        })
+    }
+
+    fn text(&self) -> String {
+        format!(
+            "merged in {:.1} % of steps, {:.1} % of their time; {} switches, {:.2} s\n",
+            100.0 * self.merged_step_share,
+            100.0 * self.merged_time_share,
+            self.switches,
+            self.switching_s
+        )
+    }
+}
+
 /// What adapters got and did in a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AdaptersReport {
@@ -58,6 +102,12 @@ pub struct AdaptersReport {
     pub distinct_per_step_max: u32,
     /// Mean over steps of the largest rank in use when they were decided.
     pub largest_rank_per_step_mean: f64,
+    /// Of engines that merge adapters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub merging: Option<Merging>,
+    /// Requests and adapters that moved between replicas, where they may.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub migration: Option<MigrationFigures>,
     /// Adapter by adapter, those with requests.
     pub adapters: Vec<AdapterFigures>,
 }
@@ -77,6 +127,8 @@ impl AdaptersReport {
             distinct_per_step_mean: mean(&steps.by_distinct),
             distinct_per_step_max: steps.by_distinct.keys().next_back().copied().unwrap_or(0),
             largest_rank_per_step_mean: mean(&steps.by_rank),
+            merging: Merging::of(&recorder.adapters),
+            migration: migration(recorder, scenario),
             adapters: ids
                 .iter()
                 .map(|id| sums.figures(sums.names[*id as usize].clone(), &[*id]))
@@ -100,38 +152,57 @@ impl AdaptersReport {
         let steps = &recorder.adapters.steps;
         let most = steps.by_distinct.keys().next_back().copied().unwrap_or(0);
         let width = rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0).max(8);
-        let title = |column: &Column| format!(" {:>10}", column.0);
+        let title = |column: &&Column| format!(" {:>10}", column.0);
+        let merging = Merging::of(&recorder.adapters);
+        // Where adapters are merged nobody waits for slots.
+        let shows = |column: &&Column| match column.0 {
+            "slot wait" => merging.is_none(),
+            "paused" | "longest" => merging.is_some(),
+            _ => true,
+        };
+        let columns: Vec<&Column> = COLUMNS.iter().filter(shows).collect();
         let text = format!(
-            "{} adapters, {:.2} in a step on average, {most} at most; largest rank {:.1} on average\n  {:width$}{}\n",
+            "{} adapters, {:.2} in a step on average, {most} at most; largest rank {:.1} on average\n{}  {:width$}{}\n",
             sums.names.len(),
             mean(&steps.by_distinct),
             mean(&steps.by_rank),
+            merging.as_ref().map(Merging::text).unwrap_or_default(),
             "",
-            COLUMNS.iter().map(title).collect::<String>(),
+            columns.iter().map(title).collect::<String>(),
         );
         let line = |row: &AdapterFigures| {
-            let cell = |column: &Column| {
+            let cell = |column: &&Column| {
                 let value = (column.2)(row);
                 let value = value.map(|value| format!("{value:.*}", column.1));
                 format!(" {:>10}", value.as_deref().unwrap_or("-"))
             };
-            let cells: String = COLUMNS.iter().map(cell).collect();
+            let cells: String = columns.iter().map(cell).collect();
             format!("  {:width$}{cells}\n", row.name)
         };
-        Some(text + &rows.iter().map(line).collect::<String>())
+        let moved = migration(recorder, scenario).map(|figures| format!("  {}", figures.text()));
+        Some(text + &rows.iter().map(line).collect::<String>() + &moved.unwrap_or_default())
     }
+}
+
+/// What moved, where requests may move.
+fn migration(recorder: &Recorder, scenario: &ScenarioFile) -> Option<MigrationFigures> {
+    let migration = scenario.cluster.lora.as_ref()?.migration?;
+    let moves = migration != MigrationConfig::DispatchOnly {};
+    moves.then(|| recorder.migrations.figures())
 }
 
 /// A column: its title, its decimals, its figure.
 type Column = (&'static str, usize, fn(&AdapterFigures) -> Option<f64>);
 
-const COLUMNS: [Column; 9] = [
+const COLUMNS: [Column; 11] = [
     ("rank", 0, |row| Some(f64::from(row.rank))),
     ("requests", 0, |row| Some(row.requests as f64)),
     ("TTFT ms", 1, |row| row.ttft_ms.map(|of| of.mean)),
     ("P99 TTFT", 1, |row| row.ttft_ms.map(|of| of.p99)),
     ("TPOT ms", 2, |row| row.tpot_ms.map(|of| of.mean)),
     ("slot wait", 1, |row| row.slot_wait_ms.map(|of| of.mean)),
+    ("paused", 1, |row| row.paused_ms.map(|of| of.mean)),
+    ("longest", 0, |row| row.longest_pause_ms),
     ("load wait", 2, |row| row.load_wait_ms.map(|of| of.mean)),
     ("loads", 0, |row| Some(row.loads as f64)),
     ("hits %", 1, |row| row.hit_rate.map(|rate| 100.0 * rate)),
@@ -177,6 +248,7 @@ impl<'a> Sums<'a> {
         let sum = |of: fn(&super::AdapterMoves) -> u64| moves.clone().map(|one| of(&one)).sum();
         let (admissions, loads): (u64, u64) = (sum(|of| of.admissions), sum(|of| of.loads));
         let good = |record: &RequestRecord| self.limits.iter().all(|limit| keeps(record, *limit));
+        let merges = recorder.adapters.merges();
         let kept = places().filter(is_done).filter(|place| good(record(*place))).count();
         let requests = places().count();
         let queueing = places().map(|place| {
@@ -196,6 +268,13 @@ impl<'a> Sums<'a> {
             e2e_ms: spread(&|place| Some(record(place).e2e())),
             slot_wait_ms: spread(&|place| Some(recorder.adapters.wait_of(place).slot)),
             load_wait_ms: spread(&|place| Some(recorder.adapters.wait_of(place).load)),
+            paused_ms: merges
+                .then(|| spread(&|place| Some(recorder.adapters.wait_of(place).paused)))
+                .flatten(),
+            longest_pause_ms: merges.then(|| {
+                let pauses = places().map(|place| recorder.adapters.wait_of(place).longest_pause);
+                pauses.max().unwrap_or_default().as_millis_f64()
+            }),
             longest_queueing_ms: queueing.fold(0.0, f64::max),
             loads,
             loads_from_disk: sum(|of| of.from_disk),

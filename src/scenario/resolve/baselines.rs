@@ -1,7 +1,7 @@
 //! Rules and derived values of the plain schedulers.
 
 use super::super::baselines::{SarathiConfig, StaticBatchingConfig, VllmV0Config};
-use super::{KvSource, Rules, ScenarioError, derive_kv, fail};
+use super::{KvSource, Rules, ScenarioError, derive_kv, fail, lora};
 use crate::hardware::GpuSpec;
 use crate::model::{ModelSpec, WindowMemory};
 use crate::scenario::{ClusterConfig, EngineConfig};
@@ -29,7 +29,11 @@ pub(super) fn rules(engine: &EngineConfig, rules: &mut Rules) {
             sarathi.max_model_len,
         ),
         EngineConfig::Orca(orca) => (
-            vec![("max_batch_size", Some(orca.max_batch_size)), ("kv_tokens", orca.kv_tokens)],
+            vec![
+                ("max_batch_size", Some(orca.max_batch_size)),
+                ("max_loras", orca.max_loras),
+                ("kv_tokens", orca.kv_tokens),
+            ],
             orca.max_model_len,
         ),
         EngineConfig::FasterTransformer(config) => (
@@ -71,6 +75,10 @@ pub(super) fn resolve(
     gpu: &GpuSpec,
 ) -> Result<KvSource, ScenarioError> {
     let step_tokens = step_tokens(engine, model)?;
+    let slots = match engine {
+        EngineConfig::Orca(orca) => lora::slot_bytes(cluster, model, orca.max_loras)?,
+        _ => Bytes(0),
+    };
     let memory = match engine {
         EngineConfig::VllmV0(VllmV0Config {
             max_model_len: model_len,
@@ -104,7 +112,7 @@ pub(super) fn resolve(
     let source = if memory.blocks.is_some() {
         KvSource::Given
     } else {
-        let others = (Bytes(0), WindowMemory::Whole);
+        let others = (slots, WindowMemory::Whole);
         KvSource::Derived(derive_kv(cluster, model, gpu, memory.block_size, step_tokens, others)?)
     };
     let blocks = *memory.blocks.get_or_insert(match source {

@@ -11,7 +11,7 @@ use crate::scenario::{
 };
 
 /// Replicas of one kind, ready to run.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ReplicaGroup {
     /// What they do of a request.
     pub role: ReplicaRole,

@@ -3,8 +3,8 @@
 use super::{Rules, ScenarioError, fail};
 use crate::model::{LoraShape, ModelSpec};
 use crate::scenario::{
-    AdapterMix, AdapterPopularity, ArrivalConfig, ClusterConfig, EngineConfig, LoraConfig,
-    LoraKernels, ScenarioFile,
+    AdapterBatchingConfig, AdapterMix, AdapterPopularity, ArrivalConfig, ClusterConfig,
+    EngineConfig, LoraConfig, LoraKernels, ScenarioFile,
 };
 use crate::units::Bytes;
 
@@ -18,19 +18,20 @@ const SGLANG_SLOTS: u32 = 8;
 
 /// Rules that need no look-up.
 pub(super) fn rules(cluster: &ClusterConfig, has_adapters: bool, rules: &mut Rules) {
-    let engine = match &cluster.engine {
-        EngineConfig::VllmV1(_) | EngineConfig::Sglang(_) => None,
-        EngineConfig::VllmV0(_) => Some("vllm_v0"),
-        EngineConfig::Sarathi(_) => Some("sarathi"),
-        EngineConfig::Orca(_) => Some("orca"),
-        EngineConfig::FasterTransformer(_) => Some("faster_transformer"),
-        EngineConfig::StaticBatching(_) => Some("static_batching"),
-    };
-    if let Some(engine) = engine.filter(|_| has_adapters) {
-        let message = format!("{engine} serves no adapters; vllm_v1 and sglang do");
+    let engine = &cluster.engine;
+    if has_adapters && !engine.serves_adapters() {
+        let message = format!("{} serves no adapters; vllm_v1, sglang and orca do", engine.name());
         rules.broken("workload.adapters", &message);
     }
+    if let EngineConfig::Orca(orca) = engine
+        && orca.max_loras.is_some()
+        && !has_adapters
+        && cluster.lora.is_none()
+    {
+        rules.broken("cluster.engine.max_loras", "needs workload.adapters");
+    }
     let Some(lora) = &cluster.lora else { return };
+    batching_rules(&lora.batching, (engine, has_adapters), rules);
     rules.count("cluster.lora.max_rank", lora.max_rank.unwrap_or(1));
     rules.count("cluster.lora.max_host_adapters", lora.max_host_adapters.unwrap_or(1));
     let kernels = &lora.kernels;
@@ -54,6 +55,49 @@ pub(super) fn rules(cluster: &ClusterConfig, has_adapters: bool, rules: &mut Rul
     rules.carried("cluster.lora.load.to_gpu_gb_per_s", load.to_gpu_gb_per_s.unwrap_or(1.0));
     rules.brief("cluster.lora.load.to_host_per_tensor_us", load.to_host_per_tensor_us, 1e6);
     rules.carried("cluster.lora.load.to_host_gb_per_s", load.to_host_gb_per_s);
+}
+
+fn batching_rules(
+    batching: &AdapterBatchingConfig,
+    (engine, has_adapters): (&EngineConfig, bool),
+    rules: &mut Rules,
+) {
+    let path = |key: &str| format!("cluster.lora.batching.{key}");
+    let (name, engine_name) = (batching.name(), engine.name());
+    let merges = !matches!(batching, AdapterBatchingConfig::Unmerged {});
+    if merges && !matches!(engine, EngineConfig::Orca(_)) {
+        let message = format!("{name} is not modelled with engine {engine_name}; with orca it is");
+        rules.broken(&path("type"), &message);
+    }
+    if merges && !has_adapters {
+        rules.broken(&path("type"), &format!("{name} needs workload.adapters"));
+    }
+    rules.brief(&path("switch_ms"), batching.switch_ms(), 1e3);
+    let AdapterBatchingConfig::DloraCredit(dlora) = batching else { return };
+    let steps =
+        [("merged_step_ms", dlora.merged_step_ms), ("unmerged_step_ms", dlora.unmerged_step_ms)];
+    for (key, value) in steps {
+        rules.positive(&path(key), value.unwrap_or(1.0));
+        rules.brief(&path(key), value.unwrap_or(1.0), 1e3);
+    }
+    if let (Some(merged), Some(unmerged)) = (dlora.merged_step_ms, dlora.unmerged_step_ms) {
+        let rule = format!("at most unmerged_step_ms, {unmerged}");
+        rules.check(merged <= unmerged, &path("merged_step_ms"), &rule, merged);
+    }
+    let given = dlora.merged_step_ms.is_some();
+    if given != dlora.unmerged_step_ms.is_some() {
+        let (there, absent) = if given {
+            ("merged_step_ms", "unmerged_step_ms")
+        } else {
+            ("unmerged_step_ms", "merged_step_ms")
+        };
+        rules.broken(&path(there), &format!("needs {absent}: both are given or neither"));
+    }
+    rules.positive(&path("credit"), dlora.credit);
+    rules.not_negative(&path("threshold_step"), dlora.threshold_step);
+    let rule = "a finite number of at least 1";
+    let factor = dlora.threshold_factor;
+    rules.check(factor >= 1.0 && factor.is_finite(), &path("threshold_factor"), rule, factor);
 }
 
 /// Rules of the adapters that requests ask for.
@@ -143,17 +187,53 @@ pub(super) fn resolve(
             lora.kernels = lora.kernels.or(LoraKernels::SGLANG);
             *sglang.max_loras_per_batch.get_or_insert(SGLANG_SLOTS)
         }
+        EngineConfig::Orca(orca) => {
+            lora.kernels = lora.kernels.or(LoraKernels::DLORA);
+            *orca.max_loras.get_or_insert(mix.map_or(1, AdapterMix::count))
+        }
         _ => return Err(fail("cluster.lora", "this engine serves no adapters")),
     };
     let in_host = match &cluster.engine {
-        EngineConfig::Sglang(_) => lora.max_host_adapters.unwrap_or(u32::MAX),
+        EngineConfig::Sglang(_) | EngineConfig::Orca(_) => {
+            lora.max_host_adapters.unwrap_or(u32::MAX)
+        }
         _ => *lora.max_host_adapters.get_or_insert(slots),
     };
     if in_host < slots {
         let message = format!("must be at least the slots on the GPU, {slots}, got {in_host}");
         return Err(fail("cluster.lora.max_host_adapters", &message));
     }
+    pinned_rules(lora, mix, (cluster.engine.name(), slots))?;
     shape(lora, model, cluster.tensor_parallel_size).map(|_| ())
+}
+
+/// SGLang keeps a slot for others (0.5.23, `sglang/srt/lora/lora_manager.py`, `validate_new_adapter`).
+fn pinned_rules(
+    lora: &LoraConfig,
+    mix: Option<&AdapterMix>,
+    (engine, slots): (&str, u32),
+) -> Result<(), ScenarioError> {
+    let (pinned, path) = (&lora.pinned, "cluster.lora.pinned");
+    if pinned.is_empty() {
+        return Ok(());
+    }
+    if engine != "sglang" {
+        return Err(fail(path, &format!("is not modelled with engine {engine}")));
+    }
+    let Some(mix) = mix else { return Err(fail(path, "needs workload.adapters")) };
+    let names: Vec<String> = mix.names().collect();
+    if let Some(name) = pinned.iter().find(|name| !names.contains(name)) {
+        return Err(fail(path, &format!("must be names of adapters, got `{name}`")));
+    }
+    if (1..pinned.len()).any(|place| pinned[..place].contains(&pinned[place])) {
+        return Err(fail(path, &format!("must differ, got {pinned:?}")));
+    }
+    let most = slots - 1;
+    if pinned.len() as u32 > most {
+        let message = format!("must be at most max_loras_per_batch less one, {most}");
+        return Err(fail(path, &format!("{message}, got {}", pinned.len())));
+    }
+    Ok(())
 }
 
 fn shape(lora: &LoraConfig, model: &ModelSpec, tp: u32) -> Result<LoraShape, ScenarioError> {

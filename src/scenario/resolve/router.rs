@@ -2,12 +2,32 @@
 
 use super::Rules;
 use super::groups::{Asked, asked};
-use crate::scenario::{ClusterConfig, ReplicaRole, RouterConfig};
+use crate::scenario::{AdapterKnowledge, ClusterConfig, ReplicaRole, RouterConfig};
 
 /// Tokens that a tree of the router may hold.
 const TREE_TOKENS: std::ops::RangeInclusive<u32> = 1..=1 << 30;
 
-pub(super) fn rules(cluster: &ClusterConfig, rules: &mut Rules) {
+/// Fills in the measured law of kernels.
+pub(super) fn settle(router: &mut RouterConfig) {
+    if let RouterConfig::RankAware(config) = router {
+        config.alpha_ms = Some(config.alpha_ms());
+        config.beta_ms = Some(config.beta_ms());
+    }
+}
+
+/// What chooses by adapters needs some.
+fn by_adapter(name: &str, cluster: &ClusterConfig, has_adapters: bool, rules: &mut Rules) {
+    if !has_adapters {
+        let message = format!("`{name}` chooses by adapters, and there are no workload.adapters");
+        rules.broken("cluster.router", &message);
+    }
+    if cluster.disaggregation.is_some() {
+        let message = format!("`{name}` with cluster.disaggregation is not modelled");
+        rules.broken("cluster.router", &message);
+    }
+}
+
+pub(super) fn rules(cluster: &ClusterConfig, has_adapters: bool, rules: &mut Rules) {
     match &cluster.router {
         RouterConfig::PrefixAware(config) => {
             let holds = (0.0..=1.0).contains(&config.cache_threshold);
@@ -64,6 +84,31 @@ pub(super) fn rules(cluster: &ClusterConfig, rules: &mut Rules) {
             rules.positive(&path("slo_ttft_ms"), config.slo_ttft_ms.unwrap_or(1.0));
             rules.positive(&path("slo_tpot_ms"), config.slo_tpot_ms.unwrap_or(1.0));
             rules.time(&path("signal_interval_ms"), config.signal_interval_ms, 1e3);
+        }
+        RouterConfig::AdapterAffinity(config) => {
+            by_adapter("adapter_affinity", cluster, has_adapters, rules);
+            match config.knowledge {
+                AdapterKnowledge::Reported { interval_ms } => {
+                    rules.time("cluster.router.knowledge.interval_ms", interval_ms, 1e3);
+                }
+                AdapterKnowledge::Sent { adapters } => {
+                    rules.count("cluster.router.knowledge.adapters", adapters);
+                }
+            }
+        }
+        RouterConfig::RankAware(config) => {
+            by_adapter("rank_aware", cluster, has_adapters, rules);
+            let path = |key: &str| format!("cluster.router.{key}");
+            rules.not_negative(&path("alpha_ms"), config.alpha_ms());
+            rules.not_negative(&path("beta_ms"), config.beta_ms());
+            rules.positive(&path("slo_ms"), config.slo_ms);
+            rules.positive(&path("mean_output_tokens"), config.mean_output_tokens);
+            rules.time(&path("signal_interval_ms"), config.signal_interval_ms, 1e3);
+        }
+        RouterConfig::DloraDispatch(config) => {
+            by_adapter("dlora_dispatch", cluster, has_adapters, rules);
+            rules.count("cluster.router.batch_size", config.batch_size);
+            rules.not_negative("cluster.router.merged_cost", config.merged_cost);
         }
         RouterConfig::RoundRobin {}
         | RouterConfig::Random {}

@@ -183,7 +183,7 @@ impl<W: Source> Simulation<W> {
     }
 
     /// Has an instance that waits for nothing read what came from outside.
-    fn rouse(&mut self, now: SimTime, instance: InstanceId) {
+    pub(super) fn rouse(&mut self, now: SimTime, instance: InstanceId) {
         if !self.awaited[instance.index()] {
             self.awaken(now, instance);
         }

@@ -6,6 +6,7 @@
 mod displaced;
 mod golden;
 mod memory;
+mod merged;
 mod more;
 mod pipelines;
 mod queueing;

@@ -326,10 +326,20 @@ impl Sglang {
         }
     }
 
+    /// Whether the batch has no room for one more adapter. Slots of pinned adapters that are not in it are
+    /// none of the others' (0.5.23, `sglang/srt/lora/lora_manager.py`, `validate_lora_batch`).
     fn lacks_adapter_slot(&self, slot: u32) -> bool {
+        let adapter = self.sequences[slot as usize].adapter;
         self.config.max_loras_per_batch.is_some_and(|most| {
-            self.adapters.len() as u32 >= most
-                && !self.adapters.contains(&self.sequences[slot as usize].adapter)
+            if self.adapters.contains(&adapter) {
+                return false;
+            }
+            let is_pinned = |of: Option<AdapterId>| of.is_some_and(|of| self.loras.is_pinned(of));
+            if self.loras.pinned() == 0 || is_pinned(adapter) {
+                return self.adapters.len() as u32 >= most;
+            }
+            let others = self.adapters.iter().filter(|of| !is_pinned(**of)).count() as u32;
+            others >= most - self.loras.pinned()
         })
     }
 }

@@ -368,6 +368,18 @@ impl Schedule for Sglang {
         }
     }
 
+    fn adapters(&self) -> Option<&Adapters> {
+        Some(&self.loras)
+    }
+
+    fn longest_waiting(&self) -> u32 {
+        let tokens = |slot: &u32| {
+            let life = &self.sequences[*slot as usize].life;
+            life.prompt_tokens + life.generated
+        };
+        self.waiting.iter().map(tokens).max().unwrap_or(0)
+    }
+
     fn token_budget(&self) -> u32 {
         let chunk = self.config.chunked_prefill_size.and_then(|size| u32::try_from(size).ok());
         chunk.filter(|size| *size > 0).unwrap_or(self.config.max_prefill_tokens)

@@ -278,6 +278,21 @@ fn no_adapter_counts_as_an_adapter() {
 }
 
 #[test]
+fn slots_of_pinned_adapters_are_kept_free_for_them() {
+    let three = SglangConfig { max_loras_per_batch: Some(3), ..config(1000) };
+    let mut bench = Bench::new(three);
+    let adapters = Adapters::new([8; 5].into(), 3, 5).pinning(vec![AdapterId(4)]);
+    bench.scheduler.loras = adapters;
+    for adapter in [None, Some(0), Some(1), Some(4), Some(0), Some(2)] {
+        let adapter = adapter.map(AdapterId);
+        bench.arrive(&Request { adapter, ..request(10, 5) }).unwrap();
+    }
+    // One of three slots is pinned: "none" and adapter 0 take the others, 4 its own.
+    assert_eq!(bench.step(), [(0, 10, 0), (1, 10, 0), (3, 10, 0), (4, 10, 0)]);
+    assert_eq!(bench.waiting(), [2, 5]);
+}
+
+#[test]
 fn the_longest_cached_prefix_goes_first_and_a_shared_new_one_once() {
     let lpm = SglangConfig { schedule_policy: SglangPolicy::Lpm, ..config(2000) };
     let mut bench = Bench::new(lpm);

@@ -306,6 +306,22 @@ impl Schedule for VllmV1 {
         Ok(())
     }
 
+    fn adopt(&mut self, life: Life, request: &Request) {
+        let (block_size, naming) = (self.config.block_size, self.naming);
+        let mut sequence = Sequence::new(life.id, request, Handoff::None, block_size, naming);
+        sequence.life = life;
+        sequence.tokens = life.prompt_tokens + life.generated;
+        if life.generated > 0 {
+            sequence.status = Status::Preempted;
+        }
+        self.name_chunks(&mut sequence, request);
+        self.livelock.end();
+        self.lacks_memory &= self.config.policy == Policy::Fcfs;
+        let key = sequence.key();
+        let slot = self.insert(sequence);
+        self.waiting.push_back(slot, key);
+    }
+
     fn abort(&mut self, id: RequestId, result: &mut StepResult) {
         self.abort_request(id, result);
     }
@@ -397,6 +413,15 @@ impl Schedule for VllmV1 {
             kv_blocks_free: self.pool.free(),
             kv_blocks_lingering: self.connector.lingering(),
         }
+    }
+
+    fn adapters(&self) -> Option<&Adapters> {
+        Some(&self.adapters)
+    }
+
+    fn longest_waiting(&self) -> u32 {
+        let waits = |it: &&Sequence| matches!(it.status, Status::Waiting | Status::Preempted);
+        self.sequences.iter().filter(waits).map(|it| it.tokens).max().unwrap_or(0)
     }
 
     fn token_budget(&self) -> u32 {
