@@ -12,7 +12,7 @@
 //! | 4 | [`cluster`] | instances behind a router |
 //! | 5 | [`sim`] | the loop that owns the clock |
 //! | 6 | [`metrics`] | what happened |
-//! | 7 | [`calibrate`] [`validate`] [`conformance`] | studies of many runs |
+//! | 7 | [`study`] [`sweep`] [`compare`] [`check`] [`plan`] [`calibrate`] [`validate`] [`conformance`] | studies of many runs |
 //! | 8 | [`io`] `plot` | traces, tables, run directories; figures |
 
 pub mod des;
@@ -42,7 +42,12 @@ pub mod sim;
 pub mod metrics;
 
 pub mod calibrate;
+pub mod check;
+pub mod compare;
 pub mod conformance;
+pub mod plan;
+pub mod study;
+pub mod sweep;
 pub mod validate;
 
 pub mod io;

@@ -6,6 +6,8 @@ use std::path::Path;
 
 use polars::prelude::{Column, DataFrame, IntoColumn, NamedFrom, ParquetWriter, Series};
 
+use super::results::{Cells, NamedCells};
+use crate::engine::Execution;
 use crate::ids::RequestId;
 use crate::metrics::{Breakdown, Recorder, RequestDrafts, RequestRecord, Status, StepRecord};
 use crate::scenario::{Scenario, models};
@@ -121,6 +123,10 @@ pub fn write_requests(
         columns.push(column("adapter", ids));
         columns.push(column("adapter_slot_wait_ms", slot));
         columns.push(column("adapter_load_wait_ms", load));
+        if recorder.adapters.merges() {
+            let paused: Vec<f64> = waits().map(|wait| wait.paused.as_millis_f64()).collect();
+            columns.push(column("adapter_paused_ms", paused));
+        }
     }
     if recorder.gateway_report().is_some() {
         columns.push(column("gateway_ms", parts(|b| b.gateway)));
@@ -135,7 +141,7 @@ pub fn write_requests(
 pub fn write_steps(path: &Path, steps: &[StepRecord]) -> Result<(), TableError> {
     let counts = |of: fn(&StepRecord) -> u32| -> Vec<u32> { steps.iter().map(of).collect() };
     let longs = |of: fn(&StepRecord) -> u64| -> Vec<u64> { steps.iter().map(of).collect() };
-    let columns = vec![
+    let mut columns = vec![
         column("instance", counts(|s| s.instance.0)),
         column("step", longs(|s| s.step)),
         column("scheduled_ns", longs(|s| s.scheduled.as_nanos())),
@@ -153,7 +159,32 @@ pub fn write_steps(path: &Path, steps: &[StepRecord]) -> Result<(), TableError> 
         column("kv_blocks", counts(|s| s.load.kv_blocks)),
         column("kv_blocks_free", counts(|s| s.load.kv_blocks_free)),
     ];
+    let merged = |step: &StepRecord| step.execution != Execution::Unmerged;
+    if steps.iter().any(merged) {
+        let adapter = |step: &StepRecord| match step.execution {
+            Execution::Merged(adapter) => adapter.map(|adapter| adapter.0),
+            Execution::Unmerged => None,
+        };
+        columns.push(column("merged", steps.iter().map(merged).collect::<Vec<bool>>()));
+        let adapters: Vec<Option<u32>> = steps.iter().map(adapter).collect();
+        columns.push(column("merged_adapter", adapters));
+    }
     write(path, steps.len(), columns)
+}
+
+/// Writes one row per run of a sweep.
+///
+/// # Errors
+/// When the file cannot be written.
+pub fn write_results(path: &Path, columns: &[NamedCells]) -> Result<(), TableError> {
+    let rows = columns.first().map_or(0, |(_, cells)| cells.rows());
+    let columns = columns.iter().map(|(name, cells)| match cells {
+        Cells::Integers(cells) => column(name, cells),
+        Cells::Numbers(cells) => column(name, cells),
+        Cells::Booleans(cells) => column(name, cells),
+        Cells::Texts(cells) => column(name, cells),
+    });
+    write(path, rows, columns.collect())
 }
 
 fn column<T: AsRef<[U]>, U>(name: &str, values: T) -> Column

@@ -128,7 +128,8 @@ fn number_format(max: f64, step: f64) -> impl Fn(f64) -> String {
     let decimals = (-(step / unit).log10() - 1e-9).ceil().max(0.0) as usize;
     move |x| {
         let zero_has_no_suffix = if x.abs() < step / 2.0 { "" } else { suffix };
-        format!("{}{zero_has_no_suffix}", fixed(x / unit, decimals))
+        let sign = if x < -step / 2.0 { "−" } else { "" };
+        format!("{sign}{}{zero_has_no_suffix}", fixed(x.abs() / unit, decimals))
     }
 }
 
@@ -179,6 +180,7 @@ mod tests {
         );
         assert_eq!(labels(&Axis::from_zero(0.0, 5.0)), ["0.0", "0.2", "0.4", "0.6", "0.8", "1.0"]);
         assert_eq!(labels(&Axis::linear(0.21, 0.34, 4.0)), ["0.25", "0.30"]);
+        assert_eq!(labels(&Axis::linear(-3.1, 3.1, 4.0)), ["−2", "0", "2"]);
         assert_eq!(labels(&Axis::from_zero(2.4e6, 4.0)), ["0", "1M", "2M", "3M"]);
         assert_eq!(labels(&Axis::from_zero(14_000.0, 3.0)), ["0", "5,000", "10,000", "15,000"]);
     }

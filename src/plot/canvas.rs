@@ -68,6 +68,7 @@ impl Type {
     pub(super) const HEADING: Self = Self { px: 13.0, ink: Ink::TEXT, weight: FontStyle::Bold };
     pub(super) const LABEL: Self = Self { px: 12.0, ink: Ink::TEXT, weight: FontStyle::Normal };
     pub(super) const NOTE: Self = Self { px: 12.0, ink: Ink::FAINT, weight: FontStyle::Normal };
+    pub(super) const ON_INK: Self = Self { px: 12.0, ink: Ink::PAPER, weight: FontStyle::Normal };
     pub(super) const MESSAGE: Self = Self { px: 15.0, ink: Ink::FAINT, weight: FontStyle::Normal };
 }
 
@@ -115,7 +116,9 @@ impl Canvas<'_> {
             .transform(turn)
             .color(&ink)
             .pos(Pos::new(horizontal, VPos::Center));
-        self.area.draw_text(text, &style, place(at)).expect(INFALLIBLE);
+        // No SVG may hold control characters.
+        let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        self.area.draw_text(&text, &style, place(at)).expect(INFALLIBLE);
     }
 
     pub(super) fn line(&mut self, points: &[(f64, f64)], ink: Ink, px: f64) {

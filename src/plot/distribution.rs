@@ -123,7 +123,7 @@ fn mark(canvas: &mut Canvas<'_>, panel: &Panel, of: &Distribution<'_>, unit: &Un
 
 /// The corners of the curve, value in the unit of the axis and share from 0 to 1, without those
 /// too close to be seen apart.
-fn thinned(sample: &Weighted, axis: &Axis, per_second: f64) -> Vec<(f64, f64)> {
+pub(super) fn thinned(sample: &Weighted, axis: &Axis, per_second: f64) -> Vec<(f64, f64)> {
     let last = sample.count().saturating_sub(1).max(1) as f64;
     let mut kept: Vec<(f64, f64)> = Vec::new();
     let mut skipped = None;
@@ -152,14 +152,14 @@ fn thinned(sample: &Weighted, axis: &Axis, per_second: f64) -> Vec<(f64, f64)> {
 }
 
 /// The unit of a time axis.
-struct Unit {
-    name: &'static str,
-    per_second: f64,
+pub(super) struct Unit {
+    pub(super) name: &'static str,
+    pub(super) per_second: f64,
 }
 
 impl Unit {
     /// The unit in which a distribution with this median and maximum is read most easily.
-    fn of_seconds(median: f64, max: f64) -> Self {
+    pub(super) fn of_seconds(median: f64, max: f64) -> Self {
         match (median, max) {
             (1.0.., _) | (_, 100.0..) => Self { name: "s", per_second: 1.0 },
             (_, 1e-3..) => Self { name: "ms", per_second: 1e3 },

@@ -5,19 +5,29 @@
 //! means over equal spans, the span stated below the axis. Equal input gives equal bytes; text
 //! stays text, in the reader's sans-serif font.
 //!
-//! Left out: comparisons of several runs.
+//! Scenarios are drawn beside each other by [`comparison_figures`], a figure of many runs over what they
+//! differ in by [`crossing_figure`], the points of a sweep by [`curve_figure`] and [`heat_figure`], what was
+//! measured beside what was simulated by [`measured_figure`].
 
 mod axis;
 mod bands;
 mod canvas;
 mod clock;
+mod comparison;
+mod crossing;
+mod curves;
 mod distribution;
+mod errors;
 mod frame;
+mod front;
+mod heat;
 mod replicas;
 mod scaling;
 mod step_time;
 mod timeline;
 
+#[cfg(test)]
+mod study_tests;
 #[cfg(test)]
 mod tests;
 
@@ -29,6 +39,12 @@ use crate::metrics::Status;
 use axis::grouped;
 use canvas::Canvas;
 
+pub use comparison::{Interval, Judgement, Overlay, comparison_figures};
+pub use crossing::{CrossingChart, CrossingCurve};
+pub use curves::{CurvePanel, Measure, Points, Range, SERIES_MAX};
+pub use errors::MeasuredFigure;
+pub use front::{FrontPanel, FrontPoint};
+pub use heat::HeatPanel;
 pub use step_time::StepCurve;
 
 /// One figure, ready to be written to a file.
@@ -115,18 +131,79 @@ pub fn step_time_figure(subtitle: &str, decodes: &[StepCurve], prefill: &StepCur
     Figure { file_name: "step_time.svg", title, svg }
 }
 
+/// The figure of what is better than all else in one way or the other, in at most two panels. `subtitle` says
+/// of what.
+pub fn front_figure(subtitle: &str, panels: &[FrontPanel]) -> Figure {
+    let title = "Clusters that were simulated";
+    let svg = canvas::draw(front::height(panels), title, subtitle, &|canvas| {
+        front::draw(canvas, panels);
+    });
+    Figure { file_name: "plan_fronts.svg", title, svg }
+}
+
+/// Lines of a study, at most [`SERIES_MAX`] series: each panel has the points of all of them. `subtitle` says of what.
+pub fn curve_figure(
+    (file_name, title): (&'static str, &'static str),
+    subtitle: &str,
+    series: &[String],
+    panels: &[CurvePanel],
+) -> Figure {
+    let subtitle = shortened(subtitle, SUBTITLE_CHARS_MAX);
+    let svg = canvas::draw(curves::height(series, panels), title, &subtitle, &|canvas| {
+        curves::draw(canvas, series, panels);
+    });
+    Figure { file_name, title, svg }
+}
+
+/// Figures of a study over two settings. `subtitle` says of what.
+pub fn heat_figure(subtitle: &str, panels: &[HeatPanel]) -> Figure {
+    let title = "Over two settings";
+    let subtitle = shortened(subtitle, SUBTITLE_CHARS_MAX);
+    let svg = canvas::draw(heat::height(panels), title, &subtitle, &|canvas| {
+        heat::draw(canvas, panels);
+    });
+    Figure { file_name: "heat_map.svg", title, svg }
+}
+
+/// Measured figures beside simulated ones. `subtitle` says of what.
+pub fn measured_figure(subtitle: &str, figures: &[MeasuredFigure]) -> Figure {
+    let title = "Measured beside simulated";
+    let subtitle = shortened(subtitle, SUBTITLE_CHARS_MAX);
+    let svg = canvas::draw(errors::height(figures), title, &subtitle, &|canvas| {
+        errors::draw(canvas, figures);
+    });
+    Figure { file_name: "measured.svg", title, svg }
+}
+
+/// Letters that surely fit beside each other.
+const SUBTITLE_CHARS_MAX: usize = 130;
+
+/// A text, or its beginning.
+fn shortened(text: &str, chars_max: usize) -> String {
+    let mut text: String = text.chars().take(chars_max + 1).collect();
+    if let Some((cut, _)) = text.char_indices().nth(chars_max) {
+        text.truncate(cut);
+        text.push('…');
+    }
+    text
+}
+
+/// The figure of a study of many runs; `file_name` and `title` are its own, `subtitle` says of what it is.
+pub fn crossing_figure(
+    (file_name, title): (&'static str, &'static str),
+    subtitle: &str,
+    compared: &CrossingChart,
+) -> Figure {
+    let svg = canvas::draw(crossing::HEIGHT, title, subtitle, &|canvas| {
+        crossing::draw(canvas, compared);
+    });
+    Figure { file_name, title, svg }
+}
+
 /// The scenario and how its requests ended.
 fn subtitle(scenario: &str, requests: &[RequestRecord]) -> String {
     const SCENARIO_CHARS_MAX: usize = 72;
-    let mut scenario: String = scenario
-        .chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .take(SCENARIO_CHARS_MAX + 1)
-        .collect();
-    if let Some((cut, _)) = scenario.char_indices().nth(SCENARIO_CHARS_MAX) {
-        scenario.truncate(cut);
-        scenario.push('…');
-    }
+    let scenario = shortened(scenario, SCENARIO_CHARS_MAX);
     let total = requests.len();
     let noun = if total == 1 { "request" } else { "requests" };
     let endings = [

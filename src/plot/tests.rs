@@ -82,7 +82,7 @@ fn spread(index: u64) -> (SimDuration, SimDuration, u32) {
 }
 
 /// Every tag is closed in order, every attribute is quoted, and no number is missing.
-fn assert_well_formed(svg: &str, what: &str) {
+pub(super) fn assert_well_formed(svg: &str, what: &str) {
     let mut open = Vec::new();
     let mut rest = svg;
     while let Some(from) = rest.find('<') {
@@ -105,7 +105,7 @@ fn assert_well_formed(svg: &str, what: &str) {
 }
 
 /// Every position lies on the sheet.
-fn assert_inside(svg: &str, what: &str) {
+pub(super) fn assert_inside(svg: &str, what: &str) {
     let view = svg.split("viewBox=\"0 0 ").nth(1).expect("a view box");
     let mut sides = view.split(['"', ' ']).map(|side| side.parse::<i32>().expect("a side"));
     let (width, height) = (sides.next().expect("a width"), sides.next().expect("a height"));

@@ -18,7 +18,16 @@ const FLOORS: &[Floor] = &[
     Apart(&["cluster"]),
     Apart(&["sim"]),
     Apart(&["metrics"]),
-    Ordered(&["sweep", "plan", "calibrate", "validate", "conformance"]),
+    Ordered(&[
+        "study",
+        "sweep",
+        "compare",
+        "check",
+        "plan",
+        "calibrate",
+        "validate",
+        "conformance",
+    ]),
     Apart(&["io", "plot"]),
     Ordered(&["cli", "lib", "main"]),
 ];

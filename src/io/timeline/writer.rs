@@ -189,6 +189,18 @@ impl<W: Write> TimelineWriter<W> {
         }
     }
 
+    /// A request goes on at another instance; one that decodes has lost its KV.
+    fn go_on(&mut self, at: SimTime, life: &Life, left: (InstanceId, Load), to: InstanceId) {
+        self.set_levels(at, left.0, left.1);
+        if let Some(open) = self.requests.get_mut(&life.id) {
+            open.instance = to;
+        }
+        if life.first_token.is_some() {
+            self.lose(at, &[life.id]);
+            self.preemptions.lose(at, &[life.id], SimDuration::ZERO);
+        }
+    }
+
     fn planned(&mut self, at: SimTime, instance: InstanceId, batch: &Batch, load: Load) {
         self.set_levels(at, instance, load);
         self.lose(at, &batch.plan.preempted);
@@ -406,6 +418,7 @@ impl<W: Write> Observer for TimelineWriter<W> {
                 self.preemptions.take(life.id);
                 self.set_levels(at, instance, load);
             }
+            Occurrence::Moved { from, to, life, load } => self.go_on(at, life, (from, load), to),
             Occurrence::Crashed(instance, load) => self.set_levels(at, instance, load),
             Occurrence::SendingBegan(..)
             | Occurrence::TurnedAway(..)
@@ -414,6 +427,8 @@ impl<W: Write> Observer for TimelineWriter<W> {
             | Occurrence::TierMoved(..)
             | Occurrence::TiersEvicted(..)
             | Occurrence::Scaled(..)
+            | Occurrence::Swapped(_)
+            | Occurrence::Rebalanced { .. }
             | Occurrence::Looked(..) => {}
         }
     }

@@ -1,0 +1,172 @@
+//! Recorded figures, and how much worse they may be.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::outcome::{Deviation, Standing};
+use crate::study::{self, Figures, Sense};
+
+/// The key of the tolerance of figures that are not named.
+const DEFAULT: &str = "default";
+/// A figure that the requests alone decide.
+const REQUESTS: &str = "arrived";
+
+/// By the name of a figure.
+type ByFigure = BTreeMap<String, f64>;
+
+/// A file of recorded figures.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Golden {
+    /// How much worse a figure may be, relative to the recorded one; `default` for those not named, `inf`
+    /// for figures that fail in no case.
+    pub tolerances: ByFigure,
+    /// The same for single scenarios.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tolerances_of: BTreeMap<String, ByFigure>,
+    /// What was recorded, by scenario.
+    #[serde(default)]
+    pub figures: BTreeMap<String, ByFigure>,
+}
+
+/// Why recorded figures cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum GoldenError {
+    /// It is no such file.
+    #[error(transparent)]
+    Format(#[from] toml::de::Error),
+    /// A tolerance is none.
+    #[error("{place}: must be 0 or more, or inf, got {value}")]
+    Tolerance {
+        /// The key.
+        place: String,
+        /// Its value.
+        value: f64,
+    },
+    /// There is no default.
+    #[error("tolerances.default: is missing")]
+    NoDefault,
+}
+
+impl Golden {
+    /// Nothing recorded, with the tolerances that the project takes.
+    pub fn empty() -> Self {
+        let tolerances = [
+            (DEFAULT, 0.02),
+            ("p90_ttft_ms", 0.05),
+            ("p95_ttft_ms", 0.05),
+            ("p99_ttft_ms", 0.05),
+            ("p99_itl_ms", 0.05),
+            // Requests that are lost, and promises that are broken, are not latencies that shift a little.
+            ("finished", 0.0),
+            ("rejected", 0.0),
+            ("aborted", 0.0),
+            ("timed_out", 0.0),
+            ("failed", 0.0),
+            ("stuck", 0.0),
+            ("unfinished", 0.0),
+            // A means, whose ends are judged.
+            ("preemptions", f64::INFINITY),
+            ("cache_hit_rate", f64::INFINITY),
+        ];
+        let parts = study::parts().map(|part| (part, f64::INFINITY));
+        let tolerances = tolerances.into_iter().chain(parts);
+        Self {
+            tolerances: tolerances.map(|(name, value)| (name.to_owned(), value)).collect(),
+            tolerances_of: BTreeMap::new(),
+            figures: BTreeMap::new(),
+        }
+    }
+
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// When it is none, or a tolerance is wrong.
+    pub fn parse(text: &str) -> Result<Self, GoldenError> {
+        let golden: Self = toml::from_str(text)?;
+        if !golden.tolerances.contains_key(DEFAULT) {
+            return Err(GoldenError::NoDefault);
+        }
+        let of = golden.tolerances_of.iter();
+        let of = of.map(|(scenario, own)| (format!("tolerances_of.{scenario}"), own));
+        for (place, own) in of.chain([("tolerances".to_owned(), &golden.tolerances)]) {
+            if let Some((figure, value)) =
+                own.iter().find(|(_, value)| value.is_nan() || **value < 0.0)
+            {
+                let place = format!("{place}.{figure}");
+                return Err(GoldenError::Tolerance { place, value: *value });
+            }
+        }
+        Ok(golden)
+    }
+
+    /// The text of the file.
+    ///
+    /// # Panics
+    /// Never: names and numbers can be written.
+    pub fn text(&self) -> String {
+        let head = "# Recorded by `servecast check --update`. Tolerances are set by hand and kept: relative, in \
+                    the worse direction.\n";
+        let body = toml::to_string(self).expect("names and numbers can be written");
+        format!("{head}{body}")
+    }
+
+    /// Records the figures of a scenario in place of those before.
+    pub fn record(&mut self, scenario: &str, figures: &Figures) {
+        let figures = figures.iter().map(|(name, value)| (name.to_owned(), value));
+        self.figures.insert(scenario.to_owned(), figures.collect());
+    }
+
+    /// Where figures are not as recorded; `None` where nothing is recorded of the scenario.
+    pub fn deviations(&self, scenario: &str, figures: &Figures) -> Option<Vec<Deviation>> {
+        let recorded = self.figures.get(scenario)?;
+        let fresh = figures.iter().filter(|(name, _)| !recorded.contains_key(*name));
+        let fresh = fresh.map(|(name, now)| (name, None, Some(now)));
+        let known =
+            recorded.iter().map(|(name, golden)| (name.as_str(), Some(*golden), figures.get(name)));
+        let all = known.chain(fresh).filter_map(|(name, golden, now)| {
+            let tolerance = self.tolerance(scenario, name);
+            let standing = standing(name, golden, now, tolerance)?;
+            Some(Deviation { figure: name.to_owned(), golden, now, tolerance, standing })
+        });
+        Some(all.collect())
+    }
+
+    fn tolerance(&self, scenario: &str, figure: &str) -> f64 {
+        let own = self.tolerances_of.get(scenario).and_then(|own| own.get(figure));
+        let own = own.or_else(|| self.tolerances.get(figure));
+        // Of a class as of all.
+        let of_all = figure.rsplit('.').next();
+        let own = own.or_else(|| self.tolerances.get(of_all?));
+        own.or_else(|| self.tolerances.get(DEFAULT)).copied().unwrap_or_default()
+    }
+}
+
+/// How a figure stands; `None` where it is as recorded.
+fn standing(name: &str, golden: Option<f64>, now: Option<f64>, tolerance: f64) -> Option<Standing> {
+    let (golden, now) = match (golden, now) {
+        (Some(golden), Some(now)) => (golden, now),
+        (None, _) => return Some(Standing::New),
+        (_, None) => return Some(Standing::Gone),
+    };
+    if golden.to_bits() == now.to_bits() {
+        return None;
+    }
+    if name == REQUESTS {
+        return Some(Standing::OtherRequests);
+    }
+    let worse_by = match study::sense(name) {
+        Sense::Neither => return Some(Standing::Changed),
+        Sense::LowerIsBetter => now - golden,
+        Sense::HigherIsBetter => golden - now,
+    };
+    // Where 0 is recorded, nothing but an infinite tolerance allows more.
+    let is_allowed = tolerance.is_infinite() || worse_by <= tolerance * golden.abs();
+    Some(match (worse_by > 0.0, is_allowed) {
+        (false, _) => Standing::Better,
+        (true, true) => Standing::WorseWithinTolerance,
+        (true, false) => Standing::Worse,
+    })
+}

@@ -1,0 +1,83 @@
+//! What is put in the place of a scenario's schedulers and router.
+
+use std::fmt;
+
+use crate::cluster::{Cluster, Router};
+use crate::engine::scheduler::Scheduler;
+use crate::scenario::{ReplicaGroup, Scenario};
+
+type ChangeScheduler<'a> =
+    dyn Fn(&Scenario, &ReplicaGroup, Scheduler) -> Result<Scheduler, String> + Sync + 'a;
+type ChangeRouter<'a> = dyn Fn(&Scenario, Router) -> Result<Router, String> + Sync + 'a;
+
+/// Policies to check: the project's, unless others are put in their place. A policy that is not for a
+/// scenario refuses it with the reason, and the scenario is left out.
+pub struct Policies<'a> {
+    scheduler: Option<Box<ChangeScheduler<'a>>>,
+    router: Option<Box<ChangeRouter<'a>>>,
+}
+
+impl fmt::Debug for Policies<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_own = (self.scheduler.is_some(), self.router.is_some());
+        f.debug_struct("Policies").field("is_own", &is_own).finish()
+    }
+}
+
+impl<'a> Policies<'a> {
+    /// Those of the scenarios.
+    pub fn shipped() -> Self {
+        Self { scheduler: None, router: None }
+    }
+
+    /// With another scheduler in every replica. It gets the scenario, the replica's group, and the scheduler
+    /// that the scenario asks for, without requests, to put something before it or to drop it.
+    #[must_use]
+    pub fn with_scheduler(
+        self,
+        change: impl Fn(&Scenario, &ReplicaGroup, Scheduler) -> Result<Scheduler, String> + Sync + 'a,
+    ) -> Self {
+        Self { scheduler: Some(Box::new(change)), ..self }
+    }
+
+    /// With another router, which gets the scenario and the router it asks for. The one that chooses among
+    /// replicas that decode what others prefilled stays.
+    #[must_use]
+    pub fn with_router(
+        self,
+        change: impl Fn(&Scenario, Router) -> Result<Router, String> + Sync + 'a,
+    ) -> Self {
+        Self { router: Some(Box::new(change)), ..self }
+    }
+
+    /// The idle cluster of a scenario, with these.
+    pub(super) fn applied(&self, scenario: &Scenario, cluster: Cluster) -> Result<Cluster, String> {
+        let Cluster { instances, router, .. } = cluster;
+        let of_replicas = scenario
+            .groups
+            .iter()
+            .flat_map(|group| std::iter::repeat_n(group, group.replicas() as usize));
+        let mut changed = Vec::with_capacity(instances.len());
+        for (instance, group) in instances.into_iter().zip(of_replicas) {
+            let mut refused = None;
+            let instance = match &self.scheduler {
+                None => instance,
+                Some(change) => instance.with_scheduler(|shipped| {
+                    change(scenario, group, shipped.clone()).unwrap_or_else(|reason| {
+                        refused = Some(reason);
+                        shipped
+                    })
+                }),
+            };
+            match refused {
+                Some(reason) => return Err(reason),
+                None => changed.push(instance),
+            }
+        }
+        let router = match &self.router {
+            None => router,
+            Some(change) => change(scenario, router)?,
+        };
+        Ok(Cluster { instances: changed, router, ..cluster })
+    }
+}

@@ -1,0 +1,141 @@
+//! Scenarios that are checked together, and the suite of the project.
+
+use super::golden::Golden;
+use super::outcome::Outcome;
+use super::policies::Policies;
+use crate::scenario::{Scenario, ScenarioFile};
+use crate::study::{Case, Figures, StudyError};
+use crate::threads;
+
+/// The scenarios of the project's suite, by the names of their files.
+macro_rules! files {
+    ($($name:literal),* $(,)?) => {
+        [$(($name, include_str!(concat!("../../checks/", $name, ".toml")))),*]
+    };
+}
+
+const FILES: [(&str, &str); 24] = files![
+    "autoscaler",
+    "burst",
+    "chunked-prefill",
+    "closed-loop",
+    "data-parallel",
+    "disaggregation-sglang",
+    "disaggregation-vllm",
+    "faults",
+    "gateway-fairness",
+    "groups",
+    "kv-tiers",
+    "long-prompts",
+    "lora",
+    "pipeline-parallel",
+    "preemption",
+    "prefix-sharing",
+    "priorities",
+    "router-load",
+    "router-prefixes",
+    "router-sessions",
+    "saturation",
+    "sglang",
+    "sglang-retraction",
+    "speculation",
+];
+
+const GOLDEN: &str = include_str!("../../checks/golden.toml");
+
+/// A scenario of a suite.
+#[derive(Debug)]
+pub struct Member {
+    /// Its name, by which its figures are recorded.
+    pub name: String,
+    /// The scenario.
+    pub case: Case,
+}
+
+/// Scenarios with their recorded figures.
+#[derive(Debug)]
+pub struct Suite {
+    /// The scenarios.
+    pub members: Vec<Member>,
+    /// What is recorded of them.
+    pub golden: Golden,
+}
+
+/// A scenario under certain policies: its figures, or why they are not for it.
+type Run = Result<Figures, String>;
+
+impl Suite {
+    /// The suite of the project: small scenarios of everything that a policy may meet.
+    ///
+    /// # Panics
+    /// When a file of the suite is broken, which tests would have found.
+    pub fn built_in() -> Self {
+        let member = |(name, text): (&str, &str)| {
+            let file: ScenarioFile =
+                toml::from_str(text).unwrap_or_else(|error| panic!("checks/{name}.toml: {error}"));
+            let scenario = Scenario::resolve(file, None);
+            let scenario = scenario.unwrap_or_else(|error| panic!("checks/{name}.toml: {error}"));
+            let case = Case::new(scenario, None);
+            let case = case.unwrap_or_else(|error| panic!("checks/{name}.toml: {error}"));
+            Member { name: name.to_owned(), case }
+        };
+        let golden = Golden::parse(GOLDEN);
+        let golden = golden.unwrap_or_else(|error| panic!("checks/golden.toml: {error}"));
+        Self { members: FILES.into_iter().map(member).collect(), golden }
+    }
+
+    /// Those of its scenarios whose names do.
+    #[must_use]
+    pub fn only(mut self, does: impl Fn(&str) -> bool) -> Self {
+        self.members.retain(|member| does(&member.name));
+        self
+    }
+
+    /// Simulates every scenario with these policies and compares with what is recorded.
+    ///
+    /// # Errors
+    /// When a scenario cannot be simulated.
+    pub fn check(&self, policies: &Policies<'_>) -> Result<Vec<Outcome>, StudyError> {
+        let outcomes = self.members.iter().zip(self.run(policies)?).map(|(member, run)| {
+            let scenario = member.name.clone();
+            let (deviations, left_out) = match run {
+                Ok(figures) => (self.golden.deviations(&scenario, &figures), None),
+                Err(reason) => (Some(Vec::new()), Some(reason)),
+            };
+            let is_unrecorded = deviations.is_none();
+            let deviations = deviations.unwrap_or_default();
+            Outcome { scenario, deviations, left_out, is_unrecorded }
+        });
+        Ok(outcomes.collect())
+    }
+
+    /// Records the figures of its scenarios as they are with the project's policies.
+    ///
+    /// # Errors
+    /// When a scenario cannot be simulated.
+    ///
+    /// # Panics
+    /// Never: the project's policies refuse nothing.
+    pub fn record(&mut self) -> Result<(), StudyError> {
+        let runs = self.run(&Policies::shipped())?;
+        for (member, run) in self.members.iter().zip(runs) {
+            let figures = run.expect("the project's policies refuse nothing");
+            self.golden.record(&member.name, &figures);
+        }
+        Ok(())
+    }
+
+    fn run(&self, policies: &Policies<'_>) -> Result<Vec<Run>, StudyError> {
+        let mut runs: Vec<(&Member, Option<Result<Run, StudyError>>)> =
+            self.members.iter().map(|member| (member, None)).collect();
+        threads::for_each(&mut runs, |(member, run)| *run = Some(figures(&member.case, policies)));
+        runs.into_iter().map(|(_, run)| run.expect("every scenario was run")).collect()
+    }
+}
+
+fn figures(case: &Case, policies: &Policies<'_>) -> Result<Run, StudyError> {
+    match policies.applied(&case.scenario, case.cluster()?) {
+        Ok(cluster) => Ok(Ok(Figures::new(&case.scenario, &case.run_on(cluster)?))),
+        Err(reason) => Ok(Err(reason)),
+    }
+}

@@ -1,0 +1,27 @@
+//! Is one scenario better than another, or is it chance: differences of figures over runs of several
+//! seeds, with intervals, and what may be said of them.
+//!
+//! * [`Difference`]: the mean difference of one figure with its Student interval, absolute and relative.
+//! * [`Rounds`]: how many seeds it takes to know it well enough, without spoiling the interval.
+//! * [`holm`]: which of several differences stand when all are looked at together.
+//! * [`Verdict`]: better, worse, or no difference found.
+//!
+//! A run of one seed gives one value of each figure; a percentile is a statistic of a run like any other.
+//! Runs of one seed see the same requests in both scenarios (common random numbers), so that the
+//! differences within seeds vary far less than the figures themselves. Nothing here simulates: values come
+//! from [`crate::study`].
+//!
+//! Left out: what step times and other parameters are not known by; an interval is that of the seeds alone.
+
+mod difference;
+mod holm;
+mod rounds;
+mod verdict;
+
+#[cfg(test)]
+mod tests;
+
+pub use difference::{Basis, Difference, Pairing, Relative};
+pub use holm::holm;
+pub use rounds::Rounds;
+pub use verdict::{Verdict, around, quantity};

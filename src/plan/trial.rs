@@ -1,0 +1,174 @@
+//! One layout at one rate, simulated.
+
+use super::slo::{Promise, Slo};
+use super::traffic::Traffic;
+use super::warm_up::{WarmUp, mser5};
+use super::watch::Watch;
+use crate::cost::StepTime;
+use crate::metrics::bench::{Latency, Statistic};
+use crate::metrics::{BenchReport, Recorder, RequestRecord};
+use crate::scenario::Scenario;
+use crate::sim;
+use crate::study::StudyError;
+use crate::units::{SimDuration, SimTime};
+
+/// What is tried.
+#[derive(Debug)]
+pub struct Setup<'a> {
+    /// The cluster.
+    pub scenario: &'a Scenario,
+    /// Its step times.
+    pub costs: &'a [StepTime],
+    /// What is sent.
+    pub traffic: &'a Traffic,
+    /// How many times as fast.
+    pub factor: f64,
+    /// What is promised.
+    pub slos: &'a [Slo],
+    /// What of the start does not count.
+    pub warm_up: WarmUp,
+    /// Whether it ends before all requests came, where a promise is broken.
+    pub end: End,
+    /// Whether its requests are all that come.
+    pub goes_on: GoesOn,
+}
+
+/// For how long requests come as they do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GoesOn {
+    /// A recorded stretch, which passes.
+    AsRecorded,
+    /// What is drawn is a part of what never ends.
+    ForEver,
+}
+
+/// When a trial ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// When a promise is broken for certain.
+    Early,
+    /// When all requests have left.
+    AllLeft,
+}
+
+/// The value of a promise, and how much of what is allowed that is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Value {
+    /// In ms; of a share from 0 to 1.
+    pub value: f64,
+    /// Above 1 the promise is broken.
+    pub used: f64,
+}
+
+/// What a trial showed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Trial {
+    /// Whether all promises are kept.
+    pub is_kept: bool,
+    /// The values of the promises; nothing where the run was broken off.
+    pub values: Option<Vec<Value>>,
+    /// The promise that it was broken off for, by its place.
+    pub broken_off: Option<usize>,
+    /// Requests that never end pile up: a longer run would break every promise.
+    pub is_overloaded: bool,
+    /// Generated tokens per second of all replicas, over the run.
+    pub output_tokens_per_s: f64,
+    /// Tokens per second of the median user, while an answer comes.
+    pub tokens_per_s_per_user: f64,
+    /// 99th percentile of the time to first token, in ms.
+    pub p99_ttft_ms: f64,
+    /// Requests that were sent before the run ended.
+    pub requests: usize,
+}
+
+impl Setup<'_> {
+    /// Simulates it.
+    ///
+    /// # Errors
+    /// When the cluster cannot be built.
+    pub fn run(&self) -> Result<Trial, StudyError> {
+        let count = self.traffic.len();
+        let from = match self.warm_up {
+            WarmUp::Counts => 0,
+            // What is cut is known only at the end.
+            WarmUp::Mser5 => count / 2,
+        };
+        // Retries have numbers that are in nobody's count.
+        let fails = !self.scenario.file.faults.is_empty()
+            || self.scenario.file.workload.client.retries.is_some();
+        let judged = if fails || self.end == End::AllLeft { &[] } else { self.slos };
+        let recorder = Recorder::of(self.scenario);
+        let requests = self.traffic.at(self.factor);
+        let (mut watch, source) = Watch::new(recorder, judged, requests, count, from);
+        sim::simulation(self.scenario, self.costs, source)?.run(&mut watch)?;
+        Ok(self.judge(&watch))
+    }
+
+    fn judge(&self, watch: &Watch<'_>) -> Trial {
+        let report = BenchReport::new(&watch.recorder, &self.scenario.file);
+        let summary = &report.summary;
+        let records = watch.recorder.seen();
+        let counted = &records[self.cut(&records)..];
+        let values = watch.broken().is_none().then(|| {
+            let values = self.slos.iter().map(|slo| {
+                let value = slo.value(counted, summary);
+                Value { value, used: slo.use_of(value) }
+            });
+            values.collect::<Vec<_>>()
+        });
+        let is_overloaded = self.goes_on == GoesOn::ForEver && pile_up(&records);
+        let keeps = values.as_ref().is_some_and(|values| {
+            self.slos.iter().zip(values).all(|(slo, value)| slo.is_kept(value.value))
+        });
+        let median_tpot_ms = summary.latency(Latency::Tpot).statistic_ms(Statistic::Median);
+        Trial {
+            is_kept: keeps && !is_overloaded,
+            values,
+            broken_off: watch.broken(),
+            is_overloaded,
+            output_tokens_per_s: summary.output_throughput(),
+            tokens_per_s_per_user: 1000.0 / median_tpot_ms,
+            p99_ttft_ms: P99_TTFT.value(counted, summary),
+            requests: records.len(),
+        }
+    }
+
+    fn cut(&self, records: &[RequestRecord]) -> usize {
+        match self.warm_up {
+            WarmUp::Counts => 0,
+            WarmUp::Mser5 => {
+                // One that was not answered has the time it was there for.
+                let ttfts_ms: Vec<f64> = records.iter().map(|r| r.ttft().as_millis_f64()).collect();
+                mser5(&ttfts_ms).min(records.len() / 2)
+            }
+        }
+    }
+}
+
+const P99_TTFT: Slo = Slo {
+    promise: Promise::Latency(Latency::Ttft, Statistic::Percentile(99.0)),
+    limit: f64::INFINITY,
+    class: None,
+};
+
+/// Whether requests that left in the second half of the time in which they came are fewer than those that came by
+/// more than a tenth and more than chance: three deviations of a Poisson count.
+fn pile_up(records: &[RequestRecord]) -> bool {
+    let (Some(first), Some(last)) = (records.first(), records.last()) else { return false };
+    let middle =
+        first.arrival + SimDuration::from_nanos((last.arrival - first.arrival).as_nanos() / 2);
+    let within = |at: SimTime| at > middle && at <= last.arrival;
+    let came = records.iter().filter(|record| within(record.arrival)).count() as f64;
+    let left = records.iter().filter(|record| within(record.finish)).count() as f64;
+    left < 0.9 * came && came - left > 3.0 * came.sqrt()
+}
+
+impl Trial {
+    /// The promise that takes most of what is allowed, by its place: that which the run was broken off for,
+    /// if it was.
+    pub fn binding(&self) -> Option<usize> {
+        let Some(values) = &self.values else { return self.broken_off };
+        let used = values.iter().map(|value| value.used).enumerate();
+        used.max_by(|(_, a), (_, b)| a.total_cmp(b)).map(|(place, _)| place)
+    }
+}

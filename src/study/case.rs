@@ -1,0 +1,152 @@
+//! A scenario with all it reads, simulated as often as one likes.
+
+use std::sync::Arc;
+
+use super::figures::Figures;
+use crate::cluster::Cluster;
+use crate::cost::StepTime;
+use crate::metrics::{BenchReport, Caution, Recorder, Warnings};
+use crate::scenario::{Scenario, ScenarioError};
+use crate::sim::{self, Counts, Separable};
+use crate::workload::{TraceRow, TraceRows, Workload, WorkloadError};
+
+/// Why a run of a study failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StudyError {
+    /// The scenario cannot be simulated.
+    #[error(transparent)]
+    Scenario(#[from] ScenarioError),
+    /// Its requests cannot be drawn.
+    #[error(transparent)]
+    Workload(#[from] WorkloadError),
+}
+
+/// A scenario, the rows of its trace and its step times.
+#[derive(Debug, Clone)]
+pub struct Case {
+    /// The scenario.
+    pub scenario: Scenario,
+    rows: Option<Arc<[TraceRow]>>,
+    costs: Arc<[StepTime]>,
+}
+
+/// A run that ended, with its records.
+#[derive(Debug)]
+pub struct Finished {
+    /// What became of the requests.
+    pub counts: Counts,
+    /// All records.
+    pub recorder: Recorder,
+    /// The figures of the benchmark tools.
+    pub report: BenchReport,
+}
+
+impl Case {
+    /// A scenario with the rows of the trace it reads, if it reads one; rows are shared, not copied.
+    ///
+    /// # Errors
+    /// When there are no step times for it.
+    pub fn new(scenario: Scenario, rows: Option<Arc<[TraceRow]>>) -> Result<Self, StudyError> {
+        let costs = sim::step_times(&scenario)?.into();
+        Ok(Self { scenario, rows, costs })
+    }
+
+    /// The same with the step times of its groups of replicas, which are shared too.
+    ///
+    /// # Panics
+    /// When there are not as many as groups.
+    pub fn with_step_times(
+        scenario: Scenario,
+        rows: Option<Arc<[TraceRow]>>,
+        costs: Arc<[StepTime]>,
+    ) -> Self {
+        assert_eq!(costs.len(), scenario.groups.len(), "step times of each group");
+        Self { scenario, rows, costs }
+    }
+
+    /// The step times of its groups of replicas.
+    pub fn costs(&self) -> &[StepTime] {
+        &self.costs
+    }
+
+    /// What is sent to it.
+    ///
+    /// # Errors
+    /// When it cannot be drawn.
+    pub fn workload(&self) -> Result<Workload, StudyError> {
+        let file = &self.scenario.file;
+        let rows = self.rows.clone().map(|rows| {
+            let each = (0..rows.len()).map(move |row| Ok(rows[row].clone()));
+            Box::new(each) as TraceRows
+        });
+        Ok(Workload::open(&file.workload, file.seed, rows)?)
+    }
+
+    /// Its idle cluster.
+    ///
+    /// # Errors
+    /// When a recording that the scenario names was not read.
+    pub fn cluster(&self) -> Result<Cluster, StudyError> {
+        Ok(sim::cluster_priced_by(&self.scenario, &self.costs)?)
+    }
+
+    /// Simulates it and tells an observer.
+    ///
+    /// # Errors
+    /// When the workload cannot be drawn.
+    pub fn observe(&self, observer: &mut impl Separable) -> Result<Counts, StudyError> {
+        self.observe_on(self.cluster()?, observer)
+    }
+
+    /// Simulates it on a cluster that was changed and tells an observer.
+    ///
+    /// # Errors
+    /// When the workload cannot be drawn.
+    pub fn observe_on(
+        &self,
+        cluster: Cluster,
+        observer: &mut impl Separable,
+    ) -> Result<Counts, StudyError> {
+        let run = sim::simulation_on(&self.scenario, cluster, self.workload()?);
+        Ok(run.run_in_lanes(observer)?)
+    }
+
+    /// Simulates it and keeps the records.
+    ///
+    /// # Errors
+    /// When the workload cannot be drawn.
+    pub fn run(&self) -> Result<Finished, StudyError> {
+        self.run_on(self.cluster()?)
+    }
+
+    /// Simulates it on a cluster that was changed and keeps the records.
+    ///
+    /// # Errors
+    /// When the workload cannot be drawn.
+    pub fn run_on(&self, cluster: Cluster) -> Result<Finished, StudyError> {
+        let mut recorder = Recorder::of(&self.scenario);
+        let counts = self.observe_on(cluster, &mut recorder)?;
+        self.scenario.check_accepted_drafts(counts.arrived)?;
+        let report = BenchReport::new(&recorder, &self.scenario.file);
+        Ok(Finished { counts, recorder, report })
+    }
+
+    /// Simulates it and says what its figures hang on.
+    ///
+    /// # Errors
+    /// When the workload cannot be drawn.
+    pub fn warnings(&self) -> Result<Warnings, StudyError> {
+        let mut caution = Caution::new(&self.scenario, self.costs.to_vec());
+        self.observe(&mut caution)?;
+        Ok(caution.warnings(&self.scenario))
+    }
+
+    /// Simulates it and gives its figures.
+    ///
+    /// # Errors
+    /// When the workload cannot be drawn.
+    pub fn figures(&self) -> Result<Figures, StudyError> {
+        Ok(Figures::new(&self.scenario, &self.run()?))
+    }
+}

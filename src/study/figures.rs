@@ -1,0 +1,288 @@
+//! The figures of a run by name.
+//!
+//! Latencies and throughputs go by the keys of vLLM's benchmark JSON (`mean_ttft_ms`,
+//! `output_throughput`). Beside them: what became of the requests, the parts of the mean end-to-end
+//! time ([`crate::metrics::Breakdown`]), what was computed, what it cost, and what each class of requests
+//! got (`urgent.p99_ttft_ms`).
+
+use std::fmt;
+
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::case::Finished;
+use crate::metrics::bench::{Figure, Latency, MetricKey, Statistic, Tool};
+use crate::metrics::{Bill, Breakdown, ClassesReport, ReplicaKind, Status};
+use crate::scenario::Scenario;
+use crate::sim::Counts;
+use crate::units::SimDuration;
+
+/// Which way a figure is better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sense {
+    /// A latency, a cost, a loss.
+    LowerIsBetter,
+    /// A throughput, a share of kept promises.
+    HigherIsBetter,
+    /// Neither: a size.
+    Neither,
+}
+
+/// Figures by name, in the order in which they are reported.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Figures(Vec<(String, f64)>);
+
+/// The percentiles that a study keeps of each latency.
+const PERCENTILES: [f64; 3] = [90.0, 95.0, 99.0];
+
+/// The parts of a mean end-to-end time: name and part.
+type Part = (&'static str, fn(&Breakdown) -> SimDuration);
+
+const PARTS: [Part; 8] = [
+    ("mean_gateway_ms", |parts| parts.gateway),
+    ("mean_api_ms", |parts| parts.api),
+    ("mean_queued_ms", |parts| parts.queued),
+    ("mean_prefill_ms", |parts| parts.prefill),
+    ("mean_decode_ms", |parts| parts.decode),
+    ("mean_preempted_ms", |parts| parts.preempted),
+    ("mean_stalled_ms", |parts| parts.stalled),
+    ("mean_transfer_ms", |parts| parts.transfer),
+];
+
+/// What became of requests: name and count.
+type Fate = (&'static str, fn(&Counts) -> u64);
+
+const FATES: [Fate; 8] = [
+    ("arrived", |counts| counts.arrived),
+    ("finished", |counts| counts.finished),
+    ("rejected", |counts| counts.rejected),
+    ("aborted", |counts| counts.aborted),
+    ("timed_out", |counts| counts.timed_out),
+    ("failed", |counts| counts.failed),
+    ("stuck", |counts| counts.stuck),
+    ("unfinished", |counts| counts.unfinished),
+];
+
+/// The names of all other figures.
+const OTHERS: [&str; 8] = [
+    "slo_attainment",
+    "cache_hit_rate",
+    "preemptions",
+    "steps",
+    "gpu_hours",
+    "cost_usd",
+    "usd_per_million_output_tokens",
+    "energy_j",
+];
+
+/// The figures of the benchmark tools.
+fn keys() -> impl Iterator<Item = MetricKey> {
+    let whole = [
+        Figure::Duration,
+        Figure::InputTokens,
+        Figure::OutputTokens,
+        Figure::RequestThroughput,
+        Figure::RequestGoodput,
+        Figure::OutputThroughput,
+        Figure::TotalThroughput,
+        Figure::Concurrency,
+    ];
+    let latencies = [Latency::Ttft, Latency::Tpot, Latency::Itl, Latency::E2e];
+    let statistics = || {
+        let percentiles = PERCENTILES.into_iter().map(Statistic::Percentile);
+        [Statistic::Mean, Statistic::Median].into_iter().chain(percentiles)
+    };
+    let latencies = latencies.into_iter().flat_map(move |latency| {
+        statistics().map(move |statistic| MetricKey::Latency(latency, statistic))
+    });
+    whole.into_iter().map(MetricKey::Figure).chain(latencies)
+}
+
+/// The figures that are parts of the mean end-to-end time and add up to it, in the order in which a
+/// request goes through them.
+pub fn parts() -> impl Iterator<Item = &'static str> {
+    PARTS.into_iter().map(|(name, _)| name)
+}
+
+impl Figures {
+    /// The names of all figures that a run may have.
+    pub fn names() -> impl Iterator<Item = String> {
+        let fates = FATES.into_iter().map(|(name, _)| name);
+        let parts = PARTS.into_iter().map(|(name, _)| name);
+        let named = fates.chain(parts).chain(OTHERS).map(str::to_owned);
+        named.chain(keys().map(|key| key.name(Tool::Vllm)))
+    }
+
+    /// The figures of a run of a scenario.
+    pub fn new(scenario: &Scenario, run: &Finished) -> Self {
+        let mut all = Self(Vec::with_capacity(64));
+        all.add_counts(run);
+        all.add_benchmark(run);
+        all.add_parts(run);
+        all.add_work(scenario, run);
+        all.add_classes(scenario, run);
+        all
+    }
+
+    /// Figures that come from elsewhere.
+    pub fn of<'a>(figures: impl IntoIterator<Item = (&'a str, f64)>) -> Self {
+        Self(figures.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+    }
+
+    /// The figure of this name.
+    pub fn get(&self, name: &str) -> Option<f64> {
+        self.0.iter().find(|(known, _)| known == name).map(|(_, value)| *value)
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, f64)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), *value))
+    }
+
+    /// What is no number is left out.
+    fn put(&mut self, name: impl Into<String>, value: f64) {
+        if value.is_finite() {
+            self.0.push((name.into(), value));
+        }
+    }
+
+    fn add_counts(&mut self, run: &Finished) {
+        for (name, of) in FATES {
+            self.put(name, of(&run.counts) as f64);
+        }
+    }
+
+    fn add_benchmark(&mut self, run: &Finished) {
+        let summary = &run.report.summary;
+        // Where nothing was answered, nothing took no time.
+        let has_values = |key: &MetricKey| match key {
+            MetricKey::Latency(latency, _) => summary.latency(*latency).count() > 0,
+            MetricKey::Figure(_) => true,
+        };
+        for key in keys().filter(has_values) {
+            if let Some(value) = summary.metric(key) {
+                self.put(key.name(Tool::Vllm), value);
+            }
+        }
+        if let Some(goodput) = &summary.goodput {
+            self.put("slo_attainment", goodput.attainment);
+        }
+        self.put("cache_hit_rate", summary.cache.hit_rate_pct());
+    }
+
+    fn add_parts(&mut self, run: &Finished) {
+        let records = &run.recorder.requests;
+        let finished =
+            (0..records.len()).filter(|place| records[*place].status == Status::Finished);
+        let (mut sums, mut count) = ([0_u64; PARTS.len()], 0_u64);
+        for parts in finished.filter_map(|place| run.recorder.breakdown_of(place)) {
+            count += 1;
+            for (sum, (_, part)) in sums.iter_mut().zip(PARTS) {
+                *sum += part(&parts).as_nanos();
+            }
+        }
+        if count == 0 {
+            return;
+        }
+        for (sum, (name, _)) in sums.into_iter().zip(PARTS) {
+            self.put(name, sum as f64 / count as f64 / 1e6);
+        }
+    }
+
+    /// Of each class, where there are several: `name.figure`.
+    fn add_classes(&mut self, scenario: &Scenario, run: &Finished) {
+        let Some(report) = ClassesReport::new(&run.recorder, &scenario.file) else { return };
+        if report.classes.len() < 2 {
+            return;
+        }
+        for class in &report.classes {
+            let spreads =
+                [("ttft_ms", class.ttft_ms), ("tpot_ms", class.tpot_ms), ("e2el_ms", class.e2e_ms)];
+            for (name, spread) in spreads {
+                if let Some(spread) = spread {
+                    self.put(format!("{}.mean_{name}", class.name), spread.mean);
+                    self.put(format!("{}.p99_{name}", class.name), spread.p99);
+                }
+            }
+            self.put(format!("{}.finished", class.name), class.finished as f64);
+            if let Some(share) = class.attainment {
+                self.put(format!("{}.slo_attainment", class.name), share);
+            }
+        }
+    }
+
+    fn add_work(&mut self, scenario: &Scenario, run: &Finished) {
+        let recorder = &run.recorder;
+        let preemptions = recorder.requests.iter().map(|record| u64::from(record.preemptions));
+        self.put("preemptions", preemptions.sum::<u64>() as f64);
+        self.put("steps", recorder.steps as f64);
+        let bill = Bill::new(recorder, &ReplicaKind::of(scenario), &scenario.file.report);
+        self.put("gpu_hours", bill.gpu_hours);
+        if let Some(cost) = &bill.cost {
+            self.put("cost_usd", cost.usd);
+            if let Some(usd) = cost.usd_per_million_output_tokens {
+                self.put("usd_per_million_output_tokens", usd);
+            }
+        }
+        if let Some(energy) = &bill.energy {
+            self.put("energy_j", energy.joules);
+        }
+    }
+}
+
+/// An object with the figures in their order.
+impl Serialize for Figures {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.iter())
+    }
+}
+
+impl<'de> Deserialize<'de> for Figures {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct InOrder;
+        impl<'de> Visitor<'de> for InOrder {
+            type Value = Figures;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("figures by name")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Figures, A::Error> {
+                let mut all = Figures::default();
+                while let Some((name, value)) = map.next_entry::<String, f64>()? {
+                    all.put(name, value);
+                }
+                Ok(all)
+            }
+        }
+        deserializer.deserialize_map(InOrder)
+    }
+}
+
+/// Which way the figure of this name is better.
+pub fn sense(name: &str) -> Sense {
+    // Of a class as of all.
+    match name.rsplit('.').next().unwrap_or(name) {
+        "finished"
+        | "request_throughput"
+        | "request_goodput"
+        | "output_throughput"
+        | "total_token_throughput"
+        | "slo_attainment"
+        | "cache_hit_rate" => Sense::HigherIsBetter,
+        "rejected"
+        | "aborted"
+        | "timed_out"
+        | "failed"
+        | "stuck"
+        | "unfinished"
+        | "preemptions"
+        | "duration"
+        | "gpu_hours"
+        | "cost_usd"
+        | "usd_per_million_output_tokens"
+        | "energy_j" => Sense::LowerIsBetter,
+        latency if latency.ends_with("_ms") => Sense::LowerIsBetter,
+        _ => Sense::Neither,
+    }
+}
