@@ -10,7 +10,12 @@ use clap_complete::Shell;
 use super::bench::BenchArguments;
 #[cfg(feature = "calibrate")]
 use super::calibrate::CalibrateArguments;
+use super::check::CheckArguments;
+use super::compare::CompareArguments;
+use super::plan::PlanArguments;
 use super::profile::ProfileArguments;
+use super::report::ReportArguments;
+use super::sweep::{MergeArguments, SweepArguments};
 use super::trace::TraceArguments;
 use super::validate::ValidateArguments;
 use crate::io::timeline::Window;
@@ -32,11 +37,23 @@ pub(super) struct Arguments {
 pub(super) enum Command {
     /// Simulate a scenario and report it like a benchmark tool
     Run(RunArguments),
+    /// Simulate a scenario at many points with several seeds; what was interrupted goes on
+    Sweep(SweepArguments),
+    /// Join the parts of a sweep that several machines computed
+    Merge(MergeArguments),
     /// Answer a command of sglang.bench_serving or vllm bench serve
     Bench(Box<BenchArguments>),
     /// Fit parameters to measured runs
     #[cfg(feature = "calibrate")]
     Calibrate(CalibrateArguments),
+    /// Find the cheapest layout that keeps promised latencies
+    Plan(Box<PlanArguments>),
+    /// Compare scenarios over many seeds: which is better, and by how much
+    Compare(CompareArguments),
+    /// Make one page of what a command left behind, with its figures
+    Report(ReportArguments),
+    /// Simulate recorded scenarios again and fail if a figure is worse
+    Check(CheckArguments),
     /// Describe, convert and generate traces
     Trace(TraceArguments),
     /// List and show models and GPUs

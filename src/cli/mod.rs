@@ -5,20 +5,29 @@ mod autoscaler;
 mod bench;
 #[cfg(feature = "calibrate")]
 mod calibrate;
+mod cases;
+mod check;
 mod classes;
+mod compare;
 mod conformance;
 mod experiment;
 mod faults;
+mod plan;
 mod profile;
 mod progress;
+mod replace;
 mod replicas;
+mod report;
 mod results;
 mod run;
 mod scenario_file;
 mod setting;
+mod sweep;
+mod table;
 mod timeline;
 mod trace;
 mod validate;
+mod vary;
 
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
@@ -79,10 +88,16 @@ fn dispatch(arguments: Arguments) -> Result<(), Failure> {
         Some(Command::Bench(arguments)) => bench::bench(&arguments),
         #[cfg(feature = "calibrate")]
         Some(Command::Calibrate(arguments)) => calibrate::calibrate(&arguments),
+        Some(Command::Check(arguments)) => check::check(&arguments),
+        Some(Command::Compare(arguments)) => compare::compare(&arguments),
+        Some(Command::Plan(arguments)) => plan::plan(&arguments),
         Some(Command::Trace(arguments)) => trace::trace(&arguments),
         Some(Command::Profile(arguments)) => profile::profile(&arguments),
         Some(Command::Conformance(arguments)) => conformance::conformance(&arguments),
         Some(Command::Validate(arguments)) => validate::validate(&arguments),
+        Some(Command::Sweep(arguments)) => sweep::sweep(&arguments),
+        Some(Command::Merge(arguments)) => sweep::merge(&arguments),
+        Some(Command::Report(arguments)) => report::report(&arguments),
         Some(Command::Schema) => print(&format!("{}\n", scenario_file::schema())),
         Some(Command::Completions { shell }) => {
             let mut script = Vec::new();

@@ -35,6 +35,15 @@ impl Progress {
     }
 }
 
+/// A bar up to `total` runs, with the time that is left. Hidden when stderr is no terminal.
+pub(super) fn of_runs(total: u64) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
+    if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} runs, {eta} left") {
+        bar.set_style(style);
+    }
+    bar
+}
+
 impl Observer for Progress {
     fn on(&mut self, at: SimTime, what: Occurrence<'_>) {
         let is_last = match what {

@@ -1,15 +1,12 @@
 //! A scenario run several times: how far its figures vary.
 
-use rand::Rng;
 use serde_json::{Value, json};
 
-use super::args::RunArguments;
+use super::Failure;
+use super::cases::Cases;
 use super::scenario_file::Drafts;
-use super::{Failure, run};
 use crate::metrics::bench::{BenchSummary, Latency, MetricKey, Statistic, Tool};
-use crate::rng::Seed;
 use crate::stats;
-use crate::workload::TraceRow;
 
 /// Figures of the replicas of a run.
 #[derive(Debug)]
@@ -28,40 +25,10 @@ struct SpreadRow {
 }
 
 /// Runs a scenario `count` times with other seeds, and with parameters drawn from its calibration.
-pub(super) fn spread(
-    drafts: &Drafts,
-    index: usize,
-    arguments: &RunArguments,
-    count: u32,
-) -> Result<Spread, Failure> {
-    let loaded = drafts.each[index].resolve()?;
-    let rows = match run::trace_rows(&loaded)? {
-        None => None,
-        Some(rows) => {
-            let rows: Result<Vec<TraceRow>, _> = rows.collect();
-            Some(rows.map_err(|error| Failure::Input(error.into()))?)
-        }
-    };
-    let seed = loaded.scenario.file.seed;
-    let tool_seed = loaded.scenario.file.workload.tool_seed;
+pub(super) fn spread(drafts: &Drafts, index: usize, count: u32) -> Result<Spread, Failure> {
+    let cases = Cases::default();
     let one = |replica: u32| -> Result<BenchSummary, Failure> {
-        let mut draft = drafts.each[index].clone();
-        // Seeds of the benchmark tools are 32 bits.
-        let own = seed.stream("replica", u64::from(replica)).next_u32();
-        draft.put("seed", i64::from(own))?;
-        if tool_seed.is_some() {
-            draft.put("workload.tool_seed", i64::from(own))?;
-        }
-        if let Some(calibration) = &drafts.calibration {
-            let mut stream = Seed(own.into()).stream("parameters", 0);
-            let drawn = calibration.draw(&mut stream);
-            for (found, value) in calibration.parameters.iter().zip(drawn) {
-                if !is_overridden(&found.parameter.path, &arguments.overrides) {
-                    draft.put_parameter(&found.parameter, value)?;
-                }
-            }
-        }
-        run::figures(&draft.resolve()?, rows.clone())
+        Ok(cases.of_draft(&drafts.replica(index, replica)?)?.run()?.report.summary)
     };
     let summaries = each(count, one)?;
     Ok(Spread {
@@ -83,12 +50,6 @@ fn each<T: Send>(
 #[cfg(not(feature = "parallel"))]
 fn each<T>(count: u32, one: impl Fn(u32) -> Result<T, Failure>) -> Result<Vec<T>, Failure> {
     (1..=count).map(one).collect()
-}
-
-/// Whether `--set` gives this setting.
-fn is_overridden(path: &str, overrides: &[String]) -> bool {
-    let paths = overrides.iter().filter_map(|text| text.split_once('='));
-    paths.map(|(path, _)| path.trim()).any(|known| known == path)
 }
 
 fn keys() -> impl Iterator<Item = MetricKey> {
@@ -114,7 +75,7 @@ impl SpreadRow {
         let count = values.len() as f64;
         // Of the sample: one degree of freedom is spent on the mean.
         let deviation = stats::std_dev(&values) * (count / (count - 1.0)).sqrt();
-        let within = stats::student_t_90(count - 1.0) * deviation * (1.0 + 1.0 / count).sqrt();
+        let within = stats::student_t(0.9, count - 1.0) * deviation * (1.0 + 1.0 / count).sqrt();
         Some(Self { key, mean: stats::mean(&values), within })
     }
 }

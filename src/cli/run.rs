@@ -13,13 +13,13 @@ use super::{Failure, print, results, say, timeline};
 use crate::cost::StepTime;
 use crate::io::rundir::{Existing, RunDir};
 use crate::io::traces::{self, TraceFormat, TraceOptions};
-use crate::metrics::bench::{BenchSummary, Comparison, MetricKey, Tool};
+use crate::metrics::bench::{Comparison, MetricKey, Tool};
 use crate::metrics::{BenchReport, BenchWriter, Caution, Recorder, StepLog, Warnings};
 use crate::rng::Seed;
 use crate::scenario::{Scenario, TraceConfig};
-use crate::sim::{Counts, Separable};
+use crate::sim::Counts;
 use crate::threads;
-use crate::workload::{Notice, TraceRow, TraceRows, Workload, WorkloadError};
+use crate::workload::{Notice, TraceRows, Workload};
 
 pub(super) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let path = arguments.scenario.as_deref();
@@ -29,7 +29,7 @@ pub(super) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let (dir, mut outcomes) = simulate_all(&loaded, &arguments.output)?;
     if let Some(count) = arguments.replicas {
         for (index, outcome) in outcomes.iter_mut().enumerate() {
-            outcome.spread = Some(replicas::spread(&drafts, index, arguments, count)?);
+            outcome.spread = Some(replicas::spread(&drafts, index, count)?);
         }
     }
     report(dir, &outcomes, &arguments.output)
@@ -145,7 +145,8 @@ fn create_run_dir(scenario: &Scenario, output: &OutputArguments) -> Result<RunDi
     Ok(dir)
 }
 
-fn remove_on_interrupt() -> Result<(), Failure> {
+/// On Ctrl-C, removes what is staged and exits with 130.
+pub(super) fn remove_on_interrupt() -> Result<(), Failure> {
     let handled = ctrlc::set_handler(|| {
         for path in STAGING.lock().iter().flat_map(|staging| staging.iter()) {
             // An interrupted process has nobody to tell that something remained.
@@ -218,44 +219,8 @@ fn simulate(loaded: &Loaded, output: &OutputArguments) -> Result<Outcome, Failur
     })
 }
 
-/// The figures of a scenario and nothing else: no progress, no notices. `rows` are those of its
-/// trace.
-pub(super) fn figures(
-    loaded: &Loaded,
-    rows: Option<Vec<TraceRow>>,
-) -> Result<BenchSummary, Failure> {
-    let costs = step_times(&loaded.scenario)?;
-    let mut recorder = Recorder::default();
-    observe(loaded, &costs, rows, &mut recorder)?;
-    Ok(BenchReport::new(&recorder, &loaded.scenario.file).summary)
-}
-
-/// What those figures hang on.
-#[cfg(feature = "calibrate")]
-pub(super) fn warnings(loaded: &Loaded, rows: Option<Vec<TraceRow>>) -> Result<Warnings, Failure> {
-    let costs = step_times(&loaded.scenario)?;
-    let mut caution = Caution::new(&loaded.scenario, costs.clone());
-    observe(loaded, &costs, rows, &mut caution)?;
-    Ok(caution.warnings(&loaded.scenario))
-}
-
 fn step_times(scenario: &Scenario) -> Result<Vec<StepTime>, Failure> {
     crate::sim::step_times(scenario).map_err(|error| Failure::Input(error.into()))
-}
-
-fn observe(
-    loaded: &Loaded,
-    costs: &[StepTime],
-    rows: Option<Vec<TraceRow>>,
-    observer: &mut impl Separable,
-) -> Result<(), Failure> {
-    let file = &loaded.scenario.file;
-    let rows = rows.map(|rows| Box::new(rows.into_iter().map(Ok)) as TraceRows);
-    let input = |error: WorkloadError| Failure::Input(error.into());
-    let workload = Workload::open(&file.workload, file.seed, rows).map_err(input)?;
-    let run = crate::sim::simulation(&loaded.scenario, costs, workload);
-    run.map_err(|error| Failure::Input(error.into()))?.run_in_lanes(observer).map_err(input)?;
-    Ok(())
 }
 
 fn open_workload(loaded: &Loaded) -> Result<Workload, Failure> {

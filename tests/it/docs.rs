@@ -15,8 +15,9 @@ fn read(path: &Path) -> String {
 
 fn resolve(name: &str, text: &str) -> Scenario {
     let mut table: toml::Table = toml::from_str(text).unwrap_or_else(|e| panic!("{name}: {e}"));
-    // The command line takes variants out before it reads the rest.
+    // The command line takes these out before it reads the rest.
     table.remove("variants");
+    table.remove("sweep");
     let file: ScenarioFile = table.try_into().unwrap_or_else(|e| panic!("{name}: {e}"));
     Scenario::resolve(file, None).unwrap_or_else(|e| panic!("{name}: {e}"))
 }
@@ -92,12 +93,17 @@ fn links_between_the_pages_lead_somewhere() {
         "README.md",
         "ARCHITECTURE.md",
         "CONTRIBUTING.md",
+        "docs/checks.md",
+        "docs/comparing.md",
         "docs/glossary.md",
         "docs/scenarios.md",
         "docs/faults.md",
         "docs/kv-tiers.md",
+        "docs/lora.md",
         "docs/policies.md",
+        "docs/report.md",
         "docs/several-models.md",
+        "docs/sweeps.md",
         "docs/validation.md",
         "traces/README.md",
         "profiles/README.md",
@@ -112,5 +118,21 @@ fn links_between_the_pages_lead_somewhere() {
             let is_outside = file.contains("://") || file.is_empty();
             assert!(is_outside || folder.join(file).exists(), "{page}: {link} leads nowhere");
         }
+    }
+}
+
+#[test]
+fn every_page_is_in_the_book() {
+    let summary = read(&root().join("docs/SUMMARY.md"));
+    for entry in fs::read_dir(root().join("docs")).expect("docs is a folder") {
+        let path = entry.expect("an entry").path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if path.extension().is_some_and(|kind| kind == "md") && name != "SUMMARY.md" {
+            assert!(summary.contains(&format!("({name})")), "docs/SUMMARY.md does not list {name}");
+        }
+    }
+    for link in summary.split("](").skip(1) {
+        let name = link.split(')').next().unwrap_or_default();
+        assert!(root().join("docs").join(name).is_file(), "docs/SUMMARY.md: {name} is not there");
     }
 }

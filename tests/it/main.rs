@@ -8,6 +8,7 @@ mod baselines;
 mod bench_report;
 mod blocking;
 mod breakdown;
+mod check;
 #[cfg(feature = "cli")]
 mod cli;
 mod cluster_report;
@@ -31,11 +32,14 @@ mod lora_migration;
 mod lora_study;
 mod models;
 mod pipeline;
+#[cfg(feature = "cli")]
+mod plan;
 mod routers;
 mod several_models;
 mod step_table;
 mod step_times;
 mod support;
+mod sweep;
 mod timeline;
 mod traces;
 mod validate;

@@ -2,7 +2,9 @@
 //! on a server.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use super::super::cases::Cases;
 use super::super::scenario_file::{self, Draft, Drafts, Loaded};
 use super::super::{Failure, experiment, run};
 use super::args::CalibrateArguments;
@@ -10,6 +12,7 @@ use super::tool_output;
 use crate::calibrate::Parameter;
 use crate::metrics::bench::{self, BenchSummary, MetricKey, Tool};
 use crate::request::Request;
+use crate::study::Case;
 use crate::validate;
 use crate::workload::TraceRow;
 
@@ -33,7 +36,7 @@ pub(super) struct MeasuredRun {
 #[derive(Debug)]
 enum Load {
     /// The workload of the scenario; the rows of its trace.
-    Workload(Option<Vec<TraceRow>>),
+    Workload(Option<Arc<[TraceRow]>>),
     /// Recorded requests.
     Requests(Vec<Request>),
 }
@@ -113,7 +116,7 @@ impl MeasuredRun {
         let scenario = &loaded.scenario;
         let Some((tool, measured)) = run::measured(scenario) else { return Ok(None) };
         let told = scenario.file.measured.as_ref();
-        let rows = run::trace_rows(&loaded)?.map(Iterator::collect::<Result<Vec<_>, _>>);
+        let rows = Cases::default().rows(&loaded)?;
         Ok(Some(Self {
             name: scenario.file.name.clone(),
             hold_out: hold_out || told.is_some_and(|measured| measured.hold_out),
@@ -121,7 +124,7 @@ impl MeasuredRun {
             source: told.map(|measured| measured.source.clone()).unwrap_or_default(),
             tool,
             measured,
-            load: Load::Workload(rows.transpose().map_err(|error| Failure::Input(error.into()))?),
+            load: Load::Workload(rows),
             draft,
         }))
     }
@@ -150,7 +153,10 @@ impl MeasuredRun {
     pub(super) fn summary(&self, parameters: &[Parameter], values: &[f64]) -> Option<BenchSummary> {
         let loaded = self.with(parameters, values)?;
         match &self.load {
-            Load::Workload(rows) => run::figures(&loaded, rows.clone()).ok(),
+            Load::Workload(rows) => {
+                let case = Case::new(loaded.scenario, rows.clone());
+                Some(case.ok()?.run().ok()?.report.summary)
+            }
             Load::Requests(requests) => {
                 validate::figures(&loaded.scenario, Some(requests.clone())).ok()
             }
@@ -187,7 +193,7 @@ impl MeasuredRun {
     /// What those figures hang on, in words.
     pub(super) fn warnings(&self, parameters: &[Parameter], values: &[f64]) -> Vec<String> {
         let warnings = self.with(parameters, values).and_then(|loaded| match &self.load {
-            Load::Workload(rows) => run::warnings(&loaded, rows.clone()).ok(),
+            Load::Workload(rows) => Case::new(loaded.scenario, rows.clone()).ok()?.warnings().ok(),
             Load::Requests(requests) => {
                 let simulated = validate::simulate(&loaded.scenario, Some(requests.clone()));
                 simulated.ok().map(|(_, warnings)| warnings)

@@ -30,7 +30,7 @@ pub(super) fn drafts(server: &Path, path: &Path, overrides: &[String]) -> Result
         return Err(Failure::input(format!("{server}: variants: must be absent with --server")));
     };
     let drafts = found.measured.iter().map(|measured| draft(server, measured, path));
-    Ok(Drafts { each: drafts.collect::<Result<_, _>>()?, fit, calibration: None })
+    Ok(Drafts { each: drafts.collect::<Result<_, _>>()?, fit, calibration: None, sweep: None })
 }
 
 fn draft(server: &Draft, measured: &Measured, path: &Path) -> Result<Draft, Failure> {

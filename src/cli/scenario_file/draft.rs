@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use rand::Rng;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use toml::{Table, Value};
@@ -15,6 +16,7 @@ use super::settings::{blamed, override_all, set};
 use super::{Loaded, resolve};
 use crate::calibrate::{CalibrationFile, Parameter};
 use crate::cli::Failure;
+use crate::rng::Seed;
 use crate::scenario::{MeasuredConfig, ScenarioFile};
 
 /// A change to the scenario that is run beside it, on the same requests.
@@ -82,18 +84,54 @@ impl Draft {
         set(&mut self.root, path, value.into()).map_err(|problem| fail(&self.name, &problem))
     }
 
+    /// Whether `--set` gives this setting.
+    fn is_overridden(&self, path: &str) -> bool {
+        let paths = self.overrides.iter().filter_map(|text| text.split_once('='));
+        paths.map(|(path, _)| path.trim()).any(|known| known == path)
+    }
+
+    /// Its seed.
+    pub(in crate::cli) fn seed(&self) -> Seed {
+        let given = self.root.get("seed").and_then(Value::as_integer);
+        given.map_or_else(Seed::default, |seed| Seed(seed.cast_unsigned()))
+    }
+
+    /// The same scenario with the seed of a replica, counted from 1. Scenarios of one seed have the same
+    /// requests in each replica.
+    pub(in crate::cli) fn reseeded(&self, replica: u32) -> Result<Self, Failure> {
+        // Seeds of the benchmark tools are 32 bits.
+        let own = self.seed().stream("replica", u64::from(replica)).next_u32();
+        let mut draft = self.clone();
+        draft.put("seed", i64::from(own))?;
+        let workload = self.root.get("workload").and_then(Value::as_table);
+        if workload.is_some_and(|workload| workload.contains_key("tool_seed")) {
+            draft.put("workload.tool_seed", i64::from(own))?;
+        }
+        Ok(draft)
+    }
+
     /// Puts a parameter that was fitted or drawn, if it is one of this run.
     pub(in crate::cli) fn put_parameter(
         &mut self,
         parameter: &Parameter,
         value: f64,
     ) -> Result<(), Failure> {
-        let run = self.root.get("name").and_then(Value::as_str).unwrap_or_default();
-        if !parameter.concerns(run) {
+        if !parameter.concerns(self.title()) {
             return Ok(());
         }
         put_parameter(&mut self.root, &parameter.path, value)
             .map_err(|problem| fail(&self.name, &problem))
+    }
+
+    /// What a setting says, by the keys that lead to it.
+    pub(in crate::cli) fn get(&self, keys: &[&str]) -> Option<&Value> {
+        let (first, rest) = keys.split_first()?;
+        rest.iter().try_fold(self.root.get(*first)?, |at, key| at.as_table()?.get(*key))
+    }
+
+    /// The title of the scenario or variant.
+    pub(in crate::cli) fn title(&self) -> &str {
+        self.root.get("name").and_then(Value::as_str).unwrap_or_default()
     }
 
     /// The file, for messages.
@@ -102,7 +140,6 @@ impl Draft {
     }
 
     /// Takes a setting out, by the keys that lead to it.
-    #[cfg(feature = "calibrate")]
     pub(in crate::cli) fn clear(&mut self, keys: &[&str]) {
         let Some((last, sections)) = keys.split_last() else { return };
         let mut at = Some(&mut self.root);
@@ -128,11 +165,46 @@ pub(in crate::cli) struct Drafts {
     pub(in crate::cli) fit: Option<Value>,
     /// Whose parameters are set.
     pub(in crate::cli) calibration: Option<CalibrationFile>,
+    /// What a study varies.
+    pub(in crate::cli) sweep: Option<Value>,
+}
+
+impl Drafts {
+    /// The draft at this place with the seed of a replica, counted from 1, and parameters drawn from the
+    /// calibration; those that `--set` gives stay.
+    pub(in crate::cli) fn replica(&self, index: usize, replica: u32) -> Result<Draft, Failure> {
+        let mut draft = self.each[index].reseeded(replica)?;
+        let Some(calibration) = &self.calibration else { return Ok(draft) };
+        let drawn = calibration.draw(&mut draft.seed().stream("parameters", 0));
+        for (found, value) in calibration.parameters.iter().zip(drawn) {
+            if !draft.is_overridden(&found.parameter.path) {
+                draft.put_parameter(&found.parameter, value)?;
+            }
+        }
+        Ok(draft)
+    }
 }
 
 /// Reads a scenario file, or the built-in scenario, and its variants; sets the parameters of a
-/// calibration (else of the one the file names), then the overrides.
+/// calibration (else of the one the file names), then the overrides. A study of many runs is refused.
 pub(in crate::cli) fn drafts(
+    path: Option<&Path>,
+    calibration: Option<&Path>,
+    overrides: &[String],
+    seed: Option<u64>,
+) -> Result<Drafts, Failure> {
+    let drafts = drafts_of_study(path, calibration, overrides, seed)?;
+    match (&drafts.sweep, drafts.each.first()) {
+        (Some(_), Some(draft)) => Err(fail(
+            &draft.name,
+            "sweep: is a study of many runs; `servecast sweep` takes it, or leave the table out",
+        )),
+        _ => Ok(drafts),
+    }
+}
+
+/// The same, of a file that may say what a study varies.
+pub(in crate::cli) fn drafts_of_study(
     path: Option<&Path>,
     calibration: Option<&Path>,
     overrides: &[String],
@@ -190,6 +262,7 @@ fn drafts_of(
 ) -> Result<Drafts, Failure> {
     let variants = root.remove("variants");
     let fit = root.remove("fit");
+    let sweep = root.remove("sweep");
     if let Some(calibration) = &calibration {
         put_calibration(name, &mut root, calibration)?;
     }
@@ -209,7 +282,7 @@ fn drafts_of(
             override_again(&mut draft.root, calibration, overrides)?;
         }
     }
-    Ok(Drafts { each: drafts, fit, calibration })
+    Ok(Drafts { each: drafts, fit, calibration, sweep })
 }
 
 /// Parameters of single runs are set after the overrides, which still come before them.

@@ -12,20 +12,22 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use toml::Table;
 
-pub(super) use self::draft::{Draft, Drafts, drafts, from_flags, load_built_in};
+pub(super) use self::draft::{Draft, Drafts, drafts, drafts_of_study, from_flags, load_built_in};
+pub(super) use self::settings::value_of;
 
 use self::draft::Variant;
 use self::file::{deserialize, fail, put_seed, read};
 use self::settings::{blamed, override_all};
 use super::Failure;
+use super::sweep::SweepTable;
 use crate::io::acceptance;
 use crate::metrics::bench::MetricKey;
 use crate::model::ModelSpec;
 use crate::profiles;
 use crate::rng::Seed;
 use crate::scenario::{
-    AcceptanceConfig, EngineConfig, Scenario, ScenarioError, ScenarioFile, TraceConfig,
-    WorkloadConfig,
+    AcceptanceConfig, EngineConfig, Scenario, ScenarioError, ScenarioFile, StepTimeConfig,
+    TraceConfig, WorkloadConfig,
 };
 
 /// A scenario ready to run, with the folder its paths are relative to.
@@ -53,9 +55,17 @@ pub(super) fn workload(
     seed: Option<u64>,
 ) -> Result<(WorkloadFile, PathBuf), Failure> {
     let (name, mut root, folder) = read(path)?;
-    for other in
-        ["name", "cluster", "faults", "report", "measured", "variants", "fit", "calibration"]
-    {
+    for other in [
+        "name",
+        "cluster",
+        "faults",
+        "report",
+        "measured",
+        "variants",
+        "fit",
+        "calibration",
+        "sweep",
+    ] {
         root.remove(other);
     }
     override_all(&mut root, overrides)?;
@@ -82,35 +92,49 @@ pub(super) fn model(name: &str, folder: &Path) -> Result<Option<ModelSpec>, Fail
 /// A resolved scenario whose paths hold wherever its file lies.
 pub(super) fn relocated(loaded: &Loaded) -> ScenarioFile {
     let mut file = loaded.scenario.file.clone();
-    let absolute = |name: &str| {
-        let path = loaded.folder.join(name);
-        std::path::absolute(&path).unwrap_or(path)
+    for_each_path(&mut file, &loaded.folder, |name, path| {
+        *name = std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).display().to_string();
+    });
+    file
+}
+
+/// Shows every path in a scenario, as it is typed and from here: of its trace, of recorded acceptance, of
+/// step times, and of local models.
+pub(super) fn for_each_path(
+    file: &mut ScenarioFile,
+    folder: &Path,
+    mut show: impl FnMut(&mut String, &Path),
+) {
+    let mut show = |name: &mut String| {
+        let path = folder.join(&*name);
+        show(name, &path);
     };
     if let Some(trace) = &mut file.trace {
-        trace.path = absolute(&trace.path).display().to_string();
+        show(&mut trace.path);
     }
     if let EngineConfig::VllmV1(vllm) = &mut file.cluster.engine
         && let Some(speculation) = &mut vllm.speculation
         && let AcceptanceConfig::Recorded { path } = &mut speculation.acceptance
     {
-        *path = absolute(path).display().to_string();
+        show(path);
     }
     let cluster = &mut file.cluster;
     let of_groups = cluster.groups.iter_mut().filter_map(|group| group.step_time.as_mut());
-    for step_time in of_groups.chain([&mut cluster.step_time]) {
-        if let Some(profile) = step_time.file_mut() {
-            *profile = absolute(profile).display().to_string();
-        }
-    }
+    let step_times = of_groups.chain([&mut cluster.step_time]);
+    step_times.filter_map(StepTimeConfig::file_mut).for_each(&mut show);
     let of_groups = file.cluster.groups.iter_mut().filter_map(|group| group.model.as_mut());
     let of_classes = file.workload.classes.iter_mut().filter_map(|class| class.model.as_mut());
     for name in of_groups.chain(of_classes).chain([&mut file.cluster.model]) {
-        let model = absolute(name);
-        if model.is_file() || model.join("config.json").is_file() {
-            *name = model.display().to_string();
+        if model_file(&folder.join(&*name)).is_some() {
+            show(name);
         }
     }
-    file
+}
+
+/// The `config.json` that a path of a model leads to.
+pub(super) fn model_file(path: &Path) -> Option<PathBuf> {
+    let path = if path.is_dir() { path.join("config.json") } else { path.to_owned() };
+    path.is_file().then_some(path)
 }
 
 /// What to say of a model that is nowhere.
@@ -169,6 +193,7 @@ pub(super) fn schema() -> String {
     let mut variants = generator.subschema_for::<Vec<Variant>>();
     let text = "Changes to the scenario that are run beside it, on the same requests.";
     variants.insert("description".to_owned(), text.into());
+    let sweep = generator.subschema_for::<SweepTable>();
     let mut schema = generator.into_root_schema_for::<ScenarioFile>();
     let properties = schema.get_mut("properties").and_then(serde_json::Value::as_object_mut);
     let properties = properties.expect("a file has keys");
@@ -184,6 +209,7 @@ pub(super) fn schema() -> String {
         "items": { "type": "object" },
     });
     properties.insert("fit".to_owned(), fit);
+    properties.insert("sweep".to_owned(), sweep.into());
     let mut schema = serde_json::Value::from(schema);
     leave_out_null(&mut schema);
     serde_json::to_string_pretty(&schema).expect("a schema is JSON")
@@ -266,11 +292,7 @@ fn local_models(
 
 /// The model of a local `config.json`, if that is what the name is.
 fn local_model(place: &str, name: &str, folder: &Path) -> Result<Option<ModelSpec>, Failure> {
-    let path = folder.join(name);
-    let path = if path.is_dir() { path.join("config.json") } else { path };
-    if !path.is_file() {
-        return Ok(None);
-    }
+    let Some(path) = model_file(&folder.join(name)) else { return Ok(None) };
     let text = fs::read_to_string(&path)
         .map_err(|error| fail(place, &format!("{}: {error}", path.display())))?;
     let spec = ModelSpec::from_hf_config(&text, name);

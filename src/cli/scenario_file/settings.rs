@@ -19,17 +19,21 @@ fn parse_override(text: &str) -> Result<(String, Value), Failure> {
     let Some((path, value)) = text.split_once('=') else {
         return Err(fail("--set", &format!("`{text}` has no `=`; write path=value")));
     };
-    let parsed = toml::from_str::<Table>(&format!("value = {value}"));
-    let parsed = parsed.ok().and_then(|mut table| table.remove("value"));
-    let is_number = || {
-        let digits = value.trim().replace('_', "");
-        digits.ends_with(|c: char| c.is_ascii_digit()) && digits.parse::<f64>().is_ok()
-    };
-    match parsed {
-        Some(value) => Ok((path.trim().to_owned(), value)),
-        None if is_number() => Err(fail("--set", &format!("{text}: the number is out of range"))),
-        None => Ok((path.trim().to_owned(), Value::String(value.to_owned()))),
+    let value = value_of(value).map_err(|problem| fail("--set", &format!("{text}: {problem}")))?;
+    Ok((path.trim().to_owned(), value))
+}
+
+/// A value as TOML, or as text where it is none.
+pub(in crate::cli) fn value_of(text: &str) -> Result<Value, &'static str> {
+    let parsed = toml::from_str::<Table>(&format!("value = {text}"));
+    if let Some(value) = parsed.ok().and_then(|mut table| table.remove("value")) {
+        return Ok(value);
     }
+    let digits = text.trim().replace('_', "");
+    if digits.ends_with(|c: char| c.is_ascii_digit()) && digits.parse::<f64>().is_ok() {
+        return Err("the number is out of range");
+    }
+    Ok(Value::String(text.to_owned()))
 }
 
 /// Where a problem comes from: the override whose path it begins with, else the file.

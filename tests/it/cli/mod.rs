@@ -6,7 +6,11 @@ mod autoscaler;
 mod bench;
 #[cfg(feature = "calibrate")]
 mod calibrate;
+mod check;
+mod compare;
 mod conformance;
+#[cfg(unix)]
+mod documents;
 mod faults;
 mod gateway;
 #[cfg(feature = "calibrate")]
@@ -21,6 +25,7 @@ mod output;
 mod probe;
 mod profile;
 mod replicas;
+mod report;
 mod scenarios;
 mod speculation;
 mod timeline;
@@ -108,6 +113,10 @@ impl Ran {
 
     pub(super) fn stderr(&self) -> String {
         String::from_utf8(self.0.stderr.clone()).unwrap()
+    }
+
+    pub(super) fn succeeded(&self) -> bool {
+        self.0.status.success()
     }
 
     pub(super) fn expect_exit(self, code: i32) -> Self {

@@ -1,0 +1,104 @@
+//! What `servecast compare` is asked.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::cli::args::Format;
+
+/// `servecast compare`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    servecast compare scenarios/routing.toml\n  \
+    servecast compare now.toml then.toml --seeds 10..100 --within 1% --output-dir out/then\n  \
+    servecast compare now.toml then.toml --metric p99_ttft_ms,slo_attainment --format json")]
+pub(in crate::cli) struct CompareArguments {
+    /// Scenario files; the first is the baseline, as is the base of a file with variants
+    #[arg(required = true)]
+    pub(in crate::cli) scenarios: Vec<PathBuf>,
+    /// Override a value of every scenario, as in `cluster.replicas=4`; may be repeated
+    #[arg(long = "set", value_name = "PATH=VALUE")]
+    pub(super) overrides: Vec<String>,
+    /// The seed that the seeds of all runs are drawn from; that of the baseline if absent
+    #[arg(long)]
+    pub(super) seed: Option<u64>,
+    /// Seeds of the first round, and at most; one number for exactly so many
+    #[arg(long, value_name = "MIN..MAX", default_value = "10..100", value_parser = seeds)]
+    pub(super) seeds: Seeds,
+    /// How often an interval holds the truth
+    #[arg(long, default_value = "0.95", value_parser = confidence)]
+    pub(super) confidence: f64,
+    /// Add seeds until every interval is within so much of the baseline's mean on either side
+    #[arg(long, default_value = "2%", value_parser = width)]
+    pub(super) within: f64,
+    /// Figures to judge, by their names in compare.json; those of latency and throughput if absent
+    #[arg(long = "metric", value_name = "NAME", value_delimiter = ',')]
+    pub(super) metrics: Vec<String>,
+    /// Give every scenario seeds of its own instead of the same requests
+    #[arg(long)]
+    pub(super) independent: bool,
+    /// Folder for compare.json, figures of every seed (CSV), and figures (SVG); none if absent
+    #[arg(long, value_name = "DIR")]
+    pub(super) output_dir: Option<PathBuf>,
+    /// Replace the results of an earlier comparison in that folder
+    #[arg(long, requires = "output_dir")]
+    pub(super) overwrite: bool,
+    /// How the result is printed
+    #[arg(long, value_enum, default_value_t)]
+    pub(super) format: Format,
+}
+
+/// How many seeds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Seeds {
+    pub(super) first: u32,
+    pub(super) most: u32,
+}
+
+/// With fewer, Student's t is so wide that nothing is ever found.
+const SEEDS_MIN: u32 = 3;
+const SEEDS_MAX: u32 = 100_000;
+
+fn seeds(text: &str) -> Result<Seeds, String> {
+    let number = |text: &str| {
+        let number = text.trim().parse::<u32>();
+        number.map_err(|_| format!("`{text}` is no number of seeds, write MIN..MAX as in 10..100"))
+    };
+    let (first, most) = match text.split_once("..") {
+        Some((first, most)) => (number(first)?, number(most)?),
+        None => (number(text)?, number(text)?),
+    };
+    if first < SEEDS_MIN {
+        return Err(format!("an interval takes at least {SEEDS_MIN} seeds, got {first}"));
+    }
+    if most < first || most > SEEDS_MAX {
+        return Err(format!("MAX must be within {first}..={SEEDS_MAX}, got {most}"));
+    }
+    Ok(Seeds { first, most })
+}
+
+/// A share: `0.02` or `2%`.
+fn share(text: &str) -> Result<f64, String> {
+    let (digits, unit) = match text.trim().strip_suffix('%') {
+        Some(digits) => (digits.trim(), 0.01),
+        None => (text.trim(), 1.0),
+    };
+    let number: f64 = digits.parse().map_err(|_| format!("`{text}` is no share, such as 2%"))?;
+    Ok(number * unit)
+}
+
+fn confidence(text: &str) -> Result<f64, String> {
+    let given = share(text)?;
+    if (0.5..=0.9999).contains(&given) {
+        return Ok(given);
+    }
+    Err(format!("must be within 0.5 and 0.9999, got {text}"))
+}
+
+fn width(text: &str) -> Result<f64, String> {
+    let given = share(text)?;
+    if given > 0.0 && given.is_finite() {
+        return Ok(given);
+    }
+    Err(format!("must be more than 0, got {text}"))
+}

@@ -1,0 +1,129 @@
+//! The scenarios that are compared, and what differs between them.
+
+use toml::{Table, Value};
+
+use super::args::CompareArguments;
+use crate::cli::scenario_file::{Draft, drafts};
+use crate::cli::{Failure, say};
+use crate::scenario::ScenarioFile;
+
+/// Letters name scenarios.
+const SCENARIOS_MAX: usize = 26;
+
+/// A scenario that is compared.
+#[derive(Debug)]
+pub(super) struct Contestant {
+    /// A for the baseline, B, …
+    pub(super) letter: char,
+    pub(super) draft: Draft,
+    /// As resolved with the seed of the file.
+    pub(super) file: ScenarioFile,
+    /// The settings, resolved, in which it differs from the baseline.
+    pub(super) changed: Vec<String>,
+}
+
+impl Contestant {
+    pub(super) fn name(&self) -> &str {
+        &self.file.name
+    }
+
+    /// Those of the changed settings that say which requests there are. How the client sends them is not
+    /// among them.
+    pub(super) fn other_requests(&self) -> impl Iterator<Item = &str> {
+        let changed = self.changed.iter().map(String::as_str);
+        changed.filter(|path| {
+            path.starts_with("trace") || says_requests(path) && !path.contains("tool_seed")
+        })
+    }
+
+    /// The changed settings in a line.
+    pub(super) fn changes(&self) -> String {
+        const SHOWN: usize = 6;
+        let shown = self.changed.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", ");
+        match self.changed.len() {
+            0 => "nothing".to_owned(),
+            all if all > SHOWN => format!("{shown} and {} more", all - SHOWN),
+            _ => shown,
+        }
+    }
+}
+
+fn says_requests(path: &str) -> bool {
+    path.starts_with("workload") && !path.starts_with("workload.client")
+}
+
+/// Reads the scenarios of all files; the first is the baseline, whose seed all get.
+pub(super) fn read(arguments: &CompareArguments) -> Result<Vec<Contestant>, Failure> {
+    let mut all: Vec<Draft> = Vec::new();
+    for path in &arguments.scenarios {
+        let of_file = drafts(Some(path), None, &arguments.overrides, arguments.seed)?;
+        all.extend(of_file.each);
+    }
+    if all.len() < 2 {
+        return Err(Failure::input(format!(
+            "{}: has no variants to compare with; give a second scenario, or `[[variants]]` in the file",
+            all[0].name()
+        )));
+    }
+    if all.len() > SCENARIOS_MAX {
+        return Err(Failure::input(format!(
+            "{} scenarios: at most {SCENARIOS_MAX} are compared",
+            all.len()
+        )));
+    }
+    let seed = all[0].seed();
+    let mut contestants: Vec<Contestant> = Vec::with_capacity(all.len());
+    for (mut draft, letter) in all.into_iter().zip('A'..) {
+        if draft.seed() != seed {
+            say(&format!(
+                "notice: {letter} has seed {}; it is run with that of A, {}",
+                draft.seed().0,
+                seed.0
+            ));
+            draft.put("seed", seed.0.cast_signed())?;
+        }
+        let file = draft.resolve()?.scenario.file;
+        let changed = match contestants.first() {
+            Some(baseline) => changed(&baseline.file, &file),
+            None => Vec::new(),
+        };
+        contestants.push(Contestant { letter, draft, file, changed });
+    }
+    Ok(contestants)
+}
+
+/// The paths at which two resolved scenarios differ.
+fn changed(a: &ScenarioFile, b: &ScenarioFile) -> Vec<String> {
+    let table = |file: &ScenarioFile| {
+        let mut table = Table::try_from(file).expect("a resolved scenario can be written");
+        for title in ["name", "measured"] {
+            table.remove(title);
+        }
+        Value::Table(table)
+    };
+    let mut found = Vec::new();
+    differ("", &table(a), &table(b), &mut found);
+    found
+}
+
+fn differ(path: &str, a: &Value, b: &Value, found: &mut Vec<String>) {
+    match (a, b) {
+        (Value::Table(a), Value::Table(b)) => {
+            let own = b.keys().filter(|key| !a.contains_key(*key));
+            for key in a.keys().chain(own) {
+                let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+                match (a.get(key), b.get(key)) {
+                    (Some(a), Some(b)) => differ(&path, a, b, found),
+                    _ => found.push(path),
+                }
+            }
+        }
+        (Value::Array(a), Value::Array(b)) if a.len() == b.len() => {
+            for (index, (a, b)) in a.iter().zip(b).enumerate() {
+                differ(&format!("{path}[{index}]"), a, b, found);
+            }
+        }
+        (a, b) if a != b => found.push(path.to_owned()),
+        _ => {}
+    }
+}

@@ -1,0 +1,115 @@
+//! What the runs of a comparison show.
+
+use super::contestant::Contestant;
+use super::runs::Runs;
+use crate::compare::{Difference, Verdict, holm};
+use crate::metrics::bench::{MetricKey, Tool};
+use crate::study::{self, Sense};
+
+/// A figure of a scenario beside that of the baseline.
+#[derive(Debug)]
+pub(super) struct Finding {
+    pub(super) name: String,
+    pub(super) found: Difference,
+    /// By itself, at the confidence that was asked for.
+    pub(super) verdict: Verdict,
+    /// Together with all other judged figures of all scenarios; `None` where it is not judged.
+    pub(super) together: Option<Verdict>,
+}
+
+/// A part of the mean end-to-end time, in ms.
+#[derive(Debug)]
+pub(super) struct Part {
+    pub(super) name: &'static str,
+    pub(super) a: f64,
+    pub(super) b: f64,
+}
+
+/// All of one scenario.
+#[derive(Debug)]
+pub(super) struct Against {
+    /// The place of the scenario; that of the baseline is 0.
+    pub(super) other: usize,
+    pub(super) judged: Vec<Finding>,
+    /// Figures that were not asked for.
+    pub(super) beside: Vec<Finding>,
+    pub(super) parts: Vec<Part>,
+}
+
+/// All that was found.
+#[derive(Debug)]
+pub(super) struct Findings {
+    pub(super) each: Vec<Against>,
+    /// Judged figures whose intervals are wider than asked for.
+    pub(super) wide: usize,
+    /// Whether every run of a scenario gave the same figures, whatever its seed.
+    pub(super) is_without_chance: bool,
+}
+
+impl Findings {
+    pub(super) fn new(all: &[Contestant], runs: &Runs) -> Self {
+        let mut each: Vec<Against> = (1..all.len()).map(|other| against(other, runs)).collect();
+        let p_values: Vec<f64> = each.iter().flat_map(|one| &one.judged).map(p_value).collect();
+        let stands = holm(&p_values, runs.basis.confidence);
+        let judged = each.iter_mut().flat_map(|one| &mut one.judged);
+        for (finding, stands) in judged.zip(stands) {
+            let sense = study::sense(&finding.name);
+            finding.together = Some(Verdict::new(&finding.found, sense, stands));
+        }
+        let judged = each.iter().flat_map(|one| &one.judged);
+        let wide = judged.filter(|finding| !runs.rounds.is_narrow(&finding.found)).count();
+        let same = |of: &Vec<super::runs::One>| of.iter().all(|one| one.figures == of[0].figures);
+        Self { each, wide, is_without_chance: runs.of.iter().all(same) }
+    }
+}
+
+fn p_value(finding: &Finding) -> f64 {
+    finding.found.p_value
+}
+
+fn against(other: usize, runs: &Runs) -> Against {
+    let finding = |name: &str| {
+        let found = runs.difference(other, name)?;
+        let stands = found.p_value < 1.0 - runs.basis.confidence;
+        let verdict = Verdict::new(&found, study::sense(name), stands);
+        Some(Finding { name: name.to_owned(), found, verdict, together: None })
+    };
+    let judged = runs.judged.iter().filter_map(|name| finding(name)).collect();
+    let names = runs.of[0][0].figures.iter().map(|(name, _)| name);
+    let beside = names.filter(|name| runs.judged.iter().all(|judged| judged != name));
+    let beside = beside.filter_map(finding).collect();
+    let mean = |of: usize, name: &str| {
+        let values = runs.values(of, name).unwrap_or_default();
+        crate::stats::mean(&values)
+    };
+    let parts = study::parts().map(|name| Part { name, a: mean(0, name), b: mean(other, name) });
+    let parts = parts.collect();
+    Against { other, judged, beside, parts }
+}
+
+/// A figure as reports call it: `Mean TTFT (ms)`; its own name where they have none.
+pub(in crate::cli) fn title(name: &str) -> String {
+    match (name, MetricKey::parse(name)) {
+        ("slo_attainment", _) => "SLO attainment".to_owned(),
+        (_, Some(key)) => key.title(Tool::Vllm),
+        (_, None) => name.to_owned(),
+    }
+}
+
+/// The same without its unit.
+pub(super) fn plain(name: &str) -> String {
+    let title = title(name);
+    match title.split_once(" (") {
+        Some((plain, _)) => plain.to_owned(),
+        None => title,
+    }
+}
+
+/// The words for a sense.
+pub(super) fn sense_word(name: &str) -> Option<&'static str> {
+    match study::sense(name) {
+        Sense::LowerIsBetter => Some("lower"),
+        Sense::HigherIsBetter => Some("higher"),
+        Sense::Neither => None,
+    }
+}

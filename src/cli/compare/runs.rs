@@ -1,0 +1,208 @@
+//! The runs of a comparison: every scenario with every seed, in rounds.
+
+use std::io::IsTerminal;
+
+use super::args::CompareArguments;
+use super::contestant::Contestant;
+use crate::cli::cases::Cases;
+use crate::cli::{Failure, say};
+use crate::compare::{Basis, Difference, Pairing, Rounds};
+use crate::metrics::{RequestRecord, Status};
+use crate::study::Figures;
+use crate::threads;
+use crate::units::SimDuration;
+
+/// Figures that are judged where none are named, if every run has them.
+const HEADLINES: [&str; 14] = [
+    "mean_ttft_ms",
+    "p99_ttft_ms",
+    "mean_tpot_ms",
+    "p99_tpot_ms",
+    "mean_e2el_ms",
+    "p99_e2el_ms",
+    "output_throughput",
+    "slo_attainment",
+    "rejected",
+    "aborted",
+    "timed_out",
+    "failed",
+    "stuck",
+    "unfinished",
+];
+
+/// Of these, what is judged only where a run has some.
+const LOSSES: [&str; 6] = ["rejected", "aborted", "timed_out", "failed", "stuck", "unfinished"];
+
+/// Seeds of a scenario are so many apart from those of the one before, where they share none.
+const APART: u32 = 1_000_000;
+
+/// The latencies of the finished requests of a run, in seconds.
+#[derive(Debug, Default)]
+pub(super) struct Latencies {
+    pub(super) ttft: Vec<f64>,
+    pub(super) tpot: Vec<f64>,
+    pub(super) e2e: Vec<f64>,
+}
+
+/// One run.
+#[derive(Debug)]
+pub(super) struct One {
+    pub(super) figures: Figures,
+    /// Kept of the first seed.
+    pub(super) latencies: Option<Latencies>,
+}
+
+/// All runs.
+#[derive(Debug)]
+pub(super) struct Runs {
+    /// Of each scenario, by replica.
+    pub(super) of: Vec<Vec<One>>,
+    /// The figures that are judged.
+    pub(super) judged: Vec<String>,
+    pub(super) rounds: Rounds,
+    pub(super) basis: Basis,
+}
+
+impl Runs {
+    /// Simulates all scenarios until their differences are known.
+    pub(super) fn new(all: &[Contestant], arguments: &CompareArguments) -> Result<Self, Failure> {
+        let pairing = if arguments.independent { Pairing::Independent } else { Pairing::Paired };
+        let (first, most) = (arguments.seeds.first as usize, arguments.seeds.most as usize);
+        let mut runs = Self {
+            of: all.iter().map(|_| Vec::new()).collect(),
+            judged: Vec::new(),
+            rounds: Rounds { first, most, within: arguments.within },
+            basis: Basis { pairing, confidence: arguments.confidence, first },
+        };
+        let cases = Cases::default();
+        // One run each tells which figures there are, before all others are waited for.
+        runs.simulate(all, &cases, 1)?;
+        runs.judged = runs.check_names(&arguments.metrics)?;
+        let mut seeds = first;
+        loop {
+            runs.simulate(all, &cases, seeds)?;
+            let there = seeds;
+            let found: Vec<Difference> = (1..all.len())
+                .flat_map(|other| runs.judged.iter().map(move |name| (other, name)))
+                .filter_map(|(other, name)| runs.difference(other, name))
+                .collect();
+            seeds = runs.rounds.seeds(there, &found);
+            if seeds == there {
+                return Ok(runs);
+            }
+        }
+    }
+
+    /// Seeds of each scenario.
+    pub(super) fn seeds(&self) -> usize {
+        self.of[0].len()
+    }
+
+    /// The difference of a figure between a scenario and the baseline, if every run has the figure.
+    pub(super) fn difference(&self, other: usize, name: &str) -> Option<Difference> {
+        Some(Difference::new(&self.values(0, name)?, &self.values(other, name)?, self.basis))
+    }
+
+    /// A figure of every run of a scenario, if every run has it.
+    pub(super) fn values(&self, of: usize, name: &str) -> Option<Vec<f64>> {
+        let values = self.of[of].iter().map(|one| one.figures.get(name));
+        values.collect::<Option<Vec<f64>>>().filter(|values| values.iter().all(|x| x.is_finite()))
+    }
+
+    /// The number of a scenario's replica that a run is.
+    pub(super) fn replica(&self, of: usize, place: usize) -> u32 {
+        let own = match self.basis.pairing {
+            Pairing::Paired => 0,
+            Pairing::Independent => of as u32 * APART,
+        };
+        own + place as u32 + 1
+    }
+
+    /// Simulates the seeds up to this many that are missing.
+    fn simulate(&mut self, all: &[Contestant], cases: &Cases, seeds: usize) -> Result<(), Failure> {
+        struct Job {
+            of: usize,
+            place: usize,
+            result: Option<Result<One, Failure>>,
+        }
+        let there = self.seeds();
+        if there > 0 && std::io::stderr().is_terminal() {
+            say(&format!("seeds {}..={seeds} of {} scenarios", there + 1, all.len()));
+        }
+        let places = (there..seeds).flat_map(|place| (0..all.len()).map(move |of| (of, place)));
+        let mut jobs: Vec<Job> =
+            places.map(|(of, place)| Job { of, place, result: None }).collect();
+        let replica = |job: &Job| self.replica(job.of, job.place);
+        threads::for_each(&mut jobs, |job| {
+            let run = run(&all[job.of], cases, replica(job), job.place == 0);
+            job.result = Some(run);
+        });
+        for job in jobs {
+            let one = job.result.expect("every job was done")?;
+            self.of[job.of].push(one);
+        }
+        Ok(())
+    }
+
+    /// The figures to judge: those that were asked for, or the usual ones.
+    fn check_names(&self, asked: &[String]) -> Result<Vec<String>, Failure> {
+        let in_all = |name: &str| (0..self.of.len()).all(|of| self.values(of, name).is_some());
+        if let Some(unknown) = asked.iter().find(|name| !in_all(name)) {
+            let known: Vec<&str> = self.of[0][0].figures.iter().map(|(name, _)| name).collect();
+            return Err(Failure::input(format!(
+                "--metric {unknown}: is no figure that every scenario has, such as {}",
+                known.join(", ")
+            )));
+        }
+        if !asked.is_empty() {
+            let mut names: Vec<String> = Vec::new();
+            for name in asked {
+                if !names.contains(name) {
+                    names.push(name.clone());
+                }
+            }
+            return Ok(names);
+        }
+        let usual = HEADLINES.into_iter().filter(|name| in_all(name));
+        let mut runs = self.of.iter().flatten();
+        let lost: Vec<&str> = LOSSES
+            .into_iter()
+            .filter(|name| runs.clone().any(|one| one.figures.get(name) != Some(0.0)))
+            .collect();
+        if runs.any(|one| one.figures.get("finished") != one.figures.get("arrived")) {
+            say(
+                "warning: not all requests were answered in full; latencies are of those that were",
+            );
+        }
+        let is_judged = |name: &&str| !LOSSES.contains(name) || lost.contains(name);
+        Ok(usual.filter(is_judged).map(str::to_owned).collect())
+    }
+}
+
+fn run(
+    contestant: &Contestant,
+    cases: &Cases,
+    replica: u32,
+    keeps_latencies: bool,
+) -> Result<One, Failure> {
+    let case = cases.of_draft(&contestant.draft.reseeded(replica)?)?;
+    let run = case.run()?;
+    if run.counts.stuck > 0 {
+        say(&format!(
+            "warning: {}: {} requests of replica {replica} could never be served",
+            contestant.letter, run.counts.stuck
+        ));
+    }
+    let latencies = keeps_latencies.then(|| latencies(&run.recorder.requests));
+    Ok(One { figures: Figures::new(&case.scenario, &run), latencies })
+}
+
+fn latencies(requests: &[RequestRecord]) -> Latencies {
+    let finished = || requests.iter().filter(|request| request.status == Status::Finished);
+    let seconds = |span: SimDuration| span.as_secs_f64();
+    Latencies {
+        ttft: finished().map(|request| seconds(request.ttft())).collect(),
+        tpot: finished().filter_map(RequestRecord::tpot).map(seconds).collect(),
+        e2e: finished().map(|request| seconds(request.e2e())).collect(),
+    }
+}

@@ -1,0 +1,167 @@
+//! A comparison in print.
+
+use super::contestant::Contestant;
+use super::findings::{Against, Finding, Findings, plain, title};
+use super::runs::Runs;
+use crate::cli::table::table;
+use crate::compare::{Pairing, Verdict, around, quantity};
+
+/// The whole report.
+pub(super) fn text(all: &[Contestant], runs: &Runs, findings: &Findings) -> String {
+    let mut text = heading(all, runs, findings);
+    for one in &findings.each {
+        text += &against(&all[one.other], runs, one);
+    }
+    text + &overall(all, runs, findings)
+}
+
+fn heading(all: &[Contestant], runs: &Runs, findings: &Findings) -> String {
+    let mut text: Vec<String> = Vec::new();
+    for (place, contestant) in all.iter().enumerate() {
+        let what = match place {
+            0 => "baseline".to_owned(),
+            _ => format!("differs in {}", contestant.changes()),
+        };
+        text.push(format!("{}  {}  ({what})\n", contestant.letter, contestant.name()));
+    }
+    let requests = match runs.basis.pairing {
+        Pairing::Paired => "each in all scenarios",
+        Pairing::Independent => "of each scenario, none in common",
+    };
+    let confidence = confidence(runs);
+    let seeds = runs.seeds();
+    text.push(format!("{seeds} seeds, {requests}; intervals hold the truth in {confidence}\n"));
+    text.extend(cautions(all, runs, findings).into_iter().map(|line| line + "\n"));
+    text.concat()
+}
+
+/// What to know before the differences are read.
+pub(super) fn cautions(all: &[Contestant], runs: &Runs, findings: &Findings) -> Vec<String> {
+    let mut text = Vec::new();
+    let other: Vec<String> = all
+        .iter()
+        .filter(|one| one.other_requests().next().is_some())
+        .map(|one| one.letter.to_string())
+        .collect();
+    if !other.is_empty() && runs.basis.pairing == Pairing::Paired {
+        text.push(format!(
+            "Other requests than A's: {}. Pairs share the seed and not the requests.",
+            other.join(", ")
+        ));
+    }
+    if findings.is_without_chance {
+        text.push("No figure depends on the seed: nothing in these runs is drawn.".to_owned());
+    }
+    if findings.wide > 0 {
+        text.push(format!(
+            "{} of {} intervals are wider than ± {} % of A after as many seeds as allowed.",
+            findings.wide,
+            findings.each.iter().map(|one| one.judged.len()).sum::<usize>(),
+            quantity(runs.rounds.within * 100.0)
+        ));
+    }
+    text
+}
+
+fn confidence(runs: &Runs) -> String {
+    // 0.95 in binary is a little less.
+    let percent = (runs.basis.confidence * 1e6).round() / 1e4;
+    format!("{percent} %")
+}
+
+fn against(other: &Contestant, runs: &Runs, one: &Against) -> String {
+    let letter = other.letter;
+    let head = ["", "A", &letter.to_string(), "difference"].map(str::to_owned);
+    let rows = one.judged.iter().map(|finding| {
+        let found = &finding.found;
+        let (difference, half) = around(found.difference(), found.half_width);
+        let sign = if found.difference() > 0.0 { "+" } else { "" };
+        [
+            title(&finding.name),
+            quantity(found.mean_a),
+            quantity(found.mean_b),
+            format!("{sign}{difference} ± {half}"),
+        ]
+    });
+    let head = format!("\n# {letter} against A\n{}", columns([head].into_iter().chain(rows)));
+    let sentences = one.judged.iter().map(|finding| sentence(finding, letter, runs) + "\n");
+    head + &sentences.collect::<String>() + &parts(letter, one)
+}
+
+/// What a difference is, in a sentence.
+pub(super) fn sentence(finding: &Finding, letter: char, runs: &Runs) -> String {
+    let note = format!("({}, {} seeds)", confidence(runs), runs.seeds());
+    let (name, found) = (plain(&finding.name), &finding.found);
+    let sentence = finding.verdict.sentence(&letter.to_string(), &name, found, &note);
+    format!("{}.", capital(&sentence))
+}
+
+/// Where the mean end-to-end time went.
+fn parts(letter: char, one: &Against) -> String {
+    let head = ["Mean E2E (ms)", "A", &letter.to_string(), "difference"].map(str::to_owned);
+    let row = |name: &str, a: f64, b: f64| {
+        [name.to_owned(), format!("{a:.3}"), format!("{b:.3}"), signed_ms(b - a)]
+    };
+    let word = |name: &'static str| name.trim_start_matches("mean_").trim_end_matches("_ms");
+    let there = one.parts.iter().filter(|part| part.a != 0.0 || part.b != 0.0);
+    let rows = there.map(|part| row(word(part.name), part.a, part.b));
+    let sum = |of: fn(&super::findings::Part) -> f64| one.parts.iter().map(of).sum::<f64>();
+    let total = row("total", sum(|part| part.a), sum(|part| part.b));
+    format!("\n{}", columns([head].into_iter().chain(rows).chain([total])))
+}
+
+/// All judged figures together.
+fn overall(all: &[Contestant], runs: &Runs, findings: &Findings) -> String {
+    let count: usize = findings.each.iter().map(|one| one.judged.len()).sum();
+    let head = format!(
+        "\nAll {count} differences together ({} that none is found by chance, Holm):\n",
+        confidence(runs)
+    );
+    let lines = together(all, findings).into_iter().map(|line| line + "\n");
+    head + &lines.collect::<String>()
+}
+
+/// What each scenario is better and worse in, all differences taken together.
+pub(super) fn together(all: &[Contestant], findings: &Findings) -> Vec<String> {
+    let line = |one: &Against| {
+        let of = |wanted: &[Verdict]| {
+            let found = one.judged.iter().filter(|finding| {
+                finding.together.is_some_and(|verdict| wanted.contains(&verdict))
+            });
+            found.map(|finding| plain(&finding.name)).collect::<Vec<_>>()
+        };
+        let named = [
+            ("better in", of(&[Verdict::Better])),
+            ("worse in", of(&[Verdict::Worse])),
+            ("higher in", of(&[Verdict::Higher])),
+            ("lower in", of(&[Verdict::Lower])),
+        ];
+        let mut words: Vec<String> = named
+            .iter()
+            .filter(|(_, names)| !names.is_empty())
+            .map(|(word, names)| format!("{word} {}", names.join(", ")))
+            .collect();
+        let rest = of(&[Verdict::NoDifference, Verdict::Identical]).len();
+        if words.is_empty() {
+            words.push("no difference found in any".to_owned());
+        } else if rest > 0 {
+            words.push(format!("no difference found in {rest} others"));
+        }
+        let other = &all[one.other];
+        format!("{}  {}: {}", other.letter, other.name(), words.join("; "))
+    };
+    findings.each.iter().map(line).collect()
+}
+
+fn signed_ms(value: f64) -> String {
+    if value > 0.0 { format!("+{value:.3}") } else { format!("{value:.3}") }
+}
+
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+fn columns<const N: usize>(rows: impl Iterator<Item = [String; N]>) -> String {
+    table(&rows.map(|row| row.to_vec()).collect::<Vec<_>>(), &[])
+}

@@ -1,0 +1,105 @@
+//! The arguments of `servecast plan`.
+
+#![expect(clippy::doc_markdown, reason = "these comments are help texts, printed as they are")]
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use crate::cli::args::Format;
+
+/// `servecast plan`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    servecast plan --slo 'p99_ttft_ms<=500' --slo 'p99_tpot_ms<=30'\n  \
+    servecast plan my.toml --slo 'p99_ttft_ms<=2000' --gpu H100,H200,L40S --tensor-parallel 1,2,4,8 \
+    --layout mixed,disaggregated --price low\n  \
+    servecast plan my.toml --slo 'mean_e2el_ms<=9000' --rate\n\n\
+    Exit codes: 0 a layout keeps all promises, 1 none does, 2 bad arguments or input, 130 interrupted.")]
+pub(in crate::cli) struct PlanArguments {
+    /// Scenario file with the requests, the model, the engine and the router; a built-in scenario if absent
+    pub(super) scenario: Option<PathBuf>,
+    /// A promise: mean_, median_ or a percentile such as p99_ of ttft_ms, tpot_ms, itl_ms or e2el_ms at
+    /// most so much, for one class as in `CLASS:p99_ttft_ms<=500`; or `attainment>=0.95`, the share of requests
+    /// that keep `report.goodput`. May be repeated; all must hold
+    #[arg(long = "slo", value_name = "FIGURE<=LIMIT", required = true)]
+    pub(super) slos: Vec<String>,
+    /// GPUs to choose from; the scenario's if absent
+    #[arg(long = "gpu", value_name = "NAME", value_delimiter = ',')]
+    pub(super) gpus: Vec<String>,
+    /// Tensor-parallel sizes to choose from; the scenario's if absent
+    #[arg(long = "tensor-parallel", value_name = "GPUS", value_delimiter = ',',
+          value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub(super) tensor_parallel: Vec<u32>,
+    /// Another setting to choose, as in `cluster.engine.max_num_batched_tokens=2048,8192`; may be repeated
+    #[arg(long = "vary", value_name = "PATH=VALUE,VALUE")]
+    pub(super) vary: Vec<String>,
+    /// Replicas that do everything, or that prefill and decode apart; as the scenario has it if absent
+    #[arg(long = "layout", value_enum, value_name = "LAYOUT", value_delimiter = ',')]
+    pub(super) layouts: Vec<LayoutKind>,
+    /// What an hour of a GPU costs: `low` or `high`, the offers of the catalogue, or GPU=USD, which may be
+    /// repeated. `report.prices` of the scenario if absent, else the low offers
+    #[arg(long = "price", value_name = "PRICE")]
+    pub(super) prices: Vec<String>,
+    /// GPUs of a cluster at most
+    #[arg(long, value_name = "GPUS", default_value_t = 1024,
+          value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(super) max_gpus: u32,
+    /// Find the highest rate at which the scenario's replicas keep the promises, instead of how many replicas
+    #[arg(long)]
+    pub(super) rate: bool,
+    /// How often the answer is found again for other requests: other draws, or, of a trace, stretches
+    /// resampled from it
+    #[arg(long, value_name = "N", default_value_t = 8,
+          value_parser = clap::value_parser!(u32).range(0..=1000))]
+    pub(super) resamples: u32,
+    /// Windows, in seconds, in which a perfect autoscaler could change the number of replicas
+    #[arg(long, value_name = "SECONDS", default_value_t = 60.0)]
+    pub(super) window: f64,
+    /// Bandwidth of the network per GPU, in GB/s each way, where prefill and decode are apart and the scenario
+    /// has no `cluster.disaggregation.transfer`
+    #[arg(long, value_name = "GB_PER_S", default_value_t = 50.0)]
+    pub(super) nic_gb_per_s: f64,
+    /// Whether the start of a run counts
+    #[arg(long, value_enum, value_name = "WHICH", default_value_t)]
+    pub(super) warm_up: WarmUpKind,
+    /// Override a value of the scenario, as in `cluster.router.type=random`; may be repeated
+    #[arg(long = "set", value_name = "PATH=VALUE")]
+    pub(super) overrides: Vec<String>,
+    /// Seed of every random stream
+    #[arg(long)]
+    pub(super) seed: Option<u64>,
+    /// Parameters that `servecast calibrate --output` wrote
+    #[arg(long, value_name = "FILE")]
+    pub(super) calibration: Option<PathBuf>,
+    /// Folder for the plan as JSON and figures; nothing is written if absent
+    #[arg(long, value_name = "DIR")]
+    pub(super) output_dir: Option<PathBuf>,
+    /// Replace the results of an earlier plan in that folder
+    #[arg(long, requires = "output_dir")]
+    pub(super) overwrite: bool,
+    /// How the plan is printed
+    #[arg(long, value_enum, default_value_t)]
+    pub(super) format: Format,
+}
+
+/// Who prefills and who decodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum LayoutKind {
+    /// Every replica does everything
+    Mixed,
+    /// Some replicas prefill, others decode
+    Disaggregated,
+}
+
+/// What of a run counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(super) enum WarmUpKind {
+    /// Of drawn arrivals all after the warm-up that MSER-5 finds; of a trace everything
+    #[default]
+    Auto,
+    /// Everything
+    Counts,
+    /// All after the warm-up that MSER-5 finds
+    Cut,
+}

@@ -1,0 +1,284 @@
+//! The search for the size of one layout.
+
+use std::sync::{Mutex, PoisonError};
+
+use super::layouts::{Layout, Size};
+use super::prices::Prices;
+use crate::cli::Failure;
+use crate::cli::scenario_file::Draft;
+use crate::cost::StepTime;
+use crate::metrics::bench::Latency;
+use crate::plan::{
+    self, Capacity, End, GoesOn, Kept, Pair, Promise, Setup, Slo, Traffic, Trial, WarmUp,
+};
+use crate::sim;
+
+/// A layout that can be tried.
+#[derive(Debug)]
+pub(super) struct Hunt<'a> {
+    pub(super) layout: &'a Layout,
+    pub(super) slos: &'a [Slo],
+    warm_up: WarmUp,
+    goes_on: GoesOn,
+    base: &'a Draft,
+    costs: Vec<StepTime>,
+    /// Of a replica of each group: US dollars per hour, and its GPUs.
+    prices: Vec<(f64, u32)>,
+    /// Of each group; nothing where a replica does not serve a part of the traffic.
+    capacities: Option<Vec<Capacity>>,
+    /// What was tried of the traffic that is planned for, as it is.
+    tried: Mutex<Vec<(Size, Trial)>>,
+}
+
+/// What was found of a layout.
+#[derive(Debug, Clone)]
+pub(super) struct Found {
+    pub(super) size: Size,
+    pub(super) trial: Trial,
+    pub(super) cost: f64,
+    pub(super) gpus: u32,
+}
+
+impl<'a> Hunt<'a> {
+    /// Gets a layout ready; the reason where it cannot serve the traffic in any number.
+    pub(super) fn new(
+        layout: &'a Layout,
+        base: &'a Draft,
+        (slos, warm_up, goes_on): (&'a [Slo], WarmUp, GoesOn),
+        prices: &Prices,
+        traffic: &Traffic,
+    ) -> Result<Result<Self, String>, Failure> {
+        let loaded = match layout.draft(base, layout.one())?.resolve() {
+            Ok(loaded) => loaded,
+            Err(failure) => return Ok(Err(told(&failure, base))),
+        };
+        let scenario = &loaded.scenario;
+        let costs = match sim::step_times(scenario) {
+            Ok(costs) => costs,
+            Err(error) => return Ok(Err(error.to_string())),
+        };
+        let groups = scenario.groups.iter().zip(&costs);
+        let capacities: Option<Vec<Capacity>> =
+            groups.map(|(group, cost)| Capacity::of(scenario, group, cost, traffic)).collect();
+        let prices = match prices.of(scenario) {
+            Ok(prices) => prices,
+            Err(reason) => return Ok(Err(reason)),
+        };
+        let tried = Mutex::default();
+        Ok(Ok(Self { layout, slos, warm_up, goes_on, base, costs, prices, capacities, tried }))
+    }
+
+    /// What a size costs, in US dollars per hour.
+    pub(super) fn cost(&self, size: Size) -> f64 {
+        let replicas = size.replicas();
+        self.prices.iter().zip(replicas).map(|((usd, _), count)| usd * f64::from(count)).sum()
+    }
+
+    /// GPUs of a size.
+    pub(super) fn gpus(&self, size: Size) -> u32 {
+        let replicas = size.replicas();
+        self.prices.iter().zip(replicas).map(|((_, gpus), count)| gpus * count).sum()
+    }
+
+    /// The size that has the throughput for a rate, if nobody minded waiting.
+    pub(super) fn least(&self, rate_per_s: f64) -> Size {
+        let count = |per_s: f64| ((rate_per_s / per_s).ceil() as u32).max(1);
+        match self.capacities.as_deref().unwrap_or_default() {
+            [] => self.layout.one(),
+            [mixed] => Size::Mixed(count(mixed.requests_per_s)),
+            [prefill, decode] => Size::Disaggregated(Pair {
+                prefill: count(prefill.prompts_per_s),
+                decode: count(decode.answers_per_s),
+            }),
+            _ => unreachable!("a layout has one group or two"),
+        }
+    }
+
+    /// One run, as far as it decides.
+    pub(super) fn attempt(
+        &self,
+        size: Size,
+        traffic: &Traffic,
+        factor: f64,
+    ) -> Result<Trial, Failure> {
+        self.simulate(size, traffic, factor, End::Early)
+    }
+
+    /// One run.
+    pub(super) fn simulate(
+        &self,
+        size: Size,
+        traffic: &Traffic,
+        factor: f64,
+        end: End,
+    ) -> Result<Trial, Failure> {
+        let loaded = self.layout.draft(self.base, size)?.resolve()?;
+        let setup = Setup {
+            scenario: &loaded.scenario,
+            costs: &self.costs,
+            traffic,
+            factor,
+            slos: self.slos,
+            warm_up: self.warm_up,
+            end,
+            goes_on: self.goes_on,
+        };
+        Ok(setup.run()?)
+    }
+
+    /// One run of the traffic that is planned for, which is remembered.
+    pub(super) fn remembered(&self, size: Size, traffic: &Traffic) -> Result<Trial, Failure> {
+        if let Some((_, trial)) = self.tried().into_iter().find(|(known, _)| *known == size) {
+            return Ok(trial);
+        }
+        let trial = self.attempt(size, traffic, 1.0)?;
+        let mut tried = self.tried.lock().unwrap_or_else(PoisonError::into_inner);
+        tried.push((size, trial.clone()));
+        Ok(trial)
+    }
+
+    /// All runs of the traffic that is planned for, in the order in which they were made.
+    pub(super) fn tried(&self) -> Vec<(Size, Trial)> {
+        self.tried.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The largest size that costs no more than so much, of the kinds of replicas in the proportion of a size.
+    pub(super) fn largest_for(&self, cost: f64, proportion: Size) -> Option<Size> {
+        let share = cost / self.cost(proportion) * (1.0 + 1e-9);
+        let scaled = |count: u32| (f64::from(count) * share) as u32;
+        let size = match proportion {
+            Size::Mixed(count) => Size::Mixed(scaled(count)),
+            Size::Disaggregated(pair) => Size::Disaggregated(Pair {
+                prefill: scaled(pair.prefill),
+                decode: scaled(pair.decode),
+            }),
+        };
+        Some(size).filter(|size| size.replicas().iter().all(|count| *count > 0))
+    }
+
+    /// The least size that keeps all promises, beginning at one; nothing where none of at most so many
+    /// GPUs does.
+    pub(super) fn fewest(
+        &self,
+        start: Size,
+        traffic: &Traffic,
+        max_gpus: u32,
+    ) -> Result<Option<Found>, Failure> {
+        let size = self.fewest_by(start, max_gpus, traffic.rate_per_s(), |size| {
+            self.remembered(size, traffic)
+        })?;
+        let Some(size) = size else { return Ok(None) };
+        let trial = self.remembered(size, traffic)?;
+        let (cost, gpus) = (self.cost(size), self.gpus(size));
+        Ok(Some(Found { size, trial, cost, gpus }))
+    }
+
+    /// The same for other traffic: only the size.
+    pub(super) fn fewest_of(
+        &self,
+        start: Size,
+        traffic: &Traffic,
+        max_gpus: u32,
+    ) -> Result<Option<Size>, Failure> {
+        let attempt = |size| self.attempt(size, traffic, 1.0);
+        self.fewest_by(start, max_gpus, traffic.rate_per_s(), attempt)
+    }
+
+    fn fewest_by(
+        &self,
+        start: Size,
+        max_gpus: u32,
+        rate_per_s: f64,
+        mut attempt: impl FnMut(Size) -> Result<Trial, Failure>,
+    ) -> Result<Option<Size>, Failure> {
+        match start {
+            Size::Mixed(start) => {
+                let most = max_gpus / self.prices[0].1;
+                if most == 0 {
+                    return Ok(None);
+                }
+                let found = plan::fewest(start, most, |replicas| {
+                    Ok::<_, Failure>(attempt(Size::Mixed(replicas))?.is_kept)
+                })?;
+                Ok(found.map(Size::Mixed))
+            }
+            Size::Disaggregated(start) => {
+                let cost = |pair| {
+                    let size = Size::Disaggregated(pair);
+                    // More GPUs than there are cost too much.
+                    let is_there = self.gpus(size) <= max_gpus;
+                    if is_there { self.cost(size) } else { f64::INFINITY }
+                };
+                let found = plan::fewest_pair(start, cost, |pair| {
+                    let trial = attempt(Size::Disaggregated(pair))?;
+                    Ok::<_, Failure>(self.shortage(&trial, pair, rate_per_s))
+                })?;
+                Ok(found.map(Size::Disaggregated))
+            }
+        }
+    }
+
+    /// Which replicas there are too few of. Time per token hangs on those that decode; of what else is late
+    /// those are blamed that are nearer to what they can serve.
+    fn shortage(&self, trial: &Trial, pair: Pair, rate_per_s: f64) -> Kept {
+        if trial.is_kept {
+            return Kept::All;
+        }
+        let slo = trial.binding().map(|place| &self.slos[place].promise);
+        if let Some(Promise::Latency(Latency::Tpot | Latency::Itl, _)) = slo {
+            return Kept::DecodeShort;
+        }
+        let Some([of_prefill, of_decode]) = self.capacities.as_deref() else {
+            return if pair.prefill <= pair.decode {
+                Kept::PrefillShort
+            } else {
+                Kept::DecodeShort
+            };
+        };
+        let prefill = rate_per_s / (f64::from(pair.prefill) * of_prefill.prompts_per_s);
+        let decode = rate_per_s / (f64::from(pair.decode) * of_decode.answers_per_s);
+        if prefill >= decode { Kept::PrefillShort } else { Kept::DecodeShort }
+    }
+
+    /// How many times as fast the requests may come to a size, and how many times they may not.
+    pub(super) fn highest_factor(
+        &self,
+        size: Size,
+        traffic: &Traffic,
+        start: f64,
+    ) -> Result<Option<(f64, f64)>, Failure> {
+        let most = match self.goes_on {
+            GoesOn::AsRecorded => MOST_OF_A_TRACE,
+            GoesOn::ForEver => 1e9,
+        };
+        plan::highest_factor(start, most, TOLERANCE, |factor| {
+            Ok(self.attempt(size, traffic, factor)?.is_kept)
+        })
+    }
+
+    /// The factor at which a size has just the throughput for the traffic.
+    pub(super) fn throughput_factor(&self, size: Size, traffic: &Traffic) -> f64 {
+        let per_s = match (size, self.capacities.as_deref().unwrap_or_default()) {
+            (_, []) => traffic.rate_per_s(),
+            (Size::Mixed(count), [mixed]) => f64::from(count) * mixed.requests_per_s,
+            (Size::Disaggregated(pair), [prefill, decode]) => {
+                let prompts = f64::from(pair.prefill) * prefill.prompts_per_s;
+                prompts.min(f64::from(pair.decode) * decode.answers_per_s)
+            }
+            _ => unreachable!("a layout has one group or two"),
+        };
+        per_s / traffic.rate_per_s()
+    }
+}
+
+/// How near to a factor that breaks a promise one is searched that keeps them all.
+const TOLERANCE: f64 = 0.01;
+
+/// How many times as fast a trace is tried: faster, it is over before its first answers end.
+pub(super) const MOST_OF_A_TRACE: f64 = 100.0;
+
+/// A problem without the name of the file, which is that of all layouts.
+fn told(failure: &Failure, base: &Draft) -> String {
+    let text = failure.to_string();
+    text.strip_prefix(&format!("{}: ", base.name())).unwrap_or(&text).to_owned()
+}

@@ -1,0 +1,311 @@
+//! The layouts that a plan chooses from, as scenarios of any size.
+
+use toml::{Table, Value};
+
+use super::args::{LayoutKind, PlanArguments};
+use crate::cli::Failure;
+use crate::cli::scenario_file::Draft;
+use crate::cli::vary;
+use crate::plan::Pair;
+use crate::profiles;
+
+/// A kind of GPU, and how many share a matrix.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Part {
+    pub(super) gpu: String,
+    pub(super) tensor_parallel: i64,
+}
+
+/// Who does what.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Kind {
+    Mixed(Part),
+    Disaggregated { prefill: Part, decode: Part },
+}
+
+/// A layout whose size is open.
+#[derive(Debug, Clone)]
+pub(super) struct Layout {
+    pub(super) kind: Kind,
+    /// Other settings.
+    settings: Vec<Setting>,
+    nic_gb_per_s: f64,
+}
+
+/// How many replicas.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Size {
+    Mixed(u32),
+    Disaggregated(Pair),
+}
+
+impl Layout {
+    /// All that the arguments name, in their order.
+    pub(super) fn all(arguments: &PlanArguments, base: &Draft) -> Result<Vec<Self>, Failure> {
+        let parts = parts(arguments, base)?;
+        let kinds = kinds(arguments, base)?;
+        let mut all = Vec::new();
+        for settings in settings(&arguments.vary)? {
+            for kind in &kinds {
+                let of_kind: Vec<Kind> = match kind {
+                    LayoutKind::Mixed => parts.iter().cloned().map(Kind::Mixed).collect(),
+                    LayoutKind::Disaggregated => pairs(&parts),
+                };
+                let layout = |kind| Self {
+                    kind,
+                    settings: settings.clone(),
+                    nic_gb_per_s: arguments.nic_gb_per_s,
+                };
+                all.extend(of_kind.into_iter().map(layout));
+            }
+        }
+        Ok(all)
+    }
+
+    /// What its step times are of.
+    pub(super) fn machines(&self) -> String {
+        format!("{:?}", self.kind)
+    }
+
+    /// The GPUs that it needs.
+    pub(super) fn gpus(&self) -> impl Iterator<Item = &str> {
+        let parts = match &self.kind {
+            Kind::Mixed(part) => [part, part],
+            Kind::Disaggregated { prefill, decode } => [prefill, decode],
+        };
+        parts.into_iter().map(|part| part.gpu.as_str())
+    }
+
+    /// As people write it: `H100 TP4`, `H100 TP2 + TP4`.
+    pub(super) fn name(&self) -> String {
+        let part = |part: &Part| format!("{} TP{}", part.gpu, part.tensor_parallel);
+        let kind = match &self.kind {
+            Kind::Mixed(one) => part(one),
+            Kind::Disaggregated { prefill, decode } => {
+                format!("{} prefill, {} decode", part(prefill), part(decode))
+            }
+        };
+        self.settings.iter().fold(kind, |name, (path, value)| {
+            let short = path.rsplit('.').next().unwrap_or(path);
+            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            format!("{name}, {short}={value}")
+        })
+    }
+
+    /// The smallest size.
+    pub(super) fn one(&self) -> Size {
+        match self.kind {
+            Kind::Mixed(_) => Size::Mixed(1),
+            Kind::Disaggregated { .. } => Size::Disaggregated(Pair { prefill: 1, decode: 1 }),
+        }
+    }
+
+    /// The size that the scenario has.
+    pub(super) fn told(&self, base: &Draft) -> Size {
+        let count = |keys: &[&str]| {
+            let count = base.get(keys).and_then(Value::as_integer);
+            count.and_then(|count| u32::try_from(count).ok()).unwrap_or(1)
+        };
+        let of_role = |role| count(&["cluster", "disaggregation", role]);
+        match self.kind {
+            Kind::Mixed(_) => Size::Mixed(count(&["cluster", "replicas"])),
+            Kind::Disaggregated { .. } => Size::Disaggregated(Pair {
+                prefill: of_role("prefill_replicas"),
+                decode: of_role("decode_replicas"),
+            }),
+        }
+    }
+
+    /// The scenario of so many replicas.
+    pub(super) fn draft(&self, base: &Draft, size: Size) -> Result<Draft, Failure> {
+        let mut draft = base.clone();
+        for (path, value) in &self.settings {
+            draft.put(path, value.clone())?;
+        }
+        // They are of the GPUs of the scenario; a plan has prices of its own.
+        draft.clear(&["report", "prices"]);
+        draft.clear(&["report", "power"]);
+        match (&self.kind, size) {
+            (Kind::Mixed(part), Size::Mixed(replicas)) => {
+                draft.clear(&["cluster", "disaggregation"]);
+                draft.put("cluster.gpu", part.gpu.clone())?;
+                draft.put("cluster.tensor_parallel_size", part.tensor_parallel)?;
+                draft.put("cluster.replicas", i64::from(replicas))?;
+            }
+            (Kind::Disaggregated { prefill, decode }, Size::Disaggregated(pair)) => {
+                draft.put("cluster.gpu", prefill.gpu.clone())?;
+                draft.clear(&["cluster", "replicas"]);
+                self.put_transfer(&mut draft)?;
+                let groups = [("prefill", prefill, pair.prefill), ("decode", decode, pair.decode)];
+                let groups = groups.map(|(role, part, replicas)| self.group(role, part, replicas));
+                draft.put("cluster.groups", Value::Array(groups.to_vec()))?;
+            }
+            _ => unreachable!("a layout has sizes of its kind"),
+        }
+        Ok(draft)
+    }
+
+    fn put_transfer(&self, draft: &mut Draft) -> Result<(), Failure> {
+        let mut told = draft.get(&["cluster", "disaggregation"]).and_then(Value::as_table).cloned();
+        let told = told.get_or_insert_with(Table::new);
+        for roles in ["prefill_replicas", "decode_replicas"] {
+            told.remove(roles);
+        }
+        if !told.contains_key("transfer") {
+            let mut transfer = Table::new();
+            transfer.insert("nic_gb_per_s".to_owned(), Value::Float(self.nic_gb_per_s));
+            told.insert("transfer".to_owned(), Value::Table(transfer));
+        }
+        draft.put("cluster.disaggregation", Value::Table(told.clone()))
+    }
+
+    fn group(&self, role: &str, part: &Part, replicas: u32) -> Value {
+        let mut group = Table::new();
+        group.insert("role".to_owned(), role.into());
+        group.insert("replicas".to_owned(), i64::from(replicas).into());
+        group.insert("gpu".to_owned(), part.gpu.clone().into());
+        group.insert("tensor_parallel_size".to_owned(), part.tensor_parallel.into());
+        let nic = self.nic_gb_per_s * part.tensor_parallel as f64;
+        group.insert("nic_gb_per_s".to_owned(), nic.into());
+        Value::Table(group)
+    }
+}
+
+impl Size {
+    /// Replicas of each kind.
+    pub(super) fn replicas(self) -> Vec<u32> {
+        match self {
+            Self::Mixed(replicas) => vec![replicas],
+            Self::Disaggregated(pair) => vec![pair.prefill, pair.decode],
+        }
+    }
+
+    /// As people write it: `12`, `4P8D`.
+    pub(super) fn name(self) -> String {
+        match self {
+            Self::Mixed(replicas) => replicas.to_string(),
+            Self::Disaggregated(pair) => format!("{}P{}D", pair.prefill, pair.decode),
+        }
+    }
+}
+
+fn parts(arguments: &PlanArguments, base: &Draft) -> Result<Vec<Part>, Failure> {
+    let of_base = |keys| base.get(keys);
+    let gpus = if arguments.gpus.is_empty() {
+        vec![of_base(&["cluster", "gpu"]).and_then(Value::as_str).unwrap_or_default().to_owned()]
+    } else {
+        arguments.gpus.clone()
+    };
+    let sizes = if arguments.tensor_parallel.is_empty() {
+        let size = of_base(&["cluster", "tensor_parallel_size"]).and_then(Value::as_integer);
+        vec![size.unwrap_or(1)]
+    } else {
+        arguments.tensor_parallel.iter().map(|size| i64::from(*size)).collect()
+    };
+    let mut parts = Vec::new();
+    for gpu in &gpus {
+        let known = profiles::gpu(gpu).map(|spec| spec.name).ok_or_else(|| {
+            let near = profiles::closest(gpu, profiles::gpu_names());
+            let hint = near.map_or_else(String::new, |near| format!(", did you mean `{near}`?"));
+            Failure::input(format!("--gpu: `{gpu}` is not in the catalogue of GPUs{hint}"))
+        })?;
+        for size in &sizes {
+            let part = Part { gpu: known.clone(), tensor_parallel: *size };
+            if parts.contains(&part) {
+                return Err(Failure::input(format!(
+                    "--gpu, --tensor-parallel: {known} TP{size} twice"
+                )));
+            }
+            parts.push(part);
+        }
+    }
+    Ok(parts)
+}
+
+/// The kinds of layouts that are asked for; that of the scenario if none is.
+fn kinds(arguments: &PlanArguments, base: &Draft) -> Result<Vec<LayoutKind>, Failure> {
+    let is_apart = base.get(&["cluster", "disaggregation"]).is_some();
+    Ok(match &arguments.layouts[..] {
+        [] if is_apart => vec![LayoutKind::Disaggregated],
+        [] => vec![LayoutKind::Mixed],
+        [one] => vec![*one],
+        [one, other] if one != other => vec![*one, *other],
+        _ => return Err(Failure::input("--layout: name each layout once")),
+    })
+}
+
+/// Prefill and decode on GPUs of one kind, with the parallelism of each of its own.
+fn pairs(parts: &[Part]) -> Vec<Kind> {
+    let mut all = Vec::new();
+    for prefill in parts {
+        for decode in parts.iter().filter(|decode| decode.gpu == prefill.gpu) {
+            all.push(Kind::Disaggregated { prefill: prefill.clone(), decode: decode.clone() });
+        }
+    }
+    all
+}
+
+/// A setting that is chosen: its path and a value.
+type Setting = (String, Value);
+
+/// What a plan decides itself, or what is planned for.
+const NOT_VARIED: [(&str, &str); 9] = [
+    ("cluster.replicas", "the plan finds it"),
+    ("cluster.gpu", "give --gpu"),
+    ("cluster.tensor_parallel_size", "give --tensor-parallel"),
+    ("cluster.groups", "give --layout"),
+    ("cluster.disaggregation", "give --layout"),
+    ("workload", "all layouts serve the same requests"),
+    ("trace", "all layouts serve the same requests"),
+    ("report", "the plan has promises and prices of its own"),
+    ("faults", "a plan is of replicas that do not fail"),
+];
+
+/// Every combination of the values of `--vary`.
+fn settings(vary: &[String]) -> Result<Vec<Vec<Setting>>, Failure> {
+    let mut all: Vec<Vec<Setting>> = vec![Vec::new()];
+    let mut paths: Vec<String> = Vec::new();
+    for text in vary {
+        let axis = vary::axis(text)?;
+        let wrong = |problem: String| Failure::input(format!("--vary {text}: {problem}"));
+        let is_below = |path: &str| {
+            axis.path
+                .strip_prefix(path)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+        };
+        if let Some((_, why)) = NOT_VARIED.iter().find(|(path, _)| is_below(path)) {
+            return Err(wrong(format!("is not varied: {why}")));
+        }
+        if ["seed", "name"].contains(&axis.path.as_str()) {
+            return Err(wrong("is not varied: all layouts serve the same requests".to_owned()));
+        }
+        if paths.contains(&axis.path) {
+            return Err(wrong("is varied twice".to_owned()));
+        }
+        if let Some(problem) = axis.levels.problem() {
+            return Err(wrong(problem));
+        }
+        let values = axis.levels.of_grid();
+        if values.is_empty() {
+            return Err(wrong("say how many values: LOW..HIGH:COUNT".to_owned()));
+        }
+        if values.len() * all.len() > LAYOUTS_MAX {
+            return Err(wrong(format!("at most {LAYOUTS_MAX} combinations are planned")));
+        }
+        all = all
+            .iter()
+            .flat_map(|before| {
+                values.iter().map(|value| {
+                    let mut settings = before.clone();
+                    settings.push((axis.path.clone(), value.clone()));
+                    settings
+                })
+            })
+            .collect();
+        paths.push(axis.path);
+    }
+    Ok(all)
+}
+
+/// Combinations of settings at most.
+const LAYOUTS_MAX: usize = 1000;

@@ -1,0 +1,72 @@
+//! How sure an answer is, and what less than it would do.
+
+use serde_json::{Value, json};
+
+use super::hunt::Found;
+use super::layouts::Size;
+use crate::plan::Traffic;
+use crate::units::SimDuration;
+
+/// What other requests need.
+#[derive(Debug, Clone)]
+pub(super) struct Stretch {
+    /// The fewest replicas; nothing where none are enough.
+    pub(super) size: Option<Size>,
+    pub(super) cost: f64,
+    /// Whether the answer is enough for them.
+    pub(super) is_enough: bool,
+}
+
+/// What an autoscaler that knows the future and changes the replicas at once would do with: in each window as
+/// many as its rate needs, at the rate per replica that the plan carries in its busiest window.
+#[derive(Debug, Clone)]
+pub(super) struct Windows {
+    width_s: f64,
+    /// Replicas over time on average, of all kinds together.
+    mean_replicas: f64,
+    /// Those of the plan.
+    replicas: u32,
+    most: u32,
+    least: u32,
+}
+
+impl Windows {
+    /// Of a size that carries `factor` times the traffic: its busiest window too.
+    pub(super) fn new(traffic: &Traffic, width_s: f64, found: &Found, factor: f64) -> Self {
+        let windows = traffic.windows(SimDuration::from_secs_f64(width_s));
+        let busiest = windows.iter().map(|(rate, _)| *rate).fold(0.0, f64::max);
+        let parts = found.size.replicas();
+        let needed = |rate: f64| {
+            let share = rate / (factor * busiest);
+            parts.iter().map(|part| (f64::from(*part) * share).ceil() as u32).sum::<u32>()
+        };
+        let each = windows.iter().map(|(rate, lasts_s)| (needed(*rate), *lasts_s));
+        let whole: f64 = each.clone().map(|(_, lasts_s)| lasts_s).sum();
+        let served = each.clone().map(|(replicas, lasts_s)| f64::from(replicas) * lasts_s);
+        Self {
+            width_s,
+            mean_replicas: served.sum::<f64>() / whole,
+            replicas: parts.iter().sum(),
+            most: each.clone().map(|(replicas, _)| replicas).max().unwrap_or_default(),
+            least: each.map(|(replicas, _)| replicas).min().unwrap_or_default(),
+        }
+    }
+
+    pub(super) fn text(&self) -> String {
+        let saved = 100.0 * (1.0 - self.mean_replicas / f64::from(self.replicas));
+        format!(
+            "A perfect autoscaler, with windows of {} s, would run {:.1} replicas on average ({} to {}), {saved:.0} % \
+             fewer than the plan\n",
+            self.width_s, self.mean_replicas, self.least, self.most,
+        )
+    }
+
+    pub(super) fn json(&self) -> Value {
+        json!({
+            "window_s": self.width_s,
+            "mean_replicas": self.mean_replicas,
+            "replicas_min": self.least,
+            "replicas_max": self.most,
+        })
+    }
+}

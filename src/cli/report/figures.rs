@@ -1,0 +1,91 @@
+//! The figures of a folder, within the page.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::folder;
+use super::html::Html;
+use crate::cli::{Failure, say};
+
+/// Figures in the order in which they are shown, and what a reader sees in them.
+const CAPTIONS: [(&str, &str); 16] = [
+    (
+        "differences",
+        "Differences from the baseline with their intervals; grey ones are not told from chance, or are better neither way.",
+    ),
+    (
+        "latencies",
+        "Latencies of the finished requests of the first seed, scenarios laid over one another.",
+    ),
+    ("plan_fronts", "Every cluster that was simulated; those on the line are not beaten in both."),
+    (
+        "slo_attainment",
+        "The share of requests that keep all limits. The mark is the last level before fewer than 95 % do.",
+    ),
+    (
+        "throughput_latency",
+        "What latency comes with what throughput; bars are 95 % intervals over seeds.",
+    ),
+    (
+        "over_axis",
+        "Figures over the setting that was varied most; bands are 95 % intervals over seeds.",
+    ),
+    ("heat_map", "Means over seeds, over the two settings that were varied."),
+    (
+        "measured",
+        "What a server did beside what the simulation says of it; errors beyond 10 % stand out.",
+    ),
+    (
+        "latency_ttft_e2e",
+        "How many requests had their first token, and all of their answer, after this time.",
+    ),
+    (
+        "latency_tpot_itl",
+        "How many requests had this mean time per output token, and how many gaps between tokens were this long.",
+    ),
+    ("throughput", "Tokens and requests over the time of the run."),
+    ("queue_memory", "Requests in the engines, and how much of their KV cache is in use."),
+    ("replica_activity", "What each replica spends its time on."),
+    (
+        "replica_load",
+        "Requests inside the replicas: mean, and the range between the least and the most loaded.",
+    ),
+    ("autoscaler", "Replicas that serve, start and drain, and the load that they follow."),
+    ("link_use", "How busy the links are that KV caches travel on."),
+];
+
+/// A figure with its caption. One that is not made of what figures are made of is left out, and said.
+pub(super) fn figure(name: &str, svg: &str, place: &Path) -> Html {
+    let Some(drawn) = Html::figure(svg) else {
+        say(&format!("warning: {}: is no figure of servecast, it is left out", place.display()));
+        return Html::default();
+    };
+    let known = CAPTIONS.iter().find(|(known, _)| *known == name);
+    let caption =
+        known.map_or_else(|| name.replace('_', " "), |(_, caption)| (*caption).to_owned());
+    Html::element("figure", [drawn, Html::words("figcaption", &caption)])
+}
+
+/// All figures of a folder.
+pub(super) fn all(folder: &Path) -> Result<Vec<Html>, Failure> {
+    let figures = folder.join("figures");
+    if !figures.is_dir() {
+        return Ok(Vec::new());
+    }
+    let fail = |error: std::io::Error| Failure::input(format!("{}: {error}", figures.display()));
+    let entries = fs::read_dir(&figures).map_err(fail)?.collect::<Result<Vec<_>, _>>();
+    let paths = entries.map_err(fail)?.into_iter().map(|entry| entry.path());
+    let is_svg = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "svg");
+    let named = paths.filter(is_svg).map(|path| {
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let rank = CAPTIONS.iter().position(|(known, _)| *known == name);
+        (rank.unwrap_or(CAPTIONS.len()), name, path)
+    });
+    let mut named: Vec<(usize, String, PathBuf)> = named.collect();
+    named.sort();
+    let html = |(_, name, path): (usize, String, PathBuf)| {
+        let svg = folder::text(&path)?.unwrap_or_default();
+        Ok(figure(&name, &svg, &path))
+    };
+    named.into_iter().map(html).collect()
+}

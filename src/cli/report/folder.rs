@@ -1,0 +1,112 @@
+//! Which command left a folder behind, and the files in it.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::page::Page;
+use crate::cli::Failure;
+use crate::cli::sweep::Told;
+
+/// What a folder is of.
+#[derive(Debug)]
+pub(super) enum Kind {
+    /// One run, or several beside each other.
+    Run,
+    /// A sweep.
+    Sweep(Box<Told>),
+    /// A plan.
+    Plan,
+    /// A comparison.
+    Comparison,
+}
+
+impl Kind {
+    /// Recognises a folder by its files.
+    pub(super) fn of(folder: &Path) -> Result<Self, Failure> {
+        let place = folder.display();
+        if !folder.is_dir() {
+            return Err(Failure::input(format!("{place}: is no folder")));
+        }
+        if let Some(told) = Told::read(folder)? {
+            return Ok(Self::Sweep(Box::new(told)));
+        }
+        let has = |name: &str| folder.join(name).is_file();
+        if has("plan.json") {
+            return Ok(Self::Plan);
+        }
+        if has("compare.json") {
+            return Ok(Self::Comparison);
+        }
+        if has("run.json") {
+            return Ok(Self::Run);
+        }
+        Err(Failure::input(format!(
+            "{place}: holds none of run.json (run, bench), sweep.json (sweep, merge), plan.json (plan), \
+             compare.json (compare)"
+        )))
+    }
+}
+
+/// Reads a JSON file.
+pub(super) fn json(path: &Path) -> Result<Value, Failure> {
+    let fail = |problem: String| Failure::input(format!("{}: {problem}", path.display()));
+    let text = fs::read_to_string(path).map_err(|error| fail(error.to_string()))?;
+    serde_json::from_str(&text).map_err(|error| fail(error.to_string()))
+}
+
+/// Reads a text file, if it is there.
+pub(super) fn text(path: &Path) -> Result<Option<String>, Failure> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Failure::input(format!("{}: {error}", path.display()))),
+    }
+}
+
+/// Says on the page what `run.json` says: command, seed, version. Nothing where it is not there.
+pub(super) fn asked(folder: &Path, page: &mut Page) -> Result<Value, Failure> {
+    let path = folder.join("run.json");
+    if !path.is_file() {
+        return Ok(Value::Null);
+    }
+    let run = json(&path)?;
+    if let Some(words) = run["command"].as_array() {
+        let words = words.iter().filter_map(Value::as_str).enumerate();
+        let words = words.map(|(place, word)| match place {
+            // Where the program lay does not matter.
+            0 => "servecast".to_owned(),
+            _ => quoted(word),
+        });
+        page.asked.push(("Command", words.collect::<Vec<_>>().join(" ")));
+    }
+    if !run["seed"].is_null() {
+        page.asked.push(("Seed", run["seed"].to_string()));
+    }
+    if let Some(version) = run["servecast"].as_str() {
+        page.asked.push(("Version", version.to_owned()));
+    }
+    Ok(run)
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "-_./=,:+@%".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+/// A list of texts in a JSON value; empty where there is none.
+pub(super) fn texts(value: &Value) -> Vec<String> {
+    let all = value.as_array().into_iter().flatten().filter_map(Value::as_str);
+    all.map(str::to_owned).collect()
+}
+
+/// A text in a JSON value; empty where there is none.
+pub(super) fn name(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}

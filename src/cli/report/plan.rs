@@ -1,0 +1,138 @@
+//! The page of a plan.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::facts::facts;
+use super::figures;
+use super::folder::{self, json, name, texts};
+use super::html::Html;
+use super::page::{Page, details, section, statement};
+use super::table::{Cell, alone, column, table};
+use crate::cli::Failure;
+
+pub(super) fn page(folder: &Path) -> Result<Page, Failure> {
+    let plan = json(&folder.join("plan.json"))?;
+    let mut page = Page { kind: "servecast plan", title: name(&plan["name"]), ..Page::default() };
+    folder::asked(folder, &mut page)?;
+    page.asked.push(("Model", name(&plan["model"])));
+    if let (Some(requests), Some(rate)) =
+        (plan["requests"].as_f64(), plan["requests_per_s"].as_f64())
+    {
+        page.asked.push(("Traffic", format!("{} requests, {}/s", alone(requests), alone(rate))));
+    }
+    page.asked.push(("Promises", texts(&plan["promises"]).join(", ")));
+    let verdict = texts(&plan["verdict"]);
+    page.verdict = verdict.split_first().map_or_else(
+        || statement("See the layouts below.", &[]),
+        |(first, rest)| statement(first, rest),
+    );
+    page.sections.push(section("Layouts", [layouts(&plan)]));
+    let figures = figures::all(folder)?;
+    if !figures.is_empty() {
+        page.sections.push(section("Figures", figures));
+    }
+    if !plan["perfect_autoscaler"].is_null() {
+        let windows = facts(&plan["perfect_autoscaler"]);
+        page.sections.push(section("If replicas followed the load", [windows]));
+    }
+    let tried = plan["tried"].as_array().map_or(0, Vec::len);
+    if tried > 0 {
+        let what = format!("All {tried} clusters that were simulated");
+        page.sections.push(details(&what, [tried_table(&plan)]));
+    }
+    Ok(page)
+}
+
+/// Replicas as people write them: `12`, or `4P8D` of prefill and decode.
+fn size(replicas: &Value) -> Option<String> {
+    match &replicas.as_array()?[..] {
+        [all] => Some(all.to_string()),
+        [prefill, decode] => Some(format!("{prefill}P{decode}D")),
+        _ => None,
+    }
+}
+
+/// What a layout keeps of each promise, in the order of the promises.
+fn kept<'a>(row: &'a Value, promise: &str) -> Option<&'a Value> {
+    row["promises"].as_array()?.iter().find(|one| one["promise"] == promise)
+}
+
+fn layouts(plan: &Value) -> Html {
+    let rows: Vec<&Value> = plan["layouts"].as_array().into_iter().flatten().collect();
+    let is_rate = rows.iter().any(|row| !row["requests_per_s"].is_null());
+    let mut extra = vec![("gpus", "GPUs"), ("usd_per_hour", "USD/h")];
+    if is_rate {
+        extra.insert(0, ("requests_per_s", "requests/s"));
+    }
+    let mut titles = vec!["layout".to_owned(), "replicas".to_owned()];
+    titles.extend(extra.iter().map(|(_, title)| (*title).to_owned()));
+    let mut columns = vec![
+        rows.iter().map(|row| Cell::Text(name(&row["layout"]))).collect(),
+        rows.iter().map(|row| size(&row["replicas"]).map_or(Cell::Empty, Cell::Number)).collect(),
+    ];
+    for (key, _) in &extra {
+        columns.push(column(&rows.iter().map(|row| row[*key].as_f64()).collect::<Vec<_>>()));
+    }
+    promises(plan, &rows, &mut titles, &mut columns);
+    titles.push("binding".to_owned());
+    columns.push(rows.iter().map(|row| Cell::Text(remark(row))).collect());
+    table(&titles, &transposed(&columns))
+}
+
+fn promises(plan: &Value, rows: &[&Value], titles: &mut Vec<String>, columns: &mut Vec<Vec<Cell>>) {
+    for promise in texts(&plan["promises"]) {
+        let value = |row: &&Value| kept(row, &promise)?["value"].as_f64();
+        columns.push(column(&rows.iter().map(value).collect::<Vec<_>>()));
+        titles.push(promise);
+    }
+}
+
+/// What decides about a layout, or why there is none of it.
+fn remark(row: &Value) -> String {
+    let binding = name(&row["binding"]);
+    if !binding.is_empty() {
+        return binding;
+    }
+    if let Some(reason) = row["impossible"].as_str() {
+        return reason.lines().next().unwrap_or_default().to_owned();
+    }
+    let least = &row["not_simulated"]["replicas_at_least"];
+    if let Some(least) = size(least) {
+        return format!(
+            "dearer by its throughput alone ({least} replicas at least), not simulated"
+        );
+    }
+    if row["keeps"] == false {
+        "keeps the promises in no number that may be".to_owned()
+    } else {
+        String::new()
+    }
+}
+
+fn tried_table(plan: &Value) -> Html {
+    let rows: Vec<&Value> = plan["tried"].as_array().into_iter().flatten().collect();
+    let mut titles: Vec<String> =
+        ["layout", "replicas", "GPUs", "USD/h"].map(str::to_owned).to_vec();
+    let mut columns = vec![
+        rows.iter().map(|row| Cell::Text(name(&row["layout"]))).collect(),
+        rows.iter().map(|row| size(&row["replicas"]).map_or(Cell::Empty, Cell::Number)).collect(),
+    ];
+    for key in ["gpus", "usd_per_hour"] {
+        columns.push(column(&rows.iter().map(|row| row[key].as_f64()).collect::<Vec<_>>()));
+    }
+    promises(plan, &rows, &mut titles, &mut columns);
+    titles.push("keeps them".to_owned());
+    let keeps = |row: &&Value| match row["broken_off_for"].as_str() {
+        Some(promise) => Cell::Text(format!("no, broken off for {promise}")),
+        None => Cell::Text(if row["keeps"] == true { "yes" } else { "no" }.to_owned()),
+    };
+    columns.push(rows.iter().map(keeps).collect());
+    table(&titles, &transposed(&columns))
+}
+
+fn transposed(columns: &[Vec<Cell>]) -> Vec<Vec<Cell>> {
+    let rows = columns.first().map_or(0, Vec::len);
+    (0..rows).map(|row| columns.iter().map(|column| column[row].clone()).collect()).collect()
+}

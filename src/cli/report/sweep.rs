@@ -1,0 +1,201 @@
+//! The page of a sweep.
+
+use super::facts;
+use super::html::Html;
+use super::page::{Page, details, section, statement};
+use super::series::{KNEE, Lines, Series};
+use super::table::{Cell, alone, column, decimals, table, written};
+use crate::cli::compare::title;
+use crate::cli::sweep::{Told, ToldPoint};
+
+/// Points in the table; `results.csv` has all.
+const POINTS_MAX: usize = 500;
+/// Failed points that are told of one by one.
+const FAILURES_MAX: usize = 5;
+
+pub(super) fn page(told: &Told) -> Page {
+    let mut page = Page { kind: "servecast sweep", title: told.name.clone(), ..Page::default() };
+    page.asked.push(("Varied", told.paths.join(", ")));
+    let (points, runs) = (told.points.len(), told.runs);
+    page.asked.push(("Runs", format!("{runs}: {points} points, {} seeds each", told.seeds)));
+    let seeds = told.first_seeds.iter().map(ToString::to_string);
+    page.asked.push(("Seeds", seeds.collect::<Vec<_>>().join(", ")));
+    page.asked.push(("Version", told.servecast.clone()));
+    page.verdict = match (knees(told), extremes(told)) {
+        (Some(knees), extremes) => {
+            let lead = format!("At least {} % of requests are within all limits", 100.0 * KNEE);
+            let best = extremes.iter().map(|line| Html::words("li", line));
+            let best = Html::all([Html::words("h3", "Best points"), Html::element("ul", best)]);
+            Html::all([statement(&lead, &knees), best])
+        }
+        (None, extremes) => extremes.split_first().map_or_else(
+            || statement("No run has ended.", &[]),
+            |(first, rest)| statement(first, rest),
+        ),
+    };
+    page.warnings = warnings(told);
+    let figures = figures(told);
+    if !figures.is_empty() {
+        page.sections.push(section("Figures", figures));
+    }
+    page.sections.push(section("Points", [points_table(told)]));
+    page
+}
+
+#[cfg(feature = "plot")]
+fn figures(told: &Told) -> Vec<Html> {
+    super::curves::figures(told)
+}
+
+#[cfg(not(feature = "plot"))]
+fn figures(_: &Told) -> Vec<Html> {
+    crate::cli::say("notice: built without the feature `plot`, no figures are drawn");
+    Vec::new()
+}
+
+/// Up to where each series keeps its limits; nothing where there are none.
+fn knees(told: &Told) -> Option<Vec<String>> {
+    let lines = Lines::new(told)?;
+    let has = |point: &ToldPoint| point.figure("slo_attainment").is_some();
+    if !lines.is_joined || !told.points.iter().any(has) {
+        return None;
+    }
+    let axis = &told.titles[lines.axis];
+    let line = |series: &Series| {
+        let share = |place: usize| Some(told.points[place].figure("slo_attainment")?.mean);
+        let known = series.points.iter().filter_map(|(x, place)| Some((*x, share(*place)?)));
+        let known: Vec<(f64, f64)> = known.collect();
+        let (first, last) = (known.first()?.0, known.last()?.0);
+        let percent = |place: usize| written(100.0 * known[place].1, 1);
+        let text = match known.iter().position(|(_, share)| *share < KNEE) {
+            None => format!("at every {axis} from {first} to {last}"),
+            Some(0) => format!("not even at {axis} {first}, where it is {} %", percent(0)),
+            Some(place) => {
+                let (kept, missed) = (known[place - 1].0, known[place].0);
+                format!("up to {axis} {kept}; at {missed} it is {} %", percent(place))
+            }
+        };
+        let who = if series.name.is_empty() { String::new() } else { format!("{}: ", series.name) };
+        Some(who + &text)
+    };
+    Some(lines.series.iter().filter_map(line).collect())
+}
+
+/// The points with the most throughput and the least latency.
+fn extremes(told: &Told) -> Vec<String> {
+    let best = |name: &str, sign: f64, what: &str| {
+        let values = told.points.iter().filter_map(|point| Some((point.figure(name)?, point)));
+        let (found, point) =
+            values.max_by(|a, b| (sign * a.0.mean).total_cmp(&(sign * b.0.mean)))?;
+        let within = found
+            .within
+            .map(|within| format!(" ± {}", written(within, decimals([found.mean].into_iter()))));
+        let within = within.unwrap_or_default();
+        Some(format!(
+            "{what} {}: {}{within}, at {}",
+            within_sentence(&title(name)),
+            alone(found.mean),
+            place(told, point)
+        ))
+    };
+    [
+        best("output_throughput", 1.0, "Highest"),
+        best("p99_ttft_ms", -1.0, "Lowest"),
+        best("mean_tpot_ms", -1.0, "Lowest"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// A title after other words: a name that is spelled in capitals keeps them.
+fn within_sentence(title: &str) -> String {
+    let is_word = title.chars().nth(1).is_some_and(char::is_lowercase);
+    let (first, rest) = title.split_at(title.chars().next().map_or(0, char::len_utf8));
+    if is_word { first.to_lowercase() + rest } else { title.to_owned() }
+}
+
+/// Variant and settings of a point.
+fn place(told: &Told, point: &ToldPoint) -> String {
+    let variant = (told.variants.len() > 1).then(|| told.variants[point.variant].clone());
+    let settings = told.titles.iter().enumerate().map(|(axis, title)| {
+        let number = point.number(axis).map(|number| number.to_string());
+        format!("{title} {}", number.unwrap_or_else(|| Told::text(&point.settings[axis])))
+    });
+    variant.into_iter().chain(settings).collect::<Vec<_>>().join(", ")
+}
+
+fn warnings(told: &Told) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if told.runs < told.planned as usize {
+        warnings.push(format!(
+            "{} of {} runs are here: the sweep was interrupted, or other parts of it lie elsewhere",
+            told.runs, told.planned
+        ));
+    }
+    let failed: Vec<&ToldPoint> =
+        told.points.iter().filter(|point| !point.errors.is_empty()).collect();
+    let lines = failed.iter().take(FAILURES_MAX).map(|point| {
+        let count = point.errors.len();
+        format!("{count} runs failed at {}: {}", place(told, point), point.errors[0])
+    });
+    warnings.extend(lines);
+    if failed.len() > FAILURES_MAX {
+        warnings.push(format!("runs failed at {} more points", failed.len() - FAILURES_MAX));
+    }
+    for (name, what) in [("stuck", "could never be served"), ("rejected", "were rejected")] {
+        let has = |point: &&ToldPoint| point.figure(name).is_some_and(|found| found.mean > 0.0);
+        let count = told.points.iter().filter(has).count();
+        if count > 0 {
+            warnings
+                .push(format!("at {count} of {} points some requests {what}", told.points.len()));
+        }
+    }
+    warnings
+}
+
+fn points_table(told: &Told) -> Html {
+    let shown = &told.points[..told.points.len().min(POINTS_MAX)];
+    let metrics = told.usual();
+    let mut titles = vec!["point".to_owned()];
+    let index = shown.iter().map(|point| Some(f64::from(point.index)));
+    let mut columns = vec![column(&index.collect::<Vec<_>>())];
+    if told.variants.len() > 1 {
+        titles.push("variant".to_owned());
+        let names = shown.iter().map(|point| Cell::Text(told.variants[point.variant].clone()));
+        columns.push(names.collect());
+    }
+    for (axis, name) in told.titles.iter().enumerate() {
+        titles.push(name.clone());
+        let cell = |point: &ToldPoint| {
+            let text = Told::text(&point.settings[axis]);
+            if point.number(axis).is_some() { Cell::Number(text) } else { Cell::Text(text) }
+        };
+        columns.push(shown.iter().map(cell).collect());
+    }
+    for name in metrics {
+        let known = title(name);
+        titles.push(if known == name { facts::title(name) } else { known });
+        let found = shown.iter().map(|point| point.figure(name));
+        let decimals = decimals(found.clone().flatten().map(|found| found.mean));
+        let cells = found.map(|found| {
+            found.map_or(Cell::Empty, |found| {
+                let within = found.within.map(|within| format!(" ± {}", written(within, decimals)));
+                Cell::Number(written(found.mean, decimals) + &within.unwrap_or_default())
+            })
+        });
+        columns.push(cells.collect());
+    }
+    let rows: Vec<Vec<Cell>> = (0..shown.len())
+        .map(|row| columns.iter().map(|column| column[row].clone()).collect())
+        .collect();
+    let rest = told.points.len() - shown.len();
+    let rest = match rest {
+        0 => Html::default(),
+        rest => Html::words("p", &format!("and {rest} points more, which results.csv has")),
+    };
+    let note =
+        if told.seeds > 1 { "Means with 95 % intervals over seeds." } else { "One run each." };
+    let all = Html::all([Html::words("p", note), table(&titles, &rows), rest]);
+    if shown.len() > 40 { details("All points", [all]) } else { all }
+}

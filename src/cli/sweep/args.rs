@@ -1,0 +1,113 @@
+//! The command lines of `servecast sweep` and `servecast merge` as clap reads them.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use serde::Deserialize;
+
+use crate::cli::args::Format;
+use crate::sweep::Shard;
+
+/// `servecast sweep`.
+#[derive(Debug, Args)]
+#[command(after_help = "VALUES of --vary:\n  \
+    1,2,4               these values, of any kind: numbers, words, tables\n  \
+    1..16               all whole numbers from 1 to 16\n  \
+    0.5..8.0:linear:16  16 numbers from 0.5 to 8, evenly spaced\n  \
+    0.1..10:log:8       8 numbers from 0.1 to 10, each the same multiple of the one before\n  \
+    0.1..10, 0.1..10:log  the range, for designs that draw points\n\n\
+    Examples:\n  \
+    servecast sweep my.toml --vary cluster.replicas=1..4 \\\n    \
+    --vary workload.arrivals.rate_per_s=2,4,8 --seeds 5 --output-dir out/rates\n  \
+    servecast sweep my.toml --vary workload.arrivals.rate_per_s=1.0..20.0 \\\n    \
+    --vary cluster.engine.max_num_seqs=8..512:log --design latin-hypercube --points 100 \\\n    \
+    --output-dir out/lhs")]
+pub(in crate::cli) struct SweepArguments {
+    /// Scenario file in TOML, YAML or JSON; its variants are points too, and its table `sweep` says what
+    /// else is varied
+    pub(super) scenario: PathBuf,
+    /// Vary a setting over values, as in `cluster.replicas=1..4`; may be repeated
+    #[arg(long, value_name = "PATH=VALUES")]
+    pub(super) vary: Vec<String>,
+    /// Which combinations of values are points [default: grid]
+    #[arg(long, value_enum)]
+    pub(super) design: Option<DesignName>,
+    /// How many points are drawn, in the designs `random` and `latin-hypercube`
+    #[arg(long, value_name = "N")]
+    pub(super) points: Option<u32>,
+    /// Runs of each point, with different seeds; run r of every point has the same requests [default: 1]
+    #[arg(long, value_name = "N")]
+    pub(super) seeds: Option<u32>,
+    /// Override a value of the scenario at all points; may be repeated
+    #[arg(long = "set", value_name = "PATH=VALUE")]
+    pub(super) overrides: Vec<String>,
+    /// Seed of the first run of every point, of which the others are drawn, and of designs that draw points
+    #[arg(long)]
+    pub(super) seed: Option<u64>,
+    /// Parameters that `servecast calibrate --output` wrote
+    #[arg(long, value_name = "FILE")]
+    pub(super) calibration: Option<PathBuf>,
+    /// Compute only part I of N of the runs, to be joined with `servecast merge`
+    #[arg(long, value_name = "I/N", value_parser = shard)]
+    pub(super) shard: Option<Shard>,
+    /// Folder for results; runs that it holds are not simulated again
+    #[arg(long, value_name = "DIR")]
+    pub(super) output_dir: PathBuf,
+    #[command(flatten)]
+    pub(super) report: ReportArguments,
+}
+
+/// `servecast merge`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  servecast merge out/part-* --output-dir out/whole")]
+pub(in crate::cli) struct MergeArguments {
+    /// Folders of the parts, as `servecast sweep --shard` wrote them
+    #[arg(required = true, value_name = "DIR")]
+    pub(super) parts: Vec<PathBuf>,
+    /// Folder for the whole
+    #[arg(long, value_name = "DIR")]
+    pub(super) output_dir: PathBuf,
+    /// Join what there is, also where runs are missing
+    #[arg(long)]
+    pub(super) partial: bool,
+    #[command(flatten)]
+    pub(super) report: ReportArguments,
+}
+
+/// What is printed of a sweep.
+#[derive(Debug, Args)]
+pub(super) struct ReportArguments {
+    /// A figure to print, by its column in the table of results; may be repeated
+    #[arg(long = "metric", value_name = "NAME")]
+    pub(super) metrics: Vec<String>,
+    /// How the result is printed: `table` or `json`
+    #[arg(long, value_enum, default_value_t, hide_possible_values = true)]
+    pub(super) format: Format,
+}
+
+/// Which combinations of values are points.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum DesignName {
+    /// Every value of each setting with every value of the others
+    #[default]
+    Grid,
+    /// The first values of all settings together, then the second ones, and so on
+    Zip,
+    /// Values drawn independently
+    Random,
+    /// Values drawn so that every setting is spread evenly over its range
+    LatinHypercube,
+}
+
+fn shard(text: &str) -> Result<Shard, String> {
+    let numbers = text.split_once('/').and_then(|(index, count)| {
+        Some(Shard { index: index.parse().ok()?, count: count.parse().ok()? })
+    });
+    match numbers {
+        Some(shard) if (1..=shard.count).contains(&shard.index) => Ok(shard),
+        _ => Err("write I/N with I from 1 to N, as in 1/4".to_owned()),
+    }
+}

@@ -1,0 +1,91 @@
+//! `servecast sweep` and `servecast merge`: many runs of a scenario, on one machine or several.
+//!
+//! Every run has a key, a hash of all it depends on ([`key`]), and goes to a journal as soon as it has
+//! ended ([`journal`]); what a journal holds is not simulated again. When all runs have ended, the table
+//! of results is made of them in the order of the plan, so that it has the same bytes however often the
+//! sweep was interrupted and on however many machines it ran.
+
+mod args;
+mod folder;
+mod journal;
+mod key;
+mod merge;
+mod report;
+mod runs;
+mod study;
+mod table;
+mod told;
+
+pub(super) use args::{MergeArguments, SweepArguments};
+pub(super) use merge::merge;
+pub(super) use study::SweepTable;
+pub(super) use told::{Told, ToldPoint};
+
+use std::io::IsTerminal;
+
+use self::folder::{Folder, Manifest};
+use self::journal::Entry;
+use self::report::Report;
+use self::runs::Runs;
+use super::args::Format;
+use super::scenario_file::Loaded;
+use super::{Failure, print, run, say};
+
+pub(super) fn sweep(arguments: &SweepArguments) -> Result<(), Failure> {
+    let report = Report::new(&arguments.report)?;
+    let study = study::read(arguments)?;
+    let runs = Runs::new(study);
+    let manifest = runs.manifest(arguments.shard)?;
+    let (folder, journal, known) = Folder::open(&arguments.output_dir, &manifest)?;
+    run::remove_on_interrupt()?;
+    let shows_progress = std::io::stderr().is_terminal();
+    let done = runs.complete(&manifest, &journal, &known, shows_progress)?;
+    let reused = done.reused;
+    finish(&folder, &manifest, &done.entries, &report)?;
+    say(&format!(
+        "{} runs, {reused} of them known before; results in {}",
+        done.entries.len(),
+        arguments.output_dir.display()
+    ));
+    verdict(&done.entries)
+}
+
+/// Writes the table of results and prints what the points have in common.
+fn finish(
+    folder: &Folder,
+    manifest: &Manifest,
+    entries: &[Entry],
+    report: &Report,
+) -> Result<(), Failure> {
+    folder.write_results(&table::columns(manifest, entries)?)?;
+    let text = match report.format {
+        Format::Table => report.text(manifest, entries)?,
+        Format::Json => report.json(manifest, entries)?,
+    };
+    print(&text)
+}
+
+/// A sweep of which every run failed has failed.
+fn verdict(entries: &[Entry]) -> Result<(), Failure> {
+    let stuck =
+        entries.iter().filter(|entry| entry.figure("stuck").is_some_and(|stuck| stuck > 0.0));
+    let stuck = stuck.count();
+    if stuck > 0 {
+        say(&format!(
+            "warning: in {stuck} of {} runs some requests could never be served (column `stuck`)",
+            entries.len()
+        ));
+    }
+    let errors = || entries.iter().filter_map(Entry::error);
+    let failed = errors().count();
+    match errors().next() {
+        Some(error) if failed == entries.len() => {
+            Err(Failure::Run(anyhow::anyhow!("all {failed} runs failed: {error}")))
+        }
+        Some(_) => {
+            say(&format!("warning: {failed} of {} runs failed (column `error`)", entries.len()));
+            Ok(())
+        }
+        None => Ok(()),
+    }
+}

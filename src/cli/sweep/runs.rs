@@ -1,0 +1,164 @@
+//! Doing the runs of a sweep.
+
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use super::folder::Manifest;
+use super::journal::{Entry, Journal, Known, Outcome};
+use super::key::{Keys, digest};
+use super::study::Study;
+use crate::cli::cases::Cases;
+use crate::cli::scenario_file::Draft;
+use crate::cli::{Failure, progress};
+use crate::scenario::ScenarioFile;
+use crate::study::Figures;
+use crate::sweep::Shard;
+use crate::threads;
+
+/// A study whose runs are done.
+#[derive(Debug)]
+pub(super) struct Runs {
+    study: Study,
+    cases: Cases,
+    keys: Keys,
+}
+
+/// All runs of a sweep, or of its part.
+#[derive(Debug)]
+pub(super) struct Done {
+    /// By point and replica.
+    pub(super) entries: Vec<Entry>,
+    /// How many of them had been simulated before.
+    pub(super) reused: u32,
+}
+
+impl Runs {
+    pub(super) fn new(study: Study) -> Self {
+        Self { study, cases: Cases::default(), keys: Keys::default() }
+    }
+
+    /// What the folder of this sweep is about. The hash in it names the plan and, by the keys of their
+    /// first runs, all that the scenario and its variants read.
+    pub(super) fn manifest(&self, shard: Option<Shard>) -> Result<Manifest, Failure> {
+        let plan = &self.study.plan;
+        let of_variant = self.study.points.count() / plan.variants.len() as u32;
+        let firsts = (0..plan.variants.len() as u32).map(|variant| {
+            let draft = self.study.draft(&self.study.points.get(variant * of_variant))?;
+            self.key(&draft).map(|(key, _)| key)
+        });
+        let firsts = firsts.collect::<Result<Vec<String>, Failure>>()?;
+        let text = serde_json::to_string(plan).expect("a plan is JSON");
+        Ok(Manifest {
+            servecast: env!("CARGO_PKG_VERSION").to_owned(),
+            sweep: digest(&[&text, &firsts.join(" ")]),
+            name: plan.variants[0].clone(),
+            plan: plan.clone(),
+            shard,
+        })
+    }
+
+    /// The key of a scenario, and why it is none where it is none. One that breaks a rule goes by its form.
+    fn key(&self, draft: &Draft) -> Result<(String, Result<super::Loaded, Failure>), Failure> {
+        let loaded = draft.resolve();
+        let key = match &loaded {
+            Ok(loaded) => self.keys.of(&loaded.scenario.file, &loaded.folder),
+            Err(_) => self.keys.of(&draft.read::<ScenarioFile>()?, draft.folder()),
+        };
+        Ok((key, loaded))
+    }
+
+    /// Simulates what is not known, and gives all runs.
+    pub(super) fn complete(
+        &self,
+        manifest: &Manifest,
+        journal: &Journal,
+        known: &Known,
+        shows_progress: bool,
+    ) -> Result<Done, Failure> {
+        let all = 0..self.study.points.count() * self.study.plan.seeds;
+        let of_shard = |run: &u32| manifest.shard.is_none_or(|shard| shard.has(*run));
+        let mut slots: Vec<Slot> = all.filter(of_shard).map(|run| (run, None)).collect();
+        let bar = shows_progress.then(|| progress::of_runs(slots.len() as u64));
+        let (stopped, reused) = (Mutex::new(None), AtomicU32::new(0));
+        threads::for_each(&mut slots, |(run, entry)| {
+            let is_stopped = || stopped.lock().unwrap_or_else(PoisonError::into_inner);
+            if is_stopped().is_some() {
+                return;
+            }
+            match self.one(*run, &manifest.sweep, journal, known) {
+                Ok((done, was_known)) => {
+                    *entry = Some(done);
+                    reused.fetch_add(u32::from(was_known), Ordering::Relaxed);
+                }
+                Err(failure) => drop(is_stopped().get_or_insert(failure)),
+            }
+            if let Some(bar) = &bar {
+                bar.inc(1);
+            }
+        });
+        if let Some(bar) = bar {
+            bar.finish_and_clear();
+        }
+        match stopped.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            Some(failure) => Err(failure),
+            None => Ok(Done {
+                entries: slots.into_iter().filter_map(|(_, entry)| entry).collect(),
+                reused: reused.into_inner(),
+            }),
+        }
+    }
+
+    /// A run that has ended and is in the journal, and whether it was known before.
+    fn one(
+        &self,
+        run: u32,
+        sweep: &str,
+        journal: &Journal,
+        known: &Known,
+    ) -> Result<(Entry, bool), Failure> {
+        let seeds = self.study.plan.seeds;
+        let (point, replica) = (run / seeds, run % seeds + 1);
+        let draft = self.study.draft(&self.study.points.get(point))?;
+        // The first run has the seed of the scenario, and so the figures that `run` prints.
+        let draft = if replica == 1 { draft } else { draft.reseeded(replica)? };
+        let (scenario, loaded) = self.key(&draft)?;
+        let before = known.figures(&scenario);
+        let outcome = match (before, loaded) {
+            (Some(figures), _) => Outcome::Figures(figures.clone()),
+            (None, Ok(loaded)) => self.simulate(loaded),
+            (None, Err(failure)) => Outcome::Error(one_line(&failure)),
+        };
+        let (sweep, seed) = (sweep.to_owned(), draft.seed().0);
+        let entry = Entry { sweep, point, replica, seed, scenario, outcome };
+        if !known.is_told(&entry) {
+            journal.append(&entry)?;
+        }
+        Ok((entry, before.is_some()))
+    }
+
+    /// A run whose simulation breaks one of its own laws fails alone.
+    fn simulate(&self, loaded: super::Loaded) -> Outcome {
+        let figures = || -> Result<Figures, Failure> { Ok(self.cases.of(loaded)?.figures()?) };
+        match panic::catch_unwind(AssertUnwindSafe(figures)) {
+            Ok(Ok(figures)) => Outcome::Figures(figures),
+            Ok(Err(failure)) => Outcome::Error(one_line(&failure)),
+            Err(cause) => {
+                let text = cause.downcast_ref::<String>().map(String::as_str);
+                let text = text.or_else(|| cause.downcast_ref::<&str>().copied());
+                Outcome::Error(format!(
+                    "the simulation broke a law of its own: {}",
+                    text.unwrap_or_default()
+                ))
+            }
+        }
+    }
+}
+
+/// A run by its number, and what came of it.
+type Slot = (u32, Option<Entry>);
+
+fn one_line(failure: &Failure) -> String {
+    let text = failure.to_string();
+    text.lines().map(str::trim).collect::<Vec<_>>().join("; ")
+}

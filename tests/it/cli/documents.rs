@@ -1,0 +1,97 @@
+//! Every command that the documents show runs, in a folder as its reader has it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::Cli;
+
+/// Commands that are not run here, and why.
+const ELSEWHERE: [(&str, &str); 4] = [
+    ("servecast compare scenarios/routing.toml", "minutes without optimisation: cli::compare"),
+    ("servecast profile probe", "needs a server: cli::probe has one"),
+    ("servecast validate", "minutes without optimisation: cli::validate and cli::goals"),
+    ("servecast calibrate", "minutes without optimisation: cli::calibrate"),
+];
+
+/// Ten requests that any engine serves, with a variant.
+const SMALL: &str = "name = 'small'\n[workload]\nnum_requests = 10\n\
+    arrivals = { type = 'poisson', rate_per_s = 2.0 }\n\
+    lengths = { type = 'fixed', input_tokens = 64, output_tokens = 8 }\n\
+    [cluster]\nmodel = 'Qwen/Qwen3-8B'\ngpu = 'H100'\n";
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The pages for users.
+fn pages() -> Vec<PathBuf> {
+    let docs = fs::read_dir(root().join("docs")).expect("docs is a folder");
+    let docs = docs.map(|entry| entry.expect("an entry").path());
+    let mut pages: Vec<PathBuf> =
+        docs.filter(|path| path.extension().is_some_and(|e| e == "md")).collect();
+    pages.sort();
+    pages.insert(0, root().join("README.md"));
+    pages
+}
+
+/// The commands of the shell blocks of a page, lines that go on joined.
+fn commands(page: &Path) -> Vec<String> {
+    let text = fs::read_to_string(page).expect("a page is text");
+    let mut found = Vec::new();
+    for block in text.split("```sh\n").skip(1) {
+        let block = block.split("```").next().unwrap_or_default().replace("\\\n", " ");
+        let lines = block.lines().map(|line| line.split(" #").next().unwrap_or_default().trim());
+        found.extend(lines.filter(|line| line.starts_with("servecast")).map(str::to_owned));
+    }
+    found
+}
+
+/// The words of a command; quotes hold a word together.
+fn words(command: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    for (place, part) in command.split('\'').enumerate() {
+        if place % 2 == 1 {
+            words.push(part.to_owned());
+        } else {
+            words.extend(part.split_whitespace().map(str::to_owned));
+        }
+    }
+    words
+}
+
+#[test]
+fn every_command_of_the_documents_runs() {
+    let readme = fs::read_to_string(root().join("README.md")).expect("README.md is text");
+    let (_, rest) = readme.split_once("```toml\n").expect("README.md shows a scenario");
+    let (mine, _) = rest.split_once("```").expect("the block ends");
+    let mut ran = 0;
+    for page in pages() {
+        let cli = Cli::new()
+            .file("my.toml", mine)
+            .file("now.toml", SMALL)
+            .file("then.toml", SMALL.replace("'small'", "'smaller'").replace("H100", "A100"));
+        let cli = cli.file("my-checks/small.toml", SMALL);
+        for folder in ["scenarios", "docs", "profiles"] {
+            std::os::unix::fs::symlink(root().join(folder), cli.path(folder)).expect("a link");
+        }
+        for command in commands(&page) {
+            if ELSEWHERE.iter().any(|(start, _)| command.starts_with(start)) {
+                continue;
+            }
+            let words = words(&command);
+            let done = cli.run(words[1..].iter().map(String::as_str));
+            let (stderr, ok) = (done.stderr(), done.succeeded());
+            assert!(ok, "{}: {command}\n{stderr}", page.display());
+            ran += 1;
+        }
+    }
+    assert!(ran > 10, "only {ran} commands were found");
+}
+
+#[test]
+fn what_is_run_elsewhere_is_in_the_documents() {
+    let all: Vec<String> = pages().iter().flat_map(|page| commands(page)).collect();
+    for (start, why) in ELSEWHERE {
+        assert!(all.iter().any(|command| command.starts_with(start)), "{start}: {why}");
+    }
+}

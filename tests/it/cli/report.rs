@@ -1,0 +1,256 @@
+//! `servecast report`, and its pages in a browser.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use super::{Cli, SCENARIO, names};
+
+const HOSTILE: &str = "<script>alert('x')</script> & <b>\"fast\"</b>";
+
+/// A scenario with a hostile name, a variant, measured figures, limits and a trait that is warned of.
+fn hostile() -> String {
+    let name = HOSTILE.replace('\'', "''");
+    SCENARIO.replace("name = \"small\"", &format!("name = {}", toml::Value::from(HOSTILE)))
+        + &format!(
+            "[report]\nformat = \"vllm\"\ngoodput = {{ ttft = 50.0, tpot = 20.0 }}\n\
+             [measured]\nsource = {}\nmetrics = {{ mean_ttft_ms = 2.0, duration = 2.0 }}\n\
+             [[variants]]\nname = \"slower\"\nset = {{ \"cluster.replicas\" = 2 }}\n",
+            toml::Value::from(name)
+        )
+}
+
+fn page(cli: &Cli, folder: &str) -> String {
+    cli.words(&format!("report {folder}"))
+        .expect_exit(0)
+        .stdout_is_empty()
+        .stderr_has("report in ");
+    cli.read(&format!("{folder}/report.html"))
+}
+
+/// A folder of each kind, all with a hostile name.
+fn folders() -> (Cli, [&'static str; 4]) {
+    let scenario = hostile();
+    let (base, _) = scenario.split_once("[[variants]]").unwrap();
+    let cli = Cli::new().file("s.toml", &scenario).file("base.toml", base);
+    cli.words("run s.toml --output-dir run").expect_exit(0);
+    cli.words("compare s.toml --seeds 3 --output-dir compared").expect_exit(0);
+    cli.words(
+        "sweep base.toml --vary workload.arrivals.rate_per_s=5,10,20 --vary cluster.replicas=1,2 --seeds 2 \
+         --output-dir sweep",
+    )
+    .expect_exit(0);
+    cli.run(["plan", "base.toml", "--slo", "p99_ttft_ms<=500", "--output-dir", "plan"])
+        .expect_exit(0);
+    (cli, ["run", "compared", "sweep", "plan"])
+}
+
+/// Values of these attributes, and what `url(…)` names.
+fn addresses(page: &str) -> Vec<&str> {
+    let attributes =
+        ["src=\"", "href=\"", "srcset=\"", "action=\"", "poster=\"", "data=\"", "url("];
+    let of = |start: &'static str| {
+        page.split(start).skip(1).map(|rest| rest.split(['"', ')']).next().unwrap_or_default())
+    };
+    attributes.into_iter().flat_map(of).collect()
+}
+
+#[test]
+fn every_folder_becomes_a_page_that_names_nothing_elsewhere() {
+    let (cli, folders) = folders();
+    for folder in folders {
+        let page = page(&cli, folder);
+        assert_eq!(addresses(&page), [""; 0], "{folder}");
+        for hostile in ["<script", "<b>", "@import", "javascript:", "<link", "<iframe", "<img"] {
+            assert!(!page.contains(hostile), "{folder}: {hostile}");
+        }
+        assert!(page.contains("&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt;"), "{folder}");
+        assert!(page.contains("default-src 'none'; style-src 'unsafe-inline'"), "{folder}");
+        assert_eq!(page.matches("<h1>").count(), 1, "{folder}");
+        assert!(page.matches("<svg ").count() >= usize::from(cfg!(feature = "plot")), "{folder}");
+        assert_eq!(page.matches("<svg ").count(), page.matches("<figcaption>").count(), "{folder}");
+    }
+}
+
+#[test]
+fn equal_folders_give_equal_pages() {
+    let (cli, folders) = folders();
+    for folder in folders {
+        let first = page(&cli, folder);
+        // One's own page is replaced, and is no part of the next.
+        assert_eq!(page(&cli, folder), first, "{folder}");
+        cli.words(&format!("report {folder} --output {folder}.html")).expect_exit(0);
+        assert_eq!(cli.read(&format!("{folder}.html")), first, "{folder}");
+    }
+}
+
+#[test]
+fn the_page_of_a_run_tells_what_the_summary_tells() {
+    let (cli, _) = folders();
+    let page = page(&cli, "run");
+    for told in [
+        "servecast run s.toml --output-dir run",
+        "Median TTFT",
+        "Measured beside simulated",
+        "Promised latencies",
+        "The scenario with all defaults",
+        "Total input tokens",
+        ">2,000<",
+    ] {
+        assert!(page.contains(told), "{told}");
+    }
+}
+
+#[test]
+fn the_page_of_a_sweep_says_up_to_where_limits_are_kept() {
+    // A step takes 1 s with 10 sequences or fewer: one request after the other keeps the limit, more do not.
+    let scenario = SCENARIO.replace("decode_seq_us = 10.0", "decode_seq_us = 20000.0")
+        + "[report]\nformat = \"vllm\"\ngoodput = { tpot = 60.0 }\n";
+    let cli = Cli::new().file("s.toml", scenario);
+    cli.words("sweep s.toml --vary workload.arrivals.rate_per_s=0.1,1000 --output-dir out")
+        .expect_exit(0);
+    let page = page(&cli, "out");
+    assert!(page.contains("up to rate_per_s 0.1; at 1000 it is "), "{page}");
+}
+
+#[test]
+fn runs_that_are_missing_or_failed_are_told_first() {
+    let cli = Cli::with_scenario();
+    cli.words(
+        "sweep s.toml --vary workload.num_requests=5,10 --seeds 2 --shard 1/2 --output-dir out",
+    )
+    .expect_exit(0);
+    let page = page(&cli, "out");
+    let warnings = page.find("2 of 4 runs are here").expect("it is told");
+    assert!(warnings < page.find("<table>").expect("a table"));
+}
+
+#[test]
+fn files_of_others_are_not_replaced() {
+    let cli = Cli::with_scenario();
+    cli.words("run s.toml --output-dir out").expect_exit(0);
+    let cli = cli.file("out/report.html", "<html>mine</html>");
+    cli.words("report out").expect_exit(2).stderr_has("report.html: is no page of servecast");
+    assert_eq!(cli.read("out/report.html"), "<html>mine</html>");
+    cli.words("report out --overwrite").expect_exit(0);
+    assert!(cli.read("out/report.html").contains("<h1>small</h1>"));
+    cli.words("report out --output out").expect_exit(2).stderr_has("out: ");
+}
+
+#[test]
+fn folders_without_results_are_refused() {
+    let cli = Cli::with_scenario();
+    cli.words("report .")
+        .expect_exit(2)
+        .stderr_has("holds none of run.json (run, bench), sweep.json");
+    cli.words("report absent").expect_exit(2).stderr_has("absent: is no folder");
+    let cli = cli.file("broken/plan.json", "{");
+    cli.words("report broken").expect_exit(2).stderr_has("plan.json: EOF while parsing");
+}
+
+#[cfg(feature = "plot")]
+#[test]
+fn a_figure_that_is_none_is_left_out_and_said() {
+    let cli = Cli::with_scenario();
+    cli.words("run s.toml --output-dir out").expect_exit(0);
+    let cli = cli.file("out/figures/throughput.svg", "<svg width=\"9\"><script>1</script></svg>\n");
+    cli.words("report out").expect_exit(0).stderr_has("throughput.svg: is no figure of servecast");
+    assert!(!cli.read("out/report.html").contains("<script"));
+}
+
+/// The browser that pages are tried in; its absence is said, and fails where it is required.
+fn browser() -> Option<PathBuf> {
+    let named = std::env::var_os("SERVECAST_CHROMIUM").map(PathBuf::from);
+    if let Some(named) = named {
+        assert!(named.is_file(), "SERVECAST_CHROMIUM: {} is no file", named.display());
+        return Some(named);
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).chain([PathBuf::from("/usr/bin")]);
+    let found = folders.map(|folder| folder.join("chromium")).find(|program| program.is_file());
+    if found.is_none() {
+        println!("skipped: no chromium here; SERVECAST_CHROMIUM names one");
+    }
+    found
+}
+
+/// What a browser makes of a page, on a screen of this width.
+fn dump(browser: &Path, page: &Path, width: u32) -> String {
+    let home = tempfile::tempdir().unwrap();
+    let output = Command::new(browser)
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"])
+        .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
+        .args(["--disable-dev-shm-usage", "--virtual-time-budget=2000"])
+        .arg(format!("--window-size={width},900"))
+        .arg(format!("--user-data-dir={}", home.path().display()))
+        .arg("--dump-dom")
+        .arg(format!("file://{}", page.display()))
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Writes down, at the end of the page, the size of every figure, how wide the page is, and what it loaded.
+const MEASURE: &str = r#"<script>
+addEventListener("load", () => {
+  const sizes = [...document.querySelectorAll("figure svg")].map((svg) => {
+    const box = svg.getBoundingClientRect();
+    return box.width.toFixed(0) + "x" + box.height.toFixed(0);
+  });
+  const note = document.createElement("pre");
+  note.textContent = "MEASURED " + [
+    "figures=" + sizes.join(","),
+    "page=" + document.documentElement.scrollWidth + "/" + document.documentElement.clientWidth,
+    "loaded=" + performance.getEntriesByType("resource").length,
+  ].join(" ");
+  document.body.append(note);
+});
+</script>"#;
+
+fn measured<'a>(dom: &'a str, key: &str) -> &'a str {
+    let (_, line) = dom.split_once("<pre>MEASURED ").expect("the script ran");
+    let line = line.split("</pre>").next().unwrap();
+    let start = format!("{key}=");
+    line.split(' ').find_map(|word| word.strip_prefix(&start)).expect("it is measured")
+}
+
+#[test]
+fn a_browser_shows_every_figure_and_loads_nothing() {
+    let Some(browser) = browser() else { return };
+    let (cli, folders) = folders();
+    for folder in folders {
+        let page = page(&cli, folder);
+        let figures = page.matches("<figure>").count();
+        // As it is: the policy lets no script run, the name is text.
+        let dom = dump(&browser, &cli.path(&format!("{folder}/report.html")), 1100);
+        assert!(!dom.contains("<script"), "{folder}");
+        assert_eq!(dom.matches("<figure>").count(), figures, "{folder}");
+        // A copy that measures itself, without the policy that would stop it from doing so.
+        let policy = "<meta http-equiv=\"Content-Security-Policy\"";
+        let (before, rest) = page.split_once(policy).expect("a page has a policy");
+        let (_, after) = rest.split_once('>').unwrap();
+        let copy = cli.path(&format!("{folder}-measured.html"));
+        fs::write(
+            &copy,
+            format!("{before}{after}").replace("</body>", &format!("{MEASURE}</body>")),
+        )
+        .unwrap();
+        for width in [1100, 500] {
+            let dom = dump(&browser, &copy, width);
+            assert_eq!(measured(&dom, "loaded"), "0", "{folder}");
+            let (inside, room) = measured(&dom, "page").split_once('/').unwrap();
+            assert_eq!(inside, room, "{folder} is wider than a screen of {width}");
+            let sizes = measured(&dom, "figures");
+            let sizes: Vec<&str> = sizes.split(',').filter(|size| !size.is_empty()).collect();
+            assert_eq!(sizes.len(), figures, "{folder}");
+            for size in sizes {
+                let (wide, high) = size.split_once('x').unwrap();
+                let (wide, high): (f64, f64) = (wide.parse().unwrap(), high.parse().unwrap());
+                assert!(wide >= 400.0 && high >= 80.0, "{folder}: a figure is {size}");
+            }
+        }
+    }
+    assert!(names(&cli.path("run")).contains(&"report.html".to_owned()));
+}

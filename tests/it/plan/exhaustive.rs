@@ -1,0 +1,74 @@
+//! Plans against a search that simulates every size of every layout.
+
+use servecast::metrics::{RequestRecord, Status};
+use servecast::scenario::{Scenario, ScenarioFile};
+use servecast::study::Case;
+
+use super::{STUDY, plan, study};
+
+const TPOT_MS: f64 = 9.0;
+const TTFT_MS: f64 = 300.0;
+
+/// The 99th percentile as numpy has it.
+fn p99(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let rank = 0.99 * (values.len() - 1) as f64;
+    let (low, high) = (values[rank.floor() as usize], values[rank.ceil() as usize]);
+    low + rank.fract() * (high - low)
+}
+
+/// Whether a cluster keeps both promises.
+fn keeps(gpu: &str, tensor_parallel: u32, replicas: u32) -> bool {
+    let mut file: ScenarioFile = toml::from_str(STUDY).expect("it is a scenario");
+    gpu.clone_into(&mut file.cluster.gpu);
+    file.cluster.tensor_parallel_size = tensor_parallel;
+    file.cluster.replicas = replicas;
+    let scenario = Scenario::resolve(file, None).expect("it fits");
+    let run = Case::new(scenario, None).and_then(|case| case.run()).expect("it runs");
+    let records: &[RequestRecord] = &run.recorder.requests;
+    assert!(records.iter().all(|record| record.status == Status::Finished));
+    let ttft = records.iter().map(|record| record.ttft().as_millis_f64()).collect();
+    let tpot = records.iter().filter_map(|r| Some(r.tpot()?.as_millis_f64())).collect();
+    p99(ttft) <= TTFT_MS && p99(tpot) <= TPOT_MS
+}
+
+#[test]
+fn the_plan_is_that_of_trying_everything() {
+    // What the catalogue lists for the two.
+    let prices = [("H100-SXM5-80GB", 1.99), ("A100-SXM4-80GB", 0.8)];
+    let mut best: Option<(f64, &str, u32, u32)> = None;
+    for (gpu, usd) in prices {
+        for tensor_parallel in [1, 2] {
+            let Some(replicas) = (1..=16).find(|replicas| keeps(gpu, tensor_parallel, *replicas))
+            else {
+                continue;
+            };
+            let cost = usd * f64::from(tensor_parallel * replicas);
+            if best.is_none_or(|(known, ..)| cost < known) {
+                best = Some((cost, gpu, tensor_parallel, replicas));
+            }
+        }
+    }
+    let (cost, gpu, tensor_parallel, replicas) = best.expect("something keeps them");
+    let answer = plan(
+        &study(),
+        &[
+            "--slo",
+            &format!("p99_tpot_ms<={TPOT_MS}"),
+            "--slo",
+            &format!("p99_ttft_ms<={TTFT_MS}"),
+            "--gpu",
+            "H100,A100",
+            "--tensor-parallel",
+            "1,2",
+            "--resamples",
+            "0",
+            "--warm-up",
+            "counts",
+        ],
+    );
+    let winner = &answer["layouts"][0];
+    assert_eq!(winner["layout"], format!("{gpu} TP{tensor_parallel}"), "{answer:#}");
+    assert_eq!(winner["replicas"][0], replicas, "{answer:#}");
+    assert!((winner["usd_per_hour"].as_f64().expect("a price") - cost).abs() < 1e-9);
+}

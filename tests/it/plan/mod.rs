@@ -1,0 +1,235 @@
+//! Plans: what they answer, against searches that try everything, and what they refuse.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail with their test")]
+
+mod exhaustive;
+mod laws;
+mod refused;
+
+use serde_json::Value;
+
+use crate::cli::{Cli, Ran};
+
+/// Two kinds of GPU that cost what they cost, for traffic that some of each serve.
+pub(super) const STUDY: &str = r#"
+name = "study"
+seed = 5
+[workload]
+num_requests = 240
+arrivals = { type = "poisson", rate_per_s = 40.0 }
+lengths = { type = "fixed", input_tokens = 400, output_tokens = 20 }
+[cluster]
+model = "meta-llama/Llama-3.1-8B"
+gpu = "H100"
+router = { type = "least_outstanding_requests" }
+engine = { type = "vllm_v1", max_model_len = 4096 }
+"#;
+
+/// The plan as JSON.
+pub(super) fn plan(cli: &Cli, arguments: &[&str]) -> Value {
+    let ran = cli.run([&["plan", "study.toml", "--format", "json"], arguments].concat());
+    serde_json::from_str(&ran.expect_exit(0).stdout()).unwrap()
+}
+
+pub(super) fn study() -> Cli {
+    Cli::new().file("study.toml", STUDY)
+}
+
+pub(super) fn refused(arguments: &[&str]) -> Ran {
+    let ran = study().run([&["plan", "study.toml"], arguments].concat());
+    ran.expect_exit(2).stdout_is_empty()
+}
+
+#[test]
+fn the_plan_says_what_binds_and_what_one_replica_less_misses() {
+    let text = study()
+        .run([
+            "plan",
+            "study.toml",
+            "--slo",
+            "p99_tpot_ms<=9",
+            "--slo",
+            "p99_ttft_ms<=400",
+            "--resamples",
+            "3",
+        ])
+        .expect_exit(0)
+        .stdout();
+    for part in [
+        "study: meta-llama/Llama-3.1-8B, 240 requests",
+        "Promises: P99 TPOT ≤ 9.0 ms, P99 TTFT ≤ 400 ms",
+        "Cheapest: ",
+        " x H100-SXM5-80GB TP1 = ",
+        "the binding promise",
+        ": missed is P99 TPOT",
+        "it carries up to ",
+        "of 3 other draws of the requests it is enough for ",
+        "A perfect autoscaler, with windows of 60 s, would run ",
+        "tokens/s per user",
+    ] {
+        assert!(text.contains(part), "`{part}` is not in\n{text}");
+    }
+}
+
+#[test]
+fn equal_plans_print_equal_bytes_on_any_number_of_threads() {
+    let cli = study();
+    let arguments = ["--slo", "p99_tpot_ms<=9", "--gpu", "H100,A100,H200", "--resamples", "2"];
+    let with = |threads: &str| {
+        let mut command = cli.command();
+        command.args(["plan", "study.toml"]).args(arguments).env("RAYON_NUM_THREADS", threads);
+        String::from_utf8(command.output().unwrap().stdout).unwrap()
+    };
+    let one = with("1");
+    assert!(one.contains("Cheapest"), "{one}");
+    assert_eq!(one, with("3"));
+}
+
+#[test]
+fn prefill_and_decode_apart_are_planned_too() {
+    let cli = study();
+    let arguments =
+        ["--slo", "p99_tpot_ms<=9", "--layout", "mixed,disaggregated", "--resamples", "1"];
+    let answer = plan(&cli, &arguments);
+    let rows = answer["layouts"].as_array().unwrap();
+    assert_eq!(rows.len(), 2);
+    let apart =
+        rows.iter().find(|row| row["layout"].as_str().unwrap().contains("prefill")).unwrap();
+    let replicas = apart["replicas"].as_array().unwrap();
+    assert_eq!(replicas.len(), 2, "{apart}");
+    assert_eq!(apart["keeps"], true);
+}
+
+#[test]
+fn the_highest_rate_keeps_the_promises_and_one_per_cent_more_does_not() {
+    let answer = plan(&study(), &["--slo", "p99_tpot_ms<=9", "--rate", "--resamples", "2"]);
+    let row = &answer["layouts"][0];
+    assert!(row["requests_per_s"].as_f64().unwrap() > 1.0, "{row}");
+    assert!(row["promises"][0]["used"].as_f64().unwrap() <= 1.0, "{row}");
+    let misses = &row["misses"];
+    assert!(
+        misses["promises"].is_null() || misses["promises"][0]["used"].as_f64().unwrap() > 1.0,
+        "{row}"
+    );
+    assert_eq!(answer["resampled_requests_per_s"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn what_no_cluster_keeps_is_a_verdict() {
+    let ran = study().run(["plan", "study.toml", "--slo", "p99_tpot_ms<=0.01", "--max-gpus", "16"]);
+    ran.expect_exit(1).stdout_has("No layout keeps all promises").stderr_has("no layout keeps");
+}
+
+#[test]
+fn a_folder_gets_the_plan_and_its_figure() {
+    let cli = study();
+    let arguments = [
+        "plan",
+        "study.toml",
+        "--slo",
+        "p99_tpot_ms<=9",
+        "--resamples",
+        "0",
+        "--output-dir",
+        "out",
+    ];
+    cli.run(arguments).expect_exit(0);
+    let written: Value = serde_json::from_str(&cli.read("out/plan.json")).unwrap();
+    assert_eq!(written["name"], "study");
+    #[cfg(feature = "plot")]
+    assert!(cli.read("out/figures/plan_fronts.svg").contains("tokens/s per GPU"));
+    cli.run(arguments).expect_exit(2).stderr_has("out");
+}
+
+/// A trace of requests at these seconds, and its study.
+fn of_trace(seconds: impl Iterator<Item = f64>, tokens: (u32, u32)) -> Cli {
+    let row = |second: f64| format!("{second},{},{}", tokens.0, tokens.1);
+    let rows = seconds.map(row).collect::<Vec<_>>().join("\n");
+    let text = STUDY.replace(
+        "[workload]\nnum_requests = 240\narrivals = { type = \"poisson\", rate_per_s = 40.0 }\n\
+         lengths = { type = \"fixed\", input_tokens = 400, output_tokens = 20 }\n",
+        "[trace]\npath = \"trace.csv\"\n[workload]\narrivals = { type = \"trace\" }\n\
+         lengths = { type = \"trace\" }\n",
+    );
+    let header = "arrival_s,input_tokens,output_tokens\n";
+    Cli::new().file("study.toml", text).file("trace.csv", format!("{header}{rows}\n"))
+}
+
+#[test]
+fn a_trace_that_passes_needs_no_throughput_and_the_cheapest_is_found() {
+    // 300 requests within three seconds, and minutes to answer them: one replica of either kind is enough,
+    // and the dearer GPU, which is twice as fast, has the smaller bound.
+    let cli = of_trace((0..300).map(|place| f64::from(place) / 100.0), (1000, 16));
+    let arguments = [
+        "--slo",
+        "p99_e2el_ms<=280000",
+        "--gpu",
+        "H100,A100",
+        "--price",
+        "H100=1.99",
+        "--price",
+        "A100=1.9",
+        "--vary",
+        "cluster.engine.max_num_batched_tokens=2048,4096,8192,16384",
+        "--resamples",
+        "0",
+    ];
+    let answer = plan(&cli, &arguments);
+    assert_eq!(answer["layouts"][0]["replicas"][0], 1, "{answer:#}");
+    assert_eq!(answer["layouts"][0]["usd_per_hour"], 1.9, "{answer:#}");
+}
+
+#[test]
+fn a_perfect_autoscaler_saves_what_is_idle_and_never_needs_more_than_the_plan() {
+    let windows = |cli: &Cli| {
+        let arguments = ["--slo", "p99_ttft_ms<=400", "--resamples", "0", "--window", "20"];
+        let answer = plan(cli, &arguments);
+        let replicas = answer["layouts"][0]["replicas"][0].as_f64().unwrap();
+        let scaled = &answer["perfect_autoscaler"];
+        let most = scaled["replicas_max"].as_f64().unwrap();
+        assert!(most <= replicas, "{answer:#}");
+        scaled["mean_replicas"].as_f64().unwrap() / replicas
+    };
+    let flat = windows(&of_trace((0..2000).map(|place| f64::from(place) / 20.0), (2000, 8)));
+    // As many in a fifth of the time, and then next to none.
+    let bursty =
+        (0..2000).map(|place| f64::from(place) / 100.0).chain((1..80).map(|s| 20.0 + f64::from(s)));
+    let bursty = windows(&of_trace(bursty, (2000, 8)));
+    assert!(flat > 0.5, "{flat}");
+    assert!(bursty < 0.6 * flat, "{bursty} against {flat}");
+}
+
+#[test]
+fn a_trace_of_few_requests_is_planned_without_other_stretches() {
+    let cli = of_trace([0.0, 300.0, 600.0].into_iter(), (400, 20));
+    let slo = ["plan", "study.toml", "--slo", "p99_ttft_ms<=500"];
+    cli.run([&slo[..], &["--resamples", "0"]].concat()).expect_exit(0).stdout_has("Cheapest: 1 x");
+}
+
+#[test]
+fn a_share_that_is_just_attained_is_kept() {
+    // Every tenth prompt is too long for its limit, and a tenth may be.
+    let rows = (0..400).map(|place| f64::from(place) * 2.0);
+    let cli = of_trace(rows, (100, 4));
+    let mut trace = String::from("arrival_s,input_tokens,output_tokens\n");
+    for place in 0..400 {
+        let tokens = if place % 10 == 0 { 3900 } else { 100 };
+        trace +=
+            &[f64::from(place * 2).to_string(), tokens.to_string(), "4\n".to_owned()].join(",");
+    }
+    let cli = cli.file("trace.csv", trace);
+    let arguments = [
+        "--set",
+        "report.goodput.ttft=60",
+        "--slo",
+        "attainment>=0.9",
+        "--resamples",
+        "0",
+        "--max-gpus",
+        "4",
+    ];
+    let answer = plan(&cli, &arguments);
+    assert_eq!(answer["layouts"][0]["keeps"], true, "{answer:#}");
+    let value = answer["layouts"][0]["promises"][0]["value"].as_f64().unwrap();
+    assert!((value - 0.9).abs() < 1e-9, "{value}");
+}
