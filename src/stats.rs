@@ -1,9 +1,11 @@
 //! Statistics as the benchmark tools compute them: numpy's linear percentiles, population
 //! deviation, and means over values that carry a weight.
 
+mod gamma;
 pub(crate) mod radix;
 mod student;
 
+pub(crate) use gamma::gamma;
 pub use student::{student_t, student_t_outside};
 
 /// `numpy.percentile(values, p)` of sorted values, linear interpolation: with h = (n−1)·p/100 the

@@ -2,7 +2,9 @@
 //!
 //! For T with ν degrees of freedom, P(|T| > t) = `I_x(ν/2, 1/2)` with x = ν/(ν + t²) (Abramowitz and Stegun
 //! 26.7.1, 26.5.27). The incomplete beta function is its continued fraction (26.5.8) by the modified
-//! Lentz method, the gamma function Lanczos' approximation (g = 7, nine terms).
+//! Lentz method.
+
+use super::gamma::ln_gamma;
 
 /// Beyond so many degrees of freedom the quantiles are those of this many: they differ from the normal
 /// ones by less than 1e-6.
@@ -85,30 +87,6 @@ fn fraction(x: f64, a: f64, b: f64) -> f64 {
         }
     }
     product
-}
-
-/// The logarithm of the gamma function of a positive number.
-fn ln_gamma(x: f64) -> f64 {
-    const G: f64 = 7.0;
-    const TERMS: [f64; 8] = [
-        676.520_368_121_885_1,
-        -1_259.139_216_722_402_8,
-        771.323_428_777_653_1,
-        -176.615_029_162_140_6,
-        12.507_343_278_686_905,
-        -0.138_571_095_265_720_12,
-        9.984_369_578_019_572e-6,
-        1.505_632_735_149_311_6e-7,
-    ];
-    if x < 0.5 {
-        use std::f64::consts::PI;
-        return (PI / (PI * x).sin()).ln() - ln_gamma(1.0 - x);
-    }
-    let x = x - 1.0;
-    let terms = TERMS.iter().zip(1_u32..).map(|(term, place)| term / (x + f64::from(place)));
-    let sum = 0.999_999_999_999_809_9 + terms.sum::<f64>();
-    let t = x + G + 0.5;
-    0.5 * (2.0 * std::f64::consts::PI).ln() + (x + 0.5) * t.ln() - t + sum.ln()
 }
 
 #[cfg(test)]

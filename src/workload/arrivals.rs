@@ -19,6 +19,7 @@ use crate::rng::Stream;
 use crate::scenario::ArrivalConfig;
 use crate::scenario::RampUp;
 use crate::scenario::RampUpConfig;
+use crate::stats;
 use crate::units::SimTime;
 use crate::workload::adapter_counts::AdapterCounts;
 use crate::workload::numpy::LegacyRandom;
@@ -89,7 +90,7 @@ impl Arrivals {
             ArrivalConfig::Weibull { rate_per_s, shape } => {
                 let weibull = Weibull::new(1.0, shape)
                     .map_err(|_| refused(&format!("shape must be above 0, got {shape}")))?;
-                let mean = gamma_function(1.0 + 1.0 / shape);
+                let mean = stats::gamma(1.0 + 1.0 / shape);
                 renewal(Gaps::Weibull(weibull), 1.0 / (rate_per_s * mean))
             }
             ArrivalConfig::Sine { rate_per_s, amplitude, period_s } => {
@@ -217,29 +218,6 @@ pub fn vllm_arrivals_s(
         }
     }
     times
-}
-
-/// Γ(x) for x above 0.5, by Lanczos's approximation with g = 7 and nine terms (Godfrey, 2001);
-/// relative error below 10⁻¹³.
-fn gamma_function(x: f64) -> f64 {
-    const COEFFICIENTS: [f64; 9] = [
-        0.999_999_999_999_809_9,
-        676.520_368_121_885_1,
-        -1_259.139_216_722_402_8,
-        771.323_428_777_653_1,
-        -176.615_029_162_140_6,
-        12.507_343_278_686_905,
-        -0.138_571_095_265_720_12,
-        9.984_369_578_019_572e-6,
-        1.505_632_735_149_311_6e-7,
-    ];
-    let x = x - 1.0;
-    let series = COEFFICIENTS[1..]
-        .iter()
-        .zip(1..)
-        .fold(COEFFICIENTS[0], |sum, (c, k)| sum + c / (x + f64::from(k)));
-    let t = x + 7.5;
-    (2.0 * std::f64::consts::PI).sqrt() * t.powf(x + 0.5) * (-t).exp() * series
 }
 
 #[cfg(test)]
