@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::outcome::{Deviation, Standing};
-use crate::study::{self, Figures, Sense};
+use crate::study::{self, Figures, LOSSES, Sense};
 
 /// The key of the tolerance of figures that are not named.
 const DEFAULT: &str = "default";
@@ -59,20 +59,15 @@ impl Golden {
             ("p95_ttft_ms", 0.05),
             ("p99_ttft_ms", 0.05),
             ("p99_itl_ms", 0.05),
-            // Requests that are lost, and promises that are broken, are not latencies that shift a little.
             ("finished", 0.0),
-            ("rejected", 0.0),
-            ("aborted", 0.0),
-            ("timed_out", 0.0),
-            ("failed", 0.0),
-            ("stuck", 0.0),
-            ("unfinished", 0.0),
             // A means, whose ends are judged.
             ("preemptions", f64::INFINITY),
             ("cache_hit_rate", f64::INFINITY),
         ];
+        // Requests that are lost are no latencies that shift a little.
+        let losses = LOSSES.map(|name| (name, 0.0));
         let parts = study::parts().map(|part| (part, f64::INFINITY));
-        let tolerances = tolerances.into_iter().chain(parts);
+        let tolerances = tolerances.into_iter().chain(losses).chain(parts);
         Self {
             tolerances: tolerances.map(|(name, value)| (name.to_owned(), value)).collect(),
             tolerances_of: BTreeMap::new(),

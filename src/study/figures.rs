@@ -63,6 +63,9 @@ const FATES: [Fate; 8] = [
     ("unfinished", |counts| counts.unfinished),
 ];
 
+/// Figures that count requests which were not answered in full, by what became of them.
+pub const LOSSES: [&str; 6] = ["rejected", "aborted", "timed_out", "failed", "stuck", "unfinished"];
+
 /// The names of all other figures.
 const OTHERS: [&str; 8] = [
     "slo_attainment",
@@ -108,8 +111,7 @@ impl Figures {
     /// The names of all figures that a run may have.
     pub fn names() -> impl Iterator<Item = String> {
         let fates = FATES.into_iter().map(|(name, _)| name);
-        let parts = PARTS.into_iter().map(|(name, _)| name);
-        let named = fates.chain(parts).chain(OTHERS).map(str::to_owned);
+        let named = fates.chain(parts()).chain(OTHERS).map(str::to_owned);
         named.chain(keys().map(|key| key.name(Tool::Vllm)))
     }
 
@@ -270,18 +272,13 @@ pub fn sense(name: &str) -> Sense {
         | "total_token_throughput"
         | "slo_attainment"
         | "cache_hit_rate" => Sense::HigherIsBetter,
-        "rejected"
-        | "aborted"
-        | "timed_out"
-        | "failed"
-        | "stuck"
-        | "unfinished"
-        | "preemptions"
+        "preemptions"
         | "duration"
         | "gpu_hours"
         | "cost_usd"
         | "usd_per_million_output_tokens"
         | "energy_j" => Sense::LowerIsBetter,
+        lost if LOSSES.contains(&lost) => Sense::LowerIsBetter,
         latency if latency.ends_with("_ms") => Sense::LowerIsBetter,
         _ => Sense::Neither,
     }

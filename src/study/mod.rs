@@ -10,4 +10,4 @@ mod case;
 mod figures;
 
 pub use case::{Case, Finished, StudyError};
-pub use figures::{Figures, Sense, parts, sense};
+pub use figures::{Figures, LOSSES, Sense, parts, sense};

@@ -13,6 +13,7 @@ use super::table::{Cell, alone, column, table};
 use crate::cli::Failure;
 use crate::cli::results::slug;
 use crate::metrics::bench::{MetricKey, Tool};
+use crate::study::LOSSES;
 
 /// A run of the folder.
 struct One {
@@ -89,8 +90,7 @@ pub(super) fn page(folder: &Path) -> Result<Page, Failure> {
 fn lost(summary: &Value) -> Option<String> {
     let requests = &summary["requests"];
     let arrived = requests["arrived"].as_u64()?;
-    let fates = ["rejected", "aborted", "timed_out", "failed", "stuck", "unfinished"];
-    let lost = fates.iter().filter_map(|fate| {
+    let lost = LOSSES.iter().filter_map(|fate| {
         let count = requests[*fate].as_u64().filter(|count| *count > 0)?;
         Some(format!("{count} {}", fate.replace('_', " ")))
     });
@@ -221,21 +221,10 @@ fn statistic_rank(name: &str) -> (u32, u32) {
 
 /// What became of requests; what happened to none is left out.
 fn fates(requests: &Value) -> Html {
-    let order = [
-        "arrived",
-        "finished",
-        "rejected",
-        "aborted",
-        "timed_out",
-        "failed",
-        "stuck",
-        "unfinished",
-        "displaced",
-        "retried",
-    ];
-    let rows = order.iter().filter_map(|fate| {
-        let count = requests[*fate].as_f64()?;
-        let is_told = count > 0.0 || matches!(*fate, "arrived" | "finished");
+    let order = ["arrived", "finished"].into_iter().chain(LOSSES).chain(["displaced", "retried"]);
+    let rows = order.filter_map(|fate| {
+        let count = requests[fate].as_f64()?;
+        let is_told = count > 0.0 || matches!(fate, "arrived" | "finished");
         is_told.then(|| vec![Cell::Text(facts::title(fate)), Cell::Number(alone(count))])
     });
     table(&[String::new(), "requests".to_owned()], &rows.collect::<Vec<_>>())
