@@ -61,6 +61,12 @@ pub fn std_dev(values: &[f64]) -> f64 {
     (sum(&squares) / values.len() as f64).sqrt()
 }
 
+/// The standard deviation of a sample of two values or more: one degree of freedom is spent on the mean.
+pub fn sample_std_dev(values: &[f64]) -> f64 {
+    let count = values.len() as f64;
+    std_dev(values) * (count / (count - 1.0)).sqrt()
+}
+
 /// Mean, deviation and percentiles of one metric.
 pub trait Sample {
     /// The number of values.

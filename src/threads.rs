@@ -22,3 +22,14 @@ pub fn for_each<T: Send>(items: &mut [T], work: impl Fn(&mut T) + Send + Sync) {
     #[cfg(not(feature = "parallel"))]
     items.iter_mut().for_each(work);
 }
+
+/// What each of these becomes, in their order.
+pub fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Send + Sync) -> Vec<R> {
+    #[cfg(feature = "parallel")]
+    return rayon::iter::ParallelIterator::collect(rayon::iter::ParallelIterator::map(
+        rayon::iter::IntoParallelRefIterator::par_iter(items),
+        work,
+    ));
+    #[cfg(not(feature = "parallel"))]
+    items.iter().map(work).collect()
+}

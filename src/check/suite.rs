@@ -126,10 +126,8 @@ impl Suite {
     }
 
     fn run(&self, policies: &Policies<'_>) -> Result<Vec<Run>, StudyError> {
-        let mut runs: Vec<(&Member, Option<Result<Run, StudyError>>)> =
-            self.members.iter().map(|member| (member, None)).collect();
-        threads::for_each(&mut runs, |(member, run)| *run = Some(figures(&member.case, policies)));
-        runs.into_iter().map(|(_, run)| run.expect("every scenario was run")).collect()
+        let runs = threads::map(&self.members, |member| figures(&member.case, policies));
+        runs.into_iter().collect()
     }
 }
 

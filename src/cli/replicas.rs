@@ -7,6 +7,7 @@ use super::cases::Cases;
 use super::scenario_file::Drafts;
 use crate::metrics::bench::{BenchSummary, Latency, MetricKey, Statistic, Tool};
 use crate::stats;
+use crate::threads;
 
 /// Figures of the replicas of a run.
 #[derive(Debug)]
@@ -30,26 +31,14 @@ pub(super) fn spread(drafts: &Drafts, index: usize, count: u32) -> Result<Spread
     let one = |replica: u32| -> Result<BenchSummary, Failure> {
         Ok(cases.of_draft(&drafts.replica(index, replica)?)?.run()?.report.summary)
     };
-    let summaries = each(count, one)?;
+    let replicas: Vec<u32> = (1..=count).collect();
+    let summaries = threads::map(&replicas, |replica| one(*replica));
+    let summaries = summaries.into_iter().collect::<Result<Vec<_>, _>>()?;
     Ok(Spread {
         replicas: count,
         is_calibrated: drafts.calibration.is_some(),
         rows: keys().filter_map(|key| SpreadRow::new(key, &summaries)).collect(),
     })
-}
-
-#[cfg(feature = "parallel")]
-fn each<T: Send>(
-    count: u32,
-    one: impl Fn(u32) -> Result<T, Failure> + Send + Sync,
-) -> Result<Vec<T>, Failure> {
-    use rayon::prelude::*;
-    (1..=count).into_par_iter().map(one).collect()
-}
-
-#[cfg(not(feature = "parallel"))]
-fn each<T>(count: u32, one: impl Fn(u32) -> Result<T, Failure>) -> Result<Vec<T>, Failure> {
-    (1..=count).map(one).collect()
 }
 
 fn keys() -> impl Iterator<Item = MetricKey> {
@@ -73,8 +62,7 @@ impl SpreadRow {
         let values: Option<Vec<f64>> = summaries.iter().map(|one| one.metric(key)).collect();
         let values = values?;
         let count = values.len() as f64;
-        // Of the sample: one degree of freedom is spent on the mean.
-        let deviation = stats::std_dev(&values) * (count / (count - 1.0)).sqrt();
+        let deviation = stats::sample_std_dev(&values);
         let within = stats::student_t(0.9, count - 1.0) * deviation * (1.0 + 1.0 / count).sqrt();
         Some(Self { key, mean: stats::mean(&values), within })
     }

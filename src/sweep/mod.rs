@@ -12,5 +12,5 @@ mod summary;
 
 pub use axis::{Axis, Levels, NumberKind, Range, Scale};
 pub use design::Design;
-pub use plan::{Plan, PlanError, Point, Points, RUNS_MAX, Shard};
+pub use plan::{BrokenRule, Plan, Point, Points, RUNS_MAX, Shard};
 pub use summary::{CONFIDENCE, Estimate, Estimator};

@@ -25,7 +25,7 @@ pub struct Plan {
 /// A rule that a plan breaks: what, and which.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {problem}")]
-pub struct PlanError {
+pub struct BrokenRule {
     /// The path of the axis, or a property of the plan.
     pub place: String,
     /// The rule and the value.
@@ -73,9 +73,9 @@ impl Plan {
     ///
     /// # Errors
     /// The rule that it breaks.
-    pub fn points(&self) -> Result<Points, PlanError> {
+    pub fn points(&self) -> Result<Points, BrokenRule> {
         let fail =
-            |place: &str, problem: String| Err(PlanError { place: place.to_owned(), problem });
+            |place: &str, problem: String| Err(BrokenRule { place: place.to_owned(), problem });
         if self.seeds == 0 {
             return fail("seeds", "must be at least 1, got 0".to_owned());
         }
@@ -134,7 +134,7 @@ impl Plan {
     }
 
     /// Before anything is listed that may be too long to be.
-    fn check_size(&self) -> Result<(), PlanError> {
+    fn check_size(&self) -> Result<(), BrokenRule> {
         let levels = self.axes.iter().map(|axis| u128::from(axis.levels.count().unwrap_or(1)));
         let of_variant = match self.design {
             Design::Grid => levels.fold(1, u128::saturating_mul),
@@ -149,7 +149,7 @@ impl Plan {
         let seeds = self.seeds;
         let problem =
             format!("{points} points with {seeds} seeds are {runs} runs, more than {RUNS_MAX}");
-        Err(PlanError { place: "points".to_owned(), problem })
+        Err(BrokenRule { place: "points".to_owned(), problem })
     }
 }
 

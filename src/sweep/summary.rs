@@ -31,9 +31,7 @@ impl Estimator {
         let within = (values.len() > 1).then(|| {
             let quantile = self.quantiles.entry(values.len());
             let quantile = quantile.or_insert_with(|| stats::student_t(CONFIDENCE, count - 1.0));
-            // Of the sample: one degree of freedom is spent on the mean.
-            let deviation = stats::std_dev(values) * (count / (count - 1.0)).sqrt();
-            *quantile * deviation / count.sqrt()
+            *quantile * stats::sample_std_dev(values) / count.sqrt()
         });
         (!values.is_empty()).then(|| Estimate { mean: stats::mean(values), within })
     }

@@ -62,11 +62,7 @@ fn figures(
     use crate::plot::{Interval, Judgement, Overlay, comparison_figures};
     let label = |one: &Contestant| format!("{}  {}", one.letter, one.name());
     let overlays = all.iter().zip(&runs.of).filter_map(|(contestant, each)| {
-        let latencies = each.first()?.latencies.as_ref()?;
-        Some(Overlay {
-            name: label(contestant),
-            seconds: [&latencies.ttft, &latencies.tpot, &latencies.e2e].map(Clone::clone),
-        })
+        Some(Overlay { name: label(contestant), seconds: each.first()?.latencies.clone()? })
     });
     let intervals = findings.each.iter().flat_map(|one| {
         let name = label(&all[one.other]);

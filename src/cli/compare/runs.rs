@@ -8,12 +8,12 @@ use crate::cli::cases::Cases;
 use crate::cli::{Failure, say};
 use crate::compare::{Basis, Difference, Pairing, Rounds};
 use crate::metrics::{RequestRecord, Status};
-use crate::study::Figures;
+use crate::study::{Figures, LOSSES};
 use crate::threads;
 use crate::units::SimDuration;
 
-/// Figures that are judged where none are named, if every run has them.
-const HEADLINES: [&str; 14] = [
+/// Figures that are judged where none are named, if every run has them; losses where a run has some.
+const HEADLINES: [&str; 8] = [
     "mean_ttft_ms",
     "p99_ttft_ms",
     "mean_tpot_ms",
@@ -22,34 +22,18 @@ const HEADLINES: [&str; 14] = [
     "p99_e2el_ms",
     "output_throughput",
     "slo_attainment",
-    "rejected",
-    "aborted",
-    "timed_out",
-    "failed",
-    "stuck",
-    "unfinished",
 ];
-
-/// Of these, what is judged only where a run has some.
-const LOSSES: [&str; 6] = ["rejected", "aborted", "timed_out", "failed", "stuck", "unfinished"];
 
 /// Seeds of a scenario are so many apart from those of the one before, where they share none.
 const APART: u32 = 1_000_000;
-
-/// The latencies of the finished requests of a run, in seconds.
-#[derive(Debug, Default)]
-pub(super) struct Latencies {
-    pub(super) ttft: Vec<f64>,
-    pub(super) tpot: Vec<f64>,
-    pub(super) e2e: Vec<f64>,
-}
 
 /// One run.
 #[derive(Debug)]
 pub(super) struct One {
     pub(super) figures: Figures,
-    /// Kept of the first seed.
-    pub(super) latencies: Option<Latencies>,
+    /// Of the first seed: TTFT, TPOT and E2E of the finished requests, in seconds.
+    #[cfg_attr(not(feature = "plot"), expect(dead_code, reason = "only figures show them"))]
+    pub(super) latencies: Option<[Vec<f64>; 3]>,
 }
 
 /// All runs.
@@ -120,26 +104,17 @@ impl Runs {
 
     /// Simulates the seeds up to this many that are missing.
     fn simulate(&mut self, all: &[Contestant], cases: &Cases, seeds: usize) -> Result<(), Failure> {
-        struct Job {
-            of: usize,
-            place: usize,
-            result: Option<Result<One, Failure>>,
-        }
         let there = self.seeds();
         if there > 0 && std::io::stderr().is_terminal() {
             say(&format!("seeds {}..={seeds} of {} scenarios", there + 1, all.len()));
         }
         let places = (there..seeds).flat_map(|place| (0..all.len()).map(move |of| (of, place)));
-        let mut jobs: Vec<Job> =
-            places.map(|(of, place)| Job { of, place, result: None }).collect();
-        let replica = |job: &Job| self.replica(job.of, job.place);
-        threads::for_each(&mut jobs, |job| {
-            let run = run(&all[job.of], cases, replica(job), job.place == 0);
-            job.result = Some(run);
+        let places: Vec<(usize, usize)> = places.collect();
+        let done = threads::map(&places, |(of, place)| {
+            run(&all[*of], cases, self.replica(*of, *place), cfg!(feature = "plot") && *place == 0)
         });
-        for job in jobs {
-            let one = job.result.expect("every job was done")?;
-            self.of[job.of].push(one);
+        for ((of, _), one) in places.into_iter().zip(done) {
+            self.of[of].push(one?);
         }
         Ok(())
     }
@@ -163,19 +138,15 @@ impl Runs {
             }
             return Ok(names);
         }
-        let usual = HEADLINES.into_iter().filter(|name| in_all(name));
-        let mut runs = self.of.iter().flatten();
-        let lost: Vec<&str> = LOSSES
-            .into_iter()
-            .filter(|name| runs.clone().any(|one| one.figures.get(name) != Some(0.0)))
-            .collect();
-        if runs.any(|one| one.figures.get("finished") != one.figures.get("arrived")) {
+        let runs = || self.of.iter().flatten();
+        let is_lost = |name: &&str| runs().any(|one| one.figures.get(name) != Some(0.0));
+        if runs().any(|one| one.figures.get("finished") != one.figures.get("arrived")) {
             say(
                 "warning: not all requests were answered in full; latencies are of those that were",
             );
         }
-        let is_judged = |name: &&str| !LOSSES.contains(name) || lost.contains(name);
-        Ok(usual.filter(is_judged).map(str::to_owned).collect())
+        let usual = HEADLINES.into_iter().chain(LOSSES.into_iter().filter(is_lost));
+        Ok(usual.filter(|name| in_all(name)).map(str::to_owned).collect())
     }
 }
 
@@ -197,12 +168,13 @@ fn run(
     Ok(One { figures: Figures::new(&case.scenario, &run), latencies })
 }
 
-fn latencies(requests: &[RequestRecord]) -> Latencies {
+/// TTFT, TPOT and E2E of the finished requests, in seconds.
+fn latencies(requests: &[RequestRecord]) -> [Vec<f64>; 3] {
     let finished = || requests.iter().filter(|request| request.status == Status::Finished);
     let seconds = |span: SimDuration| span.as_secs_f64();
-    Latencies {
-        ttft: finished().map(|request| seconds(request.ttft())).collect(),
-        tpot: finished().filter_map(RequestRecord::tpot).map(seconds).collect(),
-        e2e: finished().map(|request| seconds(request.e2e())).collect(),
-    }
+    [
+        finished().map(|request| seconds(request.ttft())).collect(),
+        finished().filter_map(RequestRecord::tpot).map(seconds).collect(),
+        finished().map(|request| seconds(request.e2e())).collect(),
+    ]
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::pair::engine_defaults;
 use crate::cli::args::Format;
-use crate::cli::{Failure, print, say, scenario_file};
+use crate::cli::{Failure, print, scenario_file};
 use crate::cost::{CostModel, Coverage, StepProfile, StepShape, StepTime};
 use crate::profiles;
 use crate::scenario::{Calibration, Communication, Sampler, StepTimeConfig};
@@ -168,6 +168,7 @@ fn diff_json(a: &Priced, b: &Priced, shapes: &[(String, StepShape)]) -> Value {
 
 #[cfg(feature = "plot")]
 pub(super) fn plot(arguments: &PlotArguments) -> Result<(), Failure> {
+    use crate::cli::say;
     use crate::plot::{StepCurve, step_time_figure};
 
     let table = Priced::of(&arguments.profile, &arguments.of, "")?;

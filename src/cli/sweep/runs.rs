@@ -78,23 +78,27 @@ impl Runs {
     ) -> Result<Done, Failure> {
         let all = 0..self.study.points.count() * self.study.plan.seeds;
         let of_shard = |run: &u32| manifest.shard.is_none_or(|shard| shard.has(*run));
-        let mut slots: Vec<Slot> = all.filter(of_shard).map(|run| (run, None)).collect();
-        let bar = shows_progress.then(|| progress::of_runs(slots.len() as u64));
+        let all: Vec<u32> = all.filter(of_shard).collect();
+        let bar = shows_progress.then(|| progress::of_runs(all.len() as u64));
         let (stopped, reused) = (Mutex::new(None), AtomicU32::new(0));
-        threads::for_each(&mut slots, |(run, entry)| {
+        let entries = threads::map(&all, |run| {
             let is_stopped = || stopped.lock().unwrap_or_else(PoisonError::into_inner);
             if is_stopped().is_some() {
-                return;
+                return None;
             }
-            match self.one(*run, &manifest.sweep, journal, known) {
-                Ok((done, was_known)) => {
-                    *entry = Some(done);
-                    reused.fetch_add(u32::from(was_known), Ordering::Relaxed);
-                }
-                Err(failure) => drop(is_stopped().get_or_insert(failure)),
-            }
+            let done = self.one(*run, &manifest.sweep, journal, known);
             if let Some(bar) = &bar {
                 bar.inc(1);
+            }
+            match done {
+                Ok((entry, was_known)) => {
+                    reused.fetch_add(u32::from(was_known), Ordering::Relaxed);
+                    Some(entry)
+                }
+                Err(failure) => {
+                    is_stopped().get_or_insert(failure);
+                    None
+                }
             }
         });
         if let Some(bar) = bar {
@@ -103,7 +107,7 @@ impl Runs {
         match stopped.into_inner().unwrap_or_else(PoisonError::into_inner) {
             Some(failure) => Err(failure),
             None => Ok(Done {
-                entries: slots.into_iter().filter_map(|(_, entry)| entry).collect(),
+                entries: entries.into_iter().flatten().collect(),
                 reused: reused.into_inner(),
             }),
         }
@@ -154,9 +158,6 @@ impl Runs {
         }
     }
 }
-
-/// A run by its number, and what came of it.
-type Slot = (u32, Option<Entry>);
 
 fn one_line(failure: &Failure) -> String {
     let text = failure.to_string();

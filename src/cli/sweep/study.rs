@@ -8,7 +8,7 @@ use crate::cli::Failure;
 use crate::cli::scenario_file::{self, Draft};
 use crate::cli::vary;
 use crate::scenario::ScenarioFile;
-use crate::sweep::{Axis, Design, Levels, Plan, PlanError, Point, Points};
+use crate::sweep::{Axis, BrokenRule, Design, Levels, Plan, Point, Points};
 
 /// What a study varies.
 #[derive(Debug, Default, Deserialize, schemars::JsonSchema)]
@@ -78,7 +78,7 @@ pub(super) fn read(arguments: &SweepArguments) -> Result<Study, Failure> {
     Ok(study)
 }
 
-fn refused(error: &PlanError) -> Failure {
+fn refused(error: &BrokenRule) -> Failure {
     Failure::input(format!("sweep: {error}"))
 }
 
