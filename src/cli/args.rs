@@ -80,6 +80,19 @@ pub(super) enum Command {
 pub(super) struct RunArguments {
     /// Scenario file in TOML, YAML or JSON; a built-in scenario if absent
     pub(super) scenario: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) changes: ChangeArguments,
+    /// Run again N times with other seeds, and parameters drawn from the calibration, and print how
+    /// far the figures vary
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(3..=100_000))]
+    pub(super) replicas: Option<u32>,
+    #[command(flatten)]
+    pub(super) output: OutputArguments,
+}
+
+/// What is otherwise than a scenario file says.
+#[derive(Debug, Default, Args)]
+pub(super) struct ChangeArguments {
     /// Override a value of the scenario, as in `cluster.replicas=4`; may be repeated
     #[arg(long = "set", value_name = "PATH=VALUE")]
     pub(super) overrides: Vec<String>,
@@ -89,12 +102,6 @@ pub(super) struct RunArguments {
     /// Parameters that `servecast calibrate --output` wrote
     #[arg(long, value_name = "FILE")]
     pub(super) calibration: Option<PathBuf>,
-    /// Run again N times with other seeds, and parameters drawn from the calibration, and print how
-    /// far the figures vary
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(3..=100_000))]
-    pub(super) replicas: Option<u32>,
-    #[command(flatten)]
-    pub(super) output: OutputArguments,
 }
 
 /// Where results go.

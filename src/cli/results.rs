@@ -14,6 +14,7 @@ use crate::metrics::bench::{Goodput, JsonLayout, NonFinite, Tool};
 use crate::metrics::{
     AdaptersReport, Bill, ClusterReport, ReplicaKind, TierReport, TransferReport, Warnings,
 };
+use crate::rng::Seed;
 use crate::scenario::{KvSource, ReplicaGroup};
 
 /// A name for files: lower-case letters, digits and single dashes.
@@ -84,15 +85,21 @@ pub(super) fn json(outcomes: &[Outcome]) -> String {
     format!("{value:#}\n")
 }
 
-/// Writes all files of the runs; variants in folders of their own.
-pub(super) fn write(dir: &mut RunDir, outcomes: &[Outcome]) -> anyhow::Result<()> {
-    let run = json!({
+/// What was asked: the content of `run.json`.
+pub(super) fn run_json<'a>(seed: Seed, runs: impl Iterator<Item = &'a str>) -> Value {
+    json!({
         "servecast": env!("CARGO_PKG_VERSION"),
         "command": std::env::args().collect::<Vec<_>>(),
-        "seed": outcomes[0].scenario.file.seed,
-        "wall_s": outcomes.iter().map(|outcome| outcome.wall_s).sum::<f64>(),
-        "runs": outcomes.iter().map(|o| &o.scenario.file.name).collect::<Vec<_>>(),
-    });
+        "seed": seed,
+        "runs": runs.collect::<Vec<_>>(),
+    })
+}
+
+/// Writes all files of the runs; variants in folders of their own.
+pub(super) fn write(dir: &mut RunDir, outcomes: &[Outcome]) -> anyhow::Result<()> {
+    let names = outcomes.iter().map(|outcome| outcome.scenario.file.name.as_str());
+    let mut run = run_json(outcomes[0].scenario.file.seed, names);
+    run["wall_s"] = json!(outcomes.iter().map(|outcome| outcome.wall_s).sum::<f64>());
     dir.write("run.json", format!("{run:#}\n").as_bytes())?;
     for outcome in outcomes {
         let folder = match outcomes.len() {

@@ -22,9 +22,7 @@ use crate::threads;
 use crate::workload::{Notice, TraceRows, Workload};
 
 pub(super) fn run(arguments: &RunArguments) -> Result<(), Failure> {
-    let path = arguments.scenario.as_deref();
-    let calibration = arguments.calibration.as_deref();
-    let drafts = scenario_file::drafts(path, calibration, &arguments.overrides, arguments.seed)?;
+    let drafts = arguments.changes.drafts(arguments.scenario.as_deref())?;
     let loaded = drafts.each.iter().map(Draft::resolve).collect::<Result<Vec<_>, _>>()?;
     let (dir, mut outcomes) = simulate_all(&loaded, &arguments.output)?;
     if let Some(count) = arguments.replicas {
@@ -139,8 +137,13 @@ fn create_run_dir(scenario: &Scenario, output: &OutputArguments) -> Result<RunDi
         .output_dir
         .clone()
         .unwrap_or_else(|| RunDir::next_free("runs".as_ref(), &results::slug(&scenario.file.name)));
-    let existing = if output.overwrite { Existing::Overwrite } else { Existing::Refuse };
-    let dir = RunDir::create(&target, existing).map_err(|error| Failure::Input(error.into()))?;
+    results_dir(&target, output.overwrite)
+}
+
+/// A folder of results in the making, which is staged.
+pub(super) fn results_dir(target: &Path, overwrite: bool) -> Result<RunDir, Failure> {
+    let existing = if overwrite { Existing::Overwrite } else { Existing::Refuse };
+    let dir = RunDir::create(target, existing).map_err(|error| Failure::Input(error.into()))?;
     stage(dir.staging());
     Ok(dir)
 }

@@ -1,12 +1,12 @@
 //! What a comparison leaves behind.
 
 use anyhow::Context;
-use serde_json::json;
 
 use super::contestant::Contestant;
 use super::findings::Findings;
 use super::json;
 use super::runs::Runs;
+use crate::cli::results::run_json;
 use crate::io::rundir::RunDir;
 
 /// Writes all files.
@@ -16,12 +16,7 @@ pub(super) fn write(
     runs: &Runs,
     findings: &Findings,
 ) -> anyhow::Result<()> {
-    let run = json!({
-        "servecast": env!("CARGO_PKG_VERSION"),
-        "command": std::env::args().collect::<Vec<_>>(),
-        "seed": all[0].file.seed,
-        "runs": all.iter().map(Contestant::name).collect::<Vec<_>>(),
-    });
+    let run = run_json(all[0].file.seed, all.iter().map(Contestant::name));
     dir.write("run.json", format!("{run:#}\n").as_bytes())?;
     let found = format!("{:#}\n", json::value(all, runs, findings));
     dir.write("compare.json", found.as_bytes())?;

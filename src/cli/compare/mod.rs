@@ -14,20 +14,16 @@ pub(super) use self::findings::title;
 use self::findings::Findings;
 use self::runs::Runs;
 use super::args::Format;
-use super::run::{remove_on_interrupt, stage};
+use super::run::{remove_on_interrupt, results_dir};
 use super::{Failure, print, say};
-use crate::io::rundir::{Existing, RunDir};
+use crate::io::rundir::RunDir;
 
 pub(super) fn compare(arguments: &CompareArguments) -> Result<(), Failure> {
     let contestants = contestant::read(arguments)?;
-    let mut dir = None;
-    if let Some(target) = &arguments.output_dir {
-        let existing = if arguments.overwrite { Existing::Overwrite } else { Existing::Refuse };
-        let made = RunDir::create(target, existing);
-        let made = made.map_err(|error| Failure::Input(error.into()))?;
-        stage(made.staging());
+    let target = arguments.output_dir.as_ref();
+    let mut dir = target.map(|target| results_dir(target, arguments.overwrite)).transpose()?;
+    if dir.is_some() {
         remove_on_interrupt()?;
-        dir = Some(made);
     }
     for contestant in &contestants {
         let other: Vec<&str> = contestant.other_requests().collect();

@@ -6,7 +6,11 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use crate::cli::args::Format;
+use crate::cli::args::{ChangeArguments, Format};
+
+/// A plan finds replicas itself.
+const SET: &str =
+    "Override a value of the scenario, as in `cluster.router.type=random`; may be repeated";
 
 /// `servecast plan`.
 #[derive(Debug, Args)]
@@ -16,6 +20,7 @@ use crate::cli::args::Format;
     --layout mixed,disaggregated --price low\n  \
     servecast plan my.toml --slo 'mean_e2el_ms<=9000' --rate\n\n\
     Exit codes: 0 a layout keeps all promises, 1 none does, 2 bad arguments or input, 130 interrupted.")]
+#[command(mut_arg("overrides", |set| set.help(SET)))]
 pub(in crate::cli) struct PlanArguments {
     /// Scenario file with the requests, the model, the engine and the router; a built-in scenario if absent
     pub(super) scenario: Option<PathBuf>,
@@ -63,15 +68,8 @@ pub(in crate::cli) struct PlanArguments {
     /// Whether the start of a run counts
     #[arg(long, value_enum, value_name = "WHICH", default_value_t)]
     pub(super) warm_up: WarmUpKind,
-    /// Override a value of the scenario, as in `cluster.router.type=random`; may be repeated
-    #[arg(long = "set", value_name = "PATH=VALUE")]
-    pub(super) overrides: Vec<String>,
-    /// Seed of every random stream
-    #[arg(long)]
-    pub(super) seed: Option<u64>,
-    /// Parameters that `servecast calibrate --output` wrote
-    #[arg(long, value_name = "FILE")]
-    pub(super) calibration: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) changes: ChangeArguments,
     /// Folder for the plan as JSON and figures; nothing is written if absent
     #[arg(long, value_name = "DIR")]
     pub(super) output_dir: Option<PathBuf>,

@@ -2,11 +2,10 @@
 
 use std::path::Path;
 
-use serde_json::json;
-
 use super::answer::Answer;
+use crate::cli::results::run_json;
 use crate::cli::{Failure, run};
-use crate::io::rundir::{Existing, RunDir, RunDirError};
+use crate::io::rundir::{RunDir, RunDirError};
 use crate::rng::Seed;
 
 /// Writes the plan as JSON, and its figure.
@@ -16,19 +15,12 @@ pub(super) fn write(
     target: &Path,
     overwrite: bool,
 ) -> Result<(), Failure> {
-    let existing = if overwrite { Existing::Overwrite } else { Existing::Refuse };
-    let mut dir = RunDir::create(target, existing).map_err(|error| Failure::Input(error.into()))?;
-    run::stage(dir.staging());
+    let mut dir = run::results_dir(target, overwrite)?;
     run::remove_on_interrupt()?;
     let failed = |error: RunDirError| Failure::Run(error.into());
-    let text = format!("{:#}\n", answer.json());
-    dir.write("plan.json", text.as_bytes()).map_err(failed)?;
-    let run = json!({
-        "servecast": env!("CARGO_PKG_VERSION"),
-        "command": std::env::args().collect::<Vec<_>>(),
-        "seed": seed,
-        "runs": [answer.name],
-    });
+    let plan = format!("{:#}\n", answer.json());
+    dir.write("plan.json", plan.as_bytes()).map_err(failed)?;
+    let run = run_json(seed, std::iter::once(answer.name.as_str()));
     dir.write("run.json", format!("{run:#}\n").as_bytes()).map_err(failed)?;
     draw(answer, &mut dir).map_err(failed)?;
     dir.commit().map_err(failed)?;

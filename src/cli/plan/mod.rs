@@ -21,7 +21,7 @@ use self::limits::{Stretch, Windows};
 use self::prices::Prices;
 use super::args::Format;
 use super::cases::Cases;
-use super::scenario_file::{self, Draft, Drafts};
+use super::scenario_file::{Draft, Drafts};
 use super::{Failure, print, say};
 use crate::metrics::bench::{Latency, Slos, Statistic};
 use crate::plan::{End, GoesOn, Promise, Slo, Traffic, Trial, WarmUp};
@@ -78,12 +78,7 @@ struct Study<'a> {
 impl<'a> Study<'a> {
     fn new(arguments: &'a PlanArguments) -> Result<Self, Failure> {
         check_numbers(arguments)?;
-        let drafts = scenario_file::drafts(
-            arguments.scenario.as_deref(),
-            arguments.calibration.as_deref(),
-            &arguments.overrides,
-            arguments.seed,
-        )?;
+        let drafts = arguments.changes.drafts(arguments.scenario.as_deref())?;
         check_base(&drafts)?;
         let base = &drafts.each[0];
         let layouts = Layout::all(arguments, base)?;

@@ -16,6 +16,7 @@ use super::settings::{blamed, override_all, set};
 use super::{Loaded, resolve};
 use crate::calibrate::{CalibrationFile, Parameter};
 use crate::cli::Failure;
+use crate::cli::args::ChangeArguments;
 use crate::rng::Seed;
 use crate::scenario::{MeasuredConfig, ScenarioFile};
 
@@ -185,6 +186,18 @@ impl Drafts {
     }
 }
 
+impl ChangeArguments {
+    /// Reads a scenario file with these changes, as [`drafts`] does.
+    pub(in crate::cli) fn drafts(&self, path: Option<&Path>) -> Result<Drafts, Failure> {
+        drafts(path, self.calibration.as_deref(), &self.overrides, self.seed)
+    }
+
+    /// The same, of a file that may say what a study varies.
+    pub(in crate::cli) fn drafts_of_study(&self, path: &Path) -> Result<Drafts, Failure> {
+        drafts_of_study(Some(path), self.calibration.as_deref(), &self.overrides, self.seed)
+    }
+}
+
 /// Reads a scenario file, or the built-in scenario, and its variants; sets the parameters of a
 /// calibration (else of the one the file names), then the overrides. A study of many runs is refused.
 pub(in crate::cli) fn drafts(
@@ -204,7 +217,7 @@ pub(in crate::cli) fn drafts(
 }
 
 /// The same, of a file that may say what a study varies.
-pub(in crate::cli) fn drafts_of_study(
+fn drafts_of_study(
     path: Option<&Path>,
     calibration: Option<&Path>,
     overrides: &[String],

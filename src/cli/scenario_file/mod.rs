@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use toml::Table;
 
-pub(super) use self::draft::{Draft, Drafts, drafts, drafts_of_study, from_flags, load_built_in};
+pub(super) use self::draft::{Draft, Drafts, drafts, from_flags, load_built_in};
 pub(super) use self::settings::value_of;
 
 use self::draft::Variant;

@@ -5,8 +5,11 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
 
-use crate::cli::args::Format;
+use crate::cli::args::{ChangeArguments, Format};
 use crate::sweep::Shard;
+
+const SET: &str = "Override a value of the scenario at all points; may be repeated";
+const SEED: &str = "Seed of the first run of every point, of which the others are drawn, and of designs that draw points";
 
 /// `servecast sweep`.
 #[derive(Debug, Args)]
@@ -22,6 +25,7 @@ use crate::sweep::Shard;
     servecast sweep my.toml --vary workload.arrivals.rate_per_s=1.0..20.0 \\\n    \
     --vary cluster.engine.max_num_seqs=8..512:log --design latin-hypercube --points 100 \\\n    \
     --output-dir out/lhs")]
+#[command(mut_arg("overrides", |set| set.help(SET)), mut_arg("seed", |seed| seed.help(SEED)))]
 pub(in crate::cli) struct SweepArguments {
     /// Scenario file in TOML, YAML or JSON; its variants are points too, and its table `sweep` says what
     /// else is varied
@@ -38,15 +42,8 @@ pub(in crate::cli) struct SweepArguments {
     /// Runs of each point, with different seeds; run r of every point has the same requests [default: 1]
     #[arg(long, value_name = "N")]
     pub(super) seeds: Option<u32>,
-    /// Override a value of the scenario at all points; may be repeated
-    #[arg(long = "set", value_name = "PATH=VALUE")]
-    pub(super) overrides: Vec<String>,
-    /// Seed of the first run of every point, of which the others are drawn, and of designs that draw points
-    #[arg(long)]
-    pub(super) seed: Option<u64>,
-    /// Parameters that `servecast calibrate --output` wrote
-    #[arg(long, value_name = "FILE")]
-    pub(super) calibration: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) changes: ChangeArguments,
     /// Compute only part I of N of the runs, to be joined with `servecast merge`
     #[arg(long, value_name = "I/N", value_parser = shard)]
     pub(super) shard: Option<Shard>,

@@ -5,7 +5,7 @@ use toml::Value;
 
 use super::args::{DesignName, SweepArguments};
 use crate::cli::Failure;
-use crate::cli::scenario_file::{self, Draft};
+use crate::cli::scenario_file::Draft;
 use crate::cli::vary;
 use crate::scenario::ScenarioFile;
 use crate::sweep::{Axis, BrokenRule, Design, Levels, Plan, Point, Points};
@@ -56,9 +56,8 @@ pub(super) struct Study {
 
 /// Reads a study, and checks that every point of it is a scenario by its form.
 pub(super) fn read(arguments: &SweepArguments) -> Result<Study, Failure> {
-    let (path, calibration) = (&arguments.scenario, arguments.calibration.as_deref());
-    let overrides = &arguments.overrides;
-    let read = scenario_file::drafts_of_study(Some(path), calibration, overrides, arguments.seed)?;
+    let path = &arguments.scenario;
+    let read = arguments.changes.drafts_of_study(path)?;
     let table = read.sweep.map_or_else(|| Ok(SweepTable::default()), Value::try_into);
     let name = path.display();
     let table = table.map_err(|error| {
