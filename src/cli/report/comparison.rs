@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::folder::{self, json, name, texts};
+use super::folder::{self, json, list, name, texts};
 use super::html::Html;
 use super::page::{Page, details, listing, section, statement};
 use super::table::{Cell, Judgement, column, decimals, table, written};
@@ -14,7 +14,7 @@ use crate::cli::compare::title;
 
 pub(super) fn page(folder: &Path) -> Result<Page, Failure> {
     let found = json(&folder.join("compare.json"))?;
-    let scenarios: Vec<&Value> = found["scenarios"].as_array().into_iter().flatten().collect();
+    let scenarios = list(&found["scenarios"]);
     let names: Vec<String> = scenarios.iter().map(|one| name(&one["name"])).collect();
     let mut page = Page { kind: "servecast compare", title: heading(&names), ..Page::default() };
     folder::asked(folder, &mut page)?;
@@ -31,14 +31,8 @@ pub(super) fn page(folder: &Path) -> Result<Page, Failure> {
     };
     page.warnings = texts(&found["cautions"]);
     page.sections.push(section("Scenarios", [contestants(&scenarios)]));
-    let comparisons: Vec<&Value> = found["comparisons"].as_array().into_iter().flatten().collect();
-    let figures = figures::all(folder)?;
-    if !figures.is_empty() {
-        page.sections.push(section("Figures", figures));
-    }
-    for one in &comparisons {
-        page.sections.push(against(one));
-    }
+    page.sections.extend(figures::section_of(folder)?);
+    page.sections.extend(list(&found["comparisons"]).into_iter().map(against));
     for one in &scenarios {
         let letter = name(&one["letter"]);
         if let Some(text) = folder::text(&folder.join(format!("{letter}.resolved.toml")))? {
@@ -73,8 +67,7 @@ fn contestants(scenarios: &[&Value]) -> Html {
 
 fn against(one: &Value) -> Html {
     let (a, b) = (name(&one["baseline"]), name(&one["scenario"]));
-    let judged: Vec<&Value> = one["figures"].as_array().into_iter().flatten().collect();
-    let beside: Vec<&Value> = one["other_figures"].as_array().into_iter().flatten().collect();
+    let (judged, beside) = (list(&one["figures"]), list(&one["other_figures"]));
     let sentences = judged.iter().map(|figure| Html::words("li", &name(&figure["sentence"])));
     let parts = [
         differences((&a, &b), &judged),

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::html::Html;
-use super::table::{Cell, alone, column, table};
+use super::table::{Cell, alone, column, table, table_of};
 
 /// Rows of a table; the file has all of them.
 const ROWS_MAX: usize = 64;
@@ -111,7 +111,7 @@ fn of_rows(rows: &[Value]) -> Html {
     let get = |row: &[(String, &Value)], key: &str| {
         row.iter().find(|(known, _)| known == key).map(|(_, value)| (*value).clone())
     };
-    let columns: Vec<Vec<Cell>> = keys
+    let columns = keys
         .iter()
         .map(|key| {
             let values: Vec<Option<Value>> = flat.iter().map(|row| get(row, key)).collect();
@@ -120,23 +120,20 @@ fn of_rows(rows: &[Value]) -> Html {
             let is_number = |value: &Option<Value>| {
                 value.as_ref().is_none_or(|value| value.is_number() || value.is_null())
             };
-            if values.iter().all(is_number) {
+            let cells = if values.iter().all(is_number) {
                 column(&numbers)
             } else {
                 values.iter().map(|value| value.as_ref().map_or(Cell::Empty, cell)).collect()
-            }
+            };
+            (title(key), cells)
         })
-        .collect();
-    let titles: Vec<String> = keys.iter().map(|key| title(key)).collect();
-    let cells: Vec<Vec<Cell>> = (0..flat.len())
-        .map(|row| columns.iter().map(|column| column[row].clone()).collect())
         .collect();
     let rest = rows.len().saturating_sub(ROWS_MAX);
     let rest = match rest {
         0 => Html::default(),
         rest => Html::words("p", &format!("and {rest} more, which the summary has")),
     };
-    Html::all([table(&titles, &cells), rest])
+    Html::all([table_of(columns), rest])
 }
 
 fn cell(value: &Value) -> Cell {

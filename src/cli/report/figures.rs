@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::folder;
 use super::html::Html;
+use super::page::section;
 use crate::cli::{Failure, say};
 
 /// Figures in the order in which they are shown, and what a reader sees in them.
@@ -66,8 +67,13 @@ pub(super) fn figure(name: &str, svg: &str, place: &Path) -> Html {
     Html::element("figure", [drawn, Html::words("figcaption", &caption)])
 }
 
-/// All figures of a folder.
-pub(super) fn all(folder: &Path) -> Result<Vec<Html>, Failure> {
+/// All figures of a folder; nothing where it has none.
+pub(super) fn section_of(folder: &Path) -> Result<Option<Html>, Failure> {
+    let figures = all(folder)?;
+    Ok((!figures.is_empty()).then(|| section("Figures", figures)))
+}
+
+fn all(folder: &Path) -> Result<Vec<Html>, Failure> {
     let figures = folder.join("figures");
     if !figures.is_dir() {
         return Ok(Vec::new());

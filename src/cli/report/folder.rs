@@ -100,10 +100,14 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
 
+/// A list in a JSON value; empty where there is none.
+pub(super) fn list(value: &Value) -> Vec<&Value> {
+    value.as_array().into_iter().flatten().collect()
+}
+
 /// A list of texts in a JSON value; empty where there is none.
 pub(super) fn texts(value: &Value) -> Vec<String> {
-    let all = value.as_array().into_iter().flatten().filter_map(Value::as_str);
-    all.map(str::to_owned).collect()
+    list(value).into_iter().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
 /// A text in a JSON value; empty where there is none.

@@ -6,10 +6,10 @@ use serde_json::Value;
 
 use super::facts::facts;
 use super::figures;
-use super::folder::{self, json, name, texts};
+use super::folder::{self, json, list, name, texts};
 use super::html::Html;
 use super::page::{Page, details, section, statement};
-use super::table::{Cell, alone, column, table};
+use super::table::{Cell, alone, column, table_of};
 use crate::cli::Failure;
 
 pub(super) fn page(folder: &Path) -> Result<Page, Failure> {
@@ -29,10 +29,7 @@ pub(super) fn page(folder: &Path) -> Result<Page, Failure> {
         |(first, rest)| statement(first, rest),
     );
     page.sections.push(section("Layouts", [layouts(&plan)]));
-    let figures = figures::all(folder)?;
-    if !figures.is_empty() {
-        page.sections.push(section("Figures", figures));
-    }
+    page.sections.extend(figures::section_of(folder)?);
     if !plan["perfect_autoscaler"].is_null() {
         let windows = facts(&plan["perfect_autoscaler"]);
         page.sections.push(section("If replicas followed the load", [windows]));
@@ -44,6 +41,9 @@ pub(super) fn page(folder: &Path) -> Result<Page, Failure> {
     }
     Ok(page)
 }
+
+/// A title and its cells.
+type Column = (String, Vec<Cell>);
 
 /// Replicas as people write them: `12`, or `4P8D` of prefill and decode.
 fn size(replicas: &Value) -> Option<String> {
@@ -60,33 +60,41 @@ fn kept<'a>(row: &'a Value, promise: &str) -> Option<&'a Value> {
 }
 
 fn layouts(plan: &Value) -> Html {
-    let rows: Vec<&Value> = plan["layouts"].as_array().into_iter().flatten().collect();
-    let is_rate = rows.iter().any(|row| !row["requests_per_s"].is_null());
-    let mut extra = vec![("gpus", "GPUs"), ("usd_per_hour", "USD/h")];
-    if is_rate {
-        extra.insert(0, ("requests_per_s", "requests/s"));
+    let rows = list(&plan["layouts"]);
+    let mut columns = sizes(&rows);
+    if rows.iter().any(|row| !row["requests_per_s"].is_null()) {
+        columns.push(numbers(&rows, "requests_per_s", "requests/s"));
     }
-    let mut titles = vec!["layout".to_owned(), "replicas".to_owned()];
-    titles.extend(extra.iter().map(|(_, title)| (*title).to_owned()));
-    let mut columns = vec![
-        rows.iter().map(|row| Cell::Text(name(&row["layout"]))).collect(),
-        rows.iter().map(|row| size(&row["replicas"]).map_or(Cell::Empty, Cell::Number)).collect(),
-    ];
-    for (key, _) in &extra {
-        columns.push(column(&rows.iter().map(|row| row[*key].as_f64()).collect::<Vec<_>>()));
-    }
-    promises(plan, &rows, &mut titles, &mut columns);
-    titles.push("binding".to_owned());
-    columns.push(rows.iter().map(|row| Cell::Text(remark(row))).collect());
-    table(&titles, &transposed(&columns))
+    columns.extend(costs(&rows));
+    columns.extend(promises(plan, &rows));
+    let remarks = rows.iter().map(|row| Cell::Text(remark(row)));
+    columns.push(("binding".to_owned(), remarks.collect()));
+    table_of(columns)
 }
 
-fn promises(plan: &Value, rows: &[&Value], titles: &mut Vec<String>, columns: &mut Vec<Vec<Cell>>) {
-    for promise in texts(&plan["promises"]) {
+/// Names of layouts, and replicas.
+fn sizes(rows: &[&Value]) -> Vec<Column> {
+    let names = rows.iter().map(|row| Cell::Text(name(&row["layout"])));
+    let replicas = rows.iter().map(|row| size(&row["replicas"]).map_or(Cell::Empty, Cell::Number));
+    vec![("layout".to_owned(), names.collect()), ("replicas".to_owned(), replicas.collect())]
+}
+
+fn costs(rows: &[&Value]) -> [Column; 2] {
+    [("gpus", "GPUs"), ("usd_per_hour", "USD/h")].map(|(key, title)| numbers(rows, key, title))
+}
+
+fn numbers(rows: &[&Value], key: &str, title: &str) -> Column {
+    let values: Vec<Option<f64>> = rows.iter().map(|row| row[key].as_f64()).collect();
+    (title.to_owned(), column(&values))
+}
+
+fn promises(plan: &Value, rows: &[&Value]) -> Vec<Column> {
+    let of = |promise: String| {
         let value = |row: &&Value| kept(row, &promise)?["value"].as_f64();
-        columns.push(column(&rows.iter().map(value).collect::<Vec<_>>()));
-        titles.push(promise);
-    }
+        let values = column(&rows.iter().map(value).collect::<Vec<_>>());
+        (promise, values)
+    };
+    texts(&plan["promises"]).into_iter().map(of).collect()
 }
 
 /// What decides about a layout, or why there is none of it.
@@ -112,27 +120,14 @@ fn remark(row: &Value) -> String {
 }
 
 fn tried_table(plan: &Value) -> Html {
-    let rows: Vec<&Value> = plan["tried"].as_array().into_iter().flatten().collect();
-    let mut titles: Vec<String> =
-        ["layout", "replicas", "GPUs", "USD/h"].map(str::to_owned).to_vec();
-    let mut columns = vec![
-        rows.iter().map(|row| Cell::Text(name(&row["layout"]))).collect(),
-        rows.iter().map(|row| size(&row["replicas"]).map_or(Cell::Empty, Cell::Number)).collect(),
-    ];
-    for key in ["gpus", "usd_per_hour"] {
-        columns.push(column(&rows.iter().map(|row| row[key].as_f64()).collect::<Vec<_>>()));
-    }
-    promises(plan, &rows, &mut titles, &mut columns);
-    titles.push("keeps them".to_owned());
+    let rows = list(&plan["tried"]);
+    let mut columns = sizes(&rows);
+    columns.extend(costs(&rows));
+    columns.extend(promises(plan, &rows));
     let keeps = |row: &&Value| match row["broken_off_for"].as_str() {
         Some(promise) => Cell::Text(format!("no, broken off for {promise}")),
         None => Cell::Text(if row["keeps"] == true { "yes" } else { "no" }.to_owned()),
     };
-    columns.push(rows.iter().map(keeps).collect());
-    table(&titles, &transposed(&columns))
-}
-
-fn transposed(columns: &[Vec<Cell>]) -> Vec<Vec<Cell>> {
-    let rows = columns.first().map_or(0, Vec::len);
-    (0..rows).map(|row| columns.iter().map(|column| column[row].clone()).collect()).collect()
+    columns.push(("keeps them".to_owned(), rows.iter().map(keeps).collect()));
+    table_of(columns)
 }

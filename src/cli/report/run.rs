@@ -139,10 +139,7 @@ fn sections(one: &One) -> Result<Vec<Html>, Failure> {
         parts.push(section("Promised latencies", [limits]));
     }
     parts.extend(measured(one));
-    let figures = figures::all(&one.folder)?;
-    if !figures.is_empty() {
-        parts.push(section("Figures", figures));
-    }
+    parts.extend(figures::section_of(&one.folder)?);
     for (key, heading) in PARTS {
         let part = &summary[key];
         if !part.is_null() {
@@ -275,13 +272,11 @@ fn measured(one: &One) -> Option<Html> {
     let source = name(&one.summary["measured"]["source"]);
     let source = Html::words("p", &format!("Measured: {source}"));
     let drawn = errors_figure(one, &names, (&measured, &simulated, &errors));
-    let figure = drawn.map_or_else(
-        || Html::all([source.clone(), shown.clone()]),
-        |figure| {
-            Html::all([source.clone(), figure, details("The same in numbers", [shown.clone()])])
-        },
-    );
-    Some(section("Measured beside simulated", [figure]))
+    let parts = match drawn {
+        Some(figure) => vec![source, figure, details("The same in numbers", [shown])],
+        None => vec![source, shown],
+    };
+    Some(section("Measured beside simulated", parts))
 }
 
 #[cfg(not(feature = "plot"))]

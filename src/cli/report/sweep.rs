@@ -4,7 +4,7 @@ use super::facts;
 use super::html::Html;
 use super::page::{Page, details, section, statement};
 use super::series::{KNEE, Lines, Series};
-use super::table::{Cell, alone, column, decimals, table, written};
+use super::table::{Cell, alone, column, decimals, table_of, written};
 use crate::cli::compare::title;
 use crate::cli::sweep::{Told, ToldPoint};
 
@@ -156,26 +156,20 @@ fn warnings(told: &Told) -> Vec<String> {
 
 fn points_table(told: &Told) -> Html {
     let shown = &told.points[..told.points.len().min(POINTS_MAX)];
-    let metrics = told.usual();
-    let mut titles = vec!["point".to_owned()];
     let index = shown.iter().map(|point| Some(f64::from(point.index)));
-    let mut columns = vec![column(&index.collect::<Vec<_>>())];
+    let mut columns = vec![("point".to_owned(), column(&index.collect::<Vec<_>>()))];
     if told.variants.len() > 1 {
-        titles.push("variant".to_owned());
         let names = shown.iter().map(|point| Cell::Text(told.variants[point.variant].clone()));
-        columns.push(names.collect());
+        columns.push(("variant".to_owned(), names.collect()));
     }
     for (axis, name) in told.titles.iter().enumerate() {
-        titles.push(name.clone());
         let cell = |point: &ToldPoint| {
             let text = Told::text(&point.settings[axis]);
             if point.number(axis).is_some() { Cell::Number(text) } else { Cell::Text(text) }
         };
-        columns.push(shown.iter().map(cell).collect());
+        columns.push((name.clone(), shown.iter().map(cell).collect()));
     }
-    for name in metrics {
-        let known = title(name);
-        titles.push(if known == name { facts::title(name) } else { known });
+    for name in told.usual() {
         let found = shown.iter().map(|point| point.figure(name));
         let decimals = decimals(found.clone().flatten().map(|found| found.mean));
         let cells = found.map(|found| {
@@ -184,11 +178,10 @@ fn points_table(told: &Told) -> Html {
                 Cell::Number(written(found.mean, decimals) + &within.unwrap_or_default())
             })
         });
-        columns.push(cells.collect());
+        let known = title(name);
+        let title = if known == name { facts::title(name) } else { known };
+        columns.push((title, cells.collect()));
     }
-    let rows: Vec<Vec<Cell>> = (0..shown.len())
-        .map(|row| columns.iter().map(|column| column[row].clone()).collect())
-        .collect();
     let rest = told.points.len() - shown.len();
     let rest = match rest {
         0 => Html::default(),
@@ -196,6 +189,6 @@ fn points_table(told: &Told) -> Html {
     };
     let note =
         if told.seeds > 1 { "Means with 95 % intervals over seeds." } else { "One run each." };
-    let all = Html::all([Html::words("p", note), table(&titles, &rows), rest]);
+    let all = Html::all([Html::words("p", note), table_of(columns), rest]);
     if shown.len() > 40 { details("All points", [all]) } else { all }
 }

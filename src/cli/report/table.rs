@@ -71,6 +71,14 @@ pub(super) fn table(titles: &[String], rows: &[Vec<Cell>]) -> Html {
     Html::with("div", &[("class", "wide"), ("tabindex", "0")], [table])
 }
 
+/// A table by its columns, each with its title.
+pub(super) fn table_of(columns: Vec<(String, Vec<Cell>)>) -> Html {
+    let (titles, columns): (Vec<String>, Vec<Vec<Cell>>) = columns.into_iter().unzip();
+    let rows = columns.first().map_or(0, Vec::len);
+    let row = |row: usize| columns.iter().map(|column| column[row].clone()).collect();
+    table(&titles, &(0..rows).map(row).collect::<Vec<_>>())
+}
+
 /// Numbers of one column.
 pub(super) fn column(values: &[Option<f64>]) -> Vec<Cell> {
     let decimals = decimals(values.iter().copied().flatten());
