@@ -48,6 +48,16 @@ pub enum Execution {
     Merged(Option<AdapterId>),
 }
 
+impl Execution {
+    /// The adapter in the weights.
+    pub fn merged(self) -> Option<AdapterId> {
+        match self {
+            Self::Unmerged => None,
+            Self::Merged(adapter) => adapter,
+        }
+    }
+}
+
 /// What a scheduler decided for one step. Buffers are reused from step to step.
 #[derive(Debug, Clone, Default)]
 pub struct StepPlan {

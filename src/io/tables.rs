@@ -161,10 +161,7 @@ pub fn write_steps(path: &Path, steps: &[StepRecord]) -> Result<(), TableError> 
     ];
     let merged = |step: &StepRecord| step.execution != Execution::Unmerged;
     if steps.iter().any(merged) {
-        let adapter = |step: &StepRecord| match step.execution {
-            Execution::Merged(adapter) => adapter.map(|adapter| adapter.0),
-            Execution::Unmerged => None,
-        };
+        let adapter = |step: &StepRecord| step.execution.merged().map(|adapter| adapter.0);
         columns.push(column("merged", steps.iter().map(merged).collect::<Vec<bool>>()));
         let adapters: Vec<Option<u32>> = steps.iter().map(adapter).collect();
         columns.push(column("merged_adapter", adapters));

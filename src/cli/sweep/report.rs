@@ -36,22 +36,25 @@ pub(super) struct Report {
 }
 
 /// The runs of a point.
-struct PointRuns<'a> {
-    index: u32,
+pub(super) struct PointRuns<'a> {
+    pub(super) index: u32,
     entries: &'a [Entry],
 }
 
 impl PointRuns<'_> {
-    fn values(&self, name: &str) -> Vec<f64> {
+    /// A figure of each run that has it.
+    pub(super) fn values(&self, name: &str) -> Vec<f64> {
         self.entries.iter().filter_map(|one| one.figure(name)).collect()
     }
 
-    fn errors(&self) -> impl Iterator<Item = &str> {
+    /// Why runs failed.
+    pub(super) fn errors(&self) -> impl Iterator<Item = &str> {
         self.entries.iter().filter_map(Entry::error)
     }
 }
 
-fn by_point(entries: &[Entry]) -> impl Iterator<Item = PointRuns<'_>> {
+/// All runs, point by point.
+pub(super) fn by_point(entries: &[Entry]) -> impl Iterator<Item = PointRuns<'_>> {
     let chunks = entries.chunk_by(|one, next| one.point == next.point);
     chunks.map(|entries| PointRuns { index: entries[0].point, entries })
 }

@@ -51,15 +51,19 @@ pub(super) fn text(value: &Value) -> String {
     }
 }
 
+/// A value as a number, if it is one.
+pub(super) fn number(value: &Value) -> Option<f64> {
+    value.as_float().or(value.as_integer().map(|number| number as f64))
+}
+
 /// The cells of settings: numbers, if all are.
 fn settings(values: &[&Value]) -> Cells {
     let integer = |value: &&Value| value.as_integer();
-    let number = |value: &&Value| value.as_float().or(value.as_integer().map(|n| n as f64));
     let all = |is: fn(&Value) -> bool| values.iter().all(|value| is(value));
     if all(Value::is_integer) {
         Cells::Integers(values.iter().map(integer).collect())
-    } else if all(|value| value.is_integer() || value.is_float()) {
-        Cells::Numbers(values.iter().map(number).collect())
+    } else if all(|value| number(value).is_some()) {
+        Cells::Numbers(values.iter().map(|value| number(value)).collect())
     } else if all(Value::is_bool) {
         Cells::Booleans(values.iter().map(|value| value.as_bool()).collect())
     } else {

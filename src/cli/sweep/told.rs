@@ -6,7 +6,7 @@ use toml::Value;
 
 use super::folder::{JOURNAL, Manifest};
 use super::journal::{self, Entry};
-use super::report::{USUAL, titles};
+use super::report::{USUAL, by_point, titles};
 use super::table;
 use crate::cli::Failure;
 use crate::sweep::{Design, Estimate, Estimator};
@@ -62,18 +62,17 @@ impl Told {
         let points = table::points(&manifest)?;
         let names = table::figures(&entries);
         let mut estimator = Estimator::default();
-        let of_point = entries.chunk_by(|one, next| one.point == next.point).map(|runs| {
-            let point = points.get(runs[0].point);
-            let figures = names.iter().filter_map(|name| {
-                let values: Vec<f64> = runs.iter().filter_map(|run| run.figure(name)).collect();
-                Some((name.clone(), estimator.estimate(&values)?))
-            });
+        let of_point = by_point(&entries).map(|runs| {
+            let point = points.get(runs.index);
+            let figures = names
+                .iter()
+                .filter_map(|name| Some((name.clone(), estimator.estimate(&runs.values(name))?)));
             ToldPoint {
-                index: runs[0].point,
+                index: runs.index,
                 variant: point.variant,
                 settings: point.settings.into_iter().map(|(_, value)| value).collect(),
                 figures: figures.collect(),
-                errors: runs.iter().filter_map(Entry::error).map(str::to_owned).collect(),
+                errors: runs.errors().map(str::to_owned).collect(),
             }
         });
         let of_point: Vec<ToldPoint> = of_point.collect();
@@ -114,7 +113,6 @@ impl ToldPoint {
 
     /// A setting as a number, if it is one.
     pub(in crate::cli) fn number(&self, axis: usize) -> Option<f64> {
-        let value = self.settings.get(axis)?;
-        value.as_float().or(value.as_integer().map(|number| number as f64))
+        table::number(self.settings.get(axis)?)
     }
 }

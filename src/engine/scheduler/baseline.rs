@@ -400,6 +400,8 @@ impl Queues {
 /// The part of [`Schedule`](super::Schedule) that a policy with a field `queues` leaves to it.
 macro_rules! schedule_by_queues {
     () => {
+        schedule_by_queues!(but enqueue, head);
+
         fn enqueue(
             &mut self,
             id: RequestId,
@@ -410,6 +412,11 @@ macro_rules! schedule_by_queues {
             self.queues.enqueue(id, request, handoff)
         }
 
+        fn head(&self) -> Option<RequestId> {
+            self.queues.head().map(|slot| self.queues.get(slot).life.id)
+        }
+    };
+    (but enqueue, head) => {
         fn transferred(&mut self, _id: RequestId, _result: &mut StepResult) {}
 
         fn load(&self) -> Load {
@@ -418,10 +425,6 @@ macro_rules! schedule_by_queues {
 
         fn life(&self, id: RequestId) -> Option<Life> {
             self.queues.life(id)
-        }
-
-        fn head(&self) -> Option<RequestId> {
-            self.queues.head().map(|slot| self.queues.get(slot).life.id)
         }
 
         fn steps_in_flight_max(&self) -> usize {

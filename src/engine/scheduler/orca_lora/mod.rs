@@ -23,7 +23,7 @@ mod unmerged;
 use dlora::DloraCredit;
 use present::{Present, Room};
 
-use super::baseline::Queues;
+use super::baseline::{Queues, schedule_by_queues};
 use super::{Handoff, Load, Schedule};
 use crate::engine::{Adapters, Execution, Finish, Life, StepPlan, StepResult};
 use crate::ids::{AdapterId, RequestId};
@@ -127,10 +127,7 @@ impl OrcaLora {
     /// Brings the adapters of the step to where it needs them.
     fn execute(&mut self, execution: Execution, plan: &mut StepPlan) {
         let (present, adapters) = (&self.present, &mut self.adapters);
-        let merged = match execution {
-            Execution::Unmerged => None,
-            Execution::Merged(adapter) => adapter,
-        };
+        let merged = execution.merged();
         let before = std::mem::replace(&mut self.merged, merged);
         plan.execution = execution;
         if before != merged {
@@ -170,8 +167,6 @@ impl Schedule for OrcaLora {
         self.queues.abort(id, result);
     }
 
-    fn transferred(&mut self, _id: RequestId, _result: &mut StepResult) {}
-
     fn schedule(&mut self, now: SimTime, plan: &mut StepPlan) {
         plan.clear();
         if self.present.is_empty() {
@@ -196,25 +191,11 @@ impl Schedule for OrcaLora {
         }
     }
 
-    fn load(&self) -> Load {
-        self.queues.load()
-    }
-
-    fn life(&self, id: RequestId) -> Option<Life> {
-        self.queues.life(id)
-    }
-
     fn head(&self) -> Option<RequestId> {
         None
     }
 
-    fn steps_in_flight_max(&self) -> usize {
-        1
-    }
-
-    fn is_balanced(&self) -> bool {
-        self.queues.is_balanced()
-    }
+    schedule_by_queues!(but enqueue, head);
 }
 
 #[cfg(test)]
