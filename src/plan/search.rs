@@ -100,63 +100,81 @@ pub fn fewest_pair<E>(
         known.push((pair, kept));
         Ok(kept)
     };
-    let can_be = |pair: Pair| cost(pair).is_finite();
+    let Some(start) = reduced(start, &cost) else { return Ok(None) };
+    let Some(enough) = grown(start, &cost, &mut look)? else { return Ok(None) };
+    let pair = shrunk(enough, &mut look)?;
+    cheapest_around(pair, &cost, &mut look).map(Some)
+}
+
+/// Half of a pair, and half of that, until it can be; nothing where one of each cannot.
+fn reduced(start: Pair, cost: impl Fn(Pair) -> f64) -> Option<Pair> {
     let mut pair = start;
-    while !can_be(pair) {
+    while !cost(pair).is_finite() {
         if pair == (Pair { prefill: 1, decode: 1 }) {
-            return Ok(None);
+            return None;
         }
         pair = Pair { prefill: pair.prefill.div_ceil(2), decode: pair.decode.div_ceil(2) };
     }
+    Some(pair)
+}
+
+/// The first pair that keeps its promises when that kind grows which there are too few of; nothing where there is
+/// no room to grow.
+fn grown<E>(
+    start: Pair,
+    cost: impl Fn(Pair) -> f64,
+    mut look: impl FnMut(Pair) -> Result<Kept, E>,
+) -> Result<Option<Pair>, E> {
+    let mut pair = start;
     loop {
-        let grown = |prefill: u32, decode: u32| {
-            let pair = Pair { prefill: pair.prefill + prefill, decode: pair.decode + decode };
-            Some(pair).filter(|pair| can_be(*pair))
-        };
         // An eighth more at a time, the last ones by one; where there is no room for one kind, of the other.
         let (by_prefill, by_decode) = match look(pair)? {
-            Kept::All => break,
+            Kept::All => return Ok(Some(pair)),
             Kept::PrefillShort => ((pair.prefill.div_ceil(8), 0), (0, 1)),
             Kept::DecodeShort => ((0, pair.decode.div_ceil(8)), (1, 0)),
         };
         let by_one = (by_prefill.0.min(1), by_prefill.1.min(1));
-        let steps = [by_prefill, by_one, by_decode];
-        match steps.into_iter().find_map(|(prefill, decode)| grown(prefill, decode)) {
+        let larger = [by_prefill, by_one, by_decode].map(|(prefill, decode)| Pair {
+            prefill: pair.prefill + prefill,
+            decode: pair.decode + decode,
+        });
+        match larger.into_iter().find(|pair| cost(*pair).is_finite()) {
             Some(larger) => pair = larger,
             None => return Ok(None),
         }
     }
-    // One kind after the other as far as it goes, then what is left between neighbours.
-    for is_prefill in [false, true] {
-        let with = |count| {
-            if is_prefill {
-                Pair { prefill: count, ..pair }
-            } else {
-                Pair { decode: count, ..pair }
-            }
-        };
-        let now = if is_prefill { pair.prefill } else { pair.decode };
-        let least = fewest(now, now, |count| Ok(look(with(count))? == Kept::All))?;
-        pair = with(least.unwrap_or(now));
-    }
-    loop {
+}
+
+/// A pair that keeps its promises with as few of one kind as do, then of the other.
+fn shrunk<E>(enough: Pair, mut look: impl FnMut(Pair) -> Result<Kept, E>) -> Result<Pair, E> {
+    let Pair { prefill, decode } = enough;
+    let mut keeps = |prefill, decode| Ok(look(Pair { prefill, decode })? == Kept::All);
+    let decode = fewest(decode, decode, |decode| keeps(prefill, decode))?.unwrap_or(decode);
+    let prefill = fewest(prefill, prefill, |prefill| keeps(prefill, decode))?.unwrap_or(prefill);
+    Ok(Pair { prefill, decode })
+}
+
+/// A pair, or what is reached from it over cheaper neighbours that keep their promises.
+fn cheapest_around<E>(
+    start: Pair,
+    cost: impl Fn(Pair) -> f64,
+    mut look: impl FnMut(Pair) -> Result<Kept, E>,
+) -> Result<Pair, E> {
+    let mut pair = start;
+    'next: loop {
         // As many of one kind as cost less than one of the other.
         let swaps = (1..=SWAP_MAX).flat_map(|count| [(-1, count), (count, -1)]);
         let steps = [(-1, 0), (0, -1)].into_iter().chain(swaps);
         let moved = steps.filter_map(|(prefill, decode)| pair.moved(prefill, decode));
         let mut cheaper: Vec<Pair> = moved.filter(|other| cost(*other) < cost(pair)).collect();
         cheaper.sort_by(|a, b| cost(*a).total_cmp(&cost(*b)));
-        let mut better = None;
         for other in cheaper {
             if look(other)? == Kept::All {
-                better = Some(other);
-                break;
+                pair = other;
+                continue 'next;
             }
         }
-        match better {
-            Some(other) => pair = other,
-            None => return Ok(Some(pair)),
-        }
+        return Ok(pair);
     }
 }
 

@@ -6,21 +6,15 @@ use super::answer::Answer;
 use crate::cli::results::run_json;
 use crate::cli::{Failure, run};
 use crate::io::rundir::{RunDir, RunDirError};
-use crate::rng::Seed;
 
 /// Writes the plan as JSON, and its figure.
-pub(super) fn write(
-    answer: &Answer,
-    seed: Seed,
-    target: &Path,
-    overwrite: bool,
-) -> Result<(), Failure> {
+pub(super) fn write(answer: &Answer<'_>, target: &Path, overwrite: bool) -> Result<(), Failure> {
     let mut dir = run::results_dir(target, overwrite)?;
     run::remove_on_interrupt()?;
     let failed = |error: RunDirError| Failure::Run(error.into());
     let plan = format!("{:#}\n", answer.json());
     dir.write("plan.json", plan.as_bytes()).map_err(failed)?;
-    let run = run_json(seed, std::iter::once(answer.name.as_str()));
+    let run = run_json(answer.study.seed, std::iter::once(answer.study.name.as_str()));
     dir.write("run.json", format!("{run:#}\n").as_bytes()).map_err(failed)?;
     draw(answer, &mut dir).map_err(failed)?;
     dir.commit().map_err(failed)?;
@@ -29,49 +23,39 @@ pub(super) fn write(
 
 #[cfg(not(feature = "plot"))]
 #[expect(clippy::unnecessary_wraps, reason = "as fallible as its twin with the feature")]
-fn draw(_: &Answer, _: &mut RunDir) -> Result<(), RunDirError> {
+fn draw(_: &Answer<'_>, _: &mut RunDir) -> Result<(), RunDirError> {
     crate::cli::say("notice: built without the feature `plot`, no figure is written");
     Ok(())
 }
 
 #[cfg(feature = "plot")]
-fn draw(answer: &Answer, dir: &mut RunDir) -> Result<(), RunDirError> {
-    use crate::plan::pareto;
+fn draw(answer: &Answer<'_>, dir: &mut RunDir) -> Result<(), RunDirError> {
+    use super::fronts::Front;
     use crate::plot::{FrontPanel, FrontPoint};
 
     if answer.tried.is_empty() {
         return Ok(());
     }
-    let panel = |heading: &str, x: &str, y: &str, points: Vec<(usize, (f64, f64))>, sign: f64| {
-        // Smaller first coordinates and larger second ones are better.
-        let better: Vec<(f64, f64)> =
-            points.iter().map(|(_, (x, y))| (sign * x, -sign * y)).collect();
-        let front = pareto(&better);
+    let panel = |[heading, x, y]: [&str; 3], front: &Front| {
         let named = |place: &usize| {
-            let (tried, at) = points[*place];
+            let (tried, at) = front.points[*place];
             FrontPoint { at, name: Some(answer.tried_name(tried)) }
         };
-        let others = (0..points.len()).filter(|place| !front.contains(place));
-        let others = others.map(|place| FrontPoint { at: points[place].1, name: None });
+        let others = (0..front.points.len()).filter(|place| !front.best.contains(place));
+        let others = others.map(|place| FrontPoint { at: front.points[place].1, name: None });
         let (heading, x, y) = (heading.to_owned(), x.to_owned(), y.to_owned());
-        FrontPanel { heading, x, y, points: front.iter().map(named).chain(others).collect() }
+        FrontPanel { heading, x, y, points: front.best.iter().map(named).chain(others).collect() }
     };
-    let mut panels = vec![panel(
-        "Speed of an answer against what a GPU does",
-        "tokens/s per user",
-        "tokens/s per GPU",
-        answer.speeds(),
-        -1.0,
-    )];
+    let speed = "Speed of an answer against what a GPU does";
+    let mut panels =
+        vec![panel([speed, "tokens/s per user", "tokens/s per GPU"], &answer.speeds())];
     if answer.has_prices() {
-        panels.push(panel(
-            "Price against waiting",
-            "USD per hour",
-            "P99 TTFT (ms)",
-            answer.costs(),
-            1.0,
-        ));
+        let titles = ["Price against waiting", "USD per hour", "P99 TTFT (ms)"];
+        panels.push(panel(titles, &answer.costs()));
     }
-    let figure = crate::plot::front_figure(&answer.title(), &panels);
+    let study = answer.study;
+    let rate_per_s = study.traffic.rate_per_s();
+    let subtitle = format!("{}  ·  {}, {rate_per_s:.2} requests/s", study.name, study.model);
+    let figure = crate::plot::front_figure(&subtitle, &panels);
     dir.write(&format!("figures/{}", figure.file_name), figure.svg.as_bytes())
 }

@@ -13,13 +13,20 @@ use crate::plan::{
 };
 use crate::sim;
 
+/// What all layouts are held to.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Terms<'a> {
+    pub(super) slos: &'a [Slo],
+    pub(super) warm_up: WarmUp,
+    pub(super) goes_on: GoesOn,
+    pub(super) prices: &'a Prices,
+}
+
 /// A layout that can be tried.
 #[derive(Debug)]
 pub(super) struct Hunt<'a> {
-    pub(super) layout: &'a Layout,
-    pub(super) slos: &'a [Slo],
-    warm_up: WarmUp,
-    goes_on: GoesOn,
+    layout: &'a Layout,
+    terms: Terms<'a>,
     base: &'a Draft,
     costs: Vec<StepTime>,
     /// Of a replica of each group: US dollars per hour, and its GPUs.
@@ -30,9 +37,9 @@ pub(super) struct Hunt<'a> {
     tried: Mutex<Vec<(Size, Trial)>>,
 }
 
-/// What was found of a layout.
+/// A size of a layout that was simulated, and what it costs.
 #[derive(Debug, Clone)]
-pub(super) struct Found {
+pub(super) struct Tried {
     pub(super) size: Size,
     pub(super) trial: Trial,
     pub(super) cost: f64,
@@ -44,8 +51,7 @@ impl<'a> Hunt<'a> {
     pub(super) fn new(
         layout: &'a Layout,
         base: &'a Draft,
-        (slos, warm_up, goes_on): (&'a [Slo], WarmUp, GoesOn),
-        prices: &Prices,
+        terms: Terms<'a>,
         traffic: &Traffic,
     ) -> Result<Result<Self, String>, Failure> {
         let loaded = match layout.draft(base, layout.one())?.resolve() {
@@ -60,12 +66,12 @@ impl<'a> Hunt<'a> {
         let groups = scenario.groups.iter().zip(&costs);
         let capacities: Option<Vec<Capacity>> =
             groups.map(|(group, cost)| Capacity::of(scenario, group, cost, traffic)).collect();
-        let prices = match prices.of(scenario) {
+        let prices = match terms.prices.of(scenario) {
             Ok(prices) => prices,
             Err(reason) => return Ok(Err(reason)),
         };
         let tried = Mutex::default();
-        Ok(Ok(Self { layout, slos, warm_up, goes_on, base, costs, prices, capacities, tried }))
+        Ok(Ok(Self { layout, terms, base, costs, prices, capacities, tried }))
     }
 
     /// What a size costs, in US dollars per hour.
@@ -118,28 +124,34 @@ impl<'a> Hunt<'a> {
             costs: &self.costs,
             traffic,
             factor,
-            slos: self.slos,
-            warm_up: self.warm_up,
+            slos: self.terms.slos,
+            warm_up: self.terms.warm_up,
             end,
-            goes_on: self.goes_on,
+            goes_on: self.terms.goes_on,
         };
         Ok(setup.run()?)
     }
 
     /// One run of the traffic that is planned for, which is remembered.
     pub(super) fn remembered(&self, size: Size, traffic: &Traffic) -> Result<Trial, Failure> {
-        if let Some((_, trial)) = self.tried().into_iter().find(|(known, _)| *known == size) {
-            return Ok(trial);
+        let tried = || self.tried.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, trial)) = tried().iter().find(|(known, _)| *known == size) {
+            return Ok(trial.clone());
         }
         let trial = self.attempt(size, traffic, 1.0)?;
-        let mut tried = self.tried.lock().unwrap_or_else(PoisonError::into_inner);
-        tried.push((size, trial.clone()));
+        tried().push((size, trial.clone()));
         Ok(trial)
     }
 
     /// All runs of the traffic that is planned for, in the order in which they were made.
-    pub(super) fn tried(&self) -> Vec<(Size, Trial)> {
-        self.tried.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub(super) fn tried(&self) -> Vec<Tried> {
+        let tried = self.tried.lock().unwrap_or_else(PoisonError::into_inner);
+        tried.iter().map(|(size, trial)| self.priced(*size, trial.clone())).collect()
+    }
+
+    /// A trial with what its size costs.
+    pub(super) fn priced(&self, size: Size, trial: Trial) -> Tried {
+        Tried { size, trial, cost: self.cost(size), gpus: self.gpus(size) }
     }
 
     /// The largest size that costs no more than so much, of the kinds of replicas in the proportion of a size.
@@ -163,14 +175,11 @@ impl<'a> Hunt<'a> {
         start: Size,
         traffic: &Traffic,
         max_gpus: u32,
-    ) -> Result<Option<Found>, Failure> {
+    ) -> Result<Option<Tried>, Failure> {
         let size = self.fewest_by(start, max_gpus, traffic.rate_per_s(), |size| {
             self.remembered(size, traffic)
         })?;
-        let Some(size) = size else { return Ok(None) };
-        let trial = self.remembered(size, traffic)?;
-        let (cost, gpus) = (self.cost(size), self.gpus(size));
-        Ok(Some(Found { size, trial, cost, gpus }))
+        size.map(|size| Ok(self.priced(size, self.remembered(size, traffic)?))).transpose()
     }
 
     /// The same for other traffic: only the size.
@@ -224,7 +233,7 @@ impl<'a> Hunt<'a> {
         if trial.is_kept {
             return Kept::All;
         }
-        let slo = trial.binding().map(|place| &self.slos[place].promise);
+        let slo = trial.binding().map(|place| &self.terms.slos[place].promise);
         if let Some(Promise::Latency(Latency::Tpot | Latency::Itl, _)) = slo {
             return Kept::DecodeShort;
         }
@@ -247,7 +256,7 @@ impl<'a> Hunt<'a> {
         traffic: &Traffic,
         start: f64,
     ) -> Result<Option<(f64, f64)>, Failure> {
-        let most = match self.goes_on {
+        let most = match self.terms.goes_on {
             GoesOn::AsRecorded => MOST_OF_A_TRACE,
             GoesOn::ForEver => 1e9,
         };

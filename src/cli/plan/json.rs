@@ -2,82 +2,94 @@
 
 use serde_json::{Value, json};
 
-use super::answer::{Answer, Outcome};
+use super::answer::Answer;
+use super::hunt::Tried;
 use super::layouts::Size;
 use super::limits::Windows;
+use super::outcome::{Outcome, Row};
 use crate::plan::Trial;
 
-impl Answer {
+impl Answer<'_> {
     /// All of it.
     pub(super) fn json(&self) -> Value {
-        let values = |trial: &Trial| {
-            let values = trial.values.as_ref()?.iter().zip(&self.slos);
-            let values = values.map(|(value, slo)| {
-                let finite = Some(value.value).filter(|value| value.is_finite());
-                json!({ "promise": slo.to_string(), "limit": slo.limit, "value": finite,
-                        "used": Some(value.used).filter(|used| used.is_finite()) })
-            });
-            Some(values.collect::<Vec<_>>())
-        };
-        let rows = self.rows.iter().map(|row| {
-            let mut one = json!({ "layout": self.layout(row.place) });
-            match &row.outcome {
-                Outcome::Impossible(reason) => one["impossible"] = json!(reason),
-                Outcome::TooDear { broken, cost } => {
-                    one["dearer"] =
-                        json!({ "replicas_above": broken.replicas(), "usd_per_hour_above": self.usd(*cost) });
-                }
-                Outcome::TooMany => one["keeps"] = json!(false),
-                Outcome::Keeps { found, .. } | Outcome::Carries { found, .. } => {
-                    one["keeps"] = json!(true);
-                    one["replicas"] = json!(found.size.replicas());
-                    one["gpus"] = json!(found.gpus);
-                    one["usd_per_hour"] = json!(self.usd(found.cost));
-                    one["promises"] = json!(values(&found.trial));
-                    one["binding"] =
-                        json!(found.trial.binding().map(|place| self.slos[place].to_string()));
-                    if let Outcome::Carries { factor, .. } = row.outcome {
-                        one["requests_per_s"] = json!(factor * self.rate_per_s);
-                    }
-                    if let Some((size, trial)) = row.misses() {
-                        one["misses"] = json!({
-                            "replicas": size.replicas(),
-                            "promise": trial.binding().map(|place| self.slos[place].to_string()),
-                            "promises": values(trial),
-                        });
-                    }
-                }
-            }
-            one
-        });
-        let stretches = self.stretches.iter().map(|other| {
+        let (study, limits) = (self.study, &self.limits);
+        let stretches = limits.stretches.iter().map(|other| {
             json!({ "replicas": other.size.map(Size::replicas),
                     "usd_per_hour": self.usd(other.cost), "is_enough": other.is_enough })
         });
-        let tried = self.tried.iter().map(|tried| {
-            json!({
-                "layout": self.layout(tried.layout),
-                "replicas": tried.size.replicas(),
-                "gpus": tried.gpus,
-                "usd_per_hour": self.usd(tried.cost),
-                "keeps": tried.trial.is_kept,
-                "promises": values(&tried.trial),
-                "broken_off_for": tried.trial.broken_off.map(|place| self.slos[place].to_string()),
-            })
-        });
+        let tried = self.tried.iter().map(|(layout, tried)| self.tried_json(*layout, tried));
         json!({
             "verdict": self.verdict().lines().map(str::trim).collect::<Vec<_>>(),
-            "name": self.name,
-            "model": self.model,
-            "requests": self.requests,
-            "requests_per_s": self.rate_per_s,
-            "promises": self.slos.iter().map(ToString::to_string).collect::<Vec<_>>(),
-            "layouts": rows.collect::<Vec<_>>(),
-            "carries": self.carries,
+            "name": study.name,
+            "model": study.model,
+            "requests": study.traffic.len(),
+            "requests_per_s": study.traffic.rate_per_s(),
+            "promises": study.slos.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            "layouts": self.rows.iter().map(|row| self.row_json(row)).collect::<Vec<_>>(),
+            "carries": limits.carries,
             "resampled": stretches.collect::<Vec<_>>(),
-            "resampled_requests_per_s": self.rates,
-            "perfect_autoscaler": self.windows.as_ref().map(Windows::json),
+            "resampled_requests_per_s": limits.rates,
+            "perfect_autoscaler": limits.windows.as_ref().map(Windows::json),
             "tried": tried.collect::<Vec<_>>(),
         })
+    }
+
+    fn row_json(&self, row: &Row) -> Value {
+        let mut one = json!({ "layout": self.layout(row.place) });
+        match &row.outcome {
+            Outcome::Impossible(reason) => one["impossible"] = json!(reason),
+            Outcome::TooDear { broken, cost } => {
+                one["dearer"] = json!({ "replicas_above": broken.replicas(),
+                                        "usd_per_hour_above": self.usd(*cost) });
+            }
+            Outcome::TooMany => one["keeps"] = json!(false),
+            Outcome::Keeps { found, misses, factor } => {
+                one["keeps"] = json!(true);
+                one["replicas"] = json!(found.size.replicas());
+                one["gpus"] = json!(found.gpus);
+                one["usd_per_hour"] = json!(self.usd(found.cost));
+                one["promises"] = self.values(&found.trial);
+                one["binding"] = self.promise(found.trial.binding());
+                if self.seeks_rate() {
+                    one["requests_per_s"] = json!(factor * self.study.traffic.rate_per_s());
+                }
+                if let Some((size, trial)) = misses {
+                    one["misses"] = json!({
+                        "replicas": size.replicas(),
+                        "promise": self.promise(trial.binding()),
+                        "promises": self.values(trial),
+                    });
+                }
+            }
+        }
+        one
+    }
+
+    fn tried_json(&self, layout: usize, tried: &Tried) -> Value {
+        json!({
+            "layout": self.layout(layout),
+            "replicas": tried.size.replicas(),
+            "gpus": tried.gpus,
+            "usd_per_hour": self.usd(tried.cost),
+            "keeps": tried.trial.is_kept,
+            "promises": self.values(&tried.trial),
+            "broken_off_for": self.promise(tried.trial.broken_off),
+        })
+    }
+
+    /// The promise at this place.
+    fn promise(&self, place: Option<usize>) -> Value {
+        json!(place.map(|place| self.study.slos[place].to_string()))
+    }
+
+    /// What a trial keeps of each promise, if it came to its end.
+    fn values(&self, trial: &Trial) -> Value {
+        let Some(values) = &trial.values else { return Value::Null };
+        let finite = |value: f64| Some(value).filter(|value| value.is_finite());
+        let values = values.iter().zip(&self.study.slos).map(|(value, slo)| {
+            json!({ "promise": slo.to_string(), "limit": slo.limit,
+                    "value": finite(value.value), "used": finite(value.used) })
+        });
+        values.collect()
     }
 }

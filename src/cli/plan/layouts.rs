@@ -62,11 +62,6 @@ impl Layout {
         Ok(all)
     }
 
-    /// What its step times are of.
-    pub(super) fn machines(&self) -> String {
-        format!("{:?}", self.kind)
-    }
-
     /// The GPUs that it needs.
     pub(super) fn gpus(&self) -> impl Iterator<Item = &str> {
         let parts = match &self.kind {
@@ -204,11 +199,7 @@ fn parts(arguments: &PlanArguments, base: &Draft) -> Result<Vec<Part>, Failure> 
     };
     let mut parts = Vec::new();
     for gpu in &gpus {
-        let known = profiles::gpu(gpu).map(|spec| spec.name).ok_or_else(|| {
-            let near = profiles::closest(gpu, profiles::gpu_names());
-            let hint = near.map_or_else(String::new, |near| format!(", did you mean `{near}`?"));
-            Failure::input(format!("--gpu: `{gpu}` is not in the catalogue of GPUs{hint}"))
-        })?;
+        let known = known_gpu("--gpu", gpu)?;
         for size in &sizes {
             let part = Part { gpu: known.clone(), tensor_parallel: *size };
             if parts.contains(&part) {
@@ -220,6 +211,15 @@ fn parts(arguments: &PlanArguments, base: &Draft) -> Result<Vec<Part>, Failure> 
         }
     }
     Ok(parts)
+}
+
+/// The name of a GPU in the catalogue.
+pub(super) fn known_gpu(place: &str, gpu: &str) -> Result<String, Failure> {
+    profiles::gpu(gpu).map(|spec| spec.name).ok_or_else(|| {
+        let near = profiles::closest(gpu, profiles::gpu_names());
+        let hint = near.map_or_else(String::new, |near| format!(", did you mean `{near}`?"));
+        Failure::input(format!("{place}: `{gpu}` is not in the catalogue of GPUs{hint}"))
+    })
 }
 
 /// The kinds of layouts that are asked for; that of the scenario if none is.

@@ -2,10 +2,21 @@
 
 use serde_json::{Value, json};
 
-use super::hunt::Found;
 use super::layouts::Size;
 use crate::plan::Traffic;
 use crate::units::SimDuration;
+
+/// What is known of the best layout beside that it keeps the promises.
+#[derive(Debug, Default)]
+pub(super) struct Limits {
+    /// What other requests need.
+    pub(super) stretches: Vec<Stretch>,
+    /// How many times as fast the requests may come.
+    pub(super) carries: Option<f64>,
+    pub(super) windows: Option<Windows>,
+    /// The highest rates for other requests, in requests per second.
+    pub(super) rates: Vec<f64>,
+}
 
 /// What other requests need.
 #[derive(Debug, Clone)]
@@ -32,10 +43,10 @@ pub(super) struct Windows {
 
 impl Windows {
     /// Of a size that carries `factor` times the traffic: its busiest window too.
-    pub(super) fn new(traffic: &Traffic, width_s: f64, found: &Found, factor: f64) -> Self {
+    pub(super) fn new(traffic: &Traffic, width_s: f64, size: Size, factor: f64) -> Self {
         let windows = traffic.windows(SimDuration::from_secs_f64(width_s));
         let busiest = windows.iter().map(|(rate, _)| *rate).fold(0.0, f64::max);
-        let parts = found.size.replicas();
+        let parts = size.replicas();
         let needed = |rate: f64| {
             let share = rate / (factor * busiest);
             parts.iter().map(|part| (f64::from(*part) * share).ceil() as u32).sum::<u32>()

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use toml::Value;
 
+use super::layouts::known_gpu;
 use crate::cli::Failure;
 use crate::cli::scenario_file::Draft;
 use crate::profiles;
@@ -80,11 +81,7 @@ impl Prices {
         price: GpuPrice,
         gpus: &BTreeSet<&str>,
     ) -> Result<(), Failure> {
-        let known = profiles::gpu(gpu).map(|spec| spec.name).ok_or_else(|| {
-            let near = profiles::closest(gpu, profiles::gpu_names());
-            let hint = near.map_or_else(String::new, |near| format!(", did you mean `{near}`?"));
-            Failure::input(format!("{place}: `{gpu}` is not in the catalogue of GPUs{hint}"))
-        })?;
+        let known = known_gpu(place, gpu)?;
         if place == "--price" && !gpus.contains(known.as_str()) {
             return Err(Failure::input(format!("--price {gpu}: no layout has this GPU")));
         }

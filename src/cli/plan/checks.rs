@@ -1,0 +1,120 @@
+//! What cannot be planned, and why.
+
+use super::args::PlanArguments;
+use super::layouts::Layout;
+use crate::cli::scenario_file::Drafts;
+use crate::cli::{Failure, say};
+use crate::metrics::bench::{Latency, Statistic};
+use crate::plan::{Promise, Slo, Traffic};
+use crate::scenario::ScenarioFile;
+
+pub(super) fn check_numbers(arguments: &PlanArguments) -> Result<(), Failure> {
+    let positive = [("--window", arguments.window), ("--nic-gb-per-s", arguments.nic_gb_per_s)];
+    for (flag, value) in positive {
+        if !(value > 0.0 && value <= 1e9) {
+            return Err(Failure::input(format!("{flag} {value}: must be above 0 and at most 10⁹")));
+        }
+    }
+    Ok(())
+}
+
+/// What a plan decides itself must not be in the scenario.
+pub(super) fn check_base(drafts: &Drafts) -> Result<(), Failure> {
+    let base = &drafts.each[0];
+    let refused = |what: &str, why: &str| {
+        Err(Failure::input(format!("{}: {what}: a plan {why}", base.name())))
+    };
+    if drafts.each.len() > 1 {
+        return refused(
+            "variants",
+            "is of one scenario; take them out, or give what varies with --vary",
+        );
+    }
+    let decided: [(&[&str], &str); 3] = [
+        (&["cluster", "groups"], "chooses groups of replicas itself; take them out"),
+        (&["cluster", "autoscaler"], "is of a fixed number of replicas; take it out"),
+        (
+            &["faults"],
+            "is of replicas that do not fail; take them out, and run its answer with them",
+        ),
+    ];
+    for (keys, why) in decided {
+        if base.get(keys).is_some() {
+            return refused(&keys.join("."), why);
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn check_workload(file: &ScenarioFile) -> Result<(), Failure> {
+    if file.workload.client.max_concurrency.is_some() {
+        return Err(Failure::input(
+            "workload.client.max_concurrency: a plan needs requests that come by themselves; take it out",
+        ));
+    }
+    if file.workload.client.stop_after_s.is_some() {
+        return Err(Failure::input(
+            "workload.client.stop_after_s: a plan waits for all answers; take it out",
+        ));
+    }
+    Ok(())
+}
+
+/// What nobody is promised is not kept by everybody.
+pub(super) fn check_slos(slos: &[Slo], traffic: &Traffic) -> Result<(), Failure> {
+    for slo in slos {
+        let concerned = || {
+            let class = slo.class.as_ref().map(|(class, _)| *class);
+            traffic
+                .requests()
+                .iter()
+                .filter(move |request| class.is_none_or(|one| one == request.class))
+        };
+        let needs_gaps = matches!(slo.promise, Promise::Latency(Latency::Tpot | Latency::Itl, _));
+        let count = concerned().filter(|request| !needs_gaps || request.output_tokens > 1).count();
+        if count == 0 {
+            let what =
+                if needs_gaps { "with answers of two tokens or more" } else { "of this class" };
+            return Err(Failure::input(format!("--slo: {slo}: there are no requests {what}")));
+        }
+        if let Promise::Latency(_, Statistic::Percentile(p)) = slo.promise
+            && (count as f64) * (1.0 - p / 100.0) < 1.0
+        {
+            say(&format!("notice: {slo}: of {count} requests that is next to the slowest one"));
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn check_window(window_s: f64, traffic: &Traffic) -> Result<(), Failure> {
+    const WINDOWS_MAX: f64 = 1e5;
+    let span_s = traffic.span().as_secs_f64();
+    if span_s / window_s > WINDOWS_MAX {
+        return Err(Failure::input(format!(
+            "--window {window_s}: must be at least {:.3} for requests that come over {span_s:.0} s",
+            span_s / WINDOWS_MAX
+        )));
+    }
+    Ok(())
+}
+
+/// Step times that are of one GPU say nothing of others.
+pub(super) fn check_step_times(layouts: &[Layout], drafts: &Drafts) -> Result<(), Failure> {
+    let base = &drafts.each[0];
+    if layouts.windows(2).all(|two| two[0].kind == two[1].kind) {
+        return Ok(());
+    }
+    let step_time = base.get(&["cluster", "step_time"]);
+    let of_step_time = |key: &str| step_time.and_then(|table| table.get(key));
+    if of_step_time("type").and_then(toml::Value::as_str) == Some("linear") {
+        return Err(Failure::input(format!(
+            "{}: cluster.step_time: a `linear` law is that of one machine; plan with one GPU and \
+             tensor-parallel size, or take it out",
+            base.name()
+        )));
+    }
+    if drafts.calibration.is_some() || of_step_time("calibration").is_some() {
+        say("warning: the calibration was found on one machine; it is taken for all layouts");
+    }
+    Ok(())
+}

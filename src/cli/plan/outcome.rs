@@ -1,0 +1,62 @@
+//! What comes of the layouts of a plan, and which is the best.
+
+use super::hunt::Tried;
+use super::layouts::Size;
+use crate::plan::Trial;
+
+/// What came of a layout.
+#[derive(Debug)]
+pub(super) enum Outcome {
+    /// It cannot serve the traffic in any number.
+    Impossible(String),
+    /// The largest number that is no dearer than the second cheapest answer breaks a promise.
+    TooDear { broken: Size, cost: f64 },
+    /// No number of replicas that may be keeps the promises; with `--rate`, no rate.
+    TooMany,
+    /// So many keep them, at so many times the rate, and the next ones do not.
+    Keeps { found: Tried, misses: Option<(Size, Trial)>, factor: f64 },
+}
+
+/// A layout and what came of it.
+#[derive(Debug)]
+pub(super) struct Row {
+    pub(super) place: usize,
+    pub(super) outcome: Outcome,
+}
+
+impl Row {
+    pub(super) fn found(&self) -> Option<&Tried> {
+        match &self.outcome {
+            Outcome::Keeps { found, .. } => Some(found),
+            _ => None,
+        }
+    }
+
+    pub(super) fn misses(&self) -> Option<&(Size, Trial)> {
+        match &self.outcome {
+            Outcome::Keeps { misses, .. } => misses.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// How many times as fast the requests come.
+    pub(super) fn factor(&self) -> f64 {
+        if let Outcome::Keeps { factor, .. } = self.outcome { factor } else { 1.0 }
+    }
+
+    /// By price, or with `--rate` by price of a request; what keeps nothing comes last.
+    fn rank(&self) -> f64 {
+        self.found().map_or(f64::INFINITY, |found| found.cost / self.factor())
+    }
+}
+
+/// The best first.
+pub(super) fn ranked(mut rows: Vec<Row>) -> Vec<Row> {
+    rows.sort_by(|a, b| a.rank().total_cmp(&b.rank()).then(a.place.cmp(&b.place)));
+    rows
+}
+
+/// The cheapest layout that keeps all promises, of ranked ones.
+pub(super) fn winner(rows: &[Row]) -> Option<(&Row, &Tried)> {
+    rows.first().and_then(|row| Some((row, row.found()?)))
+}

@@ -1,0 +1,51 @@
+//! The highest rate of each layout.
+
+use super::answer::Answer;
+use super::layouts::{Layout, Size};
+use super::limits::Limits;
+use super::outcome::{Outcome, Row, ranked, winner};
+use super::study::Study;
+use crate::cli::Failure;
+
+impl Study<'_> {
+    /// The highest rate of each layout with the replicas of the scenario.
+    pub(super) fn rates(&self) -> Result<Answer<'_>, Failure> {
+        let rows = self.layouts.iter().enumerate().map(|(place, layout)| {
+            let outcome = self.highest_rate(layout)?;
+            Ok(Row { place, outcome })
+        });
+        let rows = ranked(rows.collect::<Result<Vec<_>, Failure>>()?);
+        let rates = match winner(&rows) {
+            Some((row, found)) => self.rates_of(row.place, found.size, row.factor())?,
+            None => Vec::new(),
+        };
+        let limits = Limits { rates, ..Limits::default() };
+        Ok(Answer { study: self, rows, tried: Vec::new(), limits })
+    }
+
+    fn highest_rate(&self, layout: &Layout) -> Result<Outcome, Failure> {
+        let hunt = match self.hunt(layout, self.base(), &self.traffic)? {
+            Ok(hunt) => hunt,
+            Err(reason) => return Ok(Outcome::Impossible(reason)),
+        };
+        let size = layout.told(self.base());
+        let start = hunt.throughput_factor(size, &self.traffic) * 0.8;
+        let highest = hunt.highest_factor(size, &self.traffic, start)?;
+        let Some((factor, broken)) = highest else { return Ok(Outcome::TooMany) };
+        let found = hunt.priced(size, hunt.attempt(size, &self.traffic, factor)?);
+        let misses = (size, hunt.attempt(size, &self.traffic, broken)?);
+        let misses = self.whole(&hunt, misses, broken)?;
+        Ok(Outcome::Keeps { found, misses: Some(misses), factor })
+    }
+
+    /// The highest rates of a layout for other requests, in requests per second.
+    fn rates_of(&self, place: usize, size: Size, factor: f64) -> Result<Vec<f64>, Failure> {
+        self.replicas(|draft, traffic| {
+            let Ok(hunt) = self.hunt(&self.layouts[place], &draft, &traffic)? else {
+                return Ok(0.0);
+            };
+            let highest = hunt.highest_factor(size, &traffic, factor)?;
+            Ok(highest.map_or(0.0, |(kept, _)| kept * traffic.rate_per_s()))
+        })
+    }
+}

@@ -1,0 +1,123 @@
+//! The fewest replicas of each layout.
+
+use super::answer::Answer;
+use super::hunt::{Hunt, Tried};
+use super::layouts::Size;
+use super::limits::{Limits, Stretch, Windows};
+use super::outcome::{Outcome, Row, ranked, winner};
+use super::study::Study;
+use crate::cli::Failure;
+use crate::plan::Trial;
+use crate::threads;
+
+/// Layouts that are searched before the cheapest so far are looked at: few enough that those which cannot be
+/// cheaper are left out, enough for some threads.
+const WAVE: usize = 4;
+
+/// A layout that can serve the traffic.
+struct Candidate<'a> {
+    place: usize,
+    hunt: &'a Hunt<'a>,
+    /// The size that has the throughput, and what it costs: no answer costs less.
+    least: Size,
+    bound: f64,
+}
+
+impl Study<'_> {
+    /// The fewest replicas of each layout that may be the cheapest or the second cheapest.
+    pub(super) fn sizes(&self) -> Result<Answer<'_>, Failure> {
+        let hunts = self.layouts.iter().map(|layout| self.hunt(layout, self.base(), &self.traffic));
+        let hunts = hunts.collect::<Result<Vec<_>, _>>()?;
+        let (mut rows, mut candidates) = (Vec::new(), Vec::new());
+        for (place, hunt) in hunts.iter().enumerate() {
+            match hunt {
+                Ok(hunt) => {
+                    let least = hunt.least(self.traffic.rate_per_s());
+                    candidates.push(Candidate { place, hunt, least, bound: hunt.cost(least) });
+                }
+                Err(reason) => {
+                    let outcome = Outcome::Impossible(reason.clone());
+                    rows.push(Row { place, outcome });
+                }
+            }
+        }
+        candidates.sort_by(|a, b| a.bound.total_cmp(&b.bound).then(a.place.cmp(&b.place)));
+        rows.extend(self.search(&candidates)?);
+        let rows = ranked(rows);
+        let limits = match winner(&rows).map(|(row, found)| (row.place, &hunts[row.place], found)) {
+            Some((place, Ok(hunt), found)) => self.limits(place, hunt, found)?,
+            _ => Limits::default(),
+        };
+        let tried = hunts.iter().enumerate().flat_map(|(place, hunt)| {
+            let tried = hunt.iter().flat_map(Hunt::tried);
+            tried.map(move |one| (place, one))
+        });
+        Ok(Answer { study: self, rows, tried: tried.collect(), limits })
+    }
+
+    /// What comes of layouts, those that may be cheapest before the others.
+    fn search(&self, candidates: &[Candidate<'_>]) -> Result<Vec<Row>, Failure> {
+        let mut rows = Vec::with_capacity(candidates.len());
+        // What was found, cheapest first.
+        let mut paid: Vec<f64> = Vec::new();
+        for wave in candidates.chunks(WAVE) {
+            let second = paid.get(1).copied().unwrap_or(f64::INFINITY);
+            let outcomes = threads::map(wave, |candidate| self.fewest(candidate, second));
+            for (candidate, outcome) in wave.iter().zip(outcomes) {
+                let row = Row { place: candidate.place, outcome: outcome? };
+                paid.extend(row.found().map(|found| found.cost));
+                rows.push(row);
+            }
+            paid.sort_by(f64::total_cmp);
+        }
+        Ok(rows)
+    }
+
+    /// The fewest replicas of a layout, if it may be cheaper than the second cheapest so far.
+    fn fewest(&self, candidate: &Candidate<'_>, second: f64) -> Result<Outcome, Failure> {
+        let Candidate { hunt, least, bound, .. } = *candidate;
+        if bound > second
+            && let Some(broken) = hunt.largest_for(second, least)
+            && !hunt.remembered(broken, &self.traffic)?.is_kept
+        {
+            return Ok(Outcome::TooDear { broken, cost: hunt.cost(broken) });
+        }
+        let found = hunt.fewest(least, &self.traffic, self.arguments.max_gpus)?;
+        let Some(found) = found else { return Ok(Outcome::TooMany) };
+        let misses = nearest_miss(found.size, hunt.tried());
+        let misses = misses.map(|miss| self.whole(hunt, miss, 1.0)).transpose()?;
+        Ok(Outcome::Keeps { found, misses, factor: 1.0 })
+    }
+
+    /// How far the cheapest layout carries.
+    fn limits(&self, place: usize, hunt: &Hunt<'_>, found: &Tried) -> Result<Limits, Failure> {
+        let stretches = self.stretches(place, found.size)?;
+        let start = hunt.throughput_factor(found.size, &self.traffic).clamp(1.01, 2.0);
+        let highest = hunt.highest_factor(found.size, &self.traffic, start)?;
+        // At the traffic itself it keeps them.
+        let factor = highest.map_or(1.0, |(kept, _)| kept.max(1.0));
+        let windows = Windows::new(&self.traffic, self.arguments.window, found.size, factor);
+        Ok(Limits { stretches, carries: Some(factor), windows: Some(windows), rates: Vec::new() })
+    }
+
+    /// The fewest replicas of a layout for other requests.
+    fn stretches(&self, place: usize, size: Size) -> Result<Vec<Stretch>, Failure> {
+        self.replicas(|draft, traffic| {
+            let Ok(hunt) = self.hunt(&self.layouts[place], &draft, &traffic)? else {
+                return Ok(Stretch { size: None, cost: f64::INFINITY, is_enough: false });
+            };
+            let is_enough = hunt.attempt(size, &traffic, 1.0)?.is_kept;
+            let fewest = hunt.fewest_of(size, &traffic, self.arguments.max_gpus)?;
+            let cost = fewest.map_or(f64::INFINITY, |size| hunt.cost(size));
+            Ok(Stretch { size: fewest, cost, is_enough })
+        })
+    }
+}
+
+/// Of the trials that break a promise, that whose size comes next to the one that was found.
+fn nearest_miss(found: Size, tried: Vec<Tried>) -> Option<(Size, Trial)> {
+    let count = |size: Size| size.replicas().into_iter().map(u64::from).sum::<u64>();
+    let broken = tried.into_iter().filter(|one| !one.trial.is_kept);
+    let smaller = broken.filter(|one| count(one.size) <= count(found));
+    smaller.max_by_key(|one| count(one.size)).map(|one| (one.size, one.trial))
+}

@@ -1,0 +1,146 @@
+//! A plan in words.
+
+use super::answer::Answer;
+use super::hunt::{MOST_OF_A_TRACE, Tried};
+use super::layouts::Size;
+use super::limits::Windows;
+use super::outcome::Row;
+use crate::plan::{Slo, Trial, Value};
+
+impl Answer<'_> {
+    pub(super) fn text(&self) -> String {
+        let study = self.study;
+        let traffic = format!(
+            "{}: {}, {} requests, {:.2} requests/s\nPromises: {}\n\n",
+            study.name,
+            study.model,
+            study.traffic.len(),
+            study.traffic.rate_per_s(),
+            study.slos.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+        );
+        let answer = self.verdict();
+        let fronts = if self.tried.is_empty() { String::new() } else { self.fronts_text() };
+        format!("{traffic}{answer}\n{}{fronts}", self.table())
+    }
+
+    /// What was asked for, and how sure that is.
+    pub(super) fn verdict(&self) -> String {
+        match self.winner() {
+            None => "No layout keeps all promises.\n".to_owned(),
+            Some((row, found)) => self.winner_text(row, found),
+        }
+    }
+
+    fn winner_text(&self, row: &Row, found: &Tried) -> String {
+        let name = self.layout(row.place);
+        let mut text = if self.seeks_rate() {
+            let rate = row.factor() * self.study.traffic.rate_per_s();
+            format!(
+                "Highest rate per price: {rate:.2} requests/s on {} x {name}, {:.3} requests/s per GPU, {}\n",
+                found.size.name(),
+                rate / f64::from(found.gpus),
+                self.paid(found.cost)
+            )
+        } else {
+            format!(
+                "Cheapest: {} x {name} = {} GPUs, {}\n",
+                found.size.name(),
+                found.gpus,
+                self.paid(found.cost)
+            )
+        };
+        text += &self.promises_text(&found.trial);
+        text += &self.misses_text(row);
+        text += &self.carries_text();
+        text += &self.stretches_text();
+        text += &self.rates_text();
+        text += &self.limits.windows.as_ref().map(Windows::text).unwrap_or_default();
+        text
+    }
+
+    fn promises_text(&self, trial: &Trial) -> String {
+        let Some(values) = &trial.values else { return String::new() };
+        let binding = trial.binding();
+        let line = |(place, (slo, value)): (usize, (&Slo, &Value))| {
+            let note = if binding == Some(place) { ", the binding promise" } else { "" };
+            format!(
+                "  {} {}, {:.0} % of what is allowed{note}\n",
+                slo.title(),
+                slo.print(value.value),
+                100.0 * value.used
+            )
+        };
+        self.study.slos.iter().zip(values).enumerate().map(line).collect()
+    }
+
+    /// What the next smaller size, or the next higher rate, misses.
+    fn misses_text(&self, row: &Row) -> String {
+        let Some((size, trial)) = row.misses() else { return String::new() };
+        let who = match size {
+            _ if self.seeks_rate() => "the next higher rate".to_owned(),
+            Size::Mixed(1) => "1 replica".to_owned(),
+            size => format!("{} replicas", size.name()),
+        };
+        if trial.is_overloaded {
+            return format!(
+                "  {who}: requests pile up, and a longer run would break every promise\n"
+            );
+        }
+        let Some(place) = trial.binding() else { return String::new() };
+        let slo = &self.study.slos[place];
+        let value = trial.values.as_ref().map(|values| slo.print(values[place].value));
+        let value = value.map_or(String::new(), |value| format!(" ({value})"));
+        format!("  {who}: missed is {}{value}\n", slo.title())
+    }
+
+    fn carries_text(&self) -> String {
+        self.limits.carries.map_or_else(String::new, |factor| {
+            let rate = factor * self.study.traffic.rate_per_s();
+            if self.study.is_trace && factor >= MOST_OF_A_TRACE {
+                return "  it carries this traffic at any speed: it is too short to say how much\n"
+                    .to_owned();
+            }
+            format!("  it carries up to {factor:.2} times this traffic, {rate:.2} requests/s\n")
+        })
+    }
+
+    /// Where the traffic comes from that is resampled.
+    fn others(&self, count: usize) -> String {
+        let what = if self.study.is_trace {
+            "stretches resampled from the trace"
+        } else {
+            "other draws of the requests"
+        };
+        format!("{count} {what}")
+    }
+
+    fn stretches_text(&self) -> String {
+        let stretches = &self.limits.stretches;
+        if stretches.is_empty() {
+            return String::new();
+        }
+        let others = self.others(stretches.len());
+        let enough = stretches.iter().filter(|other| other.is_enough).count();
+        let mut sizes: Vec<(f64, String)> =
+            stretches.iter().filter_map(|other| Some((other.cost, other.size?.name()))).collect();
+        sizes.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let range = match (sizes.first(), sizes.last()) {
+            (Some((_, least)), Some((_, most))) if least == most => format!("all need {least}"),
+            (Some((_, least)), Some((_, most))) => format!("they need {least} to {most}"),
+            _ => "none is served by any number".to_owned(),
+        };
+        let never = stretches.len() - sizes.len();
+        let never = if never > 0 { format!(", {never} are served by none") } else { String::new() };
+        format!("  of {others} it is enough for {enough}; {range}{never}\n")
+    }
+
+    fn rates_text(&self) -> String {
+        let rates = &self.limits.rates;
+        if rates.is_empty() {
+            return String::new();
+        }
+        let least = rates.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = rates.iter().copied().fold(0.0, f64::max);
+        format!("  with {} it is {least:.2} to {most:.2} requests/s\n", self.others(rates.len()))
+    }
+}
