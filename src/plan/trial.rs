@@ -6,7 +6,7 @@ use super::warm_up::{WarmUp, mser5};
 use super::watch::Watch;
 use crate::cost::StepTime;
 use crate::metrics::bench::{Latency, Statistic};
-use crate::metrics::{BenchReport, Recorder, RequestRecord};
+use crate::metrics::{BenchReport, Recorder, RequestRecord, Status};
 use crate::scenario::Scenario;
 use crate::sim;
 use crate::study::StudyError;
@@ -34,12 +34,16 @@ pub struct Setup<'a> {
 }
 
 /// For how long requests come as they do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum GoesOn {
     /// A recorded stretch, which passes.
     AsRecorded,
     /// What is drawn is a part of what never ends.
-    ForEver,
+    ForEver {
+        /// The factor at which the engines have just the throughput ([`Capacity`](super::Capacity)), infinite
+        /// where it is not known. It decides whether requests pile up where their time is too short to show it.
+        throughput_factor: f64,
+    },
 }
 
 /// When a trial ends.
@@ -69,7 +73,8 @@ pub struct Trial {
     pub values: Option<Vec<Value>>,
     /// The promise that it was broken off for, by its place.
     pub broken_off: Option<usize>,
-    /// Requests that never end pile up: a longer run would break every promise.
+    /// Requests that never end pile up: a longer run would break every promise. Not looked at in a run that was
+    /// broken off.
     pub is_overloaded: bool,
     /// Generated tokens per second of all replicas, over the run.
     pub output_tokens_per_s: f64,
@@ -116,7 +121,7 @@ impl Setup<'_> {
             });
             values.collect::<Vec<_>>()
         });
-        let is_overloaded = self.goes_on == GoesOn::ForEver && pile_up(&records);
+        let is_overloaded = values.is_some() && self.piles_up(&records);
         let keeps = values.as_ref().is_some_and(|values| {
             self.slos.iter().zip(values).all(|(slo, value)| slo.is_kept(value.value))
         });
@@ -131,6 +136,19 @@ impl Setup<'_> {
             p99_ttft_ms: P99_TTFT.value(counted, summary),
             requests: records.len(),
         }
+    }
+
+    /// Whether requests pile up: those that wait grow in number; those inside do, once the first are answered; or
+    /// more come than the engines have the throughput for, where it is too early to see that.
+    fn piles_up(&self, records: &[RequestRecord]) -> bool {
+        let GoesOn::ForEver { throughput_factor } = self.goes_on else { return false };
+        let Some(growth) = Growth::of(records) else { return false };
+        growth.is_seen(|record| record.first_scheduled)
+            || if growth.is_long_enough() {
+                growth.is_seen(left)
+            } else {
+                self.factor > throughput_factor
+            }
     }
 
     fn cut(&self, records: &[RequestRecord]) -> usize {
@@ -151,16 +169,47 @@ const P99_TTFT: Slo = Slo {
     class: None,
 };
 
-/// Whether requests that left in the second half of the time in which they came are fewer than those that came by
-/// more than a tenth and more than chance: three deviations of a Poisson count.
-fn pile_up(records: &[RequestRecord]) -> bool {
-    let (Some(first), Some(last)) = (records.first(), records.last()) else { return false };
-    let middle =
-        first.arrival + SimDuration::from_nanos((last.arrival - first.arrival).as_nanos() / 2);
-    let within = |at: SimTime| at > middle && at <= last.arrival;
-    let came = records.iter().filter(|record| within(record.arrival)).count() as f64;
-    let left = records.iter().filter(|record| within(record.finish)).count() as f64;
-    left < 0.9 * came && came - left > 3.0 * came.sqrt()
+/// Requests as they come and go: how many more there are at the end of the time in which they come than at
+/// its middle.
+struct Growth<'a> {
+    records: &'a [RequestRecord],
+    middle: SimTime,
+    end: SimTime,
+}
+
+impl<'a> Growth<'a> {
+    fn of(records: &'a [RequestRecord]) -> Option<Self> {
+        let (first, last) = (records.first()?.arrival, records.last()?.arrival);
+        let middle = first + SimDuration::from_nanos((last - first).as_nanos() / 2);
+        Some(Self { records, middle, end: last })
+    }
+
+    /// Whether those that have come, and not got so far, grow by more than a tenth of those that come, and more
+    /// than chance: three deviations of a Poisson count.
+    fn is_seen(&self, so_far: impl Fn(&RequestRecord) -> SimTime) -> bool {
+        let inside = |at| {
+            let is_inside = |record: &&RequestRecord| record.arrival <= at && so_far(record) > at;
+            self.records.iter().filter(is_inside).count() as f64
+        };
+        let came = self.records.iter().filter(|record| record.arrival > self.middle).count() as f64;
+        let more = inside(self.end) - inside(self.middle);
+        more > 0.1 * came && more > 3.0 * came.sqrt()
+    }
+
+    /// Whether the first answers, which find the cluster empty, take less than a quarter of the time in which
+    /// requests come: then as many leave in its second half as come, if they ever do.
+    fn is_long_enough(&self) -> bool {
+        let first = &self.records[..self.records.len().div_ceil(10)];
+        let mut took: Vec<_> = first.iter().map(|record| left(record) - record.arrival).collect();
+        took.sort_unstable();
+        let half = (self.end - self.middle).as_nanos();
+        took[took.len() / 2].as_nanos() <= half / 2
+    }
+}
+
+/// When a request left; those that never do leave after all others.
+fn left(record: &RequestRecord) -> SimTime {
+    if record.status == Status::Unfinished { SimTime::MAX } else { record.finish }
 }
 
 impl Trial {

@@ -48,7 +48,11 @@ impl Answer<'_> {
 
     pub(super) fn tried_name(&self, place: usize) -> String {
         let (layout, tried) = &self.tried[place];
-        let broken = if tried.trial.is_kept { "" } else { " (breaks a promise)" };
+        let broken = match &tried.trial {
+            trial if trial.is_kept => "",
+            trial if trial.is_overloaded => " (requests pile up)",
+            _ => " (breaks a promise)",
+        };
         format!("{} x {}{broken}", tried.size.name(), self.layout(*layout))
     }
 }

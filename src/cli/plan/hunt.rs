@@ -18,7 +18,8 @@ use crate::sim;
 pub(super) struct Terms<'a> {
     pub(super) slos: &'a [Slo],
     pub(super) warm_up: WarmUp,
-    pub(super) goes_on: GoesOn,
+    /// Whether its requests are all that come.
+    pub(super) is_trace: bool,
     pub(super) prices: &'a Prices,
 }
 
@@ -119,6 +120,11 @@ impl<'a> Hunt<'a> {
         end: End,
     ) -> Result<Trial, Failure> {
         let loaded = self.layout.draft(self.base, size)?.resolve()?;
+        let goes_on = if self.terms.is_trace {
+            GoesOn::AsRecorded
+        } else {
+            GoesOn::ForEver { throughput_factor: self.throughput_factor(size, traffic) }
+        };
         let setup = Setup {
             scenario: &loaded.scenario,
             costs: &self.costs,
@@ -127,7 +133,7 @@ impl<'a> Hunt<'a> {
             slos: self.terms.slos,
             warm_up: self.terms.warm_up,
             end,
-            goes_on: self.terms.goes_on,
+            goes_on,
         };
         Ok(setup.run()?)
     }
@@ -233,7 +239,9 @@ impl<'a> Hunt<'a> {
         if trial.is_kept {
             return Kept::All;
         }
-        let slo = trial.binding().map(|place| &self.terms.slos[place].promise);
+        // Where requests pile up, no promise says where.
+        let binding = trial.binding().filter(|_| !trial.is_overloaded);
+        let slo = binding.map(|place| &self.terms.slos[place].promise);
         if let Some(Promise::Latency(Latency::Tpot | Latency::Itl, _)) = slo {
             return Kept::DecodeShort;
         }
@@ -256,19 +264,16 @@ impl<'a> Hunt<'a> {
         traffic: &Traffic,
         start: f64,
     ) -> Result<Option<(f64, f64)>, Failure> {
-        let most = match self.terms.goes_on {
-            GoesOn::AsRecorded => MOST_OF_A_TRACE,
-            GoesOn::ForEver => 1e9,
-        };
+        let most = if self.terms.is_trace { MOST_OF_A_TRACE } else { 1e9 };
         plan::highest_factor(start, most, TOLERANCE, |factor| {
             Ok(self.attempt(size, traffic, factor)?.is_kept)
         })
     }
 
-    /// The factor at which a size has just the throughput for the traffic.
+    /// The factor at which a size has just the throughput for the traffic; infinite where it is not known.
     pub(super) fn throughput_factor(&self, size: Size, traffic: &Traffic) -> f64 {
         let per_s = match (size, self.capacities.as_deref().unwrap_or_default()) {
-            (_, []) => traffic.rate_per_s(),
+            (_, []) => f64::INFINITY,
             (Size::Mixed(count), [mixed]) => f64::from(count) * mixed.requests_per_s,
             (Size::Disaggregated(pair), [prefill, decode]) => {
                 let prompts = f64::from(pair.prefill) * prefill.prompts_per_s;

@@ -58,6 +58,7 @@ impl Answer<'_> {
                         "replicas": size.replicas(),
                         "promise": self.promise(trial.binding()),
                         "promises": self.values(trial),
+                        "requests_pile_up": trial.is_overloaded,
                     });
                 }
             }
@@ -73,6 +74,7 @@ impl Answer<'_> {
             "usd_per_hour": self.usd(tried.cost),
             "keeps": tried.trial.is_kept,
             "promises": self.values(&tried.trial),
+            "requests_pile_up": tried.trial.is_overloaded,
             "broken_off_for": self.promise(tried.trial.broken_off),
         })
     }

@@ -65,8 +65,9 @@ impl Windows {
 
     pub(super) fn text(&self) -> String {
         let saved = 100.0 * (1.0 - self.mean_replicas / f64::from(self.replicas));
+        let saved = if saved < 0.5 { "no".to_owned() } else { format!("{saved:.0} %") };
         format!(
-            "A perfect autoscaler, with windows of {} s, would run {:.1} replicas on average ({} to {}), {saved:.0} % \
+            "A perfect autoscaler, with windows of {} s, would run {:.1} replicas on average ({} to {}), {saved} \
              fewer than the plan\n",
             self.width_s, self.mean_replicas, self.least, self.most,
         )

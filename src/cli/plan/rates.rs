@@ -29,10 +29,14 @@ impl Study<'_> {
             Err(reason) => return Ok(Outcome::Impossible(reason)),
         };
         let size = layout.told(self.base());
-        let start = hunt.throughput_factor(size, &self.traffic) * 0.8;
+        let throughput = hunt.throughput_factor(size, &self.traffic);
+        let start = if throughput.is_finite() { 0.8 * throughput } else { 1.0 };
         let highest = hunt.highest_factor(size, &self.traffic, start)?;
         let Some((factor, broken)) = highest else { return Ok(Outcome::TooMany) };
         let found = hunt.priced(size, hunt.attempt(size, &self.traffic, factor)?);
+        if broken.is_infinite() {
+            return Ok(Outcome::Keeps { found, misses: None, factor });
+        }
         let misses = (size, hunt.attempt(size, &self.traffic, broken)?);
         let misses = self.whole(&hunt, misses, broken)?;
         Ok(Outcome::Keeps { found, misses: Some(misses), factor })

@@ -11,7 +11,7 @@ use crate::cli::cases::Cases;
 use crate::cli::scenario_file::{Draft, Drafts};
 use crate::cli::{Failure, say};
 use crate::metrics::bench::Slos;
-use crate::plan::{End, GoesOn, Slo, Traffic, Trial, WarmUp};
+use crate::plan::{End, Slo, Traffic, Trial, WarmUp};
 use crate::rng::Seed;
 use crate::scenario::{ArrivalConfig, ScenarioFile};
 use crate::study::Case;
@@ -94,9 +94,9 @@ impl<'a> Study<'a> {
         base: &'b Draft,
         traffic: &Traffic,
     ) -> Result<Result<Hunt<'b>, String>, Failure> {
-        let goes_on = if self.is_trace { GoesOn::AsRecorded } else { GoesOn::ForEver };
         let (slos, warm_up, prices) = (&self.slos[..], self.warm_up, &self.prices);
-        Hunt::new(layout, base, Terms { slos, warm_up, goes_on, prices }, traffic)
+        let terms = Terms { slos, warm_up, is_trace: self.is_trace, prices };
+        Hunt::new(layout, base, terms, traffic)
     }
 
     /// A trial that was broken off, to its end.
@@ -106,7 +106,7 @@ impl<'a> Study<'a> {
         (size, trial): (Size, Trial),
         factor: f64,
     ) -> Result<(Size, Trial), Failure> {
-        if trial.values.is_some() || trial.is_overloaded {
+        if trial.values.is_some() {
             return Ok((size, trial));
         }
         Ok((size, hunt.simulate(size, &self.traffic, factor, End::AllLeft)?))

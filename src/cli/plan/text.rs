@@ -43,15 +43,16 @@ impl Answer<'_> {
             )
         } else {
             format!(
-                "Cheapest: {} x {name} = {} GPUs, {}\n",
+                "Cheapest: {} x {name} = {} GPU{}, {}\n",
                 found.size.name(),
                 found.gpus,
+                if found.gpus == 1 { "" } else { "s" },
                 self.paid(found.cost)
             )
         };
         text += &self.promises_text(&found.trial);
         text += &self.misses_text(row);
-        text += &self.carries_text();
+        text += &self.carries_text(row);
         text += &self.stretches_text();
         text += &self.rates_text();
         text += &self.limits.windows.as_ref().map(Windows::text).unwrap_or_default();
@@ -93,15 +94,18 @@ impl Answer<'_> {
         format!("  {who}: missed is {}{value}\n", slo.title())
     }
 
-    fn carries_text(&self) -> String {
-        self.limits.carries.map_or_else(String::new, |factor| {
-            let rate = factor * self.study.traffic.rate_per_s();
-            if self.study.is_trace && factor >= MOST_OF_A_TRACE {
-                return "  it carries this traffic at any speed: it is too short to say how much\n"
-                    .to_owned();
+    fn carries_text(&self, row: &Row) -> String {
+        let factor = if self.seeks_rate() { Some(row.factor()) } else { self.limits.carries };
+        match factor {
+            Some(factor) if self.study.is_trace && factor >= MOST_OF_A_TRACE => {
+                "  it carries this traffic at any speed: it is too short to say how much\n".to_owned()
             }
-            format!("  it carries up to {factor:.2} times this traffic, {rate:.2} requests/s\n")
-        })
+            Some(factor) if !self.seeks_rate() => {
+                let rate = factor * self.study.traffic.rate_per_s();
+                format!("  it carries up to {factor:.2} times this traffic, {rate:.2} requests/s\n")
+            }
+            _ => String::new(),
+        }
     }
 
     /// Where the traffic comes from that is resampled.

@@ -106,11 +106,8 @@ fn remark(row: &Value) -> String {
     if let Some(reason) = row["impossible"].as_str() {
         return reason.lines().next().unwrap_or_default().to_owned();
     }
-    let least = &row["not_simulated"]["replicas_at_least"];
-    if let Some(least) = size(least) {
-        return format!(
-            "dearer by its throughput alone ({least} replicas at least), not simulated"
-        );
+    if let Some(most) = size(&row["dearer"]["replicas_above"]) {
+        return format!("{most} replicas are too few, and more are dearer than the runner-up");
     }
     if row["keeps"] == false {
         "keeps the promises in no number that may be".to_owned()
@@ -126,6 +123,9 @@ fn tried_table(plan: &Value) -> Html {
     columns.extend(promises(plan, &rows));
     let keeps = |row: &&Value| match row["broken_off_for"].as_str() {
         Some(promise) => Cell::Text(format!("no, broken off for {promise}")),
+        None if row["requests_pile_up"] == true => {
+            Cell::Text("no, requests pile up".to_owned())
+        }
         None => Cell::Text(if row["keeps"] == true { "yes" } else { "no" }.to_owned()),
     };
     columns.push(("keeps them".to_owned(), rows.iter().map(keeps).collect()));

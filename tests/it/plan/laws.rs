@@ -50,7 +50,7 @@ proptest! {
         let slos = texts.map(|text| Slo::parse(&text, &[], Some(&promised)).expect("it is a promise"));
         let trial = |end| {
             let setup = Setup {
-                scenario: &scenario, costs: &costs, traffic: &traffic, factor, slos: &slos, warm_up, end, goes_on: GoesOn::ForEver,
+                scenario: &scenario, costs: &costs, traffic: &traffic, factor, slos: &slos, warm_up, end, goes_on: GoesOn::ForEver { throughput_factor: 1.2 },
             };
             setup.run().expect("it runs")
         };

@@ -114,6 +114,45 @@ fn the_highest_rate_keeps_the_promises_and_one_per_cent_more_does_not() {
     assert_eq!(answer["resampled_requests_per_s"].as_array().unwrap().len(), 2);
 }
 
+/// Answers that take about as long as the requests need to come, or longer.
+const LONG_ANSWERS: &str = "workload.lengths.output_tokens=1500";
+
+#[test]
+fn the_highest_rate_hangs_little_on_how_many_requests_there_are() {
+    let rate = |requests: &str| {
+        let requests = format!("workload.num_requests={requests}");
+        let arguments =
+            ["--slo", "p99_ttft_ms<=2000", "--rate", "--resamples", "0", "--set", LONG_ANSWERS];
+        let answer = plan(&study(), &[&arguments[..], &["--set", &requests]].concat());
+        answer["layouts"][0]["requests_per_s"].as_f64().unwrap()
+    };
+    // Neither sees the steady state: what is served with all waiting decides.
+    let (short, long) = (rate("100"), rate("800"));
+    assert!((0.8..1.25).contains(&(short / long)), "{short} and {long} requests/s");
+}
+
+#[test]
+fn requests_that_take_longer_than_they_come_for_do_not_pile_up_by_that() {
+    let arguments = ["--slo", "p99_ttft_ms<=2000", "--resamples", "0", "--set", LONG_ANSWERS];
+    let fewest = |requests: &str| {
+        let answer = plan(&study(), &[&arguments[..], &["--set", requests]].concat());
+        answer["layouts"][0]["replicas"][0].as_u64().unwrap()
+    };
+    let (short, long) = (fewest("workload.num_requests=150"), fewest("workload.num_requests=1200"));
+    assert!(short.abs_diff(long) <= 1 + long / 5, "{short} and {long} replicas");
+}
+
+#[test]
+fn requests_that_pile_up_are_said_to() {
+    // 150 requests come in a second and a replica answers about 110, but they are over before anybody waits long.
+    let promise = ["--slo", "p99_ttft_ms<=10000", "--resamples", "0"];
+    let load = ["--set", "workload.num_requests=2000", "--set", "workload.arrivals.rate_per_s=150"];
+    let answer = plan(&study(), &[promise, load].concat());
+    let tried = answer["tried"].as_array().unwrap();
+    assert!(tried.iter().any(|one| one["requests_pile_up"] == true), "{answer}");
+    assert!(tried.iter().all(|one| one["keeps"] != true || one["requests_pile_up"] == false));
+}
+
 #[test]
 fn what_no_cluster_keeps_is_a_verdict() {
     let ran = study().run(["plan", "study.toml", "--slo", "p99_tpot_ms<=0.01", "--max-gpus", "16"]);
