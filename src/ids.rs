@@ -31,6 +31,13 @@ macro_rules! ids {
     )*};
 }
 
+impl AdapterId {
+    /// Where an adapter stands in a list that begins with what is without one.
+    pub fn place(adapter: Option<Self>) -> usize {
+        adapter.map_or(0, |adapter| adapter.index() + 1)
+    }
+}
+
 /// A class of requests, by its place among those of the workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct ClassId(pub u16);

@@ -96,7 +96,29 @@ impl Suite {
     /// # Errors
     /// When a scenario cannot be simulated.
     pub fn check(&self, policies: &Policies<'_>) -> Result<Vec<Outcome>, StudyError> {
-        let outcomes = self.members.iter().zip(self.run(policies)?).map(|(member, run)| {
+        Ok(self.judge(self.run(policies)?))
+    }
+
+    /// Records the figures of its scenarios as they are with the project's policies, and says how they stood to those
+    /// recorded before.
+    ///
+    /// # Errors
+    /// When a scenario cannot be simulated.
+    ///
+    /// # Panics
+    /// Never: the project's policies refuse nothing.
+    pub fn record(&mut self) -> Result<Vec<Outcome>, StudyError> {
+        let runs = self.run(&Policies::shipped())?;
+        let outcomes = self.judge(runs.clone());
+        for (member, run) in self.members.iter().zip(runs) {
+            let figures = run.expect("the project's policies refuse nothing");
+            self.golden.record(&member.name, &figures);
+        }
+        Ok(outcomes)
+    }
+
+    fn judge(&self, runs: Vec<Run>) -> Vec<Outcome> {
+        let outcomes = self.members.iter().zip(runs).map(|(member, run)| {
             let scenario = member.name.clone();
             let (deviations, left_out) = match run {
                 Ok(figures) => (self.golden.deviations(&scenario, &figures), None),
@@ -106,23 +128,7 @@ impl Suite {
             let deviations = deviations.unwrap_or_default();
             Outcome { scenario, deviations, left_out, is_unrecorded }
         });
-        Ok(outcomes.collect())
-    }
-
-    /// Records the figures of its scenarios as they are with the project's policies.
-    ///
-    /// # Errors
-    /// When a scenario cannot be simulated.
-    ///
-    /// # Panics
-    /// Never: the project's policies refuse nothing.
-    pub fn record(&mut self) -> Result<(), StudyError> {
-        let runs = self.run(&Policies::shipped())?;
-        for (member, run) in self.members.iter().zip(runs) {
-            let figures = run.expect("the project's policies refuse nothing");
-            self.golden.record(&member.name, &figures);
-        }
-        Ok(())
+        outcomes.collect()
     }
 
     fn run(&self, policies: &Policies<'_>) -> Result<Vec<Run>, StudyError> {

@@ -23,5 +23,9 @@ pub(super) fn replace(
         File::open(&partial)?.sync_all()?;
         Ok(fs::rename(&partial, path)?)
     });
-    written.map_err(|error| Failure::Run(error.context(path.display().to_string())))
+    written.map_err(|error| {
+        // What could not be written need not be there either.
+        let _ = fs::remove_file(&partial);
+        Failure::Run(error.context(path.display().to_string()))
+    })
 }

@@ -97,7 +97,7 @@ impl<'a> AdapterView<'a> {
     /// Requests of an instance that run with an adapter, or with none, as it reported.
     pub fn running(&self, id: InstanceId, adapter: Option<AdapterId>) -> u32 {
         let running = self.reports.get(id.index()).map_or(&[][..], |report| &report.running);
-        running.get(place(adapter)).copied().unwrap_or(0)
+        running.get(AdapterId::place(adapter)).copied().unwrap_or(0)
     }
 
     /// The longest sequence that waits at an instance to be admitted, as it reported, in tokens.
@@ -118,9 +118,4 @@ impl<'a> AdapterView<'a> {
         let adapter = |place: usize| place.checked_sub(1).map(AdapterId::from_index);
         self.outstanding(id).iter().enumerate().map(move |(place, count)| (adapter(place), *count))
     }
-}
-
-/// Where counts of an adapter stand in a list.
-pub(super) fn place(adapter: Option<AdapterId>) -> usize {
-    adapter.map_or(0, |adapter| adapter.index() + 1)
 }

@@ -18,7 +18,7 @@ mod vtc;
 
 use std::ops::Range;
 
-use super::adapter_view::{self, AdapterView, Swap};
+use super::adapter_view::{AdapterView, Swap};
 use super::placement::{self, Placement};
 use super::router::{Needs, Route, Router};
 use super::{Caches, ClusterView, Outstanding, Steps};
@@ -139,7 +139,7 @@ impl Gateway {
         for &instance in placement.without(Some(adapter)).iter().filter(is_up) {
             let counts = &self.by_adapter[instance.index()];
             let is_idle = |id: AdapterId| {
-                counts.get(adapter_view::place(Some(id))).is_none_or(|count| *count == 0)
+                counts.get(AdapterId::place(Some(id))).is_none_or(|count| *count == 0)
                     && placement.holders(id) > 1
             };
             let mut ids = placement.held(instance).iter().copied();
@@ -332,7 +332,7 @@ impl Gateway {
         if place >= self.sent.len() {
             self.sent.resize(place + 1, Sent::default());
         }
-        let adapter = adapter_view::place(request.adapter);
+        let adapter = AdapterId::place(request.adapter);
         self.sent[place] = Sent { instance: chosen.0, prompt_tokens, adapter: adapter as u32 };
         if let Some(counts) = self.by_adapter.get_mut(chosen.index()) {
             if counts.len() <= adapter {

@@ -82,8 +82,6 @@ pub struct Trial {
     pub tokens_per_s_per_user: f64,
     /// 99th percentile of the time to first token, in ms.
     pub p99_ttft_ms: f64,
-    /// Requests that were sent before the run ended.
-    pub requests: usize,
 }
 
 impl Setup<'_> {
@@ -134,7 +132,6 @@ impl Setup<'_> {
             output_tokens_per_s: summary.output_throughput(),
             tokens_per_s_per_user: 1000.0 / median_tpot_ms,
             p99_ttft_ms: P99_TTFT.value(counted, summary),
-            requests: records.len(),
         }
     }
 

@@ -118,6 +118,11 @@ pub(super) fn nice_above(x: f64) -> f64 {
     if decade < 1.0 { mantissa / (1.0 / decade).round() } else { mantissa * decade }
 }
 
+/// The least of values, infinite if there are none, and the largest, 0 at least.
+pub(super) fn limits(values: impl Iterator<Item = f64>) -> (f64, f64) {
+    values.fold((f64::INFINITY, 0.0), |(low, high), value| (low.min(value), high.max(value)))
+}
+
 /// How to write numbers up to `max` that are multiples of `step`.
 fn number_format(max: f64, step: f64) -> impl Fn(f64) -> String {
     let (unit, suffix) = match max {

@@ -6,6 +6,7 @@ use super::axis::{Axis, significant};
 use super::canvas::{self, Align, Canvas, Ink, TOP, Type};
 use super::distribution::{Unit, thinned};
 use super::frame::Panel;
+use super::shortened;
 use crate::stats::Sample;
 use crate::stats::Weighted;
 
@@ -169,10 +170,7 @@ fn draw_intervals(canvas: &mut Canvas<'_>, intervals: &[Interval]) {
     let mut before = None;
     for one in intervals {
         if before != Some(&one.scenario) {
-            let mut name: String = one.scenario.chars().take(NAME_MAX).collect();
-            if name.len() < one.scenario.len() {
-                name.push('…');
-            }
+            let name = shortened(&one.scenario, NAME_MAX);
             canvas.text((24.0, y + 0.6 * GROUP), Align::Start, Type::HEADING, &name);
             before = Some(&one.scenario);
             y += GROUP;

@@ -1,7 +1,7 @@
 //! One figure of many runs over what they differ in: a curve for each rule that is compared, and
 //! where two of them cross.
 
-use super::axis::{Axis, fixed};
+use super::axis::{Axis, fixed, limits};
 use super::canvas::{Align, Canvas, Ink, TOP, Type};
 use super::frame::Panel;
 
@@ -55,11 +55,8 @@ const COLUMN: f64 = 420.0;
 pub(super) fn draw(canvas: &mut Canvas<'_>, compared: &CrossingChart) {
     let (left, right) = SIDES;
     let points = || compared.curves.iter().flat_map(|curve| &curve.points);
-    let limits = |of: fn(&(f64, f64)) -> f64| {
-        let first = (f64::INFINITY, 0.0_f64);
-        points().map(of).fold(first, |(low, high), x| (low.min(x), high.max(x)))
-    };
-    let ((x_min, x_max), (y_min, y_max)) = (limits(|point| point.0), limits(|point| point.1));
+    let ((x_min, x_max), (y_min, y_max)) =
+        (limits(points().map(|point| point.0)), limits(points().map(|point| point.1)));
     if x_min >= x_max {
         let message = "there is nothing to compare";
         let corners = ((left, PANEL_TOP), (right, PANEL_BOTTOM));

@@ -1,6 +1,6 @@
 //! Points of which some are better than all others in one way or the other: a Pareto front.
 
-use super::axis::Axis;
+use super::axis::{Axis, limits};
 use super::canvas::{Align, Canvas, Ink, TOP, Type};
 use super::frame::Panel;
 
@@ -51,13 +51,11 @@ fn front(panel: &FrontPanel) -> impl Iterator<Item = (&FrontPoint, &str)> {
 }
 
 fn draw_panel(canvas: &mut Canvas<'_>, shown: &FrontPanel, (left, right): (f64, f64)) {
-    let limits = |of: fn(&FrontPoint) -> f64| {
-        let values = shown.points.iter().map(of);
-        let (low, high) = values
-            .fold((f64::INFINITY, 0.0_f64), |(low, high), value| (low.min(value), high.max(value)));
+    let between = |of: fn(&FrontPoint) -> f64| {
+        let (low, high) = limits(shown.points.iter().map(of));
         if low.is_finite() { (low, high) } else { (0.0, 1.0) }
     };
-    let ((x_min, x_max), (y_min, y_max)) = (limits(|p| p.at.0), limits(|p| p.at.1));
+    let ((x_min, x_max), (y_min, y_max)) = (between(|p| p.at.0), between(|p| p.at.1));
     let bottom = PANEL_TOP + PANEL_HEIGHT;
     let panel = Panel {
         left,

@@ -58,6 +58,17 @@ pub struct Figure {
     pub svg: String,
 }
 
+impl Figure {
+    fn new(
+        (file_name, title): (&'static str, &'static str),
+        subtitle: &str,
+        height: f64,
+        draw: &dyn Fn(&mut Canvas<'_>),
+    ) -> Self {
+        Self { file_name, title, svg: canvas::draw(height, title, subtitle, draw) }
+    }
+}
+
 /// All figures of a run: latency distributions (TTFT with E2E, TPOT with ITL), queues with memory
 /// over time, throughput over time, what each replica does, how loaded they are, where an autoscaler
 /// starts and drains them how many there are, and where KV caches travel what their NICs carry. `scenario` says in a few words what was run and stands
@@ -65,10 +76,8 @@ pub struct Figure {
 pub fn run_figures(scenario: &str, recorder: &Recorder, groups: &[ReplicaKind]) -> Vec<Figure> {
     let subtitle = subtitle(scenario, &recorder.requests);
     let gaps = recorder.gaps.sample();
-    let figure = |file_name, title, height, draw: &dyn Fn(&mut Canvas<'_>)| Figure {
-        file_name,
-        title,
-        svg: canvas::draw(height, title, &subtitle, draw),
+    let figure = |file_name, title, height, draw: &dyn Fn(&mut Canvas<'_>)| {
+        Figure::new((file_name, title), &subtitle, height, draw)
     };
     let mut figures = vec![
         figure(
@@ -124,55 +133,45 @@ pub fn run_figures(scenario: &str, recorder: &Recorder, groups: &[ReplicaKind]) 
 /// The figure of step times: decode steps over the sequences in them, one curve for each context,
 /// and prefill over the length of a prompt, each beside the roofline. `subtitle` says of what.
 pub fn step_time_figure(subtitle: &str, decodes: &[StepCurve], prefill: &StepCurve) -> Figure {
-    let title = "Step time";
-    let svg = canvas::draw(step_time::HEIGHT, title, subtitle, &|canvas| {
+    let name = ("step_time.svg", "Step time");
+    Figure::new(name, subtitle, step_time::HEIGHT, &|canvas| {
         step_time::draw(canvas, decodes, prefill);
-    });
-    Figure { file_name: "step_time.svg", title, svg }
+    })
 }
 
 /// The figure of what is better than all else in one way or the other, in at most two panels. `subtitle` says
 /// of what.
 pub fn front_figure(subtitle: &str, panels: &[FrontPanel]) -> Figure {
-    let title = "Clusters that were simulated";
-    let svg = canvas::draw(front::height(panels), title, subtitle, &|canvas| {
-        front::draw(canvas, panels);
-    });
-    Figure { file_name: "plan_fronts.svg", title, svg }
+    let name = ("plan_fronts.svg", "Clusters that were simulated");
+    Figure::new(name, subtitle, front::height(panels), &|canvas| front::draw(canvas, panels))
 }
 
-/// Lines of a study, at most [`SERIES_MAX`] series: each panel has the points of all of them. `subtitle` says of what.
+/// Lines of a study, at most [`SERIES_MAX`] series: each panel has the points of all of them. `name` are those of
+/// the file and of the figure, `subtitle` says of what.
 pub fn curve_figure(
-    (file_name, title): (&'static str, &'static str),
+    name: (&'static str, &'static str),
     subtitle: &str,
     series: &[String],
     panels: &[CurvePanel],
 ) -> Figure {
     let subtitle = shortened(subtitle, SUBTITLE_CHARS_MAX);
-    let svg = canvas::draw(curves::height(series, panels), title, &subtitle, &|canvas| {
+    Figure::new(name, &subtitle, curves::height(series, panels), &|canvas| {
         curves::draw(canvas, series, panels);
-    });
-    Figure { file_name, title, svg }
+    })
 }
 
 /// Figures of a study over two settings. `subtitle` says of what.
 pub fn heat_figure(subtitle: &str, panels: &[HeatPanel]) -> Figure {
-    let title = "Over two settings";
     let subtitle = shortened(subtitle, SUBTITLE_CHARS_MAX);
-    let svg = canvas::draw(heat::height(panels), title, &subtitle, &|canvas| {
-        heat::draw(canvas, panels);
-    });
-    Figure { file_name: "heat_map.svg", title, svg }
+    let name = ("heat_map.svg", "Over two settings");
+    Figure::new(name, &subtitle, heat::height(panels), &|canvas| heat::draw(canvas, panels))
 }
 
 /// Measured figures beside simulated ones. `subtitle` says of what.
 pub fn measured_figure(subtitle: &str, figures: &[MeasuredFigure]) -> Figure {
-    let title = "Measured beside simulated";
     let subtitle = shortened(subtitle, SUBTITLE_CHARS_MAX);
-    let svg = canvas::draw(errors::height(figures), title, &subtitle, &|canvas| {
-        errors::draw(canvas, figures);
-    });
-    Figure { file_name: "measured.svg", title, svg }
+    let name = ("measured.svg", "Measured beside simulated");
+    Figure::new(name, &subtitle, errors::height(figures), &|canvas| errors::draw(canvas, figures))
 }
 
 /// Letters that surely fit beside each other.
@@ -188,16 +187,13 @@ fn shortened(text: &str, chars_max: usize) -> String {
     text
 }
 
-/// The figure of a study of many runs; `file_name` and `title` are its own, `subtitle` says of what it is.
+/// The figure of a study of many runs; `name` are those of the file and of the figure, `subtitle` says of what it is.
 pub fn crossing_figure(
-    (file_name, title): (&'static str, &'static str),
+    name: (&'static str, &'static str),
     subtitle: &str,
     compared: &CrossingChart,
 ) -> Figure {
-    let svg = canvas::draw(crossing::HEIGHT, title, subtitle, &|canvas| {
-        crossing::draw(canvas, compared);
-    });
-    Figure { file_name, title, svg }
+    Figure::new(name, subtitle, crossing::HEIGHT, &|canvas| crossing::draw(canvas, compared))
 }
 
 /// The scenario and how its requests ended.

@@ -1,6 +1,6 @@
 //! Step times: decode steps over the sequences in them, prefill over the length of a prompt.
 
-use super::axis::Axis;
+use super::axis::{Axis, limits};
 use super::canvas::{Align, Canvas, Ink, TOP, Type};
 use super::frame::Panel;
 
@@ -31,12 +31,8 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, decodes: &[StepCurve], prefill: &Ste
 fn panel(canvas: &mut Canvas<'_>, place: usize, heading: &str, foot: &str, curves: &[StepCurve]) {
     let (left, right) = PANEL_SIDES[place];
     let points = || curves.iter().flat_map(|curve| curve.measured.iter().chain(&curve.roofline));
-    let limits = |of: fn(&(f64, f64)) -> f64| {
-        points()
-            .map(of)
-            .fold((f64::INFINITY, 0.0), |(low, high): (f64, f64), x| (low.min(x), high.max(x)))
-    };
-    let ((x_min, x_max), (y_min, y_max)) = (limits(|point| point.0), limits(|point| point.1));
+    let ((x_min, x_max), (y_min, y_max)) =
+        (limits(points().map(|point| point.0)), limits(points().map(|point| point.1)));
     let panel = Panel {
         left,
         right,

@@ -44,6 +44,15 @@ impl EngineConfig {
         matches!(self, Self::VllmV1(_) | Self::Sglang(_) | Self::Orca(_))
     }
 
+    /// How many adapters running requests may use; of engines that choose them anew for each step, none.
+    pub fn adapter_slots(&self) -> Option<u32> {
+        match self {
+            Self::VllmV1(vllm) => vllm.max_loras,
+            Self::Sglang(sglang) => sglang.max_loras_per_batch,
+            _ => None,
+        }
+    }
+
     /// Its name in scenarios.
     pub const fn name(&self) -> &'static str {
         match self {

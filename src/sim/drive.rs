@@ -80,19 +80,18 @@ pub(super) fn enqueue(
     }
 }
 
-/// A request that another instance has begun reaches the queue of an instance. Returns when that is woken, if
+/// A request that another instance has begun reaches the queue of an instance. Returns when that goes on, if
 /// that has changed.
 pub(super) fn adopt(
     (instance, engine): Place<'_>,
     now: SimTime,
     (life, request): (Life, &Request),
-    is_awaited: bool,
     observer: &mut impl Observer,
 ) -> Option<SimTime> {
     let changed = interrupt((instance, engine), now, observer);
     engine.adopt(now, life, request);
     observer.on(now, Occurrence::Queued(instance, life.id, engine.scheduler().load()));
-    if is_awaited { changed } else { Some(now) }
+    changed
 }
 
 /// An instance goes on at the moment that it asked for; returns the next one.

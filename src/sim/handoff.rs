@@ -129,11 +129,8 @@ impl<W: Source> Simulation<W> {
         let changed = drive::interrupt((decode, engine), now, observer);
         match engine.enqueue(id, &request, Handoff::PrefilledElsewhere) {
             Ok(()) => {
-                let wake = if self.awaited[decode.index()] { changed } else { Some(now) };
                 self.parts().awaited(id, request);
-                if let Some(at) = wake {
-                    self.awaken(at, decode);
-                }
+                self.awaken_for(now, decode, changed);
             }
             Err(finish) => {
                 if let Some(at) = changed {
@@ -249,7 +246,8 @@ impl<W: Source> Simulation<W> {
         self.notify(now, prefill, id, observer);
     }
 
-    fn notify(
+    /// Something came to an instance that a request of it has waited for.
+    pub(super) fn notify(
         &mut self,
         now: SimTime,
         instance: InstanceId,
@@ -260,10 +258,7 @@ impl<W: Source> Simulation<W> {
         let engine = &mut self.cluster.instances[instance.index()];
         let changed = drive::interrupt((instance, engine), now, observer);
         engine.transferred(id);
-        let wake = if self.awaited[instance.index()] { changed } else { Some(now) };
-        if let Some(at) = wake {
-            self.awaken(at, instance);
-        }
+        self.awaken_for(now, instance, changed);
     }
 
     /// At most one event of the network is valid: rates change with every start and end.

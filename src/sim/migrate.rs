@@ -29,7 +29,6 @@ pub(super) struct Migrating {
     /// Tokens of a KV block, and what one of them takes to be swapped, in seconds.
     block_tokens: u32,
     swap_s_per_token: f64,
-    all_arrived: bool,
     /// Requests that were sent and have not left.
     held: BTreeMap<RequestId, Held>,
     /// Those between two instances.
@@ -83,7 +82,7 @@ impl Migrating {
         let (Some(held), Some(since)) = (self.held.get(&life.id), life.first_scheduled) else {
             return;
         };
-        let place = held.request.adapter.map_or(0, |adapter| adapter.index() + 1);
+        let place = AdapterId::place(held.request.adapter);
         self.service[place].0 += 1;
         self.service[place].1 += (now - since).as_secs_f64();
     }
@@ -134,7 +133,6 @@ impl<W: Source> Simulation<W> {
             config,
             block_tokens,
             swap_s_per_token: bytes_per_token / (config.swap_gb_per_s * 1e9),
-            all_arrived: false,
             held: BTreeMap::new(),
             landing: BTreeMap::new(),
             service: vec![(0, 0.0); adapters + 1],
@@ -153,16 +151,9 @@ impl<W: Source> Simulation<W> {
     /// The next look of the gateway, unless nothing is left to happen.
     pub(super) fn await_migration(&mut self, now: SimTime) {
         let Some(migrating) = &self.migrating else { return };
-        if !migrating.all_arrived || !self.queue.is_empty() {
+        if !self.all_arrived || !self.queue.is_empty() {
             let interval = SimDuration::from_secs_f64(migrating.config.interval_s);
             self.queue.push(now + interval, Class::Control, Event::Migrate);
-        }
-    }
-
-    /// No request of the workload will arrive any more.
-    pub(super) fn all_arrived_to_migrate(&mut self) {
-        if let Some(migrating) = &mut self.migrating {
-            migrating.all_arrived = true;
         }
     }
 
@@ -337,10 +328,7 @@ impl<W: Source> Simulation<W> {
         let held = migrating.held.get_mut(&id).expect("it has not left");
         held.is_inside = true;
         let place = (instance, &mut self.cluster.instances[instance.index()]);
-        let is_awaited = self.awaited[instance.index()];
-        let request = (life, &held.request);
-        if let Some(at) = drive::adopt(place, now, request, is_awaited, observer) {
-            self.awaken(at, instance);
-        }
+        let changed = drive::adopt(place, now, (life, &held.request), observer);
+        self.awaken_for(now, instance, changed);
     }
 }

@@ -95,6 +95,8 @@ pub struct Simulation<W> {
     /// When the clients stop, whatever is under way.
     pub(super) end: SimTime,
     pub(super) is_cut_off: bool,
+    /// Whether all requests of the workload have arrived.
+    pub(super) all_arrived: bool,
     pub(super) queue: EventQueue<Event>,
     pub(super) transit: Transit,
     /// Requests that wait for a seat at the client, in its order.
@@ -138,6 +140,7 @@ impl<W: Source> Simulation<W> {
             steps_seen: None,
             end: SimTime::MAX,
             is_cut_off: false,
+            all_arrived: false,
             queue: EventQueue::default(),
             transit: Transit::default(),
             held: VecDeque::new(),
@@ -194,8 +197,7 @@ impl<W: Source> Simulation<W> {
             now = later(now, request.arrival);
             self.arrive(now, request, observer);
         }
-        self.all_arrived();
-        self.all_arrived_to_migrate();
+        self.all_arrived = true;
         while let Some((at, event)) = self.queue.pop() {
             if self.is_over() {
                 break;
@@ -443,6 +445,19 @@ impl<W: Source> Simulation<W> {
         let event = Event::Advance { instance, epoch: *epoch };
         // By instance: how far ahead it planned this moment does not show.
         self.queue.push_ranked(at, Class::Step, instance.0.into(), event);
+    }
+
+    /// Wakes an instance for what has come to it: now if it waits for nothing, else when its wake-up has moved.
+    pub(super) fn awaken_for(
+        &mut self,
+        now: SimTime,
+        instance: InstanceId,
+        changed: Option<SimTime>,
+    ) {
+        let is_awaited = self.awaited[instance.index()];
+        if let Some(at) = if is_awaited { changed } else { Some(now) } {
+            self.awaken(at, instance);
+        }
     }
 
     /// An instance forgets its wake-up and the requests before its front end.

@@ -69,13 +69,6 @@ impl<W: Source> Simulation<W> {
         self.await_scaling();
     }
 
-    /// No request of the workload will arrive any more.
-    pub(super) fn all_arrived(&mut self) {
-        if let Some(scaling) = &mut self.scaling {
-            scaling.all_arrived = true;
-        }
-    }
-
     fn await_scaling(&mut self) {
         let scaling = self.scaling.as_mut().expect("there is an autoscaler");
         let next = scaling.pools.iter_mut().map(|pool| pool.autoscaler.next_change()).min();
@@ -91,7 +84,7 @@ impl<W: Source> Simulation<W> {
         }
         let at_gateway = gate.map_or(0, |gate| gate.room.len() as u32);
         let mut scaling = self.scaling.take().expect("there is an autoscaler");
-        if scaling.all_arrived && self.queue.is_empty() {
+        if self.all_arrived && self.queue.is_empty() {
             let since = *scaling.quiet_since.get_or_insert(now);
             let has_settled = |pool: &Pool| pool.autoscaler.has_settled(since, now);
             if at_gateway == 0 || scaling.pools.iter().all(has_settled) {

@@ -1,6 +1,5 @@
 //! What the loop does where replicas have KV memory below that of their GPUs.
 
-use super::drive;
 use super::observe::{Observer, Occurrence};
 use super::run::{Event, Simulation};
 use super::source::Source;
@@ -92,14 +91,7 @@ impl<W: Source> Simulation<W> {
         observer: &mut impl Observer,
     ) {
         observer.on(now, Occurrence::LoadEnded(instance, request));
-        self.see_steps(now, instance, observer);
-        let engine = &mut self.cluster.instances[instance.index()];
-        let changed = drive::interrupt((instance, engine), now, observer);
-        engine.transferred(request);
-        let wake = if self.awaited[instance.index()] { changed } else { Some(now) };
-        if let Some(at) = wake {
-            self.awaken(at, instance);
-        }
+        self.notify(now, instance, request, observer);
     }
 
     /// An instance stops: nothing moves from or to it any more.

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::check::{Golden, Member, Suite};
 use crate::cli::Failure;
 use crate::cli::cases::Cases;
+use crate::cli::replace::replace;
 use crate::cli::scenario_file::drafts;
 
 /// The file of recorded figures in a folder.
@@ -78,14 +79,6 @@ fn of_file(path: &Path, cases: &Cases) -> Result<Vec<Member>, Failure> {
 /// Writes recorded figures, complete or not at all.
 pub(super) fn write(folder: &Path, golden: &Golden) -> Result<PathBuf, Failure> {
     let path = folder.join(GOLDEN);
-    let partial = folder.join(format!("{GOLDEN}.partial-{}", std::process::id()));
-    let written = fs::write(&partial, golden.text()).and_then(|()| fs::rename(&partial, &path));
-    match written {
-        Ok(()) => Ok(path),
-        Err(error) => {
-            // What could not be written need not be there either.
-            let _ = fs::remove_file(&partial);
-            Err(Failure::Run(anyhow::Error::new(error).context(path.display().to_string())))
-        }
-    }
+    replace(&path, |partial| Ok(fs::write(partial, golden.text())?))?;
+    Ok(path)
 }

@@ -23,13 +23,13 @@ pub(super) fn check(arguments: &CheckArguments) -> Result<(), Failure> {
     if suite.members.is_empty() {
         return Err(Failure::input(format!("--filter {filter}: no scenario has such a name")));
     }
-    let outcomes = suite.check(&Policies::shipped())?;
+    let outcomes =
+        if arguments.update { suite.record()? } else { suite.check(&Policies::shipped())? };
     match arguments.format {
         Format::Table => print(&report::text(&outcomes, &forgotten))?,
         Format::Json => print(&format!("{:#}\n", report::json(&outcomes, &forgotten)))?,
     }
     if let (true, Some(folder)) = (arguments.update, &arguments.folder) {
-        suite.record()?;
         for name in &forgotten {
             suite.golden.figures.remove(name);
         }

@@ -38,9 +38,9 @@ struct Drawing<'a> {
 
 impl Drawing<'_> {
     fn figures(&self) -> Vec<Figure> {
-        let over_axis = self.panels(&OVER_AXIS, |x, name| self.over_axis(x, name));
-        let latencies = self.panels(&LATENCIES, |x, name| self.over_throughput(x, name));
-        let attainment = self.panels(&["slo_attainment"], |x, name| self.over_axis(x, name));
+        let over_axis = self.panels(&OVER_AXIS, |name| self.over_axis(name));
+        let latencies = self.panels(&LATENCIES, |name| self.over_throughput(name));
+        let attainment = self.panels(&["slo_attainment"], |name| self.over_axis(name));
         let mut figures = Vec::new();
         for (file, panels) in [
             (("slo_attainment.svg", "Requests within all limits"), attainment),
@@ -82,10 +82,9 @@ impl Drawing<'_> {
     }
 
     /// A panel for each figure that any point has.
-    fn panels(&self, names: &[&str], panel: impl Fn(&Told, &str) -> CurvePanel) -> Vec<CurvePanel> {
-        let is_there =
-            |name: &&&str| self.told.points.iter().any(|point| point.figure(name).is_some());
-        names.iter().filter(is_there).map(|name| panel(self.told, name)).collect()
+    fn panels(&self, names: &[&str], panel: impl Fn(&str) -> CurvePanel) -> Vec<CurvePanel> {
+        let there = names.iter().filter(|name| self.told.has(name));
+        there.map(|name| panel(name)).collect()
     }
 
     fn panel(
@@ -107,11 +106,11 @@ impl Drawing<'_> {
         }
     }
 
-    fn over_axis(&self, told: &Told, name: &str) -> CurvePanel {
+    fn over_axis(&self, name: &str) -> CurvePanel {
         let is_share = name == "slo_attainment";
         let unit = if is_share { 100.0 } else { 1.0 };
         let y = if is_share { "requests within all limits (%)".to_owned() } else { title(name) };
-        let panel = self.panel(&told.titles[self.lines.axis], &y, |x, point| {
+        let panel = self.panel(&self.told.titles[self.lines.axis], &y, |x, point| {
             Some((Measure { mean: x, within: 0.0 }, measure(point, name, unit)?))
         });
         let range =
@@ -119,7 +118,7 @@ impl Drawing<'_> {
         CurvePanel { range, ..panel }
     }
 
-    fn over_throughput(&self, _: &Told, name: &str) -> CurvePanel {
+    fn over_throughput(&self, name: &str) -> CurvePanel {
         let throughput = "output_throughput";
         self.panel(&title(throughput), &title(name), |_, point| {
             Some((measure(point, throughput, 1.0)?, measure(point, name, 1.0)?))

@@ -67,8 +67,7 @@ pub(super) fn numeric(told: &Told) -> Vec<(usize, usize)> {
 
 /// What tells a series from others.
 fn name(told: &Told, point: &ToldPoint, others: impl Iterator<Item = usize>) -> String {
-    let variant = (told.variants.len() > 1).then(|| told.variants[point.variant].clone());
     let settings =
         others.map(|axis| format!("{} {}", told.titles[axis], Told::text(&point.settings[axis])));
-    variant.into_iter().chain(settings).collect::<Vec<_>>().join(", ")
+    told.variant(point).into_iter().chain(settings).collect::<Vec<_>>().join(", ")
 }

@@ -56,8 +56,7 @@ fn figures(_: &Told) -> Vec<Html> {
 /// Up to where each series keeps its limits; nothing where there are none.
 fn knees(told: &Told) -> Option<Vec<String>> {
     let lines = Lines::new(told)?;
-    let has = |point: &ToldPoint| point.figure("slo_attainment").is_some();
-    if !lines.is_joined || !told.points.iter().any(has) {
+    if !lines.is_joined || !told.has("slo_attainment") {
         return None;
     }
     let axis = &told.titles[lines.axis];
@@ -117,12 +116,11 @@ fn within_sentence(title: &str) -> String {
 
 /// Variant and settings of a point.
 fn place(told: &Told, point: &ToldPoint) -> String {
-    let variant = (told.variants.len() > 1).then(|| told.variants[point.variant].clone());
     let settings = told.titles.iter().enumerate().map(|(axis, title)| {
         let number = point.number(axis).map(|number| number.to_string());
         format!("{title} {}", number.unwrap_or_else(|| Told::text(&point.settings[axis])))
     });
-    variant.into_iter().chain(settings).collect::<Vec<_>>().join(", ")
+    told.variant(point).into_iter().chain(settings).collect::<Vec<_>>().join(", ")
 }
 
 fn warnings(told: &Told) -> Vec<String> {

@@ -95,8 +95,17 @@ impl Told {
 
     /// The figures that are shown where nothing is asked for, of those that there are.
     pub(in crate::cli) fn usual(&self) -> Vec<&'static str> {
-        let has = |name: &&str| self.points.iter().any(|point| point.figure(name).is_some());
-        USUAL.into_iter().filter(has).collect()
+        USUAL.into_iter().filter(|name| self.has(name)).collect()
+    }
+
+    /// Whether any point has a figure.
+    pub(in crate::cli) fn has(&self, name: &str) -> bool {
+        self.points.iter().any(|point| point.figure(name).is_some())
+    }
+
+    /// The variant of a point, where there are several.
+    pub(in crate::cli) fn variant(&self, point: &ToldPoint) -> Option<String> {
+        (self.variants.len() > 1).then(|| self.variants[point.variant].clone())
     }
 
     /// The value of a point on an axis, as people read it.

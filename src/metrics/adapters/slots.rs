@@ -26,15 +26,12 @@ pub(super) struct Slots {
 
 impl Slots {
     pub(super) fn of(group: &ReplicaGroup, mix: &AdapterMix) -> Self {
-        let (count, counts_none) = match &group.cluster.engine {
-            EngineConfig::VllmV1(vllm) => (vllm.max_loras, false),
-            EngineConfig::Sglang(sglang) => (sglang.max_loras_per_batch, true),
-            _ => (None, false),
-        };
+        let engine = &group.cluster.engine;
+        let counts_none = matches!(engine, EngineConfig::Sglang(_));
         let lora = group.cluster.lora.as_ref();
         let merges = lora.is_some_and(|lora| lora.batching != AdapterBatchingConfig::Unmerged {});
         let pinned = lora.map(|lora| lora.pinned_ids(mix)).unwrap_or_default();
-        let count = count.unwrap_or(u32::MAX) - pinned.len() as u32;
+        let count = engine.adapter_slots().unwrap_or(u32::MAX) - pinned.len() as u32;
         Self { count, counts_none, merges, pinned }
     }
 
@@ -75,10 +72,6 @@ impl Clock {
     }
 }
 
-fn place(adapter: Option<AdapterId>) -> usize {
-    adapter.map_or(0, |adapter| adapter.index() + 1)
-}
-
 impl Engine {
     pub(super) fn new(adapters: usize) -> Self {
         let zeros = vec![SimDuration::ZERO; adapters + 1];
@@ -100,7 +93,7 @@ impl Engine {
         if !slots.counts(adapter) {
             return SimDuration::ZERO;
         }
-        let (at, clock) = (place(adapter), self.full.at(now));
+        let (at, clock) = (AdapterId::place(adapter), self.full.at(now));
         let present =
             if self.running[at] > 0 { minus(clock, self.since[at]) } else { SimDuration::ZERO };
         minus(minus(clock, self.used[at]), present)
@@ -113,7 +106,7 @@ impl Engine {
         slots: &Slots,
         rank: u32,
     ) {
-        let at = place(adapter);
+        let at = AdapterId::place(adapter);
         self.running[at] += 1;
         if self.running[at] > 1 {
             return;
@@ -130,7 +123,7 @@ impl Engine {
         slots: &Slots,
         rank: u32,
     ) {
-        let at = place(adapter);
+        let at = AdapterId::place(adapter);
         self.running[at] -= 1;
         if self.running[at] > 0 {
             return;

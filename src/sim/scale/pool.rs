@@ -13,8 +13,6 @@ use crate::units::SimTime;
 pub(in crate::sim) struct Scaling {
     pub(super) pools: Vec<Pool>,
     pub(super) changed: Vec<(InstanceId, Stage)>,
-    /// Whether all requests of the workload have arrived.
-    pub(super) all_arrived: bool,
     /// Since when nothing but autoscalers could change anything, and none has.
     pub(super) quiet_since: Option<SimTime>,
 }

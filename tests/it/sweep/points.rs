@@ -198,3 +198,51 @@ fn metrics_that_are_asked_for_are_printed() {
         .stderr_has("--metric mean_ttf_ms: is no figure of a run; did you mean `mean_ttft_ms`?");
     assert!(!cli.path("new").exists());
 }
+
+/// Whole numbers, numbers, yes or no, words, and what a run that failed has not.
+#[cfg(feature = "tables")]
+#[test]
+fn parquet_has_the_cells_of_csv() {
+    use polars::prelude::{DataType, ParquetReader, SerReader};
+
+    let cli = Cli::with_scenario();
+    cli.words(
+        "sweep s.toml --vary cluster.replicas=0,2 --vary workload.arrivals.rate_per_s=2,50.5 \
+         --vary cluster.engine.enable_prefix_caching=true,false \
+         --vary cluster.router.type=round_robin,random --seeds 2 --output-dir out",
+    )
+    .expect_exit(0);
+    let rows = rows(&cli, "out");
+    let file = std::fs::File::open(cli.path("out/results.parquet")).unwrap();
+    let table = ParquetReader::new(file).finish().unwrap();
+    assert_eq!(table.height(), rows.len());
+    let names: Vec<&str> = rows[0].iter().map(|(name, _)| name.as_str()).collect();
+    let known: Vec<&str> = table.get_column_names().iter().map(|name| name.as_str()).collect();
+    assert_eq!(known, names);
+    for name in names {
+        let cells = table.column(name).unwrap();
+        let text = |row: usize| match cells.dtype() {
+            DataType::Int64 => cells.i64().unwrap().get(row).map(|number| number.to_string()),
+            DataType::Float64 => cells.f64().unwrap().get(row).map(|number| number.to_string()),
+            DataType::Boolean => cells.bool().unwrap().get(row).map(|is| is.to_string()),
+            DataType::String => cells.str().unwrap().get(row).map(str::to_owned),
+            other => panic!("{name}: {other}"),
+        };
+        let texts: Vec<String> = (0..rows.len()).map(|row| text(row).unwrap_or_default()).collect();
+        assert_eq!(texts, column(&rows, name), "{name}");
+    }
+    for (name, dtype) in [
+        ("seed", DataType::Int64),
+        ("cluster.replicas", DataType::Int64),
+        ("workload.arrivals.rate_per_s", DataType::Float64),
+        ("cluster.engine.enable_prefix_caching", DataType::Boolean),
+        ("cluster.router.type", DataType::String),
+        ("mean_ttft_ms", DataType::Float64),
+        ("error", DataType::String),
+    ] {
+        assert_eq!(table.column(name).unwrap().dtype(), &dtype, "{name}");
+    }
+    // No replicas is none of a scenario: half of the runs fail.
+    let lacks = |name| table.column(name).unwrap().null_count();
+    assert_eq!((lacks("mean_ttft_ms"), lacks("error")), (rows.len() / 2, rows.len() / 2));
+}
