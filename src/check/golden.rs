@@ -45,6 +45,9 @@ pub enum GoldenError {
         /// Its value.
         value: f64,
     },
+    /// A tolerance is for nothing that was recorded.
+    #[error("tolerances_of.{0}: nothing of that name is recorded")]
+    Unrecorded(String),
     /// There is no default.
     #[error("tolerances.default: is missing")]
     NoDefault,
@@ -97,6 +100,24 @@ impl Golden {
         Ok(golden)
     }
 
+    /// Makes sure that tolerances of single scenarios are of scenarios and figures that were recorded.
+    ///
+    /// # Errors
+    /// When one is not.
+    pub fn check_names(&self) -> Result<(), GoldenError> {
+        for (scenario, own) in &self.tolerances_of {
+            let Some(recorded) = self.figures.get(scenario) else {
+                return Err(GoldenError::Unrecorded(scenario.clone()));
+            };
+            let is_there =
+                |name: &str| recorded.keys().any(|one| one == name || of_all(one) == name);
+            if let Some(name) = own.keys().find(|name| *name != DEFAULT && !is_there(name)) {
+                return Err(GoldenError::Unrecorded(format!("{scenario}.{name}")));
+            }
+        }
+        Ok(())
+    }
+
     /// The text of the file.
     ///
     /// # Panics
@@ -130,13 +151,22 @@ impl Golden {
     }
 
     fn tolerance(&self, scenario: &str, figure: &str) -> f64 {
-        let own = self.tolerances_of.get(scenario).and_then(|own| own.get(figure));
-        let own = own.or_else(|| self.tolerances.get(figure));
         // Of a class as of all.
-        let of_all = figure.rsplit('.').next();
-        let own = own.or_else(|| self.tolerances.get(of_all?));
-        own.or_else(|| self.tolerances.get(DEFAULT)).copied().unwrap_or_default()
+        let names = [figure, of_all(figure)];
+        let own = self.tolerances_of.get(scenario);
+        let named = |table: &ByFigure| names.iter().find_map(|name| table.get(*name).copied());
+        let default = |table: &ByFigure| table.get(DEFAULT).copied();
+        own.and_then(named)
+            .or_else(|| named(&self.tolerances))
+            .or_else(|| own.and_then(default))
+            .or_else(|| default(&self.tolerances))
+            .unwrap_or_default()
     }
+}
+
+/// The figure of all requests that one of a class is a part of.
+fn of_all(figure: &str) -> &str {
+    figure.rsplit('.').next().unwrap_or(figure)
 }
 
 /// How a figure stands; `None` where it is as recorded.

@@ -75,6 +75,39 @@ fn a_scenario_may_have_tolerances_of_its_own() {
 }
 
 #[test]
+fn the_nearest_tolerance_that_names_a_figure_holds_and_a_default_of_a_scenario_before_that_of_all()
+{
+    let text = "[tolerances]\ndefault = 0.1\nmean_ttft_ms = 0.2\n\
+                [tolerances_of.a]\ndefault = 0.3\np99_ttft_ms = 0.4\n\
+                [figures.a]\nmean_ttft_ms = 1.0\n'urgent.p99_ttft_ms' = 1.0\nmean_tpot_ms = 1.0\n";
+    let golden = Golden::parse(text).unwrap();
+    golden.check_names().unwrap();
+    for (scenario, figure, expected) in [
+        ("a", "mean_ttft_ms", 0.2),
+        ("a", "urgent.p99_ttft_ms", 0.4),
+        ("a", "mean_tpot_ms", 0.3),
+        ("b", "mean_tpot_ms", 0.1),
+        ("b", "urgent.mean_ttft_ms", 0.2),
+    ] {
+        assert!(
+            (golden.tolerance(scenario, figure) - expected).abs() < 1e-12,
+            "{scenario} {figure}"
+        );
+    }
+    for (own, told) in [
+        (
+            "[tolerances_of.c]\nfinished = 0.0\n",
+            "tolerances_of.c: nothing of that name is recorded",
+        ),
+        ("[tolerances_of.a]\np99_tftt_ms = 0.0\n", "tolerances_of.a.p99_tftt_ms: nothing"),
+    ] {
+        let text = format!("[tolerances]\ndefault = 0.1\n{own}[figures.a]\nmean_ttft_ms = 1.0\n");
+        let problem = Golden::parse(&text).unwrap().check_names().unwrap_err().to_string();
+        assert!(problem.starts_with(told), "{problem}");
+    }
+}
+
+#[test]
 fn figures_that_come_and_go_are_named() {
     let found = standings("tight", &[("mean_tpot_ms", 3.0)]);
     let named = [("mean_tpot_ms", Standing::New), ("mean_ttft_ms", Standing::Gone)];

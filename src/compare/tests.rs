@@ -206,6 +206,6 @@ fn verdicts_know_which_way_is_better() {
     let says =
         |verdict: Verdict, difference| verdict.sentence("B", "P99 TTFT", difference, "(95 %)");
     assert_eq!(says(Verdict::Better, &lower), "B lowers P99 TTFT by 18.0 % ± 3.0 % (95 %): better");
-    let unsure = "no difference found in P99 TTFT: it is within ± 21.0 % (95 %)";
+    let unsure = "B shows no difference in P99 TTFT: it is within ± 21.0 % (95 %)";
     assert_eq!(says(Verdict::NoDifference, &higher), unsure);
 }

@@ -70,9 +70,9 @@ impl Verdict {
             }
             Self::Higher | Self::Lower => format!("{other} {verb} {figure} by {amount} {note}"),
             Self::NoDifference => {
-                format!("no difference found in {figure}: it is within ± {farthest} {note}")
+                format!("{other} shows no difference in {figure}: it is within ± {farthest} {note}")
             }
-            Self::Identical => format!("{figure} is the same in every run {note}"),
+            Self::Identical => format!("{other} has the same {figure} in every run {note}"),
         }
     }
 }

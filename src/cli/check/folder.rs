@@ -34,7 +34,11 @@ pub(super) fn read(folder: &Path, is_update: bool) -> Result<Suite, Failure> {
     let path = folder.join(GOLDEN);
     let golden = if path.exists() {
         let text = fs::read_to_string(&path).map_err(|error| broken(&path, &error))?;
-        Golden::parse(&text).map_err(|error| broken(&path, &error))?
+        let golden = Golden::parse(&text).map_err(|error| broken(&path, &error))?;
+        if !is_update {
+            golden.check_names().map_err(|error| broken(&path, &error))?;
+        }
+        golden
     } else if is_update {
         Golden::empty()
     } else {

@@ -37,7 +37,7 @@ pub(super) fn check(arguments: &CheckArguments) -> Result<(), Failure> {
         say(&format!("recorded {} scenarios in {}", suite.members.len(), path.display()));
         return Ok(());
     }
-    verdict(&outcomes, &forgotten, arguments.exact)
+    verdict(&outcomes, &forgotten, arguments)
 }
 
 /// Scenarios of which figures are recorded, and which are not there any more.
@@ -46,7 +46,12 @@ fn forgotten(suite: &Suite) -> Vec<String> {
     suite.golden.figures.keys().filter(|name| !is_there(name)).cloned().collect()
 }
 
-fn verdict(outcomes: &[Outcome], forgotten: &[String], is_exact: bool) -> Result<(), Failure> {
+fn verdict(
+    outcomes: &[Outcome],
+    forgotten: &[String],
+    arguments: &CheckArguments,
+) -> Result<(), Failure> {
+    let is_exact = arguments.exact;
     let fails = |outcome: &&Outcome| {
         if is_exact { !outcome.is_unchanged() } else { !outcome.passes() }
     };
@@ -56,7 +61,8 @@ fn verdict(outcomes: &[Outcome], forgotten: &[String], is_exact: bool) -> Result
     }
     let all = outcomes.len() + forgotten.len();
     let what = if is_exact { "are not as recorded" } else { "fail" };
+    let folder = arguments.folder.as_ref().map_or("checks".into(), |path| path.to_string_lossy());
     Err(Failure::Run(anyhow::anyhow!(
-        "{failed} of {all} scenarios {what}; if that is meant, record them anew with --update"
+        "{failed} of {all} scenarios {what}; if that is meant, record them anew: servecast check {folder} --update"
     )))
 }

@@ -61,10 +61,12 @@ impl Runs {
         let cases = Cases::default();
         // One run each tells which figures there are, before all others are waited for.
         runs.simulate(all, &cases, 1)?;
-        runs.judged = runs.check_names(&arguments.metrics)?;
+        runs.check_names(&arguments.metrics)?;
         let mut seeds = first;
         loop {
             runs.simulate(all, &cases, seeds)?;
+            // What some runs lose, the first may not have lost.
+            runs.judged = runs.check_names(&arguments.metrics)?;
             let there = seeds;
             let found: Vec<Difference> = (1..all.len())
                 .flat_map(|other| runs.judged.iter().map(move |name| (other, name)))
@@ -72,6 +74,7 @@ impl Runs {
                 .collect();
             seeds = runs.rounds.seeds(there, &found);
             if seeds == there {
+                runs.warn_of_losses();
                 return Ok(runs);
             }
         }
@@ -125,7 +128,7 @@ impl Runs {
         if let Some(unknown) = asked.iter().find(|name| !in_all(name)) {
             let known: Vec<&str> = self.of[0][0].figures.iter().map(|(name, _)| name).collect();
             return Err(Failure::input(format!(
-                "--metric {unknown}: is no figure that every scenario has, such as {}",
+                "--metric {unknown}: is no figure that every run has, such as {}",
                 known.join(", ")
             )));
         }
@@ -140,13 +143,20 @@ impl Runs {
         }
         let runs = || self.of.iter().flatten();
         let is_lost = |name: &&str| runs().any(|one| one.figures.get(name) != Some(0.0));
-        if runs().any(|one| one.figures.get("finished") != one.figures.get("arrived")) {
-            say(
-                "warning: not all requests were answered in full; latencies are of those that were",
-            );
-        }
         let usual = HEADLINES.into_iter().chain(LOSSES.into_iter().filter(is_lost));
         Ok(usual.filter(|name| in_all(name)).map(str::to_owned).collect())
+    }
+
+    fn warn_of_losses(&self) {
+        let all = self.of.iter().flatten();
+        let is_lossy = |one: &&One| one.figures.get("finished") != one.figures.get("arrived");
+        let (lossy, count) = (all.clone().filter(is_lossy).count(), all.count());
+        if lossy > 0 {
+            say(&format!(
+                "warning: in {lossy} of {count} runs not all requests were answered in full; latencies are of \
+                 those that were"
+            ));
+        }
     }
 }
 

@@ -92,8 +92,7 @@ fn against(other: &Contestant, runs: &Runs, one: &Against) -> String {
 pub(super) fn sentence(finding: &Finding, letter: char, runs: &Runs) -> String {
     let note = format!("({}, {} seeds)", confidence(runs), runs.seeds());
     let (name, found) = (plain(&finding.name), &finding.found);
-    let sentence = finding.verdict.sentence(&letter.to_string(), &name, found, &note);
-    format!("{}.", capital(&sentence))
+    format!("{}.", finding.verdict.sentence(&letter.to_string(), &name, found, &note))
 }
 
 /// Where the mean end-to-end time went.
@@ -155,11 +154,6 @@ pub(super) fn together(all: &[Contestant], findings: &Findings) -> Vec<String> {
 
 fn signed_ms(value: f64) -> String {
     if value > 0.0 { format!("+{value:.3}") } else { format!("{value:.3}") }
-}
-
-fn capital(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 fn columns<const N: usize>(rows: impl Iterator<Item = [String; N]>) -> String {

@@ -98,7 +98,8 @@ impl Answer<'_> {
         let factor = if self.seeks_rate() { Some(row.factor()) } else { self.limits.carries };
         match factor {
             Some(factor) if self.study.is_trace && factor >= MOST_OF_A_TRACE => {
-                "  it carries this traffic at any speed: it is too short to say how much\n".to_owned()
+                "  it carries this traffic at any speed: it is too short to say how much\n"
+                    .to_owned()
             }
             Some(factor) if !self.seeks_rate() => {
                 let rate = factor * self.study.traffic.rate_per_s();

@@ -123,9 +123,7 @@ fn tried_table(plan: &Value) -> Html {
     columns.extend(promises(plan, &rows));
     let keeps = |row: &&Value| match row["broken_off_for"].as_str() {
         Some(promise) => Cell::Text(format!("no, broken off for {promise}")),
-        None if row["requests_pile_up"] == true => {
-            Cell::Text("no, requests pile up".to_owned())
-        }
+        None if row["requests_pile_up"] == true => Cell::Text("no, requests pile up".to_owned()),
         None => Cell::Text(if row["keeps"] == true { "yes" } else { "no" }.to_owned()),
     };
     columns.push(("keeps them".to_owned(), rows.iter().map(keeps).collect()));

@@ -61,17 +61,36 @@ fn knees(told: &Told) -> Option<Vec<String>> {
     }
     let axis = &told.titles[lines.axis];
     let line = |series: &Series| {
-        let share = |place: usize| Some(told.points[place].figure("slo_attainment")?.mean);
+        let share = |place: usize| {
+            let found = told.points[place].figure("slo_attainment")?;
+            Some((found.mean, found.within.unwrap_or_default()))
+        };
         let known = series.points.iter().filter_map(|(x, place)| Some((*x, share(*place)?)));
-        let known: Vec<(f64, f64)> = known.collect();
+        let known: Vec<(f64, (f64, f64))> = known.collect();
         let (first, last) = (known.first()?.0, known.last()?.0);
-        let percent = |place: usize| written(100.0 * known[place].1, 1);
-        let text = match known.iter().position(|(_, share)| *share < KNEE) {
-            None => format!("at every {axis} from {first} to {last}"),
-            Some(0) => format!("not even at {axis} {first}, where it is {} %", percent(0)),
+        let percent = |place: usize| {
+            let (share, within) = known[place].1;
+            let within = match within {
+                0.0 => String::new(),
+                within => format!(" ± {}", written(100.0 * within, 1)),
+            };
+            format!("{}{within} %", written(100.0 * share, 1))
+        };
+        // The last point that is taken to keep them may not, as far as its seeds tell.
+        let sure = |place: usize| match known[place].1 {
+            (share, within) if share - within >= KNEE => String::new(),
+            _ => format!(" (not certain: it is {} there)", percent(place)),
+        };
+        let text = match known.iter().position(|(_, (share, _))| *share < KNEE) {
+            None => format!("at every {axis} from {first} to {last}{}", sure(known.len() - 1)),
+            Some(0) => format!("not even at {axis} {first}, where it is {}", percent(0)),
             Some(place) => {
                 let (kept, missed) = (known[place - 1].0, known[place].0);
-                format!("up to {axis} {kept}; at {missed} it is {} %", percent(place))
+                format!(
+                    "up to {axis} {kept}{}; at {missed} it is {}",
+                    sure(place - 1),
+                    percent(place)
+                )
             }
         };
         let who = if series.name.is_empty() { String::new() } else { format!("{}: ", series.name) };

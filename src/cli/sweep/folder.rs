@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::journal::{Journal, Known};
-use crate::cli::Failure;
 use crate::cli::replace::{partial, replace};
+use crate::cli::{Failure, say};
 use crate::io::results::{self, NamedCells};
 use crate::sweep::{Plan, Shard};
 
@@ -90,6 +90,12 @@ impl Folder {
         }
         let (journal, known) = Journal::open(&path.join(JOURNAL), &manifest.sweep)?;
         if before.as_ref() != Some(manifest) {
+            if before.is_some() && path.join(CSV).exists() {
+                say(&format!(
+                    "note: {} held another sweep; its runs are kept, its tables are replaced",
+                    path.display()
+                ));
+            }
             for results in [CSV, PARQUET] {
                 match fs::remove_file(path.join(results)) {
                     Err(error) if error.kind() != ErrorKind::NotFound => return Err(fail(error)),

@@ -79,7 +79,7 @@ fn a_scenario_against_itself_is_identical() {
     cli.words("compare d.toml d.toml --seeds 3")
         .expect_exit(0)
         .stdout_has("differs in nothing")
-        .stdout_has("Mean TTFT is the same in every run (95 %, 3 seeds).");
+        .stdout_has("B has the same Mean TTFT in every run (95 %, 3 seeds).");
 }
 
 #[test]
