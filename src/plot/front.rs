@@ -24,19 +24,24 @@ pub struct FrontPoint {
     pub at: (f64, f64),
     /// What it is called, if it is on the front.
     pub name: Option<String>,
+    /// Whether it keeps what was promised; one that does not is drawn hollow.
+    pub keeps: bool,
 }
 
 const KEYS: usize = 8;
 const PANEL_TOP: f64 = TOP + 48.0;
 const PANEL_HEIGHT: f64 = 330.0;
 const KEY_HEIGHT: f64 = 18.0;
+/// Letters of a name in a row, of the width of a panel.
+const KEY_LETTERS: usize = 56;
+const KEY_INDENT: f64 = 18.0;
 const PANEL_SIDES: [(f64, f64); 2] = [(88.0, 464.0), (560.0, 936.0)];
 const LABELS: f64 = 7.5;
 
 /// The height of the sheet.
 pub(super) fn height(panels: &[FrontPanel]) -> f64 {
-    let keys = panels.iter().map(|panel| front(panel).count().min(KEYS + 1)).max();
-    PANEL_TOP + PANEL_HEIGHT + 66.0 + KEY_HEIGHT * keys.unwrap_or_default() as f64 + 12.0
+    let rows = panels.iter().map(|panel| keys(panel).len()).max();
+    PANEL_TOP + PANEL_HEIGHT + 66.0 + KEY_HEIGHT * rows.unwrap_or_default() as f64 + 12.0
 }
 
 pub(super) fn draw(canvas: &mut Canvas<'_>, panels: &[FrontPanel]) {
@@ -48,6 +53,26 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, panels: &[FrontPanel]) {
 /// The points of the front.
 fn front(panel: &FrontPanel) -> impl Iterator<Item = (&FrontPoint, &str)> {
     panel.points.iter().filter_map(|point| Some((point, point.name.as_deref()?)))
+}
+
+/// The rows that name the points of the front, and where they begin.
+fn keys(panel: &FrontPanel) -> Vec<(f64, String)> {
+    let mut rows = Vec::new();
+    for (number, (_, name)) in front(panel).enumerate().take(KEYS) {
+        let mut row = (0.0, format!("{}:", number + 1));
+        for word in name.split(' ') {
+            if row.1.chars().count() + word.chars().count() >= KEY_LETTERS {
+                rows.push(std::mem::replace(&mut row, (KEY_INDENT, String::new())));
+            }
+            row.1 = format!("{} {word}", row.1).trim_start().to_owned();
+        }
+        rows.push(row);
+    }
+    let count = front(panel).count();
+    if count > KEYS {
+        rows.push((KEY_INDENT, format!("and {} more", count - KEYS)));
+    }
+    rows
 }
 
 fn draw_panel(canvas: &mut Canvas<'_>, shown: &FrontPanel, (left, right): (f64, f64)) {
@@ -74,20 +99,19 @@ fn draw_panel(canvas: &mut Canvas<'_>, shown: &FrontPanel, (left, right): (f64, 
     let on_it: Vec<(f64, f64)> =
         front(shown).map(|(point, _)| panel.at(point.at.0, point.at.1)).collect();
     canvas.line(&on_it, Ink::BLUE, 1.6);
-    for (number, (point, name)) in front(shown).enumerate() {
+    for (number, (point, _)) in front(shown).enumerate() {
         let at = panel.at(point.at.0, point.at.1);
         canvas.dot(at, Ink::BLUE, 4.5);
-        if number > KEYS {
-            continue;
+        if !point.keeps {
+            canvas.dot(at, Ink::PAPER, 2.5);
         }
-        let key = bottom + 62.0 + KEY_HEIGHT * number as f64;
-        if number == KEYS {
-            let more = format!("and {} more", front(shown).count() - KEYS);
-            canvas.text((left + 18.0, key), Align::Start, Type::NOTE, &more);
-            continue;
+        if number < KEYS {
+            let label = (number + 1).to_string();
+            canvas.text((at.0 + 8.0, at.1 - 10.0), Align::Start, Type::NOTE, &label);
         }
-        let label = (number + 1).to_string();
-        canvas.text((at.0 + 8.0, at.1 - 10.0), Align::Start, Type::NOTE, &label);
-        canvas.text((left, key), Align::Start, Type::NOTE, &format!("{label}: {name}"));
+    }
+    for (row, (indent, key)) in keys(shown).iter().enumerate() {
+        let down = bottom + 62.0 + KEY_HEIGHT * row as f64;
+        canvas.text((left + indent, down), Align::Start, Type::NOTE, key);
     }
 }

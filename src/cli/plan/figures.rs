@@ -37,12 +37,14 @@ fn draw(answer: &Answer<'_>, dir: &mut RunDir) -> Result<(), RunDirError> {
         return Ok(());
     }
     let panel = |[heading, x, y]: [&str; 3], front: &Front| {
-        let named = |place: &usize| {
-            let (tried, at) = front.points[*place];
-            FrontPoint { at, name: Some(answer.tried_name(tried)) }
+        let point = |place: usize, is_named: bool| {
+            let (tried, at) = front.points[place];
+            let name = is_named.then(|| answer.tried_name(tried));
+            FrontPoint { at, name, keeps: answer.tried[tried].1.trial.is_kept }
         };
+        let named = |place: &usize| point(*place, true);
         let others = (0..front.points.len()).filter(|place| !front.best.contains(place));
-        let others = others.map(|place| FrontPoint { at: front.points[place].1, name: None });
+        let others = others.map(|place| point(place, false));
         let (heading, x, y) = (heading.to_owned(), x.to_owned(), y.to_owned());
         FrontPanel { heading, x, y, points: front.best.iter().map(named).chain(others).collect() }
     };

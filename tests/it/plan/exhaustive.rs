@@ -23,13 +23,19 @@ fn keeps(gpu: &str, tensor_parallel: u32, replicas: u32) -> bool {
     gpu.clone_into(&mut file.cluster.gpu);
     file.cluster.tensor_parallel_size = tensor_parallel;
     file.cluster.replicas = replicas;
+    let (ttft_ms, tpot_ms) = p99s(file);
+    ttft_ms <= TTFT_MS && tpot_ms <= TPOT_MS
+}
+
+/// The 99th percentiles of TTFT and TPOT in ms, where all are answered.
+fn p99s(file: ScenarioFile) -> (f64, f64) {
     let scenario = Scenario::resolve(file, None).expect("it fits");
     let run = Case::new(scenario, None).and_then(|case| case.run()).expect("it runs");
     let records: &[RequestRecord] = &run.recorder.requests;
     assert!(records.iter().all(|record| record.status == Status::Finished));
     let ttft = records.iter().map(|record| record.ttft().as_millis_f64()).collect();
     let tpot = records.iter().filter_map(|r| Some(r.tpot()?.as_millis_f64())).collect();
-    p99(ttft) <= TTFT_MS && p99(tpot) <= TPOT_MS
+    (p99(ttft), p99(tpot))
 }
 
 #[test]
@@ -71,4 +77,44 @@ fn the_plan_is_that_of_trying_everything() {
     assert_eq!(winner["layout"], format!("{gpu} TP{tensor_parallel}"), "{answer:#}");
     assert_eq!(winner["replicas"][0], replicas, "{answer:#}");
     assert!((winner["usd_per_hour"].as_f64().expect("a price") - cost).abs() < 1e-9);
+}
+
+#[test]
+fn the_plan_of_prefill_and_decode_apart_is_the_cheapest_of_all_pairs() {
+    const MOST: u32 = 6;
+    let (ttft_ms, tpot_ms) = (40.0, 6.82);
+    let keeps = |prefill: u32, decode: u32| {
+        let text = STUDY.to_owned()
+            + &format!(
+                "[cluster.disaggregation]\nprefill_replicas = {prefill}\ndecode_replicas = {decode}\n\
+                 transfer = {{ nic_gb_per_s = 50.0 }}\n"
+            );
+        let (ttft, tpot) = p99s(toml::from_str(&text).expect("it is a scenario"));
+        ttft <= ttft_ms && tpot <= tpot_ms
+    };
+    let pairs = (1..=MOST).flat_map(|prefill| (1..=MOST).map(move |decode| (prefill, decode)));
+    let fewest = pairs.filter(|(prefill, decode)| keeps(*prefill, *decode)).map(|(p, d)| p + d);
+    let fewest = fewest.min().expect("some pair keeps them");
+    assert!((3..=MOST).contains(&fewest), "{fewest}: choose promises that tell sizes apart");
+    let answer = plan(
+        &study(),
+        &[
+            "--slo",
+            &format!("p99_tpot_ms<={tpot_ms}"),
+            "--slo",
+            &format!("p99_ttft_ms<={ttft_ms}"),
+            "--layout",
+            "disaggregated",
+            "--nic-gb-per-s",
+            "50",
+            "--resamples",
+            "0",
+            "--warm-up",
+            "counts",
+        ],
+    );
+    let replicas = &answer["layouts"][0]["replicas"];
+    let [prefill, decode] = [0, 1].map(|role| replicas[role].as_u64().expect("a number") as u32);
+    assert!(keeps(prefill, decode), "{answer:#}");
+    assert_eq!(prefill + decode, fewest, "{answer:#}");
 }
