@@ -19,6 +19,7 @@ mod docs;
 mod engine_settings;
 mod fast_forward;
 mod faults;
+mod function_traces;
 mod gateway;
 mod groups;
 mod handover;
