@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::adapter_batching::AdapterBatchingConfig;
+use super::engine::EngineConfig;
 use super::migration::MigrationConfig;
 use crate::ids::AdapterId;
 use crate::model::LoraModules;
@@ -179,6 +180,14 @@ pub enum PlacementConfig {
 }
 
 impl PlacementConfig {
+    /// What is to be computed; nothing where holders are listed.
+    pub fn computed(&self) -> Option<&ComputedPlacement> {
+        match self {
+            Self::Static { .. } => None,
+            Self::Greedy(computed) | Self::LoadBalanced(computed) => Some(computed),
+        }
+    }
+
     /// The holders of each adapter; nothing where they are computed and have not been.
     pub fn holders(&self) -> Option<&[Vec<u32>]> {
         match self {
@@ -202,6 +211,18 @@ pub struct ComputedPlacement {
     /// By adapter, how often it is expected to be asked for, in any unit; what the workload says if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weights: Option<Vec<f64>>,
+}
+
+impl ComputedPlacement {
+    /// Adapters that a replica with this engine holds at most.
+    pub fn room(&self, engine: &EngineConfig) -> u32 {
+        let slots = match engine {
+            EngineConfig::VllmV1(vllm) => vllm.max_loras,
+            EngineConfig::Sglang(sglang) => sglang.max_loras_per_batch,
+            _ => None,
+        };
+        self.max_per_replica.or(slots).unwrap_or(u32::MAX)
+    }
 }
 
 impl LoraConfig {

@@ -212,7 +212,7 @@ impl<'a> Study<'a> {
         second: f64,
     ) -> Result<Option<Result<Found, Size>>, Failure> {
         if bound > second
-            && let Some(largest) = hunt.largest_for(second, least)
+            && let Some(largest) = hunt.largest_for(second, least).filter(|it| hunt.has_room(*it))
             && !hunt.remembered(largest, &self.traffic)?.is_kept
         {
             return Ok(Some(Err(largest)));
@@ -261,7 +261,7 @@ impl<'a> Study<'a> {
                         let misses = (size, hunt.attempt(size, &self.traffic, broken)?);
                         let misses = self.whole_at(&hunt, misses, broken)?;
                         let (cost, gpus) = (hunt.cost(size), hunt.gpus(size));
-                        let found = Found { size, trial, cost, gpus };
+                        let found = Found { size, trial, cost, gpus, least: hunt.least_with_room };
                         Outcome::Carries { found, misses: Some(misses), factor }
                     }
                 },
@@ -287,7 +287,7 @@ impl<'a> Study<'a> {
             })?
         } else {
             let layout = &self.layouts[self.first];
-            let case = self.cases.of_draft(&layout.draft(&draft, layout.one())?)?;
+            let case = self.cases.of_draft(&layout.alone(&draft)?)?;
             Traffic::draw(case.workload()?).map_err(|error| Failure::Input(error.into()))?
         };
         Ok((draft, traffic))
@@ -341,7 +341,7 @@ fn nearest_miss(found: &Found, tried: &[(Size, Trial)]) -> Option<(Size, Trial)>
 fn first_case(layouts: &[Layout], base: &Draft, cases: &Cases) -> Result<(usize, Case), Failure> {
     let mut problem = None;
     for (place, layout) in layouts.iter().enumerate() {
-        match layout.draft(base, layout.one()).and_then(|draft| cases.of_draft(&draft)) {
+        match layout.alone(base).and_then(|draft| cases.of_draft(&draft)) {
             Ok(case) => return Ok((place, case)),
             Err(failure) => problem = problem.or(Some((layout.name(), failure))),
         }
@@ -387,6 +387,13 @@ fn check_base(drafts: &Drafts) -> Result<(), Failure> {
         if base.get(&keys).is_some() {
             return refused(&keys.join("."), why);
         }
+    }
+    let placement = base.get(&["cluster", "lora", "placement", "type"]);
+    if placement.and_then(toml::Value::as_str) == Some("static") {
+        return refused(
+            "cluster.lora.placement",
+            "has any number of replicas, static is for one: give greedy or load_balanced",
+        );
     }
     Ok(())
 }
