@@ -18,6 +18,22 @@ pub struct AdapterMix {
     /// Which of them a request uses.
     #[serde(default)]
     pub popularity: AdapterPopularity,
+    /// How that changes in the run; it stays if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drift: Option<DriftConfig>,
+}
+
+/// Popularity that moves from adapter to adapter: after each interval, what was asked for of one adapter is asked
+/// for of the one `shift` numbers further on, after the last one of the first again.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct DriftConfig {
+    /// From one change to the next, in seconds from time zero on.
+    pub interval_s: f64,
+    /// By how many adapters it moves each time.
+    #[serde(default = "one")]
+    pub shift: u32,
 }
 
 impl AdapterMix {

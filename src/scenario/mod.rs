@@ -56,8 +56,8 @@ pub use kv_tiers::{
     TierWrite,
 };
 pub use lora::{
-    AdapterKind, AdapterMix, AdapterPopularity, ComputedPlacement, LoraConfig, LoraKernels,
-    LoraLoad, PlacementConfig,
+    AdapterKind, AdapterMix, AdapterPopularity, ComputedPlacement, DriftConfig, LoraConfig,
+    LoraKernels, LoraLoad, PlacementConfig,
 };
 pub use migration::{MigrationConfig, MigrationSolver, MovedRequests, PeriodicMigration};
 pub use pipeline::PipelineLink;

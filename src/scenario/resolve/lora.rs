@@ -123,6 +123,7 @@ pub(super) fn mix_rules(mix: &AdapterMix, cluster: &ClusterConfig, rules: &mut R
     let count: u64 = mix.kinds.iter().map(|kind| u64::from(kind.count)).sum();
     let most = u64::from(u16::MAX);
     rules.check(count <= most, "workload.adapters.kinds", "at most 65535 adapters", count);
+    drift_rules(mix, rules);
     match mix.popularity {
         AdapterPopularity::Zipf { exponent } => {
             rules.not_negative("workload.adapters.popularity.exponent", exponent);
@@ -136,6 +137,22 @@ pub(super) fn mix_rules(mix: &AdapterMix, cluster: &ClusterConfig, rules: &mut R
         | AdapterPopularity::Weights {}
         | AdapterPopularity::AsGiven {} => {}
     }
+}
+
+fn drift_rules(mix: &AdapterMix, rules: &mut Rules) {
+    let Some(drift) = &mix.drift else { return };
+    let path = "workload.adapters.drift";
+    let prefers = matches!(
+        mix.popularity,
+        AdapterPopularity::Zipf { .. }
+            | AdapterPopularity::Geometric { .. }
+            | AdapterPopularity::Weights {}
+    );
+    if !prefers {
+        rules.broken(path, "needs a popularity of type zipf, geometric or weights, which it moves");
+    }
+    rules.lasting(&format!("{path}.interval_s"), drift.interval_s);
+    rules.count(&format!("{path}.shift"), drift.shift);
 }
 
 /// Who says which adapter a request uses, where it is not drawn.
