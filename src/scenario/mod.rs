@@ -27,7 +27,9 @@ mod sglang;
 mod step_time;
 mod workload;
 
-pub use adapter_batching::{AdapterBatchingConfig, DloraCreditConfig, MergedOnlyConfig};
+pub use adapter_batching::{
+    AdapterBatchingConfig, DloraCreditConfig, MergedOnlyConfig, SloraClustersConfig,
+};
 pub use autoscaler::{AutoscalerConfig, SignalConfig};
 pub use baselines::{
     FasterTransformerConfig, OrcaConfig, Reservation, SarathiConfig, StaticBatchingConfig,

@@ -64,15 +64,18 @@ fn batching_rules(
 ) {
     let path = |key: &str| format!("cluster.lora.batching.{key}");
     let (name, engine_name) = (batching.name(), engine.name());
-    let merges = !matches!(batching, AdapterBatchingConfig::Unmerged {});
-    if merges && !matches!(engine, EngineConfig::Orca(_)) {
+    let is_other = !matches!(batching, AdapterBatchingConfig::Unmerged {});
+    if is_other && !matches!(engine, EngineConfig::Orca(_)) {
         let message = format!("{name} is not modelled with engine {engine_name}; with orca it is");
         rules.broken(&path("type"), &message);
     }
-    if merges && !has_adapters {
+    if is_other && !has_adapters {
         rules.broken(&path("type"), &format!("{name} needs workload.adapters"));
     }
     rules.brief(&path("switch_ms"), batching.switch_ms(), 1e3);
+    if let AdapterBatchingConfig::SloraClusters(clusters) = batching {
+        rules.count(&path("max_adapters"), clusters.max_adapters);
+    }
     let AdapterBatchingConfig::DloraCredit(dlora) = batching else { return };
     let steps =
         [("merged_step_ms", dlora.merged_step_ms), ("unmerged_step_ms", dlora.unmerged_step_ms)];
