@@ -30,6 +30,7 @@ mod layer_table;
 mod lora;
 mod lora_merged;
 mod lora_migration;
+mod lora_strides;
 mod lora_study;
 mod models;
 mod pipeline;
