@@ -124,7 +124,7 @@ impl Phases {
         match what {
             Occurrence::Planned(instance, batch, _) => {
                 let stalled = self.pace(instance).stalled;
-                self.preemptions.plan(at, batch, stalled);
+                self.preemptions.plan(at, instance, batch, stalled);
             }
             Occurrence::Displaced(instance, ids) => {
                 let stalled = self.pace(instance).stalled;
@@ -217,7 +217,7 @@ impl Phases {
                 record.preempted_in_prefill += at - lost.since;
             }
         }
-        self.preemptions.complete(batch, |id, lost| {
+        self.preemptions.complete(instance, batch, |id, lost| {
             let record = &mut records[lane.place(id)];
             record.preempted += at - lost.since;
             record.stalled += minus(stalled, lost.stalled);

@@ -8,7 +8,7 @@
 use rustc_hash::FxHashMap;
 
 use crate::engine::Batch;
-use crate::ids::RequestId;
+use crate::ids::{InstanceId, RequestId};
 use crate::units::{SimDuration, SimTime};
 
 /// A request that has not caught up.
@@ -18,8 +18,9 @@ pub struct Lost {
     pub since: SimTime,
     /// The time for which decodes of its instance had been stalled by then.
     pub stalled: SimDuration,
-    /// The step that admitted it again.
-    resumed_in: Option<u64>,
+    /// The step that admitted it again, and whose that is: a request that moved may still be in a step of the
+    /// instance that it left.
+    resumed_in: Option<(InstanceId, u64)>,
 }
 
 /// The requests of a run that have not caught up. Costs nothing while there are none.
@@ -39,26 +40,31 @@ impl Preemptions {
         }
     }
 
-    /// A step is decided: requests lose their memory, others are admitted again.
-    pub fn plan(&mut self, at: SimTime, batch: &Batch, stalled: SimDuration) {
+    /// A step of an instance is decided: requests lose their memory, others are admitted again.
+    pub fn plan(&mut self, at: SimTime, instance: InstanceId, batch: &Batch, stalled: SimDuration) {
         self.lose(at, &batch.plan.preempted, stalled);
         if self.lost.len() > self.resumed {
             for (id, _) in &batch.plan.hits {
                 if let Some(lost) = self.lost.get_mut(id) {
-                    self.resumed += usize::from(lost.resumed_in.replace(batch.step).is_none());
+                    self.resumed +=
+                        usize::from(lost.resumed_in.replace((instance, batch.step)).is_none());
                 }
             }
         }
     }
 
-    /// A step ends; those whose tokens came out have caught up.
-    pub fn complete(&mut self, batch: &Batch, mut caught_up: impl FnMut(RequestId, Lost)) {
+    /// A step of an instance ends; those whose tokens came out have caught up.
+    pub fn complete(
+        &mut self,
+        instance: InstanceId,
+        batch: &Batch,
+        mut caught_up: impl FnMut(RequestId, Lost),
+    ) {
         if self.resumed == 0 {
             return;
         }
         for entry in batch.plan.entries.iter().filter(|entry| entry.samples) {
-            let is_of_now = |lost: &Lost| lost.resumed_in.is_some_and(|step| step <= batch.step);
-            if self.get(entry.request).is_some_and(is_of_now)
+            if self.is_resumed(entry.request, instance, batch.step)
                 && let Some(lost) = self.take(entry.request)
             {
                 caught_up(entry.request, lost);
@@ -71,9 +77,10 @@ impl Preemptions {
         self.lost.get(&id)
     }
 
-    /// Whether such a request is in memory again since this step or an earlier one.
-    pub fn is_resumed(&self, id: RequestId, step: u64) -> bool {
-        self.get(id).and_then(|lost| lost.resumed_in).is_some_and(|resumed| resumed <= step)
+    /// Whether such a request is in memory of an instance again since this step or an earlier one.
+    pub fn is_resumed(&self, id: RequestId, instance: InstanceId, step: u64) -> bool {
+        let resumed = self.get(id).and_then(|lost| lost.resumed_in);
+        resumed.is_some_and(|(of, since)| of == instance && since <= step)
     }
 
     /// Forgets a request, because it leaves.

@@ -14,6 +14,8 @@ pub enum AdapterBatchingConfig {
     MergedOnly(MergedOnlyConfig),
     /// Either, as it pays: dLoRA's dynamic batching.
     DloraCredit(DloraCreditConfig),
+    /// Those of few adapters before others, apart from the weights: S-LoRA's adapter clustering.
+    SloraClusters(SloraClustersConfig),
 }
 
 impl Default for AdapterBatchingConfig {
@@ -29,18 +31,40 @@ impl AdapterBatchingConfig {
             Self::Unmerged {} => "unmerged",
             Self::MergedOnly(_) => "merged_only",
             Self::DloraCredit(_) => "dlora_credit",
+            Self::SloraClusters(_) => "slora_clusters",
         }
+    }
+
+    /// Whether adapters are merged into the weights at times, so that others pause.
+    pub const fn merges(&self) -> bool {
+        matches!(self, Self::MergedOnly(_) | Self::DloraCredit(_))
     }
 
     /// What it takes to merge an adapter into the weights, or to take it out again, in ms; 0 where that
     /// does not happen.
     pub const fn switch_ms(&self) -> f64 {
         match self {
-            Self::Unmerged {} => 0.0,
+            Self::Unmerged {} | Self::SloraClusters(_) => 0.0,
             Self::MergedOnly(config) => config.switch_ms,
             Self::DloraCredit(config) => config.switch_ms,
         }
     }
+}
+
+/// S-LoRA's adapter clustering.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct SloraClustersConfig {
+    /// Distinct adapters in a batch from which on requests of these go first (S-LoRA's `batch_num_adapters`).
+    pub max_adapters: u32,
+    /// Whether requests of other adapters fill the places that those leave.
+    #[serde(default = "yes")]
+    pub fills_with_others: bool,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// Batches of one merged adapter.

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::adapter_batching::AdapterBatchingConfig;
+use super::engine::EngineConfig;
 use super::migration::MigrationConfig;
 use crate::ids::AdapterId;
 use crate::model::LoraModules;
@@ -17,6 +18,22 @@ pub struct AdapterMix {
     /// Which of them a request uses.
     #[serde(default)]
     pub popularity: AdapterPopularity,
+    /// How that changes in the run; it stays if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drift: Option<DriftConfig>,
+}
+
+/// Popularity that moves from adapter to adapter: after each interval, what was asked for of one adapter is asked
+/// for of the one `shift` numbers further on, after the last one of the first again.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct DriftConfig {
+    /// From one change to the next, in seconds from time zero on.
+    pub interval_s: f64,
+    /// By how many adapters it moves each time.
+    #[serde(default = "one")]
+    pub shift: u32,
 }
 
 impl AdapterMix {
@@ -179,6 +196,14 @@ pub enum PlacementConfig {
 }
 
 impl PlacementConfig {
+    /// What is to be computed; nothing where holders are listed.
+    pub fn computed(&self) -> Option<&ComputedPlacement> {
+        match self {
+            Self::Static { .. } => None,
+            Self::Greedy(computed) | Self::LoadBalanced(computed) => Some(computed),
+        }
+    }
+
     /// The holders of each adapter; nothing where they are computed and have not been.
     pub fn holders(&self) -> Option<&[Vec<u32>]> {
         match self {
@@ -202,6 +227,13 @@ pub struct ComputedPlacement {
     /// By adapter, how often it is expected to be asked for, in any unit; what the workload says if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weights: Option<Vec<f64>>,
+}
+
+impl ComputedPlacement {
+    /// Adapters that a replica with this engine holds at most.
+    pub fn room(&self, engine: &EngineConfig) -> u32 {
+        self.max_per_replica.or(engine.adapter_slots()).unwrap_or(u32::MAX)
+    }
 }
 
 impl LoraConfig {

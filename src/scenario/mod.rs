@@ -27,7 +27,9 @@ mod sglang;
 mod step_time;
 mod workload;
 
-pub use adapter_batching::{AdapterBatchingConfig, DloraCreditConfig, MergedOnlyConfig};
+pub use adapter_batching::{
+    AdapterBatchingConfig, DloraCreditConfig, MergedOnlyConfig, SloraClustersConfig,
+};
 pub use autoscaler::{AutoscalerConfig, SignalConfig};
 pub use baselines::{
     FasterTransformerConfig, OrcaConfig, Reservation, SarathiConfig, StaticBatchingConfig,
@@ -56,8 +58,8 @@ pub use kv_tiers::{
     TierWrite,
 };
 pub use lora::{
-    AdapterKind, AdapterMix, AdapterPopularity, ComputedPlacement, LoraConfig, LoraKernels,
-    LoraLoad, PlacementConfig,
+    AdapterKind, AdapterMix, AdapterPopularity, ComputedPlacement, DriftConfig, LoraConfig,
+    LoraKernels, LoraLoad, PlacementConfig,
 };
 pub use migration::{MigrationConfig, MigrationSolver, MovedRequests, PeriodicMigration};
 pub use pipeline::PipelineLink;

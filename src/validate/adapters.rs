@@ -83,6 +83,7 @@ pub(super) fn workload(
         adapters: Some(AdapterMix {
             kinds: kinds(record, assumed)?,
             popularity: AdapterPopularity::Weights {},
+            drift: None,
         }),
         early_stop: Vec::new(),
         classes: Vec::new(),

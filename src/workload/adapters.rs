@@ -7,9 +7,17 @@ use crate::rng::Seed;
 use crate::rng::Stream;
 use crate::scenario::AdapterMix;
 use crate::scenario::AdapterPopularity;
+use crate::units::{SimDuration, SimTime};
 use crate::workload::draft::AdapterName;
 use crate::workload::draft::Draft;
 use crate::workload::trace::WorkloadError;
+
+/// Popularity that moves on.
+#[derive(Debug, Clone, Copy)]
+struct Drift {
+    interval: SimDuration,
+    shift: u64,
+}
 
 /// Assigns adapters to requests in order of arrival.
 #[derive(Debug)]
@@ -18,6 +26,7 @@ pub(super) struct Adapters {
     /// Cumulated shares, where they are drawn unequally.
     shares: Vec<f64>,
     in_turn: bool,
+    drift: Option<Drift>,
     /// Names of adapters, where arrivals or a trace say who uses which.
     names: Option<Vec<String>>,
     stream: Box<Stream>,
@@ -43,6 +52,10 @@ impl Adapters {
             count,
             shares: cumulated.collect(),
             in_turn: matches!(mix.popularity, AdapterPopularity::RoundRobin {}),
+            drift: mix.drift.map(|drift| Drift {
+                interval: SimDuration::from_secs_f64(drift.interval_s),
+                shift: u64::from(drift.shift),
+            }),
             names: is_given.then(|| mix.names().collect()),
             stream: Box::new(seed.stream("adapters", 0)),
         }
@@ -53,10 +66,20 @@ impl Adapters {
     /// # Errors
     /// When a trace names an adapter that there is not.
     pub(super) fn next(&mut self, draft: &Draft, index: u64) -> Result<AdapterId, WorkloadError> {
-        match &self.names {
-            Some(names) => given(names, draft, index),
-            None => Ok(self.drawn(index)),
+        if let Some(names) = &self.names {
+            return given(names, draft, index);
         }
+        let drawn = self.drawn(index);
+        Ok(self.moved(draft.arrival, drawn))
+    }
+
+    /// Who has the place of an adapter at this time.
+    fn moved(&self, at: SimTime, adapter: AdapterId) -> AdapterId {
+        let Some(drift) = self.drift else { return adapter };
+        let intervals = at.as_nanos() / drift.interval.as_nanos();
+        let count = u64::from(self.count);
+        let moved = (intervals % count) * (drift.shift % count) + u64::from(adapter.0);
+        AdapterId((moved % count) as u32)
     }
 
     fn drawn(&mut self, index: u64) -> AdapterId {
@@ -101,7 +124,7 @@ const NAMED_MOST: usize = 8;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::AdapterKind;
+    use crate::scenario::{AdapterKind, DriftConfig};
 
     fn counts(mix: &AdapterMix) -> Vec<u32> {
         let mut adapters = Adapters::new(mix, Seed(7));
@@ -127,7 +150,8 @@ mod tests {
         ];
         for (popularity, shares) in shares {
             let total: f64 = shares.iter().sum();
-            let mix = AdapterMix { kinds: vec![kind(2, 1.0), kind(1, 4.0)], popularity };
+            let kinds = vec![kind(2, 1.0), kind(1, 4.0)];
+            let mix = AdapterMix { kinds, popularity, drift: None };
             for (count, share) in counts(&mix).into_iter().zip(shares) {
                 let expected = 60_000.0 * share / total;
                 // Five standard deviations at most.
@@ -135,5 +159,33 @@ mod tests {
                 assert!((f64::from(count) - expected).abs() < bound, "{popularity:?}: {count}");
             }
         }
+    }
+
+    #[test]
+    fn popularity_moves_on_at_each_interval_and_is_what_it_was_but_for_the_names() {
+        let of = |drift| {
+            let popularity = AdapterPopularity::Zipf { exponent: 1.0 };
+            let mix = AdapterMix { kinds: vec![kind(5, 1.0)], popularity, drift };
+            let mut adapters = Adapters::new(&mix, Seed(7));
+            // A request every half second.
+            let mut next = move |index: u64| {
+                let arrival = SimTime::from_secs_f64(index as f64 / 2.0);
+                let drawn = adapters.next(&Draft { arrival, ..Draft::default() }, index);
+                drawn.expect("it is drawn").0
+            };
+            (0..2000).map(&mut next).collect::<Vec<u32>>()
+        };
+        let stays = of(None);
+        let moves = of(Some(DriftConfig { interval_s: 10.0, shift: 3 }));
+        for (index, (stays, moves)) in stays.iter().zip(moves).enumerate() {
+            // Twenty requests in an interval; the first of the next comes at its beginning.
+            let expected = (stays + 3 * (index as u32 / 20)) % 5;
+            assert_eq!(moves, expected, "request {index}");
+        }
+        assert_eq!(
+            of(Some(DriftConfig { interval_s: 10.0, shift: 5 })),
+            stays,
+            "all the way round"
+        );
     }
 }

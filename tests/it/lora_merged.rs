@@ -223,6 +223,14 @@ fn what_is_not_modelled_or_does_not_fit_together_is_refused_by_name() {
             format!("{path}.type: dlora_credit is not modelled with engine sglang"),
         ),
         (
+            scenario("type = 'vllm_v1'", &batching("type = 'slora_clusters', max_adapters = 4")),
+            format!("{path}.type: slora_clusters is not modelled with engine vllm_v1"),
+        ),
+        (
+            scenario(orca, &batching("type = 'slora_clusters', max_adapters = 0")),
+            format!("{path}.max_adapters: must be at least 1, got 0"),
+        ),
+        (
             scenario(orca, "[cluster.lora]\nbatching = { type = 'merged_only' }\n"),
             format!("{path}.type: merged_only needs workload.adapters"),
         ),

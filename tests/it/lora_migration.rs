@@ -91,6 +91,21 @@ proptest! {
     }
 }
 
+/// A request may still be in a step of the replica that it left when the other one admits it: the end of
+/// that step says nothing of whether it has caught up.
+#[test]
+fn the_time_of_a_request_adds_up_where_it_leaves_a_step_in_flight() {
+    let settings = "migration = { policy = 'periodic', interval_s = 1.601, request_threshold = 1.0, \
+                    solver = 'greedy', solve_ms = 132.0 }";
+    let engine = ", async_scheduling = true, num_gpu_blocks = 130, max_model_len = 2048";
+    let scenario = resolved(&format!("seed = 875495442\n{}", scenario(settings, engine)));
+    let (recorder, ..) = run(&scenario);
+    assert!(recorder.migrations.figures().moved_while_decoding > 0);
+    for (place, record) in recorder.requests.iter().enumerate() {
+        assert_eq!(recorder.breakdown_of(place).expect("it left").total(), record.e2e());
+    }
+}
+
 #[test]
 fn a_replica_with_too_much_to_do_gives_some_of_it_to_others() {
     let [stays, dispatch_only] = ["", "migration = { policy = 'dispatch_only' }"]

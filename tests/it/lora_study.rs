@@ -302,6 +302,34 @@ fn a_computed_placement_is_listed_in_the_resolved_scenario_which_runs_to_the_sam
 }
 
 #[test]
+fn drift_that_moves_nothing_is_refused_by_name() {
+    let drifting = |popularity: &str, drift: &str| {
+        let popularity = format!("popularity = {{ {popularity} }}\ndrift = {{ {drift} }}\n");
+        let kinds = "[workload.adapters]\nkinds = [{ count = 4, rank = 16 }]\n";
+        scenario("type = 'vllm_v1'", "", &format!("{kinds}{popularity}"))
+    };
+    let (zipf, drift) = ("type = 'zipf', exponent = 1.0", "workload.adapters.drift");
+    let cases = [
+        (
+            drifting("type = 'round_robin'", "interval_s = 5.0"),
+            format!("{drift}: needs a popularity of type zipf, geometric or weights"),
+        ),
+        (
+            drifting(zipf, "interval_s = 0.0"),
+            format!("{drift}.interval_s: must be a time above 0 and up to 10⁹ seconds, got 0"),
+        ),
+        (
+            drifting(zipf, "interval_s = 5.0, shift = 0"),
+            format!("{drift}.shift: must be at least 1, got 0"),
+        ),
+    ];
+    for (text, expected) in cases {
+        let error = resolve(&text).expect_err(&expected);
+        assert!(error.contains(&expected), "{error}");
+    }
+}
+
+#[test]
 fn what_does_not_go_together_is_refused_by_name() {
     let placed = |holders: &str, more: &str| {
         let cluster = format!(

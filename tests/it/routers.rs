@@ -400,6 +400,7 @@ fn every_router_resolves_to_itself() {
         file.workload.adapters = Some(AdapterMix {
             kinds: vec![AdapterKind::of_rank(8)],
             popularity: AdapterPopularity::default(),
+            drift: None,
         });
         let scenario = Scenario::resolve(file, None).expect("it holds together");
         let text = toml::to_string(&scenario.file).expect("it is written");

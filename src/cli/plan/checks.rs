@@ -43,6 +43,13 @@ pub(super) fn check_base(drafts: &Drafts) -> Result<(), Failure> {
             return refused(&keys.join("."), why);
         }
     }
+    let placement = base.get(&["cluster", "lora", "placement", "type"]);
+    if placement.and_then(toml::Value::as_str) == Some("static") {
+        return refused(
+            "cluster.lora.placement",
+            "has any number of replicas, static is for one: give greedy or load_balanced",
+        );
+    }
     Ok(())
 }
 

@@ -11,6 +11,7 @@ use crate::metrics::bench::Latency;
 use crate::plan::{
     self, Capacity, End, GoesOn, Kept, Pair, Promise, Setup, Slo, Traffic, Trial, WarmUp,
 };
+use crate::scenario::{AdapterMix, PlacementConfig, Scenario, ScenarioFile};
 use crate::sim;
 
 /// What all layouts are held to.
@@ -34,6 +35,8 @@ pub(super) struct Hunt<'a> {
     prices: Vec<(f64, u32)>,
     /// Of each group; nothing where a replica does not serve a part of the traffic.
     capacities: Option<Vec<Capacity>>,
+    /// The fewest replicas that have room for all adapters, where those are placed on replicas; else 1.
+    least_with_room: u32,
     /// What was tried of the traffic that is planned for, as it is.
     tried: Mutex<Vec<(Size, Trial)>>,
 }
@@ -45,6 +48,8 @@ pub(super) struct Tried {
     pub(super) trial: Trial,
     pub(super) cost: f64,
     pub(super) gpus: u32,
+    /// Fewer replicas have no room for all adapters.
+    pub(super) least: u32,
 }
 
 impl<'a> Hunt<'a> {
@@ -55,11 +60,19 @@ impl<'a> Hunt<'a> {
         terms: Terms<'a>,
         traffic: &Traffic,
     ) -> Result<Result<Self, String>, Failure> {
-        let loaded = match layout.draft(base, layout.one())?.resolve() {
+        let loaded = match layout.alone(base)?.resolve() {
             Ok(loaded) => loaded,
             Err(failure) => return Ok(Err(told(&failure, base))),
         };
         let scenario = &loaded.scenario;
+        let least_with_room = least_with_room(layout, base, scenario)?;
+        let least = match layout.one() {
+            Size::Mixed(_) => Size::Mixed(least_with_room),
+            apart @ Size::Disaggregated(_) => apart,
+        };
+        if let Err(failure) = layout.draft(base, least)?.resolve() {
+            return Ok(Err(told(&failure, base)));
+        }
         let costs = match sim::step_times(scenario) {
             Ok(costs) => costs,
             Err(error) => return Ok(Err(error.to_string())),
@@ -72,7 +85,15 @@ impl<'a> Hunt<'a> {
             Err(reason) => return Ok(Err(reason)),
         };
         let tried = Mutex::default();
-        Ok(Ok(Self { layout, terms, base, costs, prices, capacities, tried }))
+        Ok(Ok(Self { layout, terms, base, costs, prices, capacities, least_with_room, tried }))
+    }
+
+    /// Whether replicas have room for all adapters.
+    pub(super) fn has_room(&self, size: Size) -> bool {
+        match size {
+            Size::Mixed(replicas) => replicas >= self.least_with_room,
+            Size::Disaggregated(_) => true,
+        }
     }
 
     /// What a size costs, in US dollars per hour.
@@ -91,8 +112,11 @@ impl<'a> Hunt<'a> {
     pub(super) fn least(&self, rate_per_s: f64) -> Size {
         let count = |per_s: f64| ((rate_per_s / per_s).ceil() as u32).max(1);
         match self.capacities.as_deref().unwrap_or_default() {
-            [] => self.layout.one(),
-            [mixed] => Size::Mixed(count(mixed.requests_per_s)),
+            [] => match self.layout.one() {
+                Size::Mixed(_) => Size::Mixed(self.least_with_room),
+                apart @ Size::Disaggregated(_) => apart,
+            },
+            [mixed] => Size::Mixed(count(mixed.requests_per_s).max(self.least_with_room)),
             [prefill, decode] => Size::Disaggregated(Pair {
                 prefill: count(prefill.prompts_per_s),
                 decode: count(decode.answers_per_s),
@@ -157,7 +181,8 @@ impl<'a> Hunt<'a> {
 
     /// A trial with what its size costs.
     pub(super) fn priced(&self, size: Size, trial: Trial) -> Tried {
-        Tried { size, trial, cost: self.cost(size), gpus: self.gpus(size) }
+        let (cost, gpus) = (self.cost(size), self.gpus(size));
+        Tried { size, trial, cost, gpus, least: self.least_with_room }
     }
 
     /// The largest size that costs no more than so much, of the kinds of replicas in the proportion of a size.
@@ -209,11 +234,12 @@ impl<'a> Hunt<'a> {
         match start {
             Size::Mixed(start) => {
                 let most = max_gpus / self.prices[0].1;
-                if most == 0 {
+                if most < self.least_with_room {
                     return Ok(None);
                 }
                 let found = plan::fewest(start, most, |replicas| {
-                    Ok::<_, Failure>(attempt(Size::Mixed(replicas))?.is_kept)
+                    let size = Size::Mixed(replicas);
+                    Ok::<_, Failure>(self.has_room(size) && attempt(size)?.is_kept)
                 })?;
                 Ok(found.map(Size::Mixed))
             }
@@ -290,6 +316,18 @@ const TOLERANCE: f64 = 0.01;
 
 /// How many times as fast a trace is tried: faster, it is over before its first answers end.
 pub(super) const MOST_OF_A_TRACE: f64 = 100.0;
+
+/// The fewest replicas that have room for all adapters, where those are placed on replicas; else 1.
+fn least_with_room(layout: &Layout, base: &Draft, alone: &Scenario) -> Result<u32, Failure> {
+    let file: ScenarioFile = layout.draft(base, layout.one())?.read()?;
+    let placement = file.cluster.lora.as_ref().and_then(|lora| lora.placement.as_ref());
+    let computed = placement.and_then(PlacementConfig::computed);
+    let adapters = alone.file.workload.adapters.as_ref().map_or(0, AdapterMix::count);
+    Ok(computed.map_or(1, |computed| {
+        let room = computed.room(&alone.file.cluster.engine);
+        adapters.div_ceil(room.max(1)).max(1)
+    }))
+}
 
 /// A problem without the name of the file, which is that of all layouts.
 fn told(failure: &Failure, base: &Draft) -> String {

@@ -47,6 +47,9 @@ impl Answer<'_> {
                 one["keeps"] = json!(true);
                 one["replicas"] = json!(found.size.replicas());
                 one["gpus"] = json!(found.gpus);
+                if found.least > 1 {
+                    one["replicas_with_room_for_adapters"] = json!(found.least);
+                }
                 one["usd_per_hour"] = json!(self.usd(found.cost));
                 one["promises"] = self.values(&found.trial);
                 one["binding"] = self.promise(found.trial.binding());

@@ -95,6 +95,15 @@ impl Layout {
         }
     }
 
+    /// The scenario of one replica of each kind, which serves adapters wherever they are placed: what does not
+    /// hang on the size can be told from it.
+    pub(super) fn alone(&self, base: &Draft) -> Result<Draft, Failure> {
+        let mut draft = self.draft(base, self.one())?;
+        draft.clear(&["cluster", "lora", "placement"]);
+        draft.clear(&["cluster", "lora", "migration"]);
+        Ok(draft)
+    }
+
     /// The size that the scenario has.
     pub(super) fn told(&self, base: &Draft) -> Size {
         let count = |keys: &[&str]| {

@@ -77,7 +77,8 @@ impl Study<'_> {
     fn fewest(&self, candidate: &Candidate<'_>, second: f64) -> Result<Outcome, Failure> {
         let Candidate { hunt, least, bound, .. } = *candidate;
         if bound > second
-            && let Some(broken) = hunt.largest_for(second, least)
+            && let Some(broken) =
+                hunt.largest_for(second, least).filter(|size| hunt.has_room(*size))
             && !hunt.remembered(broken, &self.traffic)?.is_kept
         {
             return Ok(Outcome::TooDear { broken, cost: hunt.cost(broken) });

@@ -123,7 +123,7 @@ impl<'a> Study<'a> {
             })?
         } else {
             let layout = &self.layouts[self.first];
-            let case = self.cases.of_draft(&layout.draft(&draft, layout.one())?)?;
+            let case = self.cases.of_draft(&layout.alone(&draft)?)?;
             Traffic::draw(case.workload()?).map_err(|error| Failure::Input(error.into()))?
         };
         Ok((draft, traffic))
@@ -145,7 +145,7 @@ impl<'a> Study<'a> {
 fn first_case(layouts: &[Layout], base: &Draft, cases: &Cases) -> Result<(usize, Case), Failure> {
     let mut problem = None;
     for (place, layout) in layouts.iter().enumerate() {
-        match layout.draft(base, layout.one()).and_then(|draft| cases.of_draft(&draft)) {
+        match layout.alone(base).and_then(|draft| cases.of_draft(&draft)) {
             Ok(case) => return Ok((place, case)),
             Err(failure) => problem = problem.or(Some((layout.name(), failure))),
         }

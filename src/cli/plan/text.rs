@@ -52,6 +52,9 @@ impl Answer<'_> {
         };
         text += &self.promises_text(&found.trial);
         text += &self.misses_text(row);
+        if !self.seeks_rate() && found.least > 1 && found.size == Size::Mixed(found.least) {
+            text += "  fewer replicas have no room for all adapters\n";
+        }
         text += &self.carries_text(row);
         text += &self.stretches_text();
         text += &self.rates_text();

@@ -28,6 +28,8 @@ pub(super) enum TraceCommand {
     Convert(ConvertArguments),
     /// Write the requests of a workload as a trace
     Generate(Box<GenerateArguments>),
+    /// Arrivals of LoRA adapters from calls of Azure Functions
+    AdapterCounts(AdapterCountsArguments),
 }
 
 /// A trace that is read.
@@ -169,6 +171,62 @@ pub(super) struct GenerateArguments {
     pub(super) model: Option<String>,
     #[command(flatten)]
     pub(super) workload: WorkloadArguments,
+}
+
+/// `servecast trace adapter-counts`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Prints workload.arrivals of type adapter_counts for a scenario. Functions are \
+    dealt out to adapters as dLoRA's workload generator does.\n\n\
+    Examples:\n  \
+    servecast trace adapter-counts AzureFunctionsInvocationTraceForTwoWeeksJan2021.txt \\\n    \
+    --adapters 4 --rate 4 --streams shared-stream\n  \
+    servecast trace adapter-counts invocations_per_function_md.anon.d0[12].csv \\\n    \
+    --adapters 128 --rate 40 --by-calls --first-hour 9 --hours 24"
+)]
+pub(super) struct AdapterCountsArguments {
+    /// Trace of 2021, or files of 2019 in order of days; plain or gzip
+    #[arg(required = true)]
+    pub(super) paths: Vec<PathBuf>,
+    /// How many adapters there are
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=65_535))]
+    pub(super) adapters: u32,
+    /// Requests per second of all adapters together
+    #[arg(long, value_name = "REQ_PER_S")]
+    pub(super) rate: f64,
+    /// Functions that go to an adapter in a row
+    #[arg(long, value_name = "COUNT", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) map_stride: u32,
+    /// Deal out the functions that are called most first, rather than in order of their names
+    #[arg(long)]
+    pub(super) by_calls: bool,
+    /// First hour of the trace that is used
+    #[arg(long, value_name = "HOUR", default_value_t = 0,
+          value_parser = clap::value_parser!(u32).range(..1_000_000))]
+    pub(super) first_hour: u32,
+    /// How many hours are used
+    #[arg(long, value_name = "COUNT", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(super) hours: u32,
+    /// Standard deviation of the gaps of an adapter / their mean
+    #[arg(long, default_value_t = 1.0)]
+    pub(super) cv: f64,
+    /// What the gaps of different adapters have to do with one another
+    #[arg(long, value_enum, default_value_t)]
+    pub(super) streams: StreamsName,
+    /// Print one line, for --set
+    #[arg(long)]
+    pub(super) inline: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(super) enum StreamsName {
+    /// Nothing
+    #[default]
+    Independent,
+    /// The same but for the rate, as dLoRA draws them
+    SharedStream,
 }
 
 fn column(text: &str) -> Result<(String, String), String> {

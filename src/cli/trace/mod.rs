@@ -1,5 +1,6 @@
-//! `servecast trace`: describe, convert and generate traces.
+//! `servecast trace`: describe, convert and generate traces; arrivals of adapters from calls of functions.
 
+mod adapter_counts;
 mod args;
 mod generate;
 mod identity;
@@ -17,6 +18,7 @@ pub(super) fn trace(arguments: &TraceArguments) -> Result<(), Failure> {
         TraceCommand::Describe(arguments) => describe(arguments),
         TraceCommand::Convert(arguments) => convert(arguments),
         TraceCommand::Generate(arguments) => generate::generate(arguments),
+        TraceCommand::AdapterCounts(arguments) => adapter_counts::adapter_counts(arguments),
     }
 }
 

@@ -16,7 +16,7 @@ macro_rules! calibrated {
 }
 
 /// Name, text and calibration of the files in `profiles/reference-runs/`.
-const FILES: [(&str, &str, Option<&str>); 9] = [
+const FILES: [(&str, &str, Option<&str>); 10] = [
     calibrated!("vllm-a10-sonnet"),
     calibrated!("vllm-mooncake-a10"),
     calibrated!("deepseek-v3-flashinfer"),
@@ -28,6 +28,11 @@ const FILES: [(&str, &str, Option<&str>); 9] = [
     (
         "sglang-multi-lora",
         include_str!("../../../profiles/reference-runs/sglang-multi-lora.toml"),
+        None,
+    ),
+    (
+        "sglang-multi-lora-strides",
+        include_str!("../../../profiles/reference-runs/sglang-multi-lora-strides.toml"),
         None,
     ),
 ];

@@ -204,7 +204,7 @@ impl<W: Write> TimelineWriter<W> {
     fn planned(&mut self, at: SimTime, instance: InstanceId, batch: &Batch, load: Load) {
         self.set_levels(at, instance, load);
         self.lose(at, &batch.plan.preempted);
-        self.preemptions.plan(at, batch, SimDuration::ZERO);
+        self.preemptions.plan(at, instance, batch, SimDuration::ZERO);
         // What starts to load is admitted too, and computes once it has arrived.
         let computes = |id: &RequestId| batch.plan.loads.iter().all(|(loads, _)| loads != id);
         for (id, _) in batch.plan.hits.iter().filter(|(id, _)| computes(id)) {
@@ -218,12 +218,14 @@ impl<W: Write> TimelineWriter<W> {
         self.step(instance, step, &batch.plan.shape, load.waiting, preempted);
     }
 
-    fn stepped(&mut self, at: SimTime, batch: &Batch, result: &StepResult) {
+    fn stepped(&mut self, at: SimTime, instance: InstanceId, batch: &Batch, result: &StepResult) {
         for entry in &batch.plan.entries {
             let Some(open) = self.requests.get_mut(&entry.request) else { continue };
             let computes = match open.phase {
                 Phase::Prefill => true,
-                Phase::Preempted => self.preemptions.is_resumed(entry.request, batch.step),
+                Phase::Preempted => {
+                    self.preemptions.is_resumed(entry.request, instance, batch.step)
+                }
                 _ => false,
             };
             if computes {
@@ -236,7 +238,7 @@ impl<W: Write> TimelineWriter<W> {
             self.enter(at, *id, Phase::Prefill, Phase::Decode);
         }
         let requests = &mut self.requests;
-        self.preemptions.complete(batch, |id, _| {
+        self.preemptions.complete(instance, batch, |id, _| {
             if let Some(open) = requests.get_mut(&id) {
                 open.enter(at, Phase::Decode);
             }
@@ -362,7 +364,7 @@ impl<W: Write> Observer for TimelineWriter<W> {
                 self.preemptions.lose(at, ids, SimDuration::ZERO);
             }
             Occurrence::Stepped(instance, batch, result, load) => {
-                self.stepped(at, batch, result);
+                self.stepped(at, instance, batch, result);
                 self.set_levels(at, instance, load);
             }
             Occurrence::Landed(instance, result, load) => {

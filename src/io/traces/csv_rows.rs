@@ -143,7 +143,8 @@ fn ids(column: &str, text: &[u8]) -> Result<Vec<u64>, String> {
         .collect()
 }
 
-fn problem(path: &Path, error: csv::Error) -> TraceError {
+/// What the CSV reader refuses.
+pub(super) fn problem(path: &Path, error: csv::Error) -> TraceError {
     let line = error.position().map_or(0, csv::Position::line);
     match error.into_kind() {
         csv::ErrorKind::Io(source) => TraceError::unreadable(path, source),

@@ -7,6 +7,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use super::error::TraceError;
+use super::functions;
 
 /// A trace format, named as in scenarios and on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -93,6 +94,11 @@ impl TraceFormat {
             }
             Some(b'{') if has(&["\"timestamp\"", "\"input_length\""]) => Ok(Self::Mooncake),
             Some(b'{') => Ok(Self::Jsonl),
+            Some(_) if functions::speaks_of_functions(line) => Err(TraceError::unusable(
+                path,
+                "calls of functions are no requests, as they have no lengths; `servecast trace \
+                 adapter-counts` makes arrivals of adapters of them",
+            )),
             Some(_) if has(&["TIMESTAMP", "ContextTokens"]) => Ok(Self::Azure),
             Some(_) if has(&["Timestamp", "Request tokens"]) => Ok(Self::BurstGpt),
             Some(_) if has(&["num_prefill_tokens", "num_decode_tokens"]) => Ok(Self::Vidur),

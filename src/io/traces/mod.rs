@@ -7,6 +7,7 @@
 //! A format is a layout: the columns it has, the unit of its clock, what a zero means. Each format
 //! has a file for that; two engines, for CSV and for JSON lines, do the reading.
 //! `ServeGen` is no list of requests but statistics of clients, from which requests are drawn.
+//! Traces of serverless functions have no lengths: [`FunctionCalls`] counts who was called how often.
 //!
 //! Times are integers throughout: a stamp is parsed digit by digit to nanoseconds, and the first
 //! row becomes time zero ([`Origin`]). Plain and gzip-compressed files are told apart by content.
@@ -20,6 +21,7 @@ mod describe;
 mod error;
 mod field;
 mod format;
+mod functions;
 mod generic;
 mod json_rows;
 mod layout;
@@ -37,6 +39,7 @@ pub use describe::{LengthSummary, TraceSummary, describe, describe_and_open};
 pub use error::{MissingColumn, TraceError};
 pub use field::parse_wall_clock;
 pub use format::{TimeUnit, TraceFormat};
+pub use functions::{FunctionCalls, FunctionMapping, FunctionOrder, FunctionWindow};
 pub use layout::ColumnMap;
 pub use reader::{Origin, Skipped, TraceOptions, TraceReader, open};
 pub use reuse::{CapacityHits, PrefixReuse};

@@ -186,7 +186,7 @@ fn source(
 pub(super) type Input = Box<dyn BufRead + Send>;
 
 /// The text of a file: decompressed if it is gzip, without a byte order mark.
-fn text(path: &Path) -> io::Result<Input> {
+pub(super) fn text(path: &Path) -> io::Result<Input> {
     const BUFFER_BYTES: usize = 1 << 16;
     let mut file = BufReader::with_capacity(BUFFER_BYTES, File::open(path)?);
     let compressed = file.fill_buf()?.starts_with(&[0x1f, 0x8b]);

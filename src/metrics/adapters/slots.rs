@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use crate::ids::AdapterId;
 use crate::metrics::breakdown::minus;
-use crate::scenario::{AdapterBatchingConfig, AdapterMix, EngineConfig, ReplicaGroup};
+use crate::scenario::{AdapterMix, EngineConfig, ReplicaGroup};
 use crate::units::{SimDuration, SimTime};
 
 /// The slots of an engine.
@@ -29,7 +29,7 @@ impl Slots {
         let engine = &group.cluster.engine;
         let counts_none = matches!(engine, EngineConfig::Sglang(_));
         let lora = group.cluster.lora.as_ref();
-        let merges = lora.is_some_and(|lora| lora.batching != AdapterBatchingConfig::Unmerged {});
+        let merges = lora.is_some_and(|lora| lora.batching.merges());
         let pinned = lora.map(|lora| lora.pinned_ids(mix)).unwrap_or_default();
         let count = engine.adapter_slots().unwrap_or(u32::MAX) - pinned.len() as u32;
         Self { count, counts_none, merges, pinned }

@@ -64,15 +64,18 @@ fn batching_rules(
 ) {
     let path = |key: &str| format!("cluster.lora.batching.{key}");
     let (name, engine_name) = (batching.name(), engine.name());
-    let merges = !matches!(batching, AdapterBatchingConfig::Unmerged {});
-    if merges && !matches!(engine, EngineConfig::Orca(_)) {
+    let is_other = !matches!(batching, AdapterBatchingConfig::Unmerged {});
+    if is_other && !matches!(engine, EngineConfig::Orca(_)) {
         let message = format!("{name} is not modelled with engine {engine_name}; with orca it is");
         rules.broken(&path("type"), &message);
     }
-    if merges && !has_adapters {
+    if is_other && !has_adapters {
         rules.broken(&path("type"), &format!("{name} needs workload.adapters"));
     }
     rules.brief(&path("switch_ms"), batching.switch_ms(), 1e3);
+    if let AdapterBatchingConfig::SloraClusters(clusters) = batching {
+        rules.count(&path("max_adapters"), clusters.max_adapters);
+    }
     let AdapterBatchingConfig::DloraCredit(dlora) = batching else { return };
     let steps =
         [("merged_step_ms", dlora.merged_step_ms), ("unmerged_step_ms", dlora.unmerged_step_ms)];
@@ -123,6 +126,7 @@ pub(super) fn mix_rules(mix: &AdapterMix, cluster: &ClusterConfig, rules: &mut R
     let count: u64 = mix.kinds.iter().map(|kind| u64::from(kind.count)).sum();
     let most = u64::from(u16::MAX);
     rules.check(count <= most, "workload.adapters.kinds", "at most 65535 adapters", count);
+    drift_rules(mix, rules);
     match mix.popularity {
         AdapterPopularity::Zipf { exponent } => {
             rules.not_negative("workload.adapters.popularity.exponent", exponent);
@@ -136,6 +140,22 @@ pub(super) fn mix_rules(mix: &AdapterMix, cluster: &ClusterConfig, rules: &mut R
         | AdapterPopularity::Weights {}
         | AdapterPopularity::AsGiven {} => {}
     }
+}
+
+fn drift_rules(mix: &AdapterMix, rules: &mut Rules) {
+    let Some(drift) = &mix.drift else { return };
+    let path = "workload.adapters.drift";
+    let prefers = matches!(
+        mix.popularity,
+        AdapterPopularity::Zipf { .. }
+            | AdapterPopularity::Geometric { .. }
+            | AdapterPopularity::Weights {}
+    );
+    if !prefers {
+        rules.broken(path, "needs a popularity of type zipf, geometric or weights, which it moves");
+    }
+    rules.lasting(&format!("{path}.interval_s"), drift.interval_s);
+    rules.count(&format!("{path}.shift"), drift.shift);
 }
 
 /// Who says which adapter a request uses, where it is not drawn.

@@ -116,8 +116,7 @@ pub(super) fn compute(
     let shares: Vec<f64> = weights.iter().map(|weight| weight / total).collect();
     let mut room = Vec::new();
     for group in groups {
-        let slots = group.cluster.engine.adapter_slots();
-        let of_replica = computed.max_per_replica.or(slots).unwrap_or(u32::MAX);
+        let of_replica = computed.room(&group.cluster.engine);
         let in_host = group.cluster.lora.as_ref().and_then(|lora| lora.max_host_adapters);
         if let Some(in_host) = in_host.filter(|in_host| of_replica > *in_host) {
             let rule = format!("must be at most the adapters in host memory, {in_host}");

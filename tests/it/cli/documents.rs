@@ -19,6 +19,10 @@ const SMALL: &str = "name = 'small'\n[workload]\nnum_requests = 10\n\
     lengths = { type = 'fixed', input_tokens = 64, output_tokens = 8 }\n\
     [cluster]\nmodel = 'Qwen/Qwen3-8B'\ngpu = 'H100'\n";
 
+/// Calls of four functions in an hour.
+const CALLS: &str = "app,func,end_timestamp,duration\n\
+    a,f,0.5,0.1\na,f,3599.0,0.1\na,g,7.0,2.5\nb,f,60.0,0.3\nb,h,90.0,0.2\n";
+
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
@@ -74,7 +78,8 @@ fn every_command_of_the_documents_runs() {
         let cli = Cli::new()
             .file("now.toml", SMALL)
             .file("then.toml", SMALL.replace("'small'", "'smaller'").replace("H100", "A100"))
-            .file("my-checks/small.toml", SMALL);
+            .file("my-checks/small.toml", SMALL)
+            .file("functions.txt", CALLS);
         let cli = match mine(&page) {
             Some(mine) => cli.file("my.toml", mine),
             None => cli,

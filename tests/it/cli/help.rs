@@ -24,6 +24,7 @@ fn every_command_explains_itself() {
         "trace describe",
         "trace convert",
         "trace generate",
+        "trace adapter-counts",
         "profile",
         "profile list",
         "profile show",

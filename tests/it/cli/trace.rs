@@ -162,3 +162,34 @@ fn a_replayed_trace_gives_the_run_of_its_workload() {
     assert_eq!(tokens(cli.words("run r.toml").expect_exit(0).stdout()), drawn);
     assert!(!drawn.is_empty());
 }
+
+#[test]
+fn calls_of_functions_become_arrivals_of_a_scenario_in_both_forms() {
+    let functions = [("a", 30), ("b", 9), ("c", 1)].into_iter();
+    let calls = functions.flat_map(|(func, count)| (3600..3600 + count).map(move |at| (func, at)));
+    let calls: Vec<String> = calls.map(|(func, at)| format!("app,{func},{at},0.5\n")).collect();
+    let calls = "app,func,end_timestamp,duration\n".to_owned() + &calls.concat();
+    let scenario = "name = 'counted'\n[workload]\nnum_requests = 20\n\
+        lengths = { type = 'fixed', input_tokens = 64, output_tokens = 4 }\n\
+        [workload.adapters]\nkinds = [{ count = 3, rank = 8 }]\npopularity = { type = 'as_given' }\n\
+        [cluster]\nmodel = 'Qwen/Qwen3-8B'\ngpu = 'H100'\n";
+    let cli = Cli::new().file("calls.txt", calls);
+    let command = "trace adapter-counts calls.txt --adapters 3 --rate 8 --first-hour 1 --streams shared-stream";
+    let table = cli.words(command).expect_exit(0);
+    assert!(table.stderr().contains("notice: 40 calls of 3 functions for 3 adapters"));
+    let table = table.stdout();
+    assert_eq!(
+        table,
+        "[workload.arrivals]\ntype = \"adapter_counts\"\nrate_per_s = 8.0\ncv = 1.0\n\
+         streams = \"shared_stream\"\nhourly_counts = [\n  [30, 9, 1],\n]\n"
+    );
+    let inline = cli.words(&format!("{command} --inline")).expect_exit(0).stdout();
+    let cli = cli.file("pasted.toml", format!("{scenario}{table}")).file("set.toml", scenario);
+    let pasted = cli.words("run pasted.toml --no-files --format json").expect_exit(0).stdout();
+    let set =
+        cli.run(["run", "set.toml", "--no-files", "--format", "json", "--set", inline.trim_end()]);
+    assert_eq!(set.expect_exit(0).stdout(), pasted);
+    cli.words("trace adapter-counts calls.txt --adapters 3 --rate 0")
+        .expect_exit(2)
+        .stderr_has("--rate: must be finite and at least 10⁻⁶ requests per second, got 0");
+}

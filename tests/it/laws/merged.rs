@@ -16,7 +16,8 @@ use servecast::model::LoraModules;
 use servecast::profiles;
 use servecast::request::Request;
 use servecast::scenario::{
-    AdapterBatchingConfig, DloraCreditConfig, LoraConfig, LoraKernels, MergedOnlyConfig, OrcaConfig,
+    AdapterBatchingConfig, DloraCreditConfig, LoraConfig, LoraKernels, MergedOnlyConfig,
+    OrcaConfig, SloraClustersConfig,
 };
 use servecast::sim::{Observer, Occurrence};
 use servecast::units::{SimDuration, SimTime};
@@ -48,11 +49,15 @@ fn dlora(switch_ms: f64, credit: f64) -> AdapterBatchingConfig {
 }
 
 fn batchings() -> impl Strategy<Value = AdapterBatchingConfig> {
-    (0_u32..4, 0.05_f64..4.0, 0_u32..3).prop_map(|(switch_ms, credit, which)| {
+    (0_u32..4, 0.05_f64..4.0, 0_u32..5).prop_map(|(switch_ms, credit, which)| {
         let switch_ms = f64::from(switch_ms);
         match which {
             0 => AdapterBatchingConfig::Unmerged {},
             1 => merged_only(switch_ms),
+            2 | 3 => AdapterBatchingConfig::SloraClusters(SloraClustersConfig {
+                max_adapters: 1 + which % 2 * 2,
+                fills_with_others: credit < 2.0,
+            }),
             _ => dlora(switch_ms, credit),
         }
     })

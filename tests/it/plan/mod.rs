@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail with their test")]
 
+mod adapters;
 mod exhaustive;
 mod laws;
 mod refused;

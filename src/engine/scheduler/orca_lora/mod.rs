@@ -18,6 +18,7 @@
 mod dlora;
 mod merged_only;
 mod present;
+mod slora;
 mod unmerged;
 
 use dlora::DloraCredit;
@@ -28,7 +29,7 @@ use super::{Handoff, Load, Schedule};
 use crate::engine::{Adapters, Execution, Finish, Life, StepPlan, StepResult};
 use crate::ids::{AdapterId, RequestId};
 use crate::request::Request;
-use crate::scenario::{AdapterBatchingConfig, OrcaConfig, Reservation};
+use crate::scenario::{AdapterBatchingConfig, OrcaConfig, Reservation, SloraClustersConfig};
 use crate::units::SimTime;
 
 /// What a rule takes steps of a full batch to last, in seconds.
@@ -46,6 +47,7 @@ enum Batching {
     Unmerged,
     MergedOnly,
     DloraCredit(Box<DloraCredit>),
+    SloraClusters(SloraClustersConfig),
 }
 
 /// Orca's scheduler with adapters.
@@ -91,6 +93,7 @@ impl OrcaLora {
                 AdapterBatchingConfig::DloraCredit(dlora) => Batching::DloraCredit(Box::new(
                     DloraCredit::new(dlora, (count, requests), steps),
                 )),
+                AdapterBatchingConfig::SloraClusters(config) => Batching::SloraClusters(*config),
             },
             adapters,
             merged: None,
@@ -105,6 +108,11 @@ impl OrcaLora {
             Batching::Unmerged => unmerged::choose(present, room, chosen),
             Batching::MergedOnly => merged_only::choose(present, room, chosen),
             Batching::DloraCredit(dlora) => dlora.choose(present, room, chosen),
+            Batching::SloraClusters(config) => {
+                let queues = &self.queues;
+                let runs = |slot| !queues.get(slot).is_waiting();
+                slora::choose(present, room, *config, runs, chosen)
+            }
         }
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::scenario::{DloraCreditConfig, MergedOnlyConfig};
+use crate::scenario::{DloraCreditConfig, MergedOnlyConfig, SloraClustersConfig};
 use crate::units::SimDuration;
 
 /// Before which step it comes, prompt and answer tokens, adapter.
@@ -128,4 +128,31 @@ fn where_those_that_wait_hold_all_memory_the_last_admitted_lose_theirs() {
     let mut served = steps(&mut engine(merged_only(), (4, 3, kv_tokens)), &arrivals);
     assert_eq!(served.remove(4), "in 1 +2 1:8 !2");
     assert_eq!(served.last().map(String::as_str), Some("in 0 +2 2:8"));
+}
+
+fn slora(max_adapters: u32, fills_with_others: bool) -> AdapterBatchingConfig {
+    AdapterBatchingConfig::SloraClusters(SloraClustersConfig { max_adapters, fills_with_others })
+}
+
+#[test]
+fn clustered_batches_take_those_of_their_adapters_first_and_fill_up_or_not() {
+    // One adapter to a batch of three: request 2 overtakes 1, which fills the third place; who runs stays. Request 3 fills
+    // the places of 1 and 2.
+    let arrivals = [(0, 5, 3, Some(0)), (0, 3, 2, Some(1)), (0, 4, 2, Some(0)), (0, 2, 1, Some(1))];
+    let expected = ["apart 0:5 2:4 1:3", "apart 0:1 1:1 2:1", "apart 0:1 3:2"];
+    assert_eq!(steps(&mut engine(slora(1, true), (3, 3, 100)), &arrivals), expected);
+    // Without filling, adapter 1 has to wait for the end of request 0.
+    let expected = ["apart 0:5 2:4", "apart 0:1 2:1", "apart 0:1", "apart 1:3 3:2", "apart 1:1"];
+    assert_eq!(steps(&mut engine(slora(1, false), (3, 3, 100)), &arrivals), expected);
+}
+
+#[test]
+fn requests_without_an_adapter_are_in_every_cluster_and_slots_bound_it() {
+    let arrivals = [(0, 5, 2, Some(0)), (0, 3, 2, Some(1)), (0, 4, 2, Some(2)), (0, 2, 1, None)];
+    let expected = ["apart 0:5 1:3 3:2", "apart 0:1 1:1", "apart 2:4", "apart 2:1"];
+    assert_eq!(steps(&mut engine(slora(2, false), (4, 3, 100)), &arrivals), expected);
+    // One slot, and places for three: request 1 waits until adapter 0 is used no longer, and holds nobody back.
+    let arrivals = [(0, 5, 2, Some(0)), (0, 3, 2, Some(1)), (0, 4, 2, Some(0))];
+    let expected = ["apart 0:5 2:4", "apart 0:1 2:1", "apart <1 1:3", "apart 1:1"];
+    assert_eq!(steps(&mut engine(slora(2, true), (3, 1, 100)), &arrivals), expected);
 }
