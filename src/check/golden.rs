@@ -150,7 +150,7 @@ impl Golden {
         Some(all.collect())
     }
 
-    fn tolerance(&self, scenario: &str, figure: &str) -> f64 {
+    pub(super) fn tolerance(&self, scenario: &str, figure: &str) -> f64 {
         // Of a class as of all.
         let names = [figure, of_all(figure)];
         let own = self.tolerances_of.get(scenario);

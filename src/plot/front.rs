@@ -64,7 +64,10 @@ fn keys(panel: &FrontPanel) -> Vec<(f64, String)> {
             if row.1.chars().count() + word.chars().count() >= KEY_LETTERS {
                 rows.push(std::mem::replace(&mut row, (KEY_INDENT, String::new())));
             }
-            row.1 = format!("{} {word}", row.1).trim_start().to_owned();
+            if !row.1.is_empty() {
+                row.1.push(' ');
+            }
+            row.1.push_str(word);
         }
         rows.push(row);
     }
