@@ -140,7 +140,7 @@ impl Setup<'_> {
     fn piles_up(&self, records: &[RequestRecord]) -> bool {
         let GoesOn::ForEver { throughput_factor } = self.goes_on else { return false };
         let Some(growth) = Growth::of(records) else { return false };
-        growth.is_seen(|record| record.first_scheduled)
+        growth.is_seen(scheduled)
             || if growth.is_long_enough() {
                 growth.is_seen(left)
             } else {
@@ -181,7 +181,7 @@ impl<'a> Growth<'a> {
         Some(Self { records, middle, end: last })
     }
 
-    /// Whether those that have come, and not got so far, grow by more than a tenth of those that come, and more
+    /// Whether those that have come, and not got so far, grow by more than 3 % of those that come, and more
     /// than chance: three deviations of a Poisson count.
     fn is_seen(&self, so_far: impl Fn(&RequestRecord) -> SimTime) -> bool {
         let inside = |at| {
@@ -190,7 +190,7 @@ impl<'a> Growth<'a> {
         };
         let came = self.records.iter().filter(|record| record.arrival > self.middle).count() as f64;
         let more = inside(self.end) - inside(self.middle);
-        more > 0.1 * came && more > 3.0 * came.sqrt()
+        more > 0.03 * came && more > 3.0 * came.sqrt()
     }
 
     /// Whether the first answers, which find the cluster empty, take less than a quarter of the time in which
@@ -202,6 +202,12 @@ impl<'a> Growth<'a> {
         let half = (self.end - self.middle).as_nanos();
         took[took.len() / 2].as_nanos() <= half / 2
     }
+}
+
+/// When a request was first in a step; those that never are come after all others.
+fn scheduled(record: &RequestRecord) -> SimTime {
+    let never = record.status == Status::Unfinished && record.first_scheduled == record.sent;
+    if never { SimTime::MAX } else { record.first_scheduled }
 }
 
 /// When a request left; those that never do leave after all others.

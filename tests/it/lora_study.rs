@@ -319,6 +319,10 @@ fn drift_that_moves_nothing_is_refused_by_name() {
             format!("{drift}.interval_s: must be a time above 0 and up to 10⁹ seconds, got 0"),
         ),
         (
+            drifting(zipf, "interval_s = 5.0, shift = 8"),
+            format!("{drift}.shift: must be no multiple of the number of adapters, 4, got 8"),
+        ),
+        (
             drifting(zipf, "interval_s = 5.0, shift = 0"),
             format!("{drift}.shift: must be at least 1, got 0"),
         ),

@@ -53,7 +53,13 @@ pub(super) fn check_base(drafts: &Drafts) -> Result<(), Failure> {
     Ok(())
 }
 
-pub(super) fn check_workload(file: &ScenarioFile) -> Result<(), Failure> {
+pub(super) fn check_workload(file: &ScenarioFile, seeks_rate: bool) -> Result<(), Failure> {
+    let drifts = file.workload.adapters.as_ref().is_some_and(|mix| mix.drift.is_some());
+    if seeks_rate && drifts {
+        return Err(Failure::input(
+            "workload.adapters.drift: other rates would drift at another pace; take it out, or leave out --rate",
+        ));
+    }
     if file.workload.client.max_concurrency.is_some() {
         return Err(Failure::input(
             "workload.client.max_concurrency: a plan needs requests that come by themselves; take it out",

@@ -93,12 +93,17 @@ impl Study<'_> {
     /// How far the cheapest layout carries.
     fn limits(&self, place: usize, hunt: &Hunt<'_>, found: &Tried) -> Result<Limits, Failure> {
         let stretches = self.stretches(place, found.size)?;
+        if self.drifts() {
+            return Ok(Limits { stretches, ..Limits::default() });
+        }
         let start = hunt.throughput_factor(found.size, &self.traffic).clamp(1.01, 2.0);
         let highest = hunt.highest_factor(found.size, &self.traffic, start)?;
         // At the traffic itself it keeps them.
         let factor = highest.map_or(1.0, |(kept, _)| kept.max(1.0));
-        let windows = Windows::new(&self.traffic, self.arguments.window, found.size, factor);
-        Ok(Limits { stretches, carries: Some(factor), windows: Some(windows), rates: Vec::new() })
+        // Where adapters are placed anew for every number of replicas, half of them carry less than half.
+        let windows = (!self.places_adapters())
+            .then(|| Windows::new(&self.traffic, self.arguments.window, found.size, factor));
+        Ok(Limits { stretches, carries: Some(factor), windows, rates: Vec::new() })
     }
 
     /// The fewest replicas of a layout for other requests.

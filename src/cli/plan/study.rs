@@ -54,7 +54,7 @@ impl<'a> Study<'a> {
         let cases = Cases::default();
         let (first, case) = first_case(&layouts, base, &cases)?;
         let file = &case.scenario.file;
-        check_workload(file)?;
+        check_workload(file, arguments.rate)?;
         let traffic = Traffic::draw(case.workload()?).map_err(|e| Failure::Input(e.into()))?;
         let is_trace = matches!(file.workload.arrivals, ArrivalConfig::Trace(_));
         let warm_up = match (arguments.warm_up, is_trace) {
@@ -85,6 +85,16 @@ impl<'a> Study<'a> {
 
     pub(super) fn base(&self) -> &Draft {
         &self.drafts.each[0]
+    }
+
+    /// Whether adapters are placed on replicas.
+    pub(super) fn places_adapters(&self) -> bool {
+        self.base().get(&["cluster", "lora", "placement"]).is_some()
+    }
+
+    /// Whether the popularity of adapters moves with time, which rates that are scaled would change.
+    pub(super) fn drifts(&self) -> bool {
+        self.base().get(&["workload", "adapters", "drift"]).is_some()
     }
 
     /// A layout on its own, for these requests; the reason where it cannot serve them in any number.

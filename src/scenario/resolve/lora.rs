@@ -156,6 +156,12 @@ fn drift_rules(mix: &AdapterMix, rules: &mut Rules) {
     }
     rules.lasting(&format!("{path}.interval_s"), drift.interval_s);
     rules.count(&format!("{path}.shift"), drift.shift);
+    let count = mix.count();
+    if drift.shift > 0 && drift.shift.is_multiple_of(count.max(1)) {
+        let (rule, got) = ("must be no multiple of the number of adapters", drift.shift);
+        let problem = format!("{rule}, {count}, got {got}: it moves nothing");
+        rules.broken(&format!("{path}.shift"), &problem);
+    }
 }
 
 /// Who says which adapter a request uses, where it is not drawn.

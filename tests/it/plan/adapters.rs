@@ -42,6 +42,7 @@ fn no_fewer_replicas_than_hold_all_adapters_are_planned() {
     // Twelve adapters, four to a replica.
     assert_eq!(plan["layouts"][0]["replicas"], serde_json::json!([3]), "{plan:#}");
     assert_eq!(plan["layouts"][0]["replicas_with_room_for_adapters"], 3);
+    assert!(plan["perfect_autoscaler"].is_null(), "fewer hold fewer adapters: {plan:#}");
     let text = cli.run([&["plan", "placed.toml", "--resamples", "0"], &idle[..]].concat());
     text.expect_exit(0).stdout_has("fewer replicas have no room for all adapters");
     let few = [&["plan", "placed.toml", "--max-gpus", "2"], &idle[..]].concat();
@@ -64,6 +65,17 @@ fn adapters_are_placed_anew_on_each_number_of_replicas() {
     assert!(p99_ttft_ms(replicas) <= 60.0);
     let fewer = p99_ttft_ms(replicas - 1);
     assert!(fewer > 60.0, "{} replicas have {fewer} ms", replicas - 1);
+}
+
+#[test]
+fn rates_of_adapters_that_drift_are_not_scaled() {
+    let cli = cli();
+    let drift = ["--slo", "p99_ttft_ms<=60000", "--set", "workload.adapters.drift.interval_s=2"];
+    let answer = plan(&cli, &drift);
+    assert!(answer["carries"].is_null(), "{answer:#}");
+    cli.run([&["plan", "placed.toml", "--rate"], &drift[..]].concat())
+        .expect_exit(2)
+        .stderr_has("workload.adapters.drift: other rates would drift at another pace");
 }
 
 #[test]

@@ -8,7 +8,9 @@
 //!
 //! Otherwise than there: adapters of those chosen in this step count too, not only of those that run; whoever
 //! finds no slot for the adapter is passed over (S-LoRA pages adapters and KV in one memory, and gives what
-//! few adapters leave to KV; slots have their memory in any case); not to fill is this project's.
+//! few adapters leave to KV; slots have their memory in any case); requests without an adapter count as none;
+//! a request that finds no KV memory holds back all behind it; not to fill is this project's, and lets others wait
+//! for as long as one of the batch's adapters is asked for again before its last request ends.
 
 use super::present::{Present, Room};
 use crate::engine::Execution;
