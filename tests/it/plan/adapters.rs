@@ -79,7 +79,7 @@ fn rates_of_adapters_that_drift_are_not_scaled() {
 }
 
 #[test]
-fn a_placement_that_is_listed_or_impossible_is_refused() {
+fn a_placement_that_is_listed_or_of_prefill_and_decode_apart_is_refused() {
     let cli = cli();
     let refused = |set: &str, words: &str| {
         let slo = ["plan", "placed.toml", "--slo", "p99_ttft_ms<=500", "--set", set];
