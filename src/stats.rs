@@ -11,10 +11,7 @@ pub use student::{student_t, student_t_outside};
 /// `numpy.percentile(values, p)` of sorted values, linear interpolation: with h = (n−1)·p/100 the
 /// result is x⌊h⌋ + (h−⌊h⌋)·(x⌊h⌋₊₁ − x⌊h⌋). 0 for no values, as the tools print.
 pub fn percentile_sorted(sorted: &[f64], p: f64) -> f64 {
-    let Some(last) = sorted.len().checked_sub(1) else { return 0.0 };
-    let h = last as f64 * (p / 100.0);
-    let low = h.floor() as usize;
-    lerp(sorted[low.min(last)], sorted[(low + 1).min(last)], h - low as f64)
+    percentile_of(sorted.len() as u64, p, |index| sorted[index as usize])
 }
 
 /// numpy's interpolation between two order statistics (`numpy/lib/_function_base_impl.py`,
@@ -22,6 +19,14 @@ pub fn percentile_sorted(sorted: &[f64], p: f64) -> f64 {
 fn lerp(a: f64, b: f64, t: f64) -> f64 {
     let span = b - a;
     if t >= 0.5 { b - span * (1.0 - t) } else { a + span * t }
+}
+
+/// [`percentile_sorted`] of so many values of which the one at each index of the ascending list is known.
+pub fn percentile_of(count: u64, p: f64, order_statistic: impl Fn(u64) -> f64) -> f64 {
+    let Some(last) = count.checked_sub(1) else { return 0.0 };
+    let h = last as f64 * (p / 100.0);
+    let low = (h.floor() as u64).min(last);
+    lerp(order_statistic(low), order_statistic((low + 1).min(last)), h - low as f64)
 }
 
 /// The sum in numpy's order (`pairwise_sum`: eight accumulators up to 128 values, halves above),
@@ -200,11 +205,7 @@ impl Sample for Weighted {
         (squares / n as f64).sqrt()
     }
     fn percentile(&self, p: f64) -> f64 {
-        let Some(last) = self.count().checked_sub(1) else { return 0.0 };
-        let h = last as f64 * (p / 100.0);
-        let low = h.floor() as u64;
-        let (a, b) = (self.order_statistic(low), self.order_statistic((low + 1).min(last)));
-        lerp(a, b, h - low as f64)
+        percentile_of(self.count(), p, |index| self.order_statistic(index))
     }
     fn max(&self) -> f64 {
         self.cumulative.last().map_or(0.0, |last| last.0)

@@ -103,6 +103,10 @@ pub struct Instance {
     run_shape: StepShape,
     run_host: HostPart,
     run_length: RunLength,
+    /// Steps in flight of other kinds, and before those, when the run began.
+    run_lead: usize,
+    /// Whether outcomes without consequences may be told late.
+    tells_late: bool,
     /// When something may come from outside next, as far as the driver knows.
     next_input: SimTime,
     /// When the last outcome came in.
@@ -144,6 +148,8 @@ impl Instance {
             run_shape: StepShape::default(),
             run_host: HostPart::default(),
             run_length: RunLength::default(),
+            run_lead: 0,
+            tells_late: false,
             next_input: SimTime::MAX,
             last_completion: SimTime::ZERO,
             stepping: Stepping::default(),
@@ -209,6 +215,19 @@ impl Instance {
     pub fn as_recorded(mut self) -> Self {
         self.is_recorded = true;
         self
+    }
+
+    /// The same replica, whose driver does not act on first tokens: it tells them with the run of steps after
+    /// them.
+    #[must_use]
+    pub fn telling_late(mut self) -> Self {
+        self.tells_late = true;
+        self
+    }
+
+    /// When the last outcome came in.
+    pub fn last_completion(&self) -> SimTime {
+        self.last_completion
     }
 
     /// Its scheduler, to look at.

@@ -5,6 +5,10 @@
 //! what comes from outside meanwhile interrupts the run at the next end of a step. The loop prices
 //! every step with the cost model, so that the outcome is the same as step by step, exactly, for
 //! every cost model.
+//!
+//! A run may begin while steps that prefill are in flight, if their outcomes are nothing but first
+//! tokens. They are taken in and told one by one where they end, which is before the run does: late,
+//! so that this is left to drivers that say that nobody minds.
 
 use crate::cost::StepShape;
 use crate::engine::scheduler::Load;
@@ -43,8 +47,17 @@ pub struct QuietRun<'a> {
     pub shape: StepShape,
     /// Queues and memory before the first was decided.
     pub load: Load,
-    /// The last outcome before the run.
+    /// The last outcome before those of the run.
     pub completed_before: SimTime,
+    /// Whether the outcome at the first boundary was that of a step of another kind, told on its own before.
+    pub begins_told: bool,
+}
+
+impl<'a> QuietRun<'a> {
+    /// The steps at whose boundaries one that decoded the same requests ended.
+    pub fn outcomes(&self) -> &'a [QuietStep] {
+        &self.steps[usize::from(self.begins_told)..]
+    }
 }
 
 /// The length of runs. A run that is interrupted has planned steps in vain, one that ends too early

@@ -115,6 +115,7 @@ mod tests {
             shape,
             load: Load::default(),
             completed_before: at,
+            begins_told: false,
         };
         // Contexts of 10, 12, 14, 16 and 18 tokens, the longest of 5, 6, 7, 8 and 9.
         for (tokens, longest, beyond) in

@@ -1,9 +1,13 @@
 //! Gaps between tokens, exact: each distinct gap once, with the number of tokens that saw it.
 
+mod binned;
+
 use crate::stats::Weighted;
 use crate::stats::radix::{sort_by_high_bits, sorted_by_high_bits};
 use crate::threads;
 use crate::units::SimDuration;
+
+pub use binned::BinnedGaps;
 
 /// Counts gaps, eight bytes each. Equal ones are joined when there are many, so that memory grows
 /// with the distinct ones.
@@ -39,7 +43,12 @@ impl GapCounter {
 
     /// Adds what another counter counted.
     pub(super) fn join_with(&mut self, other: Self) {
-        self.packed.extend(other.packed);
+        if self.packed.is_empty() {
+            // Nothing to put before: no copy of what may be much.
+            self.packed = other.packed;
+        } else {
+            self.packed.extend(other.packed);
+        }
         self.wide.extend(other.wide);
         if self.packed.len() >= self.join_at {
             self.join();
@@ -50,8 +59,8 @@ impl GapCounter {
     #[inline]
     pub fn add(&mut self, gap: SimDuration, count: u32) {
         let (gap, count) = (gap.as_nanos(), u64::from(count));
-        if gap > GAP_MAX || count > COUNT_MAX {
-            self.wide.push((gap, count));
+        if gap > GAP_MAX || count > COUNT_MAX || count == 0 {
+            self.wide.extend((count > 0).then_some((gap, count)));
             return;
         }
         self.packed.push(gap << COUNT_BITS | count);
@@ -60,7 +69,12 @@ impl GapCounter {
         }
     }
 
-    /// The sample of all gaps in seconds.
+    /// The statistics of all gaps; `None` where some are too long, or of too many tokens, for bins.
+    pub fn binned(&self) -> Option<BinnedGaps> {
+        self.wide.is_empty().then(|| BinnedGaps::new(&self.packed))
+    }
+
+    /// The sample of all gaps in seconds, every one of them in order.
     pub fn sample(&self) -> Weighted {
         let seconds = |nanos: u64| SimDuration::from_nanos(nanos).as_secs_f64();
         let (lower, upper) = self.sorted_halves();
@@ -155,5 +169,37 @@ mod tests {
         }
         let (sample, plain) = (gaps.sample(), Weighted::new(plain));
         assert!(sample.pairs().eq(plain.pairs()));
+        assert!(gaps.binned().is_none(), "some are beyond what is packed");
+    }
+
+    #[test]
+    fn bins_have_the_statistics_of_the_sorted_list() {
+        // All equal; alike within a bin; from nothing to a quarter of an hour; nearly all alike beside a long one.
+        let laws: [fn(u64) -> u64; 4] = [
+            |_| 7_000_000,
+            |step| 7_000_000 + mix(step) % 500,
+            |step| mix(step) >> (24 + mix(step) % 40),
+            |step| if step == 999 { 800_000_000_000 } else { 6_900_000 + mix(step) % 300_000 },
+        ];
+        for (law, gap) in laws.iter().enumerate() {
+            for steps in [1, 2, 1000, 50_000] {
+                let mut gaps = GapCounter::default();
+                for step in 0..steps {
+                    gaps.add(SimDuration::from_nanos(gap(step)), (mix(step + 7) % 300) as u32);
+                }
+                let (binned, sorted) = (gaps.binned().expect("all are packed"), gaps.sample());
+                assert_eq!(binned.count(), sorted.count());
+                assert_eq!(binned.max().to_bits(), sorted.max().to_bits());
+                for p in [0.0, 0.1, 25.0, 50.0, 90.0, 99.0, 99.9, 100.0] {
+                    let (ours, theirs) = (binned.percentile(p), sorted.percentile(p));
+                    assert_eq!(ours.to_bits(), theirs.to_bits(), "law {law}, {steps} steps, p{p}");
+                }
+                let near = |ours: f64, theirs: f64| (ours - theirs).abs() <= 1e-9 * sorted.max();
+                assert!(near(binned.mean(), sorted.mean()), "law {law}, {steps} steps");
+                assert!(near(binned.std_dev(), sorted.std_dev()), "law {law}, {steps} steps");
+            }
+        }
+        let nothing = GapCounter::default().binned().expect("nothing is packed");
+        assert_eq!((nothing.count(), nothing.percentile(50.0).to_bits()), (0, 0));
     }
 }

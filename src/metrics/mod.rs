@@ -43,7 +43,7 @@ pub use classes::{ClassReport, ClassesReport, Limit, Spread};
 pub use cluster::{ClusterReport, GroupReport, Imbalance, ReplicaKind, ReplicaReport};
 pub use fairness::{Fairness, TenantService};
 pub use faults::{FaultLog, FaultReport};
-pub use gaps::GapCounter;
+pub use gaps::{BinnedGaps, GapCounter};
 pub use gateway::{GatewayLog, GatewayReport, TurnedAway};
 pub use models::{ModelReport, ModelsReport};
 pub use preemptions::{Lost, Preemptions};

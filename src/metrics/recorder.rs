@@ -170,22 +170,23 @@ impl Recorder {
         let (replica, all) = self.replica(instance);
         replica.set_load(first.boundary, run.load, all);
         replica.quiet(run, all);
+        let outcomes = run.outcomes();
         let mut before = run.completed_before;
-        for step in run.steps {
+        for step in outcomes {
             self.gaps.add(step.boundary - before, run.rows);
             before = step.boundary;
         }
-        let times = run.steps.iter().map(|step| step.boundary);
+        let times = outcomes.iter().map(|step| step.boundary);
         self.timeline.output_tokens.add_each(times.clone(), run.rows.into());
         if self.second.contains(self.since_first_sent(first.boundary))
             && self.second.contains(self.since_first_sent(before))
         {
-            let tokens = run.steps.len() as u64 * u64::from(run.rows);
+            let tokens = outcomes.len() as u64 * u64::from(run.rows);
             self.tokens_by_second.add(self.second.index, tokens);
         } else {
             times.for_each(|at| self.count_tokens(at, run.rows));
         }
-        self.steps += run.steps.len() as u64;
+        self.steps += outcomes.len() as u64;
     }
 
     #[inline]

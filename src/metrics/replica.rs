@@ -151,7 +151,7 @@ impl ReplicaLog {
                 self.latest = [self.latest[1], step];
             }
         }
-        self.output_tokens += run.steps.len() as u64 * u64::from(run.rows);
+        self.output_tokens += run.outcomes().len() as u64 * u64::from(run.rows);
     }
 
     /// The replica stops: its steps in flight end now.

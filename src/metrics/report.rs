@@ -157,7 +157,10 @@ fn dataset_name(lengths: &LengthConfig) -> &'static str {
 fn summarise(recorder: &Recorder, report: &ReportConfig) -> BenchSummary {
     let (requests, gaps): (Vec<BenchRequest>, _) = threads::both(
         || recorder.seen().iter().map(bench_request).collect(),
-        || TokenGaps::Weighted(recorder.gaps.sample()),
+        || match recorder.gaps.binned() {
+            Some(gaps) => TokenGaps::Binned(gaps),
+            None => TokenGaps::Weighted(recorder.gaps.sample()),
+        },
     );
     // Before the first answer, a benchmark has lasted as long as it was watched.
     let end = if recorder.end == SimTime::ZERO { recorder.observed() } else { recorder.end };

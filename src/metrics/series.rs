@@ -135,8 +135,9 @@ impl Series {
     /// The middle of each bin in seconds, and the mean level or rate in it, up to `end`.
     pub fn points(&self, end: SimTime) -> Vec<(f64, f64)> {
         let mut whole = self.clone();
-        if whole.quantity == Quantity::Level {
-            whole.hold_until(end.max(whole.since));
+        match whole.quantity {
+            Quantity::Level => whole.hold_until(end.max(whole.since)),
+            Quantity::Flow => _ = whole.reach(end),
         }
         let width = whole.bin.as_secs_f64();
         let scale = match whole.quantity {

@@ -149,7 +149,7 @@ pub(super) fn advance(
             let load = engine.scheduler().load();
             // Nobody sees the token that a prefill ends with.
             let seen = if role == Role::Prefill { unseen } else { result };
-            observer.on(now, Occurrence::Stepped(instance, batch, seen, load));
+            observer.on(engine.last_completion(), Occurrence::Stepped(instance, batch, seen, load));
             if !result.finished.is_empty() {
                 leave(result, load, observer);
             }
@@ -173,27 +173,36 @@ pub(super) fn advance(
 /// Something comes from outside at `now`: a run of steps ends before it. Returns when the instance is
 /// woken, if that has changed.
 pub(super) fn interrupt(
-    (instance, engine): Place<'_>,
+    place: Place<'_>,
     now: SimTime,
     observer: &mut impl Observer,
 ) -> Option<SimTime> {
-    engine.interrupt(now, |_, event| {
-        if let EngineEvent::Quiet(run) = event {
-            observer.on(now, Occurrence::Quiet(instance, run));
-        }
-    })
+    interrupt_before(place, now, now, observer)
 }
 
 /// The same where what comes from outside comes last at its instant: steps that end then are taken in.
 pub(super) fn interrupt_through(
-    (instance, engine): Place<'_>,
+    place: Place<'_>,
     now: SimTime,
     observer: &mut impl Observer,
 ) -> Option<SimTime> {
-    engine.interrupt(now + SimDuration::from_nanos(1), |_, event| {
-        if let EngineEvent::Quiet(run) = event {
-            observer.on(now, Occurrence::Quiet(instance, run));
+    interrupt_before(place, now + SimDuration::from_nanos(1), now, observer)
+}
+
+fn interrupt_before(
+    (instance, engine): Place<'_>,
+    before: SimTime,
+    now: SimTime,
+    observer: &mut impl Observer,
+) -> Option<SimTime> {
+    engine.interrupt(before, |engine, event| match event {
+        EngineEvent::Quiet(run) => observer.on(now, Occurrence::Quiet(instance, run)),
+        EngineEvent::Completed(batch, result) => {
+            let load = engine.scheduler().load();
+            let at = engine.last_completion();
+            observer.on(at, Occurrence::Stepped(instance, batch, result, load));
         }
+        event => unreachable!("a run of steps tells of {event:?}"),
     })
 }
 

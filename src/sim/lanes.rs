@@ -112,7 +112,8 @@ fn lanes<O>(
     let count = instances.len() as u32;
     let lane = |(first, engine): (usize, Instance)| LaneRun {
         id: InstanceId::from_index(first),
-        engine,
+        // Nobody sees its first tokens before the run has ended.
+        engine: engine.telling_late(),
         inbox: VecDeque::new(),
         told: 0,
         front_end_free: SimTime::ZERO,

@@ -1,9 +1,12 @@
 //! Steps in which nothing is decided: walked ahead in one go, taken in at their end or when something
 //! comes from outside.
 
+use std::ops::Range;
+
 use super::{Batch, EngineEvent, Instance, Stepping};
 use crate::cost::DecodeRun;
 use crate::engine::quiet::{QuietRun, QuietStep, RunLength};
+use crate::engine::scheduler::QuietSteps;
 use crate::units::{SimDuration, SimTime};
 
 impl Instance {
@@ -25,20 +28,15 @@ impl Instance {
 
     /// Walks the steps ahead in which nothing is decided.
     pub(super) fn plan_run(&mut self) {
-        let is_pure =
-            |batch: &Batch| batch.plan.entries.is_empty() && batch.plan.preempted.is_empty();
         let is_full = self.in_flight.len() == self.in_flight_max;
         let is_disturbed = !self.aborts.is_empty()
             || !self.transfers.is_empty()
             || !self.lost_transfers.is_empty();
-        if self.stepping == Stepping::Single
-            || self.pipeline.is_some()
-            || !is_full
-            || is_disturbed
-            || !self.in_flight.iter().all(is_pure)
+        if self.stepping == Stepping::Single || self.pipeline.is_some() || !is_full || is_disturbed
         {
             return;
         }
+        let Some(lead) = self.lead() else { return };
         let Some(quiet) = self.scheduler.quiet() else { return };
         let steps = (quiet.steps as usize).min(self.steps_ahead());
         let mut free = self.scheduler.load().kv_blocks_free;
@@ -52,7 +50,7 @@ impl Instance {
             host = host.delayed(lora.walk(quiet.passed_over));
             kernels = lora.kernels(&shape);
         }
-        (self.run_shape, self.run_host) = (shape, host);
+        (self.run_shape, self.run_host, self.run_lead) = (shape, host, lead);
         let depth = self.in_flight.len();
         let (mut host_free, mut device_free) = (self.host_free, self.device_free);
         let mut outcomes = self.in_flight.iter().map(|step| (step.ends_at(), step.post_process));
@@ -79,13 +77,25 @@ impl Instance {
         }
     }
 
+    /// How many of the steps in flight, the oldest first, have to be taken in one by one; `None` where a run
+    /// cannot begin before they are.
+    fn lead(&self) -> Option<usize> {
+        let is_pure =
+            |batch: &Batch| batch.plan.entries.is_empty() && batch.plan.preempted.is_empty();
+        let others = (1..).zip(self.in_flight.iter()).filter(|(_, batch)| !is_pure(batch));
+        let Some((lead, _)) = others.last() else { return Some(0) };
+        let is_foreseen = |batch: &Batch| self.scheduler.is_foreseen(&batch.plan);
+        let may_lead = self.tells_late && self.wave.is_none();
+        (may_lead && self.in_flight.iter().take(lead).all(is_foreseen)).then_some(lead)
+    }
+
     /// How many steps it is worth to plan ahead.
     fn steps_ahead(&self) -> usize {
         if self.next_input == SimTime::MAX {
             return self.run_length.steps();
         }
         let nanos = self.next_input.as_nanos().saturating_sub(self.last_completion.as_nanos());
-        let each = self.in_flight.front().map_or(SimDuration::ZERO, |step| step.duration);
+        let each = self.in_flight.iter().map(|step| step.duration).min().unwrap_or_default();
         let steps = nanos / each.as_nanos().max(1);
         (steps as usize).saturating_add(4).min(RunLength::MOST)
     }
@@ -97,45 +107,71 @@ impl Instance {
         tell: &mut impl FnMut(&Self, EngineEvent<'_>),
     ) {
         let run = std::mem::take(&mut self.run);
-        if let Some(last) = steps.checked_sub(1).map(|index| run[index]) {
-            let load = self.scheduler.load();
-            let (first_step, completed_before) = (self.steps, self.last_completion);
-            let claims = run[..steps].iter().map(|step| step.claims).sum();
-            self.scheduler.run_quiet(steps as u64, claims, last.boundary);
-            self.last_completion = last.boundary;
-            // The last steps are in flight now.
-            let depth = self.in_flight.len();
-            let ended = steps.saturating_sub(depth);
-            let mut shape = self.run_shape;
-            shape.advance_decodes_by(ended as u32);
-            for (step, number) in run[ended..steps].iter().zip(self.steps + ended as u64..) {
-                self.in_flight.pop();
-                let batch = self.in_flight.next_mut();
-                batch.plan.clear();
-                batch.plan.decodes = shape.decode_seqs;
-                batch.plan.shape = shape;
-                batch.step = number;
-                batch.scheduled_at = step.boundary;
-                batch.starts_at = step.start;
-                batch.duration = step.duration;
-                batch.post_process = self.run_host.post_process;
-                self.in_flight.launch();
-                shape.advance_decodes();
-            }
-            self.steps += steps as u64;
-            let told = QuietRun {
-                steps: &run[..steps],
-                first_step,
-                rows: self.run_shape.decode_seqs,
-                shape: self.run_shape,
-                load,
-                completed_before,
-            };
-            self.host_free = self.run_host.launched(last.boundary);
-            self.device_free = last.end();
-            tell(self, EngineEvent::Quiet(&told));
+        let lead = std::mem::take(&mut self.run_lead).min(steps);
+        for index in 0..lead {
+            let ended = self.in_flight.pop().expect("the steps before a run are in flight");
+            self.complete(run[index].boundary, ended, &[], tell);
+            let until = if index + 1 == lead { steps } else { index + 1 };
+            self.take_in(&run, index..until, true, tell);
+        }
+        if lead == 0 && steps > 0 {
+            self.take_in(&run, 0..steps, false, tell);
         }
         self.run = run;
         self.run.clear();
+    }
+
+    /// Takes in steps of the run, where the outcome at the first boundary was told before, or not.
+    fn take_in(
+        &mut self,
+        run: &[QuietStep],
+        range: Range<usize>,
+        begins_told: bool,
+        tell: &mut impl FnMut(&Self, EngineEvent<'_>),
+    ) {
+        let mut shape = self.run_shape;
+        shape.advance_decodes_by(range.start as u32);
+        let steps = &run[range];
+        let Some(last) = steps.last() else { return };
+        let told = QuietRun {
+            steps,
+            first_step: self.steps,
+            rows: shape.decode_seqs,
+            shape,
+            load: self.scheduler.load(),
+            completed_before: self.last_completion,
+            begins_told,
+        };
+        self.scheduler.run_quiet(QuietSteps {
+            decided: steps.len() as u64,
+            outcomes: told.outcomes().len() as u64,
+            claims: steps.iter().map(|step| step.claims).sum(),
+            completed: last.boundary,
+        });
+        self.last_completion = last.boundary;
+        // The last steps are in flight now.
+        let depth = self.in_flight_max;
+        let ended = steps.len().saturating_sub(depth);
+        shape.advance_decodes_by(ended as u32);
+        for (step, number) in steps[ended..].iter().zip(self.steps + ended as u64..) {
+            if self.in_flight.len() == depth {
+                self.in_flight.pop();
+            }
+            let batch = self.in_flight.next_mut();
+            batch.plan.clear();
+            batch.plan.decodes = shape.decode_seqs;
+            batch.plan.shape = shape;
+            batch.step = number;
+            batch.scheduled_at = step.boundary;
+            batch.starts_at = step.start;
+            batch.duration = step.duration;
+            batch.post_process = self.run_host.post_process;
+            self.in_flight.launch();
+            shape.advance_decodes();
+        }
+        self.steps += steps.len() as u64;
+        self.host_free = self.run_host.launched(last.boundary);
+        self.device_free = last.end();
+        tell(self, EngineEvent::Quiet(&told));
     }
 }

@@ -8,7 +8,7 @@
 //!
 //! Left out: taking back what the engine was given.
 
-use super::{Handoff, Load, Quiet, Schedule, Scheduler};
+use super::{Handoff, Load, Quiet, QuietSteps, Schedule, Scheduler};
 use crate::engine::{Finish, Life, StepPlan, StepResult, Tiers};
 use crate::ids::RequestId;
 use crate::kv::CacheContent;
@@ -147,8 +147,8 @@ impl<A: Admit + 'static> Schedule for Doorkeeper<A> {
         self.engine.quiet_claims(steps, claims);
     }
 
-    fn run_quiet(&mut self, steps: u64, claims: u32, completed: SimTime) {
-        self.engine.run_quiet(steps, claims, completed);
+    fn run_quiet(&mut self, run: QuietSteps) {
+        self.engine.run_quiet(run);
     }
 
     fn waits_until(&self) -> Option<SimTime> {

@@ -128,6 +128,19 @@ pub struct Quiet {
     pub passed_over: u32,
 }
 
+/// Some of them, as they were run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QuietSteps {
+    /// Steps decided.
+    pub decided: u64,
+    /// Outcomes of the oldest steps in flight that come in: as many, or one fewer.
+    pub outcomes: u64,
+    /// KV blocks that the steps decided take together.
+    pub claims: u32,
+    /// When the last outcome came in.
+    pub completed: SimTime,
+}
+
 /// What an instance asks of a scheduler.
 pub trait Schedule: fmt::Debug + Send {
     /// It is `now`, before what happens next.
@@ -204,9 +217,14 @@ pub trait Schedule: fmt::Debug + Send {
         claims.resize(steps, 0);
     }
 
-    /// Decides so many of those steps, which take `claims` KV blocks together, and takes in as many
-    /// outcomes of the oldest in flight, the last of them at `completed`.
-    fn run_quiet(&mut self, _steps: u64, _claims: u32, _completed: SimTime) {
+    /// Whether nothing follows from the outcome of a step in flight but that first tokens come out, so
+    /// that [`quiet`](Self::quiet) steps can be told ahead of it.
+    fn is_foreseen(&self, _plan: &StepPlan) -> bool {
+        false
+    }
+
+    /// Decides steps of those, and takes in outcomes of steps that decoded the same requests.
+    fn run_quiet(&mut self, _run: QuietSteps) {
         unreachable!("a scheduler without quiet steps runs none");
     }
 

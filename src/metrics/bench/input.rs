@@ -8,6 +8,7 @@
 
 use crate::engine::DraftCounts;
 use crate::metrics::CountsBySecond;
+use crate::metrics::gaps::BinnedGaps;
 use crate::stats::Weighted;
 
 /// How a request ended.
@@ -81,6 +82,8 @@ pub enum TokenGaps {
     Each(Vec<f64>),
     /// Each gap with the number of times it occurred.
     Weighted(Weighted),
+    /// The same in bins.
+    Binned(BinnedGaps),
 }
 
 /// Where cached prompt tokens came from, over all successful requests.

@@ -4,6 +4,7 @@
 //! linear interpolation, seconds turned into milliseconds last. An empty list gives 0.
 
 use crate::engine::DraftCounts;
+use crate::metrics::gaps::BinnedGaps;
 use crate::stats;
 use crate::stats::Sample;
 use crate::stats::Weighted;
@@ -37,6 +38,7 @@ pub struct Distribution {
 enum Ordered {
     Each(Vec<f64>),
     Weighted(Weighted),
+    Binned(BinnedGaps),
 }
 
 impl Distribution {
@@ -53,12 +55,14 @@ impl Distribution {
 
     /// The distribution of a weighted sample, in seconds.
     pub fn of_weighted(sample: Weighted) -> Self {
-        Self {
-            count: sample.count(),
-            mean_s: sample.mean(),
-            std_dev_s: sample.std_dev(),
-            ordered: Ordered::Weighted(sample),
-        }
+        let (count, mean_s, std_dev_s) = moments(&sample);
+        Self { count, mean_s, std_dev_s, ordered: Ordered::Weighted(sample) }
+    }
+
+    /// The distribution of gaps in bins.
+    pub fn of_binned(sample: BinnedGaps) -> Self {
+        let (count, mean_s, std_dev_s) = moments(&sample);
+        Self { count, mean_s, std_dev_s, ordered: Ordered::Binned(sample) }
     }
 
     /// The number of values.
@@ -90,6 +94,7 @@ impl Distribution {
         let percentile_s = match &self.ordered {
             Ordered::Each(values) => stats::percentile_sorted(values, p),
             Ordered::Weighted(sample) => sample.percentile(p),
+            Ordered::Binned(sample) => sample.percentile(p),
         };
         percentile_s * MS_PER_S
     }
@@ -99,6 +104,7 @@ impl Distribution {
         match &self.ordered {
             Ordered::Each(values) => values.last().copied().unwrap_or(0.0) * MS_PER_S,
             Ordered::Weighted(sample) => sample.max() * MS_PER_S,
+            Ordered::Binned(sample) => sample.max() * MS_PER_S,
         }
     }
 
@@ -117,8 +123,14 @@ impl Distribution {
         match &self.ordered {
             Ordered::Each(values) => values[index as usize],
             Ordered::Weighted(sample) => sample.order_statistic(index),
+            Ordered::Binned(sample) => sample.order_statistic(index),
         }
     }
+}
+
+/// Number, mean and deviation of a sample.
+fn moments(sample: &impl Sample) -> (u64, f64, f64) {
+    (sample.count(), sample.mean(), sample.std_dev())
 }
 
 /// Cached prompt tokens over all successful requests.
@@ -204,6 +216,7 @@ impl BenchSummary {
         let of_gaps = || match gaps {
             TokenGaps::Each(gaps) => Distribution::of_values(gaps),
             TokenGaps::Weighted(gaps) => Distribution::of_weighted(gaps),
+            TokenGaps::Binned(gaps) => Distribution::of_binned(gaps),
         };
         let ((e2e, ttft), (tpot, itl)) = threads::both(
             || (Distribution::of_values(latencies_s), Distribution::of_values(ttfts_s())),

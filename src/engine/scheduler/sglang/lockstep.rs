@@ -12,7 +12,7 @@ use super::group::{Member, Place};
 use super::memory::Keep;
 use super::sequence::Status;
 use crate::cost::StepShape;
-use crate::engine::scheduler::Quiet;
+use crate::engine::scheduler::{Quiet, QuietSteps};
 use crate::engine::{Entry, EntryKind, Finish, StepPlan, StepResult};
 use crate::ids::RequestId;
 use crate::units::SimTime;
@@ -286,14 +286,15 @@ impl Sglang {
         Some(Quiet { steps, shape, passed_over: 0 })
     }
 
-    pub(super) fn run_quiet_steps(&mut self, steps: u64, claims: u32, completed: SimTime) {
+    pub(super) fn run_quiet_steps(&mut self, run: QuietSteps) {
+        debug_assert_eq!(run.decided, run.outcomes, "no outcome was told before");
         // Each step evicts until a page for everybody is free; the last one needs most.
         let page = self.config.page_size;
-        let last = self.group.claims_of_tick(steps);
-        let taken = claims * page;
+        let last = self.group.claims_of_tick(run.decided);
+        let taken = run.claims * page;
         self.evict_until(taken - last * page + self.running.len() as u32 * page);
         self.available -= taken;
-        self.ratio.decay_for(steps);
-        self.group.quiet_ticks_done(steps, completed);
+        self.ratio.decay_for(run.decided);
+        self.group.quiet_ticks_done(run.decided, run.completed);
     }
 }

@@ -45,7 +45,7 @@ use std::collections::VecDeque;
 
 use rustc_hash::FxHashSet;
 
-use super::{Handoff, Load, Quiet, Schedule};
+use super::{Handoff, Load, Quiet, QuietSteps, Schedule};
 use crate::engine::{Adapters, Finish, Life, StepPlan, StepResult};
 use crate::ids::{AdapterId, RequestId};
 use crate::kv::{CacheContent, RadixTree};
@@ -353,8 +353,8 @@ impl Schedule for Sglang {
         self.group.claims_ahead(steps, claims);
     }
 
-    fn run_quiet(&mut self, steps: u64, claims: u32, completed: SimTime) {
-        self.run_quiet_steps(steps, claims, completed);
+    fn run_quiet(&mut self, run: QuietSteps) {
+        self.run_quiet_steps(run);
     }
 
     fn load(&self) -> Load {

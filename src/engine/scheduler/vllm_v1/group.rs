@@ -180,6 +180,11 @@ impl Group {
     pub(super) fn tick(&mut self, member: impl Fn(u32) -> Option<Member>) {
         self.ticks += 1;
         self.claiming = self.claiming.checked_sub(1).unwrap_or(self.phases.len() - 1);
+        self.end_last_ticks(member);
+    }
+
+    /// Members that the tick scheduled last computes for the last time leave the count.
+    fn end_last_ticks(&mut self, member: impl Fn(u32) -> Option<Member>) {
         let mut ending = Ending { tick: self.ticks, members: Vec::new() };
         while let Some(&Reverse((last_tick, admission, slot))) = self.by_last_tick.peek() {
             let current = member(slot).filter(|m| m.admission == admission);
@@ -200,8 +205,8 @@ impl Group {
         }
     }
 
-    /// How many ticks can be scheduled, and as many outcomes taken in, before a member leaves the
-    /// count or finishes.
+    /// How many ticks can be scheduled, and as many outcomes taken in, up to the last one of a member and
+    /// before one finishes.
     pub(super) fn quiet_ticks(&self) -> u64 {
         if !self.endings.is_empty() || self.ghosts > 0 {
             return 0;
@@ -209,7 +214,7 @@ impl Group {
         let first = |heap: &BinaryHeap<Reverse<(u64, u64, u32)>>| {
             heap.peek().map_or(u64::MAX, |Reverse((tick, ..))| *tick)
         };
-        let leaves = first(&self.by_last_tick).saturating_sub(self.ticks + 1);
+        let leaves = first(&self.by_last_tick).saturating_sub(self.ticks);
         let finishes = first(&self.by_done_tick).saturating_sub(self.completed + 1);
         leaves.min(finishes)
     }
@@ -223,12 +228,17 @@ impl Group {
         repeat(claims, self.phases.len(), ticks);
     }
 
-    /// Schedules ticks in which nobody leaves, and takes in the outcomes of as many in which nobody
-    /// finishes.
-    pub(super) fn quiet_ticks_done(&mut self, ticks: u64) {
+    /// Schedules so many [`quiet_ticks`](Self::quiet_ticks), and takes in so many outcomes, no more than that.
+    pub(super) fn quiet_ticks_done(
+        &mut self,
+        ticks: u64,
+        outcomes: u64,
+        member: impl Fn(u32) -> Option<Member>,
+    ) {
         self.ticks += ticks;
-        self.completed += ticks;
+        self.completed += outcomes;
         self.claiming = claiming_phase(self.block_size, self.ticks + 1);
+        self.end_last_ticks(member);
     }
 
     /// Takes in the outcome of the oldest tick in flight. Returns the rows that yield a token; the

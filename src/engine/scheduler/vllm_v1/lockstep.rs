@@ -12,7 +12,7 @@ use super::limits::StepLimits;
 use super::memory::Need;
 use super::{Record, VllmV1};
 use crate::cost::StepShape;
-use crate::engine::scheduler::Quiet;
+use crate::engine::scheduler::{Quiet, QuietSteps};
 use crate::engine::{Entry, EntryKind, StepPlan, StepResult};
 use crate::kv::Hits;
 use crate::request::Segment;
@@ -114,7 +114,8 @@ impl VllmV1 {
         }
     }
 
-    /// The steps ahead in which only the group decodes, everybody stays, and nobody can be admitted.
+    /// The steps ahead in which only the group decodes, everybody stays until the last of them, and nobody
+    /// can be admitted.
     ///
     /// A head that lacks memory goes on lacking it: each block that a member claims is one free
     /// block fewer, and with the content it loses, the head's need shrinks by one at most.
@@ -142,12 +143,27 @@ impl VllmV1 {
         })
     }
 
-    pub(super) fn run_quiet_steps(&mut self, steps: u64, claims: u32, completed: SimTime) {
-        self.pool.take_plain(claims);
-        self.group.quiet_ticks_done(steps);
-        self.executed_steps += steps;
-        self.processed_steps += steps;
-        self.last_completion = completed;
+    /// Whether the outcome of a step in flight is nothing but the first tokens of requests that go on in the
+    /// group, and nobody waits who could find what their prompts leave in the cache.
+    pub(super) fn brings_first_tokens(&self, plan: &StepPlan) -> bool {
+        let is_alone = self.waiting.is_empty() && self.holding.is_empty();
+        let is_plain = self.drafts == 0 && self.tiers.is_none() && self.dissolved.is_empty();
+        let goes_on = |entry: &Entry| {
+            let s = &self.sequences[entry.slot as usize];
+            let is_here = s.life.id == entry.request && s.stale == 0;
+            is_here && entry.samples && s.member.is_some_and(|it| it.joined < it.done_tick)
+        };
+        is_alone && is_plain && plan.preempted.is_empty() && plan.entries.iter().all(goes_on)
+    }
+
+    pub(super) fn run_quiet_steps(&mut self, run: QuietSteps) {
+        self.pool.take_plain(run.claims);
+        let sequences = &self.sequences;
+        let member = |slot: u32| sequences[slot as usize].member;
+        self.group.quiet_ticks_done(run.decided, run.outcomes, member);
+        self.executed_steps += run.decided;
+        self.processed_steps += run.outcomes;
+        self.last_completion = run.completed;
     }
 
     /// Whether the requests of this plan that decode from now on may join the group: all running

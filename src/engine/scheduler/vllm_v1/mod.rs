@@ -43,7 +43,7 @@ mod stages;
 mod waiting;
 mod windows;
 
-use super::{Handoff, Load, Quiet, Schedule};
+use super::{Handoff, Load, Quiet, QuietSteps, Schedule};
 use crate::engine::{Adapters, Finish, Life, StepPlan, StepResult, Tiers};
 use crate::ids::RequestId;
 use crate::kv::{BlockPool, CacheContent, Hits, KvPool, Lookahead, NumberedPool};
@@ -396,8 +396,12 @@ impl Schedule for VllmV1 {
         self.group.claims_ahead(steps, claims);
     }
 
-    fn run_quiet(&mut self, steps: u64, claims: u32, completed: SimTime) {
-        self.run_quiet_steps(steps, claims, completed);
+    fn is_foreseen(&self, plan: &StepPlan) -> bool {
+        self.brings_first_tokens(plan)
+    }
+
+    fn run_quiet(&mut self, run: QuietSteps) {
+        self.run_quiet_steps(run);
         self.livelock.end();
     }
 
