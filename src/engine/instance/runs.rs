@@ -9,6 +9,10 @@ use crate::engine::quiet::{QuietRun, QuietStep, RunLength};
 use crate::engine::scheduler::QuietSteps;
 use crate::units::{SimDuration, SimTime};
 
+/// A run behind steps of other kinds is worth telling those apart from this length on; instructions of whole
+/// runs with many and few requests say so.
+const LED_STEPS_MIN: usize = 10;
+
 impl Instance {
     /// Something came from outside at `now`: a run ends with the last step before. Returns when to
     /// call [`advance`](Self::advance), if that has changed.
@@ -85,7 +89,8 @@ impl Instance {
         let others = (1..).zip(self.in_flight.iter()).filter(|(_, batch)| !is_pure(batch));
         let Some((lead, _)) = others.last() else { return Some(0) };
         let is_foreseen = |batch: &Batch| self.scheduler.is_foreseen(&batch.plan);
-        let may_lead = self.tells_late && self.wave.is_none();
+        let may_lead =
+            self.tells_late && self.wave.is_none() && self.steps_ahead() >= LED_STEPS_MIN;
         (may_lead && self.in_flight.iter().take(lead).all(is_foreseen)).then_some(lead)
     }
 
