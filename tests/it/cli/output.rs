@@ -89,6 +89,25 @@ fn a_kv_capacity_that_was_changed_since_it_was_derived_is_given() {
 }
 
 #[test]
+fn a_run_that_rejects_every_request_has_failed_and_keeps_its_files() {
+    let cli = Cli::with_scenario();
+    let longer = "--set workload.lengths.input_tokens=5000 --set cluster.engine.max_model_len=4096";
+    let ran = cli.words(&format!("run s.toml {longer} --output-dir out")).expect_exit(1);
+    ran.stdout_has("20 requests: 0 finished, 20 rejected").stderr_has(
+        "error: small: no request was answered: 20 of 20 were rejected; there are no latencies",
+    );
+    cli.words("report out").expect_exit(0);
+    assert!(cli.read("out/report.html").contains("of 20 requests 20 rejected"));
+    // One that is answered is a result.
+    let some = "name = \"some\"\n[workload]\narrivals.type = \"all_at_once\"\nlengths = { type = \"list\", \
+                pairs = [[100, 4], [5000, 4]] }\n[cluster]\nmodel = \"Qwen/Qwen2.5-7B\"\n\
+                gpu = \"H100\"\nengine = { type = \"vllm_v1\", max_model_len = 4096 }\n";
+    let cli = Cli::new().file("s.toml", some);
+    let ran = cli.words("run s.toml --no-files --set workload.num_requests=2").expect_exit(0);
+    ran.stderr_has("warning: the engine rejected 1 of 2 requests");
+}
+
+#[test]
 fn without_files_the_same_report_is_printed_and_nothing_is_written() {
     let cli = Cli::with_scenario();
     let bare = cli.words("run s.toml --no-files").expect_exit(0);
