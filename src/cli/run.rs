@@ -119,7 +119,22 @@ pub(super) fn report(
              admit them; they are marked `unfinished` in the results"
         )));
     }
-    Ok(())
+    outcomes.iter().try_for_each(answered)
+}
+
+/// A run that answers nobody because requests are refused has no latencies: no result that anybody
+/// means. Requests that faults and impatient clients take are what was asked for.
+fn answered(outcome: &Outcome) -> Result<(), Failure> {
+    let counts = &outcome.counts;
+    if counts.rejected == 0 || counts.finished > 0 || counts.unfinished > 0 {
+        return Ok(());
+    }
+    Err(Failure::Run(anyhow::anyhow!(
+        "{}: no request was answered: {} of {} were rejected; there are no latencies",
+        outcome.scenario.file.name,
+        counts.rejected,
+        counts.arrived
+    )))
 }
 
 /// What this process has begun to write, removed on Ctrl-C.

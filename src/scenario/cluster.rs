@@ -55,6 +55,10 @@ pub struct ClusterConfig {
     /// Type of the KV cache.
     #[serde(default)]
     pub kv_cache_dtype: KvDtype,
+    /// Whether the KV capacity that the engine's settings give is the one that was derived from GPU memory and
+    /// not what a server told: so says a resolved scenario. What is not that number counts as given.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub kv_capacity_is_derived: bool,
     /// From the client to the engine's queue (network, HTTP, tokenisation), in ms.
     #[serde(default)]
     pub api_delay_ms: f64,

@@ -39,6 +39,19 @@ impl EngineConfig {
         }
     }
 
+    /// The KV capacity that is given, in what the engine counts it in: blocks or tokens.
+    pub(super) const fn kv_capacity_mut(&mut self) -> &mut Option<u32> {
+        match self {
+            Self::VllmV1(config) => &mut config.num_gpu_blocks,
+            Self::Sglang(config) => &mut config.max_total_tokens,
+            Self::VllmV0(config) => &mut config.num_gpu_blocks,
+            Self::Sarathi(config) => &mut config.num_gpu_blocks,
+            Self::Orca(config) => &mut config.kv_tokens,
+            Self::FasterTransformer(config) => &mut config.kv_tokens,
+            Self::StaticBatching(config) => &mut config.kv_tokens,
+        }
+    }
+
     /// Whether it knows LoRA adapters.
     pub const fn serves_adapters(&self) -> bool {
         matches!(self, Self::VllmV1(_) | Self::Sglang(_) | Self::Orca(_))

@@ -349,13 +349,35 @@ fn resolve_engine(
         cluster.gpu_memory_utilization.get_or_insert(ClusterConfig::GPU_MEMORY_UTILIZATION);
         cluster.memory_reserve.get_or_insert_default();
     }
-    let source = match &mut engine {
+    let resolve = |engine: &mut EngineConfig| match engine {
         EngineConfig::VllmV1(config) => vllm::resolve(config, cluster, model, gpu),
         EngineConfig::Sglang(config) => sglang::resolve(config, cluster, model, gpu),
         baseline => baselines::resolve(baseline, cluster, model, gpu),
     };
+    let again = if cluster.kv_capacity_is_derived { rederived(&engine, resolve) } else { None };
+    let source = match again {
+        Some((same, capacity)) => {
+            engine = same;
+            capacity
+        }
+        None => resolve(&mut engine)?,
+    };
+    cluster.kv_capacity_is_derived = matches!(source, KvSource::Derived(_));
     cluster.engine = engine;
-    source
+    Ok(source)
+}
+
+/// An engine whose KV capacity was derived before; nothing where another one comes out now, since
+/// something was changed.
+fn rederived(
+    engine: &EngineConfig,
+    resolve: impl Fn(&mut EngineConfig) -> Result<KvSource, ScenarioError>,
+) -> Option<(EngineConfig, KvSource)> {
+    let mut anew = engine.clone();
+    let told = anew.kv_capacity_mut().take();
+    let source = resolve(&mut anew).ok()?;
+    let is_same = told.is_none_or(|told| *anew.kv_capacity_mut() == Some(told));
+    is_same.then_some((anew, source))
 }
 
 fn fail(key: &str, problem: &str) -> ScenarioError {

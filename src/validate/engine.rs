@@ -1,15 +1,14 @@
 //! The serving side of a record.
 
 use super::adapters;
-use super::command;
 use super::flags::Settings;
+use super::parallel::Layout;
 use super::record::{EngineFields, Record};
 use super::skip::Skip;
 use crate::hardware::GpuSpec;
 use crate::model::{KvGroups, ModelSpec};
 use crate::scenario::{
-    ClusterConfig, EngineConfig, RouterConfig, SglangConfig, StepTimeConfig, VllmConfig,
-    VllmV0Config,
+    ClusterConfig, EngineConfig, SglangConfig, StepTimeConfig, VllmConfig, VllmV0Config,
 };
 
 /// A version of an engine, as far as its defaults depend on it.
@@ -26,6 +25,9 @@ const NEWEST: Version = Version { major: 0, minor: 33, patch: 0 };
 /// The first vLLM that schedules the next batch while the last one runs unless told otherwise
 /// (vLLM pull request 27614).
 const ASYNC_BY_DEFAULT: (u32, u32) = (0, 14);
+/// The first that does so over several stages; before, it refused to start when told to (pull request
+/// 32618).
+const ASYNC_STAGES: (u32, u32) = (0, 16);
 /// The first vLLM that admits a request only if its whole prompt fits (pull request 37307).
 const RESERVES_PROMPT: (u32, u32) = (0, 19);
 /// The first vLLM whose V1 engine is the default.
@@ -45,8 +47,10 @@ pub(super) fn cluster(
     gpu: &GpuSpec,
     assumed: &mut Vec<&'static str>,
 ) -> Result<ClusterConfig, Skip> {
-    let tp = tensor_parallel_size(record, settings)?;
-    if tp > 1 && settings.disable_custom_all_reduce == Some(true) {
+    let layout = settings.parallel.layout(record, model)?;
+    assumed.extend(layout.assumed());
+    let Layout { replicas, tensor, stages, ranks, .. } = layout;
+    if tensor > 1 && settings.disable_custom_all_reduce == Some(true) {
         let flag = "disable-custom-all-reduce".to_owned();
         return Err(Skip::Flag { flag, value: "true".to_owned() });
     }
@@ -58,27 +62,28 @@ pub(super) fn cluster(
         groups: Vec::new(),
         model: model.name.clone(),
         gpu: gpu.name.clone(),
-        replicas: 1,
-        tensor_parallel_size: tp,
-        pipeline_parallel_size: 1,
-        data_parallel_size: 1,
+        replicas,
+        tensor_parallel_size: tensor,
+        pipeline_parallel_size: stages,
+        data_parallel_size: ranks,
         pipeline_link: None,
-        expert_parallel: settings.expert_parallel(),
+        expert_parallel: layout.expert_parallel,
         gpu_memory_utilization: settings.gpu_memory_utilization,
         memory_reserve: None,
         kv_cache_dtype: settings.kv_cache_dtype,
+        kv_capacity_is_derived: false,
         api_delay_ms: 0.0,
         api_per_request_ms: 0.0,
         engine: EngineConfig::default(),
         step_time: StepTimeConfig::default(),
         lora: None,
-        router: RouterConfig::default(),
+        router: layout.router,
     };
     cluster.engine = if is_sglang(&record.engine) {
         cluster.gpu_memory_utilization = None;
-        sglang(settings)
+        sglang(settings, ranks)
     } else {
-        vllm(&record.engine, settings, (model, gpu), assumed)?
+        vllm(&record.engine, settings, (model, gpu), stages, assumed)?
     };
     adapters::serve(settings, &mut cluster)?;
     Ok(cluster)
@@ -98,24 +103,16 @@ pub(super) fn check(record: &Record) -> Result<(), Skip> {
     }
 }
 
-fn is_sglang(engine: &EngineFields) -> bool {
+/// Whether this is `SGLang`.
+pub(super) fn is_sglang(engine: &EngineFields) -> bool {
     engine.name.eq_ignore_ascii_case("sglang")
-}
-
-fn tensor_parallel_size(record: &Record, settings: &Settings) -> Result<u32, Skip> {
-    let hardware = &record.hardware;
-    // A command without the flag is one at its default.
-    let command = record.server_command.as_deref().unwrap_or_default();
-    if settings.tensor_parallel_size.is_none() && command::starts_server(command) {
-        return Ok(1);
-    }
-    settings.tensor_parallel_size.or(hardware.gpus_used).or(hardware.count).ok_or(Skip::GpuCount)
 }
 
 fn vllm(
     engine: &EngineFields,
     settings: &Settings,
     (model, gpu): (&ModelSpec, &GpuSpec),
+    stages: u32,
     assumed: &mut Vec<&'static str>,
 ) -> Result<EngineConfig, Skip> {
     let text = engine.version.as_deref().unwrap_or_default();
@@ -137,6 +134,11 @@ fn vllm(
         return Ok(EngineConfig::VllmV0(vllm_v0(settings, model, version)));
     }
     let default = VllmConfig::default();
+    let is_too_old = version.is_before(if stages > 1 { ASYNC_STAGES } else { ASYNC_BY_DEFAULT });
+    if settings.async_scheduling == Some(true) && stages > 1 && is_too_old {
+        let what = format!("asynchronous scheduling over {stages} stages before vLLM 0.16");
+        return Err(Skip::Contradiction(what));
+    }
     Ok(EngineConfig::VllmV1(VllmConfig {
         block_size: settings.block_size.unwrap_or(default.block_size),
         num_gpu_blocks: grouped_blocks(settings, model, gpu),
@@ -146,7 +148,7 @@ fn vllm(
         max_model_len: settings.max_model_len,
         enable_chunked_prefill: settings.enable_chunked_prefill.unwrap_or(true),
         enable_prefix_caching: settings.enable_prefix_caching.unwrap_or(true),
-        async_scheduling: settings.async_scheduling.unwrap_or(!version.is_before(ASYNC_BY_DEFAULT)),
+        async_scheduling: settings.async_scheduling.unwrap_or(!is_too_old),
         scheduler_reserve_full_isl: !version.is_before(RESERVES_PROMPT),
         ..default
     }))
@@ -210,8 +212,11 @@ fn grouped_blocks(settings: &Settings, model: &ModelSpec, gpu: &GpuSpec) -> Opti
     settings.kv_cache_tokens.map(blocks)
 }
 
-fn sglang(settings: &Settings) -> EngineConfig {
+/// Ranks share what a launch line says of chunks and running requests (0.5.3,
+/// `sglang/srt/server_args.py`, `sglang/srt/managers/tp_worker.py`).
+fn sglang(settings: &Settings, ranks: u32) -> EngineConfig {
     let default = SglangConfig::default();
+    let chunk = |size: i32| if size > 0 { (size / ranks.cast_signed()).max(1) } else { size };
     EngineConfig::Sglang(SglangConfig {
         mem_fraction_static: settings.mem_fraction_static,
         swa_full_tokens_ratio: settings
@@ -219,9 +224,9 @@ fn sglang(settings: &Settings) -> EngineConfig {
             .unwrap_or(default.swa_full_tokens_ratio),
         disable_hybrid_swa_memory: settings.disable_hybrid_swa_memory.unwrap_or(false),
         max_total_tokens: settings.kv_cache_tokens,
-        max_running_requests: settings.max_running_requests,
+        max_running_requests: settings.max_running_requests.map(|most| (most / ranks).max(1)),
         context_length: settings.max_model_len,
-        chunked_prefill_size: settings.chunked_prefill_size,
+        chunked_prefill_size: settings.chunked_prefill_size.map(chunk),
         max_prefill_tokens: settings.max_prefill_tokens.unwrap_or(default.max_prefill_tokens),
         page_size: settings.page_size.unwrap_or(default.page_size),
         schedule_conservativeness: settings

@@ -4,22 +4,18 @@ use serde_json::Value;
 
 use super::command;
 use super::engine;
+use super::parallel::Parallel;
 use super::record::{Fields, Record, count, number, shown, switch};
 use super::skip::{self, Skip};
 use super::tidy;
 use super::workload;
 use crate::hardware::GpuSpec;
 use crate::model::KvDtype;
-use crate::scenario::ExpertParallelConfig;
 
 /// What the flags of a server say. What they do not say is absent.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Settings {
-    pub(super) tensor_parallel_size: Option<u32>,
-    /// Whether experts are whole on each GPU, and over how many they are spread; over all of them
-    /// where only that is said.
-    spreads_experts: bool,
-    experts_over: Option<u32>,
+    pub(super) parallel: Parallel,
     pub(super) gpu_memory_utilization: Option<f64>,
     pub(super) kv_cache_dtype: KvDtype,
     pub(super) max_model_len: Option<u32>,
@@ -53,7 +49,7 @@ pub(super) struct Settings {
 }
 
 /// Flags that a simulation cannot tell apart: the process, its logs, its files, the texts.
-const WITHOUT_EFFECT: [&str; 31] = [
+const WITHOUT_EFFECT: [&str; 32] = [
     "host",
     "port",
     "log_level",
@@ -84,6 +80,8 @@ const WITHOUT_EFFECT: [&str; 31] = [
     // Host memory for several answers to one prompt.
     "swap_space",
     "load_format",
+    // A head of each rank, as is modelled.
+    "enable_dp_lm_head",
     // Where the API server runs; its time is not modelled.
     "disable_frontend_multiprocessing",
     // Sizes of captured graphs of prompts (V0): a prompt costs the same with and without.
@@ -110,7 +108,7 @@ const VLLM_ONLY: [&str; 13] = [
 ];
 
 /// Flags of SGLang that vLLM does not have.
-const SGLANG_ONLY: [&str; 12] = [
+const SGLANG_ONLY: [&str; 15] = [
     "context_length",
     "max_running_requests",
     "chunked_prefill_size",
@@ -123,6 +121,9 @@ const SGLANG_ONLY: [&str; 12] = [
     "page_size",
     "stream_interval",
     "num_continuous_decode_steps",
+    "enable_dp_attention",
+    "enable_dp_lm_head",
+    "load_balance_method",
 ];
 
 /// Environment variables of the same kind.
@@ -187,7 +188,11 @@ impl Settings {
         match flag {
             _ if foreign.contains(&flag) => return Err(unmodelled()),
             _ if WITHOUT_EFFECT.contains(&flag) => {}
-            "tp" | "tp_size" | "tensor_parallel_size" => self.take_gpus(whole()?)?,
+            _ if self.parallel.take(flag, value, unmodelled)? => {}
+            // In turn, unless prefill and decode are apart.
+            "load_balance_method" => {
+                only(["round_robin", "auto"].contains(&shown(value).as_str()))?;
+            }
             "gpu_memory_utilization" => self.gpu_memory_utilization = real()?,
             "max_model_len" | "context_length" => self.max_model_len = whole()?,
             "max_num_seqs" => self.max_num_seqs = whole()?,
@@ -240,13 +245,6 @@ impl Settings {
             "max_cudagraph_capture_size" | "cuda_graph_max_bs" => {
                 only(covers_all_batches(value, record))?;
             }
-            "dp" | "dp_size" | "data_parallel_size" => one(value, &skip::DATA_PARALLEL)?,
-            "enable_dp_attention" | "dp_attention" => off(value, &skip::DATA_PARALLEL)?,
-            "ep" | "ep_size" => self.spread_experts(count(value).ok_or_else(unmodelled)?),
-            "enable_expert_parallel" | "expert_parallel" => {
-                self.spreads_experts = switch(value).ok_or_else(unmodelled)?;
-            }
-            "pp" | "pp_size" | "pipeline_parallel_size" => one(value, &skip::PIPELINE_PARALLEL)?,
             "spec_decoding" if shown(value) == "none" => {}
             "spec_decoding" => return Err(skip::SPECULATION),
             "disaggregation" => return Err(skip::DISAGGREGATION),
@@ -261,46 +259,13 @@ impl Settings {
         Ok(())
     }
 
-    fn spread_experts(&mut self, over: u32) {
-        self.spreads_experts |= over > 1;
-        self.experts_over = (over > 1).then_some(over);
-    }
-
-    /// Experts spread over the GPUs of a replica.
-    pub(super) fn expert_parallel(&self) -> Option<ExpertParallelConfig> {
-        let spread = ExpertParallelConfig { size: self.experts_over, ..Default::default() };
-        self.spreads_experts.then_some(spread)
-    }
-
-    /// Takes the degree of tensor parallelism, which a record may tell more than once.
-    fn take_gpus(&mut self, told: Option<u32>) -> Result<(), Skip> {
-        match (self.tensor_parallel_size, told) {
-            (Some(before), Some(now)) if before != now => {
-                Err(Skip::Contradiction(format!("tensor parallelism of {before} and of {now}")))
-            }
-            _ => {
-                self.tensor_parallel_size = told;
-                Ok(())
-            }
-        }
-    }
-
     fn take_parallel(&mut self, parallel: &Fields) -> Result<(), Skip> {
         for (key, value) in parallel {
-            let unmodelled = || Skip::Setting(format!("parallel.{key}={}", shown(value)));
+            let unread = || Skip::Setting(format!("parallel.{key}={}", shown(value)));
+            if self.parallel.take(key, value, unread)? {
+                continue;
+            }
             match key.as_str() {
-                "tp" | "tp_size" => {
-                    let unread = || Skip::Setting(format!("parallel.{key}={}", shown(value)));
-                    self.take_gpus(Some(count(value).ok_or_else(unread)?))?;
-                }
-                "dp" | "attention_dp_size" => one(value, &skip::DATA_PARALLEL)?,
-                "dp_attention" => off(value, &skip::DATA_PARALLEL)?,
-                // 0 and 1: no experts, or experts that are cut.
-                "ep" | "moe_ep_size" => self.spread_experts(count(value).ok_or_else(unmodelled)?),
-                "expert_parallel" => {
-                    self.spreads_experts = switch(value).ok_or_else(unmodelled)?;
-                }
-                "pp" | "pp_size" => one(value, &skip::PIPELINE_PARALLEL)?,
                 "prefill" | "decode" => return Err(skip::DISAGGREGATION),
                 // How the experts are cut follows from the rest; the batch is a limit of the
                 // source's own search, not of the server.
@@ -315,14 +280,6 @@ impl Settings {
 /// Whether kernels are those of 16 bits, or of the checkpoint's own format.
 fn is_sixteen_bits(dtype: &str) -> bool {
     ["auto", "bfloat16", "bf16", "float16", "half"].contains(&dtype)
-}
-
-fn one(value: &Value, skip: &Skip) -> Result<(), Skip> {
-    if count(value) == Some(1) { Ok(()) } else { Err(skip.clone()) }
-}
-
-fn off(value: &Value, skip: &Skip) -> Result<(), Skip> {
-    if switch(value) == Some(false) { Ok(()) } else { Err(skip.clone()) }
 }
 
 /// Whether this is the attention kernel that the engine would have chosen, which step times stand

@@ -8,6 +8,7 @@
 //! * `record.rs`: the file format; `tidy.rs`: other ways to write it; `fields.rs`: what else a record holds
 //! * `skip.rs`: why a record is not run
 //! * `flags.rs`: every flag, and whether it is modelled, without effect, or a reason to skip
+//! * `parallel.rs`: how a server is spread over GPUs
 //! * `command.rs`: the command that started a server
 //! * `names.rs`, `gpu_names.rs`: models and GPUs as people write them
 //! * `engine.rs`, `workload.rs`, `lengths.rs`, `sharegpt.rs`, `shared.rs`: from a record to a scenario
@@ -27,6 +28,7 @@ mod gpu_names;
 mod lengths;
 mod measured;
 mod names;
+mod parallel;
 mod plan;
 mod record;
 mod report;

@@ -39,7 +39,7 @@ impl Plan {
         let settings = Settings::read(record, &gpu)?;
         let cluster = engine::cluster(record, &settings, &model, &gpu, &mut assumed)?;
         let shared = SharedPrompts::of(record)?;
-        if form_assumed && cluster.tensor_parallel_size > 1 {
+        if form_assumed && cluster.gpus_per_replica() > 1 {
             assumed.push("link between the GPUs not stated: that of the SXM module");
         }
         let workload = match &shared {

@@ -57,10 +57,20 @@ pub enum Skip {
 
 /// Adapters that a record does not list, or flags of adapters without a model.
 pub(super) const LORA: Skip = Skip::NotModelled("LoRA adapters that the record does not list");
-/// Attention replicated over GPUs while experts are shared.
-pub(super) const DATA_PARALLEL: Skip = Skip::NotModelled("data-parallel attention");
-/// Layers spread over GPUs.
-pub(super) const PIPELINE_PARALLEL: Skip = Skip::NotModelled("pipeline parallelism");
+/// Ranks whose steps need products of all of them in every layer.
+pub(super) const RANKS_WITHOUT_EXPERTS: Skip =
+    Skip::NotModelled("data-parallel attention of a model without experts");
+/// Every expert in parts on GPUs of several ranks.
+pub(super) const CUT_EXPERTS: Skip = Skip::NotModelled("experts cut over data-parallel ranks");
+/// Ranks of an engine that has no flag for them alone.
+pub(super) const RANKS_NOT_STATED: Skip =
+    Skip::NotModelled("data-parallel attention over a number of ranks that is not stated");
+/// Several engines of V0 behind one front end.
+pub(super) const RANKS_OF_V0: Skip = Skip::NotModelled("data parallelism of vLLM's V0 engine");
+/// Layers of an engine spread over GPUs.
+pub(super) const STAGES_OF_SGLANG: Skip = Skip::NotModelled("pipeline parallelism of SGLang");
+/// The same of V0.
+pub(super) const STAGES_OF_V0: Skip = Skip::NotModelled("pipeline parallelism of vLLM's V0 engine");
 /// Prefill and decode on different GPUs.
 pub(super) const DISAGGREGATION: Skip = Skip::NotModelled("disaggregation");
 /// Drafts that are verified.

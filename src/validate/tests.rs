@@ -1,5 +1,7 @@
 //! Records written in many ways: what is run and how, and what is left out with which reason.
 
+mod parallel;
+
 use serde_json::{Value, json};
 
 use super::{Plan, Record};

@@ -40,7 +40,8 @@ fn run(scenario: &Scenario, in_lanes: bool) -> (Counts, Recorder) {
     (counts.expect("no trace is read"), recorder)
 }
 
-fn mean_tpot(recorder: &Recorder) -> f64 {
+/// From the first token to the last, in s, of all requests together.
+fn decode_s(recorder: &Recorder) -> f64 {
     let spent = |r: &servecast::metrics::RequestRecord| (r.finish - r.first_token).as_secs_f64();
     recorder.requests.iter().map(spent).sum()
 }
@@ -164,19 +165,19 @@ fn lanes_and_one_loop_tell_the_same_of_replicas_with_ranks() {
 
 #[test]
 fn slower_ways_to_experts_and_busier_gpus_take_longer() {
-    let tpot = |set: &str| {
+    let decode = |set: &str| {
         let scenario = scenario(&format!("data_parallel_size = 4\nexpert_parallel = {{ {set} }}"));
-        mean_tpot(&run(&scenario.unwrap(), true).1)
+        decode_s(&run(&scenario.unwrap(), true).1)
     };
-    let plain = tpot("");
-    assert!(tpot("imbalance = 2.0") > plain);
+    let plain = decode("");
+    assert!(decode("imbalance = 2.0") > plain);
     let slow = "exchange = { type = 'all_gather', latency_us = 100.0, gb_per_s = 10.0 }";
-    assert!(tpot(slow) > 1.2 * plain);
+    assert!(decode(slow) > 1.2 * plain);
     let sent = "exchange = { type = 'all_to_all', latency_us = 100.0, gb_per_s = 10.0 }";
-    assert!(tpot(sent) > 1.2 * plain);
-    let drawn = tpot("imbalance = 2.0, imbalance_sigma = 0.5");
-    assert!((drawn / tpot("imbalance = 2.0") - 1.0).abs() < 0.05, "the mean is kept");
-    assert_ne!(drawn.to_bits(), tpot("imbalance = 2.0").to_bits());
+    assert!(decode(sent) > 1.2 * plain);
+    let drawn = decode("imbalance = 2.0, imbalance_sigma = 0.5");
+    assert!((drawn / decode("imbalance = 2.0") - 1.0).abs() < 0.05, "the mean is kept");
+    assert_ne!(drawn.to_bits(), decode("imbalance = 2.0").to_bits());
 }
 
 proptest! {

@@ -431,6 +431,23 @@ fn what_does_not_go_together_is_refused_by_name() {
 }
 
 #[test]
+fn a_base_model_is_that_of_the_cluster_by_any_name_of_the_catalogue() {
+    let of = |base: &str| {
+        let kinds = format!("rank = 16, base_model = '{base}'");
+        resolve(&scenario(
+            "type = 'vllm_v1'",
+            "",
+            &adapters(2, "uniform").replace("rank = 16", &kinds),
+        ))
+    };
+    for name in ["meta-llama/Llama-3.1-8B", "llama-3.1-8b", "META-LLAMA/llama-3.1-8b"] {
+        assert!(of(name).is_ok(), "{name}: {:?}", of(name).err());
+    }
+    let error = of("llama-3.1-70b").expect_err("another model");
+    assert!(error.contains("base_model: must be the model of the cluster"), "{error}");
+}
+
+#[test]
 fn placements_and_routers_by_adapters_that_make_no_sense_are_refused() {
     let path = "cluster.lora.placement";
     let cases = [

@@ -54,23 +54,8 @@ impl ResultFile {
             Tool::Vllm => return Ok(None),
         };
         let file = Self { path, mode, now };
-        file.check().map(|()| Some(file))
-    }
-
-    /// Finds what is wrong with the path before anything is simulated.
-    fn check(&self) -> Result<(), Failure> {
-        let place = self.path.display();
-        if self.path.is_dir() {
-            return Err(Failure::input(format!("{place}: is a folder; give the name of a file")));
-        }
-        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        match folder.filter(|folder| !folder.is_dir()) {
-            None => Ok(()),
-            Some(folder) => Err(Failure::input(format!(
-                "{place}: the folder {} does not exist; make it first",
-                folder.display()
-            ))),
-        }
+        // Before anything is simulated.
+        crate::cli::replace::check(&file.path).map(|()| Some(file))
     }
 
     /// Writes the JSON; the file is as before when that fails.

@@ -12,7 +12,7 @@ pub(super) use outcome::short;
 pub(super) use outcome::{found, parameter_table};
 
 use super::args::Format;
-use super::{Failure, print, say};
+use super::{Failure, print, replace, say};
 use crate::calibrate::{self, Fit, Parameter, RunFigures};
 use args::parameters;
 use outcome::Outcome;
@@ -22,6 +22,9 @@ pub(super) fn calibrate(arguments: &CalibrateArguments) -> Result<(), Failure> {
     if !(arguments.within > 0.0 && arguments.within.is_finite()) {
         let within = arguments.within;
         return Err(Failure::input(format!("--within: must be above 0 (percent), got {within}")));
+    }
+    if let Some(path) = &arguments.output {
+        replace::check(path)?;
     }
     let collected = collect(arguments)?;
     let parameters = parameters(&arguments.parameters, collected.fit, &collected.runs)?;
@@ -67,8 +70,7 @@ pub(super) fn calibrate(arguments: &CalibrateArguments) -> Result<(), Failure> {
     })?;
     if let Some(path) = &arguments.output {
         let text = outcome.profile(&collected.runs);
-        std::fs::write(path, text)
-            .map_err(|error| Failure::input(format!("{}: {error}", path.display())))?;
+        replace::replace(path, |partial| Ok(std::fs::write(partial, text)?))?;
         say(&format!("parameters in {}", path.display()));
     }
     verdict(&fit, &outcome)

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::check::{Golden, Member, Suite};
 use crate::cli::Failure;
 use crate::cli::cases::Cases;
-use crate::cli::replace::replace;
+use crate::cli::replace;
 use crate::cli::scenario_file::drafts;
 
 /// The file of recorded figures in a folder.
@@ -80,9 +80,14 @@ fn of_file(path: &Path, cases: &Cases) -> Result<Vec<Member>, Failure> {
     Ok(members)
 }
 
+/// Finds before any scenario is run why figures could not be recorded.
+pub(super) fn check(folder: &Path) -> Result<(), Failure> {
+    replace::check(&folder.join(GOLDEN))
+}
+
 /// Writes recorded figures, complete or not at all.
 pub(super) fn write(folder: &Path, golden: &Golden) -> Result<PathBuf, Failure> {
     let path = folder.join(GOLDEN);
-    replace(&path, |partial| Ok(fs::write(partial, golden.text())?))?;
+    replace::replace(&path, |partial| Ok(fs::write(partial, golden.text())?))?;
     Ok(path)
 }

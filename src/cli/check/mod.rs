@@ -23,6 +23,9 @@ pub(super) fn check(arguments: &CheckArguments) -> Result<(), Failure> {
     if suite.members.is_empty() {
         return Err(Failure::input(format!("--filter {filter}: no scenario has such a name")));
     }
+    if let (true, Some(folder)) = (arguments.update, &arguments.folder) {
+        folder::check(folder)?;
+    }
     let outcomes =
         if arguments.update { suite.record()? } else { suite.check(&Policies::shipped())? };
     match arguments.format {

@@ -1,16 +1,12 @@
 //! What a plan leaves behind.
 
-use std::path::Path;
-
 use super::answer::Answer;
+use crate::cli::Failure;
 use crate::cli::results::run_json;
-use crate::cli::{Failure, run};
 use crate::io::rundir::{RunDir, RunDirError};
 
 /// Writes the plan as JSON, and its figure.
-pub(super) fn write(answer: &Answer<'_>, target: &Path, overwrite: bool) -> Result<(), Failure> {
-    let mut dir = run::results_dir(target, overwrite)?;
-    run::remove_on_interrupt()?;
+pub(super) fn write(answer: &Answer<'_>, mut dir: RunDir) -> Result<(), Failure> {
     let failed = |error: RunDirError| Failure::Run(error.into());
     let plan = format!("{:#}\n", answer.json());
     dir.write("plan.json", plan.as_bytes()).map_err(failed)?;

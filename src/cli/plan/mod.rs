@@ -21,17 +21,22 @@ pub(super) use self::args::PlanArguments;
 
 use self::study::Study;
 use super::args::Format;
-use super::{Failure, print};
+use super::{Failure, print, run};
 
 pub(super) fn plan(arguments: &PlanArguments) -> Result<(), Failure> {
     let study = Study::new(arguments)?;
+    let dir = arguments.output_dir.as_ref();
+    let dir = dir.map(|dir| run::results_dir(dir, arguments.overwrite)).transpose()?;
+    if dir.is_some() {
+        run::remove_on_interrupt()?;
+    }
     let answer = if arguments.rate { study.rates()? } else { study.sizes()? };
     let text = match arguments.format {
         Format::Table => answer.text(),
         Format::Json => format!("{:#}\n", answer.json()),
     };
-    if let Some(dir) = &arguments.output_dir {
-        figures::write(&answer, dir, arguments.overwrite)?;
+    if let Some(dir) = dir {
+        figures::write(&answer, dir)?;
     }
     print(&text)?;
     if answer.winner().is_none() {

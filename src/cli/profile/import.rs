@@ -1,12 +1,11 @@
 //! `servecast profile import`: measured step times of other projects as a profile.
 
-use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 
 use super::import_layers::{self, LayerArguments};
-use crate::cli::{Failure, print, say};
+use crate::cli::{Failure, print, replace, say};
 use crate::io::import::{
     ImportError, SplitwiseRuns, SplitwiseSelection, aiconfigurator, import_steps,
 };
@@ -73,6 +72,9 @@ use ImportSource::{Aiconfigurator, Llmservingsim, Splitwise, Vidur};
 
 pub(super) fn import(arguments: &ImportArguments) -> Result<(), Failure> {
     refuse_foreign(arguments)?;
+    if let Some(path) = &arguments.output {
+        check_new(path)?;
+    }
     let text = match arguments.from {
         Aiconfigurator => operators(arguments)?,
         Llmservingsim => layers(arguments)?,
@@ -80,11 +82,17 @@ pub(super) fn import(arguments: &ImportArguments) -> Result<(), Failure> {
         Splitwise => steps(arguments)?,
     };
     let Some(path) = &arguments.output else { return print(&text) };
-    let file = std::fs::OpenOptions::new().write(true).create_new(true).open(path);
-    file.and_then(|mut file| file.write_all(text.as_bytes()))
-        .map_err(|error| Failure::input(format!("--output: {}: {error}", path.display())))?;
+    replace::replace(path, |partial| Ok(std::fs::write(partial, &text)?))?;
     say(&format!("{} kB in {}", text.len().div_ceil(1000), path.display()));
     Ok(())
+}
+
+/// A file that is there is not replaced; one that could not be written is found before the work.
+pub(super) fn check_new(path: &Path) -> Result<(), Failure> {
+    if path.is_file() {
+        return Err(Failure::input(format!("--output: {}: exists already", path.display())));
+    }
+    replace::check(path)
 }
 
 /// Flags that say nothing of these measurements.

@@ -168,9 +168,10 @@ fn diff_json(a: &Priced, b: &Priced, shapes: &[(String, StepShape)]) -> Value {
 
 #[cfg(feature = "plot")]
 pub(super) fn plot(arguments: &PlotArguments) -> Result<(), Failure> {
-    use crate::cli::say;
+    use crate::cli::{replace, say};
     use crate::plot::{StepCurve, step_time_figure};
 
+    replace::check(&arguments.output)?;
     let table = Priced::of(&arguments.profile, &arguments.of, "")?;
     let gpu = arguments.of.gpu.clone();
     let of = OfArguments { model: arguments.of.model.clone(), gpu, tp: arguments.of.tp };
@@ -190,10 +191,7 @@ pub(super) fn plot(arguments: &PlotArguments) -> Result<(), Failure> {
     });
     let prompts = lengths.iter().map(|tokens| (*tokens, prefill(*tokens))).collect();
     let figure = step_time_figure(&table.name, &decodes, &curve("one prompt".into(), prompts));
-    std::fs::write(&arguments.output, figure.svg).map_err(|error| {
-        let path = arguments.output.display().to_string();
-        Failure::Run(anyhow::Error::new(error).context(path))
-    })?;
+    replace::replace(&arguments.output, |partial| Ok(std::fs::write(partial, figure.svg)?))?;
     say(&format!("figure in {}", arguments.output.display()));
     Ok(())
 }

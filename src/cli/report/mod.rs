@@ -25,24 +25,24 @@ use std::io::{ErrorKind, Read};
 use std::path::Path;
 
 use self::folder::Kind;
-use super::replace::replace;
-use super::{Failure, run::remove_on_interrupt, say};
+use super::{Failure, replace, run::remove_on_interrupt, say};
 
 /// How a page of servecast says that it is one.
 const OWN: &str = "<meta name=\"generator\" content=\"servecast ";
 
 pub(super) fn report(arguments: &ReportArguments) -> Result<(), Failure> {
     let folder = &arguments.folder;
-    let page = match Kind::of(folder)? {
+    let kind = Kind::of(folder)?;
+    let target = arguments.output.clone().unwrap_or_else(|| folder.join("report.html"));
+    check_target(&target, arguments.overwrite)?;
+    let page = match kind {
         Kind::Run => run::page(folder)?,
         Kind::Sweep(told) => sweep::page(&told),
         Kind::Plan => plan::page(folder)?,
         Kind::Comparison => comparison::page(folder)?,
     };
-    let target = arguments.output.clone().unwrap_or_else(|| folder.join("report.html"));
-    check_target(&target, arguments.overwrite)?;
     remove_on_interrupt()?;
-    replace(&target, |path| Ok(fs::write(path, page.html())?))?;
+    replace::replace(&target, |path| Ok(fs::write(path, page.html())?))?;
     say(&format!("report in {}", target.display()));
     Ok(())
 }
@@ -51,6 +51,7 @@ pub(super) fn report(arguments: &ReportArguments) -> Result<(), Failure> {
 fn check_target(target: &Path, overwrite: bool) -> Result<(), Failure> {
     /// The mark stands among the first lines.
     const HEAD: u64 = 1024;
+    replace::check(target)?;
     let place = target.display();
     let fail = |error: std::io::Error| Failure::input(format!("{}: {error}", target.display()));
     let file = match File::open(target) {
@@ -58,9 +59,6 @@ fn check_target(target: &Path, overwrite: bool) -> Result<(), Failure> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(fail(error)),
     };
-    if target.is_dir() {
-        return Err(Failure::input(format!("{place}: is a folder, not a file")));
-    }
     let mut head = Vec::new();
     file.take(HEAD).read_to_end(&mut head).map_err(fail)?;
     let is_own = String::from_utf8_lossy(&head).contains(OWN);

@@ -7,7 +7,7 @@ use super::identity::Identity;
 use super::{name_of, state, target_error};
 use crate::cli::run::{notice_text, open_rows};
 use crate::cli::scenario_file;
-use crate::cli::{Failure, say};
+use crate::cli::{Failure, replace, say};
 use crate::io::traces::{self, TraceError, TraceFormat, WriteOptions};
 use crate::rng::Seed;
 use crate::scenario::{TraceConfig, WorkloadConfig};
@@ -30,6 +30,7 @@ pub(super) fn generate(arguments: &GenerateArguments) -> Result<(), Failure> {
         of_scenario(arguments)?
     };
     check(&drawn)?;
+    replace::check(&target.output)?;
     let rows = match &drawn.trace {
         None => None,
         Some(trace) => Some(open_rows(trace, &drawn.folder, drawn.seed)?),

@@ -9,7 +9,7 @@ use std::path::Path;
 
 pub(super) use args::TraceArguments;
 
-use super::{Failure, print, say};
+use super::{Failure, print, replace, say};
 use crate::io::traces::{self, TimeUnit, TraceFormat, TraceReader, WriteOptions, Written};
 use args::{ConvertArguments, DescribeArguments, TargetArguments, TraceCommand};
 
@@ -39,6 +39,7 @@ fn describe(arguments: &DescribeArguments) -> Result<(), Failure> {
 
 fn convert(arguments: &ConvertArguments) -> Result<(), Failure> {
     let (source, target) = (&arguments.source, &arguments.target);
+    replace::check(&target.output)?;
     let options = source.options();
     let mut rows = traces::open(&source.path, source.format, &options).map_err(input)?;
     let first = rows.next();

@@ -68,6 +68,8 @@ impl Server {
         for fit in &mut fits {
             fit.runs = spread(&fit.runs, known);
         }
+        // The same runs would tell the same again, and count twice.
+        fits.dedup_by(|near, far| near.runs == far.runs && near.parameters == far.parameters);
         fits
     }
 }
@@ -204,6 +206,19 @@ mod tests {
         assert_eq!(names(&runs)[2..], [("vLLM on H100, for lab".to_owned(), kernels)]);
         // Without any run of the source the host is theirs, too.
         assert_eq!(names(&runs[1..])[1..], [("vLLM on H100, for lab".to_owned(), host + kernels)]);
+    }
+
+    #[test]
+    fn the_same_runs_are_not_asked_for_the_same_twice() {
+        let runs = [known("lab", "H100", "8B"), known("lab", "A100", "8B")];
+        let names = |wanted| -> Vec<String> {
+            fits(wanted, &runs).into_iter().map(|(name, ..)| name).collect()
+        };
+        assert_eq!(names(["lab", "H100", "8B"]), ["vLLM", "vLLM, lab on H100"]);
+        // Other parameters of them are another question.
+        let alone = fits(["lab", "H100", "8B"], &runs[..1]);
+        let runs_and_parameters: Vec<_> = alone.iter().map(|(_, runs, n)| (runs, *n)).collect();
+        assert_eq!(runs_and_parameters, [(&vec![0], host().len()), (&vec![0], all().len())]);
     }
 
     #[test]

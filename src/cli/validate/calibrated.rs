@@ -88,7 +88,7 @@ fn concerns(path: &str, file: &ScenarioFile) -> bool {
         "experts" => has_experts(),
         "experts_compute" => has_experts() && is_split(),
         "products_compute" => is_split(),
-        "all_reduce" => file.cluster.tensor_parallel_size > 1,
+        "all_reduce" => file.cluster.tensor_parallel_size.max(file.cluster.data_parallel_size) > 1,
         _ => true,
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{Rules, ScenarioError, fail};
 use crate::model::{LoraShape, ModelSpec};
+use crate::profiles;
 use crate::scenario::{
     AdapterBatchingConfig, AdapterMix, AdapterPopularity, ArrivalConfig, ClusterConfig,
     EngineConfig, LoraConfig, LoraKernels, ScenarioFile,
@@ -103,6 +104,12 @@ fn batching_rules(
     rules.check(factor >= 1.0 && factor.is_finite(), &path("threshold_factor"), rule, factor);
 }
 
+/// Whether two names are of one model: the same text, or names of one entry of the catalogue.
+fn is_same_model(one: &str, other: &str) -> bool {
+    let entry = |name: &str| profiles::model(name).map(|model| model.name);
+    one == other || entry(one).is_some_and(|one| entry(other) == Some(one))
+}
+
 /// Rules of the adapters that requests ask for.
 pub(super) fn mix_rules(mix: &AdapterMix, cluster: &ClusterConfig, rules: &mut Rules) {
     if mix.kinds.is_empty() {
@@ -115,7 +122,7 @@ pub(super) fn mix_rules(mix: &AdapterMix, cluster: &ClusterConfig, rules: &mut R
         rules.positive(&path("weight"), kind.weight);
         let base = kind.base_model.as_ref().unwrap_or(&cluster.model);
         let rule = format!("the model of the cluster, {}", cluster.model);
-        rules.check(*base == cluster.model, &path("base_model"), &rule, base);
+        rules.check(is_same_model(base, &cluster.model), &path("base_model"), &rule, base);
     }
     let mut names: Vec<String> = mix.names().collect();
     names.sort_unstable();

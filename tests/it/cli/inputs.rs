@@ -291,7 +291,7 @@ fn a_prompt_too_long_for_the_engine_is_rejected_and_counted() {
     let cli =
         Cli::new().file("s.toml", SCENARIO.replace("input_tokens = 100", "input_tokens = 600"));
     cli.run(["run", "s.toml", "--set", "cluster.engine={type=\"vllm_v1\",max_model_len=512}"])
-        .expect_exit(0)
+        .expect_exit(1)
         .stdout_has("20 requests: 0 finished, 20 rejected");
 }
 

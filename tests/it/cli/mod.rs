@@ -30,6 +30,7 @@ mod scenarios;
 mod speculation;
 mod timeline;
 mod trace;
+mod unwritable;
 mod validate;
 
 use std::fs;

@@ -34,6 +34,80 @@ fn a_run_directory_is_whole_and_reruns_from_its_own_scenario() {
 }
 
 #[test]
+fn a_derived_kv_capacity_is_one_when_the_resolved_scenario_runs_again() {
+    let groups =
+        "[[cluster.groups]]\nreplicas = 1\n[[cluster.groups]]\nreplicas = 1\ngpu = \"L40S\"\n";
+    let engines = ["vllm_v1", "sglang", "vllm_v0", "sarathi", "orca"];
+    let scenarios = engines.map(|engine| {
+        super::SCENARIO.replace(
+            "[cluster]",
+            &format!(
+                "[cluster]\nengine = {{ type = \"{engine}\", {} }}",
+                match engine {
+                    "sglang" => "context_length = 4096",
+                    _ => "max_model_len = 4096",
+                }
+            ),
+        )
+    });
+    let grouped = format!("{}{groups}", scenarios[0]);
+    for text in scenarios.into_iter().chain([grouped]) {
+        let cli = Cli::new().file("s.toml", &text);
+        let first = cli.words("run s.toml --output-dir out").expect_exit(0);
+        let again = cli.words("run out/scenario.resolved.toml --output-dir again").expect_exit(0);
+        assert_eq!(first.stdout(), again.stdout());
+        for file in ["summary.json", "scenario.resolved.toml"] {
+            assert_eq!(
+                cli.read(&format!("out/{file}")),
+                cli.read(&format!("again/{file}")),
+                "{text}"
+            );
+        }
+        first.stderr_has(", derived from ");
+        again.stderr_has(", derived from ");
+        assert!(cli.read("again/summary.json").contains("\"source\": \"derived\""));
+    }
+}
+
+#[test]
+fn a_kv_capacity_that_was_changed_since_it_was_derived_is_given() {
+    let cli = Cli::with_scenario();
+    cli.words("run s.toml --output-dir out").expect_exit(0);
+    let changed = |set: &str| {
+        let run =
+            format!("run out/scenario.resolved.toml --set {set} --output-dir new --overwrite");
+        cli.words(&run).expect_exit(0);
+        let summary: Value = serde_json::from_str(&cli.read("new/summary.json")).unwrap();
+        let resolved = cli.read("new/scenario.resolved.toml");
+        assert!(!resolved.contains("kv_capacity_is_derived"), "{resolved}");
+        assert_eq!(summary["engine"]["kv"]["source"], "given");
+        resolved
+    };
+    let resolved = changed("cluster.engine.num_gpu_blocks=20000");
+    assert!(resolved.contains("num_gpu_blocks = 20000"), "{resolved}");
+    changed("cluster.gpu_memory_utilization=0.8");
+}
+
+#[test]
+fn a_run_that_rejects_every_request_has_failed_and_keeps_its_files() {
+    let cli = Cli::with_scenario();
+    let longer = "--set workload.lengths.input_tokens=5000 --set cluster.engine.max_model_len=4096";
+    let ran = cli.words(&format!("run s.toml {longer} --output-dir out")).expect_exit(1);
+    ran.stdout_has("20 requests: 0 finished, 20 rejected").stderr_has(
+        "error: small: no request was answered: 20 of 20 were rejected; there are no latencies",
+    );
+    cli.words("report out").expect_exit(0);
+    assert!(cli.read("out/report.html").contains("of 20 requests 20 rejected"));
+    // One that is answered is a result.
+    let some = "name = \"some\"\n[workload]\narrivals.type = \"all_at_once\"\nlengths = { type = \"list\", \
+                pairs = [[100, 4], [5000, 4]] }\n[cluster]\nmodel = \"Qwen/Qwen2.5-7B\"\n\
+                gpu = \"H100\"\nengine = { type = \"vllm_v1\", max_model_len = 4096 }\n";
+    let cli = Cli::new().file("s.toml", some);
+    let ran = cli.words("run s.toml --no-files --set workload.num_requests=2").expect_exit(0);
+    ran.stderr_has("warning: the engine rejected 1 of 2 requests");
+}
+
+#[test]
 fn without_files_the_same_report_is_printed_and_nothing_is_written() {
     let cli = Cli::with_scenario();
     let bare = cli.words("run s.toml --no-files").expect_exit(0);

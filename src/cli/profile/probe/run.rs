@@ -8,6 +8,7 @@ use super::ProbeArguments;
 use super::drive::Driver;
 use super::report::{self, Report};
 use crate::calibrate::probe::{Law, Limits, Plan, Point, fit_points};
+use crate::cli::profile::import::check_new;
 use crate::cli::profile::pair::engine_defaults;
 use crate::cli::{Failure, print, say, scenario_file};
 use crate::cost::{CapturedSizes, StepTime};
@@ -19,8 +20,8 @@ pub(in crate::cli::profile) fn probe(arguments: &ProbeArguments) -> Result<(), F
         let problem = format!("--timeout: must be above 0 s, got {}", arguments.timeout);
         return Err(Failure::input(problem));
     }
-    if let Some(path) = arguments.output.as_deref().filter(|path| path.exists()) {
-        return Err(Failure::input(format!("--output: {}: exists already", path.display())));
+    if let Some(path) = &arguments.output {
+        check_new(path)?;
     }
     let timeout = Duration::from_secs_f64(arguments.timeout);
     let server = Server::new(&arguments.url, timeout).map_err(failure)?;

@@ -1,0 +1,255 @@
+//! How a server is spread over GPUs: its replicas, their stages and ranks, and the GPUs of each.
+
+use std::fmt::Display;
+
+use serde_json::Value;
+
+use super::command;
+use super::engine;
+use super::record::{Record, count, switch};
+use super::skip::{self, Skip};
+use crate::model::ModelSpec;
+use crate::scenario::{ExpertParallelConfig, RouterConfig};
+
+/// What a record says of it. What it does not say is absent.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Parallel {
+    tensor: Option<u32>,
+    pipeline: Option<u32>,
+    data: Option<u32>,
+    /// Ranks with as many GPUs each as tensor parallelism says, as `AIConfigurator` counts them.
+    attention_ranks: Option<u32>,
+    dp_attention: Option<bool>,
+    /// Whether experts are whole on each GPU, and over how many they are spread; over all of them
+    /// where only that is said.
+    spreads_experts: bool,
+    experts_over: Option<u32>,
+}
+
+/// A cluster that serves alike.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Layout {
+    /// Engines that know nothing of each other.
+    pub(super) replicas: u32,
+    /// GPUs of a rank of a stage.
+    pub(super) tensor: u32,
+    pub(super) stages: u32,
+    /// Ranks of a replica in lock step.
+    pub(super) ranks: u32,
+    pub(super) expert_parallel: Option<ExpertParallelConfig>,
+    pub(super) router: RouterConfig,
+}
+
+/// What data parallelism of an engine is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Data {
+    Replicas(u32),
+    /// With as many GPUs each as tensor parallelism says.
+    Ranks(u32),
+    /// Which share the GPUs that tensor parallelism says.
+    Shares(u32),
+}
+
+impl Parallel {
+    /// Takes a flag or field, if it is about parallelism; `unread` tells that its value is not known.
+    pub(super) fn take(
+        &mut self,
+        key: &str,
+        value: &Value,
+        unread: impl Fn() -> Skip + Copy,
+    ) -> Result<bool, Skip> {
+        let whole = || count(value).ok_or_else(unread);
+        let several = || count(value).filter(|many| *many > 0).ok_or_else(unread);
+        let on = || switch(value).ok_or_else(unread);
+        match key {
+            "tp" | "tp_size" | "tensor_parallel_size" => {
+                tell(&mut self.tensor, whole()?, "tensor parallelism")?;
+            }
+            "pp" | "pp_size" | "pipeline_parallel_size" => {
+                tell(&mut self.pipeline, several()?, "pipeline parallelism")?;
+            }
+            "dp" | "dp_size" | "data_parallel_size" => {
+                tell(&mut self.data, several()?, "data parallelism")?;
+            }
+            "attention_dp_size" => {
+                tell(&mut self.attention_ranks, several()?, "data-parallel attention")?;
+            }
+            "enable_dp_attention" | "dp_attention" => {
+                tell(&mut self.dp_attention, on()?, "data-parallel attention")?;
+            }
+            // 0 and 1: no experts, or experts that are cut.
+            "ep" | "ep_size" | "expert_parallel_size" | "moe_ep_size" => {
+                let over = whole()?;
+                self.spreads_experts |= over > 1;
+                self.experts_over = (over > 1).then_some(over);
+            }
+            "enable_expert_parallel" | "expert_parallel" => self.spreads_experts = on()?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// The cluster that serves alike.
+    pub(super) fn layout(&self, record: &Record, model: &ModelSpec) -> Result<Layout, Skip> {
+        let is_sglang = engine::is_sglang(&record.engine);
+        let is_v0 = engine::is_v0(&record.engine);
+        let data = if is_sglang { self.of_sglang(record)? } else { self.of_vllm(model)? };
+        let data = self.by_attention_ranks().unwrap_or(Ok(data))?;
+        let stages = self.pipeline.unwrap_or(1);
+        match () {
+            () if stages > 1 && is_sglang => return Err(skip::STAGES_OF_SGLANG),
+            () if stages > 1 && is_v0 => return Err(skip::STAGES_OF_V0),
+            () if data != Data::Replicas(1) && is_v0 && !is_sglang => {
+                return Err(skip::RANKS_OF_V0);
+            }
+            () => {}
+        }
+        let tensor = self.tensor(record, data, stages)?;
+        let (replicas, tensor, ranks) = match data {
+            Data::Replicas(replicas) => (replicas, tensor, 1),
+            Data::Ranks(ranks) => (1, tensor, ranks),
+            Data::Shares(ranks) if tensor.is_multiple_of(ranks) => (1, tensor / ranks, ranks),
+            Data::Shares(ranks) => {
+                let what = format!("{ranks} ranks of attention share {tensor} GPUs");
+                return Err(Skip::Contradiction(what));
+            }
+        };
+        let router = match data {
+            // Its front end sends a request to the engine with the fewest (0.33.0,
+            // `vllm/v1/engine/core_client.py`).
+            Data::Replicas(2..) if !is_sglang => RouterConfig::LeastOutstandingRequests {},
+            _ => RouterConfig::RoundRobin {},
+        };
+        let expert_parallel = self.spreads_experts.then(|| ExpertParallelConfig {
+            size: self.experts_over,
+            ..ExpertParallelConfig::default()
+        });
+        let layout = Layout { replicas, tensor, stages, ranks, expert_parallel, router };
+        layout.check(record, model)?;
+        Ok(layout)
+    }
+
+    /// `SGLang` has replicas behind one front end, in turn; with DP attention ranks that share the
+    /// GPUs, and none where there is only one (0.5.3, `sglang/srt/server_args.py`,
+    /// `_handle_data_parallelism`). That there is only one is told by flags that do not say how many.
+    fn of_sglang(&self, record: &Record) -> Result<Data, Skip> {
+        let command = record.server_command.as_deref().unwrap_or_default();
+        let has_flags = !record.engine_flags.is_empty() || command::starts_server(command);
+        match (self.data, self.dp_attention) {
+            (None, Some(true)) if !has_flags && self.attention_ranks.is_none() => {
+                Err(skip::RANKS_NOT_STATED)
+            }
+            (Some(ranks @ 2..), Some(true)) => Ok(Data::Shares(ranks)),
+            (replicas, _) => Ok(Data::Replicas(replicas.unwrap_or(1))),
+        }
+    }
+
+    /// vLLM's engines serve on their own, but for a mixture, whose experts they share (0.33.0,
+    /// `vllm/v1/engine/core.py`, `DPEngineCoreProc`).
+    fn of_vllm(&self, model: &ModelSpec) -> Result<Data, Skip> {
+        match (self.data.unwrap_or(1), self.dp_attention) {
+            (1, Some(true)) if self.attention_ranks.is_none() => Err(skip::RANKS_NOT_STATED),
+            (ranks @ 2.., Some(false)) if model.moe.is_some() => Err(Skip::Contradiction(format!(
+                "data parallelism of {ranks} without data-parallel attention"
+            ))),
+            (ranks @ 2.., told) if model.moe.is_some() || told == Some(true) => {
+                Ok(Data::Ranks(ranks))
+            }
+            (replicas, _) => Ok(Data::Replicas(replicas)),
+        }
+    }
+
+    /// What `AIConfigurator` says, which counts alike for all engines.
+    fn by_attention_ranks(&self) -> Option<Result<Data, Skip>> {
+        let ranks = self.attention_ranks.filter(|ranks| *ranks > 1)?;
+        Some(match (self.data, self.dp_attention) {
+            (Some(data), _) if data != ranks => {
+                Err(Skip::Contradiction(format!("data parallelism of {data} and of {ranks}")))
+            }
+            (_, Some(false)) => {
+                Err(Skip::Contradiction("data-parallel attention on and off".to_owned()))
+            }
+            _ => Ok(Data::Ranks(ranks)),
+        })
+    }
+
+    /// The degree of tensor parallelism as the flag counts it.
+    fn tensor(&self, record: &Record, data: Data, stages: u32) -> Result<u32, Skip> {
+        let hardware = &record.hardware;
+        // A command without the flag is one at its default.
+        let command = record.server_command.as_deref().unwrap_or_default();
+        if self.tensor.is_none() && command::starts_server(command) {
+            return Ok(1);
+        }
+        if let Some(told) = self.tensor {
+            return Ok(told);
+        }
+        let gpus = hardware.gpus_used.or(hardware.count).ok_or(Skip::GpuCount)?;
+        let parts = match data {
+            Data::Replicas(many) | Data::Ranks(many) => many.saturating_mul(stages),
+            Data::Shares(_) => stages,
+        };
+        if gpus.is_multiple_of(parts) {
+            return Ok(gpus / parts);
+        }
+        Err(Skip::Contradiction(format!("{parts} engines, ranks or stages on {gpus} GPUs")))
+    }
+}
+
+impl Layout {
+    /// What the record leaves open of it.
+    pub(super) fn assumed(&self) -> Option<&'static str> {
+        match self.router {
+            _ if self.ranks > 1 => {
+                Some("data-parallel ranks: each has all layers but the experts to itself")
+            }
+            RouterConfig::LeastOutstandingRequests {} => {
+                Some("data-parallel engines: a request goes to the one with the fewest")
+            }
+            _ => None,
+        }
+    }
+
+    fn check(&self, record: &Record, model: &ModelSpec) -> Result<(), Skip> {
+        let Self { replicas, tensor, stages, ranks, .. } = *self;
+        let product = |sizes: &[u32]| {
+            sizes.iter().fold(1, |all: u64, size| all.saturating_mul(u64::from(*size)))
+        };
+        let of_replica = product(&[tensor, stages, ranks]);
+        let gpus = product(&[tensor, stages, ranks, replicas]);
+        let there = record.hardware.gpus_used.max(record.hardware.count);
+        if replicas.max(stages).max(ranks) > 1
+            && let Some(there) = there
+            && gpus > u64::from(there)
+        {
+            return Err(Skip::Contradiction(format!("{gpus} GPUs of {there}")));
+        }
+        if ranks == 1 {
+            return Ok(());
+        }
+        if model.moe.is_none() {
+            return Err(skip::RANKS_WITHOUT_EXPERTS);
+        }
+        match self.expert_parallel.map(|parallel| parallel.size) {
+            Some(Some(over)) if u64::from(over) > of_replica => {
+                Err(Skip::Contradiction(format!("experts over {over} GPUs of {of_replica}")))
+            }
+            Some(over) if over.is_none_or(|over| u64::from(over) == of_replica) => Ok(()),
+            _ => Err(skip::CUT_EXPERTS),
+        }
+    }
+}
+
+/// Takes what a record may tell more than once.
+fn tell<T: PartialEq + Copy + Display>(
+    told: &mut Option<T>,
+    now: T,
+    what: &str,
+) -> Result<(), Skip> {
+    match told.replace(now) {
+        Some(before) if before != now => {
+            Err(Skip::Contradiction(format!("{what} of {before} and of {now}")))
+        }
+        _ => Ok(()),
+    }
+}
