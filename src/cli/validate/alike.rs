@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::calibrate::Parameter;
 use crate::scenario::{EngineConfig, ScenarioFile};
+use crate::validate::Record;
 
 /// Runs that a fit looks at, a few of each family: more tell little more.
 const RUNS: usize = 16;
@@ -14,6 +15,8 @@ const RUNS_OF_OTHERS: usize = 8;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Server {
     engine: &'static str,
+    /// Its version, where it serves adapters: what these take changes from one to another.
+    adapters: Option<Option<(u32, u32)>>,
     /// Who measured: the family up to its first `/`.
     source: String,
     gpu: String,
@@ -21,7 +24,7 @@ pub(super) struct Server {
 }
 
 impl Server {
-    pub(super) fn of(file: &ScenarioFile, family: &str) -> Self {
+    pub(super) fn of(file: &ScenarioFile, record: &Record) -> Self {
         let engine = match file.cluster.engine {
             EngineConfig::Sglang(_) => "SGLang",
             EngineConfig::VllmV0(_) => "vLLM (V0)",
@@ -29,7 +32,8 @@ impl Server {
         };
         Self {
             engine,
-            source: family.split('/').next().unwrap_or_default().to_owned(),
+            adapters: file.cluster.lora.as_ref().map(|_| record.engine_version()),
+            source: record.family.split('/').next().unwrap_or_default().to_owned(),
             gpu: file.cluster.gpu.clone(),
             model: file.cluster.model.clone(),
         }
@@ -37,10 +41,12 @@ impl Server {
 
     /// The fits that this server's parameters come from, in order: each begins from the one before.
     pub(super) fn fits(&self, known: &[Known]) -> Vec<Fit> {
-        let Self { engine, source, gpu, model } = self;
+        let Self { engine, adapters, source, gpu, model } = self;
         let among = |alike: &dyn Fn(&Self) -> bool| -> Vec<usize> {
-            let is_alike =
-                |&at: &usize| known[at].server.engine == *engine && alike(&known[at].server);
+            let is_alike = |&at: &usize| {
+                let other = &known[at].server;
+                (other.engine, other.adapters) == (*engine, *adapters) && alike(other)
+            };
             (0..known.len()).filter(is_alike).collect()
         };
         let of_source = among(&|other| other.source == *source);
@@ -49,10 +55,16 @@ impl Server {
         let of_model =
             among(&|other| other.source == *source && other.gpu == *gpu && other.model == *model);
 
-        let mut fits = vec![Fit::new(engine.to_string(), among(&|_| true), host())];
+        let engine = self.engine();
+        let from_source = if of_source.is_empty() { all() } else { kernels() };
+        let mut fits = vec![Fit::new(engine.clone(), among(&|_| true), host())];
         fits.push(Fit::new(format!("{engine}, {source}"), of_source, host()));
+        if adapters.is_some() {
+            // Their runs are few, and long: those on the same GPU say the same of the host.
+            fits.clear();
+        }
         if here.is_empty() && others_here.len() >= RUNS_OF_OTHERS {
-            let parameters = if fits[1].runs.is_empty() { all() } else { kernels() };
+            let parameters = if adapters.is_some() { all() } else { from_source };
             fits.push(Fit::new(
                 format!("{engine} on {gpu}, for {source}"),
                 others_here,
@@ -70,12 +82,21 @@ impl Server {
         }
         fits
     }
+
+    /// The engine in words.
+    fn engine(&self) -> String {
+        match self.adapters {
+            None => self.engine.to_owned(),
+            Some(None) => format!("{} with adapters", self.engine),
+            Some(Some((major, minor))) => format!("{} {major}.{minor} with adapters", self.engine),
+        }
+    }
 }
 
 impl std::fmt::Display for Server {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { engine, source, gpu, model } = self;
-        write!(f, "{engine}, {source} on {gpu}, {model}")
+        let Self { source, gpu, model, .. } = self;
+        write!(f, "{}, {source} on {gpu}, {model}", self.engine())
     }
 }
 
@@ -155,7 +176,7 @@ mod tests {
     fn known(source: &str, gpu: &str, model: &str) -> Known {
         let [source, gpu, model] = [source, gpu, model].map(str::to_owned);
         let family = format!("{source}/{model}");
-        Known { server: Server { engine: "vLLM", source, gpu, model }, family }
+        Known { server: Server { engine: "vLLM", adapters: None, source, gpu, model }, family }
     }
 
     fn fits(wanted: [&str; 3], runs: &[Known]) -> Vec<(String, Vec<usize>, usize)> {
@@ -204,6 +225,19 @@ mod tests {
         assert_eq!(names(&runs)[2..], [("vLLM on H100, for lab".to_owned(), kernels)]);
         // Without any run of the source the host is theirs, too.
         assert_eq!(names(&runs[1..])[1..], [("vLLM on H100, for lab".to_owned(), host + kernels)]);
+    }
+
+    #[test]
+    fn servers_with_adapters_are_known_by_those_of_their_version() {
+        let serving = |adapters| {
+            let plain = known("lab", "H100", "8B");
+            Known { server: Server { adapters, ..plain.server }, family: plain.family }
+        };
+        let runs = [None, Some(None), Some(Some((0, 8))), Some(Some((0, 9)))].map(serving);
+        let fits = runs[2].server.fits(&runs);
+        let found: Vec<_> = fits.iter().map(|fit| (fit.name.as_str(), fit.runs.clone())).collect();
+        assert_eq!(found, [("vLLM 0.8 with adapters, lab on H100", vec![2])]);
+        assert!(runs[0].server.fits(&runs).iter().all(|fit| fit.runs == [0]));
     }
 
     #[test]
