@@ -8,6 +8,8 @@ use crate::validate::Record;
 
 /// Runs that a fit looks at, a few of each family: more tell little more.
 const RUNS: usize = 16;
+/// The same of servers with adapters, whose runs are long.
+const RUNS_WITH_ADAPTERS: usize = 8;
 /// With fewer runs of others on a GPU, its kernels are not fitted to them.
 const RUNS_OF_OTHERS: usize = 8;
 
@@ -15,8 +17,8 @@ const RUNS_OF_OTHERS: usize = 8;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Server {
     engine: &'static str,
-    /// Its version, where it serves adapters: what these take changes from one to another.
-    adapters: Option<Option<(u32, u32)>>,
+    /// Its version, as far as it is told, where it serves adapters: what these take changes from one to another.
+    adapters: Option<String>,
     /// Who measured: the family up to its first `/`.
     source: String,
     gpu: String,
@@ -32,7 +34,7 @@ impl Server {
         };
         Self {
             engine,
-            adapters: file.cluster.lora.as_ref().map(|_| record.engine_version()),
+            adapters: file.cluster.lora.as_ref().map(|_| version(record)),
             source: record.family.split('/').next().unwrap_or_default().to_owned(),
             gpu: file.cluster.gpu.clone(),
             model: file.cluster.model.clone(),
@@ -45,7 +47,7 @@ impl Server {
         let among = |alike: &dyn Fn(&Self) -> bool| -> Vec<usize> {
             let is_alike = |&at: &usize| {
                 let other = &known[at].server;
-                (other.engine, other.adapters) == (*engine, *adapters) && alike(other)
+                other.engine == *engine && other.adapters == *adapters && alike(other)
             };
             (0..known.len()).filter(is_alike).collect()
         };
@@ -60,11 +62,13 @@ impl Server {
         let mut fits = vec![Fit::new(engine.clone(), among(&|_| true), host())];
         fits.push(Fit::new(format!("{engine}, {source}"), of_source, host()));
         if adapters.is_some() {
-            // Their runs are few, and long: those on the same GPU say the same of the host.
+            // Those on the same GPU say the same of the host.
             fits.clear();
         }
+        // How much of a step is due to adapters and how much to other kernels, runs with them do not tell.
+        let nearest = || if adapters.is_some() { host() } else { all() };
         if here.is_empty() && others_here.len() >= RUNS_OF_OTHERS {
-            let parameters = if adapters.is_some() { all() } else { from_source };
+            let parameters = if adapters.is_some() { host() } else { from_source };
             fits.push(Fit::new(
                 format!("{engine} on {gpu}, for {source}"),
                 others_here,
@@ -72,25 +76,29 @@ impl Server {
             ));
         }
         let has_others = of_model.len() < here.len();
-        fits.push(Fit::new(format!("{engine}, {source} on {gpu}"), here, all()));
+        fits.push(Fit::new(format!("{engine}, {source} on {gpu}"), here, nearest()));
         if has_others {
-            fits.push(Fit::new(self.to_string(), of_model, all()));
+            fits.push(Fit::new(self.to_string(), of_model, nearest()));
         }
         fits.retain(|fit| !fit.runs.is_empty());
+        let few = if adapters.is_some() { RUNS_WITH_ADAPTERS } else { RUNS };
         for fit in &mut fits {
-            fit.runs = spread(&fit.runs, known);
+            fit.runs = spread(&fit.runs, known, few);
         }
         fits
     }
 
     /// The engine in words.
     fn engine(&self) -> String {
-        match self.adapters {
-            None => self.engine.to_owned(),
-            Some(None) => format!("{} with adapters", self.engine),
-            Some(Some((major, minor))) => format!("{} {major}.{minor} with adapters", self.engine),
-        }
+        let version = |adapters: &String| format!("{}{adapters} with adapters", self.engine);
+        self.adapters.as_ref().map_or_else(|| self.engine.to_owned(), version)
     }
+}
+
+/// A version in words, after a space; nothing if it is not told.
+fn version(record: &Record) -> String {
+    let told = record.engine_version();
+    told.map_or_else(String::new, |(major, minor)| format!(" {major}.{minor}"))
 }
 
 impl std::fmt::Display for Server {
@@ -123,13 +131,13 @@ impl Fit {
     }
 }
 
-/// A few runs of each family, spread evenly over those there are.
-fn spread(runs: &[usize], known: &[Known]) -> Vec<usize> {
+/// About `count` runs, as many of each family, spread evenly over those there are.
+fn spread(runs: &[usize], known: &[Known], count: usize) -> Vec<usize> {
     let mut families: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for &at in runs {
         families.entry(&known[at].family).or_default().push(at);
     }
-    let share = (RUNS / families.len().max(1)).max(1);
+    let share = (count / families.len().max(1)).max(1);
     let few = |all: &Vec<usize>| -> Vec<usize> {
         let count = all.len().min(share);
         (0..count).map(|index| all[index * all.len() / count]).collect()
@@ -229,11 +237,12 @@ mod tests {
 
     #[test]
     fn servers_with_adapters_are_known_by_those_of_their_version() {
-        let serving = |adapters| {
+        let serving = |adapters: Option<&str>| {
+            let adapters = adapters.map(str::to_owned);
             let plain = known("lab", "H100", "8B");
             Known { server: Server { adapters, ..plain.server }, family: plain.family }
         };
-        let runs = [None, Some(None), Some(Some((0, 8))), Some(Some((0, 9)))].map(serving);
+        let runs = [None, Some(""), Some(" 0.8"), Some(" 0.9")].map(serving);
         let fits = runs[2].server.fits(&runs);
         let found: Vec<_> = fits.iter().map(|fit| (fit.name.as_str(), fit.runs.clone())).collect();
         assert_eq!(found, [("vLLM 0.8 with adapters, lab on H100", vec![2])]);

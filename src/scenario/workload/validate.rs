@@ -3,8 +3,8 @@
 use std::fmt;
 
 use super::{
-    ArrivalConfig, ClientConfig, ContentConfig, GroupDistribution, LengthConfig, Popularity, RowOrder,
-    SessionConfig, ThinkTime, TokenDistribution, TraceArrivalConfig, WorkloadConfig,
+    ArrivalConfig, ClientConfig, ContentConfig, GroupDistribution, LengthConfig, Popularity,
+    RowOrder, SessionConfig, ThinkTime, TokenDistribution, TraceArrivalConfig, WorkloadConfig,
     adapter_counts, classes,
 };
 
