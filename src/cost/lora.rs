@@ -3,8 +3,8 @@
 //!
 //! Unmerged, every adapted matrix is followed by two small products for each row, with the factors
 //! of its request's adapter (Punica's SGMV and BGMV, Chen et al. 2023; vLLM's and SGLang's Triton
-//! kernels). Their time is a constant for the launches, the factors of every adapter of the step
-//! read once, and the products of the rows.
+//! kernels). Their time is a constant for the launches, the thread blocks of all slots, the factors of
+//! every adapter of the step read once, and the products of the rows.
 
 use super::StepShape;
 use crate::hardware::GpuSpec;
@@ -12,11 +12,16 @@ use crate::model::LoraShape;
 use crate::scenario::LoraConfig;
 use crate::units::SimDuration;
 
+/// Rows of a thread block (`BLOCK_M` of vLLM 0.8.5, `vllm/lora/ops/triton_ops/lora_shrink_op.py`).
+const BLOCK_ROWS: u32 = 32;
+
 /// Times of adapters on one engine.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct LoraTimes {
     /// Seconds of each step.
     step: f64,
+    /// Seconds of each block of rows, over all slots.
+    block: f64,
     /// Seconds of each adapter of a step, and for each of its ranks.
     adapter: f64,
     adapter_rank: f64,
@@ -35,11 +40,11 @@ pub struct LoraTimes {
 }
 
 impl LoraTimes {
-    /// Times of adapters of this shape under a configuration.
+    /// Times of adapters of this shape on an engine with so many slots.
     ///
     /// # Panics
     /// When the configuration is not resolved: validation comes before.
-    pub fn new(shape: &LoraShape, gpu: &GpuSpec, config: &LoraConfig) -> Self {
+    pub fn new(shape: &LoraShape, slots: u32, gpu: &GpuSpec, config: &LoraConfig) -> Self {
         const RESOLVED: &str = "the configuration is resolved";
         let given = |value: Option<f64>| value.expect(RESOLVED);
         let (kernels, load) = (&config.kernels, &config.load);
@@ -49,6 +54,7 @@ impl LoraTimes {
         let bytes = 2.0 * elements;
         Self {
             step: 1e-6 * given(kernels.per_product_us) * products,
+            block: 1e-6 * given(kernels.per_slot_block_us) * products * f64::from(slots),
             adapter: 1e-6 * given(kernels.per_adapter_product_us) * products,
             adapter_rank: bytes
                 / (1e9 * gpu.memory_bandwidth_gb_s * given(kernels.memory_efficiency)),
@@ -78,6 +84,7 @@ impl LoraTimes {
         };
         SimDuration::from_secs_f64(
             self.step
+                + self.block * f64::from(shape.padded_tokens().div_ceil(BLOCK_ROWS))
                 + self.adapter * adapters
                 + self.adapter_rank * ranks
                 + self.row_rank * rank_rows,
@@ -101,5 +108,34 @@ impl LoraTimes {
             each * f64::from(adapters) + rank * f64::from(ranks)
         };
         SimDuration::from_secs_f64(secs(self.to_host, from_disk) + secs(self.to_gpu, to_gpu))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::LoraKernels;
+
+    #[test]
+    fn every_slot_costs_the_same_for_each_block_of_rows_whoever_is_in_the_step() {
+        let gpu = crate::profiles::gpu("H100-SXM5-80GB").expect("it is known");
+        let shape = LoraShape { elements_per_rank: 0, products: 100, tensors: 0 };
+        let kernels = LoraKernels {
+            per_product_us: Some(1.0),
+            per_adapter_product_us: Some(0.0),
+            per_slot_block_us: Some(0.5),
+            ..LoraKernels::VLLM
+        };
+        let config = LoraConfig { max_rank: Some(8), kernels, ..LoraConfig::default() };
+        let micros = |slots, rows, adapters| {
+            let mut step = StepShape { adapters, lora_tokens: rows, ..StepShape::default() };
+            step.add_decodes(rows, 0, 0);
+            let time = LoraTimes::new(&shape, slots, &gpu, &config).kernels(&step);
+            (time.as_secs_f64() * 1e6).round() as u64
+        };
+        assert_eq!(micros(8, 32, 1), 100 + 8 * 50);
+        assert_eq!(micros(8, 32, 8), micros(8, 1, 1));
+        assert_eq!(micros(8, 33, 1), 100 + 2 * 8 * 50);
+        assert_eq!(micros(16, 33, 1), 100 + 2 * 16 * 50);
     }
 }

@@ -32,7 +32,8 @@ pub enum Reserve {
 }
 
 impl Reserve {
-    fn bytes(self, model: &ModelSpec, max_num_batched_tokens: u32) -> Bytes {
+    /// So much, for steps of so many tokens.
+    pub fn bytes(self, model: &ModelSpec, max_num_batched_tokens: u32) -> Bytes {
         match self {
             Self::Activations => {
                 let elements = f64::from(max_num_batched_tokens) * f64::from(model.hidden);

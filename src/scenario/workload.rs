@@ -329,6 +329,9 @@ pub struct ClientConfig {
     pub max_concurrency: Option<u32>,
     /// Seconds from an answer until its place in flight may be used again.
     pub think_time_s: f64,
+    /// Local ports, where every request opens a connection of its own; without end if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ports: Option<PortsConfig>,
     /// Stops after this many seconds, as load generators with a fixed time do: requests without a
     /// whole answer by then are left unfinished and count in no latency.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -345,6 +348,26 @@ pub struct ClientConfig {
     /// Users who go away before their answer is complete.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cancellations: Option<CancellationConfig>,
+}
+
+/// The local ports of a client that opens a connection for every request. A request that finds none free
+/// fails at once and is never sent.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct PortsConfig {
+    /// How many there are.
+    pub count: u32,
+    /// Seconds from the end of a connection until its port may be used again.
+    pub time_wait_s: f64,
+}
+
+impl Default for PortsConfig {
+    /// Linux: `net.ipv4.ip_local_port_range` of 32768 to 60999, and `TCP_TIMEWAIT_LEN` (Linux 6.1,
+    /// `include/net/tcp.h`).
+    fn default() -> Self {
+        Self { count: 28_232, time_wait_s: 60.0 }
+    }
 }
 
 impl ClientConfig {

@@ -2,7 +2,7 @@
 
 use super::counts::Counts;
 use super::drive;
-use super::observe::Observer;
+use super::observe::{Observer, Occurrence};
 use super::run::{Event, Simulation};
 use super::source::Source;
 use crate::cluster::Role;
@@ -42,6 +42,23 @@ impl<W: Source> Simulation<W> {
             self.turns_due += 1;
             self.queue.push(at, Class::Input, Event::Arrive { transit });
         }
+    }
+
+    /// A client has no port for a request. It held none, so that nobody can go on for it.
+    pub(super) fn fail_to_connect(
+        &mut self,
+        now: SimTime,
+        transit: u32,
+        observer: &mut impl Observer,
+    ) {
+        let (id, _) = self.transit.take(transit);
+        let finish = Finish::Failed;
+        if let Some(faults) = &mut self.faults {
+            faults.left(id);
+        }
+        let over = Occurrence::GaveUp { request: id, life: None, finish, tries_again: false };
+        observer.on(now, over);
+        self.counts.leave(finish);
     }
 
     /// The clients stop at the end of the run: what has been computed until then counts.

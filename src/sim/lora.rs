@@ -55,7 +55,8 @@ pub(super) fn times(group: &ReplicaGroup) -> Result<Option<LoraTimes>, ScenarioE
     let shape = group.model.lora_shape(lora.modules, cluster.tensor_parallel_size);
     let shape = shape
         .map_err(|error| ScenarioError { problems: vec![format!("cluster.lora: {error}")] })?;
-    Ok(Some(LoraTimes::new(&shape, &group.gpu, lora)))
+    let slots = cluster.engine.adapter_slots().unwrap_or(0);
+    Ok(Some(LoraTimes::new(&shape, slots, &group.gpu, lora)))
 }
 
 /// Orca with these adapters.

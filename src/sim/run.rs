@@ -228,6 +228,7 @@ impl<W: Source> Simulation<W> {
             Offer::Sent => self.send(now, transit, observer),
             Offer::SendAt(at) => self.queue.push(at, Class::Input, Event::Send { transit }),
             Offer::Held => self.held.push_back(transit),
+            Offer::Failed => self.fail_to_connect(now, transit, observer),
         }
     }
 

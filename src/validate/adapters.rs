@@ -8,7 +8,7 @@ use super::skip::Skip;
 use super::workload::MOST_REQUESTS;
 use crate::scenario::{
     AdapterKind, AdapterMix, AdapterPopularity, ArrivalConfig, ClientConfig, ClusterConfig,
-    ContentConfig, EngineConfig, LengthConfig, LoraConfig, RowOrder, WorkloadConfig,
+    ContentConfig, EngineConfig, LengthConfig, LoraConfig, PortsConfig, RowOrder, WorkloadConfig,
 };
 
 /// Settings of such a workload that are used, or that say the same as others.
@@ -88,7 +88,11 @@ pub(super) fn workload(
         early_stop: Vec::new(),
         classes: Vec::new(),
         sessions: None,
-        client: ClientConfig { stop_after_s: Some(window_s), ..ClientConfig::default() },
+        client: ClientConfig {
+            stop_after_s: Some(window_s),
+            ports: Some(PortsConfig::default()),
+            ..ClientConfig::default()
+        },
     })
 }
 

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::{Plan, Record};
 use crate::metrics::bench::MetricKey;
+use crate::model::Reserve;
 use crate::scenario::{ArrivalConfig, EngineConfig, LengthConfig};
 
 fn base() -> Value {
@@ -224,4 +225,20 @@ fn figures_are_read_as_people_write_them() {
     for odd in ["80 s", "8,0", "N/A", "1,08"] {
         assert!(plan(&[("metrics.mean_ttft_ms", json!(odd))]).is_err(), "{odd}");
     }
+}
+
+#[test]
+fn a_vllm_that_sorts_logits_to_measure_its_memory_has_less_left_for_kv() {
+    let reserve = |version: &str, flags: serde_json::Value| {
+        let engine = json!({"name": "vLLM", "version": version});
+        let plan = plan(&[("engine", engine), ("engine_flags", flags)]).unwrap();
+        plan.scenario.cluster.memory_reserve
+    };
+    let many = json!({"max-num-seqs": 2048});
+    let fixed = reserve("0.8.5", many.clone());
+    let Some(Reserve::Fixed(bytes)) = fixed else { panic!("{fixed:?}") };
+    assert_eq!(bytes.0 % (30 * 2048), 0);
+    assert!(bytes.0 > 5_000_000_000, "{bytes:?}");
+    assert_eq!(reserve("0.8.5", json!({"max-num-seqs": 16})), None);
+    assert_eq!(reserve("0.15.1", many), None);
 }

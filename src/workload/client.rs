@@ -4,6 +4,9 @@
 //! clock, and those beyond the bound wait here, first come, first sent (SGLang 0.5.23, vLLM
 //! 0.33.0). With a think time, a seat stays taken for that long after an answer. The client has no
 //! clock and no queue of events: it is told the time and says what to send when.
+//!
+//! A client that opens a connection for every request has as many local ports as its system gives it:
+//! whoever finds none fails at once. A port rests for a while after its connection was closed.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -23,6 +26,8 @@ pub enum Offer {
     SendAt(SimTime),
     /// It waits until [`Client::finished`] names it.
     Held,
+    /// It finds no free port and is never sent.
+    Failed,
 }
 
 /// The requests in flight and those that wait for a seat.
@@ -34,6 +39,8 @@ pub struct Client {
     resting: BinaryHeap<Reverse<SimTime>>,
     held: VecDeque<RequestId>,
     think_time: SimDuration,
+    /// Seats are ports: whoever finds none fails.
+    fails: bool,
 }
 
 impl Client {
@@ -42,11 +49,16 @@ impl Client {
     /// # Panics
     /// When the think time is negative or not finite, which validation refuses.
     pub fn new(config: &ClientConfig) -> Self {
+        let (seats, rest_s) = match config.ports {
+            Some(ports) => (Some(ports.count), ports.time_wait_s),
+            None => (config.max_concurrency, config.think_time_s),
+        };
         Self {
-            fresh_seats: config.max_concurrency,
+            fresh_seats: seats,
             resting: BinaryHeap::new(),
             held: VecDeque::new(),
-            think_time: SimDuration::from_secs_f64(config.think_time_s),
+            think_time: SimDuration::from_secs_f64(rest_s),
+            fails: config.ports.is_some(),
         }
     }
 
@@ -59,6 +71,9 @@ impl Client {
                 *seats -= 1;
                 return Offer::Sent;
             }
+        }
+        if self.fails && self.resting.peek().is_none_or(|Reverse(free_at)| *free_at > now) {
+            return Offer::Failed;
         }
         match self.resting.pop() {
             Some(Reverse(free_at)) if free_at <= now => Offer::Sent,
@@ -96,6 +111,7 @@ impl Client {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scenario::PortsConfig;
 
     fn client(max_concurrency: Option<u32>, think_time_s: f64) -> Client {
         Client::new(&ClientConfig { max_concurrency, think_time_s, ..ClientConfig::default() })
@@ -139,6 +155,18 @@ mod tests {
         assert_eq!(client.offer(RequestId(2), at(25)), Offer::SendAt(at(30)));
         assert_eq!(client.finished(at(40)), None);
         assert_eq!(client.offer(RequestId(3), at(50)), Offer::Sent);
+    }
+
+    #[test]
+    fn a_request_without_a_port_fails_and_a_port_rests_before_it_is_used_again() {
+        let ports = Some(PortsConfig { count: 1, time_wait_s: 10.0 });
+        let mut client = Client::new(&ClientConfig { ports, ..ClientConfig::default() });
+        assert_eq!(client.offer(RequestId(0), at(0)), Offer::Sent);
+        assert_eq!(client.offer(RequestId(1), at(0)), Offer::Failed);
+        assert_eq!(client.finished(at(3)), None);
+        assert_eq!(client.offer(RequestId(2), at(12)), Offer::Failed);
+        assert_eq!(client.offer(RequestId(3), at(13)), Offer::Sent);
+        assert_eq!(client.offer(RequestId(4), at(13)), Offer::Failed);
     }
 
     #[test]

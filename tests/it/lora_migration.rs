@@ -18,7 +18,7 @@ fn scenario(migration: &str, more: &str) -> String {
          [cluster.lora]\nmax_host_adapters = 4\n\
          placement = {{ type = 'static', holders = [[0], [1], [2], [1, 2]] }}\n{migration}\n\
          [workload]\nnum_requests = 300\n\
-         arrivals = {{ type = 'poisson', rate_per_s = 40.0 }}\n\
+         arrivals = {{ type = 'poisson', rate_per_s = 48.0 }}\n\
          lengths = {{ type = 'sampled', \
          input_tokens = {{ type = 'log_normal', median_tokens = 120, sigma = 0.8, max_tokens = 1500 }}, \
          output_tokens = {{ type = 'log_normal', median_tokens = 100, sigma = 0.7, max_tokens = 800 }} }}\n\

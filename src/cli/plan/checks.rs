@@ -65,6 +65,11 @@ pub(super) fn check_workload(file: &ScenarioFile, seeks_rate: bool) -> Result<()
             "workload.client.max_concurrency: a plan needs requests that come by themselves; take it out",
         ));
     }
+    if file.workload.client.ports.is_some() {
+        return Err(Failure::input(
+            "workload.client.ports: a plan waits for all answers; take it out",
+        ));
+    }
     if file.workload.client.stop_after_s.is_some() {
         return Err(Failure::input(
             "workload.client.stop_after_s: a plan waits for all answers; take it out",

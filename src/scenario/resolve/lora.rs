@@ -39,6 +39,7 @@ pub(super) fn rules(cluster: &ClusterConfig, has_adapters: bool, rules: &mut Rul
     let times = [
         ("kernels.per_product_us", kernels.per_product_us),
         ("kernels.per_adapter_product_us", kernels.per_adapter_product_us),
+        ("kernels.per_slot_block_us", kernels.per_slot_block_us),
         ("per_passed_over_us", lora.per_passed_over_us),
     ];
     for (key, value) in times {

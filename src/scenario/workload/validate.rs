@@ -3,8 +3,8 @@
 use std::fmt;
 
 use super::{
-    ArrivalConfig, ContentConfig, GroupDistribution, LengthConfig, Popularity, RowOrder,
-    SessionConfig, ThinkTime, TokenDistribution, TraceArrivalConfig, WorkloadConfig,
+    ArrivalConfig, ClientConfig, ContentConfig, GroupDistribution, LengthConfig, Popularity,
+    RowOrder, SessionConfig, ThinkTime, TokenDistribution, TraceArrivalConfig, WorkloadConfig,
     adapter_counts, classes,
 };
 
@@ -47,17 +47,7 @@ impl WorkloadConfig {
         if let Some(sessions) = &self.sessions {
             check_sessions(sessions, &mut rules);
         }
-        rules.count("client.max_concurrency", self.client.max_concurrency.unwrap_or(1));
-        if let Some(seconds) = self.client.stop_after_s {
-            rules.lasting("client.stop_after_s", seconds);
-        }
-        rules.pause("client.think_time_s", self.client.think_time_s);
-        if self.client.think_time_s > 0.0 && self.client.max_concurrency.is_none() {
-            rules.broken(
-                "client.think_time_s",
-                "needs client.max_concurrency, the number of users who think".into(),
-            );
-        }
+        check_client(&self.client, &mut rules);
         rules.problems
     }
 
@@ -357,6 +347,31 @@ fn check_content(content: &ContentConfig, rules: &mut Rules) {
         rules.tokens("content.prefix_tokens", *prefix_tokens);
         if let Popularity::Zipf { exponent } = popularity {
             rules.positive("content.popularity.exponent", *exponent);
+        }
+    }
+}
+
+fn check_client(client: &ClientConfig, rules: &mut Rules) {
+    rules.count("client.max_concurrency", client.max_concurrency.unwrap_or(1));
+    if let Some(seconds) = client.stop_after_s {
+        rules.lasting("client.stop_after_s", seconds);
+    }
+    rules.pause("client.think_time_s", client.think_time_s);
+    if client.think_time_s > 0.0 && client.max_concurrency.is_none() {
+        rules.broken(
+            "client.think_time_s",
+            "needs client.max_concurrency, the number of users who think".into(),
+        );
+    }
+    let Some(ports) = &client.ports else { return };
+    rules.count("client.ports.count", ports.count);
+    rules.pause("client.ports.time_wait_s", ports.time_wait_s);
+    for (key, is_given) in [
+        ("max_concurrency", client.max_concurrency.is_some()),
+        ("retries", client.retries.is_some()),
+    ] {
+        if is_given {
+            rules.broken("client.ports", format!("not beside client.{key}"));
         }
     }
 }

@@ -52,6 +52,26 @@ fn who_has_its_first_token_in_time_is_not_given_up_for_want_of_it() {
 }
 
 #[test]
+fn who_finds_no_port_fails_at_once_and_takes_none_from_others() {
+    for engine in FULL {
+        let client = "client.ports = { count = 2, time_wait_s = 1.0 }";
+        let text = on(engine, &at_once(5, 1, client, ""));
+        let (counts, recorder) = run(&text);
+        let expected = Counts { arrived: 5, finished: 2, failed: 3, ..Counts::default() };
+        assert_eq!(counts, expected, "{engine}");
+        let failed = |record: &&_| fate(record) == (Status::Failed, 0, 0, 0, 0);
+        assert_eq!(recorder.requests.iter().skip(2).filter(failed).count(), 3, "{engine}");
+        // From 0.2 s on, five a second: the first is answered at 1.1 s, and its port is free at 2.1 s, for the
+        // one of 2.2 s; that of the second is not before the last has come, at 2.4 s.
+        let arrivals = "arrivals = { type = 'constant', rate_per_s = 5.0 }";
+        let text = text.replace("arrivals.type = 'all_at_once'", arrivals);
+        let text = text.replace("num_requests = 5", "num_requests = 12");
+        let (counts, _) = run(&text);
+        assert_eq!((counts.finished, counts.failed), (3, 9), "{engine}");
+    }
+}
+
+#[test]
 fn what_is_answered_at_the_end_of_its_time_is_answered() {
     let (counts, _) = run(&at_once(1, 1, "client.timeout_s = 0.5", ""));
     assert_eq!((counts.finished, counts.timed_out), (1, 0));
