@@ -8,7 +8,8 @@ use super::skip::Skip;
 use super::workload::MOST_REQUESTS;
 use crate::scenario::{
     AdapterKind, AdapterMix, AdapterPopularity, ArrivalConfig, ClientConfig, ClusterConfig,
-    ContentConfig, EngineConfig, LengthConfig, LoraConfig, PortsConfig, RowOrder, WorkloadConfig,
+    ContentConfig, EngineConfig, LengthConfig, LoraConfig, PortsConfig, RowOrder, StepTimeConfig,
+    WorkloadConfig,
 };
 
 /// Settings of such a workload that are used, or that say the same as others.
@@ -30,10 +31,30 @@ const KNOWN: [&str; 12] = [
 /// Room for a draw of more arrivals than the mean: requests in standard deviations.
 const DEVIATIONS: f64 = 6.0;
 
+/// The vLLM whose servers with adapters were calibrated, major and minor version.
+const CALIBRATED: (u32, u32) = (0, 8);
+/// What they take beside the kernels of model and adapters: found with
+/// [`LoraKernels::VLLM`](crate::scenario::LoraKernels::VLLM)
+/// (`profiles/lora/README.md`).
+const API_DELAY_MS: f64 = 15.7;
+const PER_SEQUENCE_US: f64 = 38.4;
+const PER_PREFILL_STEP_US: f64 = 1200.0;
+
 /// Makes the engine of a record serve adapters, if its flags say so.
-pub(super) fn serve(settings: &Settings, cluster: &mut ClusterConfig) -> Result<(), Skip> {
+pub(super) fn serve(
+    settings: &Settings,
+    version: Option<(u32, u32)>,
+    cluster: &mut ClusterConfig,
+) -> Result<(), Skip> {
     if !settings.enable_lora {
         return Ok(());
+    }
+    if version == Some(CALIBRATED) && matches!(cluster.engine, EngineConfig::VllmV1(_)) {
+        cluster.api_delay_ms = API_DELAY_MS;
+        if let StepTimeConfig::Auto { calibration, .. } = &mut cluster.step_time {
+            calibration.per_sequence_us = PER_SEQUENCE_US;
+            calibration.per_prefill_step_us = PER_PREFILL_STEP_US;
+        }
     }
     cluster.lora = Some(LoraConfig {
         max_rank: settings.max_lora_rank,

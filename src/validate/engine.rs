@@ -95,12 +95,12 @@ pub(super) fn cluster(
         vllm(&record.engine, settings, (model, gpu), stages, assumed)?
     };
     cluster.memory_reserve = memory_of_logits(&record.engine, &cluster.engine, model);
-    adapters::serve(settings, &mut cluster)?;
+    adapters::serve(settings, version(&record.engine), &mut cluster)?;
     Ok(cluster)
 }
 
 /// The version of an engine, as far as a source tells it.
-pub(super) fn version(engine: &EngineFields) -> Option<(u32, u32)> {
+fn version(engine: &EngineFields) -> Option<(u32, u32)> {
     let version = engine.version.as_deref().and_then(Version::find)?;
     Some((version.major, version.minor))
 }

@@ -113,11 +113,6 @@ fn json(text: &str) -> Result<Value, serde_json::Error> {
 }
 
 impl Record {
-    /// The version of its engine, major and minor, as far as the source tells it.
-    pub fn engine_version(&self) -> Option<(u32, u32)> {
-        super::engine::version(&self.engine)
-    }
-
     /// Reads the records of a JSONL text; empty lines are left out.
     ///
     /// # Errors

@@ -242,3 +242,15 @@ fn a_vllm_that_sorts_logits_to_measure_its_memory_has_less_left_for_kv() {
     assert_eq!(reserve("0.8.5", json!({"max-num-seqs": 16})), None);
     assert_eq!(reserve("0.15.1", many), None);
 }
+
+#[test]
+fn servers_with_adapters_have_the_host_that_was_found_for_their_version() {
+    let cluster = |version: &str, lora: bool| {
+        let engine = json!({"name": "vLLM", "version": version});
+        let flags = json!({"enable-lora": lora});
+        plan(&[("engine", engine), ("engine_flags", flags)]).unwrap().scenario.cluster
+    };
+    let is_calibrated = |version, lora| cluster(version, lora).api_delay_ms > 0.0;
+    assert!(is_calibrated("image vllm_0.8.5.sif", true));
+    assert!(!is_calibrated("image vllm_0.8.5.sif", false) && !is_calibrated("0.9.1", true));
+}

@@ -4,12 +4,9 @@ use std::collections::BTreeMap;
 
 use crate::calibrate::Parameter;
 use crate::scenario::{EngineConfig, ScenarioFile};
-use crate::validate::Record;
 
 /// Runs that a fit looks at, a few of each family: more tell little more.
 const RUNS: usize = 16;
-/// The same of servers with adapters, whose runs are long.
-const RUNS_WITH_ADAPTERS: usize = 8;
 /// With fewer runs of others on a GPU, its kernels are not fitted to them.
 const RUNS_OF_OTHERS: usize = 8;
 
@@ -17,8 +14,6 @@ const RUNS_OF_OTHERS: usize = 8;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Server {
     engine: &'static str,
-    /// Its version, as far as it is told, where it serves adapters: what these take changes from one to another.
-    adapters: Option<String>,
     /// Who measured: the family up to its first `/`.
     source: String,
     gpu: String,
@@ -26,7 +21,7 @@ pub(super) struct Server {
 }
 
 impl Server {
-    pub(super) fn of(file: &ScenarioFile, record: &Record) -> Self {
+    pub(super) fn of(file: &ScenarioFile, family: &str) -> Self {
         let engine = match file.cluster.engine {
             EngineConfig::Sglang(_) => "SGLang",
             EngineConfig::VllmV0(_) => "vLLM (V0)",
@@ -34,8 +29,7 @@ impl Server {
         };
         Self {
             engine,
-            adapters: file.cluster.lora.as_ref().map(|_| version(record)),
-            source: record.family.split('/').next().unwrap_or_default().to_owned(),
+            source: family.split('/').next().unwrap_or_default().to_owned(),
             gpu: file.cluster.gpu.clone(),
             model: file.cluster.model.clone(),
         }
@@ -43,12 +37,10 @@ impl Server {
 
     /// The fits that this server's parameters come from, in order: each begins from the one before.
     pub(super) fn fits(&self, known: &[Known]) -> Vec<Fit> {
-        let Self { engine, adapters, source, gpu, model } = self;
+        let Self { engine, source, gpu, model } = self;
         let among = |alike: &dyn Fn(&Self) -> bool| -> Vec<usize> {
-            let is_alike = |&at: &usize| {
-                let other = &known[at].server;
-                other.engine == *engine && other.adapters == *adapters && alike(other)
-            };
+            let is_alike =
+                |&at: &usize| known[at].server.engine == *engine && alike(&known[at].server);
             (0..known.len()).filter(is_alike).collect()
         };
         let of_source = among(&|other| other.source == *source);
@@ -57,18 +49,10 @@ impl Server {
         let of_model =
             among(&|other| other.source == *source && other.gpu == *gpu && other.model == *model);
 
-        let engine = self.engine();
-        let from_source = if of_source.is_empty() { all() } else { kernels() };
-        let mut fits = vec![Fit::new(engine.clone(), among(&|_| true), host())];
+        let mut fits = vec![Fit::new(engine.to_string(), among(&|_| true), host())];
         fits.push(Fit::new(format!("{engine}, {source}"), of_source, host()));
-        if adapters.is_some() {
-            // Those on the same GPU say the same of the host.
-            fits.clear();
-        }
-        // How much of a step is due to adapters and how much to other kernels, runs with them do not tell.
-        let nearest = || if adapters.is_some() { host() } else { all() };
         if here.is_empty() && others_here.len() >= RUNS_OF_OTHERS {
-            let parameters = if adapters.is_some() { host() } else { from_source };
+            let parameters = if fits[1].runs.is_empty() { all() } else { kernels() };
             fits.push(Fit::new(
                 format!("{engine} on {gpu}, for {source}"),
                 others_here,
@@ -76,37 +60,24 @@ impl Server {
             ));
         }
         let has_others = of_model.len() < here.len();
-        fits.push(Fit::new(format!("{engine}, {source} on {gpu}"), here, nearest()));
+        fits.push(Fit::new(format!("{engine}, {source} on {gpu}"), here, all()));
         if has_others {
-            fits.push(Fit::new(self.to_string(), of_model, nearest()));
+            fits.push(Fit::new(self.to_string(), of_model, all()));
         }
         fits.retain(|fit| !fit.runs.is_empty());
-        let few = if adapters.is_some() { RUNS_WITH_ADAPTERS } else { RUNS };
         for fit in &mut fits {
-            fit.runs = spread(&fit.runs, known, few);
+            fit.runs = spread(&fit.runs, known);
         }
         // The same runs would tell the same again, and count twice.
         fits.dedup_by(|near, far| near.runs == far.runs && near.parameters == far.parameters);
         fits
     }
-
-    /// The engine in words.
-    fn engine(&self) -> String {
-        let version = |adapters: &String| format!("{}{adapters} with adapters", self.engine);
-        self.adapters.as_ref().map_or_else(|| self.engine.to_owned(), version)
-    }
-}
-
-/// A version in words, after a space; nothing if it is not told.
-fn version(record: &Record) -> String {
-    let told = record.engine_version();
-    told.map_or_else(String::new, |(major, minor)| format!(" {major}.{minor}"))
 }
 
 impl std::fmt::Display for Server {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { source, gpu, model, .. } = self;
-        write!(f, "{}, {source} on {gpu}, {model}", self.engine())
+        let Self { engine, source, gpu, model } = self;
+        write!(f, "{engine}, {source} on {gpu}, {model}")
     }
 }
 
@@ -133,13 +104,13 @@ impl Fit {
     }
 }
 
-/// About `count` runs, as many of each family, spread evenly over those there are.
-fn spread(runs: &[usize], known: &[Known], count: usize) -> Vec<usize> {
+/// A few runs of each family, spread evenly over those there are.
+fn spread(runs: &[usize], known: &[Known]) -> Vec<usize> {
     let mut families: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for &at in runs {
         families.entry(&known[at].family).or_default().push(at);
     }
-    let share = (count / families.len().max(1)).max(1);
+    let share = (RUNS / families.len().max(1)).max(1);
     let few = |all: &Vec<usize>| -> Vec<usize> {
         let count = all.len().min(share);
         (0..count).map(|index| all[index * all.len() / count]).collect()
@@ -186,7 +157,7 @@ mod tests {
     fn known(source: &str, gpu: &str, model: &str) -> Known {
         let [source, gpu, model] = [source, gpu, model].map(str::to_owned);
         let family = format!("{source}/{model}");
-        Known { server: Server { engine: "vLLM", adapters: None, source, gpu, model }, family }
+        Known { server: Server { engine: "vLLM", source, gpu, model }, family }
     }
 
     fn fits(wanted: [&str; 3], runs: &[Known]) -> Vec<(String, Vec<usize>, usize)> {
@@ -248,20 +219,6 @@ mod tests {
         let alone = fits(["lab", "H100", "8B"], &runs[..1]);
         let runs_and_parameters: Vec<_> = alone.iter().map(|(_, runs, n)| (runs, *n)).collect();
         assert_eq!(runs_and_parameters, [(&vec![0], host().len()), (&vec![0], all().len())]);
-    }
-
-    #[test]
-    fn servers_with_adapters_are_known_by_those_of_their_version() {
-        let serving = |adapters: Option<&str>| {
-            let adapters = adapters.map(str::to_owned);
-            let plain = known("lab", "H100", "8B");
-            Known { server: Server { adapters, ..plain.server }, family: plain.family }
-        };
-        let runs = [None, Some(""), Some(" 0.8"), Some(" 0.9")].map(serving);
-        let fits = runs[2].server.fits(&runs);
-        let found: Vec<_> = fits.iter().map(|fit| (fit.name.as_str(), fit.runs.clone())).collect();
-        assert_eq!(found, [("vLLM 0.8 with adapters, lab on H100", vec![2])]);
-        assert!(runs[0].server.fits(&runs).iter().all(|fit| fit.runs == [0]));
     }
 
     #[test]

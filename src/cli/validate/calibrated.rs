@@ -55,21 +55,21 @@ impl Calibrated {
         Ok(calibrated)
     }
 
-    /// The scenario of a run with the parameters of its server, if there are some.
+    /// The scenario of a run of this family with the parameters of its server, if there are some.
     pub(super) fn adjusted(
         &self,
         file: ScenarioFile,
-        record: &Record,
+        family: &str,
     ) -> Result<ScenarioFile, String> {
-        match self.servers.get(&Server::of(&file, record)) {
-            Some(found) => {
+        match self.servers.get(&Server::of(&file, family)) {
+            Some(found) if file.cluster.lora.is_none() => {
                 let has = |path: &str| concerns(path, &file);
                 let found = found.iter().filter(|(path, _)| has(path));
                 let settings: Vec<String> =
                     found.map(|(path, value)| setting(path, *value)).collect();
                 scenario_file::overridden(file, &settings)
             }
-            None => Ok(file),
+            _ => Ok(file),
         }
     }
 }
@@ -134,10 +134,10 @@ fn fitted(
     Ok(found)
 }
 
-/// A record that can be simulated.
+/// A record that can be simulated without adapters, whose constants are their own.
 fn plan(record: &Record) -> Option<(Known, Plan)> {
-    let plan = Plan::of(record).ok()?;
-    let server = Server::of(&plan.scenario, record);
+    let plan = Plan::of(record).ok().filter(|plan| plan.scenario.cluster.lora.is_none())?;
+    let server = Server::of(&plan.scenario, &record.family);
     Some((Known { server, family: record.family.clone() }, plan))
 }
 

@@ -95,7 +95,7 @@ fn validate_runs(path: &Path, arguments: &ValidateArguments) -> Result<(), Failu
     };
     let adjust = |record: &Record, file: ScenarioFile| {
         #[cfg(feature = "calibrate")]
-        let file = calibrated.adjusted(file, record)?;
+        let file = calibrated.adjusted(file, &record.family)?;
         #[cfg(not(feature = "calibrate"))]
         let _ = record;
         scenario_file::overridden(file, &arguments.overrides)
