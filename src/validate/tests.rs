@@ -245,12 +245,19 @@ fn a_vllm_that_sorts_logits_to_measure_its_memory_has_less_left_for_kv() {
 
 #[test]
 fn servers_with_adapters_have_the_host_that_was_found_for_their_version() {
-    let cluster = |version: &str, lora: bool| {
+    let workload = json!({
+        "dataset": "dummy_dataset", "total_time_s": 60, "offered_rate_req_s": 1.0,
+        "avg_input_len": 100, "avg_output_len": 50,
+        "adapter_rates": [0.5], "adapter_rate_counts": [2], "adapter_ranks": [8],
+    });
+    let api_delay_ms = |version: &str| {
         let engine = json!({"name": "vLLM", "version": version});
-        let flags = json!({"enable-lora": lora});
-        plan(&[("engine", engine), ("engine_flags", flags)]).unwrap().scenario.cluster
+        let flags = json!({"enable-lora": true, "max-loras": 2});
+        let changes = [("engine", engine), ("engine_flags", flags), ("workload", workload.clone())];
+        plan(&changes).unwrap().scenario.cluster.api_delay_ms
     };
-    let is_calibrated = |version, lora| cluster(version, lora).api_delay_ms > 0.0;
-    assert!(is_calibrated("image vllm_0.8.5.sif", true));
-    assert!(!is_calibrated("image vllm_0.8.5.sif", false) && !is_calibrated("0.9.1", true));
+    assert!(api_delay_ms("image vllm_0.8.5.sif") > 0.0);
+    assert!(api_delay_ms("0.9.1").abs() < 1e-12);
+    let plain = plan(&[("engine", json!({"name": "vLLM", "version": "0.8.5"}))]).unwrap();
+    assert!(plain.scenario.cluster.api_delay_ms.abs() < 1e-12);
 }
