@@ -103,7 +103,8 @@ pub struct Instance {
     run_shape: StepShape,
     run_host: HostPart,
     run_length: RunLength,
-    /// Steps in flight of other kinds, and before those, when the run began.
+    /// How many of the steps that were in flight when the run was planned are told one by one: those up to
+    /// the last that does more than decode.
     run_lead: usize,
     /// Whether outcomes without consequences may be told late.
     tells_late: bool,

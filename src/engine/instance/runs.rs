@@ -9,8 +9,8 @@ use crate::engine::quiet::{QuietRun, QuietStep, RunLength};
 use crate::engine::scheduler::QuietSteps;
 use crate::units::{SimDuration, SimTime};
 
-/// A run behind steps of other kinds is worth telling those apart from this length on; instructions of whole
-/// runs with many and few requests say so.
+/// Behind steps of other kinds, which are told apart, no run is planned unless so many steps may come before the
+/// next input: without this bound, runs of 20,000 requests that come every one or two steps took 1 to 2 % more instructions.
 const LED_STEPS_MIN: usize = 10;
 
 impl Instance {
