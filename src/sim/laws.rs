@@ -27,6 +27,8 @@ use crate::units::SimTime;
 #[derive(Debug, Default)]
 pub struct Watch {
     lane: Lane,
+    /// Whether instances may tell outcomes of which nothing follows late: those of lanes do.
+    hears_late: bool,
     now: SimTime,
     requests: Vec<Progress>,
     devices: Vec<Device>,
@@ -79,6 +81,8 @@ struct Device {
     planned: u64,
     stepped: u64,
     free: SimTime,
+    /// The last outcome.
+    completed: SimTime,
     /// Requests whose KV it holds for instances that decode.
     handed_over: u32,
 }
@@ -154,6 +158,8 @@ impl Watch {
             assert!(step.boundary > before, "L2: steps of instance {instance} end in order");
             before = step.boundary;
         }
+        assert!(before >= device.completed, "L2: outcomes of instance {instance} come in order");
+        device.completed = before;
         for step in run.steps {
             assert!(step.boundary <= at, "L2: a step of instance {instance} ends in the future");
             assert!(step.start >= step.boundary.max(device.free), "L2: the device is taken");
@@ -169,6 +175,8 @@ impl Watch {
         let device = self.device(instance);
         assert_eq!(batch.step, device.stepped, "L2: steps of instance {instance} end in order");
         assert!(at >= batch.ends_at(), "L2: step {} is known before it ends", batch.step);
+        assert!(at >= device.completed, "L2: outcomes of instance {instance} come in order");
+        device.completed = at;
         device.stepped += 1;
         self.tokens_out += u64::from(result.tokens);
         let gaps: u32 = result.gaps.iter().map(|gap| gap.count).sum();
@@ -209,9 +217,8 @@ impl Watch {
 
 impl Observer for Watch {
     fn on(&mut self, at: SimTime, what: Occurrence<'_>) {
-        // Outcomes of which nothing follows may be told late.
-        let is_late =
-            matches!(what, Occurrence::Stepped(_, _, result, _) if result.finished.is_empty());
+        let is_late = self.hears_late
+            && matches!(what, Occurrence::Stepped(_, _, result, _) if result.finished.is_empty());
         assert!(is_late || at >= self.now, "L2: time never decreases: {at} after {}", self.now);
         self.now = self.now.max(at);
         match what {
@@ -315,7 +322,7 @@ impl Separable for Watch {
     type Lane = Self;
 
     fn lane(&mut self, lane: Lane) -> Self {
-        Self { lane, ..Self::default() }
+        Self { lane, hears_late: true, ..Self::default() }
     }
 
     fn join(&mut self, lanes: Vec<Self>) {

@@ -1,7 +1,6 @@
 //! The probe from its arguments to its report.
 
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use super::ProbeArguments;
@@ -10,7 +9,7 @@ use super::report::{self, Report};
 use crate::calibrate::probe::{Law, Limits, Plan, Point, fit_points};
 use crate::cli::profile::import::check_new;
 use crate::cli::profile::pair::engine_defaults;
-use crate::cli::{Failure, print, say, scenario_file};
+use crate::cli::{Failure, print, replace, say, scenario_file};
 use crate::cost::{CapturedSizes, StepTime};
 use crate::io::openai::{Offered, Server, ServerError};
 use crate::scenario::{EngineConfig, SglangConfig};
@@ -67,7 +66,8 @@ pub(in crate::cli::profile) fn probe(arguments: &ProbeArguments) -> Result<(), F
     }
     print(&report.text())?;
     let Some(path) = &arguments.output else { return Ok(()) };
-    write_whole(path, &report.file(&offered, &arguments.url, base.as_ref().map(|b| &*b.name)))?;
+    let text = report.file(&offered, &arguments.url, base.as_ref().map(|base| &*base.name));
+    replace::replace(path, |partial| Ok(std::fs::write(partial, &text)?))?;
     say(&format!("parameters in {}", path.display()));
     Ok(())
 }
@@ -138,16 +138,4 @@ impl Base {
         }
         Law::Calibrated(&self.cost)
     }
-}
-
-/// Writes a file that appears whole or not at all.
-fn write_whole(path: &Path, text: &str) -> Result<(), Failure> {
-    let fail =
-        |error: std::io::Error| Failure::input(format!("--output: {}: {error}", path.display()));
-    let mut partial = path.as_os_str().to_owned();
-    partial.push(".partial");
-    let partial = PathBuf::from(partial);
-    let mut file = std::fs::File::create(&partial).map_err(fail)?;
-    file.write_all(text.as_bytes()).map_err(fail)?;
-    std::fs::rename(&partial, path).map_err(fail)
 }
