@@ -86,11 +86,14 @@ impl SimDuration {
     /// negative, not finite, or beyond 584 years.
     #[inline]
     pub fn try_from_secs_f64(secs: f64) -> Option<Self> {
+        const WHOLE: f64 = (1_u64 << 52) as f64;
         let nanos = secs * NANOS_PER_SEC;
-        if nanos >= 0.0 && nanos < (1_u64 << 52) as f64 {
-            // `f64::round` without its call: below 2^52 the fraction is exact.
-            let whole = nanos as i64;
-            return Some(Self(whole.cast_unsigned() + u64::from(nanos - whole as f64 >= 0.5)));
+        if (0.0..WHOLE / 2.0).contains(&nanos) {
+            // `f64::round` without its call: from 2^52 on floats are whole, and so is a sum with it, which is
+            // rounded to an even number in the middle of two.
+            let sum = nanos + WHOLE;
+            let whole = sum.to_bits() & ((1 << 52) - 1);
+            return Some(Self(whole + u64::from(nanos - (sum - WHOLE) >= 0.5)));
         }
         (nanos >= 0.0 && nanos < u64::MAX as f64).then(|| Self(nanos.round() as u64))
     }
@@ -217,6 +220,15 @@ mod tests {
     fn seconds_round_to_the_nearest_nanosecond() {
         assert_eq!(SimDuration::from_secs_f64(1.5e-9).as_nanos(), 2);
         assert_eq!(SimDuration::from_secs_f64(0.1).as_nanos(), 100_000_000);
+        let ends =
+            [0.0, 0.49, 0.5, 1.5, 2.5, 1e6 + 0.5, 2_f64.powi(51) - 0.5, 2_f64.powi(52) + 1.0];
+        let spread = |n: u64| n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let random = (0..10_000).map(|n| (spread(n) >> (n % 60)) as f64 / 8.0);
+        for nanos in ends.into_iter().chain(random) {
+            let secs = nanos / NANOS_PER_SEC;
+            let rounded = (secs * NANOS_PER_SEC).round() as u64;
+            assert_eq!(SimDuration::from_secs_f64(secs).as_nanos(), rounded, "{nanos} ns");
+        }
     }
 
     #[test]

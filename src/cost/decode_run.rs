@@ -8,21 +8,10 @@ use super::calibration::StepSum;
 use super::{CostModel, StepShape, StepTime, layers, operators, roofline};
 use crate::units::SimDuration;
 
-/// Prices steps that decode the same sequences, one token each.
-#[derive(Debug)]
-pub struct DecodeRun<'a> {
-    shape: StepShape,
-    law: Law<'a>,
-}
-
-#[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "one on the stack while a run is priced")]
-enum Law<'a> {
-    /// Every step lasts as long.
-    Constant(SimDuration),
-    /// The attention of decodes in this sum.
-    Attention(StepSum, DecodeAttention<'a>),
-    Model(&'a dyn CostModel),
+/// What is done with the steps of a run: a loop that is compiled for each law on its own.
+pub trait StepWalk {
+    /// Goes from step to step; `next` tells how long the device works on the next one.
+    fn walk(self, next: impl FnMut() -> SimDuration);
 }
 
 /// The attention of the decodes of one step after the other, in seconds.
@@ -33,43 +22,58 @@ pub(super) enum DecodeAttention<'a> {
     Layers(layers::DecodeLine<'a>),
 }
 
-impl<'a> DecodeRun<'a> {
-    /// The run whose first step has this shape.
-    pub fn new(model: &'a StepTime, shape: &StepShape) -> Self {
-        let attention = |(sum, attention)| Law::Attention(sum, attention);
-        let law = match model {
-            StepTime::Linear(linear) => Law::Constant(linear.step_duration(shape)),
-            StepTime::Roofline(model) => attention(model.decode_law(shape)),
-            StepTime::Operators(model) => attention(model.decode_law(shape)),
-            StepTime::LayerTable(table) => {
-                table.decode_law(shape).map_or(Law::Model(table), attention)
+impl StepTime {
+    /// Prices steps that decode the same sequences, one token each, the first of them of this shape.
+    pub fn walk_decodes(&self, shape: &StepShape, walk: impl StepWalk) {
+        let model: &dyn CostModel = match self {
+            Self::Linear(linear) => {
+                let duration = linear.step_duration(shape);
+                return walk.walk(|| duration);
             }
-            StepTime::StepTable(table) => Law::Model(table),
-            StepTime::Pipeline(pipeline) => Law::Model(pipeline),
-            StepTime::Custom(model) => Law::Model(model.as_ref()),
+            Self::Roofline(model) => return walk_attention(model.decode_law(shape), shape, walk),
+            Self::Operators(model) => return walk_attention(model.decode_law(shape), shape, walk),
+            Self::LayerTable(table) => match table.decode_law(shape) {
+                Some(law) => return walk_attention(law, shape, walk),
+                None => table,
+            },
+            Self::StepTable(table) => table,
+            Self::Pipeline(pipeline) => pipeline,
+            Self::Custom(model) => model.as_ref(),
         };
-        Self { shape: *shape, law }
+        let mut shape = *shape;
+        walk.walk(|| {
+            let duration = model.step_duration(&shape);
+            shape.advance_decodes();
+            duration
+        });
     }
+}
 
-    /// How long the device works on the next step.
-    #[inline]
-    pub fn next_step(&mut self) -> SimDuration {
-        let duration = match &mut self.law {
-            Law::Constant(duration) => *duration,
-            Law::Attention(sum, attention) => {
-                let tokens = self.shape.decode_context_tokens;
-                sum.with_decode_attention(match attention {
-                    DecodeAttention::Roofline(tokens_of) => tokens_of.secs(tokens),
-                    DecodeAttention::Operators(reads) => reads.secs(tokens),
-                    DecodeAttention::Layers(line) => {
-                        line.secs(tokens, self.shape.decode_context_max)
-                    }
-                })
-            }
-            Law::Model(model) => model.step_duration(&self.shape),
-        };
-        self.shape.advance_decodes();
-        duration
+/// Steps that differ in the attention of their decodes.
+fn walk_attention(
+    (sum, attention): (StepSum, DecodeAttention<'_>),
+    shape: &StepShape,
+    walk: impl StepWalk,
+) {
+    let (mut tokens, more) = (shape.decode_context_tokens, u64::from(shape.decode_seqs));
+    let mut next_tokens = || {
+        tokens += more;
+        tokens - more
+    };
+    match attention {
+        DecodeAttention::Roofline(law) => {
+            walk.walk(|| sum.with_decode_attention(law.secs(next_tokens())));
+        }
+        DecodeAttention::Operators(mut reads) => {
+            walk.walk(|| sum.with_decode_attention(reads.secs(next_tokens())));
+        }
+        DecodeAttention::Layers(mut line) => {
+            let mut longest = shape.decode_context_max;
+            walk.walk(|| {
+                longest += 1;
+                sum.with_decode_attention(line.secs(next_tokens(), longest - 1))
+            });
+        }
     }
 }
 
@@ -92,16 +96,27 @@ pub(super) mod tests {
         )
     }
 
+    /// So many steps, one after the other.
+    struct Collect<'a>(&'a mut Vec<SimDuration>, usize);
+
+    impl StepWalk for Collect<'_> {
+        fn walk(self, next: impl FnMut() -> SimDuration) {
+            self.0.extend(std::iter::repeat_with(next).take(self.1));
+        }
+    }
+
     /// Whether so many steps from this shape on are priced as each on its own.
     pub(in crate::cost) fn prices_as_on_their_own(
         model: &StepTime,
         first: &StepShape,
         steps: usize,
     ) -> Result<(), TestCaseError> {
-        let mut run = DecodeRun::new(model, first);
+        let mut priced = Vec::new();
+        model.walk_decodes(first, Collect(&mut priced, steps));
+        prop_assert_eq!(priced.len(), steps);
         let mut shape = *first;
-        for _ in 0..steps {
-            prop_assert_eq!(run.next_step(), model.step_duration(&shape), "{:?}", shape);
+        for duration in priced {
+            prop_assert_eq!(duration, model.step_duration(&shape), "{:?}", shape);
             shape.advance_decodes();
         }
         Ok(())

@@ -19,7 +19,7 @@ mod wave;
 mod window;
 
 pub use calibration::{Calibration, Coverage, StepParts};
-pub use decode_run::DecodeRun;
+pub use decode_run::StepWalk;
 pub use exchange::Exchange;
 pub use graph::{CapturedSizes, CudaGraphs};
 pub use layers::{

@@ -70,7 +70,7 @@ impl Surface {
         let (row, down) = self.across.place(x);
         let width = self.along.nodes;
         let (near, far) = self.values[row * width..(row + 2) * width].split_at(width);
-        Along { axis: self.along, near, far, down, cell: usize::MAX, edges: [(0.0, 0.0); 2] }
+        Along { axis: self.along, near, far, down, cell: usize::MAX, edge: (0.0, 0.0) }
     }
 }
 
@@ -82,9 +82,9 @@ pub(super) struct Along<'a> {
     near: &'a [f64],
     far: &'a [f64],
     down: f64,
-    /// The cell of the last value, and its edges in both rows: where they begin, how they rise.
+    /// The cell of the last value, where the function begins there and how far it rises.
     cell: usize,
-    edges: [(f64, f64); 2],
+    edge: (f64, f64),
 }
 
 impl Along<'_> {
@@ -92,11 +92,17 @@ impl Along<'_> {
     pub(super) fn at(&mut self, y: f64) -> f64 {
         let (cell, right) = self.axis.place(y);
         if cell != self.cell {
-            let edge = |row: &[f64]| (row[cell], row[cell + 1] - row[cell]);
-            (self.cell, self.edges) = (cell, [edge(self.near), edge(self.far)]);
+            self.enter(cell);
         }
-        let [near, far] = self.edges.map(|(begin, rise)| begin + right * rise);
-        near + self.down * (far - near)
+        let (begin, rise) = self.edge;
+        begin + right * rise
+    }
+
+    #[inline(never)]
+    fn enter(&mut self, cell: usize) {
+        let [begin, end] = [cell, cell + 1]
+            .map(|node| self.near[node] + self.down * (self.far[node] - self.near[node]));
+        (self.cell, self.edge) = (cell, (begin, end - begin));
     }
 }
 

@@ -188,13 +188,49 @@ impl TryFrom<String> for Codes {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
-        let code = |word: &str| match word {
-            "-" => Ok(None),
-            _ => word.parse().map(Some).map_err(|_| {
+        let text = text.trim_ascii();
+        let mut codes = Vec::with_capacity(text.len() / 4);
+        let mut rest = text.as_bytes();
+        while !rest.is_empty() {
+            let (code, after) = first_code(rest).ok_or_else(|| {
+                let word = text[text.len() - rest.len()..].split_ascii_whitespace().next();
+                let word = word.unwrap_or_default();
                 format!("must be a whole number from -32768 to 32767 or `-`, got `{word}`")
-            }),
-        };
-        text.split_ascii_whitespace().map(code).collect::<Result<_, _>>().map(Self)
+            })?;
+            codes.push(code);
+            rest = after;
+        }
+        Ok(Self(codes))
+    }
+}
+
+/// The first word, and what comes after it and the blanks behind. Tables have tens of thousands of words,
+/// which are read before anything else can begin.
+#[inline]
+fn first_code(text: &[u8]) -> Option<(Option<i16>, &[u8])> {
+    let (is_negative, mut rest) = match text {
+        [b'-', rest @ ..] => (true, rest),
+        _ => (false, text),
+    };
+    let (mut number, mut digits) = (0_i32, 0);
+    while let [digit @ b'0'..=b'9', after @ ..] = rest {
+        number = 10 * number + i32::from(digit - b'0');
+        digits += 1;
+        rest = after;
+        if digits > 5 {
+            return None;
+        }
+    }
+    let number = if is_negative { -number } else { number };
+    let code = match digits {
+        0 if is_negative => None,
+        0 => return None,
+        _ => Some(i16::try_from(number).ok()?),
+    };
+    match rest {
+        [] => Some((code, rest)),
+        [blank, ..] if blank.is_ascii_whitespace() => Some((code, rest.trim_ascii_start())),
+        _ => None,
     }
 }
 

@@ -27,6 +27,24 @@ fn decode(sequences: u32, context: u32) -> StepShape {
     shape
 }
 
+proptest! {
+    #[test]
+    fn codes_are_read_as_they_are_written(codes in proptest::collection::vec(any::<Option<i16>>(), 0..60), columns in 1_usize..9) {
+        let codes = Codes(codes);
+        prop_assert_eq!(&Codes::try_from(codes.to_text(columns)), &Ok(codes.clone()));
+        let spaced = codes.to_text(columns).replace(' ', " \t ").replace('\n', "\r\n\n");
+        prop_assert_eq!(Codes::try_from(spaced), Ok(codes));
+    }
+}
+
+#[test]
+fn codes_that_are_no_numbers_are_named() {
+    for word in ["32768", "-32769", "99999999999", "--", "-x", "1.5", "+", "1-", "\u{e9}"] {
+        let said = Codes::try_from(format!(" 7 -\n{word} 8 \n")).expect_err(word);
+        assert!(said.ends_with(&format!("got `{word}`")), "{said}");
+    }
+}
+
 #[test]
 fn more_work_never_takes_less_time() {
     for (name, tp) in [("meta-llama/Llama-3.1-8B", 1), ("Mixtral-8x7B-v0.1", 2)] {

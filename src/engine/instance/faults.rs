@@ -30,9 +30,15 @@ impl Instance {
 
     /// How long its device takes for a step that should take `duration`.
     pub(super) fn slowed(&self, duration: SimDuration) -> SimDuration {
-        match self.slowdown {
-            None => duration,
-            Some(factor) => SimDuration::from_secs_f64(duration.as_secs_f64() * factor),
-        }
+        slowed(duration, self.slowdown)
+    }
+}
+
+/// So many times as long.
+#[inline]
+pub(super) fn slowed(duration: SimDuration, factor: Option<f64>) -> SimDuration {
+    match factor {
+        None => duration,
+        Some(factor) => SimDuration::from_secs_f64(duration.as_secs_f64() * factor),
     }
 }

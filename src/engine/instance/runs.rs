@@ -3,8 +3,11 @@
 
 use std::ops::Range;
 
+use super::faults::slowed;
 use super::{Batch, EngineEvent, Instance, Stepping};
-use crate::cost::DecodeRun;
+use crate::cost::StepWalk;
+use crate::engine::flight::Flight;
+use crate::engine::host::HostPart;
 use crate::engine::quiet::{QuietRun, QuietStep, RunLength};
 use crate::engine::scheduler::QuietSteps;
 use crate::units::{SimDuration, SimTime};
@@ -12,6 +15,56 @@ use crate::units::{SimDuration, SimTime};
 /// Behind steps of other kinds, which are told apart, no run is planned unless so many steps may come before the
 /// next input: without this bound, runs of 20,000 requests that come every one or two steps took 1 to 2 % more instructions.
 const LED_STEPS_MIN: usize = 10;
+
+/// Steps that are walked ahead.
+struct Ahead<'a> {
+    run: &'a mut Vec<QuietStep>,
+    in_flight: &'a Flight,
+    /// KV blocks that each step takes, and those that are free.
+    claims: &'a [u32],
+    free: u32,
+    host: HostPart,
+    host_free: SimTime,
+    device_free: SimTime,
+    /// Time of kernels that no cost model has.
+    kernels: SimDuration,
+    slowdown: Option<f64>,
+    /// Nothing is planned beyond it.
+    next_input: SimTime,
+}
+
+impl StepWalk for Ahead<'_> {
+    #[inline]
+    fn walk(self, mut next: impl FnMut() -> SimDuration) {
+        let Self { run, host, mut free, mut host_free, mut device_free, .. } = self;
+        let depth = self.in_flight.len();
+        let mut in_flight = self.in_flight.iter();
+        run.reserve(self.claims.len());
+        for (index, &claims) in self.claims.iter().enumerate() {
+            if claims > free {
+                break;
+            }
+            free -= claims;
+            // The step that ends here was decided `depth` steps before.
+            let (end, post_process) = match index.checked_sub(depth) {
+                Some(before) => (run[before].end(), host.post_process),
+                None => match in_flight.next() {
+                    Some(step) => (step.ends_at(), step.post_process),
+                    None => unreachable!("as many steps are in flight"),
+                },
+            };
+            let boundary = end.max(host_free) + post_process;
+            let duration = slowed(next() + self.kernels, self.slowdown);
+            let (start, duration) = host.timing(boundary, device_free, duration);
+            host_free = host.launched(boundary);
+            device_free = start + duration;
+            run.push(QuietStep { boundary, start, duration, claims });
+            if boundary >= self.next_input {
+                break;
+            }
+        }
+    }
+}
 
 impl Instance {
     /// Something came from outside at `now`: a run ends with the last step before. Returns when to
@@ -43,7 +96,6 @@ impl Instance {
         let Some(lead) = self.lead() else { return };
         let Some(quiet) = self.scheduler.quiet() else { return };
         let steps = (quiet.steps as usize).min(self.steps_ahead());
-        let mut free = self.scheduler.load().kv_blocks_free;
         let mut shape = quiet.shape;
         shape.cuda_graph = self.graphs.replayed(&shape);
         let steps = (steps as u64).min(self.graphs.alike(&shape)) as usize;
@@ -55,30 +107,21 @@ impl Instance {
             kernels = lora.kernels(&shape);
         }
         (self.run_shape, self.run_host, self.run_lead) = (shape, host, lead);
-        let depth = self.in_flight.len();
-        let (mut host_free, mut device_free) = (self.host_free, self.device_free);
-        let mut outcomes = self.in_flight.iter().map(|step| (step.ends_at(), step.post_process));
-        let mut price = DecodeRun::new(&self.cost, &shape);
-        for (index, &claims) in self.run_claims.iter().enumerate() {
-            if claims > free {
-                break;
-            }
-            free -= claims;
-            // The step that ends here was decided `depth` steps before.
-            let (end, post_process) = match index.checked_sub(depth) {
-                Some(before) => (self.run[before].end(), host.post_process),
-                None => outcomes.next().expect("as many steps are in flight"),
-            };
-            let boundary = end.max(host_free) + post_process;
-            let duration = self.slowed(price.next_step() + kernels);
-            let (start, duration) = host.timing(boundary, device_free, duration);
-            host_free = host.launched(boundary);
-            device_free = start + duration;
-            self.run.push(QuietStep { boundary, start, duration, claims });
-            if boundary >= self.next_input {
-                break;
-            }
-        }
+        self.cost.walk_decodes(
+            &shape,
+            Ahead {
+                run: &mut self.run,
+                in_flight: &self.in_flight,
+                claims: &self.run_claims,
+                free: self.scheduler.load().kv_blocks_free,
+                host,
+                host_free: self.host_free,
+                device_free: self.device_free,
+                kernels,
+                slowdown: self.slowdown,
+                next_input: self.next_input,
+            },
+        );
     }
 
     /// How many of the steps in flight, the oldest first, have to be taken in one by one; `None` where a run

@@ -3,8 +3,11 @@
 //! Gaps lie in bins of equal relative width, about two in a thousand. A percentile looks at one bin
 //! only, and is exact; means are of whole nanoseconds, so that no order shows in them.
 
+use std::ops::RangeInclusive;
+
 use super::{COUNT_BITS, COUNT_MAX};
 use crate::stats::{Sample, percentile_of};
+use crate::threads;
 use crate::units::SimDuration;
 
 /// Bins for each doubling, as a power of two.
@@ -60,15 +63,11 @@ impl BinnedGaps {
             .fold((any, any), |(low, high), &entry| (low.min(entry), high.max(entry)));
         let (shortest, longest) = (parts(shortest).0, parts(longest).0);
         let first = place(shortest);
-        let mut bins = vec![Bin::default(); place(longest) - first + 2];
-        let mut moments = Moments::around(parts(any).0);
-        for (gap, count) in entries.iter().copied().map(parts) {
-            // One place on, so that sums over them are what lies before.
-            let bin = &mut bins[place(gap) - first + 1];
-            bin.start += 1;
-            bin.below += count;
-            moments.add(gap, count);
-        }
+        let tally = |entries| Tally::of(entries, first..=place(longest), parts(any).0);
+        let (lower, upper) = entries.split_at(entries.len() / 2);
+        let (mut tally, other) = threads::both(|| tally(lower), || tally(upper));
+        tally.add(&other);
+        let Tally { mut bins, moments } = tally;
         let mut before = Bin::default();
         for bin in &mut bins {
             before = Bin { start: before.start + bin.start, below: before.below + bin.below };
@@ -99,7 +98,40 @@ impl BinnedGaps {
     }
 }
 
+/// What is in each bin, one place on, so that sums over them are what lies before.
+struct Tally {
+    bins: Vec<Bin>,
+    moments: Moments,
+}
+
+impl Tally {
+    /// The gaps of these entries, all of them in these bins.
+    fn of(entries: &[u64], places: RangeInclusive<usize>, centre: u64) -> Self {
+        let first = *places.start();
+        let mut bins = vec![Bin::default(); places.count() + 1];
+        let mut moments = Moments { centre, ..Moments::default() };
+        for (gap, count) in entries.iter().copied().map(parts) {
+            let bin = &mut bins[place(gap) - first + 1];
+            bin.start += 1;
+            bin.below += count;
+            moments.add(gap, count);
+        }
+        Self { bins, moments }
+    }
+
+    fn add(&mut self, other: &Self) {
+        for (bin, other) in self.bins.iter_mut().zip(&other.bins) {
+            bin.start += other.start;
+            bin.below += other.below;
+        }
+        self.moments.above += other.moments.above;
+        self.moments.below += other.moments.below;
+        self.moments.squares += other.moments.squares;
+    }
+}
+
 /// Sums of whole numbers, in which no order shows, of how far gaps are from one of them.
+#[derive(Default)]
 struct Moments {
     centre: u64,
     above: u128,
@@ -108,10 +140,6 @@ struct Moments {
 }
 
 impl Moments {
-    fn around(centre: u64) -> Self {
-        Self { centre, above: 0, below: 0, squares: 0 }
-    }
-
     #[inline]
     fn add(&mut self, gap: u64, count: u64) {
         let off = gap.abs_diff(self.centre);
