@@ -379,6 +379,10 @@ impl Observer for Recorder {
                 replica.crashed(at);
                 self.change(at, &what);
             }
+            Occurrence::Unreserved(instance, _, load) => {
+                let (replica, all) = self.replica(instance);
+                replica.set_load(at, load, all);
+            }
             Occurrence::TransferFailed(_, id) => {
                 if let Some(before) = self.handed_over.get_mut(&id) {
                     before.transfer = None;

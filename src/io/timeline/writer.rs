@@ -421,7 +421,9 @@ impl<W: Write> Observer for TimelineWriter<W> {
                 self.set_levels(at, instance, load);
             }
             Occurrence::Moved { from, to, life, load } => self.go_on(at, life, (from, load), to),
-            Occurrence::Crashed(instance, load) => self.set_levels(at, instance, load),
+            Occurrence::Crashed(instance, load) | Occurrence::Unreserved(instance, _, load) => {
+                self.set_levels(at, instance, load);
+            }
             Occurrence::SendingBegan(..)
             | Occurrence::TurnedAway(..)
             | Occurrence::Retried { .. }
