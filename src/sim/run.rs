@@ -387,12 +387,11 @@ impl<W: Source> Simulation<W> {
         let is_awaited = self.awaited[instance.index()];
         let has_kv = role != Role::Decode || self.parts().holder(id).is_some();
         let (part, handoff) = match role {
-            Role::Whole => (None, Handoff::None),
             Role::Prefill => (Some(Disaggregation::prompt_of(&request)), Handoff::DecodedElsewhere),
             Role::Decode if has_kv || self.parts().is_asked() => {
                 (None, Handoff::PrefilledElsewhere)
             }
-            Role::Decode => (None, Handoff::None),
+            Role::Whole | Role::Decode => (None, Handoff::None),
         };
         let place = (instance, &mut self.cluster.instances[instance.index()]);
         let part = (id, part.as_ref().unwrap_or(&request), handoff);

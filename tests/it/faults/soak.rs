@@ -208,7 +208,7 @@ fn local_prefill(random: &mut Stream, caches: bool) -> String {
 const CHUNK_GIB: f64 = 0.007;
 
 /// Tiers with room for a few prompts, over slow links; none in half of the cases.
-fn tiers(random: &mut Stream, out: &mut String) {
+pub(super) fn tiers(random: &mut Stream, out: &mut String) {
     if random.random_bool(0.5) {
         return;
     }

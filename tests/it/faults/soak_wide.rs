@@ -8,7 +8,7 @@ use rand::RngExt;
 use servecast::rng::{Seed, Stream};
 use servecast::sim::Counts;
 
-use super::soak::{May, faults, follow, gateway, one, scaled, workload};
+use super::soak::{May, faults, follow, gateway, one, scaled, tiers, workload};
 
 const CLUSTERS: u64 = 150;
 
@@ -88,6 +88,9 @@ fn handed_over(seed: u64) -> String {
         one(random, &["0.0", "2.0", "100.0"]),
     );
     let caches = flags.contains("prefix_caching = true") || flags.contains("radix_cache = false");
+    if engine == "vllm_v1" && caches {
+        tiers(random, &mut text);
+    }
     let may = May { replicas: parts[0] + parts[1], crashes, network: true, caches };
     faults(random, &may, &mut text);
     let text = gateway(seed, true, &text);
@@ -122,6 +125,7 @@ fn no_request_is_lost_between_replicas_under_random_faults() {
     often(&["'sglang'", "'crash'", "_wise'"], 15, handed_over);
     often(&["'vllm_v1'", "'crash'", "_wise'"], 8, handed_over);
     often(&["'reserve'", "autoscaler"], 20, handed_over);
+    often(&["'reserve'", "kv_tiers"], 6, handed_over);
     often(&["'reserve'", "cluster.gateway"], 20, handed_over);
     sum(CLUSTERS, handed_over);
 }
@@ -140,15 +144,17 @@ fn no_request_is_lost_between_replicas_where_clients_stop_amid_faults() {
     assert!(unfinished > 200, "runs end amid requests: {unfinished}");
 }
 
-/// Many more of both, for hours of doubt: `cargo test -- --ignored soak`. `SERVECAST_SOAK` says which, `A-B`.
+/// Many more of all: `cargo test --test it -- --ignored a_long_soak`. `SERVECAST_SOAK` says which, `FROM-TO`.
 #[test]
 #[ignore = "takes minutes"]
-fn a_long_soak_between_replicas() {
+fn a_long_soak() {
     let range = std::env::var("SERVECAST_SOAK").unwrap_or("150-2000".to_owned());
     let (from, to) = range.split_once('-').expect("a range");
     let [from, to] = [from, to].map(|end| end.parse::<u64>().expect("a number"));
     for seed in from..to {
-        assert_eq!(follow(seed, &handed_over(seed)).unfinished, 0, "seed {seed}");
+        for scenario in [handed_over, alike, models] {
+            assert_eq!(follow(seed, &scenario(seed)).unfinished, 0, "seed {seed}");
+        }
     }
 }
 
@@ -201,7 +207,7 @@ fn alike(seed: u64) -> String {
          [cluster.engine]\ntype = '{engine}'\n{flags}[cluster.step_time]\ntype = 'roofline'"
     );
     faults(random, &May { replicas, crashes, network: false, caches: true }, &mut text);
-    gateway(seed, false, &text)
+    scaled(seed, &[], replicas, &gateway(seed, false, &text))
 }
 
 /// Two models behind one gateway: one on mixed replicas or both apart, by any protocol.
@@ -252,6 +258,7 @@ fn models(seed: u64) -> String {
 fn no_request_is_lost_among_ranks_adapters_and_models_under_random_faults() {
     often(&["expert_parallel", "'crash'"], 40, alike);
     often(&["adapters", "'crash'"], 40, alike);
+    often(&["adapters", "autoscaler"], 20, alike);
     often(&["small", "'blocking'", "'crash'"], 8, models);
     often(&["small", "'reserve'", "'crash'"], 25, models);
     sum(CLUSTERS / 2, alike);
