@@ -200,8 +200,10 @@ fn a_sender_goes_on_where_who_asked_has_crashed() {
 
 #[test]
 fn a_seat_that_comes_free_with_the_last_step_is_taken_by_one_that_has_landed() {
-    // One seat to decode in, KV that comes faster than it is used: nothing from outside wakes the replica.
+    // All land after one step of prefill, and there is one seat: nothing from outside wakes the replica.
+    let slow = format!("nic_gb_per_s = {}", bytes("reserve") / 1e9);
     let text = apart("sglang", 3, 1, "")
+        .replace(&slow, "nic_gb_per_s = 20.0")
         .replace("[cluster.step_time]", "max_running_requests = 1\n[cluster.step_time]");
     let (counts, all) = fates(&text);
     assert_eq!((counts.finished, counts.stuck), (3, 0), "{all:?}");
