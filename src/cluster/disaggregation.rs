@@ -18,6 +18,7 @@ mod held;
 mod local;
 mod messages;
 mod overlap;
+mod reserved;
 
 use std::ops::Range;
 
@@ -35,6 +36,7 @@ use crate::units::{Bytes, SimDuration, SimTime};
 pub use messages::Messages;
 use overlap::Sending;
 pub use overlap::{Chunk, Granularity};
+use reserved::Reserved;
 
 /// What an instance does of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,17 +56,6 @@ pub enum Order {
     SourceFirst,
     /// The one that decodes, which sets memory aside.
     DestinationFirst,
-}
-
-/// The other instance of a request that goes to the destination first.
-#[derive(Debug, Clone, Copy)]
-struct Reserved {
-    decode: InstanceId,
-    prompt_tokens: u32,
-    /// Those of its tokens that the decode side lacks.
-    lacking: u32,
-    /// When it is through the front end of the instance that prefills it.
-    ready: SimTime,
 }
 
 /// How many instances there are of each role. They are numbered in this order.
@@ -249,81 +240,6 @@ impl Disaggregation {
         self.order
     }
 
-    /// A request goes to the destination first: the instance that decodes it. It is through the front
-    /// end of the one that prefills it at `ready`.
-    ///
-    /// # Panics
-    /// When no instance that decodes is up.
-    pub fn reserve(
-        &mut self,
-        request: RequestView<'_>,
-        (prefill, ready): (InstanceId, SimTime),
-        instances: &[Instance],
-        now: SimTime,
-    ) -> InstanceId {
-        let (id, prompt_tokens) = (request.id, request.prompt_tokens);
-        let decode = self.route_decode(request, instances, now);
-        let decode = decode.expect("instances that have memory set aside do not fail");
-        self.hold(id, prefill);
-        let lacking = prompt_tokens;
-        self.reserved.insert(id, Reserved { decode, prompt_tokens, lacking, ready });
-        decode
-    }
-
-    /// The instance that decodes a request waits for it.
-    pub fn awaited(&mut self, id: RequestId, request: Request) {
-        self.prefilling.insert(id, request);
-    }
-
-    /// There is memory for a request, of which the decode side lacks so many tokens: when it can reach
-    /// the instance that prefills it.
-    ///
-    /// # Panics
-    /// When it did not go to the destination first.
-    pub fn placed(&mut self, id: RequestId, lacking: u32) -> SimTime {
-        let reserved = self.reserved.get_mut(&id).expect("it went to the destination first");
-        reserved.lacking = lacking;
-        reserved.ready
-    }
-
-    /// A request reaches the instance that prefills it.
-    ///
-    /// # Panics
-    /// When nobody waits for it.
-    pub fn reach_prefill(&mut self, id: RequestId) -> (Request, InstanceId) {
-        let request = self.prefilling.remove(&id).expect("a decode instance waits for it");
-        (request, self.prefill_of[&id])
-    }
-
-    /// Where the KV of a request goes that went to the destination first.
-    ///
-    /// # Panics
-    /// When it went to the source first.
-    pub fn destination(&self, id: RequestId) -> InstanceId {
-        self.reserved[&id].decode
-    }
-
-    /// A request that went to the destination first is refused: the instance that would have decoded it.
-    ///
-    /// # Panics
-    /// When it went to the source first.
-    pub fn refused(&mut self, id: RequestId) -> InstanceId {
-        self.prefilling.remove(&id);
-        self.give_up(id);
-        self.left(id);
-        self.reserved.remove(&id).expect("memory is set aside for it").decode
-    }
-
-    /// The same before the destination has taken it: the instance that would have prefilled it.
-    ///
-    /// # Panics
-    /// When it went to the source first.
-    pub fn refused_before(&mut self, id: RequestId) -> InstanceId {
-        let prefill = self.prefill_of[&id];
-        self.refused(id);
-        prefill
-    }
-
     fn route_decode(
         &mut self,
         request: RequestView<'_>,
@@ -383,14 +299,15 @@ impl Disaggregation {
         Some((Bytes(self.bytes_of(ask.tokens, ask.decode)), now + self.ask_latency))
     }
 
-    /// A question has arrived: at which instance, and whether it is its turn there.
+    /// A question has arrived: at which instance, and whether it is its turn there; `None` where it was taken
+    /// back on its way.
     ///
     /// # Panics
-    /// When nobody asked, or no sender has the KV.
-    pub fn look_up(&mut self, id: RequestId) -> (InstanceId, bool) {
+    /// When no sender has the KV.
+    pub fn look_up(&mut self, id: RequestId) -> Option<(InstanceId, bool)> {
+        let ask = self.asked.remove(&id)?;
         let prefill = self.prefill_of[&id];
-        let ask = self.asked.remove(&id).expect("somebody asked");
-        (prefill, self.senders[(prefill.0 - self.roles.whole) as usize].ask(ask))
+        Some((prefill, self.senders[(prefill.0 - self.roles.whole) as usize].ask(ask)))
     }
 
     /// Every GPU of the receiver gets the heads that it keeps, whoever had them.

@@ -85,6 +85,12 @@ impl Copies {
         self.state = State::Since(now);
     }
 
+    /// The copy that is asked for is not needed.
+    pub(super) fn cancel(&mut self) {
+        assert_eq!(self.state, State::Asked, "a copy is asked for");
+        self.state = State::None;
+    }
+
     /// It is made; the step in flight goes on.
     pub(super) fn end(&mut self, now: SimTime, flight: &mut Flight) {
         let State::Since(since) = std::mem::take(&mut self.state) else {

@@ -382,8 +382,10 @@ impl Instance {
         }
         let result = &mut self.result;
         result.clear();
-        for id in std::mem::take(&mut self.aborts) {
-            self.scheduler.abort(id, result);
+        if !self.scheduler.is_fetching() {
+            for id in std::mem::take(&mut self.aborts) {
+                self.scheduler.abort(id, result);
+            }
         }
         for id in std::mem::take(&mut self.lost_transfers) {
             self.scheduler.lost_transfer(id);
@@ -405,8 +407,14 @@ impl Instance {
         self.scheduler.complete(now, &self.in_flight.buffer(ended).plan, result);
         if !self.is_recorded && !aborted.is_empty() {
             // The engine has not heard of it, but nobody waits for this answer any more.
-            for (_, finish) in result.finished.iter_mut().filter(|(l, _)| aborted.contains(&l.id)) {
-                *finish = Finish::Aborted;
+            for (life, finish) in &mut result.finished {
+                if aborted.contains(&life.id) {
+                    *finish = Finish::Aborted;
+                    if self.scheduler.sends(life.id) {
+                        // Nobody will fetch what it has kept for others.
+                        self.transfers.push(life.id);
+                    }
+                }
             }
         }
         self.last_completion = now;
@@ -435,7 +443,9 @@ impl Instance {
                 if has_displaced || !plan.loads.is_empty() {
                     tell(self, EngineEvent::Empty(&self.in_flight.next().plan));
                 }
-                let asks_again = has_ended || has_displaced && !self.is_recorded;
+                // So it does for a seat that has come free since it looked for those who have landed.
+                let has_seat = self.scheduler.has_landed() && self.scheduler.load().running == 0;
+                let asks_again = has_ended || (has_displaced || has_seat) && !self.is_recorded;
                 if asks_again && self.in_flight.is_empty() {
                     continue;
                 }

@@ -79,6 +79,12 @@ impl Life {
         None
     }
 
+    /// The same as it looks where nobody sees its tokens: on an instance that only prefills.
+    #[must_use]
+    pub fn unseen(self) -> Self {
+        Self { generated: 0, first_token: None, last_token: SimTime::ZERO, ..self }
+    }
+
     /// Whether every token it will ever generate is out.
     pub fn is_done(&self) -> bool {
         self.generated >= self.output_tokens

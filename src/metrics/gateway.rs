@@ -130,7 +130,8 @@ impl TurnedAway {
 
 impl Recorder {
     pub(super) fn reach(&mut self, at: SimTime, id: RequestId) {
-        self.requests[self.lane.place(id)].sent = at;
+        let record = &mut self.requests[self.lane.place(id)];
+        record.sent_to(record.instance, at);
         self.gateway.reached(at, id);
     }
 

@@ -365,7 +365,7 @@ impl Observer for Recorder {
             Occurrence::GaveUp { request, life, finish, .. } => {
                 self.give_up(at, request, life, finish);
             }
-            Occurrence::Dropped(instance, _, load) => {
+            Occurrence::Dropped(instance, _, load) | Occurrence::Unreserved(instance, _, load) => {
                 let (replica, all) = self.replica(instance);
                 replica.set_load(at, load, all);
                 self.faults.hear(at, &what);

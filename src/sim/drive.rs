@@ -117,7 +117,8 @@ pub(super) fn advance(
                 Observer::on(observer, now, what);
                 moved.push((*life, to));
             } else if *finish == Finish::Aborted {
-                Observer::on(observer, now, Occurrence::Dropped(instance, life, load));
+                let life = if role == Role::Prefill { life.unseen() } else { *life };
+                Observer::on(observer, now, Occurrence::Dropped(instance, &life, load));
                 dropped.push(life.id);
             } else if role == Role::Prefill && *finish == Finish::Done {
                 Observer::on(observer, now, Occurrence::HandedOver(instance, life));

@@ -124,6 +124,9 @@ impl<W: Source> Simulation<W> {
         observer: &mut impl Observer,
     ) {
         let (id, request) = self.transit.take(transit);
+        if !self.is_expected(id, decode) {
+            return;
+        }
         self.see_steps(now, decode, observer);
         let engine = &mut self.cluster.instances[decode.index()];
         let changed = drive::interrupt((decode, engine), now, observer);
@@ -148,7 +151,10 @@ impl<W: Source> Simulation<W> {
         id: RequestId,
         observer: &mut impl Observer,
     ) {
-        let (request, instance) = self.parts().reach_prefill(id);
+        let Some((request, instance)) = self.parts().reach_prefill(id) else { return };
+        if !self.is_taken_in(now, id, instance, observer) {
+            return;
+        }
         self.see_steps(now, instance, observer);
         let place = (instance, &mut self.cluster.instances[instance.index()]);
         let is_awaited = self.awaited[instance.index()];
@@ -183,6 +189,9 @@ impl<W: Source> Simulation<W> {
     }
 
     fn leave_refused(&mut self, now: SimTime, id: RequestId, finish: Finish) {
+        if let Some(faults) = &mut self.faults {
+            faults.left(id);
+        }
         self.gateway.left(id);
         self.outcome.left.push(Gone { id, finish, tokens: 0 });
         self.settle(now);
@@ -190,8 +199,11 @@ impl<W: Source> Simulation<W> {
 
     /// A prompt is computed, and its KV goes to the instance that has memory for it.
     fn send_computed(&mut self, now: SimTime, id: RequestId, observer: &mut impl Observer) {
-        let decode = self.parts().destination(id);
+        let decode = self.parts().destination(id).expect("it has a destination");
         observer.on(now, Occurrence::Forwarded(id, decode));
+        if self.is_computed_in_vain(now, id, decode, observer) {
+            return;
+        }
         let load = self.cluster.instances[decode.index()].scheduler().load();
         observer.on(now, Occurrence::Queued(decode, id, load));
         let bytes = self.parts().send_rest(id, now);
@@ -242,6 +254,10 @@ impl<W: Source> Simulation<W> {
     /// Has the instance that holds the KV of a request, if one does, forget it: nobody will ask for it.
     pub(super) fn release(&mut self, now: SimTime, id: RequestId, observer: &mut impl Observer) {
         let Some(prefill) = self.parts().give_up(id) else { return };
+        if !self.is_up(prefill) {
+            // What it held is gone with it.
+            return;
+        }
         observer.on(now, Occurrence::Released(prefill, id));
         self.notify(now, prefill, id, observer);
     }

@@ -276,9 +276,8 @@ impl Observer for Watch {
                 self.works(instance);
                 self.move_on(id, Place::HandedOver, Place::OnItsWay(instance));
             }
-            Occurrence::SendingBegan(instance, id) | Occurrence::TransferBegan(instance, id, _) => {
-                self.is_inside(instance, id);
-            }
+            Occurrence::SendingBegan(instance, id) => self.is_inside(instance, id),
+            Occurrence::Unreserved(instance, _, load) => self.check(instance, load),
             Occurrence::Released(instance, id) => {
                 let held = &mut self.device(instance).handed_over;
                 let left = held.checked_sub(1);
@@ -296,7 +295,8 @@ impl Observer for Watch {
                 self.check(from, load);
             }
             Occurrence::Crashed(instance, load) => self.crashed(at, instance, load),
-            Occurrence::TransferFailed(instance, id) => {
+            Occurrence::TransferBegan(instance, id, _)
+            | Occurrence::TransferFailed(instance, id) => {
                 let place = self.request(id).place;
                 assert!(place.is_at(instance), "L1: request {id} loads where it is, {place:?}");
             }

@@ -108,6 +108,9 @@ pub enum Occurrence<'a> {
     Scaled(InstanceId, Stage),
     /// The autoscaler of a pool of replicas looked; pools are numbered in the order of their replicas.
     Looked(u32, Look),
+    /// An instance, which now carries this load, waits no longer for a request whose prompt another one has not
+    /// computed.
+    Unreserved(InstanceId, RequestId, Load),
     /// The KV of a request does not reach the instance that asked for it.
     TransferFailed(InstanceId, RequestId),
 }

@@ -44,8 +44,8 @@ pub(super) enum Event {
     TierMoves { epoch: u32 },
     /// An instance that prefills is asked for the KV of a request.
     LookUp { request: RequestId },
-    /// It can copy the one that it was asked for first.
-    Copy { prefill: InstanceId },
+    /// It can copy this one, which it was asked for first.
+    Copy { prefill: InstanceId, request: RequestId },
     /// An instance wants to be woken.
     Advance { instance: InstanceId, epoch: u32 },
     /// A client sends a request again.
@@ -267,6 +267,10 @@ impl<W: Source> Simulation<W> {
         let entrances = self.cluster.entrances() as usize;
         let seen = self.seen(now);
         let (_, request) = self.transit.get(transit);
+        let parts = self.cluster.disaggregation.as_ref();
+        if parts.is_some_and(|parts| !parts.has_destination(request.model)) {
+            return None;
+        }
         let candidates = self.gateway.instances_of(request.model);
         if candidates.len() > 1 && self.gateway.looks_at_caches(request.model, seen) {
             let segments = request.content.segments.clone();
@@ -285,12 +289,12 @@ impl<W: Source> Simulation<W> {
         if let Some(migrating) = &mut self.migrating {
             migrating.sent(id, self.transit.get(transit).1, instance);
         }
+        if let Some(faults) = &mut self.faults {
+            faults.moved(id, instance);
+        }
         if self.cluster.goes_to_destination_first(instance) {
             self.reserve(now, transit, instance);
             return Some(instance);
-        }
-        if let Some(faults) = &mut self.faults {
-            faults.moved(id, instance);
         }
         let event = Event::Enqueue { instance, transit };
         self.pass_front_end(now, instance, event);
@@ -338,7 +342,7 @@ impl<W: Source> Simulation<W> {
                 self.end_moves(now, observer);
             }
             Event::LookUp { request } => self.look_up(now, request),
-            Event::Copy { prefill } => self.send_copy(now, prefill),
+            Event::Copy { prefill, request } => self.begin_copy(now, prefill, request),
             Event::Advance { .. } | Event::Transfers { .. } | Event::TierMoves { .. } => {}
             Event::Retry { transit } => self.retry(now, transit, observer),
             Event::HangUp { request, reason } => {
@@ -381,15 +385,21 @@ impl<W: Source> Simulation<W> {
         self.see_steps(now, instance, observer);
         let role = self.cluster.role(instance);
         let is_awaited = self.awaited[instance.index()];
+        let has_kv = role != Role::Decode || self.parts().holder(id).is_some();
         let (part, handoff) = match role {
-            Role::Whole => (None, Handoff::None),
             Role::Prefill => (Some(Disaggregation::prompt_of(&request)), Handoff::DecodedElsewhere),
-            Role::Decode if self.parts().holder(id).is_none() => (None, Handoff::None),
-            Role::Decode => (None, Handoff::PrefilledElsewhere),
+            Role::Decode if has_kv || self.parts().is_asked() => {
+                (None, Handoff::PrefilledElsewhere)
+            }
+            Role::Whole | Role::Decode => (None, Handoff::None),
         };
         let place = (instance, &mut self.cluster.instances[instance.index()]);
         let part = (id, part.as_ref().unwrap_or(&request), handoff);
         let entered = drive::enqueue(place, now, part, is_awaited, observer);
+        if !has_kv && handoff == Handoff::PrefilledElsewhere {
+            // It is going to ask in vain.
+            self.cluster.instances[instance.index()].lost_transfer(id);
+        }
         if let Some(at) = entered.wake {
             self.awaken(at, instance);
         }

@@ -246,6 +246,9 @@ impl Observer for Digest {
             Occurrence::Rebalanced { between: [a, b], requests, adapters } => {
                 self.add(&[31, a.0.into(), b.0.into(), requests.into(), adapters.into()]);
             }
+            Occurrence::Unreserved(instance, id, _) => {
+                self.add(&[33, instance.0.into(), id.0.into()]);
+            }
             Occurrence::TransferFailed(instance, id) => {
                 self.add(&[20, instance.0.into(), id.0.into()]);
             }

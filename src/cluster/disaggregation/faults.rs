@@ -1,6 +1,7 @@
 //! What becomes of hand-overs where something fails.
 
 use super::{Disaggregation, Transfer};
+use crate::cluster::sender::Withdrawn;
 use crate::ids::{FlowId, InstanceId, RequestId};
 use crate::units::SimTime;
 
@@ -23,6 +24,22 @@ impl Disaggregation {
         self.transfers[flow] = None;
         self.network.cancel(FlowId::from_index(flow), now);
         true
+    }
+
+    /// Whether the decode side asks for one KV cache after the other.
+    pub fn is_asked(&self) -> bool {
+        !self.senders.is_empty()
+    }
+
+    /// A KV cache that was asked for is not needed: from whom, and how far that had come; nothing where it was
+    /// not asked for.
+    pub fn withdraw(&mut self, id: RequestId) -> Option<(InstanceId, Withdrawn)> {
+        let first = self.roles.whole;
+        if self.asked.remove(&id).is_some() {
+            return self.holder(id).map(|prefill| (prefill, Withdrawn::Question));
+        }
+        let mut senders = (first..).zip(&mut self.senders);
+        senders.find_map(|(prefill, sender)| Some((InstanceId(prefill), sender.withdraw(id)?)))
     }
 
     /// The transfers under way from or to an instance, by request.

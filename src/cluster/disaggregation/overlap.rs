@@ -110,12 +110,10 @@ impl Disaggregation {
     }
 
     /// A prefill instance is going to compute a part of a prompt: when to [`release`](Self::release)
-    /// what.
-    ///
-    /// # Panics
-    /// When the request did not go to the destination first.
+    /// what; nothing where it has no destination any more.
     pub fn chunk_planned(&mut self, chunk: &Chunk) -> Vec<SimTime> {
-        let reserved = self.reserved[&chunk.request];
+        let reserved = self.reserved.get(&chunk.request).filter(|reserved| !reserved.is_lost);
+        let Some(&reserved) = reserved else { return Vec::new() };
         let is_last = chunk.end >= reserved.prompt_tokens;
         let ready = if is_last {
             self.bytes_of(reserved.lacking, reserved.decode)
@@ -141,13 +139,10 @@ impl Disaggregation {
         releases.into_iter().map(|(at, _)| at).collect()
     }
 
-    /// A part of a KV cache is computed, and sent; where from, if it is the first.
-    ///
-    /// # Panics
-    /// When none is due.
+    /// A part of a KV cache is computed, and sent; where from, if it is the first. Nothing is where nobody
+    /// waits for it any more.
     pub fn release(&mut self, id: RequestId, now: SimTime) -> Option<InstanceId> {
-        let sending = self.sending.get_mut(&id).expect("its prompt is being computed");
-        let bytes = sending.releases.pop_front().expect("a part of it is due");
+        let bytes = self.sending.get_mut(&id)?.releases.pop_front()?;
         self.send(id, bytes, now)
     }
 

@@ -26,6 +26,15 @@ impl Instance {
         self.copies.begin(now);
     }
 
+    /// The copy that was asked for is not needed. Returns when to call [`advance`](Self::advance).
+    ///
+    /// # Panics
+    /// When none is asked for, or it is being made.
+    pub fn cancel_copy(&mut self, now: SimTime) -> SimTime {
+        self.copies.cancel();
+        self.acts_at().unwrap_or(now)
+    }
+
     /// The copy is made. Returns when to call [`advance`](Self::advance).
     ///
     /// # Panics

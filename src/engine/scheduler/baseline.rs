@@ -35,6 +35,8 @@ pub(super) struct Sequence {
     blocks: u32,
     /// Which part of it another machine does.
     pub(super) handoff: Handoff,
+    /// Whether the copy of its KV that another machine kept is gone.
+    is_lost: bool,
 }
 
 impl Sequence {
@@ -46,6 +48,11 @@ impl Sequence {
     /// Known tokens whose KV is not computed.
     pub(super) fn uncomputed(&self) -> u32 {
         self.known() - self.computed
+    }
+
+    /// Whether another machine may have a copy of its KV, which can be fetched once.
+    pub(super) fn has_copy(&self) -> bool {
+        self.life.preemptions == 0 && !self.is_lost
     }
 
     pub(super) fn is_waiting(&self) -> bool {
@@ -108,7 +115,7 @@ impl Queues {
         life.max_tokens = request.max_tokens.min(self.model_len - request.prompt_tokens);
         life.output_tokens = life.output_tokens.min(life.max_tokens);
         let status = Status::Waiting;
-        let sequence = Sequence { life, status, computed: 0, blocks: 0, handoff };
+        let sequence = Sequence { life, status, computed: 0, blocks: 0, handoff, is_lost: false };
         let slot = if let Some(slot) = self.vacant.pop() {
             self.sequences[slot as usize] = sequence;
             slot
@@ -122,6 +129,11 @@ impl Queues {
 
     pub(super) fn get(&self, slot: u32) -> &Sequence {
         &self.sequences[slot as usize]
+    }
+
+    /// The copy of a request's KV that another machine kept is gone.
+    pub(super) fn lose_copy(&mut self, slot: u32) {
+        self.sequences[slot as usize].is_lost = true;
     }
 
     /// Admitted requests, in order of admission.

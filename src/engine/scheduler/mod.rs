@@ -175,6 +175,16 @@ pub trait Schedule: fmt::Debug + Send {
         false
     }
 
+    /// Whether steps wait for KV that is being fetched: what clients do is read after that.
+    fn is_fetching(&self) -> bool {
+        false
+    }
+
+    /// Whether the KV of a request is among that.
+    fn fetches(&self, _id: RequestId) -> bool {
+        false
+    }
+
     /// Whether the end of a transfer is learned with the outcome of a step, or between steps where none
     /// is in flight.
     fn reads_transfers_last(&self) -> bool {

@@ -319,6 +319,19 @@ struct Step {
 }
 
 impl<W: Write> TimelineWriter<W> {
+    fn arrived(&mut self, at: SimTime, id: RequestId, prompt_tokens: u32) {
+        let open = Open {
+            instance: InstanceId(0),
+            prompt_tokens,
+            sent: at,
+            phase: Phase::Held,
+            since: at,
+            spans: Vec::new(),
+            chunks: Vec::new(),
+        };
+        self.requests.insert(id, open);
+    }
+
     fn sent(&mut self, at: SimTime, id: RequestId, instance: InstanceId) {
         let Some(open) = self.requests.get_mut(&id) else { return };
         open.instance = instance;
@@ -335,18 +348,7 @@ impl<W: Write> Observer for TimelineWriter<W> {
     fn on(&mut self, at: SimTime, what: Occurrence<'_>) {
         self.end = at;
         match what {
-            Occurrence::Arrived(id, request) => {
-                let open = Open {
-                    instance: InstanceId(0),
-                    prompt_tokens: request.prompt_tokens,
-                    sent: at,
-                    phase: Phase::Held,
-                    since: at,
-                    spans: Vec::new(),
-                    chunks: Vec::new(),
-                };
-                self.requests.insert(id, open);
-            }
+            Occurrence::Arrived(id, request) => self.arrived(at, id, request.prompt_tokens),
             Occurrence::Reached(id) => {
                 if let Some(open) = self.requests.get_mut(&id) {
                     open.phase = Phase::Gateway;
@@ -421,7 +423,9 @@ impl<W: Write> Observer for TimelineWriter<W> {
                 self.set_levels(at, instance, load);
             }
             Occurrence::Moved { from, to, life, load } => self.go_on(at, life, (from, load), to),
-            Occurrence::Crashed(instance, load) => self.set_levels(at, instance, load),
+            Occurrence::Crashed(instance, load) | Occurrence::Unreserved(instance, _, load) => {
+                self.set_levels(at, instance, load);
+            }
             Occurrence::SendingBegan(..)
             | Occurrence::TurnedAway(..)
             | Occurrence::Retried { .. }

@@ -23,7 +23,6 @@ pub(super) fn rules(file: &ScenarioFile, rules: &mut Rules) {
     }
     windows.check(rules);
     client_rules(file, rules);
-    handover_rules(file, &groups, rules);
 }
 
 fn client_rules(file: &ScenarioFile, rules: &mut Rules) {
@@ -66,28 +65,14 @@ fn may_turn_away(file: &ScenarioFile) -> bool {
     refuses || gateway.max_waiting.is_some() || has_deadline
 }
 
-/// Where steps stand still for KV caches, or memory is set aside before a prompt is computed, nothing may
-/// fail and nobody give up.
-fn handover_rules(file: &ScenarioFile, groups: &[Asked], rules: &mut Rules) {
+/// Whether requests need memory where they are decoded before they are prefilled, and fail where their KV does
+/// not come.
+fn reserves(file: &ScenarioFile) -> bool {
+    let Some(parts) = &file.cluster.disaggregation else { return false };
+    let groups = asked(&file.cluster);
     let parted = groups.iter().find(|group| group.role != ReplicaRole::Mixed);
-    let Some((parts, group)) = file.cluster.disaggregation.as_ref().zip(parted) else { return };
-    let protocol = parts.protocol_of(&group.cluster.engine);
-    if protocol == HandoverProtocol::Pull {
-        return;
-    }
-    let name = protocol.name();
-    let client = &file.workload.client;
-    let gives_up = [
-        ("faults", !file.faults.is_empty()),
-        ("workload.client.timeout_s", client.timeout_s.is_some()),
-        ("workload.client.first_token_timeout_s", client.first_token_timeout_s.is_some()),
-        ("workload.client.cancellations", client.cancellations.is_some()),
-        ("workload.client.retries", client.retries.is_some()),
-    ];
-    for (path, _) in gives_up.iter().filter(|(_, is_given)| *is_given) {
-        let message = format!("is not modelled where KV caches are handed over by `{name}`");
-        rules.broken(path, &message);
-    }
+    parted
+        .is_some_and(|group| parts.protocol_of(&group.cluster.engine) == HandoverProtocol::Reserve)
 }
 
 /// Whether there may be anything to retry.
@@ -95,7 +80,12 @@ fn may_fail(file: &ScenarioFile, client: &ClientConfig, on_timeout: bool) -> boo
     let has_timeout = client.timeout_s.is_some() || client.first_token_timeout_s.is_some();
     let crashes = |fault: &FaultConfig| match fault {
         FaultConfig::Crash { .. } => true,
-        FaultConfig::Random(random) => matches!(random.fault, RandomFault::Crash { .. }),
+        FaultConfig::LostTransfers { .. } => reserves(file),
+        FaultConfig::Random(random) => match random.fault {
+            RandomFault::Crash { .. } => true,
+            RandomFault::LostTransfers {} => reserves(file),
+            _ => false,
+        },
         _ => false,
     };
     on_timeout && has_timeout || file.faults.iter().any(crashes)

@@ -71,11 +71,28 @@ impl<W: Source> Simulation<W> {
             Reason::Cancelled => Finish::Aborted,
             Reason::TimeOver | Reason::NoFirstToken => Finish::TimedOut,
         };
+        self.abandon(now, id, finish, observer);
+    }
+
+    /// The same with what instances have of it.
+    pub(super) fn abandon(
+        &mut self,
+        now: SimTime,
+        id: RequestId,
+        finish: Finish,
+        observer: &mut impl Observer,
+    ) {
+        let place = self.trouble().attempt(id).place;
+        if let Place::Inside(instance) = place {
+            self.catch_up(now, instance, observer);
+        }
         self.give_up(now, id, finish, observer);
         let decodes = |instance| self.cluster.role(instance) == Role::Decode;
         match place {
             Place::Inside(instance) => {
-                if decodes(instance) {
+                // Steps that wait for it read that their client left when they have ended.
+                let scheduler = self.cluster.instances[instance.index()].scheduler();
+                if decodes(instance) && !scheduler.fetches(id) {
                     self.drop_kv(now, id, instance, observer);
                 }
                 self.cluster.instances[instance.index()].abort(id);
@@ -87,7 +104,7 @@ impl<W: Source> Simulation<W> {
         }
     }
 
-    /// The client of an attempt waits for it no longer: it tries again, or is content with none. Until
+    /// The client of an attempt waits for it no longer, and nothing is set aside for it: it tries again, or is content with none. Until
     /// instances have read that, they go on with it.
     pub(super) fn give_up(
         &mut self,
@@ -98,6 +115,7 @@ impl<W: Source> Simulation<W> {
     ) {
         let place = self.trouble().attempt(id).place;
         let life = self.life(id, place);
+        let destination = self.unreserve(now, id, observer);
         let faults = self.trouble();
         let attempt = faults.attempt(id);
         attempt.gave_up = true;
@@ -105,7 +123,8 @@ impl<W: Source> Simulation<W> {
         let again = faults.patience.retries_after(finish, history.retries).map(|wait| now + wait);
         // Who goes away while waiting for the retry never sends it.
         let again = again.filter(|at| history.leaves_at.is_none_or(|leaves| leaves > *at));
-        if matches!(place, Place::Nowhere | Place::Lost(..)) {
+        let is_awaited = matches!(place, Place::OnItsWay(_)) && destination.is_none();
+        if !is_awaited && !matches!(place, Place::Inside(_)) {
             faults.left(id);
         }
         let tries_again = again.is_some();
@@ -125,7 +144,7 @@ impl<W: Source> Simulation<W> {
             Some(at) => self.await_retry(at, id, request, history),
             None => self.leave(now, id, finish),
         }
-        if let Some(instance) = place.instance() {
+        for instance in place.instance().into_iter().chain(destination) {
             self.end_drain(now, instance, observer);
         }
     }
@@ -142,7 +161,9 @@ impl<W: Source> Simulation<W> {
     fn life(&self, id: RequestId, place: Place) -> Option<Life> {
         match place {
             Place::Inside(instance) => {
-                self.cluster.instances[instance.index()].scheduler().life(id)
+                let life = self.cluster.instances[instance.index()].scheduler().life(id);
+                let is_unseen = self.cluster.role(instance) == Role::Prefill;
+                life.map(|life| if is_unseen { life.unseen() } else { life })
             }
             Place::Lost(_, life) => life,
             Place::Nowhere | Place::OnItsWay(_) => None,

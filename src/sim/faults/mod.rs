@@ -10,12 +10,14 @@
 //! * `give_up.rs`: attempts without an answer
 //! * `replicas.rs`: crashes, slow replicas, lost caches
 //! * `transfers.rs`: lost KV on its way, slow links
+//! * `reserved.rs`: requests with a destination before they are prefilled
 
 mod attempts;
 mod client;
 mod give_up;
 mod plan;
 mod replicas;
+mod reserved;
 mod transfers;
 
 use std::collections::BTreeMap;
@@ -105,6 +107,11 @@ impl<W: Source> Simulation<W> {
             self.faults = Some(Box::new(Faults::new(faults, client, seed, &self.cluster)));
         }
         self
+    }
+
+    /// Whether an instance serves.
+    pub(super) fn is_up(&self, instance: InstanceId) -> bool {
+        self.faults.as_ref().is_none_or(|faults| faults.health(instance) == Health::Up)
     }
 
     /// What the run keeps for faults.

@@ -19,10 +19,10 @@ impl<W: Source> Simulation<W> {
     ) {
         self.catch_up(now, instance, observer);
         self.lose_requests(now, instance, observer);
-        let role = self.cluster.role(instance);
-        if role == Role::Prefill {
+        if self.cluster.role(instance) == Role::Prefill {
             self.lose_held(now, instance, observer);
         }
+        self.lose_reserved(now, instance, observer);
         self.cancel_moves(now, instance);
         let fresh = self.trouble().fresh[&instance].clone();
         let engine = &mut self.cluster.instances[instance.index()];
@@ -39,12 +39,16 @@ impl<W: Source> Simulation<W> {
         for id in self.trouble().find(is_inside) {
             match role {
                 Role::Whole => {}
+                Role::Prefill if self.parts().destination(id).is_some() => {
+                    self.stop_transfer(now, id, instance, observer);
+                }
                 Role::Prefill => self.parts().forget(id),
                 Role::Decode => self.drop_kv(now, id, instance, observer),
             }
             let scheduler = self.cluster.instances[instance.index()].scheduler();
             let life = scheduler.life(id);
             let life = life.unwrap_or_else(|| panic!("request {id} is not inside {instance}"));
+            let life = if role == Role::Prefill { life.unseen() } else { life };
             observer.on(now, Occurrence::Dropped(instance, &life, scheduler.load()));
             let faults = self.trouble();
             let attempt = faults.attempt(id);
@@ -68,6 +72,8 @@ impl<W: Source> Simulation<W> {
         for id in self.trouble().find(is_lost) {
             self.give_up(now, id, Finish::Failed, observer);
         }
+        self.fail_depending(now, instance, observer);
+        self.end_drain(now, instance, observer);
     }
 
     /// A replica serves again.

@@ -1,6 +1,8 @@
 //! KV caches that are lost on their way, and the links they take.
 
 use super::attempts::Place;
+use crate::cluster::Order;
+use crate::engine::Finish;
 use crate::ids::{InstanceId, RequestId};
 use crate::sim::observe::{Observer, Occurrence};
 use crate::sim::run::Simulation;
@@ -15,7 +17,7 @@ impl<W: Source> Simulation<W> {
     }
 
     /// The transfers from and to an instance fail. Those who sent them forget the KV, those who were
-    /// to decode compute it themselves.
+    /// to decode compute it themselves; where memory was set aside first, the requests fail.
     pub(super) fn lose_transfers(
         &mut self,
         now: SimTime,
@@ -23,13 +25,18 @@ impl<W: Source> Simulation<W> {
         observer: &mut impl Observer,
     ) {
         for id in self.parts().under_way(instance) {
+            if self.parts().order() == Order::DestinationFirst {
+                self.abandon(now, id, Finish::Failed, observer);
+                continue;
+            }
             let Some(decode) = self.trouble().attempt(id).place.instance() else { continue };
             self.drop_kv(now, id, decode, observer);
             self.compute_again(now, id, decode, observer);
         }
     }
 
-    /// A prefill instance has lost the KV that it held for others.
+    /// A prefill instance has lost the KV that it held for others. Where memory was set aside first they wait
+    /// for it until the crash is noticed.
     pub(super) fn lose_held(
         &mut self,
         now: SimTime,
@@ -40,10 +47,16 @@ impl<W: Source> Simulation<W> {
             if self.parts().holder(id) != Some(instance) {
                 continue;
             }
-            self.parts().forget(id);
             // Who is still on its way finds no KV when it comes there.
-            if let Place::Inside(decode) = self.trouble().attempt(id).place {
-                self.stop_transfer(now, id, decode, observer);
+            let Place::Inside(decode) = self.trouble().attempt(id).place else {
+                if self.parts().order() == Order::SourceFirst {
+                    self.parts().forget(id);
+                }
+                continue;
+            };
+            self.stop_transfer(now, id, decode, observer);
+            if self.parts().order() == Order::SourceFirst {
+                self.parts().forget(id);
                 self.compute_again(now, id, decode, observer);
             }
         }
@@ -62,15 +75,18 @@ impl<W: Source> Simulation<W> {
         self.release(now, id, observer);
     }
 
-    fn stop_transfer(
+    /// Nothing of a request's KV travels any more; it is on this instance.
+    pub(super) fn stop_transfer(
         &mut self,
         now: SimTime,
         id: RequestId,
-        decode: InstanceId,
+        instance: InstanceId,
         observer: &mut impl Observer,
     ) {
-        if self.parts().cancel(id, now) {
-            observer.on(now, Occurrence::TransferFailed(decode, id));
+        let was_under_way = self.parts().cancel(id, now);
+        let was_asked = self.withdraw(now, id);
+        if was_under_way || was_asked {
+            observer.on(now, Occurrence::TransferFailed(instance, id));
             self.await_transfers();
         }
     }

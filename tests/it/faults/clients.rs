@@ -178,3 +178,21 @@ fn a_user_whose_first_request_is_turned_away_goes_away_like_any_other() {
     // Both are gone long before a second passes.
     assert_eq!((counts.arrived, counts.retried, counts.finished), (2, 0, 0), "{counts:?}");
 }
+
+#[test]
+fn who_waits_at_the_gateway_when_clients_stop_has_no_times_before_it_was_sent() {
+    // One at a time is sent to the replica, two at a time by the client: the third is held by the client and
+    // then by the gateway when the clients stop.
+    let client = "client = { max_concurrency = 2, stop_after_s = 0.7 }";
+    let text = at_once(4, 1, client, "").replace(
+        "[cluster.engine]",
+        "[cluster.gateway]\nmax_outstanding_per_replica = 1\n[cluster.engine]",
+    );
+    let (counts, recorder) = run(&text);
+    assert_eq!((counts.finished, counts.unfinished), (1, 3));
+    for record in &recorder.requests {
+        let way = [record.sent, record.queued, record.first_token, record.finish];
+        assert!(way.is_sorted(), "{record:?}");
+    }
+    let _ = report(&text, &recorder);
+}

@@ -1,9 +1,11 @@
 //! Replicas that crash, stragglers, slow links, lost KV, and clients that do not wait for ever.
 
 mod clients;
+mod handed_over;
 mod refused;
 mod replicas;
 mod soak;
+mod soak_wide;
 mod transfers;
 
 use servecast::metrics::{BenchReport, Recorder, RequestRecord, Status};

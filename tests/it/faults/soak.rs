@@ -6,14 +6,12 @@ use std::fmt::Write;
 
 use rand::RngExt;
 
-use servecast::cluster::Ranks;
 use servecast::engine::Instance;
 use servecast::metrics::Recorder;
 use servecast::rng::{Seed, Stream};
-use servecast::scenario::{EngineConfig, Scenario};
-use servecast::sim::{Counts, Simulation, cluster_priced_by, step_times};
-use servecast::units::SimDuration;
-use servecast::workload::{Client, Workload};
+use servecast::scenario::Scenario;
+use servecast::sim::{Counts, cluster_priced_by, simulation_on, step_times};
+use servecast::workload::Workload;
 
 use super::observe;
 use crate::support::{Digest, resolve};
@@ -21,7 +19,7 @@ use crate::support::{Digest, resolve};
 const CLUSTERS: u64 = 200;
 
 /// One of a few words.
-fn one<'a>(random: &mut Stream, words: &[&'a str]) -> &'a str {
+pub(super) fn one<'a>(random: &mut Stream, words: &[&'a str]) -> &'a str {
     words[random.random_range(0..words.len())]
 }
 
@@ -76,7 +74,7 @@ fn engine(random: &mut Stream, disaggregation: bool) -> (&'static str, String) {
     (name, flags)
 }
 
-fn workload(random: &mut Stream, crashes: bool, out: &mut String) {
+pub(super) fn workload(random: &mut Stream, crashes: bool, out: &mut String) {
     let rate = random.random_range(2.0..40.0);
     let lengths = match random.random_range(0..3) {
         0 => "{ type = 'fixed', input_tokens = 120, output_tokens = 40 }",
@@ -107,7 +105,7 @@ fn workload(random: &mut Stream, crashes: bool, out: &mut String) {
     client(random, crashes, out);
 }
 
-fn client(random: &mut Stream, mut may_fail: bool, out: &mut String) {
+pub(super) fn client(random: &mut Stream, mut may_fail: bool, out: &mut String) {
     if random.random_bool(0.3) {
         let _ = writeln!(out, "client.max_concurrency = {}", random.random_range(1..20));
     }
@@ -139,14 +137,14 @@ fn client(random: &mut Stream, mut may_fail: bool, out: &mut String) {
 }
 
 /// A cluster as far as it decides what may fail.
-struct May {
-    replicas: u32,
-    crashes: bool,
-    network: bool,
-    caches: bool,
+pub(super) struct May {
+    pub(super) replicas: u32,
+    pub(super) crashes: bool,
+    pub(super) network: bool,
+    pub(super) caches: bool,
 }
 
-fn faults(random: &mut Stream, may: &May, out: &mut String) {
+pub(super) fn faults(random: &mut Stream, may: &May, out: &mut String) {
     let mut process = |fault: &str, between: f64, lasts: Option<f64>| {
         let _ = writeln!(
             out,
@@ -210,7 +208,7 @@ fn local_prefill(random: &mut Stream, caches: bool) -> String {
 const CHUNK_GIB: f64 = 0.007;
 
 /// Tiers with room for a few prompts, over slow links; none in half of the cases.
-fn tiers(random: &mut Stream, out: &mut String) {
+pub(super) fn tiers(random: &mut Stream, out: &mut String) {
     if random.random_bool(0.5) {
         return;
     }
@@ -235,7 +233,7 @@ fn tiers(random: &mut Stream, out: &mut String) {
 }
 
 /// Half of the clusters hold requests back at the gateway, in any order.
-fn gateway(seed: u64, network: bool, text: &str) -> String {
+pub(super) fn gateway(seed: u64, network: bool, text: &str) -> String {
     let random = &mut Seed(seed).stream("soak gateway", 0);
     if random.random_bool(0.5) {
         return text.to_owned();
@@ -343,7 +341,7 @@ fn scenario(seed: u64) -> String {
 
 /// Every other cluster has autoscalers, which draw from a stream of their own: one of all replicas, or one
 /// each of those that prefill and those that decode.
-fn scaled(seed: u64, parts: &[u32], replicas: u32, text: &str) -> String {
+pub(super) fn scaled(seed: u64, parts: &[u32], replicas: u32, text: &str) -> String {
     let random = &mut Seed(seed).stream("scaled", 0);
     if random.random_bool(0.5) {
         return text.to_owned();
@@ -396,35 +394,18 @@ fn digest(scenario: &Scenario) -> (Counts, Digest, Recorder) {
 
 /// The same scenario on engines that decide every step on its own.
 fn step_by_step(scenario: &Scenario) -> (Counts, Recorder) {
-    let file = &scenario.file;
     let costs = step_times(scenario).expect("step times are known");
     let mut cluster = cluster_priced_by(scenario, &costs).expect("it can be built");
     cluster.instances = cluster.instances.into_iter().map(Instance::step_by_step).collect();
+    let file = &scenario.file;
     let workload = Workload::open(&file.workload, file.seed, None).expect("it opens");
-    let client = &file.workload.client;
-    let delay = SimDuration::from_secs_f64(file.cluster.api_delay_ms / 1e3);
     let mut recorder = Recorder::default();
-    let run = Simulation::new(workload, Client::new(client), cluster, delay);
-    let run = match &file.cluster.gateway {
-        Some(gateway) => {
-            let ranks = match file.cluster.engine {
-                EngineConfig::Sglang(_) => Ranks::LargerFirst,
-                _ => Ranks::SmallerFirst,
-            };
-            run.with_gateway(gateway, &file.workload.classes, ranks)
-        }
-        None => run,
-    };
-    let run = run.with_faults(&file.faults, client, file.seed).until(client.stops_at());
-    let bytes = scenario.first().model.weight_bytes(1).0;
-    let run = scenario.scaled_groups().fold(run, |run, (replicas, _, autoscaler)| {
-        run.with_autoscaler(replicas, autoscaler, bytes)
-    });
+    let run = simulation_on(scenario, cluster, workload);
     (run.run(&mut recorder).expect("no trace is read"), recorder)
 }
 
 /// Follows a cluster to its end, again, and step by step.
-fn follow(seed: u64, text: &str) -> Counts {
+pub(super) fn follow(seed: u64, text: &str) -> Counts {
     println!("soak: seed {seed}");
     let scenario = resolve(text).unwrap_or_else(|error| panic!("seed {seed}: {error}\n{text}"));
     let (counts, once, recorder) = digest(&scenario);

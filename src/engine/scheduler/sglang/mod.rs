@@ -302,6 +302,10 @@ impl Schedule for Sglang {
         self.end_transfer(id);
     }
 
+    fn sends(&self, id: RequestId) -> bool {
+        self.sequences.iter().any(|s| s.life.id == id && s.is_sending)
+    }
+
     fn has_landed(&self) -> bool {
         self.handoffs.has_landed()
     }

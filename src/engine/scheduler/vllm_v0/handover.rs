@@ -125,6 +125,17 @@ impl Reception {
         self.next += 1;
     }
 
+    /// It will not: nobody has it any more.
+    pub(super) fn lose(&mut self) {
+        self.is_underway = false;
+        self.miss();
+    }
+
+    /// Whether a request is among them.
+    pub(super) fn has(&self, slot: u32) -> bool {
+        self.slots.contains(&slot)
+    }
+
     /// Nobody has the KV of the next request.
     pub(super) fn miss(&mut self) {
         self.misses += 1;

@@ -145,7 +145,7 @@ impl VllmV0 {
         }
         while let Some(slot) = self.reception.next() {
             let sequence = self.queues.get(slot);
-            if sequence.life.preemptions == 0 {
+            if sequence.has_copy() {
                 plan.loads.push((sequence.life.id, sequence.life.prompt_tokens));
                 self.reception.begin();
                 return;
@@ -164,7 +164,7 @@ impl VllmV0 {
         for slot in slots {
             let sequence = self.queues.get(slot);
             let known = sequence.known();
-            if sequence.life.preemptions > 0 {
+            if !sequence.has_copy() {
                 self.queues.serve(slot, known, now, plan);
                 continue;
             }
@@ -203,6 +203,22 @@ impl Schedule for VllmV0 {
         } else {
             let released = self.sent.remove(id);
             result.finished.extend(released.into_iter().map(|life| (life, Finish::Done)));
+        }
+    }
+
+    fn is_fetching(&self) -> bool {
+        !self.reception.is_empty()
+    }
+
+    fn fetches(&self, id: RequestId) -> bool {
+        self.queues.slot_of(id).is_some_and(|slot| self.reception.has(slot))
+    }
+
+    fn lost_transfer(&mut self, id: RequestId) {
+        let Some(slot) = self.queues.slot_of(id) else { return };
+        self.queues.lose_copy(slot);
+        if self.reception.underway() == Some(slot) {
+            self.reception.lose();
         }
     }
 
