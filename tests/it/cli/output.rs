@@ -88,7 +88,7 @@ fn a_derived_kv_capacity_follows_its_settings_and_a_changed_one_is_given() {
         "cluster.gpu_memory_utilization=0.8",
         "cluster.gpu=H200",
         "cluster.tensor_parallel_size=2",
-        "cluster.memory_reserve.activations_gib=9.0",
+        "cluster.kv_cache_dtype=fp8",
     ] {
         let anew = kv(&format!("{resolved} --set {set}"));
         assert_eq!(anew["source"], "derived", "{set}");

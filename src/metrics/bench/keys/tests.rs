@@ -1,3 +1,5 @@
+//! Keys and labels read back as what they name.
+
 use super::*;
 
 #[test]
