@@ -20,8 +20,7 @@ pub(super) fn check(loaded: &[Loaded], output: &OutputArguments) -> Result<(), F
             loaded.len()
         )));
     }
-    // Begun and dropped: nothing stays.
-    TimelineFile::create(path, existing(output)).map(drop).map_err(wrong)
+    TimelineFile::check(path, existing(output)).map_err(wrong)
 }
 
 /// Begins the timeline that the flags ask for.
@@ -31,7 +30,9 @@ pub(super) fn open(
 ) -> Result<Option<TimelineWriter<TimelineFile>>, Failure> {
     let Some(path) = &output.timeline else { return Ok(None) };
     let file = TimelineFile::create(path, existing(output)).map_err(wrong)?;
-    run::stage(file.staging());
+    if let Some(staging) = file.staging() {
+        run::stage(staging);
+    }
     let window = output.timeline_window.unwrap_or(Window::ALL);
     let mut gpus: Vec<&str> = scenario.groups.iter().map(|group| group.gpu.name.as_str()).collect();
     gpus.dedup();

@@ -5,6 +5,7 @@ pub mod columns;
 pub mod import;
 #[cfg(feature = "probe")]
 pub mod openai;
+pub mod output;
 pub mod results;
 pub mod rundir;
 #[cfg(feature = "tables")]

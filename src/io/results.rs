@@ -1,7 +1,7 @@
 //! Tables of the results of many runs: columns with names, as CSV, or as Parquet with the feature
 //! `tables`.
 
-use std::path::Path;
+use std::io::Write;
 
 /// A column and its name.
 pub type NamedCells = (String, Cells);
@@ -46,9 +46,9 @@ impl Cells {
 /// Writes columns of equally many rows as CSV with a header.
 ///
 /// # Errors
-/// When the file cannot be written.
-pub fn write_csv(path: &Path, columns: &[NamedCells]) -> Result<(), csv::Error> {
-    let mut writer = csv::Writer::from_path(path)?;
+/// When the sink fails.
+pub fn write_csv(sink: impl Write, columns: &[NamedCells]) -> Result<(), csv::Error> {
+    let mut writer = csv::Writer::from_writer(sink);
     writer.write_record(columns.iter().map(|(name, _)| name))?;
     let rows = columns.first().map_or(0, |(_, cells)| cells.rows());
     for row in 0..rows {

@@ -55,10 +55,11 @@ pub struct ClusterConfig {
     /// Type of the KV cache.
     #[serde(default)]
     pub kv_cache_dtype: KvDtype,
-    /// Whether the KV capacity that the engine's settings give is the one that was derived from GPU memory and
-    /// not what a server told: so says a resolved scenario. What is not that number counts as given.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub kv_capacity_is_derived: bool,
+    /// The KV capacity that was derived from GPU memory, as a resolved scenario has it, in what the engine
+    /// counts it in. Where the engine's settings give the same number it is derived anew from the
+    /// settings as they are; any other number counts as given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub derived_kv_capacity: Option<u32>,
     /// From the client to the engine's queue (network, HTTP, tokenisation), in ms.
     #[serde(default)]
     pub api_delay_ms: f64,

@@ -55,9 +55,9 @@ pub struct GroupConfig {
     /// As [`ClusterConfig::kv_cache_dtype`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kv_cache_dtype: Option<KvDtype>,
-    /// As [`ClusterConfig::kv_capacity_is_derived`].
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub kv_capacity_is_derived: bool,
+    /// As [`ClusterConfig::derived_kv_capacity`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub derived_kv_capacity: Option<u32>,
     /// As [`ClusterConfig::engine`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub engine: Option<EngineConfig>,
@@ -129,8 +129,9 @@ impl GroupConfig {
                 .memory_reserve
                 .or(cluster.memory_reserve.filter(|_| !has_own_memory)),
             kv_cache_dtype: self.kv_cache_dtype.unwrap_or(cluster.kv_cache_dtype),
-            kv_capacity_is_derived: self.kv_capacity_is_derived
-                || (cluster.kv_capacity_is_derived && self.engine.is_none()),
+            derived_kv_capacity: self
+                .derived_kv_capacity
+                .or(cluster.derived_kv_capacity.filter(|_| self.engine.is_none())),
             api_delay_ms: cluster.api_delay_ms,
             api_per_request_ms: cluster.api_per_request_ms,
             engine,
@@ -164,7 +165,7 @@ impl GroupConfig {
         self.gpu_memory_utilization = resolved.gpu_memory_utilization;
         self.memory_reserve = resolved.memory_reserve;
         self.kv_cache_dtype = Some(resolved.kv_cache_dtype);
-        self.kv_capacity_is_derived = resolved.kv_capacity_is_derived;
+        self.derived_kv_capacity = resolved.derived_kv_capacity;
         self.engine = Some(resolved.engine.clone());
         self.step_time = Some(resolved.step_time.clone());
         self.lora.clone_from(&resolved.lora);

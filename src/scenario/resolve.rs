@@ -12,6 +12,7 @@ mod faults;
 mod gateway;
 mod graphs;
 mod groups;
+mod kv;
 mod kv_tiers;
 mod lora;
 mod models;
@@ -28,6 +29,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use self::groups::Asked;
+use self::kv::{derive_kv, resolve_engine};
 use self::models::Models;
 use self::rules::Rules;
 use super::autoscaler::AutoscalerConfig;
@@ -36,9 +38,8 @@ use super::engine::EngineConfig;
 use super::file::{ReportConfig, ScenarioFile};
 use super::group::ReplicaRole;
 use crate::hardware::GpuSpec;
-use crate::model::{KvCapacity, MemoryBudget, ModelSpec, WindowMemory};
+use crate::model::{KvCapacity, ModelSpec};
 use crate::profiles;
-use crate::units::Bytes;
 
 pub use self::groups::{Kinds, ReplicaGroup};
 
@@ -335,79 +336,6 @@ fn report_rules(report: &ReportConfig, rules: &mut Rules) {
     }
 }
 
-/// Fills in what depends on model and GPU, and makes sure that both fit.
-fn resolve_engine(
-    cluster: &mut ClusterConfig,
-    model: &ModelSpec,
-    gpu: &GpuSpec,
-) -> Result<KvSource, ScenarioError> {
-    model
-        .check_tensor_parallel(cluster.tensor_parallel_size)
-        .map_err(|error| fail("cluster.tensor_parallel_size", &error.to_string()))?;
-    let mut engine = std::mem::take(&mut cluster.engine);
-    if !matches!(engine, EngineConfig::Sglang(_)) {
-        cluster.gpu_memory_utilization.get_or_insert(ClusterConfig::GPU_MEMORY_UTILIZATION);
-        cluster.memory_reserve.get_or_insert_default();
-    }
-    let resolve = |engine: &mut EngineConfig| match engine {
-        EngineConfig::VllmV1(config) => vllm::resolve(config, cluster, model, gpu),
-        EngineConfig::Sglang(config) => sglang::resolve(config, cluster, model, gpu),
-        baseline => baselines::resolve(baseline, cluster, model, gpu),
-    };
-    let again = if cluster.kv_capacity_is_derived { rederived(&engine, resolve) } else { None };
-    let source = match again {
-        Some((same, capacity)) => {
-            engine = same;
-            capacity
-        }
-        None => resolve(&mut engine)?,
-    };
-    cluster.kv_capacity_is_derived = matches!(source, KvSource::Derived(_));
-    cluster.engine = engine;
-    Ok(source)
-}
-
-/// An engine whose KV capacity was derived before; nothing where another one comes out now, since
-/// something was changed.
-fn rederived(
-    engine: &EngineConfig,
-    resolve: impl Fn(&mut EngineConfig) -> Result<KvSource, ScenarioError>,
-) -> Option<(EngineConfig, KvSource)> {
-    let mut anew = engine.clone();
-    let told = anew.kv_capacity_mut().take();
-    let source = resolve(&mut anew).ok()?;
-    let is_same = told.is_none_or(|told| *anew.kv_capacity_mut() == Some(told));
-    is_same.then_some((anew, source))
-}
-
 fn fail(key: &str, problem: &str) -> ScenarioError {
     ScenarioError::one(format!("{key}: {problem}"))
-}
-
-/// The blocks that fit beside the weights.
-fn derive_kv(
-    cluster: &ClusterConfig,
-    model: &ModelSpec,
-    gpu: &GpuSpec,
-    block_size: u32,
-    step_tokens: u32,
-    (adapters, window): (Bytes, WindowMemory),
-) -> Result<KvCapacity, ScenarioError> {
-    let budget = MemoryBudget {
-        gpu_memory: gpu.memory(),
-        utilization: cluster
-            .gpu_memory_utilization
-            .unwrap_or(ClusterConfig::GPU_MEMORY_UTILIZATION),
-        tp: cluster.tensor_parallel_size,
-        pp: cluster.pipeline_parallel_size,
-        ranks: cluster.data_parallel_size,
-        block_size,
-        kv_dtype: cluster.kv_cache_dtype,
-        max_num_batched_tokens: step_tokens,
-        reserve: cluster.memory_reserve.unwrap_or_default(),
-        adapters,
-        window,
-    };
-    KvCapacity::derive(model, &budget)
-        .map_err(|error| fail("cluster.model", &format!("{error} ({})", gpu.name)))
 }

@@ -80,7 +80,7 @@ pub(super) fn cluster(
         gpu_memory_utilization: settings.gpu_memory_utilization,
         memory_reserve: None,
         kv_cache_dtype: settings.kv_cache_dtype,
-        kv_capacity_is_derived: false,
+        derived_kv_capacity: None,
         api_delay_ms: 0.0,
         api_per_request_ms: 0.0,
         engine: EngineConfig::default(),

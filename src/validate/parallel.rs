@@ -20,9 +20,9 @@ pub(super) struct Parallel {
     /// Ranks with as many GPUs each as tensor parallelism says, as `AIConfigurator` counts them.
     attention_ranks: Option<u32>,
     dp_attention: Option<bool>,
-    /// Whether experts are whole on each GPU, and over how many they are spread; over all of them
-    /// where only that is said.
-    spreads_experts: bool,
+    /// Whether experts are whole on each GPU, and over how many they are spread, 1 for experts that are
+    /// cut; over all of them where only the first is said.
+    spreads_experts: Option<bool>,
     experts_over: Option<u32>,
 }
 
@@ -79,14 +79,31 @@ impl Parallel {
             }
             // 0 and 1: no experts, or experts that are cut.
             "ep" | "ep_size" | "expert_parallel_size" | "moe_ep_size" => {
-                let over = whole()?;
-                self.spreads_experts |= over > 1;
-                self.experts_over = (over > 1).then_some(over);
+                tell(&mut self.experts_over, whole()?.max(1), "expert parallelism")?;
             }
-            "enable_expert_parallel" | "expert_parallel" => self.spreads_experts = on()?,
+            "enable_expert_parallel" | "expert_parallel" => {
+                tell(&mut self.spreads_experts, on()?, "expert parallelism")?;
+            }
             _ => return Ok(false),
         }
         Ok(true)
+    }
+
+    /// How the experts are spread over the GPUs of a replica; nothing where they are cut.
+    fn experts(&self, gpus: u64) -> Result<Option<ExpertParallelConfig>, Skip> {
+        let size = match (self.spreads_experts, self.experts_over) {
+            (Some(false), Some(over @ 2..)) => {
+                let what = format!("experts over {over} GPUs without expert parallelism");
+                return Err(Skip::Contradiction(what));
+            }
+            (Some(true), Some(1)) if gpus > 1 => {
+                let what = format!("expert parallelism over 1 GPU of {gpus}");
+                return Err(Skip::Contradiction(what));
+            }
+            (Some(false), _) | (None, None | Some(..=1)) => return Ok(None),
+            (Some(true) | None, over) => over.filter(|over| *over > 1),
+        };
+        Ok(Some(ExpertParallelConfig { size, ..ExpertParallelConfig::default() }))
     }
 
     /// The cluster that serves alike.
@@ -120,10 +137,8 @@ impl Parallel {
             Data::Replicas(2..) if !is_sglang => RouterConfig::LeastOutstandingRequests {},
             _ => RouterConfig::RoundRobin {},
         };
-        let expert_parallel = self.spreads_experts.then(|| ExpertParallelConfig {
-            size: self.experts_over,
-            ..ExpertParallelConfig::default()
-        });
+        let gpus = u64::from(tensor).saturating_mul(u64::from(ranks) * u64::from(stages));
+        let expert_parallel = self.experts(gpus)?;
         let layout = Layout { replicas, tensor, stages, ranks, expert_parallel, router };
         layout.check(record, model)?;
         Ok(layout)

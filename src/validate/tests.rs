@@ -7,7 +7,9 @@ use serde_json::{Value, json};
 use super::{Plan, Record};
 use crate::metrics::bench::MetricKey;
 use crate::model::Reserve;
-use crate::scenario::{ArrivalConfig, EngineConfig, LengthConfig};
+use crate::scenario::{
+    ArrivalConfig, Calibration, ClusterConfig, EngineConfig, LengthConfig, StepTimeConfig,
+};
 
 fn base() -> Value {
     json!({
@@ -250,14 +252,23 @@ fn servers_with_adapters_have_the_host_that_was_found_for_their_version() {
         "avg_input_len": 100, "avg_output_len": 50,
         "adapter_rates": [0.5], "adapter_rate_counts": [2], "adapter_ranks": [8],
     });
-    let api_delay_ms = |version: &str| {
+    let cluster = |version: &str| {
         let engine = json!({"name": "vLLM", "version": version});
         let flags = json!({"enable-lora": true, "max-loras": 2});
         let changes = [("engine", engine), ("engine_flags", flags), ("workload", workload.clone())];
-        plan(&changes).unwrap().scenario.cluster.api_delay_ms
+        plan(&changes).unwrap().scenario.cluster
     };
-    assert!(api_delay_ms("image vllm_0.8.5.sif") > 0.0);
-    assert!(api_delay_ms("0.9.1").abs() < 1e-12);
+    let host = |cluster: ClusterConfig| {
+        let StepTimeConfig::Auto { calibration, .. } = cluster.step_time else {
+            panic!("{:?}", cluster.step_time)
+        };
+        let Calibration { per_sequence_us, per_prefill_step_us, .. } = calibration;
+        [cluster.api_delay_ms, per_sequence_us, per_prefill_step_us].map(|value| value.to_string())
+    };
+    // As profiles/lora/README.md has them.
+    assert_eq!(host(cluster("image vllm_0.8.5.sif")), ["15.7", "38.4", "1200"]);
     let plain = plan(&[("engine", json!({"name": "vLLM", "version": "0.8.5"}))]).unwrap();
-    assert!(plain.scenario.cluster.api_delay_ms.abs() < 1e-12);
+    let plain = host(plain.scenario.cluster);
+    assert_eq!(host(cluster("0.9.1")), plain);
+    assert_eq!(plain, ["0"; 3]);
 }

@@ -248,3 +248,19 @@ fn such_a_file_is_no_trace_of_requests() {
         assert!(told.contains("`servecast trace adapter-counts`"), "{told}");
     }
 }
+
+#[test]
+fn a_day_that_is_there_twice_is_refused_by_its_file_or_line() {
+    let first = day(&[("o,a,f", &[(1, 2)]), ("o,a,g", &[(2, 3)])]);
+    let (_, rows) = first.split_once('\n').unwrap();
+    let window = FunctionWindow { first_hour: 0, hours: 1 };
+    let told = |files: &[&str]| refusal(files, window, by_name(1, 1));
+    assert!(told(&[&first, &first]).contains("again; give each day once"));
+    let names = format!("{first}{first}");
+    assert!(told(&[&names]).starts_with("0:4: names the columns again"), "{}", told(&[&names]));
+    let twice = told(&[&format!("{first}{rows}")]);
+    assert!(twice.starts_with("0:4: is the same row as one before it"), "{twice}");
+    // Another day may be like it but for a call.
+    let second = day(&[("o,a,f", &[(1, 2)]), ("o,a,g", &[(2, 4)])]);
+    read(&[&first, &second], window).unwrap();
+}

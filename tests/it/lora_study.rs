@@ -326,6 +326,18 @@ fn drift_that_moves_nothing_is_refused_by_name() {
             drifting(zipf, "interval_s = 5.0, shift = 0"),
             format!("{drift}.shift: must be at least 1, got 0"),
         ),
+        (
+            drifting("type = 'zipf', exponent = 0.0", "interval_s = 5.0"),
+            format!("{drift}: moves nothing, since all adapters are equally popular"),
+        ),
+        (
+            drifting("type = 'geometric', base = 1.0", "interval_s = 5.0"),
+            format!("{drift}: moves nothing, since all adapters are equally popular"),
+        ),
+        (
+            drifting("type = 'weights'", "interval_s = 5.0"),
+            format!("{drift}: moves nothing, since all adapters are equally popular"),
+        ),
     ];
     for (text, expected) in cases {
         let error = resolve(&text).expect_err(&expected);
@@ -485,5 +497,20 @@ fn placements_and_routers_by_adapters_that_make_no_sense_are_refused() {
     for (text, expected) in cases {
         let error = resolve(&text).expect_err(&expected);
         assert!(error.contains(&expected), "{error}\nis not: {expected}");
+    }
+}
+
+#[test]
+fn a_time_of_slots_is_refused_of_an_engine_without_slots() {
+    let adapters = "[workload.adapters]\nkinds = [{ count = 4, rank = 16 }]\n";
+    let text = |engine: &str, time: &str| {
+        let lora = format!("[cluster.lora.kernels]\nper_slot_block_us = {time}\n");
+        scenario(&format!("type = '{engine}'"), "", &format!("{adapters}{lora}"))
+    };
+    let error = resolve(&text("orca", "0.5")).expect_err("orca has no slots");
+    let expected = "cluster.lora.kernels.per_slot_block_us: has no effect with engine orca";
+    assert!(error.contains(expected), "{error}");
+    for (engine, time) in [("orca", "0.0"), ("vllm_v1", "0.5"), ("sglang", "0.5")] {
+        resolve(&text(engine, time)).unwrap_or_else(|error| panic!("{engine} {time}: {error}"));
     }
 }

@@ -1,6 +1,5 @@
 //! The JSON that the tool itself would have written, under the name it would have chosen.
 
-use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -10,6 +9,7 @@ use jiff::tz::Offset;
 
 use super::args::BenchArguments;
 use crate::cli::Failure;
+use crate::io::output::{self, OutputFile};
 use crate::metrics::bench::{JsonLayout, NonFinite, Tool, VllmHeader};
 use crate::metrics::{BenchReport, BenchWriter};
 
@@ -55,7 +55,11 @@ impl ResultFile {
         };
         let file = Self { path, mode, now };
         // Before anything is simulated.
-        crate::cli::replace::check(&file.path).map(|()| Some(file))
+        let checked = match file.mode {
+            Mode::AppendLine | Mode::AppendObject => output::check_append(&file.path),
+            Mode::Replace => output::check(&file.path),
+        };
+        checked.map(|()| Some(file)).map_err(|error| Failure::Input(error.into()))
     }
 
     /// Writes the JSON; the file is as before when that fails.
@@ -74,8 +78,15 @@ impl ResultFile {
             }
         };
         let written = match self.mode {
-            Mode::AppendLine => append(&self.path, &format!("{json}\n"), ""),
-            Mode::AppendObject => append(&self.path, &json, "\n"),
+            Mode::AppendLine => output::append(&self.path, |_| format!("{json}\n")),
+            Mode::AppendObject => {
+                output::append(
+                    &self.path,
+                    |follows| {
+                        if follows { format!("\n{json}") } else { json }
+                    },
+                )
+            }
             Mode::Replace => replace(&self.path, &json),
         };
         written.map_err(|error| {
@@ -153,36 +164,11 @@ pub(super) fn metadata(words: &[String]) -> Result<Vec<(String, String)>, Failur
     words.iter().map(pair).collect()
 }
 
-fn append(path: &Path, text: &str, separator: &str) -> io::Result<()> {
-    let existed = path.symlink_metadata().is_ok();
-    let mut file = OpenOptions::new().append(true).create(true).open(path)?;
-    let before = file.metadata()?;
-    let separator = if before.len() > 0 { separator } else { "" };
-    let written = write_all(&mut file, &format!("{separator}{text}"));
-    if written.is_err() && before.is_file() {
-        // The error that led here is the one to tell.
-        let _ = if existed { file.set_len(before.len()) } else { fs::remove_file(path) };
-    }
-    written
-}
-
 fn replace(path: &Path, text: &str) -> io::Result<()> {
-    if path.symlink_metadata().is_ok_and(|known| !known.is_file()) {
-        return write_all(&mut OpenOptions::new().write(true).open(path)?, text);
+    let mut file = OutputFile::create(path).map_err(io::Error::other)?;
+    if let Some(staging) = file.staging() {
+        crate::cli::run::stage(staging);
     }
-    let mut name = path.file_name().unwrap_or_default().to_os_string();
-    name.push(format!(".partial-{}", std::process::id()));
-    let partial = path.with_file_name(name);
-    let written =
-        write_all(&mut File::create(&partial)?, text).and_then(|()| fs::rename(&partial, path));
-    if written.is_err() {
-        // The error that led here is the one to tell.
-        let _ = fs::remove_file(&partial);
-    }
-    written
-}
-
-fn write_all(file: &mut File, text: &str) -> io::Result<()> {
     file.write_all(text.as_bytes())?;
-    file.flush()
+    file.commit()
 }

@@ -32,7 +32,7 @@ pub(super) fn cluster(arguments: &ServerArguments) -> Result<ClusterConfig, Fail
             Engine::Sglang => None,
         },
         memory_reserve: None,
-        kv_capacity_is_derived: false,
+        derived_kv_capacity: None,
         kv_cache_dtype: match arguments.kv_cache_dtype {
             None | Some(KvCacheDtype::Auto | KvCacheDtype::Bfloat16) => KvDtype::Auto,
             Some(KvCacheDtype::Fp8 | KvCacheDtype::Fp8E4m3 | KvCacheDtype::Fp8E5m2) => KvDtype::Fp8,

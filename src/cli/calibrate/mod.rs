@@ -11,6 +11,8 @@ pub(super) use outcome::short;
 #[cfg(feature = "probe")]
 pub(super) use outcome::{found, parameter_table};
 
+use std::io::Write;
+
 use super::args::Format;
 use super::{Failure, print, replace, say};
 use crate::calibrate::{self, Fit, Parameter, RunFigures};
@@ -70,7 +72,7 @@ pub(super) fn calibrate(arguments: &CalibrateArguments) -> Result<(), Failure> {
     })?;
     if let Some(path) = &arguments.output {
         let text = outcome.profile(&collected.runs);
-        replace::replace(path, |partial| Ok(std::fs::write(partial, text)?))?;
+        replace::replace(path, |file| Ok(file.write_all(text.as_bytes())?))?;
         say(&format!("parameters in {}", path.display()));
     }
     verdict(&fit, &outcome)

@@ -1,6 +1,7 @@
 //! Suites of one's own: a folder of scenario files with the figures recorded of them.
 
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use crate::check::{Golden, Member, Suite};
@@ -88,6 +89,6 @@ pub(super) fn check(folder: &Path) -> Result<(), Failure> {
 /// Writes recorded figures, complete or not at all.
 pub(super) fn write(folder: &Path, golden: &Golden) -> Result<PathBuf, Failure> {
     let path = folder.join(GOLDEN);
-    replace::replace(&path, |partial| Ok(fs::write(partial, golden.text())?))?;
+    replace::replace(&path, |file| Ok(file.write_all(golden.text().as_bytes())?))?;
     Ok(path)
 }

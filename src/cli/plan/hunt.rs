@@ -96,6 +96,18 @@ impl<'a> Hunt<'a> {
         }
     }
 
+    /// Why no number of replicas on at most so many GPUs holds all adapters, if none does.
+    pub(super) fn lacks_room(&self, max_gpus: u32) -> Option<String> {
+        let least = Size::Mixed(self.least_with_room);
+        let gpus = self.gpus(least);
+        (self.least_with_room > 1 && gpus > max_gpus).then(|| {
+            format!(
+                "room for all adapters takes {} replicas, {gpus} GPUs, above --max-gpus {max_gpus}",
+                self.least_with_room
+            )
+        })
+    }
+
     /// What a size costs, in US dollars per hour.
     pub(super) fn cost(&self, size: Size) -> f64 {
         let replicas = size.replicas();

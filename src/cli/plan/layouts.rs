@@ -195,10 +195,15 @@ impl Size {
 
 fn parts(arguments: &PlanArguments, base: &Draft) -> Result<Vec<Part>, Failure> {
     let of_base = |keys| base.get(keys);
-    let gpus = if arguments.gpus.is_empty() {
-        vec![of_base(&["cluster", "gpu"]).and_then(Value::as_str).unwrap_or_default().to_owned()]
+    let (place, gpus) = if arguments.gpus.is_empty() {
+        let place = format!("{}: cluster.gpu", base.name());
+        let Some(gpu) = of_base(&["cluster", "gpu"]).and_then(Value::as_str) else {
+            let problem = format!("{place}: must name a GPU; give one there or with --gpu");
+            return Err(Failure::input(problem));
+        };
+        (place, vec![gpu.to_owned()])
     } else {
-        arguments.gpus.clone()
+        ("--gpu".to_owned(), arguments.gpus.clone())
     };
     let sizes = if arguments.tensor_parallel.is_empty() {
         let size = of_base(&["cluster", "tensor_parallel_size"]).and_then(Value::as_integer);
@@ -208,7 +213,7 @@ fn parts(arguments: &PlanArguments, base: &Draft) -> Result<Vec<Part>, Failure> 
     };
     let mut parts = Vec::new();
     for gpu in &gpus {
-        let known = known_gpu("--gpu", gpu)?;
+        let known = known_gpu(&place, gpu)?;
         for size in &sizes {
             let part = Part { gpu: known.clone(), tensor_parallel: *size };
             if parts.contains(&part) {

@@ -83,6 +83,9 @@ impl Study<'_> {
         {
             return Ok(Outcome::TooDear { broken, cost: hunt.cost(broken) });
         }
+        if let Some(reason) = hunt.lacks_room(self.arguments.max_gpus) {
+            return Ok(Outcome::Impossible(reason));
+        }
         let found = hunt.fewest(least, &self.traffic, self.arguments.max_gpus)?;
         let Some(found) = found else { return Ok(Outcome::TooMany) };
         let misses = nearest_miss(found.size, hunt.tried());

@@ -1,5 +1,6 @@
 //! `servecast profile import`: measured step times of other projects as a profile.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
@@ -9,6 +10,7 @@ use crate::cli::{Failure, print, replace, say};
 use crate::io::import::{
     ImportError, SplitwiseRuns, SplitwiseSelection, aiconfigurator, import_steps,
 };
+use crate::io::output;
 
 /// `servecast profile import`.
 #[derive(Debug, Args)]
@@ -82,14 +84,14 @@ pub(super) fn import(arguments: &ImportArguments) -> Result<(), Failure> {
         Splitwise => steps(arguments)?,
     };
     let Some(path) = &arguments.output else { return print(&text) };
-    replace::replace(path, |partial| Ok(std::fs::write(partial, &text)?))?;
+    replace::replace(path, |file| Ok(file.write_all(text.as_bytes())?))?;
     say(&format!("{} kB in {}", text.len().div_ceil(1000), path.display()));
     Ok(())
 }
 
 /// A file that is there is not replaced; one that could not be written is found before the work.
 pub(super) fn check_new(path: &Path) -> Result<(), Failure> {
-    if path.is_file() {
+    if output::occupied(path).is_some_and(|there| there.is_file()) {
         return Err(Failure::input(format!("--output: {}: exists already", path.display())));
     }
     replace::check(path)

@@ -132,7 +132,7 @@ pub(super) fn engine_defaults(model: &str, gpu: &str, tp: u32) -> ScenarioFile {
             gpu_memory_utilization: None,
             memory_reserve: None,
             kv_cache_dtype: KvDtype::Auto,
-            kv_capacity_is_derived: false,
+            derived_kv_capacity: None,
             api_delay_ms: 0.0,
             api_per_request_ms: 0.0,
             engine: EngineConfig::VllmV1(engine),

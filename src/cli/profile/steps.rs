@@ -168,6 +168,8 @@ fn diff_json(a: &Priced, b: &Priced, shapes: &[(String, StepShape)]) -> Value {
 
 #[cfg(feature = "plot")]
 pub(super) fn plot(arguments: &PlotArguments) -> Result<(), Failure> {
+    use std::io::Write;
+
     use crate::cli::{replace, say};
     use crate::plot::{StepCurve, step_time_figure};
 
@@ -191,7 +193,7 @@ pub(super) fn plot(arguments: &PlotArguments) -> Result<(), Failure> {
     });
     let prompts = lengths.iter().map(|tokens| (*tokens, prefill(*tokens))).collect();
     let figure = step_time_figure(&table.name, &decodes, &curve("one prompt".into(), prompts));
-    replace::replace(&arguments.output, |partial| Ok(std::fs::write(partial, figure.svg)?))?;
+    replace::replace(&arguments.output, |file| Ok(file.write_all(figure.svg.as_bytes())?))?;
     say(&format!("figure in {}", arguments.output.display()));
     Ok(())
 }

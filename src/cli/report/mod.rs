@@ -20,12 +20,13 @@ mod table;
 
 pub(super) use self::args::ReportArguments;
 
-use std::fs::{self, File};
-use std::io::{ErrorKind, Read};
+use std::fs::File;
+use std::io::{Read, Write};
 use std::path::Path;
 
 use self::folder::Kind;
 use super::{Failure, replace, run::remove_on_interrupt, say};
+use crate::io::output;
 
 /// How a page of servecast says that it is one.
 const OWN: &str = "<meta name=\"generator\" content=\"servecast ";
@@ -42,7 +43,7 @@ pub(super) fn report(arguments: &ReportArguments) -> Result<(), Failure> {
         Kind::Comparison => comparison::page(folder)?,
     };
     remove_on_interrupt()?;
-    replace::replace(&target, |path| Ok(fs::write(path, page.html())?))?;
+    replace::replace(&target, |file| Ok(file.write_all(page.html().as_bytes())?))?;
     say(&format!("report in {}", target.display()));
     Ok(())
 }
@@ -52,13 +53,10 @@ fn check_target(target: &Path, overwrite: bool) -> Result<(), Failure> {
     /// The mark stands among the first lines.
     const HEAD: u64 = 1024;
     replace::check(target)?;
+    let Some(there) = output::occupied(target) else { return Ok(()) };
     let place = target.display();
-    let fail = |error: std::io::Error| Failure::input(format!("{}: {error}", target.display()));
-    let file = match File::open(target) {
-        Ok(file) => file,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(fail(error)),
-    };
+    let fail = |error: std::io::Error| Failure::input(format!("{place}: {error}"));
+    let file = File::open(there).map_err(fail)?;
     let mut head = Vec::new();
     file.take(HEAD).read_to_end(&mut head).map_err(fail)?;
     let is_own = String::from_utf8_lossy(&head).contains(OWN);

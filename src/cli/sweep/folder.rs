@@ -7,13 +7,13 @@
 //! | `results.csv`, `results.parquet` | one row per run, when all have ended |
 
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use super::journal::{Journal, Known};
-use crate::cli::replace::{partial, replace};
+use crate::cli::replace::replace;
 use crate::cli::{Failure, say};
 use crate::io::results::{self, NamedCells};
 use crate::sweep::{Plan, Shard};
@@ -55,7 +55,7 @@ impl Manifest {
 
     fn write(&self, folder: &Path) -> Result<(), Failure> {
         let text = serde_json::to_string_pretty(self).expect("a manifest is JSON");
-        replace(&folder.join(MANIFEST), |path| Ok(fs::write(path, format!("{text}\n"))?))
+        replace(&folder.join(MANIFEST), |file| Ok(writeln!(file, "{text}")?))
     }
 }
 
@@ -79,8 +79,9 @@ impl Folder {
         let before = Manifest::read(path)?;
         if before.is_none() {
             let mut entries = fs::read_dir(path).map_err(fail)?.filter_map(Result::ok);
-            let partial = partial(Path::new(MANIFEST));
-            if entries.any(|entry| entry.file_name() != partial.as_os_str()) {
+            // What an attempt that was cut off left of the manifest is nothing.
+            let partial = format!("{MANIFEST}.partial");
+            if entries.any(|entry| !entry.file_name().to_string_lossy().starts_with(&partial)) {
                 return Err(Failure::input(format!(
                     "{}: is not empty and holds no sweep; give another folder",
                     path.display()
@@ -109,11 +110,15 @@ impl Folder {
 
     /// Writes the tables of results.
     pub(super) fn write_results(&self, columns: &[NamedCells]) -> Result<(), Failure> {
-        replace(&self.path.join(CSV), |path| Ok(results::write_csv(path, columns)?))?;
+        replace(&self.path.join(CSV), |file| Ok(results::write_csv(file, columns)?))?;
         #[cfg(feature = "tables")]
-        replace(&self.path.join(PARQUET), |path| {
-            Ok(crate::io::tables::write_results(path, columns)?)
-        })?;
+        {
+            let path = self.path.join(PARQUET);
+            replace(&path, |file| {
+                let staging = file.staging().unwrap_or(&path);
+                Ok(crate::io::tables::write_results(staging, columns)?)
+            })?;
+        }
         Ok(())
     }
 }

@@ -10,6 +10,7 @@ use std::path::Path;
 pub(super) use args::TraceArguments;
 
 use super::{Failure, print, replace, say};
+use crate::io::output;
 use crate::io::traces::{self, TimeUnit, TraceFormat, TraceReader, WriteOptions, Written};
 use args::{ConvertArguments, DescribeArguments, TargetArguments, TraceCommand};
 
@@ -90,7 +91,13 @@ fn state(target: &TargetArguments, written: &Written) -> Result<(), Failure> {
     for (count, what) in lost.iter().filter(|(count, _)| *count > 0) {
         say(&format!("notice: {format}: {count} {what}"));
     }
-    print(&format!("{place}: {} rows in {format}\n", written.rows))
+    let text = format!("{place}: {} rows in {format}", written.rows);
+    if output::is_stream(&target.output) {
+        // The rows may stand on stdout, and nothing between them.
+        say(&text);
+        return Ok(());
+    }
+    print(&format!("{text}\n"))
 }
 
 /// A format that traces can be written in.

@@ -1,12 +1,12 @@
 //! The file of a timeline: complete or not at all.
 
-use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
+use crate::io::output::{self, OutputError, OutputFile};
 use crate::io::rundir::Existing;
 
 /// Why a timeline cannot be written.
@@ -16,17 +16,9 @@ pub enum TimelineError {
     /// The file exists.
     #[error("{}: exists; give another name, or --overwrite to replace it", .0.display())]
     Exists(PathBuf),
-    /// The path names no file.
-    #[error("{}: must name a file, not a folder", .0.display())]
-    NotAFile(PathBuf),
-    /// The folder does not exist.
-    #[error("{}: the folder {} does not exist", path.display(), folder.display())]
-    NoFolder {
-        /// The file.
-        path: PathBuf,
-        /// Its folder.
-        folder: PathBuf,
-    },
+    /// The path is no place for a file.
+    #[error(transparent)]
+    Target(#[from] OutputError),
     /// The file cannot be written.
     #[error("{}: {source}", path.display())]
     Io {
@@ -39,95 +31,86 @@ pub enum TimelineError {
 
 #[derive(Debug)]
 enum Stream {
-    Plain(BufWriter<File>),
-    Gzip(Box<GzEncoder<BufWriter<File>>>),
+    Plain(BufWriter<OutputFile>),
+    Gzip(Box<GzEncoder<BufWriter<OutputFile>>>),
 }
 
 /// A file in the making beside its final place; dropped before [`commit`](Self::commit), it leaves
 /// nothing. Compressed when its name ends in `.gz`.
 #[derive(Debug)]
 pub struct TimelineFile {
-    target: PathBuf,
-    staging: PathBuf,
-    stream: Option<Stream>,
+    path: PathBuf,
+    staging: Option<PathBuf>,
+    stream: Stream,
 }
 
 impl TimelineFile {
+    /// Finds why a file could not be written, and writes nothing.
+    ///
+    /// # Errors
+    /// As of [`create`](Self::create).
+    pub fn check(path: &Path, existing: Existing) -> Result<(), TimelineError> {
+        output::check(path)?;
+        if existing == Existing::Refuse && output::occupied(path).is_some() {
+            return Err(TimelineError::Exists(path.to_path_buf()));
+        }
+        Ok(())
+    }
+
     /// Starts the file.
     ///
     /// # Errors
     /// When it exists and may not be overwritten, or cannot be made.
-    pub fn create(target: &Path, existing: Existing) -> Result<Self, TimelineError> {
-        let Some(name) = target.file_name().filter(|_| !target.is_dir()) else {
-            return Err(TimelineError::NotAFile(target.to_path_buf()));
-        };
-        if target.exists() && existing == Existing::Refuse {
-            return Err(TimelineError::Exists(target.to_path_buf()));
-        }
-        let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty());
-        if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
-            let (path, folder) = (target.to_path_buf(), folder.to_path_buf());
-            return Err(TimelineError::NoFolder { path, folder });
-        }
-        let mut name = name.to_os_string();
-        name.push(format!(".partial-{}", std::process::id()));
-        let staging = target.with_file_name(name);
-        let file = File::create(&staging)
-            .map_err(|source| TimelineError::Io { path: target.to_path_buf(), source })?;
+    pub fn create(path: &Path, existing: Existing) -> Result<Self, TimelineError> {
+        Self::check(path, existing)?;
+        let file = OutputFile::create(path)?;
+        let staging = file.staging().map(Path::to_path_buf);
         let file = BufWriter::new(file);
-        let is_gzip = target.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("gz"));
+        let is_gzip = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("gz"));
         let stream = if is_gzip {
             Stream::Gzip(Box::new(GzEncoder::new(file, Compression::default())))
         } else {
             Stream::Plain(file)
         };
-        Ok(Self { target: target.to_path_buf(), staging, stream: Some(stream) })
+        Ok(Self { path: path.to_path_buf(), staging, stream })
     }
 
-    /// Where the file is until it is complete.
-    pub fn staging(&self) -> &Path {
-        &self.staging
+    /// Where the file is until it is complete; nothing for a device or pipe.
+    pub fn staging(&self) -> Option<&Path> {
+        self.staging.as_deref()
     }
 
     /// Moves the file into place.
     ///
     /// # Errors
     /// When it cannot be written to its end or moved.
-    pub fn commit(mut self) -> Result<PathBuf, TimelineError> {
-        let written = match self.stream.take() {
-            Some(Stream::Plain(file)) => Ok(file),
-            Some(Stream::Gzip(file)) => file.finish(),
-            None => return Ok(self.target.clone()),
+    pub fn commit(self) -> Result<PathBuf, TimelineError> {
+        let written = match self.stream {
+            Stream::Plain(file) => Ok(file),
+            Stream::Gzip(file) => file.finish(),
         };
         let moved = written
-            .and_then(|mut file| file.flush())
-            .and_then(|()| fs::rename(&self.staging, &self.target));
-        moved.map_err(|source| TimelineError::Io { path: self.target.clone(), source })?;
-        Ok(self.target.clone())
+            .and_then(|file| file.into_inner().map_err(io::IntoInnerError::into_error))
+            .and_then(OutputFile::commit);
+        match moved {
+            Ok(()) => Ok(self.path),
+            Err(source) => Err(TimelineError::Io { path: self.path, source }),
+        }
     }
 }
 
 impl Write for TimelineFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &mut self.stream {
-            Some(Stream::Plain(file)) => file.write(bytes),
-            Some(Stream::Gzip(file)) => file.write(bytes),
-            None => Ok(0),
+            Stream::Plain(file) => file.write(bytes),
+            Stream::Gzip(file) => file.write(bytes),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         match &mut self.stream {
-            Some(Stream::Plain(file)) => file.flush(),
-            Some(Stream::Gzip(file)) => file.flush(),
-            None => Ok(()),
+            Stream::Plain(file) => file.flush(),
+            Stream::Gzip(file) => file.flush(),
         }
-    }
-}
-
-impl Drop for TimelineFile {
-    fn drop(&mut self) {
-        // After a commit there is nothing left; nothing can be done about what cannot be removed.
-        let _ = fs::remove_file(&self.staging);
     }
 }

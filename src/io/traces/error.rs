@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 
+use crate::io::output::OutputError;
 use crate::workload::WorkloadError;
 
 use super::format::TraceFormat;
@@ -47,6 +48,9 @@ pub enum TraceError {
         /// The target.
         file: String,
     },
+    /// The target is no place for a file. Nothing is written.
+    #[error(transparent)]
+    Target(#[from] OutputError),
     /// The target cannot be written. Nothing of it is left behind.
     #[error("{file}: cannot be written, nothing is left behind: {source}")]
     Unwritable {

@@ -14,9 +14,11 @@
 //! Left out: when in an hour calls come, how long they take, and what triggers them.
 
 use std::collections::BTreeMap;
+use std::hash::BuildHasher;
 use std::path::{Path, PathBuf};
 
 use csv::ByteRecord;
+use rustc_hash::{FxBuildHasher, FxHashSet};
 
 use super::csv_rows;
 use super::error::TraceError;
@@ -79,14 +81,15 @@ impl FunctionCalls {
     ///
     /// # Errors
     /// [`TraceError`] when a file is unreadable, neither of the two, empty, or has a row that is cut off or
-    /// holds no count or time; when an hour of the window is not in the files or has no calls.
+    /// holds no count or time; when a day is there twice; when an hour of the window is not in the files or
+    /// has no calls.
     ///
     /// # Panics
     /// Without a file.
     pub fn read(paths: &[PathBuf], window: FunctionWindow) -> Result<Self, TraceError> {
         let path = paths.first().expect("there is a file").clone();
         let mut calls = Self { window, path, functions: BTreeMap::new() };
-        let mut days = 0;
+        let mut days: Vec<(u64, &PathBuf)> = Vec::new();
         for path in paths {
             let mut file = FunctionFile::open(path)?;
             match file.year {
@@ -96,13 +99,23 @@ impl FunctionCalls {
                 }
                 Year::Of2021 => file.each_row(|file| calls.add_call(file))?,
                 Year::Of2019 => {
-                    file.each_row(|file| calls.add_day(file, days))?;
-                    days += 1;
+                    let mut rows = FxHashSet::default();
+                    let mut content = 0;
+                    file.each_row(|file| {
+                        content = FxBuildHasher.hash_one((content, file.once(&mut rows)?));
+                        calls.add_day(file, days.len())
+                    })?;
+                    if let Some((_, same)) = days.iter().find(|(other, _)| *other == content) {
+                        let same = same.display();
+                        let problem = format!("is the day of {same} again; give each day once");
+                        return Err(TraceError::unusable(path, problem));
+                    }
+                    days.push((content, path));
                 }
             }
         }
-        if days > 0 {
-            calls.end_days(days)?;
+        if !days.is_empty() {
+            calls.end_days(days.len())?;
         }
         calls.check_hours()?;
         Ok(calls)
@@ -275,6 +288,20 @@ impl FunctionFile {
     fn wrong(&self, problem: String) -> TraceError {
         let line = self.record.position().map_or(0, csv::Position::line);
         TraceError::row(&self.path, line, problem)
+    }
+
+    /// A hash of a row of a day, which stands there once.
+    fn once(&self, rows: &mut FxHashSet<u64>) -> Result<u64, TraceError> {
+        if self.record.iter().take(NAMES_2019.len()).eq(NAMES_2019.map(str::as_bytes)) {
+            let problem = "names the columns again; give each day as a file of its own, once";
+            return Err(self.wrong(problem.to_owned()));
+        }
+        let row = FxBuildHasher.hash_one(self.record.iter().collect::<Vec<_>>());
+        if !rows.insert(row) {
+            let problem = "is the same row as one before it: the day stands there twice";
+            return Err(self.wrong(problem.to_owned()));
+        }
+        Ok(row)
     }
 
     /// The first columns, which name a function. A zero byte sorts before all that names hold, so that the order

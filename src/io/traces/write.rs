@@ -13,15 +13,10 @@
 //!
 //! What is lost is counted in [`Written`]; the other formats are read only.
 
-use std::fs;
-use std::fs::File;
-use std::fs::OpenOptions;
 use std::io;
 use std::io::BufWriter;
 use std::io::Write;
 use std::path::Path;
-use std::path::PathBuf;
-use std::process;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -29,6 +24,7 @@ use jiff::Timestamp;
 use jiff::tz::Offset;
 use serde::Serialize;
 
+use crate::io::output::{self, OutputFile};
 use crate::units::SimTime;
 use crate::workload::TraceRow;
 
@@ -69,7 +65,7 @@ pub struct Written {
 
 /// Writes `rows` as a file of `format`, compressed when the name ends in `.gz`. The file appears
 /// under its name only when it is complete: until then it has another name in the same folder,
-/// and is removed on failure.
+/// and is removed on failure. Devices and pipes are written to as they are.
 ///
 /// # Errors
 /// [`TraceError`] when the target exists and is to be kept, cannot be written, when the format is
@@ -85,12 +81,12 @@ where
     E: Into<TraceError>,
 {
     let exists = || TraceError::Exists { file: path.display().to_string() };
-    let kept = || options.existing == Existing::Keep && path.symlink_metadata().is_ok();
+    let kept = || options.existing == Existing::Keep && output::occupied(path).is_some();
     if kept() {
         return Err(exists());
     }
     let unwritable = |error| TraceError::unwritable(path, error);
-    let (partial, file) = Partial::create(path).map_err(unwritable)?;
+    let file = OutputFile::create(path)?;
     let (file, written) = if path.extension().is_some_and(|end| end == "gz") {
         let mut sink = BufWriter::new(GzEncoder::new(file, Compression::default()));
         let written = write_to(&mut sink, path, format, rows, options)?;
@@ -101,11 +97,10 @@ where
         let written = write_to(&mut sink, path, format, rows, options)?;
         (sink.into_inner().map_err(|error| unwritable(error.into_error()))?, written)
     };
-    file.sync_all().map_err(unwritable)?;
     if kept() {
         return Err(exists());
     }
-    partial.become_whole(path).map_err(unwritable)?;
+    file.commit().map_err(unwritable)?;
     Ok(written)
 }
 
@@ -358,36 +353,4 @@ fn put_json(sink: &mut dyn Write, row: &impl Serialize) -> io::Result<Option<Str
     serde_json::to_writer(&mut *sink, row).map_err(io::Error::from)?;
     sink.write_all(b"\n")?;
     Ok(None)
-}
-
-/// A file that is not complete yet; removed when dropped.
-struct Partial(Option<PathBuf>);
-
-impl Partial {
-    fn create(target: &Path) -> io::Result<(Self, File)> {
-        let name = target.file_name().ok_or_else(|| io::Error::other("the path names no file"))?;
-        if target.is_dir() {
-            return Err(io::Error::other("a folder has this name"));
-        }
-        let name = format!(".{}.partial-{}", name.to_string_lossy(), process::id());
-        let path = target.with_file_name(name);
-        let file = OpenOptions::new().write(true).create_new(true).open(&path)?;
-        Ok((Self(Some(path)), file))
-    }
-
-    fn become_whole(mut self, target: &Path) -> io::Result<()> {
-        let path = self.0.as_ref().expect("not whole yet");
-        fs::rename(path, target)?;
-        self.0 = None;
-        Ok(())
-    }
-}
-
-impl Drop for Partial {
-    fn drop(&mut self) {
-        if let Some(path) = &self.0 {
-            // Nothing more can be done here; the error that led here is already on its way.
-            let _ = fs::remove_file(path);
-        }
-    }
 }

@@ -45,6 +45,12 @@ pub(super) fn rules(cluster: &ClusterConfig, has_adapters: bool, rules: &mut Rul
     for (key, value) in times {
         rules.brief(&format!("cluster.lora.{key}"), value.unwrap_or(0.0), 1e6);
     }
+    if let (EngineConfig::Orca(_), Some(block_us)) = (engine, kernels.per_slot_block_us)
+        && block_us != 0.0
+    {
+        let message = format!("has no effect with engine orca, which has no slots; got {block_us}");
+        rules.broken("cluster.lora.kernels.per_slot_block_us", &message);
+    }
     let shares = [
         ("memory_efficiency", kernels.memory_efficiency),
         ("compute_efficiency", kernels.compute_efficiency),
@@ -161,6 +167,17 @@ fn drift_rules(mix: &AdapterMix, rules: &mut Rules) {
     );
     if !prefers {
         rules.broken(path, "needs a popularity of type zipf, geometric or weights, which it moves");
+    }
+    let is_even = match mix.popularity {
+        AdapterPopularity::Zipf { exponent } => exponent <= 0.0,
+        AdapterPopularity::Geometric { base } => base <= 1.0,
+        AdapterPopularity::Weights {} => {
+            mix.kinds.windows(2).all(|pair| pair[0].weight.total_cmp(&pair[1].weight).is_eq())
+        }
+        _ => false,
+    };
+    if is_even {
+        rules.broken(path, "moves nothing, since all adapters are equally popular");
     }
     rules.lasting(&format!("{path}.interval_s"), drift.interval_s);
     rules.count(&format!("{path}.shift"), drift.shift);

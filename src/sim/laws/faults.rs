@@ -1,6 +1,7 @@
 //! The laws where something fails: an attempt is given up once, an instance drops it once.
 
-use super::{Place, Progress, Watch, check};
+use super::blocks::check;
+use super::{Place, Progress, Watch};
 use crate::engine::scheduler::Load;
 use crate::engine::{Finish, Life};
 use crate::ids::{InstanceId, RequestId};

@@ -1,6 +1,8 @@
 //! Broken laws are noticed.
 
+use super::blocks::check;
 use super::*;
+use crate::engine::scheduler::Load;
 use crate::request::Request;
 
 const HERE: InstanceId = InstanceId(0);

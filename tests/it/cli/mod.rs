@@ -21,6 +21,8 @@ mod inputs;
 #[cfg(feature = "calibrate")]
 mod mooncake_a10;
 mod output;
+#[cfg(unix)]
+mod places;
 #[cfg(feature = "probe")]
 mod probe;
 mod profile;

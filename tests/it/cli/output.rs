@@ -70,22 +70,35 @@ fn a_derived_kv_capacity_is_one_when_the_resolved_scenario_runs_again() {
 }
 
 #[test]
-fn a_kv_capacity_that_was_changed_since_it_was_derived_is_given() {
+fn a_derived_kv_capacity_follows_its_settings_and_a_changed_one_is_given() {
     let cli = Cli::with_scenario();
-    cli.words("run s.toml --output-dir out").expect_exit(0);
-    let changed = |set: &str| {
-        let run =
-            format!("run out/scenario.resolved.toml --set {set} --output-dir new --overwrite");
-        cli.words(&run).expect_exit(0);
-        let summary: Value = serde_json::from_str(&cli.read("new/summary.json")).unwrap();
-        let resolved = cli.read("new/scenario.resolved.toml");
-        assert!(!resolved.contains("kv_capacity_is_derived"), "{resolved}");
-        assert_eq!(summary["engine"]["kv"]["source"], "given");
-        resolved
+    let summary = |words: &str| -> Value {
+        cli.words(&format!("run {words} --output-dir new --overwrite")).expect_exit(0);
+        serde_json::from_str(&cli.read("new/summary.json")).unwrap()
     };
-    let resolved = changed("cluster.engine.num_gpu_blocks=20000");
-    assert!(resolved.contains("num_gpu_blocks = 20000"), "{resolved}");
-    changed("cluster.gpu_memory_utilization=0.8");
+    let kv = |words: &str| summary(words)["engine"]["kv"].clone();
+    cli.words("run s.toml --output-dir out").expect_exit(0);
+    let resolved = "out/scenario.resolved.toml";
+    let given = kv(&format!("{resolved} --set cluster.engine.num_gpu_blocks=20000"));
+    assert_eq!(given["source"], "given");
+    let again = cli.read("new/scenario.resolved.toml");
+    assert!(again.contains("num_gpu_blocks = 20000") && !again.contains("derived_kv_capacity"));
+    let mut capacities = vec![kv("s.toml")];
+    for set in [
+        "cluster.gpu_memory_utilization=0.8",
+        "cluster.gpu=H200",
+        "cluster.tensor_parallel_size=2",
+        "cluster.kv_cache_dtype=fp8",
+    ] {
+        let anew = kv(&format!("{resolved} --set {set}"));
+        assert_eq!(anew["source"], "derived", "{set}");
+        assert_eq!(anew, kv(&format!("s.toml --set {set}")), "{set}");
+        assert!(!capacities.contains(&anew), "{set}");
+        capacities.push(anew);
+    }
+    // What no longer fits is told, and does not run with the number of before.
+    let small = format!("run {resolved} --set cluster.gpu_memory_utilization=0.1 --no-files");
+    cli.words(&small).expect_exit(2).stderr_has("cluster.model: ");
 }
 
 #[test]

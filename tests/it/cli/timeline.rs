@@ -72,7 +72,7 @@ fn a_place_for_no_file_is_refused() {
     fs::create_dir(cli.path("folder")).unwrap();
     for (flags, message) in [
         ("s.toml --timeline none/t.json", "none/t.json: the folder none does not exist"),
-        ("s.toml --timeline folder", "folder: must name a file, not a folder"),
+        ("s.toml --timeline folder", "folder: is a folder; give the name of a file"),
         ("v.toml --timeline t.json", "shows one run, but the scenario has variants: 2 runs"),
         ("s.toml --timeline t.json --timeline-window 2..1", "must end after its start"),
         ("s.toml --timeline t.json --timeline-window 2", "must be START..END in seconds"),

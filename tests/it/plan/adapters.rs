@@ -46,7 +46,8 @@ fn no_fewer_replicas_than_hold_all_adapters_are_planned() {
     let text = cli.run([&["plan", "placed.toml", "--resamples", "0"], &idle[..]].concat());
     text.expect_exit(0).stdout_has("fewer replicas have no room for all adapters");
     let few = [&["plan", "placed.toml", "--max-gpus", "2"], &idle[..]].concat();
-    cli.run(few).expect_exit(1);
+    let ran = cli.run(few).expect_exit(1);
+    ran.stdout_has("room for all adapters takes 3 replicas, 3 GPUs, above --max-gpus 2");
 }
 
 #[test]

@@ -13,6 +13,8 @@ fn arguments_that_mean_nothing_are_refused_by_name() {
         (vec!["--slo", "gold:p99_ttft_ms<=500"], "`gold` is no class"),
         (vec!["--slo", "attainment>=0.9"], "report.goodput"),
         (vec!["--gpu", "H1000"], "--gpu: `H1000` is not in the catalogue"),
+        (vec!["--set", "cluster.gpu=H1000"], ".toml: cluster.gpu: `H1000` is not in the catalogue"),
+        (vec!["--set", "cluster.gpu=3"], ".toml: cluster.gpu: must name a GPU"),
         (vec!["--gpu", "H100,H100"], "twice"),
         (vec!["--price", "cheap"], "give low, high or GPU=USD"),
         (vec!["--price", "H100=-1"], "US dollars per hour"),

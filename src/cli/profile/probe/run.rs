@@ -1,5 +1,6 @@
 //! The probe from its arguments to its report.
 
+use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
@@ -67,7 +68,7 @@ pub(in crate::cli::profile) fn probe(arguments: &ProbeArguments) -> Result<(), F
     print(&report.text())?;
     let Some(path) = &arguments.output else { return Ok(()) };
     let text = report.file(&offered, &arguments.url, base.as_ref().map(|base| &*base.name));
-    replace::replace(path, |partial| Ok(std::fs::write(partial, &text)?))?;
+    replace::replace(path, |file| Ok(file.write_all(text.as_bytes())?))?;
     say(&format!("parameters in {}", path.display()));
     Ok(())
 }

@@ -26,6 +26,7 @@
 
 mod abort;
 mod acceptance;
+mod answers;
 mod below;
 mod commit;
 mod complete;

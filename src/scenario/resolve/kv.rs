@@ -1,0 +1,65 @@
+//! KV capacity: that of an engine's settings, or what GPU memory leaves.
+
+use super::{KvSource, ScenarioError, baselines, fail, sglang, vllm};
+use crate::hardware::GpuSpec;
+use crate::model::{KvCapacity, MemoryBudget, ModelSpec, WindowMemory};
+use crate::scenario::{ClusterConfig, EngineConfig};
+use crate::units::Bytes;
+
+/// Fills in what depends on model and GPU, and makes sure that both fit.
+pub(super) fn resolve_engine(
+    cluster: &mut ClusterConfig,
+    model: &ModelSpec,
+    gpu: &GpuSpec,
+) -> Result<KvSource, ScenarioError> {
+    model
+        .check_tensor_parallel(cluster.tensor_parallel_size)
+        .map_err(|error| fail("cluster.tensor_parallel_size", &error.to_string()))?;
+    let mut engine = std::mem::take(&mut cluster.engine);
+    if !matches!(engine, EngineConfig::Sglang(_)) {
+        cluster.gpu_memory_utilization.get_or_insert(ClusterConfig::GPU_MEMORY_UTILIZATION);
+        cluster.memory_reserve.get_or_insert_default();
+    }
+    // What was derived before follows the settings that it was derived from.
+    let derived = cluster.derived_kv_capacity.take();
+    engine.kv_capacity_mut().take_if(|told| derived == Some(*told));
+    let source = match &mut engine {
+        EngineConfig::VllmV1(config) => vllm::resolve(config, cluster, model, gpu),
+        EngineConfig::Sglang(config) => sglang::resolve(config, cluster, model, gpu),
+        baseline => baselines::resolve(baseline, cluster, model, gpu),
+    }?;
+    cluster.derived_kv_capacity = match source {
+        KvSource::Derived(_) => *engine.kv_capacity_mut(),
+        KvSource::Given => None,
+    };
+    cluster.engine = engine;
+    Ok(source)
+}
+
+/// The blocks that fit beside the weights.
+pub(super) fn derive_kv(
+    cluster: &ClusterConfig,
+    model: &ModelSpec,
+    gpu: &GpuSpec,
+    block_size: u32,
+    step_tokens: u32,
+    (adapters, window): (Bytes, WindowMemory),
+) -> Result<KvCapacity, ScenarioError> {
+    let budget = MemoryBudget {
+        gpu_memory: gpu.memory(),
+        utilization: cluster
+            .gpu_memory_utilization
+            .unwrap_or(ClusterConfig::GPU_MEMORY_UTILIZATION),
+        tp: cluster.tensor_parallel_size,
+        pp: cluster.pipeline_parallel_size,
+        ranks: cluster.data_parallel_size,
+        block_size,
+        kv_dtype: cluster.kv_cache_dtype,
+        max_num_batched_tokens: step_tokens,
+        reserve: cluster.memory_reserve.unwrap_or_default(),
+        adapters,
+        window,
+    };
+    KvCapacity::derive(model, &budget)
+        .map_err(|error| fail("cluster.model", &format!("{error} ({})", gpu.name)))
+}
