@@ -19,9 +19,11 @@ pub(super) fn warmed_up(scenario: &Scenario, cluster: Cluster) -> Result<Cluster
     let Some(warm_up) = file.workload.warm_up.filter(|warm_up| warm_up.is_any()) else {
         return Ok(cluster);
     };
-    let workload = Workload::open(&file.workload, file.seed, None).map_err(failed)?;
+    let workload =
+        Workload::open(&file.workload, file.seed, None).map_err(|error| failed(&error))?;
     let drawn = if warm_up.runs > 0 { usize::MAX } else { 1 };
-    let all: Vec<Request> = workload.take(drawn).collect::<Result<_, _>>().map_err(failed)?;
+    let all: Vec<Request> =
+        workload.take(drawn).collect::<Result<_, _>>().map_err(|error| failed(&error))?;
     let first = all.first().map(|first| Request { arrival: SimTime::ZERO, ..first.clone() });
     let copies: Vec<Request> = first.into_iter().cycle().take(warm_up.requests as usize).collect();
     let mut cluster = served(scenario, cluster, copies.clone())?;
@@ -42,9 +44,9 @@ fn served(
         return Ok(cluster);
     }
     let run = cold(scenario, cluster, Requests(requests.into_iter()));
-    let (counts, mut cluster) = run.run_to_rest(&mut ()).map_err(failed)?;
+    let (counts, mut cluster) = run.run_to_rest(&mut ()).map_err(|error| failed(&error))?;
     if counts.stuck > 0 {
-        return Err(failed(format!("{} requests are never answered", counts.stuck)));
+        return Err(failed(&format!("{} requests are never answered", counts.stuck)));
     }
     cluster.instances = cluster.instances.into_iter().map(Instance::at_time_zero).collect();
     if let Some(before) = cluster.disaggregation.take() {
@@ -53,6 +55,6 @@ fn served(
     Ok(cluster)
 }
 
-fn failed(problem: impl ToString) -> ScenarioError {
+fn failed(problem: &impl ToString) -> ScenarioError {
     ScenarioError { problems: vec![format!("workload.warm_up: {}", problem.to_string())] }
 }

@@ -41,8 +41,8 @@ impl Instance {
             .with_graphs(self.graphs)
             .on_host(self.host)
             .with_lora(self.lora);
-        let Self { wave, prefill_steps, stepping, is_recorded, tells_late, .. } = self;
-        Self { wave, prefill_steps, stepping, is_recorded, tells_late, ..fresh }
+        let Self { wave, prefill_steps, tells_late, stepping, is_recorded, .. } = self;
+        Self { wave, prefill_steps, tells_late, stepping, is_recorded, ..fresh }
     }
 
     /// How long its device takes for a step that should take `duration`.
