@@ -160,6 +160,12 @@ impl Roles {
 }
 
 impl Disaggregation {
+    /// The same, where replicas that decode are chosen as they were next.
+    #[must_use]
+    pub fn routed_as(self, before: Self) -> Self {
+        Self { decode_router: before.decode_router, ..self }
+    }
+
     /// Of instances with these roles; `ends` are those that prefill and then those that decode, which hand
     /// KV over in blocks of so many tokens.
     ///

@@ -76,5 +76,6 @@ pub use workload::{
     CopyContent, EarlyStopConfig, GroupDistribution, LengthConfig, Popularity, PortsConfig,
     PrefixRepetitionConfig, Problem, RampUp, RampUpConfig, RowOrder, RowSort, SessionConfig,
     SglangRandomConfig, SharedPrefixConfig, SonnetConfig, ThinkTime, TokenDistribution,
-    TraceArrivalConfig, Vllm2024RandomConfig, VllmRandomConfig, WorkloadConfig, models, tenants,
+    TraceArrivalConfig, Vllm2024RandomConfig, VllmRandomConfig, WarmUpConfig, WorkloadConfig,
+    models, tenants,
 };

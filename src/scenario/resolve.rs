@@ -23,6 +23,7 @@ mod rules;
 mod sglang;
 mod step_time;
 mod vllm;
+mod warm_up;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -291,6 +292,7 @@ fn broken_rules(file: &ScenarioFile) -> Vec<String> {
     autoscaler::rules(file, &mut rules);
     faults::rules(file, &mut rules);
     gateway::rules(file, &mut rules);
+    warm_up::rules(file, &mut rules);
     report_rules(&file.report, &mut rules);
     bill::rules(&file.report, &mut rules);
     rules.problems

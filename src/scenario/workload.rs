@@ -8,6 +8,7 @@ mod adapter_counts;
 mod classes;
 mod lengths;
 mod validate;
+mod warm_up;
 
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +23,7 @@ pub use lengths::{
     SharedPrefixConfig, SonnetConfig, TokenDistribution, Vllm2024RandomConfig, VllmRandomConfig,
 };
 pub use validate::Problem;
+pub use warm_up::WarmUpConfig;
 
 /// Requests to serve: arrivals × lengths × content.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -58,6 +60,9 @@ pub struct WorkloadConfig {
     /// Makes every request the first turn of a conversation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sessions: Option<SessionConfig>,
+    /// What the same servers are sent before the requests that count; nothing if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warm_up: Option<WarmUpConfig>,
     /// How the client sends.
     #[serde(default)]
     pub client: ClientConfig,

@@ -7,6 +7,7 @@ use super::run::Simulation;
 use super::source::Source;
 use super::step_time::step_times;
 use super::tier_plan::TierPlan;
+use super::warm_up;
 use super::wave;
 use crate::cluster::{Cluster, Disaggregation, Order, Ranks, Roles, Router, TransferEnd, Way};
 use crate::cost::{CapturedSizes, CudaGraphs, StepTime};
@@ -97,7 +98,7 @@ fn replica(
     Ok(instance.with_lora(lora::times(group)?))
 }
 
-fn disaggregation(scenario: &Scenario) -> Result<Option<Disaggregation>, ScenarioError> {
+pub(super) fn disaggregation(scenario: &Scenario) -> Result<Option<Disaggregation>, ScenarioError> {
     let cluster = &scenario.file.cluster;
     let Some(parts) = &cluster.disaggregation else { return Ok(None) };
     let nics = scenario.nics_bytes_per_s().unwrap_or_default();
@@ -181,20 +182,33 @@ fn disaggregation(scenario: &Scenario) -> Result<Option<Disaggregation>, Scenari
     })
 }
 
-/// The run of a scenario with the requests of `source`, where its [`step_times`] are at hand.
+/// The run of a scenario with the requests of `source`, where its [`step_times`] are at hand. What the scenario
+/// has its cluster serve before is served here.
 ///
 /// # Errors
-/// When a recording that the scenario names was not read.
+/// When a recording that the scenario names was not read, or requests that come before are never answered.
 pub fn simulation<W: Source>(
     scenario: &Scenario,
     costs: &[StepTime],
     source: W,
 ) -> Result<Simulation<W>, ScenarioError> {
-    Ok(simulation_on(scenario, cluster_priced_by(scenario, costs)?, source))
+    simulation_on(scenario, cluster_priced_by(scenario, costs)?, source)
 }
 
 /// The same on a cluster that was changed after it was built: with schedulers or a router of one's own.
-pub fn simulation_on<W: Source>(scenario: &Scenario, cluster: Cluster, source: W) -> Simulation<W> {
+///
+/// # Errors
+/// When requests that come before are never answered.
+pub fn simulation_on<W: Source>(
+    scenario: &Scenario,
+    cluster: Cluster,
+    source: W,
+) -> Result<Simulation<W>, ScenarioError> {
+    Ok(cold(scenario, warm_up::warmed_up(scenario, cluster)?, source))
+}
+
+/// The same where nothing is served before.
+pub(super) fn cold<W: Source>(scenario: &Scenario, cluster: Cluster, source: W) -> Simulation<W> {
     let file = &scenario.file;
     let client = &file.workload.client;
     let time = |ms: f64| SimDuration::from_secs_f64(ms / 1e3);

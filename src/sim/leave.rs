@@ -69,7 +69,7 @@ impl<W: Source> Simulation<W> {
         }
     }
 
-    pub(super) fn close(mut self) -> Counts {
+    pub(super) fn close(&mut self) -> Counts {
         // Turns that were due after the end are none of the run.
         let landing = self.migrating.as_ref().map_or(0, |migrating| migrating.landing());
         let mut left_over = self.transit.len() - self.turns_due + landing;

@@ -30,6 +30,7 @@ mod step_time;
 mod tier_plan;
 mod tiers;
 mod transit;
+mod warm_up;
 mod wave;
 
 pub use build::{cluster, cluster_priced_by, instance, simulation, simulation_on};

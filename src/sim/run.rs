@@ -178,7 +178,15 @@ impl<W: Source> Simulation<W> {
     ///
     /// # Panics
     /// When a law is broken: time decreases, a request is lost, memory does not add up.
-    pub fn run(mut self, observer: &mut impl Observer) -> Result<Counts, WorkloadError> {
+    pub fn run(self, observer: &mut impl Observer) -> Result<Counts, WorkloadError> {
+        Ok(self.run_to_rest(observer)?.0)
+    }
+
+    /// The same, and its cluster as the run leaves it.
+    pub(super) fn run_to_rest(
+        mut self,
+        observer: &mut impl Observer,
+    ) -> Result<(Counts, Cluster), WorkloadError> {
         let mut watch = cfg!(debug_assertions).then(Watch::default);
         let observer = &mut (&mut watch, observer);
         let mut now = SimTime::ZERO;
@@ -213,7 +221,7 @@ impl<W: Source> Simulation<W> {
         if let Some(watch) = watch {
             watch.close(&counts);
         }
-        Ok(counts)
+        Ok((counts, self.cluster))
     }
 
     fn arrive(&mut self, now: SimTime, mut request: Request, observer: &mut impl Observer) {

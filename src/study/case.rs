@@ -108,7 +108,7 @@ impl Case {
         cluster: Cluster,
         observer: &mut impl Separable,
     ) -> Result<Counts, StudyError> {
-        let run = sim::simulation_on(&self.scenario, cluster, self.workload()?);
+        let run = sim::simulation_on(&self.scenario, cluster, self.workload()?)?;
         Ok(run.run_in_lanes(observer)?)
     }
 

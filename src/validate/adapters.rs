@@ -109,6 +109,7 @@ pub(super) fn workload(
         early_stop: Vec::new(),
         classes: Vec::new(),
         sessions: None,
+        warm_up: None,
         client: ClientConfig {
             stop_after_s: Some(window_s),
             ports: Some(PortsConfig::default()),

@@ -209,6 +209,7 @@ impl Experiment {
                 early_stop: Vec::new(),
                 classes: Vec::new(),
                 sessions: None,
+                warm_up: None,
                 client: self.client,
             },
             cluster: self.cluster.clone(),

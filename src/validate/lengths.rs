@@ -191,6 +191,7 @@ fn totals(lengths: &LengthConfig, requests: u32, seed: u32) -> (u64, u64) {
         early_stop: Vec::new(),
         classes: Vec::new(),
         sessions: None,
+        warm_up: None,
         client: ClientConfig::default(),
     };
     let drawn = Workload::open(&config, crate::rng::Seed::default(), None);

@@ -72,6 +72,7 @@ impl SharedPrompts {
             early_stop: Vec::new(),
             classes: Vec::new(),
             sessions: None,
+            warm_up: None,
             client: crate::scenario::ClientConfig::default(),
         }
     }

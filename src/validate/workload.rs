@@ -99,6 +99,7 @@ pub(super) fn workload(
         early_stop: Vec::new(),
         classes: Vec::new(),
         sessions: None,
+        warm_up: None,
         client: ClientConfig { max_concurrency, ..ClientConfig::default() },
     })
 }

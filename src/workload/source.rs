@@ -9,6 +9,7 @@ use crate::scenario::AdapterCountsConfig;
 use crate::scenario::AdapterStreams;
 use crate::scenario::ArrivalConfig;
 use crate::scenario::LengthConfig;
+use crate::scenario::WarmUpConfig;
 use crate::scenario::WorkloadConfig;
 use crate::units::SimTime;
 use crate::workload::adapters::Adapters;
@@ -35,6 +36,8 @@ pub(super) const LATEST_S: f64 = 1e9;
 pub struct Workload {
     source: Source,
     sharing: Sharing,
+    /// Whether prompts are sent more than once: then those that share nothing have an identity too.
+    repeats: bool,
     adapters: Option<Adapters>,
     early_stop: Option<EarlyStop>,
     classes: Option<Classes>,
@@ -127,6 +130,7 @@ impl Workload {
         Ok(Self {
             source,
             sharing: Sharing::new(&config.content, seed)?,
+            repeats: config.warm_up.is_some_and(WarmUpConfig::is_any),
             adapters: config.adapters.as_ref().map(|mix| Adapters::new(mix, seed)),
             early_stop: EarlyStop::open(&config.early_stop, seed),
             classes: Classes::open(&config.classes, seed)?,
@@ -180,6 +184,9 @@ impl Workload {
         let class = self.classes.as_mut().map(|classes| classes.next(&mut draft, index));
         let (class, model, priority) = class.transpose()?.unwrap_or_default();
         self.sharing.settle(&mut draft, index);
+        if self.repeats {
+            draft.segments = Some(explicit(&draft, index));
+        }
         if let Some(sessions) = &mut self.sessions {
             let session = SessionId(index as u32);
             sessions.begin(session);

@@ -45,5 +45,6 @@ mod sweep;
 mod timeline;
 mod traces;
 mod validate;
+mod warm_up;
 mod windows;
 mod workload;

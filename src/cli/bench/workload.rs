@@ -114,6 +114,7 @@ impl WorkloadArguments {
             early_stop: Vec::new(),
             classes: Vec::new(),
             sessions: None,
+            warm_up: None,
             client: ClientConfig {
                 max_concurrency: self.max_concurrency,
                 ..ClientConfig::default()

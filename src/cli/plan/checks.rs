@@ -65,6 +65,11 @@ pub(super) fn check_workload(file: &ScenarioFile, seeks_rate: bool) -> Result<()
             "workload.client.max_concurrency: a plan needs requests that come by themselves; take it out",
         ));
     }
+    if file.workload.warm_up.is_some() {
+        return Err(Failure::input(
+            "workload.warm_up: a plan sends other requests than the workload's own; take it out",
+        ));
+    }
     if file.workload.client.ports.is_some() {
         return Err(Failure::input(
             "workload.client.ports: a plan waits for all answers; take it out",

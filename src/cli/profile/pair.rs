@@ -118,6 +118,7 @@ pub(super) fn engine_defaults(model: &str, gpu: &str, tp: u32) -> ScenarioFile {
             early_stop: Vec::new(),
             classes: Vec::new(),
             sessions: None,
+            warm_up: None,
             client: ClientConfig::default(),
         },
         cluster: ClusterConfig {

@@ -28,6 +28,23 @@ impl Instance {
         *self = Self { steps: self.steps, slowdown: self.slowdown, wave, ..fresh };
     }
 
+    /// The idle replica as a run leaves it, at time zero of another: what its scheduler holds it goes on to hold,
+    /// and its kernels have been loaded.
+    ///
+    /// # Panics
+    /// When a step is in flight.
+    #[must_use]
+    pub fn at_time_zero(mut self) -> Self {
+        assert!(self.is_idle(), "a replica is at rest between two runs");
+        self.scheduler.rewind_clock();
+        let fresh = Self::new(self.scheduler, self.cost)
+            .with_graphs(self.graphs)
+            .on_host(self.host)
+            .with_lora(self.lora);
+        let Self { wave, prefill_steps, tells_late, stepping, is_recorded, .. } = self;
+        Self { wave, prefill_steps, tells_late, stepping, is_recorded, ..fresh }
+    }
+
     /// How long its device takes for a step that should take `duration`.
     pub(super) fn slowed(&self, duration: SimDuration) -> SimDuration {
         slowed(duration, self.slowdown)

@@ -57,6 +57,14 @@ impl Dispatch {
         }
     }
 
+    /// The clock goes back to zero, where the ranks tell that they have nothing.
+    pub(super) fn rewind_clock(&mut self) {
+        if let Self::LeastScore(rule) = self {
+            rule.told.fill(Told::default());
+            rule.published = 0;
+        }
+    }
+
     /// It is `now`, and nothing has changed yet since the ranks had these loads.
     pub(super) fn look(&mut self, now: SimTime, loads: impl Iterator<Item = Load>) {
         if let Self::LeastScore(rule) = self {

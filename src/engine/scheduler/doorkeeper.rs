@@ -120,6 +120,10 @@ impl<A: Admit + 'static> Schedule for Doorkeeper<A> {
         self.engine.lose_cache();
     }
 
+    fn rewind_clock(&mut self) {
+        self.engine.rewind_clock();
+    }
+
     fn has_landed(&self) -> bool {
         self.engine.has_landed()
     }

@@ -199,6 +199,9 @@ pub trait Schedule: fmt::Debug + Send {
     /// Forgets cached content that no request holds.
     fn lose_cache(&mut self) {}
 
+    /// The clock goes back to zero, with nothing in the engine but what it caches.
+    fn rewind_clock(&mut self) {}
+
     /// Whether the KV of requests has come that do not decode yet.
     fn has_landed(&self) -> bool {
         false

@@ -121,6 +121,13 @@ impl Schedule for Ranks {
         }
     }
 
+    fn rewind_clock(&mut self) {
+        for rank in &mut self.schedulers {
+            rank.rewind_clock();
+        }
+        self.dispatch.rewind_clock();
+    }
+
     fn schedule(&mut self, now: SimTime, plan: &mut StepPlan) {
         self.now(now);
         plan.clear();

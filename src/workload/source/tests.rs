@@ -27,6 +27,7 @@ fn fixed(arrivals: ArrivalConfig) -> WorkloadConfig {
         early_stop: Vec::new(),
         classes: Vec::new(),
         sessions: None,
+        warm_up: None,
         client: ClientConfig::default(),
     }
 }

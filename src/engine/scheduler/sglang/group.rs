@@ -161,6 +161,11 @@ impl Group {
         self.completed_at
     }
 
+    /// The clock goes back to zero, without members.
+    pub(super) fn rewind_clock(&mut self) {
+        self.completed_at = SimTime::ZERO;
+    }
+
     /// Members out of the batch because their last tick is in flight.
     pub(super) fn aside(&self) -> &[Place] {
         &self.aside

@@ -318,6 +318,10 @@ impl Schedule for Sglang {
         self.evict_until(self.pool);
     }
 
+    fn rewind_clock(&mut self) {
+        self.group.rewind_clock();
+    }
+
     fn schedule(&mut self, now: SimTime, plan: &mut StepPlan) {
         plan.clear();
         self.retractions_from = 0;

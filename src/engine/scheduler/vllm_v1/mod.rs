@@ -362,6 +362,10 @@ impl Schedule for VllmV1 {
         self.pool.forget_cached();
     }
 
+    fn rewind_clock(&mut self) {
+        self.last_completion = SimTime::ZERO;
+    }
+
     fn schedule(&mut self, now: SimTime, plan: &mut StepPlan) {
         plan.clear();
         self.stagger.decisions += 1;
