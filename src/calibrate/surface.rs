@@ -7,20 +7,27 @@ use rayon::prelude::*;
 /// Residuals at a position; nothing where nothing can be simulated.
 pub(super) type Residuals<'a> = &'a (dyn Fn(&[f64]) -> Option<Vec<f64>> + Sync);
 
+/// The residuals of a position at which nothing can be simulated, as the solver sees them: it takes no step
+/// there and tries a shorter one, where without residuals it would end.
+const NEVER: f64 = 1e9;
+
 /// Residuals and slopes at one position.
 pub(super) struct Surface<'a> {
     residuals: Residuals<'a>,
     /// Half the distance over which slopes are taken. Schedules jump: a short one sees the jumps.
     reach: f64,
     at: DVector<f64>,
+    /// `None` where nothing can be simulated.
     here: Option<DVector<f64>>,
+    count: usize,
 }
 
 impl<'a> Surface<'a> {
     pub(super) fn new(residuals: Residuals<'a>, at: &[f64], reach: f64) -> Self {
         let at = DVector::from_column_slice(at);
         let here = residuals(at.as_slice()).map(DVector::from_vec);
-        Self { residuals, reach, at, here }
+        let count = here.as_ref().map_or(0, DVector::len);
+        Self { residuals, reach, at, here, count }
     }
 
     pub(super) fn position(&self) -> &[f64] {
@@ -72,7 +79,7 @@ impl LeastSquaresProblem<f64, Dyn, Dyn> for Surface<'_> {
     }
 
     fn residuals(&self) -> Option<DVector<f64>> {
-        self.here.clone()
+        Some(self.here.clone().unwrap_or_else(|| DVector::repeat(self.count, NEVER)))
     }
 
     /// Central differences, one side where the other cannot be simulated.

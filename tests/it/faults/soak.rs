@@ -400,7 +400,7 @@ fn step_by_step(scenario: &Scenario) -> (Counts, Recorder) {
     let file = &scenario.file;
     let workload = Workload::open(&file.workload, file.seed, None).expect("it opens");
     let mut recorder = Recorder::default();
-    let run = simulation_on(scenario, cluster, workload);
+    let run = simulation_on(scenario, cluster, workload).expect("nothing comes before");
     (run.run(&mut recorder).expect("no trace is read"), recorder)
 }
 
