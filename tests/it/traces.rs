@@ -393,7 +393,7 @@ fn a_failed_write_leaves_nothing_behind() {
 
     let nowhere = folder.path().join("none").join("t.csv");
     let error = write(&nowhere, TraceFormat::Csv, one(), &options).unwrap_err();
-    assert!(error.to_string().contains("cannot be written, nothing is left behind"), "{error}");
+    assert!(error.to_string().contains("does not exist; make it first"), "{error}");
 }
 
 /// A disk with room for some bytes.
