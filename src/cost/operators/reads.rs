@@ -51,7 +51,8 @@ impl<'a> DecodeReads<'a> {
         Self { reads, line, windowed: window.map(|window| (window, line)) }
     }
 
-    #[inline]
+    #[expect(clippy::inline_always, reason = "called for every decode step, from one loop")]
+    #[inline(always)]
     pub(in crate::cost) fn secs(&mut self, decode_tokens: u64) -> f64 {
         if self.reads.sequences == 0.0 {
             return 0.0;
