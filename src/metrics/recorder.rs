@@ -23,6 +23,7 @@ use crate::engine::{DraftCounts, Finish, Life, QuietRun};
 use crate::ids::{InstanceId, RequestId};
 use crate::scenario::Scenario;
 use crate::sim::{Lane, Observer, Occurrence, Separable};
+use crate::threads;
 use crate::units::{Bytes, SimTime};
 
 /// Everything recorded of a run: one record per request, all gaps between tokens, and how queues,
@@ -408,19 +409,33 @@ impl Separable for Recorder {
     }
 
     fn join(&mut self, mut lanes: Vec<Self>) {
-        if let [lane] = &mut lanes[..] {
-            // Nothing to put between: half the memory of a copy.
-            self.requests = std::mem::take(&mut lane.requests);
-        }
-        let count = lanes.iter().map(|lane| lane.requests.len()).sum();
-        self.requests.reserve_exact(count);
-        let mut each: Vec<_> = lanes.iter().map(|lane| lane.requests.iter()).collect();
-        while self.requests.len() < count {
-            self.requests.extend(each.iter_mut().filter_map(Iterator::next));
-        }
+        let records = lanes.iter_mut().map(|lane| std::mem::take(&mut lane.requests)).collect();
+        (self.requests, ()) = threads::both(|| in_turn(records), || self.join_logs(lanes));
+    }
+}
+
+/// The records of all requests, which went to lanes in turn.
+fn in_turn(mut lanes: Vec<Vec<RequestRecord>>) -> Vec<RequestRecord> {
+    if let [lane] = &mut lanes[..] {
+        // Nothing to put between: half the memory of a copy.
+        return std::mem::take(lane);
+    }
+    let count = lanes.iter().map(Vec::len).sum();
+    let mut all = Vec::with_capacity(count);
+    let mut each: Vec<_> = lanes.iter().map(|lane| lane.iter()).collect();
+    while all.len() < count {
+        all.extend(each.iter_mut().filter_map(Iterator::next));
+    }
+    all
+}
+
+impl Recorder {
+    /// What lanes recorded beside requests.
+    fn join_logs(&mut self, lanes: Vec<Self>) {
         if lanes.iter().any(|lane| !lane.drafts_by_request.is_empty()) {
             let drafts = |place: usize| lanes[place % lanes.len()].drafts_of(place / lanes.len());
-            self.drafts_by_request = (0..self.requests.len()).map(drafts).collect();
+            let most = lanes.iter().map(|lane| lane.drafts_by_request.len()).max().unwrap_or(0);
+            self.drafts_by_request = (0..most * lanes.len()).map(drafts).collect();
         }
         self.adapters.join(lanes.iter().map(|lane| &lane.adapters));
         for lane in lanes {
