@@ -34,8 +34,8 @@ pub(super) struct Copies {
 enum State {
     #[default]
     None,
-    /// One is asked for, and waits for the device.
-    Asked,
+    /// One is asked for, and waits for the device: until then, or the end of the step.
+    Asked(SimTime),
     /// One has been made since then.
     Since(SimTime),
 }
@@ -48,7 +48,7 @@ impl Copies {
 
     /// Whether one is waiting: no further step is decided.
     pub(super) fn is_asked(&self) -> bool {
-        self.state == State::Asked
+        matches!(self.state, State::Asked(_))
     }
 
     /// A step is decided.
@@ -64,7 +64,7 @@ impl Copies {
         launch: SimDuration,
     ) -> CopyStart {
         assert_eq!(self.state, State::None, "one copy at a time");
-        self.state = State::Asked;
+        self.state = State::Asked(now);
         let Some(step) = step else { return CopyStart::At(now) };
         let since = now.as_nanos().saturating_sub(step.starts_at.as_nanos());
         let done = since.saturating_sub(self.still.as_nanos());
@@ -76,19 +76,23 @@ impl Copies {
         let share = u128::from(work) * u128::from(launched) / u128::from(launch.as_nanos());
         let wait = SimDuration::from_nanos((share as u64).saturating_sub(done));
         self.behind += wait;
+        self.state = State::Asked(now + wait);
         CopyStart::At(now + wait)
     }
 
     /// A copy is made from now on.
     pub(super) fn begin(&mut self, now: SimTime) {
-        assert_eq!(self.state, State::Asked, "a copy is asked for");
+        assert!(self.is_asked(), "a copy is asked for");
         self.state = State::Since(now);
     }
 
-    /// The copy that is asked for is not needed.
-    pub(super) fn cancel(&mut self) {
-        assert_eq!(self.state, State::Asked, "a copy is asked for");
-        self.state = State::None;
+    /// The copy that is asked for is not needed: the host launches more of the step again.
+    pub(super) fn cancel(&mut self, now: SimTime) {
+        let State::Asked(until) = std::mem::take(&mut self.state) else {
+            panic!("a copy is asked for")
+        };
+        let left = until.as_nanos().saturating_sub(now.as_nanos());
+        self.behind = SimDuration::from_nanos(self.behind.as_nanos() - left);
     }
 
     /// It is made; the step in flight goes on.
@@ -147,6 +151,19 @@ mod tests {
         copies.begin(at(600));
         copies.end(at(650), &mut flight);
         assert_eq!(end(&flight), at(1450));
+    }
+
+    #[test]
+    fn a_copy_that_is_not_needed_holds_the_host_up_no_longer() {
+        let (mut copies, flight) = (Copies::default(), flight());
+        // 20 of 200 ns are launched, which take the device 100 ns.
+        assert_eq!(copies.ask(at(120), flight.front(), nanos(200)), CopyStart::At(at(200)));
+        copies.cancel(at(130));
+        // The host stood still for 10 of the 30 ns since then.
+        assert_eq!(copies.ask(at(130), flight.front(), nanos(200)), CopyStart::At(at(200)));
+        copies.cancel(at(300));
+        // It stood still for 80 ns in all: 120 are launched, which take 600 ns.
+        assert_eq!(copies.ask(at(300), flight.front(), nanos(200)), CopyStart::At(at(700)));
     }
 
     #[test]

@@ -7,7 +7,7 @@
 use super::observe::{Observer, Occurrence};
 use super::run::{Event, Simulation};
 use super::source::Source;
-use crate::cluster::{Next, Queue, Ranks, Refusal, Room};
+use crate::cluster::{Disaggregation, Next, Queue, Ranks, Refusal, Room};
 use crate::des::Class;
 use crate::ids::{InstanceId, ModelId, RequestId};
 use crate::scenario::{ClassConfig, GatewayConfig};
@@ -79,7 +79,10 @@ impl<W: Source> Simulation<W> {
         gate.opens_now = false;
         gate.opens_at = gate.opens_at.filter(|at| *at > now);
         gate.room.sort();
-        let is_full = gate.room.holds_requests() || self.gateway.is_any_up();
+        let parts = self.cluster.disaggregation.as_ref();
+        let is_any_up =
+            self.gateway.is_any_up() && parts.is_none_or(Disaggregation::is_any_destination_up);
+        let is_full = gate.room.holds_requests() || is_any_up;
         let why = if is_full { Refusal::Full } else { Refusal::NoReplica };
         for model in gate.room.models() {
             while self.may_send(model) && self.send_next(now, model, observer) {}

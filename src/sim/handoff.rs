@@ -165,7 +165,7 @@ impl<W: Source> Simulation<W> {
         }
         if let Some(finish) = entered.refused {
             let decode = self.parts().refused(id);
-            self.cluster.instances[decode.index()].forget(id);
+            self.set_free(now, id, decode, observer);
             self.leave_refused(now, id, finish);
             self.end_drain(now, instance, observer);
             self.end_drain(now, decode, observer);

@@ -149,6 +149,10 @@ fn clusters_whose_state_is_more_than_caches_are_refused() {
         (sessions, "workload.sessions"),
         ("client.stop_after_s = 5.0", "workload.client.stop_after_s"),
         ("client.timeout_s = 5.0", "clients that give up or retry"),
+        (
+            "adapters = { kinds = [{ count = 2, rank = 8 }], popularity = { type = 'uniform' } }",
+            "workload.adapters",
+        ),
     ] {
         let warm_up = format!("{ONE_RUN}\n{more}");
         let lengths =
@@ -158,6 +162,26 @@ fn clusters_whose_state_is_more_than_caches_are_refused() {
             format!("workload.warm_up: is not modelled with {what}; take one of them out");
         assert!(error.lines().any(|line| line == expected), "{error}");
     }
+    let rest = [
+        ("[cluster.kv_tiers]\nhost = { memory_gib = 1.0 }\n", "cluster.kv_tiers"),
+        (
+            "[cluster.autoscaler]\nmax_replicas = 2\nsignal = { type = 'outstanding_per_replica', target = 16.0 }\nprovisioning_s = 1.0\n",
+            "an autoscaler",
+        ),
+        ("[[faults]]\ntype = 'crash'\nreplica = 0\nat_s = 1.0\ndown_s = 1.0\n", "faults"),
+        ("[trace]\npath = 'none.csv'\n", "a workload that reads a trace"),
+    ];
+    for (more, what) in rest {
+        let text = scenario(SGLANG, &prompts(1, 1), ONE_RUN) + "\n" + more;
+        let reads = if what.ends_with("trace") { "'trace'" } else { "'all_at_once'" };
+        let text = text.replace("'all_at_once'", reads);
+        let error = resolve(&text).expect_err("it is not modelled");
+        let expected = format!("is not modelled with {what}; take one of them out");
+        assert!(error.contains(&expected), "{what}: {error}");
+    }
+    let text = scenario(SGLANG, &prompts(1, 1), "warm_up = { requests = 1001 }");
+    let error = resolve(&text).expect_err("nobody waits for that");
+    assert_eq!(error, "workload.warm_up.requests: must be at most 1000, got 1001");
     let text = scenario(SGLANG, &prompts(1, 1), "warm_up = { runs = 1001 }");
     let error = resolve(&text).expect_err("nobody waits for that");
     assert_eq!(error, "workload.warm_up.runs: must be at most 1000, got 1001");

@@ -24,11 +24,14 @@ struct Drawn {
 
 pub(super) fn generate(arguments: &GenerateArguments) -> Result<(), Failure> {
     let target = &arguments.target;
-    let drawn = if arguments.workload.dataset_name.is_some() {
+    let mut drawn = if arguments.workload.dataset_name.is_some() {
         of_flags(arguments)?
     } else {
         of_scenario(arguments)?
     };
+    if drawn.workload.warm_up.take().is_some() {
+        say("notice: workload.warm_up is left out: a trace has the requests that count");
+    }
     check(&drawn)?;
     replace::check(&target.output)?;
     let rows = match &drawn.trace {

@@ -43,9 +43,16 @@ impl Disaggregation {
     }
 
     /// Whether a request for a model can be sent as far as its destination goes: to one where memory is set
-    /// aside first, if it goes there first.
+    /// aside first, if it goes there first. Models that no instance only decodes have none, and need none.
     pub fn has_destination(&self, model: ModelId) -> bool {
-        self.order == Order::SourceFirst || self.gateway.has_place(model)
+        self.order == Order::SourceFirst
+            || self.gateway.instances_of(model).is_empty()
+            || self.gateway.has_place(model)
+    }
+
+    /// Whether an instance is up where memory is set aside, as far as the gateway knows, if requests go there first.
+    pub fn is_any_destination_up(&self) -> bool {
+        self.order == Order::SourceFirst || self.gateway.is_any_up()
     }
 
     /// The instance that decodes a request waits for it.

@@ -31,7 +31,7 @@ impl Instance {
     /// # Panics
     /// When none is asked for, or it is being made.
     pub fn cancel_copy(&mut self, now: SimTime) -> SimTime {
-        self.copies.cancel();
+        self.copies.cancel(now);
         self.acts_at().unwrap_or(now)
     }
 

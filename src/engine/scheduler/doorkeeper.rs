@@ -108,6 +108,14 @@ impl<A: Admit + 'static> Schedule for Doorkeeper<A> {
         self.engine.sends(id)
     }
 
+    fn is_fetching(&self) -> bool {
+        self.engine.is_fetching()
+    }
+
+    fn fetches(&self, id: RequestId) -> bool {
+        self.engine.fetches(id)
+    }
+
     fn reads_transfers_last(&self) -> bool {
         self.engine.reads_transfers_last()
     }

@@ -15,7 +15,8 @@ pub struct WarmUpConfig {
     pub runs: u32,
     /// Copies of the first request that are sent together before each run, that which counts too
     /// (`--warmup-requests` of `sglang.bench_serving`, `--num-warmups` of `vllm bench serve`, which sends one
-    /// of its own to test the server).
+    /// of its own to test the server). Answers are as long as the first one, those of `sglang.bench_serving`
+    /// 32 tokens at most; of copies only the prompt is the same.
     pub requests: u32,
 }
 

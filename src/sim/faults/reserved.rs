@@ -59,6 +59,18 @@ impl<W: Source> Simulation<W> {
             self.stop_transfer(now, id, prefill, observer);
         }
         self.parts().unreserve(id);
+        self.set_free(now, id, decode, observer);
+        Some(decode)
+    }
+
+    /// The instance that was to decode a request forgets it: others may have the memory.
+    pub(in crate::sim) fn set_free(
+        &mut self,
+        now: SimTime,
+        id: RequestId,
+        decode: InstanceId,
+        observer: &mut impl Observer,
+    ) {
         if self.is_up(decode) {
             self.catch_up(now, decode, observer);
             let engine = &mut self.cluster.instances[decode.index()];
@@ -66,7 +78,6 @@ impl<W: Source> Simulation<W> {
             observer.on(now, Occurrence::Unreserved(decode, id, engine.scheduler().load()));
             self.rouse(now, decode);
         }
-        Some(decode)
     }
 
     /// An instance has crashed: nothing more travels of the KV that it was to compute, or to receive.

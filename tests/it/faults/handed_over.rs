@@ -176,13 +176,15 @@ fn fates(text: &str) -> (Counts, Vec<(Status, u64)>) {
 #[test]
 fn a_fetch_goes_on_where_its_client_has_gone() {
     // Both are fetched one after the other, from 100 to 2100 ms; nobody reads before that step that a client
-    // has gone. The first goes while its own KV travels.
+    // has gone. Both go while the KV of the first travels.
     let both = apart("vllm_v0", 2, 1, "");
     let (_, expected) = fates(&both);
     assert_eq!(expected, [(Status::Finished, 2600), (Status::Finished, 2600)]);
-    let timeout = apart("vllm_v0", 2, 1, "client.first_token_timeout_s = 2.15--");
-    let (counts, _) = fates(&timeout);
+    let timeout = apart("vllm_v0", 2, 1, "client.first_token_timeout_s = 0.6--");
+    let (counts, recorder) = run(&timeout);
     assert_eq!(counts.timed_out, 2);
+    // The step for which they were fetched is computed all the same.
+    assert!(ms(recorder.observed()) >= 2100, "{}", recorder.observed());
 }
 
 #[test]
@@ -207,4 +209,70 @@ fn a_seat_that_comes_free_with_the_last_step_is_taken_by_one_that_has_landed() {
         .replace("[cluster.step_time]", "max_running_requests = 1\n[cluster.step_time]");
     let (counts, all) = fates(&text);
     assert_eq!((counts.finished, counts.stuck), (3, 0), "{all:?}");
+}
+
+const TWO: &str = "[cluster]\nmodel = 'Qwen/Qwen3-8B'\ngpu = 'H100'\n\
+     [cluster.step_time]\ntype = 'linear'\nbase_us = 1000.0\nprefill_token_us = 0.0\n\
+     decode_seq_us = 0.0\n[cluster.disaggregation]\nprotocol = { type = 'reserve' }\n\
+     transfer = { nic_gb_per_s = 50.0 }\n";
+
+fn group(role: &str, rest: &str) -> String {
+    format!("[[cluster.groups]]\nrole = '{role}'\nreplicas = 1\n{rest}\n")
+}
+
+#[test]
+fn a_model_on_mixed_replicas_needs_no_memory_elsewhere() {
+    let small = "model = 'meta-llama/Llama-3.1-8B'";
+    let engine = "engine = { type = 'vllm_v1' }";
+    let groups = [
+        group("mixed", &format!("{small}\n{engine}")),
+        group("prefill", engine),
+        group("decode", engine),
+    ];
+    let text = format!(
+        "name = 'two'\n[workload]\nnum_requests = 10\narrivals = {{ type = 'constant', rate_per_s = 1.0 }}\n\
+         lengths = {{ type = 'fixed', input_tokens = 160, output_tokens = 5 }}\n\
+         [[workload.classes]]\nname = 'a'\nshare = 0.5\n[[workload.classes]]\nname = 'b'\n\
+         share = 0.5\n{small}\n{TWO}{}",
+        groups.concat()
+    );
+    let (counts, recorder) = run(&text);
+    assert_eq!(counts.finished, 10);
+    let is_small = |it: &&servecast::metrics::RequestRecord| it.instance.index() == 0;
+    assert!((1..10).contains(&recorder.requests.iter().filter(is_small).count()));
+}
+
+#[test]
+fn memory_of_a_request_that_the_other_replica_refuses_comes_free_for_those_that_wait_for_it() {
+    // The first takes 44 of 52 blocks, and is too long for the replica that prefills.
+    let groups = [
+        group(
+            "prefill",
+            "engine = { type = 'vllm_v1', max_model_len = 300, num_gpu_blocks = 100 }",
+        ),
+        group("decode", "engine = { type = 'vllm_v1', max_model_len = 800, num_gpu_blocks = 52 }"),
+    ];
+    let text = format!(
+        "name = 'refused'\n[workload]\nnum_requests = 2\narrivals.type = 'all_at_once'\n\
+         lengths = {{ type = 'list', order = 'recorded', pairs = [[700, 5], [160, 5]] }}\n{TWO}{}",
+        groups.concat()
+    );
+    let (counts, _) = run(&text);
+    assert_eq!((counts.finished, counts.rejected, counts.stuck), (1, 1, 0));
+}
+
+#[test]
+fn a_gateway_without_a_destination_says_that_no_replica_was_up() {
+    for limit in [
+        "max_outstanding_per_replica = 4\nmax_waiting = 0",
+        "rate_limit = { requests_per_s = 1000.0, burst = 10 }",
+    ] {
+        let rest = format!(
+            "client.timeout_s = 100.0--{}[cluster.gateway]\n{limit}\n",
+            crash(1, 0.05, 9.0, 0.0)
+        );
+        let (counts, _) = run(&apart("vllm_v1", 3, 1, &rest));
+        let (waited, _) = run(&apart("vllm_v1", 3, 1, &rest.replace("replica = 1", "replica = 0")));
+        assert_eq!((counts.failed, counts.rejected), (waited.failed, waited.rejected), "{limit}");
+    }
 }

@@ -210,7 +210,7 @@ fn alike(seed: u64) -> String {
     scaled(seed, &[], replicas, &gateway(seed, false, &text))
 }
 
-/// Two models behind one gateway: one on mixed replicas or both apart, by any protocol.
+/// Two models behind one gateway: both on mixed replicas, both apart, or one of each, by any protocol.
 fn models(seed: u64) -> String {
     let random = &mut Seed(seed).stream("models", 0);
     let mut text = format!("name = 'models'\nseed = {seed}\n");
@@ -229,7 +229,16 @@ fn models(seed: u64) -> String {
         let model = if is_small { "model = 'meta-llama/Llama-3.1-8B'\n" } else { "" };
         format!("[[cluster.groups]]\nreplicas = {replicas}\nrole = '{role}'\n{model}")
     };
-    let (network_words, groups) = if network {
+    let small_is_mixed = random.random_bool(0.4);
+    let (network_words, groups) = if network && small_is_mixed {
+        let groups = [
+            group("mixed", small[0], true),
+            group("prefill", large[0], false),
+            group("decode", large[1], false),
+        ];
+        let counts = format!("prefill_replicas = {}, decode_replicas = {}, ", large[0], large[1]);
+        (words.replace(&counts, ""), groups.concat())
+    } else if network {
         let counts = format!("prefill_replicas = {}, decode_replicas = {}, ", large[0], large[1]);
         let groups = [
             group("prefill", large[0], false),
@@ -248,8 +257,11 @@ fn models(seed: u64) -> String {
         "[cluster]\nmodel = 'Qwen/Qwen3-8B'\ngpu = 'H100'\n{network_words}\n\
          [cluster.engine]\ntype = '{engine}'\n{flags}{STEP_TIME}{base}\n{groups}"
     );
-    let replicas = large[0] + small[0] + if network { large[1] + small[1] } else { 0 };
+    let small_decodes = if small_is_mixed { 0 } else { small[1] };
+    let replicas = large[0] + small[0] + if network { large[1] + small_decodes } else { 0 };
     let caches = flags.contains("prefix_caching = true") || flags.contains("radix_cache = false");
+    // Faults of the network are of replicas that take part in transfers.
+    let network = network && !small_is_mixed;
     faults(random, &May { replicas, crashes, network, caches }, &mut text);
     text
 }
