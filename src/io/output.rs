@@ -187,7 +187,9 @@ impl OutputFile {
     }
 
     fn staged(path: &Path, target: PathBuf) -> Result<Self, OutputError> {
-        if target.is_dir() {
+        // The end of a name as of a folder is lost where a name is taken apart.
+        let name = target.as_os_str().as_encoded_bytes();
+        if target.is_dir() || name.ends_with(b"/") || name.ends_with(b"/.") {
             return Err(OutputError::Folder(path.to_owned()));
         }
         if target.file_name().is_none() {
@@ -201,6 +203,10 @@ impl OutputFile {
         let begun = begin(&target);
         let (staging, file) =
             begun.map_err(|source| OutputError::Io { path: path.to_owned(), source })?;
+        if let Ok(before) = target.metadata() {
+            // Some file systems know no permissions: no reason to write nothing.
+            let _ = fs::set_permissions(&staging, before.permissions());
+        }
         Ok(Self { file, way: Some((staging, target)) })
     }
 
@@ -213,13 +219,12 @@ impl OutputFile {
     ///
     /// # Errors
     /// When it cannot be brought to the disk or moved.
-    pub fn commit(self) -> io::Result<()> {
+    pub fn commit(mut self) -> io::Result<()> {
         let Some((staging, target)) = &self.way else { return Ok(()) };
         self.file.sync_all()?;
-        if let Ok(before) = target.metadata() {
-            fs::set_permissions(staging, before.permissions())?;
-        }
-        fs::rename(staging, target)
+        fs::rename(staging, target)?;
+        self.way = None;
+        Ok(())
     }
 }
 
@@ -246,7 +251,13 @@ fn begin(target: &Path) -> io::Result<(PathBuf, File)> {
 
 impl Write for OutputFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.file.write(bytes)
+        match self.file.write(bytes) {
+            // Who reads a pipe may leave when it has enough, as with what is printed.
+            Err(error) if error.kind() == ErrorKind::BrokenPipe && self.way.is_none() => {
+                Ok(bytes.len())
+            }
+            written => written,
+        }
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -257,7 +268,7 @@ impl Write for OutputFile {
 impl Drop for OutputFile {
     fn drop(&mut self) {
         if let Some((staging, _)) = &self.way {
-            // After a commit there is nothing left; nothing can be done about what cannot be removed.
+            // Nothing can be done about what cannot be removed.
             let _ = fs::remove_file(staging);
         }
     }

@@ -137,7 +137,8 @@ impl Parallel {
             Data::Replicas(2..) if !is_sglang => RouterConfig::LeastOutstandingRequests {},
             _ => RouterConfig::RoundRobin {},
         };
-        let gpus = u64::from(tensor).saturating_mul(u64::from(ranks) * u64::from(stages));
+        // Those of one stage.
+        let gpus = u64::from(tensor).saturating_mul(u64::from(ranks));
         let expert_parallel = self.experts(gpus)?;
         let layout = Layout { replicas, tensor, stages, ranks, expert_parallel, router };
         layout.check(record, model)?;

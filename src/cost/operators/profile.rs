@@ -195,7 +195,7 @@ impl TryFrom<String> for Codes {
             let (code, after) = first_code(rest).ok_or_else(|| {
                 let word = text[text.len() - rest.len()..].split_ascii_whitespace().next();
                 let word = word.unwrap_or_default();
-                format!("must be a whole number from -32768 to 32767 or `-`, got `{word}`")
+                format!("must be `-` or a whole number from -32768 to 32767 of at most five digits, got `{word}`")
             })?;
             codes.push(code);
             rest = after;

@@ -23,14 +23,16 @@ pub(super) fn resolve_engine(
     // What was derived before follows the settings that it was derived from.
     let derived = cluster.derived_kv_capacity.take();
     engine.kv_capacity_mut().take_if(|told| derived == Some(*told));
+    // A limit of SGLang's tokens above what fits is lowered to that, and stays a limit.
+    let is_told = engine.kv_capacity_mut().is_some();
     let source = match &mut engine {
         EngineConfig::VllmV1(config) => vllm::resolve(config, cluster, model, gpu),
         EngineConfig::Sglang(config) => sglang::resolve(config, cluster, model, gpu),
         baseline => baselines::resolve(baseline, cluster, model, gpu),
     }?;
     cluster.derived_kv_capacity = match source {
-        KvSource::Derived(_) => *engine.kv_capacity_mut(),
-        KvSource::Given => None,
+        KvSource::Derived(_) if !is_told => *engine.kv_capacity_mut(),
+        KvSource::Derived(_) | KvSource::Given => None,
     };
     cluster.engine = engine;
     Ok(source)

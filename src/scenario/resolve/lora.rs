@@ -169,8 +169,8 @@ fn drift_rules(mix: &AdapterMix, rules: &mut Rules) {
         rules.broken(path, "needs a popularity of type zipf, geometric or weights, which it moves");
     }
     let is_even = match mix.popularity {
-        AdapterPopularity::Zipf { exponent } => exponent <= 0.0,
-        AdapterPopularity::Geometric { base } => base <= 1.0,
+        AdapterPopularity::Zipf { exponent } => exponent.total_cmp(&0.0).is_eq(),
+        AdapterPopularity::Geometric { base } => base.total_cmp(&1.0).is_eq(),
         AdapterPopularity::Weights {} => {
             mix.kinds.windows(2).all(|pair| pair[0].weight.total_cmp(&pair[1].weight).is_eq())
         }

@@ -53,6 +53,9 @@ fn a_file_with_the_name_of_a_folder_is_refused_before_the_work() {
         let cli = scenario();
         let ran = cli.words(&format!("{words} out")).expect_exit(2).stdout_is_empty();
         ran.stderr_has("out: ").stderr_has("folder");
+        // A name as of a folder, though none is there.
+        let ran = cli.words(&format!("{words} none/")).expect_exit(2).stdout_is_empty();
+        ran.stderr_has("none/: ").stderr_has("folder");
     }
 }
 
