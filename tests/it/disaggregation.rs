@@ -6,11 +6,11 @@ use servecast::io::timeline::{TimelineWriter, Window};
 use servecast::metrics::{Recorder, RequestRecord, Status, TransferReport};
 use servecast::model::KvDtype;
 use servecast::profiles;
-use servecast::sim::{Counts, Simulation, cluster as cluster_of, simulation, step_times};
+use servecast::sim::{Simulation, cluster as cluster_of, simulation, step_times};
 use servecast::units::SimDuration;
 use servecast::workload::{Client, Workload};
 
-use super::support::resolve;
+use super::support::{resolve, run_text as run};
 use super::timeline::shows;
 
 const MODEL: &str = "meta-llama/Llama-3.1-8B";
@@ -21,17 +21,6 @@ fn scenario(cluster: &str, workload: &str) -> String {
          [cluster.step_time]\ntype = 'linear'\nbase_us = 5000.0\nprefill_token_us = 20.0\n\
          decode_seq_us = 50.0\n[workload]\n{workload}"
     )
-}
-
-fn run(text: &str) -> (Counts, Recorder) {
-    let scenario = resolve(text).expect("the scenario holds together");
-    let file = &scenario.file;
-    let workload = Workload::open(&file.workload, file.seed, None).expect("it opens");
-    let costs = step_times(&scenario).expect("step times are known");
-    let mut recorder = Recorder::default();
-    let run = simulation(&scenario, &costs, workload).expect("it can be built");
-    let counts = run.run(&mut recorder).expect("no trace is read");
-    (counts, recorder)
 }
 
 /// The same with a timeline.

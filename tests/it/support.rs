@@ -20,9 +20,21 @@ use servecast::scenario::{
     VllmConfig,
 };
 use servecast::sim::laws::Watch;
-use servecast::sim::{Counts, Observer, Occurrence, Requests, Simulation};
+use servecast::sim::{Counts, Observer, Occurrence, Requests, Simulation, simulation, step_times};
 use servecast::units::{SimDuration, SimTime};
-use servecast::workload::Client;
+use servecast::workload::{Client, Workload};
+
+/// Runs a scenario, each instance on its own where it can.
+pub(crate) fn run_text(text: &str) -> (Counts, Recorder) {
+    let scenario = resolve(text).expect("the scenario holds together");
+    let file = &scenario.file;
+    let workload = Workload::open(&file.workload, file.seed, None).expect("it opens");
+    let costs = step_times(&scenario).expect("step times are known");
+    let mut recorder = Recorder::default();
+    let run = simulation(&scenario, &costs, workload).expect("it can be built");
+    let counts = run.run_in_lanes(&mut recorder).expect("no trace is read");
+    (counts, recorder)
+}
 
 /// As many random cases as a law usually gets, or as `PROPTEST_CASES` asks for.
 pub(crate) fn random_cases(usual: u32) -> ProptestConfig {

@@ -2,10 +2,8 @@
 
 use proptest::prelude::*;
 use servecast::metrics::{Recorder, RequestRecord, Status};
-use servecast::sim::{Counts, simulation, step_times};
-use servecast::workload::Workload;
 
-use super::support::{random_cases, resolve};
+use super::support::{random_cases, resolve, run_text as run};
 
 fn scenario(cluster: &str, workload: &str, warm_up: &str) -> String {
     format!(
@@ -13,17 +11,6 @@ fn scenario(cluster: &str, workload: &str, warm_up: &str) -> String {
          [cluster.step_time]\ntype = 'linear'\nbase_us = 5000.0\nprefill_token_us = 20.0\n\
          decode_seq_us = 50.0\n[workload]\narrivals.type = 'all_at_once'\n{workload}\n{warm_up}"
     )
-}
-
-fn run(text: &str) -> (Counts, Recorder) {
-    let scenario = resolve(text).expect("the scenario holds together");
-    let file = &scenario.file;
-    let workload = Workload::open(&file.workload, file.seed, None).expect("it opens");
-    let costs = step_times(&scenario).expect("step times are known");
-    let mut recorder = Recorder::default();
-    let run = simulation(&scenario, &costs, workload).expect("it can be built");
-    let counts = run.run_in_lanes(&mut recorder).expect("no trace is read");
-    (counts, recorder)
 }
 
 fn cached(text: &str) -> Vec<u32> {

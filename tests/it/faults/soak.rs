@@ -426,6 +426,36 @@ pub(super) fn follow(seed: u64, text: &str) -> Counts {
     counts
 }
 
+/// Follows so many clusters to their ends.
+pub(super) fn sum(clusters: u64, scenario: impl Fn(u64) -> String) {
+    let mut sum = Counts::default();
+    for seed in 0..clusters {
+        let counts = follow(seed, &scenario(seed));
+        assert_eq!(counts.unfinished, 0, "seed {seed}");
+        sum.finished += counts.finished;
+        sum.aborted += counts.aborted;
+        sum.timed_out += counts.timed_out;
+        sum.failed += counts.failed;
+        sum.retried += counts.retried;
+    }
+    let all = [sum.finished, sum.aborted, sum.timed_out, sum.failed, sum.retried];
+    assert!(all.iter().all(|count| *count > clusters), "every fate is met often: {sum:?}");
+}
+
+/// The same where clients stop in the middle.
+pub(super) fn stop_amid(clusters: u64, scenario: impl Fn(u64) -> String) {
+    let mut unfinished = 0;
+    for seed in 0..clusters {
+        let text = scenario(seed);
+        // Turns of conversations that are due after the end are no part of a run.
+        if !text.contains("sessions") {
+            let stops = text.replace("[workload]\n", "[workload]\nclient.stop_after_s = 1.3\n");
+            unfinished += follow(seed, &stops).unfinished;
+        }
+    }
+    assert!(unfinished > 200, "runs end amid requests: {unfinished}");
+}
+
 #[test]
 fn no_request_is_lost_in_random_clusters_under_random_faults() {
     let often = |words: &[&str], least: usize| {
@@ -440,32 +470,12 @@ fn no_request_is_lost_in_random_clusters_under_random_faults() {
     often(&["disaggregation", "kv_tiers"], 12);
     often(&["local_prefill", "cluster.gateway"], 12);
     often(&["min_replicas = 0"], 5);
-    let mut sum = Counts::default();
-    for seed in 0..CLUSTERS {
-        let counts = follow(seed, &scenario(seed));
-        assert_eq!(counts.unfinished, 0, "seed {seed}");
-        sum.finished += counts.finished;
-        sum.aborted += counts.aborted;
-        sum.timed_out += counts.timed_out;
-        sum.failed += counts.failed;
-        sum.retried += counts.retried;
-    }
-    let all = [sum.finished, sum.aborted, sum.timed_out, sum.failed, sum.retried];
-    assert!(all.iter().all(|count| *count > 200), "every fate is met often: {sum:?}");
+    sum(CLUSTERS, scenario);
 }
 
 #[test]
 fn no_request_is_lost_where_clients_stop_amid_faults() {
-    let mut unfinished = 0;
-    for seed in 0..CLUSTERS / 4 {
-        let text = scenario(seed);
-        // Turns of conversations that are due after the end are no part of a run.
-        if !text.contains("sessions") {
-            let stops = text.replace("[workload]\n", "[workload]\nclient.stop_after_s = 1.3\n");
-            unfinished += follow(seed, &stops).unfinished;
-        }
-    }
-    assert!(unfinished > 200, "runs end amid requests: {unfinished}");
+    stop_amid(CLUSTERS / 4, scenario);
 }
 
 /// A cluster in which everything happens at whole hundredths of a second: steps end, requests come, clients

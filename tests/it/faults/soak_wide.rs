@@ -6,9 +6,8 @@ use std::fmt::Write;
 use rand::RngExt;
 
 use servecast::rng::{Seed, Stream};
-use servecast::sim::Counts;
 
-use super::soak::{May, faults, follow, gateway, one, scaled, tiers, workload};
+use super::soak::{May, faults, follow, gateway, one, scaled, stop_amid, sum, tiers, workload};
 
 const CLUSTERS: u64 = 150;
 
@@ -97,22 +96,6 @@ fn handed_over(seed: u64) -> String {
     scaled(seed, &parts, may.replicas, &text)
 }
 
-fn sum(clusters: u64, scenario: impl Fn(u64) -> String) -> Counts {
-    let mut sum = Counts::default();
-    for seed in 0..clusters {
-        let counts = follow(seed, &scenario(seed));
-        assert_eq!(counts.unfinished, 0, "seed {seed}");
-        sum.finished += counts.finished;
-        sum.aborted += counts.aborted;
-        sum.timed_out += counts.timed_out;
-        sum.failed += counts.failed;
-        sum.retried += counts.retried;
-    }
-    let all = [sum.finished, sum.aborted, sum.timed_out, sum.failed, sum.retried];
-    assert!(all.iter().all(|count| *count > clusters), "every fate is met often: {sum:?}");
-    sum
-}
-
 fn often(words: &[&str], least: usize, scenario: impl Fn(u64) -> String) {
     let has_all = |seed: &u64| words.iter().all(|word| scenario(*seed).contains(word));
     let count = (0..CLUSTERS).filter(has_all).count();
@@ -132,16 +115,7 @@ fn no_request_is_lost_between_replicas_under_random_faults() {
 
 #[test]
 fn no_request_is_lost_between_replicas_where_clients_stop_amid_faults() {
-    let mut unfinished = 0;
-    for seed in 0..CLUSTERS / 3 {
-        let text = handed_over(seed);
-        // Turns of conversations that are due after the end are no part of a run.
-        if !text.contains("sessions") {
-            let stops = text.replace("[workload]\n", "[workload]\nclient.stop_after_s = 1.3\n");
-            unfinished += follow(seed, &stops).unfinished;
-        }
-    }
-    assert!(unfinished > 200, "runs end amid requests: {unfinished}");
+    stop_amid(CLUSTERS / 3, handed_over);
 }
 
 /// Many more of all: `cargo test --test it -- --ignored a_long_soak`. `SERVECAST_SOAK` says which, `FROM-TO`.
