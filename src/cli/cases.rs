@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::run::trace_rows;
 use super::scenario_file::{Draft, Loaded};
-use super::{Failure, scenario_file};
+use super::{Failure, say_once, scenario_file};
 use crate::cost::StepTime;
 use crate::scenario::{ReplicaGroup, Scenario};
 use crate::sim;
@@ -35,6 +35,9 @@ impl Cases {
 
     /// The case of a resolved scenario. The paths in it hold wherever its file lies.
     pub(super) fn of(&self, mut loaded: Loaded) -> Result<Case, Failure> {
+        for caveat in loaded.scenario.caveats() {
+            say_once(&format!("warning: {caveat}"));
+        }
         loaded.scenario.file = scenario_file::relocated(&loaded);
         let rows = self.rows(&loaded)?;
         let costs = self.step_times(&loaded.scenario)?;

@@ -29,8 +29,10 @@ mod trace;
 mod validate;
 mod vary;
 
+use std::collections::BTreeSet;
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError};
 
 use clap::{CommandFactory, Parser};
 
@@ -115,6 +117,14 @@ fn print(text: &str) -> Result<(), Failure> {
             Err(Failure::Run(anyhow::Error::new(error).context("stdout")))
         }
         _ => Ok(()),
+    }
+}
+
+/// Says something that is not a result, the first time that it is to be said.
+fn say_once(text: &str) {
+    static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    if SAID.lock().unwrap_or_else(PoisonError::into_inner).insert(text.to_owned()) {
+        say(text);
     }
 }
 

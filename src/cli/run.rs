@@ -14,7 +14,7 @@ use crate::cost::StepTime;
 use crate::io::rundir::{Existing, RunDir};
 use crate::io::traces::{self, TraceFormat, TraceOptions};
 use crate::metrics::bench::{Comparison, MetricKey, Tool};
-use crate::metrics::{BenchReport, BenchWriter, Caution, Recorder, StepLog, Warnings};
+use crate::metrics::{BenchReport, BenchWriter, Caution, Losses, Recorder, StepLog, Warnings};
 use crate::rng::Seed;
 use crate::scenario::{Scenario, TraceConfig};
 use crate::sim::Counts;
@@ -122,19 +122,14 @@ pub(super) fn report(
     outcomes.iter().try_for_each(answered)
 }
 
-/// A run that answers nobody because requests are refused has no latencies: no result that anybody
-/// means. Requests that faults and impatient clients take are what was asked for.
+/// A run that answers nobody has no latencies: no result that anybody means.
 fn answered(outcome: &Outcome) -> Result<(), Failure> {
-    let counts = &outcome.counts;
-    if counts.rejected == 0 || counts.rejected < counts.arrived {
-        return Ok(());
+    match Losses::of(&outcome.counts) {
+        Some(losses) if losses.is_total() => {
+            Err(Failure::Run(anyhow::anyhow!("{}: {losses}", outcome.scenario.file.name)))
+        }
+        _ => Ok(()),
     }
-    Err(Failure::Run(anyhow::anyhow!(
-        "{}: no request was answered: {} of {} were rejected; there are no latencies",
-        outcome.scenario.file.name,
-        counts.rejected,
-        counts.arrived
-    )))
 }
 
 /// What this process has begun to write, removed on Ctrl-C.
@@ -212,14 +207,9 @@ fn simulate(loaded: &Loaded, output: &OutputArguments) -> Result<Outcome, Failur
     for notice in workload.notices() {
         say(&format!("notice: {}", notice_text(notice)));
     }
-    let warnings = caution.warnings(scenario);
+    let warnings = caution.warnings(scenario, &counts);
     for text in warnings.texts() {
         say(&format!("warning: {text}"));
-    }
-    if counts.rejected > 0 {
-        let (rejected, arrived) = (counts.rejected, counts.arrived);
-        let gateway = if scenario.file.cluster.gateway.is_some() { " or the gateway" } else { "" };
-        say(&format!("warning: the engine{gateway} rejected {rejected} of {arrived} requests"));
     }
     let report = BenchReport::new(&recorder, &scenario.file);
     let comparison = compare(scenario, &report);

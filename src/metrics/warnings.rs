@@ -1,16 +1,17 @@
-//! What a result hangs on: steps beyond the measured shapes, a load near what can be served, KV
+//! What a result hangs on: requests that were not answered, what is not priced, steps beyond the measured shapes, a load near what can be served, KV
 //! memory that is just enough, or that nobody counted.
 
 use serde::Serialize;
 
 use super::coverage::StepCoverage;
 use super::kv_need::KvNeed;
+use super::losses::Losses;
 use super::saturation::{Busiest, Crowding};
 use crate::cost::StepTime;
 use crate::ids::ModelId;
 use crate::request::Request;
-use crate::scenario::{KvSource, Scenario};
-use crate::sim::{Lane, Observer, Occurrence, Separable};
+use crate::scenario::{Caveat, KvSource, Scenario};
+use crate::sim::{Counts, Lane, Observer, Occurrence, Separable};
 use crate::units::SimTime;
 
 /// How near to a limit a run is warned of.
@@ -34,7 +35,7 @@ pub struct Limits {
 }
 
 /// What a run is warned of, and the figures that decide it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Warnings {
     /// Steps of all instances.
     pub steps: u64,
@@ -52,6 +53,12 @@ pub struct Warnings {
     pub kv_need: Option<f64>,
     /// Whether the KV capacity of that instance is an estimate.
     pub kv_capacity_is_derived: bool,
+    /// What became of requests that were not answered, where that is worth a word.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub losses: Option<Losses>,
+    /// What the scenario leaves unpriced.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub caveats: Vec<Caveat>,
 }
 
 impl Caution {
@@ -68,8 +75,8 @@ impl Caution {
         }
     }
 
-    /// After the run.
-    pub fn warnings(&self, scenario: &Scenario) -> Warnings {
+    /// After the run, of which these are the requests.
+    pub fn warnings(&self, scenario: &Scenario, counts: &Counts) -> Warnings {
         let Limits { coverage, kv_need, crowding } = &self.limits;
         // Blocks that wait to be fetched, and requests that load, are in no such balance.
         let kv_need = (!scenario.is_disaggregated()).then(|| kv_need.closest()).flatten();
@@ -84,6 +91,8 @@ impl Caution {
             kv_capacity_is_derived: kv_need.is_some_and(|(_, group)| {
                 matches!(scenario.groups[group].kv, KvSource::Derived(_))
             }),
+            losses: Losses::of(counts),
+            caveats: scenario.caveats(),
         }
     }
 
@@ -157,7 +166,9 @@ impl Warnings {
     /// In words, one sentence a warning.
     pub fn texts(&self) -> Vec<String> {
         let percent = |share: Option<f64>| 100.0 * share.unwrap_or_default();
-        let mut texts = Vec::new();
+        let losses = self.losses.iter().map(ToString::to_string);
+        let mut texts: Vec<String> =
+            losses.chain(self.caveats.iter().map(ToString::to_string)).collect();
         if self.steps_extrapolated > 0 {
             texts.push(format!(
                 "{} of {} steps lie beyond the measured shapes and were extrapolated",
@@ -194,21 +205,16 @@ impl Warnings {
 mod tests {
     use super::*;
 
-    const NONE: Warnings = Warnings {
-        steps: 10,
-        steps_extrapolated: 0,
-        load: None,
-        load_model: None,
-        kv_need: None,
-        kv_capacity_is_derived: false,
-    };
+    fn none() -> Warnings {
+        Warnings { steps: 10, ..Warnings::default() }
+    }
 
     #[test]
     fn a_run_far_from_every_limit_is_not_warned_of() {
-        assert!(NONE.texts().is_empty());
-        let far = Warnings { load: Some(0.94), kv_need: Some(0.94), ..NONE };
+        assert!(none().texts().is_empty());
+        let far = Warnings { load: Some(0.94), kv_need: Some(0.94), ..none() };
         assert!(far.texts().is_empty(), "{:?}", far.texts());
-        let beyond = Warnings { kv_need: Some(1.06), ..NONE };
+        let beyond = Warnings { kv_need: Some(1.06), ..none() };
         assert!(beyond.texts().is_empty(), "memory that is far too small is no close call");
     }
 
@@ -219,15 +225,16 @@ mod tests {
             assert_eq!(texts.len(), 1, "{texts:?}");
             texts[0].clone()
         };
-        let beyond = words(Warnings { steps_extrapolated: 3, ..NONE });
+        let beyond = words(Warnings { steps_extrapolated: 3, ..none() });
         assert!(beyond.starts_with("3 of 10 steps"), "{beyond}");
-        let busy = words(Warnings { load: Some(0.96), ..NONE });
+        let busy = words(Warnings { load: Some(0.96), ..none() });
         assert!(busy.starts_with("the load is 96 %"), "{busy}");
         for need in [0.96, 1.04] {
-            let close = words(Warnings { kv_need: Some(need), ..NONE });
+            let close = words(Warnings { kv_need: Some(need), ..none() });
             assert!(close.starts_with("the requests need"), "{close}");
         }
-        let derived = words(Warnings { kv_need: Some(0.4), kv_capacity_is_derived: true, ..NONE });
+        let derived =
+            words(Warnings { kv_need: Some(0.4), kv_capacity_is_derived: true, ..none() });
         assert!(derived.ends_with("need 40 % of it"), "{derived}");
     }
 }

@@ -6,6 +6,7 @@ mod autoscaler;
 mod baselines;
 mod bill;
 mod calibration;
+mod caveat;
 mod cluster;
 mod cuda_graph;
 mod disaggregation;
@@ -37,6 +38,7 @@ pub use baselines::{
 };
 pub use bill::{GpuPower, GpuPrice, Offer};
 pub use calibration::Calibration;
+pub use caveat::Caveat;
 pub use cluster::ClusterConfig;
 pub use disaggregation::{
     DisaggregationConfig, HandoverProtocol, LocalPrefillConfig, TransferConfig, TransferGranularity,

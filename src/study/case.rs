@@ -138,8 +138,8 @@ impl Case {
     /// When the workload cannot be drawn.
     pub fn warnings(&self) -> Result<Warnings, StudyError> {
         let mut caution = Caution::new(&self.scenario, self.costs.to_vec());
-        self.observe(&mut caution)?;
-        Ok(caution.warnings(&self.scenario))
+        let counts = self.observe(&mut caution)?;
+        Ok(caution.warnings(&self.scenario, &counts))
     }
 
     /// Simulates it and gives its figures.

@@ -69,8 +69,8 @@ pub fn simulate(
     let costs = crate::sim::step_times(scenario).map_err(|error| refused(&error))?;
     let mut recorder = Recorder::default();
     let mut caution = Caution::new(scenario, costs.clone());
-    observe(scenario, &costs, requests, &mut (&mut recorder, &mut caution))?;
-    Ok((BenchReport::new(&recorder, &scenario.file), caution.warnings(scenario)))
+    let counts = observe(scenario, &costs, requests, &mut (&mut recorder, &mut caution))?;
+    Ok((BenchReport::new(&recorder, &scenario.file), caution.warnings(scenario, &counts)))
 }
 
 /// The figures of a scenario and nothing else, for a search; `requests` in place of those of its
@@ -95,7 +95,7 @@ fn observe(
     costs: &[StepTime],
     requests: Option<Vec<Request>>,
     observer: &mut impl Separable,
-) -> Result<(), Skip> {
+) -> Result<Counts, Skip> {
     let counts = if let Some(requests) = requests {
         run_source(scenario, costs, Requests(requests.into_iter()), observer)?
     } else {
@@ -105,7 +105,7 @@ fn observe(
     };
     // Requests that fail are those for which their clients have no port.
     let left = counts.finished + counts.unfinished + counts.failed;
-    if left == counts.arrived { Ok(()) } else { Err(Skip::Stuck) }
+    if left == counts.arrived { Ok(counts) } else { Err(Skip::Stuck) }
 }
 
 fn run_source(

@@ -196,14 +196,7 @@ mod tests {
             id: String::new(),
             family: "f".to_owned(),
             assumed: Vec::new(),
-            warnings: Warnings {
-                steps: 1,
-                steps_extrapolated: 0,
-                load: None,
-                load_model: None,
-                kv_need: None,
-                kv_capacity_is_derived: false,
-            },
+            warnings: Warnings { steps: 1, ..Warnings::default() },
             rows: vec![ComparisonRow { key, measured, simulated: 11.0 }],
         };
         let outcome = |measured| Outcome { family: "f".to_owned(), result: Ok(run(measured)) };

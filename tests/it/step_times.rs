@@ -15,7 +15,7 @@ use servecast::metrics::{Caution, Recorder, Status, Warnings};
 use servecast::request::{Content, Request, Segment};
 use servecast::rng::Seed;
 use servecast::scenario::{EngineConfig, Scenario, ScenarioFile};
-use servecast::sim::{Observer, Requests, Simulation, cluster, step_times};
+use servecast::sim::{Counts, Observer, Requests, Simulation, cluster, step_times};
 use servecast::units::{SimDuration, SimTime};
 use servecast::workload::Client;
 
@@ -106,13 +106,18 @@ impl Run {
     }
 
     /// Runs the requests under an observer.
-    fn observe(&self, scenario: &Scenario, api_delay_ms: f64, observer: &mut impl Observer) {
+    fn observe(
+        &self,
+        scenario: &Scenario,
+        api_delay_ms: f64,
+        observer: &mut impl Observer,
+    ) -> Counts {
         let cluster = cluster(scenario).expect("step times are known");
         let client = Client::new(&scenario.file.workload.client);
         let api_delay = SimDuration::from_secs_f64(api_delay_ms / 1e3);
         let requests = Requests(self.requests());
         let simulation = Simulation::new(requests, client, cluster, api_delay);
-        simulation.run(observer).expect("the requests are in order");
+        simulation.run(observer).expect("the requests are in order")
     }
 
     fn simulate(&self, constants: &Constants) -> Latencies {
@@ -250,9 +255,9 @@ fn cautioned(run: &Run, blocks: u32) -> (Warnings, u64) {
     }
     let costs = step_times(&scenario).expect("step times are known");
     let mut observer = (Recorder::default(), Caution::new(&scenario, costs));
-    run.observe(&scenario, PUBLISHED.api_delay_ms, &mut observer);
+    let counts = run.observe(&scenario, PUBLISHED.api_delay_ms, &mut observer);
     let cached = observer.0.requests.iter().map(|record| u64::from(record.cached_tokens)).sum();
-    (observer.1.warnings(&scenario), cached)
+    (observer.1.warnings(&scenario, &counts), cached)
 }
 
 /// Relative errors of a run.

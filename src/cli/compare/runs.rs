@@ -74,7 +74,7 @@ impl Runs {
                 .collect();
             seeds = runs.rounds.seeds(there, &found);
             if seeds == there {
-                runs.warn_of_losses();
+                runs.check_losses(all)?;
                 return Ok(runs);
             }
         }
@@ -147,7 +147,19 @@ impl Runs {
         Ok(usual.filter(|name| in_all(name)).map(str::to_owned).collect())
     }
 
-    fn warn_of_losses(&self) {
+    /// Warns of requests without an answer.
+    ///
+    /// # Errors
+    /// When a scenario answers none in any run: there is nothing to compare.
+    fn check_losses(&self, contestants: &[Contestant]) -> Result<(), Failure> {
+        for (contestant, runs) in contestants.iter().zip(&self.of) {
+            if runs.iter().all(|one| one.figures.get("finished") == Some(0.0)) {
+                return Err(Failure::Run(anyhow::anyhow!(
+                    "{}: no request of any seed was answered; there are no latencies to compare",
+                    contestant.letter
+                )));
+            }
+        }
         let all = self.of.iter().flatten();
         let is_lossy = |one: &&One| one.figures.get("finished") != one.figures.get("arrived");
         let (lossy, count) = (all.clone().filter(is_lossy).count(), all.count());
@@ -157,6 +169,7 @@ impl Runs {
                  those that were"
             ));
         }
+        Ok(())
     }
 }
 

@@ -6,7 +6,7 @@ use crate::cli::scenario_file::Drafts;
 use crate::cli::{Failure, say};
 use crate::metrics::bench::{Latency, Statistic};
 use crate::plan::{Promise, Slo, Traffic};
-use crate::scenario::ScenarioFile;
+use crate::scenario::{Caveat, Scenario, ScenarioFile};
 
 pub(super) fn check_numbers(arguments: &PlanArguments) -> Result<(), Failure> {
     let positive = [("--window", arguments.window), ("--nic-gb-per-s", arguments.nic_gb_per_s)];
@@ -51,6 +51,16 @@ pub(super) fn check_base(drafts: &Drafts) -> Result<(), Failure> {
         );
     }
     Ok(())
+}
+
+/// What costs nothing here cannot be weighed against what it saves.
+pub(super) fn check_scenario(scenario: &Scenario) -> Result<(), Failure> {
+    match scenario.caveats().first() {
+        Some(caveat @ Caveat::FreeDrafts { .. }) => Err(Failure::input(format!(
+            "cluster.engine.speculation: {caveat}; a plan would buy too few GPUs. Take it out"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 pub(super) fn check_workload(file: &ScenarioFile, seeks_rate: bool) -> Result<(), Failure> {

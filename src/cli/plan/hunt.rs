@@ -2,6 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use super::checks::check_scenario;
 use super::layouts::{Layout, Size};
 use super::prices::Prices;
 use crate::cli::Failure;
@@ -65,6 +66,9 @@ impl<'a> Hunt<'a> {
             Err(failure) => return Ok(Err(told(&failure, base))),
         };
         let scenario = &loaded.scenario;
+        if let Err(failure) = check_scenario(scenario) {
+            return Ok(Err(failure.to_string()));
+        }
         let least_with_room = least_with_room(layout, base, scenario)?;
         let least = match layout.one() {
             Size::Mixed(_) => Size::Mixed(least_with_room),

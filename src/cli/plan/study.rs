@@ -2,7 +2,8 @@
 
 use super::args::{PlanArguments, WarmUpKind};
 use super::checks::{
-    check_base, check_numbers, check_slos, check_step_times, check_window, check_workload,
+    check_base, check_numbers, check_scenario, check_slos, check_step_times, check_window,
+    check_workload,
 };
 use super::hunt::{Hunt, Terms};
 use super::layouts::{Layout, Size};
@@ -53,6 +54,7 @@ impl<'a> Study<'a> {
         let prices = Prices::new(&arguments.prices, base, &gpus)?;
         let cases = Cases::default();
         let (first, case) = first_case(&layouts, base, &cases)?;
+        check_scenario(&case.scenario)?;
         let file = &case.scenario.file;
         check_workload(file, arguments.rate)?;
         let traffic = Traffic::draw(case.workload()?).map_err(|e| Failure::Input(e.into()))?;

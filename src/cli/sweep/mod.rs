@@ -30,6 +30,8 @@ use self::runs::Runs;
 use super::args::Format;
 use super::scenario_file::Loaded;
 use super::{Failure, print, run, say};
+use crate::metrics::Losses;
+use crate::sim::Counts;
 
 pub(super) fn sweep(arguments: &SweepArguments) -> Result<(), Failure> {
     let report = Report::new(&arguments.report)?;
@@ -76,6 +78,17 @@ fn verdict(entries: &[Entry]) -> Result<(), Failure> {
             entries.len()
         ));
     }
+    let (lossy, silent) = losses(entries);
+    if lossy > 0 {
+        say(&format!(
+            "warning: in {lossy} of {} runs 1 % of the requests or more were not answered (columns \
+             `arrived`, `finished`); latencies are of those that were",
+            entries.len()
+        ));
+    }
+    if silent > 0 && silent == entries.len() {
+        return Err(Failure::Run(anyhow::anyhow!("no request of any run was answered")));
+    }
     let errors = || entries.iter().filter_map(Entry::error);
     let failed = errors().count();
     match errors().next() {
@@ -88,4 +101,15 @@ fn verdict(entries: &[Entry]) -> Result<(), Failure> {
         }
         None => Ok(()),
     }
+}
+
+/// How many runs lost a notable share of their requests, and how many all of them.
+fn losses(entries: &[Entry]) -> (usize, usize) {
+    let count = |entry: &Entry, name| entry.figure(name).map(|count| count as u64);
+    let counts = entries.iter().filter_map(|entry| {
+        let (arrived, finished) = (count(entry, "arrived")?, count(entry, "finished")?);
+        Some(Counts { arrived, finished, ..Counts::default() })
+    });
+    let losses: Vec<Losses> = counts.filter_map(|counts| Losses::of(&counts)).collect();
+    (losses.len(), losses.iter().filter(|losses| losses.is_total()).count())
 }

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use super::{Cli, names};
+use super::{Cli, SCENARIO, names};
 
 #[test]
 fn equal_runs_print_equal_bytes() {
@@ -107,7 +107,7 @@ fn a_run_that_rejects_every_request_has_failed_and_keeps_its_files() {
     let longer = "--set workload.lengths.input_tokens=5000 --set cluster.engine.max_model_len=4096";
     let ran = cli.words(&format!("run s.toml {longer} --output-dir out")).expect_exit(1);
     ran.stdout_has("20 requests: 0 finished, 20 rejected").stderr_has(
-        "error: small: no request was answered: 20 of 20 were rejected; there are no latencies",
+        "error: small: none of 20 requests was answered (20 rejected); there are no latencies",
     );
     cli.words("report out").expect_exit(0);
     assert!(cli.read("out/report.html").contains("of 20 requests 20 rejected"));
@@ -117,7 +117,35 @@ fn a_run_that_rejects_every_request_has_failed_and_keeps_its_files() {
                 gpu = \"H100\"\nengine = { type = \"vllm_v1\", max_model_len = 4096 }\n";
     let cli = Cli::new().file("s.toml", some);
     let ran = cli.words("run s.toml --no-files --set workload.num_requests=2").expect_exit(0);
-    ran.stderr_has("warning: the engine rejected 1 of 2 requests");
+    ran.stderr_has("warning: 1 of 2 requests (50.00 %) were not answered (1 rejected)");
+}
+
+#[test]
+fn requests_that_are_given_up_are_told_and_a_run_of_nothing_else_has_failed() {
+    let cli = Cli::with_scenario();
+    let impatient = |timeout_s: f64| {
+        format!("run s.toml --no-files --set workload.client.timeout_s={timeout_s}")
+    };
+    // A prompt takes 1.1 ms and each of nine tokens after it 1 ms: nobody waits for that.
+    let ran = cli.words(&impatient(0.005)).expect_exit(1);
+    ran.stderr_has("none of 20 requests was answered (20 timed out); there are no latencies");
+    let half = "[100, 2], [100, 100], ".repeat(10);
+    let fixed = "{ type = \"fixed\", input_tokens = 100, output_tokens = 10 }";
+    let listed = SCENARIO.replace(fixed, &format!("{{ type = \"list\", pairs = [{half}] }}"));
+    let cli = cli.file("t.toml", listed);
+    let ran = cli.words(&impatient(0.05).replace("s.toml", "t.toml")).expect_exit(0);
+    ran.stderr_has("warning: 10 of 20 requests (50.00 %) were not answered (10 timed out)");
+    let ran = cli.words("run s.toml --no-files --set workload.duration_s=1e-9").expect_exit(1);
+    ran.stderr_has("no request arrived; there are no latencies");
+    // Studies of nothing have failed too.
+    let gone = SCENARIO.replace("[cluster]", "client = { timeout_s = 0.005 }\n[cluster]");
+    let study =
+        format!("{gone}\n[sweep]\naxes = [{{ path = \"cluster.replicas\", values = [1, 2] }}]\n");
+    let cli = cli.file("gone.toml", &gone).file("study.toml", study);
+    let ran = cli.words("sweep study.toml --output-dir swept").expect_exit(1);
+    ran.stderr_has("no request of any run was answered");
+    let ran = cli.words("compare s.toml gone.toml --seeds 3..3").expect_exit(1);
+    ran.stderr_has("B: no request of any seed was answered");
 }
 
 #[test]

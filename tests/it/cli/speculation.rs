@@ -111,3 +111,36 @@ fn a_recording_without_all_requests_is_refused() {
     let ran = cli.words("run s.toml").expect_exit(2).stdout_is_empty();
     ran.stderr_has("a.jsonl:1: request 0 has 4 drafts accepted in step 1");
 }
+
+const EAGLE: &str = "[cluster.engine]\ntype = \"vllm_v1\"\n[cluster.engine.speculation]\n\
+                     method = \"eagle\"\nnum_speculative_tokens = 50\n\
+                     acceptance = { type = \"per_position\", probability = 0.9 }\n";
+const FREE: &str =
+    "speculation with 50 drafts a step: the draft head's compute and weights cost nothing";
+
+#[test]
+fn drafts_that_cost_nothing_are_warned_of_once_in_every_command_that_simulates() {
+    let suite = format!("{SCENARIO}\n{EAGLE}");
+    let studied =
+        format!("{suite}\n[sweep]\naxes = [{{ path = \"cluster.replicas\", values = [1, 2] }}]\n");
+    let cli = Cli::new().file("s.toml", &suite).file("suite/one.toml", &suite);
+    let cli = cli.file("study.toml", studied).file("other.toml", suite.replace("50", "40"));
+    for words in [
+        "run s.toml --no-files",
+        "compare s.toml other.toml --seeds 3..3",
+        "check suite --update",
+        "sweep study.toml --output-dir swept",
+    ] {
+        let said = cli.words(words).expect_exit(0).stderr();
+        assert_eq!(said.matches(FREE).count(), 1, "{words}: {said}");
+    }
+    let report = summary(&cli, "run s.toml --no-files --format json");
+    assert_eq!(report["warnings"]["figures"]["caveats"][0]["num_speculative_tokens"], json!(50));
+}
+
+#[test]
+fn drafts_that_cost_nothing_are_not_planned_with() {
+    let cli = Cli::new().file("s.toml", format!("{SCENARIO}\n{EAGLE}"));
+    let ran = cli.words("plan s.toml --slo p99_ttft_ms<=1000 --max-gpus 2").expect_exit(2);
+    ran.stdout_is_empty().stderr_has("cluster.engine.speculation").stderr_has(FREE);
+}

@@ -70,8 +70,8 @@ fn the_load_that_is_warned_of_is_that_of_the_busiest_model() {
         let mut caution = Caution::new(&scenario, costs.clone());
         let source = Requests(requests(&scenario).into_iter());
         let run = simulation(&scenario, &costs, source).expect("it can be built");
-        run.run(&mut caution).expect("a list has no errors");
-        caution.warnings(&scenario)
+        let counts = run.run(&mut caution).expect("a list has no errors");
+        caution.warnings(&scenario, &counts)
     };
     let slow = "step_time = { type = 'linear', base_us = 9000.0, prefill_token_us = 900.0, \
                 decode_seq_us = 90.0 }\nengine = { type = 'vllm_v1', max_num_seqs = 1 }\n";
