@@ -1,4 +1,5 @@
-//! A figure of a study over two settings: a cell for each pair of levels, the darker the larger.
+//! A figure of a study over two settings: a cell for each pair of levels, the stronger its colour the
+//! larger: strong against the paper, which is dark on a dark page.
 
 use super::axis::significant;
 use super::canvas::{Align, Canvas, Ink, TOP, Type};
@@ -27,7 +28,7 @@ const BELOW: f64 = 76.0;
 /// Room of a number of five characters.
 const NUMBER: f64 = 46.0;
 const FAINTEST: f64 = 0.06;
-const DARKEST: f64 = 0.95;
+const STRONGEST: f64 = 0.95;
 
 /// The height of the sheet.
 pub(super) fn height(panels: &[HeatPanel]) -> f64 {
@@ -67,7 +68,7 @@ fn draw_panel(canvas: &mut Canvas<'_>, shown: &HeatPanel, (left, right): (f64, f
             };
             let share = if most > least { (value - least) / (most - least) } else { 0.0 };
             let corners = [(from, above), (to, above), (to, below), (from, below)];
-            canvas.shade(&corners, Ink::BLUE, FAINTEST + share * (DARKEST - FAINTEST));
+            canvas.shade(&corners, Ink::BLUE, FAINTEST + share * (STRONGEST - FAINTEST));
             if width >= NUMBER {
                 let looks = if share > 0.5 { Type::ON_INK } else { Type::LABEL };
                 canvas.text(text, Align::Middle, looks, &significant(*value));
@@ -84,7 +85,7 @@ fn draw_panel(canvas: &mut Canvas<'_>, shown: &HeatPanel, (left, right): (f64, f
     let side = (left - 66.0, f64::midpoint(top, bottom));
     canvas.text(side, Align::Upwards, Type::LABEL, &shown.y);
     if least.is_finite() {
-        let note = format!("lightest {}, darkest {}", significant(least), significant(most));
+        let note = format!("faintest {}, strongest {}", significant(least), significant(most));
         canvas.text((middle.0, bottom + 54.0), Align::Middle, Type::NOTE, &note);
     }
 }

@@ -74,7 +74,8 @@ impl Figure {
 /// starts and drains them how many there are, and where KV caches travel what their NICs carry. `scenario` says in a few words what was run and stands
 /// below each title. A run without data gives figures that say so.
 pub fn run_figures(scenario: &str, recorder: &Recorder, groups: &[ReplicaKind]) -> Vec<Figure> {
-    let subtitle = subtitle(scenario, &recorder.requests);
+    let requests = recorder.seen();
+    let subtitle = subtitle(scenario, &requests);
     let gaps = recorder.gaps.sample();
     let figure = |file_name, title, height, draw: &dyn Fn(&mut Canvas<'_>)| {
         Figure::new((file_name, title), &subtitle, height, draw)
@@ -84,13 +85,13 @@ pub fn run_figures(scenario: &str, recorder: &Recorder, groups: &[ReplicaKind]) 
             "latency_ttft_e2e.svg",
             "Time to first token and end-to-end latency",
             distribution::HEIGHT,
-            &|canvas| distribution::ttft_and_e2e(canvas, &recorder.requests),
+            &|canvas| distribution::ttft_and_e2e(canvas, &requests),
         ),
         figure(
             "latency_tpot_itl.svg",
             "Time per output token and inter-token latency",
             distribution::HEIGHT,
-            &|canvas| distribution::tpot_and_itl(canvas, &recorder.requests, &gaps),
+            &|canvas| distribution::tpot_and_itl(canvas, &requests, &gaps),
         ),
         figure(
             "queue_memory.svg",

@@ -77,7 +77,7 @@ fn intervals_are_a_band_where_places_are_known_and_bars_where_they_are_not() {
 }
 
 #[test]
-fn cells_of_a_heat_map_are_the_darker_the_larger_and_missing_ones_are_blank() {
+fn cells_of_a_heat_map_are_the_stronger_the_larger_and_missing_ones_are_blank() {
     let heat = HeatPanel {
         heading: "P99 TTFT (ms)".to_owned(),
         x: "rate_per_s".to_owned(),
@@ -93,7 +93,7 @@ fn cells_of_a_heat_map_are_the_darker_the_larger_and_missing_ones_are_blank() {
         assert_eq!(figure.svg.matches(opacity).count(), 1, "{opacity} in {}", figure.svg);
     }
     assert_eq!(figure.svg.matches("<polygon").count(), 3);
-    assert!(figure.svg.contains("lightest 100, darkest 300"));
+    assert!(figure.svg.contains("faintest 100, strongest 300"));
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! time ([`crate::metrics::Breakdown`]), what was computed, what it cost, and what each class of requests
 //! got (`urgent.p99_ttft_ms`).
 
+use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::{MapAccess, Visitor};
@@ -12,7 +13,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::case::Finished;
 use crate::metrics::bench::{Figure, Latency, MetricKey, Statistic, Tool};
-use crate::metrics::{Bill, Breakdown, ClassesReport, ReplicaKind, Status};
+use crate::metrics::{Bill, Breakdown, ClassesReport, ReplicaKind, RequestRecord, Status};
 use crate::scenario::Scenario;
 use crate::sim::Counts;
 use crate::units::SimDuration;
@@ -48,6 +49,9 @@ const PARTS: [Part; 8] = [
     ("mean_stalled_ms", |parts| parts.stalled),
     ("mean_transfer_ms", |parts| parts.transfer),
 ];
+
+/// The part that requests spent in attempts before the one that was answered, where some were sent again.
+const RETRIES: &str = "mean_retries_ms";
 
 /// What became of requests: name and count.
 type Fate = (&'static str, fn(&Counts) -> u64);
@@ -104,7 +108,7 @@ fn keys() -> impl Iterator<Item = MetricKey> {
 /// The figures that are parts of the mean end-to-end time and add up to it, in the order in which a
 /// request goes through them.
 pub fn parts() -> impl Iterator<Item = &'static str> {
-    PARTS.into_iter().map(|(name, _)| name)
+    std::iter::once(RETRIES).chain(PARTS.into_iter().map(|(name, _)| name))
 }
 
 impl Figures {
@@ -185,6 +189,14 @@ impl Figures {
         }
         if count == 0 {
             return;
+        }
+        let lasted = |records: &[RequestRecord]| {
+            let finished = records.iter().filter(|record| record.status == Status::Finished);
+            finished.map(|record| record.e2e().as_nanos()).sum::<u64>()
+        };
+        if let Cow::Owned(seen) = run.recorder.seen() {
+            let before = lasted(&seen) - lasted(records);
+            self.put(RETRIES, before as f64 / count as f64 / 1e6);
         }
         for (sum, (name, _)) in sums.into_iter().zip(PARTS) {
             self.put(name, sum as f64 / count as f64 / 1e6);

@@ -187,7 +187,7 @@ fn run(
             contestant.letter, run.counts.stuck
         ));
     }
-    let latencies = keeps_latencies.then(|| latencies(&run.recorder.requests));
+    let latencies = keeps_latencies.then(|| latencies(&run.recorder.seen()));
     Ok(One { figures: Figures::new(&case.scenario, &run), latencies })
 }
 

@@ -32,7 +32,7 @@ const HEADLINE: [(&str, &str, &[&str]); 9] = [
     ("P99 TPOT", "ms", &["/benchmark/p99_tpot_ms"]),
     ("Requests finished", "", &["/requests/finished"]),
     ("GPU time", "hours", &["/bill/gpu_hours"]),
-    ("Cost", "USD", &["/bill/cost_usd", "/bill/usd"]),
+    ("Cost", "USD", &["/bill/cost/usd"]),
 ];
 
 /// Parts of a summary that have tables of their own, in their order, and what they are.
@@ -75,7 +75,8 @@ pub(super) fn page(folder: &Path) -> Result<Page, Failure> {
         let before = if all.len() > 1 { format!("{}: ", one.name) } else { String::new() };
         let warnings = texts(&one.summary["warnings"]["texts"]);
         page.warnings.extend(warnings.iter().map(|text| format!("{before}{text}")));
-        page.warnings.extend(lost(&one.summary).map(|text| format!("{before}{text}")));
+        let lost = Some(&one.summary).filter(|summary| !tells_losses(summary)).and_then(lost);
+        page.warnings.extend(lost.map(|text| format!("{before}{text}")));
     }
     for one in &all {
         if all.len() > 1 {
@@ -84,6 +85,11 @@ pub(super) fn page(folder: &Path) -> Result<Page, Failure> {
         page.sections.extend(sections(one)?);
     }
     Ok(page)
+}
+
+/// Whether its own warnings say what became of requests without an answer.
+fn tells_losses(summary: &Value) -> bool {
+    !summary["warnings"]["figures"]["losses"].is_null()
 }
 
 /// Requests that got no answer.

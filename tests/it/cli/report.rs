@@ -254,3 +254,30 @@ fn a_browser_shows_every_figure_and_loads_nothing() {
     }
     assert!(names(&cli.path("run")).contains(&"report.html".to_owned()));
 }
+
+#[test]
+fn every_headline_figure_of_a_run_is_found_in_its_summary() {
+    let priced = format!(
+        "{SCENARIO}\n[report]\nprices = {{ \"H100-SXM5-80GB\" = 3.0 }}\ngoodput = {{ ttft = 50.0 }}\n"
+    );
+    for format in ["sglang", "vllm"] {
+        let cli = Cli::new().file("s.toml", &priced);
+        cli.words(&format!("run s.toml --set report.format={format} --output-dir run"))
+            .expect_exit(0);
+        let page = page(&cli, "run");
+        for title in [
+            "Output throughput",
+            "Requests",
+            "Median TTFT",
+            "P99 TTFT",
+            "Median TPOT",
+            "P99 TPOT",
+            "Requests finished",
+            "GPU time",
+            "Cost",
+            "Within all limits",
+        ] {
+            assert!(page.contains(&format!("<dt>{title}</dt>")), "{format}: {title}");
+        }
+    }
+}

@@ -1,9 +1,12 @@
 //! Timeouts, retries and users who go away, worked out by hand.
 
+#[cfg(feature = "plot")]
+use servecast::metrics::ReplicaKind;
 use servecast::metrics::Status;
 use servecast::sim::Counts;
+use servecast::study::{Case, Figures, parts};
 
-use super::{at_once, crash, fate, ms, report, run};
+use super::{at_once, crash, fate, ms, report, resolved, run};
 
 /// Two engines in which one request of 20 tokens in and 9 out fills the memory.
 const FULL: [&str; 2] = [
@@ -195,4 +198,25 @@ fn who_waits_at_the_gateway_when_clients_stop_has_no_times_before_it_was_sent() 
         assert!(way.is_sorted(), "{record:?}");
     }
     let _ = report(&text, &recorder);
+}
+
+#[test]
+fn studies_and_figures_count_requests_and_not_attempts() {
+    // The first attempt ends with the replica after 150 ms, the second is sent 1 s later and takes 500 ms.
+    let client = "client.retries = { max_retries = 3, backoff_s = 1.0 }\n";
+    let text = at_once(1, 2, client, &crash(0, 0.15, 60.0, 0.0));
+    let case = Case::new(resolved(&text), None).expect("step times are known");
+    let run = case.run().expect("no trace is read");
+    assert_eq!((run.counts.arrived, run.counts.finished, run.counts.retried), (1, 1, 1));
+    let figures = Figures::new(&case.scenario, &run);
+    let figure = |name: &str| figures.get(name).expect("a run with retries has it");
+    assert!((figure("mean_retries_ms") - 1150.0).abs() < 1e-6, "{}", figure("mean_retries_ms"));
+    let sum: f64 = parts().filter_map(|part| figures.get(part)).sum();
+    assert!((sum - figure("mean_e2el_ms")).abs() < 1e-6, "{sum}");
+    #[cfg(feature = "plot")]
+    for drawn in
+        servecast::plot::run_figures("once", &run.recorder, &ReplicaKind::of(&case.scenario))
+    {
+        assert!(drawn.svg.contains("1 request: 1 finished"), "{}", drawn.file_name);
+    }
 }
