@@ -10,6 +10,7 @@
 
 mod capacity;
 mod front;
+mod merit;
 mod search;
 mod slo;
 mod traffic;
@@ -19,6 +20,7 @@ mod watch;
 
 pub use capacity::Capacity;
 pub use front::pareto;
+pub use merit::Merit;
 pub use search::{Kept, Pair, fewest, fewest_pair, highest_factor};
 pub use slo::{Promise, Slo, SloProblem};
 pub use traffic::{PlanError, Traffic};

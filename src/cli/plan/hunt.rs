@@ -10,7 +10,7 @@ use crate::cli::scenario_file::Draft;
 use crate::cost::StepTime;
 use crate::metrics::bench::Latency;
 use crate::plan::{
-    self, Capacity, End, GoesOn, Kept, Pair, Promise, Setup, Slo, Traffic, Trial, WarmUp,
+    self, Capacity, End, GoesOn, Kept, Merit, Pair, Promise, Setup, Slo, Traffic, Trial, WarmUp,
 };
 use crate::scenario::{AdapterMix, PlacementConfig, Scenario, ScenarioFile};
 use crate::sim;
@@ -51,6 +51,15 @@ pub(super) struct Tried {
     pub(super) gpus: u32,
     /// Fewer replicas have no room for all adapters.
     pub(super) least: u32,
+}
+
+impl Tried {
+    /// What speaks for it, at so many times the rate.
+    pub(super) fn merit(&self, factor: f64) -> Merit {
+        let values = self.trial.values.iter().flatten();
+        let used = values.map(|value| value.used).collect();
+        Merit { price: self.cost / factor, gpus: self.gpus, used }
+    }
 }
 
 impl<'a> Hunt<'a> {

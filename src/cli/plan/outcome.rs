@@ -2,7 +2,7 @@
 
 use super::hunt::Tried;
 use super::layouts::Size;
-use crate::plan::Trial;
+use crate::plan::{Merit, Trial};
 
 /// What came of a layout.
 #[derive(Debug)]
@@ -44,19 +44,20 @@ impl Row {
         if let Outcome::Keeps { factor, .. } = self.outcome { factor } else { 1.0 }
     }
 
-    /// By price, or with `--rate` by price of a request; what keeps nothing comes last.
-    fn rank(&self) -> f64 {
-        self.found().map_or(f64::INFINITY, |found| found.cost / self.factor())
+    /// What speaks for it; with `--rate` its price is that of a request. What keeps nothing comes last.
+    fn merit(&self) -> Merit {
+        let none = Merit { price: f64::INFINITY, gpus: u32::MAX, used: Vec::new() };
+        self.found().map_or(none, |found| found.merit(self.factor()))
     }
 }
 
 /// The best first.
 pub(super) fn ranked(mut rows: Vec<Row>) -> Vec<Row> {
-    rows.sort_by(|a, b| a.rank().total_cmp(&b.rank()).then(a.place.cmp(&b.place)));
+    rows.sort_by(|a, b| a.merit().order(&b.merit()).then(a.place.cmp(&b.place)));
     rows
 }
 
-/// The cheapest layout that keeps all promises, of ranked ones.
+/// The best layout that keeps all promises, of ranked ones: no other is nowhere worse and somewhere better.
 pub(super) fn winner(rows: &[Row]) -> Option<(&Row, &Tried)> {
     rows.first().and_then(|row| Some((row, row.found()?)))
 }

@@ -88,6 +88,11 @@ impl Study<'_> {
         }
         let found = hunt.fewest(least, &self.traffic, self.arguments.max_gpus)?;
         let Some(found) = found else { return Ok(Outcome::TooMany) };
+        // Another size that was tried on the way may be as cheap, and better.
+        let kept = hunt.tried().into_iter().filter(|tried| tried.trial.is_kept);
+        let found = kept.fold(found, |best, tried| {
+            if tried.merit(1.0).order(&best.merit(1.0)).is_lt() { tried } else { best }
+        });
         let misses = nearest_miss(found.size, hunt.tried());
         let misses = misses.map(|miss| self.whole(hunt, miss, 1.0)).transpose()?;
         Ok(Outcome::Keeps { found, misses, factor: 1.0 })

@@ -83,3 +83,18 @@ proptest! {
         prop_assert!((p99 - same).abs() < 1e-6 * same, "{} {}", p99, same);
     }
 }
+
+#[test]
+fn of_layouts_at_one_price_the_better_is_recommended_in_whatever_order_they_are_given() {
+    for values in ["50,0", "0,50"] {
+        let cli = super::study();
+        let varied = format!("cluster.api_delay_ms={values}");
+        let arguments = ["--slo", "p99_ttft_ms<=2000", "--vary", &varied, "--resamples", "0"];
+        let answer = super::plan(&cli, &arguments);
+        let rows = answer["layouts"].as_array().expect("a plan lists its layouts");
+        assert_eq!(rows[0]["usd_per_hour"], rows[1]["usd_per_hour"], "{answer:#}");
+        let value =
+            |row: usize| rows[row]["promises"][0]["value"].as_f64().expect("it was simulated");
+        assert!(value(0) < value(1), "{values}: {answer:#}");
+    }
+}
