@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::parameter::Parameter;
 use crate::rng::Stream;
+use crate::scenario::{Caveat, Scenario};
 
 /// The parameters of a fit with how well they are known.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -20,9 +21,79 @@ pub struct CalibrationFile {
     pub misfit: f64,
     /// Covariance of the parameters, each counted in spreads of what was expected of it.
     pub covariance: Vec<Vec<f64>>,
+    /// What the fitted runs were of; files of earlier versions do not say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub made_on: Option<MadeOn>,
     /// The parameters.
     pub parameters: Vec<Found>,
 }
+
+/// What runs were of: what their parameters say something about.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MadeOn {
+    /// Names of models.
+    pub models: Vec<String>,
+    /// Names of GPUs.
+    pub gpus: Vec<String>,
+    /// Types of engines.
+    pub engines: Vec<String>,
+    /// Tensor-parallel sizes.
+    pub tensor_parallel_sizes: Vec<u32>,
+}
+
+impl MadeOn {
+    /// What these scenarios are of.
+    pub fn of<'a>(scenarios: impl IntoIterator<Item = &'a Scenario>) -> Self {
+        let mut all = Self::default();
+        for group in scenarios.into_iter().flat_map(|scenario| &scenario.groups) {
+            add(&mut all.models, group.model.name.clone());
+            add(&mut all.gpus, group.gpu.name.clone());
+            add(&mut all.engines, group.cluster.engine.name().to_owned());
+            add(&mut all.tensor_parallel_sizes, group.cluster.tensor_parallel_size);
+        }
+        all
+    }
+
+    /// What a scenario has that these runs had not.
+    fn differences(&self, scenario: &Scenario) -> Vec<Caveat> {
+        let own = Self::of([scenario]);
+        let sizes = |sizes: &[u32]| sizes.iter().map(u32::to_string).collect::<Vec<_>>();
+        let (calibrated, simulated) =
+            (sizes(&self.tensor_parallel_sizes), sizes(&own.tensor_parallel_sizes));
+        let each = [
+            ("model", &self.models, &own.models),
+            ("GPU", &self.gpus, &own.gpus),
+            ("engine", &self.engines, &own.engines),
+            ("tensor-parallel size", &calibrated, &simulated),
+        ];
+        let differs = each.into_iter().filter_map(|(what, calibrated, simulated)| {
+            // What is not told is no difference.
+            let other = simulated.iter().find(|one| !calibrated.contains(one))?;
+            if calibrated.is_empty() {
+                return None;
+            }
+            Some(Caveat::OtherCalibration {
+                what,
+                calibrated: calibrated.join(", "),
+                simulated: other.clone(),
+            })
+        });
+        differs.collect()
+    }
+}
+
+fn add<T: PartialEq>(list: &mut Vec<T>, one: T) {
+    if !list.contains(&one) {
+        list.push(one);
+    }
+}
+
+/// From how many times the noise between repetitions on a fit has missed its own runs.
+const MISFIT_MAX: f64 = 3.0;
+
+/// From how many spreads on a value is not what was expected of a parameter.
+const SPREADS_MAX: f64 = 4.0;
 
 /// A parameter with its value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -38,6 +109,13 @@ pub struct Found {
     pub high: f64,
     /// Whether the runs narrowed what was expected.
     pub determined: bool,
+}
+
+impl Found {
+    /// Whether the runs took it where nobody expected it.
+    fn is_far(&self) -> bool {
+        self.parameter.expected.position(self.value).abs() > SPREADS_MAX
+    }
 }
 
 impl CalibrationFile {
@@ -60,6 +138,24 @@ impl CalibrationFile {
             return Err("covariance: must be positive definite".to_owned());
         }
         Ok(())
+    }
+
+    /// Why its parameters may be wrong for a scenario: it missed its own runs, it takes what nobody expected, or its
+    /// runs were of something else.
+    pub fn doubts(&self, scenario: &Scenario) -> Vec<Caveat> {
+        let poor = (self.misfit > MISFIT_MAX).then_some(Caveat::PoorFit { misfit: self.misfit });
+        let concerned = self.parameters.iter().filter(|found| found.is_far());
+        let far = concerned.map(|found| Caveat::FarParameter {
+            path: found.parameter.title(),
+            value: found.value,
+            centre: found.parameter.expected.centre(),
+            spreads: found.parameter.expected.position(found.value).abs(),
+        });
+        let other = match &self.made_on {
+            Some(made_on) => made_on.differences(scenario),
+            None => vec![Caveat::UnknownCalibration],
+        };
+        poor.into_iter().chain(far).chain(other).collect()
     }
 
     /// The values found.
@@ -122,6 +218,7 @@ mod tests {
             held_out: Vec::new(),
             misfit: 1.0,
             covariance: covariance.map(|row| row.to_vec()).to_vec(),
+            made_on: None,
             parameters: vec![
                 found("a", Expected::Amount { centre: 10.0, spread: 2.0 }, 20.0),
                 found("b", Expected::Factor { centre: 1.0, spread: 0.1 }, 1.2),

@@ -28,7 +28,7 @@ mod surface;
 #[cfg(all(test, feature = "calibrate"))]
 mod tests;
 
-pub use file::{CalibrationFile, Found};
+pub use file::{CalibrationFile, Found, MadeOn};
 #[cfg(feature = "calibrate")]
 pub use fit::{CalibrationError, Estimate, Fit, Pair, Run, RunFigures, Simulate, fit};
 #[cfg(feature = "calibrate")]

@@ -31,6 +31,13 @@ impl Expected {
         }
     }
 
+    /// The likeliest value.
+    pub const fn centre(self) -> f64 {
+        match self {
+            Self::Factor { centre, .. } | Self::Amount { centre, .. } => centre,
+        }
+    }
+
     /// How many standard deviations a value lies from the centre.
     pub fn position(self, value: f64) -> f64 {
         match self {

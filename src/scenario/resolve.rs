@@ -34,6 +34,7 @@ use self::kv::{derive_kv, resolve_engine};
 use self::models::Models;
 use self::rules::Rules;
 use super::autoscaler::AutoscalerConfig;
+use super::caveat::Caveat;
 use super::cluster::ClusterConfig;
 use super::engine::EngineConfig;
 use super::file::{ReportConfig, ScenarioFile};
@@ -56,6 +57,8 @@ pub struct Scenario {
     /// For each request the drafts accepted in each of its verifications, where the scenario has
     /// them recorded; given with [`with_accepted_drafts`](Self::with_accepted_drafts).
     pub(crate) accepted_drafts: Option<Arc<[Vec<u32>]>>,
+    /// What its calibration is doubted for; given with [`with_doubts`](Self::with_doubts).
+    pub(crate) doubts: Vec<Caveat>,
 }
 
 /// Where the number of KV blocks comes from.
@@ -141,7 +144,7 @@ impl Scenario {
         if models.len() > 1 {
             groups.iter_mut().for_each(ReplicaGroup::name_by_model);
         }
-        Ok(Self { file, models, groups, accepted_drafts: None })
+        Ok(Self { file, models, groups, accepted_drafts: None, doubts: Vec::new() })
     }
 
     /// The kind of the first replica: of all, where the scenario lists no groups.

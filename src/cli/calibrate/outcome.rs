@@ -5,8 +5,9 @@ use std::fmt::Write;
 use serde_json::{Value, json};
 
 use super::runs::MeasuredRun;
-use crate::calibrate::{CalibrationFile, Estimate, Expected, Fit, Found, RunFigures};
+use crate::calibrate::{CalibrationFile, Estimate, Expected, Fit, Found, MadeOn, RunFigures};
 use crate::metrics::bench::{ComparisonRow, Figure, JsonLayout, MetricKey, Statistic};
+use crate::scenario::Scenario;
 
 /// A fit, and the runs that took no part in it.
 #[derive(Debug)]
@@ -119,12 +120,15 @@ impl Outcome<'_> {
             let chosen = runs.iter().filter(|run| run.hold_out == hold_out);
             chosen.map(|run| format!("{}: {}", run.name, run.source)).collect()
         };
+        let fitted = runs.iter().filter(|run| !run.hold_out);
+        let fitted: Vec<Scenario> = fitted.filter_map(MeasuredRun::scenario).collect();
         let file = CalibrationFile {
             servecast: env!("CARGO_PKG_VERSION").to_owned(),
             fitted_to: told(false),
             held_out: told(true),
             misfit: self.fit.misfit,
             covariance: self.fit.covariance.clone(),
+            made_on: Some(MadeOn::of(&fitted)),
             parameters: self.fit.estimates.iter().map(found).collect(),
         };
         toml::to_string(&file).expect("numbers and text are TOML")

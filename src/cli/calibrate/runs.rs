@@ -12,6 +12,7 @@ use super::tool_output;
 use crate::calibrate::Parameter;
 use crate::metrics::bench::{self, BenchSummary, MetricKey, Tool};
 use crate::request::Request;
+use crate::scenario::Scenario;
 use crate::study::Case;
 use crate::validate;
 use crate::workload::TraceRow;
@@ -146,6 +147,11 @@ impl MeasuredRun {
             draft,
             load: Load::Requests(sent.requests),
         })
+    }
+
+    /// What it is a run of; nothing where the scenario breaks a rule.
+    pub(super) fn scenario(&self) -> Option<Scenario> {
+        Some(self.draft.resolve().ok()?.scenario)
     }
 
     /// The simulated figures with the parameters at these values; nothing where the scenario then

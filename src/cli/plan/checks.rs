@@ -55,11 +55,12 @@ pub(super) fn check_base(drafts: &Drafts) -> Result<(), Failure> {
 
 /// What costs nothing here cannot be weighed against what it saves.
 pub(super) fn check_scenario(scenario: &Scenario) -> Result<(), Failure> {
-    match scenario.caveats().first() {
-        Some(caveat @ Caveat::FreeDrafts { .. }) => Err(Failure::input(format!(
+    let caveats = scenario.caveats();
+    match caveats.iter().find(|caveat| matches!(caveat, Caveat::FreeDrafts { .. })) {
+        Some(caveat) => Err(Failure::input(format!(
             "cluster.engine.speculation: {caveat}; a plan would buy too few GPUs. Take it out"
         ))),
-        _ => Ok(()),
+        None => Ok(()),
     }
 }
 

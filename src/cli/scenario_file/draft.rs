@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rand::Rng;
 use serde::Deserialize;
@@ -45,6 +46,8 @@ pub(in crate::cli) struct Draft {
     folder: PathBuf,
     /// What was overridden, for messages.
     overrides: Vec<String>,
+    /// Whose parameters it has.
+    calibration: Option<Arc<CalibrationFile>>,
 }
 
 impl Draft {
@@ -56,7 +59,7 @@ impl Draft {
     ) -> Result<Self, Failure> {
         let root = Table::try_from(file).map_err(|error| fail(name, &error.to_string()))?;
         let (name, folder) = (name.to_owned(), folder.to_path_buf());
-        Ok(Self { name, root, folder, overrides: Vec::new() })
+        Ok(Self { name, root, folder, overrides: Vec::new(), calibration: None })
     }
 
     /// The folder that its paths are relative to.
@@ -153,7 +156,12 @@ impl Draft {
     }
 
     pub(in crate::cli) fn resolve(&self) -> Result<Loaded, Failure> {
-        resolve(&self.name, &self.overrides, &self.root, &self.folder)
+        let mut loaded = resolve(&self.name, &self.overrides, &self.root, &self.folder)?;
+        if let Some(calibration) = &self.calibration {
+            let doubts = calibration.doubts(&loaded.scenario);
+            loaded.scenario = loaded.scenario.with_doubts(doubts);
+        }
+        Ok(loaded)
     }
 }
 
@@ -165,7 +173,7 @@ pub(in crate::cli) struct Drafts {
     #[cfg_attr(not(feature = "calibrate"), expect(dead_code, reason = "what fits reads it"))]
     pub(in crate::cli) fit: Option<Value>,
     /// Whose parameters are set.
-    pub(in crate::cli) calibration: Option<CalibrationFile>,
+    pub(in crate::cli) calibration: Option<Arc<CalibrationFile>>,
     /// What a study varies.
     pub(in crate::cli) sweep: Option<Value>,
 }
@@ -273,6 +281,7 @@ fn drafts_of(
     calibration: Option<CalibrationFile>,
     overrides: &[String],
 ) -> Result<Drafts, Failure> {
+    let calibration = calibration.map(Arc::new);
     let variants = root.remove("variants");
     let fit = root.remove("fit");
     let sweep = root.remove("sweep");
@@ -282,7 +291,7 @@ fn drafts_of(
     override_all(&mut root, overrides)?;
     let draft = |name: String, root| {
         let (folder, overrides) = (folder.to_path_buf(), overrides.to_vec());
-        Draft { name, root, folder, overrides }
+        Draft { name, root, folder, overrides, calibration: calibration.clone() }
     };
     let mut drafts = vec![draft(name.to_owned(), root.clone())];
     for variant in read_variants(name, variants)? {

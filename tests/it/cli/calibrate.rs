@@ -216,3 +216,59 @@ fn a_verdict_on_nothing_is_no_verdict() {
     let ran = cli.words("calibrate --server server.toml little.json").expect_exit(1);
     ran.stdout_has("nothing to judge").stderr_has("nothing to judge");
 }
+
+/// The calibration of the server above, with another misfit and value.
+fn calibrated(misfit: f64, value: f64, made_on: &str) -> String {
+    format!(
+        "servecast = \"0\"\nfitted_to = [\"a\"]\nheld_out = []\nmisfit = {misfit:?}\ncovariance = [[0.1]]\n\
+         {made_on}\n[[parameters]]\npath = \"cluster.step_time.base_us\"\nkind = \"factor\"\n\
+         centre = 1000.0\nspread = 0.3\nvalue = {value:?}\nlow = 1.0\nhigh = 2.0\ndetermined = true\n"
+    )
+}
+
+const ELSEWHERE: &str = "[made_on]\nmodels = [\"Qwen/Qwen3-8B\"]\ngpus = [\"A100-SXM4-80GB\"]\n\
+                         engines = [\"sglang\"]\ntensor_parallel_sizes = [2]\n";
+const HERE: &str = "[made_on]\nmodels = [\"Qwen/Qwen2.5-7B\"]\ngpus = [\"H100-SXM5-80GB\"]\n\
+                    engines = [\"vllm_v1\"]\ntensor_parallel_sizes = [1]\n";
+
+#[test]
+fn a_calibration_that_fits_nothing_or_was_made_elsewhere_is_warned_of_in_every_command() {
+    let cli = Cli::new()
+        .file("s.toml", scenario(50.0))
+        .file("c.toml", calibrated(7.2, 33_000.0, ELSEWHERE));
+    let study =
+        scenario(50.0) + "[sweep]\naxes = [{ path = \"cluster.replicas\", values = [1, 2] }]\n";
+    let cli = cli.file("study.toml", study);
+    for words in [
+        "run s.toml --no-files --calibration c.toml",
+        "sweep study.toml --output-dir swept --calibration c.toml",
+        "plan s.toml --slo p99_ttft_ms<=1e6 --max-gpus 1 --resamples 0 --calibration c.toml",
+    ] {
+        let said = cli.words(words).stderr();
+        for part in [
+            "warning: the calibration does not fit: it misses its own runs by 7.2 times the noise",
+            "warning: the calibration sets cluster.step_time.base_us to 33000.0000, 12 spreads from the 1000",
+            "warning: the calibration was made on another model: Qwen/Qwen3-8B, not Qwen/Qwen2.5-7B",
+            "warning: the calibration was made on another GPU: A100-SXM4-80GB, not H100-SXM5-80GB",
+            "warning: the calibration was made on another engine: sglang, not vllm_v1",
+            "warning: the calibration was made on another tensor-parallel size: 2, not 1",
+        ] {
+            assert_eq!(said.matches(part).count(), 1, "{words}: {part}\n{said}");
+        }
+    }
+    let ran = cli.words("run s.toml --no-files --format json --calibration c.toml");
+    let report: Value = serde_json::from_str(&ran.expect_exit(0).stdout()).expect("it is JSON");
+    assert_eq!(report["warnings"]["figures"]["caveats"][0]["misfit"], 7.2);
+}
+
+#[test]
+fn a_calibration_that_fits_this_server_is_taken_without_a_word_and_a_nameless_one_is_not() {
+    let said = |made_on: &str| {
+        let cli = Cli::new()
+            .file("s.toml", scenario(50.0))
+            .file("c.toml", calibrated(1.2, 1100.0, made_on));
+        cli.words("run s.toml --no-files --calibration c.toml").expect_exit(0).stderr()
+    };
+    assert!(!said(HERE).contains("warning: the calibration"), "{}", said(HERE));
+    assert!(said("").contains("warning: the calibration does not say which model"), "{}", said(""));
+}

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use crate::calibrate::CalibrationFile;
 use crate::calibrate::probe::{Observed, Plan, Point, ProbeFit, Round};
+use crate::calibrate::{CalibrationFile, MadeOn};
 use crate::cli::calibrate::{found, parameter_table};
 use crate::io::openai::Offered;
 
@@ -75,16 +75,23 @@ impl Report<'_> {
     }
 
     /// The parameters as a file that scenarios can take.
-    pub(super) fn file(&self, offered: &Offered, url: &str, base: Option<&str>) -> String {
+    pub(super) fn file(
+        &self,
+        offered: &Offered,
+        url: &str,
+        base: Option<(&str, &MadeOn)>,
+    ) -> String {
         let engine = offered.owned_by.as_deref().unwrap_or("unknown engine");
-        let law =
-            base.map_or_else(|| "affine law".to_owned(), |base| format!("step times of {base}"));
+        let law = base
+            .map_or_else(|| "affine law".to_owned(), |(base, _)| format!("step times of {base}"));
+        let of_model = || MadeOn { models: vec![offered.id.clone()], ..MadeOn::default() };
         let file = CalibrationFile {
             servecast: env!("CARGO_PKG_VERSION").to_owned(),
             fitted_to: vec![format!("probe of {} at {url} ({engine}), {law}", offered.id)],
             held_out: Vec::new(),
             misfit: self.fit.misfit,
             covariance: self.fit.covariance.clone(),
+            made_on: Some(base.map_or_else(of_model, |(_, made_on)| made_on.clone())),
             parameters: self.fit.estimates.iter().map(found).collect(),
         };
         toml::to_string(&file).expect("numbers and text are TOML")

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::ProbeArguments;
 use super::drive::Driver;
 use super::report::{self, Report};
+use crate::calibrate::MadeOn;
 use crate::calibrate::probe::{Law, Limits, Plan, Point, fit_points};
 use crate::cli::profile::import::check_new;
 use crate::cli::profile::pair::engine_defaults;
@@ -67,7 +68,11 @@ pub(in crate::cli::profile) fn probe(arguments: &ProbeArguments) -> Result<(), F
     }
     print(&report.text())?;
     let Some(path) = &arguments.output else { return Ok(()) };
-    let text = report.file(&offered, &arguments.url, base.as_ref().map(|base| &*base.name));
+    let text = report.file(
+        &offered,
+        &arguments.url,
+        base.as_ref().map(|base| (&*base.name, &base.made_on)),
+    );
     replace::replace(path, |file| Ok(file.write_all(text.as_bytes())?))?;
     say(&format!("parameters in {}", path.display()));
     Ok(())
@@ -96,6 +101,7 @@ struct Base {
     name: String,
     cost: StepTime,
     graphs: CapturedSizes,
+    made_on: MadeOn,
 }
 
 impl Base {
@@ -127,7 +133,8 @@ impl Base {
         };
         let graphs = CapturedSizes::new(sizes.into_iter().flatten());
         let name = format!("{} on {}x{}", group.model.name, arguments.tensor_parallel_size, gpu);
-        Ok(Self { name, cost, graphs })
+        let made_on = MadeOn::of([&scenario]);
+        Ok(Self { name, cost, graphs, made_on })
     }
 
     /// The law, with the steps as the server pads them.
