@@ -12,6 +12,8 @@ mod conformance;
 #[cfg(unix)]
 mod documents;
 mod faults;
+#[cfg(unix)]
+mod fuzz;
 mod gateway;
 #[cfg(feature = "calibrate")]
 mod goals;

@@ -1,0 +1,237 @@
+//! Every reader of files and arguments, given worse and worse inputs in a process of its own with
+//! bounded memory and time: it answers or refuses, and never panics, aborts, hangs or grows.
+//!
+//! Each folder of `tests/data/fuzz` is a target: `commands` has a command line a row, and the other
+//! files are its input, one of which is made worse (those called `keep.*` are not). `seeds` names folders
+//! whose files are inputs too. Rows of `arguments` are command lines that are made worse themselves.
+//! `found` has folders with inputs that once went wrong.
+//!
+//! `SERVECAST_FUZZ_SECONDS=3600 cargo test … fuzz` goes on for an hour, `SERVECAST_FUZZ_SEED` begins
+//! elsewhere, `SERVECAST_FUZZ_BINARY` is another build, `SERVECAST_FUZZ_TARGET` one target.
+
+mod mutate;
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use self::mutate::{Dice, mutated};
+use super::BINARY;
+
+/// KiB of address space of a process.
+const MEMORY_KIB: u32 = 2_000_000;
+/// What no small input takes, also on a busy machine and without optimisation.
+const LIMIT: Duration = Duration::from_secs(60);
+const CASES: u64 = 160;
+
+/// A reader with its inputs.
+struct Target {
+    name: String,
+    commands: Vec<String>,
+    /// Sets of files by name; one at a time is the input.
+    inputs: Vec<Vec<(String, Vec<u8>)>>,
+    arguments: Vec<String>,
+}
+
+fn setting(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn folders(path: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(path).map(|all| all.map(|entry| entry.unwrap().path()));
+    let mut found: Vec<PathBuf> = entries.into_iter().flatten().filter(|it| it.is_dir()).collect();
+    found.sort();
+    found
+}
+
+/// The files below a folder by their paths in it.
+fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
+    let mut all = Vec::new();
+    let mut entries: Vec<_> = fs::read_dir(folder).unwrap().map(|it| it.unwrap().path()).collect();
+    entries.sort();
+    for path in entries {
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        if path.is_dir() && name != "found" {
+            all.extend(files(&path).into_iter().map(|(below, it)| (format!("{name}/{below}"), it)));
+        } else if path.is_file() {
+            all.push((name, fs::read(&path).unwrap()));
+        }
+    }
+    all
+}
+
+fn lines(path: &Path) -> Vec<String> {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    text.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
+}
+
+impl Target {
+    fn read(folder: &Path) -> Self {
+        let own = |name: &str| matches!(name, "commands" | "arguments" | "seeds");
+        let mut here = files(folder);
+        here.retain(|(name, _)| !own(name) && !name.starts_with("seeds-in/"));
+        let mut inputs = Vec::new();
+        for line in lines(&folder.join("seeds")) {
+            let (name, from) = line.split_once(' ').unwrap();
+            for (seed, content) in files(&root().join(from)) {
+                let extension = Path::new(&seed).extension().map(|it| it.to_str().unwrap());
+                if extension == Path::new(name).extension().map(|it| it.to_str().unwrap()) {
+                    let mut all = here.clone();
+                    all.push((name.to_owned(), content));
+                    inputs.push(all);
+                }
+            }
+        }
+        if inputs.is_empty() {
+            inputs.push(here);
+        }
+        Self {
+            name: folder.file_name().unwrap().to_str().unwrap().to_owned(),
+            commands: lines(&folder.join("commands")),
+            inputs,
+            arguments: lines(&folder.join("arguments")),
+        }
+    }
+
+    /// A case: files, and command lines.
+    fn case(&self, dice: &mut Dice) -> (Vec<(String, Vec<u8>)>, Vec<Vec<OsString>>) {
+        let words = |line: &String| line.split_whitespace().map(OsString::from).collect::<Vec<_>>();
+        let mut files = self.inputs[dice.below(self.inputs.len())].clone();
+        let mut commands: Vec<Vec<OsString>> = self.commands.iter().map(words).collect();
+        if self.arguments.is_empty() {
+            let open: Vec<usize> = (0..files.len())
+                .filter(|place| !files[*place].0.rsplit('/').next().unwrap().starts_with("keep."))
+                .collect();
+            let place = open[dice.below(open.len())];
+            files[place].1 = mutated(&files[place].1, dice);
+        } else {
+            let mut line = words(&self.arguments[dice.below(self.arguments.len())]);
+            for _ in 0..=dice.below(2) {
+                let place = 1 + dice.below(line.len() - 1);
+                let bytes = line[place].clone().into_vec();
+                let mut worse = mutated(&bytes, dice);
+                worse.retain(|byte| *byte != 0);
+                worse.truncate(100_000);
+                line[place] = OsString::from_vec(worse);
+            }
+            commands = vec![line];
+        }
+        (files, commands)
+    }
+}
+
+/// What went wrong with a command in a folder, if anything did.
+fn trouble(folder: &Path, command: &[OsString]) -> Option<String> {
+    let binary = setting("SERVECAST_FUZZ_BINARY").unwrap_or_else(|| BINARY.to_owned());
+    let output = |name: &str| File::create(folder.join(name)).unwrap();
+    let limited = format!("ulimit -v {MEMORY_KIB}; exec \"$@\"");
+    let started = Instant::now();
+    let child = Command::new("sh")
+        .args(["-c", &limited, "sh", &binary])
+        .args(command)
+        .current_dir(folder)
+        .env("RAYON_NUM_THREADS", "1")
+        .env("RUST_BACKTRACE", "0")
+        .stdin(Stdio::null())
+        .stdout(output(".stdout"))
+        .stderr(output(".stderr"))
+        .spawn();
+    // Arguments that no process can be given are no case.
+    let mut child = child.ok()?;
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        if started.elapsed() > LIMIT {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            return Some(format!("hangs for {} s", LIMIT.as_secs()));
+        }
+        let is_quick = started.elapsed() < Duration::from_millis(50);
+        std::thread::sleep(Duration::from_micros(if is_quick { 300 } else { 5000 }));
+    };
+    let said = String::from_utf8_lossy(&fs::read(folder.join(".stderr")).unwrap()).into_owned();
+    let tail = || said.chars().take(600).collect::<String>();
+    match (status.code(), status.signal()) {
+        _ if said.contains("panicked at") => Some(format!("panics: {}", tail())),
+        (Some(0..=2), _) => None,
+        (Some(126 | 127), _) => None,
+        (code, signal) => Some(format!("ends with {code:?} {signal:?}: {}", tail())),
+    }
+}
+
+fn write_all(folder: &Path, files: &[(String, Vec<u8>)]) {
+    for (name, content) in files {
+        let path = folder.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+}
+
+fn targets() -> Vec<Target> {
+    let all = folders(&root().join("tests/data/fuzz"));
+    let only = setting("SERVECAST_FUZZ_TARGET");
+    let targets = all.iter().map(|folder| Target::read(folder));
+    targets.filter(|target| only.as_ref().is_none_or(|only| *only == target.name)).collect()
+}
+
+#[test]
+fn worse_inputs_are_answered_or_refused() {
+    let seed = setting("SERVECAST_FUZZ_SEED").map_or(20_261_123, |seed| seed.parse().unwrap());
+    let seconds: Option<u64> = setting("SERVECAST_FUZZ_SECONDS").map(|it| it.parse().unwrap());
+    let (targets, started) = (targets(), Instant::now());
+    assert!(!targets.is_empty(), "no target of this name");
+    let mut wrong = Vec::new();
+    let mut cases = 0;
+    let goes_on = |cases: u64| match seconds {
+        Some(seconds) => started.elapsed().as_secs() < seconds,
+        None => cases < CASES,
+    };
+    while goes_on(cases) {
+        let target = &targets[(cases % targets.len() as u64) as usize];
+        let mut dice = Dice(seed ^ (cases << 20));
+        let (files, commands) = target.case(&mut dice);
+        let scratch = tempfile::tempdir().unwrap();
+        write_all(scratch.path(), &files);
+        for command in &commands {
+            if let Some(trouble) = trouble(scratch.path(), command) {
+                let kept = scratch.keep();
+                println!(
+                    "{} case {cases}: {trouble}\n  {command:?} in {}",
+                    target.name,
+                    kept.display()
+                );
+                wrong.push((target.name.clone(), cases, trouble));
+                break;
+            }
+        }
+        cases += 1;
+    }
+    println!("{cases} cases of {} targets, seed {seed}: {} went wrong", targets.len(), wrong.len());
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn inputs_that_once_went_wrong_are_answered_or_refused() {
+    for folder in folders(&root().join("tests/data/fuzz")) {
+        let target = Target::read(&folder);
+        for case in folders(&folder.join("found")) {
+            let scratch = tempfile::tempdir().unwrap();
+            write_all(scratch.path(), &target.inputs[0]);
+            write_all(scratch.path(), &files(&case));
+            for command in &target.commands {
+                let words: Vec<OsString> = command.split_whitespace().map(Into::into).collect();
+                let trouble = trouble(scratch.path(), &words);
+                assert_eq!(trouble, None, "{}: {command}", case.display());
+            }
+        }
+    }
+}
