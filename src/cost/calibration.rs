@@ -100,7 +100,9 @@ impl StepSum {
     #[inline]
     pub(super) fn with_decode_attention(&self, secs: f64) -> SimDuration {
         let begun = self.before + self.decode_attention * secs;
-        SimDuration::from_secs_f64(self.after.iter().fold(begun, |sum, term| sum + term))
+        let secs = self.after.iter().fold(begun, |sum, term| sum + term);
+        // A falling line goes below zero far beyond what was measured.
+        SimDuration::from_secs_f64(secs.max(0.0))
     }
 }
 

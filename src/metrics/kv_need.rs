@@ -14,6 +14,8 @@ use crate::units::SimTime;
 
 /// Hundredths of the capacity that are told apart; what needs more counts as needing this.
 const MOST_PERCENT: usize = 200;
+/// The same as a share.
+pub(super) const NEED_MAX: f64 = MOST_PERCENT as f64 / 100.0;
 /// The share of what is sent again that has to be found, in percent.
 const FOUND_PERCENT: u64 = 90;
 
@@ -172,8 +174,7 @@ impl KvNeed {
 impl Memory {
     fn need(&self) -> f64 {
         let resident = self.wanted as f64 / f64::from(self.capacity);
-        let most = MOST_PERCENT as f64 / 100.0;
-        resident.max(self.to_find_again()).min(most)
+        resident.max(self.to_find_again()).min(NEED_MAX)
     }
 
     /// The capacity that finds enough of what is sent again, as a share of this one.

@@ -4,7 +4,7 @@
 use serde::Serialize;
 
 use super::coverage::StepCoverage;
-use super::kv_need::KvNeed;
+use super::kv_need::{KvNeed, NEED_MAX};
 use super::losses::Losses;
 use super::saturation::{Busiest, Crowding};
 use crate::cost::StepTime;
@@ -193,7 +193,8 @@ impl Warnings {
         if self.kv_capacity_is_derived {
             texts.push(format!(
                 "the KV capacity is derived, not taken from the log of a server; the requests need \
-                 {:.0} % of it",
+                 {}{:.0} % of it",
+                if self.kv_need.is_some_and(|need| need >= NEED_MAX) { "at least " } else { "" },
                 percent(self.kv_need)
             ));
         }

@@ -7,7 +7,8 @@
 mod content;
 mod rows;
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
 
 use serde::{Deserialize, Deserializer};
 
@@ -118,6 +119,8 @@ const LONGEST_S: f64 = 1e8;
 /// A measured request.
 #[derive(Debug, Clone, Copy)]
 struct Times {
+    /// When the client sent it, after the first arrival.
+    start_s: f64,
     ttft_s: Option<f64>,
     e2e_s: f64,
 }
@@ -145,7 +148,7 @@ impl Experiment {
         let mut sent: Vec<(Request, Times)> = Vec::with_capacity(rows.len());
         let mut adapters: BTreeMap<String, AdapterId> = BTreeMap::new();
         let mut contents = content::Contents::new(&self.requests)?;
-        for (index, row) in rows.iter().enumerate() {
+        for row in &rows {
             let output_tokens = self.requests.output_tokens.or(row.output_tokens);
             let output_tokens = output_tokens.ok_or_else(|| {
                 "requests: give `output_tokens`, or a column of that name".to_owned()
@@ -154,19 +157,24 @@ impl Experiment {
             if !(0.0..=LONGEST_S).contains(&after_s) {
                 return Err(format!(
                     "requests: row {}: arrives {after_s} s after the first: is its unit right?",
-                    index + 1
+                    row.place + 1
                 ));
             }
             let arrival = SimTime::ZERO + SimDuration::from_secs_f64(after_s);
             let mut request = Request::new(arrival, row.prompt_tokens.max(1), output_tokens.max(1));
-            request.content = contents.of(index, row)?;
+            request.content = contents.of(row.place, row)?;
             if let Some(name) = &row.adapter {
                 let next = AdapterId::from_index(adapters.len());
                 request.adapter = Some(*adapters.entry(name.clone()).or_insert(next));
             }
-            sent.push((request, Times { ttft_s: row.ttft_s, e2e_s: row.e2e_s }));
+            let Row { ttft_s, e2e_s, .. } = *row;
+            let start_s = row.sent_s.map_or(after_s, |sent_s| sent_s - origin);
+            sent.push((request, Times { start_s, ttft_s, e2e_s }));
         }
         sent.sort_by_key(|(request, _)| request.arrival);
+        if rows.iter().all(|row| row.sent_s.is_none()) {
+            hold_back(&mut sent, &self.client);
+        }
         let mut assumed = Vec::new();
         if !adapters.is_empty() {
             assumed.push("adapters: slots are kept, kernels and loads take no time");
@@ -220,11 +228,30 @@ impl Experiment {
     }
 }
 
+/// When a client that lets so many requests into flight sends each of them: as it arrives, or when an answer
+/// has made room, first come, first sent.
+fn hold_back(sent: &mut [(Request, Times)], client: &ClientConfig) {
+    let Some(most) = client.max_concurrency else { return };
+    // Whole nanoseconds, which are in order.
+    let mut free: BinaryHeap<Reverse<SimTime>> = BinaryHeap::new();
+    for (request, times) in sent {
+        let mut start = request.arrival;
+        if free.len() >= most as usize
+            && let Some(Reverse(at)) = free.pop()
+        {
+            start = start.max(at);
+        }
+        times.start_s = start.as_secs_f64();
+        let held = SimDuration::from_secs_f64(times.e2e_s + client.think_time_s);
+        free.push(Reverse(start + held));
+    }
+}
+
 /// The figures of the measured times, by the definitions of the benchmark tools: the usual ones, and
 /// those that have a limit.
 fn measured(sent: &[(Request, Times)], limits: &Limits) -> Result<Vec<(MetricKey, f64)>, String> {
     let bench = |(request, times): &(Request, Times)| BenchRequest {
-        start_s: request.arrival.as_secs_f64(),
+        start_s: times.start_s,
         ttft_s: times.ttft_s.unwrap_or(times.e2e_s),
         latency_s: times.e2e_s,
         prompt_tokens: request.prompt_tokens,

@@ -87,7 +87,11 @@ fn within_tagged<T: DeserializeOwned>(
 ) -> String {
     loop {
         let keys: Vec<String> = match table_at(&mut root.clone(), &path) {
-            Some(table) => table.keys().filter(|key| *key != "type").cloned().collect(),
+            // A key without a letter leads no further.
+            Some(table) => {
+                let keys = table.keys().filter(|key| *key != "type" && !key.is_empty());
+                keys.cloned().collect()
+            }
             None => return path,
         };
         let decides = |key: &&String| {

@@ -150,6 +150,16 @@ pub enum LayerProfileError {
     /// It is no profile.
     #[error("{0}")]
     Syntax(String),
+    /// An axis goes further than any step does.
+    #[error("{axis}: must be at most {most}, got {last}")]
+    Beyond {
+        /// The axis.
+        axis: &'static str,
+        /// The largest number that may be.
+        most: u64,
+        /// The largest number there is.
+        last: u64,
+    },
     /// A table has another size than its axes say.
     #[error("{table}: must hold {expected} numbers, got {found}")]
     Size {
@@ -159,6 +169,14 @@ pub enum LayerProfileError {
         expected: usize,
         /// Numbers there are.
         found: usize,
+    },
+    /// An operator takes longer than any does: its unit is another.
+    #[error("{table}: must hold times up to {LONGEST} ns, got {longest}")]
+    TooLong {
+        /// The table.
+        table: &'static str,
+        /// The longest time there is.
+        longest: u64,
     },
     /// An axis does not increase, or is too short.
     #[error("{axis}: must be at least {least} increasing numbers")]
@@ -348,19 +366,30 @@ fn put_numbers(text: &mut String, key: &str, numbers: &Numbers, per_line: usize)
 }
 
 fn check_axis(axis: &'static str, points: &[u64], least: usize) -> Result<(), LayerProfileError> {
-    if points.len() >= least && points.is_sorted_by(|a, b| a < b) {
-        return Ok(());
+    if points.len() < least || !points.is_sorted_by(|a, b| a < b) {
+        return Err(LayerProfileError::Axis { axis, least });
     }
-    Err(LayerProfileError::Axis { axis, least })
+    // Sequences have a place each in memory.
+    let most = if axis.ends_with("seqs") { 1_000_000 } else { u64::from(u32::MAX) };
+    match points.last() {
+        Some(&last) if last > most => Err(LayerProfileError::Beyond { axis, most, last }),
+        _ => Ok(()),
+    }
 }
+
+/// The longest time of an operator in nanoseconds, 10 s.
+const LONGEST: u64 = 10_000_000_000;
 
 fn check_size(
     table: &'static str,
     numbers: &[u64],
     expected: usize,
 ) -> Result<(), LayerProfileError> {
-    if numbers.len() == expected {
-        return Ok(());
+    if numbers.len() != expected {
+        return Err(LayerProfileError::Size { table, expected, found: numbers.len() });
     }
-    Err(LayerProfileError::Size { table, expected, found: numbers.len() })
+    match numbers.iter().max() {
+        Some(&longest) if longest > LONGEST => Err(LayerProfileError::TooLong { table, longest }),
+        _ => Ok(()),
+    }
 }

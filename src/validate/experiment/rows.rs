@@ -28,7 +28,11 @@ impl Table {
 /// What a row says.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Row {
+    /// Its number in the tables, of those left out too, from 0.
+    pub(super) place: usize,
     pub(super) arrival_s: f64,
+    /// When the client sent it, where it says so.
+    pub(super) sent_s: Option<f64>,
     pub(super) prompt_tokens: u32,
     pub(super) output_tokens: Option<u32>,
     pub(super) ttft_s: Option<f64>,
@@ -49,7 +53,7 @@ struct Place {
 }
 
 const UNITS: [(&str, f64); 4] = [("_s", 1.0), ("_ms", 1e-3), ("_us", 1e-6), ("_ns", 1e-9)];
-const TIMES: [&str; 5] = ["arrival", "ttft", "e2e", "first_token", "finish"];
+const TIMES: [&str; 6] = ["arrival", "ttft", "e2e", "first_token", "finish", "sent"];
 const OTHERS: [&str; 5] = ["prompt_tokens", "output_tokens", "prompt", "hash_ids", "adapter"];
 
 /// Reads the rows that are kept.
@@ -81,7 +85,7 @@ pub(super) fn read(config: &RequestsConfig, tables: &[Table]) -> Result<Vec<Row>
 
 /// Where every quantity is.
 struct Columns {
-    times: [Option<Place>; 5],
+    times: [Option<Place>; 6],
     others: [Option<Place>; 5],
     keep: Vec<(Place, String)>,
 }
@@ -95,7 +99,7 @@ impl Columns {
             });
             found.ok_or_else(|| format!("requests.{key}: no table has a column `{name}`"))
         };
-        let mut columns = Self { times: [None; 5], others: [None; 5], keep: Vec::new() };
+        let mut columns = Self { times: [None; 6], others: [None; 5], keep: Vec::new() };
         for (key, name) in &config.columns {
             let path = format!("columns.{key}");
             if let Some(index) = OTHERS.iter().position(|known| known == key) {
@@ -154,10 +158,18 @@ impl Columns {
             let text = place.as_ref().map(|place| cell(place).trim().to_owned());
             text.filter(|text| !text.is_empty())
         };
-        let [arrival, ttft, e2e, first_token, finish] = &self.times;
+        let [arrival, ttft, e2e, first_token, finish, sent] = &self.times;
         let [prompt_tokens, output_tokens, prompt, hash_ids, adapter] = &self.others;
         let arrival_s = seconds(arrival)?.ok_or("requests.columns: `arrival_s` is missing")?;
-        let since = |stamp: Option<f64>| stamp.map(|stamp| stamp - arrival_s);
+        let sent_s = seconds(sent)?;
+        if let Some(sent_s) = sent_s.filter(|sent_s| *sent_s < arrival_s) {
+            let place = tables[0].place(index);
+            return Err(format!(
+                "{place}: is sent at {sent_s} s, before it arrives at {arrival_s} s"
+            ));
+        }
+        // Latencies are of the client's request, not of its wait for a place in flight.
+        let since = |stamp: Option<f64>| stamp.map(|stamp| stamp - sent_s.unwrap_or(arrival_s));
         let ttft_s = match seconds(ttft)? {
             None => since(seconds(first_token)?),
             told => told,
@@ -172,7 +184,9 @@ impl Columns {
             format!("{place}: {problem}; leave rows out with requests.keep")
         })?;
         Ok(Some(Row {
+            place: index,
             arrival_s,
+            sent_s,
             prompt_tokens: tokens(prompt_tokens)?
                 .ok_or("requests.columns: `prompt_tokens` is missing")?,
             output_tokens: tokens(output_tokens)?,

@@ -94,6 +94,62 @@ fn prompts_of_a_period_repeat() {
 }
 
 #[test]
+fn prompts_repeat_by_rows_of_the_table_whichever_are_kept() {
+    let ok: &[&str] = &["0", "200", "3", "1", "3", "ok"];
+    let failed: &[&str] = &["0", "200", "3", "", "", "failed"];
+    let rows = table(&["at", "in", "out", "ttft", "e2e", "status"], &[ok, failed, ok, failed, ok]);
+    let config = format!("keep = {{ status = 'ok' }}\nrepeat = {{ prompts = 2 }}\n{COLUMNS}");
+    let case = case(experiment(&config), &[rows]);
+    let requests = case.requests.unwrap();
+    // Rows 0, 2 and 4: all of the first prompt.
+    assert_eq!(requests[0].content, requests[1].content);
+    assert_eq!(requests[0].content, requests[2].content);
+}
+
+/// Three requests of 4 s each arrive together; the client lets two into flight.
+#[test]
+fn what_a_client_holds_back_was_sent_when_there_was_room() {
+    let row: &[&str] = &["0", "8", "5", "1000", "4000"];
+    let rows = table(&["at", "in", "out", "ttft", "e2e"], &[row; 3]);
+    let measured = |more: &str, rows: &Table| {
+        let mut experiment = experiment(COLUMNS);
+        experiment.client = toml::from_str(more).unwrap();
+        let sent = experiment.sent(std::slice::from_ref(rows)).unwrap();
+        let key = MetricKey::parse("request_throughput").unwrap();
+        sent.measured.into_iter().find(|(known, _)| *known == key).unwrap().1
+    };
+    // From 0 to 4 s two, from 4 to 8 s the third.
+    assert!((measured("max_concurrency = 2", &rows) - 3.0 / 8.0).abs() < 1e-9);
+    assert!((measured("max_concurrency = 1", &rows) - 3.0 / 12.0).abs() < 1e-9);
+    assert!((measured("", &rows) - 3.0 / 4.0).abs() < 1e-9);
+    // Each rests for a second before the next.
+    let rests = "max_concurrency = 1\nthink_time_s = 1.0";
+    assert!((measured(rests, &rows) - 3.0 / 14.0).abs() < 1e-9);
+}
+
+#[test]
+fn times_since_a_logged_send_are_those_of_the_request() {
+    let rows = table(
+        &["at", "sent", "in", "out", "first", "end"],
+        &[&["10", "10", "8", "5", "11", "14"], &["10", "14", "8", "5", "15", "18"]],
+    );
+    let columns = "columns = { arrival_s = 'at', sent_s = 'sent', prompt_tokens = 'in', \
+                   output_tokens = 'out', first_token_s = 'first', finish_s = 'end' }";
+    let sent = experiment(columns).sent(&[rows]).unwrap();
+    let value = |name: &str| {
+        let key = MetricKey::parse(name).unwrap();
+        sent.measured.iter().find(|(known, _)| *known == key).unwrap().1
+    };
+    assert!((value("mean_ttft_ms") - 1000.0).abs() < 1e-6);
+    assert!((value("mean_e2el_ms") - 4000.0).abs() < 1e-6);
+    assert!((value("request_throughput") - 2.0 / 8.0).abs() < 1e-9);
+    let early =
+        table(&["at", "sent", "in", "out", "first", "end"], &[&["10", "9", "8", "5", "11", "14"]]);
+    let error = experiment(columns).sent(&[early]).unwrap_err();
+    assert!(error.contains("is sent at 9 s, before it arrives at 10 s"), "{error}");
+}
+
+#[test]
 fn rows_that_are_not_kept_are_not_sent() {
     let rows = table(
         &["at", "in", "out", "ttft", "e2e", "status"],

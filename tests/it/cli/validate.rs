@@ -93,7 +93,10 @@ fn the_reference_runs_are_judged_by_the_goals() {
     assert!(text.contains("SGLang, DeepSeek-V3 TP8, triton, 16 in flight"), "{text}");
     assert!(text.contains("gpt-oss-120b 3P1D, 32784/2048, 64 in flight"), "{text}");
     assert!(text.contains("SGLang, Llama-2-7B with four adapters"), "{text}");
-    assert!(!errors.contains("not simulated:"), "{errors}");
+    assert!(
+        !errors.contains("not simulated:") && !text.contains("not simulated:"),
+        "{text}{errors}"
+    );
 }
 
 /// What a slow host makes of short closed loops: the simulation with such a host stands for the

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use super::csv_rows;
 use super::experts::along;
+use super::{check_time, csv_rows};
 use crate::io::import::error::LayerImportError;
 
 #[derive(Debug, Deserialize)]
@@ -91,6 +91,7 @@ impl Measured {
 pub(super) fn read(path: &Path) -> Result<Measured, LayerImportError> {
     let mut slices: BTreeMap<(u64, u64), Slice> = BTreeMap::new();
     for row in csv_rows::<Row>(path)? {
+        check_time(path, "attention", row.time_us)?;
         let slice = slices.entry((row.prefill_chunk, row.n_decode)).or_default();
         slice.entry(row.kv_prefill).or_default().insert(row.kv_decode, row.time_us);
     }

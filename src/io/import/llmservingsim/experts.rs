@@ -1,11 +1,12 @@
 //! `moe.csv`: whole experts, measured once, in the folder of tensor parallel size 1.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::path::Path;
 
 use serde::Deserialize;
 
-use super::csv_rows;
+use super::{check_time, csv_rows};
 use crate::cost::{ExpertsProfile, Numbers};
 use crate::io::import::error::LayerImportError;
 
@@ -25,6 +26,7 @@ pub(super) fn read(folder: &Path, tp: u32) -> Result<Option<ExpertsProfile>, Lay
     }
     let mut by_tokens: BTreeMap<u64, BTreeMap<u64, f64>> = BTreeMap::new();
     for row in csv_rows::<Row>(&path)? {
+        check_time(&path, "experts", row.time_us)?;
         by_tokens.entry(row.tokens).or_default().insert(row.activated_experts, row.time_us);
     }
     let mut activated: Vec<u64> = by_tokens.values().flat_map(|row| row.keys().copied()).collect();
@@ -45,7 +47,7 @@ pub(super) fn read(folder: &Path, tp: u32) -> Result<Option<ExpertsProfile>, Lay
 /// is one point only.
 pub(super) fn along(row: &BTreeMap<u64, f64>, at: u64) -> f64 {
     let below = row.range(..=at).next_back();
-    let above = row.range(at + 1..).next();
+    let above = row.range((Bound::Excluded(at), Bound::Unbounded)).next();
     let (low, high) = match (below, above) {
         (Some(low), Some(high)) => (low, high),
         (None, Some(only)) => return *only.1,

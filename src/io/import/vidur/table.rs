@@ -4,6 +4,7 @@ use std::path::Path;
 
 use crate::io::columns;
 use crate::io::import::error::LayerImportError;
+use crate::io::import::llmservingsim::LONGEST_US;
 use crate::model::{Attention, ModelSpec};
 use crate::validate::Table;
 
@@ -100,7 +101,7 @@ impl Row<'_> {
     pub(super) fn micros(&self, operator: &str) -> Result<f64, LayerImportError> {
         let column = median(operator);
         let cell = self.cell(&column)?;
-        let ms = cell.parse().ok().filter(|ms: &f64| ms.is_finite() && *ms >= 0.0);
+        let ms = cell.parse().ok().filter(|ms: &f64| (0.0..=LONGEST_US / 1e3).contains(ms));
         ms.map(|ms| ms * 1e3).ok_or_else(|| self.broken(&column, "a time in ms", cell))
     }
 
