@@ -101,8 +101,8 @@ impl StepSum {
     pub(super) fn with_decode_attention(&self, secs: f64) -> SimDuration {
         let begun = self.before + self.decode_attention * secs;
         let secs = self.after.iter().fold(begun, |sum, term| sum + term);
-        // A falling line goes below zero far beyond what was measured.
-        SimDuration::from_secs_f64(secs.max(0.0))
+        // A falling line goes below zero far beyond what was measured; steps end one after the other.
+        SimDuration::from_secs_f64(secs.max(1e-9))
     }
 }
 
