@@ -11,7 +11,8 @@ use criterion::{
 
 use servecast::metrics::bench::{BenchInput, BenchRequest, BenchSummary, Outcome, TokenGaps};
 use servecast::metrics::{Recorder, RequestRecord, Status};
-use servecast::scenario::{Scenario, ScenarioFile};
+use servecast::resolved::Scenario;
+use servecast::scenario::ScenarioFile;
 use servecast::sim::{Simulation, cluster};
 use servecast::units::{SimDuration, SimTime};
 use servecast::workload::{Client, Workload};

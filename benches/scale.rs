@@ -13,7 +13,8 @@ use std::time::Instant;
 
 use servecast::io::traces::{self, TraceOptions};
 use servecast::metrics::{BenchReport, Recorder};
-use servecast::scenario::{Scenario, ScenarioFile};
+use servecast::resolved::Scenario;
+use servecast::scenario::ScenarioFile;
 use servecast::sim::{Simulation, cluster};
 use servecast::units::SimDuration;
 use servecast::workload::{Client, TraceRow, TraceRows, Workload};

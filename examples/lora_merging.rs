@@ -12,10 +12,10 @@ use std::path::PathBuf;
 
 use servecast::metrics::Recorder;
 use servecast::plot::{CrossingChart, CrossingCurve, crossing_figure};
+use servecast::resolved::Scenario;
 use servecast::rng::Seed;
 use servecast::scenario::{
-    AdapterBatchingConfig, AdapterPopularity, DloraCreditConfig, MergedOnlyConfig, Scenario,
-    ScenarioFile,
+    AdapterBatchingConfig, AdapterPopularity, DloraCreditConfig, MergedOnlyConfig, ScenarioFile,
 };
 use servecast::sim::{simulation, step_times};
 use servecast::workload::Workload;

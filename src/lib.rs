@@ -10,7 +10,7 @@
 //! | 2 | [`cost`] [`kv`] [`network`] [`workload`] | mechanisms, each alone |
 //! | 3 | [`engine`] | one engine replica |
 //! | 4 | [`cluster`] | instances behind a router |
-//! | 5 | [`sim`] | the loop that owns the clock |
+//! | 5 | [`resolved`] [`sim`] | a scenario in which everything is decided; the loop that owns the clock |
 //! | 6 | [`metrics`] | what happened |
 //! | 7 | [`study`] [`sweep`] [`compare`] [`check`] [`plan`] [`calibrate`] [`validate`] [`conformance`] | studies of many runs |
 //! | 8 | [`io`] `plot` | traces, tables, run directories; figures |
@@ -37,6 +37,7 @@ pub mod engine;
 
 pub mod cluster;
 
+pub mod resolved;
 pub mod sim;
 
 pub mod metrics;

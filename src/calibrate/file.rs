@@ -4,8 +4,8 @@ use rand_distr::{Distribution, StandardNormal};
 use serde::{Deserialize, Serialize};
 
 use super::parameter::Parameter;
+use crate::resolved::{Caveat, Scenario};
 use crate::rng::Stream;
-use crate::scenario::{Caveat, Scenario};
 
 /// The parameters of a fit with how well they are known.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

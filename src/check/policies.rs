@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::cluster::{Cluster, Router};
 use crate::engine::scheduler::Scheduler;
-use crate::scenario::{ReplicaGroup, Scenario};
+use crate::resolved::{ReplicaGroup, Scenario};
 
 type ChangeScheduler<'a> =
     dyn Fn(&Scenario, &ReplicaGroup, Scheduler) -> Result<Scheduler, String> + Sync + 'a;

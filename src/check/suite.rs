@@ -3,7 +3,8 @@
 use super::golden::Golden;
 use super::outcome::Outcome;
 use super::policies::Policies;
-use crate::scenario::{Scenario, ScenarioFile};
+use crate::resolved::Scenario;
+use crate::scenario::ScenarioFile;
 use crate::study::{Case, Figures, StudyError};
 use crate::threads;
 

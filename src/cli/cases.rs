@@ -7,7 +7,7 @@ use super::run::trace_rows;
 use super::scenario_file::{Draft, Loaded};
 use super::{Failure, say_once, scenario_file};
 use crate::cost::StepTime;
-use crate::scenario::{ReplicaGroup, Scenario};
+use crate::resolved::{ReplicaGroup, Scenario};
 use crate::sim;
 use crate::study::{Case, StudyError};
 use crate::workload::TraceRow;

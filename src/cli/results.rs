@@ -14,8 +14,8 @@ use crate::metrics::bench::{Goodput, JsonLayout, NonFinite, Tool};
 use crate::metrics::{
     AdaptersReport, Bill, ClusterReport, ReplicaKind, TierReport, TransferReport, Warnings,
 };
+use crate::resolved::{KvSource, ReplicaGroup};
 use crate::rng::Seed;
-use crate::scenario::{KvSource, ReplicaGroup};
 
 /// A name for files: lower-case letters, digits and single dashes.
 pub(super) fn slug(name: &str) -> String {

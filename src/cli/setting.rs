@@ -4,9 +4,8 @@ use super::say;
 use crate::cost::StepTime;
 use crate::model::ModelSpec;
 use crate::profiles;
-use crate::scenario::{
-    EngineConfig, KvSource, ReplicaGroup, ReplicaRole, Scenario, StepTimeConfig,
-};
+use crate::resolved::{KvSource, ReplicaGroup, Scenario};
+use crate::scenario::{EngineConfig, ReplicaRole, StepTimeConfig};
 
 /// Says what is simulated, and the engines' memory.
 pub(super) fn state_setting(scenario: &Scenario) {

@@ -5,7 +5,7 @@ use super::scenario_file::Loaded;
 use super::{Failure, run, say};
 use crate::io::rundir::Existing;
 use crate::io::timeline::{TimelineFile, TimelineWriter, Window};
-use crate::scenario::Scenario;
+use crate::resolved::Scenario;
 
 /// Above this the viewer becomes slow.
 const BYTES_COMFORTABLE: u64 = 100_000_000;

@@ -10,7 +10,8 @@ use super::results::{Cells, NamedCells};
 use crate::engine::Execution;
 use crate::ids::RequestId;
 use crate::metrics::{Breakdown, Recorder, RequestDrafts, RequestRecord, Status, StepRecord};
-use crate::scenario::{Scenario, models};
+use crate::resolved::Scenario;
+use crate::scenario::models;
 use crate::units::{SimDuration, SimTime};
 
 /// Why a table cannot be written.

@@ -11,7 +11,8 @@ use super::recorder::Recorder;
 use super::replica::ReplicaLog;
 use super::tiers::TierTokens;
 use crate::cluster::Role;
-use crate::scenario::{ReplicaGroup, ReplicaRole, Scenario};
+use crate::resolved::{ReplicaGroup, Scenario};
+use crate::scenario::ReplicaRole;
 use crate::stats;
 use crate::units::{SimDuration, SimTime};
 

@@ -3,7 +3,7 @@
 use crate::cost::{CostModel, Coverage, StepShape, StepTime};
 use crate::engine::QuietRun;
 use crate::ids::InstanceId;
-use crate::scenario::Kinds;
+use crate::resolved::Kinds;
 use crate::sim::{Observer, Occurrence};
 use crate::units::SimTime;
 

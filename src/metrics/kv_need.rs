@@ -8,7 +8,8 @@ use crate::engine::Life;
 use crate::engine::scheduler::Load;
 use crate::ids::{InstanceId, RequestId};
 use crate::request::{Request, Segment};
-use crate::scenario::{EngineConfig, Kinds, ReplicaGroup, Scenario};
+use crate::resolved::{Kinds, ReplicaGroup, Scenario};
+use crate::scenario::EngineConfig;
 use crate::sim::{Lane, Observer, Occurrence};
 use crate::units::SimTime;
 

@@ -6,7 +6,8 @@ use super::classes::Spread;
 use super::columns::{self, Line};
 use super::record::{RequestRecord, Status};
 use super::recorder::Recorder;
-use crate::scenario::{ReplicaGroup, Scenario, models};
+use crate::resolved::{ReplicaGroup, Scenario};
+use crate::scenario::models;
 use crate::units::{SimDuration, SimTime};
 
 /// What the models of a run did.

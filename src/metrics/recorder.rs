@@ -21,7 +21,7 @@ use super::transfers::Carried;
 use crate::engine::scheduler::Load;
 use crate::engine::{DraftCounts, Finish, Life, QuietRun};
 use crate::ids::{InstanceId, RequestId};
-use crate::scenario::Scenario;
+use crate::resolved::Scenario;
 use crate::sim::{Lane, Observer, Occurrence, Separable};
 use crate::threads;
 use crate::units::{Bytes, SimTime};

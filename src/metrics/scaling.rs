@@ -9,7 +9,7 @@ use super::presence::Presence;
 use super::recorder::Recorder;
 use super::series::{Quantity, Series};
 use crate::cluster::Look;
-use crate::scenario::Scenario;
+use crate::resolved::Scenario;
 use crate::sim::Occurrence;
 use crate::units::SimTime;
 

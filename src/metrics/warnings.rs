@@ -10,7 +10,7 @@ use super::saturation::{Busiest, Crowding};
 use crate::cost::StepTime;
 use crate::ids::ModelId;
 use crate::request::Request;
-use crate::scenario::{Caveat, KvSource, Scenario};
+use crate::resolved::{Caveat, KvSource, Scenario};
 use crate::sim::{Counts, Lane, Observer, Occurrence, Separable};
 use crate::units::SimTime;
 

@@ -5,7 +5,7 @@ use super::traffic::Traffic;
 use crate::cost::StepTime;
 use crate::metrics::finishes_with_all_waiting;
 use crate::request::Request;
-use crate::scenario::{ReplicaGroup, Scenario};
+use crate::resolved::{ReplicaGroup, Scenario};
 
 /// Requests that are looked at: several times as many as run side by side.
 const SAMPLE: usize = 2000;

@@ -7,7 +7,7 @@ use super::watch::Watch;
 use crate::cost::StepTime;
 use crate::metrics::bench::{Latency, Statistic};
 use crate::metrics::{BenchReport, Recorder, RequestRecord, Status};
-use crate::scenario::Scenario;
+use crate::resolved::Scenario;
 use crate::sim;
 use crate::study::StudyError;
 use crate::units::{SimDuration, SimTime};

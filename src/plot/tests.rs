@@ -3,8 +3,9 @@
 use super::*;
 use crate::cluster::Role;
 use crate::ids::{ClassId, InstanceId};
+use crate::resolved::Scenario;
 use crate::rng::mix;
-use crate::scenario::{Scenario, ScenarioFile};
+use crate::scenario::ScenarioFile;
 use crate::sim::{simulation, step_times};
 use crate::units::SimDuration;
 use crate::units::SimTime;

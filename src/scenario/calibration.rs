@@ -74,7 +74,7 @@ impl Calibration {
     }
 
     /// Its numbers with their keys.
-    pub(super) fn entries(&self) -> [(&'static str, f64); 13] {
+    pub(crate) fn entries(&self) -> [(&'static str, f64); 13] {
         [
             ("products", self.products),
             ("products_compute", self.products_compute),

@@ -40,7 +40,7 @@ impl EngineConfig {
     }
 
     /// The KV capacity that is given, in what the engine counts it in: blocks or tokens.
-    pub(super) const fn kv_capacity_mut(&mut self) -> &mut Option<u32> {
+    pub(crate) const fn kv_capacity_mut(&mut self) -> &mut Option<u32> {
         match self {
             Self::VllmV1(config) => &mut config.num_gpu_blocks,
             Self::Sglang(config) => &mut config.max_total_tokens,

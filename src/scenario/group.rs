@@ -102,7 +102,7 @@ impl ReplicaRole {
 
 impl GroupConfig {
     /// The cluster as its replicas have it.
-    pub(super) fn in_cluster(&self, cluster: &ClusterConfig) -> ClusterConfig {
+    pub(crate) fn in_cluster(&self, cluster: &ClusterConfig) -> ClusterConfig {
         let engine = self.engine.as_ref().unwrap_or(&cluster.engine).clone();
         // What an engine does not know it does not inherit.
         let has_own_memory = matches!(engine, EngineConfig::Sglang(_));
@@ -153,7 +153,7 @@ impl GroupConfig {
     }
 
     /// Takes what was filled in.
-    pub(super) fn settle(&mut self, resolved: &ClusterConfig) {
+    pub(crate) fn settle(&mut self, resolved: &ClusterConfig) {
         self.gpu = Some(resolved.gpu.clone());
         self.tensor_parallel_size = Some(resolved.tensor_parallel_size);
         self.pipeline_parallel_size = Some(resolved.pipeline_parallel_size)
@@ -172,7 +172,7 @@ impl GroupConfig {
     }
 
     /// Which settings of the cluster it replaces, by their keys.
-    pub(super) fn own_settings(&self) -> impl Iterator<Item = &'static str> {
+    pub(crate) fn own_settings(&self) -> impl Iterator<Item = &'static str> {
         let given = [
             ("model", self.model.is_some()),
             ("gpu", self.gpu.is_some()),

@@ -1,12 +1,11 @@
-//! Scenarios: as typed ([`ScenarioFile`]), then resolved ([`Scenario`]). One sub-configuration per
-//! component; keys name their units; unknown keys are refused.
+//! Scenarios as they are typed ([`ScenarioFile`]). One sub-configuration per component; keys name their
+//! units; unknown keys are refused. What may be left out is optional here and decided in `resolved`.
 
 mod adapter_batching;
 mod autoscaler;
 mod baselines;
 mod bill;
 mod calibration;
-mod caveat;
 mod cluster;
 mod cuda_graph;
 mod disaggregation;
@@ -21,8 +20,6 @@ mod kv_tiers;
 mod lora;
 mod migration;
 mod pipeline;
-mod placing;
-mod resolve;
 mod router;
 mod sglang;
 mod step_time;
@@ -38,7 +35,6 @@ pub use baselines::{
 };
 pub use bill::{GpuPower, GpuPrice, Offer};
 pub use calibration::Calibration;
-pub use caveat::Caveat;
 pub use cluster::ClusterConfig;
 pub use disaggregation::{
     DisaggregationConfig, HandoverProtocol, LocalPrefillConfig, TransferConfig, TransferGranularity,
@@ -65,7 +61,6 @@ pub use lora::{
 };
 pub use migration::{MigrationConfig, MigrationSolver, MovedRequests, PeriodicMigration};
 pub use pipeline::PipelineLink;
-pub use resolve::{Kinds, KvSource, ReplicaGroup, Scenario, ScenarioError};
 pub use router::{
     AdapterAffinityConfig, AdapterKnowledge, DloraDispatchConfig, LatencyPredictingConfig,
     PrefixAwareConfig, PrefixExactConfig, PrefixMiss, RankAwareConfig, RankKernel, RouterConfig,

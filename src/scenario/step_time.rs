@@ -79,7 +79,7 @@ pub enum StepTimeConfig {
 
 impl StepTimeConfig {
     /// Whether what GPUs send each other takes no time.
-    pub(super) fn ignores_communication(&self) -> bool {
+    pub(crate) fn ignores_communication(&self) -> bool {
         match self {
             Self::Auto { communication, .. }
             | Self::OperatorTable { communication, .. }
@@ -89,7 +89,7 @@ impl StepTimeConfig {
     }
 
     /// Whether a profile is a file of the user's own.
-    pub(super) fn is_file(name: &str) -> bool {
+    pub(crate) fn is_file(name: &str) -> bool {
         std::path::Path::new(name).extension().is_some_and(|end| end.eq_ignore_ascii_case("toml"))
     }
 

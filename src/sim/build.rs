@@ -17,10 +17,10 @@ use crate::engine::scheduler::{
 use crate::engine::{HostTimes, Instance, Tiers};
 use crate::ids::AdapterId;
 use crate::network::Protocol;
+use crate::resolved::{ReplicaGroup, Scenario, ScenarioError};
 use crate::rng::{Seed, mix};
 use crate::scenario::{
-    AcceptanceConfig, EngineConfig, HandoverProtocol, MigrationConfig, ReplicaGroup, ReplicaRole,
-    Scenario, ScenarioError, VllmConfig,
+    AcceptanceConfig, EngineConfig, HandoverProtocol, MigrationConfig, ReplicaRole, VllmConfig,
 };
 use crate::units::SimDuration;
 use crate::workload::Client;

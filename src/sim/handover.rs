@@ -3,9 +3,9 @@
 use crate::cluster::{Granularity, Messages};
 use crate::engine::scheduler::KvRole;
 use crate::model::{Attention, ModelSpec};
+use crate::resolved::{ReplicaGroup, Scenario};
 use crate::scenario::{
-    DisaggregationConfig, HandoverProtocol, ReplicaGroup, ReplicaRole, Scenario, TransferConfig,
-    TransferGranularity,
+    DisaggregationConfig, HandoverProtocol, ReplicaRole, TransferConfig, TransferGranularity,
 };
 
 /// Beside keys and values, a copy has the id of each token (64 bits) and whether it counts (a byte), on

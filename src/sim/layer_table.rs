@@ -6,8 +6,8 @@ use crate::cost::LayerTable;
 use crate::cost::LayerTableOptions;
 use crate::model::ModelSpec;
 use crate::profiles;
+use crate::resolved::ReplicaGroup;
 use crate::scenario::LayerTableConfig;
-use crate::scenario::ReplicaGroup;
 
 /// Step times by the profile that the scenario names.
 pub(super) fn layer_table(

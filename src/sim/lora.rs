@@ -6,10 +6,8 @@ use crate::cost::{CostModel, LoraTimes, StepShape, StepTime};
 use crate::engine::Adapters;
 use crate::engine::scheduler::{OrcaLora, Scheduler, StepSeconds};
 use crate::ids::AdapterId;
-use crate::scenario::{
-    AdapterBatchingConfig, DloraCreditConfig, LoraConfig, OrcaConfig, ReplicaGroup, Scenario,
-    ScenarioError,
-};
+use crate::resolved::{ReplicaGroup, Scenario, ScenarioError};
+use crate::scenario::{AdapterBatchingConfig, DloraCreditConfig, LoraConfig, OrcaConfig};
 
 /// The context at which a batch decodes whose time stands for all steps, in tokens.
 const USUAL_CONTEXT: u32 = 512;

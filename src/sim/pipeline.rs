@@ -3,7 +3,8 @@
 use super::step_time::of_layers;
 use crate::cost::{Hop, Pipeline, StepTime};
 use crate::model::{ModelSpec, Stage};
-use crate::scenario::{Communication, ReplicaGroup, ScenarioError, StepTimeConfig};
+use crate::resolved::{ReplicaGroup, ScenarioError};
+use crate::scenario::{Communication, StepTimeConfig};
 
 /// Prices each stage as a model of its layers.
 pub(super) fn pipeline(

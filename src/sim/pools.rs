@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use crate::scenario::{ReplicaGroup, ReplicaRole, Scenario};
+use crate::resolved::{ReplicaGroup, Scenario};
+use crate::scenario::ReplicaRole;
 
 /// By model, the instances that requests for it are sent to first; nothing where there is one model.
 pub(super) fn entrances(scenario: &Scenario) -> Vec<Range<u32>> {

@@ -4,7 +4,7 @@ use crate::cost::StepProfile;
 use crate::cost::StepTable;
 use crate::cost::StepTableOptions;
 use crate::model::ModelSpec;
-use crate::scenario::ReplicaGroup;
+use crate::resolved::ReplicaGroup;
 
 /// Step times by the profile that the scenario names.
 pub(super) fn step_table(model: &ModelSpec, group: &ReplicaGroup) -> Result<StepTable, String> {

@@ -7,7 +7,8 @@ use crate::cost::{
     Calibration, Linear, OperatorModel, OperatorProfile, Roofline, RooflineOptions, StepTime,
 };
 use crate::model::ModelSpec;
-use crate::scenario::{ReplicaGroup, Scenario, ScenarioError, StepTimeConfig};
+use crate::resolved::{ReplicaGroup, Scenario, ScenarioError};
+use crate::scenario::StepTimeConfig;
 use crate::units::SimDuration;
 
 /// The cost model of each group of a scenario.

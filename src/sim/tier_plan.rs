@@ -8,9 +8,8 @@ use crate::cost::StepTime;
 use crate::engine::Tiers;
 use crate::engine::tiers::{Fetch, FetchTimes, Level};
 use crate::kv::Tier;
-use crate::scenario::{
-    EngineConfig, KvTiersConfig, ReplicaGroup, Scenario, ScenarioError, TierFetch,
-};
+use crate::resolved::{ReplicaGroup, Scenario, ScenarioError};
+use crate::scenario::{EngineConfig, KvTiersConfig, TierFetch};
 use crate::units::{Bytes, SimDuration};
 
 const GIB: f64 = (1_u64 << 30) as f64;

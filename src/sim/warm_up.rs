@@ -9,7 +9,7 @@ use super::source::Requests;
 use crate::cluster::Cluster;
 use crate::engine::Instance;
 use crate::request::Request;
-use crate::scenario::{Scenario, ScenarioError};
+use crate::resolved::{Scenario, ScenarioError};
 use crate::units::SimTime;
 use crate::workload::Workload;
 

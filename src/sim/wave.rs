@@ -2,10 +2,8 @@
 
 use crate::cost::{Exchange, ImbalanceDraws, StepTime, Wave};
 use crate::engine::scheduler::{Dispatch, Ranks, Scheduler};
-use crate::scenario::{
-    EngineConfig, ExchangeKind, ExpertParallelConfig, ReplicaGroup, Scenario, ScenarioError,
-    SglangConfig,
-};
+use crate::resolved::{ReplicaGroup, Scenario, ScenarioError};
+use crate::scenario::{EngineConfig, ExchangeKind, ExpertParallelConfig, SglangConfig};
 
 /// Factor of `schedule_conservativeness`.
 const CONSERVATIVENESS_OF_RANKS: f64 = 0.3;

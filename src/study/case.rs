@@ -6,7 +6,7 @@ use super::figures::Figures;
 use crate::cluster::Cluster;
 use crate::cost::StepTime;
 use crate::metrics::{BenchReport, Caution, Recorder, Warnings};
-use crate::scenario::{Scenario, ScenarioError};
+use crate::resolved::{Scenario, ScenarioError};
 use crate::sim::{self, Counts, Separable};
 use crate::workload::{TraceRow, TraceRows, Workload, WorkloadError};
 

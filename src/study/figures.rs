@@ -14,7 +14,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::case::Finished;
 use crate::metrics::bench::{Figure, Latency, MetricKey, Statistic, Tool};
 use crate::metrics::{Bill, Breakdown, ClassesReport, ReplicaKind, RequestRecord, Status};
-use crate::scenario::Scenario;
+use crate::resolved::Scenario;
 use crate::sim::Counts;
 use crate::units::SimDuration;
 

@@ -8,7 +8,7 @@ use super::score::RunScore;
 use super::skip::Skip;
 use crate::metrics::bench::{Comparison, ComparisonRow, MetricKey, Tool};
 use crate::request::Request;
-use crate::scenario::Scenario;
+use crate::resolved::Scenario;
 
 /// The largest absolute error of a metric in percent, by the names of the benchmark JSON.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]

@@ -21,10 +21,11 @@ use crate::metrics::bench::{
     BenchInput, BenchRequest, BenchSummary, Latency, MetricKey, Outcome, TokenGaps,
 };
 use crate::request::Request;
+use crate::resolved::Scenario;
 use crate::rng::Seed;
 use crate::scenario::{
     ArrivalConfig, ClientConfig, ClusterConfig, ContentConfig, LengthConfig, ReportConfig,
-    ReportFormat, Scenario, ScenarioFile, WorkloadConfig,
+    ReportFormat, ScenarioFile, WorkloadConfig,
 };
 use crate::stats::Weighted;
 use crate::units::{SimDuration, SimTime};

@@ -13,7 +13,8 @@ use crate::cost::StepTime;
 use crate::metrics::bench::{BenchSummary, Comparison, Tool};
 use crate::metrics::{BenchReport, Caution, Recorder, Warnings};
 use crate::request::Request;
-use crate::scenario::{Scenario, ScenarioError, ScenarioFile};
+use crate::resolved::{Scenario, ScenarioError};
+use crate::scenario::ScenarioFile;
 use crate::sim::{Counts, Requests, Separable, Source};
 use crate::workload::Workload;
 

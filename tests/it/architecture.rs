@@ -16,7 +16,7 @@ const FLOORS: &[Floor] = &[
     Apart(&["cost", "kv", "lora", "network", "workload"]),
     Apart(&["engine"]),
     Apart(&["cluster"]),
-    Apart(&["sim"]),
+    Ordered(&["resolved", "sim"]),
     Apart(&["metrics"]),
     Ordered(&[
         "study",

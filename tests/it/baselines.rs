@@ -9,10 +9,11 @@ use servecast::engine::scheduler::{
 };
 use servecast::metrics::{Recorder, Status};
 use servecast::request::Request;
+use servecast::resolved::{Scenario, ScenarioError};
 use servecast::rng::{Seed, mix};
 use servecast::scenario::{
     ClientConfig, EngineConfig, FasterTransformerConfig, OrcaConfig, Reservation, RouterConfig,
-    SarathiConfig, Scenario, ScenarioError, ScenarioFile, StaticBatchingConfig, VllmV0Config,
+    SarathiConfig, ScenarioFile, StaticBatchingConfig, VllmV0Config,
 };
 use servecast::sim::{Counts, Observer, Occurrence, Requests, Simulation};
 use servecast::units::{SimDuration, SimTime};

@@ -5,7 +5,7 @@ use servecast::metrics::{
     Bill, ClusterReport, Recorder, ReplicaKind, ReplicaReport, RequestRecord, Status, StepKind,
     StepLog,
 };
-use servecast::scenario::Scenario;
+use servecast::resolved::Scenario;
 use servecast::sim::{Counts, simulation, step_times};
 use servecast::units::SimDuration;
 use servecast::workload::Workload;

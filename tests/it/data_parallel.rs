@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use servecast::metrics::{ClusterReport, Recorder, ReplicaKind};
 use servecast::profiles;
-use servecast::scenario::{KvSource, Scenario};
+use servecast::resolved::{KvSource, Scenario};
 use servecast::sim::{Counts, simulation, step_times};
 use servecast::workload::Workload;
 

@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use servecast::scenario::{Scenario, ScenarioFile};
+use servecast::resolved::Scenario;
+use servecast::scenario::ScenarioFile;
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))

@@ -2,7 +2,8 @@
 //! counted; defaults are those of the engines.
 
 use servecast::metrics::Recorder;
-use servecast::scenario::{EngineConfig, Scenario, ScenarioError, ScenarioFile, SglangConfig};
+use servecast::resolved::{Scenario, ScenarioError};
+use servecast::scenario::{EngineConfig, ScenarioFile, SglangConfig};
 use servecast::sim::{Counts, Simulation, cluster};
 use servecast::units::{Bytes, SimDuration};
 use servecast::workload::{Client, Workload};

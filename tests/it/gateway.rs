@@ -6,7 +6,7 @@ mod room;
 
 use servecast::ids::{InstanceId, RequestId};
 use servecast::metrics::Recorder;
-use servecast::scenario::Scenario;
+use servecast::resolved::Scenario;
 use servecast::sim::{Counts, Observer, Occurrence, simulation, step_times};
 use servecast::units::SimTime;
 use servecast::workload::Workload;

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use servecast::metrics::{Recorder, RequestRecord};
-use servecast::scenario::Scenario;
+use servecast::resolved::Scenario;
 use servecast::sim::{Counts, simulation, step_times};
 use servecast::workload::Workload;
 
@@ -186,7 +186,7 @@ fn a_group_has_the_memory_of_its_gpu() {
     assert!(blocks[1] > blocks[0] && blocks[2] > blocks[0], "{blocks:?}");
     assert_eq!((scenario.gpus(), scenario.file.cluster.replicas), (5, 4));
     let names: Vec<String> =
-        scenario.groups.iter().map(servecast::scenario::ReplicaGroup::name).collect();
+        scenario.groups.iter().map(servecast::resolved::ReplicaGroup::name).collect();
     assert_eq!(names, ["H100-SXM5-80GB TP1", "H200-SXM-141GB TP1", "H100-SXM5-80GB TP2"]);
 }
 

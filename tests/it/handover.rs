@@ -7,7 +7,7 @@ use servecast::ids::{InstanceId, RequestId};
 use servecast::metrics::{Recorder, Status, TransferReport};
 use servecast::model::KvDtype;
 use servecast::profiles;
-use servecast::scenario::Scenario;
+use servecast::resolved::Scenario;
 use servecast::sim::Simulation;
 use servecast::sim::{Counts, Observer, Occurrence, cluster_priced_by, simulation, step_times};
 use servecast::units::{SimDuration, SimTime};

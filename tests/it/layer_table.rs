@@ -13,7 +13,8 @@ use servecast::cost::{CostModel, Coverage, LayerProfile, LayerTable, LayerTableO
 use servecast::io::traces::{TraceOptions, open};
 use servecast::metrics::{Recorder, StepLog};
 use servecast::model::KvDtype;
-use servecast::scenario::{Calibration, Scenario, ScenarioFile, StepTimeConfig};
+use servecast::resolved::Scenario;
+use servecast::scenario::{Calibration, ScenarioFile, StepTimeConfig};
 use servecast::sim::Simulation;
 use servecast::units::{SimDuration, SimTime};
 use servecast::workload::{Client, TraceRow, Workload};

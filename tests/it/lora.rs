@@ -78,10 +78,10 @@ fn slots_take_memory_from_the_kv_cache() {
             let engine = format!("type = '{engine}', {slots} = {count}");
             let scenario = resolve(&scenario(&engine, &adapters(1, rank))).expect("it fits");
             match scenario.first().kv {
-                servecast::scenario::KvSource::Derived(kv) => {
+                servecast::resolved::KvSource::Derived(kv) => {
                     u64::from(kv.blocks) * kv.block_bytes.0
                 }
-                servecast::scenario::KvSource::Given => panic!("it is derived"),
+                servecast::resolved::KvSource::Given => panic!("it is derived"),
             }
         };
         // Adapters of Llama-3.1-8B have 41,943,040 / 8 elements a rank, of two bytes.

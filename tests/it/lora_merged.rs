@@ -1,10 +1,10 @@
 //! Merged adapters and rules of batching in whole runs: what dLoRA published, what is reported, what is refused.
 
 use servecast::metrics::{AdaptersReport, Recorder};
+use servecast::resolved::Scenario;
 use servecast::rng::Seed;
 use servecast::scenario::{
-    AdapterBatchingConfig, AdapterPopularity, DloraCreditConfig, MergedOnlyConfig, Scenario,
-    ScenarioFile,
+    AdapterBatchingConfig, AdapterPopularity, DloraCreditConfig, MergedOnlyConfig, ScenarioFile,
 };
 use servecast::sim::{simulation, step_times};
 use servecast::workload::Workload;
@@ -201,8 +201,8 @@ fn rules_that_merge_stand_on_orca_and_slots_are_those_of_all_adapters() {
         let engine = format!("type = 'orca', max_loras = {slots}");
         let resolved = resolve(&scenario(&engine, ADAPTERS)).expect("it fits");
         match resolved.first().kv {
-            servecast::scenario::KvSource::Derived(kv) => kv.adapters.0,
-            servecast::scenario::KvSource::Given => panic!("it is derived"),
+            servecast::resolved::KvSource::Derived(kv) => kv.adapters.0,
+            servecast::resolved::KvSource::Given => panic!("it is derived"),
         }
     };
     // 4,997,120 bytes for each of 16 ranks.

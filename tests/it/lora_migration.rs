@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use servecast::metrics::{AdaptersReport, Recorder, Status};
-use servecast::scenario::Scenario;
+use servecast::resolved::Scenario;
 use servecast::sim::{Counts, simulation, step_times};
 use servecast::workload::Workload;
 

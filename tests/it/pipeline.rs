@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use servecast::metrics::{Recorder, ReplicaKind, Status};
 use servecast::model::{KvDtype, ModelSpec, Stage};
 use servecast::profiles;
-use servecast::scenario::{KvSource, Scenario};
+use servecast::resolved::{KvSource, Scenario};
 use servecast::sim::{Counts, simulation, step_times};
 use servecast::units::SimTime;
 use servecast::workload::Workload;

@@ -10,11 +10,12 @@ use servecast::cost::Linear;
 use servecast::ids::{InstanceId, SessionId};
 use servecast::metrics::Recorder;
 use servecast::request::{Content, Request, RequestView, Segment};
+use servecast::resolved::Scenario;
 use servecast::rng::Seed;
 use servecast::scenario::{
     AdapterAffinityConfig, AdapterKind, AdapterKnowledge, AdapterMix, AdapterPopularity,
     DloraDispatchConfig, LatencyPredictingConfig, PrefixAwareConfig, PrefixExactConfig,
-    RankAwareConfig, RankKernel, RouterConfig, Scenario, ScenarioFile, VllmConfig, WeightedConfig,
+    RankAwareConfig, RankKernel, RouterConfig, ScenarioFile, VllmConfig, WeightedConfig,
 };
 use servecast::sim::{Observer, Occurrence, Simulation, cluster};
 use servecast::units::{SimDuration, SimTime};

@@ -13,8 +13,9 @@ use rand_distr::Exp1;
 
 use servecast::metrics::{Caution, Recorder, Status, Warnings};
 use servecast::request::{Content, Request, Segment};
+use servecast::resolved::Scenario;
 use servecast::rng::Seed;
-use servecast::scenario::{EngineConfig, Scenario, ScenarioFile};
+use servecast::scenario::{EngineConfig, ScenarioFile};
 use servecast::sim::{Counts, Observer, Requests, Simulation, cluster, step_times};
 use servecast::units::{SimDuration, SimTime};
 use servecast::workload::Client;

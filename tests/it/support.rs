@@ -14,10 +14,10 @@ use servecast::engine::{EngineEvent, Finish, HostTimes, Instance};
 use servecast::ids::{InstanceId, RequestId};
 use servecast::metrics::Recorder;
 use servecast::request::Request;
+use servecast::resolved::Scenario;
 use servecast::rng::{Seed, mix};
 use servecast::scenario::{
-    AcceptanceConfig, ClientConfig, RouterConfig, Scenario, ScenarioFile, SpeculationConfig,
-    VllmConfig,
+    AcceptanceConfig, ClientConfig, RouterConfig, ScenarioFile, SpeculationConfig, VllmConfig,
 };
 use servecast::sim::laws::Watch;
 use servecast::sim::{Counts, Observer, Occurrence, Requests, Simulation, simulation, step_times};

@@ -2,7 +2,8 @@
 
 use servecast::engine::Instance;
 use servecast::metrics::{Recorder, StepLog};
-use servecast::scenario::{Scenario, ScenarioFile};
+use servecast::resolved::Scenario;
+use servecast::scenario::ScenarioFile;
 use servecast::sim::Simulation;
 use servecast::units::SimDuration;
 use servecast::workload::{Client, Workload};

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::runs::MeasuredRun;
 use crate::calibrate::{CalibrationFile, Estimate, Expected, Fit, Found, MadeOn, RunFigures};
 use crate::metrics::bench::{ComparisonRow, Figure, JsonLayout, MetricKey, Statistic};
-use crate::scenario::Scenario;
+use crate::resolved::Scenario;
 
 /// A fit, and the runs that took no part in it.
 #[derive(Debug)]

@@ -12,7 +12,7 @@ use super::tool_output;
 use crate::calibrate::Parameter;
 use crate::metrics::bench::{self, BenchSummary, MetricKey, Tool};
 use crate::request::Request;
-use crate::scenario::Scenario;
+use crate::resolved::Scenario;
 use crate::study::Case;
 use crate::validate;
 use crate::workload::TraceRow;

@@ -6,7 +6,8 @@ use crate::cli::scenario_file::Drafts;
 use crate::cli::{Failure, say};
 use crate::metrics::bench::{Latency, Statistic};
 use crate::plan::{Promise, Slo, Traffic};
-use crate::scenario::{Caveat, Scenario, ScenarioFile};
+use crate::resolved::{Caveat, Scenario};
+use crate::scenario::ScenarioFile;
 
 pub(super) fn check_numbers(arguments: &PlanArguments) -> Result<(), Failure> {
     let positive = [("--window", arguments.window), ("--nic-gb-per-s", arguments.nic_gb_per_s)];

@@ -12,7 +12,8 @@ use crate::metrics::bench::Latency;
 use crate::plan::{
     self, Capacity, End, GoesOn, Kept, Merit, Pair, Promise, Setup, Slo, Traffic, Trial, WarmUp,
 };
-use crate::scenario::{AdapterMix, PlacementConfig, Scenario, ScenarioFile};
+use crate::resolved::Scenario;
+use crate::scenario::{AdapterMix, PlacementConfig, ScenarioFile};
 use crate::sim;
 
 /// What all layouts are held to.

@@ -8,7 +8,8 @@ use super::layouts::known_gpu;
 use crate::cli::Failure;
 use crate::cli::scenario_file::Draft;
 use crate::profiles;
-use crate::scenario::{GpuPrice, Offer, Scenario};
+use crate::resolved::Scenario;
+use crate::scenario::{GpuPrice, Offer};
 
 /// What a cluster is paid in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

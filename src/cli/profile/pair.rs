@@ -8,10 +8,10 @@ use crate::cli::{Failure, scenario_file};
 use crate::cost::{CapturedSizes, CostModel, StepShape};
 use crate::model::{KvCapacity, KvDtype};
 use crate::profiles;
+use crate::resolved::{KvSource, Scenario};
 use crate::scenario::{
-    ArrivalConfig, ClientConfig, ClusterConfig, ContentConfig, EngineConfig, KvSource,
-    LengthConfig, ReportConfig, RouterConfig, Scenario, ScenarioFile, StepTimeConfig, VllmConfig,
-    WorkloadConfig,
+    ArrivalConfig, ClientConfig, ClusterConfig, ContentConfig, EngineConfig, LengthConfig,
+    ReportConfig, RouterConfig, ScenarioFile, StepTimeConfig, VllmConfig, WorkloadConfig,
 };
 use crate::units::{Bytes, SimDuration};
 

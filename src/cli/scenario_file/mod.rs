@@ -24,10 +24,10 @@ use crate::io::acceptance;
 use crate::metrics::bench::MetricKey;
 use crate::model::ModelSpec;
 use crate::profiles;
+use crate::resolved::{Scenario, ScenarioError};
 use crate::rng::Seed;
 use crate::scenario::{
-    AcceptanceConfig, EngineConfig, Scenario, ScenarioError, ScenarioFile, StepTimeConfig,
-    TraceConfig, WorkloadConfig,
+    AcceptanceConfig, EngineConfig, ScenarioFile, StepTimeConfig, TraceConfig, WorkloadConfig,
 };
 
 /// A scenario ready to run, with the folder its paths are relative to.

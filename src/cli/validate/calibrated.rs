@@ -8,7 +8,8 @@ use super::alike::{Fit, Known, Server};
 use crate::calibrate::{Expected, Parameter, Run, fit};
 use crate::metrics::bench::Tool;
 use crate::profiles;
-use crate::scenario::{Scenario, ScenarioFile, StepTimeConfig};
+use crate::resolved::Scenario;
+use crate::scenario::{ScenarioFile, StepTimeConfig};
 use crate::validate::{Plan, Record, figures};
 
 /// How far servers of one kind differ, as a share: other hosts, versions and drivers.

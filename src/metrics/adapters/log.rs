@@ -15,7 +15,7 @@ use crate::engine::{Batch, Execution, Life};
 use crate::ids::{AdapterId, InstanceId, RequestId};
 use crate::metrics::breakdown::minus;
 use crate::request::Request;
-use crate::scenario::Scenario;
+use crate::resolved::Scenario;
 use crate::sim::{Lane, Occurrence};
 use crate::units::{SimDuration, SimTime};
 

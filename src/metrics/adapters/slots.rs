@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 
 use crate::ids::AdapterId;
 use crate::metrics::breakdown::minus;
-use crate::scenario::{AdapterMix, EngineConfig, ReplicaGroup};
+use crate::resolved::ReplicaGroup;
+use crate::scenario::{AdapterMix, EngineConfig};
 use crate::units::{SimDuration, SimTime};
 
 /// The slots of an engine.

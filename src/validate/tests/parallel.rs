@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use super::plan;
-use crate::scenario::{EngineConfig, RouterConfig, Scenario, ScenarioFile, SglangConfig};
+use crate::resolved::Scenario;
+use crate::scenario::{EngineConfig, RouterConfig, ScenarioFile, SglangConfig};
 
 const DENSE: &str = "Qwen/Qwen3-8B";
 const MIXTURE: &str = "Qwen/Qwen3-30B-A3B";

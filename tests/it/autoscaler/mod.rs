@@ -7,7 +7,7 @@ mod refused;
 mod runs;
 
 use servecast::metrics::Recorder;
-use servecast::scenario::Scenario;
+use servecast::resolved::Scenario;
 use servecast::sim::{Counts, Simulation, simulation, step_times};
 use servecast::workload::Workload;
 

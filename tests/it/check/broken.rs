@@ -6,7 +6,8 @@ use servecast::cluster::{ClusterView, Needs, Route, Router};
 use servecast::engine::scheduler::{Acceptance, Admit, Doorkeeper, Held, Load, Scheduler, VllmV1};
 use servecast::ids::InstanceId;
 use servecast::request::RequestView;
-use servecast::scenario::{EngineConfig, Policy, ReplicaGroup, Scenario, VllmConfig};
+use servecast::resolved::{ReplicaGroup, Scenario};
+use servecast::scenario::{EngineConfig, Policy, VllmConfig};
 use servecast::units::{SimDuration, SimTime};
 
 /// A line: the policies, and the scenario that catches them by this figure.

@@ -9,7 +9,7 @@ mod soak_wide;
 mod transfers;
 
 use servecast::metrics::{BenchReport, Recorder, RequestRecord, Status};
-use servecast::scenario::Scenario;
+use servecast::resolved::Scenario;
 use servecast::sim::{Counts, Observer, Simulation, simulation, step_times};
 use servecast::units::SimTime;
 use servecast::workload::Workload;

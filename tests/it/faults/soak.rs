@@ -8,8 +8,8 @@ use rand::RngExt;
 
 use servecast::engine::Instance;
 use servecast::metrics::Recorder;
+use servecast::resolved::Scenario;
 use servecast::rng::{Seed, Stream};
-use servecast::scenario::Scenario;
 use servecast::sim::{Counts, cluster_priced_by, simulation_on, step_times};
 use servecast::workload::Workload;
 

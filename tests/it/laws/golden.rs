@@ -1,6 +1,6 @@
 //! Runs whose every occurrence is known: the numbers are the same with all features and with none.
 
-use servecast::scenario::Scenario;
+use servecast::resolved::Scenario;
 use servecast::sim::{Simulation, cluster};
 use servecast::units::SimDuration;
 use servecast::workload::{Client, Workload};

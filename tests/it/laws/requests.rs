@@ -7,8 +7,9 @@ use servecast::engine::Instance;
 use servecast::ids::RequestId;
 use servecast::metrics::{Recorder, Status};
 use servecast::request::Request;
+use servecast::resolved::Scenario;
 use servecast::scenario::{
-    AcceptanceConfig, Policy, Scenario, SpeculationConfig, SpeculationMethod, VllmConfig,
+    AcceptanceConfig, Policy, SpeculationConfig, SpeculationMethod, VllmConfig,
 };
 use servecast::units::SimTime;
 

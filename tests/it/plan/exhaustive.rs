@@ -1,7 +1,8 @@
 //! Plans against a search that simulates every size of every layout.
 
 use servecast::metrics::{RequestRecord, Status};
-use servecast::scenario::{Scenario, ScenarioFile};
+use servecast::resolved::Scenario;
+use servecast::scenario::ScenarioFile;
 use servecast::study::Case;
 
 use super::{STUDY, plan, study};

@@ -4,7 +4,8 @@ use proptest::prelude::*;
 
 use servecast::metrics::bench::Slos;
 use servecast::plan::{End, GoesOn, Setup, Slo, Traffic, WarmUp};
-use servecast::scenario::{Scenario, ScenarioFile};
+use servecast::resolved::Scenario;
+use servecast::scenario::ScenarioFile;
 use servecast::sim::step_times;
 use servecast::study::Case;
 

@@ -6,7 +6,7 @@ mod report;
 
 use servecast::metrics::Recorder;
 use servecast::request::Request;
-use servecast::scenario::Scenario;
+use servecast::resolved::Scenario;
 use servecast::sim::{Counts, Requests, simulation, step_times};
 use servecast::workload::Workload;
 

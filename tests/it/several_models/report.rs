@@ -4,7 +4,8 @@ use servecast::io::traces::{TraceOptions, open};
 use servecast::metrics::{Caution, ModelsReport};
 use servecast::model::ModelSpec;
 use servecast::profiles;
-use servecast::scenario::{Scenario, ScenarioFile};
+use servecast::resolved::Scenario;
+use servecast::scenario::ScenarioFile;
 use servecast::sim::{Requests, simulation, step_times};
 use servecast::workload::Workload;
 

@@ -1,10 +1,11 @@
-//! From a scenario as typed to one that can be run: names are looked up, defaults filled in, rules
-//! across fields checked. Afterwards nothing fails for reasons of configuration.
+//! From a scenario as typed ([`ScenarioFile`]) to one that can be run ([`Scenario`]): names are looked
+//! up, defaults filled in, rules across fields checked. Afterwards nothing fails for reasons of configuration.
 
 mod acceptance;
 mod autoscaler;
 mod baselines;
 mod bill;
+mod caveat;
 mod data_parallel;
 mod disaggregation;
 mod experts;
@@ -18,6 +19,7 @@ mod lora;
 mod models;
 mod pipeline;
 mod placement;
+mod placing;
 mod router;
 mod rules;
 mod sglang;
@@ -33,16 +35,14 @@ use self::groups::Asked;
 use self::kv::{derive_kv, resolve_engine};
 use self::models::Models;
 use self::rules::Rules;
-use super::autoscaler::AutoscalerConfig;
-use super::caveat::Caveat;
-use super::cluster::ClusterConfig;
-use super::engine::EngineConfig;
-use super::file::{ReportConfig, ScenarioFile};
-use super::group::ReplicaRole;
 use crate::hardware::GpuSpec;
 use crate::model::{KvCapacity, ModelSpec};
 use crate::profiles;
+use crate::scenario::{
+    AutoscalerConfig, ClusterConfig, EngineConfig, ReplicaRole, ReportConfig, ScenarioFile,
+};
 
+pub use self::caveat::Caveat;
 pub use self::groups::{Kinds, ReplicaGroup};
 
 /// A scenario that can be run.

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{Rules, ScenarioError, fail, hint};
 use crate::profiles;
-use crate::scenario::bill::{GpuPower, GpuPrice};
-use crate::scenario::file::ReportConfig;
+use crate::scenario::{GpuPower, GpuPrice, ReportConfig};
 
 pub(super) fn rules(report: &ReportConfig, rules: &mut Rules) {
     for (gpu, price) in &report.prices {

@@ -1,10 +1,11 @@
 //! Rules and derived values of the plain schedulers.
 
-use super::super::baselines::{SarathiConfig, StaticBatchingConfig, VllmV0Config};
 use super::{KvSource, Rules, ScenarioError, derive_kv, fail, lora};
 use crate::hardware::GpuSpec;
 use crate::model::{ModelSpec, WindowMemory};
-use crate::scenario::{ClusterConfig, EngineConfig};
+use crate::scenario::{
+    ClusterConfig, EngineConfig, SarathiConfig, StaticBatchingConfig, VllmV0Config,
+};
 use crate::units::Bytes;
 
 /// Rules that need no look-up.

@@ -4,8 +4,8 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::engine::{EngineConfig, SpeculationMethod};
-use super::resolve::Scenario;
+use super::Scenario;
+use crate::scenario::{EngineConfig, SpeculationMethod};
 
 /// Something to know of figures before they are trusted.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -9,7 +9,7 @@
 use super::{ToPlace, sorted};
 
 /// The holders of each adapter.
-pub(in crate::scenario) fn load_balanced(of: &ToPlace<'_>) -> Vec<Vec<u32>> {
+pub(in crate::resolved) fn load_balanced(of: &ToPlace<'_>) -> Vec<Vec<u32>> {
     let copies = copies(of);
     let mut pieces: Vec<usize> = Vec::new();
     for (adapter, count) in copies.iter().enumerate() {

@@ -12,7 +12,7 @@
 use super::{ToPlace, sorted};
 
 /// The holders of each adapter.
-pub(in crate::scenario) fn greedy(of: &ToPlace<'_>) -> Vec<Vec<u32>> {
+pub(in crate::resolved) fn greedy(of: &ToPlace<'_>) -> Vec<Vec<u32>> {
     let adapters = of.shares.len();
     let mut holders = vec![Vec::new(); adapters];
     let mut room = of.room.to_vec();

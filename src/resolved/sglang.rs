@@ -226,3 +226,51 @@ fn resolve_memory(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resolved::Scenario;
+    use crate::scenario::{EngineConfig, ScenarioFile};
+
+    fn resolve(engine: &str) -> Result<Scenario, ScenarioError> {
+        let text = format!(
+            "name = 'sglang'
+             [workload]
+             num_requests = 2
+             tool_seed = 0
+             arrivals = {{ type = 'vllm_2024', rate_per_s = 2.0 }}
+             lengths = {{ type = 'sonnet', input_tokens = 1024, output_tokens = 6, \
+             prefix_tokens = 50 }}
+             [cluster]
+             model = 'Qwen/Qwen2.5-7B-Instruct-GPTQ-Int4'
+             gpu = 'A10'
+             [cluster.engine]
+             type = 'sglang'
+             {engine}"
+        );
+        let file: ScenarioFile = toml::from_str(&text).unwrap_or_else(|error| panic!("{error}"));
+        Scenario::resolve(file, None)
+    }
+
+    #[test]
+    fn what_is_not_set_follows_from_model_and_gpu() {
+        let scenario = resolve("page_size = 16").unwrap();
+        let EngineConfig::Sglang(engine) = &scenario.file.cluster.engine else { panic!() };
+        assert_eq!(engine.chunked_prefill_size, Some(4096));
+        assert_eq!(engine.context_length, Some(scenario.first().model.max_position));
+        let tokens = engine.max_total_tokens.unwrap();
+        let running =
+            SglangConfig::running_requests_for(tokens, scenario.first().model.max_position);
+        assert_eq!(engine.max_running_requests, Some(running));
+        assert!(tokens > 10_000 && tokens.is_multiple_of(16), "{tokens} tokens");
+    }
+
+    #[test]
+    fn settings_that_cannot_be_are_named() {
+        let broken = "page_size = 0\nschedule_policy = 'lpm'\nenable_priority_scheduling = true";
+        let problems = resolve(broken).unwrap_err().problems.join("\n");
+        assert!(problems.contains("cluster.engine.page_size: must be at least 1"), "{problems}");
+        assert!(problems.contains("must be `fcfs` or `lof`"), "{problems}");
+    }
+}

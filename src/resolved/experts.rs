@@ -70,7 +70,8 @@ pub(super) fn resolve(cluster: &mut ClusterConfig, model: &ModelSpec) -> Result<
 
 #[cfg(test)]
 mod tests {
-    use crate::scenario::{Scenario, ScenarioFile};
+    use crate::resolved::Scenario;
+    use crate::scenario::ScenarioFile;
 
     fn resolve(model: &str, cluster: &str) -> Result<Scenario, String> {
         let text = format!(

@@ -1,10 +1,11 @@
 //! Rules of which replicas hold which adapters.
 
+use super::placing::{ToPlace, greedy, load_balanced};
 use super::{Rules, ScenarioError, fail};
-use crate::scenario::placing::{ToPlace, greedy, load_balanced};
+use crate::resolved::ReplicaGroup;
 use crate::scenario::{
     ArrivalConfig, ClusterConfig, EngineConfig, GroupConfig, LoraConfig, MigrationConfig,
-    MigrationSolver, PlacementConfig, ReplicaGroup, RouterConfig, ScenarioFile, WorkloadConfig,
+    MigrationSolver, PlacementConfig, RouterConfig, ScenarioFile, WorkloadConfig,
 };
 
 pub(super) fn rules(file: &ScenarioFile, rules: &mut Rules) {
