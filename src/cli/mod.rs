@@ -73,8 +73,8 @@ impl Failure {
 
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
-    let arguments = Arguments::parse_from(bench::expand(std::env::args_os()));
-    match dispatch(arguments) {
+    let expanded = bench::expand(std::env::args_os()).map_err(Failure::input);
+    match expanded.and_then(|arguments| dispatch(Arguments::parse_from(arguments))) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             say(&format!("error: {failure}"));

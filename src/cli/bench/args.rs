@@ -9,21 +9,24 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use super::foreign::Foreign;
+use super::tool::{Backend, ToolName};
 use crate::cli::args::OutputArguments;
-use crate::metrics::bench::Tool;
 use crate::scenario::{Policy, RampUp, SglangPolicy};
 
 /// `servecast bench`.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  \
-    servecast bench --backend sglang --model Qwen/Qwen2.5-7B-Instruct --gpu H100 \\\n    \
+#[command(
+    infer_long_args = true,
+    after_help = "Examples:\n  \
+    servecast bench python -m sglang.bench_serving --backend sglang --model Qwen/Qwen2.5-7B-Instruct --gpu H100 \\\n    \
     --dataset-name random --random-input-len 1000 --random-output-len 1000 \\\n    \
     --random-range-ratio 1 --num-prompts 256 --max-concurrency 32\n  \
-    servecast bench --backend vllm --model meta-llama/Llama-3.1-70B --gpu H100 -tp 4 \\\n    \
+    servecast bench vllm bench serve --model meta-llama/Llama-3.1-70B --gpu H100 -tp 4 \\\n    \
     --dataset-name random --request-rate 4 --max-num-seqs 128 --save-result\n\n\
     Other flags of the tools and of `vllm serve`: those that mean nothing to a simulation (--host, \
     --tokenizer, ...) are accepted and named on stderr; those that are not modelled are refused \
-    with the reason.")]
+    with the reason."
+)]
 pub(in crate::cli) struct BenchArguments {
     #[command(flatten)]
     pub(super) server: ServerArguments,
@@ -61,9 +64,9 @@ pub(in crate::cli) struct ServerArguments {
     /// Engine replicas, served in turn [default: 1]
     #[arg(long, value_name = "COUNT")]
     pub(super) replicas: Option<u32>,
-    /// The engine
-    #[arg(long, value_enum, default_value_t)]
-    pub(super) engine: Engine,
+    /// The engine [default: by backend; vllm for openai]
+    #[arg(long, value_enum)]
+    pub(super) engine: Option<Engine>,
     /// vllm: whole experts on each GPU of a replica
     #[arg(long)]
     pub(super) enable_expert_parallel: bool,
@@ -170,10 +173,14 @@ pub(in crate::cli) struct ServerArguments {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Workload")]
 pub(in crate::cli) struct WorkloadArguments {
-    /// Whose defaults, draws and report: sglang* is sglang.bench_serving 0.5.23, the others are
-    /// vllm bench serve 0.33.0
-    #[arg(long, value_enum, default_value_t)]
-    pub(in crate::cli) backend: Backend,
+    /// Whose defaults, draws and report [default: by the words of a pasted command, or by a
+    /// backend that one tool has]
+    #[arg(long, value_enum)]
+    pub(in crate::cli) tool: Option<ToolName>,
+    /// The server that the tool talks to [default: sglang of sglang.bench_serving, openai of vllm
+    /// bench serve]
+    #[arg(long, value_enum)]
+    pub(in crate::cli) backend: Option<Backend>,
     /// What is sent [default: sharegpt for sglang, random for vllm]
     #[arg(long, value_name = "NAME")]
     pub(in crate::cli) dataset_name: Option<String>,
@@ -192,6 +199,15 @@ pub(in crate::cli) struct WorkloadArguments {
     /// Requests in flight at most; others wait at the client
     #[arg(long, value_name = "COUNT")]
     pub(in crate::cli) max_concurrency: Option<u32>,
+    /// sglang: copies of the first prompt that are answered before the clock starts [default: 1]
+    #[arg(long, value_name = "COUNT")]
+    pub(super) warmup_requests: Option<u32>,
+    /// vllm: the same, beside the one that tests the server [default: 0]
+    #[arg(long, value_name = "COUNT")]
+    pub(super) num_warmups: Option<u32>,
+    /// sglang: forget what the warm-up left in the prefix cache
+    #[arg(long)]
+    pub(super) flush_cache: bool,
     /// vllm: gaps are gamma distributed with this shape; 1 is Poisson, inf is constant
     #[arg(long, value_name = "SHAPE", allow_negative_numbers = true)]
     pub(super) burstiness: Option<f64>,
@@ -337,50 +353,22 @@ pub(in crate::cli) struct ReportArguments {
     pub(super) metadata: Vec<String>,
 }
 
-/// The server that the tool believes it talks to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub(in crate::cli) enum Backend {
-    #[default]
-    Sglang,
-    SglangNative,
-    SglangOai,
-    SglangOaiChat,
-    Vllm,
-    Openai,
-    OpenaiChat,
-}
-
-impl Backend {
-    pub(in crate::cli) fn tool(self) -> Tool {
-        match self {
-            Self::Sglang | Self::SglangNative | Self::SglangOai | Self::SglangOaiChat => {
-                Tool::Sglang
-            }
-            Self::Vllm | Self::Openai | Self::OpenaiChat => Tool::Vllm,
-        }
-    }
-
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Sglang => "sglang",
-            Self::SglangNative => "sglang-native",
-            Self::SglangOai => "sglang-oai",
-            Self::SglangOaiChat => "sglang-oai-chat",
-            Self::Vllm => "vllm",
-            Self::Openai => "openai",
-            Self::OpenaiChat => "openai-chat",
-        }
-    }
-}
-
 /// Engines that are simulated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Engine {
     /// vLLM's V1 engine.
-    #[default]
     Vllm,
     /// SGLang.
     Sglang,
+}
+
+impl Engine {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Vllm => "vllm",
+            Self::Sglang => "sglang",
+        }
+    }
 }
 
 /// vLLM's names for types of the KV cache.
@@ -456,23 +444,6 @@ impl From<Strategy> for RampUp {
 pub(super) enum Spread {
     Uniform,
     Zipf,
-}
-
-/// The arguments as clap can read them: vLLM's `-tp 4` has a short flag of two letters.
-pub(in crate::cli) fn expand(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
-    let mut expanded: Vec<OsString> = arguments.collect();
-    if expanded.get(1).is_some_and(|command| command == "bench") {
-        for argument in &mut expanded {
-            let long = match argument.to_str() {
-                Some("-tp") => "--tensor-parallel-size",
-                Some("-pp") => "--pipeline-parallel-size",
-                Some("-dp") => "--data-parallel-size",
-                _ => continue,
-            };
-            *argument = long.into();
-        }
-    }
-    expanded
 }
 
 /// A rate above zero, as Python's `float` reads it.

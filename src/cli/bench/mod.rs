@@ -6,11 +6,13 @@ mod foreign;
 mod result_file;
 mod server;
 mod sharegpt;
+mod tool;
 mod workload;
 
 use std::path::Path;
 
-pub(super) use args::{BenchArguments, WorkloadArguments, expand};
+pub(super) use args::{BenchArguments, WorkloadArguments};
+pub(super) use tool::expand;
 
 use super::{Failure, run, say, scenario_file};
 use crate::metrics::BenchWriter;
@@ -19,45 +21,44 @@ use crate::rng::Seed;
 use crate::scenario::{ReportConfig, ReportFormat, ScenarioFile};
 use args::ReportArguments;
 use result_file::{ResultFile, metadata};
+use tool::title;
 use workload::{Requests, only_for};
 
 pub(super) fn bench(arguments: &BenchArguments) -> Result<(), Failure> {
     let ignored = arguments.foreign.without_effect()?;
-    let report = report(arguments)?;
+    let tool = arguments.workload.tool()?;
+    let engine = arguments.workload.engine(arguments.server.engine, tool)?;
+    let report = report(arguments, tool)?;
     let name_of_model = &arguments.server.model;
     let model = scenario_file::model(name_of_model, Path::new(""))?;
     let model = model.ok_or_else(|| scenario_file::unknown_model("--model", name_of_model))?;
     let requests = arguments.workload.requests(Some(&model))?;
     let file = ScenarioFile {
-        name: name(arguments),
-        seed: Seed(u64::from(arguments.workload.tool_seed())),
+        name: name(arguments, tool),
+        seed: Seed(u64::from(arguments.workload.tool_seed(tool))),
         trace: requests.trace.clone(),
         workload: requests.workload.clone(),
-        cluster: server::cluster(&arguments.server)?,
+        cluster: server::cluster(&arguments.server, engine)?,
         faults: Vec::new(),
         report,
         measured: None,
     };
     let loaded = scenario_file::from_flags(&file, &arguments.overrides)?;
-    let result_file = ResultFile::of(arguments)?;
-    state_tool(arguments, &requests, &ignored);
+    let result_file = ResultFile::of(arguments, tool)?;
+    state_tool(arguments, tool, &requests, &ignored);
     let (dir, mut outcomes) = run::simulate_all(&[loaded], &arguments.output)?;
-    dress(&mut outcomes[0].report.writer, arguments)?;
+    dress(&mut outcomes[0].report.writer, arguments, tool)?;
     run::report(dir, &outcomes, &arguments.output)?;
     match result_file {
-        Some(file) => file.write(arguments, &outcomes[0].report),
+        Some(file) => file.write((arguments, tool), &outcomes[0].report),
         None => Ok(()),
     }
 }
 
 /// Says whose benchmark this is, and what of it is not simulated.
-fn state_tool(arguments: &BenchArguments, requests: &Requests, ignored: &[String]) {
-    let tool = match arguments.workload.backend.tool() {
-        Tool::Sglang => "sglang.bench_serving 0.5.23",
-        Tool::Vllm => "vllm bench serve 0.33.0",
-    };
-    let seed = arguments.workload.tool_seed();
-    say(&format!("{} requests as {tool} draws them with --seed {seed}", requests.dataset));
+fn state_tool(arguments: &BenchArguments, tool: Tool, requests: &Requests, ignored: &[String]) {
+    let (seed, title) = (arguments.workload.tool_seed(tool), title(tool));
+    say(&format!("{} requests as {title} draws them with --seed {seed}", requests.dataset));
     if !ignored.is_empty() {
         say(&format!("notice: no effect on a simulation: {}", ignored.join(", ")));
     }
@@ -67,16 +68,15 @@ fn state_tool(arguments: &BenchArguments, requests: &Requests, ignored: &[String
 }
 
 /// The name of the scenario, and so of its run directory.
-fn name(arguments: &BenchArguments) -> String {
+fn name(arguments: &BenchArguments, tool: Tool) -> String {
     let model = arguments.server.model.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
-    let (gpu, dataset) = (&arguments.server.gpu, arguments.workload.dataset());
+    let (gpu, dataset) = (&arguments.server.gpu, arguments.workload.dataset(tool));
     format!("bench {dataset} {model} {gpu}")
 }
 
-fn report(arguments: &BenchArguments) -> Result<ReportConfig, Failure> {
+fn report(arguments: &BenchArguments, tool: Tool) -> Result<ReportConfig, Failure> {
     let ReportArguments { goodput, percentile_metrics, metric_percentiles, disable_stream, .. } =
         &arguments.report;
-    let tool = arguments.workload.backend.tool();
     check_tool(&arguments.report, tool)?;
     metadata(&arguments.report.metadata)?;
     let input = |error: anyhow::Error| Failure::Input(error);
@@ -126,15 +126,15 @@ fn check_tool(report: &ReportArguments, tool: Tool) -> Result<(), Failure> {
 }
 
 /// Tells the writer what the scenario does not know of the tool's flags.
-fn dress(writer: &mut BenchWriter, arguments: &BenchArguments) -> Result<(), Failure> {
+fn dress(writer: &mut BenchWriter, arguments: &BenchArguments, tool: Tool) -> Result<(), Failure> {
     let BenchWriter::Sglang(run) = writer else { return Ok(()) };
     let workload = &arguments.workload;
-    workload.backend.name().clone_into(&mut run.backend);
-    workload.dataset().clone_into(&mut run.dataset_name);
+    workload.backend_of(tool).name().clone_into(&mut run.backend);
+    workload.dataset(tool).clone_into(&mut run.dataset_name);
     run.tag.clone_from(&arguments.report.tag);
     run.sharegpt_output_len = workload.sharegpt_output_len.map(u64::from);
     run.random_input_len = Some(u64::from(workload.input_len()));
-    run.random_output_len = Some(u64::from(workload.output_len()));
+    run.random_output_len = Some(u64::from(workload.output_len(tool)));
     run.random_range_ratio = Some(workload.range_ratio()?);
     run.request_rate = if workload.use_trace_timestamps {
         RequestRate::Trace

@@ -33,10 +33,10 @@ enum Mode {
 
 impl ResultFile {
     /// The file that the flags ask for, if any; its folder exists or, as by the tool, is made.
-    pub(super) fn of(arguments: &BenchArguments) -> Result<Option<Self>, Failure> {
+    pub(super) fn of(arguments: &BenchArguments, tool: Tool) -> Result<Option<Self>, Failure> {
         let now = Offset::UTC.to_datetime(Timestamp::now());
         let report = &arguments.report;
-        let (path, mode) = match arguments.workload.backend.tool() {
+        let (path, mode) = match tool {
             Tool::Sglang => match &report.output_file {
                 None => return Ok(None),
                 Some(unnamed) if unnamed.is_empty() => {
@@ -65,7 +65,7 @@ impl ResultFile {
     /// Writes the JSON; the file is as before when that fails.
     pub(super) fn write(
         &self,
-        arguments: &BenchArguments,
+        (arguments, tool): (&BenchArguments, Tool),
         report: &BenchReport,
     ) -> Result<(), Failure> {
         let (summary, place) = (&report.summary, self.path.display());
@@ -73,7 +73,7 @@ impl ResultFile {
             BenchWriter::Sglang(run) => run.json(summary, NonFinite::Python),
             BenchWriter::Vllm(run) => {
                 let mut run = run.clone();
-                run.header = Some(header(arguments, self.now)?);
+                run.header = Some(header(arguments, tool, self.now)?);
                 run.json(summary, JsonLayout::Line, NonFinite::Python)
             }
         };
@@ -101,20 +101,20 @@ impl ResultFile {
 /// the data set.
 fn sglang_name(arguments: &BenchArguments, now: DateTime) -> String {
     let workload = &arguments.workload;
-    let lengths = match workload.dataset() {
+    let lengths = match workload.dataset(Tool::Sglang) {
         random if random.starts_with("random") => {
-            format!("{}_{}", workload.input_len(), workload.output_len())
+            format!("{}_{}", workload.input_len(), workload.output_len(Tool::Sglang))
         }
         other => other.to_owned(),
     };
-    let (backend, prompts) = (workload.backend.name(), workload.prompts());
+    let (backend, prompts) = (workload.backend_of(Tool::Sglang).name(), workload.prompts());
     format!("{backend}_{:02}{:02}_{prompts}_{lengths}.jsonl", now.month(), now.day())
 }
 
 /// `vllm bench serve`: `{label}-{rate}qps[-concurrency{n}]-{model}-{date}.json`.
 fn vllm_name(arguments: &BenchArguments, now: DateTime) -> String {
     let workload = &arguments.workload;
-    let label = arguments.report.label.as_deref().unwrap_or(workload.backend.name());
+    let label = arguments.report.label.as_deref().unwrap_or(workload.backend_of(Tool::Vllm).name());
     let rate = match (workload.ramp_up_strategy, workload.request_rate) {
         (Some(strategy), _) => format!(
             "ramp-up-{}-{}qps-{}qps",
@@ -133,7 +133,7 @@ fn date(now: DateTime) -> String {
     now.strftime("%Y%m%d-%H%M%S").to_string()
 }
 
-fn header(arguments: &BenchArguments, now: DateTime) -> Result<VllmHeader, Failure> {
+fn header(arguments: &BenchArguments, tool: Tool, now: DateTime) -> Result<VllmHeader, Failure> {
     let (workload, report) = (&arguments.workload, &arguments.report);
     let ramp_up = workload.ramp_up_strategy.map(|strategy| {
         let rate = |rps: Option<u32>| u64::from(rps.unwrap_or(0));
@@ -142,7 +142,7 @@ fn header(arguments: &BenchArguments, now: DateTime) -> Result<VllmHeader, Failu
     });
     Ok(VllmHeader {
         date: date(now),
-        backend: workload.backend.name().to_owned(),
+        backend: workload.backend_of(tool).name().to_owned(),
         label: report.label.clone(),
         model_id: arguments.server.model.clone(),
         tokenizer_id: arguments.server.model.clone(),

@@ -12,9 +12,12 @@ use crate::scenario::{
 ///
 /// # Errors
 /// When a flag belongs to the other engine.
-pub(super) fn cluster(arguments: &ServerArguments) -> Result<ClusterConfig, Failure> {
-    check_engine(arguments)?;
-    let engine = match arguments.engine {
+pub(super) fn cluster(
+    arguments: &ServerArguments,
+    simulated: Engine,
+) -> Result<ClusterConfig, Failure> {
+    check_engine(arguments, simulated)?;
+    let engine = match simulated {
         Engine::Vllm => EngineConfig::VllmV1(vllm(arguments)),
         Engine::Sglang => EngineConfig::Sglang(sglang(arguments)),
     };
@@ -27,7 +30,7 @@ pub(super) fn cluster(arguments: &ServerArguments) -> Result<ClusterConfig, Fail
         data_parallel_size: 1,
         pipeline_link: None,
         expert_parallel: expert_parallel(arguments),
-        gpu_memory_utilization: match arguments.engine {
+        gpu_memory_utilization: match simulated {
             Engine::Vllm => arguments.gpu_memory_utilization,
             Engine::Sglang => None,
         },
@@ -58,7 +61,7 @@ fn expert_parallel(arguments: &ServerArguments) -> Option<ExpertParallelConfig> 
 }
 
 /// Refuses flags of the engine that is not in use.
-fn check_engine(arguments: &ServerArguments) -> Result<(), Failure> {
+fn check_engine(arguments: &ServerArguments, simulated: Engine) -> Result<(), Failure> {
     let vllm = [
         ("--enable-expert-parallel", arguments.enable_expert_parallel),
         ("--pipeline-parallel-size", arguments.pipeline_parallel_size.is_some()),
@@ -94,7 +97,7 @@ fn check_engine(arguments: &ServerArguments) -> Result<(), Failure> {
         ("--disable-cuda-graph-padding", arguments.disable_cuda_graph_padding),
         ("--cuda-graph-max-bs", arguments.cuda_graph_max_bs.is_some()),
     ];
-    let (foreign, owner, used): (&[(&str, bool)], _, _) = match arguments.engine {
+    let (foreign, owner, used): (&[(&str, bool)], _, _) = match simulated {
         Engine::Vllm => (&sglang, "sglang", "vllm"),
         Engine::Sglang => (&vllm, "vllm", "sglang"),
     };

@@ -16,11 +16,11 @@ use crate::workload::numpy::PythonRandom;
 /// The (prompt, answer) tokens of the requests, in the order they are sent.
 pub(super) fn draw(
     arguments: &WorkloadArguments,
+    tool: Tool,
     path: &Path,
     notices: &mut Vec<String>,
 ) -> Result<Vec<(u32, u32)>, Failure> {
     let fixed = arguments.sharegpt_output_len;
-    let tool = arguments.backend.tool();
     if let Some(tokens) = fixed.filter(|tokens| *tokens < 4 && tool == Tool::Sglang) {
         let problem = format!("--sharegpt-output-len: must be at least 4, got {tokens}");
         return Err(Failure::input(problem));
@@ -31,7 +31,7 @@ pub(super) fn draw(
         .map(|row| row.map(|row| (row.prompt_tokens, row.output_tokens)))
         .collect::<Result<_, _>>()
         .map_err(|error| Failure::Input(error.into()))?;
-    PythonRandom::new(u64::from(arguments.tool_seed())).shuffle(&mut pairs);
+    PythonRandom::new(u64::from(arguments.tool_seed(tool))).shuffle(&mut pairs);
     let asked = arguments.prompts();
     let sent: Vec<(u32, u32)> = pairs
         .iter()

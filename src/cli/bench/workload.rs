@@ -9,6 +9,7 @@ use serde::Deserialize;
 
 use super::args::{Spread, WorkloadArguments};
 use super::sharegpt;
+use super::tool::title;
 use crate::cli::Failure;
 use crate::cli::run::trace_options;
 use crate::io::traces;
@@ -18,7 +19,7 @@ use crate::rng::Seed;
 use crate::scenario::{
     ArrivalConfig, ClientConfig, ContentConfig, GroupDistribution, LengthConfig,
     PrefixRepetitionConfig, RampUpConfig, RowOrder, SglangRandomConfig, SharedPrefixConfig,
-    TraceArrivalConfig, TraceColumns, TraceConfig, VllmRandomConfig, WorkloadConfig,
+    TraceArrivalConfig, TraceColumns, TraceConfig, VllmRandomConfig, WarmUpConfig, WorkloadConfig,
 };
 
 const SGLANG_DATASETS: &[&str] =
@@ -51,15 +52,15 @@ impl Dataset {
 
 impl WorkloadArguments {
     /// The `--seed` of the tool in use.
-    pub(in crate::cli) fn tool_seed(&self) -> u32 {
-        self.seed.unwrap_or(match self.backend.tool() {
+    pub(in crate::cli) fn tool_seed(&self, tool: Tool) -> u32 {
+        self.seed.unwrap_or(match tool {
             Tool::Sglang => 42,
             Tool::Vllm => 0,
         })
     }
 
-    pub(super) fn dataset(&self) -> &str {
-        let default = match self.backend.tool() {
+    pub(super) fn dataset(&self, tool: Tool) -> &str {
+        let default = match tool {
             Tool::Sglang => "sharegpt",
             Tool::Vllm => "random",
         };
@@ -74,8 +75,8 @@ impl WorkloadArguments {
         self.random_input_len.unwrap_or(1024)
     }
 
-    pub(super) fn output_len(&self) -> u32 {
-        self.random_output_len.unwrap_or(match self.backend.tool() {
+    pub(super) fn output_len(&self, tool: Tool) -> u32 {
+        self.random_output_len.unwrap_or(match tool {
             Tool::Sglang => 1024,
             Tool::Vllm => 128,
         })
@@ -96,17 +97,19 @@ impl WorkloadArguments {
     /// # Errors
     /// When a flag belongs to the other tool, or a data set cannot be read or is not simulated.
     pub(in crate::cli) fn requests(&self, model: Option<&ModelSpec>) -> Result<Requests, Failure> {
-        self.check_tool()?;
+        let tool = self.tool()?;
+        self.check_tool(tool)?;
         let mut notices = Vec::new();
-        let data = self.read_dataset(model, &mut notices)?;
+        let data = self.read_dataset(tool, model, &mut notices)?;
+        let warm_up = self.warm_up(tool, data.trace.is_some(), &mut notices);
         let (trace, arrivals) = match data.trace {
             Some((trace, arrivals)) => (Some(trace), ArrivalConfig::Trace(arrivals)),
-            None => (None, self.arrivals()?),
+            None => (None, self.arrivals(tool)?),
         };
         let workload = WorkloadConfig {
             num_requests: data.num_requests,
             duration_s: None,
-            tool_seed: Some(self.tool_seed()),
+            tool_seed: Some(self.tool_seed(tool)),
             arrivals,
             lengths: data.lengths,
             content: ContentConfig::default(),
@@ -114,18 +117,20 @@ impl WorkloadArguments {
             early_stop: Vec::new(),
             classes: Vec::new(),
             sessions: None,
-            warm_up: None,
+            warm_up,
             client: ClientConfig {
                 max_concurrency: self.max_concurrency,
                 ..ClientConfig::default()
             },
         };
-        Ok(Requests { workload, trace, dataset: self.dataset().to_owned(), notices })
+        Ok(Requests { workload, trace, dataset: self.dataset(tool).to_owned(), notices })
     }
 
     /// Refuses flags of the tool that is not in use.
-    fn check_tool(&self) -> Result<(), Failure> {
+    fn check_tool(&self, tool: Tool) -> Result<(), Failure> {
         let sglang = [
+            ("--warmup-requests", self.warmup_requests.is_some()),
+            ("--flush-cache", self.flush_cache),
             ("--sharegpt-context-len", self.sharegpt_context_len.is_some()),
             ("--gsp-num-groups", self.gsp_num_groups.is_some()),
             ("--gsp-prompts-per-group", self.gsp_prompts_per_group.is_some()),
@@ -140,6 +145,7 @@ impl WorkloadArguments {
             ("--mooncake-slowdown-factor", self.mooncake_slowdown_factor.is_some()),
         ];
         let vllm = [
+            ("--num-warmups", self.num_warmups.is_some()),
             ("--burstiness", self.burstiness.is_some()),
             ("--ramp-up-strategy", self.ramp_up_strategy.is_some()),
             ("--ramp-up-start-rps", self.ramp_up_start_rps.is_some()),
@@ -156,15 +162,38 @@ impl WorkloadArguments {
             ("--timed-trace-label-output-length", self.timed_trace_label_output_length.is_some()),
             ("--timed-trace-label-hash-ids", self.timed_trace_label_hash_ids.is_some()),
         ];
-        only_for(self.backend.tool(), &sglang, &vllm)
+        only_for(tool, &sglang, &vllm)
+    }
+
+    /// What the tool has answered before its clock starts: copies of the first prompt, which prefix caches keep.
+    fn warm_up(
+        &self,
+        tool: Tool,
+        is_trace: bool,
+        notices: &mut Vec<String>,
+    ) -> Option<WarmUpConfig> {
+        let requests = match tool {
+            Tool::Sglang if self.flush_cache => 0,
+            Tool::Sglang => self.warmup_requests.unwrap_or(1),
+            // One more, which tests the server.
+            Tool::Vllm => self.num_warmups.unwrap_or(0).saturating_add(1),
+        };
+        if is_trace {
+            if self.warmup_requests.or(self.num_warmups).is_some() {
+                notices.push("warm-up requests of a trace are left out".to_owned());
+            }
+            return None;
+        }
+        (requests > 0).then(|| WarmUpConfig { requests, ..WarmUpConfig::default() })
     }
 
     fn read_dataset(
         &self,
+        tool: Tool,
         model: Option<&ModelSpec>,
         notices: &mut Vec<String>,
     ) -> Result<Dataset, Failure> {
-        match (self.backend.tool(), self.dataset()) {
+        match (tool, self.dataset(tool)) {
             (Tool::Sglang, "random") => self.sglang_random(None, model),
             (Tool::Sglang, "random-ids") => {
                 let vocabulary = vocabulary(model, notices)?;
@@ -176,8 +205,8 @@ impl WorkloadArguments {
             (Tool::Vllm, "prefix_repetition") => self.prefix_repetition(model, notices),
             (Tool::Vllm, "timed_trace") => self.timed_trace(notices),
             (_, "sharegpt") => {
-                let path = self.dataset_path("a file of lengths (prompt_len,output_len)")?;
-                let pairs = sharegpt::draw(self, path, notices)?;
+                let path = self.dataset_path(tool, "a file of lengths (prompt_len,output_len)")?;
+                let pairs = sharegpt::draw(self, tool, path, notices)?;
                 let count = pairs.len() as u32;
                 let lengths = LengthConfig::List { pairs, order: RowOrder::Recorded };
                 Ok(Dataset::drawn(lengths, count))
@@ -188,21 +217,21 @@ impl WorkloadArguments {
                     Tool::Vllm => VLLM_DATASETS,
                 };
                 Err(Failure::input(format!(
-                    "--dataset-name: `{other}` is not simulated; with --backend {} it is one of {}",
-                    self.backend.name(),
+                    "--dataset-name: `{other}` is not simulated; with {} it is one of {}",
+                    title(tool),
                     known.join(", ")
                 )))
             }
         }
     }
 
-    fn dataset_path(&self, what: &str) -> Result<&Path, Failure> {
+    fn dataset_path(&self, tool: Tool, what: &str) -> Result<&Path, Failure> {
         self.dataset_path.as_deref().ok_or_else(|| {
             Failure::input(format!(
                 "--dataset-path: `--dataset-name {}` reads {what}, and nothing is downloaded; give \
                  the file, or choose `--dataset-name random` (traces/README.md says where data \
                  sets are)",
-                self.dataset()
+                self.dataset(tool)
             ))
         })
     }
@@ -214,7 +243,7 @@ impl WorkloadArguments {
     ) -> Result<Dataset, Failure> {
         let lengths = LengthConfig::SglangRandom(SglangRandomConfig {
             input_tokens: self.input_len(),
-            output_tokens: self.output_len(),
+            output_tokens: self.output_len(Tool::Sglang),
             range_ratio: self.range_ratio()?,
             special_tokens: special_tokens(model),
             vocabulary_size,
@@ -255,7 +284,7 @@ impl WorkloadArguments {
     }
 
     fn mooncake(&self, notices: &mut Vec<String>) -> Result<Dataset, Failure> {
-        let path = self.dataset_path("a Mooncake trace")?;
+        let path = self.dataset_path(Tool::Sglang, "a Mooncake trace")?;
         let slowdown = self.mooncake_slowdown_factor.unwrap_or(1.0);
         let replay = TraceArrivalConfig { rate_scale: 1.0 / slowdown, ..Default::default() };
         if !(slowdown > 0.0 && slowdown.is_finite()) {
@@ -271,11 +300,11 @@ impl WorkloadArguments {
             "prompts have the recorded lengths; the tool sends 128 tokens for a block of 512"
                 .to_owned(),
         );
-        self.replayed(trace, replay, notices)
+        self.replayed(Tool::Sglang, trace, replay, notices)
     }
 
     fn timed_trace(&self, notices: &mut Vec<String>) -> Result<Dataset, Failure> {
-        let path = self.dataset_path("a trace of JSON lines")?;
+        let path = self.dataset_path(Tool::Vllm, "a trace of JSON lines")?;
         let multiplier = self.timed_trace_sec_multiplier.unwrap_or(1.0);
         let units = [(1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns")];
         let is_near = |unit: f64| (multiplier / unit - 1.0).abs() < 1e-9;
@@ -305,12 +334,13 @@ impl WorkloadArguments {
             },
             ..TraceConfig::default()
         };
-        self.replayed(trace, TraceArrivalConfig::default(), notices)
+        self.replayed(Tool::Vllm, trace, TraceArrivalConfig::default(), notices)
     }
 
     /// The first `--num-prompts` rows of a trace at their own times.
     fn replayed(
         &self,
+        tool: Tool,
         trace: TraceConfig,
         replay: TraceArrivalConfig,
         notices: &mut Vec<String>,
@@ -318,7 +348,7 @@ impl WorkloadArguments {
         if self.request_rate.is_some() {
             notices.push("--request-rate has no effect here: the trace's times are played".into());
         }
-        let (format, options) = trace_options(&trace, Seed(u64::from(self.tool_seed())))?;
+        let (format, options) = trace_options(&trace, Seed(u64::from(self.tool_seed(tool))))?;
         let rows = traces::open(trace.path.as_ref(), format, &options);
         let mut rows = rows.map_err(|error| Failure::Input(error.into()))?;
         let mut count = 0;
@@ -358,7 +388,7 @@ impl WorkloadArguments {
         };
         let lengths = LengthConfig::VllmRandom(VllmRandomConfig {
             input_tokens: self.input_len(),
-            output_tokens: self.output_len(),
+            output_tokens: self.output_len(Tool::Vllm),
             range_ratio: ratios.input,
             output_range_ratio: (ratios.input.to_bits() != ratios.output.to_bits())
                 .then_some(ratios.output),
@@ -384,11 +414,11 @@ impl WorkloadArguments {
         Ok(Dataset::drawn(lengths, self.prompts()))
     }
 
-    fn arrivals(&self) -> Result<ArrivalConfig, Failure> {
+    fn arrivals(&self, tool: Tool) -> Result<ArrivalConfig, Failure> {
         if self.use_trace_timestamps {
             return Err(Failure::input(format!(
                 "--use-trace-timestamps: `--dataset-name {}` has no times; mooncake has",
-                self.dataset()
+                self.dataset(tool)
             )));
         }
         let rate = self.request_rate.filter(|rate| rate.is_finite());
@@ -418,7 +448,7 @@ impl WorkloadArguments {
                  exponential",
             ));
         }
-        Ok(match (rate, self.backend.tool()) {
+        Ok(match (rate, tool) {
             (None, _) => ArrivalConfig::AllAtOnce {},
             (Some(rate_per_s), Tool::Sglang) => ArrivalConfig::Sglang { rate_per_s },
             (rate_per_s, Tool::Vllm) => ArrivalConfig::Vllm {
@@ -442,9 +472,9 @@ pub(super) fn only_for(
     };
     match foreign.iter().find(|(_, given)| *given) {
         None => Ok(()),
-        Some((flag, _)) => Err(Failure::input(format!(
-            "{flag}: is a flag of `{owner}`, but --backend asks for `{used}`"
-        ))),
+        Some((flag, _)) => {
+            Err(Failure::input(format!("{flag}: is a flag of `{owner}`, but this is `{used}`")))
+        }
     }
 }
 

@@ -146,7 +146,7 @@ pub(super) struct ConvertArguments {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     servecast trace generate scenarios/my.toml --to jsonl -o my.jsonl\n  \
-    servecast trace generate --backend vllm --dataset-name random --request-rate 4 \\\n    \
+    servecast trace generate --tool vllm --dataset-name random --request-rate 4 \\\n    \
     --num-prompts 300 --to azure --epoch '2026-01-01 00:00:00' -o random.csv\n  \
     servecast trace generate --set workload.num_requests=300 \\\n    \
     --set 'workload.arrivals={ type = \"gamma\", rate_per_s = 2, cv = 3 }' --to csv -o bursty.csv")]

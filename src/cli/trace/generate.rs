@@ -84,14 +84,16 @@ fn of_flags(arguments: &GenerateArguments) -> Result<Drawn, Failure> {
             Some(model.ok_or_else(|| scenario_file::unknown_model("--model", name))?)
         }
     };
-    let requests = arguments.workload.requests(model.as_ref())?;
+    let mut requests = arguments.workload.requests(model.as_ref())?;
+    // The tool warms servers up, and a trace has none.
+    requests.workload.warm_up = None;
     for notice in &requests.notices {
         say(&format!("notice: {notice}"));
     }
     Ok(Drawn {
         name: "flags".to_owned(),
         folder: std::path::PathBuf::new(),
-        seed: Seed(u64::from(arguments.workload.tool_seed())),
+        seed: Seed(u64::from(arguments.workload.tool_seed(arguments.workload.tool()?))),
         trace: requests.trace,
         workload: requests.workload,
     })

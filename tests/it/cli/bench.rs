@@ -6,8 +6,10 @@ use super::Cli;
 
 const SERVER: &str = "bench --model Qwen/Qwen2.5-0.5B --gpu H100";
 
+/// With SGLang's tool, where the flags name no other.
 fn bench(cli: &Cli, flags: &str) -> super::Ran {
-    cli.words(&format!("{SERVER} {flags}"))
+    let is_told = flags.contains("--tool") || flags.contains("--backend");
+    cli.words(&format!("{SERVER} {} {flags}", if is_told { "" } else { "--tool sglang" }))
 }
 
 #[test]
@@ -43,7 +45,7 @@ fn a_range_ratio_of_zero_means_opposite_things_to_the_tools() {
     let flags =
         "--dataset-name random --random-input-len 50 --random-output-len 10 --num-prompts 40";
     let exact = "Total input tokens:                      2000      \n";
-    bench(&cli, &format!("{flags} --backend vllm")).expect_exit(0).stdout_has(exact);
+    bench(&cli, &format!("{flags} --tool vllm --backend vllm")).expect_exit(0).stdout_has(exact);
     let drawn = bench(&cli, &format!("{flags} --backend sglang")).expect_exit(0).stdout();
     assert!(!drawn.contains(exact));
 }
@@ -56,7 +58,7 @@ fn stdout_begins_as_the_tools_own_block() {
     let sglang = bench(&cli, &format!("{flags} --backend sglang-oai")).expect_exit(0).stdout();
     let backend = "Backend:                                 sglang-oai\n";
     assert!(sglang.starts_with(&format!("{title}{backend}")), "{sglang}");
-    let vllm = bench(&cli, &format!("{flags} --backend vllm")).expect_exit(0).stdout();
+    let vllm = bench(&cli, &format!("{flags} --tool vllm --backend vllm")).expect_exit(0).stdout();
     let requests = "Successful requests:                     3         \n";
     assert!(vllm.starts_with(&format!("{title}{requests}")), "{vllm}");
 }
@@ -86,7 +88,7 @@ fn sglang_appends_a_line_and_names_the_file_itself() {
 #[test]
 fn vllm_writes_an_object_and_names_the_file_itself() {
     let cli = Cli::new();
-    let flags = "--backend vllm --num-prompts 3 --output-len 4 --request-rate 2 --output-dir out \
+    let flags = "--tool vllm --backend vllm --num-prompts 3 --output-len 4 --request-rate 2 --output-dir out \
                  --overwrite --metadata a=b --save-result";
     bench(&cli, &format!("{flags} --max-concurrency 2")).expect_exit(0);
     let made = cli.left_behind(&["out"]);
@@ -133,9 +135,11 @@ fn what_is_not_modelled_is_refused_by_name() {
         } else {
             format!("--dataset-name random {flags}")
         };
+        let backend = if flags.contains("--engine") { "sglang" } else { "vllm" };
+        let all = format!("--tool sglang --backend {backend} {all}");
         bench(&cli, &all).expect_exit(2).stdout_is_empty().stderr_has(message);
     }
-    cli.words("bench --model Qwen/Qwen2.5-7 --gpu H100")
+    cli.words("bench --tool vllm --model Qwen/Qwen2.5-7 --gpu H100")
         .expect_exit(2)
         .stderr_has("--model: `Qwen/Qwen2.5-7` is neither")
         .stderr_has("did you mean `Qwen/Qwen2.5-7B`?");
@@ -155,7 +159,7 @@ fn flags_without_meaning_are_named_once() {
 #[test]
 fn engine_flags_reach_the_engine() {
     let cli = Cli::new();
-    let flags = "--dataset-name random --num-prompts 3 --random-output-len 4 --output-dir out \
+    let flags = "--tool vllm --dataset-name random --num-prompts 3 --random-output-len 4 --output-dir out \
                  --max-num-seqs 2 --max-num-batched-tokens 4k --block-size 32 --max-model-len 8K \
                  --no-enable-prefix-caching --no-async-scheduling --kv-cache-dtype fp8 \
                  --num-gpu-blocks-override 5000 --scheduling-policy priority --replicas 2 \
@@ -188,7 +192,7 @@ fn flags_of_expert_parallelism_reach_the_cluster() {
     for (flags, size) in [("--enable-expert-parallel", 4), ("--engine sglang --ep 2", 2)] {
         let run = "--dataset-name random --num-prompts 3 --random-output-len 4 --overwrite";
         cli.words(&format!(
-            "bench --model Qwen/Qwen3-30B-A3B --gpu H100 --tp 4 --output-dir out {run} {flags}"
+            "bench vllm bench serve --model Qwen/Qwen3-30B-A3B --gpu H100 --tp 4 --output-dir out {run} {flags}"
         ))
         .expect_exit(0)
         .stderr_has(&format!("TP 4, EP {size})"))
@@ -239,13 +243,13 @@ fn traces_are_replayed_at_their_own_times() {
         .stdout_has("Total cached tokens:                     512       \n");
     let slow = bench(&cli, &format!("{mooncake} --mooncake-slowdown-factor 2")).expect_exit(0);
     slow.stdout_has("Benchmark duration (s):                  4.0");
-    let timed = "--backend vllm --dataset-name timed_trace --dataset-path t.jsonl \
+    let timed = "--tool vllm --backend vllm --dataset-name timed_trace --dataset-path t.jsonl \
                  --timed-trace-chunk-hash-size 512 --timed-trace-sec-multiplier 0.001";
     bench(&cli, timed)
         .expect_exit(0)
         .stdout_has("Benchmark duration (s):                  2.0")
         .stdout_has("Total input tokens:                      1200      \n");
-    bench(&cli, "--backend vllm --dataset-name timed_trace --dataset-path none.jsonl")
+    bench(&cli, "--tool vllm --backend vllm --dataset-name timed_trace --dataset-path none.jsonl")
         .expect_exit(2)
         .stderr_has("none.jsonl");
 }
@@ -266,16 +270,19 @@ fn shared_prefixes_and_recorded_lengths_are_sent() {
         .stderr_has("l.csv has 2 usable rows, all are sent")
         .stdout_has("Total input tokens:                      30        \n");
     // vLLM wants 4 tokens each: the rows (10, 5) and (20, 6).
-    bench(&cli, "--backend vllm --dataset-name sharegpt --dataset-path l.csv --num-prompts 2")
-        .expect_exit(0)
-        .stdout_has("Total input tokens:                      30        \n");
-    bench(&cli, "--backend vllm --dataset-name sharegpt --dataset-path l.csv")
+    bench(
+        &cli,
+        "--tool vllm --backend vllm --dataset-name sharegpt --dataset-path l.csv --num-prompts 2",
+    )
+    .expect_exit(0)
+    .stdout_has("Total input tokens:                      30        \n");
+    bench(&cli, "--tool vllm --backend vllm --dataset-name sharegpt --dataset-path l.csv")
         .expect_exit(2)
         .stderr_has("--num-prompts: l.csv has 2 usable rows, got 1000");
     bench(&cli, "--dataset-name sharegpt --dataset-path l.csv --sharegpt-output-len 3")
         .expect_exit(2)
         .stderr_has("--sharegpt-output-len: must be at least 4, got 3");
-    let repeated = "--backend vllm --dataset-name prefix_repetition --num-prompts 6 \
+    let repeated = "--tool vllm --backend vllm --dataset-name prefix_repetition --num-prompts 6 \
                     --prefix-repetition-num-prefixes 2 --prefix-repetition-output-len 2";
     bench(&cli, repeated)
         .expect_exit(0)

@@ -4,6 +4,7 @@
 
 mod autoscaler;
 mod bench;
+mod bench_pasted;
 #[cfg(feature = "calibrate")]
 mod calibrate;
 mod check;

@@ -21,12 +21,12 @@ const COMMANDS: [(&str, &str); 6] = [
     ("run s.toml --no-files --overwrite --timeline", "traceEvents"),
     ("profile plot h100-sxm5-80gb/vllm-0.14.0 --model llama-3.1-8b --output", "<svg"),
     (
-        "bench --model Qwen/Qwen2.5-7B --gpu H100 --dataset-name random --num-prompts 2 \
+        "bench python -m sglang.bench_serving --model Qwen/Qwen2.5-7B --gpu H100 --dataset-name random --num-prompts 2 \
          --random-output-len 2 --no-files --output-file",
         "\"completed\"",
     ),
     (
-        "bench --backend vllm --model Qwen/Qwen2.5-7B --gpu H100 --dataset-name random \
+        "bench --tool vllm --backend vllm --model Qwen/Qwen2.5-7B --gpu H100 --dataset-name random \
          --num-prompts 2 --random-output-len 2 --no-files --save-result --result-filename",
         "\"completed\"",
     ),

@@ -45,7 +45,7 @@ fn a_window_shows_a_part() {
 fn bench_has_a_timeline_too() {
     let cli = Cli::new();
     cli.words(
-        "bench --model Qwen/Qwen2.5-0.5B --gpu H100 --dataset-name random --num-prompts 3 \
+        "bench vllm bench serve --model Qwen/Qwen2.5-0.5B --gpu H100 --dataset-name random --num-prompts 3 \
          --output-dir out --timeline t.json",
     )
     .expect_exit(0);

@@ -12,7 +12,7 @@ fn scenario() -> Cli {
 
 /// Commands that write one file, up to its name.
 const FILES: [&str; 10] = [
-    "bench --model Qwen/Qwen2.5-7B --gpu H100 --dataset-name random --num-prompts 4 --no-files --output-file",
+    "bench python -m sglang.bench_serving --model Qwen/Qwen2.5-7B --gpu H100 --dataset-name random --num-prompts 4 --no-files --output-file",
     "calibrate --server s.toml measured.jsonl --fit cluster.api_delay_ms=1+-5 --output",
     "profile import --from splitwise nothing.csv --gpu a --model b --output",
     "profile plot h100-sxm5-80gb/vllm-0.14.0 --model llama-3.1-8b --output",
@@ -27,7 +27,7 @@ const FILES: [&str; 10] = [
 /// Commands that write a folder, up to its name.
 const FOLDERS: [&str; 6] = [
     "run s.toml --output-dir",
-    "bench --model Qwen/Qwen2.5-7B --gpu H100 --dataset-name random --num-prompts 4 --output-dir",
+    "bench vllm bench serve --model Qwen/Qwen2.5-7B --gpu H100 --dataset-name random --num-prompts 4 --output-dir",
     "sweep s.toml --vary cluster.replicas=1,2 --output-dir",
     "merge part --output-dir",
     "plan s.toml --slo p99_ttft_ms<=500 --output-dir",

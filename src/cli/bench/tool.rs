@@ -1,0 +1,272 @@
+//! Whose benchmark is asked for: told by the words of a pasted command, by `--tool`, or by a backend that
+//! only one tool has. What two tools would answer differently is not guessed.
+
+use std::ffi::OsString;
+
+use clap::ValueEnum;
+
+use super::args::{Engine, WorkloadArguments};
+use crate::cli::Failure;
+use crate::metrics::bench::Tool;
+
+/// A benchmark tool by its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(in crate::cli) enum ToolName {
+    /// sglang.bench_serving 0.5.23
+    Sglang,
+    /// vllm bench serve 0.33.0
+    Vllm,
+}
+
+impl From<ToolName> for Tool {
+    fn from(name: ToolName) -> Self {
+        match name {
+            ToolName::Sglang => Self::Sglang,
+            ToolName::Vllm => Self::Vllm,
+        }
+    }
+}
+
+/// The server that a tool believes it talks to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(in crate::cli) enum Backend {
+    /// SGLang's own endpoint
+    Sglang,
+    /// the same
+    SglangNative,
+    /// SGLang's completions
+    SglangOai,
+    /// SGLang's chat completions
+    SglangOaiChat,
+    /// vLLM's completions
+    Vllm,
+    /// vLLM's chat completions, a backend of sglang.bench_serving
+    VllmChat,
+    /// any server's completions, a backend of vllm bench serve
+    Openai,
+    /// any server's chat completions, a backend of vllm bench serve
+    OpenaiChat,
+}
+
+impl Backend {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Sglang => "sglang",
+            Self::SglangNative => "sglang-native",
+            Self::SglangOai => "sglang-oai",
+            Self::SglangOaiChat => "sglang-oai-chat",
+            Self::Vllm => "vllm",
+            Self::VllmChat => "vllm-chat",
+            Self::Openai => "openai",
+            Self::OpenaiChat => "openai-chat",
+        }
+    }
+
+    /// The tools that have it.
+    fn tools(self) -> &'static [Tool] {
+        match self {
+            Self::Sglang
+            | Self::SglangNative
+            | Self::SglangOai
+            | Self::SglangOaiChat
+            | Self::VllmChat => &[Tool::Sglang],
+            Self::Vllm => &[Tool::Sglang, Tool::Vllm],
+            Self::Openai | Self::OpenaiChat => &[Tool::Vllm],
+        }
+    }
+
+    /// The engine behind it, where only one has such an endpoint.
+    fn engine(self) -> Option<Engine> {
+        match self {
+            Self::Sglang | Self::SglangNative | Self::SglangOai | Self::SglangOaiChat => {
+                Some(Engine::Sglang)
+            }
+            Self::Vllm | Self::VllmChat => Some(Engine::Vllm),
+            Self::Openai | Self::OpenaiChat => None,
+        }
+    }
+}
+
+const PASTE: &str = "paste the whole command, `servecast bench vllm bench serve ..` or `servecast \
+                     bench python -m sglang.bench_serving ..`, or give --tool";
+
+impl WorkloadArguments {
+    /// Whose benchmark it is.
+    ///
+    /// # Errors
+    /// When two tools would answer differently, or the tool has no such backend.
+    pub(in crate::cli) fn tool(&self) -> Result<Tool, Failure> {
+        let tool = match (self.tool, self.backend) {
+            (Some(tool), _) => tool.into(),
+            (None, Some(backend)) => match backend.tools() {
+                [tool] => *tool,
+                _ => {
+                    return Err(Failure::input(format!(
+                        "--backend {}: is a backend of both tools, which draw other requests; {PASTE}",
+                        backend.name()
+                    )));
+                }
+            },
+            (None, None) => {
+                return Err(Failure::input(format!(
+                    "which benchmark tool is meant? sglang.bench_serving and vllm bench serve draw \
+                     other requests from the same flags; {PASTE}"
+                )));
+            }
+        };
+        match self.backend {
+            Some(backend) if !backend.tools().contains(&tool) => Err(Failure::input(format!(
+                "--backend {}: is no backend of {}",
+                backend.name(),
+                title(tool)
+            ))),
+            _ => Ok(tool),
+        }
+    }
+
+    /// The backend: that of the flag, or the tool's default.
+    pub(super) fn backend_of(&self, tool: Tool) -> Backend {
+        self.backend.unwrap_or(match tool {
+            Tool::Sglang => Backend::Sglang,
+            Tool::Vllm => Backend::Openai,
+        })
+    }
+
+    /// The engine that is simulated.
+    ///
+    /// # Errors
+    /// When the one asked for does not have the backend's endpoint.
+    pub(super) fn engine(&self, asked: Option<Engine>, tool: Tool) -> Result<Engine, Failure> {
+        let backend = self.backend_of(tool);
+        match (asked, backend.engine()) {
+            (Some(asked), Some(behind)) if asked != behind => Err(Failure::input(format!(
+                "--engine: {} does not have the endpoint of --backend {}",
+                asked.name(),
+                backend.name()
+            ))),
+            (Some(asked), _) => Ok(asked),
+            (None, Some(behind)) => Ok(behind),
+            (None, None) => Ok(Engine::Vllm),
+        }
+    }
+}
+
+/// A tool and the version whose rules are followed.
+pub(super) fn title(tool: Tool) -> &'static str {
+    match tool {
+        Tool::Sglang => "sglang.bench_serving 0.5.23",
+        Tool::Vllm => "vllm bench serve 0.33.0",
+    }
+}
+
+/// A pasted command as clap can read it: the words before its flags become `--tool`, flags may be written
+/// with underscores, and vLLM's `-tp 4` has a short flag of two letters. Or what is wrong with the words.
+pub(in crate::cli) fn expand(
+    arguments: impl Iterator<Item = OsString>,
+) -> Result<Vec<OsString>, String> {
+    let mut all: Vec<OsString> = arguments.collect();
+    if all.get(1).is_none_or(|command| command != "bench") {
+        return Ok(all);
+    }
+    let pasted = all.split_off(2);
+    let words = leading_words(&pasted);
+    if let Some(tool) = tool_of(&words)? {
+        all.extend(["--tool".into(), tool.into()]);
+    }
+    all.extend(pasted.into_iter().skip(words.len()).map(|argument| flag(&argument)));
+    Ok(all)
+}
+
+/// The words before the flags; `-m` is one of them.
+fn leading_words(arguments: &[OsString]) -> Vec<String> {
+    let words = arguments.iter().map_while(|argument| argument.to_str());
+    words.take_while(|word| !word.starts_with('-') || *word == "-m").map(str::to_owned).collect()
+}
+
+/// The tool that a command of these words starts.
+fn tool_of(words: &[String]) -> Result<Option<&'static str>, String> {
+    let is_setting = |word: &&String| word.contains('=') && !word.contains('/');
+    let words: Vec<&str> = words.iter().skip_while(is_setting).map(String::as_str).collect();
+    let program = words.first().map_or("", |word| word.rsplit('/').next().unwrap_or_default());
+    let rest = match program {
+        "" => return Ok(None),
+        python if python.starts_with("python") => &words[1..],
+        _ => &words[..],
+    };
+    match rest {
+        ["vllm", "bench", "serve"] => Ok(Some("vllm")),
+        ["-m", "sglang.bench_serving" | "sglang.benchmark.serving"] => Ok(Some("sglang")),
+        ["-m", "vllm.entrypoints.cli.main", "bench", "serve"] => Ok(Some("vllm")),
+        ["vllm", "serve", ..] | ["-m", "sglang.launch_server" | "vllm.entrypoints.openai.api_server"] => {
+            Err("this starts a server: give its flags behind those of the benchmark, as in \
+                 `servecast bench vllm bench serve --model .. --max-num-seqs 128`"
+                .to_owned())
+        }
+        [script] if script.ends_with("benchmark_serving.py") => Err(
+            "benchmark_serving.py drew other requests than `vllm bench serve`, by version: paste a \
+             command of `vllm bench serve`, or write a scenario (arrivals and lengths of type \
+             `vllm_2024` are those of late 2024)"
+                .to_owned(),
+        ),
+        _ => Err(format!(
+            "`{}`: is no command of a benchmark tool that is known: paste `vllm bench serve ..` or \
+             `python -m sglang.bench_serving ..`",
+            words.join(" ")
+        )),
+    }
+}
+
+/// A flag as clap knows it.
+fn flag(argument: &OsString) -> OsString {
+    let long = match argument.to_str() {
+        Some("-tp") => "--tensor-parallel-size",
+        Some("-pp") => "--pipeline-parallel-size",
+        Some("-dp") => "--data-parallel-size",
+        Some(text) if text.starts_with("--") && text.contains('_') => {
+            let (name, value) = text.split_at(text.find('=').unwrap_or(text.len()));
+            return format!("{}{value}", name.replace('_', "-")).into();
+        }
+        _ => return argument.clone(),
+    };
+    long.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn expanded(command: &str) -> Result<String, String> {
+        let words = ["servecast", "bench"].into_iter().chain(command.split_whitespace());
+        let all = expand(words.map(OsString::from))?;
+        let all: Vec<&str> =
+            all[2..].iter().map(|word| word.to_str().expect("it is text")).collect();
+        Ok(all.join(" "))
+    }
+
+    #[test]
+    fn the_words_of_a_pasted_command_tell_its_tool() {
+        for (command, tool) in [
+            ("vllm bench serve --seed 1", "vllm"),
+            ("CUDA_VISIBLE_DEVICES=0 vllm bench serve --seed 1", "vllm"),
+            ("python3 -m sglang.bench_serving --seed 1", "sglang"),
+            ("/usr/bin/python3.12 -m sglang.benchmark.serving --seed 1", "sglang"),
+        ] {
+            assert_eq!(expanded(command), Ok(format!("--tool {tool} --seed 1")), "{command}");
+        }
+        assert_eq!(expanded("--seed 1 -tp 4"), Ok("--seed 1 --tensor-parallel-size 4".to_owned()));
+        assert_eq!(expanded("--num_prompts=3 x_y"), Ok("--num-prompts=3 x_y".to_owned()));
+    }
+
+    #[test]
+    fn what_starts_no_known_benchmark_is_refused() {
+        for (command, why) in [
+            ("vllm serve Qwen/Qwen3-8B --seed 1", "starts a server"),
+            ("python -m sglang.launch_server --seed 1", "starts a server"),
+            ("python benchmarks/benchmark_serving.py --seed 1", "drew other requests"),
+            ("genai-perf profile --seed 1", "is no command of a benchmark tool"),
+        ] {
+            let refused = expanded(command).expect_err(command);
+            assert!(refused.contains(why), "{command}: {refused}");
+        }
+    }
+}
