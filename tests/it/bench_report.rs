@@ -1,12 +1,6 @@
 //! The benchmark report against what the real tools printed and wrote, and the readers against
 //! logs of measured runs. Needs the reference data.
-#![expect(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "helpers of tests, which say aloud that they skip"
-)]
-
-use std::path::PathBuf;
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use serde_json::Value;
 use servecast::metrics::bench::BenchInput;
@@ -33,23 +27,16 @@ use servecast::metrics::bench::VllmRun;
 use servecast::metrics::bench::read;
 use servecast::metrics::bench::read_json;
 
-/// The folder of reference data, or a plain word that the test is skipped.
-fn data(folder: &str) -> Option<PathBuf> {
-    let Ok(root) = std::env::var("SERVECAST_DATA") else {
-        println!("skipped: SERVECAST_DATA is not set");
-        return None;
-    };
-    Some(PathBuf::from(root).join(folder))
-}
+use crate::support::data;
 
-fn text_of(folder: &str, name: &str) -> Option<String> {
-    let path = data(folder)?.join(name);
-    Some(std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display())))
+fn text_of(folder: &str, name: &str) -> String {
+    let path = data().join(folder).join(name);
+    std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
 /// The 40 recorded requests, two of them failures, and the duration in seconds.
-fn golden_records() -> Option<(f64, Vec<BenchRecord>)> {
-    let text = text_of("bench-goldens", "requests.json")?;
+fn golden_records() -> (f64, Vec<BenchRecord>) {
+    let text = text_of("bench-goldens", "requests.json");
     let json: Value = serde_json::from_str(&text).unwrap();
     let record = |record: &Value| {
         let seconds = |key: &str| record[key].as_f64().unwrap();
@@ -70,13 +57,13 @@ fn golden_records() -> Option<(f64, Vec<BenchRecord>)> {
         }
     };
     let records = json["records"].as_array().unwrap().iter().map(record).collect();
-    Some((json["duration_s"].as_f64().unwrap(), records))
+    (json["duration_s"].as_f64().unwrap(), records)
 }
 
 /// The summary of the recorded requests. The golden runs' tokenizer gives one token less for
 /// answers of more than 50.
-fn golden_summary(slos: Option<&str>) -> Option<BenchSummary> {
-    let (duration_s, records) = golden_records()?;
+fn golden_summary(slos: Option<&str>) -> BenchSummary {
+    let (duration_s, records) = golden_records();
     let retokenized = |record: &BenchRecord| match u64::from(record.request.output_tokens) {
         tokens @ 51.. => tokens - 1,
         tokens => tokens,
@@ -84,11 +71,11 @@ fn golden_summary(slos: Option<&str>) -> Option<BenchSummary> {
     let mut input = BenchInput::from_records(duration_s, &records);
     let successes = records.iter().filter(|record| record.request.succeeded());
     input.retokenized_output_tokens = Some(successes.map(retokenized).sum());
-    Some(BenchSummary::new(input, slos.map(|words| Slos::parse([words]).unwrap())))
+    BenchSummary::new(input, slos.map(|words| Slos::parse([words]).unwrap()))
 }
 
 fn assert_same(ours: &str, name: &str) {
-    let golden = text_of("bench-goldens", name).expect("the data is there");
+    let golden = text_of("bench-goldens", name);
     for (number, (ours, golden)) in ours.lines().zip(golden.lines()).enumerate() {
         assert_eq!(ours, golden, "{name}, line {}", number + 1);
     }
@@ -101,9 +88,10 @@ fn sglang(generation: SglangGeneration) -> SglangRun {
 }
 
 #[test]
+#[ignore = "needs SERVECAST_DATA"]
 fn sglang_output_is_reproduced_byte_for_byte() {
-    let Some(plain) = golden_summary(None) else { return };
-    let promised = golden_summary(Some("ttft:500 tpot:40 e2el:4000")).unwrap();
+    let plain = golden_summary(None);
+    let promised = golden_summary(Some("ttft:500 tpot:40 e2el:4000"));
     let closed = |generation| SglangRun {
         request_rate: RequestRate::PerSecond(f64::INFINITY),
         max_concurrency: Some(8),
@@ -124,9 +112,10 @@ fn sglang_output_is_reproduced_byte_for_byte() {
 }
 
 #[test]
+#[ignore = "needs SERVECAST_DATA"]
 fn vllm_output_is_reproduced_byte_for_byte() {
-    let Some(plain) = golden_summary(None) else { return };
-    let promised = golden_summary(Some("ttft:500 tpot:40 e2el:4000")).unwrap();
+    let plain = golden_summary(None);
+    let promised = golden_summary(Some("ttft:500 tpot:40 e2el:4000"));
     let default = VllmRun { request_rate: 4.0, ..VllmRun::default() };
     let detailed = VllmRun {
         percentile_metrics: VllmRun::parse_metrics("ttft,tpot,itl,e2el").unwrap(),
@@ -144,8 +133,9 @@ fn vllm_output_is_reproduced_byte_for_byte() {
 }
 
 #[test]
+#[ignore = "needs SERVECAST_DATA"]
 fn what_the_tools_wrote_reads_back() {
-    let Some(folder) = data("bench-goldens") else { return };
+    let folder = data().join("bench-goldens");
     let mut files = 0;
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -182,10 +172,10 @@ fn assert_near(run: &Measured, key: &str, expected: f64, tolerance: f64, place: 
     assert!((value - expected).abs() <= tolerance, "{place}: {key} is {value}, not {expected}");
 }
 
-fn reference_run(name: &str) -> Option<Found> {
-    let found = read(&text_of("reference-runs", name)?);
+fn reference_run(name: &str) -> Found {
+    let found = read(&text_of("reference-runs", name));
     assert_eq!(found.problems, [], "{name}");
-    Some(found)
+    found
 }
 
 fn assert_values(run: &Measured, values: &[(&str, f64)], place: &str) {
@@ -195,9 +185,10 @@ fn assert_values(run: &Measured, values: &[(&str, f64)], place: &str) {
 }
 
 #[test]
+#[ignore = "needs SERVECAST_DATA"]
 fn the_multi_lora_log_holds_six_blocks_of_generation_a() {
     let name = "sglang-multi-lora-maf2.txt";
-    let Some(found) = reference_run(name) else { return };
+    let found = reference_run(name);
     assert_eq!(found.measured.len(), 6);
     let rates = found.measured.iter().map(|run| run.request_rate);
     let expected = [2.0, 4.0, 8.0, 16.0, 32.0, 64.0].map(RequestRate::PerSecond).map(Some);
@@ -227,9 +218,10 @@ fn the_multi_lora_log_holds_six_blocks_of_generation_a() {
 }
 
 #[test]
+#[ignore = "needs SERVECAST_DATA"]
 fn the_short_burst_is_one_block_of_generation_d() {
     let name = "sglang-qwen2.5-0.5b-short.txt";
-    let Some(found) = reference_run(name) else { return };
+    let found = reference_run(name);
     let [run] = found.measured.as_slice() else { panic!("one block") };
     assert_eq!(run.generation, Some(Generation::Sglang(SglangGeneration::D)));
     assert_eq!(run.request_rate, Some(RequestRate::PerSecond(f64::INFINITY)));
@@ -241,9 +233,10 @@ fn the_short_burst_is_one_block_of_generation_d() {
 }
 
 #[test]
+#[ignore = "needs SERVECAST_DATA"]
 fn the_ascend_log_is_one_block_of_generation_c() {
     let name = "sglang-qwen3-coder-480b-ascend.txt";
-    let Some(found) = reference_run(name) else { return };
+    let found = reference_run(name);
     let [run] = found.measured.as_slice() else { panic!("one block") };
     assert_eq!(run.generation, Some(Generation::Sglang(SglangGeneration::C)));
     assert_eq!(run.max_concurrency, Some(80));
@@ -253,9 +246,10 @@ fn the_ascend_log_is_one_block_of_generation_c() {
 }
 
 #[test]
+#[ignore = "needs SERVECAST_DATA"]
 fn the_deepseek_log_holds_four_blocks_of_generation_b() {
     let name = "sglang-deepseek-v3-tp8.txt";
-    let Some(found) = reference_run(name) else { return };
+    let found = reference_run(name);
     assert_eq!(found.measured.len(), 4);
     let limits: Vec<_> = found.measured.iter().map(|run| run.max_concurrency).collect();
     assert_eq!(limits, [Some(32), Some(16), Some(32), Some(16)]);
@@ -269,9 +263,10 @@ fn the_deepseek_log_holds_four_blocks_of_generation_b() {
 }
 
 #[test]
+#[ignore = "needs SERVECAST_DATA"]
 fn the_mooncake_page_holds_25_rows_and_25_blocks() {
     let name = "vllm-mooncake-a10.txt";
-    let Some(found) = reference_run(name) else { return };
+    let found = reference_run(name);
     let of = |origin| found.measured.iter().filter(move |run| run.origin == origin);
     assert_eq!(of(Origin::TableRow).count(), 25);
     assert_eq!(of(Origin::Block).count(), 25);
@@ -305,13 +300,14 @@ fn the_mooncake_page_holds_25_rows_and_25_blocks() {
 }
 
 #[test]
+#[ignore = "needs SERVECAST_DATA"]
 fn a_client_that_does_not_stream_prints_what_the_multi_lora_log_shows() {
-    let Some((duration_s, records)) = golden_records() else { return };
+    let (duration_s, records) = golden_records();
     let mut input = BenchInput::from_records(duration_s, &records);
     input.client = ClientMode::NonStreaming;
     let summary = BenchSummary::new(input, None);
     let text = sglang(SglangGeneration::A).text(&summary);
-    let log = text_of("reference-runs", "sglang-multi-lora-maf2.txt").unwrap();
+    let log = text_of("reference-runs", "sglang-multi-lora-maf2.txt");
     // the section of gaps is the log's, byte for byte
     let gaps = "---------------Inter-token Latency----------------";
     let ours = &text[text.find(gaps).unwrap()..];
@@ -330,8 +326,9 @@ fn a_client_that_does_not_stream_prints_what_the_multi_lora_log_shows() {
 }
 
 #[test]
+#[ignore = "needs SERVECAST_DATA"]
 fn the_blocks_of_measured_generations_have_our_labels_in_our_order() {
-    let Some(summary) = golden_summary(None) else { return };
+    let summary = golden_summary(None);
     for (name, ours) in [
         ("sglang-deepseek-v3-tp8.txt", sglang(SglangGeneration::B).text(&summary)),
         ("sglang-qwen3-coder-480b-ascend.txt", sglang(SglangGeneration::C).text(&summary)),
@@ -341,7 +338,7 @@ fn the_blocks_of_measured_generations_have_our_labels_in_our_order() {
             VllmRun { generation: VllmGeneration::Late2024, ..VllmRun::default() }.text(&summary),
         ),
     ] {
-        let log = text_of("reference-runs", name).unwrap();
+        let log = text_of("reference-runs", name);
         let block = &log[log.find("============ Serving").unwrap()..];
         let label = |line: &str| line.split(": ").next().unwrap().trim_end().to_owned();
         let lines = ours.lines().count();
@@ -351,8 +348,9 @@ fn the_blocks_of_measured_generations_have_our_labels_in_our_order() {
 }
 
 #[test]
+#[ignore = "needs SERVECAST_DATA"]
 fn a_truncated_line_is_told_and_the_others_are_kept() {
-    let Some(line) = text_of("bench-goldens", "sglang_0.5.23_conc8.result.jsonl") else { return };
+    let line = text_of("bench-goldens", "sglang_0.5.23_conc8.result.jsonl");
     let cut = &line[..200];
     let found = read_json(&format!("{line}\n{cut}\n{line}"));
     assert_eq!(found.measured.len(), 2);
@@ -362,9 +360,10 @@ fn a_truncated_line_is_told_and_the_others_are_kept() {
 }
 
 #[test]
+#[ignore = "needs SERVECAST_DATA"]
 fn a_measured_run_compares_with_itself_without_error() {
-    let Some(summary) = golden_summary(None) else { return };
-    let line = text_of("bench-goldens", "sglang_0.5.23_default.result.jsonl").unwrap();
+    let summary = golden_summary(None);
+    let line = text_of("bench-goldens", "sglang_0.5.23_default.result.jsonl");
     let [run] = <[Measured; 1]>::try_from(read(&line).measured).unwrap();
     let comparison = Comparison::new(&run, &summary);
     // counts 6 of 7 (one is left out), rates 4, latencies 4·6, concurrency and peaks 3

@@ -12,7 +12,7 @@ use servecast::sim::{Counts, simulation, step_times};
 use servecast::units::SimDuration;
 use servecast::workload::{AdapterCounts, TraceRow, TraceRows, Workload};
 
-use super::support::resolve;
+use super::support::{data, resolve};
 
 const MEASURED: &str = include_str!("../../profiles/reference-runs/sglang-multi-lora.toml");
 
@@ -49,12 +49,9 @@ fn adapters(count: u32, popularity: &str) -> String {
 }
 
 #[test]
+#[ignore = "needs SERVECAST_DATA"]
 fn the_arrivals_of_the_measured_run_come_out_bit_by_bit() {
-    let Ok(root) = std::env::var("SERVECAST_DATA") else {
-        println!("skipped: SERVECAST_DATA is not set");
-        return;
-    };
-    let text = std::fs::read_to_string(format!("{root}/lora/multi-lora-maf2-arrivals.csv"));
+    let text = std::fs::read_to_string(data().join("lora/multi-lora-maf2-arrivals.csv"));
     let text = text.expect("the arrivals are there");
     let config = AdapterCountsConfig {
         rate_per_s: 4.0,

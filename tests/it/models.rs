@@ -1,7 +1,6 @@
 //! Parameter counts, KV bytes and block counts against published figures.
 
 use std::fs;
-use std::path::PathBuf;
 
 use servecast::cost::CapturedSizes;
 use servecast::cost::CostModel;
@@ -19,15 +18,7 @@ use servecast::profiles;
 use servecast::scenario::Sampler;
 use servecast::scenario::VllmConfig;
 
-/// The reference data, or a plain word that there is none.
-#[expect(clippy::print_stdout, reason = "a skipped test says so")]
-fn data() -> Option<PathBuf> {
-    let folder = std::env::var_os("SERVECAST_DATA").map(PathBuf::from);
-    if folder.is_none() {
-        println!("skipped: SERVECAST_DATA is not set");
-    }
-    folder
-}
+use crate::support::data;
 
 /// A row of `models.csv`.
 struct Published {
@@ -81,8 +72,9 @@ fn assert_equals_published(model: &ModelSpec, row: &Published) {
 }
 
 #[test]
+#[ignore = "needs SERVECAST_DATA"]
 fn the_catalogue_has_the_published_counts() {
-    let Some(folder) = data() else { return };
+    let folder = data();
     for row in published(&folder) {
         let model = profiles::model(&row.name).unwrap_or_else(|| panic!("{} is missing", row.name));
         assert_equals_published(&model, &row);
@@ -90,8 +82,9 @@ fn the_catalogue_has_the_published_counts() {
 }
 
 #[test]
+#[ignore = "needs SERVECAST_DATA"]
 fn every_config_is_read_to_the_published_counts() {
-    let Some(folder) = data() else { return };
+    let folder = data();
     let rows = published(&folder);
     let mut read = 0;
     for entry in fs::read_dir(folder.join("model-configs")).expect("model-configs") {
@@ -149,8 +142,9 @@ fn block_errors(folder: &std::path::Path, reserve: Reserve) -> Vec<(String, f64)
 }
 
 #[test]
+#[ignore = "needs SERVECAST_DATA"]
 fn derived_kv_blocks_are_near_those_an_engine_logged() {
-    let Some(folder) = data() else { return };
+    let folder = data();
     for reserve in [Reserve::Activations, Reserve::Logits] {
         let errors = block_errors(&folder, reserve);
         let dense: Vec<_> = errors.iter().filter(|(name, _)| !name.contains("Scout")).collect();
@@ -232,8 +226,9 @@ fn steady_tpot_ms(model: &Roofline, rate_per_s: f64, prompt: f64, output: f64) -
 }
 
 #[test]
+#[ignore = "needs SERVECAST_DATA"]
 fn steady_decoding_is_near_measured_stages() {
-    let Some(folder) = data() else { return };
+    let folder = data();
     let path = folder.join("real-runs/stage-metrics-h100.csv");
     let mut reader = csv::Reader::from_path(path).expect("stages");
     let headers = reader.headers().expect("a header").clone();

@@ -42,13 +42,10 @@ pub(crate) fn random_cases(usual: u32) -> ProptestConfig {
     ProptestConfig::with_cases(asked.unwrap_or(usual))
 }
 
-/// The folder of reference data, or a plain word that there is none.
-pub(crate) fn data() -> Option<PathBuf> {
-    let folder = std::env::var_os("SERVECAST_DATA").map(PathBuf::from);
-    if folder.is_none() {
-        println!("skipped: SERVECAST_DATA is not set");
-    }
-    folder
+/// The folder of reference data. Tests that need it are ignored without it, by `#[ignore = "needs SERVECAST_DATA"]`.
+pub(crate) fn data() -> PathBuf {
+    let folder = std::env::var_os("SERVECAST_DATA");
+    PathBuf::from(folder.expect("SERVECAST_DATA names the folder of reference data"))
 }
 
 pub(crate) fn micros(micros: u64) -> SimDuration {

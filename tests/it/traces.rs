@@ -1,7 +1,6 @@
 //! Traces read back as they were written, wrong files are refused where they are wrong, and the
 //! published traces have the figures that their users know.
 
-use std::env;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,6 +15,8 @@ use servecast::rng::Seed;
 use servecast::units::SimTime;
 use servecast::workload::TraceRow;
 use tempfile::TempDir;
+
+use crate::support::data;
 
 fn folder() -> TempDir {
     tempfile::tempdir().expect("a scratch folder")
@@ -464,15 +465,6 @@ fn a_trace_opened_while_it_is_described_has_the_rows_of_one_opened_by_itself() {
 
 // ── the published traces ────────────────────────────────────────────────────────────────────
 
-#[expect(clippy::print_stdout, reason = "a skipped test says so")]
-fn data() -> Option<PathBuf> {
-    let folder = env::var_os("SERVECAST_DATA").map(PathBuf::from);
-    if folder.is_none() {
-        println!("skipped: SERVECAST_DATA is not set");
-    }
-    folder
-}
-
 fn figures(path: &Path) -> TraceSummary {
     describe(path, None, &TraceOptions::default()).expect("a published trace is readable")
 }
@@ -498,8 +490,9 @@ fn lengths(found: &servecast::io::traces::LengthSummary, known: [f64; 5], places
 }
 
 #[test]
+#[ignore = "needs SERVECAST_DATA"]
 fn azure_2023_has_its_known_figures() {
-    let Some(data) = data() else { return };
+    let data = data();
     let folder = data.join("traces/azure2023");
     let code = figures(&folder.join("AzureLLMInferenceTrace_code.csv"));
     assert_eq!((code.format, code.rows, code.skipped.total()), (TraceFormat::Azure, 8819, 0));
@@ -527,8 +520,9 @@ fn azure_2023_has_its_known_figures() {
 }
 
 #[test]
+#[ignore = "needs SERVECAST_DATA"]
 fn mooncake_has_its_known_figures_and_reuse() {
-    let Some(data) = data() else { return };
+    let data = data();
     let folder = data.join("traces/mooncake");
     let conversation = figures(&folder.join("conversation_trace.jsonl"));
     assert_eq!((conversation.format, conversation.rows), (TraceFormat::Mooncake, 12_031));
@@ -571,8 +565,9 @@ fn mooncake_has_its_known_figures_and_reuse() {
 }
 
 #[test]
+#[ignore = "needs SERVECAST_DATA"]
 fn length_files_and_project_files_are_recognised() {
-    let Some(data) = data() else { return };
+    let data = data();
     let arxiv = "traces/lengths/arxiv_summarization_stats_llama2_tokenizer_filtered_v2.csv";
     let arxiv = figures(&data.join(arxiv));
     assert_eq!((arxiv.format, arxiv.rows, arxiv.time), (TraceFormat::Vidur, 28_257, None));
@@ -597,8 +592,9 @@ fn length_files_and_project_files_are_recognised() {
 }
 
 #[test]
+#[ignore = "needs SERVECAST_DATA"]
 fn servegen_requests_have_the_recorded_count_rates_and_lengths() {
-    let Some(data) = data() else { return };
+    let data = data();
     let folder = data.join("traces/servegen/reason/deepseek-r1");
     let of = |seed, pairing| {
         let options = TraceOptions { seed: Seed(seed), pairing, ..TraceOptions::default() };

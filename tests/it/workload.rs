@@ -10,15 +10,7 @@ use servecast::units::SimTime;
 use servecast::workload::numpy::{Generator, LegacyRandom};
 use servecast::workload::{Tools, TraceRow, VllmRate, Workload, WorkloadError, vllm_arrivals_s};
 
-/// The folder of reference data, or a plain word that there is none.
-#[expect(clippy::print_stdout, reason = "a test that checks nothing must say so")]
-fn data() -> Option<PathBuf> {
-    let folder = std::env::var_os("SERVECAST_DATA").map(PathBuf::from);
-    if folder.is_none() {
-        println!("skipped: SERVECAST_DATA is not set");
-    }
-    folder
-}
+use crate::support::data;
 
 fn json(path: PathBuf) -> Value {
     let text = std::fs::read_to_string(path).expect("the reference file is readable");
@@ -69,8 +61,9 @@ fn requests(config: &WorkloadConfig) -> Vec<Request> {
 }
 
 #[test]
+#[ignore = "needs SERVECAST_DATA"]
 fn lengths_and_arrivals_are_those_the_tools_drew() {
-    let Some(folder) = data() else { return };
+    let folder = data();
     let cases = json(folder.join("bench-goldens/arrivals_and_lengths.json"));
     let cases = cases.as_array().expect("a list of cases");
     assert_eq!(cases.len(), 10);
@@ -90,8 +83,9 @@ fn lengths_and_arrivals_are_those_the_tools_drew() {
 }
 
 #[test]
+#[ignore = "needs SERVECAST_DATA"]
 fn arrivals_are_equal_to_one_part_in_a_trillion_before_rounding() {
-    let Some(folder) = data() else { return };
+    let folder = data();
     let cases = json(folder.join("bench-goldens/arrivals_and_lengths.json"));
     let close = |ours: f64, theirs: f64| (ours - theirs).abs() <= 1e-12 * theirs.abs();
     let mut checked = 0;
@@ -128,8 +122,9 @@ fn arrivals_are_equal_to_one_part_in_a_trillion_before_rounding() {
 }
 
 #[test]
+#[ignore = "needs SERVECAST_DATA"]
 fn vllms_generator_goes_on_to_the_offsets_of_the_prompts() {
-    let Some(folder) = data() else { return };
+    let folder = data();
     let cases = json(folder.join("bench-goldens/arrivals_and_lengths.json"));
     let case = &cases[4];
     // With a ratio of 0 no length takes a draw, so the offsets come first.
@@ -139,8 +134,9 @@ fn vllms_generator_goes_on_to_the_offsets_of_the_prompts() {
 }
 
 #[test]
+#[ignore = "needs SERVECAST_DATA"]
 fn lengths_of_measured_runs_are_drawn_again() {
-    let Some(folder) = data() else { return };
+    let folder = data();
     let runs = json(folder.join("real-runs/random-lengths.json"));
     let mut checked = 0;
     for (key, lens) in runs.as_object().expect("a map of runs") {
@@ -191,8 +187,9 @@ fn lengths_of_measured_runs_are_drawn_again() {
 }
 
 #[test]
+#[ignore = "needs SERVECAST_DATA"]
 fn a_recorded_trace_keeps_its_blocks_and_loses_nothing() {
-    let Some(folder) = data() else { return };
+    let folder = data();
     let path = folder.join("traces/mooncake/conversation_trace.jsonl");
     let text = std::fs::read_to_string(path).expect("the trace is readable");
     let lines: Vec<String> = text.lines().map(str::to_owned).collect();
