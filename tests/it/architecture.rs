@@ -12,8 +12,8 @@ use Floor::{Apart, Ordered};
 
 const FLOORS: &[Floor] = &[
     Ordered(&["units", "ids", "rng", "des", "threads", "stats"]),
-    Ordered(&["model", "hardware", "adapter", "request", "profiles", "scenario"]),
-    Apart(&["cost", "kv", "lora", "network", "workload"]),
+    Ordered(&["model", "hardware", "request", "profiles", "scenario"]),
+    Apart(&["cost", "kv", "network", "workload"]),
     Apart(&["engine"]),
     Apart(&["cluster"]),
     Ordered(&["resolved", "sim"]),
@@ -172,3 +172,22 @@ fn no_test_returns_early_and_green_without_reference_data() {
 }
 
 const NEEDS_DATA: &str = "#[ignore = \"needs SERVECAST_DATA\"]";
+
+#[test]
+fn the_floors_name_all_modules_and_no_others() {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let map = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("ARCHITECTURE.md"));
+    let map = map.expect("the map is there");
+    for module in FLOORS.iter().flat_map(|(Ordered(names) | Apart(names))| *names) {
+        let is_there = source.join(format!("{module}.rs")).is_file()
+            || source.join(module).join("mod.rs").is_file();
+        assert!(is_there, "the floors name `{module}`, which is no module");
+        let is_on_map = map.contains(&format!("`{module}`"));
+        assert!(is_on_map || ["lib", "main"].contains(module), "ARCHITECTURE.md lacks `{module}`");
+    }
+    for entry in fs::read_dir(&source).expect("the source folder is readable") {
+        let path = entry.expect("a folder entry is readable").path();
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        assert!(place(&name).is_some(), "no floor names `{name}`");
+    }
+}

@@ -88,38 +88,60 @@ fn every_key_of_a_scenario_is_in_the_reference() {
     assert!(absent.is_empty(), "docs/scenarios.md does not explain {absent:?}");
 }
 
-#[test]
-fn links_between_the_pages_lead_somewhere() {
-    let pages = [
-        "README.md",
-        "ARCHITECTURE.md",
-        "CONTRIBUTING.md",
-        "docs/checks.md",
-        "docs/comparing.md",
-        "docs/glossary.md",
-        "docs/scenarios.md",
-        "docs/faults.md",
-        "docs/kv-tiers.md",
-        "docs/lora.md",
-        "docs/policies.md",
-        "docs/report.md",
-        "docs/several-models.md",
-        "docs/sweeps.md",
-        "docs/validation.md",
-        "traces/README.md",
-        "profiles/README.md",
-        "notebooks/README.md",
-    ];
-    for page in pages {
-        let path = root().join(page);
-        let text = read(&path);
-        let folder = path.parent().expect("a page lies in a folder");
-        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
-            let file = link.split('#').next().unwrap_or_default();
-            let is_outside = file.contains("://") || file.is_empty();
-            assert!(is_outside || folder.join(file).exists(), "{page}: {link} leads nowhere");
+/// All pages of the project, in folders of its own.
+fn pages(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).expect("a folder of the project") {
+        let path = entry.expect("an entry").path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let is_made = name.starts_with("target") || name.starts_with('.') || name == "runs";
+        if path.is_dir() && !is_made {
+            pages(&path, found);
+        } else if path.extension().is_some_and(|kind| kind == "md") {
+            found.push(path);
         }
     }
+}
+
+/// The anchors of a page: its headings as GitHub and mdBook name them.
+fn anchors(text: &str) -> Vec<String> {
+    let mut is_code = false;
+    let mut found = Vec::new();
+    for line in text.lines() {
+        is_code ^= line.starts_with("```");
+        if let Some(heading) = line.strip_prefix('#').filter(|_| !is_code) {
+            let words = heading.trim_start_matches('#').trim().to_lowercase();
+            let kept = words.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+            found.push(kept.map(|c| if c == ' ' { '-' } else { c }).collect());
+        }
+    }
+    found
+}
+
+#[test]
+fn links_between_the_pages_lead_somewhere() {
+    let mut all = Vec::new();
+    pages(root(), &mut all);
+    assert!(all.len() > 25, "{all:?}");
+    let mut links = 0;
+    for path in &all {
+        let (text, page) = (read(path), path.display());
+        let folder = path.parent().expect("a page lies in a folder");
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
+            if file.contains("://") {
+                continue;
+            }
+            let target = if file.is_empty() { path.clone() } else { folder.join(file) };
+            assert!(target.exists(), "{page}: {link} leads nowhere");
+            let is_page = target.extension().is_some_and(|kind| kind == "md");
+            if is_page && !anchor.is_empty() {
+                let known = anchors(&read(&target));
+                assert!(known.iter().any(|one| one == anchor), "{page}: {link}: no such heading");
+            }
+            links += 1;
+        }
+    }
+    assert!(links > 50, "{links}");
 }
 
 #[test]

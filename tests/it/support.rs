@@ -1,11 +1,13 @@
 //! Builders: an engine, a cluster, a workload, a run, in a few readable lines.
 
+use std::hash::BuildHasher;
 use std::path::PathBuf;
 
 use proptest::test_runner::Config as ProptestConfig;
 use rand::distr::Distribution;
 use rand_distr::Exp1;
 
+use rustc_hash::FxBuildHasher;
 use servecast::cluster::{Cluster, Router};
 use servecast::cost::{Linear, StepTime};
 use servecast::des::{Class, EventQueue};
@@ -137,21 +139,23 @@ impl Digest {
 impl Observer for Digest {
     #[expect(clippy::too_many_lines, reason = "a number for each occurrence")]
     fn on(&mut self, at: SimTime, what: Occurrence<'_>) {
-        self.add(&[at.as_nanos()]);
+        // Which of the occurrences it is tells no number that somebody has to keep unique.
+        let kind = FxBuildHasher.hash_one(std::mem::discriminant(&what));
+        self.add(&[at.as_nanos(), kind]);
         match what {
             Occurrence::Arrived(id, request) => {
                 let lengths = [request.prompt_tokens, request.output_tokens, request.max_tokens];
-                self.add(&[1, id.0.into(), request.arrival.as_nanos()]);
+                self.add(&[id.0.into(), request.arrival.as_nanos()]);
                 self.add(&lengths.map(u64::from));
             }
-            Occurrence::Reached(id) => self.add(&[21, id.0.into()]),
-            Occurrence::Sent(id, instance) => self.add(&[2, id.0.into(), instance.0.into()]),
+            Occurrence::Reached(id) => self.add(&[id.0.into()]),
+            Occurrence::Sent(id, instance) => self.add(&[id.0.into(), instance.0.into()]),
             Occurrence::Queued(instance, id, load) => {
-                self.add(&[3, id.0.into(), instance.0.into(), load.waiting.into()]);
+                self.add(&[id.0.into(), instance.0.into(), load.waiting.into()]);
             }
             Occurrence::Planned(instance, batch, load) => {
                 let levels = [load.waiting, load.running, load.kv_blocks_free].map(u64::from);
-                self.add(&[4, instance.0.into(), batch.step]);
+                self.add(&[instance.0.into(), batch.step]);
                 self.add(&[batch.starts_at.as_nanos(), batch.duration.as_nanos()]);
                 self.add(&levels);
                 for entry in &batch.plan.entries {
@@ -164,7 +168,7 @@ impl Observer for Digest {
             }
             Occurrence::Stepped(instance, batch, result, load) => {
                 let counts = [result.tokens, load.waiting, load.running].map(u64::from);
-                self.add(&[5, instance.0.into(), batch.step]);
+                self.add(&[instance.0.into(), batch.step]);
                 self.add(&counts);
                 for gap in &result.gaps {
                     self.add(&[gap.gap.as_nanos(), gap.count.into()]);
@@ -172,16 +176,16 @@ impl Observer for Digest {
             }
             Occurrence::Landed(instance, result, load) => {
                 let counts = [result.tokens, load.waiting, load.running].map(u64::from);
-                self.add(&[20, instance.0.into()]);
+                self.add(&[instance.0.into()]);
                 self.add(&counts);
                 self.add(&result.landed.iter().map(|id| id.0.into()).collect::<Vec<u64>>());
             }
             Occurrence::Displaced(instance, ids) => {
-                self.add(&[9, instance.0.into()]);
+                self.add(&[instance.0.into()]);
                 self.add(&ids.iter().map(|id| id.0.into()).collect::<Vec<u64>>());
             }
             Occurrence::Quiet(instance, run) => {
-                self.add(&[8, instance.0.into(), run.first_step, run.rows.into()]);
+                self.add(&[instance.0.into(), run.first_step, run.rows.into()]);
                 for step in run.steps {
                     let times = [step.boundary, step.start].map(SimTime::as_nanos);
                     self.add(&times);
@@ -189,77 +193,74 @@ impl Observer for Digest {
                 }
             }
             Occurrence::LoadBegan(instance, what, load) => {
-                self.add(&[21, instance.0.into(), what.request.0.into(), load.waiting.into()]);
+                self.add(&[instance.0.into(), what.request.0.into(), load.waiting.into()]);
                 self.add(&what.tokens.map(u64::from));
             }
             Occurrence::LoadEnded(instance, id) => {
-                self.add(&[22, instance.0.into(), id.0.into()]);
+                self.add(&[instance.0.into(), id.0.into()]);
             }
             Occurrence::TierMoved(instance, way, bytes) => {
-                self.add(&[23, instance.0.into(), way as u64, bytes.0]);
+                self.add(&[instance.0.into(), way as u64, bytes.0]);
             }
             Occurrence::TiersEvicted(instance, bytes) => {
-                self.add(&[24, instance.0.into()]);
+                self.add(&[instance.0.into()]);
                 self.add(&bytes.map(|bytes| bytes.0));
             }
             Occurrence::HandedOver(instance, life) => {
-                self.add(&[10, instance.0.into(), life.id.0.into(), life.generated.into()]);
+                self.add(&[instance.0.into(), life.id.0.into(), life.generated.into()]);
             }
-            Occurrence::Forwarded(id, instance) => self.add(&[11, id.0.into(), instance.0.into()]),
+            Occurrence::Forwarded(id, instance) => self.add(&[id.0.into(), instance.0.into()]),
             Occurrence::SendingBegan(instance, id) => {
-                self.add(&[30, instance.0.into(), id.0.into()]);
+                self.add(&[instance.0.into(), id.0.into()]);
             }
             Occurrence::TransferBegan(instance, id, bytes) => {
-                self.add(&[12, instance.0.into(), id.0.into(), bytes.0]);
+                self.add(&[instance.0.into(), id.0.into(), bytes.0]);
             }
-            Occurrence::Released(instance, id) => self.add(&[13, instance.0.into(), id.0.into()]),
+            Occurrence::Released(instance, id) => self.add(&[instance.0.into(), id.0.into()]),
             Occurrence::Left(instance, life, finish) => {
                 let ids = [instance.0, life.id.0, finish as u32, life.generated];
                 let counts = [life.cached_tokens, life.preemptions].map(u64::from);
                 let times = [life.first_scheduled, life.first_token, Some(life.last_token)];
-                self.add(&[6]);
                 self.add(&ids.map(u64::from));
                 self.add(&counts);
                 self.add(&times.map(|time| time.map_or(u64::MAX, SimTime::as_nanos)));
             }
-            Occurrence::Refused(instance, id) => self.add(&[7, instance.0.into(), id.0.into()]),
-            Occurrence::TurnedAway(id, _) => self.add(&[14, id.0.into()]),
+            Occurrence::Refused(instance, id) => self.add(&[instance.0.into(), id.0.into()]),
+            Occurrence::TurnedAway(id, _) => self.add(&[id.0.into()]),
             Occurrence::GaveUp { request, life, finish, tries_again } => {
                 let generated = life.map_or(0, |life| life.generated);
-                self.add(&[15, request.0.into(), finish as u64, tries_again.into()]);
+                self.add(&[request.0.into(), finish as u64, tries_again.into()]);
                 self.add(&[generated.into()]);
             }
-            Occurrence::Retried { retry, of } => self.add(&[16, retry.0.into(), of.0.into()]),
+            Occurrence::Retried { retry, of } => self.add(&[retry.0.into(), of.0.into()]),
             Occurrence::Dropped(instance, life, _) => {
-                self.add(&[17, instance.0.into(), life.id.0.into(), life.generated.into()]);
+                self.add(&[instance.0.into(), life.id.0.into(), life.generated.into()]);
             }
-            Occurrence::Crashed(instance, _) => self.add(&[18, instance.0.into()]),
-            Occurrence::Recovered(instance) => self.add(&[19, instance.0.into()]),
+            Occurrence::Crashed(instance, _) => self.add(&[instance.0.into()]),
+            Occurrence::Recovered(instance) => self.add(&[instance.0.into()]),
             Occurrence::Scaled(instance, stage) => {
-                self.add(&[22, instance.0.into(), stage as u64]);
+                self.add(&[instance.0.into(), stage as u64]);
             }
             Occurrence::Looked(_, look) => {
                 let value = look.value.unwrap_or(-1.0).to_bits();
-                self.add(&[23, value, look.replicas.into(), look.decided.into()]);
+                self.add(&[value, look.replicas.into(), look.decided.into()]);
             }
             Occurrence::Moved { from, to, life, .. } => {
                 let ids = [from.0, to.0, life.id.0, life.generated];
-                self.add(&[30]);
                 self.add(&ids.map(u64::from));
             }
             Occurrence::Swapped(swap) => {
                 let ids = [swap.instance.0, swap.given_up.0, swap.taken_in.0];
-                self.add(&[32]);
                 self.add(&ids.map(u64::from));
             }
             Occurrence::Rebalanced { between: [a, b], requests, adapters } => {
-                self.add(&[31, a.0.into(), b.0.into(), requests.into(), adapters.into()]);
+                self.add(&[a.0.into(), b.0.into(), requests.into(), adapters.into()]);
             }
             Occurrence::Unreserved(instance, id, _) => {
-                self.add(&[33, instance.0.into(), id.0.into()]);
+                self.add(&[instance.0.into(), id.0.into()]);
             }
             Occurrence::TransferFailed(instance, id) => {
-                self.add(&[20, instance.0.into(), id.0.into()]);
+                self.add(&[instance.0.into(), id.0.into()]);
             }
         }
     }
