@@ -1,9 +1,12 @@
 //! Requests and adapters that move between replicas, in whole runs.
 
 use proptest::prelude::*;
+use servecast::engine::Instance;
+use servecast::engine::scheduler::{Admit, Doorkeeper, Held, Load, Scheduler};
 use servecast::metrics::{AdaptersReport, Recorder, Status};
 use servecast::resolved::Scenario;
-use servecast::sim::{Counts, simulation, step_times};
+use servecast::sim::{Counts, cluster, simulation, simulation_on, step_times};
+use servecast::units::SimTime;
 use servecast::workload::Workload;
 
 use super::support::{Digest, random_cases, resolve};
@@ -204,4 +207,37 @@ fn what_is_not_modelled_with_migration_is_refused_by_name() {
         let error = resolve(&text).expect_err(&expected);
         assert!(error.contains(&expected), "{error}\nis not: {expected}");
     }
+}
+
+/// Gives the engine everything at once.
+#[derive(Debug, Clone)]
+struct Open;
+
+impl Admit for Open {
+    fn next(&mut self, _: &[Held], _: &Load, _: SimTime) -> Option<usize> {
+        Some(0)
+    }
+}
+
+#[test]
+fn requests_move_and_routers_see_adapters_behind_a_door_too() {
+    let scenario = resolved(&scenario(&periodic("solver = 'greedy'"), ""));
+    let (plain, counts, _) = run(&scenario);
+    let mut cluster = cluster(&scenario).expect("step times are known");
+    let behind = |instance: Instance| {
+        instance.with_scheduler(|engine| Scheduler::custom(Doorkeeper::new(Open, engine)))
+    };
+    cluster.instances = cluster.instances.into_iter().map(behind).collect();
+    let file = &scenario.file;
+    let workload = Workload::open(&file.workload, file.seed, None).expect("it opens");
+    let run = simulation_on(&scenario, cluster, workload).expect("nothing is recorded");
+    let mut kept = Recorder::of(&scenario);
+    assert_eq!(run.run(&mut kept).expect("no trace is read"), counts);
+    let report = AdaptersReport::new(&kept, &scenario.file).expect("there are adapters");
+    let moved = serde_json::to_value(&report).expect("it is data");
+    assert_eq!(moved, serde_json::to_value(AdaptersReport::new(&plain, &scenario.file)).unwrap());
+    let ends = |recorder: &Recorder| -> Vec<SimTime> {
+        recorder.requests.iter().map(|record| record.finish).collect()
+    };
+    assert_eq!(ends(&kept), ends(&plain));
 }

@@ -9,7 +9,7 @@
 //! Left out: taking back what the engine was given.
 
 use super::{Handoff, Load, Quiet, QuietSteps, Schedule, Scheduler};
-use crate::engine::{Finish, Life, StepPlan, StepResult, Tiers};
+use crate::engine::{Adapters, Finish, Life, StepPlan, StepResult, Tiers};
 use crate::ids::RequestId;
 use crate::kv::CacheContent;
 use crate::request::{Request, RequestView, Segment};
@@ -68,6 +68,8 @@ impl<A: Admit> Doorkeeper<A> {
     }
 }
 
+// Whatever an engine can, it can behind a door too: what is added to the trait is to be passed on here.
+#[deny(clippy::missing_trait_methods)]
 impl<A: Admit + 'static> Schedule for Doorkeeper<A> {
     fn now(&mut self, now: SimTime) {
         self.engine.now(now);
@@ -84,6 +86,11 @@ impl<A: Admit + 'static> Schedule for Doorkeeper<A> {
         }
         self.held.push(Held { id, request: request.clone() });
         Ok(())
+    }
+
+    fn adopt(&mut self, life: Life, request: &Request) {
+        // Another engine had let it in.
+        self.engine.adopt(life, request);
     }
 
     fn abort(&mut self, id: RequestId, result: &mut StepResult) {
@@ -159,6 +166,10 @@ impl<A: Admit + 'static> Schedule for Doorkeeper<A> {
         self.engine.quiet_claims(steps, claims);
     }
 
+    fn is_foreseen(&self, plan: &StepPlan) -> bool {
+        self.held.is_empty() && self.engine.is_foreseen(plan)
+    }
+
     fn run_quiet(&mut self, run: QuietSteps) {
         self.engine.run_quiet(run);
     }
@@ -174,6 +185,15 @@ impl<A: Admit + 'static> Schedule for Doorkeeper<A> {
     fn load(&self) -> Load {
         let load = self.engine.load();
         Load { waiting: load.waiting + self.held.len() as u32, ..load }
+    }
+
+    fn adapters(&self) -> Option<&Adapters> {
+        self.engine.adapters()
+    }
+
+    fn longest_waiting(&self) -> u32 {
+        let held = self.held.iter().map(|held| held.request.prompt_tokens).max();
+        self.engine.longest_waiting().max(held.unwrap_or(0))
     }
 
     fn token_budget(&self) -> u32 {

@@ -8,6 +8,7 @@ mod custom;
 mod dispatch;
 mod doorkeeper;
 mod faster_transformer;
+mod handed;
 mod orca;
 mod orca_lora;
 mod ranks;

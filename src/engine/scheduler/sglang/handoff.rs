@@ -201,10 +201,12 @@ impl Sglang {
 
     /// A KV has been read, or has arrived.
     pub(super) fn end_transfer(&mut self, id: RequestId) {
-        let is_it = |s: &super::Sequence| s.life.id == id && (s.is_sending || s.is_loading());
-        let Some(slot) = self.sequences.iter().position(is_it) else { return };
-        let s = &mut self.sequences[slot];
-        let slot = slot as u32;
+        let travels = |slot: &u32| {
+            let s = &self.sequences[*slot as usize];
+            s.is_sending || s.is_loading()
+        };
+        let Some(slot) = self.handed.get(id).filter(travels) else { return };
+        let s = &mut self.sequences[slot as usize];
         if s.is_loading() {
             s.status = Status::Landed;
             self.handoffs.loading -= 1;

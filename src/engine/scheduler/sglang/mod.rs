@@ -45,6 +45,7 @@ use std::collections::VecDeque;
 
 use rustc_hash::FxHashSet;
 
+use super::handed::Handed;
 use super::{Handoff, Load, Quiet, QuietSteps, Schedule};
 use crate::engine::{Adapters, Finish, Life, StepPlan, StepResult};
 use crate::ids::{AdapterId, RequestId};
@@ -83,6 +84,8 @@ pub struct Sglang {
     rows: u32,
     rows_free: u32,
     sequences: Vec<Sequence>,
+    /// Of those whose KV travels.
+    handed: Handed,
     vacant: Vec<u32>,
     waiting: VecDeque<u32>,
     /// The decode batch.
@@ -164,6 +167,7 @@ impl Sglang {
             rows: max_running,
             rows_free: max_running,
             sequences: Vec::new(),
+            handed: Handed::default(),
             vacant: Vec::new(),
             waiting: VecDeque::new(),
             running: Vec::new(),
@@ -257,12 +261,16 @@ impl Sglang {
             return;
         }
         s.status = Status::Gone;
+        self.handed.remove(s.life.id);
         self.vacant.push(slot);
     }
 
     fn slot_of(&self, id: RequestId) -> Option<u32> {
         let is_here = |s: &Sequence| s.life.id == id && s.status.is_inside();
-        self.sequences.iter().position(is_here).map(|slot| slot as u32)
+        match self.handed.get(id) {
+            Some(slot) => Some(slot).filter(|slot| is_here(&self.sequences[*slot as usize])),
+            None => self.sequences.iter().position(is_here).map(|slot| slot as u32),
+        }
     }
 }
 
@@ -286,6 +294,9 @@ impl Schedule for Sglang {
             self.sequences.push(sequence);
             self.sequences.len() as u32 - 1
         };
+        if handoff != Handoff::None {
+            self.handed.insert(id, slot);
+        }
         self.accept(slot);
         Ok(())
     }
@@ -303,7 +314,7 @@ impl Schedule for Sglang {
     }
 
     fn sends(&self, id: RequestId) -> bool {
-        self.sequences.iter().any(|s| s.life.id == id && s.is_sending)
+        self.handed.get(id).is_some_and(|slot| self.sequences[slot as usize].is_sending)
     }
 
     fn has_landed(&self) -> bool {

@@ -44,6 +44,7 @@ mod stages;
 mod waiting;
 mod windows;
 
+use super::handed::Handed;
 use super::{Handoff, Load, Quiet, QuietSteps, Schedule};
 use crate::engine::{Adapters, Finish, Life, StepPlan, StepResult, Tiers};
 use crate::ids::RequestId;
@@ -99,6 +100,8 @@ pub struct VllmV1 {
 
     pool: KvPool,
     sequences: Vec<Sequence>,
+    /// Of those whose KV travels.
+    handed: Handed,
     vacant: Vec<u32>,
     running: Vec<u32>,
     waiting: Queue,
@@ -184,6 +187,7 @@ impl VllmV1 {
             stagger: Stagger::default(),
             pool: KvPool::Counted(BlockPool::new(blocks)),
             sequences: Vec::new(),
+            handed: Handed::default(),
             vacant: Vec::new(),
             running: Vec::new(),
             waiting: Queue::of(&config),
@@ -252,7 +256,17 @@ impl VllmV1 {
         self.config.async_scheduling
     }
 
-    fn insert(&mut self, mut sequence: Sequence) -> u32 {
+    fn insert(&mut self, sequence: Sequence) -> u32 {
+        let (id, handoff) = (sequence.life.id, sequence.handoff);
+        let slot = self.seat(sequence);
+        // With tiers below, the KV of any request may come from there.
+        if handoff != Handoff::None || self.tiers.is_some() {
+            self.handed.insert(id, slot);
+        }
+        slot
+    }
+
+    fn seat(&mut self, mut sequence: Sequence) -> u32 {
         if let Some(slot) = self.vacant.pop() {
             let place = &mut self.sequences[slot as usize];
             // The buffers of the one that left are used again.
@@ -265,10 +279,17 @@ impl VllmV1 {
     }
 
     fn slot_of(&self, id: RequestId) -> Option<u32> {
-        self.sequences
-            .iter()
-            .position(|s| s.life.id == id && !matches!(s.status, Status::Draining | Status::Gone))
-            .map(|slot| slot as u32)
+        let is_here =
+            |s: &Sequence| s.life.id == id && !matches!(s.status, Status::Draining | Status::Gone);
+        match self.handed.get(id) {
+            Some(slot) => Some(slot).filter(|slot| is_here(&self.sequences[*slot as usize])),
+            None => self.sequences.iter().position(is_here).map(|slot| slot as u32),
+        }
+    }
+
+    /// The place of a request whose KV travels.
+    fn handed_over(&self, id: RequestId) -> Option<u32> {
+        self.handed.get(id).and_then(|_| self.slot_of(id))
     }
 
     /// A request runs no longer: neither does its adapter, for it.
@@ -282,7 +303,9 @@ impl VllmV1 {
     fn remove(&mut self, slot: u32) {
         self.linger_no_more(slot);
         self.release_blocks(slot);
-        self.sequences[slot as usize].status = Status::Gone;
+        let s = &mut self.sequences[slot as usize];
+        s.status = Status::Gone;
+        self.handed.remove(s.life.id);
         self.vacant.push(slot);
     }
 }
@@ -328,7 +351,7 @@ impl Schedule for VllmV1 {
     }
 
     fn transferred(&mut self, id: RequestId, _result: &mut StepResult) {
-        let Some(slot) = self.slot_of(id) else { return };
+        let Some(slot) = self.handed_over(id) else { return };
         self.livelock.end();
         let s = &mut self.sequences[slot as usize];
         match s.status {
@@ -342,7 +365,7 @@ impl Schedule for VllmV1 {
     }
 
     fn sends(&self, id: RequestId) -> bool {
-        self.slot_of(id)
+        self.handed_over(id)
             .is_some_and(|slot| self.sequences[slot as usize].handoff == Handoff::DecodedElsewhere)
     }
 
@@ -351,7 +374,7 @@ impl Schedule for VllmV1 {
     }
 
     fn lost_transfer(&mut self, id: RequestId) {
-        let Some(slot) = self.slot_of(id) else { return };
+        let Some(slot) = self.handed_over(id) else { return };
         self.livelock.end();
         self.load_nothing(slot);
     }
