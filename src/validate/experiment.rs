@@ -118,6 +118,7 @@ fn as_texts<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, Strin
 const LONGEST_S: f64 = 1e8;
 
 /// A measured request.
+#[expect(clippy::struct_field_names, reason = "names end in their unit")]
 #[derive(Debug, Clone, Copy)]
 struct Times {
     /// When the client sent it, after the first arrival.

@@ -4,6 +4,8 @@ use std::fs;
 
 use servecast::cost::CapturedSizes;
 use servecast::cost::CostModel;
+use servecast::cost::OperatorModel;
+use servecast::cost::OperatorProfile;
 use servecast::cost::Roofline;
 use servecast::cost::RooflineOptions;
 use servecast::cost::StepShape;
@@ -269,4 +271,24 @@ fn steady_decoding_is_near_measured_stages() {
         errors.iter().filter(|(name, _)| !explained(name)).map(|(_, error)| error.abs()).collect();
     let mean = dense.iter().sum::<f64>() / dense.len() as f64;
     assert!(mean < 3.5, "mean error {mean:.1} %: {errors:?}");
+}
+
+/// Every shipped table of operators prices every model of the catalogue.
+#[test]
+fn every_shipped_operator_table_prices_every_model_of_the_catalogue() {
+    assert!(profiles::models().count() > 40);
+    let mut decode = StepShape::default();
+    decode.add_decode(1000, 0);
+    for table in profiles::operator_tables() {
+        let name = table.name;
+        let profile = OperatorProfile::parse(table.text).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let gpu = profiles::gpu(table.gpu()).unwrap_or_else(|| panic!("{name}: no such GPU"));
+        for model in profiles::models() {
+            let name = format!("{name}, {}", model.spec.name);
+            let priced =
+                OperatorModel::new(&model.spec, &gpu, &profile, &RooflineOptions::default());
+            let ms = priced.unwrap_or_else(|e| panic!("{name}: {e}")).step_duration(&decode);
+            assert!((0.05..2000.0).contains(&ms.as_millis_f64()), "{name}: {ms:?}");
+        }
+    }
 }

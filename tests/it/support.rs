@@ -148,8 +148,10 @@ impl Observer for Digest {
                 self.add(&[id.0.into(), request.arrival.as_nanos()]);
                 self.add(&lengths.map(u64::from));
             }
-            Occurrence::Reached(id) => self.add(&[id.0.into()]),
-            Occurrence::Sent(id, instance) => self.add(&[id.0.into(), instance.0.into()]),
+            Occurrence::Reached(id) | Occurrence::TurnedAway(id, _) => self.add(&[id.0.into()]),
+            Occurrence::Sent(id, instance) | Occurrence::Forwarded(id, instance) => {
+                self.add(&[id.0.into(), instance.0.into()]);
+            }
             Occurrence::Queued(instance, id, load) => {
                 self.add(&[id.0.into(), instance.0.into(), load.waiting.into()]);
             }
@@ -196,7 +198,12 @@ impl Observer for Digest {
                 self.add(&[instance.0.into(), what.request.0.into(), load.waiting.into()]);
                 self.add(&what.tokens.map(u64::from));
             }
-            Occurrence::LoadEnded(instance, id) => {
+            Occurrence::LoadEnded(instance, id)
+            | Occurrence::SendingBegan(instance, id)
+            | Occurrence::Released(instance, id)
+            | Occurrence::Refused(instance, id)
+            | Occurrence::Unreserved(instance, id, _)
+            | Occurrence::TransferFailed(instance, id) => {
                 self.add(&[instance.0.into(), id.0.into()]);
             }
             Occurrence::TierMoved(instance, way, bytes) => {
@@ -206,17 +213,12 @@ impl Observer for Digest {
                 self.add(&[instance.0.into()]);
                 self.add(&bytes.map(|bytes| bytes.0));
             }
-            Occurrence::HandedOver(instance, life) => {
+            Occurrence::HandedOver(instance, life) | Occurrence::Dropped(instance, life, _) => {
                 self.add(&[instance.0.into(), life.id.0.into(), life.generated.into()]);
-            }
-            Occurrence::Forwarded(id, instance) => self.add(&[id.0.into(), instance.0.into()]),
-            Occurrence::SendingBegan(instance, id) => {
-                self.add(&[instance.0.into(), id.0.into()]);
             }
             Occurrence::TransferBegan(instance, id, bytes) => {
                 self.add(&[instance.0.into(), id.0.into(), bytes.0]);
             }
-            Occurrence::Released(instance, id) => self.add(&[instance.0.into(), id.0.into()]),
             Occurrence::Left(instance, life, finish) => {
                 let ids = [instance.0, life.id.0, finish as u32, life.generated];
                 let counts = [life.cached_tokens, life.preemptions].map(u64::from);
@@ -225,19 +227,15 @@ impl Observer for Digest {
                 self.add(&counts);
                 self.add(&times.map(|time| time.map_or(u64::MAX, SimTime::as_nanos)));
             }
-            Occurrence::Refused(instance, id) => self.add(&[instance.0.into(), id.0.into()]),
-            Occurrence::TurnedAway(id, _) => self.add(&[id.0.into()]),
             Occurrence::GaveUp { request, life, finish, tries_again } => {
                 let generated = life.map_or(0, |life| life.generated);
                 self.add(&[request.0.into(), finish as u64, tries_again.into()]);
                 self.add(&[generated.into()]);
             }
             Occurrence::Retried { retry, of } => self.add(&[retry.0.into(), of.0.into()]),
-            Occurrence::Dropped(instance, life, _) => {
-                self.add(&[instance.0.into(), life.id.0.into(), life.generated.into()]);
+            Occurrence::Crashed(instance, _) | Occurrence::Recovered(instance) => {
+                self.add(&[instance.0.into()]);
             }
-            Occurrence::Crashed(instance, _) => self.add(&[instance.0.into()]),
-            Occurrence::Recovered(instance) => self.add(&[instance.0.into()]),
             Occurrence::Scaled(instance, stage) => {
                 self.add(&[instance.0.into(), stage as u64]);
             }
@@ -255,12 +253,6 @@ impl Observer for Digest {
             }
             Occurrence::Rebalanced { between: [a, b], requests, adapters } => {
                 self.add(&[a.0.into(), b.0.into(), requests.into(), adapters.into()]);
-            }
-            Occurrence::Unreserved(instance, id, _) => {
-                self.add(&[instance.0.into(), id.0.into()]);
-            }
-            Occurrence::TransferFailed(instance, id) => {
-                self.add(&[instance.0.into(), id.0.into()]);
             }
         }
     }

@@ -12,7 +12,7 @@ use crate::metrics::bench::Tool;
 /// A benchmark tool by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(in crate::cli) enum ToolName {
-    /// sglang.bench_serving 0.5.23
+    #[value(help = "sglang.bench_serving 0.5.23")]
     Sglang,
     /// vllm bench serve 0.33.0
     Vllm,
@@ -40,11 +40,11 @@ pub(in crate::cli) enum Backend {
     SglangOaiChat,
     /// vLLM's completions
     Vllm,
-    /// vLLM's chat completions, a backend of sglang.bench_serving
+    /// vLLM's chat completions, a backend of SGLang's tool
     VllmChat,
-    /// any server's completions, a backend of vllm bench serve
+    /// any server's completions, a backend of vLLM's tool
     Openai,
-    /// any server's chat completions, a backend of vllm bench serve
+    /// any server's chat completions, a backend of vLLM's tool
     OpenaiChat,
 }
 
@@ -194,9 +194,10 @@ fn tool_of(words: &[String]) -> Result<Option<&'static str>, String> {
         _ => &words[..],
     };
     match rest {
-        ["vllm", "bench", "serve"] => Ok(Some("vllm")),
         ["-m", "sglang.bench_serving" | "sglang.benchmark.serving"] => Ok(Some("sglang")),
-        ["-m", "vllm.entrypoints.cli.main", "bench", "serve"] => Ok(Some("vllm")),
+        ["vllm", "bench", "serve"] | ["-m", "vllm.entrypoints.cli.main", "bench", "serve"] => {
+            Ok(Some("vllm"))
+        }
         ["vllm", "serve", ..] | ["-m", "sglang.launch_server" | "vllm.entrypoints.openai.api_server"] => {
             Err("this starts a server: give its flags behind those of the benchmark, as in \
                  `servecast bench vllm bench serve --model .. --max-num-seqs 128`"

@@ -31,6 +31,7 @@ fn drawn(command: &str) -> (u64, u64, u64) {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn pasted_commands_run_with_the_draws_of_their_tool() {
     for (command, expected) in [
         // numpy draws these totals; Llama's tokeniser adds a token to every prompt. vLLM's default backend is

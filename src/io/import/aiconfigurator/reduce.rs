@@ -59,7 +59,9 @@ fn by_word(table: &RawTable, word: usize) -> Vec<String> {
 }
 
 pub(super) fn products(table: &RawTable, rates: &Rates) -> Vec<ProductTable> {
-    by_word(table, 0).into_iter().map(|dtype| product(table, rates, dtype)).collect()
+    let all = by_word(table, 0).into_iter().map(|dtype| product(table, rates, dtype));
+    // Of some types only small matrices are measured, which are not kept.
+    all.filter(|table| !table.rows.is_empty()).collect()
 }
 
 fn product(table: &RawTable, rates: &Rates, dtype: String) -> ProductTable {

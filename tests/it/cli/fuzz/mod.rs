@@ -9,6 +9,8 @@
 //! `SERVECAST_FUZZ_SECONDS=3600 cargo test … fuzz` goes on for an hour, `SERVECAST_FUZZ_SEED` begins
 //! elsewhere, `SERVECAST_FUZZ_BINARY` is another build, `SERVECAST_FUZZ_TARGET` one target.
 
+#![expect(clippy::disallowed_methods, reason = "what hangs is told by the clock")]
+
 mod mutate;
 
 use std::ffi::OsString;
@@ -25,15 +27,18 @@ use super::BINARY;
 /// KiB of address space of a process.
 const MEMORY_KIB: u32 = 2_000_000;
 /// What no small input takes, also on a busy machine and without optimisation.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(1);
 const CASES: u64 = 160;
+
+/// What files hold, by name.
+type Files = Vec<(String, Vec<u8>)>;
 
 /// A reader with its inputs.
 struct Target {
     name: String,
     commands: Vec<String>,
     /// Sets of files by name; one at a time is the input.
-    inputs: Vec<Vec<(String, Vec<u8>)>>,
+    inputs: Vec<Files>,
     arguments: Vec<String>,
 }
 
@@ -53,7 +58,7 @@ fn folders(path: &Path) -> Vec<PathBuf> {
 }
 
 /// The files below a folder by their paths in it.
-fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
+fn files(folder: &Path) -> Files {
     let mut all = Vec::new();
     let mut entries: Vec<_> = fs::read_dir(folder).unwrap().map(|it| it.unwrap().path()).collect();
     entries.sort();
@@ -102,7 +107,7 @@ impl Target {
     }
 
     /// A case: files, and command lines.
-    fn case(&self, dice: &mut Dice) -> (Vec<(String, Vec<u8>)>, Vec<Vec<OsString>>) {
+    fn case(&self, dice: &mut Dice) -> (Files, Vec<Vec<OsString>>) {
         let words = |line: &String| line.split_whitespace().map(OsString::from).collect::<Vec<_>>();
         let mut files = self.inputs[dice.below(self.inputs.len())].clone();
         let mut commands: Vec<Vec<OsString>> = self.commands.iter().map(words).collect();
@@ -162,8 +167,7 @@ fn trouble(folder: &Path, command: &[OsString]) -> Option<String> {
     let tail = || said.chars().take(600).collect::<String>();
     match (status.code(), status.signal()) {
         _ if said.contains("panicked at") => Some(format!("panics: {}", tail())),
-        (Some(0..=2), _) => None,
-        (Some(126 | 127), _) => None,
+        (Some(0..=2 | 126 | 127), _) => None,
         (code, signal) => Some(format!("ends with {code:?} {signal:?}: {}", tail())),
     }
 }

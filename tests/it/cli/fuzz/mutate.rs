@@ -151,12 +151,15 @@ fn change(bytes: &mut Vec<u8>, dice: &mut Dice) {
 /// Lines with their breaks; at least one.
 fn lines(bytes: &[u8]) -> Vec<Range<usize>> {
     let mut start = 0;
-    let mut all = Vec::new();
+    let mut all: Vec<Range<usize>> = Vec::new();
     for line in bytes.split_inclusive(|byte| *byte == b'\n') {
         all.push(start..start + line.len());
         start += line.len();
     }
-    if all.is_empty() { vec![0..0] } else { all }
+    if all.is_empty() {
+        all.push(0..0);
+    }
+    all
 }
 
 /// A token at a random place; it may be empty.
