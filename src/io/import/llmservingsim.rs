@@ -101,7 +101,7 @@ fn check_time(path: &Path, what: &str, time_us: f64) -> Result<(), LayerImportEr
 struct Timed {
     layer: String,
     #[serde(alias = "tokens", alias = "sequences")]
-    count: u64,
+    count: u32,
     time_us: f64,
 }
 
@@ -113,7 +113,7 @@ fn operators(path: &Path) -> Result<(Numbers, BTreeMap<String, Numbers>), LayerI
         let ns = (row.time_us * 1e3).round() as u64;
         // Of repeated measurements the fastest counts.
         let points = by_operator.entry(row.layer).or_default();
-        points.entry(row.count).and_modify(|known| *known = ns.min(*known)).or_insert(ns);
+        points.entry(row.count.into()).and_modify(|known| *known = ns.min(*known)).or_insert(ns);
     }
     let grid: Vec<u64> =
         by_operator.values().next().map(|p| p.keys().copied().collect()).unwrap_or_default();

@@ -12,10 +12,11 @@ use crate::io::import::error::LayerImportError;
 
 #[derive(Debug, Deserialize)]
 struct Row {
-    prefill_chunk: u64,
-    kv_prefill: u64,
-    n_decode: u64,
-    kv_decode: u64,
+    // Sums of two are far from the end of u64.
+    prefill_chunk: u32,
+    kv_prefill: u32,
+    n_decode: u32,
+    kv_decode: u32,
     time_us: f64,
 }
 
@@ -92,8 +93,8 @@ pub(super) fn read(path: &Path) -> Result<Measured, LayerImportError> {
     let mut slices: BTreeMap<(u64, u64), Slice> = BTreeMap::new();
     for row in csv_rows::<Row>(path)? {
         check_time(path, "attention", row.time_us)?;
-        let slice = slices.entry((row.prefill_chunk, row.n_decode)).or_default();
-        slice.entry(row.kv_prefill).or_default().insert(row.kv_decode, row.time_us);
+        let slice = slices.entry((row.prefill_chunk.into(), row.n_decode.into())).or_default();
+        slice.entry(row.kv_prefill.into()).or_default().insert(row.kv_decode.into(), row.time_us);
     }
     Measured::new(path, slices)
 }

@@ -12,8 +12,8 @@ use crate::io::import::error::LayerImportError;
 
 #[derive(Debug, Deserialize)]
 struct Row {
-    tokens: u64,
-    activated_experts: u64,
+    tokens: u32,
+    activated_experts: u32,
     time_us: f64,
 }
 
@@ -27,7 +27,8 @@ pub(super) fn read(folder: &Path, tp: u32) -> Result<Option<ExpertsProfile>, Lay
     let mut by_tokens: BTreeMap<u64, BTreeMap<u64, f64>> = BTreeMap::new();
     for row in csv_rows::<Row>(&path)? {
         check_time(&path, "experts", row.time_us)?;
-        by_tokens.entry(row.tokens).or_default().insert(row.activated_experts, row.time_us);
+        let row_of = by_tokens.entry(row.tokens.into()).or_default();
+        row_of.insert(row.activated_experts.into(), row.time_us);
     }
     let mut activated: Vec<u64> = by_tokens.values().flat_map(|row| row.keys().copied()).collect();
     activated.sort_unstable();

@@ -86,7 +86,8 @@ impl Row<'_> {
         let cell = self.cell(column)?;
         // Tables that went through floats write 8.0.
         let whole = cell.strip_suffix(".0").unwrap_or(cell);
-        whole.parse().map_err(|_| self.broken(column, "a whole number", cell))
+        let count = whole.parse::<u32>().map(u64::from);
+        count.map_err(|_| self.broken(column, "a whole number below 2^32", cell))
     }
 
     pub(super) fn is(&self, column: &str) -> Result<bool, LayerImportError> {
