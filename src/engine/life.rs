@@ -29,6 +29,8 @@ pub struct Life {
     pub prompt_tokens: u32,
     /// Tokens after which it stops by itself; no policy reads this.
     pub output_tokens: u32,
+    /// The same before an engine cut it to what its longest sequence leaves room for.
+    pub asked_tokens: u32,
     /// The most tokens it may generate; what policies know.
     pub max_tokens: u32,
     /// Tokens generated so far.
@@ -56,6 +58,7 @@ impl Life {
             id,
             prompt_tokens: request.prompt_tokens,
             output_tokens: request.output_tokens.min(request.max_tokens),
+            asked_tokens: request.output_tokens.min(request.max_tokens),
             max_tokens: request.max_tokens,
             generated: 0,
             first_scheduled: None,

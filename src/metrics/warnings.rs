@@ -4,6 +4,7 @@
 use serde::Serialize;
 
 use super::coverage::StepCoverage;
+use super::cut::CutAnswers;
 use super::kv_need::{KvNeed, NEED_MAX};
 use super::losses::Losses;
 use super::saturation::{Busiest, Crowding};
@@ -32,6 +33,7 @@ pub struct Limits {
     coverage: StepCoverage,
     kv_need: KvNeed,
     crowding: Crowding,
+    cut: CutAnswers,
 }
 
 /// What a run is warned of, and the figures that decide it.
@@ -56,6 +58,9 @@ pub struct Warnings {
     /// What became of requests that were not answered, where that is worth a word.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub losses: Option<Losses>,
+    /// Answers that an engine ended before they were over.
+    #[serde(skip_serializing_if = "CutAnswers::is_none")]
+    pub cut: CutAnswers,
     /// What the scenario leaves unpriced.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub caveats: Vec<Caveat>,
@@ -69,6 +74,7 @@ impl Caution {
                 coverage: StepCoverage::new(costs.clone(), scenario.kinds()),
                 kv_need: KvNeed::of(scenario),
                 crowding: Crowding::default(),
+                cut: CutAnswers::default(),
             },
             busiest: scenario.models.iter().map(|_| Busiest::default()).collect(),
             costs,
@@ -77,7 +83,7 @@ impl Caution {
 
     /// After the run, of which these are the requests.
     pub fn warnings(&self, scenario: &Scenario, counts: &Counts) -> Warnings {
-        let Limits { coverage, kv_need, crowding } = &self.limits;
+        let Limits { coverage, kv_need, crowding, cut } = &self.limits;
         // Blocks that wait to be fetched, and requests that load, are in no such balance.
         let kv_need = (!scenario.is_disaggregated()).then(|| kv_need.closest()).flatten();
         let load = crowding.is_crowded().then(|| self.highest_load(scenario)).flatten();
@@ -92,6 +98,7 @@ impl Caution {
                 matches!(scenario.groups[group].kv, KvSource::Derived(_))
             }),
             losses: Losses::of(counts),
+            cut: *cut,
             caveats: scenario.caveats(),
         }
     }
@@ -125,6 +132,7 @@ impl Observer for Limits {
         self.coverage.on(at, what);
         self.kv_need.on(at, what);
         self.crowding.on(at, what);
+        self.cut.on(at, what);
     }
 }
 
@@ -136,6 +144,7 @@ impl Separable for Caution {
             coverage: self.limits.coverage.anew(),
             kv_need: self.limits.kv_need.of_lane(lane),
             crowding: Crowding::default(),
+            cut: CutAnswers::default(),
         }
     }
 
@@ -148,6 +157,7 @@ impl Separable for Caution {
             self.limits.coverage.join(&lane.coverage);
             self.limits.kv_need.join(lane.kv_need);
             self.limits.crowding.join(lane.crowding);
+            self.limits.cut.join(lane.cut);
         }
     }
 }
@@ -167,8 +177,9 @@ impl Warnings {
     pub fn texts(&self) -> Vec<String> {
         let percent = |share: Option<f64>| 100.0 * share.unwrap_or_default();
         let losses = self.losses.iter().map(ToString::to_string);
+        let cut = (!self.cut.is_none()).then(|| self.cut.to_string());
         let mut texts: Vec<String> =
-            losses.chain(self.caveats.iter().map(ToString::to_string)).collect();
+            losses.chain(cut).chain(self.caveats.iter().map(ToString::to_string)).collect();
         if self.steps_extrapolated > 0 {
             texts.push(format!(
                 "{} of {} steps lie beyond the measured shapes and were extrapolated",

@@ -121,6 +121,37 @@ fn a_run_that_rejects_every_request_has_failed_and_keeps_its_files() {
 }
 
 #[test]
+fn answers_that_an_engine_cuts_are_told() {
+    // Sequences of 150 tokens leave about 50 of 80 for two of the answers.
+    for (engine, limit) in [
+        ("vllm_v1", "max_model_len"),
+        ("vllm_v0", "max_model_len"),
+        ("sglang", "context_length"),
+        ("orca", "max_model_len"),
+        ("sarathi", "max_model_len"),
+        ("faster_transformer", "max_model_len"),
+        ("static_batching", "max_model_len"),
+    ] {
+        let text = format!(
+            "name = \"cut\"\n[workload]\nnum_requests = 4\narrivals.type = \"all_at_once\"\n\
+             lengths = {{ type = \"list\", pairs = [[100, 80], [100, 20], [100, 80], [100, 20]] }}\n[cluster]\n\
+             model = \"Qwen/Qwen2.5-7B\"\ngpu = \"H100\"\n\
+             engine = {{ type = \"{engine}\", {limit} = 150 }}\n"
+        );
+        let ran =
+            Cli::new().file("s.toml", text).words("run s.toml --output-dir out").expect_exit(0);
+        let stdout = ran.stdout();
+        let told = stdout.lines().find(|line| line.starts_with("Total generated tokens:"));
+        let told: u64 = told.unwrap().rsplit_once(':').unwrap().1.trim().parse().unwrap();
+        let lacking = 200 - told;
+        assert!((60..=64).contains(&lacking), "{engine}: {lacking}");
+        ran.stderr_has(&format!(
+            "warning: 2 answers were cut at the engine's longest sequence, by {lacking} tokens in all"
+        ));
+    }
+}
+
+#[test]
 fn requests_that_are_given_up_are_told_and_a_run_of_nothing_else_has_failed() {
     let cli = Cli::with_scenario();
     let impatient = |timeout_s: f64| {
