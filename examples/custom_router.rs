@@ -13,9 +13,8 @@ use servecast::request::RequestView;
 use servecast::resolved::Scenario;
 use servecast::rng::Seed;
 use servecast::scenario::{RouterConfig, ScenarioFile};
-use servecast::sim::{Simulation, cluster};
-use servecast::units::SimDuration;
-use servecast::workload::{Client, Workload};
+use servecast::sim::{cluster, simulation_on};
+use servecast::workload::Workload;
 
 const SCENARIO: &str = r#"
 name = "short and long prompts"
@@ -67,10 +66,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// Simulates the scenario behind a router and prints the time to first token of short prompts.
 fn run(name: &str, scenario: &Scenario, router: Router) -> Result<(), Box<dyn std::error::Error>> {
     let workload = Workload::open(&scenario.file.workload, scenario.file.seed, None)?;
-    let client = Client::new(&scenario.file.workload.client);
+    // Gateway, faults, autoscaler and warm-up are those of the scenario: only the router is another.
     let cluster = Cluster { router, ..cluster(scenario)? };
-    let mut recorder = Recorder::default();
-    Simulation::new(workload, client, cluster, SimDuration::ZERO).run(&mut recorder)?;
+    let mut recorder = Recorder::of(scenario);
+    simulation_on(scenario, cluster, workload)?.run(&mut recorder)?;
     let short = recorder.requests.iter().filter(|record| record.prompt_tokens < LONG_TOKENS);
     let mut ttft_ms: Vec<f64> =
         short.map(|record| (record.first_token - record.sent).as_secs_f64() * 1e3).collect();

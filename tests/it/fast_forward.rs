@@ -44,6 +44,8 @@ pub(super) struct Case {
     pub(super) output_max: u32,
     pub(super) shares_prompts: bool,
     pub(super) stops_early: bool,
+    /// Whether answers go on to their limit where they would stop early, but this request's.
+    runs_to_limit: Option<RequestId>,
     pub(super) instances: u32,
     host: HostConfig,
     engine: Engine,
@@ -108,6 +110,7 @@ fn case(engine: impl Strategy<Value = Engine>) -> impl Strategy<Value = Case> {
                 output_max,
                 shares_prompts: shares,
                 stops_early: stops,
+                runs_to_limit: None,
                 instances,
                 host,
                 engine,
@@ -138,6 +141,14 @@ pub(super) fn workload(case: &Case) -> Vec<Request> {
             share(&mut request, index, &requests, |what, most| draw(index, what, most) as u32);
         }
         requests.push(request);
+    }
+    if let Some(stopping) = case.runs_to_limit {
+        for (id, request) in requests.iter_mut().enumerate() {
+            request.output_tokens = request.max_tokens;
+            if id == stopping.index() {
+                request.output_tokens = request.output_tokens.div_ceil(2);
+            }
+        }
     }
     requests
 }
@@ -230,6 +241,7 @@ fn rounds_of_lanes_fare_as_one_loop() {
         output_max: 6,
         shares_prompts: false,
         stops_early: true,
+        runs_to_limit: None,
         instances: 3,
         host: HostConfig::default(),
         engine: Engine::Vllm(small_engine()),
@@ -249,6 +261,23 @@ fn steps(log: &StepLog) -> Vec<String> {
         .collect();
     lines.sort();
     lines
+}
+
+/// No scheduler acts on where an answer will stop: until it does, steps are those of an answer that goes on.
+fn compare_answers(case: &Case) -> Result<(), TestCaseError> {
+    let one = RequestId(mix(case.seed ^ 0x61) as u32 % case.requests);
+    let steps_of = |stopping: RequestId| {
+        let runs_to_limit = Some(stopping);
+        let case = Case { stops_early: true, runs_to_limit, ..case.clone() };
+        let (_, recorder, log) = run(&case, Way::StepByStep, Cost::Linear);
+        (recorder.requests[one.index()], log)
+    };
+    let ((stopped, mut short), (_, mut long)) = (steps_of(one), steps_of(RequestId(u32::MAX)));
+    for log in [&mut short, &mut long] {
+        log.steps.retain(|step| step.scheduled < stopped.finish);
+    }
+    prop_assert_eq!(steps(&short), steps(&long));
+    Ok(())
 }
 
 fn compare(case: &Case, way: Way) -> Result<(), TestCaseError> {
@@ -338,6 +367,14 @@ proptest! {
         case(baseline()),
     ]) {
         Cost::ALL.into_iter().try_for_each(|cost| compare_lanes(&case, cost))?;
+    }
+
+    #[test]
+    fn no_scheduler_acts_on_where_an_answer_will_stop(case in prop_oneof![
+        case(vllm()), case(windowed()), case(sglang()), case(speculating(vllm())),
+        case(baseline()),
+    ]) {
+        compare_answers(&case)?;
     }
 
     #[test]
