@@ -71,7 +71,7 @@ mod tests {
     use super::*;
     use crate::model::SlidingWindow;
 
-    const JSON: &str = r#"{"num_hidden_layers": 36, "hidden_size": 64, "num_attention_heads": 4,
+    const JSON: &str = r#"{"model_type": "mistral", "num_hidden_layers": 36, "hidden_size": 64, "num_attention_heads": 4,
         "intermediate_size": 128, "vocab_size": 100, "max_position_embeddings": 512}"#;
 
     fn groups(layers: u32, windowed: u32) -> Option<(u32, u32)> {

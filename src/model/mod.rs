@@ -2,12 +2,11 @@
 //!
 //! A [`ModelSpec`] is a decoder-only transformer with gated MLPs, read from a Hugging Face
 //! `config.json` ([`ModelSpec::from_hf_config`]) or from the catalogue (`profiles`). Parameter
-//! counts, weight bytes, KV bytes and FLOPs are exact for the language model; vision and audio
-//! towers, multi-token-prediction heads and encoder layers are not counted.
+//! counts, weight bytes, KV bytes and FLOPs are exact for the language model; multi-token-prediction
+//! heads are not counted; vision and audio towers and encoder layers are refused.
 
 mod error;
-mod hf_config;
-mod hf_quantization;
+mod hf;
 mod kv_groups;
 mod lora;
 mod memory;

@@ -41,6 +41,11 @@ pub enum KvDtype {
 }
 
 impl KvDtype {
+    /// Whether it is the type the model computes in.
+    pub const fn is_auto(&self) -> bool {
+        matches!(self, Self::Auto)
+    }
+
     /// Bytes of one element.
     pub const fn bytes(self) -> u64 {
         match self {

@@ -41,6 +41,10 @@ pub struct ModelSpec {
     /// Number formats of the weights.
     #[serde(default)]
     pub weights: WeightFormat,
+    /// What an engine stores keys and values in that is asked for `auto`: 8 bits where the checkpoint
+    /// brings scales for them (`kv_cache_scheme`, `kv_cache_quant_algo`).
+    #[serde(default, skip_serializing_if = "KvDtype::is_auto")]
+    pub kv_cache_dtype: KvDtype,
 }
 
 /// How an MLP is made.

@@ -213,6 +213,9 @@ fn resolve_group(
     let model = models.spec(&cluster.model)?;
     let serves = models.of(&cluster.model);
     let gpu = catalogue_gpu(&cluster.gpu)?;
+    if cluster.kv_cache_dtype.is_auto() {
+        cluster.kv_cache_dtype = model.kv_cache_dtype;
+    }
     if let (ReplicaRole::Decode, EngineConfig::Sglang(sglang)) = (asked.role, &mut cluster.engine) {
         // As its `--disaggregation-mode decode` does.
         sglang.disable_radix_cache = true;

@@ -52,7 +52,7 @@ pub struct ClusterConfig {
     /// GPU memory within that share that is neither weights nor KV cache; not for SGLang.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_reserve: Option<Reserve>,
-    /// Type of the KV cache.
+    /// Type of the KV cache; `auto` is that of the checkpoint.
     #[serde(default)]
     pub kv_cache_dtype: KvDtype,
     /// The KV capacity that was derived from GPU memory, as a resolved scenario has it, in what the engine

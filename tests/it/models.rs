@@ -110,6 +110,38 @@ fn every_config_is_read_to_the_published_counts() {
     assert_eq!(read, 17);
 }
 
+/// What is not modelled is refused, by the key that shows it.
+#[test]
+#[ignore = "needs SERVECAST_DATA"]
+fn every_config_in_use_is_read_or_refused_by_a_key_of_its_own() {
+    let mut read = Vec::new();
+    let mut refused = 0;
+    for entry in fs::read_dir(data().join("model-configs-2026")).expect("model-configs-2026") {
+        let path = entry.expect("an entry").path();
+        let file = path.file_name().expect("a name").to_string_lossy().into_owned();
+        let Some(name) = file.strip_suffix(".config.json") else { continue };
+        let json = fs::read_to_string(&path).expect("a config");
+        match ModelSpec::from_hf_config(&json, name) {
+            Ok(_) => read.push(name.to_owned()),
+            Err(error) => {
+                let told = error.to_string();
+                let key = told.split(": ").nth(2).unwrap_or_else(|| panic!("{told}"));
+                let last = key.rsplit('.').next().unwrap_or_default();
+                let is_there = json.contains(&format!("\"{last}\"")) || last == "quant_method";
+                assert!(is_there || key.starts_with("expected value"), "{told}");
+                refused += 1;
+            }
+        }
+    }
+    // Families whose layers are not those of a `ModelSpec`, and models with towers.
+    for wrong in
+        ["MiniMax-M3", "MiMo-V2", "VL", "GLM", "V3.2", "V4", "Nemotron", "Qwen3.5", "Kimi-K3"]
+    {
+        assert!(!read.iter().any(|name| name.contains(wrong)), "{wrong} in {read:?}");
+    }
+    assert!(read.len() >= 15 && refused >= 40, "{} read, {refused} refused", read.len());
+}
+
 /// Blocks that vLLM 0.15.1 logged on H100 beside those derived, in percent.
 fn block_errors(folder: &std::path::Path, reserve: Reserve) -> Vec<(String, f64)> {
     let text = fs::read_to_string(folder.join("real-runs/stage-metrics-h100.configs.json"));

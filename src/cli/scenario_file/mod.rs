@@ -295,6 +295,15 @@ fn local_model(place: &str, name: &str, folder: &Path) -> Result<Option<ModelSpe
     let Some(path) = model_file(&folder.join(name)) else { return Ok(None) };
     let text = fs::read_to_string(&path)
         .map_err(|error| fail(place, &format!("{}: {error}", path.display())))?;
+    let apart = path.with_file_name("hf_quant_config.json");
+    if apart.is_file() && !text.contains("\"quantization_config\"") {
+        let problem = format!(
+            "{}: the quantisation is not read from there; write it into `quantization_config` of \
+             config.json",
+            apart.display()
+        );
+        return Err(fail(place, &problem));
+    }
     let spec = ModelSpec::from_hf_config(&text, name);
     spec.map(Some).map_err(|error| fail(place, &error.to_string()))
 }

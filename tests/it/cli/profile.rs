@@ -190,6 +190,6 @@ fn tables_that_are_not_understood_are_refused() {
     layer_tables().words(&format!("{import} --tp 4")).expect_exit(2).stderr_has("tp4");
     let negative = "layer,sequences,time_us\nlm_head,1,-1\n";
     let cli = layer_tables().file("tables/tp1/per_sequence.csv", negative);
-    cli.words(import).expect_exit(2).stderr_has("must be a time, got -1");
+    cli.words(import).expect_exit(2).stderr_has("must be a time up to 10 s, got -1");
     Cli::new().words(import).expect_exit(2).stderr_has("meta.yaml");
 }

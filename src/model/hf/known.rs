@@ -1,0 +1,386 @@
+//! Which families are read, which keys of `config.json` only describe, and which show what is not
+//! modelled.
+//!
+//! To read another family: a line in [`FAMILIES`], in the reader what differs from its kin, here those
+//! of its keys that change neither memory nor time, and its parameter count in the tests.
+
+use super::keys::Known;
+use super::keys::Rule::{Any, Off, OneOf};
+
+/// A family of models whose layers are those of a [`ModelSpec`](crate::model::ModelSpec).
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Family {
+    /// The entry of `architectures`.
+    pub(super) architecture: &'static str,
+    /// What `model_type` may be beside it; the first is the one the reader knows the family by.
+    pub(super) types: &'static [&'static str],
+    /// Which optional parts its layers have. Keys of other parts are refused.
+    pub(super) parts: Parts,
+}
+
+impl Family {
+    /// Whether this is the family that the reader knows by this type.
+    pub(super) fn is(&self, kind: &str) -> bool {
+        self.types[0] == kind
+    }
+}
+
+/// Parts that the layers of a family may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Parts {
+    /// Grouped attention and a gated MLP.
+    Dense,
+    /// Grouped attention and a mixture of experts, perhaps not in all layers.
+    Experts,
+    /// Latent attention and a mixture of experts.
+    LatentExperts,
+}
+
+const fn family(
+    architecture: &'static str,
+    types: &'static [&'static str],
+    parts: Parts,
+) -> Family {
+    Family { architecture, types, parts }
+}
+
+/// The families that are read. Types that end in `_text` are the language models of multimodal
+/// checkpoints, as these name them in `text_config`.
+pub(super) const FAMILIES: [Family; 16] = [
+    family("DeepseekV2ForCausalLM", &["deepseek_v2"], Parts::LatentExperts),
+    family("DeepseekV3ForCausalLM", &["deepseek_v3", "kimi_k2"], Parts::LatentExperts),
+    family("GemmaForCausalLM", &["gemma"], Parts::Dense),
+    family("Glm4MoeForCausalLM", &["glm4_moe"], Parts::Experts),
+    family("GptOssForCausalLM", &["gpt_oss"], Parts::Experts),
+    family("GraniteForCausalLM", &["granite"], Parts::Dense),
+    family("Llama4ForCausalLM", &["llama4_text"], Parts::Experts),
+    family("LlamaForCausalLM", &["llama"], Parts::Dense),
+    family("MiMoForCausalLM", &["mimo"], Parts::Dense),
+    family("MiniMaxM2ForCausalLM", &["minimax_m2"], Parts::Experts),
+    family("MistralForCausalLM", &["mistral"], Parts::Dense),
+    family("MixtralForCausalLM", &["mixtral"], Parts::Experts),
+    family("Qwen2ForCausalLM", &["qwen2"], Parts::Dense),
+    family("Qwen2MoeForCausalLM", &["qwen2_moe"], Parts::Experts),
+    family("Qwen3ForCausalLM", &["qwen3", "qwen3_vl_text"], Parts::Dense),
+    family("Qwen3MoeForCausalLM", &["qwen3_moe", "qwen3_vl_moe_text"], Parts::Experts),
+];
+
+/// Keys of the whole file that nothing is read from.
+pub(super) const DESCRIPTIONS: &[Known] = &[
+    // Names, versions, and which code reads the file.
+    Known {
+        rule: Any,
+        keys: &[
+            "_attn_implementation",
+            "_attn_implementation_autoset",
+            "_commit_hash",
+            "_name_or_path",
+            "auto_map",
+            "finetuning_task",
+            "id2label",
+            "label2id",
+            "name_or_path",
+            "prefix",
+            "problem_type",
+            "return_dict",
+            "task_specific_params",
+            "tf_legacy_loss",
+            "tokenizer_class",
+            "torchscript",
+            "transformers_version",
+            "unsloth_fixed",
+            "unsloth_version",
+            "use_bfloat16",
+        ],
+    },
+    // Numbers of special tokens.
+    Known {
+        rule: Any,
+        keys: &[
+            "begin_suppress_tokens",
+            "boi_token_index",
+            "bos_token_id",
+            "cls_token_id",
+            "decoder_start_token_id",
+            "eoi_token_index",
+            "eos_token_id",
+            "forced_bos_token_id",
+            "forced_eos_token_id",
+            "image_token_id",
+            "image_token_index",
+            "mask_token_id",
+            "pad_token_id",
+            "sep_token_id",
+            "suppress_tokens",
+            "unk_token_id",
+            "video_token_id",
+            "vision_end_token_id",
+            "vision_start_token_id",
+        ],
+    },
+    // How text is generated when nobody asks otherwise. Here the workload says how.
+    Known {
+        rule: Any,
+        keys: &[
+            "bad_words_ids",
+            "diversity_penalty",
+            "do_sample",
+            "early_stopping",
+            "encoder_no_repeat_ngram_size",
+            "exponential_decay_length_penalty",
+            "length_penalty",
+            "max_length",
+            "min_length",
+            "no_repeat_ngram_size",
+            "num_beam_groups",
+            "num_beams",
+            "num_return_sequences",
+            "output_attentions",
+            "output_hidden_states",
+            "output_scores",
+            "remove_invalid_values",
+            "repetition_penalty",
+            "return_dict_in_generate",
+            "temperature",
+            "top_k",
+            "top_p",
+            "typical_p",
+            "use_cache",
+        ],
+    },
+    // Training: dropout, initial values, losses, and how the trainer cut the model.
+    Known {
+        rule: Any,
+        keys: &[
+            "attention_dropout",
+            "aux_loss_alpha",
+            "embd_pdrop",
+            "ep_size",
+            "hidden_dropout",
+            "initializer_range",
+            "output_router_logits",
+            "pretraining_tp",
+            "resid_pdrop",
+            "residual_dropout",
+            "router_aux_loss_coef",
+            "router_jitter_noise",
+            "seq_aux",
+        ],
+    },
+    // Scalars inside kernels that take as long with any value: norms, positions, the scaling of scores
+    // and residuals, the choice among experts.
+    Known {
+        rule: Any,
+        keys: &[
+            "attention_multiplier",
+            "attn_scale",
+            "attn_temperature_tuning",
+            "embedding_multiplier",
+            "floor_scale",
+            "initial_context_length",
+            "logits_scaling",
+            "n_group",
+            "norm_topk_prob",
+            "original_max_position_embeddings",
+            "partial_rotary_factor",
+            "residual_multiplier",
+            "rms_norm_eps",
+            "rope_interleave",
+            "rope_theta",
+            "rotary_dim",
+            "routed_scaling_factor",
+            "swiglu_limit",
+            "topk_group",
+        ],
+    },
+    // Layers that draft (multi-token prediction). Engines load them only where they speculate with
+    // them, and servecast says that drafts cost nothing.
+    Known {
+        rule: Any,
+        keys: &[
+            "mtp_num_hidden_layers",
+            "mtp_transformer_layers",
+            "num_mtp_modules",
+            "num_nextn_predict_layers",
+            "use_mtp",
+        ],
+    },
+    // Activations of a gated MLP. Others belong to MLPs of two matrices.
+    Known {
+        rule: OneOf(&["silu", "swish", "gelu", "gelu_new", "gelu_pytorch_tanh"]),
+        keys: &["hidden_act", "hidden_activation"],
+    },
+    Known { rule: OneOf(&["softmax", "sigmoid"]), keys: &["scoring_func"] },
+    Known { rule: OneOf(&["per_layer", "per_head"]), keys: &["qk_norm_type"] },
+    Known { rule: Off(TOWERS), keys: &PARTS_OF_SEVERAL },
+    Known { rule: Off("linear attention"), keys: &LINEAR },
+    Known { rule: Off("state-space layers"), keys: &STATE_SPACE },
+    Known { rule: Off("layers of several kinds or shapes"), keys: &SEVERAL_KINDS },
+    Known { rule: Off("sparse attention"), keys: &SPARSE },
+    Known { rule: Off("attention whose output is gated"), keys: &GATED },
+    Known { rule: Off("layers that share a KV cache"), keys: &["num_kv_shared_layers"] },
+    Known { rule: Off("an encoder, or attention to one"), keys: &ENCODER },
+    Known { rule: Off("biases of MLPs"), keys: &["bias", "mlp_bias", "use_bias"] },
+    Known { rule: Off("adapters inside attention"), keys: &["use_mla_lora"] },
+    Known { rule: Off("removed heads"), keys: &["pruned_heads"] },
+    Known { rule: Off("MLPs cut in chunks"), keys: &["chunk_size_feed_forward"] },
+    Known { rule: Off("positions in several dimensions"), keys: &["use_mrope"] },
+    Known { rule: Off("shared experts under this name"), keys: &["shared_intermediate_size"] },
+];
+
+/// Keys of `quantization_config` that change neither the bytes of weights nor the types they are multiplied in.
+pub(super) const QUANTIZATION: &[Known] = &[
+    // How the checkpoint was made.
+    Known {
+        rule: Any,
+        keys: &[
+            "backend",
+            "batch_size",
+            "block_name_to_quantize",
+            "cache_block_size",
+            "checkpoint_format",
+            "damp_auto_increment",
+            "damp_percent",
+            "dataset",
+            "desc_act",
+            "exllama_config",
+            "global_compression_ratio",
+            "max_input_length",
+            "meta",
+            "model_file_base_name",
+            "model_name_or_path",
+            "model_seqlen",
+            "module_name_preceding_first_block",
+            "pack_dtype",
+            "pad_token_id",
+            "producer",
+            "quantization_status",
+            "quantizer",
+            "static_groups",
+            "sym",
+            "tokenizer",
+            "true_sequential",
+            "use_cuda_fp16",
+            "use_exllama",
+            "version",
+            "zero_point",
+        ],
+    },
+    // Scales of activations and the way scales are rounded.
+    Known { rule: Any, keys: &["activation_scale_ub", "scale_fmt"] },
+    Known { rule: OneOf(&["dynamic", "static"]), keys: &["activation_scheme"] },
+    Known { rule: OneOf(&["e4m3", "float8_e4m3fn"]), keys: &["fmt"] },
+    Known {
+        rule: OneOf(&[
+            "float-quantized",
+            "int-quantized",
+            "mxfp4-pack-quantized",
+            "naive-quantized",
+            "nvfp4-pack-quantized",
+            "pack-quantized",
+        ]),
+        keys: &["format"],
+    },
+    Known { rule: Off("quantisation of single layers"), keys: &["dynamic", "quantized_layers"] },
+    Known { rule: Off("a quantised head"), keys: &["lm_head"] },
+    Known { rule: Off("transformed weights"), keys: &["transform_config"] },
+];
+
+/// Keys of a group of quantised tensors.
+pub(super) const QUANTIZED_GROUP: &[Known] = &[
+    Known { rule: Any, keys: &["format", "input_activations"] },
+    Known { rule: Off("quantised outputs"), keys: &["output_activations"] },
+];
+
+/// Keys of one kind of quantised tensors.
+pub(super) const QUANTIZED_TENSOR: &[Known] = &[Known {
+    rule: Any,
+    keys: &[
+        "actorder",
+        "dynamic",
+        "group_size",
+        "observer",
+        "observer_kwargs",
+        "scale_dtype",
+        "strategy",
+        "symmetric",
+        "zp_dtype",
+    ],
+}];
+
+const TOWERS: &str = "towers for images or sound; where text alone is served, give `text_config` as a file of its own";
+const PARTS_OF_SEVERAL: [&str; 9] = [
+    "audio_config",
+    "img_token_compression_config",
+    "language_config",
+    "llm_config",
+    "speech_config",
+    "talker_config",
+    "thinker_config",
+    "vision_config",
+    "vision_tower_config",
+];
+const LINEAR: [&str; 5] = [
+    "linear_num_key_heads",
+    "linear_num_value_heads",
+    "linear_attn_config",
+    "full_attention_interval",
+    "linear_conv_kernel_dim",
+];
+const STATE_SPACE: [&str; 8] = [
+    "mamba_d_state",
+    "mamba_num_heads",
+    "mamba_expand",
+    "mb_per_layer",
+    "ssm_cfg",
+    "ssm_state_size",
+    "state_size",
+    "time_step_rank",
+];
+const SEVERAL_KINDS: [&str; 11] = [
+    "altup_num_inputs",
+    "attn_layer_offset",
+    "attn_layer_period",
+    "block_configs",
+    "block_types",
+    "expert_layer_offset",
+    "expert_layer_period",
+    "hybrid_layer_pattern",
+    "hybrid_override_pattern",
+    "layers_block_type",
+    "swa_num_key_value_heads",
+];
+const SPARSE: [&str; 4] =
+    ["compress_ratios", "index_topk", "indexer_types", "sparse_attention_config"];
+const GATED: [&str; 2] = ["attention_output_gate", "attn_output_gate"];
+const ENCODER: [&str; 5] = [
+    "add_cross_attention",
+    "cross_attention_hidden_size",
+    "cross_attention_layers",
+    "is_encoder_decoder",
+    "tie_encoder_decoder",
+];
+
+/// Keys of `rope_scaling` and `rope_parameters` beside those that say how far positions reach.
+pub(super) const ROPE: &[Known] = &[Known {
+    rule: Any,
+    keys: &[
+        "attention_factor",
+        "beta_fast",
+        "beta_slow",
+        "extrapolation_factor",
+        "high_freq_factor",
+        "long_factor",
+        "long_mscale",
+        "low_freq_factor",
+        "mrope_interleaved",
+        "mrope_section",
+        "mscale",
+        "mscale_all_dim",
+        "partial_rotary_factor",
+        "rope_theta",
+        "short_factor",
+        "short_mscale",
+        "truncate",
+    ],
+}];
