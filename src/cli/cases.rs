@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::run::trace_rows;
 use super::scenario_file::{Draft, Loaded};
-use super::{Failure, say_once, scenario_file};
+use super::{Failure, memory, say_once, scenario_file};
 use crate::cost::StepTime;
 use crate::resolved::{ReplicaGroup, Scenario};
 use crate::sim;
@@ -38,6 +38,7 @@ impl Cases {
         for caveat in loaded.scenario.caveats() {
             say_once(&format!("warning: {caveat}"));
         }
+        memory::check(&loaded.scenario)?;
         loaded.scenario.file = scenario_file::relocated(&loaded);
         let rows = self.rows(&loaded)?;
         let costs = self.step_times(&loaded.scenario)?;

@@ -9,6 +9,7 @@ use anyhow::Context;
 use super::args::ConformanceArguments;
 use super::{Failure, print};
 use crate::conformance::{Recording, Verdict, check};
+use crate::io::text;
 
 pub(super) fn conformance(arguments: &ConformanceArguments) -> Result<(), Failure> {
     let mut paths = Vec::new();
@@ -65,7 +66,7 @@ fn recordings(folder: &Path, found: &mut Vec<PathBuf>) -> anyhow::Result<()> {
 }
 
 fn read(path: &Path) -> anyhow::Result<String> {
-    let mut bytes = fs::read(path)?;
+    let mut bytes = text::bytes(fs::File::open(path)?, text::RESULTS_MIB_MAX)?;
     let is_named_so = path.extension().is_some_and(|extension| extension == "gz");
     let is_gzip = bytes.starts_with(&[0x1f, 0x8b]);
     if is_gzip && !is_named_so {
@@ -73,9 +74,14 @@ fn read(path: &Path) -> anyhow::Result<String> {
     }
     if is_named_so && !bytes.is_empty() {
         let mut plain = Vec::new();
-        let read = flate2::read::MultiGzDecoder::new(bytes.as_slice()).read_to_end(&mut plain);
+        let unpacked = flate2::read::MultiGzDecoder::new(bytes.as_slice());
+        let most = (text::RESULTS_MIB_MAX as u64) << 20;
+        let read = unpacked.take(most + 1).read_to_end(&mut plain);
         let problem = if is_gzip { "damaged or cut off" } else { "not compressed" };
         read.with_context(|| format!("line {}: gzip: {problem}", line_after(&plain)))?;
+        if plain.len() as u64 > most {
+            anyhow::bail!("is longer than {} MiB", text::RESULTS_MIB_MAX);
+        }
         bytes = plain;
     }
     String::from_utf8(bytes).map_err(|error| {

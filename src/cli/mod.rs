@@ -12,6 +12,7 @@ mod compare;
 mod conformance;
 mod experiment;
 mod faults;
+mod memory;
 mod plan;
 mod profile;
 mod progress;

@@ -9,7 +9,7 @@ use super::progress::Progress;
 use super::replicas::{self, Spread};
 use super::scenario_file::{self, Draft, Loaded};
 use super::setting::{state_setting, state_step_times};
-use super::{Failure, print, results, say, timeline};
+use super::{Failure, memory, print, results, say, timeline};
 use crate::cost::StepTime;
 use crate::io::rundir::{Existing, RunDir};
 use crate::io::traces::{self, TraceFormat, TraceOptions};
@@ -173,6 +173,7 @@ pub(super) fn remove_on_interrupt() -> Result<(), Failure> {
 
 fn simulate(loaded: &Loaded, output: &OutputArguments) -> Result<Outcome, Failure> {
     let scenario = &loaded.scenario;
+    memory::check(scenario)?;
     state_setting(scenario);
     let (workload, costs) = threads::both(|| open_workload(loaded), || step_times(scenario));
     let (mut workload, costs) = (workload?, costs?);

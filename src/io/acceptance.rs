@@ -9,12 +9,12 @@
 //! Requests are numbered from 0 in order of arrival, without gaps; `accepted` has the drafts
 //! accepted in each of its verification steps, in order, without the token that follows them.
 
-use std::fs::File;
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufRead};
 use std::path::{Path, PathBuf};
 
-use flate2::bufread::MultiGzDecoder;
 use serde::Deserialize;
+
+use crate::io::text::Input;
 
 /// Why a recording cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -68,28 +68,23 @@ struct Line {
 /// are drafts, has no verification or repeats a request, or a request is missing.
 pub fn read(path: &Path, drafts: u32) -> Result<Vec<Vec<u32>>, AcceptanceError> {
     let unreadable = |source| AcceptanceError::Io { path: path.to_path_buf(), source };
-    let mut file = BufReader::new(File::open(path).map_err(unreadable)?);
-    let is_gzip = file.fill_buf().map_err(unreadable)?.starts_with(&[0x1f, 0x8b]);
-    if is_gzip {
-        requests(path, BufReader::new(MultiGzDecoder::new(file)), drafts)
-    } else {
-        requests(path, file, drafts)
-    }
+    requests(path, Input::open(path).map_err(unreadable)?, drafts)
 }
 
-fn requests(
-    path: &Path,
-    lines: impl BufRead,
-    drafts: u32,
-) -> Result<Vec<Vec<u32>>, AcceptanceError> {
+fn requests(path: &Path, mut input: Input, drafts: u32) -> Result<Vec<Vec<u32>>, AcceptanceError> {
     let mut found: Vec<(usize, usize, Vec<u32>)> = Vec::new();
     let fail = |line: usize, problem: String| {
         let path = path.to_path_buf();
         AcceptanceError::Line { path, line, problem }
     };
-    for (line, text) in (1..).zip(lines.lines()) {
-        let text = text.map_err(|error| fail(line, error.to_string()))?;
-        let text = text.trim_start_matches('\u{feff}').trim();
+    let mut text = String::new();
+    for line in 1.. {
+        text.clear();
+        input.begin_row();
+        if input.read_line(&mut text).map_err(|error| fail(line, error.to_string()))? == 0 {
+            break;
+        }
+        let text = text.trim();
         if !text.is_empty() {
             let (request, accepted) =
                 request(text, drafts).map_err(|problem| fail(line, problem))?;

@@ -1,13 +1,11 @@
 //! Tables of texts with named columns: CSV with a header, and JSON objects, one a line or in a list; either
 //! may be compressed (`.gz`).
 
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 
-use flate2::read::GzDecoder;
 use serde_json::{Map, Value};
 
+use crate::io::text;
 use crate::validate::Table;
 
 /// Why a table cannot be read.
@@ -29,19 +27,13 @@ pub struct ColumnsError {
 pub fn read(path: &Path) -> Result<Table, ColumnsError> {
     let name = path.display().to_string();
     let fail = |problem: String| ColumnsError { path: name.clone(), problem };
-    let file = File::open(path).map_err(|error| fail(error.to_string()))?;
-    let (stem, mut input): (&str, Box<dyn Read>) = match name.strip_suffix(".gz") {
-        Some(stem) => (stem, Box::new(GzDecoder::new(file))),
-        None => (&name, Box::new(file)),
-    };
+    let stem = name.strip_suffix(".gz").unwrap_or(&name);
     let extension = stem.rsplit('.').next().unwrap_or_default().to_ascii_lowercase();
-    let mut text = String::new();
-    input.read_to_string(&mut text).map_err(|error| fail(error.to_string()))?;
-    let text = text.trim_start_matches('\u{feff}');
+    let text = text::whole(path, text::RESULTS_MIB_MAX).map_err(|error| fail(error.to_string()))?;
     let mut table = match extension.as_str() {
-        "csv" | "tsv" | "txt" => csv_table(text, extension == "csv"),
-        "jsonl" => jsonl_table(text),
-        "json" => json_table(text),
+        "csv" | "tsv" | "txt" => csv_table(&text, extension == "csv"),
+        "jsonl" => jsonl_table(&text),
+        "json" => json_table(&text),
         _ => Err("is no table: use .csv, .tsv, .txt, .jsonl or .json, also with .gz".to_owned()),
     }
     .map_err(fail)?;

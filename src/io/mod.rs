@@ -10,5 +10,6 @@ pub mod results;
 pub mod rundir;
 #[cfg(feature = "tables")]
 pub mod tables;
+pub(crate) mod text;
 pub mod timeline;
 pub mod traces;

@@ -10,6 +10,7 @@ use super::super::{Failure, experiment, run};
 use super::args::CalibrateArguments;
 use super::tool_output;
 use crate::calibrate::Parameter;
+use crate::io::text;
 use crate::metrics::bench::{self, BenchSummary, MetricKey, Tool};
 use crate::request::Request;
 use crate::resolved::Scenario;
@@ -104,7 +105,7 @@ fn is_tool_output(path: &Path) -> bool {
     let extension = path.extension().and_then(|extension| extension.to_str());
     let is_json = extension.is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
     let holds_results = || {
-        let text = std::fs::read_to_string(path).unwrap_or_default();
+        let text = text::whole(path, text::RESULTS_MIB_MAX).unwrap_or_default();
         !bench::read(&text).measured.is_empty()
     };
     !is_scenario(path) && path.exists() && (!is_json || holds_results())

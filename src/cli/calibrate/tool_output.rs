@@ -1,12 +1,12 @@
 //! What a benchmark tool printed or wrote, as runs of a known server.
 
-use std::fs;
 use std::path::Path;
 
 use super::super::Failure;
 use super::super::say;
 use super::super::scenario_file::{self, Draft, Drafts};
 use super::arrivals;
+use crate::io::text;
 use crate::metrics::bench::{self, Figure, Measured, MetricKey};
 
 /// More requests of one run are not simulated.
@@ -16,7 +16,8 @@ const MOST_REQUESTS: i64 = 10_000_000;
 /// tells of its load (requests, rate, concurrency) overrides the scenario's.
 pub(super) fn drafts(server: &Path, path: &Path, overrides: &[String]) -> Result<Drafts, Failure> {
     let place = |problem: &str| Failure::input(format!("{}: {problem}", path.display()));
-    let text = fs::read_to_string(path).map_err(|error| place(&error.to_string()))?;
+    let text =
+        text::whole(path, text::RESULTS_MIB_MAX).map_err(|error| place(&error.to_string()))?;
     let found = bench::read(&text);
     if let Some(problem) = found.problems.first() {
         return Err(Failure::input(format!("{}:{problem}", path.display())));

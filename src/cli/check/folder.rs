@@ -9,6 +9,7 @@ use crate::cli::Failure;
 use crate::cli::cases::Cases;
 use crate::cli::replace;
 use crate::cli::scenario_file::drafts;
+use crate::io::text;
 
 /// The file of recorded figures in a folder.
 const GOLDEN: &str = "golden.toml";
@@ -34,7 +35,8 @@ pub(super) fn read(folder: &Path, is_update: bool) -> Result<Suite, Failure> {
     }
     let path = folder.join(GOLDEN);
     let golden = if path.exists() {
-        let text = fs::read_to_string(&path).map_err(|error| broken(&path, &error))?;
+        let text =
+            text::whole(&path, text::RESULTS_MIB_MAX).map_err(|error| broken(&path, &error))?;
         let golden = Golden::parse(&text).map_err(|error| broken(&path, &error))?;
         if !is_update {
             golden.check_names().map_err(|error| broken(&path, &error))?;

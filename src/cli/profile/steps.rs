@@ -10,6 +10,7 @@ use super::pair::engine_defaults;
 use crate::cli::args::Format;
 use crate::cli::{Failure, print, scenario_file};
 use crate::cost::{CostModel, Coverage, StepProfile, StepShape, StepTime};
+use crate::io::text;
 use crate::profiles;
 use crate::scenario::{Calibration, Communication, Sampler, StepTimeConfig};
 
@@ -110,7 +111,8 @@ impl Priced {
 
 /// Whether a file holds times of whole steps.
 fn is_step_profile(path: &str) -> bool {
-    std::fs::read_to_string(path).is_ok_and(|text| StepProfile::parse(&text).is_ok())
+    text::whole(Path::new(path), text::SETTINGS_MIB_MAX)
+        .is_ok_and(|text| StepProfile::parse(&text).is_ok())
 }
 
 fn decode(sequences: u32, context: u32) -> StepShape {

@@ -1,6 +1,5 @@
 //! Which command left a folder behind, and the files in it.
 
-use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
@@ -9,6 +8,7 @@ use serde_json::Value;
 use super::page::Page;
 use crate::cli::Failure;
 use crate::cli::sweep::Told;
+use crate::io::text;
 
 /// What a folder is of.
 #[derive(Debug)]
@@ -53,13 +53,13 @@ impl Kind {
 /// Reads a JSON file.
 pub(super) fn json(path: &Path) -> Result<Value, Failure> {
     let fail = |problem: String| Failure::input(format!("{}: {problem}", path.display()));
-    let text = fs::read_to_string(path).map_err(|error| fail(error.to_string()))?;
+    let text = text::whole(path, text::RESULTS_MIB_MAX).map_err(|error| fail(error.to_string()))?;
     serde_json::from_str(&text).map_err(|error| fail(error.to_string()))
 }
 
 /// Reads a text file, if it is there.
 pub(super) fn text(path: &Path) -> Result<Option<String>, Failure> {
-    match fs::read_to_string(path) {
+    match text::whole(path, text::RESULTS_MIB_MAX) {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(Failure::input(format!("{}: {error}", path.display()))),

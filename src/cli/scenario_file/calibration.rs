@@ -1,6 +1,5 @@
 //! Calibrations in scenarios.
 
-use std::fs;
 use std::path::Path;
 
 use toml::{Table, Value};
@@ -9,10 +8,12 @@ use super::file::fail;
 use super::settings::set;
 use crate::calibrate::{CalibrationFile, Parameter};
 use crate::cli::Failure;
+use crate::io::text;
 
 pub(super) fn read_calibration(path: &Path) -> Result<CalibrationFile, Failure> {
     let name = path.display().to_string();
-    let text = fs::read_to_string(path).map_err(|error| fail(&name, &error.to_string()))?;
+    let text = text::whole(path, text::SETTINGS_MIB_MAX)
+        .map_err(|error| fail(&name, &error.to_string()))?;
     parse_calibration(&name, &text)
 }
 

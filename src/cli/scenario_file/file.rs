@@ -1,6 +1,5 @@
 //! Files as tables, and what to say of a key that is wrong.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
@@ -8,6 +7,7 @@ use toml::{Table, Value};
 
 use super::settings::indexed;
 use crate::cli::Failure;
+use crate::io::text;
 use crate::profiles;
 
 /// The scenario that runs without arguments.
@@ -19,7 +19,8 @@ pub(super) fn read(path: Option<&Path>) -> Result<(String, Table, PathBuf), Fail
         None => ("built-in scenario".to_owned(), BUILT_IN.to_owned(), PathBuf::from(".")),
         Some(path) => {
             let name = path.display().to_string();
-            let text = fs::read_to_string(path).map_err(|error| fail(&name, &error.to_string()))?;
+            let text = text::whole(path, text::SETTINGS_MIB_MAX)
+                .map_err(|error| fail(&name, &error.to_string()))?;
             (name, text, path.parent().map(Path::to_path_buf).unwrap_or_default())
         }
     };

@@ -6,7 +6,6 @@ mod file;
 mod settings;
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -21,6 +20,7 @@ use self::settings::{blamed, override_all};
 use super::Failure;
 use super::sweep::SweepTable;
 use crate::io::acceptance;
+use crate::io::text;
 use crate::metrics::bench::MetricKey;
 use crate::model::ModelSpec;
 use crate::profiles;
@@ -178,7 +178,7 @@ fn with_step_times(mut scenario: Scenario, folder: &Path) -> Result<Scenario, Fa
     for group in &mut scenario.groups {
         if let Some(name) = group.cluster.step_time.file_mut() {
             let path = folder.join(name);
-            let text = fs::read_to_string(&path).map_err(|error| {
+            let text = text::whole(&path, text::SETTINGS_MIB_MAX).map_err(|error| {
                 fail("cluster.step_time.profile", &format!("{}: {error}", path.display()))
             })?;
             group.step_time_profile = Some(text.into());
@@ -293,7 +293,7 @@ fn local_models(
 /// The model of a local `config.json`, if that is what the name is.
 fn local_model(place: &str, name: &str, folder: &Path) -> Result<Option<ModelSpec>, Failure> {
     let Some(path) = model_file(&folder.join(name)) else { return Ok(None) };
-    let text = fs::read_to_string(&path)
+    let text = text::whole(&path, text::SETTINGS_MIB_MAX)
         .map_err(|error| fail(place, &format!("{}: {error}", path.display())))?;
     let apart = path.with_file_name("hf_quant_config.json");
     if apart.is_file() && !text.contains("\"quantization_config\"") {

@@ -49,10 +49,17 @@ pub(super) fn blamed(name: &str, overrides: &[String], problem: &str) -> String 
     }
 }
 
+/// Keys of the longest path. No setting lies as deep, and tables are taken apart recursively.
+const DEPTH_MAX: usize = 32;
+
 /// Puts a value at a path such as `cluster.groups[0].replicas`; tables on the way are made where
 /// there are none.
 pub(super) fn set(root: &mut Table, path: &str, value: Value) -> Result<(), String> {
     let mut keys: Vec<&str> = path.split('.').collect();
+    if keys.len() > DEPTH_MAX {
+        let begin = keys[..3].join(".");
+        return Err(format!("{begin}..: a path has at most {DEPTH_MAX} keys, got {}", keys.len()));
+    }
     let last = keys.pop().filter(|key| !key.is_empty()).ok_or("the path is empty")?;
     let shared = root.get("cluster").and_then(Value::as_table).cloned().unwrap_or_default();
     let mut table = root;

@@ -16,6 +16,7 @@ use super::journal::{Journal, Known};
 use crate::cli::replace::replace;
 use crate::cli::{Failure, say};
 use crate::io::results::{self, NamedCells};
+use crate::io::text;
 use crate::sweep::{Plan, Shard};
 
 pub(super) const MANIFEST: &str = "sweep.json";
@@ -44,7 +45,7 @@ impl Manifest {
     pub(super) fn read(folder: &Path) -> Result<Option<Self>, Failure> {
         let path = folder.join(MANIFEST);
         let fail = |problem: String| Failure::input(format!("{}: {problem}", path.display()));
-        let text = match fs::read_to_string(&path) {
+        let text = match text::whole(&path, text::RESULTS_MIB_MAX) {
             Ok(text) => text,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(fail(error.to_string())),

@@ -6,7 +6,6 @@ mod alike;
 mod calibrated;
 mod reference;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
@@ -14,6 +13,7 @@ use clap::{Args, ValueEnum};
 use super::experiment::{self, DataArguments};
 use super::scenario_file::{self, Draft};
 use super::{Failure, print, say};
+use crate::io::text;
 use crate::scenario::ScenarioFile;
 use crate::validate::{Case, Plan, Record, RecordError, Validation, judge, validate as simulate};
 #[cfg(feature = "calibrate")]
@@ -143,8 +143,8 @@ fn formatted(validation: &Validation, table: &str, format: Format) -> String {
 /// The records of a file, and the lines that are none; only such lines are an error.
 fn read(path: &Path) -> Result<(Vec<Record>, Vec<RecordError>), Failure> {
     let name = path.display();
-    let text =
-        fs::read_to_string(path).map_err(|error| Failure::input(format!("{name}: {error}")))?;
+    let text = text::whole(path, text::RESULTS_MIB_MAX)
+        .map_err(|error| Failure::input(format!("{name}: {error}")))?;
     let (records, broken) = Record::read_all(&text);
     match broken.first() {
         _ if !records.is_empty() => {

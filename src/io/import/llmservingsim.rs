@@ -8,7 +8,6 @@ mod meta;
 mod skew;
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -19,6 +18,7 @@ use super::reduce::{Reduction, Tensor};
 use crate::cost::{
     AllReduceHost, ExpertsProfile, LayerProfile, Numbers, RowsProfile, SequencesProfile,
 };
+use crate::io::text;
 use crate::profiles;
 use meta::Meta;
 
@@ -76,8 +76,10 @@ pub fn import_layers(what: &LayerImport) -> Result<(LayerProfile, Reduction), La
 
 /// The rows of a CSV file, by the names of its columns.
 fn csv_rows<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, LayerImportError> {
-    let file = File::open(path).map_err(|error| LayerImportError::read(path, &error))?;
-    let rows = csv::Reader::from_reader(file).into_deserialize().collect::<Result<Vec<T>, _>>();
+    let text = text::whole(path, text::RESULTS_MIB_MAX);
+    let text = text.map_err(|error| LayerImportError::read(path, &error))?;
+    let rows = csv::Reader::from_reader(text.as_bytes()).into_deserialize();
+    let rows = rows.collect::<Result<Vec<T>, _>>();
     let rows = rows.map_err(|error| LayerImportError::content(path, error.to_string()))?;
     if rows.is_empty() {
         return Err(LayerImportError::content(path, "holds no rows"));

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::io::text;
+
 /// Why measurements cannot be imported.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -68,7 +70,8 @@ pub(super) fn read(
 
 fn read_csv(path: &Path, columns: Columns<'_>) -> Result<RawTable, ImportError> {
     let fail = |problem: String| ImportError::read(path, problem);
-    let mut reader = csv::Reader::from_path(path).map_err(|error| fail(error.to_string()))?;
+    let text = text::whole(path, text::RESULTS_MIB_MAX).map_err(|error| fail(error.to_string()))?;
+    let mut reader = csv::Reader::from_reader(text.as_bytes());
     let headers = reader.headers().map_err(|error| fail(error.to_string()))?.clone();
     let place = |name: &str| headers.iter().position(|header| header == name);
     let numbers: Vec<_> = columns.numbers.iter().map(|name| place(name)).collect();

@@ -6,7 +6,6 @@
 //! did not fit in memory at once; they are left out.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::path::Path;
 
 use serde::Deserialize;
@@ -15,6 +14,7 @@ use super::raw::ImportError;
 use crate::cost::{
     DecodeContextProfile, DecodeProfile, Numbers, OnePromptProfile, PromptsProfile, StepProfile,
 };
+use crate::io::text;
 use crate::profiles;
 
 /// Share by which a run may take longer than its steps. In the published table runs of one batch
@@ -143,9 +143,9 @@ fn rows(path: &Path) -> Result<Vec<Row>, ImportError> {
             "is a folder; the table is data/perf_model.csv of splitwise-sim".to_owned(),
         ));
     }
-    let file = File::open(path).map_err(|error| fail(error.to_string()))?;
+    let text = text::whole(path, text::RESULTS_MIB_MAX).map_err(|error| fail(error.to_string()))?;
     let mut rows = Vec::new();
-    for row in csv::Reader::from_reader(file).into_deserialize() {
+    for row in csv::Reader::from_reader(text.as_bytes()).into_deserialize() {
         let row: Row = row.map_err(|error| fail(error.to_string()))?;
         for (column, ms) in [
             ("prompt_time", row.prompt_time),

@@ -7,6 +7,8 @@ use std::path::PathBuf;
 
 use csv::ByteRecord;
 
+use crate::io::text::Input;
+
 use super::error::TraceError;
 use super::field;
 use super::format::TimeUnit;
@@ -14,7 +16,6 @@ use super::format::TraceFormat;
 use super::layout::Columns;
 use super::layout::Role;
 use super::layout::Zero;
-use super::reader::Input;
 use super::reader::RawRow;
 use super::reader::Source;
 use super::reader::TraceOptions;
@@ -60,6 +61,7 @@ impl CsvRows {
 
     /// Reads the next record; `false` at the end.
     fn advance(&mut self) -> Result<bool, TraceError> {
+        self.reader.get_mut().begin_row();
         let more = self.reader.read_byte_record(&mut self.record);
         more.map_err(|error| problem(&self.path, error))
     }

@@ -20,11 +20,12 @@ use std::path::{Path, PathBuf};
 use csv::ByteRecord;
 use rustc_hash::{FxBuildHasher, FxHashSet};
 
+use crate::io::text::Input;
+
 use super::csv_rows;
 use super::error::TraceError;
 use super::field;
 use super::format::TimeUnit;
-use super::reader::{self, Input};
 
 /// Whole hours of a trace, from its first file or second on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -243,7 +244,7 @@ struct FunctionFile {
 
 impl FunctionFile {
     fn open(path: &Path) -> Result<Self, TraceError> {
-        let input = reader::text(path).map_err(|error| TraceError::unreadable(path, error))?;
+        let input = Input::open(path).map_err(|error| TraceError::unreadable(path, error))?;
         let mut reader = csv::ReaderBuilder::new().from_reader(input);
         let header = reader.byte_headers().map_err(|error| csv_rows::problem(path, error))?;
         let names: Vec<String> = header
@@ -271,6 +272,7 @@ impl FunctionFile {
     ) -> Result<(), TraceError> {
         let mut is_empty = true;
         loop {
+            self.reader.get_mut().begin_row();
             let more = self.reader.read_byte_record(&mut self.record);
             if !more.map_err(|error| csv_rows::problem(&self.path, error))? {
                 break;

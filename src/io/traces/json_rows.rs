@@ -14,6 +14,8 @@ use serde::de::MapAccess;
 use serde::de::SeqAccess;
 use serde::de::Visitor;
 
+use crate::io::text::Input;
+
 use super::error::TraceError;
 use super::field;
 use super::format::TimeUnit;
@@ -21,7 +23,6 @@ use super::format::TraceFormat;
 use super::layout::Columns;
 use super::layout::Role;
 use super::layout::Zero;
-use super::reader::Input;
 use super::reader::RawRow;
 use super::reader::Source;
 use super::reader::TraceOptions;
@@ -140,6 +141,7 @@ fn next_line(
 ) -> Result<bool, TraceError> {
     loop {
         text.clear();
+        input.begin_row();
         let read = input.read_until(b'\n', text);
         if read.map_err(|error| TraceError::unreadable(path, error))? == 0 {
             return Ok(false);

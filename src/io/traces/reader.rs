@@ -1,17 +1,13 @@
 //! Opening a trace, and the stream of its rows.
 
-use std::fs::File;
-use std::io;
 use std::io::BufRead;
-use std::io::BufReader;
-use std::io::Read;
 use std::path::Path;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use flate2::bufread::MultiGzDecoder;
 use serde::{Deserialize, Serialize};
 
+use crate::io::text::Input;
 use crate::rng::Seed;
 pub use crate::scenario::TraceOrigin as Origin;
 use crate::units::SimTime;
@@ -164,7 +160,7 @@ fn source(
              got a file",
         ));
     }
-    let mut input = text(path).map_err(|error| TraceError::unreadable(path, error))?;
+    let mut input = Input::open(path).map_err(|error| TraceError::unreadable(path, error))?;
     let format = if let Some(format) = format {
         format
     } else {
@@ -180,25 +176,6 @@ fn source(
         _ => Box::new(CsvRows::open(path, input, format, options)?),
     };
     Ok((format, rows))
-}
-
-/// Text that is read once, from front to back.
-pub(super) type Input = Box<dyn BufRead + Send>;
-
-/// The text of a file: decompressed if it is gzip, without a byte order mark.
-pub(super) fn text(path: &Path) -> io::Result<Input> {
-    const BUFFER_BYTES: usize = 1 << 16;
-    let mut file = BufReader::with_capacity(BUFFER_BYTES, File::open(path)?);
-    let compressed = file.fill_buf()?.starts_with(&[0x1f, 0x8b]);
-    let mut input: Input = if compressed {
-        Box::new(BufReader::with_capacity(BUFFER_BYTES, MultiGzDecoder::new(file)))
-    } else {
-        Box::new(file)
-    };
-    if input.fill_buf()?.starts_with(b"\xef\xbb\xbf") {
-        input.read_exact(&mut [0; 3])?;
-    }
-    Ok(input)
 }
 
 impl TraceReader {

@@ -21,7 +21,6 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::Path;
-use std::path::PathBuf;
 use std::vec;
 
 use rand::Rng;
@@ -31,6 +30,7 @@ use rand_distr::Gamma;
 use rand_distr::Weibull;
 use serde::{Deserialize, Serialize};
 
+use crate::io::text;
 use crate::rng::Seed;
 
 use super::error::TraceError;
@@ -255,7 +255,8 @@ fn client_numbers(folder: &Path) -> Result<Vec<u64>, TraceError> {
 }
 
 fn read_windows(path: &Path) -> Result<Vec<(u64, Window)>, TraceError> {
-    let text = fs::read_to_string(path).map_err(|error| TraceError::unreadable(path, error))?;
+    let text = text::whole(path, text::RESULTS_MIB_MAX)
+        .map_err(|error| TraceError::unreadable(path, error))?;
     let mut windows = Vec::new();
     for (line, row) in (1..).zip(text.lines()).filter(|(_, row)| !row.trim().is_empty()) {
         let window = parse_window(row).map_err(|problem| TraceError::row(path, line, problem))?;
@@ -301,9 +302,10 @@ fn parse_window(row: &str) -> Result<Option<(u64, Window)>, String> {
     Ok((requests > 0).then_some((start_s, Window { requests, gaps })))
 }
 
-fn read_lengths(path: &PathBuf) -> Result<BTreeMap<u64, (Histogram, Histogram)>, TraceError> {
-    let text = fs::read(path).map_err(|error| TraceError::unreadable(path, error))?;
-    let windows: BTreeMap<String, BTreeMap<String, String>> = serde_json::from_slice(&text)
+fn read_lengths(path: &Path) -> Result<BTreeMap<u64, (Histogram, Histogram)>, TraceError> {
+    let text = text::whole(path, text::RESULTS_MIB_MAX)
+        .map_err(|error| TraceError::unreadable(path, error))?;
+    let windows: BTreeMap<String, BTreeMap<String, String>> = serde_json::from_str(&text)
         .map_err(|error| TraceError::row(path, error.line() as u64, error.to_string()))?;
     let mut lengths = BTreeMap::new();
     for (start, fields) in windows {

@@ -6,6 +6,7 @@ mod autoscaler;
 mod bench;
 mod bench_pasted;
 #[cfg(feature = "calibrate")]
+mod bounds;
 mod calibrate;
 mod check;
 mod compare;

@@ -1,12 +1,12 @@
 //! `meta.yaml`: what was measured, with what, when.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 
 use serde::Deserialize;
 
 use crate::io::import::error::LayerImportError;
+use crate::io::text;
 use crate::profiles;
 
 #[derive(Debug, Deserialize)]
@@ -52,8 +52,8 @@ pub(super) struct SkewOfTp {
 impl Meta {
     pub(super) fn read(folder: &Path) -> Result<Self, LayerImportError> {
         let path = folder.join("meta.yaml");
-        let text =
-            fs::read_to_string(&path).map_err(|error| LayerImportError::read(&path, &error))?;
+        let text = text::whole(&path, text::SETTINGS_MIB_MAX)
+            .map_err(|error| LayerImportError::read(&path, &error))?;
         let meta: Self = serde_yaml_ng::from_str(&text)
             .map_err(|error| LayerImportError::content(&path, error.to_string()))?;
         if !meta.profiler_version.starts_with("1.") {

@@ -1,0 +1,112 @@
+//! Whether a run fits into memory, before it begins: the system ends a process that takes more without a word.
+
+use std::fs;
+
+use super::{Failure, say_once};
+use crate::resolved::Scenario;
+use crate::scenario::{ArrivalConfig, WorkloadConfig};
+
+/// What any run takes.
+const BASE_BYTES: u64 = 40_000_000;
+/// A request that was answered: its record. Of 100,000 and 300,000 requests, maximum resident size.
+const RECORD_BYTES: u64 = 220;
+/// A request in the worst case: it waits inside an engine, and its lists are just being copied to twice
+/// their size. An overload of 20,000 and 100,000 requests took 520 bytes each.
+const REQUEST_BYTES_MAX: u64 = 800;
+/// A replica that never gets a request. Of 1,000 and 20,000 replicas with 1,000 requests.
+const REPLICA_BYTES: u64 = 14_000;
+/// What a replica takes beside that once it serves. Of 1 and 1,000 replicas.
+const SERVING_BYTES: u64 = 160_000;
+
+/// Refuses a run that cannot fit into memory, and warns of one that may not.
+pub(super) fn check(scenario: &Scenario) -> Result<(), Failure> {
+    let Some(available) = available() else { return Ok(()) };
+    let (least, most) = needed(scenario);
+    if most <= available {
+        return Ok(());
+    }
+    let replicas = scenario.file.cluster.replicas;
+    let requests = requests(&scenario.file.workload)
+        .map_or_else(String::new, |requests| format!("{requests} requests on "));
+    let plural = if replicas == 1 { "" } else { "s" };
+    let (name, run) = (&scenario.file.name, format!("{requests}{replicas} replica{plural}"));
+    let free = shown(available);
+    if least > available {
+        return Err(Failure::Input(anyhow::anyhow!(
+            "{name}: {run} need {} of memory or more, and {free} are free: take fewer \
+             (workload.num_requests, cluster.replicas), or a machine with more memory",
+            shown(least)
+        )));
+    }
+    say_once(&format!(
+        "warning: {name}: {run} may need up to {} of memory, and {free} are free",
+        shown(most)
+    ));
+    Ok(())
+}
+
+/// Bytes that a run takes at least, and at most.
+fn needed(scenario: &Scenario) -> (u64, u64) {
+    let replicas = u64::from(scenario.file.cluster.replicas);
+    let requests = requests(&scenario.file.workload).unwrap_or(0);
+    let serving = replicas.min(requests);
+    let cluster = BASE_BYTES + replicas * REPLICA_BYTES + serving * SERVING_BYTES;
+    (cluster + requests * RECORD_BYTES, cluster + requests * REQUEST_BYTES_MAX)
+}
+
+/// Requests of a workload, where it says how many or how long.
+fn requests(workload: &WorkloadConfig) -> Option<u64> {
+    let rate_per_s = match workload.arrivals {
+        ArrivalConfig::Constant { rate_per_s }
+        | ArrivalConfig::Poisson { rate_per_s }
+        | ArrivalConfig::Gamma { rate_per_s, .. }
+        | ArrivalConfig::Weibull { rate_per_s, .. }
+        | ArrivalConfig::Sine { rate_per_s, .. }
+        | ArrivalConfig::Sglang { rate_per_s }
+        | ArrivalConfig::Vllm2024 { rate_per_s } => Some(rate_per_s),
+        ArrivalConfig::Vllm { rate_per_s, .. } => rate_per_s,
+        ArrivalConfig::AllAtOnce {} | ArrivalConfig::AdapterCounts(_) | ArrivalConfig::Trace(_) => {
+            None
+        }
+    };
+    let counted = workload.num_requests.map(u64::from);
+    let timed = workload.duration_s.zip(rate_per_s).map(|(s, rate_per_s)| (s * rate_per_s) as u64);
+    match (counted, timed) {
+        (Some(counted), Some(timed)) => Some(counted.min(timed)),
+        (counted, timed) => counted.or(timed),
+    }
+}
+
+fn shown(bytes: u64) -> String {
+    if bytes < 1_000_000_000 {
+        return format!("{:.0} MB", bytes as f64 / 1e6);
+    }
+    format!("{:.1} GB", bytes as f64 / 1e9)
+}
+
+/// Bytes that this process may still take: of the machine, of its control group (`memory.max`), of its
+/// address space (`ulimit -v`). Nothing where the system does not say.
+fn available() -> Option<u64> {
+    let read = |path: &str| fs::read_to_string(path).ok();
+    let kib = |text: &str, label: &str| -> Option<u64> {
+        let line = text.lines().find_map(|line| line.strip_prefix(label))?;
+        Some(line.split_whitespace().next()?.parse::<u64>().ok()? * 1024)
+    };
+    let machine = read("/proc/meminfo").and_then(|text| kib(&text, "MemAvailable:"));
+    let group = || {
+        let own = read("/proc/self/cgroup")?;
+        let path = own.lines().find_map(|line| line.strip_prefix("0::"))?;
+        let number = |file: &str| -> Option<u64> {
+            read(&format!("/sys/fs/cgroup{path}/{file}"))?.trim().parse().ok()
+        };
+        Some(number("memory.max")?.saturating_sub(number("memory.current")?))
+    };
+    let space = || {
+        let limits = read("/proc/self/limits")?;
+        let line = limits.lines().find_map(|line| line.strip_prefix("Max address space"))?;
+        let limit: u64 = line.split_whitespace().next()?.parse().ok()?;
+        let taken = kib(&read("/proc/self/status")?, "VmSize:")?;
+        Some(limit.saturating_sub(taken))
+    };
+    [machine, group(), space()].into_iter().flatten().min()
+}

@@ -1,0 +1,130 @@
+//! Texts from files, with bounds: no row and no document is longer than what memory surely holds, however
+//! small the file is that it is packed in.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
+
+use flate2::bufread::MultiGzDecoder;
+
+/// MiB of the longest row of a table or a trace.
+const ROW_MIB_MAX: usize = 64;
+/// MiB of the longest document of settings: a scenario, a `config.json`, a calibration.
+#[cfg(feature = "cli")]
+pub(crate) const SETTINGS_MIB_MAX: usize = 16;
+/// MiB of the longest document of results: what a benchmark tool or a run wrote, a table of requests.
+pub(crate) const RESULTS_MIB_MAX: usize = 512;
+
+/// Text that is read once, from front to back: decompressed if it is gzip, without a byte order mark.
+pub(crate) struct Input {
+    text: Box<dyn BufRead + Send>,
+    /// Bytes that may still be read of this row.
+    left: usize,
+}
+
+impl Input {
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        const BUFFER_BYTES: usize = 1 << 16;
+        let mut file = BufReader::with_capacity(BUFFER_BYTES, File::open(path)?);
+        let is_gzip = file.fill_buf()?.starts_with(&[0x1f, 0x8b]);
+        let text: Box<dyn BufRead + Send> = if is_gzip {
+            Box::new(BufReader::with_capacity(BUFFER_BYTES, MultiGzDecoder::new(file)))
+        } else {
+            Box::new(file)
+        };
+        let mut input = Self { text, left: ROW_MIB_MAX << 20 };
+        if input.fill_buf()?.starts_with(b"\xef\xbb\xbf") {
+            input.read_exact(&mut [0; 3])?;
+        }
+        Ok(input)
+    }
+
+    /// What is read from here on is another row.
+    pub(crate) fn begin_row(&mut self) {
+        self.left = ROW_MIB_MAX << 20;
+    }
+}
+
+impl Read for Input {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let mut text = self.fill_buf()?;
+        let count = text.read(into)?;
+        self.consume(count);
+        Ok(count)
+    }
+}
+
+impl BufRead for Input {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        let text = self.text.fill_buf()?;
+        if self.left == 0 && !text.is_empty() {
+            let problem = format!("a row is longer than {ROW_MIB_MAX} MiB");
+            return Err(io::Error::new(io::ErrorKind::InvalidData, problem));
+        }
+        Ok(&text[..text.len().min(self.left)])
+    }
+
+    fn consume(&mut self, count: usize) {
+        self.left -= count;
+        self.text.consume(count);
+    }
+}
+
+/// The whole text of a file of at most so many MiB, decompressed if it is gzip.
+pub(crate) fn whole(path: &Path, mib_max: usize) -> io::Result<String> {
+    let bytes = bytes(Input::open(path)?.text, mib_max)?;
+    let problem =
+        |_| io::Error::new(io::ErrorKind::InvalidData, "stream did not contain valid UTF-8");
+    String::from_utf8(bytes).map_err(problem)
+}
+
+/// All that comes, at most so many MiB.
+pub(crate) fn bytes(from: impl Read, mib_max: usize) -> io::Result<Vec<u8>> {
+    let most = mib_max << 20;
+    let mut bytes = Vec::new();
+    from.take(most as u64 + 1).read_to_end(&mut bytes)?;
+    if bytes.len() > most {
+        let problem = format!("is longer than {mib_max} MiB");
+        return Err(io::Error::new(io::ErrorKind::InvalidData, problem));
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn rows_may_be_many_but_none_too_long() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("rows");
+        let row = vec![b'a'; 1 << 20];
+        let rows: Vec<u8> = (0..70).flat_map(|_| row.iter().copied().chain([b'\n'])).collect();
+        fs::write(&path, &rows).expect("it is written");
+        let mut input = Input::open(&path).expect("it opens");
+        let mut text = Vec::new();
+        for _ in 0..70 {
+            input.begin_row();
+            text.clear();
+            assert_eq!(input.read_until(b'\n', &mut text).expect("it is short"), (1 << 20) + 1);
+        }
+        let mut input = Input::open(&path).expect("it opens");
+        let told = input.read_to_end(&mut text).expect_err("it is too long").to_string();
+        assert_eq!(told, "a row is longer than 64 MiB");
+    }
+
+    #[test]
+    fn documents_have_a_bound() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("document");
+        fs::write(&path, vec![b' '; 1 << 20]).expect("it is written");
+        assert_eq!(whole(&path, 1).expect("it fits").len(), 1 << 20);
+        fs::write(&path, vec![b' '; (1 << 20) + 1]).expect("it is written");
+        assert_eq!(
+            whole(&path, 1).expect_err("it is too long").to_string(),
+            "is longer than 1 MiB"
+        );
+    }
+}
