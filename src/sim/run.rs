@@ -23,6 +23,9 @@ use crate::request::Request;
 use crate::units::{SimDuration, SimTime};
 use crate::workload::{Client, Offer, WorkloadError};
 
+/// Above all instances.
+const ALL: InstanceId = InstanceId(u32::MAX);
+
 /// What is scheduled. Small and plain: it can be printed and replayed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Event {
@@ -89,9 +92,9 @@ pub struct Simulation<W> {
     pub(super) scaling: Option<Box<Scaling>>,
     /// Where requests and adapters move between replicas.
     pub(super) migrating: Option<Box<Migrating>>,
-    /// When something of the last class happened: the steps that end then have been taken in, or are to be
-    /// before anything else comes to their instance.
-    pub(super) steps_seen: Option<SimTime>,
+    /// The instant of a step, or of something of the last class, and the instances up to which steps that end
+    /// then have been taken in, or are to be before anything else comes to them.
+    pub(super) steps_seen: Option<(SimTime, InstanceId)>,
     /// When the clients stop, whatever is under way.
     pub(super) end: SimTime,
     pub(super) is_cut_off: bool,
@@ -312,7 +315,7 @@ impl<W: Source> Simulation<W> {
     /// Up to when what engines report at this instant is looked at: it includes the steps that end now, if they
     /// have been seen.
     pub(super) fn seen(&self, now: SimTime) -> SimTime {
-        if self.steps_seen == Some(now) { now + SimDuration::from_nanos(1) } else { now }
+        if self.steps_seen == Some((now, ALL)) { now + SimDuration::from_nanos(1) } else { now }
     }
 
     /// A request comes to an instance, through its front end.
@@ -340,6 +343,7 @@ impl<W: Source> Simulation<W> {
             Event::Expect { decode, transit } => self.expect_kv(now, decode, transit, observer),
             Event::Prefill { request } => self.enqueue_prefill(now, request, observer),
             Event::Advance { instance, epoch } if epoch == self.epochs[instance.index()] => {
+                self.steps_seen = Some((now, instance));
                 self.advance(now, instance, observer);
             }
             Event::Transfers { epoch } if epoch == self.transfers_epoch => {
@@ -354,25 +358,25 @@ impl<W: Source> Simulation<W> {
             Event::Advance { .. } | Event::Transfers { .. } | Event::TierMoves { .. } => {}
             Event::Retry { transit } => self.retry(now, transit, observer),
             Event::HangUp { request, reason } => {
-                self.steps_seen = Some(now);
+                self.steps_seen = Some((now, ALL));
                 self.hang_up(now, request, reason, observer);
             }
             Event::Fault => {
-                self.steps_seen = Some(now);
+                self.steps_seen = Some((now, ALL));
                 self.happen(now, observer);
             }
             Event::Open => {
-                self.steps_seen = Some(now);
+                self.steps_seen = Some((now, ALL));
                 self.open(now, observer);
             }
             Event::Expire { request } => self.expire(now, request, observer),
             Event::Scale => self.scale(now, observer),
             Event::Migrate => {
-                self.steps_seen = Some(now);
+                self.steps_seen = Some((now, ALL));
                 self.migrate(now, observer);
             }
             Event::Rebalance => {
-                self.steps_seen = Some(now);
+                self.steps_seen = Some((now, ALL));
                 self.rebalance(now, observer);
             }
             Event::Adopt { instance, request } => self.adopt(now, instance, request, observer),

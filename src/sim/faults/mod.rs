@@ -176,15 +176,15 @@ impl<W: Source> Simulation<W> {
         }
     }
 
-    /// The same where something of the last class has happened at this instant, to whatever instance: what
-    /// comes to others from then on comes after their steps too.
+    /// The same where something of the last class has happened at this instant, to whatever instance, or the
+    /// step of an instance behind it has ended: what comes from then on comes after its step too.
     pub(super) fn see_steps(
         &mut self,
         now: SimTime,
         instance: InstanceId,
         observer: &mut impl Observer,
     ) {
-        if self.steps_seen == Some(now) {
+        if self.steps_seen.is_some_and(|(at, until)| at == now && instance < until) {
             self.catch_up(now, instance, observer);
         }
     }

@@ -118,6 +118,12 @@ fn no_request_is_lost_between_replicas_where_clients_stop_amid_faults() {
     stop_amid(CLUSTERS / 3, handed_over);
 }
 
+/// Two instances end a step at one instant, and what the later one ends sends a request to the earlier one.
+#[test]
+fn what_a_later_instance_ends_comes_after_the_steps_of_earlier_ones() {
+    follow(1820, &models(1820));
+}
+
 /// Many more of all: `cargo test --test it -- --ignored a_long_soak`. `SERVECAST_SOAK` says which, `FROM-TO`.
 #[test]
 #[ignore = "takes minutes"]
