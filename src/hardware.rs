@@ -3,9 +3,13 @@
 //! Rates are dense figures (no structured sparsity) of the vendor; [`KernelEfficiency`] says what
 //! share of them measured kernels reach.
 
+mod pcie;
+
 use serde::{Deserialize, Serialize};
 
 use crate::units::Bytes;
+
+pub use pcie::PcieAllReduce;
 
 /// A kind of GPU (or NPU), one device of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -86,7 +90,8 @@ pub struct KernelEfficiency {
     pub attention_overhead_us: f64,
     /// Share of the memory bandwidth that expert kernels reach.
     pub expert_bandwidth: f64,
-    /// All-reduces inside a node.
+    /// All-reduces over the link of a domain; over `PCIe` hosts differ too much for a GPU to have any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub all_reduce: Vec<AllReduce>,
     /// All-gathers and reduce-scatters inside a node.
     #[serde(default)]
@@ -118,6 +123,8 @@ pub struct AllReduce {
     pub bandwidth_gb_s: f64,
 }
 
+/// The link of GPUs that have none of their own.
+const PCIE: &str = "PCIe";
 /// GPUs in a node without a link of its own.
 const GPUS_PER_NODE: u32 = 8;
 
@@ -125,6 +132,39 @@ impl GpuSpec {
     /// GPUs that talk to each other without a network.
     pub fn gpus_per_node(&self) -> u32 {
         self.gpus_per_domain.max(GPUS_PER_NODE)
+    }
+
+    /// Whether nothing but the host bus joins so many of them, and nobody measured them.
+    pub fn reduces_over_pcie(&self, gpus: u32) -> bool {
+        let has_link = self.link != PCIE && gpus <= self.gpus_per_domain;
+        let is_measured = self.efficiency.all_reduce.iter().any(|entry| entry.gpus >= gpus);
+        gpus > 1 && !has_link && !is_measured
+    }
+
+    /// What is known of all-reduces over the host bus between so many of them.
+    pub fn pcie_all_reduce(&self, gpus: u32) -> PcieAllReduce {
+        pcie::all_reduce(gpus, self.pcie_gb_s)
+    }
+
+    /// All-reduces between so many of them in a node, of which there are at least two.
+    pub fn all_reduce(&self, gpus: u32) -> AllReduce {
+        if self.reduces_over_pcie(gpus) {
+            return AllReduce { gpus, ..self.pcie_all_reduce(gpus).assumed };
+        }
+        let traffic = |gpus: u32| 2.0 * f64::from(gpus - 1) / f64::from(gpus);
+        let measured = &self.efficiency.all_reduce;
+        match (measured.iter().find(|entry| entry.gpus >= gpus), measured.last()) {
+            (Some(entry), _) => AllReduce { gpus, ..*entry },
+            (None, Some(last)) => {
+                let slower = traffic(last.gpus.max(2)) / traffic(gpus);
+                let bandwidth_gb_s = last.bandwidth_gb_s * slower;
+                AllReduce { gpus, bandwidth_gb_s, latency_us: last.latency_us }
+            }
+            (None, None) => {
+                let bandwidth_gb_s = self.link_gb_s / traffic(gpus);
+                AllReduce { gpus, bandwidth_gb_s, latency_us: 0.0 }
+            }
+        }
     }
 
     /// Memory as the driver reports it to an engine.

@@ -28,7 +28,7 @@ use super::decode_run::DecodeAttention;
 use super::{Calibration, CostModel, StepParts, StepShape};
 use crate::hardware::GpuSpec;
 use crate::model::{KvDtype, ModelError, ModelSpec};
-use crate::scenario::{Communication, ExpertParallelConfig, Sampler};
+use crate::scenario::{AllReduceConfig, Communication, ExpertParallelConfig, Sampler};
 use crate::units::SimDuration;
 use terms::{Layers, TABLE_ROWS};
 
@@ -52,6 +52,8 @@ pub struct RooflineOptions {
     pub sampler: Sampler,
     /// Whether all-reduces take time.
     pub communication: Communication,
+    /// How long they take on this host; what the GPU was measured to take if absent.
+    pub all_reduce: Option<AllReduceConfig>,
 }
 
 impl Default for RooflineOptions {
@@ -63,6 +65,7 @@ impl Default for RooflineOptions {
             calibration: Calibration::default(),
             sampler: Sampler::Greedy,
             communication: Communication::Counted,
+            all_reduce: None,
         }
     }
 }

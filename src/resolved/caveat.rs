@@ -4,8 +4,8 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::Scenario;
-use crate::scenario::{EngineConfig, SpeculationMethod};
+use super::{ReplicaGroup, Scenario};
+use crate::scenario::{Calibration, EngineConfig, SpeculationMethod, StepTimeConfig};
 
 /// Something to know of figures before they are trusted.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -44,6 +44,20 @@ pub enum Caveat {
         /// What is simulated.
         simulated: String,
     },
+    /// What GPUs that only the host bus joins take for an all-reduce was not measured on this host.
+    UnknownBus {
+        /// The GPU.
+        gpu: String,
+        /// GPUs that share every matrix.
+        gpus: u32,
+        /// The rate of an all-reduce that is assumed, in 10⁹ B/s; absent where it is that of a layer profile.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        assumed_gb_s: Option<f64>,
+        /// The rate on the slowest host that was measured.
+        slowest_gb_s: f64,
+        /// The rate on the fastest.
+        fastest_gb_s: f64,
+    },
     /// The calibration does not say which servers it was made on.
     UnknownCalibration,
 }
@@ -76,6 +90,18 @@ impl fmt::Display for Caveat {
                 f,
                 "the calibration was made on another {what}: {calibrated}, not {simulated}"
             ),
+            Self::UnknownBus { gpu, gpus, assumed_gb_s, slowest_gb_s, fastest_gb_s } => {
+                let assumed = assumed_gb_s.map_or_else(
+                    || "are assumed to be those of the profile's host".to_owned(),
+                    |rate| format!("are assumed to reach {rate} GB/s"),
+                );
+                write!(
+                    f,
+                    "all-reduces over {gpus} {gpu} on PCIe {assumed}; measured hosts reach \
+                     {slowest_gb_s} to {fastest_gb_s} GB/s: measure yours (algbw of nccl-tests' \
+                     all_reduce_perf) and set cluster.all_reduce"
+                )
+            }
             Self::UnknownCalibration => f.write_str(
                 "the calibration does not say which model, GPU and engine it was made on; calibrate \
                  anew, or add [made_on]",
@@ -96,6 +122,11 @@ impl Scenario {
     pub fn caveats(&self) -> Vec<Caveat> {
         let mut caveats = self.doubts.clone();
         for group in &self.groups {
+            if let Some(caveat) = unknown_bus(group)
+                && !caveats.contains(&caveat)
+            {
+                caveats.push(caveat);
+            }
             let EngineConfig::VllmV1(vllm) = &group.cluster.engine else { continue };
             let Some(speculation) = &vllm.speculation else { continue };
             let caveat = Caveat::FreeDrafts {
@@ -108,4 +139,36 @@ impl Scenario {
         }
         caveats
     }
+}
+
+/// Whether the step times of these replicas hang on an all-reduce that nobody measured on their host.
+fn unknown_bus(group: &ReplicaGroup) -> Option<Caveat> {
+    let cluster = &group.cluster;
+    let gpus = cluster.tensor_parallel_size;
+    if !group.gpu.reduces_over_pcie(gpus) || cluster.all_reduce.is_some() {
+        return None;
+    }
+    let is_fitted = |calibration: &Calibration| {
+        calibration.all_reduce.to_bits() != Calibration::default().all_reduce.to_bits()
+    };
+    let assumes = match &cluster.step_time {
+        config if config.ignores_communication() => false,
+        StepTimeConfig::Auto { calibration, .. }
+        | StepTimeConfig::OperatorTable { calibration, .. }
+        | StepTimeConfig::Roofline { calibration, .. } => !is_fitted(calibration),
+        // Its all-reduces are of the host on which it was validated.
+        StepTimeConfig::LayerTable(config) => {
+            config.all_reduce_gb_s.is_none() && !is_fitted(&config.calibration)
+        }
+        StepTimeConfig::StepTable { .. } | StepTimeConfig::Linear { .. } => false,
+    };
+    let is_layer_table = matches!(cluster.step_time, StepTimeConfig::LayerTable(_));
+    let known = group.gpu.pcie_all_reduce(gpus);
+    assumes.then(|| Caveat::UnknownBus {
+        gpu: group.gpu.name.clone(),
+        gpus,
+        assumed_gb_s: (!is_layer_table).then_some(known.assumed.bandwidth_gb_s),
+        slowest_gb_s: known.slowest_gb_s,
+        fastest_gb_s: known.fastest_gb_s,
+    })
 }

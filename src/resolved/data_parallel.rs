@@ -137,14 +137,11 @@ fn measured(gpu: &GpuSpec, gpus: u32) -> Result<ExchangeConfig, ScenarioError> {
     if let Some(way) = found(&efficiency.all_gather) {
         return Ok(way);
     }
-    let reduces = &efficiency.all_reduce;
+    let reduces = gpu.all_reduce(gpus);
     let received = f64::from(gpus - 1) / f64::from(gpus);
-    Ok(match reduces.iter().find(|entry| entry.gpus >= gpus).or(reduces.last()) {
-        Some(entry) => ExchangeConfig {
-            kind,
-            latency_us: entry.latency_us / 2.0,
-            gb_per_s: 2.0 * received * entry.bandwidth_gb_s,
-        },
-        None => ExchangeConfig { kind, latency_us: 0.0, gb_per_s: gpu.link_gb_s },
+    Ok(ExchangeConfig {
+        kind,
+        latency_us: reduces.latency_us / 2.0,
+        gb_per_s: 2.0 * received * reduces.bandwidth_gb_s,
     })
 }

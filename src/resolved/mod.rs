@@ -316,6 +316,7 @@ fn engine_rules(cluster: &ClusterConfig, has_adapters: bool, rules: &mut Rules) 
     experts::rules(cluster, rules);
     data_parallel::rules(cluster, has_adapters, rules);
     pipeline::rules(cluster, has_adapters, rules);
+    step_time::all_reduce_rules(cluster, rules);
     match &cluster.engine {
         EngineConfig::VllmV1(config) => vllm::rules(config, rules),
         EngineConfig::Sglang(config) => sglang::rules(config, rules),

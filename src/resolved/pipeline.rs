@@ -1,7 +1,7 @@
 //! Rules and derived values of pipeline parallelism.
 
 use super::{Rules, ScenarioError, fail};
-use crate::hardware::{AllReduce, GpuSpec};
+use crate::hardware::GpuSpec;
 use crate::model::ModelSpec;
 use crate::scenario::{ClusterConfig, EngineConfig, PipelineLink, StepTimeConfig};
 
@@ -98,14 +98,8 @@ pub(super) fn resolve(
         return Err(fail("cluster.pipeline_link", &problem));
     }
     // Either of two GPUs gets the other's bytes once in an all-reduce.
-    let pair = gpu.efficiency.all_reduce.iter().find(|entry| entry.gpus == 2);
-    let link = pair.map_or(
-        PipelineLink { gb_per_s: gpu.link_gb_s, latency_us: 0.0 },
-        |AllReduce { latency_us, bandwidth_gb_s, .. }| PipelineLink {
-            gb_per_s: *bandwidth_gb_s,
-            latency_us: *latency_us,
-        },
-    );
+    let pair = gpu.all_reduce(2);
+    let link = PipelineLink { gb_per_s: pair.bandwidth_gb_s, latency_us: pair.latency_us };
     cluster.pipeline_link = Some(link);
     Ok(())
 }

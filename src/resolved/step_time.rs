@@ -26,6 +26,26 @@ pub(super) fn rules(config: &StepTimeConfig, rules: &mut Rules) {
     }
 }
 
+/// What a host's own all-reduces have to be, and what has to have any.
+pub(super) fn all_reduce_rules(cluster: &ClusterConfig, rules: &mut Rules) {
+    let Some(own) = &cluster.all_reduce else { return };
+    rules.carried("cluster.all_reduce.gb_per_s", own.gb_per_s);
+    rules.brief("cluster.all_reduce.latency_us", own.latency_us, 1e6);
+    let useless = match &cluster.step_time {
+        config if config.ignores_communication() => {
+            "has no effect with step_time.communication = \"ignored\"; leave one out"
+        }
+        StepTimeConfig::LayerTable(config) if config.all_reduce_gb_s.is_some() => {
+            "and step_time.all_reduce_gb_s say the same; leave one out"
+        }
+        StepTimeConfig::StepTable { .. } | StepTimeConfig::Linear { .. } => {
+            "has no effect where step_time holds whole steps; leave it out"
+        }
+        _ => return,
+    };
+    rules.broken("cluster.all_reduce", useless);
+}
+
 fn calibration_rules(calibration: &Calibration, rules: &mut Rules) {
     for (key, value) in calibration.entries() {
         let path = format!("cluster.step_time.calibration.{key}");

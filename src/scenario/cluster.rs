@@ -10,7 +10,7 @@ use super::gateway::GatewayConfig;
 use super::group::GroupConfig;
 use super::kv_tiers::KvTiersConfig;
 use super::lora::LoraConfig;
-use super::pipeline::PipelineLink;
+use super::pipeline::{AllReduceConfig, PipelineLink};
 use super::router::RouterConfig;
 use super::step_time::StepTimeConfig;
 use crate::model::{KvDtype, Reserve};
@@ -31,6 +31,9 @@ pub struct ClusterConfig {
     /// GPUs of a replica, or of each of its stages, which share every matrix.
     #[serde(default = "one")]
     pub tensor_parallel_size: u32,
+    /// How long all-reduces between them take on this host; what its GPUs were measured to take if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub all_reduce: Option<AllReduceConfig>,
     /// Stages of a replica, each of which computes a part of the layers on GPUs of its own;
     /// `tensor_parallel_size` GPUs share a stage.
     #[serde(default = "one", skip_serializing_if = "is_one")]

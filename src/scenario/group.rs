@@ -7,7 +7,7 @@ use super::cluster::ClusterConfig;
 use super::engine::EngineConfig;
 use super::expert_parallel::ExpertParallelConfig;
 use super::lora::LoraConfig;
-use super::pipeline::PipelineLink;
+use super::pipeline::{AllReduceConfig, PipelineLink};
 use super::step_time::StepTimeConfig;
 use crate::model::{KvDtype, Reserve};
 
@@ -34,6 +34,9 @@ pub struct GroupConfig {
     /// As [`ClusterConfig::tensor_parallel_size`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tensor_parallel_size: Option<u32>,
+    /// As [`ClusterConfig::all_reduce`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub all_reduce: Option<AllReduceConfig>,
     /// As [`ClusterConfig::pipeline_parallel_size`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pipeline_parallel_size: Option<u32>,
@@ -118,6 +121,7 @@ impl GroupConfig {
             gpu: self.gpu.as_ref().unwrap_or(&cluster.gpu).clone(),
             replicas: self.replicas,
             tensor_parallel_size: self.tensor_parallel_size.unwrap_or(cluster.tensor_parallel_size),
+            all_reduce: self.all_reduce.or(cluster.all_reduce),
             pipeline_parallel_size: stages,
             pipeline_link: self.pipeline_link.or(shared_link),
             data_parallel_size: self.data_parallel_size.unwrap_or(cluster.data_parallel_size),
@@ -158,6 +162,7 @@ impl GroupConfig {
         self.tensor_parallel_size = Some(resolved.tensor_parallel_size);
         self.pipeline_parallel_size = Some(resolved.pipeline_parallel_size)
             .filter(|stages| *stages > 1 || self.pipeline_parallel_size.is_some());
+        self.all_reduce = resolved.all_reduce;
         self.pipeline_link = resolved.pipeline_link;
         self.data_parallel_size = Some(resolved.data_parallel_size)
             .filter(|ranks| *ranks > 1 || self.data_parallel_size.is_some());
@@ -178,6 +183,7 @@ impl GroupConfig {
             ("gpu", self.gpu.is_some()),
             ("replicas", true),
             ("tensor_parallel_size", self.tensor_parallel_size.is_some()),
+            ("all_reduce", self.all_reduce.is_some()),
             ("pipeline_parallel_size", self.pipeline_parallel_size.is_some()),
             ("pipeline_link", self.pipeline_link.is_some()),
             ("data_parallel_size", self.data_parallel_size.is_some()),

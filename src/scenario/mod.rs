@@ -60,7 +60,7 @@ pub use lora::{
     LoraKernels, LoraLoad, PlacementConfig,
 };
 pub use migration::{MigrationConfig, MigrationSolver, MovedRequests, PeriodicMigration};
-pub use pipeline::PipelineLink;
+pub use pipeline::{AllReduceConfig, PipelineLink};
 pub use router::{
     AdapterAffinityConfig, AdapterKnowledge, DloraDispatchConfig, LatencyPredictingConfig,
     PrefixAwareConfig, PrefixExactConfig, PrefixMiss, RankAwareConfig, RankKernel, RouterConfig,

@@ -31,6 +31,7 @@ pub(super) fn layer_table(
         return Err(fail(format!("the profile has gpu {}, the scenario {asked}", profile.gpu)));
     }
     let all_reduce = config.all_reduce_latency_us.zip(config.all_reduce_gb_s);
+    let all_reduce = all_reduce.or(cluster.all_reduce.map(|own| (own.latency_us, own.gb_per_s)));
     let options = LayerTableOptions {
         tensor_parallel_size: cluster.tensor_parallel_size,
         kv_cache_dtype: cluster.kv_cache_dtype,

@@ -54,6 +54,7 @@ pub(super) fn of_layers(
         calibration: calibration.of_stage(share),
         sampler,
         communication,
+        all_reduce: cluster.all_reduce,
     };
     match &cluster.step_time {
         StepTimeConfig::Auto { .. } => unreachable!("a resolved scenario names its step times"),

@@ -75,6 +75,7 @@ pub(super) fn cluster(
         tensor_parallel_size: tensor,
         pipeline_parallel_size: stages,
         data_parallel_size: ranks,
+        all_reduce: None,
         pipeline_link: None,
         expert_parallel: layout.expert_parallel,
         gpu_memory_utilization: settings.gpu_memory_utilization,

@@ -2,6 +2,7 @@
 
 #![allow(clippy::print_stdout, reason = "tests say what they skip and what they compared")]
 
+mod all_reduce;
 mod architecture;
 mod autoscaler;
 mod baselines;

@@ -28,6 +28,7 @@ pub(super) fn cluster(
         tensor_parallel_size: arguments.tensor_parallel_size.unwrap_or(1),
         pipeline_parallel_size: arguments.pipeline_parallel_size.unwrap_or(1),
         data_parallel_size: 1,
+        all_reduce: None,
         pipeline_link: None,
         expert_parallel: expert_parallel(arguments),
         gpu_memory_utilization: match simulated {

@@ -128,6 +128,7 @@ pub(super) fn engine_defaults(model: &str, gpu: &str, tp: u32) -> ScenarioFile {
             tensor_parallel_size: tp,
             pipeline_parallel_size: 1,
             data_parallel_size: 1,
+            all_reduce: None,
             pipeline_link: None,
             expert_parallel: None,
             gpu_memory_utilization: None,

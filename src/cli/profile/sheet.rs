@@ -132,6 +132,17 @@ impl Sheet {
                 format!("{latency} us + bytes / {bandwidth} GB/s"),
             );
         }
+        for gpus in [2, 4, 8].into_iter().filter(|gpus| gpu.reduces_over_pcie(*gpus)) {
+            let known = gpu.pcie_all_reduce(gpus);
+            let (latency, rate) = (known.assumed.latency_us, known.assumed.bandwidth_gb_s);
+            let (slowest, fastest) = (known.slowest_gb_s, known.fastest_gb_s);
+            self.push(
+                &format!("all-reduce, {gpus} GPUs"),
+                format!(
+                    "{latency} us + bytes / {rate} GB/s on PCIe; hosts: {slowest} to {fastest} GB/s"
+                ),
+            );
+        }
         self.push("kernels measured on", &kernels.measured_on);
         self.push("kernel figures", &kernels.source);
     }

@@ -408,11 +408,16 @@ impl Build<'_> {
             return Vec::new();
         }
         let row_bytes = 2.0 * f64::from(model.hidden);
-        let table = self.profile.all_reduce.iter().find(|table| table.gpus == tp);
+        let measured = self.profile.all_reduce.iter().find(|table| table.gpus == tp);
+        let table = measured.filter(|_| self.device.own_all_reduce.is_none());
         let secs = if let Some(table) = table {
             products::all_reduce(table, row_bytes)
         } else {
-            self.gap(format!("all-reduces over {tp} GPUs"));
+            let is_known =
+                self.device.own_all_reduce.is_some() || self.device.gpu.reduces_over_pcie(tp);
+            if !is_known {
+                self.gap(format!("all-reduces over {tp} GPUs"));
+            }
             let (latency, per_byte) = self.device.all_reduce();
             let rows = (0..=18).map(|octave| f64::from(1_u32 << octave));
             Polyline::new(rows.map(|rows| (rows, latency + rows * row_bytes * per_byte)))

@@ -4,9 +4,9 @@ use super::experts::{Experts, Spread};
 use super::terms::{AttentionSecs, Layer, Layers, Product, Sampling};
 use super::{RooflineError, RooflineOptions};
 use crate::cost::window::Window;
-use crate::hardware::{AllReduce, GpuSpec};
+use crate::hardware::GpuSpec;
 use crate::model::{Attention, ComputeRate, KvDtype, LayerKind, Matrix, ModelSpec, Module};
-use crate::scenario::{Communication, Sampler};
+use crate::scenario::{AllReduceConfig, Communication, Sampler};
 
 /// Share of the memory bandwidth that element-wise kernels reach.
 const ELEMENTWISE_BANDWIDTH: f64 = 0.8;
@@ -32,6 +32,8 @@ pub(in crate::cost) struct Device<'a> {
     /// Factors of the multiplications of the layers' products, and of routed experts.
     pub(in crate::cost) products_compute: f64,
     pub(in crate::cost) experts_compute: f64,
+    /// All-reduces of this host.
+    pub(in crate::cost) own_all_reduce: Option<AllReduceConfig>,
 }
 
 impl<'a> Device<'a> {
@@ -54,6 +56,7 @@ impl<'a> Device<'a> {
             spread: spread.unwrap_or(Spread::NONE),
             products_compute: options.calibration.products_compute,
             experts_compute: options.calibration.experts_compute,
+            own_all_reduce: options.all_reduce,
         })
     }
 
@@ -235,22 +238,17 @@ impl<'a> Device<'a> {
         ACTIVATION_BYTES * elements / bandwidth
     }
 
-    /// Latency in seconds and seconds per byte of an all-reduce. Between measured sizes the next
-    /// larger one stands in; beyond them a ring's traffic grows as 2·(T − 1)/T.
+    /// Latency in seconds and seconds per byte of an all-reduce.
     pub(in crate::cost) fn all_reduce(&self) -> (f64, f64) {
         if self.tp == 1 {
             return (0.0, 0.0);
         }
-        let measured = &self.gpu.efficiency.all_reduce;
-        let traffic = |gpus: u32| 2.0 * f64::from(gpus - 1) / f64::from(gpus);
-        let line = |entry: &AllReduce, scale: f64| {
-            (entry.latency_us * 1e-6, scale / (entry.bandwidth_gb_s * 1e9))
-        };
-        match (measured.iter().find(|entry| entry.gpus >= self.tp), measured.last()) {
-            (Some(entry), _) => line(entry, 1.0),
-            (None, Some(last)) => line(last, traffic(self.tp) / traffic(last.gpus.max(2))),
-            (None, None) => (0.0, traffic(self.tp) / (self.gpu.link_gb_s * 1e9)),
-        }
+        let measured = self.gpu.all_reduce(self.tp);
+        let (latency_us, gb_per_s) =
+            self.own_all_reduce.map_or((measured.latency_us, measured.bandwidth_gb_s), |own| {
+                (own.latency_us, own.gb_per_s)
+            });
+        (latency_us * 1e-6, 1.0 / (gb_per_s * 1e9))
     }
 
     pub(super) fn provenance(&self) -> String {

@@ -74,6 +74,9 @@ pub fn import(folder: &Path, selection: &Selection<'_>) -> Result<OperatorProfil
         &["num_gpus", "message_size"],
         &["backend"],
     )?;
+    // Over PCIe all-reduces are those of the host that was measured, which no other need have.
+    let mut all_reduce = reduce::all_reduce(&comm);
+    all_reduce.retain(|table| !gpu.reduces_over_pcie(table.gpus));
     Ok(OperatorProfile {
         source: "ai-dynamo/aiconfigurator, systems/data".to_owned(),
         licence: "Apache-2.0".to_owned(),
@@ -86,7 +89,7 @@ pub fn import(folder: &Path, selection: &Selection<'_>) -> Result<OperatorProfil
         decode_attention: reduce::decode_attention(&decode, l2_bytes, &rates),
         prefill_attention: reduce::prefill_attention(&prefill),
         experts: reduce::experts(&moe),
-        all_reduce: reduce::all_reduce(&comm),
+        all_reduce,
     })
 }
 
