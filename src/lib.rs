@@ -17,6 +17,8 @@
 
 pub mod des;
 pub mod ids;
+mod json;
+mod plain;
 pub mod rng;
 pub mod stats;
 pub mod threads;

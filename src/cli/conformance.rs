@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 
 use super::args::ConformanceArguments;
-use super::{Failure, print};
+use super::{Failure, print, words};
 use crate::conformance::{Recording, Verdict, check};
 use crate::io::text;
 
@@ -34,7 +34,7 @@ pub(super) fn conformance(arguments: &ConformanceArguments) -> Result<(), Failur
             ),
             Err(error) => {
                 unreadable += 1;
-                format!("{name}: {error:#}\n")
+                format!("{name}: {}\n", words::plain(&format!("{error:#}")))
             }
         };
         print(&line)?;

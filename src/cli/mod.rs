@@ -25,19 +25,19 @@ mod scenario_file;
 mod setting;
 mod sweep;
 mod table;
+mod terminal;
 mod timeline;
 mod trace;
 mod validate;
 mod vary;
+mod words;
 
-use std::collections::BTreeSet;
-use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
-use std::sync::{Mutex, PoisonError};
 
 use clap::{CommandFactory, Parser};
 
 use args::{Arguments, Command};
+use terminal::{print, say, say_once};
 
 /// Why a command did not succeed.
 #[derive(Debug, thiserror::Error)]
@@ -53,9 +53,10 @@ enum Failure {
 /// An error with its causes; those that a message names already are not repeated.
 fn chain(error: &anyhow::Error) -> String {
     let causes = error.chain().skip(1).map(ToString::to_string);
-    causes.fold(error.to_string(), |text, cause| {
+    let text = causes.fold(error.to_string(), |text, cause| {
         if text.ends_with(&cause) { text } else { format!("{text}: {cause}") }
-    })
+    });
+    words::plain(&text)
 }
 
 impl Failure {
@@ -75,7 +76,13 @@ impl Failure {
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
     let expanded = bench::expand(std::env::args_os()).map_err(Failure::input);
-    match expanded.and_then(|arguments| dispatch(Arguments::parse_from(arguments))) {
+    let arguments = expanded.map(Arguments::try_parse_from);
+    let ended = match arguments {
+        Ok(Ok(arguments)) => dispatch(arguments),
+        Ok(Err(refused)) => return terminal::arguments(&refused),
+        Err(failure) => Err(failure),
+    };
+    match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             say(&format!("error: {failure}"));
@@ -108,29 +115,4 @@ fn dispatch(arguments: Arguments) -> Result<(), Failure> {
             print(&String::from_utf8_lossy(&script))
         }
     }
-}
-
-/// Prints a result. A reader that has seen enough (a closed pipe) is no failure.
-fn print(text: &str) -> Result<(), Failure> {
-    let mut stdout = std::io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            Err(Failure::Run(anyhow::Error::new(error).context("stdout")))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Says something that is not a result, the first time that it is to be said.
-fn say_once(text: &str) {
-    static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
-    if SAID.lock().unwrap_or_else(PoisonError::into_inner).insert(text.to_owned()) {
-        say(text);
-    }
-}
-
-/// Says something that is not a result.
-fn say(text: &str) {
-    // With nobody left to tell, there is nobody to tell that either.
-    let _ = writeln!(std::io::stderr().lock(), "{text}");
 }

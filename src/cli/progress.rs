@@ -37,8 +37,19 @@ impl Progress {
 
 /// A bar up to `total` runs, with the time that is left. Hidden when stderr is no terminal.
 pub(super) fn of_runs(total: u64) -> ProgressBar {
+    of(total, "runs")
+}
+
+/// The same up to `total` requests of a real server.
+#[cfg(feature = "probe")]
+pub(super) fn of_requests(total: u64) -> ProgressBar {
+    of(total, "requests")
+}
+
+fn of(total: u64, what: &str) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
-    if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} runs, {eta} left") {
+    let template = format!("{{bar:40}} {{pos}}/{{len}} {what}, {{eta}} left");
+    if let Ok(style) = ProgressStyle::with_template(&template) {
         bar.set_style(style);
     }
     bar

@@ -117,7 +117,7 @@ impl Recording {
         let mut summary: Option<Value> = None;
         for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
             let fail = |problem: String| RecordingError::Line { line: index + 1, problem };
-            let value: Value = serde_json::from_str(line)
+            let value = crate::json::parse(line)
                 .map_err(|error| fail(format!("not a whole JSON object: {error}")))?;
             let kind = value.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();
             match kind.as_str() {

@@ -76,8 +76,11 @@ fn csv_table(text: &str, prefers_commas: bool) -> Result<Table, String> {
 fn jsonl_table(text: &str) -> Result<Table, String> {
     let lines = (1_u64..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
     let object = |(number, line): (u64, &str)| {
-        let object = serde_json::from_str(line);
-        Ok((number, object.map_err(|error| format!("line {number}: {error}"))?))
+        let object = crate::json::parse(line).map_err(|error| format!("line {number}: {error}"))?;
+        match object {
+            Value::Object(object) => Ok((number, object)),
+            _ => Err(format!("line {number}: must be an object")),
+        }
     };
     let (lines, objects): (Vec<u64>, Vec<_>) =
         lines.map(object).collect::<Result<Vec<_>, String>>()?.into_iter().unzip();
@@ -85,8 +88,15 @@ fn jsonl_table(text: &str) -> Result<Table, String> {
 }
 
 fn json_table(text: &str) -> Result<Table, String> {
-    let objects: Vec<Map<String, Value>> =
-        serde_json::from_str(text).map_err(|error| format!("is no list of objects: {error}"))?;
+    let fail = |problem: &str| format!("is no list of objects: {problem}");
+    let Value::Array(values) = crate::json::parse(text).map_err(|e| fail(&e.to_string()))? else {
+        return Err(fail("must be a list"));
+    };
+    let object = |value| match value {
+        Value::Object(object) => Ok(object),
+        other => Err(fail(&format!("{other} is none"))),
+    };
+    let objects: Vec<_> = values.into_iter().map(object).collect::<Result<_, _>>()?;
     Ok(table_of(&objects))
 }
 

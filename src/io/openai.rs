@@ -8,8 +8,10 @@ use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use ureq::http::StatusCode;
-use ureq::{Agent, Body};
+use ureq::http::{HeaderName, HeaderValue, StatusCode};
+use ureq::{Agent, Body, RequestBuilder};
+
+const MODELS: &str = "/v1/models";
 
 /// Why a server gives no answer that can be used.
 #[derive(Debug, thiserror::Error)]
@@ -74,7 +76,11 @@ pub struct Usage {
 pub struct Server {
     agent: Agent,
     base: String,
+    headers: Vec<(HeaderName, HeaderValue)>,
 }
+
+/// How long the question for the models may take at most: a server that serves answers at once.
+const MODELS_S: u64 = 10;
 
 #[derive(Debug, Deserialize)]
 struct Models {
@@ -99,6 +105,19 @@ impl Server {
     /// When the address is none.
     pub fn new(url: &str, timeout: Duration) -> Result<Self, ServerError> {
         let base = url.trim_end_matches('/').trim_end_matches("/v1").to_owned();
+        let authority = base.split_once("://").map_or(&*base, |(_, rest)| rest);
+        let authority = authority.split(['/', '?', '#']).next().unwrap_or_default();
+        if let Some((_, host)) = authority.rsplit_once('@') {
+            // What stands before it is nobody else's business.
+            return Err(ServerError {
+                url: host.to_owned(),
+                problem:
+                    "the address must hold no user name or password; give them as --api-key, or \
+                          as --header"
+                        .to_owned(),
+                status: None,
+            });
+        }
         let host = base.strip_prefix("http://").filter(|host| !host.is_empty());
         if host.is_none() {
             return Err(ServerError {
@@ -113,7 +132,28 @@ impl Server {
             .timeout_connect(Some(timeout.min(Duration::from_secs(10))))
             .timeout_global(Some(timeout))
             .build();
-        Ok(Self { agent: config.into(), base })
+        Ok(Self { agent: config.into(), base, headers: Vec::new() })
+    }
+
+    /// The same server, asked with a header more. What it holds is never told.
+    ///
+    /// # Errors
+    /// When name or value cannot be sent.
+    pub fn with_header(mut self, name: &str, value: &str) -> Result<Self, String> {
+        let name: HeaderName =
+            name.parse().map_err(|_| format!("`{name}` is no name of a header"))?;
+        let value = HeaderValue::from_str(value);
+        let mut value = value.map_err(|_| format!("the value of {name} cannot be sent"))?;
+        value.set_sensitive(true);
+        self.headers.push((name, value));
+        Ok(self)
+    }
+
+    fn with_headers<B>(&self, mut request: RequestBuilder<B>) -> RequestBuilder<B> {
+        for (name, value) in &self.headers {
+            request = request.header(name, value);
+        }
+        request
     }
 
     fn fail(&self, path: &str, problem: impl Into<String>) -> ServerError {
@@ -122,6 +162,11 @@ impl Server {
 
     fn explain(&self, path: &str, error: &ureq::Error) -> ServerError {
         let problem = match error {
+            ureq::Error::Timeout(_) if path == MODELS => {
+                format!(
+                    "no answer within {MODELS_S} s (or --timeout): is it an engine's HTTP port?"
+                )
+            }
             ureq::Error::Timeout(_) => "no answer in time (--timeout)".to_owned(),
             ureq::Error::HostNotFound => "no such host".to_owned(),
             ureq::Error::Io(error) => error.to_string(),
@@ -144,8 +189,11 @@ impl Server {
     /// # Errors
     /// When it does not answer, or not with a list of models.
     pub fn models(&self) -> Result<Vec<Offered>, ServerError> {
-        let path = "/v1/models";
-        let answer = self.agent.get(format!("{}{path}", self.base)).call();
+        let path = MODELS;
+        let request = self.with_headers(self.agent.get(format!("{}{path}", self.base)));
+        let soon = self.agent.config().timeouts().global.unwrap_or(Duration::MAX);
+        let soon = soon.min(Duration::from_secs(MODELS_S));
+        let answer = request.config().timeout_global(Some(soon)).build().call();
         let mut answer = answer.map_err(|error| self.explain(path, &error))?;
         if !answer.status().is_success() {
             return Err(self.refused(path, answer.status(), answer.body_mut()));
@@ -182,7 +230,7 @@ impl Server {
             "stream_options": { "include_usage": true },
         });
         let body = body.to_string();
-        let request = self.agent.post(format!("{}{path}", self.base));
+        let request = self.with_headers(self.agent.post(format!("{}{path}", self.base)));
         let request = request.header("Content-Type", "application/json");
         let sent = Instant::now();
         let answer = request.send(body).map_err(|error| self.explain(path, &error))?;

@@ -17,6 +17,11 @@ pub enum OutputError {
     /// The path is that of a folder.
     #[error("{}: is a folder; give the name of a file", .0.display())]
     Folder(PathBuf),
+    /// The path is the name that many programs give their standard output.
+    #[error(
+        "-: results are not written to standard output; give a file, or ./- for one of this name"
+    )]
+    Dash,
     /// The path ends in no name.
     #[error("{}: names no file", .0.display())]
     NoName(PathBuf),
@@ -98,6 +103,9 @@ fn open_stream(path: &Path) -> io::Result<File> {
 }
 
 fn place(path: &Path) -> Result<Place, OutputError> {
+    if path.as_os_str() == "-" {
+        return Err(OutputError::Dash);
+    }
     Place::of(path).map_err(|source| OutputError::Io { path: path.to_owned(), source })
 }
 

@@ -1,6 +1,7 @@
 //! Tables of the results of many runs: columns with names, as CSV, or as Parquet with the feature
 //! `tables`.
 
+use crate::plain::inert;
 use std::io::Write;
 
 /// A column and its name.
@@ -38,7 +39,7 @@ impl Cells {
             Self::Integers(cells) => of(cells[row].as_ref()),
             Self::Numbers(cells) => of(cells[row].as_ref()),
             Self::Booleans(cells) => of(cells[row].as_ref()),
-            Self::Texts(cells) => of(cells[row].as_ref()),
+            Self::Texts(cells) => cells[row].as_deref().map(inert).unwrap_or_default(),
         }
     }
 }
@@ -49,7 +50,7 @@ impl Cells {
 /// When the sink fails.
 pub fn write_csv(sink: impl Write, columns: &[NamedCells]) -> Result<(), csv::Error> {
     let mut writer = csv::Writer::from_writer(sink);
-    writer.write_record(columns.iter().map(|(name, _)| name))?;
+    writer.write_record(columns.iter().map(|(name, _)| inert(name)))?;
     let rows = columns.first().map_or(0, |(_, cells)| cells.rows());
     for row in 0..rows {
         writer.write_record(columns.iter().map(|(_, cells)| cells.text(row)))?;

@@ -23,6 +23,14 @@ pub enum RunDirError {
     /// The folder holds something.
     #[error("{}: is not empty; give another folder, or --overwrite to replace a run's files", .0.display())]
     NotEmpty(PathBuf),
+    /// The path is the name that many programs give their standard output.
+    #[error(
+        "-: results are not written to standard output; give a folder, or ./- for one of this name"
+    )]
+    Dash,
+    /// A folder in it is a link to somewhere else.
+    #[error("{}: is a symbolic link, and files of a run are not written through one; remove it", .0.display())]
+    Link(PathBuf),
     /// The path is a file.
     #[error("{}: is a file, not a folder", .0.display())]
     NotAFolder(PathBuf),
@@ -57,6 +65,9 @@ impl RunDir {
     /// # Errors
     /// When the folder is not empty and may not be overwritten, or cannot be written to.
     pub fn create(target: &Path, existing: Existing) -> Result<Self, RunDirError> {
+        if target.as_os_str() == "-" {
+            return Err(RunDirError::Dash);
+        }
         if target.exists() && !target.is_dir() {
             return Err(RunDirError::NotAFolder(target.to_path_buf()));
         }
@@ -114,11 +125,21 @@ impl RunDir {
         Ok(path)
     }
 
+    /// Refuses a file whose folder leads out of the run's own.
+    fn check_inside(&self, name: &Path) -> Result<(), RunDirError> {
+        let folders = name.ancestors().skip(1).filter(|folder| !folder.as_os_str().is_empty());
+        let mut paths = folders.map(|folder| self.target.join(folder));
+        paths.find(|path| path.is_symlink()).map_or(Ok(()), |path| Err(RunDirError::Link(path)))
+    }
+
     /// Moves all files into place.
     ///
     /// # Errors
-    /// When one cannot be moved.
+    /// When one cannot be moved, or would leave the folder through a link.
     pub fn commit(self) -> Result<PathBuf, RunDirError> {
+        for name in &self.files {
+            self.check_inside(name)?;
+        }
         for name in &self.files {
             let path = self.target.join(name);
             if let Some(folder) = path.parent() {

@@ -242,10 +242,11 @@ impl Census {
 
 /// A text as a field of CSV.
 fn field(text: &str) -> String {
+    let text = crate::plain::inert(text);
     if text.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", text.replace('"', "\"\""))
     } else {
-        text.to_owned()
+        text
     }
 }
 

@@ -196,8 +196,9 @@ impl Warnings {
         }
         if self.is_kv_critical() {
             texts.push(format!(
-                "the requests need {:.0} % of the KV memory, so that latencies hang on its exact \
+                "the requests need {}{:.0} % of the KV memory, so that latencies hang on its exact \
                  size",
+                if self.kv_need.is_some_and(|need| need >= NEED_MAX) { "at least " } else { "" },
                 percent(self.kv_need)
             ));
         }

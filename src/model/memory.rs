@@ -125,7 +125,10 @@ impl KvCapacity {
     pub fn derive(model: &ModelSpec, budget: &MemoryBudget) -> Result<Self, ModelError> {
         model.check_tensor_parallel(budget.tp)?;
         if !(budget.utilization > 0.0 && budget.utilization <= 1.0) {
-            let problem = format!("must be above 0 and at most 1, got {}", budget.utilization);
+            let problem = format!(
+                "must be above 0 and at most 1, got {}",
+                crate::plain::shown(budget.utilization)
+            );
             return Err(ModelError::Budget { key: "gpu_memory_utilization", problem });
         }
         if budget.block_size == 0 {

@@ -7,6 +7,7 @@ use std::fmt;
 use crate::ids::ClassId;
 use crate::metrics::bench::{BenchSummary, Latency, MetricKey, Slos, Statistic, Tool};
 use crate::metrics::{RequestRecord, Status};
+use crate::plain::{rounded, shown};
 use crate::units::SimDuration;
 
 /// What is promised.
@@ -136,6 +137,7 @@ impl Slo {
     pub fn print(&self, value: f64) -> String {
         match self.promise {
             Promise::Latency(..) if value.is_infinite() => "never".to_owned(),
+            Promise::Latency(..) if value < 0.1 => format!("{} ms", rounded(value)),
             Promise::Latency(..) if value < 100.0 => format!("{value:.1} ms"),
             Promise::Latency(..) => format!("{value:.0} ms"),
             Promise::Attainment(_) => format!("{:.2} %", 100.0 * value),
@@ -236,7 +238,11 @@ impl Slo {
 impl fmt::Display for Slo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let relation = if matches!(self.promise, Promise::Latency(..)) { '≤' } else { '≥' };
-        write!(f, "{} {relation} {}", self.title(), self.print(self.limit))
+        let limit = match self.promise {
+            Promise::Latency(..) => format!("{} ms", shown(self.limit)),
+            Promise::Attainment(_) => self.print(self.limit),
+        };
+        write!(f, "{} {relation} {limit}", self.title())
     }
 }
 

@@ -31,7 +31,9 @@ pub(super) fn rules(cluster: &ClusterConfig, has_adapters: bool, rules: &mut Rul
         refuse_others(cluster, has_adapters, "ranks", refuse);
     } else if sigma > 0.0 {
         let path = "cluster.expert_parallel.imbalance_sigma";
-        let refuse = |what: &str| rules.broken(path, &format!("must be 0, got {sigma}: {what}"));
+        let refuse = |what: &str| {
+            rules.broken(path, &format!("must be 0, got {}: {what}", crate::plain::shown(sigma)));
+        };
         refuse_others(cluster, has_adapters, "drawn imbalances", refuse);
     }
 }

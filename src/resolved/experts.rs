@@ -49,7 +49,10 @@ pub(super) fn resolve(cluster: &mut ClusterConfig, model: &ModelSpec) -> Result<
         return wrong(&format!("tensor_parallel_size ({tp}): only SGLang spreads over fewer"));
     }
     if parallel.imbalance > f64::from(size) {
-        let problem = format!("must be at most size ({size}), got {}", parallel.imbalance);
+        let problem = format!(
+            "must be at most size ({size}), got {}",
+            crate::plain::shown(parallel.imbalance)
+        );
         return Err(fail("cluster.expert_parallel.imbalance", &problem));
     }
     let is_even = is_even(parallel);

@@ -117,9 +117,10 @@ fn room(tiers: &KvTiersConfig, chunk: u64) -> Result<(), ScenarioError> {
     for (key, gib) in rooms {
         if let Some(gib) = gib.filter(|gib| gib * GIB < chunk as f64) {
             let problem = format!(
-                "must have room for a chunk of {} tokens, {:.6} GiB, got {gib}",
+                "must have room for a chunk of {} tokens, {:.6} GiB, got {}",
                 tiers.chunk_tokens,
-                chunk as f64 / GIB
+                chunk as f64 / GIB,
+                crate::plain::shown(gib)
             );
             return Err(fail(&format!("cluster.kv_tiers.{key}"), &problem));
         }

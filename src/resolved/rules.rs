@@ -1,5 +1,6 @@
 //! Rules that scenarios keep or break.
 
+use crate::plain::shown;
 use crate::units::SimDuration;
 
 /// Thirty years.
@@ -25,7 +26,7 @@ impl Rules {
         value: impl std::fmt::Display,
     ) {
         if !holds {
-            self.problems.push(format!("{path}: must be {rule}, got {value}"));
+            self.problems.push(format!("{path}: must be {rule}, got {}", shown(value)));
         }
     }
 

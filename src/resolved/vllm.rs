@@ -25,7 +25,8 @@ pub(super) fn rules(vllm: &VllmConfig, rules: &mut Rules) {
         rules.broken("cluster.engine.max_model_len", "must be at least 2: a prompt and an answer");
     }
     if !(0.0..1.0).contains(&vllm.watermark) {
-        let message = format!("must be at least 0 and below 1, got {}", vllm.watermark);
+        let message =
+            format!("must be at least 0 and below 1, got {}", crate::plain::shown(vllm.watermark));
         rules.broken("cluster.engine.watermark", &message);
     }
     graphs::vllm_rules(vllm, rules);

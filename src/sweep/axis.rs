@@ -1,5 +1,6 @@
 //! Axes: a setting and the values it takes.
 
+use crate::plain::shown;
 use serde::{Deserialize, Serialize};
 use toml::Value;
 
@@ -109,13 +110,17 @@ impl Range {
     fn problem(&self) -> Option<String> {
         let Self { low, high, .. } = *self;
         if !(low < high && low.is_finite() && high.is_finite()) {
-            return Some(format!("{low}..{high} is empty: the first must be below the second"));
+            return Some(format!(
+                "{}..{} is empty: the first must be below the second",
+                shown(low),
+                shown(high)
+            ));
         }
         if self.scale == Scale::Log && low <= 0.0 {
-            return Some(format!("a logarithmic range must begin above 0, got {low}"));
+            return Some(format!("a logarithmic range must begin above 0, got {}", shown(low)));
         }
         if self.kind == NumberKind::Integer && low.abs().max(high.abs()) > INTEGER_MAX {
-            return Some(format!("{low}..{high} has whole numbers beyond 2^53"));
+            return Some(format!("{}..{} has whole numbers beyond 2^53", shown(low), shown(high)));
         }
         match self.count {
             Some(count) if count < 2 => {

@@ -109,7 +109,7 @@ pub struct RecordError {
 
 /// A JSON value; Python writes `NaN` and `Infinity` too.
 fn json(text: &str) -> Result<Value, serde_json::Error> {
-    serde_json::from_str(text).or_else(|_| serde_json::from_str(&quote_non_finite(text)))
+    crate::json::parse(text).or_else(|_| crate::json::parse(&quote_non_finite(text)))
 }
 
 impl Record {

@@ -11,7 +11,7 @@ enum Floor {
 use Floor::{Apart, Ordered};
 
 const FLOORS: &[Floor] = &[
-    Ordered(&["units", "ids", "rng", "des", "threads", "stats"]),
+    Ordered(&["units", "ids", "json", "plain", "rng", "des", "threads", "stats"]),
     Ordered(&["model", "hardware", "request", "profiles", "scenario"]),
     Apart(&["cost", "kv", "network", "workload"]),
     Apart(&["engine"]),

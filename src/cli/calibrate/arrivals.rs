@@ -47,7 +47,10 @@ pub(super) fn told(
         return Ok((server_type != "trace").then(|| kind("all_at_once")));
     }
     if !(rate > 0.0 && requests as f64 / rate <= LONGEST_S) {
-        return Err(format!("the request rate must be above 0 and end some day, got {rate}"));
+        return Err(format!(
+            "the request rate must be above 0 and end some day, got {}",
+            crate::plain::shown(rate)
+        ));
     }
     let mut arrivals = match server_type.as_str() {
         "all_at_once" => kind(by_tool(measured)),
@@ -108,7 +111,10 @@ fn bursty(measured: &Measured, mut arrivals: Table) -> Result<Table, String> {
     if kind == "vllm" {
         arrivals.insert("burstiness".to_owned(), burstiness.into());
     } else if (burstiness - 1.0).abs() > f64::EPSILON {
-        return Err(format!("burstiness: arrivals of type `{kind}` have none, got {burstiness}"));
+        return Err(format!(
+            "burstiness: arrivals of type `{kind}` have none, got {}",
+            crate::plain::shown(burstiness)
+        ));
     }
     Ok(arrivals)
 }

@@ -33,7 +33,7 @@ pub(in crate::cli) struct PlanArguments {
     #[arg(long = "gpu", value_name = "NAME", value_delimiter = ',')]
     pub(super) gpus: Vec<String>,
     /// Tensor-parallel sizes to choose from; the scenario's if absent
-    #[arg(long = "tensor-parallel", value_name = "GPUS", value_delimiter = ',',
+    #[arg(long = "tensor-parallel", visible_alias = "tp", alias = "tensor-parallel-size", value_name = "GPUS", value_delimiter = ',',
           value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(super) tensor_parallel: Vec<u32>,
     /// Another setting to choose, as in `cluster.engine.max_num_batched_tokens=2048,8192`; may be repeated

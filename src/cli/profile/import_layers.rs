@@ -41,7 +41,10 @@ impl LayerArguments {
         if (0.0..1.0).contains(&given) {
             return Ok(given);
         }
-        Err(Failure::input(format!("--tolerance: must be from 0 to 1, got {given}")))
+        Err(Failure::input(format!(
+            "--tolerance: must be from 0 to 1, got {}",
+            crate::plain::shown(given)
+        )))
     }
 
     fn all_reduce_host(&self) -> Option<AllReduceHost> {

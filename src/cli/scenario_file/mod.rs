@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
-use toml::Table;
+use toml::{Table, Value};
 
 pub(super) use self::draft::{Draft, Drafts, drafts, from_flags, load_built_in};
 pub(super) use self::settings::value_of;
@@ -250,7 +250,25 @@ fn resolve(
 ) -> Result<Loaded, Failure> {
     let file: ScenarioFile =
         deserialize(root).map_err(|problem| Failure::input(blamed(name, overrides, &problem)))?;
-    from_file(name, overrides, file, folder)
+    let loaded = from_file(name, overrides, file, folder)?;
+    check_replicas(root, &loaded.scenario)
+        .map_err(|problem| Failure::input(blamed(name, overrides, &problem)))?;
+    Ok(loaded)
+}
+
+/// A number of replicas that is given and not the one that the parts of the cluster make is no default: it is
+/// refused also where it is that of a cluster without parts.
+fn check_replicas(root: &Table, scenario: &Scenario) -> Result<(), String> {
+    let cluster = root.get("cluster").and_then(Value::as_table);
+    let given = cluster.and_then(|cluster| cluster.get("replicas")).and_then(Value::as_integer);
+    let counted = i64::from(scenario.file.cluster.replicas);
+    match given {
+        Some(given) if given != counted => Err(format!(
+            "cluster.replicas: must be absent, or the {counted} replicas of the autoscaler, the groups or \
+             the two sides, got {given}"
+        )),
+        _ => Ok(()),
+    }
 }
 
 fn check_measured(name: &str, file: &ScenarioFile) -> Result<(), Failure> {

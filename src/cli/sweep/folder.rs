@@ -16,6 +16,7 @@ use super::journal::{Journal, Known};
 use crate::cli::replace::replace;
 use crate::cli::{Failure, say};
 use crate::io::results::{self, NamedCells};
+use crate::io::rundir::RunDirError;
 use crate::io::text;
 use crate::sweep::{Plan, Shard};
 
@@ -73,6 +74,9 @@ impl Folder {
         manifest: &Manifest,
     ) -> Result<(Self, Journal, Known), Failure> {
         let fail = |error: std::io::Error| Failure::input(format!("{}: {error}", path.display()));
+        if path.as_os_str() == "-" {
+            return Err(Failure::Input(RunDirError::Dash.into()));
+        }
         if path.exists() && !path.is_dir() {
             return Err(Failure::input(format!("{}: is a file, not a folder", path.display())));
         }

@@ -54,7 +54,7 @@ pub(in crate::cli) fn merge(arguments: &MergeArguments) -> Result<(), Failure> {
     finish(&folder, &manifest, &entries, &report)?;
     let (runs, out) = (entries.len(), arguments.output_dir.display());
     say(&format!("{runs} of {total} runs; results in {out}"));
-    verdict(&entries)
+    verdict(&entries, true)
 }
 
 fn manifest_of(part: &Path) -> Result<Manifest, Failure> {

@@ -49,7 +49,7 @@ pub(super) fn sweep(arguments: &SweepArguments) -> Result<(), Failure> {
         done.entries.len(),
         arguments.output_dir.display()
     ));
-    verdict(&done.entries)
+    verdict(&done.entries, done.any_resolved)
 }
 
 /// Writes the table of results and prints what the points have in common.
@@ -67,8 +67,8 @@ fn finish(
     print(&text)
 }
 
-/// A sweep of which every run failed has failed.
-fn verdict(entries: &[Entry]) -> Result<(), Failure> {
+/// A sweep of which every run failed has failed; where none had a scenario, its input is bad.
+fn verdict(entries: &[Entry], any_resolved: bool) -> Result<(), Failure> {
     let stuck =
         entries.iter().filter(|entry| entry.figure("stuck").is_some_and(|stuck| stuck > 0.0));
     let stuck = stuck.count();
@@ -93,7 +93,8 @@ fn verdict(entries: &[Entry]) -> Result<(), Failure> {
     let failed = errors().count();
     match errors().next() {
         Some(error) if failed == entries.len() => {
-            Err(Failure::Run(anyhow::anyhow!("all {failed} runs failed: {error}")))
+            let told = anyhow::anyhow!("all {failed} runs failed: {error}");
+            Err(if any_resolved { Failure::Run(told) } else { Failure::Input(told) })
         }
         Some(_) => {
             say(&format!("warning: {failed} of {} runs failed (column `error`)", entries.len()));

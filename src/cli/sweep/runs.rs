@@ -1,7 +1,7 @@
 //! Doing the runs of a sweep.
 
 use std::panic::{self, AssertUnwindSafe};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use super::folder::Manifest;
@@ -22,6 +22,7 @@ pub(super) struct Runs {
     study: Study,
     cases: Cases,
     keys: Keys,
+    any_resolved: AtomicBool,
 }
 
 /// All runs of a sweep, or of its part.
@@ -31,11 +32,18 @@ pub(super) struct Done {
     pub(super) entries: Vec<Entry>,
     /// How many of them had been simulated before.
     pub(super) reused: u32,
+    /// Whether there is a scenario behind any of them.
+    pub(super) any_resolved: bool,
 }
 
 impl Runs {
     pub(super) fn new(study: Study) -> Self {
-        Self { study, cases: Cases::default(), keys: Keys::default() }
+        Self {
+            study,
+            cases: Cases::default(),
+            keys: Keys::default(),
+            any_resolved: AtomicBool::new(false),
+        }
     }
 
     /// What the folder of this sweep is about. The hash in it names the plan and, by the keys of their
@@ -109,6 +117,7 @@ impl Runs {
             None => Ok(Done {
                 entries: entries.into_iter().flatten().collect(),
                 reused: reused.into_inner(),
+                any_resolved: self.any_resolved.load(Ordering::Relaxed),
             }),
         }
     }
@@ -127,6 +136,7 @@ impl Runs {
         // The first run has the seed of the scenario, and so the figures that `run` prints.
         let draft = if replica == 1 { draft } else { draft.reseeded(replica)? };
         let (scenario, loaded) = self.key(&draft)?;
+        self.any_resolved.fetch_or(loaded.is_ok(), Ordering::Relaxed);
         let before = known.figures(&scenario);
         let outcome = match (before, loaded) {
             (Some(figures), _) => Outcome::Figures(figures.clone()),

@@ -29,7 +29,7 @@ fn check(holds: bool, flag: &str, rule: &str, value: f64) -> Result<(), Failure>
     if holds {
         return Ok(());
     }
-    Err(Failure::input(format!("{flag}: must be {rule}, got {value}")))
+    Err(Failure::input(format!("{flag}: must be {rule}, got {}", crate::plain::shown(value))))
 }
 
 /// The arrivals of a scenario, as a table of TOML or as one line.

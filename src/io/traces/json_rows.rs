@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 use serde::Deserializer;
+use serde::de;
 use serde::de::DeserializeSeed;
 use serde::de::IgnoredAny;
 use serde::de::MapAccess;
@@ -205,8 +206,13 @@ impl<'de> Visitor<'de> for Named<'_> {
     }
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Cells, A::Error> {
         let mut cells = Cells::default();
+        let mut seen = [false; Role::ALL.len()];
         while let Some(role) = map.next_key_seed(RoleOfKey(self.0))? {
             match role {
+                Some(role) if std::mem::replace(&mut seen[role as usize], true) => {
+                    let key = self.0.name(role).unwrap_or_default();
+                    return Err(de::Error::custom(format!("the key `{key}` comes twice")));
+                }
                 Some(role) => {
                     let cell: Cell = map.next_value()?;
                     cells[role as usize] = (!matches!(cell, Cell::Null)).then_some(cell);

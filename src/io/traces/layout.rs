@@ -192,6 +192,11 @@ impl Columns {
                     closest,
                 })));
             }
+            let twice = position.filter(|at| present[at + 1..].contains(&present[*at]));
+            if let Some(at) = twice {
+                let problem = format!("two columns are called `{}`", present[at]);
+                return Err(TraceError::row(path, line, problem));
+            }
             found[role as usize] = position.map(|at| (present[at].clone(), at));
         }
         let arrival = found[Role::Arrival as usize].as_ref().map(|(name, _)| name.as_str());

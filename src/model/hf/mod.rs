@@ -24,8 +24,7 @@ impl ModelSpec {
     /// When a key is missing or out of range, describes layers that are not modelled, or is not known.
     pub fn from_hf_config(json: &str, name: &str) -> Result<Self, ModelError> {
         let problem = |problem: String| ModelError::Json { model: name.to_owned(), problem };
-        let value: Value =
-            serde_json::from_str(json).map_err(|error| problem(error.to_string()))?;
+        let value = crate::json::parse(json).map_err(|error| problem(error.to_string()))?;
         let root = value.as_object().ok_or_else(|| problem("must be an object".to_owned()))?;
         let outer = Keys::new(name, root, "");
         outer.refuse_what_is_on(known::DESCRIPTIONS)?;

@@ -7,6 +7,7 @@ use super::{
     RowOrder, SessionConfig, ThinkTime, TokenDistribution, TraceArrivalConfig, WorkloadConfig,
     adapter_counts, classes,
 };
+use crate::plain::shown;
 
 /// A field that breaks a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -101,7 +102,7 @@ impl Rules {
 
     pub(super) fn check(&mut self, holds: bool, path: &str, rule: &str, value: impl fmt::Display) {
         if !holds {
-            self.broken(path, format!("must be {rule}, got {value}"));
+            self.broken(path, format!("must be {rule}, got {}", shown(value)));
         }
     }
 

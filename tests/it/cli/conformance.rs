@@ -25,7 +25,7 @@ fn a_recording_that_cannot_be_read_is_named_with_its_line() {
     refused("a.jsonl", "", "line 1: the file is empty");
     refused("a.jsonl.gz", "", "line 1: the file is empty");
     refused("a.jsonl", SCENARIO, "line 1: not a whole JSON object");
-    refused("a.jsonl", format!("{SCENARIO}}}\n"), "line 1: missing field `version`");
+    refused("a.jsonl", format!("{SCENARIO}}}\n"), "line 1: missing key `version`");
     let unknown = format!("{SCENARIO},\"version\":\"9.9\",\"config\":{{}}}}\n");
     let whole = format!("{unknown}{{\"type\":\"summary\",\"steps\":0}}\n");
     refused("a.jsonl", &whole, "line 1: vLLM 9.9: recordings of version");

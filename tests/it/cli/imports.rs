@@ -114,7 +114,7 @@ fn runs_that_are_not_understood_are_refused() {
     };
     let of = "--model llama2-70b --gpu h100-80gb --tp 4";
     import("", of).stderr_has("runs.csv: holds no rows");
-    import(&good.replace("prompt_time", "prompt"), of).stderr_has("missing field `prompt_time`");
+    import(&good.replace("prompt_time", "prompt"), of).stderr_has("missing key `prompt_time`");
     import(&good.replace(",61.2,", ",-1,"), of)
         .stderr_has("prompt_time must be a time in ms, got -1");
     import(&good, &of.replace("tp 4", "tp 2")).stderr_has("it has llama2-70b on h100-80gb with 4");

@@ -24,6 +24,7 @@ mod imports;
 mod inputs;
 #[cfg(feature = "calibrate")]
 mod mooncake_a10;
+mod odd;
 mod output;
 #[cfg(unix)]
 mod places;

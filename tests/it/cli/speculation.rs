@@ -90,12 +90,12 @@ fn what_contradicts_itself_is_refused() {
     refused("{ type = \"mean_length\", tokens = 4.5 }", "which is 4, got 4.5");
     refused("{ type = \"mean_length\", tokens = 0.5 }", "acceptance.tokens: must be from 1");
     refused("{ type = \"mean_length\", tokens = nan }", "acceptance.tokens: must be from 1");
-    refused("{ type = \"mean_length\", tokens = 2.5, probability = 0.5 }", "unknown field");
+    refused("{ type = \"mean_length\", tokens = 2.5, probability = 0.5 }", "unknown key");
     refused("{ type = \"per_position\", probability = 1.5 }", "above 0 and at most 1, got 1.5");
     refused("{ type = \"recorded\", path = \"\" }", "acceptance.path: must be the name of a file");
     refused("{ type = \"recorded\", path = \"none.jsonl\" }", "none.jsonl: No such file");
     let rate = "{ type = \"per_position\", probability = 0.5 }\nacceptance_rate = 0.5";
-    refused(rate, "unknown field `acceptance_rate`");
+    refused(rate, "unknown key `acceptance_rate`");
 }
 
 #[test]

@@ -58,7 +58,7 @@ fn the_plan_says_what_binds_and_what_one_replica_less_misses() {
         .stdout();
     for part in [
         "study: meta-llama/Llama-3.1-8B, 240 requests",
-        "Promises: P99 TPOT ≤ 9.0 ms, P99 TTFT ≤ 400 ms",
+        "Promises: P99 TPOT ≤ 9 ms, P99 TTFT ≤ 400 ms",
         "Cheapest: ",
         " x H100-SXM5-80GB TP1 = ",
         "the binding promise",

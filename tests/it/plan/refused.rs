@@ -32,7 +32,7 @@ fn arguments_that_mean_nothing_are_refused_by_name() {
         ),
         (vec!["--window", "1e-7"], "--window 0.0000001: must be at least"),
         (vec!["--vary", "cluster.engine.block_size=16,"], "a value is empty"),
-        (vec!["--vary", "cluster.engine.blocks=1"], "unknown field `blocks`"),
+        (vec!["--vary", "cluster.engine.blocks=1"], "unknown key `blocks`"),
         (vec!["--window", "0"], "--window 0: must be above 0"),
         (vec!["--tensor-parallel", "0"], "0 is not in 1..=64"),
         (vec!["--max-gpus", "0"], "0 is not in"),

@@ -155,7 +155,7 @@ fn a_point_that_breaks_a_rule_is_a_row_and_all_of_them_a_failure() {
     let journal = cli.read("out/runs.jsonl");
     cli.words(&sizes("1,3")).expect_exit(0).stderr_has("2 runs, 1 of them known before");
     assert_eq!(cli.read("out/runs.jsonl"), journal, "what failed again is not told again");
-    cli.words(&sizes("3,5")).expect_exit(1).stderr_has("all 2 runs failed: s.toml: ");
+    cli.words(&sizes("3,5")).expect_exit(2).stderr_has("all 2 runs failed: s.toml: ");
 }
 
 #[test]

@@ -8,15 +8,21 @@ use crate::cli::{Cli, SCENARIO};
 fn bad_input_is_refused_in_one_line_and_leaves_nothing() {
     let cli = Cli::with_scenario();
     for (words, message) in [
-        ("--vary cluster.replcas=1..4", "s.toml: cluster.replcas: unknown field `replcas`"),
+        ("--vary cluster.replcas=1..4", "s.toml: cluster.replcas: unknown key `replcas`"),
         ("--vary cluster.replicas=4..1", "sweep: cluster.replicas: 4..1 is empty"),
         ("--vary cluster.replicas=", "sweep: cluster.replicas: has no values"),
         ("--vary cluster.replicas=1..x", "--vary cluster.replicas=1..x: `x` is no number"),
-        ("--vary cluster.replicas=1,two", "s.toml: cluster.replicas: invalid type: string \"two\""),
+        (
+            "--vary cluster.replicas=1,two",
+            "s.toml: cluster.replicas: must be a whole number from 0 to 4294967295, got \"two\"",
+        ),
         ("--vary cluster.replicas=1,1", "sweep: cluster.replicas: lists 1 twice"),
         ("--vary cluster.replicas", "--vary cluster.replicas: has no `=`"),
         ("--vary seed=1,2", "sweep: seed: is not varied; --seeds N"),
-        ("--vary cluster.replicas.x=1", "s.toml: cluster.replicas: invalid type: map"),
+        (
+            "--vary cluster.replicas.x=1",
+            "s.toml: cluster.replicas: must be a whole number from 0 to 4294967295, got a table",
+        ),
         (
             "--vary cluster.replicas=1,2 --vary cluster.replicas=3",
             "sweep: cluster.replicas: is varied twice",
@@ -54,10 +60,10 @@ fn bad_input_is_refused_in_one_line_and_leaves_nothing() {
 #[test]
 fn a_table_that_is_no_study_is_refused() {
     for (table, message) in [
-        ("seed = 3", "s.toml: sweep: unknown field `seed`"),
-        ("axes = [{ path = \"a\" }]", "s.toml: sweep: missing field `values`"),
+        ("seed = 3", "s.toml: sweep: unknown key `seed`"),
+        ("axes = [{ path = \"a\" }]", "s.toml: sweep: missing key `values`"),
         ("axes = [{ path = \"a\", values = 3 }]", "sweep: a: must be a list or text, got 3"),
-        ("design = \"cube\"", "s.toml: sweep: unknown variant `cube`"),
+        ("design = \"cube\"", "s.toml: sweep: unknown word `cube`"),
     ] {
         let cli = Cli::new().file("s.toml", format!("{SCENARIO}\n[sweep]\n{table}\n"));
         cli.words("sweep s.toml --output-dir out").expect_exit(2).stderr_has(message);

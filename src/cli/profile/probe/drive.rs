@@ -35,8 +35,12 @@ impl<'a> Driver<'a> {
         Self { server, model, seed: Seed(seed.unwrap_or_else(|| now() as u64)) }
     }
 
-    /// All repetitions of each round.
-    pub(super) fn measure(&self, plan: &Plan) -> Result<Vec<Vec<Vec<Answer>>>, ServerError> {
+    /// All repetitions of each round; `asked` is told how many requests have been answered since.
+    pub(super) fn measure(
+        &self,
+        plan: &Plan,
+        asked: impl Fn(u32),
+    ) -> Result<Vec<Vec<Vec<Answer>>>, ServerError> {
         let form = self.form()?;
         let mut number = WARM_UPS;
         let mut measured = vec![Vec::new(); plan.rounds.len()];
@@ -45,6 +49,7 @@ impl<'a> Driver<'a> {
                 for _ in 0..round.times {
                     into.push(self.send(round, form, number)?);
                     number += u64::from(round.streams);
+                    asked(round.streams);
                 }
             }
         }

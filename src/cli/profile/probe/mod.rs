@@ -60,6 +60,13 @@ pub(super) struct ProbeArguments {
     #[arg(long, value_name = "N", default_value_t = 3,
           value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(super) repetitions: u32,
+    /// Key of the server, sent as `Authorization: Bearer KEY`; that of the environment variable OPENAI_API_KEY if
+    /// absent
+    #[arg(long, value_name = "KEY")]
+    pub(super) api_key: Option<String>,
+    /// Header sent with every request; may be repeated
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub(super) header: Vec<String>,
     /// Seconds after which a request counts as failed
     #[arg(long, value_name = "SECONDS", default_value_t = 120.0)]
     pub(super) timeout: f64,

@@ -1,6 +1,6 @@
 //! The probe from its arguments to its report.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::time::Duration;
 
@@ -11,21 +11,23 @@ use crate::calibrate::MadeOn;
 use crate::calibrate::probe::{Law, Limits, Plan, Point, fit_points};
 use crate::cli::profile::import::check_new;
 use crate::cli::profile::pair::engine_defaults;
-use crate::cli::{Failure, print, replace, say, scenario_file};
+use crate::cli::{Failure, print, progress, replace, say, scenario_file};
 use crate::cost::{CapturedSizes, StepTime};
 use crate::io::openai::{Offered, Server, ServerError};
 use crate::scenario::{EngineConfig, SglangConfig};
 
 pub(in crate::cli::profile) fn probe(arguments: &ProbeArguments) -> Result<(), Failure> {
     if !(arguments.timeout > 0.0 && arguments.timeout <= 86_400.0) {
-        let problem = format!("--timeout: must be above 0 s, got {}", arguments.timeout);
+        let problem =
+            format!("--timeout: must be above 0 s, got {}", crate::plain::shown(arguments.timeout));
         return Err(Failure::input(problem));
     }
     if let Some(path) = &arguments.output {
         check_new(path)?;
     }
     let timeout = Duration::from_secs_f64(arguments.timeout);
-    let server = Server::new(&arguments.url, timeout).map_err(failure)?;
+    let server = reached(arguments, Server::new(&arguments.url, timeout).map_err(failure)?)?;
+    say(&format!("asking {} for its models", arguments.url));
     let offered = chosen(server.models().map_err(failure)?, arguments)?;
     let base = arguments.gpu.as_deref().map(|gpu| Base::of(&offered, gpu, arguments));
     let base = base.transpose()?;
@@ -49,7 +51,12 @@ pub(in crate::cli::profile) fn probe(arguments: &ProbeArguments) -> Result<(), F
         return print(&report::plan(&plan));
     }
     let driver = Driver::new(&server, &offered.id, arguments.seed);
-    let repetitions = driver.measure(&plan).map_err(failure)?;
+    let bar = std::io::stderr().is_terminal().then(|| progress::of_requests(plan.requests()));
+    let asked = |count: u32| bar.iter().for_each(|bar| bar.inc(count.into()));
+    let repetitions = driver.measure(&plan, asked).map_err(failure)?;
+    if let Some(bar) = &bar {
+        bar.finish_and_clear();
+    }
     let mut points = Vec::new();
     for (round, answers) in plan.rounds.iter().zip(&repetitions) {
         match Point::of(round, answers) {
@@ -76,6 +83,23 @@ pub(in crate::cli::profile) fn probe(arguments: &ProbeArguments) -> Result<(), F
     replace::replace(path, |file| Ok(file.write_all(text.as_bytes())?))?;
     say(&format!("parameters in {}", path.display()));
     Ok(())
+}
+
+/// The server with the headers that it wants.
+fn reached(arguments: &ProbeArguments, mut server: Server) -> Result<Server, Failure> {
+    let key = arguments.api_key.clone().or_else(|| std::env::var("OPENAI_API_KEY").ok());
+    if let Some(key) = key.filter(|key| !key.is_empty()) {
+        let with_key = server.with_header("authorization", &format!("Bearer {key}"));
+        server = with_key.map_err(|problem| Failure::input(format!("--api-key: {problem}")))?;
+    }
+    for header in &arguments.header {
+        let parts = header.split_once('=').ok_or_else(|| {
+            Failure::input("--header: must be NAME=VALUE, as in --header X-Tenant=test")
+        })?;
+        let with_header = server.with_header(parts.0.trim(), parts.1);
+        server = with_header.map_err(|problem| Failure::input(format!("--header: {problem}")))?;
+    }
+    Ok(server)
 }
 
 fn failure(error: ServerError) -> Failure {

@@ -19,7 +19,7 @@ use super::parse_number;
 pub(super) fn read(text: &str) -> Found {
     let mut found = Found::default();
     for (line, chunk) in chunks(text.trim_start_matches('\u{feff}')) {
-        match serde_json::from_str::<Value>(&quote_non_finite(chunk.trim_end())) {
+        match crate::json::parse(&quote_non_finite(chunk.trim_end())) {
             Ok(Value::Array(items)) => {
                 for item in items {
                     read_value(item, line, &mut found);

@@ -133,6 +133,11 @@ impl Target {
     }
 }
 
+/// Whether a number has more digits than anyone reads and is not written so in the input: the zeros of 1e-300.
+fn has_long_number(said: &str) -> bool {
+    said.contains(&format!("0.{}", "0".repeat(40))) || said.contains(&"0".repeat(60))
+}
+
 /// What went wrong with a command in a folder, if anything did.
 fn trouble(folder: &Path, command: &[OsString]) -> Option<String> {
     let binary = setting("SERVECAST_FUZZ_BINARY").unwrap_or_else(|| BINARY.to_owned());
@@ -163,10 +168,19 @@ fn trouble(folder: &Path, command: &[OsString]) -> Option<String> {
         let is_quick = started.elapsed() < Duration::from_millis(50);
         std::thread::sleep(Duration::from_micros(if is_quick { 300 } else { 5000 }));
     };
-    let said = String::from_utf8_lossy(&fs::read(folder.join(".stderr")).unwrap()).into_owned();
+    let read =
+        |name: &str| String::from_utf8_lossy(&fs::read(folder.join(name)).unwrap()).into_owned();
+    let said = read(".stderr") + &read(".stdout");
     let tail = || said.chars().take(600).collect::<String>();
     match (status.code(), status.signal()) {
         _ if said.contains("panicked at") => Some(format!("panics: {}", tail())),
+        _ if said.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\t')) => {
+            Some(format!("moves the cursor of a terminal: {:?}", tail()))
+        }
+        _ if said.lines().any(|line| line.chars().count() > 3_000) => {
+            Some(format!("says a line without an end: {}", tail()))
+        }
+        _ if has_long_number(&said) => Some(format!("spells a number out: {}", tail())),
         (Some(0..=2 | 126 | 127), _) => None,
         (code, signal) => Some(format!("ends with {code:?} {signal:?}: {}", tail())),
     }

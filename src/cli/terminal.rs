@@ -1,0 +1,111 @@
+//! What people read: results on stdout, everything else on stderr.
+//!
+//! Names come from files and arguments of others. What would move a terminal's cursor, colour it or turn the
+//! direction of the text is shown by its escape, and lines of stderr have an end.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::io::{ErrorKind, Write};
+use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError};
+
+use super::Failure;
+
+/// Characters of the longest line on stderr; of a longer one the beginning and the end are shown.
+const LINE_MAX: usize = 2_000;
+const KEPT: usize = 500;
+
+/// Prints a result. A reader that has seen enough (a closed pipe) is no failure.
+pub(super) fn print(text: &str) -> Result<(), Failure> {
+    let mut stdout = std::io::stdout().lock();
+    match stdout.write_all(visible(text).as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(Failure::Run(anyhow::Error::new(error).context("stdout")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Says something that is not a result, the first time that it is to be said.
+pub(super) fn say_once(text: &str) {
+    static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    if SAID.lock().unwrap_or_else(PoisonError::into_inner).insert(text.to_owned()) {
+        say(text);
+    }
+}
+
+/// Says something that is not a result.
+pub(super) fn say(text: &str) {
+    let text = shortened(&visible(text));
+    // With nobody left to tell, there is nobody to tell that either.
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
+}
+
+/// What clap says of arguments, in its own colours unless they hold what a terminal acts on.
+pub(super) fn arguments(error: &clap::Error) -> ExitCode {
+    let plain = error.render().to_string();
+    if shortened(&visible(&plain)) == plain {
+        // Help goes to stdout, which may be closed.
+        let _ = error.print();
+    } else {
+        say(plain.trim_end());
+    }
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+}
+
+/// The text with the escapes of what a terminal acts on.
+fn visible(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for character in text.chars() {
+        let is_layout = matches!(character, '\n' | '\t');
+        // Marks and overrides of direction.
+        let turns = matches!(character, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        if (character.is_control() && !is_layout) || turns {
+            // As JSON has it, which may be what is printed.
+            let _ = write!(shown, "\\u{:04x}", u32::from(character));
+        } else {
+            shown.push(character);
+        }
+    }
+    shown
+}
+
+/// The text with the middles of long lines left out.
+fn shortened(text: &str) -> String {
+    let line = |line: &str| -> String {
+        let count = line.chars().count();
+        if count <= LINE_MAX {
+            return line.to_owned();
+        }
+        let left_out = count - 2 * KEPT;
+        let begin: String = line.chars().take(KEPT).collect();
+        let end: String = line.chars().skip(count - KEPT).collect();
+        format!("{begin} [{left_out} characters] {end}")
+    };
+    text.split('\n').map(line).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_terminal_acts_on_is_shown_and_layout_is_kept() {
+        assert_eq!(
+            visible("a\tb\n\u{1b}[31m\rx\u{9b}\u{202e}"),
+            "a\tb\n\\u001b[31m\\u000dx\\u009b\\u202e"
+        );
+        assert_eq!(visible("µs ≤ 10⁹ 模型"), "µs ≤ 10⁹ 模型");
+    }
+
+    #[test]
+    fn long_lines_keep_their_ends() {
+        let text = format!("short\n{}{}", "a".repeat(5_000), "z".repeat(5_000));
+        let shown = shortened(&text);
+        assert_eq!(
+            shown,
+            format!("short\n{} [9000 characters] {}", "a".repeat(500), "z".repeat(500))
+        );
+        assert_eq!(shortened("a\nb"), "a\nb");
+    }
+}

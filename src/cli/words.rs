@@ -1,0 +1,121 @@
+//! What readers of files say, in the words of those who wrote the files: serde speaks of Rust's types.
+
+/// A message in which no type of Rust is named.
+pub(super) fn plain(message: &str) -> String {
+    let message = keys(message);
+    let mut told = String::with_capacity(message.len());
+    let mut rest = message.as_str();
+    while let Some((before, got, expected, behind)) = mismatch(rest) {
+        let (wanted, found) = (wanted(expected), found(got));
+        told.extend([before, "must be ", &wanted, ", got ", &found]);
+        rest = behind;
+    }
+    told + rest
+}
+
+/// Keys and words that are not known, or are missing.
+fn keys(message: &str) -> String {
+    [
+        ("unknown field `", "unknown key `"),
+        ("unknown variant `", "unknown word `"),
+        ("missing field `", "missing key `"),
+        ("duplicate field `", "the key comes twice: `"),
+        (", there are no fields", ", there are none here"),
+    ]
+    .iter()
+    .fold(message.to_owned(), |text, (from, to)| text.replace(from, to))
+}
+
+/// The first value that is not of its type: the text before, what was found, what was expected, the text behind.
+fn mismatch(text: &str) -> Option<(&str, &str, &str, &str)> {
+    let starts = ["invalid type: ", "invalid value: ", "invalid length "];
+    let first = |start: &&str| text.find(start).map(|at| (at, start.len()));
+    let (at, length) = starts.iter().filter_map(first).min()?;
+    let said = &text[at + length..];
+    let (got, expected) = said.split_once(", expected ")?;
+    let ends = [" at line ", " in `", "\n", "; "];
+    let end = ends.iter().filter_map(|end| expected.find(end)).min().unwrap_or(expected.len());
+    Some((&text[..at], got, &expected[..end], &expected[end..]))
+}
+
+fn found(got: &str) -> String {
+    for kind in ["boolean `", "integer `", "floating point `", "character `"] {
+        if let Some(value) = got.strip_prefix(kind) {
+            return crate::plain::shown(value.trim_end_matches('`'));
+        }
+    }
+    match got {
+        "sequence" => "a list".to_owned(),
+        "map" => "a table".to_owned(),
+        "unit variant" => "no word".to_owned(),
+        "null" | "unit value" | "Option value" => "nothing".to_owned(),
+        _ => match got.strip_prefix("string ") {
+            Some(word) => word.to_owned(),
+            None => got.to_owned(),
+        },
+    }
+}
+
+fn wanted(expected: &str) -> String {
+    let whole = |most: &str| format!("a whole number from 0 to {most}");
+    match expected {
+        "f64" | "f32" => "a number".to_owned(),
+        "u8" => whole("255"),
+        "u16" => whole("65535"),
+        "u32" => whole("4294967295"),
+        "u64" | "usize" => whole("2^63 - 1"),
+        "i32" => "a whole number from -2147483648 to 2147483647".to_owned(),
+        "i64" => "a whole number".to_owned(),
+        "a boolean" => "true or false".to_owned(),
+        "a string" | "variant identifier" | "string only" | "unit variant" => "a word".to_owned(),
+        "a sequence" => "a list".to_owned(),
+        "string or map" => "a word or a table".to_owned(),
+        "a map" => "a table".to_owned(),
+        _ if ["struct ", "internally tagged enum ", "adjacently tagged enum ", "enum "]
+            .iter()
+            .any(|kind| expected.starts_with(kind)) =>
+        {
+            "a table".to_owned()
+        }
+        _ if expected.starts_with("a nonzero ") => "a whole number above 0".to_owned(),
+        _ => match expected.rsplit_once(' ').filter(|(list, _)| {
+            list.ends_with("array of length") || list.ends_with("tuple of size")
+        }) {
+            Some((_, length)) => format!("a list of {length}"),
+            None => expected.to_owned(),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::plain;
+
+    #[test]
+    fn types_of_rust_are_told_in_the_words_of_files() {
+        for (said, told) in [
+            ("a.b: invalid type: string \"x\", expected f64", "a.b: must be a number, got \"x\""),
+            (
+                "a: invalid type: map, expected u32",
+                "a: must be a whole number from 0 to 4294967295, got a table",
+            ),
+            (
+                "a: invalid type: boolean `true`, expected struct HostConfig at line 3 column 4",
+                "a: must be a table, got true at line 3 column 4",
+            ),
+            (
+                "invalid type: floating point `1e-300`, expected a sequence\n",
+                "must be a list, got 1e-300\n",
+            ),
+            (
+                "invalid value: integer `-1`, expected u16",
+                "must be a whole number from 0 to 65535, got -1",
+            ),
+            ("invalid length 3, expected an array of length 2", "must be a list of 2, got 3"),
+            ("unknown field `x`, expected `a` or `b`", "unknown key `x`, expected `a` or `b`"),
+            ("missing field `a`", "missing key `a`"),
+        ] {
+            assert_eq!(plain(said), told);
+        }
+    }
+}

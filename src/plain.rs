@@ -1,0 +1,67 @@
+//! Values and names of others in texts and tables.
+
+use std::fmt::Display;
+
+/// A value in words: a number of more than 20 digits, or with more than five zeros behind the point, by its
+/// power of ten.
+pub(crate) fn shown(value: impl Display) -> String {
+    let text = value.to_string();
+    let is_long = text.len() > 20 || text.trim_start_matches('-').starts_with("0.00000");
+    let number = if is_long { text.parse::<f64>().ok() } else { None };
+    number.map_or(text, |number| format!("{number:e}"))
+}
+
+/// A number of three digits, for what is shown and not compared.
+pub(crate) fn rounded(value: f64) -> String {
+    shown(format!("{value:.2e}").parse::<f64>().unwrap_or(value))
+}
+
+/// A text that a spreadsheet takes for no formula: one that begins as a formula does, and is no number, has an
+/// apostrophe before it.
+pub(crate) fn inert(text: &str) -> String {
+    let begins = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
+    if begins && text.parse::<f64>().is_err() { format!("'{text}") } else { text.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_numbers_are_given_by_their_power_of_ten() {
+        for (value, text) in [
+            (1e-308, "1e-308"),
+            (-1e-9, "-1e-9"),
+            (0.0001, "0.0001"),
+            (-1e300, "-1e300"),
+            (0.1, "0.1"),
+            (2.0, "2"),
+        ] {
+            assert_eq!(shown(value), text);
+        }
+        assert_eq!(shown(u64::MAX), "18446744073709551615");
+        assert_eq!(
+            shown("a word of more than twenty letters"),
+            "a word of more than twenty letters"
+        );
+    }
+
+    #[test]
+    fn small_figures_have_three_digits() {
+        for (value, text) in [(0.083_456_7, "0.0835"), (1.234_56e-9, "1.23e-9"), (0.0, "0")] {
+            assert_eq!(rounded(value), text);
+        }
+    }
+
+    #[test]
+    fn formulas_are_texts_and_numbers_stay_numbers() {
+        for (text, cell) in
+            [("=cmd|' /C calc'!A0", "'=cmd|' /C calc'!A0"), ("@SUM(A1)", "'@SUM(A1)")]
+        {
+            assert_eq!(inert(text), cell);
+        }
+        for text in ["-1", "+1e-3", "-inf", "plain", ""] {
+            assert_eq!(inert(text), text);
+        }
+    }
+}
