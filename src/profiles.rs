@@ -144,7 +144,12 @@ pub fn gpu(name: &str) -> Option<GpuSpec> {
 /// The candidate that `name` is most likely a misspelling of, if one is near: fewer than half of
 /// its letters differ.
 pub fn closest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    /// What is longer is no misspelt name, and takes long to compare.
+    const CHARACTERS_MAX: usize = 200;
     let name = name.to_lowercase();
+    if name.chars().count() > CHARACTERS_MAX {
+        return None;
+    }
     candidates
         .into_iter()
         .map(|candidate| {

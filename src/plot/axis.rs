@@ -50,6 +50,8 @@ impl Axis {
     /// A logarithmic axis that shows `min ..= max`, both above 0. Ticks are at 1, 2 and 5 of each
     /// decade; where there is no room for `ticks` labels, only decades are labelled.
     pub(super) fn log(min: f64, max: f64, ticks: f64) -> Self {
+        // A margin may lead beyond the numbers that there are.
+        let (min, max) = (min.max(f64::MIN_POSITIVE), max.min(f64::MAX));
         let (low, high) = (min.log10().floor() as i32, max.log10().ceil() as i32);
         let decades = max.log10() - min.log10();
         let inside = (min * (1.0 - 1e-9))..=(max * (1.0 + 1e-9));

@@ -15,6 +15,7 @@ use crate::cost::{
     DecodeContextProfile, DecodeProfile, Numbers, OnePromptProfile, PromptsProfile, StepProfile,
 };
 use crate::io::text;
+use crate::plain::shown;
 use crate::profiles;
 
 /// Share by which a run may take longer than its steps. In the published table runs of one batch
@@ -42,6 +43,9 @@ pub struct SplitwiseRuns {
     /// Those that did not run as one batch.
     pub in_parts: usize,
 }
+
+/// No sequence is as long; sums of two such counts are still counts.
+const TOKENS_MAX: u32 = 1_000_000_000;
 
 #[derive(Debug, Clone, Deserialize)]
 struct Row {
@@ -154,7 +158,15 @@ fn rows(path: &Path) -> Result<Vec<Row>, ImportError> {
         ] {
             if !(ms.is_finite() && ms > 0.0) {
                 let line = rows.len() + 2;
-                return Err(fail(format!("line {line}: {column} must be a time in ms, got {ms}")));
+                let got = shown(ms);
+                return Err(fail(format!("line {line}: {column} must be a time in ms, got {got}")));
+            }
+        }
+        for (column, count) in [("prompt_size", row.prompt_size), ("token_size", row.token_size)] {
+            if count > TOKENS_MAX {
+                let line = rows.len() + 2;
+                let rule = format!("{column} must be at most {TOKENS_MAX} tokens, got {count}");
+                return Err(fail(format!("line {line}: {rule}")));
             }
         }
         rows.push(row);

@@ -78,6 +78,10 @@ impl Measured {
             let problem = "prefills alone, decodes alone and both together have to be measured";
             return Err(LayerImportError::content(path, problem));
         }
+        if decode_context.is_empty() {
+            let problem = "decodes have to be measured over a context of a token or more";
+            return Err(LayerImportError::content(path, problem));
+        }
         Ok(Self {
             slices,
             prefill_tokens,
