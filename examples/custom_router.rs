@@ -8,13 +8,11 @@
 
 use servecast::cluster::{Cluster, ClusterView, Needs, Route, Router};
 use servecast::ids::InstanceId;
-use servecast::metrics::Recorder;
+use servecast::load;
 use servecast::request::RequestView;
-use servecast::resolved::Scenario;
 use servecast::rng::Seed;
-use servecast::scenario::{RouterConfig, ScenarioFile};
-use servecast::sim::{cluster, simulation_on};
-use servecast::workload::Workload;
+use servecast::scenario::RouterConfig;
+use servecast::study::Case;
 
 const SCENARIO: &str = r#"
 name = "short and long prompts"
@@ -56,21 +54,17 @@ impl Route for LongAside {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let file: ScenarioFile = toml::from_str(SCENARIO)?;
-    let scenario = Scenario::resolve(file, None)?;
+    let case = load::from_text(SCENARIO)?.resolve()?.case()?;
     let least = RouterConfig::LeastOutstandingRequests {};
-    run("least outstanding requests", &scenario, Router::new(&least, Seed(0)))?;
-    run("long prompts aside", &scenario, Router::Custom(Box::new(LongAside)))
+    run("least outstanding requests", &case, Router::new(&least, Seed(0)))?;
+    run("long prompts aside", &case, Router::Custom(Box::new(LongAside)))
 }
 
 /// Simulates the scenario behind a router and prints the time to first token of short prompts.
-fn run(name: &str, scenario: &Scenario, router: Router) -> Result<(), Box<dyn std::error::Error>> {
-    let workload = Workload::open(&scenario.file.workload, scenario.file.seed, None)?;
+fn run(name: &str, case: &Case, router: Router) -> Result<(), Box<dyn std::error::Error>> {
     // Gateway, faults, autoscaler and warm-up are those of the scenario: only the router is another.
-    let cluster = Cluster { router, ..cluster(scenario)? };
-    let mut recorder = Recorder::of(scenario);
-    simulation_on(scenario, cluster, workload)?.run(&mut recorder)?;
-    let short = recorder.requests.iter().filter(|record| record.prompt_tokens < LONG_TOKENS);
+    let run = case.run_on(Cluster { router, ..case.cluster()? })?;
+    let short = run.recorder.requests.iter().filter(|record| record.prompt_tokens < LONG_TOKENS);
     let mut ttft_ms: Vec<f64> =
         short.map(|record| (record.first_token - record.sent).as_secs_f64() * 1e3).collect();
     ttft_ms.sort_by(f64::total_cmp);

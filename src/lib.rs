@@ -1,5 +1,16 @@
 //! **servecast** simulates LLM serving clusters as discrete events.
 //!
+//! ```
+//! let run = servecast::load::built_in().with("cluster.replicas", 2)?.with_seed(7)?.run()?;
+//! let ttft_ms = run.figures().get("p99_ttft_ms").expect("requests were answered");
+//! println!("{} requests, P99 TTFT {ttft_ms:.0} ms", run.counts.finished);
+//! # Ok::<(), servecast::load::LoadError>(())
+//! ```
+//!
+//! [`load`](load()) reads scenario files, [`load::Draft::with`] changes a setting by its path, and [`load::Draft::run`] decides
+//! what is left open, checks every rule and simulates. [`study::Run`] holds the figures of the benchmark tools and the
+//! record of every request; [`study::Case`] runs a scenario with a router or scheduler of one's own (`examples/`).
+//!
 //! The crate is a house of floors; a module imports only from floors below its own
 //! (`ARCHITECTURE.md` has the map and the invariants):
 //!
@@ -13,12 +24,13 @@
 //! | 5 | [`resolved`] [`sim`] | a scenario in which everything is decided; the loop that owns the clock |
 //! | 6 | [`metrics`] | what happened |
 //! | 7 | [`study`] [`sweep`] [`compare`] [`check`] [`plan`] [`calibrate`] [`validate`] [`conformance`] | studies of many runs |
-//! | 8 | [`io`] `plot` | traces, tables, run directories; figures |
+//! | 8 | [`io`] [`mod@load`] `plot` | traces, tables, run directories; scenarios with all that they name; figures |
 
 pub mod des;
 pub mod ids;
 mod json;
 mod plain;
+pub mod problem;
 pub mod rng;
 pub mod stats;
 pub mod threads;
@@ -54,8 +66,12 @@ pub mod sweep;
 pub mod validate;
 
 pub mod io;
+pub mod load;
 #[cfg(feature = "plot")]
 pub mod plot;
 
 #[cfg(feature = "cli")]
 pub mod cli;
+
+pub use load::load;
+pub use study::Run;

@@ -2,6 +2,8 @@
 
 #![expect(clippy::doc_markdown, reason = "these comments are help texts, printed as they are")]
 
+use super::{Failure, overrides};
+use crate::load::Changes;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -144,4 +146,12 @@ pub(super) enum Format {
 pub(super) struct ConformanceArguments {
     /// Folder of recordings (*.jsonl, *.jsonl.gz), searched with its subfolders
     pub(super) folder: PathBuf,
+}
+
+impl ChangeArguments {
+    /// What they change of a scenario file.
+    pub(super) fn changes(&self) -> Result<Changes, Failure> {
+        let (calibration, seed) = (self.calibration.clone(), self.seed);
+        Ok(Changes { calibration, overrides: overrides(&self.overrides)?, seed })
+    }
 }

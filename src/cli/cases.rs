@@ -4,9 +4,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::run::trace_rows;
-use super::scenario_file::{Draft, Loaded};
-use super::{Failure, memory, say_once, scenario_file};
+use super::{Failure, memory, say_once};
 use crate::cost::StepTime;
+use crate::load::{Draft, Loaded};
 use crate::resolved::{ReplicaGroup, Scenario};
 use crate::sim;
 use crate::study::{Case, StudyError};
@@ -39,7 +39,7 @@ impl Cases {
             say_once(&format!("warning: {caveat}"));
         }
         memory::check(&loaded.scenario)?;
-        loaded.scenario.file = scenario_file::relocated(&loaded);
+        loaded.scenario.file = loaded.relocated();
         let rows = self.rows(&loaded)?;
         let costs = self.step_times(&loaded.scenario)?;
         Ok(Case::with_step_times(loaded.scenario, rows, costs))

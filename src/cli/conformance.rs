@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 
 use super::args::ConformanceArguments;
-use super::{Failure, print, words};
+use super::{Failure, print, print_text};
 use crate::conformance::{Recording, Verdict, check};
 use crate::io::text;
+use crate::load;
 
 pub(super) fn conformance(arguments: &ConformanceArguments) -> Result<(), Failure> {
     let mut paths = Vec::new();
@@ -34,10 +35,10 @@ pub(super) fn conformance(arguments: &ConformanceArguments) -> Result<(), Failur
             ),
             Err(error) => {
                 unreadable += 1;
-                format!("{name}: {}\n", words::plain(&format!("{error:#}")))
+                format!("{name}: {}\n", load::plain(&format!("{error:#}")))
             }
         };
-        print(&line)?;
+        print_text(&line)?;
     }
     print(&format!("{exact} scenarios exact of {}\n", paths.len()))?;
     if unreadable > 0 {

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::Failure;
-use super::scenario_file::Draft;
 use crate::io::columns;
+use crate::load::Draft;
 use crate::validate::{Experiment, Sent};
 
 /// Where the tables of experiments are.

@@ -21,7 +21,7 @@ mod replicas;
 mod report;
 mod results;
 mod run;
-mod scenario_file;
+mod schema;
 mod setting;
 mod sweep;
 mod table;
@@ -30,14 +30,16 @@ mod timeline;
 mod trace;
 mod validate;
 mod vary;
-mod words;
 
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
 
 use args::{Arguments, Command};
-use terminal::{print, say, say_once};
+use terminal::{print, print_text, say, say_once};
+
+use crate::load::{BrokenSettings, LoadError, Origin, Override};
+use crate::problem::Problem;
 
 /// Why a command did not succeed.
 #[derive(Debug, thiserror::Error)]
@@ -56,7 +58,7 @@ fn chain(error: &anyhow::Error) -> String {
     let text = causes.fold(error.to_string(), |text, cause| {
         if text.ends_with(&cause) { text } else { format!("{text}: {cause}") }
     });
-    words::plain(&text)
+    crate::load::plain(&text)
 }
 
 impl Failure {
@@ -71,6 +73,37 @@ impl Failure {
             Self::Input(_) => ExitCode::from(2),
         }
     }
+}
+
+/// What is wrong with a scenario is bad input; settings of `--set` are blamed by that name.
+impl From<LoadError> for Failure {
+    fn from(error: LoadError) -> Self {
+        match error {
+            LoadError::Settings(broken) => Self::input(told(&broken)),
+            other => Self::Input(other.into()),
+        }
+    }
+}
+
+impl From<Problem> for Failure {
+    fn from(problem: Problem) -> Self {
+        Self::input(problem.to_string())
+    }
+}
+
+/// Broken settings, each on a line of its own behind `error: `.
+fn told(broken: &BrokenSettings) -> String {
+    let lines = broken.0.iter().map(|one| match &one.origin {
+        Origin::Override(text) => format!("--set {text}: {}", one.problem),
+        origin => format!("{origin}: {}", one.problem),
+    });
+    lines.collect::<Vec<_>>().join("\n       ")
+}
+
+/// The settings of `--set`.
+fn overrides(texts: &[String]) -> Result<Vec<Override>, Failure> {
+    let each = texts.iter().map(|text| text.parse::<Override>());
+    Ok(each.collect::<Result<_, _>>()?)
 }
 
 /// Runs the command line of this process.
@@ -108,7 +141,7 @@ fn dispatch(arguments: Arguments) -> Result<(), Failure> {
         Some(Command::Sweep(arguments)) => sweep::sweep(&arguments),
         Some(Command::Merge(arguments)) => sweep::merge(&arguments),
         Some(Command::Report(arguments)) => report::report(&arguments),
-        Some(Command::Schema) => print(&format!("{}\n", scenario_file::schema())),
+        Some(Command::Schema) => print(&format!("{}\n", schema::schema())),
         Some(Command::Completions { shell }) => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Arguments::command(), "servecast", &mut script);

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::Failure;
 use super::cases::Cases;
-use super::scenario_file::Drafts;
+use crate::load::Drafts;
 use crate::metrics::bench::{BenchSummary, Latency, MetricKey, Statistic, Tool};
 use crate::stats;
 use crate::threads;

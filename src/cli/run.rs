@@ -7,23 +7,21 @@ use std::sync::Mutex;
 use super::args::{Format, OutputArguments, RunArguments};
 use super::progress::Progress;
 use super::replicas::{self, Spread};
-use super::scenario_file::{self, Draft, Loaded};
 use super::setting::{state_setting, state_step_times};
 use super::{Failure, memory, print, results, say, timeline};
 use crate::cost::StepTime;
 use crate::io::rundir::{Existing, RunDir};
-use crate::io::traces::{self, TraceFormat, TraceOptions};
+use crate::io::traces::TraceSummary;
+use crate::load::{Draft, Loaded};
 use crate::metrics::bench::{Comparison, MetricKey, Tool};
 use crate::metrics::{BenchReport, BenchWriter, Caution, Losses, Recorder, StepLog, Warnings};
 use crate::resolved::Scenario;
-use crate::rng::Seed;
-use crate::scenario::TraceConfig;
 use crate::sim::Counts;
 use crate::threads;
 use crate::workload::{Notice, TraceRows, Workload};
 
 pub(super) fn run(arguments: &RunArguments) -> Result<(), Failure> {
-    let drafts = arguments.changes.drafts(arguments.scenario.as_deref())?;
+    let drafts = arguments.changes.changes()?.load(arguments.scenario.as_deref())?;
     let loaded = drafts.each.iter().map(Draft::resolve).collect::<Result<Vec<_>, _>>()?;
     let (dir, mut outcomes) = simulate_all(&loaded, &arguments.output)?;
     if let Some(count) = arguments.replicas {
@@ -215,7 +213,7 @@ fn simulate(loaded: &Loaded, output: &OutputArguments) -> Result<Outcome, Failur
     }
     let report = BenchReport::new(&recorder, &scenario.file);
     let comparison = compare(scenario, &report);
-    let scenario = Scenario { file: scenario_file::relocated(loaded), ..scenario.clone() };
+    let scenario = Scenario { file: loaded.relocated(), ..scenario.clone() };
     Ok(Outcome {
         scenario,
         counts,
@@ -239,50 +237,18 @@ fn open_workload(loaded: &Loaded) -> Result<Workload, Failure> {
     Workload::open(&file.workload, file.seed, rows).map_err(|error| Failure::Input(error.into()))
 }
 
-/// The rows of the trace that a scenario reads, if it reads one.
+/// The rows of the trace that a scenario reads, if it reads one; says what it holds.
 pub(super) fn trace_rows(loaded: &Loaded) -> Result<Option<TraceRows>, Failure> {
-    let file = &loaded.scenario.file;
-    file.trace.as_ref().map(|trace| open_rows(trace, &loaded.folder, file.seed)).transpose()
+    Ok(loaded.trace()?.map(said))
 }
 
-/// Reads the whole trace, to say what it holds and to find a bad row before anything is simulated,
-/// and opens it for the run.
-pub(super) fn open_rows(
-    trace: &TraceConfig,
-    folder: &Path,
-    seed: Seed,
-) -> Result<TraceRows, Failure> {
-    let path = folder.join(&trace.path);
-    let (format, options) = trace_options(trace, seed)?;
-    let input = |error: traces::TraceError| Failure::Input(error.into());
-    let (summary, rows) = traces::describe_and_open(&path, format, &options).map_err(input)?;
+/// Says what a trace holds.
+pub(super) fn said((summary, rows): (TraceSummary, TraceRows)) -> TraceRows {
     say(&format!("  {}", summary.statement()));
     for notice in summary.notices() {
         say(&format!("notice: {notice}"));
     }
-    Ok(rows)
-}
-
-/// How the trace of a scenario is read.
-pub(super) fn trace_options(
-    trace: &TraceConfig,
-    seed: Seed,
-) -> Result<(Option<TraceFormat>, TraceOptions), Failure> {
-    let wrong = |key: &str| {
-        let key = key.to_owned();
-        move |problem: String| Failure::input(format!("trace.{key}: {problem}"))
-    };
-    let format = trace.format.as_deref().map(str::parse).transpose().map_err(wrong("format"))?;
-    let time_unit = trace.time_unit.as_deref().map(str::parse).transpose();
-    let options = TraceOptions {
-        columns: trace.columns.clone(),
-        time_unit: time_unit.map_err(wrong("time_unit"))?,
-        hash_block_tokens: trace.hash_block_tokens,
-        origin: trace.origin,
-        seed,
-        ..TraceOptions::default()
-    };
-    Ok((format, options))
+    rows
 }
 
 pub(super) fn notice_text(notice: Notice) -> String {

@@ -10,10 +10,13 @@ use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 
 use super::Failure;
+use crate::plain::shown;
 
 /// Characters of the longest line on stderr; of a longer one the beginning and the end are shown.
 const LINE_MAX: usize = 2_000;
 const KEPT: usize = 500;
+/// Characters of the longest number that is told in full.
+const DIGITS_MAX: usize = 40;
 
 /// Prints a result. A reader that has seen enough (a closed pipe) is no failure.
 pub(super) fn print(text: &str) -> Result<(), Failure> {
@@ -26,6 +29,11 @@ pub(super) fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
+/// The same of a text for people: with ends of long lines and numbers.
+pub(super) fn print_text(text: &str) -> Result<(), Failure> {
+    print(&shortened(&without_zeros(text)))
+}
+
 /// Says something that is not a result, the first time that it is to be said.
 pub(super) fn say_once(text: &str) {
     static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
@@ -36,7 +44,7 @@ pub(super) fn say_once(text: &str) {
 
 /// Says something that is not a result.
 pub(super) fn say(text: &str) {
-    let text = shortened(&visible(text));
+    let text = shortened(&without_zeros(&visible(text)));
     // With nobody left to tell, there is nobody to tell that either.
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
@@ -70,6 +78,26 @@ fn visible(text: &str) -> String {
     shown
 }
 
+/// The text with numbers of more than [`DIGITS_MAX`] characters given by their power of ten.
+fn without_zeros(text: &str) -> String {
+    let mut told = String::with_capacity(text.len());
+    let mut rest = text;
+    let is_of_number = |c: char| c.is_ascii_digit() || c == '.';
+    while let Some(start) = rest.find(|c: char| c.is_ascii_digit()) {
+        let (before, number) = rest.split_at(start);
+        let end = number.find(|c| !is_of_number(c)).unwrap_or(number.len());
+        let (number, behind) = number.split_at(end);
+        told.push_str(before);
+        if number.len() > DIGITS_MAX {
+            told.push_str(&shown(number));
+        } else {
+            told.push_str(number);
+        }
+        rest = behind;
+    }
+    told + rest
+}
+
 /// The text with the middles of long lines left out.
 fn shortened(text: &str) -> String {
     let line = |line: &str| -> String {
@@ -96,6 +124,13 @@ mod tests {
             "a\tb\n\\u001b[31m\\u000dx\\u009b\\u202e"
         );
         assert_eq!(visible("µs ≤ 10⁹ 模型"), "µs ≤ 10⁹ 模型");
+    }
+
+    #[test]
+    fn numbers_without_an_end_are_given_by_their_power_of_ten() {
+        let text = format!("got `-1{}`, 0.{}1 and 1.50 of v1.2.3", "0".repeat(300), "0".repeat(50));
+        assert_eq!(without_zeros(&text), "got `-1e300`, 1e-51 and 1.50 of v1.2.3");
+        assert_eq!(without_zeros(&"7".repeat(40)), "7".repeat(40));
     }
 
     #[test]

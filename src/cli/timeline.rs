@@ -1,10 +1,10 @@
 //! `--timeline`: a trace of the run for ui.perfetto.dev.
 
 use super::args::OutputArguments;
-use super::scenario_file::Loaded;
 use super::{Failure, run, say};
 use crate::io::rundir::Existing;
 use crate::io::timeline::{TimelineFile, TimelineWriter, Window};
+use crate::load::Loaded;
 use crate::resolved::Scenario;
 
 /// Above this the viewer becomes slow.

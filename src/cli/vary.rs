@@ -3,7 +3,7 @@
 use toml::Value;
 
 use crate::cli::Failure;
-use crate::cli::scenario_file::value_of;
+use crate::load::value_of;
 use crate::sweep::{Axis, Levels, NumberKind, Range, Scale};
 
 /// Reads `path=values`.

@@ -10,7 +10,6 @@ use flate2::bufread::MultiGzDecoder;
 /// MiB of the longest row of a table or a trace.
 const ROW_MIB_MAX: usize = 64;
 /// MiB of the longest document of settings: a scenario, a `config.json`, a calibration.
-#[cfg(feature = "cli")]
 pub(crate) const SETTINGS_MIB_MAX: usize = 16;
 /// MiB of the longest document of results: what a benchmark tool or a run wrote, a table of requests.
 pub(crate) const RESULTS_MIB_MAX: usize = 512;

@@ -4,23 +4,22 @@ use std::path::Path;
 
 use toml::{Table, Value};
 
-use super::file::fail;
+use super::error::{LoadError, fail};
 use super::settings::set;
 use crate::calibrate::{CalibrationFile, Parameter};
-use crate::cli::Failure;
 use crate::io::text;
+use crate::problem::Problem;
 
-pub(super) fn read_calibration(path: &Path) -> Result<CalibrationFile, Failure> {
+pub(super) fn read_calibration(path: &Path) -> Result<CalibrationFile, LoadError> {
     let name = path.display().to_string();
-    let text = text::whole(path, text::SETTINGS_MIB_MAX)
-        .map_err(|error| fail(&name, &error.to_string()))?;
+    let text = text::whole(path, text::SETTINGS_MIB_MAX).map_err(|error| fail(&name, error))?;
     parse_calibration(&name, &text)
 }
 
-pub(super) fn parse_calibration(name: &str, text: &str) -> Result<CalibrationFile, Failure> {
+pub(super) fn parse_calibration(name: &str, text: &str) -> Result<CalibrationFile, LoadError> {
     let file: CalibrationFile = toml::from_str(text)
-        .map_err(|error| fail(name, &format!("is no calibration: {}", error.message())))?;
-    file.check().map_err(|problem| fail(name, &problem))?;
+        .map_err(|error| fail(name, format_args!("is no calibration: {}", error.message())))?;
+    file.check().map_err(|problem| fail(name, problem))?;
     Ok(file)
 }
 
@@ -29,7 +28,7 @@ pub(super) fn put_calibration(
     name: &str,
     root: &mut Table,
     calibration: &CalibrationFile,
-) -> Result<(), Failure> {
+) -> Result<(), LoadError> {
     put(name, root, calibration, |parameter| parameter.runs.is_none())
 }
 
@@ -38,7 +37,7 @@ pub(super) fn put_calibration_of_run(
     name: &str,
     root: &mut Table,
     calibration: &CalibrationFile,
-) -> Result<(), Failure> {
+) -> Result<(), LoadError> {
     let run = root.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
     let has = |parameter: &Parameter| parameter.runs.is_some() && parameter.concerns(&run);
     put(name, root, calibration, has)
@@ -49,17 +48,17 @@ fn put(
     root: &mut Table,
     calibration: &CalibrationFile,
     has: impl Fn(&Parameter) -> bool,
-) -> Result<(), Failure> {
+) -> Result<(), LoadError> {
     for found in calibration.parameters.iter().filter(|found| has(&found.parameter)) {
         put_parameter(root, &found.parameter.path, found.value)
-            .map_err(|problem| fail(name, &format!("calibration: {problem}")))?;
+            .map_err(|problem| fail(name, format_args!("calibration: {problem}")))?;
     }
     Ok(())
 }
 
 /// Sets a parameter of the cluster, in groups of replicas too that have settings of their own where it
 /// is, unless those are of another type: such a model has other parameters, or the same of another engine.
-pub(super) fn put_parameter(root: &mut Table, path: &str, value: f64) -> Result<(), String> {
+pub(super) fn put_parameter(root: &mut Table, path: &str, value: f64) -> Result<(), Problem> {
     set(root, path, Value::Float(value))?;
     let Some((key, rest)) = path.strip_prefix("cluster.").and_then(|rest| rest.split_once('.'))
     else {

@@ -1,5 +1,6 @@
 //! Scenarios whose settings can still be changed: a file, its variants, and its calibration.
 
+#[cfg(feature = "cli")]
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,100 +10,114 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
+use super::Loaded;
 use super::calibration::{
     parse_calibration, put_calibration, put_calibration_of_run, put_parameter, read_calibration,
 };
-use super::file::{deserialize, fail, parse, put_seed, read};
-use super::settings::{blamed, override_all, set};
-use super::{Loaded, resolve};
+use super::error::{LoadError, fail};
+use super::file::{deserialize, parse, put_seed, read};
+use super::overrides::{Override, blame, put_all};
+use super::resolve::resolve;
+use super::settings::set;
 use crate::calibrate::{CalibrationFile, Parameter};
-use crate::cli::Failure;
-use crate::cli::args::ChangeArguments;
 use crate::rng::Seed;
-use crate::scenario::{MeasuredConfig, ScenarioFile};
+#[cfg(feature = "cli")]
+use crate::scenario::MeasuredConfig;
+use crate::scenario::ScenarioFile;
 
 /// A change to the scenario that is run beside it, on the same requests.
-#[derive(Debug, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-pub(super) struct Variant {
+pub(crate) struct Variant {
     /// A title for reports.
     name: String,
     /// Values by the path of their key, such as `cluster.replicas`.
     #[serde(default)]
-    #[schemars(with = "BTreeMap<String, serde_json::Value>")]
+    #[cfg_attr(feature = "cli", schemars(with = "BTreeMap<String, serde_json::Value>"))]
     set: Table,
     /// Figures measured of it.
     #[serde(default)]
-    #[schemars(with = "Option<MeasuredConfig>")]
+    #[cfg_attr(feature = "cli", schemars(with = "Option<MeasuredConfig>"))]
     measured: Option<Value>,
 }
 
 /// A scenario whose settings can still be changed.
 #[derive(Debug, Clone)]
-pub(in crate::cli) struct Draft {
+pub struct Draft {
     /// The file, for messages.
     name: String,
     root: Table,
     folder: PathBuf,
     /// What was overridden, for messages.
-    overrides: Vec<String>,
+    overrides: Vec<Override>,
     /// Whose parameters it has.
     calibration: Option<Arc<CalibrationFile>>,
 }
 
 impl Draft {
     /// The draft of a scenario that was put together in code, by its name in messages.
-    pub(in crate::cli) fn of(
-        name: &str,
-        file: &ScenarioFile,
-        folder: &Path,
-    ) -> Result<Self, Failure> {
-        let root = Table::try_from(file).map_err(|error| fail(name, &error.to_string()))?;
+    pub fn of(name: &str, file: &ScenarioFile, folder: &Path) -> Result<Self, LoadError> {
+        let root = Table::try_from(file).map_err(|error| fail(name, error))?;
         let (name, folder) = (name.to_owned(), folder.to_path_buf());
         Ok(Self { name, root, folder, overrides: Vec::new(), calibration: None })
     }
 
     /// The folder that its paths are relative to.
-    pub(in crate::cli) fn folder(&self) -> &Path {
+    pub fn folder(&self) -> &Path {
         &self.folder
     }
 
     /// Whether its requests were recorded with their times.
-    #[cfg(feature = "calibrate")]
-    pub(in crate::cli) fn is_experiment(&self) -> bool {
+    pub fn is_experiment(&self) -> bool {
         self.root.contains_key("requests")
     }
 
+    /// The same with another value of a setting, by the path of its key, such as `cluster.replicas`.
+    ///
+    /// # Errors
+    /// When there is no place for it; whether the setting is known is found by [`resolve`](Self::resolve).
+    pub fn with(mut self, path: &str, value: impl Into<Value>) -> Result<Self, LoadError> {
+        let given = Override::new(path, value);
+        put_all(&mut self.root, std::slice::from_ref(&given))?;
+        self.overrides.push(given);
+        Ok(self)
+    }
+
+    /// The same with another seed of every random stream.
+    ///
+    /// # Errors
+    /// When the seed is 2^63 or more.
+    pub fn with_seed(mut self, seed: u64) -> Result<Self, LoadError> {
+        put_seed(&mut self.root, Some(seed))?;
+        Ok(self)
+    }
+
     /// What the file says, as something else than a scenario.
-    pub(in crate::cli) fn read<T: DeserializeOwned>(&self) -> Result<T, Failure> {
+    pub fn read<T: DeserializeOwned>(&self) -> Result<T, LoadError> {
         let read = deserialize(&self.root);
-        read.map_err(|problem| Failure::input(blamed(&self.name, &self.overrides, &problem)))
+        read.map_err(|problem| blame(&self.name, &self.overrides, problem.into()))
     }
 
     /// Puts a setting.
-    pub(in crate::cli) fn put(
-        &mut self,
-        path: &str,
-        value: impl Into<Value>,
-    ) -> Result<(), Failure> {
-        set(&mut self.root, path, value.into()).map_err(|problem| fail(&self.name, &problem))
+    pub fn put(&mut self, path: &str, value: impl Into<Value>) -> Result<(), LoadError> {
+        set(&mut self.root, path, value.into()).map_err(|problem| fail(&self.name, problem))
     }
 
     /// Whether `--set` gives this setting.
     fn is_overridden(&self, path: &str) -> bool {
-        let paths = self.overrides.iter().filter_map(|text| text.split_once('='));
-        paths.map(|(path, _)| path.trim()).any(|known| known == path)
+        self.overrides.iter().any(|given| given.path == path)
     }
 
     /// Its seed.
-    pub(in crate::cli) fn seed(&self) -> Seed {
+    pub fn seed(&self) -> Seed {
         let given = self.root.get("seed").and_then(Value::as_integer);
         given.map_or_else(Seed::default, |seed| Seed(seed.cast_unsigned()))
     }
 
     /// The same scenario with the seed of a replica, counted from 1. Scenarios of one seed have the same
     /// requests in each replica.
-    pub(in crate::cli) fn reseeded(&self, replica: u32) -> Result<Self, Failure> {
+    pub fn reseeded(&self, replica: u32) -> Result<Self, LoadError> {
         // Seeds of the benchmark tools are 32 bits.
         let own = self.seed().stream("replica", u64::from(replica)).next_u32();
         let mut draft = self.clone();
@@ -115,36 +130,32 @@ impl Draft {
     }
 
     /// Puts a parameter that was fitted or drawn, if it is one of this run.
-    pub(in crate::cli) fn put_parameter(
-        &mut self,
-        parameter: &Parameter,
-        value: f64,
-    ) -> Result<(), Failure> {
+    pub fn put_parameter(&mut self, parameter: &Parameter, value: f64) -> Result<(), LoadError> {
         if !parameter.concerns(self.title()) {
             return Ok(());
         }
         put_parameter(&mut self.root, &parameter.path, value)
-            .map_err(|problem| fail(&self.name, &problem))
+            .map_err(|problem| fail(&self.name, problem))
     }
 
     /// What a setting says, by the keys that lead to it.
-    pub(in crate::cli) fn get(&self, keys: &[&str]) -> Option<&Value> {
+    pub fn get(&self, keys: &[&str]) -> Option<&Value> {
         let (first, rest) = keys.split_first()?;
         rest.iter().try_fold(self.root.get(*first)?, |at, key| at.as_table()?.get(*key))
     }
 
     /// The title of the scenario or variant.
-    pub(in crate::cli) fn title(&self) -> &str {
+    pub fn title(&self) -> &str {
         self.root.get("name").and_then(Value::as_str).unwrap_or_default()
     }
 
     /// The file, for messages.
-    pub(in crate::cli) fn name(&self) -> &str {
+    pub fn name(&self) -> &str {
         &self.name
     }
 
     /// Takes a setting out, by the keys that lead to it.
-    pub(in crate::cli) fn clear(&mut self, keys: &[&str]) {
+    pub fn clear(&mut self, keys: &[&str]) {
         let Some((last, sections)) = keys.split_last() else { return };
         let mut at = Some(&mut self.root);
         for key in sections {
@@ -155,7 +166,11 @@ impl Draft {
         }
     }
 
-    pub(in crate::cli) fn resolve(&self) -> Result<Loaded, Failure> {
+    /// Decides everything that the scenario leaves open, and checks its rules.
+    ///
+    /// # Errors
+    /// Every rule that it breaks, and files that cannot be read.
+    pub fn resolve(&self) -> Result<Loaded, LoadError> {
         let mut loaded = resolve(&self.name, &self.overrides, &self.root, &self.folder)?;
         if let Some(calibration) = &self.calibration {
             let doubts = calibration.doubts(&loaded.scenario);
@@ -167,21 +182,21 @@ impl Draft {
 
 /// A scenario and its variants, as they are typed.
 #[derive(Debug)]
-pub(in crate::cli) struct Drafts {
-    pub(in crate::cli) each: Vec<Draft>,
+pub struct Drafts {
+    /// The scenario, and then its variants.
+    pub each: Vec<Draft>,
     /// Parameters that the file wants fitted.
-    #[cfg_attr(not(feature = "calibrate"), expect(dead_code, reason = "what fits reads it"))]
-    pub(in crate::cli) fit: Option<Value>,
+    pub fit: Option<Value>,
     /// Whose parameters are set.
-    pub(in crate::cli) calibration: Option<Arc<CalibrationFile>>,
+    pub calibration: Option<Arc<CalibrationFile>>,
     /// What a study varies.
-    pub(in crate::cli) sweep: Option<Value>,
+    pub sweep: Option<Value>,
 }
 
 impl Drafts {
     /// The draft at this place with the seed of a replica, counted from 1, and parameters drawn from the
     /// calibration; those that `--set` gives stay.
-    pub(in crate::cli) fn replica(&self, index: usize, replica: u32) -> Result<Draft, Failure> {
+    pub fn replica(&self, index: usize, replica: u32) -> Result<Draft, LoadError> {
         let mut draft = self.each[index].reseeded(replica)?;
         let Some(calibration) = &self.calibration else { return Ok(draft) };
         let drawn = calibration.draw(&mut draft.seed().stream("parameters", 0));
@@ -194,27 +209,79 @@ impl Drafts {
     }
 }
 
-impl ChangeArguments {
-    /// Reads a scenario file with these changes, as [`drafts`] does.
-    pub(in crate::cli) fn drafts(&self, path: Option<&Path>) -> Result<Drafts, Failure> {
-        drafts(path, self.calibration.as_deref(), &self.overrides, self.seed)
+/// Reads a scenario file in TOML, YAML or JSON. Variants of it are left out; [`load_all`] has them.
+///
+/// # Errors
+/// When the file cannot be read, or is a study of many runs.
+pub fn load(path: impl AsRef<Path>) -> Result<Draft, LoadError> {
+    Ok(load_all(path)?.each.swap_remove(0))
+}
+
+/// Reads a scenario file and its variants, the scenario first.
+///
+/// # Errors
+/// When the file cannot be read, or is a study of many runs.
+pub fn load_all(path: impl AsRef<Path>) -> Result<Drafts, LoadError> {
+    Changes::default().load(Some(path.as_ref()))
+}
+
+/// Reads a scenario in TOML. Paths in it are relative to the working directory.
+///
+/// # Errors
+/// When the text is none.
+pub fn from_text(text: &str) -> Result<Draft, LoadError> {
+    let root = parse("scenario", None, text)?;
+    let (name, root, folder) = ("scenario", root, Path::new(""));
+    Ok(single(calibrated(name, root, folder, None, &[])?)?.each.swap_remove(0))
+}
+
+/// The scenario that `servecast run` simulates when none is given.
+///
+/// # Panics
+/// Never: it is part of the library.
+pub fn built_in() -> Draft {
+    let all = Changes::default().load(None).expect("the built-in scenario is one");
+    all.each.into_iter().next().expect("there is a scenario")
+}
+
+/// What is otherwise than a file says.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Changes {
+    /// A file of parameters, in place of the one that the scenario names.
+    pub calibration: Option<PathBuf>,
+    /// Settings, which come before those of the file and of its calibration.
+    pub overrides: Vec<Override>,
+    /// The seed of every random stream.
+    pub seed: Option<u64>,
+}
+
+impl Changes {
+    /// Nothing but these settings.
+    pub fn set(overrides: &[Override]) -> Self {
+        Self { overrides: overrides.to_vec(), ..Self::default() }
+    }
+
+    /// Reads a scenario file, or the built-in scenario, and its variants.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or is a study of many runs.
+    pub fn load(&self, path: Option<&Path>) -> Result<Drafts, LoadError> {
+        single(self.load_study(path)?)
     }
 
     /// The same, of a file that may say what a study varies.
-    pub(in crate::cli) fn drafts_of_study(&self, path: &Path) -> Result<Drafts, Failure> {
-        drafts_of_study(Some(path), self.calibration.as_deref(), &self.overrides, self.seed)
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn load_study(&self, path: Option<&Path>) -> Result<Drafts, LoadError> {
+        let (name, mut root, folder) = read(path)?;
+        put_seed(&mut root, self.seed)?;
+        calibrated(&name, root, &folder, self.calibration.as_deref(), &self.overrides)
     }
 }
 
-/// Reads a scenario file, or the built-in scenario, and its variants; sets the parameters of a
-/// calibration (else of the one the file names), then the overrides. A study of many runs is refused.
-pub(in crate::cli) fn drafts(
-    path: Option<&Path>,
-    calibration: Option<&Path>,
-    overrides: &[String],
-    seed: Option<u64>,
-) -> Result<Drafts, Failure> {
-    let drafts = drafts_of_study(path, calibration, overrides, seed)?;
+/// Refuses a study of many runs.
+fn single(drafts: Drafts) -> Result<Drafts, LoadError> {
     match (&drafts.sweep, drafts.each.first()) {
         (Some(_), Some(draft)) => Err(fail(
             &draft.name,
@@ -224,35 +291,34 @@ pub(in crate::cli) fn drafts(
     }
 }
 
-/// The same, of a file that may say what a study varies.
-fn drafts_of_study(
-    path: Option<&Path>,
+/// The drafts of a file with the parameters of a calibration, else of the one that the file names.
+fn calibrated(
+    name: &str,
+    mut root: Table,
+    folder: &Path,
     calibration: Option<&Path>,
-    overrides: &[String],
-    seed: Option<u64>,
-) -> Result<Drafts, Failure> {
-    let (name, mut root, folder) = read(path)?;
-    put_seed(&mut root, seed)?;
+    overrides: &[Override],
+) -> Result<Drafts, LoadError> {
     let named = root.remove("calibration");
     let calibration = match (calibration, named) {
         (Some(path), _) => Some(read_calibration(path)?),
         (None, Some(Value::String(path))) => Some(read_calibration(&folder.join(path))?),
         (None, Some(other)) => {
-            return Err(fail(&name, &format!("calibration: must be a path, got {other}")));
+            return Err(fail(name, format_args!("calibration: must be a path, got {other}")));
         }
         (None, None) => None,
     };
-    drafts_of(&name, root, &folder, calibration, overrides)
+    drafts_of(name, root, folder, calibration, overrides)
 }
 
 /// Resolves a scenario that is part of the binary, and its variants, with the calibration that is
 /// part of it too; or the reason it gives why it is not simulated.
-pub(in crate::cli) fn load_built_in(
+pub fn load_built_in(
     name: &str,
     text: &str,
     calibration: Option<&str>,
-    overrides: &[String],
-) -> Result<Result<Vec<Loaded>, String>, Failure> {
+    overrides: &[Override],
+) -> Result<Result<Vec<Loaded>, String>, LoadError> {
     let mut root = parse(name, None, text)?;
     if let Some(Value::String(reason)) = root.remove("not_simulated") {
         return Ok(Err(reason));
@@ -264,12 +330,9 @@ pub(in crate::cli) fn load_built_in(
 }
 
 /// Resolves a scenario that was put together from flags, after the overrides.
-pub(in crate::cli) fn from_flags(
-    file: &ScenarioFile,
-    overrides: &[String],
-) -> Result<Loaded, Failure> {
+pub fn from_flags(file: &ScenarioFile, overrides: &[Override]) -> Result<Loaded, LoadError> {
     let mut draft = Draft::of("scenario", file, Path::new(""))?;
-    override_all(&mut draft.root, overrides)?;
+    put_all(&mut draft.root, overrides)?;
     draft.overrides = overrides.to_vec();
     draft.resolve()
 }
@@ -279,8 +342,8 @@ fn drafts_of(
     mut root: Table,
     folder: &Path,
     calibration: Option<CalibrationFile>,
-    overrides: &[String],
-) -> Result<Drafts, Failure> {
+    overrides: &[Override],
+) -> Result<Drafts, LoadError> {
     let calibration = calibration.map(Arc::new);
     let variants = root.remove("variants");
     let fit = root.remove("fit");
@@ -288,7 +351,7 @@ fn drafts_of(
     if let Some(calibration) = &calibration {
         put_calibration(name, &mut root, calibration)?;
     }
-    override_all(&mut root, overrides)?;
+    put_all(&mut root, overrides)?;
     let draft = |name: String, root| {
         let (folder, overrides) = (folder.to_path_buf(), overrides.to_vec());
         Draft { name, root, folder, overrides, calibration: calibration.clone() }
@@ -311,26 +374,25 @@ fn drafts_of(
 fn override_again(
     root: &mut Table,
     calibration: &CalibrationFile,
-    overrides: &[String],
-) -> Result<(), Failure> {
-    let of_runs = |text: &String| {
-        let path = text.split_once('=').map(|(path, _)| path.trim());
+    overrides: &[Override],
+) -> Result<(), LoadError> {
+    let of_runs = |given: &Override| {
         let mut own = calibration.parameters.iter().map(|found| &found.parameter);
-        own.any(|one| one.runs.is_some() && path == Some(one.path.as_str()))
+        own.any(|one| one.runs.is_some() && given.path == one.path)
     };
-    let again: Vec<String> = overrides.iter().filter(|text| of_runs(text)).cloned().collect();
-    override_all(root, &again)
+    let again: Vec<Override> = overrides.iter().filter(|given| of_runs(given)).cloned().collect();
+    put_all(root, &again)
 }
 
-fn read_variants(name: &str, variants: Option<Value>) -> Result<Vec<Variant>, Failure> {
+fn read_variants(name: &str, variants: Option<Value>) -> Result<Vec<Variant>, LoadError> {
     let Some(variants) = variants else { return Ok(Vec::new()) };
-    variants.try_into().map_err(|error| fail(name, &format!("variants: {error}")))
+    variants.try_into().map_err(|error| fail(name, format_args!("variants: {error}")))
 }
 
-fn varied(name: &str, mut root: Table, variant: Variant) -> Result<Table, Failure> {
+fn varied(name: &str, mut root: Table, variant: Variant) -> Result<Table, LoadError> {
     for (path, value) in variant.set {
         set(&mut root, &path, value)
-            .map_err(|problem| fail(name, &format!("variants.{}: {problem}", variant.name)))?;
+            .map_err(|problem| fail(name, format_args!("variants.{}: {problem}", variant.name)))?;
     }
     root.insert("name".to_owned(), Value::String(variant.name));
     match variant.measured {

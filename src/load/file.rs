@@ -5,22 +5,24 @@ use std::path::{Path, PathBuf};
 use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
+use super::error::{LoadError, Origin, fail};
 use super::settings::indexed;
-use crate::cli::Failure;
+use super::words;
 use crate::io::text;
+use crate::problem::Problem;
 use crate::profiles;
 
 /// The scenario that runs without arguments.
-const BUILT_IN: &str = include_str!("../../../scenarios/a10-sonnet-1024.toml");
+const BUILT_IN: &str = include_str!("../../scenarios/a10-sonnet-1024.toml");
 
 /// The name of a scenario file, what it says, and its folder.
-pub(super) fn read(path: Option<&Path>) -> Result<(String, Table, PathBuf), Failure> {
+pub(super) fn read(path: Option<&Path>) -> Result<(String, Table, PathBuf), LoadError> {
     let (name, text, folder) = match path {
         None => ("built-in scenario".to_owned(), BUILT_IN.to_owned(), PathBuf::from(".")),
         Some(path) => {
             let name = path.display().to_string();
-            let text = text::whole(path, text::SETTINGS_MIB_MAX)
-                .map_err(|error| fail(&name, &error.to_string()))?;
+            let text =
+                text::whole(path, text::SETTINGS_MIB_MAX).map_err(|error| fail(&name, error))?;
             (name, text, path.parent().map(Path::to_path_buf).unwrap_or_default())
         }
     };
@@ -28,34 +30,34 @@ pub(super) fn read(path: Option<&Path>) -> Result<(String, Table, PathBuf), Fail
     Ok((name, root, folder))
 }
 
-pub(super) fn parse(name: &str, path: Option<&Path>, text: &str) -> Result<Table, Failure> {
+pub(super) fn parse(name: &str, path: Option<&Path>, text: &str) -> Result<Table, LoadError> {
     let text = text.trim_start_matches('\u{feff}');
     let extension = path.and_then(Path::extension).and_then(|e| e.to_str()).unwrap_or("toml");
     let table = match extension.to_ascii_lowercase().as_str() {
         "toml" => toml::from_str(text).map_err(|error| error.to_string()),
+        #[cfg(feature = "yaml")]
         "yaml" | "yml" => serde_yaml_ng::from_str(text).map_err(|error| error.to_string()),
+        #[cfg(not(feature = "yaml"))]
+        "yaml" | "yml" => Err("YAML needs the cargo feature `yaml`".to_owned()),
         "json" => serde_json::from_str(text).map_err(|error| error.to_string()),
         other => Err(format!("`.{other}` is no scenario file: use .toml, .yaml or .json")),
     };
-    table.map_err(|problem| fail(name, &problem))
+    table.map_err(|problem| fail(name, words::plain(&problem)))
 }
 
-pub(super) fn put_seed(root: &mut Table, seed: Option<u64>) -> Result<(), Failure> {
+pub(super) fn put_seed(root: &mut Table, seed: Option<u64>) -> Result<(), LoadError> {
     if let Some(seed) = seed {
-        let seed = i64::try_from(seed)
-            .map_err(|_| fail("--seed", &format!("must be below 2^63, got {seed}")))?;
+        let seed = i64::try_from(seed).map_err(|_| {
+            Origin::Argument("--seed").fail(Problem::must_be("", "below 2^63", seed))
+        })?;
         root.insert("seed".to_owned(), Value::Integer(seed));
     }
     Ok(())
 }
 
-pub(super) fn fail(place: &str, problem: &str) -> Failure {
-    Failure::input(format!("{place}: {problem}"))
-}
-
 /// Reads what a table says, or tells the path of the field, the rule, and the key that was probably
 /// meant.
-pub(super) fn deserialize<T: DeserializeOwned>(root: &Table) -> Result<T, String> {
+pub(super) fn deserialize<T: DeserializeOwned>(root: &Table) -> Result<T, Problem> {
     let error = match attempt::<T>(root.clone()) {
         Ok(read) => return Ok(read),
         Err(error) => error,
@@ -67,8 +69,12 @@ pub(super) fn deserialize<T: DeserializeOwned>(root: &Table) -> Result<T, String
     } else {
         within_tagged::<T>(root, path, &error)
     };
-    let place = if path.is_empty() { path } else { format!("{path}: ") };
-    Err(format!("{place}{message}{}", did_you_mean(message)))
+    let told = words::plain(message);
+    let (rule, value) = match told.rsplit_once(", got ") {
+        Some((rule, value)) => (rule.to_owned(), Some(value.to_owned())),
+        None => (told, None),
+    };
+    Err(Problem { value, ..Problem::new(path, rule) }.or_near(nearest(message)))
 }
 
 fn attempt<T: DeserializeOwned>(root: Table) -> Result<T, (String, String)> {
@@ -122,10 +128,10 @@ fn table_at<'a>(root: &'a mut Table, path: &str) -> Option<&'a mut Table> {
     Some(table)
 }
 
-fn did_you_mean(message: &str) -> String {
+/// The known key or word that an unknown one was probably meant to be, of those that serde lists.
+fn nearest(message: &str) -> Option<&str> {
     let mut quoted = message.split('`').skip(1).step_by(2);
     let is_unknown = message.starts_with("unknown field") || message.starts_with("unknown variant");
-    let Some(unknown) = quoted.next().filter(|_| is_unknown) else { return String::new() };
+    let unknown = quoted.next().filter(|_| is_unknown)?;
     profiles::closest(unknown, quoted)
-        .map_or_else(String::new, |known| format!("; did you mean `{known}`?"))
 }

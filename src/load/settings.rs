@@ -2,29 +2,11 @@
 
 use toml::{Table, Value};
 
-use super::file::fail;
-use crate::cli::Failure;
+use crate::problem::Problem;
 use crate::scenario::{EngineConfig, StepTimeConfig};
 
-pub(super) fn override_all(root: &mut Table, overrides: &[String]) -> Result<(), Failure> {
-    for text in overrides {
-        let (path, value) = parse_override(text)?;
-        set(root, &path, value).map_err(|problem| fail("--set", &problem))?;
-    }
-    Ok(())
-}
-
-/// `path=value`; the value as TOML, or as text where it is none.
-fn parse_override(text: &str) -> Result<(String, Value), Failure> {
-    let Some((path, value)) = text.split_once('=') else {
-        return Err(fail("--set", &format!("`{text}` has no `=`; write path=value")));
-    };
-    let value = value_of(value).map_err(|problem| fail("--set", &format!("{text}: {problem}")))?;
-    Ok((path.trim().to_owned(), value))
-}
-
 /// A value as TOML, or as text where it is none.
-pub(in crate::cli) fn value_of(text: &str) -> Result<Value, &'static str> {
+pub fn value_of(text: &str) -> Result<Value, &'static str> {
     let parsed = toml::from_str::<Table>(&format!("value = {text}"));
     if let Some(value) = parsed.ok().and_then(|mut table| table.remove("value")) {
         return Ok(value);
@@ -36,31 +18,21 @@ pub(in crate::cli) fn value_of(text: &str) -> Result<Value, &'static str> {
     Ok(Value::String(text.to_owned()))
 }
 
-/// Where a problem comes from: the override whose path it begins with, else the file.
-pub(super) fn blamed(name: &str, overrides: &[String], problem: &str) -> String {
-    let concerns = |text: &&String| {
-        let path = text.split_once('=').map_or("", |(path, _)| path.trim());
-        let rest = problem.strip_prefix(path).filter(|_| !path.is_empty());
-        rest.is_some_and(|rest| rest.starts_with([':', '.', '[', ' ']))
-    };
-    match overrides.iter().rev().find(concerns) {
-        Some(text) => format!("--set {text}: {problem}"),
-        None => format!("{name}: {problem}"),
-    }
-}
-
 /// Keys of the longest path. No setting lies as deep, and tables are taken apart recursively.
 const DEPTH_MAX: usize = 32;
 
 /// Puts a value at a path such as `cluster.groups[0].replicas`; tables on the way are made where
 /// there are none.
-pub(super) fn set(root: &mut Table, path: &str, value: Value) -> Result<(), String> {
+pub(super) fn set(root: &mut Table, path: &str, value: Value) -> Result<(), Problem> {
     let mut keys: Vec<&str> = path.split('.').collect();
     if keys.len() > DEPTH_MAX {
         let begin = keys[..3].join(".");
-        return Err(format!("{begin}..: a path has at most {DEPTH_MAX} keys, got {}", keys.len()));
+        let rule = format!("a path has at most {DEPTH_MAX} keys, got {}", keys.len());
+        return Err(Problem::new(format!("{begin}.."), rule));
     }
-    let last = keys.pop().filter(|key| !key.is_empty()).ok_or("the path is empty")?;
+    let broken = |rule: String| Problem::new(path, rule);
+    let last = keys.pop().filter(|key| !key.is_empty());
+    let last = last.ok_or_else(|| Problem::new("", "the path is empty"))?;
     let shared = root.get("cluster").and_then(Value::as_table).cloned().unwrap_or_default();
     let mut table = root;
     let mut place = String::new();
@@ -68,18 +40,20 @@ pub(super) fn set(root: &mut Table, path: &str, value: Value) -> Result<(), Stri
         place = if place.is_empty() { key.to_owned() } else { format!("{place}.{key}") };
         let (key, index) = indexed(key);
         let mut entry = match index {
-            Some(_) => table.get_mut(key).ok_or(format!("{path}: there is no `{key}`"))?,
+            Some(_) => table.get_mut(key).ok_or_else(|| broken(format!("there is no `{key}`")))?,
             None => table.entry(key).or_insert_with(|| Value::Table(default_of(&place, &shared))),
         };
         if let Some(index) = index {
-            entry = item(entry, index).ok_or(format!("{path}: there is no `{place}`"))?;
+            entry = item(entry, index).ok_or_else(|| broken(format!("there is no `{place}`")))?;
         }
-        table = entry.as_table_mut().ok_or(format!("{path}: `{key}` is a value, not a table"))?;
+        table = entry
+            .as_table_mut()
+            .ok_or_else(|| broken(format!("`{key}` is a value, not a table")))?;
     }
     match indexed(last) {
         (key, Some(index)) => {
             let entry = table.get_mut(key).and_then(|list| item(list, index));
-            *entry.ok_or(format!("{path}: there is no such place"))? = value;
+            *entry.ok_or_else(|| broken("there is no such place".to_owned()))? = value;
         }
         (key, None) => {
             table.insert(key.to_owned(), value);
@@ -144,7 +118,7 @@ mod tests {
     fn a_place_that_is_not_there_is_named() {
         for path in ["cluster.groups[2].replicas", "cluster.nodes[0].gpu", "cluster.groups[7]"] {
             let problem = set(&mut root(), path, Value::Integer(1)).expect_err(path);
-            assert!(problem.starts_with(path), "{problem}");
+            assert_eq!(problem.at, path, "{problem}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What readers of files say, in the words of those who wrote the files: serde speaks of Rust's types.
 
 /// A message in which no type of Rust is named.
-pub(super) fn plain(message: &str) -> String {
+pub(crate) fn plain(message: &str) -> String {
     let message = keys(message);
     let mut told = String::with_capacity(message.len());
     let mut rest = message.as_str();

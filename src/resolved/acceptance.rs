@@ -4,6 +4,7 @@ use super::{EngineConfig, Rules, Scenario, ScenarioError};
 use crate::scenario::{AcceptanceConfig, SpeculationConfig};
 
 const KEY: &str = "cluster.engine.speculation";
+const ACCEPTANCE: &str = "cluster.engine.speculation.acceptance";
 
 pub(super) fn rules(speculation: &SpeculationConfig, rules: &mut Rules) {
     let drafts = speculation.num_speculative_tokens;
@@ -49,8 +50,7 @@ impl Scenario {
     /// than there are, or the workload is known to send more requests.
     pub fn with_accepted_drafts(mut self, accepted: Vec<Vec<u32>>) -> Result<Self, ScenarioError> {
         let Some((_, drafts)) = self.acceptance_recording() else {
-            let problem = format!("{KEY}.acceptance: is not of type `recorded`");
-            return Err(ScenarioError::one(problem));
+            return Err(ScenarioError::at(ACCEPTANCE, "is not of type `recorded`"));
         };
         for (request, counts) in accepted.iter().enumerate() {
             let problem = match counts.iter().find(|&&count| count > drafts) {
@@ -61,7 +61,7 @@ impl Scenario {
                 None if counts.is_empty() => format!("request {request} has no verification"),
                 None => continue,
             };
-            return Err(ScenarioError::one(format!("{KEY}.acceptance: {problem}")));
+            return Err(ScenarioError::at(ACCEPTANCE, problem));
         }
         let known = self.file.workload.num_requests.unwrap_or_default();
         self.accepted_drafts = Some(accepted.into());
@@ -77,9 +77,10 @@ impl Scenario {
         let recorded = self.accepted_drafts.as_ref().map(|accepted| accepted.len() as u64);
         match recorded.filter(|&recorded| recorded < requests) {
             None => Ok(()),
-            Some(recorded) => Err(ScenarioError::one(format!(
-                "{KEY}.acceptance: request {recorded} of {requests} is not in the recording"
-            ))),
+            Some(recorded) => Err(ScenarioError::at(
+                ACCEPTANCE,
+                format_args!("request {recorded} of {requests} is not in the recording"),
+            )),
         }
     }
 }

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{Rules, ScenarioError, fail, hint};
+use super::{Rules, ScenarioError, fail};
+use crate::problem::Problem;
 use crate::profiles;
 use crate::scenario::{GpuPower, GpuPrice, ReportConfig};
 
@@ -53,9 +54,8 @@ fn by_catalogue_name<T: Copy>(
     let mut named = BTreeMap::new();
     for (name, value) in given {
         let gpu = profiles::gpu(name).ok_or_else(|| {
-            let hint = hint(profiles::closest(name, profiles::gpu_names()));
-            let problem = format!("`{name}` is not in the catalogue of GPUs{hint}");
-            fail(path, &problem)
+            let what = format!("`{name}` is not in the catalogue of GPUs");
+            Problem::new(path, what).or_near(profiles::closest(name, profiles::gpu_names()))
         })?;
         if named.insert(gpu.name.clone(), *value).is_some() {
             return Err(fail(path, &format!("{} is given twice, also as `{name}`", gpu.name)));

@@ -90,7 +90,7 @@ mod tests {
              {cluster}"
         );
         let file: ScenarioFile = toml::from_str(&text).unwrap_or_else(|error| panic!("{error}"));
-        Scenario::resolve(file, None).map_err(|error| error.problems.join("\n"))
+        Scenario::resolve(file, None).map_err(|error| error.to_string())
     }
 
     #[test]

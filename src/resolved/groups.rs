@@ -6,6 +6,7 @@ use super::{KvSource, Rules, ScenarioError, engine_rules};
 use crate::hardware::GpuSpec;
 use crate::ids::{InstanceId, ModelId};
 use crate::model::ModelSpec;
+use crate::problem::Problem;
 use crate::scenario::{
     AcceptanceConfig, ClusterConfig, EngineConfig, GroupConfig, ReplicaRole, ScenarioFile,
 };
@@ -146,7 +147,7 @@ pub(super) fn rules(file: &ScenarioFile, rules: &mut Rules) {
         let mut of_group = Rules { problems: Vec::new() };
         engine_rules(&own, file.workload.adapters.is_some(), &mut of_group);
         for problem in of_group.problems {
-            let problem = in_group(&problem, group, index);
+            let problem = in_group(&problem, group, index).unwrap_or(problem);
             if !rules.problems.contains(&problem) {
                 rules.problems.push(problem);
             }
@@ -161,16 +162,11 @@ fn is_recorded(engine: &EngineConfig) -> bool {
 }
 
 /// A problem of a group, by the path under which the file has the setting.
-fn in_group(problem: &str, group: &GroupConfig, index: usize) -> String {
-    let setting = problem.strip_prefix("cluster.");
-    let own = setting.filter(|setting| {
-        let key = setting.split(['.', ':', '[']).next();
-        group.own_settings().any(|own| Some(own) == key)
-    });
-    match own {
-        Some(setting) => format!("cluster.groups[{index}].{setting}"),
-        None => problem.to_owned(),
-    }
+fn in_group(problem: &Problem, group: &GroupConfig, index: usize) -> Option<Problem> {
+    let setting = problem.at.strip_prefix("cluster.")?;
+    let key = setting.split(['.', '[']).next()?;
+    let is_own = group.own_settings().any(|own| own == key);
+    is_own.then(|| Problem { at: format!("cluster.groups[{index}].{setting}"), ..problem.clone() })
 }
 
 /// What is wrong with a group, once things are looked up.
@@ -180,11 +176,11 @@ pub(super) fn in_listed(
     listed: Option<usize>,
 ) -> ScenarioError {
     let Some(index) = listed else { return error };
-    let told = |problem: &String| {
-        let renamed = in_group(problem, &cluster.groups[index], index);
-        if renamed == *problem { format!("{problem} (cluster.groups[{index}])") } else { renamed }
+    let told = |problem: Problem| {
+        in_group(&problem, &cluster.groups[index], index)
+            .unwrap_or_else(|| problem.with_hint(&format!("cluster.groups[{index}] has it")))
     };
-    ScenarioError { problems: error.problems.iter().map(told).collect() }
+    ScenarioError { problems: error.problems.into_iter().map(told).collect() }
 }
 
 impl ReplicaGroup {

@@ -28,6 +28,7 @@ mod vllm;
 mod warm_up;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -37,6 +38,7 @@ use self::models::Models;
 use self::rules::Rules;
 use crate::hardware::GpuSpec;
 use crate::model::{KvCapacity, ModelSpec};
+use crate::problem::Problem;
 use crate::profiles;
 use crate::scenario::{
     AutoscalerConfig, ClusterConfig, EngineConfig, ReplicaRole, ReportConfig, ScenarioFile,
@@ -70,16 +72,28 @@ pub enum KvSource {
     Derived(KvCapacity),
 }
 
-/// Rules that a scenario breaks; each line names the field, the rule and the value.
+/// Rules that a scenario breaks.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{}", .problems.join("\n"))]
+#[error("{}", self.lines("\n"))]
 pub struct ScenarioError {
-    /// One line for each rule broken.
-    pub problems: Vec<String>,
+    /// One for each rule broken.
+    pub problems: Vec<Problem>,
 }
 
 impl ScenarioError {
-    fn one(problem: String) -> Self {
+    /// What is wrong with a setting, in a sentence.
+    pub(crate) fn at(path: &str, problem: impl fmt::Display) -> Self {
+        Problem::new(path, problem).into()
+    }
+
+    /// The problems in words, with this between them.
+    pub(crate) fn lines(&self, between: &str) -> String {
+        self.problems.iter().map(ToString::to_string).collect::<Vec<_>>().join(between)
+    }
+}
+
+impl From<Problem> for ScenarioError {
+    fn from(problem: Problem) -> Self {
         Self { problems: vec![problem] }
     }
 }
@@ -239,31 +253,26 @@ fn settle(cluster: &mut ClusterConfig, resolved: &ClusterConfig) {
 
 fn catalogue_model(name: &str) -> Result<ModelSpec, ScenarioError> {
     profiles::model(name).ok_or_else(|| {
-        let hint = hint(profiles::closest(name, profiles::model_names()));
-        ScenarioError::one(format!(
-            "cluster.model: `{name}` is neither in the catalogue nor a local config.json{hint}; \
-             `servecast profile list` names the models"
-        ))
+        let what = format!("`{name}` is neither in the catalogue nor a local config.json");
+        Problem::new("cluster.model", what)
+            .or_near(profiles::closest(name, profiles::model_names()))
+            .with_hint("`servecast profile list` names the models")
+            .into()
     })
 }
 
 fn catalogue_gpu(name: &str) -> Result<GpuSpec, ScenarioError> {
     profiles::gpu(name).ok_or_else(|| {
-        let hint = hint(profiles::closest(name, profiles::gpu_names()));
-        ScenarioError::one(format!(
-            "cluster.gpu: `{name}` is not in the catalogue{hint}; `servecast profile list` names \
-             the GPUs"
-        ))
+        Problem::new("cluster.gpu", format!("`{name}` is not in the catalogue"))
+            .or_near(profiles::closest(name, profiles::gpu_names()))
+            .with_hint("`servecast profile list` names the GPUs")
+            .into()
     })
 }
 
-fn hint(closest: Option<&str>) -> String {
-    closest.map_or_else(String::new, |name| format!(", did you mean `{name}`?"))
-}
-
 /// Rules that need no look-up.
-fn broken_rules(file: &ScenarioFile) -> Vec<String> {
-    let workload = file.workload.validate().into_iter().map(|p| format!("workload.{p}"));
+fn broken_rules(file: &ScenarioFile) -> Vec<Problem> {
+    let workload = file.workload.validate().into_iter().map(|p| p.below("workload"));
     let mut rules = Rules { problems: workload.collect() };
     match (&file.trace, file.workload.reads_trace()) {
         (None, true) => rules.broken("trace", "the workload reads a trace, but none is given"),
@@ -346,5 +355,5 @@ fn report_rules(report: &ReportConfig, rules: &mut Rules) {
 }
 
 fn fail(key: &str, problem: &str) -> ScenarioError {
-    ScenarioError::one(format!("{key}: {problem}"))
+    ScenarioError::at(key, problem)
 }

@@ -6,6 +6,7 @@ use super::groups::Asked;
 use super::{ScenarioError, catalogue_model};
 use crate::ids::ModelId;
 use crate::model::ModelSpec;
+use crate::problem::Problem;
 use crate::profiles;
 use crate::scenario::{ReplicaRole, ScenarioFile, TransferGranularity};
 
@@ -47,9 +48,8 @@ impl<'a> Models<'a> {
         let of_cluster = models.known_by(&file.cluster.model);
         if serving.iter().all(|named| named.known_by != of_cluster) {
             let model = &file.cluster.model;
-            let problem =
-                format!("cluster.model: must be a model that a group serves, got `{model}`");
-            problems.push(problem);
+            let rule = "a model that a group serves";
+            problems.push(Problem::must_be("cluster.model", rule, format_args!("`{model}`")));
         }
         if models.asked_for.len() > 1 && problems.is_empty() {
             role_rules(file, &serving, &mut problems);
@@ -101,15 +101,14 @@ impl<'a> Models<'a> {
     }
 
     /// What classes and groups name and nobody knows.
-    fn unknown(&self, file: &ScenarioFile) -> Vec<String> {
+    fn unknown(&self, file: &ScenarioFile) -> Vec<Problem> {
         let classes = file.workload.classes.iter().map(|class| class.model.as_ref());
         let groups = file.cluster.groups.iter().map(|group| group.model.as_ref());
         let classes = classes.enumerate().map(|(index, model)| ("workload.classes", index, model));
         let groups = groups.enumerate().map(|(index, model)| ("cluster.groups", index, model));
         let told = |(list, index, model): (&str, usize, Option<&String>)| {
-            let problem = self.spec(model?).err()?.to_string();
-            let problem = problem.strip_prefix("cluster.").unwrap_or(&problem);
-            Some(format!("{list}[{index}].{problem}"))
+            let problem = self.spec(model?).err()?.problems.into_iter().next()?;
+            Some(Problem { at: format!("{list}[{index}].model"), ..problem })
         };
         classes.chain(groups).filter_map(told).collect()
     }
@@ -154,26 +153,30 @@ impl<'a> Models<'a> {
 }
 
 /// What is asked for and not served, and what is served and not asked for.
-fn unmet(asking: &[Named], serving: &[Named]) -> Vec<String> {
+fn unmet(asking: &[Named], serving: &[Named]) -> Vec<Problem> {
     let is_among = |named: &Named, others: &[Named]| {
         others.iter().any(|other| other.known_by == named.known_by)
     };
     let mut problems = Vec::new();
     for Named { path, known_by } in asking.iter().filter(|named| !is_among(named, serving)) {
-        problems.push(format!(
-            "{path}: `{known_by}` is served by no replica; cluster.groups must list some that serve it"
+        problems.push(Problem::new(
+            path,
+            format!(
+                "`{known_by}` is served by no replica; cluster.groups must list some that serve it"
+            ),
         ));
     }
     for Named { path, known_by } in serving.iter().filter(|named| !is_among(named, asking)) {
-        problems.push(format!(
-            "{path}: no request asks for `{known_by}`; a class of workload.classes must name it"
+        problems.push(Problem::new(
+            path,
+            format!("no request asks for `{known_by}`; a class of workload.classes must name it"),
         ));
     }
     problems
 }
 
 /// Every model has an entrance of one kind and, where prompts are handed over, replicas that take them.
-fn role_rules(file: &ScenarioFile, serving: &[Named], problems: &mut Vec<String>) {
+fn role_rules(file: &ScenarioFile, serving: &[Named], problems: &mut Vec<Problem>) {
     let groups = &file.cluster.groups;
     let has = |role: ReplicaRole, model: &str| {
         let mut all = groups.iter().zip(serving);
@@ -183,9 +186,12 @@ fn role_rules(file: &ScenarioFile, serving: &[Named], problems: &mut Vec<String>
         let path = format!("cluster.groups[{index}].role");
         let other = match group.role {
             ReplicaRole::Mixed if has(ReplicaRole::Prefill, known_by) => {
-                problems.push(format!(
-                    "{path}: `mixed` beside `prefill` replicas of one model (`{known_by}`) is not \
+                problems.push(Problem::new(
+                    path,
+                    format!(
+                        "`mixed` beside `prefill` replicas of one model (`{known_by}`) is not \
                      modelled where there are several models"
+                    ),
                 ));
                 continue;
             }
@@ -194,19 +200,25 @@ fn role_rules(file: &ScenarioFile, serving: &[Named], problems: &mut Vec<String>
             ReplicaRole::Decode => ReplicaRole::Prefill,
         };
         if !has(other, known_by) {
-            problems.push(format!(
-                "{path}: `{}` replicas of `{known_by}` need others with role `{}` that serve it too",
-                group.role.name(),
-                other.name()
+            problems.push(Problem::new(
+                path,
+                format!(
+                    "`{}` replicas of `{known_by}` need others with role `{}` that serve it too",
+                    group.role.name(),
+                    other.name()
+                ),
             ));
         }
     }
 }
 
-fn not_modelled(file: &ScenarioFile, serving: &[Named], problems: &mut Vec<String>) {
+fn not_modelled(file: &ScenarioFile, serving: &[Named], problems: &mut Vec<Problem>) {
     let cluster = &file.cluster;
     let mut refuse = |path: &str, what: &str| {
-        problems.push(format!("{path}: {what} are not modelled where there are several models"));
+        problems.push(Problem::new(
+            path,
+            format!("{what} are not modelled where there are several models"),
+        ));
     };
     if file.workload.adapters.is_some() {
         refuse("workload.adapters", "adapters");

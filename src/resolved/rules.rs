@@ -1,6 +1,6 @@
 //! Rules that scenarios keep or break.
 
-use crate::plain::shown;
+use crate::problem::Problem;
 use crate::units::SimDuration;
 
 /// Thirty years.
@@ -10,12 +10,12 @@ const BRIEF_S: f64 = 1e3;
 
 /// Collects broken rules.
 pub(super) struct Rules {
-    pub(super) problems: Vec<String>,
+    pub(super) problems: Vec<Problem>,
 }
 
 impl Rules {
     pub(super) fn broken(&mut self, path: &str, message: &str) {
-        self.problems.push(format!("{path}: {message}"));
+        self.problems.push(Problem::new(path, message));
     }
 
     pub(super) fn check(
@@ -26,7 +26,7 @@ impl Rules {
         value: impl std::fmt::Display,
     ) {
         if !holds {
-            self.problems.push(format!("{path}: must be {rule}, got {}", shown(value)));
+            self.problems.push(Problem::must_be(path, rule, value));
         }
     }
 

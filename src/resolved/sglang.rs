@@ -269,7 +269,7 @@ mod tests {
     #[test]
     fn settings_that_cannot_be_are_named() {
         let broken = "page_size = 0\nschedule_policy = 'lpm'\nenable_priority_scheduling = true";
-        let problems = resolve(broken).unwrap_err().problems.join("\n");
+        let problems = resolve(broken).unwrap_err().to_string();
         assert!(problems.contains("cluster.engine.page_size: must be at least 1"), "{problems}");
         assert!(problems.contains("must be `fcfs` or `lof`"), "{problems}");
     }

@@ -1,8 +1,9 @@
 //! Which step times a scenario gets.
 
-use super::{Rules, ScenarioError, fail, hint};
+use super::{Rules, ScenarioError, fail};
 use crate::hardware::GpuSpec;
 use crate::model::ModelSpec;
+use crate::problem::Problem;
 use crate::profiles::{self, ModelTable};
 use crate::scenario::{
     Calibration, ClusterConfig, Communication, EngineConfig, LayerTableConfig, Sampler,
@@ -18,7 +19,9 @@ pub(super) fn rules(config: &StepTimeConfig, rules: &mut Rules) {
         StepTimeConfig::LayerTable(config) => layer_table_rules(config, rules),
         StepTimeConfig::StepTable { .. } => {}
         StepTimeConfig::Linear { base_us, prefill_token_us, decode_seq_us } => {
-            rules.positive("cluster.step_time.base_us", *base_us);
+            let rule = "a finite number of 0.001 (a nanosecond) at least";
+            let holds = *base_us >= 1e-3 && base_us.is_finite();
+            rules.check(holds, "cluster.step_time.base_us", rule, *base_us);
             rules.brief("cluster.step_time.base_us", *base_us, 1e6);
             rules.brief("cluster.step_time.prefill_token_us", *prefill_token_us, 1e6);
             rules.brief("cluster.step_time.decode_seq_us", *decode_seq_us, 1e6);
@@ -151,14 +154,11 @@ pub(super) fn resolve(
     }
     let Some(table) = profiles::operator_table(name) else {
         let names = profiles::operator_tables().iter().map(|table| table.name);
-        let hint = hint(profiles::closest(name, names));
-        return Err(fail(
-            "cluster.step_time.profile",
-            &format!(
-                "`{name}` is neither in the catalogue nor a file ending in .toml{hint}; \
-             `servecast profile list cost` names the tables"
-            ),
-        ));
+        let what = format!("`{name}` is neither in the catalogue nor a file ending in .toml");
+        return Err(Problem::new("cluster.step_time.profile", what)
+            .or_near(profiles::closest(name, names))
+            .with_hint("`servecast profile list cost` names the tables")
+            .into());
     };
     if !table.gpu().eq_ignore_ascii_case(&gpu.name) {
         return Err(fail(
@@ -218,10 +218,9 @@ fn resolve_shipped(
     let shipped = match profile {
         Some(name) if StepTimeConfig::is_file(name) => return Ok(None),
         Some(name) => ModelTable::named(tables, name).ok_or_else(|| {
-            let hint = hint(profiles::closest(name, names()));
-            let problem =
-                format!("`{name}` is neither in the catalogue nor a file ending in .toml{hint}");
-            fail("cluster.step_time.profile", &problem)
+            let what = format!("`{name}` is neither in the catalogue nor a file ending in .toml");
+            Problem::new("cluster.step_time.profile", what)
+                .or_near(profiles::closest(name, names()))
         })?,
         None => ModelTable::of(tables, &model.name, &gpu.name, tp).ok_or_else(|| {
             let problem = format!(

@@ -71,7 +71,7 @@ pub use step_time::{Communication, LayerTableConfig, Sampler, StepTimeConfig};
 pub use workload::{
     AdapterCountsConfig, AdapterStreams, ArrivalConfig, ClassConfig, ClientConfig, ContentConfig,
     CopyContent, EarlyStopConfig, GroupDistribution, LengthConfig, Popularity, PortsConfig,
-    PrefixRepetitionConfig, Problem, RampUp, RampUpConfig, RowOrder, RowSort, SessionConfig,
+    PrefixRepetitionConfig, RampUp, RampUpConfig, RowOrder, RowSort, SessionConfig,
     SglangRandomConfig, SharedPrefixConfig, SonnetConfig, ThinkTime, TokenDistribution,
     TraceArrivalConfig, Vllm2024RandomConfig, VllmRandomConfig, WarmUpConfig, WorkloadConfig,
     models, tenants,

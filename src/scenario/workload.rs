@@ -22,7 +22,6 @@ pub use lengths::{
     GroupDistribution, LengthConfig, PrefixRepetitionConfig, RowOrder, SglangRandomConfig,
     SharedPrefixConfig, SonnetConfig, TokenDistribution, Vllm2024RandomConfig, VllmRandomConfig,
 };
-pub use validate::Problem;
 pub use warm_up::WarmUpConfig;
 
 /// Requests to serve: arrivals × lengths × content.

@@ -177,9 +177,7 @@ pub(super) fn disaggregation(scenario: &Scenario) -> Result<Option<Disaggregatio
         Some(latency) => parts.with_senders(latency),
         None => parts,
     });
-    built.map(Some).map_err(|error| ScenarioError {
-        problems: vec![format!("cluster.disaggregation.transfer: {error}")],
-    })
+    built.map(Some).map_err(|error| ScenarioError::at("cluster.disaggregation.transfer", error))
 }
 
 /// The run of a scenario with the requests of `source`, where its [`step_times`] are at hand. What the scenario
@@ -311,10 +309,9 @@ fn acceptance(scenario: &Scenario, config: &VllmConfig) -> Result<Acceptance, Sc
             Acceptance::with_mean_length(*tokens, speculation.num_speculative_tokens, seed)
         }
         AcceptanceConfig::Recorded { path } => {
-            let recorded = scenario.accepted_drafts.clone().ok_or_else(|| ScenarioError {
-                problems: vec![format!(
-                    "cluster.engine.speculation.acceptance: the recording {path} was not read"
-                )],
+            let recorded = scenario.accepted_drafts.clone().ok_or_else(|| {
+                let problem = format!("the recording {path} was not read");
+                ScenarioError::at("cluster.engine.speculation.acceptance", problem)
             });
             Acceptance::Recorded(recorded?)
         }

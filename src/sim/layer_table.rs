@@ -5,6 +5,7 @@ use crate::cost::LayerProfile;
 use crate::cost::LayerTable;
 use crate::cost::LayerTableOptions;
 use crate::model::ModelSpec;
+use crate::problem::Problem;
 use crate::profiles;
 use crate::resolved::ReplicaGroup;
 use crate::scenario::LayerTableConfig;
@@ -14,17 +15,17 @@ pub(super) fn layer_table(
     model: &ModelSpec,
     group: &ReplicaGroup,
     config: &LayerTableConfig,
-) -> Result<LayerTable, String> {
+) -> Result<LayerTable, Problem> {
     let cluster = &group.cluster;
     let name = config.profile.as_deref().unwrap_or_default();
     let Some(text) = &group.step_time_profile else {
         let near = profiles::closest(name, profiles::layer_tables().iter().map(|table| table.name));
-        let hint = near.map_or_else(String::new, |near| format!(", did you mean `{near}`?"));
-        return Err(format!(
-            "cluster.step_time.profile: `{name}` is neither shipped nor a file{hint}"
-        ));
+        let what = format!("`{name}` is neither shipped nor a file");
+        return Err(Problem::new("cluster.step_time.profile", what).or_near(near));
     };
-    let fail = |problem: String| format!("cluster.step_time.profile: {name}: {problem}");
+    let fail = |problem: String| {
+        Problem::new("cluster.step_time.profile", format_args!("{name}: {problem}"))
+    };
     let profile = LayerProfile::parse(text).map_err(|error| fail(error.to_string()))?;
     if profile.gpu != group.gpu.name {
         let asked = &group.gpu.name;

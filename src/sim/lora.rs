@@ -51,8 +51,7 @@ pub(super) fn times(group: &ReplicaGroup) -> Result<Option<LoraTimes>, ScenarioE
     let cluster = &group.cluster;
     let Some(lora) = &cluster.lora else { return Ok(None) };
     let shape = group.model.lora_shape(lora.modules, cluster.tensor_parallel_size);
-    let shape = shape
-        .map_err(|error| ScenarioError { problems: vec![format!("cluster.lora: {error}")] })?;
+    let shape = shape.map_err(|error| ScenarioError::at("cluster.lora", error))?;
     let slots = cluster.engine.adapter_slots().unwrap_or(0);
     Ok(Some(LoraTimes::new(&shape, slots, &group.gpu, lora)))
 }

@@ -52,7 +52,5 @@ fn hop(model: &ModelSpec, group: &ReplicaGroup) -> Result<Hop, ScenarioError> {
     }
     let link = group.cluster.pipeline_link.expect("a resolved scenario joins its stages");
     let hop = Hop::between(model, &group.gpu, group.cluster.tensor_parallel_size, link);
-    hop.map_err(|error| ScenarioError {
-        problems: vec![format!("cluster.tensor_parallel_size: {error}")],
-    })
+    hop.map_err(|error| ScenarioError::at("cluster.tensor_parallel_size", error))
 }

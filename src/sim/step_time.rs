@@ -39,8 +39,7 @@ pub(super) fn of_layers(
     all_layers: u32,
 ) -> Result<StepTime, ScenarioError> {
     let share = f64::from(layers.end - layers.start) / f64::from(all_layers);
-    let fail =
-        |problem: String| ScenarioError { problems: vec![format!("cluster.step_time: {problem}")] };
+    let fail = |problem: String| ScenarioError::at("cluster.step_time", problem);
     let (cluster, gpu) = (&group.cluster, &group.gpu);
     let micros = |us: f64| {
         let whole = u128::from(SimDuration::from_secs_f64(us / 1e6).as_nanos());
@@ -82,12 +81,12 @@ pub(super) fn of_layers(
         }
         StepTimeConfig::LayerTable(config) => layer_table::layer_table(model, group, config)
             .map(StepTime::LayerTable)
-            .map_err(|problem| ScenarioError { problems: vec![problem] }),
+            .map_err(ScenarioError::from),
         StepTimeConfig::StepTable { profile } => {
             let name = profile.as_deref().unwrap_or_default();
             let table = step_table::step_table(model, group);
-            table.map(StepTime::StepTable).map_err(|problem| ScenarioError {
-                problems: vec![format!("cluster.step_time.profile: {name}: {problem}")],
+            table.map(StepTime::StepTable).map_err(|problem| {
+                ScenarioError::at("cluster.step_time.profile", format_args!("{name}: {problem}"))
             })
         }
         StepTimeConfig::Linear { base_us, prefill_token_us, decode_seq_us } => {

@@ -61,7 +61,7 @@ impl TierPlan {
         let groups = self.groups.iter().flatten();
         let kinds: Vec<_> = groups.map(|it| (it.replicas, it.rates, it.chunk)).collect();
         TierLinks::of_kinds(&kinds, self.latency)
-            .map_err(|error| ScenarioError { problems: vec![format!("cluster.kv_tiers: {error}")] })
+            .map_err(|error| ScenarioError::at("cluster.kv_tiers", error))
     }
 }
 

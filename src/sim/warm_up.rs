@@ -56,5 +56,5 @@ fn served(
 }
 
 fn failed(problem: &impl ToString) -> ScenarioError {
-    ScenarioError { problems: vec![format!("workload.warm_up: {}", problem.to_string())] }
+    ScenarioError::at("workload.warm_up", problem.to_string())
 }

@@ -33,13 +33,22 @@ pub struct Case {
 
 /// A run that ended, with its records.
 #[derive(Debug)]
-pub struct Finished {
+pub struct Run {
+    /// What was simulated.
+    pub scenario: Scenario,
     /// What became of the requests.
     pub counts: Counts,
     /// All records.
     pub recorder: Recorder,
     /// The figures of the benchmark tools.
     pub report: BenchReport,
+}
+
+impl Run {
+    /// Its figures by name.
+    pub fn figures(&self) -> Figures {
+        Figures::new(&self.scenario, self)
+    }
 }
 
 impl Case {
@@ -116,7 +125,7 @@ impl Case {
     ///
     /// # Errors
     /// When the workload cannot be drawn.
-    pub fn run(&self) -> Result<Finished, StudyError> {
+    pub fn run(&self) -> Result<Run, StudyError> {
         self.run_on(self.cluster()?)
     }
 
@@ -124,12 +133,12 @@ impl Case {
     ///
     /// # Errors
     /// When the workload cannot be drawn.
-    pub fn run_on(&self, cluster: Cluster) -> Result<Finished, StudyError> {
+    pub fn run_on(&self, cluster: Cluster) -> Result<Run, StudyError> {
         let mut recorder = Recorder::of(&self.scenario);
         let counts = self.observe_on(cluster, &mut recorder)?;
         self.scenario.check_accepted_drafts(counts.arrived)?;
         let report = BenchReport::new(&recorder, &self.scenario.file);
-        Ok(Finished { counts, recorder, report })
+        Ok(Run { scenario: self.scenario.clone(), counts, recorder, report })
     }
 
     /// Simulates it and says what its figures hang on.
@@ -147,6 +156,6 @@ impl Case {
     /// # Errors
     /// When the workload cannot be drawn.
     pub fn figures(&self) -> Result<Figures, StudyError> {
-        Ok(Figures::new(&self.scenario, &self.run()?))
+        Ok(self.run()?.figures())
     }
 }

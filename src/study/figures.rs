@@ -11,7 +11,7 @@ use std::fmt;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::case::Finished;
+use super::case::Run;
 use crate::metrics::bench::{Figure, Latency, MetricKey, Statistic, Tool};
 use crate::metrics::{Bill, Breakdown, ClassesReport, ReplicaKind, RequestRecord, Status};
 use crate::resolved::Scenario;
@@ -120,7 +120,7 @@ impl Figures {
     }
 
     /// The figures of a run of a scenario.
-    pub fn new(scenario: &Scenario, run: &Finished) -> Self {
+    pub fn new(scenario: &Scenario, run: &Run) -> Self {
         let mut all = Self(Vec::with_capacity(64));
         all.add_counts(run);
         all.add_benchmark(run);
@@ -152,13 +152,13 @@ impl Figures {
         }
     }
 
-    fn add_counts(&mut self, run: &Finished) {
+    fn add_counts(&mut self, run: &Run) {
         for (name, of) in FATES {
             self.put(name, of(&run.counts) as f64);
         }
     }
 
-    fn add_benchmark(&mut self, run: &Finished) {
+    fn add_benchmark(&mut self, run: &Run) {
         let summary = &run.report.summary;
         // Where nothing was answered, nothing took no time.
         let has_values = |key: &MetricKey| match key {
@@ -176,7 +176,7 @@ impl Figures {
         self.put("cache_hit_rate", summary.cache.hit_rate_pct());
     }
 
-    fn add_parts(&mut self, run: &Finished) {
+    fn add_parts(&mut self, run: &Run) {
         let records = &run.recorder.requests;
         let finished =
             (0..records.len()).filter(|place| records[*place].status == Status::Finished);
@@ -204,7 +204,7 @@ impl Figures {
     }
 
     /// Of each class, where there are several: `name.figure`.
-    fn add_classes(&mut self, scenario: &Scenario, run: &Finished) {
+    fn add_classes(&mut self, scenario: &Scenario, run: &Run) {
         let Some(report) = ClassesReport::new(&run.recorder, &scenario.file) else { return };
         if report.classes.len() < 2 {
             return;
@@ -225,7 +225,7 @@ impl Figures {
         }
     }
 
-    fn add_work(&mut self, scenario: &Scenario, run: &Finished) {
+    fn add_work(&mut self, scenario: &Scenario, run: &Run) {
         let recorder = &run.recorder;
         let preemptions = recorder.requests.iter().map(|record| u64::from(record.preemptions));
         self.put("preemptions", preemptions.sum::<u64>() as f64);

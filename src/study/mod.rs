@@ -9,5 +9,5 @@
 mod case;
 mod figures;
 
-pub use case::{Case, Finished, StudyError};
+pub use case::{Case, Run, StudyError};
 pub use figures::{Figures, LOSSES, Sense, parts, sense};

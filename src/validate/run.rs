@@ -120,7 +120,7 @@ fn run_source(
 
 /// A broken rule without its numbers, so that equal reasons are counted together.
 fn broken(error: &ScenarioError) -> Skip {
-    let problem = error.problems.join("; ");
+    let problem = error.lines("; ");
     Skip::Scenario(if problem.contains("does not fit") {
         "does not fit in GPU memory".to_owned()
     } else {

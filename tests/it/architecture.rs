@@ -11,7 +11,7 @@ enum Floor {
 use Floor::{Apart, Ordered};
 
 const FLOORS: &[Floor] = &[
-    Ordered(&["units", "ids", "json", "plain", "rng", "des", "threads", "stats"]),
+    Ordered(&["units", "ids", "json", "plain", "problem", "rng", "des", "threads", "stats"]),
     Ordered(&["model", "hardware", "request", "profiles", "scenario"]),
     Apart(&["cost", "kv", "network", "workload"]),
     Apart(&["engine"]),
@@ -28,7 +28,7 @@ const FLOORS: &[Floor] = &[
         "validate",
         "conformance",
     ]),
-    Apart(&["io", "plot"]),
+    Ordered(&["io", "load", "plot"]),
     Ordered(&["cli", "lib", "main"]),
 ];
 

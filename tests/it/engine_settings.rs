@@ -28,7 +28,7 @@ fn resolve(cluster: &str, engine: &str) -> Result<Scenario, ScenarioError> {
 }
 
 fn refused(engine: &str, message: &str) {
-    let problems = resolve("", engine).expect_err(engine).problems.join("\n");
+    let problems = resolve("", engine).expect_err(engine).to_string();
     assert!(problems.contains(message), "{engine}: {problems}");
 }
 

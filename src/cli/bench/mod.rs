@@ -14,7 +14,9 @@ use std::path::Path;
 pub(super) use args::{BenchArguments, WorkloadArguments};
 pub(super) use tool::expand;
 
-use super::{Failure, run, say, scenario_file};
+use super::{Failure, run, say};
+use crate::cli::overrides;
+use crate::load;
 use crate::metrics::BenchWriter;
 use crate::metrics::bench::{CacheReportFlag, RequestRate, Slos, Tool, VllmRun};
 use crate::rng::Seed;
@@ -30,8 +32,8 @@ pub(super) fn bench(arguments: &BenchArguments) -> Result<(), Failure> {
     let engine = arguments.workload.engine(arguments.server.engine, tool)?;
     let report = report(arguments, tool)?;
     let name_of_model = &arguments.server.model;
-    let model = scenario_file::model(name_of_model, Path::new(""))?;
-    let model = model.ok_or_else(|| scenario_file::unknown_model("--model", name_of_model))?;
+    let model = load::model("--model", name_of_model, Path::new(""))?;
+    let model = model.ok_or_else(|| load::unknown_model("--model", name_of_model))?;
     let requests = arguments.workload.requests(Some(&model))?;
     let file = ScenarioFile {
         name: name(arguments, tool),
@@ -43,7 +45,7 @@ pub(super) fn bench(arguments: &BenchArguments) -> Result<(), Failure> {
         report,
         measured: None,
     };
-    let loaded = scenario_file::from_flags(&file, &arguments.overrides)?;
+    let loaded = load::from_flags(&file, &overrides(&arguments.overrides)?)?;
     let result_file = ResultFile::of(arguments, tool)?;
     state_tool(arguments, tool, &requests, &ignored);
     let (dir, mut outcomes) = run::simulate_all(&[loaded], &arguments.output)?;

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use toml::{Table, Value};
 
 use super::super::Failure;
-use super::super::scenario_file::Draft;
+use crate::load::Draft;
 use crate::metrics::bench::{Generation, Measured, RequestRate, Tool, VllmGeneration};
 
 /// A longer load is no measurement; three years.

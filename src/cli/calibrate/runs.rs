@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::super::cases::Cases;
-use super::super::scenario_file::{self, Draft, Drafts, Loaded};
 use super::super::{Failure, experiment, run};
 use super::args::CalibrateArguments;
 use super::tool_output;
 use crate::calibrate::Parameter;
+use crate::cli::overrides;
 use crate::io::text;
+use crate::load::{Broken, Changes, Draft, Drafts, LoadError, Loaded};
 use crate::metrics::bench::{self, BenchSummary, MetricKey, Tool};
 use crate::request::Request;
 use crate::resolved::Scenario;
@@ -63,7 +64,7 @@ pub(super) fn collect(arguments: &CalibrateArguments) -> Result<Collected, Failu
     for (path, hold_out) in fitted.chain(held_out) {
         let Drafts { each: drafts, fit, .. } = match &arguments.server {
             Some(server) if !is_scenario(path) => {
-                tool_output::drafts(server, path, &arguments.overrides)?
+                tool_output::drafts(server, path, &overrides(&arguments.overrides)?)?
             }
             None if is_tool_output(path) => {
                 return Err(Failure::input(format!(
@@ -72,7 +73,7 @@ pub(super) fn collect(arguments: &CalibrateArguments) -> Result<Collected, Failu
                     path.display()
                 )));
             }
-            _ => scenario_file::drafts(Some(path), None, &arguments.overrides, None)?,
+            _ => Changes::set(&overrides(&arguments.overrides)?).load(Some(path))?,
         };
         collected.fit = collected.fit.or(fit);
         let before = collected.runs.len();
@@ -224,12 +225,15 @@ impl MeasuredRun {
         for parameter in parameters.iter().filter(|one| one.concerns(&self.name)) {
             draft.put_parameter(parameter, parameter.expected.value(0.0))?;
         }
-        draft.resolve().map(drop).map_err(|failure| {
-            let text = failure.to_string();
-            if !text.contains("invalid type: floating point") {
+        draft.resolve().map(drop).map_err(|error| {
+            let is_whole =
+                |broken: &Broken| broken.problem.rule.starts_with("must be a whole number");
+            let of_whole = matches!(&error, LoadError::Settings(all) if all.0.iter().any(is_whole));
+            let failure = Failure::from(error);
+            if !of_whole {
                 return failure;
             }
-            Failure::input(format!("{text}; only numbers that may be fractions can be fitted"))
+            Failure::input(format!("{failure}; only numbers that may be fractions can be fitted"))
         })
     }
 }

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use super::super::Failure;
 use super::super::say;
-use super::super::scenario_file::{self, Draft, Drafts};
 use super::arrivals;
 use crate::io::text;
+use crate::load::{Changes, Draft, Drafts, Override};
 use crate::metrics::bench::{self, Figure, Measured, MetricKey};
 
 /// More requests of one run are not simulated.
@@ -14,7 +14,11 @@ const MOST_REQUESTS: i64 = 10_000_000;
 
 /// One run for every result of the file, on the server and workload of a scenario; what the tool
 /// tells of its load (requests, rate, concurrency) overrides the scenario's.
-pub(super) fn drafts(server: &Path, path: &Path, overrides: &[String]) -> Result<Drafts, Failure> {
+pub(super) fn drafts(
+    server: &Path,
+    path: &Path,
+    overrides: &[Override],
+) -> Result<Drafts, Failure> {
     let place = |problem: &str| Failure::input(format!("{}: {problem}", path.display()));
     let text =
         text::whole(path, text::RESULTS_MIB_MAX).map_err(|error| place(&error.to_string()))?;
@@ -25,7 +29,7 @@ pub(super) fn drafts(server: &Path, path: &Path, overrides: &[String]) -> Result
     if found.measured.is_empty() {
         return Err(place("holds no benchmark block, result table or result JSON"));
     }
-    let Drafts { each, fit, .. } = scenario_file::drafts(Some(server), None, overrides, None)?;
+    let Drafts { each, fit, .. } = Changes::set(overrides).load(Some(server))?;
     let [server] = each.as_slice() else {
         let server = server.display();
         return Err(Failure::input(format!("{server}: variants: must be absent with --server")));

@@ -8,8 +8,8 @@ use crate::check::{Golden, Member, Suite};
 use crate::cli::Failure;
 use crate::cli::cases::Cases;
 use crate::cli::replace;
-use crate::cli::scenario_file::drafts;
 use crate::io::text;
+use crate::load::load_all;
 
 /// The file of recorded figures in a folder.
 const GOLDEN: &str = "golden.toml";
@@ -72,7 +72,7 @@ pub(super) fn read(folder: &Path, is_update: bool) -> Result<Suite, Failure> {
 fn of_file(path: &Path, cases: &Cases) -> Result<Vec<Member>, Failure> {
     let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
     let mut members = Vec::new();
-    for (place, draft) in drafts(Some(path), None, &[], None)?.each.iter().enumerate() {
+    for (place, draft) in load_all(path)?.each.iter().enumerate() {
         let case = cases.of_draft(draft)?;
         let name = match place {
             0 => stem.clone(),

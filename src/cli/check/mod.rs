@@ -8,7 +8,7 @@ pub(super) use self::args::CheckArguments;
 
 use self::args::matches;
 use super::args::Format;
-use super::{Failure, print, say};
+use super::{Failure, print, print_text, say};
 use crate::check::{Outcome, Policies, Suite};
 
 pub(super) fn check(arguments: &CheckArguments) -> Result<(), Failure> {
@@ -29,7 +29,7 @@ pub(super) fn check(arguments: &CheckArguments) -> Result<(), Failure> {
     let outcomes =
         if arguments.update { suite.record()? } else { suite.check(&Policies::shipped())? };
     match arguments.format {
-        Format::Table => print(&report::text(&outcomes, &forgotten))?,
+        Format::Table => print_text(&report::text(&outcomes, &forgotten))?,
         Format::Json => print(&format!("{:#}\n", report::json(&outcomes, &forgotten)))?,
     }
     if let (true, Some(folder)) = (arguments.update, &arguments.folder) {

@@ -3,8 +3,9 @@
 use toml::{Table, Value};
 
 use super::args::CompareArguments;
-use crate::cli::scenario_file::{Draft, drafts};
+use crate::cli::overrides;
 use crate::cli::{Failure, say};
+use crate::load::{Changes, Draft};
 use crate::scenario::ScenarioFile;
 
 /// Letters name scenarios.
@@ -55,9 +56,10 @@ fn says_requests(path: &str) -> bool {
 /// Reads the scenarios of all files; the first is the baseline, whose seed all get.
 pub(super) fn read(arguments: &CompareArguments) -> Result<Vec<Contestant>, Failure> {
     let mut all: Vec<Draft> = Vec::new();
+    let (overrides, seed) = (overrides(&arguments.overrides)?, arguments.seed);
+    let changes = Changes { overrides, seed, ..Changes::default() };
     for path in &arguments.scenarios {
-        let of_file = drafts(Some(path), None, &arguments.overrides, arguments.seed)?;
-        all.extend(of_file.each);
+        all.extend(changes.load(Some(path))?.each);
     }
     if all.len() < 2 {
         return Err(Failure::input(format!(

@@ -2,8 +2,8 @@
 
 use super::args::PlanArguments;
 use super::layouts::Layout;
-use crate::cli::scenario_file::Drafts;
 use crate::cli::{Failure, say};
+use crate::load::Drafts;
 use crate::metrics::bench::{Latency, Statistic};
 use crate::plan::{Promise, Slo, Traffic};
 use crate::resolved::{Caveat, Scenario};

@@ -6,8 +6,8 @@ use super::checks::check_scenario;
 use super::layouts::{Layout, Size};
 use super::prices::Prices;
 use crate::cli::Failure;
-use crate::cli::scenario_file::Draft;
 use crate::cost::StepTime;
+use crate::load::{Draft, LoadError, Origin};
 use crate::metrics::bench::Latency;
 use crate::plan::{
     self, Capacity, End, GoesOn, Kept, Merit, Pair, Promise, Setup, Slo, Traffic, Trial, WarmUp,
@@ -73,7 +73,7 @@ impl<'a> Hunt<'a> {
     ) -> Result<Result<Self, String>, Failure> {
         let loaded = match layout.alone(base)?.resolve() {
             Ok(loaded) => loaded,
-            Err(failure) => return Ok(Err(told(&failure, base))),
+            Err(error) => return Ok(Err(told(error, base))),
         };
         let scenario = &loaded.scenario;
         if let Err(failure) = check_scenario(scenario) {
@@ -84,8 +84,8 @@ impl<'a> Hunt<'a> {
             Size::Mixed(_) => Size::Mixed(least_with_room),
             apart @ Size::Disaggregated(_) => apart,
         };
-        if let Err(failure) = layout.draft(base, least)?.resolve() {
-            return Ok(Err(told(&failure, base)));
+        if let Err(error) = layout.draft(base, least)?.resolve() {
+            return Ok(Err(told(error, base)));
         }
         let costs = match sim::step_times(scenario) {
             Ok(costs) => costs,
@@ -356,7 +356,12 @@ fn least_with_room(layout: &Layout, base: &Draft, alone: &Scenario) -> Result<u3
 }
 
 /// A problem without the name of the file, which is that of all layouts.
-fn told(failure: &Failure, base: &Draft) -> String {
-    let text = failure.to_string();
-    text.strip_prefix(&format!("{}: ", base.name())).unwrap_or(&text).to_owned()
+fn told(error: LoadError, base: &Draft) -> String {
+    if let LoadError::Settings(broken) = &error
+        && broken.0.iter().all(|one| one.origin == Origin::File(base.name().to_owned()))
+    {
+        let problems: Vec<String> = broken.0.iter().map(|one| one.problem.to_string()).collect();
+        return problems.join("\n");
+    }
+    Failure::from(error).to_string()
 }

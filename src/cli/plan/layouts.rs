@@ -4,8 +4,8 @@ use toml::{Table, Value};
 
 use super::args::{LayoutKind, PlanArguments};
 use crate::cli::Failure;
-use crate::cli::scenario_file::Draft;
 use crate::cli::vary;
+use crate::load::Draft;
 use crate::plan::Pair;
 use crate::profiles;
 
@@ -160,7 +160,7 @@ impl Layout {
             transfer.insert("nic_gb_per_s".to_owned(), Value::Float(self.nic_gb_per_s));
             told.insert("transfer".to_owned(), Value::Table(transfer));
         }
-        draft.put("cluster.disaggregation", Value::Table(told.clone()))
+        Ok(draft.put("cluster.disaggregation", Value::Table(told.clone()))?)
     }
 
     fn group(&self, role: &str, part: &Part, replicas: u32) -> Value {

@@ -6,7 +6,7 @@ use toml::Value;
 
 use super::layouts::known_gpu;
 use crate::cli::Failure;
-use crate::cli::scenario_file::Draft;
+use crate::load::Draft;
 use crate::profiles;
 use crate::resolved::Scenario;
 use crate::scenario::{GpuPrice, Offer};

@@ -9,8 +9,8 @@ use super::hunt::{Hunt, Terms};
 use super::layouts::{Layout, Size};
 use super::prices::Prices;
 use crate::cli::cases::Cases;
-use crate::cli::scenario_file::{Draft, Drafts};
 use crate::cli::{Failure, say};
+use crate::load::{Draft, Drafts};
 use crate::metrics::bench::Slos;
 use crate::plan::{End, Slo, Traffic, Trial, WarmUp};
 use crate::rng::Seed;
@@ -46,7 +46,7 @@ pub(super) struct Study<'a> {
 impl<'a> Study<'a> {
     pub(super) fn new(arguments: &'a PlanArguments) -> Result<Self, Failure> {
         check_numbers(arguments)?;
-        let drafts = arguments.changes.drafts(arguments.scenario.as_deref())?;
+        let drafts = arguments.changes.changes()?.load(arguments.scenario.as_deref())?;
         check_base(&drafts)?;
         let base = &drafts.each[0];
         let layouts = Layout::all(arguments, base)?;

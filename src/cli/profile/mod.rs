@@ -15,7 +15,8 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 
 use super::args::Format;
-use super::{Failure, print, scenario_file};
+use super::{Failure, print};
+use crate::load;
 use crate::profiles;
 use import::ImportArguments;
 use pair::Pair;
@@ -275,7 +276,7 @@ fn show(arguments: &ShowArguments) -> Result<(), Failure> {
         };
     }
     let name = &arguments.name;
-    let (mut sheet, mut value) = match scenario_file::model(name, Path::new(""))? {
+    let (mut sheet, mut value) = match load::model("cluster.model", name, Path::new(""))? {
         Some(model) => {
             let profile = profiles::models().find(|profile| profile.spec == model);
             (Sheet::of_model(&model, profile), model_json(&model, profile))

@@ -4,8 +4,9 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::cli::{Failure, scenario_file};
+use crate::cli::Failure;
 use crate::cost::{CapturedSizes, CostModel, StepShape};
+use crate::load;
 use crate::model::{KvCapacity, KvDtype};
 use crate::profiles;
 use crate::resolved::{KvSource, Scenario};
@@ -39,8 +40,8 @@ impl Pair {
     /// A model, by name, on `tp` GPUs.
     pub(super) fn of(model: &str, gpu: &str, tp: u32) -> Result<Self, Failure> {
         let folder = Path::new("");
-        let spec =
-            scenario_file::model(model, folder)?.filter(|_| profiles::model(model).is_none());
+        let spec = load::model("cluster.model", model, folder)?
+            .filter(|_| profiles::model(model).is_none());
         let scenario = Scenario::resolve(engine_defaults(model, gpu, tp), spec)
             .map_err(|error| Failure::Input(error.into()))?;
         let group = scenario.first();

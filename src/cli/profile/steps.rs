@@ -8,9 +8,10 @@ use serde_json::{Value, json};
 
 use super::pair::engine_defaults;
 use crate::cli::args::Format;
-use crate::cli::{Failure, print, scenario_file};
+use crate::cli::{Failure, print};
 use crate::cost::{CostModel, Coverage, StepProfile, StepShape, StepTime};
 use crate::io::text;
+use crate::load;
 use crate::profiles;
 use crate::scenario::{Calibration, Communication, Sampler, StepTimeConfig};
 
@@ -97,7 +98,7 @@ impl Priced {
         };
         let mut file = engine_defaults(&of.model, &gpu, of.tp);
         file.cluster.step_time = step_time;
-        let scenario = scenario_file::resolved(file, Path::new(""))?;
+        let scenario = load::resolved(file, Path::new(""))?;
         let group = scenario.first();
         let cost = crate::sim::step_time(group).map_err(|e| Failure::Input(e.into()))?;
         let (model, gpu) = (&group.model.name, &group.gpu.name);

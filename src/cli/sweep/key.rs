@@ -13,7 +13,7 @@ use std::sync::{Mutex, PoisonError};
 
 use sha2::{Digest, Sha256};
 
-use crate::cli::scenario_file::{self, for_each_path};
+use crate::load::{self, for_each_path};
 use crate::scenario::ScenarioFile;
 
 /// Names what runs depend on; files are read once.
@@ -38,7 +38,7 @@ impl Keys {
 
     /// The hash of what lies at a path; what cannot be read is found out by the run.
     fn content(&self, path: &Path) -> String {
-        let path = scenario_file::model_file(path).unwrap_or_else(|| path.to_owned());
+        let path = load::model_file(path).unwrap_or_else(|| path.to_owned());
         let mut contents = self.contents.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = contents.get(&path) {
             return known.clone();

@@ -28,8 +28,8 @@ use self::journal::Entry;
 use self::report::Report;
 use self::runs::Runs;
 use super::args::Format;
-use super::scenario_file::Loaded;
 use super::{Failure, print, run, say};
+use crate::load::Loaded;
 use crate::metrics::Losses;
 use crate::sim::Counts;
 

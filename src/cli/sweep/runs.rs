@@ -9,8 +9,8 @@ use super::journal::{Entry, Journal, Known, Outcome};
 use super::key::{Keys, digest};
 use super::study::Study;
 use crate::cli::cases::Cases;
-use crate::cli::scenario_file::Draft;
 use crate::cli::{Failure, progress};
+use crate::load::Draft;
 use crate::scenario::ScenarioFile;
 use crate::study::Figures;
 use crate::sweep::Shard;
@@ -73,7 +73,7 @@ impl Runs {
             Ok(loaded) => self.keys.of(&loaded.scenario.file, &loaded.folder),
             Err(_) => self.keys.of(&draft.read::<ScenarioFile>()?, draft.folder()),
         };
-        Ok((key, loaded))
+        Ok((key, loaded.map_err(Failure::from)))
     }
 
     /// Simulates what is not known, and gives all runs.

@@ -5,8 +5,8 @@ use toml::Value;
 
 use super::args::{DesignName, SweepArguments};
 use crate::cli::Failure;
-use crate::cli::scenario_file::Draft;
 use crate::cli::vary;
+use crate::load::Draft;
 use crate::scenario::ScenarioFile;
 use crate::sweep::{Axis, BrokenRule, Design, Levels, Plan, Point, Points};
 
@@ -57,7 +57,7 @@ pub(super) struct Study {
 /// Reads a study, and checks that every point of it is a scenario by its form.
 pub(super) fn read(arguments: &SweepArguments) -> Result<Study, Failure> {
     let path = &arguments.scenario;
-    let read = arguments.changes.drafts_of_study(path)?;
+    let read = arguments.changes.changes()?.load_study(Some(path))?;
     let table = read.sweep.map_or_else(|| Ok(SweepTable::default()), Value::try_into);
     let name = path.display();
     let table = table.map_err(|error| {
@@ -157,6 +157,6 @@ impl Study {
     }
 
     fn check(&self, point: &Point) -> Result<(), Failure> {
-        self.draft(point)?.read::<ScenarioFile>().map(drop)
+        Ok(self.draft(point)?.read::<ScenarioFile>().map(drop)?)
     }
 }

@@ -5,10 +5,11 @@ use std::path::Path;
 use super::args::GenerateArguments;
 use super::identity::Identity;
 use super::{name_of, state, target_error};
-use crate::cli::run::{notice_text, open_rows};
-use crate::cli::scenario_file;
+use crate::cli::overrides;
+use crate::cli::run::{notice_text, said};
 use crate::cli::{Failure, replace, say};
 use crate::io::traces::{self, TraceError, TraceFormat, WriteOptions};
+use crate::load;
 use crate::rng::Seed;
 use crate::scenario::{TraceConfig, WorkloadConfig};
 use crate::workload::Workload;
@@ -36,7 +37,7 @@ pub(super) fn generate(arguments: &GenerateArguments) -> Result<(), Failure> {
     replace::check(&target.output)?;
     let rows = match &drawn.trace {
         None => None,
-        Some(trace) => Some(open_rows(trace, &drawn.folder, drawn.seed)?),
+        Some(trace) => Some(said(load::open_rows(trace, &drawn.folder, drawn.seed)?)),
     };
     let unusable = |error| Failure::Input(error);
     let mut workload = Workload::open(&drawn.workload, drawn.seed, rows)
@@ -80,8 +81,8 @@ fn of_flags(arguments: &GenerateArguments) -> Result<Drawn, Failure> {
     let model = match &arguments.model {
         None => None,
         Some(name) => {
-            let model = scenario_file::model(name, Path::new(""))?;
-            Some(model.ok_or_else(|| scenario_file::unknown_model("--model", name))?)
+            let model = load::model("--model", name, Path::new(""))?;
+            Some(model.ok_or_else(|| load::unknown_model("--model", name))?)
         }
     };
     let mut requests = arguments.workload.requests(model.as_ref())?;
@@ -114,7 +115,7 @@ fn of_scenario(arguments: &GenerateArguments) -> Result<Drawn, Failure> {
     }
     let path = arguments.scenario.as_deref();
     let seed = flags.seed.map(u64::from);
-    let (file, folder) = scenario_file::workload(path, &arguments.overrides, seed)?;
+    let (file, folder) = load::workload(path, &overrides(&arguments.overrides)?, seed)?;
     Ok(Drawn {
         name: name_of(path),
         folder,

@@ -1,9 +1,10 @@
 //! Published runs with parameters fitted to other published runs of servers like theirs.
 
+use crate::load::{self, Override};
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::super::Failure;
 use super::super::calibrate::short;
-use super::super::{Failure, scenario_file};
 use super::alike::{Fit, Known, Server};
 use crate::calibrate::{Expected, Parameter, Run, fit};
 use crate::metrics::bench::Tool;
@@ -29,7 +30,7 @@ impl Calibrated {
     pub(super) fn on(
         records: &[Record],
         wanted: &[Record],
-        overrides: &[String],
+        overrides: &[Override],
         mut tell: impl FnMut(&str),
     ) -> Result<Self, Failure> {
         let plans: Vec<(Known, Plan)> = records.iter().filter_map(plan).collect();
@@ -66,9 +67,9 @@ impl Calibrated {
             Some(found) if file.cluster.lora.is_none() => {
                 let has = |path: &str| concerns(path, &file);
                 let found = found.iter().filter(|(path, _)| has(path));
-                let settings: Vec<String> =
+                let settings: Vec<Override> =
                     found.map(|(path, value)| setting(path, *value)).collect();
-                scenario_file::overridden(file, &settings)
+                load::overridden(file, &settings).map_err(|error| Failure::from(error).to_string())
             }
             _ => Ok(file),
         }
@@ -94,8 +95,9 @@ fn concerns(path: &str, file: &ScenarioFile) -> bool {
     }
 }
 
-fn setting(path: &str, value: f64) -> String {
-    format!("{path}={}", short(value))
+fn setting(path: &str, value: f64) -> Override {
+    let text = format!("{path}={}", short(value));
+    text.parse().expect("a number is a value")
 }
 
 /// What is found when parameters that are expected where they were found before are fitted to some runs.
@@ -103,7 +105,7 @@ fn fitted(
     step: &Fit,
     plans: &[Plan],
     before: &Found,
-    overrides: &[String],
+    overrides: &[Override],
     mut tell: impl FnMut(&str),
 ) -> Result<Found, Failure> {
     let mut parameters = step.parameters.clone();
@@ -117,7 +119,7 @@ fn fitted(
     // What was found before and is not looked for now holds as it is.
     let is_free = |path: &String| step.parameters.iter().any(|one| one.path == *path);
     let kept = before.iter().filter(|(path, _)| !is_free(path));
-    let kept: Vec<String> = kept.map(|(path, value)| setting(path, *value)).collect();
+    let kept: Vec<Override> = kept.map(|(path, value)| setting(path, *value)).collect();
     let overrides = [overrides, &kept].concat();
     let runs = plans.iter().filter_map(|plan| run(plan, &parameters, &overrides));
     let runs: Vec<Run<'_>> = runs.collect();
@@ -130,7 +132,8 @@ fn fitted(
         .iter()
         .map(|estimate| (estimate.parameter.path.clone(), estimate.value))
         .collect();
-    let values: Vec<String> = found.iter().map(|(path, value)| setting(path, *value)).collect();
+    let values: Vec<String> =
+        found.iter().map(|(path, value)| setting(path, *value).to_string()).collect();
     tell(&format!("{}, fitted to {} runs: {}", step.name, runs.len(), values.join(" ")));
     Ok(found)
 }
@@ -143,16 +146,16 @@ fn plan(record: &Record) -> Option<(Known, Plan)> {
 }
 
 /// A record as a run to fit; nothing where it cannot be simulated.
-fn run<'a>(plan: &'a Plan, parameters: &'a [Parameter], overrides: &[String]) -> Option<Run<'a>> {
-    let file = scenario_file::overridden(plan.scenario.clone(), overrides).ok()?;
+fn run<'a>(plan: &'a Plan, parameters: &'a [Parameter], overrides: &[Override]) -> Option<Run<'a>> {
+    let file = load::overridden(plan.scenario.clone(), overrides).ok()?;
     let concerned: Vec<bool> = parameters.iter().map(|one| concerns(&one.path, &file)).collect();
     let simulate = move |values: &[f64]| {
         let values = parameters.iter().zip(values).zip(&concerned);
-        let texts: Vec<String> = values
+        let settings: Vec<Override> = values
             .filter(|(_, concerned)| **concerned)
-            .map(|((parameter, value), _)| format!("{}={value:?}", parameter.path))
+            .map(|((parameter, value), _)| Override::new(&parameter.path, *value))
             .collect();
-        let file = scenario_file::overridden(file.clone(), &texts).ok()?;
+        let file = load::overridden(file.clone(), &settings).ok()?;
         let scenario = Scenario::resolve(file, None).ok()?;
         figures(&scenario, plan.requests.clone()).ok()
     };

@@ -11,9 +11,10 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 
 use super::experiment::{self, DataArguments};
-use super::scenario_file::{self, Draft};
-use super::{Failure, print, say};
+use super::{Failure, print, print_text, say};
+use crate::cli::overrides;
 use crate::io::text;
+use crate::load::{self, Changes, Draft, Override};
 use crate::scenario::ScenarioFile;
 use crate::validate::{Case, Plan, Record, RecordError, Validation, judge, validate as simulate};
 #[cfg(feature = "calibrate")]
@@ -80,17 +81,20 @@ pub(super) fn validate(arguments: &ValidateArguments) -> Result<(), Failure> {
     match (&arguments.runs, &arguments.experiment) {
         (Some(runs), _) => validate_runs(runs, arguments),
         (None, Some(path)) => validate_cases(&experiments(path, arguments)?, arguments),
-        (None, None) => validate_cases(&reference::cases(&arguments.overrides)?, arguments),
+        (None, None) => {
+            validate_cases(&reference::cases(&overrides(&arguments.overrides)?)?, arguments)
+        }
     }
 }
 
 fn validate_runs(path: &Path, arguments: &ValidateArguments) -> Result<(), Failure> {
     let (records, broken) = read(path)?;
     let records = chosen(records, path, arguments)?;
-    check_overrides(&records, &arguments.overrides)?;
+    let overrides = overrides(&arguments.overrides)?;
+    check_overrides(&records, &overrides)?;
     #[cfg(feature = "calibrate")]
     let calibrated = match &arguments.calibrate_on {
-        Some(path) => Calibrated::on(&read(path)?.0, &records, &arguments.overrides, say)?,
+        Some(path) => Calibrated::on(&read(path)?.0, &records, &overrides, say)?,
         None => Calibrated::default(),
     };
     let adjust = |record: &Record, file: ScenarioFile| {
@@ -98,11 +102,11 @@ fn validate_runs(path: &Path, arguments: &ValidateArguments) -> Result<(), Failu
         let file = calibrated.adjusted(file, &record.family)?;
         #[cfg(not(feature = "calibrate"))]
         let _ = record;
-        scenario_file::overridden(file, &arguments.overrides)
+        load::overridden(file, &overrides).map_err(|error| Failure::from(error).to_string())
     };
     let mut validation = simulate(&records, &adjust);
     validation.add_broken(&broken);
-    print(&formatted(&validation, &validation.text(), arguments.format))?;
+    print_as(arguments.format, &validation, &validation.text())?;
     let all = &validation.all;
     say(&format!("{} of {} runs simulated", all.ran, all.total));
     Ok(())
@@ -111,7 +115,7 @@ fn validate_runs(path: &Path, arguments: &ValidateArguments) -> Result<(), Failu
 /// Simulates cases; an error beyond its limit is a failure.
 fn validate_cases(cases: &[Case], arguments: &ValidateArguments) -> Result<(), Failure> {
     let verdict = judge(cases);
-    print(&formatted(&verdict.validation, &verdict.text(), arguments.format))?;
+    print_as(arguments.format, &verdict.validation, &verdict.text())?;
     if verdict.is_positive() {
         return Ok(());
     }
@@ -123,7 +127,10 @@ fn validate_cases(cases: &[Case], arguments: &ValidateArguments) -> Result<(), F
 /// Reads an experiment and its variants.
 fn experiments(path: &Path, arguments: &ValidateArguments) -> Result<Vec<Case>, Failure> {
     let calibration = arguments.calibration.as_deref();
-    let drafts = scenario_file::drafts(Some(path), calibration, &arguments.overrides, None)?;
+    let overrides = overrides(&arguments.overrides)?;
+    let changes =
+        Changes { calibration: calibration.map(Path::to_path_buf), overrides, seed: None };
+    let drafts = changes.load(Some(path))?;
     let case = |draft: &Draft| {
         let loaded = experiment::load(draft, &arguments.data)?;
         let scenario = loaded.draft.resolve()?.scenario;
@@ -132,11 +139,11 @@ fn experiments(path: &Path, arguments: &ValidateArguments) -> Result<Vec<Case>, 
     drafts.each.iter().map(case).collect()
 }
 
-fn formatted(validation: &Validation, table: &str, format: Format) -> String {
+fn print_as(format: Format, validation: &Validation, table: &str) -> Result<(), Failure> {
     match format {
-        Format::Table => table.to_owned(),
-        Format::Json => validation.json(),
-        Format::Csv => validation.csv(),
+        Format::Table => print_text(table),
+        Format::Json => print(&validation.json()),
+        Format::Csv => print(&validation.csv()),
     }
 }
 
@@ -160,18 +167,18 @@ fn read(path: &Path) -> Result<(Vec<Record>, Vec<RecordError>), Failure> {
 
 /// Refuses overrides that no record can take: a misspelt path is an error, one of another engine
 /// than some records have is a reason to leave those out.
-fn check_overrides(records: &[Record], overrides: &[String]) -> Result<(), Failure> {
+fn check_overrides(records: &[Record], overrides: &[Override]) -> Result<(), Failure> {
     if overrides.is_empty() {
         return Ok(());
     }
     let mut refused = None;
     for plan in records.iter().filter_map(|record| Plan::of(record).ok()) {
-        match scenario_file::overridden(plan.scenario, overrides) {
+        match load::overridden(plan.scenario, overrides) {
             Ok(_) => return Ok(()),
             Err(problem) => refused = Some(problem),
         }
     }
-    refused.map_or(Ok(()), |problem| Err(Failure::input(problem)))
+    refused.map_or(Ok(()), |error| Err(error.into()))
 }
 
 /// The records that were asked for; none is an error.

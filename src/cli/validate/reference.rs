@@ -1,6 +1,7 @@
 //! The built-in reference runs: scenarios with measured figures, compiled in.
 
-use crate::cli::{Failure, say, scenario_file};
+use crate::cli::{Failure, say};
+use crate::load::{self, Override};
 use crate::metrics::bench::MetricKey;
 use crate::validate::{Case, Limits};
 
@@ -38,10 +39,10 @@ const FILES: [(&str, &str, Option<&str>); 10] = [
 ];
 
 /// The runs that can be simulated; says which cannot, and why.
-pub(super) fn cases(overrides: &[String]) -> Result<Vec<Case>, Failure> {
+pub(super) fn cases(overrides: &[Override]) -> Result<Vec<Case>, Failure> {
     let mut cases = Vec::new();
     for (family, text, calibration) in FILES {
-        match scenario_file::load_built_in(family, text, calibration, overrides)? {
+        match load::load_built_in(family, text, calibration, overrides)? {
             Ok(loaded) => cases.extend(loaded.into_iter().map(|one| case(family, one))),
             Err(reason) => say(&format!("{family}: not simulated: {reason}")),
         }
@@ -49,7 +50,7 @@ pub(super) fn cases(overrides: &[String]) -> Result<Vec<Case>, Failure> {
     Ok(cases)
 }
 
-fn case(family: &str, loaded: scenario_file::Loaded) -> Case {
+fn case(family: &str, loaded: load::Loaded) -> Case {
     let file = &loaded.scenario.file;
     let is_held_out = file.measured.as_ref().is_some_and(|measured| measured.hold_out);
     let told = file.measured.iter().flat_map(|measured| &measured.metrics);

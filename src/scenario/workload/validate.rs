@@ -7,22 +7,7 @@ use super::{
     RowOrder, SessionConfig, ThinkTime, TokenDistribution, TraceArrivalConfig, WorkloadConfig,
     adapter_counts, classes,
 };
-use crate::plain::shown;
-
-/// A field that breaks a rule.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
-    /// Where: the path of the field from the configuration that was checked.
-    pub path: String,
-    /// The rule, the value, and what would be right.
-    pub message: String,
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.path, self.message)
-    }
-}
+use crate::problem::Problem;
 
 impl WorkloadConfig {
     /// Every rule this configuration breaks; empty when it can be run.
@@ -97,12 +82,12 @@ pub(super) struct Rules {
 
 impl Rules {
     pub(super) fn broken(&mut self, path: &str, message: String) {
-        self.problems.push(Problem { path: path.into(), message });
+        self.problems.push(Problem::new(path, message));
     }
 
     pub(super) fn check(&mut self, holds: bool, path: &str, rule: &str, value: impl fmt::Display) {
         if !holds {
-            self.broken(path, format!("must be {rule}, got {}", shown(value)));
+            self.problems.push(Problem::must_be(path, rule, value));
         }
     }
 

@@ -35,7 +35,7 @@ fn server(
 
 /// How a resolved scenario is spread over GPUs.
 fn laid(file: ScenarioFile) -> Result<Laid, String> {
-    let resolved = Scenario::resolve(file, None).map_err(|error| error.problems.join("; "))?;
+    let resolved = Scenario::resolve(file, None).map_err(|error| error.to_string())?;
     let cluster = resolved.file.cluster;
     let spread = cluster.expert_parallel.map_or(0, |parallel| parallel.size.unwrap_or(0));
     let [tensor, stages, ranks] =

@@ -140,7 +140,7 @@ fn an_integer_that_overflows_is_refused_with_its_value() {
 fn unknown_models_and_gpus_find_their_neighbours() {
     refused("Qwen/Qwen2.5-7B\"", "Qwen/Qwen2.5-7\"", "cluster.model: `Qwen/Qwen2.5-7`");
     refused("Qwen/Qwen2.5-7B\"", "Qwen/Qwen2.5-7\"", "did you mean `Qwen/Qwen2.5-7B`?");
-    refused("\"H100\"", "\"H10O\"", "cluster.gpu: `H10O` is not in the catalogue, did you mean");
+    refused("\"H100\"", "\"H10O\"", "cluster.gpu: `H10O` is not in the catalogue; did you mean");
 }
 
 #[test]
@@ -181,7 +181,7 @@ fn an_override_without_an_equals_sign_says_how_to_write_one() {
         .stderr_has("did you mean `replicas`?");
     cli.run(["run", "s.toml", "--set", "name.x=2"])
         .expect_exit(2)
-        .stderr_has("--set: name.x: `name` is a value, not a table");
+        .stderr_has("--set name.x=2: name.x: `name` is a value, not a table");
 }
 
 #[test]
@@ -300,7 +300,7 @@ fn an_override_that_overflows_is_told_as_a_number() {
     let cli = Cli::with_scenario();
     let set = "workload.num_requests=99999999999999999999";
     let ran = cli.words(&format!("run s.toml --set {set}")).expect_exit(2).stdout_is_empty();
-    ran.stderr_has(&format!("--set: {set}: the number is out of range"));
+    ran.stderr_has(&format!("--set {set}: the number is out of range"));
     // What only looks a little like one is text.
     cli.words("run s.toml --set name=1.2.3").expect_exit(0);
 }

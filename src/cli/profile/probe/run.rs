@@ -11,9 +11,10 @@ use crate::calibrate::MadeOn;
 use crate::calibrate::probe::{Law, Limits, Plan, Point, fit_points};
 use crate::cli::profile::import::check_new;
 use crate::cli::profile::pair::engine_defaults;
-use crate::cli::{Failure, print, progress, replace, say, scenario_file};
+use crate::cli::{Failure, print, progress, replace, say};
 use crate::cost::{CapturedSizes, StepTime};
 use crate::io::openai::{Offered, Server, ServerError};
+use crate::load;
 use crate::scenario::{EngineConfig, SglangConfig};
 
 pub(in crate::cli::profile) fn probe(arguments: &ProbeArguments) -> Result<(), Failure> {
@@ -133,7 +134,8 @@ impl Base {
         let folder = Path::new("");
         let names = [arguments.config.as_ref(), Some(&offered.id), offered.root.as_ref()];
         let mut names = names.into_iter().flatten();
-        let known = names.find(|name| matches!(scenario_file::model(name, folder), Ok(Some(_))));
+        let known =
+            names.find(|name| matches!(load::model("cluster.model", name, folder), Ok(Some(_))));
         let told = arguments.config.as_ref().filter(|name| known != Some(name));
         if let Some(name) = told {
             let problem = format!("--config: `{name}` is neither in the catalogue nor a file");
@@ -147,7 +149,7 @@ impl Base {
         if offered.owned_by.as_deref() == Some("sglang") {
             file.cluster.engine = EngineConfig::Sglang(SglangConfig::default());
         }
-        let scenario = scenario_file::resolved(file, folder)?;
+        let scenario = load::resolved(file, folder)?;
         let group = scenario.first();
         let cost = crate::sim::step_time(group).map_err(|e| Failure::Input(e.into()))?;
         let sizes = match &group.cluster.engine {

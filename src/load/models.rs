@@ -1,0 +1,71 @@
+//! Models that a scenario takes from a `config.json` of the user's own.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use crate::io::text;
+use crate::model::ModelSpec;
+use crate::problem::Problem;
+use crate::profiles;
+use crate::scenario::ScenarioFile;
+
+/// The model of a name: a local `config.json` (or the folder that it lies in), else one of the catalogue.
+///
+/// # Errors
+/// When there is such a file and it cannot be read; the problem is at `place`.
+pub fn model(place: &str, name: &str, folder: &Path) -> Result<Option<ModelSpec>, Problem> {
+    Ok(local_model(place, name, folder)?.or_else(|| profiles::model(name)))
+}
+
+/// What to say of a model that is nowhere.
+pub fn unknown_model(place: &str, name: &str) -> Problem {
+    let what = format!("`{name}` is neither in the catalogue nor a local config.json");
+    Problem::new(place, what).or_near(profiles::closest(name, profiles::model_names()))
+}
+
+/// The `config.json` that a path of a model leads to.
+pub fn model_file(path: &Path) -> Option<PathBuf> {
+    let path = if path.is_dir() { path.join("config.json") } else { path.to_owned() };
+    path.is_file().then_some(path)
+}
+
+/// The local models that a scenario names, by what it calls them.
+pub(super) fn local_models(
+    file: &ScenarioFile,
+    folder: &Path,
+) -> Result<BTreeMap<String, ModelSpec>, Problem> {
+    let groups = file.cluster.groups.iter().enumerate().filter_map(|(index, group)| {
+        Some((format!("cluster.groups[{index}].model"), group.model.as_ref()?))
+    });
+    let classes = file.workload.classes.iter().enumerate().filter_map(|(index, class)| {
+        Some((format!("workload.classes[{index}].model"), class.model.as_ref()?))
+    });
+    let mut models = BTreeMap::new();
+    let of_cluster = ("cluster.model".to_owned(), &file.cluster.model);
+    for (path, name) in [of_cluster].into_iter().chain(groups).chain(classes) {
+        if !models.contains_key(name)
+            && let Some(model) = local_model(&path, name, folder)?
+        {
+            models.insert(name.clone(), model);
+        }
+    }
+    Ok(models)
+}
+
+/// The model of a local `config.json`, if that is what the name is.
+fn local_model(place: &str, name: &str, folder: &Path) -> Result<Option<ModelSpec>, Problem> {
+    let Some(path) = model_file(&folder.join(name)) else { return Ok(None) };
+    let text = text::whole(&path, text::SETTINGS_MIB_MAX)
+        .map_err(|error| Problem::new(place, format_args!("{}: {error}", path.display())))?;
+    let apart = path.with_file_name("hf_quant_config.json");
+    if apart.is_file() && !text.contains("\"quantization_config\"") {
+        let problem = format!(
+            "{}: the quantisation is not read from there; write it into `quantization_config` of \
+             config.json",
+            apart.display()
+        );
+        return Err(Problem::new(place, problem));
+    }
+    let spec = ModelSpec::from_hf_config(&text, name);
+    spec.map(Some).map_err(|error| Problem::new(place, error))
+}

@@ -1,0 +1,39 @@
+//! Paths in scenarios: relative to the folder of their file.
+
+use std::path::Path;
+
+use super::models::model_file;
+use crate::scenario::{AcceptanceConfig, EngineConfig, ScenarioFile, StepTimeConfig};
+
+/// Shows every path in a scenario, as it is typed and from here: of its trace, of recorded acceptance, of
+/// step times, and of local models.
+pub fn for_each_path(
+    file: &mut ScenarioFile,
+    folder: &Path,
+    mut show: impl FnMut(&mut String, &Path),
+) {
+    let mut show = |name: &mut String| {
+        let path = folder.join(&*name);
+        show(name, &path);
+    };
+    if let Some(trace) = &mut file.trace {
+        show(&mut trace.path);
+    }
+    if let EngineConfig::VllmV1(vllm) = &mut file.cluster.engine
+        && let Some(speculation) = &mut vllm.speculation
+        && let AcceptanceConfig::Recorded { path } = &mut speculation.acceptance
+    {
+        show(path);
+    }
+    let cluster = &mut file.cluster;
+    let of_groups = cluster.groups.iter_mut().filter_map(|group| group.step_time.as_mut());
+    let step_times = of_groups.chain([&mut cluster.step_time]);
+    step_times.filter_map(StepTimeConfig::file_mut).for_each(&mut show);
+    let of_groups = file.cluster.groups.iter_mut().filter_map(|group| group.model.as_mut());
+    let of_classes = file.workload.classes.iter_mut().filter_map(|class| class.model.as_mut());
+    for name in of_groups.chain(of_classes).chain([&mut file.cluster.model]) {
+        if model_file(&folder.join(&*name)).is_some() {
+            show(name);
+        }
+    }
+}

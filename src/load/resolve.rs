@@ -1,0 +1,106 @@
+//! From a table of settings to a scenario in which everything is decided.
+
+use std::path::Path;
+
+use toml::{Table, Value};
+
+use super::Loaded;
+use super::error::{LoadError, fail};
+use super::file::deserialize;
+use super::models::local_models;
+use super::overrides::{Override, blame, put_all};
+use crate::io::{acceptance, text};
+use crate::metrics::bench::MetricKey;
+use crate::problem::Problem;
+use crate::resolved::{Scenario, ScenarioError};
+use crate::scenario::ScenarioFile;
+
+/// Resolves what a table says.
+pub(super) fn resolve(
+    name: &str,
+    overrides: &[Override],
+    root: &Table,
+    folder: &Path,
+) -> Result<Loaded, LoadError> {
+    let blamed = |error: ScenarioError| blame(name, overrides, error);
+    let file: ScenarioFile = deserialize(root).map_err(|problem| blamed(problem.into()))?;
+    let loaded = of_file(name, overrides, file, folder)?;
+    check_replicas(root, &loaded.scenario).map_err(|problem| blamed(problem.into()))?;
+    Ok(loaded)
+}
+
+/// Resolves a scenario that was put together in code; its paths are relative to the folder.
+///
+/// # Errors
+/// Every rule that it breaks, and files that cannot be read.
+pub fn resolved(file: ScenarioFile, folder: &Path) -> Result<Scenario, LoadError> {
+    of_file("scenario", &[], file, folder).map(|loaded| loaded.scenario)
+}
+
+/// A scenario with overrides, read again so that every rule of the file format holds.
+pub fn overridden(file: ScenarioFile, overrides: &[Override]) -> Result<ScenarioFile, LoadError> {
+    if overrides.is_empty() {
+        return Ok(file);
+    }
+    let mut root = Table::try_from(&file).map_err(|error| fail(&file.name, error))?;
+    put_all(&mut root, overrides)?;
+    deserialize(&root).map_err(|problem| blame(&file.name, overrides, problem.into()))
+}
+
+fn of_file(
+    name: &str,
+    overrides: &[Override],
+    file: ScenarioFile,
+    folder: &Path,
+) -> Result<Loaded, LoadError> {
+    let blamed = |error: ScenarioError| blame(name, overrides, error);
+    check_measured(&file).map_err(|problem| blamed(problem.into()))?;
+    let models = local_models(&file, folder).map_err(|problem| blamed(problem.into()))?;
+    let scenario = Scenario::resolve_with(file, &models).map_err(blamed)?;
+    let mut scenario =
+        with_step_times(scenario, folder).map_err(|problem| blamed(problem.into()))?;
+    if let Some((path, drafts)) = scenario.acceptance_recording() {
+        let accepted = acceptance::read(&folder.join(path), drafts)?;
+        scenario = scenario.with_accepted_drafts(accepted).map_err(blamed)?;
+    }
+    Ok(Loaded { scenario, folder: folder.to_path_buf() })
+}
+
+/// Reads the step times that are in files of the user's own.
+fn with_step_times(mut scenario: Scenario, folder: &Path) -> Result<Scenario, Problem> {
+    for group in &mut scenario.groups {
+        if let Some(name) = group.cluster.step_time.file_mut() {
+            let path = folder.join(name);
+            let text = text::whole(&path, text::SETTINGS_MIB_MAX).map_err(|error| {
+                Problem::new(
+                    "cluster.step_time.profile",
+                    format_args!("{}: {error}", path.display()),
+                )
+            })?;
+            group.step_time_profile = Some(text.into());
+        }
+    }
+    Ok(scenario)
+}
+
+/// A number of replicas that is given and not the one that the parts of the cluster make is no default: it is
+/// refused also where it is that of a cluster without parts.
+fn check_replicas(root: &Table, scenario: &Scenario) -> Result<(), Problem> {
+    let cluster = root.get("cluster").and_then(Value::as_table);
+    let given = cluster.and_then(|cluster| cluster.get("replicas")).and_then(Value::as_integer);
+    let counted = i64::from(scenario.file.cluster.replicas);
+    let Some(given) = given.filter(|given| *given != counted) else { return Ok(()) };
+    let rule =
+        format!("absent, or the {counted} replicas of the autoscaler, the groups or the two sides");
+    Err(Problem::must_be("cluster.replicas", rule, given))
+}
+
+fn check_measured(file: &ScenarioFile) -> Result<(), Problem> {
+    let mut metrics = file.measured.iter().flat_map(|measured| measured.metrics.keys());
+    let Some(metric) = metrics.find(|metric| MetricKey::parse(metric).is_none()) else {
+        return Ok(());
+    };
+    let rule = "is no figure of the benchmark JSON, such as mean_ttft_ms, p99_tpot_ms or \
+                output_throughput";
+    Err(Problem::new(format!("measured.metrics.{metric}"), rule))
+}
