@@ -16,15 +16,16 @@ pub(super) use tool::expand;
 
 use super::{Failure, run, say};
 use crate::cli::overrides;
-use crate::load;
+use crate::load::{self, LoadError, Origin};
 use crate::metrics::BenchWriter;
 use crate::metrics::bench::{CacheReportFlag, RequestRate, Slos, Tool, VllmRun};
+use crate::problem::Problem;
 use crate::rng::Seed;
 use crate::scenario::{ReportConfig, ReportFormat, ScenarioFile};
 use args::ReportArguments;
 use result_file::{ResultFile, metadata};
 use tool::title;
-use workload::{Requests, only_for};
+use workload::{Requests, flag_of, only_for};
 
 pub(super) fn bench(arguments: &BenchArguments) -> Result<(), Failure> {
     let ignored = arguments.foreign.without_effect()?;
@@ -45,7 +46,8 @@ pub(super) fn bench(arguments: &BenchArguments) -> Result<(), Failure> {
         report,
         measured: None,
     };
-    let loaded = load::from_flags(&file, &overrides(&arguments.overrides)?)?;
+    let loaded = load::from_flags(&file, &overrides(&arguments.overrides)?)
+        .map_err(|error| by_flag(error, &requests.dataset))?;
     let result_file = ResultFile::of(arguments, tool)?;
     state_tool(arguments, tool, &requests, &ignored);
     let (dir, mut outcomes) = run::simulate_all(&[loaded], &arguments.output)?;
@@ -57,14 +59,25 @@ pub(super) fn bench(arguments: &BenchArguments) -> Result<(), Failure> {
     }
 }
 
+/// A refusal of a setting by the flag that it was given with.
+fn by_flag(error: LoadError, dataset: &str) -> Failure {
+    if let LoadError::Settings(broken) = &error
+        && let Some(first) = broken.0.first()
+        && matches!(first.origin, Origin::File(_))
+        && let Some(flag) = flag_of(&first.problem.at, dataset)
+    {
+        return Failure::input(
+            Problem { at: flag.to_owned(), ..first.problem.clone() }.to_string(),
+        );
+    }
+    error.into()
+}
+
 /// Says whose benchmark this is, and what of it is not simulated.
 fn state_tool(arguments: &BenchArguments, tool: Tool, requests: &Requests, ignored: &[String]) {
     let (seed, title) = (arguments.workload.tool_seed(tool), title(tool));
     say(&format!("{} requests as {title} draws them with --seed {seed}", requests.dataset));
-    if !ignored.is_empty() {
-        say(&format!("notice: no effect on a simulation: {}", ignored.join(", ")));
-    }
-    for notice in &requests.notices {
+    for notice in ignored.iter().chain(&requests.notices) {
         say(&format!("notice: {notice}"));
     }
 }

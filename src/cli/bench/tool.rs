@@ -194,7 +194,8 @@ fn tool_of(words: &[String]) -> Result<Option<&'static str>, String> {
         _ => &words[..],
     };
     match rest {
-        ["-m", "sglang.bench_serving" | "sglang.benchmark.serving"] => Ok(Some("sglang")),
+        ["-m", "sglang.bench_serving" | "sglang.benchmark.serving"]
+        | ["sglang.bench_serving" | "sglang.benchmark.serving"] => Ok(Some("sglang")),
         ["vllm", "bench", "serve"] | ["-m", "vllm.entrypoints.cli.main", "bench", "serve"] => {
             Ok(Some("vllm"))
         }
@@ -250,6 +251,7 @@ mod tests {
             ("vllm bench serve --seed 1", "vllm"),
             ("CUDA_VISIBLE_DEVICES=0 vllm bench serve --seed 1", "vllm"),
             ("python3 -m sglang.bench_serving --seed 1", "sglang"),
+            ("sglang.bench_serving --seed 1", "sglang"),
             ("/usr/bin/python3.12 -m sglang.benchmark.serving --seed 1", "sglang"),
         ] {
             assert_eq!(expanded(command), Ok(format!("--tool {tool} --seed 1")), "{command}");

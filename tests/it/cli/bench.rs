@@ -112,7 +112,6 @@ fn what_is_not_modelled_is_refused_by_name() {
         ("-dp 2", "--data-parallel-size: only tensor and pipeline parallelism are modelled"),
         ("--engine sglang --pp-size 2", "--pp-size: stages of SGLang are not modelled"),
         ("--engine sglang -pp 2", "--pipeline-parallel-size: is a flag of `--engine vllm`"),
-        ("--output-details", "--output-details: gaps between tokens"),
         ("--disable-ignore-eos", "--disable-ignore-eos: every answer has the length"),
         ("--ep-size 2", "--ep-size: is a flag of `--engine sglang`, the engine here is vllm"),
         ("--enable-expert-parallel", "has no experts"),
@@ -125,7 +124,14 @@ fn what_is_not_modelled_is_refused_by_name() {
         ("--request-rate -1", "must be above 0 requests per second, or inf"),
         ("--request-rate nan", "must be above 0 requests per second, or inf"),
         ("--use-trace-timestamps", "--use-trace-timestamps: `--dataset-name random` has no times"),
-        ("--random-range-ratio 2", "range_ratio: must be between 0 and 1, got 2"),
+        ("--random-range-ratio 2", "--random-range-ratio: must be between 0 and 1, got 2"),
+        ("--num-prompts 0", "--num-prompts: must be at least 1, got 0"),
+        ("--max-concurrency 0", "--max-concurrency: must be at least 1, got 0"),
+        ("--random-output-len 0", "--random-output-len: must be between 1 and"),
+        (
+            "--set workload.num_requests=0",
+            "--set workload.num_requests=0: workload.num_requests: must be at least 1",
+        ),
         ("--tp 3", "tensor parallel size must divide"),
         ("--nonsense", "unexpected argument '--nonsense'"),
         ("--engine orca", "[possible values: vllm, sglang]"),
@@ -154,6 +160,21 @@ fn flags_without_meaning_are_named_once() {
     bench(&cli, flags).expect_exit(0).stderr_has(
         "notice: no effect on a simulation: --host, --port, --disable-tqdm, --trust-remote-code\n",
     );
+}
+
+#[test]
+fn flags_that_only_concern_output_are_accepted_with_what_is_there_instead() {
+    let cli = Cli::new();
+    let flags = "--dataset-name random --num-prompts 3 --random-output-len 4";
+    let plain = bench(&cli, flags).expect_exit(0).stdout();
+    for (flags, more, notice) in [
+        (flags, "--output-details", "--output-details: the lists of single requests are left out"),
+        (flags, "--profile --profile-num-steps 5", "--profile: there is no server to profile"),
+        (flags, "--plot-throughput", "--plot-throughput: figures are in the run directory"),
+    ] {
+        let ran = bench(&cli, &format!("{flags} {more}")).expect_exit(0);
+        assert_eq!(ran.stderr_has(notice).stdout(), plain, "{more}");
+    }
 }
 
 #[test]

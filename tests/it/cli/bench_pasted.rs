@@ -89,7 +89,8 @@ fn pasted_commands_run_with_the_draws_of_their_tool() {
             format!(
                 "{VLLM} --model Qwen/Qwen2.5-7B --dataset-name random --num-prompts 20 \
                      --random-input-len 128 --random-output-len 8 --save-result --result-dir . \
-                     --result-filename mine.json --label test --metadata gpu=1 --disable-tqdm"
+                     --result-filename mine.json --label test --metadata gpu=1 --disable-tqdm \
+                     --save-detailed --plot-timeline --plot-dataset-stats --profile"
             ),
             (20, 2560, 160),
         ),
@@ -183,7 +184,8 @@ fn what_is_not_simulated_of_a_pasted_command_is_refused_by_its_name() {
     for (command, refusal) in [
         (
             format!("{VLLM} --model Qwen/Qwen2.5-7B --dataset-name sonnet"),
-            "`sonnet` is not simulated",
+            "`sonnet` is not simulated; with vllm bench serve 0.33.0 it is one of random, sharegpt, \
+             prefix_repetition, timed_trace: lengths of any requests can be given to sharegpt",
         ),
         (
             format!("{VLLM} --model Qwen/Qwen2.5-7B --dataset-name custom"),
@@ -194,8 +196,43 @@ fn what_is_not_simulated_of_a_pasted_command_is_refused_by_its_name() {
             "--lora-modules: ranks are needed",
         ),
         (
-            format!("{VLLM} --model Qwen/Qwen2.5-7B --save-result --save-detailed"),
-            "--save-detailed: ",
+            format!(
+                "{VLLM} --model Qwen/Qwen2.5-7B --dataset-name sonnet --dataset-path sonnet.txt \
+                 --sonnet-input-len 550 --sonnet-output-len 150 --sonnet-prefix-len 200"
+            ),
+            "--sonnet-prefix-len: the sonnets are not sent; `--dataset-name random`",
+        ),
+        (
+            format!(
+                "{VLLM} --backend vllm --model Qwen/Qwen2.5-7B --endpoint /v1/completions \
+                 --dataset-name custom --dataset-path data.jsonl --custom-skip-chat-template \
+                 --num-prompts 80 --max-concurrency 1 --temperature=0.3 --top-p=0.75"
+            ),
+            "--custom-skip-chat-template: texts are not tokenised; give their lengths as a file",
+        ),
+        (
+            format!(
+                "{VLLM} --backend openai-chat --model Qwen/Qwen2.5-7B --endpoint \
+                 /v1/chat/completions --dataset-name hf --dataset-path lmarena-ai/VisionArena-Chat \
+                 --hf-split train --num-prompts 1000"
+            ),
+            "--hf-split: texts are not tokenised",
+        ),
+        (
+            format!(
+                "{SGLANG} --backend sglang-oai-chat --model Qwen/Qwen2.5-7B --dataset-name image \
+                 --image-count 3 --image-resolution 720p --random-input-len 512 \
+                 --random-output-len 512"
+            ),
+            "--image-count: images, videos and sounds are not modelled; `--dataset-name random`",
+        ),
+        (
+            format!("{VLLM} --model Qwen/Qwen2.5-7B --frequency-penalty 0.2 --min-p 0.1"),
+            "--frequency-penalty: the work of the sampler",
+        ),
+        (
+            format!("{VLLM} --model Qwen/Qwen2.5-7B --disable-shuffle --no-oversample"),
+            "--disable-shuffle: rows are shuffled",
         ),
         (
             format!("{SGLANG} --model Qwen/Qwen2.5-7B --disable-ignore-eos"),
