@@ -19,14 +19,11 @@ impl AdapterReport {
     /// Of an instance, now.
     pub fn of(instance: &Instance) -> Self {
         let scheduler = instance.scheduler();
-        let longest_waiting = scheduler.longest_waiting();
         let Some(adapters) = scheduler.adapters() else {
-            return Self {
-                running: vec![scheduler.load().running],
-                longest_waiting,
-                ..Self::default()
-            };
+            return Self { running: vec![scheduler.load().running], ..Self::default() };
         };
+        let longest_waiting = adapters.longest_waiting();
+        let adapters = adapters.held();
         let with_adapter = adapters.running().iter().sum();
         let with_none = scheduler.load().running.saturating_sub(with_adapter);
         let running = std::iter::once(with_none).chain(adapters.running().iter().copied());

@@ -22,7 +22,7 @@ use super::adapter_view::{AdapterView, Swap};
 use super::placement::{self, Placement};
 use super::router::{Needs, Route, Router};
 use super::{Caches, ClusterView, Outstanding, Steps};
-use crate::engine::{Adapters, Instance};
+use crate::engine::Instance;
 use crate::ids::{AdapterId, InstanceId, ModelId, RequestId};
 use crate::request::RequestView;
 use crate::units::{SimDuration, SimTime};
@@ -259,7 +259,7 @@ impl Gateway {
                 Some(_) => Caches::known(&pool.caches),
             },
             adapters: AdapterView::new(
-                instances[0].scheduler().adapters().map_or(&[], Adapters::ranks),
+                instances[0].scheduler().adapters().map_or(&[], |adapters| adapters.held().ranks()),
                 &pool.adapters,
                 self.by_adapter.get(of_model).unwrap_or_default(),
             )

@@ -49,7 +49,7 @@ impl<'a> Caches<'a> {
     pub fn tokens(&self, id: InstanceId, request: RequestView<'_>) -> u32 {
         match self.0 {
             Known::Nothing => 0,
-            Known::Live(instances) => instances[id.index()].scheduler().cached_tokens(request),
+            Known::Live(instances) => instances[id.index()].cached_tokens(request),
             Known::Pictures(caches) => caches[id.index()].cached_tokens(request),
         }
     }

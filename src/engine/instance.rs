@@ -16,7 +16,7 @@ use super::scheduler::{Handoff, Load, Scheduler};
 use super::{Finish, Life, StepPlan, StepResult};
 use crate::cost::{CudaGraphs, LoraTimes, StepShape, StepTime, Wave};
 use crate::ids::RequestId;
-use crate::request::{Request, Segment};
+use crate::request::{Request, RequestView, Segment};
 use crate::units::{SimDuration, SimTime};
 
 /// A step on its way through the device.
@@ -248,7 +248,14 @@ impl Instance {
     /// Somebody looks at its cache: what is computed of the answers that these runs quote can be found, of all
     /// answers where it is not known who will ask.
     pub fn show_cache(&mut self, quoted: Option<&[Segment]>) {
-        self.scheduler.show_cache(quoted);
+        if let Some(cache) = self.scheduler.prefix_cache_mut() {
+            cache.show(quoted);
+        }
+    }
+
+    /// How many tokens of a prompt its cache holds.
+    pub fn cached_tokens(&self, request: RequestView<'_>) -> u32 {
+        self.scheduler.prefix_cache().map_or(0, |cache| cache.cached_tokens(request))
     }
 
     /// Whether no step is in flight.
@@ -286,9 +293,13 @@ impl Instance {
 
     /// A request goes on here that another instance has begun: it has its prompt and the tokens that came
     /// out, and none of its KV.
+    ///
+    /// # Panics
+    /// When its scheduler takes over no requests.
     pub fn adopt(&mut self, now: SimTime, life: Life, request: &Request) {
         self.scheduler.now(now);
-        self.scheduler.adopt(life, request);
+        let migration = self.scheduler.migration();
+        migration.expect("requests move to who takes them over").adopt(life, request);
     }
 
     /// A client goes away. During a step this waits for the step's end.
@@ -337,7 +348,7 @@ impl Instance {
                 Vec::new()
             };
             self.leave(&mut tell);
-            if self.in_flight.is_empty() || !self.scheduler.reads_transfers_last() {
+            if self.in_flight.is_empty() || !self.holds_transfers_back() {
                 self.end_transfers(&mut tell);
             }
             if !std::mem::take(&mut self.decides_next)
@@ -382,13 +393,14 @@ impl Instance {
         }
         let result = &mut self.result;
         result.clear();
-        if !self.scheduler.is_fetching() {
+        if !self.scheduler.kv_transfers().is_some_and(|kv| kv.is_fetching()) {
             for id in std::mem::take(&mut self.aborts) {
                 self.scheduler.abort(id, result);
             }
         }
         for id in std::mem::take(&mut self.lost_transfers) {
-            self.scheduler.lost_transfer(id);
+            let kv = self.scheduler.kv_transfers();
+            kv.expect("KV was on its way to who loads it").lost_transfer(id);
         }
         if !self.result.finished.is_empty() {
             tell(self, EngineEvent::Left(&self.result));
@@ -410,7 +422,7 @@ impl Instance {
             for (life, finish) in &mut result.finished {
                 if aborted.contains(&life.id) {
                     *finish = Finish::Aborted;
-                    if self.scheduler.sends(life.id) {
+                    if self.scheduler.kv_transfers().is_some_and(|kv| kv.sends(life.id)) {
                         // Nobody will fetch what it has kept for others.
                         self.transfers.push(life.id);
                     }
@@ -425,7 +437,7 @@ impl Instance {
 
     fn fill(&mut self, now: SimTime, tell: &mut impl FnMut(&Self, EngineEvent<'_>)) {
         while self.in_flight.len() < self.in_flight_max {
-            if self.scheduler.has_landed() {
+            if self.has_landed() {
                 self.land(now, tell);
             }
             let plan = &mut self.in_flight.next_mut().plan;
@@ -444,7 +456,7 @@ impl Instance {
                     tell(self, EngineEvent::Empty(&self.in_flight.next().plan));
                 }
                 // So it does for a seat that has come free since it looked for those who have landed.
-                let has_seat = self.scheduler.has_landed() && self.scheduler.load().running == 0;
+                let has_seat = self.has_landed() && self.scheduler.load().running == 0;
                 let asks_again = has_ended || (has_displaced || has_seat) && !self.is_recorded;
                 if asks_again && self.in_flight.is_empty() {
                     continue;

@@ -49,7 +49,7 @@ impl Disaggregation {
         let first = self.roles.entrances();
         let decodes = (first..).zip(&instances[first as usize..]);
         let new_tokens = |(id, decode): (u32, &Instance)| {
-            let cached = decode.scheduler().cached_tokens(request);
+            let cached = decode.cached_tokens(request);
             let outstanding = self.gateway.outstanding(InstanceId(id - first));
             (request.prompt_tokens - cached.min(request.prompt_tokens), outstanding, id)
         };

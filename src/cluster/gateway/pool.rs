@@ -102,7 +102,10 @@ impl Pool {
         }
         if keeps_caches && self.looks_at_caches(needs, now) {
             self.caches.clear();
-            self.caches.extend(instances.iter().map(|instance| instance.scheduler().cache()));
+            let content = |instance: &Instance| {
+                instance.scheduler().prefix_cache().map(|cache| cache.content()).unwrap_or_default()
+            };
+            self.caches.extend(instances.iter().map(content));
             self.caches_at = Some(now);
         }
     }

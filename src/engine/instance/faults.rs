@@ -13,7 +13,9 @@ impl Instance {
 
     /// Forgets the cached KV that no request holds, between two steps.
     pub fn lose_cache(&mut self) {
-        self.scheduler.lose_cache();
+        if let Some(cache) = self.scheduler.prefix_cache_mut() {
+            cache.lose();
+        }
     }
 
     /// From the next step on the device takes so many times as long; `None` as long as it should.

@@ -94,12 +94,15 @@ impl Instance {
             return;
         }
         let Some(lead) = self.lead() else { return };
-        let Some(quiet) = self.scheduler.quiet() else { return };
+        let runs = self.scheduler.quiet_runs();
+        let Some(quiet) = runs.and_then(|runs| runs.quiet()) else { return };
         let steps = (quiet.steps as usize).min(self.steps_ahead());
         let mut shape = quiet.shape;
         shape.cuda_graph = self.graphs.replayed(&shape);
         let steps = (steps as u64).min(self.graphs.alike(&shape)) as usize;
-        self.scheduler.quiet_claims(steps, &mut self.run_claims);
+        if let Some(runs) = self.scheduler.quiet_runs() {
+            runs.quiet_claims(steps, &mut self.run_claims);
+        }
         let mut host = self.host.of(&shape, 0);
         let mut kernels = SimDuration::ZERO;
         if let Some(lora) = &self.lora {
@@ -126,15 +129,19 @@ impl Instance {
 
     /// How many of the steps in flight, the oldest first, have to be taken in one by one; `None` where a run
     /// cannot begin before they are.
-    fn lead(&self) -> Option<usize> {
+    fn lead(&mut self) -> Option<usize> {
         let is_pure =
             |batch: &Batch| batch.plan.entries.is_empty() && batch.plan.preempted.is_empty();
         let others = (1..).zip(self.in_flight.iter()).filter(|(_, batch)| !is_pure(batch));
         let Some((lead, _)) = others.last() else { return Some(0) };
-        let is_foreseen = |batch: &Batch| self.scheduler.is_foreseen(&batch.plan);
         let may_lead =
             self.tells_late && self.wave.is_none() && self.steps_ahead() >= LED_STEPS_MIN;
-        (may_lead && self.in_flight.iter().take(lead).all(is_foreseen)).then_some(lead)
+        if !may_lead {
+            return None;
+        }
+        let runs = self.scheduler.quiet_runs()?;
+        let mut batches = self.in_flight.iter().take(lead);
+        batches.all(|batch| runs.is_foreseen(&batch.plan)).then_some(lead)
     }
 
     /// How many steps it is worth to plan ahead.
@@ -190,7 +197,8 @@ impl Instance {
             completed_before: self.last_completion,
             begins_told,
         };
-        self.scheduler.run_quiet(QuietSteps {
+        let runs = self.scheduler.quiet_runs();
+        runs.expect("who told quiet steps runs them").run_quiet(QuietSteps {
             decided: steps.len() as u64,
             outcomes: told.outcomes().len() as u64,
             claims: steps.iter().map(|step| step.claims).sum(),

@@ -17,14 +17,15 @@ impl Instance {
             return;
         }
         self.result.clear();
+        let kv =
+            self.scheduler.kv_transfers().expect("KV is transferred for who takes part in that");
         // vLLM reads those that came before those that were fetched, and keeps either in a set: there
         // the order of ids is as good as any.
         if self.transfers.len() > 1 {
-            let scheduler = &self.scheduler;
-            self.transfers.sort_by_cached_key(|&id| (scheduler.sends(id), id));
+            self.transfers.sort_by_cached_key(|&id| (kv.sends(id), id));
         }
         for id in self.transfers.drain(..) {
-            self.scheduler.transferred(id, &mut self.result);
+            kv.transferred(id, &mut self.result);
         }
         if !self.result.finished.is_empty() {
             tell(self, EngineEvent::Left(&self.result));
@@ -36,10 +37,28 @@ impl Instance {
         self.scheduler.tiers()
     }
 
+    /// Whether its steps wait for the KV of a request that is being fetched.
+    pub fn fetches(&mut self, id: RequestId) -> bool {
+        self.scheduler.kv_transfers().is_some_and(|kv| kv.fetches(id))
+    }
+
+    /// Whether transfers have ended that are learned of with the outcome of a step in flight.
+    pub(super) fn holds_transfers_back(&mut self) -> bool {
+        !self.transfers.is_empty()
+            && self.scheduler.kv_transfers().is_some_and(|kv| kv.reads_transfers_last())
+    }
+
+    /// Whether the KV of requests has come that do not decode yet.
+    pub(super) fn has_landed(&mut self) -> bool {
+        self.scheduler.kv_transfers().is_some_and(|kv| kv.has_landed())
+    }
+
     /// Has requests decode whose KV has come.
     pub(super) fn land(&mut self, now: SimTime, tell: &mut impl FnMut(&Self, EngineEvent<'_>)) {
         self.result.clear();
-        self.scheduler.land(now, &mut self.result);
+        if let Some(kv) = self.scheduler.kv_transfers() {
+            kv.land(now, &mut self.result);
+        }
         if !self.result.landed.is_empty() {
             tell(self, EngineEvent::Landed(&self.result));
         }

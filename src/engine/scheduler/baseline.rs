@@ -409,10 +409,17 @@ impl Queues {
     }
 }
 
-/// The part of [`Schedule`](super::Schedule) that a policy with a field `queues` leaves to it.
+/// The part of [`Schedule`](super::Schedule) that a policy with a field `queues` leaves to it; it has no abilities.
 macro_rules! schedule_by_queues {
     () => {
-        schedule_by_queues!(but enqueue, head);
+        schedule_by_queues!(but waits_until);
+
+        fn waits_until(&self) -> Option<SimTime> {
+            None
+        }
+    };
+    (but waits_until) => {
+        schedule_by_queues!(but enqueue, head, waits_until);
 
         fn enqueue(
             &mut self,
@@ -429,7 +436,20 @@ macro_rules! schedule_by_queues {
         }
     };
     (but enqueue, head) => {
-        fn transferred(&mut self, _id: RequestId, _result: &mut StepResult) {}
+        schedule_by_queues!(but enqueue, head, waits_until);
+
+        fn waits_until(&self) -> Option<SimTime> {
+            None
+        }
+    };
+    (but enqueue, head, waits_until) => {
+        fn now(&mut self, _: SimTime) {}
+
+        fn reads_outcomes_first(&self) -> bool {
+            false
+        }
+
+        fn rewind_clock(&mut self) {}
 
         fn load(&self) -> Load {
             self.queues.load()
@@ -439,6 +459,10 @@ macro_rules! schedule_by_queues {
             self.queues.life(id)
         }
 
+        fn displaces_in_vain(&self) -> bool {
+            false
+        }
+
         fn steps_in_flight_max(&self) -> usize {
             1
         }
@@ -446,6 +470,8 @@ macro_rules! schedule_by_queues {
         fn is_balanced(&self) -> bool {
             self.queues.is_balanced()
         }
+
+        $crate::engine::scheduler::abilities::no_abilities!();
     };
 }
 pub(super) use schedule_by_queues;

@@ -8,11 +8,13 @@
 //!
 //! Left out: taking back what the engine was given.
 
-use super::{Handoff, Load, Quiet, QuietSteps, Schedule, Scheduler};
+use super::{
+    CachesPrefixes, Handoff, HoldsAdapters, Load, Migrates, Quiet, QuietSteps, RunsQuiet, Schedule,
+    Scheduler, TransfersKv,
+};
 use crate::engine::{Adapters, Finish, Life, StepPlan, StepResult, Tiers};
 use crate::ids::RequestId;
-use crate::kv::CacheContent;
-use crate::request::{Request, RequestView, Segment};
+use crate::request::{Request, RequestView};
 use crate::units::SimTime;
 
 /// A request that waits in front of an engine.
@@ -68,8 +70,6 @@ impl<A: Admit> Doorkeeper<A> {
     }
 }
 
-// Whatever an engine can, it can behind a door too: what is added to the trait is to be passed on here.
-#[deny(clippy::missing_trait_methods)]
 impl<A: Admit + 'static> Schedule for Doorkeeper<A> {
     fn now(&mut self, now: SimTime) {
         self.engine.now(now);
@@ -88,11 +88,6 @@ impl<A: Admit + 'static> Schedule for Doorkeeper<A> {
         Ok(())
     }
 
-    fn adopt(&mut self, life: Life, request: &Request) {
-        // Another engine had let it in.
-        self.engine.adopt(life, request);
-    }
-
     fn abort(&mut self, id: RequestId, result: &mut StepResult) {
         match self.held.iter().position(|held| held.id == id) {
             Some(place) => {
@@ -101,50 +96,6 @@ impl<A: Admit + 'static> Schedule for Doorkeeper<A> {
             }
             None => self.engine.abort(id, result),
         }
-    }
-
-    fn reads_outcomes_first(&self) -> bool {
-        self.engine.reads_outcomes_first()
-    }
-
-    fn transferred(&mut self, id: RequestId, result: &mut StepResult) {
-        self.engine.transferred(id, result);
-    }
-
-    fn sends(&self, id: RequestId) -> bool {
-        self.engine.sends(id)
-    }
-
-    fn is_fetching(&self) -> bool {
-        self.engine.is_fetching()
-    }
-
-    fn fetches(&self, id: RequestId) -> bool {
-        self.engine.fetches(id)
-    }
-
-    fn reads_transfers_last(&self) -> bool {
-        self.engine.reads_transfers_last()
-    }
-
-    fn lost_transfer(&mut self, id: RequestId) {
-        self.engine.lost_transfer(id);
-    }
-
-    fn lose_cache(&mut self) {
-        self.engine.lose_cache();
-    }
-
-    fn rewind_clock(&mut self) {
-        self.engine.rewind_clock();
-    }
-
-    fn has_landed(&self) -> bool {
-        self.engine.has_landed()
-    }
-
-    fn land(&mut self, now: SimTime, result: &mut StepResult) {
-        self.engine.land(now, result);
     }
 
     fn schedule(&mut self, now: SimTime, plan: &mut StepPlan) {
@@ -157,29 +108,16 @@ impl<A: Admit + 'static> Schedule for Doorkeeper<A> {
         self.engine.complete(now, plan, result);
     }
 
-    fn quiet(&mut self) -> Option<Quiet> {
-        // Somebody may be let in before any step.
-        if self.held.is_empty() { self.engine.quiet() } else { None }
-    }
-
-    fn quiet_claims(&self, steps: usize, claims: &mut Vec<u32>) {
-        self.engine.quiet_claims(steps, claims);
-    }
-
-    fn is_foreseen(&self, plan: &StepPlan) -> bool {
-        self.held.is_empty() && self.engine.is_foreseen(plan)
-    }
-
-    fn run_quiet(&mut self, run: QuietSteps) {
-        self.engine.run_quiet(run);
+    fn reads_outcomes_first(&self) -> bool {
+        self.engine.reads_outcomes_first()
     }
 
     fn waits_until(&self) -> Option<SimTime> {
         self.engine.waits_until()
     }
 
-    fn tiers(&mut self) -> Option<&mut Tiers> {
-        self.engine.tiers()
+    fn rewind_clock(&mut self) {
+        self.engine.rewind_clock();
     }
 
     fn load(&self) -> Load {
@@ -187,29 +125,8 @@ impl<A: Admit + 'static> Schedule for Doorkeeper<A> {
         Load { waiting: load.waiting + self.held.len() as u32, ..load }
     }
 
-    fn adapters(&self) -> Option<&Adapters> {
-        self.engine.adapters()
-    }
-
-    fn longest_waiting(&self) -> u32 {
-        let held = self.held.iter().map(|held| held.request.prompt_tokens).max();
-        self.engine.longest_waiting().max(held.unwrap_or(0))
-    }
-
     fn token_budget(&self) -> u32 {
         self.engine.token_budget()
-    }
-
-    fn show_cache(&mut self, quoted: Option<&[Segment]>) {
-        self.engine.show_cache(quoted);
-    }
-
-    fn cached_tokens(&self, request: RequestView<'_>) -> u32 {
-        self.engine.cached_tokens(request)
-    }
-
-    fn cache(&self) -> CacheContent {
-        self.engine.cache()
     }
 
     fn life(&self, id: RequestId) -> Option<Life> {
@@ -231,5 +148,74 @@ impl<A: Admit + 'static> Schedule for Doorkeeper<A> {
 
     fn is_balanced(&self) -> bool {
         self.engine.is_balanced()
+    }
+
+    fn kv_transfers(&mut self) -> Option<&mut dyn TransfersKv> {
+        self.engine.kv_transfers()
+    }
+
+    fn quiet_runs(&mut self) -> Option<&mut dyn RunsQuiet> {
+        if self.engine.quiet_runs().is_some() { Some(self) } else { None }
+    }
+
+    fn adapters(&self) -> Option<&dyn HoldsAdapters> {
+        if self.engine.adapters().is_some() { Some(self) } else { None }
+    }
+
+    // Another engine had let them in.
+    fn migration(&mut self) -> Option<&mut dyn Migrates> {
+        self.engine.migration()
+    }
+
+    fn prefix_cache(&self) -> Option<&dyn CachesPrefixes> {
+        self.engine.prefix_cache()
+    }
+
+    fn prefix_cache_mut(&mut self) -> Option<&mut dyn CachesPrefixes> {
+        self.engine.prefix_cache_mut()
+    }
+
+    fn tiers(&mut self) -> Option<&mut Tiers> {
+        self.engine.tiers()
+    }
+}
+
+impl<A> Doorkeeper<A> {
+    fn runs(&mut self) -> &mut dyn RunsQuiet {
+        self.engine.quiet_runs().expect("the engine tells quiet steps")
+    }
+
+    fn slots(&self) -> &dyn HoldsAdapters {
+        self.engine.adapters().expect("the engine has adapters")
+    }
+}
+
+impl<A> RunsQuiet for Doorkeeper<A> {
+    fn quiet(&mut self) -> Option<Quiet> {
+        // Somebody may be let in before any step.
+        if self.held.is_empty() { self.runs().quiet() } else { None }
+    }
+
+    fn quiet_claims(&mut self, steps: usize, claims: &mut Vec<u32>) {
+        self.runs().quiet_claims(steps, claims);
+    }
+
+    fn is_foreseen(&mut self, plan: &StepPlan) -> bool {
+        self.held.is_empty() && self.runs().is_foreseen(plan)
+    }
+
+    fn run_quiet(&mut self, run: QuietSteps) {
+        self.runs().run_quiet(run);
+    }
+}
+
+impl<A> HoldsAdapters for Doorkeeper<A> {
+    fn held(&self) -> &Adapters {
+        self.slots().held()
+    }
+
+    fn longest_waiting(&self) -> u32 {
+        let held = self.held.iter().map(|held| held.request.prompt_tokens).max();
+        self.slots().longest_waiting().max(held.unwrap_or(0))
     }
 }

@@ -55,6 +55,10 @@ impl Schedule for FasterTransformer {
         self.queues.complete(now, plan, result);
     }
 
+    fn token_budget(&self) -> u32 {
+        u32::MAX
+    }
+
     schedule_by_queues!();
 }
 

@@ -3,6 +3,7 @@
 //! A scheduler owns its queues and its KV memory. It knows no clock but the moment it is handed,
 //! and it never acts on a request's true length before its last token is out.
 
+mod abilities;
 mod baseline;
 mod custom;
 mod dispatch;
@@ -21,13 +22,13 @@ mod vllm_v1;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
-use super::{Adapters, Finish, Life, StepPlan, StepResult, Tiers};
+use super::{Finish, Life, StepPlan, StepResult, Tiers};
 use crate::cost::StepShape;
 use crate::ids::RequestId;
-use crate::kv::CacheContent;
-use crate::request::{Request, RequestView, Segment};
+use crate::request::Request;
 use crate::units::SimTime;
 
+pub use abilities::{CachesPrefixes, HoldsAdapters, Migrates, RunsQuiet, TransfersKv};
 pub use custom::CustomSchedule;
 pub use dispatch::{Dispatch, LeastScore};
 pub use doorkeeper::{Admit, Doorkeeper, Held};
@@ -67,9 +68,7 @@ pub enum Scheduler {
 }
 
 impl Scheduler {
-    /// A scheduler of one's own. What it cannot do it must say by not finding it in its scenario: KV memory
-    /// below the GPU is there only if it has [`Schedule::tiers`], hand-overs come by
-    /// [`Schedule::enqueue`], data-parallel ranks are not made of it.
+    /// A scheduler of one's own.
     pub fn custom(scheduler: impl Schedule + Clone + 'static) -> Self {
         Self::Custom(Box::new(scheduler))
     }
@@ -142,10 +141,11 @@ pub struct QuietSteps {
     pub completed: SimTime,
 }
 
-/// What an instance asks of a scheduler.
+/// What an instance asks of a scheduler. Nothing has a default: a scheduler that stands before another, or is made of
+/// others, is not compiled until it says what becomes of each.
 pub trait Schedule: fmt::Debug + Send {
     /// It is `now`, before what happens next.
-    fn now(&mut self, _now: SimTime) {}
+    fn now(&mut self, now: SimTime);
 
     /// A request arrives.
     ///
@@ -154,63 +154,8 @@ pub trait Schedule: fmt::Debug + Send {
     fn enqueue(&mut self, id: RequestId, request: &Request, handoff: Handoff)
     -> Result<(), Finish>;
 
-    /// A request goes on here that another engine has begun.
-    fn adopt(&mut self, life: Life, _request: &Request) {
-        unreachable!("request {}: this scheduler takes over no requests", life.id);
-    }
-
     /// A client goes away; the request, if it is still here, is added to the result.
     fn abort(&mut self, id: RequestId, result: &mut StepResult);
-
-    /// Whether the outcome of a step is taken in before what clients did while it ran.
-    fn reads_outcomes_first(&self) -> bool {
-        false
-    }
-
-    /// A KV transfer of a request has ended; usable from the next [`schedule`](Self::schedule) on.
-    /// Requests that may leave by that are added to the result.
-    fn transferred(&mut self, id: RequestId, result: &mut StepResult);
-
-    /// Whether the KV of a request is fetched from here.
-    fn sends(&self, _id: RequestId) -> bool {
-        false
-    }
-
-    /// Whether steps wait for KV that is being fetched: what clients do is read after that.
-    fn is_fetching(&self) -> bool {
-        false
-    }
-
-    /// Whether the KV of a request is among that.
-    fn fetches(&self, _id: RequestId) -> bool {
-        false
-    }
-
-    /// Whether the end of a transfer is learned with the outcome of a step, or between steps where none
-    /// is in flight.
-    fn reads_transfers_last(&self) -> bool {
-        false
-    }
-
-    /// A KV transfer of a request will not end; it is admitted as one that computes its prompt here.
-    fn lost_transfer(&mut self, id: RequestId) {
-        unreachable!("request {id}: this scheduler loads no KV");
-    }
-
-    /// Forgets cached content that no request holds.
-    fn lose_cache(&mut self) {}
-
-    /// The clock goes back to zero, with nothing in the engine but what it caches.
-    fn rewind_clock(&mut self) {}
-
-    /// Whether the KV of requests has come that do not decode yet.
-    fn has_landed(&self) -> bool {
-        false
-    }
-
-    /// Requests whose KV has come decode from the next step on; tokens that came with it are added to
-    /// the result, as are those that need no more.
-    fn land(&mut self, _now: SimTime, _result: &mut StepResult) {}
 
     /// Decides the next step.
     fn schedule(&mut self, now: SimTime, plan: &mut StepPlan);
@@ -218,72 +163,21 @@ pub trait Schedule: fmt::Debug + Send {
     /// Takes in the outcome of the oldest step in flight.
     fn complete(&mut self, now: SimTime, plan: &StepPlan, result: &mut StepResult);
 
-    /// Steps that would be decided one after the other exactly like the last one, every request
-    /// decoding one token and none finishing, if nothing came from outside; `None` if there are
-    /// none, or the scheduler cannot tell.
-    fn quiet(&mut self) -> Option<Quiet> {
-        None
-    }
-
-    /// KV blocks that each of so many of those steps takes, in `claims`.
-    fn quiet_claims(&self, steps: usize, claims: &mut Vec<u32>) {
-        claims.clear();
-        claims.resize(steps, 0);
-    }
-
-    /// Whether nothing follows from the outcome of a step in flight but that first tokens come out, so
-    /// that [`quiet`](Self::quiet) steps can be told ahead of it.
-    fn is_foreseen(&self, _plan: &StepPlan) -> bool {
-        false
-    }
-
-    /// Decides steps of those, and takes in outcomes of steps that decoded the same requests.
-    fn run_quiet(&mut self, _run: QuietSteps) {
-        unreachable!("a scheduler without quiet steps runs none");
-    }
+    /// Whether the outcome of a step is taken in before what clients did while it ran.
+    fn reads_outcomes_first(&self) -> bool;
 
     /// When an idle engine wants to decide again although nothing came from outside; `None` if it
     /// waits for requests only.
-    fn waits_until(&self) -> Option<SimTime> {
-        None
-    }
+    fn waits_until(&self) -> Option<SimTime>;
 
-    /// KV memory below that of the GPUs, if it has some.
-    fn tiers(&mut self) -> Option<&mut Tiers> {
-        None
-    }
+    /// The clock goes back to zero, with nothing in the engine but what it caches.
+    fn rewind_clock(&mut self);
 
     /// Queues and memory.
     fn load(&self) -> Load;
 
-    /// Its adapters, if it serves any.
-    fn adapters(&self) -> Option<&Adapters> {
-        None
-    }
-
-    /// The longest sequence that waits to be admitted, in tokens; 0 where none does, or it is not told.
-    fn longest_waiting(&self) -> u32 {
-        0
-    }
-
-    /// The most tokens that a step computes, single long prompts aside.
-    fn token_budget(&self) -> u32 {
-        u32::MAX
-    }
-
-    /// Somebody looks at the cache from outside: makes findable what is computed of the answers that these
-    /// runs quote; of all answers where it is not known who will ask.
-    fn show_cache(&mut self, _quoted: Option<&[Segment]>) {}
-
-    /// How many tokens of a prompt its cache holds.
-    fn cached_tokens(&self, _request: RequestView<'_>) -> u32 {
-        0
-    }
-
-    /// What its cache holds.
-    fn cache(&self) -> CacheContent {
-        CacheContent::Nothing
-    }
+    /// The most tokens that a step computes, single long prompts aside; [`u32::MAX`] where there is no bound.
+    fn token_budget(&self) -> u32;
 
     /// A request that has not left.
     fn life(&self, id: RequestId) -> Option<Life>;
@@ -293,15 +187,34 @@ pub trait Schedule: fmt::Debug + Send {
 
     /// Whether requests displace each other again and again without a token coming out, so that
     /// the engine rests until something comes from outside.
-    fn displaces_in_vain(&self) -> bool {
-        false
-    }
+    fn displaces_in_vain(&self) -> bool;
 
     /// Steps that may be in flight at once: 2 when the next step is decided while one runs.
     fn steps_in_flight_max(&self) -> usize;
 
     /// Whether memory adds up: every block is held, cached or free (law L3).
     fn is_balanced(&self) -> bool;
+
+    /// KV hand-overs and loads, if it takes part in any.
+    fn kv_transfers(&mut self) -> Option<&mut dyn TransfersKv>;
+
+    /// Steps in which nothing is decided, if it tells them.
+    fn quiet_runs(&mut self) -> Option<&mut dyn RunsQuiet>;
+
+    /// Its adapters, if it serves any.
+    fn adapters(&self) -> Option<&dyn HoldsAdapters>;
+
+    /// The way for requests of other engines, if it takes them over.
+    fn migration(&mut self) -> Option<&mut dyn Migrates>;
+
+    /// Its cache of prompts, if it has one.
+    fn prefix_cache(&self) -> Option<&dyn CachesPrefixes>;
+
+    /// The same, to change it.
+    fn prefix_cache_mut(&mut self) -> Option<&mut dyn CachesPrefixes>;
+
+    /// KV memory below that of the GPUs, if it has some.
+    fn tiers(&mut self) -> Option<&mut Tiers>;
 }
 
 /// Repeats a list with this period up to `len`.

@@ -10,11 +10,15 @@ use std::collections::VecDeque;
 
 use rustc_hash::FxHashMap;
 
-use super::{Dispatch, Handoff, Load, Schedule, Scheduler};
+use super::{
+    CachesPrefixes, Dispatch, Handoff, HoldsAdapters, Load, Migrates, RunsQuiet, Schedule,
+    Scheduler, TransfersKv,
+};
 use crate::cost::{RankStep, StepShape};
-use crate::engine::{Finish, Life, StepPlan, StepResult};
+use crate::engine::{Finish, Life, StepPlan, StepResult, Tiers};
 use crate::ids::RequestId;
-use crate::request::{Request, Segment};
+use crate::kv::CacheContent;
+use crate::request::{Request, RequestView, Segment};
 use crate::units::SimTime;
 
 /// The ranks of an engine.
@@ -111,16 +115,6 @@ impl Schedule for Ranks {
         self.first().reads_outcomes_first()
     }
 
-    fn transferred(&mut self, id: RequestId, _: &mut StepResult) {
-        unreachable!("request {id}: ranks load no KV");
-    }
-
-    fn lose_cache(&mut self) {
-        for rank in &mut self.schedulers {
-            rank.lose_cache();
-        }
-    }
-
     fn rewind_clock(&mut self) {
         for rank in &mut self.schedulers {
             rank.rewind_clock();
@@ -177,12 +171,6 @@ impl Schedule for Ranks {
         self.first().token_budget().saturating_mul(self.schedulers.len() as u32)
     }
 
-    fn show_cache(&mut self, quoted: Option<&[Segment]>) {
-        for rank in &mut self.schedulers {
-            rank.show_cache(quoted);
-        }
-    }
-
     fn life(&self, id: RequestId) -> Option<Life> {
         self.home(id)?.life(id)
     }
@@ -204,5 +192,57 @@ impl Schedule for Ranks {
 
     fn is_balanced(&self) -> bool {
         self.schedulers.iter().all(|rank| rank.is_balanced())
+    }
+
+    fn kv_transfers(&mut self) -> Option<&mut dyn TransfersKv> {
+        None
+    }
+
+    fn quiet_runs(&mut self) -> Option<&mut dyn RunsQuiet> {
+        None
+    }
+
+    fn adapters(&self) -> Option<&dyn HoldsAdapters> {
+        None
+    }
+
+    fn migration(&mut self) -> Option<&mut dyn Migrates> {
+        None
+    }
+
+    fn prefix_cache(&self) -> Option<&dyn CachesPrefixes> {
+        self.first().prefix_cache().is_some().then_some(self)
+    }
+
+    fn prefix_cache_mut(&mut self) -> Option<&mut dyn CachesPrefixes> {
+        if self.prefix_cache().is_some() { Some(self) } else { None }
+    }
+
+    fn tiers(&mut self) -> Option<&mut Tiers> {
+        None
+    }
+}
+
+/// Each rank has a cache of its own. Which of them a request will find is not known before it is here, so that
+/// nothing is told of any.
+impl CachesPrefixes for Ranks {
+    fn cached_tokens(&self, _: RequestView<'_>) -> u32 {
+        0
+    }
+
+    fn content(&self) -> CacheContent {
+        CacheContent::Nothing
+    }
+
+    fn show(&mut self, quoted: Option<&[Segment]>) {
+        for cache in self.schedulers.iter_mut().filter_map(|rank| rank.prefix_cache_mut()) {
+            cache.show(quoted);
+        }
+    }
+
+    fn lose(&mut self) {
+        for cache in self.schedulers.iter_mut().filter_map(|rank| rank.prefix_cache_mut()) {
+            cache.lose();
+        }
     }
 }

@@ -138,7 +138,11 @@ impl Schedule for StaticBatch {
         self.ready_since.map(|since| since + self.timeout)
     }
 
-    schedule_by_queues!();
+    fn token_budget(&self) -> u32 {
+        u32::MAX
+    }
+
+    schedule_by_queues!(but waits_until);
 }
 
 #[cfg(test)]

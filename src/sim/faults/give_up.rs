@@ -91,8 +91,7 @@ impl<W: Source> Simulation<W> {
         match place {
             Place::Inside(instance) => {
                 // Steps that wait for it read that their client left when they have ended.
-                let scheduler = self.cluster.instances[instance.index()].scheduler();
-                if decodes(instance) && !scheduler.fetches(id) {
+                if decodes(instance) && !self.cluster.instances[instance.index()].fetches(id) {
                     self.drop_kv(now, id, instance, observer);
                 }
                 self.cluster.instances[instance.index()].abort(id);

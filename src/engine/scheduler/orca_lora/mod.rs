@@ -203,6 +203,10 @@ impl Schedule for OrcaLora {
         None
     }
 
+    fn token_budget(&self) -> u32 {
+        u32::MAX
+    }
+
     schedule_by_queues!(but enqueue, head);
 }
 

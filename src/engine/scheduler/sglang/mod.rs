@@ -24,6 +24,7 @@
 //! Left out: sliding-window and state-space caches, host tiers, speculation, structured output,
 //! policies beside first come, longest prefix and longest output.
 
+mod abilities;
 mod abort;
 mod admission;
 mod batches;
@@ -46,11 +47,13 @@ use std::collections::VecDeque;
 use rustc_hash::FxHashSet;
 
 use super::handed::Handed;
-use super::{Handoff, Load, Quiet, QuietSteps, Schedule};
-use crate::engine::{Adapters, Finish, Life, StepPlan, StepResult};
+use super::{
+    CachesPrefixes, Handoff, HoldsAdapters, Load, Migrates, RunsQuiet, Schedule, TransfersKv,
+};
+use crate::engine::{Adapters, Finish, Life, StepPlan, StepResult, Tiers};
 use crate::ids::{AdapterId, RequestId};
-use crate::kv::{CacheContent, RadixTree};
-use crate::request::{Request, RequestView};
+use crate::kv::RadixTree;
+use crate::request::Request;
 use crate::scenario::SglangConfig;
 use crate::units::SimTime;
 
@@ -275,6 +278,8 @@ impl Sglang {
 }
 
 impl Schedule for Sglang {
+    fn now(&mut self, _: SimTime) {}
+
     fn enqueue(
         &mut self,
         id: RequestId,
@@ -307,26 +312,6 @@ impl Schedule for Sglang {
 
     fn reads_outcomes_first(&self) -> bool {
         true
-    }
-
-    fn transferred(&mut self, id: RequestId, _result: &mut StepResult) {
-        self.end_transfer(id);
-    }
-
-    fn sends(&self, id: RequestId) -> bool {
-        self.handed.get(id).is_some_and(|slot| self.sequences[slot as usize].is_sending)
-    }
-
-    fn has_landed(&self) -> bool {
-        self.handoffs.has_landed()
-    }
-
-    fn land(&mut self, now: SimTime, result: &mut StepResult) {
-        self.seat_landed(now, result);
-    }
-
-    fn lose_cache(&mut self) {
-        self.evict_until(self.pool);
     }
 
     fn rewind_clock(&mut self) {
@@ -364,18 +349,6 @@ impl Schedule for Sglang {
         self.complete_step(now, plan, result);
     }
 
-    fn quiet(&mut self) -> Option<Quiet> {
-        self.quiet_steps()
-    }
-
-    fn quiet_claims(&self, steps: usize, claims: &mut Vec<u32>) {
-        self.group.claims_ahead(steps, claims);
-    }
-
-    fn run_quiet(&mut self, run: QuietSteps) {
-        self.run_quiet_steps(run);
-    }
-
     fn load(&self) -> Load {
         let listed = self.running.len() + self.last_prefill.len();
         Load {
@@ -387,33 +360,9 @@ impl Schedule for Sglang {
         }
     }
 
-    fn adapters(&self) -> Option<&Adapters> {
-        Some(&self.loras)
-    }
-
-    fn longest_waiting(&self) -> u32 {
-        let tokens = |slot: &u32| {
-            let life = &self.sequences[*slot as usize].life;
-            life.prompt_tokens + life.generated
-        };
-        self.waiting.iter().map(tokens).max().unwrap_or(0)
-    }
-
     fn token_budget(&self) -> u32 {
         let chunk = self.config.chunked_prefill_size.and_then(|size| u32::try_from(size).ok());
         chunk.filter(|size| *size > 0).unwrap_or(self.config.max_prefill_tokens)
-    }
-
-    fn cached_tokens(&self, request: RequestView<'_>) -> u32 {
-        if self.has_tree() { self.tree.cached_tokens(request) } else { 0 }
-    }
-
-    fn cache(&self) -> CacheContent {
-        if self.has_tree() {
-            CacheContent::Tree(Box::new(self.tree.clone()))
-        } else {
-            CacheContent::Nothing
-        }
     }
 
     fn life(&self, id: RequestId) -> Option<Life> {
@@ -434,6 +383,42 @@ impl Schedule for Sglang {
 
     fn is_balanced(&self) -> bool {
         self.memory_is_balanced()
+    }
+
+    fn waits_until(&self) -> Option<SimTime> {
+        None
+    }
+
+    fn displaces_in_vain(&self) -> bool {
+        false
+    }
+
+    fn kv_transfers(&mut self) -> Option<&mut dyn TransfersKv> {
+        Some(self)
+    }
+
+    fn quiet_runs(&mut self) -> Option<&mut dyn RunsQuiet> {
+        Some(self)
+    }
+
+    fn adapters(&self) -> Option<&dyn HoldsAdapters> {
+        Some(self)
+    }
+
+    fn migration(&mut self) -> Option<&mut dyn Migrates> {
+        None
+    }
+
+    fn prefix_cache(&self) -> Option<&dyn CachesPrefixes> {
+        Some(self)
+    }
+
+    fn prefix_cache_mut(&mut self) -> Option<&mut dyn CachesPrefixes> {
+        Some(self)
+    }
+
+    fn tiers(&mut self) -> Option<&mut Tiers> {
+        None
     }
 }
 

@@ -31,8 +31,10 @@ mod handover;
 use handover::{Inserted, Reception, SendBuffer};
 
 use super::baseline::Queues;
-use super::{Handoff, Load, Schedule};
-use crate::engine::{Finish, Life, StepPlan, StepResult};
+use super::{
+    CachesPrefixes, Handoff, HoldsAdapters, Load, Migrates, RunsQuiet, Schedule, TransfersKv,
+};
+use crate::engine::{Finish, Life, StepPlan, StepResult, Tiers};
 use crate::ids::RequestId;
 use crate::request::Request;
 use crate::scenario::VllmV0Config;
@@ -179,6 +181,8 @@ impl VllmV0 {
 }
 
 impl Schedule for VllmV0 {
+    fn now(&mut self, _: SimTime) {}
+
     fn enqueue(
         &mut self,
         id: RequestId,
@@ -194,32 +198,6 @@ impl Schedule for VllmV0 {
         }
         result.finished.extend(self.sent.abort(id).map(|life| (life, Finish::Aborted)));
         self.queues.abort(id, result);
-    }
-
-    fn transferred(&mut self, id: RequestId, result: &mut StepResult) {
-        let underway = self.reception.underway();
-        if underway.is_some_and(|slot| self.queues.get(slot).life.id == id) {
-            self.reception.arrived();
-        } else {
-            let released = self.sent.remove(id);
-            result.finished.extend(released.into_iter().map(|life| (life, Finish::Done)));
-        }
-    }
-
-    fn is_fetching(&self) -> bool {
-        !self.reception.is_empty()
-    }
-
-    fn fetches(&self, id: RequestId) -> bool {
-        self.queues.slot_of(id).is_some_and(|slot| self.reception.has(slot))
-    }
-
-    fn lost_transfer(&mut self, id: RequestId) {
-        let Some(slot) = self.queues.slot_of(id) else { return };
-        self.queues.lose_copy(slot);
-        if self.reception.underway() == Some(slot) {
-            self.reception.lose();
-        }
     }
 
     fn schedule(&mut self, now: SimTime, plan: &mut StepPlan) {
@@ -276,6 +254,91 @@ impl Schedule for VllmV0 {
     fn is_balanced(&self) -> bool {
         self.queues.is_balanced()
     }
+
+    fn reads_outcomes_first(&self) -> bool {
+        false
+    }
+
+    fn waits_until(&self) -> Option<SimTime> {
+        None
+    }
+
+    fn rewind_clock(&mut self) {}
+
+    fn displaces_in_vain(&self) -> bool {
+        false
+    }
+
+    fn kv_transfers(&mut self) -> Option<&mut dyn TransfersKv> {
+        Some(self)
+    }
+
+    fn quiet_runs(&mut self) -> Option<&mut dyn RunsQuiet> {
+        None
+    }
+
+    fn adapters(&self) -> Option<&dyn HoldsAdapters> {
+        None
+    }
+
+    fn migration(&mut self) -> Option<&mut dyn Migrates> {
+        None
+    }
+
+    fn prefix_cache(&self) -> Option<&dyn CachesPrefixes> {
+        None
+    }
+
+    fn prefix_cache_mut(&mut self) -> Option<&mut dyn CachesPrefixes> {
+        None
+    }
+
+    fn tiers(&mut self) -> Option<&mut Tiers> {
+        None
+    }
+}
+
+impl TransfersKv for VllmV0 {
+    fn transferred(&mut self, id: RequestId, result: &mut StepResult) {
+        let underway = self.reception.underway();
+        if underway.is_some_and(|slot| self.queues.get(slot).life.id == id) {
+            self.reception.arrived();
+        } else {
+            let released = self.sent.remove(id);
+            result.finished.extend(released.into_iter().map(|life| (life, Finish::Done)));
+        }
+    }
+
+    fn lost_transfer(&mut self, id: RequestId) {
+        let Some(slot) = self.queues.slot_of(id) else { return };
+        self.queues.lose_copy(slot);
+        if self.reception.underway() == Some(slot) {
+            self.reception.lose();
+        }
+    }
+
+    fn is_fetching(&self) -> bool {
+        !self.reception.is_empty()
+    }
+
+    fn fetches(&self, id: RequestId) -> bool {
+        self.queues.slot_of(id).is_some_and(|slot| self.reception.has(slot))
+    }
+
+    fn sends(&self, _: RequestId) -> bool {
+        false
+    }
+
+    fn reads_transfers_last(&self) -> bool {
+        false
+    }
+
+    // Who has been fetched is in the step that waited for it.
+    fn has_landed(&self) -> bool {
+        false
+    }
+
+    fn land(&mut self, _: SimTime, _: &mut StepResult) {}
 }
 
 #[cfg(test)]

@@ -24,6 +24,7 @@
 //!
 //! Left out: caches of state-space layers, names of blocks in a window, multimodal budgets, structured output.
 
+mod abilities;
 mod abort;
 mod acceptance;
 mod answers;
@@ -45,12 +46,14 @@ mod waiting;
 mod windows;
 
 use super::handed::Handed;
-use super::{Handoff, Load, Quiet, QuietSteps, Schedule};
+use super::{
+    CachesPrefixes, Handoff, HoldsAdapters, Load, Migrates, RunsQuiet, Schedule, TransfersKv,
+};
 use crate::engine::{Adapters, Finish, Life, StepPlan, StepResult, Tiers};
 use crate::ids::RequestId;
-use crate::kv::{BlockPool, CacheContent, Hits, KvPool, Lookahead, NumberedPool};
+use crate::kv::{BlockPool, Hits, KvPool, Lookahead, NumberedPool};
 use crate::model::KvGroups;
-use crate::request::{Request, RequestView, Segment};
+use crate::request::Request;
 use crate::scenario::{Policy, SpeculationMethod, VllmConfig};
 use crate::units::SimTime;
 
@@ -311,6 +314,8 @@ impl VllmV1 {
 }
 
 impl Schedule for VllmV1 {
+    fn now(&mut self, _: SimTime) {}
+
     fn enqueue(
         &mut self,
         id: RequestId,
@@ -330,59 +335,8 @@ impl Schedule for VllmV1 {
         Ok(())
     }
 
-    fn adopt(&mut self, life: Life, request: &Request) {
-        let (block_size, naming) = (self.config.block_size, self.naming);
-        let mut sequence = Sequence::new(life.id, request, Handoff::None, block_size, naming);
-        sequence.life = life;
-        sequence.tokens = life.prompt_tokens + life.generated;
-        if life.generated > 0 {
-            sequence.status = Status::Preempted;
-        }
-        self.name_chunks(&mut sequence, request);
-        self.livelock.end();
-        self.lacks_memory &= self.config.policy == Policy::Fcfs;
-        let key = sequence.key();
-        let slot = self.insert(sequence);
-        self.waiting.push_back(slot, key);
-    }
-
     fn abort(&mut self, id: RequestId, result: &mut StepResult) {
         self.abort_request(id, result);
-    }
-
-    fn transferred(&mut self, id: RequestId, _result: &mut StepResult) {
-        let Some(slot) = self.handed_over(id) else { return };
-        self.livelock.end();
-        let s = &mut self.sequences[slot as usize];
-        match s.status {
-            Status::Loading if !s.has_landed => {
-                s.has_landed = true;
-                self.unlanded -= 1;
-            }
-            Status::Sending => self.give_back(slot),
-            _ => {}
-        }
-    }
-
-    fn sends(&self, id: RequestId) -> bool {
-        self.handed_over(id)
-            .is_some_and(|slot| self.sequences[slot as usize].handoff == Handoff::DecodedElsewhere)
-    }
-
-    fn reads_transfers_last(&self) -> bool {
-        self.connector.is_there()
-    }
-
-    fn lost_transfer(&mut self, id: RequestId) {
-        let Some(slot) = self.handed_over(id) else { return };
-        self.livelock.end();
-        self.load_nothing(slot);
-    }
-
-    fn lose_cache(&mut self) {
-        self.livelock.end();
-        self.lacks_memory = false;
-        self.pool.forget_cached();
     }
 
     fn rewind_clock(&mut self) {
@@ -416,23 +370,6 @@ impl Schedule for VllmV1 {
         }
     }
 
-    fn quiet(&mut self) -> Option<Quiet> {
-        self.quiet_steps()
-    }
-
-    fn quiet_claims(&self, steps: usize, claims: &mut Vec<u32>) {
-        self.group.claims_ahead(steps, claims);
-    }
-
-    fn is_foreseen(&self, plan: &StepPlan) -> bool {
-        self.brings_first_tokens(plan)
-    }
-
-    fn run_quiet(&mut self, run: QuietSteps) {
-        self.run_quiet_steps(run);
-        self.livelock.end();
-    }
-
     fn tiers(&mut self) -> Option<&mut Tiers> {
         self.tiers.as_deref_mut()
     }
@@ -447,36 +384,8 @@ impl Schedule for VllmV1 {
         }
     }
 
-    fn adapters(&self) -> Option<&Adapters> {
-        Some(&self.adapters)
-    }
-
-    fn longest_waiting(&self) -> u32 {
-        let waits = |it: &&Sequence| matches!(it.status, Status::Waiting | Status::Preempted);
-        self.sequences.iter().filter(waits).map(|it| it.tokens).max().unwrap_or(0)
-    }
-
     fn token_budget(&self) -> u32 {
         self.token_budget
-    }
-
-    fn show_cache(&mut self, quoted: Option<&[Segment]>) {
-        self.show_members(quoted);
-    }
-
-    fn cached_tokens(&self, request: RequestView<'_>) -> u32 {
-        if !self.config.enable_prefix_caching {
-            return 0;
-        }
-        self.pool.cached_tokens(self.config.block_size, self.naming, request)
-    }
-
-    fn cache(&self) -> CacheContent {
-        if !self.config.enable_prefix_caching {
-            return CacheContent::Nothing;
-        }
-        let (block_size, naming) = (self.config.block_size, self.naming);
-        CacheContent::Blocks { pool: Box::new(self.pool.clone()), block_size, naming }
     }
 
     fn life(&self, id: RequestId) -> Option<Life> {
@@ -506,5 +415,37 @@ impl Schedule for VllmV1 {
         unlanded == self.unlanded as usize
             && self.pool.is_balanced()
             && self.tiers.as_ref().is_none_or(|tiers| tiers.is_balanced())
+    }
+
+    fn reads_outcomes_first(&self) -> bool {
+        false
+    }
+
+    fn waits_until(&self) -> Option<SimTime> {
+        None
+    }
+
+    fn kv_transfers(&mut self) -> Option<&mut dyn TransfersKv> {
+        Some(self)
+    }
+
+    fn quiet_runs(&mut self) -> Option<&mut dyn RunsQuiet> {
+        Some(self)
+    }
+
+    fn adapters(&self) -> Option<&dyn HoldsAdapters> {
+        Some(self)
+    }
+
+    fn migration(&mut self) -> Option<&mut dyn Migrates> {
+        Some(self)
+    }
+
+    fn prefix_cache(&self) -> Option<&dyn CachesPrefixes> {
+        Some(self)
+    }
+
+    fn prefix_cache_mut(&mut self) -> Option<&mut dyn CachesPrefixes> {
+        Some(self)
     }
 }

@@ -1,0 +1,98 @@
+//! What SGLang's scheduler can do beside scheduling.
+
+use super::Sglang;
+use crate::engine::scheduler::{
+    CachesPrefixes, HoldsAdapters, Quiet, QuietSteps, RunsQuiet, TransfersKv,
+};
+use crate::engine::{Adapters, StepPlan, StepResult};
+use crate::ids::RequestId;
+use crate::kv::CacheContent;
+use crate::request::{RequestView, Segment};
+use crate::units::SimTime;
+
+impl TransfersKv for Sglang {
+    fn transferred(&mut self, id: RequestId, _result: &mut StepResult) {
+        self.end_transfer(id);
+    }
+
+    fn sends(&self, id: RequestId) -> bool {
+        self.handed.get(id).is_some_and(|slot| self.sequences[slot as usize].is_sending)
+    }
+
+    fn has_landed(&self) -> bool {
+        self.handoffs.has_landed()
+    }
+
+    fn land(&mut self, now: SimTime, result: &mut StepResult) {
+        self.seat_landed(now, result);
+    }
+
+    fn lost_transfer(&mut self, id: RequestId) {
+        unreachable!("request {id}: with memory set aside first, a lost transfer ends the attempt");
+    }
+
+    fn is_fetching(&self) -> bool {
+        false
+    }
+
+    fn fetches(&self, _: RequestId) -> bool {
+        false
+    }
+
+    fn reads_transfers_last(&self) -> bool {
+        false
+    }
+}
+
+impl RunsQuiet for Sglang {
+    fn quiet(&mut self) -> Option<Quiet> {
+        self.quiet_steps()
+    }
+
+    fn quiet_claims(&mut self, steps: usize, claims: &mut Vec<u32>) {
+        self.group.claims_ahead(steps, claims);
+    }
+
+    fn run_quiet(&mut self, run: QuietSteps) {
+        self.run_quiet_steps(run);
+    }
+
+    fn is_foreseen(&mut self, _: &StepPlan) -> bool {
+        false
+    }
+}
+
+impl HoldsAdapters for Sglang {
+    fn held(&self) -> &Adapters {
+        &self.loras
+    }
+
+    fn longest_waiting(&self) -> u32 {
+        let tokens = |slot: &u32| {
+            let life = &self.sequences[*slot as usize].life;
+            life.prompt_tokens + life.generated
+        };
+        self.waiting.iter().map(tokens).max().unwrap_or(0)
+    }
+}
+
+impl CachesPrefixes for Sglang {
+    fn cached_tokens(&self, request: RequestView<'_>) -> u32 {
+        if self.has_tree() { self.tree.cached_tokens(request) } else { 0 }
+    }
+
+    fn content(&self) -> CacheContent {
+        if self.has_tree() {
+            CacheContent::Tree(Box::new(self.tree.clone()))
+        } else {
+            CacheContent::Nothing
+        }
+    }
+
+    fn lose(&mut self) {
+        self.evict_until(self.pool);
+    }
+
+    // An answer joins the tree when it is whole.
+    fn show(&mut self, _: Option<&[Segment]>) {}
+}
