@@ -8,7 +8,7 @@
 #![allow(clippy::print_stdout, reason = "an example shows its result")]
 
 use servecast::check::{Policies, Standing, Suite};
-use servecast::engine::scheduler::{Admit, Doorkeeper, Held, Load, Scheduler};
+use servecast::engine::scheduler::{Admit, Doorkeeper, Held, Load};
 use servecast::units::{SimDuration, SimTime};
 
 /// The shortest prompt goes in first; who has waited for so long goes before all others.
@@ -37,7 +37,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         if scenario.file.cluster.gateway.is_some() {
             return Err("the gateway orders requests already".to_owned());
         }
-        Ok(Scheduler::custom(Doorkeeper::new(policy.clone(), engine)))
+        Ok(Doorkeeper::new(policy.clone(), engine).into())
     });
     for outcome in Suite::built_in().check(&policies)? {
         if let Some(reason) = &outcome.left_out {

@@ -31,7 +31,8 @@ impl<'a> Policies<'a> {
     }
 
     /// With another scheduler in every replica. It gets the scenario, the replica's group, and the scheduler
-    /// that the scenario asks for, without requests, to put something before it or to drop it.
+    /// that the scenario asks for, without requests, to put something before it or to drop it. Where the scenario
+    /// needs what only that one can, it is left out.
     #[must_use]
     pub fn with_scheduler(
         self,
@@ -63,7 +64,9 @@ impl<'a> Policies<'a> {
             let instance = match &self.scheduler {
                 None => instance,
                 Some(change) => instance.with_scheduler(|shipped| {
-                    change(scenario, group, shipped.clone()).unwrap_or_else(|reason| {
+                    let changed = change(scenario, group, shipped.clone());
+                    let suited = changed.and_then(|it| suited(it, &shipped, scenario, group));
+                    suited.unwrap_or_else(|reason| {
                         refused = Some(reason);
                         shipped
                     })
@@ -80,4 +83,25 @@ impl<'a> Policies<'a> {
         };
         Ok(Cluster { instances: changed, router, ..cluster })
     }
+}
+
+/// The scheduler, unless the scenario needs what it cannot and the shipped one can.
+fn suited(
+    mut scheduler: Scheduler,
+    shipped: &Scheduler,
+    scenario: &Scenario,
+    group: &ReplicaGroup,
+) -> Result<Scheduler, String> {
+    let is_apart = scenario.file.cluster.disaggregation.is_some();
+    let has_adapters = group.cluster.lora.is_some() && shipped.adapters().is_some();
+    let lacks = if is_apart && scheduler.kv_transfers().is_none() {
+        "hands over no KV"
+    } else if group.cluster.kv_tiers.is_some() && scheduler.tiers().is_none() {
+        "has no KV tiers"
+    } else if has_adapters && scheduler.adapters().is_none() {
+        "holds no adapters"
+    } else {
+        return Ok(scheduler);
+    };
+    Err(format!("the scheduler {lacks}"))
 }

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use servecast::engine::Instance;
-use servecast::engine::scheduler::{Admit, Doorkeeper, Held, Load, Scheduler};
+use servecast::engine::scheduler::{Admit, Doorkeeper, Held, Load};
 use servecast::metrics::{AdaptersReport, Recorder, Status};
 use servecast::resolved::Scenario;
 use servecast::sim::{Counts, cluster, simulation, simulation_on, step_times};
@@ -224,9 +224,8 @@ fn requests_move_and_routers_see_adapters_behind_a_door_too() {
     let scenario = resolved(&scenario(&periodic("solver = 'greedy'"), ""));
     let (plain, counts, _) = run(&scenario);
     let mut cluster = cluster(&scenario).expect("step times are known");
-    let behind = |instance: Instance| {
-        instance.with_scheduler(|engine| Scheduler::custom(Doorkeeper::new(Open, engine)))
-    };
+    let behind =
+        |instance: Instance| instance.with_scheduler(|engine| Doorkeeper::new(Open, engine).into());
     cluster.instances = cluster.instances.into_iter().map(behind).collect();
     let file = &scenario.file;
     let workload = Workload::open(&file.workload, file.seed, None).expect("it opens");

@@ -70,6 +70,12 @@ impl<A: Admit> Doorkeeper<A> {
     }
 }
 
+impl<A: Admit + 'static> From<Doorkeeper<A>> for Scheduler {
+    fn from(doorkeeper: Doorkeeper<A>) -> Self {
+        Self::Custom(Box::new(doorkeeper))
+    }
+}
+
 impl<A: Admit + 'static> Schedule for Doorkeeper<A> {
     fn now(&mut self, now: SimTime) {
         self.engine.now(now);

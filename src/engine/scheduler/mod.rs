@@ -29,7 +29,7 @@ use crate::request::Request;
 use crate::units::SimTime;
 
 pub use abilities::{CachesPrefixes, HoldsAdapters, Migrates, RunsQuiet, TransfersKv};
-pub use custom::CustomSchedule;
+pub use custom::{CustomSchedule, KvBlocks, NextStep, SchedulingPolicy};
 pub use dispatch::{Dispatch, LeastScore};
 pub use doorkeeper::{Admit, Doorkeeper, Held};
 pub use faster_transformer::FasterTransformer;
@@ -63,14 +63,14 @@ pub enum Scheduler {
     StaticBatch(Box<StaticBatch>),
     /// Data-parallel ranks of one of these.
     Ranks(Box<Ranks>),
-    /// A scheduler of the library's user.
+    /// A scheduler of the library's user, or an engine with a policy of theirs in front.
     Custom(Box<dyn CustomSchedule>),
 }
 
 impl Scheduler {
     /// A scheduler of one's own.
-    pub fn custom(scheduler: impl Schedule + Clone + 'static) -> Self {
-        Self::Custom(Box::new(scheduler))
+    pub fn custom(policy: impl SchedulingPolicy) -> Self {
+        Self::Custom(Box::new(custom::Custom::new(policy)))
     }
 }
 
@@ -142,8 +142,9 @@ pub struct QuietSteps {
 }
 
 /// What an instance asks of a scheduler. Nothing has a default: a scheduler that stands before another, or is made of
-/// others, is not compiled until it says what becomes of each.
-pub trait Schedule: fmt::Debug + Send {
+/// others, is not compiled until it says what becomes of each. Only those of the project implement it, for they
+/// get [`Request`]s whole; one of the library's user is a [`SchedulingPolicy`].
+pub trait Schedule: fmt::Debug + Send + sealed::Own {
     /// It is `now`, before what happens next.
     fn now(&mut self, now: SimTime);
 
@@ -215,6 +216,24 @@ pub trait Schedule: fmt::Debug + Send {
 
     /// KV memory below that of the GPUs, if it has some.
     fn tiers(&mut self) -> Option<&mut Tiers>;
+}
+
+/// Who may know how long an answer will be: a scheduler ends it, as an engine finds the end-of-sequence token.
+mod sealed {
+    /// The project's own schedulers.
+    pub trait Own {}
+
+    impl Own for super::VllmV1 {}
+    impl Own for super::Sglang {}
+    impl Own for super::VllmV0 {}
+    impl Own for super::Sarathi {}
+    impl Own for super::Orca {}
+    impl Own for super::OrcaLora {}
+    impl Own for super::FasterTransformer {}
+    impl Own for super::StaticBatch {}
+    impl Own for super::Ranks {}
+    impl<A> Own for super::Doorkeeper<A> {}
+    impl<P> Own for super::custom::Custom<P> {}
 }
 
 /// Repeats a list with this period up to `len`.

@@ -22,9 +22,8 @@ fn assert_caught(policies: &Policies<'_>, scenario: &str, figure: &str) {
 }
 
 fn door<A: Admit + Sync + 'static>(policy: A) -> Policies<'static> {
-    Policies::shipped().with_scheduler(move |_, _, engine| {
-        Ok(Scheduler::custom(Doorkeeper::new(policy.clone(), engine)))
-    })
+    Policies::shipped()
+        .with_scheduler(move |_, _, engine| Ok(Doorkeeper::new(policy.clone(), engine).into()))
 }
 
 /// vLLM's scheduler with other settings, where nothing else has to be built into it.

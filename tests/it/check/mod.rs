@@ -4,7 +4,12 @@
 mod broken;
 
 use servecast::check::{Golden, Outcome, Policies, Standing, Suite};
-use servecast::engine::scheduler::{Admit, Doorkeeper, Held, Load, Scheduler};
+use servecast::engine::Finish;
+use servecast::engine::scheduler::{
+    Admit, Doorkeeper, Held, KvBlocks, Load, NextStep, Scheduler, SchedulingPolicy,
+};
+use servecast::ids::RequestId;
+use servecast::request::RequestView;
 use servecast::scenario::RouterConfig;
 use servecast::units::SimTime;
 
@@ -73,13 +78,61 @@ impl Admit for Open {
 
 #[test]
 fn an_open_door_changes_nothing() {
-    let policies = Policies::shipped()
-        .with_scheduler(|_, _, engine| Ok(Scheduler::custom(Doorkeeper::new(Open, engine))));
+    let policies =
+        Policies::shipped().with_scheduler(|_, _, engine| Ok(Doorkeeper::new(Open, engine).into()));
     // Ranks are chosen among when a request comes to the engine, which is later behind a door.
     let suite = Suite::built_in().only(|name| name != "data-parallel");
     for outcome in checked(&suite, &policies) {
         assert!(outcome.is_unchanged(), "{outcome:#?}");
     }
+}
+
+/// Computes all that can be computed, with memory without end.
+#[derive(Debug, Clone, Default)]
+struct AllAtOnce(Vec<RequestId>);
+
+impl SchedulingPolicy for AllAtOnce {
+    fn enqueue(&mut self, request: RequestView<'_>) -> Result<(), Finish> {
+        self.0.push(request.id);
+        Ok(())
+    }
+
+    fn left(&mut self, id: RequestId) {
+        self.0.retain(|&other| other != id);
+    }
+
+    fn schedule(&mut self, _: SimTime, step: &mut NextStep<'_>) {
+        for &id in &self.0 {
+            step.compute(id, step.uncomputed(id));
+        }
+    }
+
+    fn kv_blocks(&self) -> KvBlocks {
+        KvBlocks::default()
+    }
+}
+
+#[test]
+fn a_scheduler_of_ones_own_is_left_out_of_what_it_cannot() {
+    let policies =
+        Policies::shipped().with_scheduler(|_, _, _| Ok(Scheduler::custom(AllAtOnce::default())));
+    let suite = Suite::built_in();
+    let outcomes = checked(&suite, &policies);
+    let left_out: Vec<(&str, &str)> = outcomes
+        .iter()
+        .filter_map(|it| Some((it.scenario.as_str(), it.left_out.as_deref()?)))
+        .collect();
+    let apart = "the scheduler hands over no KV";
+    let expected = [
+        ("disaggregation-sglang", apart),
+        ("disaggregation-vllm", apart),
+        ("kv-tiers", "the scheduler has no KV tiers"),
+        ("lora", "the scheduler holds no adapters"),
+    ];
+    assert_eq!(left_out, expected);
+    // All others are run with it.
+    let changed = outcomes.iter().filter(|it| it.left_out.is_none() && !it.is_unchanged());
+    assert!(changed.count() > 10);
 }
 
 #[test]
