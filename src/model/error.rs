@@ -1,5 +1,6 @@
 //! Why a model cannot be read or served.
 
+use crate::plain::shown;
 use crate::units::Bytes;
 
 /// Why a model cannot be read or served. The message names the model, the rule and the value.
@@ -55,8 +56,9 @@ pub enum ModelError {
     },
     /// Weights and working memory leave no room for one KV block.
     #[error(
-        "{model} does not fit at {sizes}: {utilization} of {memory} is {usable}, \
-         but weights need {weights} and activations {reserve} per GPU; {advice}"
+        "{model} does not fit at {sizes}: {} of {memory} is {usable}, \
+         but weights need {weights} and activations {reserve} per GPU; {advice}",
+        shown(utilization)
     )]
     DoesNotFit {
         /// The model's name.

@@ -5,6 +5,7 @@ use super::layouts::Layout;
 use crate::cli::{Failure, say};
 use crate::load::Drafts;
 use crate::metrics::bench::{Latency, Statistic};
+use crate::plain::{rounded, shown};
 use crate::plan::{Promise, Slo, Traffic};
 use crate::resolved::{Caveat, Scenario};
 use crate::scenario::ScenarioFile;
@@ -126,8 +127,10 @@ pub(super) fn check_window(window_s: f64, traffic: &Traffic) -> Result<(), Failu
     let span_s = traffic.span().as_secs_f64();
     if span_s / window_s > WINDOWS_MAX {
         return Err(Failure::input(format!(
-            "--window {window_s}: must be at least {:.3} for requests that come over {span_s:.0} s",
-            span_s / WINDOWS_MAX
+            "--window {}: must be at least {} for requests that come over {} s",
+            shown(window_s),
+            rounded(span_s / WINDOWS_MAX),
+            rounded(span_s)
         )));
     }
     Ok(())

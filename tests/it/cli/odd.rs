@@ -21,6 +21,15 @@ fn numbers_are_told_as_people_read_them() {
         let number = setting.split_once('=').unwrap().1;
         refused.stderr_has(&format!("got {number}"));
     }
+    let tiny = "bench --tool vllm --model Qwen/Qwen3-8B --gpu H100 --gpu-memory-utilization 1e-308";
+    cli.words(tiny).expect_exit(2).stderr_has(": 1e-308 of ");
+    let window = "plan s.toml --gpu H100 --resamples 0 --slo p99_ttft_ms<=500 --window 1e-9";
+    let refused = cli.words(window).expect_exit(2);
+    let said = String::from_utf8_lossy(&refused.0.stderr).into_owned();
+    assert!(
+        said.contains("--window 1e-9: must be at least ") && !said.contains("least 0.000 "),
+        "{said}"
+    );
     let slo = "plan s.toml --gpu H100 --resamples 0 --slo p99_ttft_ms<=1e-9";
     cli.words(slo).stdout_has("P99 TTFT ≤ 1e-9 ms");
 }

@@ -30,7 +30,7 @@ fn arguments_that_mean_nothing_are_refused_by_name() {
             vec!["--set", "workload.lengths.output_tokens=1", "--slo", "p99_tpot_ms<=20"],
             "no requests with answers",
         ),
-        (vec!["--window", "1e-7"], "--window 0.0000001: must be at least"),
+        (vec!["--window", "1e-7"], "--window 1e-7: must be at least"),
         (vec!["--vary", "cluster.engine.block_size=16,"], "a value is empty"),
         (vec!["--vary", "cluster.engine.blocks=1"], "unknown key `blocks`"),
         (vec!["--window", "0"], "--window 0: must be above 0"),
