@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::cluster::{AdapterReport, Needs};
 use crate::engine::Instance;
-use crate::engine::scheduler::Load;
+use crate::engine::scheduler::{CachesPrefixes, Load};
 use crate::ids::InstanceId;
 use crate::kv::CacheContent;
 use crate::units::SimTime;
@@ -103,7 +103,7 @@ impl Pool {
         if keeps_caches && self.looks_at_caches(needs, now) {
             self.caches.clear();
             let content = |instance: &Instance| {
-                instance.scheduler().prefix_cache().map(|cache| cache.content()).unwrap_or_default()
+                instance.scheduler().prefix_cache().map(CachesPrefixes::content).unwrap_or_default()
             };
             self.caches.extend(instances.iter().map(content));
             self.caches_at = Some(now);

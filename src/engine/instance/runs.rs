@@ -9,7 +9,7 @@ use crate::cost::StepWalk;
 use crate::engine::flight::Flight;
 use crate::engine::host::HostPart;
 use crate::engine::quiet::{QuietRun, QuietStep, RunLength};
-use crate::engine::scheduler::QuietSteps;
+use crate::engine::scheduler::{QuietSteps, RunsQuiet};
 use crate::units::{SimDuration, SimTime};
 
 /// Behind steps of other kinds, which are told apart, no run is planned unless so many steps may come before the
@@ -95,7 +95,7 @@ impl Instance {
         }
         let Some(lead) = self.lead() else { return };
         let runs = self.scheduler.quiet_runs();
-        let Some(quiet) = runs.and_then(|runs| runs.quiet()) else { return };
+        let Some(quiet) = runs.and_then(RunsQuiet::quiet) else { return };
         let steps = (quiet.steps as usize).min(self.steps_ahead());
         let mut shape = quiet.shape;
         shape.cuda_graph = self.graphs.replayed(&shape);
