@@ -38,7 +38,7 @@ impl Cases {
         for caveat in loaded.scenario.caveats() {
             say_once(&format!("warning: {caveat}"));
         }
-        memory::check(&loaded.scenario, memory::Leaves::Records)?;
+        memory::check(&loaded.scenario)?;
         loaded.scenario.file = loaded.relocated();
         let rows = self.rows(&loaded)?;
         let costs = self.step_times(&loaded.scenario)?;

@@ -52,7 +52,7 @@ fn one_text(outcome: &Outcome, outcomes: usize) -> String {
         } else {
             String::new()
         },
-        outcome.recorder.preemptions(),
+        preemptions(outcome),
         outcome.recorder.steps,
         faults::text(outcome) + &classes::text(outcome) + &adapters(outcome)
     );
@@ -195,6 +195,10 @@ fn cluster(outcome: &Outcome) -> (ClusterReport, Bill) {
     (ClusterReport::new(recorder, &kinds), Bill::new(recorder, &kinds, report))
 }
 
+fn preemptions(outcome: &Outcome) -> u64 {
+    outcome.recorder.requests.iter().map(|record| u64::from(record.preemptions)).sum()
+}
+
 /// The gain of speculative decoding; nothing where no draft was verified.
 fn speculation(drafts: &DraftCounts) -> Option<Value> {
     (!drafts.is_empty()).then(|| {
@@ -302,7 +306,7 @@ fn summary(outcome: &Outcome) -> Value {
         },
         "engine": {
             "steps": outcome.recorder.steps,
-            "preemptions": outcome.recorder.preemptions(),
+            "preemptions": preemptions(outcome),
             "simulated_s": outcome.recorder.end.as_secs_f64(),
         },
         "measured": outcome.scenario.file.measured,

@@ -32,13 +32,6 @@ pub enum ClientMode {
     NonStreaming,
 }
 
-impl ClientMode {
-    /// Of a client that streams, or does not.
-    pub fn of(streaming: bool) -> Self {
-        if streaming { Self::Streaming } else { Self::NonStreaming }
-    }
-}
-
 /// One request as the client saw it.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct BenchRequest {
@@ -207,7 +200,16 @@ pub fn peak_concurrency(requests: &[BenchRequest]) -> u64 {
         starts.add(first, 1);
         ends.add(last.max(first).saturating_add(1), 1);
     }
-    CountsBySecond::peak_inside(&starts, &ends)
+    let mut ends = ends.entries().peekable();
+    let (mut inside, mut most) = (0, 0);
+    for (second, begun) in starts.entries() {
+        while let Some((_, ended)) = ends.next_if(|(end, _)| *end <= second) {
+            inside -= ended;
+        }
+        inside += begun;
+        most = most.max(inside);
+    }
+    most
 }
 
 /// The largest number of tokens in any one-second bucket: the first token of each success, and one

@@ -4,7 +4,6 @@
 //! `tests/proptest-regressions` and tried first.
 
 mod displaced;
-mod forgotten;
 mod golden;
 mod memory;
 mod merged;
