@@ -2,6 +2,7 @@
 //! simulator with the same block and the same JSON.
 
 mod args;
+mod blame;
 mod foreign;
 mod result_file;
 mod server;
@@ -16,16 +17,15 @@ pub(super) use tool::expand;
 
 use super::{Failure, run, say};
 use crate::cli::overrides;
-use crate::load::{self, LoadError, Origin};
+use crate::load;
 use crate::metrics::BenchWriter;
 use crate::metrics::bench::{CacheReportFlag, RequestRate, Slos, Tool, VllmRun};
-use crate::problem::Problem;
 use crate::rng::Seed;
 use crate::scenario::{ReportConfig, ReportFormat, ScenarioFile};
 use args::ReportArguments;
 use result_file::{ResultFile, metadata};
 use tool::title;
-use workload::{Requests, flag_of, only_for};
+use workload::{Requests, only_for};
 
 pub(super) fn bench(arguments: &BenchArguments) -> Result<(), Failure> {
     let ignored = arguments.foreign.without_effect()?;
@@ -47,7 +47,7 @@ pub(super) fn bench(arguments: &BenchArguments) -> Result<(), Failure> {
         measured: None,
     };
     let loaded = load::from_flags(&file, &overrides(&arguments.overrides)?)
-        .map_err(|error| by_flag(error, &requests.dataset))?;
+        .map_err(|error| blame::by_flag(error, &requests.dataset))?;
     let result_file = ResultFile::of(arguments, tool)?;
     state_tool(arguments, tool, &requests, &ignored);
     let (dir, mut outcomes) = run::simulate_all(&[loaded], &arguments.output)?;
@@ -57,20 +57,6 @@ pub(super) fn bench(arguments: &BenchArguments) -> Result<(), Failure> {
         Some(file) => file.write((arguments, tool), &outcomes[0].report),
         None => Ok(()),
     }
-}
-
-/// A refusal of a setting by the flag that it was given with.
-fn by_flag(error: LoadError, dataset: &str) -> Failure {
-    if let LoadError::Settings(broken) = &error
-        && let Some(first) = broken.0.first()
-        && matches!(first.origin, Origin::File(_))
-        && let Some(flag) = flag_of(&first.problem.at, dataset)
-    {
-        return Failure::input(
-            Problem { at: flag.to_owned(), ..first.problem.clone() }.to_string(),
-        );
-    }
-    error.into()
 }
 
 /// Says whose benchmark this is, and what of it is not simulated.

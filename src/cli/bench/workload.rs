@@ -462,43 +462,6 @@ impl WorkloadArguments {
     }
 }
 
-/// The flag that a setting of the scenario comes from, for data sets of this name.
-pub(super) fn flag_of(key: &str, dataset: &str) -> Option<&'static str> {
-    Some(match (key, dataset) {
-        ("workload.num_requests", _) => "--num-prompts",
-        ("workload.client.max_concurrency", _) => "--max-concurrency",
-        ("workload.arrivals.rate_per_s", _) => "--request-rate",
-        ("workload.arrivals.burstiness", _) => "--burstiness",
-        ("workload.arrivals.ramp_up.start_rate_per_s", _) => "--ramp-up-start-rps",
-        ("workload.arrivals.ramp_up.end_rate_per_s", _) => "--ramp-up-end-rps",
-        ("workload.lengths.input_tokens", "random" | "random-ids") => "--random-input-len",
-        ("workload.lengths.output_tokens", "random" | "random-ids") => "--random-output-len",
-        (
-            "workload.lengths.range_ratio" | "workload.lengths.output_range_ratio",
-            "random" | "random-ids",
-        ) => "--random-range-ratio",
-        ("workload.lengths.prefix_tokens", "random") => "--random-prefix-len",
-        ("workload.lengths.groups", "generated-shared-prefix") => "--gsp-num-groups",
-        ("workload.lengths.prompts_per_group", "generated-shared-prefix") => {
-            "--gsp-prompts-per-group"
-        }
-        ("workload.lengths.system_prompt_tokens", "generated-shared-prefix") => {
-            "--gsp-system-prompt-len"
-        }
-        ("workload.lengths.question_tokens", "generated-shared-prefix") => "--gsp-question-len",
-        ("workload.lengths.output_tokens", "generated-shared-prefix") => "--gsp-output-len",
-        ("workload.lengths.range_ratio", "generated-shared-prefix") => "--gsp-range-ratio",
-        ("workload.lengths.group_distribution.exponent", "generated-shared-prefix") => {
-            "--gsp-zipf-alpha"
-        }
-        ("workload.lengths.prefix_tokens", "prefix_repetition") => "--prefix-repetition-prefix-len",
-        ("workload.lengths.suffix_tokens", "prefix_repetition") => "--prefix-repetition-suffix-len",
-        ("workload.lengths.prefixes", "prefix_repetition") => "--prefix-repetition-num-prefixes",
-        ("workload.lengths.output_tokens", "prefix_repetition") => "--prefix-repetition-output-len",
-        _ => return None,
-    })
-}
-
 /// Refuses the flags given of the tool that is not in use.
 pub(super) fn only_for(
     tool: Tool,
