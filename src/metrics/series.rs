@@ -88,8 +88,11 @@ impl Series {
     #[inline]
     pub fn add(&mut self, now: SimTime, amount: u64) {
         debug_assert_eq!(self.quantity, Quantity::Flow);
-        let index = self.reach(now);
-        self.sums[index] += u128::from(amount);
+        // Nothing leaves no trace, so that a series does not tell how often it was told of nothing.
+        if amount > 0 {
+            let index = self.reach(now);
+            self.sums[index] += u128::from(amount);
+        }
     }
 
     /// An `amount` happens at each of these instants, in ascending order.
@@ -136,7 +139,11 @@ impl Series {
     pub fn points(&self, end: SimTime) -> Vec<(f64, f64)> {
         let mut whole = self.clone();
         match whole.quantity {
-            Quantity::Level => whole.hold_until(end.max(whole.since)),
+            Quantity::Level => {
+                let end = end.max(whole.since);
+                whole.hold_until(end);
+                whole.reach(end);
+            }
             Quantity::Flow => _ = whole.reach(end),
         }
         let width = whole.bin.as_secs_f64();
@@ -156,7 +163,7 @@ impl Series {
         if start <= from.as_nanos() && to.as_nanos() < end {
             let nanos = to.as_nanos().saturating_sub(from.as_nanos());
             self.sums[index] += u128::from(level) * u128::from(nanos);
-        } else if to > from {
+        } else if to > from && level > 0 {
             self.hold_across(from, to, level);
         }
     }
@@ -282,6 +289,17 @@ mod tests {
     }
 
     #[test]
+    fn nothing_that_happens_leaves_no_trace() {
+        let mut flow = Series::new(Quantity::Flow);
+        flow.add(at(90_000), 0);
+        assert_eq!(flow, Series::new(Quantity::Flow));
+        let mut level = Series::new(Quantity::Level);
+        level.hold(at(5), at(90_000), 0);
+        assert_eq!(level, Series::new(Quantity::Level));
+        assert_eq!(level.points(at(25)).len(), 3);
+    }
+
+    #[test]
     fn series_joined_hold_what_one_would_hold() {
         let mut whole = Series::new(Quantity::Level);
         let mut parts = [Series::new(Quantity::Level), Series::new(Quantity::Level)];
@@ -324,7 +342,7 @@ mod tests {
                 series.hold(SimTime::from_nanos(from), SimTime::from_nanos(to), level);
             }
             let mut plain = Vec::new();
-            let seen = told.iter().filter(|((from, to), _)| to > from);
+            let seen = told.iter().filter(|((from, to), level)| to > from && *level > 0);
             for (span, level) in seen {
                 add_plainly(&mut plain, series.bin.as_nanos(), *span, *level);
             }
