@@ -6,6 +6,7 @@ use rustc_hash::FxHashMap;
 
 use super::adapters::{AdapterLog, MigrationLog};
 use super::breakdown::{Phases, minus};
+use super::cut::CutAnswers;
 use super::faults::FaultLog;
 use super::gaps::GapCounter;
 use super::gateway::GatewayLog;
@@ -56,6 +57,8 @@ pub struct Recorder {
     pub presence: PresenceLog,
     /// What an autoscaler saw and decided.
     pub scaling: ScalingLog,
+    /// Answers that an engine ended before they were over.
+    pub cut: CutAnswers,
     /// Steps of all instances.
     pub steps: u64,
     /// Over time, all instances together.
@@ -96,6 +99,7 @@ impl Default for Recorder {
             gateway: GatewayLog::default(),
             presence: PresenceLog::default(),
             scaling: ScalingLog::default(),
+            cut: CutAnswers::default(),
             steps: 0,
             timeline: Timeline::default(),
             replicas: Vec::new(),
@@ -353,6 +357,7 @@ impl Observer for Recorder {
             | Occurrence::TierMoved(..)
             | Occurrence::TiersEvicted(..) => self.hear_of_tiers(at, what),
             Occurrence::Left(instance, life, finish) => {
+                self.cut.on(at, what);
                 if finish == Finish::Done {
                     self.replica(instance).0.served(life);
                     self.tiers.served(instance, life.id);
@@ -442,6 +447,7 @@ impl Recorder {
             self.gaps.join_with(lane.gaps);
             self.tokens_by_second.join(&lane.tokens_by_second);
             self.drafts.add(&lane.drafts);
+            self.cut.join(lane.cut);
             self.steps += lane.steps;
             self.carried.join(&lane.carried);
             self.timeline.join(lane.timeline);

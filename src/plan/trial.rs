@@ -6,7 +6,7 @@ use super::warm_up::{WarmUp, mser5};
 use super::watch::Watch;
 use crate::cost::StepTime;
 use crate::metrics::bench::{Latency, Statistic};
-use crate::metrics::{BenchReport, Recorder, RequestRecord, Status};
+use crate::metrics::{BenchReport, CutAnswers, Recorder, RequestRecord, Status};
 use crate::resolved::Scenario;
 use crate::sim;
 use crate::study::StudyError;
@@ -82,6 +82,8 @@ pub struct Trial {
     pub tokens_per_s_per_user: f64,
     /// 99th percentile of the time to first token, in ms.
     pub p99_ttft_ms: f64,
+    /// Answers that an engine ended before they were over.
+    pub cut: CutAnswers,
 }
 
 impl Setup<'_> {
@@ -132,6 +134,7 @@ impl Setup<'_> {
             output_tokens_per_s: summary.output_throughput(),
             tokens_per_s_per_user: 1000.0 / median_tpot_ms,
             p99_ttft_ms: P99_TTFT.value(counted, summary),
+            cut: watch.recorder.cut,
         }
     }
 

@@ -70,8 +70,12 @@ const FATES: [Fate; 8] = [
 /// Figures that count requests which were not answered in full, by what became of them.
 pub const LOSSES: [&str; 6] = ["rejected", "aborted", "timed_out", "failed", "stuck", "unfinished"];
 
+/// The figure that counts answers which an engine ended before they were over.
+pub const CUT_ANSWERS: &str = "cut_answers";
+
 /// The names of all other figures.
-const OTHERS: [&str; 8] = [
+const OTHERS: [&str; 9] = [
+    CUT_ANSWERS,
     "slo_attainment",
     "cache_hit_rate",
     "preemptions",
@@ -156,6 +160,7 @@ impl Figures {
         for (name, of) in FATES {
             self.put(name, of(&run.counts) as f64);
         }
+        self.put(CUT_ANSWERS, run.recorder.cut.answers as f64);
     }
 
     fn add_benchmark(&mut self, run: &Run) {
@@ -290,7 +295,7 @@ pub fn sense(name: &str) -> Sense {
         | "cost_usd"
         | "usd_per_million_output_tokens"
         | "energy_j" => Sense::LowerIsBetter,
-        lost if LOSSES.contains(&lost) => Sense::LowerIsBetter,
+        lost if lost == CUT_ANSWERS || LOSSES.contains(&lost) => Sense::LowerIsBetter,
         latency if latency.ends_with("_ms") => Sense::LowerIsBetter,
         _ => Sense::Neither,
     }

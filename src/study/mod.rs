@@ -10,4 +10,4 @@ mod case;
 mod figures;
 
 pub use case::{Case, Run, StudyError};
-pub use figures::{Figures, LOSSES, Sense, parts, sense};
+pub use figures::{CUT_ANSWERS, Figures, LOSSES, Sense, parts, sense};

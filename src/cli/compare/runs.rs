@@ -8,7 +8,7 @@ use crate::cli::cases::Cases;
 use crate::cli::{Failure, say};
 use crate::compare::{Basis, Difference, Pairing, Rounds};
 use crate::metrics::{RequestRecord, Status};
-use crate::study::{Figures, LOSSES};
+use crate::study::{CUT_ANSWERS, Figures, LOSSES};
 use crate::threads;
 use crate::units::SimDuration;
 
@@ -162,11 +162,18 @@ impl Runs {
         }
         let all = self.of.iter().flatten();
         let is_lossy = |one: &&One| one.figures.get("finished") != one.figures.get("arrived");
-        let (lossy, count) = (all.clone().filter(is_lossy).count(), all.count());
+        let (lossy, count) = (all.clone().filter(is_lossy).count(), all.clone().count());
         if lossy > 0 {
             say(&format!(
                 "warning: in {lossy} of {count} runs not all requests were answered in full; latencies are of \
                  those that were"
+            ));
+        }
+        let is_cut = |one: &&One| one.figures.get(CUT_ANSWERS).is_some_and(|cut| cut > 0.0);
+        let cut = all.filter(is_cut).count();
+        if cut > 0 {
+            say(&format!(
+                "warning: in {cut} of {count} runs answers were cut at the engine's longest sequence"
             ));
         }
         Ok(())

@@ -52,6 +52,7 @@ impl Answer<'_> {
                 }
                 one["usd_per_hour"] = json!(self.usd(found.cost));
                 one["promises"] = self.values(&found.trial);
+                one["cut"] = cut_json(&found.trial);
                 one["binding"] = self.promise(found.trial.binding());
                 if self.seeks_rate() {
                     one["requests_per_s"] = json!(factor * self.study.traffic.rate_per_s());
@@ -79,6 +80,7 @@ impl Answer<'_> {
             "promises": self.values(&tried.trial),
             "requests_pile_up": tried.trial.is_overloaded,
             "broken_off_for": self.promise(tried.trial.broken_off),
+            "cut": cut_json(&tried.trial),
         })
     }
 
@@ -97,4 +99,9 @@ impl Answer<'_> {
         });
         values.collect()
     }
+}
+
+/// Answers that an engine ended before they were over, if there are some.
+fn cut_json(trial: &Trial) -> Value {
+    if trial.cut.is_none() { Value::Null } else { json!(trial.cut) }
 }

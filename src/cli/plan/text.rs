@@ -51,6 +51,9 @@ impl Answer<'_> {
             )
         };
         text += &self.promises_text(&found.trial);
+        if !found.trial.cut.is_none() {
+            text += &format!("  {}\n", found.trial.cut);
+        }
         text += &self.misses_text(row);
         if !self.seeks_rate() && found.least > 1 && found.size == Size::Mixed(found.least) {
             text += "  fewer replicas have no room for all adapters\n";

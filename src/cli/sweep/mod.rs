@@ -32,6 +32,7 @@ use super::{Failure, print, run, say};
 use crate::load::Loaded;
 use crate::metrics::Losses;
 use crate::sim::Counts;
+use crate::study::CUT_ANSWERS;
 
 pub(super) fn sweep(arguments: &SweepArguments) -> Result<(), Failure> {
     let report = Report::new(&arguments.report)?;
@@ -75,6 +76,15 @@ fn verdict(entries: &[Entry], any_resolved: bool) -> Result<(), Failure> {
     if stuck > 0 {
         say(&format!(
             "warning: in {stuck} of {} runs some requests could never be served (column `stuck`)",
+            entries.len()
+        ));
+    }
+    let is_cut = |entry: &&Entry| entry.figure(CUT_ANSWERS).is_some_and(|cut| cut > 0.0);
+    let cut = entries.iter().filter(is_cut).count();
+    if cut > 0 {
+        say(&format!(
+            "warning: in {cut} of {} runs answers were cut at the engine's longest sequence (column \
+             `{CUT_ANSWERS}`)",
             entries.len()
         ));
     }

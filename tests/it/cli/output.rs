@@ -152,6 +152,32 @@ fn answers_that_an_engine_cuts_are_told() {
 }
 
 #[test]
+fn studies_tell_of_answers_that_an_engine_cuts() {
+    let pairs = "[100, 80], [100, 20], ".repeat(20);
+    let text = format!(
+        "name = \"cut\"\n[workload]\nnum_requests = 40\narrivals = {{ type = \"poisson\", rate_per_s = 1.0 }}\n\
+                lengths = {{ type = \"list\", pairs = [{pairs}] }}\n[cluster]\n\
+                model = \"Qwen/Qwen2.5-7B\"\ngpu = \"H100\"\n\
+                engine = {{ type = \"vllm_v1\", max_model_len = 150 }}\n"
+    );
+    let cli = Cli::new().file("s.toml", text);
+    let swept = cli
+        .words("sweep s.toml --vary cluster.engine.max_model_len=150,200 --output-dir sweep")
+        .expect_exit(0);
+    swept.stderr_has("warning: in 1 of 2 runs answers were cut at the engine's longest sequence");
+    let compared = cli.words("compare s.toml s.toml --seeds 3..3").expect_exit(0);
+    compared.stderr_has("warning: in 6 of 6 runs answers were cut at the engine's longest");
+    let plan = |format: &str| {
+        cli.words(&format!(
+            "plan s.toml --slo p99_ttft_ms<=2000 --resamples 0 --gpu H100 --tp 1 --format {format}"
+        ))
+    };
+    plan("table").expect_exit(0).stdout_has("20 answers were cut at the engine's longest sequence");
+    let json: serde_json::Value = serde_json::from_str(&plan("json").stdout()).unwrap();
+    assert_eq!(json["layouts"][0]["cut"]["answers"], 20, "{json:#}");
+}
+
+#[test]
 fn requests_that_are_given_up_are_told_and_a_run_of_nothing_else_has_failed() {
     let cli = Cli::with_scenario();
     let impatient = |timeout_s: f64| {

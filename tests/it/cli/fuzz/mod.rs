@@ -29,6 +29,8 @@ const MEMORY_KIB: u32 = 2_000_000;
 /// What no small input takes, also on a busy machine and without optimisation.
 const LIMIT: Duration = Duration::from_mins(1);
 const CASES: u64 = 160;
+/// What a process has written by then that is at work.
+const AT_WORK_BYTES: usize = 1 << 20;
 
 /// What files hold, by name.
 type Files = Vec<(String, Vec<u8>)>;
@@ -163,6 +165,13 @@ fn trouble(folder: &Path, command: &[OsString]) -> Option<String> {
         if started.elapsed() > LIMIT {
             child.kill().unwrap();
             child.wait().unwrap();
+            // Who is asked for 10^9 rows writes for long.
+            let is_at_work = |(name, content): &(String, Vec<u8>)| {
+                name.contains("out.csv") && content.len() > AT_WORK_BYTES
+            };
+            if files(folder).iter().any(is_at_work) {
+                return None;
+            }
             return Some(format!("hangs for {} s", LIMIT.as_secs()));
         }
         let is_quick = started.elapsed() < Duration::from_millis(50);
