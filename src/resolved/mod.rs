@@ -270,6 +270,9 @@ fn catalogue_gpu(name: &str) -> Result<GpuSpec, ScenarioError> {
     })
 }
 
+/// Characters of the name of a scenario or variant, which titles and folders carry.
+const NAME_MAX: usize = 200;
+
 /// Rules that need no look-up.
 fn broken_rules(file: &ScenarioFile) -> Vec<Problem> {
     let workload = file.workload.validate().into_iter().map(|p| p.below("workload"));
@@ -282,6 +285,9 @@ fn broken_rules(file: &ScenarioFile) -> Vec<Problem> {
         ),
         _ => {}
     }
+    let letters = file.name.chars().count();
+    let rule = format!("of at most {NAME_MAX} characters");
+    rules.check(letters <= NAME_MAX, "name", &rule, format_args!("{letters}"));
     let cluster = &file.cluster;
     let rule = "from 1 to 100000";
     rules.check(

@@ -30,6 +30,8 @@ const ROUND_MIN: usize = 1 << 13;
 /// The same for each lane: what a lane works with comes into the caches anew in each round, which takes
 /// a while. With 64 lanes and 256 requests each a run took half as long again.
 const ROUND_PER_LANE: usize = 1 << 10;
+/// Requests of a round at most, however many lanes there are: they are all in memory.
+const ROUND_MAX: usize = 1 << 20;
 /// The first round, for each lane, in which none can begin before it is drawn; rounds double from there.
 const FIRST_ROUND_PER_LANE: usize = 1 << 6;
 
@@ -60,9 +62,9 @@ impl<W: Source + Send> Simulation<W> {
         let observer = &mut (&mut watch, observer);
         let (end, workload) = (self.end, &mut self.workload);
         let instances = std::mem::take(&mut self.cluster.instances);
-        let full_round = ROUND_MIN.max(ROUND_PER_LANE * instances.len());
-        let mut round = FIRST_ROUND_PER_LANE * instances.len();
-        let mut drawn = Vec::with_capacity(full_round);
+        let full_round = (ROUND_PER_LANE * instances.len()).clamp(ROUND_MIN, ROUND_MAX);
+        let mut round = (FIRST_ROUND_PER_LANE * instances.len()).min(full_round);
+        let mut drawn = Vec::new();
         draw(workload, end, round, &mut drawn)?;
         let first_sent = drawn.first().map_or(SimTime::ZERO, |request| request.arrival);
         let mut lanes = lanes(instances, end, |lane| observer.lane(lane), first_sent);

@@ -17,6 +17,7 @@ use crate::scenario::{Policy, RampUp, SglangPolicy};
 #[derive(Debug, Args)]
 #[command(
     infer_long_args = true,
+    args_override_self = true,
     after_help = "Examples:\n  \
     servecast bench python -m sglang.bench_serving --backend sglang --model Qwen/Qwen2.5-7B-Instruct --gpu H100 \\\n    \
     --dataset-name random --random-input-len 1000 --random-output-len 1000 \\\n    \

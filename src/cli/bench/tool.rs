@@ -3,9 +3,9 @@
 
 use std::ffi::OsString;
 
-use clap::ValueEnum;
+use clap::{Args, ValueEnum};
 
-use super::args::{Engine, WorkloadArguments};
+use super::args::{BenchArguments, Engine, ReportArguments, WorkloadArguments};
 use crate::cli::Failure;
 use crate::metrics::bench::Tool;
 
@@ -168,13 +168,42 @@ pub(in crate::cli) fn expand(
     if all.get(1).is_none_or(|command| command != "bench") {
         return Ok(all);
     }
-    let pasted = all.split_off(2);
-    let words = leading_words(&pasted);
+    let mut pasted = all.split_off(2);
+    let start = first_word(&pasted);
+    let words = leading_words(&pasted[start..]);
     if let Some(tool) = tool_of(&words)? {
         all.extend(["--tool".into(), tool.into()]);
     }
-    all.extend(pasted.into_iter().skip(words.len()).map(|argument| flag(&argument)));
+    pasted.drain(start..start + words.len());
+    let own = WorkloadArguments::augment_args(clap::Command::new("workload"));
+    let tools_own = long_flags(&ReportArguments::augment_args(own));
+    let known = long_flags(&BenchArguments::augment_args(clap::Command::new("bench")));
+    all.extend(pasted.iter().map(|argument| flag(argument, &tools_own, &known)));
     Ok(all)
+}
+
+/// Where a pasted command begins: behind the flags of this program, if there are some before it.
+fn first_word(arguments: &[OsString]) -> usize {
+    let is_one = |part: &[OsString], known: &[&str]| part.iter().eq(known.iter().copied());
+    let begins = |at: &usize| {
+        let rest = &arguments[*at..];
+        rest.get(..3).is_some_and(|words| {
+            is_one(words, &["vllm", "bench", "serve"])
+                || is_one(&words[1..], &["-m", "sglang.bench_serving"])
+                || is_one(&words[1..], &["-m", "sglang.benchmark.serving"])
+        })
+    };
+    (0..arguments.len()).find(begins).unwrap_or(0)
+}
+
+/// The long flags of a command, whatever they are called.
+fn long_flags(command: &clap::Command) -> Vec<String> {
+    let mut all = Vec::new();
+    for flag in command.get_arguments() {
+        all.extend(flag.get_long());
+        all.extend(flag.get_all_aliases().unwrap_or_default());
+    }
+    all.into_iter().map(str::to_owned).collect()
 }
 
 /// The words before the flags; `-m` is one of them.
@@ -218,15 +247,23 @@ fn tool_of(words: &[String]) -> Result<Option<&'static str>, String> {
     }
 }
 
-/// A flag as clap knows it.
-fn flag(argument: &OsString) -> OsString {
+/// A flag as clap knows it. What abbreviates a flag of the tools and one of a server is the tools': they
+/// know no other.
+fn flag(argument: &OsString, tools_own: &[String], known: &[String]) -> OsString {
     let long = match argument.to_str() {
         Some("-tp") => "--tensor-parallel-size",
         Some("-pp") => "--pipeline-parallel-size",
         Some("-dp") => "--data-parallel-size",
-        Some(text) if text.starts_with("--") && text.contains('_') => {
+        Some(text) if text.starts_with("--") => {
             let (name, value) = text.split_at(text.find('=').unwrap_or(text.len()));
-            return format!("{}{value}", name.replace('_', "-")).into();
+            let name = name[2..].replace('_', "-");
+            let mut meant = tools_own.iter().filter(|long| long.starts_with(&name));
+            return match (meant.next(), meant.next()) {
+                (Some(long), None) if !name.is_empty() && !known.contains(&name) => {
+                    format!("--{long}{value}").into()
+                }
+                _ => format!("--{name}{value}").into(),
+            };
         }
         _ => return argument.clone(),
     };
@@ -252,11 +289,16 @@ mod tests {
             ("CUDA_VISIBLE_DEVICES=0 vllm bench serve --seed 1", "vllm"),
             ("python3 -m sglang.bench_serving --seed 1", "sglang"),
             ("sglang.bench_serving --seed 1", "sglang"),
+            ("--seed 1 vllm bench serve", "vllm"),
+            ("--seed 1 python -m sglang.bench_serving", "sglang"),
             ("/usr/bin/python3.12 -m sglang.benchmark.serving --seed 1", "sglang"),
         ] {
             assert_eq!(expanded(command), Ok(format!("--tool {tool} --seed 1")), "{command}");
         }
         assert_eq!(expanded("--seed 1 -tp 4"), Ok("--seed 1 --tensor-parallel-size 4".to_owned()));
+        let abbreviated = expanded("--max-c=3 --num_prompt 4 --max 5 --max-num 6");
+        let meant = "--max-concurrency=3 --num-prompts 4 --max 5 --max-num 6";
+        assert_eq!(abbreviated, Ok(meant.to_owned()));
         assert_eq!(expanded("--num_prompts=3 x_y"), Ok("--num-prompts=3 x_y".to_owned()));
     }
 
