@@ -9,8 +9,6 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Dtype {
-    /// 32 bits.
-    Float32,
     /// 16 bits, eight of them exponent.
     #[default]
     Bfloat16,
@@ -22,7 +20,6 @@ impl Dtype {
     /// Bytes of one element.
     pub const fn bytes(self) -> u64 {
         match self {
-            Self::Float32 => 4,
             Self::Bfloat16 | Self::Float16 => 2,
         }
     }

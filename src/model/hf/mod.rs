@@ -24,7 +24,7 @@ impl ModelSpec {
     /// When a key is missing or out of range, describes layers that are not modelled, or is not known.
     pub fn from_hf_config(json: &str, name: &str) -> Result<Self, ModelError> {
         let problem = |problem: String| ModelError::Json { model: name.to_owned(), problem };
-        let value = crate::json::parse(json).map_err(|error| problem(error.to_string()))?;
+        let value = crate::json::parse(json).map_err(|error| problem(format!("is no JSON: {error}")))?;
         let root = value.as_object().ok_or_else(|| problem("must be an object".to_owned()))?;
         let outer = Keys::new(name, root, "");
         outer.refuse_what_is_on(known::DESCRIPTIONS)?;
@@ -325,9 +325,9 @@ fn read_reach(keys: &Keys<'_>) -> Result<u32, ModelError> {
 fn read_dtype(keys: &Keys<'_>) -> Result<Option<Dtype>, ModelError> {
     Ok(match keys.text(&["torch_dtype", "dtype"])? {
         None => None,
-        Some("bfloat16" | "auto") => Some(Dtype::Bfloat16),
+        // What was saved in 32 bits is served in 16 unless it is asked for, by both engines.
+        Some("bfloat16" | "auto" | "float32" | "float") => Some(Dtype::Bfloat16),
         Some("float16" | "half") => Some(Dtype::Float16),
-        Some("float32" | "float") => Some(Dtype::Float32),
         Some(other) => {
             let problem = format!("must be bfloat16, float16 or float32, got {other}");
             return Err(keys.error("torch_dtype", problem));

@@ -80,6 +80,11 @@ fn a_class_or_type_of_another_family_is_refused() {
 }
 
 #[test]
+fn weights_saved_in_32_bits_are_served_in_16() {
+    assert_eq!(with(", \"torch_dtype\": \"float32\"").unwrap(), with("").unwrap());
+}
+
+#[test]
 fn every_second_layer_may_be_sparse() {
     let moe = read(&format!("{SPARSE}, \"decoder_sparse_step\": 2}}"));
     assert_eq!(moe.unwrap().sparse_layers(), 1);
