@@ -86,6 +86,20 @@ impl ModelSpec {
             })
     }
 
+    /// All parameters but those of norms and biases, whatever sizes are given.
+    pub(super) fn params_roughly(&self) -> f64 {
+        let params =
+            |matrix: &Matrix| matrix.count as f64 * matrix.outputs as f64 * matrix.inputs as f64;
+        let layers =
+            [(self.dense_layers(), LayerKind::Dense), (self.sparse_layers(), LayerKind::Sparse)];
+        let of = |(count, kind)| {
+            let matrices = self.layer_matrices(kind, 1);
+            f64::from(count) * matrices.iter().map(params).sum::<f64>()
+        };
+        params(&self.lm_head(1))
+            + layers.into_iter().filter(|(count, _)| *count > 0).map(of).sum::<f64>()
+    }
+
     /// Parameters a token meets: all of a dense model; of a mixture, all but the experts not
     /// chosen and the embedding table, as published figures of active parameters count.
     pub fn params_active(&self) -> u64 {

@@ -24,21 +24,35 @@ impl ModelSpec {
     /// When a key is missing or out of range, describes layers that are not modelled, or is not known.
     pub fn from_hf_config(json: &str, name: &str) -> Result<Self, ModelError> {
         let problem = |problem: String| ModelError::Json { model: name.to_owned(), problem };
-        let value = crate::json::parse(json).map_err(|error| problem(format!("is no JSON: {error}")))?;
+        let value =
+            crate::json::parse(json).map_err(|error| problem(format!("is no JSON: {error}")))?;
         let root = value.as_object().ok_or_else(|| problem("must be an object".to_owned()))?;
         let outer = Keys::new(name, root, "");
         outer.refuse_what_is_on(known::DESCRIPTIONS)?;
         let Some(text) = outer.object("text_config")? else {
             let model = read(&outer, None)?;
             outer.refuse_the_rest(known::DESCRIPTIONS)?;
-            return Ok(model);
+            return sized(model);
         };
         text.refuse_what_is_on(known::DESCRIPTIONS)?;
         let model = read(&text, Some(&outer))?;
         text.refuse_the_rest(known::DESCRIPTIONS)?;
         outer.refuse_the_rest(known::DESCRIPTIONS)?;
-        Ok(model)
+        sized(model)
     }
+}
+
+/// Parameters that no model has: a thousand times those of the largest there are.
+const PARAMS_MAX: f64 = 1e15;
+
+/// A model whose sizes, each within its bounds, are so together too.
+fn sized(model: ModelSpec) -> Result<ModelSpec, ModelError> {
+    let params = model.params_roughly();
+    if params <= PARAMS_MAX {
+        return Ok(model);
+    }
+    let problem = format!("its sizes make {params:.0e} parameters, more than {PARAMS_MAX:.0e}");
+    Err(ModelError::Json { model: model.name, problem })
 }
 
 /// The language model of these keys; `outer` holds them where it is a part of a larger model.

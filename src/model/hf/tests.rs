@@ -85,6 +85,13 @@ fn weights_saved_in_32_bits_are_served_in_16() {
 }
 
 #[test]
+fn sizes_that_make_no_model_together_are_refused() {
+    let huge = SMALL.replace("_size\": ", "_size\": 10000");
+    let told = read(&format!("{huge}}}")).unwrap_err();
+    assert!(told.to_string().contains("parameters, more than 1e15"), "{told}");
+}
+
+#[test]
 fn every_second_layer_may_be_sparse() {
     let moe = read(&format!("{SPARSE}, \"decoder_sparse_step\": 2}}"));
     assert_eq!(moe.unwrap().sparse_layers(), 1);

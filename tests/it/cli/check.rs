@@ -21,6 +21,9 @@ fn recorded() -> Cli {
 fn the_suite_of_the_program_passes_wherever_one_is() {
     let ran = Cli::new().words("check --exact").expect_exit(0);
     ran.stdout_has("24 as recorded, 0 changed within tolerance, 0 failed");
+    // And as files: they go by the same rules as everybody's.
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/checks");
+    Cli::new().run(["check", folder, "--exact"]).expect_exit(0).stdout_has("24 as recorded");
     let cli = Cli::new();
     cli.words("check --filter router-*").expect_exit(0).stdout_has("3 as recorded");
     assert!(cli.left_behind(&[]).is_empty());
