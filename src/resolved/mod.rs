@@ -273,6 +273,9 @@ fn catalogue_gpu(name: &str) -> Result<GpuSpec, ScenarioError> {
 /// Characters of the name of a scenario or variant, which titles and folders carry.
 const NAME_MAX: usize = 200;
 
+/// Characters of what is told of measured figures, which is a line of the report.
+const SOURCE_MAX: usize = 1000;
+
 /// Rules that need no look-up.
 fn broken_rules(file: &ScenarioFile) -> Vec<Problem> {
     let workload = file.workload.validate().into_iter().map(|p| p.below("workload"));
@@ -287,7 +290,11 @@ fn broken_rules(file: &ScenarioFile) -> Vec<Problem> {
     }
     let letters = file.name.chars().count();
     let rule = format!("of at most {NAME_MAX} characters");
-    rules.check(letters <= NAME_MAX, "name", &rule, format_args!("{letters}"));
+    rules.check(letters <= NAME_MAX, "name", &rule, letters);
+    if let Some(measured) = &file.measured {
+        let (letters, rule) = (measured.source.chars().count(), "of at most 1000 characters");
+        rules.check(letters <= SOURCE_MAX, "measured.source", rule, letters);
+    }
     let cluster = &file.cluster;
     let rule = "from 1 to 100000";
     rules.check(
