@@ -193,7 +193,11 @@ fn first_word(arguments: &[OsString]) -> usize {
                 || is_one(&words[1..], &["-m", "sglang.benchmark.serving"])
         })
     };
-    (0..arguments.len()).find(begins).unwrap_or(0)
+    let first = arguments.first().and_then(|first| first.to_str());
+    match first {
+        Some(first) if first.starts_with('-') => (0..arguments.len()).find(begins).unwrap_or(0),
+        _ => 0,
+    }
 }
 
 /// The long flags of a command, whatever they are called.
