@@ -301,7 +301,7 @@ mod tests {
         }
         assert_eq!(expanded("--seed 1 -tp 4"), Ok("--seed 1 --tensor-parallel-size 4".to_owned()));
         let abbreviated = expanded("--max-c=3 --num_prompt 4 --max 5 --max-num 6");
-        let meant = "--max-concurrency=3 --num-prompts 4 --max 5 --max-num 6";
+        let meant = "--max-concurrency=3 --num-prompts 4 --max-concurrency 5 --max-num 6";
         assert_eq!(abbreviated, Ok(meant.to_owned()));
         assert_eq!(expanded("--num_prompts=3 x_y"), Ok("--num-prompts=3 x_y".to_owned()));
     }
