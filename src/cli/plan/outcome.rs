@@ -6,6 +6,7 @@ use crate::plan::{Merit, Trial};
 
 /// What came of a layout.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "one a layout, and most of them keep the promises")]
 pub(super) enum Outcome {
     /// It cannot serve the traffic in any number.
     Impossible(String),

@@ -52,7 +52,7 @@ impl Answer<'_> {
         };
         text += &self.promises_text(&found.trial);
         if !found.trial.cut.is_none() {
-            text += &format!("  {}\n", found.trial.cut);
+            text.extend(["  ", &found.trial.cut.to_string(), "\n"]);
         }
         text += &self.misses_text(row);
         if !self.seeks_rate() && found.least > 1 && found.size == Size::Mixed(found.least) {
