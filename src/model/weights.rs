@@ -5,6 +5,8 @@
 //! vocabulary. KV heads are replicated when there are more GPUs than KV heads; norms, routers and
 //! the compressing projections of latent attention are on every GPU.
 
+use std::ops::{Add, Mul};
+
 use super::precision::Module;
 use super::spec::{Attention, Grouped, Latent, Mlp, ModelSpec, Moe};
 use crate::units::Bytes;
@@ -90,14 +92,9 @@ impl ModelSpec {
     pub(super) fn params_roughly(&self) -> f64 {
         let params =
             |matrix: &Matrix| matrix.count as f64 * matrix.outputs as f64 * matrix.inputs as f64;
-        let layers =
-            [(self.dense_layers(), LayerKind::Dense), (self.sparse_layers(), LayerKind::Sparse)];
-        let of = |(count, kind)| {
-            let matrices = self.layer_matrices(kind, 1);
-            f64::from(count) * matrices.iter().map(params).sum::<f64>()
-        };
-        params(&self.lm_head(1))
-            + layers.into_iter().filter(|(count, _)| *count > 0).map(of).sum::<f64>()
+        let of_layer =
+            |model: &Self, kind| -> f64 { model.layer_matrices(kind, 1).iter().map(params).sum() };
+        params(&self.lm_head(1)) + self.per_layer(of_layer)
     }
 
     /// Parameters a token meets: all of a dense model; of a mixture, all but the experts not
@@ -150,11 +147,15 @@ impl ModelSpec {
     }
 
     /// The sum of a figure over all layers.
-    fn per_layer(&self, figure: impl Fn(&Self, LayerKind) -> u64) -> u64 {
-        let dense = u64::from(self.dense_layers());
-        let sparse = u64::from(self.sparse_layers());
-        let of = |count: u64, kind| if count > 0 { count * figure(self, kind) } else { 0 };
-        of(dense, LayerKind::Dense) + of(sparse, LayerKind::Sparse)
+    fn per_layer<T>(&self, figure: impl Fn(&Self, LayerKind) -> T) -> T
+    where
+        T: From<u32> + Add<Output = T> + Mul<Output = T>,
+    {
+        let of = |count: u32, kind| match count {
+            0 => T::from(0),
+            _ => T::from(count) * figure(self, kind),
+        };
+        of(self.dense_layers(), LayerKind::Dense) + of(self.sparse_layers(), LayerKind::Sparse)
     }
 
     /// Parameters of a layer that are in no matrix: norms, sinks, the router's numbers.

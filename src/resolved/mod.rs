@@ -41,7 +41,8 @@ use crate::model::{KvCapacity, ModelSpec};
 use crate::problem::Problem;
 use crate::profiles;
 use crate::scenario::{
-    AutoscalerConfig, ClusterConfig, EngineConfig, ReplicaRole, ReportConfig, ScenarioFile,
+    AutoscalerConfig, ClusterConfig, EngineConfig, NAME_MAX, ReplicaRole, ReportConfig,
+    ScenarioFile,
 };
 
 pub use self::caveat::Caveat;
@@ -270,9 +271,6 @@ fn catalogue_gpu(name: &str) -> Result<GpuSpec, ScenarioError> {
     })
 }
 
-/// Characters of the name of a scenario or variant, which titles and folders carry.
-const NAME_MAX: usize = 200;
-
 /// Characters of what is told of measured figures, which is a line of the report.
 const SOURCE_MAX: usize = 1000;
 
@@ -288,12 +286,9 @@ fn broken_rules(file: &ScenarioFile) -> Vec<Problem> {
         ),
         _ => {}
     }
-    let letters = file.name.chars().count();
-    let rule = format!("of at most {NAME_MAX} characters");
-    rules.check(letters <= NAME_MAX, "name", &rule, letters);
+    rules.letters("name", &file.name, NAME_MAX);
     if let Some(measured) = &file.measured {
-        let (letters, rule) = (measured.source.chars().count(), "of at most 1000 characters");
-        rules.check(letters <= SOURCE_MAX, "measured.source", rule, letters);
+        rules.letters("measured.source", &measured.source, SOURCE_MAX);
     }
     let cluster = &file.cluster;
     let rule = "from 1 to 100000";

@@ -30,6 +30,11 @@ impl Rules {
         }
     }
 
+    pub(super) fn letters(&mut self, path: &str, text: &str, most: usize) {
+        let (count, rule) = (text.chars().count(), format!("of at most {most} characters"));
+        self.check(count <= most, path, &rule, count);
+    }
+
     pub(super) fn count(&mut self, path: &str, value: u32) {
         self.check(value >= 1, path, "at least 1", value);
     }

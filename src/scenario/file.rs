@@ -10,6 +10,9 @@ use super::faults::FaultConfig;
 use super::workload::WorkloadConfig;
 use crate::rng::Seed;
 
+/// Characters of the name of a scenario, variant or class, which titles, folders and columns carry.
+pub const NAME_MAX: usize = 200;
+
 /// A scenario file: what is served, by what, and what is reported. Keys name their units.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]

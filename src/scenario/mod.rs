@@ -45,7 +45,7 @@ pub use engine::{
 pub use expert_parallel::{ExchangeConfig, ExchangeKind, ExpertParallelConfig};
 pub use faults::{CancellationConfig, FaultConfig, RandomFault, RandomFaultConfig, RetryConfig};
 pub use file::{
-    MeasuredConfig, ReportConfig, ReportFormat, ScenarioFile, TraceColumns, TraceConfig,
+    MeasuredConfig, NAME_MAX, ReportConfig, ReportFormat, ScenarioFile, TraceColumns, TraceConfig,
     TraceOrigin,
 };
 pub use gateway::{GatewayConfig, GatewayOrder, OverRate, RateLimitConfig, RateScope};

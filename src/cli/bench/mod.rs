@@ -3,6 +3,7 @@
 
 mod args;
 mod blame;
+mod datasets;
 mod foreign;
 mod result_file;
 mod server;

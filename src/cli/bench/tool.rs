@@ -193,8 +193,7 @@ fn first_word(arguments: &[OsString]) -> usize {
                 || is_one(&words[1..], &["-m", "sglang.benchmark.serving"])
         })
     };
-    let first = arguments.first().and_then(|first| first.to_str());
-    match first {
+    match arguments.first().and_then(|first| first.to_str()) {
         Some(first) if first.starts_with('-') => (0..arguments.len()).find(begins).unwrap_or(0),
         _ => 0,
     }

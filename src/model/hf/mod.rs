@@ -339,7 +339,8 @@ fn read_reach(keys: &Keys<'_>) -> Result<u32, ModelError> {
 fn read_dtype(keys: &Keys<'_>) -> Result<Option<Dtype>, ModelError> {
     Ok(match keys.text(&["torch_dtype", "dtype"])? {
         None => None,
-        // What was saved in 32 bits is served in 16 unless it is asked for, by both engines.
+        // What was saved in 32 bits is served in 16 unless it is asked for: vLLM `config/model.py`
+        // (`_resolve_auto_dtype`), SGLang `configs/model_config.py`.
         Some("bfloat16" | "auto" | "float32" | "float") => Some(Dtype::Bfloat16),
         Some("float16" | "half") => Some(Dtype::Float16),
         Some(other) => {

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::validate::Rules;
 use super::{LengthConfig, TokenDistribution, WorkloadConfig};
 use crate::ids::ModelId;
+use crate::scenario::NAME_MAX;
 
 /// Requests of one kind.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -98,9 +99,6 @@ pub fn models(classes: &[ClassConfig]) -> (Vec<Option<&str>>, Vec<ModelId>) {
 /// As many as a record has room for.
 const MOST: usize = 1000;
 
-/// Characters of a name, which is the head of a column.
-const LETTERS_MAX: usize = 200;
-
 /// What shares may add up to beside 1, for those written with a few decimals.
 const ROUNDING: f64 = 1e-6;
 
@@ -111,8 +109,8 @@ pub(super) fn check(workload: &WorkloadConfig, rules: &mut Rules) {
         let path = |key: &str| format!("classes[{index}].{key}");
         rules.check(!class.name.is_empty(), &path("name"), "a name", "none");
         let letters = class.name.chars().count();
-        let rule = format!("of at most {LETTERS_MAX} characters");
-        rules.check(letters <= LETTERS_MAX, &path("name"), &rule, letters);
+        let rule = format!("of at most {NAME_MAX} characters");
+        rules.check(letters <= NAME_MAX, &path("name"), &rule, letters);
         if classes[..index].iter().any(|before| before.name == class.name) {
             rules.broken(&path("name"), format!("`{}` is given twice", class.name));
         }

@@ -19,6 +19,29 @@ fn an_unknown_key_finds_its_neighbour() {
 }
 
 #[test]
+fn names_have_a_bound() {
+    let long = "x".repeat(201);
+    let class = format!("classes = [{{ name = \"{long}\" }}]\n");
+    refused(
+        "num_requests",
+        &format!("{class}num_requests"),
+        "s.toml: workload.classes[0].name: must be of at most 200 characters, got 201",
+    );
+    refused(
+        "name = \"small\"",
+        &format!("name = \"{long}\""),
+        "s.toml: name: must be of at most 200 characters, got 201",
+    );
+    let measured =
+        format!("[measured]\nsource = \"{}\"\nmetrics = {{}}\n[cluster]", "x".repeat(1001));
+    refused(
+        "[cluster]",
+        &measured,
+        "s.toml: measured.source: must be of at most 1000 characters, got 1001",
+    );
+}
+
+#[test]
 fn a_wrong_unit_is_refused() {
     refused("rate_per_s", "rate_per_min", "did you mean `rate_per_s`?");
     let change = "gpu = \"H100\"\napi_delay_ms = \"10ms\"";
