@@ -128,7 +128,7 @@ fn every_config_in_use_is_read_or_refused_by_a_key_of_its_own() {
                 let key = told.split(": ").nth(2).unwrap_or_else(|| panic!("{told}"));
                 let last = key.rsplit('.').next().unwrap_or_default();
                 let is_there = json.contains(&format!("\"{last}\"")) || last == "quant_method";
-                assert!(is_there || key.starts_with("expected value"), "{told}");
+                assert!(is_there || told.contains(": is no JSON: expected value"), "{told}");
                 refused += 1;
             }
         }
