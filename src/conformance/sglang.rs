@@ -57,6 +57,11 @@ pub(super) fn scheduler(recording: &Recording) -> Result<Scheduler, RecordingErr
             return Err(recording.not_modelled(message));
         }
     }
+    if settings.page_size > SglangConfig::PAGE_SIZE_MAX {
+        let (most, got) = (SglangConfig::PAGE_SIZE_MAX, settings.page_size);
+        let rule = format!("must be at most {most}, got {got}");
+        return Err(recording.not_modelled(format!("SGLang settings: page_size: {rule}")));
+    }
     if settings.enable_priority_scheduling && !settings.schedule_policy.knows_priorities() {
         let policy = &recording.config["schedule_policy"];
         let message = format!(

@@ -12,6 +12,9 @@ use crate::scenario::{AcceptanceConfig, Policy, SpeculationConfig, SpeculationMe
 /// The versions of vLLM whose recordings can be replayed.
 const VERSIONS: [&str; 1] = ["0.33.0"];
 
+/// Blocks of a pool in which each has its number: 100 times what the largest GPUs hold, in 700 MB.
+const NUMBERED_BLOCKS_MAX: u32 = 1 << 24;
+
 /// vLLM's names of the ends of KV transfers.
 #[derive(Deserialize)]
 #[serde(remote = "KvRole")]
@@ -117,6 +120,11 @@ pub(super) fn scheduler(recording: &Recording) -> Result<Scheduler, RecordingErr
     if !(0.0..1.0).contains(&config.watermark) {
         let rule = format!("must be at least 0 and below 1, got {}", config.watermark);
         return Err(recording.not_modelled(format!("vLLM settings: watermark: {rule}")));
+    }
+    if settings.record_block_ids && settings.num_gpu_blocks > NUMBERED_BLOCKS_MAX {
+        let (most, got) = (NUMBERED_BLOCKS_MAX, settings.num_gpu_blocks);
+        let rule = format!("must be at most {most} where block ids are recorded, got {got}");
+        return Err(recording.not_modelled(format!("vLLM settings: num_gpu_blocks: {rule}")));
     }
     let vllm = VllmV1::new(config, acceptance(recording.requests.len(), drafts));
     let vllm = vllm.recording_entries();

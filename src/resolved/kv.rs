@@ -30,12 +30,24 @@ pub(super) fn resolve_engine(
         EngineConfig::Sglang(config) => sglang::resolve(config, cluster, model, gpu),
         baseline => baselines::resolve(baseline, cluster, model, gpu),
     }?;
+    count_all_ranks(&mut engine, cluster.data_parallel_size)?;
     cluster.derived_kv_capacity = match source {
         KvSource::Derived(_) if !is_told => *engine.kv_capacity_mut(),
         KvSource::Derived(_) | KvSource::Given => None,
     };
     cluster.engine = engine;
     Ok(source)
+}
+
+/// What all ranks of a replica hold is counted together.
+fn count_all_ranks(engine: &mut EngineConfig, ranks: u32) -> Result<(), ScenarioError> {
+    let key = engine.kv_capacity_key();
+    let (each, most) = (engine.kv_capacity_mut().unwrap_or(0), u32::MAX / ranks.max(1));
+    if each <= most {
+        return Ok(());
+    }
+    let message = format!("must be at most {most} with {ranks} data-parallel ranks, got {each}");
+    Err(fail(&format!("cluster.engine.{key}"), &message))
 }
 
 /// The blocks that fit beside the weights.

@@ -21,6 +21,9 @@ pub(super) fn rules(sglang: &SglangConfig, rules: &mut Rules) {
     for (key, value) in at_least_one {
         rules.count(&format!("cluster.engine.{key}"), value.unwrap_or(1));
     }
+    let most = SglangConfig::PAGE_SIZE_MAX;
+    let is_page = sglang.page_size <= most;
+    rules.check(is_page, "cluster.engine.page_size", &format!("at most {most}"), sglang.page_size);
     let conservativeness = sglang.schedule_conservativeness;
     rules.not_negative("cluster.engine.schedule_conservativeness", conservativeness);
     if let Some(share) = sglang.mem_fraction_static {
@@ -271,6 +274,8 @@ mod tests {
         let broken = "page_size = 0\nschedule_policy = 'lpm'\nenable_priority_scheduling = true";
         let problems = resolve(broken).unwrap_err().to_string();
         assert!(problems.contains("cluster.engine.page_size: must be at least 1"), "{problems}");
+        let problems = resolve("page_size = 4294967295").unwrap_err().to_string();
+        assert!(problems.contains("cluster.engine.page_size: must be at most 65536"), "{problems}");
         assert!(problems.contains("must be `fcfs` or `lof`"), "{problems}");
     }
 }

@@ -52,6 +52,15 @@ impl EngineConfig {
         }
     }
 
+    /// The setting that gives it.
+    pub(crate) const fn kv_capacity_key(&self) -> &'static str {
+        match self {
+            Self::VllmV1(_) | Self::VllmV0(_) | Self::Sarathi(_) => "num_gpu_blocks",
+            Self::Sglang(_) => "max_total_tokens",
+            Self::Orca(_) | Self::FasterTransformer(_) | Self::StaticBatching(_) => "kv_tokens",
+        }
+    }
+
     /// Whether it knows LoRA adapters.
     pub const fn serves_adapters(&self) -> bool {
         matches!(self, Self::VllmV1(_) | Self::Sglang(_) | Self::Orca(_))

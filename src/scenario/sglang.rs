@@ -121,6 +121,10 @@ impl SglangPolicy {
 }
 
 impl SglangConfig {
+    /// Tokens of a page at most: what is counted for every place in a page stays small, and no
+    /// attention kernel knows pages of more than some hundred tokens.
+    pub const PAGE_SIZE_MAX: u32 = 1 << 16;
+
     /// The default of `chunked_prefill_size` on a GPU with this much memory.
     pub fn chunked_prefill_size_for(gpu_memory: Bytes) -> i32 {
         match gpu_memory.as_gib() {

@@ -254,7 +254,7 @@ impl Lines {
     fn sample(&self, stream: &mut Stream) -> u32 {
         let normal: f64 = StandardNormal.sample(stream);
         let drawn = (self.drawn_mean + self.drawn_std * normal).round().max(0.0);
-        (self.shared_tokens + drawn as u32).max(1)
+        (f64::from(self.shared_tokens) + drawn).clamp(1.0, f64::from(i32::MAX)) as u32
     }
 }
 

@@ -70,6 +70,10 @@ fn numbers_that_no_engine_takes_are_named() {
     drafts["config"]["spec_method"] = json!("ngram");
     drafts["config"]["num_speculative_tokens"] = json!(u32::MAX);
     assert!(problem(&recording(&drafts)).contains("num_speculative_tokens: must be at most 1000"));
+    let mut numbered = scenario();
+    numbered["config"]["record_block_ids"] = json!(true);
+    numbered["config"]["num_gpu_blocks"] = json!(u32::MAX);
+    assert!(problem(&recording(&numbered)).contains("num_gpu_blocks: must be at most 16777216"));
     let request = |key: &str, value: Value| {
         let mut request = json!({
             "type": "request", "id": "r0000", "arrival_us": 0, "prompt": [[0, 0, 4]],

@@ -308,6 +308,7 @@ fn check_lengths(lengths: &LengthConfig, rules: &mut Rules) {
             let base = sonnet.question_tokens.saturating_add(sonnet.template_tokens);
             let rule = format!("above the tokens of question and template, {base}");
             rules.check(sonnet.input_tokens > base, input, &rule, sonnet.input_tokens);
+            rules.check(sonnet.input_tokens < 1 << 30, input, "below 2^30", sonnet.input_tokens);
             let rule = format!("at most input_tokens, {}", sonnet.input_tokens);
             let fits = sonnet.prefix_tokens <= sonnet.input_tokens;
             rules.check(fits, "lengths.prefix_tokens", &rule, sonnet.prefix_tokens);
