@@ -131,15 +131,12 @@ pub(super) fn mix_rules(mix: &AdapterMix, cluster: &ClusterConfig, rules: &mut R
         let rule = format!("the model of the cluster, {}", cluster.model);
         rules.check(is_same_model(base, &cluster.model), &path("base_model"), &rule, base);
     }
-    let mut names: Vec<String> = mix.names().collect();
-    names.sort_unstable();
-    if let Some([name, ..]) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-        let message = format!("names must differ, `{name}` is that of two adapters");
-        rules.broken("workload.adapters.kinds", &message);
-    }
     let count: u64 = mix.kinds.iter().map(|kind| u64::from(kind.count)).sum();
-    let most = u64::from(u16::MAX);
-    rules.check(count <= most, "workload.adapters.kinds", "at most 65535 adapters", count);
+    let is_countable = u16::try_from(count).is_ok();
+    rules.check(is_countable, "workload.adapters.kinds", "at most 65535 adapters", count);
+    if is_countable {
+        name_rules(mix, rules);
+    }
     drift_rules(mix, rules);
     match mix.popularity {
         AdapterPopularity::Zipf { exponent } => {
@@ -153,6 +150,15 @@ pub(super) fn mix_rules(mix: &AdapterMix, cluster: &ClusterConfig, rules: &mut R
         | AdapterPopularity::RoundRobin {}
         | AdapterPopularity::Weights {}
         | AdapterPopularity::AsGiven {} => {}
+    }
+}
+
+fn name_rules(mix: &AdapterMix, rules: &mut Rules) {
+    let mut names: Vec<String> = mix.names().collect();
+    names.sort_unstable();
+    if let Some([name, ..]) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+        let message = format!("names must differ, `{name}` is that of two adapters");
+        rules.broken("workload.adapters.kinds", &message);
     }
 }
 

@@ -274,8 +274,8 @@ mod tests {
         let broken = "page_size = 0\nschedule_policy = 'lpm'\nenable_priority_scheduling = true";
         let problems = resolve(broken).unwrap_err().to_string();
         assert!(problems.contains("cluster.engine.page_size: must be at least 1"), "{problems}");
+        assert!(problems.contains("must be `fcfs` or `lof`"), "{problems}");
         let problems = resolve("page_size = 4294967295").unwrap_err().to_string();
         assert!(problems.contains("cluster.engine.page_size: must be at most 65536"), "{problems}");
-        assert!(problems.contains("must be `fcfs` or `lof`"), "{problems}");
     }
 }

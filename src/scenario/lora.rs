@@ -37,9 +37,9 @@ pub struct DriftConfig {
 }
 
 impl AdapterMix {
-    /// How many adapters there are.
+    /// How many adapters there are; more than can be counted are refused before they are made.
     pub fn count(&self) -> u32 {
-        self.kinds.iter().map(|kind| kind.count).sum()
+        self.kinds.iter().fold(0, |sum, kind| sum.saturating_add(kind.count))
     }
 
     /// The name of each, in order of their ids.

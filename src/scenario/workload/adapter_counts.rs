@@ -57,6 +57,14 @@ fn unit() -> f64 {
 pub(super) fn check_counts(counts: &AdapterCountsConfig, rules: &mut Rules) {
     let cv = counts.cv;
     rules.check((1e-3..=1e3).contains(&cv), "arrivals.cv", "from 0.001 to 1000", cv);
+    // The tool draws the gaps of 72 seconds at once (`workload::adapter_counts`).
+    let (rate, shares) = (counts.rate_per_s, counts.streams == AdapterStreams::SharedStream);
+    rules.check(
+        !shares || rate <= 1e5,
+        "arrivals.rate_per_s",
+        "at most 10⁵ of a shared stream",
+        rate,
+    );
     let hours = counts.hourly_counts.len();
     rules.check(hours > 0, "arrivals.hourly_counts", "at least one hour", "none");
     for (hour, calls) in counts.hourly_counts.iter().enumerate() {

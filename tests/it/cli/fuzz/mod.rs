@@ -7,7 +7,8 @@
 //! `found` has folders with inputs that once went wrong.
 //!
 //! `SERVECAST_FUZZ_SECONDS=3600 cargo test … fuzz` goes on for an hour, `SERVECAST_FUZZ_SEED` begins
-//! elsewhere, `SERVECAST_FUZZ_BINARY` is another build, `SERVECAST_FUZZ_TARGET` one target.
+//! elsewhere, `SERVECAST_FUZZ_BINARY` is another build, `SERVECAST_FUZZ_TARGET` one target. With
+//! `SERVECAST_FUZZ_ENDS=1` every number of every input takes every end of a range, `2` is every second case.
 
 #![expect(clippy::disallowed_methods, reason = "what hangs is told by the clock")]
 
@@ -15,13 +16,14 @@ mod mutate;
 
 use std::ffi::OsString;
 use std::fs::{self, File};
+use std::ops::Range;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use self::mutate::{Dice, mutated};
+use self::mutate::{Dice, ENDS, mutated, numbers};
 use super::BINARY;
 
 /// KiB of address space of a process.
@@ -245,6 +247,72 @@ fn worse_inputs_are_answered_or_refused() {
         cases += 1;
     }
     println!("{cases} cases of {} targets, seed {seed}: {} went wrong", targets.len(), wrong.len());
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// Numbers of one file that are put to their ends.
+const NUMBERS_MAX: usize = 120;
+
+/// A number of an input and what takes its place.
+struct End<'a> {
+    target: &'a Target,
+    input: &'a Files,
+    file: usize,
+    number: Range<usize>,
+    becomes: &'static str,
+}
+
+impl End<'_> {
+    fn files(&self) -> Files {
+        let mut files = self.input.clone();
+        files[self.file].1.splice(self.number.clone(), self.becomes.bytes());
+        files
+    }
+}
+
+/// Every number of every input at every end of the ranges that numbers have.
+fn at_their_ends(targets: &[Target]) -> Vec<End<'_>> {
+    let mut all = Vec::new();
+    for target in targets.iter().filter(|target| target.arguments.is_empty()) {
+        let inputs = target.inputs.iter();
+        for (input, file) in inputs.flat_map(|it| (0..it.len()).map(move |file| (it, file))) {
+            let (name, content) = &input[file];
+            if !name.rsplit('/').next().unwrap().starts_with("keep.") {
+                for number in numbers(content, NUMBERS_MAX) {
+                    let at = |becomes| End { target, input, file, number: number.clone(), becomes };
+                    all.extend(ENDS.map(at));
+                }
+            }
+        }
+    }
+    all
+}
+
+#[test]
+fn numbers_at_their_ends_are_answered_or_refused() {
+    let targets = targets();
+    let all = at_their_ends(&targets);
+    let stride = setting("SERVECAST_FUZZ_ENDS").map_or(all.len() / 100, |it| it.parse().unwrap());
+    let mut wrong = Vec::new();
+    for (case, at) in all.iter().enumerate().step_by(stride.max(1)) {
+        let (target, scratch) = (at.target, tempfile::tempdir().unwrap());
+        write_all(scratch.path(), &at.files());
+        for command in &target.commands {
+            let words: Vec<OsString> = command.split_whitespace().map(Into::into).collect();
+            if let Some(trouble) = trouble(scratch.path(), &words) {
+                let kept = scratch.keep();
+                println!(
+                    "{} case {case}: {trouble}\n  {command} in {}",
+                    target.name,
+                    kept.display()
+                );
+                wrong.push((&target.name, case, trouble));
+                break;
+            }
+        }
+    }
+    let told = all.len().div_ceil(stride.max(1));
+    println!("{told} of {} cases: {} went wrong", all.len(), wrong.len());
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 

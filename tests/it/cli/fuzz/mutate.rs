@@ -148,6 +148,27 @@ fn change(bytes: &mut Vec<u8>, dice: &mut Dice) {
     }
 }
 
+/// Where integers end, in the widths that readers and counters have, and floats.
+pub(super) const ENDS: [&str; 7] =
+    ["0", "2147483648", "4294967295", "9007199254740993", "9223372036854775807", "1e-300", "1e300"];
+
+/// The tokens of a text that are numbers, at most so many.
+pub(super) fn numbers(bytes: &[u8], most: usize) -> Vec<Range<usize>> {
+    let is_break = |byte: u8| BREAKS.contains(&byte);
+    let mut all = Vec::new();
+    let mut at = 0;
+    while at < bytes.len() && all.len() < most {
+        let length = bytes[at..].iter().position(|byte| is_break(*byte));
+        let end = length.map_or(bytes.len(), |length| at + length);
+        let text = std::str::from_utf8(&bytes[at..end]).unwrap_or_default();
+        if text.replace('_', "").parse::<f64>().is_ok_and(f64::is_finite) {
+            all.push(at..end);
+        }
+        at = end + 1;
+    }
+    all
+}
+
 /// Lines with their breaks; at least one.
 fn lines(bytes: &[u8]) -> Vec<Range<usize>> {
     let mut start = 0;
