@@ -2,7 +2,8 @@
 //!
 //! `scale [--engine vllm_v1|sglang] [--instances N] [--requests N]`: Poisson arrivals of 512 prompt
 //! and 128 answer tokens at about 70 % of what the instances serve, sent round robin, with a record
-//! of every request and the summary (`README.md` beside this file).
+//! of every request and the summary (`README.md` beside this file). With `--figures` no records of many
+//! requests are kept.
 //!
 //! `scale --trace FILE [--copies N] [--rate-scale X] …` replays a trace instead, N times one after the
 //! other, each time with hash ids of its own. The file is read before the clock starts.
@@ -50,7 +51,12 @@ fn main() {
 
     #[expect(clippy::disallowed_methods, reason = "how long the run takes is the result")]
     let started = Instant::now();
-    let report = run(&scenario, (!rows.is_empty()).then(|| repeated(rows, copies)));
+    let recorder = if arguments.iter().any(|argument| argument == "--figures") {
+        Recorder::of_figures(&scenario)
+    } else {
+        Recorder::of(&scenario)
+    };
+    let report = run(&scenario, (!rows.is_empty()).then(|| repeated(rows, copies)), recorder);
     let seconds = started.elapsed().as_secs_f64();
     assert_eq!(report.summary.completed, u64::from(requests));
     let per_request = seconds * 1e6 / f64::from(requests);
@@ -114,12 +120,11 @@ fn repeated(rows: Arc<[TraceRow]>, copies: u32) -> TraceRows {
     Box::new((0..copies).flat_map(copy))
 }
 
-fn run(scenario: &Scenario, rows: Option<TraceRows>) -> BenchReport {
+fn run(scenario: &Scenario, rows: Option<TraceRows>, mut recorder: Recorder) -> BenchReport {
     let file = &scenario.file;
     let workload = Workload::open(&file.workload, file.seed, rows).expect("the workload opens");
     let cluster = cluster(scenario).expect("step times are known");
     let client = Client::new(&file.workload.client);
-    let mut recorder = Recorder::default();
     Simulation::new(workload, client, cluster, SimDuration::ZERO)
         .run_in_lanes(&mut recorder)
         .expect("no trace is read");

@@ -2,10 +2,12 @@
 //! deviation, and means over values that carry a weight.
 
 mod gamma;
+mod log_bins;
 pub(crate) mod radix;
 mod student;
 
 pub(crate) use gamma::gamma;
+pub use log_bins::LogBins;
 pub use student::{student_t, student_t_outside};
 
 /// `numpy.percentile(values, p)` of sorted values, linear interpolation: with h = (n−1)·p/100 the

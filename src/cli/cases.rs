@@ -3,8 +3,9 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::memory::{self, Leaves};
 use super::run::trace_rows;
-use super::{Failure, memory, say_once};
+use super::{Failure, say_once};
 use crate::cost::StepTime;
 use crate::load::{Draft, Loaded};
 use crate::resolved::{ReplicaGroup, Scenario};
@@ -30,15 +31,15 @@ const STEP_TIMES_MAX: usize = 16;
 impl Cases {
     /// The case of a draft.
     pub(super) fn of_draft(&self, draft: &Draft) -> Result<Case, Failure> {
-        self.of(draft.resolve()?)
+        self.of(draft.resolve()?, Leaves::Records)
     }
 
-    /// The case of a resolved scenario. The paths in it hold wherever its file lies.
-    pub(super) fn of(&self, mut loaded: Loaded) -> Result<Case, Failure> {
+    /// The case of a resolved scenario, whose runs leave this. The paths in it hold wherever its file lies.
+    pub(super) fn of(&self, mut loaded: Loaded, leaves: Leaves) -> Result<Case, Failure> {
         for caveat in loaded.scenario.caveats() {
             say_once(&format!("warning: {caveat}"));
         }
-        memory::check(&loaded.scenario)?;
+        memory::check(&loaded.scenario, leaves)?;
         loaded.scenario.file = loaded.relocated();
         let rows = self.rows(&loaded)?;
         let costs = self.step_times(&loaded.scenario)?;

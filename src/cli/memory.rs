@@ -3,6 +3,7 @@
 use std::fs;
 
 use super::{Failure, say_once};
+use crate::metrics::Folding;
 use crate::resolved::Scenario;
 use crate::scenario::{ArrivalConfig, WorkloadConfig};
 
@@ -18,10 +19,23 @@ const REPLICA_BYTES: u64 = 14_000;
 /// What a replica takes beside that once it serves. Of 1 and 1,000 replicas.
 const SERVING_BYTES: u64 = 160_000;
 
+/// A second of a run without records: of tokens, of requests that come and that leave.
+const SECOND_BYTES: u64 = 24;
+
+/// What a run leaves of its requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Leaves {
+    /// All their records.
+    Records,
+    /// Figures.
+    Figures,
+}
+
 /// Refuses a run that cannot fit into memory, and warns of one that may not.
-pub(super) fn check(scenario: &Scenario) -> Result<(), Failure> {
+pub(super) fn check(scenario: &Scenario, leaves: Leaves) -> Result<(), Failure> {
     let Some(available) = available() else { return Ok(()) };
-    let (least, most) = needed(scenario);
+    let forgets = leaves == Leaves::Figures && Folding::of(scenario).is_some();
+    let (least, most) = needed(scenario, forgets);
     if most <= available {
         return Ok(());
     }
@@ -38,25 +52,45 @@ pub(super) fn check(scenario: &Scenario) -> Result<(), Failure> {
             shown(least)
         )));
     }
+    let when = if forgets { " if they come faster than they are served" } else { "" };
     say_once(&format!(
-        "warning: {name}: {run} may need up to {} of memory, and {free} are free",
+        "warning: {name}: {run} may need up to {} of memory{when}, and {free} are free",
         shown(most)
     ));
     Ok(())
 }
 
 /// Bytes that a run takes at least, and at most.
-fn needed(scenario: &Scenario) -> (u64, u64) {
+fn needed(scenario: &Scenario, forgets: bool) -> (u64, u64) {
     let replicas = u64::from(scenario.file.cluster.replicas);
     let requests = requests(&scenario.file.workload).unwrap_or(0);
     let serving = replicas.min(requests);
     let cluster = BASE_BYTES + replicas * REPLICA_BYTES + serving * SERVING_BYTES;
-    (cluster + requests * RECORD_BYTES, cluster + requests * REQUEST_BYTES_MAX)
+    let most = cluster + requests * REQUEST_BYTES_MAX;
+    if !forgets {
+        return (cluster + requests * RECORD_BYTES, most);
+    }
+    let seconds = rate_per_s(&scenario.file.workload.arrivals)
+        .map_or(0, |rate_per_s| (requests as f64 / rate_per_s) as u64);
+    let remembered = requests.min(Folding::LIMIT.into()) * RECORD_BYTES;
+    ((cluster + remembered).saturating_add(seconds.saturating_mul(SECOND_BYTES)), most)
 }
 
 /// Requests of a workload, where it says how many or how long.
 fn requests(workload: &WorkloadConfig) -> Option<u64> {
-    let rate_per_s = match workload.arrivals {
+    let rate_per_s = rate_per_s(&workload.arrivals);
+    let counted = workload.num_requests.map(u64::from);
+    let timed = workload.duration_s.zip(rate_per_s).map(|(s, rate_per_s)| (s * rate_per_s) as u64);
+    // No run has more: requests are counted in 32 bits.
+    let timed = timed.map(|requests| requests.min(u32::MAX.into()));
+    match (counted, timed) {
+        (Some(counted), Some(timed)) => Some(counted.min(timed)),
+        (counted, timed) => counted.or(timed),
+    }
+}
+
+fn rate_per_s(arrivals: &ArrivalConfig) -> Option<f64> {
+    match *arrivals {
         ArrivalConfig::Constant { rate_per_s }
         | ArrivalConfig::Poisson { rate_per_s }
         | ArrivalConfig::Gamma { rate_per_s, .. }
@@ -64,16 +98,9 @@ fn requests(workload: &WorkloadConfig) -> Option<u64> {
         | ArrivalConfig::Sine { rate_per_s, .. }
         | ArrivalConfig::Sglang { rate_per_s }
         | ArrivalConfig::Vllm2024 { rate_per_s } => Some(rate_per_s),
+        ArrivalConfig::AdapterCounts(ref counts) => Some(counts.rate_per_s),
         ArrivalConfig::Vllm { rate_per_s, .. } => rate_per_s,
-        ArrivalConfig::AllAtOnce {} | ArrivalConfig::AdapterCounts(_) | ArrivalConfig::Trace(_) => {
-            None
-        }
-    };
-    let counted = workload.num_requests.map(u64::from);
-    let timed = workload.duration_s.zip(rate_per_s).map(|(s, rate_per_s)| (s * rate_per_s) as u64);
-    match (counted, timed) {
-        (Some(counted), Some(timed)) => Some(counted.min(timed)),
-        (counted, timed) => counted.or(timed),
+        ArrivalConfig::AllAtOnce {} | ArrivalConfig::Trace(_) => None,
     }
 }
 

@@ -52,7 +52,7 @@ fn one_text(outcome: &Outcome, outcomes: usize) -> String {
         } else {
             String::new()
         },
-        preemptions(outcome),
+        outcome.recorder.preemptions(),
         outcome.recorder.steps,
         faults::text(outcome) + &classes::text(outcome) + &adapters(outcome)
     );
@@ -195,10 +195,6 @@ fn cluster(outcome: &Outcome) -> (ClusterReport, Bill) {
     (ClusterReport::new(recorder, &kinds), Bill::new(recorder, &kinds, report))
 }
 
-fn preemptions(outcome: &Outcome) -> u64 {
-    outcome.recorder.requests.iter().map(|record| u64::from(record.preemptions)).sum()
-}
-
 /// The gain of speculative decoding; nothing where no draft was verified.
 fn speculation(drafts: &DraftCounts) -> Option<Value> {
     (!drafts.is_empty()).then(|| {
@@ -306,7 +302,7 @@ fn summary(outcome: &Outcome) -> Value {
         },
         "engine": {
             "steps": outcome.recorder.steps,
-            "preemptions": preemptions(outcome),
+            "preemptions": outcome.recorder.preemptions(),
             "simulated_s": outcome.recorder.end.as_secs_f64(),
         },
         "measured": outcome.scenario.file.measured,

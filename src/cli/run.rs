@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use super::args::{Format, OutputArguments, RunArguments};
+use super::memory::{self, Leaves};
 use super::progress::Progress;
 use super::replicas::{self, Spread};
 use super::setting::{state_setting, state_step_times};
-use super::{Failure, memory, print, results, say, timeline};
+use super::{Failure, print, results, say, timeline};
 use crate::cost::StepTime;
 use crate::io::rundir::{Existing, RunDir};
 use crate::io::traces::TraceSummary;
@@ -171,7 +172,8 @@ pub(super) fn remove_on_interrupt() -> Result<(), Failure> {
 
 fn simulate(loaded: &Loaded, output: &OutputArguments) -> Result<Outcome, Failure> {
     let scenario = &loaded.scenario;
-    memory::check(scenario)?;
+    let leaves = if output.no_files { Leaves::Figures } else { Leaves::Records };
+    memory::check(scenario, leaves)?;
     state_setting(scenario);
     let (workload, costs) = threads::both(|| open_workload(loaded), || step_times(scenario));
     let (mut workload, costs) = (workload?, costs?);
@@ -179,7 +181,10 @@ fn simulate(loaded: &Loaded, output: &OutputArguments) -> Result<Outcome, Failur
     let run = crate::sim::simulation(scenario, &costs, &mut workload);
     let run = run.map_err(|error| Failure::Input(error.into()))?;
     let mut caution = Caution::new(scenario, costs);
-    let mut recorder = Recorder::of(scenario);
+    let mut recorder = match leaves {
+        Leaves::Records => Recorder::of(scenario),
+        Leaves::Figures => Recorder::of_figures(scenario),
+    };
     let mut steps = output.steps.then(StepLog::default);
     let mut timeline = timeline::open(scenario, output)?;
     let total = scenario.file.workload.num_requests.map(u64::from);
@@ -210,6 +215,12 @@ fn simulate(loaded: &Loaded, output: &OutputArguments) -> Result<Outcome, Failur
     let warnings = caution.warnings(scenario, &counts);
     for text in warnings.texts() {
         say(&format!("warning: {text}"));
+    }
+    if recorder.folded().is_some_and(|folded| folded.shifts_seconds()) {
+        say(
+            "notice: the peak of concurrent requests (without streaming, of tokens too) is counted by seconds from the first request, which was \
+             not answered, and not from the first that was",
+        );
     }
     let report = BenchReport::new(&recorder, &scenario.file);
     let comparison = compare(scenario, &report);

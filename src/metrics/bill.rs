@@ -9,7 +9,6 @@ use serde::Serialize;
 use super::activity::StepKind;
 use super::cluster::ReplicaKind;
 use super::presence::Presence;
-use super::record::Status;
 use super::recorder::Recorder;
 use super::replica::ReplicaLog;
 use crate::profiles;
@@ -83,10 +82,7 @@ impl Bill {
         let hours = |place: usize| {
             all_on * f64::from(groups[place].replicas * groups[place].gpus) - off[place]
         };
-        let finished = recorder.requests.iter().filter(|record| record.status == Status::Finished);
-        let (requests, tokens) = finished.fold((0_u64, 0_u64), |(requests, tokens), record| {
-            (requests + 1, tokens + u64::from(record.output_tokens))
-        });
+        let (requests, tokens) = recorder.answered();
         Self {
             gpu_hours: (0..groups.len()).map(hours).sum(),
             cost: Cost::new(groups, hours, report, (requests, tokens)),

@@ -26,6 +26,7 @@ use rustc_hash::FxHashMap;
 
 use super::RequestRecord;
 use super::preemptions::Preemptions;
+use super::records::Records;
 use crate::engine::{Batch, StepResult};
 use crate::ids::{InstanceId, RequestId};
 use crate::sim::{Lane, Occurrence};
@@ -77,6 +78,15 @@ impl Breakdown {
         }
     }
 
+    /// How many parts there are.
+    pub const PARTS: usize = 8;
+
+    /// All of them, in the order in which they are declared.
+    pub fn parts(&self) -> [SimDuration; Self::PARTS] {
+        let Self { gateway, api, queued, prefill, decode, preempted, stalled, transfer } = *self;
+        [gateway, api, queued, prefill, decode, preempted, stalled, transfer]
+    }
+
     /// All parts together: the end-to-end time.
     pub fn total(&self) -> SimDuration {
         let served = self.prefill + self.decode + self.preempted + self.stalled;
@@ -114,12 +124,7 @@ impl Phases {
         Self { lane, ..Self::default() }
     }
 
-    pub(super) fn hear(
-        &mut self,
-        at: SimTime,
-        what: Occurrence<'_>,
-        records: &mut [RequestRecord],
-    ) {
+    pub(super) fn hear(&mut self, at: SimTime, what: Occurrence<'_>, records: &mut Records) {
         let lane = self.lane;
         match what {
             Occurrence::Planned(instance, batch, _) => {
@@ -141,11 +146,11 @@ impl Phases {
             Occurrence::Landed(instance, result, _) => {
                 let stalled = self.pace(instance).stalled;
                 for id in &result.first_tokens {
-                    records[lane.place(*id)].stalled = stalled;
+                    records.at(lane.place(*id)).stalled = stalled;
                 }
                 for id in &result.landed {
                     if let Some(lost) = self.preemptions.take(*id) {
-                        let record = &mut records[lane.place(*id)];
+                        let record = records.at(lane.place(*id));
                         record.preempted += at - lost.since;
                         record.stalled += minus(stalled, lost.stalled);
                     }
@@ -153,7 +158,7 @@ impl Phases {
             }
             Occurrence::HandedOver(_, life) => {
                 if let Some(lost) = self.preemptions.take(life.id) {
-                    let record = &mut records[lane.place(life.id)];
+                    let record = records.at(lane.place(life.id));
                     record.preempted += at - lost.since;
                     record.preempted_in_prefill += at - lost.since;
                 }
@@ -163,7 +168,7 @@ impl Phases {
             }
             Occurrence::Moved { from, life, .. } if life.first_token.is_some() => {
                 let stalled = self.pace(from).stalled;
-                let record = &mut records[lane.place(life.id)];
+                let record = records.at(lane.place(life.id));
                 if let Some(lost) = self.preemptions.take(life.id) {
                     record.preempted += at - lost.since;
                     record.stalled += minus(stalled, lost.stalled);
@@ -175,7 +180,7 @@ impl Phases {
             Occurrence::Left(instance, life, _) => {
                 let stalled = self.pace(instance).stalled;
                 let before = self.stalled_before.remove(&life.id).unwrap_or_default();
-                let record = &mut records[lane.place(life.id)];
+                let record = records.at(lane.place(life.id));
                 if let Some(lost) = self.preemptions.take(life.id) {
                     record.preempted += at - lost.since;
                     if life.first_token.is_none() {
@@ -198,7 +203,7 @@ impl Phases {
         instance: InstanceId,
         batch: &Batch,
         result: &StepResult,
-        records: &mut [RequestRecord],
+        records: &mut Records,
     ) {
         let lane = self.lane;
         let pace = self.pace(instance);
@@ -210,7 +215,7 @@ impl Phases {
         pace.completed = at;
         let stalled = pace.stalled;
         for id in &result.first_tokens {
-            let record = &mut records[lane.place(*id)];
+            let record = records.at(lane.place(*id));
             record.stalled = stalled;
             if let Some(lost) = self.preemptions.split(*id, at, stalled) {
                 record.preempted += at - lost.since;
@@ -218,7 +223,7 @@ impl Phases {
             }
         }
         self.preemptions.complete(instance, batch, |id, lost| {
-            let record = &mut records[lane.place(id)];
+            let record = records.at(lane.place(id));
             record.preempted += at - lost.since;
             record.stalled += minus(stalled, lost.stalled);
         });

@@ -61,6 +61,11 @@ impl FaultLog {
         }
     }
 
+    /// Whether requests were sent again.
+    pub fn has_retries(&self) -> bool {
+        !self.retries.is_empty()
+    }
+
     /// What failed in a run that ended at `end`.
     pub(super) fn report(&self, end: SimTime) -> FaultReport {
         // A replica may stop after the last request has left, and before a retry that never came.
@@ -106,7 +111,7 @@ impl Recorder {
     ) {
         self.tiers.left(id, false);
         let was_prefilled_elsewhere = self.handed_over.remove(&id).is_some();
-        let record = &mut self.requests[self.lane.place(id)];
+        let record = self.requests.at(self.lane.place(id));
         if let Some(since) = self.gateway.gone(at, id) {
             record.sent = since;
         }

@@ -1,16 +1,17 @@
-//! Gaps between tokens, exact: each distinct gap once, with the number of tokens that saw it.
+//! Gaps between tokens, exact: each distinct gap once, with the number of tokens that saw it. Where no records
+//! are kept, and distinct gaps are too many, only their bins are.
 
 mod binned;
 
-use crate::stats::Weighted;
 use crate::stats::radix::{sort_by_high_bits, sorted_by_high_bits};
+use crate::stats::{LogBins, Weighted};
 use crate::threads;
 use crate::units::SimDuration;
 
 pub use binned::BinnedGaps;
 
 /// Counts gaps, eight bytes each. Equal ones are joined when there are many, so that memory grows
-/// with the distinct ones.
+/// with the distinct ones, up to a limit if there is one.
 #[derive(Debug, Clone)]
 pub struct GapCounter {
     /// The gap in nanoseconds above, the count in the low [`COUNT_BITS`] bits.
@@ -20,6 +21,10 @@ pub struct GapCounter {
     /// How many entries are joined next, and at least.
     join_at: usize,
     join_min: usize,
+    /// The most distinct gaps that are kept.
+    distinct_max: usize,
+    /// All gaps, in nanoseconds, but for the packed ones, once distinct gaps are too many.
+    bins: Option<Box<LogBins>>,
 }
 
 const COUNT_BITS: u32 = 24;
@@ -38,11 +43,26 @@ impl GapCounter {
     /// One of so many counters that together may grow as far as one.
     pub(super) fn in_parts(parts: u32) -> Self {
         let join_min = (JOIN_MIN / parts.max(1) as usize).max(JOIN_MIN / 8);
-        Self { packed: Vec::new(), wide: Vec::new(), join_at: join_min, join_min }
+        Self {
+            packed: Vec::new(),
+            wide: Vec::new(),
+            join_at: join_min,
+            join_min,
+            distinct_max: usize::MAX,
+            bins: None,
+        }
+    }
+
+    /// From now on only bins remain of distinct gaps that are too many.
+    pub(super) fn bound(&mut self) {
+        self.distinct_max = self.join_min;
     }
 
     /// Adds what another counter counted.
     pub(super) fn join_with(&mut self, other: Self) {
+        if let Some(bins) = other.bins {
+            self.bins.get_or_insert_default().join(&bins);
+        }
         if self.packed.is_empty() {
             // Nothing to put before: no copy of what may be much.
             self.packed = other.packed;
@@ -69,13 +89,31 @@ impl GapCounter {
         }
     }
 
+    /// The statistics of all gaps in nanoseconds, each of them off by less than 2^-12 of itself; `None` where
+    /// all distinct gaps were kept.
+    pub fn in_log_bins(&self) -> Option<LogBins> {
+        let mut bins = *self.bins.clone()?;
+        for &entry in &self.packed {
+            bins.add_many(entry >> COUNT_BITS, entry & COUNT_MAX);
+        }
+        for &(gap, count) in &self.wide {
+            bins.add_many(gap, count);
+        }
+        Some(bins)
+    }
+
     /// The statistics of all gaps; `None` where some are too long, or of too many tokens, for bins.
     pub fn binned(&self) -> Option<BinnedGaps> {
+        debug_assert!(self.bins.is_none(), "only bins are left of gaps");
         self.wide.is_empty().then(|| BinnedGaps::new(&self.packed))
     }
 
     /// The sample of all gaps in seconds, every one of them in order.
+    ///
+    /// # Panics
+    /// When there were too many distinct ones to keep: the sample of the rest would be wrong.
     pub fn sample(&self) -> Weighted {
+        assert!(self.bins.is_none(), "only bins are left of gaps");
         let seconds = |nanos: u64| SimDuration::from_nanos(nanos).as_secs_f64();
         let (lower, upper) = self.sorted_halves();
         let packed = Merged { lower: &lower, upper: &upper };
@@ -98,6 +136,9 @@ impl GapCounter {
 
     #[cold]
     fn join(&mut self) {
+        if self.bins.is_some() {
+            return self.bin();
+        }
         sort_by_high_bits(&mut self.packed, COUNT_BITS);
         self.packed.dedup_by(|next, kept| {
             let joins = *next >> COUNT_BITS == *kept >> COUNT_BITS
@@ -107,7 +148,23 @@ impl GapCounter {
             }
             joins
         });
+        if self.packed.len() > self.distinct_max {
+            return self.bin();
+        }
         self.join_at = self.join_min.max(2 * self.packed.len());
+    }
+
+    /// Only bins remain of what was packed.
+    fn bin(&mut self) {
+        let bins = self.bins.get_or_insert_default();
+        for entry in self.packed.drain(..) {
+            bins.add_many(entry >> COUNT_BITS, entry & COUNT_MAX);
+        }
+        for (gap, count) in self.wide.drain(..) {
+            bins.add_many(gap, count);
+        }
+        self.join_at = self.join_min;
+        self.packed.shrink_to(self.join_min);
     }
 }
 
@@ -170,6 +227,35 @@ mod tests {
         let (sample, plain) = (gaps.sample(), Weighted::new(plain));
         assert!(sample.pairs().eq(plain.pairs()));
         assert!(gaps.binned().is_none(), "some are beyond what is packed");
+    }
+
+    #[test]
+    fn too_many_distinct_gaps_leave_their_bins() {
+        let mut exact = GapCounter::default();
+        let mut bounded = [(); 2].map(|()| GapCounter::in_parts(8));
+        for gaps in &mut bounded {
+            gaps.bound();
+        }
+        for step in 0..1_000_000_u64 {
+            let (gap, count) = (7_000_000 + mix(step) % 900_000, (mix(step + 7) % 300) as u32);
+            let gap = SimDuration::from_nanos(gap);
+            exact.add(gap, count);
+            bounded[step as usize % 2].add(gap, count);
+        }
+        let [mut all, other] = bounded;
+        // One is too long to be packed.
+        let long = SimDuration::from_nanos(GAP_MAX + 1);
+        exact.add(long, 5);
+        all.add(long, 5);
+        assert!(all.packed.capacity() <= 2 * JOIN_MIN / 8 && other.bins.is_some());
+        all.join_with(other);
+        let (exact, bins) = (exact.sample(), all.in_log_bins().expect("they are many"));
+        assert_eq!(bins.count(), exact.count());
+        for p in [0.0, 1.0, 50.0, 99.0, 100.0] {
+            let (ours, theirs) = (bins.percentile(p) / 1e9, exact.percentile(p));
+            assert!((ours / theirs - 1.0).abs() < 1.0 / 4096.0, "p{p}: {ours}, {theirs}");
+        }
+        assert!((bins.mean() / 1e9 / exact.mean() - 1.0).abs() < 1e-9);
     }
 
     #[test]

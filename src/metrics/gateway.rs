@@ -130,7 +130,7 @@ impl TurnedAway {
 
 impl Recorder {
     pub(super) fn reach(&mut self, at: SimTime, id: RequestId) {
-        let record = &mut self.requests[self.lane.place(id)];
+        let record = self.requests.at(self.lane.place(id));
         record.sent_to(record.instance, at);
         self.gateway.reached(at, id);
     }
@@ -138,7 +138,7 @@ impl Recorder {
     #[inline]
     pub(super) fn send(&mut self, at: SimTime, id: RequestId, instance: InstanceId) {
         self.tiers.left(id, false);
-        let record = &mut self.requests[self.lane.place(id)];
+        let record = self.requests.at(self.lane.place(id));
         record.sent_to(instance, at);
         if let Some(since) = self.gateway.gone(at, id) {
             record.sent = since;
@@ -159,7 +159,7 @@ impl Recorder {
     }
 
     pub(super) fn turn_away(&mut self, at: SimTime, id: RequestId, why: Refusal) {
-        let record = &mut self.requests[self.lane.place(id)];
+        let record = self.requests.at(self.lane.place(id));
         record.sent = at;
         self.gateway.refused(record.class, why);
     }

@@ -155,30 +155,39 @@ fn dataset_name(lengths: &LengthConfig) -> &'static str {
 }
 
 fn summarise(recorder: &Recorder, report: &ReportConfig) -> BenchSummary {
-    let (requests, gaps): (Vec<BenchRequest>, _) = threads::both(
-        || recorder.seen().iter().map(bench_request).collect(),
-        || match recorder.gaps.binned() {
+    let gaps = || {
+        if let Some(gaps) = recorder.gaps.in_log_bins() {
+            return TokenGaps::LogBinned(gaps);
+        }
+        match recorder.gaps.binned() {
             Some(gaps) => TokenGaps::Binned(gaps),
             None => TokenGaps::Weighted(recorder.gaps.sample()),
-        },
-    );
+        }
+    };
     // Before the first answer, a benchmark has lasted as long as it was watched.
     let end = if recorder.end == SimTime::ZERO { recorder.observed() } else { recorder.end };
     // A run in which nothing took time still has a duration above zero.
     let duration_s = end.max(SimTime::from_nanos(1)).as_secs_f64();
-    let peak = recorder.tokens_by_second.peak();
-    let mut input = BenchInput::new(duration_s, requests, gaps, peak as f64);
-    input.drafts = recorder.drafts.clone();
-    if !report.streaming {
-        input.client = ClientMode::NonStreaming;
+    let peak = recorder.tokens_by_second.peak() as f64;
+    let drafts = recorder.drafts.clone();
+    if let Some(folded) = recorder.folded() {
+        return folded.summary((duration_s, gaps()), peak, drafts);
     }
-    let limits: Vec<String> =
-        report.goodput.iter().map(|(name, limit_ms)| format!("{name}:{limit_ms}")).collect();
-    let slos = (!limits.is_empty()).then(|| Slos::parse(&limits).expect("limits are validated"));
-    BenchSummary::new(input, slos)
+    let requests = || recorder.seen().iter().map(bench_request).collect();
+    let (requests, gaps): (Vec<BenchRequest>, _) = threads::both(requests, gaps);
+    let mut input = BenchInput::new(duration_s, requests, gaps, peak);
+    (input.drafts, input.client) = (drafts, ClientMode::of(report.streaming));
+    BenchSummary::new(input, slos(report))
 }
 
-fn bench_request(record: &RequestRecord) -> BenchRequest {
+/// The latencies that a report asks about.
+pub(super) fn slos(report: &ReportConfig) -> Option<Slos> {
+    let limits: Vec<String> =
+        report.goodput.iter().map(|(name, limit_ms)| format!("{name}:{limit_ms}")).collect();
+    (!limits.is_empty()).then(|| Slos::parse(&limits).expect("limits are validated"))
+}
+
+pub(super) fn bench_request(record: &RequestRecord) -> BenchRequest {
     BenchRequest {
         start_s: record.sent.as_secs_f64(),
         ttft_s: record.ttft().as_secs_f64(),

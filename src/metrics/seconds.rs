@@ -49,6 +49,21 @@ impl CountsBySecond {
         seconds.filter(|(_, count)| *count > 0)
     }
 
+    /// The most inside in one second, of those who come in a second and are gone in another, which is no
+    /// earlier.
+    pub(super) fn peak_inside(come: &Self, gone: &Self) -> u64 {
+        let mut gone = gone.entries().peekable();
+        let (mut inside, mut most) = (0, 0);
+        for (second, begun) in come.entries() {
+            while let Some((_, ended)) = gone.next_if(|(end, _)| *end <= second) {
+                inside -= ended;
+            }
+            inside += begun;
+            most = most.max(inside);
+        }
+        most
+    }
+
     /// The most in one second.
     pub fn peak(&self) -> u64 {
         self.entries().map(|(_, count)| count).max().unwrap_or(0)

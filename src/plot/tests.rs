@@ -256,9 +256,9 @@ fn answers_of_one_token_have_no_gaps() {
 #[test]
 fn a_run_without_finished_requests_says_so() {
     let mut run = run_of(3, spread);
-    for request in &mut run.requests {
-        request.status = Status::Unfinished;
-    }
+    let unfinished =
+        |request: &RequestRecord| RequestRecord { status: Status::Unfinished, ..*request };
+    run.requests = run.requests.iter().map(unfinished).collect::<Vec<_>>().into();
     let figures = figures_of("stuck", &run);
     assert_sound(&figures);
     assert!(svg_of(&figures, "latency_ttft_e2e.svg").contains("No request finished."));

@@ -134,7 +134,10 @@ impl Case {
     /// # Errors
     /// When the workload cannot be drawn.
     pub fn run_on(&self, cluster: Cluster) -> Result<Run, StudyError> {
-        let mut recorder = Recorder::of(&self.scenario);
+        self.record_on(cluster, Recorder::of(&self.scenario))
+    }
+
+    fn record_on(&self, cluster: Cluster, mut recorder: Recorder) -> Result<Run, StudyError> {
         let counts = self.observe_on(cluster, &mut recorder)?;
         self.scenario.check_accepted_drafts(counts.arrived)?;
         let report = BenchReport::new(&recorder, &self.scenario.file);
@@ -151,11 +154,13 @@ impl Case {
         Ok(caution.warnings(&self.scenario, &counts))
     }
 
-    /// Simulates it and gives its figures.
+    /// Simulates it and gives its figures; records of many requests are not kept
+    /// ([`Recorder::of_figures`]).
     ///
     /// # Errors
     /// When the workload cannot be drawn.
     pub fn figures(&self) -> Result<Figures, StudyError> {
-        Ok(self.run()?.figures())
+        let recorder = Recorder::of_figures(&self.scenario);
+        Ok(self.record_on(self.cluster()?, recorder)?.figures())
     }
 }

@@ -5,7 +5,6 @@
 //! time ([`crate::metrics::Breakdown`]), what was computed, what it cost, and what each class of requests
 //! got (`urgent.p99_ttft_ms`).
 
-use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::{MapAccess, Visitor};
@@ -16,7 +15,6 @@ use crate::metrics::bench::{Figure, Latency, MetricKey, Statistic, Tool};
 use crate::metrics::{Bill, Breakdown, ClassesReport, ReplicaKind, RequestRecord, Status};
 use crate::resolved::Scenario;
 use crate::sim::Counts;
-use crate::units::SimDuration;
 
 /// Which way a figure is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,18 +34,16 @@ pub struct Figures(Vec<(String, f64)>);
 /// The percentiles that a study keeps of each latency.
 const PERCENTILES: [f64; 3] = [90.0, 95.0, 99.0];
 
-/// The parts of a mean end-to-end time: name and part.
-type Part = (&'static str, fn(&Breakdown) -> SimDuration);
-
-const PARTS: [Part; 8] = [
-    ("mean_gateway_ms", |parts| parts.gateway),
-    ("mean_api_ms", |parts| parts.api),
-    ("mean_queued_ms", |parts| parts.queued),
-    ("mean_prefill_ms", |parts| parts.prefill),
-    ("mean_decode_ms", |parts| parts.decode),
-    ("mean_preempted_ms", |parts| parts.preempted),
-    ("mean_stalled_ms", |parts| parts.stalled),
-    ("mean_transfer_ms", |parts| parts.transfer),
+/// The parts of a mean end-to-end time, in the order of [`Breakdown::parts`].
+const PARTS: [&str; Breakdown::PARTS] = [
+    "mean_gateway_ms",
+    "mean_api_ms",
+    "mean_queued_ms",
+    "mean_prefill_ms",
+    "mean_decode_ms",
+    "mean_preempted_ms",
+    "mean_stalled_ms",
+    "mean_transfer_ms",
 ];
 
 /// The part that requests spent in attempts before the one that was answered, where some were sent again.
@@ -112,7 +108,7 @@ fn keys() -> impl Iterator<Item = MetricKey> {
 /// The figures that are parts of the mean end-to-end time and add up to it, in the order in which a
 /// request goes through them.
 pub fn parts() -> impl Iterator<Item = &'static str> {
-    std::iter::once(RETRIES).chain(PARTS.into_iter().map(|(name, _)| name))
+    std::iter::once(RETRIES).chain(PARTS)
 }
 
 impl Figures {
@@ -182,16 +178,7 @@ impl Figures {
     }
 
     fn add_parts(&mut self, run: &Run) {
-        let records = &run.recorder.requests;
-        let finished =
-            (0..records.len()).filter(|place| records[*place].status == Status::Finished);
-        let (mut sums, mut count) = ([0_u64; PARTS.len()], 0_u64);
-        for parts in finished.filter_map(|place| run.recorder.breakdown_of(place)) {
-            count += 1;
-            for (sum, (_, part)) in sums.iter_mut().zip(PARTS) {
-                *sum += part(&parts).as_nanos();
-            }
-        }
+        let (count, _) = run.recorder.answered();
         if count == 0 {
             return;
         }
@@ -199,11 +186,11 @@ impl Figures {
             let finished = records.iter().filter(|record| record.status == Status::Finished);
             finished.map(|record| record.e2e().as_nanos()).sum::<u64>()
         };
-        if let Cow::Owned(seen) = run.recorder.seen() {
-            let before = lasted(&seen) - lasted(records);
+        if run.recorder.faults.has_retries() {
+            let before = lasted(&run.recorder.seen()) - lasted(&run.recorder.requests);
             self.put(RETRIES, before as f64 / count as f64 / 1e6);
         }
-        for (sum, (name, _)) in sums.into_iter().zip(PARTS) {
+        for (sum, name) in run.recorder.parts().into_iter().zip(PARTS) {
             self.put(name, sum as f64 / count as f64 / 1e6);
         }
     }
@@ -232,8 +219,7 @@ impl Figures {
 
     fn add_work(&mut self, scenario: &Scenario, run: &Run) {
         let recorder = &run.recorder;
-        let preemptions = recorder.requests.iter().map(|record| u64::from(record.preemptions));
-        self.put("preemptions", preemptions.sum::<u64>() as f64);
+        self.put("preemptions", recorder.preemptions() as f64);
         self.put("steps", recorder.steps as f64);
         let bill = Bill::new(recorder, &ReplicaKind::of(scenario), &scenario.file.report);
         self.put("gpu_hours", bill.gpu_hours);

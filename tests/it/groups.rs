@@ -46,7 +46,7 @@ fn run(text: &str) -> (Counts, Recorder) {
 }
 
 fn records(text: &str) -> Vec<RequestRecord> {
-    run(text).1.requests
+    run(text).1.requests.into()
 }
 
 const ROUTERS: [&str; 3] = ["round_robin", "least_outstanding_tokens", "power_of_two_choices"];

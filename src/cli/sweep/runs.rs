@@ -9,6 +9,7 @@ use super::journal::{Entry, Journal, Known, Outcome};
 use super::key::{Keys, digest};
 use super::study::Study;
 use crate::cli::cases::Cases;
+use crate::cli::memory::Leaves;
 use crate::cli::{Failure, progress};
 use crate::load::Draft;
 use crate::scenario::ScenarioFile;
@@ -153,7 +154,9 @@ impl Runs {
 
     /// A run whose simulation breaks one of its own laws fails alone.
     fn simulate(&self, loaded: super::Loaded) -> Outcome {
-        let figures = || -> Result<Figures, Failure> { Ok(self.cases.of(loaded)?.figures()?) };
+        let figures = || -> Result<Figures, Failure> {
+            Ok(self.cases.of(loaded, Leaves::Figures)?.figures()?)
+        };
         match panic::catch_unwind(AssertUnwindSafe(figures)) {
             Ok(Ok(figures)) => Outcome::Figures(figures),
             Ok(Err(failure)) => Outcome::Error(one_line(&failure)),

@@ -125,22 +125,57 @@ pub struct Goodput {
     pub attainment_by_metric: Vec<(SloMetric, f64)>,
 }
 
+/// How many of the requests so far keep promises.
+#[derive(Debug, Clone)]
+pub(in crate::metrics) struct Kept {
+    slos: Slos,
+    requests: u64,
+    all: u64,
+    each: Vec<u64>,
+}
+
+impl Kept {
+    pub(in crate::metrics) fn new(slos: Slos) -> Self {
+        Self { requests: 0, all: 0, each: vec![0; slos.0.len()], slos }
+    }
+
+    pub(in crate::metrics) fn add(&mut self, request: &BenchRequest) {
+        self.requests += 1;
+        let mut keeps_all = request.succeeded();
+        for (kept, (metric, limit_ms)) in self.each.iter_mut().zip(self.slos.limits_ms()) {
+            // both tools divide the limit by 1,000 and compare seconds
+            let keeps = request.succeeded() && metric.of(request) <= limit_ms / 1000.0;
+            *kept += u64::from(keeps);
+            keeps_all &= keeps;
+        }
+        self.all += u64::from(keeps_all);
+    }
+
+    pub(in crate::metrics) fn join(&mut self, other: &Self) {
+        self.requests += other.requests;
+        self.all += other.all;
+        for (sum, kept) in self.each.iter_mut().zip(&other.each) {
+            *sum += kept;
+        }
+    }
+}
+
 impl Goodput {
     pub(super) fn new(slos: Slos, requests: &[BenchRequest], duration_s: f64) -> Self {
-        // both tools divide the limit by 1,000 and compare seconds
-        let keeps = |request: &BenchRequest, metric: SloMetric, limit_ms: f64| {
-            request.succeeded() && metric.of(request) <= limit_ms / 1000.0
-        };
-        let count = |kept: &dyn Fn(&BenchRequest) -> bool| {
-            requests.iter().filter(|request| kept(request)).count() as f64
-        };
-        let share =
-            |good: f64| if requests.is_empty() { 0.0 } else { good / requests.len() as f64 };
-        let good = count(&|request| slos.limits_ms().all(|(m, ms)| keeps(request, m, ms)));
-        let by_metric = slos.limits_ms().map(|(m, ms)| (m, share(count(&|r| keeps(r, m, ms)))));
+        let mut kept = Kept::new(slos);
+        for request in requests {
+            kept.add(request);
+        }
+        Self::of(kept, duration_s)
+    }
+
+    pub(in crate::metrics) fn of(kept: Kept, duration_s: f64) -> Self {
+        let Kept { slos, requests, all, each } = kept;
+        let share = |good: u64| if requests == 0 { 0.0 } else { good as f64 / requests as f64 };
+        let by_metric = slos.limits_ms().zip(each).map(|((metric, _), kept)| (metric, share(kept)));
         Self {
-            request_goodput: good / duration_s,
-            attainment: share(good),
+            request_goodput: all as f64 / duration_s,
+            attainment: share(all),
             attainment_by_metric: by_metric.collect(),
             slos,
         }

@@ -9,7 +9,7 @@
 use crate::engine::DraftCounts;
 use crate::metrics::CountsBySecond;
 use crate::metrics::gaps::BinnedGaps;
-use crate::stats::Weighted;
+use crate::stats::{LogBins, Weighted};
 
 /// How a request ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -30,6 +30,13 @@ pub enum ClientMode {
     /// The answer is read as a whole: the first token is seen with the last, so that TTFT equals
     /// E2E, TPOT is 0, and no gap between tokens is seen.
     NonStreaming,
+}
+
+impl ClientMode {
+    /// Of a client that streams, or does not.
+    pub fn of(streaming: bool) -> Self {
+        if streaming { Self::Streaming } else { Self::NonStreaming }
+    }
 }
 
 /// One request as the client saw it.
@@ -84,6 +91,8 @@ pub enum TokenGaps {
     Weighted(Weighted),
     /// The same in bins.
     Binned(BinnedGaps),
+    /// Too many to be kept, in whole nanoseconds.
+    LogBinned(LogBins),
 }
 
 /// Where cached prompt tokens came from, over all successful requests.
@@ -200,16 +209,7 @@ pub fn peak_concurrency(requests: &[BenchRequest]) -> u64 {
         starts.add(first, 1);
         ends.add(last.max(first).saturating_add(1), 1);
     }
-    let mut ends = ends.entries().peekable();
-    let (mut inside, mut most) = (0, 0);
-    for (second, begun) in starts.entries() {
-        while let Some((_, ended)) = ends.next_if(|(end, _)| *end <= second) {
-            inside -= ended;
-        }
-        inside += begun;
-        most = most.max(inside);
-    }
-    most
+    CountsBySecond::peak_inside(&starts, &ends)
 }
 
 /// The largest number of tokens in any one-second bucket: the first token of each success, and one

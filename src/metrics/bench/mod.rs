@@ -19,6 +19,7 @@ mod vllm;
 pub use compare::Comparison;
 pub use compare::ComparisonRow;
 pub use goodput::Goodput;
+pub(super) use goodput::Kept;
 pub use goodput::SloError;
 pub use goodput::SloMetric;
 pub use goodput::Slos;

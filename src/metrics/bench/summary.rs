@@ -6,6 +6,7 @@
 use crate::engine::DraftCounts;
 use crate::metrics::gaps::BinnedGaps;
 use crate::stats;
+use crate::stats::LogBins;
 use crate::stats::Sample;
 use crate::stats::Weighted;
 use crate::threads;
@@ -24,6 +25,7 @@ use super::keys::MetricKey;
 use super::keys::Statistic;
 
 const MS_PER_S: f64 = 1000.0;
+const NANOS_PER_S: f64 = 1e9;
 
 /// One latency over all successful requests (ITL: over all gaps).
 #[derive(Debug, Clone)]
@@ -39,6 +41,8 @@ enum Ordered {
     Each(Vec<f64>),
     Weighted(Weighted),
     Binned(BinnedGaps),
+    /// Whole numbers, and how many of them a second has.
+    Bins(LogBins, f64),
 }
 
 impl Distribution {
@@ -63,6 +67,23 @@ impl Distribution {
     pub fn of_binned(sample: BinnedGaps) -> Self {
         let (count, mean_s, std_dev_s) = moments(&sample);
         Self { count, mean_s, std_dev_s, ordered: Ordered::Binned(sample) }
+    }
+
+    /// The distribution of whole numbers, of which a second has so many.
+    pub(in crate::metrics) fn of_bins(bins: LogBins, per_s: f64) -> Self {
+        let (count, mean, std_dev) = moments(&bins);
+        let (mean_s, std_dev_s) = (mean / per_s, std_dev / per_s);
+        Self { count, mean_s, std_dev_s, ordered: Ordered::Bins(bins, per_s) }
+    }
+
+    /// The distribution of gaps between tokens.
+    pub(in crate::metrics) fn of_gaps(gaps: TokenGaps) -> Self {
+        match gaps {
+            TokenGaps::Each(gaps) => Self::of_values(gaps),
+            TokenGaps::Weighted(gaps) => Self::of_weighted(gaps),
+            TokenGaps::Binned(gaps) => Self::of_binned(gaps),
+            TokenGaps::LogBinned(gaps) => Self::of_bins(gaps, NANOS_PER_S),
+        }
     }
 
     /// The number of values.
@@ -95,6 +116,7 @@ impl Distribution {
             Ordered::Each(values) => stats::percentile_sorted(values, p),
             Ordered::Weighted(sample) => sample.percentile(p),
             Ordered::Binned(sample) => sample.percentile(p),
+            Ordered::Bins(bins, per_s) => bins.percentile(p) / per_s,
         };
         percentile_s * MS_PER_S
     }
@@ -105,6 +127,7 @@ impl Distribution {
             Ordered::Each(values) => values.last().copied().unwrap_or(0.0) * MS_PER_S,
             Ordered::Weighted(sample) => sample.max() * MS_PER_S,
             Ordered::Binned(sample) => sample.max() * MS_PER_S,
+            Ordered::Bins(bins, per_s) => bins.max() / per_s * MS_PER_S,
         }
     }
 
@@ -124,6 +147,7 @@ impl Distribution {
             Ordered::Each(values) => values[index as usize],
             Ordered::Weighted(sample) => sample.order_statistic(index),
             Ordered::Binned(sample) => sample.order_statistic(index),
+            Ordered::Bins(bins, per_s) => bins.order_statistic(index) / per_s,
         }
     }
 }
@@ -213,14 +237,9 @@ impl BenchSummary {
         let ttfts_s = || successes().map(|r| r.ttft_s).collect();
         let tpots_s = || successes().filter_map(BenchRequest::tpot_s).collect();
         let gaps = input.gaps;
-        let of_gaps = || match gaps {
-            TokenGaps::Each(gaps) => Distribution::of_values(gaps),
-            TokenGaps::Weighted(gaps) => Distribution::of_weighted(gaps),
-            TokenGaps::Binned(gaps) => Distribution::of_binned(gaps),
-        };
         let ((e2e, ttft), (tpot, itl)) = threads::both(
             || (Distribution::of_values(latencies_s), Distribution::of_values(ttfts_s())),
-            || (Distribution::of_values(tpots_s()), of_gaps()),
+            || (Distribution::of_values(tpots_s()), Distribution::of_gaps(gaps)),
         );
         Self {
             duration_s: input.duration_s,

@@ -4,6 +4,7 @@
 //! `tests/proptest-regressions` and tried first.
 
 mod displaced;
+mod forgotten;
 mod golden;
 mod memory;
 mod merged;

@@ -39,7 +39,7 @@ fn served_by(
     law: Linear,
     requests: &[Request],
 ) -> Vec<RequestRecord> {
-    records(cluster(replicas, engine, law), requests).1.requests
+    records(cluster(replicas, engine, law), requests).1.requests.into()
 }
 
 /// Whether no request of `more` waits longer than in `less`, of which it is a part, in order.
