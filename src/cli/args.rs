@@ -48,7 +48,7 @@ pub(super) enum Command {
     /// Fit parameters to measured runs
     #[cfg(feature = "calibrate")]
     Calibrate(CalibrateArguments),
-    /// Find the cheapest layout that keeps promised latencies
+    /// Find the cheapest layout that meets latency SLOs
     Plan(Box<PlanArguments>),
     /// Compare scenarios over many seeds: which is better, and by how much
     Compare(CompareArguments),

@@ -209,7 +209,7 @@ fn speculation(drafts: &DraftCounts) -> Option<Value> {
     })
 }
 
-/// The shares of requests that keep promised latencies, where the tool's block lacks them.
+/// The shares of requests that meet latency SLOs, where the tool's block lacks them.
 fn slo_text(outcome: &Outcome) -> String {
     let Some(goodput) = &outcome.report.summary.goodput else { return String::new() };
     if outcome.report.tool() == Tool::Sglang {
@@ -221,7 +221,7 @@ fn slo_text(outcome: &Outcome) -> String {
     format!("Requests that keep their limits: {kept}, all {all:.2} %\n")
 }
 
-/// The promised latencies, each with the share of all requests that keep it, and of those that keep
+/// The SLOs, each with the share of all requests that keep it, and of those that keep
 /// all.
 fn slo(goodput: &Goodput) -> Value {
     let kept = &goodput.attainment_by_metric;

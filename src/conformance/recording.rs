@@ -225,6 +225,9 @@ impl RequestLine {
             .prompt
             .iter()
             .map(|&(stream, start, len)| {
+                if u64::from(start) + u64::from(len) > TOKENS_MAX.into() {
+                    return Err(format!("a stream has at most {TOKENS_MAX} tokens"));
+                }
                 let Some(request) = stream.checked_sub(ANSWERS) else {
                     return Ok(Segment { stream, start, len });
                 };

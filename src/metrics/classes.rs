@@ -46,12 +46,12 @@ pub struct ClassReport {
     pub e2e_ms: Option<Spread>,
     /// Of that, waiting at the gateway.
     pub gateway_wait_ms: Option<Spread>,
-    /// Promised latencies.
+    /// SLOs.
     pub limits: BTreeMap<&'static str, Limit>,
-    /// The share of all requests that kept all promises; nothing without promises.
+    /// The share of all requests that met all SLOs; nothing without SLOs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attainment: Option<f64>,
-    /// Requests that kept all promises, per second.
+    /// Requests that met all SLOs, per second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub goodput_per_s: Option<f64>,
 }
@@ -65,10 +65,10 @@ pub struct Spread {
     pub p99: f64,
 }
 
-/// A promised latency.
+/// An SLO.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Limit {
-    /// The promise.
+    /// The SLO.
     pub limit_ms: f64,
     /// The share of all requests that kept it.
     pub attainment: f64,
@@ -145,7 +145,7 @@ impl ClassReport {
             records.iter().filter(done).filter(|record| keeps(record)).count() as f64
         };
         let good = count(&|record| given.iter().all(|limit| keeps(record, *limit)));
-        let promised = !given.is_empty();
+        let has_slos = !given.is_empty();
         let limits = given.iter().map(|&limit| {
             let attainment = count(&|record| keeps(record, limit)) / all;
             (limit.0, Limit { limit_ms: limit.1, attainment })
@@ -161,8 +161,8 @@ impl ClassReport {
             e2e_ms: spread(|record| Some(record.e2e())),
             gateway_wait_ms: waits,
             limits: limits.collect(),
-            attainment: promised.then_some(good / all),
-            goodput_per_s: promised.then(|| good / end.as_secs_f64().max(1e-9)),
+            attainment: has_slos.then_some(good / all),
+            goodput_per_s: has_slos.then(|| good / end.as_secs_f64().max(1e-9)),
         }
     }
 }
@@ -175,7 +175,7 @@ fn waits_of(recorder: &Recorder, class: ClassId) -> Vec<f64> {
     answered.map(|(place, _)| recorder.gateway_wait_of(place).as_millis_f64()).collect()
 }
 
-/// Whether an answer keeps a promise; one of a single token keeps every time per token.
+/// Whether an answer meets an SLO; one of a single token keeps every time per token.
 pub(super) fn keeps(record: &RequestRecord, (name, limit_ms): (&str, f64)) -> bool {
     let latency = match name {
         "ttft" => record.ttft(),

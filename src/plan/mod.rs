@@ -1,12 +1,12 @@
-//! How many replicas, of which layout, keep promised latencies under given traffic.
+//! How many replicas, of which layout, meet latency SLOs under given traffic.
 //!
 //! The requests are drawn once ([`Traffic`]); every trial of a layout is sent the same ones, at the same
 //! moments or at moments that are all scaled by one factor. So trials differ by their layout and their rate
-//! alone, and a search is not led astray by draws. A trial that cannot keep a promise any more is broken off
+//! alone, and a search is not led astray by draws. A trial that cannot meet an SLO any more is broken off
 //! ([`Watch`]); what it would have shown is not guessed.
 //!
 //! A search begins where the throughput of the engines alone says ([`Capacity`]), and ends at a size that
-//! was simulated and keeps all promises beside sizes that were simulated and do not.
+//! was simulated and meets all SLOs beside sizes that were simulated and do not.
 
 mod capacity;
 mod front;
@@ -22,7 +22,7 @@ pub use capacity::Capacity;
 pub use front::pareto;
 pub use merit::Merit;
 pub use search::{Kept, Pair, fewest, fewest_pair, highest_factor};
-pub use slo::{Promise, Slo, SloProblem};
+pub use slo::{Objective, Slo, SloProblem};
 pub use traffic::{PlanError, Traffic};
 pub use trial::{End, GoesOn, Setup, Trial, Value};
 pub use warm_up::{WarmUp, mser5};

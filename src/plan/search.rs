@@ -1,9 +1,9 @@
 //! Searches over sizes and rates, by trials.
 //!
-//! They take it that more replicas, or fewer requests per second, never break a promise that was kept.
-//! What they answer was tried, and so was its neighbour that breaks a promise.
+//! They take it that more replicas, or fewer requests per second, never miss an SLO that was met.
+//! What they answer was tried, and so was its neighbour that misses an SLO.
 
-/// The smallest size from 1 to `most` that keeps its promises; nothing where `most` does not. It looks
+/// The smallest size from 1 to `most` that meets its SLOs; nothing where `most` does not. It looks
 /// around `start` first, in steps that double.
 ///
 /// # Errors
@@ -69,7 +69,7 @@ impl Pair {
     }
 }
 
-/// What a pair does about its promises.
+/// What a pair does about its SLOs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kept {
     /// All are kept.
@@ -80,7 +80,7 @@ pub enum Kept {
     DecodeShort,
 }
 
-/// A pair that keeps its promises and has no cheaper neighbour that does: no replica can be left out, and none
+/// A pair that meets its SLOs and has no cheaper neighbour that does: no replica can be left out, and none
 /// of one kind be had for so many of the other as cost less. `cost` is that of a pair, infinite where there cannot be
 /// as many.
 ///
@@ -118,7 +118,7 @@ fn reduced(start: Pair, cost: impl Fn(Pair) -> f64) -> Option<Pair> {
     Some(pair)
 }
 
-/// The first pair that keeps its promises when that kind grows which there are too few of; nothing where there is
+/// The first pair that meets its SLOs when that kind grows which there are too few of; nothing where there is
 /// no room to grow.
 fn grown<E>(
     start: Pair,
@@ -145,7 +145,7 @@ fn grown<E>(
     }
 }
 
-/// A pair that keeps its promises with as few of one kind as do, then of the other.
+/// A pair that meets its SLOs with as few of one kind as do, then of the other.
 fn shrunk<E>(enough: Pair, mut look: impl FnMut(Pair) -> Result<Kept, E>) -> Result<Pair, E> {
     let Pair { prefill, decode } = enough;
     let mut keeps = |prefill, decode| Ok(look(Pair { prefill, decode })? == Kept::All);
@@ -154,7 +154,7 @@ fn shrunk<E>(enough: Pair, mut look: impl FnMut(Pair) -> Result<Kept, E>) -> Res
     Ok(Pair { prefill, decode })
 }
 
-/// A pair, or what is reached from it over cheaper neighbours that keep their promises.
+/// A pair, or what is reached from it over cheaper neighbours that meet their SLOs.
 fn cheapest_around<E>(
     start: Pair,
     cost: impl Fn(Pair) -> f64,
@@ -178,7 +178,7 @@ fn cheapest_around<E>(
     }
 }
 
-/// How many times as fast requests may come: the highest factor found that keeps the promises, and the
+/// How many times as fast requests may come: the highest factor found that meets the SLOs, and the
 /// lowest that does not, apart by no more than `tolerance` as a share, or infinite where `most` keeps them; nothing
 /// where a billionth of the rate is too much. `start` is looked at first.
 ///

@@ -1,6 +1,6 @@
-//! Promised latencies of a whole run.
+//! SLOs of a whole run.
 //!
-//! A request that is not answered keeps no promise: it counts as one whose latencies are infinite.
+//! A request that is not answered meets no SLO: it counts as one whose latencies are infinite.
 
 use std::fmt;
 
@@ -10,27 +10,27 @@ use crate::metrics::{RequestRecord, Status};
 use crate::plain::{rounded, shown};
 use crate::units::SimDuration;
 
-/// What is promised.
+/// The figure and its bound.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Promise {
+pub enum Objective {
     /// A mean or percentile of a latency is at most the limit, in ms.
     Latency(Latency, Statistic),
     /// At least this share of the requests keeps these latencies, in ms each.
     Attainment(Slos),
 }
 
-/// A promise, to all requests or to a class.
+/// An SLO, to all requests or to a class.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Slo {
-    /// What is promised.
-    pub promise: Promise,
+    /// The figure and its bound.
+    pub objective: Objective,
     /// The limit, in ms; of a share from 0 to 1.
     pub limit: f64,
     /// To whom, with the name of the class; all requests if absent.
     pub class: Option<(ClassId, String)>,
 }
 
-/// What is wrong with a promise.
+/// What is wrong with an SLO.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SloProblem {
@@ -44,7 +44,7 @@ pub enum SloProblem {
     )]
     Figure(String),
     /// A latency above or a share below.
-    #[error("`{0}`: a latency is promised with `<=`, attainment with `>=`")]
+    #[error("`{0}`: the bound of a latency is given with `<=`, that of attainment with `>=`")]
     Direction(String),
     /// No usable limit.
     #[error("`{figure}`: the limit must be {rule}, got `{given}`")]
@@ -60,23 +60,23 @@ pub enum SloProblem {
     #[error("`{0}` is no class of the workload")]
     Class(String),
     /// Gaps are not kept by class.
-    #[error("`{0}`: gaps between tokens are not kept by class; promise tpot_ms")]
+    #[error("`{0}`: gaps between tokens are not kept by class; give tpot_ms")]
     GapsOfClass(String),
     /// No latencies to attain.
-    #[error("attainment needs the latencies that each request is promised: `report.goodput`")]
+    #[error("attainment needs the limits of each request: `report.goodput`")]
     NothingToAttain,
 }
 
 impl Slo {
     /// Reads `p99_ttft_ms<=2000`, `CLASS:p99_ttft_ms<=500` or `attainment>=0.95`, which asks of each
-    /// request what `promised` says.
+    /// request what `each` says.
     ///
     /// # Errors
-    /// When it is no promise, or one to a class that `classes` does not name.
+    /// When it is no SLO, or one to a class that `classes` does not name.
     pub fn parse(
         text: &str,
         classes: &[String],
-        promised: Option<&Slos>,
+        each: Option<&Slos>,
     ) -> Result<Self, SloProblem> {
         let (left, right, is_at_most) = match (text.split_once("<="), text.split_once(">=")) {
             (Some((left, right)), None) => (left.trim(), right.trim(), true),
@@ -95,10 +95,10 @@ impl Slo {
                 given: right.to_owned(),
             })
         };
-        let (promise, limit) = if figure == "attainment" || figure == "slo_attainment" {
-            let slos = promised.cloned().ok_or(SloProblem::NothingToAttain)?;
+        let (objective, limit) = if figure == "attainment" || figure == "slo_attainment" {
+            let slos = each.cloned().ok_or(SloProblem::NothingToAttain)?;
             let share = limit("a share from 0 to 1", |share| (0.0..=1.0).contains(&share))?;
-            (Promise::Attainment(slos), share)
+            (Objective::Attainment(slos), share)
         } else {
             let unknown = || SloProblem::Figure(figure.to_owned());
             let Some(MetricKey::Latency(latency, statistic)) = MetricKey::parse(figure) else {
@@ -111,21 +111,21 @@ impl Slo {
                 return Err(SloProblem::GapsOfClass(left.to_owned()));
             }
             let limit = limit("above 0 ms", |limit| limit > 0.0 && limit.is_finite())?;
-            (Promise::Latency(latency, statistic), limit)
+            (Objective::Latency(latency, statistic), limit)
         };
-        if is_at_most != matches!(promise, Promise::Latency(..)) {
+        if is_at_most != matches!(objective, Objective::Latency(..)) {
             return Err(SloProblem::Direction(text.to_owned()));
         }
-        Ok(Self { promise, limit, class })
+        Ok(Self { objective, limit, class })
     }
 
-    /// The name of what is promised, as a title.
+    /// The name of the SLO, as a title.
     pub fn title(&self) -> String {
-        let figure = match &self.promise {
-            Promise::Latency(latency, statistic) => {
+        let figure = match &self.objective {
+            Objective::Latency(latency, statistic) => {
                 MetricKey::Latency(*latency, *statistic).title(Tool::Vllm).replace(" (ms)", "")
             }
-            Promise::Attainment(_) => "Attainment".to_owned(),
+            Objective::Attainment(_) => "Attainment".to_owned(),
         };
         match &self.class {
             Some((_, class)) => format!("{class}: {figure}"),
@@ -135,30 +135,30 @@ impl Slo {
 
     /// A value of it, with its unit.
     pub fn print(&self, value: f64) -> String {
-        match self.promise {
-            Promise::Latency(..) if value.is_infinite() => "never".to_owned(),
-            Promise::Latency(..) if value < 0.1 => format!("{} ms", rounded(value)),
-            Promise::Latency(..) if value < 100.0 => format!("{value:.1} ms"),
-            Promise::Latency(..) => format!("{value:.0} ms"),
-            Promise::Attainment(_) => format!("{:.2} %", 100.0 * value),
+        match self.objective {
+            Objective::Latency(..) if value.is_infinite() => "never".to_owned(),
+            Objective::Latency(..) if value < 0.1 => format!("{} ms", rounded(value)),
+            Objective::Latency(..) if value < 100.0 => format!("{value:.1} ms"),
+            Objective::Latency(..) => format!("{value:.0} ms"),
+            Objective::Attainment(_) => format!("{:.2} %", 100.0 * value),
         }
     }
 
     /// Whether a value keeps it.
     pub fn is_kept(&self, value: f64) -> bool {
-        match self.promise {
-            Promise::Latency(..) => value <= self.limit,
-            Promise::Attainment(_) => value >= self.limit,
+        match self.objective {
+            Objective::Latency(..) => value <= self.limit,
+            Objective::Attainment(_) => value >= self.limit,
         }
     }
 
-    /// How much of what is allowed a value takes: above 1 the promise is broken. Of a share, that of
+    /// How much of what is allowed a value takes: above 1 the SLO is missed. Of a share, that of
     /// requests which may miss.
     pub fn use_of(&self, value: f64) -> f64 {
-        match self.promise {
-            Promise::Latency(..) => value / self.limit,
-            Promise::Attainment(_) if value >= 1.0 => 0.0,
-            Promise::Attainment(_) => (1.0 - value) / (1.0 - self.limit),
+        match self.objective {
+            Objective::Latency(..) => value / self.limit,
+            Objective::Attainment(_) if value >= 1.0 => 0.0,
+            Objective::Attainment(_) => (1.0 - value) / (1.0 - self.limit),
         }
     }
 
@@ -170,8 +170,8 @@ impl Slo {
     /// The value of a run, of which these requests count.
     pub(super) fn value(&self, records: &[RequestRecord], summary: &BenchSummary) -> f64 {
         let concerned = records.iter().filter(|record| self.concerns(record));
-        match &self.promise {
-            Promise::Latency(Latency::Itl, statistic) => {
+        match &self.objective {
+            Objective::Latency(Latency::Itl, statistic) => {
                 let unanswered =
                     concerned.filter(|record| record.status != Status::Finished).count();
                 let allowed = match statistic {
@@ -184,13 +184,13 @@ impl Slo {
                 }
                 summary.latency(Latency::Itl).statistic_ms(*statistic)
             }
-            Promise::Latency(latency, statistic) => {
+            Objective::Latency(latency, statistic) => {
                 let mut values: Vec<f64> =
                     concerned.filter_map(|r| of_request(*latency, r)).collect();
                 values.sort_unstable_by(f64::total_cmp);
                 of_sorted(&values, *statistic)
             }
-            Promise::Attainment(slos) => {
+            Objective::Attainment(slos) => {
                 let (mut kept, mut all) = (0_u64, 0_u64);
                 for record in concerned {
                     all += 1;
@@ -201,15 +201,15 @@ impl Slo {
         }
     }
 
-    /// Whether a request alone speaks against the promise, and how many of `count` may do so.
+    /// Whether a request alone speaks against the SLO, and how many of `count` may do so.
     pub(super) fn allowed(&self, count: usize) -> Option<usize> {
-        let share = match &self.promise {
-            Promise::Latency(Latency::Itl, _) => return None,
-            Promise::Latency(_, Statistic::Max) => 1.0,
-            Promise::Latency(_, Statistic::Median) => 0.5,
-            Promise::Latency(_, Statistic::Percentile(p)) => p / 100.0,
-            Promise::Latency(..) => return None,
-            Promise::Attainment(_) => {
+        let share = match &self.objective {
+            Objective::Latency(Latency::Itl, _) => return None,
+            Objective::Latency(_, Statistic::Max) => 1.0,
+            Objective::Latency(_, Statistic::Median) => 0.5,
+            Objective::Latency(_, Statistic::Percentile(p)) => p / 100.0,
+            Objective::Latency(..) => return None,
+            Objective::Attainment(_) => {
                 let keeps =
                     |missed: usize| self.is_kept((count - missed) as f64 / count.max(1) as f64);
                 // Shares are rounded, so that their product with a count may lie beside it.
@@ -226,21 +226,21 @@ impl Slo {
     /// Whether a request that has left speaks against it.
     pub(super) fn is_broken_by(&self, record: &RequestRecord) -> bool {
         self.concerns(record)
-            && match &self.promise {
-                Promise::Latency(latency, _) => {
+            && match &self.objective {
+                Objective::Latency(latency, _) => {
                     of_request(*latency, record).is_some_and(|value| value > self.limit)
                 }
-                Promise::Attainment(slos) => !keeps(slos, record),
+                Objective::Attainment(slos) => !keeps(slos, record),
             }
     }
 }
 
 impl fmt::Display for Slo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let relation = if matches!(self.promise, Promise::Latency(..)) { '≤' } else { '≥' };
-        let limit = match self.promise {
-            Promise::Latency(..) => format!("{} ms", shown(self.limit)),
-            Promise::Attainment(_) => self.print(self.limit),
+        let relation = if matches!(self.objective, Objective::Latency(..)) { '≤' } else { '≥' };
+        let limit = match self.objective {
+            Objective::Latency(..) => format!("{} ms", shown(self.limit)),
+            Objective::Attainment(_) => self.print(self.limit),
         };
         write!(f, "{} {relation} {limit}", self.title())
     }
@@ -303,12 +303,12 @@ mod tests {
 
     fn parse(text: &str) -> Result<Slo, SloProblem> {
         let classes = ["chat".to_owned(), "batch".to_owned()];
-        let promised = Slos::parse(["ttft:500"]).expect("it is one");
-        Slo::parse(text, &classes, Some(&promised))
+        let each = Slos::parse(["ttft:500"]).expect("it is one");
+        Slo::parse(text, &classes, Some(&each))
     }
 
     #[test]
-    fn promises_are_read_as_they_are_written() {
+    fn slos_are_read_as_they_are_written() {
         let slo = parse("p99_ttft_ms <= 2000").unwrap();
         assert_eq!(slo.to_string(), "P99 TTFT ≤ 2000 ms");
         assert!(slo.is_kept(2000.0) && !slo.is_kept(2000.1));
@@ -320,14 +320,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_promise_is_refused_by_name() {
+    fn what_is_no_slo_is_refused_by_name() {
         for (text, word) in [
             ("p99_ttft_ms", "no `<=`"),
             ("p99_ttft<=3", "is no latency"),
             ("std_ttft_ms<=3", "is no latency"),
             ("output_throughput<=3", "is no latency"),
-            ("p99_ttft_ms>=3", "promised with"),
-            ("attainment<=0.5", "promised with"),
+            ("p99_ttft_ms>=3", "is given with"),
+            ("attainment<=0.5", "is given with"),
             ("attainment>=95", "share from 0 to 1"),
             ("p99_ttft_ms<=-1", "above 0 ms"),
             ("p99_ttft_ms<=inf", "above 0 ms"),

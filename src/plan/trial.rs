@@ -1,6 +1,6 @@
 //! One layout at one rate, simulated.
 
-use super::slo::{Promise, Slo};
+use super::slo::{Objective, Slo};
 use super::traffic::Traffic;
 use super::warm_up::{WarmUp, mser5};
 use super::watch::Watch;
@@ -23,11 +23,11 @@ pub struct Setup<'a> {
     pub traffic: &'a Traffic,
     /// How many times as fast.
     pub factor: f64,
-    /// What is promised.
+    /// The figure and its bound.
     pub slos: &'a [Slo],
     /// What of the start does not count.
     pub warm_up: WarmUp,
-    /// Whether it ends before all requests came, where a promise is broken.
+    /// Whether it ends before all requests came, where an SLO is missed.
     pub end: End,
     /// Whether its requests are all that come.
     pub goes_on: GoesOn,
@@ -49,31 +49,31 @@ pub enum GoesOn {
 /// When a trial ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// When a promise is broken for certain.
+    /// When an SLO is missed for certain.
     Early,
     /// When all requests have left.
     AllLeft,
 }
 
-/// The value of a promise, and how much of what is allowed that is.
+/// The value of an SLO, and how much of what is allowed that is.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Value {
     /// In ms; of a share from 0 to 1.
     pub value: f64,
-    /// Above 1 the promise is broken.
+    /// Above 1 the SLO is missed.
     pub used: f64,
 }
 
 /// What a trial showed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Trial {
-    /// Whether all promises are kept.
+    /// Whether all SLOs are met.
     pub is_kept: bool,
-    /// The values of the promises; nothing where the run was broken off.
+    /// The values of the SLOs; nothing where the run was broken off.
     pub values: Option<Vec<Value>>,
-    /// The promise that it was broken off for, by its place.
+    /// The SLO that it was broken off for, by its place.
     pub broken_off: Option<usize>,
-    /// Requests that never end pile up: a longer run would break every promise. Not looked at in a run that was
+    /// Requests that never end pile up: a longer run would miss every SLO. Not looked at in a run that was
     /// broken off.
     pub is_overloaded: bool,
     /// Generated tokens per second of all replicas, over the run.
@@ -164,7 +164,7 @@ impl Setup<'_> {
 }
 
 const P99_TTFT: Slo = Slo {
-    promise: Promise::Latency(Latency::Ttft, Statistic::Percentile(99.0)),
+    objective: Objective::Latency(Latency::Ttft, Statistic::Percentile(99.0)),
     limit: f64::INFINITY,
     class: None,
 };
@@ -219,7 +219,7 @@ fn left(record: &RequestRecord) -> SimTime {
 }
 
 impl Trial {
-    /// The promise that takes most of what is allowed, by its place: that which the run was broken off for,
+    /// The SLO that takes most of what is allowed, by its place: that which the run was broken off for,
     /// if it was.
     pub fn binding(&self) -> Option<usize> {
         let Some(values) = &self.values else { return self.broken_off };

@@ -1,4 +1,4 @@
-//! A run that is broken off when it can keep a promise no more.
+//! A run that is broken off when it can meet an SLO no more.
 //!
 //! How many requests may miss a limit before a percentile of all is above it is known before the run;
 //! the first one beyond that decides, and nothing that comes later changes it. No more requests are
@@ -15,12 +15,12 @@ use crate::sim::{Observer, Occurrence, Source};
 use crate::units::SimTime;
 use crate::workload::WorkloadError;
 
-/// Records a run and counts what speaks against its promises.
+/// Records a run and counts what speaks against its SLOs.
 #[derive(Debug)]
 pub struct Watch<'a> {
     /// The records.
     pub recorder: Recorder,
-    /// Each promise with its place, and how many requests may still miss it.
+    /// Each SLO with its place, and how many requests may still miss it.
     left: Vec<(usize, &'a Slo, usize)>,
     /// Requests before this one do not count.
     from: usize,
@@ -28,7 +28,7 @@ pub struct Watch<'a> {
     is_over: Rc<Cell<bool>>,
 }
 
-/// Requests that come until it is known that a promise is broken.
+/// Requests that come until it is known that an SLO is missed.
 #[derive(Debug)]
 pub struct Until<I> {
     requests: I,
@@ -52,7 +52,7 @@ impl<'a> Watch<'a> {
         (watch, Until { requests, is_over })
     }
 
-    /// The promise that is broken for certain, by its place.
+    /// The SLO that is missed for certain, by its place.
     pub fn broken(&self) -> Option<usize> {
         self.broken
     }

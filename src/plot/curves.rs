@@ -45,11 +45,11 @@ pub enum Points {
 pub enum Range {
     /// What there is; logarithmic, if that is widely spread.
     Fitting,
-    /// From 0 to 100 %, with a line at a promise, and a mark at the last point of each series before the first
+    /// From 0 to 100 %, with a line at an SLO, and a mark at the last point of each series before the first
     /// that misses it.
     Percent {
         /// In percent.
-        promise: f64,
+        slo: f64,
     },
 }
 
@@ -106,16 +106,16 @@ fn draw_panel(canvas: &mut Canvas<'_>, shown: &CurvePanel, (left, right): (f64, 
     let panel = Panel { left, right, top, bottom, x, y };
     panel.draw(canvas, &format!("{}{}", shown.y, panel.y.scale_note()));
     panel.draw_foot(canvas, &format!("{}{}", shown.x, panel.x.scale_note()));
-    if let Range::Percent { promise } = shown.range {
-        let (_, level) = panel.at(0.0, promise);
+    if let Range::Percent { slo } = shown.range {
+        let (_, level) = panel.at(0.0, slo);
         canvas.line(&[(left, level), (right, level)], Ink::FAINT, 1.6);
         let note = (right - 6.0, level + 11.0);
-        canvas.text(note, Align::End, Type::NOTE, &format!("{promise} %"));
+        canvas.text(note, Align::End, Type::NOTE, &format!("{slo} %"));
     }
     for (curve, ink) in shown.curves.iter().zip(INKS) {
         draw_curve(canvas, &panel, curve, ink, shown.points);
-        if let Range::Percent { promise } = shown.range
-            && let Some((x, y)) = last_kept(curve, promise)
+        if let Range::Percent { slo } = shown.range
+            && let Some((x, y)) = last_kept(curve, slo)
         {
             canvas.line(&[panel.at(x, y), (panel.at(x, y).0, bottom)], ink, 1.2);
             canvas.dot(panel.at(x, y), ink, 7.0);
@@ -123,9 +123,9 @@ fn draw_panel(canvas: &mut Canvas<'_>, shown: &CurvePanel, (left, right): (f64, 
     }
 }
 
-/// The last point before the first that misses a promise; none where none does, or the first.
-fn last_kept(curve: &[(Measure, Measure)], promise: f64) -> Option<(f64, f64)> {
-    let first_missed = curve.iter().position(|(_, y)| y.mean < promise)?;
+/// The last point before the first that misses an SLO; none where none does, or the first.
+fn last_kept(curve: &[(Measure, Measure)], slo: f64) -> Option<(f64, f64)> {
+    let first_missed = curve.iter().position(|(_, y)| y.mean < slo)?;
     let (x, y) = curve[..first_missed].last()?;
     Some((x.mean, y.mean))
 }

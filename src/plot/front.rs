@@ -24,7 +24,7 @@ pub struct FrontPoint {
     pub at: (f64, f64),
     /// What it is called, if it is on the front.
     pub name: Option<String>,
-    /// Whether it keeps what was promised; one that does not is drawn hollow.
+    /// Whether it meets the SLOs; one that does not is drawn hollow.
     pub keeps: bool,
 }
 

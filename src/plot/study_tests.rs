@@ -40,7 +40,7 @@ fn curves_stay_on_their_sheet_whatever_their_values() {
         let names: Vec<String> =
             (0..case % 9).map(|series| format!("<{series}> & \u{0}")).collect();
         let panels: Vec<CurvePanel> =
-            [Range::Fitting, Range::Percent { promise: 95.0 }, Range::Fitting]
+            [Range::Fitting, Range::Percent { slo: 95.0 }, Range::Fitting]
                 .into_iter()
                 .take(1 + case as usize % 3)
                 .map(|range| panel(curves.clone(), range))
@@ -50,10 +50,10 @@ fn curves_stay_on_their_sheet_whatever_their_values() {
 }
 
 #[test]
-fn the_last_point_within_a_promise_is_marked_once() {
+fn the_last_point_within_an_slo_is_marked_once() {
     let marks = |shares: [f64; 3]| {
         let curve = shares.iter().zip([1.0, 2.0, 3.0]).map(|(share, x)| (known(x), known(*share)));
-        let panel = panel(vec![curve.collect()], Range::Percent { promise: 95.0 });
+        let panel = panel(vec![curve.collect()], Range::Percent { slo: 95.0 });
         let figure = drawn(&[], &[panel]);
         sound(&figure);
         // Points have a radius of 3.5 px, the mark one of 7; a pixel has five units.

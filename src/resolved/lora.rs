@@ -9,6 +9,8 @@ use crate::scenario::{
 };
 use crate::units::Bytes;
 
+/// No matrix of a model has a larger rank; ranks of all adapters together stay countable.
+const RANK_MAX: u32 = 1 << 16;
 /// vLLM's `--max-loras` and `--max-lora-rank` unless told otherwise (vLLM 0.33.0,
 /// `vllm/config/lora.py`).
 const VLLM_SLOTS: u32 = 1;
@@ -33,7 +35,9 @@ pub(super) fn rules(cluster: &ClusterConfig, has_adapters: bool, rules: &mut Rul
     }
     let Some(lora) = &cluster.lora else { return };
     batching_rules(&lora.batching, (engine, has_adapters), rules);
-    rules.count("cluster.lora.max_rank", lora.max_rank.unwrap_or(1));
+    let max_rank = lora.max_rank.unwrap_or(1);
+    let is_rank = (1..=RANK_MAX).contains(&max_rank);
+    rules.check(is_rank, "cluster.lora.max_rank", &format!("from 1 to {RANK_MAX}"), max_rank);
     rules.count("cluster.lora.max_host_adapters", lora.max_host_adapters.unwrap_or(1));
     let kernels = &lora.kernels;
     let times = [
@@ -125,7 +129,8 @@ pub(super) fn mix_rules(mix: &AdapterMix, cluster: &ClusterConfig, rules: &mut R
     for (index, kind) in mix.kinds.iter().enumerate() {
         let path = |key: &str| format!("workload.adapters.kinds[{index}].{key}");
         rules.count(&path("count"), kind.count);
-        rules.count(&path("rank"), kind.rank);
+        let is_rank = (1..=RANK_MAX).contains(&kind.rank);
+        rules.check(is_rank, &path("rank"), &format!("from 1 to {RANK_MAX}"), kind.rank);
         rules.positive(&path("weight"), kind.weight);
         let base = kind.base_model.as_ref().unwrap_or(&cluster.model);
         let rule = format!("the model of the cluster, {}", cluster.model);

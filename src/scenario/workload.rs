@@ -53,7 +53,7 @@ pub struct WorkloadConfig {
     /// The LoRA adapters that requests use; none if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adapters: Option<AdapterMix>,
-    /// Kinds of requests: whose they are, how urgent, what was promised; all alike if absent.
+    /// Kinds of requests: whose they are, how urgent, their SLOs; all alike if absent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<ClassConfig>,
     /// Makes every request the first turn of a conversation.

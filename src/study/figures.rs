@@ -21,7 +21,7 @@ use crate::sim::Counts;
 pub enum Sense {
     /// A latency, a cost, a loss.
     LowerIsBetter,
-    /// A throughput, a share of kept promises.
+    /// A throughput, a share of met SLOs.
     HigherIsBetter,
     /// Neither: a size.
     Neither,

@@ -91,7 +91,7 @@ fn sglang(generation: SglangGeneration) -> SglangRun {
 #[ignore = "needs SERVECAST_DATA"]
 fn sglang_output_is_reproduced_byte_for_byte() {
     let plain = golden_summary(None);
-    let promised = golden_summary(Some("ttft:500 tpot:40 e2el:4000"));
+    let limits = golden_summary(Some("ttft:500 tpot:40 e2el:4000"));
     let closed = |generation| SglangRun {
         request_rate: RequestRate::PerSecond(f64::INFINITY),
         max_concurrency: Some(8),
@@ -103,7 +103,7 @@ fn sglang_output_is_reproduced_byte_for_byte() {
         ("sglang_0.5.9_conc8", closed(d), &plain),
         ("sglang_0.5.23_default", sglang(e), &plain),
         ("sglang_0.5.23_conc8", closed(e), &plain),
-        ("sglang_0.5.23_goodput", sglang(e), &promised),
+        ("sglang_0.5.23_goodput", sglang(e), &limits),
     ] {
         assert_same(&run.text(summary), &format!("{name}.stdout.txt"));
         let line = run.json(summary, NonFinite::Python) + "\n";
@@ -115,7 +115,7 @@ fn sglang_output_is_reproduced_byte_for_byte() {
 #[ignore = "needs SERVECAST_DATA"]
 fn vllm_output_is_reproduced_byte_for_byte() {
     let plain = golden_summary(None);
-    let promised = golden_summary(Some("ttft:500 tpot:40 e2el:4000"));
+    let limits = golden_summary(Some("ttft:500 tpot:40 e2el:4000"));
     let default = VllmRun { request_rate: 4.0, ..VllmRun::default() };
     let detailed = VllmRun {
         percentile_metrics: VllmRun::parse_metrics("ttft,tpot,itl,e2el").unwrap(),
@@ -124,7 +124,7 @@ fn vllm_output_is_reproduced_byte_for_byte() {
     };
     for (name, run, summary) in [
         ("vllm_0.33.0_default", default, &plain),
-        ("vllm_0.33.0_goodput_e2el", detailed, &promised),
+        ("vllm_0.33.0_goodput_e2el", detailed, &limits),
     ] {
         assert_same(&run.text(summary), &format!("{name}.stdout.txt"));
         let json = run.json(summary, JsonLayout::Indented(1), NonFinite::Python);

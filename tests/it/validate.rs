@@ -197,7 +197,7 @@ fn a_run_compared_with_itself_has_no_error() {
 }
 
 #[test]
-fn the_answer_has_the_promised_shape() {
+fn the_answer_has_the_documented_shape() {
     let mut slower = runnable();
     slower["id"] = json!("b");
     slower["workload"]["output_len"] = json!(80);

@@ -19,7 +19,7 @@ pub(super) struct Answer<'a> {
 }
 
 impl Answer<'_> {
-    /// The cheapest layout that keeps all promises.
+    /// The cheapest layout that meets all SLOs.
     pub(super) fn winner(&self) -> Option<(&Row, &Tried)> {
         outcome::winner(&self.rows)
     }
@@ -51,7 +51,7 @@ impl Answer<'_> {
         let broken = match &tried.trial {
             trial if trial.is_kept => "",
             trial if trial.is_overloaded => " (requests pile up)",
-            _ => " (breaks a promise)",
+            _ => " (misses an SLO)",
         };
         format!("{} x {}{broken}", tried.size.name(), self.layout(*layout))
     }

@@ -19,12 +19,12 @@ const SET: &str =
     servecast plan my.toml --slo 'p99_ttft_ms<=2000' --gpu H100,H200,L40S --tensor-parallel 1,2,4,8 \
     --layout mixed,disaggregated --price low\n  \
     servecast plan my.toml --slo 'mean_e2el_ms<=9000' --rate\n\n\
-    Exit codes: 0 a layout keeps all promises, 1 none does, 2 bad arguments or input, 130 interrupted.")]
+    Exit codes: 0 a layout meets all SLOs, 1 none does, 2 bad arguments or input, 130 interrupted.")]
 #[command(mut_arg("overrides", |set| set.help(SET)))]
 pub(in crate::cli) struct PlanArguments {
     /// Scenario file with the requests, the model, the engine and the router; a built-in scenario if absent
     pub(super) scenario: Option<PathBuf>,
-    /// A promise: mean_, median_ or a percentile such as p99_ of ttft_ms, tpot_ms, itl_ms or e2el_ms at
+    /// An SLO: mean_, median_ or a percentile such as p99_ of ttft_ms, tpot_ms, itl_ms or e2el_ms at
     /// most so much, for one class as in `CLASS:p99_ttft_ms<=500`; or `attainment>=0.95`, the share of requests
     /// that keep `report.goodput`. May be repeated; all must hold
     #[arg(long = "slo", value_name = "FIGURE<=LIMIT", required = true)]
@@ -50,7 +50,7 @@ pub(in crate::cli) struct PlanArguments {
     #[arg(long, value_name = "GPUS", default_value_t = 1024,
           value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(super) max_gpus: u32,
-    /// Find the highest rate at which the scenario's replicas keep the promises, instead of how many replicas
+    /// Find the highest rate at which the scenario's replicas meet the SLOs, instead of how many replicas
     #[arg(long)]
     pub(super) rate: bool,
     /// How often the answer is found again for other requests: other draws, or, of a trace, stretches

@@ -6,7 +6,7 @@ use crate::cli::{Failure, say};
 use crate::load::Drafts;
 use crate::metrics::bench::{Latency, Statistic};
 use crate::plain::{rounded, shown};
-use crate::plan::{Promise, Slo, Traffic};
+use crate::plan::{Objective, Slo, Traffic};
 use crate::resolved::{Caveat, Scenario};
 use crate::scenario::ScenarioFile;
 
@@ -96,7 +96,7 @@ pub(super) fn check_workload(file: &ScenarioFile, seeks_rate: bool) -> Result<()
     Ok(())
 }
 
-/// What nobody is promised is not kept by everybody.
+/// What nobody asks for is not met by everybody.
 pub(super) fn check_slos(slos: &[Slo], traffic: &Traffic) -> Result<(), Failure> {
     for slo in slos {
         let concerned = || {
@@ -106,14 +106,14 @@ pub(super) fn check_slos(slos: &[Slo], traffic: &Traffic) -> Result<(), Failure>
                 .iter()
                 .filter(move |request| class.is_none_or(|one| one == request.class))
         };
-        let needs_gaps = matches!(slo.promise, Promise::Latency(Latency::Tpot | Latency::Itl, _));
+        let needs_gaps = matches!(slo.objective, Objective::Latency(Latency::Tpot | Latency::Itl, _));
         let count = concerned().filter(|request| !needs_gaps || request.output_tokens > 1).count();
         if count == 0 {
             let what =
                 if needs_gaps { "with answers of two tokens or more" } else { "of this class" };
             return Err(Failure::input(format!("--slo: {slo}: there are no requests {what}")));
         }
-        if let Promise::Latency(_, Statistic::Percentile(p)) = slo.promise
+        if let Objective::Latency(_, Statistic::Percentile(p)) = slo.objective
             && (count as f64) * (1.0 - p / 100.0) < 1.0
         {
             say(&format!("notice: {slo}: of {count} requests that is next to the slowest one"));

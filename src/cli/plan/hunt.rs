@@ -10,7 +10,7 @@ use crate::cost::StepTime;
 use crate::load::{Draft, LoadError, Origin};
 use crate::metrics::bench::Latency;
 use crate::plan::{
-    self, Capacity, End, GoesOn, Kept, Merit, Pair, Promise, Setup, Slo, Traffic, Trial, WarmUp,
+    self, Capacity, End, GoesOn, Kept, Merit, Pair, Objective, Setup, Slo, Traffic, Trial, WarmUp,
 };
 use crate::resolved::Scenario;
 use crate::scenario::{AdapterMix, PlacementConfig, ScenarioFile};
@@ -225,7 +225,7 @@ impl<'a> Hunt<'a> {
         Some(size).filter(|size| size.replicas().iter().all(|count| *count > 0))
     }
 
-    /// The least size that keeps all promises, beginning at one; nothing where none of at most so many
+    /// The least size that meets all SLOs, beginning at one; nothing where none of at most so many
     /// GPUs does.
     pub(super) fn fewest(
         &self,
@@ -291,10 +291,10 @@ impl<'a> Hunt<'a> {
         if trial.is_kept {
             return Kept::All;
         }
-        // Where requests pile up, no promise says where.
+        // Where requests pile up, no SLO says where.
         let binding = trial.binding().filter(|_| !trial.is_overloaded);
-        let slo = binding.map(|place| &self.terms.slos[place].promise);
-        if let Some(Promise::Latency(Latency::Tpot | Latency::Itl, _)) = slo {
+        let slo = binding.map(|place| &self.terms.slos[place].objective);
+        if let Some(Objective::Latency(Latency::Tpot | Latency::Itl, _)) = slo {
             return Kept::DecodeShort;
         }
         let Some([of_prefill, of_decode]) = self.capacities.as_deref() else {
@@ -337,7 +337,7 @@ impl<'a> Hunt<'a> {
     }
 }
 
-/// How near to a factor that breaks a promise one is searched that keeps them all.
+/// How near to a factor that misses an SLO one is searched that keeps them all.
 const TOLERANCE: f64 = 0.01;
 
 /// How many times as fast a trace is tried: faster, it is over before its first answers end.

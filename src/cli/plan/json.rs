@@ -24,7 +24,7 @@ impl Answer<'_> {
             "model": study.model,
             "requests": study.traffic.len(),
             "requests_per_s": study.traffic.rate_per_s(),
-            "promises": study.slos.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            "slos": study.slos.iter().map(ToString::to_string).collect::<Vec<_>>(),
             "layouts": self.rows.iter().map(|row| self.row_json(row)).collect::<Vec<_>>(),
             "carries": limits.carries,
             "resampled": stretches.collect::<Vec<_>>(),
@@ -51,17 +51,17 @@ impl Answer<'_> {
                     one["replicas_with_room_for_adapters"] = json!(found.least);
                 }
                 one["usd_per_hour"] = json!(self.usd(found.cost));
-                one["promises"] = self.values(&found.trial);
+                one["slos"] = self.values(&found.trial);
                 one["cut"] = cut_json(&found.trial);
-                one["binding"] = self.promise(found.trial.binding());
+                one["binding"] = self.slo(found.trial.binding());
                 if self.seeks_rate() {
                     one["requests_per_s"] = json!(factor * self.study.traffic.rate_per_s());
                 }
                 if let Some((size, trial)) = misses {
                     one["misses"] = json!({
                         "replicas": size.replicas(),
-                        "promise": self.promise(trial.binding()),
-                        "promises": self.values(trial),
+                        "slo": self.slo(trial.binding()),
+                        "slos": self.values(trial),
                         "requests_pile_up": trial.is_overloaded,
                     });
                 }
@@ -77,24 +77,24 @@ impl Answer<'_> {
             "gpus": tried.gpus,
             "usd_per_hour": self.usd(tried.cost),
             "keeps": tried.trial.is_kept,
-            "promises": self.values(&tried.trial),
+            "slos": self.values(&tried.trial),
             "requests_pile_up": tried.trial.is_overloaded,
-            "broken_off_for": self.promise(tried.trial.broken_off),
+            "broken_off_for": self.slo(tried.trial.broken_off),
             "cut": cut_json(&tried.trial),
         })
     }
 
-    /// The promise at this place.
-    fn promise(&self, place: Option<usize>) -> Value {
+    /// The SLO at this place.
+    fn slo(&self, place: Option<usize>) -> Value {
         json!(place.map(|place| self.study.slos[place].to_string()))
     }
 
-    /// What a trial keeps of each promise, if it came to its end.
+    /// What a trial keeps of each SLO, if it came to its end.
     fn values(&self, trial: &Trial) -> Value {
         let Some(values) = &trial.values else { return Value::Null };
         let finite = |value: f64| Some(value).filter(|value| value.is_finite());
         let values = values.iter().zip(&self.study.slos).map(|(value, slo)| {
-            json!({ "promise": slo.to_string(), "limit": slo.limit,
+            json!({ "slo": slo.to_string(), "limit": slo.limit,
                     "value": finite(value.value), "used": finite(value.used) })
         });
         values.collect()

@@ -271,7 +271,7 @@ const NOT_VARIED: [(&str, &str); 9] = [
     ("cluster.disaggregation", "give --layout"),
     ("workload", "all layouts serve the same requests"),
     ("trace", "all layouts serve the same requests"),
-    ("report", "the plan has promises and prices of its own"),
+    ("report", "the plan has SLOs and prices of its own"),
     ("faults", "a plan is of replicas that do not fail"),
 ];
 

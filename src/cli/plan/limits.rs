@@ -6,7 +6,7 @@ use super::layouts::Size;
 use crate::plan::Traffic;
 use crate::units::SimDuration;
 
-/// What is known of the best layout beside that it keeps the promises.
+/// What is known of the best layout beside that it meets the SLOs.
 #[derive(Debug, Default)]
 pub(super) struct Limits {
     /// What other requests need.

@@ -1,4 +1,4 @@
-//! `servecast plan`: how many replicas of which layout keep promised latencies, and at what price.
+//! `servecast plan`: how many replicas of which layout meet latency SLOs, and at what price.
 
 mod answer;
 mod args;
@@ -40,7 +40,7 @@ pub(super) fn plan(arguments: &PlanArguments) -> Result<(), Failure> {
     }
     print(&text)?;
     if answer.winner().is_none() {
-        return Err(Failure::Run(anyhow::anyhow!("no layout keeps all promises")));
+        return Err(Failure::Run(anyhow::anyhow!("no layout meets all SLOs")));
     }
     Ok(())
 }

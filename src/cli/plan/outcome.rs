@@ -6,13 +6,13 @@ use crate::plan::{Merit, Trial};
 
 /// What came of a layout.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "one a layout, and most of them keep the promises")]
+#[expect(clippy::large_enum_variant, reason = "one a layout, and most of them meet the SLOs")]
 pub(super) enum Outcome {
     /// It cannot serve the traffic in any number.
     Impossible(String),
-    /// The largest number that is no dearer than the second cheapest answer breaks a promise.
+    /// The largest number that is no dearer than the second cheapest answer misses an SLO.
     TooDear { broken: Size, cost: f64 },
-    /// No number of replicas that may be keeps the promises; with `--rate`, no rate.
+    /// No number of replicas that may be meets the SLOs; with `--rate`, no rate.
     TooMany,
     /// So many keep them, at so many times the rate, and the next ones do not.
     Keeps { found: Tried, misses: Option<(Size, Trial)>, factor: f64 },
@@ -58,7 +58,7 @@ pub(super) fn ranked(mut rows: Vec<Row>) -> Vec<Row> {
     rows
 }
 
-/// The best layout that keeps all promises, of ranked ones: no other is nowhere worse and somewhere better.
+/// The best layout that meets all SLOs, of ranked ones: no other is nowhere worse and somewhere better.
 pub(super) fn winner(rows: &[Row]) -> Option<(&Row, &Tried)> {
     rows.first().and_then(|row| Some((row, row.found()?)))
 }

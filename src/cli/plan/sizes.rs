@@ -128,7 +128,7 @@ impl Study<'_> {
     }
 }
 
-/// Of the trials that break a promise, that whose size comes next to the one that was found.
+/// Of the trials that miss an SLO, that whose size comes next to the one that was found.
 fn nearest_miss(found: Size, tried: Vec<Tried>) -> Option<(Size, Trial)> {
     let count = |size: Size| size.replicas().into_iter().map(u64::from).sum::<u64>();
     let broken = tried.into_iter().filter(|one| !one.trial.is_kept);

@@ -1,4 +1,4 @@
-//! What a plan is made for: layouts, promises and traffic.
+//! What a plan is made for: layouts, SLOs and traffic.
 
 use super::args::{PlanArguments, WarmUpKind};
 use super::checks::{
@@ -174,15 +174,15 @@ fn slos(arguments: &PlanArguments, file: &ScenarioFile) -> Result<Vec<Slo>, Fail
         file.workload.classes.iter().map(|class| class.name.clone()).collect();
     let limits = file.report.goodput.iter().map(|(metric, limit)| format!("{metric}:{limit}"));
     let limits: Vec<String> = limits.collect();
-    let promised = (!limits.is_empty()).then(|| Slos::parse(&limits)).transpose();
-    let promised = promised.map_err(|error| Failure::input(format!("report.goodput: {error}")))?;
+    let each = (!limits.is_empty()).then(|| Slos::parse(&limits)).transpose();
+    let each = each.map_err(|error| Failure::input(format!("report.goodput: {error}")))?;
     let parse = |text: &String| {
-        Slo::parse(text, &classes, promised.as_ref())
+        Slo::parse(text, &classes, each.as_ref())
             .map_err(|problem| Failure::input(format!("--slo {text}: {problem}")))
     };
     let slos: Vec<Slo> = arguments.slos.iter().map(parse).collect::<Result<_, _>>()?;
     say(&format!(
-        "promises: {}",
+        "SLOs: {}",
         slos.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
     ));
     Ok(slos)

@@ -31,11 +31,11 @@ impl Answer<'_> {
                 ([format!("> {}", broken.name()), none(), usd], lacks.to_owned())
             }
             Outcome::TooMany if self.seeks_rate() => {
-                (nothing(), "keeps the promises at no rate".to_owned())
+                (nothing(), "meets the SLOs at no rate".to_owned())
             }
             Outcome::TooMany => {
                 let most = self.study.arguments.max_gpus;
-                (nothing(), format!("keeps the promises with no number of up to {most} GPUs"))
+                (nothing(), format!("meets the SLOs with no number of up to {most} GPUs"))
             }
             Outcome::Keeps { found, factor, .. } => {
                 let size = if self.seeks_rate() {

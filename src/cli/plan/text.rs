@@ -11,7 +11,7 @@ impl Answer<'_> {
     pub(super) fn text(&self) -> String {
         let study = self.study;
         let traffic = format!(
-            "{}: {}, {} requests, {:.2} requests/s\nPromises: {}\n\n",
+            "{}: {}, {} requests, {:.2} requests/s\nSLOs: {}\n\n",
             study.name,
             study.model,
             study.traffic.len(),
@@ -26,7 +26,7 @@ impl Answer<'_> {
     /// What was asked for, and how sure that is.
     pub(super) fn verdict(&self) -> String {
         match self.winner() {
-            None => "No layout keeps all promises.\n".to_owned(),
+            None => "No layout meets all SLOs.\n".to_owned(),
             Some((row, found)) => self.winner_text(row, found),
         }
     }
@@ -50,7 +50,7 @@ impl Answer<'_> {
                 self.paid(found.cost)
             )
         };
-        text += &self.promises_text(&found.trial);
+        text += &self.slos_text(&found.trial);
         if !found.trial.cut.is_none() {
             text.extend(["  ", &found.trial.cut.to_string(), "\n"]);
         }
@@ -65,11 +65,11 @@ impl Answer<'_> {
         text
     }
 
-    fn promises_text(&self, trial: &Trial) -> String {
+    fn slos_text(&self, trial: &Trial) -> String {
         let Some(values) = &trial.values else { return String::new() };
         let binding = trial.binding();
         let line = |(place, (slo, value)): (usize, (&Slo, &Value))| {
-            let note = if binding == Some(place) { ", the binding promise" } else { "" };
+            let note = if binding == Some(place) { ", the binding SLO" } else { "" };
             format!(
                 "  {} {}, {:.0} % of what is allowed{note}\n",
                 slo.title(),
@@ -90,7 +90,7 @@ impl Answer<'_> {
         };
         if trial.is_overloaded {
             return format!(
-                "  {who}: requests pile up, and a longer run would break every promise\n"
+                "  {who}: requests pile up, and a longer run would miss every SLO\n"
             );
         }
         let Some(place) = trial.binding() else { return String::new() };

@@ -114,7 +114,7 @@ impl Drawing<'_> {
             Some((Measure { mean: x, within: 0.0 }, measure(point, name, unit)?))
         });
         let range =
-            if is_share { Range::Percent { promise: 100.0 * KNEE } } else { Range::Fitting };
+            if is_share { Range::Percent { slo: 100.0 * KNEE } } else { Range::Fitting };
         CurvePanel { range, ..panel }
     }
 

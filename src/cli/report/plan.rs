@@ -22,7 +22,7 @@ pub(super) fn page(folder: &Path) -> Result<Page, Failure> {
     {
         page.asked.push(("Traffic", format!("{} requests, {}/s", alone(requests), alone(rate))));
     }
-    page.asked.push(("Promises", texts(&plan["promises"]).join(", ")));
+    page.asked.push(("SLOs", texts(&plan["slos"]).join(", ")));
     let verdict = texts(&plan["verdict"]);
     page.verdict = verdict.split_first().map_or_else(
         || statement("See the layouts below.", &[]),
@@ -54,9 +54,9 @@ fn size(replicas: &Value) -> Option<String> {
     }
 }
 
-/// What a layout keeps of each promise, in the order of the promises.
-fn kept<'a>(row: &'a Value, promise: &str) -> Option<&'a Value> {
-    row["promises"].as_array()?.iter().find(|one| one["promise"] == promise)
+/// What a layout keeps of each SLO, in the order of the SLOs.
+fn kept<'a>(row: &'a Value, slo: &str) -> Option<&'a Value> {
+    row["slos"].as_array()?.iter().find(|one| one["slo"] == slo)
 }
 
 fn layouts(plan: &Value) -> Html {
@@ -66,7 +66,7 @@ fn layouts(plan: &Value) -> Html {
         columns.push(numbers(&rows, "requests_per_s", "requests/s"));
     }
     columns.extend(costs(&rows));
-    columns.extend(promises(plan, &rows));
+    columns.extend(slos(plan, &rows));
     let remarks = rows.iter().map(|row| Cell::Text(remark(row)));
     columns.push(("binding".to_owned(), remarks.collect()));
     table_of(columns)
@@ -88,13 +88,13 @@ fn numbers(rows: &[&Value], key: &str, title: &str) -> Column {
     (title.to_owned(), column(&values))
 }
 
-fn promises(plan: &Value, rows: &[&Value]) -> Vec<Column> {
-    let of = |promise: String| {
-        let value = |row: &&Value| kept(row, &promise)?["value"].as_f64();
+fn slos(plan: &Value, rows: &[&Value]) -> Vec<Column> {
+    let of = |slo: String| {
+        let value = |row: &&Value| kept(row, &slo)?["value"].as_f64();
         let values = column(&rows.iter().map(value).collect::<Vec<_>>());
-        (promise, values)
+        (slo, values)
     };
-    texts(&plan["promises"]).into_iter().map(of).collect()
+    texts(&plan["slos"]).into_iter().map(of).collect()
 }
 
 /// What decides about a layout, or why there is none of it.
@@ -110,7 +110,7 @@ fn remark(row: &Value) -> String {
         return format!("{most} replicas are too few, and more are dearer than the runner-up");
     }
     if row["keeps"] == false {
-        "keeps the promises in no number that may be".to_owned()
+        "meets the SLOs in no number that may be".to_owned()
     } else {
         String::new()
     }
@@ -120,9 +120,9 @@ fn tried_table(plan: &Value) -> Html {
     let rows = list(&plan["tried"]);
     let mut columns = sizes(&rows);
     columns.extend(costs(&rows));
-    columns.extend(promises(plan, &rows));
+    columns.extend(slos(plan, &rows));
     let keeps = |row: &&Value| match row["broken_off_for"].as_str() {
-        Some(promise) => Cell::Text(format!("no, broken off for {promise}")),
+        Some(slo) => Cell::Text(format!("no, broken off for {slo}")),
         None if row["requests_pile_up"] == true => Cell::Text("no, requests pile up".to_owned()),
         None => Cell::Text(if row["keeps"] == true { "yes" } else { "no" }.to_owned()),
     };

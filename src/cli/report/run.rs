@@ -142,7 +142,7 @@ fn sections(one: &One) -> Result<Vec<Html>, Failure> {
         parts.push(section("Requests", [fates(&summary["requests"])]));
     }
     if let Some(limits) = slo(&summary["slo"]) {
-        parts.push(section("Promised latencies", [limits]));
+        parts.push(section("SLOs", [limits]));
     }
     parts.extend(measured(one));
     parts.extend(figures::section_of(&one.folder)?);

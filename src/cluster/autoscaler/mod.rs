@@ -8,7 +8,7 @@
 //! count: they leave by themselves.
 //!
 //! * `ratio.rs`: the replicas that a signal asks for
-//! * `slo.rs`: the same where latencies are promised
+//! * `slo.rs`: the same where there are SLOs
 //! * `busy.rs`: the share of time in which replicas work
 //! * `stabilisation.rs`: recommendations over time
 //! * `fleet.rs`: what each replica does, and which ones start and stop
@@ -106,7 +106,7 @@ impl Autoscaler {
         self.fleet.stages()
     }
 
-    /// Where the latencies of requests are told, if it promises some.
+    /// Where the latencies of requests are told, if it has any.
     pub fn slo(&mut self) -> Option<&mut SloMeter> {
         self.slo.as_mut()
     }
@@ -231,7 +231,7 @@ impl Autoscaler {
             SignalConfig::Utilisation { .. } => serving().map(|id| busy[id.index()]).sum(),
             SignalConfig::SloHeadroom { .. } => {
                 let is_idle = outstanding == 0 && at_gateway == 0;
-                let slo = self.slo.as_mut().expect("it promises latencies");
+                let slo = self.slo.as_mut().expect("it has SLOs");
                 return slo.recommend(replicas, is_idle, is_growing);
             }
         };

@@ -155,7 +155,7 @@ fn latencies_add_one_replica_at_a_time_and_take_one() {
     );
     let mut driven = Driven::new(&config, 0);
     let answer = |driven: &mut Driven, kept: u32, ttft_ms: u64| {
-        let slo = driven.scaler.slo().expect("it promises latencies");
+        let slo = driven.scaler.slo().expect("it has SLOs");
         for id in 0..10 {
             let request = crate::request::Request::new(SimTime::ZERO, 8, 1);
             let mut life = crate::engine::Life::new(crate::ids::RequestId(id), &request);

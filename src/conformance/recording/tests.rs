@@ -86,6 +86,8 @@ fn numbers_that_no_engine_takes_are_named() {
     };
     assert!(request("arrival_us", json!(1_u64 << 63)).starts_with("line 2: times must be at most"));
     assert!(request("max_tokens", json!(u32::MAX)).starts_with("line 2: max_tokens: must be"));
+    let far = request("prompt", json!([[0, u32::MAX, 4]]));
+    assert!(far.starts_with("line 2: a stream has at most 2147483647 tokens"), "{far}");
     assert!(request("stop_at", json!(0)).starts_with("line 2: stop_at: must be at least 1"));
 }
 

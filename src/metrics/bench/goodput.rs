@@ -1,10 +1,10 @@
-//! Goodput: the rate of requests that keep every promised latency, and the share of requests that
+//! Goodput: the rate of requests that meet every SLO, and the share of requests that
 //! keep each (SGLang 0.5.23 and vLLM 0.33.0, `--goodput ttft:500 tpot:50 e2el:4000`).
 
 use super::input::BenchRequest;
 use super::json::python_general;
 
-/// A latency that can be promised per request.
+/// A latency that can have a limit for each request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SloMetric {
     /// Time to first token.
@@ -36,11 +36,11 @@ impl SloMetric {
     }
 }
 
-/// The latencies promised, in the order they were given.
+/// The limits of latencies, in the order they were given.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Slos(Vec<(SloMetric, f64)>);
 
-/// Why a promise cannot be read.
+/// Why an SLO cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SloError {
@@ -69,7 +69,7 @@ pub enum SloError {
 }
 
 impl Slos {
-    /// Promises from `KEY:VALUE` words, values in milliseconds; a word may hold several separated
+    /// SLOs from `KEY:VALUE` words, values in milliseconds; a word may hold several separated
     /// by blanks.
     ///
     /// # Errors
@@ -112,20 +112,20 @@ impl std::fmt::Display for Slos {
     }
 }
 
-/// How many requests kept the promises.
+/// How many requests met the SLOs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Goodput {
-    /// The promises.
+    /// The SLOs.
     pub slos: Slos,
     /// Requests that kept all of them, per second.
     pub request_goodput: f64,
     /// The share of all requests, failed ones included, that kept all of them.
     pub attainment: f64,
-    /// The share of all requests that kept each promise.
+    /// The share of all requests that met each SLO.
     pub attainment_by_metric: Vec<(SloMetric, f64)>,
 }
 
-/// How many of the requests so far keep promises.
+/// How many of the requests so far keep SLOs.
 #[derive(Debug, Clone)]
 pub(in crate::metrics) struct Kept {
     slos: Slos,
@@ -187,13 +187,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn promises_keep_their_order_and_print_as_given() {
+    fn slos_keep_their_order_and_print_as_given() {
         let slos = Slos::parse(["e2el:4000 ttft:500", "tpot:37.5"]).unwrap();
         assert_eq!(slos.to_string(), "e2el:4000 ttft:500 tpot:37.5");
     }
 
     #[test]
-    fn a_bad_promise_says_what_would_be_right() {
+    fn a_bad_slo_says_what_would_be_right() {
         for (words, message) in [
             (
                 "ttft",

@@ -60,9 +60,9 @@ pub enum Figure {
     RequestThroughput,
     /// Good requests per second.
     RequestGoodput,
-    /// Share of requests that kept every promise.
+    /// Share of requests that met every SLO.
     SloAttainment,
-    /// Share of requests that kept this promise.
+    /// Share of requests that met this SLO.
     MetricAttainment(SloMetric),
     /// Prompt tokens per second.
     InputThroughput,

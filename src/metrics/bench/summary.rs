@@ -213,7 +213,7 @@ pub struct BenchSummary {
     pub itl: Distribution,
     /// Cached prompt tokens.
     pub cache: CacheReport,
-    /// Requests that kept the promised latencies, where any were promised.
+    /// Requests that met the SLOs, where there are any.
     pub goodput: Option<Goodput>,
 }
 
@@ -300,7 +300,7 @@ impl BenchSummary {
         (!self.drafts.is_empty()).then_some(count as f64)
     }
 
-    /// The figure under this key; nothing where the run has none (no speculation, no promises).
+    /// The figure under this key; nothing where the run has none (no speculation, no SLOs).
     pub fn metric(&self, key: MetricKey) -> Option<f64> {
         let figure = match key {
             MetricKey::Latency(latency, statistic) => {

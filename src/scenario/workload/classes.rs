@@ -1,4 +1,4 @@
-//! Classes of requests: whose they are, how urgent, and what was promised.
+//! Classes of requests: whose they are, how urgent, and their SLOs.
 
 use serde::{Deserialize, Serialize};
 
@@ -27,13 +27,13 @@ pub struct ClassConfig {
     /// Priority as the engine in use reads it (vLLM: smaller first; SGLang: larger first).
     #[serde(default, skip_serializing_if = "is_zero")]
     pub priority: i32,
-    /// Promised time to first token.
+    /// SLO of the time to first token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttft_ms: Option<f64>,
-    /// Promised time per output token after the first.
+    /// SLO of the time per output token after the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tpot_ms: Option<f64>,
-    /// Promised end-to-end latency.
+    /// SLO of the end-to-end latency.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub e2e_ms: Option<f64>,
     /// Turns a request away that has waited at the gateway for so long, in place of the gateway's own
@@ -59,7 +59,7 @@ impl ClassConfig {
         self.tenant.as_deref().unwrap_or(&self.name)
     }
 
-    /// Promised latencies with their names, in ms.
+    /// SLOs with their names, in ms.
     pub fn limits_ms(&self) -> [(&'static str, Option<f64>); 3] {
         [("ttft", self.ttft_ms), ("tpot", self.tpot_ms), ("e2e", self.e2e_ms)]
     }

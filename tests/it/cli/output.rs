@@ -230,7 +230,7 @@ fn every_replica_is_in_the_summary_and_the_report_has_a_block() {
 }
 
 #[test]
-fn promised_latencies_are_reported_whichever_block_is_printed() {
+fn slos_are_reported_whichever_block_is_printed() {
     let cli = Cli::with_scenario();
     let limits = "--no-files --set report.goodput.ttft=1000000.0 --set report.goodput.e2el=0.001";
     for format in ["vllm", "sglang"] {

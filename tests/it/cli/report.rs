@@ -92,7 +92,7 @@ fn the_page_of_a_run_tells_what_the_summary_tells() {
         "servecast run s.toml --output-dir run",
         "Median TTFT",
         "Measured beside simulated",
-        "Promised latencies",
+        "SLOs",
         "The scenario with all defaults",
         "Total input tokens",
         ">2,000<",

@@ -97,7 +97,7 @@ fn the_plan_of_prefill_and_decode_apart_is_the_cheapest_of_all_pairs() {
     let pairs = (1..=MOST).flat_map(|prefill| (1..=MOST).map(move |decode| (prefill, decode)));
     let fewest = pairs.filter(|(prefill, decode)| keeps(*prefill, *decode)).map(|(p, d)| p + d);
     let fewest = fewest.min().expect("some pair keeps them");
-    assert!((3..=MOST).contains(&fewest), "{fewest}: choose promises that tell sizes apart");
+    assert!((3..=MOST).contains(&fewest), "{fewest}: choose SLOs that tell sizes apart");
     let answer = plan(
         &study(),
         &[

@@ -46,9 +46,9 @@ proptest! {
         let costs = step_times(&scenario).expect("there are step times");
         let case = Case::new(scenario.clone(), None).expect("there are step times");
         let traffic = Traffic::draw(case.workload().expect("it is drawn")).expect("it takes time");
-        let promised = Slos::parse(["ttft:100 tpot:20"]).expect("they are promises");
+        let each = Slos::parse(["ttft:100 tpot:20"]).expect("they are SLOs");
         let texts = [format!("p{percentile}_{figure}_ms<={limit}"), format!("attainment>={}", f64::from(share_pct) / 100.0)];
-        let slos = texts.map(|text| Slo::parse(&text, &[], Some(&promised)).expect("it is a promise"));
+        let slos = texts.map(|text| Slo::parse(&text, &[], Some(&each)).expect("it is an SLO"));
         let trial = |end| {
             let setup = Setup {
                 scenario: &scenario, costs: &costs, traffic: &traffic, factor, slos: &slos, warm_up, end, goes_on: GoesOn::ForEver { throughput_factor: 1.2 },
@@ -73,7 +73,7 @@ proptest! {
         let case = Case::new(scenario.clone(), None).expect("there are step times");
         let figures = case.figures().expect("it runs");
         let traffic = Traffic::draw(case.workload().expect("it is drawn")).expect("it takes time");
-        let slos = [Slo::parse("p99_ttft_ms<=1e6", &[], None).expect("it is a promise")];
+        let slos = [Slo::parse("p99_ttft_ms<=1e6", &[], None).expect("it is an SLO")];
         let setup = Setup {
             scenario: &scenario, costs: case.costs(), traffic: &traffic, factor: 1.0, slos: &slos,
             warm_up: WarmUp::Counts, end: End::Early, goes_on: GoesOn::AsRecorded,
@@ -95,7 +95,7 @@ fn of_layouts_at_one_price_the_better_is_recommended_in_whatever_order_they_are_
         let rows = answer["layouts"].as_array().expect("a plan lists its layouts");
         assert_eq!(rows[0]["usd_per_hour"], rows[1]["usd_per_hour"], "{answer:#}");
         let value =
-            |row: usize| rows[row]["promises"][0]["value"].as_f64().expect("it was simulated");
+            |row: usize| rows[row]["slos"][0]["value"].as_f64().expect("it was simulated");
         assert!(value(0) < value(1), "{values}: {answer:#}");
     }
 }

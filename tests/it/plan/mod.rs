@@ -58,10 +58,10 @@ fn the_plan_says_what_binds_and_what_one_replica_less_misses() {
         .stdout();
     for part in [
         "study: meta-llama/Llama-3.1-8B, 240 requests",
-        "Promises: P99 TPOT ≤ 9 ms, P99 TTFT ≤ 400 ms",
+        "SLOs: P99 TPOT ≤ 9 ms, P99 TTFT ≤ 400 ms",
         "Cheapest: ",
         " x H100-SXM5-80GB TP1 = ",
-        "the binding promise",
+        "the binding SLO",
         ": missed is P99 TPOT",
         "it carries up to ",
         "of 3 other draws of the requests it is enough for ",
@@ -102,14 +102,14 @@ fn prefill_and_decode_apart_are_planned_too() {
 }
 
 #[test]
-fn the_highest_rate_keeps_the_promises_and_one_per_cent_more_does_not() {
+fn the_highest_rate_meets_the_slos_and_one_per_cent_more_does_not() {
     let answer = plan(&study(), &["--slo", "p99_tpot_ms<=9", "--rate", "--resamples", "2"]);
     let row = &answer["layouts"][0];
     assert!(row["requests_per_s"].as_f64().unwrap() > 1.0, "{row}");
-    assert!(row["promises"][0]["used"].as_f64().unwrap() <= 1.0, "{row}");
+    assert!(row["slos"][0]["used"].as_f64().unwrap() <= 1.0, "{row}");
     let misses = &row["misses"];
     assert!(
-        misses["promises"].is_null() || misses["promises"][0]["used"].as_f64().unwrap() > 1.0,
+        misses["slos"].is_null() || misses["slos"][0]["used"].as_f64().unwrap() > 1.0,
         "{row}"
     );
     assert_eq!(answer["resampled_requests_per_s"].as_array().unwrap().len(), 2);
@@ -146,20 +146,20 @@ fn requests_that_take_longer_than_they_come_for_do_not_pile_up_by_that() {
 #[test]
 fn requests_that_pile_up_are_said_to() {
     // 120 requests come in a second and a replica answers about 110, but they are over before anybody waits long.
-    let promise = ["--slo", "p99_ttft_ms<=10000", "--resamples", "0"];
+    let slo = ["--slo", "p99_ttft_ms<=10000", "--resamples", "0"];
     let load = ["--set", "workload.num_requests=4000", "--set", "workload.arrivals.rate_per_s=120"];
-    let answer = plan(&study(), &[promise, load].concat());
+    let answer = plan(&study(), &[slo, load].concat());
     let tried = answer["tried"].as_array().unwrap();
     let alone = tried.iter().find(|one| one["replicas"][0] == 1).unwrap();
     assert_eq!(alone["requests_pile_up"], true, "{answer}");
-    assert!(alone["promises"][0]["used"].as_f64().unwrap() < 1.0, "{answer}");
+    assert!(alone["slos"][0]["used"].as_f64().unwrap() < 1.0, "{answer}");
     assert_eq!(answer["layouts"][0]["replicas"][0], 2, "{answer}");
 }
 
 #[test]
 fn what_no_cluster_keeps_is_a_verdict() {
     let ran = study().run(["plan", "study.toml", "--slo", "p99_tpot_ms<=0.01", "--max-gpus", "16"]);
-    ran.expect_exit(1).stdout_has("No layout keeps all promises").stderr_has("no layout keeps");
+    ran.expect_exit(1).stdout_has("No layout meets all SLOs").stderr_has("no layout keeps");
 }
 
 #[test]
@@ -272,6 +272,6 @@ fn a_share_that_is_just_attained_is_kept() {
     ];
     let answer = plan(&cli, &arguments);
     assert_eq!(answer["layouts"][0]["keeps"], true, "{answer:#}");
-    let value = answer["layouts"][0]["promises"][0]["value"].as_f64().unwrap();
+    let value = answer["layouts"][0]["slos"][0]["value"].as_f64().unwrap();
     assert!((value - 0.9).abs() < 1e-9, "{value}");
 }

@@ -173,7 +173,7 @@ fn unread(label: &str, value: &str) -> Option<String> {
 
 impl Open {
     fn read_line(&mut self, line: &str, number: usize, found: &mut Found) {
-        // section rules have no label; labels end in a colon, the only one but in the promises
+        // section rules have no label; labels end in a colon, the only one but in the SLOs
         let told = line.split_once(": ").or_else(|| Some((line.trim_end().strip_suffix(':')?, "")));
         let Some((label, value)) = told else { return };
         let (label, value) = (label.trim(), value.trim());

@@ -82,7 +82,7 @@ proptest! {
     }
 
     #[test]
-    fn tighter_promises_are_never_kept_more_often(records in records(), ms in 1.0..3000.0_f64) {
+    fn tighter_slos_are_never_met_more_often(records in records(), ms in 1.0..3000.0_f64) {
         let attainment = |ms: f64| {
             let slos = Slos::parse([format!("ttft:{ms} e2el:{}", 2.0 * ms)]).unwrap();
             let input = BenchInput::from_records(60.0, &records);
