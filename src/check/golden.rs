@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::outcome::{Deviation, Standing};
+use crate::scenario::NAME_MAX;
 use crate::study::{self, Figures, LOSSES, Sense};
 
 /// The key of the tolerance of figures that are not named.
@@ -48,6 +49,9 @@ pub enum GoldenError {
     /// A tolerance is for nothing that was recorded.
     #[error("tolerances_of.{0}: nothing of that name is recorded")]
     Unrecorded(String),
+    /// A name is longer than names of scenarios and figures are.
+    #[error("figures: names have at most {NAME_MAX} letters, got {0}")]
+    Name(usize),
     /// There is no default.
     #[error("tolerances.default: is missing")]
     NoDefault,
@@ -86,6 +90,11 @@ impl Golden {
         let golden: Self = toml::from_str(text)?;
         if !golden.tolerances.contains_key(DEFAULT) {
             return Err(GoldenError::NoDefault);
+        }
+        let names = golden.figures.iter().flat_map(|(name, of)| of.keys().chain([name]));
+        let letters = |name: &String| name.chars().count();
+        if let Some(long) = names.map(letters).find(|letters| *letters > NAME_MAX) {
+            return Err(GoldenError::Name(long));
         }
         let of = golden.tolerances_of.iter();
         let of = of.map(|(scenario, own)| (format!("tolerances_of.{scenario}"), own));

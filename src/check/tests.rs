@@ -134,4 +134,7 @@ fn files_that_are_none_are_refused() {
     let negative = Golden::parse("[tolerances]\ndefault = 0.1\nfinished = -1.0\n").unwrap_err();
     assert_eq!(negative.to_string(), "tolerances.finished: must be 0 or more, or inf, got -1");
     assert!(Golden::parse("tolerance = 1").is_err());
+    let long = format!("[tolerances]\ndefault = 0.1\n[figures.x]\n{} = 1.0\n", "f".repeat(201));
+    let error = Golden::parse(&long).unwrap_err().to_string();
+    assert_eq!(error, "figures: names have at most 200 letters, got 201");
 }

@@ -87,7 +87,10 @@ pub(super) struct RunArguments {
     /// Run again N times with other seeds, and parameters drawn from the calibration, and print how
     /// far the figures vary
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(3..=100_000))]
-    pub(super) replicas: Option<u32>,
+    pub(super) seeds: Option<u32>,
+    /// Refused with what may be meant: replicas of the cluster, or seeds.
+    #[arg(long, hide = true)]
+    pub(super) replicas: Option<String>,
     #[command(flatten)]
     pub(super) output: OutputArguments,
 }

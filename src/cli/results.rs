@@ -349,7 +349,7 @@ fn summary(outcome: &Outcome) -> Value {
         summary["slo"] = slo(goodput);
     }
     if let Some(spread) = &outcome.spread {
-        summary["replicas"] = spread.json(outcome.report.tool());
+        summary["seeds"] = spread.json(outcome.report.tool());
     }
     summary
 }

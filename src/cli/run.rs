@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use super::args::{Format, OutputArguments, RunArguments};
 use super::memory::{self, Leaves};
 use super::progress::Progress;
-use super::replicas::{self, Spread};
+use super::seeds::{self, Spread};
 use super::setting::{state_setting, state_step_times};
 use super::{Failure, print, results, say, timeline};
 use crate::cost::StepTime;
@@ -22,12 +22,18 @@ use crate::threads;
 use crate::workload::{Notice, TraceRows, Workload};
 
 pub(super) fn run(arguments: &RunArguments) -> Result<(), Failure> {
+    if let Some(count) = &arguments.replicas {
+        return Err(Failure::Input(anyhow::anyhow!(
+            "--replicas: `--set cluster.replicas={count}` sets the replicas of the cluster, `--seeds \
+             {count}` runs with that many seeds"
+        )));
+    }
     let drafts = arguments.changes.changes()?.load(arguments.scenario.as_deref())?;
     let loaded = drafts.each.iter().map(Draft::resolve).collect::<Result<Vec<_>, _>>()?;
     let (dir, mut outcomes) = simulate_all(&loaded, &arguments.output)?;
-    if let Some(count) = arguments.replicas {
+    if let Some(count) = arguments.seeds {
         for (index, outcome) in outcomes.iter_mut().enumerate() {
-            outcome.spread = Some(replicas::spread(&drafts, index, count)?);
+            outcome.spread = Some(seeds::spread(&drafts, index, count)?);
         }
     }
     report(dir, &outcomes, &arguments.output)

@@ -115,11 +115,11 @@ impl Draft {
         given.map_or_else(Seed::default, |seed| Seed(seed.cast_unsigned()))
     }
 
-    /// The same scenario with the seed of a replica, counted from 1. Scenarios of one seed have the same
-    /// requests in each replica.
-    pub fn reseeded(&self, replica: u32) -> Result<Self, LoadError> {
+    /// The same scenario with the seed of this number, counted from 1. Scenarios of one seed have the same
+    /// requests under each number.
+    pub fn reseeded(&self, number: u32) -> Result<Self, LoadError> {
         // Seeds of the benchmark tools are 32 bits.
-        let own = self.seed().stream("replica", u64::from(replica)).next_u32();
+        let own = self.seed().stream("replica", u64::from(number)).next_u32();
         let mut draft = self.clone();
         draft.put("seed", i64::from(own))?;
         let workload = self.root.get("workload").and_then(Value::as_table);
@@ -194,10 +194,10 @@ pub struct Drafts {
 }
 
 impl Drafts {
-    /// The draft at this place with the seed of a replica, counted from 1, and parameters drawn from the
+    /// The draft at this place with the seed of this number, counted from 1, and parameters drawn from the
     /// calibration; those that `--set` gives stay.
-    pub fn replica(&self, index: usize, replica: u32) -> Result<Draft, LoadError> {
-        let mut draft = self.each[index].reseeded(replica)?;
+    pub fn drawn(&self, index: usize, number: u32) -> Result<Draft, LoadError> {
+        let mut draft = self.each[index].reseeded(number)?;
         let Some(calibration) = &self.calibration else { return Ok(draft) };
         let drawn = calibration.draw(&mut draft.seed().stream("parameters", 0));
         for (found, value) in calibration.parameters.iter().zip(drawn) {

@@ -68,11 +68,11 @@ impl BenchWriter {
         let sglang = |generation| Self::Sglang(sglang_run(scenario, generation));
         let vllm = |generation| Self::Vllm(vllm_run(scenario, generation));
         match scenario.report.format {
-            ReportFormat::SglangA => sglang(SglangGeneration::A),
-            ReportFormat::SglangB => sglang(SglangGeneration::B),
-            ReportFormat::SglangC => sglang(SglangGeneration::C),
-            ReportFormat::SglangD => sglang(SglangGeneration::D),
-            ReportFormat::Sglang => sglang(SglangGeneration::E),
+            ReportFormat::SglangEarly2025 => sglang(SglangGeneration::Early2025),
+            ReportFormat::Sglang0410 => sglang(SglangGeneration::V0_4_10),
+            ReportFormat::Sglang058 => sglang(SglangGeneration::V0_5_8),
+            ReportFormat::Sglang059 => sglang(SglangGeneration::V0_5_9),
+            ReportFormat::Sglang => sglang(SglangGeneration::V0_5_23),
             ReportFormat::Vllm => vllm(VllmGeneration::V0_33),
             ReportFormat::Vllm2024 => vllm(VllmGeneration::Late2024),
         }

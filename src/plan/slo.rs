@@ -73,11 +73,7 @@ impl Slo {
     ///
     /// # Errors
     /// When it is no SLO, or one to a class that `classes` does not name.
-    pub fn parse(
-        text: &str,
-        classes: &[String],
-        each: Option<&Slos>,
-    ) -> Result<Self, SloProblem> {
+    pub fn parse(text: &str, classes: &[String], each: Option<&Slos>) -> Result<Self, SloProblem> {
         let (left, right, is_at_most) = match (text.split_once("<="), text.split_once(">=")) {
             (Some((left, right)), None) => (left.trim(), right.trim(), true),
             (None, Some((left, right))) => (left.trim(), right.trim(), false),

@@ -168,13 +168,17 @@ pub enum ReportFormat {
     #[default]
     Sglang,
     /// The forks of early 2025.
-    SglangA,
+    #[serde(rename = "sglang_early_2025", alias = "sglang_a")]
+    SglangEarly2025,
     /// SGLang 0.4.10.
-    SglangB,
+    #[serde(rename = "sglang_0.4.10", alias = "sglang_b")]
+    Sglang0410,
     /// SGLang about 0.5.8.
-    SglangC,
+    #[serde(rename = "sglang_0.5.8", alias = "sglang_c")]
+    Sglang058,
     /// SGLang 0.5.9.
-    SglangD,
+    #[serde(rename = "sglang_0.5.9", alias = "sglang_d")]
+    Sglang059,
     /// `vllm bench serve` of vLLM 0.33.
     Vllm,
     /// `benchmark_serving.py` of late 2024.

@@ -62,7 +62,7 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// Whether it has this run, counted from 0 over all points and their replicas.
+    /// Whether it has this run, counted from 0 over all points and their seeds.
     pub fn has(self, run: u32) -> bool {
         run % self.count == self.index - 1
     }

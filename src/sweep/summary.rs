@@ -1,4 +1,4 @@
-//! What the replicas of a point say together.
+//! What the runs of a point say together.
 
 use std::collections::BTreeMap;
 

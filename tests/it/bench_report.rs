@@ -97,7 +97,7 @@ fn sglang_output_is_reproduced_byte_for_byte() {
         max_concurrency: Some(8),
         ..sglang(generation)
     };
-    let (d, e) = (SglangGeneration::D, SglangGeneration::E);
+    let (d, e) = (SglangGeneration::V0_5_9, SglangGeneration::V0_5_23);
     for (name, run, summary) in [
         ("sglang_0.5.9_default", sglang(d), &plain),
         ("sglang_0.5.9_conc8", closed(d), &plain),
@@ -122,10 +122,9 @@ fn vllm_output_is_reproduced_byte_for_byte() {
         percentiles: VllmRun::parse_percentiles("50,90,95,99").unwrap(),
         ..default.clone()
     };
-    for (name, run, summary) in [
-        ("vllm_0.33.0_default", default, &plain),
-        ("vllm_0.33.0_goodput_e2el", detailed, &limits),
-    ] {
+    for (name, run, summary) in
+        [("vllm_0.33.0_default", default, &plain), ("vllm_0.33.0_goodput_e2el", detailed, &limits)]
+    {
         assert_same(&run.text(summary), &format!("{name}.stdout.txt"));
         let json = run.json(summary, JsonLayout::Indented(1), NonFinite::Python);
         assert_same(&json, &format!("{name}.result.json"));
@@ -148,8 +147,8 @@ fn what_the_tools_wrote_reads_back() {
         assert_eq!(found.problems, [], "{name}");
         let [run] = found.measured.as_slice() else { panic!("{name}: one run") };
         let expected = match name.split('_').take(2).collect::<Vec<_>>()[..] {
-            ["sglang", "0.5.9"] => Generation::Sglang(SglangGeneration::D),
-            ["sglang", _] => Generation::Sglang(SglangGeneration::E),
+            ["sglang", "0.5.9"] => Generation::Sglang(SglangGeneration::V0_5_9),
+            ["sglang", _] => Generation::Sglang(SglangGeneration::V0_5_23),
             _ => Generation::Vllm(VllmGeneration::V0_33),
         };
         assert_eq!(run.generation, Some(expected), "{name}");
@@ -194,7 +193,7 @@ fn the_multi_lora_log_holds_six_blocks_of_generation_a() {
     let expected = [2.0, 4.0, 8.0, 16.0, 32.0, 64.0].map(RequestRate::PerSecond).map(Some);
     assert_eq!(rates.collect::<Vec<_>>(), expected);
     for run in &found.measured {
-        assert_eq!(run.generation, Some(Generation::Sglang(SglangGeneration::A)));
+        assert_eq!(run.generation, Some(Generation::Sglang(SglangGeneration::Early2025)));
         assert_eq!(run.backend.as_deref(), Some("sglang"));
         assert_eq!(run.metrics.len(), 20);
         assert!(run.facts.is_empty(), "{:?}", run.facts);
@@ -223,7 +222,7 @@ fn the_short_burst_is_one_block_of_generation_d() {
     let name = "sglang-qwen2.5-0.5b-short.txt";
     let found = reference_run(name);
     let [run] = found.measured.as_slice() else { panic!("one block") };
-    assert_eq!(run.generation, Some(Generation::Sglang(SglangGeneration::D)));
+    assert_eq!(run.generation, Some(Generation::Sglang(SglangGeneration::V0_5_9)));
     assert_eq!(run.request_rate, Some(RequestRate::PerSecond(f64::INFINITY)));
     assert_eq!(run.max_concurrency, None);
     let values = [("total_input_tokens", 5661.0), ("concurrency", 176.48), ("max_itl_ms", 17.57)];
@@ -238,7 +237,7 @@ fn the_ascend_log_is_one_block_of_generation_c() {
     let name = "sglang-qwen3-coder-480b-ascend.txt";
     let found = reference_run(name);
     let [run] = found.measured.as_slice() else { panic!("one block") };
-    assert_eq!(run.generation, Some(Generation::Sglang(SglangGeneration::C)));
+    assert_eq!(run.generation, Some(Generation::Sglang(SglangGeneration::V0_5_8)));
     assert_eq!(run.max_concurrency, Some(80));
     let values =
         [("max_concurrent_requests", 160.0), ("max_itl_ms", 8901.2), ("p99_tpot_ms", 52.95)];
@@ -254,7 +253,7 @@ fn the_deepseek_log_holds_four_blocks_of_generation_b() {
     let limits: Vec<_> = found.measured.iter().map(|run| run.max_concurrency).collect();
     assert_eq!(limits, [Some(32), Some(16), Some(32), Some(16)]);
     for run in &found.measured {
-        assert_eq!(run.generation, Some(Generation::Sglang(SglangGeneration::B)));
+        assert_eq!(run.generation, Some(Generation::Sglang(SglangGeneration::V0_4_10)));
         assert_eq!(run.backend.as_deref(), Some("sglang-oai"));
         assert_eq!(run.get_named("mean_tpot_ms"), None);
         assert!(run.context.iter().any(|line| line.starts_with("Namespace(")));
@@ -306,7 +305,7 @@ fn a_client_that_does_not_stream_prints_what_the_multi_lora_log_shows() {
     let mut input = BenchInput::from_records(duration_s, &records);
     input.client = ClientMode::NonStreaming;
     let summary = BenchSummary::new(input, None);
-    let text = sglang(SglangGeneration::A).text(&summary);
+    let text = sglang(SglangGeneration::Early2025).text(&summary);
     let log = text_of("reference-runs", "sglang-multi-lora-maf2.txt");
     // the section of gaps is the log's, byte for byte
     let gaps = "---------------Inter-token Latency----------------";
@@ -330,9 +329,9 @@ fn a_client_that_does_not_stream_prints_what_the_multi_lora_log_shows() {
 fn the_blocks_of_measured_generations_have_our_labels_in_our_order() {
     let summary = golden_summary(None);
     for (name, ours) in [
-        ("sglang-deepseek-v3-tp8.txt", sglang(SglangGeneration::B).text(&summary)),
-        ("sglang-qwen3-coder-480b-ascend.txt", sglang(SglangGeneration::C).text(&summary)),
-        ("sglang-qwen2.5-0.5b-short.txt", sglang(SglangGeneration::D).text(&summary)),
+        ("sglang-deepseek-v3-tp8.txt", sglang(SglangGeneration::V0_4_10).text(&summary)),
+        ("sglang-qwen3-coder-480b-ascend.txt", sglang(SglangGeneration::V0_5_8).text(&summary)),
+        ("sglang-qwen2.5-0.5b-short.txt", sglang(SglangGeneration::V0_5_9).text(&summary)),
         (
             "vllm-mooncake-a10.txt",
             VllmRun { generation: VllmGeneration::Late2024, ..VllmRun::default() }.text(&summary),

@@ -31,15 +31,15 @@ pub(super) fn write(
 /// The figures of every run: a row for each.
 fn seeds(all: &[Contestant], runs: &Runs) -> String {
     let names: Vec<&str> = runs.of[0][0].figures.iter().map(|(name, _)| name).collect();
-    let mut rows = vec![format!("scenario,replica,{}\n", names.join(","))];
+    let mut rows = vec![format!("scenario,seed_number,{}\n", names.join(","))];
     for (of, (contestant, each)) in all.iter().zip(&runs.of).enumerate() {
         for (place, one) in each.iter().enumerate() {
             let values = names.iter().map(|name| {
                 one.figures.get(name).map(|value| value.to_string()).unwrap_or_default()
             });
             let values = values.collect::<Vec<_>>().join(",");
-            let replica = runs.replica(of, place);
-            rows.push(format!("{},{replica},{values}\n", contestant.letter));
+            let number = runs.seed_number(of, place);
+            rows.push(format!("{},{number},{values}\n", contestant.letter));
         }
     }
     rows.concat()

@@ -39,7 +39,7 @@ pub(super) struct One {
 /// All runs.
 #[derive(Debug)]
 pub(super) struct Runs {
-    /// Of each scenario, by replica.
+    /// Of each scenario, by number of the seed.
     pub(super) of: Vec<Vec<One>>,
     /// The figures that are judged.
     pub(super) judged: Vec<String>,
@@ -96,8 +96,8 @@ impl Runs {
         values.collect::<Option<Vec<f64>>>().filter(|values| values.iter().all(|x| x.is_finite()))
     }
 
-    /// The number of a scenario's replica that a run is.
-    pub(super) fn replica(&self, of: usize, place: usize) -> u32 {
+    /// The number of the seed of a scenario that a run has.
+    pub(super) fn seed_number(&self, of: usize, place: usize) -> u32 {
         let own = match self.basis.pairing {
             Pairing::Paired => 0,
             Pairing::Independent => of as u32 * APART,
@@ -114,7 +114,12 @@ impl Runs {
         let places = (there..seeds).flat_map(|place| (0..all.len()).map(move |of| (of, place)));
         let places: Vec<(usize, usize)> = places.collect();
         let done = threads::map(&places, |(of, place)| {
-            run(&all[*of], cases, self.replica(*of, *place), cfg!(feature = "plot") && *place == 0)
+            run(
+                &all[*of],
+                cases,
+                self.seed_number(*of, *place),
+                cfg!(feature = "plot") && *place == 0,
+            )
         });
         for ((of, _), one) in places.into_iter().zip(done) {
             self.of[of].push(one?);
@@ -183,14 +188,14 @@ impl Runs {
 fn run(
     contestant: &Contestant,
     cases: &Cases,
-    replica: u32,
+    number: u32,
     keeps_latencies: bool,
 ) -> Result<One, Failure> {
-    let case = cases.of_draft(&contestant.draft.reseeded(replica)?)?;
+    let case = cases.of_draft(&contestant.draft.reseeded(number)?)?;
     let run = case.run()?;
     if run.counts.stuck > 0 {
         say(&format!(
-            "warning: {}: {} requests of replica {replica} could never be served",
+            "warning: {}: {} requests of seed {number} could never be served",
             contestant.letter, run.counts.stuck
         ));
     }

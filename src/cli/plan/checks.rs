@@ -106,7 +106,8 @@ pub(super) fn check_slos(slos: &[Slo], traffic: &Traffic) -> Result<(), Failure>
                 .iter()
                 .filter(move |request| class.is_none_or(|one| one == request.class))
         };
-        let needs_gaps = matches!(slo.objective, Objective::Latency(Latency::Tpot | Latency::Itl, _));
+        let needs_gaps =
+            matches!(slo.objective, Objective::Latency(Latency::Tpot | Latency::Itl, _));
         let count = concerned().filter(|request| !needs_gaps || request.output_tokens > 1).count();
         if count == 0 {
             let what =

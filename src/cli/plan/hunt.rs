@@ -10,7 +10,7 @@ use crate::cost::StepTime;
 use crate::load::{Draft, LoadError, Origin};
 use crate::metrics::bench::Latency;
 use crate::plan::{
-    self, Capacity, End, GoesOn, Kept, Merit, Pair, Objective, Setup, Slo, Traffic, Trial, WarmUp,
+    self, Capacity, End, GoesOn, Kept, Merit, Objective, Pair, Setup, Slo, Traffic, Trial, WarmUp,
 };
 use crate::resolved::Scenario;
 use crate::scenario::{AdapterMix, PlacementConfig, ScenarioFile};

@@ -125,10 +125,10 @@ impl<'a> Study<'a> {
     }
 
     /// Other requests that could have come, and parameters as uncertain as they are.
-    fn again(&self, replica: u32) -> Result<(Draft, Traffic), Failure> {
-        let draft = self.drafts.replica(0, replica)?;
+    fn again(&self, number: u32) -> Result<(Draft, Traffic), Failure> {
+        let draft = self.drafts.drawn(0, number)?;
         let traffic = if self.is_trace {
-            let mut stream = self.seed.stream("stretch", u64::from(replica));
+            let mut stream = self.seed.stream("stretch", u64::from(number));
             let drawn = (0..DRAWS_MAX).find_map(|_| self.traffic.resampled(BLOCKS, &mut stream));
             drawn.ok_or_else(|| {
                 Failure::input("the trace has too few requests to resample; give --resamples 0")
@@ -181,9 +181,6 @@ fn slos(arguments: &PlanArguments, file: &ScenarioFile) -> Result<Vec<Slo>, Fail
             .map_err(|problem| Failure::input(format!("--slo {text}: {problem}")))
     };
     let slos: Vec<Slo> = arguments.slos.iter().map(parse).collect::<Result<_, _>>()?;
-    say(&format!(
-        "SLOs: {}",
-        slos.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
-    ));
+    say(&format!("SLOs: {}", slos.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")));
     Ok(slos)
 }

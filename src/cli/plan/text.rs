@@ -89,9 +89,7 @@ impl Answer<'_> {
             size => format!("{} replicas", size.name()),
         };
         if trial.is_overloaded {
-            return format!(
-                "  {who}: requests pile up, and a longer run would miss every SLO\n"
-            );
+            return format!("  {who}: requests pile up, and a longer run would miss every SLO\n");
         }
         let Some(place) = trial.binding() else { return String::new() };
         let slo = &self.study.slos[place];

@@ -113,8 +113,7 @@ impl Drawing<'_> {
         let panel = self.panel(&self.told.titles[self.lines.axis], &y, |x, point| {
             Some((Measure { mean: x, within: 0.0 }, measure(point, name, unit)?))
         });
-        let range =
-            if is_share { Range::Percent { slo: 100.0 * KNEE } } else { Range::Fitting };
+        let range = if is_share { Range::Percent { slo: 100.0 * KNEE } } else { Range::Fitting };
         CurvePanel { range, ..panel }
     }
 

@@ -49,7 +49,7 @@ const PARTS: [(&str, &str); 13] = [
     ("adapters", "Adapters"),
     ("bill", "Cost"),
     ("engine", "Engine"),
-    ("replicas", "Other seeds"),
+    ("seeds", "Other seeds"),
 ];
 
 pub(super) fn page(folder: &Path) -> Result<Page, Failure> {

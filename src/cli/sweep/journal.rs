@@ -24,7 +24,8 @@ pub(super) struct Entry {
     /// Its point, from 0.
     pub(super) point: u32,
     /// Which run of the point, from 1.
-    pub(super) replica: u32,
+    #[serde(alias = "replica")]
+    pub(super) seed_number: u32,
     /// Its seed.
     pub(super) seed: u64,
     /// Its key.
@@ -62,9 +63,9 @@ impl Entry {
         }
     }
 
-    /// Its point and replica.
+    /// Its point and the number of its seed.
     pub(super) fn run(&self) -> (u32, u32) {
-        (self.point, self.replica)
+        (self.point, self.seed_number)
     }
 
     fn telling(&self) -> (String, Option<String>) {

@@ -12,7 +12,7 @@ use super::{finish, table, verdict};
 use crate::cli::{Failure, run, say};
 use crate::sweep::Shard;
 
-/// Runs by point and replica, with the folder that they come from.
+/// Runs by point and number of the seed, with the folder that they come from.
 type Found = BTreeMap<(u32, u32), (Entry, PathBuf)>;
 
 pub(in crate::cli) fn merge(arguments: &MergeArguments) -> Result<(), Failure> {
@@ -87,7 +87,7 @@ fn take(found: &mut Found, part: &Path, sweep: &str) -> Result<(), Failure> {
                 let (before, first) = place.get();
                 if before.scenario != entry.scenario || before.outcome != entry.outcome {
                     return Err(Failure::input(format!(
-                        "point {}, replica {}: {} and {} have different results of it",
+                        "point {}, seed {}: {} and {} have different results of it",
                         run.0,
                         run.1,
                         first.display(),
@@ -114,7 +114,7 @@ fn incomplete(manifest: &Manifest, found: &Found, total: u32, shards: &[Shard]) 
         format!(" (part {index}/{of}, which {state})")
     });
     Failure::input(format!(
-        "{count} of {total} runs are missing, the first of them point {}, replica {}{}; compute them, \
+        "{count} of {total} runs are missing, the first of them point {}, seed {}{}; compute them, \
          or join what there is with --partial",
         first / seeds,
         first % seeds + 1,

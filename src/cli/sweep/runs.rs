@@ -29,7 +29,7 @@ pub(super) struct Runs {
 /// All runs of a sweep, or of its part.
 #[derive(Debug)]
 pub(super) struct Done {
-    /// By point and replica.
+    /// By point and number of the seed.
     pub(super) entries: Vec<Entry>,
     /// How many of them had been simulated before.
     pub(super) reused: u32,
@@ -132,10 +132,10 @@ impl Runs {
         known: &Known,
     ) -> Result<(Entry, bool), Failure> {
         let seeds = self.study.plan.seeds;
-        let (point, replica) = (run / seeds, run % seeds + 1);
+        let (point, number) = (run / seeds, run % seeds + 1);
         let draft = self.study.draft(&self.study.points.get(point))?;
         // The first run has the seed of the scenario, and so the figures that `run` prints.
-        let draft = if replica == 1 { draft } else { draft.reseeded(replica)? };
+        let draft = if number == 1 { draft } else { draft.reseeded(number)? };
         let (scenario, loaded) = self.key(&draft)?;
         self.any_resolved.fetch_or(loaded.is_ok(), Ordering::Relaxed);
         let before = known.figures(&scenario);
@@ -145,7 +145,7 @@ impl Runs {
             (None, Err(failure)) => Outcome::Error(one_line(&failure)),
         };
         let (sweep, seed) = (sweep.to_owned(), draft.seed().0);
-        let entry = Entry { sweep, point, replica, seed, scenario, outcome };
+        let entry = Entry { sweep, point, seed_number: number, seed, scenario, outcome };
         if !known.is_told(&entry) {
             journal.append(&entry)?;
         }

@@ -21,7 +21,7 @@ pub(super) fn columns(manifest: &Manifest, entries: &[Entry]) -> Result<Vec<Name
         let names = of_run.iter().map(|point| Some(variants[point.variant].clone()));
         columns.push(("variant".to_owned(), Cells::Texts(names.collect())));
     }
-    columns.push(("replica".to_owned(), integers(|entry| entry.replica.into())));
+    columns.push(("seed_number".to_owned(), integers(|entry| entry.seed_number.into())));
     columns.push(("seed".to_owned(), integers(|entry| entry.seed.cast_signed())));
     let keys = entries.iter().map(|entry| Some(entry.scenario.clone()));
     columns.push(("scenario".to_owned(), Cells::Texts(keys.collect())));

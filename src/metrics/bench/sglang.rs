@@ -24,16 +24,16 @@ use Statistic::StdDev;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum SglangGeneration {
     /// Early 2025: `Total throughput`, no concurrency, no peaks.
-    A,
+    Early2025,
     /// 0.4.10: concurrency, no TPOT section.
-    B,
+    V0_4_10,
     /// About 0.5.8: text and vision tokens, peaks, TPOT again.
-    C,
+    V0_5_8,
     /// 0.5.9: P90 and P99 of E2E.
-    D,
+    V0_5_9,
     /// 0.5.23: P90, P95 and P99 everywhere, goodput, cache report.
     #[default]
-    E,
+    V0_5_23,
 }
 
 /// How requests were sent.
@@ -88,7 +88,7 @@ impl Default for SglangRun {
     /// The tool's defaults: `--backend sglang --dataset-name random`, everything sent at once.
     fn default() -> Self {
         Self {
-            generation: SglangGeneration::E,
+            generation: SglangGeneration::V0_5_23,
             tag: None,
             backend: "sglang".to_owned(),
             dataset_name: "random".to_owned(),
@@ -114,12 +114,14 @@ impl SglangGeneration {
     /// The statistics printed of a latency; none where it has no section.
     fn printed(self, latency: Latency) -> &'static [Statistic] {
         match (latency, self) {
-            (Latency::Tpot, Self::B) => &[],
-            (Latency::Itl, Self::E) => &[Mean, Median, P90, P95, P99, Max],
-            (_, Self::E) => &[Mean, Median, P90, P95, P99],
-            (Latency::E2e, Self::D) => &[Mean, Median, P90, P99],
+            (Latency::Tpot, Self::V0_4_10) => &[],
+            (Latency::Itl, Self::V0_5_23) => &[Mean, Median, P90, P95, P99, Max],
+            (_, Self::V0_5_23) => &[Mean, Median, P90, P95, P99],
+            (Latency::E2e, Self::V0_5_9) => &[Mean, Median, P90, P99],
             (Latency::E2e, _) => &[Mean, Median],
-            (Latency::Itl, Self::B | Self::C | Self::D) => &[Mean, Median, P95, P99, Max],
+            (Latency::Itl, Self::V0_4_10 | Self::V0_5_8 | Self::V0_5_9) => {
+                &[Mean, Median, P95, P99, Max]
+            }
             _ => &[Mean, Median, P99],
         }
     }
@@ -127,11 +129,11 @@ impl SglangGeneration {
     /// The statistics within the JSON.
     fn written(self, latency: Latency) -> &'static [Statistic] {
         match (latency, self) {
-            (Latency::E2e, Self::A) => &[Mean, Median],
-            (Latency::Tpot, Self::A) => &[],
-            (_, Self::A) => &[Median],
-            (_, Self::E) => &[Mean, Median, StdDev, P90, P95, P99],
-            (Latency::E2e, Self::D) => &[Mean, Median, StdDev, P90, P99],
+            (Latency::E2e, Self::Early2025) => &[Mean, Median],
+            (Latency::Tpot, Self::Early2025) => &[],
+            (_, Self::Early2025) => &[Median],
+            (_, Self::V0_5_23) => &[Mean, Median, StdDev, P90, P95, P99],
+            (Latency::E2e, Self::V0_5_9) => &[Mean, Median, StdDev, P90, P99],
             (Latency::Itl, _) => &[Mean, Median, StdDev, P95, P99],
             _ => &[Mean, Median, StdDev, P99],
         }
@@ -142,13 +144,13 @@ impl SglangGeneration {
             Latency::E2e => "End-to-End Latency",
             Latency::Ttft => "Time to First Token",
             Latency::Tpot => "Time per Output Token (excl. 1st token)",
-            Latency::Itl if self == Self::A => "Inter-token Latency",
+            Latency::Itl if self == Self::Early2025 => "Inter-token Latency",
             Latency::Itl => "Inter-Token Latency",
         }
     }
 
     fn prints_peaks(self) -> bool {
-        self >= Self::C
+        self >= Self::V0_5_8
     }
 }
 
@@ -158,7 +160,7 @@ impl SglangRun {
         let mut block = Block::new();
         self.write_counts(&mut block, summary);
         self.write_rates(&mut block, summary);
-        if self.generation == SglangGeneration::E
+        if self.generation == SglangGeneration::V0_5_23
             && let Some(goodput) = &summary.goodput
         {
             write_goodput(&mut block, goodput);
@@ -185,7 +187,7 @@ impl SglangRun {
                 RequestRate::Trace => "trace".to_owned(),
             },
         );
-        if self.generation >= SglangGeneration::B {
+        if self.generation >= SglangGeneration::V0_4_10 {
             let limit = self.max_concurrency.filter(|limit| *limit > 0);
             let limit = limit.map_or_else(|| "not set".to_owned(), |limit| limit.to_string());
             block.line("Max request concurrency:", limit);
@@ -193,13 +195,13 @@ impl SglangRun {
         block.count(Figure::Completed, summary.completed);
         block.figure(Figure::Duration, summary.duration_s);
         block.count(Figure::InputTokens, summary.input_tokens);
-        if self.generation >= SglangGeneration::C {
+        if self.generation >= SglangGeneration::V0_5_8 {
             let text_tokens = summary.input_tokens.saturating_sub(summary.input_vision_tokens);
             block.count(Figure::InputTextTokens, text_tokens);
         }
         let shows_images = matches!(self.dataset_name.as_str(), "image" | "mmmu");
-        if self.generation == SglangGeneration::C
-            || self.generation > SglangGeneration::C && shows_images
+        if self.generation == SglangGeneration::V0_5_8
+            || self.generation > SglangGeneration::V0_5_8 && shows_images
         {
             block.count(Figure::InputVisionTokens, summary.input_vision_tokens);
         }
@@ -215,7 +217,7 @@ impl SglangRun {
             block.figure(Figure::PeakOutputTokens, summary.peak_output_tokens_per_s);
             block.count(Figure::PeakRequests, summary.peak_concurrent_requests);
         }
-        if self.generation == SglangGeneration::A {
+        if self.generation == SglangGeneration::Early2025 {
             block.decimal("Total throughput (tok/s):", summary.total_throughput());
             return;
         }
@@ -227,7 +229,8 @@ impl SglangRun {
     }
 
     fn reports_cache(&self) -> bool {
-        self.generation == SglangGeneration::E && self.cache_report == CacheReportFlag::Present
+        self.generation == SglangGeneration::V0_5_23
+            && self.cache_report == CacheReportFlag::Present
     }
 }
 

@@ -42,6 +42,8 @@ impl ModelSpec {
     }
 }
 
+/// Layers that no model has: a list of layers is made of each kind.
+const LAYERS_MAX: u32 = 10_000;
 /// Parameters that no model has: a thousand times those of the largest there are.
 const PARAMS_MAX: f64 = 1e15;
 
@@ -60,6 +62,10 @@ fn read(keys: &Keys<'_>, outer: Option<&Keys<'_>>) -> Result<ModelSpec, ModelErr
     let (family, architecture) = family_of(keys, outer)?;
     refuse_kinds(keys)?;
     let layers = keys.required(&["num_hidden_layers", "n_layer"])?;
+    if layers > LAYERS_MAX {
+        let message = format!("must be at most {LAYERS_MAX}, got {layers}");
+        return Err(keys.error("num_hidden_layers", message));
+    }
     let hidden = keys.required(&["hidden_size"])?;
     let moe = if family.parts == Parts::Dense { None } else { read_moe(keys, family, layers)? };
     let is_llama4 = family.is("llama4_text");

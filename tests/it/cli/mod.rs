@@ -31,9 +31,9 @@ mod places;
 #[cfg(feature = "probe")]
 mod probe;
 mod profile;
-mod replicas;
 mod report;
 mod scenarios;
+mod seeds;
 mod speculation;
 mod timeline;
 mod trace;

@@ -94,8 +94,7 @@ fn of_layouts_at_one_price_the_better_is_recommended_in_whatever_order_they_are_
         let answer = super::plan(&cli, &arguments);
         let rows = answer["layouts"].as_array().expect("a plan lists its layouts");
         assert_eq!(rows[0]["usd_per_hour"], rows[1]["usd_per_hour"], "{answer:#}");
-        let value =
-            |row: usize| rows[row]["slos"][0]["value"].as_f64().expect("it was simulated");
+        let value = |row: usize| rows[row]["slos"][0]["value"].as_f64().expect("it was simulated");
         assert!(value(0) < value(1), "{values}: {answer:#}");
     }
 }

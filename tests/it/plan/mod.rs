@@ -108,10 +108,7 @@ fn the_highest_rate_meets_the_slos_and_one_per_cent_more_does_not() {
     assert!(row["requests_per_s"].as_f64().unwrap() > 1.0, "{row}");
     assert!(row["slos"][0]["used"].as_f64().unwrap() <= 1.0, "{row}");
     let misses = &row["misses"];
-    assert!(
-        misses["slos"].is_null() || misses["slos"][0]["used"].as_f64().unwrap() > 1.0,
-        "{row}"
-    );
+    assert!(misses["slos"].is_null() || misses["slos"][0]["used"].as_f64().unwrap() > 1.0, "{row}");
     assert_eq!(answer["resampled_requests_per_s"].as_array().unwrap().len(), 2);
 }
 

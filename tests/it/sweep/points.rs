@@ -27,7 +27,7 @@ fn column<'a>(rows: &'a [Vec<(String, String)>], name: &str) -> Vec<&'a str> {
 }
 
 #[test]
-fn replicas_have_the_same_seeds_at_every_point_and_the_first_is_the_run_itself() {
+fn runs_have_the_same_seeds_at_every_point_and_the_first_is_the_run_itself() {
     let cli = Cli::with_scenario();
     let words = "sweep s.toml --vary cluster.replicas=1,2 --seeds 3 --seed 7 --output-dir out";
     cli.words(words).expect_exit(0).stdout_has("small: 2 points with 3 seeds");

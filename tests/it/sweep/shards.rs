@@ -40,7 +40,7 @@ fn a_missing_part_is_named_unless_it_may_be_missing() {
     cli.words("merge a c --output-dir merged")
         .expect_exit(2)
         .stdout_is_empty()
-        .stderr_has("6 of 18 runs are missing, the first of them point 0, replica 2")
+        .stderr_has("6 of 18 runs are missing, the first of them point 0, seed 2")
         .stderr_has("(part 2/3, which is not among the folders)");
     assert!(!cli.path("merged").exists());
     cli.words("merge a c --partial --output-dir merged").expect_exit(0);

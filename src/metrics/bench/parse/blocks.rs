@@ -239,11 +239,13 @@ impl Open {
             });
         }
         Generation::Sglang(match () {
-            () if tells(Latency::E2e, 95.0) || tells(Latency::Ttft, 90.0) => SglangGeneration::E,
-            () if tells(Latency::E2e, 90.0) => SglangGeneration::D,
-            () if peaks || self.has_figure(Figure::InputTextTokens) => SglangGeneration::C,
-            () if self.has("total throughput (tok/s)") => SglangGeneration::A,
-            () => SglangGeneration::B,
+            () if tells(Latency::E2e, 95.0) || tells(Latency::Ttft, 90.0) => {
+                SglangGeneration::V0_5_23
+            }
+            () if tells(Latency::E2e, 90.0) => SglangGeneration::V0_5_9,
+            () if peaks || self.has_figure(Figure::InputTextTokens) => SglangGeneration::V0_5_8,
+            () if self.has("total throughput (tok/s)") => SglangGeneration::Early2025,
+            () => SglangGeneration::V0_4_10,
         })
     }
 }

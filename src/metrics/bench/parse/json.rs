@@ -149,13 +149,13 @@ fn classify(object: &Map<String, Value>, measured: &mut Measured) {
     if is_sglang {
         measured.tool = Some(Tool::Sglang);
         measured.generation = Some(Generation::Sglang(match () {
-            () if has("p95_e2e_latency_ms") => SglangGeneration::E,
-            () if has("p90_e2e_latency_ms") => SglangGeneration::D,
+            () if has("p95_e2e_latency_ms") => SglangGeneration::V0_5_23,
+            () if has("p90_e2e_latency_ms") => SglangGeneration::V0_5_9,
             () if has("max_concurrent_requests") || has("total_input_text_tokens") => {
-                SglangGeneration::C
+                SglangGeneration::V0_5_8
             }
-            () if has("concurrency") => SglangGeneration::B,
-            () => SglangGeneration::A,
+            () if has("concurrency") => SglangGeneration::V0_4_10,
+            () => SglangGeneration::Early2025,
         }));
     } else if is_vllm {
         measured.tool = Some(Tool::Vllm);

@@ -16,11 +16,11 @@ use crate::metrics::bench::summary::tests::records;
 use crate::metrics::bench::vllm::VllmRun;
 
 const GENERATIONS: [SglangGeneration; 5] = [
-    SglangGeneration::A,
-    SglangGeneration::B,
-    SglangGeneration::C,
-    SglangGeneration::D,
-    SglangGeneration::E,
+    SglangGeneration::Early2025,
+    SglangGeneration::V0_4_10,
+    SglangGeneration::V0_5_8,
+    SglangGeneration::V0_5_9,
+    SglangGeneration::V0_5_23,
 ];
 
 fn only(found: Found) -> Measured {

@@ -38,11 +38,11 @@ impl SglangRun {
     }
 
     fn items(&self, summary: &BenchSummary) -> Vec<(String, Json)> {
-        if self.generation == SglangGeneration::A {
+        if self.generation == SglangGeneration::Early2025 {
             return self.items_of_generation_a(summary);
         }
         let mut items = Items::default();
-        if self.generation >= SglangGeneration::C {
+        if self.generation >= SglangGeneration::V0_5_8 {
             items.push("tag", Json::or_null(self.tag.clone()));
         }
         items.push("backend", self.backend.as_str());
@@ -53,13 +53,13 @@ impl SglangRun {
         items.push("random_input_len", Json::or_null(self.random_input_len));
         items.push("random_output_len", Json::or_null(self.random_output_len));
         items.push("random_range_ratio", Json::or_null(self.random_range_ratio));
-        if self.generation >= SglangGeneration::C {
+        if self.generation >= SglangGeneration::V0_5_8 {
             items.push("server_info", self.server_info.clone());
         }
         items.push("duration", summary.duration_s);
         items.push("completed", summary.completed);
         items.push("total_input_tokens", summary.input_tokens);
-        if self.generation >= SglangGeneration::C {
+        if self.generation >= SglangGeneration::V0_5_8 {
             let text_tokens = summary.input_tokens.saturating_sub(summary.input_vision_tokens);
             items.push("total_input_text_tokens", text_tokens);
             items.push("total_input_vision_tokens", summary.input_vision_tokens);
@@ -69,7 +69,7 @@ impl SglangRun {
         items.push("request_throughput", summary.request_throughput());
         items.push("input_throughput", summary.input_throughput());
         items.push("output_throughput", summary.output_throughput());
-        if self.generation >= SglangGeneration::C {
+        if self.generation >= SglangGeneration::V0_5_8 {
             items.push("total_throughput", summary.total_throughput());
         }
         for latency in Latency::ALL {
@@ -81,7 +81,7 @@ impl SglangRun {
             items.push("max_output_tokens_per_s", summary.peak_output_tokens_per_s);
             items.push("max_concurrent_requests", summary.peak_concurrent_requests);
         }
-        if self.generation == SglangGeneration::E
+        if self.generation == SglangGeneration::V0_5_23
             && let Some(goodput) = &summary.goodput
         {
             items.goodput(goodput);

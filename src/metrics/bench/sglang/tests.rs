@@ -100,7 +100,9 @@ fn a_trace_has_no_rate_and_a_limit_of_zero_is_none() {
 #[test]
 fn only_the_newest_generation_tells_goodput() {
     let summary = BenchSummary::new(input(), Some(Slos::parse(["ttft:100"]).unwrap()));
-    for (generation, tells) in [(SglangGeneration::D, false), (SglangGeneration::E, true)] {
+    for (generation, tells) in
+        [(SglangGeneration::V0_5_9, false), (SglangGeneration::V0_5_23, true)]
+    {
         let run = SglangRun { generation, ..SglangRun::default() };
         assert_eq!(run.text(&summary).contains("Goodput"), tells);
         assert_eq!(run.json(&summary, NonFinite::Python).contains("slo_attainment"), tells);
@@ -114,7 +116,7 @@ fn each_generation_has_its_keys() {
         let run = SglangRun { generation, ..SglangRun::default() };
         keys(&run.json(&summary, NonFinite::Python))
     };
-    let a = keys(SglangGeneration::A);
+    let a = keys(SglangGeneration::Early2025);
     assert_eq!(
         a.join(" "),
         "backend request_rate total_input_tokens total_output_tokens \
@@ -122,8 +124,8 @@ fn each_generation_has_its_keys() {
          median_itl_ms output_throughput random_input_len random_output_len random_range_ratio \
          duration completed"
     );
-    let b = keys(SglangGeneration::B);
-    let c = keys(SglangGeneration::C);
+    let b = keys(SglangGeneration::V0_4_10);
+    let c = keys(SglangGeneration::V0_5_8);
     assert_eq!((b[0].as_str(), c[0].as_str()), ("backend", "tag"));
     // C adds tag, server_info, text and vision tokens, total_throughput and both peaks
     let added: Vec<&str> = c.iter().filter(|key| !b.contains(key)).map(String::as_str).collect();

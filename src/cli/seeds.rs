@@ -9,10 +9,10 @@ use crate::metrics::bench::{BenchSummary, Latency, MetricKey, Statistic, Tool};
 use crate::stats;
 use crate::threads;
 
-/// Figures of the replicas of a run.
+/// Figures of a run with several seeds.
 #[derive(Debug)]
 pub(super) struct Spread {
-    replicas: u32,
+    seeds: u32,
     is_calibrated: bool,
     rows: Vec<SpreadRow>,
 }
@@ -21,21 +21,21 @@ pub(super) struct Spread {
 struct SpreadRow {
     key: MetricKey,
     mean: f64,
-    /// Nine in ten further replicas lie within this distance of the mean.
+    /// Nine in ten further runs lie within this distance of the mean.
     within: f64,
 }
 
 /// Runs a scenario `count` times with other seeds, and with parameters drawn from its calibration.
 pub(super) fn spread(drafts: &Drafts, index: usize, count: u32) -> Result<Spread, Failure> {
     let cases = Cases::default();
-    let one = |replica: u32| -> Result<BenchSummary, Failure> {
-        Ok(cases.of_draft(&drafts.replica(index, replica)?)?.run()?.report.summary)
+    let one = |number: u32| -> Result<BenchSummary, Failure> {
+        Ok(cases.of_draft(&drafts.drawn(index, number)?)?.run()?.report.summary)
     };
-    let replicas: Vec<u32> = (1..=count).collect();
-    let summaries = threads::map(&replicas, |replica| one(*replica));
+    let numbers: Vec<u32> = (1..=count).collect();
+    let summaries = threads::map(&numbers, |number| one(*number));
     let summaries = summaries.into_iter().collect::<Result<Vec<_>, _>>()?;
     Ok(Spread {
-        replicas: count,
+        seeds: count,
         is_calibrated: drafts.calibration.is_some(),
         rows: keys().filter_map(|key| SpreadRow::new(key, &summaries)).collect(),
     })
@@ -69,13 +69,11 @@ impl SpreadRow {
 }
 
 impl Spread {
-    /// A table: the figure, its mean, and the distance within which nine in ten replicas lie.
+    /// A table: the figure, its mean, and the distance within which nine in ten runs lie.
     pub(super) fn text(&self, tool: Tool) -> String {
         let drawn = if self.is_calibrated { " and drawn parameters" } else { "" };
-        let title = format!(
-            "{} replicas with other seeds{drawn}; 90 % of replicas lie within\n",
-            self.replicas
-        );
+        let title =
+            format!("{} runs with other seeds{drawn}; 90 % of runs lie within\n", self.seeds);
         let cells: Vec<[String; 3]> = self
             .rows
             .iter()
@@ -98,7 +96,7 @@ impl Spread {
             json!({ "metric": row.key.name(tool), "mean": row.mean, "within_90_pct": row.within })
         });
         json!({
-            "count": self.replicas,
+            "count": self.seeds,
             "parameters_drawn": self.is_calibrated,
             "figures": rows.collect::<Vec<_>>(),
         })

@@ -1,4 +1,4 @@
-//! `servecast run --replicas`.
+//! `servecast run --seeds`.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use super::Cli;
 fn figures(cli: &Cli, words: &str) -> Vec<(String, f64, f64)> {
     let ran = cli.words(&format!("run s.toml --format json {words}")).expect_exit(0);
     let value: Value = serde_json::from_str(&ran.stdout()).unwrap();
-    let rows = value["replicas"]["figures"].as_array().unwrap();
+    let rows = value["seeds"]["figures"].as_array().unwrap();
     let number = |row: &Value, key: &str| row[key].as_f64().unwrap();
     rows.iter()
         .map(|row| {
@@ -44,7 +44,7 @@ fn what_a_calibration_does_not_know_widens_the_interval() {
     let with = |variance: &str| {
         let file = CALIBRATION.replace("VARIANCE", variance);
         let cli = Cli::with_scenario().file("c.toml", file);
-        mean_e2e(&figures(&cli, "--calibration c.toml --replicas 40 --output-dir out"))
+        mean_e2e(&figures(&cli, "--calibration c.toml --seeds 40 --output-dir out"))
     };
     let (sure, narrow) = with("1e-12");
     let (unsure, wide) = with("1.0");
@@ -58,20 +58,20 @@ fn what_a_calibration_does_not_know_widens_the_interval() {
 }
 
 #[test]
-fn draws_of_a_benchmark_tool_vary_with_the_replica() {
+fn draws_of_a_benchmark_tool_vary_with_the_seed() {
     let lengths =
         "workload.lengths={type=\"vllm_random\",input_tokens=100,output_tokens=10,range_ratio=0.5}";
     let cli = Cli::with_scenario();
-    let arguments = ["run", "s.toml", "--no-files", "--replicas", "3", "--set", lengths];
-    cli.run(arguments).expect_exit(0).stdout_has("3 replicas");
+    let arguments = ["run", "s.toml", "--no-files", "--seeds", "3", "--set", lengths];
+    cli.run(arguments).expect_exit(0).stdout_has("3 runs with other seeds");
 }
 
 #[test]
-fn replicas_do_not_change_the_run_itself_and_repeat() {
+fn seeds_do_not_change_the_run_itself_and_repeat() {
     let cli = Cli::with_scenario();
     let once = cli.words("run s.toml --output-dir a").expect_exit(0).stdout();
     let again = |dir: &str| {
-        let words = format!("run s.toml --replicas 5 --output-dir {dir}");
+        let words = format!("run s.toml --seeds 5 --output-dir {dir}");
         cli.words(&words).expect_exit(0).stdout()
     };
     let (first, second) = (again("b"), again("c"));
@@ -83,7 +83,7 @@ fn replicas_do_not_change_the_run_itself_and_repeat() {
 fn a_setting_given_by_hand_is_not_drawn() {
     let file = CALIBRATION.replace("VARIANCE", "1.0");
     let cli = Cli::with_scenario().file("c.toml", file);
-    let words = "--calibration c.toml --set cluster.step_time.base_us=2000.0 --replicas 20 \
+    let words = "--calibration c.toml --set cluster.step_time.base_us=2000.0 --seeds 20 \
                  --output-dir out";
     let (_, within) = mean_e2e(&figures(&cli, words));
     assert!(within < 1.0, "{within}");
@@ -101,5 +101,8 @@ fn bad_calibrations_are_refused_with_their_place() {
         let words = format!("run s.toml --calibration {file}");
         cli.words(&words).expect_exit(2).stdout_is_empty().stderr_has(message);
     }
-    cli.words("run s.toml --replicas 2").expect_exit(2).stderr_has("3..=100000");
+    cli.words("run s.toml --seeds 2").expect_exit(2).stderr_has("3..=100000");
+    let meant =
+        "`--set cluster.replicas=4` sets the replicas of the cluster, `--seeds 4` runs with";
+    cli.words("run s.toml --replicas 4").expect_exit(2).stdout_is_empty().stderr_has(meant);
 }
