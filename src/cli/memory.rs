@@ -22,6 +22,10 @@ const SERVING_BYTES: u64 = 160_000;
 /// A second of a run without records: of tokens, of requests that come and that leave.
 const SECOND_BYTES: u64 = 24;
 
+/// A request that a tool draws before it sends the first, beside what is left of it. Of 1.2 and 3 million
+/// without records.
+const DRAWN_BYTES: u64 = 20;
+
 /// What a run leaves of its requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Leaves {
@@ -73,7 +77,8 @@ fn needed(scenario: &Scenario, forgets: bool) -> (u64, u64) {
     let seconds = rate_per_s(&scenario.file.workload.arrivals)
         .map_or(0, |rate_per_s| (requests as f64 / rate_per_s) as u64);
     let remembered = requests.min(Folding::LIMIT.into()) * RECORD_BYTES;
-    ((cluster + remembered).saturating_add(seconds.saturating_mul(SECOND_BYTES)), most)
+    let drawn = if scenario.file.workload.draws_first() { requests * DRAWN_BYTES } else { 0 };
+    ((cluster + remembered + drawn).saturating_add(seconds.saturating_mul(SECOND_BYTES)), most)
 }
 
 /// Requests of a workload, where it says how many or how long.

@@ -43,20 +43,31 @@ impl WorkloadConfig {
             || matches!(self.lengths, LengthConfig::Trace { .. })
     }
 
+    /// Whether a tool draws something of all requests before it sends the first.
+    pub(crate) fn draws_first(&self) -> bool {
+        self.draws_lengths_first() || matches!(self.arrivals, ArrivalConfig::Vllm { .. })
+    }
+
+    fn draws_lengths_first(&self) -> bool {
+        matches!(
+            self.lengths,
+            LengthConfig::SglangRandom(_)
+                | LengthConfig::VllmRandom(_)
+                | LengthConfig::Vllm2024Random(_)
+                | LengthConfig::PrefixRepetition(_)
+        )
+    }
+
     /// A workload ends by a count, by the clock, or with its trace or data set.
     fn check_length_of_run(&self, rules: &mut Rules) {
         let once = |order: &RowOrder| *order != RowOrder::WithReplacement;
-        let (all_drawn_first, all_at_hand, recorded) = match &self.lengths {
-            LengthConfig::SglangRandom(_)
-            | LengthConfig::VllmRandom(_)
-            | LengthConfig::Vllm2024Random(_)
-            | LengthConfig::PrefixRepetition(_) => (true, false, false),
-            LengthConfig::GeneratedSharedPrefix(_) => (false, true, false),
-            LengthConfig::Trace { order: RowOrder::Recorded } => (false, false, true),
+        let (all_at_hand, recorded) = match &self.lengths {
+            LengthConfig::GeneratedSharedPrefix(_) => (true, false),
+            LengthConfig::Trace { order: RowOrder::Recorded } => (false, true),
             LengthConfig::List { order, .. } | LengthConfig::Trace { order } => {
-                (false, once(order), false)
+                (once(order), false)
             }
-            _ => (false, false, false),
+            _ => (false, false),
         };
         let ends = all_at_hand || recorded || matches!(self.arrivals, ArrivalConfig::Trace(_));
         let needs_count = match self.arrivals {
@@ -67,7 +78,7 @@ impl WorkloadConfig {
         if self.num_requests.is_some() {
             return;
         }
-        if all_drawn_first || needs_count {
+        if self.draws_lengths_first() || needs_count {
             rules.broken("num_requests", "must be given for these arrivals and lengths".into());
         } else if !ends && self.duration_s.is_none() {
             rules.broken("num_requests", "must be given, or duration_s".into());

@@ -70,7 +70,9 @@ fn help_schema_and_pages_use_the_words_of_the_glossary() {
     let says = |text: &str| {
         let is_letter = |letter: char| letter.is_alphanumeric() || letter == '-';
         let lower = text.to_lowercase();
-        let found = lower.split(|letter| !is_letter(letter)).find(|word| other.contains(&(*word).to_owned()));
+        let found = lower
+            .split(|letter| !is_letter(letter))
+            .find(|word| other.contains(&(*word).to_owned()));
         found.map(str::to_owned)
     };
     assert_eq!(says("It keeps a promise."), Some("promise".to_owned()));
