@@ -4,6 +4,7 @@
 //! share of them measured kernels reach.
 
 mod pcie;
+mod rules;
 
 use serde::{Deserialize, Serialize};
 

@@ -1,7 +1,7 @@
 //! Scenarios from files, texts and tables: with variants, overrides, calibrations, and all that they name.
 //!
 //! [`load`] reads a scenario into a [`Draft`], whose settings can still be changed. [`Draft::resolve`] decides
-//! everything: names are looked up in the catalogue and in files of one's own (models, step times,
+//! everything: names are looked up in the catalogue and in files of one's own (models, GPUs, step times,
 //! recorded acceptance), defaults filled in, rules checked. What is wrong is told as a [`Problem`](crate::problem::Problem) with the
 //! file or override that it comes from ([`LoadError`]). [`Loaded::case`] opens the trace and derives step times; a
 //! [`Case`](crate::study::Case) is simulated as often as one likes.
@@ -10,6 +10,7 @@ mod calibration;
 mod draft;
 mod error;
 mod file;
+mod gpus;
 mod models;
 mod overrides;
 mod paths;
@@ -28,6 +29,7 @@ pub use self::draft::{
     Changes, Draft, Drafts, built_in, from_flags, from_text, load, load_all, load_built_in,
 };
 pub use self::error::{Broken, BrokenSettings, LoadError, Origin};
+pub use self::gpus::{gpu, is_gpu_file};
 pub use self::models::{model, model_file, unknown_model};
 pub use self::overrides::Override;
 pub use self::paths::for_each_path;

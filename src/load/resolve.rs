@@ -7,12 +7,13 @@ use toml::{Table, Value};
 use super::Loaded;
 use super::error::{LoadError, fail};
 use super::file::deserialize;
+use super::gpus::local_gpus;
 use super::models::local_models;
 use super::overrides::{Override, blame, put_all};
 use crate::io::{acceptance, text};
 use crate::metrics::bench::MetricKey;
 use crate::problem::Problem;
-use crate::resolved::{Scenario, ScenarioError};
+use crate::resolved::{OwnFiles, Scenario, ScenarioError};
 use crate::scenario::ScenarioFile;
 
 /// Resolves what a table says.
@@ -56,7 +57,9 @@ fn of_file(
     let blamed = |error: ScenarioError| blame(name, overrides, error);
     check_measured(&file).map_err(|problem| blamed(problem.into()))?;
     let models = local_models(&file, folder).map_err(|problem| blamed(problem.into()))?;
-    let scenario = Scenario::resolve_with(file, &models).map_err(blamed)?;
+    let gpus = local_gpus(&file, folder).map_err(|problem| blamed(problem.into()))?;
+    let own = OwnFiles { models, gpus };
+    let scenario = Scenario::resolve_with(file, &own).map_err(blamed)?;
     let mut scenario =
         with_step_times(scenario, folder).map_err(|problem| blamed(problem.into()))?;
     if let Some((path, drafts)) = scenario.acceptance_recording() {

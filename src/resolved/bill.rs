@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Rules, ScenarioError, fail};
+use crate::hardware::GpuSpec;
 use crate::problem::Problem;
 use crate::profiles;
 use crate::scenario::{GpuPower, GpuPrice, ReportConfig};
@@ -24,36 +25,46 @@ pub(super) fn rules(report: &ReportConfig, rules: &mut Rules) {
 }
 
 /// Finds the GPUs that are meant, and makes sure that those of the cluster are among them.
-pub(super) fn resolve(report: &mut ReportConfig, used: &[&str]) -> Result<(), ScenarioError> {
-    report.prices = by_catalogue_name("report.prices", &report.prices)?;
-    report.power = by_catalogue_name("report.power", &report.power)?;
-    for gpu in used {
-        if !report.prices.is_empty() && !report.prices.contains_key(*gpu) {
+pub(super) fn resolve(report: &mut ReportConfig, used: &[&GpuSpec]) -> Result<(), ScenarioError> {
+    report.prices = by_name("report.prices", &report.prices, used)?;
+    report.power = by_name("report.power", &report.power, used)?;
+    for gpu in used.iter().map(|gpu| &gpu.name) {
+        if !report.prices.is_empty() && !report.prices.contains_key(gpu) {
             let problem = format!("there is no price of `{gpu}`, which the cluster runs on");
             return Err(fail("report.prices", &problem));
         }
-        if !report.power.is_empty() && !report.power.contains_key(*gpu) {
+        if !report.power.is_empty() && !report.power.contains_key(gpu) {
             let problem = format!("there is no power of `{gpu}`, which the cluster runs on");
             return Err(fail("report.power", &problem));
         }
     }
-    for (gpu, price) in &report.prices {
-        let offers = profiles::gpu(gpu).and_then(|spec| spec.price);
-        if price.usd_per_hour(offers.as_ref()).is_none() {
-            let problem = "the catalogue lists no offer of this GPU; give US dollars per hour";
+    for (gpu, price) in &mut report.prices {
+        let offers = known(gpu, used).and_then(|spec| spec.price);
+        let Some(usd) = price.usd_per_hour(offers.as_ref()) else {
+            let problem = "no offer of this GPU is known; give US dollars per hour";
             return Err(fail(&format!("report.prices.{gpu}"), problem));
+        };
+        if profiles::gpu(gpu).is_none() {
+            *price = GpuPrice::UsdPerHour(usd);
         }
     }
     Ok(())
 }
 
-fn by_catalogue_name<T: Copy>(
+/// A GPU of the cluster, or of the catalogue.
+fn known(name: &str, used: &[&GpuSpec]) -> Option<GpuSpec> {
+    let own = used.iter().find(|gpu| gpu.name == name);
+    own.map(|gpu| (*gpu).clone()).or_else(|| profiles::gpu(name))
+}
+
+fn by_name<T: Copy>(
     path: &str,
     given: &BTreeMap<String, T>,
+    used: &[&GpuSpec],
 ) -> Result<BTreeMap<String, T>, ScenarioError> {
     let mut named = BTreeMap::new();
     for (name, value) in given {
-        let gpu = profiles::gpu(name).ok_or_else(|| {
+        let gpu = known(name, used).ok_or_else(|| {
             let what = format!("`{name}` is not in the catalogue of GPUs");
             Problem::new(path, what).or_near(profiles::closest(name, profiles::gpu_names()))
         })?;

@@ -99,6 +99,15 @@ impl From<Problem> for ScenarioError {
     }
 }
 
+/// What a scenario takes from files of the user's own, by what it calls them.
+#[derive(Debug, Clone, Default)]
+pub struct OwnFiles {
+    /// Models of local `config.json` files.
+    pub models: BTreeMap<String, ModelSpec>,
+    /// GPUs.
+    pub gpus: BTreeMap<String, GpuSpec>,
+}
+
 impl Scenario {
     /// Resolves a scenario. `local_model` is the model where `cluster.model` names a local
     /// `config.json`, which only the caller can read.
@@ -109,18 +118,16 @@ impl Scenario {
         file: ScenarioFile,
         local_model: Option<ModelSpec>,
     ) -> Result<Self, ScenarioError> {
-        let local_models = local_model.map(|model| (file.cluster.model.clone(), model));
-        Self::resolve_with(file, &local_models.into_iter().collect())
+        let models = local_model.map(|model| (file.cluster.model.clone(), model));
+        let own = OwnFiles { models: models.into_iter().collect(), ..OwnFiles::default() };
+        Self::resolve_with(file, &own)
     }
 
-    /// The same, where groups and classes name local models too; those are given by what names them.
+    /// The same, where groups and classes name local models, and cluster and groups GPUs of files.
     ///
     /// # Errors
     /// Every rule that is broken.
-    pub fn resolve_with(
-        mut file: ScenarioFile,
-        local_models: &BTreeMap<String, ModelSpec>,
-    ) -> Result<Self, ScenarioError> {
+    pub fn resolve_with(mut file: ScenarioFile, own: &OwnFiles) -> Result<Self, ScenarioError> {
         autoscaler::count_replicas(&mut file);
         let problems = broken_rules(&file);
         if !problems.is_empty() {
@@ -128,13 +135,13 @@ impl Scenario {
         }
         autoscaler::settle(&mut file);
         router::settle(&mut file.cluster.router);
-        let models = Models::settle(&mut file, local_models)?;
+        let models = Models::settle(&mut file, &own.models)?;
         let mut groups: Vec<ReplicaGroup> = Vec::new();
         let mut all = groups::asked(&file.cluster);
         models.bring_together(&mut all);
         for asked in all {
             let listed = asked.listed;
-            let group = resolve_group(asked, &file, &models)
+            let group = resolve_group(asked, &file, &models, &own.gpus)
                 .map_err(|error| groups::in_listed(error, &file.cluster, listed))?;
             match listed {
                 Some(index) => file.cluster.groups[index].settle(&group.cluster),
@@ -145,7 +152,7 @@ impl Scenario {
         }
         kv_tiers::formats(&groups)?;
         placement::compute(&mut file, &groups)?;
-        let used: Vec<&str> = groups.iter().map(|group| group.gpu.name.as_str()).collect();
+        let used: Vec<&GpuSpec> = groups.iter().map(|group| &group.gpu).collect();
         bill::resolve(&mut file.report, &used)?;
         if let Some(parts) = &mut file.cluster.disaggregation
             && let Some(group) = groups.iter().find(|group| group.role != ReplicaRole::Mixed)
@@ -223,11 +230,15 @@ fn resolve_group(
     mut asked: Asked,
     file: &ScenarioFile,
     models: &Models<'_>,
+    own_gpus: &BTreeMap<String, GpuSpec>,
 ) -> Result<ReplicaGroup, ScenarioError> {
     let cluster = &mut asked.cluster;
     let model = models.spec(&cluster.model)?;
     let serves = models.of(&cluster.model);
-    let gpu = catalogue_gpu(&cluster.gpu)?;
+    let gpu = match own_gpus.get(&cluster.gpu) {
+        Some(gpu) => gpu.clone(),
+        None => catalogue_gpu(&cluster.gpu)?,
+    };
     if cluster.kv_cache_dtype.is_auto() {
         cluster.kv_cache_dtype = model.kv_cache_dtype;
     }
@@ -264,7 +275,8 @@ fn catalogue_model(name: &str) -> Result<ModelSpec, ScenarioError> {
 
 fn catalogue_gpu(name: &str) -> Result<GpuSpec, ScenarioError> {
     profiles::gpu(name).ok_or_else(|| {
-        Problem::new("cluster.gpu", format!("`{name}` is not in the catalogue"))
+        let what = format!("`{name}` is neither in the catalogue nor a file ending in .toml");
+        Problem::new("cluster.gpu", what)
             .or_near(profiles::closest(name, profiles::gpu_names()))
             .with_hint("`servecast profile list` names the GPUs")
             .into()

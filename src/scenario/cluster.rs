@@ -23,7 +23,7 @@ pub struct ClusterConfig {
     /// A model of the catalogue (`servecast profile list`), or a local Hugging Face `config.json`
     /// or the folder that holds one.
     pub model: String,
-    /// A GPU of the catalogue.
+    /// A GPU of the catalogue, or the path of a TOML file with the figures of one.
     pub gpu: String,
     /// Engine replicas.
     #[serde(default = "one")]

@@ -1,18 +1,30 @@
 //! The layouts that a plan chooses from, as scenarios of any size.
 
+use std::path::Path;
+
 use toml::{Table, Value};
 
 use super::args::{LayoutKind, PlanArguments};
 use crate::cli::Failure;
 use crate::cli::vary;
-use crate::load::Draft;
+use crate::load::{self, Draft};
 use crate::plan::Pair;
 use crate::profiles;
+
+/// A kind of GPU.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Gpu {
+    pub(super) name: String,
+    /// What scenarios call it: its name, or the path of its file.
+    setting: String,
+    /// Whether somebody offers it.
+    pub(super) has_offer: bool,
+}
 
 /// A kind of GPU, and how many share a matrix.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Part {
-    pub(super) gpu: String,
+    pub(super) gpu: Gpu,
     pub(super) tensor_parallel: i64,
 }
 
@@ -63,17 +75,17 @@ impl Layout {
     }
 
     /// The GPUs that it needs.
-    pub(super) fn gpus(&self) -> impl Iterator<Item = &str> {
+    pub(super) fn gpus(&self) -> impl Iterator<Item = &Gpu> {
         let parts = match &self.kind {
             Kind::Mixed(part) => [part, part],
             Kind::Disaggregated { prefill, decode } => [prefill, decode],
         };
-        parts.into_iter().map(|part| part.gpu.as_str())
+        parts.into_iter().map(|part| &part.gpu)
     }
 
     /// As people write it: `H100 TP4`, `H100 TP2 + TP4`.
     pub(super) fn name(&self) -> String {
-        let part = |part: &Part| format!("{} TP{}", part.gpu, part.tensor_parallel);
+        let part = |part: &Part| format!("{} TP{}", part.gpu.name, part.tensor_parallel);
         let kind = match &self.kind {
             Kind::Mixed(one) => part(one),
             Kind::Disaggregated { prefill, decode } => {
@@ -132,12 +144,12 @@ impl Layout {
         match (&self.kind, size) {
             (Kind::Mixed(part), Size::Mixed(replicas)) => {
                 draft.clear(&["cluster", "disaggregation"]);
-                draft.put("cluster.gpu", part.gpu.clone())?;
+                draft.put("cluster.gpu", part.gpu.setting.clone())?;
                 draft.put("cluster.tensor_parallel_size", part.tensor_parallel)?;
                 draft.put("cluster.replicas", i64::from(replicas))?;
             }
             (Kind::Disaggregated { prefill, decode }, Size::Disaggregated(pair)) => {
-                draft.put("cluster.gpu", prefill.gpu.clone())?;
+                draft.put("cluster.gpu", prefill.gpu.setting.clone())?;
                 draft.clear(&["cluster", "replicas"]);
                 self.put_transfer(&mut draft)?;
                 let groups = [("prefill", prefill, pair.prefill), ("decode", decode, pair.decode)];
@@ -167,7 +179,7 @@ impl Layout {
         let mut group = Table::new();
         group.insert("role".to_owned(), role.into());
         group.insert("replicas".to_owned(), i64::from(replicas).into());
-        group.insert("gpu".to_owned(), part.gpu.clone().into());
+        group.insert("gpu".to_owned(), part.gpu.setting.clone().into());
         group.insert("tensor_parallel_size".to_owned(), part.tensor_parallel.into());
         let nic = self.nic_gb_per_s * part.tensor_parallel as f64;
         group.insert("nic_gb_per_s".to_owned(), nic.into());
@@ -195,15 +207,15 @@ impl Size {
 
 fn parts(arguments: &PlanArguments, base: &Draft) -> Result<Vec<Part>, Failure> {
     let of_base = |keys| base.get(keys);
-    let (place, gpus) = if arguments.gpus.is_empty() {
+    let (place, gpus, folder) = if arguments.gpus.is_empty() {
         let place = format!("{}: cluster.gpu", base.name());
         let Some(gpu) = of_base(&["cluster", "gpu"]).and_then(Value::as_str) else {
             let problem = format!("{place}: must name a GPU; give one there or with --gpu");
             return Err(Failure::input(problem));
         };
-        (place, vec![gpu.to_owned()])
+        (place, vec![gpu.to_owned()], base.folder())
     } else {
-        ("--gpu".to_owned(), arguments.gpus.clone())
+        ("--gpu".to_owned(), arguments.gpus.clone(), Path::new(""))
     };
     let sizes = if arguments.tensor_parallel.is_empty() {
         let size = of_base(&["cluster", "tensor_parallel_size"]).and_then(Value::as_integer);
@@ -213,12 +225,13 @@ fn parts(arguments: &PlanArguments, base: &Draft) -> Result<Vec<Part>, Failure> 
     };
     let mut parts = Vec::new();
     for gpu in &gpus {
-        let known = known_gpu(&place, gpu)?;
+        let known = any_gpu(&place, gpu, folder)?;
         for size in &sizes {
             let part = Part { gpu: known.clone(), tensor_parallel: *size };
             if parts.contains(&part) {
                 return Err(Failure::input(format!(
-                    "--gpu, --tensor-parallel: {known} TP{size} twice"
+                    "--gpu, --tensor-parallel: {} TP{size} twice",
+                    known.name
                 )));
             }
             parts.push(part);
@@ -227,13 +240,31 @@ fn parts(arguments: &PlanArguments, base: &Draft) -> Result<Vec<Part>, Failure> 
     Ok(parts)
 }
 
+/// A GPU of the catalogue, or of a file whose path is relative to a folder.
+fn any_gpu(place: &str, gpu: &str, folder: &Path) -> Result<Gpu, Failure> {
+    let found =
+        load::gpu(place, gpu, folder).map_err(|problem| Failure::input(problem.to_string()))?;
+    let Some(spec) = found else {
+        return Err(unknown_gpu(place, gpu));
+    };
+    let setting = if load::is_gpu_file(gpu) {
+        let path = folder.join(gpu);
+        std::path::absolute(&path).unwrap_or(path).display().to_string()
+    } else {
+        spec.name.clone()
+    };
+    Ok(Gpu { name: spec.name, setting, has_offer: spec.price.is_some() })
+}
+
 /// The name of a GPU in the catalogue.
 pub(super) fn known_gpu(place: &str, gpu: &str) -> Result<String, Failure> {
-    profiles::gpu(gpu).map(|spec| spec.name).ok_or_else(|| {
-        let near = profiles::closest(gpu, profiles::gpu_names());
-        let hint = near.map_or_else(String::new, |near| format!(", did you mean `{near}`?"));
-        Failure::input(format!("{place}: `{gpu}` is not in the catalogue of GPUs{hint}"))
-    })
+    profiles::gpu(gpu).map(|spec| spec.name).ok_or_else(|| unknown_gpu(place, gpu))
+}
+
+fn unknown_gpu(place: &str, gpu: &str) -> Failure {
+    let near = profiles::closest(gpu, profiles::gpu_names());
+    let hint = near.map_or_else(String::new, |near| format!(", did you mean `{near}`?"));
+    Failure::input(format!("{place}: `{gpu}` is not in the catalogue of GPUs{hint}"))
 }
 
 /// The kinds of layouts that are asked for; that of the scenario if none is.

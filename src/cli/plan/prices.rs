@@ -1,13 +1,12 @@
 //! What an hour of a GPU costs.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use toml::Value;
 
-use super::layouts::known_gpu;
+use super::layouts::{Gpu, known_gpu};
 use crate::cli::Failure;
 use crate::load::Draft;
-use crate::profiles;
 use crate::resolved::Scenario;
 use crate::scenario::{GpuPrice, Offer};
 
@@ -19,7 +18,7 @@ pub(super) enum Unit {
     Gpus,
 }
 
-/// Prices by the GPU's name in the catalogue, and the offer that holds for the others.
+/// Prices by the GPU's name, and the offer that holds for the others.
 #[derive(Debug)]
 pub(super) struct Prices {
     given: BTreeMap<String, GpuPrice>,
@@ -33,7 +32,7 @@ impl Prices {
     pub(super) fn new(
         arguments: &[String],
         base: &Draft,
-        gpus: &BTreeSet<&str>,
+        gpus: &BTreeMap<&str, &Gpu>,
     ) -> Result<Self, Failure> {
         let mut prices = Self { given: BTreeMap::new(), offer: Offer::Low, unit: Unit::UsdPerHour };
         if arguments.is_empty()
@@ -66,9 +65,9 @@ impl Prices {
                 }
             }
         }
-        if let [gpu] = gpus.iter().collect::<Vec<_>>()[..]
-            && !prices.given.contains_key(*gpu)
-            && profiles::gpu(gpu).is_some_and(|spec| spec.price.is_none())
+        if let [gpu] = gpus.values().collect::<Vec<_>>()[..]
+            && !prices.given.contains_key(&gpu.name)
+            && !gpu.has_offer
         {
             prices.unit = Unit::Gpus;
         }
@@ -80,10 +79,10 @@ impl Prices {
         place: &str,
         gpu: &str,
         price: GpuPrice,
-        gpus: &BTreeSet<&str>,
+        gpus: &BTreeMap<&str, &Gpu>,
     ) -> Result<(), Failure> {
-        let known = known_gpu(place, gpu)?;
-        if place == "--price" && !gpus.contains(known.as_str()) {
+        let known = if gpus.contains_key(gpu) { gpu.to_owned() } else { known_gpu(place, gpu)? };
+        if place == "--price" && !gpus.contains_key(known.as_str()) {
             return Err(Failure::input(format!("--price {gpu}: no layout has this GPU")));
         }
         if self.given.insert(known, price).is_some() {

@@ -50,7 +50,8 @@ impl<'a> Study<'a> {
         check_base(&drafts)?;
         let base = &drafts.each[0];
         let layouts = Layout::all(arguments, base)?;
-        let gpus = layouts.iter().flat_map(Layout::gpus).collect();
+        let gpus = layouts.iter().flat_map(Layout::gpus);
+        let gpus = gpus.map(|gpu| (gpu.name.as_str(), gpu)).collect();
         let prices = Prices::new(&arguments.prices, base, &gpus)?;
         let cases = Cases::default();
         let (first, case) = first_case(&layouts, base, &cases)?;

@@ -276,7 +276,12 @@ fn show(arguments: &ShowArguments) -> Result<(), Failure> {
         };
     }
     let name = &arguments.name;
-    let (mut sheet, mut value) = match load::model("cluster.model", name, Path::new(""))? {
+    let model = if load::is_gpu_file(name) {
+        None
+    } else {
+        load::model("cluster.model", name, Path::new(""))?
+    };
+    let (mut sheet, mut value) = match model {
         Some(model) => {
             let profile = profiles::models().find(|profile| profile.spec == model);
             (Sheet::of_model(&model, profile), model_json(&model, profile))
@@ -296,7 +301,7 @@ fn show(arguments: &ShowArguments) -> Result<(), Failure> {
 
 fn gpu(arguments: &ShowArguments) -> Result<(Sheet, Value), Failure> {
     let name = &arguments.name;
-    let Some(spec) = profiles::gpu(name) else {
+    let Some(spec) = load::gpu("name", name, Path::new(""))? else {
         let tables = profiles::operator_tables().iter().map(|table| table.name);
         let tables = tables.chain(profiles::step_tables().iter().map(|table| table.name));
         let known = profiles::model_names().chain(profiles::gpu_names()).chain(tables);

@@ -9,7 +9,7 @@ use crate::cost::{CapturedSizes, CostModel, StepShape};
 use crate::load;
 use crate::model::{KvCapacity, KvDtype};
 use crate::profiles;
-use crate::resolved::{KvSource, Scenario};
+use crate::resolved::{KvSource, OwnFiles, Scenario};
 use crate::scenario::{
     ArrivalConfig, ClientConfig, ClusterConfig, ContentConfig, EngineConfig, LengthConfig,
     ReportConfig, RouterConfig, ScenarioFile, StepTimeConfig, VllmConfig, WorkloadConfig,
@@ -42,7 +42,11 @@ impl Pair {
         let folder = Path::new("");
         let spec = load::model("cluster.model", model, folder)?
             .filter(|_| profiles::model(model).is_none());
-        let scenario = Scenario::resolve(engine_defaults(model, gpu, tp), spec)
+        let file = engine_defaults(model, gpu, tp);
+        let models = spec.map(|spec| (file.cluster.model.clone(), spec)).into_iter().collect();
+        let own = load::gpu("--gpu", gpu, folder)?.filter(|_| load::is_gpu_file(gpu));
+        let gpus = own.map(|own| (file.cluster.gpu.clone(), own)).into_iter().collect();
+        let scenario = Scenario::resolve_with(file, &OwnFiles { models, gpus })
             .map_err(|error| Failure::Input(error.into()))?;
         let group = scenario.first();
         let (EngineConfig::VllmV1(engine), KvSource::Derived(kv)) =

@@ -121,7 +121,7 @@ fn a_missing_key_is_named() {
     let error = read("{\"model_type\": \"llama\"}").unwrap_err().to_string();
     assert_eq!(error, "small: config.json: num_hidden_layers: is missing");
     let deep = SMALL.replace("\"num_hidden_layers\": 2", "\"num_hidden_layers\": 4294967295");
-    let error = read(&deep).unwrap_err().to_string();
+    let error = read(&format!("{deep}}}")).unwrap_err().to_string();
     assert!(error.ends_with("must be at most 10000, got 4294967295"), "{error}");
 }
 

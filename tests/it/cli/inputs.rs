@@ -163,7 +163,11 @@ fn an_integer_that_overflows_is_refused_with_its_value() {
 fn unknown_models_and_gpus_find_their_neighbours() {
     refused("Qwen/Qwen2.5-7B\"", "Qwen/Qwen2.5-7\"", "cluster.model: `Qwen/Qwen2.5-7`");
     refused("Qwen/Qwen2.5-7B\"", "Qwen/Qwen2.5-7\"", "did you mean `Qwen/Qwen2.5-7B`?");
-    refused("\"H100\"", "\"H10O\"", "cluster.gpu: `H10O` is not in the catalogue; did you mean");
+    refused(
+        "\"H100\"",
+        "\"H10O\"",
+        "cluster.gpu: `H10O` is neither in the catalogue nor a file ending in .toml; did you mean",
+    );
 }
 
 #[test]

@@ -26,6 +26,7 @@ mod inputs;
 mod mooncake_a10;
 mod odd;
 mod output;
+mod own_gpu;
 #[cfg(unix)]
 mod places;
 #[cfg(feature = "probe")]

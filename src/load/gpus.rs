@@ -1,0 +1,150 @@
+//! GPUs that a scenario takes from a file of the user's own.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::Deserialize;
+use toml::{Table, Value};
+
+use super::file::deserialize;
+use crate::hardware::GpuSpec;
+use crate::io::text;
+use crate::problem::Problem;
+use crate::profiles;
+use crate::scenario::ScenarioFile;
+
+/// A file of the form of the catalogue's, of which only `spec` is needed.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GpuFile {
+    spec: Table,
+    /// A GPU of the catalogue whose kernels stand in.
+    like: Option<String>,
+    #[serde(rename = "aliases")]
+    _aliases: Option<Vec<String>>,
+    #[serde(rename = "source")]
+    _source: Option<String>,
+    #[serde(rename = "confidence")]
+    _confidence: Option<String>,
+    #[serde(rename = "checked")]
+    _checked: Option<String>,
+}
+
+/// Whether a name of a GPU is the path of a file.
+pub fn is_gpu_file(name: &str) -> bool {
+    Path::new(name).extension().is_some_and(|it| it.eq_ignore_ascii_case("toml"))
+}
+
+/// The GPU of a name: that of a file of one's own, which ends in `.toml`, else one of the catalogue.
+///
+/// # Errors
+/// When the file cannot be read, or its figures are none; the problem is at `place`.
+pub fn gpu(place: &str, name: &str, folder: &Path) -> Result<Option<GpuSpec>, Problem> {
+    if is_gpu_file(name) {
+        local_gpu(place, name, folder).map(Some)
+    } else {
+        Ok(profiles::gpu(name))
+    }
+}
+
+/// The GPUs of files that a scenario names, by what it calls them.
+pub(super) fn local_gpus(
+    file: &ScenarioFile,
+    folder: &Path,
+) -> Result<BTreeMap<String, GpuSpec>, Problem> {
+    let of_cluster = ("cluster.gpu".to_owned(), &file.cluster.gpu);
+    let groups = file.cluster.groups.iter().enumerate().filter_map(|(index, group)| {
+        Some((format!("cluster.groups[{index}].gpu"), group.gpu.as_ref()?))
+    });
+    let named = [of_cluster].into_iter().chain(groups).filter(|(_, name)| is_gpu_file(name));
+    let mut gpus: BTreeMap<String, GpuSpec> = BTreeMap::new();
+    for (place, name) in named {
+        let gpu = local_gpu(&place, name, folder)?;
+        // Reports, prices and power tell GPUs by their names.
+        if let Some(other) = gpus.values().find(|other| other.name == gpu.name && **other != gpu) {
+            let problem = format!("two files are of a GPU `{}` and differ", other.name);
+            return Err(Problem::new(place, problem));
+        }
+        gpus.insert(name.clone(), gpu);
+    }
+    Ok(gpus)
+}
+
+fn local_gpu(place: &str, name: &str, folder: &Path) -> Result<GpuSpec, Problem> {
+    let path = folder.join(name);
+    let in_file = |what: &dyn std::fmt::Display| {
+        Problem::new(place, format_args!("{}: {what}", path.display()))
+    };
+    let text = text::whole(&path, text::SETTINGS_MIB_MAX).map_err(|error| in_file(&error))?;
+    let root: Table = toml::from_str(&text).map_err(|error| in_file(&error.message()))?;
+    let spec = read(&root).map_err(|problem| in_file(&problem))?;
+    match spec.broken_rules().into_iter().next() {
+        Some(problem) => Err(in_file(&problem.below("spec"))),
+        None => Ok(spec),
+    }
+}
+
+fn read(root: &Table) -> Result<GpuSpec, Problem> {
+    let mut file: GpuFile = deserialize(root)?;
+    if let Some(like) = &file.like {
+        let Some(known) = profiles::gpu(like) else {
+            let what = format!("`{like}` is not in the catalogue of GPUs");
+            let near = profiles::closest(like, profiles::gpu_names());
+            return Err(Problem::new("like", what).or_near(near));
+        };
+        if file.spec.contains_key("efficiency") {
+            return Err(Problem::new("like", "is given beside spec.efficiency; leave one out"));
+        }
+        let mut efficiency = known.efficiency;
+        // What another GPU's links do is nothing that its kernels say.
+        efficiency.all_reduce.clear();
+        efficiency.all_gather.clear();
+        let table = Table::try_from(&efficiency).expect("efficiencies are a table");
+        file.spec.insert("efficiency".to_owned(), Value::Table(table));
+    } else if !file.spec.contains_key("efficiency") {
+        let why = "is missing: give the shares that your kernels reach, or at the top of the file `like`, a \
+                   GPU of the catalogue whose kernels stand in";
+        return Err(Problem::new("spec.efficiency", why));
+    }
+    let spec: GpuSpec = deserialize(&file.spec).map_err(|problem| problem.below("spec"))?;
+    if let Some(known) = profiles::gpu(&spec.name) {
+        let problem = format!(
+            "`{}` is {} of the catalogue, whose kernels were measured; give yours a name of its own",
+            spec.name, known.name
+        );
+        return Err(Problem::new("spec.name", problem));
+    }
+    Ok(spec)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::profiles;
+
+    #[test]
+    fn the_catalogue_keeps_the_rules() {
+        for profile in profiles::gpus() {
+            let broken = profile.spec.broken_rules();
+            assert!(broken.is_empty(), "{}: {broken:?}", profile.spec.name);
+        }
+    }
+
+    #[test]
+    fn figures_that_no_device_has_are_named() {
+        let mut gpu = profiles::gpu("H100").expect("in the catalogue");
+        gpu.bf16_tflops = 0.0;
+        gpu.memory_bytes = 80;
+        gpu.efficiency.gemm_compute = 1.5;
+        gpu.efficiency.all_reduce.swap(0, 1);
+        gpu.fp8_tflops = Some(f64::NAN);
+        let broken: Vec<String> = gpu.broken_rules().iter().map(ToString::to_string).collect();
+        let expected = [
+            "bf16_tflops: must be from 0.001 to 10⁹, got 0",
+            "fp8_tflops: must be from 0.001 to 10⁹, got NaN",
+            "memory_bytes: must be from 1 MiB to 1 PiB, got 80",
+            "efficiency.gemm_compute: must be a share from 0.001 to 1, got 1.5",
+        ];
+        assert_eq!(broken[..4], expected);
+        assert!(broken[4].starts_with("efficiency.all_reduce[1].gpus: must be "), "{broken:?}");
+    }
+}

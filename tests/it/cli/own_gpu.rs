@@ -1,0 +1,100 @@
+//! GPUs from files of the user's own, wherever one of the catalogue is named.
+
+use serde_json::Value;
+
+use super::Cli;
+
+/// An L40S with twice its memory and half its speed.
+const CARD: &str = r#"
+like = "L40S"
+
+[spec]
+name = "slow card"
+vendor = "NVIDIA"
+architecture = "Ada"
+form_factor = "PCIe"
+bf16_tflops = 181.0
+fp8_tflops = 366.0
+memory_bytes = 95_400_000_000
+memory_bandwidth_gb_s = 432.0
+link = "PCIe"
+link_gb_s = 32.0
+gpus_per_domain = 8
+pcie_gb_s = 32.0
+price = { usd_per_hour_low = 0.4, usd_per_hour_high = 0.5, source = "ours" }
+"#;
+
+const SCENARIO: &str = r#"
+name = "own"
+[workload]
+num_requests = 40
+arrivals = { type = "poisson", rate_per_s = 1.0 }
+lengths = { type = "fixed", input_tokens = 300, output_tokens = 40 }
+[cluster]
+model = "meta-llama/Llama-3.1-8B"
+gpu = "cards/slow.toml"
+step_time = { type = "roofline" }
+"#;
+
+fn cli() -> Cli {
+    Cli::new().file("cards/slow.toml", CARD).file("s.toml", SCENARIO)
+}
+
+fn mean_tpot_ms(cli: &Cli, words: &str) -> f64 {
+    let text = cli.words(&format!("{words} --no-files --format json")).expect_exit(0).stdout();
+    let summary: Value = serde_json::from_str(&text).unwrap();
+    summary["benchmark"]["mean_tpot_ms"].as_f64().unwrap()
+}
+
+#[test]
+fn a_scenario_runs_on_a_gpu_of_ones_own() {
+    let cli = cli();
+    let own = mean_tpot_ms(&cli, "run s.toml");
+    let known = mean_tpot_ms(&cli, "run s.toml --set cluster.gpu=L40S");
+    assert!((1.8..2.1).contains(&(own / known)), "{own} ms for {known} ms at half the bandwidth");
+    let told = cli.words("run s.toml --no-files").expect_exit(0);
+    told.stderr_has("on 1 slow card").stderr_has("kernels of L40S stand in");
+    let price = ["run", "s.toml", "--no-files", "--set", "report.prices={\"slow card\"=\"low\"}"];
+    cli.run(price).expect_exit(0).stdout_has(" USD");
+    let bench = "bench vllm bench serve --model meta-llama/Llama-3.1-8B --num-prompts 5 --no-files";
+    cli.words(&format!("{bench} --gpu cards/slow.toml")).expect_exit(0).stderr_has("slow card");
+    cli.words("profile show cards/slow.toml").expect_exit(0).stdout_has("slow card");
+    let pair = "profile show meta-llama/Llama-3.1-8B --gpu cards/slow.toml";
+    cli.words(pair).expect_exit(0).stdout_has("slow card");
+}
+
+#[test]
+fn groups_and_plans_take_gpus_of_ones_own() {
+    let cli = cli();
+    let plan = "plan s.toml --slo p99_tpot_ms<=200 --gpu cards/slow.toml,L40S --price L40S=0.8 --resamples 0";
+    cli.words(plan).expect_exit(0).stdout_has("Cheapest: 1 x slow card TP1 = 1 GPU, 0.40 USD/h");
+    let of_scenario = "plan s.toml --slo p99_tpot_ms<=200 --resamples 0";
+    cli.words(of_scenario).expect_exit(0).stdout_has("Cheapest: 1 x slow card TP1");
+    let groups = SCENARIO.to_owned()
+        + "[[cluster.groups]]\nreplicas = 1\n[[cluster.groups]]\nreplicas = 1\ngpu = 'L40S'\n";
+    let cli = cli.file("g.toml", groups);
+    cli.words("run g.toml --no-files").expect_exit(0).stderr_has("slow card").stderr_has("L40S");
+    // Files that are written hold wherever they lie.
+    cli.words("run s.toml --output-dir out").expect_exit(0);
+    cli.words("run out/scenario.resolved.toml --no-files").expect_exit(0);
+}
+
+#[test]
+fn files_of_gpus_that_are_none_are_refused_with_what_is_wrong() {
+    let refused = |card: &str, what: &str| {
+        let cli = Cli::new().file("cards/slow.toml", card).file("s.toml", SCENARIO);
+        cli.words("run s.toml --no-files").expect_exit(2).stdout_is_empty().stderr_has(what);
+    };
+    let with = |from: &str, to: &str| CARD.replace(from, to);
+    refused(&with("like = \"L40S\"", ""), "slow.toml: spec.efficiency: is missing");
+    refused(
+        &with("\"L40S\"", "\"L4OS\""),
+        "like: `L4OS` is not in the catalogue of GPUs; did you mean `L40S`?",
+    );
+    refused(&with("slow card", "L40S"), "spec.name: `L40S` is L40S of the catalogue");
+    refused(&with("432.0", "0.0"), "spec.memory_bandwidth_gb_s: must be from 0.001 to 10⁹, got 0");
+    refused(&with("link_gb_s", "link_speed"), "spec.link_speed: unknown key `link_speed`");
+    refused("", "missing key `spec`");
+    let cli = Cli::new().file("s.toml", SCENARIO);
+    cli.words("run s.toml --no-files").expect_exit(2).stderr_has("slow.toml: No such file");
+}
