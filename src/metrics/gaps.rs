@@ -93,13 +93,15 @@ impl GapCounter {
     /// all distinct gaps were kept.
     pub fn in_log_bins(&self) -> Option<LogBins> {
         let mut bins = *self.bins.clone()?;
-        for &entry in &self.packed {
-            bins.add_many(entry >> COUNT_BITS, entry & COUNT_MAX);
-        }
-        for &(gap, count) in &self.wide {
+        self.put_in(&mut bins);
+        Some(bins)
+    }
+
+    fn put_in(&self, bins: &mut LogBins) {
+        let packed = self.packed.iter().map(|entry| (entry >> COUNT_BITS, entry & COUNT_MAX));
+        for (gap, count) in packed.chain(self.wide.iter().copied()) {
             bins.add_many(gap, count);
         }
-        Some(bins)
     }
 
     /// The statistics of all gaps; `None` where some are too long, or of too many tokens, for bins.
@@ -156,13 +158,11 @@ impl GapCounter {
 
     /// Only bins remain of what was packed.
     fn bin(&mut self) {
-        let bins = self.bins.get_or_insert_default();
-        for entry in self.packed.drain(..) {
-            bins.add_many(entry >> COUNT_BITS, entry & COUNT_MAX);
-        }
-        for (gap, count) in self.wide.drain(..) {
-            bins.add_many(gap, count);
-        }
+        let mut bins = self.bins.take().unwrap_or_default();
+        self.put_in(&mut bins);
+        self.bins = Some(bins);
+        self.packed.clear();
+        self.wide.clear();
         self.join_at = self.join_min;
         self.packed.shrink_to(self.join_min);
     }

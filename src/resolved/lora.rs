@@ -35,9 +35,7 @@ pub(super) fn rules(cluster: &ClusterConfig, has_adapters: bool, rules: &mut Rul
     }
     let Some(lora) = &cluster.lora else { return };
     batching_rules(&lora.batching, (engine, has_adapters), rules);
-    let max_rank = lora.max_rank.unwrap_or(1);
-    let is_rank = (1..=RANK_MAX).contains(&max_rank);
-    rules.check(is_rank, "cluster.lora.max_rank", &format!("from 1 to {RANK_MAX}"), max_rank);
+    rank_rule("cluster.lora.max_rank", lora.max_rank.unwrap_or(1), rules);
     rules.count("cluster.lora.max_host_adapters", lora.max_host_adapters.unwrap_or(1));
     let kernels = &lora.kernels;
     let times = [
@@ -129,8 +127,7 @@ pub(super) fn mix_rules(mix: &AdapterMix, cluster: &ClusterConfig, rules: &mut R
     for (index, kind) in mix.kinds.iter().enumerate() {
         let path = |key: &str| format!("workload.adapters.kinds[{index}].{key}");
         rules.count(&path("count"), kind.count);
-        let is_rank = (1..=RANK_MAX).contains(&kind.rank);
-        rules.check(is_rank, &path("rank"), &format!("from 1 to {RANK_MAX}"), kind.rank);
+        rank_rule(&path("rank"), kind.rank, rules);
         rules.positive(&path("weight"), kind.weight);
         let base = kind.base_model.as_ref().unwrap_or(&cluster.model);
         let rule = format!("the model of the cluster, {}", cluster.model);
@@ -156,6 +153,11 @@ pub(super) fn mix_rules(mix: &AdapterMix, cluster: &ClusterConfig, rules: &mut R
         | AdapterPopularity::Weights {}
         | AdapterPopularity::AsGiven {} => {}
     }
+}
+
+fn rank_rule(path: &str, rank: u32, rules: &mut Rules) {
+    let is_rank = (1..=RANK_MAX).contains(&rank);
+    rules.check(is_rank, path, &format!("from 1 to {RANK_MAX}"), rank);
 }
 
 fn name_rules(mix: &AdapterMix, rules: &mut Rules) {
