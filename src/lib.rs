@@ -23,8 +23,9 @@
 //! | 4 | [`cluster`] | instances behind a router |
 //! | 5 | [`resolved`] [`sim`] | a scenario in which everything is decided; the loop that owns the clock |
 //! | 6 | [`metrics`] | what happened |
-//! | 7 | [`study`] [`sweep`] [`compare`] [`check`] [`plan`] [`calibrate`] [`validate`] [`conformance`] | studies of many runs |
+//! | 7 | [`study`] [`calibrate`] [`validate`] [`conformance`] | a scenario that any thread can simulate; measured runs and recorded schedules |
 //! | 8 | [`io`] [`mod@load`] `plot` | traces, tables, run directories; scenarios with all that they name; figures |
+//! | 9 | [`sweep`] [`compare`] [`check`] [`plan`] | studies of many runs |
 
 pub mod des;
 pub mod ids;
@@ -57,18 +58,19 @@ pub mod sim;
 pub mod metrics;
 
 pub mod calibrate;
-pub mod check;
-pub mod compare;
 pub mod conformance;
-pub mod plan;
 pub mod study;
-pub mod sweep;
 pub mod validate;
 
 pub mod io;
 pub mod load;
 #[cfg(feature = "plot")]
 pub mod plot;
+
+pub mod check;
+pub mod compare;
+pub mod plan;
+pub mod sweep;
 
 #[cfg(feature = "cli")]
 pub mod cli;

@@ -5,14 +5,12 @@ mod autoscaler;
 mod bench;
 #[cfg(feature = "calibrate")]
 mod calibrate;
-mod cases;
 mod check;
 mod classes;
 mod compare;
 mod conformance;
 mod experiment;
 mod faults;
-mod memory;
 mod plan;
 mod profile;
 mod progress;
@@ -36,10 +34,11 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser};
 
 use args::{Arguments, Command};
-use terminal::{print, print_text, say, say_once};
+use terminal::{hear, listener, print, print_text, say};
 
 use crate::load::{BrokenSettings, LoadError, Origin, Override};
 use crate::problem::Problem;
+use crate::study::StudyError;
 
 /// Why a command did not succeed.
 #[derive(Debug, thiserror::Error)]
@@ -82,6 +81,12 @@ impl From<LoadError> for Failure {
             LoadError::Settings(broken) => Self::input(told(&broken)),
             other => Self::Input(other.into()),
         }
+    }
+}
+
+impl From<StudyError> for Failure {
+    fn from(error: StudyError) -> Self {
+        Self::Input(error.into())
     }
 }
 

@@ -5,15 +5,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use super::args::{Format, OutputArguments, RunArguments};
-use super::memory::{self, Leaves};
 use super::progress::Progress;
 use super::seeds::{self, Spread};
 use super::setting::{state_setting, state_step_times};
-use super::{Failure, print, results, say, timeline};
+use super::{Failure, hear, listener, print, results, say, timeline};
 use crate::cost::StepTime;
 use crate::io::rundir::{Existing, RunDir};
 use crate::io::traces::TraceSummary;
-use crate::load::{Draft, Loaded};
+use crate::load::memory::{self, Leaves};
+use crate::load::{Draft, Loaded, Note};
 use crate::metrics::bench::{Comparison, MetricKey, Tool};
 use crate::metrics::{BenchReport, BenchWriter, Caution, Losses, Recorder, StepLog, Warnings};
 use crate::resolved::Scenario;
@@ -179,7 +179,7 @@ pub(super) fn remove_on_interrupt() -> Result<(), Failure> {
 fn simulate(loaded: &Loaded, output: &OutputArguments) -> Result<Outcome, Failure> {
     let scenario = &loaded.scenario;
     let leaves = if output.no_files { Leaves::Figures } else { Leaves::Records };
-    memory::check(scenario, leaves)?;
+    memory::check(scenario, leaves, &listener())?;
     state_setting(scenario);
     let (workload, costs) = threads::both(|| open_workload(loaded), || step_times(scenario));
     let (mut workload, costs) = (workload?, costs?);
@@ -261,10 +261,7 @@ pub(super) fn trace_rows(loaded: &Loaded) -> Result<Option<TraceRows>, Failure> 
 
 /// Says what a trace holds.
 pub(super) fn said((summary, rows): (TraceSummary, TraceRows)) -> TraceRows {
-    say(&format!("  {}", summary.statement()));
-    for notice in summary.notices() {
-        say(&format!("notice: {notice}"));
-    }
+    Note::of_trace(&summary).for_each(|note| hear(&note));
     rows
 }
 

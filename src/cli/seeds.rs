@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::Failure;
-use super::cases::Cases;
+use crate::load::Cases;
 use crate::load::Drafts;
 use crate::metrics::bench::{BenchSummary, Latency, MetricKey, Statistic, Tool};
 use crate::stats;
@@ -27,7 +27,7 @@ struct SpreadRow {
 
 /// Runs a scenario `count` times with other seeds, and with parameters drawn from its calibration.
 pub(super) fn spread(drafts: &Drafts, index: usize, count: u32) -> Result<Spread, Failure> {
-    let cases = Cases::default();
+    let cases = Cases::told(&crate::cli::listener());
     let one = |number: u32| -> Result<BenchSummary, Failure> {
         Ok(cases.of_draft(&drafts.drawn(index, number)?)?.run()?.report.summary)
     };

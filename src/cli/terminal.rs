@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 
 use super::Failure;
+use crate::load::{Listener, Note};
 use crate::plain::shown;
 
 /// Characters of the longest line on stderr; of a longer one the beginning and the end are shown.
@@ -34,12 +35,19 @@ pub(super) fn print_text(text: &str) -> Result<(), Failure> {
     print(&shortened(&without_zeros(text)))
 }
 
-/// Says something that is not a result, the first time that it is to be said.
-pub(super) fn say_once(text: &str) {
+/// Says what a user should hear of; a warning the first time.
+pub(super) fn hear(note: &Note) {
     static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
-    if SAID.lock().unwrap_or_else(PoisonError::into_inner).insert(text.to_owned()) {
-        say(text);
+    let text = note.to_string();
+    let is_new = || SAID.lock().unwrap_or_else(PoisonError::into_inner).insert(text.clone());
+    if !matches!(note, Note::Warning(_)) || is_new() {
+        say(&text);
     }
+}
+
+/// Has the notes of studies said.
+pub(super) fn listener() -> Listener {
+    Listener::new(hear)
 }
 
 /// Says something that is not a result.

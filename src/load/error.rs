@@ -27,6 +27,21 @@ pub enum LoadError {
     /// Its requests cannot be drawn.
     #[error(transparent)]
     Workload(#[from] WorkloadError),
+    /// A run of it does not fit into memory.
+    #[error(
+        "{name}: {run} need {needed} of memory or more, and {free} are free: take fewer \
+         (workload.num_requests, cluster.replicas), or a machine with more memory"
+    )]
+    Memory {
+        /// The scenario.
+        name: String,
+        /// Its requests and replicas.
+        run: String,
+        /// Memory with its unit.
+        needed: String,
+        /// Memory with its unit.
+        free: String,
+    },
 }
 
 /// Settings that break rules, at least one.

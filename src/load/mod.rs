@@ -7,11 +7,14 @@
 //! [`Case`](crate::study::Case) is simulated as often as one likes.
 
 mod calibration;
+mod cases;
 mod draft;
 mod error;
 mod file;
 mod gpus;
+pub mod memory;
 mod models;
+mod notes;
 mod overrides;
 mod paths;
 mod resolve;
@@ -25,12 +28,15 @@ use std::path::PathBuf;
 
 use crate::resolved::Scenario;
 
+pub use self::cases::Cases;
 pub use self::draft::{
     Changes, Draft, Drafts, built_in, from_flags, from_text, load, load_all, load_built_in,
 };
 pub use self::error::{Broken, BrokenSettings, LoadError, Origin};
 pub use self::gpus::{gpu, is_gpu_file};
+pub use self::memory::Leaves;
 pub use self::models::{model, model_file, unknown_model};
+pub use self::notes::{Listener, Note};
 pub use self::overrides::Override;
 pub use self::paths::for_each_path;
 pub use self::resolve::{overridden, resolved};

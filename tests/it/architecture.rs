@@ -18,17 +18,9 @@ const FLOORS: &[Floor] = &[
     Apart(&["cluster"]),
     Ordered(&["resolved", "sim"]),
     Apart(&["metrics"]),
-    Ordered(&[
-        "study",
-        "sweep",
-        "compare",
-        "check",
-        "plan",
-        "calibrate",
-        "validate",
-        "conformance",
-    ]),
+    Ordered(&["study", "calibrate", "validate", "conformance"]),
     Ordered(&["io", "load", "plot"]),
+    Ordered(&["sweep", "compare", "check", "plan"]),
     Ordered(&["cli", "lib", "main"]),
 ];
 

@@ -4,13 +4,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::super::cases::Cases;
 use super::super::{Failure, experiment, run};
 use super::args::CalibrateArguments;
 use super::tool_output;
 use crate::calibrate::Parameter;
 use crate::cli::overrides;
 use crate::io::text;
+use crate::load::Cases;
 use crate::load::{Broken, Changes, Draft, Drafts, LoadError, Loaded};
 use crate::metrics::bench::{self, BenchSummary, MetricKey, Tool};
 use crate::request::Request;
@@ -119,7 +119,7 @@ impl MeasuredRun {
         let scenario = &loaded.scenario;
         let Some((tool, measured)) = run::measured(scenario) else { return Ok(None) };
         let told = scenario.file.measured.as_ref();
-        let rows = Cases::default().rows(&loaded)?;
+        let rows = Cases::told(&crate::cli::listener()).rows(&loaded)?;
         Ok(Some(Self {
             name: scenario.file.name.clone(),
             hold_out: hold_out || told.is_some_and(|measured| measured.hold_out),

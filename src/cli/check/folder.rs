@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use crate::check::{Golden, Member, Suite};
 use crate::cli::Failure;
-use crate::cli::cases::Cases;
 use crate::cli::replace;
 use crate::io::text;
+use crate::load::Cases;
 use crate::load::load_all;
 
 /// The file of recorded figures in a folder.
@@ -51,7 +51,7 @@ pub(super) fn read(folder: &Path, is_update: bool) -> Result<Suite, Failure> {
             folder.display()
         )));
     };
-    let cases = Cases::default();
+    let cases = Cases::told(&crate::cli::listener());
     let mut members: Vec<Member> = Vec::new();
     for path in &paths {
         members.extend(of_file(path, &cases)?);

@@ -4,9 +4,9 @@ use std::io::IsTerminal;
 
 use super::args::CompareArguments;
 use super::contestant::Contestant;
-use crate::cli::cases::Cases;
 use crate::cli::{Failure, say};
 use crate::compare::{Basis, Difference, Pairing, Rounds};
+use crate::load::Cases;
 use crate::metrics::{RequestRecord, Status};
 use crate::study::{CUT_ANSWERS, Figures, LOSSES};
 use crate::threads;
@@ -58,7 +58,7 @@ impl Runs {
             rounds: Rounds { first, most, within: arguments.within },
             basis: Basis { pairing, confidence: arguments.confidence, first },
         };
-        let cases = Cases::default();
+        let cases = Cases::told(&crate::cli::listener());
         // One run each tells which figures there are, before all others are waited for.
         runs.simulate(all, &cases, 1)?;
         runs.check_names(&arguments.metrics)?;

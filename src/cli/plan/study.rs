@@ -8,8 +8,8 @@ use super::checks::{
 use super::hunt::{Hunt, Terms};
 use super::layouts::{Layout, Size};
 use super::prices::Prices;
-use crate::cli::cases::Cases;
 use crate::cli::{Failure, say};
+use crate::load::Cases;
 use crate::load::{Draft, Drafts};
 use crate::metrics::bench::Slos;
 use crate::plan::{End, Slo, Traffic, Trial, WarmUp};
@@ -53,7 +53,7 @@ impl<'a> Study<'a> {
         let gpus = layouts.iter().flat_map(Layout::gpus);
         let gpus = gpus.map(|gpu| (gpu.name.as_str(), gpu)).collect();
         let prices = Prices::new(&arguments.prices, base, &gpus)?;
-        let cases = Cases::default();
+        let cases = Cases::told(&crate::cli::listener());
         let (first, case) = first_case(&layouts, base, &cases)?;
         check_scenario(&case.scenario)?;
         let file = &case.scenario.file;
@@ -158,7 +158,7 @@ impl<'a> Study<'a> {
 fn first_case(layouts: &[Layout], base: &Draft, cases: &Cases) -> Result<(usize, Case), Failure> {
     let mut problem = None;
     for (place, layout) in layouts.iter().enumerate() {
-        match layout.alone(base).and_then(|draft| cases.of_draft(&draft)) {
+        match layout.alone(base).and_then(|draft| Ok(cases.of_draft(&draft)?)) {
             Ok(case) => return Ok((place, case)),
             Err(failure) => problem = problem.or(Some((layout.name(), failure))),
         }

@@ -8,10 +8,10 @@ use super::folder::Manifest;
 use super::journal::{Entry, Journal, Known, Outcome};
 use super::key::{Keys, digest};
 use super::study::Study;
-use crate::cli::cases::Cases;
-use crate::cli::memory::Leaves;
 use crate::cli::{Failure, progress};
+use crate::load::Cases;
 use crate::load::Draft;
+use crate::load::Leaves;
 use crate::scenario::ScenarioFile;
 use crate::study::Figures;
 use crate::sweep::Shard;
@@ -41,7 +41,7 @@ impl Runs {
     pub(super) fn new(study: Study) -> Self {
         Self {
             study,
-            cases: Cases::default(),
+            cases: Cases::told(&crate::cli::listener()),
             keys: Keys::default(),
             any_resolved: AtomicBool::new(false),
         }

@@ -2,7 +2,8 @@
 
 use std::fs;
 
-use super::{Failure, say_once};
+use super::LoadError;
+use super::notes::{Listener, Note};
 use crate::metrics::Folding;
 use crate::resolved::Scenario;
 use crate::scenario::{ArrivalConfig, WorkloadConfig};
@@ -28,7 +29,7 @@ const DRAWN_BYTES: u64 = 20;
 
 /// What a run leaves of its requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Leaves {
+pub enum Leaves {
     /// All their records.
     Records,
     /// Figures.
@@ -36,7 +37,10 @@ pub(super) enum Leaves {
 }
 
 /// Refuses a run that cannot fit into memory, and warns of one that may not.
-pub(super) fn check(scenario: &Scenario, leaves: Leaves) -> Result<(), Failure> {
+///
+/// # Errors
+/// What it needs and what is free.
+pub fn check(scenario: &Scenario, leaves: Leaves, listener: &Listener) -> Result<(), LoadError> {
     let Some(available) = available() else { return Ok(()) };
     let forgets = leaves == Leaves::Figures && Folding::of(scenario).is_some();
     let (least, most) = needed(scenario, forgets);
@@ -50,17 +54,13 @@ pub(super) fn check(scenario: &Scenario, leaves: Leaves) -> Result<(), Failure> 
     let (name, run) = (&scenario.file.name, format!("{requests}{replicas} replica{plural}"));
     let free = shown(available);
     if least > available {
-        return Err(Failure::Input(anyhow::anyhow!(
-            "{name}: {run} need {} of memory or more, and {free} are free: take fewer \
-             (workload.num_requests, cluster.replicas), or a machine with more memory",
-            shown(least)
-        )));
+        return Err(LoadError::Memory { name: name.clone(), run, needed: shown(least), free });
     }
     let when = if forgets { " if they come faster than they are served" } else { "" };
-    say_once(&format!(
-        "warning: {name}: {run} may need up to {} of memory{when}, and {free} are free",
+    listener.tell(&Note::Warning(format!(
+        "{name}: {run} may need up to {} of memory{when}, and {free} are free",
         shown(most)
-    ));
+    )));
     Ok(())
 }
 

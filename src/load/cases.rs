@@ -4,18 +4,18 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::memory::{self, Leaves};
-use super::run::trace_rows;
-use super::{Failure, say_once};
+use super::notes::{Listener, Note};
+use super::{Draft, LoadError, Loaded};
 use crate::cost::StepTime;
-use crate::load::{Draft, Loaded};
 use crate::resolved::{ReplicaGroup, Scenario};
 use crate::sim;
-use crate::study::{Case, StudyError};
+use crate::study::Case;
 use crate::workload::TraceRow;
 
 /// Makes cases and keeps the traces they read, and their step times.
 #[derive(Debug, Default)]
-pub(super) struct Cases {
+pub struct Cases {
+    listener: Listener,
     /// By file and the way it is read.
     traces: Mutex<Vec<(String, Arc<[TraceRow]>)>>,
     /// Of groups of replicas whose number is left out, the last ones made at the end.
@@ -29,17 +29,28 @@ type StepTimes = Arc<[StepTime]>;
 const STEP_TIMES_MAX: usize = 16;
 
 impl Cases {
+    /// Tells a listener what the files hold and what results hang on.
+    pub fn told(listener: &Listener) -> Self {
+        Self { listener: listener.clone(), ..Self::default() }
+    }
+
     /// The case of a draft.
-    pub(super) fn of_draft(&self, draft: &Draft) -> Result<Case, Failure> {
+    ///
+    /// # Errors
+    /// Every rule that it breaks, files that cannot be read, and runs that do not fit into memory.
+    pub fn of_draft(&self, draft: &Draft) -> Result<Case, LoadError> {
         self.of(draft.resolve()?, Leaves::Records)
     }
 
     /// The case of a resolved scenario, whose runs leave this. The paths in it hold wherever its file lies.
-    pub(super) fn of(&self, mut loaded: Loaded, leaves: Leaves) -> Result<Case, Failure> {
+    ///
+    /// # Errors
+    /// When files cannot be read, and runs do not fit into memory.
+    pub fn of(&self, mut loaded: Loaded, leaves: Leaves) -> Result<Case, LoadError> {
         for caveat in loaded.scenario.caveats() {
-            say_once(&format!("warning: {caveat}"));
+            self.listener.tell(&Note::Warning(caveat.to_string()));
         }
-        memory::check(&loaded.scenario, leaves)?;
+        memory::check(&loaded.scenario, leaves, &self.listener)?;
         loaded.scenario.file = loaded.relocated();
         let rows = self.rows(&loaded)?;
         let costs = self.step_times(&loaded.scenario)?;
@@ -47,7 +58,7 @@ impl Cases {
     }
 
     /// The step times of a scenario, those of an earlier one if its replicas are of the same kinds.
-    fn step_times(&self, scenario: &Scenario) -> Result<StepTimes, Failure> {
+    fn step_times(&self, scenario: &Scenario) -> Result<StepTimes, LoadError> {
         let mut kinds = scenario.groups.clone();
         for group in &mut kinds {
             group.cluster.replicas = 1;
@@ -56,7 +67,7 @@ impl Cases {
         if let Some((_, costs)) = lock().iter().find(|(known, _)| *known == kinds) {
             return Ok(costs.clone());
         }
-        let costs: StepTimes = sim::step_times(scenario).map_err(StudyError::from)?.into();
+        let costs: StepTimes = sim::step_times(scenario)?.into();
         let mut known = lock();
         if known.len() == STEP_TIMES_MAX {
             known.remove(0);
@@ -66,7 +77,10 @@ impl Cases {
     }
 
     /// The rows of the trace that a scenario reads, if it reads one.
-    pub(super) fn rows(&self, loaded: &Loaded) -> Result<Option<Arc<[TraceRow]>>, Failure> {
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn rows(&self, loaded: &Loaded) -> Result<Option<Arc<[TraceRow]>>, LoadError> {
         let Some(trace) = &loaded.scenario.file.trace else { return Ok(None) };
         // ServeGen's folders hold rates, from which requests are drawn with the seed.
         let seed = Path::new(&trace.path).is_dir().then_some(loaded.scenario.file.seed);
@@ -75,16 +89,13 @@ impl Cases {
         if let Some((_, rows)) = traces.iter().find(|(known, _)| *known == key) {
             return Ok(Some(rows.clone()));
         }
-        let rows = trace_rows(loaded)?.into_iter().flatten();
-        let rows: Result<Vec<TraceRow>, _> = rows.collect();
-        let rows: Arc<[TraceRow]> = rows.map_err(|error| Failure::Input(error.into()))?.into();
+        let opened = loaded.trace()?;
+        let rows = opened.into_iter().flat_map(|(summary, rows)| {
+            Note::of_trace(&summary).for_each(|note| self.listener.tell(&note));
+            rows
+        });
+        let rows: Arc<[TraceRow]> = rows.collect::<Result<Vec<TraceRow>, _>>()?.into();
         traces.push((key, rows.clone()));
         Ok(Some(rows))
-    }
-}
-
-impl From<StudyError> for Failure {
-    fn from(error: StudyError) -> Self {
-        Self::Input(error.into())
     }
 }

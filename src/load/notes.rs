@@ -1,0 +1,60 @@
+//! What the user of a scenario or a study should hear of while it is loaded and simulated.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::io::traces::TraceSummary;
+
+/// Something that is no result and no error.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Note {
+    /// A figure hangs on something that may not hold.
+    Warning(String),
+    /// Something was decided that nobody stated.
+    Notice(String),
+    /// What was read.
+    Fact(String),
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Warning(text) => write!(f, "warning: {text}"),
+            Self::Notice(text) => write!(f, "notice: {text}"),
+            Self::Fact(text) => write!(f, "  {text}"),
+        }
+    }
+}
+
+impl Note {
+    /// What a trace holds.
+    pub fn of_trace(summary: &TraceSummary) -> impl Iterator<Item = Self> {
+        let notices = summary.notices().into_iter().map(Self::Notice);
+        std::iter::once(Self::Fact(summary.statement())).chain(notices)
+    }
+}
+
+/// Who hears of notes; nobody by default. A study tells a warning as often as it comes across it.
+#[derive(Clone, Default)]
+pub struct Listener(Option<Arc<dyn Fn(&Note) + Send + Sync>>);
+
+impl Listener {
+    /// Hears of every note, on any thread of a study.
+    pub fn new(hear: impl Fn(&Note) + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(hear)))
+    }
+
+    /// Tells of a note.
+    pub fn tell(&self, note: &Note) {
+        if let Some(hear) = &self.0 {
+            hear(note);
+        }
+    }
+}
+
+impl fmt::Debug for Listener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Listener").field(&self.0.is_some()).finish()
+    }
+}
