@@ -76,4 +76,5 @@ pub mod sweep;
 pub mod cli;
 
 pub use load::load;
+pub use plan::Plan;
 pub use study::Run;

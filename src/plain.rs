@@ -1,6 +1,10 @@
 //! Values and names of others in texts and tables.
 
+mod table;
+
 use std::fmt::Display;
+
+pub(crate) use table::table;
 
 /// A value in words: a number of more than 20 digits, or with more than five zeros behind the point, by its
 /// power of ten.

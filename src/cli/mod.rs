@@ -22,7 +22,6 @@ mod schema;
 mod seeds;
 mod setting;
 mod sweep;
-mod table;
 mod terminal;
 mod timeline;
 mod trace;

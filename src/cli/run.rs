@@ -33,7 +33,7 @@ pub(super) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let (dir, mut outcomes) = simulate_all(&loaded, &arguments.output)?;
     if let Some(count) = arguments.seeds {
         for (index, outcome) in outcomes.iter_mut().enumerate() {
-            outcome.spread = Some(seeds::spread(&drafts, index, count)?);
+            outcome.spread = Some(seeds::spread(&drafts.each[index], count)?);
         }
     }
     report(dir, &outcomes, &arguments.output)

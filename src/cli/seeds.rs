@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::Failure;
 use crate::load::Cases;
-use crate::load::Drafts;
+use crate::load::Draft;
 use crate::metrics::bench::{BenchSummary, Latency, MetricKey, Statistic, Tool};
 use crate::stats;
 use crate::threads;
@@ -26,17 +26,17 @@ struct SpreadRow {
 }
 
 /// Runs a scenario `count` times with other seeds, and with parameters drawn from its calibration.
-pub(super) fn spread(drafts: &Drafts, index: usize, count: u32) -> Result<Spread, Failure> {
+pub(super) fn spread(draft: &Draft, count: u32) -> Result<Spread, Failure> {
     let cases = Cases::told(&crate::cli::listener());
     let one = |number: u32| -> Result<BenchSummary, Failure> {
-        Ok(cases.of_draft(&drafts.drawn(index, number)?)?.run()?.report.summary)
+        Ok(cases.of_draft(&draft.drawn(number)?)?.run()?.report.summary)
     };
     let numbers: Vec<u32> = (1..=count).collect();
     let summaries = threads::map(&numbers, |number| one(*number));
     let summaries = summaries.into_iter().collect::<Result<Vec<_>, _>>()?;
     Ok(Spread {
         seeds: count,
-        is_calibrated: drafts.calibration.is_some(),
+        is_calibrated: draft.is_calibrated(),
         rows: keys().filter_map(|key| SpreadRow::new(key, &summaries)).collect(),
     })
 }

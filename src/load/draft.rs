@@ -129,6 +129,25 @@ impl Draft {
         Ok(draft)
     }
 
+    /// The same scenario with the seed of this number, counted from 1, and parameters drawn from its calibration;
+    /// those that were overridden stay.
+    pub fn drawn(&self, number: u32) -> Result<Self, LoadError> {
+        let mut draft = self.reseeded(number)?;
+        let Some(calibration) = &self.calibration else { return Ok(draft) };
+        let drawn = calibration.draw(&mut draft.seed().stream("parameters", 0));
+        for (found, value) in calibration.parameters.iter().zip(drawn) {
+            if !draft.is_overridden(&found.parameter.path) {
+                draft.put_parameter(&found.parameter, value)?;
+            }
+        }
+        Ok(draft)
+    }
+
+    /// Whether parameters of it come from a calibration.
+    pub fn is_calibrated(&self) -> bool {
+        self.calibration.is_some()
+    }
+
     /// Puts a parameter that was fitted or drawn, if it is one of this run.
     pub fn put_parameter(&mut self, parameter: &Parameter, value: f64) -> Result<(), LoadError> {
         if !parameter.concerns(self.title()) {
@@ -191,22 +210,6 @@ pub struct Drafts {
     pub calibration: Option<Arc<CalibrationFile>>,
     /// What a study varies.
     pub sweep: Option<Value>,
-}
-
-impl Drafts {
-    /// The draft at this place with the seed of this number, counted from 1, and parameters drawn from the
-    /// calibration; those that `--set` gives stay.
-    pub fn drawn(&self, index: usize, number: u32) -> Result<Draft, LoadError> {
-        let mut draft = self.each[index].reseeded(number)?;
-        let Some(calibration) = &self.calibration else { return Ok(draft) };
-        let drawn = calibration.draw(&mut draft.seed().stream("parameters", 0));
-        for (found, value) in calibration.parameters.iter().zip(drawn) {
-            if !draft.is_overridden(&found.parameter.path) {
-                draft.put_parameter(&found.parameter, value)?;
-            }
-        }
-        Ok(draft)
-    }
 }
 
 /// Reads a scenario file in TOML, YAML or JSON. Variants of it are left out; [`load_all`] has them.

@@ -35,9 +35,12 @@ impl Note {
     }
 }
 
+/// Hears of a note, on any thread.
+type Hear = dyn Fn(&Note) + Send + Sync;
+
 /// Who hears of notes; nobody by default. A study tells a warning as often as it comes across it.
 #[derive(Clone, Default)]
-pub struct Listener(Option<Arc<dyn Fn(&Note) + Send + Sync>>);
+pub struct Listener(Option<Arc<Hear>>);
 
 impl Listener {
     /// Hears of every note, on any thread of a study.

@@ -4,27 +4,11 @@ use std::sync::Arc;
 
 use rand::RngExt;
 
+use super::PlanError;
 use crate::request::Request;
 use crate::rng::Stream;
 use crate::units::{SimDuration, SimTime};
-use crate::workload::{Workload, WorkloadError};
-
-/// Why something cannot be planned for.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum PlanError {
-    /// Its requests cannot be drawn.
-    #[error(transparent)]
-    Workload(#[from] WorkloadError),
-    /// Requests that depend on what was answered have no rate of their own.
-    #[error(
-        "a plan needs requests that come by themselves: `workload.{0}` makes them wait for answers"
-    )]
-    Closed(&'static str),
-    /// Too little to plan for.
-    #[error("a plan needs requests over some time, got {0} at one moment")]
-    AtOnce(usize),
-}
+use crate::workload::Workload;
 
 /// Requests in order of arrival.
 #[derive(Debug, Clone)]

@@ -39,7 +39,7 @@ fn table(deviations: &[Deviation]) -> String {
     let head = ["figure", "recorded", "now", "difference", "tolerance", ""].map(str::to_owned);
     let rows: Vec<[String; 6]> = [head].into_iter().chain(shown.into_iter().map(row)).collect();
     let rows: Vec<Vec<String>> = rows.iter().map(|row| row.to_vec()).collect();
-    let lines = crate::cli::table::table(&rows, &[5]);
+    let lines = crate::plain::table(&rows, &[5]);
     lines.lines().fold(String::new(), |text, line| text + "           " + line + "\n")
 }
 

@@ -3,8 +3,8 @@
 use super::contestant::Contestant;
 use super::findings::{Against, Finding, Findings, plain, title};
 use super::runs::Runs;
-use crate::cli::table::table;
 use crate::compare::{Pairing, Verdict, around, quantity};
+use crate::plain::table;
 
 /// The whole report.
 pub(super) fn text(all: &[Contestant], runs: &Runs, findings: &Findings) -> String {

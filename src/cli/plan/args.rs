@@ -7,6 +7,9 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use crate::cli::args::{ChangeArguments, Format};
+use crate::cli::{Failure, listener, vary};
+use crate::plan::{LayoutKind, Plan, Seeks, WarmUp};
+use crate::scenario::Offer;
 
 /// A plan finds replicas itself.
 const SET: &str =
@@ -41,7 +44,7 @@ pub(in crate::cli) struct PlanArguments {
     pub(super) vary: Vec<String>,
     /// Replicas that do everything, or that prefill and decode apart; as the scenario has it if absent
     #[arg(long = "layout", value_enum, value_name = "LAYOUT", value_delimiter = ',')]
-    pub(super) layouts: Vec<LayoutKind>,
+    pub(super) layouts: Vec<KindArgument>,
     /// What an hour of a GPU costs: `low` or `high`, the offers of the catalogue, or GPU=USD, which may be
     /// repeated. `report.prices` of the scenario if absent, else the low offers
     #[arg(long = "price", value_name = "PRICE")]
@@ -67,7 +70,7 @@ pub(in crate::cli) struct PlanArguments {
     pub(super) nic_gb_per_s: f64,
     /// Whether the start of a run counts
     #[arg(long, value_enum, value_name = "WHICH", default_value_t)]
-    pub(super) warm_up: WarmUpKind,
+    pub(super) warm_up: WarmUpArgument,
     #[command(flatten)]
     pub(super) changes: ChangeArguments,
     /// Folder for the plan as JSON and figures; nothing is written if absent
@@ -83,7 +86,7 @@ pub(in crate::cli) struct PlanArguments {
 
 /// Who prefills and who decodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum LayoutKind {
+pub(super) enum KindArgument {
     /// Every replica does everything
     Mixed,
     /// Some replicas prefill, others decode
@@ -92,7 +95,7 @@ pub(super) enum LayoutKind {
 
 /// What of a run counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub(super) enum WarmUpKind {
+pub(super) enum WarmUpArgument {
     /// Of drawn arrivals all after the warm-up that MSER-5 finds; of a trace everything
     #[default]
     Auto,
@@ -100,4 +103,68 @@ pub(super) enum WarmUpKind {
     Counts,
     /// All after the warm-up that MSER-5 finds
     Cut,
+}
+
+impl PlanArguments {
+    /// What they ask.
+    pub(super) fn question(&self) -> Result<Plan, Failure> {
+        let mut drafts = self.changes.changes()?.load(self.scenario.as_deref())?.each;
+        let draft = drafts.swap_remove(0);
+        if !drafts.is_empty() {
+            return Err(Failure::input(format!(
+                "{}: variants: a plan is of one scenario; take them out, or give what varies with --vary",
+                draft.name()
+            )));
+        }
+        let mut plan = Plan::new(draft);
+        plan.slos.clone_from(&self.slos);
+        plan.gpus.clone_from(&self.gpus);
+        plan.tensor_parallel.clone_from(&self.tensor_parallel);
+        plan.vary = self.vary.iter().map(|text| vary::axis(text)).collect::<Result<_, _>>()?;
+        plan.kinds = self.layouts.iter().map(|kind| kind.kind()).collect();
+        self.put_prices(&mut plan)?;
+        plan.max_gpus = self.max_gpus;
+        plan.seeks = if self.rate { Seeks::HighestRate } else { Seeks::FewestReplicas };
+        plan.resamples = self.resamples;
+        plan.window_s = self.window;
+        plan.nic_gb_per_s = self.nic_gb_per_s;
+        plan.warm_up = match self.warm_up {
+            WarmUpArgument::Auto => None,
+            WarmUpArgument::Counts => Some(WarmUp::Counts),
+            WarmUpArgument::Cut => Some(WarmUp::Mser5),
+        };
+        plan.listener = listener();
+        Ok(plan)
+    }
+
+    fn put_prices(&self, plan: &mut Plan) -> Result<(), Failure> {
+        for given in &self.prices {
+            match (given.as_str(), given.split_once('=')) {
+                ("low", _) => plan.offer = Some(Offer::Low),
+                ("high", _) => plan.offer = Some(Offer::High),
+                (_, Some((gpu, usd))) => {
+                    let usd = usd.trim().parse().map_err(|_| {
+                        Failure::input(format!(
+                            "--price {given}: give US dollars per hour, above 0 and at most 10⁶"
+                        ))
+                    })?;
+                    plan.prices.push((gpu.trim().to_owned(), usd));
+                }
+                _ => {
+                    let problem = format!("--price {given}: give low, high or GPU=USD");
+                    return Err(Failure::input(problem));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl KindArgument {
+    fn kind(self) -> LayoutKind {
+        match self {
+            Self::Mixed => LayoutKind::Mixed,
+            Self::Disaggregated => LayoutKind::Disaggregated,
+        }
+    }
 }

@@ -8,7 +8,7 @@ use super::journal::Entry;
 use super::table;
 use crate::cli::Failure;
 use crate::cli::args::Format;
-use crate::cli::table as aligned;
+use crate::plain;
 use crate::profiles;
 use crate::study::Figures;
 use crate::sweep::{Estimate, Estimator};
@@ -107,7 +107,7 @@ impl Report {
             lines.push(line);
         }
         Ok(title(manifest, entries)
-            + &aligned::table(&lines, &[usize::from(variants.len() > 1)])
+            + &plain::table(&lines, &[usize::from(variants.len() > 1)])
             + &failures(entries))
     }
 

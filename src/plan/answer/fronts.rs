@@ -1,22 +1,22 @@
 //! Which of the clusters that were simulated nobody would want to do without.
 
-use super::answer::Answer;
-use super::hunt::Tried;
-use crate::cli::table::table;
+use super::Answer;
+use crate::plain::table;
+use crate::plan::hunt::Tried;
 use crate::plan::pareto;
 
 /// Trials that were simulated to their end, as points.
 #[derive(Debug)]
-pub(super) struct Front {
+pub struct Front {
     /// With their places among all trials.
-    pub(super) points: Vec<(usize, (f64, f64))>,
+    pub points: Vec<(usize, (f64, f64))>,
     /// Of these points, those that no other beats in both coordinates.
-    pub(super) best: Vec<usize>,
+    pub best: Vec<usize>,
 }
 
 impl Answer<'_> {
     /// Tokens per second per user, and tokens per second per GPU: the more the better.
-    pub(super) fn speeds(&self) -> Front {
+    pub fn speeds(&self) -> Front {
         let points = self.ended(|tried| {
             let per_gpu = tried.trial.output_tokens_per_s / f64::from(tried.gpus);
             (tried.trial.tokens_per_s_per_user, per_gpu)
@@ -25,7 +25,7 @@ impl Answer<'_> {
     }
 
     /// USD per hour, and the 99th percentile of TTFT in ms: the less the better.
-    pub(super) fn costs(&self) -> Front {
+    pub fn costs(&self) -> Front {
         let points = self.ended(|tried| (tried.cost, tried.trial.p99_ttft_ms));
         Front::new(points, |(usd, ttft)| (usd, -ttft))
     }

@@ -1,13 +1,13 @@
 //! The fewest replicas of each layout.
 
+use super::PlanError;
+use super::Trial;
 use super::answer::Answer;
 use super::hunt::{Hunt, Tried};
 use super::layouts::Size;
 use super::limits::{Limits, Stretch, Windows};
 use super::outcome::{Outcome, Row, ranked, winner};
 use super::study::Study;
-use crate::cli::Failure;
-use crate::plan::Trial;
 use crate::threads;
 
 /// Layouts that are searched before the cheapest so far are looked at: few enough that those which cannot be
@@ -23,9 +23,9 @@ struct Candidate<'a> {
     bound: f64,
 }
 
-impl Study<'_> {
+impl Study {
     /// The fewest replicas of each layout that may be the cheapest or the second cheapest.
-    pub(super) fn sizes(&self) -> Result<Answer<'_>, Failure> {
+    pub(super) fn sizes(&self) -> Result<Answer<'_>, PlanError> {
         let hunts = self.layouts.iter().map(|layout| self.hunt(layout, self.base(), &self.traffic));
         let hunts = hunts.collect::<Result<Vec<_>, _>>()?;
         let (mut rows, mut candidates) = (Vec::new(), Vec::new());
@@ -56,7 +56,7 @@ impl Study<'_> {
     }
 
     /// What comes of layouts, those that may be cheapest before the others.
-    fn search(&self, candidates: &[Candidate<'_>]) -> Result<Vec<Row>, Failure> {
+    fn search(&self, candidates: &[Candidate<'_>]) -> Result<Vec<Row>, PlanError> {
         let mut rows = Vec::with_capacity(candidates.len());
         // What was found, cheapest first.
         let mut paid: Vec<f64> = Vec::new();
@@ -74,7 +74,7 @@ impl Study<'_> {
     }
 
     /// The fewest replicas of a layout, if it may be cheaper than the second cheapest so far.
-    fn fewest(&self, candidate: &Candidate<'_>, second: f64) -> Result<Outcome, Failure> {
+    fn fewest(&self, candidate: &Candidate<'_>, second: f64) -> Result<Outcome, PlanError> {
         let Candidate { hunt, least, bound, .. } = *candidate;
         if bound > second
             && let Some(broken) =
@@ -83,10 +83,10 @@ impl Study<'_> {
         {
             return Ok(Outcome::TooDear { broken, cost: hunt.cost(broken) });
         }
-        if let Some(reason) = hunt.lacks_room(self.arguments.max_gpus) {
+        if let Some(reason) = hunt.lacks_room(self.question.max_gpus) {
             return Ok(Outcome::Impossible(reason));
         }
-        let found = hunt.fewest(least, &self.traffic, self.arguments.max_gpus)?;
+        let found = hunt.fewest(least, &self.traffic, self.question.max_gpus)?;
         let Some(found) = found else { return Ok(Outcome::TooMany) };
         // Another size that was tried on the way may be as cheap, and better.
         let kept = hunt.tried().into_iter().filter(|tried| tried.trial.is_kept);
@@ -99,7 +99,7 @@ impl Study<'_> {
     }
 
     /// How far the cheapest layout carries.
-    fn limits(&self, place: usize, hunt: &Hunt<'_>, found: &Tried) -> Result<Limits, Failure> {
+    fn limits(&self, place: usize, hunt: &Hunt<'_>, found: &Tried) -> Result<Limits, PlanError> {
         let stretches = self.stretches(place, found.size)?;
         if self.drifts() {
             return Ok(Limits { stretches, ..Limits::default() });
@@ -110,18 +110,18 @@ impl Study<'_> {
         let factor = highest.map_or(1.0, |(kept, _)| kept.max(1.0));
         // Where adapters are placed anew for every number of replicas, half of them carry less than half.
         let windows = (!self.places_adapters())
-            .then(|| Windows::new(&self.traffic, self.arguments.window, found.size, factor));
+            .then(|| Windows::new(&self.traffic, self.question.window_s, found.size, factor));
         Ok(Limits { stretches, carries: Some(factor), windows, rates: Vec::new() })
     }
 
     /// The fewest replicas of a layout for other requests.
-    fn stretches(&self, place: usize, size: Size) -> Result<Vec<Stretch>, Failure> {
+    fn stretches(&self, place: usize, size: Size) -> Result<Vec<Stretch>, PlanError> {
         self.replicas(|draft, traffic| {
             let Ok(hunt) = self.hunt(&self.layouts[place], &draft, &traffic)? else {
                 return Ok(Stretch { size: None, cost: f64::INFINITY, is_enough: false });
             };
             let is_enough = hunt.attempt(size, &traffic, 1.0)?.is_kept;
-            let fewest = hunt.fewest_of(size, &traffic, self.arguments.max_gpus)?;
+            let fewest = hunt.fewest_of(size, &traffic, self.question.max_gpus)?;
             let cost = fewest.map_or(f64::INFINITY, |size| hunt.cost(size));
             Ok(Stretch { size: fewest, cost, is_enough })
         })

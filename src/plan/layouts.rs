@@ -4,12 +4,12 @@ use std::path::Path;
 
 use toml::{Table, Value};
 
-use super::args::{LayoutKind, PlanArguments};
-use crate::cli::Failure;
-use crate::cli::vary;
+use super::error::{asked, stated};
+use super::question::{LayoutKind, Plan};
+use super::{Pair, PlanError};
 use crate::load::{self, Draft};
-use crate::plan::Pair;
 use crate::profiles;
+use crate::sweep::Axis;
 
 /// A kind of GPU.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,18 +46,20 @@ pub(super) struct Layout {
 
 /// How many replicas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Size {
+pub enum Size {
+    /// Replicas that do everything.
     Mixed(u32),
+    /// Replicas that prefill, and replicas that decode.
     Disaggregated(Pair),
 }
 
 impl Layout {
-    /// All that the arguments name, in their order.
-    pub(super) fn all(arguments: &PlanArguments, base: &Draft) -> Result<Vec<Self>, Failure> {
-        let parts = parts(arguments, base)?;
-        let kinds = kinds(arguments, base)?;
+    /// All that may be chosen, in the order of the question.
+    pub(super) fn all(question: &Plan) -> Result<Vec<Self>, PlanError> {
+        let parts = parts(question)?;
+        let kinds = kinds(question)?;
         let mut all = Vec::new();
-        for settings in settings(&arguments.vary)? {
+        for settings in settings(&question.vary)? {
             for kind in &kinds {
                 let of_kind: Vec<Kind> = match kind {
                     LayoutKind::Mixed => parts.iter().cloned().map(Kind::Mixed).collect(),
@@ -66,7 +68,7 @@ impl Layout {
                 let layout = |kind| Self {
                     kind,
                     settings: settings.clone(),
-                    nic_gb_per_s: arguments.nic_gb_per_s,
+                    nic_gb_per_s: question.nic_gb_per_s,
                 };
                 all.extend(of_kind.into_iter().map(layout));
             }
@@ -109,7 +111,7 @@ impl Layout {
 
     /// The scenario of one replica of each kind, which serves adapters wherever they are placed: what does not
     /// hang on the size can be told from it.
-    pub(super) fn alone(&self, base: &Draft) -> Result<Draft, Failure> {
+    pub(super) fn alone(&self, base: &Draft) -> Result<Draft, PlanError> {
         let mut draft = self.draft(base, self.one())?;
         draft.clear(&["cluster", "lora", "placement"]);
         draft.clear(&["cluster", "lora", "migration"]);
@@ -133,7 +135,7 @@ impl Layout {
     }
 
     /// The scenario of so many replicas.
-    pub(super) fn draft(&self, base: &Draft, size: Size) -> Result<Draft, Failure> {
+    pub(super) fn draft(&self, base: &Draft, size: Size) -> Result<Draft, PlanError> {
         let mut draft = base.clone();
         for (path, value) in &self.settings {
             draft.put(path, value.clone())?;
@@ -161,7 +163,7 @@ impl Layout {
         Ok(draft)
     }
 
-    fn put_transfer(&self, draft: &mut Draft) -> Result<(), Failure> {
+    fn put_transfer(&self, draft: &mut Draft) -> Result<(), PlanError> {
         let mut told = draft.get(&["cluster", "disaggregation"]).and_then(Value::as_table).cloned();
         let told = told.get_or_insert_with(Table::new);
         for roles in ["prefill_replicas", "decode_replicas"] {
@@ -189,7 +191,7 @@ impl Layout {
 
 impl Size {
     /// Replicas of each kind.
-    pub(super) fn replicas(self) -> Vec<u32> {
+    pub fn replicas(self) -> Vec<u32> {
         match self {
             Self::Mixed(replicas) => vec![replicas],
             Self::Disaggregated(pair) => vec![pair.prefill, pair.decode],
@@ -197,7 +199,7 @@ impl Size {
     }
 
     /// As people write it: `12`, `4P8D`.
-    pub(super) fn name(self) -> String {
+    pub fn name(self) -> String {
         match self {
             Self::Mixed(replicas) => replicas.to_string(),
             Self::Disaggregated(pair) => format!("{}P{}D", pair.prefill, pair.decode),
@@ -205,34 +207,31 @@ impl Size {
     }
 }
 
-fn parts(arguments: &PlanArguments, base: &Draft) -> Result<Vec<Part>, Failure> {
-    let of_base = |keys| base.get(keys);
-    let (place, gpus, folder) = if arguments.gpus.is_empty() {
-        let place = format!("{}: cluster.gpu", base.name());
-        let Some(gpu) = of_base(&["cluster", "gpu"]).and_then(Value::as_str) else {
-            let problem = format!("{place}: must name a GPU; give one there or with --gpu");
-            return Err(Failure::input(problem));
-        };
-        (place, vec![gpu.to_owned()], base.folder())
+fn parts(question: &Plan) -> Result<Vec<Part>, PlanError> {
+    let base = &question.draft;
+    let of_base = |key: &str| base.get(&["cluster", key]);
+    let mut gpus = Vec::new();
+    if question.gpus.is_empty() {
+        let wrong = |problem: &str| stated(base, "cluster.gpu", problem);
+        let gpu = of_base("gpu").and_then(Value::as_str);
+        let gpu = gpu.ok_or_else(|| wrong("must name a GPU; give one there or with --gpu"))?;
+        gpus.push(any_gpu(gpu, base.folder()).map_err(|problem| wrong(&problem))?);
+    }
+    for gpu in &question.gpus {
+        gpus.push(any_gpu(gpu, Path::new("")).map_err(|problem| asked("--gpu", problem))?);
+    }
+    let sizes: Vec<i64> = if question.tensor_parallel.is_empty() {
+        vec![of_base("tensor_parallel_size").and_then(Value::as_integer).unwrap_or(1)]
     } else {
-        ("--gpu".to_owned(), arguments.gpus.clone(), Path::new(""))
-    };
-    let sizes = if arguments.tensor_parallel.is_empty() {
-        let size = of_base(&["cluster", "tensor_parallel_size"]).and_then(Value::as_integer);
-        vec![size.unwrap_or(1)]
-    } else {
-        arguments.tensor_parallel.iter().map(|size| i64::from(*size)).collect()
+        question.tensor_parallel.iter().copied().map(i64::from).collect()
     };
     let mut parts = Vec::new();
     for gpu in &gpus {
-        let known = any_gpu(&place, gpu, folder)?;
         for size in &sizes {
-            let part = Part { gpu: known.clone(), tensor_parallel: *size };
+            let part = Part { gpu: gpu.clone(), tensor_parallel: *size };
             if parts.contains(&part) {
-                return Err(Failure::input(format!(
-                    "--gpu, --tensor-parallel: {} TP{size} twice",
-                    known.name
-                )));
+                let problem = format!("{} TP{size} twice", gpu.name);
+                return Err(asked("--gpu, --tensor-parallel", problem));
             }
             parts.push(part);
         }
@@ -241,12 +240,9 @@ fn parts(arguments: &PlanArguments, base: &Draft) -> Result<Vec<Part>, Failure> 
 }
 
 /// A GPU of the catalogue, or of a file whose path is relative to a folder.
-fn any_gpu(place: &str, gpu: &str, folder: &Path) -> Result<Gpu, Failure> {
-    let found =
-        load::gpu(place, gpu, folder).map_err(|problem| Failure::input(problem.to_string()))?;
-    let Some(spec) = found else {
-        return Err(unknown_gpu(place, gpu));
-    };
+fn any_gpu(gpu: &str, folder: &Path) -> Result<Gpu, String> {
+    let found = load::gpu("", gpu, folder).map_err(|problem| problem.to_string())?;
+    let spec = found.ok_or_else(|| unknown_gpu(gpu))?;
     let setting = if load::is_gpu_file(gpu) {
         let path = folder.join(gpu);
         std::path::absolute(&path).unwrap_or(path).display().to_string()
@@ -256,26 +252,22 @@ fn any_gpu(place: &str, gpu: &str, folder: &Path) -> Result<Gpu, Failure> {
     Ok(Gpu { name: spec.name, setting, has_offer: spec.price.is_some() })
 }
 
-/// The name of a GPU in the catalogue.
-pub(super) fn known_gpu(place: &str, gpu: &str) -> Result<String, Failure> {
-    profiles::gpu(gpu).map(|spec| spec.name).ok_or_else(|| unknown_gpu(place, gpu))
-}
-
-fn unknown_gpu(place: &str, gpu: &str) -> Failure {
+/// What is wrong with the name of a GPU that is nowhere.
+pub(super) fn unknown_gpu(gpu: &str) -> String {
     let near = profiles::closest(gpu, profiles::gpu_names());
     let hint = near.map_or_else(String::new, |near| format!(", did you mean `{near}`?"));
-    Failure::input(format!("{place}: `{gpu}` is not in the catalogue of GPUs{hint}"))
+    format!("`{gpu}` is not in the catalogue of GPUs{hint}")
 }
 
 /// The kinds of layouts that are asked for; that of the scenario if none is.
-fn kinds(arguments: &PlanArguments, base: &Draft) -> Result<Vec<LayoutKind>, Failure> {
-    let is_apart = base.get(&["cluster", "disaggregation"]).is_some();
-    Ok(match &arguments.layouts[..] {
+fn kinds(question: &Plan) -> Result<Vec<LayoutKind>, PlanError> {
+    let is_apart = question.draft.get(&["cluster", "disaggregation"]).is_some();
+    Ok(match &question.kinds[..] {
         [] if is_apart => vec![LayoutKind::Disaggregated],
         [] => vec![LayoutKind::Mixed],
         [one] => vec![*one],
         [one, other] if one != other => vec![*one, *other],
-        _ => return Err(Failure::input("--layout: name each layout once")),
+        _ => return Err(asked("--layout", "name each layout once")),
     })
 }
 
@@ -306,13 +298,12 @@ const NOT_VARIED: [(&str, &str); 9] = [
     ("faults", "a plan is of replicas that do not fail"),
 ];
 
-/// Every combination of the values of `--vary`.
-fn settings(vary: &[String]) -> Result<Vec<Vec<Setting>>, Failure> {
+/// Every combination of the values that are varied.
+fn settings(vary: &[Axis]) -> Result<Vec<Vec<Setting>>, PlanError> {
     let mut all: Vec<Vec<Setting>> = vec![Vec::new()];
-    let mut paths: Vec<String> = Vec::new();
-    for text in vary {
-        let axis = vary::axis(text)?;
-        let wrong = |problem: String| Failure::input(format!("--vary {text}: {problem}"));
+    let mut paths: Vec<&String> = Vec::new();
+    for axis in vary {
+        let wrong = |problem: String| asked("--vary", format_args!("{}: {problem}", axis.path));
         let is_below = |path: &str| {
             axis.path
                 .strip_prefix(path)
@@ -324,7 +315,7 @@ fn settings(vary: &[String]) -> Result<Vec<Vec<Setting>>, Failure> {
         if ["seed", "name"].contains(&axis.path.as_str()) {
             return Err(wrong("is not varied: all layouts serve the same requests".to_owned()));
         }
-        if paths.contains(&axis.path) {
+        if paths.contains(&&axis.path) {
             return Err(wrong("is varied twice".to_owned()));
         }
         if let Some(problem) = axis.levels.problem() {
@@ -347,7 +338,7 @@ fn settings(vary: &[String]) -> Result<Vec<Vec<Setting>>, Failure> {
                 })
             })
             .collect();
-        paths.push(axis.path);
+        paths.push(&axis.path);
     }
     Ok(all)
 }

@@ -1,18 +1,17 @@
 //! What a plan is made for: layouts, SLOs and traffic.
 
-use super::args::{PlanArguments, WarmUpKind};
 use super::checks::{
     check_base, check_numbers, check_scenario, check_slos, check_step_times, check_window,
     check_workload,
 };
+use super::error::{asked, stated};
 use super::hunt::{Hunt, Terms};
 use super::layouts::{Layout, Size};
 use super::prices::Prices;
-use crate::cli::{Failure, say};
-use crate::load::Cases;
-use crate::load::{Draft, Drafts};
+use super::question::{Plan, Seeks};
+use super::{Answer, End, PlanError, Slo, Traffic, Trial, WarmUp};
+use crate::load::{Cases, Draft};
 use crate::metrics::bench::Slos;
-use crate::plan::{End, Slo, Traffic, Trial, WarmUp};
 use crate::rng::Seed;
 use crate::scenario::{ArrivalConfig, ScenarioFile};
 use crate::study::Case;
@@ -24,54 +23,54 @@ const DRAWS_MAX: u32 = 100;
 /// Blocks of a trace that are drawn anew.
 const BLOCKS: u32 = 24;
 
-/// What is planned.
+/// A question whose scenario was read: its layouts can be tried.
 #[derive(Debug)]
-pub(super) struct Study<'a> {
-    pub(super) arguments: &'a PlanArguments,
-    drafts: Drafts,
+pub struct Study {
+    pub(super) question: Plan,
     pub(super) layouts: Vec<Layout>,
     pub(super) prices: Prices,
-    pub(super) slos: Vec<Slo>,
-    pub(super) traffic: Traffic,
+    /// The SLOs.
+    pub slos: Vec<Slo>,
+    /// The requests.
+    pub traffic: Traffic,
     pub(super) is_trace: bool,
     warm_up: WarmUp,
-    pub(super) seed: Seed,
+    /// The seed of the scenario.
+    pub seed: Seed,
     cases: Cases,
     /// A layout that resolves, from which other requests can be drawn.
     first: usize,
-    pub(super) name: String,
-    pub(super) model: String,
+    /// The title of the scenario.
+    pub name: String,
+    /// The model that is served.
+    pub model: String,
 }
 
-impl<'a> Study<'a> {
-    pub(super) fn new(arguments: &'a PlanArguments) -> Result<Self, Failure> {
-        check_numbers(arguments)?;
-        let drafts = arguments.changes.changes()?.load(arguments.scenario.as_deref())?;
-        check_base(&drafts)?;
-        let base = &drafts.each[0];
-        let layouts = Layout::all(arguments, base)?;
+impl Study {
+    pub(super) fn new(question: Plan) -> Result<Self, PlanError> {
+        check_numbers(&question)?;
+        let base = &question.draft;
+        check_base(base)?;
+        let layouts = Layout::all(&question)?;
         let gpus = layouts.iter().flat_map(Layout::gpus);
         let gpus = gpus.map(|gpu| (gpu.name.as_str(), gpu)).collect();
-        let prices = Prices::new(&arguments.prices, base, &gpus)?;
-        let cases = Cases::told(&crate::cli::listener());
+        let prices = Prices::new(&question, &gpus)?;
+        let cases = Cases::told(&question.listener);
         let (first, case) = first_case(&layouts, base, &cases)?;
-        check_scenario(&case.scenario)?;
+        check_scenario(base, &case.scenario)?;
         let file = &case.scenario.file;
-        check_workload(file, arguments.rate)?;
-        let traffic = Traffic::draw(case.workload()?).map_err(|e| Failure::Input(e.into()))?;
+        check_workload(base, file, question.seeks)?;
+        let traffic = Traffic::draw(case.workload()?)?;
         let is_trace = matches!(file.workload.arrivals, ArrivalConfig::Trace(_));
-        let warm_up = match (arguments.warm_up, is_trace) {
-            (WarmUpKind::Counts, _) | (WarmUpKind::Auto, true) => WarmUp::Counts,
-            _ => WarmUp::Mser5,
-        };
-        let slos = slos(arguments, file)?;
-        check_slos(&slos, &traffic)?;
-        check_window(arguments.window, &traffic)?;
-        check_step_times(&layouts, &drafts)?;
+        let found = if is_trace { WarmUp::Counts } else { WarmUp::Mser5 };
+        let warm_up = question.warm_up.unwrap_or(found);
+        let slos = slos(&question, file)?;
+        check_slos(&slos, &traffic, &question.listener)?;
+        check_window(question.window_s, &traffic)?;
+        check_step_times(&layouts, &question)?;
         let (name, model, seed) = (file.name.clone(), file.cluster.model.clone(), file.seed);
         Ok(Self {
-            arguments,
-            drafts,
+            question,
             layouts,
             prices,
             slos,
@@ -86,8 +85,19 @@ impl<'a> Study<'a> {
         })
     }
 
+    /// Tries the layouts.
+    ///
+    /// # Errors
+    /// When a run fails.
+    pub fn answer(&self) -> Result<Answer<'_>, PlanError> {
+        match self.question.seeks {
+            Seeks::FewestReplicas => self.sizes(),
+            Seeks::HighestRate => self.rates(),
+        }
+    }
+
     pub(super) fn base(&self) -> &Draft {
-        &self.drafts.each[0]
+        &self.question.draft
     }
 
     /// Whether adapters are placed on replicas.
@@ -106,7 +116,7 @@ impl<'a> Study<'a> {
         layout: &'b Layout,
         base: &'b Draft,
         traffic: &Traffic,
-    ) -> Result<Result<Hunt<'b>, String>, Failure> {
+    ) -> Result<Result<Hunt<'b>, String>, PlanError> {
         let (slos, warm_up, prices) = (&self.slos[..], self.warm_up, &self.prices);
         let terms = Terms { slos, warm_up, is_trace: self.is_trace, prices };
         Hunt::new(layout, base, terms, traffic)
@@ -118,7 +128,7 @@ impl<'a> Study<'a> {
         hunt: &Hunt<'_>,
         (size, trial): (Size, Trial),
         factor: f64,
-    ) -> Result<(Size, Trial), Failure> {
+    ) -> Result<(Size, Trial), PlanError> {
         if trial.values.is_some() {
             return Ok((size, trial));
         }
@@ -126,18 +136,18 @@ impl<'a> Study<'a> {
     }
 
     /// Other requests that could have come, and parameters as uncertain as they are.
-    fn again(&self, number: u32) -> Result<(Draft, Traffic), Failure> {
-        let draft = self.drafts.drawn(0, number)?;
+    fn again(&self, number: u32) -> Result<(Draft, Traffic), PlanError> {
+        let draft = self.base().drawn(number)?;
         let traffic = if self.is_trace {
             let mut stream = self.seed.stream("stretch", u64::from(number));
             let drawn = (0..DRAWS_MAX).find_map(|_| self.traffic.resampled(BLOCKS, &mut stream));
             drawn.ok_or_else(|| {
-                Failure::input("the trace has too few requests to resample; give --resamples 0")
+                asked("--resamples", "the trace has too few requests to resample; give 0")
             })?
         } else {
             let layout = &self.layouts[self.first];
             let case = self.cases.of_draft(&layout.alone(&draft)?)?;
-            Traffic::draw(case.workload()?).map_err(|error| Failure::Input(error.into()))?
+            Traffic::draw(case.workload()?)?
         };
         Ok((draft, traffic))
     }
@@ -145,9 +155,9 @@ impl<'a> Study<'a> {
     /// What comes of each of them.
     pub(super) fn replicas<T: Send>(
         &self,
-        one: impl Fn(Draft, Traffic) -> Result<T, Failure> + Send + Sync,
-    ) -> Result<Vec<T>, Failure> {
-        let replicas: Vec<u32> = (1..=self.arguments.resamples).collect();
+        one: impl Fn(Draft, Traffic) -> Result<T, PlanError> + Send + Sync,
+    ) -> Result<Vec<T>, PlanError> {
+        let replicas: Vec<u32> = (1..=self.question.resamples).collect();
         let done = threads::map(&replicas, |replica| {
             self.again(*replica).and_then(|(draft, traffic)| one(draft, traffic))
         });
@@ -155,33 +165,34 @@ impl<'a> Study<'a> {
     }
 }
 
-fn first_case(layouts: &[Layout], base: &Draft, cases: &Cases) -> Result<(usize, Case), Failure> {
+fn first_case(layouts: &[Layout], base: &Draft, cases: &Cases) -> Result<(usize, Case), PlanError> {
     let mut problem = None;
     for (place, layout) in layouts.iter().enumerate() {
         match layout.alone(base).and_then(|draft| Ok(cases.of_draft(&draft)?)) {
             Ok(case) => return Ok((place, case)),
-            Err(failure) => problem = problem.or(Some((layout.name(), failure))),
+            Err(error) => problem = problem.or(Some((layout.name(), error))),
         }
     }
-    let (name, failure) = problem.expect("there is a layout");
+    let (name, error) = problem.expect("there is a layout");
     match layouts.len() {
-        1 => Err(failure),
-        count => Err(Failure::input(format!("none of {count} layouts can be: {name}: {failure}"))),
+        1 => Err(error),
+        count => {
+            let (first, problem) = (name, Box::new(error));
+            Err(PlanError::NoLayout { count, first, problem })
+        }
     }
 }
 
-fn slos(arguments: &PlanArguments, file: &ScenarioFile) -> Result<Vec<Slo>, Failure> {
+fn slos(question: &Plan, file: &ScenarioFile) -> Result<Vec<Slo>, PlanError> {
     let classes: Vec<String> =
         file.workload.classes.iter().map(|class| class.name.clone()).collect();
     let limits = file.report.goodput.iter().map(|(metric, limit)| format!("{metric}:{limit}"));
     let limits: Vec<String> = limits.collect();
     let each = (!limits.is_empty()).then(|| Slos::parse(&limits)).transpose();
-    let each = each.map_err(|error| Failure::input(format!("report.goodput: {error}")))?;
+    let each = each.map_err(|error| stated(&question.draft, "report.goodput", error))?;
     let parse = |text: &String| {
         Slo::parse(text, &classes, each.as_ref())
-            .map_err(|problem| Failure::input(format!("--slo {text}: {problem}")))
+            .map_err(|problem| asked("--slo", format_args!("{text}: {problem}")))
     };
-    let slos: Vec<Slo> = arguments.slos.iter().map(parse).collect::<Result<_, _>>()?;
-    say(&format!("SLOs: {}", slos.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")));
-    Ok(slos)
+    question.slos.iter().map(parse).collect()
 }

@@ -2,7 +2,7 @@
 
 /// Rows of cells in columns that are as wide as their widest cell, two spaces apart: the first column to the
 /// left, the others to the right, those of `left` to the left too.
-pub(super) fn table(rows: &[Vec<String>], left: &[usize]) -> String {
+pub(crate) fn table(rows: &[Vec<String>], left: &[usize]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column));

@@ -1,14 +1,16 @@
 //! A plan in words.
 
-use super::answer::Answer;
-use super::hunt::{MOST_OF_A_TRACE, Tried};
-use super::layouts::Size;
-use super::limits::Windows;
-use super::outcome::Row;
+use std::fmt;
+
+use super::Answer;
+use crate::plan::hunt::{MOST_OF_A_TRACE, Tried};
+use crate::plan::layouts::Size;
+use crate::plan::limits::Windows;
+use crate::plan::outcome::Row;
 use crate::plan::{Slo, Trial, Value};
 
-impl Answer<'_> {
-    pub(super) fn text(&self) -> String {
+impl fmt::Display for Answer<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let study = self.study;
         let traffic = format!(
             "{}: {}, {} requests, {:.2} requests/s\nSLOs: {}\n\n",
@@ -20,9 +22,11 @@ impl Answer<'_> {
         );
         let answer = self.verdict();
         let fronts = if self.tried.is_empty() { String::new() } else { self.fronts_text() };
-        format!("{traffic}{answer}\n{}{fronts}", self.table())
+        write!(f, "{traffic}{answer}\n{}{fronts}", self.table())
     }
+}
 
+impl Answer<'_> {
     /// What was asked for, and how sure that is.
     pub(super) fn verdict(&self) -> String {
         match self.winner() {

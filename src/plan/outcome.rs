@@ -2,38 +2,54 @@
 
 use super::hunt::Tried;
 use super::layouts::Size;
-use crate::plan::{Merit, Trial};
+use super::{Merit, Trial};
 
 /// What came of a layout.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "one a layout, and most of them meet the SLOs")]
-pub(super) enum Outcome {
+pub enum Outcome {
     /// It cannot serve the traffic in any number.
     Impossible(String),
     /// The largest number that is no dearer than the second cheapest answer misses an SLO.
-    TooDear { broken: Size, cost: f64 },
+    TooDear {
+        /// That number.
+        broken: Size,
+        /// What it costs.
+        cost: f64,
+    },
     /// No number of replicas that may be meets the SLOs; with `--rate`, no rate.
     TooMany,
     /// So many keep them, at so many times the rate, and the next ones do not.
-    Keeps { found: Tried, misses: Option<(Size, Trial)>, factor: f64 },
+    Keeps {
+        /// They.
+        found: Tried,
+        /// The next ones, where there are some.
+        misses: Option<(Size, Trial)>,
+        /// How many times as fast the requests come.
+        factor: f64,
+    },
 }
 
 /// A layout and what came of it.
 #[derive(Debug)]
-pub(super) struct Row {
-    pub(super) place: usize,
-    pub(super) outcome: Outcome,
+pub struct Row {
+    /// The place of the layout among those of the question.
+    pub place: usize,
+    /// What came of it.
+    pub outcome: Outcome,
 }
 
 impl Row {
-    pub(super) fn found(&self) -> Option<&Tried> {
+    /// The size that meets all SLOs, if one does.
+    pub fn found(&self) -> Option<&Tried> {
         match &self.outcome {
             Outcome::Keeps { found, .. } => Some(found),
             _ => None,
         }
     }
 
-    pub(super) fn misses(&self) -> Option<&(Size, Trial)> {
+    /// The next size, which does not.
+    pub fn misses(&self) -> Option<&(Size, Trial)> {
         match &self.outcome {
             Outcome::Keeps { misses, .. } => misses.as_ref(),
             _ => None,
@@ -41,7 +57,7 @@ impl Row {
     }
 
     /// How many times as fast the requests come.
-    pub(super) fn factor(&self) -> f64 {
+    pub fn factor(&self) -> f64 {
         if let Outcome::Keeps { factor, .. } = self.outcome { factor } else { 1.0 }
     }
 

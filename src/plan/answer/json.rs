@@ -2,16 +2,16 @@
 
 use serde_json::{Value, json};
 
-use super::answer::Answer;
-use super::hunt::Tried;
-use super::layouts::Size;
-use super::limits::Windows;
-use super::outcome::{Outcome, Row};
+use super::Answer;
 use crate::plan::Trial;
+use crate::plan::hunt::Tried;
+use crate::plan::layouts::Size;
+use crate::plan::limits::Windows;
+use crate::plan::outcome::{Outcome, Row};
 
 impl Answer<'_> {
-    /// All of it.
-    pub(super) fn json(&self) -> Value {
+    /// All of it: the content of `plan.json`.
+    pub fn json(&self) -> Value {
         let (study, limits) = (self.study, &self.limits);
         let stretches = limits.stretches.iter().map(|other| {
             json!({ "replicas": other.size.map(Size::replicas),

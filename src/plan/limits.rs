@@ -2,43 +2,48 @@
 
 use serde_json::{Value, json};
 
+use super::Traffic;
 use super::layouts::Size;
-use crate::plan::Traffic;
 use crate::units::SimDuration;
 
 /// What is known of the best layout beside that it meets the SLOs.
 #[derive(Debug, Default)]
-pub(super) struct Limits {
+pub struct Limits {
     /// What other requests need.
-    pub(super) stretches: Vec<Stretch>,
+    pub stretches: Vec<Stretch>,
     /// How many times as fast the requests may come.
-    pub(super) carries: Option<f64>,
-    pub(super) windows: Option<Windows>,
+    pub carries: Option<f64>,
+    /// What a perfect autoscaler would do with.
+    pub windows: Option<Windows>,
     /// The highest rates for other requests, in requests per second.
-    pub(super) rates: Vec<f64>,
+    pub rates: Vec<f64>,
 }
 
 /// What other requests need.
 #[derive(Debug, Clone)]
-pub(super) struct Stretch {
+pub struct Stretch {
     /// The fewest replicas; nothing where none are enough.
-    pub(super) size: Option<Size>,
-    pub(super) cost: f64,
+    pub size: Option<Size>,
+    /// What they cost, in US dollars per hour, or GPUs where no price is known.
+    pub cost: f64,
     /// Whether the answer is enough for them.
-    pub(super) is_enough: bool,
+    pub is_enough: bool,
 }
 
 /// What an autoscaler that knows the future and changes the replicas at once would do with: in each window as
 /// many as its rate needs, at the rate per replica that the plan carries in its busiest window.
 #[derive(Debug, Clone)]
-pub(super) struct Windows {
-    width_s: f64,
+pub struct Windows {
+    /// The width of a window, in seconds.
+    pub width_s: f64,
     /// Replicas over time on average, of all kinds together.
-    mean_replicas: f64,
+    pub mean_replicas: f64,
     /// Those of the plan.
-    replicas: u32,
-    most: u32,
-    least: u32,
+    pub replicas: u32,
+    /// In the busiest window.
+    pub most: u32,
+    /// In the quietest.
+    pub least: u32,
 }
 
 impl Windows {

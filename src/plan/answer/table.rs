@@ -1,9 +1,9 @@
 //! The layouts of a plan, and what came of each, as a table.
 
-use super::answer::Answer;
-use super::outcome::{Outcome, Row};
-use crate::cli::table::table;
+use super::Answer;
+use crate::plain::table;
 use crate::plan::Slo;
+use crate::plan::outcome::{Outcome, Row};
 
 impl Answer<'_> {
     pub(super) fn table(&self) -> String {
@@ -34,7 +34,7 @@ impl Answer<'_> {
                 (nothing(), "meets the SLOs at no rate".to_owned())
             }
             Outcome::TooMany => {
-                let most = self.study.arguments.max_gpus;
+                let most = self.study.question.max_gpus;
                 (nothing(), format!("meets the SLOs with no number of up to {most} GPUs"))
             }
             Outcome::Keeps { found, factor, .. } => {

@@ -1,20 +1,20 @@
 //! The highest rate of each layout.
 
+use super::PlanError;
 use super::answer::Answer;
 use super::layouts::{Layout, Size};
 use super::limits::Limits;
 use super::outcome::{Outcome, Row, ranked, winner};
 use super::study::Study;
-use crate::cli::Failure;
 
-impl Study<'_> {
+impl Study {
     /// The highest rate of each layout with the replicas of the scenario.
-    pub(super) fn rates(&self) -> Result<Answer<'_>, Failure> {
+    pub(super) fn rates(&self) -> Result<Answer<'_>, PlanError> {
         let rows = self.layouts.iter().enumerate().map(|(place, layout)| {
             let outcome = self.highest_rate(layout)?;
             Ok(Row { place, outcome })
         });
-        let rows = ranked(rows.collect::<Result<Vec<_>, Failure>>()?);
+        let rows = ranked(rows.collect::<Result<Vec<_>, PlanError>>()?);
         let rates = match winner(&rows) {
             Some((row, found)) => self.rates_of(row.place, found.size, row.factor())?,
             None => Vec::new(),
@@ -23,7 +23,7 @@ impl Study<'_> {
         Ok(Answer { study: self, rows, tried: Vec::new(), limits })
     }
 
-    fn highest_rate(&self, layout: &Layout) -> Result<Outcome, Failure> {
+    fn highest_rate(&self, layout: &Layout) -> Result<Outcome, PlanError> {
         let hunt = match self.hunt(layout, self.base(), &self.traffic)? {
             Ok(hunt) => hunt,
             Err(reason) => return Ok(Outcome::Impossible(reason)),
@@ -43,7 +43,7 @@ impl Study<'_> {
     }
 
     /// The highest rates of a layout for other requests, in requests per second.
-    fn rates_of(&self, place: usize, size: Size, factor: f64) -> Result<Vec<f64>, Failure> {
+    fn rates_of(&self, place: usize, size: Size, factor: f64) -> Result<Vec<f64>, PlanError> {
         self.replicas(|draft, traffic| {
             let Ok(hunt) = self.hunt(&self.layouts[place], &draft, &traffic)? else {
                 return Ok(0.0);

@@ -5,13 +5,13 @@ use std::sync::{Mutex, PoisonError};
 use super::checks::check_scenario;
 use super::layouts::{Layout, Size};
 use super::prices::Prices;
-use crate::cli::Failure;
+use super::{
+    Capacity, End, GoesOn, Kept, Merit, Objective, Pair, PlanError, Setup, Slo, Traffic, Trial,
+    WarmUp,
+};
 use crate::cost::StepTime;
 use crate::load::{Draft, LoadError, Origin};
 use crate::metrics::bench::Latency;
-use crate::plan::{
-    self, Capacity, End, GoesOn, Kept, Merit, Objective, Pair, Setup, Slo, Traffic, Trial, WarmUp,
-};
 use crate::resolved::Scenario;
 use crate::scenario::{AdapterMix, PlacementConfig, ScenarioFile};
 use crate::sim;
@@ -45,13 +45,17 @@ pub(super) struct Hunt<'a> {
 
 /// A size of a layout that was simulated, and what it costs.
 #[derive(Debug, Clone)]
-pub(super) struct Tried {
-    pub(super) size: Size,
-    pub(super) trial: Trial,
-    pub(super) cost: f64,
-    pub(super) gpus: u32,
+pub struct Tried {
+    /// How many replicas.
+    pub size: Size,
+    /// How it went.
+    pub trial: Trial,
+    /// In US dollars per hour, or GPUs where no price is known.
+    pub cost: f64,
+    /// Its GPUs.
+    pub gpus: u32,
     /// Fewer replicas have no room for all adapters.
-    pub(super) least: u32,
+    pub least: u32,
 }
 
 impl Tried {
@@ -70,14 +74,14 @@ impl<'a> Hunt<'a> {
         base: &'a Draft,
         terms: Terms<'a>,
         traffic: &Traffic,
-    ) -> Result<Result<Self, String>, Failure> {
+    ) -> Result<Result<Self, String>, PlanError> {
         let loaded = match layout.alone(base)?.resolve() {
             Ok(loaded) => loaded,
-            Err(error) => return Ok(Err(told(error, base))),
+            Err(error) => return Ok(Err(told(&error, base))),
         };
         let scenario = &loaded.scenario;
-        if let Err(failure) = check_scenario(scenario) {
-            return Ok(Err(failure.to_string()));
+        if let Err(error) = check_scenario(base, scenario) {
+            return Ok(Err(told(&error, base)));
         }
         let least_with_room = least_with_room(layout, base, scenario)?;
         let least = match layout.one() {
@@ -85,7 +89,7 @@ impl<'a> Hunt<'a> {
             apart @ Size::Disaggregated(_) => apart,
         };
         if let Err(error) = layout.draft(base, least)?.resolve() {
-            return Ok(Err(told(error, base)));
+            return Ok(Err(told(&error, base)));
         }
         let costs = match sim::step_times(scenario) {
             Ok(costs) => costs,
@@ -157,7 +161,7 @@ impl<'a> Hunt<'a> {
         size: Size,
         traffic: &Traffic,
         factor: f64,
-    ) -> Result<Trial, Failure> {
+    ) -> Result<Trial, PlanError> {
         self.simulate(size, traffic, factor, End::Early)
     }
 
@@ -168,7 +172,7 @@ impl<'a> Hunt<'a> {
         traffic: &Traffic,
         factor: f64,
         end: End,
-    ) -> Result<Trial, Failure> {
+    ) -> Result<Trial, PlanError> {
         let loaded = self.layout.draft(self.base, size)?.resolve()?;
         let goes_on = if self.terms.is_trace {
             GoesOn::AsRecorded
@@ -189,7 +193,7 @@ impl<'a> Hunt<'a> {
     }
 
     /// One run of the traffic that is planned for, which is remembered.
-    pub(super) fn remembered(&self, size: Size, traffic: &Traffic) -> Result<Trial, Failure> {
+    pub(super) fn remembered(&self, size: Size, traffic: &Traffic) -> Result<Trial, PlanError> {
         let tried = || self.tried.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, trial)) = tried().iter().find(|(known, _)| *known == size) {
             return Ok(trial.clone());
@@ -232,7 +236,7 @@ impl<'a> Hunt<'a> {
         start: Size,
         traffic: &Traffic,
         max_gpus: u32,
-    ) -> Result<Option<Tried>, Failure> {
+    ) -> Result<Option<Tried>, PlanError> {
         let size = self.fewest_by(start, max_gpus, traffic.rate_per_s(), |size| {
             self.remembered(size, traffic)
         })?;
@@ -245,7 +249,7 @@ impl<'a> Hunt<'a> {
         start: Size,
         traffic: &Traffic,
         max_gpus: u32,
-    ) -> Result<Option<Size>, Failure> {
+    ) -> Result<Option<Size>, PlanError> {
         let attempt = |size| self.attempt(size, traffic, 1.0);
         self.fewest_by(start, max_gpus, traffic.rate_per_s(), attempt)
     }
@@ -255,17 +259,17 @@ impl<'a> Hunt<'a> {
         start: Size,
         max_gpus: u32,
         rate_per_s: f64,
-        mut attempt: impl FnMut(Size) -> Result<Trial, Failure>,
-    ) -> Result<Option<Size>, Failure> {
+        mut attempt: impl FnMut(Size) -> Result<Trial, PlanError>,
+    ) -> Result<Option<Size>, PlanError> {
         match start {
             Size::Mixed(start) => {
                 let most = max_gpus / self.prices[0].1;
                 if most < self.least_with_room {
                     return Ok(None);
                 }
-                let found = plan::fewest(start, most, |replicas| {
+                let found = super::fewest(start, most, |replicas| {
                     let size = Size::Mixed(replicas);
-                    Ok::<_, Failure>(self.has_room(size) && attempt(size)?.is_kept)
+                    Ok::<_, PlanError>(self.has_room(size) && attempt(size)?.is_kept)
                 })?;
                 Ok(found.map(Size::Mixed))
             }
@@ -276,9 +280,9 @@ impl<'a> Hunt<'a> {
                     let is_there = self.gpus(size) <= max_gpus;
                     if is_there { self.cost(size) } else { f64::INFINITY }
                 };
-                let found = plan::fewest_pair(start, cost, |pair| {
+                let found = super::fewest_pair(start, cost, |pair| {
                     let trial = attempt(Size::Disaggregated(pair))?;
-                    Ok::<_, Failure>(self.shortage(&trial, pair, rate_per_s))
+                    Ok::<_, PlanError>(self.shortage(&trial, pair, rate_per_s))
                 })?;
                 Ok(found.map(Size::Disaggregated))
             }
@@ -315,9 +319,9 @@ impl<'a> Hunt<'a> {
         size: Size,
         traffic: &Traffic,
         start: f64,
-    ) -> Result<Option<(f64, f64)>, Failure> {
+    ) -> Result<Option<(f64, f64)>, PlanError> {
         let most = if self.terms.is_trace { MOST_OF_A_TRACE } else { 1e9 };
-        plan::highest_factor(start, most, TOLERANCE, |factor| {
+        super::highest_factor(start, most, TOLERANCE, |factor| {
             Ok(self.attempt(size, traffic, factor)?.is_kept)
         })
     }
@@ -344,7 +348,7 @@ const TOLERANCE: f64 = 0.01;
 pub(super) const MOST_OF_A_TRACE: f64 = 100.0;
 
 /// The fewest replicas that have room for all adapters, where those are placed on replicas; else 1.
-fn least_with_room(layout: &Layout, base: &Draft, alone: &Scenario) -> Result<u32, Failure> {
+fn least_with_room(layout: &Layout, base: &Draft, alone: &Scenario) -> Result<u32, PlanError> {
     let file: ScenarioFile = layout.draft(base, layout.one())?.read()?;
     let placement = file.cluster.lora.as_ref().and_then(|lora| lora.placement.as_ref());
     let computed = placement.and_then(PlacementConfig::computed);
@@ -356,12 +360,12 @@ fn least_with_room(layout: &Layout, base: &Draft, alone: &Scenario) -> Result<u3
 }
 
 /// A problem without the name of the file, which is that of all layouts.
-fn told(error: LoadError, base: &Draft) -> String {
-    if let LoadError::Settings(broken) = &error
+fn told(error: &LoadError, base: &Draft) -> String {
+    if let LoadError::Settings(broken) = error
         && broken.0.iter().all(|one| one.origin == Origin::File(base.name().to_owned()))
     {
         let problems: Vec<String> = broken.0.iter().map(|one| one.problem.to_string()).collect();
         return problems.join("\n");
     }
-    Failure::from(error).to_string()
+    error.to_string()
 }

@@ -1,0 +1,68 @@
+//! All that a plan says.
+
+mod fronts;
+mod json;
+mod table;
+mod text;
+
+use super::hunt::Tried;
+use super::limits::Limits;
+use super::outcome::{self, Row};
+use super::prices::Unit;
+use super::question::Seeks;
+use super::study::Study;
+pub use fronts::Front;
+
+/// All that a plan says. [`Display`](std::fmt::Display) gives it in words, [`json`](Self::json) as `plan.json`.
+#[derive(Debug)]
+pub struct Answer<'a> {
+    pub(super) study: &'a Study,
+    /// The layouts, the best first.
+    pub rows: Vec<Row>,
+    /// Trials of the traffic that is planned for, with the places of their layouts.
+    pub tried: Vec<(usize, Tried)>,
+    /// How sure the best layout is.
+    pub limits: Limits,
+}
+
+impl Answer<'_> {
+    /// The cheapest layout that meets all SLOs, if any does.
+    pub fn winner(&self) -> Option<(&Row, &Tried)> {
+        outcome::winner(&self.rows)
+    }
+
+    /// Whether the highest rate is asked for, not the fewest replicas.
+    pub(super) fn seeks_rate(&self) -> bool {
+        self.study.question.seeks == Seeks::HighestRate
+    }
+
+    /// Whether prices are known; else clusters are compared by their GPUs.
+    pub fn has_prices(&self) -> bool {
+        self.study.prices.unit() == Unit::UsdPerHour
+    }
+
+    /// What a cluster costs in US dollars per hour, where there are prices.
+    pub fn usd(&self, cost: f64) -> Option<f64> {
+        (self.has_prices() && cost.is_finite()).then_some(cost)
+    }
+
+    pub(super) fn paid(&self, cost: f64) -> String {
+        self.usd(cost).map_or_else(|| "no price known".to_owned(), |usd| format!("{usd:.2} USD/h"))
+    }
+
+    /// The layout at a place, as in `H100 TP2`.
+    pub fn layout(&self, place: usize) -> String {
+        self.study.layouts[place].name()
+    }
+
+    /// A trial, as in `4 x H100 TP2 (misses an SLO)`.
+    pub fn tried_name(&self, place: usize) -> String {
+        let (layout, tried) = &self.tried[place];
+        let broken = match &tried.trial {
+            trial if trial.is_kept => "",
+            trial if trial.is_overloaded => " (requests pile up)",
+            _ => " (misses an SLO)",
+        };
+        format!("{} x {}{broken}", tried.size.name(), self.layout(*layout))
+    }
+}
