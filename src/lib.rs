@@ -75,6 +75,7 @@ pub mod sweep;
 #[cfg(feature = "cli")]
 pub mod cli;
 
+pub use compare::Compare;
 pub use load::load;
 pub use plan::Plan;
 pub use study::Run;

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::io::{ErrorKind, Write};
+use std::io::{ErrorKind, IsTerminal, Write};
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 
@@ -35,12 +35,17 @@ pub(super) fn print_text(text: &str) -> Result<(), Failure> {
     print(&shortened(&without_zeros(text)))
 }
 
-/// Says what a user should hear of; a warning the first time.
+/// Says what a user should hear of: a warning the first time, progress to somebody who watches.
 pub(super) fn hear(note: &Note) {
     static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     let text = note.to_string();
     let is_new = || SAID.lock().unwrap_or_else(PoisonError::into_inner).insert(text.clone());
-    if !matches!(note, Note::Warning(_)) || is_new() {
+    let is_said = match note {
+        Note::Warning(_) => is_new(),
+        Note::Progress(_) => std::io::stderr().is_terminal(),
+        _ => true,
+    };
+    if is_said {
         say(&text);
     }
 }

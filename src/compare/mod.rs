@@ -6,22 +6,33 @@
 //! * [`holm`]: which of several differences stand when all are looked at together.
 //! * [`Verdict`]: better, worse, or no difference found.
 //!
+//! A question ([`Compare`]) is read into a [`Contest`], whose runs give what was found ([`Compared`]).
+//!
 //! A run of one seed gives one value of each figure; a percentile is a statistic of a run like any other.
 //! Runs of one seed see the same requests in both scenarios (common random numbers), so that the
-//! differences within seeds vary far less than the figures themselves. Nothing here simulates: values come
-//! from [`crate::study`].
+//! differences within seeds vary far less than the figures themselves.
 //!
 //! Left out: what step times and other parameters are not known by; an interval is that of the seeds alone.
 
+mod contestant;
 mod difference;
+mod findings;
 mod holm;
+mod json;
+mod question;
 mod rounds;
+mod runs;
+mod text;
 mod verdict;
 
 #[cfg(test)]
 mod tests;
 
+pub use contestant::Contestant;
 pub use difference::{Basis, Difference, Pairing, Relative};
+pub use findings::{Against, Finding, Findings, Part, plain, title};
 pub use holm::holm;
+pub use question::{Compare, CompareError, Compared, Contest};
 pub use rounds::Rounds;
+pub use runs::{One, Runs};
 pub use verdict::{Verdict, around, quantity};

@@ -15,6 +15,8 @@ pub enum Note {
     Notice(String),
     /// What was read.
     Fact(String),
+    /// How far a study is.
+    Progress(String),
 }
 
 impl fmt::Display for Note {
@@ -23,6 +25,7 @@ impl fmt::Display for Note {
             Self::Warning(text) => write!(f, "warning: {text}"),
             Self::Notice(text) => write!(f, "notice: {text}"),
             Self::Fact(text) => write!(f, "  {text}"),
+            Self::Progress(text) => f.write_str(text),
         }
     }
 }

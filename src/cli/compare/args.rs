@@ -5,6 +5,9 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::cli::args::Format;
+use crate::cli::{Failure, listener, overrides};
+use crate::compare::{Compare, Pairing};
+use crate::load::{Changes, Draft};
 
 /// `servecast compare`.
 #[derive(Debug, Args)]
@@ -26,10 +29,10 @@ pub(in crate::cli) struct CompareArguments {
     #[arg(long, value_name = "MIN..MAX", default_value = "10..100", value_parser = seeds)]
     pub(super) seeds: Seeds,
     /// How often an interval holds the truth
-    #[arg(long, default_value = "0.95", value_parser = confidence)]
+    #[arg(long, default_value = "0.95", value_parser = share)]
     pub(super) confidence: f64,
     /// Add seeds until every interval is within so much of the baseline's mean on either side
-    #[arg(long, default_value = "2%", value_parser = width)]
+    #[arg(long, default_value = "2%", value_parser = share)]
     pub(super) within: f64,
     /// Figures to judge, by their names in compare.json; those of latency and throughput if absent
     #[arg(long = "metric", value_name = "NAME", value_delimiter = ',')]
@@ -55,10 +58,6 @@ pub(super) struct Seeds {
     pub(super) most: u32,
 }
 
-/// With fewer, Student's t is so wide that nothing is ever found.
-const SEEDS_MIN: u32 = 3;
-const SEEDS_MAX: u32 = 100_000;
-
 fn seeds(text: &str) -> Result<Seeds, String> {
     let number = |text: &str| {
         let number = text.trim().parse::<u32>();
@@ -68,12 +67,6 @@ fn seeds(text: &str) -> Result<Seeds, String> {
         Some((first, most)) => (number(first)?, number(most)?),
         None => (number(text)?, number(text)?),
     };
-    if first < SEEDS_MIN {
-        return Err(format!("an interval takes at least {SEEDS_MIN} seeds, got {first}"));
-    }
-    if most < first || most > SEEDS_MAX {
-        return Err(format!("MAX must be within {first}..={SEEDS_MAX}, got {most}"));
-    }
     Ok(Seeds { first, most })
 }
 
@@ -87,18 +80,24 @@ fn share(text: &str) -> Result<f64, String> {
     Ok(number * unit)
 }
 
-fn confidence(text: &str) -> Result<f64, String> {
-    let given = share(text)?;
-    if (0.5..=0.9999).contains(&given) {
-        return Ok(given);
+impl CompareArguments {
+    /// What they ask.
+    pub(super) fn question(&self) -> Result<Compare, Failure> {
+        let (overrides, seed) = (overrides(&self.overrides)?, self.seed);
+        let changes = Changes { overrides, seed, ..Changes::default() };
+        let mut drafts: Vec<Draft> = Vec::new();
+        for path in &self.scenarios {
+            drafts.extend(changes.load(Some(path))?.each);
+        }
+        let mut compare = Compare::new(drafts);
+        compare.seeds = [self.seeds.first, self.seeds.most];
+        compare.confidence = self.confidence;
+        compare.within = self.within;
+        compare.metrics.clone_from(&self.metrics);
+        if self.independent {
+            compare.pairing = Pairing::Independent;
+        }
+        compare.listener = listener();
+        Ok(compare)
     }
-    Err(format!("must be within 0.5 and 0.9999, got {text}"))
-}
-
-fn width(text: &str) -> Result<f64, String> {
-    let given = share(text)?;
-    if given > 0.0 && given.is_finite() {
-        return Ok(given);
-    }
-    Err(format!("must be more than 0, got {text}"))
 }

@@ -2,59 +2,33 @@
 
 use anyhow::Context;
 
-use super::contestant::Contestant;
-use super::findings::Findings;
-use super::json;
-use super::runs::Runs;
 use crate::cli::results::run_json;
+use crate::compare::{Compared, Contest, Contestant};
 use crate::io::rundir::RunDir;
 
 /// Writes all files.
 pub(super) fn write(
     dir: &mut RunDir,
-    all: &[Contestant],
-    runs: &Runs,
-    findings: &Findings,
+    contest: &Contest,
+    compared: &Compared<'_>,
 ) -> anyhow::Result<()> {
-    let run = run_json(all[0].file.seed, all.iter().map(Contestant::name));
+    let all = &contest.contestants;
+    let run = run_json(contest.seed(), all.iter().map(Contestant::name));
     dir.write("run.json", format!("{run:#}\n").as_bytes())?;
-    let found = format!("{:#}\n", json::value(all, runs, findings));
-    dir.write("compare.json", found.as_bytes())?;
-    dir.write("seeds.csv", seeds(all, runs).as_bytes())?;
+    dir.write("compare.json", format!("{:#}\n", compared.json()).as_bytes())?;
+    dir.write("seeds.csv", compared.seeds_csv().as_bytes())?;
     for one in all {
         let resolved = toml::to_string(&one.file).context("the resolved scenario")?;
         dir.write(&format!("{}.resolved.toml", one.letter), resolved.as_bytes())?;
     }
-    figures(dir, all, runs, findings)
-}
-
-/// The figures of every run: a row for each.
-fn seeds(all: &[Contestant], runs: &Runs) -> String {
-    let names: Vec<&str> = runs.of[0][0].figures.iter().map(|(name, _)| name).collect();
-    let mut rows = vec![format!("scenario,seed_number,{}\n", names.join(","))];
-    for (of, (contestant, each)) in all.iter().zip(&runs.of).enumerate() {
-        for (place, one) in each.iter().enumerate() {
-            let values = names.iter().map(|name| {
-                one.figures.get(name).map(|value| value.to_string()).unwrap_or_default()
-            });
-            let values = values.collect::<Vec<_>>().join(",");
-            let number = runs.seed_number(of, place);
-            rows.push(format!("{},{number},{values}\n", contestant.letter));
-        }
-    }
-    rows.concat()
+    figures(dir, all, compared)
 }
 
 #[cfg(feature = "plot")]
-fn figures(
-    dir: &mut RunDir,
-    all: &[Contestant],
-    runs: &Runs,
-    findings: &Findings,
-) -> anyhow::Result<()> {
-    use super::findings::plain;
-    use crate::compare::Verdict;
+fn figures(dir: &mut RunDir, all: &[Contestant], compared: &Compared<'_>) -> anyhow::Result<()> {
+    use crate::compare::{Verdict, plain};
     use crate::plot::{Interval, Judgement, Overlay, comparison_figures};
+    let (runs, findings) = (&compared.runs, &compared.findings);
     let label = |one: &Contestant| format!("{}  {}", one.letter, one.name());
     let overlays = all.iter().zip(&runs.of).filter_map(|(contestant, each)| {
         Some(Overlay { name: label(contestant), seconds: each.first()?.latencies.clone()? })
@@ -86,7 +60,7 @@ fn figures(
 
 #[cfg(not(feature = "plot"))]
 #[expect(clippy::unnecessary_wraps, reason = "as fallible as its twin with the feature")]
-fn figures(_: &mut RunDir, _: &[Contestant], _: &Runs, _: &Findings) -> anyhow::Result<()> {
+fn figures(_: &mut RunDir, _: &[Contestant], _: &Compared<'_>) -> anyhow::Result<()> {
     crate::cli::say("notice: built without the feature `plot`, no figures are written");
     Ok(())
 }

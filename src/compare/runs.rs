@@ -1,13 +1,11 @@
 //! The runs of a comparison: every scenario with every seed, in rounds.
 
-use std::io::IsTerminal;
-
-use super::args::CompareArguments;
 use super::contestant::Contestant;
-use crate::cli::{Failure, say};
-use crate::compare::{Basis, Difference, Pairing, Rounds};
-use crate::load::Cases;
+use super::question::{Compare, CompareError};
+use super::{Basis, Difference, Pairing, Rounds};
+use crate::load::{Cases, Listener, LoadError, Note, Origin};
 use crate::metrics::{RequestRecord, Status};
+use crate::problem::Problem;
 use crate::study::{CUT_ANSWERS, Figures, LOSSES};
 use crate::threads;
 use crate::units::SimDuration;
@@ -29,44 +27,46 @@ const APART: u32 = 1_000_000;
 
 /// One run.
 #[derive(Debug)]
-pub(super) struct One {
-    pub(super) figures: Figures,
+pub struct One {
+    /// Its figures.
+    pub figures: Figures,
     /// Of the first seed: TTFT, TPOT and E2E of the finished requests, in seconds.
-    #[cfg_attr(not(feature = "plot"), expect(dead_code, reason = "only figures show them"))]
-    pub(super) latencies: Option<[Vec<f64>; 3]>,
+    pub latencies: Option<[Vec<f64>; 3]>,
 }
 
 /// All runs.
 #[derive(Debug)]
-pub(super) struct Runs {
+pub struct Runs {
     /// Of each scenario, by number of the seed.
-    pub(super) of: Vec<Vec<One>>,
+    pub of: Vec<Vec<One>>,
     /// The figures that are judged.
-    pub(super) judged: Vec<String>,
-    pub(super) rounds: Rounds,
-    pub(super) basis: Basis,
+    pub judged: Vec<String>,
+    /// How many seeds there may be.
+    pub rounds: Rounds,
+    /// What intervals rest on.
+    pub basis: Basis,
 }
 
 impl Runs {
     /// Simulates all scenarios until their differences are known.
-    pub(super) fn new(all: &[Contestant], arguments: &CompareArguments) -> Result<Self, Failure> {
-        let pairing = if arguments.independent { Pairing::Independent } else { Pairing::Paired };
-        let (first, most) = (arguments.seeds.first as usize, arguments.seeds.most as usize);
+    pub(super) fn new(all: &[Contestant], question: &Compare) -> Result<Self, CompareError> {
+        let [first, most] = question.seeds.map(|seeds| seeds as usize);
         let mut runs = Self {
             of: all.iter().map(|_| Vec::new()).collect(),
             judged: Vec::new(),
-            rounds: Rounds { first, most, within: arguments.within },
-            basis: Basis { pairing, confidence: arguments.confidence, first },
+            rounds: Rounds { first, most, within: question.within },
+            basis: Basis { pairing: question.pairing, confidence: question.confidence, first },
         };
-        let cases = Cases::told(&crate::cli::listener());
+        let listener = &question.listener;
+        let cases = Cases::told(listener);
         // One run each tells which figures there are, before all others are waited for.
-        runs.simulate(all, &cases, 1)?;
-        runs.check_names(&arguments.metrics)?;
+        runs.simulate(all, (&cases, listener), 1)?;
+        runs.check_names(&question.metrics)?;
         let mut seeds = first;
         loop {
-            runs.simulate(all, &cases, seeds)?;
+            runs.simulate(all, (&cases, listener), seeds)?;
             // What some runs lose, the first may not have lost.
-            runs.judged = runs.check_names(&arguments.metrics)?;
+            runs.judged = runs.check_names(&question.metrics)?;
             let there = seeds;
             let found: Vec<Difference> = (1..all.len())
                 .flat_map(|other| runs.judged.iter().map(move |name| (other, name)))
@@ -74,30 +74,30 @@ impl Runs {
                 .collect();
             seeds = runs.rounds.seeds(there, &found);
             if seeds == there {
-                runs.check_losses(all)?;
+                runs.check_losses(all, listener)?;
                 return Ok(runs);
             }
         }
     }
 
     /// Seeds of each scenario.
-    pub(super) fn seeds(&self) -> usize {
+    pub fn seeds(&self) -> usize {
         self.of[0].len()
     }
 
     /// The difference of a figure between a scenario and the baseline, if every run has the figure.
-    pub(super) fn difference(&self, other: usize, name: &str) -> Option<Difference> {
+    pub fn difference(&self, other: usize, name: &str) -> Option<Difference> {
         Some(Difference::new(&self.values(0, name)?, &self.values(other, name)?, self.basis))
     }
 
     /// A figure of every run of a scenario, if every run has it.
-    pub(super) fn values(&self, of: usize, name: &str) -> Option<Vec<f64>> {
+    pub fn values(&self, of: usize, name: &str) -> Option<Vec<f64>> {
         let values = self.of[of].iter().map(|one| one.figures.get(name));
         values.collect::<Option<Vec<f64>>>().filter(|values| values.iter().all(|x| x.is_finite()))
     }
 
     /// The number of the seed of a scenario that a run has.
-    pub(super) fn seed_number(&self, of: usize, place: usize) -> u32 {
+    pub fn seed_number(&self, of: usize, place: usize) -> u32 {
         let own = match self.basis.pairing {
             Pairing::Paired => 0,
             Pairing::Independent => of as u32 * APART,
@@ -106,20 +106,21 @@ impl Runs {
     }
 
     /// Simulates the seeds up to this many that are missing.
-    fn simulate(&mut self, all: &[Contestant], cases: &Cases, seeds: usize) -> Result<(), Failure> {
+    fn simulate(
+        &mut self,
+        all: &[Contestant],
+        told: (&Cases, &Listener),
+        seeds: usize,
+    ) -> Result<(), LoadError> {
         let there = self.seeds();
-        if there > 0 && std::io::stderr().is_terminal() {
-            say(&format!("seeds {}..={seeds} of {} scenarios", there + 1, all.len()));
+        if there > 0 {
+            let text = format!("seeds {}..={seeds} of {} scenarios", there + 1, all.len());
+            told.1.tell(&Note::Progress(text));
         }
         let places = (there..seeds).flat_map(|place| (0..all.len()).map(move |of| (of, place)));
         let places: Vec<(usize, usize)> = places.collect();
         let done = threads::map(&places, |(of, place)| {
-            run(
-                &all[*of],
-                cases,
-                self.seed_number(*of, *place),
-                cfg!(feature = "plot") && *place == 0,
-            )
+            run(&all[*of], told, self.seed_number(*of, *place), *place == 0)
         });
         for ((of, _), one) in places.into_iter().zip(done) {
             self.of[of].push(one?);
@@ -128,14 +129,13 @@ impl Runs {
     }
 
     /// The figures to judge: those that were asked for, or the usual ones.
-    fn check_names(&self, asked: &[String]) -> Result<Vec<String>, Failure> {
+    fn check_names(&self, asked: &[String]) -> Result<Vec<String>, LoadError> {
         let in_all = |name: &str| (0..self.of.len()).all(|of| self.values(of, name).is_some());
         if let Some(unknown) = asked.iter().find(|name| !in_all(name)) {
             let known: Vec<&str> = self.of[0][0].figures.iter().map(|(name, _)| name).collect();
-            return Err(Failure::input(format!(
-                "--metric {unknown}: is no figure that every run has, such as {}",
-                known.join(", ")
-            )));
+            let problem =
+                format!("{unknown}: is no figure that every run has, such as {}", known.join(", "));
+            return Err(Origin::Argument("--metric").fail(Problem::new("", problem)));
         }
         if !asked.is_empty() {
             let mut names: Vec<String> = Vec::new();
@@ -156,30 +156,31 @@ impl Runs {
     ///
     /// # Errors
     /// When a scenario answers none in any run: there is nothing to compare.
-    fn check_losses(&self, contestants: &[Contestant]) -> Result<(), Failure> {
+    fn check_losses(
+        &self,
+        contestants: &[Contestant],
+        listener: &Listener,
+    ) -> Result<(), CompareError> {
         for (contestant, runs) in contestants.iter().zip(&self.of) {
             if runs.iter().all(|one| one.figures.get("finished") == Some(0.0)) {
-                return Err(Failure::Run(anyhow::anyhow!(
-                    "{}: no request of any seed was answered; there are no latencies to compare",
-                    contestant.letter
-                )));
+                return Err(CompareError::NoAnswer(contestant.letter));
             }
         }
         let all = self.of.iter().flatten();
         let is_lossy = |one: &&One| one.figures.get("finished") != one.figures.get("arrived");
         let (lossy, count) = (all.clone().filter(is_lossy).count(), all.clone().count());
         if lossy > 0 {
-            say(&format!(
-                "warning: in {lossy} of {count} runs not all requests were answered in full; latencies are of \
+            listener.tell(&Note::Warning(format!(
+                "in {lossy} of {count} runs not all requests were answered in full; latencies are of \
                  those that were"
-            ));
+            )));
         }
         let is_cut = |one: &&One| one.figures.get(CUT_ANSWERS).is_some_and(|cut| cut > 0.0);
         let cut = all.filter(is_cut).count();
         if cut > 0 {
-            say(&format!(
-                "warning: in {cut} of {count} runs answers were cut at the engine's longest sequence"
-            ));
+            listener.tell(&Note::Warning(format!(
+                "in {cut} of {count} runs answers were cut at the engine's longest sequence"
+            )));
         }
         Ok(())
     }
@@ -187,17 +188,17 @@ impl Runs {
 
 fn run(
     contestant: &Contestant,
-    cases: &Cases,
+    (cases, listener): (&Cases, &Listener),
     number: u32,
     keeps_latencies: bool,
-) -> Result<One, Failure> {
+) -> Result<One, LoadError> {
     let case = cases.of_draft(&contestant.draft.reseeded(number)?)?;
     let run = case.run()?;
     if run.counts.stuck > 0 {
-        say(&format!(
-            "warning: {}: {} requests of seed {number} could never be served",
+        listener.tell(&Note::Warning(format!(
+            "{}: {} requests of seed {number} could never be served",
             contestant.letter, run.counts.stuck
-        ));
+        )));
     }
     let latencies = keeps_latencies.then(|| latencies(&run.recorder.seen()));
     Ok(One { figures: Figures::new(&case.scenario, &run), latencies })

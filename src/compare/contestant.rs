@@ -2,10 +2,8 @@
 
 use toml::{Table, Value};
 
-use super::args::CompareArguments;
-use crate::cli::overrides;
-use crate::cli::{Failure, say};
-use crate::load::{Changes, Draft};
+use crate::load::{Draft, Listener, LoadError, Note, Origin};
+use crate::problem::Problem;
 use crate::scenario::ScenarioFile;
 
 /// Letters name scenarios.
@@ -13,24 +11,26 @@ const SCENARIOS_MAX: usize = 26;
 
 /// A scenario that is compared.
 #[derive(Debug)]
-pub(super) struct Contestant {
+pub struct Contestant {
     /// A for the baseline, B, …
-    pub(super) letter: char,
-    pub(super) draft: Draft,
+    pub letter: char,
+    /// Its settings.
+    pub draft: Draft,
     /// As resolved with the seed of the file.
-    pub(super) file: ScenarioFile,
+    pub file: ScenarioFile,
     /// The settings, resolved, in which it differs from the baseline.
-    pub(super) changed: Vec<String>,
+    pub changed: Vec<String>,
 }
 
 impl Contestant {
-    pub(super) fn name(&self) -> &str {
+    /// Its title.
+    pub fn name(&self) -> &str {
         &self.file.name
     }
 
     /// Those of the changed settings that say which requests there are. How the client sends them is not
     /// among them.
-    pub(super) fn other_requests(&self) -> impl Iterator<Item = &str> {
+    pub fn other_requests(&self) -> impl Iterator<Item = &str> {
         let changed = self.changed.iter().map(String::as_str);
         changed.filter(|path| {
             path.starts_with("trace") || says_requests(path) && !path.contains("tool_seed")
@@ -53,35 +53,32 @@ fn says_requests(path: &str) -> bool {
     path.starts_with("workload") && !path.starts_with("workload.client")
 }
 
-/// Reads the scenarios of all files; the first is the baseline, whose seed all get.
-pub(super) fn read(arguments: &CompareArguments) -> Result<Vec<Contestant>, Failure> {
-    let mut all: Vec<Draft> = Vec::new();
-    let (overrides, seed) = (overrides(&arguments.overrides)?, arguments.seed);
-    let changes = Changes { overrides, seed, ..Changes::default() };
-    for path in &arguments.scenarios {
-        all.extend(changes.load(Some(path))?.each);
-    }
-    if all.len() < 2 {
-        return Err(Failure::input(format!(
-            "{}: has no variants to compare with; give a second scenario, or `[[variants]]` in the file",
-            all[0].name()
-        )));
-    }
-    if all.len() > SCENARIOS_MAX {
-        return Err(Failure::input(format!(
-            "{} scenarios: at most {SCENARIOS_MAX} are compared",
-            all.len()
-        )));
-    }
-    let seed = all[0].seed();
+/// Resolves the scenarios; the first is the baseline, whose seed all get.
+pub(super) fn read(all: &[Draft], listener: &Listener) -> Result<Vec<Contestant>, LoadError> {
+    const FIRST: Origin = Origin::Argument("scenarios");
+    let baseline = match all {
+        [] => return Err(FIRST.fail(Problem::new("", "there is none to compare"))),
+        [one] => {
+            return Err(Origin::File(one.name().to_owned()).fail(Problem::new(
+                "",
+                "has no variants to compare with; give a second scenario, or `[[variants]]` in the file",
+            )));
+        }
+        [baseline, ..] if all.len() <= SCENARIOS_MAX => baseline,
+        _ => {
+            let problem = format!("at most {SCENARIOS_MAX} are compared, got {}", all.len());
+            return Err(FIRST.fail(Problem::new("", problem)));
+        }
+    };
+    let seed = baseline.seed();
     let mut contestants: Vec<Contestant> = Vec::with_capacity(all.len());
-    for (mut draft, letter) in all.into_iter().zip('A'..) {
+    for (mut draft, letter) in all.iter().cloned().zip('A'..) {
         if draft.seed() != seed {
-            say(&format!(
-                "notice: {letter} has seed {}; it is run with that of A, {}",
+            listener.tell(&Note::Notice(format!(
+                "{letter} has seed {}; it is run with that of A, {}",
                 draft.seed().0,
                 seed.0
-            ));
+            )));
             draft.put("seed", seed.0.cast_signed())?;
         }
         let file = draft.resolve()?.scenario.file;

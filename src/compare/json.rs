@@ -2,11 +2,11 @@
 
 use serde_json::{Map, Value, json};
 
+use super::Pairing;
 use super::contestant::Contestant;
 use super::findings::{Against, Finding, Findings, sense_word};
 use super::runs::Runs;
 use super::text;
-use crate::compare::Pairing;
 
 /// Everything that was found; equal comparisons give equal bytes.
 pub(super) fn value(all: &[Contestant], runs: &Runs, findings: &Findings) -> Value {

@@ -2,48 +2,56 @@
 
 use super::contestant::Contestant;
 use super::runs::Runs;
-use crate::compare::{Difference, Verdict, holm};
+use super::{Difference, Verdict, holm};
 use crate::metrics::bench::{MetricKey, Tool};
 use crate::study::{self, Sense};
 
 /// A figure of a scenario beside that of the baseline.
 #[derive(Debug)]
-pub(super) struct Finding {
-    pub(super) name: String,
-    pub(super) found: Difference,
+pub struct Finding {
+    /// Its name.
+    pub name: String,
+    /// How much it differs.
+    pub found: Difference,
     /// By itself, at the confidence that was asked for.
-    pub(super) verdict: Verdict,
+    pub verdict: Verdict,
     /// Together with all other judged figures of all scenarios; `None` where it is not judged.
-    pub(super) together: Option<Verdict>,
+    pub together: Option<Verdict>,
 }
 
 /// A part of the mean end-to-end time, in ms.
 #[derive(Debug)]
-pub(super) struct Part {
-    pub(super) name: &'static str,
-    pub(super) a: f64,
-    pub(super) b: f64,
+pub struct Part {
+    /// Its name.
+    pub name: &'static str,
+    /// Of the baseline.
+    pub a: f64,
+    /// Of the other.
+    pub b: f64,
 }
 
 /// All of one scenario.
 #[derive(Debug)]
-pub(super) struct Against {
+pub struct Against {
     /// The place of the scenario; that of the baseline is 0.
-    pub(super) other: usize,
-    pub(super) judged: Vec<Finding>,
+    pub other: usize,
+    /// Figures that are judged.
+    pub judged: Vec<Finding>,
     /// Figures that were not asked for.
-    pub(super) beside: Vec<Finding>,
-    pub(super) parts: Vec<Part>,
+    pub beside: Vec<Finding>,
+    /// Where the mean end-to-end time went.
+    pub parts: Vec<Part>,
 }
 
 /// All that was found.
 #[derive(Debug)]
-pub(super) struct Findings {
-    pub(super) each: Vec<Against>,
+pub struct Findings {
+    /// Of each scenario but the baseline.
+    pub each: Vec<Against>,
     /// Judged figures whose intervals are wider than asked for.
-    pub(super) wide: usize,
+    pub wide: usize,
     /// Whether every run of a scenario gave the same figures, whatever its seed.
-    pub(super) is_without_chance: bool,
+    pub is_without_chance: bool,
 }
 
 impl Findings {
@@ -88,7 +96,7 @@ fn against(other: usize, runs: &Runs) -> Against {
 }
 
 /// A figure as reports call it: `Mean TTFT (ms)`; its own name where they have none.
-pub(in crate::cli) fn title(name: &str) -> String {
+pub fn title(name: &str) -> String {
     match (name, MetricKey::parse(name)) {
         ("slo_attainment", _) => "SLO attainment".to_owned(),
         (_, Some(key)) => key.title(Tool::Vllm),
@@ -97,7 +105,7 @@ pub(in crate::cli) fn title(name: &str) -> String {
 }
 
 /// The same without its unit.
-pub(super) fn plain(name: &str) -> String {
+pub fn plain(name: &str) -> String {
     let title = title(name);
     match title.split_once(" (") {
         Some((plain, _)) => plain.to_owned(),

@@ -3,7 +3,7 @@
 use super::contestant::Contestant;
 use super::findings::{Against, Finding, Findings, plain, title};
 use super::runs::Runs;
-use crate::compare::{Pairing, Verdict, around, quantity};
+use super::{Pairing, Verdict, around, quantity};
 use crate::plain::table;
 
 /// The whole report.

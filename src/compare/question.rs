@@ -1,0 +1,191 @@
+//! What a comparison is asked, and what it answers.
+
+use std::fmt;
+
+use serde_json::Value;
+
+use super::contestant::{self, Contestant};
+use super::findings::Findings;
+use super::runs::Runs;
+use super::{Pairing, json, text};
+use crate::load::{Draft, Listener, LoadError, Note, Origin};
+use crate::plain::shown;
+use crate::problem::Problem;
+use crate::rng::Seed;
+
+/// With fewer seeds Student's t is so wide that nothing is ever found.
+const SEEDS_MIN: u32 = 3;
+const SEEDS_MAX: u32 = 100_000;
+
+/// Why scenarios cannot be compared.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CompareError {
+    /// A scenario, or what is asked of it, breaks rules.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// There is nothing to compare.
+    #[error("{0}: no request of any seed was answered; there are no latencies to compare")]
+    NoAnswer(char),
+}
+
+/// A question: do scenarios differ from the first, or is it chance?
+///
+/// ```
+/// use servecast::Compare;
+///
+/// let scenario = || servecast::load::built_in().with("workload.num_requests", 50);
+/// let mut compare = Compare::new(vec![scenario()?, scenario()?.with("cluster.replicas", 2)?]);
+/// compare.seeds = [3, 3];
+/// let compared = compare.read()?.run()?;
+/// let ttft = compared.difference(1, "mean_ttft_ms").expect("requests were answered");
+/// println!("{:.0} ms ± {:.0} ms", ttft.difference(), ttft.half_width);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Compare {
+    /// The scenarios, the baseline first; all get its seed.
+    pub drafts: Vec<Draft>,
+    /// Seeds of the first round, and at most.
+    pub seeds: [u32; 2],
+    /// How often an interval holds the truth, 0.5 to 0.9999.
+    pub confidence: f64,
+    /// Seeds are added until every interval is within so much of the baseline's mean on either side.
+    pub within: f64,
+    /// Figures to judge, by name; those of latency and throughput if empty.
+    pub metrics: Vec<String>,
+    /// Whether scenarios share their seeds, and so their requests.
+    pub pairing: Pairing,
+    /// Who hears of notes.
+    pub listener: Listener,
+}
+
+impl Compare {
+    /// A comparison of scenarios with the first of them.
+    pub fn new(drafts: Vec<Draft>) -> Self {
+        Self {
+            drafts,
+            seeds: [10, 100],
+            confidence: 0.95,
+            within: 0.02,
+            metrics: Vec::new(),
+            pairing: Pairing::Paired,
+            listener: Listener::default(),
+        }
+    }
+
+    /// Resolves the scenarios and finds in which settings they differ.
+    ///
+    /// # Errors
+    /// When a rule is broken, by a scenario or by the question.
+    pub fn read(self) -> Result<Contest, CompareError> {
+        self.check()?;
+        let contestants = contestant::read(&self.drafts, &self.listener)?;
+        for contestant in &contestants {
+            let other: Vec<&str> = contestant.other_requests().collect();
+            if !other.is_empty() && self.pairing == Pairing::Paired {
+                self.listener.tell(&Note::Warning(format!(
+                    "{} has other requests than A ({}): pairs share the seed and not the requests",
+                    contestant.letter,
+                    other.join(", ")
+                )));
+            }
+        }
+        Ok(Contest { question: self, contestants })
+    }
+
+    fn check(&self) -> Result<(), LoadError> {
+        let refused = |flag, rule: String| Err(Origin::Argument(flag).fail(Problem::new("", rule)));
+        let [first, most] = self.seeds;
+        if first < SEEDS_MIN {
+            let rule = format!("an interval takes at least {SEEDS_MIN} seeds, got {first}");
+            return refused("--seeds", rule);
+        }
+        if most < first || most > SEEDS_MAX {
+            return refused(
+                "--seeds",
+                format!("MAX must be within {first}..={SEEDS_MAX}, got {most}"),
+            );
+        }
+        if !(0.5..=0.9999).contains(&self.confidence) {
+            let rule = format!("must be within 0.5 and 0.9999, got {}", shown(self.confidence));
+            return refused("--confidence", rule);
+        }
+        if !(self.within > 0.0 && self.within.is_finite()) {
+            let rule = format!("must be more than 0, got {}", shown(self.within));
+            return refused("--within", rule);
+        }
+        Ok(())
+    }
+}
+
+/// Scenarios that can be compared.
+#[derive(Debug)]
+pub struct Contest {
+    pub(super) question: Compare,
+    /// The scenarios, the baseline first.
+    pub contestants: Vec<Contestant>,
+}
+
+impl Contest {
+    /// The seed that those of all runs are drawn from.
+    pub fn seed(&self) -> Seed {
+        self.contestants[0].file.seed
+    }
+
+    /// Simulates all scenarios with as many seeds as it takes.
+    ///
+    /// # Errors
+    /// When a run fails, a figure is not in every run, or nothing was answered.
+    pub fn run(&self) -> Result<Compared<'_>, CompareError> {
+        let runs = Runs::new(&self.contestants, &self.question)?;
+        let findings = Findings::new(&self.contestants, &runs);
+        Ok(Compared { contestants: &self.contestants, runs, findings })
+    }
+}
+
+/// What a comparison found. [`Display`](fmt::Display) gives it in words, [`json`](Self::json) as `compare.json`.
+#[derive(Debug)]
+pub struct Compared<'a> {
+    pub(super) contestants: &'a [Contestant],
+    /// The runs.
+    pub runs: Runs,
+    /// What they show.
+    pub findings: Findings,
+}
+
+impl Compared<'_> {
+    /// The difference of a figure between the scenario at a place and the baseline, if every run has it.
+    pub fn difference(&self, other: usize, figure: &str) -> Option<super::Difference> {
+        self.runs.difference(other, figure)
+    }
+
+    /// All of it: the content of `compare.json`.
+    pub fn json(&self) -> Value {
+        json::value(self.contestants, &self.runs, &self.findings)
+    }
+
+    /// The figures of every run as CSV, a row for each: the content of `seeds.csv`.
+    pub fn seeds_csv(&self) -> String {
+        let names: Vec<&str> = self.runs.of[0][0].figures.iter().map(|(name, _)| name).collect();
+        let mut rows = vec![format!("scenario,seed_number,{}\n", names.join(","))];
+        for (of, (contestant, each)) in self.contestants.iter().zip(&self.runs.of).enumerate() {
+            for (place, one) in each.iter().enumerate() {
+                let values = names.iter().map(|name| {
+                    one.figures.get(name).map(|value| value.to_string()).unwrap_or_default()
+                });
+                let values = values.collect::<Vec<_>>().join(",");
+                let number = self.runs.seed_number(of, place);
+                rows.push(format!("{},{number},{values}\n", contestant.letter));
+            }
+        }
+        rows.concat()
+    }
+}
+
+impl fmt::Display for Compared<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&text::text(self.contestants, &self.runs, &self.findings))
+    }
+}
