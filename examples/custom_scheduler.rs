@@ -1,5 +1,4 @@
-//! An order of admission of one's own, run through the project's suite of checks: short prompts first, but
-//! nobody is overtaken for ever.
+//! A scheduler of one's own beside vLLM's: everybody gets the same share of a step's token budget.
 //!
 //! ```sh
 //! cargo run --release --no-default-features --example custom_scheduler
@@ -7,49 +6,100 @@
 
 #![allow(clippy::print_stdout, reason = "an example shows its result")]
 
-use servecast::check::{Policies, Standing, Suite};
-use servecast::engine::scheduler::{Admit, Doorkeeper, Held, Load};
-use servecast::units::{SimDuration, SimTime};
+use std::collections::VecDeque;
 
-/// The shortest prompt goes in first; who has waited for so long goes before all others.
-#[derive(Debug, Clone)]
-struct ShortestFirst {
-    patience: SimDuration,
+use servecast::cluster::Cluster;
+use servecast::engine::Finish;
+use servecast::engine::scheduler::{KvBlocks, NextStep, Scheduler, SchedulingPolicy};
+use servecast::ids::RequestId;
+use servecast::load;
+use servecast::request::RequestView;
+use servecast::study::Run;
+use servecast::units::SimTime;
+
+const SCENARIO: &str = r#"
+name = "chat"
+
+[workload]
+num_requests = 1000
+arrivals = { type = "poisson", rate_per_s = 5.0 }
+
+[workload.lengths]
+type = "sampled"
+input_tokens = { type = "log_normal", median_tokens = 600.0, sigma = 1.2, max_tokens = 16000 }
+output_tokens = { type = "uniform", min_tokens = 50, max_tokens = 250 }
+
+[cluster]
+model = "Qwen/Qwen3-8B"
+gpu = "A100-SXM4-80GB"
+"#;
+
+/// Tokens of a step.
+const BUDGET: u32 = 2048;
+
+/// Answers go on; what is left of the budget is shared by all prompts, so that a short one does not wait for a
+/// long one. Memory is not counted: this is what a server with room for everybody would do.
+#[derive(Debug, Clone, Default)]
+struct FairPrefill {
+    requests: VecDeque<RequestId>,
 }
 
-impl Admit for ShortestFirst {
-    fn next(&mut self, waiting: &[Held], engine: &Load, now: SimTime) -> Option<usize> {
-        // One at a time, so that the engine's own queue holds nobody whom a later one should overtake.
-        if engine.waiting > 0 {
-            return None;
+impl SchedulingPolicy for FairPrefill {
+    fn enqueue(&mut self, request: RequestView<'_>) -> Result<(), Finish> {
+        self.requests.push_back(request.id);
+        Ok(())
+    }
+
+    fn left(&mut self, id: RequestId) {
+        self.requests.retain(|&other| other != id);
+    }
+
+    fn schedule(&mut self, _now: SimTime, step: &mut NextStep<'_>) {
+        let (mut left, mut prompts) = (BUDGET, Vec::new());
+        for &id in &self.requests {
+            match step.uncomputed(id) {
+                0 => {}
+                1 if left > 0 => {
+                    step.compute(id, 1);
+                    left -= 1;
+                }
+                _ => prompts.push(id),
+            }
         }
-        let has_waited = |held: &Held| now - held.view().arrival > self.patience;
-        let late = waiting.iter().position(has_waited);
-        let shortest = (0..waiting.len()).min_by_key(|&place| waiting[place].view().prompt_tokens);
-        late.or(shortest)
+        for (place, &id) in prompts.iter().enumerate() {
+            let share = left / (prompts.len() - place) as u32;
+            let tokens = share.min(step.uncomputed(id));
+            if tokens > 0 {
+                step.compute(id, tokens);
+                left -= tokens;
+            }
+        }
+    }
+
+    fn kv_blocks(&self) -> KvBlocks {
+        KvBlocks::default()
     }
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let policy = ShortestFirst { patience: SimDuration::from_millis(5000) };
-    let policies = Policies::shipped().with_scheduler(|scenario, _group, engine| {
-        // What the policy is not for is left out with a reason.
-        if scenario.file.cluster.gateway.is_some() {
-            return Err("the gateway orders requests already".to_owned());
-        }
-        Ok(Doorkeeper::new(policy.clone(), engine).into())
-    });
-    for outcome in Suite::built_in().check(&policies)? {
-        if let Some(reason) = &outcome.left_out {
-            println!("{}: left out, {reason}", outcome.scenario);
-            continue;
-        }
-        let count = |wanted| outcome.deviations.iter().filter(|one| one.standing == wanted).count();
-        let (better, worse) = (count(Standing::Better), count(Standing::Worse));
-        println!("{}: {better} figures better, {worse} worse than allowed", outcome.scenario);
-        for found in outcome.failures().filter(|found| found.figure.starts_with("mean_")) {
-            println!("  {} {:?} -> {:?}", found.figure, found.golden, found.now);
-        }
-    }
+    let case = load::from_text(SCENARIO)?.resolve()?.case()?;
+    tell("vLLM", &case.run()?);
+    let Cluster { instances, .. } = case.cluster()?;
+    let instances = instances
+        .into_iter()
+        .map(|instance| instance.with_scheduler(|_| Scheduler::custom(FairPrefill::default())));
+    let instances = instances.collect();
+    tell("fair prefill", &case.run_on(Cluster { instances, ..case.cluster()? })?);
     Ok(())
+}
+
+fn tell(name: &str, run: &Run) {
+    let figures = run.figures();
+    let of = |name: &str| figures.get(name).unwrap_or(f64::NAN);
+    println!(
+        "{name}: median TTFT {:.0} ms, P99 TTFT {:.0} ms, P99 TPOT {:.1} ms",
+        of("median_ttft_ms"),
+        of("p99_ttft_ms"),
+        of("p99_tpot_ms")
+    );
 }

@@ -28,6 +28,7 @@
 //! | 9 | [`sweep`] [`compare`] [`check`] [`plan`] | studies of many runs |
 
 pub mod des;
+mod erased;
 pub mod ids;
 mod json;
 mod plain;

@@ -3,8 +3,7 @@
 use super::golden::Golden;
 use super::outcome::Outcome;
 use super::policies::Policies;
-use crate::resolved::Scenario;
-use crate::scenario::ScenarioFile;
+use crate::load;
 use crate::study::{Case, Figures, StudyError};
 use crate::threads;
 
@@ -72,11 +71,7 @@ impl Suite {
     /// When a file of the suite is broken, which tests would have found.
     pub fn built_in() -> Self {
         let member = |(name, text): (&str, &str)| {
-            let file: ScenarioFile =
-                toml::from_str(text).unwrap_or_else(|error| panic!("checks/{name}.toml: {error}"));
-            let scenario = Scenario::resolve(file, None);
-            let scenario = scenario.unwrap_or_else(|error| panic!("checks/{name}.toml: {error}"));
-            let case = Case::new(scenario, None);
+            let case = load::from_text(text).and_then(|draft| draft.resolve()?.case());
             let case = case.unwrap_or_else(|error| panic!("checks/{name}.toml: {error}"));
             Member { name: name.to_owned(), case }
         };

@@ -112,7 +112,7 @@ pub(super) fn write(dir: &mut RunDir, outcomes: &[Outcome]) -> anyhow::Result<()
 }
 
 fn write_one(dir: &mut RunDir, folder: &str, outcome: &Outcome) -> anyhow::Result<()> {
-    let resolved = toml::to_string(&outcome.scenario.file).context("the resolved scenario")?;
+    let resolved = crate::erased::text(&outcome.scenario.file).context("the resolved scenario")?;
     dir.write(&format!("{folder}scenario.resolved.toml"), resolved.as_bytes())?;
     let summary = format!("{:#}\n", summary(outcome));
     dir.write(&format!("{folder}summary.json"), summary.as_bytes())?;

@@ -18,7 +18,7 @@ use crate::engine::Instance;
 use crate::ids::InstanceId;
 
 pub use adapter_view::{AdapterReport, AdapterView, Swap};
-pub use autoscaler::{Autoscaler, Look, Report, Stage};
+pub use autoscaler::{Autoscaler, Look, Report, Scale, ScaleView, Stage};
 pub use disaggregation::{
     Chunk, Disaggregation, Granularity, Messages, Order, Role, Roles, Transfer, TransferEnd, Way,
 };
@@ -45,6 +45,8 @@ pub struct Cluster {
     pub tiers: Option<TierLinks>,
     /// By model, the instances that requests for it are sent to first; empty where all serve the same one.
     pub models: Vec<Range<u32>>,
+    /// A rule of one's own for the autoscalers of the scenario, each of which begins it anew.
+    pub scale: Option<Box<dyn Scale>>,
 }
 
 impl Cluster {
@@ -57,6 +59,7 @@ impl Cluster {
             disaggregation: None,
             tiers: None,
             models: Vec::new(),
+            scale: None,
         }
     }
 

@@ -129,33 +129,34 @@ pub struct Contest {
 }
 
 impl Contest {
-    /// The seed that those of all runs are drawn from.
-    pub fn seed(&self) -> Seed {
-        self.contestants[0].file.seed
-    }
-
     /// Simulates all scenarios with as many seeds as it takes.
     ///
     /// # Errors
     /// When a run fails, a figure is not in every run, or nothing was answered.
-    pub fn run(&self) -> Result<Compared<'_>, CompareError> {
+    pub fn run(self) -> Result<Compared, CompareError> {
         let runs = Runs::new(&self.contestants, &self.question)?;
         let findings = Findings::new(&self.contestants, &runs);
-        Ok(Compared { contestants: &self.contestants, runs, findings })
+        Ok(Compared { contestants: self.contestants, runs, findings })
     }
 }
 
 /// What a comparison found. [`Display`](fmt::Display) gives it in words, [`json`](Self::json) as `compare.json`.
 #[derive(Debug)]
-pub struct Compared<'a> {
-    pub(super) contestants: &'a [Contestant],
+pub struct Compared {
+    /// The scenarios, the baseline first.
+    pub contestants: Vec<Contestant>,
     /// The runs.
     pub runs: Runs,
     /// What they show.
     pub findings: Findings,
 }
 
-impl Compared<'_> {
+impl Compared {
+    /// The seed that those of all runs are drawn from.
+    pub fn seed(&self) -> Seed {
+        self.contestants[0].file.seed
+    }
+
     /// The difference of a figure between the scenario at a place and the baseline, if every run has it.
     pub fn difference(&self, other: usize, figure: &str) -> Option<super::Difference> {
         self.runs.difference(other, figure)
@@ -163,7 +164,7 @@ impl Compared<'_> {
 
     /// All of it: the content of `compare.json`.
     pub fn json(&self) -> Value {
-        json::value(self.contestants, &self.runs, &self.findings)
+        json::value(&self.contestants, &self.runs, &self.findings)
     }
 
     /// The figures of every run as CSV, a row for each: the content of `seeds.csv`.
@@ -184,8 +185,8 @@ impl Compared<'_> {
     }
 }
 
-impl fmt::Display for Compared<'_> {
+impl fmt::Display for Compared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&text::text(self.contestants, &self.runs, &self.findings))
+        f.write_str(&text::text(&self.contestants, &self.runs, &self.findings))
     }
 }

@@ -20,6 +20,7 @@ use super::overrides::{Override, blame, put_all};
 use super::resolve::resolve;
 use super::settings::set;
 use crate::calibrate::{CalibrationFile, Parameter};
+use crate::erased;
 use crate::rng::Seed;
 #[cfg(feature = "cli")]
 use crate::scenario::MeasuredConfig;
@@ -58,7 +59,7 @@ pub struct Draft {
 impl Draft {
     /// The draft of a scenario that was put together in code, by its name in messages.
     pub fn of(name: &str, file: &ScenarioFile, folder: &Path) -> Result<Self, LoadError> {
-        let root = Table::try_from(file).map_err(|error| fail(name, error))?;
+        let root = erased::table(file).map_err(|error| fail(name, error))?;
         let (name, folder) = (name.to_owned(), folder.to_path_buf());
         Ok(Self { name, root, folder, overrides: Vec::new(), calibration: None })
     }

@@ -8,6 +8,7 @@ use toml::{Table, Value};
 use super::error::{LoadError, Origin, fail};
 use super::settings::indexed;
 use super::words;
+use crate::erased;
 use crate::io::text;
 use crate::problem::Problem;
 use crate::profiles;
@@ -78,10 +79,9 @@ pub(super) fn deserialize<T: DeserializeOwned>(root: &Table) -> Result<T, Proble
 }
 
 fn attempt<T: DeserializeOwned>(root: Table) -> Result<T, (String, String)> {
-    serde_path_to_error::deserialize(Value::Table(root)).map_err(|error| {
-        let message = error.inner().to_string();
+    erased::read(root).map_err(|(path, message)| {
         let message = message.trim().lines().next().unwrap_or_default().to_owned();
-        (error.path().to_string(), message)
+        (path, message)
     })
 }
 

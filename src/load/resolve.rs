@@ -10,6 +10,7 @@ use super::file::deserialize;
 use super::gpus::local_gpus;
 use super::models::local_models;
 use super::overrides::{Override, blame, put_all};
+use crate::erased;
 use crate::io::{acceptance, text};
 use crate::metrics::bench::MetricKey;
 use crate::problem::Problem;
@@ -43,7 +44,7 @@ pub fn overridden(file: ScenarioFile, overrides: &[Override]) -> Result<Scenario
     if overrides.is_empty() {
         return Ok(file);
     }
-    let mut root = Table::try_from(&file).map_err(|error| fail(&file.name, error))?;
+    let mut root = erased::table(&file).map_err(|error| fail(&file.name, error))?;
     put_all(&mut root, overrides)?;
     deserialize(&root).map_err(|problem| blame(&file.name, overrides, problem.into()))
 }

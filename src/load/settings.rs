@@ -2,6 +2,7 @@
 
 use toml::{Table, Value};
 
+use crate::erased;
 use crate::problem::Problem;
 use crate::scenario::{EngineConfig, StepTimeConfig};
 
@@ -83,8 +84,8 @@ fn default_of(place: &str, cluster: &Table) -> Table {
         return inherited.clone();
     }
     let whole = match of_group.map_or(place, |(_, key)| key) {
-        "cluster.engine" | "engine" => Table::try_from(EngineConfig::default()),
-        "cluster.step_time" | "step_time" => Table::try_from(StepTimeConfig::default()),
+        "cluster.engine" | "engine" => erased::table(&EngineConfig::default()),
+        "cluster.step_time" | "step_time" => erased::table(&StepTimeConfig::default()),
         _ => return Table::new(),
     };
     let whole = whole.expect("a default is a table");

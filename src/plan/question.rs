@@ -34,8 +34,7 @@ pub enum Seeks {
 /// plan.slos = vec!["p99_ttft_ms<=5000".to_owned()];
 /// plan.tensor_parallel = vec![1, 2];
 /// plan.resamples = 0;
-/// let study = plan.read()?;
-/// let answer = study.answer()?;
+/// let answer = plan.read()?.answer()?;
 /// let (row, cheapest) = answer.winner().expect("some layout meets the SLO");
 /// println!("{} x {}: {} GPUs", cheapest.size.name(), answer.layout(row.place), cheapest.gpus);
 /// # Ok::<(), Box<dyn std::error::Error>>(())

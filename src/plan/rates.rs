@@ -1,7 +1,7 @@
 //! The highest rate of each layout.
 
 use super::PlanError;
-use super::answer::Answer;
+use super::answer::Found;
 use super::layouts::{Layout, Size};
 use super::limits::Limits;
 use super::outcome::{Outcome, Row, ranked, winner};
@@ -9,7 +9,7 @@ use super::study::Study;
 
 impl Study {
     /// The highest rate of each layout with the replicas of the scenario.
-    pub(super) fn rates(&self) -> Result<Answer<'_>, PlanError> {
+    pub(super) fn rates(&self) -> Result<Found, PlanError> {
         let rows = self.layouts.iter().enumerate().map(|(place, layout)| {
             let outcome = self.highest_rate(layout)?;
             Ok(Row { place, outcome })
@@ -20,7 +20,7 @@ impl Study {
             None => Vec::new(),
         };
         let limits = Limits { rates, ..Limits::default() };
-        Ok(Answer { study: self, rows, tried: Vec::new(), limits })
+        Ok(Found { rows, tried: Vec::new(), limits })
     }
 
     fn highest_rate(&self, layout: &Layout) -> Result<Outcome, PlanError> {

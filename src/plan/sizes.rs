@@ -2,7 +2,7 @@
 
 use super::PlanError;
 use super::Trial;
-use super::answer::Answer;
+use super::answer::Found;
 use super::hunt::{Hunt, Tried};
 use super::layouts::Size;
 use super::limits::{Limits, Stretch, Windows};
@@ -25,7 +25,7 @@ struct Candidate<'a> {
 
 impl Study {
     /// The fewest replicas of each layout that may be the cheapest or the second cheapest.
-    pub(super) fn sizes(&self) -> Result<Answer<'_>, PlanError> {
+    pub(super) fn sizes(&self) -> Result<Found, PlanError> {
         let hunts = self.layouts.iter().map(|layout| self.hunt(layout, self.base(), &self.traffic));
         let hunts = hunts.collect::<Result<Vec<_>, _>>()?;
         let (mut rows, mut candidates) = (Vec::new(), Vec::new());
@@ -52,7 +52,7 @@ impl Study {
             let tried = hunt.iter().flat_map(Hunt::tried);
             tried.map(move |one| (place, one))
         });
-        Ok(Answer { study: self, rows, tried: tried.collect(), limits })
+        Ok(Found { rows, tried: tried.collect(), limits })
     }
 
     /// What comes of layouts, those that may be cheapest before the others.

@@ -1,5 +1,6 @@
 //! What a plan is made for: layouts, SLOs and traffic.
 
+use super::answer::Found;
 use super::checks::{
     check_base, check_numbers, check_scenario, check_slos, check_step_times, check_window,
     check_workload,
@@ -89,11 +90,12 @@ impl Study {
     ///
     /// # Errors
     /// When a run fails.
-    pub fn answer(&self) -> Result<Answer<'_>, PlanError> {
-        match self.question.seeks {
-            Seeks::FewestReplicas => self.sizes(),
-            Seeks::HighestRate => self.rates(),
-        }
+    pub fn answer(self) -> Result<Answer, PlanError> {
+        let Found { rows, tried, limits } = match self.question.seeks {
+            Seeks::FewestReplicas => self.sizes()?,
+            Seeks::HighestRate => self.rates()?,
+        };
+        Ok(Answer { study: self, rows, tried, limits })
     }
 
     pub(super) fn base(&self) -> &Draft {

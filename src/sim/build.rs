@@ -62,6 +62,7 @@ pub fn cluster_priced_by(
         models: pools::entrances(scenario),
         placement: lora::placement(scenario),
         disaggregation: disaggregation(scenario)?,
+        scale: None,
     })
 }
 
@@ -202,6 +203,10 @@ pub fn simulation_on<W: Source>(
     cluster: Cluster,
     source: W,
 ) -> Result<Simulation<W>, ScenarioError> {
+    if cluster.scale.is_some() && scenario.scaled_groups().next().is_none() {
+        let problem = "a rule of one's own needs one, for its bounds and times";
+        return Err(ScenarioError::at("cluster.autoscaler", problem));
+    }
     Ok(cold(scenario, warm_up::warmed_up(scenario, cluster)?, source))
 }
 

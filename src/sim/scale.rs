@@ -46,7 +46,10 @@ impl<W: Source> Simulation<W> {
             Some(parts) if role == Role::Decode => parts.count_outstanding(),
             _ => self.gateway.count_outstanding(self.cluster.entrances()),
         }
-        let autoscaler = Autoscaler::new(config, weight_bytes);
+        let mut autoscaler = Autoscaler::new(config, weight_bytes);
+        if let Some(rule) = &self.cluster.scale {
+            autoscaler = autoscaler.by(&**rule);
+        }
         let fresh = self.cluster.instances[first.index()].clone();
         let pool = Pool { replicas, role, autoscaler, fresh };
         for (instance, stage) in pool.stages() {

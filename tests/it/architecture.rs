@@ -11,7 +11,9 @@ enum Floor {
 use Floor::{Apart, Ordered};
 
 const FLOORS: &[Floor] = &[
-    Ordered(&["units", "ids", "json", "plain", "problem", "rng", "des", "threads", "stats"]),
+    Ordered(&[
+        "units", "ids", "json", "erased", "plain", "problem", "rng", "des", "threads", "stats",
+    ]),
     Ordered(&["model", "hardware", "request", "profiles", "scenario"]),
     Apart(&["cost", "kv", "network", "workload"]),
     Apart(&["engine"]),

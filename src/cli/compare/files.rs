@@ -3,31 +3,28 @@
 use anyhow::Context;
 
 use crate::cli::results::run_json;
-use crate::compare::{Compared, Contest, Contestant};
+use crate::compare::{Compared, Contestant};
 use crate::io::rundir::RunDir;
 
 /// Writes all files.
-pub(super) fn write(
-    dir: &mut RunDir,
-    contest: &Contest,
-    compared: &Compared<'_>,
-) -> anyhow::Result<()> {
-    let all = &contest.contestants;
-    let run = run_json(contest.seed(), all.iter().map(Contestant::name));
+pub(super) fn write(dir: &mut RunDir, compared: &Compared) -> anyhow::Result<()> {
+    let all = &compared.contestants;
+    let run = run_json(compared.seed(), all.iter().map(Contestant::name));
     dir.write("run.json", format!("{run:#}\n").as_bytes())?;
     dir.write("compare.json", format!("{:#}\n", compared.json()).as_bytes())?;
     dir.write("seeds.csv", compared.seeds_csv().as_bytes())?;
     for one in all {
-        let resolved = toml::to_string(&one.file).context("the resolved scenario")?;
+        let resolved = crate::erased::text(&one.file).context("the resolved scenario")?;
         dir.write(&format!("{}.resolved.toml", one.letter), resolved.as_bytes())?;
     }
-    figures(dir, all, compared)
+    figures(dir, compared)
 }
 
 #[cfg(feature = "plot")]
-fn figures(dir: &mut RunDir, all: &[Contestant], compared: &Compared<'_>) -> anyhow::Result<()> {
+fn figures(dir: &mut RunDir, compared: &Compared) -> anyhow::Result<()> {
     use crate::compare::{Verdict, plain};
     use crate::plot::{Interval, Judgement, Overlay, comparison_figures};
+    let all = &compared.contestants;
     let (runs, findings) = (&compared.runs, &compared.findings);
     let label = |one: &Contestant| format!("{}  {}", one.letter, one.name());
     let overlays = all.iter().zip(&runs.of).filter_map(|(contestant, each)| {
@@ -60,7 +57,7 @@ fn figures(dir: &mut RunDir, all: &[Contestant], compared: &Compared<'_>) -> any
 
 #[cfg(not(feature = "plot"))]
 #[expect(clippy::unnecessary_wraps, reason = "as fallible as its twin with the feature")]
-fn figures(_: &mut RunDir, _: &[Contestant], _: &Compared<'_>) -> anyhow::Result<()> {
+fn figures(_: &mut RunDir, _: &Compared) -> anyhow::Result<()> {
     crate::cli::say("notice: built without the feature `plot`, no figures are written");
     Ok(())
 }

@@ -21,7 +21,7 @@ pub(super) fn compare(arguments: &CompareArguments) -> Result<(), Failure> {
     }
     let compared = contest.run()?;
     if let Some(dir) = &mut dir {
-        files::write(dir, &contest, &compared).map_err(Failure::Run)?;
+        files::write(dir, &compared).map_err(Failure::Run)?;
     }
     let text = match arguments.format {
         Format::Table => compared.to_string(),

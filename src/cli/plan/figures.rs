@@ -3,29 +3,29 @@
 use crate::cli::Failure;
 use crate::cli::results::run_json;
 use crate::io::rundir::{RunDir, RunDirError};
-use crate::plan::{Answer, Study};
+use crate::plan::Answer;
 
 /// Writes the plan as JSON, and its figure.
-pub(super) fn write(study: &Study, answer: &Answer<'_>, mut dir: RunDir) -> Result<(), Failure> {
+pub(super) fn write(answer: &Answer, mut dir: RunDir) -> Result<(), Failure> {
     let failed = |error: RunDirError| Failure::Run(error.into());
     let plan = format!("{:#}\n", answer.json());
     dir.write("plan.json", plan.as_bytes()).map_err(failed)?;
-    let run = run_json(study.seed, std::iter::once(study.name.as_str()));
+    let run = run_json(answer.study.seed, std::iter::once(answer.study.name.as_str()));
     dir.write("run.json", format!("{run:#}\n").as_bytes()).map_err(failed)?;
-    draw(study, answer, &mut dir).map_err(failed)?;
+    draw(answer, &mut dir).map_err(failed)?;
     dir.commit().map_err(failed)?;
     Ok(())
 }
 
 #[cfg(not(feature = "plot"))]
 #[expect(clippy::unnecessary_wraps, reason = "as fallible as its twin with the feature")]
-fn draw(_: &Study, _: &Answer<'_>, _: &mut RunDir) -> Result<(), RunDirError> {
+fn draw(_: &Answer, _: &mut RunDir) -> Result<(), RunDirError> {
     crate::cli::say("notice: built without the feature `plot`, no figure is written");
     Ok(())
 }
 
 #[cfg(feature = "plot")]
-fn draw(study: &Study, answer: &Answer<'_>, dir: &mut RunDir) -> Result<(), RunDirError> {
+fn draw(answer: &Answer, dir: &mut RunDir) -> Result<(), RunDirError> {
     use crate::plan::Front;
     use crate::plot::{FrontPanel, FrontPoint};
 
@@ -51,6 +51,7 @@ fn draw(study: &Study, answer: &Answer<'_>, dir: &mut RunDir) -> Result<(), RunD
         let titles = ["Price against waiting", "USD per hour", "P99 TTFT (ms)"];
         panels.push(panel(titles, &answer.costs()));
     }
+    let study = &answer.study;
     let rate_per_s = study.traffic.rate_per_s();
     let subtitle = format!("{}  ·  {}, {rate_per_s:.2} requests/s", study.name, study.model);
     let figure = crate::plot::front_figure(&subtitle, &panels);

@@ -24,7 +24,7 @@ pub(super) fn plan(arguments: &PlanArguments) -> Result<(), Failure> {
         Format::Json => format!("{:#}\n", answer.json()),
     };
     if let Some(dir) = dir {
-        figures::write(&study, &answer, dir)?;
+        figures::write(&answer, dir)?;
     }
     print(&text)?;
     if answer.winner().is_none() {

@@ -32,7 +32,7 @@ impl Keys {
             let last = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             *name = format!("{last} {}", self.content(path));
         });
-        let text = toml::to_string(&file).expect("a scenario is TOML");
+        let text = crate::erased::text(&file).expect("a scenario is TOML");
         digest(&[env!("CARGO_PKG_VERSION"), &text])
     }
 

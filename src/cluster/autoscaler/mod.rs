@@ -9,6 +9,7 @@
 //!
 //! * `ratio.rs`: the replicas that a signal asks for
 //! * `slo.rs`: the same where there are SLOs
+//! * `custom.rs`: a rule of one's own
 //! * `busy.rs`: the share of time in which replicas work
 //! * `stabilisation.rs`: recommendations over time
 //! * `fleet.rs`: what each replica does, and which ones start and stop
@@ -20,6 +21,7 @@
 //! Left out: machines that never come, predictions of the load.
 
 mod busy;
+mod custom;
 mod fleet;
 mod ratio;
 mod slo;
@@ -29,6 +31,7 @@ mod weights;
 #[cfg(test)]
 mod tests;
 
+pub use custom::{Scale, ScaleView};
 pub use fleet::Stage;
 pub use slo::SloMeter;
 
@@ -75,6 +78,8 @@ pub struct Autoscaler {
     weights: Weights,
     busy: BusyMeter,
     slo: Option<SloMeter>,
+    /// In place of the signal.
+    rule: Option<Box<dyn Scale>>,
     stabilisation: Stabilisation,
     next_look: SimTime,
 }
@@ -91,9 +96,16 @@ impl Autoscaler {
             weights: Weights::new(config, weight_bytes),
             busy: BusyMeter::new(config.max_replicas),
             slo: SloMeter::of(&config.signal),
+            rule: None,
             stabilisation: Stabilisation::new(config),
             next_look: SimTime::ZERO + SimDuration::from_secs_f64(config.interval_s),
         }
+    }
+
+    /// The same by a rule of one's own, which it begins anew.
+    #[must_use]
+    pub fn by(self, rule: &dyn Scale) -> Self {
+        Self { rule: Some(rule.fresh()), slo: None, ..self }
     }
 
     /// What a replica does.
@@ -218,6 +230,14 @@ impl Autoscaler {
         let serving = || self.fleet.with_stage(Stage::Serving);
         let of = |instance: InstanceId| &reports[instance.index()];
         let outstanding = self.outstanding(reports);
+        if let Some(rule) = &mut self.rule {
+            let ids: Vec<InstanceId> = serving().collect();
+            let reports: Vec<Report> = ids.iter().map(|id| *of(*id)).collect();
+            let busy: Vec<f64> = ids.iter().map(|id| busy[id.index()]).collect();
+            let starting = self.fleet.starting();
+            let view = ScaleView { replicas, starting, at_gateway, serving: &reports, busy: &busy };
+            return (None, rule.decide(view, now));
+        }
         let total = match self.config.signal {
             SignalConfig::OutstandingPerReplica { .. } => outstanding as f64,
             SignalConfig::GatewayQueuePerReplica { .. } => f64::from(at_gateway),

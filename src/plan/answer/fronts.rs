@@ -14,7 +14,7 @@ pub struct Front {
     pub best: Vec<usize>,
 }
 
-impl Answer<'_> {
+impl Answer {
     /// Tokens per second per user, and tokens per second per GPU: the more the better.
     pub fn speeds(&self) -> Front {
         let points = self.ended(|tried| {

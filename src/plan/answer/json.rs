@@ -9,10 +9,10 @@ use crate::plan::layouts::Size;
 use crate::plan::limits::Windows;
 use crate::plan::outcome::{Outcome, Row};
 
-impl Answer<'_> {
+impl Answer {
     /// All of it: the content of `plan.json`.
     pub fn json(&self) -> Value {
-        let (study, limits) = (self.study, &self.limits);
+        let (study, limits) = (&self.study, &self.limits);
         let stretches = limits.stretches.iter().map(|other| {
             json!({ "replicas": other.size.map(Size::replicas),
                     "usd_per_hour": self.usd(other.cost), "is_enough": other.is_enough })

@@ -15,8 +15,9 @@ pub use fronts::Front;
 
 /// All that a plan says. [`Display`](std::fmt::Display) gives it in words, [`json`](Self::json) as `plan.json`.
 #[derive(Debug)]
-pub struct Answer<'a> {
-    pub(super) study: &'a Study,
+pub struct Answer {
+    /// What was asked.
+    pub study: Study,
     /// The layouts, the best first.
     pub rows: Vec<Row>,
     /// Trials of the traffic that is planned for, with the places of their layouts.
@@ -25,7 +26,14 @@ pub struct Answer<'a> {
     pub limits: Limits,
 }
 
-impl Answer<'_> {
+/// What was found for a question.
+pub(super) struct Found {
+    pub(super) rows: Vec<Row>,
+    pub(super) tried: Vec<(usize, Tried)>,
+    pub(super) limits: Limits,
+}
+
+impl Answer {
     /// The cheapest layout that meets all SLOs, if any does.
     pub fn winner(&self) -> Option<(&Row, &Tried)> {
         outcome::winner(&self.rows)

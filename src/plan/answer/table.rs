@@ -5,7 +5,7 @@ use crate::plain::table;
 use crate::plan::Slo;
 use crate::plan::outcome::{Outcome, Row};
 
-impl Answer<'_> {
+impl Answer {
     pub(super) fn table(&self) -> String {
         let slos = &self.study.slos;
         let mut header = vec!["layout".to_owned()];

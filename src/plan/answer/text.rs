@@ -9,9 +9,9 @@ use crate::plan::limits::Windows;
 use crate::plan::outcome::Row;
 use crate::plan::{Slo, Trial, Value};
 
-impl fmt::Display for Answer<'_> {
+impl fmt::Display for Answer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let study = self.study;
+        let study = &self.study;
         let traffic = format!(
             "{}: {}, {} requests, {:.2} requests/s\nSLOs: {}\n\n",
             study.name,
@@ -26,7 +26,7 @@ impl fmt::Display for Answer<'_> {
     }
 }
 
-impl Answer<'_> {
+impl Answer {
     /// What was asked for, and how sure that is.
     pub(super) fn verdict(&self) -> String {
         match self.winner() {

@@ -44,7 +44,6 @@ impl WorkloadConfig {
     }
 
     /// Whether a tool draws something of all requests before it sends the first.
-    #[cfg(feature = "cli")]
     pub(crate) fn draws_first(&self) -> bool {
         self.draws_lengths_first() || matches!(self.arrivals, ArrivalConfig::Vllm { .. })
     }

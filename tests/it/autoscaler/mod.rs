@@ -2,6 +2,7 @@
 
 mod gateway;
 mod laws;
+mod own_rule;
 mod pools;
 mod refused;
 mod runs;

@@ -163,7 +163,7 @@ fn figures_are_judged_by_name() {
     assert!(["higher", "lower"].contains(&judged[1]["verdict"].as_str().unwrap()));
     cli.words("compare d.toml --seeds 3 --metric p42_ttft_ms")
         .expect_exit(2)
-        .stderr_has("--metric p42_ttft_ms: is no figure that every run has, such as arrived");
+        .stderr_has("--metric: p42_ttft_ms: is no figure that every run has, such as arrived");
 }
 
 #[test]
