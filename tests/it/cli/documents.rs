@@ -23,6 +23,21 @@ const SMALL: &str = "name = 'small'\n[workload]\nnum_requests = 10\n\
 const CALLS: &str = "app,func,end_timestamp,duration\n\
     a,f,0.5,0.1\na,f,3599.0,0.1\na,g,7.0,2.5\nb,f,60.0,0.3\nb,h,90.0,0.2\n";
 
+/// A small dense model.
+const MODEL: &str = r#"{
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "hidden_size": 2048,
+    "intermediate_size": 8192,
+    "num_hidden_layers": 16,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "vocab_size": 128256,
+    "max_position_embeddings": 131072,
+    "tie_word_embeddings": true,
+    "torch_dtype": "bfloat16"
+}"#;
+
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
@@ -79,7 +94,9 @@ fn every_command_of_the_documents_runs() {
             .file("now.toml", SMALL)
             .file("then.toml", SMALL.replace("'small'", "'smaller'").replace("H100", "A100"))
             .file("my-checks/small.toml", SMALL)
-            .file("functions.txt", CALLS);
+            .file("functions.txt", CALLS)
+            .file("my-gpu.toml", include_str!("../../../examples/my-gpu.toml"))
+            .file("my-model/config.json", MODEL);
         let cli = match mine(&page) {
             Some(mine) => cli.file("my.toml", mine),
             None => cli,
