@@ -153,6 +153,8 @@ impl Layout {
             (Kind::Disaggregated { prefill, decode }, Size::Disaggregated(pair)) => {
                 draft.put("cluster.gpu", prefill.gpu.setting.clone())?;
                 draft.clear(&["cluster", "replicas"]);
+                // Its replicas have NICs of their own, over which a pool is reached too.
+                draft.clear(&["cluster", "kv_tiers", "pool", "nic_gb_per_s"]);
                 self.put_transfer(&mut draft)?;
                 let groups = [("prefill", prefill, pair.prefill), ("decode", decode, pair.decode)];
                 let groups = groups.map(|(role, part, replicas)| self.group(role, part, replicas));

@@ -192,16 +192,10 @@ impl Place<'_> {
             RandomFault::SlowLink { share } => {
                 rules.share(&format!("{path}.share"), share);
                 self.network(path, named, rules);
-                if let Some(parts) = &self.file.cluster.disaggregation {
-                    let nic = |group: &Asked| {
-                        let own = group.listed.map(|index| &self.file.cluster.groups[index]);
-                        let own = own.and_then(|group| group.nic_gb_per_s);
-                        own.unwrap_or(parts.transfer.nic_gb_per_s) * 1e9
-                    };
-                    let left = self.struck(named).map(nic).fold(f64::INFINITY, f64::min) * share;
-                    let rule = "so much that a NIC carries 1 byte/s at least";
-                    rules.check(left.is_nan() || left >= 1.0, path, rule, share);
-                }
+                let nic = |group: &Asked| Some(group.nic_gb_per_s(&self.file.cluster)? * 1e9);
+                let left = self.struck(named).filter_map(nic).fold(f64::INFINITY, f64::min) * share;
+                let rule = "so much that a NIC carries 1 byte/s at least";
+                rules.check(left.is_nan() || left >= 1.0, path, rule, share);
             }
             RandomFault::LostCache {} => self.cache(path, named, rules),
             RandomFault::LostTransfers {} => self.network(path, named, rules),

@@ -70,6 +70,14 @@ pub(super) struct Asked {
     pub(super) listed: Option<usize>,
 }
 
+impl Asked {
+    /// What the NICs of each carry, where replicas of this cluster hand KV caches over.
+    pub(super) fn nic_gb_per_s(&self, cluster: &ClusterConfig) -> Option<f64> {
+        let own = self.listed.and_then(|index| cluster.groups[index].nic_gb_per_s);
+        own.or(cluster.disaggregation.map(|parts| parts.transfer.nic_gb_per_s))
+    }
+}
+
 /// The kinds that a file asks for, in the order of the numbers of their replicas: mixed ones, those that
 /// prefill, those that decode.
 pub(super) fn asked(cluster: &ClusterConfig) -> Vec<Asked> {

@@ -4,6 +4,7 @@ use super::groups::{ReplicaGroup, asked};
 use super::{Rules, ScenarioError, fail};
 use crate::hardware::GpuSpec;
 use crate::model::ModelSpec;
+use crate::plain::shown;
 use crate::scenario::{
     ClusterConfig, EngineConfig, KvTiersConfig, ReplicaRole, ScenarioFile, TierFetch,
 };
@@ -27,6 +28,7 @@ pub(super) fn rules(file: &ScenarioFile, rules: &mut Rules) {
     of_engines.problems.dedup();
     rules.problems.append(&mut of_engines.problems);
     tier_rules(tiers, rules);
+    nic_rules(cluster, tiers, rules);
 }
 
 fn engine_rules(path: &str, engine: &EngineConfig, tiers: &KvTiersConfig, rules: &mut Rules) {
@@ -77,18 +79,41 @@ fn tier_rules(tiers: &KvTiersConfig, rules: &mut Rules) {
     }
     if let Some(pool) = &tiers.pool {
         rules.not_negative(&path("pool.memory_gib"), pool.memory_gib);
-        rules.nic(&path("pool.nic_gb_per_s"), pool.nic_gb_per_s);
         if let Some(rate) = pool.servers_gb_per_s {
             rules.nic(&path("pool.servers_gb_per_s"), rate);
         }
     }
 }
 
-/// Fills in what depends on the GPU.
+/// What a replica hands over and what it has in the pool take the same NICs.
+fn nic_rules(cluster: &ClusterConfig, tiers: &KvTiersConfig, rules: &mut Rules) {
+    let path = "cluster.kv_tiers.pool.nic_gb_per_s";
+    let Some(pool) = &tiers.pool else { return };
+    let Some(rate) = pool.nic_gb_per_s else {
+        if cluster.disaggregation.is_none() {
+            rules.broken(path, "must be given where replicas hand no KV caches over");
+        }
+        return;
+    };
+    rules.nic(path, rate);
+    let asked = asked(cluster);
+    let prefills = asked.iter().filter(|group| group.role == ReplicaRole::Prefill);
+    let nics = prefills.filter_map(|group| group.nic_gb_per_s(cluster));
+    if let Some(nic) = nics.into_iter().find(|nic| nic.to_bits() != rate.to_bits()) {
+        let rule = format!(
+            "absent, or {} as that of replicas that prefill: what they hand over and the pool share \
+             their NICs",
+            shown(nic)
+        );
+        rules.check(false, path, &rule, rate);
+    }
+}
+
+/// Fills in what depends on the GPU, and the NICs of each where replicas hand KV caches over.
 pub(super) fn resolve(
     cluster: &mut ClusterConfig,
     model: &ModelSpec,
-    gpu: &GpuSpec,
+    (gpu, nic_gb_per_s): (&GpuSpec, Option<f64>),
 ) -> Result<(), ScenarioError> {
     if cluster.kv_tiers.is_some()
         && let EngineConfig::VllmV1(vllm) = &cluster.engine
@@ -101,6 +126,9 @@ pub(super) fn resolve(
     let tp = cluster.tensor_parallel_size;
     if let Some(tiers) = &mut cluster.kv_tiers {
         tiers.pcie_gb_per_s.get_or_insert(f64::from(tp) * gpu.pcie_gb_s);
+        if let Some(pool) = &mut tiers.pool {
+            pool.nic_gb_per_s = pool.nic_gb_per_s.or(nic_gb_per_s);
+        }
         let token = u64::from(tp) * model.kv_bytes_per_token(tp, cluster.kv_cache_dtype);
         return room(tiers, u64::from(tiers.chunk_tokens) * token);
     }
@@ -120,7 +148,7 @@ fn room(tiers: &KvTiersConfig, chunk: u64) -> Result<(), ScenarioError> {
                 "must have room for a chunk of {} tokens, {:.6} GiB, got {}",
                 tiers.chunk_tokens,
                 chunk as f64 / GIB,
-                crate::plain::shown(gib)
+                shown(gib)
             );
             return Err(fail(&format!("cluster.kv_tiers.{key}"), &problem));
         }

@@ -232,6 +232,7 @@ fn resolve_group(
     models: &Models<'_>,
     own_gpus: &BTreeMap<String, GpuSpec>,
 ) -> Result<ReplicaGroup, ScenarioError> {
+    let nic_gb_per_s = asked.nic_gb_per_s(&file.cluster);
     let cluster = &mut asked.cluster;
     let model = models.spec(&cluster.model)?;
     let serves = models.of(&cluster.model);
@@ -250,7 +251,7 @@ fn resolve_group(
     experts::resolve(cluster, &model)?;
     data_parallel::resolve(cluster, &model, &gpu)?;
     pipeline::resolve(cluster, &model, &gpu)?;
-    kv_tiers::resolve(cluster, &model, &gpu)?;
+    kv_tiers::resolve(cluster, &model, (&gpu, nic_gb_per_s))?;
     let kv = resolve_engine(cluster, &model, &gpu)?;
     let profile = step_time::resolve(cluster, &model, &gpu)?;
     let listed = asked.listed.map(|index| &file.cluster.groups[index]);

@@ -68,8 +68,10 @@ pub struct DiskTierConfig {
 pub struct PoolTierConfig {
     /// Memory for KV caches in all of it, in GiB.
     pub memory_gib: f64,
-    /// All NICs of a replica together, in GB/s (10⁹ bytes) in each direction.
-    pub nic_gb_per_s: f64,
+    /// All NICs of a replica together, in GB/s (10⁹ bytes) in each direction; those over which it hands KV caches
+    /// over, if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nic_gb_per_s: Option<f64>,
     /// All servers of the pool together, in GB/s in each direction; only the replicas' NICs limit if
     /// absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -74,7 +74,7 @@ impl GroupTiers {
         let rates = TierRates {
             pcie: per_s(config.pcie_gb_per_s.unwrap_or(group.gpu.pcie_gb_s)),
             disk: config.disk.map(|disk| [disk.read_gb_per_s, disk.write_gb_per_s].map(per_s)),
-            nic: config.pool.map(|pool| per_s(pool.nic_gb_per_s)),
+            nic: config.pool.and_then(|pool| pool.nic_gb_per_s).map(per_s),
             servers: config.pool.and_then(|pool| pool.servers_gb_per_s).map(per_s),
         };
         let fetch = match config.fetch {

@@ -228,7 +228,9 @@ pub(super) fn tiers(random: &mut Stream, out: &mut String) {
     }
     if random.random_bool(0.5) {
         let room = random.random_range(0.0..0.3_f64).max(CHUNK_GIB);
-        let _ = writeln!(out, "pool = {{ memory_gib = {room}, nic_gb_per_s = 0.6 }}");
+        // Who hands KV caches over has NICs already.
+        let nic = if out.contains("nic_gb_per_s") { "" } else { ", nic_gb_per_s = 0.6" };
+        let _ = writeln!(out, "pool = {{ memory_gib = {room}{nic} }}");
     }
 }
 

@@ -1,5 +1,8 @@
 //! What scenarios with tiers refuse, and what they fill in.
 
+use servecast::resolved::Scenario;
+use servecast::scenario::ClusterConfig;
+
 use crate::support::resolve;
 
 fn scenario(cluster: &str) -> String {
@@ -58,11 +61,64 @@ fn what_is_not_modelled_is_refused_by_name() {
             "kv_tiers = { fetch = { min_tokens = 0 }, host = { memory_gib = 1.0 } }".to_owned(),
             "cluster.kv_tiers.fetch.min_tokens: must be at least 1, got 0",
         ),
+        (
+            "kv_tiers = { pool = { memory_gib = 1.0 } }".to_owned(),
+            "cluster.kv_tiers.pool.nic_gb_per_s: must be given where replicas hand no KV caches over",
+        ),
+        (
+            "kv_tiers = { pool = { memory_gib = 1.0, nic_gb_per_s = 0.0 } }".to_owned(),
+            "cluster.kv_tiers.pool.nic_gb_per_s: must be a finite rate",
+        ),
+        (
+            format!("{}\n{}", apart(50.0), pool("nic_gb_per_s = 25.0")),
+            "cluster.kv_tiers.pool.nic_gb_per_s: must be absent, or 50 as that of replicas that prefill: \
+             what they hand over and the pool share their NICs, got 25",
+        ),
     ];
     for (cluster, problem) in cases {
         let error = resolve(&scenario(&cluster)).expect_err(problem);
         assert!(error.contains(problem), "{error:?} does not say {problem:?}");
     }
+}
+
+fn apart(nic_gb_per_s: f64) -> String {
+    format!(
+        "disaggregation = {{ prefill_replicas = 1, decode_replicas = 1, transfer = {{ \
+         nic_gb_per_s = {nic_gb_per_s} }} }}"
+    )
+}
+
+fn pool(nic: &str) -> String {
+    format!("kv_tiers = {{ pool = {{ memory_gib = 1.0, {nic} }} }}")
+}
+
+#[test]
+fn a_replica_that_prefills_reaches_the_pool_over_the_nics_that_it_hands_over_with() {
+    let nics = |cluster: &str| {
+        let scenario = resolve(&scenario(cluster)).unwrap_or_else(|error| panic!("{error}"));
+        let pool = |cluster: &ClusterConfig| cluster.kv_tiers.and_then(|tiers| tiers.pool);
+        let nics: Vec<Option<f64>> = scenario
+            .groups
+            .iter()
+            .map(|group| pool(&group.cluster).and_then(|pool| pool.nic_gb_per_s))
+            .collect();
+        // What is written out can be read again.
+        let again = Scenario::resolve(scenario.file.clone(), None).expect("it is what it was");
+        assert_eq!(again.file, scenario.file);
+        nics
+    };
+    for stated in ["", "nic_gb_per_s = 50.0"] {
+        let cluster = format!("{}\n{}", apart(50.0), pool(stated));
+        assert_eq!(nics(&cluster), [Some(50.0), None], "{stated}");
+    }
+    // With groups each has its own; mixed replicas have those of `transfer`.
+    let transfer = "disaggregation = { transfer = { nic_gb_per_s = 25.0 } }";
+    let groups = "[[cluster.groups]]\nreplicas = 1\n\
+                  [[cluster.groups]]\nreplicas = 1\nrole = 'prefill'\nnic_gb_per_s = 50.0\n\
+                  [[cluster.groups]]\nreplicas = 1\nrole = 'prefill'\nnic_gb_per_s = 12.5\n\
+                  [[cluster.groups]]\nreplicas = 1\nrole = 'decode'";
+    let cluster = format!("{transfer}\n{}\n{groups}", pool(""));
+    assert_eq!(nics(&cluster), [Some(25.0), Some(50.0), Some(12.5), None]);
 }
 
 #[test]

@@ -6,6 +6,7 @@ use servecast::scenario::ScenarioFile;
 use servecast::study::Case;
 
 use super::{STUDY, plan, study};
+use crate::cli::Cli;
 
 const TPOT_MS: f64 = 9.0;
 const TTFT_MS: f64 = 300.0;
@@ -119,4 +120,14 @@ fn the_plan_of_prefill_and_decode_apart_is_the_cheapest_of_all_pairs() {
     let [prefill, decode] = [0, 1].map(|role| replicas[role].as_u64().expect("a number") as u32);
     assert!(keeps(prefill, decode), "{answer:#}");
     assert_eq!(prefill + decode, fewest, "{answer:#}");
+}
+
+#[test]
+fn a_pool_is_reached_over_the_nics_of_a_layout() {
+    let tiers = "[cluster.kv_tiers]\npool = { memory_gib = 64.0, nic_gb_per_s = 25.0 }\n";
+    let study = Cli::new().file("study.toml", STUDY.to_owned() + tiers);
+    let layouts = ["--layout", "mixed,disaggregated", "--nic-gb-per-s", "50"];
+    let slo = ["--slo", "p99_ttft_ms<=400", "--resamples", "0", "--warm-up", "counts"];
+    let answer = plan(&study, &[&layouts[..], &slo[..]].concat());
+    assert_eq!(answer["layouts"].as_array().map(Vec::len), Some(2), "{answer:#}");
 }
