@@ -27,9 +27,10 @@ use rustc_hash::FxHashMap;
 use super::gateway::Gateway;
 use super::router::Router;
 use super::sender::{Ask, Sender};
+use super::wires::{Cargo, Direction, Wires};
 use crate::engine::Instance;
-use crate::ids::{FlowId, InstanceId, LinkId, RequestId, RouteId};
-use crate::network::{self, Network, Protocol, Topology, TopologyError};
+use crate::ids::{FlowId, InstanceId, RequestId, RouteId};
+use crate::network::{self, Protocol, TopologyError};
 use crate::request::{Request, RequestView};
 use crate::scenario::LocalPrefillConfig;
 use crate::units::{Bytes, SimDuration, SimTime};
@@ -69,7 +70,7 @@ pub struct Roles {
     pub decodes: u32,
 }
 
-/// The instances that prefill and those that decode, the requests between them, and their network.
+/// The instances that prefill and those that decode, and the requests between them.
 #[derive(Debug)]
 pub struct Disaggregation {
     roles: Roles,
@@ -79,9 +80,6 @@ pub struct Disaggregation {
     gateway: Gateway,
     block_tokens: u32,
     ends: Vec<TransferEnd>,
-    network: Network,
-    /// Of those instances that prefill or decode.
-    nics: Vec<LinkId>,
     /// From each prefill instance to each decode instance.
     routes: Vec<RouteId>,
     /// Requests that prefill instances compute.
@@ -96,8 +94,6 @@ pub struct Disaggregation {
     local_prefill: Option<LocalPrefillConfig>,
     /// Those of them whose prompts are being computed, where KV caches are sent meanwhile.
     sending: FxHashMap<RequestId, Sending>,
-    /// By flow, while it flows.
-    transfers: Vec<Option<Transfer>>,
     /// The prefill instances, where they send one KV cache after the other.
     senders: Vec<Sender>,
     /// How long a question for a KV cache is on its way to them.
@@ -160,30 +156,31 @@ impl Roles {
 }
 
 impl Disaggregation {
-    /// The same, where replicas that decode are chosen as they were next.
+    /// The same, over the links of before, where replicas that decode are chosen as they were next.
     #[must_use]
-    pub fn routed_as(self, before: Self) -> Self {
-        Self { decode_router: before.decode_router, ..self }
+    pub fn in_place_of(self, before: Self) -> Self {
+        Self { decode_router: before.decode_router, routes: before.routes, ..self }
     }
 
     /// Of instances with these roles; `ends` are those that prefill and then those that decode, which hand
     /// KV over in blocks of so many tokens.
     ///
     /// # Errors
-    /// When a rate or a share is out of range.
+    /// When a rate or a share is out of range, or an instance has NICs of another rate.
     pub fn new(
+        wires: &mut Wires,
         (roles, order): (Roles, Order),
         decode_router: Router,
         block_tokens: u32,
         ends: &[TransferEnd],
         way: Way,
     ) -> Result<Self, TopologyError> {
-        let mut topology = Topology::default();
         let mut links = Vec::with_capacity(ends.len());
-        for (index, end) in (roles.whole..).zip(ends) {
-            let direction = if index < roles.entrances() { "out" } else { "in" };
-            let name = format!("NIC {direction} of instance {index}");
-            links.push(topology.add_link(name, end.nic_bytes_per_s)?);
+        for (instance, end) in (roles.whole..).map(InstanceId).zip(ends) {
+            let sends = roles.of(instance) == Role::Prefill;
+            let direction = if sends { Direction::Out } else { Direction::In };
+            wires.give_nic(instance, end.nic_bytes_per_s)?;
+            links.extend(wires.nic(instance, direction)?);
         }
         let (from, to) = links.split_at(roles.prefills as usize);
         let mut routes = Vec::with_capacity(from.len() * to.len());
@@ -193,7 +190,7 @@ impl Disaggregation {
                 let (latency, pair) = (way.latency, (*sender, *receiver));
                 let protocol = way.messages.between(way.protocol, pair, block_tokens);
                 let route = network::Route { links: vec![from, to], latency, protocol };
-                routes.push(topology.add_route(&route)?);
+                routes.push(wires.route(&route)?);
             }
         }
         Ok(Self {
@@ -203,8 +200,6 @@ impl Disaggregation {
             decode_router,
             block_tokens,
             ends: ends.to_vec(),
-            network: Network::new(&topology),
-            nics: [from, to].concat(),
             routes,
             prefilling: FxHashMap::default(),
             prefill_of: FxHashMap::default(),
@@ -213,7 +208,6 @@ impl Disaggregation {
             granularity: Granularity::default(),
             local_prefill: None,
             sending: FxHashMap::default(),
-            transfers: Vec::new(),
             senders: Vec::new(),
             ask_latency: SimDuration::ZERO,
             asked: FxHashMap::default(),
@@ -326,42 +320,33 @@ impl Disaggregation {
     ///
     /// # Panics
     /// When no prefill instance holds it.
-    pub fn start(&mut self, id: RequestId, decode: InstanceId, tokens: u32, now: SimTime) -> Bytes {
+    pub fn start(
+        &mut self,
+        wires: &mut Wires,
+        id: RequestId,
+        decode: InstanceId,
+        tokens: u32,
+        now: SimTime,
+    ) -> Bytes {
         let bytes = self.bytes_of(tokens, decode);
-        let flow = self.open(id, decode, bytes, now);
-        self.network.feed(flow, bytes, now);
+        let flow = self.open(wires, id, decode, bytes, now);
+        wires.feed(flow, bytes, now);
         Bytes(bytes)
     }
 
     /// Starts a flow that is going to carry so much of a request's KV.
-    fn open(&mut self, id: RequestId, decode: InstanceId, bytes: u64, now: SimTime) -> FlowId {
+    fn open(
+        &self,
+        wires: &mut Wires,
+        id: RequestId,
+        decode: InstanceId,
+        bytes: u64,
+        now: SimTime,
+    ) -> FlowId {
         let prefill = self.prefill_of[&id];
         let Roles { whole, decodes, .. } = self.roles;
         let route = (prefill.0 - whole) * decodes + (decode.0 - self.roles.entrances());
-        let flow = self.network.start_fed(self.routes[route as usize], bytes, now);
-        if self.transfers.len() <= flow.index() {
-            self.transfers.resize(flow.index() + 1, None);
-        }
-        self.transfers[flow.index()] = Some(Transfer { request: id, prefill, decode });
-        flow
-    }
-
-    /// When to call [`ended`](Self::ended).
-    pub fn next_change(&mut self) -> Option<SimTime> {
-        self.network.next_change()
-    }
-
-    /// The transfers that have ended by `now`, in order, are added to `ended`.
-    ///
-    /// # Panics
-    /// When a flow ends that was never started here.
-    pub fn ended(&mut self, now: SimTime, ended: &mut Vec<Transfer>) {
-        let (transfers, first) = (&mut self.transfers, ended.len());
-        self.network.advance(now, |flow, _| {
-            ended.push(transfers[flow.index()].take().expect("the flow carries a KV cache"));
-        });
-        for transfer in &ended[first..] {
-            self.give_up(transfer.request);
-        }
+        let cargo = Cargo::Kv(Transfer { request: id, prefill, decode });
+        wires.start_fed(self.routes[route as usize], bytes, cargo, now)
     }
 }

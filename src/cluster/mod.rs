@@ -11,6 +11,7 @@ pub mod router;
 mod sender;
 mod tier_links;
 mod view;
+pub mod wires;
 
 use std::ops::Range;
 
@@ -29,6 +30,7 @@ pub use router::{Needs, Route, Router};
 pub use sender::{Ask, Sender, Withdrawn};
 pub use tier_links::{TierLinks, TierRates};
 pub use view::{Caches, ClusterView, Outstanding, Steps};
+pub use wires::Wires;
 
 /// The instances of a run and the policy that chooses among them.
 #[derive(Debug)]
@@ -41,8 +43,10 @@ pub struct Cluster {
     pub placement: Option<Placement>,
     /// Where some replicas prefill and others decode.
     pub disaggregation: Option<Disaggregation>,
-    /// Where replicas have KV memory below that of their GPUs: the links to it.
+    /// Where replicas have KV memory below that of their GPUs: the ways to it.
     pub tiers: Option<TierLinks>,
+    /// All links, and what is on its way over them.
+    pub wires: Wires,
     /// By model, the instances that requests for it are sent to first; empty where all serve the same one.
     pub models: Vec<Range<u32>>,
     /// A rule of one's own for the autoscalers of the scenario, each of which begins it anew.
@@ -58,6 +62,7 @@ impl Cluster {
             placement: None,
             disaggregation: None,
             tiers: None,
+            wires: Wires::default(),
             models: Vec::new(),
             scale: None,
         }

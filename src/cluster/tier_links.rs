@@ -1,11 +1,12 @@
 //! The links between the GPUs of replicas and the KV memory below them.
 //!
-//! Of every replica the bus between GPUs and host, and its disk, in each direction; and the NICs of the
-//! replica and of the pool's servers. Moves share them max-min fairly.
+//! Of every replica the bus between GPUs and host, and its disk, in each direction; the NICs of the replica,
+//! which all that it sends and gets takes; and those of the pool's servers.
 
+use super::wires::{Cargo, Direction, Wires};
 use crate::engine::tiers::{TierMove, TierWay};
-use crate::ids::{FlowId, InstanceId, LinkId, RouteId};
-use crate::network::{Network, Route, Topology, TopologyError};
+use crate::ids::{InstanceId, LinkId, RouteId};
+use crate::network::{Route, TopologyError};
 use crate::units::{Bytes, SimDuration, SimTime};
 
 /// What the links carry, in bytes per second in each direction.
@@ -21,16 +22,13 @@ pub struct TierRates {
     pub servers: Option<f64>,
 }
 
-/// Moves on their way.
+/// The routes that moves take.
 #[derive(Debug)]
 pub struct TierLinks {
-    network: Network,
     /// By replica, the bytes of its chunks.
     chunks: Vec<Bytes>,
     /// By replica, then by way.
     routes: Vec<[Option<RouteId>; TierWay::ALL.len()]>,
-    /// By flow: of which replica, and which of its moves.
-    flows: Vec<Option<(InstanceId, u32)>>,
 }
 
 impl TierLinks {
@@ -39,40 +37,49 @@ impl TierLinks {
     /// # Errors
     /// When a rate is out of range.
     pub fn new(
+        wires: &mut Wires,
         replicas: u32,
         rates: &TierRates,
         (chunk, latency): (Bytes, SimDuration),
     ) -> Result<Self, TopologyError> {
-        Self::of_kinds(&[(replicas, *rates, chunk)], latency)
+        Self::of_kinds(wires, &[(replicas, *rates, chunk)], latency)
     }
 
     /// The same of several kinds: how many of each, one after the other, with their rates and the bytes of
     /// their chunks. The servers of the pool are those of the first.
     ///
     /// # Errors
-    /// When a rate is out of range.
+    /// When a rate is out of range, or a replica has NICs of another rate.
     pub fn of_kinds(
+        wires: &mut Wires,
         kinds: &[(u32, TierRates, Bytes)],
         latency: SimDuration,
     ) -> Result<Self, TopologyError> {
-        let mut topology = Topology::default();
-        let mut pair = |name: &str, rates: Option<[f64; 2]>| -> Result<_, TopologyError> {
+        let pair = |wires: &mut Wires, name: &str, rates: Option<[f64; 2]>| {
             let Some([up, down]) = rates else { return Ok([None; 2]) };
-            let up = topology.add_link(format!("{name} up"), up)?;
-            Ok([Some(up), Some(topology.add_link(format!("{name} down"), down)?)])
+            let up = wires.link(format!("{name} up"), up)?;
+            Ok([Some(up), Some(wires.link(format!("{name} down"), down)?)])
         };
         let both = |rate: f64| [rate, rate];
         let servers = kinds.first().and_then(|(_, rates, _)| rates.servers);
-        let servers = pair("servers of the pool", servers.map(both))?;
+        let servers = pair(wires, "servers of the pool", servers.map(both))?;
         let of_kind = |(replicas, rates, chunk): &(u32, TierRates, Bytes)| {
             std::iter::repeat_n((*rates, *chunk), *replicas as usize)
         };
         let (mut links, mut chunks) = (Vec::new(), Vec::new());
         for (index, (rates, chunk)) in kinds.iter().flat_map(of_kind).enumerate() {
             chunks.push(chunk);
-            let pcie = pair(&format!("host bus of replica {index}"), Some(both(rates.pcie)))?;
-            let disk = pair(&format!("disk of replica {index}"), rates.disk)?;
-            let nic = pair(&format!("NIC of replica {index}"), rates.nic.map(both))?;
+            let bus = format!("host bus of replica {index}");
+            let pcie = pair(wires, &bus, Some(both(rates.pcie)))?;
+            let disk = pair(wires, &format!("disk of replica {index}"), rates.disk)?;
+            let nic = match rates.nic {
+                Some(rate) => {
+                    let instance = InstanceId::from_index(index);
+                    wires.give_nic(instance, rate)?;
+                    [wires.nic(instance, Direction::In)?, wires.nic(instance, Direction::Out)?]
+                }
+                None => [None; 2],
+            };
             links.push(Links { pcie, disk, nic, servers });
         }
         let mut routes = Vec::new();
@@ -82,58 +89,34 @@ impl TierLinks {
                 let links = links.of(way);
                 if !links.is_empty() {
                     let route = Route { links, latency, ..Route::default() };
-                    of_replica[way as usize] = Some(topology.add_route(&route)?);
+                    of_replica[way as usize] = Some(wires.route(&route)?);
                 }
             }
             routes.push(of_replica);
         }
-        Ok(Self { network: Network::new(&topology), chunks, routes, flows: Vec::new() })
+        Ok(Self { chunks, routes })
     }
 
     /// A move of a replica begins; how much it carries.
     ///
     /// # Panics
     /// When the replica has no such tier.
-    pub fn start(&mut self, instance: InstanceId, what: &TierMove, now: SimTime) -> Bytes {
+    pub fn start(
+        &self,
+        wires: &mut Wires,
+        instance: InstanceId,
+        what: &TierMove,
+        now: SimTime,
+    ) -> Bytes {
         let route = self.routes[instance.index()][what.way as usize].expect("the tier is there");
         let bytes = u64::from(what.chunks) * self.chunk(instance).0;
-        let flow = self.network.start(route, bytes, now);
-        if self.flows.len() <= flow.index() {
-            self.flows.resize(flow.index() + 1, None);
-        }
-        self.flows[flow.index()] = Some((instance, what.id));
+        wires.start(route, bytes, Cargo::Chunks(instance, what.id), now);
         Bytes(bytes)
     }
 
     /// Bytes of a chunk of a replica.
     pub fn chunk(&self, instance: InstanceId) -> Bytes {
         self.chunks[instance.index()]
-    }
-
-    /// When to call [`ended`](Self::ended).
-    pub fn next_change(&mut self) -> Option<SimTime> {
-        self.network.next_change()
-    }
-
-    /// The moves that have ended by `now`, in order, are added to `ended`.
-    ///
-    /// # Panics
-    /// When a flow ends that was never started here.
-    pub fn ended(&mut self, now: SimTime, ended: &mut Vec<(InstanceId, u32)>) {
-        let flows = &mut self.flows;
-        self.network.advance(now, |flow, _| {
-            ended.push(flows[flow.index()].take().expect("the flow carries chunks"));
-        });
-    }
-
-    /// A replica stops: its moves end before their time.
-    pub fn cancel(&mut self, instance: InstanceId, now: SimTime) {
-        for (index, flow) in self.flows.iter_mut().enumerate() {
-            if flow.is_some_and(|(at, _)| at == instance) {
-                *flow = None;
-                self.network.cancel(FlowId::from_index(index), now);
-            }
-        }
     }
 }
 

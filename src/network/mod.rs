@@ -30,7 +30,7 @@ mod usage;
 mod wakes;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use fabric::FatTree;
 pub use node::{Node, NodeRates, Staging};

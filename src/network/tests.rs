@@ -1,6 +1,6 @@
 //! Laws on random networks against a slow oracle, and examples worked by hand.
 
-mod oracle;
+pub(crate) mod oracle;
 mod random;
 
 use super::*;

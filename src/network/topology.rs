@@ -16,6 +16,14 @@ pub enum TopologyError {
         /// The capacity that was given.
         bytes_per_s: f64,
     },
+    /// A link is given a second time, with another capacity.
+    #[error("link {link:?}: capacity is {} bytes/s, and is to be {}", bytes_per_s[0], bytes_per_s[1])]
+    TwoCapacities {
+        /// The link's name.
+        link: String,
+        /// Its capacity, and the other one.
+        bytes_per_s: [f64; 2],
+    },
     /// A route has no link.
     #[error("route {route}: a route takes at least one link, got none")]
     NoLink {

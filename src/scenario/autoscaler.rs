@@ -44,8 +44,8 @@ pub struct AutoscalerConfig {
     /// How fast a replica loads its weights, in GiB/s; not limited if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weights_gib_per_s: Option<f64>,
-    /// What the place that weights are loaded from gives to all replicas together, in GiB/s; not
-    /// limited if absent. Without both rates loading takes no time.
+    /// What the place that weights are loaded from gives to all replicas together, in GiB/s, over the NICs
+    /// of those that have some; not limited if absent. Without both rates loading takes no time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weights_source_gib_per_s: Option<f64>,
 }

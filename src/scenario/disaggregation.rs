@@ -94,7 +94,8 @@ impl DisaggregationConfig {
 #[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct TransferConfig {
-    /// All NICs of a replica together, in GB/s (10⁹ bytes) in each direction.
+    /// All NICs of a replica together, in GB/s (10⁹ bytes) in each direction; a pool of KV tiers and weights
+    /// from one place take them too.
     pub nic_gb_per_s: f64,
     /// Payload as a share of what the NICs carry, from 0 (excluded) to 1.
     #[serde(default = "unit")]

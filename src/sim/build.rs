@@ -9,7 +9,9 @@ use super::step_time::step_times;
 use super::tier_plan::TierPlan;
 use super::warm_up;
 use super::wave;
-use crate::cluster::{Cluster, Disaggregation, Order, Ranks, Roles, Router, TransferEnd, Way};
+use crate::cluster::{
+    Cluster, Disaggregation, Order, Ranks, Roles, Router, TransferEnd, Way, Wires,
+};
 use crate::cost::{CapturedSizes, CudaGraphs, StepTime};
 use crate::engine::scheduler::{
     Acceptance, FasterTransformer, Orca, Sarathi, Scheduler, Sglang, StaticBatch, VllmV0, VllmV1,
@@ -53,15 +55,17 @@ pub fn cluster_priced_by(
             instances.push(built.in_waves(wave));
         }
     }
+    let mut wires = Wires::default();
     Ok(Cluster {
-        tiers: tiers.map(|tiers| tiers.links()).transpose()?,
+        tiers: tiers.map(|tiers| tiers.links(&mut wires)).transpose()?,
         instances,
         router: Router::per_model(scenario.models.len(), scenario.file.seed, |seed| {
             Router::new(&scenario.file.cluster.router, seed)
         }),
         models: pools::entrances(scenario),
         placement: lora::placement(scenario),
-        disaggregation: disaggregation(scenario)?,
+        disaggregation: disaggregation(scenario, &mut wires)?,
+        wires,
         scale: None,
     })
 }
@@ -99,7 +103,10 @@ fn replica(
     Ok(instance.with_lora(lora::times(group)?))
 }
 
-pub(super) fn disaggregation(scenario: &Scenario) -> Result<Option<Disaggregation>, ScenarioError> {
+pub(super) fn disaggregation(
+    scenario: &Scenario,
+    wires: &mut Wires,
+) -> Result<Option<Disaggregation>, ScenarioError> {
     let cluster = &scenario.file.cluster;
     let Some(parts) = &cluster.disaggregation else { return Ok(None) };
     let nics = scenario.nics_bytes_per_s().unwrap_or_default();
@@ -168,7 +175,7 @@ pub(super) fn disaggregation(scenario: &Scenario) -> Result<Option<Disaggregatio
     let router = Router::per_model(scenario.models.len(), seed, |seed| {
         Router::of_decodes(&cluster.router, seed)
     });
-    let built = Disaggregation::new((roles, order), router, block_tokens, &ends, way);
+    let built = Disaggregation::new(wires, (roles, order), router, block_tokens, &ends, way);
     let models = pools::decodes(scenario);
     let built = built.map(|parts| parts.serving(&models));
     let granularity = handover::granularity(parts, &handing_over.model);

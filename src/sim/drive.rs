@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use super::counts::Counts;
 use super::laws;
 use super::observe::{Observer, Occurrence};
-use crate::cluster::{Chunk, Role, Transfer};
+use crate::cluster::wires::Cargo;
+use crate::cluster::{Chunk, Role};
 use crate::engine::scheduler::{Handoff, Load};
 use crate::engine::{EngineEvent, Finish, Instance, Life, StepResult};
 use crate::ids::{InstanceId, RequestId};
@@ -37,8 +38,8 @@ pub(super) struct Outcome {
     pub(super) sends_early: bool,
     /// What steps that were decided compute of prompts, in that case.
     pub(super) chunks: Vec<Chunk>,
-    /// KV caches that have arrived.
-    pub(super) arrived: Vec<Transfer>,
+    /// What has arrived over links.
+    pub(super) arrived: Vec<Cargo>,
     /// Requests that the instance forgot because their clients had given them up.
     pub(super) dropped: Vec<RequestId>,
     /// Requests that are to leave their instance, and where they go.

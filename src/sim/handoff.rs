@@ -4,7 +4,7 @@ use super::drive::{self, Gone};
 use super::observe::{Observer, Occurrence};
 use super::run::{Event, Simulation};
 use super::source::Source;
-use crate::cluster::{Ask, Cluster, Disaggregation, Order, Role};
+use crate::cluster::{Ask, Cluster, Disaggregation, Order, Role, Transfer, Wires};
 use crate::des::Class;
 use crate::engine::Finish;
 use crate::engine::scheduler::Handoff;
@@ -17,7 +17,13 @@ impl<W: Source> Simulation<W> {
     /// # Panics
     /// When instances do all of a request.
     pub(super) fn parts(&mut self) -> &mut Disaggregation {
-        self.cluster.disaggregation.as_mut().expect("instances have roles")
+        self.parts_on_wires().0
+    }
+
+    /// The same, and the links that KV caches take.
+    pub(super) fn parts_on_wires(&mut self) -> (&mut Disaggregation, &mut Wires) {
+        let Cluster { disaggregation, wires, .. } = &mut self.cluster;
+        (disaggregation.as_mut().expect("instances have roles"), wires)
     }
 
     /// Requests left instances of this role: gateways count them out.
@@ -89,18 +95,18 @@ impl<W: Source> Simulation<W> {
                 continue;
             }
             let ask = Ask { request: id, decode: instance, tokens };
-            let bytes = match self.parts().ask(ask, now) {
-                Some((bytes, at)) => {
-                    self.queue.push(at, Class::Transfer, Event::LookUp { request: id });
-                    bytes
-                }
-                None => self.parts().start(id, instance, tokens, now),
+            let bytes = if let Some((bytes, at)) = self.parts().ask(ask, now) {
+                self.queue.push(at, Class::Transfer, Event::LookUp { request: id });
+                bytes
+            } else {
+                let (parts, wires) = self.parts_on_wires();
+                parts.start(wires, id, instance, tokens, now)
             };
             observer.on(now, Occurrence::TransferBegan(instance, id, bytes));
         }
         self.outcome.loads = loads;
         if order == Order::SourceFirst {
-            self.await_transfers();
+            self.await_wires();
         }
     }
 
@@ -206,9 +212,10 @@ impl<W: Source> Simulation<W> {
         }
         let load = self.cluster.instances[decode.index()].scheduler().load();
         observer.on(now, Occurrence::Queued(decode, id, load));
-        let bytes = self.parts().send_rest(id, now);
+        let (parts, wires) = self.parts_on_wires();
+        let bytes = parts.send_rest(wires, id, now);
         observer.on(now, Occurrence::TransferBegan(decode, id, bytes));
-        self.await_transfers();
+        self.await_wires();
     }
 
     /// Schedules what steps that were just decided let go of the KV of their prompts.
@@ -230,25 +237,25 @@ impl<W: Source> Simulation<W> {
         id: RequestId,
         observer: &mut impl Observer,
     ) {
-        if let Some(prefill) = self.parts().release(id, now) {
+        let (parts, wires) = self.parts_on_wires();
+        if let Some(prefill) = parts.release(wires, id, now) {
             observer.on(now, Occurrence::SendingBegan(prefill, id));
         }
-        self.await_transfers();
+        self.await_wires();
     }
 
-    /// Tells both ends of every transfer that has ended.
-    pub(super) fn end_transfers(&mut self, now: SimTime, observer: &mut impl Observer) {
-        let mut arrived = std::mem::take(&mut self.outcome.arrived);
-        self.parts().ended(now, &mut arrived);
-        for transfer in arrived.drain(..) {
-            observer.on(now, Occurrence::Released(transfer.prefill, transfer.request));
-            self.end_copy(now, transfer.prefill);
-            for instance in [transfer.prefill, transfer.decode] {
-                self.notify(now, instance, transfer.request, observer);
-            }
+    /// Tells both ends of a transfer that has ended.
+    pub(super) fn end_transfer(
+        &mut self,
+        now: SimTime,
+        transfer: Transfer,
+        observer: &mut impl Observer,
+    ) {
+        observer.on(now, Occurrence::Released(transfer.prefill, transfer.request));
+        self.end_copy(now, transfer.prefill);
+        for instance in [transfer.prefill, transfer.decode] {
+            self.notify(now, instance, transfer.request, observer);
         }
-        self.outcome.arrived = arrived;
-        self.await_transfers();
     }
 
     /// Has the instance that holds the KV of a request, if one does, forget it: nobody will ask for it.
@@ -275,14 +282,5 @@ impl<W: Source> Simulation<W> {
         let changed = drive::interrupt((instance, engine), now, observer);
         engine.transferred(id);
         self.awaken_for(now, instance, changed);
-    }
-
-    /// At most one event of the network is valid: rates change with every start and end.
-    pub(super) fn await_transfers(&mut self) {
-        self.transfers_epoch = self.transfers_epoch.wrapping_add(1);
-        let epoch = self.transfers_epoch;
-        if let Some(at) = self.parts().next_change() {
-            self.queue.push(at, Class::Transfer, Event::Transfers { epoch });
-        }
     }
 }

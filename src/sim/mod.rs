@@ -32,6 +32,7 @@ mod tiers;
 mod transit;
 mod warm_up;
 mod wave;
+mod wires;
 
 pub use build::{cluster, cluster_priced_by, instance, simulation, simulation_on};
 pub use counts::Counts;

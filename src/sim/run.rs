@@ -41,10 +41,8 @@ pub(super) enum Event {
     Prefill { request: RequestId },
     /// A part of the KV of a request is computed, and can be sent.
     Release { request: RequestId },
-    /// Transfers end, or change their rates.
-    Transfers { epoch: u32 },
-    /// Moves between tiers of KV memory end, or change their rates.
-    TierMoves { epoch: u32 },
+    /// Flows end, or change their rates.
+    Wires { epoch: u32 },
     /// An instance that prefills is asked for the KV of a request.
     LookUp { request: RequestId },
     /// It can copy this one, which it was asked for first.
@@ -62,7 +60,7 @@ pub(super) enum Event {
     /// A request has waited at the gateway as long as it may.
     Expire { request: RequestId },
     /// The autoscaler looks, or replicas come up.
-    Scale,
+    Scale { epoch: u32 },
     /// The gateway looks whether requests are to move.
     Migrate,
     /// A plan to move some takes effect.
@@ -112,8 +110,9 @@ pub struct Simulation<W> {
     pub(super) awaited: Vec<bool>,
     epochs: Vec<u32>,
     pub(super) counts: Counts,
-    /// Which event of the network is the valid one.
-    pub(super) transfers_epoch: u32,
+    /// Which event of the links is the valid one, and when it comes, if one does.
+    pub(super) wires_epoch: u32,
+    pub(super) wires_at: Option<SimTime>,
     pub(super) tier_buffers: TierBuffers,
     /// What came of the event being handled.
     pub(super) outcome: Outcome,
@@ -152,7 +151,8 @@ impl<W: Source> Simulation<W> {
             awaited,
             epochs,
             counts: Counts::default(),
-            transfers_epoch: 0,
+            wires_epoch: 0,
+            wires_at: None,
             tier_buffers: TierBuffers::default(),
             outcome: Outcome { sends_early, ..Outcome::default() },
         }
@@ -346,16 +346,14 @@ impl<W: Source> Simulation<W> {
                 self.steps_seen = Some((now, instance));
                 self.advance(now, instance, observer);
             }
-            Event::Transfers { epoch } if epoch == self.transfers_epoch => {
-                self.end_transfers(now, observer);
+            Event::Wires { epoch } if epoch == self.wires_epoch => {
+                self.take_in(now, observer);
+                self.await_wires();
             }
             Event::Release { request } => self.release_part(now, request, observer),
-            Event::TierMoves { epoch } if epoch == self.tier_buffers.epoch => {
-                self.end_moves(now, observer);
-            }
             Event::LookUp { request } => self.look_up(now, request),
             Event::Copy { prefill, request } => self.begin_copy(now, prefill, request),
-            Event::Advance { .. } | Event::Transfers { .. } | Event::TierMoves { .. } => {}
+            Event::Advance { .. } | Event::Wires { .. } => {}
             Event::Retry { transit } => self.retry(now, transit, observer),
             Event::HangUp { request, reason } => {
                 self.steps_seen = Some((now, ALL));
@@ -370,7 +368,7 @@ impl<W: Source> Simulation<W> {
                 self.open(now, observer);
             }
             Event::Expire { request } => self.expire(now, request, observer),
-            Event::Scale => self.scale(now, observer),
+            Event::Scale { epoch } => self.scale(now, epoch, observer),
             Event::Migrate => {
                 self.steps_seen = Some((now, ALL));
                 self.migrate(now, observer);

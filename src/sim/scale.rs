@@ -1,6 +1,6 @@
 //! What the loop does where replicas are started and drained.
 //!
-//! Pools of replicas are scaled apart. One event of the last class is in the queue: the next time that the
+//! Pools of replicas are scaled apart. One event of the last class is valid: the next time that the
 //! autoscaler of a pool looks, or that a replica comes up. When no request will come, nothing else is in the
 //! queue and nobody waits at the gateway for a replica, nothing can change any more, and it is not put there
 //! again.
@@ -46,7 +46,8 @@ impl<W: Source> Simulation<W> {
             Some(parts) if role == Role::Decode => parts.count_outstanding(),
             _ => self.gateway.count_outstanding(self.cluster.entrances()),
         }
-        let mut autoscaler = Autoscaler::new(config, weight_bytes);
+        let wires = &mut self.cluster.wires;
+        let mut autoscaler = Autoscaler::new(wires, config, (first, weight_bytes));
         if let Some(rule) = &self.cluster.scale {
             autoscaler = autoscaler.by(&**rule);
         }
@@ -73,21 +74,55 @@ impl<W: Source> Simulation<W> {
     }
 
     fn await_scaling(&mut self) {
+        let scaling = self.scaling.as_ref().expect("there is an autoscaler");
+        let next = scaling.pools.iter().map(|pool| pool.autoscaler.next_change()).min();
+        let next = next.expect("there is a pool");
+        let wires = &mut self.cluster.wires;
+        let landing = if wires.carries_only_weights() { wires.next_change() } else { None };
+        self.push_scaling(landing.map_or(next, |landing| landing.min(next)));
+    }
+
+    fn push_scaling(&mut self, at: SimTime) {
         let scaling = self.scaling.as_mut().expect("there is an autoscaler");
-        let next = scaling.pools.iter_mut().map(|pool| pool.autoscaler.next_change()).min();
-        self.queue.push(next.expect("there is a pool"), Class::Control, Event::Scale);
+        scaling.epoch = scaling.epoch.wrapping_add(1);
+        scaling.next = at;
+        self.queue.push(at, Class::Control, Event::Scale { epoch: scaling.epoch });
+    }
+
+    /// Weights may land at this moment.
+    pub(super) fn scale_by(&mut self, at: SimTime) {
+        let scaling = self.scaling.as_mut().expect("an autoscaler has weights loaded");
+        if at < scaling.next {
+            scaling.stale += 1;
+            self.push_scaling(at);
+        }
+    }
+
+    /// The weights of a replica have come.
+    pub(super) fn land_weights(&mut self, now: SimTime, instance: InstanceId) {
+        let scaling = self.scaling.as_mut().expect("an autoscaler has weights loaded");
+        let pool = scaling.pool_mut(instance).expect("an autoscaler starts it");
+        pool.autoscaler.weights_landed(pool.place(instance));
+        self.scale_by(now);
     }
 
     /// Autoscalers look, or replicas come up.
-    pub(super) fn scale(&mut self, now: SimTime, observer: &mut impl Observer) {
+    pub(super) fn scale(&mut self, now: SimTime, epoch: u32, observer: &mut impl Observer) {
+        let scaling = self.scaling.as_mut().expect("there is an autoscaler");
+        if epoch != scaling.epoch {
+            scaling.stale -= 1;
+            return;
+        }
+        let stale = scaling.stale;
         let gate = self.gate.as_ref();
         if gate.is_some_and(|gate| gate.opens_now()) {
             // Who is sent at this instant does not wait.
-            return self.queue.push(now, Class::Control, Event::Scale);
+            return self.push_scaling(now);
         }
         let at_gateway = gate.map_or(0, |gate| gate.room.len() as u32);
+        self.take_in(now, observer);
         let mut scaling = self.scaling.take().expect("there is an autoscaler");
-        if self.all_arrived && self.queue.is_empty() {
+        if self.all_arrived && self.queue.len() == stale {
             let since = *scaling.quiet_since.get_or_insert(now);
             let has_settled = |pool: &Pool| pool.autoscaler.has_settled(since, now);
             if at_gateway == 0 || scaling.pools.iter().all(has_settled) {
@@ -100,11 +135,13 @@ impl<W: Source> Simulation<W> {
         let mut changed = std::mem::take(&mut scaling.changed);
         for (index, pool) in (0..).zip(&mut scaling.pools) {
             let of_pool = changed.len();
-            pool.autoscaler.advance(now, &mut changed);
+            pool.autoscaler.advance(&mut self.cluster.wires, now, &mut changed);
             if pool.autoscaler.looks(now) {
                 let reports = self.reports(now, pool);
                 let at_gateway = if pool.role == Role::Decode { 0 } else { at_gateway };
-                let look = pool.autoscaler.look(now, (&reports, at_gateway), &mut changed);
+                let wires = &mut self.cluster.wires;
+                let seen = (&reports[..], at_gateway);
+                let look = pool.autoscaler.look(wires, now, seen, &mut changed);
                 observer.on(now, Occurrence::Looked(index, look));
             }
             for (place, _) in &mut changed[of_pool..] {
@@ -120,6 +157,7 @@ impl<W: Source> Simulation<W> {
         }
         self.scaling.as_mut().expect("it was put there").changed = changed;
         self.await_scaling();
+        self.await_changed_wires();
     }
 
     /// What the autoscaler of a pool sees. It looks when the steps that end now have ended.

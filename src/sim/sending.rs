@@ -41,9 +41,10 @@ impl<W: Source> Simulation<W> {
     /// The KV cache that was asked for first is sent.
     fn send_copy(&mut self, now: SimTime, prefill: InstanceId) {
         let ask = self.parts().sender(prefill).expect("it sends").send();
-        self.parts().start(ask.request, ask.decode, ask.tokens, now);
+        let (parts, wires) = self.parts_on_wires();
+        parts.start(wires, ask.request, ask.decode, ask.tokens, now);
         self.cluster.instances[prefill.index()].begin_copy(now);
-        self.await_transfers();
+        self.await_wires();
     }
 
     /// An instance that prefills went on: a KV cache may have waited for the end of its step.

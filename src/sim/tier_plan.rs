@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use super::handover::kv_bytes_per_token;
-use crate::cluster::{TierLinks, TierRates};
+use crate::cluster::{TierLinks, TierRates, Wires};
 use crate::cost::StepTime;
 use crate::engine::Tiers;
 use crate::engine::tiers::{Fetch, FetchTimes, Level};
@@ -57,10 +57,10 @@ impl TierPlan {
     }
 
     /// The links to them. Replicas that have tiers are numbered before all others.
-    pub(super) fn links(&self) -> Result<TierLinks, ScenarioError> {
+    pub(super) fn links(&self, wires: &mut Wires) -> Result<TierLinks, ScenarioError> {
         let groups = self.groups.iter().flatten();
         let kinds: Vec<_> = groups.map(|it| (it.replicas, it.rates, it.chunk)).collect();
-        TierLinks::of_kinds(&kinds, self.latency)
+        TierLinks::of_kinds(wires, &kinds, self.latency)
             .map_err(|error| ScenarioError::at("cluster.kv_tiers", error))
     }
 }

@@ -6,7 +6,7 @@
 
 use super::build::{cold, disaggregation};
 use super::source::Requests;
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Wires};
 use crate::engine::Instance;
 use crate::request::Request;
 use crate::resolved::{Scenario, ScenarioError};
@@ -50,8 +50,10 @@ fn served(
     }
     cluster.instances = cluster.instances.into_iter().map(Instance::at_time_zero).collect();
     if let Some(before) = cluster.disaggregation.take() {
-        cluster.disaggregation = disaggregation(scenario)?.map(|parts| parts.routed_as(before));
+        let anew = disaggregation(scenario, &mut Wires::default())?;
+        cluster.disaggregation = anew.map(|parts| parts.in_place_of(before));
     }
+    cluster.wires.rewind();
     Ok(cluster)
 }
 

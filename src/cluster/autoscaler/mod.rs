@@ -2,6 +2,7 @@
 //!
 //! A passive machine: [`Autoscaler::next_change`] says when something is to happen,
 //! [`Autoscaler::advance`] lets replicas come up, and at its interval [`Autoscaler::look`] decides.
+//! Weights are on the [`Wires`]; whoever drives both tells by [`Autoscaler::weights_landed`] when they have come.
 //! The rule is that of Kubernetes' horizontal pod autoscaler (`pkg/controller/podautoscaler`,
 //! `autoscaling/v2`): the replicas that would bring the signal to its target (`ratio`), held over
 //! windows (`stabilisation`), limited, and kept within the bounds. Requests of draining replicas do not
@@ -13,7 +14,7 @@
 //! * `busy.rs`: the share of time in which replicas work
 //! * `stabilisation.rs`: recommendations over time
 //! * `fleet.rs`: what each replica does, and which ones start and stop
-//! * `weights.rs`: weights on their way, from one place to many replicas
+//! * `weights.rs`: which way weights take, from one place to many replicas
 //!
 //! Where requests wait at the gateway there may be no replica at all: the first one comes when somebody
 //! waits, and the last one goes when nobody does and no request is under way.
@@ -26,7 +27,7 @@ mod fleet;
 mod ratio;
 mod slo;
 mod stabilisation;
-mod weights;
+pub(super) mod weights;
 
 #[cfg(test)]
 mod tests;
@@ -35,6 +36,7 @@ pub use custom::{Scale, ScaleView};
 pub use fleet::Stage;
 pub use slo::SloMeter;
 
+use super::wires::Wires;
 use crate::engine::scheduler::Load;
 use crate::ids::InstanceId;
 use crate::scenario::{AutoscalerConfig, SignalConfig};
@@ -85,15 +87,20 @@ pub struct Autoscaler {
 }
 
 impl Autoscaler {
-    /// A controller of [`AutoscalerConfig::max_replicas`], of which each loads so many bytes.
+    /// A controller of [`AutoscalerConfig::max_replicas`], which are numbered from `first` on, and of which
+    /// each loads so many bytes.
     ///
     /// # Panics
     /// When a rate or a number is out of range, which validation refuses.
-    pub fn new(config: &AutoscalerConfig, weight_bytes: u64) -> Self {
+    pub fn new(
+        wires: &mut Wires,
+        config: &AutoscalerConfig,
+        (first, weight_bytes): (InstanceId, u64),
+    ) -> Self {
         Self {
             config: *config,
             fleet: Fleet::new(config),
-            weights: Weights::new(config, weight_bytes),
+            weights: Weights::new(wires, config, (first, weight_bytes)),
             busy: BusyMeter::new(config.max_replicas),
             slo: SloMeter::of(&config.signal),
             rule: None,
@@ -128,10 +135,14 @@ impl Autoscaler {
         self.busy.set(now, instance, is_busy);
     }
 
-    /// When it looks next, or a replica comes up.
-    pub fn next_change(&mut self) -> SimTime {
-        let comes_up = [self.fleet.next_provisioned(), self.weights.next_change()];
-        comes_up.into_iter().flatten().fold(self.next_look, SimTime::min)
+    /// When it looks next, or a machine is ready. Weights land when they do.
+    pub fn next_change(&self) -> SimTime {
+        self.fleet.next_provisioned().map_or(self.next_look, |ready| ready.min(self.next_look))
+    }
+
+    /// The weights of a replica have come: [`advance`](Self::advance) is to be called at this moment.
+    pub fn weights_landed(&mut self, instance: InstanceId) {
+        self.weights.land(instance);
     }
 
     /// Whether it looks at this moment.
@@ -140,14 +151,19 @@ impl Autoscaler {
     }
 
     /// Replicas come up until now; `changed` has what each of them does from now on.
-    pub fn advance(&mut self, now: SimTime, changed: &mut Vec<(InstanceId, Stage)>) {
-        let loaded = self.weights.advance(now);
+    pub fn advance(
+        &mut self,
+        wires: &mut Wires,
+        now: SimTime,
+        changed: &mut Vec<(InstanceId, Stage)>,
+    ) {
+        let loaded = self.weights.take_landed();
         let loaded = loaded.into_iter().map(|instance| (instance, Stage::Serving));
         let provisioned: Vec<_> = self.fleet.provisioned(now).collect();
         for (instance, stage) in
             loaded.chain(provisioned.into_iter().map(|instance| (instance, Stage::Loading)))
         {
-            self.enter(now, instance, stage, changed);
+            self.enter(wires, now, (instance, stage), changed);
         }
     }
 
@@ -155,6 +171,7 @@ impl Autoscaler {
     /// `changed` has what some of them do from now on.
     pub fn look(
         &mut self,
+        wires: &mut Wires,
         now: SimTime,
         (reports, at_gateway): (&[Report], u32),
         changed: &mut Vec<(InstanceId, Stage)>,
@@ -174,7 +191,7 @@ impl Autoscaler {
                 Stage::Draining => Stage::Serving,
                 _ => Stage::Provisioning,
             };
-            self.enter(now, instance, stage, changed);
+            self.enter(wires, now, (instance, stage), changed);
         }
         let is_down = |instance: InstanceId| reports[instance.index()].is_down;
         for instance in self.fleet.to_stop(replicas.saturating_sub(decided), is_down) {
@@ -182,7 +199,7 @@ impl Autoscaler {
                 Stage::Serving => Stage::Draining,
                 _ => Stage::Off,
             };
-            self.enter(now, instance, stage, changed);
+            self.enter(wires, now, (instance, stage), changed);
         }
         debug_assert_eq!(self.fleet.count(), decided, "as many serve or start as were decided");
         Look { value, replicas, recommended, decided }
@@ -197,9 +214,9 @@ impl Autoscaler {
     /// A replica does something else from now on, and what follows at once from that.
     fn enter(
         &mut self,
+        wires: &mut Wires,
         now: SimTime,
-        instance: InstanceId,
-        stage: Stage,
+        (instance, stage): (InstanceId, Stage),
         changed: &mut Vec<(InstanceId, Stage)>,
     ) {
         let before = self.stage(instance);
@@ -207,13 +224,13 @@ impl Autoscaler {
         changed.push((instance, stage));
         match stage {
             Stage::Provisioning if self.fleet.is_provisioned(now, instance) => {
-                self.enter(now, instance, Stage::Loading, changed);
+                self.enter(wires, now, (instance, Stage::Loading), changed);
             }
-            Stage::Loading if !self.weights.load(now, instance) => {
-                self.enter(now, instance, Stage::Serving, changed);
+            Stage::Loading if !self.weights.load(wires, now, instance) => {
+                self.enter(wires, now, (instance, Stage::Serving), changed);
             }
             Stage::Serving if before == Stage::Loading => self.busy.begin(now, instance),
-            Stage::Off if before == Stage::Loading => self.weights.cancel(now, instance),
+            Stage::Off if before == Stage::Loading => self.weights.cancel(wires, now, instance),
             _ => {}
         }
     }

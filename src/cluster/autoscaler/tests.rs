@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::cluster::wires::Cargo;
 
 const GIB: u64 = 1 << 30;
 
@@ -21,26 +22,40 @@ fn at(seconds: f64) -> SimTime {
 /// A controller, and what it has said.
 struct Driven {
     scaler: Autoscaler,
+    wires: Wires,
     max: u32,
     changed: Vec<(InstanceId, Stage)>,
 }
 
 impl Driven {
     fn new(config: &AutoscalerConfig, weight_bytes: u64) -> Self {
-        let scaler = Autoscaler::new(config, weight_bytes);
-        Self { scaler, max: config.max_replicas, changed: Vec::new() }
+        let mut wires = Wires::default();
+        let scaler = Autoscaler::new(&mut wires, config, (InstanceId(0), weight_bytes));
+        Self { scaler, wires, max: config.max_replicas, changed: Vec::new() }
     }
 
     /// Goes on to the next look, with so many requests spread over those that serve.
     fn look(&mut self, requests: u32) -> (SimTime, Look) {
         loop {
-            let now = self.scaler.next_change();
-            self.scaler.advance(now, &mut self.changed);
+            let now = self.next_change();
+            let mut arrived = Vec::new();
+            self.wires.advance(now, &mut arrived);
+            for cargo in arrived {
+                let Cargo::Weights(instance) = cargo else { unreachable!("nothing else flows") };
+                self.scaler.weights_landed(instance);
+            }
+            self.scaler.advance(&mut self.wires, now, &mut self.changed);
             if self.scaler.looks(now) {
                 let reports = self.reports(requests);
-                return (now, self.scaler.look(now, (&reports, 0), &mut self.changed));
+                let Self { scaler, wires, changed, .. } = self;
+                return (now, scaler.look(wires, now, (&reports, 0), changed));
             }
         }
+    }
+
+    fn next_change(&mut self) -> SimTime {
+        let lands = self.wires.next_change().unwrap_or(SimTime::MAX);
+        self.scaler.next_change().min(lands)
     }
 
     fn reports(&self, requests: u32) -> Vec<Report> {
@@ -84,12 +99,12 @@ fn replicas_that_load_from_one_place_share_its_rate() {
     driven.look(16);
     // Three at 2 GiB/s each are there 6 s later.
     assert_eq!(driven.count(Stage::Loading), 3);
-    assert_eq!(driven.scaler.next_change(), at(16.0));
+    assert_eq!(driven.next_change(), at(16.0));
     driven.look(16);
     assert_eq!(driven.count(Stage::Serving), 4);
     // One alone is limited by its own link: 3 s.
     driven.look(20);
-    assert_eq!(driven.scaler.next_change(), at(33.0));
+    assert_eq!(driven.next_change(), at(33.0));
 }
 
 #[test]
@@ -117,8 +132,9 @@ fn those_that_are_down_stop_before_those_that_are_up() {
     let mut driven = Driven::new(&config, 0);
     let mut reports = driven.reports(8);
     reports[0].is_down = true;
-    let now = driven.scaler.next_change();
-    driven.scaler.look(now, (&reports, 0), &mut driven.changed);
+    let now = driven.next_change();
+    let Driven { scaler, wires, changed, .. } = &mut driven;
+    scaler.look(wires, now, (&reports, 0), changed);
     assert_eq!(driven.changed, [(InstanceId(0), Stage::Draining)]);
 }
 

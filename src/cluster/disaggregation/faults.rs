@@ -1,9 +1,8 @@
 //! What becomes of hand-overs where something fails.
 
-use super::{Disaggregation, Transfer};
+use super::Disaggregation;
 use crate::cluster::sender::Withdrawn;
-use crate::ids::{FlowId, InstanceId, RequestId};
-use crate::units::SimTime;
+use crate::ids::{InstanceId, RequestId};
 
 impl Disaggregation {
     /// The prefill instance that computes a request or holds its KV.
@@ -15,15 +14,6 @@ impl Disaggregation {
     pub fn forget(&mut self, id: RequestId) {
         self.prefilling.remove(&id);
         self.give_up(id);
-    }
-
-    /// Ends the transfer of a request before its time; whether there was one.
-    pub fn cancel(&mut self, id: RequestId, now: SimTime) -> bool {
-        let is_of = |transfer: &Option<Transfer>| transfer.is_some_and(|it| it.request == id);
-        let Some(flow) = self.transfers.iter().position(is_of) else { return false };
-        self.transfers[flow] = None;
-        self.network.cancel(FlowId::from_index(flow), now);
-        true
     }
 
     /// Whether the decode side asks for one KV cache after the other.
@@ -40,21 +30,6 @@ impl Disaggregation {
         }
         let mut senders = (first..).zip(&mut self.senders);
         senders.find_map(|(prefill, sender)| Some((InstanceId(prefill), sender.withdraw(id)?)))
-    }
-
-    /// The transfers under way from or to an instance, by request.
-    pub fn under_way(&self, instance: InstanceId) -> Vec<RequestId> {
-        let touches = |it: &&Transfer| it.prefill == instance || it.decode == instance;
-        let mut ids: Vec<_> =
-            self.transfers.iter().flatten().filter(touches).map(|it| it.request).collect();
-        ids.sort_unstable();
-        ids
-    }
-
-    /// The NICs of an instance carry this share of their rate from now on.
-    pub fn set_nic_share(&mut self, instance: InstanceId, share: f64, now: SimTime) {
-        let nic = self.nics[(instance.0 - self.roles.whole) as usize];
-        self.network.set_share(nic, share, now);
     }
 
     /// A decode instance does not answer: it gets no requests.

@@ -13,6 +13,7 @@
 use std::collections::VecDeque;
 
 use super::Disaggregation;
+use crate::cluster::wires::Wires;
 use crate::ids::{FlowId, InstanceId, RequestId};
 use crate::units::{Bytes, SimDuration, SimTime};
 
@@ -141,9 +142,14 @@ impl Disaggregation {
 
     /// A part of a KV cache is computed, and sent; where from, if it is the first. Nothing is where nobody
     /// waits for it any more.
-    pub fn release(&mut self, id: RequestId, now: SimTime) -> Option<InstanceId> {
+    pub fn release(
+        &mut self,
+        wires: &mut Wires,
+        id: RequestId,
+        now: SimTime,
+    ) -> Option<InstanceId> {
         let bytes = self.sending.get_mut(&id)?.releases.pop_front()?;
-        self.send(id, bytes, now)
+        self.send(wires, id, bytes, now)
     }
 
     /// A request that went to the destination first is computed: what is left of its KV is sent.
@@ -151,28 +157,34 @@ impl Disaggregation {
     ///
     /// # Panics
     /// When it went to the source first.
-    pub fn send_rest(&mut self, id: RequestId, now: SimTime) -> Bytes {
+    pub fn send_rest(&mut self, wires: &mut Wires, id: RequestId, now: SimTime) -> Bytes {
         let reserved = self.reserved[&id];
         let bytes = self.bytes_of(reserved.lacking, reserved.decode);
         let sending = self.sending.entry(id).or_default();
         assert!(sending.releases.is_empty(), "request {id} is computed before its parts");
         let left = bytes - sending.sent;
-        self.send(id, left, now);
+        self.send(wires, id, left, now);
         self.sending.remove(&id);
         self.reserved.remove(&id);
         Bytes(bytes)
     }
 
-    fn send(&mut self, id: RequestId, bytes: u64, now: SimTime) -> Option<InstanceId> {
+    fn send(
+        &mut self,
+        wires: &mut Wires,
+        id: RequestId,
+        bytes: u64,
+        now: SimTime,
+    ) -> Option<InstanceId> {
         let reserved = self.reserved[&id];
         let all = self.bytes_of(reserved.lacking, reserved.decode);
         let sending = self.sending.get_mut(&id).expect("it is being sent");
         sending.sent += bytes;
         let (flow, is_first) = match sending.flow {
             Some(flow) => (flow, false),
-            None => (self.open(id, reserved.decode, all, now), true),
+            None => (self.open(wires, id, reserved.decode, all, now), true),
         };
-        self.network.feed(flow, bytes, now);
+        wires.feed(flow, bytes, now);
         if is_first && let Some(sending) = self.sending.get_mut(&id) {
             sending.flow = Some(flow);
         }

@@ -1,10 +1,10 @@
 //! Progressive filling as textbooks have it, over all flows from nothing, in floats.
 
 /// A flow: its links and its cap, in bytes per second.
-pub(super) type Demand = (Vec<usize>, f64);
+pub(crate) type Demand = (Vec<usize>, f64);
 
 /// The max-min fair rates of these flows.
-pub(super) fn rates(capacities: &[f64], flows: &[Demand]) -> Vec<f64> {
+pub(crate) fn rates(capacities: &[f64], flows: &[Demand]) -> Vec<f64> {
     let mut rates: Vec<Option<f64>> = vec![None; flows.len()];
     while rates.contains(&None) {
         let level = |link: usize| {

@@ -1,7 +1,8 @@
 //! KV caches that are lost on their way, and the links they take.
 
 use super::attempts::Place;
-use crate::cluster::Order;
+use crate::cluster::wires::Cargo;
+use crate::cluster::{Order, Transfer};
 use crate::engine::Finish;
 use crate::ids::{InstanceId, RequestId};
 use crate::sim::observe::{Observer, Occurrence};
@@ -12,8 +13,8 @@ use crate::units::SimTime;
 impl<W: Source> Simulation<W> {
     /// The NICs of an instance carry this share of their rate from now on.
     pub(super) fn set_nics(&mut self, now: SimTime, instance: InstanceId, share: f64) {
-        self.parts().set_nic_share(instance, share, now);
-        self.await_transfers();
+        self.cluster.wires.set_nic_share(instance, share, now);
+        self.await_wires();
     }
 
     /// The transfers from and to an instance fail. Those who sent them forget the KV, those who were
@@ -24,7 +25,11 @@ impl<W: Source> Simulation<W> {
         instance: InstanceId,
         observer: &mut impl Observer,
     ) {
-        for id in self.parts().under_way(instance) {
+        let touches = |it: &Transfer| it.prefill == instance || it.decode == instance;
+        let under_way = self.cluster.wires.transfers().filter(touches);
+        let mut under_way: Vec<RequestId> = under_way.map(|it| it.request).collect();
+        under_way.sort_unstable();
+        for id in under_way {
             if self.parts().order() == Order::DestinationFirst {
                 self.abandon(now, id, Finish::Failed, observer);
                 continue;
@@ -83,11 +88,12 @@ impl<W: Source> Simulation<W> {
         instance: InstanceId,
         observer: &mut impl Observer,
     ) {
-        let was_under_way = self.parts().cancel(id, now);
+        let is_meant = |cargo| matches!(cargo, Cargo::Kv(transfer) if transfer.request == id);
+        let was_under_way = self.cluster.wires.cancel(now, is_meant);
         let was_asked = self.withdraw(now, id);
         if was_under_way || was_asked {
             observer.on(now, Occurrence::TransferFailed(instance, id));
-            self.await_transfers();
+            self.await_wires();
         }
     }
 

@@ -15,6 +15,11 @@ pub(in crate::sim) struct Scaling {
     pub(super) changed: Vec<(InstanceId, Stage)>,
     /// Since when nothing but autoscalers could change anything, and none has.
     pub(super) quiet_since: Option<SimTime>,
+    /// Which event is the valid one, and when it comes.
+    pub(super) epoch: u32,
+    pub(super) next: SimTime,
+    /// Those in the queue that are not valid any more.
+    pub(super) stale: usize,
 }
 
 /// Replicas of one kind, which are scaled together.

@@ -50,6 +50,53 @@ fn prefill_and_decode_follow_signals_of_their_own() {
     assert_eq!(peaks.collect::<Vec<_>>(), [1, 4]);
 }
 
+/// How long the one replica that is added loads its weights from a place that gives 10 GiB/s, over NICs of so
+/// many GB/s; and the bytes of these.
+fn loading(nic_gb_per_s: f64, faults: &str) -> (f64, f64) {
+    let groups = format!(
+        "groups = [{{ role = 'prefill', replicas = 1 }}, {{ role = 'decode', replicas = 2, \
+         autoscaler = {{ max_replicas = 2, weights_source_gib_per_s = 10.0, interval_s = 0.5, \
+         signal = {{ type = 'outstanding_per_replica', target = 2.0 }} }} }}]\n\
+         disaggregation = {{ transfer = {{ nic_gb_per_s = {nic_gb_per_s} }} }}"
+    );
+    let text = format!("{}{faults}", scenario(400, 10.0, &groups));
+    let (counts, recorder) = run(&text);
+    assert_eq!(counts.finished, 400);
+    let scenario = resolved(&text);
+    let pools = ScaledPool::of(&scenario);
+    let bytes = scenario.groups[1].model.weight_bytes_of_rank(1, 1).0;
+    (ScalingReport::new(&recorder, &pools[0]).loading_s, bytes as f64)
+}
+
+#[test]
+fn weights_from_one_place_come_no_faster_than_the_nics_of_a_replica() {
+    for nic in [1.0, 4.0, 50.0] {
+        let (loading_s, bytes) = loading(nic, "");
+        let expected_s = bytes / f64::min(nic * 1e9, 10.0 * 1_073_741_824.0);
+        assert!((loading_s - expected_s).abs() < 1e-6, "{nic} GB/s: {loading_s}, {expected_s}");
+    }
+}
+
+#[test]
+fn a_replica_whose_nics_are_slow_for_a_while_serves_as_much_later() {
+    // It begins in the first 1.5 s and takes 4 s. Slow NICs carry a quarter: of the time from 2 s to 3 s three
+    // quarters are lost. Where they are slow from the start, it comes up sooner than it looked then.
+    let slow = |from_s: f64, until_s: f64| {
+        format!(
+            "[[faults]]\ntype = 'slow_link'\nreplica = 2\nat_s = {from_s}\nfor_s = {}\n\
+             share = 0.25\n",
+            until_s - from_s
+        )
+    };
+    let [never, later, all_along] =
+        [String::new(), slow(2.0, 3.0), slow(0.0, 1e3)].map(|faults| loading(4.0, &faults).0);
+    assert!((later - never - 0.75).abs() < 1e-6, "{later} and {never}");
+    assert!((all_along - 4.0 * never).abs() < 1e-6, "{all_along} and {never}");
+    let begins_s = 3.0 - (loading(4.0, &slow(0.0, 3.0)).0 - never) / 0.75;
+    let look_s = (begins_s / 0.5).round() * 0.5;
+    assert!(begins_s < 1.5 && (begins_s - look_s).abs() < 1e-6, "it begins at {begins_s}");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 

@@ -8,7 +8,7 @@ mod roles;
 
 use std::sync::{Arc, Mutex};
 
-use servecast::cluster::{Cluster, Router, TierLinks, TierRates};
+use servecast::cluster::{Cluster, Router, TierLinks, TierRates, Wires};
 use servecast::engine::scheduler::{Acceptance, Scheduler, VllmV1};
 use servecast::engine::tiers::{Fetch, Level, TierKind};
 use servecast::engine::{Instance, Tiers};
@@ -43,7 +43,7 @@ impl Below {
         }
     }
 
-    pub(super) fn links(&self, replicas: u32) -> TierLinks {
+    pub(super) fn links(&self, wires: &mut Wires, replicas: u32) -> TierLinks {
         let rates = TierRates {
             pcie: self.rate,
             disk: self.rooms[1].map(|_| [self.rate; 2]),
@@ -51,7 +51,7 @@ impl Below {
             servers: None,
         };
         let chunk = Bytes(1_000_000);
-        TierLinks::new(replicas, &rates, (chunk, self.latency)).expect("rates are rates")
+        TierLinks::new(wires, replicas, &rates, (chunk, self.latency)).expect("rates are rates")
     }
 
     /// One for each replica.
@@ -77,8 +77,9 @@ impl Below {
         let scheduler = |tiers| VllmV1::new(engine.clone(), Acceptance::NONE).with_tiers(tiers);
         let instances = self.tiers(replicas).into_iter().map(|tiers| instance(scheduler(tiers)));
         let router = Router::new(&RouterConfig::RoundRobin {}, Seed::default());
-        let cluster = Cluster::new(instances.collect(), router);
-        Cluster { tiers: Some(self.links(replicas)), ..cluster }
+        let mut cluster = Cluster::new(instances.collect(), router);
+        cluster.tiers = Some(self.links(&mut cluster.wires, replicas));
+        cluster
     }
 }
 

@@ -2,6 +2,7 @@
 
 use servecast::metrics::{Recorder, ScaledPool, TierReport};
 use servecast::sim::{Counts, simulation, step_times};
+use servecast::units::SimDuration;
 use servecast::workload::Workload;
 
 use crate::support::resolve;
@@ -58,6 +59,28 @@ fn a_replica_that_prefills_fetches_what_another_one_has_written() {
         // What it waited for its load is time in queues; `transfer` is the way to the decode side.
         let second = recorder.requests[1].breakdown().expect("it is answered");
         assert!(second.queued.as_millis_f64() >= report.load_mean_ms, "{second:?}");
+    }
+}
+
+#[test]
+fn what_goes_to_the_pool_and_to_the_decode_side_shares_the_nic() {
+    // The first prompt, 641 tokens. Its KV goes to the decode side in 41 blocks of 16 tokens, 656 tokens of
+    // 147,456 bytes, at 9.437184 GB/s (640 tokens in 10 ms): 10.25 ms alone. Its ten whole chunks take 1 ms to host
+    // memory, and 10 ms to the pool alone. From 1 ms on both have half of the NIC: 9.25 ms are left of the
+    // transfer, which take 18.5 ms.
+    for (pool, transfer_us) in [("host", 10_250), ("pool", 19_500)] {
+        let tiers = match pool {
+            "host" => "host = { memory_gib = 1.0 }",
+            _ => "pool = { memory_gib = 1.0, nic_gb_per_s = 9.437184 }",
+        };
+        let parts = format!(
+            "disaggregation = {{ prefill_replicas = 1, decode_replicas = 1, transfer = {{ \
+             nic_gb_per_s = 9.437184 }} }}\n\
+             kv_tiers = {{ chunk_tokens = 64, pcie_gb_per_s = 94.37184, {tiers} }}"
+        );
+        let (_, recorder) = run(&parts);
+        let transfer = recorder.requests[0].breakdown().expect("it is answered").transfer;
+        assert_eq!(transfer, SimDuration::from_micros(transfer_us), "{pool}");
     }
 }
 
