@@ -1,5 +1,8 @@
 //! A progress bar on a terminal's stderr.
 
+use std::io::IsTerminal;
+use std::sync::OnceLock;
+
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::sim::{Lane, Observer, Occurrence, Separable};
@@ -35,18 +38,34 @@ impl Progress {
     }
 }
 
-/// A bar up to `total` runs, with the time that is left. Hidden when stderr is no terminal.
-pub(super) fn of_runs(total: u64) -> ProgressBar {
-    of(total, "runs")
+/// A bar of runs, shown from when it is known how many there are; nothing when stderr is no terminal.
+#[derive(Debug, Default)]
+pub(super) struct RunBar(OnceLock<ProgressBar>);
+
+impl RunBar {
+    /// So many have ended, of this many.
+    pub(super) fn show(&self, ended: u32, of: u32) {
+        if std::io::stderr().is_terminal() {
+            let bar = self.0.get_or_init(|| bar(of.into(), "runs"));
+            bar.inc(u64::from(ended > 0));
+        }
+    }
+
+    pub(super) fn finish(&self) {
+        if let Some(bar) = self.0.get() {
+            bar.finish_and_clear();
+        }
+    }
 }
 
-/// The same up to `total` requests of a real server.
+/// A bar up to `total` requests of a real server. Hidden when stderr is no terminal.
 #[cfg(feature = "probe")]
 pub(super) fn of_requests(total: u64) -> ProgressBar {
-    of(total, "requests")
+    bar(total, "requests")
 }
 
-fn of(total: u64, what: &str) -> ProgressBar {
+/// A bar with the time that is left.
+fn bar(total: u64, what: &str) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
     let template = format!("{{bar:40}} {{pos}}/{{len}} {what}, {{eta}} left");
     if let Ok(style) = ProgressStyle::with_template(&template) {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Failure, run};
+use super::Failure;
 use crate::io::output::{self, OutputFile};
 
 /// Finds before any work is done why a file could not be written. What is there is left alone.
@@ -17,9 +17,6 @@ pub(super) fn replace(
     write: impl FnOnce(&mut OutputFile) -> anyhow::Result<()>,
 ) -> Result<(), Failure> {
     let mut file = OutputFile::create(path).map_err(|error| Failure::Input(error.into()))?;
-    if let Some(staging) = file.staging() {
-        run::stage(staging);
-    }
     let written = write(&mut file).and_then(|()| Ok(file.commit()?));
     written.map_err(|error| Failure::Run(error.context(path.display().to_string())))
 }

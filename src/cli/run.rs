@@ -1,8 +1,7 @@
 //! `servecast run`: simulate scenarios and report them.
 
 use std::io::IsTerminal;
-use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::path::Path;
 
 use super::args::{Format, OutputArguments, RunArguments};
 use super::progress::Progress;
@@ -12,6 +11,7 @@ use super::{Failure, hear, listener, print, results, say, timeline};
 use crate::cost::StepTime;
 use crate::io::rundir::{Existing, RunDir};
 use crate::io::traces::TraceSummary;
+use crate::io::unfinished;
 use crate::load::memory::{self, Leaves};
 use crate::load::{Draft, Loaded, Note};
 use crate::metrics::bench::{Comparison, MetricKey, Tool};
@@ -138,16 +138,6 @@ fn answered(outcome: &Outcome) -> Result<(), Failure> {
     }
 }
 
-/// What this process has begun to write, removed on Ctrl-C.
-static STAGING: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
-
-/// Has a file or folder removed on Ctrl-C.
-pub(super) fn stage(path: &Path) {
-    if let Ok(mut staging) = STAGING.lock() {
-        staging.push(path.to_path_buf());
-    }
-}
-
 fn create_run_dir(scenario: &Scenario, output: &OutputArguments) -> Result<RunDir, Failure> {
     let target = output
         .output_dir
@@ -156,21 +146,16 @@ fn create_run_dir(scenario: &Scenario, output: &OutputArguments) -> Result<RunDi
     results_dir(&target, output.overwrite)
 }
 
-/// A folder of results in the making, which is staged.
+/// A folder of results in the making.
 pub(super) fn results_dir(target: &Path, overwrite: bool) -> Result<RunDir, Failure> {
     let existing = if overwrite { Existing::Overwrite } else { Existing::Refuse };
-    let dir = RunDir::create(target, existing).map_err(|error| Failure::Input(error.into()))?;
-    stage(dir.staging());
-    Ok(dir)
+    RunDir::create(target, existing).map_err(|error| Failure::Input(error.into()))
 }
 
-/// On Ctrl-C, removes what is staged and exits with 130.
+/// On Ctrl-C, removes what is not finished and exits with 130.
 pub(super) fn remove_on_interrupt() -> Result<(), Failure> {
     let handled = ctrlc::set_handler(|| {
-        for path in STAGING.lock().iter().flat_map(|staging| staging.iter()) {
-            // An interrupted process has nobody to tell that something remained.
-            let _ = std::fs::remove_dir_all(path).or_else(|_| std::fs::remove_file(path));
-        }
+        unfinished::remove();
         std::process::exit(130);
     });
     handled.map_err(|error| Failure::Run(error.into()))

@@ -1,8 +1,8 @@
 //! The JSON schema of scenario files.
 
-use super::sweep::SweepTable;
 use crate::load::Variant;
 use crate::scenario::ScenarioFile;
+use crate::sweep::SweepTable;
 
 /// The JSON schema of scenario files.
 pub(super) fn schema() -> String {

@@ -1,7 +1,7 @@
 //! `--timeline`: a trace of the run for ui.perfetto.dev.
 
 use super::args::OutputArguments;
-use super::{Failure, run, say};
+use super::{Failure, say};
 use crate::io::rundir::Existing;
 use crate::io::timeline::{TimelineFile, TimelineWriter, Window};
 use crate::load::Loaded;
@@ -30,9 +30,6 @@ pub(super) fn open(
 ) -> Result<Option<TimelineWriter<TimelineFile>>, Failure> {
     let Some(path) = &output.timeline else { return Ok(None) };
     let file = TimelineFile::create(path, existing(output)).map_err(wrong)?;
-    if let Some(staging) = file.staging() {
-        run::stage(staging);
-    }
     let window = output.timeline_window.unwrap_or(Window::ALL);
     let mut gpus: Vec<&str> = scenario.groups.iter().map(|group| group.gpu.name.as_str()).collect();
     gpus.dedup();

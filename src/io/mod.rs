@@ -13,3 +13,4 @@ pub mod tables;
 pub(crate) mod text;
 pub mod timeline;
 pub mod traces;
+pub mod unfinished;

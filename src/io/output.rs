@@ -10,6 +10,8 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
+use super::unfinished;
+
 /// Why an output cannot be begun.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -211,6 +213,7 @@ impl OutputFile {
         let begun = begin(&target);
         let (staging, file) =
             begun.map_err(|source| OutputError::Io { path: path.to_owned(), source })?;
+        unfinished::begin(&staging);
         if let Ok(before) = target.metadata() {
             // Some file systems know no permissions: no reason to write nothing.
             let _ = fs::set_permissions(&staging, before.permissions());
@@ -231,6 +234,7 @@ impl OutputFile {
         let Some((staging, target)) = &self.way else { return Ok(()) };
         self.file.sync_all()?;
         fs::rename(staging, target)?;
+        unfinished::end(staging);
         self.way = None;
         Ok(())
     }
@@ -278,6 +282,7 @@ impl Drop for OutputFile {
         if let Some((staging, _)) = &self.way {
             // Nothing can be done about what cannot be removed.
             let _ = fs::remove_file(staging);
+            unfinished::end(staging);
         }
     }
 }

@@ -6,6 +6,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::unfinished;
+
 /// What to do with a folder that is not empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Existing {
@@ -83,6 +85,7 @@ impl RunDir {
         let made = above.take_while(|folder| !folder.as_os_str().is_empty() && !folder.exists());
         let made = made.map(Path::to_path_buf).collect();
         let dir = Self { target: target.to_path_buf(), staging, made, files: Vec::new() };
+        unfinished::begin(&dir.staging);
         fs::create_dir_all(&dir.staging).map_err(io_error(target))?;
         Ok(dir)
     }
@@ -96,11 +99,6 @@ impl RunDir {
             path = parent.join(format!("{name}-{number}"));
         }
         path
-    }
-
-    /// Where the files are until they are complete.
-    pub fn staging(&self) -> &Path {
-        &self.staging
     }
 
     /// Writes a file; `name` may name a folder too.
@@ -155,6 +153,7 @@ impl Drop for RunDir {
     fn drop(&mut self) {
         // Nothing can be done about a folder that cannot be removed; those in use are not empty.
         let _ = fs::remove_dir_all(&self.staging);
+        unfinished::end(&self.staging);
         for folder in &self.made {
             let _ = fs::remove_dir(folder);
         }

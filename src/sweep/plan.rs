@@ -33,7 +33,7 @@ pub struct BrokenRule {
 }
 
 /// All points of a plan: variant by variant, within one as the design orders them.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Points {
     paths: Vec<String>,
     /// The values of each axis.

@@ -166,9 +166,6 @@ pub(super) fn metadata(words: &[String]) -> Result<Vec<(String, String)>, Failur
 
 fn replace(path: &Path, text: &str) -> io::Result<()> {
     let mut file = OutputFile::create(path).map_err(io::Error::other)?;
-    if let Some(staging) = file.staging() {
-        crate::cli::run::stage(staging);
-    }
     file.write_all(text.as_bytes())?;
     file.commit()
 }

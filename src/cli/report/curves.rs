@@ -6,11 +6,10 @@ use super::figures::figure;
 use super::html::Html;
 use super::series::{KNEE, Lines, Series, numeric};
 use crate::cli::compare::title;
-use crate::cli::sweep::{Told, ToldPoint};
 use crate::plot::{
     CurvePanel, Figure, HeatPanel, Measure, Points, Range, SERIES_MAX, curve_figure, heat_figure,
 };
-use crate::sweep::Design;
+use crate::sweep::{Design, PointReport, Report};
 
 /// What is drawn over the setting to the right, if there.
 const OVER_AXIS: [&str; 4] = ["output_throughput", "p99_ttft_ms", "mean_tpot_ms", "p99_e2el_ms"];
@@ -20,7 +19,7 @@ const OVER_TWO: [&str; 4] = ["output_throughput", "slo_attainment", "p99_ttft_ms
 const LATENCIES: [&str; 2] = ["p99_ttft_ms", "mean_tpot_ms"];
 
 /// All figures that the sweep has.
-pub(super) fn figures(told: &Told) -> Vec<Html> {
+pub(super) fn figures(told: &Report) -> Vec<Html> {
     let drawn = Lines::new(told).map(|lines| Drawing { told, lines }.figures()).unwrap_or_default();
     drawn
         .iter()
@@ -32,7 +31,7 @@ pub(super) fn figures(told: &Told) -> Vec<Html> {
 }
 
 struct Drawing<'a> {
-    told: &'a Told,
+    told: &'a Report,
     lines: Lines,
 }
 
@@ -91,7 +90,7 @@ impl Drawing<'_> {
         &self,
         x: &str,
         y: &str,
-        at: impl Fn(f64, &ToldPoint) -> Option<(Measure, Measure)>,
+        at: impl Fn(f64, &PointReport) -> Option<(Measure, Measure)>,
     ) -> CurvePanel {
         let curve = |series: &Series| {
             let points = series.points.iter();
@@ -149,7 +148,7 @@ impl Drawing<'_> {
         };
         let (columns, rows) = (levels(x), levels(y));
         let value = |row: f64, column: f64| {
-            let at = |point: &&ToldPoint| {
+            let at = |point: &&PointReport| {
                 point.number(x).is_some_and(|at| at.total_cmp(&column).is_eq())
                     && point.number(y).is_some_and(|at| at.total_cmp(&row).is_eq())
             };
@@ -169,7 +168,7 @@ impl Drawing<'_> {
     }
 }
 
-fn measure(point: &ToldPoint, name: &str, unit: f64) -> Option<Measure> {
+fn measure(point: &PointReport, name: &str, unit: f64) -> Option<Measure> {
     let found = point.figure(name)?;
     let within = found.within.unwrap_or_default() * unit;
     Some(Measure { mean: found.mean * unit, within })

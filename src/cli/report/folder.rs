@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::page::Page;
 use crate::cli::Failure;
-use crate::cli::sweep::Told;
 use crate::io::text;
+use crate::sweep::Report;
 
 /// What a folder is of.
 #[derive(Debug)]
@@ -16,7 +16,7 @@ pub(super) enum Kind {
     /// One run, or several beside each other.
     Run,
     /// A sweep.
-    Sweep(Box<Told>),
+    Sweep(Box<Report>),
     /// A plan.
     Plan,
     /// A comparison.
@@ -30,7 +30,7 @@ impl Kind {
         if !folder.is_dir() {
             return Err(Failure::input(format!("{place}: is no folder")));
         }
-        if let Some(told) = Told::read(folder)? {
+        if let Some(told) = Report::read(folder, &crate::cli::listener())? {
             return Ok(Self::Sweep(Box::new(told)));
         }
         let has = |name: &str| folder.join(name).is_file();

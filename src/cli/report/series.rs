@@ -1,7 +1,6 @@
 //! The points of a sweep as lines: which setting is to the right, and which points are on a line.
 
-use crate::cli::sweep::{Told, ToldPoint};
-use crate::sweep::Design;
+use crate::sweep::{Design, PointReport, Report};
 
 /// The share of requests within their limits below which a cluster is taken for full.
 pub(super) const KNEE: f64 = 0.95;
@@ -28,7 +27,7 @@ pub(super) struct Lines {
 
 impl Lines {
     /// Nothing where no setting takes two numbers.
-    pub(super) fn new(told: &Told) -> Option<Self> {
+    pub(super) fn new(told: &Report) -> Option<Self> {
         let axes = numeric(told);
         // Of several with equally many levels the last, which varies fastest.
         let (axis, _) = axes.iter().copied().max_by_key(|(axis, levels)| (*levels, *axis))?;
@@ -54,7 +53,7 @@ impl Lines {
 }
 
 /// The axes of which all values are numbers, at least two of them, and how many they are.
-pub(super) fn numeric(told: &Told) -> Vec<(usize, usize)> {
+pub(super) fn numeric(told: &Report) -> Vec<(usize, usize)> {
     let levels = |axis: usize| {
         let values = told.points.iter().map(|point| point.number(axis));
         let mut values = values.collect::<Option<Vec<f64>>>()?;
@@ -66,8 +65,7 @@ pub(super) fn numeric(told: &Told) -> Vec<(usize, usize)> {
 }
 
 /// What tells a series from others.
-fn name(told: &Told, point: &ToldPoint, others: impl Iterator<Item = usize>) -> String {
-    let settings =
-        others.map(|axis| format!("{} {}", told.titles[axis], Told::text(&point.settings[axis])));
+fn name(told: &Report, point: &PointReport, others: impl Iterator<Item = usize>) -> String {
+    let settings = others.map(|axis| format!("{} {}", told.titles[axis], point.text(axis)));
     told.variant(point).into_iter().chain(settings).collect::<Vec<_>>().join(", ")
 }

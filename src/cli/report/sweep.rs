@@ -6,14 +6,14 @@ use super::page::{Page, details, section, statement};
 use super::series::{KNEE, Lines, Series};
 use super::table::{Cell, alone, column, decimals, table_of, written};
 use crate::cli::compare::title;
-use crate::cli::sweep::{Told, ToldPoint};
+use crate::sweep::{PointReport, Report};
 
 /// Points in the table; `results.csv` has all.
 const POINTS_MAX: usize = 500;
 /// Failed points that are told of one by one.
 const FAILURES_MAX: usize = 5;
 
-pub(super) fn page(told: &Told) -> Page {
+pub(super) fn page(told: &Report) -> Page {
     let mut page = Page { kind: "servecast sweep", title: told.name.clone(), ..Page::default() };
     page.asked.push(("Varied", told.paths.join(", ")));
     let (points, runs) = (told.points.len(), told.runs);
@@ -43,18 +43,18 @@ pub(super) fn page(told: &Told) -> Page {
 }
 
 #[cfg(feature = "plot")]
-fn figures(told: &Told) -> Vec<Html> {
+fn figures(told: &Report) -> Vec<Html> {
     super::curves::figures(told)
 }
 
 #[cfg(not(feature = "plot"))]
-fn figures(_: &Told) -> Vec<Html> {
+fn figures(_: &Report) -> Vec<Html> {
     crate::cli::say("notice: built without the feature `plot`, no figures are drawn");
     Vec::new()
 }
 
 /// Up to where each series keeps its limits; nothing where there are none.
-fn knees(told: &Told) -> Option<Vec<String>> {
+fn knees(told: &Report) -> Option<Vec<String>> {
     let lines = Lines::new(told)?;
     if !lines.is_joined || !told.has("slo_attainment") {
         return None;
@@ -100,7 +100,7 @@ fn knees(told: &Told) -> Option<Vec<String>> {
 }
 
 /// The points with the most throughput and the least latency.
-fn extremes(told: &Told) -> Vec<String> {
+fn extremes(told: &Report) -> Vec<String> {
     let best = |name: &str, sign: f64, what: &str| {
         let values = told.points.iter().filter_map(|point| Some((point.figure(name)?, point)));
         let (found, point) =
@@ -134,15 +134,15 @@ fn within_sentence(title: &str) -> String {
 }
 
 /// Variant and settings of a point.
-fn place(told: &Told, point: &ToldPoint) -> String {
+fn place(told: &Report, point: &PointReport) -> String {
     let settings = told.titles.iter().enumerate().map(|(axis, title)| {
         let number = point.number(axis).map(|number| number.to_string());
-        format!("{title} {}", number.unwrap_or_else(|| Told::text(&point.settings[axis])))
+        format!("{title} {}", number.unwrap_or_else(|| point.text(axis)))
     });
     told.variant(point).into_iter().chain(settings).collect::<Vec<_>>().join(", ")
 }
 
-fn warnings(told: &Told) -> Vec<String> {
+fn warnings(told: &Report) -> Vec<String> {
     let mut warnings = Vec::new();
     if told.runs < told.planned as usize {
         warnings.push(format!(
@@ -150,7 +150,7 @@ fn warnings(told: &Told) -> Vec<String> {
             told.runs, told.planned
         ));
     }
-    let failed: Vec<&ToldPoint> =
+    let failed: Vec<&PointReport> =
         told.points.iter().filter(|point| !point.errors.is_empty()).collect();
     let lines = failed.iter().take(FAILURES_MAX).map(|point| {
         let count = point.errors.len();
@@ -161,7 +161,7 @@ fn warnings(told: &Told) -> Vec<String> {
         warnings.push(format!("runs failed at {} more points", failed.len() - FAILURES_MAX));
     }
     for (name, what) in [("stuck", "could never be served"), ("rejected", "were rejected")] {
-        let has = |point: &&ToldPoint| point.figure(name).is_some_and(|found| found.mean > 0.0);
+        let has = |point: &&PointReport| point.figure(name).is_some_and(|found| found.mean > 0.0);
         let count = told.points.iter().filter(has).count();
         if count > 0 {
             warnings
@@ -171,7 +171,7 @@ fn warnings(told: &Told) -> Vec<String> {
     warnings
 }
 
-fn points_table(told: &Told) -> Html {
+fn points_table(told: &Report) -> Html {
     let shown = &told.points[..told.points.len().min(POINTS_MAX)];
     let index = shown.iter().map(|point| Some(f64::from(point.index)));
     let mut columns = vec![("point".to_owned(), column(&index.collect::<Vec<_>>()))];
@@ -180,8 +180,8 @@ fn points_table(told: &Told) -> Html {
         columns.push(("variant".to_owned(), names.collect()));
     }
     for (axis, name) in told.titles.iter().enumerate() {
-        let cell = |point: &ToldPoint| {
-            let text = Told::text(&point.settings[axis]);
+        let cell = |point: &PointReport| {
+            let text = point.text(axis);
             if point.number(axis).is_some() { Cell::Number(text) } else { Cell::Text(text) }
         };
         columns.push((name.clone(), shown.iter().map(cell).collect()));

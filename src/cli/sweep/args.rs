@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
+use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
-use serde::Deserialize;
 
 use crate::cli::args::{ChangeArguments, Format};
-use crate::sweep::Shard;
+use crate::cli::{Failure, vary};
+use crate::sweep::{DesignName, Shard, Vary};
 
 const SET: &str = "Override a value of the scenario at all points; may be repeated";
 const SEED: &str = "Seed of the first run of every point, of which the others are drawn, and of designs that draw points";
@@ -82,21 +83,34 @@ pub(super) struct ReportArguments {
     pub(super) format: Format,
 }
 
-/// Which combinations of values are points.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Deserialize, schemars::JsonSchema,
-)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum DesignName {
-    /// Every value of each setting with every value of the others
-    #[default]
-    Grid,
-    /// The first values of all settings together, then the second ones, and so on
-    Zip,
-    /// Values drawn independently
-    Random,
-    /// Values drawn so that every setting is spread evenly over its range
-    LatinHypercube,
+impl SweepArguments {
+    /// What they vary.
+    pub(super) fn vary(&self) -> Result<Vary, Failure> {
+        let axes = self.vary.iter().map(|text| vary::axis(text)).collect::<Result<_, _>>()?;
+        Ok(Vary { axes, design: self.design, points: self.points, seeds: self.seeds })
+    }
+}
+
+impl ValueEnum for DesignName {
+    fn value_variants<'a>() -> &'a [Self] {
+        &[Self::Grid, Self::Zip, Self::Random, Self::LatinHypercube]
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        let (name, help) = match self {
+            Self::Grid => ("grid", "Every value of each setting with every value of the others"),
+            Self::Zip => (
+                "zip",
+                "The first values of all settings together, then the second ones, and so on",
+            ),
+            Self::Random => ("random", "Values drawn independently"),
+            Self::LatinHypercube => (
+                "latin-hypercube",
+                "Values drawn so that every setting is spread evenly over its range",
+            ),
+        };
+        Some(PossibleValue::new(name).help(help))
+    }
 }
 
 fn shard(text: &str) -> Result<Shard, String> {

@@ -40,7 +40,6 @@ enum Stream {
 #[derive(Debug)]
 pub struct TimelineFile {
     path: PathBuf,
-    staging: Option<PathBuf>,
     stream: Stream,
 }
 
@@ -63,21 +62,14 @@ impl TimelineFile {
     /// When it exists and may not be overwritten, or cannot be made.
     pub fn create(path: &Path, existing: Existing) -> Result<Self, TimelineError> {
         Self::check(path, existing)?;
-        let file = OutputFile::create(path)?;
-        let staging = file.staging().map(Path::to_path_buf);
-        let file = BufWriter::new(file);
+        let file = BufWriter::new(OutputFile::create(path)?);
         let is_gzip = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("gz"));
         let stream = if is_gzip {
             Stream::Gzip(Box::new(GzEncoder::new(file, Compression::default())))
         } else {
             Stream::Plain(file)
         };
-        Ok(Self { path: path.to_path_buf(), staging, stream })
-    }
-
-    /// Where the file is until it is complete; nothing for a device or pipe.
-    pub fn staging(&self) -> Option<&Path> {
-        self.staging.as_deref()
+        Ok(Self { path: path.to_path_buf(), stream })
     }
 
     /// Moves the file into place.

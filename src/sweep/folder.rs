@@ -12,15 +12,16 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::error::SweepError;
 use super::journal::{Journal, Known};
-use crate::cli::replace::replace;
-use crate::cli::{Failure, say};
+use super::plan::{Plan, Shard};
+use crate::io::output::OutputFile;
 use crate::io::results::{self, NamedCells};
 use crate::io::rundir::RunDirError;
 use crate::io::text;
-use crate::sweep::{Plan, Shard};
+use crate::load::{Listener, Note};
 
-pub(super) const MANIFEST: &str = "sweep.json";
+const MANIFEST: &str = "sweep.json";
 pub(super) const JOURNAL: &str = "runs.jsonl";
 const CSV: &str = "results.csv";
 const PARQUET: &str = "results.parquet";
@@ -43,21 +44,21 @@ pub(super) struct Manifest {
 
 impl Manifest {
     /// Reads that of a folder; nothing where there is none.
-    pub(super) fn read(folder: &Path) -> Result<Option<Self>, Failure> {
+    pub(super) fn read(folder: &Path) -> Result<Option<Self>, SweepError> {
         let path = folder.join(MANIFEST);
-        let fail = |problem: String| Failure::input(format!("{}: {problem}", path.display()));
         let text = match text::whole(&path, text::RESULTS_MIB_MAX) {
             Ok(text) => text,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(fail(error.to_string())),
+            Err(error) => return Err(SweepError::folder(&path, error)),
         };
         let read = serde_json::from_str(&text);
-        read.map(Some).map_err(|error| fail(format!("is none of a sweep: {error}")))
+        let fail = |error| SweepError::folder(&path, format_args!("is none of a sweep: {error}"));
+        read.map(Some).map_err(fail)
     }
 
-    fn write(&self, folder: &Path) -> Result<(), Failure> {
+    fn write(&self, folder: &Path) -> Result<(), SweepError> {
         let text = serde_json::to_string_pretty(self).expect("a manifest is JSON");
-        replace(&folder.join(MANIFEST), |file| Ok(writeln!(file, "{text}")?))
+        replace(&folder.join(MANIFEST), |file| writeln!(file, "{text}"))
     }
 }
 
@@ -72,13 +73,14 @@ impl Folder {
     pub(super) fn open(
         path: &Path,
         manifest: &Manifest,
-    ) -> Result<(Self, Journal, Known), Failure> {
-        let fail = |error: std::io::Error| Failure::input(format!("{}: {error}", path.display()));
+        listener: &Listener,
+    ) -> Result<(Self, Journal, Known), SweepError> {
+        let fail = |error: std::io::Error| SweepError::folder(path, error);
         if path.as_os_str() == "-" {
-            return Err(Failure::Input(RunDirError::Dash.into()));
+            return Err(RunDirError::Dash.into());
         }
         if path.exists() && !path.is_dir() {
-            return Err(Failure::input(format!("{}: is a file, not a folder", path.display())));
+            return Err(RunDirError::NotAFolder(path.to_owned()).into());
         }
         fs::create_dir_all(path).map_err(fail)?;
         let before = Manifest::read(path)?;
@@ -87,20 +89,18 @@ impl Folder {
             // What an attempt that was cut off left of the manifest is nothing.
             let partial = format!("{MANIFEST}.partial");
             if entries.any(|entry| !entry.file_name().to_string_lossy().starts_with(&partial)) {
-                return Err(Failure::input(format!(
-                    "{}: is not empty and holds no sweep; give another folder",
-                    path.display()
-                )));
+                let problem = "is not empty and holds no sweep; give another folder";
+                return Err(SweepError::folder(path, problem));
             }
             manifest.write(path)?;
         }
-        let (journal, known) = Journal::open(&path.join(JOURNAL), &manifest.sweep)?;
+        let (journal, known) = Journal::open(&path.join(JOURNAL), &manifest.sweep, listener)?;
         if before.as_ref() != Some(manifest) {
             if before.is_some() && path.join(CSV).exists() {
-                say(&format!(
-                    "note: {} held another sweep; its runs are kept, its tables are replaced",
+                listener.tell(&Note::Notice(format!(
+                    "{} held another sweep; its runs are kept, its tables are replaced",
                     path.display()
-                ));
+                )));
             }
             for results in [CSV, PARQUET] {
                 match fs::remove_file(path.join(results)) {
@@ -114,16 +114,26 @@ impl Folder {
     }
 
     /// Writes the tables of results.
-    pub(super) fn write_results(&self, columns: &[NamedCells]) -> Result<(), Failure> {
-        replace(&self.path.join(CSV), |file| Ok(results::write_csv(file, columns)?))?;
+    pub(super) fn write_results(&self, columns: &[NamedCells]) -> Result<(), SweepError> {
+        replace(&self.path.join(CSV), |file| results::write_csv(file, columns))?;
         #[cfg(feature = "tables")]
         {
             let path = self.path.join(PARQUET);
             replace(&path, |file| {
                 let staging = file.staging().unwrap_or(&path);
-                Ok(crate::io::tables::write_results(staging, columns)?)
+                crate::io::tables::write_results(staging, columns)
             })?;
         }
         Ok(())
     }
+}
+
+/// Writes a file that is replaced as a whole or not at all.
+fn replace<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
+    path: &Path,
+    write: impl FnOnce(&mut OutputFile) -> Result<(), E>,
+) -> Result<(), SweepError> {
+    let mut file = OutputFile::create(path)?;
+    write(&mut file).map_err(|error| SweepError::file(path, error))?;
+    file.commit().map_err(|error| SweepError::file(path, error))
 }

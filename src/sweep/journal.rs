@@ -12,32 +12,33 @@ use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
+use super::error::SweepError;
 use super::key::digest;
-use crate::cli::{Failure, say};
+use crate::load::{Listener, Note};
 use crate::study::Figures;
 
 /// A run that has ended.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Entry {
-    /// The sweep it was done for.
-    pub(super) sweep: String,
+pub struct Entry {
+    /// A hash that names the sweep it was done for.
+    pub sweep: String,
     /// Its point, from 0.
-    pub(super) point: u32,
+    pub point: u32,
     /// Which run of the point, from 1.
     #[serde(alias = "replica")]
-    pub(super) seed_number: u32,
+    pub seed_number: u32,
     /// Its seed.
-    pub(super) seed: u64,
-    /// Its key.
-    pub(super) scenario: String,
+    pub seed: u64,
+    /// Its key: a hash of all that it reads.
+    pub scenario: String,
     /// What came of it.
-    pub(super) outcome: Outcome,
+    pub outcome: Outcome,
 }
 
 /// What came of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Outcome {
+pub enum Outcome {
     /// It was simulated.
     Figures(Figures),
     /// It could not be.
@@ -45,18 +46,21 @@ pub(super) enum Outcome {
 }
 
 impl Entry {
-    pub(super) fn figure(&self, name: &str) -> Option<f64> {
+    /// A figure of it, by its name.
+    pub fn figure(&self, name: &str) -> Option<f64> {
         self.figures()?.get(name)
     }
 
-    pub(super) fn figures(&self) -> Option<&Figures> {
+    /// Its figures; nothing where it failed.
+    pub fn figures(&self) -> Option<&Figures> {
         match &self.outcome {
             Outcome::Figures(figures) => Some(figures),
             Outcome::Error(_) => None,
         }
     }
 
-    pub(super) fn error(&self) -> Option<&str> {
+    /// Why it failed, if it did.
+    pub fn error(&self) -> Option<&str> {
         match &self.outcome {
             Outcome::Figures(_) => None,
             Outcome::Error(error) => Some(error),
@@ -73,7 +77,7 @@ impl Entry {
     }
 
     /// The line that says it.
-    pub(super) fn line(&self) -> String {
+    fn line(&self) -> String {
         let text = serde_json::to_string(self).expect("an entry is JSON");
         let text = text.strip_suffix('}').expect("an object ends");
         format!("{text}{CHECK}{}\"}}\n", digest(&[text]))
@@ -131,18 +135,20 @@ pub(super) struct Journal {
 
 impl Journal {
     /// Opens a journal for this process alone, cuts a torn end off, and gives what it holds.
-    pub(super) fn open(path: &Path, sweep: &str) -> Result<(Self, Known), Failure> {
-        let fail = |error: std::io::Error| broken(path, &error);
+    pub(super) fn open(
+        path: &Path,
+        sweep: &str,
+        listener: &Listener,
+    ) -> Result<(Self, Known), SweepError> {
+        let fail = |error: std::io::Error| SweepError::file(path, error);
         let file = OpenOptions::new().create(true).read(true).append(true).open(path);
-        let place = |error| Failure::input(format!("{}: {error}", path.display()));
-        let mut file = file.map_err(place)?;
+        let mut file = file.map_err(|error| SweepError::folder(path, error))?;
         if let Err(TryLockError::WouldBlock) = file.try_lock() {
-            let path = path.display();
-            return Err(Failure::input(format!("{path}: another sweep is writing it")));
+            return Err(SweepError::folder(path, "another sweep is writing it"));
         }
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(fail)?;
-        let (entries, whole) = parse(path, &bytes);
+        let (entries, whole) = parse(path, &bytes, listener);
         if whole < bytes.len() {
             file.set_len(whole as u64).map_err(fail)?;
         }
@@ -151,41 +157,41 @@ impl Journal {
     }
 
     /// Adds a run.
-    pub(super) fn append(&self, entry: &Entry) -> Result<(), Failure> {
+    pub(super) fn append(&self, entry: &Entry) -> Result<(), SweepError> {
         let line = entry.line();
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(open) = file.as_mut() else {
-            return Err(Failure::Run(anyhow::anyhow!("{}: is closed", self.path.display())));
+            return Err(SweepError::file(&self.path, "is closed"));
         };
         let written = open.write_all(line.as_bytes());
         written.map_err(|error| {
             *file = None;
-            broken(&self.path, &error)
+            SweepError::file(&self.path, error)
         })
     }
 }
 
-fn broken(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::Run(anyhow::anyhow!("{}: {error}", path.display()))
-}
-
 /// The entries of a journal, in the order of their lines; none where it has not been begun.
-fn read(path: &Path) -> Result<Vec<Entry>, Failure> {
+fn read(path: &Path, listener: &Listener) -> Result<Vec<Entry>, SweepError> {
     match fs::read(path) {
-        Ok(bytes) => Ok(parse(path, &bytes).0),
+        Ok(bytes) => Ok(parse(path, &bytes, listener).0),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
-        Err(error) => Err(broken(path, &error)),
+        Err(error) => Err(SweepError::file(path, error)),
     }
 }
 
 /// What a journal says last of each run of a sweep: one that had failed was tried again.
-pub(super) fn latest(path: &Path, sweep: &str) -> Result<BTreeMap<(u32, u32), Entry>, Failure> {
-    let entries = read(path)?.into_iter().filter(|entry| entry.sweep == sweep);
+pub(super) fn latest(
+    path: &Path,
+    sweep: &str,
+    listener: &Listener,
+) -> Result<BTreeMap<(u32, u32), Entry>, SweepError> {
+    let entries = read(path, listener)?.into_iter().filter(|entry| entry.sweep == sweep);
     Ok(entries.map(|entry| (entry.run(), entry)).collect())
 }
 
 /// The entries that are whole, and the bytes up to the end of the last line.
-fn parse(path: &Path, bytes: &[u8]) -> (Vec<Entry>, usize) {
+fn parse(path: &Path, bytes: &[u8], listener: &Listener) -> (Vec<Entry>, usize) {
     let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
     let lines = bytes[..whole].split_inclusive(|byte| *byte == b'\n');
     let lines: Vec<Option<Entry>> =
@@ -194,7 +200,8 @@ fn parse(path: &Path, bytes: &[u8]) -> (Vec<Entry>, usize) {
     let torn = broken + usize::from(whole < bytes.len());
     if torn > 0 {
         let (lines, are) = if torn == 1 { ("line", "is") } else { ("lines", "are") };
-        say(&format!("notice: {}: {torn} torn {lines} {are} left out", path.display()));
+        let text = format!("{}: {torn} torn {lines} {are} left out", path.display());
+        listener.tell(&Note::Notice(text));
     }
     (lines.into_iter().flatten().collect(), whole)
 }

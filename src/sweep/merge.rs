@@ -1,32 +1,50 @@
-//! `servecast merge`: parts of a sweep become the whole.
+//! Parts of a sweep become the whole.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry as Place;
 use std::path::{Path, PathBuf};
 
-use super::args::MergeArguments;
+use super::error::SweepError;
 use super::folder::{Folder, JOURNAL, Manifest};
 use super::journal::{self, Entry};
-use super::report::Report;
-use super::{finish, table, verdict};
-use crate::cli::{Failure, run, say};
-use crate::sweep::Shard;
+use super::plan::Shard;
+use super::results::Results;
+use crate::load::Listener;
 
 /// Runs by point and number of the seed, with the folder that they come from.
 type Found = BTreeMap<(u32, u32), (Entry, PathBuf)>;
 
-pub(in crate::cli) fn merge(arguments: &MergeArguments) -> Result<(), Failure> {
-    let report = Report::new(&arguments.report)?;
+/// What becomes of a sweep of which runs are missing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Missing {
+    /// It is refused.
+    #[default]
+    Refused,
+    /// What there is is joined.
+    LeftOut,
+}
+
+/// Joins the folders of parts of a sweep to one folder, with the tables of all runs.
+///
+/// # Errors
+/// When folders are not of one sweep, tell different results of a run, lack runs, or the folder for the whole
+/// holds something else or cannot be written.
+pub fn merge(
+    parts: &[PathBuf],
+    into: &Path,
+    missing: Missing,
+    listener: &Listener,
+) -> Result<Results, SweepError> {
     let mut whole: Option<(Manifest, &PathBuf)> = None;
     let mut found = Found::new();
     let mut shards = Vec::new();
-    for part in &arguments.parts {
+    for part in parts {
         let mut manifest = manifest_of(part)?;
         shards.extend(manifest.shard.take());
         match &whole {
             None => whole = Some((manifest.clone(), part)),
             Some((known, first)) if *known != manifest => {
-                return Err(Failure::input(format!(
+                return Err(SweepError::Parts(format!(
                     "{} is of another sweep than {}: {}",
                     part.display(),
                     first.display(),
@@ -35,38 +53,36 @@ pub(in crate::cli) fn merge(arguments: &MergeArguments) -> Result<(), Failure> {
             }
             Some(_) => {}
         }
-        take(&mut found, part, &manifest.sweep)?;
+        take(&mut found, part, &manifest.sweep, listener)?;
     }
-    let Some((manifest, _)) = whole else { return Err(Failure::input("no parts to merge")) };
-    let total = table::points(&manifest)?.count() * manifest.plan.seeds;
-    if found.len() < total as usize && !arguments.partial {
+    let Some((manifest, _)) = whole else {
+        return Err(SweepError::Parts("no parts to merge".to_owned()));
+    };
+    let total = manifest.plan.points()?.count() * manifest.plan.seeds;
+    if found.len() < total as usize && missing == Missing::Refused {
         return Err(incomplete(&manifest, &found, total, &shards));
     }
     if found.is_empty() {
-        return Err(Failure::Run(anyhow::anyhow!("no run of the sweep has ended in any part")));
+        return Err(SweepError::NoRuns);
     }
-    let (folder, journal, known) = Folder::open(&arguments.output_dir, &manifest)?;
-    run::remove_on_interrupt()?;
+    let (folder, journal, known) = Folder::open(into, &manifest, listener)?;
     let entries: Vec<Entry> = found.into_values().map(|(entry, _)| entry).collect();
     for entry in entries.iter().filter(|entry| !known.is_told(entry)) {
         journal.append(entry)?;
     }
-    finish(&folder, &manifest, &entries, &report)?;
-    let (runs, out) = (entries.len(), arguments.output_dir.display());
-    say(&format!("{runs} of {total} runs; results in {out}"));
-    verdict(&entries, true)
+    let results = Results::new(manifest, entries)?;
+    folder.write_results(&results.columns())?;
+    Ok(results)
 }
 
-fn manifest_of(part: &Path) -> Result<Manifest, Failure> {
-    let place = part.display();
+fn manifest_of(part: &Path) -> Result<Manifest, SweepError> {
     let manifest = Manifest::read(part)?;
-    let manifest = manifest.ok_or_else(|| Failure::input(format!("{place}: holds no sweep")))?;
+    let manifest = manifest.ok_or_else(|| SweepError::folder(part, "holds no sweep"))?;
     let own = env!("CARGO_PKG_VERSION");
     if manifest.servecast != own {
         let version = &manifest.servecast;
-        return Err(Failure::input(format!(
-            "{place}: was computed by servecast {version}, this is {own}"
-        )));
+        let problem = format!("was computed by servecast {version}, this is {own}");
+        return Err(SweepError::folder(part, problem));
     }
     Ok(manifest)
 }
@@ -79,14 +95,19 @@ fn difference(one: &Manifest, other: &Manifest) -> String {
 }
 
 /// Takes the runs of a part; what two parts tell of one run must agree.
-fn take(found: &mut Found, part: &Path, sweep: &str) -> Result<(), Failure> {
-    for (run, entry) in journal::latest(&part.join(JOURNAL), sweep)? {
+fn take(
+    found: &mut Found,
+    part: &Path,
+    sweep: &str,
+    listener: &Listener,
+) -> Result<(), SweepError> {
+    for (run, entry) in journal::latest(&part.join(JOURNAL), sweep, listener)? {
         match found.entry(run) {
             Place::Vacant(place) => drop(place.insert((entry, part.to_owned()))),
             Place::Occupied(place) => {
                 let (before, first) = place.get();
                 if before.scenario != entry.scenario || before.outcome != entry.outcome {
-                    return Err(Failure::input(format!(
+                    return Err(SweepError::Parts(format!(
                         "point {}, seed {}: {} and {} have different results of it",
                         run.0,
                         run.1,
@@ -101,7 +122,7 @@ fn take(found: &mut Found, part: &Path, sweep: &str) -> Result<(), Failure> {
 }
 
 /// Which runs are missing, by their part where that is known.
-fn incomplete(manifest: &Manifest, found: &Found, total: u32, shards: &[Shard]) -> Failure {
+fn incomplete(manifest: &Manifest, found: &Found, total: u32, shards: &[Shard]) -> SweepError {
     let seeds = manifest.plan.seeds;
     let mut missing = (0..total).filter(|run| !found.contains_key(&(run / seeds, run % seeds + 1)));
     let count = total as usize - found.len();
@@ -113,7 +134,7 @@ fn incomplete(manifest: &Manifest, found: &Found, total: u32, shards: &[Shard]) 
         let state = if is_given { "has not ended" } else { "is not among the folders" };
         format!(" (part {index}/{of}, which {state})")
     });
-    Failure::input(format!(
+    SweepError::Parts(format!(
         "{count} of {total} runs are missing, the first of them point {}, seed {}{}; compute them, \
          or join what there is with --partial",
         first / seeds,
