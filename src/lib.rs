@@ -25,7 +25,7 @@
 //! | 6 | [`metrics`] | what happened |
 //! | 7 | [`study`] [`calibrate`] [`validate`] [`conformance`] | a scenario that any thread can simulate; measured runs and recorded schedules |
 //! | 8 | [`io`] [`mod@load`] `plot` | traces, tables, run directories; scenarios with all that they name; figures |
-//! | 9 | [`sweep`] [`compare`] [`check`] [`plan`] | studies of many runs |
+//! | 9 | [`sweep`] [`compare`] [`check`] [`plan`] `report` | studies of many runs; pages of what they left |
 
 pub mod des;
 mod erased;
@@ -71,6 +71,8 @@ pub mod plot;
 pub mod check;
 pub mod compare;
 pub mod plan;
+#[cfg(feature = "sweep")]
+pub mod report;
 pub mod sweep;
 
 #[cfg(feature = "cli")]

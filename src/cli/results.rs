@@ -9,23 +9,13 @@ use super::faults;
 use super::run::Outcome;
 use crate::engine::DraftCounts;
 use crate::engine::tiers::TierKind;
-use crate::io::rundir::RunDir;
+use crate::io::rundir::{RunDir, slug};
 use crate::metrics::bench::{Goodput, JsonLayout, NonFinite, Tool};
 use crate::metrics::{
     AdaptersReport, Bill, ClusterReport, ReplicaKind, TierReport, TransferReport, Warnings,
 };
 use crate::resolved::{KvSource, ReplicaGroup};
 use crate::rng::Seed;
-
-/// A name for files: lower-case letters, digits and single dashes.
-pub(super) fn slug(name: &str) -> String {
-    let mapped: String = name
-        .chars()
-        .map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { ' ' })
-        .collect();
-    let slug = mapped.split_whitespace().collect::<Vec<_>>().join("-");
-    if slug.is_empty() { "run".to_owned() } else { slug }
-}
 
 /// The printed report: for each scenario its block, what became of the requests, and measured
 /// beside simulated figures.

@@ -9,7 +9,7 @@ use super::seeds::{self, Spread};
 use super::setting::{state_setting, state_step_times};
 use super::{Failure, hear, listener, print, results, say, timeline};
 use crate::cost::StepTime;
-use crate::io::rundir::{Existing, RunDir};
+use crate::io::rundir::{Existing, RunDir, slug};
 use crate::io::traces::TraceSummary;
 use crate::io::unfinished;
 use crate::load::memory::{self, Leaves};
@@ -77,13 +77,13 @@ pub(super) fn simulate_all(
 fn check_folders(loaded: &[Loaded]) -> Result<(), Failure> {
     let names: Vec<&str> = loaded.iter().map(|one| one.scenario.file.name.as_str()).collect();
     for (index, name) in names.iter().enumerate() {
-        let same = |before: &&&str| results::slug(before) == results::slug(name);
+        let same = |before: &&&str| slug(before) == slug(name);
         if let Some(before) = names[..index].iter().find(same) {
             return Err(Failure::Input(anyhow::anyhow!(
                 "variants[{}].name: must give a folder of its own, got `{name}`, which is written to \
                  `{}` as `{before}` is",
                 index - 1,
-                results::slug(name)
+                slug(name)
             )));
         }
     }
@@ -142,7 +142,7 @@ fn create_run_dir(scenario: &Scenario, output: &OutputArguments) -> Result<RunDi
     let target = output
         .output_dir
         .clone()
-        .unwrap_or_else(|| RunDir::next_free("runs".as_ref(), &results::slug(&scenario.file.name)));
+        .unwrap_or_else(|| RunDir::next_free("runs".as_ref(), &slug(&scenario.file.name)));
     results_dir(&target, output.overwrite)
 }
 

@@ -18,6 +18,16 @@ pub enum Existing {
     Overwrite,
 }
 
+/// A name for files: lower-case letters, digits and single dashes.
+pub fn slug(name: &str) -> String {
+    let mapped: String = name
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { ' ' })
+        .collect();
+    let slug = mapped.split_whitespace().collect::<Vec<_>>().join("-");
+    if slug.is_empty() { "run".to_owned() } else { slug }
+}
+
 /// Why results cannot be written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

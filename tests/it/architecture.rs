@@ -22,7 +22,7 @@ const FLOORS: &[Floor] = &[
     Apart(&["metrics"]),
     Ordered(&["study", "calibrate", "validate", "conformance"]),
     Ordered(&["io", "load", "plot"]),
-    Ordered(&["sweep", "compare", "check", "plan"]),
+    Ordered(&["sweep", "compare", "check", "plan", "report"]),
     Ordered(&["cli", "lib", "main"]),
 ];
 

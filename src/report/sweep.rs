@@ -5,7 +5,8 @@ use super::html::Html;
 use super::page::{Page, details, section, statement};
 use super::series::{KNEE, Lines, Series};
 use super::table::{Cell, alone, column, decimals, table_of, written};
-use crate::cli::compare::title;
+use crate::load::Listener;
+use crate::compare::title;
 use crate::sweep::{PointReport, Report};
 
 /// Points in the table; `results.csv` has all.
@@ -13,7 +14,7 @@ const POINTS_MAX: usize = 500;
 /// Failed points that are told of one by one.
 const FAILURES_MAX: usize = 5;
 
-pub(super) fn page(told: &Report) -> Page {
+pub(super) fn page(told: &Report, listener: &Listener) -> Page {
     let mut page = Page { kind: "servecast sweep", title: told.name.clone(), ..Page::default() };
     page.asked.push(("Varied", told.paths.join(", ")));
     let (points, runs) = (told.points.len(), told.runs);
@@ -34,7 +35,7 @@ pub(super) fn page(told: &Report) -> Page {
         ),
     };
     page.warnings = warnings(told);
-    let figures = figures(told);
+    let figures = figures(told, listener);
     if !figures.is_empty() {
         page.sections.push(section("Figures", figures));
     }
@@ -43,13 +44,14 @@ pub(super) fn page(told: &Report) -> Page {
 }
 
 #[cfg(feature = "plot")]
-fn figures(told: &Report) -> Vec<Html> {
-    super::curves::figures(told)
+fn figures(told: &Report, listener: &Listener) -> Vec<Html> {
+    super::curves::figures(told, listener)
 }
 
 #[cfg(not(feature = "plot"))]
-fn figures(_: &Report) -> Vec<Html> {
-    crate::cli::say("notice: built without the feature `plot`, no figures are drawn");
+fn figures(_: &Report, listener: &Listener) -> Vec<Html> {
+    let text = "built without the feature `plot`, no figures are drawn";
+    listener.tell(&crate::load::Note::Notice(text.to_owned()));
     Vec::new()
 }
 

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::facts::{self, facts};
-use super::figures;
 use super::folder::{self, json, name, texts};
 use super::html::Html;
 use super::page::{Page, details, listing, section};
 use super::table::{Cell, alone, column, table};
-use crate::cli::Failure;
-use crate::cli::results::slug;
+use super::{ReportError, figures};
+use crate::io::rundir::slug;
+use crate::load::Listener;
 use crate::metrics::bench::{MetricKey, Tool};
 use crate::study::LOSSES;
 
@@ -52,7 +52,7 @@ const PARTS: [(&str, &str); 13] = [
     ("seeds", "Other seeds"),
 ];
 
-pub(super) fn page(folder: &Path) -> Result<Page, Failure> {
+pub(super) fn page(folder: &Path, listener: &Listener) -> Result<Page, ReportError> {
     let mut page = Page { kind: "servecast run", ..Page::default() };
     let run = folder::asked(folder, &mut page)?;
     let names = texts(&run["runs"]);
@@ -60,7 +60,7 @@ pub(super) fn page(folder: &Path) -> Result<Page, Failure> {
         [] | [_] => vec![folder.to_owned()],
         names => names.iter().map(|name| folder.join(slug(name))).collect(),
     };
-    let read = |folder: PathBuf| -> Result<One, Failure> {
+    let read = |folder: PathBuf| -> Result<One, ReportError> {
         let summary = json(&folder.join("summary.json"))?;
         Ok(One { name: name(&summary["name"]), folder, summary })
     };
@@ -82,7 +82,7 @@ pub(super) fn page(folder: &Path) -> Result<Page, Failure> {
         if all.len() > 1 {
             page.sections.push(Html::class("h2", "one", [Html::text(&one.name)]));
         }
-        page.sections.extend(sections(one)?);
+        page.sections.extend(sections(one, listener)?);
     }
     Ok(page)
 }
@@ -135,7 +135,7 @@ fn headline(all: &[One]) -> Html {
     table(&titles.collect::<Vec<_>>(), &cells.collect::<Vec<_>>())
 }
 
-fn sections(one: &One) -> Result<Vec<Html>, Failure> {
+fn sections(one: &One, listener: &Listener) -> Result<Vec<Html>, ReportError> {
     let summary = &one.summary;
     let mut parts = vec![section("Latencies and throughput", benchmark(&summary["benchmark"]))];
     if !summary["requests"].is_null() {
@@ -144,8 +144,8 @@ fn sections(one: &One) -> Result<Vec<Html>, Failure> {
     if let Some(limits) = slo(&summary["slo"]) {
         parts.push(section("SLOs", [limits]));
     }
-    parts.extend(measured(one));
-    parts.extend(figures::section_of(&one.folder)?);
+    parts.extend(measured(one, listener));
+    parts.extend(figures::section_of(&one.folder, listener)?);
     for (key, heading) in PARTS {
         let part = &summary[key];
         if !part.is_null() {
@@ -256,7 +256,7 @@ fn slo(slo: &Value) -> Option<Html> {
 }
 
 /// Measured figures beside simulated ones.
-fn measured(one: &One) -> Option<Html> {
+fn measured(one: &One, listener: &Listener) -> Option<Html> {
     let rows = one.summary["comparison"].as_array()?;
     let get = |key: &str| rows.iter().map(|row| row[key].as_f64()).collect::<Vec<Option<f64>>>();
     let (measured, simulated, errors) = (get("measured"), get("simulated"), get("error_pct"));
@@ -277,7 +277,7 @@ fn measured(one: &One) -> Option<Html> {
     let shown = table(&titles, &cells.collect::<Vec<_>>());
     let source = name(&one.summary["measured"]["source"]);
     let source = Html::words("p", &format!("Measured: {source}"));
-    let drawn = errors_figure(one, &names, (&measured, &simulated, &errors));
+    let drawn = errors_figure(one, &names, (&measured, &simulated, &errors), listener);
     let parts = match drawn {
         Some(figure) => vec![source, figure, details("The same in numbers", [shown])],
         None => vec![source, shown],
@@ -286,7 +286,7 @@ fn measured(one: &One) -> Option<Html> {
 }
 
 #[cfg(not(feature = "plot"))]
-fn errors_figure(_: &One, _: &[String], _: Three<'_>) -> Option<Html> {
+fn errors_figure(_: &One, _: &[String], _: Three<'_>, _: &Listener) -> Option<Html> {
     None
 }
 
@@ -298,6 +298,7 @@ fn errors_figure(
     one: &One,
     names: &[String],
     (measured, simulated, errors): Three<'_>,
+    listener: &Listener,
 ) -> Option<Html> {
     use crate::plot::{MeasuredFigure, measured_figure};
     let rows = names.iter().enumerate().filter_map(|(row, name)| {
@@ -309,5 +310,5 @@ fn errors_figure(
         return None;
     }
     let figure = measured_figure(&one.name, &rows);
-    Some(figures::figure("measured", &figure.svg, Path::new(figure.file_name)))
+    Some(figures::figure("measured", &figure.svg, Path::new(figure.file_name), listener))
 }

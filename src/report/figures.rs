@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::folder;
 use super::html::Html;
 use super::page::section;
-use crate::cli::{Failure, say};
+use super::{ReportError, folder};
+use crate::load::{Listener, Note};
 
 /// Figures in the order in which they are shown, and what a reader sees in them.
 const CAPTIONS: [(&str, &str); 16] = [
@@ -56,9 +56,10 @@ const CAPTIONS: [(&str, &str); 16] = [
 ];
 
 /// A figure with its caption. One that is not made of what figures are made of is left out, and said.
-pub(super) fn figure(name: &str, svg: &str, place: &Path) -> Html {
+pub(super) fn figure(name: &str, svg: &str, place: &Path, listener: &Listener) -> Html {
     let Some(drawn) = Html::figure(svg) else {
-        say(&format!("warning: {}: is no figure of servecast, it is left out", place.display()));
+        let text = format!("{}: is no figure of servecast, it is left out", place.display());
+        listener.tell(&Note::Warning(text));
         return Html::default();
     };
     let known = CAPTIONS.iter().find(|(known, _)| *known == name);
@@ -68,17 +69,17 @@ pub(super) fn figure(name: &str, svg: &str, place: &Path) -> Html {
 }
 
 /// All figures of a folder; nothing where it has none.
-pub(super) fn section_of(folder: &Path) -> Result<Option<Html>, Failure> {
-    let figures = all(folder)?;
+pub(super) fn section_of(folder: &Path, listener: &Listener) -> Result<Option<Html>, ReportError> {
+    let figures = all(folder, listener)?;
     Ok((!figures.is_empty()).then(|| section("Figures", figures)))
 }
 
-fn all(folder: &Path) -> Result<Vec<Html>, Failure> {
+fn all(folder: &Path, listener: &Listener) -> Result<Vec<Html>, ReportError> {
     let figures = folder.join("figures");
     if !figures.is_dir() {
         return Ok(Vec::new());
     }
-    let fail = |error: std::io::Error| Failure::input(format!("{}: {error}", figures.display()));
+    let fail = |error: std::io::Error| ReportError::folder(&figures, error);
     let entries = fs::read_dir(&figures).map_err(fail)?.collect::<Result<Vec<_>, _>>();
     let paths = entries.map_err(fail)?.into_iter().map(|entry| entry.path());
     let is_svg = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "svg");
@@ -91,7 +92,7 @@ fn all(folder: &Path) -> Result<Vec<Html>, Failure> {
     named.sort();
     let html = |(_, name, path): (usize, String, PathBuf)| {
         let svg = folder::text(&path)?.unwrap_or_default();
-        Ok(figure(&name, &svg, &path))
+        Ok(figure(&name, &svg, &path, listener))
     };
     named.into_iter().map(html).collect()
 }

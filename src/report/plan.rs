@@ -5,14 +5,14 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::facts::facts;
-use super::figures;
 use super::folder::{self, json, list, name, texts};
 use super::html::Html;
 use super::page::{Page, details, section, statement};
 use super::table::{Cell, alone, column, table_of};
-use crate::cli::Failure;
+use super::{ReportError, figures};
+use crate::load::Listener;
 
-pub(super) fn page(folder: &Path) -> Result<Page, Failure> {
+pub(super) fn page(folder: &Path, listener: &Listener) -> Result<Page, ReportError> {
     let plan = json(&folder.join("plan.json"))?;
     let mut page = Page { kind: "servecast plan", title: name(&plan["name"]), ..Page::default() };
     folder::asked(folder, &mut page)?;
@@ -29,7 +29,7 @@ pub(super) fn page(folder: &Path) -> Result<Page, Failure> {
         |(first, rest)| statement(first, rest),
     );
     page.sections.push(section("Layouts", [layouts(&plan)]));
-    page.sections.extend(figures::section_of(folder)?);
+    page.sections.extend(figures::section_of(folder, listener)?);
     if !plan["perfect_autoscaler"].is_null() {
         let windows = facts(&plan["perfect_autoscaler"]);
         page.sections.push(section("If replicas followed the load", [windows]));

@@ -8,11 +8,11 @@ use super::folder::{self, json, list, name, texts};
 use super::html::Html;
 use super::page::{Page, details, listing, section, statement};
 use super::table::{Cell, Judgement, column, decimals, table, written};
-use super::{facts, figures};
-use crate::cli::Failure;
-use crate::cli::compare::title;
+use super::{ReportError, facts, figures};
+use crate::load::Listener;
+use crate::compare::title;
 
-pub(super) fn page(folder: &Path) -> Result<Page, Failure> {
+pub(super) fn page(folder: &Path, listener: &Listener) -> Result<Page, ReportError> {
     let found = json(&folder.join("compare.json"))?;
     let scenarios = list(&found["scenarios"]);
     let names: Vec<String> = scenarios.iter().map(|one| name(&one["name"])).collect();
@@ -31,7 +31,7 @@ pub(super) fn page(folder: &Path) -> Result<Page, Failure> {
     };
     page.warnings = texts(&found["cautions"]);
     page.sections.push(section("Scenarios", [contestants(&scenarios)]));
-    page.sections.extend(figures::section_of(folder)?);
+    page.sections.extend(figures::section_of(folder, listener)?);
     page.sections.extend(list(&found["comparisons"]).into_iter().map(against));
     for one in &scenarios {
         let letter = name(&one["letter"]);

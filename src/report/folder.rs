@@ -5,9 +5,10 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use super::ReportError;
 use super::page::Page;
-use crate::cli::Failure;
 use crate::io::text;
+use crate::load::Listener;
 use crate::sweep::Report;
 
 /// What a folder is of.
@@ -25,12 +26,11 @@ pub(super) enum Kind {
 
 impl Kind {
     /// Recognises a folder by its files.
-    pub(super) fn of(folder: &Path) -> Result<Self, Failure> {
-        let place = folder.display();
+    pub(super) fn of(folder: &Path, listener: &Listener) -> Result<Self, ReportError> {
         if !folder.is_dir() {
-            return Err(Failure::input(format!("{place}: is no folder")));
+            return Err(ReportError::folder(folder, "is no folder"));
         }
-        if let Some(told) = Report::read(folder, &crate::cli::listener())? {
+        if let Some(told) = Report::read(folder, listener)? {
             return Ok(Self::Sweep(Box::new(told)));
         }
         let has = |name: &str| folder.join(name).is_file();
@@ -43,31 +43,32 @@ impl Kind {
         if has("run.json") {
             return Ok(Self::Run);
         }
-        Err(Failure::input(format!(
-            "{place}: holds none of run.json (run, bench), sweep.json (sweep, merge), plan.json (plan), \
-             compare.json (compare)"
-        )))
+        Err(ReportError::folder(
+            folder,
+            "holds none of run.json (run, bench), sweep.json (sweep, merge), plan.json (plan), compare.json \
+             (compare)",
+        ))
     }
 }
 
 /// Reads a JSON file.
-pub(super) fn json(path: &Path) -> Result<Value, Failure> {
-    let fail = |problem: String| Failure::input(format!("{}: {problem}", path.display()));
-    let text = text::whole(path, text::RESULTS_MIB_MAX).map_err(|error| fail(error.to_string()))?;
-    serde_json::from_str(&text).map_err(|error| fail(error.to_string()))
+pub(super) fn json(path: &Path) -> Result<Value, ReportError> {
+    let text = text::whole(path, text::RESULTS_MIB_MAX);
+    let text = text.map_err(|error| ReportError::folder(path, error))?;
+    serde_json::from_str(&text).map_err(|error| ReportError::folder(path, error))
 }
 
 /// Reads a text file, if it is there.
-pub(super) fn text(path: &Path) -> Result<Option<String>, Failure> {
+pub(super) fn text(path: &Path) -> Result<Option<String>, ReportError> {
     match text::whole(path, text::RESULTS_MIB_MAX) {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(Failure::input(format!("{}: {error}", path.display()))),
+        Err(error) => Err(ReportError::folder(path, error)),
     }
 }
 
 /// Says on the page what `run.json` says: command, seed, version. Nothing where it is not there.
-pub(super) fn asked(folder: &Path, page: &mut Page) -> Result<Value, Failure> {
+pub(super) fn asked(folder: &Path, page: &mut Page) -> Result<Value, ReportError> {
     let path = folder.join("run.json");
     if !path.is_file() {
         return Ok(Value::Null);

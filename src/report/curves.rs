@@ -5,10 +5,11 @@ use std::path::Path;
 use super::figures::figure;
 use super::html::Html;
 use super::series::{KNEE, Lines, Series, numeric};
-use crate::cli::compare::title;
+use crate::load::Listener;
 use crate::plot::{
     CurvePanel, Figure, HeatPanel, Measure, Points, Range, SERIES_MAX, curve_figure, heat_figure,
 };
+use crate::compare::title;
 use crate::sweep::{Design, PointReport, Report};
 
 /// What is drawn over the setting to the right, if there.
@@ -19,13 +20,13 @@ const OVER_TWO: [&str; 4] = ["output_throughput", "slo_attainment", "p99_ttft_ms
 const LATENCIES: [&str; 2] = ["p99_ttft_ms", "mean_tpot_ms"];
 
 /// All figures that the sweep has.
-pub(super) fn figures(told: &Report) -> Vec<Html> {
+pub(super) fn figures(told: &Report, listener: &Listener) -> Vec<Html> {
     let drawn = Lines::new(told).map(|lines| Drawing { told, lines }.figures()).unwrap_or_default();
     drawn
         .iter()
         .map(|drawn| {
             let name = drawn.file_name.trim_end_matches(".svg");
-            figure(name, &drawn.svg, Path::new(drawn.file_name))
+            figure(name, &drawn.svg, Path::new(drawn.file_name), listener)
         })
         .collect()
 }
