@@ -1,7 +1,5 @@
 //! What a report says of autoscalers.
 
-use serde_json::{Value, json};
-
 use super::run::Outcome;
 use crate::metrics::{ScaledPool, ScalingReport};
 
@@ -13,16 +11,6 @@ fn reports(outcome: &Outcome) -> impl Iterator<Item = ScalingReport> {
 /// What they did, in words; nothing where there are none.
 pub(super) fn text(outcome: &Outcome) -> String {
     reports(outcome).map(|report| report.text()).collect()
-}
-
-/// The same in JSON: an object for the autoscaler of all replicas, a list for those of groups.
-pub(super) fn json(outcome: &Outcome) -> Option<Value> {
-    let reports: Vec<_> = reports(outcome).collect();
-    match reports.as_slice() {
-        [] => None,
-        [report] if report.group.is_none() => Some(json!(report)),
-        reports => Some(json!(reports)),
-    }
 }
 
 /// The replicas over time, as a table in CSV.

@@ -1,7 +1,5 @@
 //! What a report says of models, of classes and of the gateway.
 
-use serde_json::{Value, json};
-
 use super::run::Outcome;
 use crate::metrics::{ClassesReport, GatewayReport, ModelsReport};
 
@@ -30,20 +28,4 @@ fn gateway_text(report: &GatewayReport) -> String {
         "Gateway: {:.1} requests waiting on average, {} at most, {:.2} ms each; turned away: {met}\n",
         report.waiting_mean, report.waiting_peak, report.wait_mean_ms
     )
-}
-
-/// Adds the same to the JSON of a run.
-pub(super) fn add_to(summary: &mut Value, outcome: &Outcome) {
-    if let Some(gateway) = outcome.recorder.gateway_report() {
-        summary["gateway"] = json!(gateway);
-    }
-    if let Some(report) = ModelsReport::new(&outcome.recorder, &outcome.scenario) {
-        summary["models"] = json!(report);
-    }
-    if let Some(report) = ClassesReport::new(&outcome.recorder, &outcome.scenario.file) {
-        summary["classes"] = json!(report.classes);
-        if let Some(fairness) = report.fairness {
-            summary["fairness"] = json!(fairness);
-        }
-    }
 }

@@ -1,7 +1,5 @@
 //! What a report says of faults and of requests without an answer.
 
-use serde_json::{Value, json};
-
 use super::run::Outcome;
 use crate::sim::Counts;
 
@@ -35,11 +33,4 @@ pub(super) fn text(outcome: &Outcome) -> String {
         parts.push(format!("{} tokens of answers lost", report.tokens_lost));
     }
     if parts.is_empty() { String::new() } else { format!("{}\n", parts.join("; ")) }
-}
-
-/// The same in JSON; nothing where nothing can fail.
-pub(super) fn json(outcome: &Outcome) -> Option<Value> {
-    let file = &outcome.scenario.file;
-    let may_fail = !file.faults.is_empty() || file.workload.client.may_give_up();
-    may_fail.then(|| json!(outcome.recorder.fault_report()))
 }

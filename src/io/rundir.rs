@@ -6,7 +6,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
+
 use super::unfinished;
+use crate::rng::Seed;
 
 /// What to do with a folder that is not empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -16,6 +19,23 @@ pub enum Existing {
     Refuse,
     /// Replace the files of the run, leave all others.
     Overwrite,
+}
+
+/// What was asked of a command that left a folder: its `run.json`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RunFile {
+    /// The version of servecast.
+    pub servecast: String,
+    /// The command with its arguments.
+    pub command: Vec<String>,
+    /// The seed of the first run.
+    pub seed: Option<Seed>,
+    /// The titles of the scenarios that were run.
+    pub runs: Vec<String>,
+    /// Real time that the runs took, in seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wall_s: Option<f64>,
 }
 
 /// A name for files: lower-case letters, digits and single dashes.

@@ -4,7 +4,7 @@
 //! not; one that an autoscaler starts and drains, from the order of its replica until that is off. In steps
 //! that prefill it draws the power of prefills, also where others decode in them.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::activity::StepKind;
 use super::cluster::ReplicaKind;
@@ -16,7 +16,7 @@ use crate::scenario::{GpuPrice, ReportConfig};
 use crate::units::SimTime;
 
 /// What a run costs.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Bill {
     /// Hours of all GPUs together.
     pub gpu_hours: f64,
@@ -29,7 +29,7 @@ pub struct Bill {
 }
 
 /// Money, in US dollars.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
     /// Of the run.
     pub usd: f64,
@@ -42,7 +42,7 @@ pub struct Cost {
 }
 
 /// What an hour of a GPU costs.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Price {
     /// The GPU.
     pub gpu: String,
@@ -53,7 +53,7 @@ pub struct Price {
 }
 
 /// Energy, in J.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Energy {
     /// Of the run.
     pub joules: f64,

@@ -9,6 +9,7 @@ use super::record::{RequestRecord, Status};
 use super::recorder::Recorder;
 use crate::engine::tiers::{TierKind, TierLoad, TierWay};
 use crate::ids::{InstanceId, RequestId};
+use crate::resolved::Scenario;
 use crate::stats::{Sample, Values};
 use crate::units::{Bytes, SimDuration, SimTime};
 
@@ -169,6 +170,14 @@ pub struct TierReport {
 }
 
 impl TierReport {
+    /// Of a recorded run; nothing where no replica has tiers.
+    pub fn of(recorder: &Recorder, scenario: &Scenario) -> Option<Self> {
+        scenario.file.cluster.kv_tiers?;
+        let with_tiers = scenario.groups.iter().filter(|group| group.cluster.kv_tiers.is_some());
+        let replicas = with_tiers.map(|group| group.replicas() as usize).sum();
+        Some(Self::of_first(recorder, replicas))
+    }
+
     /// Of a recorded run in which all replicas have tiers.
     pub fn new(recorder: &Recorder) -> Self {
         Self::of_first(recorder, usize::MAX)

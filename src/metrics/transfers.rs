@@ -8,6 +8,7 @@ use super::recorder::Recorder;
 use super::replica::ReplicaLog;
 use super::series::{Quantity, Series};
 use crate::ids::{InstanceId, RequestId};
+use crate::resolved::Scenario;
 use crate::stats::{Sample, Values};
 use crate::units::{SimDuration, SimTime};
 
@@ -112,6 +113,11 @@ impl Carried {
 }
 
 impl TransferReport {
+    /// Of a recorded run; nothing where no KV cache travelled.
+    pub fn of(recorder: &Recorder, scenario: &Scenario) -> Option<Self> {
+        Self::new(recorder, &scenario.nics_bytes_per_s()?)
+    }
+
     /// Of a recorded run on instances whose NICs carry so many bytes per second each, nothing those that
     /// do all of a request; nothing where no KV cache travelled.
     pub fn new(recorder: &Recorder, nics: &[f64]) -> Option<Self> {

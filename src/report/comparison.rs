@@ -1,10 +1,11 @@
 //! The page of a comparison.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
-use serde_json::Value;
+use serde::Deserialize;
 
-use super::folder::{self, json, list, name, texts};
+use super::folder::{self, json};
 use super::html::Html;
 use super::page::{Page, details, listing, section, statement};
 use super::table::{Cell, Judgement, column, decimals, table, written};
@@ -12,29 +13,77 @@ use super::{ReportError, facts, figures};
 use crate::load::Listener;
 use crate::compare::title;
 
+/// What the page takes from `compare.json`.
+#[derive(Debug, Deserialize)]
+struct Comparison {
+    scenarios: Vec<Contestant>,
+    pairing: String,
+    confidence: f64,
+    seeds: u32,
+    cautions: Vec<String>,
+    together: Vec<String>,
+    comparisons: Vec<Against>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Contestant {
+    letter: String,
+    name: String,
+    changed: Vec<String>,
+}
+
+/// A scenario beside the first one.
+#[derive(Debug, Deserialize)]
+struct Against {
+    baseline: String,
+    scenario: String,
+    figures: Vec<Finding>,
+    other_figures: Vec<Finding>,
+    mean_e2e_parts: BTreeMap<String, Part>,
+}
+
+/// A figure of both.
+#[derive(Debug, Deserialize)]
+struct Finding {
+    metric: String,
+    a: Option<f64>,
+    b: Option<f64>,
+    relative: Option<f64>,
+    relative_half_width: Option<f64>,
+    verdict: String,
+    verdict_of_all_together: Option<String>,
+    #[serde(default)]
+    sentence: String,
+}
+
+/// A part of the mean end-to-end time, in ms.
+#[derive(Debug, Deserialize)]
+struct Part {
+    a: Option<f64>,
+    b: Option<f64>,
+    difference: Option<f64>,
+}
+
 pub(super) fn page(folder: &Path, listener: &Listener) -> Result<Page, ReportError> {
-    let found = json(&folder.join("compare.json"))?;
-    let scenarios = list(&found["scenarios"]);
-    let names: Vec<String> = scenarios.iter().map(|one| name(&one["name"])).collect();
+    let found: Comparison = json(&folder.join("compare.json"))?;
+    let names: Vec<&str> = found.scenarios.iter().map(|one| one.name.as_str()).collect();
     let mut page = Page { kind: "servecast compare", title: heading(&names), ..Page::default() };
     folder::asked(folder, &mut page)?;
     let pairing =
-        if found["pairing"] == "paired" { "the same requests" } else { "requests of their own" };
-    let percent = found["confidence"].as_f64().unwrap_or_default() * 100.0;
+        if found.pairing == "paired" { "the same requests" } else { "requests of their own" };
+    let percent = found.confidence * 100.0;
     let percent = written(percent, decimals([percent].into_iter()));
-    page.asked.push(("Seeds", format!("{} for each scenario, with {pairing}", found["seeds"])));
+    page.asked.push(("Seeds", format!("{} for each scenario, with {pairing}", found.seeds)));
     page.asked.push(("Intervals", format!("hold the truth in {percent} %")));
-    let lines = texts(&found["together"]);
-    page.verdict = match &lines[..] {
+    page.verdict = match &found.together[..] {
         [line] => statement(line, &[]),
         lines => statement("All differences together, against A", lines),
     };
-    page.warnings = texts(&found["cautions"]);
-    page.sections.push(section("Scenarios", [contestants(&scenarios)]));
+    page.warnings = found.cautions;
+    page.sections.push(section("Scenarios", [contestants(&found.scenarios)]));
     page.sections.extend(figures::section_of(folder, listener)?);
-    page.sections.extend(list(&found["comparisons"]).into_iter().map(against));
-    for one in &scenarios {
-        let letter = name(&one["letter"]);
+    page.sections.extend(found.comparisons.iter().map(against));
+    for Contestant { letter, .. } in &found.scenarios {
         if let Some(text) = folder::text(&folder.join(format!("{letter}.resolved.toml")))? {
             page.sections.push(listing(&format!("Scenario {letter} with all defaults"), &text));
         }
@@ -42,55 +91,51 @@ pub(super) fn page(folder: &Path, listener: &Listener) -> Result<Page, ReportErr
     Ok(page)
 }
 
-fn heading(names: &[String]) -> String {
+fn heading(names: &[&str]) -> String {
     match names {
         [] => String::new(),
-        [one] => one.clone(),
+        [one] => (*one).to_owned(),
         [one, other] => format!("{other} against {one}"),
         [one, others @ ..] => format!("{} scenarios against {one}", others.len()),
     }
 }
 
-fn contestants(scenarios: &[&Value]) -> Html {
+fn contestants(scenarios: &[Contestant]) -> Html {
     let rows = scenarios.iter().enumerate().map(|(place, one)| {
-        let changed = texts(&one["changed"]);
-        let what = match (place, &changed[..]) {
+        let what = match (place, &one.changed[..]) {
             (0, _) => "the baseline".to_owned(),
             (_, []) => "nothing".to_owned(),
             (_, changed) => changed.join(", "),
         };
-        [name(&one["letter"]), name(&one["name"]), what].map(Cell::Text).to_vec()
+        [one.letter.clone(), one.name.clone(), what].map(Cell::Text).to_vec()
     });
     let titles = ["", "scenario", "differs from A in"].map(str::to_owned);
     table(&titles, &rows.collect::<Vec<_>>())
 }
 
-fn against(one: &Value) -> Html {
-    let (a, b) = (name(&one["baseline"]), name(&one["scenario"]));
-    let (judged, beside) = (list(&one["figures"]), list(&one["other_figures"]));
-    let sentences = judged.iter().map(|figure| Html::words("li", &name(&figure["sentence"])));
+fn against(one: &Against) -> Html {
+    let both = (one.baseline.as_str(), one.scenario.as_str());
+    let sentences = one.figures.iter().map(|figure| Html::words("li", &figure.sentence));
     let parts = [
-        differences((&a, &b), &judged),
+        differences(both, &one.figures),
         details("In sentences", [Html::element("ul", sentences)]),
         Html::words("h3", "Where the mean end-to-end time went (ms)"),
-        time_parts((&a, &b), &one["mean_e2e_parts"]),
-        details("All other figures", [differences((&a, &b), &beside)]),
+        time_parts(both, &one.mean_e2e_parts),
+        details("All other figures", [differences(both, &one.other_figures)]),
     ];
-    section(&format!("{b} against {a}"), parts)
+    section(&format!("{} against {}", both.1, both.0), parts)
 }
 
-fn differences((a, b): (&str, &str), figures: &[&Value]) -> Html {
-    let is_judged = figures.iter().any(|figure| !figure["verdict_of_all_together"].is_null());
+fn differences((a, b): (&str, &str), figures: &[Finding]) -> Html {
+    let is_judged = figures.iter().any(|figure| figure.verdict_of_all_together.is_some());
     let rows = figures.iter().map(|figure| {
-        let number = |key: &str| figure[key].as_f64();
-        let decimals = decimals(["a", "b"].iter().filter_map(|key| number(key)));
+        let decimals = decimals([figure.a, figure.b].into_iter().flatten());
         let cell = |value: Option<f64>| {
             value.map_or(Cell::Empty, |value| Cell::Number(written(value, decimals)))
         };
-        let relative = number("relative").zip(number("relative_half_width"));
+        let relative = figure.relative.zip(figure.relative_half_width);
         // A figure that is not judged among all others is judged by itself.
-        let together = &figure["verdict_of_all_together"];
-        let verdict = name(if together.is_null() { &figure["verdict"] } else { together });
+        let verdict = figure.verdict_of_all_together.as_ref().unwrap_or(&figure.verdict);
         let change = relative.map_or(Cell::Empty, |(change, half)| {
             let sign = if change > 0.0 { "+" } else { "" };
             let text =
@@ -101,10 +146,10 @@ fn differences((a, b): (&str, &str), figures: &[&Value]) -> Html {
                 _ => Cell::Number(text),
             }
         });
-        let metric = title(&name(&figure["metric"]));
-        let alone = Cell::Text(name(&figure["verdict"]));
-        let mut row = vec![Cell::Text(metric), cell(number("a")), cell(number("b")), change, alone];
-        row.extend(is_judged.then_some(Cell::Text(verdict)));
+        let metric = Cell::Text(title(&figure.metric));
+        let alone = Cell::Text(figure.verdict.clone());
+        let mut row = vec![metric, cell(figure.a), cell(figure.b), change, alone];
+        row.extend(is_judged.then(|| Cell::Text(verdict.clone())));
         row
     });
     let titles = ["", a, b, "difference", "by itself"].map(str::to_owned).into_iter();
@@ -112,20 +157,16 @@ fn differences((a, b): (&str, &str), figures: &[&Value]) -> Html {
     table(&titles, &rows.collect::<Vec<_>>())
 }
 
-fn time_parts((a, b): (&str, &str), parts: &Value) -> Html {
-    let parts = parts.as_object().into_iter().flatten();
-    let there: Vec<(&String, &Value)> = parts
-        .filter(|(_, part)| {
-            ["a", "b"].iter().any(|side| part[*side].as_f64().unwrap_or_default() != 0.0)
-        })
-        .collect();
-    let of = |key: &str| {
-        let mut values: Vec<Option<f64>> =
-            there.iter().map(|(_, part)| part[key].as_f64()).collect();
+fn time_parts((a, b): (&str, &str), parts: &BTreeMap<String, Part>) -> Html {
+    let is_there =
+        |part: &Part| [part.a, part.b].iter().any(|side| side.is_some_and(|ms| ms != 0.0));
+    let there: Vec<(&String, &Part)> = parts.iter().filter(|(_, part)| is_there(part)).collect();
+    let of = |side: fn(&Part) -> Option<f64>| {
+        let mut values: Vec<Option<f64>> = there.iter().map(|(_, part)| side(part)).collect();
         values.push(Some(values.iter().flatten().sum()));
         column(&values)
     };
-    let (left, right, change) = (of("a"), of("b"), of("difference"));
+    let (left, right, change) = (of(|part| part.a), of(|part| part.b), of(|part| part.difference));
     let names = there
         .iter()
         .map(|(key, _)| facts::title(key.trim_start_matches("mean_").trim_end_matches("_ms")));

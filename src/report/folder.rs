@@ -3,10 +3,11 @@
 use std::io::ErrorKind;
 use std::path::Path;
 
-use serde_json::Value;
+use serde::de::DeserializeOwned;
 
 use super::ReportError;
 use super::page::Page;
+use crate::io::rundir::RunFile;
 use crate::io::text;
 use crate::load::Listener;
 use crate::sweep::Report;
@@ -52,7 +53,7 @@ impl Kind {
 }
 
 /// Reads a JSON file.
-pub(super) fn json(path: &Path) -> Result<Value, ReportError> {
+pub(super) fn json<T: DeserializeOwned>(path: &Path) -> Result<T, ReportError> {
     let text = text::whole(path, text::RESULTS_MIB_MAX);
     let text = text.map_err(|error| ReportError::folder(path, error))?;
     serde_json::from_str(&text).map_err(|error| ReportError::folder(path, error))
@@ -68,26 +69,21 @@ pub(super) fn text(path: &Path) -> Result<Option<String>, ReportError> {
 }
 
 /// Says on the page what `run.json` says: command, seed, version. Nothing where it is not there.
-pub(super) fn asked(folder: &Path, page: &mut Page) -> Result<Value, ReportError> {
+pub(super) fn asked(folder: &Path, page: &mut Page) -> Result<RunFile, ReportError> {
     let path = folder.join("run.json");
     if !path.is_file() {
-        return Ok(Value::Null);
+        return Ok(RunFile::default());
     }
-    let run = json(&path)?;
-    if let Some(words) = run["command"].as_array() {
-        let words = words.iter().filter_map(Value::as_str).enumerate();
-        let words = words.map(|(place, word)| match place {
-            // Where the program lay does not matter.
-            0 => "servecast".to_owned(),
-            _ => quoted(word),
-        });
+    let run: RunFile = json(&path)?;
+    if let [_, words @ ..] = &run.command[..] {
+        // Where the program lay does not matter.
+        let words =
+            std::iter::once("servecast".to_owned()).chain(words.iter().map(|word| quoted(word)));
         page.asked.push(("Command", words.collect::<Vec<_>>().join(" ")));
     }
-    if !run["seed"].is_null() {
-        page.asked.push(("Seed", run["seed"].to_string()));
-    }
-    if let Some(version) = run["servecast"].as_str() {
-        page.asked.push(("Version", version.to_owned()));
+    page.asked.extend(run.seed.map(|seed| ("Seed", seed.0.to_string())));
+    if !run.servecast.is_empty() {
+        page.asked.push(("Version", run.servecast.clone()));
     }
     Ok(run)
 }
@@ -99,19 +95,4 @@ fn quoted(word: &str) -> String {
         return word.to_owned();
     }
     format!("'{}'", word.replace('\'', "'\\''"))
-}
-
-/// A list in a JSON value; empty where there is none.
-pub(super) fn list(value: &Value) -> Vec<&Value> {
-    value.as_array().into_iter().flatten().collect()
-}
-
-/// A list of texts in a JSON value; empty where there is none.
-pub(super) fn texts(value: &Value) -> Vec<String> {
-    list(value).into_iter().filter_map(Value::as_str).map(str::to_owned).collect()
-}
-
-/// A text in a JSON value; empty where there is none.
-pub(super) fn name(value: &Value) -> String {
-    value.as_str().unwrap_or_default().to_owned()
 }

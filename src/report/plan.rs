@@ -2,39 +2,80 @@
 
 use std::path::Path;
 
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::facts::facts;
-use super::folder::{self, json, list, name, texts};
+use super::folder::{self, json};
 use super::html::Html;
 use super::page::{Page, details, section, statement};
 use super::table::{Cell, alone, column, table_of};
 use super::{ReportError, figures};
 use crate::load::Listener;
 
+/// What the page takes from `plan.json`.
+#[derive(Debug, Deserialize)]
+struct Plan {
+    name: String,
+    model: String,
+    requests: Option<f64>,
+    requests_per_s: Option<f64>,
+    slos: Vec<String>,
+    verdict: Vec<String>,
+    layouts: Vec<Row>,
+    perfect_autoscaler: Option<Value>,
+    tried: Vec<Row>,
+}
+
+/// A layout with what was found of it, or a cluster that was simulated.
+#[derive(Debug, Deserialize)]
+struct Row {
+    layout: String,
+    replicas: Option<Vec<u64>>,
+    gpus: Option<f64>,
+    usd_per_hour: Option<f64>,
+    requests_per_s: Option<f64>,
+    slos: Option<Vec<Kept>>,
+    keeps: Option<bool>,
+    binding: Option<String>,
+    impossible: Option<String>,
+    dearer: Option<Dearer>,
+    broken_off_for: Option<String>,
+    requests_pile_up: Option<bool>,
+}
+
+/// What a cluster keeps of an SLO.
+#[derive(Debug, Deserialize)]
+struct Kept {
+    slo: String,
+    value: Option<f64>,
+}
+
+/// Why larger clusters were not simulated.
+#[derive(Debug, Deserialize)]
+struct Dearer {
+    replicas_above: Vec<u64>,
+}
+
 pub(super) fn page(folder: &Path, listener: &Listener) -> Result<Page, ReportError> {
-    let plan = json(&folder.join("plan.json"))?;
-    let mut page = Page { kind: "servecast plan", title: name(&plan["name"]), ..Page::default() };
+    let plan: Plan = json(&folder.join("plan.json"))?;
+    let mut page = Page { kind: "servecast plan", title: plan.name.clone(), ..Page::default() };
     folder::asked(folder, &mut page)?;
-    page.asked.push(("Model", name(&plan["model"])));
-    if let (Some(requests), Some(rate)) =
-        (plan["requests"].as_f64(), plan["requests_per_s"].as_f64())
-    {
+    page.asked.push(("Model", plan.model.clone()));
+    if let (Some(requests), Some(rate)) = (plan.requests, plan.requests_per_s) {
         page.asked.push(("Traffic", format!("{} requests, {}/s", alone(requests), alone(rate))));
     }
-    page.asked.push(("SLOs", texts(&plan["slos"]).join(", ")));
-    let verdict = texts(&plan["verdict"]);
-    page.verdict = verdict.split_first().map_or_else(
+    page.asked.push(("SLOs", plan.slos.join(", ")));
+    page.verdict = plan.verdict.split_first().map_or_else(
         || statement("See the layouts below.", &[]),
         |(first, rest)| statement(first, rest),
     );
     page.sections.push(section("Layouts", [layouts(&plan)]));
     page.sections.extend(figures::section_of(folder, listener)?);
-    if !plan["perfect_autoscaler"].is_null() {
-        let windows = facts(&plan["perfect_autoscaler"]);
-        page.sections.push(section("If replicas followed the load", [windows]));
+    if let Some(windows) = &plan.perfect_autoscaler {
+        page.sections.push(section("If replicas followed the load", [facts(windows)]));
     }
-    let tried = plan["tried"].as_array().map_or(0, Vec::len);
+    let tried = plan.tried.len();
     if tried > 0 {
         let what = format!("All {tried} clusters that were simulated");
         page.sections.push(details(&what, [tried_table(&plan)]));
@@ -46,85 +87,78 @@ pub(super) fn page(folder: &Path, listener: &Listener) -> Result<Page, ReportErr
 type Column = (String, Vec<Cell>);
 
 /// Replicas as people write them: `12`, or `4P8D` of prefill and decode.
-fn size(replicas: &Value) -> Option<String> {
-    match &replicas.as_array()?[..] {
+fn size(replicas: &[u64]) -> Option<String> {
+    match replicas {
         [all] => Some(all.to_string()),
         [prefill, decode] => Some(format!("{prefill}P{decode}D")),
         _ => None,
     }
 }
 
-/// What a layout keeps of each SLO, in the order of the SLOs.
-fn kept<'a>(row: &'a Value, slo: &str) -> Option<&'a Value> {
-    row["slos"].as_array()?.iter().find(|one| one["slo"] == slo)
-}
-
-fn layouts(plan: &Value) -> Html {
-    let rows = list(&plan["layouts"]);
-    let mut columns = sizes(&rows);
-    if rows.iter().any(|row| !row["requests_per_s"].is_null()) {
-        columns.push(numbers(&rows, "requests_per_s", "requests/s"));
+fn layouts(plan: &Plan) -> Html {
+    let rows = &plan.layouts;
+    let mut columns = sizes(rows);
+    if rows.iter().any(|row| row.requests_per_s.is_some()) {
+        columns.push(numbers(rows, "requests/s", |row| row.requests_per_s));
     }
-    columns.extend(costs(&rows));
-    columns.extend(slos(plan, &rows));
+    columns.extend(costs(rows));
+    columns.extend(slos(plan, rows));
     let remarks = rows.iter().map(|row| Cell::Text(remark(row)));
     columns.push(("binding".to_owned(), remarks.collect()));
     table_of(columns)
 }
 
 /// Names of layouts, and replicas.
-fn sizes(rows: &[&Value]) -> Vec<Column> {
-    let names = rows.iter().map(|row| Cell::Text(name(&row["layout"])));
-    let replicas = rows.iter().map(|row| size(&row["replicas"]).map_or(Cell::Empty, Cell::Number));
+fn sizes(rows: &[Row]) -> Vec<Column> {
+    let names = rows.iter().map(|row| Cell::Text(row.layout.clone()));
+    let size = |row: &Row| row.replicas.as_deref().and_then(size);
+    let replicas = rows.iter().map(|row| size(row).map_or(Cell::Empty, Cell::Number));
     vec![("layout".to_owned(), names.collect()), ("replicas".to_owned(), replicas.collect())]
 }
 
-fn costs(rows: &[&Value]) -> [Column; 2] {
-    [("gpus", "GPUs"), ("usd_per_hour", "USD/h")].map(|(key, title)| numbers(rows, key, title))
+fn costs(rows: &[Row]) -> [Column; 2] {
+    [numbers(rows, "GPUs", |row| row.gpus), numbers(rows, "USD/h", |row| row.usd_per_hour)]
 }
 
-fn numbers(rows: &[&Value], key: &str, title: &str) -> Column {
-    let values: Vec<Option<f64>> = rows.iter().map(|row| row[key].as_f64()).collect();
-    (title.to_owned(), column(&values))
+fn numbers(rows: &[Row], title: &str, of: fn(&Row) -> Option<f64>) -> Column {
+    (title.to_owned(), column(&rows.iter().map(of).collect::<Vec<_>>()))
 }
 
-fn slos(plan: &Value, rows: &[&Value]) -> Vec<Column> {
-    let of = |slo: String| {
-        let value = |row: &&Value| kept(row, &slo)?["value"].as_f64();
-        let values = column(&rows.iter().map(value).collect::<Vec<_>>());
-        (slo, values)
+fn slos(plan: &Plan, rows: &[Row]) -> Vec<Column> {
+    let of = |slo: &String| {
+        let value = |row: &Row| row.slos.as_ref()?.iter().find(|one| one.slo == *slo)?.value;
+        (slo.clone(), column(&rows.iter().map(value).collect::<Vec<_>>()))
     };
-    texts(&plan["slos"]).into_iter().map(of).collect()
+    plan.slos.iter().map(of).collect()
 }
 
 /// What decides about a layout, or why there is none of it.
-fn remark(row: &Value) -> String {
-    let binding = name(&row["binding"]);
-    if !binding.is_empty() {
-        return binding;
+fn remark(row: &Row) -> String {
+    if let Some(binding) = &row.binding {
+        return binding.clone();
     }
-    if let Some(reason) = row["impossible"].as_str() {
+    if let Some(reason) = &row.impossible {
         return reason.lines().next().unwrap_or_default().to_owned();
     }
-    if let Some(most) = size(&row["dearer"]["replicas_above"]) {
+    if let Some(most) = row.dearer.as_ref().and_then(|dearer| size(&dearer.replicas_above)) {
         return format!("{most} replicas are too few, and more are dearer than the runner-up");
     }
-    if row["keeps"] == false {
+    if row.keeps == Some(false) {
         "meets the SLOs in no number that may be".to_owned()
     } else {
         String::new()
     }
 }
 
-fn tried_table(plan: &Value) -> Html {
-    let rows = list(&plan["tried"]);
-    let mut columns = sizes(&rows);
-    columns.extend(costs(&rows));
-    columns.extend(slos(plan, &rows));
-    let keeps = |row: &&Value| match row["broken_off_for"].as_str() {
+fn tried_table(plan: &Plan) -> Html {
+    let rows = &plan.tried;
+    let mut columns = sizes(rows);
+    columns.extend(costs(rows));
+    columns.extend(slos(plan, rows));
+    let keeps = |row: &Row| match &row.broken_off_for {
         Some(slo) => Cell::Text(format!("no, broken off for {slo}")),
-        None if row["requests_pile_up"] == true => Cell::Text("no, requests pile up".to_owned()),
-        None => Cell::Text(if row["keeps"] == true { "yes" } else { "no" }.to_owned()),
+        None if row.requests_pile_up == Some(true) => Cell::Text("no, requests pile up".to_owned()),
+        None => Cell::Text(if row.keeps == Some(true) { "yes" } else { "no" }.to_owned()),
     };
     columns.push(("keeps them".to_owned(), rows.iter().map(keeps).collect()));
     table_of(columns)

@@ -2,37 +2,44 @@
 
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
 use super::facts::{self, facts};
-use super::folder::{self, json, name, texts};
+use super::folder;
 use super::html::Html;
 use super::page::{Page, details, listing, section};
 use super::table::{Cell, alone, column, table};
 use super::{ReportError, figures};
 use crate::io::rundir::slug;
 use crate::load::Listener;
-use crate::metrics::bench::{MetricKey, Tool};
+use crate::metrics::bench::{ComparedFigure, MetricKey, Tool};
+use crate::metrics::{KeptSlos, Summary};
+use crate::sim::Counts;
 use crate::study::LOSSES;
 
 /// A run of the folder.
 struct One {
     folder: PathBuf,
-    name: String,
-    summary: Value,
+    summary: Summary,
 }
 
-/// Figures that are told first, by their places in a summary: title, unit, keys of both tools.
-const HEADLINE: [(&str, &str, &[&str]); 9] = [
-    ("Output throughput", "tokens/s", &["/benchmark/output_throughput"]),
-    ("Requests", "per s", &["/benchmark/request_throughput"]),
-    ("Median TTFT", "ms", &["/benchmark/median_ttft_ms"]),
-    ("P99 TTFT", "ms", &["/benchmark/p99_ttft_ms"]),
-    ("Median TPOT", "ms", &["/benchmark/median_tpot_ms"]),
-    ("P99 TPOT", "ms", &["/benchmark/p99_tpot_ms"]),
-    ("Requests finished", "", &["/requests/finished"]),
-    ("GPU time", "hours", &["/bill/gpu_hours"]),
-    ("Cost", "USD", &["/bill/cost/usd"]),
+/// A figure of a summary; nothing where it has none.
+type Figure = fn(&Summary) -> Option<f64>;
+
+/// Figures that are told first: title, unit, and where they are.
+const HEADLINE: [(&str, &str, Figure); 10] = [
+    ("Output throughput", "tokens/s", |summary| summary.figure("output_throughput")),
+    ("Requests", "per s", |summary| summary.figure("request_throughput")),
+    ("Median TTFT", "ms", |summary| summary.figure("median_ttft_ms")),
+    ("P99 TTFT", "ms", |summary| summary.figure("p99_ttft_ms")),
+    ("Median TPOT", "ms", |summary| summary.figure("median_tpot_ms")),
+    ("P99 TPOT", "ms", |summary| summary.figure("p99_tpot_ms")),
+    ("Requests finished", "", |summary| Some(summary.requests.finished as f64)),
+    ("GPU time", "hours", |summary| Some(summary.bill.gpu_hours)),
+    ("Cost", "USD", |summary| Some(summary.bill.cost.as_ref()?.usd)),
+    ("Within all limits", "% of requests", |summary| {
+        Some(100.0 * summary.slo.as_ref()?.attainment?)
+    }),
 ];
 
 /// Parts of a summary that have tables of their own, in their order, and what they are.
@@ -55,68 +62,60 @@ const PARTS: [(&str, &str); 13] = [
 pub(super) fn page(folder: &Path, listener: &Listener) -> Result<Page, ReportError> {
     let mut page = Page { kind: "servecast run", ..Page::default() };
     let run = folder::asked(folder, &mut page)?;
-    let names = texts(&run["runs"]);
-    let folders: Vec<PathBuf> = match &names[..] {
+    let folders: Vec<PathBuf> = match &run.runs[..] {
         [] | [_] => vec![folder.to_owned()],
         names => names.iter().map(|name| folder.join(slug(name))).collect(),
     };
     let read = |folder: PathBuf| -> Result<One, ReportError> {
-        let summary = json(&folder.join("summary.json"))?;
-        Ok(One { name: name(&summary["name"]), folder, summary })
+        let summary = folder::json(&folder.join("summary.json"))?;
+        Ok(One { folder, summary })
     };
     let all = folders.into_iter().map(read).collect::<Result<Vec<_>, _>>()?;
     page.title = match &all[1..] {
-        [] => all[0].name.clone(),
-        [other] => format!("{} / {}", all[0].name, other.name),
-        others => format!("{} and {} variants", all[0].name, others.len()),
+        [] => all[0].name().to_owned(),
+        [other] => format!("{} / {}", all[0].name(), other.name()),
+        others => format!("{} and {} variants", all[0].name(), others.len()),
     };
     page.verdict = headline(&all);
     for one in &all {
-        let before = if all.len() > 1 { format!("{}: ", one.name) } else { String::new() };
-        let warnings = texts(&one.summary["warnings"]["texts"]);
-        page.warnings.extend(warnings.iter().map(|text| format!("{before}{text}")));
-        let lost = Some(&one.summary).filter(|summary| !tells_losses(summary)).and_then(lost);
-        page.warnings.extend(lost.map(|text| format!("{before}{text}")));
+        let before = if all.len() > 1 { format!("{}: ", one.name()) } else { String::new() };
+        let texts = one.summary.warnings.texts.iter().cloned().chain(lost(&one.summary));
+        page.warnings.extend(texts.map(|text| format!("{before}{text}")));
     }
     for one in &all {
         if all.len() > 1 {
-            page.sections.push(Html::class("h2", "one", [Html::text(&one.name)]));
+            page.sections.push(Html::class("h2", "one", [Html::text(one.name())]));
         }
         page.sections.extend(sections(one, listener)?);
     }
     Ok(page)
 }
 
-/// Whether its own warnings say what became of requests without an answer.
-fn tells_losses(summary: &Value) -> bool {
-    !summary["warnings"]["figures"]["losses"].is_null()
+impl One {
+    fn name(&self) -> &str {
+        &self.summary.name
+    }
 }
 
-/// Requests that got no answer.
-fn lost(summary: &Value) -> Option<String> {
-    let requests = &summary["requests"];
-    let arrived = requests["arrived"].as_u64()?;
-    let lost = LOSSES.iter().filter_map(|fate| {
-        let count = requests[*fate].as_u64().filter(|count| *count > 0)?;
-        Some(format!("{count} {}", fate.replace('_', " ")))
-    });
-    let lost: Vec<String> = lost.collect();
+/// Requests that got no answer, where no warning says what became of them.
+fn lost(summary: &Summary) -> Option<String> {
+    if summary.warnings.figures.get("losses").is_some_and(|losses| !losses.is_null()) {
+        return None;
+    }
+    let fates = fates(&summary.requests);
+    let lost = fates.iter().filter(|(fate, count)| *count > 0 && LOSSES.contains(&fate.as_str()));
+    let lost: Vec<String> =
+        lost.map(|(fate, count)| format!("{count} {}", fate.replace('_', " "))).collect();
+    let arrived = summary.requests.arrived;
     (!lost.is_empty()).then(|| format!("of {arrived} requests {}", lost.join(", ")))
 }
 
 /// The figures that matter most: of one run large, of several in a table.
 fn headline(all: &[One]) -> Html {
-    let value = |one: &One, keys: &[&str]| {
-        keys.iter().find_map(|key| one.summary.pointer(key).and_then(Value::as_f64))
+    let row = |(title, unit, of): (&'static str, &'static str, Figure)| {
+        (title, unit, all.iter().map(|one| of(&one.summary)).collect())
     };
-    let mut rows: Vec<(&str, &str, Vec<Option<f64>>)> = HEADLINE
-        .iter()
-        .map(|(title, unit, keys)| {
-            (*title, *unit, all.iter().map(|one| value(one, keys)).collect())
-        })
-        .collect();
-    let percent = |one: &One| one.summary["slo"]["attainment"].as_f64().map(|share| 100.0 * share);
-    rows.push(("Within all limits", "% of requests", all.iter().map(percent).collect()));
+    let mut rows: Vec<(&str, &str, Vec<Option<f64>>)> = HEADLINE.into_iter().map(row).collect();
     rows.retain(|(_, _, values)| values.iter().any(Option::is_some));
     if let [_] = all {
         let tile = |(title, unit, values): &(&str, &str, Vec<Option<f64>>)| {
@@ -127,7 +126,7 @@ fn headline(all: &[One]) -> Html {
         };
         return Html::class("dl", "tiles", rows.iter().map(tile));
     }
-    let titles = std::iter::once(String::new()).chain(all.iter().map(|one| one.name.clone()));
+    let titles = std::iter::once(String::new()).chain(all.iter().map(|one| one.name().to_owned()));
     let cells = rows.iter().map(|(title, unit, values)| {
         let unit = if unit.is_empty() { String::new() } else { format!(" ({unit})") };
         std::iter::once(Cell::Text(format!("{title}{unit}"))).chain(column(values)).collect()
@@ -137,20 +136,18 @@ fn headline(all: &[One]) -> Html {
 
 fn sections(one: &One, listener: &Listener) -> Result<Vec<Html>, ReportError> {
     let summary = &one.summary;
-    let mut parts = vec![section("Latencies and throughput", benchmark(&summary["benchmark"]))];
-    if !summary["requests"].is_null() {
-        parts.push(section("Requests", [fates(&summary["requests"])]));
-    }
-    if let Some(limits) = slo(&summary["slo"]) {
-        parts.push(section("SLOs", [limits]));
-    }
-    parts.extend(measured(one, listener));
+    let mut parts = vec![
+        section("Latencies and throughput", benchmark(&summary.benchmark)),
+        section("Requests", [requests(&summary.requests)]),
+    ];
+    parts.extend(summary.slo.as_ref().map(|kept| section("SLOs", [slo(kept)])));
+    let compared = summary.comparison.as_ref();
+    parts.extend(compared.map(|rows| measured(one, rows, listener)));
     parts.extend(figures::section_of(&one.folder, listener)?);
+    let bill = json!(summary.bill);
     for (key, heading) in PARTS {
-        let part = &summary[key];
-        if !part.is_null() {
-            parts.push(section(heading, [facts(part)]));
-        }
+        let part = if key == "bill" { Some(&bill) } else { summary.parts.get(key) };
+        parts.extend(part.map(|part| section(heading, [facts(part)])));
     }
     if let Some(resolved) = folder::text(&one.folder.join("scenario.resolved.toml"))? {
         parts.push(listing("The scenario with all defaults", &resolved));
@@ -159,11 +156,11 @@ fn sections(one: &One, listener: &Listener) -> Result<Vec<Html>, ReportError> {
 }
 
 /// Latencies as a table with a row for each, other figures below it.
-fn benchmark(figures: &Value) -> Vec<Html> {
+fn benchmark(figures: &Map<String, Value>) -> Vec<Html> {
     let mut statistics: Vec<String> = Vec::new();
     let mut latencies: Vec<(String, Vec<(String, f64)>)> = Vec::new();
     let mut others: Vec<Vec<Cell>> = Vec::new();
-    for (key, value) in figures.as_object().into_iter().flatten() {
+    for (key, value) in figures {
         let Some(value) = value.as_f64() else { continue };
         let known = MetricKey::parse(key);
         let title = known.map_or_else(|| facts::title(key), |known| known.title(Tool::Vllm));
@@ -222,93 +219,89 @@ fn statistic_rank(name: &str) -> (u32, u32) {
     }
 }
 
-/// What became of requests; what happened to none is left out.
-fn fates(requests: &Value) -> Html {
+/// What became of requests, in the order in which it is told.
+fn fates(requests: &Counts) -> Vec<(String, u64)> {
+    let counts = json!(requests);
     let order = ["arrived", "finished"].into_iter().chain(LOSSES).chain(["displaced", "retried"]);
-    let rows = order.filter_map(|fate| {
-        let count = requests[fate].as_f64()?;
-        let is_told = count > 0.0 || matches!(fate, "arrived" | "finished");
-        is_told.then(|| vec![Cell::Text(facts::title(fate)), Cell::Number(alone(count))])
+    order.filter_map(|fate| Some((fate.to_owned(), counts[fate].as_u64()?))).collect()
+}
+
+/// What happened to none is left out.
+fn requests(requests: &Counts) -> Html {
+    let fates = fates(requests).into_iter();
+    let told =
+        fates.filter(|(fate, count)| *count > 0 || matches!(fate.as_str(), "arrived" | "finished"));
+    let rows = told.map(|(fate, count)| {
+        vec![Cell::Text(facts::title(&fate)), Cell::Number(alone(count as f64))]
     });
     table(&[String::new(), "requests".to_owned()], &rows.collect::<Vec<_>>())
 }
 
 /// Each limit with the share of requests that keep it.
-fn slo(slo: &Value) -> Option<Html> {
-    let percent = |share: &Value| share.as_f64().map(|share| 100.0 * share);
-    let limits = slo["limits"].as_object()?;
+fn slo(slo: &KeptSlos) -> Html {
+    let percent = |share: Option<f64>| share.map(|share| 100.0 * share);
+    let limits = &slo.limits;
     let mut names: Vec<Cell> =
         limits.keys().map(|name| Cell::Text(format!("{} (ms)", name.to_uppercase()))).collect();
     names.push(Cell::Text("all of them".to_owned()));
-    let mut most: Vec<Option<f64>> =
-        limits.values().map(|limit| limit["limit_ms"].as_f64()).collect();
+    let mut most: Vec<Option<f64>> = limits.values().map(|limit| Some(limit.limit_ms)).collect();
     most.push(None);
     let mut kept: Vec<Option<f64>> =
-        limits.values().map(|limit| percent(&limit["attainment"])).collect();
-    kept.push(percent(&slo["attainment"]));
+        limits.values().map(|limit| percent(limit.attainment)).collect();
+    kept.push(percent(slo.attainment));
     let cells = names.into_iter().zip(column(&most)).zip(column(&kept));
     let rows: Vec<Vec<Cell>> = cells.map(|((name, most), kept)| vec![name, most, kept]).collect();
     let titles = ["", "at most", "kept by (% of requests)"].map(str::to_owned);
-    let goodput = slo["goodput_per_s"].as_f64().map_or_else(Html::default, |goodput| {
+    let goodput = slo.goodput_per_s.map_or_else(Html::default, |goodput| {
         Html::words("p", &format!("Goodput: {} requests/s that keep all of them.", alone(goodput)))
     });
-    Some(Html::all([table(&titles, &rows), goodput]))
+    Html::all([table(&titles, &rows), goodput])
 }
 
 /// Measured figures beside simulated ones.
-fn measured(one: &One, listener: &Listener) -> Option<Html> {
-    let rows = one.summary["comparison"].as_array()?;
-    let get = |key: &str| rows.iter().map(|row| row[key].as_f64()).collect::<Vec<Option<f64>>>();
-    let (measured, simulated, errors) = (get("measured"), get("simulated"), get("error_pct"));
-    let names = rows.iter().map(|row| {
-        let key = name(&row["metric"]);
-        MetricKey::parse(&key).map_or_else(|| facts::title(&key), |key| key.title(Tool::Vllm))
-    });
-    let names: Vec<String> = names.collect();
-    let cells = names.iter().enumerate().map(|(row, name)| {
-        let pair = column(&[measured[row], simulated[row]]);
-        let error = errors[row].map_or(Cell::Empty, |error| {
+fn measured(one: &One, rows: &[ComparedFigure], listener: &Listener) -> Html {
+    let cells = rows.iter().map(|row| {
+        let pair = column(&[row.measured, row.simulated]);
+        let error = row.error_pct.map_or(Cell::Empty, |error| {
             let sign = if error > 0.0 { "+" } else { "" };
             Cell::Number(format!("{sign}{} %", super::table::written(error, 1)))
         });
-        std::iter::once(Cell::Text(name.clone())).chain(pair).chain([error]).collect()
+        std::iter::once(Cell::Text(figure_title(&row.metric))).chain(pair).chain([error]).collect()
     });
     let titles = ["", "measured", "simulated", "error"].map(str::to_owned);
     let shown = table(&titles, &cells.collect::<Vec<_>>());
-    let source = name(&one.summary["measured"]["source"]);
+    let source = one.summary.measured.as_ref().map_or("", |measured| &measured.source);
     let source = Html::words("p", &format!("Measured: {source}"));
-    let drawn = errors_figure(one, &names, (&measured, &simulated, &errors), listener);
+    let drawn = errors_figure(one, rows, listener);
     let parts = match drawn {
         Some(figure) => vec![source, figure, details("The same in numbers", [shown])],
         None => vec![source, shown],
     };
-    Some(section("Measured beside simulated", parts))
+    section("Measured beside simulated", parts)
+}
+
+/// A figure of a benchmark tool as people read it.
+fn figure_title(key: &str) -> String {
+    MetricKey::parse(key).map_or_else(|| facts::title(key), |key| key.title(Tool::Vllm))
 }
 
 #[cfg(not(feature = "plot"))]
-fn errors_figure(_: &One, _: &[String], _: Three<'_>, _: &Listener) -> Option<Html> {
+fn errors_figure(_: &One, _: &[ComparedFigure], _: &Listener) -> Option<Html> {
     None
 }
 
-/// Measured, simulated, error.
-type Three<'a> = (&'a [Option<f64>], &'a [Option<f64>], &'a [Option<f64>]);
-
 #[cfg(feature = "plot")]
-fn errors_figure(
-    one: &One,
-    names: &[String],
-    (measured, simulated, errors): Three<'_>,
-    listener: &Listener,
-) -> Option<Html> {
+fn errors_figure(one: &One, rows: &[ComparedFigure], listener: &Listener) -> Option<Html> {
     use crate::plot::{MeasuredFigure, measured_figure};
-    let rows = names.iter().enumerate().filter_map(|(row, name)| {
-        let (measured, simulated) = (measured[row]?, simulated[row]?);
-        Some(MeasuredFigure { name: name.clone(), measured, simulated, error_pct: errors[row]? })
+    let rows = rows.iter().filter_map(|row| {
+        let name = figure_title(&row.metric);
+        let (measured, simulated) = (row.measured?, row.simulated?);
+        Some(MeasuredFigure { name, measured, simulated, error_pct: row.error_pct? })
     });
     let rows: Vec<MeasuredFigure> = rows.collect();
     if rows.is_empty() {
         return None;
     }
-    let figure = measured_figure(&one.name, &rows);
+    let figure = measured_figure(one.name(), &rows);
     Some(figures::figure("measured", &figure.svg, Path::new(figure.file_name), listener))
 }

@@ -1,9 +1,12 @@
 //! What became of the requests of a run.
 
+use serde::{Deserialize, Serialize};
+
 use crate::engine::Finish;
 
 /// Where all requests of a run ended: law L1 says that nothing is missing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Counts {
     /// Requests of the workload.
     pub arrived: u64,

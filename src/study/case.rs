@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::figures::Figures;
 use crate::cluster::Cluster;
 use crate::cost::StepTime;
-use crate::metrics::{BenchReport, Caution, Recorder, Warnings};
+use crate::metrics::{BenchReport, Caution, Recorder, Summary, Warnings};
 use crate::resolved::{Scenario, ScenarioError};
 use crate::sim::{self, Counts, Separable};
 use crate::workload::{TraceRow, TraceRows, Workload, WorkloadError};
@@ -48,6 +48,11 @@ impl Run {
     /// Its figures by name.
     pub fn figures(&self) -> Figures {
         Figures::new(&self.scenario, self)
+    }
+
+    /// All that is said of it, without what it hangs on ([`Case::warnings`]).
+    pub fn summary(&self) -> Summary {
+        Summary::new(&self.scenario, &self.counts, &self.recorder, &self.report)
     }
 }
 

@@ -1,7 +1,6 @@
 //! Why a sweep cannot be asked for, run or read.
 
-use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::plan::BrokenRule;
 use crate::io::output::OutputError;
@@ -61,18 +60,21 @@ pub enum SweepError {
     },
 }
 
+#[cfg(feature = "sweep")]
 impl SweepError {
-    pub(super) fn folder(path: &Path, problem: impl fmt::Display) -> Self {
+    pub(super) fn folder(path: &std::path::Path, problem: impl std::fmt::Display) -> Self {
         Self::Folder { path: path.to_owned(), problem: problem.to_string() }
     }
 
     pub(super) fn file(
-        path: &Path,
+        path: &std::path::Path,
         source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
     ) -> Self {
         Self::File { path: path.to_owned(), source: source.into() }
     }
+}
 
+impl SweepError {
     /// Whether what was asked for is wrong, and not what became of it.
     pub fn is_bad_input(&self) -> bool {
         match self {

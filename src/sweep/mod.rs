@@ -4,9 +4,9 @@
 //! order, is fixed by the axes and the design ([`Plan`]). Replica r of every point has the same seed, so that
 //! points are compared on the same requests (common random numbers, [`crate::study`]).
 //!
-//! With the feature `sweep` the runs of a [`Sweep`] are done. Every run has a key, a hash of all it depends on
-//! ([`key`]), and where there is a folder goes to a journal as soon as it has ended ([`journal`]); what a journal
-//! holds is not simulated again. When all runs have ended, the table of results is made of them in the order of
+//! With the feature `sweep` the runs of a [`Sweep`] are done. Every run has a key, a hash of all it depends on,
+//! and where there is a folder goes to a journal as soon as it has ended; what a journal holds is not simulated
+//! again. When all runs have ended, the table of results is made of them in the order of
 //! the plan, so that it has the same bytes however often the sweep was interrupted and on however many machines
 //! it ran.
 

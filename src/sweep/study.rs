@@ -179,7 +179,8 @@ fn check_path(axis: &Axis) -> Result<(), BrokenRule> {
 ///     let ttft = point.figure("p99_ttft_ms").expect("requests were answered");
 ///     println!("{:?}: P99 TTFT {:.0} ms", point.settings, ttft.mean);
 /// }
-/// assert_eq!((report.points.len(), report.runs), (2, 6));
+/// // The scenario has a variant, which is run at both points too.
+/// assert_eq!((report.points.len(), report.runs), (4, 12));
 /// # }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

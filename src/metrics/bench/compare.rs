@@ -1,5 +1,7 @@
 //! Measured beside simulated: one row a figure, with the signed error.
 
+use serde::{Deserialize, Serialize};
+
 use super::json::Json;
 use super::json::JsonLayout;
 use super::json::NonFinite;
@@ -18,6 +20,19 @@ pub struct ComparisonRow {
     pub measured: f64,
     /// As simulated.
     pub simulated: f64,
+}
+
+/// The same in a summary.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ComparedFigure {
+    /// The JSON key of the tool that measured it.
+    pub metric: String,
+    /// As measured, if finite.
+    pub measured: Option<f64>,
+    /// As simulated, if finite.
+    pub simulated: Option<f64>,
+    /// [`ComparisonRow::error_pct`].
+    pub error_pct: Option<f64>,
 }
 
 /// No server answers as fast, in ms: a shorter gap is one between tokens that a client read together.
@@ -120,6 +135,18 @@ impl Comparison {
             ])
         });
         Json::Array(rows.collect()).to_text(layout, NonFinite::Null)
+    }
+
+    /// The rows under the JSON keys of the tool that measured them.
+    pub fn figures(&self) -> Vec<ComparedFigure> {
+        let finite = |value: f64| Some(value).filter(|value| value.is_finite());
+        let rows = self.rows.iter().map(|row| ComparedFigure {
+            metric: row.key.name(self.tool),
+            measured: finite(row.measured),
+            simulated: finite(row.simulated),
+            error_pct: row.error_pct(),
+        });
+        rows.collect()
     }
 }
 

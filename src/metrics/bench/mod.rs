@@ -16,8 +16,7 @@ mod sglang;
 mod summary;
 mod vllm;
 
-pub use compare::Comparison;
-pub use compare::ComparisonRow;
+pub use compare::{ComparedFigure, Comparison, ComparisonRow};
 pub use goodput::Goodput;
 pub(super) use goodput::Kept;
 pub use goodput::SloError;
