@@ -23,9 +23,9 @@
 //! | 4 | [`cluster`] | instances behind a router |
 //! | 5 | [`resolved`] [`sim`] | a scenario in which everything is decided; the loop that owns the clock |
 //! | 6 | [`metrics`] | what happened |
-//! | 7 | [`study`] [`calibrate`] [`validate`] [`conformance`] | a scenario that any thread can simulate; measured runs and recorded schedules |
+//! | 7 | [`study`] [`calibration`] [`conformance`] | a scenario that any thread can simulate; fitted parameters; recorded schedules |
 //! | 8 | [`io`] [`mod@load`] `plot` | traces, tables, run directories; scenarios with all that they name; figures |
-//! | 9 | [`sweep`] [`compare`] [`check`] [`plan`] `report` | studies of many runs; pages of what they left |
+//! | 9 | [`sweep`] [`compare`] [`check`] [`plan`] [`validate`] `calibrate` `report` | studies of many runs; measured runs simulated again, and parameters fitted to them; pages of what they left |
 
 pub mod des;
 mod erased;
@@ -58,22 +58,24 @@ pub mod sim;
 
 pub mod metrics;
 
-pub mod calibrate;
+pub mod calibration;
 pub mod conformance;
 pub mod study;
-pub mod validate;
 
 pub mod io;
 pub mod load;
 #[cfg(feature = "plot")]
 pub mod plot;
 
+#[cfg(feature = "calibrate")]
+pub mod calibrate;
 pub mod check;
 pub mod compare;
 pub mod plan;
 #[cfg(feature = "sweep")]
 pub mod report;
 pub mod sweep;
+pub mod validate;
 
 #[cfg(feature = "cli")]
 pub mod cli;

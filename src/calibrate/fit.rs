@@ -5,9 +5,9 @@ use nalgebra::{DMatrix, DVector};
 use rayon::prelude::*;
 
 use super::observation::Observation;
-use super::parameter::Parameter;
 use super::profile::Bottom;
 use super::surface::Surface;
+use crate::calibration::Parameter;
 use crate::metrics::bench::{BenchSummary, Comparison, MetricKey, Tool};
 
 /// Half the distance over which slopes are taken, in standard deviations of what was expected.

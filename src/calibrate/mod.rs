@@ -12,25 +12,14 @@
 //!
 //! Left out: parameters that are not numbers, and noise that differs between tools.
 
-mod file;
-#[cfg(feature = "calibrate")]
 mod fit;
-#[cfg(feature = "calibrate")]
 mod observation;
-mod parameter;
-#[cfg(feature = "calibrate")]
 pub mod probe;
-#[cfg(feature = "calibrate")]
 mod profile;
-#[cfg(feature = "calibrate")]
 mod surface;
 
-#[cfg(all(test, feature = "calibrate"))]
+#[cfg(test)]
 mod tests;
 
-pub use file::{CalibrationFile, Found, MadeOn};
-#[cfg(feature = "calibrate")]
 pub use fit::{CalibrationError, Estimate, Fit, Pair, Run, RunFigures, Simulate, fit};
-#[cfg(feature = "calibrate")]
 pub use observation::{Observation, noise};
-pub use parameter::{Expected, Parameter};

@@ -1,6 +1,7 @@
 //! Fits of laws that are known.
 
 use super::*;
+use crate::calibration::{Expected, Parameter};
 use crate::metrics::bench::{
     BenchInput, BenchRequest, BenchSummary, MetricKey, Outcome, TokenGaps, Tool,
 };

@@ -6,7 +6,6 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use crate::io::text;
-use crate::validate::Table;
 
 /// Why a table cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -16,6 +15,29 @@ pub struct ColumnsError {
     pub path: String,
     /// What is wrong, with the line where there is one.
     pub problem: String,
+}
+
+/// A table of texts.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Table {
+    /// Where it comes from, for messages.
+    pub name: String,
+    /// Names of the columns.
+    pub columns: Vec<String>,
+    /// Rows, as long as `columns`.
+    pub rows: Vec<Vec<String>>,
+    /// The line of the file that each row begins on; none where rows are no lines.
+    pub lines: Vec<u64>,
+}
+
+impl Table {
+    /// Where a row is, for messages.
+    pub(crate) fn place(&self, index: usize) -> String {
+        match self.lines.get(index) {
+            Some(line) => format!("{}: line {line}", self.name),
+            None => format!("{}: row {}", self.name, index + 1),
+        }
+    }
 }
 
 /// Reads a table by the ending of its name: `.csv`, `.tsv`, `.txt`, `.jsonl`, `.json` (a list of objects),

@@ -6,7 +6,7 @@ use toml::{Table, Value};
 
 use super::error::{LoadError, fail};
 use super::settings::set;
-use crate::calibrate::{CalibrationFile, Parameter};
+use crate::calibration::{CalibrationFile, Parameter};
 use crate::io::text;
 use crate::problem::Problem;
 

@@ -19,7 +19,7 @@ use super::file::{deserialize, parse, put_seed, read};
 use super::overrides::{Override, blame, put_all};
 use super::resolve::resolve;
 use super::settings::set;
-use crate::calibrate::{CalibrationFile, Parameter};
+use crate::calibration::{CalibrationFile, Parameter};
 use crate::erased;
 use crate::rng::Seed;
 #[cfg(feature = "cli")]

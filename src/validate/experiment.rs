@@ -12,11 +12,10 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use serde::{Deserialize, Deserializer};
 
-pub use rows::Table;
-
 use self::rows::Row;
 use super::case::{Case, Limits};
 use crate::ids::AdapterId;
+use crate::io::columns::Table;
 use crate::metrics::bench::{
     BenchInput, BenchRequest, BenchSummary, Latency, MetricKey, Outcome, TokenGaps,
 };

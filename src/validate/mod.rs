@@ -44,7 +44,7 @@ mod workload;
 mod tests;
 
 pub use case::{Case, Limits};
-pub use experiment::{Experiment, Repeat, RequestsConfig, Sent, Table};
+pub use experiment::{Experiment, Repeat, RequestsConfig, Sent};
 pub use plan::Plan;
 pub use record::{Record, RecordError};
 pub use report::{Validation, Verdict};

@@ -20,9 +20,9 @@ const FLOORS: &[Floor] = &[
     Apart(&["cluster"]),
     Ordered(&["resolved", "sim"]),
     Apart(&["metrics"]),
-    Ordered(&["study", "calibrate", "validate", "conformance"]),
+    Ordered(&["study", "calibration", "conformance"]),
     Ordered(&["io", "load", "plot"]),
-    Ordered(&["sweep", "compare", "check", "plan", "report"]),
+    Ordered(&["sweep", "compare", "check", "plan", "validate", "calibrate", "report"]),
     Ordered(&["cli", "lib", "main"]),
 ];
 

@@ -4,7 +4,8 @@ use nalgebra::{DMatrix, DVector};
 
 use super::law::{Law, OutsideOfLaw, Term};
 use super::point::Point;
-use crate::calibrate::{Estimate, Expected, Pair};
+use crate::calibrate::{Estimate, Pair};
+use crate::calibration::Expected;
 
 /// What a measured time is known to, as a share of it.
 const NOISE: f64 = 0.01;

@@ -1,7 +1,7 @@
 //! What a point's time is made of.
 
 use super::point::{Observed, Point};
-use crate::calibrate::Parameter;
+use crate::calibration::Parameter;
 use crate::cost::{CostModel, StepParts, StepTime};
 
 /// The law whose parameters are found.

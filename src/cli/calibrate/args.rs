@@ -8,7 +8,7 @@ use super::super::Failure;
 use super::super::args::Format;
 use super::super::experiment::DataArguments;
 use super::runs::MeasuredRun;
-use crate::calibrate::{Expected, Parameter};
+use crate::calibration::{Expected, Parameter};
 
 /// `servecast calibrate`.
 #[derive(Debug, Args)]

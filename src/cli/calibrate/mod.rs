@@ -15,7 +15,8 @@ use std::io::Write;
 
 use super::args::Format;
 use super::{Failure, print, replace, say};
-use crate::calibrate::{self, Fit, Parameter, RunFigures};
+use crate::calibrate::{self, Fit, RunFigures};
+use crate::calibration::Parameter;
 use args::parameters;
 use outcome::Outcome;
 use runs::{MeasuredRun, collect};

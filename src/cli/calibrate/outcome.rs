@@ -5,7 +5,8 @@ use std::fmt::Write;
 use serde_json::{Value, json};
 
 use super::runs::MeasuredRun;
-use crate::calibrate::{CalibrationFile, Estimate, Expected, Fit, Found, MadeOn, RunFigures};
+use crate::calibrate::{Estimate, Fit, RunFigures};
+use crate::calibration::{CalibrationFile, Expected, Found, MadeOn};
 use crate::metrics::bench::{ComparisonRow, Figure, JsonLayout, MetricKey, Statistic};
 use crate::resolved::Scenario;
 

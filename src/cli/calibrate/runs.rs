@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::super::{Failure, experiment, run};
 use super::args::CalibrateArguments;
 use super::tool_output;
-use crate::calibrate::Parameter;
+use crate::calibration::Parameter;
 use crate::cli::overrides;
 use crate::io::text;
 use crate::load::Cases;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::calibrate::Parameter;
+use crate::calibration::Parameter;
 use crate::scenario::{EngineConfig, ScenarioFile};
 
 /// Runs that a fit looks at, a few of each family: more tell little more.

@@ -1,29 +1,7 @@
 //! Tables of requests: columns by name, quantities by unit.
 
 use super::RequestsConfig;
-
-/// A table of texts, as readers of CSV and JSONL make it.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Table {
-    /// Where it comes from, for messages.
-    pub name: String,
-    /// Names of the columns.
-    pub columns: Vec<String>,
-    /// Rows, as long as `columns`.
-    pub rows: Vec<Vec<String>>,
-    /// The line of the file that each row begins on; none where rows are no lines.
-    pub lines: Vec<u64>,
-}
-
-impl Table {
-    /// Where a row is, for messages.
-    fn place(&self, index: usize) -> String {
-        match self.lines.get(index) {
-            Some(line) => format!("{}: line {line}", self.name),
-            None => format!("{}: row {}", self.name, index + 1),
-        }
-    }
-}
+use crate::io::columns::Table;
 
 /// What a row says.
 #[derive(Debug, Clone, PartialEq)]

@@ -4,7 +4,7 @@
 //! express. Goals that are not met are printed with their error; why is in `docs/accuracy.md`.
 
 use serde_json::Value;
-use servecast::calibrate::CalibrationFile;
+use servecast::calibration::CalibrationFile;
 
 use super::{Cli, Ran};
 use crate::support::data;

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::calibrate::probe::{Observed, Plan, Point, ProbeFit, Round};
-use crate::calibrate::{CalibrationFile, MadeOn};
+use crate::calibration::{CalibrationFile, MadeOn};
 use crate::cli::calibrate::{found, parameter_table};
 use crate::io::openai::Offered;
 

@@ -2,11 +2,10 @@
 
 use std::path::Path;
 
-use crate::io::columns;
+use crate::io::columns::{self, Table};
 use crate::io::import::error::LayerImportError;
 use crate::io::import::llmservingsim::LONGEST_US;
 use crate::model::{Attention, ModelSpec};
-use crate::validate::Table;
 
 /// A table and the place of each column that is asked for.
 #[derive(Debug)]

@@ -201,7 +201,7 @@ fn cholesky(matrix: &[Vec<f64>]) -> Option<Vec<Vec<f64>>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::calibrate::Expected;
+    use crate::calibration::Expected;
     use crate::rng::Seed;
 
     fn file(covariance: [[f64; 2]; 2]) -> CalibrationFile {
