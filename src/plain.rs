@@ -27,9 +27,66 @@ pub(crate) fn inert(text: &str) -> String {
     if begins && text.parse::<f64>().is_err() { format!("'{text}") } else { text.to_owned() }
 }
 
+/// Whether a name is as a pattern says, in which `*` stands for any text and `?` for one letter. When a letter does
+/// not fit, the last star takes one more: time is the product of both lengths at most.
+pub(crate) fn matches(pattern: &str, name: &str) -> bool {
+    let (pattern, name): (Vec<char>, Vec<char>) =
+        (pattern.chars().collect(), name.chars().collect());
+    let (mut at, mut read) = (0, 0);
+    let mut star: Option<(usize, usize)> = None;
+    while read < name.len() {
+        match (pattern.get(at), star) {
+            (Some('*'), _) => {
+                star = Some((at, read));
+                at += 1;
+            }
+            (Some(letter), _) if *letter == '?' || *letter == name[read] => {
+                at += 1;
+                read += 1;
+            }
+            (_, Some((after, taken))) => {
+                star = Some((after, taken + 1));
+                (at, read) = (after + 1, taken + 1);
+            }
+            _ => return false,
+        }
+    }
+    pattern[at..].iter().all(|letter| *letter == '*')
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn patterns_stand_for_names() {
+        for (pattern, name) in [
+            ("*", ""),
+            ("router-*", "router-load"),
+            ("*-v?lm", "a-vllm"),
+            ("lora", "lora"),
+            ("lab/*", "lab/glm-4.5-air/a100"),
+            ("*a100", "lab/glm-4.5-air/a100"),
+            ("a*b*c", "axbxbxc"),
+        ] {
+            assert!(matches(pattern, name), "{pattern} {name}");
+        }
+        for (pattern, name) in [
+            ("", "a"),
+            ("router-*", "a-router-b"),
+            ("?", ""),
+            ("a?00", "a00"),
+            ("lora", "lora-2"),
+            ("a*b*c", "axbxb"),
+        ] {
+            assert!(!matches(pattern, name), "{pattern} {name}");
+        }
+    }
+
+    #[test]
+    fn many_stars_do_not_take_long() {
+        assert!(!matches(&("*a".repeat(30) + "*b"), &"a".repeat(2000)));
+    }
 
     #[test]
     fn long_numbers_are_given_by_their_power_of_ten() {

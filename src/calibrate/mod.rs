@@ -12,10 +12,12 @@
 //!
 //! Left out: parameters that are not numbers, and noise that differs between tools.
 
+mod alike;
 mod fit;
 mod observation;
 pub mod probe;
 mod profile;
+mod servers;
 mod surface;
 
 #[cfg(test)]
@@ -23,3 +25,13 @@ mod tests;
 
 pub use fit::{CalibrationError, Estimate, Fit, Pair, Run, RunFigures, Simulate, fit};
 pub use observation::{Observation, noise};
+pub use servers::Servers;
+
+/// Four significant digits.
+pub(crate) fn short(value: f64) -> String {
+    if value.abs() < 1e-9 {
+        return "0".to_owned();
+    }
+    let digits = 3 - value.abs().log10().floor() as i32;
+    format!("{value:.*}", usize::try_from(digits.clamp(0, 9)).unwrap_or(0))
+}

@@ -144,11 +144,27 @@ pub(super) enum Format {
     Json,
 }
 
+/// Where the tables of experiments are.
+#[derive(Debug, Args)]
+pub(super) struct DataArguments {
+    /// Folder of the tables that an experiment names and its own folder has not; `SERVECAST_DATA`
+    /// if absent
+    #[arg(long, value_name = "FOLDER")]
+    data: Option<PathBuf>,
+}
+
 /// `servecast conformance`.
 #[derive(Debug, Args)]
 pub(super) struct ConformanceArguments {
     /// Folder of recordings (*.jsonl, *.jsonl.gz), searched with its subfolders
     pub(super) folder: PathBuf,
+}
+
+impl DataArguments {
+    /// That folder, if there is one.
+    pub(super) fn folder(&self) -> Option<PathBuf> {
+        self.data.clone().or_else(|| std::env::var_os("SERVECAST_DATA").map(Into::into))
+    }
 }
 
 impl ChangeArguments {

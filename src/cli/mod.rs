@@ -9,7 +9,6 @@ mod check;
 mod classes;
 mod compare;
 mod conformance;
-mod experiment;
 mod faults;
 mod plan;
 mod profile;
@@ -35,7 +34,9 @@ use clap::{CommandFactory, Parser};
 use args::{Arguments, Command};
 use terminal::{hear, listener, print, print_text, say};
 
-use crate::load::{BrokenSettings, LoadError, Origin, Override};
+#[cfg(feature = "calibrate")]
+use crate::calibrate::CalibrationError;
+use crate::load::{LoadError, Override};
 use crate::problem::Problem;
 use crate::study::StudyError;
 
@@ -77,7 +78,7 @@ impl Failure {
 impl From<LoadError> for Failure {
     fn from(error: LoadError) -> Self {
         match error {
-            LoadError::Settings(broken) => Self::input(told(&broken)),
+            LoadError::Settings(_) => Self::input(error.told()),
             other => Self::Input(other.into()),
         }
     }
@@ -89,19 +90,17 @@ impl From<StudyError> for Failure {
     }
 }
 
+#[cfg(feature = "calibrate")]
+impl From<CalibrationError> for Failure {
+    fn from(error: CalibrationError) -> Self {
+        Self::Input(error.into())
+    }
+}
+
 impl From<Problem> for Failure {
     fn from(problem: Problem) -> Self {
         Self::input(problem.to_string())
     }
-}
-
-/// Broken settings, each on a line of its own behind `error: `.
-fn told(broken: &BrokenSettings) -> String {
-    let lines = broken.0.iter().map(|one| match &one.origin {
-        Origin::Override(text) => format!("--set {text}: {}", one.problem),
-        origin => format!("{origin}: {}", one.problem),
-    });
-    lines.collect::<Vec<_>>().join("\n       ")
 }
 
 /// The settings of `--set`.

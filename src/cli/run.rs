@@ -14,8 +14,8 @@ use crate::io::traces::TraceSummary;
 use crate::io::unfinished;
 use crate::load::memory::{self, Leaves};
 use crate::load::{Draft, Loaded, Note};
-use crate::metrics::bench::{Comparison, MetricKey, Tool};
-use crate::metrics::{BenchReport, BenchWriter, Caution, Losses, Recorder, StepLog, Warnings};
+use crate::metrics::bench::Comparison;
+use crate::metrics::{BenchReport, Caution, Losses, Recorder, StepLog, Warnings, measured};
 use crate::resolved::Scenario;
 use crate::sim::Counts;
 use crate::threads;
@@ -261,23 +261,6 @@ pub(super) fn notice_text(notice: Notice) -> String {
 }
 
 fn compare(scenario: &Scenario, report: &BenchReport) -> Option<Comparison> {
-    let (tool, figures) = measured(scenario)?;
+    let (tool, figures) = measured(&scenario.file)?;
     Some(Comparison::of_figures(tool, &figures, &report.summary))
-}
-
-/// The measured figures of a scenario, in the order of the benchmark block, and the tool whose
-/// names they go by.
-pub(super) fn measured(scenario: &Scenario) -> Option<(Tool, Vec<(MetricKey, f64)>)> {
-    let measured = scenario.file.measured.as_ref()?;
-    let tool = match BenchWriter::new(&scenario.file) {
-        BenchWriter::Sglang(_) => Tool::Sglang,
-        BenchWriter::Vllm(_) => Tool::Vllm,
-    };
-    let mut figures: Vec<(MetricKey, f64)> = measured
-        .metrics
-        .iter()
-        .filter_map(|(name, value)| Some((MetricKey::parse(name)?, *value)))
-        .collect();
-    figures.sort_by(|(a, _), (b, _)| a.place().total_cmp(&b.place()));
-    Some((tool, figures))
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::words::plain;
 use crate::io::acceptance::AcceptanceError;
 use crate::io::traces::TraceError;
 use crate::problem::Problem;
@@ -42,6 +43,19 @@ pub enum LoadError {
         /// Memory with its unit.
         free: String,
     },
+}
+
+impl LoadError {
+    /// In words for one who gave overrides by `--set`: broken settings each on a line of its own, as it goes on
+    /// behind `error: `.
+    pub(crate) fn told(&self) -> String {
+        let Self::Settings(broken) = self else { return plain(&self.to_string()) };
+        let lines = broken.0.iter().map(|one| match &one.origin {
+            Origin::Override(text) => format!("--set {text}: {}", one.problem),
+            origin => format!("{origin}: {}", one.problem),
+        });
+        plain(&lines.collect::<Vec<_>>().join("\n       "))
+    }
 }
 
 /// Settings that break rules, at least one.

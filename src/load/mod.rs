@@ -46,6 +46,7 @@ pub use self::workload::{WorkloadFile, workload};
 
 #[cfg(feature = "cli")]
 pub(crate) use self::draft::Variant;
+pub(crate) use self::error::fail;
 #[cfg(feature = "cli")]
 pub(crate) use self::words::plain;
 

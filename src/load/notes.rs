@@ -17,6 +17,8 @@ pub enum Note {
     Fact(String),
     /// How far a study is.
     Progress(String),
+    /// What else happened on the way.
+    Remark(String),
 }
 
 impl fmt::Display for Note {
@@ -25,7 +27,7 @@ impl fmt::Display for Note {
             Self::Warning(text) => write!(f, "warning: {text}"),
             Self::Notice(text) => write!(f, "notice: {text}"),
             Self::Fact(text) => write!(f, "  {text}"),
-            Self::Progress(text) => f.write_str(text),
+            Self::Progress(text) | Self::Remark(text) => f.write_str(text),
         }
     }
 }

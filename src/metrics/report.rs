@@ -1,8 +1,8 @@
 //! From a recorded run to the benchmark report of either tool.
 
 use super::bench::{
-    BenchInput, BenchRequest, BenchSummary, ClientMode, Latency, NonFinite, Outcome, RequestRate,
-    SglangGeneration, SglangRun, Slos, TokenGaps, Tool, VllmGeneration, VllmRun,
+    BenchInput, BenchRequest, BenchSummary, ClientMode, Latency, MetricKey, NonFinite, Outcome,
+    RequestRate, SglangGeneration, SglangRun, Slos, TokenGaps, Tool, VllmGeneration, VllmRun,
 };
 use super::record::{RequestRecord, Status};
 use super::recorder::Recorder;
@@ -37,10 +37,7 @@ impl BenchReport {
 
     /// Whose names the figures go by.
     pub fn tool(&self) -> Tool {
-        match &self.writer {
-            BenchWriter::Sglang(_) => Tool::Sglang,
-            BenchWriter::Vllm(_) => Tool::Vllm,
-        }
+        self.writer.tool()
     }
 
     /// The printed block, without a line break at its end.
@@ -77,6 +74,23 @@ impl BenchWriter {
             ReportFormat::Vllm2024 => vllm(VllmGeneration::Late2024),
         }
     }
+
+    fn tool(&self) -> Tool {
+        match self {
+            Self::Sglang(_) => Tool::Sglang,
+            Self::Vllm(_) => Tool::Vllm,
+        }
+    }
+}
+
+/// The measured figures of a scenario, in the order of the benchmark block, and the tool whose names they go by;
+/// nothing where none are given.
+pub fn measured(scenario: &ScenarioFile) -> Option<(Tool, Vec<(MetricKey, f64)>)> {
+    let told = scenario.measured.as_ref()?.metrics.iter();
+    let mut figures: Vec<(MetricKey, f64)> =
+        told.filter_map(|(name, value)| Some((MetricKey::parse(name)?, *value))).collect();
+    figures.sort_by(|(a, _), (b, _)| a.place().total_cmp(&b.place()));
+    Some((BenchWriter::new(scenario).tool(), figures))
 }
 
 fn sglang_run(scenario: &ScenarioFile, generation: SglangGeneration) -> SglangRun {

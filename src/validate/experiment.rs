@@ -5,6 +5,7 @@
 //! keys carry the unit of their column: `arrival_s`, `ttft_ms`.
 
 mod content;
+mod load;
 mod rows;
 
 use std::cmp::Reverse;
@@ -12,6 +13,9 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use serde::{Deserialize, Deserializer};
 
+#[cfg(feature = "calibrate")]
+pub(crate) use self::load::Loaded;
+pub use self::load::experiments;
 use self::rows::Row;
 use super::case::{Case, Limits};
 use crate::ids::AdapterId;

@@ -5,6 +5,17 @@
 //! a setting that is not modelled is never ignored. What had to be assumed where a record does
 //! not say is kept beside the result.
 //!
+//! ```no_run
+//! use servecast::load::Listener;
+//! use servecast::validate::{judge, reference_runs};
+//!
+//! let mut runs = reference_runs(&[], &Listener::default())?;
+//! runs.retain(|run| run.family.ends_with("qwen2.5-0.5b-burst"));
+//! assert!(judge(&runs).is_positive());
+//! # Ok::<(), servecast::load::LoadError>(())
+//! ```
+//!
+//! * `published.rs`: files of records; `reference.rs`: the built-in runs
 //! * `record.rs`: the file format; `tidy.rs`: other ways to write it; `fields.rs`: what else a record holds
 //! * `skip.rs`: why a record is not run
 //! * `flags.rs`: every flag, and whether it is modelled, without effect, or a reason to skip
@@ -30,7 +41,9 @@ mod measured;
 mod names;
 mod parallel;
 mod plan;
+mod published;
 mod record;
+mod reference;
 mod report;
 mod run;
 mod score;
@@ -44,9 +57,13 @@ mod workload;
 mod tests;
 
 pub use case::{Case, Limits};
-pub use experiment::{Experiment, Repeat, RequestsConfig, Sent};
+#[cfg(feature = "calibrate")]
+pub(crate) use experiment::Loaded;
+pub use experiment::{Experiment, Repeat, RequestsConfig, Sent, experiments};
 pub use plan::Plan;
+pub use published::Published;
 pub use record::{Record, RecordError};
+pub use reference::reference_runs;
 pub use report::{Validation, Verdict};
 pub use run::{Adjust, figures, judge, simulate, validate};
 pub use score::{Family, MetricScore, RunScore};

@@ -1,8 +1,5 @@
 //! Scenarios to figures. Runs know nothing of one another, so threads change nothing but the time.
 
-#[cfg(feature = "parallel")]
-use rayon::prelude::*;
-
 use super::case::Case;
 use super::plan::Plan;
 use super::record::Record;
@@ -16,6 +13,7 @@ use crate::request::Request;
 use crate::resolved::{Scenario, ScenarioError};
 use crate::scenario::ScenarioFile;
 use crate::sim::{Counts, Requests, Separable, Source};
+use crate::threads;
 use crate::workload::Workload;
 
 /// What the caller changes in the scenario of a record before it is run; the error is the rule it breaks.
@@ -27,20 +25,12 @@ pub fn validate(records: &[Record], adjust: &Adjust<'_>) -> Validation {
         family: record.family.clone(),
         result: run_record(record, adjust),
     };
-    #[cfg(feature = "parallel")]
-    let outcomes = records.par_iter().map(one).collect();
-    #[cfg(not(feature = "parallel"))]
-    let outcomes = records.iter().map(one).collect();
-    Validation::of(outcomes)
+    Validation::of(threads::map(records, one))
 }
 
 /// Simulates cases and judges them by their limits.
 pub fn judge(cases: &[Case]) -> Verdict {
-    #[cfg(feature = "parallel")]
-    let results = cases.par_iter().map(Case::run).collect();
-    #[cfg(not(feature = "parallel"))]
-    let results = cases.iter().map(Case::run).collect();
-    Verdict::of(cases, results)
+    Verdict::of(cases, threads::map(cases, Case::run))
 }
 
 fn run_record(record: &Record, adjust: &Adjust<'_>) -> Result<RunScore, Skip> {

@@ -5,8 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::super::Failure;
-use super::super::args::Format;
-use super::super::experiment::DataArguments;
+use super::super::args::{DataArguments, Format};
 use super::runs::MeasuredRun;
 use crate::calibration::{Expected, Parameter};
 

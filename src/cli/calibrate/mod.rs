@@ -7,7 +7,6 @@ mod runs;
 mod tool_output;
 
 pub(super) use args::CalibrateArguments;
-pub(super) use outcome::short;
 #[cfg(feature = "probe")]
 pub(super) use outcome::{found, parameter_table};
 

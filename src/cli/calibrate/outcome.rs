@@ -5,7 +5,7 @@ use std::fmt::Write;
 use serde_json::{Value, json};
 
 use super::runs::MeasuredRun;
-use crate::calibrate::{Estimate, Fit, RunFigures};
+use crate::calibrate::{Estimate, Fit, RunFigures, short};
 use crate::calibration::{CalibrationFile, Expected, Found, MadeOn};
 use crate::metrics::bench::{ComparisonRow, Figure, JsonLayout, MetricKey, Statistic};
 use crate::resolved::Scenario;
@@ -192,13 +192,4 @@ fn expected(estimate: &Estimate) -> String {
         }
         Expected::Amount { centre, spread } => format!("{} ± {}", short(centre), short(spread)),
     }
-}
-
-/// Four significant digits.
-pub(in crate::cli) fn short(value: f64) -> String {
-    if value.abs() < 1e-9 {
-        return "0".to_owned();
-    }
-    let digits = 3 - value.abs().log10().floor() as i32;
-    format!("{value:.*}", usize::try_from(digits.clamp(0, 9)).unwrap_or(0))
 }

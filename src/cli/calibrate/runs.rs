@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::super::{Failure, experiment, run};
+use super::super::Failure;
 use super::args::CalibrateArguments;
 use super::tool_output;
 use crate::calibration::Parameter;
@@ -13,6 +13,7 @@ use crate::io::text;
 use crate::load::Cases;
 use crate::load::{Broken, Changes, Draft, Drafts, LoadError, Loaded};
 use crate::metrics::bench::{self, BenchSummary, MetricKey, Tool};
+use crate::metrics::measured;
 use crate::request::Request;
 use crate::resolved::Scenario;
 use crate::study::Case;
@@ -117,7 +118,7 @@ impl MeasuredRun {
     fn new(draft: Draft, hold_out: bool) -> Result<Option<Self>, Failure> {
         let loaded = draft.resolve()?;
         let scenario = &loaded.scenario;
-        let Some((tool, measured)) = run::measured(scenario) else { return Ok(None) };
+        let Some((tool, measured)) = measured(&scenario.file) else { return Ok(None) };
         let told = scenario.file.measured.as_ref();
         let rows = Cases::told(&crate::cli::listener()).rows(&loaded)?;
         Ok(Some(Self {
@@ -137,8 +138,9 @@ impl MeasuredRun {
         hold_out: bool,
         arguments: &CalibrateArguments,
     ) -> Result<Self, Failure> {
-        let experiment::Loaded { experiment, sent, draft } =
-            experiment::load(draft, &arguments.data)?;
+        let data = arguments.data.folder();
+        let validate::Loaded { experiment, sent, draft } =
+            validate::Loaded::of(draft, data.as_deref())?;
         Ok(Self {
             name: experiment.name,
             hold_out: hold_out || experiment.hold_out,

@@ -6,10 +6,10 @@ mod report;
 
 pub(super) use self::args::CheckArguments;
 
-use self::args::matches;
 use super::args::Format;
 use super::{Failure, print, print_text, say};
 use crate::check::{Outcome, Policies, Suite};
+use crate::plain::matches;
 
 pub(super) fn check(arguments: &CheckArguments) -> Result<(), Failure> {
     let filter = arguments.filter.as_deref().unwrap_or("*");

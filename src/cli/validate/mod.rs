@@ -1,24 +1,15 @@
 //! `servecast validate`: measured runs, simulated again and compared.
 
-#[cfg(feature = "calibrate")]
-mod alike;
-#[cfg(feature = "calibrate")]
-mod calibrated;
-mod reference;
-
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 
-use super::experiment::{self, DataArguments};
-use super::{Failure, print, print_text, say};
-use crate::cli::overrides;
-use crate::io::text;
-use crate::load::{self, Changes, Draft, Override};
-use crate::scenario::ScenarioFile;
-use crate::validate::{Case, Plan, Record, RecordError, Validation, judge, validate as simulate};
+use super::args::DataArguments;
+use super::{Failure, listener, overrides, print, print_text, say};
 #[cfg(feature = "calibrate")]
-use calibrated::Calibrated;
+use crate::calibrate::Servers;
+use crate::load::{Changes, Override};
+use crate::validate::{self, Case, Published, Validation, judge};
 
 /// `servecast validate`.
 #[derive(Debug, Args)]
@@ -78,34 +69,38 @@ enum Format {
 
 pub(super) fn validate(arguments: &ValidateArguments) -> Result<(), Failure> {
     set_threads(arguments.threads)?;
-    match (&arguments.runs, &arguments.experiment) {
-        (Some(runs), _) => validate_runs(runs, arguments),
-        (None, Some(path)) => validate_cases(&experiments(path, arguments)?, arguments),
-        (None, None) => {
-            validate_cases(&reference::cases(&overrides(&arguments.overrides)?)?, arguments)
+    let overrides = overrides(&arguments.overrides)?;
+    let cases = match (&arguments.runs, &arguments.experiment) {
+        (Some(runs), _) => return validate_runs(runs, arguments, &overrides),
+        (None, Some(path)) => {
+            let calibration = arguments.calibration.clone();
+            let changes = Changes { calibration, overrides, seed: None };
+            validate::experiments(path, &changes, arguments.data.folder().as_deref())?
         }
-    }
+        (None, None) => validate::reference_runs(&overrides, &listener())?,
+    };
+    validate_cases(&cases, arguments)
 }
 
-fn validate_runs(path: &Path, arguments: &ValidateArguments) -> Result<(), Failure> {
-    let (records, broken) = read(path)?;
-    let records = chosen(records, path, arguments)?;
-    let overrides = overrides(&arguments.overrides)?;
-    check_overrides(&records, &overrides)?;
+fn validate_runs(
+    path: &Path,
+    arguments: &ValidateArguments,
+    overrides: &[Override],
+) -> Result<(), Failure> {
+    let listener = listener();
+    let runs = Published::read(path, &listener)?;
+    let runs = runs.only(arguments.family.as_deref(), arguments.engine.as_deref())?;
+    let runs = runs.with(overrides)?;
     #[cfg(feature = "calibrate")]
-    let calibrated = match &arguments.calibrate_on {
-        Some(path) => Calibrated::on(&read(path)?.0, &records, &overrides, say)?,
-        None => Calibrated::default(),
+    let validation = {
+        let servers = match &arguments.calibrate_on {
+            Some(path) => Servers::fitted(&Published::read(path, &listener)?, &runs, &listener)?,
+            None => Servers::default(),
+        };
+        runs.validate(&|run, file| servers.adjusted(run, file))
     };
-    let adjust = |record: &Record, file: ScenarioFile| {
-        #[cfg(feature = "calibrate")]
-        let file = calibrated.adjusted(file, &record.family)?;
-        #[cfg(not(feature = "calibrate"))]
-        let _ = record;
-        load::overridden(file, &overrides).map_err(|error| Failure::from(error).to_string())
-    };
-    let mut validation = simulate(&records, &adjust);
-    validation.add_broken(&broken);
+    #[cfg(not(feature = "calibrate"))]
+    let validation = runs.validate(&|_, file| Ok(file));
     print_as(arguments.format, &validation, &validation.text())?;
     let all = &validation.all;
     say(&format!("{} of {} runs simulated", all.ran, all.total));
@@ -124,80 +119,12 @@ fn validate_cases(cases: &[Case], arguments: &ValidateArguments) -> Result<(), F
     Err(Failure::Run(anyhow::anyhow!("{missed} of {limits} errors are beyond their limits")))
 }
 
-/// Reads an experiment and its variants.
-fn experiments(path: &Path, arguments: &ValidateArguments) -> Result<Vec<Case>, Failure> {
-    let calibration = arguments.calibration.as_deref();
-    let overrides = overrides(&arguments.overrides)?;
-    let changes =
-        Changes { calibration: calibration.map(Path::to_path_buf), overrides, seed: None };
-    let drafts = changes.load(Some(path))?;
-    let case = |draft: &Draft| {
-        let loaded = experiment::load(draft, &arguments.data)?;
-        let scenario = loaded.draft.resolve()?.scenario;
-        Ok(loaded.experiment.case(loaded.sent, scenario))
-    };
-    drafts.each.iter().map(case).collect()
-}
-
 fn print_as(format: Format, validation: &Validation, table: &str) -> Result<(), Failure> {
     match format {
         Format::Table => print_text(table),
         Format::Json => print(&validation.json()),
         Format::Csv => print(&validation.csv()),
     }
-}
-
-/// The records of a file, and the lines that are none; only such lines are an error.
-fn read(path: &Path) -> Result<(Vec<Record>, Vec<RecordError>), Failure> {
-    let name = path.display();
-    let text = text::whole(path, text::RESULTS_MIB_MAX)
-        .map_err(|error| Failure::input(format!("{name}: {error}")))?;
-    let (records, broken) = Record::read_all(&text);
-    match broken.first() {
-        _ if !records.is_empty() => {
-            for line in &broken {
-                say(&format!("{name}: {line}"));
-            }
-            Ok((records, broken))
-        }
-        Some(error) => Err(Failure::input(format!("{name}: {error}"))),
-        None => Err(Failure::input(format!("{name}: holds no run"))),
-    }
-}
-
-/// Refuses overrides that no record can take: a misspelt path is an error, one of another engine
-/// than some records have is a reason to leave those out.
-fn check_overrides(records: &[Record], overrides: &[Override]) -> Result<(), Failure> {
-    if overrides.is_empty() {
-        return Ok(());
-    }
-    let mut refused = None;
-    for plan in records.iter().filter_map(|record| Plan::of(record).ok()) {
-        match load::overridden(plan.scenario, overrides) {
-            Ok(_) => return Ok(()),
-            Err(problem) => refused = Some(problem),
-        }
-    }
-    refused.map_or(Ok(()), |error| Err(error.into()))
-}
-
-/// The records that were asked for; none is an error.
-fn chosen(
-    records: Vec<Record>,
-    path: &Path,
-    arguments: &ValidateArguments,
-) -> Result<Vec<Record>, Failure> {
-    let wanted = |record: &Record| {
-        let family = arguments.family.as_ref().is_none_or(|glob| matches(glob, &record.family));
-        let engine = arguments.engine.as_ref();
-        family && engine.is_none_or(|name| record.engine().eq_ignore_ascii_case(name))
-    };
-    let chosen: Vec<Record> = records.into_iter().filter(wanted).collect();
-    if chosen.is_empty() {
-        let file = path.display();
-        return Err(Failure::input(format!("{file}: no run of this family and engine")));
-    }
-    Ok(chosen)
 }
 
 #[cfg(feature = "parallel")]
@@ -217,52 +144,5 @@ fn set_threads(threads: Option<usize>) -> Result<(), Failure> {
         Some(threads) => Err(Failure::input(format!(
             "--threads: this build has no threads (feature `parallel`), got {threads}"
         ))),
-    }
-}
-
-/// Whether a text has the shape of a pattern with `*` and `?`. When a letter does not fit, the last
-/// star takes one more: time is the product of both lengths at most.
-fn matches(pattern: &str, text: &str) -> bool {
-    let (pattern, text): (Vec<char>, Vec<char>) =
-        (pattern.chars().collect(), text.chars().collect());
-    let (mut at, mut read) = (0, 0);
-    let mut star: Option<(usize, usize)> = None;
-    while read < text.len() {
-        match (pattern.get(at), star) {
-            (Some('*'), _) => {
-                star = Some((at, read));
-                at += 1;
-            }
-            (Some(letter), _) if *letter == '?' || *letter == text[read] => {
-                at += 1;
-                read += 1;
-            }
-            (_, Some((after, taken))) => {
-                star = Some((after, taken + 1));
-                (at, read) = (after + 1, taken + 1);
-            }
-            _ => return false,
-        }
-    }
-    pattern[at..].iter().all(|letter| *letter == '*')
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_star_stands_for_any_text_and_a_question_mark_for_one_letter() {
-        assert!(matches("gpustack/*", "gpustack/glm-4.5-air/a100"));
-        assert!(matches("*a100", "gpustack/glm-4.5-air/a100"));
-        assert!(matches("a?00", "a100"));
-        assert!(!matches("a?00", "a00"));
-        assert!(!matches("gpustack", "gpustack/x"));
-        assert!(matches("*", "") && matches("a*b*c", "axbxbxc") && !matches("a*b*c", "axbxb"));
-    }
-
-    #[test]
-    fn many_stars_do_not_take_long() {
-        assert!(!matches(&("*a".repeat(30) + "*b"), &"a".repeat(2000)));
     }
 }

@@ -1,18 +1,17 @@
-//! Published runs with parameters fitted to other published runs of servers like theirs.
+//! Parameters of servers, fitted to published runs of servers like them.
 
-use crate::load::{self, Override};
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::Failure;
-use super::super::calibrate::short;
 use super::alike::{Fit, Known, Server};
-use crate::calibrate::{Run, fit};
+use super::fit::{CalibrationError, Run, fit};
+use super::short;
 use crate::calibration::{Expected, Parameter};
+use crate::load::{self, Listener, Note, Override};
 use crate::metrics::bench::Tool;
 use crate::profiles;
 use crate::resolved::Scenario;
 use crate::scenario::{ScenarioFile, StepTimeConfig};
-use crate::validate::{Plan, Record, figures};
+use crate::validate::{Plan, Published, Record, figures};
 
 /// How far servers of one kind differ, as a share: other hosts, versions and drivers.
 const SCATTER: f64 = 0.25;
@@ -20,24 +19,27 @@ const SCATTER: f64 = 0.25;
 /// Values of settings, by their paths.
 type Found = BTreeMap<String, f64>;
 
-/// Parameters by server.
+/// Parameters by server; of none by default.
 #[derive(Debug, Default)]
-pub(super) struct Calibrated {
-    servers: BTreeMap<Server, Found>,
-}
+pub struct Servers(BTreeMap<Server, Found>);
 
-impl Calibrated {
-    /// Fits what differs between servers to the runs of `records`, for each server of `wanted`.
-    pub(super) fn on(
-        records: &[Record],
-        wanted: &[Record],
-        overrides: &[Override],
-        mut tell: impl FnMut(&str),
-    ) -> Result<Self, Failure> {
-        let plans: Vec<(Known, Plan)> = records.iter().filter_map(plan).collect();
+impl Servers {
+    /// Fits what differs between servers to runs of those with the same engine, source, GPU and model, from far to
+    /// near, for each server of `wanted`, whose overrides are in every scenario. The listener hears of every
+    /// fit.
+    ///
+    /// # Errors
+    /// When no run tells a latency or a duration, or none can be simulated.
+    pub fn fitted(
+        runs: &Published,
+        wanted: &Published,
+        listener: &Listener,
+    ) -> Result<Self, CalibrationError> {
+        let plans: Vec<(Known, Plan)> = runs.records.iter().filter_map(plan).collect();
         let (known, plans): (Vec<Known>, Vec<Plan>) = plans.into_iter().unzip();
         let asked: BTreeSet<Server> =
-            wanted.iter().filter_map(plan).map(|(known, _)| known.server).collect();
+            wanted.records.iter().filter_map(plan).map(|(known, _)| known.server).collect();
+        let tell = |text: String| listener.tell(&Note::Remark(text));
         let mut done: BTreeMap<String, Found> = BTreeMap::new();
         let mut calibrated = Self::default();
         for server in asked {
@@ -45,32 +47,32 @@ impl Calibrated {
             let fits = server.fits(&known);
             for step in &fits {
                 if !done.contains_key(&step.name) {
-                    let values = fitted(step, &plans, &found, overrides, &mut tell)?;
+                    let values = fitted(step, &plans, &found, &wanted.overrides, tell)?;
                     done.insert(step.name.clone(), values);
                 }
                 found.extend(done[&step.name].clone());
             }
             if fits.is_empty() {
-                tell(&format!("{server}: no run to calibrate on"));
+                tell(format!("{server}: no run to calibrate on"));
             }
-            calibrated.servers.insert(server, found);
+            calibrated.0.insert(server, found);
         }
         Ok(calibrated)
     }
 
-    /// The scenario of a run of this family with the parameters of its server, if there are some.
-    pub(super) fn adjusted(
-        &self,
-        file: ScenarioFile,
-        family: &str,
-    ) -> Result<ScenarioFile, String> {
-        match self.servers.get(&Server::of(&file, family)) {
+    /// The scenario of a run with the parameters of its server, if there are some: what
+    /// [`Published::validate`] asks.
+    ///
+    /// # Errors
+    /// When it has no place for one, in words.
+    pub fn adjusted(&self, run: &Record, file: ScenarioFile) -> Result<ScenarioFile, String> {
+        match self.0.get(&Server::of(&file, &run.family)) {
             Some(found) if file.cluster.lora.is_none() => {
                 let has = |path: &str| concerns(path, &file);
                 let found = found.iter().filter(|(path, _)| has(path));
                 let settings: Vec<Override> =
                     found.map(|(path, value)| setting(path, *value)).collect();
-                load::overridden(file, &settings).map_err(|error| Failure::from(error).to_string())
+                load::overridden(file, &settings).map_err(|error| error.told())
             }
             _ => Ok(file),
         }
@@ -107,8 +109,8 @@ fn fitted(
     plans: &[Plan],
     before: &Found,
     overrides: &[Override],
-    mut tell: impl FnMut(&str),
-) -> Result<Found, Failure> {
+    tell: impl Fn(String),
+) -> Result<Found, CalibrationError> {
     let mut parameters = step.parameters.clone();
     let plans: Vec<&Plan> = step.runs.iter().map(|&at| &plans[at]).collect();
     parameters.retain(|one| plans.iter().any(|plan| concerns(&one.path, &plan.scenario)));
@@ -127,7 +129,7 @@ fn fitted(
     if runs.is_empty() {
         return Ok(Found::new());
     }
-    let fit = fit(&parameters, &runs).map_err(|error| Failure::Input(error.into()))?;
+    let fit = fit(&parameters, &runs)?;
     let found: Found = fit
         .estimates
         .iter()
@@ -135,7 +137,7 @@ fn fitted(
         .collect();
     let values: Vec<String> =
         found.iter().map(|(path, value)| setting(path, *value).to_string()).collect();
-    tell(&format!("{}, fitted to {} runs: {}", step.name, runs.len(), values.join(" ")));
+    tell(format!("{}, fitted to {} runs: {}", step.name, runs.len(), values.join(" ")));
     Ok(found)
 }
 

@@ -1,17 +1,16 @@
 //! The built-in reference runs: scenarios with measured figures, compiled in.
 
-use crate::cli::{Failure, say};
-use crate::load::{self, Override};
-use crate::metrics::bench::MetricKey;
-use crate::validate::{Case, Limits};
+use super::case::{Case, Limits};
+use crate::load::{self, Listener, LoadError, Note, Override};
+use crate::metrics::measured;
 
 /// A scenario with the calibration that was fitted to its runs, those held out apart.
 macro_rules! calibrated {
     ($name:literal) => {
         (
             $name,
-            include_str!(concat!("../../../profiles/reference-runs/", $name, ".toml")),
-            Some(include_str!(concat!("../../../profiles/calibrations/", $name, ".toml"))),
+            include_str!(concat!("../../profiles/reference-runs/", $name, ".toml")),
+            Some(include_str!(concat!("../../profiles/calibrations/", $name, ".toml"))),
         )
     };
 }
@@ -28,23 +27,29 @@ const FILES: [(&str, &str, Option<&str>); 10] = [
     calibrated!("dstack-gpt-oss-120b-h200"),
     (
         "sglang-multi-lora",
-        include_str!("../../../profiles/reference-runs/sglang-multi-lora.toml"),
+        include_str!("../../profiles/reference-runs/sglang-multi-lora.toml"),
         None,
     ),
     (
         "sglang-multi-lora-strides",
-        include_str!("../../../profiles/reference-runs/sglang-multi-lora-strides.toml"),
+        include_str!("../../profiles/reference-runs/sglang-multi-lora-strides.toml"),
         None,
     ),
 ];
 
-/// The runs that can be simulated; says which cannot, and why.
-pub(super) fn cases(overrides: &[Override]) -> Result<Vec<Case>, Failure> {
+/// The runs that can be simulated, with these settings in every scenario; the listener hears which cannot, and
+/// why.
+///
+/// # Errors
+/// When a scenario has no place for a setting.
+pub fn reference_runs(overrides: &[Override], listener: &Listener) -> Result<Vec<Case>, LoadError> {
     let mut cases = Vec::new();
     for (family, text, calibration) in FILES {
         match load::load_built_in(family, text, calibration, overrides)? {
             Ok(loaded) => cases.extend(loaded.into_iter().map(|one| case(family, one))),
-            Err(reason) => say(&format!("{family}: not simulated: {reason}")),
+            Err(reason) => {
+                listener.tell(&Note::Remark(format!("{family}: not simulated: {reason}")));
+            }
         }
     }
     Ok(cases)
@@ -53,14 +58,10 @@ pub(super) fn cases(overrides: &[Override]) -> Result<Vec<Case>, Failure> {
 fn case(family: &str, loaded: load::Loaded) -> Case {
     let file = &loaded.scenario.file;
     let is_held_out = file.measured.as_ref().is_some_and(|measured| measured.hold_out);
-    let told = file.measured.iter().flat_map(|measured| &measured.metrics);
-    let mut measured: Vec<(MetricKey, f64)> =
-        told.filter_map(|(name, value)| Some((MetricKey::parse(name)?, *value))).collect();
-    measured.sort_by(|(a, _), (b, _)| a.place().total_cmp(&b.place()));
     Case {
         id: file.name.clone(),
         family: format!("reference-runs/{family}"),
-        measured,
+        measured: measured(file).map(|(_, figures)| figures).unwrap_or_default(),
         requests: None,
         // What was fitted to is no evidence.
         limits: if is_held_out { Limits::goals() } else { Limits::default() },
