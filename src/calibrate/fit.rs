@@ -7,8 +7,9 @@ use rayon::prelude::*;
 use super::observation::Observation;
 use super::profile::Bottom;
 use super::surface::Surface;
-use crate::calibration::Parameter;
+use crate::calibration::{CalibrationFile, Found, MadeOn, Parameter};
 use crate::metrics::bench::{BenchSummary, Comparison, MetricKey, Tool};
+use crate::resolved::Scenario;
 
 /// Half the distance over which slopes are taken, in standard deviations of what was expected.
 const REACH: f64 = 0.1;
@@ -52,6 +53,9 @@ pub enum CalibrationError {
     /// Nothing to fit to.
     #[error("no run to calibrate on tells a latency or a duration")]
     NoFigures,
+    /// Every run is scored only.
+    #[error("every run is held out: none is left to calibrate on")]
+    AllHeldOut,
     /// Nothing to fit.
     #[error("there is no parameter to fit")]
     NoParameters,
@@ -76,6 +80,20 @@ pub struct Estimate {
     pub is_determined: bool,
 }
 
+impl Estimate {
+    /// The estimate as it is kept in a file.
+    pub fn found(&self) -> Found {
+        let (low, high) = self.interval;
+        Found {
+            parameter: self.parameter.clone(),
+            value: self.value,
+            low,
+            high,
+            determined: self.is_determined,
+        }
+    }
+}
+
 /// Two parameters that the runs cannot tell apart.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pair {
@@ -94,6 +112,8 @@ pub struct RunFigures {
     pub name: String,
     /// Measured beside simulated; empty if it cannot be simulated.
     pub comparison: Option<Comparison>,
+    /// What they hang on, of a run that a [`Calibration`](super::Calibration) read.
+    pub warnings: Vec<String>,
 }
 
 /// A finished fit.
@@ -117,6 +137,24 @@ impl Fit {
     /// The values found, in the order of the parameters.
     pub fn values(&self) -> Vec<f64> {
         self.estimates.iter().map(|estimate| estimate.value).collect()
+    }
+
+    /// The parameters as a file that scenarios can take; with the runs fitted to and held out, and what the former
+    /// were of.
+    pub(super) fn file(
+        &self,
+        [fitted_to, held_out]: [Vec<String>; 2],
+        scenarios: &[Scenario],
+    ) -> CalibrationFile {
+        CalibrationFile {
+            servecast: env!("CARGO_PKG_VERSION").to_owned(),
+            fitted_to,
+            held_out,
+            misfit: self.misfit,
+            covariance: self.covariance.clone(),
+            made_on: Some(MadeOn::of(scenarios)),
+            parameters: self.estimates.iter().map(Estimate::found).collect(),
+        }
     }
 
     /// The figures of a run that took no part.
@@ -237,7 +275,7 @@ fn figures(run: &Run<'_>, values: &[f64]) -> RunFigures {
     let simulated = (run.simulate)(values);
     let comparison =
         simulated.map(|summary| Comparison::of_figures(run.tool, &run.measured, &summary));
-    RunFigures { name: run.name.clone(), comparison }
+    RunFigures { name: run.name.clone(), comparison, warnings: Vec::new() }
 }
 
 fn rows(matrix: &DMatrix<f64>) -> Vec<Vec<f64>> {

@@ -10,21 +10,44 @@
 //! following, until the fit is worse by the 90 % quantile of χ² with one degree of freedom. Where
 //! the runs are fitted worse than their noise, all intervals widen accordingly.
 //!
+//! ```no_run
+//! use servecast::calibrate::{Calibration, Question};
+//! use servecast::load::Listener;
+//!
+//! let question = Question {
+//!     runs: vec!["low.toml".into(), "high.toml".into()],
+//!     hold_out: vec!["middle.toml".into()],
+//!     ..Question::default()
+//! };
+//! let answer = Calibration::of(&question, &Listener::default())?.fit()?;
+//! if answer.verdict(5.0).misses == 0 {
+//!     std::fs::write("my-gpu.toml", answer.file.text())?;
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! Left out: parameters that are not numbers, and noise that differs between tools.
 
 mod alike;
+mod answer;
+mod arrivals;
 mod fit;
+mod measured;
 mod observation;
 pub mod probe;
 mod profile;
+mod question;
 mod servers;
 mod surface;
+mod tool_output;
 
 #[cfg(test)]
 mod tests;
 
+pub use answer::{Answer, Verdict};
 pub use fit::{CalibrationError, Estimate, Fit, Pair, Run, RunFigures, Simulate, fit};
 pub use observation::{Observation, noise};
+pub use question::{Calibration, Question};
 pub use servers::Servers;
 
 /// Four significant digits.

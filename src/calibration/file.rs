@@ -140,6 +140,14 @@ impl CalibrationFile {
         Ok(())
     }
 
+    /// The text of the file.
+    ///
+    /// # Panics
+    /// Never: numbers and text are TOML.
+    pub fn text(&self) -> String {
+        toml::to_string(self).expect("numbers and text are TOML")
+    }
+
     /// Why its parameters may be wrong for a scenario: it missed its own runs, it takes what nobody expected, or its
     /// runs were of something else.
     pub fn doubts(&self, scenario: &Scenario) -> Vec<Caveat> {

@@ -1,6 +1,10 @@
 //! What is to be found.
 
+use std::str::FromStr;
+
 use serde::{Deserialize, Serialize};
+
+use crate::problem::Problem;
 
 /// What is expected of a parameter before any run is seen.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -23,6 +27,21 @@ pub enum Expected {
 }
 
 impl Expected {
+    fn check(self) -> Result<(), String> {
+        let (spread, is_centre_ok) = match self {
+            Self::Factor { centre, spread } => (spread, centre > 0.0),
+            Self::Amount { centre, spread } => (spread, centre >= 0.0),
+        };
+        if !is_centre_ok {
+            return Err(format!("the centre must be positive, got {}", self.centre()));
+        }
+        if spread > 0.0 {
+            Ok(())
+        } else {
+            Err(format!("the spread must be positive, got {spread}"))
+        }
+    }
+
     /// The value `position` standard deviations from the centre.
     pub fn value(self, position: f64) -> f64 {
         match self {
@@ -82,5 +101,30 @@ impl Parameter {
             None => self.path.clone(),
             Some(runs) => format!("{} ({runs})", self.path),
         }
+    }
+}
+
+/// `PATH=CENTRE*/SPREAD`, a factor, or `PATH=CENTRE+-SPREAD`, an amount.
+impl FromStr for Parameter {
+    type Err = Problem;
+
+    fn from_str(text: &str) -> Result<Self, Problem> {
+        let wrong = |rule: &str| Problem::new("", rule);
+        let Some((path, expected)) = text.split_once('=') else {
+            return Err(wrong("write PATH=CENTRE*/SPREAD or PATH=CENTRE+-SPREAD"));
+        };
+        let number = |text: &str| {
+            let number = text.trim().parse::<f64>().ok().filter(|number| number.is_finite());
+            number.ok_or_else(|| wrong(&format!("`{}` is no number", text.trim())))
+        };
+        let expected = if let Some((centre, spread)) = expected.split_once("*/") {
+            Expected::Factor { centre: number(centre)?, spread: number(spread)? }
+        } else if let Some((centre, spread)) = expected.split_once("+-") {
+            Expected::Amount { centre: number(centre)?, spread: number(spread)? }
+        } else {
+            return Err(wrong("write the expectation as CENTRE*/SPREAD or CENTRE+-SPREAD"));
+        };
+        expected.check().map_err(|rule| wrong(&rule))?;
+        Ok(Self { path: path.trim().to_owned(), runs: None, expected })
     }
 }

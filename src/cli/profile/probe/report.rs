@@ -2,9 +2,10 @@
 
 use std::fmt::Write as _;
 
+use crate::calibrate::Estimate;
 use crate::calibrate::probe::{Observed, Plan, Point, ProbeFit, Round};
 use crate::calibration::{CalibrationFile, MadeOn};
-use crate::cli::calibrate::{found, parameter_table};
+use crate::cli::calibrate::parameter_table;
 use crate::io::openai::Offered;
 
 pub(super) struct Report<'a> {
@@ -85,15 +86,15 @@ impl Report<'_> {
         let law = base
             .map_or_else(|| "affine law".to_owned(), |(base, _)| format!("step times of {base}"));
         let of_model = || MadeOn { models: vec![offered.id.clone()], ..MadeOn::default() };
-        let file = CalibrationFile {
+        CalibrationFile {
             servecast: env!("CARGO_PKG_VERSION").to_owned(),
             fitted_to: vec![format!("probe of {} at {url} ({engine}), {law}", offered.id)],
             held_out: Vec::new(),
             misfit: self.fit.misfit,
             covariance: self.fit.covariance.clone(),
             made_on: Some(base.map_or_else(of_model, |(_, made_on)| made_on.clone())),
-            parameters: self.fit.estimates.iter().map(found).collect(),
-        };
-        toml::to_string(&file).expect("numbers and text are TOML")
+            parameters: self.fit.estimates.iter().map(Estimate::found).collect(),
+        }
+        .text()
     }
 }

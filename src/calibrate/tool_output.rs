@@ -2,11 +2,9 @@
 
 use std::path::Path;
 
-use super::super::Failure;
-use super::super::say;
 use super::arrivals;
 use crate::io::text;
-use crate::load::{Changes, Draft, Drafts, Override};
+use crate::load::{Changes, Draft, Drafts, Listener, LoadError, Note, Override, fail};
 use crate::metrics::bench::{self, Figure, Measured, MetricKey};
 
 /// More requests of one run are not simulated.
@@ -18,30 +16,35 @@ pub(super) fn drafts(
     server: &Path,
     path: &Path,
     overrides: &[Override],
-) -> Result<Drafts, Failure> {
-    let place = |problem: &str| Failure::input(format!("{}: {problem}", path.display()));
-    let text =
-        text::whole(path, text::RESULTS_MIB_MAX).map_err(|error| place(&error.to_string()))?;
+    listener: &Listener,
+) -> Result<Drafts, LoadError> {
+    let place = path.display().to_string();
+    let text = text::whole(path, text::RESULTS_MIB_MAX).map_err(|error| fail(&place, error))?;
     let found = bench::read(&text);
     if let Some(problem) = found.problems.first() {
-        return Err(Failure::input(format!("{}:{problem}", path.display())));
+        return Err(fail(&format!("{place}:line {}", problem.line), &problem.problem));
     }
     if found.measured.is_empty() {
-        return Err(place("holds no benchmark block, result table or result JSON"));
+        return Err(fail(&place, "holds no benchmark block, result table or result JSON"));
     }
     let Drafts { each, fit, .. } = Changes::set(overrides).load(Some(server))?;
     let [server] = each.as_slice() else {
-        let server = server.display();
-        return Err(Failure::input(format!("{server}: variants: must be absent with --server")));
+        let server = server.display().to_string();
+        return Err(fail(&server, "variants: must be absent with --server"));
     };
-    let drafts = found.measured.iter().map(|measured| draft(server, measured, path));
+    let drafts = found.measured.iter().map(|measured| draft(server, measured, path, listener));
     Ok(Drafts { each: drafts.collect::<Result<_, _>>()?, fit, calibration: None, sweep: None })
 }
 
-fn draft(server: &Draft, measured: &Measured, path: &Path) -> Result<Draft, Failure> {
+fn draft(
+    server: &Draft,
+    measured: &Measured,
+    path: &Path,
+    listener: &Listener,
+) -> Result<Draft, LoadError> {
     let mut draft = server.clone();
     let name = format!("{}:{}", path.display(), measured.line);
-    let wrong = |problem: String| Failure::input(format!("{name}: {problem}"));
+    let wrong = |problem: String| fail(&name, problem);
     draft.put("name", name.clone())?;
     let completed = count(measured, Figure::Completed);
     match completed {
@@ -53,7 +56,8 @@ fn draft(server: &Draft, measured: &Measured, path: &Path) -> Result<Draft, Fail
         }
     }
     if let Some(failed) = count(measured, Figure::Failed).filter(|failed| *failed > 0) {
-        say(&format!("{name}: {failed} requests failed: only those that succeeded are sent"));
+        let text = format!("{name}: {failed} requests failed: only those that succeeded are sent");
+        listener.tell(&Note::Remark(text));
     }
     if let Some((_, text)) = measured.facts.iter().find(|(key, _)| key == "max_concurrency") {
         return Err(wrong(format!("max_concurrency: must be a whole number from 1, got {text}")));

@@ -3,8 +3,7 @@
 use serde::Deserialize;
 use toml::{Table, Value};
 
-use super::super::Failure;
-use crate::load::Draft;
+use crate::load::{Draft, LoadError};
 use crate::metrics::bench::{Generation, Measured, RequestRate, Tool, VllmGeneration};
 
 /// A longer load is no measurement; three years.
@@ -22,7 +21,7 @@ struct Workload {
 }
 
 /// The arrivals of the server's scenario.
-pub(super) fn of(server: &Draft) -> Result<Table, Failure> {
+pub(super) fn of(server: &Draft) -> Result<Table, LoadError> {
     let read: Server = server.read()?;
     Ok(read.workload.arrivals.unwrap_or_else(|| kind("all_at_once")))
 }

@@ -4,14 +4,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::super::Failure;
-use super::args::CalibrateArguments;
+use super::fit::Run;
+use super::question::Question;
 use super::tool_output;
 use crate::calibration::Parameter;
-use crate::cli::overrides;
 use crate::io::text;
-use crate::load::Cases;
-use crate::load::{Broken, Changes, Draft, Drafts, LoadError, Loaded};
+use crate::load::{Broken, Cases, Changes, Draft, Drafts, Listener, LoadError, Loaded, Note, fail};
 use crate::metrics::bench::{self, BenchSummary, MetricKey, Tool};
 use crate::metrics::measured;
 use crate::request::Request;
@@ -52,47 +50,47 @@ pub(super) struct Collected {
     pub(super) fit: Option<toml::Value>,
 }
 
-pub(super) fn collect(arguments: &CalibrateArguments) -> Result<Collected, Failure> {
+pub(super) fn collect(question: &Question, listener: &Listener) -> Result<Collected, LoadError> {
     let mut collected = Collected { runs: Vec::new(), fit: None };
-    let fitted = arguments.runs.iter().map(|path| (path, false));
-    let held_out = arguments.hold_out.iter().map(|path| (path, true));
+    let Question { runs, hold_out, server, overrides, .. } = question;
+    let fitted = runs.iter().map(|path| (path, false));
+    let held_out = hold_out.iter().map(|path| (path, true));
     let whole = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
-    let told: Vec<PathBuf> = arguments.runs.iter().map(whole).collect();
-    if let Some(path) = arguments.hold_out.iter().find(|path| told.contains(&whole(path))) {
-        let path = path.display();
-        return Err(Failure::input(format!("{path}: is both calibrated on and held out")));
+    let told: Vec<PathBuf> = runs.iter().map(whole).collect();
+    if let Some(path) = hold_out.iter().find(|path| told.contains(&whole(path))) {
+        return Err(wrong(path, "is both calibrated on and held out"));
     }
     for (path, hold_out) in fitted.chain(held_out) {
-        let Drafts { each: drafts, fit, .. } = match &arguments.server {
+        let Drafts { each: drafts, fit, .. } = match server {
             Some(server) if !is_scenario(path) => {
-                tool_output::drafts(server, path, &overrides(&arguments.overrides)?)?
+                tool_output::drafts(server, path, overrides, listener)?
             }
             None if is_tool_output(path) => {
-                return Err(Failure::input(format!(
-                    "{}: is no scenario; what a benchmark tool printed or wrote needs --server \
-                     SCENARIO",
-                    path.display()
-                )));
+                let rule = "is no scenario; what a benchmark tool printed or wrote needs --server \
+                            SCENARIO";
+                return Err(wrong(path, rule));
             }
-            _ => Changes::set(&overrides(&arguments.overrides)?).load(Some(path))?,
+            _ => Changes::set(overrides).load(Some(path))?,
         };
         collected.fit = collected.fit.or(fit);
         let before = collected.runs.len();
         for draft in drafts {
             collected.runs.extend(if draft.is_experiment() {
-                Some(MeasuredRun::of_experiment(&draft, hold_out, arguments)?)
+                Some(MeasuredRun::of_experiment(&draft, hold_out, question.data.as_deref())?)
             } else {
-                MeasuredRun::new(draft, hold_out)?
+                MeasuredRun::new(draft, hold_out, listener)?
             });
         }
         if collected.runs.len() == before {
-            return Err(Failure::input(format!(
-                "{}: has no table [measured], so there is nothing to compare with",
-                path.display()
-            )));
+            let rule = "has no table [measured], so there is nothing to compare with";
+            return Err(wrong(path, rule));
         }
     }
     Ok(collected)
+}
+
+fn wrong(path: &Path, rule: &str) -> LoadError {
+    fail(&path.display().to_string(), rule)
 }
 
 fn is_scenario(path: &Path) -> bool {
@@ -115,12 +113,12 @@ fn is_tool_output(path: &Path) -> bool {
 
 impl MeasuredRun {
     /// Nothing for a scenario without measured figures.
-    fn new(draft: Draft, hold_out: bool) -> Result<Option<Self>, Failure> {
+    fn new(draft: Draft, hold_out: bool, listener: &Listener) -> Result<Option<Self>, LoadError> {
         let loaded = draft.resolve()?;
         let scenario = &loaded.scenario;
         let Some((tool, measured)) = measured(&scenario.file) else { return Ok(None) };
         let told = scenario.file.measured.as_ref();
-        let rows = Cases::told(&crate::cli::listener()).rows(&loaded)?;
+        let rows = Cases::told(listener).rows(&loaded)?;
         Ok(Some(Self {
             name: scenario.file.name.clone(),
             hold_out: hold_out || told.is_some_and(|measured| measured.hold_out),
@@ -136,11 +134,9 @@ impl MeasuredRun {
     fn of_experiment(
         draft: &Draft,
         hold_out: bool,
-        arguments: &CalibrateArguments,
-    ) -> Result<Self, Failure> {
-        let data = arguments.data.folder();
-        let validate::Loaded { experiment, sent, draft } =
-            validate::Loaded::of(draft, data.as_deref())?;
+        data: Option<&Path>,
+    ) -> Result<Self, LoadError> {
+        let validate::Loaded { experiment, sent, draft } = validate::Loaded::of(draft, data)?;
         Ok(Self {
             name: experiment.name,
             hold_out: hold_out || experiment.hold_out,
@@ -158,9 +154,20 @@ impl MeasuredRun {
         Some(self.draft.resolve().ok()?.scenario)
     }
 
+    /// The run, for a fit of these parameters.
+    pub(super) fn simulatable<'a>(&'a self, parameters: &'a [Parameter]) -> Run<'a> {
+        Run {
+            name: self.name.clone(),
+            tool: self.tool,
+            measured: self.measured.clone(),
+            scatter: 0.0,
+            simulate: Box::new(move |values| self.summary(parameters, values)),
+        }
+    }
+
     /// The simulated figures with the parameters at these values; nothing where the scenario then
     /// breaks a rule.
-    pub(super) fn summary(&self, parameters: &[Parameter], values: &[f64]) -> Option<BenchSummary> {
+    fn summary(&self, parameters: &[Parameter], values: &[f64]) -> Option<BenchSummary> {
         let loaded = self.with(parameters, values)?;
         match &self.load {
             Load::Workload(rows) => {
@@ -173,8 +180,8 @@ impl MeasuredRun {
         }
     }
 
-    /// Says where prompts or answers are drawn otherwise than the tool counted them.
-    pub(super) fn length_warning(&self, parameters: &[Parameter]) -> Option<String> {
+    /// Where prompts or answers are drawn otherwise than the tool counted them.
+    pub(super) fn length_warning(&self, parameters: &[Parameter]) -> Option<Note> {
         let Load::Workload(_) = self.load else { return None };
         let names = ["total_input_tokens", "total_output_tokens"];
         let told = names.iter().filter_map(|name| {
@@ -191,11 +198,11 @@ impl MeasuredRun {
         told.into_iter().find_map(|(name, key, measured)| {
             let drawn = summary.metric(key)?;
             ((drawn / measured - 1.0).abs() > SAME_TOTAL).then(|| {
-                format!(
-                    "warning: {}: {name}: the workload has {drawn}, the tool counted {measured}: \
-                     are the lengths of the scenario those of the run?",
+                Note::Warning(format!(
+                    "{}: {name}: the workload has {drawn}, the tool counted {measured}: are the \
+                     lengths of the scenario those of the run?",
                     self.name
-                )
+                ))
             })
         })
     }
@@ -222,20 +229,21 @@ impl MeasuredRun {
     }
 
     /// Whether the scenario has all these settings.
-    pub(super) fn check(&self, parameters: &[Parameter]) -> Result<(), Failure> {
+    pub(super) fn check(&self, parameters: &[Parameter]) -> Result<(), LoadError> {
         let mut draft = self.draft.clone();
         for parameter in parameters.iter().filter(|one| one.concerns(&self.name)) {
             draft.put_parameter(parameter, parameter.expected.value(0.0))?;
         }
-        draft.resolve().map(drop).map_err(|error| {
-            let is_whole =
-                |broken: &Broken| broken.problem.rule.starts_with("must be a whole number");
-            let of_whole = matches!(&error, LoadError::Settings(all) if all.0.iter().any(is_whole));
-            let failure = Failure::from(error);
-            if !of_whole {
-                return failure;
-            }
-            Failure::input(format!("{failure}; only numbers that may be fractions can be fitted"))
-        })
+        let Err(mut error) = draft.resolve() else { return Ok(()) };
+        let is_whole = |broken: &Broken| broken.problem.rule.starts_with("must be a whole number");
+        if let LoadError::Settings(all) = &mut error
+            && all.0.iter().any(is_whole)
+            && let Some(last) = all.0.last_mut()
+        {
+            let hint = "only numbers that may be fractions can be fitted";
+            let before = last.problem.hint.take().map(|before| format!("{before}; "));
+            last.problem.hint = Some(before.unwrap_or_default() + hint);
+        }
+        Err(error)
     }
 }
