@@ -23,9 +23,12 @@
 //! # Ok::<(), servecast::study::StudyError>(())
 //! ```
 //!
+//! [`folder`] reads a suite of one's own.
+//!
 //! Left out: chance. A scenario is simulated once, with its seed; whether a small difference holds for other
 //! seeds says [`crate::compare`].
 
+mod folder;
 mod golden;
 mod outcome;
 mod policies;
@@ -34,7 +37,8 @@ mod suite;
 #[cfg(test)]
 mod tests;
 
+pub use folder::{GOLDEN_FILE, Purpose, folder};
 pub use golden::{Golden, GoldenError};
-pub use outcome::{Deviation, Outcome, Standing};
+pub use outcome::{Deviation, Outcome, Standing, json};
 pub use policies::Policies;
 pub use suite::{Member, Suite};

@@ -1,5 +1,7 @@
 //! What a check finds.
 
+use serde_json::{Value, json};
+
 /// How a figure stands to the recorded one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
@@ -90,4 +92,34 @@ impl Outcome {
     pub fn is_unchanged(&self) -> bool {
         !self.is_unrecorded && self.deviations.is_empty()
     }
+}
+
+/// Outcomes as JSON, with the scenarios that are recorded and not there any more.
+pub fn json(outcomes: &[Outcome], forgotten: &[String]) -> Value {
+    let scenarios = outcomes.iter().map(|outcome| {
+        let found = outcome.deviations.iter().map(|found| {
+            json!({
+                "figure": found.figure,
+                "recorded": found.golden,
+                "now": found.now,
+                "relative": found.relative(),
+                "tolerance": found.tolerance.is_finite().then_some(found.tolerance),
+                "standing": found.standing.name(),
+                "fails": found.standing.fails(),
+            })
+        });
+        json!({
+            "scenario": outcome.scenario,
+            "passes": outcome.passes(),
+            "unchanged": outcome.is_unchanged(),
+            "unrecorded": outcome.is_unrecorded,
+            "left_out": outcome.left_out,
+            "deviations": found.collect::<Vec<_>>(),
+        })
+    });
+    json!({
+        "servecast": env!("CARGO_PKG_VERSION"),
+        "scenarios": scenarios.collect::<Vec<_>>(),
+        "recorded_and_gone": forgotten,
+    })
 }

@@ -59,6 +59,8 @@ pub struct Suite {
     pub members: Vec<Member>,
     /// What is recorded of them.
     pub golden: Golden,
+    /// Scenarios of which figures are recorded, and which are not there any more.
+    pub forgotten: Vec<String>,
 }
 
 /// A scenario under certain policies: its figures, or why they are not for it.
@@ -77,13 +79,21 @@ impl Suite {
         };
         let golden = Golden::parse(GOLDEN);
         let golden = golden.unwrap_or_else(|error| panic!("checks/golden.toml: {error}"));
-        Self { members: FILES.into_iter().map(member).collect(), golden }
+        Self::new(FILES.into_iter().map(member).collect(), golden)
+    }
+
+    /// These scenarios with what is recorded of them.
+    pub(super) fn new(members: Vec<Member>, golden: Golden) -> Self {
+        let is_gone = |name: &&String| members.iter().all(|member| member.name != **name);
+        let forgotten = golden.figures.keys().filter(is_gone).cloned().collect();
+        Self { members, golden, forgotten }
     }
 
     /// Those of its scenarios whose names do.
     #[must_use]
     pub fn only(mut self, does: impl Fn(&str) -> bool) -> Self {
         self.members.retain(|member| does(&member.name));
+        self.forgotten.retain(|name| does(name));
         self
     }
 
@@ -95,8 +105,8 @@ impl Suite {
         Ok(self.judge(self.run(policies)?))
     }
 
-    /// Records the figures of its scenarios as they are with the project's policies, and says how they stood to those
-    /// recorded before.
+    /// Records the figures of its scenarios as they are with the project's policies, forgets those of scenarios that
+    /// are not there any more, and says how figures stood to those recorded before.
     ///
     /// # Errors
     /// When a scenario cannot be simulated.
@@ -109,6 +119,9 @@ impl Suite {
         for (member, run) in self.members.iter().zip(runs) {
             let figures = run.expect("the project's policies refuse nothing");
             self.golden.record(&member.name, &figures);
+        }
+        for name in &self.forgotten {
+            self.golden.figures.remove(name);
         }
         Ok(outcomes)
     }

@@ -1,52 +1,42 @@
 //! `servecast check`: is anything different from what was recorded, and is it worse?
 
 mod args;
-mod folder;
 mod report;
+
+use std::io::Write;
 
 pub(super) use self::args::CheckArguments;
 
 use super::args::Format;
-use super::{Failure, print, print_text, say};
-use crate::check::{Outcome, Policies, Suite};
+use super::{Failure, listener, print, print_text, replace, say};
+use crate::check::{self, GOLDEN_FILE, Outcome, Policies, Purpose, Suite};
 use crate::plain::matches;
 
 pub(super) fn check(arguments: &CheckArguments) -> Result<(), Failure> {
     let filter = arguments.filter.as_deref().unwrap_or("*");
-    let read = match &arguments.folder {
-        Some(folder) => folder::read(folder, arguments.update)?,
+    let purpose = if arguments.update { Purpose::Record } else { Purpose::Check };
+    let suite = match &arguments.folder {
+        Some(folder) => check::folder(folder, purpose, &listener())?,
         None => Suite::built_in(),
     };
-    let mut forgotten = forgotten(&read);
-    forgotten.retain(|name| matches(filter, name));
-    let mut suite = read.only(|name| matches(filter, name));
+    let mut suite = suite.only(|name| matches(filter, name));
     if suite.members.is_empty() {
         return Err(Failure::input(format!("--filter {filter}: no scenario has such a name")));
     }
-    if let (true, Some(folder)) = (arguments.update, &arguments.folder) {
-        folder::check(folder)?;
-    }
+    let recorded = arguments.folder.as_ref().filter(|_| arguments.update);
+    let recorded = recorded.map(|folder| folder.join(GOLDEN_FILE));
+    recorded.iter().try_for_each(|path| replace::check(path))?;
     let outcomes =
         if arguments.update { suite.record()? } else { suite.check(&Policies::shipped())? };
     match arguments.format {
-        Format::Table => print_text(&report::text(&outcomes, &forgotten))?,
-        Format::Json => print(&format!("{:#}\n", report::json(&outcomes, &forgotten)))?,
+        Format::Table => print_text(&report::text(&outcomes, &suite.forgotten))?,
+        Format::Json => print(&format!("{:#}\n", check::json(&outcomes, &suite.forgotten)))?,
     }
-    if let (true, Some(folder)) = (arguments.update, &arguments.folder) {
-        for name in &forgotten {
-            suite.golden.figures.remove(name);
-        }
-        let path = folder::write(folder, &suite.golden)?;
-        say(&format!("recorded {} scenarios in {}", suite.members.len(), path.display()));
-        return Ok(());
-    }
-    verdict(&outcomes, &forgotten, arguments)
-}
-
-/// Scenarios of which figures are recorded, and which are not there any more.
-fn forgotten(suite: &Suite) -> Vec<String> {
-    let is_there = |name: &String| suite.members.iter().any(|member| member.name == *name);
-    suite.golden.figures.keys().filter(|name| !is_there(name)).cloned().collect()
+    let Some(path) = &recorded else { return verdict(&outcomes, &suite.forgotten, arguments) };
+    let text = suite.golden.text();
+    replace::replace(path, |file| Ok(file.write_all(text.as_bytes())?))?;
+    say(&format!("recorded {} scenarios in {}", suite.members.len(), path.display()));
+    Ok(())
 }
 
 fn verdict(

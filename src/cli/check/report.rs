@@ -1,7 +1,5 @@
 //! What a check found, in print.
 
-use serde_json::{Value, json};
-
 use crate::check::{Deviation, Outcome, Standing};
 
 /// The whole report: a line for each scenario, and under it every figure that is not as recorded.
@@ -73,34 +71,4 @@ fn digits(value: f64) -> String {
     }
     let decimals = (5 - value.abs().log10().floor() as i32).clamp(0, 12) as usize;
     format!("{value:.decimals$}")
-}
-
-/// The same as JSON.
-pub(super) fn json(outcomes: &[Outcome], forgotten: &[String]) -> Value {
-    let scenarios = outcomes.iter().map(|outcome| {
-        let found = outcome.deviations.iter().map(|found| {
-            json!({
-                "figure": found.figure,
-                "recorded": found.golden,
-                "now": found.now,
-                "relative": found.relative(),
-                "tolerance": found.tolerance.is_finite().then_some(found.tolerance),
-                "standing": found.standing.name(),
-                "fails": found.standing.fails(),
-            })
-        });
-        json!({
-            "scenario": outcome.scenario,
-            "passes": outcome.passes(),
-            "unchanged": outcome.is_unchanged(),
-            "unrecorded": outcome.is_unrecorded,
-            "left_out": outcome.left_out,
-            "deviations": found.collect::<Vec<_>>(),
-        })
-    });
-    json!({
-        "servecast": env!("CARGO_PKG_VERSION"),
-        "scenarios": scenarios.collect::<Vec<_>>(),
-        "recorded_and_gone": forgotten,
-    })
 }
