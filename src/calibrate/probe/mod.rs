@@ -12,10 +12,14 @@
 //! Left out: steps that prefill and decode at once, and the server's host time apart from its
 //! device's.
 
+#[cfg(feature = "probe")]
+mod drive;
 mod fit;
 mod law;
 mod plan;
 mod point;
+#[cfg(feature = "probe")]
+mod server;
 
 #[cfg(test)]
 mod tests;
@@ -24,3 +28,5 @@ pub use fit::{ProbeError, ProbeFit, fit_points};
 pub use law::{Law, OutsideOfLaw};
 pub use plan::{Limits, Plan, Round};
 pub use point::{Answer, Observed, Point};
+#[cfg(feature = "probe")]
+pub use server::{Probe, Probed, Question, ServerProbeError};

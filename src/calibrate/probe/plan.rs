@@ -1,5 +1,7 @@
 //! The rounds of requests.
 
+use std::fmt;
+
 /// Prompt tokens of streams whose context is not the question.
 const SHORT_PROMPT: u32 = 64;
 /// The shortest prompt of a lone request.
@@ -58,6 +60,15 @@ impl Round {
     }
 }
 
+impl fmt::Display for Round {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { streams, prompt_tokens, output_tokens, times } = self;
+        let many = if *streams == 1 { "request" } else { "requests" };
+        write!(f, "{streams} {many}, {prompt_tokens} tokens in, {output_tokens} out")?;
+        if *times == 1 { Ok(()) } else { write!(f, ", {times} times") }
+    }
+}
+
 /// The rounds in the order in which they are sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
@@ -65,6 +76,14 @@ pub struct Plan {
     pub rounds: Vec<Round>,
     /// How often.
     pub repetitions: u32,
+}
+
+/// A line each.
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "each {} times:", self.repetitions)?;
+        self.rounds.iter().try_for_each(|round| writeln!(f, "{round}"))
+    }
 }
 
 impl Plan {

@@ -3,11 +3,9 @@
 #![expect(clippy::doc_markdown, reason = "these comments are help texts, printed as they are")]
 
 #[cfg(feature = "probe")]
-mod drive;
-#[cfg(feature = "probe")]
-mod report;
-#[cfg(feature = "probe")]
 mod run;
+#[cfg(feature = "probe")]
+mod text;
 
 use std::path::PathBuf;
 
@@ -30,55 +28,55 @@ pub(super) use run::probe;
 pub(super) struct ProbeArguments {
     /// Address of the server (vLLM, SGLang, or another with OpenAI's completions): http://HOST:PORT
     #[arg(long)]
-    pub(super) url: String,
+    url: String,
     /// Model to ask for; needed where the server offers several
     #[arg(long)]
-    pub(super) model: Option<String>,
+    model: Option<String>,
     /// GPU of the server: fits the calibration of its step times
     #[arg(long)]
-    pub(super) gpu: Option<String>,
+    gpu: Option<String>,
     /// Name of the model in the catalogue, or its config.json, where the server's name is neither
     #[arg(long, value_name = "MODEL", requires = "gpu")]
-    pub(super) config: Option<String>,
+    config: Option<String>,
     /// GPUs that share the model
     #[arg(long, visible_alias = "tp", value_name = "GPUS", requires = "gpu",
           default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
-    pub(super) tensor_parallel_size: u32,
+    tensor_parallel_size: u32,
     /// Longest prompt of a lone request; the server has to prefill it in one step
     #[arg(long, value_name = "TOKENS", default_value_t = 2048,
           value_parser = clap::value_parser!(u32).range(64..=1_000_000))]
-    pub(super) max_prompt_tokens: u32,
+    max_prompt_tokens: u32,
     /// Longest context; the server's own limit if that is lower
     #[arg(long, value_name = "TOKENS", default_value_t = 8192,
           value_parser = clap::value_parser!(u32).range(128..=1_000_000))]
-    pub(super) max_context_tokens: u32,
+    max_context_tokens: u32,
     /// Most requests at once
     #[arg(long, value_name = "REQUESTS", default_value_t = 64,
           value_parser = clap::value_parser!(u32).range(1..=512))]
-    pub(super) max_concurrency: u32,
+    max_concurrency: u32,
     /// How often everything is measured
     #[arg(long, value_name = "N", default_value_t = 3,
           value_parser = clap::value_parser!(u32).range(1..=100))]
-    pub(super) repetitions: u32,
+    repetitions: u32,
     /// Key of the server, sent as `Authorization: Bearer KEY`; that of the environment variable OPENAI_API_KEY if
     /// absent
     #[arg(long, value_name = "KEY")]
-    pub(super) api_key: Option<String>,
+    api_key: Option<String>,
     /// Header sent with every request; may be repeated
     #[arg(long, value_name = "NAME=VALUE")]
-    pub(super) header: Vec<String>,
+    header: Vec<String>,
     /// Seconds after which a request counts as failed
     #[arg(long, value_name = "SECONDS", default_value_t = 120.0)]
-    pub(super) timeout: f64,
+    timeout: f64,
     /// Seed of the prompts; another each time if absent, so that none is in the server's cache
     #[arg(long)]
-    pub(super) seed: Option<u64>,
+    seed: Option<u64>,
     /// Print what would be sent, and send nothing but the question for its models
     #[arg(long)]
-    pub(super) dry_run: bool,
+    dry_run: bool,
     /// File to write, for `servecast run --calibration`; must not exist
     #[arg(long, short, value_name = "FILE")]
-    pub(super) output: Option<PathBuf>,
+    output: Option<PathBuf>,
 }
 
 #[cfg(not(feature = "probe"))]

@@ -1,15 +1,13 @@
-//! What a model costs on a GPU: memory and step times, at the engine's defaults.
+//! What a model costs on a GPU: memory and step times, at the defaults of vLLM.
 
 use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::cli::Failure;
 use crate::cost::{CapturedSizes, CostModel, StepShape};
-use crate::load;
+use crate::load::{self, LoadError};
 use crate::model::{KvCapacity, KvDtype};
-use crate::profiles;
-use crate::resolved::{KvSource, OwnFiles, Scenario};
+use crate::resolved::KvSource;
 use crate::scenario::{
     ArrivalConfig, ClientConfig, ClusterConfig, ContentConfig, EngineConfig, LengthConfig,
     ReportConfig, RouterConfig, ScenarioFile, StepTimeConfig, VllmConfig, WorkloadConfig,
@@ -22,40 +20,45 @@ pub(super) const CONTEXT_TOKENS: u32 = 1024;
 pub(super) const PROMPT_TOKENS: u32 = 1024;
 const BATCHES: [u32; 3] = [1, 32, 128];
 
-/// A model on a GPU.
-#[derive(Debug)]
-pub(super) struct Pair {
-    pub(super) gpu: String,
-    pub(super) tp: u32,
-    pub(super) kv: KvCapacity,
-    pub(super) block_size: u32,
-    pub(super) kv_bytes_per_token: u64,
-    /// (sequences, duration) of decode steps.
-    pub(super) decode: Vec<(u32, SimDuration)>,
-    pub(super) prefill: SimDuration,
-    pub(super) provenance: String,
+/// A model on GPUs that share it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OnGpu {
+    /// The GPU.
+    pub gpu: String,
+    /// How many share the model.
+    pub tensor_parallel_size: u32,
+    /// Memory of each, and the KV blocks in it.
+    pub kv: KvCapacity,
+    /// Tokens of a KV block.
+    pub block_size: u32,
+    /// KV bytes of a token on each GPU.
+    pub kv_bytes_per_token: u64,
+    /// Sequences and duration of decode steps, at 1,024 tokens of context each.
+    pub decode: Vec<(u32, SimDuration)>,
+    /// Duration of a step that prefills a prompt of 1,024 tokens.
+    pub prefill: SimDuration,
+    /// Where the durations come from.
+    pub provenance: String,
 }
 
-impl Pair {
-    /// A model, by name, on `tp` GPUs.
-    pub(super) fn of(model: &str, gpu: &str, tp: u32) -> Result<Self, Failure> {
-        let folder = Path::new("");
-        let spec = load::model("cluster.model", model, folder)?
-            .filter(|_| profiles::model(model).is_none());
-        let file = engine_defaults(model, gpu, tp);
-        let models = spec.map(|spec| (file.cluster.model.clone(), spec)).into_iter().collect();
-        let own = load::gpu("--gpu", gpu, folder)?.filter(|_| load::is_gpu_file(gpu));
-        let gpus = own.map(|own| (file.cluster.gpu.clone(), own)).into_iter().collect();
-        let scenario = Scenario::resolve_with(file, &OwnFiles { models, gpus })
-            .map_err(|error| Failure::Input(error.into()))?;
+impl OnGpu {
+    /// A model and a GPU, by names of the catalogue or files of one's own, with so many GPUs that share the model.
+    ///
+    /// # Errors
+    /// When there is no such model or GPU, or the one does not fit on the other.
+    ///
+    /// # Panics
+    /// Never: the defaults of vLLM derive KV blocks from memory.
+    pub fn of(model: &str, gpu: &str, tensor_parallel_size: u32) -> Result<Self, LoadError> {
+        let tp = tensor_parallel_size;
+        let scenario = load::resolved(engine_defaults(model, gpu, tp), Path::new(""))?;
         let group = scenario.first();
         let (EngineConfig::VllmV1(engine), KvSource::Derived(kv)) =
             (&group.cluster.engine, group.kv)
         else {
             unreachable!("vLLM's defaults derive the number of KV blocks from memory");
         };
-        let cost = crate::sim::step_time(group);
-        let cost = cost.map_err(|error| Failure::Input(error.into()))?;
+        let cost = crate::sim::step_time(group)?;
         let graphs = CapturedSizes::new(engine.cudagraph_capture_sizes.iter().flatten().copied());
         let decode = |sequences: u32| {
             let mut shape = StepShape { cuda_graph: graphs.pad(sequences), ..StepShape::default() };
@@ -66,7 +69,7 @@ impl Pair {
         prompt.add_prefill(PROMPT_TOKENS, 0, true);
         Ok(Self {
             gpu: group.gpu.name.clone(),
-            tp,
+            tensor_parallel_size,
             kv,
             block_size: engine.block_size,
             kv_bytes_per_token: group.model.kv_bytes_per_token(tp, KvDtype::Auto),
@@ -77,11 +80,12 @@ impl Pair {
     }
 
     /// KV bytes of one token on one GPU.
-    pub(super) fn kv_per_token(&self) -> Bytes {
+    pub(crate) fn kv_per_token(&self) -> Bytes {
         Bytes(self.kv_bytes_per_token)
     }
 
-    pub(super) fn json(&self) -> Value {
+    /// As JSON.
+    pub fn json(&self) -> Value {
         let decode: Vec<Value> = self
             .decode
             .iter()
@@ -89,7 +93,7 @@ impl Pair {
             .collect();
         json!({
             "gpu": self.gpu,
-            "tensor_parallel_size": self.tp,
+            "tensor_parallel_size": self.tensor_parallel_size,
             "weights_bytes_per_gpu": self.kv.weights,
             "reserve_bytes_per_gpu": self.kv.reserve,
             "kv_bytes_per_token_per_gpu": self.kv_bytes_per_token,
@@ -106,7 +110,7 @@ impl Pair {
 }
 
 /// A scenario of the engine's defaults, in which any model fits that has room for one sequence.
-pub(super) fn engine_defaults(model: &str, gpu: &str, tp: u32) -> ScenarioFile {
+pub(crate) fn engine_defaults(model: &str, gpu: &str, tp: u32) -> ScenarioFile {
     let engine = VllmConfig { max_model_len: Some(2), ..VllmConfig::default() };
     ScenarioFile {
         name: "profile".to_owned(),

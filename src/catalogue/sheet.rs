@@ -2,23 +2,31 @@
 
 use std::fmt;
 
-use super::pair::{CONTEXT_TOKENS, PROMPT_TOKENS, Pair};
+use serde_json::{Value, json};
+
+use super::on_gpu::{CONTEXT_TOKENS, OnGpu, PROMPT_TOKENS};
 use crate::cost::{Numbers, OperatorProfile, StepProfile};
 use crate::hardware::GpuSpec;
 use crate::model::{Attention, KvDtype, ModelSpec};
 use crate::profiles::Profile;
 use crate::units::Bytes;
 
-/// Lines of name and value under a title.
-#[derive(Debug)]
-pub(super) struct Sheet {
+/// Lines of name and value under a title, and the same as JSON.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sheet {
     title: String,
     lines: Vec<(String, String)>,
+    json: Value,
 }
 
 impl Sheet {
     fn new(title: &str) -> Self {
-        Self { title: title.to_owned(), lines: Vec::new() }
+        Self { title: title.to_owned(), lines: Vec::new(), json: Value::Null }
+    }
+
+    /// As JSON.
+    pub fn json(&self) -> &Value {
+        &self.json
     }
 
     fn push(&mut self, name: &str, value: impl fmt::Display) {
@@ -67,6 +75,13 @@ impl Sheet {
         sheet.push("KV cache per token", format!("{} at 16 bits", Bytes(kv)));
         sheet
             .push("FLOPs per token", format!("{:.3} x 10^9", model.flops_per_token() as f64 / 1e9));
+        sheet.json = json!({
+            "model": model,
+            "params_total": model.params_total(),
+            "params_active": model.params_active(),
+            "weights_bytes": model.weight_bytes(1),
+            "kv_bytes_per_token": kv,
+        });
         sheet.push_origin(profile);
         sheet
     }
@@ -99,6 +114,7 @@ impl Sheet {
             sheet.push("rent", format!("{low} to {high} USD per hour ({})", price.source));
         }
         sheet.push_efficiency(gpu);
+        sheet.json = json!({ "gpu": gpu });
         sheet.push_origin(profile);
         sheet
     }
@@ -160,6 +176,11 @@ impl Sheet {
             self.push("licence", licence);
         }
         self.push("confidence", format!("{}, checked {}", profile.confidence, profile.checked));
+        self.json["aliases"] = json!(profile.aliases);
+        self.json["source"] = json!(profile.source);
+        self.json["licence"] = json!(profile.licence);
+        self.json["confidence"] = json!(profile.confidence);
+        self.json["checked"] = json!(profile.checked);
     }
 
     /// What a step table holds.
@@ -190,6 +211,18 @@ impl Sheet {
         sheet.push("source", &profile.source);
         sheet.push("licence", &profile.licence);
         sheet.push("date", &profile.measured);
+        sheet.json = json!({
+            "cost": name,
+            "model": profile.model,
+            "gpu": profile.gpu,
+            "tensor_parallel_size": profile.tensor_parallel_size,
+            "dtype": profile.dtype,
+            "engine": profile.engine,
+            "version": profile.engine_version,
+            "source": profile.source,
+            "licence": profile.licence,
+            "date": profile.measured,
+        });
         sheet
     }
 
@@ -239,13 +272,22 @@ impl Sheet {
         sheet.push("source", &profile.source);
         sheet.push("licence", &profile.licence);
         sheet.push("date", &profile.date);
+        sheet.json = json!({
+            "cost": name,
+            "gpu": profile.gpu,
+            "engine": profile.engine,
+            "version": profile.version,
+            "source": profile.source,
+            "licence": profile.licence,
+            "date": profile.date,
+        });
         sheet
     }
 
     /// What a model costs on a GPU.
-    pub(super) fn push_pair(&mut self, pair: &Pair) {
+    pub(super) fn push_on_gpu(&mut self, pair: &OnGpu) {
         self.push("", "");
-        self.push("on", format!("{} x {}, vLLM's defaults", pair.tp, pair.gpu));
+        self.push("on", format!("{} x {}, vLLM's defaults", pair.tensor_parallel_size, pair.gpu));
         self.push("weights per GPU", pair.kv.weights);
         self.push("activations, graphs", format!("{} (estimate)", pair.kv.reserve));
         self.push("KV per token and GPU", pair.kv_per_token());
@@ -261,6 +303,7 @@ impl Sheet {
         let prefill = pair.prefill.as_millis_f64();
         self.push("prefill", format!("{prefill:.2} ms for {PROMPT_TOKENS} tokens"));
         self.push("step times", format!("{}; not calibrated against a run", pair.provenance));
+        self.json["on_gpu"] = pair.json();
     }
 }
 

@@ -7,7 +7,8 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use rand::RngExt as _;
 
-use crate::calibrate::probe::{Answer, Plan, Round};
+use super::plan::{Plan, Round};
+use super::point::Answer;
 use crate::io::openai::{Prompt, Server, ServerError, Streamed};
 use crate::rng::Seed;
 

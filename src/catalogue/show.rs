@@ -1,0 +1,67 @@
+//! One entry of the catalogue, or a file of one's own.
+
+use std::path::Path;
+
+use super::{CatalogueError, OnGpu, Sheet};
+use crate::cost::{OperatorProfile, StepProfile};
+use crate::load::{self, Origin};
+use crate::problem::Problem;
+use crate::profiles;
+
+/// Every figure of a model, GPU or table of step times, by its name or file, and of a model on so many of a GPU.
+///
+/// # Errors
+/// When there is nothing of that name, or it is nothing that goes on a GPU.
+///
+/// # Panics
+/// Never: the tables of the catalogue are some.
+pub fn show(name: &str, on: Option<(&str, u32)>) -> Result<Sheet, CatalogueError> {
+    let refused = |what: &str| Err(Origin::Argument("--gpu").fail(Problem::new("", what)).into());
+    if let Some(sheet) = table(name) {
+        return match on {
+            Some(_) => refused("a table of step times is of one GPU; name a model first"),
+            None => Ok(sheet),
+        };
+    }
+    let here = Path::new("");
+    let is_gpu = load::is_gpu_file(name);
+    let model = if is_gpu { None } else { load::model("cluster.model", name, here)? };
+    if let Some(model) = model {
+        let profile = profiles::models().find(|profile| profile.spec == model);
+        let mut sheet = Sheet::of_model(&model, profile);
+        if let Some((gpu, count)) = on {
+            sheet.push_on_gpu(&OnGpu::of(name, gpu, count)?);
+        }
+        return Ok(sheet);
+    }
+    let Some(spec) = load::gpu("name", name, here)? else { return Err(unknown(name).into()) };
+    if on.is_some() {
+        return refused(&format!("`{name}` is a GPU itself; name a model first"));
+    }
+    let profile = profiles::gpus().find(|profile| profile.spec == spec);
+    Ok(Sheet::of_gpu(&spec, profile))
+}
+
+/// A table of step times, if the name is one's.
+fn table(name: &str) -> Option<Sheet> {
+    const IS_ONE: &str = "a table of the catalogue is one";
+    if let Some(table) = profiles::operator_table(name) {
+        let profile = OperatorProfile::parse(table.text).expect(IS_ONE);
+        return Some(Sheet::of_operators(table.name, &profile));
+    }
+    let table = profiles::step_table(name)?;
+    let profile = StepProfile::parse(table.text).expect(IS_ONE);
+    Some(Sheet::of_steps(table.name, &profile))
+}
+
+fn unknown(name: &str) -> Problem {
+    let tables = profiles::operator_tables().iter().map(|table| table.name);
+    let tables = tables.chain(profiles::step_tables().iter().map(|table| table.name));
+    let known = profiles::model_names().chain(profiles::gpu_names()).chain(tables);
+    let near = profiles::closest(name, known);
+    let hint = near.map_or_else(String::new, |near| format!(", did you mean `{near}`?"));
+    let what = format!(
+        "`{name}` is no model, GPU or table of the catalogue{hint}; `servecast profile list` names all"
+    );
+    Problem::new("", what)
+}
