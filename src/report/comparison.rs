@@ -10,8 +10,8 @@ use super::html::Html;
 use super::page::{Page, details, listing, section, statement};
 use super::table::{Cell, Judgement, column, decimals, table, written};
 use super::{ReportError, facts, figures};
-use crate::load::Listener;
 use crate::compare::title;
+use crate::load::Listener;
 
 /// What the page takes from `compare.json`.
 #[derive(Debug, Deserialize)]

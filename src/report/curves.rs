@@ -5,11 +5,11 @@ use std::path::Path;
 use super::figures::figure;
 use super::html::Html;
 use super::series::{KNEE, Lines, Series, numeric};
+use crate::compare::title;
 use crate::load::Listener;
 use crate::plot::{
     CurvePanel, Figure, HeatPanel, Measure, Points, Range, SERIES_MAX, curve_figure, heat_figure,
 };
-use crate::compare::title;
 use crate::sweep::{Design, PointReport, Report};
 
 /// What is drawn over the setting to the right, if there.

@@ -5,8 +5,8 @@ use super::html::Html;
 use super::page::{Page, details, section, statement};
 use super::series::{KNEE, Lines, Series};
 use super::table::{Cell, alone, column, decimals, table_of, written};
-use crate::load::Listener;
 use crate::compare::title;
+use crate::load::Listener;
 use crate::sweep::{PointReport, Report};
 
 /// Points in the table; `results.csv` has all.

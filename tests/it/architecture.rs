@@ -22,16 +22,7 @@ const FLOORS: &[Floor] = &[
     Apart(&["metrics"]),
     Ordered(&["study", "calibration", "conformance"]),
     Ordered(&["io", "load", "plot"]),
-    Ordered(&[
-        "sweep",
-        "compare",
-        "check",
-        "plan",
-        "validate",
-        "catalogue",
-        "calibrate",
-        "report",
-    ]),
+    Ordered(&["sweep", "compare", "check", "plan", "validate", "catalogue", "calibrate", "report"]),
     Ordered(&["cli", "lib", "main"]),
 ];
 

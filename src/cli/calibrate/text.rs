@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::calibrate::{Answer, Estimate, Verdict, short};
 use crate::calibration::Expected;
-use crate::cli::table::table;
+use crate::plain::table;
 
 pub(super) fn text(answer: &Answer, verdict: &Verdict) -> String {
     let Answer { fit, held_out, .. } = answer;

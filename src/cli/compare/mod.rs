@@ -4,7 +4,6 @@ mod args;
 mod files;
 
 pub(super) use self::args::CompareArguments;
-pub(super) use crate::compare::title;
 
 use super::args::Format;
 use super::run::{remove_on_interrupt, results_dir};
