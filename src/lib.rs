@@ -85,3 +85,4 @@ pub use compare::Compare;
 pub use load::load;
 pub use plan::Plan;
 pub use study::Run;
+pub use sweep::Sweep;

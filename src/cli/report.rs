@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::{Failure, listener, replace, run::remove_on_interrupt, say};
 use crate::io::output;
-use crate::report::{self, ReportError};
+use crate::report::{self, Leavings, ReportError};
 
 /// `servecast report`.
 #[derive(Debug, Args)]
@@ -26,10 +26,11 @@ pub(super) struct ReportArguments {
 }
 
 pub(super) fn report(arguments: &ReportArguments) -> Result<(), Failure> {
-    let page = report::page(&arguments.folder, &listener())?;
+    let leavings = Leavings::open(&arguments.folder, &listener())?;
     let own = || arguments.folder.join("report.html");
     let target = arguments.output.clone().unwrap_or_else(own);
     check_target(&target, arguments.overwrite)?;
+    let page = leavings.page(&listener())?;
     remove_on_interrupt()?;
     replace::replace(&target, |file| Ok(file.write_all(page.as_bytes())?))?;
     say(&format!("report in {}", target.display()));

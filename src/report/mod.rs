@@ -31,19 +31,43 @@ use crate::load::Listener;
 /// How a page of servecast says that it is one.
 const OWN: &str = "<meta name=\"generator\" content=\"servecast ";
 
-/// The page of a folder that `servecast run`, `bench`, `sweep`, `merge`, `plan` or `compare` wrote. A listener
-/// hears of figures that are left out.
+/// A folder that `servecast run`, `bench`, `sweep`, `merge`, `plan` or `compare` wrote.
+#[derive(Debug)]
+pub struct Leavings<'a> {
+    folder: &'a Path,
+    kind: Kind,
+}
+
+impl<'a> Leavings<'a> {
+    /// Recognises a folder by its files.
+    ///
+    /// # Errors
+    /// When it holds no results.
+    pub fn open(folder: &'a Path, listener: &Listener) -> Result<Self, ReportError> {
+        Ok(Self { folder, kind: Kind::of(folder, listener)? })
+    }
+
+    /// The page of it. A listener hears of figures that are left out.
+    ///
+    /// # Errors
+    /// When a file of it is not what it must be.
+    pub fn page(&self, listener: &Listener) -> Result<String, ReportError> {
+        let page = match &self.kind {
+            Kind::Run => run::page(self.folder, listener)?,
+            Kind::Sweep(report) => sweep::page(report, listener),
+            Kind::Plan => plan::page(self.folder, listener)?,
+            Kind::Comparison => comparison::page(self.folder, listener)?,
+        };
+        Ok(page.html())
+    }
+}
+
+/// The page of a folder that a command wrote.
 ///
 /// # Errors
 /// When the folder holds no results, or a file of it is not what it must be.
 pub fn page(folder: &Path, listener: &Listener) -> Result<String, ReportError> {
-    let page = match Kind::of(folder, listener)? {
-        Kind::Run => run::page(folder, listener)?,
-        Kind::Sweep(report) => sweep::page(&report, listener),
-        Kind::Plan => plan::page(folder, listener)?,
-        Kind::Comparison => comparison::page(folder, listener)?,
-    };
-    Ok(page.html())
+    Leavings::open(folder, listener)?.page(listener)
 }
 
 /// Whether a file is such a page.

@@ -170,7 +170,8 @@ fn check_path(axis: &Axis) -> Result<(), BrokenRule> {
 /// ```
 /// # #[cfg(feature = "sweep")] {
 /// use servecast::load::Changes;
-/// use servecast::sweep::{Sweep, Vary, Watch};
+/// use servecast::Sweep;
+/// use servecast::sweep::{Vary, Watch};
 ///
 /// let vary = Vary::over(["workload.num_requests=20", "cluster.replicas=1,2"])?.with_seeds(3);
 /// let sweep = Sweep::built_in(&Changes::default(), &vary)?;
