@@ -19,7 +19,7 @@ use crate::metrics::{BenchReport, Caution, Losses, Recorder, StepLog, Warnings, 
 use crate::resolved::Scenario;
 use crate::sim::Counts;
 use crate::threads;
-use crate::workload::{Notice, TraceRows, Workload};
+use crate::workload::{TraceRows, Workload};
 
 pub(super) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     if let Some(count) = &arguments.replicas {
@@ -201,7 +201,7 @@ fn simulate(loaded: &Loaded, output: &OutputArguments) -> Result<Outcome, Failur
         timeline::commit(timeline)?;
     }
     for notice in workload.notices() {
-        say(&format!("notice: {}", notice_text(notice)));
+        say(&format!("notice: {notice}"));
     }
     let warnings = caution.warnings(scenario, &counts);
     for text in warnings.texts() {
@@ -245,19 +245,9 @@ pub(super) fn trace_rows(loaded: &Loaded) -> Result<Option<TraceRows>, Failure> 
 }
 
 /// Says what a trace holds.
-pub(super) fn said((summary, rows): (TraceSummary, TraceRows)) -> TraceRows {
+fn said((summary, rows): (TraceSummary, TraceRows)) -> TraceRows {
     Note::of_trace(&summary).for_each(|note| hear(&note));
     rows
-}
-
-pub(super) fn notice_text(notice: Notice) -> String {
-    let (count, what, fate) = match notice {
-        Notice::RowsOutOfOrder(rows) => (rows, "of the trace", "put in order of time"),
-        Notice::RowsOutsideWindow(rows) => (rows, "outside the window", "left out"),
-        Notice::RowsEmpty(rows) => (rows, "without prompt or answer tokens", "left out"),
-    };
-    let (rows, were) = if count == 1 { ("row", "was") } else { ("rows", "were") };
-    format!("{count} {rows} {what} {were} {fate}")
 }
 
 fn compare(scenario: &Scenario, report: &BenchReport) -> Option<Comparison> {

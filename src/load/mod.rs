@@ -9,6 +9,7 @@
 mod calibration;
 mod cases;
 mod draft;
+mod draw;
 mod error;
 mod file;
 mod gpus;
@@ -32,6 +33,7 @@ pub use self::cases::Cases;
 pub use self::draft::{
     Changes, Draft, Drafts, built_in, from_flags, from_text, load, load_all, load_built_in,
 };
+pub use self::draw::Draw;
 pub use self::error::{Broken, BrokenSettings, LoadError, Origin};
 pub use self::gpus::{gpu, is_gpu_file};
 pub use self::memory::Leaves;

@@ -1,5 +1,7 @@
 //! A workload: the sorted stream of requests that a configuration and a seed describe.
 
+use std::fmt;
+
 use crate::ids::RequestId;
 use crate::ids::SessionId;
 use crate::request::Content;
@@ -75,6 +77,18 @@ pub enum Notice {
     RowsOutsideWindow(u64),
     /// Rows without prompt or answer tokens, which were left out.
     RowsEmpty(u64),
+}
+
+impl fmt::Display for Notice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (count, what, fate) = match self {
+            Self::RowsOutOfOrder(rows) => (rows, "of the trace", "put in order of time"),
+            Self::RowsOutsideWindow(rows) => (rows, "outside the window", "left out"),
+            Self::RowsEmpty(rows) => (rows, "without prompt or answer tokens", "left out"),
+        };
+        let (rows, were) = if *count == 1 { ("row", "was") } else { ("rows", "were") };
+        write!(f, "{count} {rows} {what} {were} {fate}")
+    }
 }
 
 impl Workload {

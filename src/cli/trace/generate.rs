@@ -1,70 +1,37 @@
 //! `servecast trace generate`: the requests of a workload, drawn and written without any engine.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::args::GenerateArguments;
-use super::identity::Identity;
 use super::{name_of, state, target_error};
-use crate::cli::overrides;
-use crate::cli::run::{notice_text, said};
-use crate::cli::{Failure, replace, say};
-use crate::io::traces::{self, TraceError, TraceFormat, WriteOptions};
-use crate::load;
+use crate::cli::{Failure, listener, overrides, replace, say};
+use crate::io::traces::WriteOptions;
+use crate::load::{self, Draw, LoadError, WorkloadFile};
 use crate::rng::Seed;
-use crate::scenario::{TraceConfig, WorkloadConfig};
-use crate::workload::Workload;
 
-/// What is drawn.
-struct Drawn {
-    name: String,
-    folder: std::path::PathBuf,
-    seed: Seed,
-    trace: Option<TraceConfig>,
-    workload: WorkloadConfig,
-}
+/// A name for messages, and a workload with the folder of its paths.
+type Source = (String, (WorkloadFile, PathBuf));
 
 pub(super) fn generate(arguments: &GenerateArguments) -> Result<(), Failure> {
     let target = &arguments.target;
-    let mut drawn = if arguments.workload.dataset_name.is_some() {
+    let (name, source) = if arguments.workload.dataset_name.is_some() {
         of_flags(arguments)?
     } else {
         of_scenario(arguments)?
     };
-    if drawn.workload.warm_up.take().is_some() {
-        say("notice: workload.warm_up is left out: a trace has the requests that count");
-    }
-    check(&drawn)?;
+    let draw = Draw::of(&name, source, &listener())?;
     replace::check(&target.output)?;
-    let rows = match &drawn.trace {
-        None => None,
-        Some(trace) => Some(said(load::open_rows(trace, &drawn.folder, drawn.seed)?)),
-    };
-    let unusable = |error| Failure::Input(error);
-    let mut workload = Workload::open(&drawn.workload, drawn.seed, rows)
-        .map_err(|error| unusable(anyhow::anyhow!("{}: workload.{error}", drawn.name)))?;
-    let mut identity = Identity::new(arguments.hash_block_tokens, ids(target.to));
-    let rows = std::iter::from_fn(|| {
-        let request = workload.next()?;
-        Some(request.map(|request| identity.row(&request)).map_err(TraceError::from))
-    });
     let options =
         WriteOptions { existing: target.existing(), epoch_nanos: arguments.epoch.unwrap_or(0) };
-    let written = traces::write(&target.output, target.to, rows, &options).map_err(target_error)?;
-    for notice in workload.notices() {
-        say(&format!("notice: {}", notice_text(notice)));
-    }
+    let written = draw.write(&target.output, target.to, arguments.hash_block_tokens, &options);
+    let written = written.map_err(|error| match error {
+        LoadError::Trace(error) => target_error(error),
+        other => other.into(),
+    })?;
     state(target, &written)
 }
 
-/// Which prompts get hash ids.
-fn ids(format: TraceFormat) -> super::identity::Ids {
-    match format {
-        TraceFormat::Mooncake => super::identity::Ids::OfAll,
-        _ => super::identity::Ids::OfSharing,
-    }
-}
-
-fn of_flags(arguments: &GenerateArguments) -> Result<Drawn, Failure> {
+fn of_flags(arguments: &GenerateArguments) -> Result<Source, Failure> {
     if let Some(scenario) = &arguments.scenario {
         return Err(Failure::input(format!(
             "--dataset-name: the workload of {} is used; give a scenario or workload flags, not \
@@ -91,16 +58,12 @@ fn of_flags(arguments: &GenerateArguments) -> Result<Drawn, Failure> {
     for notice in &requests.notices {
         say(&format!("notice: {notice}"));
     }
-    Ok(Drawn {
-        name: "flags".to_owned(),
-        folder: std::path::PathBuf::new(),
-        seed: Seed(u64::from(arguments.workload.tool_seed(arguments.workload.tool()?))),
-        trace: requests.trace,
-        workload: requests.workload,
-    })
+    let seed = Seed(u64::from(arguments.workload.tool_seed(arguments.workload.tool()?)));
+    let file = WorkloadFile { seed, trace: requests.trace, workload: requests.workload };
+    Ok(("flags".to_owned(), (file, PathBuf::new())))
 }
 
-fn of_scenario(arguments: &GenerateArguments) -> Result<Drawn, Failure> {
+fn of_scenario(arguments: &GenerateArguments) -> Result<Source, Failure> {
     let flags = &arguments.workload;
     let is_given = flags.num_prompts.is_some()
         || flags.request_rate.is_some()
@@ -115,46 +78,6 @@ fn of_scenario(arguments: &GenerateArguments) -> Result<Drawn, Failure> {
     }
     let path = arguments.scenario.as_deref();
     let seed = flags.seed.map(u64::from);
-    let (file, folder) = load::workload(path, &overrides(&arguments.overrides)?, seed)?;
-    Ok(Drawn {
-        name: name_of(path),
-        folder,
-        seed: file.seed,
-        trace: file.trace,
-        workload: file.workload,
-    })
-}
-
-/// Refuses what has no times before it is served.
-fn check(drawn: &Drawn) -> Result<(), Failure> {
-    let problems = drawn.workload.validate();
-    if !problems.is_empty() {
-        let lines: Vec<String> =
-            problems.iter().map(|problem| format!("{}: workload.{problem}", drawn.name)).collect();
-        return Err(Failure::input(lines.join("\n       ")));
-    }
-    if drawn.workload.sessions.is_some() {
-        return Err(Failure::input(format!(
-            "{}: workload.sessions: later turns are sent when answers are complete, which takes an \
-             engine; leave sessions out",
-            drawn.name
-        )));
-    }
-    if !drawn.workload.classes.is_empty() {
-        return Err(Failure::input(format!(
-            "{}: workload.classes: no format of traces that are written has a place for classes; \
-             leave them out",
-            drawn.name
-        )));
-    }
-    if drawn.workload.reads_trace() && drawn.trace.is_none() {
-        let name = &drawn.name;
-        return Err(Failure::input(format!(
-            "{name}: trace: the workload reads a trace, none is given"
-        )));
-    }
-    if drawn.workload.client.max_concurrency.is_some() {
-        say("notice: the trace has arrivals, --max-concurrency holds requests back after them");
-    }
-    Ok(())
+    let workload = load::workload(path, &overrides(&arguments.overrides)?, seed)?;
+    Ok((name_of(path), workload))
 }

@@ -3,7 +3,6 @@
 mod adapter_counts;
 mod args;
 mod generate;
-mod identity;
 
 use std::path::Path;
 

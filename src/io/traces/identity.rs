@@ -3,6 +3,7 @@
 
 use rustc_hash::FxHashMap;
 
+use super::format::TraceFormat;
 use crate::ids::RequestId;
 use crate::kv::{BlockHash, ChainHasher, Lookahead};
 use crate::request::Request;
@@ -10,7 +11,7 @@ use crate::workload::TraceRow;
 
 /// Which prompts get ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ids {
+pub(crate) enum Ids {
     /// Those whose content is known to be shared or not.
     OfSharing,
     /// All; a prompt that shares nothing gets ids of its own.
@@ -19,20 +20,27 @@ pub(super) enum Ids {
 
 /// Names blocks by number.
 #[derive(Debug)]
-pub(super) struct Identity {
+pub(crate) struct Identity {
     block_tokens: u32,
     ids: Ids,
     known: FxHashMap<(BlockHash, u32), u64>,
     requests: usize,
 }
 
+impl Ids {
+    /// Those that a format has to have.
+    pub(crate) fn of(format: TraceFormat) -> Self {
+        if format == TraceFormat::Mooncake { Self::OfAll } else { Self::OfSharing }
+    }
+}
+
 impl Identity {
-    pub(super) fn new(block_tokens: u32, ids: Ids) -> Self {
+    pub(crate) fn new(block_tokens: u32, ids: Ids) -> Self {
         Self { block_tokens, ids, known: FxHashMap::default(), requests: 0 }
     }
 
     /// The row of a trace that a request would leave.
-    pub(super) fn row(&mut self, request: &Request) -> TraceRow {
+    pub(crate) fn row(&mut self, request: &Request) -> TraceRow {
         let id = RequestId::from_index(self.requests);
         self.requests += 1;
         let has_ids = self.ids == Ids::OfAll || request.content.segments.is_some();
