@@ -31,31 +31,47 @@ pub(crate) fn table(value: &dyn Serialize) -> Result<Table, toml::ser::Error> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::scenario::ScenarioFile;
+    use serde::Deserialize;
 
-    const TEXT: &str = r#"
-        name = "a"
-        workload.num_requests = 9
-        workload.arrivals = { type = "poisson", rate_per_s = 4.0 }
-        workload.lengths = { type = "fixed", input_tokens = 500, output_tokens = 100 }
-        cluster = { model = "m", gpu = "g", replicas = 2, engine = { type = "sglang" } }
-    "#;
+    use super::*;
+
+    #[derive(Debug, PartialEq, serde::Serialize, Deserialize)]
+    struct Cluster {
+        groups: Vec<Group>,
+        engine: Engine,
+    }
+
+    #[derive(Debug, PartialEq, serde::Serialize, Deserialize)]
+    struct Group {
+        replicas: u32,
+        share: Option<f64>,
+    }
+
+    #[derive(Debug, PartialEq, serde::Serialize, Deserialize)]
+    #[serde(tag = "type", rename_all = "snake_case")]
+    enum Engine {
+        Vllm { seqs: u64 },
+        Sglang {},
+    }
+
+    const TEXT: &str = "groups = [{ replicas = 2 }, { replicas = 3, share = 0.5 }]\n\
+        engine = { type = 'vllm', seqs = 9 }";
 
     #[test]
     fn what_is_written_is_what_the_typed_writer_writes() {
-        let file: ScenarioFile = toml::from_str(TEXT).unwrap();
-        assert_eq!(read::<ScenarioFile>(TEXT.parse().unwrap()).unwrap(), file);
-        assert_eq!(text(&file).unwrap(), toml::to_string(&file).unwrap());
-        assert_eq!(table(&file).unwrap(), Table::try_from(&file).unwrap());
+        let cluster: Cluster = toml::from_str(TEXT).unwrap();
+        assert_eq!(read::<Cluster>(TEXT.parse().unwrap()).unwrap(), cluster);
+        assert_eq!(text(&cluster).unwrap(), toml::to_string(&cluster).unwrap());
+        assert_eq!(table(&cluster).unwrap(), Table::try_from(&cluster).unwrap());
     }
 
     #[test]
     fn what_is_wrong_is_told_with_its_path() {
-        let wrong = |text: &str| read::<ScenarioFile>(text.parse().unwrap()).unwrap_err();
-        let (path, rule) =
-            wrong("[[cluster.groups]]\nreplicas = 2\n[[cluster.groups]]\nreplicas = \"x\"");
-        assert_eq!(path, "cluster.groups[1].replicas");
+        let wrong = |text: &str| read::<Cluster>(text.parse().unwrap()).unwrap_err();
+        let (path, rule) = wrong("groups = [{ replicas = 2 }, { replicas = 'x' }]");
+        assert_eq!(path, "groups[1].replicas");
         assert!(rule.starts_with("invalid type: string \"x\""), "{rule}");
+        let (path, rule) = wrong("groups = []\nengine = { type = 'orca' }");
+        assert!(path.starts_with("engine") && rule.contains("`orca`"), "{path}: {rule}");
     }
 }
