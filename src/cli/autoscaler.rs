@@ -1,6 +1,6 @@
 //! What a report says of autoscalers.
 
-use super::run::Outcome;
+use super::outcome::Outcome;
 use crate::metrics::{ScaledPool, ScalingReport};
 
 fn reports(outcome: &Outcome) -> impl Iterator<Item = ScalingReport> {

@@ -1,6 +1,6 @@
 //! What a report says of models, of classes and of the gateway.
 
-use super::run::Outcome;
+use super::outcome::Outcome;
 use crate::metrics::{ClassesReport, GatewayReport, ModelsReport};
 
 /// What each model and each class got, and what happened at the gateway; nothing where there are none.

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 
 use super::args::ConformanceArguments;
-use super::{Failure, print, print_text};
+use super::failure::Failure;
+use super::terminal::{print, print_text};
 use crate::conformance::{Recording, Verdict, check};
 use crate::io::text;
 use crate::load;

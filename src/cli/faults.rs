@@ -1,6 +1,6 @@
 //! What a report says of faults and of requests without an answer.
 
-use super::run::Outcome;
+use super::outcome::Outcome;
 use crate::sim::Counts;
 
 /// The fates that only faults and impatient clients bring, each with a comma before it.

@@ -7,9 +7,12 @@ mod bench;
 mod calibrate;
 mod check;
 mod classes;
+mod commands;
 mod compare;
 mod conformance;
+mod failure;
 mod faults;
+mod outcome;
 mod plan;
 mod profile;
 mod progress;
@@ -17,9 +20,6 @@ mod replace;
 mod report;
 mod results;
 mod run;
-mod schema;
-mod seeds;
-mod setting;
 mod sweep;
 mod terminal;
 mod timeline;
@@ -31,83 +31,9 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
 
-use args::{Arguments, Command};
-use terminal::{hear, listener, print, print_text, say};
-
-#[cfg(feature = "calibrate")]
-use crate::calibrate::CalibrationError;
-use crate::load::{LoadError, Override};
-use crate::problem::Problem;
-use crate::study::StudyError;
-
-/// Why a command did not succeed.
-#[derive(Debug, thiserror::Error)]
-enum Failure {
-    /// Bad arguments or input: exit code 2.
-    #[error("{}", chain(.0))]
-    Input(anyhow::Error),
-    /// The run failed, or its verdict is negative: exit code 1.
-    #[error("{}", chain(.0))]
-    Run(anyhow::Error),
-}
-
-/// An error with its causes; those that a message names already are not repeated.
-fn chain(error: &anyhow::Error) -> String {
-    let causes = error.chain().skip(1).map(ToString::to_string);
-    let text = causes.fold(error.to_string(), |text, cause| {
-        if text.ends_with(&cause) { text } else { format!("{text}: {cause}") }
-    });
-    crate::load::plain(&text)
-}
-
-impl Failure {
-    /// Bad input, in words.
-    fn input(message: impl Into<String>) -> Self {
-        Self::Input(anyhow::anyhow!(message.into()))
-    }
-
-    fn exit_code(&self) -> ExitCode {
-        match self {
-            Self::Run(_) => ExitCode::from(1),
-            Self::Input(_) => ExitCode::from(2),
-        }
-    }
-}
-
-/// What is wrong with a scenario is bad input; settings of `--set` are blamed by that name.
-impl From<LoadError> for Failure {
-    fn from(error: LoadError) -> Self {
-        match error {
-            LoadError::Settings(_) => Self::input(error.told()),
-            other => Self::Input(other.into()),
-        }
-    }
-}
-
-impl From<StudyError> for Failure {
-    fn from(error: StudyError) -> Self {
-        Self::Input(error.into())
-    }
-}
-
-#[cfg(feature = "calibrate")]
-impl From<CalibrationError> for Failure {
-    fn from(error: CalibrationError) -> Self {
-        Self::Input(error.into())
-    }
-}
-
-impl From<Problem> for Failure {
-    fn from(problem: Problem) -> Self {
-        Self::input(problem.to_string())
-    }
-}
-
-/// The settings of `--set`.
-fn overrides(texts: &[String]) -> Result<Vec<Override>, Failure> {
-    let each = texts.iter().map(|text| text.parse::<Override>());
-    Ok(each.collect::<Result<_, _>>()?)
-}
+use commands::{Arguments, Command};
+use failure::Failure;
+use terminal::{print, say};
 
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
@@ -144,7 +70,7 @@ fn dispatch(arguments: Arguments) -> Result<(), Failure> {
         Some(Command::Sweep(arguments)) => sweep::sweep(&arguments),
         Some(Command::Merge(arguments)) => sweep::merge(&arguments),
         Some(Command::Report(arguments)) => report::report(&arguments),
-        Some(Command::Schema) => print(&format!("{}\n", schema::schema())),
+        Some(Command::Schema) => print(&format!("{}\n", crate::sweep::schema())),
         Some(Command::Completions { shell }) => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Arguments::command(), "servecast", &mut script);

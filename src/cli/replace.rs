@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::Failure;
+use super::failure::Failure;
 use crate::io::output::{self, OutputFile};
 
 /// Finds before any work is done why a file could not be written. What is there is left alone.

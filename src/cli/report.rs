@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::{Failure, listener, replace, run::remove_on_interrupt, say};
+use super::failure::Failure;
+use super::terminal::{listener, say};
+use super::{replace, run::remove_on_interrupt};
 use crate::io::output;
 use crate::report::{self, Leavings, ReportError};
 

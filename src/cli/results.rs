@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::autoscaler;
 use super::classes;
 use super::faults;
-use super::run::Outcome;
+use super::outcome::Outcome;
 use crate::engine::tiers::TierKind;
 use crate::io::rundir::{RunDir, RunFile, slug};
 use crate::metrics::bench::{Comparison, NonFinite, Tool};

@@ -4,20 +4,20 @@ use std::io::IsTerminal;
 use std::path::Path;
 
 use super::args::{Format, OutputArguments, RunArguments};
+use super::failure::Failure;
+use super::outcome::Outcome;
 use super::progress::Progress;
-use super::seeds::{self, Spread};
-use super::setting::{state_setting, state_step_times};
-use super::{Failure, hear, listener, print, results, say, timeline};
+use super::terminal::{hear, listener, print, say};
+use super::{results, timeline};
 use crate::cost::StepTime;
 use crate::io::rundir::{Existing, RunDir, slug};
 use crate::io::traces::TraceSummary;
 use crate::io::unfinished;
 use crate::load::memory::{self, Leaves};
-use crate::load::{Draft, Loaded, Note};
+use crate::load::{Draft, Loaded, Note, state_setting, state_step_times};
 use crate::metrics::bench::Comparison;
-use crate::metrics::{BenchReport, Caution, Losses, Recorder, StepLog, Warnings, measured};
+use crate::metrics::{BenchReport, Caution, Losses, Recorder, StepLog, measured};
 use crate::resolved::Scenario;
-use crate::sim::Counts;
 use crate::threads;
 use crate::workload::{TraceRows, Workload};
 
@@ -33,27 +33,10 @@ pub(super) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let (dir, mut outcomes) = simulate_all(&loaded, &arguments.output)?;
     if let Some(count) = arguments.seeds {
         for (index, outcome) in outcomes.iter_mut().enumerate() {
-            outcome.spread = Some(seeds::spread(&drafts.each[index], count)?);
+            outcome.spread = Some(drafts.each[index].spread(count, &listener())?);
         }
     }
     report(dir, &outcomes, &arguments.output)
-}
-
-/// A scenario that was run.
-#[derive(Debug)]
-pub(super) struct Outcome {
-    pub(super) scenario: Scenario,
-    pub(super) counts: Counts,
-    pub(super) recorder: Recorder,
-    pub(super) steps: Option<StepLog>,
-    pub(super) report: BenchReport,
-    pub(super) comparison: Option<Comparison>,
-    /// What the result hangs on.
-    pub(super) warnings: Warnings,
-    /// How the figures vary between seeds and within what a calibration knows.
-    pub(super) spread: Option<Spread>,
-    /// Real time the run took, in seconds.
-    pub(super) wall_s: f64,
 }
 
 /// Runs a scenario and its variants, in a run directory that is ready to take the results, if any
@@ -165,10 +148,10 @@ fn simulate(loaded: &Loaded, output: &OutputArguments) -> Result<Outcome, Failur
     let scenario = &loaded.scenario;
     let leaves = if output.no_files { Leaves::Figures } else { Leaves::Records };
     memory::check(scenario, leaves, &listener())?;
-    state_setting(scenario);
+    state_setting(scenario, &listener());
     let (workload, costs) = threads::both(|| open_workload(loaded), || step_times(scenario));
     let (mut workload, costs) = (workload?, costs?);
-    state_step_times(scenario, &costs);
+    state_step_times(scenario, &costs, &listener());
     let run = crate::sim::simulation(scenario, &costs, &mut workload);
     let run = run.map_err(|error| Failure::Input(error.into()))?;
     let mut caution = Caution::new(scenario, costs);

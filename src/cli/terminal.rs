@@ -9,7 +9,7 @@ use std::io::{ErrorKind, IsTerminal, Write};
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 
-use super::Failure;
+use super::failure::Failure;
 use crate::load::{Listener, Note};
 use crate::plain::shown;
 

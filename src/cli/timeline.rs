@@ -1,7 +1,8 @@
 //! `--timeline`: a trace of the run for ui.perfetto.dev.
 
 use super::args::OutputArguments;
-use super::{Failure, say};
+use super::failure::Failure;
+use super::terminal::say;
 use crate::io::rundir::Existing;
 use crate::io::timeline::{TimelineFile, TimelineWriter, Window};
 use crate::load::Loaded;

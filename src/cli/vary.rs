@@ -1,6 +1,6 @@
 //! Axes as `--vary` takes them.
 
-use super::Failure;
+use super::failure::Failure;
 use crate::sweep::{Axis, BrokenRule};
 
 /// Reads `path=values`.

@@ -21,6 +21,8 @@ mod paths;
 mod resolve;
 mod run;
 mod settings;
+mod spread;
+mod stated;
 mod trace;
 mod words;
 mod workload;
@@ -43,6 +45,8 @@ pub use self::overrides::Override;
 pub use self::paths::for_each_path;
 pub use self::resolve::{overridden, resolved};
 pub use self::settings::value_of;
+pub use self::spread::{Spread, SpreadRow};
+pub use self::stated::{state_setting, state_step_times};
 pub use self::trace::{open_rows, trace_options};
 pub use self::workload::{WorkloadFile, workload};
 

@@ -1,7 +1,7 @@
 //! Sweeps: a scenario at many points, each with several seeds.
 //!
 //! A point is a list of settings, by the path of their keys; which points there are, and in which
-//! order, is fixed by the axes and the design ([`Plan`]). Replica r of every point has the same seed, so that
+//! order, is fixed by the axes and the design ([`Plan`]). Run r of every point has the same seed, so that
 //! points are compared on the same requests (common random numbers, [`crate::study`]).
 //!
 //! With the feature `sweep` the runs of a [`Sweep`] are done. Every run has a key, a hash of all it depends on,
@@ -28,6 +28,8 @@ mod report;
 mod results;
 #[cfg(feature = "sweep")]
 mod runs;
+#[cfg(feature = "cli")]
+mod schema;
 mod study;
 mod summary;
 mod text;
@@ -46,10 +48,9 @@ pub use plan::{BrokenRule, Plan, Point, Points, RUNS_MAX, Shard};
 pub use report::{PointReport, Report, USUAL};
 #[cfg(feature = "sweep")]
 pub use results::Results;
+#[cfg(feature = "cli")]
+pub use schema::schema;
 pub use study::{DesignName, Sweep, Vary};
 pub use summary::{CONFIDENCE, Estimate, Estimator};
 #[cfg(feature = "sweep")]
 pub use watch::Watch;
-
-#[cfg(feature = "cli")]
-pub(crate) use study::SweepTable;

@@ -1,5 +1,6 @@
 //! The house stands: modules import only from floors below, and no file grows past its limit.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -183,5 +184,52 @@ fn the_floors_name_all_modules_and_no_others() {
         let path = entry.expect("a folder entry is readable").path();
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         assert!(place(&name).is_some(), "no floor names `{name}`");
+    }
+}
+
+/// The part of the command line that a file belongs to: a file or folder directly below `src/cli`.
+fn part_of_cli(path: &str) -> Option<&str> {
+    let below = path.strip_prefix("cli/")?;
+    Some(below.split('/').next()?.trim_end_matches(".rs")).filter(|part| *part != "mod")
+}
+
+/// Commands take what they share from files beside them and not from each other in a circle, and nothing from
+/// the file that calls them.
+#[test]
+fn parts_of_the_command_line_import_in_no_circle() {
+    let modules = modules();
+    let parts: BTreeSet<&str> =
+        modules.iter().filter_map(|(_, path, _)| part_of_cli(path)).collect();
+    let mut imports: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+    for (_, path, text) in &modules {
+        let Some(part) = part_of_cli(path) else { continue };
+        let inner = path.matches('/').count() - 1;
+        let is_mod = path.ends_with("/mod.rs");
+        for line in text.lines().take_while(|line| *line != "#[cfg(test)]") {
+            let code = line.split("//").next().unwrap_or_default();
+            let at_top = if inner == 0 || (inner == 1 && is_mod) { "use super::" } else { "-" };
+            for start in ["crate::cli::", at_top] {
+                for (at, found) in code.match_indices(start) {
+                    let rest = &code[at + found.len()..];
+                    let name: String =
+                        rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+                    assert!(
+                        parts.contains(name.as_str()),
+                        "{path}: `{}` takes from cli/mod.rs what no part has",
+                        line.trim()
+                    );
+                    if name != part {
+                        imports.entry(part).or_default().insert(name);
+                    }
+                }
+            }
+        }
+    }
+    let mut left = imports;
+    while !left.is_empty() {
+        let before = left.len();
+        let there: BTreeSet<String> = left.keys().map(|part| (*part).to_owned()).collect();
+        left.retain(|_, needs| needs.iter().any(|need| there.contains(need)));
+        assert!(left.len() < before, "a circle: {left:?}");
     }
 }

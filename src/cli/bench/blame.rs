@@ -1,6 +1,6 @@
 //! Which flag a problem of the scenario that was made of flags comes from.
 
-use crate::cli::Failure;
+use crate::cli::failure::Failure;
 use crate::load::{LoadError, Origin};
 use crate::problem::Problem;
 

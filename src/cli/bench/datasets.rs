@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::args::{Spread, WorkloadArguments};
 use super::sharegpt;
 use super::tool::title;
-use crate::cli::Failure;
+use crate::cli::failure::Failure;
 use crate::io::traces;
 use crate::load::trace_options;
 use crate::metrics::bench::Tool;

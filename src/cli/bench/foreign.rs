@@ -4,7 +4,7 @@
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 
-use crate::cli::Failure;
+use crate::cli::failure::Failure;
 
 /// Why a flag is not simulated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -16,8 +16,10 @@ use std::path::Path;
 pub(super) use args::{BenchArguments, WorkloadArguments};
 pub(super) use tool::expand;
 
-use super::{Failure, run, say};
-use crate::cli::overrides;
+use super::failure::Failure;
+use super::run;
+use super::terminal::say;
+use crate::cli::failure::overrides;
 use crate::load;
 use crate::metrics::BenchWriter;
 use crate::metrics::bench::{CacheReportFlag, RequestRate, Slos, Tool, VllmRun};

@@ -8,7 +8,7 @@ use jiff::civil::DateTime;
 use jiff::tz::Offset;
 
 use super::args::BenchArguments;
-use crate::cli::Failure;
+use crate::cli::failure::Failure;
 use crate::io::output::{self, OutputFile};
 use crate::metrics::bench::{JsonLayout, NonFinite, Tool, VllmHeader};
 use crate::metrics::{BenchReport, BenchWriter};
@@ -92,7 +92,7 @@ impl ResultFile {
         written.map_err(|error| {
             Failure::Run(anyhow::anyhow!("{place}: the tool's JSON cannot be written: {error}"))
         })?;
-        crate::cli::say(&format!("JSON of the tool in {place}"));
+        crate::cli::terminal::say(&format!("JSON of the tool in {place}"));
         Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! The server's flags as the cluster of a scenario.
 
 use super::args::{Engine, KvCacheDtype, ServerArguments};
-use crate::cli::Failure;
+use crate::cli::failure::Failure;
 use crate::model::KvDtype;
 use crate::scenario::{
     ClusterConfig, EngineConfig, ExpertParallelConfig, RouterConfig, SglangConfig, StepTimeConfig,

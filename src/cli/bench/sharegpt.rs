@@ -8,7 +8,7 @@
 use std::path::Path;
 
 use super::args::WorkloadArguments;
-use crate::cli::Failure;
+use crate::cli::failure::Failure;
 use crate::io::traces::{self, TraceOptions};
 use crate::metrics::bench::Tool;
 use crate::workload::numpy::PythonRandom;

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use clap::{Args, ValueEnum};
 
 use super::args::{BenchArguments, Engine, ReportArguments, WorkloadArguments};
-use crate::cli::Failure;
+use crate::cli::failure::Failure;
 use crate::metrics::bench::Tool;
 
 /// A benchmark tool by its name.

@@ -3,7 +3,7 @@
 //! Followed: SGLang 0.5.23 `sglang/benchmark/serving.py`, vLLM 0.33.0 `vllm/benchmarks/serve.py`.
 
 use super::args::WorkloadArguments;
-use crate::cli::Failure;
+use crate::cli::failure::Failure;
 use crate::metrics::bench::Tool;
 use crate::model::ModelSpec;
 use crate::scenario::{

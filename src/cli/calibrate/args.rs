@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::super::args::{DataArguments, Format};
-use super::super::{Failure, overrides};
 use crate::calibrate::Question;
 use crate::calibration::Parameter;
+use crate::cli::args::{DataArguments, Format};
+use crate::cli::failure::{Failure, overrides};
 
 /// `servecast calibrate`.
 #[derive(Debug, Args)]

@@ -10,7 +10,9 @@ pub(super) use text::parameter_table;
 use std::io::Write;
 
 use super::args::Format;
-use super::{Failure, listener, print, replace, say};
+use super::failure::Failure;
+use super::replace;
+use super::terminal::{listener, print, say};
 use crate::calibrate::{Calibration, Verdict};
 
 pub(super) fn calibrate(arguments: &CalibrateArguments) -> Result<(), Failure> {

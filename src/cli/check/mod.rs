@@ -8,7 +8,9 @@ use std::io::Write;
 pub(super) use self::args::CheckArguments;
 
 use super::args::Format;
-use super::{Failure, listener, print, print_text, replace, say};
+use super::failure::Failure;
+use super::replace;
+use super::terminal::{listener, print, print_text, say};
 use crate::check::{self, GOLDEN_FILE, Outcome, Policies, Purpose, Suite};
 use crate::plain::matches;
 

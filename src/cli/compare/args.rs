@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::cli::args::Format;
-use crate::cli::{Failure, listener, overrides};
+use crate::cli::failure::{Failure, overrides};
+use crate::cli::terminal::listener;
 use crate::compare::{Compare, Pairing};
 use crate::load::{Changes, Draft};
 

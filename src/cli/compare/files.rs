@@ -58,6 +58,6 @@ fn figures(dir: &mut RunDir, compared: &Compared) -> anyhow::Result<()> {
 #[cfg(not(feature = "plot"))]
 #[expect(clippy::unnecessary_wraps, reason = "as fallible as its twin with the feature")]
 fn figures(_: &mut RunDir, _: &Compared) -> anyhow::Result<()> {
-    crate::cli::say("notice: built without the feature `plot`, no figures are written");
+    crate::cli::terminal::say("notice: built without the feature `plot`, no figures are written");
     Ok(())
 }

@@ -6,8 +6,9 @@ mod files;
 pub(super) use self::args::CompareArguments;
 
 use super::args::Format;
+use super::failure::Failure;
 use super::run::{remove_on_interrupt, results_dir};
-use super::{Failure, print, say};
+use super::terminal::{print, say};
 use crate::compare::CompareError;
 use crate::io::rundir::RunDir;
 

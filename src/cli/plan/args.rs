@@ -7,7 +7,9 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use crate::cli::args::{ChangeArguments, Format};
-use crate::cli::{Failure, listener, vary};
+use crate::cli::failure::Failure;
+use crate::cli::terminal::listener;
+use crate::cli::vary;
 use crate::plan::{LayoutKind, Plan, Seeks, WarmUp};
 use crate::scenario::Offer;
 

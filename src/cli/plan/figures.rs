@@ -1,6 +1,6 @@
 //! What a plan leaves behind.
 
-use crate::cli::Failure;
+use crate::cli::failure::Failure;
 use crate::cli::results::run_json;
 use crate::io::rundir::{RunDir, RunDirError};
 use crate::plan::Answer;
@@ -20,7 +20,7 @@ pub(super) fn write(answer: &Answer, mut dir: RunDir) -> Result<(), Failure> {
 #[cfg(not(feature = "plot"))]
 #[expect(clippy::unnecessary_wraps, reason = "as fallible as its twin with the feature")]
 fn draw(_: &Answer, _: &mut RunDir) -> Result<(), RunDirError> {
-    crate::cli::say("notice: built without the feature `plot`, no figure is written");
+    crate::cli::terminal::say("notice: built without the feature `plot`, no figure is written");
     Ok(())
 }
 

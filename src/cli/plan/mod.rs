@@ -6,7 +6,9 @@ mod figures;
 pub(super) use self::args::PlanArguments;
 
 use super::args::Format;
-use super::{Failure, print, run, say};
+use super::failure::Failure;
+use super::run;
+use super::terminal::{print, say};
 use crate::plan::PlanError;
 
 pub(super) fn plan(arguments: &PlanArguments) -> Result<(), Failure> {

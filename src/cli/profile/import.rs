@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 
 use super::import_layers::{self, LayerArguments};
-use crate::cli::{Failure, print, replace, say};
+use crate::cli::failure::Failure;
+use crate::cli::replace;
+use crate::cli::terminal::{print, say};
 use crate::io::import::{
     ImportError, SplitwiseRuns, SplitwiseSelection, aiconfigurator, import_steps,
 };

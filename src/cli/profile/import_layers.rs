@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use crate::cli::Failure;
+use crate::cli::failure::Failure;
 use crate::cost::AllReduceHost;
 use crate::io::import::{
     LayerImport, LayerImportError, Reduction, VidurImport, import_layers, import_vidur,

@@ -9,7 +9,8 @@ mod steps;
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::args::Format;
-use super::{Failure, print};
+use super::failure::Failure;
+use super::terminal::print;
 use crate::catalogue::{self, CatalogueError, Kind};
 use import::ImportArguments;
 use steps::{DiffArguments, PlotArguments};

@@ -6,8 +6,8 @@ use clap::Args;
 
 use super::print_as;
 use crate::catalogue::{self, On};
-use crate::cli::Failure;
 use crate::cli::args::Format;
+use crate::cli::failure::Failure;
 
 /// `servecast profile diff`.
 #[derive(Debug, Args)]
@@ -72,7 +72,8 @@ pub(super) fn diff(arguments: &DiffArguments) -> Result<(), Failure> {
 pub(super) fn plot(arguments: &PlotArguments) -> Result<(), Failure> {
     use std::io::Write;
 
-    use crate::cli::{replace, say};
+    use crate::cli::replace;
+    use crate::cli::terminal::say;
 
     replace::check(&arguments.output)?;
     let figure = catalogue::figure(&arguments.profile, &arguments.of.on())?;

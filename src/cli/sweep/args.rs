@@ -6,7 +6,8 @@ use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
 
 use crate::cli::args::{ChangeArguments, Format};
-use crate::cli::{Failure, vary};
+use crate::cli::failure::Failure;
+use crate::cli::vary;
 use crate::sweep::{DesignName, Shard, Vary};
 
 const SET: &str = "Override a value of the scenario at all points; may be repeated";

@@ -9,8 +9,10 @@ use std::path::Path;
 
 use self::args::ReportArguments;
 use super::args::Format;
+use super::failure::Failure;
 use super::progress::RunBar;
-use super::{Failure, hear, listener, print, run, say};
+use super::run;
+use super::terminal::{hear, listener, print, say};
 use crate::profiles;
 use crate::study::Figures;
 use crate::sweep::{self, Missing, Results, Sweep, SweepError, USUAL, Watch};

@@ -2,7 +2,8 @@
 
 use super::args::{AdapterCountsArguments, StreamsName};
 use super::input;
-use crate::cli::{Failure, print, say};
+use crate::cli::failure::Failure;
+use crate::cli::terminal::{print, say};
 use crate::io::traces::{FunctionCalls, FunctionMapping, FunctionOrder, FunctionWindow};
 
 pub(super) fn adapter_counts(arguments: &AdapterCountsArguments) -> Result<(), Failure> {

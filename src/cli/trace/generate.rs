@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 
 use super::args::GenerateArguments;
 use super::{name_of, state, target_error};
-use crate::cli::{Failure, listener, overrides, replace, say};
+use crate::cli::failure::{Failure, overrides};
+use crate::cli::replace;
+use crate::cli::terminal::{listener, say};
 use crate::io::traces::WriteOptions;
 use crate::load::{self, Draw, LoadError, WorkloadFile};
 use crate::rng::Seed;

@@ -8,7 +8,9 @@ use std::path::Path;
 
 pub(super) use args::TraceArguments;
 
-use super::{Failure, print, replace, say};
+use super::failure::Failure;
+use super::replace;
+use super::terminal::{print, say};
 use crate::io::output;
 use crate::io::traces::{self, TimeUnit, TraceFormat, TraceReader, WriteOptions, Written};
 use args::{ConvertArguments, DescribeArguments, TargetArguments, TraceCommand};

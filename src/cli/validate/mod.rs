@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 
 use super::args::DataArguments;
-use super::{Failure, listener, overrides, print, print_text, say};
+use super::failure::{Failure, overrides};
+use super::terminal::{listener, print, print_text, say};
 #[cfg(feature = "calibrate")]
 use crate::calibrate::Servers;
 use crate::load::{Changes, Override};

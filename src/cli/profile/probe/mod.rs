@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 #[cfg(not(feature = "probe"))]
-use crate::cli::Failure;
+use crate::cli::failure::Failure;
 #[cfg(feature = "probe")]
 pub(super) use run::probe;
 

@@ -6,8 +6,10 @@ use std::time::Duration;
 use super::ProbeArguments;
 use super::text;
 use crate::calibrate::probe::{Limits, Probe, Question, ServerProbeError};
+use crate::cli::failure::Failure;
 use crate::cli::profile::import::check_new;
-use crate::cli::{Failure, listener, print, progress, replace, say};
+use crate::cli::terminal::{listener, print, say};
+use crate::cli::{progress, replace};
 
 pub(in crate::cli::profile) fn probe(arguments: &ProbeArguments) -> Result<(), Failure> {
     if !(arguments.timeout > 0.0 && arguments.timeout <= 86_400.0) {

@@ -2,43 +2,52 @@
 
 use serde_json::{Value, json};
 
-use super::Failure;
-use crate::load::Cases;
-use crate::load::Draft;
+use super::{Cases, Draft, Listener, LoadError};
 use crate::metrics::bench::{BenchSummary, Latency, MetricKey, Statistic, Tool};
 use crate::stats;
 use crate::threads;
 
 /// Figures of a run with several seeds.
-#[derive(Debug)]
-pub(super) struct Spread {
-    seeds: u32,
-    is_calibrated: bool,
-    rows: Vec<SpreadRow>,
+#[derive(Debug, Clone)]
+pub struct Spread {
+    /// How many.
+    pub seeds: u32,
+    /// Whether parameters were drawn from a calibration too.
+    pub is_calibrated: bool,
+    /// A row for each figure that every run has.
+    pub rows: Vec<SpreadRow>,
 }
 
-#[derive(Debug)]
-struct SpreadRow {
-    key: MetricKey,
-    mean: f64,
+/// A figure of several runs.
+#[derive(Debug, Clone)]
+pub struct SpreadRow {
+    /// Which.
+    pub key: MetricKey,
+    /// Its mean.
+    pub mean: f64,
     /// Nine in ten further runs lie within this distance of the mean.
-    within: f64,
+    pub within: f64,
 }
 
-/// Runs a scenario `count` times with other seeds, and with parameters drawn from its calibration.
-pub(super) fn spread(draft: &Draft, count: u32) -> Result<Spread, Failure> {
-    let cases = Cases::told(&crate::cli::listener());
-    let one = |number: u32| -> Result<BenchSummary, Failure> {
-        Ok(cases.of_draft(&draft.drawn(number)?)?.run()?.report.summary)
-    };
-    let numbers: Vec<u32> = (1..=count).collect();
-    let summaries = threads::map(&numbers, |number| one(*number));
-    let summaries = summaries.into_iter().collect::<Result<Vec<_>, _>>()?;
-    Ok(Spread {
-        seeds: count,
-        is_calibrated: draft.is_calibrated(),
-        rows: keys().filter_map(|key| SpreadRow::new(key, &summaries)).collect(),
-    })
+impl Draft {
+    /// Runs the scenario `count` times with other seeds, and with parameters drawn from its calibration.
+    ///
+    /// # Errors
+    /// When a run fails.
+    pub fn spread(&self, count: u32, listener: &Listener) -> Result<Spread, LoadError> {
+        let cases = Cases::told(listener);
+        let one = |number: u32| -> Result<BenchSummary, LoadError> {
+            Ok(cases.of_draft(&self.drawn(number)?)?.run()?.report.summary)
+        };
+        let numbers: Vec<u32> = (1..=count).collect();
+        let summaries = threads::map(&numbers, |number| one(*number));
+        let summaries = summaries.into_iter().collect::<Result<Vec<_>, _>>()?;
+        Ok(Spread {
+            seeds: count,
+            is_calibrated: self.is_calibrated(),
+            rows: keys().filter_map(|key| SpreadRow::new(key, &summaries)).collect(),
+        })
+    }
 }
 
 fn keys() -> impl Iterator<Item = MetricKey> {
@@ -70,7 +79,7 @@ impl SpreadRow {
 
 impl Spread {
     /// A table: the figure, its mean, and the distance within which nine in ten runs lie.
-    pub(super) fn text(&self, tool: Tool) -> String {
+    pub fn text(&self, tool: Tool) -> String {
         let drawn = if self.is_calibrated { " and drawn parameters" } else { "" };
         let title =
             format!("{} runs with other seeds{drawn}; 90 % of runs lie within\n", self.seeds);
@@ -91,7 +100,8 @@ impl Spread {
         title + &lines.collect::<String>()
     }
 
-    pub(super) fn json(&self, tool: Tool) -> Value {
+    /// The part `seeds` of a summary.
+    pub fn json(&self, tool: Tool) -> Value {
         let rows = self.rows.iter().map(|row| {
             json!({ "metric": row.key.name(tool), "mean": row.mean, "within_90_pct": row.within })
         });

@@ -1,6 +1,6 @@
 //! What is said of a scenario before it is run.
 
-use super::say;
+use super::{Listener, Note};
 use crate::cost::StepTime;
 use crate::model::ModelSpec;
 use crate::profiles;
@@ -8,7 +8,7 @@ use crate::resolved::{KvSource, ReplicaGroup, Scenario};
 use crate::scenario::{EngineConfig, ReplicaRole, StepTimeConfig};
 
 /// Says what is simulated, and the engines' memory.
-pub(super) fn state_setting(scenario: &Scenario) {
+pub fn state_setting(scenario: &Scenario, listener: &Listener) {
     let (file, models) = (&scenario.file, scenario.models.join(", "));
     if file.cluster.groups.is_empty() {
         let group = scenario.first();
@@ -21,13 +21,16 @@ pub(super) fn state_setting(scenario: &Scenario) {
             format!(", {} prefill and {} decode", prefill.replicas(), decode.replicas())
         });
         let parallel = parallel(group);
-        say(&format!(
-            "{}: {models} on {gpus} {gpu} ({replicas} {word}{roles}, {parallel})",
-            file.name
-        ));
-        state_memory(group, "");
+        say(
+            listener,
+            format!(
+                "{}: {models} on {gpus} {gpu} ({replicas} {word}{roles}, {parallel})",
+                file.name
+            ),
+        );
+        state_memory(group, "", listener);
     } else {
-        say(&format!("{}: {models} on {} GPUs", file.name, scenario.gpus()));
+        say(listener, format!("{}: {models} on {} GPUs", file.name, scenario.gpus()));
         for group in &scenario.groups {
             let (count, parallel) = (group.replicas(), parallel(group));
             let word = if count == 1 { "replica" } else { "replicas" };
@@ -37,8 +40,11 @@ pub(super) fn state_setting(scenario: &Scenario) {
                 1 => String::new(),
                 _ => format!(" of {}", group.model.name),
             };
-            say(&format!("  {name}: {count} {role} {word}{of_model} on {gpu}, {parallel}"));
-            state_memory(group, "  ");
+            say(
+                listener,
+                format!("  {name}: {count} {role} {word}{of_model} on {gpu}, {parallel}"),
+            );
+            state_memory(group, "  ", listener);
         }
     }
     for (place, name) in scenario.models.iter().enumerate() {
@@ -47,12 +53,19 @@ pub(super) fn state_setting(scenario: &Scenario) {
         let Some(window) = bounded.and_then(|group| group.model.sliding_window) else { continue };
         let of_model =
             if scenario.models.len() == 1 { String::new() } else { format!(" of {name}") };
-        say(&format!(
-            "  sliding window of {} tokens in {} layers{of_model}: counted in attention times; KV memory holds \
+        say(
+            listener,
+            format!(
+                "  sliding window of {} tokens in {} layers{of_model}: counted in attention times; KV memory holds \
              their whole contexts, where the engine holds less",
-            window.tokens, window.layers
-        ));
+                window.tokens, window.layers
+            ),
+        );
     }
+}
+
+fn say(listener: &Listener, text: String) {
+    listener.tell(&Note::Remark(text));
 }
 
 /// Whether layers with a window keep more in KV memory than in the engine.
@@ -83,7 +96,7 @@ fn parallel(group: &ReplicaGroup) -> String {
     format!("TP {tp}{stages}{ranks}{spread}")
 }
 
-fn state_memory(group: &ReplicaGroup, indent: &str) {
+fn state_memory(group: &ReplicaGroup, indent: &str, listener: &Listener) {
     let KvSource::Derived(kv) = group.kv else { return };
     let memory = group.gpu.memory();
     let whose = if group.cluster.data_parallel_size > 1 { "rank" } else { "replica" };
@@ -93,34 +106,40 @@ fn state_memory(group: &ReplicaGroup, indent: &str) {
     };
     let (weights, reserve) = (kv.weights, kv.reserve);
     if let EngineConfig::Sglang(sglang) = &group.cluster.engine {
-        say(&format!(
-            "{indent}  KV cache: {} tokens per {whose}, derived from {memory} of GPU memory: weights \
+        say(
+            listener,
+            format!(
+                "{indent}  KV cache: {} tokens per {whose}, derived from {memory} of GPU memory: weights \
              {weights}{adapters}, {reserve} kept free by mem_fraction_static {} (estimate)",
-            sglang.max_total_tokens.unwrap_or_default(),
-            sglang.mem_fraction_static.unwrap_or_default()
-        ));
+                sglang.max_total_tokens.unwrap_or_default(),
+                sglang.mem_fraction_static.unwrap_or_default()
+            ),
+        );
     } else {
-        say(&format!(
-            "{indent}  KV cache: {} blocks per {whose}, derived from {memory} of GPU memory: weights \
+        say(
+            listener,
+            format!(
+                "{indent}  KV cache: {} blocks per {whose}, derived from {memory} of GPU memory: weights \
              {weights}{adapters}, activations and graphs {reserve} (estimate)",
-            kv.blocks
-        ));
+                kv.blocks
+            ),
+        );
     }
 }
 
 /// Says what prices the steps, and what of it is a stand-in.
-pub(super) fn state_step_times(scenario: &Scenario, costs: &[StepTime]) {
+pub fn state_step_times(scenario: &Scenario, costs: &[StepTime], listener: &Listener) {
     let is_listed = !scenario.file.cluster.groups.is_empty();
     for (group, cost) in scenario.groups.iter().zip(costs) {
         let whose = if is_listed { format!(" of {}", group.name()) } else { String::new() };
-        state_step_time(group, cost, &whose);
+        state_step_time(group, cost, &whose, listener);
         if !is_listed {
             return;
         }
     }
 }
 
-fn state_step_time(group: &ReplicaGroup, cost: &StepTime, whose: &str) {
+fn state_step_time(group: &ReplicaGroup, cost: &StepTime, whose: &str, listener: &Listener) {
     let config = &group.cluster.step_time;
     if matches!(config, StepTimeConfig::Linear { .. }) {
         return;
@@ -143,5 +162,5 @@ fn state_step_time(group: &ReplicaGroup, cost: &StepTime, whose: &str) {
         }
         _ => "not calibrated against a run",
     };
-    say(&format!("  step times{whose}: {}{why}; {calibrated}", cost.provenance()));
+    say(listener, format!("  step times{whose}: {}{why}; {calibrated}", cost.provenance()));
 }

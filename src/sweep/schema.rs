@@ -1,11 +1,14 @@
-//! The JSON schema of scenario files.
+//! The JSON schema of scenario files, with their variants and what a sweep varies of them.
 
+use super::study::SweepTable;
 use crate::load::Variant;
 use crate::scenario::ScenarioFile;
-use crate::sweep::SweepTable;
 
 /// The JSON schema of scenario files.
-pub(super) fn schema() -> String {
+///
+/// # Panics
+/// Never: what is derived from types is JSON.
+pub fn schema() -> String {
     let mut generator = schemars::SchemaGenerator::default();
     let mut variants = generator.subschema_for::<Vec<Variant>>();
     let text = "Changes to the scenario that are run beside it, on the same requests.";
