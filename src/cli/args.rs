@@ -1,7 +1,5 @@
 //! Arguments that several commands have, and those of commands with few.
 
-#![expect(clippy::doc_markdown, reason = "these comments are help texts, printed as they are")]
-
 use super::failure::{Failure, overrides};
 use crate::load::Changes;
 use std::path::PathBuf;
