@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::failure::Failure;
+use super::replace;
+use super::run::remove_on_interrupt;
 use super::terminal::{listener, say};
-use super::{replace, run::remove_on_interrupt};
 use crate::io::output;
 use crate::report::{self, Leavings, ReportError};
 

@@ -207,8 +207,8 @@ fn parts_of_the_command_line_import_in_no_circle() {
         let is_mod = path.ends_with("/mod.rs");
         for line in text.lines().take_while(|line| *line != "#[cfg(test)]") {
             let code = line.split("//").next().unwrap_or_default();
-            let at_top = if inner == 0 || (inner == 1 && is_mod) { "use super::" } else { "-" };
-            for start in ["crate::cli::", at_top] {
+            let at_top = (inner == 0 || (inner == 1 && is_mod)).then_some("use super::");
+            for start in at_top.into_iter().chain(["crate::cli::"]) {
                 for (at, found) in code.match_indices(start) {
                     let rest = &code[at + found.len()..];
                     let name: String =

@@ -8,8 +8,9 @@ use super::text;
 use crate::calibrate::probe::{Limits, Probe, Question, ServerProbeError};
 use crate::cli::failure::Failure;
 use crate::cli::profile::import::check_new;
+use crate::cli::progress;
+use crate::cli::replace;
 use crate::cli::terminal::{listener, print, say};
-use crate::cli::{progress, replace};
 
 pub(in crate::cli::profile) fn probe(arguments: &ProbeArguments) -> Result<(), Failure> {
     if !(arguments.timeout > 0.0 && arguments.timeout <= 86_400.0) {
