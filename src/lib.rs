@@ -39,12 +39,14 @@ pub mod threads;
 pub mod units;
 
 pub mod hardware;
+pub mod host;
 pub mod model;
 pub mod profiles;
 pub mod request;
 pub mod scenario;
 
 pub mod cost;
+pub mod frontend;
 pub mod kv;
 pub mod network;
 pub mod workload;

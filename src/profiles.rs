@@ -12,6 +12,7 @@ mod steps;
 use serde::Deserialize;
 
 use crate::hardware::GpuSpec;
+use crate::host::HostProfile;
 use crate::model::ModelSpec;
 use catalogue::{Catalogue, behind_slash};
 
@@ -117,8 +118,12 @@ const GPU_FILES: &[(&str, &str); 20] = files!["gpus":
     "rtx-pro-6000-blackwell-server",
 ];
 
+const HOST_FILES: &[(&str, &str); 2] = files!["hosts": "sglang", "vllm"];
+
 static MODELS: Catalogue<ModelSpec, 44> = Catalogue::new(MODEL_FILES, |spec| &spec.name);
 static GPUS: Catalogue<GpuSpec, 20> = Catalogue::new(GPU_FILES, |spec| &spec.name);
+
+static HOSTS: Catalogue<HostProfile, 2> = Catalogue::new(HOST_FILES, |spec| &spec.engine);
 
 /// All models of the catalogue, in order of their file names.
 pub fn models() -> impl Iterator<Item = &'static Profile<ModelSpec>> + Clone {
@@ -139,6 +144,11 @@ pub fn model(name: &str) -> Option<ModelSpec> {
 /// The GPU of this name or alias, in any case.
 pub fn gpu(name: &str) -> Option<GpuSpec> {
     GPUS.find(name).map(|profile| profile.spec.clone())
+}
+
+/// What the processes of a server of this engine take, by its name without a version.
+pub fn host(engine: &str) -> Option<&'static HostProfile> {
+    HOSTS.find(engine).map(|profile| &profile.spec)
 }
 
 /// The candidate that `name` is most likely a misspelling of, if one is near: fewer than half of

@@ -22,6 +22,10 @@ pub struct HostTimes {
     eager_launch: SimDuration,
     post_process: SimDuration,
     post_process_per_sequence: SimDuration,
+    schedule_prefill: SimDuration,
+    schedule_per_prefill_token: SimDuration,
+    post_process_prefill: SimDuration,
+    post_process_per_prefill: SimDuration,
     warm_up: SimDuration,
     warm_up_after: u32,
 }
@@ -38,6 +42,10 @@ impl From<&HostConfig> for HostTimes {
             eager_launch: micros(config.eager_launch_us),
             post_process: micros(config.post_process_us),
             post_process_per_sequence: micros(config.post_process_per_sequence_us),
+            schedule_prefill: micros(config.schedule_prefill_us),
+            schedule_per_prefill_token: micros(config.schedule_per_prefill_token_us),
+            post_process_prefill: micros(config.post_process_prefill_us),
+            post_process_per_prefill: micros(config.post_process_per_prefill_us),
             warm_up: micros(config.warm_up_us),
             warm_up_after: config.warm_up_after_prefill_steps,
         }
@@ -71,6 +79,9 @@ impl HostTimes {
         prefills_before: u64,
     ) -> HostPart {
         let mut part = self.of(shape, new_requests);
+        let (prompts, tokens) = (u64::from(shape.prefill_seqs), u64::from(shape.prefill_tokens));
+        part.before += self.schedule_prefill + self.schedule_per_prefill_token * tokens;
+        part.post_process += self.post_process_prefill + self.post_process_per_prefill * prompts;
         if prefills_before == u64::from(self.warm_up_after) {
             part.before += self.warm_up;
         }

@@ -2,6 +2,7 @@
 
 mod copying;
 mod faults;
+mod front;
 mod runs;
 mod stages;
 mod timing;
@@ -15,6 +16,7 @@ use super::quiet::{QuietRun, QuietStep, RunLength};
 use super::scheduler::{Handoff, Load, Scheduler};
 use super::{Finish, Life, StepPlan, StepResult};
 use crate::cost::{CudaGraphs, LoraTimes, StepShape, StepTime, Wave};
+use crate::frontend::{FrontEnd, Output};
 use crate::ids::RequestId;
 use crate::request::{Request, RequestView, Segment};
 use crate::units::{SimDuration, SimTime};
@@ -122,6 +124,9 @@ pub struct Instance {
     lost_transfers: Vec<RequestId>,
     /// How many times as long the device takes, while it is a straggler.
     slowdown: Option<f64>,
+    /// The server's other processes, where they take time.
+    front: Option<Box<FrontEnd>>,
+    outputs: Vec<Output>,
 }
 
 impl Instance {
@@ -160,6 +165,8 @@ impl Instance {
             transfers: Vec::new(),
             lost_transfers: Vec::new(),
             slowdown: None,
+            front: None,
+            outputs: Vec::new(),
         }
     }
 
@@ -403,6 +410,7 @@ impl Instance {
             kv.expect("KV was on its way to who loads it").lost_transfer(id);
         }
         if !self.result.finished.is_empty() {
+            self.forget_streams();
             tell(self, EngineEvent::Left(&self.result));
         }
     }
@@ -431,6 +439,7 @@ impl Instance {
         }
         self.last_completion = now;
         self.host_free = now;
+        self.send_outputs(now, self.in_flight.buffer(ended).plan.shape.decode_seqs);
         tell(self, EngineEvent::Completed(self.in_flight.buffer(ended), &self.result));
         self.end_transfers(tell);
     }
@@ -477,6 +486,7 @@ impl Instance {
     fn tell_ended(&mut self, tell: &mut impl FnMut(&Self, EngineEvent<'_>)) {
         self.result.clear();
         self.result.finished.append(&mut self.in_flight.next_mut().plan.ended);
+        self.forget_streams();
         tell(self, EngineEvent::Left(&self.result));
     }
 }

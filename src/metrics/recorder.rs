@@ -163,7 +163,7 @@ impl Recorder {
             record.cached_tokens = life.cached_tokens;
         }
         record.first_token = life.first_token.unwrap_or(at);
-        record.finish = at;
+        record.finish = at.max(life.last_token);
         record.output_tokens = life.generated;
         record.preemptions += life.preemptions;
         record.status = finish.into();
@@ -385,7 +385,7 @@ impl Observer for Recorder {
                 }
                 self.tiers.left(life.id, finish == Finish::Done);
                 self.leave(at, life, finish);
-                self.end = at;
+                self.end = self.end.max(at).max(life.last_token);
                 self.forget();
             }
             Occurrence::Refused(_, id) => self.refuse(at, id),

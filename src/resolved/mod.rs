@@ -13,6 +13,7 @@ mod faults;
 mod gateway;
 mod graphs;
 mod groups;
+mod host;
 mod kv;
 mod kv_tiers;
 mod lora;
@@ -247,6 +248,7 @@ fn resolve_group(
         // As its `--disaggregation-mode decode` does.
         sglang.disable_radix_cache = true;
     }
+    host::resolve(cluster)?;
     lora::resolve(file.workload.adapters.as_ref(), cluster, &model)?;
     experts::resolve(cluster, &model)?;
     data_parallel::resolve(cluster, &model, &gpu)?;
@@ -342,6 +344,7 @@ fn engine_rules(cluster: &ClusterConfig, has_adapters: bool, rules: &mut Rules) 
     for (key, value) in cluster.engine.host().values() {
         rules.brief(&format!("cluster.engine.host.{key}"), value, 1e6);
     }
+    host::rules(cluster, rules);
     step_time::rules(&cluster.step_time, rules);
     experts::rules(cluster, rules);
     data_parallel::rules(cluster, has_adapters, rules);

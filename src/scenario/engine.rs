@@ -271,4 +271,16 @@ impl EngineConfig {
             Self::StaticBatching(config) => &config.host,
         }
     }
+    /// The same, to change.
+    pub(crate) fn host_mut(&mut self) -> &mut HostConfig {
+        match self {
+            Self::VllmV1(config) => &mut config.host,
+            Self::Sglang(config) => &mut config.host,
+            Self::VllmV0(config) => &mut config.host,
+            Self::Sarathi(config) => &mut config.host,
+            Self::Orca(config) => &mut config.host,
+            Self::FasterTransformer(config) => &mut config.host,
+            Self::StaticBatching(config) => &mut config.host,
+        }
+    }
 }

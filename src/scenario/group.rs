@@ -8,6 +8,7 @@ use super::engine::EngineConfig;
 use super::expert_parallel::ExpertParallelConfig;
 use super::lora::LoraConfig;
 use super::pipeline::{AllReduceConfig, PipelineLink};
+use super::server_host::ServerHostConfig;
 use super::step_time::StepTimeConfig;
 use crate::model::{KvDtype, Reserve};
 
@@ -61,6 +62,9 @@ pub struct GroupConfig {
     /// As [`ClusterConfig::derived_kv_capacity`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub derived_kv_capacity: Option<u32>,
+    /// As [`ClusterConfig::host`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<ServerHostConfig>,
     /// As [`ClusterConfig::engine`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub engine: Option<EngineConfig>,
@@ -138,6 +142,7 @@ impl GroupConfig {
                 .or(cluster.derived_kv_capacity.filter(|_| self.engine.is_none())),
             api_delay_ms: cluster.api_delay_ms,
             api_per_request_ms: cluster.api_per_request_ms,
+            host: self.host.or(cluster.host),
             engine,
             step_time: self.step_time.as_ref().unwrap_or(&cluster.step_time).clone(),
             lora: self.lora.as_ref().or(shared_lora).map(|lora| LoraConfig {
@@ -171,6 +176,7 @@ impl GroupConfig {
         self.memory_reserve = resolved.memory_reserve;
         self.kv_cache_dtype = Some(resolved.kv_cache_dtype);
         self.derived_kv_capacity = resolved.derived_kv_capacity;
+        self.host = resolved.host;
         self.engine = Some(resolved.engine.clone());
         self.step_time = Some(resolved.step_time.clone());
         self.lora.clone_from(&resolved.lora);
@@ -191,6 +197,7 @@ impl GroupConfig {
             ("gpu_memory_utilization", self.gpu_memory_utilization.is_some()),
             ("memory_reserve", self.memory_reserve.is_some()),
             ("kv_cache_dtype", self.kv_cache_dtype.is_some()),
+            ("host", self.host.is_some()),
             ("engine", self.engine.is_some()),
             ("step_time", self.step_time.is_some()),
             ("lora", self.lora.is_some()),

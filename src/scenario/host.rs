@@ -14,6 +14,10 @@ pub struct HostConfig {
     pub schedule_per_sequence_us: f64,
     /// The same for each request admitted in it.
     pub schedule_per_new_request_us: f64,
+    /// More to decide a step that prefills.
+    pub schedule_prefill_us: f64,
+    /// More to decide a step for each token that it prefills.
+    pub schedule_per_prefill_token_us: f64,
     /// To prepare the inputs of a step and launch it, up to its first kernel.
     pub launch_us: f64,
     /// The same for each sequence in it.
@@ -25,6 +29,10 @@ pub struct HostConfig {
     pub post_process_us: f64,
     /// The same for each sequence in it.
     pub post_process_per_sequence_us: f64,
+    /// More to take in the outcome of a step that prefilled.
+    pub post_process_prefill_us: f64,
+    /// The same for each sequence that it prefilled.
+    pub post_process_per_prefill_us: f64,
     /// More time to launch one prefill step, once: kernels compiled, tuned or loaded when a shape is
     /// met for the first time.
     pub warm_up_us: f64,
@@ -34,16 +42,20 @@ pub struct HostConfig {
 
 impl HostConfig {
     /// Every time under its key.
-    pub fn values(&self) -> [(&'static str, f64); 9] {
+    pub fn values(&self) -> [(&'static str, f64); 13] {
         [
             ("schedule_us", self.schedule_us),
             ("schedule_per_sequence_us", self.schedule_per_sequence_us),
             ("schedule_per_new_request_us", self.schedule_per_new_request_us),
+            ("schedule_prefill_us", self.schedule_prefill_us),
+            ("schedule_per_prefill_token_us", self.schedule_per_prefill_token_us),
             ("launch_us", self.launch_us),
             ("launch_per_sequence_us", self.launch_per_sequence_us),
             ("eager_launch_us", self.eager_launch_us),
             ("post_process_us", self.post_process_us),
             ("post_process_per_sequence_us", self.post_process_per_sequence_us),
+            ("post_process_prefill_us", self.post_process_prefill_us),
+            ("post_process_per_prefill_us", self.post_process_per_prefill_us),
             ("warm_up_us", self.warm_up_us),
         ]
     }

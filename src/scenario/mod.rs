@@ -21,6 +21,7 @@ mod lora;
 mod migration;
 mod pipeline;
 mod router;
+mod server_host;
 mod sglang;
 mod step_time;
 mod workload;
@@ -66,6 +67,7 @@ pub use router::{
     PrefixAwareConfig, PrefixExactConfig, PrefixMiss, RankAwareConfig, RankKernel, RouterConfig,
     WeightedConfig,
 };
+pub use server_host::{Endpoint, ServerHostConfig, ServerHostProfile};
 pub use sglang::{SglangConfig, SglangPolicy};
 pub use step_time::{Communication, LayerTableConfig, Sampler, StepTimeConfig};
 pub use workload::{

@@ -17,8 +17,10 @@ use crate::engine::scheduler::{
     Acceptance, FasterTransformer, Orca, Sarathi, Scheduler, Sglang, StaticBatch, VllmV0, VllmV1,
 };
 use crate::engine::{HostTimes, Instance, Tiers};
+use crate::frontend::{FrontEnd, FrontEndTimes};
 use crate::ids::AdapterId;
 use crate::network::Protocol;
+use crate::profiles;
 use crate::resolved::{ReplicaGroup, Scenario, ScenarioError};
 use crate::rng::{Seed, mix};
 use crate::scenario::{
@@ -99,7 +101,8 @@ fn replica(
     };
     let instance = Instance::new(scheduler, cost.clone())
         .with_graphs(cuda_graphs(engine))
-        .on_host(HostTimes::from(engine.host()));
+        .on_host(HostTimes::from(engine.host()))
+        .behind(front_end(group));
     Ok(instance.with_lora(lora::times(group)?))
 }
 
@@ -226,6 +229,7 @@ pub(super) fn cold<W: Source>(scenario: &Scenario, cluster: Cluster, source: W) 
         Simulation::new(source, Client::new(client), cluster, time(file.cluster.api_delay_ms));
     let run =
         run.with_serial_front_end(time(file.cluster.api_per_request_ms)).until(client.stops_at());
+    let run = run.with_sender(front_end_times(scenario.first()).as_ref());
     let run = match &file.cluster.gateway {
         Some(gateway) => run.with_gateway(gateway, &file.workload.classes, ranks(scenario)),
         None => run,
@@ -250,6 +254,18 @@ pub(super) fn cold<W: Source>(scenario: &Scenario, cluster: Cluster, source: W) 
         let bytes = of_gpu * u64::from(tp) * u64::from(ranks);
         run.with_autoscaler(replicas, autoscaler, bytes)
     })
+}
+
+/// The processes of a replica's server, where they take time.
+fn front_end(group: &ReplicaGroup) -> Option<FrontEnd> {
+    let speaks = group.role != ReplicaRole::Prefill;
+    front_end_times(group).map(|times| FrontEnd::new(times, speaks))
+}
+
+fn front_end_times(group: &ReplicaGroup) -> Option<FrontEndTimes> {
+    let config = group.cluster.host.as_ref()?;
+    let profile = profiles::host(config.profile.name());
+    Some(FrontEndTimes::new(profile.expect("every profile is built in"), config))
 }
 
 /// How the engines of a scenario read priorities; a gateway that does too has engines of one mind.

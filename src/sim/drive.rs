@@ -23,6 +23,8 @@ pub(super) struct Gone {
     pub(super) finish: Finish,
     /// Of its answer.
     pub(super) tokens: u32,
+    /// When its client knows.
+    pub(super) at: SimTime,
 }
 
 /// What came of an instance that went on. Buffers are reused.
@@ -126,7 +128,8 @@ pub(super) fn advance(
                 prefilled.push(life.id);
             } else {
                 Observer::on(observer, now, Occurrence::Left(instance, life, *finish));
-                left.push(Gone { id: life.id, finish: *finish, tokens: life.generated });
+                let at = now.max(life.last_token);
+                left.push(Gone { id: life.id, finish: *finish, tokens: life.generated, at });
                 if let Some(lives) = lives.as_deref_mut().filter(|_| *finish == Finish::Done) {
                     lives.push(*life);
                 }

@@ -112,7 +112,7 @@ impl<W: Source> Simulation<W> {
 
     /// A request is sent to both of its instances, first to the one that decodes it.
     pub(super) fn reserve(&mut self, now: SimTime, transit: u32, prefill: InstanceId) {
-        let ready = self.through_front_end(now, prefill);
+        let ready = self.through_front_end(now, prefill, transit);
         let seen = self.seen(now);
         let (id, request) = self.transit.get(transit);
         let Cluster { instances, disaggregation, .. } = &mut self.cluster;
@@ -199,7 +199,7 @@ impl<W: Source> Simulation<W> {
             faults.left(id);
         }
         self.gateway.left(id);
-        self.outcome.left.push(Gone { id, finish, tokens: 0 });
+        self.outcome.left.push(Gone { id, finish, tokens: 0, at: now });
         self.settle(now);
     }
 

@@ -53,7 +53,8 @@ impl<W: Source + Send> Simulation<W> {
             && self.scaling.is_none()
             && self.cluster.router.goes_in_turn()
             && self.client.is_open()
-            && !self.workload.has_follow_ups();
+            && !self.workload.has_follow_ups()
+            && !self.cluster.instances.iter().any(Instance::has_front_end);
         if is_separable { self.run_separately(observer) } else { self.run(observer) }
     }
 

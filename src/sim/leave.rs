@@ -17,12 +17,12 @@ impl<W: Source> Simulation<W> {
         self.wake_gate(now);
         let mut left = std::mem::take(&mut self.outcome.left);
         for gone in left.drain(..) {
-            self.leave(now, gone.id, gone.finish);
+            self.leave(gone.at, gone.id, gone.finish);
         }
         self.outcome.left = left;
     }
 
-    /// Counts a request that left and lets its client go on.
+    /// Counts a request of which its client knows at `now` that it left, and lets it go on.
     pub(super) fn leave(&mut self, now: SimTime, id: RequestId, finish: Finish) {
         self.counts.leave(finish);
         if let Some(migrating) = &mut self.migrating {
@@ -32,6 +32,7 @@ impl<W: Source> Simulation<W> {
         if let Some((next, at)) = self.client.finished(now) {
             let transit = self.held.pop_front().expect("the client holds a request");
             debug_assert_eq!(self.transit.get(transit).0, next, "first come, first sent");
+            let at = at + self.sender.turnaround;
             self.queue.push(at, Class::Input, Event::Send { transit });
         }
         let answered = self.turns.remove(&id).filter(|_| finish == Finish::Done);

@@ -7,6 +7,7 @@ mod build;
 mod counts;
 mod drive;
 mod faults;
+mod front;
 mod gate;
 mod handoff;
 mod handover;

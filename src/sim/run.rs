@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 use super::counts::Counts;
 use super::drive::{self, Gone, Outcome};
 use super::faults::{Faults, Reason};
+use super::front::Sender;
 use super::gate::Gate;
 use super::laws::Watch;
 use super::migrate::Migrating;
@@ -35,6 +36,10 @@ pub(super) enum Event {
     Send { transit: u32 },
     /// A request reaches an instance.
     Enqueue { instance: InstanceId, transit: u32 },
+    /// A request comes to the server of an instance.
+    Connect { instance: InstanceId, transit: u32 },
+    /// A request is tokenised by the server of an instance.
+    Tokenized { instance: InstanceId, transit: u32 },
     /// A request reaches the queue of the instance that will decode it, to have memory set aside.
     Expect { decode: InstanceId, transit: u32 },
     /// Such a request, for which there is memory, reaches the queue of the instance that prefills it.
@@ -83,7 +88,9 @@ pub struct Simulation<W> {
     /// Of that way, what the front end of an instance does for one request after the other.
     pub(super) api_per_request: SimDuration,
     /// Per instance, when its front end is free.
-    api_free: Vec<SimTime>,
+    pub(super) api_free: Vec<SimTime>,
+    /// The client's thread that sends, where it takes time.
+    pub(super) sender: Sender,
     /// Where something may fail, or clients may give up.
     pub(super) faults: Option<Box<Faults>>,
     /// Where replicas are started and drained.
@@ -136,6 +143,7 @@ impl<W: Source> Simulation<W> {
             api_delay,
             api_per_request: SimDuration::ZERO,
             api_free,
+            sender: Sender::default(),
             faults: None,
             scaling: None,
             migrating: None,
@@ -318,19 +326,6 @@ impl<W: Source> Simulation<W> {
         if self.steps_seen == Some((now, ALL)) { now + SimDuration::from_nanos(1) } else { now }
     }
 
-    /// A request comes to an instance, through its front end.
-    pub(super) fn pass_front_end(&mut self, now: SimTime, instance: InstanceId, event: Event) {
-        let at = self.through_front_end(now, instance);
-        self.queue.push(at, Class::Input, event);
-    }
-
-    /// When a request that comes to an instance now is through its front end.
-    pub(super) fn through_front_end(&mut self, now: SimTime, instance: InstanceId) -> SimTime {
-        let free = &mut self.api_free[instance.index()];
-        *free = now.max(*free) + self.api_per_request;
-        *free + self.api_delay
-    }
-
     fn handle(&mut self, now: SimTime, event: Event, observer: &mut impl Observer) {
         match event {
             Event::Arrive { transit } => {
@@ -340,6 +335,8 @@ impl<W: Source> Simulation<W> {
             }
             Event::Send { transit } => self.send(now, transit, observer),
             Event::Enqueue { instance, transit } => self.enqueue(now, instance, transit, observer),
+            Event::Connect { instance, transit } => self.connect(now, instance, transit),
+            Event::Tokenized { instance, transit } => self.submit(now, instance, transit),
             Event::Expect { decode, transit } => self.expect_kv(now, decode, transit, observer),
             Event::Prefill { request } => self.enqueue_prefill(now, request, observer),
             Event::Advance { instance, epoch } if epoch == self.epochs[instance.index()] => {
@@ -420,7 +417,7 @@ impl<W: Source> Simulation<W> {
             if role == Role::Decode {
                 self.release(now, id, observer);
             }
-            self.outcome.left.push(Gone { id, finish, tokens: 0 });
+            self.outcome.left.push(Gone { id, finish, tokens: 0, at: now });
             self.count_out(role);
             self.settle(now);
             self.see_load(now, instance, observer);
@@ -487,6 +484,9 @@ impl<W: Source> Simulation<W> {
         *epoch = epoch.wrapping_add(1);
         self.awaited[instance.index()] = false;
         self.api_free[instance.index()] = now;
+        if let Some(front) = self.cluster.instances[instance.index()].front_end(now) {
+            front.forget();
+        }
     }
 }
 

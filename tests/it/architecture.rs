@@ -15,8 +15,8 @@ const FLOORS: &[Floor] = &[
     Ordered(&[
         "units", "ids", "json", "erased", "plain", "problem", "rng", "des", "threads", "stats",
     ]),
-    Ordered(&["model", "hardware", "request", "profiles", "scenario"]),
-    Apart(&["cost", "kv", "network", "workload"]),
+    Ordered(&["model", "hardware", "host", "request", "profiles", "scenario"]),
+    Apart(&["cost", "frontend", "kv", "network", "workload"]),
     Apart(&["engine"]),
     Apart(&["cluster"]),
     Ordered(&["resolved", "sim"]),

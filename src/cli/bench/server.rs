@@ -43,6 +43,7 @@ pub(super) fn cluster(
         },
         api_delay_ms: 0.0,
         api_per_request_ms: 0.0,
+        host: None,
         engine,
         step_time: StepTimeConfig::default(),
         lora: None,

@@ -44,7 +44,8 @@ impl Instance {
             .on_host(self.host)
             .with_lora(self.lora);
         let Self { wave, prefill_steps, tells_late, stepping, is_recorded, .. } = self;
-        Self { wave, prefill_steps, tells_late, stepping, is_recorded, ..fresh }
+        let front = self.front.map(|front| Box::new(front.at_time_zero()));
+        Self { wave, prefill_steps, tells_late, stepping, is_recorded, front, ..fresh }
     }
 
     /// How long its device takes for a step that should take `duration`.

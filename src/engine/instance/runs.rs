@@ -228,6 +228,9 @@ impl Instance {
         self.steps += steps.len() as u64;
         self.host_free = self.run_host.launched(last.boundary);
         self.device_free = last.end();
+        if let Some(front) = &mut self.front {
+            front.stream(told.outcomes().iter().map(|step| step.boundary), told.rows);
+        }
         tell(self, EngineEvent::Quiet(&told));
     }
 }

@@ -28,6 +28,7 @@ impl Instance {
             kv.transferred(id, &mut self.result);
         }
         if !self.result.finished.is_empty() {
+            self.forget_streams();
             tell(self, EngineEvent::Left(&self.result));
         }
     }
@@ -60,6 +61,7 @@ impl Instance {
             kv.land(now, &mut self.result);
         }
         if !self.result.landed.is_empty() {
+            self.send_outputs(now, 0);
             tell(self, EngineEvent::Landed(&self.result));
         }
     }

@@ -1,0 +1,91 @@
+//! The event loop of a process that talks HTTP: requests and outputs in one queue.
+
+use std::collections::VecDeque;
+
+use super::FrontEndTimes;
+use crate::units::{SimDuration, SimTime};
+
+/// One thread that works through what has come, first come, first served.
+#[derive(Debug, Clone, Default)]
+pub(super) struct EventLoop {
+    /// When all that has come is done.
+    free: SimTime,
+    /// Turns over outputs that have not begun, by when they begin and end: requests pass them, because a
+    /// message is looked at when the turn before it is over and not in the order of the queue.
+    pending: VecDeque<(SimTime, SimTime)>,
+}
+
+/// A message with outputs as it is served.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Message {
+    /// When its first chunk is begun.
+    pub(super) first_chunk: SimTime,
+    /// Chunks that are sent.
+    pub(super) chunks: u32,
+    /// From one turn over its outputs to the next.
+    turn: SimDuration,
+}
+
+impl Message {
+    /// When the chunk of the output at this place is out.
+    pub(super) fn sent(&self, place: u32, times: &FrontEndTimes) -> SimTime {
+        let turns = place / times.outputs_per_turn;
+        let within = place % times.outputs_per_turn;
+        self.first_chunk + self.turn * u64::from(turns) + times.chunks(within + 1)
+    }
+}
+
+impl EventLoop {
+    /// Work for a request comes at `at`: when it is done.
+    pub(super) fn handle(&mut self, at: SimTime, work: SimDuration, wake: SimDuration) -> SimTime {
+        self.forget_begun(at);
+        let Some(&(begin, _)) = self.pending.front() else {
+            self.free = if at > self.free { at + wake } else { self.free } + work;
+            return self.free;
+        };
+        for (begin, end) in &mut self.pending {
+            *begin += work;
+            *end += work;
+        }
+        self.free += work;
+        begin + work
+    }
+
+    /// A message of so many outputs comes at `at`; to read prompts before first outputs and to close
+    /// answers takes so long beside.
+    pub(super) fn send(
+        &mut self,
+        at: SimTime,
+        rows: u32,
+        (priming, finishing): (SimDuration, SimDuration),
+        times: &FrontEndTimes,
+    ) -> Message {
+        self.forget_begun(at);
+        let outputs = times.message + times.output * u64::from(rows) + priming;
+        if rows <= times.outputs_per_turn
+            && times.merges_messages
+            && let Some((begin, end)) = self.pending.back_mut()
+        {
+            // The turn that has not begun takes this message too, and a chunk has the tokens of both.
+            let first_chunk = *begin + outputs;
+            *end += outputs + finishing;
+            self.free += outputs + finishing;
+            return Message { first_chunk, chunks: 0, turn: SimDuration::ZERO };
+        }
+        let begin = if at > self.free { at + times.api_wake } else { self.free };
+        let per_turn = rows.min(times.outputs_per_turn);
+        let turn = times.output * u64::from(per_turn) + times.chunks(per_turn);
+        let first_chunk = begin + times.message + times.output * u64::from(per_turn) + priming;
+        self.free = begin + outputs + times.chunks(rows) + finishing;
+        if begin > at + times.api_wake {
+            self.pending.push_back((begin, self.free));
+        }
+        Message { first_chunk, chunks: times.chunks_of(rows), turn }
+    }
+
+    fn forget_begun(&mut self, at: SimTime) {
+        while self.pending.front().is_some_and(|(begin, _)| *begin <= at) {
+            self.pending.pop_front();
+        }
+    }
+}

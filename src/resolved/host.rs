@@ -1,0 +1,83 @@
+//! The processes of a server around its scheduler.
+
+use super::fail;
+use super::rules::Rules;
+use super::ScenarioError;
+use crate::host::EngineCoreTimes;
+use crate::profiles;
+use crate::scenario::{ClusterConfig, EngineConfig, HostConfig, ServerHostConfig, ServerHostProfile};
+
+/// Processes that talk HTTP at most.
+const API_SERVERS_MAX: u32 = 1024;
+
+pub(super) fn rules(cluster: &ClusterConfig, rules: &mut Rules) {
+    let Some(host) = &cluster.host else { return };
+    rules.factor("cluster.host.cpu", host.cpu);
+    rules.factor("cluster.host.tokenizer", host.tokenizer);
+    let bytes = host.bytes_per_token;
+    rules.check(
+        (0.0..=1e3).contains(&bytes),
+        "cluster.host.bytes_per_token",
+        "from 0 to 1000",
+        bytes,
+    );
+    let count = host.api_servers;
+    let holds = (1..=API_SERVERS_MAX).contains(&count);
+    rules.check(holds, "cluster.host.api_servers", "from 1 to 1024", count);
+    rules.count("cluster.host.stream_interval", host.stream_interval);
+    if cluster.api_per_request_ms > 0.0 {
+        rules.broken(
+            "cluster.api_per_request_ms",
+            "is what `cluster.host` simulates: only one of the two can be given",
+        );
+    }
+    if host.api_servers > 1 && host.profile == ServerHostProfile::Sglang {
+        rules.broken(
+            "cluster.host.api_servers",
+            "must be 1 with the profile sglang: several tokenizer workers are not modelled",
+        );
+    }
+}
+
+/// The scheduler's process takes what it takes in the profile, unless the engine's own settings say otherwise.
+pub(super) fn resolve(cluster: &mut ClusterConfig) -> Result<(), ScenarioError> {
+    let Some(host) = cluster.host else { return Ok(()) };
+    let engine = match cluster.engine {
+        EngineConfig::VllmV1(_) => ServerHostProfile::Vllm,
+        EngineConfig::Sglang(_) => ServerHostProfile::Sglang,
+        _ => {
+            let name = cluster.engine.name();
+            let problem = format!("no profile of a server with the engine {name} was measured");
+            return Err(fail("cluster.host", &problem));
+        }
+    };
+    if engine != host.profile {
+        let (engine, given) = (engine.name(), host.profile.name());
+        let problem = format!("must be {engine}, which is the engine, got {given}");
+        return Err(fail("cluster.host.profile", &problem));
+    }
+    let times = cluster.engine.host_mut();
+    if *times == HostConfig::default()
+        && let Some(profile) = profiles::host(host.profile.name())
+    {
+        *times = scaled(&profile.engine_core, &host);
+    }
+    Ok(())
+}
+
+fn scaled(core: &EngineCoreTimes, host: &ServerHostConfig) -> HostConfig {
+    let scaled = |us: f64| us * host.cpu;
+    HostConfig {
+        schedule_us: scaled(core.schedule_us),
+        schedule_per_sequence_us: scaled(core.schedule_per_sequence_us),
+        schedule_per_new_request_us: scaled(core.schedule_per_new_request_us),
+        schedule_prefill_us: scaled(core.schedule_prefill_us),
+        schedule_per_prefill_token_us: scaled(core.schedule_per_prefill_token_us),
+        launch_us: scaled(core.launch_us),
+        post_process_us: scaled(core.post_process_us),
+        post_process_per_sequence_us: scaled(core.post_process_per_sequence_us),
+        post_process_prefill_us: scaled(core.post_process_prefill_us),
+        post_process_per_prefill_us: scaled(core.post_process_per_prefill_us),
+        ..HostConfig::default()
+    }
+}
