@@ -36,7 +36,9 @@ pub struct HostProfile {
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClientTimes {
-    /// To send a request, after its time to first token has begun to count.
+    /// To connect for a request, after its time to first token has begun to count.
+    pub connect_us: f64,
+    /// To send it, after others have had a turn.
     pub send_us: f64,
     /// From the end of an answer to the request that takes its place.
     pub turnaround_us: f64,
@@ -49,14 +51,15 @@ pub struct ClientTimes {
 }
 
 /// The event loop of a process that talks HTTP: it does one thing after the other.
-#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ApiTimes {
-    /// To accept, parse and check a request, before it is tokenised.
-    pub accept_us: f64,
-    /// To send it on, after it was tokenised.
-    pub submit_us: f64,
-    /// The same for each token of the prompt.
+    /// To accept, parse and check a request, before it is tokenised: what is done in one go, and what
+    /// after others have had a turn.
+    pub accept_us: Vec<f64>,
+    /// To send it on, after it was tokenised, in the same way.
+    pub submit_us: Vec<f64>,
+    /// The first of these takes so much longer for each token of the prompt.
     pub submit_per_token_us: f64,
     /// For each message with outputs.
     pub message_us: f64,

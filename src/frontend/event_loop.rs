@@ -36,6 +36,11 @@ impl Message {
 }
 
 impl EventLoop {
+    /// Whether all that has come is done.
+    pub(super) fn is_idle(&self, at: SimTime) -> bool {
+        at >= self.free
+    }
+
     /// Work for a request comes at `at`: when it is done.
     pub(super) fn handle(&mut self, at: SimTime, work: SimDuration, wake: SimDuration) -> SimTime {
         self.forget_begun(at);

@@ -2,7 +2,7 @@
 //! which does one thing after the other.
 //!
 //! A request passes the event loop of a process that talks HTTP, is tokenised, passes the loop again
-//! ([`FrontEnd::accept`], [`FrontEnd::submit`]), and reaches the scheduler's queue. The outputs of a step
+//! ([`FrontEnd::accept`], [`FrontEnd::go_on`]), and reaches the scheduler's queue. The outputs of a step
 //! come back as one message ([`FrontEnd::answer`]): the loop goes through them in turns and sends a chunk
 //! for each, so that the last stream of a step waits for all others. What the loop does for requests
 //! delays chunks, and chunks delay requests. Nobody holds the scheduler back: messages wait.
@@ -25,14 +25,15 @@ use rustc_hash::FxHashMap;
 use self::event_loop::EventLoop;
 use self::server::Server;
 pub use self::times::FrontEndTimes;
+use self::times::Place;
 use crate::ids::RequestId;
 use crate::units::{SimDuration, SimTime};
 
-/// Where a request is next.
+/// How far a request has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Accepted {
-    /// It is being tokenised until then: [`FrontEnd::submit`] comes next.
-    Tokenizing(SimTime),
+pub enum Progress {
+    /// It waits for its next turn until then: [`FrontEnd::go_on`] comes next.
+    Waits(SimTime),
     /// In the queue of the scheduler at that time.
     Submitted(SimTime),
 }
@@ -72,6 +73,8 @@ pub struct FrontEnd {
 struct Stream {
     prompt_tokens: u32,
     process: u32,
+    /// What comes next on its way to the scheduler.
+    stage: u32,
     /// When the client had its first token.
     first: Option<SimTime>,
 }
@@ -107,42 +110,58 @@ impl FrontEnd {
     }
 
     /// A request comes to the server at `now`. Messages that came before have been taken in.
-    pub fn accept(&mut self, now: SimTime, request: RequestId, prompt_tokens: u32) -> Accepted {
+    pub fn accept(&mut self, now: SimTime, request: RequestId, prompt_tokens: u32) -> Progress {
         let process = self.accepted % self.times.processes;
         self.accepted = self.accepted.wrapping_add(1);
-        self.streams.insert(request, Stream { prompt_tokens, process, first: None });
-        let times = &self.times;
-        let tokenizing = times.tokenizing(prompt_tokens);
-        let process = process as usize;
-        let api = &mut self.loops[process];
-        if times.tokenizes_in_loop {
-            let work = times.accept + tokenizing + times.submitting(prompt_tokens);
-            let done = api.handle(now, work, times.api_wake);
-            return Accepted::Submitted(self.take_in(done, prompt_tokens));
-        }
-        let accepted = api.handle(now, times.accept, times.api_wake);
-        if tokenizing == SimDuration::ZERO {
-            return Accepted::Tokenizing(accepted);
-        }
-        let done = self.tokenizers[process].serve(accepted, tokenizing, times.tokenizer_wake);
-        Accepted::Tokenizing(done)
+        let stream = Stream { prompt_tokens, process, stage: 0, first: None };
+        self.streams.insert(request, stream);
+        self.serve(now, request, stream)
     }
 
-    /// A request is tokenised: when it is in the queue of the scheduler; nothing of a request that was
-    /// forgotten meanwhile.
-    pub fn submit(&mut self, now: SimTime, request: RequestId) -> Option<SimTime> {
-        let &Stream { prompt_tokens, process, .. } = self.streams.get(&request)?;
-        let work = self.times.submitting(prompt_tokens);
-        let done = self.loops[process as usize].handle(now, work, self.times.api_wake);
-        Some(self.take_in(done, prompt_tokens))
+    /// A request goes on; nothing of one that was forgotten meanwhile.
+    pub fn go_on(&mut self, now: SimTime, request: RequestId) -> Option<Progress> {
+        let stream = *self.streams.get(&request)?;
+        Some(self.serve(now, request, stream))
     }
 
-    /// Both at once, for who has to know now: what comes to the loop meanwhile waits for it.
+    /// All the way at once, for who has to know now: what comes to the loop meanwhile waits for it.
     pub fn pass(&mut self, now: SimTime, request: RequestId, prompt_tokens: u32) -> SimTime {
-        match self.accept(now, request, prompt_tokens) {
-            Accepted::Submitted(at) => at,
-            Accepted::Tokenizing(at) => self.submit(at, request).unwrap_or(at),
+        let mut progress = self.accept(now, request, prompt_tokens);
+        loop {
+            match progress {
+                Progress::Submitted(at) => return at,
+                Progress::Waits(at) => match self.go_on(at, request) {
+                    Some(next) => progress = next,
+                    None => return at,
+                },
+            }
         }
+    }
+
+    fn serve(&mut self, now: SimTime, request: RequestId, mut stream: Stream) -> Progress {
+        let Stream { prompt_tokens, process, .. } = stream;
+        let process = process as usize;
+        // With nobody else there what follows is done at once, but for what takes long.
+        let mut goes_on = self.loops[process].is_idle(now);
+        let mut at = now;
+        let progress = loop {
+            let Some(stage) = self.times.stages.get(stream.stage as usize) else {
+                break Progress::Submitted(self.take_in(at, prompt_tokens));
+            };
+            let work = stage.work(prompt_tokens);
+            if stage.place == Place::Tokenizer {
+                let tokenizer = &mut self.tokenizers[process];
+                at = tokenizer.serve(at, work, self.times.tokenizer_wake);
+                goes_on = false;
+            } else if at > now && !(goes_on && stage.follows) {
+                break Progress::Waits(at);
+            } else {
+                at = self.loops[process].handle(at, work, self.times.api_wake);
+            }
+            stream.stage += 1;
+        };
+        self.streams.insert(request, stream);
+        progress
     }
 
     fn take_in(&mut self, at: SimTime, prompt_tokens: u32) -> SimTime {

@@ -3,15 +3,15 @@
 use super::run::{Event, Simulation};
 use super::source::Source;
 use crate::des::Class;
-use crate::frontend::{Accepted, FrontEndTimes};
+use crate::frontend::{FrontEndTimes, Progress};
 use crate::ids::InstanceId;
 use crate::units::{SimDuration, SimTime};
 
 /// The client's thread that sends requests, one after the other, where it takes time.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Sender {
-    /// For each request.
-    each: SimDuration,
+    /// To connect for a request, and to send it.
+    each: [SimDuration; 2],
     /// More for the first one after it had none to send.
     wake: SimDuration,
     /// From the end of an answer to the request that takes its place.
@@ -22,11 +22,20 @@ pub(super) struct Sender {
 }
 
 impl Sender {
-    /// When a request that is sent at `now` comes to a server.
+    /// When it has connected for a request that is sent at `now`.
+    fn connect(&mut self, now: SimTime) -> SimTime {
+        self.work(now, self.each[0])
+    }
+
+    /// When a request for which it has connected comes to a server.
     fn send(&mut self, now: SimTime) -> SimTime {
-        let begin = if now > self.free { now + self.wake } else { self.free };
-        self.free = begin + self.each;
-        self.free + self.network
+        self.work(now, self.each[1]) + self.network
+    }
+
+    fn work(&mut self, now: SimTime, work: SimDuration) -> SimTime {
+        let begin = if now > self.free { now + self.wake } else { now.max(self.free) };
+        self.free = begin + work;
+        self.free
     }
 }
 
@@ -47,7 +56,7 @@ impl<W: Source> Simulation<W> {
         let has_front_end = self.cluster.instances[instance.index()].has_front_end();
         let at = match event {
             Event::Enqueue { transit, .. } if has_front_end => {
-                let at = self.sender.send(now);
+                let at = self.sender.connect(now);
                 let event = Event::Connect { instance, transit };
                 return self.queue.push(at, Class::Input, event);
             }
@@ -67,7 +76,8 @@ impl<W: Source> Simulation<W> {
         if !self.cluster.instances[instance.index()].has_front_end() {
             return self.through_plain_front_end(now, instance);
         }
-        let at = self.sender.send(now);
+        let connected = self.sender.connect(now);
+        let at = self.sender.send(connected);
         let (id, request) = self.transit.get(transit);
         let engine = &mut self.cluster.instances[instance.index()];
         let front = engine.front_end(now).expect("the instance has a front end");
@@ -80,30 +90,37 @@ impl<W: Source> Simulation<W> {
         *free + self.api_delay
     }
 
+    /// The client has connected to the server of an instance for a request.
+    pub(super) fn connected(&mut self, now: SimTime, instance: InstanceId, transit: u32) {
+        let at = self.sender.send(now);
+        self.queue.push(at, Class::Input, Event::Accept { instance, transit });
+    }
+
     /// A request has come to the server of an instance.
-    pub(super) fn connect(&mut self, now: SimTime, instance: InstanceId, transit: u32) {
+    pub(super) fn accept(&mut self, now: SimTime, instance: InstanceId, transit: u32) {
         let (id, request) = self.transit.get(transit);
         let engine = &mut self.cluster.instances[instance.index()];
         let front = engine.front_end(now).expect("the instance has a front end");
-        match front.accept(now, id, request.prompt_tokens) {
-            Accepted::Tokenizing(at) => {
-                self.queue.push(at, Class::Input, Event::Tokenized { instance, transit });
-            }
-            Accepted::Submitted(at) => self.submitted(at, instance, transit),
-        }
+        let progress = front.accept(now, id, request.prompt_tokens);
+        self.progress(progress, instance, transit);
     }
 
-    /// A request is tokenised: it goes on to the scheduler.
-    pub(super) fn submit(&mut self, now: SimTime, instance: InstanceId, transit: u32) {
+    /// It has its next turn there.
+    pub(super) fn go_on(&mut self, now: SimTime, instance: InstanceId, transit: u32) {
         let (id, _) = self.transit.get(transit);
         let engine = &mut self.cluster.instances[instance.index()];
-        let submitted = engine.front_end(now).and_then(|front| front.submit(now, id));
+        let progress = engine.front_end(now).and_then(|front| front.go_on(now, id));
         // A server that crashed meanwhile has lost it, and tells so when it is asked.
-        self.submitted(submitted.unwrap_or(now), instance, transit);
+        self.progress(progress.unwrap_or(Progress::Submitted(now)), instance, transit);
     }
 
-    fn submitted(&mut self, at: SimTime, instance: InstanceId, transit: u32) {
-        let event = Event::Enqueue { instance, transit };
-        self.queue.push(at + self.api_delay, Class::Input, event);
+    fn progress(&mut self, progress: Progress, instance: InstanceId, transit: u32) {
+        let (at, event) = match progress {
+            Progress::Waits(at) => (at, Event::GoOn { instance, transit }),
+            Progress::Submitted(at) => {
+                (at + self.api_delay, Event::Enqueue { instance, transit })
+            }
+        };
+        self.queue.push(at, Class::Input, event);
     }
 }

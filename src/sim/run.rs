@@ -36,10 +36,12 @@ pub(super) enum Event {
     Send { transit: u32 },
     /// A request reaches an instance.
     Enqueue { instance: InstanceId, transit: u32 },
-    /// A request comes to the server of an instance.
+    /// The client has connected to the server of an instance for a request.
     Connect { instance: InstanceId, transit: u32 },
-    /// A request is tokenised by the server of an instance.
-    Tokenized { instance: InstanceId, transit: u32 },
+    /// A request comes to the server of an instance.
+    Accept { instance: InstanceId, transit: u32 },
+    /// A request has its next turn in the server of an instance.
+    GoOn { instance: InstanceId, transit: u32 },
     /// A request reaches the queue of the instance that will decode it, to have memory set aside.
     Expect { decode: InstanceId, transit: u32 },
     /// Such a request, for which there is memory, reaches the queue of the instance that prefills it.
@@ -335,8 +337,9 @@ impl<W: Source> Simulation<W> {
             }
             Event::Send { transit } => self.send(now, transit, observer),
             Event::Enqueue { instance, transit } => self.enqueue(now, instance, transit, observer),
-            Event::Connect { instance, transit } => self.connect(now, instance, transit),
-            Event::Tokenized { instance, transit } => self.submit(now, instance, transit),
+            Event::Connect { instance, transit } => self.connected(now, instance, transit),
+            Event::Accept { instance, transit } => self.accept(now, instance, transit),
+            Event::GoOn { instance, transit } => self.go_on(now, instance, transit),
             Event::Expect { decode, transit } => self.expect_kv(now, decode, transit, observer),
             Event::Prefill { request } => self.enqueue_prefill(now, request, observer),
             Event::Advance { instance, epoch } if epoch == self.epochs[instance.index()] => {
