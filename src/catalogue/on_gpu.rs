@@ -146,7 +146,7 @@ pub(crate) fn engine_defaults(model: &str, gpu: &str, tp: u32) -> ScenarioFile {
             derived_kv_capacity: None,
             api_delay_ms: 0.0,
             api_per_request_ms: 0.0,
-        host: None,
+            host: None,
             engine: EngineConfig::VllmV1(engine),
             step_time: StepTimeConfig::default(),
             lora: None,

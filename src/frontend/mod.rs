@@ -166,7 +166,11 @@ impl FrontEnd {
 
     fn take_in(&mut self, at: SimTime, prompt_tokens: u32) -> SimTime {
         let times = &self.times;
-        self.intake.serve(at + times.intake_delay, times.taking_in(prompt_tokens), times.intake_wake)
+        self.intake.serve(
+            at + times.intake_delay,
+            times.taking_in(prompt_tokens),
+            times.intake_wake,
+        )
     }
 
     /// The scheduler has the outcome of a step in which `rows` requests brought out tokens, of which

@@ -146,7 +146,10 @@ fn stages(profile: &HostProfile, config: &ServerHostConfig) -> Vec<Stage> {
         Endpoint::TokenIds => (0.0, tokenizer.id_us),
     };
     let (request_us, token_us) = (request_us * config.tokenizer, token_us * config.tokenizer);
-    let mut submits = api.submit_us.iter().zip(std::iter::once(api.submit_per_token_us).chain(std::iter::repeat(0.0)));
+    let mut submits = api
+        .submit_us
+        .iter()
+        .zip(std::iter::once(api.submit_per_token_us).chain(std::iter::repeat(0.0)));
     match tokenizer.place {
         TokenizerPlace::EventLoop => {
             // In the same go as what comes before and after it.

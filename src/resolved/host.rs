@@ -1,17 +1,19 @@
 //! The processes of a server around its scheduler.
 
+use super::ScenarioError;
 use super::fail;
 use super::rules::Rules;
-use super::ScenarioError;
 use crate::host::EngineCoreTimes;
 use crate::profiles;
-use crate::scenario::{ClusterConfig, EngineConfig, HostConfig, ServerHostConfig, ServerHostProfile};
+use crate::scenario::{
+    ClusterConfig, EngineConfig, HostConfig, ServerHost, ServerHostConfig, ServerHostProfile,
+};
 
 /// Processes that talk HTTP at most.
 const API_SERVERS_MAX: u32 = 1024;
 
 pub(super) fn rules(cluster: &ClusterConfig, rules: &mut Rules) {
-    let Some(host) = &cluster.host else { return };
+    let Some(host) = cluster.host.as_ref().and_then(ServerHost::processes) else { return };
     rules.factor("cluster.host.cpu", host.cpu);
     rules.factor("cluster.host.tokenizer", host.tokenizer);
     let bytes = host.bytes_per_token;
@@ -31,36 +33,38 @@ pub(super) fn rules(cluster: &ClusterConfig, rules: &mut Rules) {
             "is what `cluster.host` simulates: only one of the two can be given",
         );
     }
-    if host.api_servers > 1 && host.profile == ServerHostProfile::Sglang {
+    if host.api_servers > 1 && matches!(cluster.engine, EngineConfig::Sglang(_)) {
         rules.broken(
             "cluster.host.api_servers",
-            "must be 1 with the profile sglang: several tokenizer workers are not modelled",
+            "must be 1 with sglang: several tokenizer workers are not modelled",
         );
     }
 }
 
-/// The scheduler's process takes what it takes in the profile, unless the engine's own settings say otherwise.
+/// Fills in whose processes they are. The scheduler's takes what it takes in the profile, unless the engine's
+/// own settings say otherwise.
 pub(super) fn resolve(cluster: &mut ClusterConfig) -> Result<(), ScenarioError> {
-    let Some(host) = cluster.host else { return Ok(()) };
+    let Some(ServerHost::Measured(host)) = &mut cluster.host else { return Ok(()) };
     let engine = match cluster.engine {
         EngineConfig::VllmV1(_) => ServerHostProfile::Vllm,
         EngineConfig::Sglang(_) => ServerHostProfile::Sglang,
         _ => {
             let name = cluster.engine.name();
-            let problem = format!("no profile of a server with the engine {name} was measured");
+            let problem = format!("was measured of vllm_v1 and sglang, not of {name}");
             return Err(fail("cluster.host", &problem));
         }
     };
-    if engine != host.profile {
-        let (engine, given) = (engine.name(), host.profile.name());
+    let given = *host.profile.get_or_insert(engine);
+    if engine != given {
+        let (engine, given) = (engine.name(), given.name());
         let problem = format!("must be {engine}, which is the engine, got {given}");
         return Err(fail("cluster.host.profile", &problem));
     }
     let times = cluster.engine.host_mut();
     if *times == HostConfig::default()
-        && let Some(profile) = profiles::host(host.profile.name())
+        && let Some(profile) = profiles::host(engine.name())
     {
-        *times = scaled(&profile.engine_core, &host);
+        *times = scaled(&profile.engine_core, host);
     }
     Ok(())
 }

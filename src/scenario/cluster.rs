@@ -12,7 +12,7 @@ use super::kv_tiers::KvTiersConfig;
 use super::lora::LoraConfig;
 use super::pipeline::{AllReduceConfig, PipelineLink};
 use super::router::RouterConfig;
-use super::server_host::ServerHostConfig;
+use super::server_host::ServerHost;
 use super::step_time::StepTimeConfig;
 use crate::model::{KvDtype, Reserve};
 
@@ -73,7 +73,7 @@ pub struct ClusterConfig {
     pub api_per_request_ms: f64,
     /// The server's processes around the scheduler, and the client; they take no time if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub host: Option<ServerHostConfig>,
+    pub host: Option<ServerHost>,
     /// The engine and its flags.
     #[serde(default)]
     pub engine: EngineConfig,

@@ -8,7 +8,7 @@ use super::engine::EngineConfig;
 use super::expert_parallel::ExpertParallelConfig;
 use super::lora::LoraConfig;
 use super::pipeline::{AllReduceConfig, PipelineLink};
-use super::server_host::ServerHostConfig;
+use super::server_host::ServerHost;
 use super::step_time::StepTimeConfig;
 use crate::model::{KvDtype, Reserve};
 
@@ -64,7 +64,7 @@ pub struct GroupConfig {
     pub derived_kv_capacity: Option<u32>,
     /// As [`ClusterConfig::host`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub host: Option<ServerHostConfig>,
+    pub host: Option<ServerHost>,
     /// As [`ClusterConfig::engine`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub engine: Option<EngineConfig>,

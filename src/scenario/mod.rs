@@ -67,7 +67,7 @@ pub use router::{
     PrefixAwareConfig, PrefixExactConfig, PrefixMiss, RankAwareConfig, RankKernel, RouterConfig,
     WeightedConfig,
 };
-pub use server_host::{Endpoint, ServerHostConfig, ServerHostProfile};
+pub use server_host::{Endpoint, NoHost, ServerHost, ServerHostConfig, ServerHostProfile};
 pub use sglang::{SglangConfig, SglangPolicy};
 pub use step_time::{Communication, LayerTableConfig, Sampler, StepTimeConfig};
 pub use workload::{

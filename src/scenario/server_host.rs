@@ -1,44 +1,97 @@
 //! What surrounds the scheduler of a server: its other processes, and the client.
 
-use serde::{Deserialize, Serialize};
+use std::fmt;
+
+use serde::de::value::{MapAccessDeserializer, StrDeserializer};
+use serde::de::{Error, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+
+/// What the processes of a server around its scheduler take.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[serde(untagged)]
+pub enum ServerHost {
+    /// Nothing.
+    Without(NoHost),
+    /// What they were measured to take.
+    Measured(ServerHostConfig),
+}
+
+/// A server whose processes take no time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum NoHost {
+    /// They take no time.
+    None,
+}
+
+impl ServerHost {
+    /// No processes that take time.
+    pub const NONE: Self = Self::Without(NoHost::None);
+
+    /// The processes, where they take time.
+    pub const fn processes(&self) -> Option<&ServerHostConfig> {
+        match self {
+            Self::Without(_) => None,
+            Self::Measured(config) => Some(config),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for ServerHost {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct WordOrTable;
+        impl<'de> Visitor<'de> for WordOrTable {
+            type Value = ServerHost;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("\"none\", or a table such as { cpu = 0.5 }")
+            }
+
+            fn visit_str<E: Error>(self, word: &str) -> Result<ServerHost, E> {
+                NoHost::deserialize(StrDeserializer::new(word)).map(ServerHost::Without)
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<ServerHost, A::Error> {
+                let table = MapAccessDeserializer::new(map);
+                ServerHostConfig::deserialize(table).map(ServerHost::Measured)
+            }
+        }
+        deserializer.deserialize_any(WordOrTable)
+    }
+}
 
 /// The processes of each replica's server, from a request's connection to the chunks of its answer, and
-/// the benchmark client before them. Without it they take no time.
+/// the benchmark client before them.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub struct ServerHostConfig {
-    /// Whose processes: measured service times of an engine.
-    pub profile: ServerHostProfile,
+    /// Whose processes; the engine's own if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub profile: Option<ServerHostProfile>,
     /// How many times as long as the CPU of the profile this one takes; 0.5 is one twice as fast.
-    #[serde(default = "one")]
     pub cpu: f64,
     /// The same for tokenising, on top.
-    #[serde(default = "one")]
     pub tokenizer: f64,
     /// What requests are sent to.
-    #[serde(default)]
     pub endpoint: Endpoint,
     /// Bytes of text for each token of a prompt: about 4.5 of English, 7.7 of the random tokens that
     /// benchmarks send.
-    #[serde(default = "bytes_per_token")]
     pub bytes_per_token: f64,
     /// Processes that talk HTTP, which share the requests of a replica; vLLM's `--api-server-count`.
-    #[serde(default = "one_process")]
     pub api_servers: u32,
     /// Tokens of a chunk, but for the first and the last one; `--stream-interval` of both engines.
-    #[serde(default = "one_process")]
     pub stream_interval: u32,
     /// Whether what tokenises has no core of its own, but that of the process that talks HTTP.
-    #[serde(default)]
     pub tokenizer_shares_core: bool,
     /// Whether the requests come from the engine's benchmark client, one thread that takes time too.
-    #[serde(default = "yes")]
     pub client: bool,
 }
 
 /// Whose processes a server has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ServerHostProfile {
@@ -72,11 +125,10 @@ pub enum Endpoint {
     TokenIds,
 }
 
-impl ServerHostConfig {
-    /// A server with the processes of this profile, as they were measured.
-    pub const fn new(profile: ServerHostProfile) -> Self {
+impl Default for ServerHostConfig {
+    fn default() -> Self {
         Self {
-            profile,
+            profile: None,
             cpu: 1.0,
             tokenizer: 1.0,
             endpoint: Endpoint::Completions,
@@ -87,20 +139,4 @@ impl ServerHostConfig {
             client: true,
         }
     }
-}
-
-const fn one() -> f64 {
-    1.0
-}
-
-const fn bytes_per_token() -> f64 {
-    4.5
-}
-
-const fn one_process() -> u32 {
-    1
-}
-
-const fn yes() -> bool {
-    true
 }

@@ -263,9 +263,9 @@ fn front_end(group: &ReplicaGroup) -> Option<FrontEnd> {
 }
 
 fn front_end_times(group: &ReplicaGroup) -> Option<FrontEndTimes> {
-    let config = group.cluster.host.as_ref()?;
-    let profile = profiles::host(config.profile.name());
-    Some(FrontEndTimes::new(profile.expect("every profile is built in"), config))
+    let config = group.cluster.host.as_ref()?.processes()?;
+    let profile = profiles::host(config.profile?.name())?;
+    Some(FrontEndTimes::new(profile, config))
 }
 
 /// How the engines of a scenario read priorities; a gateway that does too has engines of one mind.

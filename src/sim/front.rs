@@ -117,9 +117,7 @@ impl<W: Source> Simulation<W> {
     fn progress(&mut self, progress: Progress, instance: InstanceId, transit: u32) {
         let (at, event) = match progress {
             Progress::Waits(at) => (at, Event::GoOn { instance, transit }),
-            Progress::Submitted(at) => {
-                (at + self.api_delay, Event::Enqueue { instance, transit })
-            }
+            Progress::Submitted(at) => (at + self.api_delay, Event::Enqueue { instance, transit }),
         };
         self.queue.push(at, Class::Input, event);
     }
