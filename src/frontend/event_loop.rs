@@ -10,9 +10,17 @@ use crate::units::{SimDuration, SimTime};
 pub(super) struct EventLoop {
     /// When all that has come is done.
     free: SimTime,
-    /// Turns over outputs that have not begun, by when they begin and end: requests pass them, because a
+    /// Turns over outputs that have not begun, in order: requests pass them, because a
     /// message is looked at when the turn before it is over and not in the order of the queue.
-    pending: VecDeque<(SimTime, SimTime)>,
+    pending: VecDeque<Turn>,
+}
+
+/// A turn over outputs that has not begun.
+#[derive(Debug, Clone, Copy)]
+struct Turn {
+    begin: SimTime,
+    /// Whether it takes further messages.
+    merges: bool,
 }
 
 /// A message with outputs as it is served.
@@ -44,13 +52,12 @@ impl EventLoop {
     /// Work for a request comes at `at`: when it is done.
     pub(super) fn handle(&mut self, at: SimTime, work: SimDuration, wake: SimDuration) -> SimTime {
         self.forget_begun(at);
-        let Some(&(begin, _)) = self.pending.front() else {
+        let Some(&Turn { begin, .. }) = self.pending.front() else {
             self.free = if at > self.free { at + wake } else { self.free } + work;
             return self.free;
         };
-        for (begin, end) in &mut self.pending {
-            *begin += work;
-            *end += work;
+        for turn in &mut self.pending {
+            turn.begin += work;
         }
         self.free += work;
         begin + work
@@ -67,13 +74,10 @@ impl EventLoop {
     ) -> Message {
         self.forget_begun(at);
         let outputs = times.message + times.output * u64::from(rows) + priming;
-        if rows <= times.outputs_per_turn
-            && times.merges_messages
-            && let Some((begin, end)) = self.pending.back_mut()
-        {
-            // The turn that has not begun takes this message too, and a chunk has the tokens of both.
-            let first_chunk = *begin + outputs;
-            *end += outputs + finishing;
+        let merges = times.merges_messages && rows <= times.outputs_per_turn;
+        if let Some(turn) = self.pending.back().filter(|turn| merges && turn.merges) {
+            // A chunk has the tokens of both messages.
+            let first_chunk = turn.begin + outputs;
             self.free += outputs + finishing;
             return Message { first_chunk, chunks: 0, turn: SimDuration::ZERO };
         }
@@ -83,13 +87,13 @@ impl EventLoop {
         let first_chunk = begin + times.message + times.output * u64::from(per_turn) + priming;
         self.free = begin + outputs + times.chunks(rows) + finishing;
         if begin > at + times.api_wake {
-            self.pending.push_back((begin, self.free));
+            self.pending.push_back(Turn { begin, merges });
         }
         Message { first_chunk, chunks: times.chunks_of(rows), turn }
     }
 
     fn forget_begun(&mut self, at: SimTime) {
-        while self.pending.front().is_some_and(|(begin, _)| *begin <= at) {
+        while self.pending.front().is_some_and(|turn| turn.begin <= at) {
             self.pending.pop_front();
         }
     }

@@ -77,6 +77,8 @@ struct Stream {
     stage: u32,
     /// When the client had its first token.
     first: Option<SimTime>,
+    /// When it had the last one of which that was asked.
+    last: SimTime,
 }
 
 impl FrontEnd {
@@ -113,7 +115,7 @@ impl FrontEnd {
     pub fn accept(&mut self, now: SimTime, request: RequestId, prompt_tokens: u32) -> Progress {
         let process = self.accepted % self.times.processes;
         self.accepted = self.accepted.wrapping_add(1);
-        let stream = Stream { prompt_tokens, process, stage: 0, first: None };
+        let stream = Stream { prompt_tokens, process, stage: 0, first: None, last: now };
         self.streams.insert(request, stream);
         self.serve(now, request, stream)
     }
@@ -220,9 +222,12 @@ impl FrontEnd {
             };
             let times = &self.times;
             let sent = message.sent(place, times) + times.network;
-            output.at = sent.max(read + times.chunks_read(place)) + times.client_chunk;
+            let seen = sent.max(read + times.chunks_read(place)) + times.client_chunk;
+            // Chunks of a stream never overtake each other.
+            output.at = seen.max(stream.last);
             if let Some(stream) = self.streams.get_mut(&output.request) {
                 stream.first.get_or_insert(output.at);
+                stream.last = output.at;
             }
         }
     }

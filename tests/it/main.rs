@@ -20,6 +20,7 @@ mod docs;
 mod engine_settings;
 mod fast_forward;
 mod faults;
+mod frontend;
 mod function_traces;
 mod gateway;
 mod groups;

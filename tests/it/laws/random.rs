@@ -104,8 +104,10 @@ fn engines() -> impl Strategy<Value = VllmConfig> {
 /// Hosts that take no time, a little, or more than the device.
 pub(crate) fn hosts() -> impl Strategy<Value = HostConfig> {
     let times = (0_u32..900, 0_u32..40, 0_u32..300, 0_u32..900, 0_u32..40, 0_u32..4000);
-    let some = (times, 0_u32..900, 0_u32..40, (0_u32..9000, 0_u32..9));
-    let some = some.prop_map(|(before, after, after_each, (warm_up, warm_up_after))| {
+    let prefills = (0_u32..900, 0_u32..3, 0_u32..900, 0_u32..90);
+    let some = (times, 0_u32..900, 0_u32..40, (0_u32..9000, 0_u32..9), prefills);
+    let some = some.prop_map(|(before, after, after_each, (warm_up, warm_up_after), prefills)| {
+        let (prefill, token, prefilled, each_prefilled) = prefills;
         let (schedule, each, new, launch, launch_each, eager) = before;
         HostConfig {
             schedule_us: f64::from(schedule),
@@ -114,6 +116,10 @@ pub(crate) fn hosts() -> impl Strategy<Value = HostConfig> {
             launch_us: f64::from(launch),
             launch_per_sequence_us: f64::from(launch_each),
             eager_launch_us: f64::from(eager),
+            schedule_prefill_us: f64::from(prefill),
+            schedule_per_prefill_token_us: f64::from(token),
+            post_process_prefill_us: f64::from(prefilled),
+            post_process_per_prefill_us: f64::from(each_prefilled),
             post_process_us: f64::from(after),
             post_process_per_sequence_us: f64::from(after_each),
             warm_up_us: f64::from(warm_up),
