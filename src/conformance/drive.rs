@@ -23,6 +23,9 @@ const STEP_TIME: Linear = Linear {
     base: SimDuration::from_micros(2000),
     prefill_token: SimDuration::from_micros(20),
     decode_seq: SimDuration::from_micros(30),
+    prefill_base: None,
+    prefill_seq_nanos: 0,
+    context_token: SimDuration::from_nanos(0),
 };
 
 #[derive(Debug, Clone, Copy)]

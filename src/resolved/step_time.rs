@@ -18,13 +18,29 @@ pub(super) fn rules(config: &StepTimeConfig, rules: &mut Rules) {
         | StepTimeConfig::Roofline { calibration, .. } => calibration_rules(calibration, rules),
         StepTimeConfig::LayerTable(config) => layer_table_rules(config, rules),
         StepTimeConfig::StepTable { .. } => {}
-        StepTimeConfig::Linear { base_us, prefill_token_us, decode_seq_us } => {
+        StepTimeConfig::Linear {
+            base_us,
+            prefill_token_us,
+            decode_seq_us,
+            prefill_base_us,
+            prefill_seq_us,
+            context_token_us,
+        } => {
             let rule = "a finite number of 0.001 (a nanosecond) at least";
             let holds = *base_us >= 1e-3 && base_us.is_finite();
             rules.check(holds, "cluster.step_time.base_us", rule, *base_us);
             rules.brief("cluster.step_time.base_us", *base_us, 1e6);
             rules.brief("cluster.step_time.prefill_token_us", *prefill_token_us, 1e6);
             rules.brief("cluster.step_time.decode_seq_us", *decode_seq_us, 1e6);
+            rules.brief("cluster.step_time.context_token_us", *context_token_us, 1e6);
+            let prefill_base_us = prefill_base_us.unwrap_or(*base_us);
+            let holds = prefill_base_us >= 1e-3 && prefill_base_us.is_finite();
+            rules.check(holds, "cluster.step_time.prefill_base_us", rule, prefill_base_us);
+            rules.brief("cluster.step_time.prefill_base_us", prefill_base_us, 1e6);
+            let rule = "finite and not below −prefill_token_us, so that no sequence takes less than nothing";
+            let holds = prefill_seq_us.is_finite() && prefill_seq_us + prefill_token_us >= 0.0;
+            rules.check(holds, "cluster.step_time.prefill_seq_us", rule, *prefill_seq_us);
+            rules.brief("cluster.step_time.prefill_seq_us", prefill_seq_us.max(0.0), 1e6);
         }
     }
 }

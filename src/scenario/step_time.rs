@@ -74,6 +74,15 @@ pub enum StepTimeConfig {
         prefill_token_us: f64,
         /// Every sequence that decodes, in µs.
         decode_seq_us: f64,
+        /// Every step that prefills, in µs, in place of `base_us`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        prefill_base_us: Option<f64>,
+        /// Every sequence that prefills, in µs; below 0 where its first token takes less than the others.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        prefill_seq_us: f64,
+        /// Every token of the contexts as they are after the step, in µs.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        context_token_us: f64,
     },
 }
 
@@ -162,4 +171,9 @@ pub struct LayerTableConfig {
     /// Factors and constants of this machine.
     #[serde(skip_serializing_if = "Calibration::is_neutral")]
     pub calibration: Calibration,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(value: &f64) -> bool {
+    *value == 0.0
 }

@@ -89,12 +89,20 @@ pub(super) fn of_layers(
                 ScenarioError::at("cluster.step_time.profile", format_args!("{name}: {problem}"))
             })
         }
-        StepTimeConfig::Linear { base_us, prefill_token_us, decode_seq_us } => {
-            Ok(StepTime::Linear(Linear {
-                base: micros(*base_us),
-                prefill_token: micros(*prefill_token_us),
-                decode_seq: micros(*decode_seq_us),
-            }))
-        }
+        StepTimeConfig::Linear {
+            base_us,
+            prefill_token_us,
+            decode_seq_us,
+            prefill_base_us,
+            prefill_seq_us,
+            context_token_us,
+        } => Ok(StepTime::Linear(Linear {
+            base: micros(*base_us),
+            prefill_token: micros(*prefill_token_us),
+            decode_seq: micros(*decode_seq_us),
+            prefill_base: prefill_base_us.map(micros),
+            prefill_seq_nanos: (prefill_seq_us * 1e3).round() as i64,
+            context_token: micros(*context_token_us),
+        })),
     }
 }

@@ -8,7 +8,8 @@ use super::skip::Skip;
 use crate::hardware::GpuSpec;
 use crate::model::{KvGroups, ModelSpec, Reserve};
 use crate::scenario::{
-    ClusterConfig, EngineConfig, SglangConfig, StepTimeConfig, VllmConfig, VllmV0Config,
+    ClusterConfig, EngineConfig, ServerHost, ServerHostConfig, SglangConfig, StepTimeConfig,
+    VllmConfig, VllmV0Config,
 };
 use crate::units::Bytes;
 
@@ -96,6 +97,9 @@ pub(super) fn cluster(
     } else {
         vllm(&record.engine, settings, (model, gpu), stages, assumed)?
     };
+    if matches!(cluster.engine, EngineConfig::VllmV1(_) | EngineConfig::Sglang(_)) {
+        cluster.host = Some(ServerHost::Measured(ServerHostConfig::default()));
+    }
     cluster.memory_reserve = memory_of_logits(&record.engine, &cluster.engine, model);
     adapters::serve(settings, version(&record.engine), &mut cluster)?;
     Ok(cluster)

@@ -123,11 +123,11 @@ const LONGEST_S: f64 = 1e8;
 /// A measured request.
 #[expect(clippy::struct_field_names, reason = "names end in their unit")]
 #[derive(Debug, Clone, Copy)]
-struct Times {
+pub(super) struct Times {
     /// When the client sent it, after the first arrival.
-    start_s: f64,
-    ttft_s: Option<f64>,
-    e2e_s: f64,
+    pub(super) start_s: f64,
+    pub(super) ttft_s: Option<f64>,
+    pub(super) e2e_s: f64,
 }
 
 /// The requests of an experiment in order of arrival, and what was measured of them.
@@ -252,9 +252,39 @@ fn hold_back(sent: &mut [(Request, Times)], client: &ClientConfig) {
     }
 }
 
-/// The figures of the measured times, by the definitions of the benchmark tools: the usual ones, and
-/// those that have a limit.
+/// The figures of the measured times: the usual ones, and those that have a limit.
 fn measured(sent: &[(Request, Times)], limits: &Limits) -> Result<Vec<(MetricKey, f64)>, String> {
+    let limited = limits.keys();
+    let names: Vec<&str> =
+        FIGURES.into_iter().chain(limited.iter().map(|(name, _)| *name)).collect();
+    let found = figures(sent, &names);
+    let lost = limited.iter().find(|(_, key)| found.iter().all(|(have, _)| have != key));
+    match lost {
+        Some((name, _)) => Err(format!("limits.{name}: these requests do not tell it")),
+        None => Ok(found),
+    }
+}
+
+/// What experiments tell.
+const FIGURES: [&str; 14] = [
+    "request_throughput",
+    "output_throughput",
+    "mean_ttft_ms",
+    "median_ttft_ms",
+    "p90_ttft_ms",
+    "p99_ttft_ms",
+    "mean_tpot_ms",
+    "median_tpot_ms",
+    "p90_tpot_ms",
+    "p99_tpot_ms",
+    "mean_e2el_ms",
+    "median_e2el_ms",
+    "p90_e2el_ms",
+    "p99_e2el_ms",
+];
+
+/// Those of these figures that measured times tell, by the definitions of the benchmark tools.
+pub(super) fn figures(sent: &[(Request, Times)], names: &[&str]) -> Vec<(MetricKey, f64)> {
     let bench = |(request, times): &(Request, Times)| BenchRequest {
         start_s: times.start_s,
         ttft_s: times.ttft_s.unwrap_or(times.e2e_s),
@@ -270,25 +300,7 @@ fn measured(sent: &[(Request, Times)], limits: &Limits) -> Result<Vec<(MetricKey
     let gaps = TokenGaps::Weighted(Weighted::default());
     let summary = BenchSummary::new(BenchInput::new(duration_s, requests, gaps, 0.0), None);
     let has_ttft = sent.iter().all(|(_, times)| times.ttft_s.is_some());
-    let names = [
-        "request_throughput",
-        "output_throughput",
-        "mean_ttft_ms",
-        "median_ttft_ms",
-        "p90_ttft_ms",
-        "p99_ttft_ms",
-        "mean_tpot_ms",
-        "median_tpot_ms",
-        "p90_tpot_ms",
-        "p99_tpot_ms",
-        "mean_e2el_ms",
-        "median_e2el_ms",
-        "p90_e2el_ms",
-        "p99_e2el_ms",
-    ];
-    let mut keys: Vec<MetricKey> = names.into_iter().filter_map(MetricKey::parse).collect();
-    let limited = limits.keys();
-    keys.extend(limited.iter().map(|(_, key)| *key));
+    let mut keys: Vec<MetricKey> = names.iter().filter_map(|name| MetricKey::parse(name)).collect();
     keys.sort_by(|a, b| a.place().total_cmp(&b.place()));
     keys.dedup();
     let is_known = |key: &MetricKey| match key {
@@ -296,14 +308,8 @@ fn measured(sent: &[(Request, Times)], limits: &Limits) -> Result<Vec<(MetricKey
         _ => true,
     };
     let value = |key: MetricKey| Some((key, summary.metric(key)?));
-    let keys = keys.into_iter().filter(is_known);
-    let found: Vec<(MetricKey, f64)> =
-        keys.filter_map(value).filter(|(_, value)| *value > 0.0).collect();
-    let lost = limited.iter().find(|(_, key)| found.iter().all(|(have, _)| have != key));
-    match lost {
-        Some((name, _)) => Err(format!("limits.{name}: these requests do not tell it")),
-        None => Ok(found),
-    }
+    let known = keys.into_iter().filter(is_known);
+    known.filter_map(value).filter(|(_, value)| *value > 0.0).collect()
 }
 
 #[cfg(test)]

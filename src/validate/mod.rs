@@ -26,6 +26,7 @@
 //! * `measured.rs`: metrics under the names of the benchmark JSON
 //! * `run.rs`: scenarios to figures, on several threads
 //! * `case.rs`, `experiment.rs`: one run with limits
+//! * `host_run.rs`: folders of servers on a GPU of known step time
 //! * `score.rs`, `report.rs`: errors by family, and how they are printed
 
 mod adapters;
@@ -36,6 +37,7 @@ mod experiment;
 mod fields;
 mod flags;
 mod gpu_names;
+mod host_run;
 mod lengths;
 mod measured;
 mod names;
@@ -60,6 +62,7 @@ pub use case::{Case, Limits};
 #[cfg(feature = "calibrate")]
 pub(crate) use experiment::Loaded;
 pub use experiment::{Experiment, Repeat, RequestsConfig, Sent, experiments};
+pub use host_run::host_runs;
 pub use plan::Plan;
 pub use published::Published;
 pub use record::{Record, RecordError};

@@ -204,6 +204,7 @@ fn run(scheduler: Scheduler, workload: Vec<Request>, seqs: u32) -> (Counts, Reco
         base: SimDuration::from_micros(2000),
         prefill_token: SimDuration::from_micros(20),
         decode_seq: SimDuration::from_nanos(30_001),
+        ..Linear::default()
     });
     let cluster = Cluster::new(
         vec![Instance::new(scheduler, law)],

@@ -144,6 +144,7 @@ fn follow(
         base: SimDuration::from_micros(2000),
         prefill_token: SimDuration::from_micros(20),
         decode_seq: SimDuration::from_nanos(30_001),
+        ..Linear::default()
     });
     let instance = |_| Instance::new(scheduler(), law.clone()).step_by_step();
     let mut observers = (Recorder::default(), Follower::default());
@@ -211,6 +212,7 @@ fn each_part_of_a_small_run_is_as_worked_by_hand() {
         base: SimDuration::from_millis(1),
         prefill_token: SimDuration::from_micros(10),
         decode_seq: SimDuration::ZERO,
+        ..Linear::default()
     });
     let config = VllmConfig {
         num_gpu_blocks: Some(1000),

@@ -56,7 +56,12 @@ pub(crate) fn micros(micros: u64) -> SimDuration {
 
 /// An affine law in microseconds: per step, per prompt token, per decoding sequence.
 pub(crate) fn law(step: u64, prompt_token: u64, decoding: u64) -> Linear {
-    Linear { base: micros(step), prefill_token: micros(prompt_token), decode_seq: micros(decoding) }
+    Linear {
+        base: micros(step),
+        prefill_token: micros(prompt_token),
+        decode_seq: micros(decoding),
+        ..Linear::default()
+    }
 }
 
 /// A small engine: 64 blocks of 4 tokens, 4 sequences, 32 tokens a step, 96 a sequence; the rest

@@ -36,6 +36,7 @@ fn observe(
         base: SimDuration::from_micros(1000),
         prefill_token: SimDuration::from_micros(10),
         decode_seq: SimDuration::ZERO,
+        ..Linear::default()
     });
     let instance = |_| {
         let instance = Instance::new(scheduler(), law.clone());

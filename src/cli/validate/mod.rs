@@ -24,7 +24,8 @@ use crate::validate::{self, Case, Published, Validation, judge};
     servecast validate --runs runs.jsonl --calibrate-on others.jsonl\n  \
     servecast validate --runs runs.jsonl --engine vllm --format json")]
 pub(super) struct ValidateArguments {
-    /// Experiment file: an engine, its requests and their measured times
+    /// Experiment file: an engine, its requests and their measured times. Or a folder: a run of a
+    /// real server on a GPU of known step time (`meta.json`, `requests.csv.gz`), or several of them
     #[arg(conflicts_with = "runs")]
     experiment: Option<PathBuf>,
     /// Published runs, one JSON record a line
@@ -73,6 +74,14 @@ pub(super) fn validate(arguments: &ValidateArguments) -> Result<(), Failure> {
     let overrides = overrides(&arguments.overrides)?;
     let cases = match (&arguments.runs, &arguments.experiment) {
         (Some(runs), _) => return validate_runs(runs, arguments, &overrides),
+        (None, Some(folder)) if folder.is_dir() => {
+            if arguments.calibration.is_some() {
+                return Err(Failure::input(
+                    "--calibration: is for an experiment, not for a folder",
+                ));
+            }
+            validate::host_runs(folder, &overrides, &listener())?
+        }
         (None, Some(path)) => {
             let calibration = arguments.calibration.clone();
             let changes = Changes { calibration, overrides, seed: None };

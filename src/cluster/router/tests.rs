@@ -99,7 +99,8 @@ fn engine() -> Instance {
         ..VllmConfig::default()
     };
     let ms = |ms: f64| SimDuration::from_secs_f64(ms / 1e3);
-    let law = Linear { base: ms(1.0), prefill_token: ms(0.1), decode_seq: ms(1.0) };
+    let law =
+        Linear { base: ms(1.0), prefill_token: ms(0.1), decode_seq: ms(1.0), ..Linear::default() };
     let scheduler = VllmV1::new(config, Acceptance::NONE);
     Instance::new(Scheduler::VllmV1(Box::new(scheduler)), StepTime::Linear(law))
 }

@@ -153,6 +153,7 @@ fn times(chunk_ms: [u64; 3]) -> Fetch {
         base: SimDuration::ZERO,
         prefill_token: SimDuration::from_millis(1),
         decode_seq: SimDuration::ZERO,
+        ..Linear::default()
     };
     Fetch::WhenFaster(Box::new(FetchTimes {
         cost: StepTime::Linear(law),

@@ -26,6 +26,7 @@ impl Cost {
                 base: SimDuration::from_micros(2000),
                 prefill_token: SimDuration::from_micros(20),
                 decode_seq: SimDuration::from_nanos(30_001),
+                ..Linear::default()
             }),
             Self::Roofline => ROOFLINE.get_or_init(roofline).clone(),
             Self::Operators => OPERATORS.get_or_init(operators).clone(),

@@ -64,6 +64,7 @@ fn faster(law: Linear, shares: [u64; 3]) -> Linear {
         base: part(law.base, shares[0]),
         prefill_token: part(law.prefill_token, shares[1]),
         decode_seq: part(law.decode_seq, shares[2]),
+        ..Linear::default()
     }
 }
 
@@ -72,6 +73,7 @@ fn scaled(law: Linear, factor: u64) -> Linear {
         base: law.base * factor,
         prefill_token: law.prefill_token * factor,
         decode_seq: law.decode_seq * factor,
+        ..Linear::default()
     }
 }
 

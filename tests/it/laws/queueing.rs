@@ -37,6 +37,7 @@ fn waiting(servers: u32, load: f64, seed: Seed, mut service: impl FnMut() -> f64
         base: SimDuration::ZERO,
         prefill_token: SimDuration::from_nanos(1),
         decode_seq: SimDuration::ZERO,
+        ..servecast::cost::Linear::default()
     };
     let rate_per_s = load * f64::from(servers) / SERVICE_SECS;
     let requests: Vec<Request> = poisson(seed, rate_per_s)

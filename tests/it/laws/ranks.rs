@@ -143,8 +143,7 @@ proptest! {
         let law = Linear {
             base: SimDuration::from_micros(base),
             prefill_token: SimDuration::from_micros(3),
-            decode_seq: SimDuration::from_micros(1),
-        };
+            decode_seq: SimDuration::from_micros(1), ..Linear::default() };
         let engine = ranked(&crate::support::one_seat(), law, 2, Dispatch::least_score(2));
         let requests = [long, short].map(|tokens| Request::new(SimTime::ZERO, tokens, 1));
         let mut recorder = Recorder::default();
