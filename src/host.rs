@@ -170,4 +170,10 @@ pub struct EngineCoreTimes {
     pub post_process_prefill_us: f64,
     /// More for each sequence that it prefilled.
     pub post_process_per_prefill_us: f64,
+    /// The share of all this right after other work, if that is less.
+    #[serde(default)]
+    pub warm_share: Option<f64>,
+    /// After how long of waiting it takes all of it.
+    #[serde(default)]
+    pub cools_us: f64,
 }

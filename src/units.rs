@@ -54,6 +54,12 @@ impl SimTime {
         self.0 as f64 / NANOS_PER_SEC
     }
 
+    /// The span since another time, nothing if that is later.
+    #[inline]
+    pub const fn waited_since(self, other: Self) -> SimDuration {
+        SimDuration(self.0.saturating_sub(other.0))
+    }
+
     /// The span from `earlier` to `self`.
     ///
     /// # Panics

@@ -28,6 +28,27 @@ pub struct HostTimes {
     post_process_per_prefill: SimDuration,
     warm_up: SimDuration,
     warm_up_after: u32,
+    warmth: Option<Warmth>,
+}
+
+/// How much sooner a host is done that has just worked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Warmth {
+    /// Thousandths of its time that it takes right after other work.
+    permille: u64,
+    /// After how long without work it takes all of it.
+    cools: SimDuration,
+}
+
+impl Warmth {
+    /// How long work takes a host that has waited so long before.
+    #[inline]
+    pub(super) fn of(self, work: SimDuration, waited: SimDuration) -> SimDuration {
+        let cools = self.cools.as_nanos();
+        let waited = waited.as_nanos().min(cools);
+        let permille = self.permille + (1000 - self.permille) * waited / cools;
+        SimDuration::from_nanos(work.as_nanos() * permille / 1000)
+    }
 }
 
 impl From<&HostConfig> for HostTimes {
@@ -48,11 +69,20 @@ impl From<&HostConfig> for HostTimes {
             post_process_per_prefill: micros(config.post_process_per_prefill_us),
             warm_up: micros(config.warm_up_us),
             warm_up_after: config.warm_up_after_prefill_steps,
+            warmth: config.warm_share.map(|share| Warmth {
+                permille: (share * 1e3).round() as u64,
+                cools: micros(config.cools_us.max(1e-3)),
+            }),
         }
     }
 }
 
 impl HostTimes {
+    /// How long it takes in an outcome that has come at `end`, when it had nothing to do from `free` on.
+    pub(super) fn takes_in(&self, end: SimTime, free: SimTime, cold: SimDuration) -> SimDuration {
+        HostPart { warmth: self.warmth, ..HostPart::default() }.takes_in(end, free, cold)
+    }
+
     /// The host's part of a step of this shape, in which so many requests are admitted.
     pub(super) fn of(&self, shape: &StepShape, new_requests: u32) -> HostPart {
         let seqs = u64::from(shape.seqs());
@@ -63,6 +93,7 @@ impl HostTimes {
             before: schedule + self.launch + self.launch_per_sequence * seqs,
             beside: self.launch_beside(shape),
             post_process: self.post_process + self.post_process_per_sequence * seqs,
+            warmth: self.warmth,
         }
     }
 
@@ -98,9 +129,28 @@ pub(super) struct HostPart {
     beside: SimDuration,
     /// Until its outcome is known, once it has ended and the host is free.
     pub(super) post_process: SimDuration,
+    warmth: Option<Warmth>,
 }
 
 impl HostPart {
+    /// The same after the host has waited so long; what it does with the outcome follows another wait.
+    #[inline]
+    pub(super) fn after(mut self, waited: SimDuration) -> Self {
+        if let Some(warmth) = self.warmth {
+            self.before = warmth.of(self.before, waited);
+        }
+        self
+    }
+
+    /// How long it takes in an outcome that has come at `end`, when it had nothing to do from `free` on.
+    #[inline]
+    pub(super) fn takes_in(&self, end: SimTime, free: SimTime, cold: SimDuration) -> SimDuration {
+        match self.warmth {
+            Some(warmth) => warmth.of(cold, end.waited_since(free)),
+            None => cold,
+        }
+    }
+
     /// The same for a step that something else delays.
     pub(super) fn delayed(mut self, by: SimDuration) -> Self {
         self.before += by;
@@ -113,6 +163,7 @@ impl HostPart {
             before: self.before.max(other.before),
             beside: self.beside.max(other.beside),
             post_process: self.post_process.max(other.post_process),
+            warmth: self.warmth.or(other.warmth),
         }
     }
 

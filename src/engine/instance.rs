@@ -95,6 +95,8 @@ pub struct Instance {
     result: StepResult,
     device_free: SimTime,
     host_free: SimTime,
+    /// How long the host had nothing to do before the last outcome came.
+    waited: SimDuration,
     /// Whether the host decides a further step as soon as it is free, before any outcome.
     decides_next: bool,
     steps: u64,
@@ -146,6 +148,7 @@ impl Instance {
             result: StepResult::default(),
             device_free: SimTime::ZERO,
             host_free: SimTime::ZERO,
+            waited: SimDuration::ZERO,
             decides_next: false,
             steps: 0,
             prefill_steps: 0,
@@ -391,7 +394,8 @@ impl Instance {
             return Some(self.host_free);
         }
         let oldest = self.in_flight.front()?;
-        Some(oldest.ends_at().max(self.host_free) + oldest.post_process)
+        let (end, free) = (oldest.ends_at(), self.host_free);
+        Some(end.max(free) + self.host.takes_in(end, free, oldest.post_process))
     }
 
     fn leave(&mut self, tell: &mut impl FnMut(&Self, EngineEvent<'_>)) {
@@ -438,6 +442,7 @@ impl Instance {
             }
         }
         self.last_completion = now;
+        self.waited = self.in_flight.buffer(ended).ends_at().waited_since(self.host_free);
         self.host_free = now;
         self.send_outputs(now, self.in_flight.buffer(ended).plan.shape.decode_seqs);
         tell(self, EngineEvent::Completed(self.in_flight.buffer(ended), &self.result));

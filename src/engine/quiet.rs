@@ -25,9 +25,16 @@ pub struct QuietStep {
     pub duration: SimDuration,
     /// KV blocks it takes.
     pub claims: u32,
+    /// How long after the boundary the host is free again, in ns.
+    pub launch_nanos: u32,
 }
 
 impl QuietStep {
+    /// When the host is free again.
+    pub(super) fn host_free(&self) -> SimTime {
+        self.boundary + SimDuration::from_nanos(self.launch_nanos.into())
+    }
+
     /// When the device has computed it.
     pub(super) fn end(&self) -> SimTime {
         self.start + self.duration

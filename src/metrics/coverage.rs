@@ -105,7 +105,8 @@ mod tests {
     #[test]
     fn the_steps_of_a_run_count_one_by_one() {
         let (at, duration) = (SimTime::ZERO, SimDuration::from_micros(1));
-        let steps = [QuietStep { boundary: at, start: at, duration, claims: 0 }; 5];
+        let steps =
+            [QuietStep { boundary: at, start: at, duration, claims: 0, launch_nanos: 0 }; 5];
         let mut shape = StepShape::default();
         shape.add_decodes(2, 10, 5);
         let run = QuietRun {

@@ -82,6 +82,8 @@ fn scaled(core: &EngineCoreTimes, host: &ServerHostConfig) -> HostConfig {
         post_process_per_sequence_us: scaled(core.post_process_per_sequence_us),
         post_process_prefill_us: scaled(core.post_process_prefill_us),
         post_process_per_prefill_us: scaled(core.post_process_per_prefill_us),
+        warm_share: core.warm_share,
+        cools_us: core.cools_us,
         ..HostConfig::default()
     }
 }

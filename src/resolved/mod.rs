@@ -344,6 +344,9 @@ fn engine_rules(cluster: &ClusterConfig, has_adapters: bool, rules: &mut Rules) 
     for (key, value) in cluster.engine.host().values() {
         rules.brief(&format!("cluster.engine.host.{key}"), value, 1e6);
     }
+    if let Some(share) = cluster.engine.host().warm_share {
+        rules.share("cluster.engine.host.warm_share", share);
+    }
     host::rules(cluster, rules);
     step_time::rules(&cluster.step_time, rules);
     experts::rules(cluster, rules);

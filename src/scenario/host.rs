@@ -33,6 +33,12 @@ pub struct HostConfig {
     pub post_process_prefill_us: f64,
     /// The same for each sequence that it prefilled.
     pub post_process_per_prefill_us: f64,
+    /// The share of these times that the host takes right after other work, with its caches warm; all of
+    /// them if absent. It rises to 1 over `cools_us` of waiting for the device.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub warm_share: Option<f64>,
+    /// After how long without work the caches are cold, where `warm_share` is given.
+    pub cools_us: f64,
     /// More time to launch one prefill step, once: kernels compiled, tuned or loaded when a shape is
     /// met for the first time.
     pub warm_up_us: f64,
@@ -42,7 +48,7 @@ pub struct HostConfig {
 
 impl HostConfig {
     /// Every time under its key.
-    pub fn values(&self) -> [(&'static str, f64); 13] {
+    pub fn values(&self) -> [(&'static str, f64); 14] {
         [
             ("schedule_us", self.schedule_us),
             ("schedule_per_sequence_us", self.schedule_per_sequence_us),
@@ -56,6 +62,7 @@ impl HostConfig {
             ("post_process_per_sequence_us", self.post_process_per_sequence_us),
             ("post_process_prefill_us", self.post_process_prefill_us),
             ("post_process_per_prefill_us", self.post_process_per_prefill_us),
+            ("cools_us", self.cools_us),
             ("warm_up_us", self.warm_up_us),
         ]
     }

@@ -26,6 +26,8 @@ const HOST: HostConfig = HostConfig {
     schedule_per_prefill_token_us: 0.0,
     post_process_prefill_us: 0.0,
     post_process_per_prefill_us: 0.0,
+    warm_share: None,
+    cools_us: 0.0,
     post_process_per_sequence_us: 0.0,
     warm_up_us: 0.0,
     warm_up_after_prefill_steps: 0,

@@ -53,12 +53,19 @@ impl StepWalk for Ahead<'_> {
                     None => unreachable!("as many steps are in flight"),
                 },
             };
+            let post_process = host.takes_in(end, host_free, post_process);
             let boundary = end.max(host_free) + post_process;
+            let host = host.after(end.waited_since(host_free));
             let duration = slowed(next() + self.kernels, self.slowdown);
             let (start, duration) = host.timing(boundary, device_free, duration);
+            // A host that takes longer than that is decided for step by step.
+            let Ok(launch_nanos) = u32::try_from((host.launched(boundary) - boundary).as_nanos())
+            else {
+                break;
+            };
             host_free = host.launched(boundary);
             device_free = start + duration;
-            run.push(QuietStep { boundary, start, duration, claims });
+            run.push(QuietStep { boundary, start, duration, claims, launch_nanos });
             if boundary >= self.next_input {
                 break;
             }
@@ -226,7 +233,7 @@ impl Instance {
             shape.advance_decodes();
         }
         self.steps += steps.len() as u64;
-        self.host_free = self.run_host.launched(last.boundary);
+        self.host_free = last.host_free();
         self.device_free = last.end();
         if let Some(front) = &mut self.front {
             front.stream(told.outcomes().iter().map(|step| step.boundary), told.rows);

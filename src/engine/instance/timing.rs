@@ -21,7 +21,10 @@ impl Instance {
     /// A step decided at `now` takes its turn on host and device.
     pub(super) fn time(&mut self, now: SimTime) {
         self.copies.begin_step();
-        let mut host = self.host_part();
+        // A host that has no step in flight has slept.
+        let is_idle = self.in_flight.is_empty();
+        let waited = if is_idle { SimDuration::from_nanos(u64::MAX) } else { self.waited };
+        let mut host = self.host_part().after(waited);
         let step = self.steps;
         let plan = &mut self.in_flight.next_mut().plan;
         let mut duration = match &self.wave {

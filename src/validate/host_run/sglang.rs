@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::HostRun;
 use super::flags::{Flags, micros};
+use super::{CPU, HostRun};
 use crate::scenario::{EngineConfig, ServerHostConfig, SglangConfig, StepTimeConfig};
 
 /// Flags of the server that decide nothing here: names, places, what replaces the GPU, and how an idle server
@@ -78,6 +78,7 @@ pub(super) fn run(meta: &Value) -> Result<HostRun, String> {
         host: ServerHostConfig {
             bytes_per_token: TEXT_BYTES,
             stream_interval: server.count("--stream-interval")?.unwrap_or(1),
+            cpu: CPU,
             ..ServerHostConfig::default()
         },
         max_concurrency: client.count("--max-concurrency")?,

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::HostRun;
 use super::flags::{Flags, micros};
+use super::{CPU, HostRun};
 use crate::scenario::{Endpoint, EngineConfig, ServerHostConfig, StepTimeConfig, VllmConfig};
 
 /// Flags of the server that decide nothing here: names, places, and the executor that replaces the GPU.
@@ -106,6 +106,7 @@ pub(super) fn run(meta: &Value) -> Result<HostRun, String> {
             stream_interval: server.count("--stream-interval")?.unwrap_or(1),
             // The processes were pinned: the API process and its threads to one core.
             tokenizer_shares_core: true,
+            cpu: CPU,
             ..ServerHostConfig::default()
         },
         max_concurrency: client.count("--max-concurrency")?,

@@ -104,10 +104,11 @@ fn engines() -> impl Strategy<Value = VllmConfig> {
 /// Hosts that take no time, a little, or more than the device.
 pub(crate) fn hosts() -> impl Strategy<Value = HostConfig> {
     let times = (0_u32..900, 0_u32..40, 0_u32..300, 0_u32..900, 0_u32..40, 0_u32..4000);
-    let prefills = (0_u32..900, 0_u32..3, 0_u32..900, 0_u32..90);
+    let warmth = prop::option::of((1_u32..100, 1_u32..3000));
+    let prefills = (0_u32..900, 0_u32..3, 0_u32..900, 0_u32..90, warmth);
     let some = (times, 0_u32..900, 0_u32..40, (0_u32..9000, 0_u32..9), prefills);
     let some = some.prop_map(|(before, after, after_each, (warm_up, warm_up_after), prefills)| {
-        let (prefill, token, prefilled, each_prefilled) = prefills;
+        let (prefill, token, prefilled, each_prefilled, warmth) = prefills;
         let (schedule, each, new, launch, launch_each, eager) = before;
         HostConfig {
             schedule_us: f64::from(schedule),
@@ -122,6 +123,8 @@ pub(crate) fn hosts() -> impl Strategy<Value = HostConfig> {
             post_process_per_prefill_us: f64::from(each_prefilled),
             post_process_us: f64::from(after),
             post_process_per_sequence_us: f64::from(after_each),
+            warm_share: warmth.map(|(percent, _)| f64::from(percent) / 100.0),
+            cools_us: warmth.map_or(0.0, |(_, cools)| f64::from(cools)),
             warm_up_us: f64::from(warm_up),
             warm_up_after_prefill_steps: warm_up_after,
         }
