@@ -25,7 +25,7 @@ const STEP_TIME: Linear = Linear {
     decode_seq: SimDuration::from_micros(30),
     prefill_base: None,
     prefill_seq_nanos: 0,
-    context_token: SimDuration::from_nanos(0),
+    context_token_picos: 0,
 };
 
 #[derive(Debug, Clone, Copy)]

@@ -27,13 +27,11 @@ impl StepTime {
     pub fn walk_decodes(&self, shape: &StepShape, walk: impl StepWalk) {
         let model: &dyn CostModel = match self {
             Self::Linear(linear) => {
-                let each = linear.context_token * u64::from(shape.decode_seqs);
-                let mut duration = linear.step_duration(shape);
-                return walk.walk(|| {
-                    let now = duration;
-                    duration += each;
-                    now
-                });
+                if linear.context_token_picos == 0 {
+                    let duration = linear.step_duration(shape);
+                    return walk.walk(|| duration);
+                }
+                linear
             }
             Self::Roofline(model) => return walk_attention(model.decode_law(shape), shape, walk),
             Self::Operators(model) => return walk_attention(model.decode_law(shape), shape, walk),

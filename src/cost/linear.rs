@@ -9,7 +9,7 @@ use super::{CostModel, StepShape};
 use crate::units::SimDuration;
 
 /// Step time = `base` + `prefill_token`·tokens prefilled + `prefill_seq`·sequences prefilling +
-/// `decode_seq`·sequences decoding + `context_token`·tokens in all contexts.
+/// `decode_seq`·sequences decoding + `context_token_picos`·tokens in all contexts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Linear {
@@ -23,8 +23,15 @@ pub struct Linear {
     pub prefill_base: Option<SimDuration>,
     /// Every sequence that prefills, in ns: where its first token takes less than the others, less than 0.
     pub prefill_seq_nanos: i64,
-    /// Every token of the contexts as they are after the step.
-    pub context_token: SimDuration,
+    /// Every token of the contexts as they are after the step, in ps.
+    pub context_token_picos: u64,
+}
+
+impl Linear {
+    /// What so many tokens of context take.
+    fn context(&self, tokens: u64) -> SimDuration {
+        SimDuration::from_nanos(self.context_token_picos.saturating_mul(tokens) / 1000)
+    }
 }
 
 impl CostModel for Linear {
@@ -36,7 +43,7 @@ impl CostModel for Linear {
         let work = base
             + self.prefill_token * u64::from(shape.prefill_tokens)
             + self.decode_seq * u64::from(shape.decode_seqs)
-            + self.context_token * context;
+            + self.context(context);
         let seqs = self.prefill_seq_nanos * i64::from(shape.prefill_seqs);
         SimDuration::from_nanos(work.as_nanos().saturating_add_signed(seqs))
     }
@@ -70,7 +77,7 @@ mod tests {
             prefill_token: SimDuration::from_micros(27),
             prefill_seq_nanos: -7_000,
             decode_seq: SimDuration::from_micros(10),
-            context_token: SimDuration::from_nanos(45),
+            context_token_picos: 45_000,
         };
         let mut shape = StepShape::default();
         shape.add_decode(99, 0);

@@ -288,11 +288,11 @@ impl Recorder {
         sums
     }
 
-    /// More requests come than are remembered.
+    /// More requests come than are remembered. Where none was sent, the first is one that arrives at `at`.
     #[cold]
-    fn begin_folding(&mut self) {
+    fn begin_folding(&mut self, at: SimTime) {
         if let Some(folding) = &self.folding {
-            let origin = self.first_sent.unwrap_or(SimTime::ZERO);
+            let origin = self.first_sent.unwrap_or(at);
             self.folded = Some(Box::new(Folded::new(folding, origin)));
             self.gaps.bound();
         }
@@ -300,9 +300,9 @@ impl Recorder {
 
     /// Requests are forgotten from now on.
     #[inline]
-    fn begin_to_forget(&mut self) {
+    fn begin_to_forget(&mut self, at: SimTime) {
         if self.folded.is_none() {
-            self.begin_folding();
+            self.begin_folding(at);
         }
     }
 
@@ -311,7 +311,7 @@ impl Recorder {
     pub(super) fn arrive(&mut self, at: SimTime, id: RequestId, request: &Request) {
         debug_assert_eq!(self.lane.place(id), self.requests.next_place());
         if self.folding.as_ref().is_some_and(|folding| id.0 >= folding.limit) {
-            self.begin_to_forget();
+            self.begin_to_forget(at);
         }
         self.requests.push(RequestRecord::arrived(at, request));
     }
@@ -332,7 +332,7 @@ impl Recorder {
         }
         for lane in lanes {
             // One that was sent none of those beyond the limit remembers all.
-            lane.begin_to_forget();
+            lane.begin_to_forget(lane.lane.first_sent);
             let mut folded = lane.folded.take().expect("it has begun to forget");
             for record in lane.requests.left_over() {
                 folded.add(record);

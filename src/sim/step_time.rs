@@ -102,7 +102,7 @@ pub(super) fn of_layers(
             decode_seq: micros(*decode_seq_us),
             prefill_base: prefill_base_us.map(micros),
             prefill_seq_nanos: (prefill_seq_us * 1e3).round() as i64,
-            context_token: micros(*context_token_us),
+            context_token_picos: (context_token_us * 1e6).round() as u64,
         })),
     }
 }

@@ -60,7 +60,7 @@ impl Instance {
 
     /// A step decided at `now` takes its turn on the host and on every stage.
     fn time_stages(&mut self, now: SimTime) {
-        let host = self.host_part();
+        let host = self.host_part(now);
         let mut pipeline = self.pipeline.take().expect("the replica has stages");
         // Each stage has a host process, which launches its kernels.
         let (at, kernels) = host.launch(now);

@@ -21,10 +21,7 @@ impl Instance {
     /// A step decided at `now` takes its turn on host and device.
     pub(super) fn time(&mut self, now: SimTime) {
         self.copies.begin_step();
-        // A host that has no step in flight has slept.
-        let is_idle = self.in_flight.is_empty();
-        let waited = if is_idle { SimDuration::from_nanos(u64::MAX) } else { self.waited };
-        let mut host = self.host_part().after(waited);
+        let mut host = self.host_part(now);
         let step = self.steps;
         let plan = &mut self.in_flight.next_mut().plan;
         let mut duration = match &self.wave {
@@ -58,8 +55,15 @@ impl Instance {
         self.steps += 1;
     }
 
-    /// The host's part of the next step, which replays a captured graph if one covers it.
-    pub(super) fn host_part(&mut self) -> HostPart {
+    /// The host's part of the next step, decided at `now`, which replays a captured graph if one covers it.
+    pub(super) fn host_part(&mut self, now: SimTime) -> HostPart {
+        // A host that has neither a step in flight nor just had an outcome has slept.
+        let is_idle = self.in_flight.is_empty() && self.last_completion != now;
+        let waited = if is_idle { SimDuration::from_nanos(u64::MAX) } else { self.waited };
+        self.cold_host_part().after(waited)
+    }
+
+    fn cold_host_part(&mut self) -> HostPart {
         if self.wave.is_some() {
             return self.host_part_of_ranks();
         }

@@ -1,3 +1,5 @@
+//! Folders of runs, written by hand.
+
 use super::*;
 
 fn read(path: &Path, overrides: &[Override]) -> Result<Vec<Case>, LoadError> {
