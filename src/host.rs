@@ -13,6 +13,8 @@ use serde::{Deserialize, Serialize};
 pub struct HostProfile {
     /// The engine that it is of, as scenarios spell it without a version.
     pub engine: String,
+    /// The same with the version that was measured, for messages.
+    pub version: String,
     /// The CPU.
     pub cpu: String,
     /// The engine's own benchmark client.

@@ -65,9 +65,10 @@ impl Servers {
     ///
     /// # Errors
     /// When it has no place for one, in words.
-    pub fn adjusted(&self, run: &Record, file: ScenarioFile) -> Result<ScenarioFile, String> {
+    pub fn adjusted(&self, run: &Record, mut file: ScenarioFile) -> Result<ScenarioFile, String> {
         match self.0.get(&Server::of(&file, &run.family)) {
-            Some(found) if file.cluster.lora.is_none() => {
+            Some(found) if file.cluster.lora.is_none() && !found.is_empty() => {
+                file.cluster.host = None;
                 let has = |path: &str| concerns(path, &file);
                 let found = found.iter().filter(|(path, _)| has(path));
                 let settings: Vec<Override> =
@@ -143,7 +144,9 @@ fn fitted(
 
 /// A record that can be simulated without adapters, whose constants are their own.
 fn plan(record: &Record) -> Option<(Known, Plan)> {
-    let plan = Plan::of(record).ok().filter(|plan| plan.scenario.cluster.lora.is_none())?;
+    let mut plan = Plan::of(record).ok().filter(|plan| plan.scenario.cluster.lora.is_none())?;
+    // What is fitted holds the way to the scheduler.
+    plan.scenario.cluster.host = None;
     let server = Server::of(&plan.scenario, &record.family);
     Some((Known { server, family: record.family.clone() }, plan))
 }

@@ -5,7 +5,7 @@ use crate::cost::StepTime;
 use crate::model::ModelSpec;
 use crate::profiles;
 use crate::resolved::{KvSource, ReplicaGroup, Scenario};
-use crate::scenario::{EngineConfig, ReplicaRole, StepTimeConfig};
+use crate::scenario::{EngineConfig, ReplicaRole, ServerHost, StepTimeConfig};
 
 /// Says what is simulated, and the engines' memory.
 pub fn state_setting(scenario: &Scenario, listener: &Listener) {
@@ -29,6 +29,7 @@ pub fn state_setting(scenario: &Scenario, listener: &Listener) {
             ),
         );
         state_memory(group, "", listener);
+        state_host(group, "", listener);
     } else {
         say(listener, format!("{}: {models} on {} GPUs", file.name, scenario.gpus()));
         for group in &scenario.groups {
@@ -45,6 +46,7 @@ pub fn state_setting(scenario: &Scenario, listener: &Listener) {
                 format!("  {name}: {count} {role} {word}{of_model} on {gpu}, {parallel}"),
             );
             state_memory(group, "  ", listener);
+            state_host(group, "  ", listener);
         }
     }
     for (place, name) in scenario.models.iter().enumerate() {
@@ -62,6 +64,23 @@ pub fn state_setting(scenario: &Scenario, listener: &Listener) {
             ),
         );
     }
+}
+
+/// Which processes of a server take time.
+fn state_host(group: &ReplicaGroup, indent: &str, listener: &Listener) {
+    let Some(host) = group.cluster.host.as_ref().and_then(ServerHost::processes) else { return };
+    let Some(profile) = host.profile.and_then(|profile| profiles::host(profile.name())) else {
+        return;
+    };
+    let client = if host.client { " and its client" } else { "" };
+    let (version, cpu) = (&profile.version, host.cpu);
+    say(
+        listener,
+        format!(
+            "{indent}host: the processes of {version}{client} on a CPU that takes {cpu} times as long as \
+             the one they were measured on; cluster.host = \"none\" leaves them out"
+        ),
+    );
 }
 
 fn say(listener: &Listener, text: String) {

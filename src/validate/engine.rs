@@ -2,14 +2,14 @@
 
 use super::adapters;
 use super::flags::Settings;
+use super::host;
 use super::parallel::Layout;
 use super::record::{EngineFields, Record};
 use super::skip::Skip;
 use crate::hardware::GpuSpec;
 use crate::model::{KvGroups, ModelSpec, Reserve};
 use crate::scenario::{
-    ClusterConfig, EngineConfig, ServerHost, ServerHostConfig, SglangConfig, StepTimeConfig,
-    VllmConfig, VllmV0Config,
+    ClusterConfig, EngineConfig, SglangConfig, StepTimeConfig, VllmConfig, VllmV0Config,
 };
 use crate::units::Bytes;
 
@@ -97,11 +97,9 @@ pub(super) fn cluster(
     } else {
         vllm(&record.engine, settings, (model, gpu), stages, assumed)?
     };
-    if matches!(cluster.engine, EngineConfig::VllmV1(_) | EngineConfig::Sglang(_)) {
-        cluster.host = Some(ServerHost::Measured(ServerHostConfig::default()));
-    }
     cluster.memory_reserve = memory_of_logits(&record.engine, &cluster.engine, model);
     adapters::serve(settings, version(&record.engine), &mut cluster)?;
+    cluster.host = host::of(record, settings, &cluster);
     Ok(cluster)
 }
 

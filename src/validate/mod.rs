@@ -22,7 +22,7 @@
 //! * `parallel.rs`: how a server is spread over GPUs
 //! * `command.rs`: the command that started a server
 //! * `names.rs`, `gpu_names.rs`: models and GPUs as people write them
-//! * `engine.rs`, `workload.rs`, `lengths.rs`, `sharegpt.rs`, `shared.rs`: from a record to a scenario
+//! * `engine.rs`, `host.rs`, `workload.rs`, `lengths.rs`, `sharegpt.rs`, `shared.rs`: from a record to a scenario
 //! * `measured.rs`: metrics under the names of the benchmark JSON
 //! * `run.rs`: scenarios to figures, on several threads
 //! * `case.rs`, `experiment.rs`: one run with limits
@@ -37,6 +37,7 @@ mod experiment;
 mod fields;
 mod flags;
 mod gpu_names;
+mod host;
 mod host_run;
 mod lengths;
 mod measured;

@@ -12,6 +12,11 @@ fn profile(engine: &str) -> &'static HostProfile {
     profiles::host(engine).expect("a built-in profile")
 }
 
+/// On the CPU of the profiles.
+fn as_measured() -> ServerHostConfig {
+    ServerHostConfig { cpu: 1.0, ..ServerHostConfig::default() }
+}
+
 fn front_end(engine: &str, config: &ServerHostConfig) -> FrontEnd {
     FrontEnd::new(FrontEndTimes::new(profile(engine), config), true)
 }
@@ -82,7 +87,7 @@ proptest! {
         engine in prop::sample::select(vec!["vllm", "sglang"]),
     ) {
         let profile = loop_only(engine);
-        let config = ServerHostConfig { tokenizer_shares_core: true, ..ServerHostConfig::default() };
+        let config = ServerHostConfig { tokenizer_shares_core: true, ..as_measured() };
         let mut front = FrontEnd::new(FrontEndTimes::new(&profile, &config), true);
         let mut now = 0;
         let requests: Vec<(SimTime, u32)> = gaps.iter().map(|(gap, tokens)| {
@@ -114,7 +119,7 @@ proptest! {
         steps in prop::collection::vec((100_u64..20_000, 1_u32..400), 1..40),
         engine in prop::sample::select(vec!["vllm", "sglang"]),
     ) {
-        let mut front = front_end(engine, &ServerHostConfig::default());
+        let mut front = front_end(engine, &as_measured());
         let id = RequestId(0);
         front.pass(SimTime::ZERO, id, 100);
         let (mut now, mut before) = (1_000_000, SimTime::ZERO);
@@ -142,7 +147,7 @@ proptest! {
 
 #[test]
 fn a_lone_request_takes_what_its_stages_take() {
-    let config = ServerHostConfig { bytes_per_token: 4.0, ..ServerHostConfig::default() };
+    let config = ServerHostConfig { bytes_per_token: 4.0, ..as_measured() };
     let mut front = front_end("vllm", &config);
     let submitted = submit_all(&mut front, &[(at(1_000), 1_000)])[0];
     // Woken 650, accepted 350 + 400, tokenised 300 + 250 + 4 × 360, woken 650, sent 250 + 150 + 400 + 50, taken in
@@ -153,7 +158,7 @@ fn a_lone_request_takes_what_its_stages_take() {
 #[test]
 fn token_ids_are_not_tokenised_and_chats_take_longer() {
     let submitted = |endpoint| {
-        let config = ServerHostConfig { endpoint, ..ServerHostConfig::default() };
+        let config = ServerHostConfig { endpoint, ..as_measured() };
         submit_all(&mut front_end("vllm", &config), &[(at(1_000), 1_000)])[0]
     };
     let (ids, text) = (submitted(Endpoint::TokenIds), submitted(Endpoint::Completions));
@@ -163,7 +168,7 @@ fn token_ids_are_not_tokenised_and_chats_take_longer() {
 #[test]
 fn prompts_that_come_at_once_are_tokenised_one_after_the_other() {
     for engine in ["vllm", "sglang"] {
-        let config = ServerHostConfig { bytes_per_token: 4.4, ..ServerHostConfig::default() };
+        let config = ServerHostConfig { bytes_per_token: 4.4, ..as_measured() };
         let mut front = front_end(engine, &config);
         let submitted = submit_all(&mut front, &[(SimTime::ZERO, 1_000); 500]);
         let last = submitted.iter().max().expect("there are 500").as_secs_f64();
@@ -177,7 +182,7 @@ fn prompts_that_come_at_once_are_tokenised_one_after_the_other() {
 #[test]
 fn a_second_process_shares_the_outputs() {
     let answered = |api_servers| {
-        let config = ServerHostConfig { api_servers, client: false, ..ServerHostConfig::default() };
+        let config = ServerHostConfig { api_servers, client: false, ..as_measured() };
         let mut front = front_end("vllm", &config);
         for id in 0..200 {
             front.pass(SimTime::ZERO, RequestId(id), 10);

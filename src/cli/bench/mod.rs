@@ -5,6 +5,7 @@ mod args;
 mod blame;
 mod datasets;
 mod foreign;
+mod host;
 mod result_file;
 mod server;
 mod sharegpt;
@@ -39,17 +40,20 @@ pub(super) fn bench(arguments: &BenchArguments) -> Result<(), Failure> {
     let model = load::model("--model", name_of_model, Path::new(""))?;
     let model = model.ok_or_else(|| load::unknown_model("--model", name_of_model))?;
     let requests = arguments.workload.requests(Some(&model))?;
+    let overrides = overrides(&arguments.overrides)?;
+    let mut cluster = server::cluster(&arguments.server, engine)?;
+    cluster.host = host::of(&arguments.workload, tool, &overrides);
     let file = ScenarioFile {
         name: name(arguments, tool),
         seed: Seed(u64::from(arguments.workload.tool_seed(tool))),
         trace: requests.trace.clone(),
         workload: requests.workload.clone(),
-        cluster: server::cluster(&arguments.server, engine)?,
+        cluster,
         faults: Vec::new(),
         report,
         measured: None,
     };
-    let loaded = load::from_flags(&file, &overrides(&arguments.overrides)?)
+    let loaded = load::from_flags(&file, &overrides)
         .map_err(|error| blame::by_flag(error, &requests.dataset))?;
     let result_file = ResultFile::of(arguments, tool)?;
     state_tool(arguments, tool, &requests, &ignored);
