@@ -178,7 +178,7 @@ impl FrontEnd {
     /// The scheduler has the outcome of a step in which `rows` requests brought out tokens, of which
     /// those named have consequences: when the client has them.
     pub fn answer(&mut self, now: SimTime, rows: u32, outputs: &mut [Output]) {
-        if !self.speaks {
+        if !self.speaks || rows == 0 {
             return;
         }
         self.heard = self.heard.max(now);
@@ -194,7 +194,7 @@ impl FrontEnd {
     }
 
     fn answer_from(&mut self, process: u32, at: SimTime, rows: u32, outputs: &mut [Output]) {
-        let (mut goes_on, mut prompts, mut lasts) = (0, 0, 0);
+        let (mut goes_on, mut prompts, mut lasts) = (0_u64, 0, 0);
         for output in &*outputs {
             let Some(stream) = self.of(process, output) else { continue };
             lasts += u64::from(output.is_last);
@@ -209,7 +209,7 @@ impl FrontEnd {
         let read = self.reader.start(message.first_chunk + times.network, times.client_wake);
         let reading = times.client_chunk * u64::from(message.chunks);
         self.reader.keep_until(read + reading);
-        let (mut old, mut new) = (0, 0);
+        let (mut old, mut new) = (0_u64, 0_u32);
         for output in outputs {
             let Some(stream) = self.of(process, output) else { continue };
             // New streams come last. Where the others are in the batch is not told: as if spread over it.
@@ -218,7 +218,7 @@ impl FrontEnd {
                 rows.saturating_sub(new)
             } else {
                 old += 1;
-                rows * (2 * old - 1) / (2 * goes_on)
+                (u64::from(rows) * (2 * old - 1) / (2 * goes_on)) as u32
             };
             let times = &self.times;
             let sent = message.sent(place, times) + times.network;

@@ -77,7 +77,7 @@ fn state_host(group: &ReplicaGroup, indent: &str, listener: &Listener) {
     say(
         listener,
         format!(
-            "{indent}host: the processes of {version}{client} on a CPU that takes {cpu} times as long as \
+            "{indent}  host: the processes of {version}{client} on a CPU that takes {cpu} times as long as \
              the one they were measured on; cluster.host = \"none\" leaves them out"
         ),
     );

@@ -98,6 +98,13 @@ pub(super) fn minus(whole: SimDuration, part: SimDuration) -> SimDuration {
     SimDuration::from_nanos(whole.as_nanos() - part.as_nanos())
 }
 
+/// A client that has its first token late sees less of what held the request up while it decoded.
+fn fit(record: &mut RequestRecord, decoding: SimDuration) {
+    let preempted = minus(record.preempted, record.preempted_in_prefill).min(decoding);
+    record.preempted = record.preempted_in_prefill + preempted;
+    record.stalled = record.stalled.min(minus(decoding, preempted));
+}
+
 /// How far an instance has come.
 #[derive(Debug, Clone, Copy, Default)]
 struct Pace {
@@ -192,6 +199,9 @@ impl Phases {
                     Some(_) => minus(stalled, record.stalled) + before,
                     None => SimDuration::ZERO,
                 };
+                if let Some(first) = life.first_token {
+                    fit(record, at.max(life.last_token) - first);
+                }
             }
             _ => {}
         }

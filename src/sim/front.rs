@@ -2,6 +2,7 @@
 
 use super::run::{Event, Simulation};
 use super::source::Source;
+use crate::cluster::Role;
 use crate::des::Class;
 use crate::frontend::{FrontEndTimes, Progress};
 use crate::ids::InstanceId;
@@ -55,6 +56,11 @@ impl<W: Source> Simulation<W> {
     pub(super) fn pass_front_end(&mut self, now: SimTime, instance: InstanceId, event: Event) {
         let has_front_end = self.cluster.instances[instance.index()].has_front_end();
         let at = match event {
+            // What is sent on comes from another server.
+            Event::Enqueue { transit, .. } if has_front_end && self.is_forwarded(instance) => {
+                let event = Event::Accept { instance, transit };
+                return self.queue.push(now + self.sender.network, Class::Input, event);
+            }
             Event::Enqueue { transit, .. } if has_front_end => {
                 let at = self.sender.connect(now);
                 let event = Event::Connect { instance, transit };
@@ -64,6 +70,10 @@ impl<W: Source> Simulation<W> {
             _ => self.through_plain_front_end(now, instance),
         };
         self.queue.push(at, Class::Input, event);
+    }
+
+    fn is_forwarded(&self, instance: InstanceId) -> bool {
+        self.cluster.role(instance) == Role::Decode
     }
 
     /// When a request that comes to an instance now is through its front end.

@@ -37,13 +37,16 @@ impl Instance {
         let lasts = || result.finished.iter().filter(|(_, finish)| is_done(finish));
         let first = |request| Output { request, is_last: false, at: now };
         outputs.extend(result.first_tokens.iter().copied().map(first));
+        // Their first tokens have come with their KV.
+        let landed = result.landed.iter().filter(|id| !result.first_tokens.contains(id));
+        outputs.extend(landed.copied().map(first));
+        let rows = decodes + outputs.len() as u32;
         for (life, _) in lasts() {
             match outputs.iter_mut().find(|output| output.request == life.id) {
                 Some(only) => only.is_last = true,
                 None => outputs.push(Output { is_last: true, ..first(life.id) }),
             }
         }
-        let rows = decodes + result.first_tokens.len() as u32;
         front.answer(now, rows, &mut outputs);
         let lasts: Vec<&Output> = outputs.iter().filter(|output| output.is_last).collect();
         for (life, finish) in &mut result.finished {
