@@ -9,7 +9,7 @@ use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, 
 
 use servecast::cost::{Roofline, RooflineOptions, StepTime};
 use servecast::engine::Instance;
-use servecast::engine::scheduler::{Acceptance, Handoff, Scheduler, VllmV1};
+use servecast::engine::scheduler::{Acceptance, Handoff, Scheduler, VllmV1, VllmV1Settings};
 use servecast::ids::RequestId;
 use servecast::profiles;
 use servecast::request::Request;
@@ -36,7 +36,8 @@ fn filled(step_time: &StepTime, batch: u32, work: Work) -> (Instance, SimTime) {
         long_prefill_token_threshold: 512,
         ..VllmConfig::default()
     };
-    let scheduler = VllmV1::new(config, Acceptance::NONE);
+    let scheduler =
+        VllmV1::new(VllmV1Settings::of(&config).expect("all sizes are given"), Acceptance::NONE);
     let scheduler = Scheduler::VllmV1(Box::new(scheduler));
     // Steps are measured one by one; a run walks decodes in a loop of its own.
     let mut engine = Instance::new(scheduler, step_time.clone()).step_by_step();

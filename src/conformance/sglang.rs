@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::drive::Outcome;
 use super::recording::{RecordedRequest, Recording, RecordingError};
 use crate::engine::Batch;
-use crate::engine::scheduler::{Handoff, Schedule, Scheduler, Sglang};
+use crate::engine::scheduler::{Handoff, Schedule, Scheduler, Sglang, SglangSettings};
 use crate::ids::RequestId;
 use crate::scenario::{SglangConfig, SglangPolicy};
 
@@ -77,11 +77,12 @@ pub(super) fn scheduler(recording: &Recording) -> Result<Scheduler, RecordingErr
         );
         return Err(recording.not_modelled(message));
     }
-    let config = SglangConfig {
-        max_total_tokens: Some(settings.max_total_num_tokens),
-        max_running_requests: Some(settings.max_running_requests),
-        context_length: Some(settings.context_len),
-        chunked_prefill_size: Some(settings.chunked_prefill_size),
+    let engine = SglangSettings {
+        max_total_tokens: settings.max_total_num_tokens,
+        max_running_requests: settings.max_running_requests,
+        context_length: settings.context_len,
+        refuse_beyond_context: false,
+        chunked_prefill_size: SglangSettings::chunk_size(settings.chunked_prefill_size),
         max_prefill_tokens: settings.max_prefill_tokens,
         prefill_max_requests: settings.prefill_max_requests,
         page_size: settings.page_size,
@@ -93,9 +94,8 @@ pub(super) fn scheduler(recording: &Recording) -> Result<Scheduler, RecordingErr
         enable_priority_scheduling: settings.enable_priority_scheduling,
         priority_scheduling_preemption_threshold: settings.priority_scheduling_preemption_threshold,
         max_loras_per_batch: settings.max_loras_per_batch,
-        ..SglangConfig::default()
     };
-    Ok(Scheduler::Sglang(Box::new(Sglang::new(config).recording_entries())))
+    Ok(Scheduler::Sglang(Box::new(Sglang::new(engine).recording_entries())))
 }
 
 pub(super) fn step_line(batch: &Batch, scheduler: &Sglang) -> Value {

@@ -5,9 +5,9 @@ use serde_json::{Map, Value, json};
 
 use super::drive::Outcome;
 use super::recording::{Recording, RecordingError};
-use crate::engine::scheduler::{Acceptance, KvRole, Scheduler, VllmV1};
+use crate::engine::scheduler::{Acceptance, KvRole, Scheduler, VllmV1, VllmV1Settings};
 use crate::engine::{Batch, EntryKind};
-use crate::scenario::{AcceptanceConfig, Policy, SpeculationConfig, SpeculationMethod, VllmConfig};
+use crate::scenario::{Policy, SpeculationMethod};
 
 /// The versions of vLLM whose recordings can be replayed.
 const VERSIONS: [&str; 1] = ["0.33.0"];
@@ -66,7 +66,7 @@ pub(super) fn scheduler(recording: &Recording) -> Result<Scheduler, RecordingErr
     }
     let settings: Settings = serde_json::from_value(recording.config.clone())
         .map_err(|error| recording.not_modelled(format!("vLLM settings: {error}")))?;
-    let speculation = match settings.spec_method.as_deref() {
+    let method = match settings.spec_method.as_deref() {
         None => None,
         Some("ngram") => Some(SpeculationMethod::Ngram),
         Some("eagle" | "eagle3") => Some(SpeculationMethod::Eagle),
@@ -76,13 +76,12 @@ pub(super) fn scheduler(recording: &Recording) -> Result<Scheduler, RecordingErr
         }
     };
     let drafts = settings.num_speculative_tokens;
-    let config = VllmConfig {
+    let engine = VllmV1Settings {
         block_size: settings.block_size,
-        num_gpu_blocks: Some(settings.num_gpu_blocks),
-        max_num_batched_tokens: Some(settings.max_num_batched_tokens),
-        max_num_seqs: Some(settings.max_num_seqs),
-        max_num_active_seqs: settings.max_num_active_seqs,
-        max_model_len: Some(settings.max_model_len),
+        num_gpu_blocks: settings.num_gpu_blocks,
+        max_num_batched_tokens: settings.max_num_batched_tokens,
+        max_num_active_seqs: settings.max_num_active_seqs.unwrap_or(settings.max_num_seqs),
+        max_model_len: settings.max_model_len,
         enable_chunked_prefill: settings.enable_chunked_prefill,
         enable_prefix_caching: settings.enable_prefix_caching,
         async_scheduling: settings.async_scheduling,
@@ -93,19 +92,14 @@ pub(super) fn scheduler(recording: &Recording) -> Result<Scheduler, RecordingErr
         watermark: settings.watermark,
         scheduler_reserve_full_isl: settings.scheduler_reserve_full_isl,
         max_loras: settings.max_loras,
-        speculation: speculation.map(|method| SpeculationConfig {
-            method,
-            num_speculative_tokens: drafts,
-            // The recordings' own law, below.
-            acceptance: AcceptanceConfig::PerPosition { probability: 1.0 },
-        }),
-        ..VllmConfig::default()
+        drafts: method.map(|method| (method, drafts)),
     };
     for (key, value) in [
-        ("block_size", config.block_size),
+        ("block_size", settings.block_size),
         ("num_gpu_blocks", settings.num_gpu_blocks),
         ("max_num_batched_tokens", settings.max_num_batched_tokens),
         ("max_num_seqs", settings.max_num_seqs),
+        ("max_num_active_seqs", engine.max_num_active_seqs),
     ] {
         if value == 0 {
             let message = format!("vLLM settings: {key}: must be at least 1, got 0");
@@ -117,8 +111,8 @@ pub(super) fn scheduler(recording: &Recording) -> Result<Scheduler, RecordingErr
         let message = format!("vLLM settings: num_speculative_tokens: {rule}");
         return Err(recording.not_modelled(message));
     }
-    if !(0.0..1.0).contains(&config.watermark) {
-        let rule = format!("must be at least 0 and below 1, got {}", config.watermark);
+    if !(0.0..1.0).contains(&settings.watermark) {
+        let rule = format!("must be at least 0 and below 1, got {}", settings.watermark);
         return Err(recording.not_modelled(format!("vLLM settings: watermark: {rule}")));
     }
     if settings.record_block_ids && settings.num_gpu_blocks > NUMBERED_BLOCKS_MAX {
@@ -126,7 +120,7 @@ pub(super) fn scheduler(recording: &Recording) -> Result<Scheduler, RecordingErr
         let rule = format!("must be at most {most} where block ids are recorded, got {got}");
         return Err(recording.not_modelled(format!("vLLM settings: num_gpu_blocks: {rule}")));
     }
-    let vllm = VllmV1::new(config, acceptance(recording.requests.len(), drafts));
+    let vllm = VllmV1::new(engine, acceptance(recording.requests.len(), drafts));
     let vllm = vllm.recording_entries();
     let vllm = match settings.kv_role {
         Some(Role(role)) => vllm.with_connector(role).finishing_loads(),

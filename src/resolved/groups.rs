@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 
 use super::{KvSource, Rules, ScenarioError, engine_rules};
+use crate::engine::scheduler::EngineSettings;
 use crate::hardware::GpuSpec;
 use crate::ids::{InstanceId, ModelId};
-use crate::model::ModelSpec;
+use crate::model::{KvGroups, ModelSpec};
 use crate::problem::Problem;
 use crate::scenario::{
     AcceptanceConfig, ClusterConfig, EngineConfig, GroupConfig, ReplicaRole, ScenarioFile,
@@ -18,6 +19,8 @@ pub struct ReplicaGroup {
     pub role: ReplicaRole,
     /// The cluster as they have it: their own settings, and their number as `replicas`.
     pub cluster: ClusterConfig,
+    /// What decides the schedules of their engine.
+    pub settings: EngineSettings,
     /// The model they serve.
     pub model: ModelSpec,
     /// Its place among those of the scenario.
@@ -193,7 +196,7 @@ pub(super) fn in_listed(
 
 impl ReplicaGroup {
     pub(super) fn new(
-        asked: Asked,
+        (asked, settings): (Asked, EngineSettings),
         listed: Option<&GroupConfig>,
         (model, serves): (ModelSpec, ModelId),
         (gpu, kv): (GpuSpec, KvSource),
@@ -202,6 +205,7 @@ impl ReplicaGroup {
         Self {
             role: asked.role,
             cluster: asked.cluster,
+            settings,
             model,
             serves,
             gpu,
@@ -215,6 +219,12 @@ impl ReplicaGroup {
     /// How many there are.
     pub fn replicas(&self) -> u32 {
         self.cluster.replicas
+    }
+
+    /// How layers with a window share blocks with the others, where the engine keeps them apart.
+    pub(crate) fn windows(&self) -> Option<KvGroups> {
+        let EngineConfig::VllmV1(vllm) = &self.cluster.engine else { return None };
+        vllm.kv_groups(&self.model)
     }
 
     /// A name for reports that says the model too, unless the scenario gives one.

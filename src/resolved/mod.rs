@@ -37,6 +37,7 @@ use self::groups::Asked;
 use self::kv::{derive_kv, resolve_engine};
 use self::models::Models;
 use self::rules::Rules;
+use crate::engine::scheduler::EngineSettings;
 use crate::hardware::GpuSpec;
 use crate::model::{KvCapacity, ModelSpec};
 use crate::problem::Problem;
@@ -256,8 +257,21 @@ fn resolve_group(
     kv_tiers::resolve(cluster, &model, (&gpu, nic_gb_per_s))?;
     let kv = resolve_engine(cluster, &model, &gpu)?;
     let profile = step_time::resolve(cluster, &model, &gpu)?;
+    let settings = settings(cluster)?;
     let listed = asked.listed.map(|index| &file.cluster.groups[index]);
-    Ok(ReplicaGroup::new(asked, listed, (model, serves), (gpu, kv), profile))
+    Ok(ReplicaGroup::new((asked, settings), listed, (model, serves), (gpu, kv), profile))
+}
+
+/// What decides the schedules of an engine, all of which is filled in.
+fn settings(cluster: &ClusterConfig) -> Result<EngineSettings, ScenarioError> {
+    let mut settings = EngineSettings::of(&cluster.engine)
+        .ok_or_else(|| fail("cluster.engine", "the sizes of its memory and batches are missing"))?;
+    if let EngineSettings::Sglang(sglang) = &mut settings
+        && cluster.data_parallel_size > 1
+    {
+        sglang.schedule_conservativeness *= sglang::CONSERVATIVENESS_OF_RANKS;
+    }
+    Ok(settings)
 }
 
 /// Takes what was filled in for replicas that are all of one kind.

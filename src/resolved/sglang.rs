@@ -7,6 +7,10 @@ use crate::model::{Attention, KvCapacity, MemoryBudget, ModelSpec, Reserve, Wind
 use crate::scenario::{ClusterConfig, SglangConfig};
 use crate::units::Bytes;
 
+/// Factor of `schedule_conservativeness` where ranks are several: each expects answers to be shorter (SGLang 0.5.23,
+/// `sglang/srt/arg_groups/parallel_hook.py`).
+pub(super) const CONSERVATIVENESS_OF_RANKS: f64 = 0.3;
+
 /// Rules that need no look-up.
 pub(super) fn rules(sglang: &SglangConfig, rules: &mut Rules) {
     let at_least_one = [

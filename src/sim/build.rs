@@ -14,7 +14,8 @@ use crate::cluster::{
 };
 use crate::cost::{CapturedSizes, CudaGraphs, StepTime};
 use crate::engine::scheduler::{
-    Acceptance, FasterTransformer, Orca, Sarathi, Scheduler, Sglang, StaticBatch, VllmV0, VllmV1,
+    Acceptance, EngineSettings, FasterTransformer, Orca, Sarathi, Scheduler, Sglang, StaticBatch,
+    VllmV0, VllmV1,
 };
 use crate::engine::{HostTimes, Instance, Tiers};
 use crate::frontend::{FrontEnd, FrontEndTimes};
@@ -282,14 +283,12 @@ fn scheduler(
     held: Option<&[AdapterId]>,
 ) -> Result<Scheduler, ScenarioError> {
     let adapters = |slots| lora::adapters(scenario, group, slots, held);
-    Ok(match &group.cluster.engine {
-        EngineConfig::VllmV1(config) => {
-            let acceptance = acceptance(scenario, config)?;
-            let stages = group.cluster.pipeline_parallel_size;
-            let windows = config.kv_groups(&group.model);
-            let scheduler =
-                VllmV1::new(config.clone(), acceptance).in_stages(stages).with_windows(windows);
-            let scheduler = match adapters(config.max_loras) {
+    Ok(match &group.settings {
+        EngineSettings::VllmV1(settings) => {
+            let scheduler = VllmV1::new(settings.clone(), acceptance(scenario, group)?)
+                .in_stages(group.cluster.pipeline_parallel_size)
+                .with_windows(group.windows());
+            let scheduler = match adapters(settings.max_loras) {
                 Some(adapters) => scheduler.with_adapters(adapters),
                 None => scheduler,
             };
@@ -298,36 +297,40 @@ fn scheduler(
                 None => scheduler,
             }))
         }
-        EngineConfig::Sglang(config) => {
-            let scheduler = Sglang::new(wave::of_rank(config, group));
-            Scheduler::Sglang(Box::new(match adapters(config.max_loras_per_batch) {
+        EngineSettings::Sglang(settings) => {
+            let scheduler = Sglang::new(settings.clone());
+            Scheduler::Sglang(Box::new(match adapters(settings.max_loras_per_batch) {
                 Some(adapters) => scheduler.with_adapters(adapters),
                 None => scheduler,
             }))
         }
-        EngineConfig::VllmV0(config) => {
-            let scheduler = VllmV0::new(config);
+        EngineSettings::VllmV0(settings) => {
+            let scheduler = VllmV0::new(*settings);
             Scheduler::VllmV0(Box::new(match handover::send_buffer_tokens(scenario, group) {
                 Some(tokens) => scheduler.with_send_buffer(tokens),
                 None => scheduler,
             }))
         }
-        EngineConfig::Sarathi(config) => Scheduler::Sarathi(Box::new(Sarathi::new(config))),
-        EngineConfig::Orca(config) => match adapters(config.max_loras) {
-            Some(adapters) => lora::orca(scenario, (group, cost), config, adapters)?,
-            None => Scheduler::Orca(Box::new(Orca::new(config))),
+        EngineSettings::Sarathi(settings) => Scheduler::Sarathi(Box::new(Sarathi::new(*settings))),
+        EngineSettings::Orca(settings) => match adapters(settings.max_loras) {
+            Some(adapters) => lora::orca(scenario, (group, cost), *settings, adapters)?,
+            None => Scheduler::Orca(Box::new(Orca::new(*settings))),
         },
-        EngineConfig::FasterTransformer(config) => {
-            Scheduler::FasterTransformer(Box::new(FasterTransformer::new(config)))
+        EngineSettings::FasterTransformer(settings) => {
+            Scheduler::FasterTransformer(Box::new(FasterTransformer::new(*settings)))
         }
-        EngineConfig::StaticBatching(config) => {
-            Scheduler::StaticBatch(Box::new(StaticBatch::new(config)))
+        EngineSettings::StaticBatching(settings) => {
+            Scheduler::StaticBatch(Box::new(StaticBatch::new(*settings)))
         }
     })
 }
 
-fn acceptance(scenario: &Scenario, config: &VllmConfig) -> Result<Acceptance, ScenarioError> {
-    let Some(speculation) = &config.speculation else { return Ok(Acceptance::NONE) };
+fn acceptance(scenario: &Scenario, group: &ReplicaGroup) -> Result<Acceptance, ScenarioError> {
+    let EngineConfig::VllmV1(VllmConfig { speculation: Some(speculation), .. }) =
+        &group.cluster.engine
+    else {
+        return Ok(Acceptance::NONE);
+    };
     let seed = scenario.file.seed.0;
     Ok(match &speculation.acceptance {
         AcceptanceConfig::PerPosition { probability } => {

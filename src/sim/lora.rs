@@ -4,10 +4,10 @@
 use crate::cluster::Placement;
 use crate::cost::{CostModel, LoraTimes, StepShape, StepTime};
 use crate::engine::Adapters;
-use crate::engine::scheduler::{OrcaLora, Scheduler, StepSeconds};
+use crate::engine::scheduler::{OrcaLora, OrcaSettings, Scheduler, StepSeconds};
 use crate::ids::AdapterId;
 use crate::resolved::{ReplicaGroup, Scenario, ScenarioError};
-use crate::scenario::{AdapterBatchingConfig, DloraCreditConfig, LoraConfig, OrcaConfig};
+use crate::scenario::{AdapterBatchingConfig, DloraCreditConfig, LoraConfig};
 
 /// The context at which a batch decodes whose time stands for all steps, in tokens.
 const USUAL_CONTEXT: u32 = 512;
@@ -60,7 +60,7 @@ pub(super) fn times(group: &ReplicaGroup) -> Result<Option<LoraTimes>, ScenarioE
 pub(super) fn orca(
     scenario: &Scenario,
     (group, cost): (&ReplicaGroup, &StepTime),
-    orca: &OrcaConfig,
+    orca: OrcaSettings,
     adapters: Adapters,
 ) -> Result<Scheduler, ScenarioError> {
     let count = scenario.file.workload.adapters.as_ref().map_or(0, |mix| mix.count() as usize);
@@ -85,10 +85,10 @@ fn usual_steps(
     cost: &StepTime,
     times: LoraTimes,
     lora: &LoraConfig,
-    orca: &OrcaConfig,
+    orca: OrcaSettings,
 ) -> StepSeconds {
     let rows = orca.max_batch_size;
-    let context = orca.max_model_len.map_or(USUAL_CONTEXT, |longest| longest.min(USUAL_CONTEXT));
+    let context = orca.memory.max_model_len.min(USUAL_CONTEXT);
     let (adapters, rank) = (orca.max_loras.unwrap_or(1).min(rows), lora.max_rank.unwrap_or(1));
     let mut shape = StepShape::seeing(cost.prefill_window());
     shape.add_decodes(rows, u64::from(rows) * u64::from(context), context);

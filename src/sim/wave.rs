@@ -3,10 +3,7 @@
 use crate::cost::{Exchange, ImbalanceDraws, StepTime, Wave};
 use crate::engine::scheduler::{Dispatch, Ranks, Scheduler};
 use crate::resolved::{ReplicaGroup, Scenario, ScenarioError};
-use crate::scenario::{EngineConfig, ExchangeKind, ExpertParallelConfig, SglangConfig};
-
-/// Factor of `schedule_conservativeness`.
-const CONSERVATIVENESS_OF_RANKS: f64 = 0.3;
+use crate::scenario::{EngineConfig, ExchangeKind, ExpertParallelConfig};
 
 /// The scheduler of a replica: one, or one for each of its ranks.
 pub(super) fn ranks(
@@ -23,14 +20,6 @@ pub(super) fn ranks(
     };
     let ranks = (0..count).map(|_| one()).collect::<Result<_, _>>()?;
     Ok(Scheduler::Ranks(Box::new(Ranks::new(ranks, dispatch))))
-}
-
-/// The settings of a rank of `SGLang`, which expects answers to be shorter where ranks are several (0.5.23,
-/// `sglang/srt/arg_groups/parallel_hook.py`).
-pub(super) fn of_rank(config: &SglangConfig, group: &ReplicaGroup) -> SglangConfig {
-    let by = if group.cluster.data_parallel_size > 1 { CONSERVATIVENESS_OF_RANKS } else { 1.0 };
-    let schedule_conservativeness = by * config.schedule_conservativeness;
-    SglangConfig { schedule_conservativeness, ..config.clone() }
 }
 
 /// What prices the steps of a replica with ranks, or whose imbalance of experts is drawn; nothing of others.

@@ -4,9 +4,7 @@ use proptest::prelude::*;
 use servecast::cluster::{Cluster, Router};
 use servecast::cost::{Linear, StepTime};
 use servecast::engine::Instance;
-use servecast::engine::scheduler::{
-    FasterTransformer, Load, Orca, Sarathi, Scheduler, StaticBatch, VllmV0,
-};
+use servecast::engine::scheduler::{Load, Scheduler};
 use servecast::metrics::{Recorder, Status};
 use servecast::request::Request;
 use servecast::resolved::{Scenario, ScenarioError};
@@ -77,7 +75,7 @@ fn case() -> impl Strategy<Value = Case> {
     )
 }
 
-fn scheduler(policy: Policy, case: &Case) -> Scheduler {
+fn config(policy: Policy, case: &Case) -> EngineConfig {
     let max_model_len = Some(MODEL_LEN);
     let kv_tokens = Some(MODEL_LEN + case.spare_tokens);
     let num_gpu_blocks = Some((MODEL_LEN + case.spare_tokens) / 8 + 2);
@@ -87,7 +85,7 @@ fn scheduler(policy: Policy, case: &Case) -> Scheduler {
         Policy::VllmV0 | Policy::VllmV0Chunked => {
             let enable_chunked_prefill = policy == Policy::VllmV0Chunked;
             let budget = if enable_chunked_prefill { case.budget } else { case.budget + MODEL_LEN };
-            Scheduler::VllmV0(Box::new(VllmV0::new(&VllmV0Config {
+            EngineConfig::VllmV0(VllmV0Config {
                 block_size: 8,
                 num_gpu_blocks,
                 max_num_batched_tokens: Some(budget),
@@ -95,47 +93,37 @@ fn scheduler(policy: Policy, case: &Case) -> Scheduler {
                 max_model_len,
                 enable_chunked_prefill,
                 ..VllmV0Config::default()
-            })))
+            })
         }
-        Policy::Sarathi => Scheduler::Sarathi(Box::new(Sarathi::new(&SarathiConfig {
+        Policy::Sarathi => EngineConfig::Sarathi(SarathiConfig {
             chunk_size: case.budget,
             max_num_seqs: case.seqs,
             block_size: 8,
             num_gpu_blocks,
             max_model_len,
             ..SarathiConfig::default()
-        }))),
-        Policy::Orca | Policy::OrcaReservingAll => {
-            let max_batch_size = case.seqs;
-            let config = OrcaConfig {
-                max_batch_size,
-                kv_tokens,
-                max_model_len,
-                reservation,
-                ..OrcaConfig::default()
-            };
-            Scheduler::Orca(Box::new(Orca::new(&config)))
-        }
-        Policy::FasterTransformer => {
-            let max_batch_size = case.seqs;
-            let config = FasterTransformerConfig {
-                max_batch_size,
-                kv_tokens,
-                max_model_len,
-                reservation,
-                ..FasterTransformerConfig::default()
-            };
-            Scheduler::FasterTransformer(Box::new(FasterTransformer::new(&config)))
-        }
-        Policy::StaticBatch => {
-            Scheduler::StaticBatch(Box::new(StaticBatch::new(&StaticBatchingConfig {
-                batch_size: case.seqs,
-                batch_timeout_ms: case.timeout_ms,
-                kv_tokens,
-                max_model_len,
-                ..StaticBatchingConfig::default()
-            })))
-        }
+        }),
+        Policy::Orca | Policy::OrcaReservingAll => EngineConfig::Orca(OrcaConfig {
+            max_batch_size: case.seqs,
+            kv_tokens,
+            max_model_len,
+            reservation,
+            ..OrcaConfig::default()
+        }),
+        Policy::FasterTransformer => EngineConfig::FasterTransformer(FasterTransformerConfig {
+            max_batch_size: case.seqs,
+            kv_tokens,
+            max_model_len,
+            reservation,
+            ..FasterTransformerConfig::default()
+        }),
+        Policy::StaticBatch => EngineConfig::StaticBatching(StaticBatchingConfig {
+            batch_size: case.seqs,
+            batch_timeout_ms: case.timeout_ms,
+            kv_tokens,
+            max_model_len,
+            ..StaticBatchingConfig::default()
+        }),
     }
 }
 
@@ -228,7 +216,7 @@ proptest! {
         let requests = workload(&case);
         for policy in POLICIES {
             let (counts, recorder, inspector) =
-                run(scheduler(policy, &case), requests.clone(), case.seqs);
+                run(crate::support::scheduler(&config(policy, &case)), requests.clone(), case.seqs);
             prop_assert!(inspector.faults.is_empty(), "{policy:?}: {:?}", inspector.faults);
             // Nobody starves: who is taken is answered, in full.
             prop_assert_eq!(counts.stuck, 0, "{:?}", policy);
@@ -256,16 +244,16 @@ proptest! {
 
 /// The end of each request in µs, for arrivals in µs and prompts of 10 tokens with one of answer.
 fn ends_us(timeout_ms: f64, arrivals_us: &[u64]) -> Vec<u64> {
-    let config = StaticBatchingConfig {
+    let config = EngineConfig::StaticBatching(StaticBatchingConfig {
         batch_size: 3,
         batch_timeout_ms: timeout_ms,
         kv_tokens: Some(1000),
         max_model_len: Some(MODEL_LEN),
         ..StaticBatchingConfig::default()
-    };
+    });
     let arrival = |us: &u64| SimTime::ZERO + SimDuration::from_micros(*us);
     let requests = arrivals_us.iter().map(|us| Request::new(arrival(us), 10, 1)).collect();
-    let scheduler = Scheduler::StaticBatch(Box::new(StaticBatch::new(&config)));
+    let scheduler = crate::support::scheduler(&config);
     let (_, recorder, _) = run(scheduler, requests, 3);
     recorder.requests.iter().map(|record| record.finish.as_nanos() / 1000).collect()
 }

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use servecast::cluster::{Cluster, Router};
 use servecast::cost::{Linear, StepTime};
 use servecast::engine::Instance;
-use servecast::engine::scheduler::{Acceptance, Scheduler, Sglang, VllmV1};
+use servecast::engine::scheduler::{Acceptance, Scheduler};
 use servecast::ids::{InstanceId, RequestId};
 use servecast::metrics::{Breakdown, Recorder, RequestRecord, Status};
 use servecast::request::Request;
@@ -16,6 +16,7 @@ use servecast::units::{SimDuration, SimTime};
 use servecast::workload::Client;
 
 use super::fast_forward::{Case, vllm_case, workload};
+use crate::support;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
@@ -187,7 +188,7 @@ proptest! {
     #[test]
     fn the_parts_of_a_requests_time_add_up_in_vllm(case in vllm_case()) {
         follow(workload(&case), case.instances, || {
-            let vllm = VllmV1::new(case.vllm().clone(), Acceptance::NONE).request_by_request();
+            let vllm = support::vllm(case.vllm(), Acceptance::NONE).request_by_request();
             Scheduler::VllmV1(Box::new(vllm))
         })?;
     }
@@ -195,7 +196,7 @@ proptest! {
     #[test]
     fn the_parts_of_a_requests_time_add_up_in_sglang(case in vllm_case()) {
         follow(workload(&case), case.instances, || {
-            Scheduler::Sglang(Box::new(Sglang::new(sglang(&case)).request_by_request()))
+            Scheduler::Sglang(Box::new(support::sglang(&sglang(&case)).request_by_request()))
         })?;
     }
 }
@@ -222,7 +223,7 @@ fn each_part_of_a_small_run_is_as_worked_by_hand() {
         async_scheduling: false,
         ..VllmConfig::default()
     };
-    let vllm = Scheduler::VllmV1(Box::new(VllmV1::new(config, Acceptance::NONE)));
+    let vllm = Scheduler::VllmV1(Box::new(support::vllm(&config, Acceptance::NONE)));
     let later = SimTime::ZERO + SimDuration::from_micros(2600);
     let requests = vec![Request::new(SimTime::ZERO, 100, 4), Request::new(later, 200, 1)];
     let mut recorder = Recorder::default();
@@ -255,7 +256,7 @@ fn requests_that_lose_their_memory_say_for_how_long() {
         ..VllmConfig::default()
     };
     let preemptions = follow(requests(), 1, || {
-        let vllm = VllmV1::new(vllm.clone(), Acceptance::NONE).request_by_request();
+        let vllm = support::vllm(&vllm, Acceptance::NONE).request_by_request();
         Scheduler::VllmV1(Box::new(vllm))
     });
     assert!(preemptions.expect("the parts add up") > 0, "vLLM");
@@ -268,7 +269,7 @@ fn requests_that_lose_their_memory_say_for_how_long() {
         ..SglangConfig::default()
     };
     let preemptions =
-        follow(requests(), 1, || Scheduler::Sglang(Box::new(Sglang::new(sglang.clone()))));
+        follow(requests(), 1, || Scheduler::Sglang(Box::new(support::sglang(&sglang))));
     assert!(preemptions.expect("the parts add up") > 0, "SGLang");
 }
 

@@ -11,7 +11,10 @@ use rustc_hash::FxBuildHasher;
 use servecast::cluster::{Cluster, Router};
 use servecast::cost::{Linear, StepTime};
 use servecast::des::{Class, EventQueue};
-use servecast::engine::scheduler::{Acceptance, Handoff, Scheduler, VllmV1};
+use servecast::engine::scheduler::{
+    Acceptance, EngineSettings, FasterTransformer, Handoff, Orca, Sarathi, Scheduler, Sglang,
+    SglangSettings, StaticBatch, VllmV0, VllmV1, VllmV1Settings,
+};
 use servecast::engine::{EngineEvent, Finish, HostTimes, Instance};
 use servecast::ids::{InstanceId, RequestId};
 use servecast::metrics::Recorder;
@@ -19,7 +22,8 @@ use servecast::request::Request;
 use servecast::resolved::Scenario;
 use servecast::rng::{Seed, mix};
 use servecast::scenario::{
-    AcceptanceConfig, ClientConfig, RouterConfig, ScenarioFile, SpeculationConfig, VllmConfig,
+    AcceptanceConfig, ClientConfig, EngineConfig, RouterConfig, ScenarioFile, SglangConfig,
+    SpeculationConfig, VllmConfig,
 };
 use servecast::sim::laws::Watch;
 use servecast::sim::{Counts, Observer, Occurrence, Requests, Simulation, simulation, step_times};
@@ -92,6 +96,35 @@ pub(crate) fn one_seat() -> VllmConfig {
     }
 }
 
+/// vLLM's scheduler, of a configuration that gives all sizes.
+pub(crate) fn vllm(config: &VllmConfig, acceptance: Acceptance) -> VllmV1 {
+    VllmV1::new(VllmV1Settings::of(config).expect("all sizes are given"), acceptance)
+}
+
+/// `SGLang`'s scheduler, of a configuration that gives all sizes.
+pub(crate) fn sglang(config: &SglangConfig) -> Sglang {
+    Sglang::new(SglangSettings::of(config).expect("all sizes are given"))
+}
+
+/// A scheduler of a configuration that gives all sizes, as its engine has it without anything beside.
+pub(crate) fn scheduler(config: &EngineConfig) -> Scheduler {
+    match EngineSettings::of(config).expect("all sizes are given") {
+        EngineSettings::VllmV1(settings) => {
+            Scheduler::VllmV1(Box::new(VllmV1::new(settings, Acceptance::NONE)))
+        }
+        EngineSettings::Sglang(settings) => Scheduler::Sglang(Box::new(Sglang::new(settings))),
+        EngineSettings::VllmV0(settings) => Scheduler::VllmV0(Box::new(VllmV0::new(settings))),
+        EngineSettings::Sarathi(settings) => Scheduler::Sarathi(Box::new(Sarathi::new(settings))),
+        EngineSettings::Orca(settings) => Scheduler::Orca(Box::new(Orca::new(settings))),
+        EngineSettings::FasterTransformer(settings) => {
+            Scheduler::FasterTransformer(Box::new(FasterTransformer::new(settings)))
+        }
+        EngineSettings::StaticBatching(settings) => {
+            Scheduler::StaticBatch(Box::new(StaticBatch::new(settings)))
+        }
+    }
+}
+
 /// An idle instance on its engine's host; its draws of accepted drafts depend on nothing but the request.
 pub(crate) fn instance(engine: &VllmConfig, law: Linear) -> Instance {
     let acceptance = |s: &SpeculationConfig| match &s.acceptance {
@@ -101,7 +134,7 @@ pub(crate) fn instance(engine: &VllmConfig, law: Linear) -> Instance {
         other => panic!("{other:?} is not drawn here"),
     };
     let acceptance = engine.speculation.as_ref().map_or(Acceptance::NONE, acceptance);
-    let scheduler = Scheduler::VllmV1(Box::new(VllmV1::new(engine.clone(), acceptance)));
+    let scheduler = Scheduler::VllmV1(Box::new(vllm(engine, acceptance)));
     Instance::new(scheduler, StepTime::Linear(law)).on_host(HostTimes::from(&engine.host))
 }
 

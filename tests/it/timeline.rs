@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use serde_json::Value;
 use servecast::cost::{Linear, StepTime};
 use servecast::engine::Instance;
-use servecast::engine::scheduler::{Acceptance, Scheduler, Sglang, VllmV1};
+use servecast::engine::scheduler::{Acceptance, Scheduler};
 use servecast::io::timeline::{TimelineWriter, Window};
 use servecast::metrics::{Breakdown, Recorder, Status, StepLog};
 use servecast::request::Request;
@@ -54,7 +54,7 @@ fn observe(
 }
 
 fn vllm(config: &VllmConfig) -> Scheduler {
-    Scheduler::VllmV1(Box::new(VllmV1::new(config.clone(), Acceptance::NONE)))
+    Scheduler::VllmV1(Box::new(crate::support::vllm(config, Acceptance::NONE)))
 }
 
 fn events(text: &str) -> Vec<Value> {
@@ -199,7 +199,7 @@ proptest! {
 
     #[test]
     fn a_timeline_of_sglang_shows_every_request_and_step(case in vllm_case()) {
-        obeys_the_laws(&case, || Scheduler::Sglang(Box::new(Sglang::new(sglang(&case)))))?;
+        obeys_the_laws(&case, || Scheduler::Sglang(Box::new(crate::support::sglang(&sglang(&case)))))?;
     }
 
     #[test]

@@ -14,7 +14,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::cluster::{AdapterReport, AdapterView, Caches, Outstanding, Steps};
 use crate::cost::{Linear, StepTime};
-use crate::engine::scheduler::{Acceptance, Load, Scheduler, VllmV1};
+use crate::engine::scheduler::{Acceptance, Load, Scheduler, VllmV1, VllmV1Settings};
 use crate::engine::{AdapterPlace, Instance};
 use crate::ids::{AdapterId, RequestId, SessionId};
 use crate::kv::{CacheContent, RadixTree};
@@ -101,7 +101,8 @@ fn engine() -> Instance {
     let ms = |ms: f64| SimDuration::from_secs_f64(ms / 1e3);
     let law =
         Linear { base: ms(1.0), prefill_token: ms(0.1), decode_seq: ms(1.0), ..Linear::default() };
-    let scheduler = VllmV1::new(config, Acceptance::NONE);
+    let scheduler =
+        VllmV1::new(VllmV1Settings::of(&config).expect("all is given"), Acceptance::NONE);
     Instance::new(Scheduler::VllmV1(Box::new(scheduler)), StepTime::Linear(law))
 }
 

@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Handoff, Load};
+use super::{Handoff, Load, Memory};
 use crate::engine::{Entry, EntryKind, Finish, Life, StepPlan, StepResult};
 use crate::ids::RequestId;
 use crate::request::Request;
@@ -85,7 +85,8 @@ pub(super) struct Queues {
 impl Queues {
     /// No requests, and `blocks` free blocks of `block_size` tokens. A sequence has at most
     /// `model_len` tokens.
-    pub(super) fn new(block_size: u32, blocks: u32, model_len: u32) -> Self {
+    pub(super) fn new(memory: Memory) -> Self {
+        let Memory { block_size, blocks, max_model_len: model_len } = memory;
         assert!(block_size > 0 && blocks > 0, "there is KV memory, in blocks of a token or more");
         Self {
             block_size,

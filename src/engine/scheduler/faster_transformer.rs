@@ -9,32 +9,28 @@
 //! Left out: answers held back until the batch is done; tokens come out as they are computed.
 
 use super::baseline::{Queues, schedule_by_queues};
-use super::{Handoff, Load, Schedule};
+use super::{FasterTransformerSettings, Handoff, Load, Schedule};
 use crate::engine::{Finish, Life, StepPlan, StepResult};
 use crate::ids::RequestId;
 use crate::request::Request;
-use crate::scenario::{FasterTransformerConfig, Reservation};
 use crate::units::SimTime;
 
 /// Batches of requests without newcomers.
 #[derive(Debug, Clone)]
 pub struct FasterTransformer {
     queues: Queues,
-    batch_max: u32,
-    reservation: Reservation,
+    settings: FasterTransformerSettings,
 }
 
 impl FasterTransformer {
     /// An engine without requests.
     ///
     /// # Panics
-    /// When the configuration is not resolved: validation comes before.
-    pub fn new(config: &FasterTransformerConfig) -> Self {
-        let tokens = config.kv_tokens.expect("the tokens of KV memory are resolved");
-        let model_len = config.max_model_len.expect("the longest sequence is resolved");
-        let queues = Queues::new(1, tokens, model_len);
+    /// When memory does not hold the longest sequence.
+    pub fn new(settings: FasterTransformerSettings) -> Self {
+        let queues = Queues::new(settings.memory);
         assert!(queues.holds_longest(0), "the longest sequence fits");
-        Self { queues, batch_max: config.max_batch_size, reservation: config.reservation }
+        Self { queues, settings }
     }
 }
 
@@ -46,7 +42,7 @@ impl Schedule for FasterTransformer {
     fn schedule(&mut self, now: SimTime, plan: &mut StepPlan) {
         plan.clear();
         if self.queues.running().is_empty() {
-            self.queues.admit_up_to(self.batch_max, self.reservation);
+            self.queues.admit_up_to(self.settings.max_batch_size, self.settings.reservation);
         }
         self.queues.serve_all(now, plan);
     }
@@ -67,14 +63,14 @@ mod tests {
     use super::super::baseline::tests::{Arrivals, shapes, steps};
     use super::*;
     use crate::cost::StepShape;
+    use crate::engine::scheduler::Memory;
+    use crate::scenario::Reservation;
 
     fn engine() -> FasterTransformer {
-        FasterTransformer::new(&FasterTransformerConfig {
+        FasterTransformer::new(FasterTransformerSettings {
+            memory: Memory::unpaged(100, 50),
             max_batch_size: 2,
-            kv_tokens: Some(100),
-            max_model_len: Some(50),
             reservation: Reservation::Request,
-            ..FasterTransformerConfig::default()
         })
     }
 

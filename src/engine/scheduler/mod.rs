@@ -14,6 +14,7 @@ mod orca;
 mod orca_lora;
 mod ranks;
 mod sarathi;
+mod settings;
 mod sglang;
 mod static_batch;
 mod vllm_v0;
@@ -37,10 +38,14 @@ pub use orca::Orca;
 pub use orca_lora::{OrcaLora, StepSeconds};
 pub use ranks::Ranks;
 pub use sarathi::Sarathi;
-pub use sglang::Sglang;
+pub use settings::{
+    EngineSettings, FasterTransformerSettings, Memory, OrcaSettings, SarathiSettings,
+    StaticBatchingSettings, VllmV0Settings,
+};
+pub use sglang::{Sglang, SglangSettings};
 pub use static_batch::StaticBatch;
 pub use vllm_v0::VllmV0;
-pub use vllm_v1::{Acceptance, KvRole, VllmV1};
+pub use vllm_v1::{Acceptance, KvRole, VllmV1, VllmV1Settings};
 
 /// The schedulers of the project.
 #[derive(Debug, Clone)]

@@ -8,32 +8,28 @@
 //! Left out: pipeline parallelism with several batches in flight.
 
 use super::baseline::{Queues, schedule_by_queues};
-use super::{Handoff, Load, Schedule};
+use super::{Handoff, Load, OrcaSettings, Schedule};
 use crate::engine::{Finish, Life, StepPlan, StepResult};
 use crate::ids::RequestId;
 use crate::request::Request;
-use crate::scenario::{OrcaConfig, Reservation};
 use crate::units::SimTime;
 
 /// Orca's scheduler.
 #[derive(Debug, Clone)]
 pub struct Orca {
     queues: Queues,
-    batch_max: u32,
-    reservation: Reservation,
+    settings: OrcaSettings,
 }
 
 impl Orca {
     /// An engine without requests.
     ///
     /// # Panics
-    /// When the configuration is not resolved: validation comes before.
-    pub fn new(config: &OrcaConfig) -> Self {
-        let tokens = config.kv_tokens.expect("the tokens of KV memory are resolved");
-        let model_len = config.max_model_len.expect("the longest sequence is resolved");
-        let queues = Queues::new(1, tokens, model_len);
+    /// When memory does not hold the longest sequence.
+    pub fn new(settings: OrcaSettings) -> Self {
+        let queues = Queues::new(settings.memory);
         assert!(queues.holds_longest(0), "the longest sequence fits");
-        Self { queues, batch_max: config.max_batch_size, reservation: config.reservation }
+        Self { queues, settings }
     }
 }
 
@@ -44,7 +40,7 @@ impl Schedule for Orca {
 
     fn schedule(&mut self, now: SimTime, plan: &mut StepPlan) {
         plan.clear();
-        self.queues.admit_up_to(self.batch_max, self.reservation);
+        self.queues.admit_up_to(self.settings.max_batch_size, self.settings.reservation);
         self.queues.serve_all(now, plan);
     }
 
@@ -63,15 +59,12 @@ impl Schedule for Orca {
 mod tests {
     use super::super::baseline::tests::{Arrivals, steps};
     use super::*;
+    use crate::engine::scheduler::Memory;
+    use crate::scenario::Reservation;
 
     fn orca(max_batch_size: u32, kv_tokens: u32, reservation: Reservation) -> Orca {
-        Orca::new(&OrcaConfig {
-            max_batch_size,
-            kv_tokens: Some(kv_tokens),
-            max_model_len: Some(20),
-            reservation,
-            ..OrcaConfig::default()
-        })
+        let memory = Memory::unpaged(kv_tokens, 20);
+        Orca::new(OrcaSettings { memory, max_batch_size, max_loras: None, reservation })
     }
 
     #[test]

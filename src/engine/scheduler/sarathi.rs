@@ -11,19 +11,18 @@
 //! Left out: pipeline parallelism, chunks that shrink with the context.
 
 use super::baseline::{Queues, schedule_by_queues};
-use super::{Handoff, Load, Schedule};
+use super::{Handoff, Load, SarathiSettings, Schedule};
 use crate::engine::{Finish, Life, StepPlan, StepResult};
 use crate::ids::RequestId;
 use crate::request::Request;
-use crate::scenario::{SarathiConfig, VllmV0Config};
+use crate::scenario::VllmV0Config;
 use crate::units::SimTime;
 
 /// Sarathi-Serve's scheduler.
 #[derive(Debug, Clone)]
 pub struct Sarathi {
     queues: Queues,
-    chunk_size: u32,
-    seqs_max: u32,
+    settings: SarathiSettings,
     watermark: u32,
 }
 
@@ -31,14 +30,12 @@ impl Sarathi {
     /// An engine without requests.
     ///
     /// # Panics
-    /// When the configuration is not resolved: validation comes before.
-    pub fn new(config: &SarathiConfig) -> Self {
-        let blocks = config.num_gpu_blocks.expect("the blocks of KV memory are resolved");
-        let model_len = config.max_model_len.expect("the longest sequence is resolved");
-        let queues = Queues::new(config.block_size, blocks, model_len);
-        let watermark = VllmV0Config::watermark_blocks(blocks);
+    /// When memory does not hold the longest sequence.
+    pub fn new(settings: SarathiSettings) -> Self {
+        let queues = Queues::new(settings.memory);
+        let watermark = VllmV0Config::watermark_blocks(settings.memory.blocks);
         assert!(queues.holds_longest(watermark), "the longest sequence fits");
-        Self { queues, chunk_size: config.chunk_size, seqs_max: config.max_num_seqs, watermark }
+        Self { queues, settings, watermark }
     }
 
     fn decode(&mut self, now: SimTime, plan: &mut StepPlan) {
@@ -66,7 +63,7 @@ impl Sarathi {
                 budget -= tokens;
             }
         }
-        while budget > 0 && (self.queues.running().len() as u32) < self.seqs_max {
+        while budget > 0 && (self.queues.running().len() as u32) < self.settings.max_num_seqs {
             let Some(head) = self.queues.head() else { break };
             let known = self.queues.get(head).known();
             let Some(slot) = self.queues.admit(known, self.watermark) else { break };
@@ -79,7 +76,7 @@ impl Sarathi {
     fn decide(&mut self, now: SimTime, plan: &mut StepPlan) {
         let preempted_before = plan.preempted.len();
         self.decode(now, plan);
-        let budget = self.chunk_size.saturating_sub(plan.shape.decode_seqs);
+        let budget = self.settings.chunk_size.saturating_sub(plan.shape.decode_seqs);
         if plan.preempted.len() == preempted_before {
             self.prefill(budget, now, plan);
         }
@@ -106,7 +103,7 @@ impl Schedule for Sarathi {
     }
 
     fn token_budget(&self) -> u32 {
-        self.chunk_size
+        self.settings.chunk_size
     }
 
     schedule_by_queues!();
@@ -116,16 +113,11 @@ impl Schedule for Sarathi {
 mod tests {
     use super::super::baseline::tests::{Arrivals, steps};
     use super::*;
+    use crate::engine::scheduler::Memory;
 
-    fn engine(chunk_size: u32, num_gpu_blocks: u32) -> Sarathi {
-        Sarathi::new(&SarathiConfig {
-            chunk_size,
-            max_num_seqs: 3,
-            block_size: 4,
-            num_gpu_blocks: Some(num_gpu_blocks),
-            max_model_len: Some(16),
-            ..SarathiConfig::default()
-        })
+    fn engine(chunk_size: u32, blocks: u32) -> Sarathi {
+        let memory = Memory { block_size: 4, blocks, max_model_len: 16 };
+        Sarathi::new(SarathiSettings { memory, chunk_size, max_num_seqs: 3 })
     }
 
     #[test]

@@ -13,11 +13,10 @@
 //! ends; tokens come out as they are computed.
 
 use super::baseline::{Queues, schedule_by_queues};
-use super::{Handoff, Load, Schedule};
+use super::{Handoff, Load, Schedule, StaticBatchingSettings};
 use crate::engine::{Finish, Life, StepPlan, StepResult};
 use crate::ids::RequestId;
 use crate::request::Request;
-use crate::scenario::StaticBatchingConfig;
 use crate::units::{SimDuration, SimTime};
 
 /// The batch that runs.
@@ -43,16 +42,14 @@ impl StaticBatch {
     /// An engine without requests.
     ///
     /// # Panics
-    /// When the configuration is not resolved: validation comes before.
-    pub fn new(config: &StaticBatchingConfig) -> Self {
-        let tokens = config.kv_tokens.expect("the tokens of KV memory are resolved");
-        let model_len = config.max_model_len.expect("the longest sequence is resolved");
-        let queues = Queues::new(1, tokens, model_len);
+    /// When memory does not hold the longest sequence.
+    pub fn new(settings: StaticBatchingSettings) -> Self {
+        let queues = Queues::new(settings.memory);
         assert!(queues.holds_longest(0), "the longest sequence fits");
         Self {
             queues,
-            batch_max: config.batch_size,
-            timeout: SimDuration::from_secs_f64(config.batch_timeout_ms / 1e3),
+            batch_max: settings.batch_size,
+            timeout: SimDuration::from_secs_f64(settings.batch_timeout_ms / 1e3),
             batch: None,
             ready_since: None,
         }
@@ -149,15 +146,11 @@ impl Schedule for StaticBatch {
 mod tests {
     use super::super::baseline::tests::{Arrivals, shapes, steps};
     use super::*;
+    use crate::engine::scheduler::Memory;
 
     fn engine(batch_size: u32, batch_timeout_ms: f64, kv_tokens: u32) -> StaticBatch {
-        StaticBatch::new(&StaticBatchingConfig {
-            batch_size,
-            batch_timeout_ms,
-            kv_tokens: Some(kv_tokens),
-            max_model_len: Some(20),
-            ..StaticBatchingConfig::default()
-        })
+        let memory = Memory::unpaged(kv_tokens, 20);
+        StaticBatch::new(StaticBatchingSettings { memory, batch_size, batch_timeout_ms })
     }
 
     #[test]

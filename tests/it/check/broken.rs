@@ -3,11 +3,13 @@
 
 use servecast::check::{Policies, Suite};
 use servecast::cluster::{ClusterView, Needs, Route, Router};
-use servecast::engine::scheduler::{Acceptance, Admit, Doorkeeper, Held, Load, Scheduler, VllmV1};
+use servecast::engine::scheduler::{
+    Acceptance, Admit, Doorkeeper, EngineSettings, Held, Load, Scheduler, VllmV1, VllmV1Settings,
+};
 use servecast::ids::InstanceId;
 use servecast::request::RequestView;
 use servecast::resolved::{ReplicaGroup, Scenario};
-use servecast::scenario::{EngineConfig, Policy, VllmConfig};
+use servecast::scenario::Policy;
 use servecast::units::{SimDuration, SimTime};
 
 /// A line: the policies, and the scenario that catches them by this figure.
@@ -27,25 +29,23 @@ fn door<A: Admit + Sync + 'static>(policy: A) -> Policies<'static> {
 }
 
 /// vLLM's scheduler with other settings, where nothing else has to be built into it.
-fn vllm(change: impl Fn(&mut VllmConfig) + Sync + 'static) -> Policies<'static> {
+fn vllm(change: impl Fn(&mut VllmV1Settings) + Sync + 'static) -> Policies<'static> {
     Policies::shipped().with_scheduler(move |scenario, group, _| {
-        let mut config = plain_vllm(scenario, group)?;
-        change(&mut config);
-        Ok(Scheduler::VllmV1(Box::new(VllmV1::new(config, Acceptance::NONE))))
+        let mut settings = plain_vllm(scenario, group)?;
+        change(&mut settings);
+        Ok(Scheduler::VllmV1(Box::new(VllmV1::new(settings, Acceptance::NONE))))
     })
 }
 
-fn plain_vllm(scenario: &Scenario, group: &ReplicaGroup) -> Result<VllmConfig, String> {
+fn plain_vllm(scenario: &Scenario, group: &ReplicaGroup) -> Result<VllmV1Settings, String> {
     let cluster = &group.cluster;
     let is_plain = cluster.lora.is_none()
         && cluster.kv_tiers.is_none()
         && cluster.pipeline_parallel_size == 1
         && cluster.data_parallel_size == 1
         && scenario.file.cluster.disaggregation.is_none();
-    match &cluster.engine {
-        EngineConfig::VllmV1(config) if is_plain && config.speculation.is_none() => {
-            Ok(config.clone())
-        }
+    match &group.settings {
+        EngineSettings::VllmV1(vllm) if is_plain && vllm.drafts.is_none() => Ok(vllm.clone()),
         _ => Err("is more than vLLM's scheduler".to_owned()),
     }
 }
@@ -123,37 +123,36 @@ fn prefilling_only_when_idle_is_caught() {
 
 #[test]
 fn never_batching_decodes_is_caught() {
-    let alone = |config: &mut VllmConfig| {
-        config.max_num_seqs = Some(1);
-        config.max_num_active_seqs = Some(1);
+    let alone = |settings: &mut VllmV1Settings| {
+        settings.max_num_active_seqs = 1;
     };
     assert_caught(&vllm(alone), "saturation", "output_throughput");
 }
 
 #[test]
 fn forgetting_what_is_cached_is_caught() {
-    let forget = |config: &mut VllmConfig| config.enable_prefix_caching = false;
+    let forget = |settings: &mut VllmV1Settings| settings.enable_prefix_caching = false;
     assert_caught(&vllm(forget), "prefix-sharing", "mean_ttft_ms");
 }
 
 #[test]
 fn ignoring_the_token_budget_is_caught() {
-    let ignore = |config: &mut VllmConfig| config.max_num_batched_tokens = Some(1_000_000);
+    let ignore = |settings: &mut VllmV1Settings| settings.max_num_batched_tokens = 1_000_000;
     assert_caught(&vllm(ignore), "chunked-prefill", "p99_itl_ms");
 }
 
 #[test]
 fn dropping_priorities_is_caught() {
-    let drop = |config: &mut VllmConfig| config.policy = Policy::Fcfs;
+    let drop = |settings: &mut VllmV1Settings| settings.policy = Policy::Fcfs;
     assert_caught(&vllm(drop), "priorities", "urgent.p99_ttft_ms");
 }
 
 #[test]
 fn losing_half_of_the_memory_is_caught() {
-    let halve = |config: &mut VllmConfig| {
-        config.num_gpu_blocks = config.num_gpu_blocks.map(|blocks| blocks / 2);
-        let tokens = config.num_gpu_blocks.map(|blocks| (blocks - 1) * config.block_size);
-        config.max_model_len = config.max_model_len.min(tokens);
+    let halve = |settings: &mut VllmV1Settings| {
+        settings.num_gpu_blocks /= 2;
+        let tokens = (settings.num_gpu_blocks - 1) * settings.block_size;
+        settings.max_model_len = settings.max_model_len.min(tokens);
     };
     assert_caught(&vllm(halve), "preemption", "mean_e2el_ms");
 }

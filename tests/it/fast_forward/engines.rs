@@ -1,9 +1,7 @@
 //! Every engine with any flags, and the schedulers that serve them.
 
 use proptest::prelude::*;
-use servecast::engine::scheduler::{
-    Acceptance, FasterTransformer, Orca, Sarathi, Scheduler, Sglang, StaticBatch, VllmV0, VllmV1,
-};
+use servecast::engine::scheduler::{Acceptance, Scheduler, VllmV1};
 use servecast::model::KvGroups;
 use servecast::request::Request;
 use servecast::scenario::{
@@ -13,6 +11,7 @@ use servecast::scenario::{
 };
 
 use super::Way;
+use crate::support;
 
 #[derive(Debug, Clone)]
 pub(super) enum Engine {
@@ -29,37 +28,22 @@ impl Engine {
         let is_plain = way == Way::RequestByRequest;
         match self {
             Self::Vllm(config) => {
-                let vllm = VllmV1::new(config.clone(), acceptance(config));
+                let vllm = support::vllm(config, acceptance(config));
                 // Recorded blocks have numbers; the others are counted.
                 let by_request = |vllm: VllmV1| vllm.request_by_request().recording_blocks();
                 Scheduler::VllmV1(Box::new(if is_plain { by_request(vllm) } else { vllm }))
             }
             Self::Windowed(config, groups) => {
-                let vllm = VllmV1::new(config.clone(), acceptance(config));
+                let vllm = support::vllm(config, acceptance(config));
                 let vllm = vllm.with_windows(Some(*groups));
                 Scheduler::VllmV1(Box::new(if is_plain { vllm.request_by_request() } else { vllm }))
             }
             Self::Sglang(config) => {
-                let sglang = Sglang::new(config.clone());
+                let sglang = support::sglang(config);
                 let sglang = if is_plain { sglang.request_by_request() } else { sglang };
                 Scheduler::Sglang(Box::new(sglang))
             }
-            Self::Plain(EngineConfig::VllmV0(config)) => {
-                Scheduler::VllmV0(Box::new(VllmV0::new(config)))
-            }
-            Self::Plain(EngineConfig::Sarathi(config)) => {
-                Scheduler::Sarathi(Box::new(Sarathi::new(config)))
-            }
-            Self::Plain(EngineConfig::Orca(config)) => Scheduler::Orca(Box::new(Orca::new(config))),
-            Self::Plain(EngineConfig::FasterTransformer(config)) => {
-                Scheduler::FasterTransformer(Box::new(FasterTransformer::new(config)))
-            }
-            Self::Plain(EngineConfig::StaticBatching(config)) => {
-                Scheduler::StaticBatch(Box::new(StaticBatch::new(config)))
-            }
-            Self::Plain(EngineConfig::VllmV1(_) | EngineConfig::Sglang(_)) => {
-                panic!("an engine with groups")
-            }
+            Self::Plain(config) => support::scheduler(config),
         }
     }
 

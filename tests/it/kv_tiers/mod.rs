@@ -74,7 +74,7 @@ impl Below {
         engine: &VllmConfig,
         instance: impl Fn(VllmV1) -> Instance,
     ) -> Cluster {
-        let scheduler = |tiers| VllmV1::new(engine.clone(), Acceptance::NONE).with_tiers(tiers);
+        let scheduler = |tiers| crate::support::vllm(engine, Acceptance::NONE).with_tiers(tiers);
         let instances = self.tiers(replicas).into_iter().map(|tiers| instance(scheduler(tiers)));
         let router = Router::new(&RouterConfig::RoundRobin {}, Seed::default());
         let mut cluster = Cluster::new(instances.collect(), router);

@@ -8,7 +8,7 @@ use proptest::option;
 use proptest::prelude::*;
 
 use servecast::cost::{Linear, LoraTimes, StepTime};
-use servecast::engine::scheduler::{Orca, OrcaLora, Scheduler, StepSeconds};
+use servecast::engine::scheduler::{Memory, Orca, OrcaLora, OrcaSettings, Scheduler, StepSeconds};
 use servecast::engine::{Adapters, Execution, Instance};
 use servecast::ids::{AdapterId, RequestId};
 use servecast::metrics::{Recorder, Status};
@@ -17,7 +17,7 @@ use servecast::profiles;
 use servecast::request::Request;
 use servecast::scenario::{
     AdapterBatchingConfig, DloraCreditConfig, LoraConfig, LoraKernels, MergedOnlyConfig,
-    OrcaConfig, SloraClustersConfig,
+    Reservation, SloraClustersConfig,
 };
 use servecast::sim::{Observer, Occurrence};
 use servecast::units::{SimDuration, SimTime};
@@ -30,7 +30,7 @@ const MODEL_LEN: u32 = 200;
 #[derive(Debug, Clone)]
 struct Case {
     batching: AdapterBatchingConfig,
-    engine: OrcaConfig,
+    engine: OrcaSettings,
     adapters: u32,
     in_host: u32,
     law: Linear,
@@ -63,13 +63,12 @@ fn batchings() -> impl Strategy<Value = AdapterBatchingConfig> {
     })
 }
 
-fn engines() -> impl Strategy<Value = OrcaConfig> {
-    (1_u32..6, 1_u32..5, 0_u32..300).prop_map(|(max_batch_size, slots, spare)| OrcaConfig {
+fn engines() -> impl Strategy<Value = OrcaSettings> {
+    (1_u32..6, 1_u32..5, 0_u32..300).prop_map(|(max_batch_size, slots, spare)| OrcaSettings {
         max_batch_size,
         max_loras: Some(slots),
-        kv_tokens: Some(MODEL_LEN + spare),
-        max_model_len: Some(MODEL_LEN),
-        ..OrcaConfig::default()
+        memory: Memory::unpaged(MODEL_LEN + spare, MODEL_LEN),
+        reservation: Reservation::Request,
     })
 }
 
@@ -108,14 +107,14 @@ fn instance(case: &Case) -> Instance {
     let adapters = Adapters::new(ranks, slots, case.in_host);
     let steps = StepSeconds { merged: 0.015, unmerged: 0.027 };
     let adapters = (adapters, case.adapters as usize);
-    let scheduler = OrcaLora::new(&case.engine, &case.batching, adapters, steps);
+    let scheduler = OrcaLora::new(case.engine, &case.batching, adapters, steps);
     Instance::new(Scheduler::OrcaLora(Box::new(scheduler)), StepTime::Linear(case.law))
         .with_lora(Some(LoraTimes::new(&shape, 8, &gpu, &config)))
 }
 
 /// The same engine without adapters.
 fn plain(case: &Case) -> Instance {
-    let scheduler = Scheduler::Orca(Box::new(Orca::new(&case.engine)));
+    let scheduler = Scheduler::Orca(Box::new(Orca::new(case.engine)));
     Instance::new(scheduler, StepTime::Linear(case.law))
 }
 

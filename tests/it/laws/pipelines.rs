@@ -5,7 +5,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use servecast::cost::{Hop, Linear, Pipeline, StepTime};
-use servecast::engine::scheduler::{Acceptance, Scheduler, VllmV1};
+use servecast::engine::scheduler::{Acceptance, Scheduler};
 use servecast::engine::{HostTimes, Instance};
 use servecast::metrics::{Recorder, Status};
 use servecast::request::Request;
@@ -14,11 +14,11 @@ use servecast::units::{SimDuration, SimTime};
 
 use super::random::{Case, cases};
 use super::requests::can_never_run;
-use crate::support::{drive, instance, law};
+use crate::support::{drive, instance, law, vllm};
 
 /// An idle replica whose stages take this long.
 fn staged(engine: &VllmConfig, stages: &[Linear]) -> Instance {
-    let scheduler = VllmV1::new(engine.clone(), Acceptance::NONE).in_stages(stages.len() as u32);
+    let scheduler = vllm(engine, Acceptance::NONE).in_stages(stages.len() as u32);
     let stages = stages.iter().map(|law| StepTime::Linear(*law)).collect();
     let cost = StepTime::Pipeline(Pipeline::new(stages, Hop::NONE, "stages"));
     let scheduler = Scheduler::VllmV1(Box::new(scheduler));

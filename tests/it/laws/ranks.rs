@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 
 use servecast::cost::{Exchange, Linear, StepTime, Wave};
-use servecast::engine::scheduler::{Acceptance, Dispatch, Ranks, Scheduler, VllmV1};
+use servecast::engine::scheduler::{Acceptance, Dispatch, Ranks, Scheduler};
 use servecast::engine::{HostTimes, Instance};
 use servecast::metrics::{Recorder, Status};
 use servecast::profiles;
@@ -14,11 +14,11 @@ use servecast::sim::{Observer, Occurrence};
 use servecast::units::{SimDuration, SimTime};
 
 use super::random::{Case, cases};
-use crate::support::{drive, instance};
+use crate::support::{drive, instance, vllm};
 
 /// An idle replica of so many ranks, each of which takes as long as this law says.
 fn ranked(engine: &VllmConfig, law: Linear, ranks: usize, dispatch: Dispatch) -> Instance {
-    let one = || Scheduler::VllmV1(Box::new(VllmV1::new(engine.clone(), Acceptance::NONE)));
+    let one = || Scheduler::VllmV1(Box::new(vllm(engine, Acceptance::NONE)));
     let scheduler = Ranks::new((0..ranks).map(|_| one()).collect(), dispatch);
     let model = profiles::model("Qwen3-30B-A3B").expect("it is in the catalogue");
     let cost = StepTime::Linear(law);

@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use super::*;
 use crate::engine::EntryKind;
 use crate::engine::scheduler::baseline::tests::{shapes, steps};
-use crate::engine::scheduler::{Orca, Scheduler};
-use crate::scenario::OrcaConfig;
+use crate::engine::scheduler::{Memory, Orca, OrcaSettings, Scheduler};
+use crate::scenario::Reservation;
 
 /// What Orca does with a block for each token: a request is admitted if all that it may become fits.
 #[derive(Debug, Clone)]
@@ -65,11 +65,11 @@ impl SchedulingPolicy for AsOrca {
 fn a_policy_that_batches_as_orca_does_plans_its_steps() {
     let arrivals =
         [(0, 5, 3), (0, 7, 1), (1, 20, 4), (1, 3, 6), (2, 9, 2), (30, 4, 4), (30, 40, 20)];
-    let mut orca = Orca::new(&OrcaConfig {
+    let mut orca = Orca::new(OrcaSettings {
+        memory: Memory::unpaged(64, 64),
         max_batch_size: 3,
-        kv_tokens: Some(64),
-        max_model_len: Some(64),
-        ..OrcaConfig::default()
+        max_loras: None,
+        reservation: Reservation::Request,
     });
     let custom = || Custom::new(AsOrca::new(3, 64));
     assert_eq!(steps(&mut custom(), &arrivals), steps(&mut orca.clone(), &arrivals));

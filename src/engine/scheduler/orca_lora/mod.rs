@@ -25,11 +25,11 @@ use dlora::DloraCredit;
 use present::{Present, Room};
 
 use super::baseline::{Queues, schedule_by_queues};
-use super::{Handoff, Load, Schedule};
+use super::{Handoff, Load, OrcaSettings, Schedule};
 use crate::engine::{Adapters, Execution, Finish, Life, StepPlan, StepResult};
 use crate::ids::{AdapterId, RequestId};
 use crate::request::Request;
-use crate::scenario::{AdapterBatchingConfig, OrcaConfig, Reservation, SloraClustersConfig};
+use crate::scenario::{AdapterBatchingConfig, Reservation, SloraClustersConfig};
 use crate::units::SimTime;
 
 /// What a rule takes steps of a full batch to last, in seconds.
@@ -69,22 +69,20 @@ impl OrcaLora {
     /// An engine without requests, with so many adapters.
     ///
     /// # Panics
-    /// When the configuration is not resolved: validation comes before.
+    /// When memory does not hold the longest sequence.
     pub fn new(
-        config: &OrcaConfig,
+        settings: OrcaSettings,
         batching: &AdapterBatchingConfig,
         (adapters, count): (Adapters, usize),
         steps: StepSeconds,
     ) -> Self {
-        let tokens = config.kv_tokens.expect("the tokens of KV memory are resolved");
-        let model_len = config.max_model_len.expect("the longest sequence is resolved");
-        let queues = Queues::new(1, tokens, model_len);
+        let queues = Queues::new(settings.memory);
         assert!(queues.holds_longest(0), "the longest sequence fits");
-        let requests = config.max_batch_size as usize;
-        let slots = config.max_loras.map_or(usize::MAX, |slots| slots as usize);
+        let requests = settings.max_batch_size as usize;
+        let slots = settings.max_loras.map_or(usize::MAX, |slots| slots as usize);
         Self {
             queues,
-            reservation: config.reservation,
+            reservation: settings.reservation,
             room: Room { requests, adapters: slots },
             present: Present::new(count),
             batching: match batching {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::*;
+use crate::engine::scheduler::Memory;
 use crate::scenario::{DloraCreditConfig, MergedOnlyConfig, SloraClustersConfig};
 use crate::units::SimDuration;
 
@@ -10,16 +11,15 @@ use crate::units::SimDuration;
 type Arrival = (u32, u32, u32, Option<u32>);
 
 fn engine(batching: AdapterBatchingConfig, (batch, slots, kv_tokens): (u32, u32, u32)) -> OrcaLora {
-    let config = OrcaConfig {
+    let settings = OrcaSettings {
+        memory: Memory::unpaged(kv_tokens, 20),
         max_batch_size: batch,
         max_loras: Some(slots),
-        kv_tokens: Some(kv_tokens),
-        max_model_len: Some(20),
-        ..OrcaConfig::default()
+        reservation: Reservation::Request,
     };
     let adapters = Adapters::new(Arc::from([8, 8, 8]), slots, 3);
     let steps = StepSeconds { merged: 0.015, unmerged: 0.027 };
-    OrcaLora::new(&config, &batching, (adapters, 3), steps)
+    OrcaLora::new(settings, &batching, (adapters, 3), steps)
 }
 
 const UNMERGED: AdapterBatchingConfig = AdapterBatchingConfig::Unmerged {};

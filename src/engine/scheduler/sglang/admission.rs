@@ -25,14 +25,14 @@ pub(super) struct Draft {
 impl Sglang {
     /// Puts together a prefill batch; `false` if there is none.
     pub(super) fn plan_prefill(&mut self, now: SimTime, plan: &mut StepPlan) -> bool {
-        if self.config.enable_priority_scheduling || self.running.is_empty() {
+        if self.settings.enable_priority_scheduling || self.running.is_empty() {
             self.is_full = false;
         }
         if self.chunked.is_none() {
             if self.is_full || self.waiting.is_empty() {
                 return false;
             }
-            if self.admissible(0) == 0 && !self.config.enable_priority_scheduling {
+            if self.admissible(0) == 0 && !self.settings.enable_priority_scheduling {
                 self.is_full = true;
                 return false;
             }
@@ -69,7 +69,7 @@ impl Sglang {
     /// How many requests may be in the batch: by their number, and by free rows.
     fn admissible(&self, rows_held: u32) -> u32 {
         let running = self.running.len() as u32;
-        self.max_running.saturating_sub(running).min(self.rows_free + rows_held)
+        self.settings.max_running_requests.saturating_sub(running).min(self.rows_free + rows_held)
     }
 
     /// The request in chunked prefill gets its next chunk before all others.
@@ -106,7 +106,7 @@ impl Sglang {
             if self.chosen.len() as u32 >= self.admissible(draft.rows_held) {
                 self.is_full = true;
             }
-            let makes_way = self.config.enable_priority_scheduling;
+            let makes_way = self.settings.enable_priority_scheduling;
             if self.is_full && !(makes_way && self.preempt_for(slot, &mut draft.budget, plan)) {
                 break;
             }
@@ -131,7 +131,7 @@ impl Sglang {
         s.prefix = found.tokens;
         s.considered = known;
         let is_sure_to_run_on = s.ignores_eos && !self.has_tree();
-        let most = self.config.prefill_max_requests;
+        let most = self.settings.prefill_max_requests;
         let admitted = if most.is_some_and(|most| self.chosen.len() as u32 >= most) {
             Err(Verdict::BatchFull)
         } else if is_sure_to_run_on {
@@ -158,7 +158,7 @@ impl Sglang {
         let s = &self.sequences[slot as usize];
         let share = s.known() - s.prefix;
         let answer = s.life.max_tokens.saturating_sub(s.life.generated).min(MAX_NEW_TOKENS_CLIP);
-        let need = f64::from(share + answer + self.config.page_size);
+        let need = f64::from(share + answer + self.settings.page_size);
         if need >= draft.budget.left(self.reclaimable()) {
             return Err(Verdict::NoMemory);
         }
@@ -169,7 +169,7 @@ impl Sglang {
                 Err(Verdict::BatchFull)
             }
             Some(chunk) if paged > chunk => {
-                let page = i64::from(self.config.page_size);
+                let page = i64::from(self.settings.page_size);
                 let prefix = i64::from(s.prefix);
                 let whole_pages = chunk / page * page;
                 let share = (prefix + whole_pages) / page * page - prefix;
@@ -182,7 +182,7 @@ impl Sglang {
     /// The share of a request that is sure to run to its limit, without a prefix cache.
     fn fit_exactly(&self, slot: u32, draft: &mut Draft) -> Result<u32, Verdict> {
         let share = self.sequences[slot as usize].known();
-        let paged = f64::from(self.ceil(share) + self.config.page_size);
+        let paged = f64::from(self.ceil(share) + self.settings.page_size);
         let reclaimable = self.reclaimable();
         let (left, left_now) = (draft.budget.left(reclaimable), draft.budget.left_now(reclaimable));
         if paged > left_now.min(left) {
@@ -256,7 +256,7 @@ impl Sglang {
     /// is left: where that is too little, SGLang's scheduler ends with "out of memory". Here the
     /// request ends in its place.
     fn make_room_for_chosen(&mut self, plan: &mut StepPlan) {
-        let page = self.config.page_size;
+        let page = self.settings.page_size;
         let spare = if page > 1 { self.chosen.len() as u32 * page } else { 0 };
         let (mut tokens, mut need) = (spare, 0);
         for &slot in &self.chosen {
@@ -319,7 +319,7 @@ impl Sglang {
     /// The adapters of running and chosen requests; "none" is one of them.
     fn list_adapters(&mut self) {
         self.adapters.clear();
-        if self.config.max_loras_per_batch.is_some() {
+        if self.settings.max_loras_per_batch.is_some() {
             for &slot in self.running.iter().chain(&self.chosen) {
                 add_distinct(&mut self.adapters, self.sequences[slot as usize].adapter);
             }
@@ -330,7 +330,7 @@ impl Sglang {
     /// none of the others' (0.5.23, `sglang/srt/lora/lora_manager.py`, `validate_lora_batch`).
     fn lacks_adapter_slot(&self, slot: u32) -> bool {
         let adapter = self.sequences[slot as usize].adapter;
-        self.config.max_loras_per_batch.is_some_and(|most| {
+        self.settings.max_loras_per_batch.is_some_and(|most| {
             if self.adapters.contains(&adapter) {
                 return false;
             }

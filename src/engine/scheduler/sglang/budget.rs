@@ -101,8 +101,14 @@ impl Sglang {
         let grouped = self.group_answers();
         debug_assert!(grouped.is_none_or(|sum| sum.to_bits() == f64::to_bits(0.0 + each())));
         let answers = grouped.unwrap_or_else(each);
-        let input = self.config.max_prefill_tokens;
-        Budget::new(self.config.page_size, riding, answers, input, self.chunk_size)
+        let input = self.settings.max_prefill_tokens;
+        Budget::new(
+            self.settings.page_size,
+            riding,
+            answers,
+            input,
+            self.settings.chunked_prefill_size,
+        )
     }
 
     /// Tokens kept for the rest of a running request's answer: all of it if it is sure to come.

@@ -86,7 +86,7 @@ impl Sglang {
 
     /// Evicts until each of the requests has a slot for its next token; whether that succeeds.
     fn make_room_to_decode(&mut self, slots: &[u32]) -> bool {
-        let page = self.config.page_size;
+        let page = self.settings.page_size;
         let is_at_page_end = |slot: &&u32| self.sequences[**slot as usize].kv.is_multiple_of(page);
         let need = slots.iter().filter(is_at_page_end).count() as u32 * page;
         self.make_room(need)
@@ -112,7 +112,7 @@ impl Sglang {
             self.decode_group(plan);
             return;
         }
-        self.evict_until(self.running.len() as u32 * self.config.page_size);
+        self.evict_until(self.running.len() as u32 * self.settings.page_size);
         for index in 0..self.running.len() {
             let slot = self.running[index];
             let computed = self.sequences[slot as usize].kv;

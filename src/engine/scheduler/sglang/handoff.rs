@@ -71,9 +71,9 @@ impl Sglang {
             Handoff::PrefilledElsewhere => {
                 if !self.handoffs.receives {
                     self.handoffs.receives = true;
-                    if self.max_running <= FEW_RUNNING {
-                        self.rows += 2 * self.max_running;
-                        self.rows_free += 2 * self.max_running;
+                    if self.settings.max_running_requests <= FEW_RUNNING {
+                        self.rows += 2 * self.settings.max_running_requests;
+                        self.rows_free += 2 * self.settings.max_running_requests;
                     }
                 }
                 self.sequences[slot as usize].status = Status::Unplaced;
@@ -159,7 +159,7 @@ impl Sglang {
     /// out.
     pub(super) fn seat_landed(&mut self, now: SimTime, result: &mut StepResult) {
         let joined_from = self.running.len();
-        while (self.running.len() as u32) < self.max_running {
+        while (self.running.len() as u32) < self.settings.max_running_requests {
             let Some(slot) = self.handoffs.landed.pop_front() else { break };
             let s = &mut self.sequences[slot as usize];
             s.status = Status::Admitted;

@@ -70,7 +70,7 @@ impl Sglang {
             // What it will have generated when the steps in flight have ended.
             let expected = s.life.generated + s.in_flight;
             let tick_of = |answer: u32| joined + u64::from(answer.saturating_sub(expected));
-            let is_overlapping = !self.config.disable_overlap_schedule;
+            let is_overlapping = !self.settings.disable_overlap_schedule;
             let member = Member {
                 place: self.group.next_place(),
                 joined,
@@ -127,7 +127,7 @@ impl Sglang {
 
     /// Tokens of memory that the next tick takes.
     pub(super) fn group_need(&self) -> u32 {
-        self.group.claims_of_tick(1) * self.config.page_size
+        self.group.claims_of_tick(1) * self.settings.page_size
     }
 
     /// A token for each member.
@@ -144,7 +144,7 @@ impl Sglang {
     }
 
     fn claim_tick(&mut self) {
-        self.evict_until(self.running.len() as u32 * self.config.page_size);
+        self.evict_until(self.running.len() as u32 * self.settings.page_size);
         self.available -= self.group_need();
         self.group.tick();
     }
@@ -262,7 +262,7 @@ impl Sglang {
 
     /// The steps ahead in which only the group decodes, everybody stays, and nobody is admitted.
     pub(super) fn quiet_steps(&mut self) -> Option<Quiet> {
-        let latched = self.is_full && !self.config.enable_priority_scheduling;
+        let latched = self.is_full && !self.settings.enable_priority_scheduling;
         let can_admit = self.chunked.is_some() || !self.waiting.is_empty() && !latched;
         let is_settled = self.last_prefill.is_empty()
             && self.finished.is_empty()
@@ -289,7 +289,7 @@ impl Sglang {
     pub(super) fn run_quiet_steps(&mut self, run: QuietSteps) {
         debug_assert_eq!(run.decided, run.outcomes, "no outcome was told before");
         // Each step evicts until a page for everybody is free; the last one needs most.
-        let page = self.config.page_size;
+        let page = self.settings.page_size;
         let last = self.group.claims_of_tick(run.decided);
         let taken = run.claims * page;
         self.evict_until(taken - last * page + self.running.len() as u32 * page);

@@ -16,11 +16,11 @@ pub(super) enum Keep {
 impl Sglang {
     /// `tokens` rounded up to whole pages.
     pub(super) fn ceil(&self, tokens: u32) -> u32 {
-        tokens.next_multiple_of(self.config.page_size)
+        tokens.next_multiple_of(self.settings.page_size)
     }
 
     fn floor(&self, tokens: u32) -> u32 {
-        tokens - tokens % self.config.page_size
+        tokens - tokens % self.settings.page_size
     }
 
     /// Tokens of memory that are free or can be.

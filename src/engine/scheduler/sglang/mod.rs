@@ -40,6 +40,7 @@ mod order;
 mod preempt;
 mod ratio;
 mod sequence;
+mod settings;
 mod told;
 
 use std::collections::VecDeque;
@@ -54,7 +55,6 @@ use crate::engine::{Adapters, Finish, Life, StepPlan, StepResult, Tiers};
 use crate::ids::{AdapterId, RequestId};
 use crate::kv::RadixTree;
 use crate::request::Request;
-use crate::scenario::SglangConfig;
 use crate::units::SimTime;
 
 use group::{Group, Place};
@@ -62,6 +62,7 @@ use handoff::Handoffs;
 use lockstep::{Rows, Serving};
 use ratio::NewTokenRatio;
 use sequence::{Sequence, Status};
+pub use settings::SglangSettings;
 
 /// Tokens of the longest request that its prompt may not use.
 const ANSWER_MIN: u32 = 5;
@@ -70,12 +71,9 @@ const ANSWER_MIN: u32 = 5;
 #[derive(Debug, Clone)]
 #[expect(clippy::struct_excessive_bools, reason = "the latches that SGLang's loop keeps")]
 pub struct Sglang {
-    config: SglangConfig,
-    max_running: u32,
+    settings: SglangSettings,
     /// Tokens of the longest sequence.
     longest: u32,
-    /// Tokens of a prefill batch at most; no limit if absent.
-    chunk_size: Option<u32>,
     /// Tokens of memory, in whole pages.
     pool: u32,
     ratio: NewTokenRatio,
@@ -139,33 +137,26 @@ impl Sglang {
     /// An engine without requests.
     ///
     /// # Panics
-    /// When the tokens of memory, the context length or the chunk size are not resolved, when a page, the memory or
-    /// the number of running requests is 0, or when priorities are combined with a policy that knows
-    /// none: validation comes before.
-    pub fn new(config: SglangConfig) -> Self {
-        let tokens = config.max_total_tokens.expect("the tokens of KV memory are resolved");
-        let chunk = config.chunked_prefill_size.expect("the chunk size is resolved");
-        let context = config.context_length.expect("the context length is resolved");
-        let max_running = config
-            .max_running_requests
-            .unwrap_or_else(|| SglangConfig::running_requests_for(tokens, context));
-        assert!(config.page_size > 0, "a page holds at least one token");
+    /// When a page, the memory or the number of running requests is 0, or when priorities are combined with a
+    /// policy that knows none.
+    pub fn new(settings: SglangSettings) -> Self {
+        let (tokens, page_size) = (settings.max_total_tokens, settings.page_size);
+        let max_running = settings.max_running_requests;
+        assert!(page_size > 0, "a page holds at least one token");
         assert!(
-            tokens >= config.page_size && max_running > 0,
+            tokens >= page_size && max_running > 0,
             "memory for a page and a running request are there"
         );
         assert!(
-            !config.enable_priority_scheduling || config.schedule_policy.knows_priorities(),
+            !settings.enable_priority_scheduling || settings.schedule_policy.knows_priorities(),
             "priority scheduling goes with the policies `fcfs` and `lof`"
         );
-        let pool = tokens - tokens % config.page_size;
+        let pool = tokens - tokens % page_size;
         Self {
-            max_running,
-            longest: context.min(pool).saturating_sub(1),
-            chunk_size: u32::try_from(chunk).ok().filter(|&size| size > 0),
+            longest: settings.context_length.min(pool).saturating_sub(1),
             pool,
-            ratio: NewTokenRatio::new(config.schedule_conservativeness),
-            tree: RadixTree::new(config.page_size),
+            ratio: NewTokenRatio::new(settings.schedule_conservativeness),
+            tree: RadixTree::new(page_size),
             available: pool,
             rows: max_running,
             rows_free: max_running,
@@ -185,7 +176,7 @@ impl Sglang {
             finished: Vec::new(),
             last_in_flight: 0,
             handoffs: Handoffs::default(),
-            group: Group::new(config.page_size),
+            group: Group::new(page_size),
             serving: Serving::Grouped,
             dissolved: VecDeque::new(),
             last_outcome_was_tick: false,
@@ -199,7 +190,7 @@ impl Sglang {
             set_aside: Vec::new(),
             fresh: Vec::new(),
             done: Vec::new(),
-            config,
+            settings,
         }
     }
 
@@ -227,11 +218,11 @@ impl Sglang {
 
     /// Whether decoding requests ride along in prefill batches.
     fn mixes_chunks(&self) -> bool {
-        self.config.enable_mixed_chunk && self.chunk_size.is_some()
+        self.settings.enable_mixed_chunk && self.settings.chunked_prefill_size.is_some()
     }
 
     fn has_tree(&self) -> bool {
-        !self.config.disable_radix_cache
+        !self.settings.disable_radix_cache
     }
 
     /// The tokens that a request of `prompt_tokens` may generate, none if it is refused. A limit of 0
@@ -240,12 +231,12 @@ impl Sglang {
         if prompt_tokens.saturating_add(ANSWER_MIN) >= self.longest {
             return None;
         }
-        let most = self.config.context_length.filter(|_| self.config.refuse_beyond_context);
-        if most.is_some_and(|most| prompt_tokens.saturating_add(max_tokens) >= most) {
+        let whole = prompt_tokens.saturating_add(max_tokens);
+        if self.settings.refuse_beyond_context && whole >= self.settings.context_length {
             return None;
         }
         let by_length = self.longest - prompt_tokens - 1;
-        let page = self.config.page_size;
+        let page = self.settings.page_size;
         let by_memory = self.pool.saturating_sub(self.ceil(prompt_tokens) + page + 1);
         Some(max_tokens.min(by_length).min(by_memory))
     }
@@ -354,15 +345,14 @@ impl Schedule for Sglang {
         Load {
             waiting: self.waiting.len() as u32 + self.handoffs.waiting(),
             running: (listed - self.finished.len()) as u32 + self.last_in_flight,
-            kv_blocks: self.pool / self.config.page_size,
-            kv_blocks_free: self.reclaimable() / self.config.page_size,
+            kv_blocks: self.pool / self.settings.page_size,
+            kv_blocks_free: self.reclaimable() / self.settings.page_size,
             ..Load::default()
         }
     }
 
     fn token_budget(&self) -> u32 {
-        let chunk = self.config.chunked_prefill_size.and_then(|size| u32::try_from(size).ok());
-        chunk.filter(|size| *size > 0).unwrap_or(self.config.max_prefill_tokens)
+        self.settings.chunked_prefill_size.unwrap_or(self.settings.max_prefill_tokens)
     }
 
     fn life(&self, id: RequestId) -> Option<Life> {
@@ -378,7 +368,7 @@ impl Schedule for Sglang {
     }
 
     fn steps_in_flight_max(&self) -> usize {
-        if self.config.disable_overlap_schedule { 1 } else { 2 }
+        if self.settings.disable_overlap_schedule { 1 } else { 2 }
     }
 
     fn is_balanced(&self) -> bool {

@@ -17,15 +17,15 @@ const SHARED_PREFIX: u32 = 32;
 impl Sglang {
     /// Orders the waiting queue before requests are admitted from it.
     pub(super) fn order_waiting(&mut self) {
-        let is_lpm = self.config.schedule_policy == SglangPolicy::Lpm && self.has_tree();
+        let is_lpm = self.settings.schedule_policy == SglangPolicy::Lpm && self.has_tree();
         if is_lpm && self.waiting.len() <= MATCHED_MAX {
             self.order_by_prefix();
             return;
         }
-        let by_priority = self.config.enable_priority_scheduling;
+        let by_priority = self.settings.enable_priority_scheduling;
         let sequences = &self.sequences;
         let sequence = |slot: u32| &sequences[slot as usize];
-        if self.config.schedule_policy == SglangPolicy::Lof {
+        if self.settings.schedule_policy == SglangPolicy::Lof {
             self.waiting.make_contiguous().sort_by_key(|&slot| {
                 let s = sequence(slot);
                 let priority = if by_priority { s.priority } else { 0 };

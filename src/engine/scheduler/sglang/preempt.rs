@@ -33,7 +33,7 @@ impl Sglang {
         let mut taken = 0;
         for &candidate in &candidates {
             let difference = priority.saturating_sub(self.sequences[candidate as usize].priority);
-            if difference <= self.config.priority_scheduling_preemption_threshold {
+            if difference <= self.settings.priority_scheduling_preemption_threshold {
                 break;
             }
             taken += 1;

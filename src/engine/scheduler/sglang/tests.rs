@@ -19,14 +19,24 @@ struct Bench {
     finished: Vec<(RequestId, Finish, u32)>,
 }
 
-fn config(tokens: u32) -> SglangConfig {
-    SglangConfig {
-        max_total_tokens: Some(tokens),
-        max_running_requests: Some(64),
-        context_length: Some(131_072),
-        chunked_prefill_size: Some(0),
+fn settings(tokens: u32) -> SglangSettings {
+    SglangSettings {
+        max_total_tokens: tokens,
+        max_running_requests: 64,
+        context_length: 131_072,
+        refuse_beyond_context: false,
+        chunked_prefill_size: None,
+        max_prefill_tokens: 16384,
+        prefill_max_requests: None,
+        page_size: 1,
+        schedule_policy: SglangPolicy::Fcfs,
+        schedule_conservativeness: 1.0,
+        disable_radix_cache: false,
+        enable_mixed_chunk: false,
         disable_overlap_schedule: true,
-        ..SglangConfig::default()
+        enable_priority_scheduling: false,
+        priority_scheduling_preemption_threshold: 10,
+        max_loras_per_batch: None,
     }
 }
 
@@ -47,9 +57,9 @@ fn with_prompt(request: &Request, runs: &[(u64, u32)]) -> Request {
 }
 
 impl Bench {
-    fn new(config: SglangConfig) -> Self {
+    fn new(settings: SglangSettings) -> Self {
         Self {
-            scheduler: Sglang::new(config).recording_entries(),
+            scheduler: Sglang::new(settings).recording_entries(),
             now: SimTime::ZERO,
             arrived: 0,
             flying: VecDeque::new(),
@@ -104,7 +114,7 @@ fn shares(plan: &StepPlan) -> Vec<(u32, u32, u32)> {
 
 #[test]
 fn a_newcomer_is_prefilled_before_others_decode() {
-    let mut bench = Bench::new(config(1000));
+    let mut bench = Bench::new(settings(1000));
     bench.arrive(&request(10, 5)).unwrap();
     assert_eq!(bench.step(), [(0, 10, 0)]);
     assert_eq!(bench.step(), [(0, 1, 10)]);
@@ -115,7 +125,7 @@ fn a_newcomer_is_prefilled_before_others_decode() {
 
 #[test]
 fn memory_is_kept_for_the_whole_answer_of_the_newly_admitted() {
-    let mut bench = Bench::new(config(100));
+    let mut bench = Bench::new(settings(100));
     // 20 + 50 + 1 = 71 < 100; what is left is 29, less than 10 + 20 + 1 = 31
     bench.arrive(&request(20, 50)).unwrap();
     bench.arrive(&request(10, 20)).unwrap();
@@ -133,13 +143,13 @@ fn memory_is_kept_for_the_whole_answer_of_the_newly_admitted() {
 
 #[test]
 fn answers_that_may_stop_keep_less_memory_once_running() {
-    let mut bench = Bench::new(config(100));
+    let mut bench = Bench::new(settings(100));
     bench.arrive(&stopping(20, 50, 50)).unwrap();
     bench.step();
     // 80 tokens are left, 49 · 0.7 = 34.3 are kept: 45.7 > 26 + 18 + 1
     bench.arrive(&stopping(26, 18, 18)).unwrap();
     assert_eq!(bench.step(), [(1, 26, 0)]);
-    let mut bench = Bench::new(config(100));
+    let mut bench = Bench::new(settings(100));
     bench.arrive(&request(20, 50)).unwrap();
     bench.step();
     // 80 − 49 = 31
@@ -149,7 +159,7 @@ fn answers_that_may_stop_keep_less_memory_once_running() {
 
 #[test]
 fn the_prompt_that_exceeds_the_chunk_is_cut_and_goes_on_first() {
-    let chunks = SglangConfig { chunked_prefill_size: Some(100), ..config(1000) };
+    let chunks = SglangSettings { chunked_prefill_size: Some(100), ..settings(1000) };
     let mut bench = Bench::new(chunks);
     bench.arrive(&request(60, 2)).unwrap();
     bench.arrive(&request(150, 2)).unwrap();
@@ -164,7 +174,7 @@ fn the_prompt_that_exceeds_the_chunk_is_cut_and_goes_on_first() {
 
 #[test]
 fn without_chunks_only_the_first_may_exceed_the_batch() {
-    let mut bench = Bench::new(SglangConfig { max_prefill_tokens: 50, ..config(1000) });
+    let mut bench = Bench::new(SglangSettings { max_prefill_tokens: 50, ..settings(1000) });
     bench.arrive(&request(80, 2)).unwrap();
     bench.arrive(&request(30, 2)).unwrap();
     bench.arrive(&request(20, 2)).unwrap();
@@ -176,8 +186,11 @@ fn without_chunks_only_the_first_may_exceed_the_batch() {
 
 #[test]
 fn decoding_that_rides_along_comes_after_the_prefill() {
-    let mixed =
-        SglangConfig { chunked_prefill_size: Some(100), enable_mixed_chunk: true, ..config(1000) };
+    let mixed = SglangSettings {
+        chunked_prefill_size: Some(100),
+        enable_mixed_chunk: true,
+        ..settings(1000)
+    };
     let mut bench = Bench::new(mixed);
     bench.arrive(&request(10, 9)).unwrap();
     bench.step();
@@ -190,7 +203,7 @@ fn decoding_that_rides_along_comes_after_the_prefill() {
 
 #[test]
 fn a_prefix_is_shared_with_later_batches_but_not_within_one() {
-    let mut bench = Bench::new(config(1000));
+    let mut bench = Bench::new(settings(1000));
     let prompt = |stream| with_prompt(&request(0, 2), &[(1, 40), (stream, 10)]);
     bench.arrive(&prompt(2)).unwrap();
     bench.arrive(&prompt(3)).unwrap();
@@ -206,7 +219,7 @@ fn a_prefix_is_shared_with_later_batches_but_not_within_one() {
 
 #[test]
 fn a_finished_answer_is_found_but_for_its_last_token() {
-    let mut bench = Bench::new(config(1000));
+    let mut bench = Bench::new(settings(1000));
     bench.arrive(&with_prompt(&request(0, 4), &[(1, 10)])).unwrap();
     (0..4).for_each(|_| drop(bench.step()));
     // 10 + 4 − 1: the last token was never put in
@@ -219,7 +232,7 @@ fn a_finished_answer_is_found_but_for_its_last_token() {
 #[test]
 fn who_generated_least_loses_its_memory_and_waits_last() {
     // the estimate 0.7 · 0.01 lets everybody in whose own answer fits
-    let hopeful = SglangConfig { schedule_conservativeness: 0.01, ..config(100) };
+    let hopeful = SglangSettings { schedule_conservativeness: 0.01, ..settings(100) };
     let mut bench = Bench::new(hopeful);
     bench.arrive(&stopping(20, 60, 60)).unwrap();
     bench.step();
@@ -244,10 +257,10 @@ fn who_generated_least_loses_its_memory_and_waits_last() {
 
 #[test]
 fn higher_priority_takes_the_place_of_running_requests() {
-    let by_priority = SglangConfig {
+    let by_priority = SglangSettings {
         enable_priority_scheduling: true,
-        max_running_requests: Some(2),
-        ..config(1000)
+        max_running_requests: 2,
+        ..settings(1000)
     };
     let mut bench = Bench::new(by_priority);
     let with_priority = |priority| Request { priority, ..request(10, 20) };
@@ -267,7 +280,7 @@ fn higher_priority_takes_the_place_of_running_requests() {
 
 #[test]
 fn no_adapter_counts_as_an_adapter() {
-    let two = SglangConfig { max_loras_per_batch: Some(2), ..config(1000) };
+    let two = SglangSettings { max_loras_per_batch: Some(2), ..settings(1000) };
     let mut bench = Bench::new(two);
     for adapter in [None, Some(AdapterId(0)), Some(AdapterId(1)), Some(AdapterId(0))] {
         bench.arrive(&Request { adapter, ..request(10, 5) }).unwrap();
@@ -279,7 +292,7 @@ fn no_adapter_counts_as_an_adapter() {
 
 #[test]
 fn slots_of_pinned_adapters_are_kept_free_for_them() {
-    let three = SglangConfig { max_loras_per_batch: Some(3), ..config(1000) };
+    let three = SglangSettings { max_loras_per_batch: Some(3), ..settings(1000) };
     let mut bench = Bench::new(three);
     let adapters = Adapters::new([8; 5].into(), 3, 5).pinning(vec![AdapterId(4)]);
     bench.scheduler.loras = adapters;
@@ -294,7 +307,7 @@ fn slots_of_pinned_adapters_are_kept_free_for_them() {
 
 #[test]
 fn the_longest_cached_prefix_goes_first_and_a_shared_new_one_once() {
-    let lpm = SglangConfig { schedule_policy: SglangPolicy::Lpm, ..config(2000) };
+    let lpm = SglangSettings { schedule_policy: SglangPolicy::Lpm, ..settings(2000) };
     let mut bench = Bench::new(lpm);
     bench.arrive(&with_prompt(&request(0, 1), &[(1, 50)])).unwrap();
     bench.step();
@@ -309,7 +322,7 @@ fn the_longest_cached_prefix_goes_first_and_a_shared_new_one_once() {
 
 #[test]
 fn without_a_cache_completion_is_played_through() {
-    let exact = SglangConfig { disable_radix_cache: true, ..config(100) };
+    let exact = SglangSettings { disable_radix_cache: true, ..settings(100) };
     let mut bench = Bench::new(exact);
     bench.arrive(&request(30, 20)).unwrap();
     bench.arrive(&request(20, 10)).unwrap();
@@ -323,7 +336,7 @@ fn without_a_cache_completion_is_played_through() {
 
 #[test]
 fn with_overlap_the_last_token_by_length_is_not_waited_for() {
-    let overlap = SglangConfig { disable_overlap_schedule: false, ..config(1000) };
+    let overlap = SglangSettings { disable_overlap_schedule: false, ..settings(1000) };
     let mut bench = Bench::new(overlap);
     bench.arrive(&request(10, 2)).unwrap();
     assert_eq!(shares(&bench.plan()), [(0, 10, 0)]);
@@ -338,7 +351,7 @@ fn with_overlap_the_last_token_by_length_is_not_waited_for() {
 
 #[test]
 fn with_overlap_an_early_end_wastes_a_row_whose_token_is_cached() {
-    let overlap = SglangConfig { disable_overlap_schedule: false, ..config(1000) };
+    let overlap = SglangSettings { disable_overlap_schedule: false, ..settings(1000) };
     let mut bench = Bench::new(overlap);
     bench.arrive(&stopping(10, 2, 9)).unwrap();
     bench.plan();
@@ -355,21 +368,21 @@ fn with_overlap_an_early_end_wastes_a_row_whose_token_is_cached() {
 
 #[test]
 fn prompts_and_limits_are_cut_to_the_memory() {
-    let short = SglangConfig { context_length: Some(600), ..config(1500) };
+    let short = SglangSettings { context_length: 600, ..settings(1500) };
     let mut bench = Bench::new(short.clone());
     // longest 599; prompts from 594 on are refused
     assert_eq!(bench.arrive(&request(594, 1)), Err(Finish::Rejected));
     assert_eq!(bench.arrive(&request(593, 1)), Ok(()));
     assert_eq!(bench.scheduler.answer_limit(590, 50), Some(8));
     assert_eq!(bench.scheduler.answer_limit(100, 600), Some(498));
-    let paged = SglangConfig { page_size: 16, max_total_tokens: Some(160), ..short };
+    let paged = SglangSettings { page_size: 16, max_total_tokens: 160, ..short };
     // 160 − 112 − 16 − 1
     assert_eq!(Sglang::new(paged).answer_limit(100, 600), Some(31));
 }
 
 #[test]
 fn an_idle_engine_forgets_its_estimate() {
-    let mut bench = Bench::new(config(1000));
+    let mut bench = Bench::new(settings(1000));
     bench.arrive(&request(10, 5)).unwrap();
     (0..5).for_each(|_| drop(bench.step()));
     assert!(bench.scheduler.new_token_ratio() < 0.7);
@@ -379,7 +392,7 @@ fn an_idle_engine_forgets_its_estimate() {
 
 #[test]
 fn an_aborted_request_leaves_at_once_or_with_its_next_token() {
-    let mut bench = Bench::new(config(100));
+    let mut bench = Bench::new(settings(100));
     bench.arrive(&request(20, 50)).unwrap();
     bench.arrive(&request(20, 50)).unwrap();
     bench.step();

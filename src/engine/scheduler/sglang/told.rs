@@ -32,7 +32,7 @@ impl Sglang {
 
     /// Whether the waiting queue is ordered by priority.
     pub fn is_by_priority(&self) -> bool {
-        self.config.enable_priority_scheduling
+        self.settings.enable_priority_scheduling
     }
 
     /// The request whose prefill goes on in the next batch.

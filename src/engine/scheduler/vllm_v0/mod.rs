@@ -33,6 +33,7 @@ use handover::{Inserted, Reception, SendBuffer};
 use super::baseline::Queues;
 use super::{
     CachesPrefixes, Handoff, HoldsAdapters, Load, Migrates, RunsQuiet, Schedule, TransfersKv,
+    VllmV0Settings,
 };
 use crate::engine::{Finish, Life, StepPlan, StepResult, Tiers};
 use crate::ids::RequestId;
@@ -44,9 +45,7 @@ use crate::units::SimTime;
 #[derive(Debug, Clone)]
 pub struct VllmV0 {
     queues: Queues,
-    token_budget: u32,
-    seqs_max: u32,
-    is_chunked: bool,
+    settings: VllmV0Settings,
     watermark: u32,
     sent: SendBuffer,
     reception: Reception,
@@ -56,23 +55,19 @@ impl VllmV0 {
     /// An engine without requests.
     ///
     /// # Panics
-    /// When the configuration is not resolved: validation comes before.
-    pub fn new(config: &VllmV0Config) -> Self {
-        let blocks = config.num_gpu_blocks.expect("the blocks of KV memory are resolved");
-        let model_len = config.max_model_len.expect("the longest sequence is resolved");
-        let token_budget = config.max_num_batched_tokens.expect("the token budget is resolved");
-        let queues = Queues::new(config.block_size, blocks, model_len);
-        let watermark = VllmV0Config::watermark_blocks(blocks);
+    /// When memory does not hold the longest sequence, or a step without chunks the longest prompt.
+    pub fn new(settings: VllmV0Settings) -> Self {
+        let VllmV0Settings { memory, max_num_batched_tokens: token_budget, .. } = settings;
+        let queues = Queues::new(memory);
+        let watermark = VllmV0Config::watermark_blocks(memory.blocks);
         assert!(queues.holds_longest(watermark), "the longest sequence fits");
         assert!(
-            config.enable_chunked_prefill || token_budget >= model_len,
+            settings.enable_chunked_prefill || token_budget >= memory.max_model_len,
             "without chunked prefill a step has room for the longest prompt"
         );
         Self {
             queues,
-            token_budget,
-            seqs_max: config.max_num_seqs,
-            is_chunked: config.enable_chunked_prefill,
+            settings,
             watermark,
             sent: SendBuffer::new(u64::MAX),
             reception: Reception::default(),
@@ -89,10 +84,11 @@ impl VllmV0 {
 
     /// Admits waiting requests beside `seqs` others; returns nothing, the plan tells.
     fn admit(&mut self, mut budget: u32, seqs: usize, now: SimTime, plan: &mut StepPlan) {
-        let mut room = self.seqs_max.saturating_sub(seqs as u32);
+        let mut room = self.settings.max_num_seqs.saturating_sub(seqs as u32);
         while let Some(head) = self.queues.head() {
             let known = self.queues.get(head).known();
-            let tokens = if self.is_chunked { known.min(budget) } else { known };
+            let tokens =
+                if self.settings.enable_chunked_prefill { known.min(budget) } else { known };
             if tokens == 0 || tokens > budget || room == 0 {
                 break;
             }
@@ -125,11 +121,16 @@ impl VllmV0 {
     }
 
     fn decide(&mut self, now: SimTime, plan: &mut StepPlan) {
-        if self.is_chunked {
-            let budget = self.run(self.token_budget, now, plan);
+        if self.settings.enable_chunked_prefill {
+            let budget = self.run(self.settings.max_num_batched_tokens, now, plan);
             self.admit(budget, plan.entries.len(), now, plan);
         } else {
-            self.admit(self.token_budget, self.queues.running().len(), now, plan);
+            self.admit(
+                self.settings.max_num_batched_tokens,
+                self.queues.running().len(),
+                now,
+                plan,
+            );
             if plan.is_empty() && self.reception.is_empty() {
                 self.run(u32::MAX, now, plan);
             }
@@ -229,7 +230,7 @@ impl Schedule for VllmV0 {
     }
 
     fn token_budget(&self) -> u32 {
-        self.token_budget
+        self.settings.max_num_batched_tokens
     }
 
     fn load(&self) -> Load {

@@ -2,16 +2,14 @@
 
 use super::super::baseline::tests::{Arrivals, steps};
 use super::*;
+use crate::engine::scheduler::Memory;
 
-fn config(num_gpu_blocks: u32) -> VllmV0Config {
-    VllmV0Config {
-        block_size: 4,
-        num_gpu_blocks: Some(num_gpu_blocks),
-        max_num_batched_tokens: Some(16),
+fn settings(blocks: u32) -> VllmV0Settings {
+    VllmV0Settings {
+        memory: Memory { block_size: 4, blocks, max_model_len: 16 },
+        max_num_batched_tokens: 16,
         max_num_seqs: 3,
-        max_model_len: Some(16),
         enable_chunked_prefill: false,
-        ..VllmV0Config::default()
     }
 }
 
@@ -23,28 +21,25 @@ fn decoding_stalls_while_prompts_come() {
     // 5: those that are left decode.
     let arrivals: Arrivals = &[(0, 6, 4), (0, 9, 3), (1, 8, 2), (1, 5, 2)];
     let expected = ["0:6 1:9", "2:8", "0:1 1:1 2:1", "3:5", "0:1 1:1 3:1", "0:1"];
-    assert_eq!(steps(&mut VllmV0::new(&config(100)), arrivals), expected);
+    assert_eq!(steps(&mut VllmV0::new(settings(100)), arrivals), expected);
 }
 
 #[test]
 fn a_prompt_that_exceeds_the_budget_of_the_step_waits_for_the_next() {
     // 10 + 10 tokens are more than 16.
     let arrivals: Arrivals = &[(0, 10, 1), (0, 10, 1), (0, 2, 1)];
-    assert_eq!(steps(&mut VllmV0::new(&config(100)), arrivals), ["0:10", "1:10 2:2"]);
+    assert_eq!(steps(&mut VllmV0::new(settings(100)), arrivals), ["0:10", "1:10 2:2"]);
 }
 
 #[test]
 fn with_chunks_prompts_share_the_budget_with_decodes() {
     // Budget 8. Step 0: prompt 0 (6), 2 tokens of prompt 1 (9). Step 1: request 0 decodes,
     // prompt 1 gets the other 7. Step 2: both decode, prompt 2 is prefilled beside them.
-    let config = VllmV0Config {
-        enable_chunked_prefill: true,
-        max_num_batched_tokens: Some(8),
-        ..config(100)
-    };
+    let chunked =
+        VllmV0Settings { enable_chunked_prefill: true, max_num_batched_tokens: 8, ..settings(100) };
     let arrivals: Arrivals = &[(0, 6, 4), (0, 9, 3), (1, 3, 2)];
     let expected = ["0:6 1:2", "0:1 1:7", "0:1 1:1 2:3", "0:1 1:1 2:1"];
-    assert_eq!(steps(&mut VllmV0::new(&config), arrivals), expected);
+    assert_eq!(steps(&mut VllmV0::new(chunked), arrivals), expected);
 }
 
 #[test]
@@ -56,16 +51,15 @@ fn the_last_admitted_loses_its_memory_and_starts_over_first() {
     // one block is free, request 1 needs two, and request 2 does not overtake. Request 0 has
     // its four tokens; step 5: both are prefilled.
     let arrivals: Arrivals = &[(0, 7, 4), (0, 6, 3), (1, 3, 1)];
-    let served = steps(&mut VllmV0::new(&config(4)), arrivals);
+    let served = steps(&mut VllmV0::new(settings(4)), arrivals);
     assert_eq!(served, ["0:7 1:6", "0:1 !1", "1:7", "0:1 !1", "0:1", "1:8 2:3"]);
 }
 
 #[test]
 fn the_watermark_is_kept_free_of_newcomers() {
     // 100 blocks, one of which is kept free: 33 prompts of 12 tokens take 99.
-    let config =
-        VllmV0Config { max_num_seqs: 200, max_num_batched_tokens: Some(4000), ..config(100) };
+    let many = VllmV0Settings { max_num_seqs: 200, max_num_batched_tokens: 4000, ..settings(100) };
     let arrivals = [(0, 12, 1); 34];
-    let served = steps(&mut VllmV0::new(&config), &arrivals);
+    let served = steps(&mut VllmV0::new(many), &arrivals);
     assert_eq!(served[0].split(' ').count(), 33);
 }

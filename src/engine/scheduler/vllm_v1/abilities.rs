@@ -89,7 +89,7 @@ impl HoldsAdapters for VllmV1 {
 
 impl Migrates for VllmV1 {
     fn adopt(&mut self, life: Life, request: &Request) {
-        let (block_size, naming) = (self.config.block_size, self.naming);
+        let (block_size, naming) = (self.settings.block_size, self.naming);
         let mut sequence = Sequence::new(life.id, request, Handoff::None, block_size, naming);
         sequence.life = life;
         sequence.tokens = life.prompt_tokens + life.generated;
@@ -98,7 +98,7 @@ impl Migrates for VllmV1 {
         }
         self.name_chunks(&mut sequence, request);
         self.livelock.end();
-        self.lacks_memory &= self.config.policy == Policy::Fcfs;
+        self.lacks_memory &= self.settings.policy == Policy::Fcfs;
         let key = sequence.key();
         let slot = self.insert(sequence);
         self.waiting.push_back(slot, key);
@@ -107,17 +107,17 @@ impl Migrates for VllmV1 {
 
 impl CachesPrefixes for VllmV1 {
     fn cached_tokens(&self, request: RequestView<'_>) -> u32 {
-        if !self.config.enable_prefix_caching {
+        if !self.settings.enable_prefix_caching {
             return 0;
         }
-        self.pool.cached_tokens(self.config.block_size, self.naming, request)
+        self.pool.cached_tokens(self.settings.block_size, self.naming, request)
     }
 
     fn content(&self) -> CacheContent {
-        if !self.config.enable_prefix_caching {
+        if !self.settings.enable_prefix_caching {
             return CacheContent::Nothing;
         }
-        let (block_size, naming) = (self.config.block_size, self.naming);
+        let (block_size, naming) = (self.settings.block_size, self.naming);
         CacheContent::Blocks { pool: Box::new(self.pool.clone()), block_size, naming }
     }
 

@@ -45,7 +45,7 @@ impl VllmV1 {
         // Scheduling publishes below the last known token, completing below what is in flight.
         let is_ticked = self.ticked_in == self.executed_steps + 1;
         let is_in_this_step = is_ticked && member.joined < ticks && ticks <= member.last_tick;
-        let published = if is_in_this_step || !self.config.async_scheduling {
+        let published = if is_in_this_step || !self.settings.async_scheduling {
             computed.min(known)
         } else {
             computed - (s.in_flight + scheduled - done)
@@ -57,7 +57,7 @@ impl VllmV1 {
     /// Makes findable, for somebody who looks from outside between two steps, what members have computed of
     /// the answers that these runs quote; of all answers where the runs are not known.
     pub(super) fn show_members(&mut self, quoted: Option<&[Segment]>) {
-        if self.group.is_empty() || !self.config.enable_prefix_caching {
+        if self.group.is_empty() || !self.settings.enable_prefix_caching {
             return;
         }
         match quoted {
@@ -82,7 +82,7 @@ impl VllmV1 {
         let (scheduled, done) = (self.ticks_scheduled(&member), self.ticks_done(&member));
         let (computed, known) = (s.computed + scheduled, s.tokens + done);
         let in_flight = s.in_flight + scheduled - done;
-        let published = findable(self.config.async_scheduling, (computed, known), in_flight);
+        let published = findable(self.settings.async_scheduling, (computed, known), in_flight);
         self.settle_blocks(slot);
         self.publish_known(slot, known, published);
     }

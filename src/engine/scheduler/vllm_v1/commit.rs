@@ -13,7 +13,7 @@ impl VllmV1 {
         }
         self.executed_steps += 1;
         let groups = self.can_group(plan);
-        let eligible = self.stagger.next(self.config.async_scheduling);
+        let eligible = self.stagger.next(self.settings.async_scheduling);
         for entry in &mut plan.entries {
             let sequence = &mut self.sequences[entry.slot as usize];
             sequence.computed += entry.tokens;
@@ -21,7 +21,7 @@ impl VllmV1 {
             sequence.is_prefill_chunk = sequence.computed < sequence.tokens + sequence.placeholders;
             entry.samples = !sequence.is_prefill_chunk;
             sequence.holds_promise &= sequence.is_prefill_chunk;
-            if entry.samples && self.config.async_scheduling {
+            if entry.samples && self.settings.async_scheduling {
                 sequence.placeholders += 1 + entry.drafts;
                 sequence.drafts = self.drafts;
                 sequence.eligible = eligible;

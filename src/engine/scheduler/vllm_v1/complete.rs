@@ -39,7 +39,7 @@ impl VllmV1 {
 
     /// Takes in one request's share; whether that was its last.
     fn complete_entry(&mut self, now: SimTime, entry: &Entry, result: &mut StepResult) -> bool {
-        let is_async = self.config.async_scheduling;
+        let is_async = self.settings.async_scheduling;
         let s = &mut self.sequences[entry.slot as usize];
         s.in_flight -= entry.tokens;
         let is_stale = s.stale > 0;
@@ -76,7 +76,7 @@ impl VllmV1 {
             }
             let gap = s.life.emit(now);
             result.count_token(s.life.id, gap);
-            is_finished = s.life.is_done() || s.tokens >= self.model_len;
+            is_finished = s.life.is_done() || s.tokens >= self.settings.max_model_len;
             if is_finished {
                 if !is_stale {
                     s.computed -= left;

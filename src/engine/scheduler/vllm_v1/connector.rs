@@ -91,7 +91,7 @@ impl VllmV1 {
     /// Whether blocks stay with a request while a step in flight computes it: a load into them would
     /// not wait for that step.
     pub(super) fn defers_frees(&self) -> bool {
-        self.config.async_scheduling && self.connector.is_consumer()
+        self.settings.async_scheduling && self.connector.is_consumer()
     }
 
     /// Whether a running request could give up its blocks now.

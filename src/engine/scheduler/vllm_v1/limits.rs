@@ -27,7 +27,7 @@ impl VllmV1 {
     pub(super) fn step_limits(&self) -> StepLimits {
         let inside = self.running.len() as u32 + self.waiting.len() + self.holding.len();
         StepLimits {
-            budget: self.token_budget,
+            budget: self.settings.max_num_batched_tokens,
             chunk: self.chunk_limit(inside),
             holds_prefill: self.holds_prefill(),
             prefills: false,
@@ -36,12 +36,12 @@ impl VllmV1 {
 
     /// The longest chunk of one request while `inside` requests are in the engine; 0 for no limit.
     fn chunk_limit(&self, inside: u32) -> u32 {
-        let threshold = self.config.long_prefill_token_threshold;
+        let threshold = self.settings.long_prefill_token_threshold;
         if inside <= 1 || threshold == 0 {
             return 0;
         }
-        if self.config.adaptive_long_prefill_threshold {
-            threshold.max(self.token_budget / inside)
+        if self.settings.adaptive_long_prefill_threshold {
+            threshold.max(self.settings.max_num_batched_tokens / inside)
         } else {
             threshold
         }
@@ -49,7 +49,7 @@ impl VllmV1 {
 
     /// Whether prefill waits in this step so that decodes run alone.
     fn holds_prefill(&self) -> bool {
-        let interval = u64::from(self.config.prefill_schedule_interval);
+        let interval = u64::from(self.settings.prefill_schedule_interval);
         interval > 1
             && !self.capacity_bound
             && self.last_prefill_step.is_some_and(|step| self.executed_steps + 1 - step < interval)

@@ -73,7 +73,7 @@ impl VllmV1 {
 
     /// What decides what happens next, but for the content of the cache.
     fn state(&self, victim: usize, budget: u32, plan: &StepPlan) -> u64 {
-        let interval = u64::from(self.config.prefill_schedule_interval);
+        let interval = u64::from(self.settings.prefill_schedule_interval);
         let since_prefill = self
             .last_prefill_step
             .map_or(interval, |step| (self.executed_steps - step).min(interval));

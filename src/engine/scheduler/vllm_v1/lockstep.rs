@@ -120,14 +120,18 @@ impl VllmV1 {
     /// A head that lacks memory goes on lacking it: each block that a member claims is one free
     /// block fewer, and with the content it loses, the head's need shrinks by one at most.
     pub(super) fn quiet_steps(&mut self) -> Option<Quiet> {
-        let has_place = (self.running.len() as u32) < self.active_max;
+        let has_place = (self.running.len() as u32) < self.settings.max_num_active_seqs;
         let can_admit =
             !self.holds_only_unlanded() || has_place && !self.lacks_memory && !self.admits_nobody();
         let is_whole = self.running.len() == self.group.count() as usize;
         let is_plain =
-            self.record == Record::default() && self.config.prefill_schedule_interval <= 1;
+            self.record == Record::default() && self.settings.prefill_schedule_interval <= 1;
         let is_settled = is_plain && self.connector.is_drained() && !self.writes_back();
-        if can_admit || !is_whole || !is_settled || self.group.count() > self.token_budget {
+        if can_admit
+            || !is_whole
+            || !is_settled
+            || self.group.count() > self.settings.max_num_batched_tokens
+        {
             return None;
         }
         let steps = self.group.quiet_ticks();
@@ -189,7 +193,9 @@ impl VllmV1 {
             return;
         }
         let s = &mut self.sequences[entry.slot as usize];
-        let length = |answer: u32| s.life.prompt_tokens.saturating_add(answer).min(self.model_len);
+        let length = |answer: u32| {
+            s.life.prompt_tokens.saturating_add(answer).min(self.settings.max_model_len)
+        };
         let (most, true_length) = (length(s.life.max_tokens), length(s.life.output_tokens));
         if !entry.samples || s.computed + 1 >= most {
             return;
@@ -262,7 +268,7 @@ impl VllmV1 {
         let s = &self.sequences[slot as usize];
         let Some(member) = s.member.filter(|_| !self.pool.is_numbered()) else { return };
         let computed = member.base + self.ticks_scheduled(&member);
-        let blocks = computed.div_ceil(self.config.block_size);
+        let blocks = computed.div_ceil(self.settings.block_size);
         let s = &mut self.sequences[slot as usize];
         s.blocks.add_plain(blocks - s.blocks.len());
     }
@@ -297,11 +303,11 @@ impl VllmV1 {
             if done > 0 {
                 s.life.last_token = self.last_completion;
             }
-            if self.config.async_scheduling {
+            if self.settings.async_scheduling {
                 s.placeholders += scheduled - done;
             }
             let tokens = (s.computed, s.tokens);
-            let published = findable(self.config.async_scheduling, tokens, s.in_flight);
+            let published = findable(self.settings.async_scheduling, tokens, s.in_flight);
             self.publish(slot, published);
         }
         self.ungrouped_until = self.executed_steps + UNGROUPED_STEPS;

@@ -24,16 +24,16 @@ impl VllmV1 {
     /// Blocks that a running request lacks for `tokens` more tokens.
     pub(super) fn lacking(&self, slot: u32, tokens: u32) -> u32 {
         let s = &self.sequences[slot as usize];
-        let slots = (s.computed + tokens).min(self.model_len);
+        let slots = (s.computed + tokens).min(self.settings.max_model_len);
         let windowed = self.windowed(slots, s.computed).saturating_sub(s.windowed);
-        slots.div_ceil(self.config.block_size).saturating_sub(s.blocks.len()) + windowed
+        slots.div_ceil(self.settings.block_size).saturating_sub(s.blocks.len()) + windowed
     }
 
     /// Gives a request the blocks it needs on top of those it owns and of cached `hits`. All or
     /// nothing: `false` changes nothing.
     pub(super) fn allocate(&mut self, slot: u32, hits: &Hits, need: Need) -> bool {
-        let block_size = self.config.block_size;
-        let limit = self.model_len;
+        let block_size = self.settings.block_size;
+        let limit = self.settings.max_model_len;
         let sequence = &self.sequences[slot as usize];
         let owned = hits.blocks + sequence.blocks.len();
         let local = sequence.computed + hits.blocks * block_size;
@@ -80,11 +80,11 @@ impl VllmV1 {
 
     /// The same for a request of which `known` tokens are known.
     pub(super) fn publish_known(&mut self, slot: u32, known: u32, tokens: u32) {
-        if !self.config.enable_prefix_caching {
+        if !self.settings.enable_prefix_caching {
             return;
         }
         let blocks = &mut self.sequences[slot as usize].blocks;
-        self.pool.cache(blocks, known, tokens / self.config.block_size);
+        self.pool.cache(blocks, known, tokens / self.settings.block_size);
     }
 
     /// Names the blocks of a request that will look for them itself.
@@ -96,7 +96,8 @@ impl VllmV1 {
     /// Finds the longest cached beginning of a request's tokens, its last token left out: at least
     /// one token is always computed. The blocks are left in `self.hits`.
     pub(super) fn find_prefix(&mut self, slot: u32) {
-        if !self.config.enable_prefix_caching || self.sequences[slot as usize].blocks.is_private() {
+        if !self.settings.enable_prefix_caching || self.sequences[slot as usize].blocks.is_private()
+        {
             self.found = None;
             self.hits.clear();
             return;
@@ -109,7 +110,7 @@ impl VllmV1 {
             return;
         }
         self.found = found;
-        let most = (sequence.tokens - 1) / self.config.block_size;
+        let most = (sequence.tokens - 1) / self.settings.block_size;
         self.pool.find(&mut sequence.blocks, sequence.tokens, most, &mut self.hits);
         if self.drops_last_hit && self.hits.blocks > 0 {
             let kept = self.hits.blocks - 1;
@@ -129,10 +130,10 @@ impl VllmV1 {
     pub(super) fn promised_blocks(&self) -> u32 {
         let extra = if self.drafts > 0 { 1 + self.drafts + self.lookahead } else { 0 };
         let promised = self.sequences.iter().filter(|s| s.holds_promise).map(|s| {
-            let blocks = (s.tokens + extra).div_ceil(self.config.block_size);
+            let blocks = (s.tokens + extra).div_ceil(self.settings.block_size);
             let windowed = self.most_windowed(s.tokens + extra).saturating_sub(s.windowed);
             blocks.saturating_sub(s.blocks.len()) + windowed
         });
-        promised.sum::<u32>() + extra.div_ceil(self.config.block_size)
+        promised.sum::<u32>() + extra.div_ceil(self.settings.block_size)
     }
 }

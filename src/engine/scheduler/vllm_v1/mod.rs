@@ -41,6 +41,7 @@ mod memory;
 mod queue;
 mod running;
 mod sequence;
+mod settings;
 mod stages;
 mod waiting;
 mod windows;
@@ -54,7 +55,7 @@ use crate::ids::RequestId;
 use crate::kv::{BlockPool, Hits, KvPool, Lookahead, NumberedPool};
 use crate::model::KvGroups;
 use crate::request::Request;
-use crate::scenario::{Policy, SpeculationMethod, VllmConfig};
+use crate::scenario::{Policy, SpeculationMethod};
 use crate::units::SimTime;
 
 use std::collections::VecDeque;
@@ -66,6 +67,7 @@ use group::{Group, Place};
 use livelock::Livelock;
 use queue::Queue;
 use sequence::{Sequence, Status};
+pub use settings::VllmV1Settings;
 use stages::Stagger;
 
 /// What plans tell beyond what is needed to run them.
@@ -81,10 +83,7 @@ struct Record {
 #[derive(Debug, Clone)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a state of its own")]
 pub struct VllmV1 {
-    config: VllmConfig,
-    token_budget: u32,
-    model_len: u32,
-    active_max: u32,
+    settings: VllmV1Settings,
     watermark_blocks: u32,
     /// Drafts per step; 0 without speculation.
     drafts: u32,
@@ -157,27 +156,21 @@ impl VllmV1 {
     /// An engine without requests.
     ///
     /// # Panics
-    /// When the configuration is not resolved, or has a zero where it counts something:
-    /// validation comes before.
-    pub fn new(config: VllmConfig, acceptance: Acceptance) -> Self {
-        let resolved = |value: Option<u32>| value.expect("the configuration is resolved");
-        let blocks = resolved(config.num_gpu_blocks);
-        let token_budget = resolved(config.max_num_batched_tokens);
-        let seqs_max = resolved(config.max_num_seqs);
+    /// When the block size, the token budget or the number of sequences is 0.
+    pub fn new(settings: VllmV1Settings, acceptance: Acceptance) -> Self {
+        let (block_size, blocks) = (settings.block_size, settings.num_gpu_blocks);
         assert!(
-            config.block_size > 0 && token_budget > 0 && seqs_max > 0,
+            block_size > 0
+                && settings.max_num_batched_tokens > 0
+                && settings.max_num_active_seqs > 0,
             "block size, token budget and sequences are at least 1"
         );
-        let speculation = config.speculation.as_ref();
-        let drafts = speculation.map_or(0, |s| s.num_speculative_tokens);
-        let eagle = speculation.is_some_and(|s| s.method == SpeculationMethod::Eagle);
-        let groups = drafts == 0 && config.block_size <= GROUP_BLOCK_SIZE_MAX;
+        let drafts = settings.drafts.map_or(0, |(_, tokens)| tokens);
+        let eagle = settings.drafts.is_some_and(|(method, _)| method == SpeculationMethod::Eagle);
+        let groups = drafts == 0 && block_size <= GROUP_BLOCK_SIZE_MAX;
         let naming = if eagle { Lookahead::OneToken } else { Lookahead::None };
         Self {
-            token_budget,
-            model_len: resolved(config.max_model_len),
-            active_max: config.max_num_active_seqs.unwrap_or(seqs_max),
-            watermark_blocks: (config.watermark * f64::from(blocks)) as u32,
+            watermark_blocks: (settings.watermark * f64::from(blocks)) as u32,
             drafts,
             lookahead: if eagle { drafts } else { 0 },
             naming,
@@ -193,10 +186,10 @@ impl VllmV1 {
             handed: Handed::default(),
             vacant: Vec::new(),
             running: Vec::new(),
-            waiting: Queue::of(&config),
-            holding: Queue::new(config.policy),
+            waiting: Queue::of(&settings),
+            holding: Queue::new(settings.policy),
             unlanded: 0,
-            group: Group::new(if groups { config.block_size } else { 1 }),
+            group: Group::new(if groups { block_size } else { 1 }),
             groups,
             ticked_in: 0,
             ungrouped_until: 0,
@@ -217,7 +210,7 @@ impl VllmV1 {
             found: None,
             lacks_memory: false,
             done: Vec::new(),
-            config,
+            settings,
         }
     }
 
@@ -252,11 +245,11 @@ impl VllmV1 {
     }
 
     fn is_by_priority(&self) -> bool {
-        self.config.policy == Policy::Priority
+        self.settings.policy == Policy::Priority
     }
 
     fn is_async(&self) -> bool {
-        self.config.async_scheduling
+        self.settings.async_scheduling
     }
 
     fn insert(&mut self, sequence: Sequence) -> u32 {
@@ -322,13 +315,14 @@ impl Schedule for VllmV1 {
         request: &Request,
         handoff: Handoff,
     ) -> Result<(), Finish> {
-        if request.prompt_tokens >= self.model_len {
+        if request.prompt_tokens >= self.settings.max_model_len {
             return Err(Finish::Rejected);
         }
-        let mut sequence = Sequence::new(id, request, handoff, self.config.block_size, self.naming);
+        let mut sequence =
+            Sequence::new(id, request, handoff, self.settings.block_size, self.naming);
         self.name_chunks(&mut sequence, request);
         self.livelock.end();
-        self.lacks_memory &= self.config.policy == Policy::Fcfs;
+        self.lacks_memory &= self.settings.policy == Policy::Fcfs;
         let key = sequence.key();
         let slot = self.insert(sequence);
         self.waiting.push_back(slot, key);
@@ -358,7 +352,7 @@ impl Schedule for VllmV1 {
         }
         self.commit(now, plan);
         self.write_given_up();
-        if limits.prefills && self.config.prefill_schedule_interval > 1 {
+        if limits.prefills && self.settings.prefill_schedule_interval > 1 {
             self.last_prefill_step = Some(self.executed_steps);
         }
     }
@@ -385,7 +379,7 @@ impl Schedule for VllmV1 {
     }
 
     fn token_budget(&self) -> u32 {
-        self.token_budget
+        self.settings.max_num_batched_tokens
     }
 
     fn life(&self, id: RequestId) -> Option<Life> {

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::lanes::{Lanes, Place};
 use super::sequence::Order;
+use super::settings::VllmV1Settings;
 use crate::ids::AdapterId;
-use crate::scenario::{Policy, VllmConfig};
+use crate::scenario::Policy;
 
 /// Slots of waiting requests, next to be admitted first.
 #[derive(Debug, Clone)]
@@ -32,9 +33,9 @@ impl Queue {
     }
 
     /// The queue of an engine. Where prefill is held, it counts who was passed over: it looks at each.
-    pub(super) fn of(config: &VllmConfig) -> Self {
-        let looks_at_each = config.prefill_schedule_interval > 1;
-        match (config.policy, config.max_loras) {
+    pub(super) fn of(settings: &VllmV1Settings) -> Self {
+        let looks_at_each = settings.prefill_schedule_interval > 1;
+        match (settings.policy, settings.max_loras) {
             (Policy::Fcfs, Some(_)) if !looks_at_each => Self::Lanes(Lanes::default()),
             (policy, _) => Self::new(policy),
         }

@@ -64,7 +64,7 @@ impl VllmV1 {
             return 0;
         }
         let known = s.tokens + s.drafts + s.placeholders - s.computed;
-        let room = (self.model_len - 1).saturating_sub(s.computed);
+        let room = (self.settings.max_model_len - 1).saturating_sub(s.computed);
         limits.clip(known).min(limits.budget).min(room)
     }
 

@@ -60,7 +60,7 @@ impl VllmV1 {
         let padding = self.padding(plan);
         self.passed_over = 0;
         self.scanned_to = i64::MIN;
-        while limits.budget > 0 && (self.running.len() as u32) < self.active_max {
+        while limits.budget > 0 && (self.running.len() as u32) < self.settings.max_num_active_seqs {
             let Some(place) = self.next_waiting() else {
                 self.scanned_to = i64::MAX;
                 break;
@@ -104,7 +104,8 @@ impl VllmV1 {
 
     /// What a step finds that looks for waiting requests where there are none.
     fn admit_nobody(&mut self, limits: &StepLimits, plan: &mut StepPlan) {
-        let looks = limits.budget > 0 && (self.running.len() as u32) < self.active_max;
+        let looks =
+            limits.budget > 0 && (self.running.len() as u32) < self.settings.max_num_active_seqs;
         self.scanned_to = if looks { i64::MAX } else { i64::MIN };
         self.passed_over = 0;
         plan.passed_over = 0;
@@ -123,7 +124,7 @@ impl VllmV1 {
         if let Some((_, slot)) = self.holding.pop(|_| true) {
             return Some((HELD, slot));
         }
-        let (slots, adapters) = (self.config.max_loras, &self.adapters);
+        let (slots, adapters) = (self.settings.max_loras, &self.adapters);
         self.waiting.pop(|adapter| gets_slot(slots, adapters, adapter))
     }
 
@@ -155,7 +156,7 @@ impl VllmV1 {
     }
 
     fn gets_slot(&self, adapter: Option<AdapterId>) -> bool {
-        gets_slot(self.config.max_loras, &self.adapters, adapter)
+        gets_slot(self.settings.max_loras, &self.adapters, adapter)
     }
 
     fn admit(
@@ -185,7 +186,7 @@ impl VllmV1 {
             self.hits.clear();
         }
         let hits = std::mem::take(&mut self.hits);
-        let hit_tokens = hits.blocks * self.config.block_size;
+        let hit_tokens = hits.blocks * self.settings.block_size;
         let below = if is_new_prefix && !loads { self.find_below(slot, hit_tokens) } else { 0 };
         let turn = if loads {
             let external = self.sequences[slot as usize].life.prompt_tokens - hit_tokens;
@@ -217,14 +218,14 @@ impl VllmV1 {
         plan: &mut StepPlan,
     ) -> Turn {
         let s = &self.sequences[slot as usize];
-        let hit_tokens = hits.blocks * self.config.block_size;
+        let hit_tokens = hits.blocks * self.settings.block_size;
         let computed = s.computed + hit_tokens;
         if limits.holds_prefill && computed + 1 < s.tokens {
             return Turn::Blocked;
         }
         let mut tokens = s.tokens - computed;
         let mut drafts = 0;
-        let fits_padding = computed + 1 + self.drafts < self.model_len;
+        let fits_padding = computed + 1 + self.drafts < self.settings.max_model_len;
         let is_padded = match padding {
             Padding::Never => false,
             Padding::OnHits => computed > 0,
@@ -238,7 +239,7 @@ impl VllmV1 {
             drafts = self.drafts;
         }
         tokens = limits.clip(tokens);
-        if !self.config.enable_chunked_prefill && tokens > limits.budget {
+        if !self.settings.enable_chunked_prefill && tokens > limits.budget {
             return Turn::Blocked;
         }
         tokens = tokens.min(limits.budget);
@@ -247,7 +248,7 @@ impl VllmV1 {
         let need = Need {
             tokens,
             lookahead: self.lookahead,
-            whole_sequence: self.config.scheduler_reserve_full_isl,
+            whole_sequence: self.settings.scheduler_reserve_full_isl,
             ..Need::default()
         };
         if !self.allocate(slot, hits, need) {
@@ -286,11 +287,11 @@ impl VllmV1 {
 
     /// Gives a request the blocks for a KV of so many tokens that comes from elsewhere; it waits for it.
     fn start_load(&mut self, slot: u32, hits: &Hits, external: u32, plan: &mut StepPlan) -> Turn {
-        let hit_tokens = hits.blocks * self.config.block_size;
+        let hit_tokens = hits.blocks * self.settings.block_size;
         let need = Need {
             external,
             reserved: self.promised_blocks(),
-            whole_sequence: self.config.scheduler_reserve_full_isl,
+            whole_sequence: self.settings.scheduler_reserve_full_isl,
             ..Need::default()
         };
         if !self.allocate(slot, hits, need) {

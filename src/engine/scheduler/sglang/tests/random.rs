@@ -3,7 +3,7 @@
 use super::*;
 
 /// A random engine and workload from a seed.
-fn random_case(seed: u64) -> (SglangConfig, Vec<Request>) {
+fn random_case(seed: u64) -> (SglangSettings, Vec<Request>) {
     let mut state = seed;
     let mut draw = |below: u64| {
         state = mix(state);
@@ -13,19 +13,19 @@ fn random_case(seed: u64) -> (SglangConfig, Vec<Request>) {
     let has = |bit: u32| flags & bit != 0;
     let by_priority = has(1) && !has(2);
     let page_size = [1, 1, 4, 16][draw(4) as usize];
-    let engine = SglangConfig {
+    let engine = SglangSettings {
         page_size,
         schedule_policy: if has(2) { SglangPolicy::Lpm } else { SglangPolicy::Fcfs },
         enable_priority_scheduling: by_priority,
         enable_mixed_chunk: has(4),
         disable_overlap_schedule: has(8),
         disable_radix_cache: has(48),
-        chunked_prefill_size: Some([0, 32, 64, 256][draw(4) as usize]),
+        chunked_prefill_size: [None, Some(32), Some(64), Some(256)][draw(4) as usize],
         max_prefill_tokens: [40, 200, 16_384][draw(3) as usize],
-        max_running_requests: Some(2 + draw(20)),
+        max_running_requests: 2 + draw(20),
         max_loras_per_batch: [None, Some(2)][draw(2) as usize],
         schedule_conservativeness: [0.05, 0.3, 1.0][draw(3) as usize],
-        ..config(320 + draw(400))
+        ..settings(320 + draw(400))
     };
     let requests = (0..60).map(|_| {
         let limit = 1 + draw(60);
@@ -46,7 +46,7 @@ fn no_request_is_lost_and_memory_adds_up_whatever_the_settings() {
     for seed in 0..400 {
         let (engine, requests) = random_case(seed);
         let depth = if engine.disable_overlap_schedule { 1 } else { 2 };
-        let pool = engine.max_total_tokens.unwrap();
+        let pool = engine.max_total_tokens;
         let pool = pool - pool % engine.page_size;
         let mut bench = Bench::new(engine);
         let (mut rejected, mut idle) = (0, 0);
@@ -93,7 +93,10 @@ fn no_request_is_lost_and_memory_adds_up_whatever_the_settings() {
             assert!(finish == Finish::Aborted || is_whole, "seed {seed}, request {id}");
         }
         assert_eq!(bench.scheduler.reclaimable(), pool, "seed {seed}");
-        assert_eq!(bench.scheduler.rows_free, bench.scheduler.max_running, "seed {seed}");
+        assert_eq!(
+            bench.scheduler.rows_free, bench.scheduler.settings.max_running_requests,
+            "seed {seed}"
+        );
     }
     assert!(preemptions > 100, "{preemptions} preemptions");
     assert!(aborted > 10, "{aborted} aborts");

@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn a_limit_cut_to_nothing_leaves_the_token_of_the_prefill() {
-    let paged = SglangConfig { page_size: 16, ..config(160) };
+    let paged = SglangSettings { page_size: 16, ..settings(160) };
     let mut bench = Bench::new(paged.clone());
     // 160 − 144 − 16 − 1 < 0
     assert_eq!(bench.scheduler.answer_limit(130, 50), Some(0));
@@ -21,11 +21,11 @@ fn a_limit_cut_to_nothing_leaves_the_token_of_the_prefill() {
 
 #[test]
 fn a_chunk_for_which_no_memory_is_left_ends_its_request() {
-    let mixed = SglangConfig {
+    let mixed = SglangSettings {
         chunked_prefill_size: Some(50),
         enable_mixed_chunk: true,
         schedule_conservativeness: 0.01,
-        ..config(420)
+        ..settings(420)
     };
     let mut bench = Bench::new(mixed);
     for _ in 0..20 {
@@ -45,7 +45,7 @@ fn a_chunk_for_which_no_memory_is_left_ends_its_request() {
 
 #[test]
 fn a_request_that_decodes_alone_ends_when_others_hold_the_memory() {
-    let mut bench = Bench::new(SglangConfig { max_running_requests: Some(1), ..config(20_000) });
+    let mut bench = Bench::new(SglangSettings { max_running_requests: 1, ..settings(20_000) });
     let mut result = StepResult::default();
     for (prompt, output) in [(1000, 10_000), (7000, 2), (7000, 2)] {
         let id = RequestId(bench.arrived);

@@ -1,0 +1,71 @@
+//! What decides its schedules.
+
+use crate::scenario::{SglangConfig, SglangPolicy};
+
+/// The flags of an engine that runs, under SGLang's own names: nothing is left to a default.
+#[derive(Debug, Clone, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "the engine's own switches")]
+pub struct SglangSettings {
+    /// Tokens of KV memory.
+    pub max_total_tokens: u32,
+    /// Requests with KV memory at most.
+    pub max_running_requests: u32,
+    /// Longest sequence, prompt and answer together.
+    pub context_length: u32,
+    /// Whether a request is refused whose prompt and `max_tokens` together reach the longest sequence.
+    pub refuse_beyond_context: bool,
+    /// Tokens of a prefill batch at most, longer prompts are cut; no cutting if absent.
+    pub chunked_prefill_size: Option<u32>,
+    /// Tokens of a prefill batch after which no more requests are added.
+    pub max_prefill_tokens: u32,
+    /// Requests added to a prefill batch at most, if there is a limit.
+    pub prefill_max_requests: Option<u32>,
+    /// Tokens per KV page.
+    pub page_size: u32,
+    /// Order of admission.
+    pub schedule_policy: SglangPolicy,
+    /// How much memory is kept for answers still to come.
+    pub schedule_conservativeness: f64,
+    /// Whether prefixes are computed anew for every request.
+    pub disable_radix_cache: bool,
+    /// Whether decoding requests ride along in prefill batches.
+    pub enable_mixed_chunk: bool,
+    /// Whether a batch is scheduled only after the one before has ended.
+    pub disable_overlap_schedule: bool,
+    /// Whether requests are ordered by priority, larger first, and may displace running ones.
+    pub enable_priority_scheduling: bool,
+    /// A waiting request displaces running ones whose priority is lower by more than this.
+    pub priority_scheduling_preemption_threshold: i32,
+    /// Distinct adapters in a batch at most, "no adapter" being one, if there is a limit.
+    pub max_loras_per_batch: Option<u32>,
+}
+
+impl SglangSettings {
+    /// The settings of a configuration that leaves none of them out.
+    pub fn of(config: &SglangConfig) -> Option<Self> {
+        Some(Self {
+            max_total_tokens: config.max_total_tokens?,
+            max_running_requests: config.max_running_requests?,
+            context_length: config.context_length?,
+            refuse_beyond_context: config.refuse_beyond_context,
+            chunked_prefill_size: Self::chunk_size(config.chunked_prefill_size?),
+            max_prefill_tokens: config.max_prefill_tokens,
+            prefill_max_requests: config.prefill_max_requests,
+            page_size: config.page_size,
+            schedule_policy: config.schedule_policy,
+            schedule_conservativeness: config.schedule_conservativeness,
+            disable_radix_cache: config.disable_radix_cache,
+            enable_mixed_chunk: config.enable_mixed_chunk,
+            disable_overlap_schedule: config.disable_overlap_schedule,
+            enable_priority_scheduling: config.enable_priority_scheduling,
+            priority_scheduling_preemption_threshold: config
+                .priority_scheduling_preemption_threshold,
+            max_loras_per_batch: config.max_loras_per_batch,
+        })
+    }
+
+    /// What SGLang makes of its `chunked_prefill_size`: 0 and less cut nothing.
+    pub fn chunk_size(flag: i32) -> Option<u32> {
+        u32::try_from(flag).ok().filter(|size| *size > 0)
+    }
+}
