@@ -40,26 +40,20 @@ pub struct LoraTimes {
 }
 
 impl LoraTimes {
-    /// Times of adapters of this shape on an engine with so many slots.
-    ///
-    /// # Panics
-    /// When the configuration is not resolved: validation comes before.
-    pub fn new(shape: &LoraShape, slots: u32, gpu: &GpuSpec, config: &LoraConfig) -> Self {
-        const RESOLVED: &str = "the configuration is resolved";
-        let given = |value: Option<f64>| value.expect(RESOLVED);
+    /// Times of adapters of this shape on an engine with so many slots, of a configuration that leaves nothing of the
+    /// kernels out.
+    pub fn new(shape: &LoraShape, slots: u32, gpu: &GpuSpec, config: &LoraConfig) -> Option<Self> {
         let (kernels, load) = (&config.kernels, &config.load);
-        let pads = kernels.pads_to_max_rank.expect(RESOLVED);
         let (products, tensors) = (f64::from(shape.products), f64::from(shape.tensors));
         let elements = shape.elements_per_rank as f64;
         let bytes = 2.0 * elements;
-        Self {
-            step: 1e-6 * given(kernels.per_product_us) * products,
-            block: 1e-6 * given(kernels.per_slot_block_us) * products * f64::from(slots),
-            adapter: 1e-6 * given(kernels.per_adapter_product_us) * products,
-            adapter_rank: bytes
-                / (1e9 * gpu.memory_bandwidth_gb_s * given(kernels.memory_efficiency)),
-            row_rank: 2.0 * elements / (1e12 * gpu.bf16_tflops * given(kernels.compute_efficiency)),
-            padded_rank: pads.then(|| config.max_rank.expect(RESOLVED)),
+        Some(Self {
+            step: 1e-6 * kernels.per_product_us? * products,
+            block: 1e-6 * kernels.per_slot_block_us? * products * f64::from(slots),
+            adapter: 1e-6 * kernels.per_adapter_product_us? * products,
+            adapter_rank: bytes / (1e9 * gpu.memory_bandwidth_gb_s * kernels.memory_efficiency?),
+            row_rank: 2.0 * elements / (1e12 * gpu.bf16_tflops * kernels.compute_efficiency?),
+            padded_rank: if kernels.pads_to_max_rank? { Some(config.max_rank?) } else { None },
             merge: 1e-3 * config.batching.switch_ms(),
             passed_over: 1e-6 * config.per_passed_over_us.unwrap_or_default(),
             to_gpu: [
@@ -70,7 +64,7 @@ impl LoraTimes {
                 1e-6 * load.to_host_per_tensor_us * tensors,
                 1e-9 * bytes / load.to_host_gb_per_s,
             ],
-        }
+        })
     }
 
     /// What the kernels add to a step.
@@ -130,7 +124,8 @@ mod tests {
         let micros = |slots, rows, adapters| {
             let mut step = StepShape { adapters, lora_tokens: rows, ..StepShape::default() };
             step.add_decodes(rows, 0, 0);
-            let time = LoraTimes::new(&shape, slots, &gpu, &config).kernels(&step);
+            let time =
+                LoraTimes::new(&shape, slots, &gpu, &config).expect("all is given").kernels(&step);
             (time.as_secs_f64() * 1e6).round() as u64
         };
         assert_eq!(micros(8, 32, 1), 100 + 8 * 50);

@@ -1,8 +1,9 @@
 //! Rules and derived values of captured CUDA graphs.
 
 use super::{Rules, ScenarioError, fail};
+use crate::cost::{CapturedSizes, CudaGraphs};
 use crate::hardware::GpuSpec;
-use crate::scenario::VllmConfig;
+use crate::scenario::{EngineConfig, VllmConfig};
 
 /// Captured sizes count something and ascend.
 pub(super) fn size_rules(key: &str, sizes: Option<&Vec<u32>>, rules: &mut Rules) {
@@ -79,4 +80,32 @@ pub(super) fn resolve_vllm(vllm: &mut VllmConfig, gpu: &GpuSpec) -> Result<(), S
     vllm.max_cudagraph_capture_size = Some(last);
     vllm.cudagraph_capture_sizes = Some(sizes);
     Ok(())
+}
+
+/// The graphs that an engine captures; the baselines capture none.
+pub(super) fn captured(engine: &EngineConfig) -> CudaGraphs {
+    let sizes = |sizes: &Option<Vec<u32>>| CapturedSizes::new(sizes.iter().flatten().copied());
+    match engine {
+        EngineConfig::VllmV1(config) => {
+            let sizes = sizes(&config.cudagraph_capture_sizes);
+            CudaGraphs::new(sizes.clone(), sizes)
+        }
+        EngineConfig::Sglang(config) => {
+            let decode = if config.disable_cuda_graph_padding {
+                CapturedSizes::exact(config.cuda_graph_bs_decode.iter().flatten().copied())
+            } else {
+                sizes(&config.cuda_graph_bs_decode)
+            };
+            CudaGraphs::new(decode, sizes(&config.cuda_graph_bs_prefill))
+        }
+        EngineConfig::VllmV0(config) if !config.enforce_eager => {
+            let decode = CapturedSizes::new(config.capture_sizes());
+            CudaGraphs::new(decode, CapturedSizes::default()).up_to(config.max_seq_len_to_capture)
+        }
+        EngineConfig::VllmV0(_)
+        | EngineConfig::Sarathi(_)
+        | EngineConfig::Orca(_)
+        | EngineConfig::FasterTransformer(_)
+        | EngineConfig::StaticBatching(_) => CudaGraphs::default(),
+    }
 }

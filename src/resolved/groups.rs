@@ -3,13 +3,15 @@
 use std::borrow::Cow;
 
 use super::{KvSource, Rules, ScenarioError, engine_rules};
+use crate::cost::{CudaGraphs, LoraTimes};
 use crate::engine::scheduler::EngineSettings;
 use crate::hardware::GpuSpec;
 use crate::ids::{InstanceId, ModelId};
 use crate::model::{KvGroups, ModelSpec};
 use crate::problem::Problem;
 use crate::scenario::{
-    AcceptanceConfig, ClusterConfig, EngineConfig, GroupConfig, ReplicaRole, ScenarioFile,
+    AcceptanceConfig, ClusterConfig, EngineConfig, GroupConfig, HandoverProtocol, PipelineLink,
+    ReplicaRole, ScenarioFile,
 };
 
 /// Replicas of one kind, ready to run.
@@ -21,6 +23,12 @@ pub struct ReplicaGroup {
     pub cluster: ClusterConfig,
     /// What decides the schedules of their engine.
     pub settings: EngineSettings,
+    /// The graphs that it captures.
+    pub graphs: CudaGraphs,
+    /// What adapters add to steps, where it serves some.
+    pub lora: Option<LoraTimes>,
+    /// What joins the stages of a replica; nothing where there is one, or they send nothing.
+    pub stage_link: Option<PipelineLink>,
     /// The model they serve.
     pub model: ModelSpec,
     /// Its place among those of the scenario.
@@ -31,10 +39,11 @@ pub struct ReplicaGroup {
     pub kv: KvSource,
     /// The file of measured step times, where `step_time` reads one.
     pub step_time_profile: Option<Cow<'static, str>>,
-    /// Bytes per second of a replica's NICs in each direction; those of `cluster.disaggregation` if
-    /// absent.
+    /// How they hand KV caches over, or take them; nothing where they do all of a request.
+    pub handover: Option<HandoverProtocol>,
+    /// What a replica's NICs carry in each direction; nothing where it hands no KV caches over.
     pub(crate) nic_gb_per_s: Option<f64>,
-    name: Option<String>,
+    pub(super) name: Option<String>,
 }
 
 /// Which group an instance is of. Instances are numbered group by group.
@@ -195,27 +204,6 @@ pub(super) fn in_listed(
 }
 
 impl ReplicaGroup {
-    pub(super) fn new(
-        (asked, settings): (Asked, EngineSettings),
-        listed: Option<&GroupConfig>,
-        (model, serves): (ModelSpec, ModelId),
-        (gpu, kv): (GpuSpec, KvSource),
-        profile: Option<&'static str>,
-    ) -> Self {
-        Self {
-            role: asked.role,
-            cluster: asked.cluster,
-            settings,
-            model,
-            serves,
-            gpu,
-            kv,
-            step_time_profile: profile.map(Cow::Borrowed),
-            nic_gb_per_s: listed.and_then(|group| group.nic_gb_per_s),
-            name: listed.and_then(|group| group.name.clone()),
-        }
-    }
-
     /// How many there are.
     pub fn replicas(&self) -> u32 {
         self.cluster.replicas

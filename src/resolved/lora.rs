@@ -1,6 +1,8 @@
 //! Rules and derived values of LoRA adapters.
 
 use super::{Rules, ScenarioError, fail};
+use crate::cost::LoraTimes;
+use crate::hardware::GpuSpec;
 use crate::model::{LoraShape, ModelSpec};
 use crate::profiles;
 use crate::scenario::{
@@ -298,6 +300,19 @@ fn pinned_rules(
         return Err(fail(path, &format!("{message}, got {}", pinned.len())));
     }
     Ok(())
+}
+
+/// Times of its adapters, all of whose settings are filled in.
+pub(super) fn times(
+    cluster: &ClusterConfig,
+    model: &ModelSpec,
+    gpu: &GpuSpec,
+) -> Result<Option<LoraTimes>, ScenarioError> {
+    let Some(lora) = &cluster.lora else { return Ok(None) };
+    let shape = shape(lora, model, cluster.tensor_parallel_size)?;
+    let slots = cluster.engine.adapter_slots().unwrap_or(0);
+    let times = LoraTimes::new(&shape, slots, gpu, lora);
+    times.map(Some).ok_or_else(|| fail("cluster.lora.kernels", "times of kernels are missing"))
 }
 
 fn shape(lora: &LoraConfig, model: &ModelSpec, tp: u32) -> Result<LoraShape, ScenarioError> {

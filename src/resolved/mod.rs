@@ -28,6 +28,7 @@ mod step_time;
 mod vllm;
 mod warm_up;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
@@ -156,10 +157,8 @@ impl Scenario {
         placement::compute(&mut file, &groups)?;
         let used: Vec<&GpuSpec> = groups.iter().map(|group| &group.gpu).collect();
         bill::resolve(&mut file.report, &used)?;
-        if let Some(parts) = &mut file.cluster.disaggregation
-            && let Some(group) = groups.iter().find(|group| group.role != ReplicaRole::Mixed)
-        {
-            parts.protocol = Some(parts.protocol_of(&group.cluster.engine));
+        if let Some(parts) = &mut file.cluster.disaggregation {
+            parts.protocol = groups.iter().find_map(|group| group.handover);
         }
         file.cluster.replicas = groups.iter().map(ReplicaGroup::replicas).sum();
         let name =
@@ -192,15 +191,11 @@ impl Scenario {
     /// Bytes per second of each replica's NICs in each direction, 0 of those that transfer nothing;
     /// nothing where none does.
     pub fn nics_bytes_per_s(&self) -> Option<Vec<f64>> {
-        let shared = self.file.cluster.disaggregation?.transfer.nic_gb_per_s;
         let of_group = |group: &ReplicaGroup| {
-            let rate = match group.role {
-                ReplicaRole::Mixed => 0.0,
-                _ => group.nic_gb_per_s.unwrap_or(shared) * 1e9,
-            };
+            let rate = group.nic_gb_per_s.unwrap_or(0.0) * 1e9;
             (0..group.replicas()).map(move |_| rate)
         };
-        Some(self.groups.iter().flat_map(of_group).collect())
+        self.is_disaggregated().then(|| self.groups.iter().flat_map(of_group).collect())
     }
 
     /// The groups whose replicas autoscalers start and drain, with the numbers of their replicas.
@@ -253,13 +248,28 @@ fn resolve_group(
     lora::resolve(file.workload.adapters.as_ref(), cluster, &model)?;
     experts::resolve(cluster, &model)?;
     data_parallel::resolve(cluster, &model, &gpu)?;
-    pipeline::resolve(cluster, &model, &gpu)?;
+    let stage_link = pipeline::resolve(cluster, &model, &gpu)?;
     kv_tiers::resolve(cluster, &model, (&gpu, nic_gb_per_s))?;
     let kv = resolve_engine(cluster, &model, &gpu)?;
     let profile = step_time::resolve(cluster, &model, &gpu)?;
-    let settings = settings(cluster)?;
     let listed = asked.listed.map(|index| &file.cluster.groups[index]);
-    Ok(ReplicaGroup::new((asked, settings), listed, (model, serves), (gpu, kv), profile))
+    let parts = file.cluster.disaggregation.filter(|_| asked.role != ReplicaRole::Mixed);
+    Ok(ReplicaGroup {
+        role: asked.role,
+        settings: settings(cluster)?,
+        graphs: graphs::captured(&cluster.engine),
+        lora: lora::times(cluster, &model, &gpu)?,
+        stage_link,
+        handover: parts.map(|parts| parts.protocol_of(&cluster.engine)),
+        cluster: asked.cluster,
+        model,
+        serves,
+        gpu,
+        kv,
+        step_time_profile: profile.map(Cow::Borrowed),
+        nic_gb_per_s: nic_gb_per_s.filter(|_| parts.is_some()),
+        name: listed.and_then(|group| group.name.clone()),
+    })
 }
 
 /// What decides the schedules of an engine, all of which is filled in.

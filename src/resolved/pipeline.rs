@@ -61,12 +61,13 @@ pub(super) fn rules(cluster: &ClusterConfig, has_adapters: bool, rules: &mut Rul
     }
 }
 
-/// Makes sure that every stage has a layer, and fills in the link between stages.
+/// Makes sure that every stage has a layer, and fills in the link between stages: nothing where they send
+/// nothing.
 pub(super) fn resolve(
     cluster: &mut ClusterConfig,
     model: &ModelSpec,
     gpu: &GpuSpec,
-) -> Result<(), ScenarioError> {
+) -> Result<Option<PipelineLink>, ScenarioError> {
     let (tp, stages) = (cluster.tensor_parallel_size, cluster.pipeline_parallel_size);
     if stages > model.layers {
         let problem =
@@ -85,7 +86,7 @@ pub(super) fn resolve(
     }
     let sends_nothing = stages == 1 || cluster.step_time.ignores_communication();
     if sends_nothing || cluster.pipeline_link.is_some() {
-        return Ok(());
+        return Ok(cluster.pipeline_link);
     }
     let node = gpu.gpus_per_domain.max(GPUS_PER_NODE);
     if cluster.gpus_per_replica() > node {
@@ -101,5 +102,5 @@ pub(super) fn resolve(
     let pair = gpu.all_reduce(2);
     let link = PipelineLink { gb_per_s: pair.bandwidth_gb_s, latency_us: pair.latency_us };
     cluster.pipeline_link = Some(link);
-    Ok(())
+    Ok(Some(link))
 }

@@ -12,7 +12,7 @@ use super::wave;
 use crate::cluster::{
     Cluster, Disaggregation, Order, Ranks, Roles, Router, TransferEnd, Way, Wires,
 };
-use crate::cost::{CapturedSizes, CudaGraphs, StepTime};
+use crate::cost::StepTime;
 use crate::engine::scheduler::{
     Acceptance, EngineSettings, FasterTransformer, Orca, Sarathi, Scheduler, Sglang, StaticBatch,
     VllmV0, VllmV1,
@@ -92,7 +92,6 @@ fn replica(
     cost: &StepTime,
     (tiers, held): (Option<Tiers>, Option<&[AdapterId]>),
 ) -> Result<Instance, ScenarioError> {
-    let engine = &group.cluster.engine;
     let scheduler = || scheduler(scenario, (group, cost), held);
     let scheduler = match (wave::ranks(group, scheduler)?, tiers) {
         (Scheduler::VllmV1(vllm), Some(tiers)) => {
@@ -101,10 +100,10 @@ fn replica(
         (scheduler, _) => scheduler,
     };
     let instance = Instance::new(scheduler, cost.clone())
-        .with_graphs(cuda_graphs(engine))
-        .on_host(HostTimes::from(engine.host()))
+        .with_graphs(group.graphs.clone())
+        .on_host(HostTimes::from(group.cluster.engine.host()))
         .behind(front_end(group));
-    Ok(instance.with_lora(lora::times(group)?))
+    Ok(instance.with_lora(group.lora))
 }
 
 pub(super) fn disaggregation(
@@ -122,30 +121,21 @@ pub(super) fn disaggregation(
         let of_group = first..first + group.replicas() as usize;
         first = of_group.end;
         match group.role {
-            ReplicaRole::Mixed => {
-                roles.whole += group.replicas();
-                continue;
-            }
+            ReplicaRole::Mixed => roles.whole += group.replicas(),
             ReplicaRole::Prefill => roles.prefills += group.replicas(),
             ReplicaRole::Decode => roles.decodes += group.replicas(),
         }
-        protocol = parts.protocol_of(&group.cluster.engine);
-        let kv_bytes_per_token = match (protocol, &group.cluster.engine) {
-            (HandoverProtocol::Pull | HandoverProtocol::Reserve, EngineConfig::VllmV1(vllm)) => {
-                block_tokens = vllm.block_size;
-                if protocol == HandoverProtocol::Reserve {
-                    order = Order::DestinationFirst;
-                }
+        let Some(of_group_protocol) = group.handover else { continue };
+        protocol = of_group_protocol;
+        if protocol == HandoverProtocol::Reserve {
+            order = Order::DestinationFirst;
+        }
+        let kv_bytes_per_token = match protocol {
+            HandoverProtocol::Pull | HandoverProtocol::Reserve => {
+                block_tokens = group.settings.block_size();
                 handover::kv_bytes_per_token(group)
             }
-            (HandoverProtocol::Reserve, EngineConfig::Sglang(sglang)) => {
-                (order, block_tokens) = (Order::DestinationFirst, sglang.page_size);
-                handover::kv_bytes_per_token(group)
-            }
-            (HandoverProtocol::Blocking { .. }, _) => handover::copied_bytes_per_token(group),
-            (HandoverProtocol::Pull | HandoverProtocol::Reserve, _) => {
-                unreachable!("a resolved scenario hands KV over as its engine does")
-            }
+            HandoverProtocol::Blocking { .. } => handover::copied_bytes_per_token(group),
         };
         let gpus = group.cluster.tensor_parallel_size;
         let head_shards = gpus.min(group.model.attention.kv_heads());
@@ -239,11 +229,8 @@ pub(super) fn cold<W: Source>(scenario: &Scenario, cluster: Cluster, source: W) 
     let migration = file.cluster.lora.as_ref().and_then(|lora| lora.migration);
     let run = match migration {
         Some(MigrationConfig::Periodic(config)) => {
-            let EngineConfig::VllmV1(vllm) = &scenario.first().cluster.engine else {
-                unreachable!("a resolved scenario migrates requests of vllm_v1");
-            };
-            let bytes = handover::kv_bytes_per_token(scenario.first());
-            run.with_migration(config, vllm.block_size, bytes as f64)
+            let (group, bytes) = (scenario.first(), handover::kv_bytes_per_token(scenario.first()));
+            run.with_migration(config, group.settings.block_size(), bytes as f64)
         }
         Some(MigrationConfig::DispatchWithSwap { swap_cost }) => run.with_swaps(swap_cost),
         Some(MigrationConfig::DispatchOnly {}) | None => run,
@@ -306,14 +293,14 @@ fn scheduler(
         }
         EngineSettings::VllmV0(settings) => {
             let scheduler = VllmV0::new(*settings);
-            Scheduler::VllmV0(Box::new(match handover::send_buffer_tokens(scenario, group) {
+            Scheduler::VllmV0(Box::new(match handover::send_buffer_tokens(group) {
                 Some(tokens) => scheduler.with_send_buffer(tokens),
                 None => scheduler,
             }))
         }
         EngineSettings::Sarathi(settings) => Scheduler::Sarathi(Box::new(Sarathi::new(*settings))),
         EngineSettings::Orca(settings) => match adapters(settings.max_loras) {
-            Some(adapters) => lora::orca(scenario, (group, cost), *settings, adapters)?,
+            Some(adapters) => lora::orca(scenario, (group, cost), *settings, adapters),
             None => Scheduler::Orca(Box::new(Orca::new(*settings))),
         },
         EngineSettings::FasterTransformer(settings) => {
@@ -347,32 +334,4 @@ fn acceptance(scenario: &Scenario, group: &ReplicaGroup) -> Result<Acceptance, S
             Acceptance::Recorded(recorded?)
         }
     })
-}
-
-/// The graphs that an engine captures; the baselines capture none.
-fn cuda_graphs(engine: &EngineConfig) -> CudaGraphs {
-    let sizes = |sizes: &Option<Vec<u32>>| CapturedSizes::new(sizes.iter().flatten().copied());
-    match engine {
-        EngineConfig::VllmV1(config) => {
-            let sizes = sizes(&config.cudagraph_capture_sizes);
-            CudaGraphs::new(sizes.clone(), sizes)
-        }
-        EngineConfig::Sglang(config) => {
-            let decode = if config.disable_cuda_graph_padding {
-                CapturedSizes::exact(config.cuda_graph_bs_decode.iter().flatten().copied())
-            } else {
-                sizes(&config.cuda_graph_bs_decode)
-            };
-            CudaGraphs::new(decode, sizes(&config.cuda_graph_bs_prefill))
-        }
-        EngineConfig::VllmV0(config) if !config.enforce_eager => {
-            let decode = CapturedSizes::new(config.capture_sizes());
-            CudaGraphs::new(decode, CapturedSizes::default()).up_to(config.max_seq_len_to_capture)
-        }
-        EngineConfig::VllmV0(_)
-        | EngineConfig::Sarathi(_)
-        | EngineConfig::Orca(_)
-        | EngineConfig::FasterTransformer(_)
-        | EngineConfig::StaticBatching(_) => CudaGraphs::default(),
-    }
 }

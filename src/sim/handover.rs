@@ -3,7 +3,7 @@
 use crate::cluster::{Granularity, Messages};
 use crate::engine::scheduler::KvRole;
 use crate::model::{Attention, ModelSpec};
-use crate::resolved::{ReplicaGroup, Scenario};
+use crate::resolved::ReplicaGroup;
 use crate::scenario::{
     DisaggregationConfig, HandoverProtocol, ReplicaRole, TransferConfig, TransferGranularity,
 };
@@ -62,9 +62,8 @@ pub(super) fn messages(transfer: &TransferConfig, model: &ModelSpec) -> Messages
 }
 
 /// The tokens of prompts in the buffer of a replica above which it waits with the next ones.
-pub(super) fn send_buffer_tokens(scenario: &Scenario, group: &ReplicaGroup) -> Option<u64> {
-    let parts = scenario.file.cluster.disaggregation?;
-    match parts.protocol_of(&group.cluster.engine) {
+pub(super) fn send_buffer_tokens(group: &ReplicaGroup) -> Option<u64> {
+    match group.handover? {
         HandoverProtocol::Pull | HandoverProtocol::Reserve => None,
         HandoverProtocol::Blocking { kv_buffer_size } => {
             // The buffer of every GPU has this size.

@@ -6,7 +6,7 @@ use crate::cost::{CostModel, LoraTimes, StepShape, StepTime};
 use crate::engine::Adapters;
 use crate::engine::scheduler::{OrcaLora, OrcaSettings, Scheduler, StepSeconds};
 use crate::ids::AdapterId;
-use crate::resolved::{ReplicaGroup, Scenario, ScenarioError};
+use crate::resolved::{ReplicaGroup, Scenario};
 use crate::scenario::{AdapterBatchingConfig, DloraCreditConfig, LoraConfig};
 
 /// The context at which a batch decodes whose time stands for all steps, in tokens.
@@ -47,37 +47,25 @@ pub(super) fn adapters(
     })
 }
 
-pub(super) fn times(group: &ReplicaGroup) -> Result<Option<LoraTimes>, ScenarioError> {
-    let cluster = &group.cluster;
-    let Some(lora) = &cluster.lora else { return Ok(None) };
-    let shape = group.model.lora_shape(lora.modules, cluster.tensor_parallel_size);
-    let shape = shape.map_err(|error| ScenarioError::at("cluster.lora", error))?;
-    let slots = cluster.engine.adapter_slots().unwrap_or(0);
-    Ok(Some(LoraTimes::new(&shape, slots, &group.gpu, lora)))
-}
-
 /// Orca with these adapters.
 pub(super) fn orca(
     scenario: &Scenario,
     (group, cost): (&ReplicaGroup, &StepTime),
     orca: OrcaSettings,
     adapters: Adapters,
-) -> Result<Scheduler, ScenarioError> {
+) -> Scheduler {
     let count = scenario.file.workload.adapters.as_ref().map_or(0, |mix| mix.count() as usize);
     let lora = group.cluster.lora.clone().unwrap_or_default();
-    let steps = match (lora.batching, times(group)?) {
-        (
-            AdapterBatchingConfig::DloraCredit(DloraCreditConfig {
-                merged_step_ms: Some(merged),
-                unmerged_step_ms: Some(unmerged),
-                ..
-            }),
-            _,
-        ) => StepSeconds { merged: merged / 1e3, unmerged: unmerged / 1e3 },
-        (_, times) => usual_steps(cost, times.unwrap_or_default(), &lora, orca),
+    let steps = match lora.batching {
+        AdapterBatchingConfig::DloraCredit(DloraCreditConfig {
+            merged_step_ms: Some(merged),
+            unmerged_step_ms: Some(unmerged),
+            ..
+        }) => StepSeconds { merged: merged / 1e3, unmerged: unmerged / 1e3 },
+        _ => usual_steps(cost, group.lora.unwrap_or_default(), &lora, orca),
     };
     let scheduler = OrcaLora::new(orca, &lora.batching, (adapters, count), steps);
-    Ok(Scheduler::OrcaLora(Box::new(scheduler)))
+    Scheduler::OrcaLora(Box::new(scheduler))
 }
 
 /// A full batch that decodes, with one merged adapter, and with one of the largest rank in every slot.

@@ -4,7 +4,7 @@ use super::step_time::of_layers;
 use crate::cost::{Hop, Pipeline, StepTime};
 use crate::model::{ModelSpec, Stage};
 use crate::resolved::{ReplicaGroup, ScenarioError};
-use crate::scenario::{Communication, StepTimeConfig};
+use crate::scenario::StepTimeConfig;
 
 /// Prices each stage as a model of its layers.
 pub(super) fn pipeline(
@@ -33,7 +33,7 @@ fn described(stages: &[Stage], group: &ReplicaGroup) -> String {
         counts.truncate(1);
     }
     let counts = counts.join(", ");
-    let link = group.cluster.pipeline_link.map_or_else(String::new, |link| {
+    let link = group.stage_link.map_or_else(String::new, |link| {
         format!(", joined at {} GB/s and {} µs a message", link.gb_per_s, link.latency_us)
     });
     format!("{} stages of {counts} layers{link}", stages.len())
@@ -44,13 +44,7 @@ fn is_linear(group: &ReplicaGroup) -> bool {
 }
 
 fn hop(model: &ModelSpec, group: &ReplicaGroup) -> Result<Hop, ScenarioError> {
-    if let StepTimeConfig::OperatorTable { communication, .. }
-    | StepTimeConfig::Roofline { communication, .. } = &group.cluster.step_time
-        && *communication == Communication::Ignored
-    {
-        return Ok(Hop::NONE);
-    }
-    let link = group.cluster.pipeline_link.expect("a resolved scenario joins its stages");
+    let Some(link) = group.stage_link else { return Ok(Hop::NONE) };
     let hop = Hop::between(model, &group.gpu, group.cluster.tensor_parallel_size, link);
     hop.map_err(|error| ScenarioError::at("cluster.tensor_parallel_size", error))
 }

@@ -6,10 +6,11 @@ use super::handover::kv_bytes_per_token;
 use crate::cluster::{TierLinks, TierRates, Wires};
 use crate::cost::StepTime;
 use crate::engine::Tiers;
+use crate::engine::scheduler::EngineSettings;
 use crate::engine::tiers::{Fetch, FetchTimes, Level};
 use crate::kv::Tier;
 use crate::resolved::{ReplicaGroup, Scenario, ScenarioError};
-use crate::scenario::{EngineConfig, KvTiersConfig, TierFetch};
+use crate::scenario::{KvTiersConfig, TierFetch};
 use crate::units::{Bytes, SimDuration};
 
 const GIB: f64 = (1_u64 << 30) as f64;
@@ -81,14 +82,14 @@ impl GroupTiers {
             TierFetch::Always => Fetch::Always,
             TierFetch::MinTokens(tokens) => Fetch::MinTokens(tokens),
             TierFetch::WhenFaster => {
-                let EngineConfig::VllmV1(vllm) = &group.cluster.engine else {
+                let EngineSettings::VllmV1(vllm) = &group.settings else {
                     unreachable!("a resolved scenario has tiers with vllm_v1 only")
                 };
                 let chunk_s = |rate: f64| chunk.0 as f64 / rate.min(rates.pcie);
                 let pool = rates.nic.map(|nic| nic.min(rates.servers.unwrap_or(nic)));
                 Fetch::WhenFaster(Box::new(FetchTimes {
                     cost: cost.clone(),
-                    step_tokens: vllm.max_num_batched_tokens.unwrap_or(u32::MAX),
+                    step_tokens: vllm.max_num_batched_tokens,
                     latency_s: config.latency_us / 1e6,
                     chunk_s: [Some(rates.pcie), rates.disk.map(|[read, _]| read), pool]
                         .map(|rate| rate.map_or(f64::INFINITY, chunk_s)),

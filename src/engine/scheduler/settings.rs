@@ -42,6 +42,19 @@ impl EngineSettings {
             }
         })
     }
+
+    /// Tokens of a block of KV memory; 1 where it is not paged.
+    pub const fn block_size(&self) -> u32 {
+        match self {
+            Self::VllmV1(settings) => settings.block_size,
+            Self::Sglang(settings) => settings.page_size,
+            Self::VllmV0(VllmV0Settings { memory, .. })
+            | Self::Sarathi(SarathiSettings { memory, .. })
+            | Self::Orca(OrcaSettings { memory, .. })
+            | Self::FasterTransformer(FasterTransformerSettings { memory, .. })
+            | Self::StaticBatching(StaticBatchingSettings { memory, .. }) => memory.block_size,
+        }
+    }
 }
 
 /// KV memory of the plain schedulers.

@@ -109,7 +109,7 @@ fn instance(case: &Case) -> Instance {
     let adapters = (adapters, case.adapters as usize);
     let scheduler = OrcaLora::new(case.engine, &case.batching, adapters, steps);
     Instance::new(Scheduler::OrcaLora(Box::new(scheduler)), StepTime::Linear(case.law))
-        .with_lora(Some(LoraTimes::new(&shape, 8, &gpu, &config)))
+        .with_lora(LoraTimes::new(&shape, 8, &gpu, &config))
 }
 
 /// The same engine without adapters.
