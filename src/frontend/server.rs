@@ -10,7 +10,7 @@ pub(super) struct Server {
 
 impl Server {
     /// When work that comes at `at` is begun; one that has nothing to do is woken first.
-    pub(super) fn start(&self, at: SimTime, wake: SimDuration) -> SimTime {
+    pub(super) fn start(self, at: SimTime, wake: SimDuration) -> SimTime {
         if at > self.free { at + wake } else { self.free }
     }
 
