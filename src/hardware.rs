@@ -8,6 +8,7 @@ mod rules;
 
 use serde::{Deserialize, Serialize};
 
+use crate::model::{Card, Generation};
 use crate::units::Bytes;
 
 pub use pcie::PcieAllReduce;
@@ -166,6 +167,19 @@ impl GpuSpec {
                 AllReduce { gpus, bandwidth_gb_s, latency_us: 0.0 }
             }
         }
+    }
+
+    /// What an engine's start-up depends on.
+    pub fn card(&self) -> Card {
+        let generation = match self.vendor.as_str() {
+            "NVIDIA" if self.architecture.contains("Hopper") => Generation::Hopper,
+            "NVIDIA" if self.name.contains("B200") || self.name.contains("B300") => {
+                Generation::Blackwell
+            }
+            "NVIDIA" => Generation::OtherNvidia,
+            _ => Generation::Other,
+        };
+        Card { generation, is_linked: self.link != PCIE && self.gpus_per_domain > 2 }
     }
 
     /// Memory as the driver reports it to an engine.

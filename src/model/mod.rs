@@ -18,7 +18,10 @@ mod weights;
 pub use error::ModelError;
 pub use kv_groups::KvGroups;
 pub use lora::{LoraModules, LoraShape};
-pub use memory::{KvCapacity, MemoryBudget, Reserve, WindowMemory};
+pub use memory::{
+    Card, EngineVersion, Generation, KvCapacity, Loading, MemoryBudget, Reserve, SamplerKernels,
+    SglangStart, StartUp, TrtLlmStart, VllmStart, WindowMemory,
+};
 pub use precision::{ComputeRate, Dtype, KvDtype, Module, Quantization, Scheme, WeightFormat};
 pub use spec::{Attention, Grouped, Latent, Mlp, ModelSpec, Moe, SlidingWindow};
 pub use stages::Stage;

@@ -2,7 +2,7 @@
 
 use super::{KvSource, Rules, ScenarioError, derive_kv, fail, lora};
 use crate::hardware::GpuSpec;
-use crate::model::{ModelSpec, WindowMemory};
+use crate::model::{EngineVersion, ModelSpec, SamplerKernels, VllmStart, WindowMemory};
 use crate::scenario::{
     ClusterConfig, EngineConfig, SarathiConfig, StaticBatchingConfig, VllmV0Config,
 };
@@ -80,6 +80,7 @@ pub(super) fn resolve(
         EngineConfig::Orca(orca) => lora::slot_bytes(cluster, model, orca.max_loras)?,
         _ => Bytes(0),
     };
+    let start = start(engine, (cluster, gpu), step_tokens).parts(model);
     let memory = match engine {
         EngineConfig::VllmV0(VllmV0Config {
             max_model_len: model_len,
@@ -114,7 +115,8 @@ pub(super) fn resolve(
         KvSource::Given
     } else {
         let others = (slots, WindowMemory::Whole);
-        KvSource::Derived(derive_kv(cluster, model, gpu, memory.block_size, step_tokens, others)?)
+        let size = memory.block_size;
+        KvSource::Derived(derive_kv(cluster, model, gpu, size, step_tokens, others, start)?)
     };
     let blocks = *memory.blocks.get_or_insert(match source {
         KvSource::Derived(capacity) => capacity.blocks,
@@ -132,6 +134,32 @@ pub(super) fn resolve(
         ));
     }
     Ok(source)
+}
+
+/// The start-up of the last vLLM of V0, which stands in for that of the others too.
+fn start(
+    engine: &EngineConfig,
+    (cluster, gpu): (&ClusterConfig, &GpuSpec),
+    step_tokens: u32,
+) -> VllmStart {
+    let sequences = match engine {
+        EngineConfig::VllmV0(vllm) => vllm.max_num_seqs,
+        EngineConfig::Sarathi(sarathi) => sarathi.max_num_seqs,
+        EngineConfig::Orca(orca) => orca.max_batch_size,
+        EngineConfig::FasterTransformer(config) => config.max_batch_size,
+        EngineConfig::StaticBatching(config) => config.batch_size,
+        EngineConfig::VllmV1(_) | EngineConfig::Sglang(_) => 1,
+    };
+    VllmStart {
+        version: EngineVersion::LAST_V0,
+        card: gpu.card(),
+        tp: cluster.tensor_parallel_size,
+        step_tokens,
+        sequences,
+        sampler: SamplerKernels::Native,
+        is_compiled: false,
+        graphs: 0,
+    }
 }
 
 fn unpaged<'a>(model_len: &'a mut Option<u32>, tokens: &'a mut Option<u32>) -> Memory<'a> {

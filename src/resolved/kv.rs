@@ -2,12 +2,14 @@
 
 use super::{KvSource, ScenarioError, baselines, fail, sglang, vllm};
 use crate::hardware::GpuSpec;
-use crate::model::{KvCapacity, MemoryBudget, ModelSpec, WindowMemory};
+use crate::model::{
+    EngineVersion, KvCapacity, Loading, MemoryBudget, ModelSpec, Reserve, StartUp, WindowMemory,
+};
 use crate::scenario::{ClusterConfig, EngineConfig};
 use crate::units::Bytes;
 
 /// Fills in what depends on model and GPU, and makes sure that both fit.
-pub(super) fn resolve_engine(
+pub(crate) fn resolve_engine(
     cluster: &mut ClusterConfig,
     model: &ModelSpec,
     gpu: &GpuSpec,
@@ -17,7 +19,11 @@ pub(super) fn resolve_engine(
         .map_err(|error| fail("cluster.tensor_parallel_size", &error.to_string()))?;
     let mut engine = std::mem::take(&mut cluster.engine);
     if !matches!(engine, EngineConfig::Sglang(_)) {
-        cluster.gpu_memory_utilization.get_or_insert(ClusterConfig::GPU_MEMORY_UTILIZATION);
+        let version = match &engine {
+            EngineConfig::VllmV1(vllm) => vllm.start_up.version(),
+            _ => EngineVersion::LAST_V0,
+        };
+        cluster.gpu_memory_utilization.get_or_insert(version.gpu_memory_utilization());
         cluster.memory_reserve.get_or_insert_default();
     }
     // What was derived before follows the settings that it was derived from.
@@ -58,22 +64,25 @@ pub(super) fn derive_kv(
     block_size: u32,
     step_tokens: u32,
     (adapters, window): (Bytes, WindowMemory),
+    start: StartUp,
 ) -> Result<KvCapacity, ScenarioError> {
+    let reserve = cluster.memory_reserve.unwrap_or_default();
     let budget = MemoryBudget {
         gpu_memory: gpu.memory(),
         utilization: cluster
             .gpu_memory_utilization
-            .unwrap_or(ClusterConfig::GPU_MEMORY_UTILIZATION),
+            .unwrap_or_else(|| EngineVersion::LAST_V0.gpu_memory_utilization()),
         tp: cluster.tensor_parallel_size,
         pp: cluster.pipeline_parallel_size,
         ranks: cluster.data_parallel_size,
         block_size,
         kv_dtype: cluster.kv_cache_dtype,
-        max_num_batched_tokens: step_tokens,
-        reserve: cluster.memory_reserve.unwrap_or_default(),
+        loading: Loading::Served(gpu.card().generation),
+        reserve: reserve.bytes(model, step_tokens, start),
         adapters,
         window,
     };
-    KvCapacity::derive(model, &budget)
-        .map_err(|error| fail("cluster.model", &format!("{error} ({})", gpu.name)))
+    let kv = KvCapacity::derive(model, &budget)
+        .map_err(|error| fail("cluster.model", &format!("{error} ({})", gpu.name)))?;
+    Ok(KvCapacity { start: (reserve == Reserve::Profiled).then_some(start), ..kv })
 }

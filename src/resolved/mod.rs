@@ -35,7 +35,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use self::groups::Asked;
-use self::kv::{derive_kv, resolve_engine};
+use self::kv::derive_kv;
+pub(crate) use self::kv::resolve_engine as kv_capacity;
 use self::models::Models;
 use self::rules::Rules;
 use crate::engine::scheduler::EngineSettings;
@@ -250,7 +251,7 @@ fn resolve_group(
     data_parallel::resolve(cluster, &model, &gpu)?;
     let stage_link = pipeline::resolve(cluster, &model, &gpu)?;
     kv_tiers::resolve(cluster, &model, (&gpu, nic_gb_per_s))?;
-    let kv = resolve_engine(cluster, &model, &gpu)?;
+    let kv = kv_capacity(cluster, &model, &gpu)?;
     let profile = step_time::resolve(cluster, &model, &gpu)?;
     let listed = asked.listed.map(|index| &file.cluster.groups[index]);
     let parts = file.cluster.disaggregation.filter(|_| asked.role != ReplicaRole::Mixed);

@@ -3,7 +3,9 @@
 use super::graphs::{ignored_rules, largest_rule, size_rules};
 use super::{KvSource, Rules, ScenarioError, fail, lora};
 use crate::hardware::GpuSpec;
-use crate::model::{Attention, KvCapacity, MemoryBudget, ModelSpec, Reserve, WindowMemory};
+use crate::model::{
+    Attention, KvCapacity, Loading, MemoryBudget, ModelSpec, SglangStart, WindowMemory,
+};
 use crate::scenario::{ClusterConfig, SglangConfig};
 use crate::units::Bytes;
 
@@ -178,9 +180,8 @@ fn graphs_mib(sglang: &SglangConfig, is_latent: bool) -> f64 {
     decode + prefill
 }
 
-/// The KV memory: what weights leave of `mem_fraction_static` of the GPU memory, at most what is
-/// asked for. The little that the driver takes before an engine starts is not known and not
-/// subtracted.
+/// The KV memory: what weights leave of `mem_fraction_static` of the GPU memory that is free before they are
+/// loaded, at most what is asked for.
 fn resolve_memory(
     sglang: &mut SglangConfig,
     cluster: &ClusterConfig,
@@ -204,16 +205,18 @@ fn resolve_memory(
         );
         return Err(fail("cluster.engine.mem_fraction_static", &message));
     }
+    let card = gpu.card();
+    let free = SglangStart { card, tp: gpus }.free_before_load(memory);
     let budget = MemoryBudget {
-        gpu_memory: memory,
+        gpu_memory: free,
         utilization: share,
         tp,
         pp: 1,
         ranks: cluster.data_parallel_size,
         block_size: sglang.page_size,
         kv_dtype: cluster.kv_cache_dtype,
-        max_num_batched_tokens: tokens,
-        reserve: Reserve::Fixed(Bytes(0)),
+        loading: Loading::Served(card.generation),
+        reserve: Bytes(0),
         adapters: lora::slot_bytes(cluster, model, sglang.max_loras_per_batch)?,
         window: if sglang.disable_hybrid_swa_memory {
             WindowMemory::Whole
@@ -223,7 +226,7 @@ fn resolve_memory(
     };
     let mut kv = KvCapacity::derive(model, &budget)
         .map_err(|error| fail("cluster.model", &format!("{error} ({})", gpu.name)))?;
-    kv.reserve = Bytes((memory.0 as f64 * (1.0 - share)) as u64);
+    kv.reserve = Bytes(memory.0 - (free.0 as f64 * share) as u64);
     let fits = kv.blocks.saturating_mul(sglang.page_size);
     match sglang.max_total_tokens {
         Some(given) if given <= fits => Ok(KvSource::Given),

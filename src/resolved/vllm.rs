@@ -2,7 +2,7 @@
 
 use super::{KvSource, Rules, ScenarioError, acceptance, derive_kv, fail, graphs, lora};
 use crate::hardware::GpuSpec;
-use crate::model::{ModelSpec, WindowMemory};
+use crate::model::{EngineVersion, ModelSpec, SamplerKernels, VllmStart, WindowMemory};
 use crate::scenario::{ClusterConfig, VllmConfig};
 
 /// Rules that need no look-up.
@@ -28,6 +28,11 @@ pub(super) fn rules(vllm: &VllmConfig, rules: &mut Rules) {
         let message =
             format!("must be at least 0 and below 1, got {}", crate::plain::shown(vllm.watermark));
         rules.broken("cluster.engine.watermark", &message);
+    }
+    if let Some(version) = &vllm.start_up.version {
+        let known = EngineVersion::parse(version).is_some_and(|version| !version.is_v0());
+        let rule = "a version of vLLM from 0.8 on, as in `0.21.0`";
+        rules.check(known, "cluster.engine.start_up.version", rule, version);
     }
     graphs::vllm_rules(vllm, rules);
     if let Some(speculation) = &vllm.speculation {
@@ -63,7 +68,8 @@ pub(super) fn resolve(
         let is_whole = vllm.disable_hybrid_kv_cache_manager;
         let window = if is_whole { WindowMemory::Whole } else { WindowMemory::Grouped };
         let others = (adapters, window);
-        let capacity = derive_kv(cluster, model, gpu, vllm.block_size, budget, others)?;
+        let start = start(vllm, cluster, gpu).parts(model);
+        let capacity = derive_kv(cluster, model, gpu, vllm.block_size, budget, others, start)?;
         vllm.num_gpu_blocks = Some(capacity.blocks);
         KvSource::Derived(capacity)
     };
@@ -95,6 +101,24 @@ pub(super) fn resolve(
         ));
     }
     Ok(source)
+}
+
+/// The start-up of these settings, filled in as they are.
+fn start(vllm: &VllmConfig, cluster: &ClusterConfig, gpu: &GpuSpec) -> VllmStart {
+    let sizes = vllm.cudagraph_capture_sizes.as_deref().unwrap_or_default();
+    let sequences = vllm.max_num_seqs.unwrap_or(1);
+    // Steps in which everybody decodes are captured whole, and all sizes piece by piece.
+    let whole = sizes.iter().filter(|size| **size <= sequences).count();
+    VllmStart {
+        version: vllm.start_up.version(),
+        card: gpu.card(),
+        tp: cluster.tensor_parallel_size,
+        step_tokens: vllm.max_num_batched_tokens.unwrap_or(1),
+        sequences,
+        sampler: vllm.start_up.sampler.unwrap_or(SamplerKernels::Native),
+        is_compiled: !vllm.enforce_eager,
+        graphs: (sizes.len() + whole) as u32,
+    }
 }
 
 impl VllmConfig {

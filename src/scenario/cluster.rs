@@ -49,7 +49,7 @@ pub struct ClusterConfig {
     /// Whole experts on each GPU of a replica; every GPU has a part of every expert if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expert_parallel: Option<ExpertParallelConfig>,
-    /// Share of the GPU memory the engine may use; [`Self::GPU_MEMORY_UTILIZATION`] if absent.
+    /// Share of the GPU memory the engine may use; if absent 0.92 of vLLM from 0.22 on, 0.9 of others.
     /// SGLang has a setting of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpu_memory_utilization: Option<f64>,
@@ -106,9 +106,6 @@ pub struct ClusterConfig {
 }
 
 impl ClusterConfig {
-    /// The default share of GPU memory, vLLM's.
-    pub const GPU_MEMORY_UTILIZATION: f64 = 0.9;
-
     /// Stages of a replica at most.
     pub const STAGES_MAX: u32 = 16;
 

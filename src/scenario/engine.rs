@@ -6,7 +6,7 @@ use super::baselines::{
     FasterTransformerConfig, OrcaConfig, SarathiConfig, StaticBatchingConfig, VllmV0Config,
 };
 use super::{HostConfig, SglangConfig};
-use crate::model::{KvGroups, ModelSpec};
+use crate::model::{EngineVersion, KvGroups, ModelSpec, SamplerKernels};
 
 /// An engine and its flags.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -114,6 +114,9 @@ pub enum Policy {
 #[serde(default, deny_unknown_fields)]
 #[expect(clippy::struct_excessive_bools, reason = "the engine's own switches")]
 pub struct VllmConfig {
+    /// Whose start-up the memory is taken from.
+    #[serde(skip_serializing_if = "VllmStartUp::is_default")]
+    pub start_up: VllmStartUp,
     /// Tokens per KV block.
     pub block_size: u32,
     /// KV blocks in GPU memory, the reserved null block included; derived from memory if absent.
@@ -172,6 +175,32 @@ pub struct VllmConfig {
     pub host: HostConfig,
 }
 
+/// What the start-up of vLLM depends on beside its other flags. It decides what is left for KV where
+/// `num_gpu_blocks` is absent.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct VllmStartUp {
+    /// The version, as in `0.21.0`; that of the scheduler (0.33) if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// How it chooses tokens; by its own operators if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sampler: Option<SamplerKernels>,
+}
+
+impl VllmStartUp {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The version; that of the scheduler too where what is written is none.
+    pub fn version(&self) -> EngineVersion {
+        let told = self.version.as_deref().and_then(EngineVersion::parse);
+        told.unwrap_or(EngineVersion::VLLM)
+    }
+}
+
 /// Speculative decoding.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
@@ -224,6 +253,7 @@ impl Default for VllmConfig {
     /// The defaults of the API server.
     fn default() -> Self {
         Self {
+            start_up: VllmStartUp::default(),
             block_size: 16,
             num_gpu_blocks: None,
             max_num_batched_tokens: None,

@@ -42,6 +42,7 @@ pub use disaggregation::{
 };
 pub use engine::{
     AcceptanceConfig, EngineConfig, Policy, SpeculationConfig, SpeculationMethod, VllmConfig,
+    VllmStartUp,
 };
 pub use expert_parallel::{ExchangeConfig, ExchangeKind, ExpertParallelConfig};
 pub use faults::{CancellationConfig, FaultConfig, RandomFault, RandomFaultConfig, RetryConfig};

@@ -7,7 +7,7 @@ use super::parallel::Layout;
 use super::record::{EngineFields, Record};
 use super::skip::Skip;
 use crate::hardware::GpuSpec;
-use crate::model::{KvGroups, ModelSpec, Reserve};
+use crate::model::{KvGroups, ModelSpec, Reserve, StartUp};
 use crate::scenario::{
     ClusterConfig, EngineConfig, SglangConfig, StepTimeConfig, VllmConfig, VllmV0Config,
 };
@@ -123,7 +123,8 @@ fn memory_of_logits(
     let logits = u64::from(vllm.max_num_seqs?) * u64::from(model.vocab);
     let bytes = Bytes(SORTED_LOGIT_BYTES * logits);
     let tokens = vllm.max_num_batched_tokens.unwrap_or(LARGE_STEP);
-    (bytes > Reserve::Activations.bytes(model, tokens)).then_some(Reserve::Fixed(bytes))
+    (bytes > Reserve::Activations.bytes(model, tokens, StartUp::default()))
+        .then_some(Reserve::Fixed(bytes))
 }
 
 /// Whether an engine is modelled, on so many machines.

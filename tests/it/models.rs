@@ -9,12 +9,17 @@ use servecast::cost::OperatorProfile;
 use servecast::cost::Roofline;
 use servecast::cost::RooflineOptions;
 use servecast::cost::StepShape;
+use servecast::hardware::GpuSpec;
+use servecast::model::EngineVersion;
 use servecast::model::KvCapacity;
 use servecast::model::KvDtype;
 use servecast::model::KvGroups;
+use servecast::model::Loading;
 use servecast::model::MemoryBudget;
 use servecast::model::ModelSpec;
 use servecast::model::Reserve;
+use servecast::model::SamplerKernels;
+use servecast::model::VllmStart;
 use servecast::model::WindowMemory;
 use servecast::profiles;
 use servecast::scenario::Sampler;
@@ -142,6 +147,25 @@ fn every_config_in_use_is_read_or_refused_by_a_key_of_its_own() {
     assert!(read.len() >= 15 && refused >= 40, "{} read, {refused} refused", read.len());
 }
 
+/// A start of vLLM with steps of so many tokens and sequences.
+fn vllm_start(
+    version: &str,
+    gpu: &GpuSpec,
+    tp: u32,
+    (step_tokens, sequences): (u32, u32),
+) -> VllmStart {
+    VllmStart {
+        version: EngineVersion::parse(version).expect("a version"),
+        card: gpu.card(),
+        tp,
+        step_tokens,
+        sequences,
+        sampler: SamplerKernels::Native,
+        is_compiled: true,
+        graphs: 2 * sequences.min(35),
+    }
+}
+
 /// Blocks that vLLM 0.15.1 logged on H100 beside those derived, in percent.
 fn block_errors(folder: &std::path::Path, reserve: Reserve) -> Vec<(String, f64)> {
     let text = fs::read_to_string(folder.join("real-runs/stage-metrics-h100.configs.json"));
@@ -152,22 +176,29 @@ fn block_errors(folder: &std::path::Path, reserve: Reserve) -> Vec<(String, f64)
         let number = |key: &str| run[key].as_u64().expect("a number") as u32;
         let name = run["model"].as_str().expect("a name");
         let model = profiles::model(name).unwrap_or_else(|| panic!("{name} is missing"));
+        let (tp, step_tokens) = (number("tp"), number("max_num_batched_tokens"));
+        let loading = match reserve {
+            Reserve::Profiled => Loading::Served(gpu.card().generation),
+            // The others were fitted beside bytes of the checkpoint.
+            _ => Loading::Checkpoint,
+        };
+        let start = vllm_start("0.15.1", &gpu, tp, (step_tokens, number("max_num_seqs")));
         let budget = MemoryBudget {
             gpu_memory: gpu.memory(),
             utilization: 0.9,
-            tp: number("tp"),
+            tp,
             pp: 1,
             ranks: 1,
             block_size: 16,
             kv_dtype: KvDtype::Auto,
-            max_num_batched_tokens: number("max_num_batched_tokens"),
-            reserve,
+            loading,
+            reserve: reserve.bytes(&model, step_tokens, start.parts(&model)),
             adapters: servecast::units::Bytes(0),
             window: WindowMemory::Grouped,
         };
         let derived = KvCapacity::derive(&model, &budget).unwrap_or_else(|error| panic!("{error}"));
         let logged = f64::from(number("total_kv_blocks"));
-        let label = format!("{name} TP {} {}", budget.tp, budget.max_num_batched_tokens);
+        let label = format!("{name} TP {} {}", budget.tp, step_tokens);
         errors.push((label, 100.0 * (f64::from(derived.blocks) / logged - 1.0)));
     }
     errors.sort_by(|a, b| a.0.cmp(&b.0));
@@ -179,7 +210,7 @@ fn block_errors(folder: &std::path::Path, reserve: Reserve) -> Vec<(String, f64)
 #[ignore = "needs SERVECAST_DATA"]
 fn derived_kv_blocks_are_near_those_an_engine_logged() {
     let folder = data();
-    for reserve in [Reserve::Activations, Reserve::Logits] {
+    for reserve in [Reserve::Profiled, Reserve::Activations, Reserve::Logits] {
         let errors = block_errors(&folder, reserve);
         let dense: Vec<_> = errors.iter().filter(|(name, _)| !name.contains("Scout")).collect();
         assert_eq!(dense.len(), 8);
@@ -205,8 +236,8 @@ fn a_model_with_windows_has_as_many_blocks_as_its_engine_logged() {
         ranks: 1,
         block_size: 16,
         kv_dtype: KvDtype::Auto,
-        max_num_batched_tokens: 8192,
-        reserve: Reserve::Activations,
+        loading: Loading::Served(gpu.card().generation),
+        reserve: vllm_start("0.22.1", &gpu, 2, (8192, 64)).parts(&model).total(),
         adapters: servecast::units::Bytes(0),
         window: WindowMemory::Grouped,
     };

@@ -1,9 +1,14 @@
 //! How many KV blocks fit on a GPU beside the weights.
 //!
 //! blocks = floor((memory·utilization − weights per GPU − reserve) / (block size · KV bytes per
-//! token and GPU)). What the reserve is depends on the engine; both forms here were fitted to
-//! block counts that vLLM 0.15.1 logged on H100 (eight settings of five dense models, TP 1 to 4). A
-//! count from the server's log is better than either.
+//! token and GPU)). What the reserve is depends on the engine: `start.rs` has what the engines' own
+//! start-up measures or sets aside, part by part, `forward.rs` and `sampler.rs` what a step and its sampler
+//! allocate, `loading.rs` what weights take once they are loaded.
+
+mod forward;
+mod loading;
+mod sampler;
+mod start;
 
 use serde::{Deserialize, Serialize};
 
@@ -14,15 +19,22 @@ use super::spec::ModelSpec;
 use super::stages::Stage;
 use crate::units::Bytes;
 
+pub use loading::{Generation, Loading};
+pub use sampler::SamplerKernels;
+pub use start::{Card, EngineVersion, SglangStart, StartUp, TrtLlmStart, VllmStart};
+
 /// Memory that is neither weights nor KV cache: activations of the largest step, captured CUDA
 /// graphs, communication buffers, per GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Reserve {
-    /// 1.22 GiB + 2.2 · `max_num_batched_tokens` · hidden · 2 B. Mean error of the block count
-    /// 0.3 % over those counts, 1.5 % at worst (2.1 % on one RTX 4090).
+    /// What the start-up of the engine finds or estimates ([`VllmStart`]).
     #[default]
+    Profiled,
+    /// 1.22 GiB + 2.2 · `max_num_batched_tokens` · hidden · 2 B. Mean error of the block count
+    /// 0.3 % over block counts that vLLM 0.15.1 logged on H100 (eight settings of five dense models, TP 1 to 4),
+    /// 1.5 % at worst (2.1 % on one RTX 4090).
     Activations,
     /// 0.2 GB + 8.5 MB per thousand entries of the vocabulary: the logits of the profiling step.
     /// Mean error 0.4 % over the same counts, 1.2 % at worst.
@@ -32,9 +44,10 @@ pub enum Reserve {
 }
 
 impl Reserve {
-    /// So much, for steps of so many tokens.
-    pub fn bytes(self, model: &ModelSpec, max_num_batched_tokens: u32) -> Bytes {
+    /// So much, for steps of so many tokens, where the start-up finds this.
+    pub fn bytes(self, model: &ModelSpec, max_num_batched_tokens: u32, start: StartUp) -> Bytes {
         match self {
+            Self::Profiled => start.total(),
             Self::Activations => {
                 let elements = f64::from(max_num_batched_tokens) * f64::from(model.hidden);
                 Bytes(Bytes::from_gib(1.22).0 + (2.2 * elements * 2.0) as u64)
@@ -91,10 +104,10 @@ pub struct MemoryBudget {
     pub block_size: u32,
     /// Type of the KV cache.
     pub kv_dtype: KvDtype,
-    /// Token budget of a step.
-    pub max_num_batched_tokens: u32,
-    /// What else takes memory.
-    pub reserve: Reserve,
+    /// What weights take once they are loaded.
+    pub loading: Loading,
+    /// What else takes memory ([`Reserve::bytes`]).
+    pub reserve: Bytes,
     /// The slots of LoRA adapters, per GPU.
     pub adapters: Bytes,
     /// What layers with a window keep.
@@ -115,6 +128,9 @@ pub struct KvCapacity {
     pub reserve: Bytes,
     /// Bytes of the slots of LoRA adapters.
     pub adapters: Bytes,
+    /// What the kept bytes are for, where they follow from the engine's start-up.
+    #[serde(skip)]
+    pub start: Option<StartUp>,
 }
 
 impl KvCapacity {
@@ -136,7 +152,7 @@ impl KvCapacity {
             return Err(ModelError::Budget { key: "block_size", problem });
         }
         let usable = Bytes((budget.gpu_memory.0 as f64 * budget.utilization) as u64);
-        let reserve = budget.reserve.bytes(model, budget.max_num_batched_tokens);
+        let reserve = budget.reserve;
         let kept = reserve.0 + budget.adapters.0;
         let tightest = tightest(model, (budget.tp, budget.pp), budget, usable.0, kept);
         let Tightest { blocks, block, weights } = tightest;
@@ -154,7 +170,7 @@ impl KvCapacity {
         }
         let blocks = u32::try_from(blocks).unwrap_or(u32::MAX);
         let adapters = budget.adapters;
-        Ok(Self { blocks, block_bytes: Bytes(block), weights, reserve, adapters })
+        Ok(Self { blocks, block_bytes: Bytes(block), weights, reserve, adapters, start: None })
     }
 
     /// Tokens the blocks hold, one block being reserved.
@@ -181,7 +197,7 @@ fn tightest(
     kept: u64,
 ) -> Tightest {
     let of_stage = |stage: Stage| {
-        let weights = stage.weight_bytes_of_rank(tp, budget.ranks);
+        let weights = stage.loaded_bytes(tp, budget.ranks, budget.loading);
         let sized = MemoryBudget { tp, ..*budget };
         let per_token = budget.window.bytes_per_token(&stage.model, &sized);
         let block = u64::from(budget.block_size) * per_token;
@@ -224,95 +240,4 @@ fn advice(model: &ModelSpec, budget: &MemoryBudget, usable: Bytes, kept: u64) ->
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::SlidingWindow;
-
-    const JSON: &str = r#"{"model_type": "mistral", "num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4,
-        "intermediate_size": 128, "vocab_size": 100, "max_position_embeddings": 512}"#;
-
-    fn budget(gpu_memory: u64, tp: u32) -> MemoryBudget {
-        MemoryBudget {
-            gpu_memory: Bytes(gpu_memory),
-            utilization: 0.5,
-            tp,
-            pp: 1,
-            ranks: 1,
-            block_size: 16,
-            kv_dtype: KvDtype::Auto,
-            max_num_batched_tokens: 0,
-            reserve: Reserve::Fixed(Bytes(1000)),
-            adapters: Bytes(0),
-            window: WindowMemory::Whole,
-        }
-    }
-
-    #[test]
-    fn layers_with_a_window_leave_room_as_their_engine_has_it() {
-        let mut model = ModelSpec::from_hf_config(JSON, "small").unwrap();
-        let room = 10_000_000;
-        let blocks = |model: &ModelSpec, window| {
-            let memory = 2 * (190_080 + 1000 + room);
-            let budget = MemoryBudget { window, ..budget(memory, 1) };
-            u64::from(KvCapacity::derive(model, &budget).unwrap().blocks)
-        };
-        let (grouped, shared) = (WindowMemory::Grouped, WindowMemory::Share(0.5));
-        let whole = room / 8192;
-        let mut window = SlidingWindow { tokens: 16, layers: 1, chunked: false };
-        for all in [WindowMemory::Whole, grouped, shared] {
-            assert_eq!(blocks(&model, all), whole, "no layer has a window");
-        }
-        model.sliding_window = Some(window);
-        assert_eq!(blocks(&model, WindowMemory::Whole), whole);
-        assert_eq!(blocks(&model, grouped), room / 4096, "a block holds one layer of two");
-        assert_eq!(blocks(&model, shared), room / (4096 + 2048));
-        window.chunked = true;
-        model.sliding_window = Some(window);
-        assert_eq!(blocks(&model, grouped), whole, "chunks are kept");
-    }
-
-    #[test]
-    fn blocks_fill_what_weights_and_reserve_leave() {
-        let model = ModelSpec::from_hf_config(JSON, "small").unwrap();
-        // 95,040 parameters of 2 B; a block is 16 tokens · 2 layers · 2·4·16 elements · 2 B.
-        assert_eq!(model.weight_bytes(1), Bytes(2 * 95_040));
-        let capacity = KvCapacity::derive(&model, &budget(2 * (190_080 + 1000 + 5 * 8192), 1));
-        let capacity = capacity.unwrap();
-        assert_eq!((capacity.blocks, capacity.block_bytes), (5, Bytes(8192)));
-        assert_eq!(capacity.tokens(16), 64);
-    }
-
-    #[test]
-    fn a_model_that_does_not_fit_says_what_would() {
-        let model = ModelSpec::from_hf_config(JSON, "small").unwrap();
-        let error = KvCapacity::derive(&model, &budget(300_000, 1)).unwrap_err().to_string();
-        assert!(error.contains("weights need 185.6 KiB"), "{error}");
-        assert!(error.contains("tensor parallel size 2 or on a GPU of at least"), "{error}");
-    }
-
-    #[test]
-    fn the_fullest_stage_decides_how_many_blocks_there_are() {
-        let model = ModelSpec::from_hf_config(JSON, "small").unwrap();
-        // Either of two layers has half of the 16-token blocks' 8192 B; the last has norm and head too.
-        let stages: Vec<u64> =
-            model.stages(2).iter().map(|stage| stage.weight_bytes(1).0).collect();
-        assert_eq!(stages[1] - stages[0], 2 * 64);
-        let memory = 2 * (stages[1] + 1000 + 5 * 4096);
-        let two = MemoryBudget { pp: 2, ..budget(memory, 1) };
-        let capacity = KvCapacity::derive(&model, &two).unwrap();
-        assert_eq!((capacity.blocks, capacity.block_bytes), (5, Bytes(4096)));
-        assert_eq!(capacity.weights.0, stages[1]);
-        let small = MemoryBudget { pp: 2, ..budget(2 * stages[1], 1) };
-        let error = KvCapacity::derive(&model, &small).unwrap_err().to_string();
-        assert!(error.contains("at tensor × pipeline parallel size 1×2"), "{error}");
-        assert!(error.contains("it would fit at tensor × pipeline parallel size 2×2"), "{error}");
-    }
-
-    #[test]
-    fn heads_are_shared_evenly_or_not_at_all() {
-        let model = ModelSpec::from_hf_config(JSON, "small").unwrap();
-        assert!(model.check_tensor_parallel(4).is_ok());
-        let error = KvCapacity::derive(&model, &budget(1 << 30, 3)).unwrap_err();
-        assert!(matches!(error, ModelError::TensorParallel { tp: 3, .. }));
-    }
-}
+mod tests;
