@@ -23,6 +23,7 @@
 //! * `command.rs`: the command that started a server
 //! * `names.rs`, `gpu_names.rs`: models and GPUs as people write them
 //! * `engine.rs`, `host.rs`, `workload.rs`, `lengths.rs`, `sharegpt.rs`, `shared.rs`: from a record to a scenario
+//! * `memory`: memory lines of server starts, against the derivation of KV memory
 //! * `measured.rs`: metrics under the names of the benchmark JSON
 //! * `run.rs`: scenarios to figures, on several threads
 //! * `case.rs`, `experiment.rs`: one run with limits
@@ -41,6 +42,7 @@ mod host;
 mod host_run;
 mod lengths;
 mod measured;
+mod memory;
 mod names;
 mod parallel;
 mod plan;
@@ -64,6 +66,7 @@ pub use case::{Case, Limits};
 pub(crate) use experiment::Loaded;
 pub use experiment::{Experiment, Repeat, RequestsConfig, Sent, experiments};
 pub use host_run::host_runs;
+pub use memory::{MemoryStudy, Part};
 pub use plan::Plan;
 pub use published::Published;
 pub use record::{Record, RecordError};

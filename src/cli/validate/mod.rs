@@ -10,7 +10,7 @@ use super::terminal::{listener, print, print_text, say};
 #[cfg(feature = "calibrate")]
 use crate::calibrate::Servers;
 use crate::load::{Changes, Override};
-use crate::validate::{self, Case, Published, Validation, judge};
+use crate::validate::{self, Case, MemoryStudy, Part, Published, Validation, judge};
 
 /// `servecast validate`.
 #[derive(Debug, Args)]
@@ -22,7 +22,8 @@ use crate::validate::{self, Case, Published, Validation, judge};
     servecast validate my-experiment.toml --calibration my-gpu.toml\n  \
     servecast validate --runs runs.jsonl --family 'gpustack/*'\n  \
     servecast validate --runs runs.jsonl --calibrate-on others.jsonl\n  \
-    servecast validate --runs runs.jsonl --engine vllm --format json")]
+    servecast validate --runs runs.jsonl --engine vllm --format json\n  \
+    servecast validate --memory starts.jsonl --models configs/ --given weights,activation")]
 pub(super) struct ValidateArguments {
     /// Experiment file: an engine, its requests and their measured times. Or a folder: a run of a
     /// real server on a GPU of known step time (`meta.json`, `requests.csv.gz`), or several of them
@@ -45,6 +46,15 @@ pub(super) struct ValidateArguments {
     /// Parameters that `servecast calibrate --output` wrote, for the experiment
     #[arg(long, value_name = "FILE", requires = "experiment")]
     calibration: Option<PathBuf>,
+    /// Memory lines of server starts, one JSON record a line: what is predicted of KV memory beside what was logged
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["runs", "experiment", "overrides"])]
+    memory: Option<PathBuf>,
+    /// Folder of models beside the catalogue's, each a file `owner--name.config.json`
+    #[arg(long, value_name = "FOLDER", requires = "memory")]
+    models: Option<PathBuf>,
+    /// Parts that are taken from the logs where these state them, in place of what is predicted
+    #[arg(long, value_name = "PARTS", value_enum, value_delimiter = ',', requires = "memory")]
+    given: Vec<GivenPart>,
     #[command(flatten)]
     data: DataArguments,
     /// Override a value of every scenario, as in `cluster.api_delay_ms=7`; may be repeated
@@ -69,8 +79,39 @@ enum Format {
     Csv,
 }
 
+/// A part of GPU memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum GivenPart {
+    /// That of the GPU; of SGLang what is free before weights are loaded
+    Memory,
+    /// Weights
+    Weights,
+    /// The peak of activations
+    Activation,
+    /// What is outside PyTorch: modules of kernels, communicators
+    #[value(name = "non_torch", alias = "non-torch")]
+    NonTorch,
+    /// What is taken off for captured graphs
+    Graphs,
+}
+
+impl From<GivenPart> for Part {
+    fn from(part: GivenPart) -> Self {
+        match part {
+            GivenPart::Memory => Self::Memory,
+            GivenPart::Weights => Self::Weights,
+            GivenPart::Activation => Self::Activation,
+            GivenPart::NonTorch => Self::NonTorch,
+            GivenPart::Graphs => Self::Graphs,
+        }
+    }
+}
+
 pub(super) fn validate(arguments: &ValidateArguments) -> Result<(), Failure> {
     set_threads(arguments.threads)?;
+    if let Some(path) = &arguments.memory {
+        return validate_memory(path, arguments);
+    }
     let overrides = overrides(&arguments.overrides)?;
     let cases = match (&arguments.runs, &arguments.experiment) {
         (Some(runs), _) => return validate_runs(runs, arguments, &overrides),
@@ -90,6 +131,19 @@ pub(super) fn validate(arguments: &ValidateArguments) -> Result<(), Failure> {
         (None, None) => validate::reference_runs(&overrides, &listener())?,
     };
     validate_cases(&cases, arguments)
+}
+
+fn validate_memory(path: &Path, arguments: &ValidateArguments) -> Result<(), Failure> {
+    let given: Vec<Part> = arguments.given.iter().map(|part| (*part).into()).collect();
+    let study = MemoryStudy::read(path, arguments.models.as_deref(), &given, &listener())?;
+    match arguments.format {
+        Format::Table => print_text(&study.text())?,
+        Format::Json => print(&study.json())?,
+        Format::Csv => print(&study.csv())?,
+    }
+    let (predicted, starts) = study.counts();
+    say(&format!("{predicted} of {starts} starts predicted"));
+    Ok(())
 }
 
 fn validate_runs(
