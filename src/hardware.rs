@@ -179,7 +179,8 @@ impl GpuSpec {
             "NVIDIA" => Generation::OtherNvidia,
             _ => Generation::Other,
         };
-        Card { generation, is_linked: self.link != PCIE && self.gpus_per_domain > 2 }
+        let is_new = matches!(generation, Generation::Hopper | Generation::Blackwell);
+        Card { generation, has_multicast: is_new && self.link != PCIE }
     }
 
     /// Memory as the driver reports it to an engine.

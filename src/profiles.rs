@@ -48,10 +48,14 @@ macro_rules! files {
     };
 }
 
-const MODEL_FILES: &[(&str, &str); 72] = files!["models":
+const MODEL_FILES: &[(&str, &str); 81] = files!["models":
     "bloom",
     "codellama-34b-instruct-hf",
+    "codellama-7b-hf",
+    "deepseek-r1-distill-qwen-1.5b",
     "deepseek-r1-distill-qwen-14b-awq",
+    "deepseek-r1-distill-qwen-7b",
+    "deepseek-v2-lite",
     "deepseek-v3",
     "glm-4.5-air",
     "glm-4.5-air-fp8",
@@ -86,7 +90,11 @@ const MODEL_FILES: &[(&str, &str); 72] = files!["models":
     "opt-1.3b",
     "opt-125m",
     "opt-2.7b",
+    "phi-3-mini-4k-instruct",
+    "phi-3.5-mini-instruct",
     "phi-4",
+    "qwen2-0.5b",
+    "qwen2-1.5b",
     "qwen2-7b",
     "qwen2.5-0.5b",
     "qwen2.5-0.5b-instruct-awq",
@@ -112,6 +120,7 @@ const MODEL_FILES: &[(&str, &str); 72] = files!["models":
     "qwen3-32b",
     "qwen3-32b-fp8",
     "qwen3-4b",
+    "qwen3-4b-instruct-2507",
     "qwen3-8b",
     "qwen3-8b-fp8",
     "qwen3-coder-480b-a35b-instruct",
@@ -123,7 +132,7 @@ const MODEL_FILES: &[(&str, &str); 72] = files!["models":
     "yi-34b",
 ];
 
-const GPU_FILES: &[(&str, &str); 25] = files!["gpus":
+const GPU_FILES: &[(&str, &str); 26] = files!["gpus":
     "a10",
     "a100-pcie-80gb",
     "a100-sxm4-40gb",
@@ -149,12 +158,13 @@ const GPU_FILES: &[(&str, &str); 25] = files!["gpus":
     "rtx-5090",
     "rtx-pro-6000-blackwell-server",
     "t4",
+    "v100-sxm2-32gb",
 ];
 
 const HOST_FILES: &[(&str, &str); 2] = files!["hosts": "sglang", "vllm"];
 
-static MODELS: Catalogue<ModelSpec, 72> = Catalogue::new(MODEL_FILES, |spec| &spec.name);
-static GPUS: Catalogue<GpuSpec, 25> = Catalogue::new(GPU_FILES, |spec| &spec.name);
+static MODELS: Catalogue<ModelSpec, 81> = Catalogue::new(MODEL_FILES, |spec| &spec.name);
+static GPUS: Catalogue<GpuSpec, 26> = Catalogue::new(GPU_FILES, |spec| &spec.name);
 
 static HOSTS: Catalogue<HostProfile, 2> = Catalogue::new(HOST_FILES, |spec| &spec.engine);
 

@@ -5,7 +5,7 @@
 //!
 //! * a gated MLP: gate and up 2·I, their product I, with I the width on this GPU; a plain one twice its width;
 //! * experts (vLLM 0.33.0, `vllm/model_executor/layers/fused_moe/fused_moe.py`): per expert of a token the larger
-//!   of 2·I and the hidden width, which share a buffer, and I; at most [`EXPERT_CHUNK`] tokens at once;
+//!   of 2·I and the hidden width, which share a buffer, and I, for as many tokens as are computed at once;
 //! * attention: queries, keys and values, and the output of as many elements as queries;
 //! * hidden states that are alive beside it: two in a compiled graph (the residual and the result), four in
 //!   Python code, which keeps the operator's input and the layer's too.
@@ -13,13 +13,17 @@
 //! Logged peaks of vLLM agree within 0.1 GiB: 0.17 for a 3B model at 2048 tokens (0.14 here, and a cuBLAS workspace
 //! of 0.03), 0.59 for 4B at 8192 (0.55), 14.63 for 8B at 131,072 uncompiled (14.5).
 
+use super::start::EngineVersion;
 use crate::model::spec::{Attention, Mlp, ModelSpec};
 use crate::units::Bytes;
 
 /// Bytes of an element: activations are in 16 bits.
 const ELEMENT: u64 = 2;
-/// Tokens whose experts are computed at once (`VLLM_FUSED_MOE_CHUNK_SIZE`, vLLM 0.6 to 0.33).
-const EXPERT_CHUNK: u32 = 16 * 1024;
+/// Tokens whose experts are computed at once (`VLLM_FUSED_MOE_CHUNK_SIZE`, `vllm/envs.py`), before
+/// [`SMALLER_CHUNKS`] and from there on.
+const EXPERT_CHUNKS: [u32; 2] = [32 * 1024, 16 * 1024];
+/// A vLLM that has the smaller default; 0.10 had the larger one.
+const SMALLER_CHUNKS: EngineVersion = EngineVersion::new(0, 12);
 /// What cuBLAS keeps to work in on a GPU of Hopper's kind (PyTorch 2.x, `aten/src/ATen/cuda/CublasHandlePool.cpp`).
 const WORKSPACE: Bytes = Bytes(32 << 20);
 
@@ -43,10 +47,17 @@ impl Run {
 }
 
 /// The peak of a step of so many tokens on each of `tp` GPUs.
-pub(super) fn peak(model: &ModelSpec, run: Run, tokens: u32, tp: u32) -> Bytes {
+pub(super) fn peak(
+    model: &ModelSpec,
+    (run, version): (Run, EngineVersion),
+    tokens: u32,
+    tp: u32,
+) -> Bytes {
     let (all, tp) = (u64::from(tokens), u64::from(tp.max(1)));
+    let [larger, smaller] = EXPERT_CHUNKS;
+    let chunk = tokens.min(if version < SMALLER_CHUNKS { larger } else { smaller });
     let hidden = run.hidden_states() * all * u64::from(model.hidden);
-    let widest = (all * attention(model, tp)).max(mlp(model, tokens, tp));
+    let widest = (all * attention(model, tp)).max(mlp(model, (tokens, chunk), tp));
     Bytes(ELEMENT * (widest + hidden) + WORKSPACE.0)
 }
 
@@ -71,16 +82,14 @@ fn attention(model: &ModelSpec, tp: u64) -> u64 {
     }
 }
 
-/// Elements of a step in the widest MLP of the model.
-fn mlp(model: &ModelSpec, tokens: u32, tp: u64) -> u64 {
+/// Elements of a step in the widest MLP of the model, of whose experts a chunk is computed at once.
+fn mlp(model: &ModelSpec, (tokens, chunk): (u32, u32), tp: u64) -> u64 {
     let matrices = if model.mlp == Mlp::Plain { 2 } else { 3 };
     let dense = |width: u32| matrices * u64::from(width).div_ceil(tp) * u64::from(tokens);
     let Some(moe) = &model.moe else { return dense(model.intermediate) };
     let width = u64::from(moe.intermediate).div_ceil(tp);
     let expert = (2 * width).max(u64::from(model.hidden)) + width;
-    let chunk = u64::from(tokens.min(EXPERT_CHUNK));
-    let experts = chunk * u64::from(moe.experts_per_token) * expert;
-    // Shared experts come before the others, and what they give is kept.
+    let experts = u64::from(chunk) * u64::from(moe.experts_per_token) * expert;
     let dense = if moe.dense_layers > 0 { dense(model.intermediate) } else { 0 };
     experts.max(dense)
 }

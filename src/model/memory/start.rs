@@ -64,8 +64,8 @@ impl EngineVersion {
 pub struct Card {
     /// Whose kernels it runs.
     pub generation: Generation,
-    /// Whether GPUs of a replica have a link of their own, and so buffers of peers on each other.
-    pub is_linked: bool,
+    /// Whether a switch joins it with its peers and multiplies what they send (NVLS), which takes buffers on each.
+    pub has_multicast: bool,
 }
 
 /// What an engine takes of GPU memory beside weights and KV, per GPU.
@@ -107,14 +107,17 @@ pub struct VllmStart {
     pub graphs: u32,
 }
 
-/// Of what is outside PyTorch, what comes with each peer: over links of their own (NCCL 2.x with NVLS, custom
-/// all-reduce; read off TP 8 starts on H100 and H200 that log 1.7 to 2.3 GiB, of vLLM and SGLang alike) and over
-/// the host bus.
+/// Of what is outside PyTorch, what comes with each peer in the node: where a switch multiplies (NCCL with NVLS,
+/// custom all-reduce; TP 8 starts on H100 and H200 log 1.7 to 2.6 GiB, of vLLM and SGLang alike) and elsewhere
+/// (TP 4 on A100 and RTX 3090: 0.1 to 0.4 GiB).
 const PEER_GIB: [f64; 2] = [0.3, 0.1];
+/// GPUs of a node at most: peers behind the network have no buffers on the GPU.
+const GPUS_PER_NODE: u32 = 8;
 /// The same without peers on GPUs of AMD.
 const AMD_GIB: f64 = 0.6;
-/// The same on GPUs of NVIDIA: vLLM V0; V1; V1 from the version in [`MORE_MODULES`] on.
-const NVIDIA_GIB: [f64; 3] = [0.2, 0.07, 0.25];
+/// The same on GPUs of NVIDIA: vLLM V0 (0.1 to 0.3 in eight starts); V1 (0.0 to 0.1 in nine); V1 from the version in
+/// [`MORE_MODULES`] on, the middle of what starts on one GPU log since (0.26 to 0.47).
+const NVIDIA_GIB: [f64; 3] = [0.2, 0.07, 0.35];
 /// The first vLLM whose starts log more outside PyTorch.
 const MORE_MODULES: EngineVersion = EngineVersion::new(0, 12);
 /// The first vLLM that takes an estimate of captured graphs off (its log: "enabled (default since v0.21.0)").
@@ -128,8 +131,9 @@ fn gib(gib: f64) -> u64 {
 
 /// What communicators of so many GPUs take on each.
 fn communicators(card: Card, tp: u32) -> u64 {
-    let [linked, bus] = PEER_GIB;
-    gib(f64::from(tp.saturating_sub(1)) * if card.is_linked { linked } else { bus })
+    let [multicast, plain] = PEER_GIB;
+    let peers = f64::from(tp.min(GPUS_PER_NODE).saturating_sub(1));
+    gib(peers * if card.has_multicast { multicast } else { plain })
 }
 
 impl VllmStart {
@@ -147,7 +151,7 @@ impl VllmStart {
     /// The larger of a step's peak and the sampler's, which finds the hidden states of the step.
     fn activation(&self, model: &ModelSpec) -> Bytes {
         let run = if self.is_compiled { Run::Compiled } else { Run::Eager };
-        let step = forward::peak(model, run, self.step_tokens, self.tp);
+        let step = forward::peak(model, (run, self.version), self.step_tokens, self.tp);
         let rows = self.sequences.min(self.step_tokens);
         let sampled = self.sampler.bytes(self.version, rows, model.vocab);
         step.max(Bytes(sampled.0 + forward::hidden_states(model, self.step_tokens).0))
@@ -203,7 +207,8 @@ impl TrtLlmStart {
     /// What the dry run takes beside weights and its temporary cache.
     pub fn parts(&self, model: &ModelSpec) -> StartUp {
         let (fixed, peaks) = DRY_RUN;
-        let step = forward::peak(model, Run::Compiled, self.step_tokens, self.tp);
+        let step =
+            forward::peak(model, (Run::Compiled, EngineVersion::VLLM), self.step_tokens, self.tp);
         StartUp {
             activation: Bytes((peaks * step.0 as f64) as u64),
             non_torch: Bytes(gib(fixed) + communicators(self.card, self.tp)),
@@ -223,7 +228,7 @@ mod tests {
 
     fn start(version: &str, sequences: u32, sampler: SamplerKernels) -> StartUp {
         let model = ModelSpec::from_hf_config(JSON, "Qwen3-4B").unwrap();
-        let card = Card { generation: Generation::Hopper, is_linked: true };
+        let card = Card { generation: Generation::Hopper, has_multicast: true };
         let version = EngineVersion::parse(version).unwrap();
         let (tp, step_tokens, is_compiled, graphs) = (1, 8192, true, 86);
         VllmStart { version, card, tp, step_tokens, sequences, sampler, is_compiled, graphs }
@@ -265,7 +270,7 @@ mod tests {
     /// What SGLang logs as available before load: 139.2 of 139.8 GiB on one H200, 76.6 of 79.2 on eight H100.
     #[test]
     fn communicators_grow_with_the_peers() {
-        let card = Card { generation: Generation::Hopper, is_linked: true };
+        let card = Card { generation: Generation::Hopper, has_multicast: true };
         let free = |tp, memory: f64| {
             SglangStart { card, tp }.free_before_load(Bytes::from_gib(memory)).as_gib()
         };

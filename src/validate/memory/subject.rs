@@ -19,6 +19,21 @@ pub(super) struct Models {
 /// How the files of a folder end.
 const ENDING: &str = ".config.json";
 
+const INT4: Scheme = Scheme::IntGroups { bits: 4, group: 128 };
+const FP8: Scheme = Scheme::Fp8 { block: None };
+/// Endings of names that say how all matrices of another model were quantised, the longest first.
+const ENDINGS: [(&str, Scheme); 9] = [
+    ("-int4-w4a16", INT4),
+    ("-quantized.w4a16", INT4),
+    ("-gptq-int4", INT4),
+    ("-awq-int4", INT4),
+    ("-fp8-dynamic", FP8),
+    ("-w4a16", INT4),
+    ("-awq", INT4),
+    ("-int4", INT4),
+    ("-fp8", FP8),
+];
+
 /// Cards that differ from one of the catalogue in what memory does not depend on.
 const SAME_MEMORY: [(&str, &str); 2] =
     [("A800-80GB", "A100-SXM4-80GB"), ("H800-80GB", "H100-SXM5-80GB")];
@@ -53,10 +68,27 @@ impl Models {
     }
 
     fn named(&self, written: &str) -> Result<ModelSpec, String> {
+        let error = match self.whole_name(written) {
+            Ok(spec) => return Ok(spec),
+            Err(error) => error,
+        };
+        // A checkpoint whose name says how another one was quantised.
+        let lower = written.to_lowercase();
+        let ends = |(ending, _): &&(&str, Scheme)| lower.ends_with(ending);
+        let Some((ending, scheme)) = ENDINGS.iter().find(ends) else { return Err(error) };
+        let mut spec =
+            self.whole_name(&written[..written.len() - ending.len()]).map_err(|_| error)?;
+        let modules = Module::CONVERTIBLE.to_vec();
+        spec.weights.quantization = Some(Quantization { scheme: *scheme, modules });
+        Ok(spec)
+    }
+
+    fn whole_name(&self, written: &str) -> Result<ModelSpec, String> {
         // Folders of ModelScope have three underscores for a point.
         let written = written.trim_end_matches('/').replace("___", ".");
         let short = written.rsplit('/').next().unwrap_or(&written);
-        let catalogue = || profiles::model(&written).or_else(|| profiles::model(short));
+        let usual = short.to_lowercase().replace("qwen-2.5", "qwen2.5");
+        let catalogue = || profiles::model(&written).or_else(|| profiles::model(&usual));
         let lower = short.to_lowercase();
         match (catalogue(), self.files.iter().find(|(name, _)| *name == lower)) {
             (Some(spec), _) => Ok(spec),
