@@ -7,11 +7,11 @@ use super::parallel::Layout;
 use super::record::{EngineFields, Record};
 use super::skip::Skip;
 use crate::hardware::GpuSpec;
-use crate::model::{KvGroups, ModelSpec, Reserve, StartUp};
+use crate::model::{KvGroups, ModelSpec};
 use crate::scenario::{
-    ClusterConfig, EngineConfig, SglangConfig, StepTimeConfig, VllmConfig, VllmV0Config,
+    ClusterConfig, EngineConfig, SglangConfig, StepTimeConfig, VllmConfig, VllmStartUp,
+    VllmV0Config,
 };
-use crate::units::Bytes;
 
 /// A version of an engine, as far as its defaults depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,14 +38,6 @@ const V1_BY_DEFAULT: (u32, u32) = (0, 8);
 const LARGER_CHUNKS: (u32, u32, u32) = (0, 6, 4);
 /// The first `SGLang` that is known to seed its client with 42.
 const SEED_42: (u32, u32, u32) = (0, 5, 23);
-/// Whose memory profile sorts a row of logits for every sequence that a step may have: the first such vLLM,
-/// and the first that is not known to.
-const SORTS_LOGITS: [(u32, u32); 2] = [V1_BY_DEFAULT, (0, 9)];
-/// Bytes of each logit in it: in 16 and in 32 bits, the sorted value and its 64-bit place, and what
-/// `torch.sort` copies of both.
-const SORTED_LOGIT_BYTES: u64 = 2 + 4 + 2 * (4 + 8);
-/// Tokens of a step of vLLM on a GPU of 70 GiB and more unless told otherwise.
-const LARGE_STEP: u32 = 8192;
 /// Above so many positions vLLM V0 chunks prompts unless told otherwise.
 const CHUNKED_FROM_POSITIONS: u32 = 32_768;
 
@@ -97,7 +89,6 @@ pub(super) fn cluster(
     } else {
         vllm(&record.engine, settings, (model, gpu), stages, assumed)?
     };
-    cluster.memory_reserve = memory_of_logits(&record.engine, &cluster.engine, model);
     adapters::serve(settings, version(&record.engine), &mut cluster)?;
     cluster.host = host::of(record, settings, &cluster);
     Ok(cluster)
@@ -107,24 +98,6 @@ pub(super) fn cluster(
 fn version(engine: &EngineFields) -> Option<(u32, u32)> {
     let version = engine.version.as_deref().and_then(Version::find)?;
     Some((version.major, version.minor))
-}
-
-/// Memory that the profile of such a vLLM takes for logits, where that is more than a step of other tokens takes.
-fn memory_of_logits(
-    engine: &EngineFields,
-    config: &EngineConfig,
-    model: &ModelSpec,
-) -> Option<Reserve> {
-    let EngineConfig::VllmV1(vllm) = config else { return None };
-    let [first, end] = SORTS_LOGITS;
-    if !(first..end).contains(&version(engine)?) {
-        return None;
-    }
-    let logits = u64::from(vllm.max_num_seqs?) * u64::from(model.vocab);
-    let bytes = Bytes(SORTED_LOGIT_BYTES * logits);
-    let tokens = vllm.max_num_batched_tokens.unwrap_or(LARGE_STEP);
-    (bytes > Reserve::Activations.bytes(model, tokens, StartUp::default()))
-        .then_some(Reserve::Fixed(bytes))
 }
 
 /// Whether an engine is modelled, on so many machines.
@@ -177,7 +150,10 @@ fn vllm(
         let what = format!("asynchronous scheduling over {stages} stages before vLLM 0.16");
         return Err(Skip::Contradiction(what));
     }
+    let told = format!("{}.{}", version.major, version.minor);
+    let start_up = VllmStartUp { version: (version != NEWEST).then_some(told), sampler: None };
     Ok(EngineConfig::VllmV1(VllmConfig {
+        start_up,
         block_size: settings.block_size.unwrap_or(default.block_size),
         num_gpu_blocks: grouped_blocks(settings, model, gpu),
         disable_hybrid_kv_cache_manager: settings.disable_hybrid_kv_cache_manager.unwrap_or(false),

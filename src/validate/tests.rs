@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{Plan, Record};
 use crate::metrics::bench::MetricKey;
-use crate::model::Reserve;
+use crate::resolved::{KvSource, Scenario};
 use crate::scenario::{
     ArrivalConfig, Calibration, ClusterConfig, EngineConfig, LengthConfig, StepTimeConfig,
 };
@@ -230,19 +230,21 @@ fn figures_are_read_as_people_write_them() {
 }
 
 #[test]
-fn a_vllm_that_sorts_logits_to_measure_its_memory_has_less_left_for_kv() {
-    let reserve = |version: &str, flags: serde_json::Value| {
+fn the_memory_of_a_vllm_is_that_of_its_version() {
+    let blocks = |version: &str| {
         let engine = json!({"name": "vLLM", "version": version});
+        let flags = json!({"max-num-seqs": 1024, "gpu-memory-utilization": 0.9});
         let plan = plan(&[("engine", engine), ("engine_flags", flags)]).unwrap();
-        plan.scenario.cluster.memory_reserve
+        let scenario = Scenario::resolve(plan.scenario, None).unwrap();
+        let KvSource::Derived(kv) = scenario.first().kv else { panic!("blocks are derived") };
+        (kv.blocks, kv.start.expect("it follows from the start-up"))
     };
-    let many = json!({"max-num-seqs": 2048});
-    let fixed = reserve("0.8.5", many.clone());
-    let Some(Reserve::Fixed(bytes)) = fixed else { panic!("{fixed:?}") };
-    assert_eq!(bytes.0 % (30 * 2048), 0);
-    assert!(bytes.0 > 5_000_000_000, "{bytes:?}");
-    assert_eq!(reserve("0.8.5", json!({"max-num-seqs": 16})), None);
-    assert_eq!(reserve("0.15.1", many), None);
+    // Until 0.17 the sampler sorts the logits of 1024 sequences.
+    let (sorted, parts) = blocks("0.10.2");
+    let (newest, other) = blocks("0.33.0");
+    assert!(parts.activation.0 > 2 * other.activation.0, "{parts:?} {other:?}");
+    assert_eq!(parts.graphs.0, 0);
+    assert!(other.graphs.0 > 0 && newest > sorted, "{newest} {sorted}");
 }
 
 #[test]

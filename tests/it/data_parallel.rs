@@ -58,7 +58,9 @@ fn ranks_have_gpus_and_attention_each_and_a_share_of_the_experts() {
     let model = profiles::model("Qwen3-30B-A3B").unwrap();
     // 48 layers of 128 experts of 3 matrices of 2048 by 768, 2 bytes each.
     let experts = 48 * 128 * 3 * 2048 * 768 * 2;
-    assert_eq!(kv.weights.0, model.weight_bytes(1).0 - experts + experts / 8);
+    // Sines and cosines of 40,960 positions of 128 elements.
+    let positions = 40_960 * 128 * 2;
+    assert_eq!(kv.weights.0, model.weight_bytes(1).0 - experts + experts / 8 + positions);
     let parallel = eight.file.cluster.expert_parallel.expect("it is given");
     assert_eq!(parallel.size, Some(8));
     let way = parallel.exchange.expect("it is filled in");

@@ -125,9 +125,11 @@ pub(super) fn predict(
     models: &Models,
     given: &[Part],
 ) -> Result<Prediction, String> {
-    let model = models.of(start)?;
     let gpu = subject::gpu(start)?;
-    refuse(start)?;
+    let model = match models.of(start).and_then(|model| refuse(start).map(|()| model)) {
+        Ok(model) => model,
+        Err(reason) => return closed(start, &gpu, given).ok_or(reason),
+    };
     let kv_dtype = subject::kv_dtype(start, &model)?;
     let cluster = cluster(start, &model, &gpu, kv_dtype)?;
     let found = match start.engine() {
@@ -144,6 +146,28 @@ pub(super) fn predict(
     }
     prediction.close(block);
     Ok(prediction)
+}
+
+/// The sum of parts that the log states, of a start whose own cannot be predicted: all but the graphs, which
+/// vLLM takes off in some versions only.
+fn closed(start: &Start, gpu: &GpuSpec, given: &[Part]) -> Option<Prediction> {
+    if start.engine() != "vllm" {
+        return None;
+    }
+    let share = start.real("gpu_memory_utilization")?;
+    let nothing = (gpu, gpu.memory(), Bytes(0), StartUp::default());
+    let mut sum = prediction(nothing, (ShareOf::Memory, share), (1, 1));
+    sum.kv_tokens = None;
+    for part in given {
+        if let Some(bytes) = logged(start, *part, &sum) {
+            sum.give(*part, bytes);
+        }
+    }
+    let needed = [Part::Weights, Part::Activation, Part::NonTorch];
+    needed.iter().all(|part| sum.given.contains(part)).then(|| {
+        sum.close((1, 1));
+        sum
+    })
 }
 
 /// A prediction whose sum is still to be made, and the bytes and tokens of a block.
@@ -245,10 +269,14 @@ fn vllm(
     Ok(Found { prediction, block: (kv.block_bytes.0, block_size) })
 }
 
+/// The first vLLM that captures steps of up to twice its sequences; before, of as many.
+const CAPTURES_TWICE: EngineVersion = EngineVersion::new(0, 10);
+
 /// Sequences at most: what the log says, half the largest captured step where that follows from them, or a default.
 fn sequences(start: &Start) -> Option<u32> {
     let captured = start.logged_count("cudagraph_max_size").filter(|most| (2..512).contains(most));
-    let implied = captured.filter(|_| !start.has("speculative")).map(|most| most / 2);
+    let doubles = start.version().is_none_or(|version| version >= CAPTURES_TWICE);
+    let implied = captured.map(|most| if doubles { most / 2 } else { most });
     start.logged_count("max_num_seqs").or(implied).or_else(|| start.count("max_num_seqs"))
 }
 

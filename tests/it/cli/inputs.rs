@@ -185,7 +185,7 @@ fn a_router_that_does_not_exist_or_lacks_sense_is_refused() {
 #[test]
 fn a_model_that_does_not_fit_says_what_would() {
     let change = "model = \"Qwen/Qwen2.5-72B\"";
-    refused("model = \"Qwen/Qwen2.5-7B\"", change, "weights need 135.43 GiB");
+    refused("model = \"Qwen/Qwen2.5-7B\"", change, "weights need 135.46 GiB");
     refused("model = \"Qwen/Qwen2.5-7B\"", change, "it would fit at tensor parallel size 2");
 }
 
