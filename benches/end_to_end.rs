@@ -34,10 +34,10 @@ fn scenario(requests: u32, async_scheduling: bool) -> Scenario {
 }
 
 fn run(scenario: &Scenario) -> (BenchSummary, u64) {
-    let file = &scenario.file;
-    let workload = Workload::open(&file.workload, file.seed, None).expect("the workload opens");
+    let workload =
+        Workload::open(&scenario.workload, scenario.seed, None).expect("the workload opens");
     let cluster = cluster(scenario).expect("step times are known");
-    let client = Client::new(&file.workload.client);
+    let client = Client::new(&scenario.workload.client);
     let simulation = Simulation::new(workload, client, cluster, SimDuration::ZERO);
     let mut recorder = Recorder::default();
     let counts = simulation.run(&mut recorder).expect("no trace is read");

@@ -121,14 +121,14 @@ fn repeated(rows: Arc<[TraceRow]>, copies: u32) -> TraceRows {
 }
 
 fn run(scenario: &Scenario, rows: Option<TraceRows>, mut recorder: Recorder) -> BenchReport {
-    let file = &scenario.file;
-    let workload = Workload::open(&file.workload, file.seed, rows).expect("the workload opens");
+    let workload =
+        Workload::open(&scenario.workload, scenario.seed, rows).expect("the workload opens");
     let cluster = cluster(scenario).expect("step times are known");
-    let client = Client::new(&file.workload.client);
+    let client = Client::new(&scenario.workload.client);
     Simulation::new(workload, client, cluster, SimDuration::ZERO)
         .run_in_lanes(&mut recorder)
         .expect("no trace is read");
-    BenchReport::new(&recorder, file)
+    BenchReport::new(&recorder, scenario)
 }
 
 /// The most memory that this process has had, where the system tells.

@@ -34,7 +34,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let policy = ShortestFirst { patience: SimDuration::from_millis(5000) };
     let policies = Policies::shipped().with_scheduler(|scenario, _group, engine| {
         // What the policy is not for is left out with a reason.
-        if scenario.file.cluster.gateway.is_some() {
+        if scenario.gateway().is_some() {
             return Err("the gateway orders requests already".to_owned());
         }
         Ok(Doorkeeper::new(policy.clone(), engine).into())

@@ -38,9 +38,8 @@ fn rules() -> Vec<(&'static str, AdapterBatchingConfig)> {
 
 /// Mean end-to-end latency, in seconds.
 fn mean_e2e_s(scenario: &Scenario) -> Result<f64, Box<dyn Error>> {
-    let file = &scenario.file;
     let mut recorder = Recorder::of(scenario);
-    let workload = Workload::open(&file.workload, file.seed, None)?;
+    let workload = Workload::open(&scenario.workload, scenario.seed, None)?;
     simulation(scenario, &step_times(scenario)?, workload)?.run(&mut recorder)?;
     let sum: f64 = recorder.requests.iter().map(|request| request.e2e().as_secs_f64()).sum();
     Ok(sum / recorder.requests.len() as f64)

@@ -116,11 +116,11 @@ impl MeasuredRun {
     fn new(draft: Draft, hold_out: bool, listener: &Listener) -> Result<Option<Self>, LoadError> {
         let loaded = draft.resolve()?;
         let scenario = &loaded.scenario;
-        let Some((tool, measured)) = measured(&scenario.file) else { return Ok(None) };
-        let told = scenario.file.measured.as_ref();
+        let Some((tool, measured)) = measured(scenario) else { return Ok(None) };
+        let told = scenario.measured.as_ref();
         let rows = Cases::told(listener).rows(&loaded)?;
         Ok(Some(Self {
-            name: scenario.file.name.clone(),
+            name: scenario.name.clone(),
             hold_out: hold_out || told.is_some_and(|measured| measured.hold_out),
             tensor_parallel_size: scenario.first().cluster.tensor_parallel_size,
             source: told.map(|measured| measured.source.clone()).unwrap_or_default(),

@@ -87,7 +87,7 @@ fn concerns(path: &str, file: &ScenarioFile) -> bool {
     // Measured layers are not split into reading and multiplying.
     let is_split = || {
         Scenario::resolve(file.clone(), None).is_ok_and(|scenario| {
-            !matches!(scenario.file.cluster.step_time, StepTimeConfig::LayerTable(_))
+            !matches!(scenario.first().cluster.step_time, StepTimeConfig::LayerTable(_))
         })
     };
     match part {

@@ -77,7 +77,7 @@ fn of_file(path: &Path, cases: &Cases) -> Result<Vec<Member>, LoadError> {
         let case = cases.of_draft(draft)?;
         let name = match place {
             0 => stem.clone(),
-            _ => format!("{stem}: {}", case.scenario.file.name),
+            _ => format!("{stem}: {}", case.scenario.name),
         };
         members.push(Member { name, case });
     }

@@ -13,7 +13,7 @@
 //! // The policy under test: here, one of the project's own in place of each scenario's.
 //! let policies = Policies::shipped().with_router(|scenario, _shipped| {
 //!     let config = RouterConfig::PowerOfTwoChoices {};
-//!     Ok(Router::new(&config, scenario.file.seed))
+//!     Ok(Router::new(&config, scenario.seed))
 //! });
 //! let suite = Suite::built_in().only(|name| name.starts_with("router-"));
 //! let outcomes = suite.check(&policies)?;

@@ -92,7 +92,7 @@ fn suited(
     scenario: &Scenario,
     group: &ReplicaGroup,
 ) -> Result<Scheduler, String> {
-    let is_apart = scenario.file.cluster.disaggregation.is_some();
+    let is_apart = scenario.disaggregation().is_some();
     let has_adapters = group.cluster.lora.is_some() && shipped.adapters().is_some();
     let lacks = if is_apart && scheduler.kv_transfers().is_none() {
         "hands over no KV"

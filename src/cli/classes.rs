@@ -6,7 +6,7 @@ use crate::metrics::{ClassesReport, GatewayReport, ModelsReport};
 /// What each model and each class got, and what happened at the gateway; nothing where there are none.
 pub(super) fn text(outcome: &Outcome) -> String {
     let gateway = outcome.recorder.gateway_report().map(|report| gateway_text(&report));
-    let classes = ClassesReport::new(&outcome.recorder, &outcome.scenario.file);
+    let classes = ClassesReport::new(&outcome.recorder, &outcome.scenario);
     let classes = classes.map(|report| report.text());
     let models = ModelsReport::new(&outcome.recorder, &outcome.scenario);
     let models = models.map(|report| report.text());

@@ -24,8 +24,7 @@ pub(super) fn text(outcomes: &[Outcome]) -> String {
 }
 
 fn one_text(outcome: &Outcome, outcomes: usize) -> String {
-    let file = &outcome.scenario.file;
-    let title = if outcomes > 1 { format!("# {}\n", file.name) } else { String::new() };
+    let title = if outcomes > 1 { format!("# {}\n", outcome.scenario.name) } else { String::new() };
     let block = outcome.report.text();
     let counts = &outcome.counts;
     let fate = format!(
@@ -50,10 +49,10 @@ fn one_text(outcome: &Outcome, outcomes: usize) -> String {
     let tiers = tiers(outcome);
     let kinds = ReplicaKind::of(scenario);
     let cluster = ClusterReport::new(recorder, &kinds);
-    let bill = Bill::new(recorder, &kinds, &file.report);
+    let bill = Bill::new(recorder, &kinds, &outcome.scenario.report);
     let scaling = autoscaler::text(outcome);
     let cluster = slo_text(outcome) + &scaling + &cluster.text() + &bill.text();
-    let measured = match (&outcome.comparison, &file.measured) {
+    let measured = match (&outcome.comparison, &outcome.scenario.measured) {
         (Some(comparison), Some(measured)) => {
             format!("\nMeasured: {}\n{}", measured.source, comparison.text())
         }
@@ -92,16 +91,16 @@ fn run_file<'a>(seed: Seed, runs: impl Iterator<Item = &'a str>) -> RunFile {
 
 /// Writes all files of the runs; variants in folders of their own.
 pub(super) fn write(dir: &mut RunDir, outcomes: &[Outcome]) -> anyhow::Result<()> {
-    let names = outcomes.iter().map(|outcome| outcome.scenario.file.name.as_str());
+    let names = outcomes.iter().map(|outcome| outcome.scenario.name.as_str());
     let run = RunFile {
         wall_s: Some(outcomes.iter().map(|outcome| outcome.wall_s).sum()),
-        ..run_file(outcomes[0].scenario.file.seed, names)
+        ..run_file(outcomes[0].scenario.seed, names)
     };
     dir.write("run.json", format!("{:#}\n", json!(run)).as_bytes())?;
     for outcome in outcomes {
         let folder = match outcomes.len() {
             1 => String::new(),
-            _ => format!("{}/", slug(&outcome.scenario.file.name)),
+            _ => format!("{}/", slug(&outcome.scenario.name)),
         };
         write_one(dir, &folder, outcome)?;
     }
@@ -109,7 +108,8 @@ pub(super) fn write(dir: &mut RunDir, outcomes: &[Outcome]) -> anyhow::Result<()
 }
 
 fn write_one(dir: &mut RunDir, folder: &str, outcome: &Outcome) -> anyhow::Result<()> {
-    let resolved = crate::erased::text(&outcome.scenario.file).context("the resolved scenario")?;
+    let resolved =
+        crate::erased::text(&outcome.scenario.written()).context("the resolved scenario")?;
     dir.write(&format!("{folder}scenario.resolved.toml"), resolved.as_bytes())?;
     let summary = format!("{:#}\n", summary(outcome));
     dir.write(&format!("{folder}summary.json"), summary.as_bytes())?;
@@ -146,7 +146,7 @@ fn write_tables(_: &mut RunDir, _: &str, outcome: &Outcome) -> anyhow::Result<()
 #[cfg(feature = "plot")]
 fn write_figures(dir: &mut RunDir, folder: &str, outcome: &Outcome) -> anyhow::Result<()> {
     let kinds = ReplicaKind::of(&outcome.scenario);
-    let name = &outcome.scenario.file.name;
+    let name = &outcome.scenario.name;
     for figure in crate::plot::run_figures(name, &outcome.recorder, &kinds) {
         dir.write(&format!("{folder}figures/{}", figure.file_name), figure.svg.as_bytes())?;
     }
@@ -162,7 +162,7 @@ fn write_figures(_: &mut RunDir, _: &str, _: &Outcome) -> anyhow::Result<()> {
 
 /// What KV memory below that of the GPUs did, in words; nothing where there is none.
 fn tiers(outcome: &Outcome) -> String {
-    let Some(tiers) = outcome.scenario.file.cluster.kv_tiers else { return String::new() };
+    let Some(tiers) = outcome.scenario.kv_tiers() else { return String::new() };
     let is_there = [tiers.host.is_some(), tiers.disk.is_some(), tiers.pool.is_some()];
     let there = TierKind::ALL.into_iter().zip(is_there).filter(|(_, is_there)| *is_there);
     let there: Vec<TierKind> = there.map(|(kind, _)| kind).collect();
@@ -172,8 +172,7 @@ fn tiers(outcome: &Outcome) -> String {
 
 /// A table of adapters; nothing where there are none.
 fn adapters(outcome: &Outcome) -> String {
-    let file = &outcome.scenario.file;
-    AdaptersReport::text(&outcome.recorder, file).unwrap_or_default()
+    AdaptersReport::text(&outcome.recorder, &outcome.scenario).unwrap_or_default()
 }
 
 /// The shares of requests that meet latency SLOs, where the tool's block lacks them.

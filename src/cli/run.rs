@@ -59,7 +59,7 @@ pub(super) fn simulate_all(
 
 /// Runs that are written together have folders of their own, named after them.
 fn check_folders(loaded: &[Loaded]) -> Result<(), Failure> {
-    let names: Vec<&str> = loaded.iter().map(|one| one.scenario.file.name.as_str()).collect();
+    let names: Vec<&str> = loaded.iter().map(|one| one.scenario.name.as_str()).collect();
     for (index, name) in names.iter().enumerate() {
         let same = |before: &&&str| slug(before) == slug(name);
         if let Some(before) = names[..index].iter().find(same) {
@@ -116,7 +116,7 @@ pub(super) fn report(
 fn answered(outcome: &Outcome) -> Result<(), Failure> {
     match Losses::of(&outcome.counts) {
         Some(losses) if losses.is_total() => {
-            Err(Failure::Run(anyhow::anyhow!("{}: {losses}", outcome.scenario.file.name)))
+            Err(Failure::Run(anyhow::anyhow!("{}: {losses}", outcome.scenario.name)))
         }
         _ => Ok(()),
     }
@@ -126,7 +126,7 @@ fn create_run_dir(scenario: &Scenario, output: &OutputArguments) -> Result<RunDi
     let target = output
         .output_dir
         .clone()
-        .unwrap_or_else(|| RunDir::next_free("runs".as_ref(), &slug(&scenario.file.name)));
+        .unwrap_or_else(|| RunDir::next_free("runs".as_ref(), &slug(&scenario.name)));
     results_dir(&target, output.overwrite)
 }
 
@@ -162,7 +162,7 @@ fn simulate(loaded: &Loaded, output: &OutputArguments) -> Result<Outcome, Failur
     };
     let mut steps = output.steps.then(StepLog::default);
     let mut timeline = timeline::open(scenario, output)?;
-    let total = scenario.file.workload.num_requests.map(u64::from);
+    let total = scenario.workload.num_requests.map(u64::from);
     let mut progress = std::io::stderr().is_terminal().then(|| Progress::new(total));
 
     #[expect(clippy::disallowed_methods, reason = "how long the simulation itself takes")]
@@ -197,9 +197,10 @@ fn simulate(loaded: &Loaded, output: &OutputArguments) -> Result<Outcome, Failur
              not answered, and not from the first that was",
         );
     }
-    let report = BenchReport::new(&recorder, &scenario.file);
+    let report = BenchReport::new(&recorder, scenario);
     let comparison = compare(scenario, &report);
-    let scenario = Scenario { file: loaded.relocated(), ..scenario.clone() };
+    let mut scenario = scenario.clone();
+    scenario.rename_files(loaded.relocated());
     Ok(Outcome {
         scenario,
         counts,
@@ -218,9 +219,9 @@ fn step_times(scenario: &Scenario) -> Result<Vec<StepTime>, Failure> {
 }
 
 fn open_workload(loaded: &Loaded) -> Result<Workload, Failure> {
-    let file = &loaded.scenario.file;
     let rows = trace_rows(loaded)?;
-    Workload::open(&file.workload, file.seed, rows).map_err(|error| Failure::Input(error.into()))
+    Workload::open(&loaded.scenario.workload, loaded.scenario.seed, rows)
+        .map_err(|error| Failure::Input(error.into()))
 }
 
 /// The rows of the trace that a scenario reads, if it reads one; says what it holds.
@@ -235,6 +236,6 @@ fn said((summary, rows): (TraceSummary, TraceRows)) -> TraceRows {
 }
 
 fn compare(scenario: &Scenario, report: &BenchReport) -> Option<Comparison> {
-    let (tool, figures) = measured(&scenario.file)?;
+    let (tool, figures) = measured(scenario)?;
     Some(Comparison::of_figures(tool, &figures, &report.summary))
 }

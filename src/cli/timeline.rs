@@ -35,7 +35,7 @@ pub(super) fn open(
     let mut gpus: Vec<&str> = scenario.groups.iter().map(|group| group.gpu.name.as_str()).collect();
     gpus.dedup();
     let label = format!("{} on {}", scenario.models.join(", "), gpus.join(", "));
-    Ok(Some(TimelineWriter::new(file, window, scenario.file.cluster.replicas, &label)))
+    Ok(Some(TimelineWriter::new(file, window, scenario.replicas(), &label)))
 }
 
 /// Ends the timeline and puts it in its place.

@@ -82,7 +82,7 @@ pub(super) fn read(all: &[Draft], listener: &Listener) -> Result<Vec<Contestant>
             )));
             draft.put("seed", seed.0.cast_signed())?;
         }
-        let file = draft.resolve()?.scenario.file;
+        let file = draft.resolve()?.scenario.written();
         let changed = match contestants.first() {
             Some(baseline) => changed(&baseline.file, &file),
             None => Vec::new(),
@@ -95,7 +95,7 @@ pub(super) fn read(all: &[Draft], listener: &Listener) -> Result<Vec<Contestant>
 /// The paths at which two resolved scenarios differ.
 fn changed(a: &ScenarioFile, b: &ScenarioFile) -> Vec<String> {
     let table = |file: &ScenarioFile| {
-        let mut table = erased::table(file).expect("a resolved scenario can be written");
+        let mut table = erased::table(file).expect("a scenario can be written");
         for title in ["name", "measured"] {
             table.remove(title);
         }

@@ -46,7 +46,7 @@ pub fn write_requests(
     recorder: &Recorder,
     scenario: &Scenario,
 ) -> Result<(), TableError> {
-    let (records, classes) = (&recorder.requests, &scenario.file.workload.classes);
+    let (records, classes) = (&recorder.requests, &scenario.workload.classes);
     let drafts = |of: fn(RequestDrafts) -> u32| -> Vec<u32> {
         (0..records.len()).map(|place| of(recorder.drafts_of(place))).collect()
     };

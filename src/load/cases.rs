@@ -51,7 +51,7 @@ impl Cases {
             self.listener.tell(&Note::Warning(caveat.to_string()));
         }
         memory::check(&loaded.scenario, leaves, &self.listener)?;
-        loaded.scenario.file = loaded.relocated();
+        loaded.scenario.rename_files(loaded.relocated());
         let rows = self.rows(&loaded)?;
         let costs = self.step_times(&loaded.scenario)?;
         Ok(Case::with_step_times(loaded.scenario, rows, costs))
@@ -81,9 +81,9 @@ impl Cases {
     /// # Errors
     /// When it cannot be read.
     pub fn rows(&self, loaded: &Loaded) -> Result<Option<Arc<[TraceRow]>>, LoadError> {
-        let Some(trace) = &loaded.scenario.file.trace else { return Ok(None) };
+        let Some(trace) = &loaded.scenario.trace else { return Ok(None) };
         // ServeGen's folders hold rates, from which requests are drawn with the seed.
-        let seed = Path::new(&trace.path).is_dir().then_some(loaded.scenario.file.seed);
+        let seed = Path::new(&trace.path).is_dir().then_some(loaded.scenario.seed);
         let key = format!("{seed:?} {trace:?}");
         let mut traces = self.traces.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, rows)) = traces.iter().find(|(known, _)| *known == key) {

@@ -47,11 +47,11 @@ pub fn check(scenario: &Scenario, leaves: Leaves, listener: &Listener) -> Result
     if most <= available {
         return Ok(());
     }
-    let replicas = scenario.file.cluster.replicas;
-    let requests = requests(&scenario.file.workload)
+    let replicas = scenario.replicas();
+    let requests = requests(&scenario.workload)
         .map_or_else(String::new, |requests| format!("{requests} requests on "));
     let plural = if replicas == 1 { "" } else { "s" };
-    let (name, run) = (&scenario.file.name, format!("{requests}{replicas} replica{plural}"));
+    let (name, run) = (&scenario.name, format!("{requests}{replicas} replica{plural}"));
     let free = shown(available);
     if least > available {
         return Err(LoadError::Memory { name: name.clone(), run, needed: shown(least), free });
@@ -66,18 +66,18 @@ pub fn check(scenario: &Scenario, leaves: Leaves, listener: &Listener) -> Result
 
 /// Bytes that a run takes at least, and at most.
 fn needed(scenario: &Scenario, forgets: bool) -> (u64, u64) {
-    let replicas = u64::from(scenario.file.cluster.replicas);
-    let requests = requests(&scenario.file.workload).unwrap_or(0);
+    let replicas = u64::from(scenario.replicas());
+    let requests = requests(&scenario.workload).unwrap_or(0);
     let serving = replicas.min(requests);
     let cluster = BASE_BYTES + replicas * REPLICA_BYTES + serving * SERVING_BYTES;
     let most = cluster + requests * REQUEST_BYTES_MAX;
     if !forgets {
         return (cluster + requests * RECORD_BYTES, most);
     }
-    let seconds = rate_per_s(&scenario.file.workload.arrivals)
+    let seconds = rate_per_s(&scenario.workload.arrivals)
         .map_or(0, |rate_per_s| (requests as f64 / rate_per_s) as u64);
     let remembered = requests.min(Folding::LIMIT.into()) * RECORD_BYTES;
-    let drawn = if scenario.file.workload.draws_first() { requests * DRAWN_BYTES } else { 0 };
+    let drawn = if scenario.workload.draws_first() { requests * DRAWN_BYTES } else { 0 };
     ((cluster + remembered + drawn).saturating_add(seconds.saturating_mul(SECOND_BYTES)), most)
 }
 

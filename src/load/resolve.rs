@@ -92,7 +92,7 @@ fn with_step_times(mut scenario: Scenario, folder: &Path) -> Result<Scenario, Pr
 fn check_replicas(root: &Table, scenario: &Scenario) -> Result<(), Problem> {
     let cluster = root.get("cluster").and_then(Value::as_table);
     let given = cluster.and_then(|cluster| cluster.get("replicas")).and_then(Value::as_integer);
-    let counted = i64::from(scenario.file.cluster.replicas);
+    let counted = i64::from(scenario.replicas());
     let Some(given) = given.filter(|given| *given != counted) else { return Ok(()) };
     let rule =
         format!("absent, or the {counted} replicas of the autoscaler, the groups or the two sides");

@@ -33,7 +33,7 @@ impl Loaded {
     /// When its trace cannot be read, or its step times cannot be derived.
     pub fn case(&self) -> Result<Case, LoadError> {
         let mut scenario = self.scenario.clone();
-        scenario.file = self.relocated();
+        scenario.rename_files(self.relocated());
         let rows = self.trace()?.map(|(_, rows)| rows.collect::<Result<Vec<TraceRow>, _>>());
         let rows = rows.transpose()?.map(Arc::from);
         Ok(Case::new(scenario, rows)?)
@@ -41,7 +41,7 @@ impl Loaded {
 
     /// The scenario with absolute paths, which hold wherever its file lies.
     pub fn relocated(&self) -> ScenarioFile {
-        let mut file = self.scenario.file.clone();
+        let mut file = self.scenario.written();
         for_each_path(&mut file, &self.folder, |name, path| {
             let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
             *name = absolute.display().to_string();

@@ -9,29 +9,9 @@ use crate::scenario::{EngineConfig, ReplicaRole, ServerHost, StepTimeConfig};
 
 /// Says what is simulated, and the engines' memory.
 pub fn state_setting(scenario: &Scenario, listener: &Listener) {
-    let (file, models) = (&scenario.file, scenario.models.join(", "));
-    if file.cluster.groups.is_empty() {
-        let group = scenario.first();
-        let (gpus, gpu) = (scenario.gpus(), &group.gpu.name);
-        let replicas = file.cluster.replicas;
-        let word = if replicas == 1 { "replica" } else { "replicas" };
-        let of_role = |role| scenario.groups.iter().find(|group| group.role == role);
-        let roles = of_role(ReplicaRole::Prefill).zip(of_role(ReplicaRole::Decode));
-        let roles = roles.map_or_else(String::new, |(prefill, decode)| {
-            format!(", {} prefill and {} decode", prefill.replicas(), decode.replicas())
-        });
-        let parallel = parallel(group);
-        say(
-            listener,
-            format!(
-                "{}: {models} on {gpus} {gpu} ({replicas} {word}{roles}, {parallel})",
-                file.name
-            ),
-        );
-        state_memory(group, "", listener);
-        state_host(group, "", listener);
-    } else {
-        say(listener, format!("{}: {models} on {} GPUs", file.name, scenario.gpus()));
+    let models = scenario.models.join(", ");
+    if scenario.lists_groups() {
+        say(listener, format!("{}: {models} on {} GPUs", scenario.name, scenario.gpus()));
         for group in &scenario.groups {
             let (count, parallel) = (group.replicas(), parallel(group));
             let word = if count == 1 { "replica" } else { "replicas" };
@@ -48,6 +28,26 @@ pub fn state_setting(scenario: &Scenario, listener: &Listener) {
             state_memory(group, "  ", listener);
             state_host(group, "  ", listener);
         }
+    } else {
+        let group = scenario.first();
+        let (gpus, gpu) = (scenario.gpus(), &group.gpu.name);
+        let replicas = scenario.replicas();
+        let word = if replicas == 1 { "replica" } else { "replicas" };
+        let of_role = |role| scenario.groups.iter().find(|group| group.role == role);
+        let roles = of_role(ReplicaRole::Prefill).zip(of_role(ReplicaRole::Decode));
+        let roles = roles.map_or_else(String::new, |(prefill, decode)| {
+            format!(", {} prefill and {} decode", prefill.replicas(), decode.replicas())
+        });
+        let parallel = parallel(group);
+        say(
+            listener,
+            format!(
+                "{}: {models} on {gpus} {gpu} ({replicas} {word}{roles}, {parallel})",
+                scenario.name
+            ),
+        );
+        state_memory(group, "", listener);
+        state_host(group, "", listener);
     }
     for (place, name) in scenario.models.iter().enumerate() {
         let mut groups = scenario.groups.iter().filter(|group| group.serves.index() == place);
@@ -148,7 +148,7 @@ fn state_memory(group: &ReplicaGroup, indent: &str, listener: &Listener) {
 
 /// Says what prices the steps, and what of it is a stand-in.
 pub fn state_step_times(scenario: &Scenario, costs: &[StepTime], listener: &Listener) {
-    let is_listed = !scenario.file.cluster.groups.is_empty();
+    let is_listed = scenario.lists_groups();
     for (group, cost) in scenario.groups.iter().zip(costs) {
         let whose = if is_listed { format!(" of {}", group.name()) } else { String::new() };
         state_step_time(group, cost, &whose, listener);

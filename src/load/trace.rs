@@ -17,8 +17,8 @@ impl Loaded {
     /// # Errors
     /// When it cannot be read.
     pub fn trace(&self) -> Result<Option<(TraceSummary, TraceRows)>, LoadError> {
-        let file = &self.scenario.file;
-        file.trace.as_ref().map(|trace| open_rows(trace, &self.folder, file.seed)).transpose()
+        let (trace, seed) = (self.scenario.trace.as_ref(), self.scenario.seed);
+        trace.map(|trace| open_rows(trace, &self.folder, seed)).transpose()
     }
 }
 

@@ -10,7 +10,8 @@ use super::gateway::TurnedAway;
 use super::record::{RequestRecord, Status};
 use super::recorder::Recorder;
 use crate::ids::ClassId;
-use crate::scenario::{ClassConfig, ScenarioFile};
+use crate::resolved::Scenario;
+use crate::scenario::ClassConfig;
 use crate::stats;
 use crate::units::{SimDuration, SimTime};
 
@@ -76,7 +77,7 @@ pub struct Limit {
 
 impl ClassesReport {
     /// Of a recorded run of a scenario; nothing where all its requests are alike.
-    pub fn new(recorder: &Recorder, scenario: &ScenarioFile) -> Option<Self> {
+    pub fn new(recorder: &Recorder, scenario: &Scenario) -> Option<Self> {
         let classes = &scenario.workload.classes;
         if classes.is_empty() {
             return None;

@@ -38,7 +38,7 @@ pub struct ReplicaKind {
 impl ReplicaKind {
     /// Those of a resolved scenario, in the order of their ids.
     pub fn of(scenario: &Scenario) -> Vec<Self> {
-        let is_listed = !scenario.file.cluster.groups.is_empty();
+        let is_listed = scenario.lists_groups();
         let nics = scenario.nics_bytes_per_s().unwrap_or_default();
         let mut first = 0;
         let kind = |group: &ReplicaGroup| {

@@ -8,7 +8,8 @@ use serde::Serialize;
 use super::record::RequestRecord;
 use super::recorder::Recorder;
 use crate::ids::RequestId;
-use crate::scenario::{GatewayOrder, ScenarioFile, tenants};
+use crate::resolved::Scenario;
+use crate::scenario::{GatewayOrder, tenants};
 use crate::units::{SimDuration, SimTime};
 
 /// What tenants were served.
@@ -40,12 +41,12 @@ pub struct TenantService {
 
 impl Fairness {
     /// Of a recorded run; nothing with one tenant.
-    pub(super) fn new(recorder: &Recorder, scenario: &ScenarioFile) -> Option<Self> {
+    pub(super) fn new(recorder: &Recorder, scenario: &Scenario) -> Option<Self> {
         let (names, of_class) = tenants(&scenario.workload.classes);
         if names.len() < 2 {
             return None;
         }
-        let order = scenario.cluster.gateway.as_ref().map(|gateway| gateway.order);
+        let order = scenario.gateway().map(|gateway| gateway.order);
         let weights = match order {
             Some(GatewayOrder::Vtc { input_weight, output_weight }) => {
                 (input_weight, output_weight)

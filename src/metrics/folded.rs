@@ -42,22 +42,20 @@ impl Folding {
     /// Of a run of a scenario; nothing where its report looks at single records: of classes, models, tenants,
     /// adapters, KV that travels or comes from tiers, requests that are sent again or wait at a gateway.
     pub fn of(scenario: &Scenario) -> Option<Self> {
-        let file = &scenario.file;
-        let (workload, cluster) = (&file.workload, &file.cluster);
+        let workload = &scenario.workload;
         let has_tiers = scenario.groups.iter().any(|group| group.cluster.kv_tiers.is_some());
         let needs_records = !workload.classes.is_empty()
             || scenario.models.len() > 1
             || workload.adapters.is_some()
             || scenario.is_disaggregated()
             || has_tiers
-            || cluster.kv_tiers.is_some()
-            || cluster.gateway.is_some()
-            || cluster.autoscaler.is_some()
-            || cluster.groups.iter().any(|group| group.autoscaler.is_some())
-            || !file.faults.is_empty()
+            || scenario.kv_tiers().is_some()
+            || scenario.gateway().is_some()
+            || scenario.scaled_groups().next().is_some()
+            || !scenario.faults.is_empty()
             || workload.client.may_give_up();
-        let client = ClientMode::of(file.report.streaming);
-        let folding = Self { limit: Self::LIMIT, slos: slos(&file.report), client };
+        let client = ClientMode::of(scenario.report.streaming);
+        let folding = Self { limit: Self::LIMIT, slos: slos(&scenario.report), client };
         (!needs_records).then_some(folding)
     }
 }

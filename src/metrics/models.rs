@@ -56,7 +56,7 @@ impl ModelsReport {
         if scenario.models.len() < 2 {
             return None;
         }
-        let (_, model_of) = models(&scenario.file.workload.classes);
+        let (_, model_of) = models(&scenario.workload.classes);
         let seen = recorder.seen();
         let end = if recorder.end == SimTime::ZERO { recorder.observed() } else { recorder.end };
         let mut of_model: Vec<Vec<&RequestRecord>> = vec![Vec::new(); scenario.models.len()];

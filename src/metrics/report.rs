@@ -6,7 +6,8 @@ use super::bench::{
 };
 use super::record::{RequestRecord, Status};
 use super::recorder::Recorder;
-use crate::scenario::{ArrivalConfig, LengthConfig, ReportConfig, ReportFormat, ScenarioFile};
+use crate::resolved::Scenario;
+use crate::scenario::{ArrivalConfig, LengthConfig, ReportConfig, ReportFormat};
 use crate::threads;
 use crate::units::SimTime;
 
@@ -30,7 +31,7 @@ pub enum BenchWriter {
 
 impl BenchReport {
     /// The report of a run of a resolved scenario.
-    pub fn new(recorder: &Recorder, scenario: &ScenarioFile) -> Self {
+    pub fn new(recorder: &Recorder, scenario: &Scenario) -> Self {
         let summary = summarise(recorder, &scenario.report);
         Self { summary, writer: BenchWriter::new(scenario) }
     }
@@ -61,7 +62,7 @@ impl BenchReport {
 
 impl BenchWriter {
     /// The writer that a scenario asks for.
-    pub fn new(scenario: &ScenarioFile) -> Self {
+    pub fn new(scenario: &Scenario) -> Self {
         let sglang = |generation| Self::Sglang(sglang_run(scenario, generation));
         let vllm = |generation| Self::Vllm(vllm_run(scenario, generation));
         match scenario.report.format {
@@ -85,7 +86,7 @@ impl BenchWriter {
 
 /// The measured figures of a scenario, in the order of the benchmark block, and the tool whose names they go by;
 /// nothing where none are given.
-pub fn measured(scenario: &ScenarioFile) -> Option<(Tool, Vec<(MetricKey, f64)>)> {
+pub fn measured(scenario: &Scenario) -> Option<(Tool, Vec<(MetricKey, f64)>)> {
     let told = scenario.measured.as_ref()?.metrics.iter();
     let mut figures: Vec<(MetricKey, f64)> =
         told.filter_map(|(name, value)| Some((MetricKey::parse(name)?, *value))).collect();
@@ -93,7 +94,7 @@ pub fn measured(scenario: &ScenarioFile) -> Option<(Tool, Vec<(MetricKey, f64)>)
     Some((BenchWriter::new(scenario).tool(), figures))
 }
 
-fn sglang_run(scenario: &ScenarioFile, generation: SglangGeneration) -> SglangRun {
+fn sglang_run(scenario: &Scenario, generation: SglangGeneration) -> SglangRun {
     let workload = &scenario.workload;
     let request_rate = match &workload.arrivals {
         ArrivalConfig::Trace(_) => RequestRate::Trace,
@@ -117,7 +118,7 @@ fn sglang_run(scenario: &ScenarioFile, generation: SglangGeneration) -> SglangRu
     run
 }
 
-fn vllm_run(scenario: &ScenarioFile, generation: VllmGeneration) -> VllmRun {
+fn vllm_run(scenario: &Scenario, generation: VllmGeneration) -> VllmRun {
     let report = &scenario.report;
     let latency = |name: &String| match name.as_str() {
         "ttft" => Some(Latency::Ttft),

@@ -88,7 +88,7 @@ impl Busiest {
         model: ModelId,
     ) -> Option<f64> {
         let requests = self.requests();
-        let is_open = scenario.file.workload.sessions.is_none() && !scenario.is_disaggregated();
+        let is_open = scenario.workload.sessions.is_none() && !scenario.is_disaggregated();
         // The requests of a recording are known by their place in the run.
         if !is_open || scenario.accepted_drafts.is_some() || requests.len() < FEWEST {
             return None;
@@ -109,10 +109,8 @@ impl Busiest {
             rate += f64::from(group.replicas()) / served;
             highest = highest.max(served / came / replicas);
         }
-        let is_even = matches!(
-            scenario.file.cluster.router,
-            RouterConfig::RoundRobin {} | RouterConfig::Random {}
-        );
+        let is_even =
+            matches!(scenario.router(), RouterConfig::RoundRobin {} | RouterConfig::Random {});
         Some(if is_even { highest } else { 1.0 / (came * rate) })
     }
 }
@@ -136,8 +134,8 @@ pub fn finishes_with_all_waiting(
         model: ModelId::default(),
         ..request.clone()
     });
-    let client = Client::new(&scenario.file.workload.client);
-    let alone = Router::new(&RouterConfig::default(), scenario.file.seed);
+    let client = Client::new(&scenario.workload.client);
+    let alone = Router::new(&RouterConfig::default(), scenario.seed);
     let engines = Cluster::new(vec![instance(scenario, group, cost).ok()?], alone);
     let mut recorder = Recorder::default();
     Simulation::new(Requests(at_once), client, engines, SimDuration::ZERO)

@@ -37,7 +37,7 @@ pub struct ScaledPool {
 impl ScaledPool {
     /// Those of a scenario, in order.
     pub fn of(scenario: &Scenario) -> Vec<Self> {
-        let has_groups = !scenario.file.cluster.groups.is_empty();
+        let has_groups = scenario.lists_groups();
         let scaled = (0..).zip(scenario.scaled_groups());
         let pools = scaled.map(|(index, (replicas, group, config))| Self {
             index,

@@ -80,31 +80,30 @@ impl Summary {
         recorder: &Recorder,
         report: &BenchReport,
     ) -> Self {
-        let file = &scenario.file;
         let kinds = ReplicaKind::of(scenario);
         let benchmark = serde_json::from_str(&report.json(NonFinite::Null));
         let mut summary = Self {
-            name: file.name.clone(),
+            name: scenario.name.clone(),
             benchmark: benchmark.expect("strict benchmark JSON is an object"),
             requests: *counts,
-            measured: file.measured.clone(),
+            measured: scenario.measured.clone(),
             comparison: None,
             warnings: Cautions::default(),
-            bill: Bill::new(recorder, &kinds, &file.report),
+            bill: Bill::new(recorder, &kinds, &scenario.report),
             slo: report.summary.goodput.as_ref().map(KeptSlos::new),
             parts: Map::new(),
         };
         summary.put("engine", Some(engine(scenario, recorder)));
         summary.put("cluster", Some(ClusterReport::new(recorder, &kinds)));
         summary.put("transfers", TransferReport::of(recorder, scenario));
-        summary.put("adapters", AdaptersReport::new(recorder, file));
+        summary.put("adapters", AdaptersReport::new(recorder, scenario));
         summary.put("kv_tiers", TierReport::of(recorder, scenario));
         summary.put("autoscaler", autoscaler(scenario, recorder));
-        let may_fail = !file.faults.is_empty() || file.workload.client.may_give_up();
+        let may_fail = !scenario.faults.is_empty() || scenario.workload.client.may_give_up();
         summary.put("faults", may_fail.then(|| recorder.fault_report()));
         summary.put("gateway", recorder.gateway_report());
         summary.put("models", ModelsReport::new(recorder, scenario));
-        if let Some(report) = ClassesReport::new(recorder, file) {
+        if let Some(report) = ClassesReport::new(recorder, scenario) {
             summary.put("classes", Some(report.classes));
             summary.put("fairness", report.fairness);
         }
@@ -158,9 +157,7 @@ fn engine(scenario: &Scenario, recorder: &Recorder) -> Value {
         "preemptions": recorder.preemptions(),
         "simulated_s": recorder.end.as_secs_f64(),
     });
-    if scenario.file.cluster.groups.is_empty() {
-        engine["kv"] = kv(scenario.first());
-    } else {
+    if scenario.lists_groups() {
         let listed = scenario.groups.iter().map(|one| {
             let mut listed = group(one);
             if scenario.models.len() > 1 {
@@ -169,6 +166,8 @@ fn engine(scenario: &Scenario, recorder: &Recorder) -> Value {
             listed
         });
         engine["groups"] = listed.collect();
+    } else {
+        engine["kv"] = kv(scenario.first());
     }
     if let Some(speculation) = speculation(&recorder.drafts) {
         engine["speculation"] = speculation;

@@ -172,7 +172,7 @@ pub struct TierReport {
 impl TierReport {
     /// Of a recorded run; nothing where no replica has tiers.
     pub fn of(recorder: &Recorder, scenario: &Scenario) -> Option<Self> {
-        scenario.file.cluster.kv_tiers?;
+        scenario.kv_tiers()?;
         let with_tiers = scenario.groups.iter().filter(|group| group.cluster.kv_tiers.is_some());
         let replicas = with_tiers.map(|group| group.replicas() as usize).sum();
         Some(Self::of_first(recorder, replicas))

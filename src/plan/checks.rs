@@ -8,7 +8,7 @@ use crate::load::{Draft, Listener, LoadError, Note};
 use crate::metrics::bench::{Latency, Statistic};
 use crate::plain::{rounded, shown};
 use crate::resolved::{Caveat, Scenario};
-use crate::scenario::ScenarioFile;
+use crate::scenario::WorkloadConfig;
 
 pub(super) fn check_numbers(question: &Plan) -> Result<(), PlanError> {
     let positive = [("--window", question.window_s), ("--nic-gb-per-s", question.nic_gb_per_s)];
@@ -67,10 +67,9 @@ pub(super) fn check_scenario(base: &Draft, scenario: &Scenario) -> Result<(), Lo
 
 pub(super) fn check_workload(
     base: &Draft,
-    file: &ScenarioFile,
+    workload: &WorkloadConfig,
     seeks: Seeks,
 ) -> Result<(), LoadError> {
-    let workload = &file.workload;
     let drifts = workload.adapters.as_ref().is_some_and(|mix| mix.drift.is_some());
     let refused = [
         (

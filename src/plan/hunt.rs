@@ -352,9 +352,9 @@ fn least_with_room(layout: &Layout, base: &Draft, alone: &Scenario) -> Result<u3
     let file: ScenarioFile = layout.draft(base, layout.one())?.read()?;
     let placement = file.cluster.lora.as_ref().and_then(|lora| lora.placement.as_ref());
     let computed = placement.and_then(PlacementConfig::computed);
-    let adapters = alone.file.workload.adapters.as_ref().map_or(0, AdapterMix::count);
+    let adapters = alone.workload.adapters.as_ref().map_or(0, AdapterMix::count);
     Ok(computed.map_or(1, |computed| {
-        let room = computed.room(&alone.file.cluster.engine);
+        let room = computed.room(&alone.first().cluster.engine);
         adapters.div_ceil(room.max(1)).max(1)
     }))
 }

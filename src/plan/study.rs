@@ -13,6 +13,7 @@ use super::question::{Plan, Seeks};
 use super::{Answer, End, PlanError, Slo, Traffic, Trial, WarmUp};
 use crate::load::{Cases, Draft};
 use crate::metrics::bench::Slos;
+use crate::resolved::Scenario;
 use crate::rng::Seed;
 use crate::scenario::{ArrivalConfig, ScenarioFile};
 use crate::study::Case;
@@ -59,17 +60,16 @@ impl Study {
         let cases = Cases::told(&question.listener);
         let (first, case) = first_case(&layouts, base, &cases)?;
         check_scenario(base, &case.scenario)?;
-        let file = &case.scenario.file;
-        check_workload(base, file, question.seeks)?;
+        check_workload(base, &case.scenario.workload, question.seeks)?;
         let traffic = Traffic::draw(case.workload()?)?;
-        let is_trace = matches!(file.workload.arrivals, ArrivalConfig::Trace(_));
+        let is_trace = matches!(case.scenario.workload.arrivals, ArrivalConfig::Trace(_));
         let found = if is_trace { WarmUp::Counts } else { WarmUp::Mser5 };
         let warm_up = question.warm_up.unwrap_or(found);
-        let slos = slos(&question, file)?;
+        let slos = slos(&question, &case.scenario)?;
         check_slos(&slos, &traffic, &question.listener)?;
         check_window(question.window_s, &traffic)?;
         check_step_times(&layouts, &question)?;
-        let (name, model, seed) = (file.name.clone(), file.cluster.model.clone(), file.seed);
+        let ScenarioFile { name, seed, cluster, .. } = case.scenario.written();
         Ok(Self {
             question,
             layouts,
@@ -82,7 +82,7 @@ impl Study {
             cases,
             first,
             name,
-            model,
+            model: cluster.model,
         })
     }
 
@@ -185,10 +185,10 @@ fn first_case(layouts: &[Layout], base: &Draft, cases: &Cases) -> Result<(usize,
     }
 }
 
-fn slos(question: &Plan, file: &ScenarioFile) -> Result<Vec<Slo>, PlanError> {
+fn slos(question: &Plan, scenario: &Scenario) -> Result<Vec<Slo>, PlanError> {
     let classes: Vec<String> =
-        file.workload.classes.iter().map(|class| class.name.clone()).collect();
-    let limits = file.report.goodput.iter().map(|(metric, limit)| format!("{metric}:{limit}"));
+        scenario.workload.classes.iter().map(|class| class.name.clone()).collect();
+    let limits = scenario.report.goodput.iter().map(|(metric, limit)| format!("{metric}:{limit}"));
     let limits: Vec<String> = limits.collect();
     let each = (!limits.is_empty()).then(|| Slos::parse(&limits)).transpose();
     let each = each.map_err(|error| stated(&question.draft, "report.goodput", error))?;

@@ -99,8 +99,8 @@ impl Setup<'_> {
             WarmUp::Mser5 => count / 2,
         };
         // Retries have numbers that are in nobody's count.
-        let fails = !self.scenario.file.faults.is_empty()
-            || self.scenario.file.workload.client.retries.is_some();
+        let fails =
+            !self.scenario.faults.is_empty() || self.scenario.workload.client.retries.is_some();
         let judged = if fails || self.end == End::AllLeft { &[] } else { self.slos };
         let recorder = Recorder::of(self.scenario);
         let requests = self.traffic.at(self.factor);
@@ -110,7 +110,7 @@ impl Setup<'_> {
     }
 
     fn judge(&self, watch: &Watch<'_>) -> Trial {
-        let report = BenchReport::new(&watch.recorder, &self.scenario.file);
+        let report = BenchReport::new(&watch.recorder, self.scenario);
         let summary = &report.summary;
         let records = watch.recorder.seen();
         let counted = &records[self.cut(&records)..];

@@ -163,7 +163,7 @@ fn simulated(cluster: &str, rate_per_s: f64) -> (Recorder, Scenario) {
     );
     let file: ScenarioFile = toml::from_str(&text).expect("the scenario is TOML");
     let scenario = Scenario::resolve(file, None).expect("the scenario holds together");
-    let workload = Workload::open(&scenario.file.workload, scenario.file.seed, None);
+    let workload = Workload::open(&scenario.workload, scenario.seed, None);
     let costs = step_times(&scenario).expect("step times are given");
     let run = simulation(&scenario, &costs, workload.expect("it opens")).expect("it can be built");
     let mut recorder = Recorder::default();

@@ -30,7 +30,7 @@ pub(super) fn rules(speculation: &SpeculationConfig, rules: &mut Rules) {
 impl Scenario {
     /// The file of recorded acceptance that this scenario names, and the drafts per step.
     pub fn acceptance_recording(&self) -> Option<(&str, u32)> {
-        let cluster = &self.file.cluster;
+        let cluster = &self.cluster;
         let EngineConfig::VllmV1(vllm) = &cluster.engine else { return None };
         if !cluster.groups.is_empty() {
             return None;
@@ -63,7 +63,7 @@ impl Scenario {
             };
             return Err(ScenarioError::at(ACCEPTANCE, problem));
         }
-        let known = self.file.workload.num_requests.unwrap_or_default();
+        let known = self.workload.num_requests.unwrap_or_default();
         self.accepted_drafts = Some(accepted.into());
         self.check_accepted_drafts(u64::from(known))?;
         Ok(self)

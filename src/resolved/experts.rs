@@ -96,10 +96,10 @@ mod tests {
     #[test]
     fn an_empty_table_spreads_the_experts_over_all_gpus() {
         let scenario = resolve("Qwen/Qwen3-30B-A3B", "expert_parallel = {}").unwrap();
-        let parallel = scenario.file.cluster.expert_parallel.unwrap();
+        let parallel = scenario.first().cluster.expert_parallel.unwrap();
         assert_eq!(parallel.size, Some(4));
-        let again = Scenario::resolve(scenario.file.clone(), None).unwrap();
-        assert_eq!(again.file, scenario.file);
+        let again = Scenario::resolve(scenario.written(), None).unwrap();
+        assert_eq!(again.written(), scenario.written());
     }
 
     #[test]

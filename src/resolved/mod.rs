@@ -27,6 +27,7 @@ mod sglang;
 mod step_time;
 mod vllm;
 mod warm_up;
+mod written;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -44,9 +45,10 @@ use crate::hardware::GpuSpec;
 use crate::model::{KvCapacity, ModelSpec};
 use crate::problem::Problem;
 use crate::profiles;
+use crate::rng::Seed;
 use crate::scenario::{
-    AutoscalerConfig, ClusterConfig, EngineConfig, NAME_MAX, ReplicaRole, ReportConfig,
-    ScenarioFile,
+    AutoscalerConfig, ClusterConfig, EngineConfig, FaultConfig, MeasuredConfig, NAME_MAX,
+    ReplicaRole, ReportConfig, ScenarioFile, TraceConfig, WorkloadConfig,
 };
 
 pub use self::caveat::Caveat;
@@ -55,12 +57,26 @@ pub use self::groups::{Kinds, ReplicaGroup};
 /// A scenario that can be run.
 #[derive(Debug, Clone)]
 pub struct Scenario {
-    /// The scenario with every default filled in; reading it again gives the same run.
-    pub file: ScenarioFile,
+    /// A title for reports.
+    pub name: String,
+    /// The seed of every random stream.
+    pub seed: Seed,
+    /// The recorded trace that the workload reads, if it reads one.
+    pub trace: Option<TraceConfig>,
+    /// The requests.
+    pub workload: WorkloadConfig,
+    /// What fails, and when.
+    pub faults: Vec<FaultConfig>,
+    /// What is printed.
+    pub report: ReportConfig,
+    /// Measured figures to print beside the simulated ones.
+    pub measured: Option<MeasuredConfig>,
     /// The models that requests ask for, by name, at least one.
     pub models: Vec<String>,
     /// The kinds of replicas it is served on, at least one; those of the first have the first numbers.
     pub groups: Vec<ReplicaGroup>,
+    /// The cluster as it is written, with every default filled in.
+    cluster: ClusterConfig,
     /// For each request the drafts accepted in each of its verifications, where the scenario has
     /// them recorded; given with [`with_accepted_drafts`](Self::with_accepted_drafts).
     pub(crate) accepted_drafts: Option<Arc<[Vec<u32>]>>,
@@ -168,7 +184,21 @@ impl Scenario {
         if models.len() > 1 {
             groups.iter_mut().for_each(ReplicaGroup::name_by_model);
         }
-        Ok(Self { file, models, groups, accepted_drafts: None, doubts: Vec::new() })
+        let ScenarioFile { name, seed, trace, workload, cluster, faults, report, measured } = file;
+        Ok(Self {
+            name,
+            seed,
+            trace,
+            workload,
+            faults,
+            report,
+            measured,
+            models,
+            groups,
+            cluster,
+            accepted_drafts: None,
+            doubts: Vec::new(),
+        })
     }
 
     /// The kind of the first replica: of all, where the scenario lists no groups.

@@ -266,7 +266,7 @@ mod tests {
     #[test]
     fn what_is_not_set_follows_from_model_and_gpu() {
         let scenario = resolve("page_size = 16").unwrap();
-        let EngineConfig::Sglang(engine) = &scenario.file.cluster.engine else { panic!() };
+        let EngineConfig::Sglang(engine) = &scenario.first().cluster.engine else { panic!() };
         assert_eq!(engine.chunked_prefill_size, Some(4096));
         assert_eq!(engine.context_length, Some(scenario.first().model.max_position));
         let tokens = engine.max_total_tokens.unwrap();

@@ -62,8 +62,8 @@ pub fn cluster_priced_by(
     Ok(Cluster {
         tiers: tiers.map(|tiers| tiers.links(&mut wires)).transpose()?,
         instances,
-        router: Router::per_model(scenario.models.len(), scenario.file.seed, |seed| {
-            Router::new(&scenario.file.cluster.router, seed)
+        router: Router::per_model(scenario.models.len(), scenario.seed, |seed| {
+            Router::new(scenario.router(), seed)
         }),
         models: pools::entrances(scenario),
         placement: lora::placement(scenario),
@@ -110,8 +110,7 @@ pub(super) fn disaggregation(
     scenario: &Scenario,
     wires: &mut Wires,
 ) -> Result<Option<Disaggregation>, ScenarioError> {
-    let cluster = &scenario.file.cluster;
-    let Some(parts) = &cluster.disaggregation else { return Ok(None) };
+    let Some(parts) = scenario.disaggregation() else { return Ok(None) };
     let nics = scenario.nics_bytes_per_s().unwrap_or_default();
     let (mut roles, mut ends) = (Roles::default(), Vec::new());
     let (mut order, mut block_tokens) = (Order::SourceFirst, 1);
@@ -165,9 +164,9 @@ pub(super) fn disaggregation(
         messages: handover::messages(transfer, &handing_over.model),
     };
     // Draws of its own.
-    let seed = Seed(mix(scenario.file.seed.0));
+    let seed = Seed(mix(scenario.seed.0));
     let router = Router::per_model(scenario.models.len(), seed, |seed| {
-        Router::of_decodes(&cluster.router, seed)
+        Router::of_decodes(scenario.router(), seed)
     });
     let built = Disaggregation::new(wires, (roles, order), router, block_tokens, &ends, way);
     let models = pools::decodes(scenario);
@@ -213,20 +212,17 @@ pub fn simulation_on<W: Source>(
 
 /// The same where nothing is served before.
 pub(super) fn cold<W: Source>(scenario: &Scenario, cluster: Cluster, source: W) -> Simulation<W> {
-    let file = &scenario.file;
-    let client = &file.workload.client;
-    let time = |ms: f64| SimDuration::from_secs_f64(ms / 1e3);
-    let run =
-        Simulation::new(source, Client::new(client), cluster, time(file.cluster.api_delay_ms));
-    let run =
-        run.with_serial_front_end(time(file.cluster.api_per_request_ms)).until(client.stops_at());
+    let client = &scenario.workload.client;
+    let [api_delay, api_per_request] = scenario.api_delays();
+    let run = Simulation::new(source, Client::new(client), cluster, api_delay);
+    let run = run.with_serial_front_end(api_per_request).until(client.stops_at());
     let run = run.with_sender(front_end_times(scenario.first()).as_ref());
-    let run = match &file.cluster.gateway {
-        Some(gateway) => run.with_gateway(gateway, &file.workload.classes, ranks(scenario)),
+    let run = match scenario.gateway() {
+        Some(gateway) => run.with_gateway(gateway, &scenario.workload.classes, ranks(scenario)),
         None => run,
     };
-    let run = run.with_faults(&file.faults, client, file.seed);
-    let migration = file.cluster.lora.as_ref().and_then(|lora| lora.migration);
+    let run = run.with_faults(&scenario.faults, client, scenario.seed);
+    let migration = scenario.lora().and_then(|lora| lora.migration);
     let run = match migration {
         Some(MigrationConfig::Periodic(config)) => {
             let (group, bytes) = (scenario.first(), handover::kv_bytes_per_token(scenario.first()));
@@ -318,7 +314,7 @@ fn acceptance(scenario: &Scenario, group: &ReplicaGroup) -> Result<Acceptance, S
     else {
         return Ok(Acceptance::NONE);
     };
-    let seed = scenario.file.seed.0;
+    let seed = scenario.seed.0;
     Ok(match &speculation.acceptance {
         AcceptanceConfig::PerPosition { probability } => {
             Acceptance::PerPosition { probability: *probability, seed }

@@ -13,7 +13,7 @@ use crate::scenario::{AdapterBatchingConfig, DloraCreditConfig, LoraConfig};
 const USUAL_CONTEXT: u32 = 512;
 
 fn holders(scenario: &Scenario) -> Option<&[Vec<u32>]> {
-    let lora = scenario.file.cluster.lora.as_ref()?;
+    let lora = scenario.lora()?;
     lora.placement.as_ref()?.holders()
 }
 
@@ -35,7 +35,7 @@ pub(super) fn adapters(
     slots: Option<u32>,
     held: Option<&[AdapterId]>,
 ) -> Option<Adapters> {
-    let mix = scenario.file.workload.adapters.as_ref()?;
+    let mix = scenario.workload.adapters.as_ref()?;
     let lora = group.cluster.lora.as_ref()?;
     let in_host = lora.max_host_adapters.unwrap_or(u32::MAX);
     let adapters = Adapters::new(mix.ranks().collect(), slots.unwrap_or(u32::MAX), in_host);
@@ -54,7 +54,7 @@ pub(super) fn orca(
     orca: OrcaSettings,
     adapters: Adapters,
 ) -> Scheduler {
-    let count = scenario.file.workload.adapters.as_ref().map_or(0, |mix| mix.count() as usize);
+    let count = scenario.workload.adapters.as_ref().map_or(0, |mix| mix.count() as usize);
     let lora = group.cluster.lora.clone().unwrap_or_default();
     let steps = match lora.batching {
         AdapterBatchingConfig::DloraCredit(DloraCreditConfig {

@@ -35,7 +35,7 @@ struct GroupTiers {
 impl TierPlan {
     /// Of a resolved scenario; nothing where it has no tiers.
     pub(super) fn new(scenario: &Scenario, costs: &[StepTime]) -> Option<Self> {
-        let config = scenario.file.cluster.kv_tiers?;
+        let config = scenario.kv_tiers()?;
         let of = |(group, cost)| GroupTiers::new(group, cost);
         let groups: Vec<_> = scenario.groups.iter().zip(costs).map(of).collect();
         let chunk = groups.iter().flatten().next()?.chunk;

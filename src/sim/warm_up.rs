@@ -15,12 +15,11 @@ use crate::workload::Workload;
 
 /// The cluster of a scenario when it has served what comes before the requests that count.
 pub(super) fn warmed_up(scenario: &Scenario, cluster: Cluster) -> Result<Cluster, ScenarioError> {
-    let file = &scenario.file;
-    let Some(warm_up) = file.workload.warm_up.filter(|warm_up| warm_up.is_any()) else {
+    let Some(warm_up) = scenario.workload.warm_up.filter(|warm_up| warm_up.is_any()) else {
         return Ok(cluster);
     };
     let workload =
-        Workload::open(&file.workload, file.seed, None).map_err(|error| failed(&error))?;
+        Workload::open(&scenario.workload, scenario.seed, None).map_err(|error| failed(&error))?;
     let drawn = if warm_up.runs > 0 { usize::MAX } else { 1 };
     let all: Vec<Request> =
         workload.take(drawn).collect::<Result<_, _>>().map_err(|error| failed(&error))?;

@@ -38,8 +38,7 @@ pub(super) fn of_group(scenario: &Scenario, group: &ReplicaGroup, cost: &StepTim
     let wave = Wave::new(&group.model, cost.clone(), ranks, exchange);
     let ExpertParallelConfig { imbalance, imbalance_sigma: sigma, .. } = parallel;
     let gpus = parallel.size.unwrap_or(tp * ranks);
-    let draws =
-        (sigma > 0.0).then(|| ImbalanceDraws::new(imbalance, sigma, gpus, scenario.file.seed));
+    let draws = (sigma > 0.0).then(|| ImbalanceDraws::new(imbalance, sigma, gpus, scenario.seed));
     Some(wave.with_imbalance(draws))
 }
 

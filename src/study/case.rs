@@ -89,12 +89,11 @@ impl Case {
     /// # Errors
     /// When it cannot be drawn.
     pub fn workload(&self) -> Result<Workload, StudyError> {
-        let file = &self.scenario.file;
         let rows = self.rows.clone().map(|rows| {
             let each = (0..rows.len()).map(move |row| Ok(rows[row].clone()));
             Box::new(each) as TraceRows
         });
-        Ok(Workload::open(&file.workload, file.seed, rows)?)
+        Ok(Workload::open(&self.scenario.workload, self.scenario.seed, rows)?)
     }
 
     /// Its idle cluster.
@@ -145,7 +144,7 @@ impl Case {
     fn record_on(&self, cluster: Cluster, mut recorder: Recorder) -> Result<Run, StudyError> {
         let counts = self.observe_on(cluster, &mut recorder)?;
         self.scenario.check_accepted_drafts(counts.arrived)?;
-        let report = BenchReport::new(&recorder, &self.scenario.file);
+        let report = BenchReport::new(&recorder, &self.scenario);
         Ok(Run { scenario: self.scenario.clone(), counts, recorder, report })
     }
 

@@ -197,7 +197,7 @@ impl Figures {
 
     /// Of each class, where there are several: `name.figure`.
     fn add_classes(&mut self, scenario: &Scenario, run: &Run) {
-        let Some(report) = ClassesReport::new(&run.recorder, &scenario.file) else { return };
+        let Some(report) = ClassesReport::new(&run.recorder, scenario) else { return };
         if report.classes.len() < 2 {
             return;
         }
@@ -221,7 +221,7 @@ impl Figures {
         let recorder = &run.recorder;
         self.put("preemptions", recorder.preemptions() as f64);
         self.put("steps", recorder.steps as f64);
-        let bill = Bill::new(recorder, &ReplicaKind::of(scenario), &scenario.file.report);
+        let bill = Bill::new(recorder, &ReplicaKind::of(scenario), &scenario.report);
         self.put("gpu_hours", bill.gpu_hours);
         if let Some(cost) = &bill.cost {
             self.put("cost_usd", cost.usd);

@@ -95,7 +95,7 @@ impl<'a> Runs<'a> {
     fn key(&self, draft: &Draft) -> Result<(String, Result<Loaded, LoadError>), LoadError> {
         let loaded = draft.resolve();
         let key = match &loaded {
-            Ok(loaded) => self.keys.of(&loaded.scenario.file, &loaded.folder),
+            Ok(loaded) => self.keys.of(&loaded.scenario.written(), &loaded.folder),
             Err(_) => self.keys.of(&draft.read::<ScenarioFile>()?, draft.folder()),
         };
         Ok((key, loaded))

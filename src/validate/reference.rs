@@ -56,12 +56,11 @@ pub fn reference_runs(overrides: &[Override], listener: &Listener) -> Result<Vec
 }
 
 fn case(family: &str, loaded: load::Loaded) -> Case {
-    let file = &loaded.scenario.file;
-    let is_held_out = file.measured.as_ref().is_some_and(|measured| measured.hold_out);
+    let is_held_out = loaded.scenario.measured.as_ref().is_some_and(|measured| measured.hold_out);
     Case {
-        id: file.name.clone(),
+        id: loaded.scenario.name.clone(),
         family: format!("reference-runs/{family}"),
-        measured: measured(file).map(|(_, figures)| figures).unwrap_or_default(),
+        measured: measured(&loaded.scenario).map(|(_, figures)| figures).unwrap_or_default(),
         requests: None,
         // What was fitted to is no evidence.
         limits: if is_held_out { Limits::goals() } else { Limits::default() },

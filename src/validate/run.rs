@@ -61,7 +61,7 @@ pub fn simulate(
     let mut recorder = Recorder::default();
     let mut caution = Caution::new(scenario, costs.clone());
     let counts = observe(scenario, &costs, requests, &mut (&mut recorder, &mut caution))?;
-    Ok((BenchReport::new(&recorder, &scenario.file), caution.warnings(scenario, &counts)))
+    Ok((BenchReport::new(&recorder, scenario), caution.warnings(scenario, &counts)))
 }
 
 /// The figures of a scenario and nothing else, for a search; `requests` in place of those of its
@@ -73,7 +73,7 @@ pub fn figures(scenario: &Scenario, requests: Option<Vec<Request>>) -> Result<Be
     let costs = crate::sim::step_times(scenario).map_err(|error| refused(&error))?;
     let mut recorder = Recorder::default();
     observe(scenario, &costs, requests, &mut recorder)?;
-    Ok(BenchReport::new(&recorder, &scenario.file).summary)
+    Ok(BenchReport::new(&recorder, scenario).summary)
 }
 
 fn refused(error: &impl ToString) -> Skip {
@@ -90,8 +90,7 @@ fn observe(
     let counts = if let Some(requests) = requests {
         run_source(scenario, costs, Requests(requests.into_iter()), observer)?
     } else {
-        let file = &scenario.file;
-        let workload = Workload::open(&file.workload, file.seed, None);
+        let workload = Workload::open(&scenario.workload, scenario.seed, None);
         run_source(scenario, costs, workload.map_err(|error| refused(&error))?, observer)?
     };
     // A server refuses and loses requests too: what became of them is told with the figures.

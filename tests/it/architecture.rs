@@ -138,6 +138,22 @@ fn the_core_touches_no_file_and_no_clock() {
     }
 }
 
+/// What resolution fills in is in the types of what it makes: nobody unwraps it, and what runs knows no scenario as
+/// typed.
+#[test]
+fn what_is_resolved_is_decided_by_types() {
+    let simulates = ["cost", "kv", "network", "workload", "engine", "cluster", "sim", "metrics"];
+    for (module, path, text) in modules() {
+        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+        for told in code.split("expect(\"").skip(1) {
+            let told = told.split('"').next().unwrap_or_default();
+            assert!(!told.contains("resolved"), "{path} unwraps what types can say: {told}");
+        }
+        let is_typed = simulates.contains(&module.as_str()) && code.contains("ScenarioFile");
+        assert!(!is_typed, "{path} reads a scenario as typed");
+    }
+}
+
 /// What a test needs and may lack is told by `#[ignore = "needs …"]`, so that nothing is green that checked
 /// nothing.
 #[test]

@@ -299,12 +299,12 @@ fn resolve(engine: &str) -> Result<Scenario, ScenarioError> {
 #[test]
 fn what_is_not_set_follows_from_model_and_gpu() {
     let scenario = resolve("type = 'vllm_v0'").expect("it resolves");
-    let EngineConfig::VllmV0(vllm) = &scenario.file.cluster.engine else { panic!() };
+    let EngineConfig::VllmV0(vllm) = &scenario.first().cluster.engine else { panic!() };
     assert_eq!(vllm.max_model_len, Some(scenario.first().model.max_position));
     assert_eq!(vllm.max_num_batched_tokens, Some(scenario.first().model.max_position));
     assert!(vllm.num_gpu_blocks.is_some_and(|blocks| blocks > 5000), "{vllm:?}");
     let scenario = resolve("type = 'vllm_v0'\nenable_chunked_prefill = true").expect("it resolves");
-    let EngineConfig::VllmV0(vllm) = &scenario.file.cluster.engine else { panic!() };
+    let EngineConfig::VllmV0(vllm) = &scenario.first().cluster.engine else { panic!() };
     assert_eq!(vllm.max_num_batched_tokens, Some(512));
     for engine in ["sarathi", "orca", "faster_transformer", "static_batching"] {
         let scenario = resolve(&format!("type = '{engine}'")).expect("it resolves");

@@ -37,18 +37,17 @@ fn engine(settings: &str) -> String {
 
 fn simulate(text: &str, is_single: bool) -> (Counts, Recorder) {
     let scenario = resolve(text).expect("the scenario holds together");
-    let file = &scenario.file;
     let mut cluster = cluster_of(&scenario).expect("step times are known");
     if is_single {
         let instances = cluster.instances.into_iter().map(Instance::step_by_step);
         cluster.instances = instances.collect();
     }
-    let workload = Workload::open(&file.workload, file.seed, None).expect("it opens");
-    let client = Client::new(&file.workload.client);
-    let delay = SimDuration::from_secs_f64(file.cluster.api_delay_ms / 1e3);
+    let workload = Workload::open(&scenario.workload, scenario.seed, None).expect("it opens");
+    let client = Client::new(&scenario.workload.client);
+    let [delay, _] = scenario.api_delays();
     let mut recorder = Recorder::default();
     let run = Simulation::new(workload, client, cluster, delay);
-    let counts = run.until(file.workload.client.stops_at()).run(&mut recorder);
+    let counts = run.until(scenario.workload.client.stops_at()).run(&mut recorder);
     (counts.expect("no trace is read"), recorder)
 }
 

@@ -23,8 +23,7 @@ fn text(cluster: &str, workload: &str, report: &str) -> String {
 
 fn run(text: &str) -> (Scenario, Counts, Recorder, StepLog) {
     let scenario = resolve(text).expect("the scenario holds together");
-    let file = &scenario.file;
-    let workload = Workload::open(&file.workload, file.seed, None).expect("it opens");
+    let workload = Workload::open(&scenario.workload, scenario.seed, None).expect("it opens");
     let costs = step_times(&scenario).expect("step times are known");
     let mut observers = (Recorder::default(), StepLog::default());
     let run = simulation(&scenario, &costs, workload).expect("it can be built");
@@ -34,7 +33,7 @@ fn run(text: &str) -> (Scenario, Counts, Recorder, StepLog) {
 
 fn reports(scenario: &Scenario, recorder: &Recorder) -> (ClusterReport, Bill) {
     let groups = ReplicaKind::of(scenario);
-    let bill = Bill::new(recorder, &groups, &scenario.file.report);
+    let bill = Bill::new(recorder, &groups, &scenario.report);
     (ClusterReport::new(recorder, &groups), bill)
 }
 
@@ -87,7 +86,7 @@ proptest! {
         prop_assert_eq!(counts.finished, counts.arrived);
         let (report, _) = reports(&scenario, &recorder);
         let replicas = &report.replicas;
-        let is_apart = scenario.file.cluster.disaggregation.is_some();
+        let is_apart = scenario.disaggregation().is_some();
         let parts = if is_apart { 2 } else { 1 };
         prop_assert_eq!(sum(replicas, |r| r.requests), parts * counts.finished);
         let of_records = |of: fn(&RequestRecord) -> u32| -> u64 {

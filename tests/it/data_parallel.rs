@@ -32,7 +32,7 @@ fn scenario(cluster: &str) -> Result<Scenario, String> {
 }
 
 fn run(scenario: &Scenario, in_lanes: bool) -> (Counts, Recorder) {
-    let workload = Workload::open(&scenario.file.workload, scenario.file.seed, None);
+    let workload = Workload::open(&scenario.workload, scenario.seed, None);
     let costs = step_times(scenario).expect("step times are known");
     let run = simulation(scenario, &costs, workload.expect("it opens")).expect("it is built");
     let mut recorder = Recorder::default();
@@ -61,13 +61,13 @@ fn ranks_have_gpus_and_attention_each_and_a_share_of_the_experts() {
     // Sines and cosines of 40,960 positions of 128 elements.
     let positions = 40_960 * 128 * 2;
     assert_eq!(kv.weights.0, model.weight_bytes(1).0 - experts + experts / 8 + positions);
-    let parallel = eight.file.cluster.expert_parallel.expect("it is given");
+    let parallel = eight.first().cluster.expert_parallel.expect("it is given");
     assert_eq!(parallel.size, Some(8));
     let way = parallel.exchange.expect("it is filled in");
     let measured = &eight.first().gpu.efficiency.all_gather;
     let eight_gpus = measured.iter().find(|entry| entry.gpus == 8).expect("H200 was measured");
     assert_eq!(way.latency_us.to_bits(), eight_gpus.latency_us.to_bits());
-    assert_eq!(Scenario::resolve(eight.file.clone(), None).unwrap().file, eight.file);
+    assert_eq!(Scenario::resolve(eight.written(), None).unwrap().written(), eight.written());
 }
 
 #[test]

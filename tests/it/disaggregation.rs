@@ -26,10 +26,9 @@ fn scenario(cluster: &str, workload: &str) -> String {
 /// The same with a timeline.
 fn run_with_timeline(text: &str) -> (Recorder, String) {
     let scenario = resolve(text).expect("the scenario holds together");
-    let file = &scenario.file;
-    let workload = Workload::open(&file.workload, file.seed, None).expect("it opens");
+    let workload = Workload::open(&scenario.workload, scenario.seed, None).expect("it opens");
     let costs = step_times(&scenario).expect("step times are known");
-    let timeline = TimelineWriter::new(Vec::new(), Window::ALL, file.cluster.replicas, "a model");
+    let timeline = TimelineWriter::new(Vec::new(), Window::ALL, scenario.replicas(), "a model");
     let mut observers = (Recorder::default(), timeline);
     let run = simulation(&scenario, &costs, workload).expect("it can be built");
     run.run(&mut observers).expect("no trace is read");
@@ -253,18 +252,17 @@ proptest! {
             text = text.replace("decode_seq_us = 50.0", "decode_seq_us = 0.0");
         }
         let scenario = resolve(&text).expect("the scenario holds together");
-        let file = &scenario.file;
         let run = |is_single: bool| {
             let mut cluster = cluster_of(&scenario).expect("step times are known");
             if is_single {
                 let instances = cluster.instances.into_iter().map(Instance::step_by_step);
                 cluster.instances = instances.collect();
             }
-            let workload = Workload::open(&file.workload, file.seed, None).expect("it opens");
-            let client = Client::new(&file.workload.client);
+            let workload = Workload::open(&scenario.workload, scenario.seed, None).expect("it opens");
+            let client = Client::new(&scenario.workload.client);
             let mut recorder = Recorder::default();
             let counts = Simulation::new(workload, client, cluster, SimDuration::ZERO)
-                .until(file.workload.client.stops_at())
+                .until(scenario.workload.client.stops_at())
                 .run(&mut recorder);
             (counts.expect("no trace is read"), recorder)
         };
@@ -455,7 +453,7 @@ fn transfers_take_as_long_as_measured() {
         file.remove(key);
     }
     let resolved = resolve(&file.to_string()).expect("it holds together");
-    let transfer = resolved.file.cluster.disaggregation.expect("it has parts").transfer;
+    let transfer = resolved.disaggregation().expect("it has parts").transfer;
     // What the file says is the fit of every second length.
     let half: Vec<(u32, f64)> = MEASURED.iter().copied().step_by(2).collect();
     let (latency_ms, bytes_per_ms) = fitted(&half);

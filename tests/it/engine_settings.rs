@@ -129,8 +129,8 @@ fn impossible_settings_of_the_baselines_are_refused() {
 }
 
 fn run(scenario: &Scenario) -> Counts {
-    let workload = Workload::open(&scenario.file.workload, scenario.file.seed, None);
-    let client = Client::new(&scenario.file.workload.client);
+    let workload = Workload::open(&scenario.workload, scenario.seed, None);
+    let client = Client::new(&scenario.workload.client);
     let cluster = cluster(scenario).expect("the step times are known");
     Simulation::new(workload.expect("it opens"), client, cluster, SimDuration::ZERO)
         .run(&mut Recorder::default())
@@ -147,7 +147,9 @@ fn prompts_beyond_the_pool_of_sglang_are_rejected_and_counted() {
 
 fn sglang(engine: &str) -> SglangConfig {
     let scenario = resolve("", &format!("type = 'sglang'\n{engine}")).expect(engine);
-    let EngineConfig::Sglang(config) = scenario.file.cluster.engine else { panic!("{engine}") };
+    let EngineConfig::Sglang(config) = scenario.first().cluster.engine.clone() else {
+        panic!("{engine}")
+    };
     config
 }
 
@@ -196,8 +198,8 @@ fn the_pool_of_sglang_is_its_share_of_memory_less_the_weights() {
 #[test]
 fn a_resolved_engine_resolves_to_itself() {
     for engine in ["type = 'vllm_v1'", "type = 'vllm_v1'\nmax_num_seqs = 5", "type = 'sglang'"] {
-        let once = resolve("", engine).unwrap().file;
-        let again = Scenario::resolve(once.clone(), None).unwrap().file;
+        let once = resolve("", engine).unwrap().written();
+        let again = Scenario::resolve(once.clone(), None).unwrap().written();
         assert_eq!(once, again, "{engine}");
     }
 }
@@ -207,8 +209,8 @@ fn a_captured_step_is_padded_and_an_eager_one_is_not() {
     let step = |engine: &str| {
         let scenario = resolve("", engine).unwrap();
         let mut log = servecast::metrics::StepLog::default();
-        let workload = Workload::open(&scenario.file.workload, scenario.file.seed, None).unwrap();
-        let client = Client::new(&scenario.file.workload.client);
+        let workload = Workload::open(&scenario.workload, scenario.seed, None).unwrap();
+        let client = Client::new(&scenario.workload.client);
         let cluster = cluster(&scenario).unwrap();
         assert!(cluster.instances.iter().all(|instance| instance.scheduler().is_balanced()));
         Simulation::new(workload, client, cluster, SimDuration::ZERO).run(&mut log).unwrap();

@@ -26,7 +26,7 @@ pub(crate) fn scenario(workload: &str, gateway: &str) -> String {
 pub(crate) fn run_with(text: &str, observer: &mut impl Observer) -> (Scenario, Counts) {
     let scenario = resolve(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
     let costs = step_times(&scenario).expect("step times are known");
-    let workload = Workload::open(&scenario.file.workload, scenario.file.seed, None);
+    let workload = Workload::open(&scenario.workload, scenario.seed, None);
     let run = simulation(&scenario, &costs, workload.expect("it opens")).expect("it can be built");
     let counts = run.run(observer).expect("no trace is read");
     (scenario, counts)

@@ -32,8 +32,7 @@ fn linear(base_us: f64) -> String {
 }
 
 fn run_scenario(scenario: &Scenario, in_lanes: bool) -> (Counts, Recorder) {
-    let file = &scenario.file;
-    let workload = Workload::open(&file.workload, file.seed, None).expect("it opens");
+    let workload = Workload::open(&scenario.workload, scenario.seed, None).expect("it opens");
     let costs = step_times(scenario).expect("step times are known");
     let run = simulation(scenario, &costs, workload).expect("it can be built");
     let mut recorder = Recorder::default();
@@ -184,7 +183,7 @@ fn a_group_has_the_memory_of_its_gpu() {
         })
         .collect();
     assert!(blocks[1] > blocks[0] && blocks[2] > blocks[0], "{blocks:?}");
-    assert_eq!((scenario.gpus(), scenario.file.cluster.replicas), (5, 4));
+    assert_eq!((scenario.gpus(), scenario.replicas()), (5, 4));
     let names: Vec<String> =
         scenario.groups.iter().map(servecast::resolved::ReplicaGroup::name).collect();
     assert_eq!(names, ["H100-SXM5-80GB TP1", "H200-SXM-141GB TP1", "H100-SXM5-80GB TP2"]);
@@ -200,9 +199,9 @@ fn a_resolved_scenario_with_groups_is_read_again_to_the_same_run() {
         group("replicas = 1\nname = 'all'\nengine = { type = 'sglang' }")
     );
     let first = resolve(&scenario(&cluster, 20.0)).expect("the scenario holds together");
-    let written = toml::to_string(&first.file).expect("it can be written");
+    let written = toml::to_string(&first.written()).expect("it can be written");
     let again = resolve(&written).expect("it holds together again");
-    assert_eq!(first.file, again.file);
+    assert_eq!(first.written(), again.written());
     assert_eq!(run_scenario(&first, false).1.requests, run_scenario(&again, false).1.requests);
 }
 

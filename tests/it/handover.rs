@@ -40,8 +40,7 @@ fn resolved(text: &str) -> Scenario {
 
 fn observe(text: &str, observer: &mut impl Observer) -> Counts {
     let scenario = resolved(text);
-    let file = &scenario.file;
-    let workload = Workload::open(&file.workload, file.seed, None).expect("it opens");
+    let workload = Workload::open(&scenario.workload, scenario.seed, None).expect("it opens");
     let costs = step_times(&scenario).expect("step times are known");
     let run = simulation(&scenario, &costs, workload).expect("it can be built");
     run.run(observer).expect("no trace is read")
@@ -203,13 +202,12 @@ fn busy(seed: u64, sizes: [u32; 3], nic: f64, rate: f64, granularity: &str) -> S
 /// The same run on engines that decide every step on its own.
 fn step_by_step(text: &str) -> (Counts, Recorder) {
     let scenario = resolved(text);
-    let file = &scenario.file;
     let costs = step_times(&scenario).expect("step times are known");
     let mut cluster = cluster_priced_by(&scenario, &costs).expect("it can be built");
     cluster.instances = cluster.instances.into_iter().map(Instance::step_by_step).collect();
-    let workload = Workload::open(&file.workload, file.seed, None).expect("it opens");
+    let workload = Workload::open(&scenario.workload, scenario.seed, None).expect("it opens");
     let mut recorder = Recorder::default();
-    let client = Client::new(&file.workload.client);
+    let client = Client::new(&scenario.workload.client);
     let run = Simulation::new(workload, client, cluster, SimDuration::ZERO);
     (run.run(&mut recorder).expect("no trace is read"), recorder)
 }

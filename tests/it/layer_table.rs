@@ -121,11 +121,10 @@ impl Run {
         if let StepTimeConfig::LayerTable(config) = &mut scenario.groups[0].cluster.step_time {
             config.calibration = calibration;
         }
-        let file = &scenario.file;
         let rows = self.rows.clone().into_iter().map(Ok);
-        let workload = Workload::open(&file.workload, file.seed, Some(Box::new(rows)));
+        let workload = Workload::open(&scenario.workload, scenario.seed, Some(Box::new(rows)));
         let cluster = servecast::sim::cluster(&scenario).expect("a cluster");
-        let client = Client::new(&file.workload.client);
+        let client = Client::new(&scenario.workload.client);
         let (mut recorder, mut steps) = (Recorder::default(), StepLog::default());
         Simulation::new(workload.expect("a workload"), client, cluster, SimDuration::ZERO)
             .run(&mut (&mut recorder, &mut steps))

@@ -23,16 +23,15 @@ fn scenario(engine: &str, more: &str) -> String {
 
 fn run(text: &str) -> (BenchReport, Counts) {
     let scenario = resolve(text).expect("the scenario holds together");
-    let file = &scenario.file;
-    let workload = Workload::open(&file.workload, file.seed, None).expect("it opens");
-    let client = Client::new(&file.workload.client);
+    let workload = Workload::open(&scenario.workload, scenario.seed, None).expect("it opens");
+    let client = Client::new(&scenario.workload.client);
     let mut recorder = Recorder::default();
     let cluster = cluster(&scenario).expect("step times are known");
     let counts = Simulation::new(workload, client, cluster, SimDuration::ZERO)
-        .until(file.workload.client.stops_at())
+        .until(scenario.workload.client.stops_at())
         .run(&mut recorder)
         .expect("no trace is read");
-    (BenchReport::new(&recorder, file), counts)
+    (BenchReport::new(&recorder, &scenario), counts)
 }
 
 const ENGINES: [(&str, &str); 2] = [("vllm_v1", "max_loras"), ("sglang", "max_loras_per_batch")];

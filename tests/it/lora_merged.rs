@@ -38,8 +38,7 @@ fn study(batching: AdapterBatchingConfig, exponent: f64, seed: u64) -> Scenario 
 }
 
 fn run(scenario: &Scenario) -> Recorder {
-    let file = &scenario.file;
-    let workload = Workload::open(&file.workload, file.seed, None).expect("it opens");
+    let workload = Workload::open(&scenario.workload, scenario.seed, None).expect("it opens");
     let costs = step_times(scenario).expect("step times are known");
     let mut recorder = Recorder::of(scenario);
     let run = simulation(scenario, &costs, workload).expect("nothing is recorded");
@@ -49,7 +48,7 @@ fn run(scenario: &Scenario) -> Recorder {
 }
 
 fn report(scenario: &Scenario) -> AdaptersReport {
-    AdaptersReport::new(&run(scenario), &scenario.file).expect("there are adapters")
+    AdaptersReport::new(&run(scenario), &scenario).expect("there are adapters")
 }
 
 /// Mean end-to-end latency in seconds, over seeds.
@@ -121,10 +120,8 @@ fn the_report_says_how_much_was_merged_and_for_how_long_requests_paused() {
     );
     let paused = |report: &AdaptersReport| report.all.paused_ms.expect("all finished").mean;
     assert!(paused(&merged) > paused(&dynamic) && paused(&dynamic) > 0.0);
-    let text = AdaptersReport::text(
-        &run(&study(merged_only(), 3.0, 1)),
-        &study(merged_only(), 3.0, 1).file,
-    );
+    let text =
+        AdaptersReport::text(&run(&study(merged_only(), 3.0, 1)), &study(merged_only(), 3.0, 1));
     let text = text.expect("there are adapters");
     assert!(text.contains("merged in 100.0 % of steps, 100.0 % of their time; "), "{text}");
     assert!(text.contains(" paused ") && !text.contains("slot wait"), "{text}");
@@ -132,20 +129,19 @@ fn the_report_says_how_much_was_merged_and_for_how_long_requests_paused() {
 
 #[test]
 fn lanes_report_of_merged_adapters_what_one_loop_does() {
-    let mut scenario = study(dlora(PUBLISHED), 3.0, 1);
-    scenario.file.workload.num_requests = Some(400);
-    scenario.file.cluster.replicas = 3;
-    let scenario = Scenario::resolve(scenario.file, None).expect("it holds together");
+    let mut file = study(dlora(PUBLISHED), 3.0, 1).written();
+    file.workload.num_requests = Some(400);
+    file.cluster.replicas = 3;
+    let scenario = Scenario::resolve(file, None).expect("it holds together");
     let report = |in_lanes| {
-        let file = &scenario.file;
-        let workload = Workload::open(&file.workload, file.seed, None).expect("it opens");
+        let workload = Workload::open(&scenario.workload, scenario.seed, None).expect("it opens");
         let costs = step_times(&scenario).expect("step times are known");
         let run = simulation(&scenario, &costs, workload).expect("nothing is recorded");
         let mut recorder = Recorder::of(&scenario);
         let counts =
             if in_lanes { run.run_in_lanes(&mut recorder) } else { run.run(&mut recorder) };
         assert_eq!(counts.expect("the workload is whole").finished, 400);
-        AdaptersReport::new(&recorder, file).expect("there are adapters")
+        AdaptersReport::new(&recorder, &scenario).expect("there are adapters")
     };
     let of_lanes = report(true);
     assert!(of_lanes.merging.as_ref().is_some_and(|of| of.switches > 0));
@@ -195,7 +191,7 @@ fn rules_that_merge_stand_on_orca_and_slots_are_those_of_all_adapters() {
     let resolved = resolve(&text).expect("it holds together");
     let engine = toml::to_string(&resolved.first().cluster.engine).expect("it is TOML");
     assert!(engine.contains("max_loras = 4"), "{engine}");
-    let lora = resolved.file.cluster.lora.as_ref().expect("it is settled");
+    let lora = resolved.lora().expect("it is settled");
     assert!((lora.batching.switch_ms() - 5.0).abs() < 1e-12);
     let memory = |slots: u32| {
         let engine = format!("type = 'orca', max_loras = {slots}");

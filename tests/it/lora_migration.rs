@@ -41,8 +41,7 @@ fn resolved(text: &str) -> Scenario {
 }
 
 fn run(scenario: &Scenario) -> (Recorder, Counts, Digest) {
-    let file = &scenario.file;
-    let workload = Workload::open(&file.workload, file.seed, None).expect("it opens");
+    let workload = Workload::open(&scenario.workload, scenario.seed, None).expect("it opens");
     let costs = step_times(scenario).expect("step times are known");
     let run = simulation(scenario, &costs, workload).expect("nothing is recorded");
     let mut observers = (Recorder::of(scenario), Digest::default());
@@ -123,9 +122,9 @@ fn a_replica_with_too_much_to_do_gives_some_of_it_to_others() {
         assert!(figures.moved_while_decoding > 0, "{solver}: {figures:?}");
         let moves = mean_e2e_s(&recorder);
         assert!(moves < 0.8 * stays, "{solver}: {moves} s, {stays} s where nothing moves");
-        let report = AdaptersReport::new(&recorder, &scenario.file).expect("there are adapters");
+        let report = AdaptersReport::new(&recorder, &scenario).expect("there are adapters");
         assert_eq!(report.migration, Some(figures));
-        let text = AdaptersReport::text(&recorder, &scenario.file).expect("there are adapters");
+        let text = AdaptersReport::text(&recorder, &scenario).expect("there are adapters");
         assert!(text.contains("plans for two replicas; moved: "), "{text}");
     }
 }
@@ -227,14 +226,13 @@ fn requests_move_and_routers_see_adapters_behind_a_door_too() {
     let behind =
         |instance: Instance| instance.with_scheduler(|engine| Doorkeeper::new(Open, engine).into());
     cluster.instances = cluster.instances.into_iter().map(behind).collect();
-    let file = &scenario.file;
-    let workload = Workload::open(&file.workload, file.seed, None).expect("it opens");
+    let workload = Workload::open(&scenario.workload, scenario.seed, None).expect("it opens");
     let run = simulation_on(&scenario, cluster, workload).expect("nothing is recorded");
     let mut kept = Recorder::of(&scenario);
     assert_eq!(run.run(&mut kept).expect("no trace is read"), counts);
-    let report = AdaptersReport::new(&kept, &scenario.file).expect("there are adapters");
+    let report = AdaptersReport::new(&kept, &scenario).expect("there are adapters");
     let moved = serde_json::to_value(&report).expect("it is data");
-    assert_eq!(moved, serde_json::to_value(AdaptersReport::new(&plain, &scenario.file)).unwrap());
+    assert_eq!(moved, serde_json::to_value(AdaptersReport::new(&plain, &scenario)).unwrap());
     let ends = |recorder: &Recorder| -> Vec<SimTime> {
         recorder.requests.iter().map(|record| record.finish).collect()
     };

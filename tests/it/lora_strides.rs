@@ -51,9 +51,8 @@ fn simulated(table: &Table) -> ([f64; 3], [u32; 2]) {
     let (mut means, mut servers) = ([0.0; 3], [0; 2]);
     for seed in 1..=SEEDS {
         let mut scenario = resolve(&text).expect("it holds together");
-        scenario.file.seed = Seed(seed);
-        let file = &scenario.file;
-        let workload = Workload::open(&file.workload, file.seed, None).expect("it opens");
+        scenario.seed = Seed(seed);
+        let workload = Workload::open(&scenario.workload, scenario.seed, None).expect("it opens");
         let costs = step_times(&scenario).expect("step times are known");
         let mut recorder = Recorder::of(&scenario);
         let run = simulation(&scenario, &costs, workload).expect("nothing is recorded");
@@ -63,7 +62,7 @@ fn simulated(table: &Table) -> ([f64; 3], [u32; 2]) {
         for record in &recorder.requests {
             servers[record.instance.index()] += 1;
         }
-        let summary = BenchReport::new(&recorder, &scenario.file).summary;
+        let summary = BenchReport::new(&recorder, &scenario).summary;
         let of = [summary.duration_s, summary.e2e.mean_ms(), summary.e2e.percentile_ms(50.0)];
         for (mean, value) in means.iter_mut().zip(of) {
             *mean += value / SEEDS as f64;

@@ -17,8 +17,7 @@ use super::support::{data, resolve};
 const MEASURED: &str = include_str!("../../profiles/reference-runs/sglang-multi-lora.toml");
 
 fn run(scenario: &Scenario, rows: Option<TraceRows>, in_lanes: bool) -> (Recorder, Counts) {
-    let file = &scenario.file;
-    let workload = Workload::open(&file.workload, file.seed, rows).expect("it opens");
+    let workload = Workload::open(&scenario.workload, scenario.seed, rows).expect("it opens");
     let costs = step_times(scenario).expect("step times are known");
     let run = simulation(scenario, &costs, workload).expect("nothing is recorded");
     let mut recorder = Recorder::of(scenario);
@@ -79,7 +78,7 @@ fn the_six_repeats_on_two_servers_are_met_on_average() {
     let mut sums = [0.0; 4];
     for seed in 1..=6 {
         let mut scenario = resolved(MEASURED);
-        scenario.file.seed = Seed(seed);
+        scenario.seed = Seed(seed);
         let (recorder, counts) = run(&scenario, None, false);
         assert_eq!((counts.finished, counts.rejected), (996, 4));
         let (mut of_adapter, mut of_server) = ([0; 4], [0; 2]);
@@ -91,7 +90,7 @@ fn the_six_repeats_on_two_servers_are_met_on_average() {
             assert_eq!(record.status == Status::Rejected, is_too_long);
         }
         assert_eq!((of_adapter, of_server), ([189, 253, 89, 469], [278, 722]));
-        let summary = BenchReport::new(&recorder, &scenario.file).summary;
+        let summary = BenchReport::new(&recorder, &scenario).summary;
         let e2e = &summary.e2e;
         let (median, p99) = (e2e.percentile_ms(50.0), e2e.percentile_ms(99.0));
         for (sum, value) in sums.iter_mut().zip([summary.duration_s, e2e.mean_ms(), median, p99]) {
@@ -202,7 +201,7 @@ fn requests_wait_for_slots_where_slots_are_short_and_for_loads_where_adapters_ch
             let text = scenario(&format!("{engine} = {slots}"), "", &adapters(8, "round_robin"));
             let scenario = resolved(&text);
             let recorder = run(&scenario, None, false).0;
-            AdaptersReport::new(&recorder, &scenario.file).expect("there are adapters")
+            AdaptersReport::new(&recorder, &scenario).expect("there are adapters")
         };
         let (few, enough) = (with(2), with(16));
         let slot_wait =
@@ -224,7 +223,7 @@ fn lanes_report_of_adapters_what_one_loop_does() {
     let scenario = resolved(&text);
     let report = |in_lanes| {
         let recorder = run(&scenario, None, in_lanes).0;
-        AdaptersReport::new(&recorder, &scenario.file)
+        AdaptersReport::new(&recorder, &scenario)
     };
     assert!(report(true).is_some());
     assert_eq!(report(true), report(false));
@@ -253,7 +252,7 @@ fn a_trace_names_adapters_by_name_or_number_and_unknown_ones_are_errors() {
     let scenario = resolved(TRACED);
     let drawn = |named| {
         let rows = Some(rows(named));
-        Workload::open(&scenario.file.workload, Seed(1), rows).expect("it opens")
+        Workload::open(&scenario.workload, Seed(1), rows).expect("it opens")
     };
     let known = drawn(&["sql", "0", "chat-1", "2"]);
     let ids: Vec<_> = known.map(|request| request.expect("known").adapter).collect();
@@ -287,13 +286,13 @@ fn a_computed_placement_is_listed_in_the_resolved_scenario_which_runs_to_the_sam
     ];
     for (placement, expected) in cases {
         let scenario = resolved(&zipf(placement));
-        let lora = scenario.file.cluster.lora.as_ref().expect("there are adapters");
+        let lora = scenario.lora().expect("there are adapters");
         let listed = lora.placement.as_ref().and_then(PlacementConfig::holders);
         assert_eq!(listed, Some(&expected[..]), "{placement}");
-        let again = resolved(&toml::to_string(&scenario.file).expect("it is written"));
+        let again = resolved(&toml::to_string(&scenario.written()).expect("it is written"));
         let figures = |scenario: &Scenario| {
             let (recorder, counts) = run(scenario, None, false);
-            (BenchReport::new(&recorder, &scenario.file).summary.e2e.mean_ms().to_bits(), counts)
+            (BenchReport::new(&recorder, &scenario).summary.e2e.mean_ms().to_bits(), counts)
         };
         assert_eq!(figures(&scenario), figures(&again), "{placement}");
     }

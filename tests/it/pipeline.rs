@@ -30,7 +30,7 @@ fn scenario(cluster: &str) -> Result<Scenario, String> {
 }
 
 fn run(scenario: &Scenario, in_lanes: bool) -> (Counts, Recorder) {
-    let workload = Workload::open(&scenario.file.workload, scenario.file.seed, None);
+    let workload = Workload::open(&scenario.workload, scenario.seed, None);
     let costs = step_times(scenario).expect("step times are known");
     let run = simulation(scenario, &costs, workload.expect("it opens")).expect("it is built");
     let mut recorder = Recorder::default();
@@ -56,9 +56,9 @@ fn a_replica_has_the_gpus_of_all_its_stages_and_the_blocks_of_the_fullest() {
     // but for the norm.
     assert_eq!(wide.block_bytes, deep.block_bytes);
     assert!(wide.blocks.abs_diff(deep.blocks) < wide.blocks / 20, "{wide:?} {deep:?}");
-    let link = long.file.cluster.pipeline_link.expect("it is filled in");
+    let link = long.first().cluster.pipeline_link.expect("it is filled in");
     assert!((link.gb_per_s - 9.6).abs() < 1e-9, "the all-reduce of two L40S: {link:?}");
-    assert_eq!(Scenario::resolve(long.file.clone(), None).unwrap().file, long.file);
+    assert_eq!(Scenario::resolve(long.written(), None).unwrap().written(), long.written());
 }
 
 #[test]

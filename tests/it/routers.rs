@@ -311,9 +311,9 @@ impl Observer for Turns {
 /// share of prompt tokens that was cached.
 fn moved(router: &str) -> (usize, usize, f64) {
     let scenario = resolve(&SESSIONS.replace("ROUTER", router)).expect("it holds together");
-    let workload = Workload::open(&scenario.file.workload, scenario.file.seed, None);
+    let workload = Workload::open(&scenario.workload, scenario.seed, None);
     let cluster = cluster(&scenario).expect("step times are known");
-    let client = Client::new(&scenario.file.workload.client);
+    let client = Client::new(&scenario.workload.client);
     let mut observers = (Turns::default(), Recorder::default());
     Simulation::new(workload.expect("it opens"), client, cluster, SimDuration::ZERO)
         .run(&mut observers)
@@ -342,7 +342,7 @@ fn a_sticky_session_never_moves_and_finds_its_history() {
 fn a_router_changes_nothing_about_the_requests() {
     let arrivals = |router: &str| {
         let scenario = resolve(&SESSIONS.replace("ROUTER", router)).expect("it holds together");
-        let workload = Workload::open(&scenario.file.workload, scenario.file.seed, None);
+        let workload = Workload::open(&scenario.workload, scenario.seed, None);
         workload.expect("it opens").map(|request| request.expect("it is drawn")).collect::<Vec<_>>()
     };
     assert_eq!(arrivals("random"), arrivals("round_robin"));
@@ -404,7 +404,7 @@ fn every_router_resolves_to_itself() {
             drift: None,
         });
         let scenario = Scenario::resolve(file, None).expect("it holds together");
-        let text = toml::to_string(&scenario.file).expect("it is written");
+        let text = toml::to_string(&scenario.written()).expect("it is written");
         let again: ScenarioFile = toml::from_str(&text).expect("it is read");
         assert_eq!(again.cluster.router, router);
     }
@@ -424,10 +424,9 @@ fn found(router: &str) -> u64 {
              router = {{ {router} }}\n"
         );
         let scenario = crate::support::resolve(&text).expect("it holds together");
-        let file = &scenario.file;
-        let workload = Workload::open(&file.workload, file.seed, None).expect("it opens");
+        let workload = Workload::open(&scenario.workload, scenario.seed, None).expect("it opens");
         let cluster = cluster(&scenario).expect("step times are known");
-        let client = Client::new(&file.workload.client);
+        let client = Client::new(&scenario.workload.client);
         let mut recorder = Recorder::default();
         let run = Simulation::new(workload, client, cluster, SimDuration::ZERO);
         run.run(&mut recorder).expect("no trace is read");

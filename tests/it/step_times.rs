@@ -114,7 +114,7 @@ impl Run {
         observer: &mut impl Observer,
     ) -> Counts {
         let cluster = cluster(scenario).expect("step times are known");
-        let client = Client::new(&scenario.file.workload.client);
+        let client = Client::new(&scenario.workload.client);
         let api_delay = SimDuration::from_secs_f64(api_delay_ms / 1e3);
         let requests = Requests(self.requests());
         let simulation = Simulation::new(requests, client, cluster, api_delay);

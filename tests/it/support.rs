@@ -33,8 +33,7 @@ use servecast::workload::{Client, Workload};
 /// Runs a scenario, each instance on its own where it can.
 pub(crate) fn run_text(text: &str) -> (Counts, Recorder) {
     let scenario = resolve(text).expect("the scenario holds together");
-    let file = &scenario.file;
-    let workload = Workload::open(&file.workload, file.seed, None).expect("it opens");
+    let workload = Workload::open(&scenario.workload, scenario.seed, None).expect("it opens");
     let costs = step_times(&scenario).expect("step times are known");
     let mut recorder = Recorder::default();
     let run = simulation(&scenario, &costs, workload).expect("it can be built");

@@ -30,9 +30,8 @@ fn run(engine: &str, step_by_step: bool) -> (Recorder, StepLog) {
     if step_by_step {
         cluster.instances = cluster.instances.into_iter().map(Instance::step_by_step).collect();
     }
-    let file = &scenario.file;
-    let workload = Workload::open(&file.workload, file.seed, None).expect("a workload");
-    let client = Client::new(&file.workload.client);
+    let workload = Workload::open(&scenario.workload, scenario.seed, None).expect("a workload");
+    let client = Client::new(&scenario.workload.client);
     let (mut recorder, mut steps) = (Recorder::default(), StepLog::default());
     Simulation::new(workload, client, cluster, SimDuration::ZERO)
         .run(&mut (&mut recorder, &mut steps))

@@ -128,7 +128,7 @@ pub struct AdapterLog {
 impl AdapterLog {
     /// Of a run of a scenario.
     pub fn of(scenario: &Scenario) -> Self {
-        let Some(mix) = &scenario.file.workload.adapters else { return Self::default() };
+        let Some(mix) = &scenario.workload.adapters else { return Self::default() };
         let slots = scenario.groups.iter().flat_map(|group| {
             std::iter::repeat_n(Slots::of(group, mix), group.replicas() as usize)
         });

@@ -8,7 +8,8 @@ use super::{AdapterLog, MergingLog, MigrationFigures};
 use crate::ids::AdapterId;
 use crate::metrics::classes::{Spread, keeps};
 use crate::metrics::{Recorder, RequestRecord, Status};
-use crate::scenario::{MigrationConfig, ScenarioFile};
+use crate::resolved::Scenario;
+use crate::scenario::MigrationConfig;
 use crate::units::SimDuration;
 
 /// What one adapter, or several together, got.
@@ -117,7 +118,7 @@ const ROWS: usize = 8;
 
 impl AdaptersReport {
     /// Of a recorded run; nothing where the scenario has no adapters.
-    pub fn new(recorder: &Recorder, scenario: &ScenarioFile) -> Option<Self> {
+    pub fn new(recorder: &Recorder, scenario: &Scenario) -> Option<Self> {
         let sums = Sums::new(recorder, scenario)?;
         let asked = |id: &u32| !sums.places[*id as usize].is_empty();
         let ids: Vec<u32> = (0..sums.names.len() as u32).filter(asked).collect();
@@ -137,7 +138,7 @@ impl AdaptersReport {
     }
 
     /// A table of those with the most requests, and of all others together.
-    pub fn text(recorder: &Recorder, scenario: &ScenarioFile) -> Option<String> {
+    pub fn text(recorder: &Recorder, scenario: &Scenario) -> Option<String> {
         let sums = Sums::new(recorder, scenario)?;
         let asked = |id: &u32| !sums.places[*id as usize].is_empty();
         let mut ids: Vec<u32> = (0..sums.names.len() as u32).filter(asked).collect();
@@ -185,8 +186,8 @@ impl AdaptersReport {
 }
 
 /// What moved, where requests may move.
-fn migration(recorder: &Recorder, scenario: &ScenarioFile) -> Option<MigrationFigures> {
-    let migration = scenario.cluster.lora.as_ref()?.migration?;
+fn migration(recorder: &Recorder, scenario: &Scenario) -> Option<MigrationFigures> {
+    let migration = scenario.lora()?.migration?;
     let moves = migration != MigrationConfig::DispatchOnly {};
     moves.then(|| recorder.migrations.figures())
 }
@@ -220,7 +221,7 @@ struct Sums<'a> {
 }
 
 impl<'a> Sums<'a> {
-    fn new(recorder: &'a Recorder, scenario: &'a ScenarioFile) -> Option<Self> {
+    fn new(recorder: &'a Recorder, scenario: &'a Scenario) -> Option<Self> {
         let mix = scenario.workload.adapters.as_ref().filter(|_| recorder.adapters.is_on())?;
         let mut places = vec![Vec::new(); mix.count() as usize];
         for place in 0..recorder.requests.len() {

@@ -36,7 +36,7 @@ fn server(
 /// How a resolved scenario is spread over GPUs.
 fn laid(file: ScenarioFile) -> Result<Laid, String> {
     let resolved = Scenario::resolve(file, None).map_err(|error| error.to_string())?;
-    let cluster = resolved.file.cluster;
+    let cluster = resolved.written().cluster;
     let spread = cluster.expert_parallel.map_or(0, |parallel| parallel.size.unwrap_or(0));
     let [tensor, stages, ranks] =
         [cluster.tensor_parallel_size, cluster.pipeline_parallel_size, cluster.data_parallel_size];

@@ -82,7 +82,7 @@ proptest! {
             let there = (0..(min + more) as usize).filter(is_there).count() as u32;
             prop_assert!((min..=min + more).contains(&there), "{} at {}", there, moment);
         }
-        let config = scenario.file.cluster.autoscaler.expect("it has one");
+        let config = scenario.first().cluster.autoscaler.expect("it has one");
         let pools = ScaledPool::of(&scenario);
         let mut again = Digest::default();
         let same = simulation_of(&scenario).run(&mut again).expect("no trace is read");

@@ -19,8 +19,7 @@ fn resolved(text: &str) -> Scenario {
 }
 
 fn simulation_of(scenario: &Scenario) -> Simulation<Workload> {
-    let file = &scenario.file;
-    let workload = Workload::open(&file.workload, file.seed, None).expect("it opens");
+    let workload = Workload::open(&scenario.workload, scenario.seed, None).expect("it opens");
     let costs = step_times(scenario).expect("step times are known");
     simulation(scenario, &costs, workload).expect("it can be built")
 }

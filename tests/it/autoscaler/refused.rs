@@ -102,7 +102,7 @@ fn clusters_that_it_does_not_fit_are_refused() {
     assert!(message.contains("give each kind its own, cluster.groups[].autoscaler"), "{message}");
     let message = of("replicas = 3").expect_err("it is refused");
     assert!(message.contains("cluster.replicas: must be absent, or max_replicas"), "{message}");
-    assert_eq!(of("replicas = 4").expect("it is max_replicas").file.cluster.replicas, 4);
+    assert_eq!(of("replicas = 4").expect("it is max_replicas").replicas(), 4);
 }
 
 #[test]

@@ -83,7 +83,7 @@ fn only_what_is_on_is_paid_for_and_only_what_is_up_can_be_idle() {
     let on_s: f64 = (0..4)
         .map(|id| recorder.presence.time(id, recorder.observed(), Presence::is_on).as_secs_f64())
         .sum();
-    let bill = Bill::new(&recorder, &kinds, &resolved(&text).file.report);
+    let bill = Bill::new(&recorder, &kinds, &resolved(&text).report);
     assert!((bill.gpu_hours - on_s / 3600.0).abs() < 1e-9, "{bill:?}");
     let cost = bill.cost.expect("there are prices");
     assert!((cost.usd - on_s).abs() < 1e-6, "{cost:?}");

@@ -43,7 +43,7 @@ fn plain_vllm(scenario: &Scenario, group: &ReplicaGroup) -> Result<VllmV1Setting
         && cluster.kv_tiers.is_none()
         && cluster.pipeline_parallel_size == 1
         && cluster.data_parallel_size == 1
-        && scenario.file.cluster.disaggregation.is_none();
+        && scenario.disaggregation().is_none();
     match &group.settings {
         EngineSettings::VllmV1(vllm) if is_plain && vllm.drafts.is_none() => Ok(vllm.clone()),
         _ => Err("is more than vLLM's scheduler".to_owned()),

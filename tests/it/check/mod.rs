@@ -41,7 +41,7 @@ fn every_file_of_the_folder_is_part_of_the_suite() {
     let recorded: Vec<&str> = suite.golden.figures.keys().map(String::as_str).collect();
     assert_eq!(recorded, names);
     for member in &suite.members {
-        assert_eq!(member.case.scenario.file.name, member.name);
+        assert_eq!(member.case.scenario.name, member.name);
     }
 }
 
@@ -138,11 +138,10 @@ fn a_scheduler_of_ones_own_is_left_out_of_what_it_cannot() {
 #[test]
 fn a_policy_that_is_not_for_a_scenario_is_left_out_of_it() {
     let suite = Suite::built_in().only(|name| name.starts_with("router-"));
-    let policies =
-        Policies::shipped().with_router(|scenario, shipped| match scenario.file.cluster.router {
-            RouterConfig::SessionSticky {} => Err("sessions are not for it".to_owned()),
-            _ => Ok(shipped),
-        });
+    let policies = Policies::shipped().with_router(|scenario, shipped| match scenario.router() {
+        RouterConfig::SessionSticky {} => Err("sessions are not for it".to_owned()),
+        _ => Ok(shipped),
+    });
     let outcomes = checked(&suite, &policies);
     let left_out: Vec<Option<&str>> =
         outcomes.iter().map(|outcome| outcome.left_out.as_deref()).collect();

@@ -17,8 +17,7 @@ use servecast::workload::Workload;
 use super::support::resolve;
 
 fn simulation_of(scenario: &Scenario) -> Simulation<Workload> {
-    let file = &scenario.file;
-    let workload = Workload::open(&file.workload, file.seed, None).expect("it opens");
+    let workload = Workload::open(&scenario.workload, scenario.seed, None).expect("it opens");
     let costs = step_times(scenario).expect("step times are known");
     simulation(scenario, &costs, workload).expect("it can be built")
 }
@@ -40,7 +39,7 @@ fn run(text: &str) -> (Counts, Recorder) {
 
 /// What the benchmark tool would report of a run.
 fn report(text: &str, recorder: &Recorder) -> BenchReport {
-    BenchReport::new(recorder, &resolved(text).file)
+    BenchReport::new(recorder, &resolved(text))
 }
 
 /// Requests of 10 tokens in and 5 out that arrive together, on replicas that take 100 ms for every step

@@ -399,8 +399,7 @@ fn step_by_step(scenario: &Scenario) -> (Counts, Recorder) {
     let costs = step_times(scenario).expect("step times are known");
     let mut cluster = cluster_priced_by(scenario, &costs).expect("it can be built");
     cluster.instances = cluster.instances.into_iter().map(Instance::step_by_step).collect();
-    let file = &scenario.file;
-    let workload = Workload::open(&file.workload, file.seed, None).expect("it opens");
+    let workload = Workload::open(&scenario.workload, scenario.seed, None).expect("it opens");
     let mut recorder = Recorder::default();
     let run = simulation_on(scenario, cluster, workload).expect("nothing comes before");
     (run.run(&mut recorder).expect("no trace is read"), recorder)

@@ -103,8 +103,8 @@ fn a_replica_that_prefills_reaches_the_pool_over_the_nics_that_it_hands_over_wit
             .map(|group| pool(&group.cluster).and_then(|pool| pool.nic_gb_per_s))
             .collect();
         // What is written out can be read again.
-        let again = Scenario::resolve(scenario.file.clone(), None).expect("it is what it was");
-        assert_eq!(again.file, scenario.file);
+        let again = Scenario::resolve(scenario.written(), None).expect("it is what it was");
+        assert_eq!(again.written(), scenario.written());
         nics
     };
     for stated in ["", "nic_gb_per_s = 50.0"] {
@@ -125,6 +125,6 @@ fn a_replica_that_prefills_reaches_the_pool_over_the_nics_that_it_hands_over_wit
 fn the_bus_is_that_of_all_gpus_of_a_replica() {
     let cluster = "tensor_parallel_size = 2\nkv_tiers = { host = { memory_gib = 1.0 } }";
     let scenario = resolve(&scenario(cluster)).expect("it holds together");
-    let tiers = scenario.file.cluster.kv_tiers.expect("it has tiers");
+    let tiers = scenario.kv_tiers().expect("it has tiers");
     assert_eq!(tiers.pcie_gb_per_s, Some(2.0 * scenario.first().gpu.pcie_gb_s));
 }

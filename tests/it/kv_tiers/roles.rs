@@ -22,7 +22,7 @@ fn run(cluster: &str) -> (Counts, Recorder) {
     let scenario = resolve(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
     assert!(ScaledPool::of(&scenario).is_empty());
     let costs = step_times(&scenario).expect("step times are known");
-    let workload = Workload::open(&scenario.file.workload, scenario.file.seed, None);
+    let workload = Workload::open(&scenario.workload, scenario.seed, None);
     let run = simulation(&scenario, &costs, workload.expect("it opens")).expect("it can be built");
     let mut recorder = Recorder::default();
     let counts = run.run(&mut recorder).expect("no trace is read");

@@ -121,11 +121,11 @@ proptest! {
         let run = |mut recorder: Recorder, lanes: bool| {
             let cluster = support::cluster(replicas, &engine, law);
             let requests = servecast::sim::Requests(requests.iter().cloned());
-            let client = Client::new(&scenario.file.workload.client);
+            let client = Client::new(&scenario.workload.client);
             let run = Simulation::new(requests, client, cluster, SimDuration::ZERO);
             let counts = if lanes { run.run_in_lanes(&mut recorder) } else { run.run(&mut recorder) };
             counts.expect("no trace is read");
-            let summary = BenchReport::new(&recorder, &scenario.file).summary;
+            let summary = BenchReport::new(&recorder, &scenario).summary;
             (recorder, summary)
         };
         let count = requests.len() as u32;

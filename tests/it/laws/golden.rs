@@ -19,10 +19,10 @@ fn digest(engine: &str, step_time: &str) -> u64 {
     );
     let file = toml::from_str(&text).unwrap_or_else(|error| panic!("{error}"));
     let scenario = Scenario::resolve(file, None).expect("the scenario holds together");
-    let file = &scenario.file;
-    let workload = Workload::open(&file.workload, file.seed, None).expect("the workload opens");
+    let workload =
+        Workload::open(&scenario.workload, scenario.seed, None).expect("the workload opens");
     let cluster = cluster(&scenario).expect("step times are known");
-    let client = Client::new(&file.workload.client);
+    let client = Client::new(&scenario.workload.client);
     let mut digest = Digest::default();
     let simulation = Simulation::new(workload, client, cluster, SimDuration::ZERO);
     simulation.run(&mut digest).expect("draws do not fail");

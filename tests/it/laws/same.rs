@@ -49,7 +49,7 @@ fn another_seed_gives_another_run() {
              lengths.output_tokens = {{ type = 'uniform', min_tokens = 1, max_tokens = 300 }}\n"
         ));
         let mut digest = Digest::default();
-        let workload = Workload::open(&scenario.file.workload, scenario.file.seed, None);
+        let workload = Workload::open(&scenario.workload, scenario.seed, None);
         run(&scenario, workload.expect("the workload opens"), &mut digest);
         digest
     });
@@ -67,7 +67,7 @@ fn scenario(text: &str) -> Scenario {
 
 fn run(scenario: &Scenario, workload: Workload, observer: &mut impl servecast::sim::Observer) {
     let cluster = cluster(scenario).expect("step times are known");
-    let client = Client::new(&scenario.file.workload.client);
+    let client = Client::new(&scenario.workload.client);
     let simulation = Simulation::new(workload, client, cluster, SimDuration::ZERO);
     simulation.run(observer).expect("the trace is read to its end");
 }
@@ -82,8 +82,7 @@ fn an_hour_of_azure_conversations_is_served_and_repeats_itself() {
     ));
     let once = || {
         let rows = open(&path, None, &TraceOptions::default()).expect("the trace is readable");
-        let workload =
-            Workload::open(&scenario.file.workload, scenario.file.seed, Some(rows.into_rows()));
+        let workload = Workload::open(&scenario.workload, scenario.seed, Some(rows.into_rows()));
         let mut observer = (Digest::default(), Recorder::default());
         run(&scenario, workload.expect("the workload opens"), &mut observer);
         observer

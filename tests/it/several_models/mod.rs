@@ -36,8 +36,7 @@ const SMALL_GROUP: &str = "[[cluster.groups]]\nreplicas = 3\nmodel = 'meta-llama
 
 /// The requests of a scenario, in order.
 fn requests(scenario: &Scenario) -> Vec<Request> {
-    let file = &scenario.file;
-    let workload = Workload::open(&file.workload, file.seed, None).expect("it opens");
+    let workload = Workload::open(&scenario.workload, scenario.seed, None).expect("it opens");
     workload.collect::<Result<_, _>>().expect("no trace is read")
 }
 

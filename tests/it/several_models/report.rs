@@ -21,9 +21,9 @@ fn a_resolved_scenario_gives_the_same_run() {
     let text = both().replace("model = 'meta-llama/Llama-3.1-8B'", "model = 'llama-3.1-8b'");
     let scenario = resolve(&text).expect("it holds");
     assert_eq!(scenario.models, [LARGE, SMALL]);
-    let written = toml::to_string(&scenario.file).expect("it can be written");
+    let written = toml::to_string(&scenario.written()).expect("it can be written");
     let again = resolve(&written).expect("it holds");
-    assert_eq!(again.file, scenario.file);
+    assert_eq!(again.written(), scenario.written());
     assert_eq!(again.models, scenario.models);
     let runs = [&scenario, &again].map(|it| run(it, requests(it)).1.requests);
     assert_eq!(runs[0], runs[1]);
@@ -98,10 +98,10 @@ fn a_column_of_a_trace_names_the_model() {
          arrivals.type = 'trace'\nlengths.type = 'trace'\n{classes}{CLUSTER}{LARGE_GROUP}{SMALL_GROUP}"
     );
     let scenario = resolve(&text).expect("it holds");
-    let trace = scenario.file.trace.as_ref().expect("it is given");
+    let trace = scenario.trace.as_ref().expect("it is given");
     let options = TraceOptions { columns: trace.columns.clone(), ..TraceOptions::default() };
     let rows = open(&path, None, &options).expect("the trace is readable").into_rows();
-    let workload = Workload::open(&scenario.file.workload, scenario.file.seed, Some(rows));
+    let workload = Workload::open(&scenario.workload, scenario.seed, Some(rows));
     let sent = workload.expect("it opens").collect::<Result<Vec<_>, _>>().expect("rows are good");
     let models: Vec<usize> = sent.iter().map(|request| request.model.index()).collect();
     assert_eq!(models, [0, 1, 1]);
@@ -119,5 +119,5 @@ fn groups_and_classes_name_local_models() {
     let own = OwnFiles { models, ..OwnFiles::default() };
     let scenario = Scenario::resolve_with(file, &own).expect("it holds");
     assert_eq!(scenario.models, [LARGE, "my own"]);
-    assert_eq!(scenario.file.workload.classes[1].model.as_deref(), Some("mine"));
+    assert_eq!(scenario.workload.classes[1].model.as_deref(), Some("mine"));
 }

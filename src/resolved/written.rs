@@ -1,0 +1,71 @@
+//! A scenario as it is written out, and what its replicas have in common.
+
+use super::Scenario;
+use crate::scenario::{
+    DisaggregationConfig, GatewayConfig, KvTiersConfig, LoraConfig, RouterConfig, ScenarioFile,
+};
+use crate::units::SimDuration;
+
+impl Scenario {
+    /// The scenario with every default filled in; reading it again gives the same run.
+    pub fn written(&self) -> ScenarioFile {
+        ScenarioFile {
+            name: self.name.clone(),
+            seed: self.seed,
+            trace: self.trace.clone(),
+            workload: self.workload.clone(),
+            cluster: self.cluster.clone(),
+            faults: self.faults.clone(),
+            report: self.report.clone(),
+            measured: self.measured.clone(),
+        }
+    }
+
+    /// Takes other names for the files that it reads.
+    pub(crate) fn rename_files(&mut self, written: ScenarioFile) {
+        (self.trace, self.workload) = (written.trace, written.workload);
+        self.cluster = written.cluster;
+    }
+
+    /// How many replicas there may be.
+    pub fn replicas(&self) -> u32 {
+        self.cluster.replicas
+    }
+
+    /// Whether it lists the kinds of its replicas.
+    pub fn lists_groups(&self) -> bool {
+        !self.cluster.groups.is_empty()
+    }
+
+    /// From the client to an engine's queue, and what the front end of a replica takes for each request, one after the
+    /// other.
+    pub fn api_delays(&self) -> [SimDuration; 2] {
+        [self.cluster.api_delay_ms, self.cluster.api_per_request_ms]
+            .map(|ms| SimDuration::from_secs_f64(ms / 1e3))
+    }
+
+    /// Which replica gets a request.
+    pub fn router(&self) -> &RouterConfig {
+        &self.cluster.router
+    }
+
+    /// How many requests replicas get at once, if that is limited.
+    pub fn gateway(&self) -> Option<&GatewayConfig> {
+        self.cluster.gateway.as_ref()
+    }
+
+    /// What is between replicas that prefill and replicas that decode.
+    pub fn disaggregation(&self) -> Option<&DisaggregationConfig> {
+        self.cluster.disaggregation.as_ref()
+    }
+
+    /// KV memory below that of the GPUs.
+    pub fn kv_tiers(&self) -> Option<KvTiersConfig> {
+        self.cluster.kv_tiers
+    }
+
+    /// Where adapters are, and whether requests move to them.
+    pub fn lora(&self) -> Option<&LoraConfig> {
+        self.cluster.lora.as_ref()
+    }
+}
