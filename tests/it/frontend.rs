@@ -230,7 +230,7 @@ fn servers_on_a_gpu_of_known_step_time_fare_as_they_did() {
         let cases = host_runs(&folder.join(engine), &[], &Listener::default()).expect("runs");
         for run in judge(&cases).validation.runs {
             let is_closed = cases.iter().any(|case| {
-                case.id == run.id && case.scenario.file.workload.client.max_concurrency.is_some()
+                case.id == run.id && case.scenario.workload.client.max_concurrency.is_some()
             });
             let is_contended =
                 ["c256", "burst", "r8_inf"].iter().any(|name| run.id.starts_with(name));
