@@ -218,6 +218,7 @@ fn cluster(
         derived_kv_capacity: None,
         api_delay_ms: 0.0,
         api_per_request_ms: 0.0,
+        host: None,
         engine: EngineConfig::default(),
         step_time: StepTimeConfig::default(),
         lora: None,
