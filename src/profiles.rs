@@ -158,7 +158,7 @@ const GPU_FILES: &[(&str, &str); 26] = files!["gpus":
     "rtx-5090",
     "rtx-pro-6000-blackwell-server",
     "t4",
-    "v100-sxm2-32gb",
+    "v100-pcie-32gb",
 ];
 
 const HOST_FILES: &[(&str, &str); 2] = files!["hosts": "sglang", "vllm"];

@@ -2,6 +2,7 @@
 
 use super::{Listener, Note};
 use crate::cost::StepTime;
+use crate::engine::scheduler::EngineSettings;
 use crate::model::ModelSpec;
 use crate::profiles;
 use crate::resolved::{KvSource, ReplicaGroup, Scenario};
@@ -124,13 +125,15 @@ fn state_memory(group: &ReplicaGroup, indent: &str, listener: &Listener) {
         _ => format!(", slots of adapters {}", kv.adapters),
     };
     let (weights, reserve) = (kv.weights, kv.reserve);
-    if let EngineConfig::Sglang(sglang) = &group.cluster.engine {
+    if let (EngineConfig::Sglang(sglang), EngineSettings::Sglang(settings)) =
+        (&group.cluster.engine, &group.settings)
+    {
         say(
             listener,
             format!(
                 "{indent}  KV cache: {} tokens per {whose}, derived from {memory} of GPU memory: weights \
              {weights}{adapters}, {reserve} kept free by mem_fraction_static {} (estimate)",
-                sglang.max_total_tokens.unwrap_or_default(),
+                settings.max_total_tokens,
                 sglang.mem_fraction_static.unwrap_or_default()
             ),
         );

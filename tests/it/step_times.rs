@@ -11,11 +11,12 @@ use std::sync::Arc;
 use rand::distr::Distribution;
 use rand_distr::Exp1;
 
+use servecast::engine::scheduler::EngineSettings;
 use servecast::metrics::{Caution, Recorder, Status, Warnings};
 use servecast::request::{Content, Request, Segment};
 use servecast::resolved::Scenario;
 use servecast::rng::Seed;
-use servecast::scenario::{EngineConfig, ScenarioFile};
+use servecast::scenario::ScenarioFile;
 use servecast::sim::{Counts, Observer, Requests, Simulation, cluster, step_times};
 use servecast::units::{SimDuration, SimTime};
 use servecast::workload::Client;
@@ -251,9 +252,8 @@ fn poisson(stages: &serde_json::Value, prompt: u32) -> Vec<(SimTime, u32)> {
 /// What a run with so many blocks is warned of, and the prompt tokens that were found in the cache.
 fn cautioned(run: &Run, blocks: u32) -> (Warnings, u64) {
     let mut scenario = run.scenario(&PUBLISHED);
-    if let EngineConfig::VllmV1(engine) = &mut scenario.groups[0].cluster.engine {
-        engine.num_gpu_blocks = Some(blocks);
-    }
+    let EngineSettings::VllmV1(engine) = &mut scenario.groups[0].settings else { panic!("vLLM") };
+    engine.num_gpu_blocks = blocks;
     let costs = step_times(&scenario).expect("step times are known");
     let mut observer = (Recorder::default(), Caution::new(&scenario, costs));
     let counts = run.observe(&scenario, PUBLISHED.api_delay_ms, &mut observer);

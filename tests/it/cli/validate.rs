@@ -38,6 +38,66 @@ fn published_runs_are_scored_by_family() {
     insta::assert_snapshot!(ran.expect_exit(0).stdout());
 }
 
+/// Starts whose memory lines are made up: 16 · 0.5 − 2 − 1 − 0.5 = 4.5 GiB of KV.
+const STARTS: &str = r#"{"id": "s1", "engine": "vllm", "engine_version": "0.10.2", "model": "Qwen/Qwen3-0.6B", "gpu": "T4", "tp": 1, "gpu_memory_utilization": 0.5, "max_model_len": 4096, "max_num_batched_tokens": 2048, "max_num_seqs": 16, "requested_bytes": 8589934592, "weights_bytes": 2147483648, "activation_peak_bytes": 1073741824, "non_torch_bytes": 536870912, "kv_bytes": 4831838208, "quality": "good"}
+{"id": "s2", "engine": "vllm", "model": "nobody/knows-me", "gpu": "T4", "tp": 1, "quality": "good"}
+{"id": "s3", "engine": "vllm", "engine_version": "0.10.2", "model": "Qwen/Qwen3-0.6B", "gpu": "T4", "tp": 1, "speculative": "eagle", "quality": "partial"}
+{"engine": "vllm"}
+"#;
+
+fn json_of(words: &str) -> serde_json::Value {
+    let ran = Cli::new().file("starts.jsonl", STARTS).words(words).expect_exit(0);
+    serde_json::from_str(&ran.stdout()).expect("JSON")
+}
+
+#[test]
+fn parts_that_the_log_gives_add_up_to_its_kv_memory() {
+    let parts = "--given memory,weights,activation,non_torch";
+    let json = json_of(&format!("validate --memory starts.jsonl --format json {parts}"));
+    assert_eq!(json["starts"][0]["kv_bytes"], 4_831_838_208_u64);
+    assert_eq!(json["starts"][0]["error_gib"], 0.0);
+}
+
+#[test]
+fn what_the_log_says_of_memory_changes_no_prediction() {
+    let of = |text: &str| {
+        let cli = Cli::new().file("starts.jsonl", text);
+        let ran = cli.words("validate --memory starts.jsonl --format json").expect_exit(0);
+        let json: serde_json::Value = serde_json::from_str(&ran.stdout()).expect("JSON");
+        json["starts"][0]["parts_bytes"].clone()
+    };
+    let other = STARTS.replace("2147483648", "5147483648").replace("8589934592", "7589934592");
+    assert_eq!(of(STARTS), of(&other.replace("1073741824", "73741824")));
+    // 0.6B parameters in 16 bits, and a table of positions of 10 MiB.
+    let weights = of(STARTS)["weights"].as_i64().expect("bytes");
+    assert!((1_190_000_000..1_210_000_000).contains(&weights), "{weights}");
+}
+
+#[test]
+fn starts_that_are_not_predicted_are_listed_with_their_reason() {
+    let json = json_of("validate --memory starts.jsonl --format json");
+    let reasons: Vec<&str> = json["not_predicted"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|one| one["reason"].as_str().expect("a text"))
+        .collect();
+    let expected = [
+        "knows-me is neither in the catalogue nor in --models",
+        "memory of a draft model is not modelled",
+    ];
+    assert_eq!(reasons, expected);
+    assert_eq!(json["unreadable"][0], "line 4: `id` is missing");
+    let bands = json["scores"]["good"].as_array().expect("a list");
+    let counts = |band: &serde_json::Value| (band["starts"].as_u64(), band["scored"].as_u64());
+    assert_eq!(bands.last().map(counts), Some((Some(2), Some(1))), "all bands together");
+    let cli = Cli::new().file("starts.jsonl", STARTS);
+    let ran = cli.words("validate --memory starts.jsonl").expect_exit(0);
+    assert!(ran.stdout().contains("3 not predicted"), "{}", ran.stdout());
+    assert!(ran.stderr().contains("1 of 4 starts predicted"), "{}", ran.stderr());
+    cli.words("validate --memory no-such-file.jsonl").expect_exit(2);
+}
+
 #[test]
 fn runs_are_chosen_by_family_and_engine() {
     let cli = runs();
