@@ -48,7 +48,7 @@ fn run(scenario: &Scenario) -> Recorder {
 }
 
 fn report(scenario: &Scenario) -> AdaptersReport {
-    AdaptersReport::new(&run(scenario), &scenario).expect("there are adapters")
+    AdaptersReport::new(&run(scenario), scenario).expect("there are adapters")
 }
 
 /// Mean end-to-end latency in seconds, over seeds.

@@ -292,7 +292,7 @@ fn a_computed_placement_is_listed_in_the_resolved_scenario_which_runs_to_the_sam
         let again = resolved(&toml::to_string(&scenario.written()).expect("it is written"));
         let figures = |scenario: &Scenario| {
             let (recorder, counts) = run(scenario, None, false);
-            (BenchReport::new(&recorder, &scenario).summary.e2e.mean_ms().to_bits(), counts)
+            (BenchReport::new(&recorder, scenario).summary.e2e.mean_ms().to_bits(), counts)
         };
         assert_eq!(figures(&scenario), figures(&again), "{placement}");
     }
