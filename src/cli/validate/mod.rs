@@ -88,7 +88,7 @@ enum GivenPart {
     Weights,
     /// The peak of activations
     Activation,
-    /// What is outside PyTorch: modules of kernels, communicators
+    /// What is outside the tensor library: modules of kernels, communicators
     #[value(name = "non_torch", alias = "non-torch")]
     NonTorch,
     /// What is taken off for captured graphs

@@ -24,7 +24,7 @@ const ELEMENT: u64 = 2;
 const EXPERT_CHUNKS: [u32; 2] = [32 * 1024, 16 * 1024];
 /// A vLLM that has the smaller default; 0.10 had the larger one.
 const SMALLER_CHUNKS: EngineVersion = EngineVersion::new(0, 12);
-/// What cuBLAS keeps to work in on a GPU of Hopper's kind (PyTorch 2.x, `aten/src/ATen/cuda/CublasHandlePool.cpp`).
+/// What cuBLAS keeps to work in on a GPU of Hopper's kind (`PyTorch` 2.x, `aten/src/ATen/cuda/CublasHandlePool.cpp`).
 const WORKSPACE: Bytes = Bytes(32 << 20);
 
 /// How the layers of a model are run.

@@ -5,7 +5,7 @@
 //! itself). The peak is a sum of tensors as large as the logits. With L, all logits as 32-bit floats:
 //!
 //! * logits in 16 bits L/2, in 32 bits L;
-//! * a sort (`torch.sort`, PyTorch 2.x, `aten/src/ATen/native/cuda/SortStable.cu`) of at least 128 rows: the
+//! * a sort (`torch.sort`, `PyTorch` 2.x, `aten/src/ATen/native/cuda/SortStable.cu`) of at least 128 rows: the
 //!   sorted values L, their 64-bit places 2 L, the places to start from 2 L, CUB's second copy of both 3 L:
 //!   9.5 L together;
 //! * of fewer rows: values and places 3 L, two arrays of (row, place) 4 L, sorted keys L, CUB's second copy
@@ -25,9 +25,9 @@ use crate::units::Bytes;
 #[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum SamplerKernels {
-    /// PyTorch's operators, which sort all logits; from [`WITHOUT_SORT`] on a Triton kernel in their place.
+    /// `PyTorch`'s operators, which sort all logits; from [`WITHOUT_SORT`] on a Triton kernel in their place.
     Native,
-    /// FlashInfer's kernels.
+    /// `FlashInfer`'s kernels.
     FlashInfer,
     /// None: the model only embeds, classifies or ranks.
     Absent,
@@ -35,7 +35,7 @@ pub enum SamplerKernels {
 
 /// The first vLLM whose own sampler masks logits without sorting them (pull request 33538).
 const WITHOUT_SORT: EngineVersion = EngineVersion::new(0, 17);
-/// Rows of logits below which PyTorch sorts them all at once.
+/// Rows of logits below which `PyTorch` sorts them all at once.
 const SEGMENTED_FROM_ROWS: u32 = 128;
 
 impl SamplerKernels {

@@ -3,14 +3,14 @@
 //! vLLM (0.4 to 0.33, `vllm/v1/worker/gpu_worker.py`, `determine_available_memory`; V0
 //! `vllm/worker/worker.py`) runs a step of `max_num_batched_tokens` and the sampler before it sizes its cache:
 //!
-//! KV = utilization · memory − weights − peak of activations − what CUDA took outside PyTorch,
+//! KV = utilization · memory − weights − peak of activations − what CUDA took outside `PyTorch`,
 //!
 //! and from 0.21 on − an estimate of captured graphs. SGLang (0.2 to 0.5.23,
 //! `sglang/srt/model_executor/model_runner.py`) profiles nothing: KV = free after loading − (1 − share) · free
-//! before loading. TensorRT-LLM (PyTorch back end, 0.20 to 1.2, `tensorrt_llm/_torch/pyexecutor/_util.py`) measures
+//! before loading. TensorRT-LLM (`PyTorch` back end, 0.20 to 1.2, `tensorrt_llm/_torch/pyexecutor/_util.py`) measures
 //! the peak of a dry run: KV = share · (memory − peak without its cache).
 //!
-//! What the peak is made of follows from shapes (`forward.rs`, `sampler.rs`). What is outside PyTorch does not:
+//! What the peak is made of follows from shapes (`forward.rs`, `sampler.rs`). What is outside `PyTorch` does not:
 //! contexts, modules of kernels and buffers of communicators are constants here, read off logs of few starts.
 
 use serde::Serialize;
@@ -73,7 +73,7 @@ pub struct Card {
 pub struct StartUp {
     /// Peak of activations in the profiled step.
     pub activation: Bytes,
-    /// What is not PyTorch's: modules of kernels, communicators.
+    /// What is not `PyTorch`'s: modules of kernels, communicators.
     pub non_torch: Bytes,
     /// What is taken off for captured graphs.
     pub graphs: Bytes,
@@ -107,7 +107,7 @@ pub struct VllmStart {
     pub graphs: u32,
 }
 
-/// Of what is outside PyTorch, what comes with each peer in the node: where a switch multiplies (NCCL with NVLS,
+/// Of what is outside `PyTorch`, what comes with each peer in the node: where a switch multiplies (NCCL with NVLS,
 /// custom all-reduce; starts on H100 and H200 leave 0.3 to 0.9 GiB with TP 2 and 4, and 1.7 to 2.6 with TP 8, of vLLM
 /// and SGLang alike) and elsewhere
 /// (TP 4 on A100 and RTX 3090: 0.1 to 0.4 GiB).
@@ -124,7 +124,7 @@ const V1_GIB: f64 = 0.07;
 /// that log it, 0.1 to 0.6 in what others leave. A start that compiles took 0.1 to 0.8 more of 0.21 than one that
 /// finds its graphs compiled; this is between both.
 const V1_LATER_GIB: f64 = 0.35;
-/// The first vLLM whose starts on Hopper log more outside PyTorch.
+/// The first vLLM whose starts on Hopper log more outside `PyTorch`.
 const MORE_MODULES: EngineVersion = EngineVersion::new(0, 12);
 /// The first vLLM that takes an estimate of captured graphs off (its log: "enabled (default since v0.21.0)").
 const COUNTS_GRAPHS: EngineVersion = EngineVersion::new(0, 21);
@@ -195,7 +195,7 @@ impl SglangStart {
     }
 }
 
-/// A start of TensorRT-LLM with its PyTorch back end.
+/// A start of TensorRT-LLM with its `PyTorch` back end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TrtLlmStart {
     /// The GPUs.

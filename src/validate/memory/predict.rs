@@ -23,7 +23,7 @@ pub enum Part {
     Weights,
     /// The peak of activations.
     Activation,
-    /// What is outside PyTorch.
+    /// What is outside `PyTorch`.
     NonTorch,
     /// What is taken off for captured graphs.
     Graphs,
@@ -347,7 +347,7 @@ fn sglang(
     Ok(Found { prediction: prediction(found, (ShareOf::Memory, share), block), block })
 }
 
-/// The first TensorRT-LLM whose usual back end is PyTorch's.
+/// The first TensorRT-LLM whose usual back end is `PyTorch`'s.
 const PYTORCH_BACK_END: EngineVersion = EngineVersion::new(0, 20);
 
 fn trtllm(
@@ -416,7 +416,7 @@ fn sglang_weights(start: &Start) -> Option<i64> {
     taken.or_else(|| start.logged_bytes("weights_bytes"))
 }
 
-/// Of the profiled peak, what is neither weights, nor outside PyTorch, nor the temporary cache.
+/// Of the profiled peak, what is neither weights, nor outside `PyTorch`, nor the temporary cache.
 fn trtllm_activation(start: &Start) -> Option<i64> {
     let peak = start.logged_bytes("trtllm.peak_profile_bytes")?;
     let kv = start.logged_bytes("trtllm.tmp_kv_bytes").unwrap_or(0);
@@ -424,7 +424,7 @@ fn trtllm_activation(start: &Start) -> Option<i64> {
     Some(peak - kv - weights - start.logged_bytes("non_torch_bytes")?)
 }
 
-/// What is outside PyTorch where the log says only the sum of it and the weights.
+/// What is outside `PyTorch` where the log says only the sum of it and the weights.
 fn consumed(start: &Start) -> Option<i64> {
     Some(start.logged_bytes("consumed_bytes")? - start.logged_bytes("weights_bytes")?)
 }

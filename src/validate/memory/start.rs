@@ -31,7 +31,7 @@ impl Start {
             match Self::of(line) {
                 Ok(start) => starts.push(start),
                 Err(problem) => {
-                    broken.push(RecordError { unit: "line", number: index + 1, problem })
+                    broken.push(RecordError { unit: "line", number: index + 1, problem });
                 }
             }
         }
