@@ -4,7 +4,11 @@
 //! steps, one turns tokens into text. A [`HostProfile`] has the service times of one engine on one
 //! reference CPU; another CPU takes a multiple of all of them.
 
+mod step;
+
 use serde::{Deserialize, Serialize};
+
+pub use step::HostConfig;
 
 /// Service times of the processes of a server, and of the benchmark client in front of it, in µs on
 /// the CPU that they were measured on.
@@ -31,7 +35,7 @@ pub struct HostProfile {
     #[serde(default)]
     pub detokenizer: Option<DetokenizerTimes>,
     /// The scheduler's process, for each step.
-    pub engine_core: EngineCoreTimes,
+    pub engine_core: HostConfig,
 }
 
 /// A benchmark client: one thread that sends requests and reads what comes back.
@@ -146,36 +150,4 @@ pub struct DetokenizerTimes {
     pub output_us: f64,
     /// On the way to the next process.
     pub delay_us: f64,
-}
-
-/// What the scheduler's process takes for a step, under the keys of the engine's host times.
-#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct EngineCoreTimes {
-    /// To decide a step.
-    pub schedule_us: f64,
-    /// The same for each sequence in it.
-    pub schedule_per_sequence_us: f64,
-    /// The same for each request admitted in it.
-    pub schedule_per_new_request_us: f64,
-    /// More where it prefills.
-    pub schedule_prefill_us: f64,
-    /// More for each token that it prefills.
-    pub schedule_per_prefill_token_us: f64,
-    /// To launch it.
-    pub launch_us: f64,
-    /// To take in its outcome.
-    pub post_process_us: f64,
-    /// The same for each sequence in it.
-    pub post_process_per_sequence_us: f64,
-    /// More where it prefilled.
-    pub post_process_prefill_us: f64,
-    /// More for each sequence that it prefilled.
-    pub post_process_per_prefill_us: f64,
-    /// The share of all this right after other work, if that is less.
-    #[serde(default)]
-    pub warm_share: Option<f64>,
-    /// After how long of waiting it takes all of it.
-    #[serde(default)]
-    pub cools_us: f64,
 }

@@ -56,7 +56,7 @@ impl SimTime {
 
     /// The span since another time, nothing if that is later.
     #[inline]
-    pub const fn waited_since(self, other: Self) -> SimDuration {
+    pub const fn saturating_since(self, other: Self) -> SimDuration {
         SimDuration(self.0.saturating_sub(other.0))
     }
 

@@ -9,8 +9,7 @@ use crate::load::{self, LoadError};
 use crate::model::{KvCapacity, KvDtype};
 use crate::resolved::KvSource;
 use crate::scenario::{
-    ArrivalConfig, ClientConfig, ClusterConfig, ContentConfig, EngineConfig, LengthConfig,
-    ReportConfig, RouterConfig, ScenarioFile, StepTimeConfig, VllmConfig, WorkloadConfig,
+    ClusterConfig, EngineConfig, ReportConfig, ScenarioFile, VllmConfig, WorkloadConfig,
 };
 use crate::units::{Bytes, SimDuration};
 
@@ -116,46 +115,11 @@ pub(crate) fn engine_defaults(model: &str, gpu: &str, tp: u32) -> ScenarioFile {
         name: "profile".to_owned(),
         seed: crate::rng::Seed::default(),
         trace: None,
-        workload: WorkloadConfig {
-            num_requests: Some(1),
-            duration_s: None,
-            tool_seed: None,
-            arrivals: ArrivalConfig::AllAtOnce {},
-            lengths: LengthConfig::Fixed { input_tokens: 1, output_tokens: 1 },
-            content: ContentConfig::default(),
-            adapters: None,
-            early_stop: Vec::new(),
-            classes: Vec::new(),
-            sessions: None,
-            warm_up: None,
-            client: ClientConfig::default(),
-        },
+        workload: WorkloadConfig::at_once(Some(1)),
         cluster: ClusterConfig {
-            model: model.to_owned(),
-            gpu: gpu.to_owned(),
-            replicas: 1,
             tensor_parallel_size: tp,
-            pipeline_parallel_size: 1,
-            data_parallel_size: 1,
-            all_reduce: None,
-            pipeline_link: None,
-            expert_parallel: None,
-            gpu_memory_utilization: None,
-            memory_reserve: None,
-            kv_cache_dtype: KvDtype::Auto,
-            derived_kv_capacity: None,
-            api_delay_ms: 0.0,
-            api_per_request_ms: 0.0,
-            host: None,
             engine: EngineConfig::VllmV1(engine),
-            step_time: StepTimeConfig::default(),
-            lora: None,
-            router: RouterConfig::default(),
-            gateway: None,
-            disaggregation: None,
-            kv_tiers: None,
-            autoscaler: None,
-            groups: Vec::new(),
+            ..ClusterConfig::new(model, gpu)
         },
         report: ReportConfig::default(),
         faults: Vec::new(),

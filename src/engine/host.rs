@@ -28,13 +28,17 @@ pub struct HostTimes {
     post_process_per_prefill: SimDuration,
     warm_up: SimDuration,
     warm_up_after: u32,
-    warmth: Option<Warmth>,
+    warmth: Warmth,
 }
 
 /// How much sooner a host is done that has just worked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Warmth(Option<Cooling>);
+
+/// What is saved while caches are warm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Warmth {
-    /// Thousandths of its time that it takes right after other work.
+struct Cooling {
+    /// Thousandths of its time that the host takes right after other work.
     permille: u64,
     /// After how long without work it takes all of it.
     cools: SimDuration,
@@ -43,10 +47,11 @@ pub(super) struct Warmth {
 impl Warmth {
     /// How long work takes a host that has waited so long before.
     #[inline]
-    pub(super) fn of(self, work: SimDuration, waited: SimDuration) -> SimDuration {
-        let cools = self.cools.as_nanos();
+    fn of(self, work: SimDuration, waited: SimDuration) -> SimDuration {
+        let Self(Some(Cooling { permille, cools })) = self else { return work };
+        let cools = cools.as_nanos();
         let waited = waited.as_nanos().min(cools);
-        let permille = self.permille + (1000 - self.permille) * waited / cools;
+        let permille = permille + (1000 - permille) * waited / cools;
         SimDuration::from_nanos(work.as_nanos() * permille / 1000)
     }
 }
@@ -69,10 +74,10 @@ impl From<&HostConfig> for HostTimes {
             post_process_per_prefill: micros(config.post_process_per_prefill_us),
             warm_up: micros(config.warm_up_us),
             warm_up_after: config.warm_up_after_prefill_steps,
-            warmth: config.warm_share.map(|share| Warmth {
+            warmth: Warmth(config.warm_share.map(|share| Cooling {
                 permille: (share * 1e3).round() as u64,
                 cools: micros(config.cools_us.max(1e-3)),
-            }),
+            })),
         }
     }
 }
@@ -80,7 +85,7 @@ impl From<&HostConfig> for HostTimes {
 impl HostTimes {
     /// How long it takes in an outcome that has come at `end`, when it had nothing to do from `free` on.
     pub(super) fn takes_in(&self, end: SimTime, free: SimTime, cold: SimDuration) -> SimDuration {
-        HostPart { warmth: self.warmth, ..HostPart::default() }.takes_in(end, free, cold)
+        self.warmth.of(cold, end.saturating_since(free))
     }
 
     /// The host's part of a step of this shape, in which so many requests are admitted.
@@ -129,26 +134,21 @@ pub(super) struct HostPart {
     beside: SimDuration,
     /// Until its outcome is known, once it has ended and the host is free.
     pub(super) post_process: SimDuration,
-    warmth: Option<Warmth>,
+    warmth: Warmth,
 }
 
 impl HostPart {
     /// The same after the host has waited so long; what it does with the outcome follows another wait.
     #[inline]
     pub(super) fn after(mut self, waited: SimDuration) -> Self {
-        if let Some(warmth) = self.warmth {
-            self.before = warmth.of(self.before, waited);
-        }
+        self.before = self.warmth.of(self.before, waited);
         self
     }
 
     /// How long it takes in an outcome that has come at `end`, when it had nothing to do from `free` on.
     #[inline]
     pub(super) fn takes_in(&self, end: SimTime, free: SimTime, cold: SimDuration) -> SimDuration {
-        match self.warmth {
-            Some(warmth) => warmth.of(cold, end.waited_since(free)),
-            None => cold,
-        }
+        self.warmth.of(cold, end.saturating_since(free))
     }
 
     /// The same for a step that something else delays.
@@ -163,7 +163,8 @@ impl HostPart {
             before: self.before.max(other.before),
             beside: self.beside.max(other.beside),
             post_process: self.post_process.max(other.post_process),
-            warmth: self.warmth.or(other.warmth),
+            // They are of one engine.
+            warmth: Warmth(self.warmth.0.or(other.warmth.0)),
         }
     }
 

@@ -442,7 +442,7 @@ impl Instance {
             }
         }
         self.last_completion = now;
-        self.waited = self.in_flight.buffer(ended).ends_at().waited_since(self.host_free);
+        self.waited = self.in_flight.buffer(ended).ends_at().saturating_since(self.host_free);
         self.host_free = now;
         self.send_outputs(now, self.in_flight.buffer(ended).plan.shape.decode_seqs);
         tell(self, EngineEvent::Completed(self.in_flight.buffer(ended), &self.result));

@@ -3,13 +3,14 @@
 use std::collections::VecDeque;
 
 use super::FrontEndTimes;
+use super::server::Server;
 use crate::units::{SimDuration, SimTime};
 
 /// One thread that works through what has come, first come, first served.
 #[derive(Debug, Clone, Default)]
 pub(super) struct EventLoop {
-    /// When all that has come is done.
-    free: SimTime,
+    /// Busy until all that has come is done.
+    server: Server,
     /// Turns over outputs that have not begun, in order: requests pass them, because a
     /// message is looked at when the turn before it is over and not in the order of the queue.
     pending: VecDeque<Turn>,
@@ -46,20 +47,19 @@ impl Message {
 impl EventLoop {
     /// Whether all that has come is done.
     pub(super) fn is_idle(&self, at: SimTime) -> bool {
-        at >= self.free
+        self.server.is_idle(at)
     }
 
     /// Work for a request comes at `at`: when it is done.
     pub(super) fn handle(&mut self, at: SimTime, work: SimDuration, wake: SimDuration) -> SimTime {
         self.forget_begun(at);
         let Some(&Turn { begin, .. }) = self.pending.front() else {
-            self.free = if at > self.free { at + wake } else { self.free } + work;
-            return self.free;
+            return self.server.serve(at, work, wake);
         };
         for turn in &mut self.pending {
             turn.begin += work;
         }
-        self.free += work;
+        self.server.delay(work);
         begin + work
     }
 
@@ -78,14 +78,14 @@ impl EventLoop {
         if let Some(turn) = self.pending.back().filter(|turn| merges && turn.merges) {
             // A chunk has the tokens of both messages.
             let first_chunk = turn.begin + outputs;
-            self.free += outputs + finishing;
+            self.server.delay(outputs + finishing);
             return Message { first_chunk, chunks: 0, turn: SimDuration::ZERO };
         }
-        let begin = if at > self.free { at + times.api_wake } else { self.free };
+        let begin = self.server.start(at, times.api_wake);
         let per_turn = rows.min(times.outputs_per_turn);
         let turn = times.output * u64::from(per_turn) + times.chunks(per_turn);
         let first_chunk = begin + times.message + times.output * u64::from(per_turn) + priming;
-        self.free = begin + outputs + times.chunks(rows) + finishing;
+        self.server.keep_until(begin + outputs + times.chunks(rows) + finishing);
         if begin > at + times.api_wake {
             self.pending.push_back(Turn { begin, merges });
         }

@@ -23,7 +23,7 @@ mod times;
 use rustc_hash::FxHashMap;
 
 use self::event_loop::EventLoop;
-use self::server::Server;
+pub use self::server::Server;
 pub use self::times::FrontEndTimes;
 use self::times::Place;
 use crate::ids::RequestId;

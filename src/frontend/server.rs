@@ -1,10 +1,10 @@
-//! A process that does one thing after the other.
+//! A process, or a thread, that does one thing after the other.
 
 use crate::units::{SimDuration, SimTime};
 
 /// When a process is free. What comes to it in order is served in order.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Server {
+pub struct Server {
     free: SimTime,
 }
 
@@ -15,9 +15,19 @@ impl Server {
     }
 
     /// When work that comes at `at` is done.
-    pub(super) fn serve(&mut self, at: SimTime, work: SimDuration, wake: SimDuration) -> SimTime {
+    pub fn serve(&mut self, at: SimTime, work: SimDuration, wake: SimDuration) -> SimTime {
         self.free = self.start(at, wake) + work;
         self.free
+    }
+
+    /// Whether all that has come is done at `at`.
+    pub(super) fn is_idle(self, at: SimTime) -> bool {
+        at >= self.free
+    }
+
+    /// It has so much more to do.
+    pub(super) fn delay(&mut self, work: SimDuration) {
+        self.free += work;
     }
 
     /// It has something to do until then.

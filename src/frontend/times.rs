@@ -75,7 +75,7 @@ impl FrontEndTimes {
         let interval = config.stream_interval;
         Self {
             processes: config.api_servers,
-            stages: stages(profile, config),
+            stages: stages(profile, config, scaled),
             api_wake: scaled(api.wake_us),
             message: scaled(api.message_us),
             output: scaled(api.output_us),
@@ -127,9 +127,12 @@ impl FrontEndTimes {
 }
 
 /// What a request goes through, one after the other.
-fn stages(profile: &HostProfile, config: &ServerHostConfig) -> Vec<Stage> {
+fn stages(
+    profile: &HostProfile,
+    config: &ServerHostConfig,
+    scaled: impl Fn(f64) -> SimDuration,
+) -> Vec<Stage> {
     let HostProfile { api, tokenizer, .. } = profile;
-    let scaled = |us: f64| SimDuration::from_secs_f64(us * config.cpu / 1e6);
     let in_loop = |us: f64, per_token_us: f64| Stage {
         place: Place::EventLoop,
         follows: false,

@@ -3,11 +3,8 @@
 use super::ScenarioError;
 use super::fail;
 use super::rules::Rules;
-use crate::host::EngineCoreTimes;
 use crate::profiles;
-use crate::scenario::{
-    ClusterConfig, EngineConfig, HostConfig, ServerHost, ServerHostConfig, ServerHostProfile,
-};
+use crate::scenario::{ClusterConfig, EngineConfig, HostConfig, ServerHost, ServerHostProfile};
 
 /// Processes that talk HTTP at most.
 const API_SERVERS_MAX: u32 = 1024;
@@ -64,26 +61,7 @@ pub(super) fn resolve(cluster: &mut ClusterConfig) -> Result<(), ScenarioError> 
     if *times == HostConfig::default()
         && let Some(profile) = profiles::host(engine.name())
     {
-        *times = scaled(&profile.engine_core, host);
+        *times = profile.engine_core.on_cpu(host.cpu);
     }
     Ok(())
-}
-
-fn scaled(core: &EngineCoreTimes, host: &ServerHostConfig) -> HostConfig {
-    let scaled = |us: f64| us * host.cpu;
-    HostConfig {
-        schedule_us: scaled(core.schedule_us),
-        schedule_per_sequence_us: scaled(core.schedule_per_sequence_us),
-        schedule_per_new_request_us: scaled(core.schedule_per_new_request_us),
-        schedule_prefill_us: scaled(core.schedule_prefill_us),
-        schedule_per_prefill_token_us: scaled(core.schedule_per_prefill_token_us),
-        launch_us: scaled(core.launch_us),
-        post_process_us: scaled(core.post_process_us),
-        post_process_per_sequence_us: scaled(core.post_process_per_sequence_us),
-        post_process_prefill_us: scaled(core.post_process_prefill_us),
-        post_process_per_prefill_us: scaled(core.post_process_per_prefill_us),
-        warm_share: core.warm_share,
-        cools_us: core.cools_us,
-        ..HostConfig::default()
-    }
 }

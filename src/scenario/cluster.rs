@@ -106,6 +106,37 @@ pub struct ClusterConfig {
 }
 
 impl ClusterConfig {
+    /// One replica on one GPU, with the defaults of everything else.
+    pub fn new(model: impl Into<String>, gpu: impl Into<String>) -> Self {
+        Self {
+            model: model.into(),
+            gpu: gpu.into(),
+            replicas: one(),
+            tensor_parallel_size: one(),
+            all_reduce: None,
+            pipeline_parallel_size: one(),
+            pipeline_link: None,
+            data_parallel_size: one(),
+            expert_parallel: None,
+            gpu_memory_utilization: None,
+            memory_reserve: None,
+            kv_cache_dtype: KvDtype::default(),
+            derived_kv_capacity: None,
+            api_delay_ms: 0.0,
+            api_per_request_ms: 0.0,
+            host: None,
+            engine: EngineConfig::default(),
+            step_time: StepTimeConfig::default(),
+            lora: None,
+            router: RouterConfig::default(),
+            gateway: None,
+            disaggregation: None,
+            kv_tiers: None,
+            autoscaler: None,
+            groups: Vec::new(),
+        }
+    }
+
     /// Stages of a replica at most.
     pub const STAGES_MAX: u32 = 16;
 

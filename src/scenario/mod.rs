@@ -15,7 +15,6 @@ mod faults;
 mod file;
 mod gateway;
 mod group;
-mod host;
 mod kv_tiers;
 mod lora;
 mod migration;
@@ -26,6 +25,7 @@ mod sglang;
 mod step_time;
 mod workload;
 
+pub use crate::host::HostConfig;
 pub use adapter_batching::{
     AdapterBatchingConfig, DloraCreditConfig, MergedOnlyConfig, SloraClustersConfig,
 };
@@ -52,7 +52,6 @@ pub use file::{
 };
 pub use gateway::{GatewayConfig, GatewayOrder, OverRate, RateLimitConfig, RateScope};
 pub use group::{GroupConfig, ReplicaRole};
-pub use host::HostConfig;
 pub use kv_tiers::{
     DiskTierConfig, HostTierConfig, KvTiersConfig, PoolTierConfig, TierEviction, TierFetch,
     TierWrite,

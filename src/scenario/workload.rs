@@ -67,6 +67,26 @@ pub struct WorkloadConfig {
     pub client: ClientConfig,
 }
 
+impl WorkloadConfig {
+    /// So many requests at once, of a token each: for requests that are not drawn.
+    pub(crate) fn at_once(num_requests: Option<u32>) -> Self {
+        Self {
+            num_requests,
+            duration_s: None,
+            tool_seed: None,
+            arrivals: ArrivalConfig::AllAtOnce {},
+            lengths: LengthConfig::Fixed { input_tokens: 1, output_tokens: 1 },
+            early_stop: Vec::new(),
+            content: ContentConfig::default(),
+            adapters: None,
+            classes: Vec::new(),
+            sessions: None,
+            warm_up: None,
+            client: ClientConfig::default(),
+        }
+    }
+}
+
 /// When requests arrive.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]

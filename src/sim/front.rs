@@ -4,7 +4,7 @@ use super::run::{Event, Simulation};
 use super::source::Source;
 use crate::cluster::Role;
 use crate::des::Class;
-use crate::frontend::{FrontEndTimes, Progress};
+use crate::frontend::{FrontEndTimes, Progress, Server};
 use crate::ids::InstanceId;
 use crate::units::{SimDuration, SimTime};
 
@@ -19,24 +19,18 @@ pub(super) struct Sender {
     pub(super) turnaround: SimDuration,
     /// On the way to a server.
     network: SimDuration,
-    free: SimTime,
+    server: Server,
 }
 
 impl Sender {
     /// When it has connected for a request that is sent at `now`.
     fn connect(&mut self, now: SimTime) -> SimTime {
-        self.work(now, self.each[0])
+        self.server.serve(now, self.each[0], self.wake)
     }
 
     /// When a request for which it has connected comes to a server.
     fn send(&mut self, now: SimTime) -> SimTime {
-        self.work(now, self.each[1]) + self.network
-    }
-
-    fn work(&mut self, now: SimTime, work: SimDuration) -> SimTime {
-        let begin = if now > self.free { now + self.wake } else { now.max(self.free) };
-        self.free = begin + work;
-        self.free
+        self.server.serve(now, self.each[1], self.wake) + self.network
     }
 }
 
@@ -47,7 +41,7 @@ impl<W: Source> Simulation<W> {
         if let Some(times) = times {
             let FrontEndTimes { client_send: each, client_wake: wake, network, .. } = *times;
             let turnaround = times.client_turnaround;
-            self.sender = Sender { each, wake, turnaround, network, free: SimTime::ZERO };
+            self.sender = Sender { each, wake, turnaround, network, server: Server::default() };
         }
         self
     }

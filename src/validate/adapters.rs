@@ -1,11 +1,14 @@
 //! Records whose requests use LoRA adapters: each adapter is asked for at a rate of its own, and the
 //! client stops after a fixed time.
 
+use std::ops::Range;
+
 use super::flags::Settings;
 use super::record::{Record, count, number};
 use super::sharegpt;
 use super::skip::Skip;
 use super::workload::MOST_REQUESTS;
+use crate::model::EngineVersion;
 use crate::scenario::{
     AdapterKind, AdapterMix, AdapterPopularity, ArrivalConfig, ClientConfig, ClusterConfig,
     ContentConfig, EngineConfig, LengthConfig, LoraConfig, PortsConfig, RowOrder, StepTimeConfig,
@@ -31,8 +34,8 @@ const KNOWN: [&str; 12] = [
 /// Room for a draw of more arrivals than the mean: requests in standard deviations.
 const DEVIATIONS: f64 = 6.0;
 
-/// The vLLM whose servers with adapters were calibrated, major and minor version.
-const CALIBRATED: (u32, u32) = (0, 8);
+/// The vLLM whose servers with adapters were calibrated: from the first of these on, before the second.
+const CALIBRATED: Range<EngineVersion> = EngineVersion::new(0, 8)..EngineVersion::new(0, 9);
 /// What they take beside the kernels of model and adapters: found with
 /// [`LoraKernels::VLLM`](crate::scenario::LoraKernels::VLLM)
 /// (`profiles/lora/README.md`).
@@ -43,13 +46,14 @@ const PER_PREFILL_STEP_US: f64 = 1200.0;
 /// Makes the engine of a record serve adapters, if its flags say so.
 pub(super) fn serve(
     settings: &Settings,
-    version: Option<(u32, u32)>,
+    version: Option<EngineVersion>,
     cluster: &mut ClusterConfig,
 ) -> Result<(), Skip> {
     if !settings.enable_lora {
         return Ok(());
     }
-    if version == Some(CALIBRATED) && matches!(cluster.engine, EngineConfig::VllmV1(_)) {
+    let is_calibrated = version.is_some_and(|version| CALIBRATED.contains(&version));
+    if is_calibrated && matches!(cluster.engine, EngineConfig::VllmV1(_)) {
         cluster.api_delay_ms = API_DELAY_MS;
         if let StepTimeConfig::Auto { calibration, .. } = &mut cluster.step_time {
             calibration.per_sequence_us = PER_SEQUENCE_US;

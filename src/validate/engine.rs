@@ -7,39 +7,25 @@ use super::parallel::Layout;
 use super::record::{EngineFields, Record};
 use super::skip::Skip;
 use crate::hardware::GpuSpec;
-use crate::model::{KvGroups, ModelSpec};
+use crate::model::{EngineVersion, KvGroups, ModelSpec};
 use crate::scenario::{
-    ClusterConfig, EngineConfig, SglangConfig, StepTimeConfig, VllmConfig, VllmStartUp,
-    VllmV0Config,
+    ClusterConfig, EngineConfig, SglangConfig, VllmConfig, VllmStartUp, VllmV0Config,
 };
-
-/// A version of an engine, as far as its defaults depend on it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Version {
-    major: u32,
-    minor: u32,
-    patch: u32,
-}
-
-/// The newest version whose defaults the project knows (vLLM 0.33.0).
-const NEWEST: Version = Version { major: 0, minor: 33, patch: 0 };
 
 /// The first vLLM that schedules the next batch while the last one runs unless told otherwise
 /// (vLLM pull request 27614).
-const ASYNC_BY_DEFAULT: (u32, u32) = (0, 14);
+const ASYNC_BY_DEFAULT: EngineVersion = EngineVersion::new(0, 14);
 /// The first that does so over several stages; before, it refused to start when told to (pull request
 /// 32618).
-const ASYNC_STAGES: (u32, u32) = (0, 16);
+const ASYNC_STAGES: EngineVersion = EngineVersion::new(0, 16);
 /// The first vLLM that admits a request only if its whole prompt fits (pull request 37307).
-const RESERVES_PROMPT: (u32, u32) = (0, 19);
-/// The first vLLM whose V1 engine is the default.
-const V1_BY_DEFAULT: (u32, u32) = (0, 8);
+const RESERVES_PROMPT: EngineVersion = EngineVersion::new(0, 19);
 /// The first vLLM V0 with a chunk budget of 2048 tokens.
-const LARGER_CHUNKS: (u32, u32, u32) = (0, 6, 4);
+const LARGER_CHUNKS: EngineVersion = EngineVersion::patched(0, 6, 4);
 /// The first `SGLang` that is known to seed its client with 42.
-const SEED_42: (u32, u32, u32) = (0, 5, 23);
+const SEED_42: EngineVersion = EngineVersion::patched(0, 5, 23);
 /// Above so many positions vLLM V0 chunks prompts unless told otherwise.
-const CHUNKED_FROM_POSITIONS: u32 = 32_768;
+pub(super) const CHUNKED_FROM_POSITIONS: u32 = 32_768;
 
 /// The cluster of a record.
 pub(super) fn cluster(
@@ -57,31 +43,15 @@ pub(super) fn cluster(
         return Err(Skip::Flag { flag, value: "true".to_owned() });
     }
     let mut cluster = ClusterConfig {
-        gateway: None,
-        disaggregation: None,
-        kv_tiers: None,
-        autoscaler: None,
-        groups: Vec::new(),
-        model: model.name.clone(),
-        gpu: gpu.name.clone(),
         replicas,
         tensor_parallel_size: tensor,
         pipeline_parallel_size: stages,
         data_parallel_size: ranks,
-        all_reduce: None,
-        pipeline_link: None,
         expert_parallel: layout.expert_parallel,
         gpu_memory_utilization: settings.gpu_memory_utilization,
-        memory_reserve: None,
         kv_cache_dtype: settings.kv_cache_dtype,
-        derived_kv_capacity: None,
-        api_delay_ms: 0.0,
-        api_per_request_ms: 0.0,
-        host: None,
-        engine: EngineConfig::default(),
-        step_time: StepTimeConfig::default(),
-        lora: None,
         router: layout.router,
+        ..ClusterConfig::new(model.name.clone(), gpu.name.clone())
     };
     cluster.engine = if is_sglang(&record.engine) {
         cluster.gpu_memory_utilization = None;
@@ -95,9 +65,8 @@ pub(super) fn cluster(
 }
 
 /// The version of an engine, as far as a source tells it.
-fn version(engine: &EngineFields) -> Option<(u32, u32)> {
-    let version = engine.version.as_deref().and_then(Version::find)?;
-    Some((version.major, version.minor))
+fn version(engine: &EngineFields) -> Option<EngineVersion> {
+    engine.version.as_deref().and_then(EngineVersion::find)
 }
 
 /// Whether an engine is modelled, on so many machines.
@@ -127,11 +96,11 @@ fn vllm(
     assumed: &mut Vec<&'static str>,
 ) -> Result<EngineConfig, Skip> {
     let text = engine.version.as_deref().unwrap_or_default();
-    let version = Version::find(text).unwrap_or_else(|| {
+    let version = EngineVersion::find(text).unwrap_or_else(|| {
         if !says_v0(text) {
             assumed.push("engine version not stated: defaults of vLLM 0.33");
         }
-        NEWEST
+        EngineVersion::VLLM
     });
     if is_v0(engine) {
         for (flag, given) in [
@@ -145,13 +114,13 @@ fn vllm(
         return Ok(EngineConfig::VllmV0(vllm_v0(settings, model, version)));
     }
     let default = VllmConfig::default();
-    let is_too_old = version.is_before(if stages > 1 { ASYNC_STAGES } else { ASYNC_BY_DEFAULT });
+    let is_too_old = version < if stages > 1 { ASYNC_STAGES } else { ASYNC_BY_DEFAULT };
     if settings.async_scheduling == Some(true) && stages > 1 && is_too_old {
         let what = format!("asynchronous scheduling over {stages} stages before vLLM 0.16");
         return Err(Skip::Contradiction(what));
     }
-    let told = format!("{}.{}", version.major, version.minor);
-    let start_up = VllmStartUp { version: (version != NEWEST).then_some(told), sampler: None };
+    let told = (version != EngineVersion::VLLM).then(|| version.to_string());
+    let start_up = VllmStartUp { version: told, sampler: None };
     Ok(EngineConfig::VllmV1(VllmConfig {
         start_up,
         block_size: settings.block_size.unwrap_or(default.block_size),
@@ -163,7 +132,7 @@ fn vllm(
         enable_chunked_prefill: settings.enable_chunked_prefill.unwrap_or(true),
         enable_prefix_caching: settings.enable_prefix_caching.unwrap_or(true),
         async_scheduling: settings.async_scheduling.unwrap_or(!is_too_old),
-        scheduler_reserve_full_isl: !version.is_before(RESERVES_PROMPT),
+        scheduler_reserve_full_isl: version >= RESERVES_PROMPT,
         ..default
     }))
 }
@@ -171,27 +140,24 @@ fn vllm(
 /// Whether this is a vLLM whose engine is V0 unless told otherwise.
 pub(super) fn is_v0(engine: &EngineFields) -> bool {
     let text = engine.version.as_deref().unwrap_or_default();
-    says_v0(text) || Version::find(text).is_some_and(|version| version.is_before(V1_BY_DEFAULT))
+    says_v0(text) || EngineVersion::find(text).is_some_and(EngineVersion::is_v0)
 }
 
 /// Whether the benchmark client of this `SGLang` seeds its draws with 42 and not with 1 (1 in
 /// 0.5.9, 42 in 0.5.23).
 pub(super) fn seeds_with_42(engine: &EngineFields) -> bool {
-    let (major, minor, patch) = SEED_42;
-    let version = engine.version.as_deref().and_then(Version::find);
-    is_sglang(engine) && version.is_some_and(|version| version >= Version { major, minor, patch })
+    is_sglang(engine) && version(engine).is_some_and(|version| version >= SEED_42)
 }
 
 fn says_v0(version: &str) -> bool {
     version.to_lowercase().contains("v0 engine")
 }
 
-fn vllm_v0(settings: &Settings, model: &ModelSpec, version: Version) -> VllmV0Config {
+fn vllm_v0(settings: &Settings, model: &ModelSpec, version: EngineVersion) -> VllmV0Config {
     let default = VllmV0Config::default();
     let positions = settings.max_model_len.unwrap_or(model.max_position);
     let chunked = settings.enable_chunked_prefill.unwrap_or(positions > CHUNKED_FROM_POSITIONS);
-    let (major, minor, patch) = LARGER_CHUNKS;
-    let larger = chunked && version >= Version { major, minor, patch };
+    let larger = chunked && version >= LARGER_CHUNKS;
     VllmV0Config {
         block_size: settings.block_size.unwrap_or(default.block_size),
         num_gpu_blocks: blocks(settings),
@@ -250,36 +216,4 @@ fn sglang(settings: &Settings, ranks: u32) -> EngineConfig {
         disable_overlap_schedule: settings.disable_overlap_schedule.unwrap_or(false),
         ..default
     })
-}
-
-impl Version {
-    /// The first version number in a text, as in `v0.11.0` or `image vllm_0.8.5.sif`.
-    fn find(text: &str) -> Option<Self> {
-        let words = text.split(|c: char| !(c.is_ascii_digit() || c == '.'));
-        words.filter(|word| word.contains('.')).find_map(|word| {
-            let mut numbers = word.split('.').map_while(|part| part.parse().ok());
-            let (major, minor) = (numbers.next()?, numbers.next()?);
-            Some(Self { major, minor, patch: numbers.next().unwrap_or(0) })
-        })
-    }
-
-    fn is_before(self, (major, minor): (u32, u32)) -> bool {
-        (self.major, self.minor) < (major, minor)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_version_is_found_in_what_people_write() {
-        let find = |text| Version::find(text).map(|v| (v.major, v.minor, v.patch));
-        assert_eq!(find("v0.11.0"), Some((0, 11, 0)));
-        assert_eq!(find("0.6.3.dev116+g151ef4ef"), Some((0, 6, 3)));
-        assert_eq!(find("image vllm_0.8.5.sif (V1 engine; 0.1.dev6216)"), Some((0, 8, 5)));
-        assert_eq!(find("0.23.0 + residency patch (3 python files)"), Some((0, 23, 0)));
-        assert_eq!(find("commit dea63512bb9bdf7521d591546c52138d9d79e8ce"), None);
-        assert_eq!(find("v0 engine, early 2025 fork"), None);
-    }
 }

@@ -27,8 +27,7 @@ use crate::request::Request;
 use crate::resolved::Scenario;
 use crate::rng::Seed;
 use crate::scenario::{
-    ArrivalConfig, ClientConfig, ClusterConfig, ContentConfig, LengthConfig, ReportConfig,
-    ReportFormat, ScenarioFile, WorkloadConfig,
+    ClientConfig, ClusterConfig, ReportConfig, ReportFormat, ScenarioFile, WorkloadConfig,
 };
 use crate::stats::Weighted;
 use crate::units::{SimDuration, SimTime};
@@ -207,29 +206,28 @@ impl Experiment {
 
     /// The engine and the client, with a workload that is not drawn.
     pub fn scenario_file(&self, requests: usize) -> ScenarioFile {
-        ScenarioFile {
-            name: self.name.clone(),
-            seed: Seed::default(),
-            trace: None,
-            workload: WorkloadConfig {
-                num_requests: u32::try_from(requests).ok(),
-                duration_s: None,
-                tool_seed: None,
-                arrivals: ArrivalConfig::AllAtOnce {},
-                lengths: LengthConfig::Fixed { input_tokens: 1, output_tokens: 1 },
-                content: ContentConfig::default(),
-                adapters: None,
-                early_stop: Vec::new(),
-                classes: Vec::new(),
-                sessions: None,
-                warm_up: None,
-                client: self.client,
-            },
-            cluster: self.cluster.clone(),
-            report: ReportConfig { format: ReportFormat::Vllm, ..ReportConfig::default() },
-            faults: Vec::new(),
-            measured: None,
-        }
+        scenario_file(&self.name, (requests, self.client), self.cluster.clone())
+    }
+}
+
+/// A cluster and a client, with so many requests that are not drawn.
+pub(super) fn scenario_file(
+    name: &str,
+    (requests, client): (usize, ClientConfig),
+    cluster: ClusterConfig,
+) -> ScenarioFile {
+    ScenarioFile {
+        name: name.to_owned(),
+        seed: Seed::default(),
+        trace: None,
+        workload: WorkloadConfig {
+            client,
+            ..WorkloadConfig::at_once(u32::try_from(requests).ok())
+        },
+        cluster,
+        report: ReportConfig { format: ReportFormat::Vllm, ..ReportConfig::default() },
+        faults: Vec::new(),
+        measured: None,
     }
 }
 

@@ -4,9 +4,6 @@ use super::flags::Settings;
 use super::record::Record;
 use crate::scenario::{ClusterConfig, Endpoint, EngineConfig, ServerHost, ServerHostConfig};
 
-/// Bytes of a token of the prompts that vLLM's tool, and tools made of it, make of random token ids, as measured.
-const RANDOM_BYTES: f64 = 7.7;
-
 /// Those of the engine; none where their times are in what was fitted of such servers, where the client has the
 /// engine in its own process, or where no such server was measured.
 pub(super) fn of(
@@ -23,7 +20,11 @@ pub(super) fn of(
     let is_random = record.workload_text("dataset") == "random" && !client.contains("sglang.bench");
     Some(ServerHost::Measured(ServerHostConfig {
         endpoint: if client.contains("chat") { Endpoint::Chat } else { default.endpoint },
-        bytes_per_token: if is_random { RANDOM_BYTES } else { default.bytes_per_token },
+        bytes_per_token: if is_random {
+            ServerHostConfig::RANDOM_BYTES_PER_TOKEN
+        } else {
+            default.bytes_per_token
+        },
         stream_interval: settings.stream_interval.unwrap_or(1).max(1),
         ..default
     }))

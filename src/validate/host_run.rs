@@ -19,16 +19,14 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::case::{Case, Limits};
-use super::experiment::{Times, figures};
+use super::experiment::{Times, figures, scenario_file};
 use crate::io::columns::{self, Table};
 use crate::io::text;
 use crate::load::{self, Listener, LoadError, Note, Override, fail};
 use crate::request::Request;
-use crate::rng::Seed;
 use crate::scenario::{
-    ArrivalConfig, ClientConfig, ClusterConfig, ContentConfig, EngineConfig, LengthConfig,
-    ReportConfig, ReportFormat, RouterConfig, ScenarioFile, ServerHost, ServerHostConfig,
-    StepTimeConfig, WorkloadConfig,
+    ClientConfig, ClusterConfig, EngineConfig, ScenarioFile, ServerHost, ServerHostConfig,
+    StepTimeConfig,
 };
 use crate::units::{SimDuration, SimTime};
 
@@ -40,6 +38,8 @@ const GPU: &str = "H100-SXM5-80GB";
 /// The CPU of the runs, against that of the profiles: one scale for each engine, chosen on the runs that are given
 /// (0.05 apart; the medians of their errors of mean TTFT are least).
 const CPU: f64 = 1.1;
+/// Measured: bytes of a token of the text that both tools sent.
+const TEXT_BYTES: f64 = 4.4;
 /// A longer load is no measurement; three years.
 const LONGEST_S: f64 = 1e8;
 
@@ -219,58 +219,12 @@ impl HostRun {
     fn scenario(&self, name: &str, rows: &[Row]) -> ScenarioFile {
         let client =
             ClientConfig { max_concurrency: self.max_concurrency, ..ClientConfig::default() };
-        ScenarioFile {
-            name: name.to_owned(),
-            seed: Seed::default(),
-            trace: None,
-            workload: WorkloadConfig {
-                num_requests: u32::try_from(rows.len()).ok(),
-                duration_s: None,
-                tool_seed: None,
-                arrivals: ArrivalConfig::AllAtOnce {},
-                lengths: LengthConfig::Fixed { input_tokens: 1, output_tokens: 1 },
-                content: ContentConfig::default(),
-                adapters: None,
-                early_stop: Vec::new(),
-                classes: Vec::new(),
-                sessions: None,
-                warm_up: None,
-                client,
-            },
-            cluster: self.cluster(),
-            report: ReportConfig { format: ReportFormat::Vllm, ..ReportConfig::default() },
-            faults: Vec::new(),
-            measured: None,
-        }
-    }
-
-    fn cluster(&self) -> ClusterConfig {
-        ClusterConfig {
-            model: MODEL.to_owned(),
-            gpu: GPU.to_owned(),
-            replicas: 1,
-            tensor_parallel_size: 1,
-            all_reduce: None,
-            pipeline_parallel_size: 1,
-            pipeline_link: None,
-            data_parallel_size: 1,
-            expert_parallel: None,
-            gpu_memory_utilization: None,
-            memory_reserve: None,
-            kv_cache_dtype: crate::model::KvDtype::default(),
-            derived_kv_capacity: None,
-            api_delay_ms: 0.0,
-            api_per_request_ms: 0.0,
+        let cluster = ClusterConfig {
             host: Some(ServerHost::Measured(self.host)),
             engine: self.engine.clone(),
             step_time: self.law.clone(),
-            lora: None,
-            router: RouterConfig::default(),
-            gateway: None,
-            disaggregation: None,
-            kv_tiers: None,
-            autoscaler: None,
-            groups: Vec::new(),
-        }
+            ..ClusterConfig::new(MODEL, GPU)
+        };
+        scenario_file(name, (rows.len(), client), cluster)
     }
 }

@@ -4,8 +4,7 @@ use super::args::{Engine, KvCacheDtype, ServerArguments};
 use crate::cli::failure::Failure;
 use crate::model::KvDtype;
 use crate::scenario::{
-    ClusterConfig, EngineConfig, ExpertParallelConfig, RouterConfig, SglangConfig, StepTimeConfig,
-    VllmConfig,
+    ClusterConfig, EngineConfig, ExpertParallelConfig, SglangConfig, VllmConfig,
 };
 
 /// The cluster of these flags.
@@ -22,37 +21,20 @@ pub(super) fn cluster(
         Engine::Sglang => EngineConfig::Sglang(sglang(arguments)),
     };
     Ok(ClusterConfig {
-        model: arguments.model.clone(),
-        gpu: arguments.gpu.clone(),
         replicas: arguments.replicas.unwrap_or(1),
         tensor_parallel_size: arguments.tensor_parallel_size.unwrap_or(1),
         pipeline_parallel_size: arguments.pipeline_parallel_size.unwrap_or(1),
-        data_parallel_size: 1,
-        all_reduce: None,
-        pipeline_link: None,
         expert_parallel: expert_parallel(arguments),
         gpu_memory_utilization: match simulated {
             Engine::Vllm => arguments.gpu_memory_utilization,
             Engine::Sglang => None,
         },
-        memory_reserve: None,
-        derived_kv_capacity: None,
         kv_cache_dtype: match arguments.kv_cache_dtype {
             None | Some(KvCacheDtype::Auto | KvCacheDtype::Bfloat16) => KvDtype::Auto,
             Some(KvCacheDtype::Fp8 | KvCacheDtype::Fp8E4m3 | KvCacheDtype::Fp8E5m2) => KvDtype::Fp8,
         },
-        api_delay_ms: 0.0,
-        api_per_request_ms: 0.0,
-        host: None,
         engine,
-        step_time: StepTimeConfig::default(),
-        lora: None,
-        router: RouterConfig::default(),
-        gateway: None,
-        disaggregation: None,
-        kv_tiers: None,
-        autoscaler: None,
-        groups: Vec::new(),
+        ..ClusterConfig::new(arguments.model.clone(), arguments.gpu.clone())
     })
 }
 

@@ -33,25 +33,23 @@ impl Instance {
         let result = &mut self.result;
         let mut outputs = std::mem::take(&mut self.outputs);
         outputs.clear();
-        let is_done = |finish: &Finish| *finish == Finish::Done;
-        let lasts = || result.finished.iter().filter(|(_, finish)| is_done(finish));
         let first = |request| Output { request, is_last: false, at: now };
         outputs.extend(result.first_tokens.iter().copied().map(first));
         // Their first tokens have come with their KV.
         let landed = result.landed.iter().filter(|id| !result.first_tokens.contains(id));
         outputs.extend(landed.copied().map(first));
         let rows = decodes + outputs.len() as u32;
-        for (life, _) in lasts() {
+        let done = result.finished.iter().filter(|(_, finish)| *finish == Finish::Done);
+        for (life, _) in done {
             match outputs.iter_mut().find(|output| output.request == life.id) {
                 Some(only) => only.is_last = true,
                 None => outputs.push(Output { is_last: true, ..first(life.id) }),
             }
         }
         front.answer(now, rows, &mut outputs);
-        let lasts: Vec<&Output> = outputs.iter().filter(|output| output.is_last).collect();
         for (life, finish) in &mut result.finished {
             let first = front.close(life.id);
-            let last = lasts.iter().find(|output| output.request == life.id);
+            let last = outputs.iter().find(|output| output.is_last && output.request == life.id);
             if let (Finish::Done, Some(last), Some(first)) = (*finish, last, first) {
                 (life.first_token, life.last_token) = (Some(first), last.at);
             }

@@ -55,7 +55,7 @@ impl StepWalk for Ahead<'_> {
             };
             let post_process = host.takes_in(end, host_free, post_process);
             let boundary = end.max(host_free) + post_process;
-            let host = host.after(end.waited_since(host_free));
+            let host = host.after(end.saturating_since(host_free));
             let duration = slowed(next() + self.kernels, self.slowdown);
             let (start, duration) = host.timing(boundary, device_free, duration);
             // A host that takes longer than that is decided for step by step.

@@ -25,7 +25,7 @@ use crate::units::Bytes;
 #[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum SamplerKernels {
-    /// `PyTorch`'s operators, which sort all logits; from `WITHOUT_SORT` on a Triton kernel in their place.
+    /// `PyTorch`'s operators, which sort all logits; from vLLM 0.17 on a Triton kernel in their place.
     Native,
     /// `FlashInfer`'s kernels.
     FlashInfer,

@@ -13,6 +13,8 @@
 //! What the peak is made of follows from shapes (`forward.rs`, `sampler.rs`). What is outside `PyTorch` does not:
 //! contexts, modules of kernels and buffers of communicators are constants here, read off logs of few starts.
 
+use std::fmt;
+
 use serde::Serialize;
 
 use super::forward::{self, Run};
@@ -21,11 +23,12 @@ use super::sampler::SamplerKernels;
 use crate::model::spec::ModelSpec;
 use crate::units::Bytes;
 
-/// A version of an engine, as far as its memory depends on it.
+/// A version of an engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EngineVersion {
     major: u32,
     minor: u32,
+    patch: u32,
 }
 
 impl EngineVersion {
@@ -35,16 +38,27 @@ impl EngineVersion {
     /// The last vLLM that knows no engine but V0.
     pub const LAST_V0: Self = Self::new(0, 7);
 
-    /// Version `major.minor`.
+    /// The first of `major.minor`.
     pub const fn new(major: u32, minor: u32) -> Self {
-        Self { major, minor }
+        Self::patched(major, minor, 0)
+    }
+
+    /// Version `major.minor.patch`.
+    pub const fn patched(major: u32, minor: u32, patch: u32) -> Self {
+        Self { major, minor, patch }
     }
 
     /// The version at the beginning of a text like `0.21.0` or `v0.8.5.dev22+g15`.
     pub fn parse(text: &str) -> Option<Self> {
         let mut numbers = text.trim().trim_start_matches('v').split(['.', '+', '-', 'r']);
         let mut next = || numbers.next()?.parse().ok();
-        Some(Self::new(next()?, next()?))
+        Some(Self::patched(next()?, next()?, next().unwrap_or(0)))
+    }
+
+    /// The first version number in a text, as in `v0.11.0` or `image vllm_0.8.5.sif`.
+    pub fn find(text: &str) -> Option<Self> {
+        let words = text.split(|c: char| !(c.is_ascii_digit() || c == '.'));
+        words.filter(|word| word.contains('.')).find_map(Self::parse)
     }
 
     /// Whether it is a vLLM whose engine is V0.
@@ -56,6 +70,12 @@ impl EngineVersion {
     /// 0.22 and later that set none).
     pub fn gpu_memory_utilization(self) -> f64 {
         if self < Self::new(0, 22) { 0.9 } else { 0.92 }
+    }
+}
+
+impl fmt::Display for EngineVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}", self.major, self.minor, self.patch)
     }
 }
 
@@ -267,11 +287,24 @@ mod tests {
     #[test]
     fn versions_are_read_as_engines_print_them() {
         let parse = |text| EngineVersion::parse(text);
-        assert_eq!(parse("0.19.2rc1.dev134+gfe9c3d6c5"), Some(EngineVersion::new(0, 19)));
-        assert_eq!(parse("v0.9.2.dev364+gb432b7a28"), Some(EngineVersion::new(0, 9)));
+        assert_eq!(parse("0.19.2rc1.dev134+gfe9c3d6c5"), Some(EngineVersion::patched(0, 19, 2)));
+        assert_eq!(parse("v0.9.2.dev364+gb432b7a28"), Some(EngineVersion::patched(0, 9, 2)));
         assert_eq!(parse("0.29"), Some(EngineVersion::new(0, 29)));
         assert_eq!(parse("main"), None);
         assert!(EngineVersion::new(0, 7).is_v0() && !EngineVersion::new(0, 10).is_v0());
+    }
+
+    #[test]
+    fn a_version_is_found_in_what_people_write() {
+        let find = EngineVersion::find;
+        assert_eq!(find("v0.11.0"), Some(EngineVersion::new(0, 11)));
+        assert_eq!(find("0.6.3.dev116+g151ef4ef"), Some(EngineVersion::patched(0, 6, 3)));
+        let image = "image vllm_0.8.5.sif (V1 engine; 0.1.dev6216)";
+        assert_eq!(find(image), Some(EngineVersion::patched(0, 8, 5)));
+        let patched = "0.23.0 + residency patch (3 python files)";
+        assert_eq!(find(patched), Some(EngineVersion::new(0, 23)));
+        assert_eq!(find("commit dea63512bb9bdf7521d591546c52138d9d79e8ce"), None);
+        assert_eq!(find("v0 engine, early 2025 fork"), None);
     }
 
     /// What SGLang logs as available before load: 139.2 of 139.8 GiB on one H200, 76.6 of 79.2 on eight H100.

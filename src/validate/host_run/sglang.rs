@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::flags::{Flags, micros};
-use super::{CPU, HostRun};
+use super::{CPU, HostRun, TEXT_BYTES};
 use crate::scenario::{EngineConfig, ServerHostConfig, SglangConfig, StepTimeConfig};
 
 /// Flags of the server that decide nothing here: names, places, what replaces the GPU, and how an idle server
@@ -45,9 +45,6 @@ const CLIENT_WITHOUT_EFFECT: [&str; 13] = [
 ];
 const CLIENT: [&str; 2] = ["--backend", "--max-concurrency"];
 
-/// Of English text, which the tool cuts its random prompts from.
-const TEXT_BYTES: f64 = 4.4;
-
 pub(super) fn run(meta: &Value) -> Result<HostRun, String> {
     let server = Flags::of(meta, "server_args")?;
     let client = Flags::of(meta, "bench_args")?;
@@ -76,6 +73,7 @@ pub(super) fn run(meta: &Value) -> Result<HostRun, String> {
             context_token_us: law("dec_c")?,
         },
         host: ServerHostConfig {
+            // The tool cuts its random prompts from text.
             bytes_per_token: TEXT_BYTES,
             stream_interval: server.count("--stream-interval")?.unwrap_or(1),
             cpu: CPU,

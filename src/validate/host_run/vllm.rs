@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::flags::{Flags, micros};
-use super::{CPU, HostRun};
+use super::{CPU, HostRun, TEXT_BYTES};
 use crate::scenario::{Endpoint, EngineConfig, ServerHostConfig, StepTimeConfig, VllmConfig};
 
 /// Flags of the server that decide nothing here: names, places, and the executor that replaces the GPU.
@@ -52,9 +52,6 @@ const CLIENT: [&str; 4] = ["--dataset-name", "--max-concurrency", "--backend", "
 const BLOCKS: u32 = 27_648;
 const SEQS: u32 = 1024;
 const TOKENS: u32 = 8192;
-/// Measured: bytes of a token of the tool's random prompts, and of the fixed text.
-const RANDOM_BYTES: f64 = 7.7;
-const TEXT_BYTES: f64 = 4.4;
 
 pub(super) fn run(meta: &Value) -> Result<HostRun, String> {
     let server = Flags::of(meta, "server_flags")?;
@@ -101,7 +98,11 @@ pub(super) fn run(meta: &Value) -> Result<HostRun, String> {
         },
         host: ServerHostConfig {
             endpoint,
-            bytes_per_token: if is_random { RANDOM_BYTES } else { TEXT_BYTES },
+            bytes_per_token: if is_random {
+                ServerHostConfig::RANDOM_BYTES_PER_TOKEN
+            } else {
+                TEXT_BYTES
+            },
             api_servers: api_servers(meta, &server)?,
             stream_interval: server.count("--stream-interval")?.unwrap_or(1),
             // The processes were pinned: the API process and its threads to one core.

@@ -4,15 +4,15 @@ use super::start::Start;
 use super::subject::{self, Models};
 use crate::hardware::GpuSpec;
 use crate::model::{
-    EngineVersion, KvCapacity, KvGroups, Loading, ModelSpec, SamplerKernels, SglangStart, StartUp,
-    TrtLlmStart,
+    EngineVersion, KvCapacity, KvDtype, KvGroups, Loading, ModelSpec, SamplerKernels, SglangStart,
+    StartUp, TrtLlmStart,
 };
 use crate::resolved::{KvSource, kv_capacity};
 use crate::scenario::{
-    ClusterConfig, EngineConfig, RouterConfig, SglangConfig, StepTimeConfig, VllmConfig,
-    VllmStartUp, VllmV0Config,
+    ClusterConfig, EngineConfig, SglangConfig, VllmConfig, VllmStartUp, VllmV0Config,
 };
 use crate::units::Bytes;
+use crate::validate::engine::CHUNKED_FROM_POSITIONS;
 
 /// A part of GPU memory that a log may state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -198,36 +198,15 @@ fn cluster(
     start: &Start,
     model: &ModelSpec,
     gpu: &GpuSpec,
-    kv_cache_dtype: crate::model::KvDtype,
+    kv_cache_dtype: KvDtype,
 ) -> Result<ClusterConfig, String> {
     let tensor_parallel_size =
         start.count("tp").ok_or("the record does not say on how many GPUs")?;
     Ok(ClusterConfig {
-        model: model.name.clone(),
-        gpu: gpu.name.clone(),
-        replicas: 1,
         tensor_parallel_size,
         pipeline_parallel_size: start.count("pp").unwrap_or(1).max(1),
-        data_parallel_size: 1,
-        all_reduce: None,
-        pipeline_link: None,
-        expert_parallel: None,
-        gpu_memory_utilization: None,
-        memory_reserve: None,
         kv_cache_dtype,
-        derived_kv_capacity: None,
-        api_delay_ms: 0.0,
-        api_per_request_ms: 0.0,
-        host: None,
-        engine: EngineConfig::default(),
-        step_time: StepTimeConfig::default(),
-        lora: None,
-        router: RouterConfig::default(),
-        gateway: None,
-        disaggregation: None,
-        kv_tiers: None,
-        autoscaler: None,
-        groups: Vec::new(),
+        ..ClusterConfig::new(model.name.clone(), gpu.name.clone())
     })
 }
 
@@ -308,8 +287,6 @@ fn vllm_v1(start: &Start, model: &ModelSpec, block_size: u32) -> VllmConfig {
 }
 
 fn vllm_v0(start: &Start, model: &ModelSpec, block_size: u32) -> VllmV0Config {
-    /// Above so many positions vLLM V0 chunks prompts unless told otherwise.
-    const CHUNKED_FROM_POSITIONS: u32 = 32_768;
     let default = VllmV0Config::default();
     let positions = start.count("max_model_len").unwrap_or(model.max_position);
     let told = start.says("enable_chunked_prefill");

@@ -12,7 +12,7 @@ use super::{MemoryStudy, Row};
 /// Qualities whose starts are scored apart: those that state everything, and all.
 const SCORED: [(Option<&str>, &str); 2] = [(Some("good"), "rated good"), (None, "all starts")];
 
-fn gib(bytes: f64) -> f64 {
+pub(super) fn gib(bytes: f64) -> f64 {
     bytes / f64::from(1 << 30)
 }
 

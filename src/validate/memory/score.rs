@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::report::gib;
 use super::{MemoryStudy, Row};
-use crate::stats::percentile_sorted;
+use crate::stats::{mean, percentile_sorted};
 
 /// Predictions of one band.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -36,7 +37,7 @@ impl Row {
     /// The same in GiB.
     pub(super) fn error_gib(&self) -> Option<f64> {
         let logged = self.prediction.logged_kv(&self.start)?;
-        Some((self.prediction.kv_bytes as f64 - logged) / f64::from(1 << 30))
+        Some(gib(self.prediction.kv_bytes as f64 - logged))
     }
 }
 
@@ -75,8 +76,7 @@ impl BandScore {
             scored: errors.len(),
             median_abs_pct: at(50.0),
             p90_abs_pct: at(90.0),
-            mean_pct: (!errors.is_empty())
-                .then(|| errors.iter().sum::<f64>() / errors.len() as f64),
+            mean_pct: (!errors.is_empty()).then(|| mean(&errors)),
             within_tenth_gib: rows.iter().filter(near).count(),
         }
     }

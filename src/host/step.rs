@@ -47,6 +47,27 @@ pub struct HostConfig {
 }
 
 impl HostConfig {
+    /// The same on a CPU that takes so many times as long.
+    #[must_use]
+    pub fn on_cpu(&self, times: f64) -> Self {
+        Self {
+            schedule_us: self.schedule_us * times,
+            schedule_per_sequence_us: self.schedule_per_sequence_us * times,
+            schedule_per_new_request_us: self.schedule_per_new_request_us * times,
+            schedule_prefill_us: self.schedule_prefill_us * times,
+            schedule_per_prefill_token_us: self.schedule_per_prefill_token_us * times,
+            launch_us: self.launch_us * times,
+            launch_per_sequence_us: self.launch_per_sequence_us * times,
+            eager_launch_us: self.eager_launch_us * times,
+            post_process_us: self.post_process_us * times,
+            post_process_per_sequence_us: self.post_process_per_sequence_us * times,
+            post_process_prefill_us: self.post_process_prefill_us * times,
+            post_process_per_prefill_us: self.post_process_per_prefill_us * times,
+            // Caches cool down, and kernels are compiled, in their own time.
+            ..*self
+        }
+    }
+
     /// Every time under its key.
     pub fn values(&self) -> [(&'static str, f64); 14] {
         [
