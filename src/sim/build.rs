@@ -50,12 +50,13 @@ pub fn cluster_priced_by(
     let tiers = TierPlan::new(scenario, costs);
     for (place, (group, cost)) in scenario.groups.iter().zip(costs).enumerate() {
         let wave = wave::of_group(scenario, group, cost);
+        let front = front_end(group);
         for _ in 0..group.replicas() {
             let wave = wave.as_ref().map(|wave| wave.of_replica(instances.len() as u64));
             let own = tiers.as_ref().and_then(|plan| plan.tiers(place));
             let held = lora::held(scenario, instances.len() as u32);
             let built = replica(scenario, group, cost, (own, held.as_deref()))?;
-            instances.push(built.in_waves(wave));
+            instances.push(built.in_waves(wave).behind(front.clone()));
         }
     }
     let mut wires = Wires::default();
@@ -83,7 +84,7 @@ pub fn instance(
     cost: &StepTime,
 ) -> Result<Instance, ScenarioError> {
     let built = replica(scenario, group, cost, (None, None))?;
-    Ok(built.in_waves(wave::of_group(scenario, group, cost)))
+    Ok(built.in_waves(wave::of_group(scenario, group, cost)).behind(front_end(group)))
 }
 
 fn replica(
@@ -101,8 +102,7 @@ fn replica(
     };
     let instance = Instance::new(scheduler, cost.clone())
         .with_graphs(group.graphs.clone())
-        .on_host(HostTimes::from(group.cluster.engine.host()))
-        .behind(front_end(group));
+        .on_host(HostTimes::from(group.cluster.engine.host()));
     Ok(instance.with_lora(group.lora))
 }
 
