@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 
 pub use step::HostConfig;
 
+use crate::model::{Attention, ComputeRate, ModelSpec, Module};
+
 /// Service times of the processes of a server, and of the benchmark client in front of it, in µs on
 /// the CPU that they were measured on.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -36,6 +38,37 @@ pub struct HostProfile {
     pub detokenizer: Option<DetokenizerTimes>,
     /// The scheduler's process, for each step.
     pub engine_core: HostConfig,
+    /// To launch the kernels of a real model, which `engine_core` holds none of.
+    pub launches: LaunchTimes,
+}
+
+/// To launch the kernels of a step one by one, for each layer: what the layer is made of adds up.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LaunchTimes {
+    /// Grouped attention and a dense MLP in 16 bits.
+    pub layer_us: f64,
+    /// More for latent attention.
+    pub latent_us: f64,
+    /// More for routed experts in place of the MLP.
+    pub experts_us: f64,
+    /// More where inputs of products are quantised first.
+    pub quantised_us: f64,
+}
+
+impl LaunchTimes {
+    /// Of all layers of a model, in µs.
+    pub fn of(&self, model: &ModelSpec) -> f64 {
+        let sparse = model.moe.map_or(0, |moe| model.layers.saturating_sub(moe.dense_layers));
+        let latent = matches!(model.attention, Attention::Latent(_));
+        let is_quantised = Module::CONVERTIBLE
+            .iter()
+            .any(|&module| model.weights.compute(module) != ComputeRate::Half);
+        let part = |holds: bool, us: f64| if holds { us } else { 0.0 };
+        let each =
+            self.layer_us + part(latent, self.latent_us) + part(is_quantised, self.quantised_us);
+        f64::from(model.layers) * each + f64::from(sparse) * self.experts_us
+    }
 }
 
 /// A benchmark client: one thread that sends requests and reads what comes back.

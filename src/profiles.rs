@@ -48,7 +48,7 @@ macro_rules! files {
     };
 }
 
-const MODEL_FILES: &[(&str, &str); 81] = files!["models":
+const MODEL_FILES: &[(&str, &str); 84] = files!["models":
     "bloom",
     "codellama-34b-instruct-hf",
     "codellama-7b-hf",
@@ -63,6 +63,8 @@ const MODEL_FILES: &[(&str, &str); 81] = files!["models":
     "glm-4.6-fp8",
     "gpt-oss-120b",
     "gpt-oss-20b",
+    "kimi-k2-instruct",
+    "kimi-k2.5",
     "llama-2-13b-hf",
     "llama-2-70b-hf",
     "llama-2-7b-hf",
@@ -80,6 +82,7 @@ const MODEL_FILES: &[(&str, &str); 81] = files!["models":
     "llama-3.2-3b",
     "llama-4-scout-17b-16e-instruct-fp8-dynamic",
     "minimax-m2",
+    "minimax-m2.7",
     "ministral-3-14b-instruct-2512",
     "mistral-7b-instruct-v0.3",
     "mistral-7b-v0.1",
@@ -132,7 +135,7 @@ const MODEL_FILES: &[(&str, &str); 81] = files!["models":
     "yi-34b",
 ];
 
-const GPU_FILES: &[(&str, &str); 26] = files!["gpus":
+const GPU_FILES: &[(&str, &str); 29] = files!["gpus":
     "a10",
     "a100-pcie-80gb",
     "a100-sxm4-40gb",
@@ -142,8 +145,10 @@ const GPU_FILES: &[(&str, &str); 26] = files!["gpus":
     "ascend-910b",
     "ascend-910c",
     "b200-sxm-180gb",
+    "b300-sxm",
     "gb10",
     "gb200",
+    "gb300",
     "h100-pcie-80gb",
     "h100-sxm5-64gb",
     "h100-sxm5-80gb",
@@ -153,6 +158,7 @@ const GPU_FILES: &[(&str, &str); 26] = files!["gpus":
     "l40s",
     "mi300x",
     "mi325x",
+    "mi355x",
     "rtx-3090",
     "rtx-4090",
     "rtx-5090",
@@ -163,8 +169,8 @@ const GPU_FILES: &[(&str, &str); 26] = files!["gpus":
 
 const HOST_FILES: &[(&str, &str); 2] = files!["hosts": "sglang", "vllm"];
 
-static MODELS: Catalogue<ModelSpec, 81> = Catalogue::new(MODEL_FILES, |spec| &spec.name);
-static GPUS: Catalogue<GpuSpec, 26> = Catalogue::new(GPU_FILES, |spec| &spec.name);
+static MODELS: Catalogue<ModelSpec, 84> = Catalogue::new(MODEL_FILES, |spec| &spec.name);
+static GPUS: Catalogue<GpuSpec, 29> = Catalogue::new(GPU_FILES, |spec| &spec.name);
 
 static HOSTS: Catalogue<HostProfile, 2> = Catalogue::new(HOST_FILES, |spec| &spec.engine);
 

@@ -10,7 +10,7 @@ use crate::load::{self, Listener, Note, Override};
 use crate::metrics::bench::Tool;
 use crate::profiles;
 use crate::resolved::Scenario;
-use crate::scenario::{ScenarioFile, StepTimeConfig};
+use crate::scenario::{Calibration, ScenarioFile, StepTimeConfig};
 use crate::validate::{Plan, Published, Record, figures};
 
 /// How far servers of one kind differ, as a share: other hosts, versions and drivers.
@@ -68,7 +68,7 @@ impl Servers {
     pub fn adjusted(&self, run: &Record, mut file: ScenarioFile) -> Result<ScenarioFile, String> {
         match self.0.get(&Server::of(&file, &run.family)) {
             Some(found) if file.cluster.lora.is_none() && !found.is_empty() => {
-                file.cluster.host = None;
+                plain(&mut file);
                 let has = |path: &str| concerns(path, &file);
                 let found = found.iter().filter(|(path, _)| has(path));
                 let settings: Vec<Override> =
@@ -145,10 +145,18 @@ fn fitted(
 /// A record that can be simulated without adapters, whose constants are their own.
 fn plan(record: &Record) -> Option<(Known, Plan)> {
     let mut plan = Plan::of(record).ok().filter(|plan| plan.scenario.cluster.lora.is_none())?;
-    // What is fitted holds the way to the scheduler.
-    plan.scenario.cluster.host = None;
+    plain(&mut plan.scenario);
     let server = Server::of(&plan.scenario, &record.family);
     Some((Known { server, family: record.family.clone() }, plan))
+}
+
+/// Leaves out what is expected of servers of which nothing was measured: what is fitted holds the way to the
+/// scheduler, and factors of kernels.
+fn plain(file: &mut ScenarioFile) {
+    file.cluster.host = None;
+    if let Some(calibration) = file.cluster.step_time.calibration_mut() {
+        *calibration = Calibration::default();
+    }
 }
 
 /// A record as a run to fit; nothing where it cannot be simulated.

@@ -139,7 +139,13 @@ fn stages(
         base: scaled(us),
         per_token: scaled(per_token_us),
     };
-    let mut stages: Vec<Stage> = api.accept_us.iter().map(|us| in_loop(*us, 0.0)).collect();
+    let mut stages = Vec::new();
+    if config.chat_lookup_ms > 0.0 {
+        // It waits for files and other servers, not for the CPU.
+        let base = SimDuration::from_secs_f64(config.chat_lookup_ms / 1e3);
+        stages.push(Stage { base, ..in_loop(0.0, 0.0) });
+    }
+    stages.extend(api.accept_us.iter().map(|us| in_loop(*us, 0.0)));
     let bytes = config.bytes_per_token;
     let (request_us, token_us) = match config.endpoint {
         Endpoint::Completions => (tokenizer.request_us, tokenizer.byte_us * bytes),

@@ -6,6 +6,7 @@
 //! heads are not counted; vision and audio towers and encoder layers are refused.
 
 mod error;
+mod format;
 mod hf;
 mod kv_groups;
 mod lora;
@@ -16,6 +17,7 @@ mod stages;
 mod weights;
 
 pub use error::ModelError;
+pub use format::Format;
 pub use kv_groups::KvGroups;
 pub use lora::{LoraModules, LoraShape};
 pub use memory::{

@@ -3,8 +3,12 @@
 use super::ScenarioError;
 use super::fail;
 use super::rules::Rules;
+use crate::model::ModelSpec;
 use crate::profiles;
-use crate::scenario::{ClusterConfig, EngineConfig, HostConfig, ServerHost, ServerHostProfile};
+use crate::scenario::{
+    ClusterConfig, Endpoint, EngineConfig, HostConfig, ServerHost, ServerHostProfile,
+    StepTimeConfig,
+};
 
 /// Processes that talk HTTP at most.
 const API_SERVERS_MAX: u32 = 1024;
@@ -13,6 +17,17 @@ pub(super) fn rules(cluster: &ClusterConfig, rules: &mut Rules) {
     let Some(host) = cluster.host.as_ref().and_then(ServerHost::processes) else { return };
     rules.factor("cluster.host.cpu", host.cpu);
     rules.factor("cluster.host.tokenizer", host.tokenizer);
+    rules.factor("cluster.host.launches", host.launches);
+    let lookup = host.chat_lookup_ms;
+    rules.check(
+        (0.0..=1e4).contains(&lookup),
+        "cluster.host.chat_lookup_ms",
+        "from 0 to 10000",
+        lookup,
+    );
+    if lookup > 0.0 && host.endpoint != Endpoint::Chat {
+        rules.broken("cluster.host.chat_lookup_ms", "is of chats: set `endpoint = \"chat\"` too");
+    }
     let bytes = host.bytes_per_token;
     rules.check(
         (0.0..=1e3).contains(&bytes),
@@ -40,7 +55,7 @@ pub(super) fn rules(cluster: &ClusterConfig, rules: &mut Rules) {
 
 /// Fills in whose processes they are. The scheduler's takes what it takes in the profile, unless the engine's
 /// own settings say otherwise.
-pub(super) fn resolve(cluster: &mut ClusterConfig) -> Result<(), ScenarioError> {
+pub(super) fn resolve(cluster: &mut ClusterConfig, model: &ModelSpec) -> Result<(), ScenarioError> {
     let Some(ServerHost::Measured(host)) = &mut cluster.host else { return Ok(()) };
     let engine = match cluster.engine {
         EngineConfig::VllmV1(_) => ServerHostProfile::Vllm,
@@ -57,11 +72,22 @@ pub(super) fn resolve(cluster: &mut ClusterConfig) -> Result<(), ScenarioError> 
         let problem = format!("must be {engine}, which is the engine, got {given}");
         return Err(fail("cluster.host.profile", &problem));
     }
+    let host = *host;
+    // Times of whole steps have their launches; kernels that are summed up have none.
+    let sums_kernels = matches!(
+        cluster.step_time,
+        StepTimeConfig::Auto { .. }
+            | StepTimeConfig::OperatorTable { .. }
+            | StepTimeConfig::Roofline { .. }
+    );
     let times = cluster.engine.host_mut();
     if *times == HostConfig::default()
         && let Some(profile) = profiles::host(engine.name())
     {
         *times = profile.engine_core.on_cpu(host.cpu);
+        if sums_kernels {
+            times.eager_launch_us = profile.launches.of(model) * host.cpu * host.launches;
+        }
     }
     Ok(())
 }

@@ -262,7 +262,11 @@ fn resolve_group(
 ) -> Result<ReplicaGroup, ScenarioError> {
     let nic_gb_per_s = asked.nic_gb_per_s(&file.cluster);
     let cluster = &mut asked.cluster;
-    let model = models.spec(&cluster.model)?;
+    let checkpoint = models.spec(&cluster.model)?;
+    let model = match cluster.quantization {
+        Some(format) => checkpoint.in_format(format),
+        None => checkpoint,
+    };
     let serves = models.of(&cluster.model);
     let gpu = match own_gpus.get(&cluster.gpu) {
         Some(gpu) => gpu.clone(),
@@ -275,7 +279,7 @@ fn resolve_group(
         // As its `--disaggregation-mode decode` does.
         sglang.disable_radix_cache = true;
     }
-    host::resolve(cluster)?;
+    host::resolve(cluster, &model)?;
     lora::resolve(file.workload.adapters.as_ref(), cluster, &model)?;
     experts::resolve(cluster, &model)?;
     data_parallel::resolve(cluster, &model, &gpu)?;

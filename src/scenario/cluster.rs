@@ -14,7 +14,7 @@ use super::pipeline::{AllReduceConfig, PipelineLink};
 use super::router::RouterConfig;
 use super::server_host::ServerHost;
 use super::step_time::StepTimeConfig;
-use crate::model::{KvDtype, Reserve};
+use crate::model::{Format, KvDtype, Reserve};
 
 /// Engine replicas behind a router: identical ones, or groups of several kinds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -24,6 +24,9 @@ pub struct ClusterConfig {
     /// A model of the catalogue (`servecast profile list`), or a local Hugging Face `config.json`
     /// or the folder that holds one.
     pub model: String,
+    /// What the matrices of the model are stored in; what its checkpoint says if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quantization: Option<Format>,
     /// A GPU of the catalogue, or the path of a TOML file with the figures of one.
     pub gpu: String,
     /// Engine replicas.
@@ -110,6 +113,7 @@ impl ClusterConfig {
     pub fn new(model: impl Into<String>, gpu: impl Into<String>) -> Self {
         Self {
             model: model.into(),
+            quantization: None,
             gpu: gpu.into(),
             replicas: one(),
             tensor_parallel_size: one(),

@@ -10,7 +10,7 @@ use super::lora::LoraConfig;
 use super::pipeline::{AllReduceConfig, PipelineLink};
 use super::server_host::ServerHost;
 use super::step_time::StepTimeConfig;
-use crate::model::{KvDtype, Reserve};
+use crate::model::{Format, KvDtype, Reserve};
 
 /// Replicas of one kind. A setting that is absent is that of the cluster; one that is given replaces
 /// it whole.
@@ -29,6 +29,9 @@ pub struct GroupConfig {
     /// As [`ClusterConfig::model`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// As [`ClusterConfig::quantization`]; that of the cluster where the group names no model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quantization: Option<Format>,
     /// As [`ClusterConfig::gpu`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpu: Option<String>,
@@ -122,6 +125,9 @@ impl GroupConfig {
         let shared_link = cluster.pipeline_link.filter(|_| joins_stages);
         ClusterConfig {
             model: self.model.as_ref().unwrap_or(&cluster.model).clone(),
+            quantization: self
+                .quantization
+                .or(cluster.quantization.filter(|_| self.model.is_none())),
             gpu: self.gpu.as_ref().unwrap_or(&cluster.gpu).clone(),
             replicas: self.replicas,
             tensor_parallel_size: self.tensor_parallel_size.unwrap_or(cluster.tensor_parallel_size),
@@ -163,6 +169,7 @@ impl GroupConfig {
 
     /// Takes what was filled in.
     pub(crate) fn settle(&mut self, resolved: &ClusterConfig) {
+        self.quantization = resolved.quantization;
         self.gpu = Some(resolved.gpu.clone());
         self.tensor_parallel_size = Some(resolved.tensor_parallel_size);
         self.pipeline_parallel_size = Some(resolved.pipeline_parallel_size)
@@ -186,6 +193,7 @@ impl GroupConfig {
     pub(crate) fn own_settings(&self) -> impl Iterator<Item = &'static str> {
         let given = [
             ("model", self.model.is_some()),
+            ("quantization", self.quantization.is_some()),
             ("gpu", self.gpu.is_some()),
             ("replicas", true),
             ("tensor_parallel_size", self.tensor_parallel_size.is_some()),

@@ -75,8 +75,12 @@ pub struct ServerHostConfig {
     pub cpu: f64,
     /// The same for tokenising, on top.
     pub tokenizer: f64,
+    /// The same for launching the kernels of steps that replay no graph, on top.
+    pub launches: f64,
     /// What requests are sent to.
     pub endpoint: Endpoint,
+    /// For how long each request to a chat holds up the event loop besides, in ms.
+    pub chat_lookup_ms: f64,
     /// Bytes of text for each token of a prompt: about 4.5 of English, 7.7 of the random tokens that
     /// benchmarks send.
     pub bytes_per_token: f64,
@@ -143,7 +147,9 @@ impl Default for ServerHostConfig {
             profile: None,
             cpu: Self::CPU,
             tokenizer: 1.0,
+            launches: 1.0,
             endpoint: Endpoint::Completions,
+            chat_lookup_ms: 0.0,
             bytes_per_token: 4.5,
             api_servers: 1,
             stream_interval: 1,

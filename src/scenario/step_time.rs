@@ -14,7 +14,7 @@ pub enum StepTimeConfig {
     /// roofline.
     Auto {
         /// The version of the engine that is served, as `0.15.1`: the table of the version nearest
-        /// below is taken. The newest if absent.
+        /// to it, older or newer, is taken. The newest if absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         engine_version: Option<String>,
         /// How tokens are drawn.
@@ -87,6 +87,17 @@ pub enum StepTimeConfig {
 }
 
 impl StepTimeConfig {
+    /// Factors and constants of the machine, where whole steps were not measured.
+    pub(crate) fn calibration_mut(&mut self) -> Option<&mut Calibration> {
+        match self {
+            Self::Auto { calibration, .. }
+            | Self::OperatorTable { calibration, .. }
+            | Self::Roofline { calibration, .. } => Some(calibration),
+            Self::LayerTable(config) => Some(&mut config.calibration),
+            Self::StepTable { .. } | Self::Linear { .. } => None,
+        }
+    }
+
     /// Whether what GPUs send each other takes no time.
     pub(crate) fn ignores_communication(&self) -> bool {
         match self {

@@ -100,6 +100,8 @@ impl Case {
         let (report, warnings) = run::simulate(&self.scenario, self.requests.clone())?;
         let comparison = Comparison::of_figures(Tool::Vllm, &self.measured, &report.summary);
         Ok(RunScore {
+            class: None,
+            is_expected: false,
             id: self.id.clone(),
             family: self.family.clone(),
             assumed: self.assumed.clone(),

@@ -24,6 +24,9 @@ const RESERVES_PROMPT: EngineVersion = EngineVersion::new(0, 19);
 const LARGER_CHUNKS: EngineVersion = EngineVersion::patched(0, 6, 4);
 /// The first `SGLang` that is known to seed its client with 42.
 const SEED_42: EngineVersion = EngineVersion::patched(0, 5, 23);
+/// The first `SGLang` that is taken to capture prefill batches unless told not to: in February 2026, with 0.5.9 out, it
+/// had to be told to (issue 18130).
+const PREFILL_GRAPHS: EngineVersion = EngineVersion::patched(0, 5, 10);
 /// Above so many positions vLLM V0 chunks prompts unless told otherwise.
 pub(super) const CHUNKED_FROM_POSITIONS: u32 = 32_768;
 
@@ -55,7 +58,7 @@ pub(super) fn cluster(
     };
     cluster.engine = if is_sglang(&record.engine) {
         cluster.gpu_memory_utilization = None;
-        sglang(settings, ranks)
+        sglang(settings, ranks, version(&record.engine))
     } else {
         vllm(&record.engine, settings, (model, gpu), stages, assumed)?
     };
@@ -65,7 +68,7 @@ pub(super) fn cluster(
 }
 
 /// The version of an engine, as far as a source tells it.
-fn version(engine: &EngineFields) -> Option<EngineVersion> {
+pub(super) fn version(engine: &EngineFields) -> Option<EngineVersion> {
     engine.version.as_deref().and_then(EngineVersion::find)
 }
 
@@ -194,7 +197,7 @@ fn grouped_blocks(settings: &Settings, model: &ModelSpec, gpu: &GpuSpec) -> Opti
 
 /// Ranks share what a launch line says of chunks and running requests (0.5.3,
 /// `sglang/srt/server_args.py`, `sglang/srt/managers/tp_worker.py`).
-fn sglang(settings: &Settings, ranks: u32) -> EngineConfig {
+fn sglang(settings: &Settings, ranks: u32, version: Option<EngineVersion>) -> EngineConfig {
     let default = SglangConfig::default();
     let chunk = |size: i32| if size > 0 { (size / ranks.cast_signed()).max(1) } else { size };
     EngineConfig::Sglang(SglangConfig {
@@ -214,6 +217,7 @@ fn sglang(settings: &Settings, ranks: u32) -> EngineConfig {
             .unwrap_or(default.schedule_conservativeness),
         disable_radix_cache: settings.disable_radix_cache.unwrap_or(false),
         disable_overlap_schedule: settings.disable_overlap_schedule.unwrap_or(false),
+        disable_prefill_cuda_graph: version.is_some_and(|version| version < PREFILL_GRAPHS),
         ..default
     })
 }

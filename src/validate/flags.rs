@@ -269,7 +269,7 @@ impl Settings {
                 "prefill" | "decode" => return Err(skip::DISAGGREGATION),
                 // How the experts are cut follows from the rest; the batch is a limit of the
                 // source's own search, not of the server.
-                "moe_tp_size" | "batch_size" => {}
+                "batch_size" => {}
                 _ => return Err(Skip::Setting(format!("parallel.{key}"))),
             }
         }

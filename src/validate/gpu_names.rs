@@ -93,6 +93,9 @@ mod tests {
             ("NVIDIA H200 SXM5", "H200-SXM-141GB"),
             ("H200 141GB", "H200-SXM-141GB"),
             ("b200_sxm", "B200-SXM-180GB"),
+            ("b300_sxm", "B300-SXM"),
+            ("gb300", "GB300"),
+            ("AMD MI355X", "MI355X"),
             ("RTX 4090", "RTX-4090"),
             ("NVIDIA RTX 4090 24GB", "RTX-4090"),
             ("NVIDIA A10 24GB", "A10"),
@@ -119,7 +122,6 @@ mod tests {
             "H200 NVL",
             "NVIDIA H800 81GB",
             "NVIDIA A100 PCIe 40GB",
-            "gb300",
             "RTX PRO 6000 Blackwell Workstation Edition",
         ] {
             assert_eq!(find(written), None, "{written}");

@@ -4,7 +4,7 @@ use super::gpu_names;
 use super::record::{HardwareFields, ModelFields};
 use super::skip::Skip;
 use crate::hardware::GpuSpec;
-use crate::model::{ModelSpec, Scheme};
+use crate::model::{Format, ModelSpec, Scheme};
 use crate::profiles;
 
 /// Models with layers that are not modelled, by the beginning of their names in lower case.
@@ -32,8 +32,9 @@ pub(super) fn gpu(hardware: &HardwareFields) -> Result<(GpuSpec, bool), Skip> {
     gpu_names::find(name).ok_or_else(|| Skip::Gpu(Some(name.to_owned())))
 }
 
-/// A model of the catalogue in the number format of the record.
-pub(super) fn model(fields: &ModelFields) -> Result<ModelSpec, Skip> {
+/// A model of the catalogue in the number format of the record, and that format where the catalogue has no
+/// checkpoint in it.
+pub(super) fn model(fields: &ModelFields) -> Result<(ModelSpec, Option<Format>), Skip> {
     let written = named(fields.name.as_deref().ok_or(Skip::Model(None))?);
     let written = written.as_str();
     if written.to_lowercase().contains("lora") {
@@ -55,16 +56,65 @@ pub(super) fn model(fields: &ModelFields) -> Result<ModelSpec, Skip> {
         lower.replace("qwen-2.5", "qwen2.5"),
         format!("{written}-FP8"),
     ];
-    let mut known = spellings.iter().filter_map(|name| profiles::model(name)).peekable();
-    if known.peek().is_none() {
-        return Err(Skip::Model(Some(written.to_owned())));
+    let known: Vec<ModelSpec> = spellings.iter().filter_map(|name| profiles::model(name)).collect();
+    let fits = |spec: &&ModelSpec| precision.is_none_or(|precision| is_in(spec, precision));
+    if let Some(found) = known.iter().find(fits) {
+        return Ok((found.clone(), None));
     }
-    known.find(|spec| precision.is_none_or(|precision| is_in(spec, precision))).ok_or_else(|| {
-        Skip::Precision {
-            model: written.to_owned(),
-            precision: precision.unwrap_or_default().to_owned(),
-        }
-    })
+    let (base, ending) = without_format(short);
+    let base = known.into_iter().next().or_else(|| profiles::model(base));
+    let base = base.ok_or_else(|| Skip::Model(Some(written.to_owned())))?;
+    // The name of a checkpoint is nearer to it than what a record makes of it.
+    let asked = if ending.is_empty() { precision.unwrap_or_default() } else { ending };
+    let format = format_named(asked).ok_or_else(|| Skip::Precision {
+        model: written.to_owned(),
+        precision: asked.to_owned(),
+    })?;
+    Ok((base.in_format(format), Some(format)))
+}
+
+/// Endings of the names of checkpoints that say what weights are stored in.
+const FORMAT_ENDINGS: [&str; 8] =
+    ["-attnfp8", "-fp8-kv", "-fp8-dynamic", "-nvfp4", "-mxfp4", "-fp8", "-fp4", "-bf16"];
+
+/// The name of a checkpoint without the endings that tell its format, and those.
+fn without_format(short: &str) -> (&str, &str) {
+    let mut base = short;
+    while let Some(end) = FORMAT_ENDINGS.iter().find(|end| {
+        let at = base.len().checked_sub(end.len());
+        at.and_then(|at| base.get(at..)).is_some_and(|last| last.eq_ignore_ascii_case(end))
+    }) {
+        base = &base[..base.len() - end.len()];
+    }
+    (base, &short[base.len()..])
+}
+
+/// The format that a text names; the narrowest where there are several, as attention is often wider than the rest.
+fn format_named(text: &str) -> Option<Format> {
+    let text = weights_of(text);
+    let words = [
+        ("mxfp4", Format::Mxfp4),
+        ("nvfp4", Format::Nvfp4),
+        ("fp4", Format::Nvfp4),
+        ("fp8", Format::Fp8),
+        ("bf16", Format::None),
+        ("bfloat16", Format::None),
+        ("fp16", Format::None),
+        ("float16", Format::None),
+        ("half", Format::None),
+    ];
+    // Integers are stored in groups of a size that only the checkpoint tells.
+    let is_integer =
+        ["int4", "int8", "awq", "gptq", "w8a8", "w4a16"].iter().any(|word| text.contains(word));
+    let named = words.into_iter().find(|(word, _)| text.contains(word));
+    named.map(|(_, format)| format).filter(|_| !is_integer)
+}
+
+/// What a precision says of weights, in small letters: activations may be in another format.
+fn weights_of(precision: &str) -> String {
+    let lower = precision.to_lowercase();
+    let parts = lower.split([',', ';', '+']).filter(|part| !part.contains("activation"));
+    parts.collect::<Vec<_>>().join(",")
 }
 
 /// The name behind a path: of a folder, of the `config.json` in it, or of a hub's cache.
@@ -77,10 +127,7 @@ fn named(written: &str) -> String {
 
 /// Whether a checkpoint of the catalogue has the number format that a record states.
 fn is_in(spec: &ModelSpec, precision: &str) -> bool {
-    // Activations may be in another format than the weights.
-    let lower = precision.to_lowercase();
-    let parts = lower.split([',', ';', '+']).filter(|part| !part.contains("activation"));
-    let precision = parts.collect::<Vec<_>>().join(",");
+    let precision = weights_of(precision);
     let scheme = spec.weights.quantization.as_ref().map(|quantization| quantization.scheme);
     let says = |words: &[&str]| words.iter().any(|word| precision.contains(word));
     match scheme {
@@ -106,7 +153,10 @@ mod tests {
             precision: precision.map(str::to_owned),
             ..ModelFields::default()
         };
-        model(&fields).ok().map(|spec| spec.name)
+        model(&fields).ok().map(|(spec, format)| match format {
+            Some(format) => format!("{} in {format:?}", spec.name),
+            None => spec.name,
+        })
     }
 
     #[test]
@@ -130,5 +180,22 @@ mod tests {
         assert_ne!(fp8, name("bf16"));
         assert_eq!(name("fp8 weights, bf16 activations"), fp8);
         assert_eq!(name("bf16 weights, fp8 activations"), name("bf16"));
+    }
+
+    #[test]
+    fn a_known_model_is_read_in_a_format_without_a_checkpoint_of_its_own() {
+        let of = |name, precision| found(name, precision).expect("a known model");
+        for (name, precision, expected) in [
+            ("deepseek-ai/DeepSeek-R1", Some("fp4"), "deepseek-ai/DeepSeek-V3 in Nvfp4"),
+            ("nvidia/MiniMax-M2.5-NVFP4", None, "MiniMaxAI/MiniMax-M2 in Nvfp4"),
+            ("amd/MiniMax-M2.5-MXFP4-AttnFP8", Some("mxfp4"), "MiniMaxAI/MiniMax-M2 in Mxfp4"),
+            ("openai/gpt-oss-120b", Some("bf16"), "openai/gpt-oss-120b in None"),
+            ("meta-llama/Llama-3.1-70B", Some("fp8"), "meta-llama/Llama-3.1-70B in Fp8"),
+            ("openai/gpt-oss-120b", Some("fp4"), "openai/gpt-oss-120b"),
+        ] {
+            assert_eq!(of(name, precision), expected, "{name} {precision:?}");
+        }
+        assert_eq!(found("meta-llama/Llama-3.1-70B", Some("awq")), None);
+        assert_eq!(found("who/Knows-1B-FP8", None), None);
     }
 }

@@ -11,6 +11,9 @@ use super::skip::{self, Skip};
 use crate::model::ModelSpec;
 use crate::scenario::{ExpertParallelConfig, RouterConfig};
 
+/// GPUs of a node of the servers that are told of.
+const GPUS_PER_NODE: u32 = 8;
+
 /// What a record says of it. What it does not say is absent.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Parallel {
@@ -19,6 +22,8 @@ pub(super) struct Parallel {
     data: Option<u32>,
     /// Ranks with as many GPUs each as tensor parallelism says, as `AIConfigurator` counts them.
     attention_ranks: Option<u32>,
+    /// GPUs that share each expert, as `AIConfigurator` counts them.
+    expert_tensor: Option<u32>,
     dp_attention: Option<bool>,
     /// Whether experts are whole on each GPU, and over how many they are spread, 1 for experts that are
     /// cut; over all of them where only the first is said.
@@ -74,6 +79,9 @@ impl Parallel {
             "attention_dp_size" => {
                 tell(&mut self.attention_ranks, several()?, "data-parallel attention")?;
             }
+            "moe_tp_size" => {
+                tell(&mut self.expert_tensor, several()?, "tensor parallelism of experts")?;
+            }
             "enable_dp_attention" | "dp_attention" => {
                 tell(&mut self.dp_attention, on()?, "data-parallel attention")?;
             }
@@ -108,6 +116,38 @@ impl Parallel {
 
     /// The cluster that serves alike.
     pub(super) fn layout(&self, record: &Record, model: &ModelSpec) -> Result<Layout, Skip> {
+        let counted_once = self.counted_once();
+        let this = counted_once.as_ref().unwrap_or(self);
+        this.layout_as_told(record, model)
+    }
+
+    /// The same where `AIConfigurator`'s dumps of InferenceX count GPUs twice: a server with N GPUs over which
+    /// experts are spread as `tp_size` N², `moe_tp_size` N and `moe_ep_size` N (SGLang), or as `tp_size` N,
+    /// `attention_dp_size` N, `moe_tp_size` 1 and `moe_ep_size` N² (vLLM). The recipes of these points start
+    /// servers of N GPUs.
+    fn counted_once(&self) -> Option<Self> {
+        let (tensor, over) = (self.tensor?, self.experts_over.filter(|over| *over > 1)?);
+        let square = |n: u32| n.checked_mul(n);
+        let gpus = match (self.expert_tensor?, self.attention_ranks.unwrap_or(1)) {
+            (cut, 1) if cut == over && square(cut) == Some(tensor) => cut,
+            (1, ranks) if ranks == tensor && square(tensor) == Some(over) => tensor,
+            _ => return None,
+        };
+        // Within a node it may be meant as it is told.
+        if gpus.saturating_mul(gpus) <= GPUS_PER_NODE {
+            return None;
+        }
+        let (tensor, experts_over) = (Some(gpus), Some(gpus));
+        Some(Self {
+            tensor,
+            experts_over,
+            expert_tensor: Some(1),
+            attention_ranks: None,
+            ..self.clone()
+        })
+    }
+
+    fn layout_as_told(&self, record: &Record, model: &ModelSpec) -> Result<Layout, Skip> {
         let is_sglang = engine::is_sglang(&record.engine);
         let is_v0 = engine::is_v0(&record.engine);
         let data = if is_sglang { self.of_sglang(record)? } else { self.of_vllm(model)? };

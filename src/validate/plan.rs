@@ -5,10 +5,14 @@ use super::record::Record;
 use super::shared::SharedPrompts;
 use super::skip::{self, Skip};
 use super::{adapters, engine, fields, measured, names, workload};
+use crate::calibration::Class;
+use crate::hardware::GpuSpec;
 use crate::metrics::bench::MetricKey;
+use crate::model::ModelSpec;
+use crate::profiles::{self, ModelTable};
 use crate::request::Request;
 use crate::rng::Seed;
-use crate::scenario::{ReportConfig, ReportFormat, ScenarioFile};
+use crate::scenario::{ClusterConfig, ReportConfig, ReportFormat, ScenarioFile};
 
 /// A record as a scenario.
 #[derive(Debug, Clone)]
@@ -21,6 +25,8 @@ pub struct Plan {
     pub measured: Vec<(MetricKey, f64)>,
     /// What the record does not say and had to be assumed, each in a few words.
     pub assumed: Vec<&'static str>,
+    /// What kind of server it is, where the scenario has what is expected of that.
+    pub class: Option<Class>,
 }
 
 impl Plan {
@@ -31,13 +37,22 @@ impl Plan {
     pub fn of(record: &Record) -> Result<Self, Skip> {
         let mut assumed = Vec::new();
         engine::check(record)?;
-        let model = names::model(&record.model)?;
+        let (model, format) = names::model(&record.model)?;
         let (gpu, form_assumed) = names::gpu(&record.hardware)?;
         if form_assumed {
             assumed.push("form factor of the GPU not stated: SXM");
         }
         let settings = Settings::read(record, &gpu)?;
-        let cluster = engine::cluster(record, &settings, &model, &gpu, &mut assumed)?;
+        let mut cluster = engine::cluster(record, &settings, &model, &gpu, &mut assumed)?;
+        cluster.quantization = format;
+        if format.is_some() {
+            assumed
+                .push("checkpoint: the known model with its matrices in the format of the record");
+        }
+        let class = expected(&model, &gpu, &mut cluster);
+        if class.is_some_and(|class| !class.prior().factors.is_neutral()) {
+            assumed.push("kernels: longer in a server than alone, as in published runs");
+        }
         let shared = SharedPrompts::of(record)?;
         if form_assumed && cluster.gpus_per_replica() > 1 {
             assumed.push("link between the GPUs not stated: that of the SXM module");
@@ -86,8 +101,23 @@ impl Plan {
             faults: Vec::new(),
             measured: None,
         };
-        Ok(Self { scenario, requests, measured, assumed })
+        Ok(Self { scenario, requests, measured, assumed, class })
     }
+}
+
+/// The class of a server, which takes what is expected of that; none of one with adapters, whose constants were
+/// fitted to such servers once.
+fn expected(model: &ModelSpec, gpu: &GpuSpec, cluster: &mut ClusterConfig) -> Option<Class> {
+    let tp = cluster.tensor_parallel_size;
+    let is_measured =
+        ModelTable::of(profiles::layer_tables(), &model.name, &gpu.name, tp).is_some();
+    let calibration = cluster.step_time.calibration_mut()?;
+    if is_measured || cluster.lora.is_some() || !calibration.is_neutral() {
+        return None;
+    }
+    let class = Class::of(model, gpu);
+    *calibration = class.prior().factors;
+    Some(class)
 }
 
 /// Whether the server had answered some of the prompts before.

@@ -205,11 +205,14 @@ fn run_json(run: &RunScore) -> Value {
         .rows
         .iter()
         .map(|row| {
-            let value = json!({
+            let mut value = json!({
                 "measured": row.measured,
                 "simulated": row.simulated,
                 "error_pct": row.error_pct(),
             });
+            if let Some(interval) = run.interval(row) {
+                value["interval_90"] = json!(interval);
+            }
             (metric_name(row.key), value)
         })
         .collect();
@@ -219,6 +222,9 @@ fn run_json(run: &RunScore) -> Value {
     }
     let warnings = run.warnings.texts();
     let mut run_json = json!({ "id": run.id, "family": run.family, "metrics": metrics });
+    if let Some(class) = run.class {
+        run_json["class"] = json!(class.name());
+    }
     if !warnings.is_empty() {
         run_json["warnings"] = json!(warnings);
     }

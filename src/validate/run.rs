@@ -35,7 +35,11 @@ pub fn judge(cases: &[Case]) -> Verdict {
 
 fn run_record(record: &Record, adjust: &Adjust<'_>) -> Result<RunScore, Skip> {
     let plan = Plan::of(record)?;
-    let file = adjust(record, plan.scenario).map_err(Skip::Scenario)?;
+    let mut file = adjust(record, plan.scenario).map_err(Skip::Scenario)?;
+    let is_expected = plan.class.is_some_and(|class| {
+        let calibration = file.cluster.step_time.calibration_mut();
+        calibration.is_some_and(|calibration| *calibration == class.prior().factors)
+    });
     let scenario = Scenario::resolve(file, None).map_err(|error| broken(&error))?;
     let (report, warnings) = simulate(&scenario, plan.requests)?;
     let comparison = Comparison::of_figures(Tool::Vllm, &plan.measured, &report.summary);
@@ -45,6 +49,8 @@ fn run_record(record: &Record, adjust: &Adjust<'_>) -> Result<RunScore, Skip> {
         assumed: plan.assumed,
         warnings,
         rows: comparison.rows().to_vec(),
+        class: plan.class,
+        is_expected,
     })
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::skip::Skip;
+use crate::calibration::Class;
 use crate::metrics::Warnings;
 use crate::metrics::bench::{ComparisonRow, Figure, Latency, MetricKey, Statistic, Tool};
 use crate::stats;
@@ -29,6 +30,18 @@ pub struct RunScore {
     pub warnings: Warnings,
     /// Measured beside simulated.
     pub rows: Vec<ComparisonRow>,
+    /// What kind of server it is, where something is expected of that.
+    pub class: Option<Class>,
+    /// Whether that was simulated, and not what the caller set.
+    pub is_expected: bool,
+}
+
+impl RunScore {
+    /// Where a figure of nine of ten such servers is.
+    pub fn interval(&self, row: &ComparisonRow) -> Option<[f64; 2]> {
+        let class = self.class.filter(|_| self.is_expected)?;
+        class.prior().interval(row.key, row.simulated)
+    }
 }
 
 /// Errors of one metric over the runs of a family.
@@ -198,6 +211,8 @@ mod tests {
             assumed: Vec::new(),
             warnings: Warnings { steps: 1, ..Warnings::default() },
             rows: vec![ComparisonRow { key, measured, simulated: 11.0 }],
+            class: None,
+            is_expected: false,
         };
         let outcome = |measured| Outcome { family: "f".to_owned(), result: Ok(run(measured)) };
         let outcomes = [outcome(0.01), outcome(10.0), outcome(0.0)];

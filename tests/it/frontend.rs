@@ -166,6 +166,37 @@ fn token_ids_are_not_tokenised_and_chats_take_longer() {
 }
 
 #[test]
+fn a_chat_that_looks_for_a_processor_holds_up_all_others() {
+    for engine in ["vllm", "sglang"] {
+        let last = |chat_lookup_ms| {
+            let endpoint = Endpoint::Chat;
+            let config = ServerHostConfig { endpoint, chat_lookup_ms, ..as_measured() };
+            let submitted =
+                submit_all(&mut front_end(engine, &config), &[(SimTime::ZERO, 10); 100]);
+            submitted.into_iter().max().expect("there are 100").as_secs_f64()
+        };
+        // What was done beside it before, the tokeniser's work, may hide behind it.
+        let (without, with) = (last(0.0), last(12.0));
+        assert!((1.2..=without + 1.2 + 1e-9).contains(&with), "{engine}: {without} and {with} s");
+        assert!(with - without > 1.0, "{engine}: {without} and {with} s");
+    }
+}
+
+#[test]
+fn kernels_of_all_layers_are_launched_one_by_one() {
+    let launches = profile("sglang").launches;
+    let of = |name: &str| launches.of(&profiles::model(name).expect("in the catalogue"));
+    assert!((of("Qwen/Qwen3-8B") - 36.0 * launches.layer_us).abs() < 1e-6);
+    let each = launches.layer_us + launches.latent_us + launches.quantised_us;
+    // Three of its 61 layers have no experts.
+    let expected = 61.0 * each + 58.0 * launches.experts_us;
+    assert!((of("deepseek-ai/DeepSeek-V3") - expected).abs() < 1e-6);
+    // 4-bit weights that are multiplied in 16 bits quantise no inputs.
+    let expected = 36.0 * (launches.layer_us + launches.experts_us);
+    assert!((of("openai/gpt-oss-120b") - expected).abs() < 1e-6);
+}
+
+#[test]
 fn prompts_that_come_at_once_are_tokenised_one_after_the_other() {
     for engine in ["vllm", "sglang"] {
         let config = ServerHostConfig { bytes_per_token: 4.4, ..as_measured() };

@@ -11,6 +11,7 @@ use servecast::cost::RooflineOptions;
 use servecast::cost::StepShape;
 use servecast::hardware::GpuSpec;
 use servecast::model::EngineVersion;
+use servecast::model::Format;
 use servecast::model::KvCapacity;
 use servecast::model::KvDtype;
 use servecast::model::KvGroups;
@@ -223,6 +224,32 @@ fn derived_kv_blocks_are_near_those_an_engine_logged() {
         let limit = if reserve == Reserve::Profiled { 1.0 } else { 0.5 };
         assert!(mean < limit, "{reserve:?}: {mean:.2} %: {errors:?}");
     }
+}
+
+#[test]
+fn a_format_is_that_of_the_published_checkpoints() {
+    let model = |name| profiles::model(name).expect("in the catalogue");
+    for (plain, format, published) in [
+        ("Qwen/Qwen3-235B-A22B", Format::Fp8, "Qwen/Qwen3-235B-A22B-FP8"),
+        ("zai-org/GLM-4.6", Format::Fp8, "zai-org/GLM-4.6-FP8"),
+        ("deepseek-ai/DeepSeek-V3", Format::Fp8, "deepseek-ai/DeepSeek-V3"),
+        ("Qwen/Qwen3-32B-FP8", Format::None, "Qwen/Qwen3-32B"),
+    ] {
+        let (ours, theirs) = (model(plain).in_format(format), model(published));
+        let ratio = ours.weight_bytes(1).0 as f64 / theirs.weight_bytes(1).0 as f64;
+        assert!((ratio - 1.0).abs() < 1e-3, "{published}: {ratio}");
+    }
+}
+
+#[test]
+fn four_bits_leave_attention_of_mixtures_alone() {
+    let model = profiles::model("deepseek-ai/DeepSeek-R1").expect("in the catalogue");
+    let gib = |format| model.in_format(format).weight_bytes(1).0 as f64 / f64::from(1 << 30);
+    // `nvidia/DeepSeek-R1-FP4` is 394 GB on disk with a layer that drafts, about 7 GB of it.
+    let nvfp4 = gib(Format::Nvfp4);
+    assert!((350.0..375.0).contains(&nvfp4), "{nvfp4}");
+    assert!(gib(Format::Mxfp4) < nvfp4 && nvfp4 < gib(Format::Fp8));
+    assert!(gib(Format::Fp8) < gib(Format::None));
 }
 
 /// gpt-oss-120b with TP 2 on H200 under vLLM 0.22.1, at most 2068 tokens a sequence: the server logged a

@@ -282,6 +282,13 @@ fn gpus_without_a_degree_of_tensor_parallelism_are_divided() {
     assert_eq!(laid(VLLM, 8, counted(1, 2)), Ok([1, 2, 1, 1, 2]));
     let cut = laid(VLLM, 8, counted(4, 4)).unwrap_err();
     assert!(cut.contains("experts cut over"), "{cut}");
+    // Its dumps of InferenceX count the GPUs of a server twice.
+    let twice = |told: [u32; 4]| {
+        let [tp, ranks, cut, over] = told.map(|number| json!(number));
+        json!({"tp_size": tp, "attention_dp_size": ranks, "moe_tp_size": cut, "moe_ep_size": over})
+    };
+    assert_eq!(laid(SGLANG, 4, twice([16, 1, 4, 4])), Ok([1, 4, 1, 1, 4]));
+    assert_eq!(laid(VLLM, 4, twice([4, 4, 1, 16])), Ok([1, 4, 1, 1, 4]));
 }
 
 #[test]

@@ -30,9 +30,12 @@ pub struct Selection<'a> {
 }
 
 /// Folders of GPUs and their names in the catalogue.
-const SYSTEMS: [(&str, &str); 6] = [
+const SYSTEMS: [(&str, &str); 9] = [
     ("a100_sxm", "A100-SXM4-80GB"),
     ("b200_sxm", "B200-SXM-180GB"),
+    ("b300_sxm", "B300-SXM"),
+    ("gb200", "GB200"),
+    ("gb300", "GB300"),
     ("h100_sxm", "H100-SXM5-80GB"),
     ("h200_sxm", "H200-SXM-141GB"),
     ("l40s", "L40S"),
@@ -40,9 +43,12 @@ const SYSTEMS: [(&str, &str); 6] = [
 ];
 
 /// L2 caches in MB, from the vendors' data sheets.
-const L2_MB: [(&str, f64); 6] = [
+const L2_MB: [(&str, f64); 9] = [
     ("a100_sxm", 40.0),
     ("b200_sxm", 126.0),
+    ("b300_sxm", 126.0),
+    ("gb200", 126.0),
+    ("gb300", 126.0),
     ("h100_sxm", 50.0),
     ("h200_sxm", 50.0),
     ("l40s", 96.0),

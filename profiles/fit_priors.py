@@ -1,0 +1,211 @@
+#!/usr/bin/env python3
+"""Fits profiles/priors.toml: what servers take beyond their kernels, by classes of servers, and how far they differ.
+
+    python3 profiles/fit_priors.py [--servecast PROGRAM] RUNS.jsonl... >profiles/priors.toml
+
+RUNS are published runs as `servecast validate --runs` reads them. Every combination of the factors in GRID is
+simulated. Of each class the combination is taken with the smallest median error over families, of throughput, mean
+TPOT and mean TTFT together. stderr tells how well each source is predicted by factors that were fitted without it
+("left out"), and how many figures lie within the intervals. Intervals are quantiles of measured / simulated of
+sources that were left out; every family counts once.
+
+The program that fits must have been built with any priors.toml: what it says of factors is overridden here.
+"""
+
+import argparse
+import itertools
+import json
+import math
+import statistics
+import subprocess
+import sys
+from collections import defaultdict
+
+GRID = {
+    "products_compute": (1.0, 1.1, 1.2, 1.4),
+    "experts_compute": (1.0, 1.5, 2.0, 2.5, 3.0),
+    "all_reduce": (1.0, 1.5, 2.0),
+    "elementwise": (1.0, 3.0),
+}
+# Which of them a class has: the others have no effect on it, or too few runs tell.
+FACTORS = {
+    "dense": ("products_compute",),
+    "experts": ("products_compute", "experts_compute", "all_reduce", "elementwise"),
+    "unpacked_experts": ("products_compute", "experts_compute"),
+    "narrow_experts": (),
+    "unmeasured": (),
+}
+# Figures that are fitted: the first that a run has.
+FITTED = {
+    "throughput": ("output_throughput", "total_token_throughput"),
+    "tpot": ("mean_tpot_ms", "median_tpot_ms"),
+    "ttft": ("mean_ttft_ms", "median_ttft_ms"),
+}
+FIGURES = FITTED | {"tail_ttft": ("p99_ttft_ms",)}
+# Figures without a clear meaning at the ends: 5 % of families lie below, 5 % above.
+TAIL = 0.05
+FEWEST_FAMILIES = 3
+
+
+def simulated(program, files, factors):
+    """Of each run: family, class and log(measured / simulated) of each figure."""
+    found = []
+    for file in files:
+        command = [program, "validate", "--runs", file, "--format", "json"]
+        for key, value in factors.items():
+            command += ["--set", f"cluster.step_time.calibration.{key}={value}"]
+        told = subprocess.run(command, capture_output=True, text=True, check=False)
+        if not told.stdout:
+            sys.exit(told.stderr)
+        for run in json.loads(told.stdout)["runs"]:
+            if "class" not in run:
+                continue
+            ratios = {}
+            for figure, names in FIGURES.items():
+                metric = next((run["metrics"][n] for n in names if n in run["metrics"]), None)
+                if metric and metric["error_pct"] is not None and metric["simulated"] > 0:
+                    ratios[figure] = math.log(metric["measured"] / metric["simulated"])
+            found.append((run["family"], run["class"], ratios))
+    return found
+
+
+def source(family):
+    """Who measured: InferenceX's runs come by several ways."""
+    name = family.split("/")[0]
+    return "inferencex" if name.startswith(("inferencex", "silicon-sample", "nebius")) else name
+
+
+def by_family(runs, kind):
+    families = defaultdict(list)
+    for family, of, ratios in runs:
+        if of == kind:
+            families[family].append(ratios)
+    return families
+
+
+def error(families, figure):
+    """The median over families of the median absolute log ratio."""
+    medians = []
+    for ratios in families.values():
+        values = [abs(one[figure]) for one in ratios if figure in one]
+        if values:
+            medians.append(statistics.median(values))
+    return statistics.median(medians) if medians else 0.0
+
+
+def best(results, kind, without=None):
+    """The factors of a class with the smallest error, of sources but one; on ties the smallest factors."""
+    def cost(factors):
+        families = by_family(results[factors], kind)
+        kept = {name: of for name, of in families.items() if source(name) != without}
+        return sum(error(kept, figure) for figure in FITTED)
+
+    free = FACTORS[kind]
+    neutral = [all(v == 1.0 for k, v in zip(GRID, f) if k not in free) for f in results]
+    candidates = [f for f, is_free in zip(results, neutral) if is_free]
+    return min(candidates, key=lambda f: (round(cost(f), 3), sum(f)))
+
+
+def quantile(weighted, share):
+    weighted = sorted(weighted)
+    total, so_far = sum(weight for _, weight in weighted), 0.0
+    for value, weight in weighted:
+        so_far += weight
+        if so_far >= share * total:
+            return value
+    return weighted[-1][0]
+
+
+def interval(families, figure):
+    """Quantiles over families, each of which counts once; nothing of too few."""
+    weighted, count = [], 0
+    for ratios in families.values():
+        values = [one[figure] for one in ratios if figure in one]
+        count += bool(values)
+        weighted += [(value, 1.0 / len(values)) for value in values]
+    if count < FEWEST_FAMILIES:
+        return None
+    return quantile(weighted, TAIL), quantile(weighted, 1.0 - TAIL)
+
+
+def left_out(results, kind):
+    """Families of each source as they come out with factors fitted without it."""
+    names = by_family(next(iter(results.values())), kind)
+    families = {}
+    for name in sorted({source(family) for family in names}):
+        factors = best(results, kind, without=name)
+        of = by_family(results[factors], kind)
+        families |= {family: runs for family, runs in of.items() if source(family) == name}
+    return families
+
+
+def covered(families, figure):
+    """Families' mean share of figures within intervals of the other sources."""
+    shares = []
+    for name in sorted({source(family) for family in families}):
+        others = {f: of for f, of in families.items() if source(f) != name}
+        ends = interval(others, figure)
+        for family, runs in families.items():
+            values = [one[figure] for one in runs if figure in one]
+            if source(family) == name and ends and values:
+                inside = sum(ends[0] <= value <= ends[1] for value in values)
+                shares.append((inside / len(values), ends))
+    return shares
+
+
+def percent(log_ratio):
+    return 100.0 * (math.exp(log_ratio) - 1.0)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--servecast", default="target/release/servecast")
+    parser.add_argument("runs", nargs="+")
+    arguments = parser.parse_args()
+    results = {}
+    for values in itertools.product(*GRID.values()):
+        factors = dict(zip(GRID, values))
+        results[values] = simulated(arguments.servecast, arguments.runs, factors)
+    print("# What servers take beyond the kernels that they are priced by, where nothing of the server was measured,")
+    print("# by classes of servers. Made by profiles/fit_priors.py of published runs; families of each class in brackets.")
+    everything = {}
+    for kind, free in FACTORS.items():
+        factors = best(results, kind)
+        families = left_out(results, kind)
+        everything |= {f"{kind} {name}": runs for name, runs in families.items()}
+        sources = len({source(family) for family in families})
+        print(f"\n# {len(families)} families of {sources} sources.\n[{kind}]")
+        kept = {k: v for k, v in zip(GRID, factors) if k in free and v != 1.0}
+        print("factors = {" + ", ".join(f" {k} = {v}" for k, v in kept.items()) + " }")
+        ends = {figure: interval(families, figure) for figure in FIGURES}
+        inside = [
+            f" {figure} = [{math.exp(of[0]):.3f}, {math.exp(of[1]):.3f}]"
+            for figure, of in ends.items()
+            if of
+        ]
+        print("ratios = {" + ",".join(inside) + " }")
+        print(f"{kind}: {kept}", file=sys.stderr)
+        for figure in FIGURES:
+            shares = covered(families, figure)
+            held = statistics.mean(share for share, _ in shares) if shares else float("nan")
+            print(
+                f"  {figure}: left out, median error {percent(error(families, figure)):.1f} %, "
+                f"{100 * held:.0f} % within intervals of other sources",
+                file=sys.stderr,
+            )
+    for figure in FIGURES:
+        signed = [
+            statistics.median(one[figure] for one in runs if figure in one)
+            for runs in everything.values()
+            if any(figure in one for one in runs)
+        ]
+        bias = -statistics.median(signed) if signed else 0.0
+        print(
+            f"all, {figure}: {len(signed)} families, left out, median error "
+            f"{percent(error(everything, figure)):.1f} %, bias {percent(bias):+.1f} %",
+            file=sys.stderr,
+        )
+
+
+if __name__ == "__main__":
+    main()
