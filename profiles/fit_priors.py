@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Fits profiles/priors.toml: what servers take beyond their kernels, by classes of servers, and how far they differ.
 
-    python3 profiles/fit_priors.py [--servecast PROGRAM] RUNS.jsonl... >profiles/priors.toml
+    python3 profiles/fit_priors.py [--servecast PROGRAM] [--without TEXT] RUNS.jsonl... >profiles/priors.toml
 
-RUNS are published runs as `servecast validate --runs` reads them. Every combination of the factors in GRID is
-simulated. Of each class the combination is taken with the smallest median error over families, of throughput, mean
-TPOT and mean TTFT together. stderr tells how well each source is predicted by factors that were fitted without it
+RUNS are published runs as `servecast validate --runs` reads them, each line once; lines with TEXT are left out. Every combination of the factors in GRID is
+simulated. Of each class the combination is taken with the smallest error of throughput, mean TPOT and mean TTFT
+together, the median over the runs of a family, then means over families and over sources. stderr tells how well each source is predicted by factors that were fitted without it
 ("left out"), and how many figures lie within the intervals. Intervals are quantiles of measured / simulated of
 sources that were left out; every family counts once.
 
@@ -19,12 +19,13 @@ import math
 import statistics
 import subprocess
 import sys
+import tempfile
 from collections import defaultdict
 
 GRID = {
-    "products_compute": (1.0, 1.1, 1.2, 1.4),
+    "products_compute": (1.0, 1.15, 1.3),
     "experts_compute": (1.0, 1.5, 2.0, 2.5, 3.0),
-    "all_reduce": (1.0, 1.5, 2.0),
+    "all_reduce": (1.0, 1.5),
     "elementwise": (1.0, 3.0),
 }
 # Which of them a class has: the others have no effect on it, or too few runs tell.
@@ -42,30 +43,44 @@ FITTED = {
     "ttft": ("mean_ttft_ms", "median_ttft_ms"),
 }
 FIGURES = FITTED | {"tail_ttft": ("p99_ttft_ms",)}
-# Figures without a clear meaning at the ends: 5 % of families lie below, 5 % above.
+# The share of families below an interval, and above it.
 TAIL = 0.05
 FEWEST_FAMILIES = 3
+# Log ratios beyond which a family is no further off, and a range of them that tells nothing.
+FAR = 0.5
+WIDEST = math.log(20.0)
 
 
-def simulated(program, files, factors):
+def lines(files, without):
+    """The records of all files; of those that tell the same figures of the same family one."""
+    kept = {}
+    for file in files:
+        with open(file, encoding="utf-8") as text:
+            for line in text:
+                if line.strip() and not (without and without in line):
+                    record = json.loads(line)
+                    kept[record.get("family"), json.dumps(record.get("metrics"))] = line.strip()
+    return kept.values()
+
+
+def simulated(program, file, factors):
     """Of each run: family, class and log(measured / simulated) of each figure."""
     found = []
-    for file in files:
-        command = [program, "validate", "--runs", file, "--format", "json"]
-        for key, value in factors.items():
-            command += ["--set", f"cluster.step_time.calibration.{key}={value}"]
-        told = subprocess.run(command, capture_output=True, text=True, check=False)
-        if not told.stdout:
-            sys.exit(told.stderr)
-        for run in json.loads(told.stdout)["runs"]:
-            if "class" not in run:
-                continue
-            ratios = {}
-            for figure, names in FIGURES.items():
-                metric = next((run["metrics"][n] for n in names if n in run["metrics"]), None)
-                if metric and metric["error_pct"] is not None and metric["simulated"] > 0:
-                    ratios[figure] = math.log(metric["measured"] / metric["simulated"])
-            found.append((run["family"], run["class"], ratios))
+    command = [program, "validate", "--runs", file, "--format", "json"]
+    for key, value in factors.items():
+        command += ["--set", f"cluster.step_time.calibration.{key}={value}"]
+    told = subprocess.run(command, capture_output=True, text=True, check=False)
+    if not told.stdout:
+        sys.exit(told.stderr)
+    for run in json.loads(told.stdout)["runs"]:
+        if "class" not in run:
+            continue
+        ratios = {}
+        for figure, names in FIGURES.items():
+            metric = next((run["metrics"][n] for n in names if n in run["metrics"]), None)
+            if metric and metric["error_pct"] is not None and metric["simulated"] > 0:
+                ratios[figure] = math.log(metric["measured"] / metric["simulated"])
+        found.append((run["family"], run["class"], ratios))
     return found
 
 
@@ -94,11 +109,19 @@ def error(families, figure):
 
 
 def best(results, kind, without=None):
-    """The factors of a class with the smallest error, of sources but one; on ties the smallest factors."""
+    """The factors of a class with the smallest error, of sources but one; each source counts once. On ties the smallest."""
     def cost(factors):
-        families = by_family(results[factors], kind)
-        kept = {name: of for name, of in families.items() if source(name) != without}
-        return sum(error(kept, figure) for figure in FITTED)
+        total = 0.0
+        for figure in FITTED:
+            sources = defaultdict(list)
+            for family, runs in by_family(results[factors], kind).items():
+                values = [abs(one[figure]) for one in runs if figure in one]
+                if values and source(family) != without:
+                    # A family that something else makes slow says little of factors.
+                    sources[source(family)].append(min(statistics.median(values), FAR))
+            if sources:
+                total += statistics.mean(statistics.mean(errors) for errors in sources.values())
+        return total
 
     free = FACTORS[kind]
     neutral = [all(v == 1.0 for k, v in zip(GRID, f) if k not in free) for f in results]
@@ -125,7 +148,8 @@ def interval(families, figure):
         weighted += [(value, 1.0 / len(values)) for value in values]
     if count < FEWEST_FAMILIES:
         return None
-    return quantile(weighted, TAIL), quantile(weighted, 1.0 - TAIL)
+    low, high = quantile(weighted, TAIL), quantile(weighted, 1.0 - TAIL)
+    return (low, high) if high - low < WIDEST else None
 
 
 def left_out(results, kind):
@@ -153,6 +177,12 @@ def covered(families, figure):
     return shares
 
 
+def table(entries):
+    """An inline table of TOML."""
+    inside = ", ".join(entries)
+    return f"{{ {inside} }}" if inside else "{}"
+
+
 def percent(log_ratio):
     return 100.0 * (math.exp(log_ratio) - 1.0)
 
@@ -160,30 +190,34 @@ def percent(log_ratio):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--servecast", default="target/release/servecast")
+    parser.add_argument("--without", metavar="TEXT")
     parser.add_argument("runs", nargs="+")
     arguments = parser.parse_args()
+    kept = tempfile.NamedTemporaryFile("w", suffix=".jsonl")
+    kept.write("\n".join(lines(arguments.runs, arguments.without)) + "\n")
+    kept.flush()
     results = {}
     for values in itertools.product(*GRID.values()):
         factors = dict(zip(GRID, values))
-        results[values] = simulated(arguments.servecast, arguments.runs, factors)
+        results[values] = simulated(arguments.servecast, kept.name, factors)
     print("# What servers take beyond the kernels that they are priced by, where nothing of the server was measured,")
-    print("# by classes of servers. Made by profiles/fit_priors.py of published runs; families of each class in brackets.")
+    print("# by classes of servers. Made by profiles/fit_priors.py of published runs.")
     everything = {}
     for kind, free in FACTORS.items():
         factors = best(results, kind)
         families = left_out(results, kind)
         everything |= {f"{kind} {name}": runs for name, runs in families.items()}
-        sources = len({source(family) for family in families})
-        print(f"\n# {len(families)} families of {sources} sources.\n[{kind}]")
+        sources = sorted({source(family) for family in families})
+        print(f"\n# {len(families)} families of {', '.join(sources)}.\n[{kind}]")
         kept = {k: v for k, v in zip(GRID, factors) if k in free and v != 1.0}
-        print("factors = {" + ", ".join(f" {k} = {v}" for k, v in kept.items()) + " }")
+        print(f"factors = {table(f'{k} = {v}' for k, v in kept.items())}")
         ends = {figure: interval(families, figure) for figure in FIGURES}
         inside = [
-            f" {figure} = [{math.exp(of[0]):.3f}, {math.exp(of[1]):.3f}]"
+            f"{figure} = [{math.exp(of[0]):.3f}, {math.exp(of[1]):.3f}]"
             for figure, of in ends.items()
             if of
         ]
-        print("ratios = {" + ",".join(inside) + " }")
+        print(f"ratios = {table(inside)}")
         print(f"{kind}: {kept}", file=sys.stderr)
         for figure in FIGURES:
             shares = covered(families, figure)

@@ -12,7 +12,8 @@ use serde::Deserialize;
 use crate::hardware::GpuSpec;
 use crate::metrics::bench::{Figure, Latency, MetricKey, Statistic};
 use crate::model::{ModelSpec, Module, Scheme};
-use crate::scenario::Calibration;
+use crate::profiles::{self, ModelTable};
+use crate::scenario::{Calibration, ClusterConfig};
 
 /// What is expected of servers of one class.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -68,6 +69,21 @@ impl Class {
         }
     }
 
+    /// Has kernels of a cluster take as long as in servers of its class; nothing where it says itself how long, has
+    /// adapters, whose constants were fitted to such servers, or where layers of this model were measured on the GPU.
+    pub fn expect(cluster: &mut ClusterConfig, model: &ModelSpec, gpu: &GpuSpec) -> Option<Self> {
+        let tp = cluster.tensor_parallel_size;
+        let is_measured =
+            ModelTable::of(profiles::layer_tables(), &model.name, &gpu.name, tp).is_some();
+        let calibration = cluster.step_time.calibration_mut()?;
+        if is_measured || cluster.lora.is_some() || !calibration.is_neutral() {
+            return None;
+        }
+        let class = Self::of(model, gpu);
+        *calibration = class.prior().factors;
+        Some(class)
+    }
+
     /// Its name.
     pub const fn name(self) -> &'static str {
         match self {
@@ -112,7 +128,6 @@ impl Prior {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profiles;
 
     #[test]
     fn every_class_has_a_prior() {

@@ -14,7 +14,7 @@ use crate::problem::Problem;
 use crate::profiles;
 
 /// The scenario that runs without arguments.
-const BUILT_IN: &str = include_str!("../../scenarios/a10-sonnet-1024.toml");
+const BUILT_IN: &str = include_str!("../../scenarios/qwen3-14b-h100.toml");
 
 /// The name of a scenario file, what it says, and its folder.
 pub(super) fn read(path: Option<&Path>) -> Result<(String, Table, PathBuf), LoadError> {

@@ -53,8 +53,8 @@ pub fn operator_table(name: &str) -> Option<CostProfile> {
     OPERATORS.iter().find(|profile| profile.name.eq_ignore_ascii_case(name)).copied()
 }
 
-/// The operator table of a GPU (by its name in the catalogue) and an engine: of the version nearest to
-/// `version`, older or newer, of two as near the older; the newest without `version`.
+/// The operator table of a GPU (by its name in the catalogue) and an engine: the version nearest
+/// below `version`, or the oldest above where there is none below; the newest without `version`.
 pub fn operator_table_for(gpu: &str, engine: &str, version: Option<&str>) -> Option<CostProfile> {
     let fits = |profile: &&CostProfile| {
         profile.gpu().eq_ignore_ascii_case(gpu) && profile.engine() == engine
@@ -62,15 +62,9 @@ pub fn operator_table_for(gpu: &str, engine: &str, version: Option<&str>) -> Opt
     let mut found: Vec<CostProfile> = OPERATORS.iter().filter(fits).copied().collect();
     found.sort_by(|a, b| compare_versions(a.version(), b.version()));
     let Some(version) = version else { return found.pop() };
-    let served = rank(version);
-    found.into_iter().min_by_key(|profile| rank(profile.version()).abs_diff(served))
-}
-
-/// A version as a number whose differences say how far versions are apart.
-fn rank(version: &str) -> u64 {
-    let numbers = numbers(version);
-    let part = |index: usize| u64::from(numbers.get(index).copied().unwrap_or(0).min(999));
-    (part(0) * 1000 + part(1)) * 1000 + part(2)
+    let is_newer = |profile: &CostProfile| compare_versions(profile.version(), version).is_gt();
+    let newer = found.iter().position(is_newer).unwrap_or(found.len());
+    found.get(newer.saturating_sub(1)).copied()
 }
 
 impl CostProfile {
@@ -97,15 +91,14 @@ impl CostProfile {
 
 /// Versions by their numbers, `0.9.2` before `0.14.0`.
 pub fn compare_versions(a: &str, b: &str) -> Ordering {
-    numbers(a).cmp(&numbers(b))
-}
-
-fn numbers(version: &str) -> Vec<u32> {
-    let part = |part: &str| {
-        let digits: String = part.chars().take_while(char::is_ascii_digit).collect();
-        digits.parse().unwrap_or(0)
+    let numbers = |version: &str| -> Vec<u32> {
+        let part = |part: &str| {
+            let digits: String = part.chars().take_while(char::is_ascii_digit).collect();
+            digits.parse().unwrap_or(0)
+        };
+        version.trim_start_matches('v').split('.').map(part).collect()
     };
-    version.trim_start_matches('v').split('.').map(part).collect()
+    numbers(a).cmp(&numbers(b))
 }
 
 #[cfg(test)]
@@ -121,16 +114,13 @@ mod tests {
     }
 
     #[test]
-    fn the_table_nearest_to_the_served_version_is_taken() {
+    fn the_table_nearest_below_the_served_version_is_taken() {
         let version = |served| {
             operator_table_for("H100-SXM5-80GB", "vllm", served).map(|profile| profile.version())
         };
         assert_eq!(version(Some("0.15.1")), Some("0.14.0"));
         assert_eq!(version(Some("0.14.0")), Some("0.14.0"));
-        assert_eq!(version(Some("0.9.2")), Some("0.14.0"));
-        assert_eq!(version(Some("0.19.0")), Some("0.14.0"), "the older of two as near");
-        assert_eq!(version(Some("v0.23.0.post1")), Some("0.24.0"));
-        assert_eq!(version(Some("0.33.0")), Some("0.24.0"));
+        assert_eq!(version(Some("0.9.2")), Some("0.14.0"), "the oldest where none is below");
         assert_eq!(
             version(None),
             operator_tables()

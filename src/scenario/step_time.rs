@@ -14,7 +14,7 @@ pub enum StepTimeConfig {
     /// roofline.
     Auto {
         /// The version of the engine that is served, as `0.15.1`: the table of the version nearest
-        /// to it, older or newer, is taken. The newest if absent.
+        /// below is taken. The newest if absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         engine_version: Option<String>,
         /// How tokens are drawn.

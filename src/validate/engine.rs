@@ -3,9 +3,10 @@
 use super::adapters;
 use super::flags::Settings;
 use super::host;
-use super::parallel::Layout;
+use super::parallel::{Layout, Parallel};
 use super::record::{EngineFields, Record};
-use super::skip::Skip;
+use super::roles;
+use super::skip::{self, Skip};
 use crate::hardware::GpuSpec;
 use crate::model::{EngineVersion, KvGroups, ModelSpec};
 use crate::scenario::{
@@ -38,7 +39,11 @@ pub(super) fn cluster(
     gpu: &GpuSpec,
     assumed: &mut Vec<&'static str>,
 ) -> Result<ClusterConfig, Skip> {
-    let layout = settings.parallel.layout(record, model)?;
+    let layout = match &settings.roles[..] {
+        [] => settings.parallel.layout(record, model)?,
+        [one, _] if settings.parallel == Parallel::default() => one.layout(record, model)?,
+        _ => return Err(skip::DISAGGREGATION),
+    };
     assumed.extend(layout.assumed());
     let Layout { replicas, tensor, stages, ranks, .. } = layout;
     if tensor > 1 && settings.disable_custom_all_reduce == Some(true) {
@@ -62,6 +67,10 @@ pub(super) fn cluster(
     } else {
         vllm(&record.engine, settings, (model, gpu), stages, assumed)?
     };
+    if !settings.roles.is_empty() {
+        roles::serve(&settings.roles, record, model, &mut cluster)?;
+        assumed.push("KV caches: handed over at 400 Gbit/s for each GPU");
+    }
     adapters::serve(settings, version(&record.engine), &mut cluster)?;
     cluster.host = host::of(record, settings, &cluster);
     Ok(cluster)

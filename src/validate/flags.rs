@@ -6,16 +6,20 @@ use super::command;
 use super::engine;
 use super::parallel::Parallel;
 use super::record::{Fields, Record, count, number, shown, switch};
+use super::roles::Role;
 use super::skip::{self, Skip};
 use super::tidy;
 use super::workload;
 use crate::hardware::GpuSpec;
 use crate::model::KvDtype;
+use crate::scenario::ReplicaRole;
 
 /// What the flags of a server say. What they do not say is absent.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Settings {
     pub(super) parallel: Parallel,
+    /// Replicas that prefill and replicas that decode, where they are told apart.
+    pub(super) roles: Vec<Role>,
     pub(super) gpu_memory_utilization: Option<f64>,
     pub(super) kv_cache_dtype: KvDtype,
     pub(super) max_model_len: Option<u32>,
@@ -266,7 +270,8 @@ impl Settings {
                 continue;
             }
             match key.as_str() {
-                "prefill" | "decode" => return Err(skip::DISAGGREGATION),
+                "prefill" => self.roles.push(Role::read(ReplicaRole::Prefill, value)?),
+                "decode" => self.roles.push(Role::read(ReplicaRole::Decode, value)?),
                 // How the experts are cut follows from the rest; the batch is a limit of the
                 // source's own search, not of the server.
                 "batch_size" => {}

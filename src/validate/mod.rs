@@ -50,6 +50,7 @@ mod published;
 mod record;
 mod reference;
 mod report;
+mod roles;
 mod run;
 mod score;
 mod shared;

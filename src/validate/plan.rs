@@ -6,13 +6,10 @@ use super::shared::SharedPrompts;
 use super::skip::{self, Skip};
 use super::{adapters, engine, fields, measured, names, workload};
 use crate::calibration::Class;
-use crate::hardware::GpuSpec;
 use crate::metrics::bench::MetricKey;
-use crate::model::ModelSpec;
-use crate::profiles::{self, ModelTable};
 use crate::request::Request;
 use crate::rng::Seed;
-use crate::scenario::{ClusterConfig, ReportConfig, ReportFormat, ScenarioFile};
+use crate::scenario::{ReportConfig, ReportFormat, ScenarioFile};
 
 /// A record as a scenario.
 #[derive(Debug, Clone)]
@@ -49,7 +46,7 @@ impl Plan {
             assumed
                 .push("checkpoint: the known model with its matrices in the format of the record");
         }
-        let class = expected(&model, &gpu, &mut cluster);
+        let class = Class::expect(&mut cluster, &model, &gpu);
         if class.is_some_and(|class| !class.prior().factors.is_neutral()) {
             assumed.push("kernels: longer in a server than alone, as in published runs");
         }
@@ -103,21 +100,6 @@ impl Plan {
         };
         Ok(Self { scenario, requests, measured, assumed, class })
     }
-}
-
-/// The class of a server, which takes what is expected of that; none of one with adapters, whose constants were
-/// fitted to such servers once.
-fn expected(model: &ModelSpec, gpu: &GpuSpec, cluster: &mut ClusterConfig) -> Option<Class> {
-    let tp = cluster.tensor_parallel_size;
-    let is_measured =
-        ModelTable::of(profiles::layer_tables(), &model.name, &gpu.name, tp).is_some();
-    let calibration = cluster.step_time.calibration_mut()?;
-    if is_measured || cluster.lora.is_some() || !calibration.is_neutral() {
-        return None;
-    }
-    let class = Class::of(model, gpu);
-    *calibration = class.prior().factors;
-    Some(class)
 }
 
 /// Whether the server had answered some of the prompts before.

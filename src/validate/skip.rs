@@ -73,6 +73,9 @@ pub(super) const STAGES_OF_SGLANG: Skip = Skip::NotModelled("pipeline parallelis
 pub(super) const STAGES_OF_V0: Skip = Skip::NotModelled("pipeline parallelism of vLLM's V0 engine");
 /// Prefill and decode on different GPUs.
 pub(super) const DISAGGREGATION: Skip = Skip::NotModelled("disaggregation");
+/// How many replicas prefill or decode.
+pub(super) const WORKERS_NOT_STATED: Skip =
+    Skip::NotModelled("a number of replicas that prefill or decode that is not stated");
 /// Drafts that are verified.
 pub(super) const SPECULATION: Skip =
     Skip::NotModelled("speculative decoding: the draft model takes no time yet");

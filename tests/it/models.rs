@@ -237,7 +237,8 @@ fn a_format_is_that_of_the_published_checkpoints() {
     ] {
         let (ours, theirs) = (model(plain).in_format(format), model(published));
         let ratio = ours.weight_bytes(1).0 as f64 / theirs.weight_bytes(1).0 as f64;
-        assert!((ratio - 1.0).abs() < 1e-3, "{published}: {ratio}");
+        // Some have a scale for each output in place of one for each block.
+        assert!((ratio - 1.0).abs() < 2e-3, "{published}: {ratio}");
     }
 }
 

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::plan;
 use crate::resolved::Scenario;
-use crate::scenario::{EngineConfig, RouterConfig, ScenarioFile, SglangConfig};
+use crate::scenario::{EngineConfig, ReplicaRole, RouterConfig, ScenarioFile, SglangConfig};
 
 const DENSE: &str = "Qwen/Qwen3-8B";
 const MIXTURE: &str = "Qwen/Qwen3-30B-A3B";
@@ -289,6 +289,36 @@ fn gpus_without_a_degree_of_tensor_parallelism_are_divided() {
     };
     assert_eq!(laid(SGLANG, 4, twice([16, 1, 4, 4])), Ok([1, 4, 1, 1, 4]));
     assert_eq!(laid(VLLM, 4, twice([4, 4, 1, 16])), Ok([1, 4, 1, 1, 4]));
+}
+
+#[test]
+fn replicas_of_each_role_are_told_apart() {
+    let told = |prefill: Value, decode: Value| {
+        let changes = [
+            ("engine", json!({"name": "SGLang", "version": "0.5.9"})),
+            ("hardware", json!({"gpu": "H100"})),
+            ("model.name", json!(MIXTURE)),
+            ("parallel", json!({"prefill": prefill, "decode": decode})),
+        ];
+        plan(&changes).map(|plan| plan.scenario)
+    };
+    let prefill = json!({"num_workers": 2, "tp_size": 2, "moe_tp_size": 1, "moe_ep_size": 2});
+    let file = told(prefill.clone(), json!({"num_workers": 3, "tp_size": 4})).expect("a plan");
+    let resolved = Scenario::resolve(file, None).expect("a scenario");
+    let groups: Vec<_> = resolved.written().cluster.groups.clone();
+    let laid = |group: &crate::scenario::GroupConfig| {
+        (group.replicas, group.role, group.tensor_parallel_size, group.expert_parallel.is_some())
+    };
+    let expected =
+        [(2, ReplicaRole::Prefill, Some(2), true), (3, ReplicaRole::Decode, Some(4), false)];
+    assert_eq!(groups.iter().map(laid).collect::<Vec<_>>(), expected);
+    // 400 Gbit/s for each GPU of the smaller replicas.
+    let transfer = resolved.written().cluster.disaggregation.expect("roles").transfer;
+    assert!((transfer.nic_gb_per_s - 100.0).abs() < 1e-9);
+    let open = told(prefill.clone(), json!({"tp_size": 4})).unwrap_err();
+    assert!(open.contains("that is not stated"), "{open}");
+    let ranks = told(prefill, json!({"num_workers": 1, "tp_size": 1, "attention_dp_size": 8}));
+    assert!(ranks.unwrap_err().contains("ranks or stages of replicas"));
 }
 
 #[test]
