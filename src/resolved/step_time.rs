@@ -37,7 +37,8 @@ pub(super) fn rules(config: &StepTimeConfig, rules: &mut Rules) {
             let holds = prefill_base_us >= 1e-3 && prefill_base_us.is_finite();
             rules.check(holds, "cluster.step_time.prefill_base_us", rule, prefill_base_us);
             rules.brief("cluster.step_time.prefill_base_us", prefill_base_us, 1e6);
-            let rule = "finite and not below −prefill_token_us, so that no prompt takes less than nothing";
+            let rule =
+                "finite and not below −prefill_token_us, so that no prompt takes less than nothing";
             let holds = prefill_seq_us.is_finite() && prefill_seq_us + prefill_token_us >= 0.0;
             rules.check(holds, "cluster.step_time.prefill_seq_us", rule, *prefill_seq_us);
             rules.brief("cluster.step_time.prefill_seq_us", prefill_seq_us.max(0.0), 1e6);

@@ -121,7 +121,7 @@ impl Parallel {
         this.layout_as_told(record, model)
     }
 
-    /// The same where `AIConfigurator`'s dumps of InferenceX count GPUs twice: a server with N GPUs over which
+    /// The same where `AIConfigurator`'s dumps of `InferenceX` count GPUs twice: a server with N GPUs over which
     /// experts are spread as `tp_size` N², `moe_tp_size` N and `moe_ep_size` N (SGLang), or as `tp_size` N,
     /// `attention_dp_size` N, `moe_tp_size` 1 and `moe_ep_size` N² (vLLM). The recipes of these points start
     /// servers of N GPUs.

@@ -14,7 +14,7 @@ use crate::scenario::{
 /// What is told of the replicas of one role.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Role {
-    role: ReplicaRole,
+    what: ReplicaRole,
     workers: Option<u32>,
     parallel: Parallel,
 }
@@ -29,7 +29,7 @@ impl Role {
     pub(super) fn read(role: ReplicaRole, told: &Value) -> Result<Self, Skip> {
         let name = role.name();
         let fields = told.as_object().ok_or(skip::DISAGGREGATION)?;
-        let mut read = Self { role, workers: None, parallel: Parallel::default() };
+        let mut read = Self { what: role, workers: None, parallel: Parallel::default() };
         for (key, value) in fields {
             let unread = || Skip::Setting(format!("parallel.{name}.{key}={value}"));
             match key.as_str() {
@@ -59,7 +59,7 @@ impl Role {
         let workers = self.workers.ok_or(skip::WORKERS_NOT_STATED)?;
         Ok(GroupConfig {
             replicas: workers.saturating_mul(replicas),
-            role: self.role,
+            role: self.what,
             tensor_parallel_size: Some(tensor),
             expert_parallel,
             ..GroupConfig::default()
