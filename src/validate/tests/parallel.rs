@@ -317,8 +317,10 @@ fn replicas_of_each_role_are_told_apart() {
     assert!((transfer.nic_gb_per_s - 100.0).abs() < 1e-9);
     let open = told(prefill.clone(), json!({"tp_size": 4})).unwrap_err();
     assert!(open.contains("that is not stated"), "{open}");
-    let ranks = told(prefill, json!({"num_workers": 1, "tp_size": 1, "attention_dp_size": 8}));
-    assert!(ranks.unwrap_err().contains("ranks or stages of replicas"));
+    let of_ranks =
+        json!({"num_workers": 1, "tp_size": 1, "attention_dp_size": 8, "moe_ep_size": 8});
+    let ranks = told(prefill, of_ranks).unwrap_err();
+    assert!(ranks.contains("ranks or stages of replicas"), "{ranks}");
 }
 
 #[test]
