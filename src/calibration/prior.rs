@@ -37,7 +37,7 @@ pub enum Class {
     UnpackedExperts,
     /// Experts in 4-bit floats that the GPU multiplies as they are.
     NarrowExperts,
-    /// GPUs whose kernels nobody measured.
+    /// GPUs of other vendors than NVIDIA, whose kernels nobody measured.
     Unmeasured,
 }
 
