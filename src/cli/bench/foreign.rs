@@ -181,7 +181,10 @@ const FLAGS: &[(&str, Fate)] = &[
     ("data-parallel-size", PARALLEL),
     ("dp", PARALLEL),
     ("decode-context-parallel-size", PARALLEL),
-    ("quantization", Refused("weights are what the model's config.json says; name that model")),
+    (
+        "quantization",
+        Refused("name a model in that format, or give `--set cluster.quantization=fp8`"),
+    ),
     ("dtype", Refused("weights are what the model's config.json says; name that model")),
     ("speculative-config", SPECULATION),
     ("compilation-config", NOT_MODELLED),
