@@ -3,13 +3,14 @@
 
     python3 profiles/fit_priors.py [--servecast PROGRAM] [--without TEXT] RUNS.jsonl... >profiles/priors.toml
 
-RUNS are published runs as `servecast validate --runs` reads them, each line once; lines with TEXT are left out. Every combination of the factors in GRID is
-simulated. Of each class the combination is taken with the smallest error of throughput, mean TPOT and mean TTFT
-together, the median over the runs of a family, then means over families and over sources. stderr tells how well each source is predicted by factors that were fitted without it
-("left out"), and how many figures lie within the intervals. Intervals are quantiles of measured / simulated of
-sources that were left out; every family counts once.
+RUNS are published runs as `servecast validate --runs` reads them, each line once; lines with TEXT are left out. Every
+combination of the factors in GRID is simulated. Of each class the combination is taken with the smallest error of
+throughput, mean TPOT and mean TTFT together: the median over the runs of a family, then means over families and over
+sources. stderr tells how well each source is predicted by factors that were fitted without it ("left out"), and how
+many figures lie within the intervals. Intervals are quantiles of measured / simulated of sources that were left out; every
+family counts once.
 
-The program that fits must have been built with any priors.toml: what it says of factors is overridden here.
+What the program itself expects of servers is overridden.
 """
 
 import argparse
@@ -109,7 +110,7 @@ def error(families, figure):
 
 
 def best(results, kind, without=None):
-    """The factors of a class with the smallest error, of sources but one; each source counts once. On ties the smallest."""
+    """The factors of a class with the smallest error, of sources but one; on ties the smallest factors."""
     def cost(factors):
         total = 0.0
         for figure in FITTED:
@@ -123,9 +124,10 @@ def best(results, kind, without=None):
                 total += statistics.mean(statistics.mean(errors) for errors in sources.values())
         return total
 
-    free = FACTORS[kind]
-    neutral = [all(v == 1.0 for k, v in zip(GRID, f) if k not in free) for f in results]
-    candidates = [f for f, is_free in zip(results, neutral) if is_free]
+    def is_of_class(factors):
+        return all(v == 1.0 for k, v in zip(GRID, factors) if k not in FACTORS[kind])
+
+    candidates = filter(is_of_class, results)
     return min(candidates, key=lambda f: (round(cost(f), 3), sum(f)))
 
 
@@ -164,7 +166,7 @@ def left_out(results, kind):
 
 
 def covered(families, figure):
-    """Families' mean share of figures within intervals of the other sources."""
+    """Of each family the share of figures within intervals of the other sources."""
     shares = []
     for name in sorted({source(family) for family in families}):
         others = {f: of for f, of in families.items() if source(f) != name}
@@ -173,7 +175,7 @@ def covered(families, figure):
             values = [one[figure] for one in runs if figure in one]
             if source(family) == name and ends and values:
                 inside = sum(ends[0] <= value <= ends[1] for value in values)
-                shares.append((inside / len(values), ends))
+                shares.append(inside / len(values))
     return shares
 
 
@@ -193,13 +195,13 @@ def main():
     parser.add_argument("--without", metavar="TEXT")
     parser.add_argument("runs", nargs="+")
     arguments = parser.parse_args()
-    kept = tempfile.NamedTemporaryFile("w", suffix=".jsonl")
-    kept.write("\n".join(lines(arguments.runs, arguments.without)) + "\n")
-    kept.flush()
     results = {}
-    for values in itertools.product(*GRID.values()):
-        factors = dict(zip(GRID, values))
-        results[values] = simulated(arguments.servecast, kept.name, factors)
+    with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as records:
+        records.write("\n".join(lines(arguments.runs, arguments.without)) + "\n")
+        records.flush()
+        for values in itertools.product(*GRID.values()):
+            factors = dict(zip(GRID, values))
+            results[values] = simulated(arguments.servecast, records.name, factors)
     print("# What servers take beyond the kernels that they are priced by, where nothing of the server was measured,")
     print("# by classes of servers. Made by profiles/fit_priors.py of published runs.")
     everything = {}
@@ -221,7 +223,7 @@ def main():
         print(f"{kind}: {kept}", file=sys.stderr)
         for figure in FIGURES:
             shares = covered(families, figure)
-            held = statistics.mean(share for share, _ in shares) if shares else float("nan")
+            held = statistics.mean(shares) if shares else math.nan
             print(
                 f"  {figure}: left out, median error {percent(error(families, figure)):.1f} %, "
                 f"{100 * held:.0f} % within intervals of other sources",

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 pub use step::HostConfig;
 
-use crate::model::{Attention, ComputeRate, ModelSpec, Module};
+use crate::model::{Attention, ComputeRate, ModelSpec};
 
 /// Service times of the processes of a server, and of the benchmark client in front of it, in µs on
 /// the CPU that they were measured on.
@@ -59,15 +59,14 @@ pub struct LaunchTimes {
 impl LaunchTimes {
     /// Of all layers of a model, in µs.
     pub fn of(&self, model: &ModelSpec) -> f64 {
-        let sparse = model.moe.map_or(0, |moe| model.layers.saturating_sub(moe.dense_layers));
         let latent = matches!(model.attention, Attention::Latent(_));
-        let is_quantised = Module::CONVERTIBLE
-            .iter()
-            .any(|&module| model.weights.compute(module) != ComputeRate::Half);
+        let quantization = model.weights.quantization.as_ref();
+        let is_quantised =
+            quantization.is_some_and(|made| made.scheme.compute() != ComputeRate::Half);
         let part = |holds: bool, us: f64| if holds { us } else { 0.0 };
         let each =
             self.layer_us + part(latent, self.latent_us) + part(is_quantised, self.quantised_us);
-        f64::from(model.layers) * each + f64::from(sparse) * self.experts_us
+        f64::from(model.layers) * each + f64::from(model.sparse_layers()) * self.experts_us
     }
 }
 

@@ -34,7 +34,7 @@ pub(super) fn of(
 }
 
 /// vLLM looked for a processor of the model for each request to a chat, and did not keep that there is none
-/// (pull request 25341). Ten bursts of 1,000 chats to 0.9 and 0.11.0 (`gpustack`) begin to be answered after 5 to
+/// (pull request 25341). Eight bursts of 1,000 chats to 0.9 and 0.11.0 (`gpustack`) begin to be answered after 5 to
 /// 17 s, half of them after 12; of gpt-oss, whose chats have a renderer of their own, after 1.5.
 const CHAT_LOOKUP_MS: f64 = 12.0;
 /// The first vLLM that does not.

@@ -77,37 +77,31 @@ pub(super) fn model(fields: &ModelFields) -> Result<(ModelSpec, Option<Format>),
 const FORMAT_ENDINGS: [&str; 8] =
     ["-attnfp8", "-fp8-kv", "-fp8-dynamic", "-nvfp4", "-mxfp4", "-fp8", "-fp4", "-bf16"];
 
+/// What a precision calls 16-bit floats, and integers of 4 and 8 bits.
+const HALVES: [&str; 5] = ["bf16", "fp16", "bfloat16", "float16", "half"];
+const INTEGERS: [&str; 6] = ["int4", "int8", "awq", "gptq", "w8a8", "w4a16"];
+
 /// The name of a checkpoint without the endings that tell its format, and those.
 fn without_format(short: &str) -> (&str, &str) {
-    let mut base = short;
-    while let Some(end) = FORMAT_ENDINGS.iter().find(|end| {
-        let at = base.len().checked_sub(end.len());
-        at.and_then(|at| base.get(at..)).is_some_and(|last| last.eq_ignore_ascii_case(end))
-    }) {
-        base = &base[..base.len() - end.len()];
+    let mut base = short.to_ascii_lowercase();
+    while let Some(end) = FORMAT_ENDINGS.iter().find(|end| base.ends_with(**end)) {
+        base.truncate(base.len() - end.len());
     }
-    (base, &short[base.len()..])
+    short.split_at(base.len())
 }
 
 /// The format that a text names; the narrowest where there are several, as attention is often wider than the rest.
 fn format_named(text: &str) -> Option<Format> {
     let text = weights_of(text);
-    let words = [
-        ("mxfp4", Format::Mxfp4),
-        ("nvfp4", Format::Nvfp4),
-        ("fp4", Format::Nvfp4),
-        ("fp8", Format::Fp8),
-        ("bf16", Format::None),
-        ("bfloat16", Format::None),
-        ("fp16", Format::None),
-        ("float16", Format::None),
-        ("half", Format::None),
-    ];
-    // Integers are stored in groups of a size that only the checkpoint tells.
-    let is_integer =
-        ["int4", "int8", "awq", "gptq", "w8a8", "w4a16"].iter().any(|word| text.contains(word));
-    let named = words.into_iter().find(|(word, _)| text.contains(word));
-    named.map(|(_, format)| format).filter(|_| !is_integer)
+    let says = |words: &[&str]| words.iter().any(|word| text.contains(word));
+    match () {
+        // Integers are stored in groups of a size that only the checkpoint tells.
+        () if says(&INTEGERS) => None,
+        () if says(&["mxfp4"]) => Some(Format::Mxfp4),
+        () if says(&["fp4"]) => Some(Format::Nvfp4),
+        () if says(&["fp8"]) => Some(Format::Fp8),
+        () => says(&HALVES).then_some(Format::None),
+    }
 }
 
 /// What a precision says of weights, in small letters: activations may be in another format.
@@ -131,10 +125,7 @@ fn is_in(spec: &ModelSpec, precision: &str) -> bool {
     let scheme = spec.weights.quantization.as_ref().map(|quantization| quantization.scheme);
     let says = |words: &[&str]| words.iter().any(|word| precision.contains(word));
     match scheme {
-        None => {
-            says(&["bf16", "fp16", "bfloat16", "float16", "half"])
-                && !says(&["fp8", "fp4", "int4", "int8", "awq", "gptq", "w8a8", "w4a16"])
-        }
+        None => says(&HALVES) && !says(&["fp8", "fp4"]) && !says(&INTEGERS),
         Some(Scheme::Fp8 { .. }) => says(&["fp8"]),
         Some(Scheme::Mxfp4) => says(&["mxfp4", "fp4"]) && !says(&["nvfp4"]),
         Some(Scheme::Nvfp4) => says(&["nvfp4"]),

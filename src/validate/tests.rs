@@ -8,7 +8,8 @@ use super::{Plan, Record};
 use crate::metrics::bench::MetricKey;
 use crate::resolved::{KvSource, Scenario};
 use crate::scenario::{
-    ArrivalConfig, Calibration, ClusterConfig, EngineConfig, LengthConfig, StepTimeConfig,
+    ArrivalConfig, Calibration, ClusterConfig, EngineConfig, LengthConfig, ScenarioFile,
+    StepTimeConfig,
 };
 
 fn base() -> Value {
@@ -273,4 +274,56 @@ fn servers_with_adapters_have_the_host_that_was_found_for_their_version() {
     let plain = host(plain.scenario.cluster);
     assert_eq!(host(cluster("0.9.1")), plain);
     assert_eq!(plain, ["0"; 3]);
+}
+
+#[test]
+fn chats_to_an_old_vllm_look_for_a_processor() {
+    let lookup = |version: &str, client: &str, model: Value| {
+        let engine = json!({"name": "vLLM", "version": version});
+        let changes = [("engine", engine), ("workload.client", json!(client)), ("model", model)];
+        let host = plan(&changes).unwrap().scenario.cluster.host;
+        host.and_then(|host| host.processes().copied()).expect("a host").chat_lookup_ms.to_string()
+    };
+    let chat = "vllm bench serve (openai-chat)";
+    let qwen = || json!({"name": "Qwen/Qwen3-8B"});
+    assert_eq!(lookup("v0.11.0", chat, qwen()), "12");
+    assert_eq!(lookup("0.11.1", chat, qwen()), "0");
+    assert_eq!(lookup("0.11.0", "vllm bench serve (openai)", qwen()), "0");
+    assert_eq!(lookup("0.11.0", chat, json!({"name": "openai/gpt-oss-20b"})), "0");
+}
+
+#[test]
+fn an_old_sglang_captures_no_prompts() {
+    let is_without = |version: &str| {
+        let engine = json!({"name": "SGLang", "version": version});
+        let EngineConfig::Sglang(config) =
+            plan(&[("engine", engine)]).unwrap().scenario.cluster.engine
+        else {
+            panic!("SGLang")
+        };
+        config.disable_prefill_cuda_graph
+    };
+    assert!(is_without("v0.5.9") && !is_without("0.5.10.post1"));
+}
+
+#[test]
+fn intervals_are_those_of_what_is_expected_and_of_nothing_that_was_set() {
+    let record = Record::parse_all(&base().to_string()).expect("a record");
+    let scored = |factor: Option<f64>| {
+        let adjust = move |_: &Record, mut file: ScenarioFile| {
+            if let (Some(factor), Some(calibration)) =
+                (factor, file.cluster.step_time.calibration_mut())
+            {
+                calibration.products_compute = factor;
+            }
+            Ok(file)
+        };
+        let validation = super::validate(&record, &adjust);
+        let run = validation.runs.first().expect("it is run").clone();
+        let [low, high] = run.interval(&run.rows[0])?;
+        assert!(low < run.rows[0].simulated && run.rows[0].simulated < high);
+        Some(())
+    };
+    assert_eq!(scored(None), Some(()));
+    assert_eq!(scored(Some(2.5)), None);
 }

@@ -4,7 +4,9 @@ use serde_json::{Value, json};
 
 use super::plan;
 use crate::resolved::Scenario;
-use crate::scenario::{EngineConfig, ReplicaRole, RouterConfig, ScenarioFile, SglangConfig};
+use crate::scenario::{
+    EngineConfig, GroupConfig, ReplicaRole, RouterConfig, ScenarioFile, SglangConfig,
+};
 
 const DENSE: &str = "Qwen/Qwen3-8B";
 const MIXTURE: &str = "Qwen/Qwen3-30B-A3B";
@@ -305,8 +307,8 @@ fn replicas_of_each_role_are_told_apart() {
     let prefill = json!({"num_workers": 2, "tp_size": 2, "moe_tp_size": 1, "moe_ep_size": 2});
     let file = told(prefill.clone(), json!({"num_workers": 3, "tp_size": 4})).expect("a plan");
     let resolved = Scenario::resolve(file, None).expect("a scenario");
-    let groups: Vec<_> = resolved.written().cluster.groups.clone();
-    let laid = |group: &crate::scenario::GroupConfig| {
+    let groups = resolved.written().cluster.groups.clone();
+    let laid = |group: &GroupConfig| {
         (group.replicas, group.role, group.tensor_parallel_size, group.expert_parallel.is_some())
     };
     let expected =
