@@ -24,14 +24,15 @@ import tempfile
 from collections import defaultdict
 
 GRID = {
-    "products_compute": (1.0, 1.15, 1.3),
-    "experts_compute": (1.0, 1.5, 2.0, 2.5, 3.0),
+    "products_compute": (1.0, 1.15, 1.3, 1.5),
+    "experts_compute": (1.0, 1.5, 2.0, 2.5),
     "all_reduce": (1.0, 1.5),
     "elementwise": (1.0, 3.0),
 }
 # Which of them a class has: the others have no effect on it, or too few runs tell.
 FACTORS = {
     "dense": ("products_compute",),
+    "dense_without_fp8": ("products_compute",),
     "experts": ("products_compute", "experts_compute", "all_reduce", "elementwise"),
     "unpacked_experts": ("products_compute", "experts_compute"),
     "narrow_experts": (),
@@ -109,26 +110,42 @@ def error(families, figure):
     return statistics.median(medians) if medians else 0.0
 
 
-def best(results, kind, without=None):
-    """The factors of a class with the smallest error, of sources but one; on ties the smallest factors."""
-    def cost(factors):
-        total = 0.0
-        for figure in FITTED:
-            sources = defaultdict(list)
-            for family, runs in by_family(results[factors], kind).items():
-                values = [abs(one[figure]) for one in runs if figure in one]
-                if values and source(family) != without:
-                    # A family that something else makes slow says little of factors.
-                    sources[source(family)].append(min(statistics.median(values), FAR))
-            if sources:
-                total += statistics.mean(statistics.mean(errors) for errors in sources.values())
-        return total
+def costs(results, factors, kind, without):
+    """Of each source but one the error of a class with these factors."""
+    total = defaultdict(float)
+    for figure in FITTED:
+        sources = defaultdict(list)
+        for family, runs in by_family(results[factors], kind).items():
+            values = [abs(one[figure]) for one in runs if figure in one]
+            if values and source(family) != without:
+                # A family that something else makes slow says little of factors.
+                sources[source(family)].append(min(statistics.median(values), FAR))
+        for name, errors in sources.items():
+            total[name] += statistics.mean(errors)
+    return total
 
+
+def best(results, kind, without=None):
+    """
+    The factors of a class: of those whose error over sources, but one, is within a standard error of the smallest,
+    the least (the rule of Breiman et al. 1984: few sources do not tell more).
+    """
     def is_of_class(factors):
         return all(v == 1.0 for k, v in zip(GRID, factors) if k not in FACTORS[kind])
 
-    candidates = filter(is_of_class, results)
-    return min(candidates, key=lambda f: (round(cost(f), 3), sum(f)))
+    cost = {factors: costs(results, factors, kind, without) for factors in filter(is_of_class, results)}
+    smallest = min(cost.values(), key=lambda of: sum(of.values()))
+
+    def is_as_good(factors):
+        more = [cost[factors][name] - error for name, error in smallest.items()]
+        if len(more) < 2:
+            return sum(more) <= 0.0
+        return statistics.mean(more) <= statistics.stdev(more) / math.sqrt(len(more))
+
+    def size(factors):
+        return (sum(map(math.log, factors)), sum(cost[factors].values()))
+
+    return min(filter(is_as_good, cost), key=size)
 
 
 def quantile(weighted, share):

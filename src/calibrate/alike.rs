@@ -7,8 +7,8 @@ use crate::scenario::{EngineConfig, ScenarioFile};
 
 /// Runs that a fit looks at, a few of each family: more tell little more.
 const RUNS: usize = 16;
-/// With fewer runs of others on a GPU, its kernels are not fitted to them.
-const RUNS_OF_OTHERS: usize = 8;
+/// How far servers of one kind differ, as a share: other hosts, versions and drivers.
+const SCATTER: f64 = 0.25;
 
 /// What a server is known by.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,42 +35,46 @@ impl Server {
         }
     }
 
-    /// The fits that this server's parameters come from, in order: each begins from the one before.
+    /// The fits that this server's parameters come from, in order: each begins from the one before. What others
+    /// measured tells no more of it than what is expected of every server does.
     pub(super) fn fits(&self, known: &[Known]) -> Vec<Fit> {
-        let Self { engine, source, gpu, model } = self;
+        let Self { engine, source, gpu, .. } = self;
         let among = |alike: &dyn Fn(&Self) -> bool| -> Vec<usize> {
-            let is_alike =
-                |&at: &usize| known[at].server.engine == *engine && alike(&known[at].server);
+            let is_alike = |&at: &usize| {
+                let other = &known[at].server;
+                other.engine == *engine && other.source == *source && alike(other)
+            };
             (0..known.len()).filter(is_alike).collect()
         };
-        let of_source = among(&|other| other.source == *source);
-        let here = among(&|other| other.source == *source && other.gpu == *gpu);
-        let others_here = among(&|other| other.source != *source && other.gpu == *gpu);
-        let of_model =
-            among(&|other| other.source == *source && other.gpu == *gpu && other.model == *model);
-
-        let mut fits = vec![Fit::new(engine.to_string(), among(&|_| true), host())];
-        fits.push(Fit::new(format!("{engine}, {source}"), of_source, host()));
-        if here.is_empty() && others_here.len() >= RUNS_OF_OTHERS {
-            let parameters = if fits[1].runs.is_empty() { all() } else { kernels() };
-            fits.push(Fit::new(
-                format!("{engine} on {gpu}, for {source}"),
-                others_here,
+        let of_source = format!("{engine}, {source}");
+        let steps = [
+            (of_source.clone(), among(&|_| true), host()),
+            (format!("{of_source} on {gpu}"), among(&|other| other.gpu == *gpu), all()),
+            (self.to_string(), among(&|other| other == self), all()),
+        ];
+        let steps = steps.into_iter().filter(|(_, runs, _)| !runs.is_empty());
+        let mut fits: Vec<Fit> = steps
+            .map(|(name, runs, parameters)| Fit {
+                name,
+                runs: self.weighed(&spread(&runs, known), known),
                 parameters,
-            ));
-        }
-        let has_others = of_model.len() < here.len();
-        fits.push(Fit::new(format!("{engine}, {source} on {gpu}"), here, all()));
-        if has_others {
-            fits.push(Fit::new(self.to_string(), of_model, all()));
-        }
-        fits.retain(|fit| !fit.runs.is_empty());
-        for fit in &mut fits {
-            fit.runs = spread(&fit.runs, known);
-        }
+            })
+            .collect();
         // The same runs would tell the same again, and count twice.
         fits.dedup_by(|near, far| near.runs == far.runs && near.parameters == far.parameters);
         fits
+    }
+
+    /// How far each run may be off, as a share. All runs of another server tell of it as much as one does: what is
+    /// its own is in each of them.
+    fn weighed(&self, runs: &[usize], known: &[Known]) -> Vec<(usize, f64)> {
+        let alike = |server: &Self| runs.iter().filter(|at| known[**at].server == *server).count();
+        let scatter = |at: usize| {
+            let server = &known[at].server;
+            let count = if server == self { 1 } else { alike(server) };
+            SCATTER * (count as f64).sqrt()
+        };
+        runs.iter().map(|at| (*at, scatter(*at))).collect()
     }
 }
 
@@ -93,15 +97,9 @@ pub(super) struct Known {
 pub(super) struct Fit {
     /// Whose runs these are.
     pub(super) name: String,
-    /// Places among the known runs.
-    pub(super) runs: Vec<usize>,
+    /// Places among the known runs, and how far each may be off, as a share.
+    pub(super) runs: Vec<(usize, f64)>,
     pub(super) parameters: Vec<Parameter>,
-}
-
-impl Fit {
-    fn new(name: String, runs: Vec<usize>, parameters: Vec<Parameter>) -> Self {
-        Self { name, runs, parameters }
-    }
 }
 
 /// A few runs of each family, spread evenly over those there are.
@@ -118,21 +116,22 @@ fn spread(runs: &[usize], known: &[Known]) -> Vec<usize> {
     families.values().flat_map(few).collect()
 }
 
-/// What differs between servers: the way to the engine, and the host's time.
+/// What differs between servers: the CPU, the way to it, and the time that its host takes besides, little enough not to
+/// stand for what kernels take. Factors are of what is expected.
 fn host() -> Vec<Parameter> {
     vec![
+        Parameter::factor("cluster.host.cpu".to_owned(), 0.3),
         Parameter::amount("cluster.api_delay_ms", 20.0),
-        Parameter::amount("cluster.api_per_request_ms", 1.0),
-        Parameter::amount("cluster.step_time.calibration.per_step_us", 2000.0),
-        Parameter::amount("cluster.step_time.calibration.per_prefill_step_us", 5000.0),
-        Parameter::amount("cluster.step_time.calibration.per_sequence_us", 30.0),
+        Parameter::amount("cluster.step_time.calibration.per_step_us", 500.0),
+        Parameter::amount("cluster.step_time.calibration.per_prefill_step_us", 1500.0),
+        Parameter::amount("cluster.step_time.calibration.per_sequence_us", 10.0),
     ]
 }
 
-/// What differs between GPUs of one kind and kernels of one engine.
+/// What differs between GPUs of one kind and kernels of one engine, as factors of what is expected.
 fn kernels() -> Vec<Parameter> {
     let factor =
-        |part: &str| Parameter::factor(format!("cluster.step_time.calibration.{part}"), 0.2);
+        |part: &str| Parameter::factor(format!("cluster.step_time.calibration.{part}"), 0.3);
     [
         "products",
         "products_compute",
@@ -163,15 +162,16 @@ mod tests {
     fn fits(wanted: [&str; 3], runs: &[Known]) -> Vec<(String, Vec<usize>, usize)> {
         let [source, gpu, model] = wanted;
         let fits = known(source, gpu, model).server.fits(runs);
-        let sorted = |mut runs: Vec<usize>| {
-            runs.sort_unstable();
-            runs
+        let places = |runs: &[(usize, f64)]| {
+            let mut places: Vec<usize> = runs.iter().map(|(at, _)| *at).collect();
+            places.sort_unstable();
+            places
         };
-        fits.into_iter().map(|fit| (fit.name, sorted(fit.runs), fit.parameters.len())).collect()
+        fits.into_iter().map(|fit| (fit.name, places(&fit.runs), fit.parameters.len())).collect()
     }
 
     #[test]
-    fn parameters_come_from_far_to_near() {
+    fn parameters_come_from_far_to_near_of_one_source() {
         let runs = [
             known("lab", "H100", "8B"),
             known("lab", "H100", "70B"),
@@ -180,32 +180,27 @@ mod tests {
         ];
         let (host, all) = (host().len(), all().len());
         let expected = [
-            ("vLLM", vec![0, 1, 2, 3], host),
             ("vLLM, lab", vec![0, 1, 2], host),
             ("vLLM, lab on H100", vec![0, 1], all),
             ("vLLM, lab on H100, 8B", vec![0], all),
         ];
         let found = fits(["lab", "H100", "8B"], &runs);
         assert_eq!(found, expected.map(|(name, runs, count)| (name.to_owned(), runs, count)));
+        assert!(fits(["other", "H100", "8B"], &runs).is_empty(), "nobody knows it");
     }
 
     #[test]
-    fn kernels_come_from_others_only_where_the_source_has_no_runs_on_the_gpu_and_they_are_many() {
-        let mut runs = vec![known("lab", "A100", "8B")];
-        let names = |runs: &[Known]| -> Vec<(String, usize)> {
-            let found = fits(["lab", "H100", "8B"], runs);
-            found.into_iter().map(|(name, _, parameters)| (name, parameters)).collect()
-        };
-        let (host, kernels) = (host().len(), kernels().len());
-        let own = [("vLLM".to_owned(), host), ("vLLM, lab".to_owned(), host)];
-        for _ in 0..7 {
-            runs.push(known("shop", "H100", "8B"));
-            assert_eq!(names(&runs), own);
-        }
-        runs.push(known("shop", "H100", "8B"));
-        assert_eq!(names(&runs)[2..], [("vLLM on H100, for lab".to_owned(), kernels)]);
-        // Without any run of the source the host is theirs, too.
-        assert_eq!(names(&runs[1..])[1..], [("vLLM on H100, for lab".to_owned(), host + kernels)]);
+    fn many_runs_of_another_server_tell_as_much_as_one() {
+        let mut runs = vec![known("lab", "H100", "8B"); 4];
+        runs.extend(vec![known("lab", "H100", "70B"); 9]);
+        let fits = known("lab", "H100", "8B").server.fits(&runs);
+        let on_gpu = fits.iter().find(|fit| fit.name == "vLLM, lab on H100").expect("a fit");
+        let scatter = |at: usize| on_gpu.runs.iter().find(|(run, _)| *run == at).expect("a run").1;
+        assert_eq!(scatter(0).to_bits(), SCATTER.to_bits());
+        // Eight of the nine are looked at.
+        let of_other = on_gpu.runs.iter().filter(|(at, _)| *at >= 4).map(|(_, scatter)| scatter);
+        let weight: f64 = of_other.map(|scatter| scatter.powi(-2)).sum();
+        assert!((weight - SCATTER.powi(-2)).abs() < 1e-9, "{weight}");
     }
 
     #[test]
@@ -214,7 +209,7 @@ mod tests {
         let names = |wanted| -> Vec<String> {
             fits(wanted, &runs).into_iter().map(|(name, ..)| name).collect()
         };
-        assert_eq!(names(["lab", "H100", "8B"]), ["vLLM", "vLLM, lab on H100"]);
+        assert_eq!(names(["lab", "H100", "8B"]), ["vLLM, lab", "vLLM, lab on H100"]);
         // Other parameters of them are another question.
         let alone = fits(["lab", "H100", "8B"], &runs[..1]);
         let runs_and_parameters: Vec<_> = alone.iter().map(|(_, runs, n)| (runs, *n)).collect();

@@ -13,7 +13,7 @@ use crate::load::{Broken, Cases, Changes, Draft, Drafts, Listener, LoadError, Lo
 use crate::metrics::bench::{self, BenchSummary, MetricKey, Tool};
 use crate::metrics::measured;
 use crate::request::Request;
-use crate::resolved::Scenario;
+use crate::resolved::{Scenario, Unstated};
 use crate::study::Case;
 use crate::validate;
 use crate::workload::TraceRow;
@@ -114,6 +114,8 @@ fn is_tool_output(path: &Path) -> bool {
 impl MeasuredRun {
     /// Nothing for a scenario without measured figures.
     fn new(draft: Draft, hold_out: bool, listener: &Listener) -> Result<Option<Self>, LoadError> {
+        // What is fitted holds everything.
+        let draft = draft.of_server(Unstated::Bare);
         let loaded = draft.resolve()?;
         let scenario = &loaded.scenario;
         let Some((tool, measured)) = measured(scenario) else { return Ok(None) };

@@ -9,14 +9,11 @@ use crate::calibration::{Expected, Parameter};
 use crate::load::{self, Listener, Note, Override};
 use crate::metrics::bench::Tool;
 use crate::profiles;
-use crate::resolved::Scenario;
-use crate::scenario::{Calibration, ScenarioFile, StepTimeConfig};
+use crate::resolved::{Scenario, ServerClass};
+use crate::scenario::{ScenarioFile, ServerHost, StepTimeConfig};
 use crate::validate::{Plan, Published, Record, figures};
 
-/// How far servers of one kind differ, as a share: other hosts, versions and drivers.
-const SCATTER: f64 = 0.25;
-
-/// Values of settings, by their paths.
+/// Values of settings by their paths, as factors of what is expected of a server where something is.
 type Found = BTreeMap<String, f64>;
 
 /// Parameters by server; of none by default.
@@ -24,9 +21,9 @@ type Found = BTreeMap<String, f64>;
 pub struct Servers(BTreeMap<Server, Found>);
 
 impl Servers {
-    /// Fits what differs between servers to runs of those with the same engine, source, GPU and model, from far to
-    /// near, for each server of `wanted`, whose overrides are in every scenario. The listener hears of every
-    /// fit.
+    /// Fits by how much servers differ from what is expected of them to runs of those with the same engine, source, GPU
+    /// and model, from far to near, for each server of `wanted`, whose overrides are in every scenario. The listener
+    /// hears of every fit. Of a server whose source has no runs, what is expected holds.
     ///
     /// # Errors
     /// When no run tells a latency or a duration, or none can be simulated.
@@ -68,11 +65,8 @@ impl Servers {
     pub fn adjusted(&self, run: &Record, mut file: ScenarioFile) -> Result<ScenarioFile, String> {
         match self.0.get(&Server::of(&file, &run.family)) {
             Some(found) if file.cluster.lora.is_none() && !found.is_empty() => {
-                plain(&mut file);
-                let has = |path: &str| concerns(path, &file);
-                let found = found.iter().filter(|(path, _)| has(path));
-                let settings: Vec<Override> =
-                    found.map(|(path, value)| setting(path, *value)).collect();
+                state(&mut file);
+                let settings = settings(found.iter(), &file);
                 load::overridden(file, &settings).map_err(|error| error.told())
             }
             _ => Ok(file),
@@ -94,14 +88,37 @@ fn concerns(path: &str, file: &ScenarioFile) -> bool {
         "experts" => has_experts(),
         "experts_compute" => has_experts() && is_split(),
         "products_compute" => is_split(),
+        "cpu" => file.cluster.host.is_some(),
         "all_reduce" => file.cluster.tensor_parallel_size.max(file.cluster.data_parallel_size) > 1,
         _ => true,
     }
 }
 
-fn setting(path: &str, value: f64) -> Override {
-    let text = format!("{path}={}", short(value));
-    text.parse().expect("a number is a value")
+/// The settings of a scenario that were found, of those that it hangs on.
+fn settings<'a>(
+    found: impl Iterator<Item = (&'a String, &'a f64)>,
+    file: &ScenarioFile,
+) -> Vec<Override> {
+    let found = found.filter(|(path, _)| concerns(path, file));
+    found.map(|(path, value)| Override::new(path, value * expected(path, file))).collect()
+}
+
+/// What a factor that was found is of: what is expected of the server.
+fn expected(path: &str, file: &ScenarioFile) -> f64 {
+    let part = path.rsplit('.').next().unwrap_or_default();
+    let host = || file.cluster.host.as_ref().and_then(ServerHost::processes);
+    let factor = || {
+        let mut config = file.cluster.step_time.clone();
+        let entries = config.calibration_mut()?.entries();
+        entries.into_iter().find(|(key, _)| *key == part).map(|(_, factor)| factor)
+    };
+    match part {
+        "cpu" => host().map_or(1.0, |host| host.cpu),
+        _ if path.starts_with("cluster.step_time.calibration.") && !part.ends_with("_us") => {
+            factor().unwrap_or(1.0)
+        }
+        _ => 1.0,
+    }
 }
 
 /// What is found when parameters that are expected where they were found before are fitted to some runs.
@@ -113,8 +130,9 @@ fn fitted(
     tell: impl Fn(String),
 ) -> Result<Found, CalibrationError> {
     let mut parameters = step.parameters.clone();
-    let plans: Vec<&Plan> = step.runs.iter().map(|&at| &plans[at]).collect();
-    parameters.retain(|one| plans.iter().any(|plan| concerns(&one.path, &plan.scenario)));
+    let plans: Vec<(&Plan, f64)> =
+        step.runs.iter().map(|&(at, scatter)| (&plans[at], scatter)).collect();
+    parameters.retain(|one| plans.iter().any(|(plan, _)| concerns(&one.path, &plan.scenario)));
     for parameter in &mut parameters {
         let (Expected::Factor { centre, .. } | Expected::Amount { centre, .. }) =
             &mut parameter.expected;
@@ -122,10 +140,12 @@ fn fitted(
     }
     // What was found before and is not looked for now holds as it is.
     let is_free = |path: &String| step.parameters.iter().any(|one| one.path == *path);
-    let kept = before.iter().filter(|(path, _)| !is_free(path));
-    let kept: Vec<Override> = kept.map(|(path, value)| setting(path, *value)).collect();
-    let overrides = [overrides, &kept].concat();
-    let runs = plans.iter().filter_map(|plan| run(plan, &parameters, &overrides));
+    let kept: Found = before
+        .iter()
+        .filter(|(path, _)| !is_free(path))
+        .map(|(path, value)| (path.clone(), *value))
+        .collect();
+    let runs = plans.iter().filter_map(|plan| run(*plan, &parameters, (&kept, overrides)));
     let runs: Vec<Run<'_>> = runs.collect();
     if runs.is_empty() {
         return Ok(Found::new());
@@ -137,7 +157,7 @@ fn fitted(
         .map(|estimate| (estimate.parameter.path.clone(), estimate.value))
         .collect();
     let values: Vec<String> =
-        found.iter().map(|(path, value)| setting(path, *value).to_string()).collect();
+        found.iter().map(|(path, value)| format!("{path}={}", short(*value))).collect();
     tell(format!("{}, fitted to {} runs: {}", step.name, runs.len(), values.join(" ")));
     Ok(found)
 }
@@ -145,29 +165,42 @@ fn fitted(
 /// A record that can be simulated without adapters, whose constants are their own.
 fn plan(record: &Record) -> Option<(Known, Plan)> {
     let mut plan = Plan::of(record).ok().filter(|plan| plan.scenario.cluster.lora.is_none())?;
-    plain(&mut plan.scenario);
+    state(&mut plan.scenario);
     let server = Server::of(&plan.scenario, &record.family);
     Some((Known { server, family: record.family.clone() }, plan))
 }
 
-/// Leaves out what is expected of servers of which nothing was measured: what is fitted holds the way to the
-/// scheduler, and factors of kernels.
-fn plain(file: &mut ScenarioFile) {
-    file.cluster.host = None;
-    if let Some(calibration) = file.cluster.step_time.calibration_mut() {
-        *calibration = Calibration::default();
+/// States what is expected of the kernels of a server, of which what is fitted are factors.
+fn state(file: &mut ScenarioFile) {
+    let cluster = &mut file.cluster;
+    let specs = profiles::model(&cluster.model).zip(profiles::gpu(&cluster.gpu));
+    let Some((model, gpu)) = specs else { return };
+    let model = cluster.quantization.map_or(model.clone(), |format| model.in_format(format));
+    let class = ServerClass::expected(cluster, &model, &gpu);
+    if let Some((class, calibration)) = class.zip(cluster.step_time.calibration_mut()) {
+        *calibration = class.prior().factors;
     }
 }
 
-/// A record as a run to fit; nothing where it cannot be simulated.
-fn run<'a>(plan: &'a Plan, parameters: &'a [Parameter], overrides: &[Override]) -> Option<Run<'a>> {
-    let file = load::overridden(plan.scenario.clone(), overrides).ok()?;
-    let concerned: Vec<bool> = parameters.iter().map(|one| concerns(&one.path, &file)).collect();
+/// A record as a run to fit, which may be so far off; nothing where it cannot be simulated.
+fn run<'a>(
+    (plan, scatter): (&'a Plan, f64),
+    parameters: &'a [Parameter],
+    (kept, overrides): (&Found, &[Override]),
+) -> Option<Run<'a>> {
+    let file = &plan.scenario;
+    let fixed = settings(kept.iter(), file);
+    let factors: Vec<Option<f64>> = parameters
+        .iter()
+        .map(|one| concerns(&one.path, file).then(|| expected(&one.path, file)))
+        .collect();
+    let file = load::overridden(file.clone(), &[&fixed, overrides].concat()).ok()?;
     let simulate = move |values: &[f64]| {
-        let values = parameters.iter().zip(values).zip(&concerned);
+        let values = parameters.iter().zip(values).zip(&factors);
         let settings: Vec<Override> = values
-            .filter(|(_, concerned)| **concerned)
-            .map(|((parameter, value), _)| Override::new(&parameter.path, *value))
+            .filter_map(|((parameter, value), factor)| {
+                Some(Override::new(&parameter.path, value * (*factor)?))
+            })
             .collect();
         let file = load::overridden(file.clone(), &settings).ok()?;
         let scenario = Scenario::resolve(file, None).ok()?;
@@ -179,7 +212,7 @@ fn run<'a>(plan: &'a Plan, parameters: &'a [Parameter], overrides: &[Override]) 
         name: plan.scenario.name.clone(),
         tool: Tool::Vllm,
         measured: plan.measured.clone(),
-        scatter: SCATTER,
+        scatter,
         simulate: Box::new(simulate),
     })
 }

@@ -6,8 +6,6 @@
 
 mod file;
 mod parameter;
-mod prior;
 
 pub use file::{CalibrationFile, Found, MadeOn};
 pub use parameter::{Expected, Parameter};
-pub use prior::{Class, Prior};

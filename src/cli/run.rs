@@ -17,7 +17,7 @@ use crate::io::unfinished;
 use crate::load::memory::{self, Leaves};
 use crate::load::{Draft, Loaded, Note, state_setting, state_step_times};
 use crate::metrics::bench::Comparison;
-use crate::metrics::{BenchReport, Caution, Losses, Recorder, StepLog, measured};
+use crate::metrics::{BenchReport, Caution, ExpectedFigures, Losses, Recorder, StepLog, measured};
 use crate::resolved::Scenario;
 use crate::threads;
 use crate::workload::{TraceRows, Workload};
@@ -198,6 +198,9 @@ fn simulate(loaded: &Loaded, output: &OutputArguments) -> Result<Outcome, Failur
         );
     }
     let report = BenchReport::new(&recorder, scenario);
+    if let Some(line) = ExpectedFigures::line(scenario, &report) {
+        say(&line);
+    }
     let comparison = compare(scenario, &report);
     let mut scenario = scenario.clone();
     scenario.rename_files(loaded.relocated());

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rand::Rng;
+use rand::{Rng, RngExt};
+use rand_distr::StandardNormal;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use toml::{Table, Value};
@@ -21,6 +22,7 @@ use super::resolve::resolve;
 use super::settings::set;
 use crate::calibration::{CalibrationFile, Parameter};
 use crate::erased;
+use crate::resolved::Unstated;
 use crate::rng::Seed;
 #[cfg(feature = "cli")]
 use crate::scenario::MeasuredConfig;
@@ -54,14 +56,18 @@ pub struct Draft {
     overrides: Vec<Override>,
     /// Whose parameters it has.
     calibration: Option<Arc<CalibrationFile>>,
+    /// What servers are like of which it says nothing.
+    server: Unstated,
 }
 
 impl Draft {
-    /// The draft of a scenario that was put together in code, by its name in messages.
+    /// The draft of a scenario that was put together in code, by its name in messages. Nothing is assumed of servers of
+    /// which it says nothing.
     pub fn of(name: &str, file: &ScenarioFile, folder: &Path) -> Result<Self, LoadError> {
         let root = erased::table(file).map_err(|error| fail(name, error))?;
         let (name, folder) = (name.to_owned(), folder.to_path_buf());
-        Ok(Self { name, root, folder, overrides: Vec::new(), calibration: None })
+        let (overrides, server) = (Vec::new(), Unstated::Bare);
+        Ok(Self { name, root, folder, overrides, calibration: None, server })
     }
 
     /// The folder that its paths are relative to.
@@ -131,10 +137,17 @@ impl Draft {
     }
 
     /// The same scenario with the seed of this number, counted from 1, and parameters drawn from its calibration;
-    /// those that were overridden stay.
+    /// those that were overridden stay. Without a calibration, servers of which nothing is said are drawn from those
+    /// of their class.
     pub fn drawn(&self, number: u32) -> Result<Self, LoadError> {
         let mut draft = self.reseeded(number)?;
-        let Some(calibration) = &self.calibration else { return Ok(draft) };
+        let Some(calibration) = &self.calibration else {
+            if let Unstated::Server { slower } = &mut draft.server {
+                let mut stream = self.seed().stream("server", u64::from(number));
+                *slower = stream.sample::<f64, _>(StandardNormal);
+            }
+            return Ok(draft);
+        };
         let drawn = calibration.draw(&mut draft.seed().stream("parameters", 0));
         for (found, value) in calibration.parameters.iter().zip(drawn) {
             if !draft.is_overridden(&found.parameter.path) {
@@ -186,12 +199,23 @@ impl Draft {
         }
     }
 
+    /// The same where servers of which it says nothing are like this. Where parameters come from a calibration,
+    /// nothing is assumed of them.
+    #[must_use]
+    pub fn of_server(mut self, server: Unstated) -> Self {
+        if !self.is_calibrated() {
+            self.server = server;
+        }
+        self
+    }
+
     /// Decides everything that the scenario leaves open, and checks its rules.
     ///
     /// # Errors
     /// Every rule that it breaks, and files that cannot be read.
     pub fn resolve(&self) -> Result<Loaded, LoadError> {
-        let mut loaded = resolve(&self.name, &self.overrides, &self.root, &self.folder)?;
+        let about = (self.name.as_str(), self.overrides.as_slice());
+        let mut loaded = resolve(about, &self.root, &self.folder, self.server)?;
         if let Some(calibration) = &self.calibration {
             let doubts = calibration.doubts(&loaded.scenario);
             loaded.scenario = loaded.scenario.with_doubts(doubts);
@@ -335,7 +359,8 @@ pub fn load_built_in(
 
 /// Resolves a scenario that was put together from flags, after the overrides.
 pub fn from_flags(file: &ScenarioFile, overrides: &[Override]) -> Result<Loaded, LoadError> {
-    let mut draft = Draft::of("scenario", file, Path::new(""))?;
+    let draft = Draft::of("scenario", file, Path::new(""))?;
+    let mut draft = draft.of_server(Unstated::TYPICAL);
     put_all(&mut draft.root, overrides)?;
     draft.overrides = overrides.to_vec();
     draft.resolve()
@@ -358,7 +383,8 @@ fn drafts_of(
     put_all(&mut root, overrides)?;
     let draft = |name: String, root| {
         let (folder, overrides) = (folder.to_path_buf(), overrides.to_vec());
-        Draft { name, root, folder, overrides, calibration: calibration.clone() }
+        let server = if calibration.is_some() { Unstated::Bare } else { Unstated::TYPICAL };
+        Draft { name, root, folder, overrides, calibration: calibration.clone(), server }
     };
     let mut drafts = vec![draft(name.to_owned(), root.clone())];
     for variant in read_variants(name, variants)? {

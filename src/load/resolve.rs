@@ -14,29 +14,30 @@ use crate::erased;
 use crate::io::{acceptance, text};
 use crate::metrics::bench::MetricKey;
 use crate::problem::Problem;
-use crate::resolved::{OwnFiles, Scenario, ScenarioError};
+use crate::resolved::{OwnFiles, Scenario, ScenarioError, Unstated};
 use crate::scenario::ScenarioFile;
 
-/// Resolves what a table says.
+/// Resolves what a table says, for servers that are like this where it says nothing of them.
 pub(super) fn resolve(
-    name: &str,
-    overrides: &[Override],
+    (name, overrides): (&str, &[Override]),
     root: &Table,
     folder: &Path,
+    server: Unstated,
 ) -> Result<Loaded, LoadError> {
     let blamed = |error: ScenarioError| blame(name, overrides, error);
     let file: ScenarioFile = deserialize(root).map_err(|problem| blamed(problem.into()))?;
-    let loaded = of_file(name, overrides, file, folder)?;
+    let loaded = of_file((name, overrides), file, folder, server)?;
     check_replicas(root, &loaded.scenario).map_err(|problem| blamed(problem.into()))?;
     Ok(loaded)
 }
 
-/// Resolves a scenario that was put together in code; its paths are relative to the folder.
+/// Resolves a scenario that was put together in code; its paths are relative to the folder. Nothing is assumed of
+/// servers of which it says nothing.
 ///
 /// # Errors
 /// Every rule that it breaks, and files that cannot be read.
 pub fn resolved(file: ScenarioFile, folder: &Path) -> Result<Scenario, LoadError> {
-    of_file("scenario", &[], file, folder).map(|loaded| loaded.scenario)
+    of_file(("scenario", &[]), file, folder, Unstated::Bare).map(|loaded| loaded.scenario)
 }
 
 /// A scenario with overrides, read again so that every rule of the file format holds.
@@ -50,17 +51,17 @@ pub fn overridden(file: ScenarioFile, overrides: &[Override]) -> Result<Scenario
 }
 
 fn of_file(
-    name: &str,
-    overrides: &[Override],
+    (name, overrides): (&str, &[Override]),
     file: ScenarioFile,
     folder: &Path,
+    server: Unstated,
 ) -> Result<Loaded, LoadError> {
     let blamed = |error: ScenarioError| blame(name, overrides, error);
     check_measured(&file).map_err(|problem| blamed(problem.into()))?;
     let models = local_models(&file, folder).map_err(|problem| blamed(problem.into()))?;
     let gpus = local_gpus(&file, folder).map_err(|problem| blamed(problem.into()))?;
     let own = OwnFiles { models, gpus };
-    let scenario = Scenario::resolve_with(file, &own).map_err(blamed)?;
+    let scenario = Scenario::resolve_with(file, &own, server).map_err(blamed)?;
     let mut scenario =
         with_step_times(scenario, folder).map_err(|problem| blamed(problem.into()))?;
     if let Some((path, drafts)) = scenario.acceptance_recording() {

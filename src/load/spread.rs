@@ -14,6 +14,8 @@ pub struct Spread {
     pub seeds: u32,
     /// Whether parameters were drawn from a calibration too.
     pub is_calibrated: bool,
+    /// Whether servers were drawn from those of their class, as nothing is said of them.
+    pub draws_servers: bool,
     /// A row for each figure that every run has.
     pub rows: Vec<SpreadRow>,
 }
@@ -45,6 +47,7 @@ impl Draft {
         Ok(Spread {
             seeds: count,
             is_calibrated: self.is_calibrated(),
+            draws_servers: self.resolve()?.scenario.groups.iter().any(|it| it.class.is_some()),
             rows: keys().filter_map(|key| SpreadRow::new(key, &summaries)).collect(),
         })
     }
@@ -80,7 +83,11 @@ impl SpreadRow {
 impl Spread {
     /// A table: the figure, its mean, and the distance within which nine in ten runs lie.
     pub fn text(&self, tool: Tool) -> String {
-        let drawn = if self.is_calibrated { " and drawn parameters" } else { "" };
+        let drawn = match (self.is_calibrated, self.draws_servers) {
+            (true, _) => " and drawn parameters",
+            (false, true) => " and servers of their class",
+            (false, false) => "",
+        };
         let title =
             format!("{} runs with other seeds{drawn}; 90 % of runs lie within\n", self.seeds);
         let cells: Vec<[String; 3]> = self
@@ -108,6 +115,7 @@ impl Spread {
         json!({
             "count": self.seeds,
             "parameters_drawn": self.is_calibrated,
+            "servers_drawn": self.draws_servers,
             "figures": rows.collect::<Vec<_>>(),
         })
     }

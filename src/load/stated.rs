@@ -5,8 +5,8 @@ use crate::cost::StepTime;
 use crate::engine::scheduler::EngineSettings;
 use crate::model::ModelSpec;
 use crate::profiles;
-use crate::resolved::{KvSource, ReplicaGroup, Scenario};
-use crate::scenario::{EngineConfig, ReplicaRole, ServerHost, StepTimeConfig};
+use crate::resolved::{KvSource, ReplicaGroup, Scenario, ServerClass};
+use crate::scenario::{Calibration, EngineConfig, ReplicaRole, ServerHost, StepTimeConfig};
 
 /// Says what is simulated, and the engines' memory.
 pub fn state_setting(scenario: &Scenario, listener: &Listener) {
@@ -175,14 +175,27 @@ fn state_step_time(group: &ReplicaGroup, cost: &StepTime, whose: &str, listener:
         }
         _ => "",
     };
-    let calibrated = match config {
-        StepTimeConfig::OperatorTable { calibration, .. }
-        | StepTimeConfig::Roofline { calibration, .. }
-            if !calibration.is_neutral() =>
-        {
-            "calibrated by the scenario"
-        }
-        _ => "not calibrated against a run",
+    let calibrated = match (group.class, config) {
+        (Some(class), _) => expected(class),
+        (
+            None,
+            StepTimeConfig::OperatorTable { calibration, .. }
+            | StepTimeConfig::Roofline { calibration, .. },
+        ) if !calibration.is_neutral() => "calibrated by the scenario".to_owned(),
+        _ => "not calibrated against a run".to_owned(),
     };
     say(listener, format!("  step times{whose}: {}{why}; {calibrated}", cost.provenance()));
+}
+
+/// What is expected of servers of a class, beyond their kernels.
+fn expected(class: ServerClass) -> String {
+    let neutral = Calibration::default();
+    let factors = class.prior().factors.entries().into_iter().zip(neutral.entries());
+    let changed = factors.filter(|((_, factor), (_, one))| factor.to_bits() != one.to_bits());
+    let changed: Vec<String> =
+        changed.map(|((key, factor), _)| format!("{key} {factor}")).collect();
+    if changed.is_empty() {
+        return "not calibrated against a run".to_owned();
+    }
+    format!("slower than alone, as in published runs of others like it ({})", changed.join(", "))
 }

@@ -7,8 +7,8 @@ use serde_json::{Map, Value, json};
 
 use super::bench::{ComparedFigure, Goodput, NonFinite};
 use super::{
-    AdaptersReport, BenchReport, Bill, ClassesReport, ClusterReport, ModelsReport, Recorder,
-    ReplicaKind, ScaledPool, ScalingReport, TierReport, TransferReport, Warnings,
+    AdaptersReport, BenchReport, Bill, ClassesReport, ClusterReport, ExpectedFigures, ModelsReport,
+    Recorder, ReplicaKind, ScaledPool, ScalingReport, TierReport, TransferReport, Warnings,
 };
 use crate::engine::DraftCounts;
 use crate::resolved::{KvSource, ReplicaGroup, Scenario};
@@ -94,6 +94,7 @@ impl Summary {
             parts: Map::new(),
         };
         summary.put("engine", Some(engine(scenario, recorder)));
+        summary.put("expected", ExpectedFigures::of(scenario, report));
         summary.put("cluster", Some(ClusterReport::new(recorder, &kinds)));
         summary.put("transfers", TransferReport::of(recorder, scenario));
         summary.put("adapters", AdaptersReport::new(recorder, scenario));

@@ -17,6 +17,19 @@ pub struct Limits {
     pub windows: Option<Windows>,
     /// The highest rates for other requests, in requests per second.
     pub rates: Vec<f64>,
+    /// What faster servers need, where it is planned for slow ones.
+    pub sizes_of_faster: Option<Faster<Option<Size>>>,
+    /// The highest rates of faster servers, in requests per second, where it is planned for slow ones.
+    pub rates_of_faster: Option<Faster<f64>>,
+}
+
+/// What comes of servers that are faster than those that are planned for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Faster<T> {
+    /// Of the typical ones of their class.
+    pub typical: T,
+    /// Of those that are faster than 19 of 20.
+    pub fast: T,
 }
 
 /// What other requests need.

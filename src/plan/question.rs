@@ -66,6 +66,9 @@ pub struct Plan {
     /// How often the answer is found again for other requests: other draws or, of a trace, stretches
     /// resampled from it.
     pub resamples: u32,
+    /// Whether it is planned for typical servers, where nothing is said of them, and not for such as are slower than
+    /// 19 of 20 of their class.
+    pub point: bool,
     /// Windows, in seconds, in which a perfect autoscaler could change the number of replicas.
     pub window_s: f64,
     /// GB per second of the network for each GPU in each direction, where prefill and decode are apart and
@@ -92,6 +95,7 @@ impl Plan {
             max_gpus: 1024,
             seeks: Seeks::default(),
             resamples: 8,
+            point: false,
             window_s: 60.0,
             nic_gb_per_s: 50.0,
             warm_up: None,

@@ -1,11 +1,12 @@
 //! The highest rate of each layout.
 
-use super::PlanError;
 use super::answer::Found;
 use super::layouts::{Layout, Size};
 use super::limits::Limits;
 use super::outcome::{Outcome, Row, ranked, winner};
 use super::study::Study;
+use super::{PlanError, Traffic};
+use crate::load::Draft;
 
 impl Study {
     /// The highest rate of each layout with the replicas of the scenario.
@@ -15,11 +16,18 @@ impl Study {
             Ok(Row { place, outcome })
         });
         let rows = ranked(rows.collect::<Result<Vec<_>, PlanError>>()?);
-        let rates = match winner(&rows) {
-            Some((row, found)) => self.rates_of(row.place, found.size, row.factor())?,
-            None => Vec::new(),
+        let limits = match winner(&rows) {
+            Some((row, found)) => {
+                let (place, size, factor) = (row.place, found.size, row.factor());
+                let rates = self.replicas(|draft, traffic| {
+                    self.rate_of(place, size, factor, &draft, &traffic)
+                })?;
+                let rates_of_faster =
+                    self.faster(|draft| self.rate_of(place, size, factor, &draft, &self.traffic))?;
+                Limits { rates, rates_of_faster, ..Limits::default() }
+            }
+            None => Limits::default(),
         };
-        let limits = Limits { rates, ..Limits::default() };
         Ok(Found { rows, tried: Vec::new(), limits })
     }
 
@@ -42,14 +50,17 @@ impl Study {
         Ok(Outcome::Keeps { found, misses: Some(misses), factor })
     }
 
-    /// The highest rates of a layout for other requests, in requests per second.
-    fn rates_of(&self, place: usize, size: Size, factor: f64) -> Result<Vec<f64>, PlanError> {
-        self.replicas(|draft, traffic| {
-            let Ok(hunt) = self.hunt(&self.layouts[place], &draft, &traffic)? else {
-                return Ok(0.0);
-            };
-            let highest = hunt.highest_factor(size, &traffic, factor)?;
-            Ok(highest.map_or(0.0, |(kept, _)| kept * traffic.rate_per_s()))
-        })
+    /// The highest rate of a layout for other requests or servers, in requests per second.
+    fn rate_of(
+        &self,
+        place: usize,
+        size: Size,
+        start: f64,
+        draft: &Draft,
+        traffic: &Traffic,
+    ) -> Result<f64, PlanError> {
+        let Ok(hunt) = self.hunt(&self.layouts[place], draft, traffic)? else { return Ok(0.0) };
+        let highest = hunt.highest_factor(size, traffic, start)?;
+        Ok(highest.map_or(0.0, |(kept, _)| kept * traffic.rate_per_s()))
     }
 }

@@ -101,8 +101,13 @@ impl Study {
     /// How far the cheapest layout carries.
     fn limits(&self, place: usize, hunt: &Hunt<'_>, found: &Tried) -> Result<Limits, PlanError> {
         let stretches = self.stretches(place, found.size)?;
+        let sizes_of_faster = self.faster(|draft| {
+            let hunt = self.hunt(&self.layouts[place], &draft, &self.traffic)?;
+            let Ok(hunt) = hunt else { return Ok(None) };
+            hunt.fewest_of(found.size, &self.traffic, self.question.max_gpus)
+        })?;
         if self.drifts() {
-            return Ok(Limits { stretches, ..Limits::default() });
+            return Ok(Limits { stretches, sizes_of_faster, ..Limits::default() });
         }
         let start = hunt.throughput_factor(found.size, &self.traffic).clamp(1.01, 2.0);
         let highest = hunt.highest_factor(found.size, &self.traffic, start)?;
@@ -111,7 +116,13 @@ impl Study {
         // Where adapters are placed anew for every number of replicas, half of them carry less than half.
         let windows = (!self.places_adapters())
             .then(|| Windows::new(&self.traffic, self.question.window_s, found.size, factor));
-        Ok(Limits { stretches, carries: Some(factor), windows, rates: Vec::new() })
+        Ok(Limits {
+            stretches,
+            carries: Some(factor),
+            windows,
+            sizes_of_faster,
+            ..Limits::default()
+        })
     }
 
     /// The fewest replicas of a layout for other requests.

@@ -8,12 +8,13 @@ use super::checks::{
 use super::error::{asked, stated};
 use super::hunt::{Hunt, Terms};
 use super::layouts::{Layout, Size};
+use super::limits::Faster;
 use super::prices::Prices;
 use super::question::{Plan, Seeks};
 use super::{Answer, End, PlanError, Slo, Traffic, Trial, WarmUp};
 use crate::load::{Cases, Draft};
 use crate::metrics::bench::Slos;
-use crate::resolved::Scenario;
+use crate::resolved::{Scenario, ServerClass, Unstated};
 use crate::rng::Seed;
 use crate::scenario::{ArrivalConfig, ScenarioFile};
 use crate::study::Case;
@@ -42,6 +43,8 @@ pub struct Study {
     cases: Cases,
     /// A layout that resolves, from which other requests can be drawn.
     first: usize,
+    /// The class of its servers, where it is planned for the slow ones of a class.
+    class: Option<ServerClass>,
     /// The title of the scenario.
     pub name: String,
     /// The model that is served.
@@ -49,8 +52,11 @@ pub struct Study {
 }
 
 impl Study {
-    pub(super) fn new(question: Plan) -> Result<Self, PlanError> {
+    pub(super) fn new(mut question: Plan) -> Result<Self, PlanError> {
         check_numbers(&question)?;
+        let point = question.point;
+        let server = if point { Unstated::TYPICAL } else { Unstated::SLOW };
+        question.draft = question.draft.of_server(server);
         let base = &question.draft;
         check_base(base)?;
         let layouts = Layout::all(&question)?;
@@ -69,6 +75,7 @@ impl Study {
         check_slos(&slos, &traffic, &question.listener)?;
         check_window(question.window_s, &traffic)?;
         check_step_times(&layouts, &question)?;
+        let class = case.scenario.first().class;
         let ScenarioFile { name, seed, cluster, .. } = case.scenario.written();
         Ok(Self {
             question,
@@ -81,6 +88,7 @@ impl Study {
             seed,
             cases,
             first,
+            class: class.filter(|_| !point),
             name,
             model: cluster.model,
         })
@@ -100,6 +108,24 @@ impl Study {
 
     pub(super) fn base(&self) -> &Draft {
         &self.question.draft
+    }
+
+    /// Whether it is planned for servers that are slower than most of their class.
+    pub(super) fn plans_for_slow_servers(&self) -> bool {
+        self.class.is_some()
+    }
+
+    /// What comes of servers that are like most of their class, and of fast ones; nothing where it is not planned
+    /// for slow ones.
+    pub(super) fn faster<T>(
+        &self,
+        mut one: impl FnMut(Draft) -> Result<T, PlanError>,
+    ) -> Result<Option<Faster<T>>, PlanError> {
+        if !self.plans_for_slow_servers() {
+            return Ok(None);
+        }
+        let mut of = |server| one(self.base().clone().of_server(server));
+        Ok(Some(Faster { typical: of(Unstated::TYPICAL)?, fast: of(Unstated::FAST)? }))
     }
 
     /// Whether adapters are placed on replicas.
@@ -139,7 +165,10 @@ impl Study {
 
     /// Other requests that could have come, and parameters as uncertain as they are.
     fn again(&self, number: u32) -> Result<(Draft, Traffic), PlanError> {
-        let draft = self.base().drawn(number)?;
+        let mut draft = self.base().drawn(number)?;
+        if self.question.point {
+            draft = draft.of_server(Unstated::TYPICAL);
+        }
         let traffic = if self.is_trace {
             let mut stream = self.seed.stream("stretch", u64::from(number));
             let drawn = (0..DRAWS_MAX).find_map(|_| self.traffic.resampled(BLOCKS, &mut stream));

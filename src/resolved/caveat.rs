@@ -153,8 +153,9 @@ fn unknown_bus(group: &ReplicaGroup) -> Option<Caveat> {
     };
     let assumes = match &cluster.step_time {
         config if config.ignores_communication() => false,
-        StepTimeConfig::Auto { calibration, .. }
-        | StepTimeConfig::OperatorTable { calibration, .. }
+        _ if group.class.is_some() => true,
+        StepTimeConfig::Auto { calibration, .. } => !calibration.is_some_and(|it| is_fitted(&it)),
+        StepTimeConfig::OperatorTable { calibration, .. }
         | StepTimeConfig::Roofline { calibration, .. } => !is_fitted(calibration),
         // Its all-reduces are of the host on which it was validated.
         StepTimeConfig::LayerTable(config) => {

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{KvSource, Rules, ScenarioError, engine_rules};
+use super::{KvSource, Rules, ScenarioError, ServerClass, engine_rules};
 use crate::cost::{CudaGraphs, LoraTimes};
 use crate::engine::scheduler::EngineSettings;
 use crate::hardware::GpuSpec;
@@ -37,6 +37,8 @@ pub struct ReplicaGroup {
     pub gpu: GpuSpec,
     /// Where the number of their KV blocks comes from.
     pub kv: KvSource,
+    /// Their class, where their step times are what is expected of it.
+    pub class: Option<ServerClass>,
     /// The file of measured step times, where `step_time` reads one.
     pub step_time_profile: Option<Cow<'static, str>>,
     /// How they hand KV caches over, or take them; nothing where they do all of a request.

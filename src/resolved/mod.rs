@@ -8,6 +8,7 @@ mod bill;
 mod caveat;
 mod data_parallel;
 mod disaggregation;
+mod expected;
 mod experts;
 mod faults;
 mod gateway;
@@ -52,6 +53,7 @@ use crate::scenario::{
 };
 
 pub use self::caveat::Caveat;
+pub use self::expected::{Prior, Quantity, ServerClass, Unstated};
 pub use self::groups::{Kinds, ReplicaGroup};
 
 /// A scenario that can be run.
@@ -140,14 +142,19 @@ impl Scenario {
     ) -> Result<Self, ScenarioError> {
         let models = local_model.map(|model| (file.cluster.model.clone(), model));
         let own = OwnFiles { models: models.into_iter().collect(), ..OwnFiles::default() };
-        Self::resolve_with(file, &own)
+        Self::resolve_with(file, &own, Unstated::Bare)
     }
 
-    /// The same, where groups and classes name local models, and cluster and groups GPUs of files.
+    /// The same, where groups and classes name local models, and cluster and groups GPUs of files, and for servers
+    /// that are like this where nothing is said of them.
     ///
     /// # Errors
     /// Every rule that is broken.
-    pub fn resolve_with(mut file: ScenarioFile, own: &OwnFiles) -> Result<Self, ScenarioError> {
+    pub fn resolve_with(
+        mut file: ScenarioFile,
+        own: &OwnFiles,
+        server: Unstated,
+    ) -> Result<Self, ScenarioError> {
         autoscaler::count_replicas(&mut file);
         let problems = broken_rules(&file);
         if !problems.is_empty() {
@@ -161,7 +168,7 @@ impl Scenario {
         models.bring_together(&mut all);
         for asked in all {
             let listed = asked.listed;
-            let group = resolve_group(asked, &file, &models, &own.gpus)
+            let group = resolve_group(asked, &file, &models, (&own.gpus, server))
                 .map_err(|error| groups::in_listed(error, &file.cluster, listed))?;
             match listed {
                 Some(index) => file.cluster.groups[index].settle(&group.cluster),
@@ -258,7 +265,7 @@ fn resolve_group(
     mut asked: Asked,
     file: &ScenarioFile,
     models: &Models<'_>,
-    own_gpus: &BTreeMap<String, GpuSpec>,
+    (own_gpus, server): (&BTreeMap<String, GpuSpec>, Unstated),
 ) -> Result<ReplicaGroup, ScenarioError> {
     let nic_gb_per_s = asked.nic_gb_per_s(&file.cluster);
     let cluster = &mut asked.cluster;
@@ -279,6 +286,7 @@ fn resolve_group(
         // As its `--disaggregation-mode decode` does.
         sglang.disable_radix_cache = true;
     }
+    let class = expected::fill(cluster, &model, &gpu, server);
     host::resolve(cluster, &model)?;
     lora::resolve(file.workload.adapters.as_ref(), cluster, &model)?;
     experts::resolve(cluster, &model)?;
@@ -301,6 +309,7 @@ fn resolve_group(
         serves,
         gpu,
         kv,
+        class,
         step_time_profile: profile.map(Cow::Borrowed),
         nic_gb_per_s: nic_gb_per_s.filter(|_| parts.is_some()),
         name: listed.and_then(|group| group.name.clone()),

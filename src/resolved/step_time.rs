@@ -13,8 +13,10 @@ use crate::scenario::{
 /// Rules that need no look-up.
 pub(super) fn rules(config: &StepTimeConfig, rules: &mut Rules) {
     match config {
-        StepTimeConfig::Auto { calibration, .. }
-        | StepTimeConfig::OperatorTable { calibration, .. }
+        StepTimeConfig::Auto { calibration, .. } => {
+            calibration_rules(&calibration.unwrap_or_default(), rules);
+        }
+        StepTimeConfig::OperatorTable { calibration, .. }
         | StepTimeConfig::Roofline { calibration, .. } => calibration_rules(calibration, rules),
         StepTimeConfig::LayerTable(config) => layer_table_rules(config, rules),
         StepTimeConfig::StepTable { .. } => {}
@@ -129,7 +131,8 @@ pub(super) fn resolve(
         return resolve_shipped(profile, shipped, model, gpu, tp);
     }
     if let StepTimeConfig::Auto { engine_version, sampler, communication, calibration } = config {
-        let (sampler, communication, calibration) = (*sampler, *communication, *calibration);
+        let (sampler, communication) = (*sampler, *communication);
+        let calibration = calibration.unwrap_or_default();
         let table = profiles::operator_table_for(&gpu.name, engine, engine_version.as_deref());
         let Some(table) = table else {
             *config = StepTimeConfig::Roofline { sampler, communication, calibration };
@@ -198,6 +201,7 @@ fn automatic_layers(
     let StepTimeConfig::Auto { sampler, communication, calibration, .. } = config else {
         return None;
     };
+    let calibration = calibration.unwrap_or_default();
     let is_as_measured =
         *sampler == Sampler::default() && *communication == Communication::default();
     let is_split = !is_one(calibration.products_compute) || !is_one(calibration.experts_compute);
@@ -207,7 +211,7 @@ fn automatic_layers(
         return None;
     }
     ModelTable::of(profiles::layer_tables(), &model.name, &gpu.name, tp)?;
-    Some(LayerTableConfig { calibration: *calibration, ..LayerTableConfig::default() })
+    Some(LayerTableConfig { calibration, ..LayerTableConfig::default() })
 }
 
 /// Verification of drafts was not measured in whole steps.

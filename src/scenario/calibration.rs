@@ -68,6 +68,22 @@ impl Calibration {
         }
     }
 
+    /// The same for kernels that all take so many times as long.
+    #[must_use]
+    pub fn times(self, factor: f64) -> Self {
+        Self {
+            products: factor * self.products,
+            experts: factor * self.experts,
+            decode_attention: factor * self.decode_attention,
+            prefill_attention: factor * self.prefill_attention,
+            all_reduce: factor * self.all_reduce,
+            elementwise: factor * self.elementwise,
+            head: factor * self.head,
+            sampler: factor * self.sampler,
+            ..self
+        }
+    }
+
     /// Whether it changes nothing.
     pub fn is_neutral(&self) -> bool {
         *self == Self::default()

@@ -23,9 +23,10 @@ pub enum StepTimeConfig {
         /// Whether all-reduces between GPUs take time.
         #[serde(default)]
         communication: Communication,
-        /// Factors and constants of this machine.
-        #[serde(default, skip_serializing_if = "Calibration::is_neutral")]
-        calibration: Calibration,
+        /// Factors and constants of this machine; what is expected of such servers if absent, unless
+        /// [`ClusterConfig::host`](super::ClusterConfig::host) is `"none"`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        calibration: Option<Calibration>,
     },
     /// From measured times of single operators on the GPU.
     OperatorTable {
@@ -90,9 +91,10 @@ impl StepTimeConfig {
     /// Factors and constants of the machine, where whole steps were not measured.
     pub(crate) fn calibration_mut(&mut self) -> Option<&mut Calibration> {
         match self {
-            Self::Auto { calibration, .. }
-            | Self::OperatorTable { calibration, .. }
-            | Self::Roofline { calibration, .. } => Some(calibration),
+            Self::Auto { calibration, .. } => Some(calibration.get_or_insert_default()),
+            Self::OperatorTable { calibration, .. } | Self::Roofline { calibration, .. } => {
+                Some(calibration)
+            }
             Self::LayerTable(config) => Some(&mut config.calibration),
             Self::StepTable { .. } | Self::Linear { .. } => None,
         }
@@ -131,7 +133,7 @@ impl Default for StepTimeConfig {
             engine_version: None,
             sampler: Sampler::default(),
             communication: Communication::default(),
-            calibration: Calibration::default(),
+            calibration: None,
         }
     }
 }

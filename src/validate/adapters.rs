@@ -11,8 +11,7 @@ use super::workload::MOST_REQUESTS;
 use crate::model::EngineVersion;
 use crate::scenario::{
     AdapterKind, AdapterMix, AdapterPopularity, ArrivalConfig, ClientConfig, ClusterConfig,
-    ContentConfig, EngineConfig, LengthConfig, LoraConfig, PortsConfig, RowOrder, StepTimeConfig,
-    WorkloadConfig,
+    ContentConfig, EngineConfig, LengthConfig, LoraConfig, PortsConfig, RowOrder, WorkloadConfig,
 };
 
 /// Settings of such a workload that are used, or that say the same as others.
@@ -55,7 +54,7 @@ pub(super) fn serve(
     let is_calibrated = version.is_some_and(|version| CALIBRATED.contains(&version));
     if is_calibrated && matches!(cluster.engine, EngineConfig::VllmV1(_)) {
         cluster.api_delay_ms = API_DELAY_MS;
-        if let StepTimeConfig::Auto { calibration, .. } = &mut cluster.step_time {
+        if let Some(calibration) = cluster.step_time.calibration_mut() {
             calibration.per_sequence_us = PER_SEQUENCE_US;
             calibration.per_prefill_step_us = PER_PREFILL_STEP_US;
         }

@@ -3,7 +3,7 @@
 use super::adapters;
 use super::flags::Settings;
 use super::host;
-use super::parallel::{Layout, Parallel};
+use super::parallel::Layout;
 use super::record::{EngineFields, Record};
 use super::roles;
 use super::skip::{self, Skip};
@@ -41,7 +41,7 @@ pub(super) fn cluster(
 ) -> Result<ClusterConfig, Skip> {
     let layout = match &settings.roles[..] {
         [] => settings.parallel.layout(record, model)?,
-        [one, _] if settings.parallel == Parallel::default() => one.layout(record, model)?,
+        [one, _] if one.is_told_by(&settings.parallel) => one.layout(record, model)?,
         _ => return Err(skip::DISAGGREGATION),
     };
     assumed.extend(layout.assumed());
@@ -72,6 +72,9 @@ pub(super) fn cluster(
         assumed.push("KV caches: handed over at 400 Gbit/s for each GPU");
     }
     adapters::serve(settings, version(&record.engine), &mut cluster)?;
+    if settings.chooses_kernels {
+        assumed.push("kernels: those that the engine takes unless told otherwise");
+    }
     cluster.host = host::of(record, settings, &cluster);
     Ok(cluster)
 }
@@ -118,6 +121,7 @@ fn vllm(
         for (flag, given) in [
             ("enable-prefix-caching", settings.enable_prefix_caching),
             ("async-scheduling", settings.async_scheduling),
+            ("enforce-eager", settings.enforce_eager),
         ] {
             if given == Some(true) {
                 return Err(Skip::Flag { flag: flag.to_owned(), value: "true (V0)".to_owned() });
@@ -144,6 +148,8 @@ fn vllm(
         enable_chunked_prefill: settings.enable_chunked_prefill.unwrap_or(true),
         enable_prefix_caching: settings.enable_prefix_caching.unwrap_or(true),
         async_scheduling: settings.async_scheduling.unwrap_or(!is_too_old),
+        enforce_eager: settings.enforce_eager.unwrap_or(false),
+        max_cudagraph_capture_size: settings.max_graph,
         scheduler_reserve_full_isl: version >= RESERVES_PROMPT,
         ..default
     }))
@@ -226,6 +232,8 @@ fn sglang(settings: &Settings, ranks: u32, version: Option<EngineVersion>) -> En
             .unwrap_or(default.schedule_conservativeness),
         disable_radix_cache: settings.disable_radix_cache.unwrap_or(false),
         disable_overlap_schedule: settings.disable_overlap_schedule.unwrap_or(false),
+        disable_cuda_graph: settings.enforce_eager.unwrap_or(false),
+        cuda_graph_max_bs_decode: settings.max_graph,
         disable_prefill_cuda_graph: version.is_some_and(|version| version < PREFILL_GRAPHS),
         ..default
     })

@@ -9,7 +9,6 @@ use super::record::{Fields, Record, count, number, shown, switch};
 use super::roles::Role;
 use super::skip::{self, Skip};
 use super::tidy;
-use super::workload;
 use crate::hardware::GpuSpec;
 use crate::model::KvDtype;
 use crate::scenario::ReplicaRole;
@@ -48,6 +47,14 @@ pub(super) struct Settings {
     pub(super) max_cpu_loras: Option<u32>,
     /// Tokens that SGLang sends at once; more than one changes the gaps that a client sees.
     pub(super) stream_interval: Option<u32>,
+    /// No step replays a graph.
+    pub(super) enforce_eager: Option<bool>,
+    /// The largest decode batch that replays a graph.
+    pub(super) max_graph: Option<u32>,
+    /// The number format that weights are read as, where that is told.
+    pub(super) quantization: Option<String>,
+    /// A flag chooses kernels, of which step times know nothing.
+    pub(super) chooses_kernels: bool,
     /// All-reduces are those of NCCL, which more than one GPU feels.
     pub(super) disable_custom_all_reduce: Option<bool>,
 }
@@ -130,7 +137,33 @@ const SGLANG_ONLY: [&str; 15] = [
     "load_balance_method",
 ];
 
-/// Environment variables of the same kind.
+/// Flags that choose among kernels for the same work.
+const KERNELS: [&str; 11] = [
+    "decode_attention_backend",
+    "enable_flashinfer_allreduce_fusion",
+    "enable_mscclpp",
+    "enable_symm_mem",
+    "enable_torch_compile",
+    "fp4_gemm_backend",
+    "fp8_gemm_backend",
+    "mm_attention_backend",
+    "moe_runner_backend",
+    "prefill_attention_backend",
+    "sampling_backend",
+];
+
+/// Beginnings of environment variables of the same kind.
+const ENVIRONMENT_OF_KERNELS: [&str; 7] = [
+    "SGLANG_USE_AITER",
+    "VLLM_ATTENTION_BACKEND",
+    "VLLM_FLASHINFER",
+    "VLLM_FLASH_ATTN_VERSION",
+    "VLLM_ROCM_USE_AITER",
+    "VLLM_USE_DEEP_GEMM",
+    "VLLM_USE_FLASHINFER",
+];
+
+/// Environment variables of the same kind as flags without effect.
 const ENVIRONMENT_WITHOUT_EFFECT: [&str; 11] = [
     "SGLANG_SKIP_WARMUP",
     "SGLANG_USE_CUDA_IPC_TRANSPORT",
@@ -155,7 +188,7 @@ impl Settings {
         for (flag, value) in &record.engine_flags {
             if flag == "env" {
                 let text = value.as_object().map_or_else(|| shown(value), tidy::assigned);
-                environment(&text, record)?;
+                settings.take_environment(&text, record)?;
                 continue;
             }
             let flag = normal(flag);
@@ -169,8 +202,8 @@ impl Settings {
                 settings.take(&flag, &value, record, gpu)?;
             }
         }
-        environment(command, record)?;
-        environment(record.engine.env.as_deref().unwrap_or_default(), record)?;
+        settings.take_environment(command, record)?;
+        settings.take_environment(record.engine.env.as_deref().unwrap_or_default(), record)?;
         settings.take_parallel(&record.parallel)?;
         Ok(settings)
     }
@@ -239,19 +272,26 @@ impl Settings {
                 }
             },
             "dtype" => only(is_sixteen_bits(&shown(value)))?,
-            "enforce_eager" => only(switch(value) == Some(false))?,
-            "quantization" => only(shown(value).eq_ignore_ascii_case("none"))?,
+            "enforce_eager" => self.enforce_eager = on()?,
+            "disable_cuda_graph" if is_sglang => self.enforce_eager = on()?,
+            "quantization" => {
+                let told = shown(value).to_lowercase();
+                self.quantization = (told != "none").then_some(told);
+            }
             "cpu_offload_gb" => only(number(value) == Some(0.0))?,
             "distributed_executor_backend" => {
                 only(["mp", "uni"].contains(&shown(value).as_str()))?;
             }
-            "attention_backend" => only(is_default_attention(&shown(value), record, gpu))?,
+            "attention_backend" => {
+                self.chooses_kernels |= !is_default_attention(&shown(value), record, gpu);
+            }
+            _ if KERNELS.contains(&flag) => self.chooses_kernels |= switch(value) != Some(false),
             "max_cudagraph_capture_size" | "cuda_graph_max_bs" => {
-                only(covers_all_batches(value, record))?;
+                self.max_graph = whole()?;
             }
             "spec_decoding" if shown(value) == "none" => {}
             "spec_decoding" => return Err(skip::SPECULATION),
-            "disaggregation" => return Err(skip::DISAGGREGATION),
+            "disaggregation" => self.roles = Role::both(value)?,
             "enable_lora" => self.enable_lora = switch(value).ok_or_else(unmodelled)?,
             "max_loras" | "max_loras_per_batch" => self.max_loras = whole()?,
             "max_lora_rank" => self.max_lora_rank = whole()?,
@@ -259,6 +299,28 @@ impl Settings {
             _ if flag.contains("lora") => return Err(skip::LORA),
             _ if flag.starts_with("speculative") => return Err(skip::SPECULATION),
             _ => return Err(unmodelled()),
+        }
+        Ok(())
+    }
+
+    /// Takes the variables that are set before a command.
+    fn take_environment(&mut self, command: &str, record: &Record) -> Result<(), Skip> {
+        for word in command::words(command) {
+            let Some((name, value)) = word.split_once('=') else { continue };
+            let is_variable = name.starts_with(|c: char| c.is_ascii_uppercase())
+                && name.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_');
+            // The engine that the version has by default.
+            let by_default = if engine::is_v0(&record.engine) { "0" } else { "1" };
+            if (name, value) == ("VLLM_USE_V1", by_default) {
+                continue;
+            }
+            if is_variable && ENVIRONMENT_OF_KERNELS.iter().any(|start| name.starts_with(start)) {
+                self.chooses_kernels |= value != "0";
+                continue;
+            }
+            if is_variable && !ENVIRONMENT_WITHOUT_EFFECT.contains(&name) {
+                return Err(Skip::Flag { flag: name.to_owned(), value: value.to_owned() });
+            }
         }
         Ok(())
     }
@@ -300,31 +362,6 @@ fn is_default_attention(name: &str, record: &Record, gpu: &GpuSpec) -> bool {
         _ => return false,
     };
     name.eq_ignore_ascii_case(default)
-}
-
-/// Whether graphs are captured for every batch that can occur: step times assume that decode
-/// batches replay graphs.
-fn covers_all_batches(value: &Value, record: &Record) -> bool {
-    let in_flight = workload::max_concurrency(record).ok().flatten().unwrap_or(u32::MAX);
-    count(value).is_some_and(|size| size >= in_flight.min(512))
-}
-
-/// Checks the variables that are set before a command.
-fn environment(command: &str, record: &Record) -> Result<(), Skip> {
-    for word in command::words(command) {
-        let Some((name, value)) = word.split_once('=') else { continue };
-        let is_variable = name.starts_with(|c: char| c.is_ascii_uppercase())
-            && name.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_');
-        // The engine that the version has by default.
-        let by_default = if engine::is_v0(&record.engine) { "0" } else { "1" };
-        if (name, value) == ("VLLM_USE_V1", by_default) {
-            continue;
-        }
-        if is_variable && !ENVIRONMENT_WITHOUT_EFFECT.contains(&name) {
-            return Err(Skip::Flag { flag: name.to_owned(), value: value.to_owned() });
-        }
-    }
-    Ok(())
 }
 
 fn normal(flag: &str) -> String {

@@ -5,9 +5,10 @@ use super::record::Record;
 use super::shared::SharedPrompts;
 use super::skip::{self, Skip};
 use super::{adapters, engine, fields, measured, names, workload};
-use crate::calibration::Class;
 use crate::metrics::bench::MetricKey;
+use crate::model::Format;
 use crate::request::Request;
+use crate::resolved::ServerClass;
 use crate::rng::Seed;
 use crate::scenario::{ReportConfig, ReportFormat, ScenarioFile};
 
@@ -22,8 +23,8 @@ pub struct Plan {
     pub measured: Vec<(MetricKey, f64)>,
     /// What the record does not say and had to be assumed, each in a few words.
     pub assumed: Vec<&'static str>,
-    /// What kind of server it is, where the scenario has what is expected of that.
-    pub class: Option<Class>,
+    /// What kind of server it is, where something is expected of that.
+    pub class: Option<ServerClass>,
 }
 
 impl Plan {
@@ -41,15 +42,23 @@ impl Plan {
         }
         let settings = Settings::read(record, &gpu)?;
         let mut cluster = engine::cluster(record, &settings, &model, &gpu, &mut assumed)?;
+        let is_quantised = format.is_some() || model.weights.quantization.is_some();
+        let format = match settings.quantization.as_deref() {
+            None => format,
+            // Checkpoints say more exactly what they are.
+            Some(_) if is_quantised => format,
+            Some("fp8" | "w8a8_fp8") => Some(Format::Fp8),
+            Some(other) => {
+                let (flag, value) = ("quantization".to_owned(), other.to_owned());
+                return Err(Skip::Flag { flag, value });
+            }
+        };
         cluster.quantization = format;
         if format.is_some() {
             assumed
                 .push("checkpoint: the known model with its matrices in the format of the record");
         }
-        let class = Class::expect(&mut cluster, &model, &gpu);
-        if class.is_some_and(|class| !class.prior().factors.is_neutral()) {
-            assumed.push("kernels: longer in a server than alone, as in published runs");
-        }
+        let class = ServerClass::expected(&cluster, &model, &gpu);
         let shared = SharedPrompts::of(record)?;
         if form_assumed && cluster.gpus_per_replica() > 1 {
             assumed.push("link between the GPUs not stated: that of the SXM module");

@@ -43,6 +43,31 @@ impl Role {
         Ok(read)
     }
 
+    /// What the object `disaggregation` of a record's flags tells of both.
+    pub(super) fn both(told: &Value) -> Result<Vec<Self>, Skip> {
+        let fields = told.as_object().ok_or(skip::DISAGGREGATION)?;
+        let mut parallel = Parallel::default();
+        let (mut prefill, mut decode) = (None, None);
+        for (key, value) in fields {
+            let unread = || Skip::Setting(format!("disaggregation.{key}={value}"));
+            match key.as_str() {
+                "prefill_workers" => prefill = Some(count(value).ok_or_else(unread)?),
+                "decode_workers" => decode = Some(count(value).ok_or_else(unread)?),
+                "tp_per_worker" if parallel.take("tp", value, unread)? => {}
+                // What it carries is assumed.
+                "transfer_backend" => {}
+                _ => return Err(Skip::Setting(format!("disaggregation.{key}"))),
+            }
+        }
+        let role = |what, workers| Self { what, workers, parallel: parallel.clone() };
+        Ok(vec![role(ReplicaRole::Prefill, prefill), role(ReplicaRole::Decode, decode)])
+    }
+
+    /// Whether it says the same of parallelism as the record says of the whole.
+    pub(super) fn is_told_by(&self, whole: &Parallel) -> bool {
+        *whole == Parallel::default() || self.parallel == *whole
+    }
+
     /// How each of its replicas is spread over GPUs.
     pub(super) fn layout(&self, record: &Record, model: &ModelSpec) -> Result<Layout, Skip> {
         let layout = self.parallel.layout(record, model)?;

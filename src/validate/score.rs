@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::skip::Skip;
-use crate::calibration::Class;
 use crate::metrics::Warnings;
 use crate::metrics::bench::{ComparisonRow, Figure, Latency, MetricKey, Statistic, Tool};
+use crate::resolved::ServerClass;
 use crate::stats;
 
 /// What became of a record.
@@ -31,7 +31,7 @@ pub struct RunScore {
     /// Measured beside simulated.
     pub rows: Vec<ComparisonRow>,
     /// What kind of server it is, where something is expected of that.
-    pub class: Option<Class>,
+    pub class: Option<ServerClass>,
     /// Whether that was simulated, and not what the caller set.
     pub is_expected: bool,
 }

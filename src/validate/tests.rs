@@ -8,8 +8,8 @@ use super::{Plan, Record};
 use crate::metrics::bench::MetricKey;
 use crate::resolved::{KvSource, Scenario};
 use crate::scenario::{
-    ArrivalConfig, Calibration, ClusterConfig, EngineConfig, LengthConfig, ScenarioFile,
-    StepTimeConfig,
+    ArrivalConfig, Calibration, ClusterConfig, EngineConfig, LengthConfig, ReplicaRole,
+    ScenarioFile, StepTimeConfig,
 };
 
 fn base() -> Value {
@@ -172,7 +172,7 @@ fn flags_that_change_nothing_are_no_reason() {
     assert!(plan(&[command(docker)]).is_ok());
     for (flags, reason) in [
         (json!({"dtype": "float32"}), "unmodelled flag: dtype=float32"),
-        (json!({"enforce-eager": true}), "unmodelled flag: enforce-eager=true"),
+        (json!({"quantization": "awq"}), "unmodelled flag: quantization=awq"),
         (json!({"env": {"A": 1}}), "unmodelled flag: A=1"),
     ] {
         assert_eq!(plan(&[("engine_flags", flags)]).map(|_| ()).unwrap_err(), reason);
@@ -265,7 +265,8 @@ fn servers_with_adapters_have_the_host_that_was_found_for_their_version() {
         let StepTimeConfig::Auto { calibration, .. } = cluster.step_time else {
             panic!("{:?}", cluster.step_time)
         };
-        let Calibration { per_sequence_us, per_prefill_step_us, .. } = calibration;
+        let Calibration { per_sequence_us, per_prefill_step_us, .. } =
+            calibration.unwrap_or_default();
         [cluster.api_delay_ms, per_sequence_us, per_prefill_step_us].map(|value| value.to_string())
     };
     // As profiles/lora/README.md has them.
@@ -274,6 +275,50 @@ fn servers_with_adapters_have_the_host_that_was_found_for_their_version() {
     let plain = host(plain.scenario.cluster);
     assert_eq!(host(cluster("0.9.1")), plain);
     assert_eq!(plain, ["0"; 3]);
+}
+
+#[test]
+fn flags_that_choose_kernels_are_told_and_graphs_are_those_of_the_flags() {
+    const TOLD: &str = "kernels: those that the engine takes unless told otherwise";
+    let of = |flags: Value| plan(&[("engine_flags", flags)]).unwrap();
+    for flags in [
+        json!({"attention-backend": "FLASHINFER"}),
+        json!({"enable-torch-compile": true}),
+        json!({"env": {"VLLM_USE_FLASHINFER_MOE_FP8": 1}}),
+    ] {
+        assert!(of(flags.clone()).assumed.contains(&TOLD), "{flags}");
+    }
+    for flags in [json!({"attention-backend": "FLASH_ATTN"}), json!({"enable-mscclpp": false})] {
+        assert!(!of(flags.clone()).assumed.contains(&TOLD), "{flags}");
+    }
+    let vllm = |flags: Value| match of(flags).scenario.cluster.engine {
+        EngineConfig::VllmV1(config) => (config.enforce_eager, config.max_cudagraph_capture_size),
+        _ => panic!("vLLM"),
+    };
+    assert_eq!(vllm(json!({})), (false, None));
+    assert_eq!(vllm(json!({"enforce-eager": true})), (true, None));
+    assert_eq!(vllm(json!({"max-cudagraph-capture-size": 64})), (false, Some(64)));
+}
+
+#[test]
+fn replicas_that_prefill_or_decode_may_be_told_by_a_flag() {
+    let flags = json!({"disaggregation": {
+        "prefill_workers": 1, "decode_workers": 3, "tp_per_worker": 2, "transfer_backend": "nixl",
+    }});
+    let engine = json!({"name": "SGLang", "version": "0.5.9"});
+    let told = [("engine", engine), ("engine_flags", flags), ("parallel.tp", json!(2))];
+    let cluster = plan(&told).unwrap().scenario.cluster;
+    let groups =
+        cluster.groups.iter().map(|one| (one.role, one.replicas, one.tensor_parallel_size));
+    let groups: Vec<_> = groups.collect();
+    let expected = [(ReplicaRole::Prefill, 1, Some(2)), (ReplicaRole::Decode, 3, Some(2))];
+    assert_eq!(groups, expected);
+    // The whole is not spread otherwise than its parts.
+    let mut other = told.to_vec();
+    other[2].1 = json!(4);
+    assert!(plan(&other).is_err());
+    let unknown = json!({"disaggregation": {"prefill_workers": 1, "decode_workers": 1, "mode": 2}});
+    assert!(plan(&[("engine_flags", unknown)]).is_err());
 }
 
 #[test]
@@ -311,10 +356,9 @@ fn intervals_are_those_of_what_is_expected_and_of_nothing_that_was_set() {
     let record = Record::parse_all(&base().to_string()).expect("a record");
     let scored = |factor: Option<f64>| {
         let adjust = move |_: &Record, mut file: ScenarioFile| {
-            if let (Some(factor), Some(calibration)) =
-                (factor, file.cluster.step_time.calibration_mut())
-            {
-                calibration.products_compute = factor;
+            if let Some(factor) = factor {
+                let calibration = file.cluster.step_time.calibration_mut();
+                calibration.expect("it has one").products_compute = factor;
             }
             Ok(file)
         };

@@ -18,6 +18,7 @@ mod data_parallel;
 mod disaggregation;
 mod docs;
 mod engine_settings;
+mod expected;
 mod fast_forward;
 mod faults;
 mod frontend;

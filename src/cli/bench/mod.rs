@@ -4,7 +4,6 @@
 mod args;
 mod blame;
 mod datasets;
-mod expected;
 mod foreign;
 mod host;
 mod result_file;
@@ -44,7 +43,6 @@ pub(super) fn bench(arguments: &BenchArguments) -> Result<(), Failure> {
     let overrides = overrides(&arguments.overrides)?;
     let mut cluster = server::cluster(&arguments.server, engine)?;
     cluster.host = host::of(&arguments.workload, tool, &overrides);
-    let class = expected::expect(&mut cluster, &model, &overrides);
     let file = ScenarioFile {
         name: name(arguments, tool),
         seed: Seed(u64::from(arguments.workload.tool_seed(tool))),
@@ -62,9 +60,6 @@ pub(super) fn bench(arguments: &BenchArguments) -> Result<(), Failure> {
     let (dir, mut outcomes) = run::simulate_all(&[loaded], &arguments.output)?;
     dress(&mut outcomes[0].report.writer, arguments, tool)?;
     run::report(dir, &outcomes, &arguments.output)?;
-    if let Some(class) = class {
-        expected::state(class, &outcomes[0].report.summary);
-    }
     match result_file {
         Some(file) => file.write((arguments, tool), &outcomes[0].report),
         None => Ok(()),

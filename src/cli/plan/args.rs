@@ -63,6 +63,9 @@ pub(in crate::cli) struct PlanArguments {
     #[arg(long, value_name = "N", default_value_t = 8,
           value_parser = clap::value_parser!(u32).range(0..=1000))]
     pub(super) resamples: u32,
+    /// Plan for typical servers, where nothing is said of them, in place of such as are slower than 19 of 20 like them
+    #[arg(long)]
+    pub(super) point: bool,
     /// Windows, in seconds, in which a perfect autoscaler could change the number of replicas
     #[arg(long, value_name = "SECONDS", default_value_t = 60.0)]
     pub(super) window: f64,
@@ -128,6 +131,7 @@ impl PlanArguments {
         plan.max_gpus = self.max_gpus;
         plan.seeks = if self.rate { Seeks::HighestRate } else { Seeks::FewestReplicas };
         plan.resamples = self.resamples;
+        plan.point = self.point;
         plan.window_s = self.window;
         plan.nic_gb_per_s = self.nic_gb_per_s;
         plan.warm_up = match self.warm_up {

@@ -70,8 +70,8 @@ fn share_of_roofline(table: &ProductTable, row: usize, outputs: f64, inputs: f64
     (weights > 0.0).then(|| (sum / weights).exp())
 }
 
-/// Seconds of the routed experts of a layer by rows, where this shape was measured; even spread
-/// over experts where it was, else the least uneven.
+/// Seconds of the routed experts of a layer by rows, where this shape was measured, with the spread of tokens over
+/// experts that is most like that of servers.
 pub(super) fn experts(
     profile: &OperatorProfile,
     dtype: &str,
@@ -82,7 +82,7 @@ pub(super) fn experts(
     let shape = [hidden, moe.intermediate, moe.experts_per_token, moe.experts, tp];
     let measured = |table: &&ExpertTable| table.dtype == dtype && table.shapes.contains(&shape);
     let tables = profile.experts.iter().filter(measured);
-    let table = tables.min_by(|a, b| a.distribution.cmp(&b.distribution))?;
+    let table = tables.min_by_key(|table| ExpertTable::unlikeness(&table.distribution))?;
     let line = table.shapes.iter().position(|other| *other == shape)?;
     let first = line * table.rows.len();
     let points = by_micros(&table.times, first, table.rows.iter().map(|rows| f64::from(*rows)));

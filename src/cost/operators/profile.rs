@@ -131,6 +131,18 @@ pub struct ExpertTable {
     pub times: Codes,
 }
 
+impl ExpertTable {
+    /// How unlike that of servers a spread of tokens over experts is, the less the better. Some experts are asked for
+    /// far more often than others: `AIConfigurator` prices models with a power law of 1.2.
+    pub fn unlikeness(distribution: &str) -> u8 {
+        match distribution {
+            "power_law_1.2" => 0,
+            "balanced" => 2,
+            _ => 1,
+        }
+    }
+}
+
 /// All-reduces inside a node, captured in a CUDA graph.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]

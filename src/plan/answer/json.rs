@@ -6,7 +6,7 @@ use super::Answer;
 use crate::plan::Trial;
 use crate::plan::hunt::Tried;
 use crate::plan::layouts::Size;
-use crate::plan::limits::Windows;
+use crate::plan::limits::{Faster, Windows};
 use crate::plan::outcome::{Outcome, Row};
 
 impl Answer {
@@ -29,9 +29,25 @@ impl Answer {
             "carries": limits.carries,
             "resampled": stretches.collect::<Vec<_>>(),
             "resampled_requests_per_s": limits.rates,
+            "typical_servers": self.faster_json(|faster| faster.typical, |rates| rates.typical),
+            "fast_servers": self.faster_json(|faster| faster.fast, |rates| rates.fast),
             "perfect_autoscaler": limits.windows.as_ref().map(Windows::json),
             "tried": tried.collect::<Vec<_>>(),
         })
+    }
+
+    /// What faster servers need than those that are planned for, or the rate that they carry.
+    fn faster_json(
+        &self,
+        size: impl Fn(&Faster<Option<Size>>) -> Option<Size>,
+        rate: impl Fn(&Faster<f64>) -> f64,
+    ) -> Value {
+        let limits = &self.limits;
+        if let Some(rates) = &limits.rates_of_faster {
+            return json!({ "requests_per_s": rate(rates) });
+        }
+        let Some(sizes) = &limits.sizes_of_faster else { return Value::Null };
+        json!({ "replicas": size(sizes).map(Size::replicas) })
     }
 
     fn row_json(&self, row: &Row) -> Value {

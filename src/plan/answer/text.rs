@@ -9,6 +9,9 @@ use crate::plan::limits::Windows;
 use crate::plan::outcome::Row;
 use crate::plan::{Slo, Trial, Value};
 
+/// How to plan for what a server is like.
+const POINT: &str = "--calibration plans for servers that were measured, --point for typical ones";
+
 impl fmt::Display for Answer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let study = &self.study;
@@ -30,6 +33,9 @@ impl Answer {
     /// What was asked for, and how sure that is.
     pub(super) fn verdict(&self) -> String {
         match self.winner() {
+            None if self.study.plans_for_slow_servers() => format!(
+                "No layout meets all SLOs with servers slower than 19 of 20 like them; {POINT}\n"
+            ),
             None => "No layout meets all SLOs.\n".to_owned(),
             Some((row, found)) => self.winner_text(row, found),
         }
@@ -63,6 +69,7 @@ impl Answer {
             text += "  fewer replicas have no room for all adapters\n";
         }
         text += &self.carries_text(row);
+        text += &self.faster_text();
         text += &self.stretches_text();
         text += &self.rates_text();
         text += &self.limits.windows.as_ref().map(Windows::text).unwrap_or_default();
@@ -117,12 +124,30 @@ impl Answer {
         }
     }
 
+    /// What faster servers need than those that are planned for.
+    fn faster_text(&self) -> String {
+        let size = |size: Option<Size>| size.map_or("no number is enough".to_owned(), Size::name);
+        let (verb, [typical, fast], unit) =
+            match (&self.limits.sizes_of_faster, &self.limits.rates_of_faster) {
+                (Some(of), _) => ("need", [of.typical, of.fast].map(size), ""),
+                (None, Some(of)) => {
+                    ("carry", [of.typical, of.fast].map(|rate| format!("{rate:.2}")), " requests/s")
+                }
+                (None, None) => return String::new(),
+            };
+        format!(
+            "  nothing was measured of these servers, so they are taken to be slower than 19 of 20 like them: typical \
+             ones {verb} {typical}{unit}, those faster than 19 of 20 {fast}{unit}\n  {POINT}\n"
+        )
+    }
+
     /// Where the traffic comes from that is resampled.
     fn others(&self, count: usize) -> String {
-        let what = if self.study.is_trace {
-            "stretches resampled from the trace"
-        } else {
-            "other draws of the requests"
+        let what = match (self.study.is_trace, self.study.plans_for_slow_servers()) {
+            (true, false) => "stretches resampled from the trace",
+            (true, true) => "stretches resampled from the trace, on servers like them",
+            (false, false) => "other draws of the requests",
+            (false, true) => "other draws of the requests and of servers like them",
         };
         format!("{count} {what}")
     }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use super::{Experiment, Sent};
 use crate::io::columns;
 use crate::load::{Changes, Draft, LoadError, fail};
+use crate::resolved::Unstated;
 use crate::validate::Case;
 
 /// An experiment with its requests, and the scenario of it that can still be changed.
@@ -24,8 +25,10 @@ pub fn experiments(
     changes: &Changes,
     data: Option<&Path>,
 ) -> Result<Vec<Case>, LoadError> {
-    let case = |draft: &Draft| {
-        let Loaded { experiment, sent, draft } = Loaded::of(draft, data)?;
+    let case = |file: &Draft| {
+        let Loaded { experiment, sent, draft } = Loaded::of(file, data)?;
+        let is_measured = file.is_calibrated();
+        let draft = if is_measured { draft } else { draft.of_server(Unstated::TYPICAL) };
         Ok(experiment.case(sent, draft.resolve()?.scenario))
     };
     changes.load(Some(path))?.each.iter().map(case).collect()

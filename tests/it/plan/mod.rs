@@ -22,6 +22,7 @@ lengths = { type = "fixed", input_tokens = 400, output_tokens = 20 }
 [cluster]
 model = "meta-llama/Llama-3.1-8B"
 gpu = "H100"
+host = "none"
 router = { type = "least_outstanding_requests" }
 engine = { type = "vllm_v1", max_model_len = 4096 }
 "#;
@@ -271,4 +272,116 @@ fn a_share_that_is_just_attained_is_kept() {
     assert_eq!(answer["layouts"][0]["keeps"], true, "{answer:#}");
     let value = answer["layouts"][0]["slos"][0]["value"].as_f64().unwrap();
     assert!((value - 0.9).abs() < 1e-9, "{value}");
+}
+
+/// A plan for servers of which nothing is said.
+fn unstated(arguments: &[&str]) -> Value {
+    let cli = Cli::new().file("study.toml", STUDY.replace("host = \"none\"\n", ""));
+    let slos = ["--slo", "p99_ttft_ms<=400", "--slo", "p99_tpot_ms<=40", "--resamples", "0"];
+    plan(&cli, &[&slos, arguments].concat())
+}
+
+#[test]
+fn servers_that_nobody_measured_are_taken_to_be_slow() {
+    let replicas = |answer: &Value, path: &str| answer.pointer(path).and_then(Value::as_u64);
+    let (planned, point) = (unstated(&[]), unstated(&["--point"]));
+    let slow = replicas(&planned, "/layouts/0/replicas/0").unwrap();
+    let typical = replicas(&planned, "/typical_servers/replicas/0").unwrap();
+    let fast = replicas(&planned, "/fast_servers/replicas/0").unwrap();
+    assert!(fast <= typical && typical < slow, "{fast} {typical} {slow}");
+    assert_eq!(replicas(&point, "/layouts/0/replicas/0"), Some(typical));
+    assert!(point["typical_servers"].is_null() && point["fast_servers"].is_null());
+    let verdict = planned["verdict"].to_string();
+    assert!(verdict.contains("slower than 19 of 20 like them"), "{verdict}");
+    // Of measured servers there is one answer.
+    let measured = plan(&study(), &["--slo", "p99_ttft_ms<=400", "--resamples", "0"]);
+    assert!(measured["typical_servers"].is_null());
+}
+
+#[test]
+fn rates_of_servers_that_nobody_measured_have_an_interval() {
+    let answer = unstated(&["--rate"]);
+    let rate = |path: &str| answer.pointer(path).and_then(Value::as_f64).unwrap();
+    let slow = rate("/layouts/0/requests_per_s");
+    let typical = rate("/typical_servers/requests_per_s");
+    let fast = rate("/fast_servers/requests_per_s");
+    assert!(slow < typical && typical < fast, "{slow} {typical} {fast}");
+}
+
+/// A question about a server of which the catalogue has a calibration: its cluster, lengths, rate and SLO.
+struct Question {
+    cluster: &'static str,
+    lengths: [u32; 2],
+    rate_per_s: f64,
+    calibration: &'static str,
+    asks: &'static [&'static str],
+}
+
+const QUESTIONS: [Question; 5] = [
+    Question {
+        cluster: "model = 'Qwen/Qwen3-14B'\ngpu = 'H100'\nengine = { type = 'vllm_v1', max_num_batched_tokens = 8192 }",
+        lengths: [986, 128],
+        rate_per_s: 40.0,
+        calibration: "residency-qwen3-14b-h100",
+        asks: &["--slo", "p99_ttft_ms<=500", "--slo", "p99_tpot_ms<=50"],
+    },
+    Question {
+        cluster: "model = 'Qwen/Qwen3-14B'\ngpu = 'H100'\nengine = { type = 'vllm_v1', max_num_batched_tokens = 8192 }",
+        lengths: [986, 128],
+        rate_per_s: 10.0,
+        calibration: "residency-qwen3-14b-h100",
+        asks: &["--slo", "mean_ttft_ms<=250", "--rate"],
+    },
+    Question {
+        cluster: "model = 'Qwen/Qwen2.5-7B-Instruct-GPTQ-Int4'\ngpu = 'A10'\nengine = { type = 'vllm_v0' }",
+        lengths: [1024, 32],
+        rate_per_s: 8.0,
+        calibration: "vllm-mooncake-a10",
+        asks: &["--slo", "p99_ttft_ms<=3000"],
+    },
+    Question {
+        cluster: "model = 'openai/gpt-oss-120b'\ngpu = 'H200'\ntensor_parallel_size = 2\nengine = { type = 'sglang' }",
+        lengths: [2048, 256],
+        rate_per_s: 30.0,
+        calibration: "dstack-gpt-oss-120b-h200",
+        asks: &["--slo", "p99_ttft_ms<=3000", "--slo", "mean_tpot_ms<=40"],
+    },
+    Question {
+        cluster: "model = 'deepseek-ai/DeepSeek-V3'\ngpu = 'H200'\ntensor_parallel_size = 8\nengine = { type = 'sglang' }",
+        lengths: [1024, 256],
+        rate_per_s: 6.0,
+        calibration: "deepseek-v3-flashinfer",
+        asks: &["--slo", "p99_ttft_ms<=5000", "--slo", "mean_tpot_ms<=100"],
+    },
+];
+
+#[test]
+fn plans_for_servers_that_nobody_measured_hold_those_of_measured_ones() {
+    for (place, Question { cluster, lengths, rate_per_s, calibration, asks }) in
+        QUESTIONS.iter().enumerate()
+    {
+        let [input, output] = lengths;
+        let text = format!(
+            "name = 'question'\nseed = 4\n[workload]\nnum_requests = 400\n\
+             arrivals = {{ type = 'poisson', rate_per_s = {rate_per_s} }}\n\
+             lengths = {{ type = 'vllm_random', input_tokens = {input}, output_tokens = {output}, range_ratio = 0.2 }}\n\
+             [cluster]\n{cluster}\nrouter = {{ type = 'least_outstanding_requests' }}\n"
+        );
+        let cli = Cli::new().file("study.toml", text);
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/profiles/calibrations/");
+        let file = format!("{file}{calibration}.toml");
+        let asks = [asks, &["--resamples", "0"][..]].concat();
+        let unknown = plan(&cli, &asks);
+        let measured = plan(&cli, &[&asks[..], &["--calibration", &file]].concat());
+        let number = |answer: &Value, path: &str| {
+            let [sizes, rates] = ["replicas/0", "requests_per_s"]
+                .map(|key| answer.pointer(&format!("{path}/{key}")).and_then(Value::as_f64));
+            let is_rate = asks.contains(&"--rate");
+            if is_rate { rates.unwrap() } else { sizes.unwrap() }
+        };
+        let ends = [number(&unknown, "/layouts/0"), number(&unknown, "/fast_servers")];
+        let known = number(&measured, "/layouts/0");
+        let (low, high) = (ends[0].min(ends[1]), ends[0].max(ends[1]));
+        assert!((low..=high).contains(&known), "question {place}: {known} in {low} to {high}");
+    }
 }

@@ -4,7 +4,7 @@ use servecast::io::traces::{TraceOptions, open};
 use servecast::metrics::{Caution, ModelsReport};
 use servecast::model::ModelSpec;
 use servecast::profiles;
-use servecast::resolved::{OwnFiles, Scenario};
+use servecast::resolved::{OwnFiles, Scenario, Unstated};
 use servecast::scenario::ScenarioFile;
 use servecast::sim::{Requests, simulation, step_times};
 use servecast::workload::Workload;
@@ -117,7 +117,7 @@ fn groups_and_classes_name_local_models() {
     let file: ScenarioFile = toml::from_str(&text).expect("it is TOML");
     let models = [("mine".to_owned(), local("my own"))].into();
     let own = OwnFiles { models, ..OwnFiles::default() };
-    let scenario = Scenario::resolve_with(file, &own).expect("it holds");
+    let scenario = Scenario::resolve_with(file, &own, Unstated::Bare).expect("it holds");
     assert_eq!(scenario.models, [LARGE, "my own"]);
     assert_eq!(scenario.workload.classes[1].model.as_deref(), Some("mine"));
 }

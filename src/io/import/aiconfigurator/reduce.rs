@@ -267,10 +267,11 @@ pub(super) fn experts(table: &RawTable) -> Vec<ExpertTable> {
         let words = (row.words[0].clone(), row.words[1].clone());
         ((words, [hidden, width, topk, count, tp], tokens), row.micros)
     }));
-    // Of one shape the most even spread is kept: its word sorts first.
-    let is_most_even = |words: &(String, String), shape: &[u64; 5]| {
-        let mut others = times.keys().filter(|(w, s, _)| w.0 == words.0 && s == shape);
-        others.next().is_some_and(|(w, ..)| w.1 == words.1)
+    // Of one shape the spread is kept that is most like that of servers.
+    let is_likely = |words: &(String, String), shape: &[u64; 5]| {
+        let others = times.keys().filter(|(w, s, _)| w.0 == words.0 && s == shape);
+        let likely = others.min_by_key(|(w, ..)| ExpertTable::unlikeness(&w.1));
+        likely.is_some_and(|(w, ..)| w.1 == words.1)
     };
     let mut groups: Vec<(String, String)> = times.keys().map(|(words, ..)| words.clone()).collect();
     groups.dedup();
@@ -278,7 +279,7 @@ pub(super) fn experts(table: &RawTable) -> Vec<ExpertTable> {
         let mut shapes: Vec<[u64; 5]> =
             times.keys().filter(|(w, ..)| *w == words).map(|(_, shape, _)| *shape).collect();
         shapes.dedup();
-        shapes.retain(|shape| is_most_even(&words, shape));
+        shapes.retain(|shape| is_likely(&words, shape));
         let own: BTreeMap<([u64; 5], u64), f64> = times
             .iter()
             .filter(|((w, shape, _), _)| *w == words && shapes.contains(shape))

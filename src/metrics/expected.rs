@@ -1,0 +1,99 @@
+//! Where servers are of which nothing was measured.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::BenchReport;
+use super::bench::{Figure, Latency, MetricKey, Statistic, Tool};
+use crate::resolved::{Prior, Quantity, Scenario, ServerClass};
+
+/// Figures whose intervals are told in words.
+const TOLD: [MetricKey; 3] = [
+    MetricKey::Figure(Figure::OutputThroughput),
+    MetricKey::Latency(Latency::Ttft, Statistic::Mean),
+    MetricKey::Latency(Latency::Tpot, Statistic::Mean),
+];
+
+/// Figures whose intervals are written.
+const WRITTEN: [MetricKey; 8] = [
+    MetricKey::Figure(Figure::RequestThroughput),
+    MetricKey::Figure(Figure::OutputThroughput),
+    MetricKey::Figure(Figure::TotalThroughput),
+    MetricKey::Latency(Latency::Ttft, Statistic::Mean),
+    MetricKey::Latency(Latency::Ttft, Statistic::Median),
+    MetricKey::Latency(Latency::Ttft, Statistic::Percentile(99.0)),
+    MetricKey::Latency(Latency::Tpot, Statistic::Mean),
+    MetricKey::Latency(Latency::Tpot, Statistic::Median),
+];
+
+/// Where the figures of nine of ten servers are that are like those of a run, of which nothing was measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ExpectedFigures {
+    /// The class of the servers.
+    pub class: String,
+    /// The lower and the upper end, by the benchmark tool's names of figures.
+    pub interval_90: BTreeMap<String, [f64; 2]>,
+}
+
+impl Prior {
+    /// Where nine of ten servers are, of which one value was simulated; nothing for figures of which too little
+    /// is known.
+    pub fn interval(&self, key: MetricKey, simulated: f64) -> Option<[f64; 2]> {
+        let quantity = match key {
+            MetricKey::Figure(
+                Figure::RequestThroughput
+                | Figure::InputThroughput
+                | Figure::OutputThroughput
+                | Figure::TotalThroughput,
+            ) => Quantity::Throughput,
+            MetricKey::Latency(Latency::Ttft, Statistic::Mean | Statistic::Median) => {
+                Quantity::Ttft
+            }
+            MetricKey::Latency(Latency::Ttft, Statistic::Percentile(_)) => Quantity::TailTtft,
+            MetricKey::Latency(Latency::Tpot, Statistic::Mean | Statistic::Median) => {
+                Quantity::Tpot
+            }
+            _ => return None,
+        };
+        self.ratios(quantity).map(|ratios| ratios.map(|ratio| ratio * simulated))
+    }
+}
+
+/// The class that all servers of a scenario are of, where it was expected of all.
+fn class_of(scenario: &Scenario) -> Option<ServerClass> {
+    let class = scenario.first().class?;
+    scenario.groups.iter().all(|group| group.class == Some(class)).then_some(class)
+}
+
+fn intervals<'a>(
+    class: ServerClass,
+    report: &'a BenchReport,
+    keys: &'a [MetricKey],
+) -> impl Iterator<Item = (MetricKey, [f64; 2])> + 'a {
+    keys.iter().filter_map(move |key| {
+        let value = report.summary.metric(*key).filter(|value| value.is_finite())?;
+        Some((*key, class.prior().interval(*key, value)?))
+    })
+}
+
+impl ExpectedFigures {
+    /// Of a run of servers that are all of one class; nothing where a scenario says how long steps take.
+    pub fn of(scenario: &Scenario, report: &BenchReport) -> Option<Self> {
+        let class = class_of(scenario)?;
+        let named = |(key, interval): (MetricKey, _)| (key.name(report.tool()), interval);
+        let interval_90 = intervals(class, report, &WRITTEN).map(named).collect();
+        Some(Self { class: class.name().to_owned(), interval_90 })
+    }
+
+    /// The three that matter most, in words.
+    pub fn line(scenario: &Scenario, report: &BenchReport) -> Option<String> {
+        let told = |(key, [low, high]): (MetricKey, [f64; 2])| {
+            let decimals = usize::from(high < 100.0);
+            format!("{} {low:.decimals$} to {high:.decimals$}", key.title(Tool::Vllm))
+        };
+        let told: Vec<String> = intervals(class_of(scenario)?, report, &TOLD).map(told).collect();
+        let line = format!("nine of ten servers like it have: {}", told.join(", "));
+        (!told.is_empty()).then_some(line)
+    }
+}

@@ -1,0 +1,130 @@
+//! Servers of which a scenario says nothing.
+
+use servecast::load::{self, Draft};
+use servecast::resolved::{ServerClass, Unstated};
+use servecast::scenario::ServerHost;
+use servecast::study::Run;
+
+/// A scenario that says nothing of its server.
+fn unstated() -> Draft {
+    let text = "name = 'unstated'\nseed = 3\n\
+                [workload]\nnum_requests = 120\narrivals = { type = 'poisson', rate_per_s = 4.0 }\n\
+                lengths = { type = 'fixed', input_tokens = 800, output_tokens = 40 }\n\
+                [cluster]\nmodel = 'Qwen/Qwen3-8B'\ngpu = 'A100'\nengine = { type = 'vllm_v1' }\n";
+    load::from_text(text).expect("a scenario")
+}
+
+fn with(path: &str, value: impl Into<toml::Value>) -> Draft {
+    unstated().with(path, value).expect("there is a place for it")
+}
+
+fn run(draft: &Draft) -> Run {
+    draft.run().expect("it runs")
+}
+
+fn mean_ttft_ms(run: &Run) -> f64 {
+    run.summary().figure("mean_ttft_ms").expect("it was measured")
+}
+
+fn mean_tpot_ms(run: &Run) -> f64 {
+    run.summary().figure("mean_tpot_ms").expect("it was measured")
+}
+
+/// What is assumed of it: whether processes take time, and its class.
+fn assumed(draft: &Draft) -> (bool, Option<ServerClass>) {
+    let scenario = draft.resolve().expect("it holds together").scenario;
+    let group = scenario.first();
+    let host = group.cluster.host.as_ref().and_then(ServerHost::processes);
+    (host.is_some(), group.class)
+}
+
+#[test]
+fn a_server_of_which_nothing_is_said_is_like_published_ones() {
+    let class = ServerClass::DenseWithoutFp8;
+    assert_eq!(assumed(&unstated()), (true, Some(class)));
+    assert_eq!(assumed(&with("cluster.host", "none")), (false, None));
+    // Whoever says how long the way takes, or steps, is taken at the word.
+    assert_eq!(assumed(&with("cluster.api_delay_ms", 7.0)), (false, Some(class)));
+    assert_eq!(assumed(&with("cluster.step_time.calibration.head", 1.1)), (false, None));
+    let table = toml::Table::from_iter([("type".to_owned(), "roofline".into())]);
+    assert_eq!(assumed(&with("cluster.step_time", table)), (false, None));
+    // Nobody measured the processes of engines from papers.
+    let orca = toml::Table::from_iter([("type".to_owned(), "orca".into())]);
+    assert_eq!(assumed(&with("cluster.engine", orca)).0, false);
+}
+
+#[test]
+fn what_is_assumed_takes_time_and_none_turns_it_off() {
+    let (assumed, bare) = (run(&unstated()), run(&with("cluster.host", "none")));
+    assert!(mean_ttft_ms(&assumed) > 1.1 * mean_ttft_ms(&bare));
+    assert!(mean_tpot_ms(&assumed) > mean_tpot_ms(&bare));
+    assert!(bare.summary().parts.get("expected").is_none());
+}
+
+#[test]
+fn a_resolved_scenario_assumes_what_the_first_one_did() {
+    let scenario = unstated().resolve().expect("it holds together").scenario;
+    let text = toml::to_string(&scenario.written()).expect("it can be written");
+    let again = load::from_text(&text).expect("a scenario");
+    assert_eq!(run(&again).summary().benchmark, run(&unstated()).summary().benchmark);
+    for bare in [with("cluster.host", "none"), with("cluster.step_time.calibration.head", 1.1)] {
+        let scenario = bare.resolve().expect("it holds together").scenario;
+        let text = toml::to_string(&scenario.written()).expect("it can be written");
+        let again = load::from_text(&text).expect("a scenario");
+        assert_eq!(run(&again).summary().benchmark, run(&bare).summary().benchmark);
+    }
+}
+
+#[test]
+fn intervals_are_around_what_is_expected() {
+    let summary = run(&unstated()).summary();
+    let expected = &summary.parts["expected"];
+    assert_eq!(expected["class"], "dense_without_fp8");
+    for figure in ["output_throughput", "mean_ttft_ms", "mean_tpot_ms"] {
+        let [low, high] = [0, 1].map(|end| expected["interval_90"][figure][end].as_f64());
+        let value = summary.figure(figure).expect("it was measured");
+        assert!(low.expect("an end") < value && value < high.expect("an end"), "{figure}");
+    }
+}
+
+#[test]
+fn slow_servers_are_slower_than_typical_and_fast_ones() {
+    let of = |server| run(&unstated().of_server(server));
+    let servers = [Unstated::FAST, Unstated::TYPICAL, Unstated::SLOW].map(of);
+    let tpots = servers.each_ref().map(mean_tpot_ms);
+    assert!(tpots.is_sorted_by(|fast, slow| fast < slow), "{tpots:?}");
+    let ttfts = servers.each_ref().map(mean_ttft_ms);
+    assert!(ttfts.is_sorted_by(|fast, slow| fast < slow), "{ttfts:?}");
+}
+
+#[test]
+fn seeds_draw_servers_where_nothing_is_said_of_them() {
+    let listener = load::Listener::default();
+    let spread = |draft: Draft| draft.spread(12, &listener).expect("it runs");
+    let (drawn, known) = (spread(unstated()), spread(with("cluster.host", "none")));
+    assert!(drawn.draws_servers && !known.draws_servers);
+    let tpot = |spread: &load::Spread| {
+        let row = spread
+            .rows
+            .iter()
+            .find(|row| row.key.title(servecast::metrics::bench::Tool::Vllm) == "Mean TPOT (ms)");
+        let row = row.expect("it has TPOT");
+        row.within / row.mean
+    };
+    assert!(tpot(&drawn) > 3.0 * tpot(&known), "{} {}", tpot(&drawn), tpot(&known));
+}
+
+#[test]
+fn groups_have_classes_of_their_own() {
+    let groups = "[[cluster.groups]]\nreplicas = 1\ngpu = 'H100'\n[[cluster.groups]]\nreplicas = 1\n\
+                  [[cluster.groups]]\nreplicas = 1\nhost = 'none'\n";
+    let text = "name = 'groups'\n[workload]\nnum_requests = 30\narrivals = { type = 'poisson', rate_per_s = 4.0 }\n\
+                lengths = { type = 'fixed', input_tokens = 800, output_tokens = 40 }\n\
+                [cluster]\nmodel = 'Qwen/Qwen3-8B'\ngpu = 'A100'\nengine = { type = 'vllm_v1' }\n";
+    let draft = load::from_text(&format!("{text}{groups}")).expect("a scenario");
+    let scenario = draft.resolve().expect("it holds together").scenario;
+    let classes: Vec<_> = scenario.groups.iter().map(|group| group.class).collect();
+    assert_eq!(classes, [Some(ServerClass::Dense), Some(ServerClass::DenseWithoutFp8), None]);
+    // What differs has no interval for all.
+    assert!(run(&draft).summary().parts.get("expected").is_none());
+}
