@@ -48,7 +48,7 @@ macro_rules! files {
     };
 }
 
-const MODEL_FILES: &[(&str, &str); 84] = files!["models":
+const MODEL_FILES: &[(&str, &str); 91] = files!["models":
     "bloom",
     "codellama-34b-instruct-hf",
     "codellama-7b-hf",
@@ -129,7 +129,14 @@ const MODEL_FILES: &[(&str, &str); 84] = files!["models":
     "qwen3-coder-480b-a35b-instruct",
     "qwen3-coder-480b-a35b-instruct-w8a8",
     "qwen3-embedding-8b",
+    "qwen3-next-80b-a3b",
+    "qwen3-next-80b-a3b-fp8",
     "qwen3-reranker-0.6b",
+    "qwen3.5-122b-a10b",
+    "qwen3.5-27b",
+    "qwen3.5-35b-a3b",
+    "qwen3.5-397b-a17b",
+    "qwen3.5-9b",
     "starcoder2-15b",
     "tinyllama-1.1b-chat-v1.0",
     "yi-34b",
@@ -169,7 +176,7 @@ const GPU_FILES: &[(&str, &str); 29] = files!["gpus":
 
 const HOST_FILES: &[(&str, &str); 2] = files!["hosts": "sglang", "vllm"];
 
-static MODELS: Catalogue<ModelSpec, 84> = Catalogue::new(MODEL_FILES, |spec| &spec.name);
+static MODELS: Catalogue<ModelSpec, 91> = Catalogue::new(MODEL_FILES, |spec| &spec.name);
 static GPUS: Catalogue<GpuSpec, 29> = Catalogue::new(GPU_FILES, |spec| &spec.name);
 
 static HOSTS: Catalogue<HostProfile, 2> = Catalogue::new(HOST_FILES, |spec| &spec.engine);

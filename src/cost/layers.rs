@@ -97,6 +97,11 @@ pub enum LayerTableError {
          window: take another type"
     )]
     Windows(u32),
+    /// Layers with linear attention.
+    #[error(
+        "the profile has one kind of attention, and the model has linear attention too: take another type"
+    )]
+    States,
     /// All-reduces of an unknown host.
     #[error(
         "with tensor_parallel_size {0} all_reduce_latency_us and all_reduce_gb_s have to be given: \
@@ -178,6 +183,9 @@ impl LayerTable {
         check_match(profile, model, options)?;
         if let Some(window) = model.sliding_window {
             return Err(LayerTableError::Windows(window.layers));
+        }
+        if model.linear.is_some() {
+            return Err(LayerTableError::States);
         }
         let tp = options.tensor_parallel_size;
         let experts = Experts::of(profile, model, options)?;

@@ -14,6 +14,7 @@ mod operators;
 mod pipeline;
 mod roofline;
 mod shape;
+mod states;
 mod steps;
 mod wave;
 mod window;

@@ -25,6 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use super::calibration::StepSum;
 use super::decode_run::DecodeAttention;
+use super::states::States;
 use super::{Calibration, CostModel, StepParts, StepShape};
 use crate::hardware::GpuSpec;
 use crate::model::{KvDtype, ModelError, ModelSpec};
@@ -98,6 +99,7 @@ pub struct Roofline {
     head: Product,
     attention: AttentionSecs,
     sampling: Sampling,
+    states: States,
     calibration: Calibration,
     provenance: Arc<str>,
 }
@@ -120,6 +122,7 @@ impl Roofline {
             head: device.product(&model.lm_head(device.tp)),
             attention: device.attention(options.kv_cache_dtype),
             sampling: device.sampling(options.sampler),
+            states: device.states(),
             calibration: options.calibration,
             provenance: device.provenance().into(),
         })
@@ -174,6 +177,7 @@ impl CostModel for Roofline {
             prefill_attention,
             head,
             sampler: self.sampling.secs(shape.logit_rows),
+            products: layers.products + self.states.secs(shape),
             ..layers
         }
     }

@@ -6,6 +6,7 @@
 //! group for each `block_size` of its tokens, and gives back those of windowed groups that lie before
 //! its window.
 
+use super::precision::KvDtype;
 use super::spec::ModelSpec;
 
 /// The groups of a model some of whose layers have a window.
@@ -17,20 +18,47 @@ pub struct KvGroups {
     pub windowed: u32,
     /// Tokens of the window.
     pub window: u32,
+    /// Groups of layers with linear attention, of each of which a request has one block with its states.
+    pub states: u32,
 }
 
 impl KvGroups {
     /// Of a model whose layers without a window fit in one group; nothing for others, all of whose
     /// layers keep whole contexts here.
     pub fn of(model: &ModelSpec) -> Option<Self> {
+        if let Some(linear) = model.linear {
+            return Self::with_states(model, linear.layers);
+        }
         let window = model.sliding_window.filter(|window| !window.chunked && window.layers > 0)?;
         let whole = model.layers.checked_sub(window.layers).filter(|whole| *whole > 0)?;
         let (least, most) = (whole.min(window.layers), whole.max(window.layers));
         // Two kinds of nearly equal size are padded to the larger one.
         let layers = if 2 * u64::from(most) < 3 * u64::from(least) { most } else { least };
-        let groups =
-            Self { layers, windowed: window.layers.div_ceil(layers), window: window.tokens };
+        let groups = Self {
+            layers,
+            windowed: window.layers.div_ceil(layers),
+            window: window.tokens,
+            states: 0,
+        };
         (whole <= layers).then_some(groups)
+    }
+
+    /// Of a model with linear attention, whose other layers see everything and fit in one group.
+    fn with_states(model: &ModelSpec, linear: u32) -> Option<Self> {
+        let layers = model.attention_layers();
+        let fits = model.sliding_window.is_none() && (1..=linear).contains(&layers);
+        let states = linear.div_ceil(layers.max(1));
+        fits.then_some(Self { layers, windowed: 0, window: 0, states })
+    }
+
+    /// Tokens of a block in which the states of a layer have room, at most 64 more than needed
+    /// (`vllm/platforms/interface.py`, `update_block_size_for_backend`); nothing of a model without states.
+    pub fn block_size_with_states(model: &ModelSpec, tp: u32, dtype: KvDtype) -> Option<u32> {
+        const ALIGNED: u64 = 64;
+        let state = model.linear?.state_bytes(tp);
+        let token = model.kv_bytes_of_layers(1, tp, dtype);
+        let tokens = state.div_ceil(token.max(1)).next_multiple_of(ALIGNED);
+        u32::try_from(tokens).ok()
     }
 
     /// Blocks of the windowed groups with slots for `slots` tokens, of which `computed` are computed.
@@ -54,7 +82,7 @@ impl KvGroups {
 
     /// So many blocks of each group; where they are too many to count, more than any memory has.
     fn of_all(self, blocks: u32) -> u32 {
-        self.windowed.saturating_mul(blocks)
+        self.windowed.saturating_mul(blocks).saturating_add(self.states)
     }
 
     /// The most that a request of `tokens` tokens has of them at once, if a step computes at most
@@ -94,7 +122,7 @@ mod tests {
 
     #[test]
     fn too_many_blocks_to_count_are_the_most_there_can_be() {
-        let groups = KvGroups { layers: 10, windowed: 6, window: u32::MAX };
+        let groups = KvGroups { layers: 10, windowed: 6, window: u32::MAX, states: 0 };
         assert_eq!(groups.most(u32::MAX, u32::MAX, 1), u32::MAX);
         assert_eq!(groups.blocks(u32::MAX, u32::MAX, 1), u32::MAX);
         assert_eq!(groups.steady(1), u32::MAX);
@@ -102,7 +130,7 @@ mod tests {
 
     #[test]
     fn a_request_keeps_its_window_and_what_a_step_adds() {
-        let groups = KvGroups { layers: 18, windowed: 2, window: 128 };
+        let groups = KvGroups { layers: 18, windowed: 2, window: 128, states: 0 };
         let blocks = |slots, computed| groups.blocks(slots, computed, 16);
         assert_eq!(blocks(40, 0), 2 * 3, "shorter than the window: everything");
         assert_eq!(blocks(2048, 0), 2 * 128, "the first chunk is held whole");

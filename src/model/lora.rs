@@ -10,7 +10,6 @@ use serde::{Deserialize, Serialize};
 use super::error::ModelError;
 use super::precision::Module;
 use super::spec::{Attention, Mlp, ModelSpec};
-use super::weights::LayerKind;
 use crate::units::Bytes;
 
 /// The matrices that adapters change.
@@ -59,11 +58,13 @@ impl ModelSpec {
             });
         }
         let mut shape = LoraShape { elements_per_rank: 0, products: 0, tensors: 0 };
-        let layers =
-            [(LayerKind::Dense, self.dense_layers()), (LayerKind::Sparse, self.sparse_layers())];
-        for (kind, count) in layers.into_iter().filter(|(_, count)| *count > 0) {
+        if self.linear.is_some() {
+            return Err(ModelError::Lora { what: "linear attention" });
+        }
+        for alike in self.layers_alike() {
+            let count = alike.count;
             let mut first_of = None;
-            for matrix in self.layer_matrices(kind, tp) {
+            for matrix in self.layer_matrices(&alike, tp) {
                 let is_changed = match matrix.module {
                     Module::Attention => true,
                     Module::Mlp => modules == LoraModules::All,

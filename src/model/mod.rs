@@ -25,6 +25,6 @@ pub use memory::{
     SglangStart, StartUp, TrtLlmStart, VllmStart, WindowMemory,
 };
 pub use precision::{ComputeRate, Dtype, KvDtype, Module, Quantization, Scheme, WeightFormat};
-pub use spec::{Attention, Grouped, Latent, Mlp, ModelSpec, Moe, SlidingWindow};
+pub use spec::{Attention, Grouped, Latent, LinearAttention, Mlp, ModelSpec, Moe, SlidingWindow};
 pub use stages::Stage;
-pub use weights::{LayerKind, Matrix};
+pub use weights::{LayerKind, LayersAlike, Matrix};

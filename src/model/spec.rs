@@ -29,6 +29,10 @@ pub struct ModelSpec {
     pub mlp: Mlp,
     /// How tokens see one another.
     pub attention: Attention,
+    /// Layers that keep a state of constant size in place of keys and values, if any; the others have
+    /// [`attention`](Self::attention).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub linear: Option<LinearAttention>,
     /// The mixture of experts, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub moe: Option<Moe>,
@@ -98,6 +102,51 @@ pub struct Grouped {
     /// Whether each head has a learned attention sink.
     #[serde(default)]
     pub sinks: bool,
+    /// Whether the output of each head is gated by the token, which doubles the query projection.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub output_gate: bool,
+}
+
+/// Layers of linear attention: gated delta nets (Yang et al. 2024), as in Qwen3-Next and Qwen3.5.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LinearAttention {
+    /// Layers that have it, of all layers.
+    pub layers: u32,
+    /// Heads of keys, and as many of queries.
+    pub key_heads: u32,
+    /// Heads of values, each with a state.
+    pub value_heads: u32,
+    /// Elements of a key head.
+    pub key_dim: u32,
+    /// Elements of a value head.
+    pub value_dim: u32,
+    /// Tokens that the convolution before it sees.
+    pub conv_kernel: u32,
+}
+
+impl LinearAttention {
+    /// Bytes of the state of one sequence in one layer on one of `tp` GPUs: 32 bits of each product of keys and values,
+    /// 16 bits of the tokens that the convolution looks back on.
+    pub fn state_bytes(&self, tp: u32) -> u64 {
+        let share = |count: u32| u64::from(count.div_ceil(tp.max(1)));
+        let state = share(self.value_heads) * u64::from(self.key_dim) * u64::from(self.value_dim);
+        let behind = u64::from(self.conv_kernel.saturating_sub(1));
+        4 * state + 2 * behind * self.channels(tp)
+    }
+
+    /// Channels of the convolution on one of `tp` GPUs: queries, keys and values.
+    pub(super) fn channels(&self, tp: u32) -> u64 {
+        let share = |count: u32| u64::from(count.div_ceil(tp.max(1)));
+        2 * share(self.key_heads) * u64::from(self.key_dim)
+            + share(self.value_heads) * u64::from(self.value_dim)
+    }
+
+    /// FLOPs of one token in one layer on one of `tp` GPUs: the state decays, is corrected by the token and read.
+    pub fn flops_per_token(&self, tp: u32) -> u64 {
+        let heads = u64::from(self.value_heads.div_ceil(tp.max(1)));
+        7 * heads * u64::from(self.key_dim) * u64::from(self.value_dim)
+    }
 }
 
 /// Multi-head latent attention.
@@ -223,6 +272,16 @@ impl ModelSpec {
         self.moe.map_or(0, |moe| self.layers - moe.dense_layers)
     }
 
+    /// Layers with keys and values.
+    pub fn attention_layers(&self) -> u32 {
+        self.layers - self.linear.map_or(0, |linear| linear.layers)
+    }
+
+    /// Bytes of the states of one sequence in all layers with linear attention, on one of `tp` GPUs.
+    pub fn state_bytes(&self, tp: u32) -> u64 {
+        self.linear.map_or(0, |linear| u64::from(linear.layers) * linear.state_bytes(tp))
+    }
+
     /// Layers with a dense MLP.
     pub fn dense_layers(&self) -> u32 {
         self.layers - self.sparse_layers()
@@ -244,7 +303,7 @@ impl ModelSpec {
 
     /// KV bytes of one token over all layers on one of `tp` GPUs.
     pub fn kv_bytes_per_token(&self, tp: u32, dtype: KvDtype) -> u64 {
-        self.kv_bytes_of_layers(self.layers, tp, dtype)
+        self.kv_bytes_of_layers(self.attention_layers(), tp, dtype)
     }
 
     /// KV bytes of one token over so many layers on one of `tp` GPUs.

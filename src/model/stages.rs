@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::spec::{ModelSpec, SlidingWindow};
+use super::spec::{LinearAttention, ModelSpec, SlidingWindow};
 use crate::units::Bytes;
 
 /// The layers of a model that one group of GPUs computes.
@@ -86,6 +86,11 @@ impl ModelSpec {
                 - windows_before(layers.start, window.layers),
             ..window
         });
+        let linear = self.linear.map(|linear| LinearAttention {
+            layers: windows_before(layers.end, linear.layers)
+                - windows_before(layers.start, linear.layers),
+            ..linear
+        });
         let mut moe = self.moe;
         if let Some(moe) = &mut moe {
             moe.dense_layers = moe.dense_layers.clamp(layers.start, layers.end) - layers.start;
@@ -94,6 +99,7 @@ impl ModelSpec {
             layers: layers.end - layers.start,
             sliding_window: window.filter(|window| window.layers > 0),
             moe,
+            linear: linear.filter(|linear| linear.layers > 0),
             ..self.clone()
         }
     }

@@ -8,7 +8,7 @@
 use std::ops::{Add, Mul};
 
 use super::precision::Module;
-use super::spec::{Attention, Grouped, Latent, Mlp, ModelSpec, Moe};
+use super::spec::{Attention, Grouped, Latent, LinearAttention, Mlp, ModelSpec, Moe};
 use crate::units::Bytes;
 
 /// What follows attention in a layer.
@@ -18,6 +18,17 @@ pub enum LayerKind {
     Dense,
     /// A mixture of experts.
     Sparse,
+}
+
+/// Layers that are made alike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LayersAlike {
+    /// What follows attention.
+    pub kind: LayerKind,
+    /// Whether they keep states in place of keys and values.
+    pub has_states: bool,
+    /// How many.
+    pub count: u32,
 }
 
 /// A matrix as one GPU holds it.
@@ -48,13 +59,22 @@ impl Matrix {
 
 impl ModelSpec {
     /// The matrices of one layer as each of `tp` GPUs holds them, in the order a token meets them.
-    pub fn layer_matrices(&self, kind: LayerKind, tp: u32) -> Vec<Matrix> {
-        let tp = u64::from(tp.max(1));
+    pub fn layer_matrices(&self, layer: &LayersAlike, tp: u32) -> Vec<Matrix> {
         let hidden = u64::from(self.hidden);
-        let mut matrices = match &self.attention {
-            Attention::Grouped(grouped) => grouped_matrices(grouped, hidden, tp),
-            Attention::Latent(latent) => latent_matrices(latent, hidden, tp),
+        let cut = u64::from(tp.max(1));
+        let mut matrices = match (&self.attention, &self.linear) {
+            (_, Some(linear)) if layer.has_states => linear_matrices(linear, hidden, tp),
+            (Attention::Grouped(grouped), _) => grouped_matrices(grouped, hidden, cut),
+            (Attention::Latent(latent), _) => latent_matrices(latent, hidden, cut),
         };
+        matrices.extend(self.mlp_matrices(layer.kind, tp));
+        matrices
+    }
+
+    /// What follows attention in a layer.
+    fn mlp_matrices(&self, kind: LayerKind, tp: u32) -> Vec<Matrix> {
+        let (hidden, tp) = (u64::from(self.hidden), u64::from(tp.max(1)));
+        let mut matrices = Vec::new();
         match (kind, &self.moe) {
             (LayerKind::Sparse, Some(moe)) => matrices.extend(moe_matrices(moe, hidden, tp)),
             _ => matrices.extend(self.dense_mlp(hidden, tp)),
@@ -82,9 +102,8 @@ impl ModelSpec {
         let tables = if self.tied_embeddings { 1 } else { 2 };
         tables * self.embedding_params()
             + u64::from(self.hidden)
-            + self.per_layer(|model, kind| {
-                let matrices = model.layer_matrices(kind, 1);
-                matrices.iter().map(Matrix::params).sum::<u64>() + model.vector_params(kind)
+            + self.per_layer(|matrices, vectors| {
+                matrices(1).iter().map(Matrix::params).sum::<u64>() + vectors
             })
     }
 
@@ -92,9 +111,8 @@ impl ModelSpec {
     pub(super) fn params_roughly(&self) -> f64 {
         let params =
             |matrix: &Matrix| matrix.count as f64 * matrix.outputs as f64 * matrix.inputs as f64;
-        let of_layer =
-            |model: &Self, kind| -> f64 { model.layer_matrices(kind, 1).iter().map(params).sum() };
-        params(&self.lm_head(1)) + self.per_layer(of_layer)
+        params(&self.lm_head(1))
+            + self.per_layer(|matrices, _| -> f64 { matrices(1).iter().map(params).sum() })
     }
 
     /// Parameters a token meets: all of a dense model; of a mixture, all but the experts not
@@ -103,7 +121,7 @@ impl ModelSpec {
         let Some(moe) = &self.moe else { return self.params_total() };
         let idle = u64::from(moe.experts - moe.experts_per_token);
         let expert: u64 = self
-            .layer_matrices(LayerKind::Sparse, 1)
+            .mlp_matrices(LayerKind::Sparse, 1)
             .iter()
             .filter(|matrix| matrix.module == Module::Experts)
             .map(|matrix| matrix.params() / matrix.count)
@@ -124,12 +142,12 @@ impl ModelSpec {
         let plain = format.dtype.bytes();
         let tables = if self.tied_embeddings { 1 } else { 2 };
         let head = self.lm_head(tp).params() * plain * tables;
-        let layers = self.per_layer(|model, kind| {
-            let mut matrices = model.layer_matrices(kind, tp);
+        let layers = self.per_layer(|of_layer, vectors| {
+            let mut matrices = of_layer(tp);
             if ranks > 1 {
                 let is_expert = |matrix: &Matrix| matrix.module == Module::Experts;
                 matrices.retain(|matrix| !is_expert(matrix));
-                let mut experts = model.layer_matrices(kind, 1);
+                let mut experts = of_layer(1);
                 experts.retain(is_expert);
                 let held = |matrix: Matrix| {
                     let count = matrix.count.div_ceil(u64::from(tp) * u64::from(ranks));
@@ -141,48 +159,83 @@ impl ModelSpec {
                 let weights = format.bytes(matrix.module, matrix.outputs, matrix.inputs);
                 matrix.count * (weights + matrix.biases * plain)
             };
-            matrices.iter().map(bytes).sum::<u64>() + model.vector_params(kind) * plain
+            matrices.iter().map(bytes).sum::<u64>() + vectors * plain
         });
         Bytes(head + layers + u64::from(self.hidden) * plain)
     }
 
-    /// The sum of a figure over all layers.
-    fn per_layer<T>(&self, figure: impl Fn(&Self, LayerKind) -> T) -> T
+    /// The sum of a figure over all layers, of which it is given the matrices on each of so many GPUs, and the
+    /// parameters that are in no matrix.
+    fn per_layer<T>(&self, figure: impl Fn(&dyn Fn(u32) -> Vec<Matrix>, u64) -> T) -> T
     where
         T: From<u32> + Add<Output = T> + Mul<Output = T>,
     {
-        let of = |count: u32, kind| match count {
-            0 => T::from(0),
-            _ => T::from(count) * figure(self, kind),
-        };
-        of(self.dense_layers(), LayerKind::Dense) + of(self.sparse_layers(), LayerKind::Sparse)
+        self.layers_alike().into_iter().fold(T::from(0), |sum, alike| {
+            let matrices = |tp| self.layer_matrices(&alike, tp);
+            sum + T::from(alike.count) * figure(&matrices, self.vector_params(&alike))
+        })
+    }
+
+    /// The layers, of each kind that there is.
+    pub fn layers_alike(&self) -> Vec<LayersAlike> {
+        let states = self.linear.map_or(0, |linear| linear.layers);
+        let (dense, sparse) = (self.dense_layers(), self.sparse_layers());
+        // Of the few layers with another MLP, none has states.
+        let dense_states = states.min(dense.saturating_sub(if sparse > dense { dense } else { 0 }));
+        let sparse_states = states - dense_states;
+        let alike = |kind, has_states, count| LayersAlike { kind, has_states, count };
+        let all = [
+            alike(LayerKind::Dense, false, dense - dense_states),
+            alike(LayerKind::Dense, true, dense_states),
+            alike(LayerKind::Sparse, false, sparse.saturating_sub(sparse_states)),
+            alike(LayerKind::Sparse, true, sparse_states.min(sparse)),
+        ];
+        all.into_iter().filter(|alike| alike.count > 0).collect()
     }
 
     /// Parameters of a layer that are in no matrix: norms, sinks, the router's numbers.
-    fn vector_params(&self, kind: LayerKind) -> u64 {
-        let norms = 2 * u64::from(self.hidden);
-        let attention = match &self.attention {
-            Attention::Grouped(grouped) => {
+    fn vector_params(&self, layer: &LayersAlike) -> u64 {
+        let attention = match (&self.attention, self.linear) {
+            (_, Some(linear)) if layer.has_states => {
+                // Decays of each head, the norm, and the convolution.
+                2 * u64::from(linear.value_heads)
+                    + u64::from(linear.value_dim)
+                    + u64::from(linear.conv_kernel) * linear.channels(1)
+            }
+            (Attention::Grouped(grouped), _) => {
                 let head_norms = if grouped.qk_norm { 2 * u64::from(grouped.head_dim) } else { 0 };
                 head_norms + if grouped.sinks { u64::from(grouped.heads) } else { 0 }
             }
-            Attention::Latent(latent) => {
+            (Attention::Latent(latent), _) => {
                 u64::from(latent.q_lora_rank.unwrap_or(0)) + u64::from(latent.kv_lora_rank)
             }
         };
-        let router = match (kind, &self.moe) {
+        let router = match (layer.kind, &self.moe) {
             (LayerKind::Sparse, Some(moe)) if moe.router_bias => u64::from(moe.experts),
             _ => 0,
         };
-        norms + attention + router
+        2 * u64::from(self.hidden) + attention + router
     }
+}
+
+/// Queries, keys, values and gates in one matrix, decays, and the output.
+fn linear_matrices(linear: &LinearAttention, hidden: u64, tp: u32) -> Vec<Matrix> {
+    let share = |count: u32| u64::from(count.div_ceil(tp.max(1)));
+    let values = share(linear.value_heads) * u64::from(linear.value_dim);
+    let matrix = |outputs, inputs| Matrix::new(Module::Attention, outputs, inputs);
+    vec![
+        matrix(linear.channels(tp) + values, hidden),
+        matrix(2 * share(linear.value_heads), hidden),
+        matrix(hidden, values),
+    ]
 }
 
 fn grouped_matrices(grouped: &Grouped, hidden: u64, tp: u64) -> Vec<Matrix> {
     let dim = u64::from(grouped.head_dim);
     let heads = u64::from(grouped.heads).div_ceil(tp);
     let kv_heads = u64::from(grouped.kv_heads).div_ceil(tp);
-    let mut qkv = Matrix::new(Module::Attention, (heads + 2 * kv_heads) * dim, hidden);
+    let queries = if grouped.output_gate { 2 * heads } else { heads };
+    let mut qkv = Matrix::new(Module::Attention, (queries + 2 * kv_heads) * dim, hidden);
     let mut output = Matrix::new(Module::Attention, hidden, heads * dim);
     qkv.biases = if grouped.qkv_bias { qkv.outputs } else { 0 };
     output.biases = if grouped.output_bias { hidden } else { 0 };

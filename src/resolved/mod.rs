@@ -279,6 +279,9 @@ fn resolve_group(
         Some(gpu) => gpu.clone(),
         None => catalogue_gpu(&cluster.gpu)?,
     };
+    if model.linear.is_some() {
+        check_states(cluster, asked.role)?;
+    }
     if cluster.kv_cache_dtype.is_auto() {
         cluster.kv_cache_dtype = model.kv_cache_dtype;
     }
@@ -314,6 +317,23 @@ fn resolve_group(
         nic_gb_per_s: nic_gb_per_s.filter(|_| parts.is_some()),
         name: listed.and_then(|group| group.name.clone()),
     })
+}
+
+/// Refuses what is not modelled of layers with linear attention.
+fn check_states(cluster: &ClusterConfig, role: ReplicaRole) -> Result<(), ScenarioError> {
+    let is_known = matches!(cluster.engine, EngineConfig::VllmV1(_) | EngineConfig::Sglang(_));
+    let refused = if !is_known {
+        "its linear attention is modelled of vllm_v1 and sglang only"
+    } else if role != ReplicaRole::Mixed {
+        "states of its linear attention are not handed over in this model"
+    } else if cluster.kv_tiers.is_some() {
+        "states of its linear attention are not kept in tiers in this model"
+    } else if cluster.pipeline_parallel_size > 1 {
+        "states of its linear attention on several stages are not modelled"
+    } else {
+        return Ok(());
+    };
+    Err(fail("cluster.model", refused))
 }
 
 /// What decides the schedules of an engine, all of which is filled in.

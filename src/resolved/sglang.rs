@@ -180,6 +180,29 @@ fn graphs_mib(sglang: &SglangConfig, is_latent: bool) -> f64 {
     decode + prefill
 }
 
+/// Slots of states for each request where prefixes are kept (`extra_buffer`, 0.5.23).
+const SLOTS_PER_REQUEST: u64 = 5;
+
+/// States of linear attention as a share of KV memory, `mamba_full_memory_ratio`.
+const STATES_PER_KV: f64 = 0.9;
+
+/// Leaves room for the states of layers with linear attention, so many bytes for each sequence, and runs no more
+/// requests than there are slots for. Prefixes are not found again: what the engine keeps of states is not modelled.
+fn keep_states(sglang: &mut SglangConfig, kv: &mut KvCapacity, state_bytes: u64) {
+    if state_bytes == 0 {
+        return;
+    }
+    let all = f64::from(kv.blocks) * kv.block_bytes.0 as f64;
+    let states = all * STATES_PER_KV / (1.0 + STATES_PER_KV);
+    kv.blocks = (f64::from(kv.blocks) / (1.0 + STATES_PER_KV)) as u32;
+    let slots = (states / state_bytes as f64) as u64;
+    let each = if sglang.disable_radix_cache { 1 } else { SLOTS_PER_REQUEST };
+    let most = u32::try_from(slots / each).unwrap_or(u32::MAX).max(1);
+    sglang.max_running_requests =
+        Some(sglang.max_running_requests.map_or(most, |asked| asked.min(most)));
+    sglang.disable_radix_cache = true;
+}
+
 /// The KV memory: what weights leave of `mem_fraction_static` of the GPU memory that is free before they are
 /// loaded, at most what is asked for.
 fn resolve_memory(
@@ -226,6 +249,7 @@ fn resolve_memory(
     };
     let mut kv = KvCapacity::derive(model, &budget)
         .map_err(|error| fail("cluster.model", &format!("{error} ({})", gpu.name)))?;
+    keep_states(sglang, &mut kv, model.state_bytes(tp));
     kv.reserve = Bytes(memory.0 - (free.0 as f64 * share) as u64);
     let fits = kv.blocks.saturating_mul(sglang.page_size);
     match sglang.max_total_tokens {

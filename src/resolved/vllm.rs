@@ -2,7 +2,7 @@
 
 use super::{KvSource, Rules, ScenarioError, acceptance, derive_kv, fail, graphs, lora};
 use crate::hardware::GpuSpec;
-use crate::model::{EngineVersion, ModelSpec, SamplerKernels, VllmStart, WindowMemory};
+use crate::model::{EngineVersion, KvGroups, ModelSpec, SamplerKernels, VllmStart, WindowMemory};
 use crate::scenario::{ClusterConfig, VllmConfig};
 
 /// Rules that need no look-up.
@@ -47,6 +47,7 @@ pub(super) fn resolve(
     model: &ModelSpec,
     gpu: &GpuSpec,
 ) -> Result<KvSource, ScenarioError> {
+    keep_states(vllm, cluster, model)?;
     let (_, seqs) = default_batch_limits(gpu);
     let model_len = *vllm.max_model_len.get_or_insert(model.max_position);
     let default = VllmConfig::default_batched_tokens(gpu, model_len, vllm.enable_chunked_prefill);
@@ -101,6 +102,25 @@ pub(super) fn resolve(
         ));
     }
     Ok(source)
+}
+
+/// Makes blocks large enough for the states of layers with linear attention. Prefixes are not found again: what the
+/// engine keeps of states is not modelled.
+fn keep_states(
+    vllm: &mut VllmConfig,
+    cluster: &ClusterConfig,
+    model: &ModelSpec,
+) -> Result<(), ScenarioError> {
+    let (tp, dtype) = (cluster.tensor_parallel_size, cluster.kv_cache_dtype);
+    let Some(needed) = KvGroups::block_size_with_states(model, tp, dtype) else { return Ok(()) };
+    if vllm.kv_groups(model).is_none() {
+        let problem = "its layers with linear attention are served by the hybrid KV cache manager \
+                       alone, and only where they are most";
+        return Err(fail("cluster.model", problem));
+    }
+    vllm.block_size = vllm.block_size.max(needed);
+    vllm.enable_prefix_caching = false;
+    Ok(())
 }
 
 /// The start-up of these settings, filled in as they are.

@@ -65,7 +65,13 @@ pub(super) fn check(record: &Record) -> Result<(), Skip> {
             if describes || value.is_null() {
                 continue;
             }
-            let is_apart = value.as_str().is_some_and(|text| text.contains("disaggregation"));
+            let text = value.as_str().unwrap_or_default();
+            let is_apart = text.contains("disaggregation");
+            // In turn, as replicas of a role are chosen here.
+            let in_turn = key == "router" && text.contains("--policy round_robin");
+            if is_apart && in_turn && tells_roles(record) {
+                continue;
+            }
             return Err(if is_apart {
                 skip::DISAGGREGATION
             } else {
@@ -74,4 +80,9 @@ pub(super) fn check(record: &Record) -> Result<(), Skip> {
         }
     }
     Ok(())
+}
+
+/// Whether flags tell which replicas prefill and which decode.
+fn tells_roles(record: &Record) -> bool {
+    record.engine_flags.iter().any(|(flag, told)| flag == "disaggregation" && told.is_object())
 }

@@ -8,9 +8,7 @@ use crate::model::{Format, ModelSpec, Scheme};
 use crate::profiles;
 
 /// Models with layers that are not modelled, by the beginning of their names in lower case.
-const OTHER_LAYERS: [(&str, &str); 12] = [
-    ("qwen3.5", LINEAR_ATTENTION),
-    ("qwen3-next", LINEAR_ATTENTION),
+const OTHER_LAYERS: [(&str, &str); 10] = [
     ("nvidia-nemotron-3", "state-space layers"),
     ("deepseek-v3.2", SPARSE_ATTENTION),
     ("deepseek-math-v2", SPARSE_ATTENTION),

@@ -41,6 +41,7 @@ mod pipeline;
 mod plan;
 mod routers;
 mod several_models;
+mod states;
 mod step_table;
 mod step_times;
 mod support;

@@ -29,10 +29,11 @@ use super::roofline::{
     AttentionSecs, Device, ELEMENTWISE_SECS, Experts, Product, RooflineError, RooflineOptions,
     Sampling,
 };
+use super::states::States;
 use super::window::Window;
 use super::{CostModel, StepShape};
 use crate::hardware::GpuSpec;
-use crate::model::{Attention, KvDtype, LayerKind, Matrix, ModelSpec, Module};
+use crate::model::{Attention, KvDtype, Matrix, ModelSpec, Module};
 use crate::scenario::Communication;
 use crate::units::SimDuration;
 use attention::{Decode, Heads, Prefill};
@@ -65,6 +66,7 @@ pub struct OperatorModel {
     attention: Arc<AttentionTimes>,
     window: Option<Window>,
     sampling: Sampling,
+    states: States,
     calibration: Calibration,
     reach: Reach,
     provenance: Arc<str>,
@@ -257,6 +259,7 @@ impl CostModel for OperatorModel {
             prefill_attention,
             head,
             sampler: self.sampling.secs(shape.logit_rows),
+            products: layers.products + self.states.secs(shape),
             ..layers
         }
     }
@@ -302,6 +305,7 @@ impl Build<'_> {
             attention: Arc::new(attention),
             window: Window::of(self.device.model),
             sampling: self.device.sampling(self.options.sampler),
+            states: self.device.states(),
             calibration: self.options.calibration,
             reach,
             provenance: self.provenance().into(),
@@ -315,11 +319,9 @@ impl Build<'_> {
             all_reduce: self.all_reduces(),
             ..Layers::default()
         };
-        let counts =
-            [(LayerKind::Dense, model.dense_layers()), (LayerKind::Sparse, model.sparse_layers())];
-        for (kind, count) in counts.into_iter().filter(|(_, count)| *count > 0) {
-            let times = f64::from(count);
-            let (experts, others) = self.device.matrices(kind);
+        for alike in &model.layers_alike() {
+            let (kind, times) = (alike.kind, f64::from(alike.count));
+            let (experts, others) = self.device.matrices(alike);
             let mut elements = self.device.attention_elements();
             if experts.is_empty() {
                 elements += self.device.mlp_elements(kind);
@@ -433,7 +435,7 @@ impl Build<'_> {
 
     fn attention(&mut self) -> (AttentionTimes, Reach) {
         let model = self.device.model;
-        let layers = f64::from(model.layers);
+        let layers = f64::from(model.attention_layers());
         let none = f64::INFINITY;
         let mut reach = Reach { rows: none, sequences: none, context: none, prompt: none };
         if let Attention::Grouped(grouped) = &model.attention {
@@ -478,7 +480,7 @@ impl Build<'_> {
         } else {
             format!("; not measured, from the roofline: {}", self.gaps.join(", "))
         };
-        let window = Window::said(self.device.model);
+        let window = Window::said(self.device.model) + &States::said(self.device.model);
         format!("operator table of {engine} {version} on {gpu} ({source}){gaps}{window}")
     }
 }

@@ -3,9 +3,12 @@
 use super::experts::{Experts, Spread};
 use super::terms::{AttentionSecs, Layer, Layers, Product, Sampling};
 use super::{RooflineError, RooflineOptions};
+use crate::cost::states::States;
 use crate::cost::window::Window;
 use crate::hardware::GpuSpec;
-use crate::model::{Attention, ComputeRate, KvDtype, LayerKind, Matrix, ModelSpec, Module};
+use crate::model::{
+    Attention, ComputeRate, KvDtype, LayerKind, LayersAlike, Matrix, ModelSpec, Module,
+};
 use crate::scenario::{AllReduceConfig, Communication, Sampler};
 
 /// Share of the memory bandwidth that element-wise kernels reach.
@@ -63,7 +66,7 @@ impl<'a> Device<'a> {
     /// Attention of all layers.
     pub(in crate::cost) fn attention(&self, kv_dtype: KvDtype) -> AttentionSecs {
         let Self { model, gpu, tp, .. } = *self;
-        let count = f64::from(model.layers);
+        let count = f64::from(model.attention_layers());
         let efficiency = &gpu.efficiency;
         let kv_read = model.kv_bytes_per_token(tp, kv_dtype) as f64
             / (efficiency.attention_bandwidth * gpu.memory_bandwidth());
@@ -79,6 +82,11 @@ impl<'a> Device<'a> {
         }
     }
 
+    /// Layers with linear attention, beside their matrices.
+    pub(in crate::cost) fn states(&self) -> States {
+        States::of(self.model, self.gpu, self.tp)
+    }
+
     /// The sampler.
     pub(in crate::cost) fn sampling(&self, sampler: Sampler) -> Sampling {
         match sampler {
@@ -91,12 +99,7 @@ impl<'a> Device<'a> {
     }
 
     pub(super) fn layers(&self, communication: Communication) -> Layers {
-        let counts = [
-            (LayerKind::Dense, self.model.dense_layers()),
-            (LayerKind::Sparse, self.model.sparse_layers()),
-        ];
-        let present = counts.into_iter().filter(|(_, count)| *count > 0);
-        let kinds = present.map(|(kind, count)| self.layer(kind, count)).collect();
+        let kinds = self.model.layers_alike().iter().map(|alike| self.layer(alike)).collect();
         let reductions = 2.0 * f64::from(self.model.layers);
         let row_bytes = ACTIVATION_BYTES * f64::from(self.model.hidden);
         let (latency, secs_per_byte) = match communication {
@@ -110,23 +113,23 @@ impl<'a> Device<'a> {
         }
     }
 
-    fn layer(&self, kind: LayerKind, count: u32) -> Layer {
-        let (experts, others) = self.matrices(kind);
+    fn layer(&self, alike: &LayersAlike) -> Layer {
+        let (experts, others) = self.matrices(alike);
         Layer {
-            count: f64::from(count),
+            count: f64::from(alike.count),
             products: others.iter().map(|matrix| self.layer_product(matrix)).collect(),
             experts: (!experts.is_empty()).then(|| self.layer_experts(&experts)),
             elementwise_row: self
-                .elementwise_secs(self.attention_elements() + self.mlp_elements(kind)),
+                .elementwise_secs(self.attention_elements() + self.mlp_elements(alike.kind)),
         }
     }
 
     /// The matrices of a layer on one GPU: of routed experts, and others.
-    pub(in crate::cost) fn matrices(&self, kind: LayerKind) -> (Vec<Matrix>, Vec<Matrix>) {
+    pub(in crate::cost) fn matrices(&self, alike: &LayersAlike) -> (Vec<Matrix>, Vec<Matrix>) {
         let is_expert = |matrix: &Matrix| matrix.module == Module::Experts;
-        let mut experts = self.model.layer_matrices(kind, self.spread.cut(self.tp));
+        let mut experts = self.model.layer_matrices(alike, self.spread.cut(self.tp));
         experts.retain(is_expert);
-        let mut others = self.model.layer_matrices(kind, self.tp);
+        let mut others = self.model.layer_matrices(alike, self.tp);
         others.retain(|matrix| !is_expert(matrix));
         (experts, others)
     }
@@ -258,7 +261,7 @@ impl<'a> Device<'a> {
         } else {
             format!(" (kernels of {} stand in)", efficiency.measured_on)
         };
-        let window = Window::said(self.model);
+        let window = Window::said(self.model) + &States::said(self.model);
         format!(
             "roofline of {} on {}×{}{borrowed}, {}{window}",
             self.model.name, self.tp, self.gpu.name, efficiency.source

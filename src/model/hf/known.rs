@@ -19,6 +19,11 @@ pub(super) struct Family {
 }
 
 impl Family {
+    /// Whether most of its layers are gated delta nets.
+    pub(super) fn has_states(&self) -> bool {
+        ["qwen3_next", "qwen3_5_text", "qwen3_5_moe_text"].contains(&self.types[0])
+    }
+
     /// Whether this is the family that the reader knows by this type.
     pub(super) fn is(&self, kind: &str) -> bool {
         self.types[0] == kind
@@ -46,7 +51,7 @@ const fn family(
 
 /// The families that are read. Types that end in `_text` are the language models of multimodal
 /// checkpoints, as these name them in `text_config`.
-pub(super) const FAMILIES: [Family; 16] = [
+pub(super) const FAMILIES: [Family; 19] = [
     family("DeepseekV2ForCausalLM", &["deepseek_v2"], Parts::LatentExperts),
     family("DeepseekV3ForCausalLM", &["deepseek_v3", "kimi_k2"], Parts::LatentExperts),
     family("GemmaForCausalLM", &["gemma"], Parts::Dense),
@@ -63,6 +68,9 @@ pub(super) const FAMILIES: [Family; 16] = [
     family("Qwen2MoeForCausalLM", &["qwen2_moe"], Parts::Experts),
     family("Qwen3ForCausalLM", &["qwen3", "qwen3_vl_text"], Parts::Dense),
     family("Qwen3MoeForCausalLM", &["qwen3_moe", "qwen3_vl_moe_text"], Parts::Experts),
+    family("Qwen3NextForCausalLM", &["qwen3_next"], Parts::Experts),
+    family("Qwen3_5ForCausalLM", &["qwen3_5_text"], Parts::Dense),
+    family("Qwen3_5MoeForCausalLM", &["qwen3_5_moe_text"], Parts::Experts),
 ];
 
 /// Keys of the whole file that nothing is read from.
@@ -211,6 +219,8 @@ pub(super) const DESCRIPTIONS: &[Known] = &[
         keys: &["hidden_act", "hidden_activation"],
     },
     Known { rule: OneOf(&["softmax", "sigmoid"]), keys: &["scoring_func"] },
+    // States of linear attention.
+    Known { rule: OneOf(&["float32"]), keys: &["mamba_ssm_dtype"] },
     Known { rule: OneOf(&["per_layer", "per_head"]), keys: &["qk_norm_type"] },
     Known { rule: Off(TOWERS), keys: &PARTS_OF_SEVERAL },
     Known { rule: Off("linear attention"), keys: &LINEAR },
@@ -320,13 +330,7 @@ const PARTS_OF_SEVERAL: [&str; 9] = [
     "vision_config",
     "vision_tower_config",
 ];
-const LINEAR: [&str; 5] = [
-    "linear_num_key_heads",
-    "linear_num_value_heads",
-    "linear_attn_config",
-    "full_attention_interval",
-    "linear_conv_kernel_dim",
-];
+const LINEAR: [&str; 1] = ["linear_attn_config"];
 const STATE_SPACE: [&str; 8] = [
     "mamba_d_state",
     "mamba_num_heads",
@@ -352,7 +356,7 @@ const SEVERAL_KINDS: [&str; 11] = [
 ];
 const SPARSE: [&str; 4] =
     ["compress_ratios", "index_topk", "indexer_types", "sparse_attention_config"];
-const GATED: [&str; 2] = ["attention_output_gate", "attn_output_gate"];
+const GATED: [&str; 1] = ["attention_output_gate"];
 const ENCODER: [&str; 5] = [
     "add_cross_attention",
     "cross_attention_hidden_size",

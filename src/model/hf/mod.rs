@@ -14,7 +14,9 @@ use self::keys::Keys;
 use self::known::{FAMILIES, Family, Parts};
 use super::error::ModelError;
 use super::precision::{Dtype, KvDtype, WeightFormat};
-use super::spec::{Attention, Grouped, Latent, Mlp, ModelSpec, Moe, SlidingWindow};
+use super::spec::{
+    Attention, Grouped, Latent, LinearAttention, Mlp, ModelSpec, Moe, SlidingWindow,
+};
 
 impl ModelSpec {
     /// Reads a model called `name` from the text of its `config.json`. Of a multimodal model without
@@ -60,7 +62,7 @@ fn sized(model: ModelSpec) -> Result<ModelSpec, ModelError> {
 /// The language model of these keys; `outer` holds them where it is a part of a larger model.
 fn read(keys: &Keys<'_>, outer: Option<&Keys<'_>>) -> Result<ModelSpec, ModelError> {
     let (family, architecture) = family_of(keys, outer)?;
-    refuse_kinds(keys)?;
+    refuse_kinds(keys, family)?;
     let layers = keys.required(&["num_hidden_layers", "n_layer"])?;
     if layers > LAYERS_MAX {
         let message = format!("must be at most {LAYERS_MAX}, got {layers}");
@@ -92,6 +94,7 @@ fn read(keys: &Keys<'_>, outer: Option<&Keys<'_>>) -> Result<ModelSpec, ModelErr
         intermediate: if has_dense_layers { keys.required(&[dense])? } else { 0 },
         mlp: Mlp::Gated,
         attention: read_attention(keys, family, hidden)?,
+        linear: read_linear(keys, family, layers)?,
         moe,
         max_position: read_reach(keys)?,
         sliding_window: read_window(keys, layers)?,
@@ -144,10 +147,15 @@ fn family_of(
 }
 
 /// Layers of other kinds than attention over all tokens or the latest ones.
-fn refuse_kinds(keys: &Keys<'_>) -> Result<(), ModelError> {
+fn refuse_kinds(keys: &Keys<'_>, family: &Family) -> Result<(), ModelError> {
     for kind in keys.list("layer_types")?.unwrap_or_default() {
         let kind = kind.as_str().unwrap_or_default();
-        if !["full_attention", "sliding_attention", "chunked_attention"].contains(&kind) {
+        let is_known = match kind {
+            "full_attention" => true,
+            "linear_attention" => family.has_states(),
+            _ => ["sliding_attention", "chunked_attention"].contains(&kind) && !family.has_states(),
+        };
+        if !is_known {
             let problem = format!("only full, sliding and chunked attention are read, got {kind}");
             return Err(keys.error("layer_types", problem));
         }
@@ -197,7 +205,8 @@ fn read_attention(keys: &Keys<'_>, family: &Family, hidden: u32) -> Result<Atten
     // Qwen3 and its kin normalise without saying so; others say `use_qk_norm`.
     let qk_norm = keys.flag(&["use_qk_norm"])?.unwrap_or(false)
         || family.is("qwen3")
-        || family.is("qwen3_moe");
+        || family.is("qwen3_moe")
+        || family.has_states();
     Ok(Attention::Grouped(Grouped {
         heads,
         kv_heads,
@@ -207,7 +216,39 @@ fn read_attention(keys: &Keys<'_>, family: &Family, hidden: u32) -> Result<Atten
         output_bias: bias && !qwen2 && !family.is("glm4_moe"),
         qk_norm,
         sinks: family.is("gpt_oss"),
+        output_gate: family.has_states() && keys.flag(&["attn_output_gate"])?.unwrap_or(true),
     }))
+}
+
+/// The layers with gated delta nets: those that `layer_types` says, else all but every `full_attention_interval`-th.
+fn read_linear(
+    keys: &Keys<'_>,
+    family: &Family,
+    layers: u32,
+) -> Result<Option<LinearAttention>, ModelError> {
+    if !family.has_states() {
+        return Ok(None);
+    }
+    let interval = keys.optional(&["full_attention_interval"])?.unwrap_or(4);
+    let count = match keys.list("layer_types")? {
+        Some(kinds) => {
+            kinds.iter().filter(|kind| kind.as_str() == Some("linear_attention")).count() as u32
+        }
+        None => layers - layers / interval.max(1),
+    };
+    if count >= layers {
+        let problem = format!("must leave a layer with keys and values, got {count} of {layers}");
+        return Err(keys.error("layer_types", problem));
+    }
+    let linear = LinearAttention {
+        layers: count,
+        key_heads: keys.required(&["linear_num_key_heads"])?,
+        value_heads: keys.required(&["linear_num_value_heads"])?,
+        key_dim: keys.required(&["linear_key_head_dim"])?,
+        value_dim: keys.required(&["linear_value_head_dim"])?,
+        conv_kernel: keys.required(&["linear_conv_kernel_dim"])?,
+    };
+    Ok((count > 0).then_some(linear))
 }
 
 fn read_moe(keys: &Keys<'_>, family: &Family, layers: u32) -> Result<Option<Moe>, ModelError> {
@@ -249,7 +290,7 @@ fn read_moe(keys: &Keys<'_>, family: &Family, layers: u32) -> Result<Option<Moe>
         experts_per_token,
         intermediate,
         shared_intermediate,
-        shared_gate: family.is("qwen2_moe") && shared_intermediate > 0,
+        shared_gate: (family.is("qwen2_moe") || family.has_states()) && shared_intermediate > 0,
         dense_layers: dense_layers(keys, layers)?,
         router_bias,
         expert_bias: family.is("gpt_oss"),

@@ -82,7 +82,7 @@ impl WindowMemory {
             (Self::Share(share), _, Some(window)) if window.layers < model.layers => {
                 bytes(model.layers - window.layers) + (share * bytes(window.layers) as f64) as u64
             }
-            _ => bytes(model.layers),
+            _ => bytes(model.attention_layers()),
         }
     }
 }

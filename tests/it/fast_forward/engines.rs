@@ -118,7 +118,7 @@ pub(super) fn vllm() -> impl Strategy<Value = Engine> {
 pub(super) fn windowed() -> impl Strategy<Value = Engine> {
     (vllm(), 1_u32..4, 1_u32..300).prop_map(|(engine, windowed, window)| {
         let Engine::Vllm(mut config) = engine else { panic!("vLLM's engine") };
-        let groups = KvGroups { layers: 1, windowed, window };
+        let groups = KvGroups { layers: 1, windowed, window, states: 0 };
         let [longest, budget] = [config.max_model_len, config.max_num_batched_tokens]
             .map(|tokens| tokens.expect("resolved"));
         let more = groups.most(longest, budget.min(longest), config.block_size);
