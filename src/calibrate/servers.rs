@@ -88,7 +88,7 @@ fn concerns(path: &str, file: &ScenarioFile) -> bool {
         "experts" => has_experts(),
         "experts_compute" => has_experts() && is_split(),
         "products_compute" => is_split(),
-        "cpu" => file.cluster.host.is_some(),
+        "cpu" => file.cluster.host.is_some_and(|host| host.processes().is_some()),
         "all_reduce" => file.cluster.tensor_parallel_size.max(file.cluster.data_parallel_size) > 1,
         _ => true,
     }
@@ -132,6 +132,9 @@ fn fitted(
     let mut parameters = step.parameters.clone();
     let plans: Vec<(&Plan, f64)> =
         step.runs.iter().map(|&(at, scatter)| (&plans[at], scatter)).collect();
+    // What was overridden stays.
+    let is_overridden = |path: &String| overrides.iter().any(|given| given.path == *path);
+    parameters.retain(|one| !is_overridden(&one.path));
     parameters.retain(|one| plans.iter().any(|(plan, _)| concerns(&one.path, &plan.scenario)));
     for parameter in &mut parameters {
         let (Expected::Factor { centre, .. } | Expected::Amount { centre, .. }) =
@@ -142,12 +145,13 @@ fn fitted(
     let is_free = |path: &String| step.parameters.iter().any(|one| one.path == *path);
     let kept: Found = before
         .iter()
-        .filter(|(path, _)| !is_free(path))
+        .filter(|(path, _)| !is_free(path) && !is_overridden(path))
         .map(|(path, value)| (path.clone(), *value))
         .collect();
     let runs = plans.iter().filter_map(|plan| run(*plan, &parameters, (&kept, overrides)));
     let runs: Vec<Run<'_>> = runs.collect();
-    if runs.is_empty() {
+    if runs.is_empty() || parameters.is_empty() {
+        tell(format!("{}: nothing to fit", step.name));
         return Ok(Found::new());
     }
     let fit = fit(&parameters, &runs)?;
@@ -188,13 +192,13 @@ fn run<'a>(
     parameters: &'a [Parameter],
     (kept, overrides): (&Found, &[Override]),
 ) -> Option<Run<'a>> {
-    let file = &plan.scenario;
-    let fixed = settings(kept.iter(), file);
-    let factors: Vec<Option<f64>> = parameters
-        .iter()
-        .map(|one| concerns(&one.path, file).then(|| expected(&one.path, file)))
-        .collect();
-    let file = load::overridden(file.clone(), &[&fixed, overrides].concat()).ok()?;
+    let fixed = settings(kept.iter(), &plan.scenario);
+    let overridden = [&fixed, overrides].concat();
+    let file = load::overridden(plan.scenario.clone(), &overridden).ok()?;
+    // Factors are of what is expected, whatever was found before.
+    let of_expected =
+        |one: &Parameter| concerns(&one.path, &file).then(|| expected(&one.path, &plan.scenario));
+    let factors: Vec<Option<f64>> = parameters.iter().map(of_expected).collect();
     let simulate = move |values: &[f64]| {
         let values = parameters.iter().zip(values).zip(&factors);
         let settings: Vec<Override> = values

@@ -29,6 +29,8 @@ pub struct SpreadRow {
     pub mean: f64,
     /// Nine in ten further runs lie within this distance of the mean.
     pub within: f64,
+    /// Between which nine in ten further runs lie, where servers are drawn: these differ by factors.
+    pub interval: Option<[f64; 2]>,
 }
 
 impl Draft {
@@ -44,11 +46,13 @@ impl Draft {
         let numbers: Vec<u32> = (1..=count).collect();
         let summaries = threads::map(&numbers, |number| one(*number));
         let summaries = summaries.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let draws_servers = self.resolve()?.scenario.groups.iter().any(|it| it.class.is_some());
+        let row = |key| SpreadRow::new(key, &summaries, draws_servers);
         Ok(Spread {
             seeds: count,
             is_calibrated: self.is_calibrated(),
-            draws_servers: self.resolve()?.scenario.groups.iter().any(|it| it.class.is_some()),
-            rows: keys().filter_map(|key| SpreadRow::new(key, &summaries)).collect(),
+            draws_servers,
+            rows: keys().filter_map(row).collect(),
         })
     }
 }
@@ -70,13 +74,19 @@ fn keys() -> impl Iterator<Item = MetricKey> {
 }
 
 impl SpreadRow {
-    fn new(key: MetricKey, summaries: &[BenchSummary]) -> Option<Self> {
+    fn new(key: MetricKey, summaries: &[BenchSummary], draws_servers: bool) -> Option<Self> {
         let values: Option<Vec<f64>> = summaries.iter().map(|one| one.metric(key)).collect();
         let values = values?;
         let count = values.len() as f64;
         let deviation = stats::sample_std_dev(&values);
-        let within = stats::student_t(0.9, count - 1.0) * deviation * (1.0 + 1.0 / count).sqrt();
-        Some(Self { key, mean: stats::mean(&values), within })
+        let reach = stats::student_t(0.9, count - 1.0) * (1.0 + 1.0 / count).sqrt();
+        let logs = || values.iter().map(|value| value.ln()).collect::<Vec<f64>>();
+        let interval = (draws_servers && values.iter().all(|value| *value > 0.0)).then(|| {
+            let logs = logs();
+            let (mean, reach) = (stats::mean(&logs), reach * stats::sample_std_dev(&logs));
+            [(mean - reach).exp(), (mean + reach).exp()]
+        });
+        Some(Self { key, mean: stats::mean(&values), within: reach * deviation, interval })
     }
 }
 
@@ -94,7 +104,12 @@ impl Spread {
             .rows
             .iter()
             .map(|row| {
-                [row.key.title(tool), format!("{:.2}", row.mean), format!("{:.2}", row.within)]
+                let mean = format!("{:.2}", row.mean);
+                let within = match row.interval {
+                    None => format!("± {:.2}", row.within),
+                    Some([low, high]) => format!("{low:.2} to {high:.2}"),
+                };
+                [row.key.title(tool), mean, within]
             })
             .collect();
         let width = |column: usize| {
@@ -103,14 +118,15 @@ impl Spread {
         let [w0, w1, w2] = [width(0), width(1), width(2)];
         let lines = cells
             .iter()
-            .map(|[figure, mean, within]| format!("{figure:<w0$}  {mean:>w1$} ± {within:>w2$}\n"));
+            .map(|[figure, mean, within]| format!("{figure:<w0$}  {mean:>w1$}  {within:>w2$}\n"));
         title + &lines.collect::<String>()
     }
 
     /// The part `seeds` of a summary.
     pub fn json(&self, tool: Tool) -> Value {
         let rows = self.rows.iter().map(|row| {
-            json!({ "metric": row.key.name(tool), "mean": row.mean, "within_90_pct": row.within })
+            json!({ "metric": row.key.name(tool), "mean": row.mean, "within_90_pct": row.within,
+                    "interval_90": row.interval })
         });
         json!({
             "count": self.seeds,

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::BenchReport;
-use super::bench::{Figure, Latency, MetricKey, Statistic, Tool};
+use super::bench::{Figure, Latency, MetricKey, Statistic};
 use crate::resolved::{Prior, Quantity, Scenario, ServerClass};
+use crate::scenario::ArrivalConfig;
 
 /// Figures whose intervals are told in words.
 const TOLD: [MetricKey; 3] = [
@@ -66,12 +67,23 @@ fn class_of(scenario: &Scenario) -> Option<ServerClass> {
     scenario.groups.iter().all(|group| group.class == Some(class)).then_some(class)
 }
 
+/// Whether servers decide how many requests there are in a second, and not who sends them.
+fn is_paced_by_servers(scenario: &Scenario) -> bool {
+    let workload = &scenario.workload;
+    workload.client.max_concurrency.is_some()
+        || matches!(workload.arrivals, ArrivalConfig::AllAtOnce {})
+}
+
 fn intervals<'a>(
     class: ServerClass,
-    report: &'a BenchReport,
+    (scenario, report): (&Scenario, &'a BenchReport),
     keys: &'a [MetricKey],
 ) -> impl Iterator<Item = (MetricKey, [f64; 2])> + 'a {
+    let has_throughput = is_paced_by_servers(scenario);
     keys.iter().filter_map(move |key| {
+        if matches!(key, MetricKey::Figure(_)) && !has_throughput {
+            return None;
+        }
         let value = report.summary.metric(*key).filter(|value| value.is_finite())?;
         Some((*key, class.prior().interval(*key, value)?))
     })
@@ -82,18 +94,20 @@ impl ExpectedFigures {
     pub fn of(scenario: &Scenario, report: &BenchReport) -> Option<Self> {
         let class = class_of(scenario)?;
         let named = |(key, interval): (MetricKey, _)| (key.name(report.tool()), interval);
-        let interval_90 = intervals(class, report, &WRITTEN).map(named).collect();
+        let interval_90 = intervals(class, (scenario, report), &WRITTEN).map(named).collect();
         Some(Self { class: class.name().to_owned(), interval_90 })
     }
 
     /// The three that matter most, in words.
     pub fn line(scenario: &Scenario, report: &BenchReport) -> Option<String> {
+        let tool = report.tool();
         let told = |(key, [low, high]): (MetricKey, [f64; 2])| {
             let decimals = usize::from(high < 100.0);
-            format!("{} {low:.decimals$} to {high:.decimals$}", key.title(Tool::Vllm))
+            format!("{} {low:.decimals$} to {high:.decimals$}", key.title(tool))
         };
-        let told: Vec<String> = intervals(class_of(scenario)?, report, &TOLD).map(told).collect();
-        let line = format!("nine of ten servers like it have: {}", told.join(", "));
+        let class = class_of(scenario)?;
+        let told: Vec<String> = intervals(class, (scenario, report), &TOLD).map(told).collect();
+        let line = format!("90 % of such servers ({}) have: {}", class.name(), told.join(", "));
         (!told.is_empty()).then_some(line)
     }
 }

@@ -33,6 +33,8 @@ pub(super) struct Hunt<'a> {
     terms: Terms<'a>,
     base: &'a Draft,
     costs: Vec<StepTime>,
+    /// Whether its servers are what is expected of a class.
+    is_assumed: bool,
     /// Of a replica of each group: US dollars per hour, and its GPUs.
     prices: Vec<(f64, u32)>,
     /// Of each group; nothing where a replica does not serve a part of the traffic.
@@ -102,8 +104,24 @@ impl<'a> Hunt<'a> {
             Ok(prices) => prices,
             Err(reason) => return Ok(Err(reason)),
         };
+        let is_assumed = scenario.groups.iter().any(|group| group.class.is_some());
         let tried = Mutex::default();
-        Ok(Ok(Self { layout, terms, base, costs, prices, capacities, least_with_room, tried }))
+        Ok(Ok(Self {
+            layout,
+            terms,
+            base,
+            costs,
+            is_assumed,
+            prices,
+            capacities,
+            least_with_room,
+            tried,
+        }))
+    }
+
+    /// Whether its servers are what is expected of a class, of which some are faster than others.
+    pub(super) fn is_assumed(&self) -> bool {
+        self.is_assumed
     }
 
     /// Whether replicas have room for all adapters.

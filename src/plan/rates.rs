@@ -1,6 +1,7 @@
 //! The highest rate of each layout.
 
 use super::answer::Found;
+use super::hunt::Hunt;
 use super::layouts::{Layout, Size};
 use super::limits::Limits;
 use super::outcome::{Outcome, Row, ranked, winner};
@@ -22,8 +23,13 @@ impl Study {
                 let rates = self.replicas(|draft, traffic| {
                     self.rate_of(place, size, factor, &draft, &traffic)
                 })?;
-                let rates_of_faster =
-                    self.faster(|draft| self.rate_of(place, size, factor, &draft, &self.traffic))?;
+                let hunt = self.hunt(&self.layouts[place], self.base(), &self.traffic)?;
+                let of_faster = |hunt: Hunt<'_>| {
+                    self.faster(&hunt, |draft| {
+                        self.rate_of(place, size, factor, &draft, &self.traffic)
+                    })
+                };
+                let rates_of_faster = hunt.map_or(Ok(None), of_faster)?;
                 Limits { rates, rates_of_faster, ..Limits::default() }
             }
             None => Limits::default(),

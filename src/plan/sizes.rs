@@ -101,7 +101,7 @@ impl Study {
     /// How far the cheapest layout carries.
     fn limits(&self, place: usize, hunt: &Hunt<'_>, found: &Tried) -> Result<Limits, PlanError> {
         let stretches = self.stretches(place, found.size)?;
-        let sizes_of_faster = self.faster(|draft| {
+        let sizes_of_faster = self.faster(hunt, |draft| {
             let hunt = self.hunt(&self.layouts[place], &draft, &self.traffic)?;
             let Ok(hunt) = hunt else { return Ok(None) };
             hunt.fewest_of(found.size, &self.traffic, self.question.max_gpus)

@@ -14,7 +14,7 @@ use super::question::{Plan, Seeks};
 use super::{Answer, End, PlanError, Slo, Traffic, Trial, WarmUp};
 use crate::load::{Cases, Draft};
 use crate::metrics::bench::Slos;
-use crate::resolved::{Scenario, ServerClass, Unstated};
+use crate::resolved::{Scenario, Unstated};
 use crate::rng::Seed;
 use crate::scenario::{ArrivalConfig, ScenarioFile};
 use crate::study::Case;
@@ -43,8 +43,8 @@ pub struct Study {
     cases: Cases,
     /// A layout that resolves, from which other requests can be drawn.
     first: usize,
-    /// The class of its servers, where it is planned for the slow ones of a class.
-    class: Option<ServerClass>,
+    /// Whether some layout is planned for the slow servers of a class.
+    plans_for_slow: bool,
     /// The title of the scenario.
     pub name: String,
     /// The model that is served.
@@ -75,7 +75,9 @@ impl Study {
         check_slos(&slos, &traffic, &question.listener)?;
         check_window(question.window_s, &traffic)?;
         check_step_times(&layouts, &question)?;
-        let class = case.scenario.first().class;
+        let alone = layouts.iter().filter_map(|layout| layout.alone(base).ok()?.resolve().ok());
+        let mut groups = alone.flat_map(|loaded| loaded.scenario.groups);
+        let plans_for_slow = !point && groups.any(|group| group.class.is_some());
         let ScenarioFile { name, seed, cluster, .. } = case.scenario.written();
         Ok(Self {
             question,
@@ -88,7 +90,7 @@ impl Study {
             seed,
             cases,
             first,
-            class: class.filter(|_| !point),
+            plans_for_slow,
             name,
             model: cluster.model,
         })
@@ -112,16 +114,17 @@ impl Study {
 
     /// Whether it is planned for servers that are slower than most of their class.
     pub(super) fn plans_for_slow_servers(&self) -> bool {
-        self.class.is_some()
+        self.plans_for_slow
     }
 
-    /// What comes of servers that are like most of their class, and of fast ones; nothing where it is not planned
-    /// for slow ones.
+    /// What comes of servers that are like most of their class, and of fast ones; nothing where this layout is not
+    /// planned for slow ones.
     pub(super) fn faster<T>(
         &self,
+        hunt: &Hunt<'_>,
         mut one: impl FnMut(Draft) -> Result<T, PlanError>,
     ) -> Result<Option<Faster<T>>, PlanError> {
-        if !self.plans_for_slow_servers() {
+        if self.question.point || !hunt.is_assumed() {
             return Ok(None);
         }
         let mut of = |server| one(self.base().clone().of_server(server));

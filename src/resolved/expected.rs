@@ -1,7 +1,6 @@
 //! What is expected of a server of which nothing was measured.
 //!
-//! Times of kernels are measured one by one, on a GPU that does nothing else, with tokens spread evenly over
-//! experts. Servers take longer. By how much, and how far servers differ, was fitted to published runs of many
+//! Times of kernels are measured one by one, on a GPU that does nothing else. Servers take longer. By how much, and how far servers differ, was fitted to published runs of many
 //! sources (`profiles/priors.toml`, `profiles/fit_priors.py`).
 
 use std::collections::BTreeMap;

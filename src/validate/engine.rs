@@ -73,7 +73,7 @@ pub(super) fn cluster(
     }
     adapters::serve(settings, version(&record.engine), &mut cluster)?;
     if settings.chooses_kernels {
-        assumed.push("kernels: those that the engine takes unless told otherwise");
+        assumed.push("kernels: the engine's defaults, though flags choose others");
     }
     cluster.host = host::of(record, settings, &cluster);
     Ok(cluster)
@@ -126,6 +126,10 @@ fn vllm(
             if given == Some(true) {
                 return Err(Skip::Flag { flag: flag.to_owned(), value: "true (V0)".to_owned() });
             }
+        }
+        if let Some(size) = settings.max_graph {
+            let flag = "max-cudagraph-capture-size".to_owned();
+            return Err(Skip::Flag { flag, value: format!("{size} (V0)") });
         }
         return Ok(EngineConfig::VllmV0(vllm_v0(settings, model, version)));
     }

@@ -315,7 +315,7 @@ impl Settings {
                 continue;
             }
             if is_variable && ENVIRONMENT_OF_KERNELS.iter().any(|start| name.starts_with(start)) {
-                self.chooses_kernels |= value != "0";
+                self.chooses_kernels = true;
                 continue;
             }
             if is_variable && !ENVIRONMENT_WITHOUT_EFFECT.contains(&name) {

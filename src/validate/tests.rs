@@ -279,7 +279,7 @@ fn servers_with_adapters_have_the_host_that_was_found_for_their_version() {
 
 #[test]
 fn flags_that_choose_kernels_are_told_and_graphs_are_those_of_the_flags() {
-    const TOLD: &str = "kernels: those that the engine takes unless told otherwise";
+    const TOLD: &str = "kernels: the engine's defaults, though flags choose others";
     let of = |flags: Value| plan(&[("engine_flags", flags)]).unwrap();
     for flags in [
         json!({"attention-backend": "FLASHINFER"}),

@@ -1,6 +1,7 @@
 //! Servers of which a scenario says nothing.
 
 use servecast::load::{self, Draft};
+use servecast::metrics::bench::Tool;
 use servecast::resolved::{ServerClass, Unstated};
 use servecast::scenario::ServerHost;
 use servecast::study::Run;
@@ -80,7 +81,16 @@ fn intervals_are_around_what_is_expected() {
     let summary = run(&unstated()).summary();
     let expected = &summary.parts["expected"];
     assert_eq!(expected["class"], "dense_without_fp8");
+    // Who sends the requests decides how many there are in a second.
+    assert!(expected["interval_90"].get("output_throughput").is_none());
+    let closed = with("workload.client.max_concurrency", 8);
+    let closed = run(&closed).summary();
     for figure in ["output_throughput", "mean_ttft_ms", "mean_tpot_ms"] {
+        let (summary, expected) = if figure == "output_throughput" {
+            (&closed, &closed.parts["expected"])
+        } else {
+            (&summary, expected)
+        };
         let [low, high] = [0, 1].map(|end| expected["interval_90"][figure][end].as_f64());
         let value = summary.figure(figure).expect("it was measured");
         assert!(low.expect("an end") < value && value < high.expect("an end"), "{figure}");
@@ -104,14 +114,18 @@ fn seeds_draw_servers_where_nothing_is_said_of_them() {
     let (drawn, known) = (spread(unstated()), spread(with("cluster.host", "none")));
     assert!(drawn.draws_servers && !known.draws_servers);
     let tpot = |spread: &load::Spread| {
-        let row = spread
-            .rows
-            .iter()
-            .find(|row| row.key.title(servecast::metrics::bench::Tool::Vllm) == "Mean TPOT (ms)");
-        let row = row.expect("it has TPOT");
-        row.within / row.mean
+        let is_tpot = |row: &&load::SpreadRow| row.key.name(Tool::Vllm) == "mean_tpot_ms";
+        spread.rows.iter().find(is_tpot).expect("it has TPOT").clone()
     };
-    assert!(tpot(&drawn) > 3.0 * tpot(&known), "{} {}", tpot(&drawn), tpot(&known));
+    let (drawn, known) = (tpot(&drawn), tpot(&known));
+    assert!(known.interval.is_none() && drawn.within > 3.0 * known.within);
+    let [low, high] = drawn.interval.expect("servers differ by factors");
+    assert!(0.0 < low && low < drawn.mean && drawn.mean < high, "{low} to {high}");
+    // Servers are drawn from those of which nine of ten are told.
+    let expected =
+        run(&unstated()).summary().parts["expected"]["interval_90"]["mean_tpot_ms"].clone();
+    let [least, most] = [0, 1].map(|end| expected[end].as_f64().expect("an end"));
+    assert!(low < most && high > least, "{low} to {high}, {least} to {most}");
 }
 
 #[test]

@@ -63,7 +63,7 @@ pub(in crate::cli) struct PlanArguments {
     #[arg(long, value_name = "N", default_value_t = 8,
           value_parser = clap::value_parser!(u32).range(0..=1000))]
     pub(super) resamples: u32,
-    /// Plan for typical servers, where nothing is said of them, in place of such as are slower than 19 of 20 like them
+    /// Plan for typical servers instead of slow ones (slower than 19 of 20), where the scenario says nothing of them
     #[arg(long)]
     pub(super) point: bool,
     /// Windows, in seconds, in which a perfect autoscaler could change the number of replicas

@@ -38,9 +38,10 @@ fn absent_keys_mean_what_transformers_means() {
 #[test]
 fn layers_that_are_not_modelled_are_refused_by_key() {
     assert_eq!(
-        refused(r#", "linear_num_key_heads": 16"#),
-        "small: config.json: linear_num_key_heads: not modelled (linear attention), got 16"
+        refused(r#", "linear_attn_config": 16"#),
+        "small: config.json: linear_attn_config: not modelled (linear attention), got 16"
     );
+    assert!(refused(r#", "linear_num_key_heads": 16"#).contains("linear_num_key_heads: is not read"));
     assert!(refused(r#", "layer_types": ["linear_attention"]"#).contains("layer_types: "));
     assert!(refused(r#", "attn_type_list": [1, 0]"#).contains("attn_type_list: "));
     for (key, value) in [

@@ -129,7 +129,7 @@ impl Answer {
         let size = |size: Option<Size>| size.map_or("no number is enough".to_owned(), Size::name);
         let (verb, [typical, fast], unit) =
             match (&self.limits.sizes_of_faster, &self.limits.rates_of_faster) {
-                (Some(of), _) => ("need", [of.typical, of.fast].map(size), ""),
+                (Some(of), _) => ("need", [of.typical, of.fast].map(size), " replicas"),
                 (None, Some(of)) => {
                     ("carry", [of.typical, of.fast].map(|rate| format!("{rate:.2}")), " requests/s")
                 }
@@ -137,7 +137,7 @@ impl Answer {
             };
         format!(
             "  nothing was measured of these servers, so they are taken to be slower than 19 of 20 like them: typical \
-             ones {verb} {typical}{unit}, those faster than 19 of 20 {fast}{unit}\n  {POINT}\n"
+             ones {verb} {typical}{unit}, the fastest 5 % {verb} {fast}{unit}\n  {POINT}\n"
         )
     }
 

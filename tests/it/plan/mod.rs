@@ -299,6 +299,21 @@ fn servers_that_nobody_measured_are_taken_to_be_slow() {
 }
 
 #[test]
+fn a_layout_of_measured_layers_is_planned_for_as_it_is() {
+    // Layers of this model were measured on one of these GPUs, not on two of them.
+    let cli = Cli::new().file("study.toml", STUDY.replace("host = \"none\"\n", ""));
+    for sizes in ["1,2", "2,1"] {
+        let arguments =
+            ["--gpu", "RTX-4090", "--tensor-parallel", sizes, "--price", "RTX-4090=0.5"];
+        let slo = ["--slo", "p99_ttft_ms<=4000", "--resamples", "0"];
+        let answer = plan(&cli, &[&arguments[..], &slo].concat());
+        let is_measured = answer["layouts"][0]["layout"].as_str().unwrap().ends_with("TP1");
+        assert_eq!(answer["typical_servers"].is_null(), is_measured, "{sizes}: {answer}");
+        assert_eq!(answer["planned_for"], "slow", "{sizes}");
+    }
+}
+
+#[test]
 fn rates_of_servers_that_nobody_measured_have_an_interval() {
     let answer = unstated(&["--rate"]);
     let rate = |path: &str| answer.pointer(path).and_then(Value::as_f64).unwrap();
