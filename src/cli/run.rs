@@ -34,7 +34,9 @@ pub(super) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let (dir, mut outcomes) = simulate_all(&loaded, &arguments.output)?;
     if let Some(count) = arguments.seeds {
         for (index, outcome) in outcomes.iter_mut().enumerate() {
-            outcome.spread = Some(drafts.each[index].spread(count, &listener())?);
+            let draft = drafts.each[index].clone();
+            let draft = if arguments.point { draft.pinned() } else { draft };
+            outcome.spread = Some(draft.spread(count, &listener())?);
         }
     }
     report(dir, &outcomes, &arguments.output)

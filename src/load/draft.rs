@@ -58,6 +58,8 @@ pub struct Draft {
     calibration: Option<Arc<CalibrationFile>>,
     /// What servers are like of which it says nothing.
     server: Unstated,
+    /// Whether they stay so in every draw.
+    is_pinned: bool,
 }
 
 impl Draft {
@@ -67,7 +69,8 @@ impl Draft {
         let root = erased::table(file).map_err(|error| fail(name, error))?;
         let (name, folder) = (name.to_owned(), folder.to_path_buf());
         let (overrides, server) = (Vec::new(), Unstated::Bare);
-        Ok(Self { name, root, folder, overrides, calibration: None, server })
+        let calibration = None;
+        Ok(Self { name, root, folder, overrides, calibration, server, is_pinned: false })
     }
 
     /// The folder that its paths are relative to.
@@ -98,6 +101,12 @@ impl Draft {
     pub fn with_seed(mut self, seed: u64) -> Result<Self, LoadError> {
         put_seed(&mut self.root, Some(seed))?;
         Ok(self)
+    }
+
+    /// The same whose draws all have the servers that it has.
+    #[must_use]
+    pub fn pinned(self) -> Self {
+        Self { is_pinned: true, ..self }
     }
 
     /// What the file says, as something else than a scenario.
@@ -142,7 +151,9 @@ impl Draft {
     pub fn drawn(&self, number: u32) -> Result<Self, LoadError> {
         let mut draft = self.reseeded(number)?;
         let Some(calibration) = &self.calibration else {
-            if let Unstated::Server { slower } = &mut draft.server {
+            if let Unstated::Server { slower } = &mut draft.server
+                && !self.is_pinned
+            {
                 let mut stream = self.seed().stream("server", u64::from(number));
                 *slower = stream.sample::<f64, _>(StandardNormal);
             }
@@ -155,6 +166,11 @@ impl Draft {
             }
         }
         Ok(draft)
+    }
+
+    /// Whether [`drawn`](Self::drawn) draws servers of this scenario, which is what it resolves to.
+    pub(super) fn draws_servers(&self, loaded: &Loaded) -> bool {
+        !self.is_pinned && loaded.scenario.groups.iter().any(|group| group.class.is_some())
     }
 
     /// Whether parameters of it come from a calibration.
@@ -384,7 +400,8 @@ fn drafts_of(
     let draft = |name: String, root| {
         let (folder, overrides) = (folder.to_path_buf(), overrides.to_vec());
         let server = if calibration.is_some() { Unstated::Bare } else { Unstated::TYPICAL };
-        Draft { name, root, folder, overrides, calibration: calibration.clone(), server }
+        let calibration = calibration.clone();
+        Draft { name, root, folder, overrides, calibration, server, is_pinned: false }
     };
     let mut drafts = vec![draft(name.to_owned(), root.clone())];
     for variant in read_variants(name, variants)? {

@@ -46,7 +46,7 @@ impl Draft {
         let numbers: Vec<u32> = (1..=count).collect();
         let summaries = threads::map(&numbers, |number| one(*number));
         let summaries = summaries.into_iter().collect::<Result<Vec<_>, _>>()?;
-        let draws_servers = self.resolve()?.scenario.groups.iter().any(|it| it.class.is_some());
+        let draws_servers = self.draws_servers(&self.resolve()?);
         let row = |key| SpreadRow::new(key, &summaries, draws_servers);
         Ok(Spread {
             seeds: count,

@@ -56,7 +56,8 @@ impl Study {
         check_numbers(&question)?;
         let point = question.point;
         let server = if point { Unstated::TYPICAL } else { Unstated::SLOW };
-        question.draft = question.draft.of_server(server);
+        let draft = question.draft.of_server(server);
+        question.draft = if point { draft.pinned() } else { draft };
         let base = &question.draft;
         check_base(base)?;
         let layouts = Layout::all(&question)?;
@@ -168,10 +169,7 @@ impl Study {
 
     /// Other requests that could have come, and parameters as uncertain as they are.
     fn again(&self, number: u32) -> Result<(Draft, Traffic), PlanError> {
-        let mut draft = self.base().drawn(number)?;
-        if self.question.point {
-            draft = draft.of_server(Unstated::TYPICAL);
-        }
+        let draft = self.base().drawn(number)?;
         let traffic = if self.is_trace {
             let mut stream = self.seed.stream("stretch", u64::from(number));
             let drawn = (0..DRAWS_MAX).find_map(|_| self.traffic.resampled(BLOCKS, &mut stream));

@@ -41,7 +41,9 @@ fn layers_that_are_not_modelled_are_refused_by_key() {
         refused(r#", "linear_attn_config": 16"#),
         "small: config.json: linear_attn_config: not modelled (linear attention), got 16"
     );
-    assert!(refused(r#", "linear_num_key_heads": 16"#).contains("linear_num_key_heads: is not read"));
+    assert!(
+        refused(r#", "linear_num_key_heads": 16"#).contains("linear_num_key_heads: is not read")
+    );
     assert!(refused(r#", "layer_types": ["linear_attention"]"#).contains("layer_types: "));
     assert!(refused(r#", "attn_type_list": [1, 0]"#).contains("attn_type_list: "));
     for (key, value) in [
