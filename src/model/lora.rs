@@ -64,7 +64,7 @@ impl ModelSpec {
         for alike in self.layers_alike() {
             let count = alike.count;
             let mut first_of = None;
-            for matrix in self.layer_matrices(&alike, tp) {
+            for matrix in self.layer_matrices(alike, tp) {
                 let is_changed = match matrix.module {
                     Module::Attention => true,
                     Module::Mlp => modules == LoraModules::All,

@@ -59,7 +59,7 @@ impl Matrix {
 
 impl ModelSpec {
     /// The matrices of one layer as each of `tp` GPUs holds them, in the order a token meets them.
-    pub fn layer_matrices(&self, layer: &LayersAlike, tp: u32) -> Vec<Matrix> {
+    pub fn layer_matrices(&self, layer: LayersAlike, tp: u32) -> Vec<Matrix> {
         let hidden = u64::from(self.hidden);
         let cut = u64::from(tp.max(1));
         let mut matrices = match (&self.attention, &self.linear) {
@@ -171,8 +171,8 @@ impl ModelSpec {
         T: From<u32> + Add<Output = T> + Mul<Output = T>,
     {
         self.layers_alike().into_iter().fold(T::from(0), |sum, alike| {
-            let matrices = |tp| self.layer_matrices(&alike, tp);
-            sum + T::from(alike.count) * figure(&matrices, self.vector_params(&alike))
+            let matrices = |tp| self.layer_matrices(alike, tp);
+            sum + T::from(alike.count) * figure(&matrices, self.vector_params(alike))
         })
     }
 
@@ -194,7 +194,7 @@ impl ModelSpec {
     }
 
     /// Parameters of a layer that are in no matrix: norms, sinks, the router's numbers.
-    fn vector_params(&self, layer: &LayersAlike) -> u64 {
+    fn vector_params(&self, layer: LayersAlike) -> u64 {
         let attention = match (&self.attention, self.linear) {
             (_, Some(linear)) if layer.has_states => {
                 // Decays of each head, the norm, and the convolution.

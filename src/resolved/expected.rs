@@ -177,8 +177,8 @@ pub(super) fn fill(
 /// Whether nothing is said of the way to the scheduler of an engine whose processes were measured, nor of its time.
 fn has_no_way(cluster: &ClusterConfig) -> bool {
     let is_measured = matches!(cluster.engine, EngineConfig::VllmV1(_) | EngineConfig::Sglang(_));
-    let ways = [cluster.api_delay_ms, cluster.api_per_request_ms];
-    is_measured && ways == [0.0; 2] && *cluster.engine.host() == HostConfig::default()
+    let way = cluster.api_delay_ms + cluster.api_per_request_ms;
+    is_measured && way <= 0.0 && *cluster.engine.host() == HostConfig::default()
 }
 
 #[cfg(test)]
@@ -216,7 +216,8 @@ mod tests {
             .map(|tenths| products(Unstated::Server { slower: f64::from(tenths) / 2.0 }))
             .collect();
         assert!(each.is_sorted(), "{each:?}");
-        assert_eq!(prior.factors_of(Unstated::SLOW).per_step_us, prior.factors.per_step_us);
+        let per_step_us = prior.factors_of(Unstated::SLOW).per_step_us;
+        assert_eq!(per_step_us.to_bits(), prior.factors.per_step_us.to_bits());
     }
 
     #[test]

@@ -319,7 +319,7 @@ impl Build<'_> {
             all_reduce: self.all_reduces(),
             ..Layers::default()
         };
-        for alike in &model.layers_alike() {
+        for alike in model.layers_alike() {
             let (kind, times) = (alike.kind, f64::from(alike.count));
             let (experts, others) = self.device.matrices(alike);
             let mut elements = self.device.attention_elements();

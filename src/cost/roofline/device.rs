@@ -99,7 +99,7 @@ impl<'a> Device<'a> {
     }
 
     pub(super) fn layers(&self, communication: Communication) -> Layers {
-        let kinds = self.model.layers_alike().iter().map(|alike| self.layer(alike)).collect();
+        let kinds = self.model.layers_alike().into_iter().map(|alike| self.layer(alike)).collect();
         let reductions = 2.0 * f64::from(self.model.layers);
         let row_bytes = ACTIVATION_BYTES * f64::from(self.model.hidden);
         let (latency, secs_per_byte) = match communication {
@@ -113,7 +113,7 @@ impl<'a> Device<'a> {
         }
     }
 
-    fn layer(&self, alike: &LayersAlike) -> Layer {
+    fn layer(&self, alike: LayersAlike) -> Layer {
         let (experts, others) = self.matrices(alike);
         Layer {
             count: f64::from(alike.count),
@@ -125,7 +125,7 @@ impl<'a> Device<'a> {
     }
 
     /// The matrices of a layer on one GPU: of routed experts, and others.
-    pub(in crate::cost) fn matrices(&self, alike: &LayersAlike) -> (Vec<Matrix>, Vec<Matrix>) {
+    pub(in crate::cost) fn matrices(&self, alike: LayersAlike) -> (Vec<Matrix>, Vec<Matrix>) {
         let is_expert = |matrix: &Matrix| matrix.module == Module::Experts;
         let mut experts = self.model.layer_matrices(alike, self.spread.cut(self.tp));
         experts.retain(is_expert);

@@ -126,10 +126,14 @@ impl Answer {
 
     /// What faster servers need than those that are planned for.
     fn faster_text(&self) -> String {
-        let size = |size: Option<Size>| size.map_or("no number is enough".to_owned(), Size::name);
+        let size = |size: Option<Size>| match size {
+            None => "more than there may be".to_owned(),
+            Some(Size::Mixed(1)) => "1 replica".to_owned(),
+            Some(size) => format!("{} replicas", size.name()),
+        };
         let (verb, [typical, fast], unit) =
             match (&self.limits.sizes_of_faster, &self.limits.rates_of_faster) {
-                (Some(of), _) => ("need", [of.typical, of.fast].map(size), " replicas"),
+                (Some(of), _) => ("need", [of.typical, of.fast].map(size), ""),
                 (None, Some(of)) => {
                     ("carry", [of.typical, of.fast].map(|rate| format!("{rate:.2}")), " requests/s")
                 }
