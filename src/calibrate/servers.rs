@@ -9,7 +9,7 @@ use crate::calibration::{Expected, Parameter};
 use crate::load::{self, Listener, Note, Override};
 use crate::metrics::bench::Tool;
 use crate::profiles;
-use crate::resolved::{Scenario, ServerClass};
+use crate::resolved::Scenario;
 use crate::scenario::{ScenarioFile, ServerHost, StepTimeConfig};
 use crate::validate::{Plan, Published, Record, figures};
 
@@ -176,12 +176,9 @@ fn plan(record: &Record) -> Option<(Known, Plan)> {
 
 /// States what is expected of the kernels of a server, of which what is fitted are factors.
 fn state(file: &mut ScenarioFile) {
-    let cluster = &mut file.cluster;
-    let specs = profiles::model(&cluster.model).zip(profiles::gpu(&cluster.gpu));
-    let Some((model, gpu)) = specs else { return };
-    let model = cluster.quantization.map_or(model.clone(), |format| model.in_format(format));
-    let class = ServerClass::expected(cluster, &model, &gpu);
-    if let Some((class, calibration)) = class.zip(cluster.step_time.calibration_mut()) {
+    let Ok(scenario) = Scenario::resolve(file.clone(), None) else { return };
+    let class = scenario.first().server_class();
+    if let Some((class, calibration)) = class.zip(file.cluster.step_time.calibration_mut()) {
         *calibration = class.prior().factors;
     }
 }

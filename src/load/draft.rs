@@ -218,11 +218,8 @@ impl Draft {
     /// The same where servers of which it says nothing are like this. Where parameters come from a calibration,
     /// nothing is assumed of them.
     #[must_use]
-    pub fn of_server(mut self, server: Unstated) -> Self {
-        if !self.is_calibrated() {
-            self.server = server;
-        }
-        self
+    pub fn of_server(self, server: Unstated) -> Self {
+        Self { server, ..self }
     }
 
     /// Decides everything that the scenario leaves open, and checks its rules.
@@ -231,7 +228,8 @@ impl Draft {
     /// Every rule that it breaks, and files that cannot be read.
     pub fn resolve(&self) -> Result<Loaded, LoadError> {
         let about = (self.name.as_str(), self.overrides.as_slice());
-        let mut loaded = resolve(about, &self.root, &self.folder, self.server)?;
+        let server = if self.is_calibrated() { Unstated::Bare } else { self.server };
+        let mut loaded = resolve(about, &self.root, &self.folder, server)?;
         if let Some(calibration) = &self.calibration {
             let doubts = calibration.doubts(&loaded.scenario);
             loaded.scenario = loaded.scenario.with_doubts(doubts);
@@ -399,8 +397,7 @@ fn drafts_of(
     put_all(&mut root, overrides)?;
     let draft = |name: String, root| {
         let (folder, overrides) = (folder.to_path_buf(), overrides.to_vec());
-        let server = if calibration.is_some() { Unstated::Bare } else { Unstated::TYPICAL };
-        let calibration = calibration.clone();
+        let (calibration, server) = (calibration.clone(), Unstated::TYPICAL);
         Draft { name, root, folder, overrides, calibration, server, is_pinned: false }
     };
     let mut drafts = vec![draft(name.to_owned(), root.clone())];

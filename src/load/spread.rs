@@ -80,9 +80,8 @@ impl SpreadRow {
         let count = values.len() as f64;
         let deviation = stats::sample_std_dev(&values);
         let reach = stats::student_t(0.9, count - 1.0) * (1.0 + 1.0 / count).sqrt();
-        let logs = || values.iter().map(|value| value.ln()).collect::<Vec<f64>>();
         let interval = (draws_servers && values.iter().all(|value| *value > 0.0)).then(|| {
-            let logs = logs();
+            let logs: Vec<f64> = values.iter().map(|value| value.ln()).collect();
             let (mean, reach) = (stats::mean(&logs), reach * stats::sample_std_dev(&logs));
             [(mean - reach).exp(), (mean + reach).exp()]
         });

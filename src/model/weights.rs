@@ -181,7 +181,7 @@ impl ModelSpec {
         let states = self.linear.map_or(0, |linear| linear.layers);
         let (dense, sparse) = (self.dense_layers(), self.sparse_layers());
         // Of the few layers with another MLP, none has states.
-        let dense_states = states.min(dense.saturating_sub(if sparse > dense { dense } else { 0 }));
+        let dense_states = if sparse > dense { 0 } else { states.min(dense) };
         let sparse_states = states - dense_states;
         let alike = |kind, has_states, count| LayersAlike { kind, has_states, count };
         let all = [

@@ -35,6 +35,8 @@ pub enum Outcome {
 pub struct Row {
     /// The place of the layout among those of the question.
     pub place: usize,
+    /// Whether it is planned for servers that are slower than most of their class.
+    pub is_for_slow: bool,
     /// What came of it.
     pub outcome: Outcome,
 }

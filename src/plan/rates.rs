@@ -12,36 +12,36 @@ use crate::load::Draft;
 impl Study {
     /// The highest rate of each layout with the replicas of the scenario.
     pub(super) fn rates(&self) -> Result<Found, PlanError> {
-        let rows = self.layouts.iter().enumerate().map(|(place, layout)| {
-            let outcome = self.highest_rate(layout)?;
-            Ok(Row { place, outcome })
+        let hunts = self.layouts.iter().map(|layout| self.hunt(layout, self.base(), &self.traffic));
+        let hunts = hunts.collect::<Result<Vec<_>, _>>()?;
+        let rows = hunts.iter().enumerate().map(|(place, hunt)| match hunt {
+            Ok(hunt) => {
+                let outcome = self.highest_rate(&self.layouts[place], hunt)?;
+                Ok(Row { place, is_for_slow: self.is_for_slow(hunt), outcome })
+            }
+            Err(reason) => {
+                let outcome = Outcome::Impossible(reason.clone());
+                Ok(Row { place, is_for_slow: false, outcome })
+            }
         });
         let rows = ranked(rows.collect::<Result<Vec<_>, PlanError>>()?);
-        let limits = match winner(&rows) {
-            Some((row, found)) => {
+        let limits = match winner(&rows).map(|(row, found)| (row, &hunts[row.place], found)) {
+            Some((row, Ok(hunt), found)) => {
                 let (place, size, factor) = (row.place, found.size, row.factor());
                 let rates = self.replicas(|draft, traffic| {
                     self.rate_of(place, size, factor, &draft, &traffic)
                 })?;
-                let hunt = self.hunt(&self.layouts[place], self.base(), &self.traffic)?;
-                let of_faster = |hunt: Hunt<'_>| {
-                    self.faster(&hunt, |draft| {
-                        self.rate_of(place, size, factor, &draft, &self.traffic)
-                    })
-                };
-                let rates_of_faster = hunt.map_or(Ok(None), of_faster)?;
+                let rates_of_faster = self.faster(hunt, |draft| {
+                    self.rate_of(place, size, factor, &draft, &self.traffic)
+                })?;
                 Limits { rates, rates_of_faster, ..Limits::default() }
             }
-            None => Limits::default(),
+            _ => Limits::default(),
         };
         Ok(Found { rows, tried: Vec::new(), limits })
     }
 
-    fn highest_rate(&self, layout: &Layout) -> Result<Outcome, PlanError> {
-        let hunt = match self.hunt(layout, self.base(), &self.traffic)? {
-            Ok(hunt) => hunt,
-            Err(reason) => return Ok(Outcome::Impossible(reason)),
-        };
+    fn highest_rate(&self, layout: &Layout, hunt: &Hunt<'_>) -> Result<Outcome, PlanError> {
         let size = layout.told(self.base());
         let throughput = hunt.throughput_factor(size, &self.traffic);
         let start = if throughput.is_finite() { 0.8 * throughput } else { 1.0 };
@@ -52,7 +52,7 @@ impl Study {
             return Ok(Outcome::Keeps { found, misses: None, factor });
         }
         let misses = (size, hunt.attempt(size, &self.traffic, broken)?);
-        let misses = self.whole(&hunt, misses, broken)?;
+        let misses = self.whole(hunt, misses, broken)?;
         Ok(Outcome::Keeps { found, misses: Some(misses), factor })
     }
 

@@ -37,7 +37,7 @@ impl Study {
                 }
                 Err(reason) => {
                     let outcome = Outcome::Impossible(reason.clone());
-                    rows.push(Row { place, outcome });
+                    rows.push(Row { place, is_for_slow: false, outcome });
                 }
             }
         }
@@ -64,7 +64,8 @@ impl Study {
             let second = paid.get(1).copied().unwrap_or(f64::INFINITY);
             let outcomes = threads::map(wave, |candidate| self.fewest(candidate, second));
             for (candidate, outcome) in wave.iter().zip(outcomes) {
-                let row = Row { place: candidate.place, outcome: outcome? };
+                let is_for_slow = self.is_for_slow(candidate.hunt);
+                let row = Row { place: candidate.place, is_for_slow, outcome: outcome? };
                 paid.extend(row.found().map(|found| found.cost));
                 rows.push(row);
             }

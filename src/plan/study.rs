@@ -43,8 +43,6 @@ pub struct Study {
     cases: Cases,
     /// A layout that resolves, from which other requests can be drawn.
     first: usize,
-    /// Whether some layout is planned for the slow servers of a class.
-    plans_for_slow: bool,
     /// The title of the scenario.
     pub name: String,
     /// The model that is served.
@@ -76,9 +74,6 @@ impl Study {
         check_slos(&slos, &traffic, &question.listener)?;
         check_window(question.window_s, &traffic)?;
         check_step_times(&layouts, &question)?;
-        let alone = layouts.iter().filter_map(|layout| layout.alone(base).ok()?.resolve().ok());
-        let mut groups = alone.flat_map(|loaded| loaded.scenario.groups);
-        let plans_for_slow = !point && groups.any(|group| group.class.is_some());
         let ScenarioFile { name, seed, cluster, .. } = case.scenario.written();
         Ok(Self {
             question,
@@ -91,7 +86,6 @@ impl Study {
             seed,
             cases,
             first,
-            plans_for_slow,
             name,
             model: cluster.model,
         })
@@ -113,9 +107,9 @@ impl Study {
         &self.question.draft
     }
 
-    /// Whether it is planned for servers that are slower than most of their class.
-    pub(super) fn plans_for_slow_servers(&self) -> bool {
-        self.plans_for_slow
+    /// Whether a layout is planned for servers that are slower than most of their class.
+    pub(super) fn is_for_slow(&self, hunt: &Hunt<'_>) -> bool {
+        !self.question.point && hunt.is_assumed()
     }
 
     /// What comes of servers that are like most of their class, and of fast ones; nothing where this layout is not
@@ -125,7 +119,7 @@ impl Study {
         hunt: &Hunt<'_>,
         mut one: impl FnMut(Draft) -> Result<T, PlanError>,
     ) -> Result<Option<Faster<T>>, PlanError> {
-        if self.question.point || !hunt.is_assumed() {
+        if !self.is_for_slow(hunt) {
             return Ok(None);
         }
         let mut of = |server| one(self.base().clone().of_server(server));

@@ -107,7 +107,11 @@ impl ServerClass {
 
     /// The class of servers of which something is expected: not of those with adapters, whose constants were fitted
     /// to such servers, nor where layers of this model were measured on the GPU.
-    pub fn expected(cluster: &ClusterConfig, model: &ModelSpec, gpu: &GpuSpec) -> Option<Self> {
+    pub(super) fn expected(
+        cluster: &ClusterConfig,
+        model: &ModelSpec,
+        gpu: &GpuSpec,
+    ) -> Option<Self> {
         let tp = cluster.tensor_parallel_size;
         let table = ModelTable::of(profiles::layer_tables(), &model.name, &gpu.name, tp);
         (table.is_none() && cluster.lora.is_none()).then(|| Self::of(model, gpu))

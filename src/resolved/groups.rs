@@ -211,6 +211,11 @@ impl ReplicaGroup {
         self.cluster.replicas
     }
 
+    /// The class of servers of which something is expected that they are of, whatever their step times are.
+    pub fn server_class(&self) -> Option<ServerClass> {
+        ServerClass::expected(&self.cluster, &self.model, &self.gpu)
+    }
+
     /// How layers with a window share blocks with the others, where the engine keeps them apart.
     pub(crate) fn windows(&self) -> Option<KvGroups> {
         let EngineConfig::VllmV1(vllm) = &self.cluster.engine else { return None };

@@ -8,7 +8,6 @@ use super::{adapters, engine, fields, measured, names, workload};
 use crate::metrics::bench::MetricKey;
 use crate::model::Format;
 use crate::request::Request;
-use crate::resolved::ServerClass;
 use crate::rng::Seed;
 use crate::scenario::{ReportConfig, ReportFormat, ScenarioFile};
 
@@ -23,8 +22,6 @@ pub struct Plan {
     pub measured: Vec<(MetricKey, f64)>,
     /// What the record does not say and had to be assumed, each in a few words.
     pub assumed: Vec<&'static str>,
-    /// What kind of server it is, where something is expected of that.
-    pub class: Option<ServerClass>,
 }
 
 impl Plan {
@@ -58,7 +55,6 @@ impl Plan {
             assumed
                 .push("checkpoint: the known model with its matrices in the format of the record");
         }
-        let class = ServerClass::expected(&cluster, &model, &gpu);
         let shared = SharedPrompts::of(record)?;
         if form_assumed && cluster.gpus_per_replica() > 1 {
             assumed.push("link between the GPUs not stated: that of the SXM module");
@@ -107,7 +103,7 @@ impl Plan {
             faults: Vec::new(),
             measured: None,
         };
-        Ok(Self { scenario, requests, measured, assumed, class })
+        Ok(Self { scenario, requests, measured, assumed })
     }
 }
 

@@ -16,12 +16,14 @@ pub(super) struct Family {
     pub(super) types: &'static [&'static str],
     /// Which optional parts its layers have. Keys of other parts are refused.
     pub(super) parts: Parts,
+    /// Whether most of its layers are gated delta nets.
+    pub(super) has_states: bool,
 }
 
 impl Family {
-    /// Whether most of its layers are gated delta nets.
-    pub(super) fn has_states(&self) -> bool {
-        ["qwen3_next", "qwen3_5_text", "qwen3_5_moe_text"].contains(&self.types[0])
+    /// The same, most of whose layers are gated delta nets.
+    const fn with_states(self) -> Self {
+        Self { has_states: true, ..self }
     }
 
     /// Whether this is the family that the reader knows by this type.
@@ -46,7 +48,7 @@ const fn family(
     types: &'static [&'static str],
     parts: Parts,
 ) -> Family {
-    Family { architecture, types, parts }
+    Family { architecture, types, parts, has_states: false }
 }
 
 /// The families that are read. Types that end in `_text` are the language models of multimodal
@@ -68,9 +70,9 @@ pub(super) const FAMILIES: [Family; 19] = [
     family("Qwen2MoeForCausalLM", &["qwen2_moe"], Parts::Experts),
     family("Qwen3ForCausalLM", &["qwen3", "qwen3_vl_text"], Parts::Dense),
     family("Qwen3MoeForCausalLM", &["qwen3_moe", "qwen3_vl_moe_text"], Parts::Experts),
-    family("Qwen3NextForCausalLM", &["qwen3_next"], Parts::Experts),
-    family("Qwen3_5ForCausalLM", &["qwen3_5_text"], Parts::Dense),
-    family("Qwen3_5MoeForCausalLM", &["qwen3_5_moe_text"], Parts::Experts),
+    family("Qwen3NextForCausalLM", &["qwen3_next"], Parts::Experts).with_states(),
+    family("Qwen3_5ForCausalLM", &["qwen3_5_text"], Parts::Dense).with_states(),
+    family("Qwen3_5MoeForCausalLM", &["qwen3_5_moe_text"], Parts::Experts).with_states(),
 ];
 
 /// Keys of the whole file that nothing is read from.

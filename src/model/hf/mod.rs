@@ -152,8 +152,8 @@ fn refuse_kinds(keys: &Keys<'_>, family: &Family) -> Result<(), ModelError> {
         let kind = kind.as_str().unwrap_or_default();
         let is_known = match kind {
             "full_attention" => true,
-            "linear_attention" => family.has_states(),
-            _ => ["sliding_attention", "chunked_attention"].contains(&kind) && !family.has_states(),
+            "linear_attention" => family.has_states,
+            _ => ["sliding_attention", "chunked_attention"].contains(&kind) && !family.has_states,
         };
         if !is_known {
             let problem = format!("only full, sliding and chunked attention are read, got {kind}");
@@ -206,7 +206,7 @@ fn read_attention(keys: &Keys<'_>, family: &Family, hidden: u32) -> Result<Atten
     let qk_norm = keys.flag(&["use_qk_norm"])?.unwrap_or(false)
         || family.is("qwen3")
         || family.is("qwen3_moe")
-        || family.has_states();
+        || family.has_states;
     Ok(Attention::Grouped(Grouped {
         heads,
         kv_heads,
@@ -216,7 +216,7 @@ fn read_attention(keys: &Keys<'_>, family: &Family, hidden: u32) -> Result<Atten
         output_bias: bias && !qwen2 && !family.is("glm4_moe"),
         qk_norm,
         sinks: family.is("gpt_oss"),
-        output_gate: family.has_states() && keys.flag(&["attn_output_gate"])?.unwrap_or(true),
+        output_gate: family.has_states && keys.flag(&["attn_output_gate"])?.unwrap_or(true),
     }))
 }
 
@@ -226,7 +226,7 @@ fn read_linear(
     family: &Family,
     layers: u32,
 ) -> Result<Option<LinearAttention>, ModelError> {
-    if !family.has_states() {
+    if !family.has_states {
         return Ok(None);
     }
     let interval = keys.optional(&["full_attention_interval"])?.unwrap_or(4);
@@ -290,7 +290,7 @@ fn read_moe(keys: &Keys<'_>, family: &Family, layers: u32) -> Result<Option<Moe>
         experts_per_token,
         intermediate,
         shared_intermediate,
-        shared_gate: (family.is("qwen2_moe") || family.has_states()) && shared_intermediate > 0,
+        shared_gate: (family.is("qwen2_moe") || family.has_states) && shared_intermediate > 0,
         dense_layers: dense_layers(keys, layers)?,
         router_bias,
         expert_bias: family.is("gpt_oss"),

@@ -29,7 +29,7 @@ impl Answer {
             "carries": limits.carries,
             "resampled": stretches.collect::<Vec<_>>(),
             "resampled_requests_per_s": limits.rates,
-            "planned_for": if self.study.plans_for_slow_servers() { "slow" } else { "typical" },
+            "planned_for": if self.is_for_slow() { "slow" } else { "typical" },
             "typical_servers": self.faster_json(|faster| faster.typical, |rates| rates.typical),
             "fast_servers": self.faster_json(|faster| faster.fast, |rates| rates.fast),
             "perfect_autoscaler": limits.windows.as_ref().map(Windows::json),

@@ -44,6 +44,11 @@ impl Answer {
         self.study.question.seeks == Seeks::HighestRate
     }
 
+    /// Whether some layout is planned for servers that are slower than most of their class.
+    pub(super) fn is_for_slow(&self) -> bool {
+        self.rows.iter().any(|row| row.is_for_slow)
+    }
+
     /// Whether prices are known; else clusters are compared by their GPUs.
     pub fn has_prices(&self) -> bool {
         self.study.prices.unit() == Unit::UsdPerHour

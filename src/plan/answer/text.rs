@@ -33,7 +33,7 @@ impl Answer {
     /// What was asked for, and how sure that is.
     pub(super) fn verdict(&self) -> String {
         match self.winner() {
-            None if self.study.plans_for_slow_servers() => format!(
+            None if self.is_for_slow() => format!(
                 "No layout meets all SLOs with servers slower than 19 of 20 like them; {POINT}\n"
             ),
             None => "No layout meets all SLOs.\n".to_owned(),
@@ -147,7 +147,7 @@ impl Answer {
 
     /// Where the traffic comes from that is resampled.
     fn others(&self, count: usize) -> String {
-        let what = match (self.study.is_trace, self.study.plans_for_slow_servers()) {
+        let what = match (self.study.is_trace, self.is_for_slow()) {
             (true, false) => "stretches resampled from the trace",
             (true, true) => "stretches resampled from the trace, on servers like them",
             (false, false) => "other draws of the requests",

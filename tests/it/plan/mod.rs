@@ -332,16 +332,19 @@ struct Question {
     asks: &'static [&'static str],
 }
 
+/// A dense model on one GPU.
+const QWEN: &str = "model = 'Qwen/Qwen3-14B'\ngpu = 'H100'\nengine = { type = 'vllm_v1', max_num_batched_tokens = 8192 }";
+
 const QUESTIONS: [Question; 5] = [
     Question {
-        cluster: "model = 'Qwen/Qwen3-14B'\ngpu = 'H100'\nengine = { type = 'vllm_v1', max_num_batched_tokens = 8192 }",
+        cluster: QWEN,
         lengths: [986, 128],
         rate_per_s: 40.0,
         calibration: "residency-qwen3-14b-h100",
         asks: &["--slo", "p99_ttft_ms<=500", "--slo", "p99_tpot_ms<=50"],
     },
     Question {
-        cluster: "model = 'Qwen/Qwen3-14B'\ngpu = 'H100'\nengine = { type = 'vllm_v1', max_num_batched_tokens = 8192 }",
+        cluster: QWEN,
         lengths: [986, 128],
         rate_per_s: 10.0,
         calibration: "residency-qwen3-14b-h100",
