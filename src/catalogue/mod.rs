@@ -10,6 +10,7 @@
 //! # Ok::<(), servecast::load::LoadError>(())
 //! ```
 
+mod in_memory;
 mod list;
 mod on_gpu;
 mod sheet;
@@ -19,6 +20,7 @@ mod step_times;
 use crate::load::LoadError;
 use crate::problem::Problem;
 
+pub use in_memory::{InMemory, LayoutEngine, LayoutQuestion};
 pub use list::{Kind, Listing, list};
 pub use on_gpu::OnGpu;
 #[cfg(feature = "probe")]

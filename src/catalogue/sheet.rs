@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use super::on_gpu::{CONTEXT_TOKENS, OnGpu, PROMPT_TOKENS};
 use crate::cost::{Numbers, OperatorProfile, StepProfile};
 use crate::hardware::GpuSpec;
-use crate::model::{Attention, KvDtype, ModelSpec};
+use crate::model::{Attention, Checkpoint, KvDtype, ModelSpec};
+use crate::problem::Problem;
 use crate::profiles::Profile;
 use crate::units::Bytes;
 
@@ -83,6 +84,41 @@ impl Sheet {
             "kv_bytes_per_token": kv,
         });
         sheet.push_origin(profile);
+        sheet
+    }
+
+    /// What a checkpoint consists of that is not simulated, for this reason.
+    pub(super) fn of_checkpoint(model: &Checkpoint, problem: &Problem) -> Self {
+        let mut sheet = Self::new(&model.name);
+        let billions = |count: u64| format!("{:.2} x 10^9", count as f64 / 1e9);
+        let parameters = model.parameters();
+        sheet.push("architecture", &model.architecture);
+        sheet.push("parameters", billions(parameters.total()));
+        sheet.push("active parameters", billions(parameters.active));
+        if parameters.vision > 0 {
+            sheet.push("encoder of images", billions(parameters.vision));
+        }
+        sheet.push("layers", model.layers.len());
+        let mixers = model.mixers();
+        for (mixer, count) in &mixers {
+            sheet.push(mixer, format!("{count} layers"));
+        }
+        sheet.push("hidden", model.hidden);
+        sheet.push("vocabulary", format!("{} rows", model.vocab));
+        sheet.push("context", format!("{} tokens at most", model.max_position));
+        sheet.push("simulated", format!("no: {problem}"));
+        let layers: Vec<Value> =
+            mixers.iter().map(|(kind, count)| json!({ "kind": kind, "layers": count })).collect();
+        sheet.json = json!({
+            "model": { "name": model.name, "architecture": model.architecture },
+            "params_total": parameters.total(),
+            "params_active": parameters.active,
+            "params_vision": parameters.vision,
+            "layers": model.layers.len(),
+            "mixers": layers,
+            "max_model_len": model.max_position,
+            "not_simulated": problem.to_string(),
+        });
         sheet
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::io::text;
-use crate::model::ModelSpec;
+use crate::model::{Checkpoint, ModelSpec};
 use crate::problem::Problem;
 use crate::profiles;
 use crate::scenario::ScenarioFile;
@@ -15,6 +15,27 @@ use crate::scenario::ScenarioFile;
 /// When there is such a file and it cannot be read; the problem is at `place`.
 pub fn model(place: &str, name: &str, folder: &Path) -> Result<Option<ModelSpec>, Problem> {
     Ok(local_model(place, name, folder)?.or_else(|| profiles::model(name)))
+}
+
+/// The checkpoint of a local `config.json` (or the folder that it lies in), with `hf_quant_config.json` beside it; of
+/// `NAME.config.json` it is `NAME.hf_quant_config.json`.
+///
+/// # Errors
+/// When there is such a file and it cannot be read; the problem is at `place`.
+pub fn checkpoint(place: &str, name: &str, folder: &Path) -> Result<Option<Checkpoint>, Problem> {
+    let Some(path) = model_file(&folder.join(name)) else { return Ok(None) };
+    let read = |path: &Path| {
+        let text = text::whole(path, text::SETTINGS_MIB_MAX);
+        text.map_err(|error| Problem::new(place, format_args!("{}: {error}", path.display())))
+    };
+    let own = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let apart = path.with_file_name(match own.strip_suffix(".config.json") {
+        Some(stem) => format!("{stem}.hf_quant_config.json"),
+        None => "hf_quant_config.json".to_owned(),
+    });
+    let apart = if apart.is_file() { Some(read(&apart)?) } else { None };
+    let checkpoint = Checkpoint::from_hf_config(&read(&path)?, apart.as_deref(), name);
+    checkpoint.map(Some).map_err(|error| Problem::new(place, error))
 }
 
 /// What to say of a model that is nowhere.

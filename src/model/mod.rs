@@ -5,10 +5,12 @@
 //! counts, weight bytes, KV bytes and FLOPs are exact for the language model; multi-token-prediction
 //! heads are not counted; vision and audio towers and encoder layers are refused.
 
+pub mod checkpoint;
 mod error;
 mod format;
 mod hf;
 mod kv_groups;
+pub mod layout;
 mod lora;
 mod memory;
 mod precision;
@@ -16,6 +18,7 @@ mod spec;
 mod stages;
 mod weights;
 
+pub use checkpoint::Checkpoint;
 pub use error::ModelError;
 pub use format::Format;
 pub use kv_groups::KvGroups;

@@ -35,6 +35,7 @@ mod lora_merged;
 mod lora_migration;
 mod lora_strides;
 mod lora_study;
+mod model_truth;
 mod models;
 mod pipeline;
 #[cfg(feature = "cli")]

@@ -11,7 +11,9 @@ use clap::{Args, Subcommand, ValueEnum};
 use super::args::Format;
 use super::failure::Failure;
 use super::terminal::print;
-use crate::catalogue::{self, CatalogueError, Kind};
+use crate::catalogue::{self, CatalogueError, InMemory, Kind, LayoutEngine, LayoutQuestion};
+use crate::model::KvDtype;
+use crate::units::Bytes;
 use import::ImportArguments;
 use steps::{DiffArguments, PlotArguments};
 
@@ -61,7 +63,8 @@ enum KindName {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     servecast profile show H100\n  \
-    servecast profile show Qwen/Qwen3-32B --gpu H100 --tp 2")]
+    servecast profile show Qwen/Qwen3-32B --gpu H100 --tp 2\n  \
+    servecast profile show config.json --engine vllm --gpu B200 --tp 8 --kv-memory 40GiB")]
 struct ShowArguments {
     /// Name or alias of a model, GPU or table of step times, or a local config.json
     name: String,
@@ -72,9 +75,49 @@ struct ShowArguments {
     #[arg(long, visible_alias = "tensor-parallel-size", value_name = "GPUS", requires = "gpu",
           default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     tp: u32,
+    /// Shows how this engine lays out a local config.json in memory: weights, KV blocks or pools, states
+    #[arg(long, value_enum, requires = "gpu")]
+    engine: Option<EngineName>,
+    /// Layouts: number format of the KV cache
+    #[arg(long, value_enum, requires = "engine", default_value_t, value_name = "FORMAT")]
+    kv_cache_dtype: KvName,
+    /// Layouts: memory for caches on each GPU, such as 40GiB [default: 40GiB and 100GiB]
+    #[arg(long, requires = "engine", value_parser = memory, value_name = "SIZE")]
+    kv_memory: Option<Bytes>,
     /// How it is printed
     #[arg(long, value_enum, default_value_t)]
     format: Format,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum EngineName {
+    /// vLLM 0.33
+    Vllm,
+    /// SGLang 0.5.23
+    Sglang,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+enum KvName {
+    /// What the checkpoint says, else 16 bits
+    #[default]
+    Auto,
+    /// 8 bits
+    Fp8,
+}
+
+/// An amount of memory: a number and GiB or GB.
+fn memory(text: &str) -> Result<Bytes, String> {
+    let split = text.find(|sign: char| sign.is_ascii_alphabetic()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let unit = match unit {
+        "GiB" => f64::from(1 << 30),
+        "GB" => 1e9,
+        _ => return Err("must be a number with GiB or GB, such as 40GiB".to_owned()),
+    };
+    let amount = number.trim().parse::<f64>().ok().filter(|amount| *amount > 0.0 && *amount < 1e6);
+    let amount = amount.ok_or("must be above 0 and below 1,000,000")?;
+    Ok(Bytes((amount * unit) as u64))
 }
 
 pub(super) fn profile(arguments: &ProfileArguments) -> Result<(), Failure> {
@@ -99,6 +142,23 @@ fn list(arguments: &ListArguments) -> Result<(), Failure> {
 }
 
 fn show(arguments: &ShowArguments) -> Result<(), Failure> {
+    if let (Some(engine), Some(gpu)) = (arguments.engine, arguments.gpu.as_deref()) {
+        let question = LayoutQuestion {
+            engine: match engine {
+                EngineName::Vllm => LayoutEngine::Vllm,
+                EngineName::Sglang => LayoutEngine::Sglang,
+            },
+            gpu,
+            tp: arguments.tp,
+            kv_cache_dtype: match arguments.kv_cache_dtype {
+                KvName::Auto => KvDtype::Auto,
+                KvName::Fp8 => KvDtype::Fp8,
+            },
+            kv_memory: arguments.kv_memory,
+        };
+        let layout = InMemory::of(&arguments.name, question)?;
+        return print_as(arguments.format, &layout, layout.json());
+    }
     let on = arguments.gpu.as_deref().map(|gpu| (gpu, arguments.tp));
     let sheet = catalogue::show(&arguments.name, on)?;
     print_as(arguments.format, &sheet, sheet.json())

@@ -12,7 +12,7 @@ use crate::model::error::ModelError;
 
 /// What a key that the reader does not ask for may say.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Rule {
+pub(in crate::model) enum Rule {
     /// Anything: neither memory nor time hangs on it.
     Any,
     /// Nothing but null, false, 0 or an empty text, list or object, for this is not modelled.
@@ -23,18 +23,18 @@ pub(super) enum Rule {
 
 /// Keys that share a rule.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Known {
-    pub(super) rule: Rule,
-    pub(super) keys: &'static [&'static str],
+pub(in crate::model) struct Known {
+    pub(in crate::model) rule: Rule,
+    pub(in crate::model) keys: &'static [&'static str],
 }
 
 /// The rule of a key.
-pub(super) fn rule_of(known: &[Known], key: &str) -> Option<Rule> {
+pub(in crate::model) fn rule_of(known: &[Known], key: &str) -> Option<Rule> {
     known.iter().find(|group| group.keys.contains(&key)).map(|group| group.rule)
 }
 
 /// An object of JSON, with what an error needs to name a key.
-pub(super) struct Keys<'a> {
+pub(in crate::model) struct Keys<'a> {
     model: &'a str,
     map: &'a Map<String, Value>,
     prefix: String,
@@ -42,17 +42,20 @@ pub(super) struct Keys<'a> {
 }
 
 impl<'a> Keys<'a> {
-    pub(super) fn new(model: &'a str, map: &'a Map<String, Value>, prefix: &str) -> Self {
+    pub(in crate::model) fn new(model: &'a str, map: &'a Map<String, Value>, prefix: &str) -> Self {
         Self { model, map, prefix: prefix.to_owned(), read: RefCell::default() }
     }
 
-    pub(super) fn model(&self) -> &'a str {
+    pub(in crate::model) fn model(&self) -> &'a str {
         self.model
     }
 
     /// The value of the first of these keys that is present and not null, with the key. Of the others
     /// those count as read that say the same; one that differs is left to be refused.
-    pub(super) fn find(&self, names: &[&'static str]) -> Option<(&'static str, &'a Value)> {
+    pub(in crate::model) fn find(
+        &self,
+        names: &[&'static str],
+    ) -> Option<(&'static str, &'a Value)> {
         let present = |name: &&'static str| {
             let (key, value) = self.map.get_key_value(*name)?;
             (!value.is_null()).then_some((*name, key.as_str(), value))
@@ -64,11 +67,11 @@ impl<'a> Keys<'a> {
     }
 
     /// Notes a key that needs no look: what it says follows from the others.
-    pub(super) fn pass(&self, name: &'static str) {
+    pub(in crate::model) fn pass(&self, name: &'static str) {
         self.find(&[name]);
     }
 
-    pub(super) fn error(&self, key: &str, problem: impl Into<String>) -> ModelError {
+    pub(in crate::model) fn error(&self, key: &str, problem: impl Into<String>) -> ModelError {
         ModelError::Key {
             model: self.model.to_owned(),
             key: format!("{}{key}", self.prefix),
@@ -77,18 +80,21 @@ impl<'a> Keys<'a> {
     }
 
     /// An error that says what would be right.
-    pub(super) fn must_be(&self, key: &str, right: &str, got: &Value) -> ModelError {
+    pub(in crate::model) fn must_be(&self, key: &str, right: &str, got: &Value) -> ModelError {
         self.error(key, format!("must be {right}, got {}", shown(got)))
     }
 
-    pub(super) fn optional(&self, names: &[&'static str]) -> Result<Option<u32>, ModelError> {
+    pub(in crate::model) fn optional(
+        &self,
+        names: &[&'static str],
+    ) -> Result<Option<u32>, ModelError> {
         let Some((name, value)) = self.find(names) else { return Ok(None) };
         let number = value.as_u64().and_then(|number| u32::try_from(number).ok());
         let wrong = || self.must_be(name, "a whole number below 2^32", value);
         number.map(Some).ok_or_else(wrong)
     }
 
-    pub(super) fn required(&self, names: &[&'static str]) -> Result<u32, ModelError> {
+    pub(in crate::model) fn required(&self, names: &[&'static str]) -> Result<u32, ModelError> {
         match self.optional(names)? {
             Some(number) if number > 0 => Ok(number),
             Some(number) => {
@@ -99,17 +105,26 @@ impl<'a> Keys<'a> {
         }
     }
 
-    pub(super) fn flag(&self, names: &[&'static str]) -> Result<Option<bool>, ModelError> {
+    pub(in crate::model) fn flag(
+        &self,
+        names: &[&'static str],
+    ) -> Result<Option<bool>, ModelError> {
         let Some((name, value)) = self.find(names) else { return Ok(None) };
         value.as_bool().map(Some).ok_or_else(|| self.must_be(name, "true or false", value))
     }
 
-    pub(super) fn text(&self, names: &[&'static str]) -> Result<Option<&'a str>, ModelError> {
+    pub(in crate::model) fn text(
+        &self,
+        names: &[&'static str],
+    ) -> Result<Option<&'a str>, ModelError> {
         let Some((name, value)) = self.find(names) else { return Ok(None) };
         value.as_str().map(Some).ok_or_else(|| self.must_be(name, "a word", value))
     }
 
-    pub(super) fn list(&self, name: &'static str) -> Result<Option<&'a [Value]>, ModelError> {
+    pub(in crate::model) fn list(
+        &self,
+        name: &'static str,
+    ) -> Result<Option<&'a [Value]>, ModelError> {
         let Some((_, value)) = self.find(&[name]) else { return Ok(None) };
         value
             .as_array()
@@ -118,7 +133,10 @@ impl<'a> Keys<'a> {
     }
 
     /// A list of whole numbers.
-    pub(super) fn whole_numbers(&self, name: &'static str) -> Result<Option<Vec<u64>>, ModelError> {
+    pub(in crate::model) fn whole_numbers(
+        &self,
+        name: &'static str,
+    ) -> Result<Option<Vec<u64>>, ModelError> {
         let Some(list) = self.list(name)? else { return Ok(None) };
         let numbers: Option<Vec<u64>> = list.iter().map(Value::as_u64).collect();
         let wrong = || self.error(name, "must be a list of whole numbers");
@@ -126,55 +144,60 @@ impl<'a> Keys<'a> {
     }
 
     /// Whether the value is a list.
-    pub(super) fn holds_list(&self, name: &str) -> bool {
+    pub(in crate::model) fn holds_list(&self, name: &str) -> bool {
         self.map.get(name).is_some_and(Value::is_array)
     }
 
-    pub(super) fn number(&self, name: &'static str) -> Result<Option<f64>, ModelError> {
+    pub(in crate::model) fn number(&self, name: &'static str) -> Result<Option<f64>, ModelError> {
         let Some((_, value)) = self.find(&[name]) else { return Ok(None) };
         let positive = value.as_f64().filter(|number| *number > 0.0 && *number < 1e6);
         positive.map(Some).ok_or_else(|| self.must_be(name, "a number above 0", value))
     }
 
     /// The object under a key, with keys of its own.
-    pub(super) fn object(&self, name: &'static str) -> Result<Option<Self>, ModelError> {
+    pub(in crate::model) fn object(&self, name: &'static str) -> Result<Option<Self>, ModelError> {
         let Some((_, value)) = self.find(&[name]) else { return Ok(None) };
         self.enter(name, value).map(Some)
     }
 
     /// A value as an object that lies under `name`.
-    pub(super) fn enter(&self, name: &str, value: &'a Value) -> Result<Self, ModelError> {
+    pub(in crate::model) fn enter(&self, name: &str, value: &'a Value) -> Result<Self, ModelError> {
         let map = value.as_object().ok_or_else(|| self.must_be(name, "an object", value))?;
         Ok(Self::new(self.model, map, &format!("{}{name}.", self.prefix)))
     }
 
     /// The keys and their values.
-    pub(super) fn entries(&self) -> impl Iterator<Item = (&'a str, &'a Value)> {
+    pub(in crate::model) fn entries(&self) -> impl Iterator<Item = (&'a str, &'a Value)> {
         self.map.iter().map(|(key, value)| (key.as_str(), value))
     }
 
     /// Refuses what is switched on and not modelled, before anything is read.
-    pub(super) fn refuse_what_is_on(&self, known: &[Known]) -> Result<(), ModelError> {
+    pub(in crate::model) fn refuse_what_is_on(&self, known: &[Known]) -> Result<(), ModelError> {
         for (key, value) in self.map {
             if let Some(Rule::Off(what)) = rule_of(known, key)
                 && !is_off(value)
             {
-                let problem = format!("not modelled ({what}), got {}", shown(value));
-                return Err(self.error(key, problem));
+                return Err(self.not_modelled(key, what, value));
             }
         }
         Ok(())
     }
 
+    fn not_modelled(&self, key: &str, what: &str, value: &Value) -> ModelError {
+        self.error(key, format!("not modelled ({what}), got {}", shown(value)))
+    }
+
     /// Refuses what was not read and does not only describe. A null says nothing.
-    pub(super) fn refuse_the_rest(&self, known: &[Known]) -> Result<(), ModelError> {
-        self.refuse_what_is_on(known)?;
+    pub(in crate::model) fn refuse_the_rest(&self, known: &[Known]) -> Result<(), ModelError> {
         let read = self.read.borrow();
         for (key, value) in self.map {
             if value.is_null() || read.contains(key.as_str()) {
                 continue;
             }
             match rule_of(known, key) {
+                Some(Rule::Off(what)) if !is_off(value) => {
+                    return Err(self.not_modelled(key, what, value));
+                }
                 Some(Rule::Any | Rule::Off(_)) => {}
                 Some(Rule::OneOf(words)) if words.contains(&plain(value).as_str()) => {}
                 Some(Rule::OneOf(words)) => {

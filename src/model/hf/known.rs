@@ -76,7 +76,7 @@ pub(super) const FAMILIES: [Family; 19] = [
 ];
 
 /// Keys of the whole file that nothing is read from.
-pub(super) const DESCRIPTIONS: &[Known] = &[
+pub(in crate::model) const DESCRIPTIONS: &[Known] = &[
     // Names, versions, and which code reads the file.
     Known {
         rule: Any,
@@ -107,6 +107,17 @@ pub(super) const DESCRIPTIONS: &[Known] = &[
     Known {
         rule: Any,
         keys: &[
+            "audio_token_id",
+            "boa_token_id",
+            "boi_token_id",
+            "eoa_token_id",
+            "eoa_token_index",
+            "eoi_token_id",
+            "ignore_index",
+            "image_placeholder",
+            "media_placeholder_token_id",
+            "video_placeholder",
+            "video_token_index",
             "begin_suppress_tokens",
             "boi_token_index",
             "bos_token_id",
@@ -132,6 +143,8 @@ pub(super) const DESCRIPTIONS: &[Known] = &[
     Known {
         rule: Any,
         keys: &[
+            "is_decoder",
+            "num_logits_to_keep",
             "bad_words_ids",
             "diversity_penalty",
             "do_sample",
@@ -182,6 +195,36 @@ pub(super) const DESCRIPTIONS: &[Known] = &[
     Known {
         rule: Any,
         keys: &[
+            "activation_situ_beta",
+            "activation_situ_linear_beta",
+            "attention_value_scale",
+            "compress_rope_theta",
+            "final_logit_softcapping",
+            "gate_lower_bound",
+            "hc_eps",
+            "hc_sinkhorn_iters",
+            "indexer_rope_interleave",
+            "layer_norm_epsilon",
+            "layernorm_epsilon",
+            "mla_use_nope",
+            "moe_renormalize",
+            "moe_router_activation_func",
+            "moe_router_scaling_factor",
+            "norm_eps",
+            "num_expert_group",
+            "output_gate_type",
+            "rescale_prenorm_residual",
+            "residual_in_fp32",
+            "swa_rope_theta",
+            "swiglu_alpha",
+            "time_step_floor",
+            "time_step_limit",
+            "time_step_max",
+            "time_step_min",
+            "use_gemma_norm",
+            "use_grouped_topk",
+            "use_mamba_kernels",
+            "vocab_size_per_layer_input",
             "attention_multiplier",
             "attn_scale",
             "attn_temperature_tuning",
@@ -208,8 +251,12 @@ pub(super) const DESCRIPTIONS: &[Known] = &[
     Known {
         rule: Any,
         keys: &[
+            "index_share_for_mtp_iteration",
+            "mtp_hybrid_override_pattern",
+            "mtp_layers_block_type",
             "mtp_num_hidden_layers",
             "mtp_transformer_layers",
+            "mtp_use_dedicated_embeddings",
             "num_mtp_modules",
             "num_nextn_predict_layers",
             "use_mtp",
@@ -217,10 +264,38 @@ pub(super) const DESCRIPTIONS: &[Known] = &[
     },
     // Activations of a gated MLP. Others belong to MLPs of two matrices.
     Known {
-        rule: OneOf(&["silu", "swish", "gelu", "gelu_new", "gelu_pytorch_tanh"]),
+        rule: OneOf(&[
+            "silu",
+            "swish",
+            "gelu",
+            "gelu_new",
+            "gelu_pytorch_tanh",
+            "situ",
+            "swigluoai",
+        ]),
         keys: &["hidden_act", "hidden_activation"],
     },
-    Known { rule: OneOf(&["softmax", "sigmoid"]), keys: &["scoring_func"] },
+    Known { rule: OneOf(&["relu2"]), keys: &["mlp_hidden_act"] },
+    Known { rule: OneOf(&["silu"]), keys: &["mamba_hidden_act"] },
+    // How images are cut and counted is told by the workload.
+    Known {
+        rule: Any,
+        keys: &[
+            "image_grid_pinpoints",
+            "image_seq_length",
+            "language_model_only",
+            "process_image_mode",
+            "projector_hidden_act",
+            "use_unified_vision_chunk",
+            "vision_feature_layer",
+            "vision_feature_select_strategy",
+            "vision_soft_tokens_per_image",
+        ],
+    },
+    Known { rule: OneOf(&["vision", "false"]), keys: &["use_bidirectional_attention"] },
+    Known { rule: Off("inputs of every layer"), keys: &["hidden_size_per_layer_input"] },
+    Known { rule: Off("heads that judge"), keys: &["num_reward_heads"] },
+    Known { rule: OneOf(&["softmax", "sigmoid", "sqrtsoftplus"]), keys: &["scoring_func"] },
     // States of linear attention.
     Known { rule: OneOf(&["float32"]), keys: &["mamba_ssm_dtype"] },
     Known { rule: OneOf(&["per_layer", "per_head"]), keys: &["qk_norm_type"] },
@@ -241,7 +316,7 @@ pub(super) const DESCRIPTIONS: &[Known] = &[
 ];
 
 /// Keys of `quantization_config` that change neither the bytes of weights nor the types they are multiplied in.
-pub(super) const QUANTIZATION: &[Known] = &[
+pub(in crate::model) const QUANTIZATION: &[Known] = &[
     // How the checkpoint was made.
     Known {
         rule: Any,
@@ -299,13 +374,13 @@ pub(super) const QUANTIZATION: &[Known] = &[
 ];
 
 /// Keys of a group of quantised tensors.
-pub(super) const QUANTIZED_GROUP: &[Known] = &[
+pub(in crate::model) const QUANTIZED_GROUP: &[Known] = &[
     Known { rule: Any, keys: &["format", "input_activations"] },
     Known { rule: Off("quantised outputs"), keys: &["output_activations"] },
 ];
 
 /// Keys of one kind of quantised tensors.
-pub(super) const QUANTIZED_TENSOR: &[Known] = &[Known {
+pub(in crate::model) const QUANTIZED_TENSOR: &[Known] = &[Known {
     rule: Any,
     keys: &[
         "actorder",
@@ -368,7 +443,7 @@ const ENCODER: [&str; 5] = [
 ];
 
 /// Keys of `rope_scaling` and `rope_parameters` beside those that say how far positions reach.
-pub(super) const ROPE: &[Known] = &[Known {
+pub(in crate::model) const ROPE: &[Known] = &[Known {
     rule: Any,
     keys: &[
         "attention_factor",
@@ -388,5 +463,66 @@ pub(super) const ROPE: &[Known] = &[Known {
         "short_factor",
         "short_mscale",
         "truncate",
+    ],
+}];
+
+/// Keys of a layer of Nemotron-NAS that are off in all that are read.
+pub(in crate::model) const BLOCK: &[Known] = &[
+    Known {
+        rule: Off("layers of another kind"),
+        keys: &["replace_with_linear", "sparsify", "window_length"],
+    },
+    Known {
+        rule: Off("attention sinks"),
+        keys: &["num_sink_tokens", "unshifted_sink", "use_prefill_window_in_sink_attention"],
+    },
+];
+
+/// Keys of `linear_attn_config` (Kimi) that change neither memory nor time.
+pub(in crate::model) const LINEAR_ATTENTION: &[Known] =
+    &[Known { rule: Any, keys: &["gate_lower_bound"] }];
+
+/// Keys of `sparse_attention_config` (MiniMax-M3) that change neither memory nor time.
+pub(in crate::model) const SPARSE_BLOCKS: &[Known] = &[Known {
+    rule: Any,
+    keys: &[
+        "sparse_attention_type",
+        "sparse_disable_index_value",
+        "sparse_init_block",
+        "sparse_local_block",
+        "sparse_score_type",
+    ],
+}];
+
+/// Keys of `vision_config` that change no weights.
+pub(in crate::model) const VISION: &[Known] = &[Known {
+    rule: Any,
+    keys: &[
+        "default_output_length",
+        "mlp_type",
+        "norm_type",
+        "pooling_kernel_size",
+        "position_embedding_type",
+        "rope_mode",
+        "standardize",
+        "video_seq_length",
+        "vision_segment_max_frames",
+        "max_position_embeddings",
+        "rope_parameters",
+        "image_size",
+        "activation_func",
+        "architectures",
+        "deepstack_visual_indexes",
+        "dtype",
+        "initializer_factor",
+        "layer_norm_eps",
+        "merge_type",
+        "mm_projector_type",
+        "num_heads",
+        "pos_emb_interpolation_mode",
+        "pos_emb_type",
+        "projector_ln_eps",
+        "torch_dtype",
+        "video_attn_type",
     ],
 }];

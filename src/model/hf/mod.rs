@@ -4,8 +4,8 @@
 //! those of a [`ModelSpec`] are listed in `known`, with the keys that only describe. Every key is read,
 //! known to describe, or refused by name: what nobody looked at may change memory or time.
 
-mod keys;
-mod known;
+pub(super) mod keys;
+pub(super) mod known;
 mod quantization;
 
 use serde_json::Value;

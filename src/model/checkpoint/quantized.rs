@@ -1,0 +1,255 @@
+//! Which matrices of a checkpoint are stored in fewer bits, and how.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use regex::Regex;
+
+use super::tensors::{Component, Tensor};
+
+/// How a matrix is packed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Packing {
+    /// 8-bit floats with a scale for each block of outputs and inputs.
+    Fp8Blocks {
+        /// Outputs and inputs of a block.
+        block: [u32; 2],
+        /// Bytes of a scale: 4, or 1 where it is a power of two.
+        scale: u32,
+    },
+    /// 8-bit floats with one scale.
+    Fp8,
+    /// 8-bit floats, an 8-bit scale for 32 weights.
+    Mxfp8,
+    /// 4-bit floats, an 8-bit scale for 16 weights.
+    Nvfp4,
+    /// 4-bit floats, an 8-bit scale for 32 weights.
+    Mxfp4,
+    /// 8-bit integers with a scale for each output.
+    Int8,
+    /// Integers with a 16-bit scale for a group of inputs.
+    IntGroups {
+        /// Bits of a weight.
+        bits: u32,
+        /// Inputs that share a scale.
+        group: u32,
+        /// Whether each group has a zero point too.
+        zeros: bool,
+    },
+}
+
+impl Packing {
+    /// Bytes of a matrix, scales included.
+    pub fn bytes(self, tensor: &Tensor) -> u64 {
+        let (outputs, inputs) = (tensor.outputs, tensor.inputs);
+        let weights = outputs * inputs;
+        let packed = match self {
+            Self::Fp8Blocks { block: [rows, columns], scale } => {
+                let scales =
+                    outputs.div_ceil(u64::from(rows)) * inputs.div_ceil(u64::from(columns));
+                weights + u64::from(scale) * scales
+            }
+            Self::Fp8 => weights + 4 * (tensor.parts + 1),
+            Self::Mxfp8 => weights + weights.div_ceil(32),
+            // Scales of whole groups only.
+            Self::Nvfp4 => weights.div_ceil(2) + outputs * (inputs / 16) + 4 * (tensor.parts + 1),
+            Self::Mxfp4 => weights.div_ceil(2) + weights.div_ceil(32),
+            Self::Int8 => weights + 4 * outputs,
+            Self::IntGroups { bits, group, zeros } => {
+                let groups = outputs * inputs.div_ceil(u64::from(group.max(1)));
+                let points = if zeros { (groups * u64::from(bits)).div_ceil(8) } else { 0 };
+                (weights * u64::from(bits)).div_ceil(8) + 2 * groups + points
+            }
+        };
+        tensor.copies * (packed + 2 * tensor.biases)
+    }
+}
+
+/// Which matrices are packed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct QuantizedWeights {
+    /// What packed matrices are in, if not told one by one.
+    pub rest: Option<Packing>,
+    /// What routed experts are in, if in something else.
+    pub experts: Option<Packing>,
+    /// Whether the output head is packed like other matrices.
+    pub includes_head: bool,
+    /// What single matrices are in, by layer and name.
+    pub(super) single: BTreeMap<String, Packing>,
+    /// Matrices that are left as they are.
+    pub(super) kept: Kept,
+    pub(super) parents: Parents,
+}
+
+impl QuantizedWeights {
+    /// What a matrix is packed in; the layer is told by its number, none for the head.
+    pub fn packing(&self, layer: Option<usize>, tensor: &Tensor) -> Option<Packing> {
+        let is_fixed = tensor.name.is_empty()
+            || tensor.component == Component::Router
+            || tensor.name.ends_with("gate");
+        if is_fixed || (tensor.component == Component::LmHead && !self.includes_head) {
+            return None;
+        }
+        let names = self.names_of(layer, tensor.name);
+        if let Some(packing) = names.iter().find_map(|name| self.single.get(name)) {
+            return Some(*packing);
+        }
+        let packing = if tensor.component == Component::RoutedExperts {
+            self.experts.or(self.rest)
+        } else {
+            self.rest
+        };
+        packing.filter(|_| !names.iter().any(|name| self.kept.matches(name)))
+    }
+
+    /// What a matrix may be called in checkpoints, from the number of its layer on.
+    fn names_of(&self, layer: Option<usize>, name: &str) -> Vec<String> {
+        let plain =
+            |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let under = |parent: &str, names: &[&str]| {
+            names.iter().map(|name| format!("{parent}.{name}")).collect()
+        };
+        let (mlp, moe) = (self.parents.mlp, self.parents.moe);
+        let names: Vec<String> = match name {
+            "lm_head" => return plain(&["lm_head", "head", "output"]),
+            "self_attn.q_proj" => {
+                plain(&["self_attn.q_proj", "mixer.q_proj", "self_attn.qkv_proj"])
+            }
+            "self_attn.o_proj" => plain(&["self_attn.o_proj", "mixer.o_proj"]),
+            "linear_attn.in_proj_qkv" => {
+                plain(&["linear_attn.in_proj_qkv", "linear_attn.in_proj_qkvz"])
+            }
+            "experts.gate_up_proj" => {
+                under(moe, &["experts.0.gate_proj", "experts.0.w1", "experts.0.up_proj", "experts"])
+            }
+            "experts.down_proj" => under(moe, &["experts.0.down_proj", "experts.0.w2", "experts"]),
+            "shared_experts.up_proj" => under(
+                moe,
+                &[
+                    "shared_experts.gate_proj",
+                    "shared_experts.up_proj",
+                    "shared_expert.gate_proj",
+                    "shared_experts.w1",
+                ],
+            ),
+            "shared_experts.down_proj" => under(
+                moe,
+                &["shared_experts.down_proj", "shared_expert.down_proj", "shared_experts.w2"],
+            ),
+            "mlp.up_proj" => under(mlp, &["gate_proj", "up_proj"]),
+            "mlp.down_proj" => under(mlp, &["down_proj"]),
+            "fc1_latent_proj" | "fc2_latent_proj" => under(moe, &[name]),
+            other => plain(&[other]),
+        };
+        let layer = layer.unwrap_or(0);
+        names.into_iter().map(|name| format!("layers.{layer}.{name}")).collect()
+    }
+}
+
+/// What the modules are called that hold MLPs and experts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Parents {
+    pub(super) mlp: &'static str,
+    pub(super) moe: &'static str,
+}
+
+/// Patterns of names.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Kept {
+    /// Names, from `layers` on: of themselves and of all below them.
+    names: BTreeSet<String>,
+    /// Beginnings of names of one layer, by what stands before and with its number.
+    beginnings: BTreeMap<String, Vec<String>>,
+    /// All others.
+    expressions: Vec<Regex>,
+    written: Vec<String>,
+}
+
+impl PartialEq for Kept {
+    fn eq(&self, other: &Self) -> bool {
+        self.written == other.written
+    }
+}
+
+impl Kept {
+    /// Of patterns as checkpoints write them: names, names with `*`, and expressions after `re:`.
+    ///
+    /// # Errors
+    /// The pattern that is no expression.
+    pub(super) fn of<'a>(patterns: impl Iterator<Item = &'a str>) -> Result<Self, &'a str> {
+        let mut kept = Self::default();
+        for pattern in patterns {
+            kept.written.push(pattern.to_owned());
+            // Layers that draft are counted nowhere.
+            if pattern.starts_with("mtp") {
+                continue;
+            }
+            if let Some(expression) = pattern.strip_prefix("re:") {
+                kept.expressions
+                    .push(Regex::new(&format!("^(?:{expression})")).map_err(|_| pattern)?);
+                continue;
+            }
+            let rest = pattern.find("layers.").map_or(pattern, |at| &pattern[at..]);
+            let beginning = rest.strip_suffix('*');
+            let is_plain = !beginning.unwrap_or(rest).contains(['*', '?']);
+            match (layer_of(rest), beginning) {
+                (_, None) if is_plain && rest.starts_with("layers.") => {
+                    kept.names.insert(rest.to_owned());
+                }
+                (Some(layer), Some(beginning)) if is_plain => {
+                    kept.beginnings.entry(layer.to_owned()).or_default().push(beginning.to_owned());
+                }
+                _ => {
+                    kept.expressions
+                        .push(Regex::new(&expression_of(pattern)).map_err(|_| pattern)?);
+                }
+            }
+        }
+        Ok(kept)
+    }
+
+    /// Whether a name, from `layers` on, is one of them or lies below one.
+    fn matches(&self, name: &str) -> bool {
+        let ends = name.match_indices('.').map(|(at, _)| at).chain([name.len()]);
+        if ends.into_iter().any(|end| self.names.contains(&name[..end])) {
+            return true;
+        }
+        let beginnings = layer_of(name).and_then(|layer| self.beginnings.get(layer));
+        if beginnings.is_some_and(|all| all.iter().any(|one| name.starts_with(one.as_str()))) {
+            return true;
+        }
+        let whole = format!("model.{name}");
+        self.expressions.iter().any(|one| one.is_match(&whole))
+    }
+}
+
+/// `layers` and the number, if something follows.
+fn layer_of(name: &str) -> Option<&str> {
+    let rest = name.strip_prefix("layers.")?;
+    let end = rest.find('.')?;
+    Some(&name[.."layers.".len() + end])
+}
+
+/// A name with wildcards as an expression. What stands before `layers` is another in every engine.
+fn expression_of(pattern: &str) -> String {
+    let rest = pattern.find("layers.").map(|at| &pattern[at..]);
+    let pattern = ["language_model.", "model."]
+        .iter()
+        .fold(pattern, |rest, prefix| rest.strip_prefix(prefix).unwrap_or(rest));
+    let escaped = regex::escape(rest.unwrap_or(pattern)).replace("\\*", ".*").replace("\\?", ".");
+    let start = if rest.is_none() && pattern.starts_with('*') { "^" } else { "(?:^|\\.)" };
+    format!("{start}{escaped}(?:$|\\.)")
+}
+
+/// The name of a matrix in a list of single ones, as [`QuantizedWeights`] looks for it: experts by the first of them.
+pub(super) fn single_name(name: &str) -> Option<String> {
+    let Some(at) = name.find("layers.") else {
+        return (name.ends_with("lm_head") || name == "head").then(|| "lm_head".to_owned());
+    };
+    if name.starts_with("mtp") {
+        return None;
+    }
+    let name = &name[at..];
+    let Some((before, after)) = name.split_once(".experts.") else { return Some(name.to_owned()) };
+    let (number, rest) = after.split_once('.')?;
+    (number == "0").then(|| format!("{before}.experts.0.{rest}"))
+}

@@ -1,0 +1,211 @@
+//! The list of layers.
+
+use serde_json::Value;
+
+use super::families::{Family, Layers};
+use super::{mixers, mlps};
+use crate::model::checkpoint::{Layer, Mixer, Reach};
+use crate::model::error::ModelError;
+use crate::model::hf::keys::Keys;
+
+/// Layers that no model has.
+const LAYERS_MAX: u32 = 10_000;
+
+pub(super) fn read(
+    keys: &Keys<'_>,
+    family: &Family,
+    hidden: u32,
+) -> Result<Vec<Layer>, ModelError> {
+    match family.layers {
+        Layers::NemotronH => return nemotron_h(keys),
+        Layers::Deci => return deci(keys, hidden),
+        _ => {}
+    }
+    let count = count(keys)?;
+    let mixers = mixers::read(keys, family, hidden, count)?;
+    let mlps = mlps::read(keys, family, count)?;
+    let norms = match family.types[0] {
+        // Before and behind attention and MLP; Gemma 4 has three more where it has experts.
+        "gemma4_text" if mlps.iter().any(|mlp| mlp.experts.is_some()) => 7,
+        "gemma4_text" => 4,
+        "kimi_linear" if keys.optional(&["attn_res_block_size"])?.is_some() => 6,
+        _ => 2,
+    };
+    let layers = mixers.into_iter().zip(mlps);
+    Ok(layers.map(|(mixer, mlp)| Layer { mixer: Some(mixer), norms, ..mlp }).collect())
+}
+
+fn count(keys: &Keys<'_>) -> Result<u32, ModelError> {
+    let count = keys.required(&["num_hidden_layers", "n_layer"])?;
+    if count > LAYERS_MAX {
+        let message = format!("must be at most {LAYERS_MAX}, got {count}");
+        return Err(keys.error("num_hidden_layers", message));
+    }
+    Ok(count)
+}
+
+/// How far each layer sees.
+pub(super) fn reaches(
+    keys: &Keys<'_>,
+    family: &Family,
+    count: u32,
+) -> Result<Vec<Reach>, ModelError> {
+    let read = |name: &'static str| -> Result<Option<u32>, ModelError> {
+        Ok(keys.optional(&[name])?.filter(|tokens| *tokens > 0))
+    };
+    let (sliding, chunk) = (read("sliding_window")?, read("attention_chunk_size")?);
+    let first = keys.optional(&["max_window_layers"])?;
+    let is_used = keys.flag(&["use_sliding_window"])?;
+    let kinds = keys.list("layer_types")?.unwrap_or_default();
+    // Llama 4 marks layers without positions with 0: those see all tokens.
+    let marks = keys.whole_numbers("no_rope_layers")?.unwrap_or_default();
+    let interval = keys.optional(&["no_rope_layer_interval"])?;
+    if !kinds.is_empty() {
+        // It says the same.
+        keys.pass("sliding_window_pattern");
+    }
+    if !kinds.is_empty() && kinds.len() != count as usize {
+        return Err(
+            keys.error("layer_types", format!("must name {count} layers, got {}", kinds.len()))
+        );
+    }
+    // MiniMax: 1 is softmax attention, 0 lightning attention.
+    if let Some(kind) = keys
+        .list("attn_type_list")?
+        .unwrap_or_default()
+        .iter()
+        .find(|kind| kind.as_u64() != Some(1))
+    {
+        return Err(keys.error(
+            "attn_type_list",
+            format!("linear attention is not modelled, got {kind} for a layer"),
+        ));
+    }
+    let is_llama4 = family.is(&["llama4_text"]);
+    let window = match (sliding, chunk) {
+        (None, Some(tokens)) => Some(Reach::Chunk(tokens)),
+        (Some(tokens), _) => Some(Reach::Window(tokens)),
+        (None, None) => None,
+    };
+    // Qwen2 and Qwen3 write a window they do not use.
+    let window = window.filter(|_| is_used != Some(false));
+    let mut reaches = Vec::new();
+    for index in 0..count {
+        let is_full = match kinds.get(index as usize) {
+            Some(kind) => match kind.as_str().unwrap_or_default() {
+                "full_attention" => true,
+                "sliding_attention" | "chunked_attention" => false,
+                other => {
+                    let problem =
+                        format!("must be full, sliding or chunked attention, got {other}");
+                    return Err(keys.error("layer_types", problem));
+                }
+            },
+            None if is_llama4 && !marks.is_empty() => marks.get(index as usize) == Some(&0),
+            None if is_llama4 => (index + 1).is_multiple_of(interval.unwrap_or(4).max(1)),
+            // Qwen2 gives a window to the layers from this one on.
+            None if is_used == Some(true) => index < first.unwrap_or(0),
+            None => match family.types[0] {
+                "exaone4" | "olmo3" => (index + 1).is_multiple_of(4),
+                "gpt_oss" => !index.is_multiple_of(2),
+                _ => false,
+            },
+        };
+        reaches.push(window.filter(|_| !is_full).unwrap_or(Reach::Full));
+    }
+    Ok(reaches)
+}
+
+/// Nemotron-H: a letter or a word for each layer.
+fn nemotron_h(keys: &Keys<'_>) -> Result<Vec<Layer>, ModelError> {
+    let letters = keys.text(&["hybrid_override_pattern"])?;
+    let words = keys.list("layers_block_type")?;
+    let kinds: Vec<char> = match (letters, words) {
+        (Some(letters), _) => letters.chars().collect(),
+        (None, Some(words)) => {
+            let letter = |word: &Value| match word.as_str().unwrap_or_default() {
+                "mamba" => Ok('M'),
+                "attention" => Ok('*'),
+                "moe" => Ok('E'),
+                "mlp" => Ok('-'),
+                other => Err(keys.error(
+                    "layers_block_type",
+                    format!("must be mamba, attention, moe or mlp, got {other}"),
+                )),
+            };
+            words.iter().map(letter).collect::<Result<_, _>>()?
+        }
+        (None, None) => return Err(keys.error("hybrid_override_pattern", "is missing")),
+    };
+    if let Some(count) = keys.optional(&["num_hidden_layers"])?
+        && count as usize != kinds.len()
+    {
+        let problem = format!("must be the {} layers of the pattern, got {count}", kinds.len());
+        return Err(keys.error("num_hidden_layers", problem));
+    }
+    let (state, attention) = (mixers::state_space(keys)?, mixers::of_nemotron_h(keys)?);
+    let dense = mlps::of_nemotron_h(keys)?;
+    let has_experts = kinds.contains(&'E') || keys.find(&["n_routed_experts"]).is_some();
+    let experts = has_experts.then(|| mlps::experts_of_nemotron_h(keys)).transpose()?;
+    let layer = |kind: &char| {
+        let nothing = Layer { mixer: None, dense: None, experts: None, norms: 1 };
+        match kind {
+            'M' => Ok(Layer { mixer: Some(Mixer::StateSpace(state)), ..nothing }),
+            '*' => Ok(Layer { mixer: Some(Mixer::Grouped(attention)), ..nothing }),
+            'E' => Ok(Layer { experts, ..nothing }),
+            '-' => Ok(Layer { dense: Some(dense), ..nothing }),
+            other => Err(keys.error(
+                "hybrid_override_pattern",
+                format!("must be of M, *, E and -, got {other}"),
+            )),
+        }
+    };
+    kinds.iter().map(layer).collect()
+}
+
+/// Nemotron-NAS: what was left of each layer of a larger model.
+fn deci(keys: &Keys<'_>, hidden: u32) -> Result<Vec<Layer>, ModelError> {
+    let count = count(keys)?;
+    let heads = keys.required(&["num_attention_heads"])?;
+    let blocks = keys.list("block_configs")?.unwrap_or_default();
+    if blocks.len() != count as usize {
+        return Err(
+            keys.error("block_configs", format!("must be {count} layers, got {}", blocks.len()))
+        );
+    }
+    for name in ["num_key_value_heads", "intermediate_size", "mlp_bias"] {
+        keys.pass(name);
+    }
+    if keys.flag(&["attention_bias"])? == Some(true) {
+        return Err(keys.error("attention_bias", "must be false"));
+    }
+    blocks
+        .iter()
+        .map(|block| deci_layer(&keys.enter("block_configs", block)?, heads, hidden))
+        .collect()
+}
+
+fn deci_layer(block: &Keys<'_>, heads: u32, hidden: u32) -> Result<Layer, ModelError> {
+    let missing = |name: &'static str| block.error(name, "is missing");
+    let attention = block.object("attention")?.ok_or_else(|| missing("attention"))?;
+    let ffn = block.object("ffn")?.ok_or_else(|| missing("ffn"))?;
+    let has_attention = attention.flag(&["no_op"])? != Some(true);
+    let shared_by = attention.optional(&["n_heads_in_group"])?;
+    let mixer = has_attention.then(|| {
+        let kv_heads = heads / shared_by.unwrap_or(1).max(1);
+        mixers::plain(heads, kv_heads, hidden / heads)
+    });
+    let has_mlp = ffn.flag(&["no_op"])? != Some(true);
+    let dense = if has_mlp {
+        let factor = ffn.number("ffn_mult")?.ok_or_else(|| ffn.error("ffn_mult", "is missing"))?;
+        Some(mlps::of_factor(factor, hidden))
+    } else {
+        None
+    };
+    for part in [&attention, &ffn] {
+        part.refuse_the_rest(crate::model::hf::known::BLOCK)?;
+    }
+    block.refuse_the_rest(&[])?;
+    let norms = u32::from(mixer.is_some()) + u32::from(dense.is_some());
+    Ok(Layer { mixer: mixer.map(Mixer::Grouped), dense, experts: None, norms })
+}

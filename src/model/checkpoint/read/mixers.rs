@@ -1,0 +1,393 @@
+//! What mixes tokens in each layer.
+
+use super::families::{Family, Layers};
+use super::layers::reaches;
+use crate::model::checkpoint::{
+    Compressed, DeltaNet, Gate, GroupedAttention, Indexer, KimiDelta, LatentAttention, Mixer,
+    QkNorm, Reach, StateSpace,
+};
+use crate::model::error::ModelError;
+use crate::model::hf::keys::Keys;
+
+pub(super) fn read(
+    keys: &Keys<'_>,
+    family: &Family,
+    hidden: u32,
+    count: u32,
+) -> Result<Vec<Mixer>, ModelError> {
+    let all = |mixer: Mixer| Ok(vec![mixer; count as usize]);
+    match family.layers {
+        Layers::Latent => all(Mixer::Latent(latent(keys)?)),
+        Layers::Sparse => sparse(keys, count),
+        Layers::Compressed => compressed(keys, count),
+        Layers::Delta => delta(keys, family, hidden, count),
+        Layers::KimiDelta => kimi(keys, count),
+        _ => match family.types[0] {
+            "mimo_v2_flash" => mimo_v2(keys, hidden, count),
+            "minimax_m3" => minimax_m3(keys, family, hidden, count),
+            "gemma4_text" => gemma4(keys, family, hidden, count),
+            _ => {
+                let grouped = grouped(keys, family, hidden)?;
+                let reaches = reaches(keys, family, count)?;
+                Ok(reaches
+                    .into_iter()
+                    .map(|reach| Mixer::Grouped(GroupedAttention { reach, ..grouped }))
+                    .collect())
+            }
+        },
+    }
+}
+
+/// Attention without anything special.
+pub(super) const fn plain(heads: u32, kv_heads: u32, head_dim: u32) -> GroupedAttention {
+    GroupedAttention {
+        heads,
+        kv_heads,
+        head_dim,
+        value_dim: head_dim,
+        qkv_bias: false,
+        output_bias: false,
+        qk_norm: QkNorm::None,
+        sinks: false,
+        gate: Gate::None,
+        reach: Reach::Full,
+        indexer: None,
+    }
+}
+
+fn heads(keys: &Keys<'_>, hidden: u32) -> Result<GroupedAttention, ModelError> {
+    let heads = keys.required(&["num_attention_heads", "n_head"])?;
+    let kv_heads = keys.optional(&["num_key_value_heads", "num_kv_heads"])?.unwrap_or(heads);
+    if kv_heads == 0 || !heads.is_multiple_of(kv_heads) {
+        let problem = format!("must divide the {heads} heads, got {kv_heads}");
+        return Err(keys.error("num_key_value_heads", problem));
+    }
+    let head_dim = match keys.optional(&["head_dim", "attention_head_dim"])? {
+        Some(head_dim) if head_dim > 0 => head_dim,
+        _ if hidden.is_multiple_of(heads) => hidden / heads,
+        _ => return Err(keys.error("head_dim", format!("is missing, and {hidden}/{heads} is odd"))),
+    };
+    Ok(plain(heads, kv_heads, head_dim))
+}
+
+fn grouped(keys: &Keys<'_>, family: &Family, hidden: u32) -> Result<GroupedAttention, ModelError> {
+    let shape = heads(keys, hidden)?;
+    let says_bias = keys.flag(&["attention_bias", "qkv_bias", "use_qkv_bias"])?;
+    let qwen2 = family.is(&["qwen2", "qwen2_moe"]);
+    let bias = says_bias.unwrap_or(qwen2);
+    // Qwen3 and its kin normalise without saying so; others say `use_qk_norm`.
+    let says_norm = keys.flag(&["use_qk_norm"])?;
+    let per_head =
+        ["qwen3", "qwen3_moe", "exaone4", "dots1", "step3p5", "qwen3_next", "qwen3_5_text"];
+    let qk_norm = match family.types[0] {
+        // Llama 4 normalises without weights.
+        "llama4_text" => QkNorm::None,
+        "minimax_m2" | "olmo2" | "olmo3" => QkNorm::AllHeads,
+        kind if per_head.contains(&kind) => QkNorm::PerHead,
+        _ if says_norm == Some(true) => QkNorm::PerHead,
+        _ => QkNorm::None,
+    };
+    let says_output = keys.flag(&["attention_out_bias", "use_output_bias"])?;
+    // Qwen2 has biases on query, key and value only; GLM-4 and Seed likewise.
+    let implied = bias && !qwen2 && !family.is(&["glm4_moe", "mimo", "seed_oss"]);
+    Ok(GroupedAttention {
+        qkv_bias: bias,
+        output_bias: says_output.unwrap_or(implied),
+        qk_norm,
+        sinks: family.is(&["gpt_oss"]),
+        ..shape
+    })
+}
+
+pub(super) fn of_nemotron_h(keys: &Keys<'_>) -> Result<GroupedAttention, ModelError> {
+    let bias = keys.flag(&["attention_bias"])?.unwrap_or(false);
+    let hidden = keys.required(&["hidden_size"])?;
+    keys.pass("sliding_window");
+    Ok(GroupedAttention { qkv_bias: bias, output_bias: bias, ..heads(keys, hidden)? })
+}
+
+fn latent(keys: &Keys<'_>) -> Result<LatentAttention, ModelError> {
+    if keys.flag(&["attention_bias"])? == Some(true) {
+        return Err(keys.error("attention_bias", "biases of latent attention are not modelled"));
+    }
+    let latent = LatentAttention {
+        heads: keys.required(&["num_attention_heads", "n_head"])?,
+        q_lora_rank: keys.optional(&["q_lora_rank"])?,
+        kv_lora_rank: keys.required(&["kv_lora_rank"])?,
+        qk_nope_head_dim: keys.required(&["qk_nope_head_dim"])?,
+        qk_rope_head_dim: keys.required(&["qk_rope_head_dim"])?,
+        v_head_dim: keys.required(&["v_head_dim"])?,
+        output_gate: keys.flag(&["mla_use_output_gate"])?.unwrap_or(false),
+        is_sparse: false,
+        indexer: None,
+    };
+    // They follow from the others.
+    for key in ["num_key_value_heads", "head_dim", "qk_head_dim"] {
+        keys.pass(key);
+    }
+    Ok(latent)
+}
+
+fn indexer(keys: &Keys<'_>) -> Result<Indexer, ModelError> {
+    Ok(Indexer {
+        heads: keys.required(&["index_n_heads"])?,
+        head_dim: keys.required(&["index_head_dim"])?,
+        tokens: keys.required(&["index_topk"])?,
+    })
+}
+
+/// Latent attention of which each layer, or one of several, chooses what is read.
+fn sparse(keys: &Keys<'_>, count: u32) -> Result<Vec<Mixer>, ModelError> {
+    let (latent, indexer) = (latent(keys)?, indexer(keys)?);
+    let kinds = keys.list("indexer_types")?;
+    for kind in keys.list("layer_types")?.unwrap_or_default() {
+        if kind.as_str() != Some("deepseek_sparse_attention") {
+            return Err(keys.must_be("layer_types", "deepseek_sparse_attention", kind));
+        }
+    }
+    // They say the same.
+    for key in ["index_topk_freq", "index_topk_pattern", "index_skip_topk_offset"] {
+        if kinds.is_some() {
+            keys.pass(key);
+        }
+    }
+    if let Some(kinds) = kinds.filter(|kinds| kinds.len() != count as usize) {
+        return Err(
+            keys.error("indexer_types", format!("must name {count} layers, got {}", kinds.len()))
+        );
+    }
+    let mixer = |index: u32| {
+        let kind = kinds.and_then(|kinds| kinds.get(index as usize)).and_then(|kind| kind.as_str());
+        let indexer = match kind.unwrap_or("full") {
+            "full" => Some(indexer),
+            "shared" => None,
+            other => {
+                return Err(
+                    keys.error("indexer_types", format!("must be full or shared, got {other}"))
+                );
+            }
+        };
+        Ok(Mixer::Latent(LatentAttention { is_sparse: true, indexer, ..latent }))
+    };
+    (0..count).map(mixer).collect()
+}
+
+fn compressed(keys: &Keys<'_>, count: u32) -> Result<Vec<Mixer>, ModelError> {
+    let ratios = keys.whole_numbers("compress_ratios")?;
+    let ratios = ratios.ok_or_else(|| keys.error("compress_ratios", "is missing"))?;
+    if ratios.len() < count as usize {
+        return Err(keys
+            .error("compress_ratios", format!("must name {count} layers, got {}", ratios.len())));
+    }
+    let indexer = indexer(keys)?;
+    let kv_heads = keys.optional(&["num_key_value_heads"])?;
+    if kv_heads.is_some_and(|heads| heads != 1) {
+        return Err(keys.error("num_key_value_heads", "must be 1"));
+    }
+    let window = keys.required(&["sliding_window"])?;
+    let shape = Compressed {
+        heads: keys.required(&["num_attention_heads"])?,
+        head_dim: keys.required(&["head_dim"])?,
+        rope_dim: keys.required(&["qk_rope_head_dim"])?,
+        q_lora_rank: keys.required(&["q_lora_rank"])?,
+        o_lora_rank: keys.required(&["o_lora_rank"])?,
+        o_groups: keys.required(&["o_groups"])?,
+        window,
+        ratio: 0,
+        indexer: None,
+    };
+    keys.pass("attention_bias");
+    let mixer = |ratio: &u64| {
+        let ratio = u32::try_from(*ratio)
+            .map_err(|_| keys.error("compress_ratios", "must be whole numbers"))?;
+        let indexer = (ratio == Compressed::OVERLAPPING).then_some(indexer);
+        Ok(Mixer::Compressed(Compressed { ratio, indexer, ..shape }))
+    };
+    // The rest are those of layers that draft.
+    ratios[..count as usize].iter().map(mixer).collect()
+}
+
+/// Gated delta nets in those layers that `layer_types` says, else all but every `full_attention_interval`-th.
+fn delta(
+    keys: &Keys<'_>,
+    family: &Family,
+    hidden: u32,
+    count: u32,
+) -> Result<Vec<Mixer>, ModelError> {
+    let gated = keys.flag(&["attn_output_gate"])?.unwrap_or(true);
+    let gate = if gated { Gate::Elements } else { Gate::None };
+    let attention = GroupedAttention { gate, ..grouped(keys, family, hidden)? };
+    let net = DeltaNet {
+        key_heads: keys.required(&["linear_num_key_heads"])?,
+        value_heads: keys.required(&["linear_num_value_heads"])?,
+        key_dim: keys.required(&["linear_key_head_dim"])?,
+        value_dim: keys.required(&["linear_value_head_dim"])?,
+        conv_kernel: keys.required(&["linear_conv_kernel_dim"])?,
+    };
+    let interval = keys.optional(&["full_attention_interval"])?.unwrap_or(4).max(1);
+    let kinds = keys.list("layer_types")?;
+    let mixer = |index: u32| {
+        let is_full = match kinds.and_then(|kinds| kinds.get(index as usize)) {
+            None => (index + 1).is_multiple_of(interval),
+            Some(kind) => match kind.as_str().unwrap_or_default() {
+                "full_attention" => true,
+                "linear_attention" => false,
+                other => {
+                    let problem = format!("must be full or linear attention, got {other}");
+                    return Err(keys.error("layer_types", problem));
+                }
+            },
+        };
+        Ok(if is_full { Mixer::Grouped(attention) } else { Mixer::Delta(net) })
+    };
+    (0..count).map(mixer).collect()
+}
+
+fn kimi(keys: &Keys<'_>, count: u32) -> Result<Vec<Mixer>, ModelError> {
+    let latent = latent(keys)?;
+    let Some(linear) = keys.object("linear_attn_config")? else {
+        return Err(keys.error("linear_attn_config", "is missing"));
+    };
+    let delta = KimiDelta {
+        heads: linear.required(&["num_heads"])?,
+        head_dim: linear.required(&["head_dim"])?,
+        conv_kernel: linear.required(&["short_conv_kernel_size"])?,
+        has_full_rank_gate: linear.flag(&["use_full_rank_gate"])?.unwrap_or(false),
+    };
+    // Both lists count layers from one.
+    let full = linear.whole_numbers("full_attn_layers")?.unwrap_or_default();
+    let delta_layers = linear.whole_numbers("kda_layers")?;
+    if delta_layers.is_some_and(|layers| layers.len() + full.len() != count as usize) {
+        return Err(linear.error(
+            "kda_layers",
+            format!("must be those of {count} layers that are not in full_attn_layers"),
+        ));
+    }
+    linear.refuse_the_rest(crate::model::hf::known::LINEAR_ATTENTION)?;
+    let mixer = |index: u32| {
+        if full.contains(&u64::from(index + 1)) {
+            Mixer::Latent(latent)
+        } else {
+            Mixer::KimiDelta(delta)
+        }
+    };
+    Ok((0..count).map(mixer).collect())
+}
+
+pub(super) fn state_space(keys: &Keys<'_>) -> Result<StateSpace, ModelError> {
+    let state = StateSpace {
+        heads: keys.required(&["mamba_num_heads"])?,
+        head_dim: keys.required(&["mamba_head_dim"])?,
+        state: keys.required(&["ssm_state_size"])?,
+        groups: keys.required(&["n_groups"])?,
+        conv_kernel: keys.required(&["conv_kernel"])?,
+        conv_bias: keys.flag(&["use_conv_bias"])?.unwrap_or(true),
+        proj_bias: keys.flag(&["mamba_proj_bias"])?.unwrap_or(false),
+        wide_states: true,
+        has_norm: true,
+    };
+    if let Some(dtype) = keys.text(&["mamba_ssm_cache_dtype"])?
+        && dtype != "float32"
+    {
+        return Err(keys.error("mamba_ssm_cache_dtype", format!("must be float32, got {dtype}")));
+    }
+    // It follows from the heads; kernels cut prompts in chunks of this size.
+    keys.pass("expand");
+    keys.pass("chunk_size");
+    keys.pass("time_step_rank");
+    Ok(state)
+}
+
+/// Layers with a window have other KV heads.
+fn mimo_v2(keys: &Keys<'_>, hidden: u32, count: u32) -> Result<Vec<Mixer>, ModelError> {
+    let whole = heads(keys, hidden)?;
+    if keys.flag(&["attention_bias"])? == Some(true) {
+        return Err(keys.error("attention_bias", "must be false"));
+    }
+    let value_dim = keys.optional(&["v_head_dim"])?.unwrap_or(whole.head_dim);
+    let whole = GroupedAttention {
+        value_dim,
+        sinks: keys.flag(&["add_full_attention_sink_bias"])?.unwrap_or(false),
+        ..whole
+    };
+    let tokens =
+        keys.required(&["sliding_window", "sliding_window_size", "attention_chunk_size"])?;
+    let head_dim = keys.optional(&["swa_head_dim"])?.unwrap_or(whole.head_dim);
+    let windowed = GroupedAttention {
+        heads: keys.optional(&["swa_num_attention_heads"])?.unwrap_or(whole.heads),
+        kv_heads: keys.optional(&["swa_num_key_value_heads"])?.unwrap_or(whole.kv_heads),
+        head_dim,
+        value_dim: keys.optional(&["swa_v_head_dim"])?.unwrap_or(value_dim),
+        sinks: keys.flag(&["add_swa_attention_sink_bias"])?.unwrap_or(false),
+        reach: Reach::Window(tokens),
+        ..whole
+    };
+    let pattern = keys.whole_numbers("hybrid_layer_pattern")?;
+    let pattern = pattern.ok_or_else(|| keys.error("hybrid_layer_pattern", "is missing"))?;
+    if pattern.len() != count as usize {
+        return Err(keys.error(
+            "hybrid_layer_pattern",
+            format!("must name {count} layers, got {}", pattern.len()),
+        ));
+    }
+    Ok(pattern
+        .iter()
+        .map(|mark| Mixer::Grouped(if *mark == 0 { whole } else { windowed }))
+        .collect())
+}
+
+fn minimax_m3(
+    keys: &Keys<'_>,
+    family: &Family,
+    hidden: u32,
+    count: u32,
+) -> Result<Vec<Mixer>, ModelError> {
+    let whole = grouped(keys, family, hidden)?;
+    let Some(config) = keys.object("sparse_attention_config")? else {
+        return Ok(vec![Mixer::Grouped(whole); count as usize]);
+    };
+    let is_used = config.flag(&["use_sparse_attention"])?.unwrap_or(true);
+    let block = config.required(&["sparse_block_size"])?;
+    let indexer = Indexer {
+        heads: config.required(&["sparse_num_index_heads"])?,
+        head_dim: config.required(&["sparse_index_dim"])?,
+        tokens: config.required(&["sparse_topk_blocks"])?.saturating_mul(block),
+    };
+    let marks = config.whole_numbers("sparse_attention_freq")?;
+    config.refuse_the_rest(crate::model::hf::known::SPARSE_BLOCKS)?;
+    let mixer = |index: u32| {
+        let mark = marks.as_ref().and_then(|marks| marks.get(index as usize));
+        let is_sparse = is_used && mark != Some(&0);
+        Mixer::Grouped(GroupedAttention { indexer: is_sparse.then_some(indexer), ..whole })
+    };
+    Ok((0..count).map(mixer).collect())
+}
+
+/// Layers that see everything have other heads; engines hold values beside keys though they are the same.
+fn gemma4(
+    keys: &Keys<'_>,
+    family: &Family,
+    hidden: u32,
+    count: u32,
+) -> Result<Vec<Mixer>, ModelError> {
+    let windowed = GroupedAttention { qk_norm: QkNorm::PerHead, ..grouped(keys, family, hidden)? };
+    let head_dim = keys.optional(&["global_head_dim"])?.unwrap_or(windowed.head_dim);
+    let whole = GroupedAttention {
+        head_dim,
+        value_dim: head_dim,
+        kv_heads: keys.optional(&["num_global_key_value_heads"])?.unwrap_or(windowed.kv_heads),
+        ..windowed
+    };
+    keys.pass("attention_k_eq_v");
+    if keys.optional(&["num_kv_shared_layers"])?.unwrap_or(0) > 0 {
+        return Err(
+            keys.error("num_kv_shared_layers", "layers that share a KV cache are not modelled")
+        );
+    }
+    let reaches = reaches(keys, family, count)?;
+    let mixer = |reach| match reach {
+        Reach::Full => Mixer::Grouped(whole),
+        reach => Mixer::Grouped(GroupedAttention { reach, ..windowed }),
+    };
+    Ok(reaches.into_iter().map(mixer).collect())
+}

@@ -1,0 +1,212 @@
+//! What follows the mixer in each layer.
+
+use super::families::{Family, Layers};
+use crate::model::checkpoint::{DenseMlp, Experts, Layer, Router};
+use crate::model::error::ModelError;
+use crate::model::hf::keys::Keys;
+
+const NOTHING: Layer = Layer { mixer: None, dense: None, experts: None, norms: 0 };
+
+/// The MLP or the experts of each layer, or both (Gemma 4).
+pub(super) fn read(keys: &Keys<'_>, family: &Family, count: u32) -> Result<Vec<Layer>, ModelError> {
+    let names = ["num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"];
+    let may_have_experts = !matches!(family.layers, Layers::Dense);
+    let has_experts = may_have_experts && keys.optional(&names)?.unwrap_or(0) > 0;
+    let has_both = family.is(&["gemma4_text"]);
+    // Files of models without dense layers name a width all the same.
+    keys.pass("intermediate_size");
+    if !has_experts {
+        if let Some(layers) = keys.list("mlp_only_layers")?
+            && !layers.is_empty()
+        {
+            return Err(keys.error("mlp_only_layers", "must be empty without experts"));
+        }
+        let dense = Some(dense(keys, family)?);
+        if has_both {
+            keys.flag(&["enable_moe_block"])?;
+        }
+        return Ok(vec![Layer { dense, ..NOTHING }; count as usize]);
+    }
+    let experts = experts(keys, family)?;
+    if has_both {
+        let layer = Layer { dense: Some(dense(keys, family)?), experts: Some(experts), ..NOTHING };
+        keys.pass("enable_moe_block");
+        return Ok(vec![layer; count as usize]);
+    }
+    let is_dense = dense_layers(keys, count)?;
+    let dense = if is_dense.contains(&true) { Some(dense(keys, family)?) } else { None };
+    for width in ["intermediate_size_mlp", "dense_intermediate_size"] {
+        keys.pass(width);
+    }
+    let hashed = keys.optional(&["num_hash_layers"])?.unwrap_or(0);
+    let layer = |(index, is_dense): (usize, bool)| {
+        if is_dense {
+            return Layer { dense, ..NOTHING };
+        }
+        let is_hashed = index < hashed as usize;
+        let router =
+            Router { table: is_hashed, bias: experts.router.bias && !is_hashed, ..experts.router };
+        Layer { experts: Some(Experts { router, ..experts }), ..NOTHING }
+    };
+    Ok(is_dense.into_iter().enumerate().map(layer).collect())
+}
+
+fn dense(keys: &Keys<'_>, family: &Family) -> Result<DenseMlp, ModelError> {
+    let width = match family.types[0] {
+        "llama4_text" => "intermediate_size_mlp",
+        "minimax_m3" => "dense_intermediate_size",
+        _ => "intermediate_size",
+    };
+    if keys.flag(&["use_double_wide_mlp"])? == Some(true) {
+        return Err(keys.error("use_double_wide_mlp", "must be false"));
+    }
+    let bias = keys.flag(&["mlp_bias", "use_mlp_bias"])?.unwrap_or(false);
+    Ok(DenseMlp { width: keys.required(&[width])?, gated: true, bias })
+}
+
+fn experts(keys: &Keys<'_>, family: &Family) -> Result<Experts, ModelError> {
+    let names = ["num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"];
+    let count = keys.required(&names)?;
+    let per_token = [
+        "num_experts_per_tok",
+        "num_experts_per_token",
+        "experts_per_token",
+        "top_k_experts",
+        "moe_topk",
+        "moe_k",
+    ];
+    let per_token = keys.required(&per_token)?;
+    if per_token > count {
+        let problem = format!("must be at most the {count} experts, got {per_token}");
+        return Err(keys.error("num_experts_per_tok", problem));
+    }
+    let width = match keys.optional(&["moe_intermediate_size"])? {
+        Some(width) => width,
+        None => keys.required(&["intermediate_size"])?,
+    };
+    let shared =
+        keys.optional(&["n_shared_experts", "num_shared_experts", "moe_num_shared_experts"])?;
+    let shared_width = keys.optional(&[
+        "shared_expert_intermediate_size",
+        "shared_intermediate_size",
+        "share_expert_dim",
+        "moe_shared_expert_intermediate_size",
+    ])?;
+    let implied = if family.is(&["llama4_text"]) { width } else { 0 };
+    let of_count = |shared: u32| {
+        let product = shared.checked_mul(width);
+        product.ok_or_else(|| keys.error("n_shared_experts", format!("are too many: {shared}")))
+    };
+    let shared_width = match (shared_width, shared) {
+        (_, Some(0)) => 0,
+        (Some(width), _) => width,
+        (None, Some(shared)) => of_count(shared)?,
+        (None, None) => implied,
+    };
+    let method = keys.text(&["topk_method"])?;
+    let methods = ["noaux_tc", "greedy", "group_limited_greedy"];
+    if let Some(method) = method.filter(|method| !methods.contains(method)) {
+        let problem = format!("must be one of {}, got {method}", methods.join(", "));
+        return Err(keys.error("topk_method", problem));
+    }
+    let says_bias = keys.flag(&["use_routing_bias", "use_moe_router_bias", "moe_use_aux_free"])?;
+    let has_bias = ["gpt_oss", "glm4_moe", "glm_moe_dsa", "kimi_linear", "dots1", "ernie4_5_moe"];
+    // What the checkpoint says of the router's type changes nothing that is counted here.
+    keys.pass("moe_router_dtype");
+    let latent = keys.optional(&["moe_latent_size", "routed_expert_hidden_size"])?;
+    // Routers that vLLM holds in 32 bits.
+    let is_wide = family.is(&["mimo_v2_flash", "minimax_m2", "minimax_m3", "step3p5"]);
+    Ok(Experts {
+        count,
+        per_token,
+        width,
+        latent,
+        latent_norm: keys.flag(&["latent_moe_use_norm"])?.unwrap_or(false),
+        gated: true,
+        bias: family.is(&["gpt_oss"]),
+        shared_width,
+        shared_gate: (family.is(&["qwen2_moe"]) || family.layers == Layers::Delta)
+            && shared_width > 0,
+        router: Router {
+            bias: says_bias.unwrap_or(method == Some("noaux_tc") || family.is(&has_bias)),
+            table: false,
+            is_wide,
+            scales: family.is(&["gemma4_text"]),
+        },
+    })
+}
+
+/// The layers without experts: the first `first_k_dense_replace`, those named in `mlp_only_layers`, and all but
+/// every `step`-th; or those that a list says.
+fn dense_layers(keys: &Keys<'_>, count: u32) -> Result<Vec<bool>, ModelError> {
+    let first = keys.optional(&["first_k_dense_replace", "moe_layer_start_index"])?.unwrap_or(0);
+    let named = keys.whole_numbers("mlp_only_layers")?.unwrap_or_default();
+    let kinds = keys.list("mlp_layer_types")?.unwrap_or_default();
+    let marks = if keys.holds_list("moe_layer_freq") {
+        keys.whole_numbers("moe_layer_freq")?
+    } else {
+        None
+    };
+    let of_length = |name: &'static str, length: usize| match length {
+        length if length == count as usize => Ok(()),
+        length => Err(keys.error(name, format!("must name {count} layers, got {length}"))),
+    };
+    if let Some(marks) = marks {
+        of_length("moe_layer_freq", marks.len())?;
+        return Ok(marks.iter().map(|mark| *mark == 0).collect());
+    }
+    if !kinds.is_empty() {
+        of_length("mlp_layer_types", kinds.len())?;
+        keys.pass("moe_layer_freq");
+        return Ok(kinds.iter().map(|kind| kind.as_str() == Some("dense")).collect());
+    }
+    if let Some(sparse) = keys.whole_numbers("moe_layers")? {
+        keys.pass("interleave_moe_layer_step");
+        return Ok((0..count).map(|layer| !sparse.contains(&u64::from(layer))).collect());
+    }
+    let names = [
+        "decoder_sparse_step",
+        "moe_layer_freq",
+        "interleave_moe_layer_step",
+        "moe_layer_interval",
+    ];
+    let step = keys.optional(&names)?.unwrap_or(1).max(1);
+    // `decoder_sparse_step` counts layers from one, `moe_layer_freq` from zero.
+    let from_zero = u32::from(keys.find(&names).is_some_and(|(name, _)| name == "moe_layer_freq"));
+    let is_dense = |layer: u32| {
+        let place = layer + 1 - from_zero;
+        layer < first || named.contains(&u64::from(layer)) || !place.is_multiple_of(step)
+    };
+    Ok((0..count).map(is_dense).collect())
+}
+
+pub(super) fn of_nemotron_h(keys: &Keys<'_>) -> Result<DenseMlp, ModelError> {
+    let bias = keys.flag(&["mlp_bias"])?.unwrap_or(false);
+    Ok(DenseMlp { width: keys.required(&["intermediate_size"])?, gated: false, bias })
+}
+
+pub(super) fn experts_of_nemotron_h(keys: &Keys<'_>) -> Result<Experts, ModelError> {
+    let shared = keys.optional(&["n_shared_experts"])?.unwrap_or(0);
+    let width = keys.required(&["moe_intermediate_size", "intermediate_size"])?;
+    let shared_width = keys.optional(&["moe_shared_expert_intermediate_size"])?.unwrap_or(width);
+    keys.pass("moe_shared_expert_overlap");
+    Ok(Experts {
+        count: keys.required(&["n_routed_experts"])?,
+        per_token: keys.required(&["num_experts_per_tok"])?,
+        width,
+        latent: keys.optional(&["moe_latent_size"])?,
+        latent_norm: false,
+        gated: false,
+        bias: false,
+        shared_width: shared_width.saturating_mul(shared),
+        shared_gate: false,
+        router: Router { bias: true, ..Router::default() },
+    })
+}
+
+/// The width that Nemotron-NAS means by a factor: of two thirds of the hidden width, to the next multiple of 256.
+pub(super) fn of_factor(factor: f64, hidden: u32) -> DenseMlp {
+    const MULTIPLE: u32 = 256;
+    let width = (2.0 * factor * f64::from(hidden) / 3.0) as u32;
+    DenseMlp { width: width.next_multiple_of(MULTIPLE), gated: true, bias: false }
+}

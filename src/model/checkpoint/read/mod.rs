@@ -1,0 +1,201 @@
+//! Reading a model from the `config.json` of a Hugging Face checkpoint, and from `hf_quant_config.json` beside it.
+//!
+//! Keys and their aliases follow the `transformers` configuration classes (4.5x, 5.x) and the classes that
+//! checkpoints bring. Every key is read, known to describe, or refused by name.
+
+mod families;
+mod layers;
+mod mixers;
+mod mlps;
+mod outer;
+mod quantization;
+
+use serde_json::Value;
+
+use self::families::{ALIASES, FAMILIES, Family};
+use super::Checkpoint;
+use crate::model::error::ModelError;
+use crate::model::hf::keys::Keys;
+use crate::model::hf::known;
+use crate::model::precision::{Dtype, KvDtype};
+
+impl Checkpoint {
+    /// Reads a model called `name` from the text of its `config.json`, and of its `hf_quant_config.json` if it has one.
+    ///
+    /// # Errors
+    /// When a key is missing or out of range, describes layers that are not modelled, or is not known.
+    pub fn from_hf_config(
+        json: &str,
+        quantization: Option<&str>,
+        name: &str,
+    ) -> Result<Self, ModelError> {
+        let problem = |problem: String| ModelError::Json { model: name.to_owned(), problem };
+        let parse = |text: &str| {
+            crate::json::parse(&without_infinities(text))
+                .map_err(|error| problem(format!("is no JSON: {error}")))
+        };
+        let value = parse(json)?;
+        let root = value.as_object().ok_or_else(|| problem("must be an object".to_owned()))?;
+        let outer = Keys::new(name, root, "");
+        let text = outer.object("text_config")?;
+        let beside = quantization.map(parse).transpose()?;
+        let model = read(text.as_ref().unwrap_or(&outer), &outer, text.is_some(), beside.as_ref())?;
+        if let Some(text) = &text {
+            text.refuse_the_rest(known::DESCRIPTIONS)?;
+        }
+        outer.refuse_the_rest(known::DESCRIPTIONS)?;
+        Ok(model)
+    }
+}
+
+/// Python writes numbers that JSON has not; as bounds they are as good as the greatest number there is.
+fn without_infinities(text: &str) -> String {
+    let mut is_quoted = false;
+    let mut is_escaped = false;
+    let mut rest = String::with_capacity(text.len());
+    let mut skip = 0;
+    for (at, sign) in text.char_indices() {
+        if at < skip {
+            continue;
+        }
+        match sign {
+            _ if is_escaped => is_escaped = false,
+            '\\' => is_escaped = is_quoted,
+            '"' => is_quoted = !is_quoted,
+            'I' if !is_quoted && text[at..].starts_with("Infinity") => {
+                skip = at + "Infinity".len();
+                rest.push_str("1e308");
+                continue;
+            }
+            _ => {}
+        }
+        rest.push(sign);
+    }
+    rest
+}
+
+fn read(
+    keys: &Keys<'_>,
+    outer: &Keys<'_>,
+    is_nested: bool,
+    beside: Option<&Value>,
+) -> Result<Checkpoint, ModelError> {
+    let (family, architecture) = family_of(keys, outer, is_nested)?;
+    let hidden = keys.required(&["hidden_size"])?;
+    let layers = layers::read(keys, family, hidden)?;
+    let vocab = keys.required(&["vocab_size"])?;
+    let tied = keys.flag(&["tie_word_embeddings"])?;
+    let tied = match tied {
+        None if is_nested => outer.flag(&["tie_word_embeddings"])?,
+        given => {
+            outer.pass("tie_word_embeddings");
+            given
+        }
+    };
+    let ties_by_default = ["gemma", "gemma4_text"];
+    let tower = if is_nested { outer::tower(outer, hidden, family)? } else { None };
+    let formats = quantization::read(keys, outer, family, beside)?;
+    let (quantization, kv_cache_dtype) =
+        formats.map_or((None, KvDtype::Auto), |(all, kv)| (all, kv));
+    let dtype = match read_dtype(keys)? {
+        Some(dtype) => dtype,
+        None if is_nested => read_dtype(outer)?.unwrap_or_default(),
+        None => Dtype::default(),
+    };
+    if is_nested {
+        outer.find(&["torch_dtype", "dtype"]);
+    }
+    Ok(Checkpoint {
+        name: keys.model().to_owned(),
+        architecture,
+        family: family.types[0].to_owned(),
+        hidden,
+        streams: keys.optional(&["hc_mult"])?.unwrap_or(1),
+        vocab,
+        tied_embeddings: tied.unwrap_or_else(|| family.is(&ties_by_default)),
+        layers,
+        max_position: outer::reach(keys)?,
+        dtype,
+        quantization,
+        kv_cache_dtype,
+        kv_cache_dtype_sglang: quantization::kv_of_sglang(outer, keys, beside),
+        tower,
+        draft_layers: outer::draft_layers(keys)?,
+    })
+}
+
+/// The family, and what the class of the whole model is called.
+fn family_of(
+    keys: &Keys<'_>,
+    outer: &Keys<'_>,
+    is_nested: bool,
+) -> Result<(&'static Family, String), ModelError> {
+    let class_of = |keys: &Keys<'_>| -> Result<Option<String>, ModelError> {
+        let list = keys.list("architectures")?;
+        Ok(list.and_then(|list| list.first()).and_then(Value::as_str).map(str::to_owned))
+    };
+    let own = class_of(keys)?;
+    let whole = if is_nested { class_of(outer)? } else { None };
+    if is_nested {
+        outer.pass("model_type");
+    }
+    let kind = keys.text(&["model_type"])?;
+    let by_class = |class: &str| {
+        let alias = ALIASES.iter().find(|(alias, _)| *alias == class);
+        let class = alias.map_or(class, |(_, family)| family);
+        FAMILIES.iter().find(|family| family.architecture == class)
+    };
+    let by_kind = kind.and_then(|kind| FAMILIES.iter().find(|family| family.types.contains(&kind)));
+    let found = own
+        .as_deref()
+        .and_then(by_class)
+        .or(by_kind)
+        .or_else(|| whole.as_deref().and_then(by_class));
+    let Some(family) = found else {
+        let known: Vec<&str> = FAMILIES.iter().map(|one| one.architecture).collect();
+        return Err(match (&own, kind) {
+            (Some(class), _) => keys.error(
+                "architectures",
+                format!("{class} is not read; known are {}", known.join(", ")),
+            ),
+            (None, kind) => {
+                let known: Vec<&str> = FAMILIES.iter().flat_map(|one| one.types).copied().collect();
+                let what =
+                    kind.map_or("is missing".to_owned(), |kind| format!("{kind} is not read"));
+                keys.error("model_type", format!("{what}; known are {}", known.join(", ")))
+            }
+        });
+    };
+    let names_other = own.as_deref().is_some_and(|class| by_class(class).is_none());
+    if let Some(class) = own.as_ref().filter(|_| names_other) {
+        let known: Vec<&str> = FAMILIES.iter().map(|one| one.architecture).collect();
+        return Err(keys.error(
+            "architectures",
+            format!("{class} is not read; known are {}", known.join(", ")),
+        ));
+    }
+    if let Some(kind) = kind.filter(|kind| !family.types.contains(kind)) {
+        let right = family.types.join(" or ");
+        let problem = format!("must be {right} for {}, got {kind}", family.architecture);
+        return Err(keys.error("model_type", problem));
+    }
+    let class = whole.or(own).unwrap_or_else(|| family.architecture.to_owned());
+    Ok((family, class))
+}
+
+fn read_dtype(keys: &Keys<'_>) -> Result<Option<Dtype>, ModelError> {
+    Ok(match keys.text(&["torch_dtype", "dtype"])? {
+        None => None,
+        // What was saved in 32 bits is served in 16 unless it is asked for: vLLM `config/model.py`
+        // (`_resolve_auto_dtype`), SGLang `configs/model_config.py`.
+        Some("bfloat16" | "auto" | "float32" | "float") => Some(Dtype::Bfloat16),
+        Some("float16" | "half") => Some(Dtype::Float16),
+        Some(other) => {
+            let problem = format!("must be bfloat16, float16 or float32, got {other}");
+            return Err(keys.error("torch_dtype", problem));
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests;

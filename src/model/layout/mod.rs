@@ -1,0 +1,35 @@
+//! How engines lay out a checkpoint in the memory of GPUs: weights, and caches of keys, values and states.
+//!
+//! * `weights.rs`: bytes of weights as vLLM creates them
+//! * `specs.rs`: what each layer keeps in vLLM, and in blocks of how many tokens
+//! * `groups.rs`: how vLLM puts these into groups that share a pool, and what a request needs
+//! * `sglang.rs`: SGLang's pools
+
+mod groups;
+mod sglang;
+mod specs;
+mod weights;
+
+pub use groups::{CacheGroup, VllmLayout};
+pub use sglang::{SglangLayout, SglangPools};
+pub use specs::{CacheKind, LayerCache};
+
+use super::memory::Generation;
+use super::precision::KvDtype;
+
+/// The GPUs that a layout is for, and what is asked of the engine.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Machine {
+    /// Generation of the GPU.
+    pub generation: Generation,
+    /// GPUs that share each layer.
+    pub tp: u32,
+    /// What keys and values are to be stored in (`--kv-cache-dtype`).
+    pub kv_cache_dtype: KvDtype,
+}
+
+impl Machine {
+    const fn is_blackwell(self) -> bool {
+        matches!(self.generation, Generation::Blackwell)
+    }
+}

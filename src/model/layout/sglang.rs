@@ -1,0 +1,197 @@
+//! SGLang's pools (0.5.23, `srt/mem_cache/memory_pool.py`, `srt/model_executor/pool_configurator.py`): one of tokens,
+//! a second one of tokens in windows, and one of states.
+
+use super::Machine;
+use crate::model::checkpoint::{Checkpoint, Compressed, Indexer, Mixer, Reach};
+use crate::model::precision::KvDtype;
+use crate::units::Bytes;
+
+/// The pools of a model in SGLang.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SglangLayout {
+    /// Tokens of a page.
+    pub page_size: u32,
+    /// Bytes of a token of the pool, with its share of the pool of windows.
+    pub cell_size: f64,
+    /// Tokens of the pool of windows for each of the other; nothing without such a pool.
+    pub window_ratio: Option<f64>,
+    /// Bytes of the states of one request, if it has any.
+    pub state_bytes: u64,
+    /// Bytes that do not depend on the number of tokens.
+    pub fixed_bytes: u64,
+    /// What keys and values are stored in.
+    pub kv_cache_dtype: KvDtype,
+    context: u32,
+    most_running: Option<u64>,
+}
+
+/// What a memory holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SglangPools {
+    /// Tokens.
+    pub max_total_num_tokens: u64,
+    /// Tokens in the pool of windows.
+    pub swa_max_total_num_tokens: Option<u64>,
+    /// Slots of states.
+    pub max_mamba_cache_size: Option<u64>,
+    /// Requests that run at once.
+    pub max_running_requests: u64,
+}
+
+/// Families whose windows have a pool of their own; others keep all tokens in all layers.
+const WINDOWED: [&str; 5] = ["gemma4_text", "gpt_oss", "llama4_text", "mimo_v2_flash", "step3p5"];
+/// `swa_full_tokens_ratio`, and that of DeepSeek-V4.
+const WINDOW_RATIO: f64 = 0.8;
+const WINDOW_RATIO_V4: f64 = 0.1;
+/// `mamba_full_memory_ratio`: bytes of states for each of tokens.
+const STATES_PER_TOKENS: f64 = 0.9;
+/// Slots of a running request with `extra_buffer`: its state, and two for checkpoints, of which it holds as many more.
+const SLOTS_OF_REQUEST: u64 = 5;
+
+impl SglangLayout {
+    /// Of a checkpoint on a machine.
+    pub fn of(model: &Checkpoint, machine: Machine) -> Self {
+        let kv = stored(model, machine);
+        let mixers: Vec<&Mixer> =
+            model.layers.iter().filter_map(|layer| layer.mixer.as_ref()).collect();
+        let has_window = WINDOWED.contains(&model.family.as_str());
+        let compressed = mixers.iter().any(|mixer| matches!(mixer, Mixer::Compressed(_)));
+        let (full, windowed) = mixers.iter().fold((0.0, 0.0), |(full, windowed), mixer| {
+            let (all, latest) = token_of(mixer, machine, kv, has_window);
+            (full + all, windowed + latest)
+        });
+        let ratio = if compressed { WINDOW_RATIO_V4 } else { WINDOW_RATIO };
+        let has_window = has_window || compressed;
+        Self {
+            page_size: page(model, machine),
+            cell_size: if has_window { full + ratio * windowed } else { full },
+            window_ratio: has_window.then_some(ratio),
+            state_bytes: model.state_bytes(machine.tp),
+            fixed_bytes: mixers.iter().map(|mixer| fixed_of(mixer)).sum(),
+            kv_cache_dtype: kv,
+            context: model.max_position,
+            most_running: compressed.then_some(RUNNING_V4),
+        }
+    }
+
+    /// What so much memory holds.
+    pub fn pools(&self, memory: Bytes) -> SglangPools {
+        let mut left = memory.0.saturating_sub(self.fixed_bytes);
+        let mut slots = None;
+        let for_states = left as f64 * STATES_PER_TOKENS / (1.0 + STATES_PER_TOKENS);
+        if let Some(whole) = (for_states as u64).checked_div(self.state_bytes) {
+            left = left.saturating_sub(whole * self.state_bytes);
+            // One slot is set aside.
+            slots = Some(whole.saturating_sub(1));
+        }
+        let page = u64::from(self.page_size);
+        let tokens = (left as f64 / self.cell_size) as u64 / page * page;
+        let in_window = |ratio: f64| (tokens as f64 * ratio) as u64 / page * page;
+        let by_tokens = (tokens as f64 / f64::from(self.context) * 512.0) as u64;
+        let by_tokens = self.most_running.unwrap_or_else(|| by_tokens.clamp(2048, 4096));
+        SglangPools {
+            max_total_num_tokens: tokens,
+            swa_max_total_num_tokens: self.window_ratio.map(in_window),
+            max_mamba_cache_size: slots,
+            max_running_requests: slots
+                .map_or(by_tokens, |slots| by_tokens.min(slots / SLOTS_OF_REQUEST)),
+        }
+    }
+}
+
+/// What keys and values are stored in: sparse attention goes by the machine, others by what the files say.
+fn stored(model: &Checkpoint, machine: Machine) -> KvDtype {
+    let has = |is: fn(&Mixer) -> bool| {
+        model.layers.iter().filter_map(|layer| layer.mixer.as_ref()).any(is)
+    };
+    if has(|mixer| matches!(mixer, Mixer::Compressed(_))) {
+        return KvDtype::Fp8;
+    }
+    if !machine.kv_cache_dtype.is_auto() {
+        return machine.kv_cache_dtype;
+    }
+    if has(|mixer| matches!(mixer, Mixer::Latent(latent) if latent.is_sparse)) {
+        return if machine.is_blackwell() { KvDtype::Fp8 } else { KvDtype::Auto };
+    }
+    model.kv_cache_dtype_sglang
+}
+
+/// Bytes of a token in the pool of all tokens and in that of windows.
+fn token_of(mixer: &Mixer, machine: Machine, kv: KvDtype, has_window: bool) -> (f64, f64) {
+    match mixer {
+        Mixer::Grouped(grouped) => {
+            let heads = u64::from(grouped.kv_heads.div_ceil(machine.tp.max(1)));
+            let bytes = heads * u64::from(grouped.head_dim + grouped.value_dim) * kv.bytes();
+            let keys =
+                grouped.indexer.map_or(0, |indexer| kv.bytes() * u64::from(indexer.head_dim));
+            let all = (bytes + keys) as f64;
+            if has_window && grouped.reach != Reach::Full { (0.0, all) } else { (all, 0.0) }
+        }
+        Mixer::Latent(latent) => {
+            let dims = u64::from(latent.kv_lora_rank + latent.qk_rope_head_dim);
+            let bytes =
+                dims * kv.bytes() + latent.indexer.map_or(0, |indexer| u64::from(key_of(indexer)));
+            (bytes as f64, 0.0)
+        }
+        Mixer::Compressed(compressed) => compressed_token(compressed),
+        Mixer::Delta(_) | Mixer::KimiDelta(_) | Mixer::StateSpace(_) => (0.0, 0.0),
+    }
+}
+
+/// Keys of an indexer: 8 bits each, and a scale of 32.
+const fn key_of(indexer: Indexer) -> u32 {
+    indexer.head_dim + 4
+}
+
+/// DeepSeek-V4's rows of 584 bytes in pages of 256 tokens that are padded to multiples of 576 bytes; pages of two rows
+/// take three times as much.
+const ROW_V4: f64 = 585.0;
+const ROW_V4_SHORT_PAGE: f64 = 864.0;
+/// Requests that run at once by default.
+const RUNNING_V4: u64 = 256;
+
+fn compressed_token(compressed: &Compressed) -> (f64, f64) {
+    let ratio = f64::from(compressed.ratio);
+    match (compressed.ratio, compressed.indexer) {
+        (0, _) => (0.0, ROW_V4),
+        (Compressed::OVERLAPPING, Some(indexer)) => {
+            // Sums of eight tokens in each page of 256.
+            let sums = 4.0 * 4.0 * f64::from(compressed.head_dim + indexer.head_dim) / 32.0;
+            ((ROW_V4 + f64::from(key_of(indexer))) / ratio, ROW_V4 + sums)
+        }
+        _ => (ROW_V4_SHORT_PAGE / ratio, ROW_V4),
+    }
+}
+
+/// Sums of the entries that requests are making, where these do not overlap: 128 rows a request, and one request more.
+/// The size of a row is inferred from pools of two models.
+fn fixed_of(mixer: &Mixer) -> u64 {
+    match mixer {
+        Mixer::Compressed(compressed) if compressed.ratio > Compressed::OVERLAPPING => {
+            let row = 4 * 2 * u64::from(compressed.head_dim) + 32;
+            u64::from(compressed.ratio) * (RUNNING_V4 + 1) * row
+        }
+        _ => 0,
+    }
+}
+
+/// Tokens of a page: what the attention kernels of the machine take.
+fn page(model: &Checkpoint, machine: Machine) -> u32 {
+    let has = |is: fn(&Mixer) -> bool| {
+        model.layers.iter().filter_map(|layer| layer.mixer.as_ref()).any(is)
+    };
+    if has(|mixer| matches!(mixer, Mixer::Compressed(_))) {
+        256
+    } else if has(|mixer| matches!(mixer, Mixer::Grouped(grouped) if grouped.indexer.is_some())) {
+        128
+    } else if has(|mixer| matches!(mixer, Mixer::Latent(latent) if latent.is_sparse)) {
+        64
+    } else if !machine.is_blackwell() || has(|mixer| matches!(mixer, Mixer::Delta(_))) {
+        1
+    } else if ["mimo_v2_flash", "step3p5"].contains(&model.family.as_str()) {
+        // FlashAttention 4.
+        128
+    } else {
+        64
+    }
+}
