@@ -1,6 +1,7 @@
 //! Files of the catalogue, each read when it is first asked for.
 
-use std::sync::OnceLock;
+use std::collections::BTreeMap;
+use std::sync::{OnceLock, PoisonError, RwLock};
 
 use serde::de::DeserializeOwned;
 
@@ -11,6 +12,8 @@ pub(super) struct Catalogue<T: 'static, const N: usize> {
     files: &'static [(&'static str, &'static str); N],
     read: [OnceLock<Profile<T>>; N],
     name_of: fn(&T) -> &String,
+    /// The file of each name that was looked up: a scenario asks for its model and GPU many times.
+    found: RwLock<BTreeMap<String, usize>>,
 }
 
 impl<T: DeserializeOwned, const N: usize> Catalogue<T, N> {
@@ -18,7 +21,8 @@ impl<T: DeserializeOwned, const N: usize> Catalogue<T, N> {
         files: &'static [(&'static str, &'static str); N],
         name_of: fn(&T) -> &String,
     ) -> Self {
-        Self { files, read: [const { OnceLock::new() }; N], name_of }
+        let found = RwLock::new(BTreeMap::new());
+        Self { files, read: [const { OnceLock::new() }; N], name_of, found }
     }
 
     pub(super) fn each(&'static self) -> impl Iterator<Item = &'static Profile<T>> + Clone {
@@ -33,11 +37,22 @@ impl<T: DeserializeOwned, const N: usize> Catalogue<T, N> {
     /// The profile of this name or alias. A whole name wins over the part behind the slash, so that no
     /// organisation hides another. Only files in which that part stands are read.
     pub(super) fn find(&'static self, name: &str) -> Option<&'static Profile<T>> {
+        let found = self.found.read().unwrap_or_else(PoisonError::into_inner).get(name).copied();
+        if let Some(index) = found {
+            return Some(self.profile(index));
+        }
+        let index = self.search(name)?;
+        let mut found = self.found.write().unwrap_or_else(PoisonError::into_inner);
+        found.insert(name.to_owned(), index);
+        Some(self.profile(index))
+    }
+
+    fn search(&self, name: &str) -> Option<usize> {
         let part = behind_slash(name);
         let told = (0..N).filter(|&index| stands_in(part, self.files[index].1));
-        let told: Vec<&Profile<T>> = told.map(|index| self.profile(index)).collect();
+        let told: Vec<usize> = told.collect();
         let named = |same: &dyn Fn(&str) -> bool| {
-            told.iter().find(|profile| self.names_of(profile).any(same)).copied()
+            told.iter().find(|index| self.names_of(self.profile(**index)).any(same)).copied()
         };
         named(&|other: &str| other.eq_ignore_ascii_case(name))
             .or_else(|| named(&|other: &str| behind_slash(other).eq_ignore_ascii_case(name)))
