@@ -46,7 +46,12 @@ pub(super) fn replay(recording: &Recording) -> Result<Replay, RecordingError> {
             return Err(recording.not_modelled(message));
         }
     };
-    let mut instance = Instance::new(scheduler, StepTime::Linear(STEP_TIME)).as_recorded();
+    let mut step_time = STEP_TIME;
+    if recording.engine == "sglang" {
+        // Its recordings count each verified token of a decoding request as a row.
+        step_time.decode_seq = step_time.decode_seq * u64::from(1 + sglang::drafts(recording));
+    }
+    let mut instance = Instance::new(scheduler, StepTime::Linear(step_time)).as_recorded();
     let mut queue = inputs(&recording.requests);
     let mut log = Log::new(recording);
     let mut is_awaited = false;

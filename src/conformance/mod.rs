@@ -16,7 +16,19 @@ mod vllm;
 
 use serde_json::Value;
 
+use crate::engine::scheduler::Acceptance;
+
 pub use recording::{Recording, RecordingError};
+
+/// Drafts of a step, as in scenarios.
+const DRAFTS_MAX: u32 = 1000;
+
+/// The acceptance of the recordings: (5·i + 3·v) mod (k+1), which repeats every k+1 verifications.
+fn acceptance(requests: usize, drafts: u32) -> Acceptance {
+    let period = drafts + 1;
+    let counts = |i: u32| (0..period).map(|v| (5 * i + 3 * v) % period).collect();
+    Acceptance::Recorded((0..requests as u32).map(counts).collect())
+}
 
 /// How a replay compares with its recording.
 #[derive(Debug, Clone, PartialEq)]

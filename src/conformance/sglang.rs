@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::drive::Outcome;
 use super::recording::{RecordedRequest, Recording, RecordingError};
+use super::{DRAFTS_MAX, acceptance};
 use crate::engine::Batch;
 use crate::engine::scheduler::{Handoff, Schedule, Scheduler, Sglang, SglangSettings};
 use crate::ids::RequestId;
@@ -35,6 +36,8 @@ struct Settings {
     priority_scheduling_preemption_threshold: i32,
     max_loras_per_batch: Option<u32>,
     prefill_max_requests: Option<u32>,
+    #[serde(default)]
+    spec_k: u32,
 }
 
 pub(super) fn scheduler(recording: &Recording) -> Result<Scheduler, RecordingError> {
@@ -69,6 +72,15 @@ pub(super) fn scheduler(recording: &Recording) -> Result<Scheduler, RecordingErr
         );
         return Err(recording.not_modelled(message));
     }
+    if settings.spec_k > DRAFTS_MAX {
+        let (most, got) = (DRAFTS_MAX, settings.spec_k);
+        let rule = format!("must be at most {most}, got {got}");
+        return Err(recording.not_modelled(format!("SGLang settings: spec_k: {rule}")));
+    }
+    if settings.spec_k > 0 && settings.enable_mixed_chunk {
+        let message = "SGLang settings: enable_mixed_chunk: not with spec_k".to_owned();
+        return Err(recording.not_modelled(message));
+    }
     let elsewhere = recording.requests.iter().position(|r| r.handoff != Handoff::None);
     if let Some(index) = elsewhere {
         let message = format!(
@@ -94,8 +106,17 @@ pub(super) fn scheduler(recording: &Recording) -> Result<Scheduler, RecordingErr
         enable_priority_scheduling: settings.enable_priority_scheduling,
         priority_scheduling_preemption_threshold: settings.priority_scheduling_preemption_threshold,
         max_loras_per_batch: settings.max_loras_per_batch,
+        speculative_num_steps: settings.spec_k,
     };
-    Ok(Scheduler::Sglang(Box::new(Sglang::new(engine).recording_entries())))
+    let accepted = acceptance(recording.requests.len(), settings.spec_k);
+    let sglang = Sglang::new(engine).accepting(accepted).recording_entries();
+    Ok(Scheduler::Sglang(Box::new(sglang)))
+}
+
+/// Drafts that a decode step verifies for each request.
+pub(super) fn drafts(recording: &Recording) -> u32 {
+    let drafts = recording.config.get("spec_k").and_then(Value::as_u64);
+    drafts.and_then(|drafts| u32::try_from(drafts).ok()).unwrap_or(0)
 }
 
 pub(super) fn step_line(batch: &Batch, scheduler: &Sglang) -> Value {
@@ -129,7 +150,7 @@ pub(super) fn step_line(batch: &Batch, scheduler: &Sglang) -> Value {
         "mode": mode,
         "dur": micros(batch.duration.as_nanos()),
         "pf": plan.shape.prefill_tokens,
-        "nd": decodes,
+        "nd": decodes + plan.shape.draft_tokens,
         "s": plan.decode_entries.iter().chain(&plan.entries).enumerate().map(entry).collect::<Vec<_>>(),
         "chunked": scheduler.chunked_request().map(|id| id.0),
         "avail": scheduler.available_tokens(),

@@ -5,7 +5,8 @@ use serde_json::{Map, Value, json};
 
 use super::drive::Outcome;
 use super::recording::{Recording, RecordingError};
-use crate::engine::scheduler::{Acceptance, KvRole, Scheduler, VllmV1, VllmV1Settings};
+use super::{DRAFTS_MAX, acceptance};
+use crate::engine::scheduler::{KvRole, Scheduler, VllmV1, VllmV1Settings};
 use crate::engine::{Batch, EntryKind};
 use crate::scenario::{Policy, SpeculationMethod};
 
@@ -128,16 +129,6 @@ pub(super) fn scheduler(recording: &Recording) -> Result<Scheduler, RecordingErr
     };
     let vllm = if settings.record_block_ids { vllm.recording_blocks() } else { vllm };
     Ok(Scheduler::VllmV1(Box::new(vllm)))
-}
-
-/// Drafts of a step, as in scenarios.
-const DRAFTS_MAX: u32 = 1000;
-
-/// The acceptance of the recordings: (5·i + 3·v) mod (k+1), which repeats every k+1 verifications.
-fn acceptance(requests: usize, drafts: u32) -> Acceptance {
-    let period = drafts + 1;
-    let counts = |i: u32| (0..period).map(|v| (5 * i + 3 * v) % period).collect();
-    Acceptance::Recorded((0..requests as u32).map(counts).collect())
 }
 
 pub(super) fn step_line(batch: &Batch, scheduler: &Scheduler) -> Value {

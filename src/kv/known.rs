@@ -73,6 +73,8 @@ impl RadixTree {
         }
         let adapter = request.adapter.map_or(0, |adapter| 1 + u64::from(adapter.0));
         let namespace = mix(request.content.salt) ^ adapter;
-        self.matched(namespace, &joined, request.prompt_tokens.saturating_sub(1))
+        let keys = self.keys();
+        let limit = keys.count(request.prompt_tokens.saturating_sub(1));
+        self.matched(namespace, &keys.of(joined), limit)
     }
 }

@@ -21,6 +21,7 @@ mod pool;
 mod radix;
 mod tier;
 mod token_runs;
+mod tree_keys;
 
 pub use block_pool::{BlockId, BlockPool};
 pub use block_table::{BlockTable, Hits};
@@ -31,3 +32,4 @@ pub use numbered_pool::NumberedPool;
 pub use pool::KvPool;
 pub use radix::{NodeId, Prefix, RadixTree};
 pub use tier::Tier;
+pub use tree_keys::TreeKeys;

@@ -20,6 +20,7 @@ use rustc_hash::FxHashMap;
 use nodes::Node;
 use rest::Rest;
 
+use super::TreeKeys;
 use crate::des::Ascending;
 use crate::request::Segment;
 use crate::rng::mix;
@@ -43,6 +44,7 @@ pub struct Prefix {
 #[derive(Debug, Clone)]
 pub struct RadixTree {
     page_size: u32,
+    keys: TreeKeys,
     nodes: Vec<Node>,
     vacant: Vec<NodeId>,
     children: FxHashMap<(NodeId, u64), NodeId>,
@@ -66,6 +68,7 @@ impl RadixTree {
         assert!(page_size > 0, "a page holds at least one token");
         Self {
             page_size,
+            keys: TreeKeys::Tokens,
             nodes: vec![Node::default()],
             vacant: Vec::new(),
             children: FxHashMap::default(),
@@ -74,6 +77,18 @@ impl RadixTree {
             evictable: 0,
             locked: 0,
         }
+    }
+
+    /// The same empty tree of other keys. What are tokens elsewhere here are these.
+    #[must_use]
+    pub fn with_keys(mut self, keys: TreeKeys) -> Self {
+        self.keys = keys;
+        self
+    }
+
+    /// What its positions stand for.
+    pub fn keys(&self) -> TreeKeys {
+        self.keys
     }
 
     /// Cached tokens that no lock covers.

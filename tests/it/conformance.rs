@@ -49,19 +49,64 @@ fn recorded_schedules_come_out_exactly() {
     come_out_exactly(&folder());
 }
 
+/// Recordings of SGLang with windows, states and drafts that do not come out exactly yet.
+const SGLANG_HYBRID_INEXACT: [&str; 29] = [
+    "sx_mamba_chunked.jsonl",
+    "sx_mamba_light.jsonl",
+    "sx_mamba_multiturn.jsonl.gz",
+    "sx_mamba_noradix.jsonl",
+    "sx_mamba_retract.jsonl.gz",
+    "sx_mamba_slots.jsonl",
+    "sx_swa_eagle.jsonl.gz",
+    "sx_swa_evict_overlap.jsonl.gz",
+    "sx_swa_light.jsonl",
+    "sx_swa_long.jsonl",
+    "sx_swa_multiturn.jsonl.gz",
+    "sx_swa_noradix.jsonl",
+    "sx_swa_noradix_overlap.jsonl",
+    "sx_swa_noradix_tight.jsonl.gz",
+    "sx_swa_oversize.jsonl",
+    "sx_swa_page16.jsonl",
+    "sx_xbuf_branch_chunked.jsonl",
+    "sx_xbuf_chunk128.jsonl",
+    "sx_xbuf_chunked.jsonl",
+    "sx_xbuf_light.jsonl.gz",
+    "sx_xbuf_longout.jsonl.gz",
+    "sx_xbuf_mtp.jsonl",
+    "sx_xbuf_mtp_stop.jsonl",
+    "sx_xbuf_mtp_sync.jsonl",
+    "sx_xbuf_multiturn.jsonl.gz",
+    "sx_xbuf_page64.jsonl.gz",
+    "sx_xbuf_retract.jsonl.gz",
+    "sx_xbuf_shared.jsonl",
+    "sx_xbuf_slots.jsonl.gz",
+];
+
+#[test]
+#[ignore = "needs SERVECAST_DATA"]
+fn recorded_hybrid_schedules_of_sglang_come_out_exactly_but_for_those_named() {
+    let others = inexact(&data().join("schedules-hybrid/sglang"));
+    assert_eq!(others, SGLANG_HYBRID_INEXACT);
+}
+
 fn come_out_exactly(folder: &Path) {
+    assert_eq!(inexact(folder), [""; 0]);
+}
+
+/// The recordings under a folder that do not come out exactly, by name.
+fn inexact(folder: &Path) -> Vec<String> {
     let mut paths = Vec::new();
     recordings(folder, &mut paths);
     paths.sort();
     assert!(!paths.is_empty(), "no recording under {}", folder.display());
-    let mut exact = 0;
+    let mut others = Vec::new();
     for path in &paths {
         let name = path.file_name().expect("a file has a name").to_string_lossy().into_owned();
         let verdict = Recording::parse(&read(path)).and_then(|recording| check(&recording));
         match verdict {
             Ok(Verdict::Exact { steps }) => {
-                exact += 1;
                 println!("{name}: exact ({steps} steps)");
+                continue;
             }
             Ok(Verdict::Differs { place, fields, recorded, replayed }) => {
                 println!("{name}: {place} differs in {}", fields.join(", "));
@@ -69,7 +114,8 @@ fn come_out_exactly(folder: &Path) {
             }
             Err(error) => println!("{name}: {error}"),
         }
+        others.push(name);
     }
-    println!("{exact} scenarios exact of {}", paths.len());
-    assert_eq!(exact, paths.len());
+    println!("{} scenarios exact of {}", paths.len() - others.len(), paths.len());
+    others
 }

@@ -41,10 +41,13 @@ impl Sglang {
         if !matches!(s.status, Status::Admitted | Status::LastInFlight) {
             return false;
         }
-        if entry.samples {
+        if entry.drafts > 0 {
+            self.verify(now, entry, result);
+        } else if entry.samples {
             let gap = s.life.emit(now);
             result.count_token(s.life.id, gap);
         }
+        let s = &self.sequences[entry.slot as usize];
         let finish = match s.client {
             _ if !entry.samples => return false,
             Client::Left => Finish::Aborted,

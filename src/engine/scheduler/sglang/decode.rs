@@ -86,9 +86,11 @@ impl Sglang {
 
     /// Evicts until each of the requests has a slot for its next token; whether that succeeds.
     fn make_room_to_decode(&mut self, slots: &[u32]) -> bool {
-        let page = self.settings.page_size;
-        let is_at_page_end = |slot: &&u32| self.sequences[**slot as usize].kv.is_multiple_of(page);
-        let need = slots.iter().filter(is_at_page_end).count() as u32 * page;
+        let pages = |slot: &u32| {
+            let held = self.sequences[*slot as usize].slots();
+            self.ceil(self.slots_to_decode(*slot)) - self.ceil(held)
+        };
+        let need = slots.iter().map(pages).sum();
         self.make_room(need)
     }
 
@@ -112,20 +114,21 @@ impl Sglang {
             self.decode_group(plan);
             return;
         }
-        self.evict_until(self.running.len() as u32 * self.settings.page_size);
+        let drafts = self.settings.speculative_num_steps;
+        self.evict_until(self.room_to_decode());
         for index in 0..self.running.len() {
             let slot = self.running[index];
             let computed = self.sequences[slot as usize].kv;
-            self.extend(slot, computed + 1);
+            self.extend_to_decode(slot);
             let s = &mut self.sequences[slot as usize];
             s.in_flight += 1;
-            plan.shape.add_decode(computed, 0);
+            plan.shape.add_decode(computed, drafts);
             plan.entries.push(Entry {
                 request: s.life.id,
                 slot,
-                tokens: 1,
+                tokens: 1 + drafts,
                 computed,
-                drafts: 0,
+                drafts,
                 kind: EntryKind::Running,
                 samples: true,
             });

@@ -2,6 +2,7 @@
 //! (SGLang 0.5.23, `sglang/srt/mem_cache/common.py`, `allocation.py`, `unified_radix_cache.py`).
 
 use super::Sglang;
+use super::sequence::Sequence;
 use crate::kv::{Prefix, RadixTree};
 
 /// What becomes of the KV of a request that gives it up.
@@ -45,7 +46,7 @@ impl Sglang {
             self.tree.find_nothing();
             return Prefix { node: RadixTree::ROOT, tokens: 0 };
         }
-        self.tree.find(s.namespace, &s.tokens, tokens)
+        self.tree.find(s.namespace, &s.tokens, self.tree.keys().count(tokens))
     }
 
     /// Makes what the tree keeps of a request findable by its tokens.
@@ -60,7 +61,7 @@ impl Sglang {
     /// Takes memory for a request up to `kv` tokens.
     pub(super) fn extend(&mut self, slot: u32, kv: u32) {
         let s = &self.sequences[slot as usize];
-        let need = self.ceil(kv) - self.ceil(s.kv);
+        let need = self.ceil(s.slots().max(kv)) - self.ceil(s.slots());
         assert!(
             need <= self.available,
             "request {} needs {need} tokens of KV memory, {} are free",
@@ -78,8 +79,8 @@ impl Sglang {
             return;
         }
         let (kept, prompt) = {
-            let s = &self.sequences[slot as usize];
-            (self.floor(tokens), self.floor(s.life.prompt_tokens))
+            let (s, keys) = (&self.sequences[slot as usize], self.tree.keys());
+            (self.floor(keys.count(tokens)), self.floor(keys.count(s.life.prompt_tokens)))
         };
         let s = &self.sequences[slot as usize];
         let prompt_apart = 0 < prompt && prompt < kept;
@@ -124,13 +125,14 @@ impl Sglang {
         if keep == Keep::InTree {
             self.checkpoint(slot, s.kv.min(s.known()));
         }
-        let held = self.ceil(self.sequences[slot as usize].kv);
+        let held = self.ceil(self.sequences[slot as usize].slots());
         let s = &mut self.sequences[slot as usize];
         self.available += held - s.protected;
         self.tree.unlock(s.node);
         s.node = RadixTree::ROOT;
         s.protected = 0;
         s.kv = 0;
+        s.allocated = 0;
         s.has_row = false;
         self.rows_free += 1;
     }
@@ -138,7 +140,9 @@ impl Sglang {
     /// Whether every token of memory is free, cached or held by a request.
     pub(super) fn memory_is_balanced(&self) -> bool {
         let slots = (0..).zip(&self.sequences);
-        let held: u32 = slots.map(|(slot, s)| self.ceil(self.kv(slot)) - s.protected).sum();
+        let held =
+            |(slot, s): (u32, &Sequence)| self.ceil(self.kv(slot).max(s.allocated)) - s.protected;
+        let held: u32 = slots.map(held).sum();
         let rows = self.sequences.iter().filter(|s| s.has_row).count() as u32;
         self.available + self.tree.evictable() + self.tree.locked() + held == self.pool
             && rows + self.rows_free == self.rows

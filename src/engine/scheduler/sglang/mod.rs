@@ -16,12 +16,13 @@
 //! * `decode.rs` `ratio.rs`: decode steps, retraction, the estimate
 //! * `group.rs` `lockstep.rs`: requests that decode in lock step
 //! * `complete.rs`: what a step's outcome changes
+//! * `speculation.rs`: drafts that a step verifies
 //! * `abort.rs`: requests whose clients have gone away
 //! * `handoff.rs`: prefill here and decode elsewhere, or the other way round
 //! * `memory.rs`: memory of requests and of the tree
 //! * `told.rs`: what can be seen from outside
 //!
-//! Left out: sliding-window and state-space caches, host tiers, speculation, structured output,
+//! Left out: sliding-window and state-space caches, host tiers, trees of drafts, structured output,
 //! policies beside first come, longest prefix and longest output.
 
 mod abilities;
@@ -41,6 +42,7 @@ mod preempt;
 mod ratio;
 mod sequence;
 mod settings;
+mod speculation;
 mod told;
 
 use std::collections::VecDeque;
@@ -49,11 +51,12 @@ use rustc_hash::FxHashSet;
 
 use super::handed::Handed;
 use super::{
-    CachesPrefixes, Handoff, HoldsAdapters, Load, Migrates, RunsQuiet, Schedule, TransfersKv,
+    Acceptance, CachesPrefixes, Handoff, HoldsAdapters, Load, Migrates, RunsQuiet, Schedule,
+    TransfersKv,
 };
 use crate::engine::{Adapters, Finish, Life, StepPlan, StepResult, Tiers};
 use crate::ids::{AdapterId, RequestId};
-use crate::kv::RadixTree;
+use crate::kv::{RadixTree, TreeKeys};
 use crate::request::Request;
 use crate::units::SimTime;
 
@@ -77,6 +80,7 @@ pub struct Sglang {
     /// Tokens of memory, in whole pages.
     pool: u32,
     ratio: NewTokenRatio,
+    acceptance: Acceptance,
 
     tree: RadixTree,
     /// Tokens of memory that hold nothing.
@@ -137,8 +141,8 @@ impl Sglang {
     /// An engine without requests.
     ///
     /// # Panics
-    /// When a page, the memory or the number of running requests is 0, or when priorities are combined with a
-    /// policy that knows none.
+    /// When a page, the memory or the number of running requests is 0, when priorities are combined with a
+    /// policy that knows none, or speculation with mixed chunks.
     pub fn new(settings: SglangSettings) -> Self {
         let (tokens, page_size) = (settings.max_total_tokens, settings.page_size);
         let max_running = settings.max_running_requests;
@@ -151,12 +155,19 @@ impl Sglang {
             !settings.enable_priority_scheduling || settings.schedule_policy.knows_priorities(),
             "priority scheduling goes with the policies `fcfs` and `lof`"
         );
+        let speculates = settings.speculative_num_steps > 0;
+        assert!(
+            !(speculates && settings.enable_mixed_chunk),
+            "decodes that verify drafts ride along in no prefill batch"
+        );
+        let keys = if speculates { TreeKeys::Bigrams } else { TreeKeys::Tokens };
         let pool = tokens - tokens % page_size;
         Self {
             longest: settings.context_length.min(pool).saturating_sub(1),
             pool,
             ratio: NewTokenRatio::new(settings.schedule_conservativeness),
-            tree: RadixTree::new(page_size),
+            acceptance: Acceptance::NONE,
+            tree: RadixTree::new(page_size).with_keys(keys),
             available: pool,
             rows: max_running,
             rows_free: max_running,
@@ -177,7 +188,8 @@ impl Sglang {
             last_in_flight: 0,
             handoffs: Handoffs::default(),
             group: Group::new(page_size),
-            serving: Serving::Grouped,
+            // Requests that accept drafts do not go on in lock step: every step is decided request by request.
+            serving: if speculates { Serving::Never } else { Serving::Grouped },
             dissolved: VecDeque::new(),
             last_outcome_was_tick: false,
             records_entries: false,
@@ -198,6 +210,13 @@ impl Sglang {
     #[must_use]
     pub fn with_adapters(mut self, adapters: Adapters) -> Self {
         self.loras = adapters;
+        self
+    }
+
+    /// The same engine, whose drafts are accepted by this law; without one, none is.
+    #[must_use]
+    pub fn accepting(mut self, acceptance: Acceptance) -> Self {
+        self.acceptance = acceptance;
         self
     }
 
@@ -279,7 +298,8 @@ impl Schedule for Sglang {
     ) -> Result<(), Finish> {
         let max_tokens =
             self.answer_limit(request.prompt_tokens, request.max_tokens).ok_or(Finish::Rejected)?;
-        let mut sequence = Sequence::new(id, request, max_tokens, handoff);
+        let keys = self.tree.keys();
+        let mut sequence = Sequence::new(id, request, max_tokens, handoff, keys);
         if sequence.is_private() && self.serving == Serving::Never {
             sequence.reveal();
         }

@@ -52,7 +52,7 @@ impl Sglang {
             s.prefix = found.tokens;
             s.rank = -i64::from(found.tokens.min(known - 1));
             if !s.is_private() && found.tokens <= SHARED_PREFIX && known >= SHARED_PREFIX {
-                let beginning = s.beginning(SHARED_PREFIX);
+                let beginning = s.beginning(self.tree.keys().count(SHARED_PREFIX));
                 if !self.beginnings.insert(beginning) {
                     s.rank = i64::MAX;
                 }

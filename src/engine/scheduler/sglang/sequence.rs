@@ -4,7 +4,7 @@ use super::group::Member;
 use crate::engine::Life;
 use crate::engine::scheduler::Handoff;
 use crate::ids::{AdapterId, RequestId};
-use crate::kv::{NodeId, RadixTree};
+use crate::kv::{NodeId, RadixTree, TreeKeys};
 use crate::request::{Request, Segment};
 use crate::rng::mix;
 
@@ -66,12 +66,17 @@ pub(super) struct Sequence {
     pub(super) adapter: Option<AdapterId>,
     /// Prefixes are shared only within a namespace.
     pub(super) namespace: u64,
-    /// The tokens of prompt and answer; segments that continue one another are joined. None while
-    /// it is private.
+    /// The tokens of prompt and answer as the tree has them; segments that continue one another are
+    /// joined. None while it is private.
     pub(super) tokens: Vec<Segment>,
+    keys: TreeKeys,
     ends_itself: bool,
-    /// Tokens that have a slot of KV memory.
+    /// Tokens that have a slot of KV memory; with speculation those whose KV is known to be valid.
     pub(super) kv: u32,
+    /// Tokens up to which slots were taken for drafts, if that is more.
+    pub(super) allocated: u32,
+    /// Steps that verified drafts of it.
+    pub(super) verifications: u32,
     /// Of those, the first ones that belong to the tree.
     pub(super) protected: u32,
     /// The node that ends them, locked.
@@ -97,8 +102,14 @@ pub(super) struct Sequence {
 }
 
 impl Sequence {
-    /// A request that may generate `max_tokens`.
-    pub(super) fn new(id: RequestId, request: &Request, max_tokens: u32, handoff: Handoff) -> Self {
+    /// A request that may generate `max_tokens`, and is known to the tree by these keys.
+    pub(super) fn new(
+        id: RequestId,
+        request: &Request,
+        max_tokens: u32,
+        handoff: Handoff,
+        keys: TreeKeys,
+    ) -> Self {
         let mut life = Life::new(id, request);
         life.max_tokens = max_tokens;
         life.output_tokens = life.output_tokens.min(max_tokens).max(1);
@@ -115,8 +126,11 @@ impl Sequence {
             adapter: request.adapter,
             namespace: mix(request.content.salt) ^ adapter,
             tokens: Vec::new(),
+            keys,
             ends_itself,
             kv: 0,
+            allocated: 0,
+            verifications: 0,
             protected: 0,
             node: RadixTree::ROOT,
             prefix: 0,
@@ -130,7 +144,7 @@ impl Sequence {
             member: None,
         };
         if let Some(prompt) = request.content.segments.as_deref() {
-            sequence.tokens = sequence.joined(prompt);
+            sequence.tokens = keys.of(sequence.joined(prompt));
         }
         sequence
     }
@@ -143,7 +157,8 @@ impl Sequence {
     /// Works out the tokens of a request that is no longer private.
     pub(super) fn reveal(&mut self) {
         let Life { id, prompt_tokens: len, .. } = self.life;
-        self.tokens = self.joined(&[Segment { stream: Segment::unique_stream(id), start: 0, len }]);
+        let prompt = Segment { stream: Segment::unique_stream(id), start: 0, len };
+        self.tokens = self.keys.of(self.joined(&[prompt]));
     }
 
     /// The tokens of prompt and answer, joined.
@@ -172,6 +187,11 @@ impl Sequence {
         self.life.prompt_tokens + self.life.generated
     }
 
+    /// Tokens that have a slot of KV memory, those taken for drafts included.
+    pub(super) fn slots(&self) -> u32 {
+        self.kv.max(self.allocated)
+    }
+
     /// Whether it has memory for a KV that is on its way.
     pub(super) fn is_loading(&self) -> bool {
         self.status == Status::Loading
@@ -186,7 +206,7 @@ impl Sequence {
         self.client == Client::Waits && has_token && self.kv + 1 == tokens
     }
 
-    /// A name for its first `tokens` tokens.
+    /// A name for its first `tokens` tokens, as the tree has them.
     pub(super) fn beginning(&self, tokens: u32) -> u64 {
         let mut left = tokens;
         let mut name = self.namespace;
@@ -214,7 +234,8 @@ mod tests {
         request.ignore_eos = false;
         let lengths = |s: &Sequence| s.tokens.iter().map(|run| run.len).collect::<Vec<_>>();
         let revealed = |max_tokens| {
-            let mut sequence = Sequence::new(RequestId(0), &request, max_tokens, Handoff::None);
+            let (id, keys) = (RequestId(0), TreeKeys::Tokens);
+            let mut sequence = Sequence::new(id, &request, max_tokens, Handoff::None, keys);
             sequence.reveal();
             sequence
         };

@@ -38,6 +38,9 @@ pub struct SglangSettings {
     pub priority_scheduling_preemption_threshold: i32,
     /// Distinct adapters in a batch at most, "no adapter" being one, if there is a limit.
     pub max_loras_per_batch: Option<u32>,
+    /// Drafts that a decode step verifies for each request, with EAGLE or MTP and one candidate per position
+    /// (`--speculative-num-steps`); 0 without speculation.
+    pub speculative_num_steps: u32,
 }
 
 impl SglangSettings {
@@ -61,6 +64,7 @@ impl SglangSettings {
             priority_scheduling_preemption_threshold: config
                 .priority_scheduling_preemption_threshold,
             max_loras_per_batch: config.max_loras_per_batch,
+            speculative_num_steps: 0,
         })
     }
 

@@ -37,6 +37,7 @@ fn settings(tokens: u32) -> SglangSettings {
         enable_priority_scheduling: false,
         priority_scheduling_preemption_threshold: 10,
         max_loras_per_batch: None,
+        speculative_num_steps: 0,
     }
 }
 
