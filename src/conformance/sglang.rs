@@ -7,7 +7,10 @@ use super::drive::Outcome;
 use super::recording::{RecordedRequest, Recording, RecordingError};
 use super::{DRAFTS_MAX, acceptance};
 use crate::engine::Batch;
-use crate::engine::scheduler::{Handoff, Schedule, Scheduler, Sglang, SglangSettings};
+use crate::engine::scheduler::{
+    Handoff, Schedule, Scheduler, Sglang, SglangHybrid, SglangSettings, SglangStatePool,
+    SglangWindowPool, StateStrategy, Stored,
+};
 use crate::ids::RequestId;
 use crate::scenario::{SglangConfig, SglangPolicy};
 
@@ -38,6 +41,40 @@ struct Settings {
     prefill_max_requests: Option<u32>,
     #[serde(default)]
     spec_k: u32,
+    swa: Option<WindowPool>,
+    mamba: Option<StatePool>,
+    swa_eviction_interval: Option<u32>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WindowPool {
+    window: u32,
+    tokens: u32,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StatePool {
+    slots: u32,
+    #[serde(default)]
+    extra_buffer: bool,
+    chunk: Option<u32>,
+    track_interval: Option<u32>,
+}
+
+impl StatePool {
+    fn strategy(&self) -> Result<StateStrategy, &'static str> {
+        match (self.extra_buffer, self.chunk, self.track_interval) {
+            (false, None, None) => Ok(StateStrategy::NoBuffer),
+            (false, ..) => Err("mamba: chunk and track_interval go with extra_buffer"),
+            (true, None, _) => Err("mamba: extra_buffer goes with chunk"),
+            (true, Some(chunk), track_interval) => Ok(StateStrategy::ExtraBuffer {
+                chunk,
+                track_interval: track_interval.unwrap_or(StateStrategy::TRACK_INTERVAL),
+            }),
+        }
+    }
 }
 
 pub(super) fn scheduler(recording: &Recording) -> Result<Scheduler, RecordingError> {
@@ -77,10 +114,6 @@ pub(super) fn scheduler(recording: &Recording) -> Result<Scheduler, RecordingErr
         let rule = format!("must be at most {most}, got {got}");
         return Err(recording.not_modelled(format!("SGLang settings: spec_k: {rule}")));
     }
-    if settings.spec_k > 0 && settings.enable_mixed_chunk {
-        let message = "SGLang settings: enable_mixed_chunk: not with spec_k".to_owned();
-        return Err(recording.not_modelled(message));
-    }
     let elsewhere = recording.requests.iter().position(|r| r.handoff != Handoff::None);
     if let Some(index) = elsewhere {
         let message = format!(
@@ -107,10 +140,45 @@ pub(super) fn scheduler(recording: &Recording) -> Result<Scheduler, RecordingErr
         priority_scheduling_preemption_threshold: settings.priority_scheduling_preemption_threshold,
         max_loras_per_batch: settings.max_loras_per_batch,
         speculative_num_steps: settings.spec_k,
+        hybrid: hybrid(recording, &settings)?,
     };
+    if let Some(conflict) = engine.conflict() {
+        return Err(recording.not_modelled(format!("SGLang settings: {conflict}")));
+    }
     let accepted = acceptance(recording.requests.len(), settings.spec_k);
     let sglang = Sglang::new(engine).accepting(accepted).recording_entries();
     Ok(Scheduler::Sglang(Box::new(sglang)))
+}
+
+/// The memory beside that of full attention.
+fn hybrid(
+    recording: &Recording,
+    settings: &Settings,
+) -> Result<Option<SglangHybrid>, RecordingError> {
+    let not_modelled = |rule: &str| Err(recording.not_modelled(format!("SGLang settings: {rule}")));
+    if let Some(pool) = &settings.mamba {
+        if settings.swa.is_some() || settings.swa_eviction_interval.is_some() {
+            return not_modelled("mamba: not with swa");
+        }
+        let strategy = match pool.strategy() {
+            Ok(strategy) => strategy,
+            Err(rule) => return not_modelled(rule),
+        };
+        return Ok(Some(SglangHybrid::State(SglangStatePool { slots: pool.slots, strategy })));
+    }
+    let Some(pool) = &settings.swa else {
+        return match settings.swa_eviction_interval {
+            Some(_) => not_modelled("swa_eviction_interval: goes with swa"),
+            None => Ok(None),
+        };
+    };
+    Ok(Some(SglangHybrid::Window(SglangWindowPool {
+        window: pool.window,
+        tokens: pool.tokens,
+        eviction_interval: settings
+            .swa_eviction_interval
+            .unwrap_or(SglangWindowPool::EVICTION_INTERVAL),
+    })))
 }
 
 /// Drafts that a decode step verifies for each request.
@@ -163,6 +231,17 @@ pub(super) fn step_line(batch: &Batch, scheduler: &Sglang) -> Value {
         "fin": [],
     });
     let numbers = |ids: &[RequestId]| ids.iter().map(|id| id.0).collect::<Vec<_>>();
+    if let Some((free, evictable)) = scheduler.window_tokens() {
+        line["swa"] = json!([free, evictable]);
+    }
+    if let Some((free, evictable)) = scheduler.states() {
+        line["mamba"] = json!([free, evictable]);
+    }
+    let stored = scheduler.stored_states();
+    if !stored.is_empty() {
+        let insert = |s: &Stored| json!([s.request.0, s.tokens, u32::from(s.is_new)]);
+        line["store"] = json!(stored.iter().map(insert).collect::<Vec<_>>());
+    }
     if !retracted.is_empty() {
         line["retract"] = json!(numbers(retracted));
     }

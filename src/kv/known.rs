@@ -1,6 +1,6 @@
 //! What a cache holds of a prompt, asked from outside: no access, nothing changes by it.
 
-use super::{BlockTable, ChainHasher, Hits, KvPool, Lookahead, RadixTree};
+use super::{BlockTable, ChainHasher, Hits, HybridTree, KvPool, Lookahead, RadixTree, TreeKeys};
 use crate::request::{RequestView, Segment};
 use crate::rng::mix;
 
@@ -21,6 +21,8 @@ pub enum CacheContent {
     },
     /// SGLang's.
     Tree(Box<RadixTree>),
+    /// SGLang's, of a hybrid model.
+    Hybrid(Box<HybridTree>),
 }
 
 impl CacheContent {
@@ -32,6 +34,7 @@ impl CacheContent {
                 pool.cached_tokens(*block_size, *naming, request)
             }
             Self::Tree(tree) => tree.cached_tokens(request),
+            Self::Hybrid(tree) => tree.cached_tokens(request),
         }
     }
 }
@@ -60,7 +63,33 @@ impl KvPool {
 impl RadixTree {
     /// How many tokens of a prompt are cached, in whole pages; at least one token is always computed.
     pub fn cached_tokens(&self, request: RequestView<'_>) -> u32 {
-        let Some(segments) = request.content.segments.as_deref() else { return 0 };
+        let lookup = Lookup::new(request, self.keys());
+        lookup.map_or(0, |Lookup { namespace, sequence, keys }| {
+            self.matched(namespace, &sequence, keys)
+        })
+    }
+}
+
+impl HybridTree {
+    /// How many tokens of a prompt need not be computed, in whole pages; at least one token always is.
+    pub fn cached_tokens(&self, request: RequestView<'_>) -> u32 {
+        let lookup = Lookup::new(request, self.keys());
+        lookup.map_or(0, |Lookup { namespace, sequence, keys }| {
+            self.matched(namespace, &sequence, keys)
+        })
+    }
+}
+
+/// A prompt as a tree is asked for it.
+struct Lookup {
+    namespace: u64,
+    sequence: Vec<Segment>,
+    keys: u32,
+}
+
+impl Lookup {
+    fn new(request: RequestView<'_>, keys: TreeKeys) -> Option<Self> {
+        let segments = request.content.segments.as_deref()?;
         let mut joined: Vec<Segment> = Vec::with_capacity(segments.len());
         for &run in segments {
             match joined.last_mut() {
@@ -73,8 +102,7 @@ impl RadixTree {
         }
         let adapter = request.adapter.map_or(0, |adapter| 1 + u64::from(adapter.0));
         let namespace = mix(request.content.salt) ^ adapter;
-        let keys = self.keys();
         let limit = keys.count(request.prompt_tokens.saturating_sub(1));
-        self.matched(namespace, &keys.of(joined), limit)
+        Some(Self { namespace, sequence: keys.of(joined), keys: limit })
     }
 }

@@ -4,6 +4,7 @@
 //!   does, so that which block is evicted next is the real engine's answer: [`BlockPool`] by runs of
 //!   blocks that live alike, [`NumberedPool`] one by one. A [`BlockTable`] is what one sequence holds.
 //! * [`RadixTree`] keeps token sequences that share beginnings, as SGLang's radix cache does.
+//! * [`HybridTree`] is that of models with sliding windows or states beside full attention.
 //! * [`Tier`] keeps chunks of KV below GPU memory, as vLLM's offloading managers and LMCache's backends do.
 //! * [`ChainHasher`] names the content of full blocks, each name covering everything before it.
 
@@ -14,6 +15,7 @@ mod chunks;
 mod content_tree;
 mod copies;
 mod given_up;
+mod hybrid_radix;
 mod known;
 mod lists;
 mod numbered_pool;
@@ -27,6 +29,10 @@ pub use block_pool::{BlockId, BlockPool};
 pub use block_table::{BlockTable, Hits};
 pub use chain::{BlockHash, ChainHasher, Lookahead};
 pub use chunks::ChunkNames;
+pub use hybrid_radix::{
+    Evicted, HybridPrefix, HybridTree, PathLock, StateInsert, States, WindowInsert, WindowShare,
+    Windows,
+};
 pub use known::CacheContent;
 pub use numbered_pool::NumberedPool;
 pub use pool::KvPool;

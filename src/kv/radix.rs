@@ -18,7 +18,7 @@ mod rest;
 use rustc_hash::FxHashMap;
 
 use nodes::Node;
-use rest::Rest;
+pub(super) use rest::Rest;
 
 use super::TreeKeys;
 use crate::des::Ascending;
@@ -49,7 +49,7 @@ pub struct RadixTree {
     vacant: Vec<NodeId>,
     children: FxHashMap<(NodeId, u64), NodeId>,
     /// Leaves that may be evicted, oldest first. An entry may be out of date: its node was
-    /// accessed later, or is no unlocked leaf any more. That is seen when it comes up.
+    /// accessed later, is no unlocked leaf any more, or is gone. That is seen when it comes up.
     due: Ascending<(u64, NodeId)>,
     clock: u64,
     evictable: u32,
@@ -118,15 +118,25 @@ impl RadixTree {
             found.node = child;
             rest = left;
         }
+        self.refresh(found.node);
+        found
+    }
+
+    /// Counts as an access to a node that was looked for, its ancestors a little before it.
+    pub(super) fn refresh(&mut self, node: NodeId) {
         let mut accessed = self.tick();
-        let mut at = found.node;
+        let mut at = node;
         while at != Self::ROOT {
             let node = &mut self.nodes[at as usize];
             node.accessed = accessed;
             accessed -= 1;
             at = node.parent;
         }
-        found
+    }
+
+    /// Counts as an access to one node.
+    pub(super) fn access(&mut self, node: NodeId) {
+        self.nodes[node as usize].accessed = self.tick();
     }
 
     /// How many of the first `tokens` tokens of a sequence are cached, in whole pages; no access.
@@ -152,7 +162,7 @@ impl RadixTree {
         let mut rest = Rest::new(sequence, self.floor(tokens));
         let mut at = Prefix { node: Self::ROOT, tokens: 0 };
         while let Some(child) = self.child(at.node, namespace, rest) {
-            self.nodes[child as usize].accessed = self.tick();
+            self.access(child);
             let (common, left) = self.common(child, rest);
             at.node = if common < self.nodes[child as usize].tokens {
                 self.split(child, common)
@@ -262,19 +272,27 @@ impl RadixTree {
     pub fn evict(&mut self, tokens: u32) -> u32 {
         let mut gone = 0;
         while gone < tokens {
-            let Some((accessed, id)) = self.due.pop() else { break };
-            let node = &mut self.nodes[id as usize];
-            node.is_queued = false;
-            if node.accessed > accessed {
-                self.queue_if_due(id);
-            } else if node.locks == 0 && node.children == 0 {
-                gone += self.remove_leaf(id);
-            }
+            let Some(id) = self.next_due() else { break };
+            gone += self.remove_leaf(id);
         }
         gone
     }
 
-    fn floor(&self, tokens: u32) -> u32 {
+    /// Takes the unlocked leaf of the oldest access from the queue; it has to be removed.
+    pub(super) fn next_due(&mut self) -> Option<NodeId> {
+        while let Some((accessed, id)) = self.due.pop() {
+            let node = &mut self.nodes[id as usize];
+            node.is_queued = false;
+            if node.accessed > accessed {
+                self.queue_if_due(id);
+            } else if node.locks == 0 && node.children == 0 && node.tokens > 0 {
+                return Some(id);
+            }
+        }
+        None
+    }
+
+    pub(super) fn floor(&self, tokens: u32) -> u32 {
         tokens - tokens % self.page_size
     }
 
@@ -283,7 +301,7 @@ impl RadixTree {
         self.clock
     }
 
-    fn child(&self, parent: NodeId, namespace: u64, rest: Rest<'_>) -> Option<NodeId> {
+    pub(super) fn child(&self, parent: NodeId, namespace: u64, rest: Rest<'_>) -> Option<NodeId> {
         if rest.left == 0 {
             return None;
         }
@@ -304,7 +322,7 @@ impl RadixTree {
 
     /// How many tokens, in whole pages, a sequence has in common with a node, and what is left of it
     /// behind them.
-    fn common<'a>(&self, node: NodeId, rest: Rest<'a>) -> (u32, Rest<'a>) {
+    pub(super) fn common<'a>(&self, node: NodeId, rest: Rest<'a>) -> (u32, Rest<'a>) {
         let node = &self.nodes[node as usize];
         let mut key = Rest::new(&node.key, node.tokens);
         let mut left = rest;

@@ -49,38 +49,8 @@ fn recorded_schedules_come_out_exactly() {
     come_out_exactly(&folder());
 }
 
-/// Recordings of SGLang with windows, states and drafts that do not come out exactly yet.
-const SGLANG_HYBRID_INEXACT: [&str; 29] = [
-    "sx_mamba_chunked.jsonl",
-    "sx_mamba_light.jsonl",
-    "sx_mamba_multiturn.jsonl.gz",
-    "sx_mamba_noradix.jsonl",
-    "sx_mamba_retract.jsonl.gz",
-    "sx_mamba_slots.jsonl",
-    "sx_swa_eagle.jsonl.gz",
-    "sx_swa_evict_overlap.jsonl.gz",
-    "sx_swa_light.jsonl",
-    "sx_swa_long.jsonl",
-    "sx_swa_multiturn.jsonl.gz",
-    "sx_swa_noradix.jsonl",
-    "sx_swa_noradix_overlap.jsonl",
-    "sx_swa_noradix_tight.jsonl.gz",
-    "sx_swa_oversize.jsonl",
-    "sx_swa_page16.jsonl",
-    "sx_xbuf_branch_chunked.jsonl",
-    "sx_xbuf_chunk128.jsonl",
-    "sx_xbuf_chunked.jsonl",
-    "sx_xbuf_light.jsonl.gz",
-    "sx_xbuf_longout.jsonl.gz",
-    "sx_xbuf_mtp.jsonl",
-    "sx_xbuf_mtp_stop.jsonl",
-    "sx_xbuf_mtp_sync.jsonl",
-    "sx_xbuf_multiturn.jsonl.gz",
-    "sx_xbuf_page64.jsonl.gz",
-    "sx_xbuf_retract.jsonl.gz",
-    "sx_xbuf_shared.jsonl",
-    "sx_xbuf_slots.jsonl.gz",
-];
+/// Recordings of SGLang with windows, states and drafts that do not come out exactly.
+const SGLANG_HYBRID_INEXACT: [&str; 0] = [];
 
 #[test]
 #[ignore = "needs SERVECAST_DATA"]

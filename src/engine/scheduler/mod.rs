@@ -42,7 +42,9 @@ pub use settings::{
     EngineSettings, FasterTransformerSettings, Memory, OrcaSettings, SarathiSettings,
     StaticBatchingSettings, VllmV0Settings,
 };
-pub use sglang::{Sglang, SglangSettings};
+pub use sglang::{
+    Sglang, SglangHybrid, SglangSettings, SglangStatePool, SglangWindowPool, StateStrategy, Stored,
+};
 pub use static_batch::StaticBatch;
 pub use vllm_v0::VllmV0;
 pub use vllm_v1::{Acceptance, KvRole, VllmV1, VllmV1Settings};

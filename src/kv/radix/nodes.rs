@@ -23,6 +23,26 @@ pub(super) struct Node {
 }
 
 impl RadixTree {
+    /// How many tokens a node stands for.
+    pub(in crate::kv) fn length(&self, id: NodeId) -> u32 {
+        self.nodes[id as usize].tokens
+    }
+
+    pub(in crate::kv) fn parent(&self, id: NodeId) -> NodeId {
+        self.nodes[id as usize].parent
+    }
+
+    /// Whether it has no children and no request holds it.
+    pub(in crate::kv) fn is_free_leaf(&self, id: NodeId) -> bool {
+        let node = &self.nodes[id as usize];
+        node.children == 0 && node.locks == 0
+    }
+
+    /// Indices of nodes are below this.
+    pub(in crate::kv) fn nodes_count(&self) -> usize {
+        self.nodes.len()
+    }
+
     fn take_node(&mut self) -> NodeId {
         self.vacant.pop().unwrap_or_else(|| {
             self.nodes.push(Node::default());
@@ -32,7 +52,7 @@ impl RadixTree {
 
     /// Cuts a node after `tokens` tokens. The front part becomes a new node above it, with the
     /// same locks; the node itself keeps its id and the rest.
-    pub(super) fn split(&mut self, id: NodeId, tokens: u32) -> NodeId {
+    pub(in crate::kv) fn split(&mut self, id: NodeId, tokens: u32) -> NodeId {
         let front = self.take_node();
         let front_accessed = self.tick();
         let back_accessed = self.tick();
@@ -66,7 +86,12 @@ impl RadixTree {
         front
     }
 
-    pub(super) fn add_leaf(&mut self, parent: NodeId, namespace: u64, rest: Rest<'_>) -> NodeId {
+    pub(in crate::kv) fn add_leaf(
+        &mut self,
+        parent: NodeId,
+        namespace: u64,
+        rest: Rest<'_>,
+    ) -> NodeId {
         let name = self.name(parent, namespace, rest);
         let id = self.add_unnamed(parent, rest.left);
         let node = &mut self.nodes[id as usize];
@@ -87,12 +112,15 @@ impl RadixTree {
         id
     }
 
-    pub(super) fn remove_leaf(&mut self, id: NodeId) -> u32 {
+    pub(in crate::kv) fn remove_leaf(&mut self, id: NodeId) -> u32 {
         let Node { parent, name, tokens, is_named, .. } = self.nodes[id as usize];
         if is_named {
             self.children.remove(&(parent, name));
         }
-        self.nodes[id as usize].key.clear();
+        let node = &mut self.nodes[id as usize];
+        node.key.clear();
+        // The eviction queue may still name it.
+        node.tokens = 0;
         self.vacant.push(id);
         self.evictable -= tokens;
         self.nodes[parent as usize].children -= 1;

@@ -4,25 +4,25 @@ use crate::request::Segment;
 
 /// What is left of a sequence of tokens.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Rest<'a> {
+pub(in crate::kv) struct Rest<'a> {
     segments: &'a [Segment],
     /// Tokens of the first segment that are gone.
     offset: u32,
-    pub(super) left: u32,
+    pub(in crate::kv) left: u32,
 }
 
 impl<'a> Rest<'a> {
-    pub(super) fn new(segments: &'a [Segment], left: u32) -> Self {
+    pub(in crate::kv) fn new(segments: &'a [Segment], left: u32) -> Self {
         Self { segments, offset: 0, left }
     }
 
     /// The first so many tokens of it.
-    pub(super) fn first(self, tokens: u32) -> Self {
+    pub(in crate::kv) fn first(self, tokens: u32) -> Self {
         Self { left: tokens, ..self }
     }
 
     /// The tokens up to the end of the current segment.
-    pub(super) fn run(&self) -> Option<Segment> {
+    pub(in crate::kv) fn run(&self) -> Option<Segment> {
         if self.left == 0 {
             return None;
         }
@@ -31,7 +31,7 @@ impl<'a> Rest<'a> {
         Some(Segment { stream, start: start + self.offset, len })
     }
 
-    pub(super) fn skip(&mut self, tokens: u32) {
+    pub(in crate::kv) fn skip(&mut self, tokens: u32) {
         self.left -= tokens;
         self.offset += tokens;
         let mut whole = 0;
@@ -64,7 +64,7 @@ impl<'a> Rest<'a> {
         common
     }
 
-    pub(super) fn collect_into(mut self, key: &mut Vec<Segment>) {
+    pub(in crate::kv) fn collect_into(mut self, key: &mut Vec<Segment>) {
         key.clear();
         while let Some(run) = self.run() {
             key.push(run);

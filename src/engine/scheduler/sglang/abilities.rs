@@ -78,15 +78,11 @@ impl HoldsAdapters for Sglang {
 
 impl CachesPrefixes for Sglang {
     fn cached_tokens(&self, request: RequestView<'_>) -> u32 {
-        if self.has_tree() { self.tree.cached_tokens(request) } else { 0 }
+        if self.has_tree() { self.cache.cached_tokens(request) } else { 0 }
     }
 
     fn content(&self) -> CacheContent {
-        if self.has_tree() {
-            CacheContent::Tree(Box::new(self.tree.clone()))
-        } else {
-            CacheContent::Nothing
-        }
+        if self.has_tree() { self.cache.content() } else { CacheContent::Nothing }
     }
 
     fn lose(&mut self) {

@@ -7,7 +7,7 @@ use super::exact_fit::{Completion, Completions};
 use super::sequence::Status;
 use crate::engine::{Entry, EntryKind, StepPlan};
 use crate::ids::AdapterId;
-use crate::kv::Prefix;
+use crate::kv::PathLock;
 use crate::units::SimTime;
 
 /// A prefill batch while it is put together.
@@ -25,7 +25,8 @@ pub(super) struct Draft {
 impl Sglang {
     /// Puts together a prefill batch; `false` if there is none.
     pub(super) fn plan_prefill(&mut self, now: SimTime, plan: &mut StepPlan) -> bool {
-        if self.settings.enable_priority_scheduling || self.running.is_empty() {
+        let has_windows = self.settings.has_windows();
+        if self.settings.enable_priority_scheduling || self.running.is_empty() || has_windows {
             self.is_full = false;
         }
         if self.chunked.is_none() {
@@ -75,13 +76,19 @@ impl Sglang {
     /// The request in chunked prefill gets its next chunk before all others.
     fn continue_chunked(&mut self, slot: u32, draft: &mut Draft) {
         let left = draft.budget.left(self.reclaimable()) as i64;
+        let page = i64::from(self.settings.page_size);
+        let window = draft.budget.window.map(|budget| self.window_left(&budget) - page);
         let s = &mut self.sequences[slot as usize];
         let rest = s.known() - s.prefix;
-        let share = draft.budget.chunk.map_or(rest, |chunk| {
-            let fitting = chunk.min(left);
-            let most = if fitting > 0 { fitting } else { chunk };
-            i64::from(rest).min(most) as u32
-        });
+        let chunk = draft.budget.chunk.unwrap_or(i64::from(rest));
+        let fitting = window.map_or(chunk.min(left), |window| chunk.min(left).min(window));
+        if window.is_some() && fitting <= 0 {
+            // It is parked until there are window slots for it.
+            return;
+        }
+        let is_bounded = draft.budget.chunk.is_some() || window.is_some();
+        let most = if !is_bounded || fitting <= 0 { chunk } else { fitting };
+        let share = i64::from(rest).min(most) as u32;
         let is_cut = share < rest;
         s.extend_end = s.prefix + share;
         let answer = if is_cut { 0 } else { s.life.max_tokens.min(MAX_NEW_TOKENS_CLIP) };
@@ -89,6 +96,7 @@ impl Sglang {
         draft.rows_held += 1;
         self.chosen.push(slot);
         self.chunked = is_cut.then_some(slot);
+        self.has_chunk = is_cut;
     }
 
     /// Adds waiting requests, in order, until one does not fit.
@@ -96,7 +104,7 @@ impl Sglang {
         self.list_adapters();
         while draft.scanned < self.waiting.len() {
             let slot = self.waiting[draft.scanned];
-            if draft.budget.verdict(self.reclaimable()) == Verdict::BatchFull {
+            if self.verdict(&draft.budget) == Verdict::BatchFull {
                 break;
             }
             draft.scanned += 1;
@@ -128,28 +136,38 @@ impl Sglang {
         let known = self.sequences[slot as usize].known();
         let found = self.find_prefix(slot, known - 1);
         let s = &mut self.sequences[slot as usize];
+        s.window.found(found.usable.tokens, found.kv_tokens);
+        let (found, kv_tokens) = (found.usable, found.kv_tokens);
         s.prefix = found.tokens;
         s.considered = known;
         let is_sure_to_run_on = s.ignores_eos && !self.has_tree();
         let most = self.settings.prefill_max_requests;
+        let mut lock = PathLock::NONE;
+        let mut got_state = false;
         let admitted = if most.is_some_and(|most| self.chosen.len() as u32 >= most) {
             Err(Verdict::BatchFull)
         } else if is_sure_to_run_on {
             self.fit_exactly(slot, draft)
         } else {
-            self.tree.lock(found.node);
+            lock = self.cache.lock(found.node);
+            got_state = self.find_state(slot, found.tokens, kv_tokens);
             let fit = self.fit(slot, draft);
             if fit.is_err() {
-                self.tree.unlock(found.node);
+                self.cache.unlock(lock);
             }
             fit
         };
         match admitted {
             Ok(share) => {
-                self.admit(slot, found, share, draft);
-                draft.budget.verdict(self.reclaimable())
+                self.admit(slot, lock, share, draft);
+                self.verdict(&draft.budget)
             }
-            Err(verdict) => verdict,
+            Err(verdict) => {
+                if got_state {
+                    self.give_state_back(slot);
+                }
+                verdict
+            }
         }
     }
 
@@ -162,8 +180,14 @@ impl Sglang {
         if need >= draft.budget.left(self.reclaimable()) {
             return Err(Verdict::NoMemory);
         }
+        let chunk = match &draft.budget.window {
+            None => draft.budget.chunk,
+            Some(window) => {
+                self.window_chunk(window, self.ceil(share), answer, draft.budget.chunk)?
+            }
+        };
         let paged = i64::from(self.ceil(share));
-        match draft.budget.chunk {
+        match chunk {
             // The first request of a batch may exceed the limit, or it would never run.
             None if !self.chosen.is_empty() && paged >= draft.budget.input => {
                 Err(Verdict::BatchFull)
@@ -188,17 +212,14 @@ impl Sglang {
         if paged > left_now.min(left) {
             return Err(Verdict::NoMemory);
         }
-        let candidate = self.completion(slot);
-        if let Some(completions) = &mut draft.completions {
-            completions.add(candidate);
-        } else {
-            let others = self.running.iter().chain(&self.chosen);
-            let others = others.map(|&other| self.completion(other));
-            let all = std::iter::once(candidate).chain(others);
-            draft.completions = Some(Completions::new(all));
-        }
-        let fits = draft.completions.as_ref().is_some_and(|all| all.fit(left_now - paged));
-        if !fits {
+        if let Some(window) = &draft.budget.window {
+            let life = &self.sequences[slot as usize].life;
+            let answer = life.max_tokens.saturating_sub(life.generated).min(MAX_NEW_TOKENS_CLIP);
+            let need = window.need(share.into(), answer.into(), draft.budget.chunk);
+            if need > self.window_left(window) {
+                return Err(Verdict::NoMemory);
+            }
+        } else if !self.completes(slot, draft, left_now - paged) {
             return Err(Verdict::NoMemory);
         }
         match draft.budget.chunk {
@@ -213,6 +234,20 @@ impl Sglang {
         }
     }
 
+    /// Whether all requests would find memory to their ends, with this one and `free` tokens left.
+    fn completes(&self, slot: u32, draft: &mut Draft, free: f64) -> bool {
+        let candidate = self.completion(slot);
+        if let Some(completions) = &mut draft.completions {
+            completions.add(candidate);
+        } else {
+            let others = self.running.iter().chain(&self.chosen);
+            let others = others.map(|&other| self.completion(other));
+            let all = std::iter::once(candidate).chain(others);
+            draft.completions = Some(Completions::new(all));
+        }
+        draft.completions.as_ref().is_some_and(|all| all.fit(free))
+    }
+
     fn completion(&self, slot: u32) -> Completion {
         let s = &self.sequences[slot as usize];
         let expected = f64::from(s.life.max_tokens) * self.expected_share(slot);
@@ -221,19 +256,20 @@ impl Sglang {
         Completion { left: expected - f64::from(generated), held }
     }
 
-    fn admit(&mut self, slot: u32, found: Prefix, share: u32, draft: &mut Draft) {
+    fn admit(&mut self, slot: u32, lock: PathLock, share: u32, draft: &mut Draft) {
         let s = &mut self.sequences[slot as usize];
         let is_cut = s.prefix + share < s.known();
         s.extend_end = s.prefix + share;
-        s.node = found.node;
-        s.protected = found.tokens;
-        s.kv = found.tokens;
+        s.lock = lock;
+        s.protected = s.prefix;
+        s.kv = s.prefix;
         s.status = Status::Admitted;
         let answer = if is_cut { 0 } else { s.life.max_tokens.min(MAX_NEW_TOKENS_CLIP) };
         draft.budget.charge(share, answer);
         self.chosen.push(slot);
         if is_cut {
             self.chunked = Some(slot);
+            self.has_chunk = true;
         }
     }
 
@@ -256,6 +292,8 @@ impl Sglang {
     /// is left: where that is too little, SGLang's scheduler ends with "out of memory". Here the
     /// request ends in its place.
     fn make_room_for_chosen(&mut self, plan: &mut StepPlan) {
+        self.slide_prefills();
+        self.take_states();
         let page = self.settings.page_size;
         let spare = if page > 1 { self.chosen.len() as u32 * page } else { 0 };
         let (mut tokens, mut need) = (spare, 0);
@@ -266,7 +304,8 @@ impl Sglang {
         }
         self.evict_until(tokens);
         let forced = self.chosen[0];
-        if need > self.available && self.sequences[forced as usize].has_row {
+        let fits = need <= self.available && self.cache.has_free(need);
+        if !fits && self.sequences[forced as usize].has_row {
             self.chosen.remove(0);
             self.chunked.take_if(|slot| *slot == forced);
             self.give_up(forced, plan);
@@ -299,6 +338,7 @@ impl Sglang {
                 s.life.cached_tokens = s.prefix;
             }
             s.in_flight += 1;
+            s.window.prefill();
             // Of two requests cut in one batch, the engine takes the first for one whose prompt is
             // computed: it gets a token and decodes.
             let (tokens, samples) = (end - s.prefix, self.chunked != Some(slot));

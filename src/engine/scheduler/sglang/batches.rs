@@ -8,7 +8,9 @@ impl Sglang {
     /// The request in chunked prefill shows what it has computed, so that its next chunk and
     /// others find it.
     pub(super) fn checkpoint_chunked(&mut self) {
-        if let Some(slot) = self.chunked {
+        if std::mem::take(&mut self.has_chunk)
+            && let Some(slot) = self.chunked
+        {
             let end = self.sequences[slot as usize].extend_end;
             self.checkpoint(slot, end);
             self.sequences[slot as usize].prefix = end;

@@ -3,6 +3,7 @@
 //! `sglang/srt/managers/schedule_policy.py`, `PrefillAdder`).
 
 use super::Sglang;
+use super::windows::WindowBudget;
 
 /// The most tokens of answer that memory is kept for.
 pub(super) const MAX_NEW_TOKENS_CLIP: u32 = 4096;
@@ -31,6 +32,8 @@ pub(super) struct Budget {
     pub(super) input: i64,
     /// Tokens the batch may take; no limit if absent.
     pub(super) chunk: Option<i64>,
+    /// Window slots, where there are windows.
+    pub(super) window: Option<WindowBudget>,
 }
 
 impl Budget {
@@ -50,6 +53,7 @@ impl Budget {
             reserved_now: riding_now,
             input: i64::from(input) - i64::from(riding),
             chunk: chunk.map(|chunk| i64::from(chunk) - i64::from(riding)),
+            window: None,
         }
     }
 
@@ -67,6 +71,9 @@ impl Budget {
     /// rounding wastes.
     pub(super) fn charge(&mut self, tokens: u32, answer: u32) {
         let paged = tokens.next_multiple_of(self.page_size);
+        if let Some(window) = &mut self.window {
+            window.charge(paged.into(), answer.into(), self.chunk);
+        }
         self.reserved += f64::from(paged + self.page_size + answer);
         self.reserved_now += f64::from(paged + self.page_size);
         self.input -= i64::from(paged);
@@ -102,13 +109,22 @@ impl Sglang {
         debug_assert!(grouped.is_none_or(|sum| sum.to_bits() == f64::to_bits(0.0 + each())));
         let answers = grouped.unwrap_or_else(each);
         let input = self.settings.max_prefill_tokens;
-        Budget::new(
+        let budget = Budget::new(
             self.settings.page_size,
             riding,
             answers,
             input,
             self.settings.chunked_prefill_size,
-        )
+        );
+        Budget { window: self.new_window_budget(), ..budget }
+    }
+
+    /// What the budgets allow next, as memory is now.
+    pub(super) fn verdict(&self, budget: &Budget) -> Verdict {
+        if budget.window.is_some_and(|window| self.window_left(&window) <= 0) {
+            return Verdict::NoMemory;
+        }
+        budget.verdict(self.reclaimable())
     }
 
     /// Tokens kept for the rest of a running request's answer: all of it if it is sure to come.

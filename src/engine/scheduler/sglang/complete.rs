@@ -46,6 +46,9 @@ impl Sglang {
         } else if entry.samples {
             let gap = s.life.emit(now);
             result.count_token(s.life.id, gap);
+            if entry.computed >= s.extend_end {
+                self.track_decode(entry.slot, entry.computed, entry.computed + 1);
+            }
         }
         let s = &self.sequences[entry.slot as usize];
         let finish = match s.client {

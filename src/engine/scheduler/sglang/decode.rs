@@ -96,7 +96,7 @@ impl Sglang {
 
     fn make_room(&mut self, need: u32) -> bool {
         self.evict_until(need);
-        self.available >= need
+        self.available >= need && self.cache.has_free(need)
     }
 
     fn make_room_for_running(&mut self) -> bool {
@@ -115,6 +115,7 @@ impl Sglang {
             return;
         }
         let drafts = self.settings.speculative_num_steps;
+        self.slide_decodes();
         self.evict_until(self.room_to_decode());
         for index in 0..self.running.len() {
             let slot = self.running[index];

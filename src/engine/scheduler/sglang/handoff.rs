@@ -62,6 +62,11 @@ impl Handoffs {
 impl Sglang {
     /// Whether the engine can take a request of which another instance does a part.
     pub(super) fn accept(&mut self, slot: u32) {
+        assert!(
+            self.settings.hybrid.is_none()
+                || self.sequences[slot as usize].handoff == Handoff::None,
+            "requests of hybrid models are prefilled and decoded in one place"
+        );
         match self.sequences[slot as usize].handoff {
             Handoff::None => self.push_waiting(slot),
             Handoff::DecodedElsewhere => {

@@ -19,10 +19,11 @@
 //! * `speculation.rs`: drafts that a step verifies
 //! * `abort.rs`: requests whose clients have gone away
 //! * `handoff.rs`: prefill here and decode elsewhere, or the other way round
-//! * `memory.rs`: memory of requests and of the tree
+//! * `memory.rs` `cache.rs`: memory of requests and of the tree
+//! * `hybrid.rs` `windows.rs` `states.rs`: models with sliding windows, and with states
 //! * `told.rs`: what can be seen from outside
 //!
-//! Left out: sliding-window and state-space caches, host tiers, trees of drafts, structured output,
+//! Left out: models with both windows and states, host tiers, trees of drafts, structured output,
 //! policies beside first come, longest prefix and longest output.
 
 mod abilities;
@@ -30,11 +31,13 @@ mod abort;
 mod admission;
 mod batches;
 mod budget;
+mod cache;
 mod complete;
 mod decode;
 mod exact_fit;
 mod group;
 mod handoff;
+mod hybrid;
 mod lockstep;
 mod memory;
 mod order;
@@ -43,7 +46,9 @@ mod ratio;
 mod sequence;
 mod settings;
 mod speculation;
+mod states;
 mod told;
+mod windows;
 
 use std::collections::VecDeque;
 
@@ -60,12 +65,17 @@ use crate::kv::{RadixTree, TreeKeys};
 use crate::request::Request;
 use crate::units::SimTime;
 
+use cache::Cache;
 use group::{Group, Place};
 use handoff::Handoffs;
+pub use hybrid::{SglangHybrid, SglangStatePool, SglangWindowPool, StateStrategy};
 use lockstep::{Rows, Serving};
 use ratio::NewTokenRatio;
 use sequence::{Sequence, Status};
 pub use settings::SglangSettings;
+use states::StateCache;
+pub use states::Stored;
+use windows::WindowCache;
 
 /// Tokens of the longest request that its prompt may not use.
 const ANSWER_MIN: u32 = 5;
@@ -82,7 +92,7 @@ pub struct Sglang {
     ratio: NewTokenRatio,
     acceptance: Acceptance,
 
-    tree: RadixTree,
+    cache: Cache,
     /// Tokens of memory that hold nothing.
     available: u32,
     /// Rows for requests that have memory.
@@ -103,6 +113,8 @@ pub struct Sglang {
     chunked_is_left: bool,
     /// Whether nobody is admitted until some request leaves a batch.
     is_full: bool,
+    /// Whether the request in chunked prefill got a share of the last batch.
+    has_chunk: bool,
     in_flight: u32,
     /// Entries into the waiting queue so far.
     queued: u64,
@@ -142,7 +154,7 @@ impl Sglang {
     ///
     /// # Panics
     /// When a page, the memory or the number of running requests is 0, when priorities are combined with a
-    /// policy that knows none, or speculation with mixed chunks.
+    /// policy that knows none, or when there is a [conflict](SglangSettings::conflict).
     pub fn new(settings: SglangSettings) -> Self {
         let (tokens, page_size) = (settings.max_total_tokens, settings.page_size);
         let max_running = settings.max_running_requests;
@@ -155,19 +167,30 @@ impl Sglang {
             !settings.enable_priority_scheduling || settings.schedule_policy.knows_priorities(),
             "priority scheduling goes with the policies `fcfs` and `lof`"
         );
+        if let Some(conflict) = settings.conflict() {
+            panic!("{conflict}");
+        }
         let speculates = settings.speculative_num_steps > 0;
-        assert!(
-            !(speculates && settings.enable_mixed_chunk),
-            "decodes that verify drafts ride along in no prefill batch"
-        );
         let keys = if speculates { TreeKeys::Bigrams } else { TreeKeys::Tokens };
+        let cache = match settings.hybrid {
+            None => Cache::Full(RadixTree::new(page_size).with_keys(keys)),
+            Some(SglangHybrid::State(pool)) => {
+                Cache::State(Box::new(StateCache::new(&settings, pool)))
+            }
+            Some(SglangHybrid::Window(pool)) => {
+                Cache::Window(Box::new(WindowCache::new(page_size, keys, pool)))
+            }
+        };
+        // Requests that accept drafts do not go on in lock step, and what hybrid models give back depends
+        // on each request's length: every step of theirs is decided request by request, one by one.
+        let is_plain = speculates || settings.hybrid.is_some();
         let pool = tokens - tokens % page_size;
         Self {
             longest: settings.context_length.min(pool).saturating_sub(1),
             pool,
             ratio: NewTokenRatio::new(settings.schedule_conservativeness),
             acceptance: Acceptance::NONE,
-            tree: RadixTree::new(page_size).with_keys(keys),
+            cache,
             available: pool,
             rows: max_running,
             rows_free: max_running,
@@ -180,6 +203,7 @@ impl Sglang {
             chunked: None,
             chunked_is_left: false,
             is_full: false,
+            has_chunk: false,
             in_flight: 0,
             queued: 0,
             refresh_turn: 0,
@@ -188,8 +212,7 @@ impl Sglang {
             last_in_flight: 0,
             handoffs: Handoffs::default(),
             group: Group::new(page_size),
-            // Requests that accept drafts do not go on in lock step: every step is decided request by request.
-            serving: if speculates { Serving::Never } else { Serving::Grouped },
+            serving: if is_plain { Serving::Never } else { Serving::Grouped },
             dissolved: VecDeque::new(),
             last_outcome_was_tick: false,
             records_entries: false,
@@ -298,7 +321,7 @@ impl Schedule for Sglang {
     ) -> Result<(), Finish> {
         let max_tokens =
             self.answer_limit(request.prompt_tokens, request.max_tokens).ok_or(Finish::Rejected)?;
-        let keys = self.tree.keys();
+        let keys = self.cache.keys();
         let mut sequence = Sequence::new(id, request, max_tokens, handoff, keys);
         if sequence.is_private() && self.serving == Serving::Never {
             sequence.reveal();
@@ -350,6 +373,9 @@ impl Schedule for Sglang {
         }
         if !plan.is_empty() {
             self.in_flight += 1;
+            if let Cache::State(cache) = &mut self.cache {
+                cache.tell();
+            }
         } else if self.in_flight == 0 && self.waiting.is_empty() && self.running.is_empty() {
             self.ratio.reset();
         }

@@ -47,12 +47,12 @@ impl Sglang {
         for index in 0..self.waiting.len() {
             let slot = self.waiting[index];
             let known = self.sequences[slot as usize].known();
-            let found = self.find_prefix(slot, known);
+            let found = self.find_prefix(slot, known).usable;
             let s = &mut self.sequences[slot as usize];
             s.prefix = found.tokens;
             s.rank = -i64::from(found.tokens.min(known - 1));
             if !s.is_private() && found.tokens <= SHARED_PREFIX && known >= SHARED_PREFIX {
-                let beginning = s.beginning(self.tree.keys().count(SHARED_PREFIX));
+                let beginning = s.beginning(self.cache.keys().count(SHARED_PREFIX));
                 if !self.beginnings.insert(beginning) {
                     s.rank = i64::MAX;
                 }

@@ -1,10 +1,12 @@
 //! A request inside SGLang's scheduler.
 
 use super::group::Member;
+use super::states::StateUse;
+use super::windows::WindowUse;
 use crate::engine::Life;
 use crate::engine::scheduler::Handoff;
 use crate::ids::{AdapterId, RequestId};
-use crate::kv::{NodeId, RadixTree, TreeKeys};
+use crate::kv::{PathLock, TreeKeys};
 use crate::request::{Request, Segment};
 use crate::rng::mix;
 
@@ -79,8 +81,10 @@ pub(super) struct Sequence {
     pub(super) verifications: u32,
     /// Of those, the first ones that belong to the tree.
     pub(super) protected: u32,
-    /// The node that ends them, locked.
-    pub(super) node: NodeId,
+    /// What protects them.
+    pub(super) lock: PathLock,
+    pub(super) window: WindowUse,
+    pub(super) state: StateUse,
     /// Tokens computed before its current or next prefill, as last looked up.
     pub(super) prefix: u32,
     /// Known tokens when it was last considered for admission; 0 before.
@@ -132,7 +136,9 @@ impl Sequence {
             allocated: 0,
             verifications: 0,
             protected: 0,
-            node: RadixTree::ROOT,
+            lock: PathLock::NONE,
+            window: WindowUse::default(),
+            state: StateUse::default(),
             prefix: 0,
             considered: 0,
             extend_end: 0,

@@ -1,5 +1,6 @@
 //! What decides its schedules.
 
+use super::hybrid::SglangHybrid;
 use crate::scenario::{SglangConfig, SglangPolicy};
 
 /// The flags of an engine that runs, under SGLang's own names: nothing is left to a default.
@@ -41,6 +42,8 @@ pub struct SglangSettings {
     /// Drafts that a decode step verifies for each request, with EAGLE or MTP and one candidate per position
     /// (`--speculative-num-steps`); 0 without speculation.
     pub speculative_num_steps: u32,
+    /// What its model keeps beside the KV of layers with full attention, if it is a hybrid.
+    pub hybrid: Option<SglangHybrid>,
 }
 
 impl SglangSettings {
@@ -65,6 +68,7 @@ impl SglangSettings {
                 .priority_scheduling_preemption_threshold,
             max_loras_per_batch: config.max_loras_per_batch,
             speculative_num_steps: 0,
+            hybrid: None,
         })
     }
 

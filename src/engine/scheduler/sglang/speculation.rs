@@ -54,6 +54,7 @@ impl Sglang {
         result.drafts.count(entry.drafts, accepted);
         s.life.draft_tokens += entry.drafts;
         s.life.accepted_tokens += accepted;
+        let computed = s.kv;
         s.kv += accepted + 1;
         for _ in 0..=accepted {
             let gap = s.life.emit(now);
@@ -62,5 +63,6 @@ impl Sglang {
                 break;
             }
         }
+        self.track_decode(entry.slot, computed, computed + accepted + 1);
     }
 }

@@ -38,6 +38,7 @@ fn settings(tokens: u32) -> SglangSettings {
         priority_scheduling_preemption_threshold: 10,
         max_loras_per_batch: None,
         speculative_num_steps: 0,
+        hybrid: None,
     }
 }
 

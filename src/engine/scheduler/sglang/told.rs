@@ -1,6 +1,8 @@
 //! What can be seen of the engine from outside, as recordings tell it.
 
 use super::Sglang;
+use super::cache::Cache;
+use super::states::Stored;
 use crate::engine::StepPlan;
 use crate::ids::RequestId;
 
@@ -12,7 +14,32 @@ impl Sglang {
 
     /// Cached tokens that no request uses.
     pub fn evictable_tokens(&self) -> u32 {
-        self.tree.evictable()
+        self.cache.evictable()
+    }
+
+    /// Tokens of the window pool that hold nothing, and cached ones that no request uses, if there is such a pool.
+    pub fn window_tokens(&self) -> Option<(u32, u32)> {
+        match &self.cache {
+            Cache::Window(cache) => Some((cache.free, cache.evictable())),
+            Cache::Full(_) | Cache::State(_) => None,
+        }
+    }
+
+    /// States that hold nothing, and cached ones that no request uses, if there are any.
+    pub fn states(&self) -> Option<(u32, u32)> {
+        match &self.cache {
+            Cache::State(cache) => Some((cache.free, cache.evictable())),
+            Cache::Full(_) | Cache::Window(_) => None,
+        }
+    }
+
+    /// Tokens that joined the tree with a state since the step before the last was decided, where states are
+    /// tracked and entries recorded.
+    pub fn stored_states(&self) -> &[Stored] {
+        match &self.cache {
+            Cache::State(cache) => cache.told(),
+            Cache::Full(_) | Cache::Window(_) => &[],
+        }
     }
 
     /// The share of its limit that an answer is expected to use.

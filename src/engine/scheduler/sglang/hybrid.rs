@@ -1,0 +1,144 @@
+//! What a hybrid model keeps beside the KV of its layers with full attention, and with what it goes together
+//! (SGLang 0.5.23, `sglang/srt/server_args.py`, `sglang/srt/arg_groups/mamba_hook.py`).
+
+use super::SglangSettings;
+
+/// The memory of a hybrid model beside the KV of its layers with full attention.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SglangHybrid {
+    /// Slots of layers that read a window of their sequence.
+    Window(SglangWindowPool),
+    /// States of layers with state-space models or linear attention.
+    State(SglangStatePool),
+}
+
+/// The slots of layers that read a window of their sequence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SglangWindowPool {
+    /// Tokens of a window.
+    pub window: u32,
+    /// Tokens of the pool.
+    pub tokens: u32,
+    /// Tokens behind the window that a decoding request keeps before it gives them back
+    /// (`SGLANG_SWA_EVICTION_INTERVAL`).
+    pub eviction_interval: u32,
+}
+
+/// The states of layers with state-space models or linear attention.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SglangStatePool {
+    /// States, each of one sequence in all those layers.
+    pub slots: u32,
+    /// Which of them the tree keeps (`--mamba-radix-cache-strategy`).
+    pub strategy: StateStrategy,
+}
+
+/// Which states of a request others find.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StateStrategy {
+    /// Those behind the tokens where a prefill step or an answer ends, copied there: pages of one token, without
+    /// the overlap schedule.
+    NoBuffer,
+    /// Those behind tokens on a grid, which steps leave in further slots of the request: one, two with the overlap
+    /// schedule.
+    ExtraBuffer {
+        /// Tokens that a kernel of those layers takes at once: multiples of it are tracked in a prefill
+        /// (`mamba_chunk_size`, else 64).
+        chunk: u32,
+        /// Multiples of it are tracked while a request decodes (`--mamba-track-interval`).
+        track_interval: u32,
+    },
+}
+
+impl StateStrategy {
+    /// `track_interval` unless told otherwise.
+    pub const TRACK_INTERVAL: u32 = 256;
+}
+
+impl SglangWindowPool {
+    /// `eviction_interval` unless the environment says otherwise.
+    pub const EVICTION_INTERVAL: u32 = 128;
+}
+
+impl SglangStatePool {
+    /// Slots of a running request beside its own.
+    pub(super) fn tracking(&self, settings: &SglangSettings) -> u32 {
+        match self.strategy {
+            _ if settings.disable_radix_cache => 0,
+            StateStrategy::NoBuffer => 0,
+            StateStrategy::ExtraBuffer { .. } => 1 + u32::from(!settings.disable_overlap_schedule),
+        }
+    }
+
+    /// Slots that as many requests need as may run: each its own, beside that the one that it went on from, and
+    /// one to copy.
+    fn needed(&self, settings: &SglangSettings) -> u64 {
+        let requests = u64::from(settings.max_running_requests);
+        if settings.disable_radix_cache {
+            return requests;
+        }
+        requests * u64::from(2 + self.tracking(settings)) + 1
+    }
+}
+
+impl SglangSettings {
+    /// Whether layers of its model read a window of their sequence.
+    pub fn has_windows(&self) -> bool {
+        matches!(self.hybrid, Some(SglangHybrid::Window(_)))
+    }
+
+    /// What does not go together among drafts, windows and states, if anything does not: SGLang refuses it, would
+    /// break down, or it is not modelled.
+    pub fn conflict(&self) -> Option<String> {
+        let drafts = self.speculative_num_steps;
+        if self.enable_mixed_chunk && (drafts > 0 || self.hybrid.is_some()) {
+            return Some("enable_mixed_chunk: goes without drafts, windows and states".to_owned());
+        }
+        match self.hybrid? {
+            SglangHybrid::Window(pool) => self.conflict_of_windows(pool),
+            SglangHybrid::State(pool) => self.conflict_of_states(pool),
+        }
+    }
+
+    fn conflict_of_windows(&self, pool: SglangWindowPool) -> Option<String> {
+        let page = self.page_size;
+        if pool.window == 0 {
+            return Some("window: must be at least 1 token, got 0".to_owned());
+        }
+        (pool.tokens < page).then(|| {
+            format!("tokens of windows: must be at least a page of {page}, got {}", pool.tokens)
+        })
+    }
+
+    fn conflict_of_states(&self, pool: SglangStatePool) -> Option<String> {
+        let (needed, slots) = (pool.needed(self), pool.slots);
+        if u64::from(slots) < needed {
+            let requests = self.max_running_requests;
+            return Some(format!(
+                "states: {requests} running requests need at least {needed}, got {slots}"
+            ));
+        }
+        let (page, drafts) = (self.page_size, self.speculative_num_steps);
+        match pool.strategy {
+            _ if self.disable_radix_cache => None,
+            StateStrategy::NoBuffer if page > 1 || !self.disable_overlap_schedule => Some(
+                "states without extra buffer: go with pages of 1 token and disable_overlap_schedule"
+                    .to_owned(),
+            ),
+            StateStrategy::ExtraBuffer { chunk: 0, .. } => {
+                Some("chunk of states: must be at least 1 token, got 0".to_owned())
+            }
+            StateStrategy::ExtraBuffer { track_interval, .. }
+                if track_interval == 0
+                    || !track_interval.is_multiple_of(page)
+                    || track_interval < drafts + 1 =>
+            {
+                Some(format!(
+                    "track_interval: must be a multiple of the page of {page} and at least {}, got {track_interval}",
+                    drafts + 1
+                ))
+            }
+            StateStrategy::NoBuffer | StateStrategy::ExtraBuffer { .. } => None,
+        }
+    }
+}
