@@ -3,6 +3,10 @@
 
 use super::SglangSettings;
 
+/// Longest window and interval in tokens, and coarsest grid of states: sums with the longest sequence fit in 32 bits.
+const WINDOW_MAX: u32 = 1 << 28;
+const GRID_MAX: u32 = 1 << 15;
+
 /// The memory of a hybrid model beside the KV of its layers with full attention.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SglangHybrid {
@@ -102,8 +106,12 @@ impl SglangSettings {
 
     fn conflict_of_windows(&self, pool: SglangWindowPool) -> Option<String> {
         let page = self.page_size;
-        if pool.window == 0 {
-            return Some("window: must be at least 1 token, got 0".to_owned());
+        if !(1..=WINDOW_MAX).contains(&pool.window) {
+            return Some(format!("window: must be 1 to {WINDOW_MAX} tokens, got {}", pool.window));
+        }
+        if pool.eviction_interval > WINDOW_MAX {
+            let got = pool.eviction_interval;
+            return Some(format!("eviction_interval: must be at most {WINDOW_MAX}, got {got}"));
         }
         (pool.tokens < page).then(|| {
             format!("tokens of windows: must be at least a page of {page}, got {}", pool.tokens)
@@ -125,16 +133,16 @@ impl SglangSettings {
                 "states without extra buffer: go with pages of 1 token and disable_overlap_schedule"
                     .to_owned(),
             ),
-            StateStrategy::ExtraBuffer { chunk: 0, .. } => {
-                Some("chunk of states: must be at least 1 token, got 0".to_owned())
+            StateStrategy::ExtraBuffer { chunk, .. } if !(1..=GRID_MAX).contains(&chunk) => {
+                Some(format!("chunk of states: must be 1 to {GRID_MAX} tokens, got {chunk}"))
             }
             StateStrategy::ExtraBuffer { track_interval, .. }
-                if track_interval == 0
+                if !(1..=GRID_MAX).contains(&track_interval)
                     || !track_interval.is_multiple_of(page)
                     || track_interval < drafts + 1 =>
             {
                 Some(format!(
-                    "track_interval: must be a multiple of the page of {page} and at least {}, got {track_interval}",
+                    "track_interval: must be a multiple of the page of {page}, {} to {GRID_MAX}, got {track_interval}",
                     drafts + 1
                 ))
             }

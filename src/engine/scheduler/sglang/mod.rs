@@ -9,6 +9,7 @@
 //! Prefixes are found in a radix tree, which a prompt joins when its prefill has ended. With the
 //! overlap schedule the next step is decided while one runs, before its outcome is known.
 //!
+//! * `build.rs`: an engine before its first request
 //! * `admission.rs` `budget.rs` `exact_fit.rs`: who is prefilled
 //! * `order.rs`: in which order
 //! * `preempt.rs`: who makes way for a higher priority
@@ -31,6 +32,7 @@ mod abort;
 mod admission;
 mod batches;
 mod budget;
+mod build;
 mod cache;
 mod complete;
 mod decode;
@@ -61,7 +63,6 @@ use super::{
 };
 use crate::engine::{Adapters, Finish, Life, StepPlan, StepResult, Tiers};
 use crate::ids::{AdapterId, RequestId};
-use crate::kv::{RadixTree, TreeKeys};
 use crate::request::Request;
 use crate::units::SimTime;
 
@@ -73,9 +74,7 @@ use lockstep::{Rows, Serving};
 use ratio::NewTokenRatio;
 use sequence::{Sequence, Status};
 pub use settings::SglangSettings;
-use states::StateCache;
 pub use states::Stored;
-use windows::WindowCache;
 
 /// Tokens of the longest request that its prompt may not use.
 const ANSWER_MIN: u32 = 5;
@@ -150,114 +149,6 @@ pub struct Sglang {
 }
 
 impl Sglang {
-    /// An engine without requests.
-    ///
-    /// # Panics
-    /// When a page, the memory or the number of running requests is 0, when priorities are combined with a
-    /// policy that knows none, or when there is a [conflict](SglangSettings::conflict).
-    pub fn new(settings: SglangSettings) -> Self {
-        let (tokens, page_size) = (settings.max_total_tokens, settings.page_size);
-        let max_running = settings.max_running_requests;
-        assert!(page_size > 0, "a page holds at least one token");
-        assert!(
-            tokens >= page_size && max_running > 0,
-            "memory for a page and a running request are there"
-        );
-        assert!(
-            !settings.enable_priority_scheduling || settings.schedule_policy.knows_priorities(),
-            "priority scheduling goes with the policies `fcfs` and `lof`"
-        );
-        if let Some(conflict) = settings.conflict() {
-            panic!("{conflict}");
-        }
-        let speculates = settings.speculative_num_steps > 0;
-        let keys = if speculates { TreeKeys::Bigrams } else { TreeKeys::Tokens };
-        let cache = match settings.hybrid {
-            None => Cache::Full(RadixTree::new(page_size).with_keys(keys)),
-            Some(SglangHybrid::State(pool)) => {
-                Cache::State(Box::new(StateCache::new(&settings, pool)))
-            }
-            Some(SglangHybrid::Window(pool)) => {
-                Cache::Window(Box::new(WindowCache::new(page_size, keys, pool)))
-            }
-        };
-        // Requests that accept drafts do not go on in lock step, and what hybrid models give back depends
-        // on each request's length: every step of theirs is decided request by request, one by one.
-        let is_plain = speculates || settings.hybrid.is_some();
-        let pool = tokens - tokens % page_size;
-        Self {
-            longest: settings.context_length.min(pool).saturating_sub(1),
-            pool,
-            ratio: NewTokenRatio::new(settings.schedule_conservativeness),
-            acceptance: Acceptance::NONE,
-            cache,
-            available: pool,
-            rows: max_running,
-            rows_free: max_running,
-            sequences: Vec::new(),
-            handed: Handed::default(),
-            vacant: Vec::new(),
-            waiting: VecDeque::new(),
-            running: Vec::new(),
-            last_prefill: Vec::new(),
-            chunked: None,
-            chunked_is_left: false,
-            is_full: false,
-            has_chunk: false,
-            in_flight: 0,
-            queued: 0,
-            refresh_turn: 0,
-            retractions_from: 0,
-            finished: Vec::new(),
-            last_in_flight: 0,
-            handoffs: Handoffs::default(),
-            group: Group::new(page_size),
-            serving: if is_plain { Serving::Never } else { Serving::Grouped },
-            dissolved: VecDeque::new(),
-            last_outcome_was_tick: false,
-            records_entries: false,
-            chosen: Vec::new(),
-            preempted: Vec::new(),
-            scratch: Vec::new(),
-            adapters: Vec::new(),
-            loras: Adapters::default(),
-            beginnings: FxHashSet::default(),
-            set_aside: Vec::new(),
-            fresh: Vec::new(),
-            done: Vec::new(),
-            settings,
-        }
-    }
-
-    /// The same engine with these adapters.
-    #[must_use]
-    pub fn with_adapters(mut self, adapters: Adapters) -> Self {
-        self.loras = adapters;
-        self
-    }
-
-    /// The same engine, whose drafts are accepted by this law; without one, none is.
-    #[must_use]
-    pub fn accepting(mut self, acceptance: Acceptance) -> Self {
-        self.acceptance = acceptance;
-        self
-    }
-
-    /// Tells every share of a step in its plan.
-    #[must_use]
-    pub fn recording_entries(mut self) -> Self {
-        self.records_entries = true;
-        self
-    }
-
-    /// Decides every step request by request: the plain algorithm, without the group of requests
-    /// that decode in lock step, and with a name for everything in the tree.
-    #[must_use]
-    pub fn request_by_request(mut self) -> Self {
-        self.serving = Serving::Never;
-        self
-    }
-
     /// Whether decoding requests ride along in prefill batches.
     fn mixes_chunks(&self) -> bool {
         self.settings.enable_mixed_chunk && self.settings.chunked_prefill_size.is_some()

@@ -1,5 +1,6 @@
 //! SGLang's rules, each in a case small enough to work by hand, and laws on random workloads.
 
+mod hybrid;
 mod random;
 mod shortage;
 

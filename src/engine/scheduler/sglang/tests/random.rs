@@ -3,7 +3,7 @@
 use super::*;
 
 /// A random engine and workload from a seed.
-fn random_case(seed: u64) -> (SglangSettings, Vec<Request>) {
+pub(super) fn random_case(seed: u64) -> (SglangSettings, Vec<Request>) {
     let mut state = seed;
     let mut draw = |below: u64| {
         state = mix(state);
