@@ -151,6 +151,26 @@ fn what_recordings_of_sglang_cannot_have_is_refused() {
     let expected = "line 1: SGLang settings: enable_priority_scheduling: goes with schedule_policy \
                     \"fcfs\" and \"lof\", got \"lpm\"";
     assert_eq!(problem(&recording(&scenario)), expected);
+    scenario["config"]["enable_priority_scheduling"] = json!(false);
+    for (key, value, rule) in [
+        ("mamba", json!({"slots": 8}), "states: 4 running requests need at least 9, got 8"),
+        (
+            "mamba",
+            json!({"slots": 9, "chunk": 64}),
+            "chunk and track_interval go with extra_buffer",
+        ),
+        ("mamba", json!({"slots": 9, "extra_buffer": true}), "extra_buffer goes with chunk"),
+        ("mamba", json!({"slots": 9, "lazy": true}), "unknown field `lazy`"),
+        ("swa", json!({"window": 0, "tokens": 50}), "window: must be 1 to 268435456 tokens, got 0"),
+        ("swa", json!({"window": u32::MAX, "tokens": 50}), "got 4294967295"),
+        ("swa_eviction_interval", json!(16), "swa_eviction_interval: goes with swa"),
+        ("spec_k", json!(1001), "spec_k: must be at most 1000, got 1001"),
+    ] {
+        let mut changed = scenario.clone();
+        changed["config"][key] = value;
+        let got = problem(&recording(&changed));
+        assert!(got.contains(rule), "{got}");
+    }
 }
 
 #[test]
