@@ -136,7 +136,7 @@ impl Sglang {
         let known = self.sequences[slot as usize].known();
         let found = self.find_prefix(slot, known - 1);
         let s = &mut self.sequences[slot as usize];
-        s.window.found(found.usable.tokens, found.kv_tokens);
+        self.cache.found(slot, found);
         let (found, kv_tokens) = (found.usable, found.kv_tokens);
         s.prefix = found.tokens;
         s.considered = known;
@@ -338,7 +338,7 @@ impl Sglang {
                 s.life.cached_tokens = s.prefix;
             }
             s.in_flight += 1;
-            s.window.prefill();
+            self.cache.prefill(slot);
             // Of two requests cut in one batch, the engine takes the first for one whose prompt is
             // computed: it gets a token and decodes.
             let (tokens, samples) = (end - s.prefix, self.chunked != Some(slot));

@@ -2,6 +2,8 @@
 //! for matches, locks and evictions and does not look inside, but for what only windows or only states
 //! have: see `windows.rs` and `states.rs`.
 
+use std::ops::{Index, IndexMut};
+
 use super::states::StateCache;
 use super::windows::WindowCache;
 use crate::kv::{CacheContent, HybridPrefix, NodeId, PathLock, RadixTree, TreeKeys};
@@ -18,7 +20,45 @@ pub(super) enum Cache {
     State(Box<StateCache>),
 }
 
+/// What requests have beside KV, by their places in the arena.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Uses<U>(Vec<U>);
+
+impl<U: Default + Clone> Uses<U> {
+    fn enter(&mut self, slot: u32) {
+        let count = self.0.len().max(slot as usize + 1);
+        self.0.resize(count, U::default());
+        self.0[slot as usize] = U::default();
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &U)> {
+        (0..).zip(&self.0)
+    }
+}
+
+impl<U> Index<u32> for Uses<U> {
+    type Output = U;
+    fn index(&self, slot: u32) -> &U {
+        &self.0[slot as usize]
+    }
+}
+
+impl<U> IndexMut<u32> for Uses<U> {
+    fn index_mut(&mut self, slot: u32) -> &mut U {
+        &mut self.0[slot as usize]
+    }
+}
+
 impl Cache {
+    /// A request gets this place in the arena.
+    pub(super) fn enter(&mut self, slot: u32) {
+        match self {
+            Self::Full(_) => {}
+            Self::Window(cache) => cache.uses.enter(slot),
+            Self::State(cache) => cache.uses.enter(slot),
+        }
+    }
+
     pub(super) fn keys(&self) -> TreeKeys {
         match self {
             Self::Full(tree) => tree.keys(),
@@ -54,6 +94,20 @@ impl Cache {
             }
             Self::Window(cache) => cache.tree.find(namespace, sequence, keys),
             Self::State(cache) => cache.tree.find(namespace, sequence, keys),
+        }
+    }
+
+    /// A candidate was looked up.
+    pub(super) fn found(&mut self, slot: u32, found: HybridPrefix) {
+        if let Self::Window(cache) = self {
+            cache.uses[slot].found(found);
+        }
+    }
+
+    /// A step computes a part of a prompt.
+    pub(super) fn prefill(&mut self, slot: u32) {
+        if let Self::Window(cache) = self {
+            cache.uses[slot].prefill();
         }
     }
 

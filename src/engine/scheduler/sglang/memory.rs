@@ -181,8 +181,8 @@ impl Sglang {
         let rows = self.sequences.iter().filter(|s| s.has_row).count() as u32;
         let beside = match &self.cache {
             Cache::Full(_) => true,
-            Cache::Window(cache) => cache.is_balanced(self.window_held()),
-            Cache::State(cache) => cache.is_balanced(self.states_held()),
+            Cache::Window(cache) => cache.is_balanced(self.window_held(cache)),
+            Cache::State(cache) => cache.is_balanced(),
         };
         self.available + self.cache.evictable() + self.cache.locked() + held == self.pool
             && rows + self.rows_free == self.rows

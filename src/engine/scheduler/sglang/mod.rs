@@ -224,6 +224,7 @@ impl Schedule for Sglang {
             self.sequences.push(sequence);
             self.sequences.len() as u32 - 1
         };
+        self.cache.enter(slot);
         if handoff != Handoff::None {
             self.handed.insert(id, slot);
         }

@@ -1,8 +1,6 @@
 //! A request inside SGLang's scheduler.
 
 use super::group::Member;
-use super::states::StateUse;
-use super::windows::WindowUse;
 use crate::engine::Life;
 use crate::engine::scheduler::Handoff;
 use crate::ids::{AdapterId, RequestId};
@@ -83,8 +81,6 @@ pub(super) struct Sequence {
     pub(super) protected: u32,
     /// What protects them.
     pub(super) lock: PathLock,
-    pub(super) window: WindowUse,
-    pub(super) state: StateUse,
     /// Tokens computed before its current or next prefill, as last looked up.
     pub(super) prefix: u32,
     /// Known tokens when it was last considered for admission; 0 before.
@@ -137,8 +133,6 @@ impl Sequence {
             verifications: 0,
             protected: 0,
             lock: PathLock::NONE,
-            window: WindowUse::default(),
-            state: StateUse::default(),
             prefix: 0,
             considered: 0,
             extend_end: 0,

@@ -8,10 +8,9 @@
 //! what it gives to the tree.
 
 use super::Sglang;
-use super::cache::Cache;
+use super::cache::{Cache, Uses};
 use super::hybrid::{SglangStatePool, StateStrategy};
 use super::memory::Keep;
-use super::sequence::Sequence;
 use super::settings::SglangSettings;
 use crate::ids::RequestId;
 use crate::kv::{HybridTree, PathLock, States};
@@ -26,6 +25,7 @@ pub(super) struct StateCache {
     /// Slots of a request beside its own.
     tracking: u32,
     grid: Option<Grid>,
+    pub(super) uses: Uses<StateUse>,
     /// Inserts of the tree since the last step was decided, and before it.
     stored: Vec<Stored>,
     told: Vec<Stored>,
@@ -91,6 +91,7 @@ impl StateCache {
             free: pool.slots,
             tracking: pool.tracking(settings),
             grid,
+            uses: Uses::default(),
             stored: Vec::new(),
             told: Vec::new(),
         }
@@ -127,7 +128,8 @@ impl StateCache {
     }
 
     /// Whether every slot is free, cached or held by a request.
-    pub(super) fn is_balanced(&self, held: u32) -> bool {
+    pub(super) fn is_balanced(&self) -> bool {
+        let held: u32 = self.uses.iter().map(|(_, used)| used.slots()).sum();
         let locked = self.tree.states().map_or(0, States::locked);
         self.free + self.evictable() + locked + held == self.slots
     }
@@ -157,17 +159,16 @@ impl Sglang {
     /// Returns whether it just got that.
     pub(super) fn find_state(&mut self, slot: u32, usable: u32, kv_tokens: u32) -> bool {
         let Cache::State(cache) = &mut self.cache else { return false };
-        let s = &mut self.sequences[slot as usize];
         if let Some(grid) = cache.grid {
             let branch = kv_tokens - kv_tokens % grid.prefill;
-            s.state.branch = (branch > usable).then_some(branch);
+            cache.uses[slot].branch = (branch > usable).then_some(branch);
         }
-        if usable == 0 || s.state.has_own {
+        if usable == 0 || cache.uses[slot].has_own {
             return false;
         }
         self.available += cache.evict_states_until(1);
         cache.take(1);
-        s.state.has_own = true;
+        cache.uses[slot].has_own = true;
         true
     }
 
@@ -175,7 +176,7 @@ impl Sglang {
     pub(super) fn give_state_back(&mut self, slot: u32) {
         if let Cache::State(cache) = &mut self.cache {
             cache.free += 1;
-            self.sequences[slot as usize].state.has_own = false;
+            cache.uses[slot].has_own = false;
         }
     }
 
@@ -183,14 +184,15 @@ impl Sglang {
     pub(super) fn take_states(&mut self) {
         let Cache::State(cache) = &mut self.cache else { return };
         let each = 1 + cache.tracking;
-        let has = |slot: &u32| self.sequences[*slot as usize].state.slots();
-        let need = self.chosen.iter().map(|slot| each - has(slot)).sum();
+        let lacks = |&slot: &u32| each - cache.uses[slot].slots();
+        let need = self.chosen.iter().map(lacks).sum();
         self.available += cache.evict_states_until(need);
         cache.take(need);
         for &slot in &self.chosen {
-            let s = &mut self.sequences[slot as usize];
-            s.state.has_own = true;
-            s.state.tracking = cache.tracking;
+            let s = &self.sequences[slot as usize];
+            let used = &mut cache.uses[slot];
+            used.has_own = true;
+            used.tracking = cache.tracking;
             if let Some(grid) = cache.grid {
                 let share = s.extend_end - s.prefix;
                 let last = s.prefix + share / grid.prefill * grid.prefill;
@@ -199,7 +201,7 @@ impl Sglang {
                     is_ahead && (*branch - s.prefix).is_multiple_of(grid.prefill)
                 };
                 if last > s.prefix {
-                    s.state.tracked = Some(s.state.branch.filter(is_on_way).unwrap_or(last));
+                    used.tracked = Some(used.branch.filter(is_on_way).unwrap_or(last));
                 }
             }
         }
@@ -207,19 +209,18 @@ impl Sglang {
 
     /// A decode step has computed tokens of a request, from `from` to `to`.
     pub(super) fn track_decode(&mut self, slot: u32, from: u32, to: u32) {
-        let Cache::State(cache) = &self.cache else { return };
+        let Cache::State(cache) = &mut self.cache else { return };
         let Some(Grid { decode, .. }) = cache.grid else { return };
         if from / decode < to / decode {
-            self.sequences[slot as usize].state.track(to / decode * decode);
+            cache.uses[slot].track(to / decode * decode);
         }
     }
 
     /// Gives tokens of a request that goes on to the tree, `tokens` of which are computed.
     pub(super) fn checkpoint_state(&mut self, slot: u32, tokens: u32) {
         let Cache::State(cache) = &mut self.cache else { return };
-        let s = &mut self.sequences[slot as usize];
-        let tracked = s.state.tracked.take();
-        s.state.tracked_before = None;
+        let tracked = cache.uses[slot].tracked.take();
+        cache.uses[slot].tracked_before = None;
         let end = if cache.grid.is_some() { tracked } else { Some(tokens) };
         if let Some(end) = end {
             self.available += cache.evict_states_until(1);
@@ -234,22 +235,22 @@ impl Sglang {
     /// A request leaves, with its slots; `tokens` of it are computed. One of them may stay in the tree.
     pub(super) fn free_state(&mut self, slot: u32, tokens: u32, keep: Keep) {
         let Cache::State(cache) = &self.cache else { return };
-        let s = &self.sequences[slot as usize];
+        let (s, used) = (&self.sequences[slot as usize], cache.uses[slot]);
         let fits = |end: &u32| *end <= tokens;
         // Where drafts were accepted past its end, its own state is too.
         let is_past = self.settings.speculative_num_steps > 0 && s.kv > tokens;
-        let end =
-            match cache.grid {
-                _ if keep == Keep::Nothing || !self.has_tree() => None,
-                None => (!is_past).then_some(tokens),
-                Some(_) => s.state.tracked.filter(fits).or_else(|| {
-                    s.state.tracked_before.filter(|end| cache.tracking > 1 && fits(end))
-                }),
-            };
+        let end = match cache.grid {
+            _ if keep == Keep::Nothing || !self.has_tree() => None,
+            None => (!is_past).then_some(tokens),
+            Some(_) => used
+                .tracked
+                .filter(fits)
+                .or_else(|| used.tracked_before.filter(|end| cache.tracking > 1 && fits(end))),
+        };
         let is_kept = end.is_some_and(|end| self.insert_state(slot, end));
         let Cache::State(cache) = &mut self.cache else { return };
-        let state = std::mem::take(&mut self.sequences[slot as usize].state);
-        cache.free += state.slots() - u32::from(is_kept);
+        cache.uses[slot] = StateUse::default();
+        cache.free += used.slots() - u32::from(is_kept);
     }
 
     /// Gives the first `tokens` tokens of a request to the tree, and the state behind them; whether it takes that.
@@ -267,10 +268,5 @@ impl Sglang {
             cache.stored.push(Stored { request: s.life.id, tokens: kept, is_new });
         }
         is_new
-    }
-
-    /// Slots of all requests.
-    pub(super) fn states_held(&self) -> u32 {
-        self.sequences.iter().map(|s: &Sequence| s.state.slots()).sum()
     }
 }

@@ -8,10 +8,9 @@
 
 use super::Sglang;
 use super::budget::Verdict;
-use super::cache::Cache;
+use super::cache::{Cache, Uses};
 use super::hybrid::SglangWindowPool;
-use super::sequence::Sequence;
-use crate::kv::{HybridTree, TreeKeys, WindowShare};
+use crate::kv::{HybridPrefix, HybridTree, TreeKeys, WindowShare};
 
 /// The tree, and the pool of window slots.
 #[derive(Debug, Clone)]
@@ -21,6 +20,7 @@ pub(super) struct WindowCache {
     /// Tokens of the pool in whole pages, and those that hold nothing.
     pub(super) size: u32,
     pub(super) free: u32,
+    pub(super) uses: Uses<WindowUse>,
 }
 
 /// What a request has of windows.
@@ -60,7 +60,7 @@ impl WindowCache {
     pub(super) fn new(page_size: u32, keys: TreeKeys, settings: SglangWindowPool) -> Self {
         let size = settings.tokens - settings.tokens % page_size;
         let tree = HybridTree::of_windows(page_size, keys, settings.window);
-        Self { tree, settings, size, free: size }
+        Self { tree, settings, size, free: size, uses: Uses::default() }
     }
 
     pub(super) fn evictable(&self) -> u32 {
@@ -93,8 +93,8 @@ impl WindowCache {
 
 impl WindowUse {
     /// A request was looked up.
-    pub(super) fn found(&mut self, usable: u32, kv_tokens: u32) {
-        self.branch = (kv_tokens > usable).then_some(kv_tokens);
+    pub(super) fn found(&mut self, HybridPrefix { usable, kv_tokens }: HybridPrefix) {
+        self.branch = (kv_tokens > usable.tokens).then_some(kv_tokens);
     }
 
     /// Of so many slots that a request holds, those of windows.
@@ -158,31 +158,30 @@ impl Sglang {
     fn slide(&mut self, slot: u32, reached: u32) {
         let (has_tree, page) = (self.has_tree(), self.settings.page_size);
         let Cache::Window(cache) = &mut self.cache else { return };
-        let s = &mut self.sequences[slot as usize];
         let window = cache.settings.window;
-        if reached < window + s.window.dropped + 1 {
+        let dropped = &mut cache.uses[slot].dropped;
+        if reached < window + *dropped + 1 {
             return;
         }
-        let dropped = s.window.dropped.max(s.protected);
+        let before = self.sequences[slot as usize].protected.max(*dropped);
         let kept = if has_tree { window.max(page).next_multiple_of(page) } else { window };
         let end = reached.saturating_sub(kept);
-        let end = dropped.max(end - end % page);
-        cache.free += end - dropped;
-        s.window.dropped = end;
+        *dropped = before.max(end - end % page);
+        cache.free += *dropped - before;
     }
 
     /// Before a decode step takes its slots: each request gives back what its window has passed, if that
     /// is worth it. The step after a prefill would take slots from one that still runs.
     pub(super) fn slide_decodes(&mut self) {
-        let Some(cache) = self.window_cache() else { return };
-        let SglangWindowPool { window, eviction_interval, .. } = cache.settings;
         for index in 0..self.running.len() {
+            let Cache::Window(cache) = &mut self.cache else { return };
+            let SglangWindowPool { window, eviction_interval, .. } = cache.settings;
             let slot = self.running[index];
-            let s = &mut self.sequences[slot as usize];
-            let is_first = s.window.decodes == 0;
-            s.window.decodes += 1;
-            let reached = s.known() - 1;
-            if !is_first && reached >= window + s.window.dropped + eviction_interval {
+            let used = &mut cache.uses[slot];
+            let is_first = used.decodes == 0;
+            used.decodes += 1;
+            let reached = self.sequences[slot as usize].known() - 1;
+            if !is_first && reached >= window + used.dropped + eviction_interval {
                 self.slide(slot, reached);
             }
         }
@@ -191,15 +190,16 @@ impl Sglang {
     /// The same before a prefill batch takes its slots, without a tree, whose checkpoints do it else.
     /// With the overlap schedule the chunk before still runs.
     pub(super) fn slide_prefills(&mut self) {
-        if self.window_cache().is_none() || self.has_tree() {
+        if self.has_tree() {
             return;
         }
         for index in 0..self.chosen.len() {
+            let Some(cache) = self.window_cache() else { return };
             let slot = self.chosen[index];
-            let s = &self.sequences[slot as usize];
+            let (s, used) = (&self.sequences[slot as usize], cache.uses[slot]);
             if self.settings.disable_overlap_schedule {
                 self.slide(slot, s.prefix);
-            } else if s.window.prefills >= 2 {
+            } else if used.prefills >= 2 {
                 let chunk = self.settings.chunked_prefill_size.unwrap_or(0);
                 self.slide(slot, s.prefix.saturating_sub(chunk));
             }
@@ -211,16 +211,17 @@ impl Sglang {
     /// make it usable.
     pub(super) fn checkpoint_window(&mut self, slot: u32, tokens: u32, goes_on: bool) {
         let keys = self.cache.keys().count(tokens);
-        let s = &mut self.sequences[slot as usize];
-        let is_ahead = |end: &mut u32| s.protected < *end && *end <= keys;
-        let branch = s.window.branch.take_if(is_ahead);
+        let Cache::Window(cache) = &mut self.cache else { return };
+        let protected = self.sequences[slot as usize].protected;
+        let is_ahead = |end: &mut u32| protected < *end && *end <= keys;
+        let branch = cache.uses[slot].branch.take_if(is_ahead);
         let end = branch.unwrap_or(keys);
         if goes_on {
             self.slide(slot, end.saturating_sub(1));
         }
         let Cache::Window(cache) = &mut self.cache else { return };
         let s = &mut self.sequences[slot as usize];
-        let share = WindowShare { protected: s.protected, dropped: s.window.dropped };
+        let share = WindowShare { protected, dropped: cache.uses[slot].dropped };
         let inserted = cache.tree.insert_window(s.namespace, &s.tokens, end, share);
         cache.free += inserted.window_freed;
         self.available += inserted.tokens_freed;
@@ -235,14 +236,16 @@ impl Sglang {
     /// A request has left: so are its window slots.
     pub(super) fn free_window(&mut self, slot: u32, slots: u32) {
         let Cache::Window(cache) = &mut self.cache else { return };
-        let s = &mut self.sequences[slot as usize];
-        cache.free += s.window.held(slots, s.protected);
-        s.window = WindowUse::default();
+        let used = std::mem::take(&mut cache.uses[slot]);
+        cache.free += used.held(slots, self.sequences[slot as usize].protected);
     }
 
     /// Window slots of all requests.
-    pub(super) fn window_held(&self) -> u32 {
-        let held = |s: &Sequence| s.window.held(self.ceil(s.slots()), s.protected);
-        self.sequences.iter().filter(|s| s.has_row).map(held).sum()
+    pub(super) fn window_held(&self, cache: &WindowCache) -> u32 {
+        let held = |(slot, used): (u32, &WindowUse)| {
+            let s = &self.sequences[slot as usize];
+            if s.has_row { used.held(self.ceil(s.slots()), s.protected) } else { 0 }
+        };
+        cache.uses.iter().map(held).sum()
     }
 }
