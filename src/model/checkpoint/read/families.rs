@@ -68,7 +68,8 @@ impl Family {
 }
 
 /// By architecture. Types that end in `_text` are language models of multimodal checkpoints.
-pub(super) const FAMILIES: [Family; 35] = [
+pub(super) const FAMILIES: [Family; 37] = [
+    family("Cohere2ForCausalLM", &["cohere2"], Layers::Dense),
     family("DeciLMForCausalLM", &["nemotron-nas"], Layers::Deci),
     family("DeepseekV2ForCausalLM", &["deepseek_v2"], Layers::Latent),
     family("DeepseekV32ForCausalLM", &["deepseek_v32"], Layers::Sparse),
@@ -79,6 +80,7 @@ pub(super) const FAMILIES: [Family; 35] = [
     family("Ernie4_5_MoeForCausalLM", &["ernie4_5_moe"], Layers::Experts),
     family("Exaone4ForCausalLM", &["exaone4"], Layers::Dense),
     family("Gemma4ForCausalLM", &["gemma4_text"], Layers::Experts),
+    family("Gemma3ForCausalLM", &["gemma3_text"], Layers::Dense),
     family("GemmaForCausalLM", &["gemma"], Layers::Dense),
     family("Glm4MoeForCausalLM", &["glm4_moe"], Layers::Experts),
     family("GlmMoeDsaForCausalLM", &["glm_moe_dsa"], Layers::Sparse),

@@ -27,8 +27,10 @@ pub(super) fn read(
     let norms = match family.types[0] {
         // Before and behind attention and MLP; Gemma 4 has three more where it has experts.
         "gemma4_text" if mlps.iter().any(|mlp| mlp.experts.is_some()) => 7,
-        "gemma4_text" => 4,
+        "gemma3_text" | "gemma4_text" => 4,
         "kimi_linear" if keys.optional(&["attn_res_block_size"])?.is_some() => 6,
+        // Attention and MLP side by side behind one norm.
+        "cohere2" => 1,
         _ => 2,
     };
     let layers = mixers.into_iter().zip(mlps);
@@ -106,7 +108,8 @@ pub(super) fn reaches(
             // Qwen2 gives a window to the layers from this one on.
             None if is_used == Some(true) => index < first.unwrap_or(0),
             None => match family.types[0] {
-                "exaone4" | "olmo3" => (index + 1).is_multiple_of(4),
+                "cohere2" | "exaone4" | "olmo3" => (index + 1).is_multiple_of(4),
+                "gemma3_text" => (index + 1).is_multiple_of(6),
                 "gpt_oss" => !index.is_multiple_of(2),
                 _ => false,
             },

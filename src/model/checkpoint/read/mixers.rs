@@ -77,8 +77,16 @@ fn grouped(keys: &Keys<'_>, family: &Family, hidden: u32) -> Result<GroupedAtten
     let bias = says_bias.unwrap_or(qwen2);
     // Qwen3 and its kin normalise without saying so; others say `use_qk_norm`.
     let says_norm = keys.flag(&["use_qk_norm"])?;
-    let per_head =
-        ["qwen3", "qwen3_moe", "exaone4", "dots1", "step3p5", "qwen3_next", "qwen3_5_text"];
+    let per_head = [
+        "qwen3",
+        "qwen3_moe",
+        "exaone4",
+        "gemma3_text",
+        "dots1",
+        "step3p5",
+        "qwen3_next",
+        "qwen3_5_text",
+    ];
     let qk_norm = match family.types[0] {
         // Llama 4 normalises without weights.
         "llama4_text" => QkNorm::None,

@@ -92,7 +92,7 @@ fn read(
             given
         }
     };
-    let ties_by_default = ["gemma", "gemma4_text"];
+    let ties_by_default = ["gemma", "gemma3_text", "gemma4_text", "cohere2"];
     let tower = if is_nested { outer::tower(outer, hidden, family)? } else { None };
     let formats = quantization::read(keys, outer, family, beside)?;
     let (quantization, kv_cache_dtype) =
