@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::ids::{AdapterId, ClassId, ModelId, RequestId, SessionId};
-use crate::units::SimTime;
+use crate::units::{SimDuration, SimTime};
 
 /// What the world knows of a request before it is served.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,6 +31,23 @@ pub struct Request {
     pub adapter: Option<AdapterId>,
     /// The conversation it belongs to, if any.
     pub session: Option<SessionId>,
+    /// How long the engine compiles the grammar of its answer before it can be admitted; none without
+    /// structured output.
+    pub grammar: Option<SimDuration>,
+    /// What an encoder computes of its prompt, in order of offsets, if anything. Placeholder tokens of equal
+    /// images are equal in `content`, those of others are not.
+    pub images: Option<Arc<[Image]>>,
+}
+
+/// An image in a prompt: placeholder tokens whose embeddings an encoder computes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Image {
+    /// Equal images have equal identifiers.
+    pub identifier: u64,
+    /// Its first placeholder token, counted from the begin of the prompt.
+    pub offset: u32,
+    /// Its placeholder tokens, of which each has an embedding.
+    pub tokens: u32,
 }
 
 impl Request {
@@ -48,6 +65,8 @@ impl Request {
             model: ModelId::default(),
             adapter: None,
             session: None,
+            grammar: None,
+            images: None,
         }
     }
 
@@ -115,6 +134,8 @@ pub struct Segment {
 impl Segment {
     /// Streams from here up are the answers of requests; below are those of workloads.
     const ANSWERS: u64 = 1 << 62;
+    /// Streams from here up are placeholders of images.
+    const IMAGES: u64 = 1 << 61;
     /// Streams from here up are prompts that share nothing.
     const UNIQUE: u64 = 1 << 63;
 
@@ -130,6 +151,11 @@ impl Segment {
     pub fn answer_of(&self) -> Option<RequestId> {
         let is_answer = (Self::ANSWERS..Self::UNIQUE).contains(&self.stream);
         is_answer.then(|| RequestId((self.stream - Self::ANSWERS) as u32))
+    }
+
+    /// The stream of the placeholder tokens of an image.
+    pub const fn image_stream(identifier: u64) -> u64 {
+        Self::IMAGES | identifier
     }
 
     /// The stream of a prompt that shares nothing with any other.

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::recording::{RecordedRequest, Recording, RecordingError};
-use super::{sglang, vllm};
+use super::{sglang, stages, vllm};
 use crate::cost::{Linear, StepTime};
 use crate::des::{Class, EventQueue};
 use crate::engine::scheduler::{Handoff, Scheduler};
@@ -19,7 +19,7 @@ pub(super) struct Replay {
 }
 
 /// The law of the recordings: 2000 µs a step, 20 µs a prefilled token, 30 µs a decoding row.
-const STEP_TIME: Linear = Linear {
+pub(super) const STEP_TIME: Linear = Linear {
     base: SimDuration::from_micros(2000),
     prefill_token: SimDuration::from_micros(20),
     decode_seq: SimDuration::from_micros(30),
@@ -33,7 +33,8 @@ enum Event {
     Arrival(RequestId),
     Abort(RequestId),
     Transferred(RequestId),
-    Advance,
+    /// Only the last one that was asked for counts.
+    Advance(u32),
 }
 
 pub(super) fn replay(recording: &Recording) -> Result<Replay, RecordingError> {
@@ -46,15 +47,17 @@ pub(super) fn replay(recording: &Recording) -> Result<Replay, RecordingError> {
             return Err(recording.not_modelled(message));
         }
     };
-    let mut step_time = STEP_TIME;
-    if recording.engine == "sglang" {
-        // Its recordings count each verified token of a decoding request as a row.
-        step_time.decode_seq = step_time.decode_seq * u64::from(1 + sglang::drafts(recording));
-    }
-    let mut instance = Instance::new(scheduler, StepTime::Linear(step_time)).as_recorded();
+    let step_time = if let Scheduler::VllmV1(vllm) = &scheduler {
+        stages::step_time(vllm.stages())
+    } else {
+        // Recordings of SGLang count each verified token of a decoding request as a row.
+        let rows = u64::from(1 + sglang::drafts(recording));
+        StepTime::Linear(Linear { decode_seq: STEP_TIME.decode_seq * rows, ..STEP_TIME })
+    };
+    let mut instance = Instance::new(scheduler, step_time).as_recorded();
     let mut queue = inputs(&recording.requests);
     let mut log = Log::new(recording);
-    let mut is_awaited = false;
+    let (mut is_awaited, mut wakes) = (false, 0);
     while let Some((now, event)) = queue.pop() {
         match event {
             Event::Arrival(id) => {
@@ -65,11 +68,13 @@ pub(super) fn replay(recording: &Recording) -> Result<Replay, RecordingError> {
             }
             Event::Abort(id) => instance.abort(id),
             Event::Transferred(id) => instance.transferred(id),
-            Event::Advance => {
+            Event::Advance(asked) if asked != wakes => continue,
+            Event::Advance(_) => {
                 let next = instance.advance(now, |instance, event| log.note(now, instance, event));
                 is_awaited = next.is_some();
                 if let Some(at) = next {
-                    queue.push(at, Class::Step, Event::Advance);
+                    wakes += 1;
+                    queue.push(at, Class::Step, Event::Advance(wakes));
                 }
                 for (at, id) in log.transfers.drain(..) {
                     queue.push(at, Class::Transfer, Event::Transferred(id));
@@ -77,8 +82,10 @@ pub(super) fn replay(recording: &Recording) -> Result<Replay, RecordingError> {
                 continue;
             }
         }
-        if !is_awaited {
-            queue.push(now, Class::Step, Event::Advance);
+        // Without a step in flight it waits for a moment at most, and inputs come before.
+        if !is_awaited || instance.is_idle() {
+            wakes += 1;
+            queue.push(now, Class::Step, Event::Advance(wakes));
             is_awaited = true;
         }
     }
@@ -149,7 +156,7 @@ impl<'a> Log<'a> {
 
     fn planned(&mut self, now: SimTime, instance: &Instance, batch: &Batch) {
         let line = match instance.scheduler() {
-            Scheduler::VllmV1(_) => vllm::step_line(batch, instance.scheduler()),
+            Scheduler::VllmV1(scheduler) => vllm::step_line(batch, scheduler),
             Scheduler::Sglang(scheduler) => sglang::step_line(batch, scheduler),
             other => unreachable!("no schedules are recorded of {other:?}"),
         };
@@ -172,7 +179,10 @@ impl<'a> Log<'a> {
         }
         for &(id, tokens) in &plan.loads {
             self.outcomes[id.index()].was_loaded = true;
-            self.transfer(now, id, tokens);
+            // An engine that offloads knows itself when its blocks come.
+            if !self.recording.offloads() {
+                self.transfer(now, id, tokens);
+            }
         }
     }
 

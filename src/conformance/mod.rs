@@ -8,10 +8,18 @@
 //! * `recording.rs`: the file format
 //! * `drive.rs`: requests in, step and result lines out
 //! * `vllm.rs`, `sglang.rs`: configuration and lines of one engine
+//! * `groups.rs`: groups of layers with KV memory of their own
+//! * `images.rs`: prompts with images
+//! * `offload.rs`: KV in host memory
+//! * `stages.rs`: step times of several pipeline stages
 
 mod drive;
+mod groups;
+mod images;
+mod offload;
 mod recording;
 mod sglang;
+mod stages;
 mod vllm;
 
 use serde_json::Value;

@@ -1,10 +1,9 @@
 //! The file format of recorded schedules: JSON lines, one scenario a file.
 
-use std::sync::Arc;
-
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::images::{ImageLine, images, with_placeholders};
 use crate::engine::scheduler::Handoff;
 use crate::ids::{AdapterId, RequestId};
 use crate::request::{Content, Request, Segment};
@@ -43,6 +42,10 @@ pub struct Recording {
     pub version: String,
     /// The engine's settings, in its own names.
     pub config: Value,
+    /// The groups of layers with KV memory of their own, where they are told.
+    pub groups: Option<Value>,
+    /// Of those, tokens of a block of the scheduler and of a hash.
+    pub group_blocks: (Option<u32>, Option<u32>),
     /// The line they stand on, counted from 1.
     pub config_line: usize,
     /// The requests, in the order of their ids.
@@ -67,11 +70,22 @@ pub struct RecordedRequest {
 }
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct ScenarioLine {
+    #[serde(rename = "type")]
+    _kind: String,
     name: String,
     engine: String,
     version: String,
+    #[serde(rename = "note", default)]
+    _note: Option<String>,
     config: Value,
+    #[serde(default)]
+    groups: Option<Value>,
+    #[serde(default)]
+    sched_block: Option<u32>,
+    #[serde(default)]
+    hash_block: Option<u32>,
 }
 
 #[derive(Deserialize)]
@@ -103,6 +117,10 @@ struct RequestLine {
     ignore_eos: Option<bool>,
     #[serde(default)]
     stop_at: Option<u32>,
+    #[serde(default)]
+    grammar_us: Option<u64>,
+    #[serde(default)]
+    images: Vec<ImageLine>,
 }
 
 impl Recording {
@@ -148,7 +166,12 @@ impl Recording {
                 | "load_done"
                 | "send_start"
                 | "send_done"
-                | "empty_schedule_preempt" => {}
+                | "empty_schedule_preempt"
+                | "grammar_ready"
+                | "offload_load"
+                | "offload_load_done"
+                | "offload_store"
+                | "offload_store_done" => {}
                 other => return Err(fail(format!("unknown line type `{other}`"))),
             }
         }
@@ -167,14 +190,31 @@ impl Recording {
             let held = steps.len();
             return Err(fail(&format!("the summary tells of {told} steps, the file has {held}")));
         }
-        let ScenarioLine { name, engine, version, config } = scenario;
+        let ScenarioLine { name, engine, version, config, groups, .. } = scenario;
+        let group_blocks = (scenario.sched_block, scenario.hash_block);
         // vLLM without a connector does not look at what requests say about transfers.
         if engine == "vllm" && config.get("kv_role").is_none_or(Value::is_null) {
             for recorded in &mut requests {
                 recorded.handoff = Handoff::None;
             }
         }
-        Ok(Self { name, engine, version, config, config_line, requests, steps, results })
+        Ok(Self {
+            name,
+            engine,
+            version,
+            config,
+            groups,
+            group_blocks,
+            config_line,
+            requests,
+            steps,
+            results,
+        })
+    }
+
+    /// Whether KV goes to host memory and comes back from it.
+    pub(super) fn offloads(&self) -> bool {
+        self.config.get("offload_blocks").is_some_and(|blocks| !blocks.is_null())
     }
 
     /// The error for something in the settings.
@@ -183,14 +223,15 @@ impl Recording {
     }
 }
 
-/// Names of adapters and salts, numbered in order of appearance.
+/// Names of adapters, salts and images, numbered in order of appearance.
 #[derive(Default)]
 struct Names {
     adapters: Vec<Value>,
     salts: Vec<Value>,
+    images: Vec<Value>,
 }
 
-fn number(names: &mut Vec<Value>, name: Value) -> usize {
+pub(super) fn number(names: &mut Vec<Value>, name: Value) -> usize {
     names.iter().position(|known| *known == name).unwrap_or_else(|| {
         names.push(name);
         names.len() - 1
@@ -208,7 +249,8 @@ impl RequestLine {
     fn into_request(self, names: &mut Names, no_priority: i32) -> Result<RecordedRequest, String> {
         let per_token = self.xfer_us_per_token.saturating_mul(1_000_000);
         let times = [self.arrival_us, self.xfer_base_us, per_token];
-        if let Some(late) = times.into_iter().chain(self.abort_us).find(|us| *us > LATEST_US) {
+        let others = self.abort_us.into_iter().chain(self.grammar_us);
+        if let Some(late) = times.into_iter().chain(others).find(|us| *us > LATEST_US) {
             return Err(format!("times must be at most {LATEST_US} us, got {late}"));
         }
         if self.max_tokens > TOKENS_MAX {
@@ -221,7 +263,7 @@ impl RequestLine {
             return Err("stop_at: must be at least 1, got 0".to_owned());
         }
         let micros = |us: u64| SimTime::ZERO + SimDuration::from_micros(us);
-        let segments: Arc<[Segment]> = self
+        let segments: Vec<Segment> = self
             .prompt
             .iter()
             .map(|&(stream, start, len)| {
@@ -236,6 +278,8 @@ impl RequestLine {
                 Ok(Segment { stream: Segment::answer_stream(RequestId(request)), start, len })
             })
             .collect::<Result<_, String>>()?;
+        let images = images(&self.images, &mut names.images);
+        let segments = with_placeholders(&segments, &images)?;
         let prompt_tokens: u64 = segments.iter().map(|s| u64::from(s.len)).sum();
         let prompt_tokens = u32::try_from(prompt_tokens).unwrap_or(u32::MAX);
         if prompt_tokens > TOKENS_MAX {
@@ -259,8 +303,10 @@ impl RequestLine {
         let salt = self.cache_salt.filter(|name| name != "");
         request.content = Content {
             salt: salt.map_or(0, |name| 1 + number(&mut names.salts, name) as u64),
-            segments: Some(segments),
+            segments: Some(segments.into()),
         };
+        request.grammar = self.grammar_us.map(SimDuration::from_micros);
+        request.images = (!images.is_empty()).then(|| images.into());
         let handoff = match (self.remote_prefill, self.remote_decode) {
             (true, true) => {
                 return Err("one of remote_prefill and remote_decode is modelled, not both".into());

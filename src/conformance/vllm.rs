@@ -1,14 +1,23 @@
 //! vLLM's settings and step lines as recorded.
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use super::drive::Outcome;
+use super::drive::{Outcome, STEP_TIME};
+use super::groups::{HybridSettings, groups};
+use super::offload::{OFFLOAD_KEYS, offload};
 use super::recording::{Recording, RecordingError};
 use super::{DRAFTS_MAX, acceptance};
-use crate::engine::scheduler::{KvRole, Scheduler, VllmV1, VllmV1Settings};
+use crate::cost::CostModel;
+use crate::engine::scheduler::{
+    EncoderSettings, KvRole, Schedule, Scheduler, VllmV1, VllmV1Settings,
+};
 use crate::engine::{Batch, EntryKind};
+use crate::ids::RequestId;
+use crate::kv::BlockId;
 use crate::scenario::{Policy, SpeculationMethod};
+use crate::units::SimDuration;
 
 /// The versions of vLLM whose recordings can be replayed.
 const VERSIONS: [&str; 1] = ["0.33.0"];
@@ -55,6 +64,42 @@ struct Settings {
     num_speculative_tokens: u32,
     kv_role: Option<Role>,
     record_block_ids: bool,
+    #[serde(default = "one")]
+    pipeline_parallel_size: u32,
+    #[serde(default)]
+    encoder_compute_budget: Option<u32>,
+    #[serde(default)]
+    encoder_cache_size: Option<u32>,
+    #[serde(default)]
+    disable_chunked_mm_input: bool,
+    /// Given as `null` it is not 0: everything is kept.
+    #[serde(default = "zero")]
+    prefix_cache_retention_interval: Option<u32>,
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "the type of the setting")]
+fn zero() -> Option<u32> {
+    Some(0)
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// The settings without some of them, and those.
+fn apart(config: &Value, keys: &[&str]) -> (Value, Value) {
+    let all = config.as_object().cloned().unwrap_or_default();
+    let is_own = |key: &str| keys.contains(&key);
+    let (own, others): (Map<_, _>, Map<_, _>) = all.into_iter().partition(|(key, _)| is_own(key));
+    (Value::Object(others), Value::Object(own))
+}
+
+pub(super) fn read<T: DeserializeOwned>(
+    recording: &Recording,
+    settings: Value,
+) -> Result<T, RecordingError> {
+    serde_json::from_value(settings)
+        .map_err(|error| recording.not_modelled(format!("vLLM settings: {error}")))
 }
 
 pub(super) fn scheduler(recording: &Recording) -> Result<Scheduler, RecordingError> {
@@ -65,8 +110,10 @@ pub(super) fn scheduler(recording: &Recording) -> Result<Scheduler, RecordingErr
             VERSIONS.join(", ")
         )));
     }
-    let settings: Settings = serde_json::from_value(recording.config.clone())
-        .map_err(|error| recording.not_modelled(format!("vLLM settings: {error}")))?;
+    let (config, hybrid) = apart(&recording.config, &HybridSettings::KEYS);
+    let (config, offload_settings) = apart(&config, &OFFLOAD_KEYS);
+    let settings: Settings = read(recording, config)?;
+    let hybrid: HybridSettings = read(recording, hybrid)?;
     let method = match settings.spec_method.as_deref() {
         None => None,
         Some("ngram") => Some(SpeculationMethod::Ngram),
@@ -100,6 +147,7 @@ pub(super) fn scheduler(recording: &Recording) -> Result<Scheduler, RecordingErr
         ("num_gpu_blocks", settings.num_gpu_blocks),
         ("max_num_batched_tokens", settings.max_num_batched_tokens),
         ("max_num_seqs", settings.max_num_seqs),
+        ("pipeline_parallel_size", settings.pipeline_parallel_size),
         ("max_num_active_seqs", engine.max_num_active_seqs),
     ] {
         if value == 0 {
@@ -122,7 +170,20 @@ pub(super) fn scheduler(recording: &Recording) -> Result<Scheduler, RecordingErr
         return Err(recording.not_modelled(format!("vLLM settings: num_gpu_blocks: {rule}")));
     }
     let vllm = VllmV1::new(engine, acceptance(recording.requests.len(), drafts));
-    let vllm = vllm.recording_entries();
+    let vllm = vllm.recording_entries().in_stages(settings.pipeline_parallel_size);
+    let kept = (settings.enable_prefix_caching, settings.prefix_cache_retention_interval);
+    let vllm = match groups(recording, &hybrid, kept)? {
+        Some(groups) => vllm.with_groups(groups),
+        None => vllm,
+    };
+    let vllm = match offload(recording, offload_settings)? {
+        Some(offload) => vllm.with_offload(offload),
+        None => vllm,
+    };
+    let vllm = match encoder(recording, &settings)? {
+        Some(encoder) => vllm.with_encoder(encoder),
+        None => vllm,
+    };
     let vllm = match settings.kv_role {
         Some(Role(role)) => vllm.with_connector(role).finishing_loads(),
         None => vllm,
@@ -131,7 +192,31 @@ pub(super) fn scheduler(recording: &Recording) -> Result<Scheduler, RecordingErr
     Ok(Scheduler::VllmV1(Box::new(vllm)))
 }
 
-pub(super) fn step_line(batch: &Batch, scheduler: &Scheduler) -> Value {
+/// The encoder of an engine, if it has one; without one there are no images.
+fn encoder(
+    recording: &Recording,
+    settings: &Settings,
+) -> Result<Option<EncoderSettings>, RecordingError> {
+    let (budget, size) = (settings.encoder_compute_budget, settings.encoder_cache_size);
+    if let (Some(compute_budget), Some(cache_size)) = (budget, size) {
+        let whole_images = settings.disable_chunked_mm_input;
+        return Ok(Some(EncoderSettings { compute_budget, cache_size, whole_images }));
+    }
+    if budget.is_some() || size.is_some() || settings.disable_chunked_mm_input {
+        let message =
+            "vLLM settings: encoder_compute_budget and encoder_cache_size: an encoder has both";
+        return Err(recording.not_modelled(message.to_owned()));
+    }
+    match recording.requests.iter().position(|r| r.request.images.is_some()) {
+        None => Ok(None),
+        Some(index) => {
+            let message = format!("request r{index:04}: images: the engine has no encoder");
+            Err(recording.not_modelled(message))
+        }
+    }
+}
+
+pub(super) fn step_line(batch: &Batch, vllm: &VllmV1) -> Value {
     let plan = &batch.plan;
     let micros = |nanos: u64| nanos / 1000;
     let entries: Vec<Value> = plan
@@ -150,7 +235,7 @@ pub(super) fn step_line(batch: &Batch, scheduler: &Scheduler) -> Value {
             }
         })
         .collect();
-    let load = scheduler.load();
+    let load = vllm.load();
     let mut line = json!({
         "type": "step",
         "i": batch.step,
@@ -162,7 +247,7 @@ pub(super) fn step_line(batch: &Batch, scheduler: &Scheduler) -> Value {
         "free": load.kv_blocks_free,
         "run": load.running,
         "wait": load.waiting,
-        "head": scheduler.head().map(|id| id.0),
+        "head": vllm.head().map(|id| id.0),
         "fin": [],
     });
     if !plan.hits.is_empty() {
@@ -172,10 +257,32 @@ pub(super) fn step_line(batch: &Batch, scheduler: &Scheduler) -> Value {
         line["pre"] = json!(plan.preempted.iter().map(|id| id.0).collect::<Vec<_>>());
     }
     if !plan.blocks.is_empty() {
-        line["blk"] = by_request(plan.blocks.iter().map(|(id, blocks)| (id.0, json!(blocks))));
+        let blocks = |(id, lists): &(RequestId, Vec<Vec<BlockId>>)| match &lists[..] {
+            [only] if !vllm.has_groups() => (id.0, json!(only)),
+            lists => (id.0, json!(lists)),
+        };
+        line["blk"] = by_request(plan.blocks.iter().map(blocks));
     }
-    if scheduler.steps_in_flight_max() > 1 {
+    if !plan.encoded.is_empty() {
+        line["enc"] = by_request(plan.encoded.iter().map(|(id, images)| (id.0, json!(images))));
+    }
+    if let Some(blocks) = vllm.host_blocks() {
+        line["host"] = json!(blocks);
+    }
+    if plan.stall > SimDuration::ZERO {
+        line["stall"] = json!(micros(plan.stall.as_nanos()));
+    }
+    if let Some(places) = vllm.encoder_places() {
+        line["encfree"] = json!(places);
+    }
+    if vllm.steps_in_flight_max() > 1 {
         line["gpu_start"] = json!(micros(batch.starts_at.as_nanos()));
+    }
+    if vllm.stages() > 1 {
+        line["dur"] = json!(micros(STEP_TIME.step_duration(&plan.shape).as_nanos()));
+        line["gpu_start"] = json!(micros(batch.enters_at.as_nanos()));
+        line["gpu_end"] = json!(micros(batch.ends_at().as_nanos()));
+        line["call"] = json!(vllm.decisions());
     }
     line
 }

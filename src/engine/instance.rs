@@ -30,6 +30,8 @@ pub struct Batch {
     pub step: u64,
     /// When it was decided.
     pub scheduled_at: SimTime,
+    /// With several stages: when the first of them starts it.
+    pub enters_at: SimTime,
     /// When the device starts it; with several stages, the last of them.
     pub starts_at: SimTime,
     /// How long that works on it.

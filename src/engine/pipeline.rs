@@ -5,6 +5,17 @@ use crate::cost;
 use crate::ids::RequestId;
 use crate::units::{SimDuration, SimTime};
 
+/// When a step goes through the stages.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Passage {
+    /// The first stage begins it.
+    pub(super) enters: SimTime,
+    /// The last stage begins it.
+    pub(super) starts: SimTime,
+    /// The last stage has computed it.
+    pub(super) ends: SimTime,
+}
+
 /// When the stages of a replica are free, and when tokens on their way are known.
 #[derive(Debug, Clone)]
 pub(super) struct Pipeline {
@@ -41,19 +52,22 @@ impl Pipeline {
         self.free.len() as u64
     }
 
-    /// Sends a step through the stages: when the last one begins it, and ends it. A step begins no
-    /// earlier than the tokens are known that it goes on from.
+    /// Sends a step through the stages. It begins no earlier than the tokens are known that it goes on
+    /// from, unless `is_recorded`: the virtual devices of recorded schedules do not look at tokens.
     pub(super) fn run(
         &mut self,
         plan: &StepPlan,
         launch: Launch,
+        is_recorded: bool,
         slowed: impl Fn(SimDuration) -> SimDuration,
-    ) -> (SimTime, SimTime) {
+    ) -> Passage {
         let shape = &plan.shape;
         let stages = self.free.len();
         let hop = self.cost.hop_duration(shape);
-        let mut there = launch.at.max(self.known(plan));
-        let mut start = there;
+        let known = if is_recorded { SimTime::ZERO } else { self.known(plan) };
+        let mut there = launch.at.max(known);
+        let enters = there.max(self.free[0]);
+        let mut start = enters;
         for stage in 0..stages {
             start = there.max(self.free[stage]);
             let work = slowed(self.cost.stage_duration(stage, shape));
@@ -66,7 +80,7 @@ impl Pipeline {
         }
         let end = self.free[stages - 1];
         self.sample(plan, end);
-        (start, end)
+        Passage { enters, starts: start, ends: end }
     }
 
     /// When all tokens are known that a step goes on from.

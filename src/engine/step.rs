@@ -82,6 +82,8 @@ pub struct StepPlan {
     pub ranks: Vec<RankStep>,
     /// Since when the engine has done nothing but fetch KV for the step.
     pub fetching_since: Option<SimTime>,
+    /// How long the device waits before it, for blocks that are still being read.
+    pub stall: SimDuration,
     /// Adapters that have to be loaded before the step.
     pub adapter_loads: AdapterLoads,
     /// Where the adapters are.
@@ -90,9 +92,11 @@ pub struct StepPlan {
     pub merges: u32,
     /// Waiting requests that were passed over because their adapters get no slot.
     pub passed_over: u32,
+    /// Images whose embeddings are computed, by their index in each request.
+    pub encoded: Vec<(RequestId, Vec<u32>)>,
     /// Blocks newly owned, if the scheduler was asked to record them: all blocks of a request
-    /// admitted, the new ones of one that was running.
-    pub blocks: Vec<(RequestId, Vec<BlockId>)>,
+    /// admitted, the new ones of one that was running; of each group of layers, where there are several.
+    pub blocks: Vec<(RequestId, Vec<Vec<BlockId>>)>,
 }
 
 impl StepPlan {
@@ -109,9 +113,11 @@ impl StepPlan {
         self.ranks.clear();
         self.fetching_since = None;
         self.passed_over = 0;
+        self.stall = SimDuration::ZERO;
         self.execution = Execution::default();
         self.merges = 0;
         self.adapter_loads.clear();
+        self.encoded.clear();
         self.blocks.clear();
     }
 

@@ -2,6 +2,7 @@
 
 use super::block_pool::{Hit, Share};
 use super::content_tree::Place;
+use super::groups::GroupTables;
 use super::token_runs::Cursor;
 use super::{BlockHash, BlockId, ChainHasher};
 
@@ -23,6 +24,8 @@ pub struct BlockTable {
     /// In a numbered pool: every block, and the names of blocks.
     pub(super) numbers: Vec<BlockId>,
     pub(super) names: Vec<BlockHash>,
+    /// In a pool that groups of layers share. Beside the table, which most pools have without.
+    pub(super) grouped: Option<Box<GroupTables>>,
 }
 
 impl BlockTable {
@@ -40,6 +43,7 @@ impl BlockTable {
             next: Place::ROOT,
             numbers: Vec::new(),
             names: Vec::new(),
+            grouped: None,
         }
     }
 
@@ -49,6 +53,10 @@ impl BlockTable {
         self.numbers = std::mem::take(&mut other.numbers);
         self.names = std::mem::take(&mut other.names);
         self.names.clear();
+        self.grouped = other.grouped.take();
+        if let Some(grouped) = &mut self.grouped {
+            grouped.junction = 0;
+        }
     }
 
     /// The next `blocks` blocks are cached now, the last of them before `next`.
@@ -64,7 +72,8 @@ impl BlockTable {
 
     /// Blocks it holds.
     pub fn len(&self) -> u32 {
-        self.numbers.len() as u32 + self.named + self.plain
+        let grouped = self.grouped.as_ref().map_or(0, |grouped| grouped.held());
+        self.numbers.len() as u32 + self.named + self.plain + grouped
     }
 
     /// Whether it holds none.
@@ -75,6 +84,35 @@ impl BlockTable {
     /// Its blocks by number, in a pool where they have one.
     pub fn numbers(&self) -> &[BlockId] {
         &self.numbers
+    }
+
+    /// Its lists of blocks by number, group by group, one where there are no groups: how long each is.
+    pub fn list_lengths(&self) -> Vec<usize> {
+        let Some(grouped) = &self.grouped else { return vec![self.numbers.len()] };
+        grouped.groups.iter().map(|group| group.blocks().len()).collect()
+    }
+
+    /// Those lists from these places on.
+    pub fn lists_from(&self, places: &[usize]) -> Vec<Vec<BlockId>> {
+        let from = |list: &[BlockId], index: usize| {
+            let place = places.get(index).copied().unwrap_or_default();
+            list.get(place..).unwrap_or_default().to_vec()
+        };
+        let Some(grouped) = &self.grouped else { return vec![from(&self.numbers, 0)] };
+        let lists = grouped.groups.iter().enumerate();
+        lists.map(|(index, group)| from(group.blocks(), index)).collect()
+    }
+
+    /// How far some groups of layers, but not all, held it when it was looked for last; 0 where all agreed.
+    pub fn junction(&self) -> u32 {
+        self.grouped.as_ref().map_or(0, |grouped| grouped.junction)
+    }
+
+    /// Its blocks in each of so many groups.
+    pub(super) fn in_groups(&mut self, count: usize) -> &mut GroupTables {
+        let grouped = self.grouped.get_or_insert_default();
+        grouped.groups.resize_with(count, Default::default);
+        grouped
     }
 
     /// Whether others can look for its content.
@@ -96,13 +134,18 @@ pub struct Hits {
     pub blocks: u32,
     /// Of those, blocks that no request holds.
     pub free: u32,
+    /// Tokens.
+    pub tokens: u32,
+    /// In a pool that groups of layers share: the blocks of each, by position.
+    pub(super) groups: Vec<Vec<BlockId>>,
 }
 
 impl Hits {
     /// Forgets what was found.
     pub fn clear(&mut self) {
         self.found.clear();
-        (self.blocks, self.free) = (0, 0);
+        (self.blocks, self.free, self.tokens) = (0, 0, 0);
+        self.groups.iter_mut().for_each(Vec::clear);
     }
 
     pub(super) fn add(&mut self, hit: Hit, is_free: bool) {

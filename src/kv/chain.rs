@@ -26,6 +26,11 @@ impl BlockHash {
         Self(mix(self.0.rotate_left(32) ^ mix(value)))
     }
 
+    /// The name of the same content in the blocks of a group of layers.
+    pub(super) const fn in_group(self, group: usize) -> Self {
+        self.then(group as u64)
+    }
+
     fn absorb(self, run: Segment) -> Self {
         self.then(run.stream).then(u64::from(run.start) << 32 | u64::from(run.len))
     }

@@ -28,6 +28,16 @@ impl ChunkNames {
         &self.names[..whole]
     }
 
+    /// How many of the first chunks have been offered.
+    pub fn offered(&self) -> usize {
+        self.offered
+    }
+
+    /// So many of the first chunks have been offered.
+    pub fn set_offered(&mut self, chunks: usize) {
+        self.offered = chunks;
+    }
+
     /// The whole chunks among the first `tokens` tokens that have not been offered yet; now they have.
     pub fn offer(&mut self, tokens: u32) -> &[BlockHash] {
         let before = self.offered;

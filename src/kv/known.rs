@@ -56,7 +56,7 @@ impl KvPool {
         let mut table = BlockTable::new(hasher, false);
         let mut hits = Hits::default();
         self.find(&mut table, tokens, tokens.saturating_sub(1) / block_size, &mut hits);
-        hits.blocks * block_size
+        hits.tokens
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! * [`KvPool`] keeps every block with its place in the order of eviction, as vLLM's block pool
 //!   does, so that which block is evicted next is the real engine's answer: [`BlockPool`] by runs of
-//!   blocks that live alike, [`NumberedPool`] one by one. A [`BlockTable`] is what one sequence holds.
+//!   blocks that live alike, [`NumberedPool`] one by one, [`GroupedPool`] for [`Groups`](crate::model::Groups) of layers that keep
+//!   different things. A [`BlockTable`] is what one sequence holds.
 //! * [`RadixTree`] keeps token sequences that share beginnings, as SGLang's radix cache does.
 //! * [`HybridTree`] is that of models with sliding windows or states beside full attention.
 //! * [`Tier`] keeps chunks of KV below GPU memory, as vLLM's offloading managers and LMCache's backends do.
@@ -15,6 +16,7 @@ mod chunks;
 mod content_tree;
 mod copies;
 mod given_up;
+mod groups;
 mod hybrid_radix;
 mod known;
 mod lists;
@@ -29,6 +31,7 @@ pub use block_pool::{BlockId, BlockPool};
 pub use block_table::{BlockTable, Hits};
 pub use chain::{BlockHash, ChainHasher, Lookahead};
 pub use chunks::ChunkNames;
+pub use groups::{Demand, GroupedPool};
 pub use hybrid_radix::{
     Evicted, HybridPrefix, HybridTree, PathLock, StateInsert, States, WindowInsert, WindowShare,
     Windows,

@@ -6,12 +6,14 @@ use std::ops::Range;
 use super::block_pool::Hit;
 use super::copies::Copies;
 use super::lists::{Ends, Links, NONE};
-use super::{BlockHash, BlockTable, Hits};
+use super::{BlockHash, BlockId, BlockTable, Hits};
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Block {
     /// Requests that hold it.
     refs: u32,
+    /// How many times it was taken anew.
+    taken: u32,
     content: Known,
 }
 
@@ -68,40 +70,66 @@ impl NumberedPool {
         self.blocks.len() as u32 - 1
     }
 
+    /// How many times a block was taken anew.
+    pub(super) fn times_taken(&self, id: BlockId) -> u32 {
+        self.blocks[id as usize].taken
+    }
+
+    /// Whether no request holds a block.
+    pub(super) fn is_free(&self, id: BlockId) -> bool {
+        self.blocks[id as usize].refs == 0
+    }
+
+    /// The block that was given this name first, of those that carry it.
+    pub(super) fn first_of(&self, name: BlockHash) -> Option<BlockId> {
+        self.copies.of(name).next()
+    }
+
     pub(super) fn find(&self, table: &mut BlockTable, known: u32, most: u32, hits: &mut Hits) {
         table.hasher.extend(known, &mut table.names);
         for &name in table.names.iter().take(most as usize) {
-            let Some(id) = self.copies.of(name).next() else { return };
-            let is_free = self.blocks[id as usize].refs == 0;
-            hits.add(Hit { extent: id, first: 0, blocks: 1 }, is_free);
+            let Some(id) = self.first_of(name) else { return };
+            hits.add(Hit { extent: id, first: 0, blocks: 1 }, self.is_free(id));
         }
     }
 
     pub(super) fn hold(&mut self, table: &mut BlockTable, hits: &Hits) {
         for hit in &hits.found {
-            let block = &mut self.blocks[hit.extent as usize];
-            block.refs += 1;
-            if block.refs == 1 {
-                self.links.unlink(&mut self.queue, hit.extent);
-                self.free -= 1;
-            }
+            self.touch(hit.extent);
             table.numbers.push(hit.extent);
+        }
+    }
+
+    /// One request more holds a block.
+    pub(super) fn touch(&mut self, id: BlockId) {
+        let block = &mut self.blocks[id as usize];
+        block.refs += 1;
+        if block.refs == 1 {
+            self.links.unlink(&mut self.queue, id);
+            self.free -= 1;
         }
     }
 
     pub(super) fn take(&mut self, table: &mut BlockTable, count: u32) {
         for _ in 0..count {
-            let id = self.queue.first;
-            assert!(id != NONE, "a block is taken from an empty pool");
-            self.links.unlink(&mut self.queue, id);
-            self.free -= 1;
-            let before = &mut self.blocks[id as usize];
-            let content = std::mem::replace(before, Block { refs: 1, content: Known::Nothing });
-            if let Known::Named(name) = content.content {
-                self.copies.remove(name, id);
-            }
+            let id = self.pop();
             table.numbers.push(id);
         }
+    }
+
+    /// Takes the next free block; its old content is forgotten.
+    pub(super) fn pop(&mut self) -> BlockId {
+        let id = self.queue.first;
+        assert!(id != NONE, "a block is taken from an empty pool");
+        self.links.unlink(&mut self.queue, id);
+        self.free -= 1;
+        let before = &mut self.blocks[id as usize];
+        let taken = before.taken.wrapping_add(1);
+        let content = std::mem::replace(before, Block { refs: 1, taken, content: Known::Nothing });
+        if let Known::Named(name) = content.content {
+            self.copies.remove(name, id);
+        }
+        id
     }
 
     /// Forgets what is cached and held by nobody.
@@ -120,20 +148,31 @@ impl NumberedPool {
         }
         for index in blocks.start as usize..blocks.end as usize {
             let id = table.numbers[index];
-            let content = &mut self.blocks[id as usize].content;
-            debug_assert!(!matches!(content, Known::Named(_)), "block {id} has a name already");
             if table.is_private {
-                *content = Known::Unnamed;
+                self.blocks[id as usize].content = Known::Unnamed;
             } else {
-                *content = Known::Named(table.names[index]);
-                self.copies.add(table.names[index], id);
+                self.name(id, table.names[index]);
             }
         }
     }
 
+    /// Gives the content of a held block a name by which it is found.
+    pub(super) fn name(&mut self, id: BlockId, name: BlockHash) {
+        let content = &mut self.blocks[id as usize].content;
+        debug_assert!(!matches!(content, Known::Named(_)), "block {id} has a name already");
+        *content = Known::Named(name);
+        self.copies.add(name, id);
+    }
+
     pub(super) fn release(&mut self, table: &mut BlockTable) {
+        self.let_go(table.numbers.drain(..).rev());
+    }
+
+    /// Takes back blocks from a holder. Those that nobody else holds go, in this order, to the front of the
+    /// queue without a content and to the back with one.
+    pub(super) fn let_go(&mut self, blocks: impl Iterator<Item = BlockId>) {
         let mut front_last = NONE;
-        for id in table.numbers.drain(..).rev() {
+        for id in blocks {
             let block = &mut self.blocks[id as usize];
             debug_assert!(block.refs > 0, "block {id} is given back twice");
             block.refs -= 1;

@@ -1,20 +1,33 @@
-//! Either pool behind one face.
+//! The pools behind one face.
 
-use super::{BlockHash, BlockPool, BlockTable, Hits, NumberedPool};
+use super::{BlockHash, BlockId, BlockPool, BlockTable, GroupedPool, Hits, NumberedPool};
 
-/// A pool of KV blocks: counted, or with the number of every block.
+/// Said where groups of layers would have to guess what a request wants blocks for.
+const NEEDS_DEMAND: &str = "groups of layers give blocks for a demand, by the pool's own methods";
+
+/// A pool of KV blocks: counted, with the number of every block, or shared by groups of layers.
 #[derive(Debug, Clone)]
 pub enum KvPool {
     /// Blocks without numbers, by extents.
     Counted(BlockPool),
     /// Blocks with numbers, one by one.
     Numbered(NumberedPool),
+    /// Blocks with numbers of several groups of layers, which take them at [`GroupedPool`].
+    Grouped(Box<GroupedPool>),
 }
 
 impl KvPool {
     /// Whether every block has its number.
     pub fn is_numbered(&self) -> bool {
-        matches!(self, Self::Numbered(_))
+        matches!(self, Self::Numbered(_) | Self::Grouped(_))
+    }
+
+    /// The pool of several groups of layers, if it is one.
+    pub fn grouped(&mut self) -> Option<&mut GroupedPool> {
+        match self {
+            Self::Grouped(pool) => Some(pool),
+            Self::Counted(_) | Self::Numbered(_) => None,
+        }
     }
 
     /// Blocks that no request holds.
@@ -22,6 +35,7 @@ impl KvPool {
         match self {
             Self::Counted(pool) => pool.free(),
             Self::Numbered(pool) => pool.free(),
+            Self::Grouped(pool) => pool.free(),
         }
     }
 
@@ -30,6 +44,7 @@ impl KvPool {
         match self {
             Self::Counted(pool) => pool.usable(),
             Self::Numbered(pool) => pool.usable(),
+            Self::Grouped(pool) => pool.usable(),
         }
     }
 
@@ -38,29 +53,33 @@ impl KvPool {
     pub fn version(&self) -> Option<u64> {
         match self {
             Self::Counted(pool) => Some(pool.version()),
-            Self::Numbered(_) => None,
+            Self::Numbered(_) | Self::Grouped(_) => None,
         }
     }
 
     /// Finds the longest cached beginning of a sequence of which `known` tokens are known, at most
-    /// `most` blocks of it.
+    /// `most` blocks of it; of groups of layers all but the last token.
     pub fn find(&self, table: &mut BlockTable, known: u32, most: u32, hits: &mut Hits) {
         hits.clear();
-        if table.is_private {
-            return;
-        }
         match self {
+            Self::Grouped(pool) => return pool.find(table, known, hits),
+            Self::Counted(_) | Self::Numbered(_) if table.is_private => return,
             Self::Counted(pool) => pool.find(table, most, hits),
             Self::Numbered(pool) => pool.find(table, known, most, hits),
         }
+        hits.tokens = hits.blocks * table.hasher.block_size;
     }
 
     /// Gives the blocks that a lookup found to the table it was made for, which holds none. Nothing
     /// may have changed in between.
+    ///
+    /// # Panics
+    /// When groups of layers share the pool.
     pub fn hold(&mut self, table: &mut BlockTable, hits: &Hits) {
         match self {
             Self::Counted(pool) => pool.hold(table, hits),
             Self::Numbered(pool) => pool.hold(table, hits),
+            Self::Grouped(_) => panic!("{NEEDS_DEMAND}"),
         }
         table.cached += hits.blocks;
     }
@@ -68,7 +87,7 @@ impl KvPool {
     /// Gives the next free blocks to a table; their old content is forgotten.
     ///
     /// # Panics
-    /// When fewer are free: check [`free`](Self::free) first.
+    /// When fewer are free: check [`free`](Self::free) first; or when groups of layers share the pool.
     pub fn take(&mut self, table: &mut BlockTable, count: u32) {
         match self {
             Self::Counted(pool) => {
@@ -76,6 +95,7 @@ impl KvPool {
                 table.plain += count;
             }
             Self::Numbered(pool) => pool.take(table, count),
+            Self::Grouped(_) => panic!("{NEEDS_DEMAND}"),
         }
     }
 
@@ -87,7 +107,9 @@ impl KvPool {
     pub fn take_plain(&mut self, count: u32) {
         match self {
             Self::Counted(pool) => pool.take_plain(count),
-            Self::Numbered(_) => panic!("blocks with numbers are taken for a table"),
+            Self::Numbered(_) | Self::Grouped(_) => {
+                panic!("blocks with numbers are taken for a table")
+            }
         }
     }
 
@@ -99,12 +121,17 @@ impl KvPool {
     pub fn give_back(&mut self, count: u32, has_content: bool) {
         match self {
             Self::Counted(pool) => pool.give_back(count, has_content),
-            Self::Numbered(_) => panic!("blocks with numbers are given back by a table"),
+            Self::Numbered(_) | Self::Grouped(_) => {
+                panic!("blocks with numbers are given back by a table")
+            }
         }
     }
 
     /// Caches the first `full` blocks of a sequence of which `known` tokens are known, as far as
     /// they can be named. Those that are cached keep their place.
+    ///
+    /// # Panics
+    /// When groups of layers share the pool.
     pub fn cache(&mut self, table: &mut BlockTable, known: u32, full: u32) {
         if full <= table.cached {
             return;
@@ -114,6 +141,7 @@ impl KvPool {
             Self::Counted(_) if table.is_private => {}
             Self::Counted(pool) => pool.cache(table, to - table.cached),
             Self::Numbered(pool) => pool.cache(table, known, table.cached..to),
+            Self::Grouped(_) => panic!("{NEEDS_DEMAND}"),
         }
         table.cached = to;
     }
@@ -127,6 +155,8 @@ impl KvPool {
         match self {
             Self::Counted(pool) => pool.cache(table, table.cached),
             Self::Numbered(pool) => pool.cache(table, known, 0..table.cached),
+            // They are named from the start.
+            Self::Grouped(_) => {}
         }
     }
 
@@ -138,8 +168,20 @@ impl KvPool {
         match self {
             Self::Counted(pool) => pool.release(table),
             Self::Numbered(pool) => pool.release(table),
+            Self::Grouped(pool) => pool.release(table),
         }
         table.cached = 0;
+    }
+
+    /// How many times a block was taken with its content forgotten.
+    ///
+    /// # Panics
+    /// When blocks have no numbers of a single group.
+    pub fn times_taken(&self, id: BlockId) -> u32 {
+        match self {
+            Self::Numbered(pool) => pool.times_taken(id),
+            Self::Counted(_) | Self::Grouped(_) => panic!("block {id} is not told from others"),
+        }
     }
 
     /// Remembers which chunks of so many tokens lose a block from now on.
@@ -149,7 +191,9 @@ impl KvPool {
     pub fn remember_given_up(&mut self, chunk_tokens: u32) {
         match self {
             Self::Counted(pool) => pool.remember_given_up(chunk_tokens),
-            Self::Numbered(_) => panic!("blocks with numbers have no tier below"),
+            Self::Numbered(_) | Self::Grouped(_) => {
+                panic!("blocks with numbers have no tier below")
+            }
         }
     }
 
@@ -157,7 +201,7 @@ impl KvPool {
     pub fn take_given_up(&mut self) -> Vec<BlockHash> {
         match self {
             Self::Counted(pool) => pool.take_given_up(),
-            Self::Numbered(_) => Vec::new(),
+            Self::Numbered(_) | Self::Grouped(_) => Vec::new(),
         }
     }
 
@@ -166,6 +210,7 @@ impl KvPool {
         match self {
             Self::Counted(pool) => pool.forget_cached(),
             Self::Numbered(pool) => pool.forget_cached(),
+            Self::Grouped(pool) => pool.forget_cached(),
         }
     }
 
@@ -174,6 +219,7 @@ impl KvPool {
         match self {
             Self::Counted(pool) => pool.is_balanced(),
             Self::Numbered(pool) => pool.is_balanced(),
+            Self::Grouped(pool) => pool.is_balanced(),
         }
     }
 }

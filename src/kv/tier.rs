@@ -70,6 +70,11 @@ impl Tier {
         self.places.len()
     }
 
+    /// Chunks that would give way to others.
+    pub fn idle(&self) -> usize {
+        self.idle
+    }
+
     /// Whether it has none.
     pub fn is_empty(&self) -> bool {
         self.places.is_empty()
@@ -84,6 +89,13 @@ impl Tier {
     pub fn has(&self, name: BlockHash) -> bool {
         let place = self.places.get(&name);
         place.is_some_and(|place| self.chunks[*place as usize].state != State::Arriving)
+    }
+
+    /// Whether a move reads a chunk.
+    pub fn is_read(&self, name: BlockHash) -> bool {
+        let place = self.places.get(&name);
+        let state = place.map(|place| self.chunks[*place as usize].state);
+        matches!(state, Some(State::Here(readers)) if readers > 0)
     }
 
     /// Gives room to those of these chunks that have none, and leaves them in `names`, each once. What gives way to

@@ -8,6 +8,7 @@
 pub mod checkpoint;
 mod error;
 mod format;
+mod groups;
 mod hf;
 mod kv_groups;
 pub mod layout;
@@ -21,6 +22,7 @@ mod weights;
 pub use checkpoint::Checkpoint;
 pub use error::ModelError;
 pub use format::Format;
+pub use groups::{GroupKind, GroupSpec, Groups};
 pub use kv_groups::KvGroups;
 pub use lora::{LoraModules, LoraShape};
 pub use memory::{

@@ -50,13 +50,27 @@ fn recorded_schedules_come_out_exactly() {
 }
 
 /// Recordings of SGLang with windows, states and drafts that do not come out exactly.
-const SGLANG_HYBRID_INEXACT: [&str; 0] = [];
+const SGLANG_INEXACT: [&str; 0] = [];
+
+/// Recordings of vLLM with several KV groups, pipeline stages, images, grammars or a connector that do not come
+/// out exactly, and why.
+const VLLM_INEXACT: [&str; 2] = [
+    // Hits that end inside a block.
+    "hy_qwen3next_align_fine.jsonl",
+    // Which block of host memory makes way first.
+    "offload_lru.jsonl",
+];
 
 #[test]
 #[ignore = "needs SERVECAST_DATA"]
 fn recorded_hybrid_schedules_of_sglang_come_out_exactly_but_for_those_named() {
-    let others = inexact(&data().join("schedules-hybrid/sglang"));
-    assert_eq!(others, SGLANG_HYBRID_INEXACT);
+    assert_eq!(inexact(&data().join("schedules-hybrid/sglang")), SGLANG_INEXACT);
+}
+
+#[test]
+#[ignore = "needs SERVECAST_DATA"]
+fn recorded_hybrid_schedules_of_vllm_come_out_exactly_but_for_those_named() {
+    assert_eq!(inexact(&data().join("schedules-hybrid/vllm")), VLLM_INEXACT);
 }
 
 fn come_out_exactly(folder: &Path) {

@@ -50,6 +50,7 @@ mod sweep;
 mod timeline;
 mod traces;
 mod validate;
+mod waiting_inputs;
 mod warm_up;
 mod windows;
 mod workload;

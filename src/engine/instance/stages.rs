@@ -67,13 +67,15 @@ impl Instance {
         let each = SimDuration::from_nanos(kernels.as_nanos() / pipeline.stages());
         let launch = Launch { at, whole: at + each };
         let plan = &self.in_flight.next().plan;
-        let (start, end) = pipeline.run(plan, launch, |duration| self.slowed(duration));
+        let passage =
+            pipeline.run(plan, launch, self.is_recorded, |duration| self.slowed(duration));
         self.pipeline = Some(pipeline);
         let batch = self.in_flight.next_mut();
         batch.step = self.steps;
         batch.scheduled_at = now;
-        batch.starts_at = start;
-        batch.duration = end - start;
+        batch.enters_at = passage.enters;
+        batch.starts_at = passage.starts;
+        batch.duration = passage.ends - passage.starts;
         batch.post_process = host.post_process;
         self.host_free = launch.whole;
         self.steps += 1;

@@ -40,7 +40,7 @@ impl Instance {
             switching = lora.merges(batch.plan.merges);
             host = host.delayed(loading + switching + lora.walk(batch.plan.passed_over));
         }
-        let duration = self.slowed(duration);
+        let duration = self.slowed(duration) + self.in_flight.next().plan.stall;
         let batch = self.in_flight.next_mut();
         let (start, duration) = host.timing(now, self.device_free, duration);
         batch.step = self.steps;

@@ -47,7 +47,7 @@ pub use sglang::{
 };
 pub use static_batch::StaticBatch;
 pub use vllm_v0::VllmV0;
-pub use vllm_v1::{Acceptance, KvRole, VllmV1, VllmV1Settings};
+pub use vllm_v1::{Acceptance, EncoderSettings, KvRole, OffloadSettings, VllmV1, VllmV1Settings};
 
 /// The schedulers of the project.
 #[derive(Debug, Clone)]

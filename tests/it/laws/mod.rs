@@ -6,6 +6,7 @@
 mod displaced;
 mod forgotten;
 mod golden;
+mod kv_groups;
 mod memory;
 mod merged;
 mod more;

@@ -34,6 +34,11 @@ impl VllmV1 {
 
     /// A request enters: tiers will know its chunks.
     pub(super) fn name_chunks(&mut self, sequence: &mut Sequence, request: &Request) {
+        if self.offload.is_some() {
+            let names = ChunkNames::new(sequence.life.id, request, self.settings.block_size);
+            sequence.chunks = Some(Box::new(names));
+            return;
+        }
         let Some(tiers) = &self.tiers else { return };
         let names = ChunkNames::new(sequence.life.id, request, tiers.chunk_tokens());
         sequence.chunks = Some(Box::new(names));

@@ -65,6 +65,9 @@ impl VllmV1 {
                 s.placeholders -= refused;
             }
         }
+        let passed = s.computed.saturating_sub(s.placeholders);
+        self.pass_images(entry.slot, passed);
+        let s = &mut self.sequences[entry.slot as usize];
         if !entry.samples {
             return false;
         }
@@ -99,6 +102,7 @@ impl VllmV1 {
     /// memory.
     pub(super) fn leave(&mut self, slot: u32, result: &mut StepResult) {
         self.write_answer(slot);
+        self.store_answer(slot);
         let s = &mut self.sequences[slot as usize];
         result.finished.push((s.life, Finish::Done));
         let (status, key) = (s.status, s.key());

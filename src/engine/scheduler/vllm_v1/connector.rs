@@ -102,6 +102,7 @@ impl VllmV1 {
     /// A request leaves, and its memory is given back or kept. A step in flight may still compute it.
     pub(super) fn part(&mut self, slot: u32) {
         self.wait_no_more(slot);
+        self.pass_images(slot, u32::MAX);
         let s = &mut self.sequences[slot as usize];
         s.holds_promise = false;
         if s.in_flight > 0 {

@@ -7,6 +7,8 @@ use super::VllmV1;
 pub(super) struct StepLimits {
     /// Tokens.
     pub(super) budget: u32,
+    /// Embeddings of images.
+    pub(super) encoder: u32,
     /// The longest chunk of one request; 0 for no limit.
     pub(super) chunk: u32,
     /// Whether prefill waits in this step.
@@ -28,6 +30,7 @@ impl VllmV1 {
         let inside = self.running.len() as u32 + self.waiting.len() + self.holding.len();
         StepLimits {
             budget: self.settings.max_num_batched_tokens,
+            encoder: self.encoder_budget(),
             chunk: self.chunk_limit(inside),
             holds_prefill: self.holds_prefill(),
             prefills: false,

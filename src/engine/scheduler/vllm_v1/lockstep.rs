@@ -42,7 +42,7 @@ impl VllmV1 {
                     let owned = sequence.blocks.numbers().len();
                     self.pool.take(&mut sequence.blocks, 1);
                     let block = sequence.blocks.numbers()[owned..].to_vec();
-                    plan.blocks.push((sequence.life.id, block));
+                    plan.blocks.push((sequence.life.id, vec![block]));
                 }
             } else {
                 self.pool.take_plain(self.group.claims().len() as u32);
@@ -63,11 +63,11 @@ impl VllmV1 {
                 continue;
             }
             self.precede(slot);
-            let owned = self.sequences[slot as usize].blocks.len() as usize;
+            let owned = self.owned(slot);
             let need = Need { tokens, lookahead: self.lookahead, ..Need::default() };
             let is_served = self.allocate(slot, &Hits::default(), need);
             assert!(is_served, "blocks were counted before");
-            self.add_running(slot, tokens, owned, limits, plan);
+            self.add_running(slot, tokens, &owned, limits, plan);
         }
         true
     }

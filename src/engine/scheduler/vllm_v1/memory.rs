@@ -32,6 +32,9 @@ impl VllmV1 {
     /// Gives a request the blocks it needs on top of those it owns and of cached `hits`. All or
     /// nothing: `false` changes nothing.
     pub(super) fn allocate(&mut self, slot: u32, hits: &Hits, need: Need) -> bool {
+        if self.pool.grouped().is_some() {
+            return self.allocate_grouped(slot, hits, need);
+        }
         let block_size = self.settings.block_size;
         let limit = self.settings.max_model_len;
         let sequence = &self.sequences[slot as usize];
@@ -83,7 +86,11 @@ impl VllmV1 {
         if !self.settings.enable_prefix_caching {
             return;
         }
-        let blocks = &mut self.sequences[slot as usize].blocks;
+        let s = &mut self.sequences[slot as usize];
+        let (blocks, prompt) = (&mut s.blocks, s.life.prompt_tokens);
+        if let Some(pool) = self.pool.grouped() {
+            return pool.publish(blocks, (known, prompt), tokens);
+        }
         self.pool.cache(blocks, known, tokens / self.settings.block_size);
     }
 
@@ -96,8 +103,8 @@ impl VllmV1 {
     /// Finds the longest cached beginning of a request's tokens, its last token left out: at least
     /// one token is always computed. The blocks are left in `self.hits`.
     pub(super) fn find_prefix(&mut self, slot: u32) {
-        if !self.settings.enable_prefix_caching || self.sequences[slot as usize].blocks.is_private()
-        {
+        let is_private = self.sequences[slot as usize].blocks.is_private();
+        if !self.settings.enable_prefix_caching || is_private && self.pool.grouped().is_none() {
             self.found = None;
             self.hits.clear();
             return;

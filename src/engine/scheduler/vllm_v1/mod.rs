@@ -7,6 +7,7 @@
 //! over. With asynchronous scheduling the next step is decided while one runs, before the tokens
 //! of that one are known: placeholders stand for them.
 //!
+//! * `groups.rs`: layers that keep different things
 //! * `limits.rs`: how much a step may compute
 //! * `running.rs`: what running requests get, and who loses its memory
 //! * `waiting.rs`: who is admitted
@@ -14,15 +15,18 @@
 //! * `complete.rs`: what its outcome changes
 //! * `abort.rs`: requests whose clients have gone away
 //! * `connector.rs`: what it changes that KV comes from other machines, or goes there
+//! * `encoder.rs`: embeddings of images
+//! * `grammar.rs`: requests whose grammar is not compiled yet
 //! * `livelock.rs`: requests that displace each other without end
 //! * `memory.rs`: blocks of one request
 //! * `below.rs`: KV in tiers below the GPU
+//! * `offload.rs`: KV in host memory, as vLLM's own connector offloads it
 //! * `group.rs`, `lockstep.rs`: requests that decode in lock step, served together with the same
 //!   outcome
 //! * `stages.rs`: what pipeline parallelism changes
 //! * `windows.rs`: blocks of layers with a sliding window
 //!
-//! Left out: caches of state-space layers, names of blocks in a window, multimodal budgets, structured output.
+//! Left out: hits that end inside a block.
 
 mod abilities;
 mod abort;
@@ -32,12 +36,16 @@ mod below;
 mod commit;
 mod complete;
 mod connector;
+mod encoder;
+mod grammar;
 mod group;
+mod groups;
 mod lanes;
 mod limits;
 mod livelock;
 mod lockstep;
 mod memory;
+mod offload;
 mod queue;
 mod running;
 mod sequence;
@@ -63,8 +71,12 @@ use std::collections::VecDeque;
 pub use acceptance::Acceptance;
 use connector::Connector;
 pub use connector::KvRole;
+use encoder::Encoder;
+pub use encoder::EncoderSettings;
 use group::{Group, Place};
 use livelock::Livelock;
+use offload::Offload;
+pub use offload::OffloadSettings;
 use queue::Queue;
 use sequence::{Sequence, Status};
 pub use settings::VllmV1Settings;
@@ -96,6 +108,8 @@ pub struct VllmV1 {
     windows: Option<KvGroups>,
     connector: Connector,
     tiers: Option<Box<Tiers>>,
+    encoder: Option<Box<Encoder>>,
+    offload: Option<Box<Offload>>,
     acceptance: Acceptance,
     record: Record,
     stagger: Stagger,
@@ -123,6 +137,10 @@ pub struct VllmV1 {
     dissolved: VecDeque<Vec<(u32, RequestId)>>,
     admissions: u64,
     last_completion: SimTime,
+    /// The last moment that it was told.
+    clock: SimTime,
+    /// From then on every grammar is ready that a request has asked for.
+    grammars_until: SimTime,
 
     /// Steps decided, and those whose outcome is in.
     executed_steps: u64,
@@ -178,6 +196,8 @@ impl VllmV1 {
             windows: None,
             connector: Connector::default(),
             tiers: None,
+            encoder: None,
+            offload: None,
             acceptance,
             record: Record::default(),
             stagger: Stagger::default(),
@@ -196,6 +216,8 @@ impl VllmV1 {
             dissolved: VecDeque::new(),
             admissions: 0,
             last_completion: SimTime::ZERO,
+            clock: SimTime::ZERO,
+            grammars_until: SimTime::ZERO,
             executed_steps: 0,
             processed_steps: 0,
             last_prefill_step: None,
@@ -232,7 +254,9 @@ impl VllmV1 {
     #[must_use]
     pub fn recording_blocks(mut self) -> Self {
         self.record.blocks = true;
-        self.pool = KvPool::Numbered(NumberedPool::new(1 + self.pool.usable()));
+        if !self.pool.is_numbered() {
+            self.pool = KvPool::Numbered(NumberedPool::new(1 + self.pool.usable()));
+        }
         self
     }
 
@@ -307,7 +331,9 @@ impl VllmV1 {
 }
 
 impl Schedule for VllmV1 {
-    fn now(&mut self, _: SimTime) {}
+    fn now(&mut self, now: SimTime) {
+        self.clock = now;
+    }
 
     fn enqueue(
         &mut self,
@@ -321,6 +347,10 @@ impl Schedule for VllmV1 {
         let mut sequence =
             Sequence::new(id, request, handoff, self.settings.block_size, self.naming);
         self.name_chunks(&mut sequence, request);
+        if let (Some(compiles), Some(inputs)) = (request.grammar, &mut sequence.inputs) {
+            inputs.grammar_ready = self.clock.max(request.arrival) + compiles;
+            self.grammars_until = self.grammars_until.max(inputs.grammar_ready);
+        }
         self.livelock.end();
         self.lacks_memory &= self.settings.policy == Policy::Fcfs;
         let key = sequence.key();
@@ -335,10 +365,14 @@ impl Schedule for VllmV1 {
 
     fn rewind_clock(&mut self) {
         self.last_completion = SimTime::ZERO;
+        (self.clock, self.grammars_until) = (SimTime::ZERO, SimTime::ZERO);
     }
 
     fn schedule(&mut self, now: SimTime, plan: &mut StepPlan) {
         plan.clear();
+        self.begin_step();
+        self.clock = now;
+        self.begin_stores(now);
         self.stagger.decisions += 1;
         if self.livelock.is_found() {
             return;
@@ -351,6 +385,7 @@ impl Schedule for VllmV1 {
             self.schedule_waiting(&mut limits, plan);
         }
         self.commit(now, plan);
+        self.store_shares(now, plan);
         self.write_given_up();
         if limits.prefills && self.settings.prefill_schedule_interval > 1 {
             self.last_prefill_step = Some(self.executed_steps);
@@ -359,6 +394,7 @@ impl Schedule for VllmV1 {
 
     fn complete(&mut self, now: SimTime, plan: &StepPlan, result: &mut StepResult) {
         self.complete_step(now, plan, result);
+        self.notice_transfers(now);
         if result.tokens > 0 {
             self.livelock.end();
         }
@@ -409,6 +445,7 @@ impl Schedule for VllmV1 {
         unlanded == self.unlanded as usize
             && self.pool.is_balanced()
             && self.tiers.as_ref().is_none_or(|tiers| tiers.is_balanced())
+            && self.offload.as_ref().is_none_or(|offload| offload.is_balanced())
     }
 
     fn reads_outcomes_first(&self) -> bool {
@@ -416,7 +453,7 @@ impl Schedule for VllmV1 {
     }
 
     fn waits_until(&self) -> Option<SimTime> {
-        None
+        self.next_grammar().into_iter().chain(self.next_transfer()).min()
     }
 
     fn kv_transfers(&mut self) -> Option<&mut dyn TransfersKv> {

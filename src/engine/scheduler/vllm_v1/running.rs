@@ -3,7 +3,7 @@
 use super::VllmV1;
 use super::limits::StepLimits;
 use super::memory::Need;
-use super::sequence::Status;
+use super::sequence::{Sequence, Status};
 use crate::engine::{Entry, EntryKind, StepPlan};
 use crate::kv::Hits;
 use crate::units::SimTime;
@@ -15,12 +15,15 @@ impl VllmV1 {
         while index < self.running.len() && limits.budget > 0 {
             let slot = self.running[index];
             let tokens = self.running_share(slot, limits);
+            let computed = self.sequences[slot as usize].computed;
+            let encoded = self.encode(slot, (computed, tokens), limits);
+            let tokens = self.aligned(slot, (computed, encoded.tokens), limits);
             if tokens == 0 {
                 index += 1;
                 continue;
             }
             self.precede(slot);
-            let owned = self.sequences[slot as usize].blocks.len() as usize;
+            let owned = self.owned(slot);
             let need = Need { tokens, lookahead: self.lookahead, ..Need::default() };
             let mut is_served = true;
             while !self.allocate(slot, &Hits::default(), need) {
@@ -34,7 +37,7 @@ impl VllmV1 {
                 if victim_index < index {
                     index -= 1;
                 }
-                Self::take_back(victim, limits, plan);
+                Self::take_back(&self.sequences[victim as usize], victim, limits, plan);
                 self.preempt(victim, plan);
                 if victim == slot {
                     is_served = false;
@@ -47,7 +50,8 @@ impl VllmV1 {
                 }
                 break;
             }
-            self.add_running(slot, tokens, owned, limits, plan);
+            self.add_running(slot, tokens, &owned, limits, plan);
+            self.keep_encoded(slot, encoded, limits, plan);
             index += 1;
         }
     }
@@ -68,11 +72,20 @@ impl VllmV1 {
         limits.clip(known).min(limits.budget).min(room)
     }
 
+    /// How long the lists of a request's blocks are, if what comes to them is to be told.
+    pub(super) fn owned(&self, slot: u32) -> Vec<usize> {
+        if self.record.blocks {
+            self.sequences[slot as usize].blocks.list_lengths()
+        } else {
+            Vec::new()
+        }
+    }
+
     pub(super) fn add_running(
         &mut self,
         slot: u32,
         tokens: u32,
-        owned: usize,
+        owned: &[usize],
         limits: &mut StepLimits,
         plan: &mut StepPlan,
     ) {
@@ -91,8 +104,11 @@ impl VllmV1 {
             kind: EntryKind::Running,
             samples: false,
         });
-        if self.record.blocks && s.blocks.numbers().len() > owned {
-            plan.blocks.push((s.life.id, s.blocks.numbers()[owned..].to_vec()));
+        if self.record.blocks {
+            let lists = s.blocks.lists_from(owned);
+            if lists.iter().any(|list| !list.is_empty()) {
+                plan.blocks.push((s.life.id, lists));
+            }
         }
     }
 
@@ -114,7 +130,8 @@ impl VllmV1 {
     }
 
     /// Takes back what a victim was given in this step already.
-    fn take_back(slot: u32, limits: &mut StepLimits, plan: &mut StepPlan) {
+    fn take_back(s: &Sequence, slot: u32, limits: &mut StepLimits, plan: &mut StepPlan) {
+        Self::take_back_encoded(s, limits, plan);
         if let Some(at) = plan.entries.iter().position(|entry| entry.slot == slot) {
             let entry = plan.entries.remove(at);
             limits.budget += entry.tokens;
@@ -126,6 +143,7 @@ impl VllmV1 {
     fn preempt(&mut self, slot: u32, plan: &mut StepPlan) {
         self.reveal(slot);
         self.release_blocks(slot);
+        self.pass_images(slot, u32::MAX);
         let s = &mut self.sequences[slot as usize];
         s.status = Status::Preempted;
         s.computed = 0;
@@ -134,6 +152,9 @@ impl VllmV1 {
         s.drops_stale = self.connector.requires_delivery() || s.drops_stale && s.stale > 0;
         s.stale = s.in_flight;
         s.holds_promise = false;
+        if let Some(chunks) = s.chunks.as_mut().filter(|_| self.offload.is_some()) {
+            chunks.set_offered(0);
+        }
         s.life.preemptions += 1;
         plan.preempted.push(s.life.id);
         let key = s.key();

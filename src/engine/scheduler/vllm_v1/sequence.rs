@@ -1,12 +1,14 @@
 //! A request inside vLLM's scheduler.
 
+use std::sync::Arc;
+
 use super::group::Member;
 use super::queue::Key;
 use crate::engine::Life;
 use crate::engine::scheduler::Handoff;
 use crate::ids::{AdapterId, RequestId};
 use crate::kv::{BlockTable, ChainHasher, ChunkNames, Lookahead};
-use crate::request::Request;
+use crate::request::{Image, Request};
 use crate::units::SimTime;
 
 /// Where a request stands.
@@ -37,6 +39,22 @@ impl Status {
 
 /// The order of a request among others of the priority policy: smaller first.
 pub(super) type Order = (i32, SimTime, RequestId);
+
+/// What a request waits for beside memory.
+#[derive(Debug, Clone)]
+pub(super) struct Inputs {
+    /// When the grammar of its answer is compiled.
+    pub(super) grammar_ready: SimTime,
+    pub(super) images: Arc<[Image]>,
+}
+
+impl Inputs {
+    fn of(request: &Request) -> Option<Box<Self>> {
+        let lacks = request.grammar.is_some() || request.images.is_some();
+        let images = request.images.clone().unwrap_or_default();
+        lacks.then(|| Box::new(Self { grammar_ready: SimTime::ZERO, images }))
+    }
+}
 
 #[derive(Debug, Clone)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a state of its own")]
@@ -78,6 +96,8 @@ pub(super) struct Sequence {
 
     pub(super) adapter: Option<AdapterId>,
     pub(super) handoff: Handoff,
+    /// What it waits for beside memory, if anything. Beside the sequence: steps look at many of them.
+    pub(super) inputs: Option<Box<Inputs>>,
     /// Whether the KV it loads has arrived.
     pub(super) has_landed: bool,
     /// Whether it was passed over since it began to wait.
@@ -127,6 +147,7 @@ impl Sequence {
             windowed: 0,
             adapter: request.adapter,
             handoff,
+            inputs: Inputs::of(request),
             has_landed: false,
             is_deferred: false,
             holds_promise: false,

@@ -42,4 +42,14 @@ impl VllmV1 {
         self.groups &= stages <= 1;
         self
     }
+
+    /// Stages that a step goes through (`pipeline_parallel_size`).
+    pub fn stages(&self) -> u32 {
+        self.stagger.stages
+    }
+
+    /// Decisions so far, those to compute nothing included: calls of `schedule()`.
+    pub fn decisions(&self) -> u64 {
+        self.stagger.decisions
+    }
 }

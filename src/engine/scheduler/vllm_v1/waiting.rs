@@ -4,6 +4,7 @@ use super::VllmV1;
 use super::lanes::Place;
 use super::limits::StepLimits;
 use super::memory::Need;
+use super::offload::Offloaded;
 use super::queue::Queue;
 use super::sequence::Status;
 use crate::engine::scheduler::Handoff;
@@ -169,6 +170,9 @@ impl VllmV1 {
         if self.sequences[slot as usize].status == Status::Loading && !self.land(slot) {
             return Turn::Skipped;
         }
+        if self.awaits_grammar(slot) {
+            return Turn::Skipped;
+        }
         let s = &self.sequences[slot as usize];
         if s.stale > 0 && !s.drops_stale {
             return Turn::Skipped;
@@ -186,8 +190,18 @@ impl VllmV1 {
             self.hits.clear();
         }
         let hits = std::mem::take(&mut self.hits);
-        let hit_tokens = hits.blocks * self.settings.block_size;
-        let below = if is_new_prefix && !loads { self.find_below(slot, hit_tokens) } else { 0 };
+        let hit_tokens = hits.tokens;
+        let below = if is_new_prefix && !loads {
+            match self.find_offloaded(slot, hit_tokens) {
+                Offloaded::Tokens(tokens) => tokens + self.find_below(slot, hit_tokens),
+                Offloaded::Later => {
+                    self.hits = hits;
+                    return Turn::Skipped;
+                }
+            }
+        } else {
+            0
+        };
         let turn = if loads {
             let external = self.sequences[slot as usize].life.prompt_tokens - hit_tokens;
             self.start_load(slot, &hits, external, plan)
@@ -204,6 +218,9 @@ impl VllmV1 {
                 s.life.cached_tokens = (hit_tokens + below).min(s.tokens - 1);
             }
             self.admit_below(slot, hit_tokens, below);
+            if below > 0 {
+                self.load_offloaded(slot, (hit_tokens, below));
+            }
         }
         self.hits = hits;
         turn
@@ -218,7 +235,7 @@ impl VllmV1 {
         plan: &mut StepPlan,
     ) -> Turn {
         let s = &self.sequences[slot as usize];
-        let hit_tokens = hits.blocks * self.settings.block_size;
+        let hit_tokens = hits.tokens;
         let computed = s.computed + hit_tokens;
         if limits.holds_prefill && computed + 1 < s.tokens {
             return Turn::Blocked;
@@ -243,6 +260,14 @@ impl VllmV1 {
             return Turn::Blocked;
         }
         tokens = tokens.min(limits.budget);
+        let encoded = self.encode(slot, (computed, tokens), limits);
+        if encoded.tokens == 0 {
+            return Turn::Skipped;
+        }
+        tokens = self.aligned(slot, (computed, encoded.tokens), limits);
+        if tokens == 0 {
+            return Turn::Blocked;
+        }
         // A chunk limit below the padded width cuts drafts off.
         let drafts = drafts.min(tokens - 1);
         let need = Need {
@@ -252,8 +277,10 @@ impl VllmV1 {
             ..Need::default()
         };
         if !self.allocate(slot, hits, need) {
+            self.pass_images(slot, u32::MAX);
             return Turn::NoMemory;
         }
+        self.keep_encoded(slot, encoded, limits, plan);
         limits.budget -= tokens;
         self.wait_no_more(slot);
         self.running.push(slot);
@@ -277,7 +304,7 @@ impl VllmV1 {
             samples: false,
         });
         if self.record.blocks {
-            plan.blocks.push((id, s.blocks.numbers().to_vec()));
+            plan.blocks.push((id, s.blocks.lists_from(&[])));
         }
         if let Some(adapter) = s.adapter {
             self.adapters.join(adapter, &mut plan.adapter_loads);
@@ -287,7 +314,7 @@ impl VllmV1 {
 
     /// Gives a request the blocks for a KV of so many tokens that comes from elsewhere; it waits for it.
     fn start_load(&mut self, slot: u32, hits: &Hits, external: u32, plan: &mut StepPlan) -> Turn {
-        let hit_tokens = hits.blocks * self.settings.block_size;
+        let hit_tokens = hits.tokens;
         let need = Need {
             external,
             reserved: self.promised_blocks(),
