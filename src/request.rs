@@ -31,12 +31,19 @@ pub struct Request {
     pub adapter: Option<AdapterId>,
     /// The conversation it belongs to, if any.
     pub session: Option<SessionId>,
+    /// What else it brings, if anything. Few requests do, and all are copied.
+    pub inputs: Option<Arc<Inputs>>,
+}
+
+/// What a request may bring beside its tokens.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Inputs {
     /// How long the engine compiles the grammar of its answer before it can be admitted; none without
     /// structured output.
     pub grammar: Option<SimDuration>,
-    /// What an encoder computes of its prompt, in order of offsets, if anything. Placeholder tokens of equal
-    /// images are equal in `content`, those of others are not.
-    pub images: Option<Arc<[Image]>>,
+    /// What an encoder computes of its prompt, in order of offsets. Placeholder tokens of equal images are equal in
+    /// `content`, those of others are not.
+    pub images: Vec<Image>,
 }
 
 /// An image in a prompt: placeholder tokens whose embeddings an encoder computes.
@@ -65,8 +72,7 @@ impl Request {
             model: ModelId::default(),
             adapter: None,
             session: None,
-            grammar: None,
-            images: None,
+            inputs: None,
         }
     }
 

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::images::{ImageLine, images, with_placeholders};
 use crate::engine::scheduler::Handoff;
 use crate::ids::{AdapterId, RequestId};
-use crate::request::{Content, Request, Segment};
+use crate::request::{Content, Inputs, Request, Segment};
 use crate::units::{SimDuration, SimTime};
 
 /// Why a recording cannot be replayed.
@@ -305,8 +305,10 @@ impl RequestLine {
             salt: salt.map_or(0, |name| 1 + number(&mut names.salts, name) as u64),
             segments: Some(segments.into()),
         };
-        request.grammar = self.grammar_us.map(SimDuration::from_micros);
-        request.images = (!images.is_empty()).then(|| images.into());
+        let grammar = self.grammar_us.map(SimDuration::from_micros);
+        if grammar.is_some() || !images.is_empty() {
+            request.inputs = Some(Inputs { grammar, images }.into());
+        }
         let handoff = match (self.remote_prefill, self.remote_decode) {
             (true, true) => {
                 return Err("one of remote_prefill and remote_decode is modelled, not both".into());

@@ -122,7 +122,7 @@ pub(super) fn scheduler(recording: &Recording) -> Result<Scheduler, RecordingErr
         );
         return Err(recording.not_modelled(message));
     }
-    let elsewhere = |r: &RecordedRequest| r.request.grammar.is_some() || r.request.images.is_some();
+    let elsewhere = |r: &RecordedRequest| r.request.inputs.is_some();
     if let Some(index) = recording.requests.iter().position(elsewhere) {
         let message = format!(
             "request r{index:04}: grammar_us, images: recordings of SGLang have neither grammars nor images"

@@ -207,7 +207,11 @@ fn encoder(
             "vLLM settings: encoder_compute_budget and encoder_cache_size: an encoder has both";
         return Err(recording.not_modelled(message.to_owned()));
     }
-    match recording.requests.iter().position(|r| r.request.images.is_some()) {
+    match recording
+        .requests
+        .iter()
+        .position(|r| r.request.inputs.as_ref().is_some_and(|inputs| !inputs.images.is_empty()))
+    {
         None => Ok(None),
         Some(index) => {
             let message = format!("request r{index:04}: images: the engine has no encoder");

@@ -1,11 +1,9 @@
 //! Requests that wait for something beside memory: a grammar, or the embeddings of images.
 
-use std::sync::Arc;
-
 use servecast::engine::Instance;
 use servecast::engine::scheduler::{EncoderSettings, Scheduler};
 use servecast::ids::RequestId;
-use servecast::request::{Image, Request};
+use servecast::request::{Image, Inputs, Request};
 use servecast::scenario::VllmConfig;
 use servecast::sim::{Observer, Occurrence};
 use servecast::units::SimTime;
@@ -48,7 +46,8 @@ fn at(us: u64) -> SimTime {
 
 #[test]
 fn a_grammar_that_is_compiled_holds_up_nobody_else() {
-    let first = Request { grammar: Some(micros(5000)), ..Request::new(at(0), 8, 1) };
+    let inputs = Inputs { grammar: Some(micros(5000)), images: Vec::new() };
+    let first = Request { inputs: Some(inputs.into()), ..Request::new(at(0), 8, 1) };
     let second = Request::new(at(0), 8, 1);
     let seen = seen(instance(&engine(), law(1000, 0, 0)), &[first, second]);
     // The second one runs at once; the idle engine looks again when the grammar is ready.
@@ -64,8 +63,8 @@ fn a_share_ends_before_an_image_that_finds_no_place() {
             other => other,
         });
     let image = |identifier, offset| Image { identifier, offset, tokens: 8 };
-    let images: Arc<[Image]> = [image(1, 2), image(2, 12)].into();
-    let request = Request { images: Some(images), ..Request::new(at(0), 24, 1) };
+    let inputs = Inputs { grammar: None, images: vec![image(1, 2), image(2, 12)] };
+    let request = Request { inputs: Some(inputs.into()), ..Request::new(at(0), 24, 1) };
     let seen = seen(with_encoder, &[request]);
     // Eight embeddings a step: up to the second image, then the rest, once the first has made way.
     assert_eq!(seen.shares, [[(0, 12)], [(0, 12)]]);

@@ -347,7 +347,9 @@ impl Schedule for VllmV1 {
         let mut sequence =
             Sequence::new(id, request, handoff, self.settings.block_size, self.naming);
         self.name_chunks(&mut sequence, request);
-        if let (Some(compiles), Some(inputs)) = (request.grammar, &mut sequence.inputs) {
+        if let Some(inputs) = &mut sequence.inputs
+            && let Some(compiles) = request.inputs.as_ref().and_then(|inputs| inputs.grammar)
+        {
             inputs.grammar_ready = self.clock.max(request.arrival) + compiles;
             self.grammars_until = self.grammars_until.max(inputs.grammar_ready);
         }

@@ -1,7 +1,5 @@
 //! A request inside vLLM's scheduler.
 
-use std::sync::Arc;
-
 use super::group::Member;
 use super::queue::Key;
 use crate::engine::Life;
@@ -42,17 +40,17 @@ pub(super) type Order = (i32, SimTime, RequestId);
 
 /// What a request waits for beside memory.
 #[derive(Debug, Clone)]
-pub(super) struct Inputs {
+pub(super) struct Waits {
     /// When the grammar of its answer is compiled.
     pub(super) grammar_ready: SimTime,
-    pub(super) images: Arc<[Image]>,
+    pub(super) images: Vec<Image>,
 }
 
-impl Inputs {
+impl Waits {
     fn of(request: &Request) -> Option<Box<Self>> {
-        let lacks = request.grammar.is_some() || request.images.is_some();
-        let images = request.images.clone().unwrap_or_default();
-        lacks.then(|| Box::new(Self { grammar_ready: SimTime::ZERO, images }))
+        let inputs = request.inputs.as_ref()?;
+        let images = inputs.images.clone();
+        Some(Box::new(Self { grammar_ready: SimTime::ZERO, images }))
     }
 }
 
@@ -97,7 +95,7 @@ pub(super) struct Sequence {
     pub(super) adapter: Option<AdapterId>,
     pub(super) handoff: Handoff,
     /// What it waits for beside memory, if anything. Beside the sequence: steps look at many of them.
-    pub(super) inputs: Option<Box<Inputs>>,
+    pub(super) inputs: Option<Box<Waits>>,
     /// Whether the KV it loads has arrived.
     pub(super) has_landed: bool,
     /// Whether it was passed over since it began to wait.
@@ -147,7 +145,7 @@ impl Sequence {
             windowed: 0,
             adapter: request.adapter,
             handoff,
-            inputs: Inputs::of(request),
+            inputs: Waits::of(request),
             has_landed: false,
             is_deferred: false,
             holds_promise: false,
