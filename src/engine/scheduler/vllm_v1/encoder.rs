@@ -136,7 +136,20 @@ impl VllmV1 {
     }
 
     /// How many of `tokens` tokens from `computed` on a request may compute, and which images for it.
+    #[inline]
     pub(super) fn encode(
+        &mut self,
+        slot: u32,
+        (computed, tokens): (u32, u32),
+        limits: &StepLimits,
+    ) -> Encoded {
+        if self.encoder.is_none() {
+            return Encoded { tokens, ..Encoded::default() };
+        }
+        self.choose_images(slot, (computed, tokens), limits)
+    }
+
+    fn choose_images(
         &mut self,
         slot: u32,
         (computed, tokens): (u32, u32),
@@ -176,7 +189,20 @@ impl VllmV1 {
     }
 
     /// A share with these images is part of the step.
+    #[inline]
     pub(super) fn keep_encoded(
+        &mut self,
+        slot: u32,
+        encoded: Encoded,
+        limits: &mut StepLimits,
+        plan: &mut StepPlan,
+    ) {
+        if !encoded.images.is_empty() {
+            self.keep_images(slot, encoded, limits, plan);
+        }
+    }
+
+    fn keep_images(
         &mut self,
         slot: u32,
         encoded: Encoded,
@@ -185,9 +211,6 @@ impl VllmV1 {
     ) {
         let s = &self.sequences[slot as usize];
         let (Some(encoder), Some(inputs)) = (&mut self.encoder, &s.inputs) else { return };
-        if encoded.images.is_empty() {
-            return;
-        }
         for &index in &encoded.images {
             encoder.keep((s.life.id, index), &inputs.images[index as usize]);
         }
@@ -211,7 +234,14 @@ impl VllmV1 {
     }
 
     /// A request has no more use for the images that end at or before a token.
+    #[inline]
     pub(super) fn pass_images(&mut self, slot: u32, token: u32) {
+        if self.encoder.is_some() {
+            self.part_with_images(slot, token);
+        }
+    }
+
+    fn part_with_images(&mut self, slot: u32, token: u32) {
         let s = &self.sequences[slot as usize];
         let (Some(encoder), Some(inputs)) = (&mut self.encoder, &s.inputs) else { return };
         let images = &inputs.images;

@@ -154,7 +154,14 @@ impl VllmV1 {
     }
 
     /// Takes in the ends of transfers.
+    #[inline]
     pub(super) fn notice_transfers(&mut self, now: SimTime) {
+        if self.offload.is_some() {
+            self.end_transfers(now);
+        }
+    }
+
+    fn end_transfers(&mut self, now: SimTime) {
         let Some(offload) = &mut self.offload else { return };
         let (ended, going) =
             std::mem::take(&mut offload.jobs).into_iter().partition(|job| job.ready <= now);
