@@ -56,7 +56,7 @@ impl InMemory {
     /// When there is no such file or GPU, the file cannot be read, or GPUs cannot share the model.
     pub fn of(name: &str, question: LayoutQuestion<'_>) -> Result<Self, CatalogueError> {
         let here = Path::new("");
-        let Some(model) = load::checkpoint("name", name, here)? else {
+        let Some(model) = load::checkpoint("", name, here)? else {
             let what = format!(
                 "`{name}` is no local config.json; layouts are read from the checkpoint's own files"
             );
@@ -71,8 +71,11 @@ impl InMemory {
         };
         let generation = gpu.card().generation;
         if !matches!(generation, Generation::Hopper | Generation::Blackwell) {
-            let what =
-                format!("layouts are known on Hopper and Blackwell, not on {}", gpu.architecture);
+            let what = format!(
+                "layouts are known on data-centre GPUs of Hopper and Blackwell (H100, H200, B200, B300 and \
+                 their kin), not on {}",
+                gpu.name
+            );
             return Err(Problem::new("--gpu", what).into());
         }
         model.check_tensor_parallel(question.tp).map_err(|what| Problem::new("--tp", what))?;

@@ -30,7 +30,7 @@ pub fn show(name: &str, on: Option<(&str, u32)>) -> Result<Sheet, CatalogueError
         Ok(model) => model,
         Err(problem) if on.is_none() => {
             // What it costs is not known, but what it consists of may be.
-            return match load::checkpoint("cluster.model", name, here) {
+            return match load::checkpoint("", name, here) {
                 Ok(Some(checkpoint)) => Ok(Sheet::of_checkpoint(&checkpoint, &problem)),
                 _ => Err(problem.into()),
             };

@@ -71,11 +71,14 @@ impl Checkpoint {
                 Mixer::Grouped(grouped) => (grouped.heads, grouped.kv_heads),
                 Mixer::Latent(latent) => (latent.heads, 1),
                 Mixer::Compressed(compressed) => (compressed.heads, 1),
-                Mixer::Delta(delta) => (delta.value_heads, 1),
+                Mixer::Delta(delta) => (delta.value_heads, delta.key_heads),
                 Mixer::KimiDelta(delta) => (delta.heads, 1),
                 Mixer::StateSpace(state) => (state.heads, 1),
             };
-            if tp == 0 || !heads.is_multiple_of(tp) {
+            let shares = |count: u32| {
+                count == 1 || count.is_multiple_of(tp) || (tp > count && tp.is_multiple_of(count))
+            };
+            if tp == 0 || !heads.is_multiple_of(tp) || !shares(kv_heads) {
                 return Err(ModelError::TensorParallel {
                     model: self.name.clone(),
                     heads,
@@ -85,6 +88,17 @@ impl Checkpoint {
             }
         }
         Ok(())
+    }
+
+    /// All parameters, whatever sizes are given.
+    pub(super) fn parameters_roughly(&self) -> f64 {
+        let of = |tensor: &Tensor| {
+            tensor.copies as f64
+                * (tensor.outputs as f64 * tensor.inputs as f64 + tensor.biases as f64)
+        };
+        let layers = self.layers.iter().flat_map(|layer| self.layer_tensors(layer, 1));
+        let towers = self.tower.iter().flat_map(|tower| tower.tensors(1));
+        layers.chain(self.outer_tensors(1)).chain(towers).map(|tensor| of(&tensor)).sum()
     }
 
     /// Parameters of a part.

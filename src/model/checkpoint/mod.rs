@@ -16,6 +16,7 @@ mod towers;
 
 pub use counts::Parameters;
 pub use quantized::{Packing, QuantizedWeights};
+pub use read::describes;
 pub use shape::{
     Compressed, DeltaNet, DenseMlp, Experts, Gate, GroupedAttention, Indexer, KimiDelta,
     LatentAttention, Layer, Mixer, QkNorm, Reach, Router, StateSpace,

@@ -111,9 +111,15 @@ impl QuantizedWeights {
         let (mlp, moe) = (self.parents.mlp, self.parents.moe);
         let names: Vec<String> = match name {
             "lm_head" => return plain(&["lm_head", "head", "output"]),
-            "self_attn.q_proj" => {
-                plain(&["self_attn.q_proj", "mixer.q_proj", "self_attn.qkv_proj"])
-            }
+            "self_attn.q_proj" => plain(&[
+                "self_attn.q_proj",
+                "self_attn.k_proj",
+                "self_attn.v_proj",
+                "self_attn.qkv_proj",
+                "mixer.q_proj",
+                "mixer.k_proj",
+                "mixer.v_proj",
+            ]),
             "self_attn.o_proj" => plain(&["self_attn.o_proj", "mixer.o_proj"]),
             "linear_attn.in_proj_qkv" => {
                 plain(&["linear_attn.in_proj_qkv", "linear_attn.in_proj_qkvz"])
@@ -179,8 +185,7 @@ impl Kept {
         let mut kept = Self::default();
         for pattern in patterns {
             kept.written.push(pattern.to_owned());
-            // Layers that draft are counted nowhere.
-            if pattern.starts_with("mtp") {
+            if is_elsewhere(pattern) {
                 continue;
             }
             if let Some(expression) = pattern.strip_prefix("re:") {
@@ -229,6 +234,13 @@ fn layer_of(name: &str) -> Option<&str> {
     Some(&name[.."layers.".len() + end])
 }
 
+/// Whether a name is of layers that draft or of a tower, whose layers have numbers of their own.
+fn is_elsewhere(name: &str) -> bool {
+    let before = name.find("layers.").map_or(name, |at| &name[..at]);
+    let elsewhere = ["mtp", "vision", "visual", "audio", "encoder", "eagle"];
+    !name.starts_with("re:") && elsewhere.iter().any(|part| before.contains(part))
+}
+
 /// A name with wildcards as an expression. What stands before `layers` is another in every engine.
 fn expression_of(pattern: &str) -> String {
     let rest = pattern.find("layers.").map(|at| &pattern[at..]);
@@ -245,7 +257,7 @@ pub(super) fn single_name(name: &str) -> Option<String> {
     let Some(at) = name.find("layers.") else {
         return (name.ends_with("lm_head") || name == "head").then(|| "lm_head".to_owned());
     };
-    if name.starts_with("mtp") {
+    if is_elsewhere(name) {
         return None;
     }
     let name = &name[at..];

@@ -133,8 +133,6 @@ pub struct Compressed {
     pub heads: u32,
     /// Elements of a head, and of a cached vector.
     pub head_dim: u32,
-    /// Elements with rotary position, of those.
-    pub rope_dim: u32,
     /// Width queries are compressed to.
     pub q_lora_rank: u32,
     /// Width a group of outputs is compressed to.

@@ -72,7 +72,9 @@ impl Tower {
             | "qwen3_5_moe_vision" => qwen3(keys)?,
             "gemma4_vision" => gemma4(keys, text)?,
             "llama4_vision_model" => llama4(keys, text)?,
-            "clip_vision_model" if keys.find(&["projection_dim"]).is_some() => minimax(keys)?,
+            "clip_vision_model" if keys.find(&["img_token_compression_config"]).is_some() => {
+                minimax(keys)?
+            }
             other => {
                 let problem = format!(
                     "this encoder of images is not modelled, got {other}; where text alone is \
@@ -179,10 +181,10 @@ fn gemma4(keys: &Keys<'_>, text: u64) -> Result<Vec<Part>, ModelError> {
     for name in ["global_head_dim", "num_key_value_heads"] {
         keys.pass(name);
     }
-    if keys.flag(&["attention_bias"])? == Some(true)
-        || keys.flag(&["use_clipped_linears"])? == Some(true)
-    {
-        return Err(keys.error("attention_bias", "biases and clipped products are not modelled"));
+    for name in ["attention_bias", "use_clipped_linears"] {
+        if keys.flag(&[name])? == Some(true) {
+            return Err(keys.error(name, "must be false"));
+        }
     }
     let plain = |count, outputs, inputs| Part {
         has_bias: false,
@@ -210,8 +212,9 @@ fn minimax(keys: &Keys<'_>) -> Result<Vec<Part>, ModelError> {
     let frames = merge.required(&["temporal_patch_size"]).map(u64::from)?;
     let merged = text * merge.required(&["spatial_merge_size"]).map(u64::from)?.pow(2);
     merge.pass("image_token_compression_method");
-    for name in ["num_attention_heads", "num_channels", "vocab_size"] {
-        keys.pass(name);
+    keys.pass("vocab_size");
+    if keys.optional(&["num_channels"])?.is_some_and(|count| count != 3) {
+        return Err(keys.error("num_channels", "must be 3"));
     }
     let patches =
         Part { has_bias: false, ..linear(1, hidden, 3 * frames * patch * patch, Split::Whole) };

@@ -38,12 +38,19 @@ pub(in crate::model) struct Keys<'a> {
     model: &'a str,
     map: &'a Map<String, Value>,
     prefix: String,
+    /// The largest size that is believed.
+    most: u32,
     read: RefCell<BTreeSet<&'a str>>,
 }
 
 impl<'a> Keys<'a> {
     pub(in crate::model) fn new(model: &'a str, map: &'a Map<String, Value>, prefix: &str) -> Self {
-        Self { model, map, prefix: prefix.to_owned(), read: RefCell::default() }
+        Self { model, map, prefix: prefix.to_owned(), most: u32::MAX, read: RefCell::default() }
+    }
+
+    /// The same, of which no size is larger than this; rows of vocabularies and tokens may be.
+    pub(in crate::model) fn with_sizes_up_to(self, most: u32) -> Self {
+        Self { most, ..self }
     }
 
     pub(in crate::model) fn model(&self) -> &'a str {
@@ -91,7 +98,12 @@ impl<'a> Keys<'a> {
         let Some((name, value)) = self.find(names) else { return Ok(None) };
         let number = value.as_u64().and_then(|number| u32::try_from(number).ok());
         let wrong = || self.must_be(name, "a whole number below 2^32", value);
-        number.map(Some).ok_or_else(wrong)
+        let number = number.ok_or_else(wrong)?;
+        let is_count = ["vocab", "position", "seq_len", "seq_length", "window", "chunk"];
+        if number > self.most && !is_count.iter().any(|count| name.contains(count)) {
+            return Err(self.error(name, format!("must be at most {}, got {number}", self.most)));
+        }
+        Ok(Some(number))
     }
 
     pub(in crate::model) fn required(&self, names: &[&'static str]) -> Result<u32, ModelError> {
@@ -163,7 +175,8 @@ impl<'a> Keys<'a> {
     /// A value as an object that lies under `name`.
     pub(in crate::model) fn enter(&self, name: &str, value: &'a Value) -> Result<Self, ModelError> {
         let map = value.as_object().ok_or_else(|| self.must_be(name, "an object", value))?;
-        Ok(Self::new(self.model, map, &format!("{}{name}.", self.prefix)))
+        let inner = Self::new(self.model, map, &format!("{}{name}.", self.prefix));
+        Ok(inner.with_sizes_up_to(self.most))
     }
 
     /// The keys and their values.
@@ -215,6 +228,32 @@ impl<'a> Keys<'a> {
         }
         Ok(())
     }
+}
+
+/// Python writes numbers that JSON has not; as bounds they are as good as the greatest number there is.
+pub(in crate::model) fn without_infinities(text: &str) -> String {
+    let mut is_quoted = false;
+    let mut is_escaped = false;
+    let mut rest = String::with_capacity(text.len());
+    let mut skip = 0;
+    for (at, sign) in text.char_indices() {
+        if at < skip {
+            continue;
+        }
+        match sign {
+            _ if is_escaped => is_escaped = false,
+            '\\' => is_escaped = is_quoted,
+            '"' => is_quoted = !is_quoted,
+            'I' if !is_quoted && text[at..].starts_with("Infinity") => {
+                skip = at + "Infinity".len();
+                rest.push_str("1e308");
+                continue;
+            }
+            _ => {}
+        }
+        rest.push(sign);
+    }
+    rest
 }
 
 /// Whether a value switches nothing on.

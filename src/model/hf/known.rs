@@ -298,8 +298,8 @@ pub(in crate::model) const DESCRIPTIONS: &[Known] = &[
         ],
     },
     Known { rule: OneOf(&["vision", "false"]), keys: &["use_bidirectional_attention"] },
-    Known { rule: Off("inputs of every layer"), keys: &["hidden_size_per_layer_input"] },
-    Known { rule: Off("heads that judge"), keys: &["num_reward_heads"] },
+    Known { rule: Off("embeddings for every layer"), keys: &["hidden_size_per_layer_input"] },
+    Known { rule: Off("reward heads"), keys: &["num_reward_heads"] },
     Known { rule: OneOf(&["softmax", "sigmoid", "sqrtsoftplus"]), keys: &["scoring_func"] },
     // States of linear attention.
     Known { rule: OneOf(&["float32"]), keys: &["mamba_ssm_dtype"] },

@@ -26,8 +26,8 @@ impl ModelSpec {
     /// When a key is missing or out of range, describes layers that are not modelled, or is not known.
     pub fn from_hf_config(json: &str, name: &str) -> Result<Self, ModelError> {
         let problem = |problem: String| ModelError::Json { model: name.to_owned(), problem };
-        let value =
-            crate::json::parse(json).map_err(|error| problem(format!("is no JSON: {error}")))?;
+        let value = crate::json::parse(&keys::without_infinities(json))
+            .map_err(|error| problem(format!("is no JSON: {error}")))?;
         let root = value.as_object().ok_or_else(|| problem("must be an object".to_owned()))?;
         let outer = Keys::new(name, root, "");
         outer.refuse_what_is_on(known::DESCRIPTIONS)?;

@@ -151,7 +151,8 @@ fn dealt(caches: &[Vec<LayerCache>]) -> Vec<CacheGroup> {
     let widest = buckets.iter().map(|bucket| bucket.cache.page_bytes).max().unwrap_or(0);
     for Bucket { cache, .. } in &mut buckets {
         if cache.page_bytes > 0 && widest.is_multiple_of(cache.page_bytes) {
-            cache.block_size *= (widest / cache.page_bytes) as u32;
+            let times = u32::try_from(widest / cache.page_bytes).unwrap_or(u32::MAX);
+            cache.block_size = cache.block_size.saturating_mul(times);
         }
         cache.page_bytes = widest;
     }

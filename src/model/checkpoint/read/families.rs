@@ -68,16 +68,13 @@ impl Family {
 }
 
 /// By architecture. Types that end in `_text` are language models of multimodal checkpoints.
-pub(super) const FAMILIES: [Family; 37] = [
+pub(super) const FAMILIES: [Family; 34] = [
     family("Cohere2ForCausalLM", &["cohere2"], Layers::Dense),
     family("DeciLMForCausalLM", &["nemotron-nas"], Layers::Deci),
     family("DeepseekV2ForCausalLM", &["deepseek_v2"], Layers::Latent),
     family("DeepseekV32ForCausalLM", &["deepseek_v32"], Layers::Sparse),
     family("DeepseekV3ForCausalLM", &["deepseek_v3", "kimi_k2"], Layers::Latent),
     family("DeepseekV4ForCausalLM", &["deepseek_v4", "deepseek_ref"], Layers::Compressed),
-    family("Dots1ForCausalLM", &["dots1"], Layers::Experts),
-    family("Ernie4_5ForCausalLM", &["ernie4_5"], Layers::Dense),
-    family("Ernie4_5_MoeForCausalLM", &["ernie4_5_moe"], Layers::Experts),
     family("Exaone4ForCausalLM", &["exaone4"], Layers::Dense),
     family("Gemma4ForCausalLM", &["gemma4_text"], Layers::Experts),
     family("Gemma3ForCausalLM", &["gemma3_text"], Layers::Dense),
@@ -109,10 +106,8 @@ pub(super) const FAMILIES: [Family; 37] = [
 ];
 
 /// Classes and types that are other families under another name.
-pub(super) const ALIASES: [(&str, &str); 10] = [
-    ("Glm4vMoeForConditionalGeneration", "Glm4MoeForCausalLM"),
+pub(super) const ALIASES: [(&str, &str); 8] = [
     ("MiniMaxM3ForCausalLM", "MiniMaxM3SparseForCausalLM"),
-    ("Mistral3ForConditionalGeneration", "MistralForCausalLM"),
     ("Qwen3_5MoeForCausalLM", "Qwen3_5ForCausalLM"),
     ("Step3p7FlashForCausalLM", "Step3p5ForCausalLM"),
     ("Gemma4ForConditionalGeneration", "Gemma4ForCausalLM"),

@@ -72,16 +72,11 @@ pub(super) fn reaches(
         );
     }
     // MiniMax: 1 is softmax attention, 0 lightning attention.
-    if let Some(kind) = keys
-        .list("attn_type_list")?
-        .unwrap_or_default()
-        .iter()
-        .find(|kind| kind.as_u64() != Some(1))
+    if let Some(kinds) = keys.whole_numbers("attn_type_list")?
+        && (kinds.len() != count as usize || kinds.iter().any(|kind| *kind != 1))
     {
-        return Err(keys.error(
-            "attn_type_list",
-            format!("linear attention is not modelled, got {kind} for a layer"),
-        ));
+        let problem = format!("must be 1 for {count} layers; linear attention is not modelled");
+        return Err(keys.error("attn_type_list", problem));
     }
     let is_llama4 = family.is(&["llama4_text"]);
     let window = match (sliding, chunk) {
@@ -89,8 +84,20 @@ pub(super) fn reaches(
         (Some(tokens), _) => Some(Reach::Window(tokens)),
         (None, None) => None,
     };
-    // Qwen2 and Qwen3 write a window they do not use.
-    let window = window.filter(|_| is_used != Some(false));
+    // Qwen2 and Qwen3 write a window that they use only if they say so.
+    let uses_by_default = !family.is(&["qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "mimo"]);
+    let window = window.filter(|_| is_used.unwrap_or(uses_by_default || !kinds.is_empty()));
+    if sliding.is_some() && chunk.is_some_and(|chunk| sliding != Some(chunk)) {
+        return Err(keys.error("attention_chunk_size", "must be the window where there is one"));
+    }
+    if kinds.is_empty() && window.is_some() && family.is(&["gemma4_text", "step3p5"]) {
+        return Err(keys.error("layer_types", "is missing"));
+    }
+    if !marks.is_empty() && marks.len() != count as usize {
+        return Err(
+            keys.error("no_rope_layers", format!("must mark {count} layers, got {}", marks.len()))
+        );
+    }
     let mut reaches = Vec::new();
     for index in 0..count {
         let is_full = match kinds.get(index as usize) {
@@ -114,6 +121,11 @@ pub(super) fn reaches(
                 _ => false,
             },
         };
+        if !is_full && window.is_none() && !kinds.is_empty() {
+            return Err(
+                keys.error("sliding_window", "is missing, or not used, though layers have it")
+            );
+        }
         reaches.push(window.filter(|_| !is_full).unwrap_or(Reach::Full));
     }
     Ok(reaches)
@@ -123,6 +135,11 @@ pub(super) fn reaches(
 fn nemotron_h(keys: &Keys<'_>) -> Result<Vec<Layer>, ModelError> {
     let letters = keys.text(&["hybrid_override_pattern"])?;
     let words = keys.list("layers_block_type")?;
+    if letters.is_some() && words.is_some() {
+        return Err(
+            keys.error("layers_block_type", "must not stand beside hybrid_override_pattern")
+        );
+    }
     let kinds: Vec<char> = match (letters, words) {
         (Some(letters), _) => letters.chars().collect(),
         (None, Some(words)) => {
@@ -176,11 +193,13 @@ fn deci(keys: &Keys<'_>, hidden: u32) -> Result<Vec<Layer>, ModelError> {
             keys.error("block_configs", format!("must be {count} layers, got {}", blocks.len()))
         );
     }
-    for name in ["num_key_value_heads", "intermediate_size", "mlp_bias"] {
+    for name in ["num_key_value_heads", "intermediate_size"] {
         keys.pass(name);
     }
-    if keys.flag(&["attention_bias"])? == Some(true) {
-        return Err(keys.error("attention_bias", "must be false"));
+    for name in ["attention_bias", "mlp_bias"] {
+        if keys.flag(&[name])? == Some(true) {
+            return Err(keys.error(name, "must be false"));
+        }
     }
     blocks
         .iter()
@@ -194,14 +213,20 @@ fn deci_layer(block: &Keys<'_>, heads: u32, hidden: u32) -> Result<Layer, ModelE
     let ffn = block.object("ffn")?.ok_or_else(|| missing("ffn"))?;
     let has_attention = attention.flag(&["no_op"])? != Some(true);
     let shared_by = attention.optional(&["n_heads_in_group"])?;
-    let mixer = has_attention.then(|| {
-        let kv_heads = heads / shared_by.unwrap_or(1).max(1);
-        mixers::plain(heads, kv_heads, hidden / heads)
-    });
+    let mixer = if has_attention {
+        let shared_by = shared_by.filter(|by| *by > 0 && heads.is_multiple_of(*by));
+        let problem =
+            || attention.error("n_heads_in_group", format!("must divide the {heads} heads"));
+        let shared_by = shared_by.ok_or_else(problem)?;
+        Some(mixers::plain(heads, heads / shared_by, hidden / heads))
+    } else {
+        None
+    };
     let has_mlp = ffn.flag(&["no_op"])? != Some(true);
     let dense = if has_mlp {
         let factor = ffn.number("ffn_mult")?.ok_or_else(|| ffn.error("ffn_mult", "is missing"))?;
-        Some(mlps::of_factor(factor, hidden))
+        let dense = mlps::of_factor(factor, hidden);
+        Some(dense.ok_or_else(|| ffn.error("ffn_mult", "makes an MLP wider than any"))?)
     } else {
         None
     };

@@ -74,7 +74,7 @@ fn grouped(keys: &Keys<'_>, family: &Family, hidden: u32) -> Result<GroupedAtten
     let shape = heads(keys, hidden)?;
     let says_bias = keys.flag(&["attention_bias", "qkv_bias", "use_qkv_bias"])?;
     let qwen2 = family.is(&["qwen2", "qwen2_moe"]);
-    let bias = says_bias.unwrap_or(qwen2);
+    let bias = says_bias.unwrap_or(qwen2 || family.is(&["gpt_oss", "mimo", "seed_oss"]));
     // Qwen3 and its kin normalise without saying so; others say `use_qk_norm`.
     let says_norm = keys.flag(&["use_qk_norm"])?;
     let per_head = [
@@ -87,6 +87,11 @@ fn grouped(keys: &Keys<'_>, family: &Family, hidden: u32) -> Result<GroupedAtten
         "qwen3_next",
         "qwen3_5_text",
     ];
+    if says_norm == Some(false)
+        && (per_head.contains(&family.types[0]) || family.is(&["minimax_m2"]))
+    {
+        return Err(keys.error("use_qk_norm", "must be true"));
+    }
     let qk_norm = match family.types[0] {
         // Llama 4 normalises without weights.
         "llama4_text" => QkNorm::None,
@@ -148,9 +153,12 @@ fn indexer(keys: &Keys<'_>) -> Result<Indexer, ModelError> {
 fn sparse(keys: &Keys<'_>, count: u32) -> Result<Vec<Mixer>, ModelError> {
     let (latent, indexer) = (latent(keys)?, indexer(keys)?);
     let kinds = keys.list("indexer_types")?;
-    for kind in keys.list("layer_types")?.unwrap_or_default() {
-        if kind.as_str() != Some("deepseek_sparse_attention") {
-            return Err(keys.must_be("layer_types", "deepseek_sparse_attention", kind));
+    if let Some(kinds) = keys.list("layer_types")? {
+        let is_other =
+            |kind: &&serde_json::Value| kind.as_str() != Some("deepseek_sparse_attention");
+        if kinds.len() != count as usize || kinds.iter().any(|kind| is_other(&kind)) {
+            let problem = format!("must be deepseek_sparse_attention for {count} layers");
+            return Err(keys.error("layer_types", problem));
         }
     }
     // They say the same.
@@ -193,10 +201,19 @@ fn compressed(keys: &Keys<'_>, count: u32) -> Result<Vec<Mixer>, ModelError> {
         return Err(keys.error("num_key_value_heads", "must be 1"));
     }
     let window = keys.required(&["sliding_window"])?;
+    if keys.flag(&["attention_bias"])? == Some(true) {
+        return Err(keys.error("attention_bias", "biases of latent attention are not modelled"));
+    }
+    for (name, right) in [("head_dim", 512), ("qk_rope_head_dim", 64)] {
+        let size = keys.required(&[name])?;
+        if size != right {
+            return Err(keys
+                .error(name, format!("must be {right}, for which engines have rows, got {size}")));
+        }
+    }
     let shape = Compressed {
         heads: keys.required(&["num_attention_heads"])?,
         head_dim: keys.required(&["head_dim"])?,
-        rope_dim: keys.required(&["qk_rope_head_dim"])?,
         q_lora_rank: keys.required(&["q_lora_rank"])?,
         o_lora_rank: keys.required(&["o_lora_rank"])?,
         o_groups: keys.required(&["o_groups"])?,
@@ -204,10 +221,10 @@ fn compressed(keys: &Keys<'_>, count: u32) -> Result<Vec<Mixer>, ModelError> {
         ratio: 0,
         indexer: None,
     };
-    keys.pass("attention_bias");
     let mixer = |ratio: &u64| {
-        let ratio = u32::try_from(*ratio)
-            .map_err(|_| keys.error("compress_ratios", "must be whole numbers"))?;
+        let ratio = u32::try_from(*ratio).ok().filter(|ratio| [0, 4, 128].contains(ratio));
+        let ratio =
+            ratio.ok_or_else(|| keys.error("compress_ratios", "must be of 0, 4 and 128"))?;
         let indexer = (ratio == Compressed::OVERLAPPING).then_some(indexer);
         Ok(Mixer::Compressed(Compressed { ratio, indexer, ..shape }))
     };
@@ -234,6 +251,11 @@ fn delta(
     };
     let interval = keys.optional(&["full_attention_interval"])?.unwrap_or(4).max(1);
     let kinds = keys.list("layer_types")?;
+    if let Some(kinds) = kinds.filter(|kinds| kinds.len() != count as usize) {
+        return Err(
+            keys.error("layer_types", format!("must name {count} layers, got {}", kinds.len()))
+        );
+    }
     let mixer = |index: u32| {
         let is_full = match kinds.and_then(|kinds| kinds.get(index as usize)) {
             None => (index + 1).is_multiple_of(interval),
@@ -362,6 +384,10 @@ fn minimax_m3(
         tokens: config.required(&["sparse_topk_blocks"])?.saturating_mul(block),
     };
     let marks = config.whole_numbers("sparse_attention_freq")?;
+    if let Some(marks) = marks.as_ref().filter(|marks| marks.len() != count as usize) {
+        let problem = format!("must mark {count} layers, got {}", marks.len());
+        return Err(config.error("sparse_attention_freq", problem));
+    }
     config.refuse_the_rest(crate::model::hf::known::SPARSE_BLOCKS)?;
     let mixer = |index: u32| {
         let mark = marks.as_ref().and_then(|marks| marks.get(index as usize));

@@ -11,8 +11,18 @@ const NOTHING: Layer = Layer { mixer: None, dense: None, experts: None, norms: 0
 pub(super) fn read(keys: &Keys<'_>, family: &Family, count: u32) -> Result<Vec<Layer>, ModelError> {
     let names = ["num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"];
     let may_have_experts = !matches!(family.layers, Layers::Dense);
-    let has_experts = may_have_experts && keys.optional(&names)?.unwrap_or(0) > 0;
     let has_both = family.is(&["gemma4_text"]);
+    let may_lack_them = family.is(&["gemma4_text", "qwen3_5_text", "deepseek_v2"]);
+    let count_of_experts = if may_have_experts { keys.optional(&names)? } else { None };
+    if may_have_experts && !may_lack_them {
+        keys.required(&names)?;
+    }
+    let has_experts = count_of_experts.unwrap_or(0) > 0;
+    if has_both && keys.flag(&["enable_moe_block"])?.unwrap_or(false) != has_experts {
+        return Err(
+            keys.error("enable_moe_block", "must be true where there are experts, and only there")
+        );
+    }
     // Files of models without dense layers name a width all the same.
     keys.pass("intermediate_size");
     if !has_experts {
@@ -22,15 +32,11 @@ pub(super) fn read(keys: &Keys<'_>, family: &Family, count: u32) -> Result<Vec<L
             return Err(keys.error("mlp_only_layers", "must be empty without experts"));
         }
         let dense = Some(dense(keys, family)?);
-        if has_both {
-            keys.flag(&["enable_moe_block"])?;
-        }
         return Ok(vec![Layer { dense, ..NOTHING }; count as usize]);
     }
     let experts = experts(keys, family)?;
     if has_both {
         let layer = Layer { dense: Some(dense(keys, family)?), experts: Some(experts), ..NOTHING };
-        keys.pass("enable_moe_block");
         return Ok(vec![layer; count as usize]);
     }
     let is_dense = dense_layers(keys, count)?;
@@ -99,6 +105,9 @@ fn experts(keys: &Keys<'_>, family: &Family) -> Result<Experts, ModelError> {
     };
     let shared_width = match (shared_width, shared) {
         (_, Some(0)) => 0,
+        (Some(_), Some(shared)) if shared != 1 => {
+            return Err(keys.error("n_shared_experts", "must be 1 where their width is given"));
+        }
         (Some(width), _) => width,
         (None, Some(shared)) => of_count(shared)?,
         (None, None) => implied,
@@ -158,7 +167,12 @@ fn dense_layers(keys: &Keys<'_>, count: u32) -> Result<Vec<bool>, ModelError> {
     if !kinds.is_empty() {
         of_length("mlp_layer_types", kinds.len())?;
         keys.pass("moe_layer_freq");
-        return Ok(kinds.iter().map(|kind| kind.as_str() == Some("dense")).collect());
+        let is_dense = |kind: &serde_json::Value| match kind.as_str().unwrap_or_default() {
+            "dense" => Ok(true),
+            "sparse" => Ok(false),
+            _ => Err(keys.must_be("mlp_layer_types", "dense or sparse", kind)),
+        };
+        return kinds.iter().map(is_dense).collect();
     }
     if let Some(sparse) = keys.whole_numbers("moe_layers")? {
         keys.pass("interleave_moe_layer_step");
@@ -205,8 +219,11 @@ pub(super) fn experts_of_nemotron_h(keys: &Keys<'_>) -> Result<Experts, ModelErr
 }
 
 /// The width that Nemotron-NAS means by a factor: of two thirds of the hidden width, to the next multiple of 256.
-pub(super) fn of_factor(factor: f64, hidden: u32) -> DenseMlp {
+///
+/// Nothing where that is more than any model has.
+pub(super) fn of_factor(factor: f64, hidden: u32) -> Option<DenseMlp> {
     const MULTIPLE: u32 = 256;
     let width = (2.0 * factor * f64::from(hidden) / 3.0) as u32;
-    DenseMlp { width: width.next_multiple_of(MULTIPLE), gated: true, bias: false }
+    let width = width.checked_next_multiple_of(MULTIPLE).filter(|width| *width < 1 << 20)?;
+    Some(DenseMlp { width, gated: true, bias: false })
 }

@@ -13,9 +13,9 @@ mod quantization;
 use serde_json::Value;
 
 use self::families::{ALIASES, FAMILIES, Family};
-use super::Checkpoint;
+use super::{Checkpoint, Layer, Mixer};
 use crate::model::error::ModelError;
-use crate::model::hf::keys::Keys;
+use crate::model::hf::keys::{self, Keys, Rule};
 use crate::model::hf::known;
 use crate::model::precision::{Dtype, KvDtype};
 
@@ -31,12 +31,12 @@ impl Checkpoint {
     ) -> Result<Self, ModelError> {
         let problem = |problem: String| ModelError::Json { model: name.to_owned(), problem };
         let parse = |text: &str| {
-            crate::json::parse(&without_infinities(text))
+            crate::json::parse(&keys::without_infinities(text))
                 .map_err(|error| problem(format!("is no JSON: {error}")))
         };
         let value = parse(json)?;
         let root = value.as_object().ok_or_else(|| problem("must be an object".to_owned()))?;
-        let outer = Keys::new(name, root, "");
+        let outer = Keys::new(name, root, "").with_sizes_up_to(SIZE_MAX);
         let text = outer.object("text_config")?;
         let beside = quantization.map(parse).transpose()?;
         let model = read(text.as_ref().unwrap_or(&outer), &outer, text.is_some(), beside.as_ref())?;
@@ -44,35 +44,38 @@ impl Checkpoint {
             text.refuse_the_rest(known::DESCRIPTIONS)?;
         }
         outer.refuse_the_rest(known::DESCRIPTIONS)?;
+        let params = model.parameters_roughly();
+        if params > PARAMS_MAX {
+            let sizes =
+                format!("its sizes make {params:.0e} parameters, more than {PARAMS_MAX:.0e}");
+            return Err(problem(sizes));
+        }
+        let keeps = |layer: &Layer| {
+            matches!(layer.mixer, Some(Mixer::Grouped(_) | Mixer::Latent(_) | Mixer::Compressed(_)))
+        };
+        if !model.layers.iter().any(keeps) {
+            return Err(problem("has no layer with keys and values".to_owned()));
+        }
         Ok(model)
     }
 }
 
-/// Python writes numbers that JSON has not; as bounds they are as good as the greatest number there is.
-fn without_infinities(text: &str) -> String {
-    let mut is_quoted = false;
-    let mut is_escaped = false;
-    let mut rest = String::with_capacity(text.len());
-    let mut skip = 0;
-    for (at, sign) in text.char_indices() {
-        if at < skip {
-            continue;
-        }
-        match sign {
-            _ if is_escaped => is_escaped = false,
-            '\\' => is_escaped = is_quoted,
-            '"' => is_quoted = !is_quoted,
-            'I' if !is_quoted && text[at..].starts_with("Infinity") => {
-                skip = at + "Infinity".len();
-                rest.push_str("1e308");
-                continue;
-            }
-            _ => {}
-        }
-        rest.push(sign);
-    }
-    rest
+/// Whether a key of `config.json` only describes, so that it may have any value.
+pub fn describes(key: &str) -> bool {
+    let lists = [
+        known::DESCRIPTIONS,
+        known::VISION,
+        known::ROPE,
+        known::SPARSE_BLOCKS,
+        known::LINEAR_ATTENTION,
+    ];
+    lists.iter().any(|list| matches!(keys::rule_of(list, key), Some(Rule::Any)))
 }
+
+/// Sizes and counts that no model has.
+const SIZE_MAX: u32 = 1 << 18;
+/// Parameters that no model has: a thousand times those of the largest there are.
+const PARAMS_MAX: f64 = 1e15;
 
 fn read(
     keys: &Keys<'_>,
@@ -85,13 +88,15 @@ fn read(
     let layers = layers::read(keys, family, hidden)?;
     let vocab = keys.required(&["vocab_size"])?;
     let tied = keys.flag(&["tie_word_embeddings"])?;
-    let tied = match tied {
-        None if is_nested => outer.flag(&["tie_word_embeddings"])?,
-        given => {
-            outer.pass("tie_word_embeddings");
-            given
-        }
-    };
+    let outside = if is_nested { outer.flag(&["tie_word_embeddings"])? } else { None };
+    if let (Some(inside), Some(outside)) = (tied, outside)
+        && inside != outside
+    {
+        return Err(
+            outer.error("tie_word_embeddings", format!("must be {inside}, as in text_config"))
+        );
+    }
+    let tied = tied.or(outside);
     let ties_by_default = ["gemma", "gemma3_text", "gemma4_text", "cohere2"];
     let tower = if is_nested { outer::tower(outer, hidden, family)? } else { None };
     let formats = quantization::read(keys, outer, family, beside)?;

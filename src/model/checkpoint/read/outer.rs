@@ -20,7 +20,7 @@ pub(super) fn reach(keys: &Keys<'_>) -> Result<u32, ModelError> {
             }
         }
         if !kinds.iter().any(|kind| rope.find(&[kind]).is_some()) {
-            longest = stretched(&rope, reach)?;
+            longest = longest.max(stretched(&rope, reach)?);
         }
         rope.refuse_the_rest(known::ROPE)?;
     }
@@ -59,10 +59,14 @@ pub(super) fn tower(
     family: &Family,
 ) -> Result<Option<Tower>, ModelError> {
     // The same as in the part of the encoder.
-    for name in
-        ["img_token_compression_config", "projector_hidden_size", "multimodal_projector_bias"]
-    {
-        outer.pass(name);
+    outer.pass("img_token_compression_config");
+    if outer.flag(&["multimodal_projector_bias"])? == Some(false) {
+        return Err(outer.error("multimodal_projector_bias", "must be true"));
+    }
+    if outer.optional(&["projector_hidden_size"])?.is_some_and(|size| size != hidden) {
+        return Err(
+            outer.error("projector_hidden_size", format!("must be the hidden size, {hidden}"))
+        );
     }
     match outer.object("vision_config")? {
         Some(vision) => Tower::read(&vision, u64::from(hidden)).map(Some),

@@ -104,11 +104,39 @@ fn what_is_not_known_is_refused_by_its_name() {
     }
 }
 
+#[test]
+fn models_that_nobody_has_are_refused() {
+    let told = read(&HYBRID.replace("MEM*E-", "MEM"), None).expect_err("no keys").to_string();
+    assert!(told.contains("has no layer with keys and values"), "{told}");
+    for name in ["hidden_size", "ssm_state_size", "moe_intermediate_size", "n_routed_experts"] {
+        let (before, after) = HYBRID.split_once(&format!("\"{name}\": ")).expect("it is there");
+        let rest = after.trim_start_matches(|sign: char| sign.is_ascii_digit());
+        for size in ["262144", "4294967295"] {
+            let told = read(&format!("{before}\"{name}\": {size}{rest}"), None);
+            assert!(size == "262144" || told.is_err(), "{name}");
+        }
+    }
+}
+
+#[test]
+fn names_of_towers_and_drafts_are_not_those_of_the_model() {
+    let apart = |exempt: &str| {
+        format!(
+            r#"{{"producer": {{"name": "modelopt"}}, "quantization": {{"quant_algo": "FP8", "exclude_modules": [{exempt}]}}}}"#
+        )
+    };
+    let model = |exempt: &str| read(HYBRID, Some(&apart(exempt))).expect("it is read");
+    let bytes = |exempt: &str| model(exempt).weight_bytes(machine(1));
+    let elsewhere = r#""model.vision_tower.encoder.layers.0*", "model.mtp.layers.1*", "mtp*""#;
+    assert_eq!(bytes(elsewhere), bytes(""));
+    assert_ne!(bytes(r#""backbone.layers.1*""#), bytes(""));
+}
+
 proptest! {
     /// Whatever GPUs share a model, they hold all of it; and more of them hold no more each.
     #[test]
     fn gpus_share_weights(pattern in "[ME*-]{1,12}", tp in prop::sample::select(vec![1_u32, 2, 4])) {
-        let text = HYBRID.replace("MEM*E-", &pattern);
+        let text = HYBRID.replace("MEM*E-", &format!("{pattern}*"));
         let model = read(&text, None).expect("it is read");
         let of = |tp: u32| model.weight_bytes(machine(tp)).0;
         prop_assert!(of(tp) <= of(1));
