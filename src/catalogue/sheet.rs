@@ -106,7 +106,7 @@ impl Sheet {
         sheet.push("hidden", model.hidden);
         sheet.push("vocabulary", format!("{} rows", model.vocab));
         sheet.push("context", format!("{} tokens at most", model.max_position));
-        sheet.push("simulated", format!("no: {problem}"));
+        sheet.push("simulated", format!("no: {}", problem.rule));
         let layers: Vec<Value> =
             mixers.iter().map(|(kind, count)| json!({ "kind": kind, "layers": count })).collect();
         sheet.json = json!({
@@ -117,7 +117,7 @@ impl Sheet {
             "layers": model.layers.len(),
             "mixers": layers,
             "max_model_len": model.max_position,
-            "not_simulated": problem.to_string(),
+            "not_simulated": problem.rule,
         });
         sheet
     }
@@ -345,9 +345,12 @@ impl Sheet {
 
 impl fmt::Display for Sheet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const USUAL: usize = 22;
+        let longest = self.lines.iter().map(|(name, _)| name.len() + 2).max();
+        let width = longest.unwrap_or(0).max(USUAL);
         writeln!(f, "{}", self.title)?;
         for (name, value) in &self.lines {
-            writeln!(f, "{}", format!("  {name:<22}{value}").trim_end())?;
+            writeln!(f, "{}", format!("  {name:<width$}{value}").trim_end())?;
         }
         Ok(())
     }
