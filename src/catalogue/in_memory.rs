@@ -6,6 +6,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::CatalogueError;
+use super::sheet::billions;
 use crate::load;
 use crate::model::checkpoint::Checkpoint;
 use crate::model::layout::{CacheGroup, Machine, SglangLayout, VllmLayout};
@@ -103,7 +104,6 @@ impl InMemory {
         self.lines.push(("model".to_owned(), format!("{}, {}", model.name, model.architecture)));
         self.json["architecture"] = model.architecture.clone().into();
         let parameters = model.parameters();
-        let billions = |count: u64| format!("{:.2} x 10^9", count as f64 / 1e9);
         self.push("params_total", parameters.total(), "parameters", billions(parameters.total()));
         self.push(
             "params_active",

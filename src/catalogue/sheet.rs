@@ -37,7 +37,6 @@ impl Sheet {
     /// All figures of a model.
     pub(super) fn of_model(model: &ModelSpec, profile: Option<&Profile<ModelSpec>>) -> Self {
         let mut sheet = Self::new(&model.name);
-        let billions = |count: u64| format!("{:.2} x 10^9", count as f64 / 1e9);
         sheet.push("architecture", &model.architecture);
         sheet.push("parameters", billions(model.params_total()));
         sheet.push("active parameters", billions(model.params_active()));
@@ -90,7 +89,6 @@ impl Sheet {
     /// What a checkpoint consists of that is not simulated, for this reason.
     pub(super) fn of_checkpoint(model: &Checkpoint, problem: &Problem) -> Self {
         let mut sheet = Self::new(&model.name);
-        let billions = |count: u64| format!("{:.2} x 10^9", count as f64 / 1e9);
         let parameters = model.parameters();
         sheet.push("architecture", &model.architecture);
         sheet.push("parameters", billions(parameters.total()));
@@ -354,6 +352,11 @@ impl fmt::Display for Sheet {
         }
         Ok(())
     }
+}
+
+/// A count in billions.
+pub(super) fn billions(count: u64) -> String {
+    format!("{:.2} x 10^9", count as f64 / 1e9)
 }
 
 fn attention(attention: &Attention) -> String {

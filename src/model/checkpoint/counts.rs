@@ -48,10 +48,15 @@ impl Checkpoint {
         parameters
     }
 
+    /// What mixes tokens in each layer that has such a part, in order.
+    pub(in crate::model) fn each_mixer(&self) -> impl Iterator<Item = &Mixer> {
+        self.layers.iter().filter_map(|layer| layer.mixer.as_ref())
+    }
+
     /// Kinds of mixers, by name, with the layers that have them.
     pub fn mixers(&self) -> Vec<(String, usize)> {
         let mut kinds: Vec<(String, usize)> = Vec::new();
-        for mixer in self.layers.iter().filter_map(|layer| layer.mixer.as_ref()) {
+        for mixer in self.each_mixer() {
             let name = mixer.to_string();
             match kinds.iter_mut().find(|(kind, _)| *kind == name) {
                 Some((_, count)) => *count += 1,
@@ -66,7 +71,7 @@ impl Checkpoint {
     /// # Errors
     /// When the heads do not divide evenly.
     pub fn check_tensor_parallel(&self, tp: u32) -> Result<(), ModelError> {
-        for mixer in self.layers.iter().filter_map(|layer| layer.mixer.as_ref()) {
+        for mixer in self.each_mixer() {
             let (heads, kv_heads) = match mixer {
                 Mixer::Grouped(grouped) => (grouped.heads, grouped.kv_heads),
                 Mixer::Latent(latent) => (latent.heads, 1),

@@ -177,7 +177,6 @@ pub struct KimiDelta {
 
 /// A Mamba-2 layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "independent facts of a checkpoint")]
 pub struct StateSpace {
     /// Heads, each with a state.
     pub heads: u32,
@@ -193,10 +192,6 @@ pub struct StateSpace {
     pub conv_bias: bool,
     /// Whether the projections have biases.
     pub proj_bias: bool,
-    /// Whether states are stored in 32 bits where nobody asks otherwise.
-    pub wide_states: bool,
-    /// Whether the output is normalised before it is projected.
-    pub has_norm: bool,
 }
 
 /// An MLP.

@@ -431,9 +431,7 @@ fn state_tensors(state: &StateSpace, hidden: u64, tp: u64) -> Vec<Tensor> {
         Tensor::vector(Attention, 2 * heads),
         Tensor::vector(Attention, heads).wide(),
     ];
-    if state.has_norm {
-        all.push(Tensor::vector(NormOther, inner));
-    }
+    all.push(Tensor::vector(NormOther, inner));
     all
 }
 

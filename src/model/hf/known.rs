@@ -4,8 +4,13 @@
 //! To read another family: a line in [`FAMILIES`], in the reader what differs from its kin, here those
 //! of its keys that change neither memory nor time, and its parameter count in the tests.
 
+mod parts;
+mod quantization;
+
 use super::keys::Known;
 use super::keys::Rule::{Any, Off, OneOf};
+pub(in crate::model) use parts::{BLOCK, LINEAR_ATTENTION, ROPE, SPARSE_BLOCKS, VISION};
+pub(in crate::model) use quantization::{QUANTIZATION, QUANTIZED_GROUP, QUANTIZED_TENSOR};
 
 /// A family of models whose layers are those of a [`ModelSpec`](crate::model::ModelSpec).
 #[derive(Debug, Clone, Copy)]
@@ -320,86 +325,6 @@ pub(in crate::model) const DESCRIPTIONS: &[Known] = &[
     Known { rule: Off("shared experts under this name"), keys: &["shared_intermediate_size"] },
 ];
 
-/// Keys of `quantization_config` that change neither the bytes of weights nor the types they are multiplied in.
-pub(in crate::model) const QUANTIZATION: &[Known] = &[
-    // How the checkpoint was made.
-    Known {
-        rule: Any,
-        keys: &[
-            "backend",
-            "batch_size",
-            "block_name_to_quantize",
-            "cache_block_size",
-            "checkpoint_format",
-            "damp_auto_increment",
-            "damp_percent",
-            "dataset",
-            "desc_act",
-            "exllama_config",
-            "global_compression_ratio",
-            "max_input_length",
-            "meta",
-            "model_file_base_name",
-            "model_name_or_path",
-            "model_seqlen",
-            "module_name_preceding_first_block",
-            "pack_dtype",
-            "pad_token_id",
-            "producer",
-            "quantization_status",
-            "quantizer",
-            "static_groups",
-            "sym",
-            "tokenizer",
-            "true_sequential",
-            "use_cuda_fp16",
-            "use_exllama",
-            "version",
-            "zero_point",
-        ],
-    },
-    // Scales of activations and the way scales are rounded.
-    Known { rule: Any, keys: &["activation_scale_ub", "scale_fmt"] },
-    Known { rule: OneOf(&["dynamic", "static"]), keys: &["activation_scheme"] },
-    Known { rule: OneOf(&["e4m3", "float8_e4m3fn"]), keys: &["fmt"] },
-    Known {
-        rule: OneOf(&[
-            "float-quantized",
-            "int-quantized",
-            "mxfp4-pack-quantized",
-            "naive-quantized",
-            "nvfp4-pack-quantized",
-            "pack-quantized",
-        ]),
-        keys: &["format"],
-    },
-    Known { rule: Off("quantisation of single layers"), keys: &["dynamic", "quantized_layers"] },
-    Known { rule: Off("a quantised head"), keys: &["lm_head"] },
-    Known { rule: Off("transformed weights"), keys: &["transform_config"] },
-];
-
-/// Keys of a group of quantised tensors.
-pub(in crate::model) const QUANTIZED_GROUP: &[Known] = &[
-    Known { rule: Any, keys: &["format", "input_activations"] },
-    Known { rule: Off("quantised outputs"), keys: &["output_activations"] },
-];
-
-/// Keys of one kind of quantised tensors.
-pub(in crate::model) const QUANTIZED_TENSOR: &[Known] = &[Known {
-    rule: Any,
-    keys: &[
-        "actorder",
-        "dynamic",
-        "group_size",
-        "observer",
-        "observer_kwargs",
-        "scale_dtype",
-        "strategy",
-        "symmetric",
-        "zp_dtype",
-    ],
-}];
-
 const TOWERS: &str = "towers for images or sound; where text alone is served, give `text_config` as a file of its own";
 const PARTS_OF_SEVERAL: [&str; 9] = [
     "audio_config",
@@ -446,87 +371,3 @@ const ENCODER: [&str; 5] = [
     "is_encoder_decoder",
     "tie_encoder_decoder",
 ];
-
-/// Keys of `rope_scaling` and `rope_parameters` beside those that say how far positions reach.
-pub(in crate::model) const ROPE: &[Known] = &[Known {
-    rule: Any,
-    keys: &[
-        "attention_factor",
-        "beta_fast",
-        "beta_slow",
-        "extrapolation_factor",
-        "high_freq_factor",
-        "long_factor",
-        "long_mscale",
-        "low_freq_factor",
-        "mrope_interleaved",
-        "mrope_section",
-        "mscale",
-        "mscale_all_dim",
-        "partial_rotary_factor",
-        "rope_theta",
-        "short_factor",
-        "short_mscale",
-        "truncate",
-    ],
-}];
-
-/// Keys of a layer of Nemotron-NAS that are off in all that are read.
-pub(in crate::model) const BLOCK: &[Known] = &[
-    Known {
-        rule: Off("layers of another kind"),
-        keys: &["replace_with_linear", "sparsify", "window_length"],
-    },
-    Known {
-        rule: Off("attention sinks"),
-        keys: &["num_sink_tokens", "unshifted_sink", "use_prefill_window_in_sink_attention"],
-    },
-];
-
-/// Keys of `linear_attn_config` (Kimi) that change neither memory nor time.
-pub(in crate::model) const LINEAR_ATTENTION: &[Known] =
-    &[Known { rule: Any, keys: &["gate_lower_bound"] }];
-
-/// Keys of `sparse_attention_config` (MiniMax-M3) that change neither memory nor time.
-pub(in crate::model) const SPARSE_BLOCKS: &[Known] = &[Known {
-    rule: Any,
-    keys: &[
-        "sparse_attention_type",
-        "sparse_disable_index_value",
-        "sparse_init_block",
-        "sparse_local_block",
-        "sparse_score_type",
-    ],
-}];
-
-/// Keys of `vision_config` that change no weights.
-pub(in crate::model) const VISION: &[Known] = &[Known {
-    rule: Any,
-    keys: &[
-        "default_output_length",
-        "mlp_type",
-        "norm_type",
-        "pooling_kernel_size",
-        "position_embedding_type",
-        "rope_mode",
-        "standardize",
-        "video_seq_length",
-        "vision_segment_max_frames",
-        "max_position_embeddings",
-        "rope_parameters",
-        "image_size",
-        "activation_func",
-        "architectures",
-        "deepstack_visual_indexes",
-        "dtype",
-        "initializer_factor",
-        "merge_type",
-        "mm_projector_type",
-        "num_heads",
-        "pos_emb_interpolation_mode",
-        "pos_emb_type",
-        "projector_ln_eps",
-        "torch_dtype",
-        "video_attn_type",
-    ],
-}];

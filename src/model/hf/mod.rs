@@ -6,7 +6,7 @@
 
 pub(super) mod keys;
 pub(super) mod known;
-mod quantization;
+pub(super) mod quantization;
 
 use serde_json::Value;
 
@@ -276,12 +276,7 @@ fn read_moe(keys: &Keys<'_>, family: &Family, layers: u32) -> Result<Option<Moe>
         (None, Some(count)) => of_count(count)?,
         (None, None) => implied,
     };
-    let method = keys.text(&["topk_method"])?;
-    let methods = ["noaux_tc", "greedy", "group_limited_greedy"];
-    if let Some(method) = method.filter(|method| !methods.contains(method)) {
-        let problem = format!("must be one of {}, got {method}", methods.join(", "));
-        return Err(keys.error("topk_method", problem));
-    }
+    let method = read_router_method(keys)?;
     let router_bias = family.is("gpt_oss")
         || method == Some("noaux_tc")
         || keys.flag(&["use_routing_bias"])? == Some(true);
@@ -295,6 +290,17 @@ fn read_moe(keys: &Keys<'_>, family: &Family, layers: u32) -> Result<Option<Moe>
         router_bias,
         expert_bias: family.is("gpt_oss"),
     }))
+}
+
+/// How a router chooses among groups of experts.
+pub(super) fn read_router_method<'a>(keys: &Keys<'a>) -> Result<Option<&'a str>, ModelError> {
+    let method = keys.text(&["topk_method"])?;
+    let methods = ["noaux_tc", "greedy", "group_limited_greedy"];
+    if let Some(method) = method.filter(|method| !methods.contains(method)) {
+        let problem = format!("must be one of {}, got {method}", methods.join(", "));
+        return Err(keys.error("topk_method", problem));
+    }
+    Ok(method)
 }
 
 /// The layers without experts: the first `first_k_dense_replace`, those named in
@@ -383,7 +389,7 @@ fn read_reach(keys: &Keys<'_>) -> Result<u32, ModelError> {
     Ok(longest)
 }
 
-fn read_dtype(keys: &Keys<'_>) -> Result<Option<Dtype>, ModelError> {
+pub(super) fn read_dtype(keys: &Keys<'_>) -> Result<Option<Dtype>, ModelError> {
     Ok(match keys.text(&["torch_dtype", "dtype"])? {
         None => None,
         // What was saved in 32 bits is served in 16 unless it is asked for: vLLM `config/model.py`

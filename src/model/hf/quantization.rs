@@ -16,7 +16,7 @@ pub(super) fn read(config: &Keys<'_>) -> Result<(Quantization, KvDtype), ModelEr
 }
 
 /// What an engine stores KV in that is asked for `auto`.
-fn kv_dtype(config: &Keys<'_>) -> Result<KvDtype, ModelError> {
+pub(in crate::model) fn kv_dtype(config: &Keys<'_>) -> Result<KvDtype, ModelError> {
     if let Some((name, value)) = config.find(&["kv_cache_quant_algo"]) {
         return match value.as_str() {
             Some("FP8") => Ok(KvDtype::Fp8),
@@ -84,7 +84,10 @@ fn read_scheme(config: &Keys<'_>) -> Result<Scheme, ModelError> {
 }
 
 /// Inputs that share a scale; −1 means all inputs of an output, whose scales weigh nothing.
-fn group_size(config: &Keys<'_>, names: &[&'static str]) -> Result<u32, ModelError> {
+pub(in crate::model) fn group_size(
+    config: &Keys<'_>,
+    names: &[&'static str],
+) -> Result<u32, ModelError> {
     match config.find(names) {
         Some((_, value)) if value.as_i64() == Some(-1) => Ok(1 << 20),
         _ => Ok(config.optional(names)?.unwrap_or(128)),

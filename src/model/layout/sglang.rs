@@ -52,8 +52,7 @@ impl SglangLayout {
     /// Of a checkpoint on a machine.
     pub fn of(model: &Checkpoint, machine: Machine) -> Self {
         let kv = stored(model, machine);
-        let mixers: Vec<&Mixer> =
-            model.layers.iter().filter_map(|layer| layer.mixer.as_ref()).collect();
+        let mixers: Vec<&Mixer> = model.each_mixer().collect();
         let has_window = WINDOWED.contains(&model.family.as_str());
         let compressed = mixers.iter().any(|mixer| matches!(mixer, Mixer::Compressed(_)));
         let (full, windowed) = mixers.iter().fold((0.0, 0.0), |(full, windowed), mixer| {
@@ -101,9 +100,7 @@ impl SglangLayout {
 
 /// What keys and values are stored in: sparse attention goes by the machine, others by what the files say.
 fn stored(model: &Checkpoint, machine: Machine) -> KvDtype {
-    let has = |is: fn(&Mixer) -> bool| {
-        model.layers.iter().filter_map(|layer| layer.mixer.as_ref()).any(is)
-    };
+    let has = |is: fn(&Mixer) -> bool| model.each_mixer().any(is);
     if has(|mixer| matches!(mixer, Mixer::Compressed(_))) {
         return KvDtype::Fp8;
     }
@@ -177,9 +174,7 @@ fn fixed_of(mixer: &Mixer) -> u64 {
 
 /// Tokens of a page: what the attention kernels of the machine take.
 fn page(model: &Checkpoint, machine: Machine) -> u32 {
-    let has = |is: fn(&Mixer) -> bool| {
-        model.layers.iter().filter_map(|layer| layer.mixer.as_ref()).any(is)
-    };
+    let has = |is: fn(&Mixer) -> bool| model.each_mixer().any(is);
     if has(|mixer| matches!(mixer, Mixer::Compressed(_))) {
         256
     } else if has(|mixer| matches!(mixer, Mixer::Grouped(grouped) if grouped.indexer.is_some())) {

@@ -89,7 +89,7 @@ impl Checkpoint {
     /// Tokens of a block where there are no states: what the attention kernels of the machine take.
     pub(super) fn kernel_block(&self, machine: Machine) -> u32 {
         let is_fp8 = self.stored_kv(machine) == KvDtype::Fp8;
-        let mixers = self.layers.iter().filter_map(|layer| layer.mixer.as_ref());
+        let mixers = self.each_mixer();
         let mut block = 16;
         for mixer in mixers {
             let needs = match mixer {
@@ -138,7 +138,7 @@ impl Checkpoint {
                 }]
             }
         };
-        self.layers.iter().filter_map(|layer| layer.mixer.as_ref()).map(of).collect()
+        self.each_mixer().map(of).collect()
     }
 
     /// Bytes of the state of one sequence in a layer, on one of `tp` GPUs.
@@ -160,28 +160,25 @@ impl Checkpoint {
             Mixer::StateSpace(state) => {
                 let (heads, dim) = (share(state.heads), u64::from(state.head_dim));
                 let channels = heads * dim + 2 * share(state.groups) * u64::from(state.state);
-                let element = if state.wide_states { 4 } else { 2 };
-                behind(state.conv_kernel, channels) + element * heads * dim * u64::from(state.state)
+                behind(state.conv_kernel, channels) + 4 * heads * dim * u64::from(state.state)
             }
             Mixer::Grouped(_) | Mixer::Latent(_) | Mixer::Compressed(_) => 0,
         }
     }
 
     fn largest_state(&self, tp: u32) -> u64 {
-        let mixers = self.layers.iter().filter_map(|layer| layer.mixer.as_ref());
+        let mixers = self.each_mixer();
         mixers.map(|mixer| Self::state_of(mixer, tp)).max().unwrap_or(0)
     }
 
     /// Bytes of the states of one sequence over all layers, on one of `tp` GPUs.
     pub fn state_bytes(&self, tp: u32) -> u64 {
-        let mixers = self.layers.iter().filter_map(|layer| layer.mixer.as_ref());
+        let mixers = self.each_mixer();
         mixers.map(|mixer| Self::state_of(mixer, tp)).sum()
     }
 
     fn state_alignment(&self) -> u64 {
-        let has = |is: fn(&Mixer) -> bool| {
-            self.layers.iter().filter_map(|layer| layer.mixer.as_ref()).any(is)
-        };
+        let has = |is: fn(&Mixer) -> bool| self.each_mixer().any(is);
         if has(|mixer| matches!(mixer, Mixer::KimiDelta(_))) {
             ALIGNED_LATENT
         } else if has(|mixer| matches!(mixer, Mixer::Delta(_))) {
@@ -193,7 +190,7 @@ impl Checkpoint {
 
     /// Bytes of a token in a layer with keys and values.
     fn token_of_full_layer(&self, machine: Machine, kv: KvDtype) -> u64 {
-        let mixers = self.layers.iter().filter_map(|layer| layer.mixer.as_ref());
+        let mixers = self.each_mixer();
         let bytes = mixers.map(|mixer| match mixer {
             Mixer::Grouped(grouped) => grouped_token(grouped, machine.tp, kv),
             Mixer::Latent(latent) => latent_token(latent, machine, kv),

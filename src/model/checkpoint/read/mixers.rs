@@ -313,8 +313,6 @@ pub(super) fn state_space(keys: &Keys<'_>) -> Result<StateSpace, ModelError> {
         conv_kernel: keys.required(&["conv_kernel"])?,
         conv_bias: keys.flag(&["use_conv_bias"])?.unwrap_or(true),
         proj_bias: keys.flag(&["mamba_proj_bias"])?.unwrap_or(false),
-        wide_states: true,
-        has_norm: true,
     };
     if let Some(dtype) = keys.text(&["mamba_ssm_cache_dtype"])?
         && dtype != "float32"

@@ -4,6 +4,7 @@ use super::families::{Family, Layers};
 use crate::model::checkpoint::{DenseMlp, Experts, Layer, Router};
 use crate::model::error::ModelError;
 use crate::model::hf::keys::Keys;
+use crate::model::hf::read_router_method;
 
 const NOTHING: Layer = Layer { mixer: None, dense: None, experts: None, norms: 0 };
 
@@ -112,14 +113,9 @@ fn experts(keys: &Keys<'_>, family: &Family) -> Result<Experts, ModelError> {
         (None, Some(shared)) => of_count(shared)?,
         (None, None) => implied,
     };
-    let method = keys.text(&["topk_method"])?;
-    let methods = ["noaux_tc", "greedy", "group_limited_greedy"];
-    if let Some(method) = method.filter(|method| !methods.contains(method)) {
-        let problem = format!("must be one of {}, got {method}", methods.join(", "));
-        return Err(keys.error("topk_method", problem));
-    }
+    let method = read_router_method(keys)?;
     let says_bias = keys.flag(&["use_routing_bias", "use_moe_router_bias", "moe_use_aux_free"])?;
-    let has_bias = ["gpt_oss", "glm4_moe", "glm_moe_dsa", "kimi_linear", "dots1", "ernie4_5_moe"];
+    let has_bias = ["gpt_oss", "glm4_moe", "glm_moe_dsa", "kimi_linear"];
     // What the checkpoint says of the router's type changes nothing that is counted here.
     keys.pass("moe_router_dtype");
     let latent = keys.optional(&["moe_latent_size", "routed_expert_hidden_size"])?;

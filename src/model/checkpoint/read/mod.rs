@@ -16,7 +16,7 @@ use self::families::{ALIASES, FAMILIES, Family};
 use super::{Checkpoint, Layer, Mixer};
 use crate::model::error::ModelError;
 use crate::model::hf::keys::{self, Keys, Rule};
-use crate::model::hf::known;
+use crate::model::hf::{known, read_dtype};
 use crate::model::precision::{Dtype, KvDtype};
 
 impl Checkpoint {
@@ -186,20 +186,6 @@ fn family_of(
     }
     let class = whole.or(own).unwrap_or_else(|| family.architecture.to_owned());
     Ok((family, class))
-}
-
-fn read_dtype(keys: &Keys<'_>) -> Result<Option<Dtype>, ModelError> {
-    Ok(match keys.text(&["torch_dtype", "dtype"])? {
-        None => None,
-        // What was saved in 32 bits is served in 16 unless it is asked for: vLLM `config/model.py`
-        // (`_resolve_auto_dtype`), SGLang `configs/model_config.py`.
-        Some("bfloat16" | "auto" | "float32" | "float") => Some(Dtype::Bfloat16),
-        Some("float16" | "half") => Some(Dtype::Float16),
-        Some(other) => {
-            let problem = format!("must be bfloat16, float16 or float32, got {other}");
-            return Err(keys.error("torch_dtype", problem));
-        }
-    })
 }
 
 #[cfg(test)]

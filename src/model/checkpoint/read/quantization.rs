@@ -9,6 +9,7 @@ use crate::model::checkpoint::quantized::{Kept, Packing, QuantizedWeights, singl
 use crate::model::error::ModelError;
 use crate::model::hf::keys::Keys;
 use crate::model::hf::known;
+use crate::model::hf::quantization::{group_size, kv_dtype};
 use crate::model::precision::KvDtype;
 
 type Formats = Option<(Option<QuantizedWeights>, KvDtype)>;
@@ -220,29 +221,6 @@ fn kept(config: &Keys<'_>) -> Result<Kept, ModelError> {
     })
 }
 
-/// What an engine stores KV in that is asked for `auto`.
-fn kv_dtype(config: &Keys<'_>) -> Result<KvDtype, ModelError> {
-    if let Some((name, value)) = config.find(&["kv_cache_quant_algo"]) {
-        return match value.as_str() {
-            Some("FP8") => Ok(KvDtype::Fp8),
-            _ => Err(config.must_be(name, "FP8 or null", value)),
-        };
-    }
-    let Some((name, value)) = config.find(&["kv_cache_scheme"]) else { return Ok(KvDtype::Auto) };
-    // Old files of ModelOpt hold a word.
-    if value.as_str() == Some("FP8") {
-        return Ok(KvDtype::Fp8);
-    }
-    let scheme = config.enter(name, value)?;
-    let bits = scheme.required(&["num_bits"])?;
-    let kind = scheme.text(&["type"])?.unwrap_or_default();
-    if (bits, kind) != (8, "float") {
-        return Err(config.must_be(name, "8-bit floats", value));
-    }
-    scheme.refuse_the_rest(known::QUANTIZED_TENSOR)?;
-    Ok(KvDtype::Fp8)
-}
-
 fn fp8(config: &Keys<'_>) -> Result<Packing, ModelError> {
     Ok(match config.whole_numbers("weight_block_size")?.as_deref() {
         None => Packing::Fp8,
@@ -253,14 +231,6 @@ fn fp8(config: &Keys<'_>) -> Result<Packing, ModelError> {
         }
         Some(_) => return Err(config.error("weight_block_size", "must be two numbers above 0")),
     })
-}
-
-/// Inputs that share a scale; −1 means all inputs of an output, whose scales weigh nothing.
-fn group_size(config: &Keys<'_>, names: &[&'static str]) -> Result<u32, ModelError> {
-    match config.find(names) {
-        Some((_, value)) if value.as_i64() == Some(-1) => Ok(1 << 20),
-        _ => Ok(config.optional(names)?.unwrap_or(128)),
-    }
 }
 
 fn integers(
