@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 pub use step::HostConfig;
 
-use crate::model::{Attention, ComputeRate, ModelSpec};
+use crate::model::{ComputeRate, ModelSpec, Packing};
 
 /// Service times of the processes of a server, and of the benchmark client in front of it, in µs on
 /// the CPU that they were measured on.
@@ -59,14 +59,13 @@ pub struct LaunchTimes {
 impl LaunchTimes {
     /// Of all layers of a model, in µs.
     pub fn of(&self, model: &ModelSpec) -> f64 {
-        let latent = matches!(model.attention, Attention::Latent(_));
-        let quantization = model.weights.quantization.as_ref();
-        let is_quantised =
-            quantization.is_some_and(|made| made.scheme.compute() != ComputeRate::Half);
+        let latent = model.is_latent();
+        let compute = model.main_packing().map_or(ComputeRate::Half, Packing::compute);
+        let is_quantised = compute != ComputeRate::Half;
         let part = |holds: bool, us: f64| if holds { us } else { 0.0 };
         let each =
             self.layer_us + part(latent, self.latent_us) + part(is_quantised, self.quantised_us);
-        f64::from(model.layers) * each + f64::from(model.sparse_layers()) * self.experts_us
+        f64::from(model.num_layers()) * each + f64::from(model.sparse_layers()) * self.experts_us
     }
 }
 

@@ -77,7 +77,8 @@ impl Servers {
 /// Whether a scenario hangs on a parameter.
 fn concerns(path: &str, file: &ScenarioFile) -> bool {
     let part = path.rsplit('.').next().unwrap_or_default();
-    let has_experts = || profiles::model(&file.cluster.model).is_some_and(|m| m.moe.is_some());
+    let has_experts =
+        || profiles::model(&file.cluster.model).is_some_and(|m| m.experts().is_some());
     // Measured layers are not split into reading and multiplying.
     let is_split = || {
         Scenario::resolve(file.clone(), None).is_ok_and(|scenario| {

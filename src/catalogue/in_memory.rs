@@ -8,9 +8,8 @@ use serde_json::{Value, json};
 use super::CatalogueError;
 use super::sheet::billions;
 use crate::load;
-use crate::model::checkpoint::Checkpoint;
 use crate::model::layout::{CacheGroup, Machine, SglangLayout, VllmLayout};
-use crate::model::{Generation, KvDtype};
+use crate::model::{Generation, KvDtype, ModelSpec};
 use crate::problem::Problem;
 use crate::units::Bytes;
 
@@ -100,7 +99,7 @@ impl InMemory {
         self.lines.push((name.to_owned(), text.to_string()));
     }
 
-    fn push_model(&mut self, model: &Checkpoint, machine: Machine) {
+    fn push_model(&mut self, model: &ModelSpec, machine: Machine) {
         self.lines.push(("model".to_owned(), format!("{}, {}", model.name, model.architecture)));
         self.json["architecture"] = model.architecture.clone().into();
         let parameters = model.parameters();
@@ -128,7 +127,7 @@ impl InMemory {
         for (mixer, count) in model.mixers() {
             self.lines.push((mixer, format!("{count} layers")));
         }
-        let bytes = model.weight_bytes(machine).0;
+        let bytes = model.created_bytes(machine).0;
         self.push("weight_bytes_per_gpu", bytes, "weights per GPU", Bytes(bytes));
     }
 

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use super::on_gpu::{CONTEXT_TOKENS, OnGpu, PROMPT_TOKENS};
 use crate::cost::{Numbers, OperatorProfile, StepProfile};
 use crate::hardware::GpuSpec;
-use crate::model::{Attention, Checkpoint, KvDtype, ModelSpec};
-use crate::problem::Problem;
+use crate::model::checkpoint::Indexer;
+use crate::model::{Dtype, KvDtype, Mixer, ModelSpec, Module, Reach};
 use crate::profiles::Profile;
 use crate::units::Bytes;
 
@@ -38,35 +38,37 @@ impl Sheet {
     pub(super) fn of_model(model: &ModelSpec, profile: Option<&Profile<ModelSpec>>) -> Self {
         let mut sheet = Self::new(&model.name);
         sheet.push("architecture", &model.architecture);
-        sheet.push("parameters", billions(model.params_total()));
-        sheet.push("active parameters", billions(model.params_active()));
-        sheet.push("layers", model.layers);
+        let parameters = model.parameters();
+        sheet.push("parameters", billions(parameters.total()));
+        sheet.push("active parameters", billions(parameters.active));
+        if parameters.vision > 0 {
+            sheet.push("encoder of images", billions(parameters.vision));
+        }
+        sheet.push("layers", model.num_layers());
         sheet.push("hidden", model.hidden);
         sheet.push("vocabulary", format!("{} rows", model.vocab));
         sheet.push("output head", if model.tied_embeddings { "the embedding" } else { "its own" });
         if model.dense_layers() > 0 {
-            let width = model.intermediate;
+            let width = model.dense_width();
             sheet.push("MLP", format!("width {width} in {} layers", model.dense_layers()));
         }
-        if let Some(moe) = &model.moe {
-            let (experts, chosen, width) = (moe.experts, moe.experts_per_token, moe.intermediate);
+        if let Some(experts) = model.experts() {
+            let (count, chosen, width) = (experts.count, experts.per_token, experts.width);
             let layers = model.sparse_layers();
-            let shared = match moe.shared_intermediate {
+            let shared = match experts.shared_width {
                 0 => String::new(),
                 width => format!(", shared experts of width {width}"),
             };
             sheet.push(
                 "experts",
-                format!("{chosen} of {experts} per token, width {width}{shared}, {layers} layers"),
+                format!("{chosen} of {count} per token, width {width}{shared}, {layers} layers"),
             );
         }
-        sheet.push("attention", attention(&model.attention));
-        if let Some(window) = &model.sliding_window {
-            let (tokens, layers) = (window.tokens, window.layers);
-            sheet.push(
-                "sliding window",
-                format!("{tokens} tokens in {layers} layers (not modelled: full attention)"),
-            );
+        let mixers = model.distinct_mixers();
+        for (mixer, layers) in &mixers {
+            let place =
+                if mixers.len() == 1 { String::new() } else { format!(", {layers} layers") };
+            sheet.push(&mixer.to_string(), format!("{}{place}", shape(mixer)));
         }
         sheet.push("context", format!("{} tokens at most", model.max_position));
         sheet.push("number formats", formats(model));
@@ -76,47 +78,14 @@ impl Sheet {
         sheet
             .push("FLOPs per token", format!("{:.3} x 10^9", model.flops_per_token() as f64 / 1e9));
         sheet.json = json!({
-            "model": model,
-            "params_total": model.params_total(),
-            "params_active": model.params_active(),
+            "model": described(model),
+            "params_total": parameters.total(),
+            "params_active": parameters.active,
+            "params_vision": parameters.vision,
             "weights_bytes": model.weight_bytes(1),
             "kv_bytes_per_token": kv,
         });
         sheet.push_origin(profile);
-        sheet
-    }
-
-    /// What a checkpoint consists of that is not simulated, for this reason.
-    pub(super) fn of_checkpoint(model: &Checkpoint, problem: &Problem) -> Self {
-        let mut sheet = Self::new(&model.name);
-        let parameters = model.parameters();
-        sheet.push("architecture", &model.architecture);
-        sheet.push("parameters", billions(parameters.total()));
-        sheet.push("active parameters", billions(parameters.active));
-        if parameters.vision > 0 {
-            sheet.push("encoder of images", billions(parameters.vision));
-        }
-        sheet.push("layers", model.layers.len());
-        let mixers = model.mixers();
-        for (mixer, count) in &mixers {
-            sheet.push(mixer, format!("{count} layers"));
-        }
-        sheet.push("hidden", model.hidden);
-        sheet.push("vocabulary", format!("{} rows", model.vocab));
-        sheet.push("context", format!("{} tokens at most", model.max_position));
-        sheet.push("simulated", format!("no: {}", problem.rule));
-        let layers: Vec<Value> =
-            mixers.iter().map(|(kind, count)| json!({ "kind": kind, "layers": count })).collect();
-        sheet.json = json!({
-            "model": { "name": model.name, "architecture": model.architecture },
-            "params_total": parameters.total(),
-            "params_active": parameters.active,
-            "params_vision": parameters.vision,
-            "layers": model.layers.len(),
-            "mixers": layers,
-            "max_model_len": model.max_position,
-            "not_simulated": problem.rule,
-        });
         sheet
     }
 
@@ -359,31 +328,103 @@ pub(super) fn billions(count: u64) -> String {
     format!("{:.2} x 10^9", count as f64 / 1e9)
 }
 
-fn attention(attention: &Attention) -> String {
-    match attention {
-        Attention::Grouped(grouped) => format!(
-            "{} heads, {} KV heads, {} elements each",
-            grouped.heads, grouped.kv_heads, grouped.head_dim
+/// Heads and what is cached.
+fn shape(mixer: &Mixer) -> String {
+    match mixer {
+        Mixer::Grouped(grouped) => {
+            let reach = match grouped.reach {
+                Reach::Full => String::new(),
+                Reach::Window(tokens) => format!(", the latest {tokens} tokens"),
+                Reach::Chunk(tokens) => format!(", chunks of {tokens} tokens"),
+            };
+            let chosen = chosen(grouped.indexer);
+            format!(
+                "{} heads, {} KV heads, {} elements each{reach}{chosen}",
+                grouped.heads, grouped.kv_heads, grouped.head_dim
+            )
+        }
+        Mixer::Latent(latent) => format!(
+            "MLA, {} heads, {} + {} cached elements per token and layer{}",
+            latent.heads,
+            latent.kv_lora_rank,
+            latent.qk_rope_head_dim,
+            chosen(latent.indexer)
         ),
-        Attention::Latent(latent) => format!(
-            "latent (MLA), {} heads, {} + {} cached elements per token and layer",
-            latent.heads, latent.kv_lora_rank, latent.qk_rope_head_dim
+        Mixer::Compressed(compressed) => format!(
+            "{} heads of {} elements, the latest {} tokens, {}{}",
+            compressed.heads,
+            compressed.head_dim,
+            compressed.window,
+            match compressed.ratio {
+                0 => "nothing before".to_owned(),
+                ratio => format!("one entry for {ratio} tokens before"),
+            },
+            chosen(compressed.indexer)
+        ),
+        Mixer::Delta(delta) => format!(
+            "{} heads with a state of {} x {} elements",
+            delta.value_heads, delta.key_dim, delta.value_dim
+        ),
+        Mixer::KimiDelta(delta) => format!(
+            "{} heads with a state of {} x {} elements",
+            delta.heads, delta.head_dim, delta.head_dim
+        ),
+        Mixer::StateSpace(state) => format!(
+            "{} heads with a state of {} x {} elements",
+            state.heads, state.head_dim, state.state
         ),
     }
 }
 
+fn chosen(indexer: Option<Indexer>) -> String {
+    indexer.map_or_else(String::new, |indexer| format!(", an indexer chooses {}", indexer.tokens))
+}
+
+/// A model in JSON.
+fn described(model: &ModelSpec) -> Value {
+    let mixers = model.distinct_mixers();
+    let mixer = |(mixer, layers): &(Mixer, u32)| json!({ "kind": mixer.to_string(), "layers": layers, "shape": shape(mixer) });
+    json!({
+        "name": model.name,
+        "architecture": model.architecture,
+        "layers": model.num_layers(),
+        "hidden": model.hidden,
+        "vocab": model.vocab,
+        "tied_embeddings": model.tied_embeddings,
+        "max_position": model.max_position,
+        "mixers": mixers.iter().map(mixer).collect::<Value>(),
+        "dense_layers": model.dense_layers(),
+        "sparse_layers": model.sparse_layers(),
+        "experts": model.experts().map(|experts| experts.count),
+        "experts_per_token": model.experts().map(|experts| experts.per_token),
+        "formats": formats(model),
+    })
+}
+
 /// The number format of the weights, and that of what is quantised.
 fn formats(model: &ModelSpec) -> String {
-    let weights = &model.weights;
-    let name = |value: serde_json::Value| match value {
-        serde_json::Value::String(name) => name,
-        other => other["type"].as_str().unwrap_or_default().to_owned(),
+    let plain = match model.dtype {
+        Dtype::Bfloat16 => "bfloat16",
+        Dtype::Float16 => "float16",
     };
-    let json = |value| serde_json::to_value(value).unwrap_or_default();
-    let dtype = name(json(&weights.dtype));
-    let Some(quantization) = &weights.quantization else { return dtype };
-    let scheme = serde_json::to_value(quantization.scheme).unwrap_or_default();
-    let modules = quantization.modules.iter();
-    let modules = modules.map(|module| name(serde_json::to_value(module).unwrap_or_default()));
-    format!("{dtype}; {} in {}", name(scheme), modules.collect::<Vec<_>>().join(", "))
+    let modules =
+        [Module::Attention, Module::Mlp, Module::Experts, Module::SharedExperts, Module::LmHead];
+    let mut packings: Vec<(&str, Vec<&str>)> = Vec::new();
+    for module in modules {
+        let Some(packing) = model.packing_of_module(module) else { continue };
+        let name = match module {
+            Module::Attention => "attention",
+            Module::Mlp => "mlp",
+            Module::Experts => "experts",
+            Module::SharedExperts => "shared_experts",
+            _ => "lm_head",
+        };
+        match packings.iter_mut().find(|(other, _)| *other == packing.name()) {
+            Some((_, names)) => names.push(name),
+            None => packings.push((packing.name(), vec![name])),
+        }
+    }
+    let packed =
+        packings.iter().map(|(packing, names)| format!("; {packing} in {}", names.join(", ")));
+    plain.to_owned() + &packed.collect::<String>()
 }

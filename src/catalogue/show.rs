@@ -25,18 +25,7 @@ pub fn show(name: &str, on: Option<(&str, u32)>) -> Result<Sheet, CatalogueError
     }
     let here = Path::new("");
     let is_gpu = load::is_gpu_file(name);
-    let model = if is_gpu { Ok(None) } else { load::model("cluster.model", name, here) };
-    let model = match model {
-        Ok(model) => model,
-        Err(problem) if on.is_none() => {
-            // What it costs is not known, but what it consists of may be.
-            return match load::checkpoint("", name, here) {
-                Ok(Some(checkpoint)) => Ok(Sheet::of_checkpoint(&checkpoint, &problem)),
-                _ => Err(problem.into()),
-            };
-        }
-        Err(problem) => return Err(problem.into()),
-    };
+    let model = if is_gpu { None } else { load::model("cluster.model", name, here)? };
     if let Some(model) = model {
         let profile = profiles::models().find(|profile| profile.spec == model);
         let mut sheet = Sheet::of_model(&model, profile);

@@ -19,6 +19,7 @@ pub trait StepWalk {
 pub(super) enum DecodeAttention<'a> {
     Roofline(roofline::DecodeTokens),
     Operators(operators::DecodeReads<'a>),
+    Several(operators::SeveralReads<'a>),
     Layers(layers::DecodeLine<'a>),
 }
 
@@ -68,6 +69,9 @@ fn walk_attention(
             walk.walk(|| sum.with_decode_attention(law.secs(next_tokens())));
         }
         DecodeAttention::Operators(mut reads) => {
+            walk.walk(|| sum.with_decode_attention(reads.secs(next_tokens())));
+        }
+        DecodeAttention::Several(mut reads) => {
             walk.walk(|| sum.with_decode_attention(reads.secs(next_tokens())));
         }
         DecodeAttention::Layers(mut line) => {

@@ -5,7 +5,7 @@
 //! default of 0.33.0, `vllm/distributed/device_communicators/all2all.py`; `SGLang` gathers likewise); with
 //! an all-to-all a token goes only to the GPUs that have experts for it (`DeepEP`).
 
-use crate::model::{ComputeRate, ModelSpec, Module, Moe};
+use crate::model::{ComputeRate, Experts, ModelSpec, Module, Packing};
 use crate::scenario::{ExchangeConfig, ExchangeKind};
 
 /// Bytes of an element on the way back, and of one that is not quantised before it is sent.
@@ -35,16 +35,19 @@ impl Exchange {
         way: &ExchangeConfig,
         quantises_first: bool,
     ) -> Self {
-        let Some(moe) = model.moe else { return Self::NONE };
+        let Some(experts) = model.experts() else { return Self::NONE };
         let gpus = f64::from(tp * ranks);
         let layers = f64::from(model.sparse_layers());
         let hidden = f64::from(model.hidden);
-        let there = match model.weights.compute(Module::Experts) {
+        let there = match model
+            .packing_of_module(Module::Experts)
+            .map_or(ComputeRate::Half, Packing::compute)
+        {
             ComputeRate::Half => ACTIVATION_BYTES,
             _ if !quantises_first => ACTIVATION_BYTES,
             _ => 1.0,
         };
-        let visits = VISIT_BYTES * f64::from(moe.experts_per_token);
+        let visits = VISIT_BYTES * f64::from(experts.per_token);
         let row = there * hidden + visits + ACTIVATION_BYTES * hidden;
         let row_secs = layers * row / (way.gb_per_s * 1e9);
         let latency = 2.0 * layers * way.latency_us * 1e-6;
@@ -53,7 +56,7 @@ impl Exchange {
                 Self { latency, gathered_row: row_secs * (gpus - 1.0) / gpus, sent_row: 0.0 }
             }
             ExchangeKind::AllToAll => {
-                let copies = others_visited(&moe, tp * ranks);
+                let copies = others_visited(experts, tp * ranks);
                 Self { latency, gathered_row: 0.0, sent_row: row_secs * copies / f64::from(tp) }
             }
         }
@@ -69,10 +72,10 @@ impl Exchange {
 }
 
 /// Other GPUs than its own that a token visits on average, where its experts are drawn evenly.
-fn others_visited(moe: &Moe, gpus: u32) -> f64 {
-    let (experts, gpus) = (f64::from(moe.experts), f64::from(gpus));
+fn others_visited(shape: &Experts, gpus: u32) -> f64 {
+    let (experts, gpus) = (f64::from(shape.count), f64::from(gpus));
     let elsewhere = experts - experts / gpus;
-    let draws = (0..moe.experts_per_token).map(f64::from);
+    let draws = (0..shape.per_token).map(f64::from);
     let missed: f64 =
         draws.map(|drawn| ((elsewhere - drawn) / (experts - drawn)).max(0.0)).product();
     (gpus - 1.0) * (1.0 - missed)
@@ -114,7 +117,7 @@ mod tests {
     #[test]
     fn tokens_that_go_only_where_their_experts_are_visit_fewer_gpus() {
         let model = profiles::model("Qwen3-30B-A3B").unwrap();
-        let moe = model.moe.unwrap();
+        let moe = *model.experts().unwrap();
         // 8 of 128 experts on two GPUs: the other has one of them unless all 8 are among 64.
         let all_here: f64 = (0..8).map(|i| f64::from(64 - i) / f64::from(128 - i)).product();
         assert!((others_visited(&moe, 2) - (1.0 - all_here)).abs() < 1e-12);

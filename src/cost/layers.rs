@@ -181,10 +181,10 @@ impl LayerTable {
     ) -> Result<Self, LayerTableError> {
         profile.check()?;
         check_match(profile, model, options)?;
-        if let Some(window) = model.sliding_window {
+        if let Some(window) = model.window() {
             return Err(LayerTableError::Windows(window.layers));
         }
-        if model.linear.is_some() {
+        if model.state_layers() > 0 {
             return Err(LayerTableError::States);
         }
         let tp = options.tensor_parallel_size;
@@ -200,7 +200,7 @@ impl LayerTable {
             measured_rows: profile.rows.tokens.last().map_or(0, |last| *last as u32),
             measured_seqs: profile.sequences.sequences.last().map_or(0, |last| *last as u32),
         };
-        let layers = f64::from(model.layers);
+        let layers = f64::from(model.num_layers());
         let (mut all_reduce_secs, mut all_reduce_secs_per_row) = (0.0, 0.0);
         if tp > 1 {
             let host = options.all_reduce.or(profile.all_reduce);
@@ -346,7 +346,7 @@ fn check_match(
     let differs = |what, found: &str, asked: String| {
         (found != asked).then(|| LayerTableError::Other { what, found: found.to_owned(), asked })
     };
-    let is_half = model.weights.quantization.is_none() && model.weights.dtype.bytes() == 2;
+    let is_half = model.quantization.is_none() && model.dtype.bytes() == 2;
     // Both 16-bit formats run at the same rates.
     let dtype = if is_half { profile.dtype.as_str() } else { "other weights" };
     let kv = if options.kv_cache_dtype == KvDtype::Auto { "auto" } else { "fp8" };
@@ -375,7 +375,7 @@ fn sum(profile: &LayerProfile, operators: &[(Option<&Numbers>, u32)]) -> Curve {
 }
 
 fn products(profile: &LayerProfile, model: &ModelSpec) -> Curve {
-    let (rows, layers) = (&profile.rows, model.layers);
+    let (rows, layers) = (&profile.rows, model.num_layers());
     let dense = model.dense_layers();
     sum(
         profile,
@@ -389,7 +389,7 @@ fn products(profile: &LayerProfile, model: &ModelSpec) -> Curve {
 }
 
 fn elementwise(profile: &LayerProfile, model: &ModelSpec) -> Curve {
-    let (rows, layers) = (&profile.rows, model.layers);
+    let (rows, layers) = (&profile.rows, model.num_layers());
     sum(
         profile,
         &[

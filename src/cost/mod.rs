@@ -4,6 +4,7 @@
 //! in O(1) and from everything in it at once.
 
 mod calibration;
+mod contexts;
 mod decode_run;
 mod exchange;
 mod graph;

@@ -146,7 +146,7 @@ impl Roofline {
     }
 
     pub(super) fn prefill_window(&self) -> u32 {
-        self.attention.window.map_or(0, |window| window.prefill_keys())
+        self.attention.window().map_or(0, |window| window.prefill_keys())
     }
 
     /// The steps that follow one of this shape in a decode run.

@@ -30,15 +30,14 @@ pub(super) struct States {
 
 impl States {
     pub(super) fn of(model: &ModelSpec, gpu: &GpuSpec, tp: u32) -> Self {
-        let Some(linear) = model.linear else { return Self::default() };
-        let layers = f64::from(linear.layers);
+        let layers = f64::from(model.state_layers());
         let moved = 2.0 * model.state_bytes(tp) as f64;
-        let flops = layers * linear.flops_per_token(tp) as f64;
+        let flops = model.each_mixer().map(|mixer| mixer.state_flops_per_token(tp)).sum::<u64>();
         Self {
             decodes: layers * DECODE_SECS,
             decode: moved / (DECODE_BANDWIDTH * gpu.memory_bandwidth()),
             prefills: layers * PREFILL_SECS,
-            prefill_token: flops / (PREFILL_COMPUTE * gpu.bf16_tflops * 1e12),
+            prefill_token: flops as f64 / (PREFILL_COMPUTE * gpu.bf16_tflops * 1e12),
         }
     }
 
@@ -56,11 +55,9 @@ impl States {
 
     /// For the provenance of a cost model.
     pub(super) fn said(model: &ModelSpec) -> String {
-        model.linear.map_or_else(String::new, |linear| {
-            format!(
-                "; states of linear attention in {} layers at shares of the rates",
-                linear.layers
-            )
-        })
+        match model.state_layers() {
+            0 => String::new(),
+            layers => format!("; states in {layers} layers at shares of the rates"),
+        }
     }
 }

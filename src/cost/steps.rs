@@ -239,7 +239,7 @@ fn check_match(
         let (found, asked) = (found.to_owned(), asked.to_owned());
         (found != asked).then_some(StepTableError::Other { what, found, asked })
     };
-    let is_half = model.weights.quantization.is_none() && model.weights.dtype.bytes() == 2;
+    let is_half = model.quantization.is_none() && model.dtype.bytes() == 2;
     // Both 16-bit formats run at the same rates.
     let dtype = if is_half { profile.dtype.as_str() } else { "other weights" };
     let kv = if options.kv_cache_dtype == KvDtype::Auto { "auto" } else { "fp8" };

@@ -52,7 +52,7 @@ pub struct Wave {
 impl Wave {
     /// Of ranks whose own steps `model` prices, with the experts of all GPUs.
     pub fn new(spec: &ModelSpec, model: StepTime, ranks: u32, exchange: Exchange) -> Self {
-        let sparse = f64::from(spec.sparse_layers()) / f64::from(spec.layers);
+        let sparse = f64::from(spec.sparse_layers()) / f64::from(spec.num_layers());
         Self {
             calibration: model.calibration(),
             model,

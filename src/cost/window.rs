@@ -8,18 +8,19 @@
 //! 8192, both within 5 % (vLLM).
 
 use super::StepShape;
-use crate::model::ModelSpec;
 
 /// Keys beyond the window that cost a decode as much as keys inside.
 const DECODE_MARGIN: u32 = 128;
 /// The same for each token of a prefill.
 const PREFILL_MARGIN: u32 = 512;
 
-/// The layers of a model that have a window.
+/// What some layers read of a context at most.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Window {
-    /// Their share of all layers.
-    pub(super) share: f64,
+    /// Tokens, as the model says.
+    tokens: u32,
+    /// Whether they are chosen, not the latest ones.
+    is_chosen: bool,
     /// Keys that a decode visits at most.
     decode_keys: u32,
     /// Keys that a token of a prefill visits at most.
@@ -27,14 +28,19 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// Of a model, if it has such layers.
-    pub(super) fn of(model: &ModelSpec) -> Option<Self> {
-        let window = model.sliding_window?;
-        Some(Self {
-            share: f64::from(window.layers) / f64::from(model.layers),
-            decode_keys: window.tokens.saturating_add(DECODE_MARGIN),
-            prefill_keys: window.tokens.saturating_add(PREFILL_MARGIN),
-        })
+    /// The latest tokens.
+    pub(super) fn of_keys(tokens: u32) -> Self {
+        Self {
+            tokens,
+            is_chosen: false,
+            decode_keys: tokens.saturating_add(DECODE_MARGIN),
+            prefill_keys: tokens.saturating_add(PREFILL_MARGIN),
+        }
+    }
+
+    /// Tokens that an indexer chooses one by one.
+    pub(super) fn chosen(tokens: u32) -> Self {
+        Self { tokens, is_chosen: true, decode_keys: tokens, prefill_keys: tokens }
     }
 
     /// What [`StepShape::prefill_window`] has to be for [`pairs`](Self::pairs) to be exact.
@@ -64,10 +70,13 @@ impl Window {
     }
 
     /// For the provenance of a cost model.
-    pub(super) fn said(model: &ModelSpec) -> String {
-        model.sliding_window.map_or_else(String::new, |window| {
-            format!("; window of {} tokens in {} layers", window.tokens, window.layers)
-        })
+    pub(super) fn named(&self) -> String {
+        let tokens = self.tokens;
+        if self.is_chosen {
+            format!("{tokens} chosen tokens")
+        } else {
+            format!("window of {tokens} tokens")
+        }
     }
 }
 
@@ -76,11 +85,14 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::cost::contexts::readings;
+    use crate::model::KvDtype;
     use crate::profiles;
 
     fn gpt_oss() -> Window {
         let model = profiles::model("gpt-oss-120b").expect("in the catalogue");
-        Window::of(&model).expect("it has windows")
+        let readings = readings(&model, 1, KvDtype::Auto);
+        readings.iter().find_map(|reading| reading.window).expect("it has windows")
     }
 
     fn shape(window: u32, prompts: &[(u32, u32)]) -> StepShape {
@@ -124,7 +136,6 @@ mod tests {
     #[test]
     fn half_of_the_layers_of_gpt_oss_see_128_tokens() {
         let window = gpt_oss();
-        assert!((window.share - 0.5).abs() < 1e-12);
         assert_eq!((window.decode_keys, window.prefill_keys), (256, 640));
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::io::text;
-use crate::model::{Checkpoint, ModelSpec};
+use crate::model::ModelSpec;
 use crate::problem::Problem;
 use crate::profiles;
 use crate::scenario::ScenarioFile;
@@ -14,15 +14,15 @@ use crate::scenario::ScenarioFile;
 /// # Errors
 /// When there is such a file and it cannot be read; the problem is at `place`.
 pub fn model(place: &str, name: &str, folder: &Path) -> Result<Option<ModelSpec>, Problem> {
-    Ok(local_model(place, name, folder)?.or_else(|| profiles::model(name)))
+    Ok(checkpoint(place, name, folder)?.or_else(|| profiles::model(name)))
 }
 
-/// The checkpoint of a local `config.json` (or the folder that it lies in), with `hf_quant_config.json` beside it; of
+/// The model of a local `config.json` (or the folder that it lies in), with `hf_quant_config.json` beside it; of
 /// `NAME.config.json` it is `NAME.hf_quant_config.json`.
 ///
 /// # Errors
 /// When there is such a file and it cannot be read; the problem is at `place`.
-pub fn checkpoint(place: &str, name: &str, folder: &Path) -> Result<Option<Checkpoint>, Problem> {
+pub fn checkpoint(place: &str, name: &str, folder: &Path) -> Result<Option<ModelSpec>, Problem> {
     let Some(path) = model_file(&folder.join(name)) else { return Ok(None) };
     let read = |path: &Path| {
         let text = text::whole(path, text::SETTINGS_MIB_MAX);
@@ -34,7 +34,7 @@ pub fn checkpoint(place: &str, name: &str, folder: &Path) -> Result<Option<Check
         None => "hf_quant_config.json".to_owned(),
     });
     let apart = if apart.is_file() { Some(read(&apart)?) } else { None };
-    let checkpoint = Checkpoint::from_hf_config(&read(&path)?, apart.as_deref(), name);
+    let checkpoint = ModelSpec::from_hf_config(&read(&path)?, apart.as_deref(), name);
     checkpoint.map(Some).map_err(|error| Problem::new(place, error))
 }
 
@@ -65,28 +65,10 @@ pub(super) fn local_models(
     let of_cluster = ("cluster.model".to_owned(), &file.cluster.model);
     for (path, name) in [of_cluster].into_iter().chain(groups).chain(classes) {
         if !models.contains_key(name)
-            && let Some(model) = local_model(&path, name, folder)?
+            && let Some(model) = checkpoint(&path, name, folder)?
         {
             models.insert(name.clone(), model);
         }
     }
     Ok(models)
-}
-
-/// The model of a local `config.json`, if that is what the name is.
-fn local_model(place: &str, name: &str, folder: &Path) -> Result<Option<ModelSpec>, Problem> {
-    let Some(path) = model_file(&folder.join(name)) else { return Ok(None) };
-    let text = text::whole(&path, text::SETTINGS_MIB_MAX)
-        .map_err(|error| Problem::new(place, format_args!("{}: {error}", path.display())))?;
-    let apart = path.with_file_name("hf_quant_config.json");
-    if apart.is_file() && !text.contains("\"quantization_config\"") {
-        let problem = format!(
-            "{}: the quantisation is not read from there; write it into `quantization_config` of \
-             config.json",
-            apart.display()
-        );
-        return Err(Problem::new(place, problem));
-    }
-    let spec = ModelSpec::from_hf_config(&text, name);
-    spec.map(Some).map_err(|error| Problem::new(place, error))
 }

@@ -53,7 +53,7 @@ pub fn state_setting(scenario: &Scenario, listener: &Listener) {
     for (place, name) in scenario.models.iter().enumerate() {
         let mut groups = scenario.groups.iter().filter(|group| group.serves.index() == place);
         let bounded = groups.find(|group| keeps_too_much(&group.model, group));
-        let Some(window) = bounded.and_then(|group| group.model.sliding_window) else { continue };
+        let Some(window) = bounded.and_then(|group| group.model.window()) else { continue };
         let of_model =
             if scenario.models.len() == 1 { String::new() } else { format!(" of {name}") };
         say(
@@ -90,7 +90,7 @@ fn say(listener: &Listener, text: String) {
 
 /// Whether layers with a window keep more in KV memory than in the engine.
 fn keeps_too_much(model: &ModelSpec, group: &ReplicaGroup) -> bool {
-    let has_only_windows = model.sliding_window.is_some_and(|window| window.layers == model.layers);
+    let has_only_windows = model.window().is_some_and(|window| window.layers == model.num_layers());
     match &group.cluster.engine {
         EngineConfig::VllmV1(vllm) => {
             !vllm.disable_hybrid_kv_cache_manager && vllm.kv_groups(model).is_none()

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::precision::{Module, Quantization, Scheme};
-use super::spec::{Attention, ModelSpec};
+use super::checkpoint::{Checkpoint as ModelSpec, QuantizedWeights};
+use super::precision::{Module, Scheme};
 
 /// What the matrices of a model are stored in (vLLM's and SGLang's `--quantization`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -27,18 +27,18 @@ impl Format {
     /// they are computed, as the published checkpoints do (`nvidia/DeepSeek-R1-FP4`,
     /// `nvidia/Qwen3-235B-A22B-NVFP4`, `openai/gpt-oss-120b`); dense models convert them too
     /// (`nvidia/Llama-3.3-70B-Instruct-FP4`).
-    fn of(self, model: &ModelSpec) -> Option<Quantization> {
+    fn of(self, model: &ModelSpec) -> Option<QuantizedWeights> {
         let scheme = match self {
             Self::None => return None,
-            Self::Fp8 => Scheme::Fp8 { block: model.moe.map(|_| [128, 128]) },
+            Self::Fp8 => Scheme::Fp8 { block: model.experts().map(|_| [128, 128]) },
             Self::Nvfp4 => Scheme::Nvfp4,
             Self::Mxfp4 => Scheme::Mxfp4,
         };
-        let is_plain = model.moe.is_none() && matches!(model.attention, Attention::Grouped(_));
+        let is_plain = model.experts().is_none() && !model.is_latent();
         let converts =
             |module: &Module| self == Self::Fp8 || is_plain || *module != Module::Attention;
-        let modules = Module::CONVERTIBLE.into_iter().filter(converts).collect();
-        Some(Quantization { scheme, modules })
+        let modules: Vec<Module> = Module::CONVERTIBLE.into_iter().filter(converts).collect();
+        Some(QuantizedWeights::of_modules(scheme, &modules))
     }
 }
 
@@ -47,7 +47,14 @@ impl ModelSpec {
     #[must_use]
     pub fn in_format(&self, format: Format) -> Self {
         let mut model = self.clone();
-        model.weights.quantization = format.of(self);
+        model.quantization = format.of(self);
         model
+    }
+
+    /// The same model with these modules stored in a scheme, the others in 16 bits.
+    #[must_use]
+    pub fn quantized(&self, scheme: Scheme, modules: &[Module]) -> Self {
+        let quantization = Some(QuantizedWeights::of_modules(scheme, modules));
+        Self { quantization, ..self.clone() }
     }
 }

@@ -6,8 +6,8 @@
 //! group for each `block_size` of its tokens, and gives back those of windowed groups that lie before
 //! its window.
 
+use super::checkpoint::Checkpoint as ModelSpec;
 use super::precision::KvDtype;
-use super::spec::ModelSpec;
 
 /// The groups of a model some of whose layers have a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,11 +26,15 @@ impl KvGroups {
     /// Of a model whose layers without a window fit in one group; nothing for others, all of whose
     /// layers keep whole contexts here.
     pub fn of(model: &ModelSpec) -> Option<Self> {
-        if let Some(linear) = model.linear {
-            return Self::with_states(model, linear.layers);
+        if model.has_unequal_caches() {
+            return None;
         }
-        let window = model.sliding_window.filter(|window| !window.chunked && window.layers > 0)?;
-        let whole = model.layers.checked_sub(window.layers).filter(|whole| *whole > 0)?;
+        let states = model.state_layers();
+        if states > 0 {
+            return Self::with_states(model, states);
+        }
+        let window = model.window().filter(|window| !window.chunked)?;
+        let whole = model.num_layers().checked_sub(window.layers).filter(|whole| *whole > 0)?;
         let (least, most) = (whole.min(window.layers), whole.max(window.layers));
         // Two kinds of nearly equal size are padded to the larger one.
         let layers = if 2 * u64::from(most) < 3 * u64::from(least) { most } else { least };
@@ -43,21 +47,23 @@ impl KvGroups {
         (whole <= layers).then_some(groups)
     }
 
-    /// Of a model with linear attention, whose other layers see everything and fit in one group.
-    fn with_states(model: &ModelSpec, linear: u32) -> Option<Self> {
+    /// Of a model with states, whose other layers see everything and fit in one group.
+    fn with_states(model: &ModelSpec, keeping: u32) -> Option<Self> {
         let layers = model.attention_layers();
-        let fits = model.sliding_window.is_none() && (1..=linear).contains(&layers);
-        let states = linear.div_ceil(layers.max(1));
+        let fits = model.window().is_none() && (1..=keeping).contains(&layers);
+        let states = keeping.div_ceil(layers.max(1));
         fits.then_some(Self { layers, windowed: 0, window: 0, states })
     }
 
-    /// Tokens of a block in which the states of a layer have room, at most 64 more than needed
+    /// Tokens of a block in which the states of a layer have room, a few more than needed
     /// (`vllm/platforms/interface.py`, `update_block_size_for_backend`); nothing of a model without states.
     pub fn block_size_with_states(model: &ModelSpec, tp: u32, dtype: KvDtype) -> Option<u32> {
-        const ALIGNED: u64 = 64;
-        let state = model.linear?.state_bytes(tp);
-        let token = model.kv_bytes_of_layers(1, tp, dtype);
-        let tokens = state.div_ceil(token.max(1)).next_multiple_of(ALIGNED);
+        let state = model.largest_state(tp);
+        let token = model.kv_bytes_of_layer(tp, dtype);
+        let tokens = state.div_ceil(token.max(1)).next_multiple_of(model.state_alignment());
+        if state == 0 {
+            return None;
+        }
         u32::try_from(tokens).ok()
     }
 
@@ -97,16 +103,13 @@ impl KvGroups {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::SlidingWindow;
 
     const JSON: &str = r#"{"model_type": "mistral", "num_hidden_layers": 36, "hidden_size": 64, "num_attention_heads": 4,
         "intermediate_size": 128, "vocab_size": 100, "max_position_embeddings": 512}"#;
 
     fn groups(layers: u32, windowed: u32) -> Option<(u32, u32)> {
-        let mut model = ModelSpec::from_hf_config(JSON, "small").unwrap();
-        model.layers = layers;
-        model.sliding_window =
-            Some(SlidingWindow { tokens: 128, layers: windowed, chunked: false });
+        let model = ModelSpec::from_hf_config(JSON, None, "small").unwrap();
+        let model = model.with_layers(layers).with_windows(128, windowed);
         KvGroups::of(&model).map(|groups| (groups.layers, groups.windowed))
     }
 

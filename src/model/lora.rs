@@ -7,9 +7,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::checkpoint::Checkpoint as ModelSpec;
 use super::error::ModelError;
 use super::precision::Module;
-use super::spec::{Attention, Mlp, ModelSpec};
 use crate::units::Bytes;
 
 /// The matrices that adapters change.
@@ -49,22 +49,21 @@ impl ModelSpec {
     /// For latent attention, and for experts: engines serve no adapters of those, or do so in ways
     /// that are not modelled.
     pub fn lora_shape(&self, modules: LoraModules, tp: u32) -> Result<LoraShape, ModelError> {
-        if matches!(self.attention, Attention::Latent(_)) {
+        if self.is_latent() {
             return Err(ModelError::Lora { what: "latent attention" });
         }
-        if self.moe.is_some() && modules == LoraModules::All {
+        if self.experts().is_some() && modules == LoraModules::All {
             return Err(ModelError::Lora {
                 what: "experts (modules = \"attention\" leaves them out)",
             });
         }
         let mut shape = LoraShape { elements_per_rank: 0, products: 0, tensors: 0 };
-        if self.linear.is_some() {
-            return Err(ModelError::Lora { what: "linear attention" });
+        if self.state_layers() > 0 {
+            return Err(ModelError::Lora { what: "layers with states" });
         }
         for alike in self.layers_alike() {
             let count = alike.count;
-            let mut first_of = None;
-            for matrix in self.layer_matrices(alike, tp) {
+            for matrix in self.layer_matrices(&alike, tp) {
                 let is_changed = match matrix.module {
                     Module::Attention => true,
                     Module::Mlp => modules == LoraModules::All,
@@ -73,19 +72,7 @@ impl ModelSpec {
                 if !is_changed {
                     continue;
                 }
-                // The first matrix of a module is a fused one: q, k and v; gate and up.
-                let is_fused = first_of.replace(matrix.module) != Some(matrix.module);
-                let parts = match (is_fused, matrix.module) {
-                    (false, _) => 1,
-                    (true, Module::Attention) => 3,
-                    (true, _) => {
-                        if self.mlp == Mlp::Gated {
-                            2
-                        } else {
-                            1
-                        }
-                    }
-                };
+                let parts = matrix.parts as u32;
                 shape.elements_per_rank +=
                     u64::from(count) * (u64::from(parts) * matrix.inputs + matrix.outputs);
                 shape.products += count;

@@ -7,6 +7,7 @@
 
 pub mod checkpoint;
 mod error;
+mod file;
 mod format;
 mod groups;
 mod hf;
@@ -15,11 +16,14 @@ pub mod layout;
 mod lora;
 mod memory;
 mod precision;
-mod spec;
+mod shape;
 mod stages;
 mod weights;
 
-pub use checkpoint::Checkpoint;
+pub use checkpoint::{
+    Checkpoint, Checkpoint as ModelSpec, DenseMlp, Experts, GroupedAttention, LatentAttention,
+    Layer, Mixer, Packing, QuantizedWeights, Reach,
+};
 pub use error::ModelError;
 pub use format::Format;
 pub use groups::{GroupKind, GroupSpec, Groups};
@@ -30,6 +34,6 @@ pub use memory::{
     SglangStart, StartUp, TrtLlmStart, VllmStart, WindowMemory,
 };
 pub use precision::{ComputeRate, Dtype, KvDtype, Module, Quantization, Scheme, WeightFormat};
-pub use spec::{Attention, Grouped, Latent, LinearAttention, Mlp, ModelSpec, Moe, SlidingWindow};
+pub use shape::SlidingWindow;
 pub use stages::Stage;
-pub use weights::{LayerKind, LayersAlike, Matrix};
+pub use weights::{LayersAlike, Matrix};

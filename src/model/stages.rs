@@ -2,14 +2,13 @@
 
 use std::ops::Range;
 
-use super::spec::{LinearAttention, ModelSpec, SlidingWindow};
+use super::checkpoint::{Checkpoint as ModelSpec, Component};
 use crate::units::Bytes;
 
 /// The layers of a model that one group of GPUs computes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stage {
-    /// The model, were these all its layers. Dense layers of a mixture are taken to come first, and
-    /// layers with a window to be spread evenly.
+    /// The model, were these all its layers.
     pub model: ModelSpec,
     /// Which layers they are.
     pub layers: Range<u32>,
@@ -36,17 +35,16 @@ impl Stage {
 
     /// The same where so many data-parallel ranks share the routed experts.
     pub fn weight_bytes_of_rank(&self, tp: u32, ranks: u32) -> Bytes {
-        let whole = self.model.weight_bytes_of_rank(tp, ranks);
-        if self.is_first && self.is_last {
-            return whole;
-        }
-        let plain = self.model.weights.dtype.bytes();
-        let table = self.model.lm_head(tp).params() * plain;
-        let norm = u64::from(self.model.hidden) * plain;
-        let tables = if self.model.tied_embeddings { 1 } else { 2 };
-        let layers = whole.0 - tables * table - norm;
-        let ends = u64::from(self.is_first) * table + u64::from(self.is_last) * (table + norm);
-        Bytes(layers + ends)
+        let tied = self.model.tied_embeddings;
+        let is_here = |component: Component| match component {
+            Component::Embedding => self.is_first || (self.is_last && tied),
+            Component::Vision => self.is_first,
+            _ => self.is_last,
+        };
+        let outer = self.model.outer_bytes(tp);
+        let outer = outer.into_iter().filter(|(component, _)| is_here(*component));
+        let outer: u64 = outer.map(|(_, bytes)| bytes).sum();
+        Bytes(outer + self.model.layer_bytes_of_rank(tp, ranks))
     }
 }
 
@@ -58,8 +56,9 @@ impl ModelSpec {
     /// # Panics
     /// When there are fewer layers than stages, or no stages.
     pub fn stages(&self, count: u32) -> Vec<Stage> {
-        assert!((1..=self.layers).contains(&count), "every stage has a layer");
-        let (each, left) = (self.layers / count, self.layers % count);
+        let all = self.num_layers();
+        assert!((1..=all).contains(&count), "every stage has a layer");
+        let (each, left) = (all / count, all % count);
         let mut start = 0;
         let stage = |index: u32| {
             // Counted from the back, the last stage being 1.
@@ -78,29 +77,11 @@ impl ModelSpec {
 
     /// The model, were these all its layers.
     fn part(&self, layers: &Range<u32>) -> Self {
-        let windows_before = |layer: u32, windows: u32| {
-            (u64::from(windows) * u64::from(layer) / u64::from(self.layers)) as u32
-        };
-        let window = self.sliding_window.map(|window| SlidingWindow {
-            layers: windows_before(layers.end, window.layers)
-                - windows_before(layers.start, window.layers),
-            ..window
-        });
-        let linear = self.linear.map(|linear| LinearAttention {
-            layers: windows_before(layers.end, linear.layers)
-                - windows_before(layers.start, linear.layers),
-            ..linear
-        });
-        let mut moe = self.moe;
-        if let Some(moe) = &mut moe {
-            moe.dense_layers = moe.dense_layers.clamp(layers.start, layers.end) - layers.start;
+        let mut part = self.clone();
+        part.layers = self.layers[layers.start as usize..layers.end as usize].to_vec();
+        if let Some(weights) = &mut part.quantization {
+            *weights = weights.from_layer(layers.start as usize);
         }
-        Self {
-            layers: layers.end - layers.start,
-            sliding_window: window.filter(|window| window.layers > 0),
-            moe,
-            linear: linear.filter(|linear| linear.layers > 0),
-            ..self.clone()
-        }
+        part
     }
 }

@@ -1,32 +1,16 @@
-//! The weights of a model: which matrices a layer has on each GPU, parameters and bytes.
-//!
-//! Tensor parallelism splits matrices as Megatron-LM does (Shoeybi et al. 2019): query, key,
-//! value, gate and up projections by output, output and down projections by input, embeddings by
-//! vocabulary. KV heads are replicated when there are more GPUs than KV heads; norms, routers and
-//! the compressing projections of latent attention are on every GPU.
+//! The weights of a model: which matrices a layer has on each GPU, how they are packed, and their bytes.
 
-use std::ops::{Add, Mul};
-
-use super::precision::Module;
-use super::spec::{Attention, Grouped, Latent, LinearAttention, Mlp, ModelSpec, Moe};
+use super::checkpoint::{Checkpoint, Component, Layer, Packing, Tensor};
+use super::precision::{ComputeRate, Module};
 use crate::units::Bytes;
 
-/// What follows attention in a layer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LayerKind {
-    /// One gated MLP.
-    Dense,
-    /// A mixture of experts.
-    Sparse,
-}
-
-/// Layers that are made alike.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Layers that are made and packed alike.
+#[derive(Debug, Clone, PartialEq)]
 pub struct LayersAlike {
-    /// What follows attention.
-    pub kind: LayerKind,
-    /// Whether they keep states in place of keys and values.
-    pub has_states: bool,
+    /// What they consist of.
+    pub layer: Layer,
+    /// The first of them.
+    pub first: usize,
     /// How many.
     pub count: u32,
 }
@@ -44,90 +28,101 @@ pub struct Matrix {
     pub biases: u64,
     /// Copies of this shape, each with weights of its own: 1, or the experts of a layer.
     pub count: u64,
+    /// Matrices of the checkpoint that are stored as this one: q, k and v are three.
+    pub parts: u64,
+    /// What it is packed in; 16 bits if absent.
+    pub packing: Option<Packing>,
+    /// Bytes of the weights of one copy, with scales.
+    pub weight_bytes: u64,
 }
 
 impl Matrix {
-    const fn new(module: Module, outputs: u64, inputs: u64) -> Self {
-        Self { module, outputs, inputs, biases: 0, count: 1 }
+    fn of(tensor: &Tensor, packing: Option<Packing>) -> Self {
+        let one = Tensor { copies: 1, biases: 0, ..*tensor };
+        let plain = one.params() * one.element.bytes();
+        // Gates of single experts and of all of them are small products among the choice of experts.
+        let is_gate = tensor.name == "gate" || tensor.name == "shared_expert_gate";
+        Self {
+            module: if is_gate { Module::Router } else { tensor.component.module() },
+            outputs: tensor.outputs,
+            inputs: tensor.inputs,
+            biases: tensor.biases,
+            count: tensor.copies,
+            parts: tensor.parts,
+            packing,
+            weight_bytes: packing.map_or(plain, |packing| packing.bytes(&one)),
+        }
     }
 
     /// Weights and biases of all copies.
     pub const fn params(&self) -> u64 {
         self.count * (self.outputs * self.inputs + self.biases)
     }
+
+    /// The rate at which products with it run.
+    pub fn compute(&self) -> ComputeRate {
+        self.packing.map_or(ComputeRate::Half, Packing::compute)
+    }
 }
 
-impl ModelSpec {
-    /// The matrices of one layer as each of `tp` GPUs holds them, in the order a token meets them.
-    pub fn layer_matrices(&self, layer: LayersAlike, tp: u32) -> Vec<Matrix> {
-        let hidden = u64::from(self.hidden);
-        let cut = u64::from(tp.max(1));
-        let mut matrices = match (&self.attention, &self.linear) {
-            (_, Some(linear)) if layer.has_states => linear_matrices(linear, hidden, tp),
-            (Attention::Grouped(grouped), _) => grouped_matrices(grouped, hidden, cut),
-            (Attention::Latent(latent), _) => latent_matrices(latent, hidden, cut),
+impl Checkpoint {
+    /// The layers, of each kind that there is, in the order of the first of each.
+    pub fn layers_alike(&self) -> Vec<LayersAlike> {
+        let packings = |index: usize, layer: &Layer| -> Vec<Option<Packing>> {
+            let tensors = self.layer_tensors(layer, 1);
+            tensors.iter().map(|tensor| self.packing_of(Some(index), tensor)).collect()
         };
-        matrices.extend(self.mlp_matrices(layer.kind, tp));
-        matrices
+        let differs =
+            self.quantization.as_ref().is_some_and(super::QuantizedWeights::differs_by_layer);
+        let mut kinds: Vec<(LayersAlike, Vec<Option<Packing>>)> = Vec::new();
+        for (index, layer) in self.layers.iter().enumerate() {
+            let packed = if differs { packings(index, layer) } else { Vec::new() };
+            match kinds.iter_mut().find(|(kind, other)| kind.layer == *layer && *other == packed) {
+                Some((kind, _)) => kind.count += 1,
+                None => {
+                    kinds.push((
+                        LayersAlike { layer: layer.clone(), first: index, count: 1 },
+                        packed,
+                    ));
+                }
+            }
+        }
+        kinds.into_iter().map(|(kind, _)| kind).collect()
     }
 
-    /// What follows attention in a layer.
-    fn mlp_matrices(&self, kind: LayerKind, tp: u32) -> Vec<Matrix> {
-        let (hidden, tp) = (u64::from(self.hidden), u64::from(tp.max(1)));
-        let mut matrices = Vec::new();
-        match (kind, &self.moe) {
-            (LayerKind::Sparse, Some(moe)) => matrices.extend(moe_matrices(moe, hidden, tp)),
-            _ => matrices.extend(self.dense_mlp(hidden, tp)),
-        }
-        matrices
-    }
-
-    /// The MLP of a dense layer.
-    fn dense_mlp(&self, hidden: u64, tp: u64) -> [Matrix; 2] {
-        let [mut up, down] = mlp(Module::Mlp, u64::from(self.intermediate), hidden, tp);
-        if self.mlp == Mlp::Plain {
-            up.outputs /= 2;
-        }
-        [up, down]
+    /// The matrices of one layer as each of `tp` GPUs holds them, in the order a token meets them.
+    pub fn layer_matrices(&self, alike: &LayersAlike, tp: u32) -> Vec<Matrix> {
+        let tensors = self.layer_tensors(&alike.layer, tp);
+        let matrices = tensors.iter().filter(|tensor| tensor.inputs > 1);
+        let packed =
+            |tensor: &Tensor| Matrix::of(tensor, self.packing_of(Some(alike.first), tensor));
+        matrices.map(packed).collect()
     }
 
     /// The projection to the vocabulary as each of `tp` GPUs holds it.
     pub fn lm_head(&self, tp: u32) -> Matrix {
-        let outputs = u64::from(self.vocab).div_ceil(u64::from(tp.max(1)));
-        Matrix::new(Module::LmHead, outputs, u64::from(self.hidden))
+        let rows = self.vocab_rows(tp);
+        let head = Tensor::matrix(Component::LmHead, "lm_head", rows, u64::from(self.hidden));
+        let packing = if self.tied_embeddings { None } else { self.packing_of(None, &head) };
+        Matrix::of(&head, packing)
     }
 
-    /// All parameters.
-    pub fn params_total(&self) -> u64 {
-        let tables = if self.tied_embeddings { 1 } else { 2 };
-        tables * self.embedding_params()
-            + u64::from(self.hidden)
-            + self.per_layer(|matrices, vectors| {
-                matrices(1).iter().map(Matrix::params).sum::<u64>() + vectors
-            })
+    /// What the matrices of a module are packed in, those of the first layer that has some; 16 bits if absent.
+    pub fn packing_of_module(&self, module: Module) -> Option<Packing> {
+        let has = |alike: &LayersAlike| {
+            let matrices = self.layer_matrices(alike, 1);
+            matrices.into_iter().find(|matrix| matrix.module == module)
+        };
+        self.layers_alike().iter().find_map(has)?.packing
     }
 
-    /// All parameters but those of norms and biases, whatever sizes are given.
-    pub(super) fn params_roughly(&self) -> f64 {
-        let params =
-            |matrix: &Matrix| matrix.count as f64 * matrix.outputs as f64 * matrix.inputs as f64;
-        params(&self.lm_head(1))
-            + self.per_layer(|matrices, _| -> f64 { matrices(1).iter().map(params).sum() })
-    }
-
-    /// Parameters a token meets: all of a dense model; of a mixture, all but the experts not
-    /// chosen and the embedding table, as published figures of active parameters count.
-    pub fn params_active(&self) -> u64 {
-        let Some(moe) = &self.moe else { return self.params_total() };
-        let idle = u64::from(moe.experts - moe.experts_per_token);
-        let expert: u64 = self
-            .mlp_matrices(LayerKind::Sparse, 1)
-            .iter()
-            .filter(|matrix| matrix.module == Module::Experts)
-            .map(|matrix| matrix.params() / matrix.count)
-            .sum();
-        let table = if self.tied_embeddings { 0 } else { self.embedding_params() };
-        self.params_total() - u64::from(self.sparse_layers()) * idle * expert - table
+    /// What most of the quantised matrices are packed in, if any are.
+    pub fn main_packing(&self) -> Option<Packing> {
+        let weights = self.quantization.as_ref()?;
+        weights.experts.or(weights.rest).or_else(|| {
+            let modules = [Module::Experts, Module::Mlp, Module::Attention];
+            modules.iter().find_map(|module| self.packing_of_module(*module))
+        })
     }
 
     /// Bytes of weights on each of `tp` GPUs.
@@ -138,146 +133,44 @@ impl ModelSpec {
     /// Bytes of weights on each of the `tp` GPUs of one of several data-parallel ranks, which have all
     /// but the routed experts each, and of these whole ones on every GPU: as many, or one fewer.
     pub fn weight_bytes_of_rank(&self, tp: u32, ranks: u32) -> Bytes {
-        let format = &self.weights;
-        let plain = format.dtype.bytes();
-        let tables = if self.tied_embeddings { 1 } else { 2 };
-        let head = self.lm_head(tp).params() * plain * tables;
-        let layers = self.per_layer(|of_layer, vectors| {
-            let mut matrices = of_layer(tp);
+        let outer: u64 = self.outer_bytes(tp).into_iter().map(|(_, bytes)| bytes).sum();
+        Bytes(outer + self.layer_bytes_of_rank(tp, ranks))
+    }
+
+    /// Bytes of what stands around the layers, on each of `tp` GPUs.
+    pub(super) fn outer_bytes(&self, tp: u32) -> Vec<(Component, u64)> {
+        let towers = self.tower.iter().flat_map(|tower| tower.tensors(tp));
+        let towers = towers.map(|tensor| tensor.params() * tensor.element.bytes()).sum();
+        let outer = self.outer_tensors(tp);
+        let bytes = |tensor: &Tensor| (tensor.component, self.bytes_of(None, tensor));
+        outer.iter().map(bytes).chain([(Component::Vision, towers)]).collect()
+    }
+
+    /// The same of the layers alone.
+    pub(super) fn layer_bytes_of_rank(&self, tp: u32, ranks: u32) -> u64 {
+        let of_layer = |alike: LayersAlike| {
+            let mut tensors = self.layer_tensors(&alike.layer, tp);
             if ranks > 1 {
-                let is_expert = |matrix: &Matrix| matrix.module == Module::Experts;
-                matrices.retain(|matrix| !is_expert(matrix));
-                let mut experts = of_layer(1);
+                let is_expert = |tensor: &Tensor| tensor.component == Component::RoutedExperts;
+                tensors.retain(|tensor| !is_expert(tensor));
+                let mut experts = self.layer_tensors(&alike.layer, 1);
                 experts.retain(is_expert);
-                let held = |matrix: Matrix| {
-                    let count = matrix.count.div_ceil(u64::from(tp) * u64::from(ranks));
-                    Matrix { count, ..matrix }
-                };
-                matrices.extend(experts.into_iter().map(held));
+                let gpus = u64::from(tp) * u64::from(ranks);
+                let held =
+                    |tensor: Tensor| Tensor { copies: tensor.copies.div_ceil(gpus), ..tensor };
+                tensors.extend(experts.into_iter().map(held));
             }
-            let bytes = |matrix: &Matrix| {
-                let weights = format.bytes(matrix.module, matrix.outputs, matrix.inputs);
-                matrix.count * (weights + matrix.biases * plain)
-            };
-            matrices.iter().map(bytes).sum::<u64>() + vectors * plain
-        });
-        Bytes(head + layers + u64::from(self.hidden) * plain)
-    }
-
-    /// The sum of a figure over all layers, of which it is given the matrices on each of so many GPUs, and the
-    /// parameters that are in no matrix.
-    fn per_layer<T>(&self, figure: impl Fn(&dyn Fn(u32) -> Vec<Matrix>, u64) -> T) -> T
-    where
-        T: From<u32> + Add<Output = T> + Mul<Output = T>,
-    {
-        self.layers_alike().into_iter().fold(T::from(0), |sum, alike| {
-            let matrices = |tp| self.layer_matrices(alike, tp);
-            sum + T::from(alike.count) * figure(&matrices, self.vector_params(alike))
-        })
-    }
-
-    /// The layers, of each kind that there is.
-    pub fn layers_alike(&self) -> Vec<LayersAlike> {
-        let states = self.linear.map_or(0, |linear| linear.layers);
-        let (dense, sparse) = (self.dense_layers(), self.sparse_layers());
-        // Of the few layers with another MLP, none has states.
-        let dense_states = if sparse > dense { 0 } else { states.min(dense) };
-        let sparse_states = states - dense_states;
-        let alike = |kind, has_states, count| LayersAlike { kind, has_states, count };
-        let all = [
-            alike(LayerKind::Dense, false, dense - dense_states),
-            alike(LayerKind::Dense, true, dense_states),
-            alike(LayerKind::Sparse, false, sparse.saturating_sub(sparse_states)),
-            alike(LayerKind::Sparse, true, sparse_states.min(sparse)),
-        ];
-        all.into_iter().filter(|alike| alike.count > 0).collect()
-    }
-
-    /// Parameters of a layer that are in no matrix: norms, sinks, the router's numbers.
-    fn vector_params(&self, layer: LayersAlike) -> u64 {
-        let attention = match (&self.attention, self.linear) {
-            (_, Some(linear)) if layer.has_states => {
-                // Decays of each head, the norm, and the convolution.
-                2 * u64::from(linear.value_heads)
-                    + u64::from(linear.value_dim)
-                    + u64::from(linear.conv_kernel) * linear.channels(1)
-            }
-            (Attention::Grouped(grouped), _) => {
-                let head_norms = if grouped.qk_norm { 2 * u64::from(grouped.head_dim) } else { 0 };
-                head_norms + if grouped.sinks { u64::from(grouped.heads) } else { 0 }
-            }
-            (Attention::Latent(latent), _) => {
-                u64::from(latent.q_lora_rank.unwrap_or(0)) + u64::from(latent.kv_lora_rank)
-            }
+            let bytes = |tensor: &Tensor| self.bytes_of(Some(alike.first), tensor);
+            u64::from(alike.count) * tensors.iter().map(bytes).sum::<u64>()
         };
-        let router = match (layer.kind, &self.moe) {
-            (LayerKind::Sparse, Some(moe)) if moe.router_bias => u64::from(moe.experts),
-            _ => 0,
-        };
-        2 * u64::from(self.hidden) + attention + router
+        self.layers_alike().into_iter().map(of_layer).sum()
     }
-}
 
-/// Queries, keys, values and gates in one matrix, decays, and the output.
-fn linear_matrices(linear: &LinearAttention, hidden: u64, tp: u32) -> Vec<Matrix> {
-    let share = |count: u32| u64::from(count.div_ceil(tp.max(1)));
-    let values = share(linear.value_heads) * u64::from(linear.value_dim);
-    let matrix = |outputs, inputs| Matrix::new(Module::Attention, outputs, inputs);
-    vec![
-        matrix(linear.channels(tp) + values, hidden),
-        matrix(2 * share(linear.value_heads), hidden),
-        matrix(hidden, values),
-    ]
-}
-
-fn grouped_matrices(grouped: &Grouped, hidden: u64, tp: u64) -> Vec<Matrix> {
-    let dim = u64::from(grouped.head_dim);
-    let heads = u64::from(grouped.heads).div_ceil(tp);
-    let kv_heads = u64::from(grouped.kv_heads).div_ceil(tp);
-    let queries = if grouped.output_gate { 2 * heads } else { heads };
-    let mut qkv = Matrix::new(Module::Attention, (queries + 2 * kv_heads) * dim, hidden);
-    let mut output = Matrix::new(Module::Attention, hidden, heads * dim);
-    qkv.biases = if grouped.qkv_bias { qkv.outputs } else { 0 };
-    output.biases = if grouped.output_bias { hidden } else { 0 };
-    vec![qkv, output]
-}
-
-fn latent_matrices(latent: &Latent, hidden: u64, tp: u64) -> Vec<Matrix> {
-    let heads = u64::from(latent.heads).div_ceil(tp);
-    let (nope, rope) = (u64::from(latent.qk_nope_head_dim), u64::from(latent.qk_rope_head_dim));
-    let (kv_rank, value) = (u64::from(latent.kv_lora_rank), u64::from(latent.v_head_dim));
-    let matrix = |outputs, inputs| Matrix::new(Module::Attention, outputs, inputs);
-    let query = match latent.q_lora_rank.map(u64::from) {
-        Some(rank) => vec![matrix(rank, hidden), matrix(heads * (nope + rope), rank)],
-        None => vec![matrix(heads * (nope + rope), hidden)],
-    };
-    let rest = [
-        matrix(kv_rank + rope, hidden),
-        matrix(heads * (nope + value), kv_rank),
-        matrix(hidden, heads * value),
-    ];
-    query.into_iter().chain(rest).collect()
-}
-
-fn moe_matrices(moe: &Moe, hidden: u64, tp: u64) -> Vec<Matrix> {
-    let mut matrices = vec![Matrix::new(Module::Router, u64::from(moe.experts), hidden)];
-    for mut matrix in mlp(Module::Experts, u64::from(moe.intermediate), hidden, tp) {
-        matrix.count = u64::from(moe.experts);
-        matrix.biases = if moe.expert_bias { matrix.outputs } else { 0 };
-        matrices.push(matrix);
+    /// FLOPs of one token through all matrices, two per parameter it meets; attention to its
+    /// context not included.
+    pub fn flops_per_token(&self) -> u64 {
+        let table = u64::from(self.vocab) * u64::from(self.hidden);
+        let looked_up = if self.tied_embeddings { 0 } else { table };
+        2 * (self.parameters().active - looked_up)
     }
-    if moe.shared_intermediate > 0 {
-        let shared = mlp(Module::SharedExperts, u64::from(moe.shared_intermediate), hidden, tp);
-        matrices.extend(shared);
-    }
-    if moe.shared_gate {
-        matrices.push(Matrix::new(Module::Router, 1, hidden));
-    }
-    matrices
-}
-
-/// Gate and up projections in one matrix, then the down projection.
-fn mlp(module: Module, intermediate: u64, hidden: u64, tp: u64) -> [Matrix; 2] {
-    let width = intermediate.div_ceil(tp);
-    [Matrix::new(module, 2 * width, hidden), Matrix::new(module, hidden, width)]
 }

@@ -90,7 +90,7 @@ pub(super) fn resolve(
     if ranks == 1 {
         return Ok(());
     }
-    if model.moe.is_none() {
+    if model.experts().is_none() {
         let problem = format!(
             "must be 1, got {ranks}: {} has no experts, so that ranks would not wait for each other; \
              that many replicas serve alike",

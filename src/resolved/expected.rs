@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 
 use crate::hardware::GpuSpec;
-use crate::model::{ModelSpec, Module, Scheme};
+use crate::model::{ModelSpec, Module, Packing};
 use crate::profiles::{self, ModelTable};
 use crate::scenario::{
     Calibration, ClusterConfig, EngineConfig, HostConfig, ServerHost, ServerHostConfig,
@@ -94,12 +94,12 @@ static PRIORS: LazyLock<BTreeMap<ServerClass, Prior>> = LazyLock::new(|| {
 impl ServerClass {
     /// The class of servers of a model on a GPU.
     pub fn of(model: &ModelSpec, gpu: &GpuSpec) -> Self {
-        let scheme = || model.weights.scheme(Module::Experts);
-        match model.moe {
+        let packing = || model.packing_of_module(Module::Experts);
+        match model.experts() {
             _ if gpu.vendor != "NVIDIA" => Self::Unmeasured,
             None if gpu.fp8_tflops.is_none() => Self::DenseWithoutFp8,
             None => Self::Dense,
-            Some(_) if !matches!(scheme(), Some(Scheme::Mxfp4)) => Self::Experts,
+            Some(_) if !matches!(packing(), Some(Packing::Mxfp4)) => Self::Experts,
             Some(_) if gpu.fp4_tflops.is_none() => Self::UnpackedExperts,
             Some(_) => Self::NarrowExperts,
         }

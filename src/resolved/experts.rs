@@ -28,7 +28,7 @@ pub(super) fn resolve(cluster: &mut ClusterConfig, model: &ModelSpec) -> Result<
     let (tp, ranks) = (cluster.tensor_parallel_size, cluster.data_parallel_size);
     let all = tp.saturating_mul(ranks);
     let Some(parallel) = &mut cluster.expert_parallel else { return Ok(()) };
-    let Some(moe) = model.moe else {
+    let Some(experts) = model.experts() else {
         return Err(fail("cluster.expert_parallel", &format!("{} has no experts", model.name)));
     };
     let size = *parallel.size.get_or_insert(all);
@@ -42,8 +42,8 @@ pub(super) fn resolve(cluster: &mut ClusterConfig, model: &ModelSpec) -> Result<
     if !all.is_multiple_of(size) {
         return wrong(&format!("a divisor of tensor_parallel_size ({tp})"));
     }
-    if size > moe.experts {
-        return wrong(&format!("at most the {} experts of {}", moe.experts, model.name));
+    if size > experts.count {
+        return wrong(&format!("at most the {} experts of {}", experts.count, model.name));
     }
     if size != all && !matches!(cluster.engine, EngineConfig::Sglang(_)) {
         return wrong(&format!("tensor_parallel_size ({tp}): only SGLang spreads over fewer"));

@@ -279,7 +279,7 @@ fn resolve_group(
         Some(gpu) => gpu.clone(),
         None => catalogue_gpu(&cluster.gpu)?,
     };
-    if model.linear.is_some() {
+    if model.state_layers() > 0 {
         check_states(cluster, asked.role)?;
     }
     if cluster.kv_cache_dtype.is_auto() {

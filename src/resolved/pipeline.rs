@@ -69,9 +69,12 @@ pub(super) fn resolve(
     gpu: &GpuSpec,
 ) -> Result<Option<PipelineLink>, ScenarioError> {
     let (tp, stages) = (cluster.tensor_parallel_size, cluster.pipeline_parallel_size);
-    if stages > model.layers {
-        let problem =
-            format!("must be at most the {} layers of {}, got {stages}", model.layers, model.name);
+    if stages > model.num_layers() {
+        let problem = format!(
+            "must be at most the {} layers of {}, got {stages}",
+            model.num_layers(),
+            model.name
+        );
         return Err(fail("cluster.pipeline_parallel_size", &problem));
     }
     if stages > 1

@@ -3,9 +3,7 @@
 use super::graphs::{ignored_rules, largest_rule, size_rules};
 use super::{KvSource, Rules, ScenarioError, fail, lora};
 use crate::hardware::GpuSpec;
-use crate::model::{
-    Attention, KvCapacity, Loading, MemoryBudget, ModelSpec, SglangStart, WindowMemory,
-};
+use crate::model::{KvCapacity, Loading, MemoryBudget, ModelSpec, SglangStart, WindowMemory};
 use crate::scenario::{ClusterConfig, SglangConfig};
 use crate::units::Bytes;
 
@@ -107,7 +105,7 @@ pub(super) fn resolve(
     let ranks = cluster.data_parallel_size.cast_signed();
     let page = sglang.page_size.cast_signed();
     sglang.chunked_prefill_size.get_or_insert((by_gpu / ranks).max(page));
-    let is_latent = matches!(model.attention, Attention::Latent(_));
+    let is_latent = model.is_latent();
     resolve_graphs(sglang, cluster, model, gpu);
     let source = resolve_memory(sglang, cluster, model, gpu, graphs_mib(sglang, is_latent))?;
     let tokens = sglang.max_total_tokens.unwrap_or(1);
@@ -146,7 +144,7 @@ fn resolve_graphs(
     if sglang.disable_prefill_cuda_graph {
         return;
     }
-    let is_latent = matches!(model.attention, Attention::Latent(_));
+    let is_latent = model.is_latent();
     let limits = [
         is_latent.then_some(8192),
         sglang.max_total_tokens,

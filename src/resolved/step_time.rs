@@ -206,7 +206,7 @@ fn automatic_layers(
         *sampler == Sampler::default() && *communication == Communication::default();
     let is_split = !is_one(calibration.products_compute) || !is_one(calibration.experts_compute);
     // Tables of shared experts were measured with whole experts on each GPU.
-    let is_whole = tp == 1 || model.moe.is_none();
+    let is_whole = tp == 1 || model.experts().is_none();
     if engine != "vllm" || !is_as_measured || !is_whole || is_split {
         return None;
     }

@@ -137,7 +137,7 @@ pub(super) fn disaggregation(
             HandoverProtocol::Blocking { .. } => handover::copied_bytes_per_token(group),
         };
         let gpus = group.cluster.tensor_parallel_size;
-        let head_shards = gpus.min(group.model.attention.kv_heads());
+        let head_shards = gpus.min(group.model.kv_heads());
         let end = |&nic_bytes_per_s| TransferEnd {
             nic_bytes_per_s,
             kv_bytes_per_token,

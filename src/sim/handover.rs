@@ -2,7 +2,7 @@
 
 use crate::cluster::{Granularity, Messages};
 use crate::engine::scheduler::KvRole;
-use crate::model::{Attention, ModelSpec};
+use crate::model::ModelSpec;
 use crate::resolved::ReplicaGroup;
 use crate::scenario::{
     DisaggregationConfig, HandoverProtocol, ReplicaRole, TransferConfig, TransferGranularity,
@@ -44,18 +44,15 @@ pub(super) fn granularity(parts: &DisaggregationConfig, model: &ModelSpec) -> Gr
     match parts.transfer.granularity {
         TransferGranularity::Whole => Granularity::Whole,
         TransferGranularity::ChunkWise => Granularity::Chunks,
-        TransferGranularity::LayerWise => Granularity::Layers { count: model.layers },
+        TransferGranularity::LayerWise => Granularity::Layers { count: model.num_layers() },
     }
 }
 
 /// The messages that KV caches travel in.
 pub(super) fn messages(transfer: &TransferConfig, model: &ModelSpec) -> Messages {
-    let parts = match model.attention {
-        Attention::Grouped(_) => 2,
-        Attention::Latent(_) => 1,
-    };
+    let parts = if model.is_latent() { 1 } else { 2 };
     Messages {
-        of_block: parts * model.layers,
+        of_block: parts * model.num_layers(),
         seconds: transfer.message_us / 1e6,
         overhead_bytes: transfer.message_overhead_bytes.into(),
     }

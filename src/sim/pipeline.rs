@@ -19,7 +19,7 @@ pub(super) fn pipeline(
         let alike = |other: &Stage| other.model == stage.model && !is_linear(group);
         match stages[..index].iter().position(alike) {
             Some(same) => priced.push(priced[same].clone()),
-            None => priced.push(of_layers(&stage.model, group, &stage.layers, model.layers)?),
+            None => priced.push(of_layers(&stage.model, group, &stage.layers, model.num_layers())?),
         }
     }
     Ok(Pipeline::new(priced, hop(model, group)?, &described(&stages, group)))
@@ -27,7 +27,7 @@ pub(super) fn pipeline(
 
 /// How the layers are cut and joined, for a report.
 fn described(stages: &[Stage], group: &ReplicaGroup) -> String {
-    let layers = |stage: &Stage| stage.model.layers.to_string();
+    let layers = |stage: &Stage| stage.model.num_layers().to_string();
     let mut counts: Vec<String> = stages.iter().map(layers).collect();
     if counts.iter().all(|count| *count == counts[0]) {
         counts.truncate(1);

@@ -26,7 +26,7 @@ pub fn step_times(scenario: &Scenario) -> Result<Vec<StepTime>, ScenarioError> {
 pub fn step_time(group: &ReplicaGroup) -> Result<StepTime, ScenarioError> {
     let model = &group.model;
     match group.cluster.pipeline_parallel_size {
-        1 => of_layers(model, group, &(0..model.layers), model.layers),
+        1 => of_layers(model, group, &(0..model.num_layers()), model.num_layers()),
         stages => pipeline::pipeline(model, group, stages).map(StepTime::Pipeline),
     }
 }

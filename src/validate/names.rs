@@ -4,7 +4,7 @@ use super::gpu_names;
 use super::record::{HardwareFields, ModelFields};
 use super::skip::Skip;
 use crate::hardware::GpuSpec;
-use crate::model::{Format, ModelSpec, Scheme};
+use crate::model::{Format, ModelSpec, Packing};
 use crate::profiles;
 
 /// Models with layers that are not modelled, by the beginning of their names in lower case.
@@ -120,15 +120,14 @@ fn named(written: &str) -> String {
 /// Whether a checkpoint of the catalogue has the number format that a record states.
 fn is_in(spec: &ModelSpec, precision: &str) -> bool {
     let precision = weights_of(precision);
-    let scheme = spec.weights.quantization.as_ref().map(|quantization| quantization.scheme);
     let says = |words: &[&str]| words.iter().any(|word| precision.contains(word));
-    match scheme {
+    match spec.main_packing() {
         None => says(&HALVES) && !says(&["fp8", "fp4"]) && !says(&INTEGERS),
-        Some(Scheme::Fp8 { .. }) => says(&["fp8"]),
-        Some(Scheme::Mxfp4) => says(&["mxfp4", "fp4"]) && !says(&["nvfp4"]),
-        Some(Scheme::Nvfp4) => says(&["nvfp4"]),
-        Some(Scheme::IntGroups { .. }) => says(&["awq", "gptq", "int4"]),
-        Some(Scheme::Int8) => says(&["w8a8", "int8"]),
+        Some(Packing::Fp8 | Packing::Fp8Blocks { .. } | Packing::Mxfp8) => says(&["fp8"]),
+        Some(Packing::Mxfp4) => says(&["mxfp4", "fp4"]) && !says(&["nvfp4"]),
+        Some(Packing::Nvfp4) => says(&["nvfp4"]),
+        Some(Packing::IntGroups { .. }) => says(&["awq", "gptq", "int4"]),
+        Some(Packing::Int8) => says(&["w8a8", "int8"]),
     }
 }
 

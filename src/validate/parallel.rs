@@ -205,10 +205,10 @@ impl Parallel {
     fn of_vllm(&self, model: &ModelSpec) -> Result<Data, Skip> {
         match (self.data.unwrap_or(1), self.dp_attention) {
             (1, Some(true)) if self.attention_ranks.is_none() => Err(skip::RANKS_NOT_STATED),
-            (ranks @ 2.., Some(false)) if model.moe.is_some() => Err(Skip::Contradiction(format!(
-                "data parallelism of {ranks} without data-parallel attention"
-            ))),
-            (ranks @ 2.., told) if model.moe.is_some() || told == Some(true) => {
+            (ranks @ 2.., Some(false)) if model.experts().is_some() => Err(Skip::Contradiction(
+                format!("data parallelism of {ranks} without data-parallel attention"),
+            )),
+            (ranks @ 2.., told) if model.experts().is_some() || told == Some(true) => {
                 Ok(Data::Ranks(ranks))
             }
             (replicas, _) => Ok(Data::Replicas(replicas)),
@@ -283,7 +283,7 @@ impl Layout {
         if ranks == 1 {
             return Ok(());
         }
-        if model.moe.is_none() {
+        if model.experts().is_none() {
             return Err(skip::RANKS_WITHOUT_EXPERTS);
         }
         match self.expert_parallel.map(|parallel| parallel.size) {

@@ -39,7 +39,7 @@ impl Plan {
         }
         let settings = Settings::read(record, &gpu)?;
         let mut cluster = engine::cluster(record, &settings, &model, &gpu, &mut assumed)?;
-        let is_quantised = format.is_some() || model.weights.quantization.is_some();
+        let is_quantised = format.is_some() || model.quantization.is_some();
         let format = match settings.quantization.as_deref() {
             None => format,
             // Checkpoints say more exactly what they are.
@@ -78,8 +78,8 @@ impl Plan {
             assumed.push("kernels: those of another GPU stand in");
         }
         if model
-            .sliding_window
-            .is_some_and(|window| window.chunked || window.layers == model.layers)
+            .window()
+            .is_some_and(|window| window.chunked || window.layers == model.num_layers())
         {
             assumed.push("KV memory: whole contexts where layers have a window");
         }

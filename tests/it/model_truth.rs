@@ -152,7 +152,7 @@ fn compare(engine: &str) {
             wrong.push(format!("{name} {gpu} {tp} {kv}: {key} {ours}, {}", told(&line, key)));
         }
         if engine == "vllm" {
-            let bytes = model.weight_bytes(machine).0 as f64;
+            let bytes = model.created_bytes(machine).0 as f64;
             let theirs = line["weight_bytes_per_gpu"].as_f64().expect("bytes");
             if (bytes / theirs - 1.0).abs() > 0.001 {
                 wrong.push(format!("{name} {machine:?}: weights {}", bytes / theirs));

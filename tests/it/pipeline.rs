@@ -138,7 +138,7 @@ fn a_cluster_of_stages_answers_all_and_fares_alike_in_lanes() {
 
 fn layers(model: &str, stages: u32) -> Vec<u32> {
     let model = profiles::model(model).expect("it is in the catalogue");
-    model.stages(stages).iter().map(|stage| stage.model.layers).collect()
+    model.stages(stages).iter().map(|stage| stage.model.num_layers()).collect()
 }
 
 #[test]
@@ -163,7 +163,7 @@ proptest! {
     #[test]
     fn stages_hold_what_the_model_holds(index in 0..profiles::models().count(), count in 1_u32..=16) {
         let model = &profiles::models().nth(index).expect("a model").spec;
-        prop_assume!(count <= model.layers);
+        prop_assume!(count <= model.num_layers());
         let stages = model.stages(count);
         prop_assert_eq!(stages.len(), count as usize);
         let sum = |figure: &dyn Fn(&Stage) -> u64| stages.iter().map(figure).sum::<u64>();
@@ -172,10 +172,10 @@ proptest! {
         let sparse = |model: &ModelSpec| u64::from(model.sparse_layers());
         prop_assert_eq!(sum(&|stage| sparse(&stage.model)), sparse(model));
         let windows =
-            |model: &ModelSpec| u64::from(model.sliding_window.map_or(0, |w| w.layers));
+            |model: &ModelSpec| u64::from(model.window().map_or(0, |w| w.layers));
         prop_assert_eq!(sum(&|stage| windows(&stage.model)), windows(model));
         let twice = u64::from(model.tied_embeddings && count > 1);
-        let table = twice * model.lm_head(1).params() * model.weights.dtype.bytes();
+        let table = twice * model.lm_head(1).params() * model.dtype.bytes();
         prop_assert_eq!(sum(&|s| s.weight_bytes(1).0), model.weight_bytes(1).0 + table);
     }
 }

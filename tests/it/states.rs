@@ -19,10 +19,7 @@ fn parameters_are_those_that_the_engine_counts() {
     ] {
         let model = model(name);
         assert_eq!(model.params_total(), total, "{name}");
-        // The engine counts the table of embeddings of a mixture, too.
-        let table =
-            if model.moe.is_some() { u64::from(model.vocab) * u64::from(model.hidden) } else { 0 };
-        assert_eq!(model.params_active() + table, active, "{name}");
+        assert_eq!(model.params_active(), active, "{name}");
     }
 }
 
@@ -74,14 +71,15 @@ const CONFIG: &str = r#"{
 #[test]
 fn a_config_is_read_as_the_catalogue_has_it() {
     let name = "Qwen/Qwen3-Next-80B-A3B-Instruct";
-    let read = ModelSpec::from_hf_config(CONFIG, name).expect("it is read");
+    let read = ModelSpec::from_hf_config(CONFIG, None, name).expect("it is read");
     assert_eq!(read, model(name));
     let without = CONFIG.replace("\"linear_key_head_dim\": 128,", "");
-    let problem = ModelSpec::from_hf_config(&without, name).expect_err("a key is missing");
+    let problem = ModelSpec::from_hf_config(&without, None, name).expect_err("a key is missing");
     assert!(problem.to_string().contains("linear_key_head_dim"), "{problem}");
     // Nobody else has such layers.
     let other = CONFIG.replace("Qwen3Next", "Qwen3Moe").replace("qwen3_next", "qwen3_moe");
-    let problem = ModelSpec::from_hf_config(&other, name).expect_err("keys of another family");
+    let problem =
+        ModelSpec::from_hf_config(&other, None, name).expect_err("keys of another family");
     assert!(problem.to_string().contains("full_attention_interval"), "{problem}");
 }
 

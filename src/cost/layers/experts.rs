@@ -39,8 +39,8 @@ impl Experts {
         {
             return Err(LayerTableError::Missing("dense layers"));
         }
-        let Some(moe) = model.moe.filter(|_| model.sparse_layers() > 0) else { return Ok(None) };
-        if moe.shared_intermediate > 0 {
+        let Some(shape) = model.experts() else { return Ok(None) };
+        if shape.shared_width > 0 {
             return Err(LayerTableError::Missing("shared experts"));
         }
         let table = profile.experts.as_ref().ok_or(LayerTableError::Missing("experts"))?;
@@ -49,7 +49,7 @@ impl Experts {
             return Err(LayerTableError::SharedExperts(gpus));
         }
         let gpus = options.expert_gpus.unwrap_or(gpus);
-        let (count, gpus) = (f64::from(moe.experts), f64::from(gpus));
+        let (count, gpus) = (f64::from(shape.count), f64::from(gpus));
         let layers = f64::from(model.sparse_layers());
         Ok(Some(Self {
             tokens: Axis::new(super::floats(&table.tokens, 1.0)),
@@ -57,7 +57,7 @@ impl Experts {
             secs: super::floats(&table.experts_ns, 1e-9 * layers),
             count,
             held: count / gpus,
-            idle_share: 1.0 - f64::from(moe.experts_per_token) / count,
+            idle_share: 1.0 - f64::from(shape.per_token) / count,
             gpus,
         }))
     }

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::cost::StepTime;
 use crate::cost::decode_run::tests::{any_decodes, prices_as_on_their_own};
-use crate::model::SlidingWindow;
+
 use crate::profiles;
 
 /// Llama-3.1-8B with made-up times: 1 us per operator and layer at 1 row, 3 us at 101 rows.
@@ -204,8 +204,7 @@ fn a_profile_of_something_else_is_refused() {
     );
     let fp8 = LayerTableOptions { kv_cache_dtype: KvDtype::Fp8, ..options(1) };
     assert_eq!(refusal(&made_up(), fp8), "the profile has kv_cache_dtype auto, the scenario fp8");
-    let window = Some(SlidingWindow { tokens: 128, layers: 16, chunked: false });
-    let windowed = ModelSpec { sliding_window: window, ..llama() };
+    let windowed = llama().with_windows(128, 16);
     let refused = LayerTable::new(&made_up(), &windowed, &options(1)).expect_err("refused");
     assert_eq!(refused, LayerTableError::Windows(16));
     let two = LayerProfile { tensor_parallel_size: 2, ..made_up() };
@@ -284,7 +283,7 @@ fn every_shipped_profile_is_valid_and_reads_back_as_written() {
                 let equal = decodes(&vec![*context as u32; *seqs as usize]);
                 let columns = profile.attention.decode_context.len();
                 let tenths = profile.attention.decode_tenth_us[row * columns + column] as f64;
-                let expected = tenths / 10.0 * f64::from(model.layers);
+                let expected = tenths / 10.0 * f64::from(model.num_layers());
                 assert_micros(table.parts(&equal).decode_attention, expected);
             }
         }

@@ -4,7 +4,7 @@ use super::grid::{Surface, between, neighbours};
 use super::profile::{DecodeTable, OperatorProfile, PrefillTable};
 
 /// Heads as one GPU sees them.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Heads {
     pub(super) query: f64,
     pub(super) kv: f64,

@@ -24,16 +24,17 @@ mod reads;
 use std::sync::Arc;
 
 use super::calibration::{Calibration, Coverage, StepParts, StepSum};
+use super::contexts::{self, Reading, readings};
 use super::decode_run::DecodeAttention;
 use super::roofline::{
-    AttentionSecs, Device, ELEMENTWISE_SECS, Experts, Product, RooflineError, RooflineOptions,
-    Sampling,
+    AttentionSecs, DecodeTokens, Device, ELEMENTWISE_SECS, Experts as ExpertSecs, Product,
+    RooflineError, RooflineOptions, Sampling,
 };
 use super::states::States;
 use super::window::Window;
 use super::{CostModel, StepShape};
 use crate::hardware::GpuSpec;
-use crate::model::{Attention, KvDtype, Matrix, ModelSpec, Module};
+use crate::model::{Experts, GroupedAttention, KvDtype, Matrix, Mixer, ModelSpec, Module};
 use crate::scenario::Communication;
 use crate::units::SimDuration;
 use attention::{Decode, Heads, Prefill};
@@ -64,7 +65,6 @@ pub struct OperatorModel {
     layers: Arc<Layers>,
     head: Arc<[f64]>,
     attention: Arc<AttentionTimes>,
-    window: Option<Window>,
     sampling: Sampling,
     states: States,
     calibration: Calibration,
@@ -84,7 +84,7 @@ struct Term {
 enum Rows {
     Measured(Polyline),
     Product(Product),
-    Experts(Experts),
+    Experts(ExpertSecs),
 }
 
 impl Term {
@@ -140,13 +140,85 @@ impl Layers {
     }
 }
 
-/// Attention of all layers.
+/// Attention of all layers: of heads that were measured, and the rest from the roofline.
 #[derive(Debug, Clone)]
-enum AttentionTimes {
-    /// Decode by sequences and mean context, prefill by prompts and their mean length.
-    Measured { decode: Surface, prefill: Surface },
-    /// From the roofline.
-    Roofline(AttentionSecs),
+struct AttentionTimes {
+    measured: Vec<MeasuredAttention>,
+    rest: Option<AttentionSecs>,
+    /// Keys that prefills visit at most in the layers with the smallest bound.
+    window: Option<Window>,
+}
+
+/// Attention of layers with the same heads.
+#[derive(Debug, Clone)]
+struct MeasuredAttention {
+    /// By sequences and mean context.
+    decode: Surface,
+    /// By prompts and their mean length.
+    prefill: Surface,
+    /// The share of the layers that have a window, and the window.
+    windowed: Option<(f64, Window)>,
+}
+
+impl MeasuredAttention {
+    fn prefill_secs(&self, shape: &StepShape) -> f64 {
+        if shape.prefill_attention == 0 {
+            return 0.0;
+        }
+        let (prompts, prompt) = (f64::from(shape.prefill_seqs), mean_prompt(shape));
+        // The pairs of a whole prompt are half its square.
+        let secs = |pairs: f64| {
+            2.0 * pairs / (prompts * prompt * prompt) * self.prefill.at(prompts, prompt)
+        };
+        let pairs = shape.prefill_attention as f64;
+        let Some((share, window)) = &self.windowed else { return secs(pairs) };
+        secs((1.0 - share) * pairs + share * window.pairs(shape) as f64)
+    }
+
+    fn reads(&self, shape: &StepShape) -> DecodeReads<'_> {
+        DecodeReads::new(&self.decode, self.windowed, shape)
+    }
+}
+
+impl AttentionTimes {
+    /// Of the sequences that decode, and of those that prefill.
+    fn of(&self, shape: &StepShape) -> (f64, f64) {
+        let (mut decode, mut prefill) = self.rest.map_or((0.0, 0.0), |rest| rest.of(shape));
+        for part in &self.measured {
+            decode += part.reads(shape).secs(shape.decode_context_tokens);
+            prefill += part.prefill_secs(shape);
+        }
+        (decode, prefill)
+    }
+
+    fn decodes(&self, shape: &StepShape) -> DecodeAttention<'_> {
+        match (&self.measured[..], self.rest) {
+            ([part], None) => DecodeAttention::Operators(part.reads(shape)),
+            ([], Some(rest)) => DecodeAttention::Roofline(rest.decodes(shape)),
+            (parts, rest) => DecodeAttention::Several(SeveralReads {
+                rest: rest.map(|rest| rest.decodes(shape)),
+                parts: parts.iter().map(|part| part.reads(shape)).collect(),
+            }),
+        }
+    }
+}
+
+/// The reads of layers of several kinds.
+#[derive(Debug, Clone)]
+pub(super) struct SeveralReads<'a> {
+    rest: Option<DecodeTokens>,
+    parts: Vec<DecodeReads<'a>>,
+}
+
+impl SeveralReads<'_> {
+    #[inline]
+    pub(super) fn secs(&mut self, decode_tokens: u64) -> f64 {
+        let mut secs = self.rest.map_or(0.0, |rest| rest.secs(decode_tokens));
+        for part in &mut self.parts {
+            secs += part.secs(decode_tokens);
+        }
+        secs
+    }
 }
 
 /// The largest shapes that were measured.
@@ -199,33 +271,13 @@ impl OperatorModel {
     }
 
     pub(super) fn prefill_window(&self) -> u32 {
-        self.window.map_or(0, |window| window.prefill_keys())
-    }
-
-    fn prefill_attention(&self, times: &Surface, shape: &StepShape) -> f64 {
-        if shape.prefill_attention == 0 {
-            return 0.0;
-        }
-        let (prompts, prompt) = (f64::from(shape.prefill_seqs), mean_prompt(shape));
-        // The pairs of a whole prompt are half its square.
-        let secs =
-            |pairs: f64| 2.0 * pairs / (prompts * prompt * prompt) * times.at(prompts, prompt);
-        let pairs = shape.prefill_attention as f64;
-        let Some(window) = &self.window else { return secs(pairs) };
-        let windowed = window.pairs(shape) as f64;
-        secs((1.0 - window.share) * pairs + window.share * windowed)
+        self.attention.window.map_or(0, |window| window.prefill_keys())
     }
 
     /// The steps that follow one of this shape in a decode run.
     pub(super) fn decode_law(&self, shape: &StepShape) -> (StepSum, DecodeAttention<'_>) {
         let sum = self.calibration.sum(&self.parts(shape), shape);
-        let attention = match &*self.attention {
-            AttentionTimes::Measured { decode, .. } => {
-                DecodeAttention::Operators(DecodeReads::new(decode, self.window, shape))
-            }
-            AttentionTimes::Roofline(secs) => DecodeAttention::Roofline(secs.decodes(shape)),
-        };
-        (sum, attention)
+        (sum, self.attention.decodes(shape))
     }
 }
 
@@ -240,14 +292,7 @@ impl CostModel for OperatorModel {
             Some(parts) => *parts,
             None => self.layers.parts(rows),
         };
-        let (decode_attention, prefill_attention) = match &*self.attention {
-            AttentionTimes::Measured { decode, prefill } => {
-                let read =
-                    DecodeReads::new(decode, self.window, shape).secs(shape.decode_context_tokens);
-                (read, self.prefill_attention(prefill, shape))
-            }
-            AttentionTimes::Roofline(secs) => secs.of(shape),
-        };
+        let (decode_attention, prefill_attention) = self.attention.of(shape);
         let head = if let Some(secs) = self.head.get(shape.logit_rows as usize) {
             *secs
         } else {
@@ -303,7 +348,6 @@ impl Build<'_> {
             layers: Arc::new(layers),
             head,
             attention: Arc::new(attention),
-            window: Window::of(self.device.model),
             sampling: self.device.sampling(self.options.sampler),
             states: self.device.states(),
             calibration: self.options.calibration,
@@ -315,21 +359,21 @@ impl Build<'_> {
     fn layers(&mut self) -> Layers {
         let model = self.device.model;
         let mut layers = Layers {
-            elementwise: ELEMENTWISE_SECS * f64::from(model.layers),
+            elementwise: ELEMENTWISE_SECS * f64::from(model.num_layers()),
             all_reduce: self.all_reduces(),
             ..Layers::default()
         };
         for alike in model.layers_alike() {
-            let (kind, times) = (alike.kind, f64::from(alike.count));
-            let (experts, others) = self.device.matrices(alike);
-            let mut elements = self.device.attention_elements();
-            if experts.is_empty() {
-                elements += self.device.mlp_elements(kind);
-            } else {
-                let (secs, counted) = self.experts(&experts);
+            let times = f64::from(alike.count);
+            let (experts, others) = self.device.matrices(&alike);
+            let mut elements = self.device.attention_elements(&alike);
+            if let Some(shape) = &alike.layer.experts {
+                let (secs, counted) = self.experts(shape, &experts);
                 layers.experts.push(Term { times, secs });
                 // The measured expert kernels include the activation function.
-                elements += if counted { 0.0 } else { self.device.mlp_elements(kind) };
+                elements += if counted { 0.0 } else { self.device.mlp_elements(&alike) };
+            } else {
+                elements += self.device.mlp_elements(&alike);
             }
             // The time of experts includes the choice of experts.
             for matrix in others.iter().filter(|matrix| matrix.module != Module::Router) {
@@ -356,8 +400,7 @@ impl Build<'_> {
     }
 
     fn product(&mut self, matrix: &Matrix) -> Rows {
-        let scheme = self.device.model.weights.scheme(matrix.module);
-        let name = products::dtype(scheme);
+        let name = products::dtype(matrix.packing);
         let measured = name.and_then(|name| products::product(self.profile, name, matrix));
         let bound = self.device.product(matrix);
         match measured {
@@ -373,16 +416,15 @@ impl Build<'_> {
     }
 
     /// The routed experts of a layer, and whether they were measured.
-    fn experts(&mut self, matrices: &[Matrix]) -> (Rows, bool) {
-        let model = self.device.model;
-        let moe = model.moe.expect("a layer with experts is one of a mixture");
-        let scheme = model.weights.scheme(Module::Experts);
-        let measured = products::dtype(scheme).filter(|_| !self.device.spreads_experts());
+    fn experts(&mut self, shape: &Experts, matrices: &[Matrix]) -> (Rows, bool) {
+        let hidden = self.device.model.hidden;
+        let packing = matrices.first().and_then(|matrix| matrix.packing);
+        let measured = products::dtype(packing).filter(|_| !self.device.spreads_experts());
         let measured = measured.and_then(|dtype| {
-            products::experts(self.profile, dtype, model.hidden, &moe, self.device.tp)
+            products::experts(self.profile, dtype, hidden, shape, self.device.tp)
         });
-        let bound = self.device.experts(matrices);
-        let calibrated = self.device.layer_experts(matrices);
+        let bound = self.device.experts(shape, matrices);
+        let calibrated = self.device.layer_experts(shape, matrices);
         match measured {
             Some(line) if is_believed(&line, bound.secs(TYPICAL_ROWS)) => {
                 let ratio = |rows: f64| {
@@ -424,7 +466,7 @@ impl Build<'_> {
             let rows = (0..=18).map(|octave| f64::from(1_u32 << octave));
             Polyline::new(rows.map(|rows| (rows, latency + rows * row_bytes * per_byte)))
         };
-        vec![Term { times: 2.0 * f64::from(model.layers), secs: Rows::Measured(secs) }]
+        vec![Term { times: self.device.reductions(), secs: Rows::Measured(secs) }]
     }
 
     fn head(&mut self) -> Arc<[f64]> {
@@ -434,37 +476,96 @@ impl Build<'_> {
     }
 
     fn attention(&mut self) -> (AttentionTimes, Reach) {
-        let model = self.device.model;
-        let layers = f64::from(model.attention_layers());
+        let all = readings(self.device.model, self.device.tp, self.options.kv_cache_dtype);
         let none = f64::INFINITY;
         let mut reach = Reach { rows: none, sequences: none, context: none, prompt: none };
-        if let Attention::Grouped(grouped) = &model.attention {
-            let tp = self.device.tp;
-            let heads = Heads {
-                query: f64::from(grouped.heads.div_ceil(tp)),
-                kv: f64::from(grouped.kv_heads.div_ceil(tp)),
-                dim: f64::from(grouped.head_dim),
-            };
-            let kv_dtype = match self.options.kv_cache_dtype {
-                KvDtype::Auto => "bfloat16",
-                KvDtype::Fp8 => "fp8",
-            };
-            let decode = Decode::choose(self.profile, kv_dtype, &heads);
-            let prefill = Prefill::choose(self.profile, &heads);
-            if let (Some(decode), Some(prefill)) = (decode, prefill) {
-                [reach.sequences, reach.context] = decode.reach();
-                reach.prompt = prefill.reach();
-                let measured = AttentionTimes::Measured {
-                    decode: decode.surface(layers),
-                    prefill: prefill.surface(layers, reach.context),
-                };
-                return (measured, reach);
+        let (mut measured, mut rest) = (Vec::new(), Vec::new());
+        for alike in self.by_heads(&all) {
+            match self.measured_attention(&alike, &mut reach) {
+                Some(part) => measured.push(part),
+                None => rest.extend(alike),
             }
-            self.gap(format!("attention with a KV cache of {kv_dtype}"));
-        } else {
-            self.gap("latent attention".to_owned());
         }
-        (AttentionTimes::Roofline(self.device.attention(self.options.kv_cache_dtype)), reach)
+        let bounds = all.iter().filter_map(|reading| reading.window);
+        let window = bounds.min_by(|a, b| a.context().total_cmp(&b.context()));
+        let rest = (!rest.is_empty()).then(|| self.device.attention_of(&rest));
+        (AttentionTimes { measured, rest, window }, reach)
+    }
+
+    /// Readings of layers with the same heads, with at most one window among them, stand together.
+    fn by_heads(&self, all: &[Reading]) -> Vec<Vec<Reading>> {
+        let mut kinds: Vec<Vec<Reading>> = Vec::new();
+        for reading in all {
+            let fits = |kind: &&mut Vec<Reading>| {
+                let same = |other: &Reading| {
+                    let window = other.window.is_none()
+                        || reading.window.is_none()
+                        || other.window == reading.window;
+                    window
+                        && self.heads(other).is_some()
+                        && self.heads(other) == self.heads(reading)
+                };
+                kind.iter().all(same)
+            };
+            match kinds.iter_mut().find(fits) {
+                Some(kind) => kind.push(*reading),
+                None => kinds.push(vec![*reading]),
+            }
+        }
+        kinds
+    }
+
+    /// The heads of a reading that tables of grouped attention are for.
+    fn heads(&self, reading: &Reading) -> Option<Heads> {
+        let Mixer::Grouped(GroupedAttention { heads, kv_heads, head_dim, value_dim, .. }) =
+            reading.mixer
+        else {
+            return None;
+        };
+        let tp = self.device.tp;
+        (!reading.chooses).then(|| Heads {
+            query: f64::from(heads.div_ceil(tp)),
+            kv: f64::from(kv_heads.div_ceil(tp)),
+            dim: f64::from(head_dim + value_dim) / 2.0,
+        })
+    }
+
+    fn measured_attention(
+        &mut self,
+        alike: &[Reading],
+        reach: &mut Reach,
+    ) -> Option<MeasuredAttention> {
+        let kv_dtype = match self.options.kv_cache_dtype {
+            KvDtype::Auto => "bfloat16",
+            KvDtype::Fp8 => "fp8",
+        };
+        let Some(heads) = alike.first().and_then(|reading| self.heads(reading)) else {
+            let what = match alike.first().map(|reading| (reading.mixer, reading.chooses)) {
+                Some((_, true)) => "indexers",
+                Some((Mixer::Compressed(_), _)) => "compressed latent attention",
+                _ => "latent attention",
+            };
+            self.gap(what.to_owned());
+            return None;
+        };
+        let decode = Decode::choose(self.profile, kv_dtype, &heads);
+        let prefill = Prefill::choose(self.profile, &heads);
+        let (Some(decode), Some(prefill)) = (decode, prefill) else {
+            self.gap(format!("attention with a KV cache of {kv_dtype}"));
+            return None;
+        };
+        let [sequences, context] = decode.reach();
+        reach.sequences = reach.sequences.min(sequences);
+        reach.context = reach.context.min(context);
+        reach.prompt = reach.prompt.min(prefill.reach());
+        let layers: f64 = alike.iter().map(|reading| reading.layers).sum();
+        let windowed = alike.iter().filter_map(|reading| Some((reading.layers, reading.window?)));
+        let windowed = windowed.reduce(|(a, window), (b, _)| (a + b, window));
+        Some(MeasuredAttention {
+            decode: decode.surface(layers),
+            prefill: prefill.surface(layers, context),
+            windowed: windowed.map(|(some, window)| (some / layers, window)),
+        })
     }
 
     fn gap(&mut self, what: String) {
@@ -480,7 +581,7 @@ impl Build<'_> {
         } else {
             format!("; not measured, from the roofline: {}", self.gaps.join(", "))
         };
-        let window = Window::said(self.device.model) + &States::said(self.device.model);
+        let window = contexts::said(self.device.model) + &States::said(self.device.model);
         format!("operator table of {engine} {version} on {gpu} ({source}){gaps}{window}")
     }
 }

@@ -2,7 +2,7 @@
 
 use super::grid::{Polyline, neighbours};
 use super::profile::{AllReduceTable, Codes, ExpertTable, OperatorProfile, ProductTable, Rates};
-use crate::model::{Matrix, Moe, Scheme};
+use crate::model::{Experts, Matrix, Packing};
 
 /// Bytes of an activation that is written.
 const WRITTEN_BYTES: f64 = 2.0;
@@ -10,15 +10,15 @@ const WRITTEN_BYTES: f64 = 2.0;
 const ROUTER_SECS: f64 = 4e-6;
 
 /// The name that tables give to a format of weights; `None` where no table has it.
-pub(super) fn dtype(scheme: Option<Scheme>) -> Option<&'static str> {
-    match scheme {
+pub(super) fn dtype(packing: Option<Packing>) -> Option<&'static str> {
+    match packing {
         None => Some("bfloat16"),
-        Some(Scheme::Fp8 { block: None }) => Some("fp8"),
-        Some(Scheme::Fp8 { block: Some(_) }) => Some("fp8_block"),
-        Some(Scheme::Nvfp4) => Some("nvfp4"),
-        Some(Scheme::IntGroups { bits: 4, .. }) => Some("int4_wo"),
-        Some(Scheme::Mxfp4) => Some("w4a16_mxfp4"),
-        Some(Scheme::IntGroups { .. } | Scheme::Int8) => None,
+        Some(Packing::Fp8) => Some("fp8"),
+        Some(Packing::Fp8Blocks { .. }) => Some("fp8_block"),
+        Some(Packing::Nvfp4) => Some("nvfp4"),
+        Some(Packing::IntGroups { bits: 4, .. }) => Some("int4_wo"),
+        Some(Packing::Mxfp4) => Some("w4a16_mxfp4"),
+        Some(Packing::IntGroups { .. } | Packing::Int8 | Packing::Mxfp8) => None,
     }
 }
 
@@ -76,10 +76,11 @@ pub(super) fn experts(
     profile: &OperatorProfile,
     dtype: &str,
     hidden: u32,
-    moe: &Moe,
+    experts: &Experts,
     tp: u32,
 ) -> Option<Polyline> {
-    let shape = [hidden, moe.intermediate, moe.experts_per_token, moe.experts, tp];
+    let inside = experts.latent.unwrap_or(hidden);
+    let shape = [inside, experts.width, experts.per_token, experts.count, tp];
     let measured = |table: &&ExpertTable| table.dtype == dtype && table.shapes.contains(&shape);
     let tables = profile.experts.iter().filter(measured);
     let table = tables.min_by_key(|table| ExpertTable::unlikeness(&table.distribution))?;

@@ -41,14 +41,18 @@ impl Reads {
 pub(in crate::cost) struct DecodeReads<'a> {
     reads: Reads,
     line: Along<'a>,
-    windowed: Option<(Window, Along<'a>)>,
+    windowed: Option<(f64, Window, Along<'a>)>,
 }
 
 impl<'a> DecodeReads<'a> {
-    pub(super) fn new(surface: &'a Surface, window: Option<Window>, shape: &StepShape) -> Self {
+    pub(super) fn new(
+        surface: &'a Surface,
+        windowed: Option<(f64, Window)>,
+        shape: &StepShape,
+    ) -> Self {
         let reads = Reads::of(shape);
         let line = surface.along(reads.sequences);
-        Self { reads, line, windowed: window.map(|window| (window, line)) }
+        Self { reads, line, windowed: windowed.map(|(share, window)| (share, window, line)) }
     }
 
     #[expect(clippy::inline_always, reason = "called for every decode step, from one loop")]
@@ -59,7 +63,7 @@ impl<'a> DecodeReads<'a> {
         }
         let context = self.reads.context(decode_tokens);
         let full = self.line.at(context);
-        let Some((window, line)) = &mut self.windowed else { return full };
-        (1.0 - window.share) * full + window.share * line.at(context.min(window.context()))
+        let Some((share, window, line)) = &mut self.windowed else { return full };
+        (1.0 - *share) * full + *share * line.at(context.min(window.context()))
     }
 }

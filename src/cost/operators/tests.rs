@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::cost::StepTime;
 use crate::cost::decode_run::tests::{any_decodes, prices_as_on_their_own};
-use crate::model::SlidingWindow;
+
 use crate::profiles;
 
 fn h100() -> (GpuSpec, OperatorProfile) {
@@ -205,8 +205,7 @@ fn a_context_longer_than_the_window_costs_only_the_other_layers() {
     let (gpu, profile) = h100();
     let spec = profiles::model("gpt-oss-120b").expect("in the catalogue");
     let parts = |layers, shape: &StepShape| {
-        let window = SlidingWindow { tokens: 128, layers, chunked: false };
-        let model = ModelSpec { sliding_window: Some(window), ..spec.clone() };
+        let model = spec.seeing_all().with_windows(128, layers);
         let options = RooflineOptions::default();
         OperatorModel::new(&model, &gpu, &profile, &options).expect("it fits").parts(shape)
     };

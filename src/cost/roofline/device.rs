@@ -1,13 +1,14 @@
 //! From the shapes of a model and the rates of a GPU to the terms of a step.
 
 use super::experts::{Experts, Spread};
-use super::terms::{AttentionSecs, Layer, Layers, Product, Sampling};
+use super::terms::{AttentionSecs, BOUNDS, Layer, Layers, Product, Rates, Sampling};
 use super::{RooflineError, RooflineOptions};
+use crate::cost::contexts::{self, Reading, readings};
 use crate::cost::states::States;
 use crate::cost::window::Window;
 use crate::hardware::GpuSpec;
 use crate::model::{
-    Attention, ComputeRate, KvDtype, LayerKind, LayersAlike, Matrix, ModelSpec, Module,
+    ComputeRate, Experts as ExpertShape, KvDtype, LayersAlike, Matrix, Mixer, ModelSpec, Module,
 };
 use crate::scenario::{AllReduceConfig, Communication, Sampler};
 
@@ -51,7 +52,8 @@ impl<'a> Device<'a> {
         if tp > most {
             return Err(RooflineError::SpansNodes { gpu: gpu.name.clone(), most, tp });
         }
-        let spread = model.moe.map(|moe| Spread::of(&moe, options.expert_parallel, tp));
+        let experts = model.experts();
+        let spread = experts.map(|experts| Spread::of(experts, options.expert_parallel, tp));
         Ok(Self {
             model,
             gpu,
@@ -65,24 +67,58 @@ impl<'a> Device<'a> {
 
     /// Attention of all layers.
     pub(in crate::cost) fn attention(&self, kv_dtype: KvDtype) -> AttentionSecs {
-        let Self { model, gpu, tp, .. } = *self;
-        let count = f64::from(model.attention_layers());
-        let efficiency = &gpu.efficiency;
-        let kv_read = model.kv_bytes_per_token(tp, kv_dtype) as f64
-            / (efficiency.attention_bandwidth * gpu.memory_bandwidth());
-        let half = gpu.bf16_tflops * 1e12;
-        let decode_flops = count * model.attention.decode_flops_per_pair(tp) as f64;
-        let prefill_flops = count * model.attention.prefill_flops_per_pair(tp) as f64;
-        AttentionSecs {
-            fixed: count * efficiency.attention_overhead_us * 1e-6,
-            decode_token: kv_read.max(decode_flops / (efficiency.gemm_compute * half)),
-            prefill_token: kv_read,
-            prefill_pair: prefill_flops / (efficiency.attention_compute * half),
-            window: Window::of(model),
+        self.attention_of(&readings(self.model, self.tp, kv_dtype))
+    }
+
+    /// Attention of some of the layers.
+    pub(in crate::cost) fn attention_of(&self, readings: &[Reading]) -> AttentionSecs {
+        let overhead = self.gpu.efficiency.attention_overhead_us * 1e-6;
+        let kernels = |reading: &Reading| reading.layers * reading.kernels;
+        let mut secs = AttentionSecs {
+            fixed: readings.iter().map(kernels).sum::<f64>() * overhead,
+            full: Rates::default(),
+            bounded: [None; BOUNDS],
+        };
+        let mut bounds: Vec<(Window, Rates)> = Vec::new();
+        for reading in readings {
+            let rates = self.reading_rates(reading);
+            match reading.window {
+                None => secs.full.add(rates),
+                Some(window) => match bounds.iter_mut().find(|(other, _)| *other == window) {
+                    Some((_, all)) => all.add(rates),
+                    None => bounds.push((window, rates)),
+                },
+            }
+        }
+        bounds.sort_by(|(a, _), (b, _)| a.context().total_cmp(&b.context()));
+        while bounds.len() > BOUNDS {
+            let (_, rates) = bounds.remove(bounds.len() - 2);
+            bounds[BOUNDS - 1].1.add(rates);
+        }
+        for (slot, bound) in secs.bounded.iter_mut().zip(bounds) {
+            *slot = Some(bound);
+        }
+        secs
+    }
+
+    /// Of all layers of a reading.
+    fn reading_rates(&self, reading: &Reading) -> Rates {
+        let efficiency = &self.gpu.efficiency;
+        let bandwidth = efficiency.attention_bandwidth * self.gpu.memory_bandwidth();
+        let tflops =
+            self.gpu.fp8_tflops.filter(|_| reading.chooses).unwrap_or(self.gpu.bf16_tflops);
+        let flops = tflops * 1e12;
+        let read = reading.layers * reading.bytes / bandwidth;
+        let multiply = reading.layers * reading.decode_flops / (efficiency.gemm_compute * flops);
+        Rates {
+            decode_token: read.max(multiply),
+            prefill_token: read,
+            prefill_pair: reading.layers * reading.prefill_flops
+                / (efficiency.attention_compute * flops),
         }
     }
 
-    /// Layers with linear attention, beside their matrices.
+    /// Layers with states, beside their matrices.
     pub(in crate::cost) fn states(&self) -> States {
         States::of(self.model, self.gpu, self.tp)
     }
@@ -99,8 +135,8 @@ impl<'a> Device<'a> {
     }
 
     pub(super) fn layers(&self, communication: Communication) -> Layers {
-        let kinds = self.model.layers_alike().into_iter().map(|alike| self.layer(alike)).collect();
-        let reductions = 2.0 * f64::from(self.model.layers);
+        let kinds = self.model.layers_alike().iter().map(|alike| self.layer(alike)).collect();
+        let reductions = self.reductions();
         let row_bytes = ACTIVATION_BYTES * f64::from(self.model.hidden);
         let (latency, secs_per_byte) = match communication {
             Communication::Counted => self.all_reduce(),
@@ -113,19 +149,28 @@ impl<'a> Device<'a> {
         }
     }
 
-    fn layer(&self, alike: LayersAlike) -> Layer {
+    /// All-reduces of a step: one behind each mixer, MLP and mixture of experts.
+    pub(in crate::cost) fn reductions(&self) -> f64 {
+        let parts = self.model.layers.iter().map(|layer| {
+            u32::from(layer.mixer.is_some())
+                + u32::from(layer.dense.is_some() || layer.experts.is_some())
+        });
+        f64::from(parts.sum::<u32>())
+    }
+
+    fn layer(&self, alike: &LayersAlike) -> Layer {
         let (experts, others) = self.matrices(alike);
         Layer {
             count: f64::from(alike.count),
             products: others.iter().map(|matrix| self.layer_product(matrix)).collect(),
-            experts: (!experts.is_empty()).then(|| self.layer_experts(&experts)),
+            experts: alike.layer.experts.map(|shape| self.layer_experts(&shape, &experts)),
             elementwise_row: self
-                .elementwise_secs(self.attention_elements() + self.mlp_elements(alike.kind)),
+                .elementwise_secs(self.attention_elements(alike) + self.mlp_elements(alike)),
         }
     }
 
     /// The matrices of a layer on one GPU: of routed experts, and others.
-    pub(in crate::cost) fn matrices(&self, alike: LayersAlike) -> (Vec<Matrix>, Vec<Matrix>) {
+    pub(in crate::cost) fn matrices(&self, alike: &LayersAlike) -> (Vec<Matrix>, Vec<Matrix>) {
         let is_expert = |matrix: &Matrix| matrix.module == Module::Experts;
         let mut experts = self.model.layer_matrices(alike, self.spread.cut(self.tp));
         experts.retain(is_expert);
@@ -142,9 +187,9 @@ impl<'a> Device<'a> {
     pub(in crate::cost) fn product(&self, matrix: &Matrix) -> Product {
         let efficiency = &self.gpu.efficiency;
         let bandwidth = efficiency.gemm_bandwidth * self.gpu.memory_bandwidth();
-        let compute = efficiency.gemm_compute * self.flops(matrix.module);
+        let compute = efficiency.gemm_compute * self.flops(matrix);
         Product {
-            read: self.weight_bytes(matrix) / bandwidth,
+            read: matrix.weight_bytes as f64 / bandwidth,
             read_row: ACTIVATION_BYTES * (matrix.inputs + matrix.outputs) as f64 / bandwidth,
             multiply_row: 2.0 * (matrix.inputs * matrix.outputs) as f64 / compute,
             fixed: efficiency.gemm_overhead_us * 1e-6,
@@ -158,19 +203,20 @@ impl<'a> Device<'a> {
     }
 
     /// The routed experts of a layer: every row visits `experts_per_token` of them.
-    pub(in crate::cost) fn experts(&self, matrices: &[Matrix]) -> Experts {
-        let moe = self.model.moe.expect("a layer with experts is one of a mixture");
+    pub(in crate::cost) fn experts(&self, shape: &ExpertShape, matrices: &[Matrix]) -> Experts {
         let bandwidth = self.gpu.efficiency.expert_bandwidth * self.gpu.memory_bandwidth();
-        let visits = self.spread.visits(f64::from(moe.experts_per_token));
-        let count = self.spread.held(moe.experts);
+        let visits = self.spread.visits(f64::from(shape.per_token));
+        let count = self.spread.held(shape.count);
         let sum = |figure: &dyn Fn(&Matrix) -> f64| matrices.iter().map(figure).sum::<f64>();
-        let compute = EXPERT_COMPUTE * self.flops(Module::Experts);
+        let rate =
+            matrices.first().map_or(self.gpu.bf16_tflops * 1e12, |matrix| self.flops(matrix));
+        let compute = EXPERT_COMPUTE * rate;
         Experts {
             count,
             idle_share: (1.0 - visits / count).max(0.0),
             spread: self.spread,
             product: Product {
-                read: sum(&|matrix| self.weight_bytes(matrix)) / bandwidth,
+                read: sum(&|matrix| matrix.weight_bytes as f64) / bandwidth,
                 read_row: visits
                     * ACTIVATION_BYTES
                     * sum(&|matrix| (matrix.inputs + matrix.outputs) as f64)
@@ -183,22 +229,21 @@ impl<'a> Device<'a> {
     }
 
     /// The routed experts of a layer, at the calibrated rate of their multiplications.
-    pub(in crate::cost) fn layer_experts(&self, matrices: &[Matrix]) -> Experts {
-        let mut experts = self.experts(matrices);
+    pub(in crate::cost) fn layer_experts(
+        &self,
+        shape: &ExpertShape,
+        matrices: &[Matrix],
+    ) -> Experts {
+        let mut experts = self.experts(shape, matrices);
         experts.product.multiply_row *= self.experts_compute;
         experts
     }
 
-    /// Bytes of one copy of a matrix.
-    fn weight_bytes(&self, matrix: &Matrix) -> f64 {
-        self.model.weights.bytes(matrix.module, matrix.outputs, matrix.inputs) as f64
-    }
-
-    /// The rate at which products with a module's weights run; the 16-bit rate, after conversion,
+    /// The rate at which products with a matrix run; the 16-bit rate, after conversion,
     /// where the GPU has no rate of its own for the format.
-    fn flops(&self, module: Module) -> f64 {
+    fn flops(&self, matrix: &Matrix) -> f64 {
         let gpu = self.gpu;
-        let own = match self.model.weights.compute(module) {
+        let own = match matrix.compute() {
             ComputeRate::Half => None,
             ComputeRate::Fp8 => gpu.fp8_tflops,
             ComputeRate::Int8 => gpu.int8_tops,
@@ -208,31 +253,39 @@ impl<'a> Device<'a> {
     }
 
     /// Elements per row that the residual, norms and rotary positions of a layer move.
-    pub(in crate::cost) fn attention_elements(&self) -> f64 {
+    pub(in crate::cost) fn attention_elements(&self, alike: &LayersAlike) -> f64 {
         let tp = f64::from(self.tp);
-        let heads = f64::from(self.model.attention.heads()) / tp;
-        let attention = match &self.model.attention {
-            Attention::Grouped(grouped) => {
-                let kv_heads = f64::from(grouped.kv_heads.div_ceil(self.tp));
-                (heads + kv_heads) * 2.0 * f64::from(grouped.head_dim)
+        let of_heads = alike.layer.mixer.map_or(0.0, |mixer| {
+            let heads = f64::from(mixer.heads()) / tp;
+            let kv_heads = |count: u32| f64::from(count.div_ceil(self.tp));
+            match mixer {
+                Mixer::Grouped(grouped) => {
+                    (heads + kv_heads(grouped.kv_heads)) * 2.0 * f64::from(grouped.head_dim)
+                }
+                Mixer::Latent(latent) => {
+                    let per_head = latent.qk_nope_head_dim + latent.qk_rope_head_dim;
+                    heads * 2.0 * f64::from(per_head)
+                }
+                Mixer::Compressed(compressed) => heads * 2.0 * f64::from(compressed.head_dim),
+                // Norm and gate of the output.
+                Mixer::Delta(delta) => heads * 2.0 * f64::from(delta.value_dim),
+                Mixer::KimiDelta(delta) => heads * 2.0 * f64::from(delta.head_dim),
+                Mixer::StateSpace(state) => heads * 2.0 * f64::from(state.head_dim),
             }
-            Attention::Latent(latent) => {
-                let per_head = latent.qk_nope_head_dim + latent.qk_rope_head_dim;
-                heads * 2.0 * f64::from(per_head)
-            }
-        };
-        8.0 * f64::from(self.model.hidden) + attention
+        });
+        let parts = u32::from(alike.layer.mixer.is_some())
+            + u32::from(alike.layer.dense.is_some() || alike.layer.experts.is_some());
+        4.0 * f64::from(parts * self.model.streams) * f64::from(self.model.hidden) + of_heads
     }
 
     /// Elements per row that the activation function of a layer moves.
-    pub(in crate::cost) fn mlp_elements(&self, kind: LayerKind) -> f64 {
-        let width = match (kind, &self.model.moe) {
-            (LayerKind::Sparse, Some(moe)) => {
-                moe.experts_per_token * moe.intermediate + moe.shared_intermediate
-            }
-            _ => self.model.intermediate,
-        };
-        3.0 * f64::from(width) / f64::from(self.tp)
+    pub(in crate::cost) fn mlp_elements(&self, alike: &LayersAlike) -> f64 {
+        let dense = alike.layer.dense.map_or(0, |dense| dense.width);
+        let experts = alike
+            .layer
+            .experts
+            .map_or(0, |experts| experts.per_token * experts.width + experts.shared_width);
+        3.0 * f64::from(dense + experts) / f64::from(self.tp)
     }
 
     /// The time to move elements through memory.
@@ -261,7 +314,7 @@ impl<'a> Device<'a> {
         } else {
             format!(" (kernels of {} stand in)", efficiency.measured_on)
         };
-        let window = Window::said(self.model) + &States::said(self.model);
+        let window = contexts::said(self.model) + &States::said(self.model);
         format!(
             "roofline of {} on {}×{}{borrowed}, {}{window}",
             self.model.name, self.tp, self.gpu.name, efficiency.source

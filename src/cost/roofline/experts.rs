@@ -9,7 +9,7 @@
 //! ([`Exchange`](crate::cost::Exchange)).
 
 use super::terms::{Product, TABLE_ROWS, power};
-use crate::model::Moe;
+use crate::model::Experts as ExpertShape;
 use crate::scenario::ExpertParallelConfig;
 
 /// The mean of the largest of 1, 2, 4, … 256 standard normal numbers.
@@ -44,15 +44,15 @@ impl Spread {
     /// Every GPU has a part of every expert.
     pub(super) const NONE: Self = Self { gpus: 1.0, share: 1.0, deviations: 0.0, variance: 0.0 };
 
-    pub(super) fn of(moe: &Moe, parallel: Option<ExpertParallelConfig>, tp: u32) -> Self {
+    pub(super) fn of(shape: &ExpertShape, parallel: Option<ExpertParallelConfig>, tp: u32) -> Self {
         let sized = |parallel: ExpertParallelConfig| (parallel, parallel.size.unwrap_or(tp));
         let Some((parallel, size)) = parallel.map(sized).filter(|(_, size)| *size > 1) else {
             return Self::NONE;
         };
-        let (gpus, experts) = (f64::from(size), f64::from(moe.experts));
-        let visits = f64::from(moe.experts_per_token);
+        let (gpus, experts) = (f64::from(size), f64::from(shape.count));
+        let visits = f64::from(shape.per_token);
         // Where they do not divide evenly, the busiest GPU has one expert more than others.
-        let held = f64::from(moe.experts.div_ceil(size));
+        let held = f64::from(shape.count.div_ceil(size));
         let share = (parallel.imbalance * held / experts).min(1.0);
         // A row visits an expert once at most.
         let apart = (experts - visits) / (experts - 1.0).max(1.0);

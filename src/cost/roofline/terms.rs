@@ -9,60 +9,82 @@ pub(super) const TABLE_ROWS: u32 = 8192;
 /// Fixed time of the element-wise kernels of a layer: 1.6 kernels of 3 µs.
 pub(in crate::cost) const ELEMENTWISE_SECS: f64 = 4.8e-6;
 
-/// Attention of all layers, in seconds: fixed, per token of context, per pair of tokens.
+/// Attention of all layers, in seconds: fixed, of what all contexts have, and of what is read of them at most.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::cost) struct AttentionSecs {
     pub(super) fixed: f64,
+    pub(super) full: Rates,
+    /// The layers that do not read everything, by what they read at most.
+    pub(super) bounded: [Option<(Window, Rates)>; BOUNDS],
+}
+
+/// Different bounds of what layers of one model read; those beyond count as the widest.
+pub(super) const BOUNDS: usize = 2;
+
+/// Seconds per token of context, and per pair of tokens.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Rates {
     pub(super) decode_token: f64,
     pub(super) prefill_token: f64,
     pub(super) prefill_pair: f64,
-    /// The layers that see a window only.
-    pub(super) window: Option<Window>,
+}
+
+impl Rates {
+    pub(super) fn add(&mut self, other: Self) {
+        self.decode_token += other.decode_token;
+        self.prefill_token += other.prefill_token;
+        self.prefill_pair += other.prefill_pair;
+    }
+
+    fn prefill(&self, context_tokens: u64, pairs: u64) -> f64 {
+        (self.prefill_token * context_tokens as f64).max(self.prefill_pair * pairs as f64)
+    }
 }
 
 impl AttentionSecs {
     /// Of the sequences that decode, with what every step takes, and of those that prefill.
     pub(in crate::cost) fn of(&self, shape: &StepShape) -> (f64, f64) {
         let decode = self.decodes(shape).secs(shape.decode_context_tokens);
-        let prefill = self.prefill(shape.prefill_context_tokens, shape.prefill_attention);
-        let Some(window) = &self.window else { return (decode, prefill) };
-        let read = shape.prefill_context_tokens.min(window.most_read(shape.prefill_seqs));
-        let windowed = self.prefill(read, window.pairs(shape));
-        (decode, (1.0 - window.share) * prefill + window.share * windowed)
+        let mut prefill = self.full.prefill(shape.prefill_context_tokens, shape.prefill_attention);
+        for (window, rates) in self.bounded.iter().flatten() {
+            let read = shape.prefill_context_tokens.min(window.most_read(shape.prefill_seqs));
+            prefill += rates.prefill(read, window.pairs(shape));
+        }
+        (decode, prefill)
     }
 
-    fn prefill(&self, context_tokens: u64, pairs: u64) -> f64 {
-        (self.prefill_token * context_tokens as f64).max(self.prefill_pair * pairs as f64)
+    /// The bound of the layers that read the least, if any do not read everything.
+    pub(in crate::cost) fn window(&self) -> Option<Window> {
+        self.bounded[0].map(|(window, _)| window)
     }
 
     /// Of steps with these sequences.
     pub(in crate::cost) fn decodes(&self, shape: &StepShape) -> DecodeTokens {
         let fixed = if shape.seqs() > 0 { self.fixed } else { 0.0 };
-        let Some(window) = &self.window else {
-            return DecodeTokens { fixed, token: self.decode_token, windowed: None };
-        };
-        DecodeTokens {
-            fixed,
-            token: (1.0 - window.share) * self.decode_token,
-            windowed: Some(WindowedTokens {
-                token: window.share * self.decode_token,
-                most: window.most_read(shape.decode_seqs),
-            }),
-        }
+        let bounded = self.bounded[0].is_some().then(|| {
+            self.bounded.map(|bound| match bound {
+                None => BoundedTokens { token: 0.0, most: 0 },
+                Some((window, rates)) => BoundedTokens {
+                    token: rates.decode_token,
+                    most: window.most_read(shape.decode_seqs),
+                },
+            })
+        });
+        DecodeTokens { fixed, token: self.full.decode_token, bounded }
     }
 }
 
-/// Attention of decodes, in seconds: fixed and per token of context.
+/// Decode attention by the tokens in the contexts.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::cost) struct DecodeTokens {
     fixed: f64,
     token: f64,
-    windowed: Option<WindowedTokens>,
+    bounded: Option<[BoundedTokens; BOUNDS]>,
 }
 
-/// The same of layers that see so many tokens of all contexts together at most.
+/// The same of layers that read so many tokens of all contexts together at most.
 #[derive(Debug, Clone, Copy)]
-struct WindowedTokens {
+struct BoundedTokens {
     token: f64,
     most: u64,
 }
@@ -70,9 +92,11 @@ struct WindowedTokens {
 impl DecodeTokens {
     #[inline]
     pub(in crate::cost) fn secs(self, context_tokens: u64) -> f64 {
-        let full = self.fixed + self.token * context_tokens.cast_signed() as f64;
-        let Some(windowed) = self.windowed else { return full };
-        full + windowed.token * context_tokens.min(windowed.most).cast_signed() as f64
+        let mut secs = self.fixed + self.token * context_tokens.cast_signed() as f64;
+        for bounded in self.bounded.iter().flatten() {
+            secs += bounded.token * context_tokens.min(bounded.most).cast_signed() as f64;
+        }
+        secs
     }
 }
 

@@ -6,7 +6,7 @@ use super::experts::Spread;
 use super::*;
 use crate::cost::StepTime;
 use crate::cost::decode_run::tests::{any_decodes, prices_as_on_their_own};
-use crate::model::SlidingWindow;
+
 use crate::profiles;
 
 fn roofline(model: &str, gpu: &str, options: RooflineOptions) -> Roofline {
@@ -143,7 +143,8 @@ proptest! {
         let bytes = 2.0 * (layers + table) + kv * shape.decode_context_tokens as f64;
         let flops = 2.0 * layers * f64::from(shape.tokens())
             + 2.0 * table * f64::from(shape.logit_rows)
-            + f64::from(model.layers) * model.attention.prefill_flops_per_pair(1) as f64
+            + f64::from(model.num_layers())
+                * model.each_mixer().next().unwrap().prefill_flops_per_pair(1) as f64
                 * shape.prefill_attention as f64;
         let secs = roofline.step_duration(&shape).as_secs_f64();
         prop_assert!(secs >= bytes / gpu.memory_bandwidth());
@@ -199,8 +200,7 @@ fn layers_with_a_window_read_what_lies_in_it() {
     let model = profiles::model("gpt-oss-120b").expect("in the catalogue");
     let gpu = profiles::gpu("H200").expect("in the catalogue");
     let attention = |layers, shape: &StepShape| {
-        let window = SlidingWindow { tokens: 128, layers, chunked: false };
-        let model = ModelSpec { sliding_window: Some(window), ..model.clone() };
+        let model = model.seeing_all().with_windows(128, layers);
         let roofline = Roofline::new(&model, &gpu, &RooflineOptions::default()).unwrap();
         roofline.parts(shape).decode_attention
     };

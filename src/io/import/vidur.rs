@@ -113,7 +113,7 @@ fn model(what: &VidurImport) -> Result<ModelSpec, LayerImportError> {
         |problem: &str| LayerImportError::content(&what.folder, format!("`{name}` {problem}"));
     let model = profiles::model(&name)
         .ok_or_else(|| problem("is not in the catalogue of models: name one with --model"))?;
-    if model.moe.is_some() {
+    if model.experts().is_some() {
         return Err(problem("has experts, which Vidur does not time"));
     }
     Ok(model)

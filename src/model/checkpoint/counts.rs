@@ -24,7 +24,17 @@ impl Parameters {
 }
 
 impl Checkpoint {
-    /// Parameters, tied tables once; layers that draft not included.
+    /// All parameters, tied tables once; layers that draft not included.
+    pub fn params_total(&self) -> u64 {
+        self.parameters().total()
+    }
+
+    /// Parameters that a token meets.
+    pub fn params_active(&self) -> u64 {
+        self.parameters().active
+    }
+
+    /// Parameters by part, tied tables once; layers that draft not included.
     pub fn parameters(&self) -> Parameters {
         let mut parameters = Parameters::default();
         for tensor in self.outer_tensors(1) {
@@ -49,8 +59,20 @@ impl Checkpoint {
     }
 
     /// What mixes tokens in each layer that has such a part, in order.
-    pub(in crate::model) fn each_mixer(&self) -> impl Iterator<Item = &Mixer> {
+    pub fn each_mixer(&self) -> impl Iterator<Item = &Mixer> {
         self.layers.iter().filter_map(|layer| layer.mixer.as_ref())
+    }
+
+    /// The different mixers, in the order of the first of each, with the layers that have them.
+    pub fn distinct_mixers(&self) -> Vec<(Mixer, u32)> {
+        let mut kinds: Vec<(Mixer, u32)> = Vec::new();
+        for mixer in self.each_mixer() {
+            match kinds.iter_mut().find(|(kind, _)| kind == mixer) {
+                Some((_, count)) => *count += 1,
+                None => kinds.push((*mixer, 1)),
+            }
+        }
+        kinds
     }
 
     /// Kinds of mixers, by name, with the layers that have them.

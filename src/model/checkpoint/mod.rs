@@ -24,10 +24,14 @@ pub use shape::{
 pub use tensors::{Component, Element, Tensor};
 pub use towers::Tower;
 
+use serde::Deserialize;
+
+use super::file::ModelFile;
 use super::precision::{Dtype, KvDtype};
 
 /// A model as its checkpoint has it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(try_from = "ModelFile")]
 pub struct Checkpoint {
     /// The name people use, a Hugging Face id where there is one.
     pub name: String,

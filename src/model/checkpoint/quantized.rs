@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use regex::Regex;
 
 use super::tensors::{Component, Tensor};
+use crate::model::precision::{ComputeRate, Module, Scheme};
 
 /// How a matrix is packed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,6 +65,44 @@ impl Packing {
     }
 }
 
+impl Packing {
+    /// The rate at which products with these weights run, if the GPU has it.
+    pub const fn compute(self) -> ComputeRate {
+        match self {
+            Self::IntGroups { .. } | Self::Mxfp4 => ComputeRate::Half,
+            Self::Fp8Blocks { .. } | Self::Fp8 | Self::Mxfp8 => ComputeRate::Fp8,
+            Self::Int8 => ComputeRate::Int8,
+            Self::Nvfp4 => ComputeRate::Fp4,
+        }
+    }
+
+    /// What it is called.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Fp8Blocks { .. } => "fp8_blocks",
+            Self::Fp8 => "fp8",
+            Self::Mxfp8 => "mxfp8",
+            Self::Nvfp4 => "nvfp4",
+            Self::Mxfp4 => "mxfp4",
+            Self::Int8 => "int8",
+            Self::IntGroups { .. } => "int_groups",
+        }
+    }
+}
+
+impl From<Scheme> for Packing {
+    fn from(scheme: Scheme) -> Self {
+        match scheme {
+            Scheme::IntGroups { bits, group } => Self::IntGroups { bits, group, zeros: true },
+            Scheme::Fp8 { block: Some(block) } => Self::Fp8Blocks { block, scale: 4 },
+            Scheme::Fp8 { block: None } => Self::Fp8,
+            Scheme::Int8 => Self::Int8,
+            Scheme::Mxfp4 => Self::Mxfp4,
+            Scheme::Nvfp4 => Self::Nvfp4,
+        }
+    }
+}
+
 /// Which matrices are packed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QuantizedWeights {
@@ -77,18 +116,49 @@ pub struct QuantizedWeights {
     pub(super) single: BTreeMap<String, Packing>,
     /// Matrices that are left as they are.
     pub(super) kept: Kept,
+    /// Parts that are left as they are.
+    pub(super) left: Vec<Component>,
+    /// The number in the checkpoint of the first of these layers.
+    pub(super) first_layer: usize,
     pub(super) parents: Parents,
 }
 
 impl QuantizedWeights {
+    /// These modules in one scheme.
+    pub(in crate::model) fn of_modules(scheme: Scheme, modules: &[Module]) -> Self {
+        let converts = |component: &Component| modules.contains(&component.module());
+        Self {
+            rest: Some(scheme.into()),
+            experts: None,
+            includes_head: modules.contains(&Module::LmHead),
+            single: BTreeMap::new(),
+            kept: Kept::default(),
+            left: Component::ALL.into_iter().filter(|part| !converts(part)).collect(),
+            first_layer: 0,
+            parents: Parents { mlp: "mlp", moe: "mlp" },
+        }
+    }
+
+    /// The same, of layers from this one on.
+    pub(in crate::model) fn from_layer(&self, first: usize) -> Self {
+        Self { first_layer: self.first_layer + first, ..self.clone() }
+    }
+
+    /// Whether the layers are packed in different ways.
+    pub(in crate::model) fn differs_by_layer(&self) -> bool {
+        !self.single.is_empty() || self.kept != Kept::default()
+    }
+
     /// What a matrix is packed in; the layer is told by its number, none for the head.
     pub fn packing(&self, layer: Option<usize>, tensor: &Tensor) -> Option<Packing> {
         let is_fixed = tensor.name.is_empty()
             || tensor.component == Component::Router
             || tensor.name.ends_with("gate");
-        if is_fixed || (tensor.component == Component::LmHead && !self.includes_head) {
+        let is_left = self.left.contains(&tensor.component);
+        if is_fixed || is_left || (tensor.component == Component::LmHead && !self.includes_head) {
             return None;
         }
+        let layer = layer.map(|layer| layer + self.first_layer);
         let names = self.names_of(layer, tensor.name);
         if let Some(packing) = names.iter().find_map(|name| self.single.get(name)) {
             return Some(*packing);

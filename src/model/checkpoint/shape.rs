@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// One layer: what mixes tokens, and what follows it. Either may be absent (Nemotron-H alternates them).
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layer {
     /// What mixes tokens.
     pub mixer: Option<Mixer>,
@@ -16,7 +16,7 @@ pub struct Layer {
 }
 
 /// What lets tokens see one another.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mixer {
     /// Groups of query heads share a KV head.
     Grouped(GroupedAttention),

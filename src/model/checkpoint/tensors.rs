@@ -10,6 +10,7 @@ use super::shape::{
     Compressed, DeltaNet, DenseMlp, Experts, Gate, GroupedAttention, Indexer, KimiDelta,
     LatentAttention, Layer, Mixer, QkNorm, StateSpace,
 };
+use crate::model::precision::Module;
 
 /// The part of a model that weights belong to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,6 +37,36 @@ pub enum Component {
     Vision,
     /// The projection to the vocabulary.
     LmHead,
+}
+
+impl Component {
+    /// All parts.
+    pub const ALL: [Self; 11] = [
+        Self::Embedding,
+        Self::Attention,
+        Self::Indexer,
+        Self::DenseMlp,
+        Self::Router,
+        Self::MoeOther,
+        Self::RoutedExperts,
+        Self::SharedExperts,
+        Self::NormOther,
+        Self::Vision,
+        Self::LmHead,
+    ];
+
+    /// The module that it is counted to where formats are told for modules as a whole.
+    pub const fn module(self) -> Module {
+        match self {
+            Self::Embedding | Self::NormOther | Self::Vision => Module::Embedding,
+            Self::Attention | Self::Indexer => Module::Attention,
+            Self::DenseMlp => Module::Mlp,
+            Self::Router => Module::Router,
+            Self::RoutedExperts => Module::Experts,
+            Self::SharedExperts | Self::MoeOther => Module::SharedExperts,
+            Self::LmHead => Module::LmHead,
+        }
+    }
 }
 
 /// What weights are stored in that are not quantised.
@@ -80,7 +111,7 @@ pub struct Tensor {
 
 impl Tensor {
     /// A matrix that may be quantised.
-    pub(super) const fn matrix(
+    pub(in crate::model) const fn matrix(
         component: Component,
         name: &'static str,
         outputs: u64,
@@ -162,9 +193,7 @@ impl Checkpoint {
     /// What stands around the layers, on one of `tp` GPUs: tables, the last norm, and towers, which are split too.
     pub fn outer_tensors(&self, tp: u32) -> Vec<Tensor> {
         let (hidden, tp) = (u64::from(self.hidden), u64::from(tp.max(1)));
-        // vLLM pads vocabularies (`vocab_parallel_embedding.py`, `DEFAULT_VOCAB_PADDING_SIZE`); whole on one GPU.
-        let rows = u64::from(self.vocab);
-        let rows = if tp > 1 { rows.next_multiple_of(VOCAB_PADDING).div_ceil(tp) } else { rows };
+        let rows = self.vocab_rows(tp as u32);
         let mut all = vec![Tensor::plain(Component::Embedding, rows, hidden)];
         if !self.tied_embeddings {
             all.push(Tensor::matrix(Component::LmHead, "lm_head", rows, hidden));
@@ -175,6 +204,13 @@ impl Checkpoint {
             all.push(Tensor::vector(NormOther, streams * streams * hidden + streams + 1).wide());
         }
         all
+    }
+
+    /// Rows of the tables of the vocabulary on one of `tp` GPUs. vLLM pads them (`vocab_parallel_embedding.py`,
+    /// `DEFAULT_VOCAB_PADDING_SIZE`); whole on one GPU.
+    pub(in crate::model) fn vocab_rows(&self, tp: u32) -> u64 {
+        let (rows, tp) = (u64::from(self.vocab), u64::from(tp.max(1)));
+        if tp > 1 { rows.next_multiple_of(VOCAB_PADDING).div_ceil(tp) } else { rows }
     }
 
     /// Norms behind the last layer; Kimi-K3 sums up earlier layers with two vectors more.

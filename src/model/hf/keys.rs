@@ -184,18 +184,6 @@ impl<'a> Keys<'a> {
         self.map.iter().map(|(key, value)| (key.as_str(), value))
     }
 
-    /// Refuses what is switched on and not modelled, before anything is read.
-    pub(in crate::model) fn refuse_what_is_on(&self, known: &[Known]) -> Result<(), ModelError> {
-        for (key, value) in self.map {
-            if let Some(Rule::Off(what)) = rule_of(known, key)
-                && !is_off(value)
-            {
-                return Err(self.not_modelled(key, what, value));
-            }
-        }
-        Ok(())
-    }
-
     fn not_modelled(&self, key: &str, what: &str, value: &Value) -> ModelError {
         self.error(key, format!("not modelled ({what}), got {}", shown(value)))
     }

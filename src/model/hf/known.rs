@@ -1,8 +1,4 @@
-//! Which families are read, which keys of `config.json` only describe, and which show what is not
-//! modelled.
-//!
-//! To read another family: a line in [`FAMILIES`], in the reader what differs from its kin, here those
-//! of its keys that change neither memory nor time, and its parameter count in the tests.
+//! Which keys of `config.json` only describe, and which show what is not modelled.
 
 mod parts;
 mod quantization;
@@ -11,74 +7,6 @@ use super::keys::Known;
 use super::keys::Rule::{Any, Off, OneOf};
 pub(in crate::model) use parts::{BLOCK, LINEAR_ATTENTION, ROPE, SPARSE_BLOCKS, VISION};
 pub(in crate::model) use quantization::{QUANTIZATION, QUANTIZED_GROUP, QUANTIZED_TENSOR};
-
-/// A family of models whose layers are those of a [`ModelSpec`](crate::model::ModelSpec).
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Family {
-    /// The entry of `architectures`.
-    pub(super) architecture: &'static str,
-    /// What `model_type` may be beside it; the first is the one the reader knows the family by.
-    pub(super) types: &'static [&'static str],
-    /// Which optional parts its layers have. Keys of other parts are refused.
-    pub(super) parts: Parts,
-    /// Whether most of its layers are gated delta nets.
-    pub(super) has_states: bool,
-}
-
-impl Family {
-    /// The same, most of whose layers are gated delta nets.
-    const fn with_states(self) -> Self {
-        Self { has_states: true, ..self }
-    }
-
-    /// Whether this is the family that the reader knows by this type.
-    pub(super) fn is(&self, kind: &str) -> bool {
-        self.types[0] == kind
-    }
-}
-
-/// Parts that the layers of a family may have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Parts {
-    /// Grouped attention and a gated MLP.
-    Dense,
-    /// Grouped attention and a mixture of experts, perhaps not in all layers.
-    Experts,
-    /// Latent attention and a mixture of experts.
-    LatentExperts,
-}
-
-const fn family(
-    architecture: &'static str,
-    types: &'static [&'static str],
-    parts: Parts,
-) -> Family {
-    Family { architecture, types, parts, has_states: false }
-}
-
-/// The families that are read. Types that end in `_text` are the language models of multimodal
-/// checkpoints, as these name them in `text_config`.
-pub(super) const FAMILIES: [Family; 19] = [
-    family("DeepseekV2ForCausalLM", &["deepseek_v2"], Parts::LatentExperts),
-    family("DeepseekV3ForCausalLM", &["deepseek_v3", "kimi_k2"], Parts::LatentExperts),
-    family("GemmaForCausalLM", &["gemma"], Parts::Dense),
-    family("Glm4MoeForCausalLM", &["glm4_moe"], Parts::Experts),
-    family("GptOssForCausalLM", &["gpt_oss"], Parts::Experts),
-    family("GraniteForCausalLM", &["granite"], Parts::Dense),
-    family("Llama4ForCausalLM", &["llama4_text"], Parts::Experts),
-    family("LlamaForCausalLM", &["llama"], Parts::Dense),
-    family("MiMoForCausalLM", &["mimo"], Parts::Dense),
-    family("MiniMaxM2ForCausalLM", &["minimax_m2"], Parts::Experts),
-    family("MistralForCausalLM", &["mistral"], Parts::Dense),
-    family("MixtralForCausalLM", &["mixtral"], Parts::Experts),
-    family("Qwen2ForCausalLM", &["qwen2"], Parts::Dense),
-    family("Qwen2MoeForCausalLM", &["qwen2_moe"], Parts::Experts),
-    family("Qwen3ForCausalLM", &["qwen3", "qwen3_vl_text"], Parts::Dense),
-    family("Qwen3MoeForCausalLM", &["qwen3_moe", "qwen3_vl_moe_text"], Parts::Experts),
-    family("Qwen3NextForCausalLM", &["qwen3_next"], Parts::Experts).with_states(),
-    family("Qwen3_5ForCausalLM", &["qwen3_5_text"], Parts::Dense).with_states(),
-    family("Qwen3_5MoeForCausalLM", &["qwen3_5_moe_text"], Parts::Experts).with_states(),
-];
 
 /// Keys of the whole file that nothing is read from.
 pub(in crate::model) const DESCRIPTIONS: &[Known] = &[

@@ -142,7 +142,7 @@ impl Checkpoint {
     }
 
     /// Bytes of the state of one sequence in a layer, on one of `tp` GPUs.
-    fn state_of(mixer: &Mixer, tp: u32) -> u64 {
+    pub(crate) fn state_of(mixer: &Mixer, tp: u32) -> u64 {
         let share = |count: u32| u64::from(count.div_ceil(tp.max(1)));
         let behind =
             |kernel: u32, channels: u64| 2 * u64::from(kernel.saturating_sub(1)) * channels;
@@ -166,7 +166,7 @@ impl Checkpoint {
         }
     }
 
-    fn largest_state(&self, tp: u32) -> u64 {
+    pub(in crate::model) fn largest_state(&self, tp: u32) -> u64 {
         let mixers = self.each_mixer();
         mixers.map(|mixer| Self::state_of(mixer, tp)).max().unwrap_or(0)
     }
@@ -177,7 +177,7 @@ impl Checkpoint {
         mixers.map(|mixer| Self::state_of(mixer, tp)).sum()
     }
 
-    fn state_alignment(&self) -> u64 {
+    pub(in crate::model) fn state_alignment(&self) -> u64 {
         let has = |is: fn(&Mixer) -> bool| self.each_mixer().any(is);
         if has(|mixer| matches!(mixer, Mixer::KimiDelta(_))) {
             ALIGNED_LATENT

@@ -7,8 +7,8 @@ use crate::model::checkpoint::{Checkpoint, Component, Packing, Tensor};
 use crate::units::Bytes;
 
 impl Checkpoint {
-    /// Bytes of weights on each GPU.
-    pub fn weight_bytes(&self, machine: Machine) -> Bytes {
+    /// Bytes of weights on each GPU of a machine, as wide as its kernels need them.
+    pub fn created_bytes(&self, machine: Machine) -> Bytes {
         Bytes(self.weight_bytes_by_component(machine).values().sum())
     }
 
@@ -32,11 +32,15 @@ impl Checkpoint {
         parts
     }
 
-    fn packing_of(&self, layer: Option<usize>, tensor: &Tensor) -> Option<Packing> {
+    pub(in crate::model) fn packing_of(
+        &self,
+        layer: Option<usize>,
+        tensor: &Tensor,
+    ) -> Option<Packing> {
         self.quantization.as_ref().and_then(|weights| weights.packing(layer, tensor))
     }
 
-    fn bytes_of(&self, layer: Option<usize>, tensor: &Tensor) -> u64 {
+    pub(in crate::model) fn bytes_of(&self, layer: Option<usize>, tensor: &Tensor) -> u64 {
         self.packing_of(layer, tensor)
             .map_or_else(|| plain(tensor), |packing| packing.bytes(tensor))
     }

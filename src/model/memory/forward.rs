@@ -14,7 +14,7 @@
 //! of 0.03), 0.59 for 4B at 8192 (0.55), 14.63 for 8B at 131,072 uncompiled (14.5).
 
 use super::start::EngineVersion;
-use crate::model::spec::{Attention, Mlp, ModelSpec};
+use crate::model::checkpoint::{Checkpoint as ModelSpec, Mixer};
 use crate::units::Bytes;
 
 /// Bytes of an element: activations are in 16 bits.
@@ -66,30 +66,47 @@ pub(super) fn hidden_states(model: &ModelSpec, tokens: u32) -> Bytes {
     Bytes(ELEMENT * u64::from(tokens) * u64::from(model.hidden) + WORKSPACE.0)
 }
 
-/// Elements of a token in attention.
+/// Elements of a token in the widest attention, or what stands in its place.
 fn attention(model: &ModelSpec, tp: u64) -> u64 {
-    match &model.attention {
-        Attention::Grouped(grouped) => {
-            let heads = 2 * u64::from(grouped.heads).div_ceil(tp);
-            let kv_heads = 2 * u64::from(grouped.kv_heads).div_ceil(tp);
-            (heads + kv_heads) * u64::from(grouped.head_dim)
+    let share = |count: u32| u64::from(count).div_ceil(tp);
+    let of = |mixer: &Mixer| match mixer {
+        Mixer::Grouped(grouped) => {
+            let heads = share(grouped.heads) + share(grouped.kv_heads);
+            heads * u64::from(grouped.head_dim + grouped.value_dim)
         }
-        Attention::Latent(latent) => {
+        Mixer::Latent(latent) => {
             let head = latent.qk_nope_head_dim + latent.qk_rope_head_dim;
             let wide = 2 * u64::from(head) + 2 * u64::from(latent.v_head_dim);
-            u64::from(latent.heads).div_ceil(tp) * wide
+            share(latent.heads) * wide
         }
-    }
+        Mixer::Compressed(compressed) => {
+            share(compressed.heads) * 2 * u64::from(compressed.head_dim)
+        }
+        Mixer::Delta(delta) => {
+            2 * share(delta.key_heads) * u64::from(delta.key_dim)
+                + 3 * share(delta.value_heads) * u64::from(delta.value_dim)
+        }
+        Mixer::KimiDelta(delta) => 5 * share(delta.heads) * u64::from(delta.head_dim),
+        Mixer::StateSpace(state) => {
+            let inner = share(state.heads) * u64::from(state.head_dim);
+            3 * inner + 2 * share(state.groups) * u64::from(state.state)
+        }
+    };
+    model.each_mixer().map(of).max().unwrap_or(0)
 }
 
 /// Elements of a step in the widest MLP of the model, of whose experts a chunk is computed at once.
 fn mlp(model: &ModelSpec, (tokens, chunk): (u32, u32), tp: u64) -> u64 {
-    let matrices = if model.mlp == Mlp::Plain { 2 } else { 3 };
-    let dense = |width: u32| matrices * u64::from(width).div_ceil(tp) * u64::from(tokens);
-    let Some(moe) = &model.moe else { return dense(model.intermediate) };
-    let width = u64::from(moe.intermediate).div_ceil(tp);
-    let expert = (2 * width).max(u64::from(model.hidden)) + width;
-    let experts = u64::from(chunk) * u64::from(moe.experts_per_token) * expert;
-    let dense = if moe.dense_layers > 0 { dense(model.intermediate) } else { 0 };
-    experts.max(dense)
+    let dense = model.layers.iter().filter_map(|layer| layer.dense).map(|dense| {
+        let matrices = if dense.gated { 3 } else { 2 };
+        matrices * u64::from(dense.width).div_ceil(tp) * u64::from(tokens)
+    });
+    let experts = model.layers.iter().filter_map(|layer| layer.experts).map(|experts| {
+        let width = u64::from(experts.width).div_ceil(tp);
+        let ups = if experts.gated { 2 } else { 1 };
+        let inside = experts.latent.unwrap_or(model.hidden);
+        let expert = (ups * width).max(u64::from(inside)) + width;
+        u64::from(chunk) * u64::from(experts.per_token) * expert
+    });
+    dense.chain(experts).max().unwrap_or(0)
 }

@@ -9,9 +9,9 @@
 //! * One table of rotary positions, as long as the model's reach
 //!   (`vllm/model_executor/layers/rotary_embedding/base.py`).
 
-use crate::model::precision::{Module, Scheme};
-use crate::model::spec::{Attention, ModelSpec};
+use crate::model::checkpoint::{Checkpoint as ModelSpec, Component, Mixer, Packing, Tensor};
 use crate::model::stages::Stage;
+use crate::model::weights::LayersAlike;
 use crate::units::Bytes;
 
 /// A generation of GPUs, as far as kernels are chosen by it.
@@ -42,11 +42,26 @@ struct Tile {
     hidden: u64,
 }
 
+impl Tile {
+    /// Experts as wide as these multiples.
+    fn padded(&self, tensor: Tensor) -> Tensor {
+        let up = |size: u64, multiple: u64| size.next_multiple_of(multiple);
+        let (outputs, inputs) = if tensor.name == "experts.down_proj" {
+            (up(tensor.outputs, self.hidden), up(tensor.inputs, self.width))
+        } else {
+            let width = up(tensor.outputs / tensor.parts, self.width);
+            (tensor.parts * width, up(tensor.inputs, self.hidden))
+        };
+        let biases = if tensor.biases > 0 { outputs } else { 0 };
+        Tensor { outputs, inputs, biases, ..tensor }
+    }
+}
+
 impl Generation {
-    fn tile(self, scheme: Option<Scheme>) -> Tile {
-        let (width, hidden) = match (self, scheme) {
-            (Self::Hopper, Some(Scheme::Mxfp4)) => (64, 1),
-            (Self::Blackwell | Self::OtherNvidia, Some(Scheme::Mxfp4)) => (128, 256),
+    fn tile(self, packing: Option<Packing>) -> Tile {
+        let (width, hidden) = match (self, packing) {
+            (Self::Hopper, Some(Packing::Mxfp4)) => (64, 1),
+            (Self::Blackwell | Self::OtherNvidia, Some(Packing::Mxfp4)) => (128, 256),
             (Self::Blackwell, None) => (128, 1),
             _ => (1, 1),
         };
@@ -68,41 +83,49 @@ impl Stage {
 
 /// Bytes by which the experts grow.
 fn padding(model: &ModelSpec, generation: Generation, tp: u32, ranks: u32) -> u64 {
-    let Some(moe) = &model.moe else { return 0 };
-    let tile = generation.tile(model.weights.scheme(Module::Experts));
     // Experts that ranks share are whole ones.
-    let (share, held) = if ranks > 1 {
-        (1, u64::from(moe.experts).div_ceil(u64::from(tp) * u64::from(ranks)))
-    } else {
-        (tp, u64::from(moe.experts))
+    let (cut, gpus) = if ranks > 1 { (1, u64::from(tp) * u64::from(ranks)) } else { (tp, 1) };
+    let of_layer = |alike: LayersAlike| {
+        let grown = |tensor: &Tensor| {
+            let tile = generation.tile(model.packing_of(Some(alike.first), tensor));
+            let wider = Tensor { copies: tensor.copies.div_ceil(gpus), ..tile.padded(*tensor) };
+            let plain = Tensor { copies: wider.copies, ..*tensor };
+            model.bytes_of(Some(alike.first), &wider) - model.bytes_of(Some(alike.first), &plain)
+        };
+        let tensors = model.layer_tensors(&alike.layer, cut);
+        let experts = tensors.iter().filter(|tensor| tensor.component == Component::RoutedExperts);
+        u64::from(alike.count) * experts.map(grown).sum::<u64>()
     };
-    let width = u64::from(moe.intermediate).div_ceil(u64::from(share.max(1)));
-    let hidden = u64::from(model.hidden);
-    let (wide, deep) = (width.next_multiple_of(tile.width), hidden.next_multiple_of(tile.hidden));
-    let bytes = |width: u64, hidden: u64| {
-        let of = |outputs, inputs| model.weights.bytes(Module::Experts, outputs, inputs);
-        of(2 * width, hidden) + of(hidden, width)
-    };
-    u64::from(model.sparse_layers()) * held * (bytes(wide, deep) - bytes(width, hidden))
+    model.layers_alike().into_iter().map(of_layer).sum()
 }
 
 /// Bytes of the second copy of latent attention's up-projections.
 fn copies(model: &ModelSpec, tp: u32) -> u64 {
-    let Attention::Latent(latent) = &model.attention else { return 0 };
-    let heads = u64::from(latent.heads.div_ceil(tp.max(1)));
-    let head = u64::from(latent.qk_nope_head_dim + latent.v_head_dim);
-    let of_layer = heads * head * u64::from(latent.kv_lora_rank) * model.weights.dtype.bytes();
-    u64::from(model.layers) * of_layer
+    let of = |mixer: &Mixer| match mixer {
+        Mixer::Latent(latent) => {
+            let heads = u64::from(latent.heads.div_ceil(tp.max(1)));
+            let head = u64::from(latent.qk_nope_head_dim + latent.v_head_dim);
+            heads * head * u64::from(latent.kv_lora_rank) * model.dtype.bytes()
+        }
+        _ => 0,
+    };
+    model.each_mixer().map(of).sum()
 }
 
 /// Bytes of sines and cosines of all positions.
 fn positions(model: &ModelSpec) -> u64 {
-    let turned = match &model.attention {
-        Attention::Grouped(grouped) => grouped.head_dim,
-        Attention::Latent(latent) => latent.qk_rope_head_dim,
+    let turned = |mixer: &Mixer| match mixer {
+        Mixer::Grouped(grouped) => grouped.head_dim,
+        Mixer::Latent(latent) => latent.qk_rope_head_dim,
+        Mixer::Compressed(_) => COMPRESSED_ROPE,
+        Mixer::Delta(_) | Mixer::KimiDelta(_) | Mixer::StateSpace(_) => 0,
     };
-    u64::from(model.max_position) * u64::from(turned) * model.weights.dtype.bytes()
+    let turned = model.each_mixer().map(turned).max().unwrap_or(0);
+    u64::from(model.max_position) * u64::from(turned) * model.dtype.bytes()
 }
+
+/// Elements of a head of DeepSeek-V4 that have a rotary position.
+const COMPRESSED_ROPE: u32 = 64;
 
 #[cfg(test)]
 mod tests {
@@ -116,7 +139,7 @@ mod tests {
         "modules_to_not_convert": ["model.layers.*.self_attn"]}}"#;
 
     fn loaded_gib(generation: Generation) -> f64 {
-        let model = ModelSpec::from_hf_config(GPT_OSS, "gpt-oss-20b").unwrap();
+        let model = ModelSpec::from_hf_config(GPT_OSS, None, "gpt-oss-20b").unwrap();
         model.stages(1)[0].loaded_bytes(1, 1, Loading::Served(generation)).as_gib()
     }
 

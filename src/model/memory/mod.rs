@@ -12,10 +12,10 @@ mod start;
 
 use serde::{Deserialize, Serialize};
 
+use super::checkpoint::{Checkpoint as ModelSpec, Reach};
 use super::error::ModelError;
 use super::kv_groups::KvGroups;
 use super::precision::KvDtype;
-use super::spec::ModelSpec;
 use super::stages::Stage;
 use crate::units::Bytes;
 
@@ -75,14 +75,19 @@ pub enum WindowMemory {
 impl WindowMemory {
     /// KV bytes of a token in a block.
     fn bytes_per_token(self, model: &ModelSpec, budget: &MemoryBudget) -> u64 {
-        let bytes = |layers| model.kv_bytes_of_layers(layers, budget.tp, budget.kv_dtype);
-        let groups = KvGroups::of(model);
-        match (self, groups, model.sliding_window) {
-            (Self::Grouped, Some(groups), _) => bytes(groups.layers),
-            (Self::Share(share), _, Some(window)) if window.layers < model.layers => {
-                bytes(model.layers - window.layers) + (share * bytes(window.layers) as f64) as u64
+        let (tp, dtype) = (budget.tp, budget.kv_dtype);
+        match (self, KvGroups::of(model)) {
+            (Self::Grouped, Some(groups)) => {
+                u64::from(groups.layers) * model.kv_bytes_of_layer(tp, dtype)
             }
-            _ => bytes(model.attention_layers()),
+            (Self::Share(share), _) => {
+                let windows = model.kv_bytes_of(tp, dtype, |reach| reach != Reach::Full);
+                let whole = model.kv_bytes_of(tp, dtype, |reach| reach == Reach::Full);
+                // Where all layers have a window there is one pool.
+                let share = if whole > 0 { share } else { 1.0 };
+                whole + (share * windows as f64) as u64
+            }
+            (Self::Whole | Self::Grouped, _) => model.kv_bytes_per_token(tp, dtype),
         }
     }
 }
@@ -220,7 +225,7 @@ fn sizes(tp: u32, pp: u32) -> String {
 fn advice(model: &ModelSpec, budget: &MemoryBudget, usable: Bytes, kept: u64) -> String {
     let fits = |(tp, pp): (u32, u32)| {
         model.check_tensor_parallel(tp).is_ok()
-            && pp <= model.layers
+            && pp <= model.num_layers()
             && tightest(model, (tp, pp), budget, usable.0, kept).blocks > 0
     };
     let now = tightest(model, (budget.tp, budget.pp), budget, usable.0, kept);

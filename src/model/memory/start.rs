@@ -20,7 +20,7 @@ use serde::Serialize;
 use super::forward::{self, Run};
 use super::loading::Generation;
 use super::sampler::SamplerKernels;
-use crate::model::spec::ModelSpec;
+use crate::model::checkpoint::Checkpoint as ModelSpec;
 use crate::units::Bytes;
 
 /// A version of an engine.
@@ -254,7 +254,7 @@ mod tests {
         "max_position_embeddings": 40960, "tie_word_embeddings": true}"#;
 
     fn start(version: &str, sequences: u32, sampler: SamplerKernels) -> StartUp {
-        let model = ModelSpec::from_hf_config(JSON, "Qwen3-4B").unwrap();
+        let model = ModelSpec::from_hf_config(JSON, None, "Qwen3-4B").unwrap();
         let card = Card { generation: Generation::Hopper, has_multicast: true };
         let version = EngineVersion::parse(version).unwrap();
         let (tp, step_tokens, is_compiled, graphs) = (1, 8192, true, 86);

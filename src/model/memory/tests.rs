@@ -1,7 +1,7 @@
 //! Blocks beside weights and what else is kept.
 
 use super::*;
-use crate::model::SlidingWindow;
+use crate::model::{Mixer, Reach};
 
 const JSON: &str = r#"{"model_type": "mistral", "num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4,
     "intermediate_size": 128, "vocab_size": 100, "max_position_embeddings": 512}"#;
@@ -24,7 +24,7 @@ fn budget(gpu_memory: u64, tp: u32) -> MemoryBudget {
 
 #[test]
 fn layers_with_a_window_leave_room_as_their_engine_has_it() {
-    let mut model = ModelSpec::from_hf_config(JSON, "small").unwrap();
+    let mut model = ModelSpec::from_hf_config(JSON, None, "small").unwrap();
     let room = 10_000_000;
     let blocks = |model: &ModelSpec, window| {
         let memory = 2 * (190_080 + 1000 + room);
@@ -33,22 +33,22 @@ fn layers_with_a_window_leave_room_as_their_engine_has_it() {
     };
     let (grouped, shared) = (WindowMemory::Grouped, WindowMemory::Share(0.5));
     let whole = room / 8192;
-    let mut window = SlidingWindow { tokens: 16, layers: 1, chunked: false };
     for all in [WindowMemory::Whole, grouped, shared] {
         assert_eq!(blocks(&model, all), whole, "no layer has a window");
     }
-    model.sliding_window = Some(window);
+    model = model.with_windows(16, 1);
     assert_eq!(blocks(&model, WindowMemory::Whole), whole);
     assert_eq!(blocks(&model, grouped), room / 4096, "a block holds one layer of two");
     assert_eq!(blocks(&model, shared), room / (4096 + 2048));
-    window.chunked = true;
-    model.sliding_window = Some(window);
+    if let Some(Mixer::Grouped(grouped)) = &mut model.layers[0].mixer {
+        grouped.reach = Reach::Chunk(16);
+    }
     assert_eq!(blocks(&model, grouped), whole, "chunks are kept");
 }
 
 #[test]
 fn blocks_fill_what_weights_and_reserve_leave() {
-    let model = ModelSpec::from_hf_config(JSON, "small").unwrap();
+    let model = ModelSpec::from_hf_config(JSON, None, "small").unwrap();
     // 95,040 parameters of 2 B; a block is 16 tokens · 2 layers · 2·4·16 elements · 2 B.
     assert_eq!(model.weight_bytes(1), Bytes(2 * 95_040));
     let capacity = KvCapacity::derive(&model, &budget(2 * (190_080 + 1000 + 5 * 8192), 1));
@@ -59,7 +59,7 @@ fn blocks_fill_what_weights_and_reserve_leave() {
 
 #[test]
 fn a_model_that_does_not_fit_says_what_would() {
-    let model = ModelSpec::from_hf_config(JSON, "small").unwrap();
+    let model = ModelSpec::from_hf_config(JSON, None, "small").unwrap();
     let error = KvCapacity::derive(&model, &budget(300_000, 1)).unwrap_err().to_string();
     assert!(error.contains("weights need 185.6 KiB"), "{error}");
     assert!(error.contains("tensor parallel size 2 or on a GPU of at least"), "{error}");
@@ -67,7 +67,7 @@ fn a_model_that_does_not_fit_says_what_would() {
 
 #[test]
 fn the_fullest_stage_decides_how_many_blocks_there_are() {
-    let model = ModelSpec::from_hf_config(JSON, "small").unwrap();
+    let model = ModelSpec::from_hf_config(JSON, None, "small").unwrap();
     // Either of two layers has half of the 16-token blocks' 8192 B; the last has norm and head too.
     let stages: Vec<u64> = model.stages(2).iter().map(|stage| stage.weight_bytes(1).0).collect();
     assert_eq!(stages[1] - stages[0], 2 * 64);
@@ -84,7 +84,7 @@ fn the_fullest_stage_decides_how_many_blocks_there_are() {
 
 #[test]
 fn heads_are_shared_evenly_or_not_at_all() {
-    let model = ModelSpec::from_hf_config(JSON, "small").unwrap();
+    let model = ModelSpec::from_hf_config(JSON, None, "small").unwrap();
     assert!(model.check_tensor_parallel(4).is_ok());
     let error = KvCapacity::derive(&model, &budget(1 << 30, 3)).unwrap_err();
     assert!(matches!(error, ModelError::TensorParallel { tp: 3, .. }));

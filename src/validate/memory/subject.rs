@@ -6,7 +6,7 @@ use super::start::Start;
 use crate::hardware::GpuSpec;
 use crate::io::text;
 use crate::load::{LoadError, fail};
-use crate::model::{KvDtype, ModelSpec, Module, Quantization, Scheme};
+use crate::model::{KvDtype, ModelSpec, Module, Packing, Scheme};
 use crate::profiles;
 use crate::validate::gpu_names;
 
@@ -76,11 +76,8 @@ impl Models {
         let lower = written.to_lowercase();
         let ends = |(ending, _): &&(&str, Scheme)| lower.ends_with(ending);
         let Some((ending, scheme)) = ENDINGS.iter().find(ends) else { return Err(error) };
-        let mut spec =
-            self.whole_name(&written[..written.len() - ending.len()]).map_err(|_| error)?;
-        let modules = Module::CONVERTIBLE.to_vec();
-        spec.weights.quantization = Some(Quantization { scheme: *scheme, modules });
-        Ok(spec)
+        let spec = self.whole_name(&written[..written.len() - ending.len()]).map_err(|_| error)?;
+        Ok(spec.quantized(*scheme, &Module::CONVERTIBLE))
     }
 
     fn whole_name(&self, written: &str) -> Result<ModelSpec, String> {
@@ -93,7 +90,7 @@ impl Models {
         match (catalogue(), self.files.iter().find(|(name, _)| *name == lower)) {
             (Some(spec), _) => Ok(spec),
             (None, Some((_, text))) => {
-                ModelSpec::from_hf_config(text, short).map_err(|error| error.to_string())
+                ModelSpec::from_hf_config(text, None, short).map_err(|error| error.to_string())
             }
             (None, None) => Err(format!("{short} is neither in the catalogue nor in --models")),
         }
@@ -103,23 +100,23 @@ impl Models {
 /// The model as it is served: a checkpoint in 16 bits may be quantised while it is loaded.
 fn in_format(mut spec: ModelSpec, start: &Start) -> Result<ModelSpec, String> {
     let told = start.text("quantization").unwrap_or_default().to_lowercase();
-    let has = spec.weights.quantization.as_ref().map(|quantization| quantization.scheme);
+    let has = spec.main_packing();
     let fits = match (told.as_str(), has) {
         ("", _) => true,
         ("fp8", None) => {
-            let modules = Module::CONVERTIBLE.to_vec();
-            let scheme = Scheme::Fp8 { block: None };
-            spec.weights.quantization = Some(Quantization { scheme, modules });
+            spec = spec.quantized(Scheme::Fp8 { block: None }, &Module::CONVERTIBLE);
             true
         }
         (_, None) => false,
-        (told, Some(Scheme::Fp8 { .. })) => told.contains("fp8") || told.contains("modelopt"),
-        (told, Some(Scheme::Mxfp4)) => told.contains("mxfp4"),
-        (told, Some(Scheme::IntGroups { .. })) => {
+        (told, Some(Packing::Fp8 | Packing::Fp8Blocks { .. } | Packing::Mxfp8)) => {
+            told.contains("fp8") || told.contains("modelopt")
+        }
+        (told, Some(Packing::Mxfp4)) => told.contains("mxfp4"),
+        (told, Some(Packing::IntGroups { .. })) => {
             ["awq", "gptq", "compressed"].iter().any(|word| told.contains(word))
         }
-        (told, Some(Scheme::Nvfp4)) => told.contains("fp4") || told.contains("compressed"),
-        (told, Some(Scheme::Int8)) => told.contains("compressed") || told.contains("int8"),
+        (told, Some(Packing::Nvfp4)) => told.contains("fp4") || told.contains("compressed"),
+        (told, Some(Packing::Int8)) => told.contains("compressed") || told.contains("int8"),
     };
     if fits { Ok(spec) } else { Err(format!("{} in {told} is not known", spec.name)) }
 }

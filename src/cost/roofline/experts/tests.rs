@@ -8,9 +8,9 @@ use crate::profiles;
 use crate::rng::Seed;
 use crate::scenario::Communication;
 
-fn moe(experts: u32, experts_per_token: u32) -> Moe {
+fn moe(count: u32, per_token: u32) -> ExpertShape {
     let model = profiles::model("Qwen3-30B-A3B").expect("in the catalogue");
-    Moe { experts, experts_per_token, ..model.moe.expect("it is a mixture") }
+    ExpertShape { count, per_token, ..*model.experts().expect("it is a mixture") }
 }
 
 /// A part of every expert on each GPU.
@@ -20,25 +20,24 @@ fn over(size: u32, imbalance: f64) -> ExpertParallelConfig {
     ExpertParallelConfig { size: Some(size), imbalance, ..Default::default() }
 }
 
-fn experts(moe: &Moe, parallel: ExpertParallelConfig) -> Experts {
+fn experts(moe: &ExpertShape, parallel: ExpertParallelConfig) -> Experts {
     let spread = Spread::of(moe, Some(parallel), 8);
-    let (count, visits) =
-        (spread.held(moe.experts), spread.visits(f64::from(moe.experts_per_token)));
+    let (count, visits) = (spread.held(moe.count), spread.visits(f64::from(moe.per_token)));
     let product = Product { read: 1.0, read_row: 0.0, multiply_row: 0.0, fixed: 0.0 };
     Experts { count, idle_share: 1.0 - visits / count, product, spread }
 }
 
 /// The means over draws of the most experts visited and the most visits on one GPU.
-fn drawn(moe: &Moe, gpus: usize, rows: u32) -> (f64, f64) {
+fn drawn(moe: &ExpertShape, gpus: usize, rows: u32) -> (f64, f64) {
     const DRAWS: usize = 400;
     let mut rng = Seed(7).stream("experts", 0);
-    let held = moe.experts as usize / gpus;
+    let held = moe.count as usize / gpus;
     let (mut touched, mut visits) = (0, 0);
     for _ in 0..DRAWS {
-        let mut visited = vec![0_usize; moe.experts as usize];
+        let mut visited = vec![0_usize; moe.count as usize];
         for _ in 0..rows {
-            let mut order: Vec<usize> = (0..moe.experts as usize).collect();
-            for place in 0..moe.experts_per_token as usize {
+            let mut order: Vec<usize> = (0..moe.count as usize).collect();
+            for place in 0..moe.per_token as usize {
                 let other = rng.random_range(place..order.len());
                 order.swap(place, other);
                 visited[order[place]] += 1;

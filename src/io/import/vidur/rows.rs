@@ -38,8 +38,8 @@ pub(super) fn read(path: &Path, model: &ModelSpec, tp: u32) -> Result<Rows, Laye
     for row in table.with("num_tensor_parallel_workers", tp)? {
         row.check_shape(model, "n_head")?;
         let width = row.count("n_expanded_embd")?;
-        if width != u64::from(model.intermediate) {
-            let (name, expected) = (&model.name, model.intermediate);
+        if width != u64::from(model.dense_width()) {
+            let (name, expected) = (&model.name, model.dense_width());
             return Err(table.fail(format!("n_expanded_embd: {name} has {expected}, got {width}")));
         }
         gates = if row.is("use_gated_mlp")? { 2 } else { 1 };
@@ -67,7 +67,7 @@ pub(super) fn read(path: &Path, model: &ModelSpec, tp: u32) -> Result<Rows, Laye
         final_layernorm_ns: column(&|times| times[1]),
         qk_norm_ns: None,
     };
-    let outputs = f64::from(model.vocab) / (f64::from(gates) * f64::from(model.intermediate));
+    let outputs = f64::from(model.vocab) / (f64::from(gates) * f64::from(model.dense_width()));
     let few = || by_tokens.iter().filter(|(tokens, _)| **tokens <= MOST_SEQUENCES);
     let head = few().map(|(_, times)| (times[6] * outputs * 1e3).round() as u64);
     let sequences = SequencesProfile {

@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::io::columns::{self, Table};
 use crate::io::import::error::LayerImportError;
 use crate::io::import::llmservingsim::LONGEST_US;
-use crate::model::{Attention, ModelSpec};
+use crate::model::{Mixer, ModelSpec};
 
 /// A table and the place of each column that is asked for.
 #[derive(Debug)]
@@ -116,11 +116,10 @@ impl Row<'_> {
         model: &ModelSpec,
         heads_column: &str,
     ) -> Result<(), LayerImportError> {
-        let Attention::Grouped(attention) = &model.attention else {
+        let mut mixers = model.each_mixer();
+        let Some(Mixer::Grouped(attention)) = mixers.next() else {
             let name = &model.name;
-            return Err(self
-                .of
-                .fail(format!("{name} has latent attention, which Vidur does not time")));
+            return Err(self.of.fail(format!("{name} has other attention than Vidur times")));
         };
         for (column, expected) in [
             ("n_embd", model.hidden),

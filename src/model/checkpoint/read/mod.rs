@@ -60,6 +60,16 @@ impl Checkpoint {
     }
 }
 
+impl Checkpoint {
+    /// What the family of a class is known by; nothing where it is not read.
+    pub(in crate::model) fn family_of(architecture: &str) -> &'static str {
+        let alias = ALIASES.iter().find(|(alias, _)| *alias == architecture);
+        let class = alias.map_or(architecture, |(_, family)| family);
+        let family = FAMILIES.iter().find(|family| family.architecture == class);
+        family.map_or("", |family| family.types[0])
+    }
+}
+
 /// Whether a key of `config.json` only describes, so that it may have any value.
 pub fn describes(key: &str) -> bool {
     let lists = [
@@ -188,5 +198,7 @@ fn family_of(
     Ok((family, class))
 }
 
+#[cfg(test)]
+mod refusals;
 #[cfg(test)]
 mod tests;

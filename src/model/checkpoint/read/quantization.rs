@@ -139,6 +139,8 @@ fn of(
         } else {
             kept(config)?
         },
+        left: Vec::new(),
+        first_layer: 0,
         parents: family.parents(),
     };
     Ok((Some(weights), kv))
@@ -172,6 +174,8 @@ fn of_deepseek_v4(
         includes_head: false,
         single: BTreeMap::new(),
         kept: Kept::default(),
+        left: Vec::new(),
+        first_layer: 0,
         parents: family.parents(),
     };
     Ok((Some(weights), kv))

@@ -126,7 +126,7 @@ fn names_of_towers_and_drafts_are_not_those_of_the_model() {
         )
     };
     let model = |exempt: &str| read(HYBRID, Some(&apart(exempt))).expect("it is read");
-    let bytes = |exempt: &str| model(exempt).weight_bytes(machine(1));
+    let bytes = |exempt: &str| model(exempt).created_bytes(machine(1));
     let elsewhere = r#""model.vision_tower.encoder.layers.0*", "model.mtp.layers.1*", "mtp*""#;
     assert_eq!(bytes(elsewhere), bytes(""));
     assert_ne!(bytes(r#""backbone.layers.1*""#), bytes(""));
@@ -138,7 +138,7 @@ proptest! {
     fn gpus_share_weights(pattern in "[ME*-]{1,12}", tp in prop::sample::select(vec![1_u32, 2, 4])) {
         let text = HYBRID.replace("MEM*E-", &format!("{pattern}*"));
         let model = read(&text, None).expect("it is read");
-        let of = |tp: u32| model.weight_bytes(machine(tp)).0;
+        let of = |tp: u32| model.created_bytes(machine(tp)).0;
         prop_assert!(of(tp) <= of(1));
         prop_assert!(u64::from(tp) * of(tp) >= of(1));
         prop_assert!(model.parameters().active <= model.parameters().total());
