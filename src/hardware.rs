@@ -40,13 +40,14 @@ pub struct GpuSpec {
     pub memory_bytes: u64,
     /// Memory bandwidth in 10⁹ B/s.
     pub memory_bandwidth_gb_s: f64,
-    /// Name of the link between GPUs of one domain; `PCIe` where there is none of its own.
+    /// Name of the link between GPUs of one domain; `PCIe` where there is none of its own, with `bridge` in it
+    /// where no switch joins them.
     pub link: String,
     /// Bandwidth of one GPU to its peers in one direction, in 10⁹ B/s.
     pub link_gb_s: f64,
     /// GPUs that the link joins.
     pub gpus_per_domain: u32,
-    /// Bandwidth of the host bus in one direction, in 10⁹ B/s.
+    /// Bandwidth of the way to the host's memory in one direction, in 10⁹ B/s.
     pub pcie_gb_s: f64,
     /// Design power in W.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -127,6 +128,8 @@ pub struct AllReduce {
 
 /// The link of GPUs that have none of their own.
 const PCIE: &str = "PCIe";
+/// What the link of cards is called that a bridge joins, without a switch.
+const BRIDGE: &str = "bridge";
 /// GPUs in a node without a link of its own.
 const GPUS_PER_NODE: u32 = 8;
 
@@ -173,14 +176,16 @@ impl GpuSpec {
     pub fn card(&self) -> Card {
         let generation = match self.vendor.as_str() {
             "NVIDIA" if self.architecture.contains("Hopper") => Generation::Hopper,
-            "NVIDIA" if self.name.contains("B200") || self.name.contains("B300") => {
+            // Of Blackwell only the chips of data centres have NVLink; workstations and desktops run other kernels.
+            "NVIDIA" if self.architecture.contains("Blackwell") && self.link != PCIE => {
                 Generation::Blackwell
             }
             "NVIDIA" => Generation::OtherNvidia,
             _ => Generation::Other,
         };
         let is_new = matches!(generation, Generation::Hopper | Generation::Blackwell);
-        Card { generation, has_multicast: is_new && self.link != PCIE }
+        let has_switch = self.link != PCIE && !self.link.contains(BRIDGE);
+        Card { generation, has_multicast: is_new && has_switch }
     }
 
     /// Memory as the driver reports it to an engine.
