@@ -142,42 +142,68 @@ const MODEL_FILES: &[(&str, &str); 91] = files!["models":
     "yi-34b",
 ];
 
-const GPU_FILES: &[(&str, &str); 29] = files!["gpus":
+const GPU_FILES: &[(&str, &str)] = files!["gpus":
     "a10",
     "a100-pcie-80gb",
     "a100-sxm4-40gb",
     "a100-sxm4-80gb",
     "a10g",
+    "a30",
     "a40",
+    "a800-sxm4-80gb",
+    "arc-pro-b60",
     "ascend-910b",
     "ascend-910c",
+    "ascend-a3-die",
     "b200-sxm-180gb",
     "b300-sxm",
+    "gaudi3",
     "gb10",
     "gb200",
     "gb300",
+    "gh200-144gb",
+    "gh200-96gb",
+    "h100-nvl",
     "h100-pcie-80gb",
     "h100-sxm5-64gb",
     "h100-sxm5-80gb",
     "h20",
+    "h20-3e",
+    "h200-nvl",
     "h200-sxm-141gb",
+    "h800-sxm5-80gb",
+    "l20",
     "l4",
+    "l40",
     "l40s",
     "mi300x",
+    "mi308x",
     "mi325x",
+    "mi350x",
     "mi355x",
     "rtx-3090",
     "rtx-4090",
+    "rtx-4090d",
     "rtx-5090",
+    "rtx-5090d",
+    "rtx-6000-ada",
+    "rtx-a6000",
+    "rtx-pro-6000-blackwell-max-q",
     "rtx-pro-6000-blackwell-server",
+    "rtx-pro-6000-blackwell-workstation",
     "t4",
+    "tpu-v6e",
+    "tpu-v7x",
+    "tpu-v7x-device",
+    "trainium2",
+    "trainium3",
     "v100-pcie-32gb",
 ];
 
 const HOST_FILES: &[(&str, &str); 2] = files!["hosts": "sglang", "vllm"];
 
 static MODELS: Catalogue<ModelSpec, 91> = Catalogue::new(MODEL_FILES, |spec| &spec.name);
-static GPUS: Catalogue<GpuSpec, 29> = Catalogue::new(GPU_FILES, |spec| &spec.name);
+static GPUS: Catalogue<GpuSpec, { GPU_FILES.len() }> = Catalogue::new(GPU_FILES, |spec| &spec.name);
 
 static HOSTS: Catalogue<HostProfile, 2> = Catalogue::new(HOST_FILES, |spec| &spec.engine);
 
@@ -310,6 +336,13 @@ mod tests {
             ("B200", "B200-SXM-180GB"),
             ("L40S", "L40S"),
             ("4090", "RTX-4090"),
+            ("NVIDIA GH200 480GB", "GH200-96GB"),
+            (
+                "NVIDIA RTX PRO 6000 Blackwell Workstation Edition",
+                "RTX-PRO-6000-Blackwell-Workstation",
+            ),
+            ("AMD Instinct MI350X", "MI350X"),
+            ("Ironwood", "TPU-v7x"),
         ] {
             assert_eq!(gpu(short).map(|spec| spec.name).as_deref(), Some(full), "{short}");
         }

@@ -9,7 +9,7 @@ use super::Profile;
 
 /// Profiles in the order of their files.
 pub(super) struct Catalogue<T: 'static, const N: usize> {
-    files: &'static [(&'static str, &'static str); N],
+    files: &'static [(&'static str, &'static str)],
     read: [OnceLock<Profile<T>>; N],
     name_of: fn(&T) -> &String,
     /// The file of each name that was looked up: a scenario asks for its model and GPU many times.
@@ -17,10 +17,12 @@ pub(super) struct Catalogue<T: 'static, const N: usize> {
 }
 
 impl<T: DeserializeOwned, const N: usize> Catalogue<T, N> {
+    /// A catalogue of these files, of which there are `N`.
     pub(super) const fn new(
-        files: &'static [(&'static str, &'static str); N],
+        files: &'static [(&'static str, &'static str)],
         name_of: fn(&T) -> &String,
     ) -> Self {
+        assert!(files.len() == N, "as many files as the type says");
         let found = RwLock::new(BTreeMap::new());
         Self { files, read: [const { OnceLock::new() }; N], name_of, found }
     }

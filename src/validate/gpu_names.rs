@@ -12,11 +12,12 @@ const FILLERS: [&str; 16] = [
 ];
 
 /// Spellings that tell more than the catalogue's names.
-const MORE: [(&str, &str); 9] = [
+const MORE: [(&str, &str); 10] = [
     ("A40 48GB", "A40"),
     ("L4 24GB", "L4"),
     ("L40S 48GB", "L40S"),
     ("H20 96GB", "H20"),
+    ("H800 81GB", "H800-SXM5-80GB"),
     ("MI300X 192GB", "MI300X"),
     ("MI325X 256GB", "MI325X"),
     ("RTX 4090 24GB", "RTX-4090"),
@@ -99,10 +100,16 @@ mod tests {
             ("RTX 4090", "RTX-4090"),
             ("NVIDIA RTX 4090 24GB", "RTX-4090"),
             ("NVIDIA A10 24GB", "A10"),
+            ("NVIDIA H800 81GB", "H800-SXM5-80GB"),
+            ("H20 141GB", "H20-3e"),
+            ("H100 NVL", "H100-NVL"),
+            ("AMD MI350X", "MI350X"),
+            ("Intel Arc Pro B60", "Arc-Pro-B60"),
             ("AMD Instinct MI300X", "MI300X"),
             ("NVIDIA RTX PRO 6000 Blackwell Server Edition", "RTX-PRO-6000-Blackwell-Server"),
             ("NVIDIA RTX PRO 6000 Blackwell", "RTX-PRO-6000-Blackwell-Server"),
             ("NVIDIA RTX PRO 6000 96GB", "RTX-PRO-6000-Blackwell-Server"),
+            ("RTX PRO 6000 Blackwell Workstation Edition", "RTX-PRO-6000-Blackwell-Workstation"),
         ] {
             let found = find(written).map(|(spec, _)| spec.name);
             assert_eq!(found.as_deref(), Some(name), "{written}");
@@ -118,11 +125,10 @@ mod tests {
             "SXM",
             "80GB",
             "RTX",
-            "H100 NVL",
-            "H200 NVL",
-            "NVIDIA H800 81GB",
+            "H800 PCIe",
             "NVIDIA A100 PCIe 40GB",
-            "RTX PRO 6000 Blackwell Workstation Edition",
+            "GH200 80GB",
+            "RTX 6000",
         ] {
             assert_eq!(find(written), None, "{written}");
         }

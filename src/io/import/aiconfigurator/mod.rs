@@ -30,10 +30,11 @@ pub struct Selection<'a> {
 }
 
 /// Folders of GPUs and their names in the catalogue.
-const SYSTEMS: [(&str, &str); 9] = [
+const SYSTEMS: [(&str, &str); 10] = [
     ("a100_sxm", "A100-SXM4-80GB"),
     ("b200_sxm", "B200-SXM-180GB"),
     ("b300_sxm", "B300-SXM"),
+    ("b60", "Arc-Pro-B60"),
     ("gb200", "GB200"),
     ("gb300", "GB300"),
     ("h100_sxm", "H100-SXM5-80GB"),
@@ -43,10 +44,11 @@ const SYSTEMS: [(&str, &str); 9] = [
 ];
 
 /// L2 caches in MB, from the vendors' data sheets.
-const L2_MB: [(&str, f64); 9] = [
+const L2_MB: [(&str, f64); 10] = [
     ("a100_sxm", 40.0),
     ("b200_sxm", 126.0),
     ("b300_sxm", 126.0),
+    ("b60", 18.0),
     ("gb200", 126.0),
     ("gb300", 126.0),
     ("h100_sxm", 50.0),
