@@ -24,6 +24,7 @@ mod faults;
 mod frontend;
 mod function_traces;
 mod gateway;
+mod gpus;
 mod groups;
 mod handover;
 mod host;
