@@ -5,8 +5,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::checkpoint::{
-    Checkpoint, DeltaNet, DenseMlp, Experts, Gate, GroupedAttention, LatentAttention, Layer, Mixer,
-    QkNorm, QuantizedWeights, Reach, Router,
+    Checkpoint, DeltaNet, DenseMlp, Drafts, Experts, Gate, GroupedAttention, LatentAttention,
+    Layer, Mixer, QkNorm, QuantizedWeights, Reach, Router,
 };
 use super::error::ModelError;
 use super::precision::{KvDtype, WeightFormat};
@@ -224,7 +224,7 @@ impl From<UniformFile> for Checkpoint {
             kv_cache_dtype: file.kv_cache_dtype,
             kv_cache_dtype_sglang: file.kv_cache_dtype,
             tower: None,
-            draft_layers: 0,
+            drafts: Drafts::None,
         }
     }
 }

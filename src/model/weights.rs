@@ -1,6 +1,6 @@
 //! The weights of a model: which matrices a layer has on each GPU, how they are packed, and their bytes.
 
-use super::checkpoint::{Checkpoint, Component, Layer, Packing, Tensor};
+use super::checkpoint::{Checkpoint, Component, Layer, Packing, Place, Tensor};
 use super::precision::{ComputeRate, Module};
 use crate::units::Bytes;
 
@@ -70,7 +70,7 @@ impl Checkpoint {
     pub fn layers_alike(&self) -> Vec<LayersAlike> {
         let packings = |index: usize, layer: &Layer| -> Vec<Option<Packing>> {
             let tensors = self.layer_tensors(layer, 1);
-            tensors.iter().map(|tensor| self.packing_of(Some(index), tensor)).collect()
+            tensors.iter().map(|tensor| self.packing_of(Place::Layer(index), tensor)).collect()
         };
         let differs =
             self.quantization.as_ref().is_some_and(super::QuantizedWeights::differs_by_layer);
@@ -94,8 +94,9 @@ impl Checkpoint {
     pub fn layer_matrices(&self, alike: &LayersAlike, tp: u32) -> Vec<Matrix> {
         let tensors = self.layer_tensors(&alike.layer, tp);
         let matrices = tensors.iter().filter(|tensor| tensor.inputs > 1);
-        let packed =
-            |tensor: &Tensor| Matrix::of(tensor, self.packing_of(Some(alike.first), tensor));
+        let packed = |tensor: &Tensor| {
+            Matrix::of(tensor, self.packing_of(Place::Layer(alike.first), tensor))
+        };
         matrices.map(packed).collect()
     }
 
@@ -103,7 +104,8 @@ impl Checkpoint {
     pub fn lm_head(&self, tp: u32) -> Matrix {
         let rows = self.vocab_rows(tp);
         let head = Tensor::matrix(Component::LmHead, "lm_head", rows, u64::from(self.hidden));
-        let packing = if self.tied_embeddings { None } else { self.packing_of(None, &head) };
+        let packing =
+            if self.tied_embeddings { None } else { self.packing_of(Place::Outside, &head) };
         Matrix::of(&head, packing)
     }
 
@@ -142,7 +144,7 @@ impl Checkpoint {
         let towers = self.tower.iter().flat_map(|tower| tower.tensors(tp));
         let towers = towers.map(|tensor| tensor.params() * tensor.element.bytes()).sum();
         let outer = self.outer_tensors(tp);
-        let bytes = |tensor: &Tensor| (tensor.component, self.bytes_of(None, tensor));
+        let bytes = |tensor: &Tensor| (tensor.component, self.bytes_of(Place::Outside, tensor));
         outer.iter().map(bytes).chain([(Component::Vision, towers)]).collect()
     }
 
@@ -160,7 +162,7 @@ impl Checkpoint {
                     |tensor: Tensor| Tensor { copies: tensor.copies.div_ceil(gpus), ..tensor };
                 tensors.extend(experts.into_iter().map(held));
             }
-            let bytes = |tensor: &Tensor| self.bytes_of(Some(alike.first), tensor);
+            let bytes = |tensor: &Tensor| self.bytes_of(Place::Layer(alike.first), tensor);
             u64::from(alike.count) * tensors.iter().map(bytes).sum::<u64>()
         };
         self.layers_alike().into_iter().map(of_layer).sum()

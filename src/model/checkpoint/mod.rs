@@ -5,9 +5,11 @@
 //! * `tensors.rs`: the weights of a layer on one of several GPUs
 //! * `counts.rs`: parameters by part, those that a token meets
 //! * `quantized.rs`: which matrices are stored in which format
+//! * `drafts.rs`: layers that draft, and their weights
 //! * `towers.rs`: encoders of images
 
 mod counts;
+mod drafts;
 mod quantized;
 mod read;
 mod shape;
@@ -15,7 +17,8 @@ mod tensors;
 mod towers;
 
 pub use counts::Parameters;
-pub use quantized::{Packing, QuantizedWeights};
+pub use drafts::{DraftModules, Drafts, Join};
+pub use quantized::{Packing, Place, QuantizedWeights};
 pub use read::describes;
 pub use shape::{
     Compressed, DeltaNet, DenseMlp, Experts, Gate, GroupedAttention, Indexer, KimiDelta,
@@ -62,5 +65,5 @@ pub struct Checkpoint {
     /// The encoder of images, if there is one.
     pub tower: Option<Tower>,
     /// Layers that draft (multi-token prediction), loaded only where they are used.
-    pub draft_layers: u32,
+    pub drafts: Drafts,
 }

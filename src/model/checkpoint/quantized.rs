@@ -103,6 +103,23 @@ impl From<Scheme> for Packing {
     }
 }
 
+/// Where a matrix stands in a checkpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// Around the layers.
+    Outside,
+    /// In a layer, by its number.
+    Layer(usize),
+    /// In a layer that drafts, by the number it has as one more of the model's, and by its own: checkpoints call it
+    /// one or the other (`model.layers.61`, `mtp.layers.0`).
+    Draft {
+        /// Its number behind the layers of the model.
+        number: usize,
+        /// Its number among those that draft.
+        index: usize,
+    },
+}
+
 /// Which matrices are packed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QuantizedWeights {
@@ -110,10 +127,14 @@ pub struct QuantizedWeights {
     pub rest: Option<Packing>,
     /// What routed experts are in, if in something else.
     pub experts: Option<Packing>,
+    /// What routed experts of layers that draft are in, if in something else.
+    pub draft_experts: Option<Packing>,
     /// Whether the output head is packed like other matrices.
     pub includes_head: bool,
     /// What single matrices are in, by layer and name.
     pub(super) single: BTreeMap<String, Packing>,
+    /// The same of layers that draft.
+    pub(super) single_drafts: BTreeMap<String, Packing>,
     /// Matrices that are left as they are.
     pub(super) kept: Kept,
     /// Parts that are left as they are.
@@ -131,7 +152,9 @@ impl QuantizedWeights {
             rest: Some(scheme.into()),
             experts: None,
             includes_head: modules.contains(&Module::LmHead),
+            draft_experts: None,
             single: BTreeMap::new(),
+            single_drafts: BTreeMap::new(),
             kept: Kept::default(),
             left: Component::ALL.into_iter().filter(|part| !converts(part)).collect(),
             first_layer: 0,
@@ -149,8 +172,8 @@ impl QuantizedWeights {
         !self.single.is_empty() || self.kept != Kept::default()
     }
 
-    /// What a matrix is packed in; the layer is told by its number, none for the head.
-    pub fn packing(&self, layer: Option<usize>, tensor: &Tensor) -> Option<Packing> {
+    /// What a matrix is packed in.
+    pub fn packing(&self, place: Place, tensor: &Tensor) -> Option<Packing> {
         let is_fixed = tensor.name.is_empty()
             || tensor.component == Component::Router
             || tensor.name.ends_with("gate");
@@ -158,21 +181,35 @@ impl QuantizedWeights {
         if is_fixed || is_left || (tensor.component == Component::LmHead && !self.includes_head) {
             return None;
         }
-        let layer = layer.map(|layer| layer + self.first_layer);
-        let names = self.names_of(layer, tensor.name);
-        if let Some(packing) = names.iter().find_map(|name| self.single.get(name)) {
+        let (number, index) = match place {
+            Place::Outside => (0, None),
+            Place::Layer(number) => (self.first_layer + number, None),
+            Place::Draft { number, index } => (number, Some(index)),
+        };
+        let names = self.names_of(number, tensor.name);
+        let among_drafts = index.map_or(Vec::new(), |index| self.names_of(index, tensor.name));
+        let single = names.iter().find_map(|name| self.single.get(name));
+        let single =
+            single.or_else(|| among_drafts.iter().find_map(|name| self.single_drafts.get(name)));
+        if let Some(packing) = single {
             return Some(*packing);
         }
-        let packing = if tensor.component == Component::RoutedExperts {
-            self.experts.or(self.rest)
-        } else {
-            self.rest
+        let packing = match (tensor.component, index) {
+            (Component::RoutedExperts, Some(_)) => {
+                self.draft_experts.or(self.experts).or(self.rest)
+            }
+            (Component::RoutedExperts, None) => self.experts.or(self.rest),
+            // NVFP4 checkpoints of Qwen keep it in 16 bits without saying so (vLLM 0.33.0, `qwen3_5_mtp.py`).
+            _ if tensor.name == "fc" => self.rest.filter(|rest| *rest != Packing::Nvfp4),
+            _ => self.rest,
         };
-        packing.filter(|_| !names.iter().any(|name| self.kept.matches(name)))
+        let is_kept = |name: &String| self.kept.matches(name);
+        let is_kept_draft = |name: &String| self.kept.matches_draft(name);
+        packing.filter(|_| !names.iter().any(is_kept) && !among_drafts.iter().any(is_kept_draft))
     }
 
     /// What a matrix may be called in checkpoints, from the number of its layer on.
-    fn names_of(&self, layer: Option<usize>, name: &str) -> Vec<String> {
+    fn names_of(&self, layer: usize, name: &str) -> Vec<String> {
         let plain =
             |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
         let under = |parent: &str, names: &[&str]| {
@@ -216,7 +253,6 @@ impl QuantizedWeights {
             "fc1_latent_proj" | "fc2_latent_proj" => under(moe, &[name]),
             other => plain(&[other]),
         };
-        let layer = layer.unwrap_or(0);
         names.into_iter().map(|name| format!("layers.{layer}.{name}")).collect()
     }
 }
@@ -237,6 +273,8 @@ pub(super) struct Kept {
     beginnings: BTreeMap<String, Vec<String>>,
     /// All others.
     expressions: Vec<Regex>,
+    /// Those of layers that draft and have numbers of their own, from `mtp` on.
+    drafts: Vec<Regex>,
     written: Vec<String>,
 }
 
@@ -256,11 +294,19 @@ impl Kept {
         for pattern in patterns {
             kept.written.push(pattern.to_owned());
             if is_elsewhere(pattern) {
+                if let Some(at) = pattern.find(DRAFTS) {
+                    kept.drafts.push(
+                        Regex::new(&expression_of_draft(&pattern[at..])).map_err(|_| pattern)?,
+                    );
+                }
                 continue;
             }
             if let Some(expression) = pattern.strip_prefix("re:") {
-                kept.expressions
-                    .push(Regex::new(&format!("^(?:{expression})")).map_err(|_| pattern)?);
+                let expression = Regex::new(&format!("^(?:{expression})")).map_err(|_| pattern)?;
+                if pattern.contains(DRAFTS) {
+                    kept.drafts.push(expression.clone());
+                }
+                kept.expressions.push(expression);
                 continue;
             }
             let rest = pattern.find("layers.").map_or(pattern, |at| &pattern[at..]);
@@ -295,7 +341,19 @@ impl Kept {
         let whole = format!("model.{name}");
         self.expressions.iter().any(|one| one.is_match(&whole))
     }
+
+    /// Whether a name of a layer that drafts, from `layers` on, is one of those that are told by such names.
+    fn matches_draft(&self, name: &str) -> bool {
+        // The join stands in the first layer, or above all.
+        let below = name.strip_prefix("layers.").and_then(|rest| rest.split_once('.'));
+        let names = [Some(name), below.map(|(_, below)| below)].into_iter().flatten();
+        let mut names = names.map(|name| format!("{DRAFTS}.{name}"));
+        names.any(|name| self.drafts.iter().any(|one| one.is_match(&name)))
+    }
 }
+
+/// What modules that draft are called where their layers have numbers of their own.
+const DRAFTS: &str = "mtp";
 
 /// `layers` and the number, if something follows.
 fn layer_of(name: &str) -> Option<&str> {
@@ -311,6 +369,12 @@ fn is_elsewhere(name: &str) -> bool {
     !name.starts_with("re:") && elsewhere.iter().any(|part| before.contains(part))
 }
 
+/// A name of layers that draft, with wildcards, as an expression.
+fn expression_of_draft(pattern: &str) -> String {
+    let escaped = regex::escape(pattern).replace("\\*", ".*").replace("\\?", ".");
+    format!("^{escaped}(?:$|\\.)")
+}
+
 /// A name with wildcards as an expression. What stands before `layers` is another in every engine.
 fn expression_of(pattern: &str) -> String {
     let rest = pattern.find("layers.").map(|at| &pattern[at..]);
@@ -320,6 +384,12 @@ fn expression_of(pattern: &str) -> String {
     let escaped = regex::escape(rest.unwrap_or(pattern)).replace("\\*", ".*").replace("\\?", ".");
     let start = if rest.is_none() && pattern.starts_with('*') { "^" } else { "(?:^|\\.)" };
     format!("{start}{escaped}(?:$|\\.)")
+}
+
+/// The name of a matrix of a layer that drafts in a list of single ones.
+pub(super) fn single_draft_name(name: &str) -> Option<String> {
+    let rest = &name[name.find(DRAFTS)?..];
+    single_name(&rest[rest.find("layers.")?..])
 }
 
 /// The name of a matrix in a list of single ones, as [`QuantizedWeights`] looks for it: experts by the first of them.

@@ -199,18 +199,20 @@ impl Checkpoint {
             all.push(Tensor::matrix(Component::LmHead, "lm_head", rows, hidden));
         }
         all.push(Tensor::vector(NormOther, self.last_norms() * hidden));
-        let streams = u64::from(self.streams);
-        if streams > 1 {
-            all.push(Tensor::vector(NormOther, streams * streams * hidden + streams + 1).wide());
-        }
+        all.extend(self.stream_head());
         all
     }
 
-    /// Rows of the tables of the vocabulary on one of `tp` GPUs. vLLM pads them (`vocab_parallel_embedding.py`,
-    /// `DEFAULT_VOCAB_PADDING_SIZE`); whole on one GPU.
+    /// Rows of the tables of the vocabulary on one of `tp` GPUs.
     pub(in crate::model) fn vocab_rows(&self, tp: u32) -> u64 {
-        let (rows, tp) = (u64::from(self.vocab), u64::from(tp.max(1)));
-        if tp > 1 { rows.next_multiple_of(VOCAB_PADDING).div_ceil(tp) } else { rows }
+        rows_of(self.vocab, u64::from(tp.max(1)))
+    }
+
+    /// What joins the copies of the residual stream behind the last layer, if there are several.
+    pub(super) fn stream_head(&self) -> Option<Tensor> {
+        let (streams, hidden) = (u64::from(self.streams), u64::from(self.hidden));
+        let size = streams * streams * hidden + streams + 1;
+        (streams > 1).then(|| Tensor::vector(NormOther, size).wide())
     }
 
     /// Norms behind the last layer; Kimi-K3 sums up earlier layers with two vectors more.
@@ -290,6 +292,13 @@ impl Checkpoint {
 
 /// Rows to a multiple of which vocabularies are padded.
 const VOCAB_PADDING: u64 = 64;
+
+/// Rows of a table of the vocabulary on one of `tp` GPUs: vLLM pads it (`vocab_parallel_embedding.py`,
+/// `DEFAULT_VOCAB_PADDING_SIZE`); whole on one.
+pub(super) fn rows_of(vocab: u32, tp: u64) -> u64 {
+    let rows = u64::from(vocab);
+    if tp > 1 { rows.next_multiple_of(VOCAB_PADDING).div_ceil(tp) } else { rows }
+}
 
 fn share(count: u32, tp: u64) -> u64 {
     u64::from(count).div_ceil(tp)

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::Machine;
-use crate::model::checkpoint::{Checkpoint, Component, Packing, Tensor};
+use crate::model::checkpoint::{Checkpoint, Component, Packing, Place, Tensor};
 use crate::units::Bytes;
 
 impl Checkpoint {
-    /// Bytes of weights on each GPU of a machine, as wide as its kernels need them.
+    /// Bytes of weights on each GPU of a machine, as wide as its kernels need them, without those of layers that draft.
     pub fn created_bytes(&self, machine: Machine) -> Bytes {
         Bytes(self.weight_bytes_by_component(machine).values().sum())
     }
@@ -18,12 +18,13 @@ impl Checkpoint {
         let mut add =
             |component: Component, bytes: u64| *parts.entry(component).or_default() += bytes;
         for tensor in self.outer_tensors(machine.tp) {
-            add(tensor.component, self.bytes_of(None, &tensor));
+            add(tensor.component, self.bytes_of(Place::Outside, &tensor));
         }
         for (index, layer) in self.layers.iter().enumerate() {
+            let place = Place::Layer(index);
             for tensor in self.layer_tensors(layer, machine.tp) {
-                let tensor = self.padded(index, tensor, machine);
-                add(tensor.component, self.bytes_of(Some(index), &tensor));
+                let tensor = self.padded(place, tensor, machine);
+                add(tensor.component, self.bytes_of(place, &tensor));
             }
         }
         for tensor in self.tower.iter().flat_map(|tower| tower.tensors(machine.tp)) {
@@ -32,25 +33,32 @@ impl Checkpoint {
         parts
     }
 
-    pub(in crate::model) fn packing_of(
-        &self,
-        layer: Option<usize>,
-        tensor: &Tensor,
-    ) -> Option<Packing> {
-        self.quantization.as_ref().and_then(|weights| weights.packing(layer, tensor))
+    /// Bytes of the weights of layers that draft on each GPU, with output heads of their own but without the tables
+    /// that they share with the model.
+    pub fn draft_bytes(&self, machine: Machine) -> Bytes {
+        let tensors = self.draft_tensors(machine.tp).into_iter();
+        let bytes = tensors.map(|(place, tensor)| {
+            let tensor = self.padded(place, tensor, machine);
+            self.bytes_of(place, &tensor)
+        });
+        Bytes(bytes.sum())
     }
 
-    pub(in crate::model) fn bytes_of(&self, layer: Option<usize>, tensor: &Tensor) -> u64 {
-        self.packing_of(layer, tensor)
+    pub(in crate::model) fn packing_of(&self, place: Place, tensor: &Tensor) -> Option<Packing> {
+        self.quantization.as_ref().and_then(|weights| weights.packing(place, tensor))
+    }
+
+    pub(in crate::model) fn bytes_of(&self, place: Place, tensor: &Tensor) -> u64 {
+        self.packing_of(place, tensor)
             .map_or_else(|| plain(tensor), |packing| packing.bytes(tensor))
     }
 
     /// Experts are as wide as the tiles of the kernel that multiplies them.
-    fn padded(&self, layer: usize, tensor: Tensor, machine: Machine) -> Tensor {
+    fn padded(&self, place: Place, tensor: Tensor, machine: Machine) -> Tensor {
         if tensor.component != Component::RoutedExperts {
             return tensor;
         }
-        let tile = match self.packing_of(Some(layer), &tensor) {
+        let tile = match self.packing_of(place, &tensor) {
             None if machine.is_blackwell() && self.has_usual_activation() => {
                 Tile { width: 128, hidden: 1 }
             }

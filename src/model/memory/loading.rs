@@ -9,7 +9,7 @@
 //! * One table of rotary positions, as long as the model's reach
 //!   (`vllm/model_executor/layers/rotary_embedding/base.py`).
 
-use crate::model::checkpoint::{Checkpoint as ModelSpec, Component, Mixer, Packing, Tensor};
+use crate::model::checkpoint::{Checkpoint as ModelSpec, Component, Mixer, Packing, Place, Tensor};
 use crate::model::stages::Stage;
 use crate::model::weights::LayersAlike;
 use crate::units::Bytes;
@@ -87,10 +87,11 @@ fn padding(model: &ModelSpec, generation: Generation, tp: u32, ranks: u32) -> u6
     let (cut, gpus) = if ranks > 1 { (1, u64::from(tp) * u64::from(ranks)) } else { (tp, 1) };
     let of_layer = |alike: LayersAlike| {
         let grown = |tensor: &Tensor| {
-            let tile = generation.tile(model.packing_of(Some(alike.first), tensor));
+            let tile = generation.tile(model.packing_of(Place::Layer(alike.first), tensor));
             let wider = Tensor { copies: tensor.copies.div_ceil(gpus), ..tile.padded(*tensor) };
             let plain = Tensor { copies: wider.copies, ..*tensor };
-            model.bytes_of(Some(alike.first), &wider) - model.bytes_of(Some(alike.first), &plain)
+            model.bytes_of(Place::Layer(alike.first), &wider)
+                - model.bytes_of(Place::Layer(alike.first), &plain)
         };
         let tensors = model.layer_tensors(&alike.layer, cut);
         let experts = tensors.iter().filter(|tensor| tensor.component == Component::RoutedExperts);

@@ -3,6 +3,7 @@
 //! Keys and their aliases follow the `transformers` configuration classes (4.5x, 5.x) and the classes that
 //! checkpoints bring. Every key is read, known to describe, or refused by name.
 
+mod drafts;
 mod families;
 mod layers;
 mod mixers;
@@ -96,6 +97,7 @@ fn read(
     let (family, architecture) = family_of(keys, outer, is_nested)?;
     let hidden = keys.required(&["hidden_size"])?;
     let layers = layers::read(keys, family, hidden)?;
+    let drafts = drafts::read(keys, family, &architecture, &layers)?;
     let vocab = keys.required(&["vocab_size"])?;
     let tied = keys.flag(&["tie_word_embeddings"])?;
     let outside = if is_nested { outer.flag(&["tie_word_embeddings"])? } else { None };
@@ -135,7 +137,7 @@ fn read(
         kv_cache_dtype,
         kv_cache_dtype_sglang: quantization::kv_of_sglang(outer, keys, beside),
         tower,
-        draft_layers: outer::draft_layers(keys)?,
+        drafts,
     })
 }
 

@@ -46,12 +46,6 @@ fn stretched(rope: &Keys<'_>, reach: u32) -> Result<u32, ModelError> {
     Ok(longest)
 }
 
-/// Layers that draft.
-pub(super) fn draft_layers(keys: &Keys<'_>) -> Result<u32, ModelError> {
-    let names = ["num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules"];
-    Ok(keys.optional(&names)?.unwrap_or(0))
-}
-
 /// The encoder of images of a model of this width.
 pub(super) fn tower(
     outer: &Keys<'_>,

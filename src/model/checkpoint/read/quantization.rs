@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::families::Family;
-use crate::model::checkpoint::quantized::{Kept, Packing, QuantizedWeights, single_name};
+use crate::model::checkpoint::quantized::{
+    Kept, Packing, QuantizedWeights, single_draft_name, single_name,
+};
 use crate::model::error::ModelError;
 use crate::model::hf::keys::Keys;
 use crate::model::hf::known;
@@ -87,7 +89,7 @@ fn of(
     family: &Family,
 ) -> Result<(Option<QuantizedWeights>, KvDtype), ModelError> {
     let kv = kv_dtype(config)?;
-    let single = single(config)?;
+    let (single, single_drafts) = single(config)?;
     let algorithm = config.text(&["quant_algo"])?;
     let method = config.text(&["quant_method"])?;
     let (rest, includes_head) = match (method, algorithm) {
@@ -130,8 +132,10 @@ fn of(
     let weights = QuantizedWeights {
         rest: rest.filter(|_| !only_experts),
         experts: rest.filter(|_| only_experts),
+        draft_experts: None,
         includes_head,
         single,
+        single_drafts,
         // gpt-oss names what its class leaves anyway.
         kept: if family.is(&["gpt_oss"]) {
             config.find(&LISTS);
@@ -157,11 +161,15 @@ fn of_deepseek_v4(
         Packing::Fp8Blocks { block, .. } => Packing::Fp8Blocks { block, scale: 1 },
         other => other,
     };
+    let usual = if fp4_experts { Packing::Mxfp4 } else { rest };
     let experts = match config.text(&["moe_quant_algo"])? {
         Some(algorithm) => by_algorithm(config, "moe_quant_algo", algorithm)?,
-        None if fp4_experts => Packing::Mxfp4,
-        None => rest,
+        None => usual,
     };
+    // Checkpoints whose experts were packed anew leave those of layers that draft as DeepSeek packed them.
+    let ignored = config.list("ignore")?.unwrap_or_default();
+    let leaves_drafts =
+        ignored.iter().filter_map(Value::as_str).any(|name| name.starts_with("mtp"));
     // They say the same of experts.
     for name in
         ["config_groups", "quantized_layers", "group_size", "quant_algo", "quant_method", "ignore"]
@@ -171,8 +179,10 @@ fn of_deepseek_v4(
     let weights = QuantizedWeights {
         rest: Some(rest),
         experts: Some(experts),
+        draft_experts: leaves_drafts.then_some(usual),
         includes_head: false,
         single: BTreeMap::new(),
+        single_drafts: BTreeMap::new(),
         kept: Kept::default(),
         left: Vec::new(),
         first_layer: 0,
@@ -193,10 +203,12 @@ fn by_algorithm(config: &Keys<'_>, key: &str, algorithm: &str) -> Result<Packing
     }
 }
 
-/// Layers that are told one by one.
-fn single(config: &Keys<'_>) -> Result<BTreeMap<String, Packing>, ModelError> {
-    let Some(layers) = config.object("quantized_layers")? else { return Ok(BTreeMap::new()) };
-    let mut single = BTreeMap::new();
+type Single = BTreeMap<String, Packing>;
+
+/// Layers that are told one by one, and those of them that draft.
+fn single(config: &Keys<'_>) -> Result<(Single, Single), ModelError> {
+    let (mut single, mut drafts) = (Single::new(), Single::new());
+    let Some(layers) = config.object("quantized_layers")? else { return Ok((single, drafts)) };
     for (name, value) in layers.entries() {
         let layer = layers.enter(name, value)?;
         let algorithm = layer.text(&["quant_algo"])?.unwrap_or_default();
@@ -205,9 +217,11 @@ fn single(config: &Keys<'_>) -> Result<BTreeMap<String, Packing>, ModelError> {
         layer.refuse_the_rest(&[])?;
         if let Some(name) = single_name(name) {
             single.insert(name, packing);
+        } else if let Some(name) = single_draft_name(name) {
+            drafts.insert(name, packing);
         }
     }
-    Ok(single)
+    Ok((single, drafts))
 }
 
 const LISTS: [&str; 4] = ["modules_to_not_convert", "ignore", "ignored_layers", "exclude_modules"];
