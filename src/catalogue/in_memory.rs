@@ -8,7 +8,10 @@ use serde_json::{Value, json};
 use super::CatalogueError;
 use super::sheet::billions;
 use crate::load;
-use crate::model::layout::{CacheGroup, Machine, SglangLayout, VllmLayout};
+use crate::model::checkpoint::Drafts;
+use crate::model::layout::{
+    CacheGroup, Machine, Refusal, RefusedSetting, SglangLayout, VllmLayout,
+};
 use crate::model::{Generation, KvDtype, ModelSpec};
 use crate::problem::Problem;
 use crate::units::Bytes;
@@ -33,6 +36,8 @@ pub struct LayoutQuestion<'a> {
     pub tp: u32,
     /// What keys and values are to be stored in.
     pub kv_cache_dtype: KvDtype,
+    /// Tokens that layers which draft (multi-token prediction) add to each step of a sequence; 0 for none.
+    pub draft_tokens: u32,
     /// Memory for caches on each GPU; those of 40 and 100 GiB if absent.
     pub kv_memory: Option<Bytes>,
 }
@@ -53,7 +58,8 @@ impl InMemory {
     /// The layout of the checkpoint of a local `config.json`.
     ///
     /// # Errors
-    /// When there is no such file or GPU, the file cannot be read, or GPUs cannot share the model.
+    /// When there is no such file or GPU, the file cannot be read, GPUs cannot share the model, or the engine does not
+    /// start with it.
     pub fn of(name: &str, question: LayoutQuestion<'_>) -> Result<Self, CatalogueError> {
         let here = Path::new("");
         let Some(model) = load::checkpoint("", name, here)? else {
@@ -79,8 +85,17 @@ impl InMemory {
             return Err(Problem::new("--gpu", what).into());
         }
         model.check_tensor_parallel(question.tp).map_err(|what| Problem::new("--tp", what))?;
-        let machine =
-            Machine { generation, tp: question.tp, kv_cache_dtype: question.kv_cache_dtype };
+        let machine = Machine {
+            generation,
+            tp: question.tp,
+            kv_cache_dtype: question.kv_cache_dtype,
+            draft_tokens: question.draft_tokens,
+        };
+        let checked = match question.engine {
+            LayoutEngine::Vllm => VllmLayout::check(&model, machine),
+            LayoutEngine::Sglang => SglangLayout::check(&model, machine),
+        };
+        checked.map_err(|refusal| problem_of(&refusal))?;
         let mut sheet = Self { lines: Vec::new(), json: json!({}) };
         sheet.push_model(&model, machine);
         match question.engine {
@@ -129,6 +144,29 @@ impl InMemory {
         }
         let bytes = model.created_bytes(machine).0;
         self.push("weight_bytes_per_gpu", bytes, "weights per GPU", Bytes(bytes));
+        self.push_drafts(model, machine);
+    }
+
+    fn push_drafts(&mut self, model: &ModelSpec, machine: Machine) {
+        let modules = match &model.drafts {
+            Drafts::None => return,
+            Drafts::Unread { modules, .. } => *modules,
+            Drafts::Read(drafts) => drafts.modules,
+        };
+        if machine.draft_tokens == 0 {
+            self.push(
+                "draft_modules",
+                modules,
+                "modules that draft",
+                format!("{modules}, left out"),
+            );
+            return;
+        }
+        let tokens = machine.draft_tokens;
+        self.push("draft_modules", modules, "modules that draft", modules);
+        self.push("speculative", format!("mtp:{tokens}"), "drafted tokens", tokens);
+        let bytes = model.draft_bytes(machine).0;
+        self.push("draft_own_bytes_per_gpu", bytes, "their weights per GPU", Bytes(bytes));
     }
 
     fn push_vllm(&mut self, layout: &VllmLayout, memory: Option<Bytes>) {
@@ -157,9 +195,12 @@ impl InMemory {
         self.json["num_groups"] = layout.groups.len().into();
         for group in &layout.groups {
             let (layers, block, bytes) = (group.layers, group.block_size, Bytes(group.block_bytes));
+            let padding = Bytes(group.block_bytes.saturating_sub(group.used_bytes));
+            let padding =
+                if padding.0 > 0 { format!(", {padding} of it padding") } else { String::new() };
             self.lines.push((
                 group.name().to_owned(),
-                format!("{layers} layers, blocks of {block} tokens and {bytes}"),
+                format!("{layers} layers, blocks of {block} tokens and {bytes}{padding}"),
             ));
         }
         for (suffix, memory) in memories(memory) {
@@ -202,6 +243,15 @@ impl InMemory {
     }
 }
 
+fn problem_of(refusal: &Refusal) -> Problem {
+    let setting = match refusal.setting {
+        RefusedSetting::TensorParallel => "--tp",
+        RefusedSetting::KvCacheDtype => "--kv-cache-dtype",
+        RefusedSetting::Drafts => "--speculative",
+    };
+    Problem::new(setting, refusal.to_string())
+}
+
 /// The memories asked for, and how figures of each end.
 fn memories(given: Option<Bytes>) -> Vec<(String, Bytes)> {
     const USUAL: [u64; 2] = [40, 100];
@@ -229,6 +279,7 @@ fn group_json(group: &CacheGroup) -> Value {
         "block_size": group.block_size,
         "page_bytes": group.page_bytes.filter(|_| !group.is_mixed),
         "block_bytes": group.block_bytes,
+        "used_bytes": group.used_bytes,
         "bytes_per_token": if per_token { whole(bytes) } else { Value::Null },
         "window": group.kind.window(),
     })

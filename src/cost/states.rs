@@ -31,7 +31,7 @@ pub(super) struct States {
 impl States {
     pub(super) fn of(model: &ModelSpec, gpu: &GpuSpec, tp: u32) -> Self {
         let layers = f64::from(model.state_layers());
-        let moved = 2.0 * model.state_bytes(tp) as f64;
+        let moved = 2.0 * model.state_bytes(tp, 0) as f64;
         let flops = model.each_mixer().map(|mixer| mixer.state_flops_per_token(tp)).sum::<u64>();
         Self {
             decodes: layers * DECODE_SECS,

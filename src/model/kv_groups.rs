@@ -58,7 +58,7 @@ impl KvGroups {
     /// Tokens of a block in which the states of a layer have room, a few more than needed
     /// (`vllm/platforms/interface.py`, `update_block_size_for_backend`); nothing of a model without states.
     pub fn block_size_with_states(model: &ModelSpec, tp: u32, dtype: KvDtype) -> Option<u32> {
-        let state = model.largest_state(tp);
+        let state = model.largest_state(tp, 0);
         let token = model.kv_bytes_of_layer(tp, dtype);
         let tokens = state.div_ceil(token.max(1)).next_multiple_of(model.state_alignment());
         if state == 0 {

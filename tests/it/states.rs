@@ -39,7 +39,7 @@ fn states_and_blocks_are_as_large_as_in_the_engine() {
         assert_eq!(KvGroups::block_size_with_states(&model, tp, dtype), Some(block_size), "{name}");
         let bytes = u64::from(block_size) * model.kv_bytes_per_token(tp, dtype);
         assert_eq!(bytes, block_bytes, "{name}, {tp} GPUs");
-        assert_eq!(model.state_bytes(tp), state_bytes, "{name}, {tp} GPUs");
+        assert_eq!(model.state_bytes(tp, 0), state_bytes, "{name}, {tp} GPUs");
         assert_eq!(
             KvGroups::of(&model).map(|groups| (groups.windowed, groups.states)),
             Some((0, 3))

@@ -64,7 +64,8 @@ enum KindName {
 #[command(after_help = "Examples:\n  \
     servecast profile show H100\n  \
     servecast profile show Qwen/Qwen3-32B --gpu H100 --tp 2\n  \
-    servecast profile show config.json --engine vllm --gpu B200 --tp 8 --kv-memory 40GiB")]
+    servecast profile show config.json --engine vllm --gpu B200 --tp 8 --kv-memory 40GiB\n  \
+    servecast profile show config.json --engine vllm --gpu B200 --speculative mtp:1")]
 struct ShowArguments {
     /// Name or alias of a model, GPU or table of step times, or a local config.json
     name: String,
@@ -81,6 +82,9 @@ struct ShowArguments {
     /// Layouts: number format of the KV cache
     #[arg(long, value_enum, requires = "engine", default_value_t, value_name = "FORMAT")]
     kv_cache_dtype: KvName,
+    /// Layouts: tokens that the model's own layers for it draft in each step (multi-token prediction), such as mtp:1
+    #[arg(long, requires = "engine", value_parser = drafted, default_value = "none", value_name = "none|mtp:N")]
+    speculative: u32,
     /// Layouts: memory for caches on each GPU, such as 40GiB [default: 40GiB and 100GiB]
     #[arg(long, requires = "engine", value_parser = memory, value_name = "SIZE")]
     kv_memory: Option<Bytes>,
@@ -120,6 +124,18 @@ fn memory(text: &str) -> Result<Bytes, String> {
     Ok(Bytes((amount * unit) as u64))
 }
 
+/// Drafted tokens: `none`, or `mtp:` and how many.
+fn drafted(text: &str) -> Result<u32, String> {
+    const MOST: u32 = 1000;
+    if text == "none" {
+        return Ok(0);
+    }
+    let count = text.strip_prefix("mtp:").and_then(|count| count.parse().ok());
+    count.filter(|count| (1..=MOST).contains(count)).ok_or_else(|| {
+        format!("must be none, or mtp: and a whole number from 1 to {MOST}, such as mtp:1")
+    })
+}
+
 pub(super) fn profile(arguments: &ProfileArguments) -> Result<(), Failure> {
     match &arguments.command {
         ProfileCommand::List(arguments) => list(arguments),
@@ -154,6 +170,7 @@ fn show(arguments: &ShowArguments) -> Result<(), Failure> {
                 KvName::Auto => KvDtype::Auto,
                 KvName::Fp8 => KvDtype::Fp8,
             },
+            draft_tokens: arguments.speculative,
             kv_memory: arguments.kv_memory,
         };
         let layout = InMemory::of(&arguments.name, question)?;

@@ -21,6 +21,8 @@ pub struct CacheGroup {
     pub page_bytes: Option<u64>,
     /// Bytes of a block over all of them.
     pub block_bytes: u64,
+    /// Bytes of a block over all of them that are used; the rest is padding.
+    pub used_bytes: u64,
     /// Whether their pages may differ (`UniformTypeKVCacheSpecs`).
     pub is_mixed: bool,
 }
@@ -47,9 +49,13 @@ pub struct VllmLayout {
     pub max_model_len: u32,
     /// Tokens that all steps in flight may compute.
     step_tokens: u32,
+    /// Tokens that windows keep longer, for modules that draft further ahead.
+    retained: u32,
+    draft_tokens: u32,
 }
 
-/// Blocks of states of a request in each group: two for states of its prefix, one within a prefill.
+/// Blocks of states of a request in each group: two for states of its prefix, one within a prefill. Each drafted token
+/// has one more.
 const STATE_BLOCKS: u64 = 3;
 /// Steps in flight with asynchronous scheduling.
 const IN_FLIGHT: u32 = 2;
@@ -70,9 +76,11 @@ impl VllmLayout {
             block_size: block_size.unwrap_or_else(|| model.kernel_block(machine)),
             groups,
             bytes_per_block,
-            state_bytes_per_seq: model.state_bytes(machine.tp),
+            state_bytes_per_seq: model.state_bytes(machine.tp, machine.draft_tokens),
             max_model_len: model.max_position,
             step_tokens: IN_FLIGHT * budget,
+            retained: retained(model, machine.draft_tokens),
+            draft_tokens: machine.draft_tokens,
         }
     }
 
@@ -94,13 +102,14 @@ impl VllmLayout {
             match group.kind {
                 CacheKind::Full | CacheKind::Latent => u64::from(tokens.div_ceil(block)),
                 CacheKind::Sliding(window) | CacheKind::SlidingLatent(window) => {
-                    let kept = (window - 1).saturating_add(self.step_tokens).min(tokens);
+                    let kept = (window - 1).saturating_add(self.retained);
+                    let kept = kept.saturating_add(self.step_tokens).min(tokens);
                     u64::from(kept.div_ceil(block)) + 1
                 }
                 CacheKind::Chunked(chunk) => {
                     u64::from(chunk.saturating_add(self.step_tokens).min(tokens).div_ceil(block))
                 }
-                CacheKind::State => STATE_BLOCKS,
+                CacheKind::State => STATE_BLOCKS + u64::from(self.draft_tokens),
             }
         };
         self.groups.iter().map(of).sum()
@@ -117,6 +126,13 @@ impl VllmLayout {
     pub fn kv_tokens(&self, memory: Bytes) -> Option<u64> {
         self.max_concurrency(memory).map(|times| (times * f64::from(self.max_model_len)) as u64)
     }
+}
+
+/// Tokens that windows keep where several modules draft: the last of them reads that much further ahead, so that a
+/// prompt may be computed again from there (vLLM 0.33.0, `config/vllm.py`, `num_prefill_lookahead_tokens`).
+fn retained(model: &Checkpoint, draft_tokens: u32) -> u32 {
+    let modules = model.draft_modules().and_then(|drafts| drafts.nextn).unwrap_or(1);
+    if modules.min(draft_tokens) > 1 { draft_tokens - 1 } else { 0 }
 }
 
 /// Layers of one kind and shape.
@@ -137,6 +153,7 @@ fn dealt(caches: &[Vec<LayerCache>]) -> Vec<CacheGroup> {
     let keeps_all = all.iter().all(|cache| cache.kind.keeps_all());
     if keeps_all && buckets.len() > 1 {
         let bytes = all.iter().map(|cache| cache.page_bytes).sum();
+        let used_bytes = all.iter().map(|cache| cache.used_bytes).sum();
         let first = buckets[0].cache;
         return vec![CacheGroup {
             kind: first.kind,
@@ -144,6 +161,7 @@ fn dealt(caches: &[Vec<LayerCache>]) -> Vec<CacheGroup> {
             block_size: first.block_size,
             page_bytes: None,
             block_bytes: bytes,
+            used_bytes,
             is_mixed: true,
         }];
     }
@@ -153,6 +171,7 @@ fn dealt(caches: &[Vec<LayerCache>]) -> Vec<CacheGroup> {
         if cache.page_bytes > 0 && widest.is_multiple_of(cache.page_bytes) {
             let times = u32::try_from(widest / cache.page_bytes).unwrap_or(u32::MAX);
             cache.block_size = cache.block_size.saturating_mul(times);
+            cache.used_bytes = cache.used_bytes.saturating_mul(u64::from(times));
         }
         cache.page_bytes = widest;
     }
@@ -170,6 +189,7 @@ fn dealt(caches: &[Vec<LayerCache>]) -> Vec<CacheGroup> {
                 block_size: cache.block_size,
                 page_bytes: Some(cache.page_bytes),
                 block_bytes: u64::from(layers) * cache.page_bytes,
+                used_bytes: u64::from(layers) * cache.used_bytes,
                 is_mixed: false,
             }
         })
@@ -196,6 +216,7 @@ fn compressed(caches: &[Vec<LayerCache>]) -> Vec<CacheGroup> {
             Some(group) => {
                 group.layers += 1;
                 group.block_bytes += cache.page_bytes;
+                group.used_bytes += cache.used_bytes;
                 group.page_bytes = group.page_bytes.filter(|page| *page == cache.page_bytes);
             }
             None => groups.push(CacheGroup {
@@ -204,6 +225,7 @@ fn compressed(caches: &[Vec<LayerCache>]) -> Vec<CacheGroup> {
                 block_size: cache.block_size,
                 page_bytes: Some(cache.page_bytes),
                 block_bytes: cache.page_bytes,
+                used_bytes: cache.used_bytes,
                 is_mixed: true,
             }),
         }
@@ -220,7 +242,10 @@ fn compressed(caches: &[Vec<LayerCache>]) -> Vec<CacheGroup> {
             let layers = group.layers / count + u32::from(index < group.layers % count);
             let block_bytes =
                 group.page_bytes.map_or(group.block_bytes, |page| u64::from(layers) * page);
-            CacheGroup { layers, block_bytes, ..group }
+            // Caches that are split are all of one size.
+            let used_bytes = group.used_bytes / u64::from(group.layers) * u64::from(layers);
+            let used_bytes = if count > 1 { used_bytes } else { group.used_bytes };
+            CacheGroup { layers, block_bytes, used_bytes, ..group }
         })
     });
     split.collect()

@@ -4,13 +4,16 @@
 //! * `specs.rs`: what each layer keeps in vLLM, and in blocks of how many tokens
 //! * `groups.rs`: how vLLM puts these into groups that share a pool, and what a request needs
 //! * `sglang.rs`: SGLang's pools
+//! * `refusals.rs`: what engines do not start with
 
 mod groups;
+mod refusals;
 mod sglang;
 mod specs;
 mod weights;
 
 pub use groups::{CacheGroup, VllmLayout};
+pub use refusals::{Refusal, RefusedSetting};
 pub use sglang::{SglangLayout, SglangPools};
 pub use specs::{CacheKind, LayerCache};
 
@@ -26,6 +29,8 @@ pub struct Machine {
     pub tp: u32,
     /// What keys and values are to be stored in (`--kv-cache-dtype`).
     pub kv_cache_dtype: KvDtype,
+    /// Tokens that layers which draft (multi-token prediction) add to each step of a sequence; 0 where nothing drafts.
+    pub draft_tokens: u32,
 }
 
 impl Machine {
@@ -33,3 +38,6 @@ impl Machine {
         matches!(self.generation, Generation::Blackwell)
     }
 }
+
+#[cfg(test)]
+mod tests;

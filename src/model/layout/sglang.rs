@@ -22,7 +22,10 @@ pub struct SglangLayout {
     /// What keys and values are stored in.
     pub kv_cache_dtype: KvDtype,
     context: u32,
+    /// Requests that run at once unless memory holds fewer, where that is not left to memory.
     most_running: Option<u64>,
+    /// Tokens of a request that one step verifies; 0 where nothing drafts.
+    verified: u64,
 }
 
 /// What a memory holds.
@@ -48,46 +51,58 @@ const STATES_PER_TOKENS: f64 = 0.9;
 /// Slots of a running request with `extra_buffer`: its state, and two for checkpoints, of which it holds as many more.
 const SLOTS_OF_REQUEST: u64 = 5;
 
+/// Requests that run at once where layers draft (`srt/arg_groups/speculative_hook.py`).
+const RUNNING_WITH_DRAFTS: u64 = 48;
+
 impl SglangLayout {
-    /// Of a checkpoint on a machine.
+    /// Of a checkpoint on a machine. Drafting is that of `--speculative-algorithm NEXTN` with a step for each drafted
+    /// token and `--speculative-eagle-topk 1`.
     pub fn of(model: &Checkpoint, machine: Machine) -> Self {
         let kv = stored(model, machine);
         let mixers: Vec<&Mixer> = model.each_mixer().collect();
         let has_window = WINDOWED.contains(&model.family.as_str());
         let compressed = mixers.iter().any(|mixer| matches!(mixer, Mixer::Compressed(_)));
-        let (full, windowed) = mixers.iter().fold((0.0, 0.0), |(full, windowed), mixer| {
-            let (all, latest) = token_of(mixer, machine, kv, has_window);
-            (full + all, windowed + latest)
-        });
+        let tokens: Vec<(f64, f64)> =
+            mixers.iter().map(|mixer| token_of(mixer, machine, kv, has_window)).collect();
+        let full: f64 = tokens.iter().map(|(all, _)| all).sum();
+        let windowed: f64 = tokens.iter().map(|(_, latest)| latest).sum();
         let ratio = if compressed { WINDOW_RATIO_V4 } else { WINDOW_RATIO };
         let has_window = has_window || compressed;
+        let cell_size = if has_window { full + ratio * windowed } else { full };
+        let drafts = machine.draft_tokens > 0;
+        let most_running = match (compressed, drafts) {
+            (true, _) => Some(RUNNING_V4),
+            (false, true) => Some(RUNNING_WITH_DRAFTS),
+            (false, false) => None,
+        };
         Self {
             page_size: page(model, machine),
-            cell_size: if has_window { full + ratio * windowed } else { full },
+            cell_size: if drafts {
+                with_drafts(model, &tokens, cell_size, ratio)
+            } else {
+                cell_size
+            },
             window_ratio: has_window.then_some(ratio),
-            state_bytes: model.state_bytes(machine.tp),
-            fixed_bytes: mixers.iter().map(|mixer| fixed_of(mixer)).sum(),
+            state_bytes: model.state_bytes(machine.tp, 0),
+            fixed_bytes: mixers.iter().map(|mixer| fixed_of(mixer, drafts)).sum(),
             kv_cache_dtype: kv,
             context: model.max_position,
-            most_running: compressed.then_some(RUNNING_V4),
+            most_running,
+            verified: if drafts { 1 + u64::from(machine.draft_tokens) } else { 0 },
         }
     }
 
     /// What so much memory holds.
     pub fn pools(&self, memory: Bytes) -> SglangPools {
-        let mut left = memory.0.saturating_sub(self.fixed_bytes);
-        let mut slots = None;
-        let for_states = left as f64 * STATES_PER_TOKENS / (1.0 + STATES_PER_TOKENS);
-        if let Some(whole) = (for_states as u64).checked_div(self.state_bytes) {
-            left = left.saturating_sub(whole * self.state_bytes);
-            // One slot is set aside.
-            slots = Some(whole.saturating_sub(1));
-        }
+        let left = memory.0.saturating_sub(self.fixed_bytes);
+        let slots = self.slots(left);
+        let left = left.saturating_sub(slots.map_or(0, |slots| self.bytes_of_states(slots)));
         let page = u64::from(self.page_size);
         let tokens = (left as f64 / self.cell_size) as u64 / page * page;
         let in_window = |ratio: f64| (tokens as f64 * ratio) as u64 / page * page;
         let by_tokens = (tokens as f64 / f64::from(self.context) * 512.0) as u64;
         let by_tokens = self.most_running.unwrap_or_else(|| by_tokens.clamp(2048, 4096));
+        let by_tokens = by_tokens.min(tokens / 2);
         SglangPools {
             max_total_num_tokens: tokens,
             swa_max_total_num_tokens: self.window_ratio.map(in_window),
@@ -96,6 +111,46 @@ impl SglangLayout {
                 .map_or(by_tokens, |slots| by_tokens.min(slots / SLOTS_OF_REQUEST)),
         }
     }
+
+    /// Slots of states in so much memory, of which these take a share; one more is set aside. Where layers draft,
+    /// each running request, and one more, also has a state for every token that is verified.
+    fn slots(&self, memory: u64) -> Option<u64> {
+        let share = memory as f64 * STATES_PER_TOKENS / (1.0 + STATES_PER_TOKENS);
+        let (state, verified) = (self.state_bytes as f64, self.verified as f64);
+        let aside = state * (1.0 + verified);
+        let slot = state * (1.0 + verified / SLOTS_OF_REQUEST as f64);
+        (self.state_bytes > 0).then(|| ((share - aside) / slot).max(0.0) as u64)
+    }
+
+    /// Bytes of so many slots, with the one set aside and the states of tokens that are verified.
+    fn bytes_of_states(&self, slots: u64) -> u64 {
+        let running = self.most_running.unwrap_or(u64::MAX).min(slots / SLOTS_OF_REQUEST);
+        (slots + 1 + (running + 1) * self.verified) * self.state_bytes
+    }
+}
+
+/// Bytes of a token with those of layers that draft. SGLang sizes pools by `num_nextn_predict_layers`: a config without
+/// this key gets pools as if nothing drafted, and the memory of the layers that draft comes on top.
+fn with_drafts(model: &Checkpoint, tokens: &[(f64, f64)], cell_size: f64, ratio: f64) -> f64 {
+    let drafts = model.draft_modules().and_then(|drafts| drafts.nextn).map_or(0.0, f64::from);
+    let has = |is: fn(&Mixer) -> bool| model.each_mixer().any(is);
+    if has(|mixer| matches!(mixer, Mixer::Compressed(_))) {
+        let layers = tokens.len() as f64;
+        // Sums of entries that are being made have twice the room.
+        let sums: f64 = model.each_mixer().map(sums_of).sum();
+        return (cell_size + ratio * sums) * (layers + 1.0) / layers;
+    }
+    if let Some((_, windowed)) = tokens.iter().find(|(_, windowed)| *windowed > 0.0) {
+        return cell_size + drafts * ratio * windowed;
+    }
+    let layers = tokens.iter().filter(|(all, _)| *all > 0.0).count().max(1) as f64;
+    let keys = |mixer: &Mixer| match mixer {
+        Mixer::Latent(latent) => latent.indexer.map(|indexer| f64::from(key_of(indexer))),
+        _ => None,
+    };
+    let all_keys: f64 = model.each_mixer().filter_map(keys).sum();
+    let own_keys = model.each_mixer().find_map(keys).unwrap_or(0.0);
+    cell_size + ((cell_size - all_keys) * drafts / layers).floor() + own_keys * drafts
 }
 
 /// What keys and values are stored in: sparse attention goes by the machine, others by what the files say.
@@ -152,21 +207,36 @@ fn compressed_token(compressed: &Compressed) -> (f64, f64) {
     match (compressed.ratio, compressed.indexer) {
         (0, _) => (0.0, ROW_V4),
         (Compressed::OVERLAPPING, Some(indexer)) => {
-            // Sums of eight tokens in each page of 256.
-            let sums = 4.0 * 4.0 * f64::from(compressed.head_dim + indexer.head_dim) / 32.0;
+            let sums = sums_of(&Mixer::Compressed(*compressed));
             ((ROW_V4 + f64::from(key_of(indexer))) / ratio, ROW_V4 + sums)
         }
         _ => (ROW_V4_SHORT_PAGE / ratio, ROW_V4),
     }
 }
 
-/// Sums of the entries that requests are making, where these do not overlap: 128 rows a request, and one request more.
-/// The size of a row is inferred from pools of two models.
-fn fixed_of(mixer: &Mixer) -> u64 {
+/// Bytes of a token in a window for sums of overlapping entries that are being made: eight in each page of 256.
+fn sums_of(mixer: &Mixer) -> f64 {
+    match mixer {
+        Mixer::Compressed(Compressed {
+            ratio: Compressed::OVERLAPPING,
+            head_dim,
+            indexer: Some(indexer),
+            ..
+        }) => 4.0 * 4.0 * f64::from(head_dim + indexer.head_dim) / 32.0,
+        _ => 0.0,
+    }
+}
+
+/// Sums of the entries that requests are making, where these do not overlap: for each request, and two more, a row of
+/// values and weights in 32 bits for each token of an entry, twice as many where layers draft, and one row more
+/// (`_get_c128_state_fixed_bytes`).
+fn fixed_of(mixer: &Mixer, drafts: bool) -> u64 {
     match mixer {
         Mixer::Compressed(compressed) if compressed.ratio > Compressed::OVERLAPPING => {
-            let row = 4 * 2 * u64::from(compressed.head_dim) + 32;
-            u64::from(compressed.ratio) * (RUNNING_V4 + 1) * row
+            let ratio = u64::from(compressed.ratio);
+            let ring = if drafts { 2 * ratio } else { ratio };
+            let rows = ((RUNNING_V4 + 2) * ring + 1).next_multiple_of(ratio);
+            rows * 4 * 2 * u64::from(compressed.head_dim)
         }
         _ => 0,
     }
@@ -181,8 +251,11 @@ fn page(model: &Checkpoint, machine: Machine) -> u32 {
         128
     } else if has(|mixer| matches!(mixer, Mixer::Latent(latent) if latent.is_sparse)) {
         64
-    } else if !machine.is_blackwell() || has(|mixer| matches!(mixer, Mixer::Delta(_))) {
+    } else if !machine.is_blackwell() {
         1
+    } else if has(|mixer| matches!(mixer, Mixer::Delta(_))) {
+        // Where nothing drafts, their back end is another (`arg_groups/model_overrides/qwen3_5.py`).
+        if machine.draft_tokens > 0 { 64 } else { 1 }
     } else if ["mimo_v2_flash", "step3p5"].contains(&model.family.as_str()) {
         // FlashAttention 4.
         128

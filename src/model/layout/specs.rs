@@ -86,12 +86,18 @@ impl Checkpoint {
         }
     }
 
+    /// What mixes tokens in each layer, those that draft last where they are used.
+    fn cached_mixers(&self, machine: Machine) -> impl Iterator<Item = &Mixer> {
+        let drafts = self.draft_modules().filter(|_| machine.draft_tokens > 0);
+        let drafts = drafts.into_iter().flat_map(|drafts| &drafts.layers);
+        self.each_mixer().chain(drafts.filter_map(|layer| layer.mixer.as_ref()))
+    }
+
     /// Tokens of a block where there are no states: what the attention kernels of the machine take.
     pub(super) fn kernel_block(&self, machine: Machine) -> u32 {
         let is_fp8 = self.stored_kv(machine) == KvDtype::Fp8;
-        let mixers = self.each_mixer();
         let mut block = 16;
-        for mixer in mixers {
+        for mixer in self.cached_mixers(machine) {
             let needs = match mixer {
                 Mixer::Compressed(_) => 256,
                 Mixer::Grouped(grouped) if grouped.indexer.is_some() => 128,
@@ -114,7 +120,7 @@ impl Checkpoint {
     pub(super) fn caches(&self, machine: Machine) -> Vec<Vec<LayerCache>> {
         let kv = self.stored_kv(machine);
         let mut block = self.kernel_block(machine);
-        let state = self.largest_state(machine.tp);
+        let state = self.largest_state(machine.tp, machine.draft_tokens);
         let mut page = None;
         if state > 0 {
             let token = self.token_of_full_layer(machine, kv).max(1);
@@ -127,7 +133,7 @@ impl Checkpoint {
             Mixer::Latent(latent) => latent_caches(latent, machine, kv, block),
             Mixer::Compressed(compressed) => compressed_caches(compressed, block),
             other => {
-                let used = Self::state_of(other, machine.tp);
+                let used = Self::state_of(other, machine.tp, machine.draft_tokens);
                 let page = page.unwrap_or(used);
                 vec![LayerCache {
                     kind: CacheKind::State,
@@ -138,14 +144,15 @@ impl Checkpoint {
                 }]
             }
         };
-        self.each_mixer().map(of).collect()
+        self.cached_mixers(machine).map(of).collect()
     }
 
-    /// Bytes of the state of one sequence in a layer, on one of `tp` GPUs.
-    pub(crate) fn state_of(mixer: &Mixer, tp: u32) -> u64 {
+    /// Bytes of the state of one sequence in a layer, on one of `tp` GPUs; convolutions keep what drafts add.
+    pub(crate) fn state_of(mixer: &Mixer, tp: u32, draft_tokens: u32) -> u64 {
         let share = |count: u32| u64::from(count.div_ceil(tp.max(1)));
-        let behind =
-            |kernel: u32, channels: u64| 2 * u64::from(kernel.saturating_sub(1)) * channels;
+        let behind = |kernel: u32, channels: u64| {
+            2 * u64::from(kernel.saturating_sub(1).saturating_add(draft_tokens)) * channels
+        };
         match mixer {
             Mixer::Delta(delta) => {
                 let (keys, values) = (u64::from(delta.key_dim), u64::from(delta.value_dim));
@@ -166,15 +173,16 @@ impl Checkpoint {
         }
     }
 
-    pub(in crate::model) fn largest_state(&self, tp: u32) -> u64 {
+    pub(in crate::model) fn largest_state(&self, tp: u32, draft_tokens: u32) -> u64 {
         let mixers = self.each_mixer();
-        mixers.map(|mixer| Self::state_of(mixer, tp)).max().unwrap_or(0)
+        let bytes = mixers.map(|mixer| Self::state_of(mixer, tp, draft_tokens));
+        bytes.max().unwrap_or(0)
     }
 
-    /// Bytes of the states of one sequence over all layers, on one of `tp` GPUs.
-    pub fn state_bytes(&self, tp: u32) -> u64 {
+    /// Bytes of the states of one sequence over all layers, on one of `tp` GPUs, with room for so many drafted tokens.
+    pub fn state_bytes(&self, tp: u32, draft_tokens: u32) -> u64 {
         let mixers = self.each_mixer();
-        mixers.map(|mixer| Self::state_of(mixer, tp)).sum()
+        mixers.map(|mixer| Self::state_of(mixer, tp, draft_tokens)).sum()
     }
 
     pub(in crate::model) fn state_alignment(&self) -> u64 {
@@ -190,8 +198,7 @@ impl Checkpoint {
 
     /// Bytes of a token in a layer with keys and values.
     fn token_of_full_layer(&self, machine: Machine, kv: KvDtype) -> u64 {
-        let mixers = self.each_mixer();
-        let bytes = mixers.map(|mixer| match mixer {
+        let bytes = self.cached_mixers(machine).map(|mixer| match mixer {
             Mixer::Grouped(grouped) => grouped_token(grouped, machine.tp, kv),
             Mixer::Latent(latent) => latent_token(latent, machine, kv),
             _ => 0,

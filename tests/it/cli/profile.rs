@@ -193,3 +193,48 @@ fn tables_that_are_not_understood_are_refused() {
     cli.words(import).expect_exit(2).stderr_has("must be a time up to 10 s, got -1");
     Cli::new().words(import).expect_exit(2).stderr_has("meta.yaml");
 }
+
+/// Two layers of latent attention, the second with experts, and one module that drafts.
+const DRAFTING: &str = r#"{"architectures": ["DeepseekV3ForCausalLM"], "model_type": "deepseek_v3", "hidden_size": 256,
+    "num_hidden_layers": 2, "num_attention_heads": 8, "q_lora_rank": 64, "kv_lora_rank": 64, "qk_nope_head_dim": 32,
+    "qk_rope_head_dim": 16, "v_head_dim": 32, "intermediate_size": 512, "moe_intermediate_size": 256,
+    "n_routed_experts": 8, "num_experts_per_tok": 2, "n_shared_experts": 1, "first_k_dense_replace": 1,
+    "topk_method": "noaux_tc", "vocab_size": 1000, "max_position_embeddings": 4096, "tie_word_embeddings": false,
+    "num_nextn_predict_layers": 1}"#;
+
+#[test]
+fn a_layout_has_layers_that_draft_where_they_are_asked_for() {
+    let without =
+        DRAFTING.replace("\"num_nextn_predict_layers\": 1", "\"num_nextn_predict_layers\": 0");
+    let cli = Cli::new().file("drafting/config.json", DRAFTING).file("not/config.json", without);
+    let show = "profile show drafting --gpu B200 --engine";
+    let shown = |words: &str| -> Value {
+        let text = cli.words(&format!("{show} {words} --format json")).expect_exit(0).stdout();
+        serde_json::from_str(&text).unwrap()
+    };
+    let (plain, drafting) = (shown("vllm"), shown("vllm --speculative mtp:1"));
+    assert_eq!(plain, shown("vllm --speculative none"));
+    assert_eq!((&plain["draft_modules"], &plain["speculative"]), (&1.into(), &Value::Null));
+    assert_eq!(
+        (&plain["groups"][0]["layers"], &drafting["groups"][0]["layers"]),
+        (&2.into(), &3.into())
+    );
+    assert_eq!(drafting["speculative"], "mtp:1");
+    assert!(drafting["draft_own_bytes_per_gpu"].as_u64() > Some(0), "{drafting}");
+    assert_eq!(drafting["weight_bytes_per_gpu"], plain["weight_bytes_per_gpu"]);
+    let sglang = shown("sglang --speculative mtp:2");
+    assert_eq!(
+        (&sglang["cell_size"], &sglang["max_running_requests_40gib"]),
+        (&480.into(), &48.into())
+    );
+    cli.words(&format!("{show} vllm")).expect_exit(0).stdout_has("1, left out");
+    let not = "profile show not --gpu B200 --engine vllm --speculative mtp:1";
+    cli.words(not)
+        .expect_exit(2)
+        .stderr_has("--speculative: ")
+        .stderr_has("has no layers that draft");
+    for wrong in ["mtp", "mtp:0", "eagle:1"] {
+        let told = cli.words(&format!("{show} vllm --speculative {wrong}")).expect_exit(2);
+        told.stderr_has("must be none, or mtp: and a whole number from 1 to 1000");
+    }
+}

@@ -21,7 +21,7 @@ fn read(text: &str, apart: Option<&str>) -> Result<Checkpoint, ModelError> {
 }
 
 fn machine(tp: u32) -> Machine {
-    Machine { generation: Generation::Hopper, tp, kv_cache_dtype: KvDtype::Auto }
+    Machine { generation: Generation::Hopper, tp, kv_cache_dtype: KvDtype::Auto, draft_tokens: 0 }
 }
 
 #[test]
