@@ -8,13 +8,7 @@ use crate::model::{Format, ModelSpec, Packing};
 use crate::profiles;
 
 /// Models with layers that are not modelled, by the beginning of their names in lower case.
-const OTHER_LAYERS: [(&str, &str); 10] = [
-    ("nvidia-nemotron-3", "state-space layers"),
-    ("deepseek-v3.2", SPARSE_ATTENTION),
-    ("deepseek-math-v2", SPARSE_ATTENTION),
-    ("glm-5", SPARSE_ATTENTION),
-    ("gemma-3", "attention of two kinds of heads"),
-    ("gemma-4", "attention of two kinds of heads"),
+const OTHER_LAYERS: [(&str, &str); 4] = [
     ("minimax-m1", LINEAR_ATTENTION),
     ("kimi-linear", LINEAR_ATTENTION),
     ("bloom", "attention with linear biases"),
@@ -22,7 +16,6 @@ const OTHER_LAYERS: [(&str, &str); 10] = [
 ];
 
 const LINEAR_ATTENTION: &str = "linear attention";
-const SPARSE_ATTENTION: &str = "sparse attention";
 
 /// A GPU of the catalogue, and whether its form factor had to be assumed.
 pub(super) fn gpu(hardware: &HardwareFields) -> Result<(GpuSpec, bool), Skip> {

@@ -119,6 +119,37 @@ fn every_config_is_read_to_the_published_counts() {
     assert_eq!(read, 17);
 }
 
+/// Files of the catalogue that say what a published config says leave out what only describes.
+#[test]
+#[ignore = "needs SERVECAST_DATA"]
+fn the_catalogue_reads_like_the_published_configs() {
+    let mut compared = 0;
+    for entry in fs::read_dir(data().join("model-configs-2026")).expect("model-configs-2026") {
+        let path = entry.expect("an entry").path();
+        let file = path.file_name().expect("a name").to_string_lossy().into_owned();
+        let Some(stem) = file.strip_suffix(".config.json") else { continue };
+        let id = stem.replace("--", "/");
+        let Some(built_in) = profiles::models().find(|profile| profile.spec.name == id) else {
+            continue;
+        };
+        let built_in = &built_in.spec;
+        let json = fs::read_to_string(&path).expect("a config");
+        let beside = path.with_file_name(format!("{stem}.hf_quant_config.json"));
+        let beside = fs::read_to_string(beside).ok();
+        let model = ModelSpec::from_hf_config(&json, beside.as_deref(), &id);
+        let model = model.unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(model.layers, built_in.layers, "{id}");
+        assert_eq!(model.max_position, built_in.max_position, "{id}");
+        assert_eq!(model.kv_cache_dtype, built_in.kv_cache_dtype, "{id}");
+        assert_eq!(model.params_total(), built_in.params_total(), "{id}");
+        for tp in [1, 8] {
+            assert_eq!(model.weight_bytes(tp), built_in.weight_bytes(tp), "{id}");
+        }
+        compared += 1;
+    }
+    assert!(compared >= 60, "{compared}");
+}
+
 /// A start of vLLM with steps of so many tokens and sequences.
 fn vllm_start(
     version: &str,
