@@ -103,7 +103,12 @@ impl InMemory {
                 sheet.push_vllm(&VllmLayout::of(&model, machine), question.kv_memory);
             }
             LayoutEngine::Sglang => {
-                sheet.push_sglang(&SglangLayout::of(&model, machine), question.kv_memory);
+                let layout = SglangLayout::of(&model, machine);
+                if layout.cell_size <= 0.0 {
+                    let what = "its pools hold tokens, and this model keeps states alone";
+                    return Err(Problem::new("--engine sglang", what).into());
+                }
+                sheet.push_sglang(&layout, question.kv_memory);
             }
         }
         Ok(sheet)

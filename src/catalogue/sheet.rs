@@ -369,6 +369,12 @@ fn shape(mixer: &Mixer) -> String {
             "{} heads with a state of {} x {} elements",
             delta.heads, delta.head_dim, delta.head_dim
         ),
+        Mixer::Selective(selective) => {
+            format!("{} channels with {} elements each", selective.channels, selective.state)
+        }
+        Mixer::ShortConv(conv) => {
+            format!("{} channels, {} tokens", conv.channels, conv.conv_kernel)
+        }
         Mixer::StateSpace(state) => format!(
             "{} heads with a state of {} x {} elements",
             state.heads, state.head_dim, state.state

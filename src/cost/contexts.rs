@@ -46,7 +46,7 @@ fn indexer(mixer: &Mixer) -> Option<Indexer> {
         Mixer::Grouped(grouped) => grouped.indexer,
         Mixer::Latent(latent) => latent.indexer,
         Mixer::Compressed(compressed) => compressed.indexer,
-        Mixer::Delta(_) | Mixer::KimiDelta(_) | Mixer::StateSpace(_) => None,
+        _ => None,
     }
 }
 

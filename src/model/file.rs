@@ -146,6 +146,9 @@ struct LinearAttention {
     key_dim: u32,
     value_dim: u32,
     conv_kernel: u32,
+    /// Whether the config asks for states of 32 bits.
+    #[serde(default)]
+    wide_states: bool,
 }
 
 /// Multi-head latent attention.
@@ -219,6 +222,7 @@ impl From<UniformFile> for Checkpoint {
             vocab: file.vocab,
             tied_embeddings: file.tied_embeddings,
             max_position: file.max_position,
+            max_position_sglang: file.max_position,
             dtype: file.weights.dtype,
             quantization,
             kv_cache_dtype: file.kv_cache_dtype,
@@ -285,6 +289,7 @@ impl Latent {
             v_head_dim: self.v_head_dim,
             output_gate: false,
             is_sparse: false,
+            is_expanded: false,
             indexer: None,
         }
     }
@@ -298,6 +303,7 @@ impl LinearAttention {
             key_dim: self.key_dim,
             value_dim: self.value_dim,
             conv_kernel: self.conv_kernel,
+            is_wide: self.wide_states,
         }
     }
 }

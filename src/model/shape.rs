@@ -140,6 +140,8 @@ impl Mixer {
             Self::Delta(delta) => delta.value_heads,
             Self::KimiDelta(delta) => delta.heads,
             Self::StateSpace(state) => state.heads,
+            Self::Selective(selective) => selective.channels,
+            Self::ShortConv(conv) => conv.channels,
         }
     }
 
@@ -172,6 +174,12 @@ impl Mixer {
                 f64::from(elements) * bytes + f64::from(index)
             }
             Self::Latent(latent) => {
+                if latent.is_expanded {
+                    // Keys and values of every head, as of grouped attention.
+                    let head = latent.qk_nope_head_dim + latent.qk_rope_head_dim;
+                    let elements = latent.heads.div_ceil(tp.max(1)) * 2 * head;
+                    return f64::from(elements) * bytes;
+                }
                 let elements = latent.kv_lora_rank + latent.qk_rope_head_dim;
                 let row = match (latent.is_sparse, dtype) {
                     (true, KvDtype::Fp8) => SPARSE_ROW,
@@ -184,7 +192,7 @@ impl Mixer {
                     compressed.indexer.map_or(0.0, |indexer| f64::from(indexer.head_dim) + 4.0);
                 (COMPRESSED_ROW + index) / f64::from(compressed.ratio)
             }
-            Self::Compressed(_) | Self::Delta(_) | Self::KimiDelta(_) | Self::StateSpace(_) => 0.0,
+            _ => 0.0,
         }
     }
 
@@ -211,9 +219,12 @@ impl Mixer {
         let heads = u64::from(self.heads().div_ceil(tp.max(1)));
         let per_head = match self {
             Self::Grouped(grouped) => grouped.head_dim + grouped.value_dim,
+            Self::Latent(latent) if latent.is_expanded => {
+                latent.qk_nope_head_dim + latent.qk_rope_head_dim + latent.v_head_dim
+            }
             Self::Latent(latent) => 2 * latent.kv_lora_rank + latent.qk_rope_head_dim,
             Self::Compressed(compressed) => 2 * compressed.head_dim,
-            Self::Delta(_) | Self::KimiDelta(_) | Self::StateSpace(_) => 0,
+            _ => 0,
         };
         2 * heads * u64::from(per_head)
     }
@@ -232,6 +243,11 @@ impl Mixer {
             Self::StateSpace(StateSpace { heads, head_dim, state, .. }) => {
                 5 * share(*heads) * u64::from(*head_dim) * u64::from(*state)
             }
+            Self::Selective(selective) => {
+                5 * share(selective.channels) * u64::from(selective.state)
+            }
+            // Products of neighbours, nothing beside them.
+            Self::ShortConv(conv) => 2 * share(conv.channels) * u64::from(conv.conv_kernel),
             Self::Grouped(_) | Self::Latent(_) | Self::Compressed(_) => 0,
         }
     }

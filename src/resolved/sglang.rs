@@ -247,7 +247,7 @@ fn resolve_memory(
     };
     let mut kv = KvCapacity::derive(model, &budget)
         .map_err(|error| fail("cluster.model", &format!("{error} ({})", gpu.name)))?;
-    keep_states(sglang, &mut kv, model.state_bytes(tp, 0));
+    keep_states(sglang, &mut kv, model.wide_state_bytes(tp));
     kv.reserve = Bytes(memory.0 - (free.0 as f64 * share) as u64);
     let fits = kv.blocks.saturating_mul(sglang.page_size);
     match sglang.max_total_tokens {

@@ -271,6 +271,7 @@ impl<'a> Device<'a> {
                 Mixer::Delta(delta) => heads * 2.0 * f64::from(delta.value_dim),
                 Mixer::KimiDelta(delta) => heads * 2.0 * f64::from(delta.head_dim),
                 Mixer::StateSpace(state) => heads * 2.0 * f64::from(state.head_dim),
+                Mixer::Selective(_) | Mixer::ShortConv(_) => heads * 2.0,
             }
         });
         let parts = u32::from(alike.layer.mixer.is_some())

@@ -96,11 +96,14 @@ impl Checkpoint {
         for mixer in self.each_mixer() {
             let (heads, kv_heads) = match mixer {
                 Mixer::Grouped(grouped) => (grouped.heads, grouped.kv_heads),
+                Mixer::Latent(latent) if latent.is_expanded => (latent.heads, latent.heads),
                 Mixer::Latent(latent) => (latent.heads, 1),
                 Mixer::Compressed(compressed) => (compressed.heads, 1),
                 Mixer::Delta(delta) => (delta.value_heads, delta.key_heads),
                 Mixer::KimiDelta(delta) => (delta.heads, 1),
                 Mixer::StateSpace(state) => (state.heads, 1),
+                Mixer::Selective(selective) => (selective.channels, 1),
+                Mixer::ShortConv(conv) => (conv.channels, 1),
             };
             let shares = |count: u32| {
                 count == 1 || count.is_multiple_of(tp) || (tp > count && tp.is_multiple_of(count))

@@ -22,7 +22,7 @@ pub use quantized::{Packing, Place, QuantizedWeights};
 pub use read::describes;
 pub use shape::{
     Compressed, DeltaNet, DenseMlp, Experts, Gate, GroupedAttention, Indexer, KimiDelta,
-    LatentAttention, Layer, Mixer, QkNorm, Reach, Router, StateSpace,
+    LatentAttention, Layer, Mixer, QkNorm, Reach, Router, Selective, ShortConv, StateSpace,
 };
 pub use tensors::{Component, Element, Tensor};
 pub use towers::Tower;
@@ -52,8 +52,10 @@ pub struct Checkpoint {
     pub tied_embeddings: bool,
     /// The layers, in order.
     pub layers: Vec<Layer>,
-    /// Longest context the model was made for, in tokens.
+    /// Longest context that vLLM serves where nobody asks for another, in tokens.
     pub max_position: u32,
+    /// The same of SGLang.
+    pub max_position_sglang: u32,
     /// The type of weights that are not quantised.
     pub dtype: Dtype,
     /// Which matrices are stored in fewer bits, if any.

@@ -30,6 +30,10 @@ pub enum Mixer {
     KimiDelta(KimiDelta),
     /// State space (Mamba-2, Dao and Gu 2024).
     StateSpace(StateSpace),
+    /// Selective state space (Mamba, Gu and Dao 2023).
+    Selective(Selective),
+    /// Gated convolution over a few tokens (LFM2).
+    ShortConv(ShortConv),
 }
 
 /// How far back a layer sees.
@@ -120,6 +124,8 @@ pub struct LatentAttention {
     pub v_head_dim: u32,
     /// Whether the output is gated (Kimi-K3).
     pub output_gate: bool,
+    /// Whether vLLM keeps the keys and values of all heads, not the latent vector (`MiniCPM3`).
+    pub is_expanded: bool,
     /// Whether only chosen tokens are read.
     pub is_sparse: bool,
     /// What chooses the tokens; a sparse layer without one takes those of a layer before it.
@@ -160,6 +166,8 @@ pub struct DeltaNet {
     pub value_dim: u32,
     /// Tokens that the convolution before it sees.
     pub conv_kernel: u32,
+    /// Whether the checkpoint asks for states in 32 bits.
+    pub is_wide: bool,
 }
 
 /// Kimi delta attention.
@@ -177,6 +185,7 @@ pub struct KimiDelta {
 
 /// A Mamba-2 layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts of a checkpoint")]
 pub struct StateSpace {
     /// Heads, each with a state.
     pub heads: u32,
@@ -192,6 +201,38 @@ pub struct StateSpace {
     pub conv_bias: bool,
     /// Whether the projections have biases.
     pub proj_bias: bool,
+    /// Whether outputs are normalised with weights before they are projected.
+    pub has_norm: bool,
+    /// Whether the checkpoint asks for states in 32 bits.
+    pub is_wide: bool,
+}
+
+/// A Mamba layer of the first kind, as Jamba has it: with norms of steps, inputs and outputs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Selective {
+    /// Channels, each with a state.
+    pub channels: u32,
+    /// Elements of the state of a channel.
+    pub state: u32,
+    /// Width that steps are compressed to.
+    pub step_rank: u32,
+    /// Tokens that the convolution sees.
+    pub conv_kernel: u32,
+    /// Whether the convolution has a bias.
+    pub conv_bias: bool,
+    /// Whether the projections have biases.
+    pub proj_bias: bool,
+}
+
+/// A gated short convolution.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ShortConv {
+    /// Channels.
+    pub channels: u32,
+    /// Tokens that it sees.
+    pub conv_kernel: u32,
+    /// Whether convolution and projections have biases.
+    pub bias: bool,
 }
 
 /// An MLP.
@@ -243,6 +284,8 @@ pub struct Router {
     pub is_wide: bool,
     /// Whether it scales its input and each expert (Gemma 4).
     pub scales: bool,
+    /// Experts that pass on what they get (LongCat-Flash), which it chooses among too.
+    pub idle: u32,
 }
 
 impl fmt::Display for Mixer {
@@ -260,6 +303,8 @@ impl fmt::Display for Mixer {
             Self::Delta(_) => "gated delta net",
             Self::KimiDelta(_) => "Kimi delta attention",
             Self::StateSpace(_) => "state space",
+            Self::Selective(_) => "selective state space",
+            Self::ShortConv(_) => "short convolution",
         })
     }
 }

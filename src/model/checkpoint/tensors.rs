@@ -8,7 +8,7 @@ use self::Component::{Attention, NormOther, RoutedExperts, SharedExperts};
 use super::Checkpoint;
 use super::shape::{
     Compressed, DeltaNet, DenseMlp, Experts, Gate, GroupedAttention, Indexer, KimiDelta,
-    LatentAttention, Layer, Mixer, QkNorm, StateSpace,
+    LatentAttention, Layer, Mixer, QkNorm, Selective, ShortConv, StateSpace,
 };
 use crate::model::precision::Module;
 
@@ -171,10 +171,18 @@ impl Checkpoint {
             Some(Mixer::Delta(delta)) => all.extend(delta_tensors(delta, hidden, tp)),
             Some(Mixer::KimiDelta(delta)) => all.extend(kimi_tensors(delta, hidden, tp)),
             Some(Mixer::StateSpace(state)) => all.extend(state_tensors(state, hidden, tp)),
+            Some(Mixer::Selective(selective)) => {
+                all.extend(selective_tensors(selective, hidden, tp));
+            }
+            Some(Mixer::ShortConv(conv)) => all.extend(conv_tensors(conv, hidden, tp)),
             None => {}
         }
         if let Some(dense) = layer.dense {
             all.extend(dense_tensors(dense, hidden, tp));
+            if self.family == "apertus" {
+                // Two numbers that shape its activation.
+                all.push(Tensor::vector(Component::DenseMlp, 2));
+            }
         }
         if let Some(experts) = &layer.experts {
             all.extend(self.expert_tensors(experts, tp));
@@ -195,8 +203,22 @@ impl Checkpoint {
         let (hidden, tp) = (u64::from(self.hidden), u64::from(tp.max(1)));
         let rows = self.vocab_rows(tp as u32);
         let mut all = vec![Tensor::plain(Component::Embedding, rows, hidden)];
+        // Positions have a table too; OPT's begins with two rows that stand for none.
+        match self.family.as_str() {
+            "gpt2" | "gpt_bigcode" => {
+                all.push(Tensor::plain(Component::Embedding, u64::from(self.max_position), hidden));
+            }
+            "opt" => {
+                let rows = u64::from(self.max_position) + 2;
+                all.push(Tensor::plain(Component::Embedding, rows, hidden));
+            }
+            // The table is normalised.
+            "bloom" => all.push(Tensor::vector(NormOther, 2 * hidden)),
+            _ => {}
+        }
         if !self.tied_embeddings {
-            all.push(Tensor::matrix(Component::LmHead, "lm_head", rows, hidden));
+            let has_bias = ["gptj", "phi", "phimoe"].contains(&self.family.as_str());
+            all.push(Tensor::matrix(Component::LmHead, "lm_head", rows, hidden).biased(has_bias));
         }
         all.push(Tensor::vector(NormOther, self.last_norms() * hidden));
         all.extend(self.stream_head());
@@ -215,13 +237,16 @@ impl Checkpoint {
         (streams > 1).then(|| Tensor::vector(NormOther, size).wide())
     }
 
-    /// Norms behind the last layer; Kimi-K3 sums up earlier layers with two vectors more.
+    /// Norms behind the last layer; Kimi-K3 sums up earlier layers with two vectors more, some have biases, and
+    /// `OLMo`'s have no weights.
     fn last_norms(&self) -> u64 {
-        if self.family == "kimi_linear" && self.layers.first().is_some_and(|layer| layer.norms > 2)
-        {
-            3
-        } else {
-            1
+        let is_k3 = || self.layers.first().is_some_and(|layer| layer.norms > 2);
+        match self.family.as_str() {
+            "kimi_linear" if is_k3() => 3,
+            "gpt_neox" | "jais2" | "nemotron" | "phi" | "phimoe" | "phimoe_native" | "stablelm"
+            | "starcoder2" | "bloom" | "falcon" | "gpt2" | "gpt_bigcode" | "gptj" | "opt" => 2,
+            "olmo" => 0,
+            _ => 1,
         }
     }
 
@@ -231,7 +256,8 @@ impl Checkpoint {
         let inside = experts.latent.map_or(hidden, u64::from);
         let router = |tensor: Tensor| if experts.router.is_wide { tensor.wide() } else { tensor };
         let mut all = Vec::new();
-        let gate = Tensor::matrix(Component::Router, "gate", count, hidden);
+        let choices = count + u64::from(experts.router.idle);
+        let gate = Tensor::matrix(Component::Router, "gate", choices, hidden);
         // Gemma 4's is counted among the other vectors.
         let component = if experts.router.scales { NormOther } else { Component::Router };
         all.push(router(Tensor { component, ..gate }).biased(experts.router.bias && experts.bias));
@@ -242,7 +268,7 @@ impl Checkpoint {
             // Step-3.5 keeps it beside its experts.
             let component =
                 if self.family == "step3p5" { Component::MoeOther } else { Component::Router };
-            all.push(Tensor::vector(component, count).wide());
+            all.push(Tensor::vector(component, choices).wide());
         }
         if experts.router.table {
             let entries = u64::from(self.vocab) * u64::from(experts.per_token);
@@ -476,8 +502,38 @@ fn state_tensors(state: &StateSpace, hidden: u64, tp: u64) -> Vec<Tensor> {
         Tensor::vector(Attention, 2 * heads),
         Tensor::vector(Attention, heads).wide(),
     ];
-    all.push(Tensor::vector(NormOther, inner));
+    if state.has_norm {
+        all.push(Tensor::vector(NormOther, inner));
+    }
     all
+}
+
+fn selective_tensors(selective: &Selective, hidden: u64, tp: u64) -> Vec<Tensor> {
+    let channels = share(selective.channels, tp);
+    let (rank, states) = (u64::from(selective.step_rank), u64::from(selective.state));
+    let kernel = u64::from(selective.conv_kernel);
+    vec![
+        Tensor::matrix(Attention, "mamba.in_proj", 2 * channels, hidden)
+            .biased(selective.proj_bias)
+            .of(2),
+        Tensor::matrix(Attention, "mamba.x_proj", rank + 2 * states, channels),
+        Tensor::matrix(Attention, "mamba.dt_proj", channels, rank).biased(true),
+        Tensor::matrix(Attention, "mamba.out_proj", hidden, channels).biased(selective.proj_bias),
+        Tensor::vector(Attention, channels * (kernel + u64::from(selective.conv_bias))),
+        Tensor::vector(Attention, channels * states).wide(),
+        Tensor::vector(Attention, channels),
+        Tensor::vector(NormOther, rank + 2 * states),
+    ]
+}
+
+fn conv_tensors(conv: &ShortConv, hidden: u64, tp: u64) -> Vec<Tensor> {
+    let channels = share(conv.channels, tp);
+    let kernel = u64::from(conv.conv_kernel);
+    vec![
+        Tensor::matrix(Attention, "conv.in_proj", 3 * channels, hidden).biased(conv.bias).of(3),
+        Tensor::matrix(Attention, "conv.out_proj", hidden, channels).biased(conv.bias),
+        Tensor::vector(Attention, channels * (kernel + u64::from(conv.bias))),
+    ]
 }
 
 fn dense_tensors(dense: DenseMlp, hidden: u64, tp: u64) -> [Tensor; 2] {

@@ -1,5 +1,7 @@
 //! Encoders of images: their weights.
 
+mod more;
+
 use super::tensors::{Component, Tensor};
 use crate::model::error::ModelError;
 use crate::model::hf::keys::Keys;
@@ -11,6 +13,15 @@ pub struct Tower {
     /// Heads; GPUs that cannot share them evenly have all of it each.
     heads: u64,
     parts: Vec<Part>,
+}
+
+/// What a config says, beside the part of the encoder, of what stands behind it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Projector {
+    /// Whether it has biases, where that is said.
+    pub(super) has_bias: Option<bool>,
+    /// Patches in each direction that become one.
+    pub(super) merged: u32,
 }
 
 /// How several GPUs share a matrix.
@@ -61,16 +72,31 @@ impl Tower {
     }
 
     /// Reads a `vision_config` of a model of this width.
-    pub(super) fn read(keys: &Keys<'_>, text: u64) -> Result<Self, ModelError> {
+    pub(super) fn read(
+        keys: &Keys<'_>,
+        text: u64,
+        projector: Projector,
+    ) -> Result<Self, ModelError> {
         let kind = keys.text(&["model_type"])?.unwrap_or_default();
         let heads =
             keys.optional(&["num_heads", "num_attention_heads", "vt_num_attention_heads"])?;
         let heads = heads.map_or(Llama4::HEADS, u64::from);
+        if kind != "pixtral" && projector.has_bias == Some(false) {
+            let problem = "must be true with this encoder of images";
+            return Err(keys.error("multimodal_projector_bias", problem));
+        }
         let parts = match kind {
             _ if keys.find(&["vt_hidden_size"]).is_some() => moon(keys)?,
             "qwen3_vl" | "qwen3_vl_moe" | "qwen3_5" | "qwen3_5_moe" | "qwen3_5_vision"
             | "qwen3_5_moe_vision" => qwen3(keys)?,
             "gemma4_vision" => gemma4(keys, text)?,
+            "pixtral" => more::pixtral(keys, text, projector)?,
+            "siglip_vision_model" => more::siglip(keys, text)?,
+            "qwen2_5_vl" | "qwen2_5_vl_vision" => more::qwen2_5(keys)?,
+            "qwen2_vl" | "qwen2_vl_vision" => more::qwen2(keys)?,
+            // Files of Qwen2-VL and Qwen2.5-VL do not say.
+            "" if keys.find(&["embed_dim"]).is_some() => more::qwen2(keys)?,
+            "" if keys.find(&["fullatt_block_indexes"]).is_some() => more::qwen2_5(keys)?,
             "llama4_vision_model" => llama4(keys, text)?,
             "clip_vision_model" if keys.find(&["img_token_compression_config"]).is_some() => {
                 minimax(keys)?

@@ -22,6 +22,7 @@ pub struct SglangLayout {
     /// What keys and values are stored in.
     pub kv_cache_dtype: KvDtype,
     context: u32,
+    slots_of_request: u64,
     /// Requests that run at once unless memory holds fewer, where that is not left to memory.
     most_running: Option<u64>,
     /// Tokens of a request that one step verifies; 0 where nothing drafts.
@@ -42,12 +43,24 @@ pub struct SglangPools {
 }
 
 /// Families whose windows have a pool of their own; others keep all tokens in all layers.
-const WINDOWED: [&str; 5] = ["gemma4_text", "gpt_oss", "llama4_text", "mimo_v2_flash", "step3p5"];
+const WINDOWED: [&str; 7] =
+    ["gemma4_text", "gpt_oss", "laguna", "llama4_text", "mellum", "mimo_v2_flash", "step3p5"];
 /// `swa_full_tokens_ratio`, and that of DeepSeek-V4.
 const WINDOW_RATIO: f64 = 0.8;
 const WINDOW_RATIO_V4: f64 = 0.1;
 /// `mamba_full_memory_ratio`: bytes of states for each of tokens.
 const STATES_PER_TOKENS: f64 = 0.9;
+/// Families with states for which Triton or `FlashInfer`, not TRT-LLM, computes attention on Blackwell.
+const WITHOUT_PAGES: [&str; 2] = ["falcon_h1", "granitemoehybrid"];
+/// Architectures whose latent attention `FlashInfer` computes on Blackwell, by its name.
+const LATENT_WITHOUT_PAGES: [&str; 4] = [
+    "DeepseekV2ForCausalLM",
+    "Glm4MoeLiteForCausalLM",
+    "KimiLinearForCausalLM",
+    "MiniCPM3ForCausalLM",
+];
+/// Slots of a running request without checkpoints between, as LFM2 runs.
+const SLOTS_WITHOUT_BUFFER: u64 = 3;
 /// Slots of a running request with `extra_buffer`: its state, and two for checkpoints, of which it holds as many more.
 const SLOTS_OF_REQUEST: u64 = 5;
 
@@ -83,12 +96,17 @@ impl SglangLayout {
                 cell_size
             },
             window_ratio: has_window.then_some(ratio),
-            state_bytes: model.state_bytes(machine.tp, 0),
+            state_bytes: model.wide_state_bytes(machine.tp),
             fixed_bytes: mixers.iter().map(|mixer| fixed_of(mixer, drafts)).sum(),
             kv_cache_dtype: kv,
-            context: model.max_position,
+            context: model.max_position_sglang,
             most_running,
             verified: if drafts { 1 + u64::from(machine.draft_tokens) } else { 0 },
+            slots_of_request: if mixers.iter().any(|mixer| matches!(mixer, Mixer::ShortConv(_))) {
+                SLOTS_WITHOUT_BUFFER
+            } else {
+                SLOTS_OF_REQUEST
+            },
         }
     }
 
@@ -108,7 +126,7 @@ impl SglangLayout {
             swa_max_total_num_tokens: self.window_ratio.map(in_window),
             max_mamba_cache_size: slots,
             max_running_requests: slots
-                .map_or(by_tokens, |slots| by_tokens.min(slots / SLOTS_OF_REQUEST)),
+                .map_or(by_tokens, |slots| by_tokens.min(slots / self.slots_of_request)),
         }
     }
 
@@ -118,13 +136,13 @@ impl SglangLayout {
         let share = memory as f64 * STATES_PER_TOKENS / (1.0 + STATES_PER_TOKENS);
         let (state, verified) = (self.state_bytes as f64, self.verified as f64);
         let aside = state * (1.0 + verified);
-        let slot = state * (1.0 + verified / SLOTS_OF_REQUEST as f64);
+        let slot = state * (1.0 + verified / self.slots_of_request as f64);
         (self.state_bytes > 0).then(|| ((share - aside) / slot).max(0.0) as u64)
     }
 
     /// Bytes of so many slots, with the one set aside and the states of tokens that are verified.
     fn bytes_of_states(&self, slots: u64) -> u64 {
-        let running = self.most_running.unwrap_or(u64::MAX).min(slots / SLOTS_OF_REQUEST);
+        let running = self.most_running.unwrap_or(u64::MAX).min(slots / self.slots_of_request);
         (slots + 1 + (running + 1) * self.verified) * self.state_bytes
     }
 }
@@ -186,7 +204,11 @@ fn token_of(mixer: &Mixer, machine: Machine, kv: KvDtype, has_window: bool) -> (
             (bytes as f64, 0.0)
         }
         Mixer::Compressed(compressed) => compressed_token(compressed),
-        Mixer::Delta(_) | Mixer::KimiDelta(_) | Mixer::StateSpace(_) => (0.0, 0.0),
+        Mixer::Delta(_)
+        | Mixer::KimiDelta(_)
+        | Mixer::StateSpace(_)
+        | Mixer::Selective(_)
+        | Mixer::ShortConv(_) => (0.0, 0.0),
     }
 }
 
@@ -251,7 +273,12 @@ fn page(model: &Checkpoint, machine: Machine) -> u32 {
         128
     } else if has(|mixer| matches!(mixer, Mixer::Latent(latent) if latent.is_sparse)) {
         64
-    } else if !machine.is_blackwell() {
+    } else if !machine.is_blackwell()
+        || LATENT_WITHOUT_PAGES.contains(&model.architecture.as_str())
+        || has(|mixer| matches!(mixer, Mixer::Delta(_) | Mixer::ShortConv(_)))
+        || (WITHOUT_PAGES.contains(&model.family.as_str())
+            && has(|mixer| matches!(mixer, Mixer::StateSpace(_))))
+    {
         1
     } else if has(|mixer| matches!(mixer, Mixer::Delta(_))) {
         // Where nothing drafts, their back end is another (`arg_groups/model_overrides/qwen3_5.py`).

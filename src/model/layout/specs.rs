@@ -101,6 +101,7 @@ impl Checkpoint {
             let needs = match mixer {
                 Mixer::Compressed(_) => 256,
                 Mixer::Grouped(grouped) if grouped.indexer.is_some() => 128,
+                Mixer::Latent(latent) if latent.is_expanded => 16,
                 Mixer::Latent(latent) if latent.is_sparse => 64,
                 Mixer::Latent(_) if machine.is_blackwell() => 32,
                 Mixer::Latent(_) if is_fp8 => 64,
@@ -122,8 +123,9 @@ impl Checkpoint {
         let mut block = self.kernel_block(machine);
         let state = self.largest_state(machine.tp, machine.draft_tokens);
         let mut page = None;
-        if state > 0 {
-            let token = self.token_of_full_layer(machine, kv).max(1);
+        let token = self.token_of_full_layer(machine, kv);
+        // Without keys beside them states are not padded.
+        if state > 0 && token > 0 {
             let tokens = state.div_ceil(token).next_multiple_of(self.state_alignment());
             block = u32::try_from(tokens).unwrap_or(u32::MAX);
             page = Some(tokens * token);
@@ -133,7 +135,7 @@ impl Checkpoint {
             Mixer::Latent(latent) => latent_caches(latent, machine, kv, block),
             Mixer::Compressed(compressed) => compressed_caches(compressed, block),
             other => {
-                let used = Self::state_of(other, machine.tp, machine.draft_tokens);
+                let used = Self::state_of(other, machine.tp, machine.draft_tokens, false);
                 let page = page.unwrap_or(used);
                 vec![LayerCache {
                     kind: CacheKind::State,
@@ -147,8 +149,10 @@ impl Checkpoint {
         self.cached_mixers(machine).map(of).collect()
     }
 
-    /// Bytes of the state of one sequence in a layer, on one of `tp` GPUs; convolutions keep what drafts add.
-    pub(crate) fn state_of(mixer: &Mixer, tp: u32, draft_tokens: u32) -> u64 {
+    /// Bytes of the state of one sequence in a layer, on one of `tp` GPUs, in 32 bits where `always_wide` or the
+    /// checkpoint says so; convolutions keep what drafts add.
+    fn state_of(mixer: &Mixer, tp: u32, draft_tokens: u32, always_wide: bool) -> u64 {
+        let bytes = |is_wide: bool| if always_wide || is_wide { 4 } else { 2 };
         let share = |count: u32| u64::from(count.div_ceil(tp.max(1)));
         let behind = |kernel: u32, channels: u64| {
             2 * u64::from(kernel.saturating_sub(1).saturating_add(draft_tokens)) * channels
@@ -158,7 +162,8 @@ impl Checkpoint {
                 let (keys, values) = (u64::from(delta.key_dim), u64::from(delta.value_dim));
                 let channels =
                     2 * share(delta.key_heads) * keys + share(delta.value_heads) * values;
-                behind(delta.conv_kernel, channels) + 4 * share(delta.value_heads) * keys * values
+                let states = share(delta.value_heads) * keys * values;
+                behind(delta.conv_kernel, channels) + bytes(delta.is_wide) * states
             }
             Mixer::KimiDelta(delta) => {
                 let (heads, dim) = (share(delta.heads), u64::from(delta.head_dim));
@@ -167,29 +172,41 @@ impl Checkpoint {
             Mixer::StateSpace(state) => {
                 let (heads, dim) = (share(state.heads), u64::from(state.head_dim));
                 let channels = heads * dim + 2 * share(state.groups) * u64::from(state.state);
-                behind(state.conv_kernel, channels) + 4 * heads * dim * u64::from(state.state)
+                let states = heads * dim * u64::from(state.state);
+                behind(state.conv_kernel, channels) + bytes(state.is_wide) * states
             }
+            Mixer::Selective(selective) => {
+                let channels = share(selective.channels);
+                let states = channels * u64::from(selective.state);
+                behind(selective.conv_kernel, channels) + bytes(false) * states
+            }
+            Mixer::ShortConv(conv) => behind(conv.conv_kernel, share(conv.channels)),
             Mixer::Grouped(_) | Mixer::Latent(_) | Mixer::Compressed(_) => 0,
         }
     }
 
     pub(in crate::model) fn largest_state(&self, tp: u32, draft_tokens: u32) -> u64 {
         let mixers = self.each_mixer();
-        let bytes = mixers.map(|mixer| Self::state_of(mixer, tp, draft_tokens));
+        let bytes = mixers.map(|mixer| Self::state_of(mixer, tp, draft_tokens, false));
         bytes.max().unwrap_or(0)
     }
 
-    /// Bytes of the states of one sequence over all layers, on one of `tp` GPUs, with room for so many drafted tokens.
+    /// Bytes of the states of one sequence over all layers, on one of `tp` GPUs, with room for so many drafted tokens,
+    /// as vLLM keeps them: in the type of the model where the checkpoint says nothing else.
     pub fn state_bytes(&self, tp: u32, draft_tokens: u32) -> u64 {
-        let mixers = self.each_mixer();
-        mixers.map(|mixer| Self::state_of(mixer, tp, draft_tokens)).sum()
+        self.each_mixer().map(|mixer| Self::state_of(mixer, tp, draft_tokens, false)).sum()
+    }
+
+    /// The same as SGLang keeps them (0.5.23, `srt/configs/mamba_utils.py`): in 32 bits.
+    pub(crate) fn wide_state_bytes(&self, tp: u32) -> u64 {
+        self.each_mixer().map(|mixer| Self::state_of(mixer, tp, 0, true)).sum()
     }
 
     pub(in crate::model) fn state_alignment(&self) -> u64 {
         let has = |is: fn(&Mixer) -> bool| self.each_mixer().any(is);
         if has(|mixer| matches!(mixer, Mixer::KimiDelta(_))) {
             ALIGNED_LATENT
-        } else if has(|mixer| matches!(mixer, Mixer::Delta(_))) {
+        } else if self.family != "olmo_hybrid" && has(|mixer| matches!(mixer, Mixer::Delta(_))) {
             ALIGNED_DELTA
         } else {
             ALIGNED
@@ -223,6 +240,14 @@ fn latent_token(latent: &LatentAttention, machine: Machine, kv: KvDtype) -> u64 
     if latent.is_sparse && is_asked && !machine.is_blackwell() {
         return DS_MLA_ROW;
     }
+    if latent.is_expanded {
+        // Values are as wide as keys.
+        let heads = u64::from(latent.heads.div_ceil(machine.tp.max(1)));
+        return heads
+            * 2
+            * u64::from(latent.qk_nope_head_dim + latent.qk_rope_head_dim)
+            * kv.bytes();
+    }
     u64::from(latent.kv_lora_rank + latent.qk_rope_head_dim) * kv.bytes()
 }
 
@@ -251,7 +276,8 @@ fn latent_caches(
     kv: KvDtype,
     block: u32,
 ) -> Vec<LayerCache> {
-    let mut caches = vec![cache(CacheKind::Latent, block, latent_token(latent, machine, kv), 0)];
+    let kind = if latent.is_expanded { CacheKind::Full } else { CacheKind::Latent };
+    let mut caches = vec![cache(kind, block, latent_token(latent, machine, kv), 0)];
     if let Some(indexer) = &latent.indexer {
         caches.push(cache(CacheKind::Latent, block, indexer_token(indexer.head_dim), 1));
     }

@@ -86,6 +86,8 @@ fn attention(model: &ModelSpec, tp: u64) -> u64 {
             2 * share(delta.key_heads) * u64::from(delta.key_dim)
                 + 3 * share(delta.value_heads) * u64::from(delta.value_dim)
         }
+        Mixer::Selective(selective) => 4 * share(selective.channels),
+        Mixer::ShortConv(conv) => 4 * share(conv.channels),
         Mixer::KimiDelta(delta) => 5 * share(delta.heads) * u64::from(delta.head_dim),
         Mixer::StateSpace(state) => {
             let inner = share(state.heads) * u64::from(state.head_dim);

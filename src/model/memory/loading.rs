@@ -119,7 +119,11 @@ fn positions(model: &ModelSpec) -> u64 {
         Mixer::Grouped(grouped) => grouped.head_dim,
         Mixer::Latent(latent) => latent.qk_rope_head_dim,
         Mixer::Compressed(_) => COMPRESSED_ROPE,
-        Mixer::Delta(_) | Mixer::KimiDelta(_) | Mixer::StateSpace(_) => 0,
+        Mixer::Delta(_)
+        | Mixer::KimiDelta(_)
+        | Mixer::StateSpace(_)
+        | Mixer::Selective(_)
+        | Mixer::ShortConv(_) => 0,
     };
     let turned = model.each_mixer().map(turned).max().unwrap_or(0);
     u64::from(model.max_position) * u64::from(turned) * model.dtype.bytes()

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::families::{Family, Layers};
-use super::{mixers, mlps};
+use super::{hybrids, mixers, mlps, older, states};
 use crate::model::checkpoint::{Layer, Mixer, Reach};
 use crate::model::error::ModelError;
 use crate::model::hf::keys::Keys;
@@ -19,6 +19,12 @@ pub(super) fn read(
     match family.layers {
         Layers::NemotronH => return nemotron_h(keys),
         Layers::Deci => return deci(keys, hidden),
+        Layers::FalconH1 => return hybrids::falcon_h1(keys, family, hidden),
+        Layers::GraniteHybrid => return hybrids::granite(keys, family, hidden),
+        Layers::Jamba => return hybrids::jamba(keys, family, hidden),
+        Layers::ShortConv => return hybrids::lfm2(keys, family, hidden),
+        Layers::Older => return older::read(keys, family, hidden),
+        Layers::Longcat => return hybrids::longcat(keys, family),
         _ => {}
     }
     let count = count(keys)?;
@@ -27,24 +33,31 @@ pub(super) fn read(
     let norms = match family.types[0] {
         // Before and behind attention and MLP; Gemma 4 has three more where it has experts.
         "gemma4_text" if mlps.iter().any(|mlp| mlp.experts.is_some()) => 7,
-        "gemma3_text" | "gemma4_text" => 4,
+        "gemma2" | "gemma3_text" | "gemma4_text" | "glm4" | "afmoe" => 4,
+        _ if family.has_biased_norms() => 4,
+        // Without weights.
+        "olmo" => 0,
         "kimi_linear" if keys.optional(&["attn_res_block_size"])?.is_some() => 6,
         // Attention and MLP side by side behind one norm.
-        "cohere2" => 1,
+        "cohere" | "cohere2" | "cohere2_moe" => 1,
         _ => 2,
     };
     let layers = mixers.into_iter().zip(mlps);
     Ok(layers.map(|(mixer, mlp)| Layer { mixer: Some(mixer), norms, ..mlp }).collect())
 }
 
-fn count(keys: &Keys<'_>) -> Result<u32, ModelError> {
-    let count = keys.required(&["num_hidden_layers", "n_layer"])?;
+pub(super) fn count(keys: &Keys<'_>) -> Result<u32, ModelError> {
+    let count = keys.required(&["num_hidden_layers", "n_layer", "num_layers"])?;
     if count > LAYERS_MAX {
         let message = format!("must be at most {LAYERS_MAX}, got {count}");
         return Err(keys.error("num_hidden_layers", message));
     }
     Ok(count)
 }
+
+/// Keys that say again what `layer_types` says.
+const PATTERNS: [&str; 3] =
+    ["sliding_window_pattern", "_sliding_window_pattern", "global_attn_every_n_layers"];
 
 /// How far each layer sees.
 pub(super) fn reaches(
@@ -64,7 +77,9 @@ pub(super) fn reaches(
     let interval = keys.optional(&["no_rope_layer_interval"])?;
     if !kinds.is_empty() {
         // It says the same.
-        keys.pass("sliding_window_pattern");
+        for name in PATTERNS {
+            keys.pass(name);
+        }
     }
     if !kinds.is_empty() && kinds.len() != count as usize {
         return Err(
@@ -81,11 +96,16 @@ pub(super) fn reaches(
     let is_llama4 = family.is(&["llama4_text"]);
     let window = match (sliding, chunk) {
         (None, Some(tokens)) => Some(Reach::Chunk(tokens)),
+        // Cohere's windows hold the token itself beside those before (vLLM 0.33.0, `models/commandr.py`).
+        (Some(tokens), _) if family.is(&["cohere2", "cohere2_moe"]) => {
+            Some(Reach::Window(tokens + 1))
+        }
         (Some(tokens), _) => Some(Reach::Window(tokens)),
         (None, None) => None,
     };
     // Qwen2 and Qwen3 write a window that they use only if they say so.
-    let uses_by_default = !family.is(&["qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "mimo"]);
+    let uses_by_default =
+        !family.is(&["qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "mimo", "smollm3"]);
     let window = window.filter(|_| is_used.unwrap_or(uses_by_default || !kinds.is_empty()));
     if sliding.is_some() && chunk.is_some_and(|chunk| sliding != Some(chunk)) {
         return Err(keys.error("attention_chunk_size", "must be the window where there is one"));
@@ -115,9 +135,11 @@ pub(super) fn reaches(
             // Qwen2 gives a window to the layers from this one on.
             None if is_used == Some(true) => index < first.unwrap_or(0),
             None => match family.types[0] {
-                "cohere2" | "exaone4" | "olmo3" => (index + 1).is_multiple_of(4),
+                "cohere2" | "cohere2_moe" | "exaone4" | "exaone_moe" | "olmo3" | "afmoe" => {
+                    (index + 1).is_multiple_of(4)
+                }
                 "gemma3_text" => (index + 1).is_multiple_of(6),
-                "gpt_oss" => !index.is_multiple_of(2),
+                "gemma2" | "gpt_oss" | "vaultgemma" => !index.is_multiple_of(2),
                 _ => false,
             },
         };
@@ -144,8 +166,8 @@ fn nemotron_h(keys: &Keys<'_>) -> Result<Vec<Layer>, ModelError> {
         (Some(letters), _) => letters.chars().collect(),
         (None, Some(words)) => {
             let letter = |word: &Value| match word.as_str().unwrap_or_default() {
-                "mamba" => Ok('M'),
-                "attention" => Ok('*'),
+                "mamba" | "linear_attention" => Ok('M'),
+                "attention" | "full_attention" => Ok('*'),
                 "moe" => Ok('E'),
                 "mlp" => Ok('-'),
                 other => Err(keys.error(
@@ -163,7 +185,7 @@ fn nemotron_h(keys: &Keys<'_>) -> Result<Vec<Layer>, ModelError> {
         let problem = format!("must be the {} layers of the pattern, got {count}", kinds.len());
         return Err(keys.error("num_hidden_layers", problem));
     }
-    let (state, attention) = (mixers::state_space(keys)?, mixers::of_nemotron_h(keys)?);
+    let (state, attention) = (states::state_space(keys)?, mixers::of_nemotron_h(keys)?);
     let dense = mlps::of_nemotron_h(keys)?;
     let has_experts = kinds.contains(&'E') || keys.find(&["n_routed_experts"]).is_some();
     let experts = has_experts.then(|| mlps::experts_of_nemotron_h(keys)).transpose()?;

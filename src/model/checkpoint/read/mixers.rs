@@ -2,9 +2,9 @@
 
 use super::families::{Family, Layers};
 use super::layers::reaches;
+use super::states;
 use crate::model::checkpoint::{
-    Compressed, DeltaNet, Gate, GroupedAttention, Indexer, KimiDelta, LatentAttention, Mixer,
-    QkNorm, Reach, StateSpace,
+    Compressed, Gate, GroupedAttention, Indexer, LatentAttention, Mixer, QkNorm, Reach,
 };
 use crate::model::error::ModelError;
 use crate::model::hf::keys::Keys;
@@ -17,11 +17,14 @@ pub(super) fn read(
 ) -> Result<Vec<Mixer>, ModelError> {
     let all = |mixer: Mixer| Ok(vec![mixer; count as usize]);
     match family.layers {
-        Layers::Latent => all(Mixer::Latent(latent(keys)?)),
+        Layers::Latent => {
+            let is_expanded = family.is(&["minicpm3"]);
+            all(Mixer::Latent(LatentAttention { is_expanded, ..latent(keys)? }))
+        }
         Layers::Sparse => sparse(keys, count),
         Layers::Compressed => compressed(keys, count),
-        Layers::Delta => delta(keys, family, hidden, count),
-        Layers::KimiDelta => kimi(keys, count),
+        Layers::Delta => states::delta(keys, family, hidden, count),
+        Layers::KimiDelta => states::kimi(keys, count),
         _ => match family.types[0] {
             "mimo_v2_flash" => mimo_v2(keys, hidden, count),
             "minimax_m3" => minimax_m3(keys, family, hidden, count),
@@ -55,7 +58,7 @@ pub(super) const fn plain(heads: u32, kv_heads: u32, head_dim: u32) -> GroupedAt
     }
 }
 
-fn heads(keys: &Keys<'_>, hidden: u32) -> Result<GroupedAttention, ModelError> {
+pub(super) fn heads(keys: &Keys<'_>, hidden: u32) -> Result<GroupedAttention, ModelError> {
     let heads = keys.required(&["num_attention_heads", "n_head"])?;
     let kv_heads = keys.optional(&["num_key_value_heads", "num_kv_heads"])?.unwrap_or(heads);
     if kv_heads == 0 || !heads.is_multiple_of(kv_heads) {
@@ -64,19 +67,37 @@ fn heads(keys: &Keys<'_>, hidden: u32) -> Result<GroupedAttention, ModelError> {
     }
     let head_dim = match keys.optional(&["head_dim", "attention_head_dim"])? {
         Some(head_dim) if head_dim > 0 => head_dim,
-        _ if hidden.is_multiple_of(heads) => hidden / heads,
-        _ => return Err(keys.error("head_dim", format!("is missing, and {hidden}/{heads} is odd"))),
+        // As all classes do, to the whole number below.
+        _ if hidden >= heads => hidden / heads,
+        _ => return Err(keys.error("head_dim", format!("is missing, and {hidden} < {heads}"))),
     };
     Ok(plain(heads, kv_heads, head_dim))
 }
 
-fn grouped(keys: &Keys<'_>, family: &Family, hidden: u32) -> Result<GroupedAttention, ModelError> {
+pub(super) fn grouped(
+    keys: &Keys<'_>,
+    family: &Family,
+    hidden: u32,
+) -> Result<GroupedAttention, ModelError> {
     let shape = heads(keys, hidden)?;
-    let says_bias = keys.flag(&["attention_bias", "qkv_bias", "use_qkv_bias"])?;
+    let says_bias = if family.is(&["starcoder2", "bailing_moe", "bailing_moe_v2"]) {
+        keys.flag(&["use_qkv_bias", "use_bias"])?
+    } else if family.is(&["internlm2", "internlm3"]) {
+        keys.flag(&["qkv_bias", "bias"])?
+    } else {
+        keys.flag(&["attention_bias", "qkv_bias", "use_qkv_bias"])?
+    };
+    if family.is(WITHOUT_BIASES) && says_bias == Some(true) {
+        return Err(keys.error("attention_bias", "must be false, for vLLM's class has no biases"));
+    }
     let qwen2 = family.is(&["qwen2", "qwen2_moe"]);
-    let bias = says_bias.unwrap_or(qwen2 || family.is(&["gpt_oss", "mimo", "seed_oss"]));
+    let bias = match says_bias {
+        // The class of vLLM has them whatever the config says (0.33.0, `models/phimoe.py`).
+        Some(_) if family.is(&["phimoe"]) => true,
+        says_bias => says_bias.unwrap_or(qwen2 || family.is(WITH_BIASES)),
+    };
     // Qwen3 and its kin normalise without saying so; others say `use_qk_norm`.
-    let says_norm = keys.flag(&["use_qk_norm"])?;
+    let says_norm = keys.flag(&["use_qk_norm", "qk_norm"])?;
     let per_head = [
         "qwen3",
         "qwen3_moe",
@@ -86,6 +107,15 @@ fn grouped(keys: &Keys<'_>, family: &Family, hidden: u32) -> Result<GroupedAtten
         "step3p5",
         "qwen3_next",
         "qwen3_5_text",
+        "afmoe",
+        "apertus",
+        "exaone_moe",
+        "hunyuan_v1_dense",
+        "hunyuan_v1_moe",
+        "laguna",
+        "lfm2",
+        "lfm2_moe",
+        "mellum",
     ];
     if says_norm == Some(false)
         && (per_head.contains(&family.types[0]) || family.is(&["minimax_m2"]))
@@ -95,22 +125,95 @@ fn grouped(keys: &Keys<'_>, family: &Family, hidden: u32) -> Result<GroupedAtten
     let qk_norm = match family.types[0] {
         // Llama 4 normalises without weights.
         "llama4_text" => QkNorm::None,
-        "minimax_m2" | "olmo2" | "olmo3" => QkNorm::AllHeads,
+        "minimax_m2" | "olmo2" | "olmo3" | "olmoe" | "olmo_hybrid" | "flex_olmo" => {
+            QkNorm::AllHeads
+        }
+        // Weights of their own for each head.
+        "cohere" if says_norm == Some(true) => QkNorm::AllHeads,
         kind if per_head.contains(&kind) => QkNorm::PerHead,
         _ if says_norm == Some(true) => QkNorm::PerHead,
         _ => QkNorm::None,
     };
     let says_output = keys.flag(&["attention_out_bias", "use_output_bias"])?;
     // Qwen2 has biases on query, key and value only; GLM-4 and Seed likewise.
-    let implied = bias && !qwen2 && !family.is(&["glm4_moe", "mimo", "seed_oss"]);
+    let implied = bias
+        && !qwen2
+        && !family.is(&["glm", "glm4", "glm4_moe", "mimo", "seed_oss", "stablelm"])
+        && !family.is(&["bailing_moe", "bailing_moe_v2", "internlm3"]);
+    // They say the one for all projections, the other for queries, keys and values alone.
+    let implied = match family.types[0] {
+        "bailing_moe" | "bailing_moe_v2" => keys.flag(&["use_bias"])?.unwrap_or(false),
+        "internlm3" => keys.flag(&["bias"])?.unwrap_or(false),
+        _ => implied,
+    };
+    let gate = match family.types[0] {
+        "afmoe" => Gate::Elements,
+        "laguna" => laguna_gate(keys)?,
+        _ => shape.gate,
+    };
+    let heads_of_layers = super::mlps::uniform(keys, &["num_attention_heads_per_layer"])?;
+    if heads_of_layers.is_some_and(|heads| heads != shape.heads) {
+        let problem = format!("must be the {} heads that num_attention_heads says", shape.heads);
+        return Err(keys.error("num_attention_heads_per_layer", problem));
+    }
+    let shape = GroupedAttention { gate, ..shape };
     Ok(GroupedAttention {
         qkv_bias: bias,
         output_bias: says_output.unwrap_or(implied),
         qk_norm,
-        sinks: family.is(&["gpt_oss"]),
+        sinks: family.is(&["gpt_oss"]) || has_granite_sinks(keys, family)?,
         ..shape
     })
 }
+
+/// Laguna gates heads, or every element (vLLM 0.33.0, `models/laguna.py`).
+fn laguna_gate(keys: &Keys<'_>) -> Result<Gate, ModelError> {
+    match keys.find(&["gating"]).map(|(_, value)| value) {
+        None | Some(serde_json::Value::Bool(true)) => Ok(Gate::Heads),
+        Some(serde_json::Value::Bool(false)) => Ok(Gate::None),
+        Some(value) if value.as_str() == Some("per-head") => Ok(Gate::Heads),
+        Some(value) if value.as_str() == Some("per-element") => Ok(Gate::Elements),
+        Some(value) => Err(keys.must_be("gating", "true, false, per-head or per-element", value)),
+    }
+}
+
+/// Granite has sinks where it names kinds of layers, if it does not say otherwise (vLLM 0.33.0, `models/granite.py`).
+fn has_granite_sinks(keys: &Keys<'_>, family: &Family) -> Result<bool, ModelError> {
+    if !family.is(&["granite_swa", "granitemoe_swa"]) {
+        return Ok(false);
+    }
+    let says = keys.flag(&["attention_sinks"])?;
+    Ok(says.unwrap_or(keys.find(&["layer_types"]).is_some()))
+}
+
+/// Families whose class has biases where the config says nothing.
+const WITH_BIASES: &[&str] = &[
+    "gpt_oss",
+    "mimo",
+    "seed_oss",
+    "glm",
+    "glm4",
+    "gpt_neox",
+    "jais2",
+    "phi",
+    "phimoe",
+    "starcoder2",
+];
+/// Families whose class in vLLM has none whatever the config says.
+const WITHOUT_BIASES: &[&str] = &[
+    "afmoe",
+    "cohere",
+    "ernie4_5",
+    "ernie4_5_moe",
+    "falcon_h1",
+    "gemma2",
+    "hy_v3",
+    "laguna",
+    "olmo_hybrid",
+    "olmoe",
+    "phi3",
+    "vaultgemma",
+];
 
 pub(super) fn of_nemotron_h(keys: &Keys<'_>) -> Result<GroupedAttention, ModelError> {
     let bias = keys.flag(&["attention_bias"])?.unwrap_or(false);
@@ -119,7 +222,7 @@ pub(super) fn of_nemotron_h(keys: &Keys<'_>) -> Result<GroupedAttention, ModelEr
     Ok(GroupedAttention { qkv_bias: bias, output_bias: bias, ..heads(keys, hidden)? })
 }
 
-fn latent(keys: &Keys<'_>) -> Result<LatentAttention, ModelError> {
+pub(super) fn latent(keys: &Keys<'_>) -> Result<LatentAttention, ModelError> {
     if keys.flag(&["attention_bias"])? == Some(true) {
         return Err(keys.error("attention_bias", "biases of latent attention are not modelled"));
     }
@@ -131,6 +234,7 @@ fn latent(keys: &Keys<'_>) -> Result<LatentAttention, ModelError> {
         qk_rope_head_dim: keys.required(&["qk_rope_head_dim"])?,
         v_head_dim: keys.required(&["v_head_dim"])?,
         output_gate: keys.flag(&["mla_use_output_gate"])?.unwrap_or(false),
+        is_expanded: false,
         is_sparse: false,
         indexer: None,
     };
@@ -230,100 +334,6 @@ fn compressed(keys: &Keys<'_>, count: u32) -> Result<Vec<Mixer>, ModelError> {
     };
     // The rest are those of layers that draft.
     ratios[..count as usize].iter().map(mixer).collect()
-}
-
-/// Gated delta nets in those layers that `layer_types` says, else all but every `full_attention_interval`-th.
-fn delta(
-    keys: &Keys<'_>,
-    family: &Family,
-    hidden: u32,
-    count: u32,
-) -> Result<Vec<Mixer>, ModelError> {
-    let gated = keys.flag(&["attn_output_gate"])?.unwrap_or(true);
-    let gate = if gated { Gate::Elements } else { Gate::None };
-    let attention = GroupedAttention { gate, ..grouped(keys, family, hidden)? };
-    let net = DeltaNet {
-        key_heads: keys.required(&["linear_num_key_heads"])?,
-        value_heads: keys.required(&["linear_num_value_heads"])?,
-        key_dim: keys.required(&["linear_key_head_dim"])?,
-        value_dim: keys.required(&["linear_value_head_dim"])?,
-        conv_kernel: keys.required(&["linear_conv_kernel_dim"])?,
-    };
-    let interval = keys.optional(&["full_attention_interval"])?.unwrap_or(4).max(1);
-    let kinds = keys.list("layer_types")?;
-    if let Some(kinds) = kinds.filter(|kinds| kinds.len() != count as usize) {
-        return Err(
-            keys.error("layer_types", format!("must name {count} layers, got {}", kinds.len()))
-        );
-    }
-    let mixer = |index: u32| {
-        let is_full = match kinds.and_then(|kinds| kinds.get(index as usize)) {
-            None => (index + 1).is_multiple_of(interval),
-            Some(kind) => match kind.as_str().unwrap_or_default() {
-                "full_attention" => true,
-                "linear_attention" => false,
-                other => {
-                    let problem = format!("must be full or linear attention, got {other}");
-                    return Err(keys.error("layer_types", problem));
-                }
-            },
-        };
-        Ok(if is_full { Mixer::Grouped(attention) } else { Mixer::Delta(net) })
-    };
-    (0..count).map(mixer).collect()
-}
-
-fn kimi(keys: &Keys<'_>, count: u32) -> Result<Vec<Mixer>, ModelError> {
-    let latent = latent(keys)?;
-    let Some(linear) = keys.object("linear_attn_config")? else {
-        return Err(keys.error("linear_attn_config", "is missing"));
-    };
-    let delta = KimiDelta {
-        heads: linear.required(&["num_heads"])?,
-        head_dim: linear.required(&["head_dim"])?,
-        conv_kernel: linear.required(&["short_conv_kernel_size"])?,
-        has_full_rank_gate: linear.flag(&["use_full_rank_gate"])?.unwrap_or(false),
-    };
-    // Both lists count layers from one.
-    let full = linear.whole_numbers("full_attn_layers")?.unwrap_or_default();
-    let delta_layers = linear.whole_numbers("kda_layers")?;
-    if delta_layers.is_some_and(|layers| layers.len() + full.len() != count as usize) {
-        return Err(linear.error(
-            "kda_layers",
-            format!("must be those of {count} layers that are not in full_attn_layers"),
-        ));
-    }
-    linear.refuse_the_rest(crate::model::hf::known::LINEAR_ATTENTION)?;
-    let mixer = |index: u32| {
-        if full.contains(&u64::from(index + 1)) {
-            Mixer::Latent(latent)
-        } else {
-            Mixer::KimiDelta(delta)
-        }
-    };
-    Ok((0..count).map(mixer).collect())
-}
-
-pub(super) fn state_space(keys: &Keys<'_>) -> Result<StateSpace, ModelError> {
-    let state = StateSpace {
-        heads: keys.required(&["mamba_num_heads"])?,
-        head_dim: keys.required(&["mamba_head_dim"])?,
-        state: keys.required(&["ssm_state_size"])?,
-        groups: keys.required(&["n_groups"])?,
-        conv_kernel: keys.required(&["conv_kernel"])?,
-        conv_bias: keys.flag(&["use_conv_bias"])?.unwrap_or(true),
-        proj_bias: keys.flag(&["mamba_proj_bias"])?.unwrap_or(false),
-    };
-    if let Some(dtype) = keys.text(&["mamba_ssm_cache_dtype"])?
-        && dtype != "float32"
-    {
-        return Err(keys.error("mamba_ssm_cache_dtype", format!("must be float32, got {dtype}")));
-    }
-    // It follows from the heads; kernels cut prompts in chunks of this size.
-    keys.pass("expand");
-    keys.pass("chunk_size");
-    keys.pass("time_step_rank");
-    Ok(state)
 }
 
 /// Layers with a window have other KV heads.

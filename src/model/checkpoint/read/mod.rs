@@ -3,13 +3,18 @@
 //! Keys and their aliases follow the `transformers` configuration classes (4.5x, 5.x) and the classes that
 //! checkpoints bring. Every key is read, known to describe, or refused by name.
 
+mod defaults;
 mod drafts;
 mod families;
+mod hybrids;
+mod known;
 mod layers;
 mod mixers;
 mod mlps;
+mod older;
 mod outer;
 mod quantization;
+mod states;
 
 use serde_json::Value;
 
@@ -17,7 +22,7 @@ use self::families::{ALIASES, FAMILIES, Family};
 use super::{Checkpoint, Layer, Mixer};
 use crate::model::error::ModelError;
 use crate::model::hf::keys::{self, Keys, Rule};
-use crate::model::hf::{known, read_dtype};
+use crate::model::hf::{known as known_of_all, read_dtype};
 use crate::model::precision::{Dtype, KvDtype};
 
 impl Checkpoint {
@@ -35,16 +40,18 @@ impl Checkpoint {
             crate::json::parse(&keys::without_infinities(text))
                 .map_err(|error| problem(format!("is no JSON: {error}")))
         };
-        let value = parse(json)?;
+        let mut value = parse(json)?;
+        defaults::fill(&mut value);
         let root = value.as_object().ok_or_else(|| problem("must be an object".to_owned()))?;
         let outer = Keys::new(name, root, "").with_sizes_up_to(SIZE_MAX);
         let text = outer.object("text_config")?;
         let beside = quantization.map(parse).transpose()?;
         let model = read(text.as_ref().unwrap_or(&outer), &outer, text.is_some(), beside.as_ref())?;
+        let descriptions = known::descriptions();
         if let Some(text) = &text {
-            text.refuse_the_rest(known::DESCRIPTIONS)?;
+            text.refuse_the_rest(&descriptions)?;
         }
-        outer.refuse_the_rest(known::DESCRIPTIONS)?;
+        outer.refuse_the_rest(&descriptions)?;
         let params = model.parameters_roughly();
         if params > PARAMS_MAX {
             let sizes =
@@ -54,7 +61,9 @@ impl Checkpoint {
         let keeps = |layer: &Layer| {
             matches!(layer.mixer, Some(Mixer::Grouped(_) | Mixer::Latent(_) | Mixer::Compressed(_)))
         };
-        if !model.layers.iter().any(keeps) {
+        // What Granite's class means without a word is states alone.
+        let has_states_alone = model.family == "granitemoehybrid";
+        if !has_states_alone && !model.layers.iter().any(keeps) {
             return Err(problem("has no layer with keys and values".to_owned()));
         }
         Ok(model)
@@ -74,11 +83,12 @@ impl Checkpoint {
 /// Whether a key of `config.json` only describes, so that it may have any value.
 pub fn describes(key: &str) -> bool {
     let lists = [
-        known::DESCRIPTIONS,
-        known::VISION,
-        known::ROPE,
-        known::SPARSE_BLOCKS,
-        known::LINEAR_ATTENTION,
+        known::OF_FAMILIES,
+        known_of_all::DESCRIPTIONS,
+        known_of_all::VISION,
+        known_of_all::ROPE,
+        known_of_all::SPARSE_BLOCKS,
+        known_of_all::LINEAR_ATTENTION,
     ];
     lists.iter().any(|list| matches!(keys::rule_of(list, key), Some(Rule::Any)))
 }
@@ -95,12 +105,21 @@ fn read(
     beside: Option<&Value>,
 ) -> Result<Checkpoint, ModelError> {
     let (family, architecture) = family_of(keys, outer, is_nested)?;
-    let hidden = keys.required(&["hidden_size"])?;
+    let hidden = keys.required(&["hidden_size", "n_embd", "n_embed"])?;
     let layers = layers::read(keys, family, hidden)?;
     let drafts = drafts::read(keys, family, &architecture, &layers)?;
     let vocab = keys.required(&["vocab_size"])?;
+    if family.is(&["phimoe"]) {
+        // Its class in vLLM has it whatever the config says.
+        keys.pass("lm_head_bias");
+    }
+    if family.is(&["phimoe_native"]) && keys.flag(&["lm_head_bias"])? == Some(true) {
+        return Err(keys.error("lm_head_bias", "must be false for this class"));
+    }
     let tied = keys.flag(&["tie_word_embeddings"])?;
     let outside = if is_nested { outer.flag(&["tie_word_embeddings"])? } else { None };
+    // vLLM makes the language model of Mistral 3 from the part within, whatever is said outside.
+    let outside = outside.filter(|_| !(family.is(&["mistral"]) && tied.is_some()));
     if let (Some(inside), Some(outside)) = (tied, outside)
         && inside != outside
     {
@@ -109,8 +128,8 @@ fn read(
         );
     }
     let tied = tied.or(outside);
-    let ties_by_default = ["gemma", "gemma3_text", "gemma4_text", "cohere2"];
-    let tower = if is_nested { outer::tower(outer, hidden, family)? } else { None };
+    let tower = outer::tower(outer, hidden, family, is_nested)?;
+    let reach = outer::reach(keys, family)?;
     let formats = quantization::read(keys, outer, family, beside)?;
     let (quantization, kv_cache_dtype) =
         formats.map_or((None, KvDtype::Auto), |(all, kv)| (all, kv));
@@ -129,9 +148,10 @@ fn read(
         hidden,
         streams: keys.optional(&["hc_mult"])?.unwrap_or(1),
         vocab,
-        tied_embeddings: tied.unwrap_or_else(|| family.is(&ties_by_default)),
+        tied_embeddings: tied.unwrap_or_else(|| family.ties_by_default()),
         layers,
-        max_position: outer::reach(keys)?,
+        max_position: reach.vllm,
+        max_position_sglang: reach.sglang,
         dtype,
         quantization,
         kv_cache_dtype,

@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::model::hf::known::DESCRIPTIONS;
 use crate::model::shape::SlidingWindow;
-use known::DESCRIPTIONS;
 
 const SMALL: &str = r#"{"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 64,
     "num_attention_heads": 4, "intermediate_size": 128, "vocab_size": 100,

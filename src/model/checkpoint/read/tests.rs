@@ -1,5 +1,7 @@
 //! What is read, and what is refused by which name.
 
+mod families;
+
 use proptest::prelude::*;
 
 use crate::model::checkpoint::{Checkpoint, Component};
