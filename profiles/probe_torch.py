@@ -11,12 +11,15 @@ Examples:
 Dense decoder layers with grouped-query attention and a gated MLP are timed, in bfloat16, on one
 GPU (or, with --device cpu, on the processor). Kernels are PyTorch's own: an engine's differ.
 What each point takes is the least of several repetitions: whatever disturbs one makes it longer.
+Weights and keys come from other memory each time, as in a step, where no cache holds them.
 Attention of steps that prefill and decode at once is the sum of both alone, not measured together.
+The GPU is at its full clock: under load that goes on it may be slower (probe_clocks.py).
 """
 
 import argparse
 import csv
 import datetime
+import itertools
 import json
 import pathlib
 import sys
@@ -26,6 +29,8 @@ TOKENS = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192]
 SEQUENCES = [1, 2, 4, 8, 16, 32, 64, 128, 256]
 PREFILLS = [64, 128, 256, 512, 1024, 2048, 4096, 8192]
 CONTEXTS = [64, 512, 2048, 8192, 32768]
+# More than the cache of any GPU holds: a step finds none of its weights and keys there.
+UNCACHED_BYTES = 256e6
 
 
 def numbers(text):
@@ -49,6 +54,9 @@ def arguments():
     parser.add_argument("--prefills", type=numbers, default=PREFILLS, metavar="N,N,…")
     parser.add_argument("--contexts", type=numbers, default=CONTEXTS, metavar="N,N,…")
     parser.add_argument("--repetitions", type=int, default=10)
+    parser.add_argument("--no-compile", action="store_true",
+                        help="without torch.compile, by which each norm, rotation and activation is one kernel, as in "
+                             "engines [default: with it on a GPU, where it works]")
     return parser.parse_args()
 
 
@@ -105,31 +113,59 @@ class Timer:
 class Operators:
     """The operators of a layer with random weights."""
 
-    def __init__(self, torch, shape, device):
+    def __init__(self, torch, shape, device, compiles):
         self.torch, self.shape, self.device = torch, shape, device
         self.functional = torch.nn.functional
         # PyTorch 2.0 brought the kernel, 2.5 heads that share keys.
         self.kernel = getattr(self.functional, "scaled_dot_product_attention", None)
         self.shares_keys = self.kernel is not None and shares_keys(torch, self.kernel)
+        if compiles:
+            self.compile()
         s = shape
         self.norm = self.random(s.hidden)
         self.head_norm = self.random(s.head_dim)
-        self.qkv = self.random((s.heads + 2 * s.kv_heads) * s.head_dim, s.hidden)
-        self.o = self.random(s.hidden, s.heads * s.head_dim)
-        self.gate_up = self.random(2 * s.mlp, s.hidden)
-        self.down = self.random(s.hidden, s.mlp)
+        self.qkv = self.copies(self.random((s.heads + 2 * s.kv_heads) * s.head_dim, s.hidden))
+        self.o = self.copies(self.random(s.hidden, s.heads * s.head_dim))
+        self.gate_up = self.copies(self.random(2 * s.mlp, s.hidden))
+        self.down = self.copies(self.random(s.hidden, s.mlp))
         self.table = self.random(s.vocabulary, s.hidden)
 
+    def compile(self):
+        """Has one kernel instead of several, where there is a compiler."""
+        try:
+            x = self.random(2, 2 * self.shape.head_dim)
+            self.torch.compile(self.activation)(x)
+        except Exception as error:  # Of the compiler, the driver or PyTorch, by version.
+            print(f"without torch.compile, which fails: {type(error).__name__}", file=sys.stderr)
+            return
+        for name in ("rms_norm", "rotary", "activation"):
+            setattr(self, name, self.torch.compile(getattr(self, name)))
+
     def random(self, *size):
-        return self.torch.randn(*size, device=self.device, dtype=self.torch.bfloat16) * 0.02
+        return self.torch.randn(*size, device=self.device, dtype=self.torch.bfloat16).mul_(0.02)
+
+    def copies(self, *tensors):
+        """The tensors again and again, each time from other memory."""
+        count = 1
+        if self.device.type == "cuda":
+            size = sum(x.numel() * x.element_size() for x in tensors)
+            count = min(32, 1 + int(UNCACHED_BYTES / size))
+        kept = [tensors] + [tuple(x.clone() for x in tensors) for _ in range(count - 1)]
+        return itertools.cycle(kept if len(tensors) > 1 else [x for (x,) in kept])
 
     def rms_norm(self, x, weight):
+        if hasattr(self.functional, "rms_norm"):
+            return self.functional.rms_norm(x, x.shape[-1:], weight, self.shape.eps)
         scale = self.torch.rsqrt(x.float().pow(2).mean(-1, keepdim=True) + self.shape.eps)
         return (x.float() * scale).to(x.dtype) * weight
 
     def rotary(self, x, cos, sin):
         first, second = x.chunk(2, dim=-1)
         return self.torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1)
+
+    def activation(self, gates):
+        gate, up = gates.chunk(2, dim=-1)
+        return self.functional.silu(gate) * up
 
     def rows(self, tokens):
         """(name, call) of what is computed per token."""
@@ -140,20 +176,16 @@ class Operators:
         heads = self.random(tokens, s.heads + s.kv_heads, s.head_dim)
         angle = self.random(tokens, 1, s.head_dim // 2)
 
-        def activation():
-            gate, up = gates.chunk(2, dim=-1)
-            return self.functional.silu(gate) * up
-
         yield "embedding", lambda: self.functional.embedding(ids, self.table)
         yield "layernorm", lambda: self.rms_norm(x, self.norm)
-        yield "qkv_proj", lambda: linear(x, self.qkv)
+        yield "qkv_proj", lambda: linear(x, next(self.qkv))
         if s.has_qk_norm:
             yield "qk_norm", lambda: self.rms_norm(heads, self.head_norm)
         yield "rotary_emb", lambda: self.rotary(heads, angle, angle)
-        yield "o_proj", lambda: linear(wide, self.o)
-        yield "gate_up_proj", lambda: linear(x, self.gate_up)
-        yield "act_fn", activation
-        yield "down_proj", lambda: linear(inner, self.down)
+        yield "o_proj", lambda: linear(wide, next(self.o))
+        yield "gate_up_proj", lambda: linear(x, next(self.gate_up))
+        yield "act_fn", lambda: self.activation(gates)
+        yield "down_proj", lambda: linear(inner, next(self.down))
         yield "final_layernorm", lambda: self.rms_norm(x, self.norm)
 
     def per_sequence(self, sequences):
@@ -164,25 +196,50 @@ class Operators:
     def attend(self, sequences, new, context):
         """A call that attends from `new` tokens of each sequence to those and `context` before."""
         s, torch = self.shape, self.torch
+        if self.kernel is not None and new == 1:
+            return self.decode_attention(sequences, context + new)
         query = self.random(sequences, s.heads, new, s.head_dim)
-        keys, values = (self.random(sequences, s.kv_heads, context + new, s.head_dim) for _ in range(2))
-        groups = s.heads // s.kv_heads
-        mask = None
-        if new > 1 and (context > 0 or self.kernel is None):
-            mask = torch.ones(new, context + new, dtype=torch.bool, device=self.device).tril(context)
         if self.kernel is None:
+            keys, values = (self.random(sequences, s.kv_heads, context + new, s.head_dim) for _ in range(2))
+            mask = None
+            if new > 1:
+                mask = torch.ones(new, context + new, dtype=torch.bool, device=self.device).tril(context)
             return self.plain_attention(query, keys, values, mask)
-        if new == 1:
-            # One new token: the heads that share keys are rows of one query.
-            grouped = query.reshape(sequences, s.kv_heads, groups, s.head_dim)
-            return lambda: self.kernel(grouped, keys, values)
+        # Kernels that hide later tokens of a chunk over a context are far slower than those of whole prompts:
+        # all of the context, then the chunk by itself. Joining both is left out.
+        own = self.attention(query, new, is_causal=True)
+        before = self.attention(query, context, is_causal=False) if context > 0 else lambda: None
+        return lambda: (before(), own())
+
+    def attention(self, query, length, is_causal):
+        """A call that attends to so many tokens."""
+        s, groups = self.shape, self.shape.heads // self.shape.kv_heads
+        keys, values = (self.random(query.shape[0], s.kv_heads, length, s.head_dim) for _ in range(2))
         more = {}
         if groups > 1 and self.shares_keys:
             more["enable_gqa"] = True
         elif groups > 1:
             # Every head reads keys of its own: the copies are made before, but reading them counts.
             keys, values = (x.repeat_interleave(groups, dim=1) for x in (keys, values))
-        return lambda: self.kernel(query, keys, values, attn_mask=mask, is_causal=mask is None, **more)
+        pairs = self.copies(keys, values)
+        return lambda: self.kernel(query, *next(pairs), is_causal=is_causal, **more)
+
+    def decode_attention(self, sequences, length):
+        """A call for one new token, of which the heads that share keys are rows of one query. Few long contexts
+        are cut into parts for all of the GPU, as engines do; joining the parts is timed as taking their mean."""
+        s, parts = self.shape, 1
+        groups = s.heads // s.kv_heads
+        if self.device.type == "cuda":
+            processors = self.torch.cuda.get_device_properties(self.device).multi_processor_count
+            while sequences * s.kv_heads * parts < processors and length // parts >= 512:
+                parts *= 2
+        query = self.random(sequences, s.kv_heads * parts, groups, s.head_dim)
+        size = (sequences, s.kv_heads * parts, length // parts, s.head_dim)
+        pairs = self.copies(self.random(*size), self.random(*size))
+        if parts == 1:
+            return lambda: self.kernel(query, *next(pairs))
+        shape = (sequences, s.kv_heads, parts, groups, s.head_dim)
+        return lambda: self.kernel(query, *next(pairs)).view(shape).mean(2)
 
     def plain_attention(self, query, keys, values, mask):
         """Two products and a softmax, for a PyTorch that has no kernel; the heads that share keys are
@@ -274,8 +331,9 @@ def main():
     folder = options.output / f"tp{options.tensor_parallel_size}"
     folder.mkdir(parents=True)
     torch.manual_seed(0)
+    compiles = device.type == "cuda" and not options.no_compile
     with torch.inference_mode():
-        operators, timer = Operators(torch, shape, device), Timer(torch, device, options.repetitions)
+        operators, timer = Operators(torch, shape, device, compiles), Timer(torch, device, options.repetitions)
 
         def points(counts, of):
             for count in counts:
