@@ -7,6 +7,7 @@
 //! * DeepSeek-V4 reads latent vectors of a window, and before it entries that stand for several tokens each, all of
 //!   them or those that an indexer chose.
 
+use super::shares;
 use super::window::Window;
 use crate::model::checkpoint::Indexer;
 use crate::model::{KvDtype, Mixer, ModelSpec, Reach};
@@ -28,8 +29,60 @@ pub(super) struct Reading {
     pub(super) prefill_flops: f64,
     /// Whether it is what chooses keys, multiplied in 8 bits where the GPU can.
     pub(super) chooses: bool,
-    /// Kernels that take a fixed time.
+    /// Kernels that take a fixed time, those that choose keys among those of their layer.
     pub(super) kernels: f64,
+}
+
+impl Reading {
+    /// The heads on one of `tp` GPUs, where keys and values of several heads are read, and all of them or the latest.
+    pub(super) fn heads(&self, tp: u32) -> Option<Heads> {
+        let Mixer::Grouped(grouped) = self.mixer else { return None };
+        grouped.indexer.is_none().then(|| Heads {
+            query: f64::from(grouped.heads.div_ceil(tp.max(1))),
+            kv: f64::from(grouped.kv_heads.div_ceil(tp.max(1))),
+            dim: f64::from(grouped.head_dim + grouped.value_dim) / 2.0,
+        })
+    }
+
+    /// Seconds of a layer however little is read.
+    pub(super) fn fixed_secs(&self, overhead: f64) -> f64 {
+        match self.mixer {
+            _ if self.kernels == 0.0 => 0.0,
+            Mixer::Grouped(grouped) if grouped.indexer.is_some() => {
+                shares::SPARSE_GROUPED_DECODE_SECS
+            }
+            Mixer::Latent(latent) if latent.is_sparse => shares::SPARSE_LATENT_DECODE_SECS,
+            Mixer::Latent(_) => shares::LATENT_DECODE_SECS,
+            Mixer::Compressed(_) => shares::COMPRESSED_DECODE_SECS,
+            _ => overhead,
+        }
+    }
+
+    /// Shares of the memory bandwidth, and of the multiplications of decodes and prefills, that are reached, where a
+    /// GPU's own are these.
+    pub(super) fn shares(&self, own: [f64; 3]) -> [f64; 3] {
+        let [bandwidth, decode, prefill] = own;
+        match self.mixer {
+            _ if self.chooses => [shares::INDEXER_BANDWIDTH, decode, prefill],
+            Mixer::Latent(latent) if !latent.is_expanded => {
+                let prefill =
+                    if latent.is_sparse { prefill } else { shares::LATENT_PREFILL_COMPUTE };
+                [shares::LATENT_DECODE_BANDWIDTH, shares::LATENT_DECODE_COMPUTE, prefill]
+            }
+            Mixer::Compressed(_) => {
+                [shares::LATENT_DECODE_BANDWIDTH, shares::LATENT_DECODE_COMPUTE, prefill]
+            }
+            _ => [bandwidth, decode, prefill],
+        }
+    }
+}
+
+/// Heads as one GPU sees them.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Heads {
+    pub(super) query: f64,
+    pub(super) kv: f64,
+    pub(super) dim: f64,
 }
 
 /// Of all layers with keys and values on one of `tp` GPUs, in the order of the first of each kind.
@@ -76,6 +129,7 @@ fn of_mixer(
     };
     let choosing = |indexer: Indexer, heads: u32, bytes: f64| {
         let flops = 2.0 * f64::from(heads) * f64::from(indexer.head_dim);
+        let all = Reading { kernels: 0.0, ..all };
         Reading { bytes, decode_flops: flops, prefill_flops: flops, chooses: true, ..all }
     };
     match mixer {

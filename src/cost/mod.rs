@@ -15,6 +15,7 @@ mod operators;
 mod pipeline;
 mod roofline;
 mod shape;
+mod shares;
 mod states;
 mod steps;
 mod wave;
@@ -31,8 +32,9 @@ pub use layers::{
 pub use linear::Linear;
 pub use lora::LoraTimes;
 pub use operators::{
-    AllReduceTable, Codes, DecodeTable, ExpertTable, OperatorModel, OperatorProfile, PrefillTable,
-    ProductTable, ProfileError, Rates,
+    AllReduceTable, Codes, DecodeTable, ExpertTable, MixerKind, MixerTable, MixerTimes,
+    OperatorModel, OperatorProfile, PrefillTable, ProductTable, ProfileError, Rates, StateKind,
+    StateTable, StateTimes,
 };
 pub use pipeline::{Hop, Pipeline};
 pub use roofline::{Roofline, RooflineError, RooflineOptions};

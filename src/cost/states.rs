@@ -7,11 +7,10 @@
 //! tokens 0.02 to 0.1 of the multiplications in 16 bits.
 
 use super::StepShape;
+use super::shares::{DELTA_DECODE_BANDWIDTH, KIMI_DECODE_BANDWIDTH};
 use crate::hardware::GpuSpec;
-use crate::model::ModelSpec;
+use crate::model::{Mixer, ModelSpec};
 
-/// Share of the memory bandwidth at which states are read and written.
-const DECODE_BANDWIDTH: f64 = 0.85;
 /// Seconds of a layer's kernels for the first sequence that decodes.
 const DECODE_SECS: f64 = 7e-6;
 /// Share of the multiplications in 16 bits that prompts reach.
@@ -29,16 +28,23 @@ pub(super) struct States {
 }
 
 impl States {
-    pub(super) fn of(model: &ModelSpec, gpu: &GpuSpec, tp: u32) -> Self {
-        let layers = f64::from(model.state_layers());
-        let moved = 2.0 * model.state_bytes(tp, 0) as f64;
-        let flops = model.each_mixer().map(|mixer| mixer.state_flops_per_token(tp)).sum::<u64>();
-        Self {
-            decodes: layers * DECODE_SECS,
-            decode: moved / (DECODE_BANDWIDTH * gpu.memory_bandwidth()),
-            prefills: layers * PREFILL_SECS,
-            prefill_token: flops as f64 / (PREFILL_COMPUTE * gpu.bf16_tflops * 1e12),
+    /// Of layers with these mixers, so many of each, on one of `tp` GPUs; those with keys and values keep none.
+    pub(super) fn of_mixers(mixers: &[(Mixer, u32)], gpu: &GpuSpec, tp: u32) -> Self {
+        let mut states = Self::default();
+        for (mixer, count) in mixers.iter().filter(|(mixer, _)| !mixer.has_kv()) {
+            let layers = f64::from(*count);
+            let bandwidth = match mixer {
+                Mixer::KimiDelta(_) => KIMI_DECODE_BANDWIDTH,
+                _ => DELTA_DECODE_BANDWIDTH,
+            };
+            let moved = 2.0 * layers * ModelSpec::state_of(mixer, tp, 0, false) as f64;
+            let flops = layers * mixer.state_flops_per_token(tp) as f64;
+            states.decodes += layers * DECODE_SECS;
+            states.decode += moved / (bandwidth * gpu.memory_bandwidth());
+            states.prefills += layers * PREFILL_SECS;
+            states.prefill_token += flops / (PREFILL_COMPUTE * gpu.bf16_tflops * 1e12);
         }
+        states
     }
 
     pub(super) fn secs(&self, shape: &StepShape) -> f64 {

@@ -2,14 +2,7 @@
 
 use super::grid::{Surface, between, neighbours};
 use super::profile::{DecodeTable, OperatorProfile, PrefillTable};
-
-/// Heads as one GPU sees them.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Heads {
-    pub(super) query: f64,
-    pub(super) kv: f64,
-    pub(super) dim: f64,
-}
+use crate::cost::contexts::Heads;
 
 /// Decode attention of a layer: the lines of the most similar heads, and how many of their
 /// sequences one of ours weighs.

@@ -11,20 +11,29 @@
 //! whole prompts of S tokens is shared out in proportion to the pairs of tokens that are left. Layers
 //! with a sliding window are priced by the same tables, of what lies in the window.
 //!
+//! Latent, sparse and compressed attention and layers with states have tables of their own
+//! ([`MixerTable`], [`StateTable`]).
+//!
 //! What no table holds falls back to the [roofline](super::Roofline): formats and shapes of
-//! experts that were not measured, latent attention, more GPUs than all-reduces were measured with.
+//! experts that were not measured, attention of a kind that the GPU has no table of, more GPUs than
+//! all-reduces were measured with.
 //! Left out: what the roofline leaves out, and the quantisation of activations apart from products.
 
 mod attention;
 mod grid;
+mod latent;
+mod mixers;
 mod products;
 mod profile;
 mod reads;
+mod sparse;
+mod states;
+mod tables;
 
 use std::sync::Arc;
 
 use super::calibration::{Calibration, Coverage, StepParts, StepSum};
-use super::contexts::{self, Reading, readings};
+use super::contexts::{self, Heads, Reading, readings};
 use super::decode_run::DecodeAttention;
 use super::roofline::{
     AttentionSecs, DecodeTokens, Device, ELEMENTWISE_SECS, Experts as ExpertSecs, Product,
@@ -34,19 +43,24 @@ use super::states::States;
 use super::window::Window;
 use super::{CostModel, StepShape};
 use crate::hardware::GpuSpec;
-use crate::model::{Experts, GroupedAttention, KvDtype, Matrix, Mixer, ModelSpec, Module};
+use crate::model::{Experts, KvDtype, Layer, Matrix, Mixer, ModelSpec, Module};
 use crate::scenario::Communication;
 use crate::units::SimDuration;
-use attention::{Decode, Heads, Prefill};
+use attention::{Decode, Prefill};
 use grid::{Polyline, Surface};
+use mixers::kv_name;
 use reads::Reads;
 
 pub(super) use reads::DecodeReads;
+
+pub use mixers::MixerTimes;
+pub use states::StateTimes;
 
 pub use profile::{
     AllReduceTable, Codes, DecodeTable, ExpertTable, OperatorProfile, PrefillTable, ProductTable,
     ProfileError, Rates,
 };
+pub use tables::{MixerKind, MixerTable, StateKind, StateTable};
 
 /// Rows that are priced by a look-up; larger steps are summed when they occur.
 const TABLE_ROWS: u32 = 8192;
@@ -66,7 +80,7 @@ pub struct OperatorModel {
     head: Arc<[f64]>,
     attention: Arc<AttentionTimes>,
     sampling: Sampling,
-    states: States,
+    states: StateSecs,
     calibration: Calibration,
     reach: Reach,
     provenance: Arc<str>,
@@ -156,8 +170,18 @@ struct MeasuredAttention {
     decode: Surface,
     /// By prompts and their mean length.
     prefill: Surface,
+    prefills: Prefills,
     /// The share of the layers that have a window, and the window.
     windowed: Option<(f64, Window)>,
+}
+
+/// What of the time of whole prompts a step with parts of prompts takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Prefills {
+    /// In proportion to the pairs of tokens.
+    ByPairs,
+    /// That of prompts up to where the step ends less that of prompts up to where it begins.
+    ByParts,
 }
 
 impl MeasuredAttention {
@@ -166,6 +190,11 @@ impl MeasuredAttention {
             return 0.0;
         }
         let (prompts, prompt) = (f64::from(shape.prefill_seqs), mean_prompt(shape));
+        if self.prefills == Prefills::ByParts {
+            let begin = shape.prefill_context_tokens as f64 / prompts;
+            let before = if begin > 0.0 { self.prefill.at(prompts, begin) } else { 0.0 };
+            return (self.prefill.at(prompts, prompt) - before).max(0.0);
+        }
         // The pairs of a whole prompt are half its square.
         let secs = |pairs: f64| {
             2.0 * pairs / (prompts * prompt * prompt) * self.prefill.at(prompts, prompt)
@@ -228,6 +257,62 @@ struct Reach {
     sequences: f64,
     context: f64,
     prompt: f64,
+}
+
+impl Reach {
+    /// Shapes that are within both.
+    fn meet(&mut self, [sequences, context, prompt]: [f64; 3]) {
+        self.sequences = self.sequences.min(sequences);
+        self.context = self.context.min(context);
+        self.prompt = self.prompt.min(prompt);
+    }
+}
+
+/// Layers with states: of kinds that were measured, and the rest at shares of the rates.
+#[derive(Debug, Clone)]
+struct StateSecs {
+    measured: Arc<[StateTimes]>,
+    rest: States,
+}
+
+impl StateSecs {
+    fn secs(&self, shape: &StepShape) -> f64 {
+        let mut secs = self.rest.secs(shape);
+        let prompts = f64::from(shape.prefill_seqs);
+        let tokens = f64::from(shape.prefill_tokens) / prompts.max(1.0);
+        for times in &*self.measured {
+            secs += times.decode_secs(f64::from(shape.decode_seqs));
+            secs += times.prefill_secs(prompts, tokens);
+        }
+        secs
+    }
+}
+
+/// Readings that kernels of one kind serve stand together: of grouped attention those with the same heads and at most
+/// one window among them, of other kinds what one mixer reads.
+fn by_kernels(all: &[Reading]) -> Vec<Vec<Reading>> {
+    let mut kinds: Vec<Vec<Reading>> = Vec::new();
+    for reading in all {
+        let is_same = |other: &Reading| {
+            let windows = [other.window, reading.window];
+            let one_window = windows.iter().any(Option::is_none) || windows[0] == windows[1];
+            match (other.heads(1), reading.heads(1)) {
+                (Some(heads), Some(own)) => heads == own && one_window,
+                (None, None) => other.mixer == reading.mixer,
+                _ => false,
+            }
+        };
+        match kinds.iter_mut().find(|kind| kind.iter().all(is_same)) {
+            Some(kind) => kind.push(*reading),
+            None => kinds.push(vec![*reading]),
+        }
+    }
+    kinds
+}
+
+/// Whether the time of a reading hangs on what is read at most: tables of sparse attention hold that already.
+fn measured_elsewhere(reading: &Reading, rest: &[Reading]) -> bool {
+    reading.heads(1).is_some() || rest.contains(reading)
 }
 
 /// The mean prompt so far of the sequences that prefill.
@@ -341,6 +426,7 @@ impl Build<'_> {
         let layers = self.layers();
         let head = self.head();
         let (attention, mut reach) = self.attention();
+        let states = self.states();
         let last = |table: &ProductTable| table.rows.last().map_or(0.0, |rows| f64::from(*rows));
         reach.rows = self.profile.products.iter().map(last).fold(f64::INFINITY, f64::min);
         OperatorModel {
@@ -349,7 +435,7 @@ impl Build<'_> {
             head,
             attention: Arc::new(attention),
             sampling: self.device.sampling(self.options.sampler),
-            states: self.device.states(),
+            states,
             calibration: self.options.calibration,
             reach,
             provenance: self.provenance().into(),
@@ -365,7 +451,8 @@ impl Build<'_> {
         };
         for alike in model.layers_alike() {
             let times = f64::from(alike.count);
-            let (experts, others) = self.device.matrices(&alike);
+            let (experts, mut others) = self.device.matrices(&alike);
+            self.join_down(&alike.layer, &mut others);
             let mut elements = self.device.attention_elements(&alike);
             if let Some(shape) = &alike.layer.experts {
                 let (secs, counted) = self.experts(shape, &experts);
@@ -480,92 +567,146 @@ impl Build<'_> {
         let none = f64::INFINITY;
         let mut reach = Reach { rows: none, sequences: none, context: none, prompt: none };
         let (mut measured, mut rest) = (Vec::new(), Vec::new());
-        for alike in self.by_heads(&all) {
-            match self.measured_attention(&alike, &mut reach) {
+        for alike in by_kernels(&all) {
+            let part = match alike[0].heads(self.device.tp) {
+                Some(heads) => self.grouped_attention(&alike, &heads, &mut reach),
+                None => self.mixer_attention(&alike, &mut reach),
+            };
+            match part {
                 Some(part) => measured.push(part),
                 None => rest.extend(alike),
             }
         }
-        let bounds = all.iter().filter_map(|reading| reading.window);
+        let is_read = |reading: &&Reading| measured_elsewhere(reading, &rest);
+        let bounds = all.iter().filter(is_read).filter_map(|reading| reading.window);
         let window = bounds.min_by(|a, b| a.context().total_cmp(&b.context()));
         let rest = (!rest.is_empty()).then(|| self.device.attention_of(&rest));
         (AttentionTimes { measured, rest, window }, reach)
     }
 
-    /// Readings of layers with the same heads, with at most one window among them, stand together.
-    fn by_heads(&self, all: &[Reading]) -> Vec<Vec<Reading>> {
-        let mut kinds: Vec<Vec<Reading>> = Vec::new();
-        for reading in all {
-            let fits = |kind: &&mut Vec<Reading>| {
-                let same = |other: &Reading| {
-                    let window = other.window.is_none()
-                        || reading.window.is_none()
-                        || other.window == reading.window;
-                    window
-                        && self.heads(other).is_some()
-                        && self.heads(other) == self.heads(reading)
-                };
-                kind.iter().all(same)
-            };
-            match kinds.iter_mut().find(fits) {
-                Some(kind) => kind.push(*reading),
-                None => kinds.push(vec![*reading]),
-            }
-        }
-        kinds
-    }
-
-    /// The heads of a reading that tables of grouped attention are for.
-    fn heads(&self, reading: &Reading) -> Option<Heads> {
-        let Mixer::Grouped(GroupedAttention { heads, kv_heads, head_dim, value_dim, .. }) =
-            reading.mixer
-        else {
-            return None;
-        };
-        let tp = self.device.tp;
-        (!reading.chooses).then(|| Heads {
-            query: f64::from(heads.div_ceil(tp)),
-            kv: f64::from(kv_heads.div_ceil(tp)),
-            dim: f64::from(head_dim + value_dim) / 2.0,
-        })
-    }
-
-    fn measured_attention(
+    /// Attention with keys and values of several heads.
+    fn grouped_attention(
         &mut self,
         alike: &[Reading],
+        heads: &Heads,
         reach: &mut Reach,
     ) -> Option<MeasuredAttention> {
-        let kv_dtype = match self.options.kv_cache_dtype {
-            KvDtype::Auto => "bfloat16",
-            KvDtype::Fp8 => "fp8",
-        };
-        let Some(heads) = alike.first().and_then(|reading| self.heads(reading)) else {
-            let what = match alike.first().map(|reading| (reading.mixer, reading.chooses)) {
-                Some((_, true)) => "indexers",
-                Some((Mixer::Compressed(_), _)) => "compressed latent attention",
-                _ => "latent attention",
-            };
-            self.gap(what.to_owned());
-            return None;
-        };
-        let decode = Decode::choose(self.profile, kv_dtype, &heads);
-        let prefill = Prefill::choose(self.profile, &heads);
+        let kv_dtype = kv_name(self.options.kv_cache_dtype);
+        let decode = Decode::choose(self.profile, kv_dtype, heads);
+        let prefill = Prefill::choose(self.profile, heads);
         let (Some(decode), Some(prefill)) = (decode, prefill) else {
             self.gap(format!("attention with a KV cache of {kv_dtype}"));
             return None;
         };
         let [sequences, context] = decode.reach();
-        reach.sequences = reach.sequences.min(sequences);
-        reach.context = reach.context.min(context);
-        reach.prompt = reach.prompt.min(prefill.reach());
+        reach.meet([sequences, context, prefill.reach()]);
         let layers: f64 = alike.iter().map(|reading| reading.layers).sum();
         let windowed = alike.iter().filter_map(|reading| Some((reading.layers, reading.window?)));
         let windowed = windowed.reduce(|(a, window), (b, _)| (a + b, window));
         Some(MeasuredAttention {
             decode: decode.surface(layers),
             prefill: prefill.surface(layers, context),
+            prefills: Prefills::ByPairs,
             windowed: windowed.map(|(some, window)| (some / layers, window)),
         })
+    }
+
+    /// Attention of any other kind, with what chooses its keys.
+    fn mixer_attention(
+        &mut self,
+        alike: &[Reading],
+        reach: &mut Reach,
+    ) -> Option<MeasuredAttention> {
+        let Reading { mixer, layers, .. } = alike[0];
+        let (tp, dtype) = (self.device.tp, self.options.kv_cache_dtype);
+        let (times, name, prefills) = match &mixer {
+            Mixer::Latent(latent) if latent.is_expanded => {
+                (None, "expanded latent attention", Prefills::ByPairs)
+            }
+            Mixer::Latent(latent) if latent.is_sparse => {
+                let times = self.profile.sparse_latent_attention(latent, tp, dtype, layers);
+                (times, "sparse latent attention", Prefills::ByParts)
+            }
+            Mixer::Latent(latent) => {
+                let times = self.profile.latent_attention(latent, tp, dtype, layers);
+                (times, "latent attention", Prefills::ByPairs)
+            }
+            Mixer::Grouped(grouped) => {
+                let times = self.profile.sparse_grouped_attention(grouped, tp, dtype, layers);
+                (times, "sparse attention", Prefills::ByParts)
+            }
+            Mixer::Compressed(compressed) => {
+                // Its cache is in 8 bits whatever is asked for.
+                let dtype = KvDtype::Fp8;
+                let times = self.profile.compressed_attention(compressed, tp, dtype, layers);
+                (times, "compressed attention", Prefills::ByParts)
+            }
+            _ => (None, "attention", Prefills::ByPairs),
+        };
+        let Some(times) = times else {
+            self.gap(name.to_owned());
+            return None;
+        };
+        reach.meet(times.reach());
+        let (prefill, prefills) = match times.prefill {
+            Some(surface) => (surface, prefills),
+            None => {
+                self.gap(format!("prefill of {name}"));
+                (self.roofline_prefill(alike, reach.context), Prefills::ByPairs)
+            }
+        };
+        Some(MeasuredAttention { decode: times.decode, prefill, prefills, windowed: None })
+    }
+
+    /// Whole prompts from the roofline.
+    fn roofline_prefill(&self, readings: &[Reading], most: f64) -> Surface {
+        let secs = self.device.attention_of(readings);
+        Surface::sample([1.0, most], |prompts, tokens| {
+            let mut shape = StepShape::default();
+            shape.add_prefill(tokens.ceil() as u32, 0, false);
+            prompts * secs.of(&shape).1
+        })
+    }
+
+    /// The projections down, of queries and of keys and values, as the one product that they are in vLLM and SGLang
+    /// and in the modules that were measured.
+    fn join_down(&self, layer: &Layer, matrices: &mut Vec<Matrix>) {
+        let Some(Mixer::Latent(latent)) = layer.mixer else { return };
+        let hidden = u64::from(self.device.model.hidden);
+        let place = |matrices: &[Matrix], outputs: u32| {
+            let wanted = (u64::from(outputs), hidden);
+            matrices.iter().position(|matrix| (matrix.outputs, matrix.inputs) == wanted)
+        };
+        let keys = place(matrices, latent.kv_lora_rank + latent.qk_rope_head_dim);
+        let queries = latent.q_lora_rank.and_then(|rank| place(matrices, rank));
+        let (Some(keys), Some(queries)) = (keys, queries) else { return };
+        matrices[queries].outputs += matrices[keys].outputs;
+        matrices[queries].weight_bytes += matrices[keys].weight_bytes;
+        matrices.remove(keys);
+    }
+
+    /// The states of all layers that keep some.
+    fn states(&mut self) -> StateSecs {
+        let model = self.device.model;
+        let (mut measured, mut rest) = (Vec::new(), Vec::new());
+        for (mixer, count) in model.distinct_mixers() {
+            let layers = f64::from(count);
+            let times = match &mixer {
+                Mixer::Delta(delta) => self.profile.delta_net(delta, self.device.tp, layers),
+                Mixer::KimiDelta(delta) => self.profile.kimi_delta(delta, self.device.tp, layers),
+                _ => None,
+            };
+            match times {
+                Some(times) => measured.push(times),
+                None if mixer.has_kv() => {}
+                None => {
+                    self.gap(format!("states of {mixer} layers"));
+                    rest.push((mixer, count));
+                }
+            }
+        }
+        let rest = States::of_mixers(&rest, self.device.gpu, self.device.tp);
+        StateSecs { measured: measured.into(), rest }
     }
 
     fn gap(&mut self, what: String) {
@@ -581,7 +722,7 @@ impl Build<'_> {
         } else {
             format!("; not measured, from the roofline: {}", self.gaps.join(", "))
         };
-        let window = contexts::said(self.device.model) + &States::said(self.device.model);
+        let window = contexts::said(self.device.model);
         format!("operator table of {engine} {version} on {gpu} ({source}){gaps}{window}")
     }
 }

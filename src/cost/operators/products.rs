@@ -6,6 +6,10 @@ use crate::model::{Experts, Matrix, Packing};
 
 /// Bytes of an activation that is written.
 const WRITTEN_BYTES: f64 = 2.0;
+/// Share of the rates that products reach which were not measured.
+const PRODUCT_EFFICIENCY: f64 = 0.8;
+/// No product is shorter: the smallest in the tables of H100, H200 and B200 take 2 to 4 µs.
+const LAUNCH_SECS: f64 = 3e-6;
 /// The choice of experts: a small product and a sort.
 const ROUTER_SECS: f64 = 4e-6;
 
@@ -39,8 +43,29 @@ impl Rates {
 
 /// Seconds of a matrix product by rows; `None` where its format was not measured.
 pub(super) fn product(profile: &OperatorProfile, dtype: &str, matrix: &Matrix) -> Option<Polyline> {
+    measured(profile, dtype, matrix.outputs as f64, matrix.inputs as f64)
+}
+
+impl OperatorProfile {
+    /// Seconds of a product of so many rows, measured or, where that is far slower than the GPU allows, from
+    /// the roofline. This is how modules that were measured whole are told apart from the products in them.
+    pub fn product_secs(&self, dtype: &str, [outputs, inputs]: [u64; 2], rows: f64) -> f64 {
+        let (outputs, inputs) = (outputs as f64, inputs as f64);
+        let bound = |rows: f64| {
+            self.rates.product_roofline(dtype, rows, outputs, inputs) / PRODUCT_EFFICIENCY
+        };
+        let typical = f64::from(super::TYPICAL_ROWS);
+        match measured(self, dtype, outputs, inputs) {
+            Some(line) if line.at(typical) <= super::SLOWEST * bound(typical).max(LAUNCH_SECS) => {
+                line.at(rows)
+            }
+            _ => bound(rows).max(LAUNCH_SECS),
+        }
+    }
+}
+
+fn measured(profile: &OperatorProfile, dtype: &str, outputs: f64, inputs: f64) -> Option<Polyline> {
     let table = profile.products.iter().find(|table| table.dtype == dtype)?;
-    let (outputs, inputs) = (matrix.outputs as f64, matrix.inputs as f64);
     let mut slowest: f64 = 0.0;
     let points: Vec<(f64, f64)> = (0..table.rows.len())
         .filter_map(|index| {

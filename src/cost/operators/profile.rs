@@ -6,6 +6,8 @@
 
 use serde::Deserialize;
 
+use super::tables::{MixerTable, StateTable};
+
 /// Logarithms are kept in steps of 1/200: half a percent.
 const STEPS_PER_E: f64 = 200.0;
 
@@ -42,6 +44,12 @@ pub struct OperatorProfile {
     /// All-reduces inside a node.
     #[serde(default)]
     pub all_reduce: Vec<AllReduceTable>,
+    /// Attention that is not grouped, or not of all keys.
+    #[serde(default)]
+    pub mixers: Vec<MixerTable>,
+    /// Layers with states.
+    #[serde(default)]
+    pub states: Vec<StateTable>,
 }
 
 /// The rates of a GPU.
@@ -251,6 +259,12 @@ fn first_code(text: &[u8]) -> Option<(Option<i16>, &[u8])> {
 #[error("{0}")]
 pub struct ProfileError(String);
 
+impl ProfileError {
+    pub(super) fn new(problem: String) -> Self {
+        Self(problem)
+    }
+}
+
 impl OperatorProfile {
     /// Reads a profile.
     ///
@@ -306,11 +320,12 @@ impl OperatorProfile {
             ascends(&place, "bytes", &table.bytes)?;
             holds(&place, &table.times, table.bytes.len())?;
         }
-        Ok(())
+        self.mixers.iter().enumerate().try_for_each(|(index, table)| table.check(index))?;
+        self.states.iter().enumerate().try_for_each(|(index, table)| table.check(index))
     }
 }
 
-fn ascends<T: PartialOrd + Default>(
+pub(super) fn ascends<T: PartialOrd + Default>(
     place: &str,
     key: &str,
     grid: &[T],
@@ -322,7 +337,7 @@ fn ascends<T: PartialOrd + Default>(
     Err(ProfileError(format!("{place}.{key}: must be numbers above 0 in ascending order")))
 }
 
-fn holds(place: &str, times: &Codes, cells: usize) -> Result<(), ProfileError> {
+pub(super) fn holds(place: &str, times: &Codes, cells: usize) -> Result<(), ProfileError> {
     if times.len() == cells {
         return Ok(());
     }

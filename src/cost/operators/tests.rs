@@ -117,13 +117,60 @@ fn short_prompts_of_one_step_share_the_launch_of_a_kernel() {
 }
 
 #[test]
-fn experts_that_were_not_measured_and_latent_attention_come_from_the_roofline_and_say_so() {
+fn experts_that_were_not_measured_come_from_the_roofline_and_say_so() {
     let says = |name: &str, tp: u32| model(name, tp).provenance().to_owned();
     assert!(!says("meta-llama/Llama-3.1-8B", 1).contains("not measured"));
     assert!(!says("Mixtral-8x7B-v0.1", 2).contains("not measured"));
     let scout = says("Llama-4-Scout-17B-16E-Instruct-FP8-dynamic", 2);
     assert!(scout.contains("experts"), "{scout}");
-    assert!(says("DeepSeek-V3", 8).contains("latent attention"));
+    assert!(!says("DeepSeek-V3", 8).contains("latent attention"));
+}
+
+fn deepseek_v3(gpu: &str, table: &str) -> OperatorModel {
+    let table = profiles::operator_table(table).expect("in the catalogue");
+    let profile = OperatorProfile::parse(table.text).expect("it is valid");
+    let gpu = profiles::gpu(gpu).expect("in the catalogue");
+    let spec = profiles::model("DeepSeek-V3").expect("in the catalogue");
+    let options = RooflineOptions { tensor_parallel_size: 8, ..RooflineOptions::default() };
+    OperatorModel::new(&spec, &gpu, &profile, &options).expect("it fits")
+}
+
+#[test]
+fn latent_attention_is_measured_where_there_is_a_table_and_else_says_what_is_not() {
+    let says = |gpu, table| deepseek_v3(gpu, table).provenance().to_owned();
+    let whole = says("H200", "h200-sxm-141gb/vllm-0.24.0");
+    assert!(!whole.contains("latent attention"), "{whole}");
+    // SGLang's kernels for whole prompts were measured on Blackwell alone.
+    let decode = says("H200", "h200-sxm-141gb/sglang-0.5.14");
+    assert!(decode.contains("prefill of latent attention"), "{decode}");
+    let none = says("A100", "a100-sxm4-80gb/vllm-0.14.0");
+    assert!(none.contains("latent attention") && !none.contains("prefill of"), "{none}");
+}
+
+#[test]
+fn measured_latent_attention_rises_with_sequences_contexts_and_tokens() {
+    for (gpu, table) in
+        [("H200", "h200-sxm-141gb/vllm-0.24.0"), ("B200", "b200-sxm-180gb/sglang-0.5.14")]
+    {
+        let model = deepseek_v3(gpu, table);
+        let reads = |sequences, context| model.parts(&decode(sequences, context)).decode_attention;
+        for context in [1, 500, 8000, 60_000] {
+            let times: Vec<f64> = (1..300).map(|n| reads(n, context)).collect();
+            assert!(times.is_sorted(), "{table}: sequences at {context}");
+        }
+        for sequences in [1, 24, 128] {
+            let times: Vec<f64> = (1..900).map(|n| reads(sequences, 64 * n)).collect();
+            assert!(times.is_sorted(), "{table}: contexts of {sequences}");
+        }
+        let prompts: Vec<f64> = (1..900)
+            .map(|n| {
+                let mut shape = StepShape::default();
+                shape.add_prefill(64 * n, 0, true);
+                model.parts(&shape).prefill_attention
+            })
+            .collect();
+        assert!(!prompts.windows(2).any(|pair| pair[1] < 0.97 * pair[0]), "{table}: prompts");
+    }
 }
 
 #[test]

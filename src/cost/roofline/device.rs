@@ -73,9 +73,9 @@ impl<'a> Device<'a> {
     /// Attention of some of the layers.
     pub(in crate::cost) fn attention_of(&self, readings: &[Reading]) -> AttentionSecs {
         let overhead = self.gpu.efficiency.attention_overhead_us * 1e-6;
-        let kernels = |reading: &Reading| reading.layers * reading.kernels;
+        let fixed = |reading: &Reading| reading.layers * reading.fixed_secs(overhead);
         let mut secs = AttentionSecs {
-            fixed: readings.iter().map(kernels).sum::<f64>() * overhead,
+            fixed: readings.iter().map(fixed).sum(),
             full: Rates::default(),
             bounded: [None; BOUNDS],
         };
@@ -104,23 +104,27 @@ impl<'a> Device<'a> {
     /// Of all layers of a reading.
     fn reading_rates(&self, reading: &Reading) -> Rates {
         let efficiency = &self.gpu.efficiency;
-        let bandwidth = efficiency.attention_bandwidth * self.gpu.memory_bandwidth();
+        let [bandwidth, decode, prefill] = reading.shares([
+            efficiency.attention_bandwidth,
+            efficiency.gemm_compute,
+            efficiency.attention_compute,
+        ]);
+        let bandwidth = bandwidth * self.gpu.memory_bandwidth();
         let tflops =
             self.gpu.fp8_tflops.filter(|_| reading.chooses).unwrap_or(self.gpu.bf16_tflops);
         let flops = tflops * 1e12;
         let read = reading.layers * reading.bytes / bandwidth;
-        let multiply = reading.layers * reading.decode_flops / (efficiency.gemm_compute * flops);
+        let multiply = reading.layers * reading.decode_flops / (decode * flops);
         Rates {
             decode_token: read.max(multiply),
             prefill_token: read,
-            prefill_pair: reading.layers * reading.prefill_flops
-                / (efficiency.attention_compute * flops),
+            prefill_pair: reading.layers * reading.prefill_flops / (prefill * flops),
         }
     }
 
     /// Layers with states, beside their matrices.
     pub(in crate::cost) fn states(&self) -> States {
-        States::of(self.model, self.gpu, self.tp)
+        States::of_mixers(&self.model.distinct_mixers(), self.gpu, self.tp)
     }
 
     /// The sampler.

@@ -151,7 +151,7 @@ impl Checkpoint {
 
     /// Bytes of the state of one sequence in a layer, on one of `tp` GPUs, in 32 bits where `always_wide` or the
     /// checkpoint says so; convolutions keep what drafts add.
-    fn state_of(mixer: &Mixer, tp: u32, draft_tokens: u32, always_wide: bool) -> u64 {
+    pub(crate) fn state_of(mixer: &Mixer, tp: u32, draft_tokens: u32, always_wide: bool) -> u64 {
         let bytes = |is_wide: bool| if always_wide || is_wide { 4 } else { 2 };
         let share = |count: u32| u64::from(count.div_ceil(tp.max(1)));
         let behind = |kernel: u32, channels: u64| {

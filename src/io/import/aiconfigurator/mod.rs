@@ -5,15 +5,21 @@
 //! about twenty numbers of rows, attention without a window, experts without expert parallelism,
 //! all-reduces in a CUDA graph. Of rows measured more than once the fastest counts.
 
+mod cube;
+mod layers;
+mod mixers;
+mod norms;
 mod reduce;
+mod states;
 mod write;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::ImportError;
 use super::raw::{self, Columns, RawTable};
 use crate::cost::{OperatorProfile, Rates};
 use crate::hardware::GpuSpec;
+use crate::io::text;
 use crate::profiles;
 
 pub use write::to_toml;
@@ -85,7 +91,7 @@ pub fn import(folder: &Path, selection: &Selection<'_>) -> Result<OperatorProfil
     // Over PCIe all-reduces are those of the host that was measured, which no other need have.
     let mut all_reduce = reduce::all_reduce(&comm);
     all_reduce.retain(|table| !gpu.reduces_over_pcie(table.gpus));
-    Ok(OperatorProfile {
+    let mut profile = OperatorProfile {
         source: "ai-dynamo/aiconfigurator, systems/data".to_owned(),
         licence: "Apache-2.0".to_owned(),
         date: "read 2026-11; the tables do not say when they were measured".to_owned(),
@@ -98,7 +104,12 @@ pub fn import(folder: &Path, selection: &Selection<'_>) -> Result<OperatorProfil
         prefill_attention: reduce::prefill_attention(&prefill),
         experts: reduce::experts(&moe),
         all_reduce,
-    })
+        mixers: Vec::new(),
+        states: Vec::new(),
+    };
+    profile.mixers = mixers::import(&tables, &profile)?;
+    profile.states = states::import(&tables)?;
+    Ok(profile)
 }
 
 const KV: [&str; 2] = ["kv_cache_dtype", "attn_dtype"];
@@ -160,10 +171,39 @@ impl Tables<'_> {
         numbers: &[&str],
         words: &[&str],
     ) -> Result<RawTable, ImportError> {
+        let columns = Columns { numbers, words };
+        for folder in self.folders(family)? {
+            if let Some(table) = raw::read(&folder, stem, columns)? {
+                return Ok(table);
+            }
+        }
+        Ok(RawTable::default())
+    }
+
+    /// What is said of how the table was collected that `read` finds; empty where nothing is.
+    fn notes(&self, family: &str, stem: &str) -> Result<String, ImportError> {
+        let has = |folder: &PathBuf| {
+            ["txt", "csv", "parquet"]
+                .iter()
+                .any(|end| folder.join(format!("{stem}.{end}")).is_file())
+        };
+        let folder = self.folders(family)?.into_iter().find(has);
+        let Some(file) = folder.map(|folder| folder.join("collection_meta.yaml")) else {
+            return Ok(String::new());
+        };
+        if !file.is_file() {
+            return Ok(String::new());
+        }
+        text::whole(&file, text::RESULTS_MIB_MAX)
+            .map_err(|error| ImportError::read(&file, error.to_string()))
+    }
+
+    /// The folders of a family, that of the version first.
+    fn folders(&self, family: &str) -> Result<Vec<PathBuf>, ImportError> {
         let Selection { system, engine, version } = self.selection;
         let versions = self.folder.join(system).join(family).join(engine);
         if !versions.is_dir() {
-            return Ok(RawTable::default());
+            return Ok(Vec::new());
         }
         let entries = std::fs::read_dir(&versions);
         let entries = entries.map_err(|error| ImportError::read(&versions, error.to_string()))?;
@@ -174,12 +214,9 @@ impl Tables<'_> {
         names.sort_by(|a, b| profiles::compare_versions(a, b));
         let above = names.partition_point(|name| profiles::compare_versions(name, version).is_le());
         let order = names[..above].iter().rev().chain(&names[above..]);
-        let columns = Columns { numbers, words };
-        for name in order {
-            if let Some(table) = raw::read(&versions.join(name), stem, columns)? {
-                return Ok(table);
-            }
-        }
-        Ok(RawTable::default())
+        Ok(order.map(|name| versions.join(name)).collect())
     }
 }
+
+#[cfg(test)]
+mod tests;

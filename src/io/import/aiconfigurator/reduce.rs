@@ -20,16 +20,16 @@ const EXPERT_ROWS: [u64; 22] = [
 ];
 /// Prompts side by side that are kept of prefill attention. Those between come out 3 to 4 % off in
 /// the median, all from one alone 15 to 20 %.
-const PROMPTS: [u64; 4] = [1, 4, 16, 64];
+pub(super) const PROMPTS: [u64; 4] = [1, 4, 16, 64];
 /// Smaller inputs and outputs occur in no layer that matters.
 const PRODUCT_SIDE_MIN: u64 = 256;
 /// Shorter contexts take as long as this one.
-const CONTEXT_MIN: u64 = 60;
+pub(super) const CONTEXT_MIN: u64 = 60;
 /// GPUs that share an expert.
 const EXPERT_TP_MAX: u64 = 8;
 
 /// The fastest time of every key, sorted.
-fn fastest<K: Ord>(rows: impl Iterator<Item = (K, f64)>) -> BTreeMap<K, f64> {
+pub(super) fn fastest<K: Ord>(rows: impl Iterator<Item = (K, f64)>) -> BTreeMap<K, f64> {
     let mut times = BTreeMap::new();
     for (key, micros) in rows {
         let time = times.entry(key).or_insert(micros);
@@ -39,14 +39,14 @@ fn fastest<K: Ord>(rows: impl Iterator<Item = (K, f64)>) -> BTreeMap<K, f64> {
 }
 
 /// The distinct values of one part of the keys, ascending.
-fn grid<K>(times: &BTreeMap<K, f64>, part: impl Fn(&K) -> u64) -> Vec<u64> {
+pub(super) fn grid<K>(times: &BTreeMap<K, f64>, part: impl Fn(&K) -> u64) -> Vec<u64> {
     let mut values: Vec<u64> = times.keys().map(part).collect();
     values.sort_unstable();
     values.dedup();
     values
 }
 
-fn narrow(values: &[u64]) -> Vec<u32> {
+pub(super) fn narrow(values: &[u64]) -> Vec<u32> {
     values.iter().map(|value| *value as u32).collect()
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::{Display, Write};
 
-use crate::cost::{Codes, OperatorProfile};
+use crate::cost::{Codes, MixerTable, OperatorProfile, StateTable};
 
 const PREAMBLE: &str = "\
 # Measured times of single operators. Numbers of `times` are 200·ln(time), rounded: half a percent a
@@ -12,6 +12,17 @@ const PREAMBLE: &str = "\
 # context; `fixed_us` and `bytes_per_us` are the line of shapes whose KV exceeds the L2 cache, for
 # each heads. Heads: query and KV heads. Shapes of experts: hidden size, expert size, experts per token, experts,
 # GPUs that share each expert.
+";
+
+const MIXERS: &str = "
+# What attention that is not grouped takes beside its layer's matrix products. Heads: query heads on a
+# GPU. Decode: a line for each heads and sequences, a column for each context. Prefill: a line for each
+# heads and prompts, a column for each length. Indexer: heads, elements of each, tokens chosen.
+";
+
+const STATES: &str = "
+# What layers with states take beside their matrix products. Heads: of keys and values, on a GPU.
+# Decode: a line for each heads, a column for each number of sequences.
 ";
 
 /// The file of a profile.
@@ -82,7 +93,56 @@ pub fn to_toml(profile: &OperatorProfile) -> String {
         line(&mut text, "bytes", format_args!("{:?}", table.bytes));
         times(&mut text, &table.times, table.bytes.len());
     }
+    if !profile.mixers.is_empty() {
+        text += MIXERS;
+    }
+    for table in &profile.mixers {
+        mixer(&mut text, table);
+    }
+    if !profile.states.is_empty() {
+        text += STATES;
+    }
+    for table in &profile.states {
+        state(&mut text, table);
+    }
     text
+}
+
+fn mixer(text: &mut String, table: &MixerTable) {
+    *text += "\n[[mixers]]\n";
+    line(text, "kind", format_args!("{:?}", table.kind.name()));
+    line(text, "model", format_args!("{:?}", table.model));
+    line(text, "kv_dtype", format_args!("{:?}", table.kv_dtype));
+    line(text, "cached", table.cached);
+    line(text, "multiplied", table.multiplied);
+    if let Some(indexer) = table.indexer {
+        line(text, "indexer", format_args!("{indexer:?}"));
+    }
+    if table.ratio > 0 {
+        line(text, "ratio", table.ratio);
+    }
+    line(text, "heads", format_args!("{:?}", table.heads));
+    line(text, "sequences", format_args!("{:?}", table.sequences));
+    line(text, "contexts", format_args!("{:?}", table.contexts));
+    codes(text, "decode", &table.decode, table.contexts.len());
+    if !table.prompts.is_empty() {
+        line(text, "prompts", format_args!("{:?}", table.prompts));
+        line(text, "tokens", format_args!("{:?}", table.tokens));
+        codes(text, "prefill", &table.prefill, table.tokens.len());
+    }
+}
+
+fn state(text: &mut String, table: &StateTable) {
+    *text += "\n[[states]]\n";
+    line(text, "kind", format_args!("{:?}", table.kind.name()));
+    line(text, "key_dim", table.key_dim);
+    line(text, "value_dim", table.value_dim);
+    line(text, "heads", format_args!("{:?}", table.heads));
+    line(text, "sequences", format_args!("{:?}", table.sequences));
+    codes(text, "decode", &table.decode, table.sequences.len());
+    line(text, "prompts", format_args!("{:?}", table.prompts));
+    line(text, "tokens", format_args!("{:?}", table.tokens));
+    codes(text, "prefill", &table.prefill, table.tokens.len());
 }
 
 fn line(text: &mut String, key: &str, value: impl Display) {
@@ -90,6 +150,10 @@ fn line(text: &mut String, key: &str, value: impl Display) {
     let _ = writeln!(text, "{key} = {value}");
 }
 
-fn times(text: &mut String, codes: &Codes, columns: usize) {
-    line(text, "times", format_args!("'''\n{}'''", codes.to_text(columns)));
+fn times(text: &mut String, times: &Codes, columns: usize) {
+    codes(text, "times", times, columns);
+}
+
+fn codes(text: &mut String, key: &str, codes: &Codes, columns: usize) {
+    line(text, key, format_args!("'''\n{}'''", codes.to_text(columns)));
 }

@@ -98,7 +98,7 @@ pub(super) fn tower(
         has_bias: outer.flag(&["multimodal_projector_bias"])?,
         merged: outer.optional(&["spatial_merge_size"])?.unwrap_or(2),
     };
-    match outer.object("vision_config")? {
+    match outer.object("vision_config")?.filter(|vision| vision.entries().next().is_some()) {
         Some(vision) => Tower::read(&vision, u64::from(hidden), projector).map(Some),
         None if is_nested && family.is(&["llama4_text"]) => {
             Ok(Some(Tower::of_llama4(u64::from(hidden))))
