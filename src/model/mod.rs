@@ -1,9 +1,14 @@
-//! Models: layers, heads, experts and precision, and what follows from them.
+//! Models: layers of every kind, precision, and what follows from them.
 //!
-//! A [`ModelSpec`] is a decoder-only transformer with gated MLPs, read from a Hugging Face
-//! `config.json` ([`ModelSpec::from_hf_config`]) or from the catalogue (`profiles`). Parameter
-//! counts, weight bytes, KV bytes and FLOPs are exact for the language model; multi-token-prediction
-//! heads are not counted; vision and audio towers and encoder layers are refused.
+//! A [`ModelSpec`] is a list of layers with what stands around them, read from a Hugging Face `config.json`
+//! ([`ModelSpec::from_hf_config`]) or from the catalogue (`profiles`). Parameters, weight bytes, KV bytes, states and
+//! FLOPs are exact; encoders of images count with their weights, layers that draft where they are used.
+//!
+//! * `checkpoint/`: the layers, how they are read, their weights
+//! * `file.rs`: files of the catalogue
+//! * `shape.rs`, `weights.rs`, `stages.rs`: what follows from a list of layers
+//! * `layout/`: memory as vLLM and SGLang lay it out
+//! * `memory/`, `kv_groups.rs`: KV blocks that are left beside the weights
 
 pub mod checkpoint;
 mod error;
