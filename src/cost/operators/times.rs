@@ -1,0 +1,111 @@
+//! Attention of a step: of heads and kinds that were measured, and the rest from the roofline.
+
+use super::grid::Surface;
+use super::reads::DecodeReads;
+use crate::cost::StepShape;
+use crate::cost::decode_run::DecodeAttention;
+use crate::cost::roofline::{AttentionSecs, DecodeTokens};
+use crate::cost::window::Window;
+
+/// Attention of all layers: of heads that were measured, and the rest from the roofline.
+#[derive(Debug, Clone)]
+pub(super) struct AttentionTimes {
+    pub(super) measured: Vec<MeasuredAttention>,
+    pub(super) rest: Option<AttentionSecs>,
+    /// Keys that prefills visit at most in the layers with the smallest bound.
+    pub(super) window: Option<Window>,
+}
+
+/// Attention of layers with the same heads.
+#[derive(Debug, Clone)]
+pub(super) struct MeasuredAttention {
+    /// By sequences and mean context.
+    pub(super) decode: Surface,
+    /// By prompts and their mean length.
+    pub(super) prefill: Surface,
+    pub(super) prefills: Prefills,
+    /// The share of the layers that have a window, and the window.
+    pub(super) windowed: Option<(f64, Window)>,
+}
+
+/// What of the time of whole prompts a step with parts of prompts takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Prefills {
+    /// In proportion to the pairs of tokens.
+    ByPairs,
+    /// That of prompts up to where the step ends less that of prompts up to where it begins.
+    ByParts,
+}
+
+impl MeasuredAttention {
+    fn prefill_secs(&self, shape: &StepShape) -> f64 {
+        if shape.prefill_attention == 0 {
+            return 0.0;
+        }
+        let (prompts, prompt) = (f64::from(shape.prefill_seqs), mean_prompt(shape));
+        if self.prefills == Prefills::ByParts {
+            let begin = shape.prefill_context_tokens as f64 / prompts;
+            let before = if begin > 0.0 { self.prefill.at(prompts, begin) } else { 0.0 };
+            return (self.prefill.at(prompts, prompt) - before).max(0.0);
+        }
+        // The pairs of a whole prompt are half its square.
+        let secs = |pairs: f64| {
+            2.0 * pairs / (prompts * prompt * prompt) * self.prefill.at(prompts, prompt)
+        };
+        let pairs = shape.prefill_attention as f64;
+        let Some((share, window)) = &self.windowed else { return secs(pairs) };
+        secs((1.0 - share) * pairs + share * window.pairs(shape) as f64)
+    }
+
+    fn reads(&self, shape: &StepShape) -> DecodeReads<'_> {
+        DecodeReads::new(&self.decode, self.windowed, shape)
+    }
+}
+
+impl AttentionTimes {
+    /// Of the sequences that decode, and of those that prefill.
+    pub(super) fn of(&self, shape: &StepShape) -> (f64, f64) {
+        let (mut decode, mut prefill) = self.rest.map_or((0.0, 0.0), |rest| rest.of(shape));
+        for part in &self.measured {
+            decode += part.reads(shape).secs(shape.decode_context_tokens);
+            prefill += part.prefill_secs(shape);
+        }
+        (decode, prefill)
+    }
+
+    pub(super) fn decodes(&self, shape: &StepShape) -> DecodeAttention<'_> {
+        match (&self.measured[..], self.rest) {
+            ([part], None) => DecodeAttention::Operators(part.reads(shape)),
+            ([], Some(rest)) => DecodeAttention::Roofline(rest.decodes(shape)),
+            (parts, rest) => DecodeAttention::Several(SeveralReads {
+                rest: rest.map(|rest| rest.decodes(shape)),
+                parts: parts.iter().map(|part| part.reads(shape)).collect(),
+            }),
+        }
+    }
+}
+
+/// The reads of layers of several kinds.
+#[derive(Debug, Clone)]
+pub(in crate::cost) struct SeveralReads<'a> {
+    rest: Option<DecodeTokens>,
+    parts: Vec<DecodeReads<'a>>,
+}
+
+impl SeveralReads<'_> {
+    #[inline]
+    pub(in crate::cost) fn secs(&mut self, decode_tokens: u64) -> f64 {
+        let mut secs = self.rest.map_or(0.0, |rest| rest.secs(decode_tokens));
+        for part in &mut self.parts {
+            secs += part.secs(decode_tokens);
+        }
+        secs
+    }
+}
+
+/// The mean prompt so far of the sequences that prefill.
+pub(super) fn mean_prompt(shape: &StepShape) -> f64 {
+    let whole = shape.prefill_context_tokens as f64 + f64::from(shape.prefill_tokens);
+    let prefills = f64::from(shape.prefill_seqs);
+    if prefills > 0.0 { whole / prefills } else { 0.0 }
+}
