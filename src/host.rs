@@ -59,13 +59,14 @@ pub struct LaunchTimes {
 impl LaunchTimes {
     /// Of all layers of a model, in µs.
     pub fn of(&self, model: &ModelSpec) -> f64 {
-        let latent = model.is_latent();
         let compute = model.main_packing().map_or(ComputeRate::Half, Packing::compute);
         let is_quantised = compute != ComputeRate::Half;
         let part = |holds: bool, us: f64| if holds { us } else { 0.0 };
-        let each =
-            self.layer_us + part(latent, self.latent_us) + part(is_quantised, self.quantised_us);
-        f64::from(model.num_layers()) * each + f64::from(model.sparse_layers()) * self.experts_us
+        let each = self.layer_us + part(is_quantised, self.quantised_us);
+        let latent = f64::from(model.latent_layers()) * self.latent_us;
+        f64::from(model.num_layers()) * each
+            + latent
+            + f64::from(model.sparse_layers()) * self.experts_us
     }
 }
 

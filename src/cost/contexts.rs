@@ -9,6 +9,7 @@
 
 use super::shares;
 use super::window::Window;
+use crate::model::COMPRESSED_ROW;
 use crate::model::checkpoint::Indexer;
 use crate::model::{KvDtype, Mixer, ModelSpec, Reach};
 
@@ -27,10 +28,10 @@ pub(super) struct Reading {
     pub(super) decode_flops: f64,
     /// FLOPs of a prefill for each pair of tokens.
     pub(super) prefill_flops: f64,
-    /// Whether it is what chooses keys, multiplied in 8 bits where the GPU can.
+    /// Whether it is what chooses keys.
     pub(super) chooses: bool,
-    /// Kernels that take a fixed time, those that choose keys among those of their layer.
-    pub(super) kernels: f64,
+    /// Whether its fixed time is in another reading of the same layer.
+    pub(super) is_beside: bool,
 }
 
 impl Reading {
@@ -44,10 +45,20 @@ impl Reading {
         })
     }
 
+    /// Whether keys and values of several heads are read, and all of them or the latest.
+    pub(super) fn is_grouped(&self) -> bool {
+        self.heads(1).is_some()
+    }
+
+    /// Whether it multiplies in 8 bits: indexers of latent attention do, whose keys are stored so.
+    pub(super) fn is_narrow(&self) -> bool {
+        self.chooses && !matches!(self.mixer, Mixer::Grouped(_))
+    }
+
     /// Seconds of a layer however little is read.
     pub(super) fn fixed_secs(&self, overhead: f64) -> f64 {
         match self.mixer {
-            _ if self.kernels == 0.0 => 0.0,
+            _ if self.is_beside => 0.0,
             Mixer::Grouped(grouped) if grouped.indexer.is_some() => {
                 shares::SPARSE_GROUPED_DECODE_SECS
             }
@@ -108,9 +119,6 @@ fn key_bytes(indexer: Indexer) -> f64 {
     f64::from(indexer.head_dim) + 4.0
 }
 
-/// Rows of DeepSeek-V4: 448 elements of 8 bits, 64 of 16 bits, eight scales.
-const COMPRESSED_ROW: f64 = 584.0;
-
 fn of_mixer(
     mixer: Mixer,
     layers: f64,
@@ -125,11 +133,11 @@ fn of_mixer(
         decode_flops: mixer.decode_flops_per_pair(tp) as f64,
         prefill_flops: mixer.prefill_flops_per_pair(tp) as f64,
         chooses: false,
-        kernels: 1.0,
+        is_beside: false,
     };
     let choosing = |indexer: Indexer, heads: u32, bytes: f64| {
         let flops = 2.0 * f64::from(heads) * f64::from(indexer.head_dim);
-        let all = Reading { kernels: 0.0, ..all };
+        let all = Reading { is_beside: true, ..all };
         Reading { bytes, decode_flops: flops, prefill_flops: flops, chooses: true, ..all }
     };
     match mixer {
@@ -159,7 +167,7 @@ fn of_mixer(
             std::iter::once(main).chain(index).collect()
         }
         Mixer::Compressed(compressed) => {
-            let near = Window::of_keys(compressed.window);
+            let near = Window::exact(compressed.window);
             let near = Reading { window: Some(near), bytes: COMPRESSED_ROW, ..all };
             if compressed.ratio == 0 {
                 return vec![near];
@@ -171,7 +179,7 @@ fn of_mixer(
                 bytes: each(COMPRESSED_ROW),
                 decode_flops: each(all.decode_flops),
                 prefill_flops: each(all.prefill_flops),
-                kernels: 0.0,
+                is_beside: true,
                 ..all
             };
             let index = compressed.indexer.map(|indexer| {

@@ -28,8 +28,7 @@ use super::StepParts;
 use super::StepShape;
 use super::calibration::StepSum;
 use super::decode_run::DecodeAttention;
-use crate::model::KvDtype;
-use crate::model::ModelSpec;
+use crate::model::{KvDtype, ModelSpec, Reach};
 use crate::units::SimDuration;
 use attention::Attention;
 use experts::Experts;
@@ -181,8 +180,9 @@ impl LayerTable {
     ) -> Result<Self, LayerTableError> {
         profile.check()?;
         check_match(profile, model, options)?;
-        if let Some(window) = model.window() {
-            return Err(LayerTableError::Windows(window.layers));
+        let windowed = model.attentions().filter(|mixer| mixer.reach() != Reach::Full).count();
+        if windowed > 0 {
+            return Err(LayerTableError::Windows(windowed as u32));
         }
         if model.state_layers() > 0 {
             return Err(LayerTableError::States);

@@ -30,6 +30,8 @@ pub struct StepShape {
     pub prefill_context_tokens: u64,
     /// Σ over prefilling sequences of new·(cached + new/2): the attention work, token².
     pub prefill_attention: u64,
+    /// Σ over prefilling sequences of the square of the tokens computed in this step, token².
+    pub prefill_squares: u64,
     /// Keys that a token of a prefill visits at most in layers with a window; 0 where that is not
     /// counted.
     pub prefill_window: u32,
@@ -95,6 +97,7 @@ impl StepShape {
         self.prefill_tokens += new;
         self.prefill_context_tokens += c;
         self.prefill_attention += n * c + n * n / 2;
+        self.prefill_squares += n * n;
         let window = u64::from(self.prefill_window);
         let below = window.saturating_sub(c).min(n);
         self.window_attention += below * c + below * below / 2 + (n - below) * window;
@@ -110,6 +113,7 @@ impl StepShape {
         self.prefill_tokens += other.prefill_tokens;
         self.prefill_context_tokens += other.prefill_context_tokens;
         self.prefill_attention += other.prefill_attention;
+        self.prefill_squares += other.prefill_squares;
         self.window_attention += other.window_attention;
         self.logit_rows += other.logit_rows;
         self.draft_tokens += other.draft_tokens;
@@ -127,6 +131,18 @@ impl StepShape {
     /// The rows that are computed: a captured graph has its own number.
     pub fn padded_tokens(&self) -> u32 {
         self.tokens().max(self.cuda_graph.unwrap_or(0))
+    }
+
+    /// As many equal prefills as take as much: how many, the tokens of each, and those computed before. All prefills
+    /// together have as many tokens, squares of them, and pairs; nothing without prefills.
+    pub(super) fn equal_prefills(&self) -> Option<[f64; 3]> {
+        if self.prefill_tokens == 0 {
+            return None;
+        }
+        let tokens = f64::from(self.prefill_tokens);
+        let each = self.prefill_squares as f64 / tokens;
+        let cached = (self.prefill_attention as f64 / tokens - each / 2.0).max(0.0);
+        Some([tokens / each, each, cached])
     }
 
     /// The sequences in the step.
@@ -261,6 +277,35 @@ impl CostModel for StepTime {
             Self::StepTable(model) => model.coverage(shape),
             Self::Pipeline(model) => model.coverage(shape),
             Self::Custom(model) => model.coverage(shape),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn equal_prefills_take_as_much(
+            prefills in proptest::collection::vec((1_u32..9000, 0_u32..100_000), 1..6),
+        ) {
+            let mut shape = StepShape::default();
+            let (mut squares, mut pairs) = (0.0, 0.0);
+            for (new, cached) in &prefills {
+                shape.add_prefill(*new, *cached, false);
+                let (n, c) = (f64::from(*new), f64::from(*cached));
+                squares += n * n;
+                pairs += n * c + n * n / 2.0;
+            }
+            let [count, new, cached] = shape.equal_prefills().expect("there are some");
+            let near = |a: f64, b: f64| (a - b).abs() <= 1e-6 * b + 6.0;
+            prop_assert!(near(count * new, f64::from(shape.prefill_tokens)));
+            prop_assert!(near(count * new * new, squares));
+            prop_assert!(near(count * (new * cached + new * new / 2.0), pairs));
+            prop_assert!(count <= prefills.len() as f64 + 1e-9);
         }
     }
 }

@@ -38,6 +38,11 @@ impl Window {
         }
     }
 
+    /// The latest tokens, read one by one.
+    pub(super) fn exact(tokens: u32) -> Self {
+        Self { is_chosen: false, ..Self::chosen(tokens) }
+    }
+
     /// Tokens that an indexer chooses one by one.
     pub(super) fn chosen(tokens: u32) -> Self {
         Self { tokens, is_chosen: true, decode_keys: tokens, prefill_keys: tokens }

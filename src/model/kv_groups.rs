@@ -34,7 +34,8 @@ impl KvGroups {
             return Self::with_states(model, states);
         }
         let window = model.window().filter(|window| !window.chunked)?;
-        let whole = model.num_layers().checked_sub(window.layers).filter(|whole| *whole > 0)?;
+        let whole =
+            model.attention_layers().checked_sub(window.layers).filter(|whole| *whole > 0)?;
         let (least, most) = (whole.min(window.layers), whole.max(window.layers));
         // Two kinds of nearly equal size are padded to the larger one.
         let layers = if 2 * u64::from(most) < 3 * u64::from(least) { most } else { least };

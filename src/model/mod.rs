@@ -39,6 +39,7 @@ pub use memory::{
     SglangStart, StartUp, TrtLlmStart, VllmStart, WindowMemory,
 };
 pub use precision::{ComputeRate, Dtype, KvDtype, Module, Quantization, Scheme, WeightFormat};
+pub(crate) use shape::COMPRESSED_ROW;
 pub use shape::SlidingWindow;
 pub use stages::Stage;
 pub use weights::{LayersAlike, Matrix};

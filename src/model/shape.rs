@@ -59,6 +59,12 @@ impl Checkpoint {
         dense.map(|dense| dense.width).max().unwrap_or(0)
     }
 
+    /// Layers whose keys and values are compressed to latent vectors.
+    pub fn latent_layers(&self) -> u32 {
+        let latent = |mixer: &Mixer| matches!(mixer, Mixer::Latent(_) | Mixer::Compressed(_));
+        self.count(|layer| layer.mixer.as_ref().is_some_and(latent))
+    }
+
     /// Whether keys and values are compressed to latent vectors.
     pub fn is_latent(&self) -> bool {
         self.attentions().any(|mixer| matches!(mixer, Mixer::Latent(_) | Mixer::Compressed(_)))
@@ -120,10 +126,8 @@ impl Checkpoint {
     }
 }
 
-/// Rows of 8 bits of DeepSeek's sparse attention: 512 elements, four scales, and 64 elements of 16 bits.
-const SPARSE_ROW: f64 = 656.0;
 /// Rows of DeepSeek-V4: 448 elements of 8 bits, 64 of 16 bits, eight scales.
-const COMPRESSED_ROW: f64 = 584.0;
+pub(crate) const COMPRESSED_ROW: f64 = 584.0;
 
 impl Mixer {
     /// Whether it keeps keys and values, or latent vectors.
@@ -167,25 +171,24 @@ impl Mixer {
         let bytes = dtype.bytes() as f64;
         match self {
             Self::Grouped(grouped) => {
-                let elements =
-                    grouped.kv_heads.div_ceil(tp.max(1)) * (grouped.head_dim + grouped.value_dim);
+                let heads = f64::from(grouped.kv_heads.div_ceil(tp.max(1)));
+                let elements = heads * f64::from(grouped.head_dim + grouped.value_dim);
                 // Keys of one head of an indexer, always in 16 bits.
                 let index = grouped.indexer.map_or(0, |indexer| 2 * indexer.head_dim);
-                f64::from(elements) * bytes + f64::from(index)
+                elements * bytes + f64::from(index)
             }
             Self::Latent(latent) => {
                 if latent.is_expanded {
                     // Keys and values of every head, as of grouped attention.
                     let head = latent.qk_nope_head_dim + latent.qk_rope_head_dim;
-                    let elements = latent.heads.div_ceil(tp.max(1)) * 2 * head;
-                    return f64::from(elements) * bytes;
+                    return 2.0
+                        * f64::from(latent.heads.div_ceil(tp.max(1)))
+                        * f64::from(head)
+                        * bytes;
                 }
                 let elements = latent.kv_lora_rank + latent.qk_rope_head_dim;
-                let row = match (latent.is_sparse, dtype) {
-                    (true, KvDtype::Fp8) => SPARSE_ROW,
-                    _ => f64::from(elements) * bytes,
-                };
-                row + latent.indexer.map_or(0.0, |indexer| f64::from(indexer.head_dim) + 4.0)
+                f64::from(elements) * bytes
+                    + latent.indexer.map_or(0.0, |indexer| f64::from(indexer.head_dim) + 4.0)
             }
             Self::Compressed(compressed) if compressed.ratio > 0 => {
                 let index =

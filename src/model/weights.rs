@@ -68,26 +68,18 @@ impl Matrix {
 impl Checkpoint {
     /// The layers, of each kind that there is, in the order of the first of each.
     pub fn layers_alike(&self) -> Vec<LayersAlike> {
-        let packings = |index: usize, layer: &Layer| -> Vec<Option<Packing>> {
-            let tensors = self.layer_tensors(layer, 1);
-            tensors.iter().map(|tensor| self.packing_of(Place::Layer(index), tensor)).collect()
-        };
-        let differs =
-            self.quantization.as_ref().is_some_and(super::QuantizedWeights::differs_by_layer);
-        let mut kinds: Vec<(LayersAlike, Vec<Option<Packing>>)> = Vec::new();
+        let kind_of = |index: usize| self.quantization.as_ref().map_or(0, |it| it.kind_of(index));
+        let mut kinds: Vec<LayersAlike> = Vec::new();
         for (index, layer) in self.layers.iter().enumerate() {
-            let packed = if differs { packings(index, layer) } else { Vec::new() };
-            match kinds.iter_mut().find(|(kind, other)| kind.layer == *layer && *other == packed) {
-                Some((kind, _)) => kind.count += 1,
-                None => {
-                    kinds.push((
-                        LayersAlike { layer: layer.clone(), first: index, count: 1 },
-                        packed,
-                    ));
-                }
+            let packed = kind_of(index);
+            let is_like =
+                |kind: &&mut LayersAlike| kind.layer == *layer && kind_of(kind.first) == packed;
+            match kinds.iter_mut().find(is_like) {
+                Some(kind) => kind.count += 1,
+                None => kinds.push(LayersAlike { layer: *layer, first: index, count: 1 }),
             }
         }
-        kinds.into_iter().map(|(kind, _)| kind).collect()
+        kinds
     }
 
     /// The matrices of one layer as each of `tp` GPUs holds them, in the order a token meets them.
@@ -111,6 +103,9 @@ impl Checkpoint {
 
     /// What the matrices of a module are packed in, those of the first layer that has some; 16 bits if absent.
     pub fn packing_of_module(&self, module: Module) -> Option<Packing> {
+        if module == Module::LmHead {
+            return self.lm_head(1).packing;
+        }
         let has = |alike: &LayersAlike| {
             let matrices = self.layer_matrices(alike, 1);
             matrices.into_iter().find(|matrix| matrix.module == module)

@@ -43,6 +43,7 @@ use self::models::Models;
 use self::rules::Rules;
 use crate::engine::scheduler::EngineSettings;
 use crate::hardware::GpuSpec;
+use crate::model::layout::Machine;
 use crate::model::{KvCapacity, ModelSpec};
 use crate::problem::Problem;
 use crate::profiles;
@@ -283,7 +284,16 @@ fn resolve_group(
         check_states(cluster, asked.role)?;
     }
     if cluster.kv_cache_dtype.is_auto() {
-        cluster.kv_cache_dtype = model.kv_cache_dtype;
+        let machine = Machine {
+            generation: gpu.card().generation,
+            tp: cluster.tensor_parallel_size,
+            kv_cache_dtype: cluster.kv_cache_dtype,
+            draft_tokens: 0,
+        };
+        cluster.kv_cache_dtype = match cluster.engine {
+            EngineConfig::Sglang(_) => model.kv_dtype_of_sglang(machine),
+            _ => model.kv_dtype_of_vllm(machine),
+        };
     }
     if let (ReplicaRole::Decode, EngineConfig::Sglang(sglang)) = (asked.role, &mut cluster.engine) {
         // As its `--disaggregation-mode decode` does.

@@ -99,7 +99,7 @@ pub(super) fn resolve(
         let message = "is not a setting of SGLang; set cluster.engine.mem_fraction_static";
         return Err(fail(&format!("cluster.{key}"), message));
     }
-    let context = *sglang.context_length.get_or_insert(model.max_position);
+    let context = *sglang.context_length.get_or_insert(model.max_position_sglang);
     let by_gpu = SglangConfig::chunked_prefill_size_for(gpu.memory());
     // Ranks share a chunk (0.5.23, `sglang/srt/arg_groups/parallel_hook.py`).
     let ranks = cluster.data_parallel_size.cast_signed();

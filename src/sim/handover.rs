@@ -44,7 +44,7 @@ pub(super) fn granularity(parts: &DisaggregationConfig, model: &ModelSpec) -> Gr
     match parts.transfer.granularity {
         TransferGranularity::Whole => Granularity::Whole,
         TransferGranularity::ChunkWise => Granularity::Chunks,
-        TransferGranularity::LayerWise => Granularity::Layers { count: model.num_layers() },
+        TransferGranularity::LayerWise => Granularity::Layers { count: model.attention_layers() },
     }
 }
 
@@ -52,7 +52,7 @@ pub(super) fn granularity(parts: &DisaggregationConfig, model: &ModelSpec) -> Gr
 pub(super) fn messages(transfer: &TransferConfig, model: &ModelSpec) -> Messages {
     let parts = if model.is_latent() { 1 } else { 2 };
     Messages {
-        of_block: parts * model.num_layers(),
+        of_block: parts * model.attention_layers(),
         seconds: transfer.message_us / 1e6,
         overhead_bytes: transfer.message_overhead_bytes.into(),
     }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::attention::{Decode, Prefill};
-use super::grid::{Polyline, Surface};
-use super::mixers::kv_name;
+use super::grid::Polyline;
+use super::mixers::{MixerTimes, kv_name};
 use super::products;
 use super::profile::{OperatorProfile, ProductTable};
 use super::times::{AttentionTimes, MeasuredAttention, Prefills};
@@ -12,7 +12,6 @@ use super::{
     HEAD_ROWS, Layers, OperatorModel, Reach, Rows, SLOWEST, StateSecs, TABLE_ROWS, TYPICAL_ROWS,
     Term,
 };
-use crate::cost::StepShape;
 use crate::cost::contexts::{self, Heads, Reading, readings};
 use crate::cost::roofline::{Device, ELEMENTWISE_SECS, RooflineOptions};
 use crate::cost::states::States;
@@ -41,10 +40,11 @@ fn by_kernels(all: &[Reading]) -> Vec<Vec<Reading>> {
     kinds
 }
 
-/// Whether the time of a reading hangs on what is read at most: tables of sparse attention hold that already.
-fn measured_elsewhere(reading: &Reading, rest: &[Reading]) -> bool {
-    reading.heads(1).is_some() || rest.contains(reading)
-}
+/// Tables of other attention than grouped that take so many times what the roofline says, at these sequences and this
+/// context, are of kernels that no engine would choose (DeepSeek-V4 of SGLang 0.5.14 on RTX PRO 6000 takes 20 to 70
+/// times as long, DeepSeek-V3.2 on others 0.7 to 2.5 times).
+const SLOWEST_MIXER: f64 = 6.0;
+const TYPICAL_DECODES: [f64; 2] = [64.0, 4096.0];
 
 fn is_believed(measured: &Polyline, roofline_secs: f64) -> bool {
     measured.at(f64::from(TYPICAL_ROWS)) <= SLOWEST * roofline_secs
@@ -87,10 +87,13 @@ impl Build<'_> {
     fn layers(&mut self) -> Layers {
         let model = self.device.model;
         let mut layers = Layers {
-            elementwise: ELEMENTWISE_SECS * f64::from(model.num_layers()),
+            elementwise: ELEMENTWISE_SECS * self.device.parts(),
             all_reduce: self.all_reduces(),
             ..Layers::default()
         };
+        if model.streams > 1 {
+            self.gap("hyper-connections, but for what they move".to_owned());
+        }
         for alike in model.layers_alike() {
             let times = f64::from(alike.count);
             let (experts, mut others) = self.device.matrices(&alike);
@@ -195,7 +198,7 @@ impl Build<'_> {
             let rows = (0..=18).map(|octave| f64::from(1_u32 << octave));
             Polyline::new(rows.map(|rows| (rows, latency + rows * row_bytes * per_byte)))
         };
-        vec![Term { times: self.device.reductions(), secs: Rows::Measured(secs) }]
+        vec![Term { times: self.device.parts(), secs: Rows::Measured(secs) }]
     }
 
     fn head(&mut self) -> Arc<[f64]> {
@@ -208,22 +211,30 @@ impl Build<'_> {
         let all = readings(self.device.model, self.device.tp, self.options.kv_cache_dtype);
         let none = f64::INFINITY;
         let mut reach = Reach { rows: none, sequences: none, context: none, prompt: none };
-        let (mut measured, mut rest) = (Vec::new(), Vec::new());
+        let (mut measured, mut rest, mut prefills) = (Vec::new(), Vec::new(), Vec::new());
         for alike in by_kernels(&all) {
             let part = match alike[0].heads(self.device.tp) {
                 Some(heads) => self.grouped_attention(&alike, &heads, &mut reach),
                 None => self.mixer_attention(&alike, &mut reach),
             };
             match part {
-                Some(part) => measured.push(part),
+                Some(part) => {
+                    if part.prefill.is_none() {
+                        prefills.extend(alike);
+                    }
+                    measured.push(part);
+                }
                 None => rest.extend(alike),
             }
         }
-        let is_read = |reading: &&Reading| measured_elsewhere(reading, &rest);
+        let is_read = |reading: &&Reading| {
+            reading.is_grouped() || rest.contains(reading) || prefills.contains(reading)
+        };
         let bounds = all.iter().filter(is_read).filter_map(|reading| reading.window);
         let window = bounds.min_by(|a, b| a.context().total_cmp(&b.context()));
-        let rest = (!rest.is_empty()).then(|| self.device.attention_of(&rest));
-        (AttentionTimes { measured, rest, window }, reach)
+        let secs = |some: &[Reading]| (!some.is_empty()).then(|| self.device.attention_of(some));
+        let (rest, prefills) = (secs(&rest), secs(&prefills));
+        (AttentionTimes { measured, rest, prefills, window }, reach)
     }
 
     /// Attention with keys and values of several heads.
@@ -247,8 +258,8 @@ impl Build<'_> {
         let windowed = windowed.reduce(|(a, window), (b, _)| (a + b, window));
         Some(MeasuredAttention {
             decode: decode.surface(layers),
-            prefill: prefill.surface(layers, context),
-            prefills: Prefills::ByPairs,
+            prefill: Some(prefill.surface(layers, context)),
+            prefills: Prefills::OfMeans,
             windowed: windowed.map(|(some, window)| (some / layers, window)),
         })
     }
@@ -277,6 +288,9 @@ impl Build<'_> {
                 let times = self.profile.sparse_grouped_attention(grouped, tp, dtype, layers);
                 (times, "sparse attention", Prefills::ByParts)
             }
+            Mixer::Compressed(compressed) if compressed.ratio == 0 => {
+                (None, "attention of a window of latent vectors alone", Prefills::ByPairs)
+            }
             Mixer::Compressed(compressed) => {
                 // Its cache is in 8 bits whatever is asked for.
                 let dtype = KvDtype::Fp8;
@@ -289,25 +303,18 @@ impl Build<'_> {
             self.gap(name.to_owned());
             return None;
         };
+        let [sequences, context] = TYPICAL_DECODES;
+        let bound = self.device.attention_of(alike).decode_secs(sequences, context);
+        if times.decode.at(sequences, context) > SLOWEST_MIXER * bound {
+            self.gap(format!("{name} (measured far slower than the GPU allows)"));
+            return None;
+        }
         reach.meet(times.reach());
-        let (prefill, prefills) = match times.prefill {
-            Some(surface) => (surface, prefills),
-            None => {
-                self.gap(format!("prefill of {name}"));
-                (self.roofline_prefill(alike, reach.context), Prefills::ByPairs)
-            }
-        };
-        Some(MeasuredAttention { decode: times.decode, prefill, prefills, windowed: None })
-    }
-
-    /// Whole prompts from the roofline.
-    fn roofline_prefill(&self, readings: &[Reading], most: f64) -> Surface {
-        let secs = self.device.attention_of(readings);
-        Surface::sample([1.0, most], |prompts, tokens| {
-            let mut shape = StepShape::default();
-            shape.add_prefill(tokens.ceil() as u32, 0, false);
-            prompts * secs.of(&shape).1
-        })
+        if times.prefill.is_none() {
+            self.gap(format!("prefill of {name}"));
+        }
+        let MixerTimes { decode, prefill, .. } = times;
+        Some(MeasuredAttention { decode, prefill, prefills, windowed: None })
     }
 
     /// The projections down, of queries and of keys and values, as the one product that they are in vLLM and SGLang

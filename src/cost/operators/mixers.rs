@@ -8,8 +8,6 @@ use super::grid::{Surface, between, neighbours};
 use super::tables::{MixerKind, MixerTable};
 use crate::model::KvDtype;
 
-/// Prompts take between a time in proportion to their tokens and one to the square of them.
-const EXPONENTS: [f64; 2] = [1.0, 2.0];
 /// Prompts so many times as long as the longest that was measured go on with its power.
 const PROMPT_REACH: f64 = 4.0;
 
@@ -61,8 +59,8 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// The table of the most similar layer: of the same ratio, with an indexer if this has one, then of the
-    /// nearest number of elements that are multiplied, of index heads, of elements that are cached.
+    /// The table of the most similar layer of the same ratio, with an indexer if this has one: the nearest in
+    /// elements that are multiplied and cached, index heads and chosen tokens together.
     pub(super) fn table<'a>(
         &self,
         tables: &'a [MixerTable],
@@ -113,7 +111,8 @@ impl Shape {
                 1e-6 * layers * scale * grid.powers(prompts, tokens)
             })
         });
-        Some(MixerTimes { decode: surface, prefill, reach: [most[0], context, prompt] })
+        let sequences = sequences / (self.cached / f64::from(table.cached));
+        Some(MixerTimes { decode: surface, prefill, reach: [sequences, context, prompt] })
     }
 }
 
@@ -160,8 +159,8 @@ impl<'a> Grid<'a> {
         sum
     }
 
-    /// A power of both between nodes; beyond the last in proportion to the rows, and with the power of the last
-    /// two columns.
+    /// A power of both between nodes; beyond the last in proportion to the rows, and of the columns a line and a
+    /// square.
     pub(super) fn powers(&self, row: f64, column: f64) -> f64 {
         let [most, longest] = self.reach();
         let mut ln = 0.0;
@@ -170,15 +169,18 @@ impl<'a> Grid<'a> {
                 ln += down * right * self.time(r, c).ln();
             }
         }
-        let mut time = ln.exp() * (row / most).max(1.0);
+        let time = ln.exp() * (row / most).max(1.0);
         let last = self.columns.len() - 1;
-        if column > longest && last > 0 {
-            let rise = self.time(0, last) / self.time(0, last - 1);
-            let step = longest / f64::from(self.columns[last - 1]);
-            let exponent = (rise.ln() / step.ln()).clamp(EXPONENTS[0], EXPONENTS[1]);
-            time *= (column / longest).powf(exponent);
+        if column <= longest || last == 0 {
+            return time;
         }
-        time
+        // A part in proportion to the length and one to its square, through the last two nodes.
+        let before = f64::from(self.columns[last - 1]);
+        let rates = [self.time(0, last - 1) / before, self.time(0, last) / longest];
+        let square = ((rates[1] - rates[0]) / (longest - before)).max(0.0);
+        let linear = (rates[1] - square * longest).max(0.0);
+        let at = |tokens: f64| linear * tokens + square * tokens * tokens;
+        time * at(column) / at(longest)
     }
 }
 

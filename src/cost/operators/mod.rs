@@ -181,11 +181,11 @@ struct StateSecs {
 impl StateSecs {
     fn secs(&self, shape: &StepShape) -> f64 {
         let mut secs = self.rest.secs(shape);
-        let prompts = f64::from(shape.prefill_seqs);
-        let tokens = f64::from(shape.prefill_tokens) / prompts.max(1.0);
         for times in &*self.measured {
             secs += times.decode_secs(f64::from(shape.decode_seqs));
-            secs += times.prefill_secs(prompts, tokens);
+            if let Some([prompts, tokens, _]) = shape.equal_prefills() {
+                secs += times.prefill_secs(prompts, tokens);
+            }
         }
         secs
     }

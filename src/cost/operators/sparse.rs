@@ -6,7 +6,7 @@
 //! what is read stays the same and the indexer's part grows with the context.
 //!
 //! A prompt's later tokens see longer contexts than its first ones. So what a part of a prompt takes is what the whole
-//! prompt up to its end takes less the same up to its begin: [`MixerTimes::part_secs`].
+//! prompt up to its end takes less the same up to its begin.
 
 use super::latent;
 use super::mixers::{MixerTimes, Shape};
@@ -17,15 +17,6 @@ use crate::model::checkpoint::{Compressed, GroupedAttention, Indexer, LatentAtte
 
 /// Tokens that are chosen, where a layer takes the choice of an earlier one, and the elements of its index heads.
 const TAKEN: [u32; 3] = [0, 128, 2048];
-
-impl MixerTimes {
-    /// Seconds of parts of prompts side by side, each from one token of its prompt to another; `None` where prefill
-    /// was not measured.
-    pub fn part_secs(&self, prompts: f64, [begin, end]: [f64; 2]) -> Option<f64> {
-        let before = if begin > 0.0 { self.prefill_secs(prompts, begin)? } else { 0.0 };
-        Some((self.prefill_secs(prompts, end)? - before).max(0.0))
-    }
-}
 
 impl OperatorProfile {
     /// Latent attention of chosen tokens in so many layers, on one of `tp` GPUs that share the heads, each with the

@@ -269,7 +269,62 @@ fn a_context_longer_than_the_window_costs_only_the_other_layers() {
     assert!((prefill(36) / prefill(0) - 0.0766).abs() < 1e-4, "{}", prefill(36) / prefill(0));
 }
 
+/// Models of every kind of attention, and on how many GPUs.
+const KINDS: [(&str, u32); 9] = [
+    ("deepseek-ai/DeepSeek-V3", 8),
+    ("deepseek-ai/DeepSeek-V3.2", 8),
+    ("deepseek-ai/DeepSeek-V4-Flash", 8),
+    ("MiniMaxAI/MiniMax-M3", 8),
+    ("Qwen/Qwen3-Next-80B-A3B-Instruct", 4),
+    ("moonshotai/Kimi-K3", 8),
+    ("nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", 1),
+    ("google/gemma-4-26B-A4B", 1),
+    ("XiaomiMiMo/MiMo-V2-Flash", 4),
+];
+
+fn of_kind(kind: usize) -> OperatorModel {
+    let (name, tp) = KINDS[kind];
+    let spec = profiles::model(name).expect("in the catalogue");
+    let gpu = profiles::gpu("H200").expect("in the catalogue");
+    let table = profiles::operator_table("h200-sxm-141gb/vllm-0.24.0").expect("it is shipped");
+    let profile = OperatorProfile::parse(table.text).expect("a profile");
+    let options = RooflineOptions { tensor_parallel_size: tp, ..RooflineOptions::default() };
+    OperatorModel::new(&spec, &gpu, &profile, &options).expect("heads are shared")
+}
+
 proptest! {
+    /// Tables are not exactly a line and a square in the tokens, so that what is interpolated between them may fall a
+    /// little where prompts of other lengths are added.
+    #[test]
+    fn more_to_prefill_hardly_ever_takes_less_time(
+        prefills in proptest::collection::vec((1_u32..9000, 0_u32..100_000), 1..6),
+        more in (1_u32..9000, 0_u32..100_000), kind in 0..KINDS.len(),
+    ) {
+        let model = of_kind(kind);
+        let secs = |prefills: &[(u32, u32)]| {
+            let mut shape = StepShape::seeing(model.prefill_window());
+            for (new, cached) in prefills {
+                shape.add_prefill(*new, *cached, true);
+            }
+            model.step_duration(&shape).as_secs_f64()
+        };
+        let before = secs(&prefills);
+        let mut all = prefills;
+        all.push(more);
+        prop_assert!(secs(&all) > 0.93 * before, "{}: {} {}", KINDS[kind].0, before, secs(&all));
+    }
+
+    #[test]
+    fn a_decode_run_of_any_kind_prices_each_step_as_on_its_own(
+        decodes in any_decodes(), steps in 1_usize..100, new in 1_u32..3000, kind in 0..KINDS.len(),
+    ) {
+        let model = StepTime::Operators(of_kind(kind));
+        prices_as_on_their_own(&model, &decodes, steps)?;
+        let mut mixed = decodes;
+        mixed.add_prefill(new, 100, true);
+        prices_as_on_their_own(&model, &mixed, steps)?;
+    }
+
     #[test]
     fn a_decode_run_prices_each_step_as_on_its_own(
         decodes in any_decodes(), steps in 1_usize..100, new in 1_u32..3000, cached in 0_u32..3000,

@@ -12,6 +12,8 @@ use crate::cost::window::Window;
 pub(super) struct AttentionTimes {
     pub(super) measured: Vec<MeasuredAttention>,
     pub(super) rest: Option<AttentionSecs>,
+    /// Of measured layers whose prefill was not.
+    pub(super) prefills: Option<AttentionSecs>,
     /// Keys that prefills visit at most in the layers with the smallest bound.
     pub(super) window: Option<Window>,
 }
@@ -21,8 +23,8 @@ pub(super) struct AttentionTimes {
 pub(super) struct MeasuredAttention {
     /// By sequences and mean context.
     pub(super) decode: Surface,
-    /// By prompts and their mean length.
-    pub(super) prefill: Surface,
+    /// By prompts and their length; the roofline's where absent.
+    pub(super) prefill: Option<Surface>,
     pub(super) prefills: Prefills,
     /// The share of the layers that have a window, and the window.
     pub(super) windowed: Option<(f64, Window)>,
@@ -31,9 +33,11 @@ pub(super) struct MeasuredAttention {
 /// What of the time of whole prompts a step with parts of prompts takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Prefills {
-    /// In proportion to the pairs of tokens.
+    /// In proportion to the pairs of tokens, of as many prompts of the mean length.
+    OfMeans,
+    /// In proportion to the pairs of tokens, of as many equal prompts as take as much.
     ByPairs,
-    /// That of prompts up to where the step ends less that of prompts up to where it begins.
+    /// That of such prompts up to where the step ends less that of prompts up to where it begins.
     ByParts,
 }
 
@@ -42,19 +46,32 @@ impl MeasuredAttention {
         if shape.prefill_attention == 0 {
             return 0.0;
         }
-        let (prompts, prompt) = (f64::from(shape.prefill_seqs), mean_prompt(shape));
-        if self.prefills == Prefills::ByParts {
-            let begin = shape.prefill_context_tokens as f64 / prompts;
-            let before = if begin > 0.0 { self.prefill.at(prompts, begin) } else { 0.0 };
-            return (self.prefill.at(prompts, prompt) - before).max(0.0);
+        let Some(surface) = &self.prefill else { return 0.0 };
+        match self.prefills {
+            Prefills::OfMeans => {
+                let (prompts, prompt) = (f64::from(shape.prefill_seqs), mean_prompt(shape));
+                // The pairs of a whole prompt are half its square.
+                let secs = |pairs: f64| {
+                    2.0 * pairs / (prompts * prompt * prompt) * surface.at(prompts, prompt)
+                };
+                let pairs = shape.prefill_attention as f64;
+                let Some((share, window)) = &self.windowed else { return secs(pairs) };
+                secs((1.0 - share) * pairs + share * window.pairs(shape) as f64)
+            }
+            Prefills::ByPairs => {
+                let Some([prompts, new, cached]) = shape.equal_prefills() else { return 0.0 };
+                let whole = cached + new;
+                let share = (new * cached + new * new / 2.0) / (whole * whole / 2.0);
+                share * surface.at(prompts, whole)
+            }
+            Prefills::ByParts => {
+                let Some([prompts, new, cached]) = shape.equal_prefills() else { return 0.0 };
+                let before = if cached > 0.0 { surface.at(prompts, cached) } else { 0.0 };
+                // A few tokens take as long as a sequence that decodes at least.
+                let least = self.decode.at(1.0, cached.max(1.0));
+                (surface.at(prompts, cached + new) - before).max(least)
+            }
         }
-        // The pairs of a whole prompt are half its square.
-        let secs = |pairs: f64| {
-            2.0 * pairs / (prompts * prompt * prompt) * self.prefill.at(prompts, prompt)
-        };
-        let pairs = shape.prefill_attention as f64;
-        let Some((share, window)) = &self.windowed else { return secs(pairs) };
-        secs((1.0 - share) * pairs + share * window.pairs(shape) as f64)
     }
 
     fn reads(&self, shape: &StepShape) -> DecodeReads<'_> {
@@ -66,6 +83,9 @@ impl AttentionTimes {
     /// Of the sequences that decode, and of those that prefill.
     pub(super) fn of(&self, shape: &StepShape) -> (f64, f64) {
         let (mut decode, mut prefill) = self.rest.map_or((0.0, 0.0), |rest| rest.of(shape));
+        if let Some(prefills) = &self.prefills {
+            prefill += prefills.of(shape).1;
+        }
         for part in &self.measured {
             decode += part.reads(shape).secs(shape.decode_context_tokens);
             prefill += part.prefill_secs(shape);

@@ -1,14 +1,17 @@
 //! From the shapes of a model and the rates of a GPU to the terms of a step.
 
 use super::experts::{Experts, Spread};
-use super::terms::{AttentionSecs, BOUNDS, Layer, Layers, Product, Rates, Sampling};
+use super::terms::{
+    AttentionSecs, BOUNDS, ELEMENTWISE_SECS, Layer, Layers, Product, Rates, Sampling,
+};
 use super::{RooflineError, RooflineOptions};
 use crate::cost::contexts::{self, Reading, readings};
 use crate::cost::states::States;
 use crate::cost::window::Window;
 use crate::hardware::GpuSpec;
 use crate::model::{
-    ComputeRate, Experts as ExpertShape, KvDtype, LayersAlike, Matrix, Mixer, ModelSpec, Module,
+    ComputeRate, Experts as ExpertShape, KvDtype, Layer as LayerShape, LayersAlike, Matrix, Mixer,
+    ModelSpec, Module,
 };
 use crate::scenario::{AllReduceConfig, Communication, Sampler};
 
@@ -111,7 +114,7 @@ impl<'a> Device<'a> {
         ]);
         let bandwidth = bandwidth * self.gpu.memory_bandwidth();
         let tflops =
-            self.gpu.fp8_tflops.filter(|_| reading.chooses).unwrap_or(self.gpu.bf16_tflops);
+            self.gpu.fp8_tflops.filter(|_| reading.is_narrow()).unwrap_or(self.gpu.bf16_tflops);
         let flops = tflops * 1e12;
         let read = reading.layers * reading.bytes / bandwidth;
         let multiply = reading.layers * reading.decode_flops / (decode * flops);
@@ -140,7 +143,7 @@ impl<'a> Device<'a> {
 
     pub(super) fn layers(&self, communication: Communication) -> Layers {
         let kinds = self.model.layers_alike().iter().map(|alike| self.layer(alike)).collect();
-        let reductions = self.reductions();
+        let reductions = self.parts();
         let row_bytes = ACTIVATION_BYTES * f64::from(self.model.hidden);
         let (latency, secs_per_byte) = match communication {
             Communication::Counted => self.all_reduce(),
@@ -153,13 +156,9 @@ impl<'a> Device<'a> {
         }
     }
 
-    /// All-reduces of a step: one behind each mixer, MLP and mixture of experts.
-    pub(in crate::cost) fn reductions(&self) -> f64 {
-        let parts = self.model.layers.iter().map(|layer| {
-            u32::from(layer.mixer.is_some())
-                + u32::from(layer.dense.is_some() || layer.experts.is_some())
-        });
-        f64::from(parts.sum::<u32>())
+    /// Mixers, MLPs and mixtures of experts of all layers: behind each there is an all-reduce.
+    pub(in crate::cost) fn parts(&self) -> f64 {
+        self.model.layers.iter().map(parts).sum()
     }
 
     fn layer(&self, alike: &LayersAlike) -> Layer {
@@ -168,6 +167,7 @@ impl<'a> Device<'a> {
             count: f64::from(alike.count),
             products: others.iter().map(|matrix| self.layer_product(matrix)).collect(),
             experts: alike.layer.experts.map(|shape| self.layer_experts(&shape, &experts)),
+            elementwise: ELEMENTWISE_SECS * parts(&alike.layer),
             elementwise_row: self
                 .elementwise_secs(self.attention_elements(alike) + self.mlp_elements(alike)),
         }
@@ -278,19 +278,18 @@ impl<'a> Device<'a> {
                 Mixer::Selective(_) | Mixer::ShortConv(_) => heads * 2.0,
             }
         });
-        let parts = u32::from(alike.layer.mixer.is_some())
-            + u32::from(alike.layer.dense.is_some() || alike.layer.experts.is_some());
-        4.0 * f64::from(parts * self.model.streams) * f64::from(self.model.hidden) + of_heads
+        let streams = f64::from(self.model.streams);
+        4.0 * parts(&alike.layer) * streams * f64::from(self.model.hidden) + of_heads
     }
 
     /// Elements per row that the activation function of a layer moves.
     pub(in crate::cost) fn mlp_elements(&self, alike: &LayersAlike) -> f64 {
-        let dense = alike.layer.dense.map_or(0, |dense| dense.width);
-        let experts = alike
-            .layer
-            .experts
-            .map_or(0, |experts| experts.per_token * experts.width + experts.shared_width);
-        3.0 * f64::from(dense + experts) / f64::from(self.tp)
+        let dense = alike.layer.dense.map_or(0.0, |dense| f64::from(dense.width));
+        let experts = alike.layer.experts.map_or(0.0, |experts| {
+            f64::from(experts.per_token) * f64::from(experts.width)
+                + f64::from(experts.shared_width)
+        });
+        3.0 * (dense + experts) / f64::from(self.tp)
     }
 
     /// The time to move elements through memory.
@@ -325,4 +324,10 @@ impl<'a> Device<'a> {
             self.model.name, self.tp, self.gpu.name, efficiency.source
         )
     }
+}
+
+/// The mixer, the MLP and the mixture of experts of a layer, those that it has.
+fn parts(layer: &LayerShape) -> f64 {
+    let has = [layer.mixer.is_some(), layer.dense.is_some(), layer.experts.is_some()];
+    f64::from(has.into_iter().map(u32::from).sum::<u32>())
 }

@@ -6,8 +6,8 @@ use crate::cost::{StepParts, StepShape};
 
 /// Rows that are priced by a look-up; larger steps are summed when they occur.
 pub(super) const TABLE_ROWS: u32 = 8192;
-/// Fixed time of the element-wise kernels of a layer: 1.6 kernels of 3 µs.
-pub(in crate::cost) const ELEMENTWISE_SECS: f64 = 4.8e-6;
+/// Fixed time of the element-wise kernels of a part of a layer, its mixer or its MLP: 0.8 kernels of 3 µs.
+pub(in crate::cost) const ELEMENTWISE_SECS: f64 = 2.4e-6;
 
 /// Attention of all layers, in seconds: fixed, of what all contexts have, and of what is read of them at most.
 #[derive(Debug, Clone, Copy)]
@@ -51,6 +51,14 @@ impl AttentionSecs {
             prefill += rates.prefill(read, window.pairs(shape));
         }
         (decode, prefill)
+    }
+
+    /// So many sequences of this mean context.
+    pub(in crate::cost) fn decode_secs(&self, sequences: f64, context: f64) -> f64 {
+        let mut shape = StepShape::default();
+        let seqs = sequences as u32;
+        shape.add_decodes(seqs, (sequences * context) as u64, context as u32);
+        self.of(&shape).0
     }
 
     /// The bound of the layers that read the least, if any do not read everything.
@@ -134,6 +142,7 @@ pub(super) struct Layer {
     pub(super) count: f64,
     pub(super) products: Vec<Product>,
     pub(super) experts: Option<Experts>,
+    pub(super) elementwise: f64,
     pub(super) elementwise_row: f64,
 }
 
@@ -159,7 +168,7 @@ impl Layers {
         for layer in &self.kinds {
             let products: f64 = layer.products.iter().map(|product| product.secs(count)).sum();
             let experts = layer.experts.map_or(0.0, |experts| experts.secs(rows));
-            let elementwise = ELEMENTWISE_SECS + layer.elementwise_row * count;
+            let elementwise = layer.elementwise + layer.elementwise_row * count;
             parts.products += layer.count * products;
             parts.experts += layer.count * experts;
             parts.elementwise += layer.count * elementwise;

@@ -139,8 +139,12 @@ pub struct QuantizedWeights {
     pub(super) kept: Kept,
     /// Parts that are left as they are.
     pub(super) left: Vec<Component>,
-    /// The number in the checkpoint of the first of these layers.
+    /// The place in the list of all layers of the first of these.
     pub(super) first_layer: usize,
+    /// Entries of the list that one layer of the checkpoint is.
+    pub(super) entries: usize,
+    /// Numbers of the kinds of packing of each entry, where they differ.
+    pub(super) alike: Vec<u32>,
     pub(super) parents: Parents,
 }
 
@@ -158,6 +162,8 @@ impl QuantizedWeights {
             kept: Kept::default(),
             left: Component::ALL.into_iter().filter(|part| !converts(part)).collect(),
             first_layer: 0,
+            entries: 1,
+            alike: Vec::new(),
             parents: Parents { mlp: "mlp", moe: "mlp" },
         }
     }
@@ -167,8 +173,13 @@ impl QuantizedWeights {
         Self { first_layer: self.first_layer + first, ..self.clone() }
     }
 
-    /// Whether the layers are packed in different ways.
-    pub(in crate::model) fn differs_by_layer(&self) -> bool {
+    /// The number of the kind of packing of a layer: those of one kind are packed alike.
+    pub(in crate::model) fn kind_of(&self, layer: usize) -> u32 {
+        self.alike.get(self.first_layer + layer).copied().unwrap_or(0)
+    }
+
+    /// Whether single matrices of some layers are packed in another way.
+    pub(super) fn names_layers(&self) -> bool {
         !self.single.is_empty() || self.kept != Kept::default()
     }
 
@@ -183,7 +194,7 @@ impl QuantizedWeights {
         }
         let (number, index) = match place {
             Place::Outside => (0, None),
-            Place::Layer(number) => (self.first_layer + number, None),
+            Place::Layer(number) => ((self.first_layer + number) / self.entries, None),
             Place::Draft { number, index } => (number, Some(index)),
         };
         let names = self.names_of(number, tensor.name);

@@ -157,6 +157,9 @@ fn qwen3(keys: &Keys<'_>) -> Result<Vec<Part>, ModelError> {
 }
 
 /// `MoonViT` (Kimi); the second one has neither biases nor a norm before its merger.
+/// Patches to a side that no encoder merges.
+const MERGE_MAX: u64 = 64;
+
 fn moon(keys: &Keys<'_>) -> Result<Vec<Part>, ModelError> {
     let read = |name: &'static str| keys.required(&[name]).map(u64::from);
     let hidden = read("vt_hidden_size")?;
@@ -164,7 +167,11 @@ fn moon(keys: &Keys<'_>) -> Result<Vec<Part>, ModelError> {
     let layers = read("vt_num_hidden_layers")?;
     let (height, width) = (read("init_pos_emb_height")?, read("init_pos_emb_width")?);
     let merge = keys.whole_numbers("merge_kernel_size")?.unwrap_or_default();
-    let merged = hidden * merge.iter().product::<u64>();
+    if let Some(size) = merge.iter().find(|size| **size > MERGE_MAX) {
+        let problem = format!("must be at most {MERGE_MAX}, got {size}");
+        return Err(keys.error("merge_kernel_size", problem));
+    }
+    let merged = hidden * merge.iter().take(4).product::<u64>();
     let text = read("text_hidden_size")?;
     let inner = keys.optional(&["qkv_hidden_size"])?.map_or(hidden, u64::from);
     let mlp = read("vt_intermediate_size")?;

@@ -17,6 +17,7 @@ pub use refusals::{Refusal, RefusedSetting};
 pub use sglang::{SglangLayout, SglangPools};
 pub use specs::{CacheKind, LayerCache};
 
+use super::checkpoint::Checkpoint;
 use super::memory::Generation;
 use super::precision::KvDtype;
 
@@ -41,3 +42,15 @@ impl Machine {
 
 #[cfg(test)]
 mod tests;
+
+impl Checkpoint {
+    /// What vLLM stores keys and values in.
+    pub fn kv_dtype_of_vllm(&self, machine: Machine) -> KvDtype {
+        self.stored_kv(machine)
+    }
+
+    /// What SGLang stores keys and values in.
+    pub fn kv_dtype_of_sglang(&self, machine: Machine) -> KvDtype {
+        sglang::stored(self, machine)
+    }
+}

@@ -172,7 +172,7 @@ fn with_drafts(model: &Checkpoint, tokens: &[(f64, f64)], cell_size: f64, ratio:
 }
 
 /// What keys and values are stored in: sparse attention goes by the machine, others by what the files say.
-fn stored(model: &Checkpoint, machine: Machine) -> KvDtype {
+pub(super) fn stored(model: &Checkpoint, machine: Machine) -> KvDtype {
     let has = |is: fn(&Mixer) -> bool| model.each_mixer().any(is);
     if has(|mixer| matches!(mixer, Mixer::Compressed(_))) {
         return KvDtype::Fp8;
@@ -275,7 +275,7 @@ fn page(model: &Checkpoint, machine: Machine) -> u32 {
         64
     } else if !machine.is_blackwell()
         || LATENT_WITHOUT_PAGES.contains(&model.architecture.as_str())
-        || has(|mixer| matches!(mixer, Mixer::Delta(_) | Mixer::ShortConv(_)))
+        || has(|mixer| matches!(mixer, Mixer::ShortConv(_)))
         || (WITHOUT_PAGES.contains(&model.family.as_str())
             && has(|mixer| matches!(mixer, Mixer::StateSpace(_))))
     {

@@ -103,7 +103,7 @@ fn padding(model: &ModelSpec, generation: Generation, tp: u32, ranks: u32) -> u6
 /// Bytes of the second copy of latent attention's up-projections.
 fn copies(model: &ModelSpec, tp: u32) -> u64 {
     let of = |mixer: &Mixer| match mixer {
-        Mixer::Latent(latent) => {
+        Mixer::Latent(latent) if !latent.is_expanded => {
             let heads = u64::from(latent.heads.div_ceil(tp.max(1)));
             let head = u64::from(latent.qk_nope_head_dim + latent.v_head_dim);
             heads * head * u64::from(latent.kv_lora_rank) * model.dtype.bytes()

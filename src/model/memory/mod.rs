@@ -206,7 +206,10 @@ fn tightest(
         let sized = MemoryBudget { tp, ..*budget };
         let per_token = budget.window.bytes_per_token(&stage.model, &sized);
         let block = u64::from(budget.block_size) * per_token;
-        Tightest { blocks: usable.saturating_sub(weights.0 + kept) / block, block, weights }
+        // Stages in which no layer caches anything hold as many as others need.
+        let left = usable.saturating_sub(weights.0 + kept);
+        let blocks = left.checked_div(block).unwrap_or(if left > 0 { u64::MAX } else { 0 });
+        Tightest { blocks, block, weights }
     };
     let stages = model.stages(pp).into_iter().map(of_stage);
     let least = stages.min_by_key(|stage| (stage.blocks, std::cmp::Reverse(stage.weights)));

@@ -66,18 +66,6 @@ fn latent_attention_of_chosen_tokens_outruns_that_of_all_at_long_contexts() {
 }
 
 #[test]
-fn parts_of_a_prompt_add_up_to_the_whole() {
-    let profile = profile("b200-sxm-180gb/sglang-0.5.14");
-    let times = profile.sparse_latent_attention(&deepseek_v3_2(), 8, KvDtype::Fp8, 1.0);
-    let times = times.expect("it was measured");
-    assert_rises(&times);
-    let part = |begin, end| times.part_secs(1.0, [begin, end]).expect("it was measured");
-    let whole = part(0.0, 16_384.0);
-    assert!((part(0.0, 8192.0) + part(8192.0, 16_384.0) - whole).abs() < 1e-9);
-    assert!(part(8192.0, 16_384.0) > part(0.0, 8192.0));
-}
-
-#[test]
 fn a_layer_that_takes_the_choice_of_another_is_faster() {
     let profile = profile("b200-sxm-180gb/sglang-0.5.14");
     let glm = LatentAttention {

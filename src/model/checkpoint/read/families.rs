@@ -111,6 +111,11 @@ impl Family {
         self.is(&["apertus", "arcee", "gpt_neox", "jais2", "nemotron", "phi", "starcoder2"])
     }
 
+    /// Entries of the list of layers that one layer of its checkpoints is.
+    pub(super) fn entries_per_layer(&self) -> usize {
+        if self.is(&["falcon_h1", "longcat_flash"]) { 2 } else { 1 }
+    }
+
     /// What its modules are called that hold MLPs and experts.
     pub(super) fn parents(&self) -> Parents {
         let (mlp, moe) = match self.types[0] {

@@ -114,7 +114,7 @@ pub(super) const OF_FAMILIES: &[Known] = &[
     Known { rule: OneOf(&["softmax", "sigmoid"]), keys: &["expert_selection_fn"] },
     Known { rule: OneOf(&["average", "sum"]), keys: &["shared_expert_combination_strategy"] },
     Known { rule: OneOf(&["identity"]), keys: &["zero_expert_type"] },
-    Known { rule: OneOf(&["LLLG"]), keys: &["sliding_window_pattern"] },
+    Known { rule: OneOf(&["LLLG", "6"]), keys: &["sliding_window_pattern"] },
     Known { rule: OneOf(&["silu"]), keys: &["activation_function"] },
     Known { rule: Off("sinks of windows"), keys: &["swa_attention_sink_enabled"] },
     Known { rule: Off("weights before experts"), keys: &["moe_apply_router_weight_on_input"] },

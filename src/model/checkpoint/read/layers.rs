@@ -98,7 +98,7 @@ pub(super) fn reaches(
         (None, Some(tokens)) => Some(Reach::Chunk(tokens)),
         // Cohere's windows hold the token itself beside those before (vLLM 0.33.0, `models/commandr.py`).
         (Some(tokens), _) if family.is(&["cohere2", "cohere2_moe"]) => {
-            Some(Reach::Window(tokens + 1))
+            Some(Reach::Window(tokens.saturating_add(1)))
         }
         (Some(tokens), _) => Some(Reach::Window(tokens)),
         (None, None) => None,

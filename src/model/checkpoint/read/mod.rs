@@ -19,7 +19,7 @@ mod states;
 use serde_json::Value;
 
 use self::families::{ALIASES, FAMILIES, Family};
-use super::{Checkpoint, Layer, Mixer};
+use super::{Checkpoint, Layer, Mixer, Packing, Place, Tensor};
 use crate::model::error::ModelError;
 use crate::model::hf::keys::{self, Keys, Rule};
 use crate::model::hf::{known as known_of_all, read_dtype};
@@ -46,7 +46,8 @@ impl Checkpoint {
         let outer = Keys::new(name, root, "").with_sizes_up_to(SIZE_MAX);
         let text = outer.object("text_config")?;
         let beside = quantization.map(parse).transpose()?;
-        let model = read(text.as_ref().unwrap_or(&outer), &outer, text.is_some(), beside.as_ref())?;
+        let text_or_all = text.as_ref().unwrap_or(&outer);
+        let mut model = read(text_or_all, &outer, text.is_some(), beside.as_ref())?;
         let descriptions = known::descriptions();
         if let Some(text) = &text {
             text.refuse_the_rest(&descriptions)?;
@@ -66,11 +67,72 @@ impl Checkpoint {
         if !has_states_alone && !model.layers.iter().any(keeps) {
             return Err(problem("has no layer with keys and values".to_owned()));
         }
+        if let Some(what) = model.empty_part() {
+            return Err(problem(format!("a layer has {what}")));
+        }
+        if model.layers.len() > LAYERS_MAX {
+            return Err(problem(format!("has more than {LAYERS_MAX} layers")));
+        }
+        model.number_packings();
         Ok(model)
     }
 }
 
 impl Checkpoint {
+    /// What a layer has none of, though it cannot be without.
+    fn empty_part(&self) -> Option<&'static str> {
+        let of_mixer = |mixer: &Mixer| match mixer {
+            Mixer::Grouped(grouped) if grouped.heads == 0 || grouped.kv_heads == 0 => {
+                Some("no heads")
+            }
+            Mixer::Grouped(grouped) if grouped.head_dim == 0 || grouped.value_dim == 0 => {
+                Some("heads without elements")
+            }
+            Mixer::Latent(latent) if latent.heads == 0 => Some("no heads"),
+            Mixer::Latent(latent) if latent.kv_lora_rank + latent.qk_rope_head_dim == 0 => {
+                Some("latent vectors without elements")
+            }
+            Mixer::Compressed(compressed) if compressed.heads == 0 || compressed.o_groups == 0 => {
+                Some("no heads")
+            }
+            Mixer::StateSpace(state) if state.heads == 0 || state.head_dim == 0 => {
+                Some("no heads with a state")
+            }
+            _ => None,
+        };
+        let of_experts = |layer: &Layer| {
+            let experts = layer.experts?;
+            (experts.count == 0 || experts.per_token > experts.count + experts.router.idle)
+                .then_some("fewer experts than a token visits")
+        };
+        let parts = self.layers.iter();
+        let mixers = parts.clone().filter_map(|layer| layer.mixer.as_ref());
+        mixers.filter_map(of_mixer).chain(parts.filter_map(of_experts)).next()
+    }
+
+    /// Notes which layers are packed alike, so that names are compared once.
+    fn number_packings(&mut self) {
+        let Some(weights) = self.quantization.as_ref().filter(|weights| weights.names_layers())
+        else {
+            return;
+        };
+        let mut kinds: Vec<Vec<Option<Packing>>> = Vec::new();
+        let mut alike = Vec::with_capacity(self.layers.len());
+        for (index, layer) in self.layers.iter().enumerate() {
+            let tensors = self.layer_tensors(layer, 1);
+            let packed = |tensor: &Tensor| weights.packing(Place::Layer(index), tensor);
+            let packings: Vec<_> = tensors.iter().map(packed).collect();
+            let kind = kinds.iter().position(|kind| *kind == packings).unwrap_or_else(|| {
+                kinds.push(packings);
+                kinds.len() - 1
+            });
+            alike.push(kind as u32);
+        }
+        if let Some(weights) = &mut self.quantization {
+            weights.alike = alike;
+        }
+    }
+
     /// What the family of a class is known by; nothing where it is not read.
     pub(in crate::model) fn family_of(architecture: &str) -> &'static str {
         let alias = ALIASES.iter().find(|(alias, _)| *alias == architecture);
@@ -93,6 +155,8 @@ pub fn describes(key: &str) -> bool {
     lists.iter().any(|list| matches!(keys::rule_of(list, key), Some(Rule::Any)))
 }
 
+/// Layers that no model has.
+const LAYERS_MAX: usize = 20_000;
 /// Sizes and counts that no model has.
 const SIZE_MAX: u32 = 1 << 18;
 /// Parameters that no model has: a thousand times those of the largest there are.

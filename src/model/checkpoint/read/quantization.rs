@@ -128,7 +128,8 @@ fn of(
             return Err(config.error("quant_method", format!("must be {right}, got {got:?}")));
         }
     };
-    let only_experts = rest == Some(Packing::Mxfp4);
+    // gpt-oss's own method.
+    let only_experts = method == Some("mxfp4");
     let weights = QuantizedWeights {
         rest: rest.filter(|_| !only_experts),
         experts: rest.filter(|_| only_experts),
@@ -145,6 +146,8 @@ fn of(
         },
         left: Vec::new(),
         first_layer: 0,
+        entries: family.entries_per_layer(),
+        alike: Vec::new(),
         parents: family.parents(),
     };
     Ok((Some(weights), kv))
@@ -186,6 +189,8 @@ fn of_deepseek_v4(
         kept: Kept::default(),
         left: Vec::new(),
         first_layer: 0,
+        entries: family.entries_per_layer(),
+        alike: Vec::new(),
         parents: family.parents(),
     };
     Ok((Some(weights), kv))
@@ -288,10 +293,14 @@ fn groups(config: &Keys<'_>) -> Result<Packing, ModelError> {
         ("float", 8) => match weights.whole_numbers("block_structure")?.as_deref() {
             None if size == 32 => Packing::Mxfp8,
             None => Packing::Fp8,
-            Some([rows, columns]) if *rows <= 1 << 16 && *columns <= 1 << 16 => {
+            Some([rows, columns])
+                if (1..=1 << 16).contains(rows) && (1..=1 << 16).contains(columns) =>
+            {
                 Packing::Fp8Blocks { block: [*rows as u32, *columns as u32], scale: 4 }
             }
-            Some(_) => return Err(weights.error("block_structure", "must be two numbers")),
+            Some(_) => {
+                return Err(weights.error("block_structure", "must be two numbers above 0"));
+            }
         },
         ("float", 4) if size == 32 => Packing::Mxfp4,
         ("float", 4) if size == 16 => Packing::Nvfp4,
