@@ -199,7 +199,8 @@ pub(super) fn said(model: &ModelSpec) -> String {
     let mut said = String::new();
     for reading in readings.iter().filter(|reading| !reading.chooses) {
         if let Some(window) = &reading.window {
-            said += &format!("; {} in {} layers", window.named(), reading.layers);
+            let (window, layers) = (window.named(), reading.layers);
+            said.extend(["; ", &window, " in ", &layers.to_string(), " layers"]);
         }
     }
     said

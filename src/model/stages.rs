@@ -80,7 +80,7 @@ impl ModelSpec {
         let mut part = self.clone();
         part.layers = self.layers[layers.start as usize..layers.end as usize].to_vec();
         if let Some(weights) = &mut part.quantization {
-            *weights = weights.from_layer(layers.start as usize);
+            *weights = weights.beginning_at(layers.start as usize);
         }
         part
     }

@@ -329,17 +329,17 @@ fn resolve_group(
     })
 }
 
-/// Refuses what is not modelled of layers with linear attention.
+/// Refuses what is not modelled of layers with states.
 fn check_states(cluster: &ClusterConfig, role: ReplicaRole) -> Result<(), ScenarioError> {
     let is_known = matches!(cluster.engine, EngineConfig::VllmV1(_) | EngineConfig::Sglang(_));
     let refused = if !is_known {
-        "its linear attention is modelled of vllm_v1 and sglang only"
+        "its layers with states are modelled of vllm_v1 and sglang only"
     } else if role != ReplicaRole::Mixed {
-        "states of its linear attention are not handed over in this model"
+        "states of its layers are not handed over in this model"
     } else if cluster.kv_tiers.is_some() {
-        "states of its linear attention are not kept in tiers in this model"
+        "states of its layers are not kept in tiers in this model"
     } else if cluster.pipeline_parallel_size > 1 {
-        "states of its linear attention on several stages are not modelled"
+        "states of its layers on several stages are not modelled"
     } else {
         return Ok(());
     };

@@ -169,7 +169,7 @@ impl QuantizedWeights {
     }
 
     /// The same, of layers from this one on.
-    pub(in crate::model) fn from_layer(&self, first: usize) -> Self {
+    pub(in crate::model) fn beginning_at(&self, first: usize) -> Self {
         Self { first_layer: self.first_layer + first, ..self.clone() }
     }
 

@@ -93,7 +93,7 @@ fn each(modules: u32, layer: Result<Layer, &'static str>) -> Made {
 /// The last layer of a kind.
 fn like(layers: &[Layer], is: impl Fn(&Layer) -> bool) -> Result<Layer, &'static str> {
     let found = layers.iter().rev().find(|layer| is(layer));
-    found.cloned().ok_or("the model has no layer of the kind that they are")
+    found.copied().ok_or("the model has no layer of the kind that they are")
 }
 
 const fn grouped(layer: &Layer) -> Option<&GroupedAttention> {

@@ -31,7 +31,7 @@ pub(super) fn falcon_h1(
         Layer { mixer: Some(attention), dense, norms: 2, ..NOTHING },
         Layer { mixer: Some(Mixer::StateSpace(state)), ..NOTHING },
     ];
-    Ok((0..count).flat_map(|_| pair.clone()).collect())
+    Ok((0..count).flat_map(|_| pair).collect())
 }
 
 /// Granite 4: `layer_types` says which layers are attention; each has experts and a shared one, or that alone.
@@ -56,11 +56,11 @@ pub(super) fn granite(
     };
     let layer = |kind: &str| {
         let mixer = match kind {
-            "attention" | "full_attention" => attention.clone(),
-            "mamba" | "linear_attention" => state.clone(),
+            "attention" | "full_attention" => attention,
+            "mamba" | "linear_attention" => state,
             other => return Err(other_kind(keys, "layer_types", other)),
         };
-        Ok(Layer { mixer: Some(mixer), norms: 2, ..rest.clone() })
+        Ok(Layer { mixer: Some(mixer), norms: 2, ..rest })
     };
     kinds.into_iter().map(layer).collect()
 }
@@ -87,7 +87,7 @@ pub(super) fn jamba(
     let (dense, experts) = (mlps::dense(keys, family)?, mlps::experts(keys, family)?);
     let has_several = experts.count > 1;
     let layer = |index: u32| {
-        let mixer = if is_attention(index) { attention.clone() } else { state.clone() };
+        let mixer = if is_attention(index) { attention } else { state };
         let is_sparse = has_several && has_experts(index);
         let (dense, experts) = if is_sparse { (None, Some(experts)) } else { (Some(dense), None) };
         Layer { mixer: Some(mixer), dense, experts, norms: 2 }
@@ -132,7 +132,7 @@ pub(super) fn lfm2(
     };
     let mlps = mlps::read(keys, family, count)?;
     let layer = |(is_full, mlp): (bool, Layer)| {
-        let mixer = if is_full { attention.clone() } else { conv.clone() };
+        let mixer = if is_full { attention } else { conv };
         Layer { mixer: Some(mixer), norms: 2, ..mlp }
     };
     Ok(is_full.into_iter().zip(mlps).map(layer).collect())
@@ -149,8 +149,8 @@ pub(super) fn longcat(keys: &Keys<'_>, family: &Family) -> Result<Vec<Layer>, Mo
     let dense = Some(mlps::gated(keys.required(&["ffn_hidden_size", "intermediate_size"])?));
     let experts = Some(mlps::experts(keys, family)?);
     let plain = Layer { mixer: Some(latent), dense, experts: None, norms: 2 };
-    let pair = [Layer { experts, ..plain.clone() }, plain];
-    Ok((0..count).flat_map(|_| pair.clone()).collect())
+    let pair = [Layer { experts, ..plain }, plain];
+    Ok((0..count).flat_map(|_| pair).collect())
 }
 
 /// The words of the first of these lists that is there, one for each layer.
