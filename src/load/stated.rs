@@ -3,7 +3,6 @@
 use super::{Listener, Note};
 use crate::cost::StepTime;
 use crate::engine::scheduler::EngineSettings;
-use crate::model::ModelSpec;
 use crate::profiles;
 use crate::resolved::{KvSource, ReplicaGroup, Scenario, ServerClass};
 use crate::scenario::{Calibration, EngineConfig, ReplicaRole, ServerHost, StepTimeConfig};
@@ -52,7 +51,7 @@ pub fn state_setting(scenario: &Scenario, listener: &Listener) {
     }
     for (place, name) in scenario.models.iter().enumerate() {
         let mut groups = scenario.groups.iter().filter(|group| group.serves.index() == place);
-        let bounded = groups.find(|group| keeps_too_much(&group.model, group));
+        let bounded = groups.find(|group| keeps_too_much(group));
         let Some(window) = bounded.and_then(|group| group.model.window()) else { continue };
         let of_model =
             if scenario.models.len() == 1 { String::new() } else { format!(" of {name}") };
@@ -89,11 +88,12 @@ fn say(listener: &Listener, text: String) {
 }
 
 /// Whether layers with a window keep more in KV memory than in the engine.
-fn keeps_too_much(model: &ModelSpec, group: &ReplicaGroup) -> bool {
+fn keeps_too_much(group: &ReplicaGroup) -> bool {
+    let model = &group.model;
     let has_only_windows = model.window().is_some_and(|window| window.layers == model.num_layers());
     match &group.cluster.engine {
         EngineConfig::VllmV1(vllm) => {
-            !vllm.disable_hybrid_kv_cache_manager && vllm.kv_groups(model).is_none()
+            !vllm.disable_hybrid_kv_cache_manager && group.windows().is_none()
         }
         EngineConfig::Sglang(sglang) => has_only_windows && !sglang.disable_hybrid_swa_memory,
         _ => false,

@@ -7,24 +7,84 @@
 //! its window.
 
 use super::checkpoint::Checkpoint as ModelSpec;
+use super::layout::{CacheKind, Machine, VllmLayout};
 use super::precision::KvDtype;
 
-/// The groups of a model some of whose layers have a window.
+/// Groups whose layers have the same window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct KvGroups {
-    /// Layers of a group: those of a block.
-    pub layers: u32,
-    /// Groups with the window; one group keeps whole contexts.
-    pub windowed: u32,
+pub struct WindowGroups {
+    /// How many.
+    pub groups: u32,
     /// Tokens of the window.
-    pub window: u32,
+    pub tokens: u32,
+    /// Tokens of a block; without them as many as in blocks of whole contexts.
+    pub block_size: Option<u32>,
+}
+
+/// The groups of a model some of whose layers have a window or a state. One group keeps whole contexts.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct KvGroups {
+    /// Layers of the group that keeps whole contexts, or of a wider one.
+    pub layers: u32,
+    /// Groups with a window.
+    pub windows: Vec<WindowGroups>,
     /// Groups of layers with linear attention, of each of which a request has one block with its states.
     pub states: u32,
+    /// Tokens of a block of whole contexts, where they follow from the layers and are not the user's to choose.
+    pub block_size: Option<u32>,
 }
 
 impl KvGroups {
-    /// Of a model whose layers without a window fit in one group; nothing for others, all of whose
-    /// layers keep whole contexts here.
+    /// So many groups with a window of so many tokens, of so many layers each.
+    pub fn with_window(layers: u32, groups: u32, tokens: u32) -> Self {
+        let windows = vec![WindowGroups { groups, tokens, block_size: None }];
+        Self { layers, windows, ..Self::default() }
+    }
+
+    /// Of a model on a machine; nothing where all layers keep whole contexts here.
+    pub fn on(model: &ModelSpec, machine: Machine) -> Option<Self> {
+        Self::of(model).or_else(|| Self::laid_out(model, machine))
+    }
+
+    /// Of a model whose layers keep different amounts of a token, as [`VllmLayout`] has them; nothing where several
+    /// groups keep whole contexts, or layers see chunks.
+    fn laid_out(model: &ModelSpec, machine: Machine) -> Option<Self> {
+        if !model.has_unequal_caches() {
+            return None;
+        }
+        let mut laid = Self::default();
+        for group in VllmLayout::of(model, machine).groups {
+            match group.kind {
+                CacheKind::Full | CacheKind::Latent => {
+                    if laid.block_size.replace(group.block_size).is_some() {
+                        return None;
+                    }
+                    laid.layers = group.layers;
+                }
+                CacheKind::Sliding(tokens) | CacheKind::SlidingLatent(tokens) => {
+                    laid.add_window(tokens, group.block_size);
+                }
+                CacheKind::State => laid.states += 1,
+                CacheKind::Chunked(_) => return None,
+            }
+        }
+        let keeps_less = laid.states > 0 || !laid.windows.is_empty();
+        (laid.block_size.is_some() && keeps_less).then_some(laid)
+    }
+
+    fn add_window(&mut self, tokens: u32, block_size: u32) {
+        let one = WindowGroups { groups: 1, tokens, block_size: Some(block_size) };
+        let same = |known: &&mut WindowGroups| {
+            (known.tokens, known.block_size) == (one.tokens, one.block_size)
+        };
+        match self.windows.iter_mut().find(same) {
+            Some(known) => known.groups += 1,
+            None => self.windows.push(one),
+        }
+    }
+
+    /// Of a model whose layers without a window fit in one group and keep as much of a token as the others; nothing
+    /// for others.
     pub fn of(model: &ModelSpec) -> Option<Self> {
         if model.has_unequal_caches() {
             return None;
@@ -39,12 +99,7 @@ impl KvGroups {
         let (least, most) = (whole.min(window.layers), whole.max(window.layers));
         // Two kinds of nearly equal size are padded to the larger one.
         let layers = if 2 * u64::from(most) < 3 * u64::from(least) { most } else { least };
-        let groups = Self {
-            layers,
-            windowed: window.layers.div_ceil(layers),
-            window: window.tokens,
-            states: 0,
-        };
+        let groups = Self::with_window(layers, window.layers.div_ceil(layers), window.tokens);
         (whole <= layers).then_some(groups)
     }
 
@@ -53,7 +108,7 @@ impl KvGroups {
         let layers = model.attention_layers();
         let fits = model.window().is_none() && (1..=keeping).contains(&layers);
         let states = keeping.div_ceil(layers.max(1));
-        fits.then_some(Self { layers, windowed: 0, window: 0, states })
+        fits.then_some(Self { layers, states, ..Self::default() })
     }
 
     /// Tokens of a block in which the states of a layer have room, a few more than needed
@@ -72,33 +127,41 @@ impl KvGroups {
     ///
     /// A request that decodes keeps one block more than it needs whenever its window begins with a
     /// block, so that it always keeps as many.
-    pub fn blocks(self, slots: u32, computed: u32, block_size: u32) -> u32 {
-        let all = slots.div_ceil(block_size);
-        let passed = computed.saturating_add(1).saturating_sub(self.window) / block_size;
-        self.of_all(all.saturating_sub(passed).max(all.min(self.each(block_size))))
+    pub fn blocks(&self, slots: u32, computed: u32, block_size: u32) -> u32 {
+        self.of_all(block_size, |window, block_size| {
+            let all = slots.div_ceil(block_size);
+            let passed = computed.saturating_add(1).saturating_sub(window) / block_size;
+            all.saturating_sub(passed).max(all.min(steady(window, block_size)))
+        })
     }
 
-    /// The same of a request that decodes, once it is longer than the window.
-    pub fn steady(self, block_size: u32) -> u32 {
-        self.of_all(self.each(block_size))
-    }
-
-    fn each(self, block_size: u32) -> u32 {
-        self.window.div_ceil(block_size).saturating_add(1)
-    }
-
-    /// So many blocks of each group; where they are too many to count, more than any memory has.
-    fn of_all(self, blocks: u32) -> u32 {
-        self.windowed.saturating_mul(blocks).saturating_add(self.states)
+    /// The same of a request that decodes, once it is longer than the windows.
+    pub fn steady(&self, block_size: u32) -> u32 {
+        self.of_all(block_size, steady)
     }
 
     /// The most that a request of `tokens` tokens has of them at once, if a step computes at most
     /// `step` (`SlidingWindowSpec.max_admission_blocks_per_request`).
-    pub fn most(self, tokens: u32, step: u32, block_size: u32) -> u32 {
-        let reach = self.window.saturating_sub(1).saturating_add(step);
-        let capped = reach.div_ceil(block_size).saturating_add(1);
-        self.of_all(tokens.div_ceil(block_size).min(capped))
+    pub fn most(&self, tokens: u32, step: u32, block_size: u32) -> u32 {
+        self.of_all(block_size, |window, block_size| {
+            let reach = window.saturating_sub(1).saturating_add(step);
+            tokens.div_ceil(block_size).min(reach.div_ceil(block_size).saturating_add(1))
+        })
     }
+
+    /// The blocks of all groups, by the window and the block size of each; where they are too many to count, more
+    /// than any memory has.
+    fn of_all(&self, block_size: u32, blocks: impl Fn(u32, u32) -> u32) -> u32 {
+        self.windows.iter().fold(self.states, |sum, window| {
+            let each = blocks(window.tokens, window.block_size.unwrap_or(block_size));
+            sum.saturating_add(window.groups.saturating_mul(each))
+        })
+    }
+}
+
+/// Blocks that a request which decodes keeps of a window.
+fn steady(window: u32, block_size: u32) -> u32 {
+    window.div_ceil(block_size).saturating_add(1)
 }
 
 #[cfg(test)]
@@ -111,7 +174,7 @@ mod tests {
     fn groups(layers: u32, windowed: u32) -> Option<(u32, u32)> {
         let model = ModelSpec::from_hf_config(JSON, None, "small").unwrap();
         let model = model.with_layers(layers).with_windows(128, windowed);
-        KvGroups::of(&model).map(|groups| (groups.layers, groups.windowed))
+        KvGroups::of(&model).map(|groups| (groups.layers, groups.windows[0].groups))
     }
 
     #[test]
@@ -126,7 +189,7 @@ mod tests {
 
     #[test]
     fn too_many_blocks_to_count_are_the_most_there_can_be() {
-        let groups = KvGroups { layers: 10, windowed: 6, window: u32::MAX, states: 0 };
+        let groups = KvGroups::with_window(10, 6, u32::MAX);
         assert_eq!(groups.most(u32::MAX, u32::MAX, 1), u32::MAX);
         assert_eq!(groups.blocks(u32::MAX, u32::MAX, 1), u32::MAX);
         assert_eq!(groups.steady(1), u32::MAX);
@@ -134,7 +197,7 @@ mod tests {
 
     #[test]
     fn a_request_keeps_its_window_and_what_a_step_adds() {
-        let groups = KvGroups { layers: 18, windowed: 2, window: 128, states: 0 };
+        let groups = KvGroups::with_window(18, 2, 128);
         let blocks = |slots, computed| groups.blocks(slots, computed, 16);
         assert_eq!(blocks(40, 0), 2 * 3, "shorter than the window: everything");
         assert_eq!(blocks(2048, 0), 2 * 128, "the first chunk is held whole");

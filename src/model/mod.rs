@@ -32,7 +32,7 @@ pub use checkpoint::{
 pub use error::ModelError;
 pub use format::Format;
 pub use groups::{GroupKind, GroupSpec, Groups};
-pub use kv_groups::KvGroups;
+pub use kv_groups::{KvGroups, WindowGroups};
 pub use lora::{LoraModules, LoraShape};
 pub use memory::{
     Card, EngineVersion, Generation, KvCapacity, Loading, MemoryBudget, Reserve, SamplerKernels,

@@ -219,7 +219,7 @@ impl ReplicaGroup {
     /// How layers with a window share blocks with the others, where the engine keeps them apart.
     pub(crate) fn windows(&self) -> Option<KvGroups> {
         let EngineConfig::VllmV1(vllm) = &self.cluster.engine else { return None };
-        vllm.kv_groups(&self.model)
+        vllm.kv_groups(&self.model, super::kv::machine(&self.cluster, &self.gpu))
     }
 
     /// A name for reports that says the model too, unless the scenario gives one.

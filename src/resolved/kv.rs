@@ -2,6 +2,7 @@
 
 use super::{KvSource, ScenarioError, baselines, fail, sglang, vllm};
 use crate::hardware::GpuSpec;
+use crate::model::layout::Machine;
 use crate::model::{
     EngineVersion, KvCapacity, Loading, MemoryBudget, ModelSpec, Reserve, StartUp, WindowMemory,
 };
@@ -54,6 +55,12 @@ fn count_all_ranks(engine: &mut EngineConfig, ranks: u32) -> Result<(), Scenario
     }
     let message = format!("must be at most {most} with {ranks} data-parallel ranks, got {each}");
     Err(fail(&format!("cluster.engine.{key}"), &message))
+}
+
+/// The GPUs of a replica, for the layout of its caches.
+pub(super) fn machine(cluster: &ClusterConfig, gpu: &GpuSpec) -> Machine {
+    let (tp, dtype) = (cluster.tensor_parallel_size, cluster.kv_cache_dtype);
+    Machine::new(gpu.card().generation, tp, dtype)
 }
 
 /// The blocks that fit beside the weights.

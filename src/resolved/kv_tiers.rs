@@ -1,7 +1,7 @@
 //! Rules of KV memory below that of the GPUs.
 
 use super::groups::{ReplicaGroup, asked};
-use super::{Rules, ScenarioError, fail};
+use super::{Rules, ScenarioError, fail, kv};
 use crate::hardware::GpuSpec;
 use crate::model::ModelSpec;
 use crate::plain::shown;
@@ -117,7 +117,7 @@ pub(super) fn resolve(
 ) -> Result<(), ScenarioError> {
     if cluster.kv_tiers.is_some()
         && let EngineConfig::VllmV1(vllm) = &cluster.engine
-        && vllm.kv_groups(model).is_some()
+        && vllm.kv_groups(model, kv::machine(cluster, gpu)).is_some()
     {
         let problem = "blocks of windows are not kept in tiers in this model; \
                        engine.disable_hybrid_kv_cache_manager = true keeps whole contexts";

@@ -1,6 +1,6 @@
 //! Rules and derived values of pipeline parallelism.
 
-use super::{Rules, ScenarioError, fail};
+use super::{Rules, ScenarioError, fail, kv};
 use crate::hardware::GpuSpec;
 use crate::model::ModelSpec;
 use crate::scenario::{ClusterConfig, EngineConfig, PipelineLink, StepTimeConfig};
@@ -79,7 +79,7 @@ pub(super) fn resolve(
     }
     if stages > 1
         && let EngineConfig::VllmV1(vllm) = &cluster.engine
-        && vllm.kv_groups(model).is_some()
+        && vllm.kv_groups(model, kv::machine(cluster, gpu)).is_some()
     {
         let problem = format!(
             "must be 1, got {stages}: blocks of windows on several stages are not modelled; \

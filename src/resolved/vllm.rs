@@ -1,6 +1,6 @@
 //! Rules and derived values of vLLM's V1 engine.
 
-use super::{KvSource, Rules, ScenarioError, acceptance, derive_kv, fail, graphs, lora};
+use super::{KvSource, Rules, ScenarioError, acceptance, derive_kv, fail, graphs, kv, lora};
 use crate::hardware::GpuSpec;
 use crate::model::{EngineVersion, KvGroups, ModelSpec, SamplerKernels, VllmStart, WindowMemory};
 use crate::scenario::{ClusterConfig, VllmConfig};
@@ -47,7 +47,9 @@ pub(super) fn resolve(
     model: &ModelSpec,
     gpu: &GpuSpec,
 ) -> Result<KvSource, ScenarioError> {
-    keep_states(vllm, cluster, model)?;
+    let groups = vllm.kv_groups(model, kv::machine(cluster, gpu));
+    keep_states(vllm, cluster, model, groups.as_ref())?;
+    lay_blocks(vllm, cluster, model, groups.as_ref())?;
     let (_, seqs) = default_batch_limits(gpu);
     let model_len = *vllm.max_model_len.get_or_insert(model.max_position);
     let default = VllmConfig::default_batched_tokens(gpu, model_len, vllm.enable_chunked_prefill);
@@ -66,17 +68,21 @@ pub(super) fn resolve(
         KvSource::Given
     } else {
         let adapters = lora::slot_bytes(cluster, model, vllm.max_loras)?;
-        let is_whole = vllm.disable_hybrid_kv_cache_manager;
-        let window = if is_whole { WindowMemory::Whole } else { WindowMemory::Grouped };
+        let window = match &groups {
+            None => WindowMemory::Whole,
+            Some(groups) if groups.block_size.is_some() => {
+                WindowMemory::Laid(gpu.card().generation)
+            }
+            Some(_) => WindowMemory::Grouped,
+        };
         let others = (adapters, window);
         let start = start(vllm, cluster, gpu).parts(model);
         let capacity = derive_kv(cluster, model, gpu, vllm.block_size, budget, others, start)?;
         vllm.num_gpu_blocks = Some(capacity.blocks);
         KvSource::Derived(capacity)
     };
-    let windows = vllm
-        .kv_groups(model)
-        .map_or(0, |groups| groups.most(model_len, budget.min(model_len), vllm.block_size));
+    let windows =
+        groups.map_or(0, |groups| groups.most(model_len, budget.min(model_len), vllm.block_size));
     let blocks = vllm.num_gpu_blocks.unwrap_or_default().saturating_sub(windows);
     let kv_tokens = u64::from(blocks) * u64::from(vllm.block_size);
     if kv_tokens < u64::from(model_len) {
@@ -110,16 +116,39 @@ fn keep_states(
     vllm: &mut VllmConfig,
     cluster: &ClusterConfig,
     model: &ModelSpec,
+    groups: Option<&KvGroups>,
 ) -> Result<(), ScenarioError> {
     let (tp, dtype) = (cluster.tensor_parallel_size, cluster.kv_cache_dtype);
     let Some(needed) = KvGroups::block_size_with_states(model, tp, dtype) else { return Ok(()) };
-    if vllm.kv_groups(model).is_none() {
+    let Some(groups) = groups else {
         let problem = "its layers with linear attention are served by the hybrid KV cache manager \
                        alone, and only where they are most";
         return Err(fail("cluster.model", problem));
+    };
+    if groups.block_size.is_none() {
+        vllm.block_size = vllm.block_size.max(needed);
     }
-    vllm.block_size = vllm.block_size.max(needed);
     vllm.enable_prefix_caching = false;
+    Ok(())
+}
+
+/// Sets the tokens of a block to those that follow from layers which keep different amounts of a token, where they do.
+fn lay_blocks(
+    vllm: &mut VllmConfig,
+    cluster: &ClusterConfig,
+    model: &ModelSpec,
+    groups: Option<&KvGroups>,
+) -> Result<(), ScenarioError> {
+    let Some(tokens) = groups.and_then(|groups| groups.block_size) else { return Ok(()) };
+    if ![VllmConfig::default().block_size, tokens].contains(&vllm.block_size) {
+        let problem = format!(
+            "must be left out or {tokens}, as the engine has it for {} with tensor_parallel_size = {}: its layers keep \
+             different amounts of a token, and blocks of other sizes are not modelled, got {}",
+            model.name, cluster.tensor_parallel_size, vllm.block_size
+        );
+        return Err(fail("cluster.engine.block_size", &problem));
+    }
+    vllm.block_size = tokens;
     Ok(())
 }
 

@@ -6,6 +6,7 @@ use super::baselines::{
     FasterTransformerConfig, OrcaConfig, SarathiConfig, StaticBatchingConfig, VllmV0Config,
 };
 use super::{HostConfig, SglangConfig};
+use crate::model::layout::Machine;
 use crate::model::{EngineVersion, KvGroups, ModelSpec, SamplerKernels};
 
 /// An engine and its flags.
@@ -281,10 +282,10 @@ impl Default for VllmConfig {
 }
 
 impl VllmConfig {
-    /// How layers of a model that have a window share blocks with the others; nothing where all keep
-    /// whole contexts.
-    pub fn kv_groups(&self, model: &ModelSpec) -> Option<KvGroups> {
-        KvGroups::of(model).filter(|_| !self.disable_hybrid_kv_cache_manager)
+    /// How layers of a model that have a window or a state share blocks with the others on a machine; nothing where
+    /// all keep whole contexts.
+    pub fn kv_groups(&self, model: &ModelSpec, machine: Machine) -> Option<KvGroups> {
+        KvGroups::on(model, machine).filter(|_| !self.disable_hybrid_kv_cache_manager)
     }
 }
 

@@ -8,6 +8,7 @@ use super::record::{EngineFields, Record};
 use super::roles;
 use super::skip::{self, Skip};
 use crate::hardware::GpuSpec;
+use crate::model::layout::Machine;
 use crate::model::{EngineVersion, KvGroups, ModelSpec};
 use crate::scenario::{
     ClusterConfig, EngineConfig, SglangConfig, VllmConfig, VllmStartUp, VllmV0Config,
@@ -65,7 +66,7 @@ pub(super) fn cluster(
         cluster.gpu_memory_utilization = None;
         sglang(settings, ranks, version(&record.engine))
     } else {
-        vllm(&record.engine, settings, (model, gpu), stages, assumed)?
+        vllm(&record.engine, settings, (model, gpu), (tensor, stages), assumed)?
     };
     if !settings.roles.is_empty() {
         roles::serve(&settings.roles, record, model, &mut cluster)?;
@@ -107,7 +108,7 @@ fn vllm(
     engine: &EngineFields,
     settings: &Settings,
     (model, gpu): (&ModelSpec, &GpuSpec),
-    stages: u32,
+    (tensor, stages): (u32, u32),
     assumed: &mut Vec<&'static str>,
 ) -> Result<EngineConfig, Skip> {
     let text = engine.version.as_deref().unwrap_or_default();
@@ -144,7 +145,7 @@ fn vllm(
     Ok(EngineConfig::VllmV1(VllmConfig {
         start_up,
         block_size: settings.block_size.unwrap_or(default.block_size),
-        num_gpu_blocks: grouped_blocks(settings, model, gpu),
+        num_gpu_blocks: grouped_blocks(settings, model, gpu, tensor),
         disable_hybrid_kv_cache_manager: settings.disable_hybrid_kv_cache_manager.unwrap_or(false),
         max_num_batched_tokens: settings.max_num_batched_tokens,
         max_num_seqs: settings.max_num_seqs,
@@ -200,11 +201,17 @@ fn blocks(settings: &Settings) -> Option<u32> {
 /// The same of an engine whose blocks are those of a group of layers: it logs how many tokens fit where
 /// each sequence is as long as it may be (vLLM 0.33.0, `get_kv_cache_capacity`; before, a block of every
 /// group for each `block_size`, the same where sequences are not much longer than the window).
-fn grouped_blocks(settings: &Settings, model: &ModelSpec, gpu: &GpuSpec) -> Option<u32> {
-    let groups =
-        KvGroups::of(model).filter(|_| !settings.disable_hybrid_kv_cache_manager.unwrap_or(false));
+fn grouped_blocks(
+    settings: &Settings,
+    model: &ModelSpec,
+    gpu: &GpuSpec,
+    tensor: u32,
+) -> Option<u32> {
+    let machine = Machine::new(gpu.card().generation, tensor, settings.kv_cache_dtype);
+    let groups = KvGroups::on(model, machine)
+        .filter(|_| !settings.disable_hybrid_kv_cache_manager.unwrap_or(false));
     let (Some(groups), None) = (groups, settings.num_gpu_blocks) else { return blocks(settings) };
-    let block_size = settings.block_size.unwrap_or(16).max(1);
+    let block_size = groups.block_size.or(settings.block_size).unwrap_or(16).max(1);
     let longest = settings.max_model_len.unwrap_or(model.max_position);
     let chunks = settings.enable_chunked_prefill.unwrap_or(true);
     let default = || VllmConfig::default_batched_tokens(gpu, longest, chunks);

@@ -29,6 +29,7 @@ mod groups;
 mod handover;
 mod host;
 mod kv_tiers;
+mod laid_out;
 mod laws;
 mod layer_table;
 mod lora;

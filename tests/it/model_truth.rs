@@ -297,7 +297,7 @@ fn every_module_that_drafts_is_read() {
 }
 
 /// Keys that are read though another value may be the same model: in some families they say again what others say, or
-/// are of parts that the model has not. The factor of YaRN is one: the positions beside it are stretched already.
+/// are of parts that the model has not. The factor of `YaRN` is one: the positions beside it are stretched already.
 const SAID_TWICE: &[&str] = &[
     "attention_k_eq_v",
     "attn_res_block_size",

@@ -35,6 +35,11 @@ pub struct Machine {
 }
 
 impl Machine {
+    /// So many GPUs, where nothing drafts.
+    pub const fn new(generation: Generation, tp: u32, kv_cache_dtype: KvDtype) -> Self {
+        Self { generation, tp, kv_cache_dtype, draft_tokens: 0 }
+    }
+
     const fn is_blackwell(self) -> bool {
         matches!(self.generation, Generation::Blackwell)
     }

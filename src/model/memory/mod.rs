@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::checkpoint::{Checkpoint as ModelSpec, Reach};
 use super::error::ModelError;
 use super::kv_groups::KvGroups;
+use super::layout::{Machine, VllmLayout};
 use super::precision::KvDtype;
 use super::stages::Stage;
 use crate::units::Bytes;
@@ -67,12 +68,24 @@ pub enum WindowMemory {
     /// Blocks of the one pool, of a group of layers each: vLLM's hybrid KV cache manager
     /// ([`KvGroups`]).
     Grouped,
+    /// The same of a model whose layers keep different amounts of a token: any block is as large as the largest, on
+    /// GPUs of this generation ([`VllmLayout`]). The tokens of a block follow from the layers.
+    Laid(Generation),
     /// A pool of their own that holds so large a share of the tokens that the others hold: `SGLang`'s
     /// `swa_full_tokens_ratio`. Requests in decode keep a window in it, which is less.
     Share(f64),
 }
 
 impl WindowMemory {
+    /// Bytes of a block.
+    fn bytes_per_block(self, model: &ModelSpec, budget: &MemoryBudget) -> u64 {
+        let Self::Laid(generation) = self else {
+            return u64::from(budget.block_size) * self.bytes_per_token(model, budget);
+        };
+        let machine = Machine::new(generation, budget.tp, budget.kv_dtype);
+        VllmLayout::of(model, machine).bytes_per_block.max(1)
+    }
+
     /// KV bytes of a token in a block.
     fn bytes_per_token(self, model: &ModelSpec, budget: &MemoryBudget) -> u64 {
         let (tp, dtype) = (budget.tp, budget.kv_dtype);
@@ -87,7 +100,7 @@ impl WindowMemory {
                 let share = if whole > 0 { share } else { 1.0 };
                 whole + (share * windows as f64) as u64
             }
-            (Self::Whole | Self::Grouped, _) => model.kv_bytes_per_token(tp, dtype),
+            (Self::Whole | Self::Grouped | Self::Laid(_), _) => model.kv_bytes_per_token(tp, dtype),
         }
     }
 }
@@ -204,8 +217,7 @@ fn tightest(
     let of_stage = |stage: Stage| {
         let weights = stage.loaded_bytes(tp, budget.ranks, budget.loading);
         let sized = MemoryBudget { tp, ..*budget };
-        let per_token = budget.window.bytes_per_token(&stage.model, &sized);
-        let block = u64::from(budget.block_size) * per_token;
+        let block = budget.window.bytes_per_block(&stage.model, &sized);
         // Stages in which no layer caches anything hold as many as others need.
         let left = usable.saturating_sub(weights.0 + kept);
         let blocks = left.checked_div(block).unwrap_or(if left > 0 { u64::MAX } else { 0 });

@@ -3,6 +3,7 @@
 use super::start::Start;
 use super::subject::{self, Models};
 use crate::hardware::GpuSpec;
+use crate::model::layout::Machine;
 use crate::model::{
     EngineVersion, KvCapacity, KvDtype, KvGroups, Loading, ModelSpec, SamplerKernels, SglangStart,
     StartUp, TrtLlmStart,
@@ -241,12 +242,21 @@ fn vllm(
     let kv = derive(&mut cluster, model, gpu)?;
     let parts = kv.start.unwrap_or_default();
     let share = cluster.gpu_memory_utilization.unwrap_or(1.0);
-    let grouped = !version.is_v0() && KvGroups::of(model).is_some();
+    let (block_size, grouped) = match &cluster.engine {
+        EngineConfig::VllmV1(vllm) => (vllm.block_size, has_groups(&cluster, model, gpu)),
+        _ => (block_size, false),
+    };
     let found = (gpu, gpu.memory(), kv.weights, parts);
     let mut prediction =
         prediction(found, (ShareOf::Memory, share), (kv.block_bytes.0, block_size));
     prediction.kv_tokens = prediction.kv_tokens.filter(|_| !grouped);
     Ok(Found { prediction, block: (kv.block_bytes.0, block_size) })
+}
+
+/// Whether groups of layers share the blocks, so that tokens are not blocks alone.
+fn has_groups(cluster: &ClusterConfig, model: &ModelSpec, gpu: &GpuSpec) -> bool {
+    let (tp, dtype) = (cluster.tensor_parallel_size, cluster.kv_cache_dtype);
+    KvGroups::on(model, Machine::new(gpu.card().generation, tp, dtype)).is_some()
 }
 
 /// The first vLLM that captures steps of up to twice its sequences; before, of as many.

@@ -35,7 +35,7 @@ impl Engine {
             }
             Self::Windowed(config, groups) => {
                 let vllm = support::vllm(config, acceptance(config));
-                let vllm = vllm.with_windows(Some(*groups));
+                let vllm = vllm.with_windows(Some(groups.clone()));
                 Scheduler::VllmV1(Box::new(if is_plain { vllm.request_by_request() } else { vllm }))
             }
             Self::Sglang(config) => {
@@ -118,7 +118,7 @@ pub(super) fn vllm() -> impl Strategy<Value = Engine> {
 pub(super) fn windowed() -> impl Strategy<Value = Engine> {
     (vllm(), 1_u32..4, 1_u32..300).prop_map(|(engine, windowed, window)| {
         let Engine::Vllm(mut config) = engine else { panic!("vLLM's engine") };
-        let groups = KvGroups { layers: 1, windowed, window, states: 0 };
+        let groups = KvGroups::with_window(1, windowed, window);
         let [longest, budget] = [config.max_model_len, config.max_num_batched_tokens]
             .map(|tokens| tokens.expect("resolved"));
         let more = groups.most(longest, budget.min(longest), config.block_size);

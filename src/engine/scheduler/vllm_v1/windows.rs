@@ -21,13 +21,16 @@ impl VllmV1 {
 
     /// Blocks of windows that a request has with these slots.
     pub(super) fn windowed(&self, slots: u32, computed: u32) -> u32 {
-        self.windows.map_or(0, |groups| groups.blocks(slots, computed, self.settings.block_size))
+        self.windows
+            .as_ref()
+            .map_or(0, |groups| groups.blocks(slots, computed, self.settings.block_size))
     }
 
     /// The most that a request of so many tokens has at once.
     pub(super) fn most_windowed(&self, tokens: u32) -> u32 {
         let step = self.settings.max_num_batched_tokens.min(self.settings.max_model_len);
-        self.windows.map_or(0, |groups| groups.most(tokens, step, self.settings.block_size))
+        let most = |groups: &KvGroups| groups.most(tokens, step, self.settings.block_size);
+        self.windows.as_ref().map_or(0, most)
     }
 
     /// Gives back what lies before the window of a request.
@@ -54,6 +57,7 @@ impl VllmV1 {
     /// Whether a request claims no more blocks of windows as it decodes.
     pub(super) fn has_whole_window(&self, slot: u32) -> bool {
         let windowed = self.sequences[slot as usize].windowed;
-        self.windows.is_none_or(|groups| windowed == groups.steady(self.settings.block_size))
+        let steady = |groups: &KvGroups| groups.steady(self.settings.block_size);
+        self.windows.as_ref().is_none_or(|groups| windowed == steady(groups))
     }
 }
