@@ -7,11 +7,12 @@ use crate::cost::{CudaGraphs, LoraTimes};
 use crate::engine::scheduler::EngineSettings;
 use crate::hardware::GpuSpec;
 use crate::ids::{InstanceId, ModelId};
-use crate::model::{KvGroups, ModelSpec};
+use crate::model::layout::VllmLayout;
+use crate::model::{Groups, KvGroups, ModelSpec};
 use crate::problem::Problem;
 use crate::scenario::{
-    AcceptanceConfig, ClusterConfig, EngineConfig, GroupConfig, HandoverProtocol, PipelineLink,
-    ReplicaRole, ScenarioFile,
+    AcceptanceConfig, ClusterConfig, EngineConfig, GroupConfig, HandoverProtocol, MambaCacheMode,
+    PipelineLink, ReplicaRole, ScenarioFile,
 };
 
 /// Replicas of one kind, ready to run.
@@ -220,6 +221,16 @@ impl ReplicaGroup {
     pub(crate) fn windows(&self) -> Option<KvGroups> {
         let EngineConfig::VllmV1(vllm) = &self.cluster.engine else { return None };
         vllm.kv_groups(&self.model, super::kv::machine(&self.cluster, &self.gpu))
+    }
+
+    /// The groups of layers of a model with states at the ends of whose blocks the engine keeps states.
+    pub(crate) fn aligned_states(&self) -> Option<Groups> {
+        let EngineConfig::VllmV1(vllm) = &self.cluster.engine else { return None };
+        let aligns = vllm.mamba_cache_mode == Some(MambaCacheMode::Align);
+        let layout = || {
+            VllmLayout::of(&self.model, super::kv::machine(&self.cluster, &self.gpu)).scheduled()
+        };
+        aligns.then(layout)
     }
 
     /// A name for reports that says the model too, unless the scenario gives one.

@@ -25,6 +25,7 @@ mod placing;
 mod router;
 mod rules;
 mod sglang;
+mod states;
 mod step_time;
 mod vllm;
 mod warm_up;
@@ -306,6 +307,7 @@ fn resolve_group(
     data_parallel::resolve(cluster, &model, &gpu)?;
     let stage_link = pipeline::resolve(cluster, &model, &gpu)?;
     kv_tiers::resolve(cluster, &model, (&gpu, nic_gb_per_s))?;
+    states::choose(cluster, &model, &file.workload);
     let kv = kv_capacity(cluster, &model, &gpu)?;
     let profile = step_time::resolve(cluster, &model, &gpu)?;
     let listed = asked.listed.map(|index| &file.cluster.groups[index]);

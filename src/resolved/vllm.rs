@@ -1,6 +1,8 @@
 //! Rules and derived values of vLLM's V1 engine.
 
-use super::{KvSource, Rules, ScenarioError, acceptance, derive_kv, fail, graphs, kv, lora};
+use super::{
+    KvSource, Rules, ScenarioError, acceptance, derive_kv, fail, graphs, kv, lora, states,
+};
 use crate::hardware::GpuSpec;
 use crate::model::{EngineVersion, KvGroups, ModelSpec, SamplerKernels, VllmStart, WindowMemory};
 use crate::scenario::{ClusterConfig, VllmConfig};
@@ -48,7 +50,7 @@ pub(super) fn resolve(
     gpu: &GpuSpec,
 ) -> Result<KvSource, ScenarioError> {
     let groups = vllm.kv_groups(model, kv::machine(cluster, gpu));
-    keep_states(vllm, cluster, model, groups.as_ref())?;
+    let groups = states::keep(vllm, cluster, (model, gpu), groups)?;
     lay_blocks(vllm, cluster, model, groups.as_ref())?;
     let (_, seqs) = default_batch_limits(gpu);
     let model_len = *vllm.max_model_len.get_or_insert(model.max_position);
@@ -108,28 +110,6 @@ pub(super) fn resolve(
         ));
     }
     Ok(source)
-}
-
-/// Makes blocks large enough for the states of layers with linear attention. Prefixes are not found again: what the
-/// engine keeps of states is not modelled.
-fn keep_states(
-    vllm: &mut VllmConfig,
-    cluster: &ClusterConfig,
-    model: &ModelSpec,
-    groups: Option<&KvGroups>,
-) -> Result<(), ScenarioError> {
-    let (tp, dtype) = (cluster.tensor_parallel_size, cluster.kv_cache_dtype);
-    let Some(needed) = KvGroups::block_size_with_states(model, tp, dtype) else { return Ok(()) };
-    let Some(groups) = groups else {
-        let problem = "its layers with linear attention are served by the hybrid KV cache manager \
-                       alone, and only where they are most";
-        return Err(fail("cluster.model", problem));
-    };
-    if groups.block_size.is_none() {
-        vllm.block_size = vllm.block_size.max(needed);
-    }
-    vllm.enable_prefix_caching = false;
-    Ok(())
 }
 
 /// Sets the tokens of a block to those that follow from layers which keep different amounts of a token, where they do.

@@ -108,6 +108,17 @@ pub enum Policy {
     Priority,
 }
 
+/// What is kept of the states of layers with linear attention (vLLM 0.33.0, `vllm/config/cache.py`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum MambaCacheMode {
+    /// The latest of each request: no prefix is found again.
+    None,
+    /// Those at ends of blocks, at which shares of prompts end where they can.
+    Align,
+}
+
 /// The flags of vLLM's V1 engine that decide schedules, under vLLM's own names
 /// (vLLM 0.33.0, `vllm/config/scheduler.py` and `cache.py`).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -144,6 +155,9 @@ pub struct VllmConfig {
     /// Whether layers with a sliding window keep whole contexts in KV memory, as all others do.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub disable_hybrid_kv_cache_manager: bool,
+    /// What is kept of the states of layers with linear attention; by what prompts share if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mamba_cache_mode: Option<MambaCacheMode>,
     /// Order of admission.
     pub policy: Policy,
     /// Longest prefill chunk of one request while others are in the engine; 0 for no limit.
@@ -265,6 +279,7 @@ impl Default for VllmConfig {
             enable_prefix_caching: true,
             async_scheduling: true,
             disable_hybrid_kv_cache_manager: false,
+            mamba_cache_mode: None,
             policy: Policy::Fcfs,
             long_prefill_token_threshold: 0,
             adaptive_long_prefill_threshold: false,

@@ -41,8 +41,8 @@ pub use disaggregation::{
     DisaggregationConfig, HandoverProtocol, LocalPrefillConfig, TransferConfig, TransferGranularity,
 };
 pub use engine::{
-    AcceptanceConfig, EngineConfig, Policy, SpeculationConfig, SpeculationMethod, VllmConfig,
-    VllmStartUp,
+    AcceptanceConfig, EngineConfig, MambaCacheMode, Policy, SpeculationConfig, SpeculationMethod,
+    VllmConfig, VllmStartUp,
 };
 pub use expert_parallel::{ExchangeConfig, ExchangeKind, ExpertParallelConfig};
 pub use faults::{CancellationConfig, FaultConfig, RandomFault, RandomFaultConfig, RetryConfig};

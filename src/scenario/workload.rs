@@ -68,6 +68,24 @@ pub struct WorkloadConfig {
 }
 
 impl WorkloadConfig {
+    /// Whether prompts may begin with the same tokens, as far as is known before anything is read.
+    pub fn may_share_prefixes(&self) -> bool {
+        use LengthConfig::{Fixed, List, Sampled, SglangRandom};
+        let repeats = self.sessions.is_some() || self.warm_up.is_some();
+        let lengths = &self.lengths;
+        match self.content {
+            ContentConfig::SystemPrompt { .. } => true,
+            ContentConfig::Unique {} => repeats,
+            ContentConfig::AsGiven {} => {
+                let is_drawn = matches!(
+                    lengths,
+                    Fixed { .. } | Sampled { .. } | List { .. } | SglangRandom(_)
+                );
+                repeats || !is_drawn
+            }
+        }
+    }
+
     /// So many requests at once, of a token each: for requests that are not drawn.
     pub(crate) fn at_once(num_requests: Option<u32>) -> Self {
         Self {

@@ -269,8 +269,11 @@ fn scheduler(
     Ok(match &group.settings {
         EngineSettings::VllmV1(settings) => {
             let scheduler = VllmV1::new(settings.clone(), acceptance(scenario, group)?)
-                .in_stages(group.cluster.pipeline_parallel_size)
-                .with_windows(group.windows());
+                .in_stages(group.cluster.pipeline_parallel_size);
+            let scheduler = match group.aligned_states() {
+                Some(groups) => scheduler.with_groups(groups),
+                None => scheduler.with_windows(group.windows()),
+            };
             let scheduler = match adapters(settings.max_loras) {
                 Some(adapters) => scheduler.with_adapters(adapters),
                 None => scheduler,

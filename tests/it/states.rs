@@ -1,8 +1,10 @@
 //! Models most of whose layers keep states in place of keys and values.
 
 use servecast::load::{self, Draft};
+use servecast::metrics::RequestRecord;
 use servecast::model::{KvDtype, KvGroups, ModelSpec};
 use servecast::profiles;
+use servecast::scenario::{EngineConfig, MambaCacheMode};
 
 fn model(name: &str) -> ModelSpec {
     profiles::model(name).unwrap_or_else(|| panic!("{name} is in the catalogue"))
@@ -132,4 +134,69 @@ fn what_is_not_modelled_of_states_is_refused() {
     )
     .expect("TOML");
     refused(with("cluster.disaggregation", roles.into()), "are not handed over");
+}
+
+/// Requests whose prompts begin with one of two system prompts.
+fn sharing(prefix: u32) -> Draft {
+    let draft = served("vllm_v1");
+    let content = format!("type = 'system_prompt'\ngroups = 2\nprefix_tokens = {prefix}");
+    let content: toml::Table = toml::from_str(&content).expect("TOML");
+    draft.with("workload.content", content).expect("a setting")
+}
+
+fn mode(draft: &Draft) -> Option<MambaCacheMode> {
+    let loaded = draft.clone().resolve().expect("it is served");
+    let EngineConfig::VllmV1(vllm) = &loaded.scenario.first().cluster.engine else {
+        panic!("vLLM's engine")
+    };
+    assert_eq!(vllm.enable_prefix_caching, vllm.mamba_cache_mode == Some(MambaCacheMode::Align));
+    vllm.mamba_cache_mode
+}
+
+#[test]
+fn states_are_kept_at_ends_of_blocks_where_prompts_may_share_something() {
+    let set = |draft: Draft, path: &str, value: toml::Value| draft.with(path, value).expect("set");
+    assert_eq!(mode(&served("vllm_v1")), Some(MambaCacheMode::None));
+    assert_eq!(mode(&sharing(4000)), Some(MambaCacheMode::Align));
+    for (path, value) in [
+        ("cluster.engine.enable_prefix_caching", toml::Value::from(false)),
+        ("cluster.engine.enable_chunked_prefill", false.into()),
+        ("cluster.engine.mamba_cache_mode", "none".into()),
+        ("cluster.engine.start_up.version", "0.23.0".into()),
+    ] {
+        let draft = set(sharing(4000), "cluster.engine.max_model_len", 8192.into());
+        assert_eq!(mode(&set(draft, path, value)), Some(MambaCacheMode::None), "{path}");
+    }
+    let asked = |draft: Draft| set(draft, "cluster.engine.mamba_cache_mode", "align".into());
+    assert_eq!(mode(&asked(served("vllm_v1"))), Some(MambaCacheMode::Align));
+    for draft in [
+        set(asked(sharing(4000)), "cluster.engine.enable_prefix_caching", false.into()),
+        set(asked(sharing(4000)), "cluster.model", "Qwen/Qwen3-8B".into()),
+    ] {
+        let problem = draft.resolve().expect_err("it is refused").to_string();
+        assert!(problem.contains("cluster.engine.mamba_cache_mode"), "{problem}");
+    }
+}
+
+#[test]
+fn prefixes_end_where_states_were_kept() {
+    let cached = |prefix: u32| {
+        let run = sharing(prefix).run().expect("it runs");
+        assert_eq!(run.counts.finished, 60);
+        let requests = run.recorder.seen();
+        let sum =
+            |tokens: fn(&RequestRecord) -> u32| f64::from(requests.iter().map(tokens).sum::<u32>());
+        sum(|request| request.cached_tokens) / sum(|request| request.prompt_tokens)
+    };
+    // Blocks have 1088 or more tokens: nothing ends within the first one.
+    assert_eq!(cached(1000).to_bits(), 0.0_f64.to_bits());
+    let share = cached(9000);
+    assert!((0.7..0.9).contains(&share), "{share}");
+    let ttft = |mode: &str| {
+        let draft = sharing(9000).with("cluster.engine.mamba_cache_mode", mode).expect("set");
+        let run = draft.run().expect("it runs");
+        run.summary().figure("mean_ttft_ms").expect("it was measured")
+    };
+    let (with, without) = (ttft("align"), ttft("none"));
+    assert!(with < 0.7 * without, "{with} and {without} ms");
 }

@@ -6,6 +6,7 @@
 use super::Machine;
 use super::specs::{CacheKind, LayerCache};
 use crate::model::checkpoint::{Checkpoint, Mixer};
+use crate::model::groups::{GroupKind, GroupSpec, Groups};
 use crate::units::Bytes;
 
 /// Caches that are allocated together.
@@ -113,6 +114,28 @@ impl VllmLayout {
             }
         };
         self.groups.iter().map(of).sum()
+    }
+
+    /// The groups as the engine's scheduler keeps them, with states at ends of blocks (`mamba_cache_mode` `align`) and
+    /// of windows and states what prompts need to go on (`prefix_cache_retention_interval` 0, the default).
+    ///
+    /// # Panics
+    /// When the model has no caches.
+    pub fn scheduled(&self) -> Groups {
+        let spec = |group: &CacheGroup| GroupSpec {
+            kind: match group.kind {
+                CacheKind::Full | CacheKind::Latent => GroupKind::Full,
+                CacheKind::Sliding(window) | CacheKind::SlidingLatent(window) => {
+                    GroupKind::Sliding { window }
+                }
+                CacheKind::Chunked(chunk) => GroupKind::Chunked { chunk },
+                CacheKind::State => GroupKind::AlignedState,
+            },
+            block_size: group.block_size,
+            layers: group.layers,
+            page_bytes: group.page_bytes.unwrap_or(group.block_bytes),
+        };
+        Groups::new(self.groups.iter().map(spec).collect(), Some(0))
     }
 
     /// Requests of the longest context that so much memory holds; nothing where the engine would not start, because
