@@ -200,3 +200,14 @@ fn prefixes_end_where_states_were_kept() {
     let (with, without) = (ttft("align"), ttft("none"));
     assert!(with < 0.7 * without, "{with} and {without} ms");
 }
+
+#[test]
+fn prompts_within_a_block_fare_alike_whatever_is_kept() {
+    // One after the other, so that no share is cut by the budget.
+    let requests = |mode: &str| {
+        let draft = served("vllm_v1").with("cluster.engine.mamba_cache_mode", mode).expect("set");
+        let draft = draft.with("workload.arrivals.rate_per_s", 2.0).expect("set");
+        draft.run().expect("it runs").recorder.seen().into_owned()
+    };
+    assert_eq!(requests("align"), requests("none"));
+}
