@@ -6,6 +6,7 @@
 mod calibration;
 mod contexts;
 mod decode_run;
+mod drafting;
 mod exchange;
 mod graph;
 mod layers;
@@ -23,6 +24,7 @@ mod window;
 
 pub use calibration::{Calibration, Coverage, StepParts};
 pub use decode_run::StepWalk;
+pub use drafting::{DraftPasses, DraftTime, Drafting};
 pub use exchange::Exchange;
 pub use graph::{CapturedSizes, CudaGraphs};
 pub use layers::{

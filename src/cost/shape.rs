@@ -65,7 +65,7 @@ impl StepShape {
         self.decode_seqs += 1;
         self.decode_context_tokens += u64::from(context);
         self.decode_context_max = self.decode_context_max.max(context);
-        self.logit_rows += 1;
+        self.logit_rows += 1 + drafts;
         self.draft_tokens += drafts;
     }
 

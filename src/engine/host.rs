@@ -7,7 +7,7 @@
 //! one by one beside the device, and the step lasts at least as long as that. One prefill step may
 //! take longer to launch, as servers do at shapes that they meet for the first time.
 
-use crate::cost::StepShape;
+use crate::cost::{DraftTime, StepShape};
 use crate::scenario::HostConfig;
 use crate::units::{SimDuration, SimTime};
 
@@ -149,6 +149,13 @@ impl HostPart {
     #[inline]
     pub(super) fn takes_in(&self, end: SimTime, free: SimTime, cold: SimDuration) -> SimDuration {
         self.warmth.of(cold, end.saturating_since(free))
+    }
+
+    /// The same for a step with so many more launches beside the device, and so much more to do with its outcome.
+    pub(super) fn drafting(mut self, drafts: &DraftTime) -> Self {
+        self.beside += drafts.launches;
+        self.post_process += drafts.host;
+        self
     }
 
     /// The same for a step that something else delays.

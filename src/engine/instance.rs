@@ -15,7 +15,7 @@ use super::pipeline::Pipeline;
 use super::quiet::{QuietRun, QuietStep, RunLength};
 use super::scheduler::{Handoff, Load, Scheduler};
 use super::{Finish, Life, StepPlan, StepResult};
-use crate::cost::{CudaGraphs, LoraTimes, StepShape, StepTime, Wave};
+use crate::cost::{CudaGraphs, Drafting, LoraTimes, StepShape, StepTime, Wave};
 use crate::frontend::{FrontEnd, Output};
 use crate::ids::RequestId;
 use crate::request::{Request, RequestView, Segment};
@@ -87,6 +87,8 @@ pub struct Instance {
     graphs: CudaGraphs,
     host: HostTimes,
     lora: Option<LoraTimes>,
+    /// What makes drafts, where that takes time.
+    drafting: Option<Drafting>,
     /// Its stages, where there are several.
     pipeline: Option<Pipeline>,
     /// What prices the steps of its data-parallel ranks, where there are several.
@@ -145,6 +147,7 @@ impl Instance {
             graphs: CudaGraphs::default(),
             host: HostTimes::default(),
             lora: None,
+            drafting: None,
             wave: None,
             in_flight: Flight::default(),
             result: StepResult::default(),
@@ -205,6 +208,13 @@ impl Instance {
     #[must_use]
     pub fn with_lora(mut self, lora: Option<LoraTimes>) -> Self {
         self.lora = lora;
+        self
+    }
+
+    /// The same replica, which makes drafts.
+    #[must_use]
+    pub fn with_drafting(mut self, drafting: Option<Drafting>) -> Self {
+        self.drafting = drafting;
         self
     }
 

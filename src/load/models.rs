@@ -7,7 +7,7 @@ use crate::io::text;
 use crate::model::ModelSpec;
 use crate::problem::Problem;
 use crate::profiles;
-use crate::scenario::ScenarioFile;
+use crate::scenario::{EngineConfig, ScenarioFile};
 
 /// The model of a name: a local `config.json` (or the folder that it lies in), else one of the catalogue.
 ///
@@ -50,6 +50,24 @@ pub fn model_file(path: &Path) -> Option<PathBuf> {
     path.is_file().then_some(path)
 }
 
+/// The models that draft.
+fn drafting_models(file: &ScenarioFile) -> impl Iterator<Item = (String, &String)> {
+    let groups = file.cluster.groups.iter().enumerate().filter_map(|(index, group)| {
+        let name = drafting(group.engine.as_ref()?)?;
+        Some((format!("cluster.groups[{index}].engine.speculation.model"), name))
+    });
+    let own = drafting(&file.cluster.engine);
+    let own = own.map(|name| ("cluster.engine.speculation.model".to_owned(), name));
+    own.into_iter().chain(groups)
+}
+
+fn drafting(engine: &EngineConfig) -> Option<&String> {
+    match engine {
+        EngineConfig::VllmV1(vllm) => vllm.speculation.as_ref()?.model.as_ref(),
+        _ => None,
+    }
+}
+
 /// The local models that a scenario names, by what it calls them.
 pub(super) fn local_models(
     file: &ScenarioFile,
@@ -63,7 +81,8 @@ pub(super) fn local_models(
     });
     let mut models = BTreeMap::new();
     let of_cluster = ("cluster.model".to_owned(), &file.cluster.model);
-    for (path, name) in [of_cluster].into_iter().chain(groups).chain(classes) {
+    let drafting = drafting_models(file);
+    for (path, name) in [of_cluster].into_iter().chain(groups).chain(classes).chain(drafting) {
         if !models.contains_key(name)
             && let Some(model) = checkpoint(&path, name, folder)?
         {

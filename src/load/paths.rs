@@ -35,7 +35,12 @@ pub fn for_each_path(
     gpus.filter(|name| is_gpu_file(name)).for_each(&mut show);
     let of_groups = file.cluster.groups.iter_mut().filter_map(|group| group.model.as_mut());
     let of_classes = file.workload.classes.iter_mut().filter_map(|class| class.model.as_mut());
-    for name in of_groups.chain(of_classes).chain([&mut file.cluster.model]) {
+    let (engine, model) = (&mut file.cluster.engine, &mut file.cluster.model);
+    let drafting = match engine {
+        EngineConfig::VllmV1(vllm) => vllm.speculation.as_mut().and_then(|it| it.model.as_mut()),
+        _ => None,
+    };
+    for name in of_groups.chain(of_classes).chain([model]).chain(drafting) {
         if model_file(&folder.join(&*name)).is_some() {
             show(name);
         }

@@ -26,6 +26,7 @@ pub fn state_setting(scenario: &Scenario, listener: &Listener) {
                 format!("  {name}: {count} {role} {word}{of_model} on {gpu}, {parallel}"),
             );
             state_memory(group, "  ", listener);
+            state_drafts(group, "  ", listener);
             state_host(group, "  ", listener);
         }
     } else {
@@ -47,6 +48,7 @@ pub fn state_setting(scenario: &Scenario, listener: &Listener) {
             ),
         );
         state_memory(group, "", listener);
+        state_drafts(group, "", listener);
         state_host(group, "", listener);
     }
     for (place, name) in scenario.models.iter().enumerate() {
@@ -64,6 +66,23 @@ pub fn state_setting(scenario: &Scenario, listener: &Listener) {
             ),
         );
     }
+}
+
+/// What makes drafts, and what it takes.
+fn state_drafts(group: &ReplicaGroup, indent: &str, listener: &Listener) {
+    let Some(speculation) = group.speculation() else { return };
+    let (Some(drafter), Some(method)) = (&group.drafter, speculation.method) else { return };
+    let (drafts, method, name) =
+        (speculation.num_speculative_tokens, method.name(), &drafter.model.name);
+    let words = if drafts == 1 { "draft a step, made" } else { "drafts a step, each made" };
+    say(
+        listener,
+        format!(
+            "{indent}  speculation: {drafts} {words} in a pass of its own through {name} ({method}), whose weights \
+             are {} per GPU",
+            drafter.weights
+        ),
+    );
 }
 
 /// Which processes of a server take time.

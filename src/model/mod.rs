@@ -11,6 +11,7 @@
 //! * `memory/`, `kv_groups.rs`: KV blocks that are left beside the weights
 
 pub mod checkpoint;
+mod drafter;
 mod error;
 mod file;
 mod format;
@@ -29,14 +30,15 @@ pub use checkpoint::{
     Checkpoint, Checkpoint as ModelSpec, DenseMlp, Experts, GroupedAttention, LatentAttention,
     Layer, Mixer, Packing, QuantizedWeights, Reach,
 };
+pub use drafter::{DraftHead, Drafter};
 pub use error::ModelError;
 pub use format::Format;
 pub use groups::{GroupKind, GroupSpec, Groups};
 pub use kv_groups::{KvGroups, WindowGroups};
 pub use lora::{LoraModules, LoraShape};
 pub use memory::{
-    Card, EngineVersion, Generation, KvCapacity, Loading, MemoryBudget, Reserve, SamplerKernels,
-    SglangStart, StartUp, TrtLlmStart, VllmStart, WindowMemory,
+    Card, DraftMemory, EngineVersion, Generation, KvCapacity, Loading, MemoryBudget, Reserve,
+    SamplerKernels, SglangStart, StartUp, TrtLlmStart, VllmStart, WindowMemory,
 };
 pub use precision::{ComputeRate, Dtype, KvDtype, Module, Quantization, Scheme, WeightFormat};
 pub(crate) use shape::COMPRESSED_ROW;

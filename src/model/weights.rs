@@ -37,7 +37,7 @@ pub struct Matrix {
 }
 
 impl Matrix {
-    fn of(tensor: &Tensor, packing: Option<Packing>) -> Self {
+    pub(super) fn of(tensor: &Tensor, packing: Option<Packing>) -> Self {
         let one = Tensor { copies: 1, biases: 0, ..*tensor };
         let plain = one.params() * one.element.bytes();
         // Gates of single experts and of all of them are small products among the choice of experts.

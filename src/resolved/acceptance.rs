@@ -1,12 +1,13 @@
 //! Rules on how many drafts are accepted, and the recording of it.
 
-use super::{EngineConfig, Rules, Scenario, ScenarioError};
+use super::{EngineConfig, Rules, Scenario, ScenarioError, drafting};
 use crate::scenario::{AcceptanceConfig, SpeculationConfig};
 
 const KEY: &str = "cluster.engine.speculation";
 const ACCEPTANCE: &str = "cluster.engine.speculation.acceptance";
 
 pub(super) fn rules(speculation: &SpeculationConfig, rules: &mut Rules) {
+    drafting::rules(speculation, rules);
     let drafts = speculation.num_speculative_tokens;
     let path = format!("{KEY}.num_speculative_tokens");
     rules.check((1..=1000).contains(&drafts), &path, "from 1 to 1000", drafts);

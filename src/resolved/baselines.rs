@@ -116,7 +116,7 @@ pub(super) fn resolve(
     } else {
         let others = (slots, WindowMemory::Whole);
         let size = memory.block_size;
-        KvSource::Derived(derive_kv(cluster, model, gpu, size, step_tokens, others, start)?)
+        KvSource::Derived(derive_kv(cluster, (model, None), gpu, size, step_tokens, others, start)?)
     };
     let blocks = *memory.blocks.get_or_insert(match source {
         KvSource::Derived(capacity) => capacity.blocks,

@@ -4,8 +4,8 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::{ReplicaGroup, Scenario};
-use crate::scenario::{Calibration, EngineConfig, SpeculationMethod, StepTimeConfig};
+use super::{ReplicaGroup, Scenario, drafting};
+use crate::scenario::{Calibration, SpeculationMethod, StepTimeConfig};
 
 /// Something to know of figures before they are trusted.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -14,8 +14,9 @@ use crate::scenario::{Calibration, EngineConfig, SpeculationMethod, StepTimeConf
 pub enum Caveat {
     /// Drafts of speculative decoding are verified, and nothing is taken for making them.
     FreeDrafts {
-        /// Where they come from.
-        method: SpeculationMethod,
+        /// Where they come from, if it is told.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        method: Option<SpeculationMethod>,
         /// Drafts per step.
         num_speculative_tokens: u32,
     },
@@ -67,11 +68,15 @@ impl fmt::Display for Caveat {
         match self {
             Self::FreeDrafts { method, num_speculative_tokens: drafts } => {
                 let what = match method {
-                    SpeculationMethod::Eagle => {
-                        "the draft head's compute and weights cost nothing here, so TPOT is too low"
+                    None => {
+                        "where they come from is not told (`method`), so that making them costs nothing here and \
+                         TPOT is too low"
                     }
-                    SpeculationMethod::Ngram => {
-                        "the lookup of drafts costs nothing here, so TPOT is slightly too low"
+                    Some(method) if method.is_looked_up() => {
+                        "the lookup of drafts costs nothing here (`lookup_us`), so TPOT is slightly too low"
+                    }
+                    Some(_) => {
+                        "a `linear` law has no time for making them, so TPOT is too low"
                     }
                 };
                 write!(f, "speculation with {drafts} drafts a step: {what}")
@@ -127,8 +132,10 @@ impl Scenario {
             {
                 caveats.push(caveat);
             }
-            let EngineConfig::VllmV1(vllm) = &group.cluster.engine else { continue };
-            let Some(speculation) = &vllm.speculation else { continue };
+            let Some(speculation) = group.speculation() else { continue };
+            if !drafting::is_free(&group.cluster) {
+                continue;
+            }
             let caveat = Caveat::FreeDrafts {
                 method: speculation.method,
                 num_speculative_tokens: speculation.num_speculative_tokens,

@@ -2,17 +2,17 @@
 
 use std::borrow::Cow;
 
-use super::{KvSource, Rules, ScenarioError, ServerClass, engine_rules};
+use super::{KvSource, Rules, ScenarioError, ServerClass, drafting, engine_rules};
 use crate::cost::{CudaGraphs, LoraTimes};
 use crate::engine::scheduler::EngineSettings;
 use crate::hardware::GpuSpec;
 use crate::ids::{InstanceId, ModelId};
 use crate::model::layout::VllmLayout;
-use crate::model::{Groups, KvGroups, ModelSpec};
+use crate::model::{Drafter, Groups, KvGroups, ModelSpec};
 use crate::problem::Problem;
 use crate::scenario::{
     AcceptanceConfig, ClusterConfig, EngineConfig, GroupConfig, HandoverProtocol, MambaCacheMode,
-    PipelineLink, ReplicaRole, ScenarioFile,
+    PipelineLink, ReplicaRole, ScenarioFile, SpeculationConfig,
 };
 
 /// Replicas of one kind, ready to run.
@@ -32,6 +32,8 @@ pub struct ReplicaGroup {
     pub stage_link: Option<PipelineLink>,
     /// The model they serve.
     pub model: ModelSpec,
+    /// What drafts beside it, if something does.
+    pub drafter: Option<Drafter>,
     /// Its place among those of the scenario.
     pub serves: ModelId,
     /// The GPU they run on.
@@ -212,6 +214,11 @@ impl ReplicaGroup {
         self.cluster.replicas
     }
 
+    /// How it speculates, if it does.
+    pub fn speculation(&self) -> Option<&SpeculationConfig> {
+        drafting::of(&self.cluster.engine)
+    }
+
     /// The class of servers of which something is expected that they are of, whatever their step times are.
     pub fn server_class(&self) -> Option<ServerClass> {
         ServerClass::expected(&self.cluster, &self.model, &self.gpu)
@@ -220,7 +227,11 @@ impl ReplicaGroup {
     /// How layers with a window share blocks with the others, where the engine keeps them apart.
     pub(crate) fn windows(&self) -> Option<KvGroups> {
         let EngineConfig::VllmV1(vllm) = &self.cluster.engine else { return None };
-        vllm.kv_groups(&self.model, super::kv::machine(&self.cluster, &self.gpu))
+        let machine = super::kv::machine(&self.cluster, &self.gpu);
+        match &self.drafter {
+            Some(drafter) => vllm.kv_groups(&drafter.beside(&self.model), machine),
+            None => vllm.kv_groups(&self.model, machine),
+        }
     }
 
     /// The groups of layers of a model with states at the ends of whose blocks the engine keeps states.

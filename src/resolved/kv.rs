@@ -4,7 +4,8 @@ use super::{KvSource, ScenarioError, baselines, fail, sglang, vllm};
 use crate::hardware::GpuSpec;
 use crate::model::layout::Machine;
 use crate::model::{
-    EngineVersion, KvCapacity, Loading, MemoryBudget, ModelSpec, Reserve, StartUp, WindowMemory,
+    DraftMemory, Drafter, EngineVersion, KvCapacity, Loading, MemoryBudget, ModelSpec, Reserve,
+    StartUp, WindowMemory,
 };
 use crate::scenario::{ClusterConfig, EngineConfig};
 use crate::units::Bytes;
@@ -14,6 +15,7 @@ pub(crate) fn resolve_engine(
     cluster: &mut ClusterConfig,
     model: &ModelSpec,
     gpu: &GpuSpec,
+    drafter: Option<&Drafter>,
 ) -> Result<KvSource, ScenarioError> {
     model
         .check_tensor_parallel(cluster.tensor_parallel_size)
@@ -33,7 +35,7 @@ pub(crate) fn resolve_engine(
     // A limit of SGLang's tokens above what fits is lowered to that, and stays a limit.
     let is_told = engine.kv_capacity_mut().is_some();
     let source = match &mut engine {
-        EngineConfig::VllmV1(config) => vllm::resolve(config, cluster, model, gpu),
+        EngineConfig::VllmV1(config) => vllm::resolve(config, cluster, (model, drafter), gpu),
         EngineConfig::Sglang(config) => sglang::resolve(config, cluster, model, gpu),
         baseline => baselines::resolve(baseline, cluster, model, gpu),
     }?;
@@ -66,7 +68,7 @@ pub(super) fn machine(cluster: &ClusterConfig, gpu: &GpuSpec) -> Machine {
 /// The blocks that fit beside the weights.
 pub(super) fn derive_kv(
     cluster: &ClusterConfig,
-    model: &ModelSpec,
+    (model, drafter): (&ModelSpec, Option<&Drafter>),
     gpu: &GpuSpec,
     block_size: u32,
     step_tokens: u32,
@@ -88,6 +90,13 @@ pub(super) fn derive_kv(
         reserve: reserve.bytes(model, step_tokens, start),
         adapters,
         window,
+        drafts: DraftMemory::default(),
+    };
+    let budget = match drafter {
+        Some(drafter) => {
+            MemoryBudget { drafts: DraftMemory::of(drafter, model, &budget), ..budget }
+        }
+        None => budget,
     };
     let kv = KvCapacity::derive(model, &budget)
         .map_err(|error| fail("cluster.model", &format!("{error} ({})", gpu.name)))?;

@@ -8,6 +8,7 @@ mod bill;
 mod caveat;
 mod data_parallel;
 mod disaggregation;
+mod drafting;
 mod expected;
 mod experts;
 mod faults;
@@ -308,7 +309,8 @@ fn resolve_group(
     let stage_link = pipeline::resolve(cluster, &model, &gpu)?;
     kv_tiers::resolve(cluster, &model, (&gpu, nic_gb_per_s))?;
     states::choose(cluster, &model, &file.workload);
-    let kv = kv_capacity(cluster, &model, &gpu)?;
+    let drafter = drafting::resolve(cluster, &model, &gpu, models)?;
+    let kv = kv_capacity(cluster, &model, &gpu, drafter.as_ref())?;
     let profile = step_time::resolve(cluster, &model, &gpu)?;
     let listed = asked.listed.map(|index| &file.cluster.groups[index]);
     let parts = file.cluster.disaggregation.filter(|_| asked.role != ReplicaRole::Mixed);
@@ -321,6 +323,7 @@ fn resolve_group(
         handover: parts.map(|parts| parts.protocol_of(&cluster.engine)),
         cluster: asked.cluster,
         model,
+        drafter,
         serves,
         gpu,
         kv,

@@ -3,7 +3,9 @@
 use super::graphs::{ignored_rules, largest_rule, size_rules};
 use super::{KvSource, Rules, ScenarioError, fail, lora};
 use crate::hardware::GpuSpec;
-use crate::model::{KvCapacity, Loading, MemoryBudget, ModelSpec, SglangStart, WindowMemory};
+use crate::model::{
+    DraftMemory, KvCapacity, Loading, MemoryBudget, ModelSpec, SglangStart, WindowMemory,
+};
 use crate::scenario::{ClusterConfig, SglangConfig};
 use crate::units::Bytes;
 
@@ -244,6 +246,7 @@ fn resolve_memory(
         } else {
             WindowMemory::Share(sglang.swa_full_tokens_ratio)
         },
+        drafts: DraftMemory::default(),
     };
     let mut kv = KvCapacity::derive(model, &budget)
         .map_err(|error| fail("cluster.model", &format!("{error} ({})", gpu.name)))?;

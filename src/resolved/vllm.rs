@@ -4,7 +4,12 @@ use super::{
     KvSource, Rules, ScenarioError, acceptance, derive_kv, fail, graphs, kv, lora, states,
 };
 use crate::hardware::GpuSpec;
-use crate::model::{EngineVersion, KvGroups, ModelSpec, SamplerKernels, VllmStart, WindowMemory};
+use std::borrow::Cow;
+
+use crate::model::layout::Machine;
+use crate::model::{
+    Drafter, EngineVersion, KvGroups, ModelSpec, SamplerKernels, VllmStart, WindowMemory,
+};
 use crate::scenario::{ClusterConfig, VllmConfig};
 
 /// Rules that need no look-up.
@@ -46,11 +51,16 @@ pub(super) fn rules(vllm: &VllmConfig, rules: &mut Rules) {
 pub(super) fn resolve(
     vllm: &mut VllmConfig,
     cluster: &ClusterConfig,
-    model: &ModelSpec,
+    (model, drafter): (&ModelSpec, Option<&Drafter>),
     gpu: &GpuSpec,
 ) -> Result<KvSource, ScenarioError> {
-    let groups = vllm.kv_groups(model, kv::machine(cluster, gpu));
-    let groups = states::keep(vllm, cluster, (model, gpu), groups)?;
+    let machine = kv::machine(cluster, gpu);
+    let cached = match drafter {
+        Some(drafter) => Cow::Owned(beside(vllm, model, drafter, machine)?),
+        None => Cow::Borrowed(model),
+    };
+    let groups = vllm.kv_groups(&cached, machine);
+    let groups = states::keep(vllm, cluster, (&cached, gpu), groups)?;
     lay_blocks(vllm, cluster, model, groups.as_ref())?;
     let (_, seqs) = default_batch_limits(gpu);
     let model_len = *vllm.max_model_len.get_or_insert(model.max_position);
@@ -79,7 +89,8 @@ pub(super) fn resolve(
         };
         let others = (adapters, window);
         let start = start(vllm, cluster, gpu).parts(model);
-        let capacity = derive_kv(cluster, model, gpu, vllm.block_size, budget, others, start)?;
+        let capacity =
+            derive_kv(cluster, (model, drafter), gpu, vllm.block_size, budget, others, start)?;
         vllm.num_gpu_blocks = Some(capacity.blocks);
         KvSource::Derived(capacity)
     };
@@ -110,6 +121,22 @@ pub(super) fn resolve(
         ));
     }
     Ok(source)
+}
+
+/// The model with the caches of what drafts.
+fn beside(
+    vllm: &VllmConfig,
+    model: &ModelSpec,
+    drafter: &Drafter,
+    machine: Machine,
+) -> Result<ModelSpec, ScenarioError> {
+    let all = drafter.beside(model);
+    if vllm.kv_groups(model, machine).is_some() && vllm.kv_groups(&all, machine).is_none() {
+        let problem = "its KV is not of the shape of the model's, some of whose layers keep less than whole contexts: \
+                       how they share blocks is not modelled; set disable_hybrid_kv_cache_manager";
+        return Err(fail("cluster.engine.speculation.method", problem));
+    }
+    Ok(all)
 }
 
 /// Sets the tokens of a block to those that follow from layers which keep different amounts of a token, where they do.

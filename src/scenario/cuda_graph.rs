@@ -105,11 +105,8 @@ mod tests {
 
     #[test]
     fn drafts_widen_the_steps_captured() {
-        let speculation = SpeculationConfig {
-            method: SpeculationMethod::Ngram,
-            num_speculative_tokens: 2,
-            acceptance: AcceptanceConfig::PerPosition { probability: 0.5 },
-        };
+        let acceptance = AcceptanceConfig::PerPosition { probability: 0.5 };
+        let speculation = SpeculationConfig::new(SpeculationMethod::Ngram, 2, acceptance);
         let config = VllmConfig { speculation: Some(speculation), ..vllm(4, 2048) };
         // Up to 4·3·2 tokens; 1, 2 and 4 requests of 3 tokens each.
         assert_eq!(config.capture_sizes_for(512), [1, 2, 3, 4, 6, 8, 12, 16, 24]);

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::baselines::{
     FasterTransformerConfig, OrcaConfig, SarathiConfig, StaticBatchingConfig, VllmV0Config,
 };
-use super::{HostConfig, SglangConfig};
+use super::{HostConfig, SglangConfig, SpeculationConfig};
 use crate::model::layout::Machine;
 use crate::model::{EngineVersion, KvGroups, ModelSpec, SamplerKernels};
 
@@ -216,54 +216,6 @@ impl VllmStartUp {
     }
 }
 
-/// Speculative decoding.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct SpeculationConfig {
-    /// Where drafts come from.
-    pub method: SpeculationMethod,
-    /// Drafts per step.
-    pub num_speculative_tokens: u32,
-    /// How many of them the target model accepts.
-    pub acceptance: AcceptanceConfig,
-}
-
-/// How many drafts of a step are accepted.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
-#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
-pub enum AcceptanceConfig {
-    /// Each draft with the same probability, if all before it were.
-    PerPosition {
-        /// The probability, above 0 and at most 1.
-        probability: f64,
-    },
-    /// As with `per_position`, the probability being the one under which a step with all its drafts
-    /// brings out this many tokens on average.
-    MeanLength {
-        /// Accepted drafts and the token that follows them: from 1 to one more than the drafts.
-        /// Both benchmark tools print it as the accept length.
-        tokens: f64,
-    },
-    /// As recorded, request by request.
-    Recorded {
-        /// JSON lines `{"request": 0, "accepted": [2, 0, 3]}`, relative to the scenario file.
-        path: String,
-    },
-}
-
-/// Where drafts come from, as far as the scheduler cares.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum SpeculationMethod {
-    /// Looked up in the text so far: needs no look-ahead slots.
-    Ngram,
-    /// A draft head that reads the target's states: reserves look-ahead slots.
-    Eagle,
-}
-
 impl Default for VllmConfig {
     /// The defaults of the API server.
     fn default() -> Self {
@@ -300,7 +252,12 @@ impl VllmConfig {
     /// How layers of a model that have a window or a state share blocks with the others on a machine; nothing where
     /// all keep whole contexts.
     pub fn kv_groups(&self, model: &ModelSpec, machine: Machine) -> Option<KvGroups> {
-        KvGroups::on(model, machine).filter(|_| !self.disable_hybrid_kv_cache_manager)
+        let groups = KvGroups::on(model, machine);
+        let mut groups = groups.filter(|_| !self.disable_hybrid_kv_cache_manager)?;
+        // A request has a state for each draft that may be refused (vLLM 0.33.0, `vllm/v1/kv_cache_interface.py`).
+        let drafts = self.speculation.as_ref().map_or(0, |some| some.num_speculative_tokens);
+        groups.states = groups.states.saturating_mul(drafts.saturating_add(1));
+        Some(groups)
     }
 }
 

@@ -22,6 +22,7 @@ mod pipeline;
 mod router;
 mod server_host;
 mod sglang;
+mod speculation;
 mod step_time;
 mod workload;
 
@@ -40,10 +41,7 @@ pub use cluster::ClusterConfig;
 pub use disaggregation::{
     DisaggregationConfig, HandoverProtocol, LocalPrefillConfig, TransferConfig, TransferGranularity,
 };
-pub use engine::{
-    AcceptanceConfig, EngineConfig, MambaCacheMode, Policy, SpeculationConfig, SpeculationMethod,
-    VllmConfig, VllmStartUp,
-};
+pub use engine::{EngineConfig, MambaCacheMode, Policy, VllmConfig, VllmStartUp};
 pub use expert_parallel::{ExchangeConfig, ExchangeKind, ExpertParallelConfig};
 pub use faults::{CancellationConfig, FaultConfig, RandomFault, RandomFaultConfig, RetryConfig};
 pub use file::{
@@ -69,6 +67,7 @@ pub use router::{
 };
 pub use server_host::{Endpoint, NoHost, ServerHost, ServerHostConfig, ServerHostProfile};
 pub use sglang::{SglangConfig, SglangPolicy};
+pub use speculation::{AcceptanceConfig, SpeculationConfig, SpeculationMethod};
 pub use step_time::{Communication, LayerTableConfig, Sampler, StepTimeConfig};
 pub use workload::{
     AdapterCountsConfig, AdapterStreams, ArrivalConfig, ClassConfig, ClientConfig, ContentConfig,

@@ -1,5 +1,6 @@
 //! From a resolved scenario to machines.
 
+use super::drafting::drafting;
 use super::handover;
 use super::lora;
 use super::pools;
@@ -51,11 +52,13 @@ pub fn cluster_priced_by(
     for (place, (group, cost)) in scenario.groups.iter().zip(costs).enumerate() {
         let wave = wave::of_group(scenario, group, cost);
         let front = front_end(group);
+        let drafting = drafting(group)?;
         for _ in 0..group.replicas() {
             let wave = wave.as_ref().map(|wave| wave.of_replica(instances.len() as u64));
             let own = tiers.as_ref().and_then(|plan| plan.tiers(place));
             let held = lora::held(scenario, instances.len() as u32);
             let built = replica(scenario, group, cost, (own, held.as_deref()))?;
+            let built = built.with_drafting(drafting.clone());
             instances.push(built.in_waves(wave).behind(front.clone()));
         }
     }
@@ -83,7 +86,7 @@ pub fn instance(
     group: &ReplicaGroup,
     cost: &StepTime,
 ) -> Result<Instance, ScenarioError> {
-    let built = replica(scenario, group, cost, (None, None))?;
+    let built = replica(scenario, group, cost, (None, None))?.with_drafting(drafting(group)?);
     Ok(built.in_waves(wave::of_group(scenario, group, cost)).behind(front_end(group)))
 }
 

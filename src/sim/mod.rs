@@ -5,6 +5,7 @@
 
 mod build;
 mod counts;
+mod drafting;
 mod drive;
 mod faults;
 mod front;

@@ -8,7 +8,7 @@ use crate::cost::{
 };
 use crate::model::ModelSpec;
 use crate::resolved::{ReplicaGroup, Scenario, ScenarioError};
-use crate::scenario::StepTimeConfig;
+use crate::scenario::{Communication, Sampler, StepTimeConfig};
 use crate::units::SimDuration;
 
 /// The cost model of each group of a scenario.
@@ -31,6 +31,24 @@ pub fn step_time(group: &ReplicaGroup) -> Result<StepTime, ScenarioError> {
     }
 }
 
+/// What a roofline of layers on these replicas is asked for.
+pub(super) fn options(
+    group: &ReplicaGroup,
+    (sampler, communication): (Sampler, Communication),
+    calibration: Calibration,
+) -> RooflineOptions {
+    let cluster = &group.cluster;
+    RooflineOptions {
+        tensor_parallel_size: cluster.tensor_parallel_size,
+        expert_parallel: cluster.expert_parallel,
+        kv_cache_dtype: cluster.kv_cache_dtype,
+        calibration,
+        sampler,
+        communication,
+        all_reduce: cluster.all_reduce,
+    }
+}
+
 /// The cost model of a part of the layers; `model` has only these.
 pub(super) fn of_layers(
     model: &ModelSpec,
@@ -46,14 +64,8 @@ pub(super) fn of_layers(
         let before = |layer: u32| whole * u128::from(layer) / u128::from(all_layers);
         SimDuration::from_nanos((before(layers.end) - before(layers.start)) as u64)
     };
-    let options = |sampler, communication, calibration: Calibration| RooflineOptions {
-        tensor_parallel_size: cluster.tensor_parallel_size,
-        expert_parallel: cluster.expert_parallel,
-        kv_cache_dtype: cluster.kv_cache_dtype,
-        calibration: calibration.of_stage(share),
-        sampler,
-        communication,
-        all_reduce: cluster.all_reduce,
+    let options = |sampler, communication, calibration: Calibration| {
+        options(group, (sampler, communication), calibration.of_stage(share))
     };
     match &cluster.step_time {
         StepTimeConfig::Auto { .. } => unreachable!("a resolved scenario names its step times"),

@@ -10,6 +10,7 @@ use servecast::cost::Roofline;
 use servecast::cost::RooflineOptions;
 use servecast::cost::StepShape;
 use servecast::hardware::GpuSpec;
+use servecast::model::DraftMemory;
 use servecast::model::EngineVersion;
 use servecast::model::Format;
 use servecast::model::KvCapacity;
@@ -198,6 +199,7 @@ fn block_errors(folder: &std::path::Path, reserve: Reserve) -> Vec<(String, f64)
             reserve: reserve.bytes(&model, step_tokens, start.parts(&model)),
             adapters: servecast::units::Bytes(0),
             window: WindowMemory::Grouped,
+            drafts: DraftMemory::default(),
         };
         let derived = KvCapacity::derive(&model, &budget).unwrap_or_else(|error| panic!("{error}"));
         let logged = f64::from(number("total_kv_blocks"));
@@ -272,6 +274,7 @@ fn a_model_with_windows_has_as_many_blocks_as_its_engine_logged() {
         reserve: vllm_start("0.22.1", &gpu, 2, (8192, 64)).parts(&model).total(),
         adapters: servecast::units::Bytes(0),
         window: WindowMemory::Grouped,
+        drafts: DraftMemory::default(),
     };
     let blocks = KvCapacity::derive(&model, &budget).unwrap().blocks;
     let groups = KvGroups::of(&model).unwrap();

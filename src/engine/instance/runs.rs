@@ -96,8 +96,8 @@ impl Instance {
         let is_disturbed = !self.aborts.is_empty()
             || !self.transfers.is_empty()
             || !self.lost_transfers.is_empty();
-        if self.stepping == Stepping::Single || self.pipeline.is_some() || !is_full || is_disturbed
-        {
+        let is_single = self.stepping == Stepping::Single || self.drafting.is_some();
+        if is_single || self.pipeline.is_some() || !is_full || is_disturbed {
             return;
         }
         let Some(lead) = self.lead() else { return };

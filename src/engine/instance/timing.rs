@@ -15,7 +15,8 @@ impl Instance {
     /// How long its device would take for a step of this shape, if it were no straggler.
     pub fn price(&self, mut shape: StepShape) -> SimDuration {
         shape.cuda_graph = self.graphs.replayed(&shape);
-        self.cost.step_duration(&shape)
+        let drafts = self.drafting.as_ref().map(|drafting| drafting.time(&shape).device);
+        self.cost.step_duration(&shape) + drafts.unwrap_or_default()
     }
 
     /// A step decided at `now` takes its turn on host and device.
@@ -39,6 +40,11 @@ impl Instance {
             loading = lora.loads(loads.from_disk, loads.to_gpu);
             switching = lora.merges(batch.plan.merges);
             host = host.delayed(loading + switching + lora.walk(batch.plan.passed_over));
+        }
+        if let Some(drafting) = &self.drafting {
+            let drafts = drafting.time(shape);
+            duration += drafts.device;
+            host = host.drafting(&drafts);
         }
         let duration = self.slowed(duration) + self.in_flight.next().plan.stall;
         let batch = self.in_flight.next_mut();

@@ -82,12 +82,12 @@ impl Checkpoint {
         all
     }
 
-    fn draft_place(&self, index: usize) -> Place {
+    pub(in crate::model) fn draft_place(&self, index: usize) -> Place {
         Place::Draft { number: self.layers.len() + index, index }
     }
 
     /// The join of a module, norms of both its inputs and of the output, and the head.
-    fn join_tensors(&self, drafts: &DraftModules, tp: u32) -> Vec<Tensor> {
+    pub(in crate::model) fn join_tensors(&self, drafts: &DraftModules, tp: u32) -> Vec<Tensor> {
         let (hidden, tp) = (u64::from(self.hidden), u64::from(tp.max(1)));
         let matrix =
             |name, outputs, inputs| Tensor::matrix(Component::NormOther, name, outputs, inputs);

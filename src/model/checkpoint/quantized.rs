@@ -145,6 +145,8 @@ pub struct QuantizedWeights {
     pub(super) entries: usize,
     /// Numbers of the kinds of packing of each entry, where they differ.
     pub(super) alike: Vec<u32>,
+    /// Whether these layers draft.
+    pub(super) are_drafts: bool,
     pub(super) parents: Parents,
 }
 
@@ -164,6 +166,7 @@ impl QuantizedWeights {
             first_layer: 0,
             entries: 1,
             alike: Vec::new(),
+            are_drafts: false,
             parents: Parents { mlp: "mlp", moe: "mlp" },
         }
     }
@@ -171,6 +174,11 @@ impl QuantizedWeights {
     /// The same, of layers from this one on.
     pub(in crate::model) fn beginning_at(&self, first: usize) -> Self {
         Self { first_layer: self.first_layer + first, ..self.clone() }
+    }
+
+    /// The same, of the layers behind those of the model, which draft.
+    pub(in crate::model) fn of_drafts(&self, first: usize) -> Self {
+        Self { are_drafts: true, ..self.beginning_at(first) }
     }
 
     /// The number of the kind of packing of a layer: those of one kind are packed alike.
@@ -194,7 +202,10 @@ impl QuantizedWeights {
         }
         let (number, index) = match place {
             Place::Outside => (0, None),
-            Place::Layer(number) => ((self.first_layer + number) / self.entries, None),
+            Place::Layer(number) => {
+                let own = self.are_drafts.then_some(number);
+                ((self.first_layer + number) / self.entries, own)
+            }
             Place::Draft { number, index } => (number, Some(index)),
         };
         let names = self.names_of(number, tensor.name);

@@ -13,6 +13,7 @@ mod specs;
 mod weights;
 
 pub use groups::{CacheGroup, VllmLayout};
+pub(super) use refusals::check_drafts;
 pub use refusals::{Refusal, RefusedSetting};
 pub use sglang::{SglangLayout, SglangPools};
 pub use specs::{CacheKind, LayerCache};

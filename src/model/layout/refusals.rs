@@ -100,7 +100,7 @@ fn of(modules: u32) -> String {
     }
 }
 
-fn check_drafts(model: &Checkpoint, machine: Machine) -> Result<(), Refusal> {
+pub(in crate::model) fn check_drafts(model: &Checkpoint, machine: Machine) -> Result<(), Refusal> {
     if machine.draft_tokens == 0 {
         return Ok(());
     }

@@ -13,6 +13,7 @@ mod start;
 use serde::{Deserialize, Serialize};
 
 use super::checkpoint::{Checkpoint as ModelSpec, Reach};
+use super::drafter::Drafter;
 use super::error::ModelError;
 use super::kv_groups::KvGroups;
 use super::layout::{Machine, VllmLayout};
@@ -130,6 +131,25 @@ pub struct MemoryBudget {
     pub adapters: Bytes,
     /// What layers with a window keep.
     pub window: WindowMemory,
+    /// What drafts take.
+    pub drafts: DraftMemory,
+}
+
+/// What making drafts takes of memory, on each GPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct DraftMemory {
+    /// Weights that come to those of the model.
+    pub weights: Bytes,
+    /// KV bytes of a token in a block, those of the model among them; those alone if absent.
+    pub kv_bytes_per_token: Option<u64>,
+}
+
+impl DraftMemory {
+    /// What a drafter takes beside a model, in the memory of this budget.
+    pub fn of(drafter: &Drafter, model: &ModelSpec, budget: &MemoryBudget) -> Self {
+        let per_token = budget.window.bytes_per_token(&drafter.beside(model), budget);
+        Self { weights: drafter.weights, kv_bytes_per_token: Some(per_token) }
+    }
 }
 
 /// The KV cache of an engine, per GPU; with several stages on the GPUs of the stage where it is smallest,
@@ -146,9 +166,17 @@ pub struct KvCapacity {
     pub reserve: Bytes,
     /// Bytes of the slots of LoRA adapters.
     pub adapters: Bytes,
+    /// Bytes of the weights of what drafts.
+    #[serde(skip_serializing_if = "is_nothing")]
+    pub drafts: Bytes,
     /// What the kept bytes are for, where they follow from the engine's start-up.
     #[serde(skip)]
     pub start: Option<StartUp>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+const fn is_nothing(bytes: &Bytes) -> bool {
+    bytes.0 == 0
 }
 
 impl KvCapacity {
@@ -171,7 +199,7 @@ impl KvCapacity {
         }
         let usable = Bytes((budget.gpu_memory.0 as f64 * budget.utilization) as u64);
         let reserve = budget.reserve;
-        let kept = reserve.0 + budget.adapters.0;
+        let kept = reserve.0 + budget.adapters.0 + budget.drafts.weights.0;
         let tightest = tightest(model, (budget.tp, budget.pp), budget, usable.0, kept);
         let Tightest { blocks, block, weights } = tightest;
         if blocks == 0 {
@@ -187,8 +215,9 @@ impl KvCapacity {
             });
         }
         let blocks = u32::try_from(blocks).unwrap_or(u32::MAX);
-        let adapters = budget.adapters;
-        Ok(Self { blocks, block_bytes: Bytes(block), weights, reserve, adapters, start: None })
+        let (adapters, drafts) = (budget.adapters, budget.drafts.weights);
+        let block_bytes = Bytes(block);
+        Ok(Self { blocks, block_bytes, weights, reserve, adapters, drafts, start: None })
     }
 
     /// Tokens the blocks hold, one block being reserved.
@@ -217,7 +246,10 @@ fn tightest(
     let of_stage = |stage: Stage| {
         let weights = stage.loaded_bytes(tp, budget.ranks, budget.loading);
         let sized = MemoryBudget { tp, ..*budget };
-        let block = budget.window.bytes_per_block(&stage.model, &sized);
+        // Nothing drafts on several stages.
+        let own = || budget.window.bytes_per_block(&stage.model, &sized);
+        let with_drafts = |bytes: u64| u64::from(budget.block_size) * bytes;
+        let block = budget.drafts.kv_bytes_per_token.map_or_else(own, with_drafts);
         // Stages in which no layer caches anything hold as many as others need.
         let left = usable.saturating_sub(weights.0 + kept);
         let blocks = left.checked_div(block).unwrap_or(if left > 0 { u64::MAX } else { 0 });

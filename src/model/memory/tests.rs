@@ -19,6 +19,7 @@ fn budget(gpu_memory: u64, tp: u32) -> MemoryBudget {
         reserve: Bytes(1000),
         adapters: Bytes(0),
         window: WindowMemory::Whole,
+        drafts: DraftMemory::default(),
     }
 }
 

@@ -217,7 +217,7 @@ fn derive(
     model: &ModelSpec,
     gpu: &GpuSpec,
 ) -> Result<KvCapacity, String> {
-    match kv_capacity(cluster, model, gpu) {
+    match kv_capacity(cluster, model, gpu, None) {
         Ok(KvSource::Derived(kv)) => Ok(kv),
         Ok(KvSource::Given) => Err("its KV memory is given".to_owned()),
         Err(error) => Err(error.lines("; ")),

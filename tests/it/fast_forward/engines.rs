@@ -171,8 +171,7 @@ pub(super) fn speculating(engines: impl Strategy<Value = Engine>) -> impl Strate
             config.max_num_batched_tokens.map(|budget| budget.max(seqs * (1 + drafts)));
         let tokens = 1.0 + share * f64::from(drafts);
         let acceptance = AcceptanceConfig::MeanLength { tokens };
-        config.speculation =
-            Some(SpeculationConfig { method, num_speculative_tokens: drafts, acceptance });
+        config.speculation = Some(SpeculationConfig::new(method, drafts, acceptance));
         Engine::Vllm(config)
     })
 }

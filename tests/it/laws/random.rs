@@ -136,7 +136,7 @@ fn speculations() -> impl Strategy<Value = SpeculationConfig> {
     let methods = prop::sample::select(vec![SpeculationMethod::Ngram, SpeculationMethod::Eagle]);
     (methods, 1_u32..5, 0.0..=1.0).prop_map(|(method, num_speculative_tokens, probability)| {
         let acceptance = AcceptanceConfig::PerPosition { probability };
-        SpeculationConfig { method, num_speculative_tokens, acceptance }
+        SpeculationConfig::new(method, num_speculative_tokens, acceptance)
     })
 }
 

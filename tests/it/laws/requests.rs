@@ -136,11 +136,11 @@ fn a_chunk_limit_below_the_drafts_cuts_them_off() {
     let engine = VllmConfig {
         long_prefill_token_threshold: 1,
         async_scheduling: false,
-        speculation: Some(SpeculationConfig {
-            method: SpeculationMethod::Ngram,
-            num_speculative_tokens: 2,
-            acceptance: AcceptanceConfig::PerPosition { probability: 0.0 },
-        }),
+        speculation: Some(SpeculationConfig::new(
+            SpeculationMethod::Ngram,
+            2,
+            AcceptanceConfig::PerPosition { probability: 0.0 },
+        )),
         ..small_engine()
     };
     let at = |micros: u64| SimTime::from_nanos(micros * 1000);

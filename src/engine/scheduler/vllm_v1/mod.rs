@@ -63,7 +63,7 @@ use crate::ids::RequestId;
 use crate::kv::{BlockPool, Hits, KvPool, Lookahead, NumberedPool};
 use crate::model::KvGroups;
 use crate::request::Request;
-use crate::scenario::{Policy, SpeculationMethod};
+use crate::scenario::Policy;
 use crate::units::SimTime;
 
 use std::collections::VecDeque;
@@ -184,13 +184,14 @@ impl VllmV1 {
             "block size, token budget and sequences are at least 1"
         );
         let drafts = settings.drafts.map_or(0, |(_, tokens)| tokens);
-        let eagle = settings.drafts.is_some_and(|(method, _)| method == SpeculationMethod::Eagle);
+        let eagle = settings.drafts.is_some_and(|(method, _)| method.reads_states());
+        let looks_ahead = settings.drafts.is_some_and(|(method, _)| method.looks_ahead());
         let groups = drafts == 0 && block_size <= GROUP_BLOCK_SIZE_MAX;
         let naming = if eagle { Lookahead::OneToken } else { Lookahead::None };
         Self {
             watermark_blocks: (settings.watermark * f64::from(blocks)) as u32,
             drafts,
-            lookahead: if eagle { drafts } else { 0 },
+            lookahead: if looks_ahead { drafts } else { 0 },
             naming,
             drops_last_hit: false,
             windows: None,

@@ -1,6 +1,6 @@
 //! What decides its schedules.
 
-use crate::scenario::{Policy, SpeculationMethod, VllmConfig};
+use crate::scenario::{Policy, SpeculationConfig, SpeculationMethod, VllmConfig};
 
 /// The flags of an engine that runs, under vLLM's own names: nothing is left to a default.
 #[derive(Debug, Clone, PartialEq)]
@@ -43,7 +43,7 @@ pub struct VllmV1Settings {
 impl VllmV1Settings {
     /// The settings of a configuration that leaves none of them out.
     pub fn of(config: &VllmConfig) -> Option<Self> {
-        let drafts = |s: &crate::scenario::SpeculationConfig| (s.method, s.num_speculative_tokens);
+        let drafts = |s: &SpeculationConfig| (s.scheduled_as(), s.num_speculative_tokens);
         Some(Self {
             block_size: config.block_size,
             num_gpu_blocks: config.num_gpu_blocks?,

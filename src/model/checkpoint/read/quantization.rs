@@ -148,6 +148,7 @@ fn of(
         first_layer: 0,
         entries: family.entries_per_layer(),
         alike: Vec::new(),
+        are_drafts: false,
         parents: family.parents(),
     };
     Ok((Some(weights), kv))
@@ -191,6 +192,7 @@ fn of_deepseek_v4(
         first_layer: 0,
         entries: family.entries_per_layer(),
         alike: Vec::new(),
+        are_drafts: false,
         parents: family.parents(),
     };
     Ok((Some(weights), kv))

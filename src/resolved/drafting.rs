@@ -1,0 +1,150 @@
+//! What makes the drafts of a scenario: looked up, checked, and what of it is not known to cost anything.
+
+use super::models::Models;
+use super::{Rules, ScenarioError};
+use crate::hardware::GpuSpec;
+use crate::model::layout::Machine;
+use crate::model::{DraftHead, Drafter, ModelSpec};
+use crate::problem::Problem;
+use crate::scenario::{
+    ClusterConfig, EngineConfig, SpeculationConfig, SpeculationMethod, StepTimeConfig,
+};
+
+const KEY: &str = "cluster.engine.speculation";
+
+/// What is looked up at most, in µs for each sequence.
+const LOOK_UP_US_MAX: f64 = 1e6;
+
+/// Rules on who drafts that need no look-up.
+pub(super) fn rules(speculation: &SpeculationConfig, rules: &mut Rules) {
+    let method = speculation.method;
+    let of = |methods: &[SpeculationMethod]| method.is_some_and(|it| methods.contains(&it));
+    let heads = [SpeculationMethod::Eagle, SpeculationMethod::Eagle3];
+    let path = |key: &str| format!("{KEY}.{key}");
+    if of(&[SpeculationMethod::DraftModel]) && speculation.model.is_none() {
+        rules.broken(&path("model"), "must name the model that drafts, as method is `draft_model`");
+    }
+    if speculation.model.is_some() && !of(&[SpeculationMethod::DraftModel]) && !of(&heads) {
+        rules.broken(&path("model"), "is of the methods `draft_model`, `eagle` and `eagle3`");
+    }
+    if let Some(vocab) = speculation.draft_vocab_size {
+        rules.count(&path("draft_vocab_size"), vocab);
+        if !of(&[SpeculationMethod::Eagle3]) {
+            rules.broken(&path("draft_vocab_size"), "is of the method `eagle3`");
+        }
+    }
+    if let Some(micros) = speculation.lookup_us {
+        rules.brief(&path("lookup_us"), micros, LOOK_UP_US_MAX);
+        if !method.is_some_and(SpeculationMethod::is_looked_up) {
+            rules.broken(&path("lookup_us"), "is of the methods `ngram` and `suffix`");
+        }
+    }
+}
+
+/// The speculation of an engine, if it has some.
+pub(super) fn of(engine: &EngineConfig) -> Option<&SpeculationConfig> {
+    match engine {
+        EngineConfig::VllmV1(vllm) => vllm.speculation.as_ref(),
+        _ => None,
+    }
+}
+
+/// What drafts on the GPUs, if something does.
+pub(super) fn resolve(
+    cluster: &ClusterConfig,
+    model: &ModelSpec,
+    gpu: &GpuSpec,
+    models: &Models<'_>,
+) -> Result<Option<Drafter>, ScenarioError> {
+    let Some(speculation) = of(&cluster.engine) else { return Ok(None) };
+    let machine = Machine {
+        generation: gpu.card().generation,
+        tp: cluster.tensor_parallel_size,
+        kv_cache_dtype: cluster.kv_cache_dtype,
+        draft_tokens: speculation.num_speculative_tokens,
+    };
+    let own =
+        speculation.model.as_ref().map(|name| own_model(name, cluster, models)).transpose()?;
+    let at = |key: &str| {
+        let at = format!("{KEY}.{key}");
+        move |why: String| ScenarioError::from(Problem::new(at.clone(), why))
+    };
+    let head = |head| {
+        let key = if own.is_some() { "model" } else { "method" };
+        Drafter::of_head(model, head, own.as_ref(), machine).map_err(at(key))
+    };
+    let drafter = match speculation.method {
+        None | Some(SpeculationMethod::Ngram | SpeculationMethod::Suffix) => return Ok(None),
+        Some(SpeculationMethod::Mtp) => {
+            let drafter = Drafter::of_modules(model, machine).map_err(|why| {
+                let others = "`eagle3`, `draft_model`, `ngram` and `suffix` need none";
+                Problem::new(format!("{KEY}.method"), format_args!("`mtp`: {why}"))
+                    .with_hint(others)
+            })?;
+            check_count(speculation.num_speculative_tokens, model)?;
+            drafter
+        }
+        Some(SpeculationMethod::Eagle) => head(DraftHead::Eagle)?,
+        Some(SpeculationMethod::Eagle3) => {
+            head(DraftHead::Eagle3 { vocab: speculation.draft_vocab_size })?
+        }
+        Some(SpeculationMethod::DraftModel) => {
+            let own = own.expect("a rule demands it");
+            Drafter::of_model(model, own, machine).map_err(at("model"))?
+        }
+    };
+    check_windows(model, &drafter)?;
+    Ok(Some(drafter))
+}
+
+/// A model that drafts, or whose layers a head has.
+fn own_model(
+    name: &str,
+    cluster: &ClusterConfig,
+    models: &Models<'_>,
+) -> Result<ModelSpec, ScenarioError> {
+    let path = format!("{KEY}.model");
+    let named = |problem: Problem| Problem { at: path.clone(), ..problem };
+    let own = models.spec(name).map_err(|error| ScenarioError {
+        problems: error.problems.into_iter().map(named).collect(),
+    })?;
+    own.check_tensor_parallel(cluster.tensor_parallel_size)
+        .map_err(|error| ScenarioError::at(&path, error))?;
+    if own.state_layers() > 0 {
+        let problem =
+            "has layers with linear attention, whose states are not modelled of what drafts";
+        return Err(ScenarioError::at(&path, problem));
+    }
+    Ok(own)
+}
+
+/// Passes take modules in turn, each as often (vLLM 0.33.0, `vllm/config/speculative.py`).
+fn check_count(drafts: u32, model: &ModelSpec) -> Result<(), ScenarioError> {
+    let modules = model.draft_modules().map_or(1, |modules| modules.modules);
+    if drafts <= modules || drafts.is_multiple_of(modules) {
+        return Ok(());
+    }
+    let rule = format!("at most {modules}, the modules that draft, or a multiple of it");
+    Err(Problem::must_be(format!("{KEY}.num_speculative_tokens"), rule, drafts).into())
+}
+
+/// Of prefills only what windows of one size see is counted.
+fn check_windows(model: &ModelSpec, drafter: &Drafter) -> Result<(), ScenarioError> {
+    match drafter.model.window() {
+        Some(window) if model.window().map(|own| own.tokens) != Some(window.tokens) => {
+            let problem = "layers that draft have a window that those of the model do not have, which is not modelled";
+            Err(ScenarioError::at(&format!("{KEY}.method"), problem))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether something drafts whose time is not counted.
+pub(super) fn is_free(cluster: &ClusterConfig) -> bool {
+    let Some(speculation) = of(&cluster.engine) else { return false };
+    match speculation.method {
+        None => true,
+        Some(method) if method.is_looked_up() => speculation.lookup_us.is_none(),
+        Some(_) => matches!(cluster.step_time, StepTimeConfig::Linear { .. }),
+    }
+}
