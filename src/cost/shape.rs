@@ -41,6 +41,8 @@ pub struct StepShape {
     pub logit_rows: u32,
     /// Speculative tokens verified.
     pub draft_tokens: u32,
+    /// Σ over them of the tokens already in the context of their sequence, token².
+    pub draft_context_tokens: u64,
     /// Distinct LoRA adapters in the batch.
     pub adapters: u16,
     /// Σ over those adapters of their ranks.
@@ -67,6 +69,7 @@ impl StepShape {
         self.decode_context_max = self.decode_context_max.max(context);
         self.logit_rows += 1 + drafts;
         self.draft_tokens += drafts;
+        self.draft_context_tokens += u64::from(drafts) * u64::from(context);
     }
 
     /// Adds `seqs` decoding sequences with `context` tokens computed before, all together, the
@@ -117,6 +120,7 @@ impl StepShape {
         self.window_attention += other.window_attention;
         self.logit_rows += other.logit_rows;
         self.draft_tokens += other.draft_tokens;
+        self.draft_context_tokens += other.draft_context_tokens;
         self.adapters += other.adapters;
         self.adapter_ranks += other.adapter_ranks;
         self.lora_tokens += other.lora_tokens;

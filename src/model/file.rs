@@ -5,8 +5,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::checkpoint::{
-    Checkpoint, DeltaNet, DenseMlp, Drafts, Experts, Gate, GroupedAttention, LatentAttention,
-    Layer, Mixer, QkNorm, QuantizedWeights, Reach, Router,
+    Checkpoint, DeltaNet, DenseMlp, DraftModules, Drafts, Experts, Gate, GroupedAttention, Join,
+    LatentAttention, Layer, Mixer, QkNorm, QuantizedWeights, Reach, Router,
 };
 use super::error::ModelError;
 use super::precision::{KvDtype, WeightFormat};
@@ -83,6 +83,10 @@ pub(super) struct UniformFile {
     /// The attention window of some layers, if any.
     #[serde(default)]
     sliding_window: Option<SlidingWindow>,
+    /// Layers that draft, each a module like the last layer, with a matrix that every GPU has in front and an output
+    /// head of its own: as DeepSeek-V3's.
+    #[serde(default)]
+    draft_layers: u32,
     /// Number formats of the weights.
     #[serde(default)]
     weights: WeightFormat,
@@ -212,8 +216,10 @@ impl From<UniformFile> for Checkpoint {
             .quantization
             .as_ref()
             .map(|made| QuantizedWeights::of_modules(made.scheme, &made.modules));
+        let layers: Vec<Layer> = (0..file.layers).map(|index| file.layer(index)).collect();
         Self {
-            layers: (0..file.layers).map(|index| file.layer(index)).collect(),
+            drafts: drafts(&layers, file.draft_layers),
+            layers,
             family: Self::family_of(&file.architecture).to_owned(),
             name: file.name,
             architecture: file.architecture,
@@ -228,8 +234,22 @@ impl From<UniformFile> for Checkpoint {
             kv_cache_dtype: file.kv_cache_dtype,
             kv_cache_dtype_sglang: file.kv_cache_dtype,
             tower: None,
-            drafts: Drafts::None,
         }
+    }
+}
+
+/// So many modules that draft, each of a layer like the last one.
+fn drafts(layers: &[Layer], modules: u32) -> Drafts {
+    match layers.last() {
+        Some(last) if modules > 0 => Drafts::Read(DraftModules {
+            modules,
+            layers: vec![*last; modules as usize],
+            join: Join::Whole(None),
+            is_joined_once: false,
+            has_head: true,
+            nextn: Some(modules),
+        }),
+        _ => Drafts::None,
     }
 }
 

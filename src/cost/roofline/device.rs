@@ -120,6 +120,7 @@ impl<'a> Device<'a> {
         let multiply = reading.layers * reading.decode_flops / (decode * flops);
         Rates {
             decode_token: read.max(multiply),
+            decode_multiply: multiply,
             prefill_token: read,
             prefill_pair: reading.layers * reading.prefill_flops / (prefill * flops),
         }

@@ -25,6 +25,8 @@ pub(super) const BOUNDS: usize = 2;
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Rates {
     pub(super) decode_token: f64,
+    /// Of multiplying alone, for each token that attends.
+    pub(super) decode_multiply: f64,
     pub(super) prefill_token: f64,
     pub(super) prefill_pair: f64,
 }
@@ -32,6 +34,7 @@ pub(super) struct Rates {
 impl Rates {
     pub(super) fn add(&mut self, other: Self) {
         self.decode_token += other.decode_token;
+        self.decode_multiply += other.decode_multiply;
         self.prefill_token += other.prefill_token;
         self.prefill_pair += other.prefill_pair;
     }
@@ -66,6 +69,21 @@ impl AttentionSecs {
         self.bounded[0].map(|(window, _)| window)
     }
 
+    /// The drafts of a step, if it verifies some.
+    fn verified(&self, shape: &StepShape) -> Option<Verified> {
+        let drafts = shape.draft_context_tokens;
+        (shape.draft_tokens > 0).then(|| Verified {
+            full: VerifiedTokens { rates: self.full, most: u64::MAX, drafts },
+            bounded: self.bounded.map(|bound| {
+                bound.map(|(window, rates)| VerifiedTokens {
+                    rates,
+                    most: window.most_read(shape.decode_seqs),
+                    drafts: drafts.min(window.most_read(shape.draft_tokens)),
+                })
+            }),
+        })
+    }
+
     /// Of steps with these sequences.
     pub(in crate::cost) fn decodes(&self, shape: &StepShape) -> DecodeTokens {
         let fixed = if shape.seqs() > 0 { self.fixed } else { 0.0 };
@@ -78,7 +96,8 @@ impl AttentionSecs {
                 },
             })
         });
-        DecodeTokens { fixed, token: self.full.decode_token, bounded }
+        let token = self.full.decode_token;
+        DecodeTokens { fixed, token, bounded, verified: self.verified(shape) }
     }
 }
 
@@ -88,6 +107,39 @@ pub(in crate::cost) struct DecodeTokens {
     fixed: f64,
     token: f64,
     bounded: Option<[BoundedTokens; BOUNDS]>,
+    verified: Option<Verified>,
+}
+
+/// Drafts that attend to contexts beside the tokens that decode: what is read is read once, but each multiplies.
+#[derive(Debug, Clone, Copy)]
+struct Verified {
+    full: VerifiedTokens,
+    bounded: [Option<VerifiedTokens>; BOUNDS],
+}
+
+/// The same of some layers, which read so many tokens at most.
+#[derive(Debug, Clone, Copy)]
+struct VerifiedTokens {
+    rates: Rates,
+    most: u64,
+    drafts: u64,
+}
+
+impl Verified {
+    fn secs(&self, context_tokens: u64) -> f64 {
+        let bounded = self.bounded.iter().flatten();
+        bounded
+            .fold(self.full.secs(context_tokens), |secs, layers| secs + layers.secs(context_tokens))
+    }
+}
+
+impl VerifiedTokens {
+    /// By how much multiplying takes longer than one token of each sequence does.
+    fn secs(&self, context_tokens: u64) -> f64 {
+        let read = context_tokens.min(self.most);
+        let multiply = self.rates.decode_multiply * (read + self.drafts) as f64;
+        (multiply - self.rates.decode_token * read as f64).max(0.0)
+    }
 }
 
 /// The same of layers that read so many tokens of all contexts together at most.
@@ -103,6 +155,9 @@ impl DecodeTokens {
         let mut secs = self.fixed + self.token * context_tokens.cast_signed() as f64;
         for bounded in self.bounded.iter().flatten() {
             secs += bounded.token * context_tokens.min(bounded.most).cast_signed() as f64;
+        }
+        if let Some(verified) = &self.verified {
+            secs += verified.secs(context_tokens);
         }
         secs
     }

@@ -49,6 +49,7 @@ fn any_shape() -> impl Strategy<Value = StepShape> {
             prefill_attention: prefills.3,
             logit_rows: decodes.0 + prefills.0,
             draft_tokens,
+            draft_context_tokens: u64::from(draft_tokens) * 3000,
             cuda_graph,
             ..StepShape::default()
         },
@@ -68,6 +69,7 @@ fn grown(shape: &StepShape, field: usize, by: u32) -> StepShape {
         6 => shape.prefill_attention += u64::from(by) * 1000,
         7 => shape.logit_rows += by,
         8 => shape.draft_tokens += by,
+        9 => shape.draft_context_tokens += 1000 * u64::from(by),
         _ => shape.cuda_graph = Some(shape.cuda_graph.unwrap_or(0) + by),
     }
     shape
@@ -99,7 +101,7 @@ proptest! {
 
     #[test]
     fn a_larger_step_never_takes_less_time(
-        shape in any_shape(), field in 0_usize..10, by in 1_u32..3000, model in 0_usize..4,
+        shape in any_shape(), field in 0_usize..11, by in 1_u32..3000, model in 0_usize..4,
         spreads in any::<bool>(),
     ) {
         let whole = ExpertParallelConfig { size: Some(2), ..Default::default() };
