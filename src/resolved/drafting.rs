@@ -41,6 +41,13 @@ pub(super) fn rules(speculation: &SpeculationConfig, rules: &mut Rules) {
     }
 }
 
+/// No drafts are no speculation.
+pub(super) fn settle(engine: &mut EngineConfig) {
+    if let EngineConfig::VllmV1(vllm) = engine {
+        vllm.speculation.take_if(|speculation| speculation.num_speculative_tokens == 0);
+    }
+}
+
 /// The speculation of an engine, if it has some.
 pub(super) fn of(engine: &EngineConfig) -> Option<&SpeculationConfig> {
     match engine {

@@ -272,6 +272,7 @@ fn resolve_group(
 ) -> Result<ReplicaGroup, ScenarioError> {
     let nic_gb_per_s = asked.nic_gb_per_s(&file.cluster);
     let cluster = &mut asked.cluster;
+    drafting::settle(&mut cluster.engine);
     let checkpoint = models.spec(&cluster.model)?;
     let model = match cluster.quantization {
         Some(format) => checkpoint.in_format(format),

@@ -14,7 +14,7 @@ pub struct SpeculationConfig {
     /// or a `config.json`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Drafts per step.
+    /// Drafts per step; with 0 nothing drafts, as if there were no speculation.
     pub num_speculative_tokens: u32,
     /// Tokens that the output head of `eagle3` knows; those of the model if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -189,6 +189,18 @@ fn who_cannot_draft_is_refused_by_name() {
 }
 
 #[test]
+fn no_drafts_are_no_speculation() {
+    let none = resolve(&of_llama(4, &speculation(HEAD, 0, 0.5))).expect("it holds together");
+    let without = resolve(&of_llama(4, "")).expect("it holds together");
+    assert_eq!(none.first(), without.first());
+    // A length that more drafts would have says nothing of none.
+    let length = format!(
+        "{HEAD}\nnum_speculative_tokens = 0\nacceptance = {{ type = 'mean_length', tokens = 2.5 }}"
+    );
+    assert!(resolve(&of_llama(4, &length)).is_ok());
+}
+
+#[test]
 fn only_drafts_that_cost_nothing_are_warned_of() {
     let caveats = |drafts: &str| resolve(&of_llama(4, drafts)).expect("it holds").caveats().len();
     assert_eq!(caveats(&speculation(HEAD, 2, 0.5)), 0);

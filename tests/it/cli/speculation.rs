@@ -143,3 +143,14 @@ fn drafts_that_cost_nothing_are_not_planned_with() {
     let ran = cli.words("plan s.toml --slo p99_ttft_ms<=1000 --max-gpus 2").expect_exit(2);
     ran.stdout_is_empty().stderr_has("cluster.engine.speculation").stderr_has(FREE);
 }
+
+#[test]
+fn a_plan_tells_whether_drafts_pay() {
+    let drafts = EAGLE.replace("50", "2").replace("0.9", "0.6");
+    let priced = format!("{SCENARIO}\n{drafts}");
+    let cli = Cli::new().file("s.toml", priced);
+    let set = "--set cluster.step_time={type=\"roofline\"} --slo p99_ttft_ms<=1000 --max-gpus 2 --resamples 0";
+    let vary = "--vary cluster.engine.speculation.num_speculative_tokens=0,2";
+    let ran = cli.words(&format!("plan s.toml {set} {vary}")).expect_exit(0);
+    ran.stdout_has("num_speculative_tokens=0").stdout_has("num_speculative_tokens=2");
+}
