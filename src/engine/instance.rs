@@ -204,20 +204,6 @@ impl Instance {
         self
     }
 
-    /// The same replica with kernels and loads of adapters.
-    #[must_use]
-    pub fn with_lora(mut self, lora: Option<LoraTimes>) -> Self {
-        self.lora = lora;
-        self
-    }
-
-    /// The same replica, which makes drafts.
-    #[must_use]
-    pub fn with_drafting(mut self, drafting: Option<Drafting>) -> Self {
-        self.drafting = drafting;
-        self
-    }
-
     /// The same replica, whose ranks take these times in lock step.
     #[must_use]
     pub fn in_waves(mut self, wave: Option<Wave>) -> Self {

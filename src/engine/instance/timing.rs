@@ -1,12 +1,26 @@
 //! When a step that was decided runs on host and device.
 
 use super::Instance;
-use crate::cost::{CostModel, RankStep, StepShape, agree_on_graph};
+use crate::cost::{CostModel, Drafting, LoraTimes, RankStep, StepShape, agree_on_graph};
 use crate::engine::Execution;
 use crate::engine::host::HostPart;
 use crate::units::{SimDuration, SimTime};
 
 impl Instance {
+    /// The same replica with kernels and loads of adapters.
+    #[must_use]
+    pub fn with_lora(mut self, lora: Option<LoraTimes>) -> Self {
+        self.lora = lora;
+        self
+    }
+
+    /// The same replica, which makes drafts.
+    #[must_use]
+    pub fn with_drafting(mut self, drafting: Option<Drafting>) -> Self {
+        self.drafting = drafting;
+        self
+    }
+
     /// A step of nothing, with the window that its cost model asks to count.
     pub fn empty_shape(&self) -> StepShape {
         StepShape::seeing(self.prefill_window)
