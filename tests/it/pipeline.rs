@@ -168,7 +168,8 @@ proptest! {
         prop_assert_eq!(stages.len(), count as usize);
         let sum = |figure: &dyn Fn(&Stage) -> u64| stages.iter().map(figure).sum::<u64>();
         let kv = |model: &ModelSpec| model.kv_bytes_per_token(1, KvDtype::Auto);
-        prop_assert_eq!(sum(&|stage| kv(&stage.model)), kv(model));
+        // Layers of DeepSeek-V4 cache parts of bytes.
+        prop_assert!(sum(&|stage| kv(&stage.model)).abs_diff(kv(model)) <= u64::from(count));
         let sparse = |model: &ModelSpec| u64::from(model.sparse_layers());
         prop_assert_eq!(sum(&|stage| sparse(&stage.model)), sparse(model));
         let windows =
