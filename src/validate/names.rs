@@ -168,7 +168,8 @@ mod tests {
         let of = |name, precision| found(name, precision).expect("a known model");
         for (name, precision, expected) in [
             ("deepseek-ai/DeepSeek-R1", Some("fp4"), "deepseek-ai/DeepSeek-V3 in Nvfp4"),
-            ("nvidia/MiniMax-M2.5-NVFP4", None, "MiniMaxAI/MiniMax-M2 in Nvfp4"),
+            ("nvidia/MiniMax-M2.1-NVFP4", None, "MiniMaxAI/MiniMax-M2 in Nvfp4"),
+            ("nvidia/MiniMax-M2.5-NVFP4", None, "nvidia/MiniMax-M2.5-NVFP4"),
             ("amd/MiniMax-M2.5-MXFP4-AttnFP8", Some("mxfp4"), "MiniMaxAI/MiniMax-M2 in Mxfp4"),
             ("openai/gpt-oss-120b", Some("bf16"), "openai/gpt-oss-120b in None"),
             ("meta-llama/Llama-3.1-70B", Some("fp8"), "meta-llama/Llama-3.1-70B in Fp8"),

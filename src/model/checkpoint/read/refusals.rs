@@ -47,13 +47,14 @@ fn layers_that_are_not_modelled_are_refused_by_key() {
     );
     assert!(refused(r#", "layer_types": ["linear_attention"]"#).contains("layer_types: "));
     assert!(refused(r#", "attn_type_list": [1, 0]"#).contains("attn_type_list: "));
+    let tower = refused(r#", "vision_config": {"depth": 24}"#);
+    assert!(tower.starts_with("small: config.json: vision_config.model_type: "), "{tower}");
     for (key, value) in [
         ("attn_layer_period", "8"),
         ("cross_attention_layers", "[3, 8]"),
         ("mb_per_layer", "2"),
         ("sparse_attention_config", r#"{"topk": 16}"#),
         ("hybrid_layer_pattern", "[0, 1]"),
-        ("vision_config", r#"{"depth": 24}"#),
         ("num_experts", "64"),
         ("acme_expert_count", "64"),
     ] {
