@@ -36,14 +36,17 @@ impl Stage {
     /// The same where so many data-parallel ranks share the routed experts.
     pub fn weight_bytes_of_rank(&self, tp: u32, ranks: u32) -> Bytes {
         let tied = self.model.tied_embeddings;
-        let is_here = |component: Component| match component {
-            Component::Embedding => self.is_first || (self.is_last && tied),
+        // The table of the vocabulary comes first; tables of positions lie on the first stage alone.
+        let is_here = |place: usize, component: Component| match component {
+            Component::Embedding if place == 0 => self.is_first || (self.is_last && tied),
+            Component::Embedding => self.is_first,
             Component::Vision => self.is_first,
             _ => self.is_last,
         };
         let outer = self.model.outer_bytes(tp);
-        let outer = outer.into_iter().filter(|(component, _)| is_here(*component));
-        let outer: u64 = outer.map(|(_, bytes)| bytes).sum();
+        let outer = outer.into_iter().enumerate();
+        let outer = outer.filter(|(place, (component, _))| is_here(*place, *component));
+        let outer: u64 = outer.map(|(_, (_, bytes))| bytes).sum();
         Bytes(outer + self.model.layer_bytes_of_rank(tp, ranks))
     }
 }
