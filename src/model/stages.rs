@@ -39,8 +39,7 @@ impl Stage {
         // The table of the vocabulary comes first; tables of positions lie on the first stage alone.
         let is_here = |place: usize, component: Component| match component {
             Component::Embedding if place == 0 => self.is_first || (self.is_last && tied),
-            Component::Embedding => self.is_first,
-            Component::Vision => self.is_first,
+            Component::Embedding | Component::Vision => self.is_first,
             _ => self.is_last,
         };
         let outer = self.model.outer_bytes(tp);
