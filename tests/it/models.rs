@@ -142,8 +142,9 @@ fn the_catalogue_reads_like_the_published_configs() {
         assert_eq!(model.layers, built_in.layers, "{id}");
         assert_eq!(model.max_position, built_in.max_position, "{id}");
         assert_eq!(model.kv_cache_dtype, built_in.kv_cache_dtype, "{id}");
-        assert_eq!(model.params_total(), built_in.params_total(), "{id}");
-        for tp in [1, 8] {
+        assert_eq!(model.parameters().text, built_in.parameters().text, "{id}");
+        // Files in few words leave encoders out.
+        for tp in [1, 8].into_iter().filter(|_| model.tower == built_in.tower) {
             assert_eq!(model.weight_bytes(tp), built_in.weight_bytes(tp), "{id}");
         }
         compared += 1;

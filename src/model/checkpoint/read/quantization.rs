@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::families::Family;
+use super::families::{Family, Layers};
 use crate::model::checkpoint::quantized::{
     Kept, Packing, QuantizedWeights, single_draft_name, single_name,
 };
@@ -128,8 +128,9 @@ fn of(
             return Err(config.error("quant_method", format!("must be {right}, got {got:?}")));
         }
     };
-    // gpt-oss's own method.
-    let only_experts = method == Some("mxfp4");
+    // gpt-oss's own method; in other checkpoints it converts experts alone where there are some (Kimi-K3).
+    let has_experts = family.layers != Layers::Dense;
+    let only_experts = rest == Some(Packing::Mxfp4) && (method == Some("mxfp4") || has_experts);
     let weights = QuantizedWeights {
         rest: rest.filter(|_| !only_experts),
         experts: rest.filter(|_| only_experts),
