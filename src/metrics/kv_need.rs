@@ -94,7 +94,7 @@ impl KvNeed {
             _ if group.cluster.data_parallel_size > 1 => None,
             EngineConfig::VllmV1(vllm) => vllm.enable_prefix_caching.then_some(vllm.block_size),
             EngineConfig::Sglang(sglang) => {
-                (!sglang.disable_radix_cache).then_some(sglang.page_size)
+                (!sglang.disable_radix_cache).then_some(sglang.page_tokens())
             }
             _ => None,
         };

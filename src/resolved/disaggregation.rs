@@ -155,7 +155,7 @@ fn engine_rules(parts: &DisaggregationConfig, asked: &[Asked], rules: &mut Rules
             }
             (HandoverProtocol::Reserve, EngineConfig::Sglang(sglang)) => {
                 reserving(sglang, &engine, rules);
-                sglang.page_size
+                sglang.page_tokens()
             }
             (HandoverProtocol::Blocking { kv_buffer_size }, EngineConfig::VllmV0(vllm)) => {
                 let path = "cluster.disaggregation.protocol.kv_buffer_size";

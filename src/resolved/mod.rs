@@ -317,7 +317,7 @@ fn resolve_group(
     let parts = file.cluster.disaggregation.filter(|_| asked.role != ReplicaRole::Mixed);
     Ok(ReplicaGroup {
         role: asked.role,
-        settings: settings(cluster)?,
+        settings: settings(cluster, (&model, &gpu), (&file.workload, asked.role))?,
         graphs: graphs::captured(&cluster.engine),
         lora: lora::times(cluster, &model, &gpu)?,
         stage_link,
@@ -353,13 +353,20 @@ fn check_states(cluster: &ClusterConfig, role: ReplicaRole) -> Result<(), Scenar
 }
 
 /// What decides the schedules of an engine, all of which is filled in.
-fn settings(cluster: &ClusterConfig) -> Result<EngineSettings, ScenarioError> {
+fn settings(
+    cluster: &ClusterConfig,
+    served: (&ModelSpec, &GpuSpec),
+    asked: (&WorkloadConfig, ReplicaRole),
+) -> Result<EngineSettings, ScenarioError> {
     let mut settings = EngineSettings::of(&cluster.engine)
         .ok_or_else(|| fail("cluster.engine", "the sizes of its memory and batches are missing"))?;
-    if let EngineSettings::Sglang(sglang) = &mut settings
-        && cluster.data_parallel_size > 1
+    if let (EngineSettings::Sglang(settings), EngineConfig::Sglang(config)) =
+        (&mut settings, &cluster.engine)
     {
-        sglang.schedule_conservativeness *= sglang::CONSERVATIVENESS_OF_RANKS;
+        if cluster.data_parallel_size > 1 {
+            settings.schedule_conservativeness *= sglang::CONSERVATIVENESS_OF_RANKS;
+        }
+        sglang::keep(settings, (config, cluster), served, asked)?;
     }
     Ok(settings)
 }

@@ -3,15 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::HostConfig;
+use crate::model::layout::MambaStrategy;
 use crate::units::Bytes;
-
-/// SGLang 0.5.23's default of `swa_full_tokens_ratio`.
-const SWA_FULL_TOKENS_RATIO: f64 = 0.8;
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it")]
-fn is_default_share(share: &f64) -> bool {
-    share.to_bits() == SWA_FULL_TOKENS_RATIO.to_bits()
-}
 
 /// The flags of SGLang that decide schedules, under SGLang's own names
 /// (SGLang 0.5.23, `sglang/srt/server_args.py`).
@@ -25,12 +18,26 @@ pub struct SglangConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mem_fraction_static: Option<f64>,
     /// Tokens that layers with a sliding window hold, as a share of those of the others, above 0 and at
-    /// most 1.
-    #[serde(skip_serializing_if = "is_default_share")]
-    pub swa_full_tokens_ratio: f64,
+    /// most 1; 0.8 if absent, 0.1 for DeepSeek-V4.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub swa_full_tokens_ratio: Option<f64>,
     /// Whether layers with a window keep whole contexts in KV memory, as all others do.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub disable_hybrid_swa_memory: bool,
+    /// Memory for the states of layers with linear attention or state-space models, as a multiple of that for
+    /// tokens, above 0; 0.9 if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mamba_full_memory_ratio: Option<f64>,
+    /// Slots for such states; if absent, as many as that memory holds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_mamba_cache_size: Option<u32>,
+    /// Which states other requests find again; if absent, `extra_buffer` where the model has it, and either steps
+    /// overlap or pages hold several tokens, else `no_buffer`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mamba_radix_cache_strategy: Option<MambaStrategy>,
+    /// With `extra_buffer`, behind which tokens of an answer states are kept: multiples of this; 256 if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mamba_track_interval: Option<u32>,
     /// Tokens of KV memory; if absent, what the weights leave of `mem_fraction_static`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_total_tokens: Option<u32>,
@@ -54,8 +61,10 @@ pub struct SglangConfig {
     /// Requests added to a prefill batch at most; no limit if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prefill_max_requests: Option<u32>,
-    /// Tokens per KV page.
-    pub page_size: u32,
+    /// Tokens per KV page; if absent, as many as the attention kernels take that SGLang chooses for the model and
+    /// the GPU.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub page_size: Option<u32>,
     /// Order of admission.
     pub schedule_policy: SglangPolicy,
     /// How much memory is kept for answers still to come: the first estimate of the share of
@@ -121,6 +130,11 @@ impl SglangPolicy {
 }
 
 impl SglangConfig {
+    /// Tokens of a page; one where nothing says otherwise.
+    pub fn page_tokens(&self) -> u32 {
+        self.page_size.unwrap_or(1)
+    }
+
     /// Tokens of a page at most: what is counted for every place in a page stays small, and no
     /// attention kernel knows pages of more than some hundred tokens.
     pub const PAGE_SIZE_MAX: u32 = 1 << 16;
@@ -195,8 +209,12 @@ impl Default for SglangConfig {
     fn default() -> Self {
         Self {
             mem_fraction_static: None,
-            swa_full_tokens_ratio: SWA_FULL_TOKENS_RATIO,
+            swa_full_tokens_ratio: None,
             disable_hybrid_swa_memory: false,
+            mamba_full_memory_ratio: None,
+            max_mamba_cache_size: None,
+            mamba_radix_cache_strategy: None,
+            mamba_track_interval: None,
             max_total_tokens: None,
             max_running_requests: None,
             context_length: None,
@@ -204,7 +222,7 @@ impl Default for SglangConfig {
             chunked_prefill_size: None,
             max_prefill_tokens: 16_384,
             prefill_max_requests: None,
-            page_size: 1,
+            page_size: None,
             schedule_policy: SglangPolicy::Fcfs,
             schedule_conservativeness: 1.0,
             disable_radix_cache: false,

@@ -228,16 +228,14 @@ fn sglang(settings: &Settings, ranks: u32, version: Option<EngineVersion>) -> En
     let chunk = |size: i32| if size > 0 { (size / ranks.cast_signed()).max(1) } else { size };
     EngineConfig::Sglang(SglangConfig {
         mem_fraction_static: settings.mem_fraction_static,
-        swa_full_tokens_ratio: settings
-            .swa_full_tokens_ratio
-            .unwrap_or(default.swa_full_tokens_ratio),
+        swa_full_tokens_ratio: settings.swa_full_tokens_ratio,
         disable_hybrid_swa_memory: settings.disable_hybrid_swa_memory.unwrap_or(false),
         max_total_tokens: settings.kv_cache_tokens,
         max_running_requests: settings.max_running_requests.map(|most| (most / ranks).max(1)),
         context_length: settings.max_model_len,
         chunked_prefill_size: settings.chunked_prefill_size.map(chunk),
         max_prefill_tokens: settings.max_prefill_tokens.unwrap_or(default.max_prefill_tokens),
-        page_size: settings.page_size.unwrap_or(default.page_size),
+        page_size: settings.page_size,
         schedule_conservativeness: settings
             .schedule_conservativeness
             .unwrap_or(default.schedule_conservativeness),

@@ -172,7 +172,7 @@ pub(super) fn sglang(case: &Case) -> SglangConfig {
         max_running_requests: case.vllm().max_num_seqs,
         context_length: case.vllm().max_model_len,
         chunked_prefill_size: Some(if bits & 2 == 0 { 128 } else { 0 }),
-        page_size,
+        page_size: Some(page_size),
         disable_radix_cache: bits & 4 == 0,
         enable_mixed_chunk: bits & 8 == 0 && bits & 2 == 0,
         disable_overlap_schedule: bits & 16 == 0,

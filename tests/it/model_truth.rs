@@ -301,7 +301,6 @@ fn every_module_that_drafts_is_read() {
 const SAID_TWICE: &[&str] = &[
     "attention_k_eq_v",
     "attn_res_block_size",
-    "chunk_size",
     "expand",
     "factor",
     "first_k_dense_replace",

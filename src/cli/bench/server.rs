@@ -103,7 +103,7 @@ fn sglang(arguments: &ServerArguments) -> SglangConfig {
         chunked_prefill_size: arguments.chunked_prefill_size,
         max_prefill_tokens: arguments.max_prefill_tokens.unwrap_or(default.max_prefill_tokens),
         prefill_max_requests: arguments.prefill_max_requests,
-        page_size: arguments.page_size.unwrap_or(default.page_size),
+        page_size: arguments.page_size,
         schedule_policy: arguments.schedule_policy.map_or(default.schedule_policy, Into::into),
         schedule_conservativeness: arguments
             .schedule_conservativeness

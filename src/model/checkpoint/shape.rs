@@ -205,6 +205,8 @@ pub struct StateSpace {
     pub has_norm: bool,
     /// Whether the checkpoint asks for states in 32 bits.
     pub is_wide: bool,
+    /// Tokens of a prompt that a kernel takes at once.
+    pub chunk: u32,
 }
 
 /// A Mamba layer of the first kind, as Jamba has it: with norms of steps, inputs and outputs.

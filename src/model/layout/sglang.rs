@@ -1,13 +1,15 @@
 //! SGLang's pools (0.5.23, `srt/mem_cache/memory_pool.py`, `srt/model_executor/pool_configurator.py`): one of tokens,
 //! a second one of tokens in windows, and one of states.
 
+use serde::{Deserialize, Serialize};
+
 use super::Machine;
 use crate::model::checkpoint::{Checkpoint, Compressed, Indexer, Mixer, Reach};
 use crate::model::precision::KvDtype;
 use crate::units::Bytes;
 
 /// The pools of a model in SGLang.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SglangLayout {
     /// Tokens of a page.
     pub page_size: u32,
@@ -21,12 +23,58 @@ pub struct SglangLayout {
     pub fixed_bytes: u64,
     /// What keys and values are stored in.
     pub kv_cache_dtype: KvDtype,
+    /// Tokens that layers of the pool of windows see; nothing without such a pool.
+    pub window: Option<u32>,
+    /// Which states the tree keeps; nothing without states, or without a tree.
+    pub strategy: Option<MambaStrategy>,
     context: u32,
     slots_of_request: u64,
     /// Requests that run at once unless memory holds fewer, where that is not left to memory.
     most_running: Option<u64>,
+    /// Slots of states, where they are given.
+    given_slots: Option<u64>,
+    /// Bytes of states for each of tokens.
+    states_per_tokens: f64,
     /// Tokens of a request that one step verifies; 0 where nothing drafts.
     verified: u64,
+}
+
+/// What a server is told of its pools, under SGLang's own names; by the model where absent.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "the engine's own switches")]
+pub struct SglangPoolFlags {
+    /// Tokens of a page.
+    pub page_size: Option<u32>,
+    /// The longest sequence.
+    pub context_length: Option<u32>,
+    /// Requests that run at once.
+    pub max_running_requests: Option<u32>,
+    /// Tokens of the pool of windows for each of the other.
+    pub swa_full_tokens_ratio: Option<f64>,
+    /// Whether layers with a window keep whole contexts.
+    pub disable_hybrid_swa_memory: bool,
+    /// Bytes of states for each of tokens.
+    pub mamba_full_memory_ratio: Option<f64>,
+    /// Slots of states.
+    pub max_mamba_cache_size: Option<u32>,
+    /// Which states the tree keeps.
+    pub mamba_radix_cache_strategy: Option<MambaStrategy>,
+    /// Whether there is no tree.
+    pub disable_radix_cache: bool,
+    /// Whether a step is decided only after the one before has ended.
+    pub disable_overlap_schedule: bool,
+}
+
+/// Which states of a request others find (`--mamba-radix-cache-strategy`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum MambaStrategy {
+    /// Those behind the tokens where a prefill step or an answer ends, copied there: pages of one token, without
+    /// the overlap schedule.
+    NoBuffer,
+    /// Those behind tokens on a grid, which steps leave in further slots of the request.
+    ExtraBuffer,
 }
 
 /// What a memory holds.
@@ -59,10 +107,9 @@ const LATENT_WITHOUT_PAGES: [&str; 4] = [
     "KimiLinearForCausalLM",
     "MiniCPM3ForCausalLM",
 ];
-/// Slots of a running request without checkpoints between, as LFM2 runs.
-const SLOTS_WITHOUT_BUFFER: u64 = 3;
-/// Slots of a running request with `extra_buffer`: its state, and two for checkpoints, of which it holds as many more.
-const SLOTS_OF_REQUEST: u64 = 5;
+/// Slots of a running request beside those in which steps leave states: its own, the one that it went on from, and one
+/// to copy (`srt/mem_cache/kv_cache_configurator.py`).
+const SLOTS_OF_REQUEST: u64 = 3;
 
 /// Requests that run at once where layers draft (`srt/arg_groups/speculative_hook.py`).
 const RUNNING_WITH_DRAFTS: u64 = 48;
@@ -71,41 +118,59 @@ impl SglangLayout {
     /// Of a checkpoint on a machine. Drafting is that of `--speculative-algorithm NEXTN` with a step for each drafted
     /// token and `--speculative-eagle-topk 1`.
     pub fn of(model: &Checkpoint, machine: Machine) -> Self {
+        Self::told(model, machine, &SglangPoolFlags::default())
+    }
+
+    /// The same of a server that is told more.
+    pub fn told(model: &Checkpoint, machine: Machine, flags: &SglangPoolFlags) -> Self {
         let kv = stored(model, machine);
         let mixers: Vec<&Mixer> = model.each_mixer().collect();
-        let has_window = WINDOWED.contains(&model.family.as_str());
+        let has_window =
+            WINDOWED.contains(&model.family.as_str()) && !flags.disable_hybrid_swa_memory;
         let compressed = mixers.iter().any(|mixer| matches!(mixer, Mixer::Compressed(_)));
         let tokens: Vec<(f64, f64)> =
             mixers.iter().map(|mixer| token_of(mixer, machine, kv, has_window)).collect();
         let full: f64 = tokens.iter().map(|(all, _)| all).sum();
         let windowed: f64 = tokens.iter().map(|(_, latest)| latest).sum();
-        let ratio = if compressed { WINDOW_RATIO_V4 } else { WINDOW_RATIO };
+        let own_ratio = if compressed { WINDOW_RATIO_V4 } else { WINDOW_RATIO };
+        let ratio = flags.swa_full_tokens_ratio.unwrap_or(own_ratio);
         let has_window = has_window || compressed;
         let cell_size = if has_window { full + ratio * windowed } else { full };
         let drafts = machine.draft_tokens > 0;
-        let most_running = match (compressed, drafts) {
-            (true, _) => Some(RUNNING_V4),
-            (false, true) => Some(RUNNING_WITH_DRAFTS),
-            (false, false) => None,
+        let most_running = match (flags.max_running_requests, compressed, drafts) {
+            (Some(told), _, _) => Some(u64::from(told)),
+            (None, true, _) => Some(RUNNING_V4),
+            (None, false, true) => Some(RUNNING_WITH_DRAFTS),
+            (None, false, false) => None,
         };
+        let state_bytes = model.wide_state_bytes(machine.tp);
+        let strategy = strategy(&mixers, flags).filter(|_| state_bytes > 0);
         Self {
-            page_size: page(model, machine),
+            page_size: flags.page_size.unwrap_or_else(|| page(model, machine)),
             cell_size: if drafts {
                 with_drafts(model, &tokens, cell_size, ratio)
             } else {
                 cell_size
             },
             window_ratio: has_window.then_some(ratio),
-            state_bytes: model.wide_state_bytes(machine.tp),
+            window: window_of(&mixers).filter(|_| has_window),
+            strategy,
+            state_bytes,
             fixed_bytes: mixers.iter().map(|mixer| fixed_of(mixer, drafts)).sum(),
             kv_cache_dtype: kv,
-            context: model.max_position_sglang,
+            context: flags.context_length.unwrap_or(model.max_position_sglang),
             most_running,
+            given_slots: match (flags.max_mamba_cache_size, flags.disable_radix_cache) {
+                (Some(told), _) => Some(u64::from(told)),
+                (None, true) => flags.max_running_requests.map(u64::from),
+                (None, false) => None,
+            },
+            states_per_tokens: flags.mamba_full_memory_ratio.unwrap_or(STATES_PER_TOKENS),
             verified: if drafts { 1 + u64::from(machine.draft_tokens) } else { 0 },
-            slots_of_request: if mixers.iter().any(|mixer| matches!(mixer, Mixer::ShortConv(_))) {
-                SLOTS_WITHOUT_BUFFER
+            slots_of_request: if flags.disable_radix_cache {
+                1
             } else {
-                SLOTS_OF_REQUEST
+                SLOTS_OF_REQUEST + tracking_slots(strategy, flags.disable_overlap_schedule)
             },
         }
     }
@@ -116,24 +181,42 @@ impl SglangLayout {
         let slots = self.slots(left);
         let left = left.saturating_sub(slots.map_or(0, |slots| self.bytes_of_states(slots)));
         let page = u64::from(self.page_size);
-        let tokens = (left as f64 / self.cell_size) as u64 / page * page;
+        self.holding((left as f64 / self.cell_size) as u64 / page * page, slots)
+    }
+
+    /// Pools of so many tokens, with the slots of states that are given, or that the requests need.
+    pub fn pools_of(&self, tokens: u64) -> SglangPools {
+        let needed = self.running(tokens) * self.slots_of_request;
+        let slots = (self.state_bytes > 0).then(|| self.given_slots.unwrap_or(needed));
+        self.holding(tokens, slots)
+    }
+
+    fn holding(&self, tokens: u64, slots: Option<u64>) -> SglangPools {
+        let page = u64::from(self.page_size);
         let in_window = |ratio: f64| (tokens as f64 * ratio) as u64 / page * page;
-        let by_tokens = (tokens as f64 / f64::from(self.context) * 512.0) as u64;
-        let by_tokens = self.most_running.unwrap_or_else(|| by_tokens.clamp(2048, 4096));
-        let by_tokens = by_tokens.min(tokens / 2);
+        let running = self.running(tokens);
         SglangPools {
             max_total_num_tokens: tokens,
             swa_max_total_num_tokens: self.window_ratio.map(in_window),
             max_mamba_cache_size: slots,
             max_running_requests: slots
-                .map_or(by_tokens, |slots| by_tokens.min(slots / self.slots_of_request)),
+                .map_or(running, |slots| running.min(slots / self.slots_of_request)),
         }
+    }
+
+    /// Requests that run at once on so many tokens.
+    fn running(&self, tokens: u64) -> u64 {
+        let by_tokens = (tokens as f64 / f64::from(self.context) * 512.0) as u64;
+        self.most_running.unwrap_or_else(|| by_tokens.clamp(2048, 4096)).min(tokens / 2)
     }
 
     /// Slots of states in so much memory, of which these take a share; one more is set aside. Where layers draft,
     /// each running request, and one more, also has a state for every token that is verified.
     fn slots(&self, memory: u64) -> Option<u64> {
-        let share = memory as f64 * STATES_PER_TOKENS / (1.0 + STATES_PER_TOKENS);
+        if let Some(told) = self.given_slots.filter(|_| self.state_bytes > 0) {
+            return Some(told);
+        }
+        let share = memory as f64 * self.states_per_tokens / (1.0 + self.states_per_tokens);
         let (state, verified) = (self.state_bytes as f64, self.verified as f64);
         let aside = state * (1.0 + verified);
         let slot = state * (1.0 + verified / self.slots_of_request as f64);
@@ -144,6 +227,38 @@ impl SglangLayout {
     fn bytes_of_states(&self, slots: u64) -> u64 {
         let running = self.most_running.unwrap_or(u64::MAX).min(slots / self.slots_of_request);
         (slots + 1 + (running + 1) * self.verified) * self.state_bytes
+    }
+}
+
+/// Tokens that the layers of the pool of windows see.
+fn window_of(mixers: &[&Mixer]) -> Option<u32> {
+    mixers.iter().find_map(|mixer| match mixer {
+        Mixer::Compressed(compressed) => Some(compressed.window),
+        _ => match mixer.reach() {
+            Reach::Window(tokens) | Reach::Chunk(tokens) => Some(tokens),
+            Reach::Full => None,
+        },
+    })
+}
+
+/// Which states the tree keeps (`srt/arg_groups/overrides.py`, `_mamba_radix_cache_resolution`): those on a grid, but
+/// for models that cannot, and where steps do not overlap and pages are of one token.
+fn strategy(mixers: &[&Mixer], flags: &SglangPoolFlags) -> Option<MambaStrategy> {
+    if flags.disable_radix_cache {
+        return None;
+    }
+    let is_plain = mixers.iter().any(|mixer| matches!(mixer, Mixer::ShortConv(_)));
+    let overlaps = !flags.disable_overlap_schedule || flags.page_size.is_some_and(|page| page > 1);
+    let own =
+        if overlaps && !is_plain { MambaStrategy::ExtraBuffer } else { MambaStrategy::NoBuffer };
+    Some(flags.mamba_radix_cache_strategy.unwrap_or(own))
+}
+
+/// Slots in which the steps of a running request leave states: one, two where they overlap.
+fn tracking_slots(strategy: Option<MambaStrategy>, disable_overlap_schedule: bool) -> u64 {
+    match strategy {
+        Some(MambaStrategy::ExtraBuffer) => 1 + u64::from(!disable_overlap_schedule),
+        Some(MambaStrategy::NoBuffer) | None => 0,
     }
 }
 

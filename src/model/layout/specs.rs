@@ -202,6 +202,16 @@ impl Checkpoint {
         self.each_mixer().map(|mixer| Self::state_of(mixer, tp, 0, true)).sum()
     }
 
+    /// Tokens that a kernel of its layers with states takes at once: SGLang finds states again on this grid
+    /// (0.5.23, `srt/configs/mamba_utils.py`, `mamba_chunk_size`).
+    pub(crate) fn state_chunk(&self) -> u32 {
+        let chunk = |mixer: &Mixer| match mixer {
+            Mixer::StateSpace(state) => Some(state.chunk),
+            _ => None,
+        };
+        self.each_mixer().find_map(chunk).unwrap_or(DELTA_CHUNK)
+    }
+
     pub(in crate::model) fn state_alignment(&self) -> u64 {
         let has = |is: fn(&Mixer) -> bool| self.each_mixer().any(is);
         if has(|mixer| matches!(mixer, Mixer::KimiDelta(_))) {
@@ -223,6 +233,9 @@ impl Checkpoint {
         bytes.max().unwrap_or(0)
     }
 }
+
+/// Tokens that the kernels of linear attention take at once.
+const DELTA_CHUNK: u32 = 64;
 
 /// The largest head of `FlashAttention` and `FlashInfer`.
 const LARGEST_HEAD: u32 = 256;

@@ -12,11 +12,11 @@ mod start;
 
 use serde::{Deserialize, Serialize};
 
-use super::checkpoint::{Checkpoint as ModelSpec, Reach};
+use super::checkpoint::Checkpoint as ModelSpec;
 use super::drafter::Drafter;
 use super::error::ModelError;
 use super::kv_groups::KvGroups;
-use super::layout::{Machine, VllmLayout};
+use super::layout::{Machine, SglangLayout, VllmLayout};
 use super::precision::KvDtype;
 use super::stages::Stage;
 use crate::units::Bytes;
@@ -72,19 +72,23 @@ pub enum WindowMemory {
     /// The same of a model whose layers keep different amounts of a token: any block is as large as the largest, on
     /// GPUs of this generation ([`VllmLayout`]). The tokens of a block follow from the layers.
     Laid(Generation),
-    /// A pool of their own that holds so large a share of the tokens that the others hold: `SGLang`'s
-    /// `swa_full_tokens_ratio`. Requests in decode keep a window in it, which is less.
-    Share(f64),
+    /// Pools of their own, those of states among them: `SGLang`'s ([`SglangLayout`]).
+    Pools(SglangLayout),
 }
 
 impl WindowMemory {
     /// Bytes of a block.
     fn bytes_per_block(self, model: &ModelSpec, budget: &MemoryBudget) -> u64 {
-        let Self::Laid(generation) = self else {
-            return u64::from(budget.block_size) * self.bytes_per_token(model, budget);
-        };
-        let machine = Machine::new(generation, budget.tp, budget.kv_dtype);
-        VllmLayout::of(model, machine).bytes_per_block.max(1)
+        match self {
+            Self::Laid(generation) => {
+                let machine = Machine::new(generation, budget.tp, budget.kv_dtype);
+                VllmLayout::of(model, machine).bytes_per_block.max(1)
+            }
+            Self::Pools(layout) => (layout.cell_size * f64::from(layout.page_size)) as u64,
+            Self::Whole | Self::Grouped => {
+                u64::from(budget.block_size) * self.bytes_per_token(model, budget)
+            }
+        }
     }
 
     /// KV bytes of a token in a block.
@@ -94,13 +98,7 @@ impl WindowMemory {
             (Self::Grouped, Some(groups)) => {
                 u64::from(groups.layers) * model.kv_bytes_of_layer(tp, dtype)
             }
-            (Self::Share(share), _) => {
-                let windows = model.kv_bytes_of(tp, dtype, |reach| reach != Reach::Full);
-                let whole = model.kv_bytes_of(tp, dtype, |reach| reach == Reach::Full);
-                // Where all layers have a window there is one pool.
-                let share = if whole > 0 { share } else { 1.0 };
-                whole + (share * windows as f64) as u64
-            }
+            (Self::Pools(layout), _) => layout.cell_size as u64,
             (Self::Whole | Self::Grouped | Self::Laid(_), _) => model.kv_bytes_per_token(tp, dtype),
         }
     }
@@ -160,6 +158,9 @@ pub struct KvCapacity {
     pub blocks: u32,
     /// Bytes of a block.
     pub block_bytes: Bytes,
+    /// Bytes that are left for the cache.
+    #[serde(skip)]
+    pub left: Bytes,
     /// Bytes of weights.
     pub weights: Bytes,
     /// Bytes kept for activations and captured graphs.
@@ -201,7 +202,7 @@ impl KvCapacity {
         let reserve = budget.reserve;
         let kept = reserve.0 + budget.adapters.0 + budget.drafts.weights.0;
         let tightest = tightest(model, (budget.tp, budget.pp), budget, usable.0, kept);
-        let Tightest { blocks, block, weights } = tightest;
+        let Tightest { blocks, block, left, weights } = tightest;
         if blocks == 0 {
             return Err(ModelError::DoesNotFit {
                 model: model.name.clone(),
@@ -217,7 +218,7 @@ impl KvCapacity {
         let blocks = u32::try_from(blocks).unwrap_or(u32::MAX);
         let (adapters, drafts) = (budget.adapters, budget.drafts.weights);
         let block_bytes = Bytes(block);
-        Ok(Self { blocks, block_bytes, weights, reserve, adapters, drafts, start: None })
+        Ok(Self { blocks, block_bytes, left, weights, reserve, adapters, drafts, start: None })
     }
 
     /// Tokens the blocks hold, one block being reserved.
@@ -231,6 +232,8 @@ struct Tightest {
     blocks: u64,
     /// Bytes of one.
     block: u64,
+    /// Bytes left for them.
+    left: Bytes,
     weights: Bytes,
 }
 
@@ -253,7 +256,7 @@ fn tightest(
         // Stages in which no layer caches anything hold as many as others need.
         let left = usable.saturating_sub(weights.0 + kept);
         let blocks = left.checked_div(block).unwrap_or(if left > 0 { u64::MAX } else { 0 });
-        Tightest { blocks, block, weights }
+        Tightest { blocks, block, left: Bytes(left), weights }
     };
     let stages = model.stages(pp).into_iter().map(of_stage);
     let least = stages.min_by_key(|stage| (stage.blocks, std::cmp::Reverse(stage.weights)));

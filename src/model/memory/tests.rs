@@ -1,5 +1,6 @@
 //! Blocks beside weights and what else is kept.
 
+use super::super::layout::SglangPoolFlags;
 use super::*;
 use crate::model::{Mixer, Reach};
 
@@ -32,15 +33,26 @@ fn layers_with_a_window_leave_room_as_their_engine_has_it() {
         let budget = MemoryBudget { window, ..budget(memory, 1) };
         u64::from(KvCapacity::derive(model, &budget).unwrap().blocks)
     };
-    let (grouped, shared) = (WindowMemory::Grouped, WindowMemory::Share(0.5));
+    let pools = |model: &ModelSpec| {
+        let machine = Machine::new(Generation::Hopper, 1, KvDtype::Auto);
+        let flags = SglangPoolFlags {
+            page_size: Some(16),
+            swa_full_tokens_ratio: Some(0.5),
+            ..SglangPoolFlags::default()
+        };
+        WindowMemory::Pools(SglangLayout::told(model, machine, &flags))
+    };
+    let grouped = WindowMemory::Grouped;
     let whole = room / 8192;
-    for all in [WindowMemory::Whole, grouped, shared] {
+    for all in [WindowMemory::Whole, grouped, pools(&model)] {
         assert_eq!(blocks(&model, all), whole, "no layer has a window");
     }
     model = model.with_windows(16, 1);
     assert_eq!(blocks(&model, WindowMemory::Whole), whole);
     assert_eq!(blocks(&model, grouped), room / 4096, "a block holds one layer of two");
-    assert_eq!(blocks(&model, shared), room / (4096 + 2048));
+    assert_eq!(blocks(&model, pools(&model)), whole, "SGLang has one pool for it");
+    model.family = "gpt_oss".to_owned();
+    assert_eq!(blocks(&model, pools(&model)), room / (4096 + 2048));
     if let Some(Mixer::Grouped(grouped)) = &mut model.layers[0].mixer {
         grouped.reach = Reach::Chunk(16);
     }

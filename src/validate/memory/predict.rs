@@ -321,7 +321,7 @@ fn sglang(
         mem_fraction_static: start.real("mem_fraction_static"),
         context_length: start.count("max_model_len"),
         chunked_prefill_size: start.count("max_num_batched_tokens").map(u32::cast_signed),
-        page_size,
+        page_size: Some(page_size),
         ..SglangConfig::default()
     });
     let gpus = cluster.gpus_per_replica();

@@ -68,7 +68,7 @@ impl Engine {
     /// The longest answer by the limits of a sequence and by the memory.
     fn sglang_limits(&self, request: &Request) -> (u32, u32) {
         let Self::Sglang(config) = self else { panic!("{self:?} is not SGLang's") };
-        let page = config.page_size;
+        let page = config.page_tokens();
         let pool = config.max_total_tokens.expect("resolved") / page * page;
         let longest = (config.context_length.expect("resolved") - 1).min(pool - 1);
         let prompt = request.prompt_tokens;
@@ -146,7 +146,7 @@ pub(super) fn sglang() -> impl Strategy<Value = Engine> {
             }),
             max_prefill_tokens: prefill,
             prefill_max_requests: (requests > 0).then_some(requests),
-            page_size,
+            page_size: Some(page_size),
             schedule_policy: if is_lpm { SglangPolicy::Lpm } else { SglangPolicy::Fcfs },
             schedule_conservativeness: conservativeness,
             disable_radix_cache: !caches,

@@ -57,7 +57,7 @@ impl SglangSettings {
             chunked_prefill_size: Self::chunk_size(config.chunked_prefill_size?),
             max_prefill_tokens: config.max_prefill_tokens,
             prefill_max_requests: config.prefill_max_requests,
-            page_size: config.page_size,
+            page_size: config.page_tokens(),
             schedule_policy: config.schedule_policy,
             schedule_conservativeness: config.schedule_conservativeness,
             disable_radix_cache: config.disable_radix_cache,

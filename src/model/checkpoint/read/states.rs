@@ -88,6 +88,10 @@ fn is_wide(dtype: &str) -> bool {
     dtype == "float32"
 }
 
+/// Tokens that a kernel takes at once where the config does not say, as transformers has them.
+const NEMOTRON_CHUNK: u32 = 128;
+const MAMBA2_CHUNK: u32 = 256;
+
 pub(super) fn state_space(keys: &Keys<'_>) -> Result<StateSpace, ModelError> {
     let state = StateSpace {
         heads: keys.required(&["mamba_num_heads"])?,
@@ -99,15 +103,15 @@ pub(super) fn state_space(keys: &Keys<'_>) -> Result<StateSpace, ModelError> {
         proj_bias: keys.flag(&["mamba_proj_bias"])?.unwrap_or(false),
         has_norm: true,
         is_wide: true,
+        chunk: keys.optional(&["chunk_size"])?.unwrap_or(NEMOTRON_CHUNK),
     };
     if let Some(dtype) = keys.text(&["mamba_ssm_cache_dtype"])?
         && dtype != "float32"
     {
         return Err(keys.error("mamba_ssm_cache_dtype", format!("must be float32, got {dtype}")));
     }
-    // It follows from the heads; kernels cut prompts in chunks of this size.
+    // It follows from the heads.
     keys.pass("expand");
-    keys.pass("chunk_size");
     keys.pass("time_step_rank");
     Ok(state)
 }
@@ -129,10 +133,8 @@ pub(super) fn mamba2(keys: &Keys<'_>, hidden: u32) -> Result<StateSpace, ModelEr
     {
         return Err(keys.error("mamba_d_head", format!("must be {head_dim}, or auto")));
     }
-    // Kernels cut prompts in chunks of this size; norms before and behind the gate are as large.
-    for name in ["mamba_chunk_size", "mamba_norm_before_gate"] {
-        keys.pass(name);
-    }
+    // Norms before and behind the gate are as large.
+    keys.pass("mamba_norm_before_gate");
     Ok(StateSpace {
         heads,
         head_dim,
@@ -143,6 +145,7 @@ pub(super) fn mamba2(keys: &Keys<'_>, hidden: u32) -> Result<StateSpace, ModelEr
         proj_bias: keys.flag(&["mamba_proj_bias"])?.unwrap_or(false),
         has_norm: keys.flag(&["mamba_rms_norm"])?.unwrap_or(true),
         is_wide: false,
+        chunk: keys.optional(&["mamba_chunk_size"])?.unwrap_or(MAMBA2_CHUNK),
     })
 }
 

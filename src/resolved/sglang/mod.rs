@@ -1,13 +1,18 @@
 //! Rules and derived values of SGLang.
 
+mod pools;
+
 use super::graphs::{ignored_rules, largest_rule, size_rules};
 use super::{KvSource, Rules, ScenarioError, fail, lora};
 use crate::hardware::GpuSpec;
+use crate::model::layout::{SglangLayout, SglangPools};
 use crate::model::{
     DraftMemory, KvCapacity, Loading, MemoryBudget, ModelSpec, SglangStart, WindowMemory,
 };
 use crate::scenario::{ClusterConfig, SglangConfig};
 use crate::units::Bytes;
+
+pub(super) use pools::keep;
 
 /// Factor of `schedule_conservativeness` where ranks are several: each expects answers to be shorter (SGLang 0.5.23,
 /// `sglang/srt/arg_groups/parallel_hook.py`).
@@ -16,7 +21,7 @@ pub(super) const CONSERVATIVENESS_OF_RANKS: f64 = 0.3;
 /// Rules that need no look-up.
 pub(super) fn rules(sglang: &SglangConfig, rules: &mut Rules) {
     let at_least_one = [
-        ("page_size", Some(sglang.page_size)),
+        ("page_size", sglang.page_size),
         ("max_prefill_tokens", Some(sglang.max_prefill_tokens)),
         ("max_running_requests", sglang.max_running_requests),
         ("prefill_max_requests", sglang.prefill_max_requests),
@@ -28,8 +33,9 @@ pub(super) fn rules(sglang: &SglangConfig, rules: &mut Rules) {
         rules.count(&format!("cluster.engine.{key}"), value.unwrap_or(1));
     }
     let most = SglangConfig::PAGE_SIZE_MAX;
-    let is_page = sglang.page_size <= most;
-    rules.check(is_page, "cluster.engine.page_size", &format!("at most {most}"), sglang.page_size);
+    let page = sglang.page_tokens();
+    let is_page = page <= most;
+    rules.check(is_page, "cluster.engine.page_size", &format!("at most {most}"), page);
     let conservativeness = sglang.schedule_conservativeness;
     rules.not_negative("cluster.engine.schedule_conservativeness", conservativeness);
     if let Some(share) = sglang.mem_fraction_static {
@@ -37,21 +43,17 @@ pub(super) fn rules(sglang: &SglangConfig, rules: &mut Rules) {
         let rule = "above 0 and below 1";
         rules.check(is_share, "cluster.engine.mem_fraction_static", rule, share);
     }
-    let share = sglang.swa_full_tokens_ratio;
-    let is_share = share > 0.0 && share <= 1.0;
-    let rule = "above 0 and at most 1";
-    rules.check(is_share, "cluster.engine.swa_full_tokens_ratio", rule, share);
+    pools::rules(sglang, rules);
     if sglang.context_length.is_some_and(|tokens| tokens < 2) {
         rules.broken("cluster.engine.context_length", "must be at least 2: a prompt and an answer");
     }
     if let Some(tokens) = sglang.max_total_tokens {
         let rule = "at least one page";
-        let is_page = tokens >= sglang.page_size;
+        let is_page = tokens >= page;
         rules.check(is_page, "cluster.engine.max_total_tokens", rule, tokens);
     }
     if let Some(chunk) = sglang.chunked_prefill_size {
-        let page = i64::from(sglang.page_size);
-        let is_page = chunk <= 0 || i64::from(chunk) >= page;
+        let is_page = chunk <= 0 || i64::from(chunk) >= i64::from(page);
         let rule = "at least one page, or 0 or less for no cutting";
         rules.check(is_page, "cluster.engine.chunked_prefill_size", rule, chunk);
     }
@@ -101,20 +103,37 @@ pub(super) fn resolve(
         let message = "is not a setting of SGLang; set cluster.engine.mem_fraction_static";
         return Err(fail(&format!("cluster.{key}"), message));
     }
-    let context = *sglang.context_length.get_or_insert(model.max_position_sglang);
+    sglang.context_length.get_or_insert(model.max_position_sglang);
+    let layout = pools::layout(sglang, cluster, model, gpu);
+    pools::choose_states(sglang, model, &layout)?;
+    sglang.page_size = Some(layout.page_size);
     let by_gpu = SglangConfig::chunked_prefill_size_for(gpu.memory());
     // Ranks share a chunk (0.5.23, `sglang/srt/arg_groups/parallel_hook.py`).
     let ranks = cluster.data_parallel_size.cast_signed();
-    let page = sglang.page_size.cast_signed();
+    let page = layout.page_size.cast_signed();
     sglang.chunked_prefill_size.get_or_insert((by_gpu / ranks).max(page));
+    check_page(sglang, layout.page_size)?;
     let is_latent = model.is_latent();
     resolve_graphs(sglang, cluster, model, gpu);
-    let source = resolve_memory(sglang, cluster, model, gpu, graphs_mib(sglang, is_latent))?;
-    let tokens = sglang.max_total_tokens.unwrap_or(1);
-    sglang
-        .max_running_requests
-        .get_or_insert(SglangConfig::running_requests_for(tokens, context).max(1));
-    Ok(source)
+    let graphs = graphs_mib(sglang, is_latent);
+    resolve_memory(sglang, cluster, (model, layout), gpu, graphs)
+}
+
+/// What is given must hold a page, also where its size is SGLang's own choice.
+fn check_page(sglang: &SglangConfig, page: u32) -> Result<(), ScenarioError> {
+    let chunk = sglang.chunked_prefill_size.and_then(|size| u32::try_from(size).ok());
+    let given = [
+        ("chunked_prefill_size", chunk.filter(|size| *size > 0)),
+        ("max_total_tokens", sglang.max_total_tokens),
+    ];
+    match given.into_iter().find(|(_, tokens)| tokens.is_some_and(|tokens| tokens < page)) {
+        Some((key, tokens)) => {
+            let got = tokens.unwrap_or_default();
+            let why = format!("must be at least one page, of {page} tokens here, got {got}");
+            Err(fail(&format!("cluster.engine.{key}"), &why))
+        }
+        None => Ok(()),
+    }
 }
 
 /// The captured batches (SGLang 0.5.23, `sglang/srt/arg_groups/memory_hook.py`). Prefill batches
@@ -180,39 +199,19 @@ fn graphs_mib(sglang: &SglangConfig, is_latent: bool) -> f64 {
     decode + prefill
 }
 
-/// Slots of states for each request where prefixes are kept (`extra_buffer`, 0.5.23).
-const SLOTS_PER_REQUEST: u64 = 5;
-
-/// States of linear attention as a share of KV memory, `mamba_full_memory_ratio`.
-const STATES_PER_KV: f64 = 0.9;
-
-/// Leaves room for the states of layers with linear attention, so many bytes for each sequence, and runs no more
-/// requests than there are slots for. Prefixes are not found again: what the engine keeps of states is not modelled.
-fn keep_states(sglang: &mut SglangConfig, kv: &mut KvCapacity, state_bytes: u64) {
-    if state_bytes == 0 {
-        return;
-    }
-    let all = f64::from(kv.blocks) * kv.block_bytes.0 as f64;
-    let states = all * STATES_PER_KV / (1.0 + STATES_PER_KV);
-    kv.blocks = (f64::from(kv.blocks) / (1.0 + STATES_PER_KV)) as u32;
-    let slots = (states / state_bytes as f64) as u64;
-    let each = if sglang.disable_radix_cache { 1 } else { SLOTS_PER_REQUEST };
-    let most = u32::try_from(slots / each).unwrap_or(u32::MAX).max(1);
-    sglang.max_running_requests =
-        Some(sglang.max_running_requests.map_or(most, |asked| asked.min(most)));
-    sglang.disable_radix_cache = true;
-}
-
 /// The KV memory: what weights leave of `mem_fraction_static` of the GPU memory that is free before they are
 /// loaded, at most what is asked for.
 fn resolve_memory(
     sglang: &mut SglangConfig,
     cluster: &ClusterConfig,
-    model: &ModelSpec,
+    (model, layout): (&ModelSpec, SglangLayout),
     gpu: &GpuSpec,
     graphs_mib: f64,
 ) -> Result<KvSource, ScenarioError> {
-    if sglang.max_total_tokens.is_some() && sglang.mem_fraction_static.is_none() {
+    if let Some(given) = sglang.max_total_tokens
+        && sglang.mem_fraction_static.is_none()
+    {
+        pools::fill(sglang, layout.pools_of(given.into()));
         return Ok(KvSource::Given);
     }
     let chunk = u32::try_from(sglang.chunked_prefill_size.unwrap_or(0)).unwrap_or(0);
@@ -236,27 +235,37 @@ fn resolve_memory(
         tp,
         pp: 1,
         ranks: cluster.data_parallel_size,
-        block_size: sglang.page_size,
+        block_size: layout.page_size,
         kv_dtype: cluster.kv_cache_dtype,
         loading: Loading::Served(card.generation),
         reserve: Bytes(0),
         adapters: lora::slot_bytes(cluster, model, sglang.max_loras_per_batch)?,
-        window: if sglang.disable_hybrid_swa_memory {
-            WindowMemory::Whole
-        } else {
-            WindowMemory::Share(sglang.swa_full_tokens_ratio)
-        },
+        window: WindowMemory::Pools(layout),
         drafts: DraftMemory::default(),
     };
     let mut kv = KvCapacity::derive(model, &budget)
         .map_err(|error| fail("cluster.model", &format!("{error} ({})", gpu.name)))?;
-    keep_states(sglang, &mut kv, model.wide_state_bytes(tp));
+    let found = layout.pools(kv.left);
+    let fits = u32::try_from(found.max_total_num_tokens).unwrap_or(u32::MAX);
+    if fits == 0 {
+        let message = format!(
+            "the weights of {} leave {} of the memory of {}, which is no page beside its states",
+            model.name, kv.left, gpu.name
+        );
+        return Err(fail("cluster.model", &message));
+    }
+    kv.blocks = fits / layout.page_size;
     kv.reserve = Bytes(memory.0 - (free.0 as f64 * share) as u64);
-    let fits = kv.blocks.saturating_mul(sglang.page_size);
     match sglang.max_total_tokens {
-        Some(given) if given <= fits => Ok(KvSource::Given),
+        Some(given) if given <= fits => {
+            let slots = found.max_mamba_cache_size;
+            let pools = layout.pools_of(given.into());
+            pools::fill(sglang, SglangPools { max_mamba_cache_size: slots, ..pools });
+            Ok(KvSource::Given)
+        }
         _ => {
             sglang.max_total_tokens = Some(fits);
+            pools::fill(sglang, found);
             Ok(KvSource::Derived(kv))
         }
     }

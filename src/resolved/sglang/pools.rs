@@ -1,0 +1,145 @@
+//! What SGLang keeps beside the tokens of layers that see everything: slots of windows, and of states.
+
+use super::super::{Rules, ScenarioError, fail, kv};
+use crate::engine::scheduler::{
+    SglangHybrid, SglangSettings, SglangStatePool, SglangWindowPool, StateStrategy,
+};
+use crate::hardware::GpuSpec;
+use crate::model::ModelSpec;
+use crate::model::layout::{MambaStrategy, SglangLayout, SglangPoolFlags, SglangPools};
+use crate::scenario::{ClusterConfig, ReplicaRole, SglangConfig, WorkloadConfig};
+
+/// Rules that need no look-up.
+pub(super) fn rules(sglang: &SglangConfig, rules: &mut Rules) {
+    let is_share = |share: f64| share > 0.0 && share <= 1.0;
+    let is_ratio = |ratio: f64| ratio > 0.0 && ratio.is_finite();
+    if let Some(share) = sglang.swa_full_tokens_ratio {
+        let rule = "above 0 and at most 1";
+        rules.check(is_share(share), "cluster.engine.swa_full_tokens_ratio", rule, share);
+    }
+    if let Some(ratio) = sglang.mamba_full_memory_ratio {
+        rules.check(is_ratio(ratio), "cluster.engine.mamba_full_memory_ratio", "above 0", ratio);
+    }
+    for (key, count) in [
+        ("max_mamba_cache_size", sglang.max_mamba_cache_size),
+        ("mamba_track_interval", sglang.mamba_track_interval),
+    ] {
+        rules.count(&format!("cluster.engine.{key}"), count.unwrap_or(1));
+    }
+}
+
+/// The pools of a model on the GPUs of a replica.
+pub(super) fn layout(
+    sglang: &SglangConfig,
+    cluster: &ClusterConfig,
+    model: &ModelSpec,
+    gpu: &GpuSpec,
+) -> SglangLayout {
+    let flags = SglangPoolFlags {
+        page_size: sglang.page_size,
+        context_length: sglang.context_length,
+        max_running_requests: sglang.max_running_requests,
+        swa_full_tokens_ratio: sglang.swa_full_tokens_ratio,
+        disable_hybrid_swa_memory: sglang.disable_hybrid_swa_memory,
+        mamba_full_memory_ratio: sglang.mamba_full_memory_ratio,
+        max_mamba_cache_size: sglang.max_mamba_cache_size,
+        mamba_radix_cache_strategy: sglang.mamba_radix_cache_strategy,
+        disable_radix_cache: sglang.disable_radix_cache,
+        disable_overlap_schedule: sglang.disable_overlap_schedule,
+    };
+    SglangLayout::told(model, kv::machine(cluster, gpu), &flags)
+}
+
+/// Fills in which states are kept, and with it whether steps overlap.
+pub(super) fn choose_states(
+    sglang: &mut SglangConfig,
+    model: &ModelSpec,
+    layout: &SglangLayout,
+) -> Result<(), ScenarioError> {
+    if layout.state_bytes == 0 {
+        let given = [
+            ("mamba_full_memory_ratio", sglang.mamba_full_memory_ratio.is_some()),
+            ("max_mamba_cache_size", sglang.max_mamba_cache_size.is_some()),
+            ("mamba_radix_cache_strategy", sglang.mamba_radix_cache_strategy.is_some()),
+            ("mamba_track_interval", sglang.mamba_track_interval.is_some()),
+        ];
+        return match given.into_iter().find(|(_, is_given)| *is_given) {
+            Some((key, _)) => {
+                let why = format!("must be left out: {} has no layers with states", model.name);
+                Err(fail(&format!("cluster.engine.{key}"), &why))
+            }
+            None => Ok(()),
+        };
+    }
+    if sglang.mamba_radix_cache_strategy.is_none() {
+        sglang.disable_overlap_schedule |= layout.strategy == Some(MambaStrategy::NoBuffer);
+        sglang.mamba_radix_cache_strategy = layout.strategy;
+    }
+    Ok(())
+}
+
+/// Fills in how much the pools hold.
+pub(super) fn fill(sglang: &mut SglangConfig, pools: SglangPools) {
+    let whole = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
+    sglang.max_running_requests = Some(whole(pools.max_running_requests).max(1));
+    sglang.max_mamba_cache_size = pools.max_mamba_cache_size.map(whole);
+}
+
+/// Adds to the settings of a scheduler what its model keeps beside the tokens of layers that see everything.
+///
+/// Where prompts share nothing no state is found again, and windows whose pool is large enough for all that may run
+/// decide nothing: requests then go on as those of other models, which takes fast paths.
+pub(in crate::resolved) fn keep(
+    settings: &mut SglangSettings,
+    (sglang, cluster): (&SglangConfig, &ClusterConfig),
+    (model, gpu): (&ModelSpec, &GpuSpec),
+    (workload, role): (&WorkloadConfig, ReplicaRole),
+) -> Result<(), ScenarioError> {
+    let layout = layout(sglang, cluster, model, gpu);
+    if layout.state_bytes > 0 {
+        if !workload.may_share_prefixes() {
+            settings.disable_radix_cache = true;
+        } else if let Some(slots) = sglang.max_mamba_cache_size
+            && !settings.disable_radix_cache
+        {
+            let strategy = strategy(sglang, &layout, model);
+            settings.hybrid = Some(SglangHybrid::State(SglangStatePool { slots, strategy }));
+        }
+    } else if let (Some(window), Some(ratio)) = (layout.window, layout.window_ratio)
+        && role == ReplicaRole::Mixed
+        && cluster.kv_tiers.is_none()
+    {
+        let tokens = (f64::from(settings.max_total_tokens) * ratio) as u32;
+        let pool = SglangWindowPool {
+            window,
+            tokens: tokens - tokens % settings.page_size,
+            eviction_interval: SglangWindowPool::EVICTION_INTERVAL,
+        };
+        let is_idle = !workload.may_share_prefixes() && is_never_short(pool, settings);
+        settings.hybrid = (!is_idle).then_some(SglangHybrid::Window(pool));
+    }
+    match settings.conflict() {
+        Some(conflict) => Err(fail("cluster.engine", &conflict)),
+        None => Ok(()),
+    }
+}
+
+/// Whether as many requests as may run at once, each with a window and what it has not given back yet, leave room for
+/// the largest step.
+fn is_never_short(pool: SglangWindowPool, settings: &SglangSettings) -> bool {
+    let page = u64::from(settings.page_size);
+    let each = u64::from(pool.window) + u64::from(pool.eviction_interval) + 2 * page;
+    let step = settings.chunked_prefill_size.unwrap_or(settings.context_length);
+    let prefill = 2 * u64::from(step.max(settings.max_prefill_tokens));
+    u64::from(settings.max_running_requests) * each + prefill < u64::from(pool.tokens)
+}
+
+fn strategy(sglang: &SglangConfig, layout: &SglangLayout, model: &ModelSpec) -> StateStrategy {
+    match layout.strategy {
+        Some(MambaStrategy::ExtraBuffer) => StateStrategy::ExtraBuffer {
+            chunk: model.state_chunk(),
+            track_interval: sglang.mamba_track_interval.unwrap_or(StateStrategy::TRACK_INTERVAL),
+        },
+        Some(MambaStrategy::NoBuffer) | None => StateStrategy::NoBuffer,
+    }
+}
