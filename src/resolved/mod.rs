@@ -26,6 +26,7 @@ mod placing;
 mod router;
 mod rules;
 mod sglang;
+mod sglang_speculation;
 mod states;
 mod step_time;
 mod vllm;
@@ -57,6 +58,7 @@ use crate::scenario::{
 
 pub use self::caveat::Caveat;
 pub use self::expected::{Prior, Quantity, ServerClass, Unstated};
+pub(crate) use self::graphs::captured_of_requests;
 pub use self::groups::{Kinds, ReplicaGroup};
 
 /// A scenario that can be run.
@@ -272,12 +274,12 @@ fn resolve_group(
 ) -> Result<ReplicaGroup, ScenarioError> {
     let nic_gb_per_s = asked.nic_gb_per_s(&file.cluster);
     let cluster = &mut asked.cluster;
-    drafting::settle(&mut cluster.engine);
     let checkpoint = models.spec(&cluster.model)?;
     let model = match cluster.quantization {
         Some(format) => checkpoint.in_format(format),
         None => checkpoint,
     };
+    drafting::settle(cluster, &model)?;
     let serves = models.of(&cluster.model);
     let gpu = match own_gpus.get(&cluster.gpu) {
         Some(gpu) => gpu.clone(),
@@ -458,8 +460,11 @@ fn engine_rules(cluster: &ClusterConfig, has_adapters: bool, rules: &mut Rules) 
     pipeline::rules(cluster, has_adapters, rules);
     step_time::all_reduce_rules(cluster, rules);
     match &cluster.engine {
-        EngineConfig::VllmV1(config) => vllm::rules(config, rules),
-        EngineConfig::Sglang(config) => sglang::rules(config, rules),
+        EngineConfig::VllmV1(config) => vllm::rules(config, cluster.engine.speculation(), rules),
+        EngineConfig::Sglang(config) => {
+            sglang::rules(config, rules);
+            sglang_speculation::rules(cluster, has_adapters, rules);
+        }
         baseline => baselines::rules(baseline, rules),
     }
     lora::rules(cluster, has_adapters, rules);

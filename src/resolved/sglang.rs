@@ -1,10 +1,10 @@
 //! Rules and derived values of SGLang.
 
 use super::graphs::{ignored_rules, largest_rule, size_rules};
-use super::{KvSource, Rules, ScenarioError, fail, lora};
+use super::{KvSource, Rules, ScenarioError, fail, lora, sglang_speculation};
 use crate::hardware::GpuSpec;
 use crate::model::{
-    DraftMemory, KvCapacity, Loading, MemoryBudget, ModelSpec, SglangStart, WindowMemory,
+    DraftMemory, Drafter, KvCapacity, Loading, MemoryBudget, ModelSpec, SglangStart, WindowMemory,
 };
 use crate::scenario::{ClusterConfig, SglangConfig};
 use crate::units::Bytes;
@@ -90,7 +90,7 @@ fn graph_rules(sglang: &SglangConfig, rules: &mut Rules) {
 pub(super) fn resolve(
     sglang: &mut SglangConfig,
     cluster: &ClusterConfig,
-    model: &ModelSpec,
+    (model, drafter): (&ModelSpec, Option<&Drafter>),
     gpu: &GpuSpec,
 ) -> Result<KvSource, ScenarioError> {
     let vllms = [
@@ -109,7 +109,12 @@ pub(super) fn resolve(
     sglang.chunked_prefill_size.get_or_insert((by_gpu / ranks).max(page));
     let is_latent = model.is_latent();
     resolve_graphs(sglang, cluster, model, gpu);
-    let source = resolve_memory(sglang, cluster, model, gpu, graphs_mib(sglang, is_latent))?;
+    if sglang.speculation.is_some() {
+        // Graphs are chosen before.
+        sglang.max_running_requests.get_or_insert(SglangConfig::RUNNING_WITH_DRAFTS);
+    }
+    let graphs = graphs_mib(sglang, is_latent);
+    let source = resolve_memory(sglang, cluster, (model, drafter), gpu, graphs)?;
     let tokens = sglang.max_total_tokens.unwrap_or(1);
     sglang
         .max_running_requests
@@ -208,7 +213,7 @@ fn keep_states(sglang: &mut SglangConfig, kv: &mut KvCapacity, state_bytes: u64)
 fn resolve_memory(
     sglang: &mut SglangConfig,
     cluster: &ClusterConfig,
-    model: &ModelSpec,
+    (model, drafter): (&ModelSpec, Option<&Drafter>),
     gpu: &GpuSpec,
     graphs_mib: f64,
 ) -> Result<KvSource, ScenarioError> {
@@ -248,9 +253,25 @@ fn resolve_memory(
         },
         drafts: DraftMemory::default(),
     };
+    let speculation = sglang.speculation.as_ref();
+    let budget = match (speculation, drafter) {
+        (Some(speculation), Some(drafter)) => {
+            let machine = sglang_speculation::machine(speculation, cluster, gpu);
+            let drafts = sglang_speculation::memory(drafter, (model, machine), &budget);
+            MemoryBudget { drafts, ..budget }
+        }
+        _ => budget,
+    };
     let mut kv = KvCapacity::derive(model, &budget)
         .map_err(|error| fail("cluster.model", &format!("{error} ({})", gpu.name)))?;
-    keep_states(sglang, &mut kv, model.wide_state_bytes(tp));
+    match speculation {
+        None => keep_states(sglang, &mut kv, model.wide_state_bytes(tp)),
+        Some(_) if model.state_layers() == 0 => {}
+        Some(speculation) => {
+            let machine = sglang_speculation::machine(speculation, cluster, gpu);
+            sglang_speculation::keep_states(sglang, &mut kv, (model, machine));
+        }
+    }
     kv.reserve = Bytes(memory.0 - (free.0 as f64 * share) as u64);
     let fits = kv.blocks.saturating_mul(sglang.page_size);
     match sglang.max_total_tokens {

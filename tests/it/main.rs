@@ -44,6 +44,7 @@ mod pipeline;
 mod plan;
 mod routers;
 mod several_models;
+mod sglang_speculation;
 mod speculation;
 mod states;
 mod step_table;

@@ -15,7 +15,7 @@ mod weights;
 pub use groups::{CacheGroup, VllmLayout};
 pub(super) use refusals::check_drafts;
 pub use refusals::{Refusal, RefusedSetting};
-pub use sglang::{SglangLayout, SglangPools};
+pub use sglang::{DraftLayers, SglangLayout, SglangPools};
 pub use specs::{CacheKind, LayerCache};
 
 use super::checkpoint::Checkpoint;

@@ -91,7 +91,7 @@ impl SglangLayout {
         Self {
             page_size: page(model, machine),
             cell_size: if drafts {
-                with_drafts(model, &tokens, cell_size, ratio)
+                cell_size + draft_cell(model, (&tokens, cell_size), ratio, DraftLayers::Own)
             } else {
                 cell_size
             },
@@ -130,6 +130,37 @@ impl SglangLayout {
         }
     }
 
+    /// Bytes of a token that layers which draft add to those of the model, where windows have so large a share of tokens,
+    /// or none of their own.
+    pub fn draft_cell(
+        model: &Checkpoint,
+        machine: Machine,
+        window_ratio: Option<f64>,
+        layers: DraftLayers,
+    ) -> u64 {
+        let kv = stored(model, machine);
+        let has_window = window_ratio.is_some() && WINDOWED.contains(&model.family.as_str());
+        let tokens: Vec<(f64, f64)> =
+            model.each_mixer().map(|mixer| token_of(mixer, machine, kv, has_window)).collect();
+        let compressed = model.each_mixer().any(|mixer| matches!(mixer, Mixer::Compressed(_)));
+        let ratio = if compressed { WINDOW_RATIO_V4 } else { window_ratio.unwrap_or(1.0) };
+        let cell_size = tokens.iter().map(|(all, latest)| all + ratio * latest).sum();
+        draft_cell(model, (&tokens, cell_size), ratio, layers) as u64
+    }
+
+    /// Slots of states in so much memory where so many requests run at most, and bytes of all; nothing where there are
+    /// none.
+    pub fn states(&self, memory: Bytes, running: u32) -> Option<(u64, Bytes)> {
+        let limited = Self { most_running: Some(running.into()), ..self.clone() };
+        let slots = limited.slots(memory.0)?;
+        Some((slots, Bytes(limited.bytes_of_states(slots))))
+    }
+
+    /// Requests that run at once where there are so many slots.
+    pub const fn running_of(&self, slots: u64) -> u64 {
+        slots / self.slots_of_request
+    }
+
     /// Slots of states in so much memory, of which these take a share; one more is set aside. Where layers draft,
     /// each running request, and one more, also has a state for every token that is verified.
     fn slots(&self, memory: u64) -> Option<u64> {
@@ -147,19 +178,44 @@ impl SglangLayout {
     }
 }
 
-/// Bytes of a token with those of layers that draft. SGLang sizes pools by `num_nextn_predict_layers`: a config without
-/// this key gets pools as if nothing drafted, and the memory of the layers that draft comes on top.
-fn with_drafts(model: &Checkpoint, tokens: &[(f64, f64)], cell_size: f64, ratio: f64) -> f64 {
-    let drafts = model.draft_modules().and_then(|drafts| drafts.nextn).map_or(0.0, f64::from);
+/// Layers that draft, as pools are sized by them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DraftLayers {
+    /// Those that the model brings.
+    Own,
+    /// So many of a head, or of a model of its own.
+    Beside(u32),
+}
+
+/// Bytes of a token that layers which draft add. SGLang sizes pools as if they were like the model's own. Of those that
+/// the model brings it goes by `num_nextn_predict_layers`: a config without this key gets pools as if nothing drafted,
+/// and the memory of the layers that draft comes on top.
+fn draft_cell(
+    model: &Checkpoint,
+    (tokens, cell_size): (&[(f64, f64)], f64),
+    ratio: f64,
+    layers: DraftLayers,
+) -> f64 {
+    let drafts = match layers {
+        DraftLayers::Own => {
+            model.draft_modules().and_then(|drafts| drafts.nextn).map_or(0.0, f64::from)
+        }
+        DraftLayers::Beside(layers) => f64::from(layers),
+    };
     let has = |is: fn(&Mixer) -> bool| model.each_mixer().any(is);
     if has(|mixer| matches!(mixer, Mixer::Compressed(_))) {
         let layers = tokens.len() as f64;
         // Sums of entries that are being made have twice the room.
         let sums: f64 = model.each_mixer().map(sums_of).sum();
-        return (cell_size + ratio * sums) * (layers + 1.0) / layers;
+        return (cell_size + ratio * sums) * (layers + 1.0) / layers - cell_size;
     }
     if let Some((_, windowed)) = tokens.iter().find(|(_, windowed)| *windowed > 0.0) {
-        return cell_size + drafts * ratio * windowed;
+        // Layers of others see everything.
+        let whole = tokens.iter().map(|(all, _)| *all).find(|all| *all > 0.0);
+        return match layers {
+            DraftLayers::Own => drafts * ratio * windowed,
+            DraftLayers::Beside(_) => drafts * whole.unwrap_or(*windowed),
+        };
     }
     let layers = tokens.iter().filter(|(all, _)| *all > 0.0).count().max(1) as f64;
     let keys = |mixer: &Mixer| match mixer {
@@ -168,7 +224,7 @@ fn with_drafts(model: &Checkpoint, tokens: &[(f64, f64)], cell_size: f64, ratio:
     };
     let all_keys: f64 = model.each_mixer().filter_map(keys).sum();
     let own_keys = model.each_mixer().find_map(keys).unwrap_or(0.0);
-    cell_size + ((cell_size - all_keys) * drafts / layers).floor() + own_keys * drafts
+    ((cell_size - all_keys) * drafts / layers).floor() + own_keys * drafts
 }
 
 /// What keys and values are stored in: sparse attention goes by the machine, others by what the files say.

@@ -150,6 +150,12 @@ impl DraftMemory {
         let per_token = budget.window.bytes_per_token(&drafter.beside(model), budget);
         Self { weights: drafter.weights, kv_bytes_per_token: Some(per_token) }
     }
+
+    /// Such weights, and so many bytes of a token beside those of the model.
+    pub fn beside(weights: Bytes, bytes: u64, model: &ModelSpec, budget: &MemoryBudget) -> Self {
+        let own = budget.window.bytes_per_token(model, budget);
+        Self { weights, kv_bytes_per_token: Some(own + bytes) }
+    }
 }
 
 /// The KV cache of an engine, per GPU; with several stages on the GPUs of the stage where it is smallest,
