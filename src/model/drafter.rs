@@ -207,7 +207,7 @@ fn plain_layer(model: &Checkpoint) -> Result<Layer, String> {
     let Some(layer) = model.layers.iter().rev().find(plain) else {
         return Err(format!(
             "{} has no layer with grouped attention and a dense MLP that its head could be like: name the head's own \
-             config.json as `model`",
+             config.json",
             model.name
         ));
     };

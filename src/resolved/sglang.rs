@@ -3,6 +3,7 @@
 use super::graphs::{ignored_rules, largest_rule, size_rules};
 use super::{KvSource, Rules, ScenarioError, fail, lora, sglang_speculation};
 use crate::hardware::GpuSpec;
+use crate::model::layout::SglangLayout;
 use crate::model::{
     DraftMemory, Drafter, KvCapacity, Loading, MemoryBudget, ModelSpec, SglangStart, WindowMemory,
 };
@@ -111,7 +112,7 @@ pub(super) fn resolve(
     resolve_graphs(sglang, cluster, model, gpu);
     if sglang.speculation.is_some() {
         // Graphs are chosen before.
-        sglang.max_running_requests.get_or_insert(SglangConfig::RUNNING_WITH_DRAFTS);
+        sglang.max_running_requests.get_or_insert(SglangLayout::running_with_drafts(model));
     }
     let graphs = graphs_mib(sglang, is_latent);
     let source = resolve_memory(sglang, cluster, (model, drafter), gpu, graphs)?;

@@ -3,7 +3,7 @@
 
 use super::{Rules, ScenarioError, acceptance, drafting};
 use crate::hardware::GpuSpec;
-use crate::model::checkpoint::Drafts;
+use crate::model::checkpoint::{Drafts, Mixer};
 use crate::model::layout::{DraftLayers, Machine, SglangLayout};
 use crate::model::{DraftMemory, Drafter, KvCapacity, MemoryBudget, ModelSpec, WindowMemory};
 use crate::problem::Problem;
@@ -17,6 +17,10 @@ const KEY: &str = "cluster.engine.speculation";
 /// Architectures for which SGLang drafts trees unless told otherwise: 5 steps of 4 candidates, of which 8 tokens are
 /// verified (`_auto_choose_speculative_params`). For all others it takes a chain of 3.
 const TREES: [&str; 3] = ["LlamaForCausalLM", "Grok1ForCausalLM", "Grok1VForCausalLM"];
+
+/// Families for which SGLang takes a module for each step (`enable_multi_layer_eagle`, in
+/// `sglang/srt/arg_groups/model_overrides/mimo_v2.py`).
+const MANY_MODULES: [&str; 1] = ["mimo_v2_flash"];
 
 /// Rules that need no look-up.
 pub(super) fn rules(cluster: &ClusterConfig, has_adapters: bool, rules: &mut Rules) {
@@ -108,6 +112,14 @@ pub(super) fn settle(
     model: &ModelSpec,
 ) -> Result<(), ScenarioError> {
     let algorithm = speculation.speculative_algorithm;
+    let is_compressed = model.each_mixer().any(|mixer| matches!(mixer, Mixer::Compressed(_)));
+    if is_compressed
+        && !matches!(algorithm, SpeculativeAlgorithm::Eagle | SpeculativeAlgorithm::Nextn)
+    {
+        let rule = format!("EAGLE or NEXTN, with which alone SGLang starts {}", model.name);
+        let at = format!("{KEY}.speculative_algorithm");
+        return Err(Problem::must_be(at, rule, algorithm.name()).into());
+    }
     if algorithm == SpeculativeAlgorithm::Ngram {
         speculation.speculative_num_draft_tokens = Some(speculation.drafts() + 1);
         return Ok(());
@@ -150,10 +162,11 @@ pub(super) fn own_layers(
     };
     let drafter =
         Drafter::of_modules(model, machine).map_err(|why| refused("speculative_algorithm", why))?;
-    if let Some(modules) = model.draft_modules().filter(|modules| modules.modules > 1) {
+    let is_deep = model.draft_modules().is_some_and(|modules| modules.modules > 1);
+    if is_deep || MANY_MODULES.contains(&model.family.as_str()) {
         let why = format!(
-            "{} drafts with {} modules, one for each step; of SGLang one module is modelled",
-            model.name, modules.modules
+            "{} drafts with a module for each step; of SGLang one module for all is modelled",
+            model.name
         );
         return Err(refused("speculative_algorithm", why));
     }
@@ -203,7 +216,8 @@ pub(super) fn keep_states(
     (model, machine): (&ModelSpec, Machine),
 ) {
     let layout = SglangLayout::of(model, machine);
-    let running = sglang.max_running_requests.unwrap_or(SglangConfig::RUNNING_WITH_DRAFTS);
+    let running =
+        sglang.max_running_requests.unwrap_or_else(|| SglangLayout::running_with_drafts(model));
     let all = Bytes(u64::from(kv.blocks).saturating_mul(kv.block_bytes.0));
     let (slots, states) = layout.states(all, running).unwrap_or_default();
     let most = u32::try_from(layout.running_of(slots)).unwrap_or(u32::MAX);

@@ -34,7 +34,7 @@ pub struct SglangConfig {
     /// Tokens of KV memory; if absent, what the weights leave of `mem_fraction_static`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_total_tokens: Option<u32>,
-    /// Requests with KV memory at most; 48 with speculation, else by [`Self::running_requests_for`] if absent.
+    /// Requests with KV memory at most; 48 (256 of DeepSeek-V4) with speculation, else by [`Self::running_requests_for`] if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_running_requests: Option<u32>,
     /// Longest sequence, prompt and answer together; the model's own limit if absent.
@@ -127,9 +127,6 @@ impl SglangConfig {
     /// Tokens of a page at most: what is counted for every place in a page stays small, and no
     /// attention kernel knows pages of more than some hundred tokens.
     pub const PAGE_SIZE_MAX: u32 = 1 << 16;
-
-    /// The default of `max_running_requests` with speculation (`sglang/srt/arg_groups/speculative_hook.py`).
-    pub const RUNNING_WITH_DRAFTS: u32 = 48;
 
     /// Drafts that a step verifies for each request; 0 without speculation.
     pub fn drafts(&self) -> u32 {

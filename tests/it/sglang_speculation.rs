@@ -300,6 +300,13 @@ fn what_is_not_modelled_is_refused_by_name() {
     refused(&V3.serving(4, "", &drafts("STANDALONE", 3, 2.0)), "must name the model that drafts");
     refused(&V3.serving(4, "", &drafts("NGRAM", 3, 2.0)), "set speculative_num_draft_tokens");
     refused(&LLAMA.serving(4, "", &drafts("NEXTN", 3, 2.0)), "has no layers that draft");
+    let mimo = Server { model: "XiaomiMiMo/MiMo-V2-Flash", ..V3 };
+    refused(&mimo.serving(4, "", &drafts("NEXTN", 3, 2.0)), "drafts with a module for each step");
+    let v4 = Server { model: "deepseek-ai/DeepSeek-V4-Flash", gpu: "B200", tp: 4, ..V3 };
+    let running = engine(&v4.serving(4, "", &drafts("NEXTN", 3, 2.0))).max_running_requests;
+    assert_eq!(running, Some(256));
+    refused(&v4.serving(4, "", &drafts("EAGLE3", 3, 2.0)), "must be EAGLE or NEXTN, with which");
+    refused(&v4.serving(4, "", &drafts("NEXTN", 10, 2.0)), "must be at most 9");
     let text = |from: &str, to: &str| with("").replace(from, to);
     let ranks =
         text("tensor_parallel_size = 8", "tensor_parallel_size = 8\ndata_parallel_size = 2");

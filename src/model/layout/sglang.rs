@@ -65,7 +65,7 @@ const SLOTS_WITHOUT_BUFFER: u64 = 3;
 const SLOTS_OF_REQUEST: u64 = 5;
 
 /// Requests that run at once where layers draft (`srt/arg_groups/speculative_hook.py`).
-const RUNNING_WITH_DRAFTS: u64 = 48;
+const RUNNING_WITH_DRAFTS: u32 = 48;
 
 impl SglangLayout {
     /// Of a checkpoint on a machine. Drafting is that of `--speculative-algorithm NEXTN` with a step for each drafted
@@ -83,11 +83,8 @@ impl SglangLayout {
         let has_window = has_window || compressed;
         let cell_size = if has_window { full + ratio * windowed } else { full };
         let drafts = machine.draft_tokens > 0;
-        let most_running = match (compressed, drafts) {
-            (true, _) => Some(RUNNING_V4),
-            (false, true) => Some(RUNNING_WITH_DRAFTS),
-            (false, false) => None,
-        };
+        let most_running =
+            (compressed || drafts).then(|| u64::from(Self::running_with_drafts(model)));
         Self {
             page_size: page(model, machine),
             cell_size: if drafts {
@@ -146,6 +143,12 @@ impl SglangLayout {
         let ratio = if compressed { WINDOW_RATIO_V4 } else { window_ratio.unwrap_or(1.0) };
         let cell_size = tokens.iter().map(|(all, latest)| all + ratio * latest).sum();
         draft_cell(model, (&tokens, cell_size), ratio, layers) as u64
+    }
+
+    /// Requests that run at once by default where there are drafts.
+    pub fn running_with_drafts(model: &Checkpoint) -> u32 {
+        let compressed = model.each_mixer().any(|mixer| matches!(mixer, Mixer::Compressed(_)));
+        if compressed { RUNNING_V4 } else { RUNNING_WITH_DRAFTS }
     }
 
     /// Slots of states in so much memory where so many requests run at most, and bytes of all; nothing where there are
@@ -278,7 +281,7 @@ const fn key_of(indexer: Indexer) -> u32 {
 const ROW_V4: f64 = 585.0;
 const ROW_V4_SHORT_PAGE: f64 = 864.0;
 /// Requests that run at once by default.
-const RUNNING_V4: u64 = 256;
+const RUNNING_V4: u32 = 256;
 
 fn compressed_token(compressed: &Compressed) -> (f64, f64) {
     let ratio = f64::from(compressed.ratio);
@@ -313,7 +316,7 @@ fn fixed_of(mixer: &Mixer, drafts: bool) -> u64 {
         Mixer::Compressed(compressed) if compressed.ratio > Compressed::OVERLAPPING => {
             let ratio = u64::from(compressed.ratio);
             let ring = if drafts { 2 * ratio } else { ratio };
-            let rows = ((RUNNING_V4 + 2) * ring + 1).next_multiple_of(ratio);
+            let rows = ((u64::from(RUNNING_V4) + 2) * ring + 1).next_multiple_of(ratio);
             rows * 4 * 2 * u64::from(compressed.head_dim)
         }
         _ => 0,
