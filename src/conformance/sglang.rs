@@ -12,7 +12,7 @@ use crate::engine::scheduler::{
     SglangWindowPool, StateStrategy, Stored,
 };
 use crate::ids::RequestId;
-use crate::scenario::{SglangConfig, SglangPolicy};
+use crate::scenario::{SglangConfig, SglangPolicy, SpeculativeAlgorithm};
 
 /// The versions of SGLang whose recordings can be replayed.
 const VERSIONS: [&str; 1] = ["0.5.23"];
@@ -147,6 +147,7 @@ pub(super) fn scheduler(recording: &Recording) -> Result<Scheduler, RecordingErr
         priority_scheduling_preemption_threshold: settings.priority_scheduling_preemption_threshold,
         max_loras_per_batch: settings.max_loras_per_batch,
         speculative_num_steps: settings.spec_k,
+        speculative_algorithm: SpeculativeAlgorithm::Eagle,
         hybrid: hybrid(recording, &settings)?,
     };
     if let Some(conflict) = engine.conflict() {

@@ -8,6 +8,10 @@
 //! sizes as the model's; a pass that none covers is launched kernel by kernel, while the device is still busy with
 //! what came before. Drafts that are looked up take the CPU a time for each sequence instead, after the outcome is known.
 //!
+//! `SGLang` makes them when they are about to be verified (0.5.23, `sglang/srt/speculative/eagle_worker_v2.py`): a step
+//! that decodes begins with all passes but the first, and ends with the first of the next drafts, over all tokens that it
+//! verified; a step that prefills has that one pass, over its prompts.
+//!
 //! Left out: what the host takes to prepare a pass that replays a graph; that a model on its own passes over one token
 //! more of each sequence in its first pass.
 
@@ -37,8 +41,18 @@ pub struct DraftPasses {
     joins: Arc<[Product]>,
     fuses: Arc<[Product]>,
     count: u32,
+    turn: Turn,
     graphs: CudaGraphs,
     launch: SimDuration,
+}
+
+/// When the passes after the first are made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    /// At once, by all sequences of a step.
+    AtOnce,
+    /// In the step that verifies the drafts, by the sequences that decode in it.
+    AheadOfVerification,
 }
 
 /// What drafts add to a step.
@@ -71,7 +85,14 @@ impl DraftPasses {
             products.collect::<Arc<[Product]>>()
         };
         let (joins, fuses) = (products(&drafter.joins), products(&drafter.fuses));
-        Ok(Self { layers, joins, fuses, count: count.max(1), graphs, launch })
+        let (count, turn) = (count.max(1), Turn::AtOnce);
+        Ok(Self { layers, joins, fuses, count, turn, graphs, launch })
+    }
+
+    /// The same, where passes after the first are made in the step that verifies the drafts.
+    #[must_use]
+    pub fn ahead_of_verification(self) -> Self {
+        Self { turn: Turn::AheadOfVerification, ..self }
     }
 
     /// Where the figures come from.
@@ -90,13 +111,25 @@ impl DraftPasses {
             ..*shape
         };
         self.add_pass(&first, &[&self.joins, &self.fuses], &mut time);
-        let mut further = Self::one_token_each(shape);
+        let mut further = match self.turn {
+            Turn::AtOnce => Self::one_token_each(shape),
+            Turn::AheadOfVerification if shape.decode_seqs == 0 => return time,
+            Turn::AheadOfVerification => Self::one_token_of_decodes(shape),
+        };
         for _ in 1..self.count {
             further.cuda_graph = self.graphs.replayed(&further);
             self.add_pass(&further, &[&self.joins], &mut time);
             further.advance_decodes();
         }
         time
+    }
+
+    /// The pass after the first where it is made before the step.
+    fn one_token_of_decodes(shape: &StepShape) -> StepShape {
+        let mut pass = StepShape { prefill_window: shape.prefill_window, ..StepShape::default() };
+        let (contexts, longest) = (shape.decode_context_tokens, shape.decode_context_max);
+        pass.add_decodes(shape.decode_seqs, contexts, longest);
+        pass
     }
 
     /// The pass after the first.

@@ -117,8 +117,7 @@ fn request(text: &str, drafts: u32) -> Result<(usize, Vec<u32>), String> {
     match accepted.iter().position(|&count| count > drafts) {
         None => Ok((request as usize, accepted)),
         Some(step) => Err(format!(
-            "request {request} has {} drafts accepted in step {step}, of num_speculative_tokens = \
-             {drafts}",
+            "request {request} has {} drafts accepted in step {step}, of {drafts}",
             accepted[step]
         )),
     }

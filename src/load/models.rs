@@ -53,19 +53,17 @@ pub fn model_file(path: &Path) -> Option<PathBuf> {
 /// The models that draft.
 fn drafting_models(file: &ScenarioFile) -> impl Iterator<Item = (String, &String)> {
     let groups = file.cluster.groups.iter().enumerate().filter_map(|(index, group)| {
-        let name = drafting(group.engine.as_ref()?)?;
-        Some((format!("cluster.groups[{index}].engine.speculation.model"), name))
+        let (key, name) = drafting(group.engine.as_ref()?)?;
+        Some((format!("cluster.groups[{index}].engine.speculation.{key}"), name))
     });
     let own = drafting(&file.cluster.engine);
-    let own = own.map(|name| ("cluster.engine.speculation.model".to_owned(), name));
+    let own = own.map(|(key, name)| (format!("cluster.engine.speculation.{key}"), name));
     own.into_iter().chain(groups)
 }
 
-fn drafting(engine: &EngineConfig) -> Option<&String> {
-    match engine {
-        EngineConfig::VllmV1(vllm) => vllm.speculation.as_ref()?.model.as_ref(),
-        _ => None,
-    }
+fn drafting(engine: &EngineConfig) -> Option<(&'static str, &String)> {
+    let speculation = engine.speculation()?;
+    Some((speculation.keys.model, speculation.model?))
 }
 
 /// The local models that a scenario names, by what it calls them.

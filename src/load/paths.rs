@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::gpus::is_gpu_file;
 use super::models::model_file;
-use crate::scenario::{AcceptanceConfig, EngineConfig, ScenarioFile, StepTimeConfig};
+use crate::scenario::{AcceptanceConfig, ScenarioFile, StepTimeConfig};
 
 /// Shows every path in a scenario, as it is typed and from here: of its trace, of recorded acceptance, of
 /// step times, of GPUs, and of local models.
@@ -20,10 +20,7 @@ pub fn for_each_path(
     if let Some(trace) = &mut file.trace {
         show(&mut trace.path);
     }
-    if let EngineConfig::VllmV1(vllm) = &mut file.cluster.engine
-        && let Some(speculation) = &mut vllm.speculation
-        && let AcceptanceConfig::Recorded { path } = &mut speculation.acceptance
-    {
+    if let Some(AcceptanceConfig::Recorded { path }) = file.cluster.engine.acceptance_mut() {
         show(path);
     }
     let cluster = &mut file.cluster;
@@ -36,10 +33,7 @@ pub fn for_each_path(
     let of_groups = file.cluster.groups.iter_mut().filter_map(|group| group.model.as_mut());
     let of_classes = file.workload.classes.iter_mut().filter_map(|class| class.model.as_mut());
     let (engine, model) = (&mut file.cluster.engine, &mut file.cluster.model);
-    let drafting = match engine {
-        EngineConfig::VllmV1(vllm) => vllm.speculation.as_mut().and_then(|it| it.model.as_mut()),
-        _ => None,
-    };
+    let drafting = engine.drafting_model_mut();
     for name in of_groups.chain(of_classes).chain([model]).chain(drafting) {
         if model_file(&folder.join(&*name)).is_some() {
             show(name);

@@ -71,9 +71,8 @@ pub fn state_setting(scenario: &Scenario, listener: &Listener) {
 /// What makes drafts, and what it takes.
 fn state_drafts(group: &ReplicaGroup, indent: &str, listener: &Listener) {
     let Some(speculation) = group.speculation() else { return };
-    let (Some(drafter), Some(method)) = (&group.drafter, speculation.method) else { return };
-    let (drafts, method, name) =
-        (speculation.num_speculative_tokens, method.name(), &drafter.model.name);
+    let (Some(drafter), Some(method)) = (&group.drafter, speculation.name) else { return };
+    let (drafts, name) = (speculation.drafts, &drafter.model.name);
     let words = if drafts == 1 { "draft a step, made" } else { "drafts a step, each made" };
     say(
         listener,

@@ -22,6 +22,10 @@ pub struct Drafter {
     pub fuses: Vec<Matrix>,
     /// Bytes of weights that come to those of the model, on each GPU.
     pub weights: Bytes,
+    /// Bytes of tables that it shares with the model, on each GPU: those of embeddings and of the output head.
+    pub shared: Bytes,
+    /// Whether the model brings it.
+    pub is_own: bool,
     /// The layers with a KV cache beside that of the model.
     cached: Vec<Layer>,
 }
@@ -69,6 +73,8 @@ impl Drafter {
             joins: joins.collect(),
             fuses: Vec::new(),
             weights: model.draft_bytes(machine),
+            shared: model.tables(machine.tp, !drafts.has_head),
+            is_own: true,
             cached: drafts.layers.clone(),
             model: drafting,
         })
@@ -115,6 +121,8 @@ impl Drafter {
         let beside: u64 = joins.iter().chain(&fuses).map(|matrix| matrix.weight_bytes).sum();
         Ok(Self {
             weights: Bytes(layers + beside + own_head),
+            shared: model.tables(machine.tp, own_head == 0),
+            is_own: false,
             cached: drafting.layers.clone(),
             model: drafting,
             joins,
@@ -140,9 +148,16 @@ impl Drafter {
             joins: Vec::new(),
             fuses: Vec::new(),
             weights: loaded.unwrap_or_default(),
+            shared: Bytes(0),
+            is_own: false,
             cached: own.layers.clone(),
             model: own,
         })
+    }
+
+    /// How many layers have a KV cache beside that of the model.
+    pub fn cached_layers(&self) -> u32 {
+        self.cached.len() as u32
     }
 
     /// The model with the layers that have a KV cache beside its own.
@@ -154,6 +169,15 @@ impl Drafter {
 }
 
 impl Checkpoint {
+    /// The table of embeddings on one of `tp` GPUs, and the output head where that is asked for and apart.
+    fn tables(&self, tp: u32, with_head: bool) -> Bytes {
+        // The table of the vocabulary comes first.
+        let table = self.outer_bytes(tp).first().map_or(0, |(_, bytes)| *bytes);
+        let head =
+            if with_head && !self.tied_embeddings { self.lm_head(tp).weight_bytes } else { 0 };
+        Bytes(table + head)
+    }
+
     /// What has these layers and the same head.
     fn with_other_layers(&self, layers: Vec<Layer>, suffix: &str) -> Self {
         let mut other = self.clone();
@@ -183,7 +207,7 @@ fn plain_layer(model: &Checkpoint) -> Result<Layer, String> {
     let Some(layer) = model.layers.iter().rev().find(plain) else {
         return Err(format!(
             "{} has no layer with grouped attention and a dense MLP that its head could be like: name the head's own \
-             config.json as `model`",
+             config.json",
             model.name
         ));
     };

@@ -1,26 +1,25 @@
 //! Rules on how many drafts are accepted, and the recording of it.
 
-use super::{EngineConfig, Rules, Scenario, ScenarioError, drafting};
-use crate::scenario::{AcceptanceConfig, SpeculationConfig};
+use super::{Rules, Scenario, ScenarioError};
+use crate::scenario::{AcceptanceConfig, Speculation};
 
 const KEY: &str = "cluster.engine.speculation";
 const ACCEPTANCE: &str = "cluster.engine.speculation.acceptance";
 
-pub(super) fn rules(speculation: &SpeculationConfig, rules: &mut Rules) {
-    drafting::rules(speculation, rules);
-    let drafts = speculation.num_speculative_tokens;
-    let path = format!("{KEY}.num_speculative_tokens");
+pub(super) fn rules(speculation: Speculation<'_>, rules: &mut Rules) {
+    let drafts = speculation.drafts;
+    let path = format!("{KEY}.{}", speculation.keys.drafts);
     rules.check(drafts <= 1000, &path, "from 0 to 1000", drafts);
     if drafts == 0 {
         return;
     }
-    match &speculation.acceptance {
+    match speculation.acceptance {
         AcceptanceConfig::PerPosition { probability } => {
             rules.share(&format!("{KEY}.acceptance.probability"), *probability);
         }
         AcceptanceConfig::MeanLength { tokens } => {
             let most = f64::from(drafts) + 1.0;
-            let rule = format!("from 1 to num_speculative_tokens + 1, which is {most}");
+            let rule = format!("from 1 to {}, which is {most}", speculation.keys.longest);
             let holds = (1.0..=most).contains(tokens);
             rules.check(holds, &format!("{KEY}.acceptance.tokens"), &rule, tokens);
         }
@@ -35,13 +34,12 @@ impl Scenario {
     /// The file of recorded acceptance that this scenario names, and the drafts per step.
     pub fn acceptance_recording(&self) -> Option<(&str, u32)> {
         let cluster = &self.cluster;
-        let EngineConfig::VllmV1(vllm) = &cluster.engine else { return None };
         if !cluster.groups.is_empty() {
             return None;
         }
-        let speculation = vllm.speculation.as_ref()?;
-        match &speculation.acceptance {
-            AcceptanceConfig::Recorded { path } => Some((path, speculation.num_speculative_tokens)),
+        let speculation = cluster.engine.speculation()?;
+        match speculation.acceptance {
+            AcceptanceConfig::Recorded { path } => Some((path, speculation.drafts)),
             AcceptanceConfig::PerPosition { .. } | AcceptanceConfig::MeanLength { .. } => None,
         }
     }
@@ -58,10 +56,9 @@ impl Scenario {
         };
         for (request, counts) in accepted.iter().enumerate() {
             let problem = match counts.iter().find(|&&count| count > drafts) {
-                Some(count) => format!(
-                    "request {request} has {count} drafts accepted in a step of \
-                     num_speculative_tokens = {drafts}"
-                ),
+                Some(count) => {
+                    format!("request {request} has {count} drafts accepted in a step of {drafts}")
+                }
                 None if counts.is_empty() => format!("request {request} has no verification"),
                 None => continue,
             };

@@ -138,7 +138,7 @@ impl Scenario {
             }
             let caveat = Caveat::FreeDrafts {
                 method: speculation.method,
-                num_speculative_tokens: speculation.num_speculative_tokens,
+                num_speculative_tokens: speculation.drafts,
             };
             if !caveats.contains(&caveat) {
                 caveats.push(caveat);

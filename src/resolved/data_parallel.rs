@@ -54,7 +54,11 @@ fn refuse_others(
                 refuse(&format!("{what} with a prefill_schedule_interval are not modelled"));
             }
         }
-        EngineConfig::Sglang(_) => {}
+        EngineConfig::Sglang(sglang) => {
+            if sglang.speculation.is_some() {
+                refuse(&format!("{what} with speculation are not modelled"));
+            }
+        }
         other => {
             let name = other.name();
             refuse(&format!("{what} of {name} are not modelled, those of vllm_v1 and sglang are"));

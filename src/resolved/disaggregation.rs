@@ -194,6 +194,10 @@ fn engine_rules(parts: &DisaggregationConfig, asked: &[Asked], rules: &mut Rules
 }
 
 fn reserving(sglang: &SglangConfig, engine: &str, rules: &mut Rules) {
+    if sglang.speculation.is_some() {
+        let message = "speculation where other replicas decode is not modelled";
+        rules.broken(&format!("{engine}.speculation"), message);
+    }
     if sglang.enable_priority_scheduling {
         let message = "priorities where other replicas decode are not modelled";
         rules.broken(&format!("{engine}.enable_priority_scheduling"), message);

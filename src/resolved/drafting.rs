@@ -1,13 +1,14 @@
 //! What makes the drafts of a scenario: looked up, checked, and what of it is not known to cost anything.
 
 use super::models::Models;
-use super::{Rules, ScenarioError};
+use super::{Rules, ScenarioError, sglang};
 use crate::hardware::GpuSpec;
 use crate::model::layout::Machine;
 use crate::model::{DraftHead, Drafter, ModelSpec};
 use crate::problem::Problem;
 use crate::scenario::{
-    ClusterConfig, EngineConfig, SpeculationConfig, SpeculationMethod, StepTimeConfig,
+    ClusterConfig, EngineConfig, Speculation, SpeculationConfig, SpeculationKeys,
+    SpeculationMethod, StepTimeConfig,
 };
 
 const KEY: &str = "cluster.engine.speculation";
@@ -15,7 +16,7 @@ const KEY: &str = "cluster.engine.speculation";
 /// What is looked up at most, in µs for each sequence.
 const LOOK_UP_US_MAX: f64 = 1e6;
 
-/// Rules on who drafts that need no look-up.
+/// Rules on who drafts in vLLM that need no look-up.
 pub(super) fn rules(speculation: &SpeculationConfig, rules: &mut Rules) {
     let method = speculation.method;
     let of = |methods: &[SpeculationMethod]| method.is_some_and(|it| methods.contains(&it));
@@ -34,26 +35,33 @@ pub(super) fn rules(speculation: &SpeculationConfig, rules: &mut Rules) {
         }
     }
     if let Some(micros) = speculation.lookup_us {
-        rules.brief(&path("lookup_us"), micros, LOOK_UP_US_MAX);
+        look_up_rule(micros, rules);
         if !method.is_some_and(SpeculationMethod::is_looked_up) {
             rules.broken(&path("lookup_us"), "is of the methods `ngram` and `suffix`");
         }
     }
 }
 
-/// No drafts are no speculation.
-pub(super) fn settle(engine: &mut EngineConfig) {
-    if let EngineConfig::VllmV1(vllm) = engine {
-        vllm.speculation.take_if(|speculation| speculation.num_speculative_tokens == 0);
-    }
+/// How long looking up takes.
+pub(super) fn look_up_rule(micros: f64, rules: &mut Rules) {
+    rules.brief(&format!("{KEY}.lookup_us"), micros, LOOK_UP_US_MAX);
 }
 
-/// The speculation of an engine, if it has some.
-pub(super) fn of(engine: &EngineConfig) -> Option<&SpeculationConfig> {
-    match engine {
-        EngineConfig::VllmV1(vllm) => vllm.speculation.as_ref(),
-        _ => None,
+/// No drafts are no speculation; of others, what follows from the model is filled in.
+pub(super) fn settle(cluster: &mut ClusterConfig, model: &ModelSpec) -> Result<(), ScenarioError> {
+    match &mut cluster.engine {
+        EngineConfig::VllmV1(vllm) => {
+            vllm.speculation.take_if(|speculation| speculation.num_speculative_tokens == 0);
+        }
+        EngineConfig::Sglang(sglang) => {
+            sglang.speculation.take_if(|speculation| speculation.drafts() == 0);
+            if let Some(speculation) = &mut sglang.speculation {
+                return sglang::speculation::settle(speculation, &cluster.model, model);
+            }
+        }
+        _ => {}
     }
+    Ok(())
 }
 
 /// What drafts on the GPUs, if something does.
@@ -63,54 +71,64 @@ pub(super) fn resolve(
     gpu: &GpuSpec,
     models: &Models<'_>,
 ) -> Result<Option<Drafter>, ScenarioError> {
-    let Some(speculation) = of(&cluster.engine) else { return Ok(None) };
-    let machine = Machine {
-        generation: gpu.card().generation,
-        tp: cluster.tensor_parallel_size,
-        kv_cache_dtype: cluster.kv_cache_dtype,
-        draft_tokens: speculation.num_speculative_tokens,
-    };
-    let own =
-        speculation.model.as_ref().map(|name| own_model(name, cluster, models)).transpose()?;
+    let Some(speculation) = cluster.engine.speculation() else { return Ok(None) };
+    let machine = machine(speculation, cluster, gpu);
+    let keys = speculation.keys;
+    let own = speculation.model.map(|name| own_model(name, keys, cluster, models)).transpose()?;
     let at = |key: &str| {
         let at = format!("{KEY}.{key}");
         move |why: String| ScenarioError::from(Problem::new(at.clone(), why))
     };
     let head = |head| {
-        let key = if own.is_some() { "model" } else { "method" };
+        let key = if own.is_some() { keys.model } else { keys.method };
         Drafter::of_head(model, head, own.as_ref(), machine).map_err(at(key))
     };
     let drafter = match speculation.method {
         None | Some(SpeculationMethod::Ngram | SpeculationMethod::Suffix) => return Ok(None),
-        Some(SpeculationMethod::Mtp) => {
-            let drafter = Drafter::of_modules(model, machine).map_err(|why| {
-                let others = "`eagle3`, `draft_model`, `ngram` and `suffix` need none";
-                Problem::new(format!("{KEY}.method"), format_args!("`mtp`: {why}"))
-                    .with_hint(others)
-            })?;
-            check_count(speculation.num_speculative_tokens, model)?;
-            drafter
-        }
+        Some(SpeculationMethod::Mtp) => match &cluster.engine {
+            EngineConfig::Sglang(sglang) => {
+                match sglang::speculation::own_layers(sglang, model, machine)? {
+                    Some(drafter) => drafter,
+                    None => head(DraftHead::Eagle)?,
+                }
+            }
+            _ => own_layers(speculation.drafts, model, machine)?,
+        },
         Some(SpeculationMethod::Eagle) => head(DraftHead::Eagle)?,
         Some(SpeculationMethod::Eagle3) => {
             head(DraftHead::Eagle3 { vocab: speculation.draft_vocab_size })?
         }
         Some(SpeculationMethod::DraftModel) => {
             let own = own.expect("a rule demands it");
-            Drafter::of_model(model, own, machine).map_err(at("model"))?
+            Drafter::of_model(model, own, machine).map_err(at(keys.model))?
         }
     };
-    check_windows(model, &drafter)?;
+    check_windows(model, &drafter, keys)?;
     Ok(Some(drafter))
+}
+
+/// The GPUs of a replica that drafts.
+pub(super) fn machine(
+    speculation: Speculation<'_>,
+    cluster: &ClusterConfig,
+    gpu: &GpuSpec,
+) -> Machine {
+    Machine {
+        generation: gpu.card().generation,
+        tp: cluster.tensor_parallel_size,
+        kv_cache_dtype: cluster.kv_cache_dtype,
+        draft_tokens: speculation.drafts,
+    }
 }
 
 /// A model that drafts, or whose layers a head has.
 fn own_model(
     name: &str,
+    keys: SpeculationKeys,
     cluster: &ClusterConfig,
     models: &Models<'_>,
 ) -> Result<ModelSpec, ScenarioError> {
-    let path = format!("{KEY}.model");
+    let path = format!("{KEY}.{}", keys.model);
     let named = |problem: Problem| Problem { at: path.clone(), ..problem };
     let own = models.spec(name).map_err(|error| ScenarioError {
         problems: error.problems.into_iter().map(named).collect(),
@@ -125,6 +143,16 @@ fn own_model(
     Ok(own)
 }
 
+/// The layers that the model brings to draft with, as vLLM takes them.
+fn own_layers(drafts: u32, model: &ModelSpec, machine: Machine) -> Result<Drafter, ScenarioError> {
+    let drafter = Drafter::of_modules(model, machine).map_err(|why| {
+        let others = "`eagle3`, `draft_model`, `ngram` and `suffix` need none";
+        Problem::new(format!("{KEY}.method"), format_args!("`mtp`: {why}")).with_hint(others)
+    })?;
+    check_count(drafts, model)?;
+    Ok(drafter)
+}
+
 /// Passes take modules in turn, each as often (vLLM 0.33.0, `vllm/config/speculative.py`).
 fn check_count(drafts: u32, model: &ModelSpec) -> Result<(), ScenarioError> {
     let modules = model.draft_modules().map_or(1, |modules| modules.modules);
@@ -136,11 +164,15 @@ fn check_count(drafts: u32, model: &ModelSpec) -> Result<(), ScenarioError> {
 }
 
 /// Of prefills only what windows of one size see is counted.
-fn check_windows(model: &ModelSpec, drafter: &Drafter) -> Result<(), ScenarioError> {
+fn check_windows(
+    model: &ModelSpec,
+    drafter: &Drafter,
+    keys: SpeculationKeys,
+) -> Result<(), ScenarioError> {
     match drafter.model.window() {
         Some(window) if model.window().map(|own| own.tokens) != Some(window.tokens) => {
             let problem = "layers that draft have a window that those of the model do not have, which is not modelled";
-            Err(ScenarioError::at(&format!("{KEY}.method"), problem))
+            Err(ScenarioError::at(&format!("{KEY}.{}", keys.method), problem))
         }
         _ => Ok(()),
     }
@@ -148,7 +180,7 @@ fn check_windows(model: &ModelSpec, drafter: &Drafter) -> Result<(), ScenarioErr
 
 /// Whether something drafts whose time is not counted.
 pub(super) fn is_free(cluster: &ClusterConfig) -> bool {
-    let Some(speculation) = of(&cluster.engine) else { return false };
+    let Some(speculation) = cluster.engine.speculation() else { return false };
     match speculation.method {
         None => true,
         Some(method) if method.is_looked_up() => speculation.lookup_us.is_none(),

@@ -3,8 +3,8 @@
 use super::Rules;
 use super::groups::{Asked, asked};
 use crate::scenario::{
-    AcceptanceConfig, ClientConfig, EngineConfig, FaultConfig, HandoverProtocol, OverRate,
-    RandomFault, RandomFaultConfig, ReplicaRole, ScenarioFile,
+    AcceptanceConfig, ClientConfig, FaultConfig, HandoverProtocol, OverRate, RandomFault,
+    RandomFaultConfig, ReplicaRole, ScenarioFile,
 };
 
 /// Random faults that are drawn before a run.
@@ -47,8 +47,7 @@ fn client_rules(file: &ScenarioFile, rules: &mut Rules) {
                        that turns requests away";
         rules.broken(&path("retries"), message);
     }
-    if let EngineConfig::VllmV1(vllm) = &file.cluster.engine
-        && let Some(speculation) = &vllm.speculation
+    if let Some(speculation) = file.cluster.engine.speculation()
         && let AcceptanceConfig::Recorded { .. } = speculation.acceptance
     {
         let message = "a recording of accepted drafts knows no retries";

@@ -3,7 +3,7 @@
 use super::{Rules, ScenarioError, fail};
 use crate::cost::{CapturedSizes, CudaGraphs};
 use crate::hardware::GpuSpec;
-use crate::scenario::{EngineConfig, VllmConfig};
+use crate::scenario::{EngineConfig, SglangConfig, VllmConfig};
 
 /// Captured sizes count something and ascend.
 pub(super) fn size_rules(key: &str, sizes: Option<&Vec<u32>>, rules: &mut Rules) {
@@ -82,6 +82,19 @@ pub(super) fn resolve_vllm(vllm: &mut VllmConfig, gpu: &GpuSpec) -> Result<(), S
     Ok(())
 }
 
+/// The graphs that SGLang captures where every request of a decode batch has so many tokens.
+pub(crate) fn captured_of_requests(config: &SglangConfig, tokens: u32) -> CudaGraphs {
+    let requests = config.cuda_graph_bs_decode.iter().flatten();
+    let decode = requests.map(|size| size.saturating_mul(tokens));
+    let decode = if config.disable_cuda_graph_padding {
+        CapturedSizes::exact(decode)
+    } else {
+        CapturedSizes::new(decode)
+    };
+    let prefill = config.cuda_graph_bs_prefill.iter().flatten().copied();
+    CudaGraphs::new(decode, CapturedSizes::new(prefill))
+}
+
 /// The graphs that an engine captures; the baselines capture none.
 pub(super) fn captured(engine: &EngineConfig) -> CudaGraphs {
     let sizes = |sizes: &Option<Vec<u32>>| CapturedSizes::new(sizes.iter().flatten().copied());
@@ -91,12 +104,9 @@ pub(super) fn captured(engine: &EngineConfig) -> CudaGraphs {
             CudaGraphs::new(sizes.clone(), sizes)
         }
         EngineConfig::Sglang(config) => {
-            let decode = if config.disable_cuda_graph_padding {
-                CapturedSizes::exact(config.cuda_graph_bs_decode.iter().flatten().copied())
-            } else {
-                sizes(&config.cuda_graph_bs_decode)
-            };
-            CudaGraphs::new(decode, sizes(&config.cuda_graph_bs_prefill))
+            // Sizes are of requests, each of which has all its drafts in a step.
+            let tokens = 1 + config.drafts();
+            captured_of_requests(config, tokens)
         }
         EngineConfig::VllmV0(config) if !config.enforce_eager => {
             let decode = CapturedSizes::new(config.capture_sizes());

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{KvSource, Rules, ScenarioError, ServerClass, drafting, engine_rules};
+use super::{KvSource, Rules, ScenarioError, ServerClass, engine_rules};
 use crate::cost::{CudaGraphs, LoraTimes};
 use crate::engine::scheduler::EngineSettings;
 use crate::hardware::GpuSpec;
@@ -12,7 +12,7 @@ use crate::model::{Drafter, Groups, KvGroups, ModelSpec};
 use crate::problem::Problem;
 use crate::scenario::{
     AcceptanceConfig, ClusterConfig, EngineConfig, GroupConfig, HandoverProtocol, MambaCacheMode,
-    PipelineLink, ReplicaRole, ScenarioFile, SpeculationConfig,
+    PipelineLink, ReplicaRole, ScenarioFile, Speculation,
 };
 
 /// Replicas of one kind, ready to run.
@@ -181,8 +181,7 @@ pub(super) fn rules(file: &ScenarioFile, rules: &mut Rules) {
 }
 
 fn is_recorded(engine: &EngineConfig) -> bool {
-    let EngineConfig::VllmV1(vllm) = engine else { return false };
-    let acceptance = vllm.speculation.as_ref().map(|speculation| &speculation.acceptance);
+    let acceptance = engine.speculation().map(|speculation| speculation.acceptance);
     matches!(acceptance, Some(AcceptanceConfig::Recorded { .. }))
 }
 
@@ -215,8 +214,8 @@ impl ReplicaGroup {
     }
 
     /// How it speculates, if it does.
-    pub fn speculation(&self) -> Option<&SpeculationConfig> {
-        drafting::of(&self.cluster.engine)
+    pub fn speculation(&self) -> Option<Speculation<'_>> {
+        self.cluster.engine.speculation()
     }
 
     /// The class of servers of which something is expected that they are of, whatever their step times are.

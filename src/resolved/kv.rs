@@ -36,7 +36,7 @@ pub(crate) fn resolve_engine(
     let is_told = engine.kv_capacity_mut().is_some();
     let source = match &mut engine {
         EngineConfig::VllmV1(config) => vllm::resolve(config, cluster, (model, drafter), gpu),
-        EngineConfig::Sglang(config) => sglang::resolve(config, cluster, model, gpu),
+        EngineConfig::Sglang(config) => sglang::resolve(config, cluster, (model, drafter), gpu),
         baseline => baselines::resolve(baseline, cluster, model, gpu),
     }?;
     count_all_ranks(&mut engine, cluster.data_parallel_size)?;

@@ -46,7 +46,7 @@ use self::rules::Rules;
 use crate::engine::scheduler::EngineSettings;
 use crate::hardware::GpuSpec;
 use crate::model::layout::Machine;
-use crate::model::{KvCapacity, ModelSpec};
+use crate::model::{Drafter, KvCapacity, ModelSpec};
 use crate::problem::Problem;
 use crate::profiles;
 use crate::rng::Seed;
@@ -57,6 +57,7 @@ use crate::scenario::{
 
 pub use self::caveat::Caveat;
 pub use self::expected::{Prior, Quantity, ServerClass, Unstated};
+pub(crate) use self::graphs::captured_of_requests;
 pub use self::groups::{Kinds, ReplicaGroup};
 
 /// A scenario that can be run.
@@ -272,12 +273,12 @@ fn resolve_group(
 ) -> Result<ReplicaGroup, ScenarioError> {
     let nic_gb_per_s = asked.nic_gb_per_s(&file.cluster);
     let cluster = &mut asked.cluster;
-    drafting::settle(&mut cluster.engine);
     let checkpoint = models.spec(&cluster.model)?;
     let model = match cluster.quantization {
         Some(format) => checkpoint.in_format(format),
         None => checkpoint,
     };
+    drafting::settle(cluster, &model)?;
     let serves = models.of(&cluster.model);
     let gpu = match own_gpus.get(&cluster.gpu) {
         Some(gpu) => gpu.clone(),
@@ -317,7 +318,11 @@ fn resolve_group(
     let parts = file.cluster.disaggregation.filter(|_| asked.role != ReplicaRole::Mixed);
     Ok(ReplicaGroup {
         role: asked.role,
-        settings: settings(cluster, (&model, &gpu), (&file.workload, asked.role))?,
+        settings: settings(
+            cluster,
+            (&model, drafter.as_ref(), &gpu),
+            (&file.workload, asked.role),
+        )?,
         graphs: graphs::captured(&cluster.engine),
         lora: lora::times(cluster, &model, &gpu)?,
         stage_link,
@@ -355,7 +360,7 @@ fn check_states(cluster: &ClusterConfig, role: ReplicaRole) -> Result<(), Scenar
 /// What decides the schedules of an engine, all of which is filled in.
 fn settings(
     cluster: &ClusterConfig,
-    served: (&ModelSpec, &GpuSpec),
+    served: (&ModelSpec, Option<&Drafter>, &GpuSpec),
     asked: (&WorkloadConfig, ReplicaRole),
 ) -> Result<EngineSettings, ScenarioError> {
     let mut settings = EngineSettings::of(&cluster.engine)
@@ -465,8 +470,11 @@ fn engine_rules(cluster: &ClusterConfig, has_adapters: bool, rules: &mut Rules) 
     pipeline::rules(cluster, has_adapters, rules);
     step_time::all_reduce_rules(cluster, rules);
     match &cluster.engine {
-        EngineConfig::VllmV1(config) => vllm::rules(config, rules),
-        EngineConfig::Sglang(config) => sglang::rules(config, rules),
+        EngineConfig::VllmV1(config) => vllm::rules(config, cluster.engine.speculation(), rules),
+        EngineConfig::Sglang(config) => {
+            sglang::rules(config, rules);
+            sglang::speculation::rules(cluster, has_adapters, rules);
+        }
         baseline => baselines::rules(baseline, rules),
     }
     lora::rules(cluster, has_adapters, rules);

@@ -216,14 +216,12 @@ fn automatic_layers(
 
 /// Verification of drafts was not measured in whole steps.
 fn refuse_drafts(engine: &EngineConfig) -> Result<(), ScenarioError> {
-    match engine {
-        EngineConfig::VllmV1(config) if config.speculation.is_some() => {
-            let problem = "a step_table holds no steps that verify drafts; leave speculation out, \
-                           or take another type";
-            Err(fail("cluster.step_time.type", problem))
-        }
-        _ => Ok(()),
+    if engine.speculation().is_none() {
+        return Ok(());
     }
+    let problem = "a step_table holds no steps that verify drafts; leave speculation out, \
+                   or take another type";
+    Err(fail("cluster.step_time.type", problem))
 }
 
 /// Names the table of a kind that a scenario gets: the one it names, or that of its model and GPUs. Its

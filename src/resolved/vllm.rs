@@ -1,7 +1,7 @@
 //! Rules and derived values of vLLM's V1 engine.
 
 use super::{
-    KvSource, Rules, ScenarioError, acceptance, derive_kv, fail, graphs, kv, lora, states,
+    KvSource, Rules, ScenarioError, acceptance, derive_kv, drafting, fail, graphs, kv, lora, states,
 };
 use crate::hardware::GpuSpec;
 use std::borrow::Cow;
@@ -10,10 +10,10 @@ use crate::model::layout::Machine;
 use crate::model::{
     Drafter, EngineVersion, KvGroups, ModelSpec, SamplerKernels, VllmStart, WindowMemory,
 };
-use crate::scenario::{ClusterConfig, VllmConfig};
+use crate::scenario::{ClusterConfig, Speculation, VllmConfig};
 
 /// Rules that need no look-up.
-pub(super) fn rules(vllm: &VllmConfig, rules: &mut Rules) {
+pub(super) fn rules(vllm: &VllmConfig, speculation: Option<Speculation<'_>>, rules: &mut Rules) {
     let at_least_one = [
         ("block_size", Some(vllm.block_size)),
         ("max_num_batched_tokens", vllm.max_num_batched_tokens),
@@ -43,6 +43,9 @@ pub(super) fn rules(vllm: &VllmConfig, rules: &mut Rules) {
     }
     graphs::vllm_rules(vllm, rules);
     if let Some(speculation) = &vllm.speculation {
+        drafting::rules(speculation, rules);
+    }
+    if let Some(speculation) = speculation {
         acceptance::rules(speculation, rules);
     }
 }

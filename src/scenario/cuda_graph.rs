@@ -58,10 +58,15 @@ impl VllmV0Config {
 
 impl SglangConfig {
     /// The decode batches captured up to `most` requests (SGLang 0.5.23,
-    /// `sglang/srt/arg_groups/cuda_graph_hook.py`).
+    /// `sglang/srt/arg_groups/cuda_graph_hook.py`): a finer grid with speculation, where padding is drafts too.
     pub fn decode_capture_sizes(&self, most: u32) -> Vec<u32> {
         if self.disable_cuda_graph_padding {
             return (1..=most).collect();
+        }
+        if self.speculation.is_some() {
+            let small = steps(1, 9, 1).chain(steps(10, 33, 2)).chain(steps(40, 65, 4));
+            let large = steps(72, 257, 8).chain(steps(272, most.saturating_add(1), 16));
+            return up_to(most, small.chain(large).chain([most]));
         }
         let small = [1, 2, 4, 8, 12].into_iter().chain(steps(16, 257, 8));
         let large = steps(272, 512, 16).chain(steps(512, most.saturating_add(1), 32));

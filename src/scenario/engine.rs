@@ -5,7 +5,10 @@ use serde::{Deserialize, Serialize};
 use super::baselines::{
     FasterTransformerConfig, OrcaConfig, SarathiConfig, StaticBatchingConfig, VllmV0Config,
 };
-use super::{HostConfig, SglangConfig, SpeculationConfig};
+use super::{
+    AcceptanceConfig, HostConfig, SglangConfig, SglangSpeculationConfig, Speculation,
+    SpeculationConfig,
+};
 use crate::model::layout::Machine;
 use crate::model::{EngineVersion, KvGroups, ModelSpec, SamplerKernels};
 
@@ -72,6 +75,37 @@ impl EngineConfig {
         match self {
             Self::VllmV1(vllm) => vllm.max_loras,
             Self::Sglang(sglang) => sglang.max_loras_per_batch,
+            _ => None,
+        }
+    }
+
+    /// How it speculates, if it does.
+    pub fn speculation(&self) -> Option<Speculation<'_>> {
+        match self {
+            Self::VllmV1(vllm) => vllm.speculation.as_ref().map(SpeculationConfig::in_common),
+            Self::Sglang(sglang) => {
+                sglang.speculation.as_ref().map(SglangSpeculationConfig::in_common)
+            }
+            _ => None,
+        }
+    }
+
+    /// What it says of accepted drafts, if it speculates.
+    pub fn acceptance_mut(&mut self) -> Option<&mut AcceptanceConfig> {
+        match self {
+            Self::VllmV1(vllm) => vllm.speculation.as_mut().map(|it| &mut it.acceptance),
+            Self::Sglang(sglang) => sglang.speculation.as_mut().map(|it| &mut it.acceptance),
+            _ => None,
+        }
+    }
+
+    /// The name of the model that drafts, or whose layers the head has, if it has one.
+    pub fn drafting_model_mut(&mut self) -> Option<&mut String> {
+        match self {
+            Self::VllmV1(vllm) => vllm.speculation.as_mut()?.model.as_mut(),
+            Self::Sglang(sglang) => {
+                sglang.speculation.as_mut()?.speculative_draft_model_path.as_mut()
+            }
             _ => None,
         }
     }

@@ -22,6 +22,7 @@ mod pipeline;
 mod router;
 mod server_host;
 mod sglang;
+mod sglang_speculation;
 mod speculation;
 mod step_time;
 mod workload;
@@ -67,7 +68,10 @@ pub use router::{
 };
 pub use server_host::{Endpoint, NoHost, ServerHost, ServerHostConfig, ServerHostProfile};
 pub use sglang::{SglangConfig, SglangPolicy};
-pub use speculation::{AcceptanceConfig, SpeculationConfig, SpeculationMethod};
+pub use sglang_speculation::{SglangSpeculationConfig, SpeculativeAlgorithm};
+pub use speculation::{
+    AcceptanceConfig, Speculation, SpeculationConfig, SpeculationKeys, SpeculationMethod,
+};
 pub use step_time::{Communication, LayerTableConfig, Sampler, StepTimeConfig};
 pub use workload::{
     AdapterCountsConfig, AdapterStreams, ArrivalConfig, ClassConfig, ClientConfig, ContentConfig,

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::HostConfig;
+use super::{HostConfig, SglangSpeculationConfig};
 use crate::model::layout::MambaStrategy;
 use crate::units::Bytes;
 
@@ -41,7 +41,7 @@ pub struct SglangConfig {
     /// Tokens of KV memory; if absent, what the weights leave of `mem_fraction_static`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_total_tokens: Option<u32>,
-    /// Requests with KV memory at most; by [`Self::running_requests_for`] if absent.
+    /// Requests with KV memory at most; 48 (256 of DeepSeek-V4) with speculation, else by [`Self::running_requests_for`] if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_running_requests: Option<u32>,
     /// Longest sequence, prompt and answer together; the model's own limit if absent.
@@ -104,6 +104,9 @@ pub struct SglangConfig {
     /// absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cuda_graph_bs_prefill: Option<Vec<u32>>,
+    /// Speculative decoding, if any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub speculation: Option<SglangSpeculationConfig>,
     /// Host time of each step.
     pub host: HostConfig,
 }
@@ -138,6 +141,11 @@ impl SglangConfig {
     /// Tokens of a page at most: what is counted for every place in a page stays small, and no
     /// attention kernel knows pages of more than some hundred tokens.
     pub const PAGE_SIZE_MAX: u32 = 1 << 16;
+
+    /// Drafts that a step verifies for each request; 0 without speculation.
+    pub fn drafts(&self) -> u32 {
+        self.speculation.as_ref().map_or(0, SglangSpeculationConfig::drafts)
+    }
 
     /// The default of `chunked_prefill_size` on a GPU with this much memory.
     pub fn chunked_prefill_size_for(gpu_memory: Bytes) -> i32 {
@@ -238,6 +246,7 @@ impl Default for SglangConfig {
             cuda_graph_bs_decode: None,
             cuda_graph_max_bs_prefill: None,
             cuda_graph_bs_prefill: None,
+            speculation: None,
             host: HostConfig::default(),
         }
     }

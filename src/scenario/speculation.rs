@@ -1,4 +1,4 @@
-//! Speculative decoding, in vLLM's names (`--speculative-config`).
+//! Speculative decoding, in vLLM's names (`--speculative-config`), and what it comes to in any engine.
 
 use serde::{Deserialize, Serialize};
 
@@ -47,6 +47,79 @@ impl SpeculationConfig {
     pub fn scheduled_as(&self) -> SpeculationMethod {
         self.method.unwrap_or(SpeculationMethod::Ngram)
     }
+
+    /// The same in the words of all engines.
+    pub(super) fn in_common(&self) -> Speculation<'_> {
+        Speculation {
+            method: self.method,
+            name: self.method.map(SpeculationMethod::name),
+            model: self.model.as_ref(),
+            drafts: self.num_speculative_tokens,
+            draft_vocab_size: self.draft_vocab_size,
+            lookup_us: self.lookup_us,
+            acceptance: &self.acceptance,
+            keys: SpeculationKeys::VLLM,
+        }
+    }
+}
+
+/// Speculative decoding as an engine does it, whatever its names are.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Speculation<'a> {
+    /// Where drafts come from, if that is told.
+    pub method: Option<SpeculationMethod>,
+    /// What the engine calls that.
+    pub name: Option<&'static str>,
+    /// The model that drafts, or whose layers the head has, if one is named.
+    pub model: Option<&'a String>,
+    /// Drafts that a step verifies for each request.
+    pub drafts: u32,
+    /// Tokens that the output head of what drafts knows, if that is told.
+    pub draft_vocab_size: Option<u32>,
+    /// What looking drafts up takes for each sequence of a step, in µs, if that is told.
+    pub lookup_us: Option<f64>,
+    /// How many are accepted.
+    pub acceptance: &'a AcceptanceConfig,
+    /// What the engine calls these settings.
+    pub keys: SpeculationKeys,
+}
+
+/// The names of an engine for settings of speculation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SpeculationKeys {
+    /// Where drafts come from.
+    pub method: &'static str,
+    /// The model that drafts.
+    pub model: &'static str,
+    /// How many drafts there are.
+    pub drafts: &'static str,
+    /// The longest accept length, as a sum of that.
+    pub longest: &'static str,
+}
+
+impl SpeculationKeys {
+    /// vLLM's.
+    pub const VLLM: Self = Self {
+        method: "method",
+        model: "model",
+        drafts: "num_speculative_tokens",
+        longest: "num_speculative_tokens + 1",
+    };
+
+    /// `SGLang`'s.
+    pub const SGLANG: Self = Self {
+        method: "speculative_algorithm",
+        model: "speculative_draft_model_path",
+        drafts: "speculative_num_steps",
+        longest: "speculative_num_steps + 1",
+    };
+
+    /// Those of its `NGRAM`.
+    pub const SGLANG_NGRAM: Self = Self {
+        drafts: "speculative_num_draft_tokens",
+        longest: "speculative_num_draft_tokens",
+        ..Self::SGLANG
+    };
 }
 
 /// How many drafts of a step are accepted.

@@ -26,7 +26,7 @@ use crate::profiles;
 use crate::resolved::{ReplicaGroup, Scenario, ScenarioError};
 use crate::rng::{Seed, mix};
 use crate::scenario::{
-    AcceptanceConfig, EngineConfig, HandoverProtocol, MigrationConfig, ReplicaRole, VllmConfig,
+    AcceptanceConfig, EngineConfig, HandoverProtocol, MigrationConfig, ReplicaRole,
 };
 use crate::units::SimDuration;
 use crate::workload::Client;
@@ -287,7 +287,7 @@ fn scheduler(
             }))
         }
         EngineSettings::Sglang(settings) => {
-            let scheduler = Sglang::new(settings.clone());
+            let scheduler = Sglang::new(settings.clone()).accepting(acceptance(scenario, group)?);
             Scheduler::Sglang(Box::new(match adapters(settings.max_loras_per_batch) {
                 Some(adapters) => scheduler.with_adapters(adapters),
                 None => scheduler,
@@ -315,18 +315,14 @@ fn scheduler(
 }
 
 fn acceptance(scenario: &Scenario, group: &ReplicaGroup) -> Result<Acceptance, ScenarioError> {
-    let EngineConfig::VllmV1(VllmConfig { speculation: Some(speculation), .. }) =
-        &group.cluster.engine
-    else {
-        return Ok(Acceptance::NONE);
-    };
+    let Some(speculation) = group.speculation() else { return Ok(Acceptance::NONE) };
     let seed = scenario.seed.0;
-    Ok(match &speculation.acceptance {
+    Ok(match speculation.acceptance {
         AcceptanceConfig::PerPosition { probability } => {
             Acceptance::PerPosition { probability: *probability, seed }
         }
         AcceptanceConfig::MeanLength { tokens } => {
-            Acceptance::with_mean_length(*tokens, speculation.num_speculative_tokens, seed)
+            Acceptance::with_mean_length(*tokens, speculation.drafts, seed)
         }
         AcceptanceConfig::Recorded { path } => {
             let recorded = scenario.accepted_drafts.clone().ok_or_else(|| {

@@ -2,15 +2,15 @@
 
 use super::step_time::options;
 use crate::cost::{
-    Calibration, DraftPasses, Drafting, OperatorModel, OperatorProfile, Roofline, RooflineError,
-    RooflineOptions, StepTime,
+    Calibration, CudaGraphs, DraftPasses, Drafting, OperatorModel, OperatorProfile, Roofline,
+    RooflineError, RooflineOptions, StepTime,
 };
 use crate::engine::scheduler::EngineSettings;
 use crate::hardware::GpuSpec;
 use crate::model::{Drafter, ModelSpec};
 use crate::profiles;
-use crate::resolved::{ReplicaGroup, ScenarioError};
-use crate::scenario::{Communication, Sampler, StepTimeConfig};
+use crate::resolved::{ReplicaGroup, ScenarioError, captured_of_requests};
+use crate::scenario::{Communication, EngineConfig, Sampler, StepTimeConfig};
 use crate::units::SimDuration;
 
 /// What its drafts take, where that is counted.
@@ -30,14 +30,22 @@ pub(super) fn drafting(group: &ReplicaGroup) -> Result<Option<Drafting>, Scenari
     let share = share_of_layers(drafter, &group.model);
     let options = options(group, (Sampler::Greedy, communication), calibration.of_stage(share));
     let layers = layers(drafter, group, &options)?;
-    let passes = DraftPasses::new(
-        drafter,
-        (layers, speculation.num_speculative_tokens),
-        &group.gpu,
-        &options,
-        (group.graphs.clone(), launch(drafter, group)),
-    );
-    Ok(Some(Drafting::Passes(Box::new(passes.map_err(fail)?))))
+    let passes = (layers, speculation.drafts);
+    let host = (graphs(group), launch(drafter, group));
+    let passes = DraftPasses::new(drafter, passes, &group.gpu, &options, host).map_err(fail)?;
+    let passes = match &group.settings {
+        EngineSettings::Sglang(_) => passes.ahead_of_verification(),
+        _ => passes,
+    };
+    Ok(Some(Drafting::Passes(Box::new(passes))))
+}
+
+/// Graphs for passes over a token of each sequence.
+fn graphs(group: &ReplicaGroup) -> CudaGraphs {
+    match &group.cluster.engine {
+        EngineConfig::Sglang(sglang) => captured_of_requests(sglang, 1),
+        _ => group.graphs.clone(),
+    }
 }
 
 /// How far its layers are a part of the model's.

@@ -24,7 +24,7 @@ use servecast::workload::Client;
 use super::laws::hosts;
 use super::support::{random_cases, small_engine};
 use cost::Cost;
-use engines::{Engine, baseline, sglang, speculating, vllm, windowed};
+use engines::{Engine, baseline, sglang, speculating, speculating_sglang, vllm, windowed};
 
 /// How a run gets to its outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -356,7 +356,7 @@ proptest! {
 
     #[test]
     fn a_run_of_steps_of_an_engine_that_speculates_equals_its_steps(
-        case in case(speculating(vllm())),
+        case in prop_oneof![case(speculating(vllm())), case(speculating_sglang())],
     ) {
         compare(&case, Way::Runs)?;
     }
@@ -364,7 +364,7 @@ proptest! {
     #[test]
     fn lanes_fare_as_one_loop(case in prop_oneof![
         case(vllm()), case(windowed()), case(sglang()), case(speculating(vllm())),
-        case(baseline()),
+        case(speculating_sglang()), case(baseline()),
     ]) {
         Cost::ALL.into_iter().try_for_each(|cost| compare_lanes(&case, cost))?;
     }
@@ -372,7 +372,7 @@ proptest! {
     #[test]
     fn no_scheduler_acts_on_where_an_answer_will_stop(case in prop_oneof![
         case(vllm()), case(windowed()), case(sglang()), case(speculating(vllm())),
-        case(baseline()),
+        case(speculating_sglang()), case(baseline()),
     ]) {
         compare_answers(&case)?;
     }
@@ -383,7 +383,9 @@ proptest! {
     }
 
     #[test]
-    fn nobody_starves_and_every_token_comes_out_once_in_sglang(case in case(sglang())) {
+    fn nobody_starves_and_every_token_comes_out_once_in_sglang(
+        case in prop_oneof![case(sglang()), case(speculating_sglang())],
+    ) {
         let (counts, recorder, _) = run(&case, Way::Runs, Cost::Linear);
         let requests = workload(&case);
         prop_assert_eq!(counts.finished + counts.rejected + counts.stuck, counts.arrived);

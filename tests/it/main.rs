@@ -45,6 +45,7 @@ mod plan;
 mod routers;
 mod several_models;
 mod sglang_pools;
+mod sglang_speculation;
 mod speculation;
 mod states;
 mod step_table;

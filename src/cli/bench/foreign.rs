@@ -54,6 +54,11 @@ const SPECULATION: Fate = Refused(
     "how many drafts are accepted is not known; give --set cluster.engine.speculation='{ method = \
      \"ngram\", num_speculative_tokens = 3, acceptance = { type = \"mean_length\", tokens = 2.5 } }'",
 );
+const SGLANG_SPECULATION: Fate = Refused(
+    "how many drafts are accepted is not known; give --set cluster.engine.speculation='{ \
+     speculative_algorithm = \"NEXTN\", speculative_num_steps = 3, acceptance = { type = \
+     \"mean_length\", tokens = 2.5 } }'",
+);
 const NOT_MODELLED: Fate = Refused("is not modelled; leave it out to simulate the rest");
 
 const FLAGS: &[(&str, Fate)] = &[
@@ -198,7 +203,7 @@ const FLAGS: &[(&str, Fate)] = &[
     ("hf-overrides", Refused("give a local config.json as --model")),
     ("rope-scaling", Refused("give a local config.json as --model")),
     ("attention-backend", Refused("kernels are those measured for the GPU")),
-    ("speculative-algorithm", SPECULATION),
+    ("speculative-algorithm", SGLANG_SPECULATION),
     ("enable-dp-attention", PARALLEL),
     ("dp-size", PARALLEL),
     ("pp-size", Refused("stages of SGLang are not modelled, those of vLLM are")),

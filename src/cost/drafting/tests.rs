@@ -69,6 +69,30 @@ fn a_pass_that_a_graph_covers_is_launched_with_it() {
     assert_eq!(replayed.launches, SimDuration::ZERO);
 }
 
+/// SGLang's step that decodes makes its drafts before it verifies them: two passes of 8 rows over contexts of 1000 and
+/// 1001 tokens, and behind it one over all 32 rows. A step that prefills has that last one alone.
+#[test]
+fn drafts_ahead_of_verification_are_those_of_sequences_that_decode() {
+    let small = profiles::model("meta-llama/Llama-3.2-1B").expect("in the catalogue");
+    let gpu = profiles::gpu("H100").expect("in the catalogue");
+    let alone = Roofline::new(&small, &gpu, &RooflineOptions::default()).unwrap();
+    let drafter = Drafter::of_model(&llama(), small, MACHINE).unwrap();
+    let Drafting::Passes(passes) = priced(&drafter, 3, CudaGraphs::default()) else { panic!() };
+    let drafting = Drafting::Passes(Box::new(passes.ahead_of_verification()));
+    let extend = StepShape { logit_rows: 8, ..decode(8, 3) };
+    let second =
+        StepShape { decode_context_tokens: 8008, decode_context_max: 1001, ..decode(8, 0) };
+    let steps = [extend, decode(8, 0), second].map(|shape| alone.step_duration(&shape));
+    let drafts = drafting.time(&decode(8, 3));
+    assert_eq!(drafts.device, steps.into_iter().fold(SimDuration::ZERO, |a, b| a + b));
+    assert_eq!(drafts.launches, SimDuration::from_micros(300));
+    let mut prompts = StepShape::default();
+    prompts.add_prefill(500, 0, true);
+    let drafts = drafting.time(&prompts);
+    assert_eq!(drafts.device, alone.step_duration(&prompts));
+    assert_eq!(drafts.launches, SimDuration::from_micros(100));
+}
+
 #[test]
 fn look_ups_take_the_host_its_time_for_each_sequence() {
     let drafting = Drafting::LookUps(SimDuration::from_micros(20));

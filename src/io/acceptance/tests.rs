@@ -39,7 +39,7 @@ fn what_is_wrong_is_named_with_its_line() {
         ("{\"request\": 0, \"accept\": [1]}", "FILE:1: unknown field `accept`"),
         (
             &format!("{first}{{\"request\": 1, \"accepted\": [0, 4]}}"),
-            "FILE:2: request 1 has 4 drafts accepted in step 1, of num_speculative_tokens = 3",
+            "FILE:2: request 1 has 4 drafts accepted in step 1, of 3",
         ),
         (&format!("{first}{first}"), "FILE:2: request 0 is there already"),
         (

@@ -15,7 +15,7 @@ mod weights;
 pub use groups::{CacheGroup, VllmLayout};
 pub(super) use refusals::check_drafts;
 pub use refusals::{Refusal, RefusedSetting};
-pub use sglang::{MambaStrategy, SglangLayout, SglangPoolFlags, SglangPools};
+pub use sglang::{DraftLayers, MambaStrategy, SglangLayout, SglangPoolFlags, SglangPools};
 pub use specs::{CacheKind, LayerCache};
 
 use super::checkpoint::Checkpoint;

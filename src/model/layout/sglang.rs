@@ -63,6 +63,8 @@ pub struct SglangPoolFlags {
     pub disable_radix_cache: bool,
     /// Whether a step is decided only after the one before has ended.
     pub disable_overlap_schedule: bool,
+    /// The layers that draft, where something does.
+    pub draft_layers: DraftLayers,
 }
 
 /// Which states of a request others find (`--mamba-radix-cache-strategy`).
@@ -112,7 +114,7 @@ const LATENT_WITHOUT_PAGES: [&str; 4] = [
 const SLOTS_OF_REQUEST: u64 = 3;
 
 /// Requests that run at once where layers draft (`srt/arg_groups/speculative_hook.py`).
-const RUNNING_WITH_DRAFTS: u64 = 48;
+const RUNNING_WITH_DRAFTS: u32 = 48;
 
 impl SglangLayout {
     /// Of a checkpoint on a machine. Drafting is that of `--speculative-algorithm NEXTN` with a step for each drafted
@@ -137,18 +139,17 @@ impl SglangLayout {
         let has_window = has_window || compressed;
         let cell_size = if has_window { full + ratio * windowed } else { full };
         let drafts = machine.draft_tokens > 0;
-        let most_running = match (flags.max_running_requests, compressed, drafts) {
-            (Some(told), _, _) => Some(u64::from(told)),
-            (None, true, _) => Some(RUNNING_V4),
-            (None, false, true) => Some(RUNNING_WITH_DRAFTS),
-            (None, false, false) => None,
+        let most_running = match flags.max_running_requests {
+            Some(told) => Some(u64::from(told)),
+            None if compressed || drafts => Some(u64::from(Self::running_with_drafts(model))),
+            None => None,
         };
         let state_bytes = model.wide_state_bytes(machine.tp);
         let strategy = strategy(&mixers, flags).filter(|_| state_bytes > 0);
         Self {
             page_size: flags.page_size.unwrap_or_else(|| page(model, machine)),
             cell_size: if drafts {
-                with_drafts(model, &tokens, cell_size, ratio)
+                cell_size + draft_cell(model, (&tokens, cell_size), ratio, flags.draft_layers)
             } else {
                 cell_size
             },
@@ -210,6 +211,12 @@ impl SglangLayout {
         self.most_running.unwrap_or_else(|| by_tokens.clamp(2048, 4096)).min(tokens / 2)
     }
 
+    /// Requests that run at once by default where there are drafts.
+    fn running_with_drafts(model: &Checkpoint) -> u32 {
+        let compressed = model.each_mixer().any(|mixer| matches!(mixer, Mixer::Compressed(_)));
+        if compressed { RUNNING_V4 } else { RUNNING_WITH_DRAFTS }
+    }
+
     /// Slots of states in so much memory, of which these take a share; one more is set aside. Where layers draft,
     /// each running request, and one more, also has a state for every token that is verified.
     fn slots(&self, memory: u64) -> Option<u64> {
@@ -262,19 +269,45 @@ fn tracking_slots(strategy: Option<MambaStrategy>, disable_overlap_schedule: boo
     }
 }
 
-/// Bytes of a token with those of layers that draft. SGLang sizes pools by `num_nextn_predict_layers`: a config without
-/// this key gets pools as if nothing drafted, and the memory of the layers that draft comes on top.
-fn with_drafts(model: &Checkpoint, tokens: &[(f64, f64)], cell_size: f64, ratio: f64) -> f64 {
-    let drafts = model.draft_modules().and_then(|drafts| drafts.nextn).map_or(0.0, f64::from);
+/// Layers that draft, as pools are sized by them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum DraftLayers {
+    /// Those that the model brings.
+    #[default]
+    Own,
+    /// So many of a head, or of a model of its own.
+    Beside(u32),
+}
+
+/// Bytes of a token that layers which draft add. SGLang sizes pools as if they were like the model's own. Of those that
+/// the model brings it goes by `num_nextn_predict_layers`: a config without this key gets pools as if nothing drafted,
+/// and the memory of the layers that draft comes on top.
+fn draft_cell(
+    model: &Checkpoint,
+    (tokens, cell_size): (&[(f64, f64)], f64),
+    ratio: f64,
+    layers: DraftLayers,
+) -> f64 {
+    let drafts = match layers {
+        DraftLayers::Own => {
+            model.draft_modules().and_then(|drafts| drafts.nextn).map_or(0.0, f64::from)
+        }
+        DraftLayers::Beside(layers) => f64::from(layers),
+    };
     let has = |is: fn(&Mixer) -> bool| model.each_mixer().any(is);
     if has(|mixer| matches!(mixer, Mixer::Compressed(_))) {
         let layers = tokens.len() as f64;
         // Sums of entries that are being made have twice the room.
         let sums: f64 = model.each_mixer().map(sums_of).sum();
-        return (cell_size + ratio * sums) * (layers + 1.0) / layers;
+        return (cell_size + ratio * sums) * (layers + 1.0) / layers - cell_size;
     }
     if let Some((_, windowed)) = tokens.iter().find(|(_, windowed)| *windowed > 0.0) {
-        return cell_size + drafts * ratio * windowed;
+        // Layers of others see everything.
+        let whole = tokens.iter().map(|(all, _)| *all).find(|all| *all > 0.0);
+        return match layers {
+            DraftLayers::Own => drafts * ratio * windowed,
+            DraftLayers::Beside(_) => drafts * whole.unwrap_or(*windowed),
+        };
     }
     let layers = tokens.iter().filter(|(all, _)| *all > 0.0).count().max(1) as f64;
     let keys = |mixer: &Mixer| match mixer {
@@ -283,7 +316,7 @@ fn with_drafts(model: &Checkpoint, tokens: &[(f64, f64)], cell_size: f64, ratio:
     };
     let all_keys: f64 = model.each_mixer().filter_map(keys).sum();
     let own_keys = model.each_mixer().find_map(keys).unwrap_or(0.0);
-    cell_size + ((cell_size - all_keys) * drafts / layers).floor() + own_keys * drafts
+    ((cell_size - all_keys) * drafts / layers).floor() + own_keys * drafts
 }
 
 /// What keys and values are stored in: sparse attention goes by the machine, others by what the files say.
@@ -337,7 +370,7 @@ const fn key_of(indexer: Indexer) -> u32 {
 const ROW_V4: f64 = 585.0;
 const ROW_V4_SHORT_PAGE: f64 = 864.0;
 /// Requests that run at once by default.
-const RUNNING_V4: u64 = 256;
+const RUNNING_V4: u32 = 256;
 
 fn compressed_token(compressed: &Compressed) -> (f64, f64) {
     let ratio = f64::from(compressed.ratio);
@@ -372,7 +405,7 @@ fn fixed_of(mixer: &Mixer, drafts: bool) -> u64 {
         Mixer::Compressed(compressed) if compressed.ratio > Compressed::OVERLAPPING => {
             let ratio = u64::from(compressed.ratio);
             let ring = if drafts { 2 * ratio } else { ratio };
-            let rows = ((RUNNING_V4 + 2) * ring + 1).next_multiple_of(ratio);
+            let rows = ((u64::from(RUNNING_V4) + 2) * ring + 1).next_multiple_of(ratio);
             rows * 4 * 2 * u64::from(compressed.head_dim)
         }
         _ => 0,

@@ -1,13 +1,14 @@
 //! Rules and derived values of SGLang.
 
 mod pools;
+pub(super) mod speculation;
 
 use super::graphs::{ignored_rules, largest_rule, size_rules};
 use super::{KvSource, Rules, ScenarioError, fail, lora};
 use crate::hardware::GpuSpec;
 use crate::model::layout::{SglangLayout, SglangPools};
 use crate::model::{
-    DraftMemory, KvCapacity, Loading, MemoryBudget, ModelSpec, SglangStart, WindowMemory,
+    Drafter, KvCapacity, Loading, MemoryBudget, ModelSpec, SglangStart, WindowMemory,
 };
 use crate::scenario::{ClusterConfig, SglangConfig};
 use crate::units::Bytes;
@@ -92,7 +93,7 @@ fn graph_rules(sglang: &SglangConfig, rules: &mut Rules) {
 pub(super) fn resolve(
     sglang: &mut SglangConfig,
     cluster: &ClusterConfig,
-    model: &ModelSpec,
+    (model, drafter): (&ModelSpec, Option<&Drafter>),
     gpu: &GpuSpec,
 ) -> Result<KvSource, ScenarioError> {
     let vllms = [
@@ -104,7 +105,7 @@ pub(super) fn resolve(
         return Err(fail(&format!("cluster.{key}"), message));
     }
     sglang.context_length.get_or_insert(model.max_position_sglang);
-    let layout = pools::layout(sglang, cluster, model, gpu);
+    let layout = pools::layout(sglang, cluster, (model, drafter), gpu);
     pools::choose_states(sglang, model, &layout)?;
     sglang.page_size = Some(layout.page_size);
     let by_gpu = SglangConfig::chunked_prefill_size_for(gpu.memory());
@@ -116,7 +117,7 @@ pub(super) fn resolve(
     let is_latent = model.is_latent();
     resolve_graphs(sglang, cluster, model, gpu);
     let graphs = graphs_mib(sglang, is_latent);
-    resolve_memory(sglang, cluster, (model, layout), gpu, graphs)
+    resolve_memory(sglang, cluster, (model, drafter, layout), gpu, graphs)
 }
 
 /// What is given must hold a page, also where its size is SGLang's own choice.
@@ -204,7 +205,7 @@ fn graphs_mib(sglang: &SglangConfig, is_latent: bool) -> f64 {
 fn resolve_memory(
     sglang: &mut SglangConfig,
     cluster: &ClusterConfig,
-    (model, layout): (&ModelSpec, SglangLayout),
+    (model, drafter, layout): (&ModelSpec, Option<&Drafter>, SglangLayout),
     gpu: &GpuSpec,
     graphs_mib: f64,
 ) -> Result<KvSource, ScenarioError> {
@@ -241,7 +242,7 @@ fn resolve_memory(
         reserve: Bytes(0),
         adapters: lora::slot_bytes(cluster, model, sglang.max_loras_per_batch)?,
         window: WindowMemory::Pools(layout),
-        drafts: DraftMemory::default(),
+        drafts: drafter.map(speculation::weights).unwrap_or_default(),
     };
     let mut kv = KvCapacity::derive(model, &budget)
         .map_err(|error| fail("cluster.model", &format!("{error} ({})", gpu.name)))?;

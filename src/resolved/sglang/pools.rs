@@ -5,8 +5,10 @@ use crate::engine::scheduler::{
     SglangHybrid, SglangSettings, SglangStatePool, SglangWindowPool, StateStrategy,
 };
 use crate::hardware::GpuSpec;
-use crate::model::ModelSpec;
-use crate::model::layout::{MambaStrategy, SglangLayout, SglangPoolFlags, SglangPools};
+use crate::model::layout::{
+    DraftLayers, Machine, MambaStrategy, SglangLayout, SglangPoolFlags, SglangPools,
+};
+use crate::model::{Drafter, ModelSpec};
 use crate::scenario::{ClusterConfig, ReplicaRole, SglangConfig, WorkloadConfig};
 
 /// Rules that need no look-up.
@@ -32,7 +34,7 @@ pub(super) fn rules(sglang: &SglangConfig, rules: &mut Rules) {
 pub(super) fn layout(
     sglang: &SglangConfig,
     cluster: &ClusterConfig,
-    model: &ModelSpec,
+    (model, drafter): (&ModelSpec, Option<&Drafter>),
     gpu: &GpuSpec,
 ) -> SglangLayout {
     let flags = SglangPoolFlags {
@@ -46,8 +48,14 @@ pub(super) fn layout(
         mamba_radix_cache_strategy: sglang.mamba_radix_cache_strategy,
         disable_radix_cache: sglang.disable_radix_cache,
         disable_overlap_schedule: sglang.disable_overlap_schedule,
+        draft_layers: match drafter {
+            Some(drafter) if drafter.is_own => DraftLayers::Own,
+            Some(drafter) => DraftLayers::Beside(drafter.cached_layers()),
+            None => DraftLayers::Beside(0),
+        },
     };
-    SglangLayout::told(model, kv::machine(cluster, gpu), &flags)
+    let machine = Machine { draft_tokens: sglang.drafts(), ..kv::machine(cluster, gpu) };
+    SglangLayout::told(model, machine, &flags)
 }
 
 /// Fills in which states are kept, and with it whether steps overlap.
@@ -92,10 +100,10 @@ pub(super) fn fill(sglang: &mut SglangConfig, pools: SglangPools) {
 pub(in crate::resolved) fn keep(
     settings: &mut SglangSettings,
     (sglang, cluster): (&SglangConfig, &ClusterConfig),
-    (model, gpu): (&ModelSpec, &GpuSpec),
+    (model, drafter, gpu): (&ModelSpec, Option<&Drafter>, &GpuSpec),
     (workload, role): (&WorkloadConfig, ReplicaRole),
 ) -> Result<(), ScenarioError> {
-    let layout = layout(sglang, cluster, model, gpu);
+    let layout = layout(sglang, cluster, (model, drafter), gpu);
     if layout.state_bytes > 0 {
         if !workload.may_share_prefixes() {
             settings.disable_radix_cache = true;

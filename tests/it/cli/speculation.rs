@@ -54,6 +54,43 @@ fn a_recorded_acceptance_is_followed_and_reported() {
     assert_eq!(again["engine"]["speculation"], expected);
 }
 
+/// The same of SGLang: the prompt's step brings out one token, 4 + 1 + 4 + 1 follow, and the resolved scenario has what
+/// SGLang fills in.
+#[test]
+fn sglang_follows_a_recorded_acceptance_too() {
+    let engine = "[cluster.engine]\ntype = \"sglang\"\ndisable_overlap_schedule = true\n\
+                  [cluster.engine.speculation]\nspeculative_algorithm = \"NGRAM\"\n\
+                  speculative_num_draft_tokens = 4\n\
+                  acceptance = { type = \"recorded\", path = \"accepted.jsonl\" }\n";
+    let cli = Cli::new()
+        .file("accepted.jsonl", "{\"request\": 0, \"accepted\": [3, 0, 3, 0]}\n")
+        .file("s.toml", format!("{SCENARIO}\n{engine}"));
+    let set = "--set workload.num_requests=1 --set workload.lengths.output_tokens=11";
+    let report = summary(&cli, &format!("run s.toml {set} --format json --output-dir out"));
+    assert_eq!(report["engine"]["steps"], json!(5));
+    assert_eq!(report["engine"]["speculation"]["acceptance_length"], json!(2.5));
+    let again = summary(&cli, "run out/scenario.resolved.toml --format json --output-dir again");
+    assert_eq!(again["benchmark"], report["benchmark"]);
+    let cli = cli.file("accepted.jsonl", "{\"request\": 0, \"accepted\": [4]}\n");
+    let ran = cli.words(&format!("run s.toml {set}")).expect_exit(2).stdout_is_empty();
+    ran.stderr_has("request 0 has 4 drafts accepted in step 0, of 3");
+}
+
+#[test]
+fn a_plan_asks_how_many_drafts_sglang_should_make() {
+    let engine = "[cluster.engine]\ntype = \"sglang\"\n[cluster.engine.speculation]\n\
+                  speculative_algorithm = \"EAGLE\"\nspeculative_num_steps = 1\n\
+                  acceptance = { type = \"per_position\", probability = 0.9 }\n";
+    let cli = Cli::new().file("s.toml", format!("{SCENARIO}\n{engine}"));
+    let vary = "--vary cluster.engine.speculation.speculative_num_steps=0,1,3";
+    let priced = "--set cluster.step_time={type=\"roofline\"} --set cluster.gpu=\"H100\"";
+    let plan = format!("plan s.toml --slo mean_tpot_ms<=50 {vary} {priced}");
+    let told = cli.words(&plan).expect_exit(0).stdout();
+    for steps in [0, 1, 3] {
+        assert!(told.contains(&format!("speculative_num_steps={steps}")), "{told}");
+    }
+}
+
 #[test]
 fn a_recording_that_ends_before_the_answer_begins_again() {
     let run = |accepted: &str| {

@@ -6,8 +6,8 @@ use servecast::model::KvGroups;
 use servecast::request::Request;
 use servecast::scenario::{
     AcceptanceConfig, EngineConfig, FasterTransformerConfig, OrcaConfig, Policy, Reservation,
-    SarathiConfig, SglangConfig, SglangPolicy, SpeculationConfig, SpeculationMethod,
-    StaticBatchingConfig, VllmConfig, VllmV0Config,
+    SarathiConfig, SglangConfig, SglangPolicy, SglangSpeculationConfig, SpeculationConfig,
+    SpeculationMethod, SpeculativeAlgorithm, StaticBatchingConfig, VllmConfig, VllmV0Config,
 };
 
 use super::Way;
@@ -39,7 +39,7 @@ impl Engine {
                 Scheduler::VllmV1(Box::new(if is_plain { vllm.request_by_request() } else { vllm }))
             }
             Self::Sglang(config) => {
-                let sglang = support::sglang(config);
+                let sglang = support::sglang(config).accepting(accepted_by_sglang(config));
                 let sglang = if is_plain { sglang.request_by_request() } else { sglang };
                 Scheduler::Sglang(Box::new(sglang))
             }
@@ -83,6 +83,12 @@ fn acceptance(config: &VllmConfig) -> Acceptance {
     let Some(speculation) = &config.speculation else { return Acceptance::NONE };
     let AcceptanceConfig::MeanLength { tokens } = speculation.acceptance else { panic!() };
     Acceptance::with_mean_length(tokens, speculation.num_speculative_tokens, 5)
+}
+
+fn accepted_by_sglang(config: &SglangConfig) -> Acceptance {
+    let Some(speculation) = &config.speculation else { return Acceptance::NONE };
+    let AcceptanceConfig::MeanLength { tokens } = speculation.acceptance else { panic!() };
+    Acceptance::with_mean_length(tokens, speculation.drafts(), 5)
 }
 
 pub(super) fn vllm() -> impl Strategy<Value = Engine> {
@@ -173,6 +179,22 @@ pub(super) fn speculating(engines: impl Strategy<Value = Engine>) -> impl Strate
         let acceptance = AcceptanceConfig::MeanLength { tokens };
         config.speculation = Some(SpeculationConfig::new(method, drafts, acceptance));
         Engine::Vllm(config)
+    })
+}
+
+/// SGLang with drafts, of every kind that its scheduler tells apart.
+pub(super) fn speculating_sglang() -> impl Strategy<Value = Engine> {
+    let algorithms =
+        prop::sample::select(vec![SpeculativeAlgorithm::Eagle, SpeculativeAlgorithm::Standalone]);
+    (sglang(), algorithms, 1_u32..5, 0.0_f64..=1.0).prop_map(|(engine, algorithm, steps, share)| {
+        let Engine::Sglang(mut config) = engine else { panic!("SGLang's engine") };
+        let acceptance = AcceptanceConfig::MeanLength { tokens: 1.0 + share * f64::from(steps) };
+        let speculation = SglangSpeculationConfig::new(algorithm, acceptance);
+        let speculative_num_steps = Some(steps);
+        config.speculation = Some(SglangSpeculationConfig { speculative_num_steps, ..speculation });
+        config.enable_mixed_chunk = false;
+        config.max_loras_per_batch = None;
+        Engine::Sglang(config)
     })
 }
 

@@ -23,6 +23,21 @@ pub(super) fn one<'a>(random: &mut Stream, words: &[&'a str]) -> &'a str {
     words[random.random_range(0..words.len())]
 }
 
+/// Drafts of SGLang that come from there.
+const fn drafts(algorithm: &str) -> &'static str {
+    match algorithm.as_bytes() {
+        b"EAGLE" => {
+            "speculation = { speculative_algorithm = 'EAGLE', speculative_num_steps = 2, \
+             acceptance = { type = 'per_position', probability = 0.6 } }\n"
+        }
+        b"NGRAM" => {
+            "speculation = { speculative_algorithm = 'NGRAM', speculative_num_draft_tokens = 5, \
+             acceptance = { type = 'per_position', probability = 0.4 } }\n"
+        }
+        _ => "",
+    }
+}
+
 /// Engines in little memory: requests of at most 300 tokens fit, a few at a time.
 fn engine(random: &mut Stream, disaggregation: bool) -> (&'static str, String) {
     let name = match random.random_range(0..10) {
@@ -48,13 +63,14 @@ fn engine(random: &mut Stream, disaggregation: bool) -> (&'static str, String) {
         "sglang" => format!(
             "max_total_tokens = {}\ncontext_length = 320\nmax_running_requests = {}\n\
              chunked_prefill_size = {}\ndisable_overlap_schedule = {}\ndisable_radix_cache = {}\n\
-             page_size = {}\n",
+             page_size = {}\n{}",
             random.random_range(400..1500),
             random.random_range(1..12),
             one(random, &["-1", "64", "128"]),
             random.random_bool(0.5),
             random.random_bool(0.3),
             one(random, &["1", "16"]),
+            one(random, &["", "EAGLE", "NGRAM"].map(drafts)),
         ),
         "vllm_v0" => format!(
             "num_gpu_blocks = {}\nmax_model_len = 320\nmax_num_seqs = 8\n\

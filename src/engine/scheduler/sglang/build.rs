@@ -15,7 +15,7 @@ use super::{Sglang, SglangHybrid, SglangSettings};
 use crate::engine::Adapters;
 use crate::engine::scheduler::Acceptance;
 use crate::engine::scheduler::handed::Handed;
-use crate::kv::{RadixTree, TreeKeys};
+use crate::kv::RadixTree;
 
 impl Sglang {
     /// An engine without requests.
@@ -39,7 +39,7 @@ impl Sglang {
             panic!("{conflict}");
         }
         let speculates = settings.speculative_num_steps > 0;
-        let keys = if speculates { TreeKeys::Bigrams } else { TreeKeys::Tokens };
+        let keys = settings.tree_keys();
         let cache = match settings.hybrid {
             None => Cache::Full(RadixTree::new(page_size).with_keys(keys)),
             Some(SglangHybrid::State(pool)) => {

@@ -1,7 +1,8 @@
 //! What decides its schedules.
 
 use super::hybrid::SglangHybrid;
-use crate::scenario::{SglangConfig, SglangPolicy};
+use crate::kv::TreeKeys;
+use crate::scenario::{SglangConfig, SglangPolicy, SpeculativeAlgorithm};
 
 /// The flags of an engine that runs, under SGLang's own names: nothing is left to a default.
 #[derive(Debug, Clone, PartialEq)]
@@ -39,9 +40,11 @@ pub struct SglangSettings {
     pub priority_scheduling_preemption_threshold: i32,
     /// Distinct adapters in a batch at most, "no adapter" being one, if there is a limit.
     pub max_loras_per_batch: Option<u32>,
-    /// Drafts that a decode step verifies for each request, with EAGLE or MTP and one candidate per position
+    /// Drafts that a decode step verifies for each request, with one candidate per position
     /// (`--speculative-num-steps`); 0 without speculation.
     pub speculative_num_steps: u32,
+    /// Where they come from.
+    pub speculative_algorithm: SpeculativeAlgorithm,
     /// What its model keeps beside the KV of layers with full attention, if it is a hybrid.
     pub hybrid: Option<SglangHybrid>,
 }
@@ -67,9 +70,20 @@ impl SglangSettings {
             priority_scheduling_preemption_threshold: config
                 .priority_scheduling_preemption_threshold,
             max_loras_per_batch: config.max_loras_per_batch,
-            speculative_num_steps: 0,
+            speculative_num_steps: config.drafts(),
+            speculative_algorithm: config
+                .speculation
+                .as_ref()
+                .map_or_else(SpeculativeAlgorithm::default, |it| it.speculative_algorithm),
             hybrid: None,
         })
+    }
+
+    /// What prefixes go by.
+    pub(super) fn tree_keys(&self) -> TreeKeys {
+        let reads_states =
+            self.speculative_num_steps > 0 && self.speculative_algorithm.reads_states();
+        if reads_states { TreeKeys::Bigrams } else { TreeKeys::Tokens }
     }
 
     /// What SGLang makes of its `chunked_prefill_size`: 0 and less cut nothing.

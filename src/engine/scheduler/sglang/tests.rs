@@ -8,7 +8,7 @@ use super::*;
 use crate::engine::Entry;
 use crate::request::{Content, Segment};
 use crate::rng::mix;
-use crate::scenario::SglangPolicy;
+use crate::scenario::{SglangPolicy, SpeculativeAlgorithm};
 use crate::units::SimDuration;
 
 /// A scheduler with a clock of one second a step.
@@ -39,6 +39,7 @@ fn settings(tokens: u32) -> SglangSettings {
         priority_scheduling_preemption_threshold: 10,
         max_loras_per_batch: None,
         speculative_num_steps: 0,
+        speculative_algorithm: SpeculativeAlgorithm::Eagle,
         hybrid: None,
     }
 }
