@@ -60,8 +60,9 @@ pub(super) const LORA: Skip = Skip::NotModelled("LoRA adapters that the record d
 /// Ranks whose steps need products of all of them in every layer.
 pub(super) const RANKS_WITHOUT_EXPERTS: Skip =
     Skip::NotModelled("data-parallel attention of a model without experts");
-/// Every expert in parts on GPUs of several ranks.
-pub(super) const CUT_EXPERTS: Skip = Skip::NotModelled("experts cut over data-parallel ranks");
+/// Every expert in parts on some of the GPUs of several ranks of an engine that has no such thing.
+pub(super) const CUT_EXPERTS: Skip =
+    Skip::NotModelled("experts of vLLM over some of the GPUs of its ranks");
 /// Ranks of an engine that has no flag for them alone.
 pub(super) const RANKS_NOT_STATED: Skip =
     Skip::NotModelled("data-parallel attention over a number of ranks that is not stated");
