@@ -84,6 +84,7 @@ const MODEL_FILES: &[(&str, &str)] = files!["models":
     "glm-5.2-fp8",
     "glm-5.2-nvfp4",
     "gpt-oss-120b",
+    "gpt-oss-120b-eagle3",
     "gpt-oss-20b",
     "kimi-k2-instruct",
     "kimi-k2.5",

@@ -43,7 +43,9 @@ pub(super) use terms::{AttentionSecs, DecodeTokens, ELEMENTWISE_SECS, Product, S
 pub struct RooflineOptions {
     /// GPUs that share every matrix, in one node.
     pub tensor_parallel_size: u32,
-    /// Experts spread over them, or some of them; cut if absent.
+    /// Ranks of so many GPUs each, over which the experts lie too.
+    pub data_parallel_size: u32,
+    /// Experts spread over the GPUs of all ranks, or some of them; cut if absent.
     pub expert_parallel: Option<ExpertParallelConfig>,
     /// Type of the KV cache.
     pub kv_cache_dtype: KvDtype,
@@ -61,6 +63,7 @@ impl Default for RooflineOptions {
     fn default() -> Self {
         Self {
             tensor_parallel_size: 1,
+            data_parallel_size: 1,
             expert_parallel: None,
             kv_cache_dtype: KvDtype::Auto,
             calibration: Calibration::default(),

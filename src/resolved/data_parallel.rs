@@ -109,8 +109,8 @@ pub(super) fn resolve(
     let gpus = cluster.gpus_per_replica();
     let Some(parallel) = &mut cluster.expert_parallel else {
         let problem = format!(
-            "must be given, as {{}}, where data_parallel_size is {ranks}: experts that are cut over \
-             ranks are not modelled"
+            "must be given where data_parallel_size is {ranks}: {{}} has whole experts on each GPU, {{ size = 1 }} a \
+             part of every expert"
         );
         return Err(fail("cluster.expert_parallel", &problem));
     };

@@ -2,7 +2,9 @@
 
 use super::{Rules, ScenarioError, fail};
 use crate::model::ModelSpec;
-use crate::scenario::{ClusterConfig, EngineConfig, ExpertParallelConfig, StepTimeConfig};
+use crate::scenario::{
+    ClusterConfig, EngineConfig, ExchangeKind, ExpertParallelConfig, StepTimeConfig,
+};
 
 /// Rules that need no look-up.
 pub(super) fn rules(cluster: &ClusterConfig, rules: &mut Rules) {
@@ -35,18 +37,24 @@ pub(super) fn resolve(cluster: &mut ClusterConfig, model: &ModelSpec) -> Result<
     let wrong = |rule: &str| {
         Err(fail("cluster.expert_parallel.size", &format!("must be {rule}, got {size}")))
     };
-    if ranks > 1 && size != all {
-        let product = "tensor_parallel_size × data_parallel_size";
-        return wrong(&format!("{product} ({all}) with several ranks"));
-    }
+    let product = match ranks {
+        1 => format!("tensor_parallel_size ({tp})"),
+        _ => format!("tensor_parallel_size × data_parallel_size ({all})"),
+    };
     if !all.is_multiple_of(size) {
-        return wrong(&format!("a divisor of tensor_parallel_size ({tp})"));
+        return wrong(&format!("a divisor of {product}"));
+    }
+    let goes_to_some = parallel.exchange.is_some_and(|way| way.kind == ExchangeKind::AllToAll);
+    if size != all && goes_to_some {
+        return wrong(&format!("{product} where tokens go to some GPUs only"));
     }
     if size > experts.count {
         return wrong(&format!("at most the {} experts of {}", experts.count, model.name));
     }
-    if size != all && !matches!(cluster.engine, EngineConfig::Sglang(_)) {
-        return wrong(&format!("tensor_parallel_size ({tp}): only SGLang spreads over fewer"));
+    // Ranks of vLLM share every expert unless told otherwise.
+    let is_cut = ranks > 1 && size == 1;
+    if size != all && !is_cut && !matches!(cluster.engine, EngineConfig::Sglang(_)) {
+        return wrong(&format!("{product}: only SGLang spreads over fewer"));
     }
     if parallel.imbalance > f64::from(size) {
         let problem = format!(
@@ -121,6 +129,34 @@ mod tests {
             let told = resolve(model, cluster).unwrap_err();
             assert!(told.contains("cluster.expert_parallel"), "{told}");
             assert!(told.contains(problem), "{told}");
+        }
+        // Over ranks: every expert on all GPUs of all ranks, or, with SGLang, on some.
+        let ranks = "data_parallel_size = 2";
+        let way = "{ type = 'all_to_all', latency_us = 5, gb_per_s = 100 }";
+        for (size, exchange, engine, problem) in [
+            ("1", "", "vllm_v1", None),
+            ("2", "", "sglang", None),
+            ("2", "", "vllm_v1", Some("only SGLang spreads over fewer")),
+            ("3", "", "sglang", Some("a divisor of tensor_parallel_size × data_parallel_size (8)")),
+            ("1", way, "sglang", Some("where tokens go to some GPUs only")),
+        ] {
+            let exchange = if exchange.is_empty() {
+                String::new()
+            } else {
+                format!(", exchange = {exchange}")
+            };
+            let cluster = format!(
+                "{ranks}
+                 expert_parallel = {{ size = {size}{exchange} }}
+                 engine = {{ type = '{engine}' }}"
+            );
+            let told = resolve(mixture, &cluster).map(|_| ());
+            let is_as_expected = match (&told, problem) {
+                (Ok(()), None) => true,
+                (Err(told), Some(problem)) => told.contains(problem),
+                _ => false,
+            };
+            assert!(is_as_expected, "{cluster}: {told:?}");
         }
         let engine = "engine = { type = 'sglang' }";
         resolve(mixture, &format!("expert_parallel = {{ size = 2 }}\n{engine}")).unwrap();

@@ -65,7 +65,7 @@ pub(super) fn resolve(
     let groups = vllm.kv_groups(&cached, machine);
     let groups = states::keep(vllm, cluster, (&cached, gpu), groups)?;
     lay_blocks(vllm, cluster, model, groups.as_ref())?;
-    let (_, seqs) = default_batch_limits(gpu);
+    let (_, seqs) = VllmConfig::default_batch_limits(gpu);
     let model_len = *vllm.max_model_len.get_or_insert(model.max_position);
     let default = VllmConfig::default_batched_tokens(gpu, model_len, vllm.enable_chunked_prefill);
     let budget = *vllm.max_num_batched_tokens.get_or_insert(default);
@@ -184,20 +184,20 @@ impl VllmConfig {
     /// `max_num_batched_tokens` unless it is given: by GPU, and at least the longest sequence where prompts
     /// are not chunked.
     pub fn default_batched_tokens(gpu: &GpuSpec, model_len: u32, chunks: bool) -> u32 {
-        let (tokens, _) = default_batch_limits(gpu);
+        let (tokens, _) = Self::default_batch_limits(gpu);
         if chunks { tokens } else { tokens.max(model_len) }
     }
-}
 
-/// `max_num_batched_tokens` and `max_num_seqs` of vLLM's API server by GPU
-/// (vLLM 0.33.0, `vllm/engine/arg_utils.py`).
-fn default_batch_limits(gpu: &GpuSpec) -> (u32, u32) {
-    let gib = gpu.memory().as_gib();
-    if gib >= 160.0 {
-        (16_384, 1024)
-    } else if gib >= 70.0 && !gpu.name.starts_with("A100") {
-        (8192, 1024)
-    } else {
-        (2048, 256)
+    /// `max_num_batched_tokens` and `max_num_seqs` of vLLM's API server by GPU
+    /// (vLLM 0.33.0, `vllm/engine/arg_utils.py`).
+    pub fn default_batch_limits(gpu: &GpuSpec) -> (u32, u32) {
+        let gib = gpu.memory().as_gib();
+        if gib >= 160.0 {
+            (16_384, 1024)
+        } else if gib >= 70.0 && !gpu.name.starts_with("A100") {
+            (8192, 1024)
+        } else {
+            (2048, 256)
+        }
     }
 }

@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 #[serde(default, deny_unknown_fields)]
 pub struct ExpertParallelConfig {
     /// GPUs among which the experts are divided; all of the replica if absent. With fewer, which
-    /// SGLang can, each expert is shared by `tensor_parallel_size / size` GPUs.
+    /// SGLang can, each expert is shared by the rest; with 1, all GPUs of all ranks share every
+    /// expert, as in vLLM's ranks without expert parallelism.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<u32>,
     /// Tokens that visit the experts of the busiest GPU, as a multiple of the mean over GPUs, in the

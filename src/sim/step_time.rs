@@ -40,6 +40,7 @@ pub(super) fn options(
     let cluster = &group.cluster;
     RooflineOptions {
         tensor_parallel_size: cluster.tensor_parallel_size,
+        data_parallel_size: cluster.data_parallel_size,
         expert_parallel: cluster.expert_parallel,
         kv_cache_dtype: cluster.kv_cache_dtype,
         calibration,

@@ -80,6 +80,18 @@ pub(super) fn flags(command: &str) -> Vec<(String, Value)> {
     flags
 }
 
+/// The model that a command serves: that of the flag, or the word after `serve`.
+pub(super) fn model(command: &str) -> Option<String> {
+    let is_model = |name: &str| matches!(name, "model" | "model-path" | "model_path");
+    let flagged = flags(command).into_iter().find(|(name, _)| is_model(name));
+    if let Some((_, value)) = flagged {
+        return value.as_str().map(str::to_owned);
+    }
+    let words = words(command);
+    let serve = words.iter().position(|word| word == "serve")?;
+    words.get(serve + 1).filter(|word| !is_flag(word)).cloned()
+}
+
 fn is_flag(word: &str) -> bool {
     let name = word.trim_start_matches('-');
     word.starts_with('-') && name.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -110,6 +122,19 @@ mod tests {
         is("a --json '{\"b\": 1}'", &["a", "--json", "{\"b\": 1}"]);
         is("it's --n 4", &["it's", "--n", "4"]);
         is("bash -c \"vllm serve x --n 4\"", &["bash", "-c", "vllm", "serve", "x", "--n", "4"]);
+    }
+
+    #[test]
+    fn the_model_is_the_word_after_serve_or_that_of_the_flag() {
+        for (command, expected) in [
+            ("vllm serve who/Knows-1B --max-num-seqs 4", Some("who/Knows-1B")),
+            ("sglang serve --model-path who/Knows-1B", Some("who/Knows-1B")),
+            ("python3 -m sglang.launch_server --model=who/Knows-1B --tp 2", Some("who/Knows-1B")),
+            ("vllm serve --max-num-seqs 4", None),
+            ("--max-num-seqs 4", None),
+        ] {
+            assert_eq!(model(command).as_deref(), expected, "{command}");
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The serving side of a record.
 
 use super::adapters;
+use super::drafts;
 use super::flags::Settings;
 use super::host;
 use super::parallel::Layout;
@@ -64,10 +65,20 @@ pub(super) fn cluster(
     };
     cluster.engine = if is_sglang(&record.engine) {
         cluster.gpu_memory_utilization = None;
+        if settings.drafts.is_some() {
+            return Err(skip::DRAFTS_OF_SGLANG);
+        }
         sglang(settings, ranks, version(&record.engine))
     } else {
-        vllm(&record.engine, settings, (model, gpu), (tensor, stages), assumed)?
+        vllm(record, settings, (model, gpu), (tensor, stages), assumed)?
     };
+    match &settings.drafts {
+        Some(drafts) => assumed.extend(drafts.assumed(record)),
+        None if drafts::told(record).is_some_and(|tokens| tokens > 1.0) => {
+            return Err(Skip::Contradiction(skip::DRAFTS_OF_NOBODY.to_owned()));
+        }
+        None => {}
+    }
     if !settings.roles.is_empty() {
         roles::serve(&settings.roles, record, model, &mut cluster)?;
         assumed.push("KV caches: handed over at 400 Gbit/s for each GPU");
@@ -105,12 +116,13 @@ pub(super) fn is_sglang(engine: &EngineFields) -> bool {
 }
 
 fn vllm(
-    engine: &EngineFields,
+    record: &Record,
     settings: &Settings,
     (model, gpu): (&ModelSpec, &GpuSpec),
     (tensor, stages): (u32, u32),
     assumed: &mut Vec<&'static str>,
 ) -> Result<EngineConfig, Skip> {
+    let engine = &record.engine;
     let text = engine.version.as_deref().unwrap_or_default();
     let version = EngineVersion::find(text).unwrap_or_else(|| {
         if !says_v0(text) {
@@ -119,6 +131,9 @@ fn vllm(
         EngineVersion::VLLM
     });
     if is_v0(engine) {
+        if settings.drafts.is_some() {
+            return Err(skip::DRAFTS_OF_V0);
+        }
         for (flag, given) in [
             ("enable-prefix-caching", settings.enable_prefix_caching),
             ("async-scheduling", settings.async_scheduling),
@@ -140,6 +155,8 @@ fn vllm(
         let what = format!("asynchronous scheduling over {stages} stages before vLLM 0.16");
         return Err(Skip::Contradiction(what));
     }
+    let drafts = settings.drafts.as_ref();
+    let speculation = drafts.map(|drafts| drafts.speculation(record, model, tensor)).transpose()?;
     let told = (version != EngineVersion::VLLM).then(|| version.to_string());
     let start_up = VllmStartUp { version: told, sampler: None };
     Ok(EngineConfig::VllmV1(VllmConfig {
@@ -156,6 +173,7 @@ fn vllm(
         enforce_eager: settings.enforce_eager.unwrap_or(false),
         max_cudagraph_capture_size: settings.max_graph,
         scheduler_reserve_full_isl: version >= RESERVES_PROMPT,
+        speculation,
         ..default
     }))
 }

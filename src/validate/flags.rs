@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::command;
+use super::drafts::Drafts;
 use super::engine;
 use super::parallel::Parallel;
 use super::record::{Fields, Record, count, number, shown, switch};
@@ -11,7 +12,7 @@ use super::skip::{self, Skip};
 use super::tidy;
 use crate::hardware::GpuSpec;
 use crate::model::KvDtype;
-use crate::scenario::ReplicaRole;
+use crate::scenario::{ReplicaRole, VllmConfig};
 
 /// What the flags of a server say. What they do not say is absent.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -55,6 +56,7 @@ pub(super) struct Settings {
     pub(super) quantization: Option<String>,
     /// A flag chooses kernels, of which step times know nothing.
     pub(super) chooses_kernels: bool,
+    pub(super) drafts: Option<Drafts>,
     /// All-reduces are those of NCCL, which more than one GPU feels.
     pub(super) disable_custom_all_reduce: Option<bool>,
 }
@@ -138,7 +140,7 @@ const SGLANG_ONLY: [&str; 15] = [
 ];
 
 /// Flags that choose among kernels for the same work.
-const KERNELS: [&str; 11] = [
+const KERNELS: [&str; 13] = [
     "decode_attention_backend",
     "enable_flashinfer_allreduce_fusion",
     "enable_mscclpp",
@@ -148,12 +150,17 @@ const KERNELS: [&str; 11] = [
     "fp8_gemm_backend",
     "mm_attention_backend",
     "moe_runner_backend",
+    "nsa_decode_backend",
+    "nsa_prefill_backend",
     "prefill_attention_backend",
     "sampling_backend",
 ];
 
 /// Beginnings of environment variables of the same kind.
-const ENVIRONMENT_OF_KERNELS: [&str; 7] = [
+const ENVIRONMENT_OF_KERNELS: [&str; 9] = [
+    // Which neither SGLang nor DeepGEMM is known to read.
+    "DEEP_GEMM_DISABLE",
+    "SGLANG_ROCM_FUSED_DECODE_MLA",
     "SGLANG_USE_AITER",
     "VLLM_ATTENTION_BACKEND",
     "VLLM_FLASHINFER",
@@ -290,14 +297,28 @@ impl Settings {
                 self.max_graph = whole()?;
             }
             "spec_decoding" if shown(value) == "none" => {}
-            "spec_decoding" => return Err(skip::SPECULATION),
+            "spec_decoding" => return Err(skip::DRAFTS_NOT_STATED),
+            "speculative_config" if !is_sglang => self.drafts = Some(Drafts::of_vllm(value)?),
+            _ if is_sglang && flag.starts_with("speculative") => {
+                self.drafts.get_or_insert_default().take_sglang(flag, value, unmodelled)?;
+            }
+            // Twice the defaults where flags of their own do not say otherwise (0.33.0, `vllm/engine/arg_utils.py`). The third
+            // mode captures graphs of every size up to 32.
+            "performance_mode" if !is_sglang => match shown(value).as_str() {
+                "balanced" => {}
+                "throughput" => {
+                    let (tokens, seqs) = VllmConfig::default_batch_limits(gpu);
+                    self.max_num_batched_tokens.get_or_insert(2 * tokens);
+                    self.max_num_seqs.get_or_insert(2 * seqs);
+                }
+                _ => return Err(unmodelled()),
+            },
             "disaggregation" => self.roles = Role::both(value)?,
             "enable_lora" => self.enable_lora = switch(value).ok_or_else(unmodelled)?,
             "max_loras" | "max_loras_per_batch" => self.max_loras = whole()?,
             "max_lora_rank" => self.max_lora_rank = whole()?,
             "max_cpu_loras" => self.max_cpu_loras = whole()?,
             _ if flag.contains("lora") => return Err(skip::LORA),
-            _ if flag.starts_with("speculative") => return Err(skip::SPECULATION),
             _ => return Err(unmodelled()),
         }
         Ok(())

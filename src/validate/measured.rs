@@ -85,6 +85,21 @@ fn gaps_exceed_tpot(record: &Record) -> bool {
 /// tokens the two means differ by the weight of long answers only.
 const CHUNK_GAP: f64 = 2.0;
 
+/// Whether gaps were seen between some of the tokens only, as by a client that does not read what a parser of reasoning
+/// takes apart: all gaps together are the time from the first token to the end.
+fn gaps_are_missing(record: &Record) -> bool {
+    let mean = |name: &str| {
+        let ms = record.metric(&format!("mean_{name}_ms"));
+        ms.or_else(|| record.metric(&format!("mean_{name}_s")).map(|seconds| seconds * 1e3))
+    };
+    let gaps = || {
+        let tokens = record.metric("total_generated_tokens")?;
+        Some(tokens / record.metric("successful_requests")? - 1.0)
+    };
+    let parts = || Some((mean("itl")? * gaps()?, mean("e2el")? - mean("ttft")?));
+    parts().is_some_and(|(told, whole)| told * CHUNK_GAP < whole)
+}
+
 fn counts_chunks(record: &Record) -> bool {
     record.workload_text("client") == "inference-perf"
 }
@@ -130,7 +145,7 @@ fn is_told(record: &Record, key: MetricKey) -> bool {
         Latency::Itl => {
             let interval = record.engine_flags.get("stream_interval").and_then(number);
             let gathers = interval.is_some_and(|tokens| tokens > 1.0) || gaps_exceed_tpot(record);
-            !gathers && !counts_chunks(record)
+            !gathers && !counts_chunks(record) && !gaps_are_missing(record)
         }
         Latency::Ttft | Latency::E2e => true,
     }

@@ -21,7 +21,8 @@
 //! * `flags.rs`: every flag, and whether it is modelled, without effect, or a reason to skip
 //! * `parallel.rs`: how a server is spread over GPUs
 //! * `command.rs`: the command that started a server
-//! * `names.rs`, `gpu_names.rs`: models and GPUs as people write them
+//! * `names.rs`, `gpu_names.rs`, `heading.rs`: models and GPUs as people write them
+//! * `drafts.rs`: speculative decoding
 //! * `engine.rs`, `host.rs`, `workload.rs`, `lengths.rs`, `sharegpt.rs`, `shared.rs`: from a record to a scenario
 //! * `memory`: memory lines of server starts, against the derivation of KV memory
 //! * `measured.rs`: metrics under the names of the benchmark JSON
@@ -33,11 +34,13 @@
 mod adapters;
 mod case;
 mod command;
+mod drafts;
 mod engine;
 mod experiment;
 mod fields;
 mod flags;
 mod gpu_names;
+mod heading;
 mod host;
 mod host_run;
 mod lengths;
@@ -72,7 +75,7 @@ pub use plan::Plan;
 pub use published::Published;
 pub use record::{Record, RecordError};
 pub use reference::reference_runs;
-pub use report::{Validation, Verdict};
+pub use report::{LeftOut, Validation, Verdict};
 pub use run::{Adjust, figures, judge, simulate, validate};
 pub use score::{Family, MetricScore, RunScore};
 pub use skip::Skip;

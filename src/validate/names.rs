@@ -1,7 +1,8 @@
 //! Models and GPUs as people write them.
 
+use super::command;
 use super::gpu_names;
-use super::record::{HardwareFields, ModelFields};
+use super::record::{HardwareFields, ModelFields, Record};
 use super::skip::Skip;
 use crate::hardware::GpuSpec;
 use crate::model::{Format, ModelSpec, Packing};
@@ -16,6 +17,16 @@ const OTHER_LAYERS: [(&str, &str); 4] = [
 ];
 
 const LINEAR_ATTENTION: &str = "linear attention";
+
+/// What a record served, as [`model`] tells: what its name does not tell, the command does, and with it what was made of
+/// that name.
+pub(super) fn served(record: &Record) -> Result<(ModelSpec, Option<Format>), Skip> {
+    let told = model(&record.model);
+    let command = record.server_command.as_deref().unwrap_or_default();
+    let (Err(Skip::Model(_)), Some(name)) = (&told, command::model(command)) else { return told };
+    let precision = record.model.precision.clone();
+    model(&ModelFields { name: Some(name), precision, ..ModelFields::default() })
+}
 
 /// A GPU of the catalogue, and whether its form factor had to be assumed.
 pub(super) fn gpu(hardware: &HardwareFields) -> Result<(GpuSpec, bool), Skip> {

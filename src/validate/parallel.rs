@@ -179,7 +179,9 @@ impl Parallel {
         };
         // Those of one stage.
         let gpus = u64::from(tensor).saturating_mul(u64::from(ranks));
-        let expert_parallel = self.experts(gpus)?;
+        let cut = || ExpertParallelConfig { size: Some(1), ..ExpertParallelConfig::default() };
+        let is_cut_over_ranks = ranks > 1 && model.experts().is_some();
+        let expert_parallel = self.experts(gpus)?.or(is_cut_over_ranks.then(cut));
         let layout = Layout { replicas, tensor, stages, ranks, expert_parallel, router };
         layout.check(record, model)?;
         Ok(layout)
@@ -286,12 +288,19 @@ impl Layout {
         if model.experts().is_none() {
             return Err(skip::RANKS_WITHOUT_EXPERTS);
         }
-        match self.expert_parallel.map(|parallel| parallel.size) {
-            Some(Some(over)) if u64::from(over) > of_replica => {
+        let over = self.expert_parallel.and_then(|parallel| parallel.size).map(u64::from);
+        match over {
+            Some(over) if over > of_replica => {
                 Err(Skip::Contradiction(format!("experts over {over} GPUs of {of_replica}")))
             }
-            Some(over) if over.is_none_or(|over| u64::from(over) == of_replica) => Ok(()),
-            _ => Err(skip::CUT_EXPERTS),
+            // Only SGLang shares an expert between some of the GPUs.
+            Some(over) if over > 1 && over != of_replica && !engine::is_sglang(&record.engine) => {
+                Err(skip::CUT_EXPERTS)
+            }
+            Some(over) if !of_replica.is_multiple_of(over) => {
+                Err(Skip::Contradiction(format!("experts over {over} GPUs of {of_replica}")))
+            }
+            _ => Ok(()),
         }
     }
 }

@@ -4,7 +4,7 @@ use super::flags::Settings;
 use super::record::Record;
 use super::shared::SharedPrompts;
 use super::skip::{self, Skip};
-use super::{adapters, engine, fields, measured, names, workload};
+use super::{adapters, engine, fields, heading, measured, names, workload};
 use crate::metrics::bench::MetricKey;
 use crate::model::Format;
 use crate::request::Request;
@@ -32,8 +32,15 @@ impl Plan {
     pub fn of(record: &Record) -> Result<Self, Skip> {
         let mut assumed = Vec::new();
         engine::check(record)?;
-        let (model, format) = names::model(&record.model)?;
-        let (gpu, form_assumed) = names::gpu(&record.hardware)?;
+        let (model, format) = names::served(record)?;
+        let page = names::gpu(&record.hardware);
+        let (gpu, form_assumed) = match heading::gpu(record) {
+            Some(headed) if !page.as_ref().is_ok_and(|(gpu, _)| *gpu == headed) => {
+                assumed.push("GPU: that of the heading over the figures");
+                (headed, false)
+            }
+            _ => page?,
+        };
         if form_assumed {
             assumed.push("form factor of the GPU not stated: SXM");
         }

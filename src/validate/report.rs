@@ -20,6 +20,19 @@ pub struct Validation {
     pub all: Family,
     /// Runs that were simulated, in order of the records.
     pub runs: Vec<RunScore>,
+    /// Those that were not.
+    pub left_out: Vec<LeftOut>,
+}
+
+/// A run that was not simulated.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LeftOut {
+    /// The record's name.
+    pub id: String,
+    /// Its family.
+    pub family: String,
+    /// Why.
+    pub reason: String,
 }
 
 #[derive(Debug, Serialize)]
@@ -64,7 +77,11 @@ impl Verdict {
         }
         let outcomes = cases.iter().zip(results);
         let outcomes = outcomes
-            .map(|(case, result)| Outcome { family: case.family.clone(), result })
+            .map(|(case, result)| Outcome {
+                id: case.id.clone(),
+                family: case.family.clone(),
+                result,
+            })
             .collect();
         Self { validation: Validation::of(outcomes), held, text }
     }
@@ -125,8 +142,14 @@ impl Validation {
         }
         let families = by_family.iter().map(|(name, members)| Family::of(name, members)).collect();
         let all = Family::of("all", &outcomes.iter().collect::<Vec<_>>());
-        let runs = outcomes.into_iter().filter_map(|outcome| outcome.result.ok()).collect();
-        Self { families, all, runs }
+        let (mut runs, mut left_out) = (Vec::new(), Vec::new());
+        for Outcome { id, family, result } in outcomes {
+            match result {
+                Ok(run) => runs.push(run),
+                Err(skip) => left_out.push(LeftOut { id, family, reason: skip.to_string() }),
+            }
+        }
+        Self { families, all, runs, left_out }
     }
 
     /// Counts lines that are no records among the runs that were left out, as a family of their own.
@@ -175,7 +198,7 @@ impl Validation {
             })
             .collect();
         let runs: Vec<Value> = self.runs.iter().map(run_json).collect();
-        format!("{}\n", json!({ "families": families, "runs": runs }))
+        format!("{}\n", json!({ "families": families, "runs": runs, "left_out": self.left_out }))
     }
 
     /// One line a run and metric.

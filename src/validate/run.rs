@@ -22,6 +22,7 @@ pub type Adjust<'a> = dyn Fn(&Record, ScenarioFile) -> Result<ScenarioFile, Stri
 /// Simulates every record that can be and compares.
 pub fn validate(records: &[Record], adjust: &Adjust<'_>) -> Validation {
     let one = |record: &Record| Outcome {
+        id: record.id.clone(),
         family: record.family.clone(),
         result: run_record(record, adjust),
     };

@@ -13,6 +13,7 @@ use crate::stats;
 /// What became of a record.
 #[derive(Debug, Clone)]
 pub(super) struct Outcome {
+    pub(super) id: String,
     pub(super) family: String,
     pub(super) result: Result<RunScore, Skip>,
 }
@@ -214,7 +215,11 @@ mod tests {
             class: None,
             is_expected: false,
         };
-        let outcome = |measured| Outcome { family: "f".to_owned(), result: Ok(run(measured)) };
+        let outcome = |measured| Outcome {
+            id: String::new(),
+            family: "f".to_owned(),
+            result: Ok(run(measured)),
+        };
         let outcomes = [outcome(0.01), outcome(10.0), outcome(0.0)];
         let family = Family::of("f", &outcomes.iter().collect::<Vec<_>>());
         assert_eq!(family.near_zero, [(key, 2)]);

@@ -60,8 +60,9 @@ pub(super) const LORA: Skip = Skip::NotModelled("LoRA adapters that the record d
 /// Ranks whose steps need products of all of them in every layer.
 pub(super) const RANKS_WITHOUT_EXPERTS: Skip =
     Skip::NotModelled("data-parallel attention of a model without experts");
-/// Every expert in parts on GPUs of several ranks.
-pub(super) const CUT_EXPERTS: Skip = Skip::NotModelled("experts cut over data-parallel ranks");
+/// Every expert in parts on some of the GPUs of several ranks of an engine that has no such thing.
+pub(super) const CUT_EXPERTS: Skip =
+    Skip::NotModelled("experts of vLLM over some of the GPUs of its ranks");
 /// Ranks of an engine that has no flag for them alone.
 pub(super) const RANKS_NOT_STATED: Skip =
     Skip::NotModelled("data-parallel attention over a number of ranks that is not stated");
@@ -76,9 +77,22 @@ pub(super) const DISAGGREGATION: Skip = Skip::NotModelled("disaggregation");
 /// How many replicas prefill or decode.
 pub(super) const WORKERS_NOT_STATED: Skip =
     Skip::NotModelled("a number of replicas that prefill or decode that is not stated");
-/// Drafts that are verified.
-pub(super) const SPECULATION: Skip =
-    Skip::NotModelled("speculative decoding: the draft model takes no time yet");
+/// Drafts of an engine whose scenarios have none.
+pub(super) const DRAFTS_OF_SGLANG: Skip = Skip::NotModelled("drafts of SGLang");
+/// The same of V0.
+pub(super) const DRAFTS_OF_V0: Skip = Skip::NotModelled("drafts of vLLM's V0 engine");
+/// Who drafts, or how many tokens.
+pub(super) const DRAFTS_NOT_STATED: Skip =
+    Skip::NotModelled("drafts whose method or number is not stated");
+/// What drafts on some of the GPUs, or on one.
+pub(super) const DRAFTER_SPREAD_APART: Skip =
+    Skip::NotModelled("drafts made on another number of GPUs than the model is on");
+/// How many drafts are accepted, without which nothing can be said.
+pub(super) const ACCEPTANCE_NOT_STATED: Skip = Skip::NotModelled(
+    "drafts of which neither the record nor a measurement says how many were accepted",
+);
+/// Accepted drafts of nobody.
+pub(super) const DRAFTS_OF_NOBODY: &str = "accepted drafts, and no flag that asks for some";
 
 impl fmt::Display for Skip {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

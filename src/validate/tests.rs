@@ -1,5 +1,6 @@
 //! Records written in many ways: what is run and how, and what is left out with which reason.
 
+mod drafts;
 mod parallel;
 
 use serde_json::{Value, json};
@@ -231,6 +232,22 @@ fn figures_are_read_as_people_write_them() {
 }
 
 #[test]
+fn gaps_between_some_of_the_tokens_are_no_figure() {
+    // 100 gaps of 20 ms from the first token to the end.
+    let is_told = |gap_ms: f64| {
+        let metrics = json!({
+            "mean_ttft_ms": 80.0, "mean_e2el_s": 2.08, "mean_itl_ms": gap_ms,
+            "total_generated_tokens": 6060, "successful_requests": 60,
+        });
+        let key = MetricKey::parse("mean_itl_ms").unwrap();
+        let measured = plan(&[("metrics", metrics)]).unwrap().measured;
+        measured.iter().any(|(told, _)| *told == key)
+    };
+    assert!(is_told(20.0) && is_told(11.0));
+    assert!(!is_told(9.0));
+}
+
+#[test]
 fn the_memory_of_a_vllm_is_that_of_its_version() {
     let blocks = |version: &str| {
         let engine = json!({"name": "vLLM", "version": version});
@@ -288,6 +305,18 @@ fn flags_that_choose_kernels_are_told_and_graphs_are_those_of_the_flags() {
     ] {
         assert!(of(flags.clone()).assumed.contains(&TOLD), "{flags}");
     }
+    for (model, flags) in [
+        ("deepseek-ai/DeepSeek-V3.2", json!({"nsa-decode-backend": "tilelang"})),
+        ("deepseek-ai/DeepSeek-V3", json!({"env": "DEEP_GEMM_DISABLE=1"})),
+        ("deepseek-ai/DeepSeek-V3", json!({"env": "SGLANG_ROCM_FUSED_DECODE_MLA=0"})),
+    ] {
+        let changes = [
+            ("engine", json!({"name": "SGLang", "version": "0.5.12"})),
+            ("model", json!({"name": model})),
+            ("engine_flags", flags.clone()),
+        ];
+        assert!(plan(&changes).unwrap().assumed.contains(&TOLD), "{flags}");
+    }
     for flags in [json!({"attention-backend": "FLASH_ATTN"}), json!({"enable-mscclpp": false})] {
         assert!(!of(flags.clone()).assumed.contains(&TOLD), "{flags}");
     }
@@ -298,6 +327,65 @@ fn flags_that_choose_kernels_are_told_and_graphs_are_those_of_the_flags() {
     assert_eq!(vllm(json!({})), (false, None));
     assert_eq!(vllm(json!({"enforce-eager": true})), (true, None));
     assert_eq!(vllm(json!({"max-cudagraph-capture-size": 64})), (false, Some(64)));
+}
+
+#[test]
+fn throughput_mode_doubles_what_flags_do_not_say() {
+    let limits = |flags: Value| {
+        let changes = [("engine.version", json!("0.17.1")), ("engine_flags", flags)];
+        match plan(&changes)?.scenario.cluster.engine {
+            EngineConfig::VllmV1(config) => {
+                Ok((config.max_num_batched_tokens, config.max_num_seqs))
+            }
+            _ => panic!("vLLM"),
+        }
+    };
+    // H100: 8,192 tokens of 1,024 sequences.
+    assert_eq!(limits(json!({"performance-mode": "throughput"})), Ok((Some(16_384), Some(2048))));
+    for flags in [
+        json!({"max-num-seqs": 64, "performance-mode": "throughput"}),
+        json!({"performance-mode": "throughput", "max-num-seqs": 64}),
+    ] {
+        assert_eq!(limits(flags), Ok((Some(16_384), Some(64))));
+    }
+    assert_eq!(limits(json!({"performance-mode": "balanced"})), Ok((None, None)));
+    let other = "unmodelled flag: performance-mode=interactivity".to_owned();
+    assert_eq!(limits(json!({"performance-mode": "interactivity"})), Err(other));
+}
+
+#[test]
+fn what_no_field_names_is_what_the_command_serves() {
+    let command = ("server_command", json!("sglang serve --model-path Qwen/Qwen3-8B-FP8"));
+    let served = |model: Value| {
+        let changes = [
+            ("engine", json!({"name": "SGLang", "version": "0.5.9"})),
+            ("model", model),
+            command.clone(),
+        ];
+        plan(&changes).map(|plan| plan.scenario.cluster.model)
+    };
+    assert_eq!(served(json!({})).as_deref(), Ok("Qwen/Qwen3-8B-FP8"));
+    // What was made of a name that names no checkpoint says nothing of the checkpoint.
+    let title = json!({"name": "The 8B (BF16)", "precision_inferred_from_checkpoint_name": "bf16"});
+    assert_eq!(served(title).as_deref(), Ok("Qwen/Qwen3-8B-FP8"));
+    assert_eq!(served(json!({"name": "Qwen/Qwen3-14B"})).as_deref(), Ok("Qwen/Qwen3-14B"));
+    let unknown = plan(&[("model", json!({"name": "who/Knows-1B"}))]).map(|_| ());
+    assert_eq!(unknown, Err("unknown model: who/Knows-1B".to_owned()));
+}
+
+#[test]
+fn the_gpu_is_that_of_the_heading_over_the_figures() {
+    let of = |heading: &str| {
+        let plan = plan(&[("variant", json!(heading))]).unwrap();
+        let is_told = plan.assumed.contains(&"GPU: that of the heading over the figures");
+        (plan.scenario.cluster.gpu, is_told)
+    };
+    let page = of("1. Choosing the engine");
+    assert!(!page.1);
+    assert_eq!(of("Speed / gemma (MoE, 1x MI300X, TP=1)"), ("MI300X".to_owned(), true));
+    for same in ["Speed (1x H100, TP=1)", "Speed (2x faster)", "Speed (fixed)", "Speed 1x MI300X"] {
+        assert_eq!(of(same), page, "{same}");
+    }
 }
 
 #[test]

@@ -218,6 +218,8 @@ fn the_answer_has_the_documented_shape() {
         keys.into_iter().collect::<Vec<_>>(),
         ["bias_pct", "mean_abs_pct", "median_abs_pct", "n"]
     );
+    let left_out = json!({"id": "a", "family": "f/x", "reason": "engine not modelled: MindIE"});
+    assert_eq!(answer["left_out"], json!([left_out]));
     let run = &answer["runs"][0];
     assert_eq!((&run["id"], &run["family"]), (&json!("a"), &json!("f/x")));
     assert_eq!(run["metrics"]["mean_ttft_ms"]["measured"], json!(20.0));

@@ -153,7 +153,7 @@ impl Build<'_> {
         let packing = matrices.first().and_then(|matrix| matrix.packing);
         let measured = products::dtype(packing).filter(|_| !self.device.spreads_experts());
         let measured = measured.and_then(|dtype| {
-            products::experts(self.profile, dtype, hidden, shape, self.device.tp)
+            products::experts(self.profile, dtype, hidden, shape, self.device.expert_gpus)
         });
         let bound = self.device.experts(shape, matrices);
         let calibrated = self.device.layer_experts(shape, matrices);

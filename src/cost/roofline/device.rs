@@ -34,6 +34,8 @@ pub(in crate::cost) struct Device<'a> {
     pub(in crate::cost) model: &'a ModelSpec,
     pub(in crate::cost) gpu: &'a GpuSpec,
     pub(in crate::cost) tp: u32,
+    /// GPUs over which the experts lie.
+    pub(in crate::cost) expert_gpus: u32,
     /// How the experts lie on the GPUs.
     spread: Spread,
     /// Factors of the multiplications of the layers' products, and of routed experts.
@@ -56,11 +58,14 @@ impl<'a> Device<'a> {
             return Err(RooflineError::SpansNodes { gpu: gpu.name.clone(), most, tp });
         }
         let experts = model.experts();
-        let spread = experts.map(|experts| Spread::of(experts, options.expert_parallel, tp));
+        let expert_gpus = tp * options.data_parallel_size;
+        let of = |shape| Spread::of(shape, options.expert_parallel, expert_gpus);
+        let spread = experts.map(of);
         Ok(Self {
             model,
             gpu,
             tp,
+            expert_gpus,
             spread: spread.unwrap_or(Spread::NONE),
             products_compute: options.calibration.products_compute,
             experts_compute: options.calibration.experts_compute,
@@ -177,7 +182,7 @@ impl<'a> Device<'a> {
     /// The matrices of a layer on one GPU: of routed experts, and others.
     pub(in crate::cost) fn matrices(&self, alike: &LayersAlike) -> (Vec<Matrix>, Vec<Matrix>) {
         let is_expert = |matrix: &Matrix| matrix.module == Module::Experts;
-        let mut experts = self.model.layer_matrices(alike, self.spread.cut(self.tp));
+        let mut experts = self.model.layer_matrices(alike, self.spread.cut(self.expert_gpus));
         experts.retain(is_expert);
         let mut others = self.model.layer_matrices(alike, self.tp);
         others.retain(|matrix| !is_expert(matrix));

@@ -44,8 +44,12 @@ impl Spread {
     /// Every GPU has a part of every expert.
     pub(super) const NONE: Self = Self { gpus: 1.0, share: 1.0, deviations: 0.0, variance: 0.0 };
 
-    pub(super) fn of(shape: &ExpertShape, parallel: Option<ExpertParallelConfig>, tp: u32) -> Self {
-        let sized = |parallel: ExpertParallelConfig| (parallel, parallel.size.unwrap_or(tp));
+    pub(super) fn of(
+        shape: &ExpertShape,
+        parallel: Option<ExpertParallelConfig>,
+        all: u32,
+    ) -> Self {
+        let sized = |parallel: ExpertParallelConfig| (parallel, parallel.size.unwrap_or(all));
         let Some((parallel, size)) = parallel.map(sized).filter(|(_, size)| *size > 1) else {
             return Self::NONE;
         };
@@ -68,8 +72,8 @@ impl Spread {
     }
 
     /// GPUs that share each expert, of so many.
-    pub(super) fn cut(&self, tp: u32) -> u32 {
-        (tp / self.gpus as u32).max(1)
+    pub(super) fn cut(&self, all: u32) -> u32 {
+        (all / self.gpus as u32).max(1)
     }
 
     /// Experts of the busiest GPU, of so many.

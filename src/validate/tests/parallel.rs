@@ -64,6 +64,10 @@ fn a_launch_line_is_spread_as_its_engine_does() {
             "--tp 8 --dp 8 --enable-dp-attention --enable-dp-lm-head --ep 8",
             [1, 1, 1, 8, 8],
         ),
+        // Experts cut over all GPUs of the ranks, or whole on two of them.
+        (SGLANG, MIXTURE, "--tp 8 --dp 8 --enable-dp-attention", [1, 1, 1, 8, 1]),
+        (SGLANG, MIXTURE, "--tp 8 --dp 4 --enable-dp-attention --ep 4", [1, 2, 1, 4, 4]),
+        (VLLM, MIXTURE, "-dp 8", [1, 1, 1, 8, 1]),
         (SGLANG, DENSE, "--tp 2 --dp-size 4", [4, 2, 1, 1, 0]),
         (SGLANG, MIXTURE, "--tp 2 --dp-size 4 --load-balance-method round_robin", [4, 2, 1, 1, 0]),
         (SGLANG, DENSE, "--tp 8 --pp-size 1 --dp-size 1", [1, 8, 1, 1, 0]),
@@ -93,21 +97,6 @@ fn are_left_out<const N: usize>(cases: [LeftOut; N]) {
 #[test]
 fn what_is_not_modelled_is_left_out_by_name() {
     are_left_out([
-        (
-            SGLANG,
-            MIXTURE,
-            "--tp 8 --dp 8 --enable-dp-attention",
-            json!({}),
-            "not modelled: experts cut over data-parallel ranks",
-        ),
-        (
-            SGLANG,
-            MIXTURE,
-            "--tp 8 --dp 4 --enable-dp-attention --ep 4",
-            json!({}),
-            "not modelled: experts cut over data-parallel ranks",
-        ),
-        (VLLM, MIXTURE, "-dp 8", json!({}), "not modelled: experts cut over data-parallel ranks"),
         (
             SGLANG,
             DENSE,
@@ -282,8 +271,13 @@ fn gpus_without_a_degree_of_tensor_parallelism_are_divided() {
     assert_eq!(laid(SGLANG, 8, counted(4, 8)), Ok([1, 2, 1, 4, 8]));
     assert_eq!(laid(VLLM, 8, counted(4, 8)), Ok([1, 2, 1, 4, 8]));
     assert_eq!(laid(VLLM, 8, counted(1, 2)), Ok([1, 2, 1, 1, 2]));
-    let cut = laid(VLLM, 8, counted(4, 4)).unwrap_err();
-    assert!(cut.contains("experts cut over"), "{cut}");
+    // Each expert shared by two GPUs, or by all.
+    assert_eq!(laid(SGLANG, 8, counted(4, 4)), Ok([1, 2, 1, 4, 4]));
+    let shared = laid(VLLM, 8, counted(4, 4)).unwrap_err();
+    assert!(shared.contains("experts of vLLM over some"), "{shared}");
+    for engine in [SGLANG, VLLM] {
+        assert_eq!(laid(engine, 8, counted(4, 1)), Ok([1, 2, 1, 4, 1]));
+    }
     // Its dumps of InferenceX count the GPUs of a server twice.
     let twice = |told: [u32; 4]| {
         let [tp, ranks, cut, over] = told.map(|number| json!(number));

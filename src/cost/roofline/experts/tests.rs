@@ -95,6 +95,26 @@ fn whole_experts_cost_as_much_as_parts_once_every_gpu_has_enough_to_do() {
 }
 
 #[test]
+fn experts_cut_over_ranks_cost_as_much_as_cut_over_as_many_gpus_of_one() {
+    let model = profiles::model("Qwen3-235B-A22B").expect("in the catalogue");
+    let gpu = profiles::gpu("H200").expect("in the catalogue");
+    let secs = |tp: u32, ranks: u32, size: u32| {
+        let options = RooflineOptions {
+            tensor_parallel_size: tp,
+            data_parallel_size: ranks,
+            expert_parallel: Some(over(size, 1.0)),
+            communication: Communication::Ignored,
+            ..RooflineOptions::default()
+        };
+        Roofline::new(&model, &gpu, &options).unwrap().expert_secs(300, 1.0)
+    };
+    for size in [1, 2, 4, 8] {
+        let of_one = secs(8, 1, size).to_bits();
+        assert_eq!([secs(4, 2, size), secs(1, 8, size)].map(f64::to_bits), [of_one; 2], "{size}");
+    }
+}
+
+#[test]
 fn the_busiest_gpu_sets_the_time_of_a_layer() {
     let ratio = part(over(8, 2.0), 60_000) / part(over(8, 1.0), 60_000);
     assert!((1.9..2.0).contains(&ratio), "{ratio}");
