@@ -21,11 +21,21 @@ const LINEAR_ATTENTION: &str = "linear attention";
 /// What a record served, as [`model`] tells: what its name does not tell, the command does, and with it what was made of
 /// that name.
 pub(super) fn served(record: &Record) -> Result<(ModelSpec, Option<Format>), Skip> {
-    let told = model(&record.model);
+    let told = model(&ModelFields { precision: precision(record), ..record.model.clone() });
     let command = record.server_command.as_deref().unwrap_or_default();
     let (Err(Skip::Model(_)), Some(name)) = (&told, command::model(command)) else { return told };
-    let precision = record.model.precision.clone();
-    model(&ModelFields { name: Some(name), precision, ..ModelFields::default() })
+    model(&ModelFields { name: Some(name), precision: precision(record), ..ModelFields::default() })
+}
+
+/// The precision of a record. Where it says 4-bit floats and no more, GPUs of AMD run those of the Open Compute Project.
+fn precision(record: &Record) -> Option<String> {
+    let told = record.model.precision.clone()?;
+    let is_amd = || gpu(&record.hardware).is_ok_and(|(gpu, _)| gpu.vendor == "AMD");
+    Some(if told.trim().eq_ignore_ascii_case("fp4") && is_amd() {
+        "mxfp4".to_owned()
+    } else {
+        told
+    })
 }
 
 /// A GPU of the catalogue, and whether its form factor had to be assumed.
@@ -63,6 +73,10 @@ pub(super) fn model(fields: &ModelFields) -> Result<(ModelSpec, Option<Format>),
     if let Some(found) = known.iter().find(fits) {
         return Ok((found.clone(), None));
     }
+    let asks_for_nvfp4 = precision.is_some_and(|text| format_named(text) == Some(Format::Nvfp4));
+    if asks_for_nvfp4 && let Some(published) = nvfp4_checkpoint(short) {
+        return Ok((published, None));
+    }
     let (base, ending) = without_format(short);
     let base = known.into_iter().next().or_else(|| profiles::model(base));
     let base = base.ok_or_else(|| Skip::Model(Some(written.to_owned())))?;
@@ -73,6 +87,13 @@ pub(super) fn model(fields: &ModelFields) -> Result<(ModelSpec, Option<Format>),
         precision: asked.to_owned(),
     })?;
     Ok((base.in_format(format), Some(format)))
+}
+
+/// The checkpoint of a model that NVIDIA published in NVFP4: what it leaves in 16 bits, and that keys and values are
+/// stored in 8, is its own.
+fn nvfp4_checkpoint(short: &str) -> Option<ModelSpec> {
+    let spec = profiles::model(&format!("nvidia/{short}-NVFP4"))?;
+    (spec.main_packing() == Some(Packing::Nvfp4)).then_some(spec)
 }
 
 /// Endings of the names of checkpoints that say what weights are stored in.
@@ -179,6 +200,7 @@ mod tests {
         let of = |name, precision| found(name, precision).expect("a known model");
         for (name, precision, expected) in [
             ("deepseek-ai/DeepSeek-R1", Some("fp4"), "deepseek-ai/DeepSeek-V3 in Nvfp4"),
+            ("moonshotai/Kimi-K2.5", Some("fp4"), "nvidia/Kimi-K2.5-NVFP4"),
             ("nvidia/MiniMax-M2.1-NVFP4", None, "MiniMaxAI/MiniMax-M2 in Nvfp4"),
             ("nvidia/MiniMax-M2.5-NVFP4", None, "nvidia/MiniMax-M2.5-NVFP4"),
             ("amd/MiniMax-M2.5-MXFP4-AttnFP8", Some("mxfp4"), "MiniMaxAI/MiniMax-M2 in Mxfp4"),
