@@ -90,7 +90,8 @@ impl Plan {
         {
             assumed.push("KV memory: whole contexts where layers have a window");
         }
-        if cluster.expert_parallel.is_some() {
+        // Where every expert is cut over all GPUs, they all compute all tokens.
+        if cluster.expert_parallel.is_some_and(|parallel| parallel.size != Some(1)) {
             assumed.push("experts: tokens spread evenly over the GPUs, but for chance");
         }
         if warmed(record) {

@@ -75,7 +75,7 @@ fn a_flag_that_is_not_known_is_a_reason_to_skip_and_never_ignored() {
     let foreign = with("engine_flags", json!({"mem-fraction-static": 0.8}));
     assert_eq!(skipped(&foreign), "unmodelled flag: mem-fraction-static=0.8");
     let drafts = with("engine_flags", json!({"spec_decoding": "mtp"}));
-    assert!(skipped(&drafts).starts_with("not modelled: speculative decoding"));
+    assert!(skipped(&drafts).starts_with("not modelled: drafts whose method or number"));
     let setting = with("workload", json!({"dataset": "random", "surprise": 1}));
     assert_eq!(skipped(&setting), "unmodelled setting of the workload: surprise");
 }
@@ -111,8 +111,9 @@ fn every_reason_names_what_is_missing() {
     }
     let lora = with("engine_flags", json!({"enable-lora": true, "max-loras": 8}));
     assert!(skipped(&lora).starts_with("not modelled: LoRA"));
-    let drafts = with("engine_flags", json!({"speculative-config": {"method": "eagle3"}}));
-    assert!(skipped(&drafts).starts_with("not modelled: speculative decoding"));
+    let drafts = json!({"speculative-config": {"method": "eagle3", "num_speculative_tokens": 3}});
+    let drafts = with("engine_flags", drafts);
+    assert!(skipped(&drafts).starts_with("not modelled: drafts of which neither the record"));
 }
 
 #[test]
