@@ -10,7 +10,10 @@ use serde_json::Value;
 use super::record::{Fields, Record, count, shown};
 use super::skip::{self, Skip};
 use crate::model::ModelSpec;
-use crate::scenario::{AcceptanceConfig, SpeculationConfig, SpeculationMethod};
+use crate::scenario::{
+    AcceptanceConfig, SglangSpeculationConfig, SpeculationConfig, SpeculationMethod,
+    SpeculativeAlgorithm,
+};
 
 /// Drafts of a server.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -140,6 +143,31 @@ impl Drafts {
             _ => {}
         }
         Ok(speculation)
+    }
+
+    /// The same in the words of `SGLang`.
+    pub(super) fn sglang(
+        &self,
+        record: &Record,
+        model: &ModelSpec,
+        tensor: u32,
+    ) -> Result<SglangSpeculationConfig, Skip> {
+        let common = self.speculation(record, model, tensor)?;
+        let (algorithm, head) = match common.method {
+            Some(SpeculationMethod::Eagle3) => (SpeculativeAlgorithm::Eagle3, common.model),
+            Some(SpeculationMethod::DraftModel) => (SpeculativeAlgorithm::Standalone, common.model),
+            // Layers of the model draft unless a head is named, which has to be known then.
+            Some(SpeculationMethod::Eagle) => {
+                (SpeculativeAlgorithm::Eagle, common.model.or_else(|| self.model.clone()))
+            }
+            _ => (SpeculativeAlgorithm::Eagle, None),
+        };
+        Ok(SglangSpeculationConfig {
+            speculative_num_steps: Some(common.num_speculative_tokens),
+            speculative_draft_model_path: head,
+            draft_vocab_size: common.draft_vocab_size,
+            ..SglangSpeculationConfig::new(algorithm, common.acceptance)
+        })
     }
 
     /// What of them no record tells.

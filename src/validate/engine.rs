@@ -12,7 +12,8 @@ use crate::hardware::GpuSpec;
 use crate::model::layout::Machine;
 use crate::model::{EngineVersion, KvGroups, ModelSpec};
 use crate::scenario::{
-    ClusterConfig, EngineConfig, SglangConfig, VllmConfig, VllmStartUp, VllmV0Config,
+    ClusterConfig, EngineConfig, SglangConfig, SglangSpeculationConfig, VllmConfig, VllmStartUp,
+    VllmV0Config,
 };
 
 /// The first vLLM that schedules the next batch while the last one runs unless told otherwise
@@ -65,10 +66,9 @@ pub(super) fn cluster(
     };
     cluster.engine = if is_sglang(&record.engine) {
         cluster.gpu_memory_utilization = None;
-        if settings.drafts.is_some() {
-            return Err(skip::DRAFTS_OF_SGLANG);
-        }
-        sglang(settings, ranks, version(&record.engine))
+        let drafts = settings.drafts.as_ref();
+        let speculation = drafts.map(|drafts| drafts.sglang(record, model, tensor)).transpose()?;
+        sglang(settings, ranks, version(&record.engine), speculation)
     } else {
         vllm(record, settings, (model, gpu), (tensor, stages), assumed)?
     };
@@ -241,7 +241,12 @@ fn grouped_blocks(
 
 /// Ranks share what a launch line says of chunks and running requests (0.5.3,
 /// `sglang/srt/server_args.py`, `sglang/srt/managers/tp_worker.py`).
-fn sglang(settings: &Settings, ranks: u32, version: Option<EngineVersion>) -> EngineConfig {
+fn sglang(
+    settings: &Settings,
+    ranks: u32,
+    version: Option<EngineVersion>,
+    speculation: Option<SglangSpeculationConfig>,
+) -> EngineConfig {
     let default = SglangConfig::default();
     let chunk = |size: i32| if size > 0 { (size / ranks.cast_signed()).max(1) } else { size };
     EngineConfig::Sglang(SglangConfig {
@@ -262,6 +267,7 @@ fn sglang(settings: &Settings, ranks: u32, version: Option<EngineVersion>) -> En
         disable_cuda_graph: settings.enforce_eager.unwrap_or(false),
         cuda_graph_max_bs_decode: settings.max_graph,
         disable_prefill_cuda_graph: version.is_some_and(|version| version < PREFILL_GRAPHS),
+        speculation,
         ..default
     })
 }

@@ -78,8 +78,6 @@ pub(super) const DISAGGREGATION: Skip = Skip::NotModelled("disaggregation");
 pub(super) const WORKERS_NOT_STATED: Skip =
     Skip::NotModelled("a number of replicas that prefill or decode that is not stated");
 /// Drafts of an engine whose scenarios have none.
-pub(super) const DRAFTS_OF_SGLANG: Skip = Skip::NotModelled("drafts of SGLang");
-/// The same of V0.
 pub(super) const DRAFTS_OF_V0: Skip = Skip::NotModelled("drafts of vLLM's V0 engine");
 /// Who drafts, or how many tokens.
 pub(super) const DRAFTS_NOT_STATED: Skip =

@@ -4,7 +4,9 @@ use serde_json::{Value, json};
 
 use super::plan;
 use crate::resolved::Scenario;
-use crate::scenario::{AcceptanceConfig, EngineConfig, SpeculationConfig, SpeculationMethod};
+use crate::scenario::{
+    AcceptanceConfig, EngineConfig, SpeculationConfig, SpeculationMethod, SpeculativeAlgorithm,
+};
 
 const NOT_STATED: &str = "not modelled: drafts whose method or number is not stated";
 const NOT_MEASURED: &str = "not modelled: drafts of which neither the record nor a measurement says how many were accepted";
@@ -124,17 +126,42 @@ fn accepted_drafts_without_flags_that_draft_are_a_contradiction() {
 #[test]
 fn chains_of_sglang_are_read_and_trees_refused() {
     let sglang = |flags: Value| {
-        plan(&[("engine", json!({"name": "SGLang", "version": "0.5.9"})), ("engine_flags", flags)])
-            .map(|_| ())
-            .unwrap_err()
+        let changes = [
+            ("engine", json!({"name": "SGLang", "version": "0.5.9"})),
+            ("hardware", json!({"gpu": "H200", "gpus_used": 8})),
+            ("model", json!({"name": "deepseek-ai/DeepSeek-V3"})),
+            ("parallel.tp", json!(8)),
+            ("engine_flags", flags),
+            ("metrics.accept_length", json!(2.6)),
+        ];
+        match plan(&changes)?.scenario.cluster.engine {
+            EngineConfig::Sglang(config) => Ok(config.speculation.expect("it drafts")),
+            _ => panic!("SGLang"),
+        }
     };
-    let mut flags = json!({
-        "speculative-algorithm": "EAGLE", "speculative-num-steps": 3,
-        "speculative-eagle-topk": 1, "speculative-num-draft-tokens": 4,
-    });
-    assert_eq!(sglang(flags.clone()), "not modelled: drafts of SGLang");
-    flags["speculative-eagle-topk"] = json!(4);
-    assert_eq!(sglang(flags), "unmodelled flag: speculative-eagle-topk=4");
-    let other = json!({"speculative-algorithm": "NGRAM"});
-    assert_eq!(sglang(other), "unmodelled flag: speculative-algorithm=NGRAM");
+    let flags = |algorithm: &str, topk: u32, verified: u32| {
+        json!({
+            "speculative-algorithm": algorithm, "speculative-num-steps": 3,
+            "speculative-eagle-topk": topk, "speculative-num-draft-tokens": verified,
+        })
+    };
+    for name in ["EAGLE", "NEXTN"] {
+        let found = sglang(flags(name, 1, 4)).unwrap();
+        let of = (found.speculative_algorithm, found.speculative_num_steps);
+        assert_eq!(of, (SpeculativeAlgorithm::Eagle, Some(3)), "{name}");
+        assert_eq!(found.speculative_draft_model_path, None);
+        assert_eq!(found.acceptance, AcceptanceConfig::MeanLength { tokens: 2.6 });
+    }
+    // A head that is named is no layer of the model.
+    let mut headed = flags("EAGLE", 1, 4);
+    headed["speculative-draft-model-path"] = json!("who/Heads-1B");
+    let head = sglang(headed).unwrap().speculative_draft_model_path;
+    assert_eq!(head.as_deref(), Some("who/Heads-1B"));
+    let tree = sglang(flags("EAGLE", 4, 4)).unwrap_err();
+    assert_eq!(tree, "unmodelled flag: speculative-eagle-topk=4");
+    let longer = sglang(flags("EAGLE", 1, 8)).unwrap_err();
+    assert_eq!(longer, "contradiction: 8 tokens verified of a chain of 3 drafts");
+    let other = sglang(json!({"speculative-algorithm": "NGRAM"})).unwrap_err();
+    assert_eq!(other, "unmodelled flag: speculative-algorithm=NGRAM");
+    assert_eq!(sglang(json!({"speculative-algorithm": "EAGLE"})), Err(NOT_STATED.to_owned()));
 }
