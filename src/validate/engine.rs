@@ -9,7 +9,7 @@ use super::record::{EngineFields, Record};
 use super::roles;
 use super::skip::{self, Skip};
 use crate::hardware::GpuSpec;
-use crate::model::layout::Machine;
+use crate::model::layout::{Machine, MambaStrategy};
 use crate::model::{EngineVersion, KvGroups, ModelSpec};
 use crate::scenario::{
     ClusterConfig, EngineConfig, SglangConfig, SglangSpeculationConfig, VllmConfig, VllmStartUp,
@@ -31,6 +31,10 @@ const SEED_42: EngineVersion = EngineVersion::patched(0, 5, 23);
 /// The first `SGLang` that is taken to capture prefill batches unless told not to: in February 2026, with 0.5.9 out, it
 /// had to be told to (issue 18130).
 const PREFILL_GRAPHS: EngineVersion = EngineVersion::patched(0, 5, 10);
+/// The first `SGLang` that is taken to find states again on a grid of tokens unless told not to: models served by 0.5.10 had
+/// to be told to (`sglang/srt/server_args.py`, `mamba_scheduler_strategy`), 0.5.23 does so by itself. Before, steps of such
+/// models do not overlap.
+const TRACKS_STATES: EngineVersion = EngineVersion::patched(0, 5, 11);
 /// Above so many positions vLLM V0 chunks prompts unless told otherwise.
 pub(super) const CHUNKED_FROM_POSITIONS: u32 = 32_768;
 
@@ -68,7 +72,8 @@ pub(super) fn cluster(
         cluster.gpu_memory_utilization = None;
         let drafts = settings.drafts.as_ref();
         let speculation = drafts.map(|drafts| drafts.sglang(record, model, tensor)).transpose()?;
-        sglang(settings, ranks, version(&record.engine), speculation)
+        let has_states = model.state_layers() > 0;
+        sglang(settings, ranks, (version(&record.engine), has_states), speculation)
     } else {
         vllm(record, settings, (model, gpu), (tensor, stages), assumed)?
     };
@@ -244,10 +249,17 @@ fn grouped_blocks(
 fn sglang(
     settings: &Settings,
     ranks: u32,
-    version: Option<EngineVersion>,
+    (version, has_states): (Option<EngineVersion>, bool),
     speculation: Option<SglangSpeculationConfig>,
 ) -> EngineConfig {
     let default = SglangConfig::default();
+    let is_plain = version.is_some_and(|version| version < TRACKS_STATES)
+        && has_states
+        && speculation.is_none()
+        && settings.disable_radix_cache != Some(true);
+    let strategy =
+        settings.mamba_radix_cache_strategy.or(is_plain.then_some(MambaStrategy::NoBuffer));
+    let no_overlap = strategy == Some(MambaStrategy::NoBuffer);
     let chunk = |size: i32| if size > 0 { (size / ranks.cast_signed()).max(1) } else { size };
     EngineConfig::Sglang(SglangConfig {
         mem_fraction_static: settings.mem_fraction_static,
@@ -263,7 +275,11 @@ fn sglang(
             .schedule_conservativeness
             .unwrap_or(default.schedule_conservativeness),
         disable_radix_cache: settings.disable_radix_cache.unwrap_or(false),
-        disable_overlap_schedule: settings.disable_overlap_schedule.unwrap_or(false),
+        disable_overlap_schedule: settings.disable_overlap_schedule.unwrap_or(no_overlap),
+        mamba_full_memory_ratio: settings.mamba_full_memory_ratio,
+        max_mamba_cache_size: settings.max_mamba_cache_size,
+        mamba_radix_cache_strategy: strategy,
+        mamba_track_interval: settings.mamba_track_interval,
         disable_cuda_graph: settings.enforce_eager.unwrap_or(false),
         cuda_graph_max_bs_decode: settings.max_graph,
         disable_prefill_cuda_graph: version.is_some_and(|version| version < PREFILL_GRAPHS),

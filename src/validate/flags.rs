@@ -12,6 +12,7 @@ use super::skip::{self, Skip};
 use super::tidy;
 use crate::hardware::GpuSpec;
 use crate::model::KvDtype;
+use crate::model::layout::MambaStrategy;
 use crate::scenario::{ReplicaRole, VllmConfig};
 
 /// What the flags of a server say. What they do not say is absent.
@@ -42,6 +43,10 @@ pub(super) struct Settings {
     pub(super) disable_radix_cache: Option<bool>,
     pub(super) disable_overlap_schedule: Option<bool>,
     pub(super) page_size: Option<u32>,
+    pub(super) mamba_full_memory_ratio: Option<f64>,
+    pub(super) max_mamba_cache_size: Option<u32>,
+    pub(super) mamba_radix_cache_strategy: Option<MambaStrategy>,
+    pub(super) mamba_track_interval: Option<u32>,
     pub(super) enable_lora: bool,
     pub(super) max_loras: Option<u32>,
     pub(super) max_lora_rank: Option<u32>,
@@ -121,7 +126,7 @@ const VLLM_ONLY: [&str; 13] = [
 ];
 
 /// Flags of SGLang that vLLM does not have.
-const SGLANG_ONLY: [&str; 15] = [
+const SGLANG_ONLY: [&str; 20] = [
     "context_length",
     "max_running_requests",
     "chunked_prefill_size",
@@ -132,6 +137,11 @@ const SGLANG_ONLY: [&str; 15] = [
     "disable_radix_cache",
     "disable_overlap_schedule",
     "page_size",
+    "mamba_full_memory_ratio",
+    "max_mamba_cache_size",
+    "mamba_radix_cache_strategy",
+    "mamba_scheduler_strategy",
+    "mamba_track_interval",
     "stream_interval",
     "num_continuous_decode_steps",
     "enable_dp_attention",
@@ -267,6 +277,18 @@ impl Settings {
             "disable_radix_cache" => self.disable_radix_cache = on()?,
             "disable_overlap_schedule" => self.disable_overlap_schedule = on()?,
             "page_size" => self.page_size = whole()?,
+            "mamba_full_memory_ratio" => self.mamba_full_memory_ratio = real()?,
+            "max_mamba_cache_size" => self.max_mamba_cache_size = whole()?,
+            "mamba_track_interval" => self.mamba_track_interval = whole()?,
+            // Its name before.
+            "mamba_radix_cache_strategy" | "mamba_scheduler_strategy" => {
+                self.mamba_radix_cache_strategy = match shown(value).as_str() {
+                    "auto" => None,
+                    "no_buffer" => Some(MambaStrategy::NoBuffer),
+                    "extra_buffer" => Some(MambaStrategy::ExtraBuffer),
+                    _ => return Err(unmodelled()),
+                };
+            }
             "stream_interval" => self.stream_interval = whole()?,
             "num_continuous_decode_steps" | "num_scheduler_step" | "num_scheduler_steps" => {
                 only(count(value) == Some(1))?;

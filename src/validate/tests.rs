@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::{Plan, Record};
 use crate::metrics::bench::MetricKey;
+use crate::model::layout::MambaStrategy;
 use crate::resolved::{KvSource, Scenario};
 use crate::scenario::{
     ArrivalConfig, Calibration, ClusterConfig, EngineConfig, LengthConfig, ReplicaRole,
@@ -423,6 +424,29 @@ fn chats_to_an_old_vllm_look_for_a_processor() {
     assert_eq!(lookup("0.11.1", chat, qwen()), "0");
     assert_eq!(lookup("0.11.0", "vllm bench serve (openai)", qwen()), "0");
     assert_eq!(lookup("0.11.0", chat, json!({"name": "openai/gpt-oss-20b"})), "0");
+}
+
+#[test]
+fn an_old_sglang_finds_states_where_steps_end() {
+    let states = |version: &str, flags: Value| {
+        let planned = plan(&[
+            ("engine", json!({"name": "sglang", "version": version})),
+            ("model", json!({"name": "Qwen/Qwen3-Next-80B-A3B-Instruct"})),
+            ("hardware", json!({"gpu": "H200", "gpus_used": 4})),
+            ("parallel.tp", json!(4)),
+            ("engine_flags", flags),
+        ]);
+        let EngineConfig::Sglang(sglang) = planned.unwrap().scenario.cluster.engine else {
+            panic!("SGLang")
+        };
+        (sglang.mamba_radix_cache_strategy, sglang.disable_overlap_schedule)
+    };
+    let (plain, tracking) = (MambaStrategy::NoBuffer, MambaStrategy::ExtraBuffer);
+    assert_eq!(states("0.5.7", json!({})), (Some(plain), true));
+    assert_eq!(states("0.5.23", json!({})), (None, false));
+    assert_eq!(states("0.5.7", json!({"disable-radix-cache": true})), (None, false));
+    let told = json!({"mamba-scheduler-strategy": "extra_buffer"});
+    assert_eq!(states("0.5.7", told), (Some(tracking), false));
 }
 
 #[test]
