@@ -150,8 +150,8 @@ pub(super) fn scheduler(recording: &Recording) -> Result<Scheduler, RecordingErr
         speculative_algorithm: SpeculativeAlgorithm::Eagle,
         hybrid: hybrid(recording, &settings)?,
     };
-    if let Some(conflict) = engine.conflict() {
-        return Err(recording.not_modelled(format!("SGLang settings: {conflict}")));
+    if let Some((flag, rule)) = engine.conflict() {
+        return Err(recording.not_modelled(format!("SGLang settings: {flag}: {rule}")));
     }
     let accepted = acceptance(recording.requests.len(), settings.spec_k);
     let sglang = Sglang::new(engine).accepting(accepted).recording_entries();

@@ -218,7 +218,7 @@ impl From<UniformFile> for Checkpoint {
             .map(|made| QuantizedWeights::of_modules(made.scheme, &made.modules));
         let layers: Vec<Layer> = (0..file.layers).map(|index| file.layer(index)).collect();
         Self {
-            drafts: drafts(&layers, file.draft_layers),
+            drafts: drafts(&layers, file.draft_layers, file.linear.is_some()),
             layers,
             family: Self::family_of(&file.architecture).to_owned(),
             name: file.name,
@@ -238,16 +238,17 @@ impl From<UniformFile> for Checkpoint {
     }
 }
 
-/// So many modules that draft, each of a layer like the last one.
-fn drafts(layers: &[Layer], modules: u32) -> Drafts {
+/// So many modules that draft, each of a layer like the last one. Configs of models with linear attention do not call them
+/// `num_nextn_predict_layers`, and share what joins them.
+fn drafts(layers: &[Layer], modules: u32, is_linear: bool) -> Drafts {
     match layers.last() {
         Some(last) if modules > 0 => Drafts::Read(DraftModules {
             modules,
             layers: vec![*last; modules as usize],
-            join: Join::Whole(None),
+            join: if is_linear { Join::Shared("fc") } else { Join::Whole(None) },
             is_joined_once: false,
             has_head: true,
-            nextn: Some(modules),
+            nextn: (!is_linear).then_some(modules),
         }),
         _ => Drafts::None,
     }

@@ -41,7 +41,8 @@ pub struct SglangConfig {
     /// Tokens of KV memory; if absent, what the weights leave of `mem_fraction_static`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_total_tokens: Option<u32>,
-    /// Requests with KV memory at most; 48 (256 of DeepSeek-V4) with speculation, else by [`Self::running_requests_for`] if absent.
+    /// Requests with KV memory at most. If absent, 256 for DeepSeek-V4, 48 with speculation, and else 512 for each
+    /// context that fits, from 2048 to 4096; no more than half the tokens, and than slots for states allow.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_running_requests: Option<u32>,
     /// Longest sequence, prompt and answer together; the model's own limit if absent.
@@ -203,13 +204,6 @@ impl SglangConfig {
         let reserved = if memory > 60.0 * 1024.0 { reserved.max(10_240.0) } else { reserved };
         ((memory - reserved) / memory * 1000.0).round_ties_even() / 1000.0
     }
-
-    /// The default of `max_running_requests` for a KV memory of `max_total_tokens`
-    /// (`sglang/srt/model_executor/pool_configurator.py`).
-    pub fn running_requests_for(max_total_tokens: u32, context_length: u32) -> u32 {
-        let contexts = f64::from(max_total_tokens) / f64::from(context_length.max(1));
-        ((contexts * 512.0) as u32).clamp(2048, 4096).min(max_total_tokens / 2)
-    }
 }
 
 impl Default for SglangConfig {
@@ -261,15 +255,6 @@ mod tests {
         let size = |gib: f64| SglangConfig::chunked_prefill_size_for(Bytes::from_gib(gib));
         assert_eq!([16.0, 24.0, 48.0].map(size), [2048, 4096, 4096]);
         assert_eq!([80.0, 141.0, 180.0].map(size), [8192, 8192, 16384]);
-    }
-
-    #[test]
-    fn running_requests_follow_the_contexts_that_fit() {
-        // 400000 / 8192 · 512 = 25000, at most 4096; 100000 / 131072 · 512 = 390, at least 2048;
-        // never more than half the tokens
-        assert_eq!(SglangConfig::running_requests_for(400_000, 8192), 4096);
-        assert_eq!(SglangConfig::running_requests_for(100_000, 131_072), 2048);
-        assert_eq!(SglangConfig::running_requests_for(1_000, 131_072), 500);
     }
 
     #[test]

@@ -253,13 +253,14 @@ fn sglang(
     speculation: Option<SglangSpeculationConfig>,
 ) -> EngineConfig {
     let default = SglangConfig::default();
+    // Drafts of models with states needed the grid already.
     let is_plain = version.is_some_and(|version| version < TRACKS_STATES)
         && has_states
         && speculation.is_none()
         && settings.disable_radix_cache != Some(true);
     let strategy =
         settings.mamba_radix_cache_strategy.or(is_plain.then_some(MambaStrategy::NoBuffer));
-    let no_overlap = strategy == Some(MambaStrategy::NoBuffer);
+    let no_overlap = is_plain || strategy == Some(MambaStrategy::NoBuffer);
     let chunk = |size: i32| if size > 0 { (size / ranks.cast_signed()).max(1) } else { size };
     EngineConfig::Sglang(SglangConfig {
         mem_fraction_static: settings.mem_fraction_static,
@@ -275,7 +276,7 @@ fn sglang(
             .schedule_conservativeness
             .unwrap_or(default.schedule_conservativeness),
         disable_radix_cache: settings.disable_radix_cache.unwrap_or(false),
-        disable_overlap_schedule: settings.disable_overlap_schedule.unwrap_or(no_overlap),
+        disable_overlap_schedule: no_overlap || settings.disable_overlap_schedule == Some(true),
         mamba_full_memory_ratio: settings.mamba_full_memory_ratio,
         max_mamba_cache_size: settings.max_mamba_cache_size,
         mamba_radix_cache_strategy: strategy,

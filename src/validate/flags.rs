@@ -277,18 +277,7 @@ impl Settings {
             "disable_radix_cache" => self.disable_radix_cache = on()?,
             "disable_overlap_schedule" => self.disable_overlap_schedule = on()?,
             "page_size" => self.page_size = whole()?,
-            "mamba_full_memory_ratio" => self.mamba_full_memory_ratio = real()?,
-            "max_mamba_cache_size" => self.max_mamba_cache_size = whole()?,
-            "mamba_track_interval" => self.mamba_track_interval = whole()?,
-            // Its name before.
-            "mamba_radix_cache_strategy" | "mamba_scheduler_strategy" => {
-                self.mamba_radix_cache_strategy = match shown(value).as_str() {
-                    "auto" => None,
-                    "no_buffer" => Some(MambaStrategy::NoBuffer),
-                    "extra_buffer" => Some(MambaStrategy::ExtraBuffer),
-                    _ => return Err(unmodelled()),
-                };
-            }
+            _ if flag.contains("mamba") => self.take_states(flag, value, unmodelled)?,
             "stream_interval" => self.stream_interval = whole()?,
             "num_continuous_decode_steps" | "num_scheduler_step" | "num_scheduler_steps" => {
                 only(count(value) == Some(1))?;
@@ -341,6 +330,34 @@ impl Settings {
             "max_lora_rank" => self.max_lora_rank = whole()?,
             "max_cpu_loras" => self.max_cpu_loras = whole()?,
             _ if flag.contains("lora") => return Err(skip::LORA),
+            _ => return Err(unmodelled()),
+        }
+        Ok(())
+    }
+
+    /// Takes a flag of what `SGLang` keeps of layers with states.
+    fn take_states(
+        &mut self,
+        flag: &str,
+        value: &Value,
+        unmodelled: impl Fn() -> Skip + Copy,
+    ) -> Result<(), Skip> {
+        let whole = || count(value).map(Some).ok_or_else(unmodelled);
+        match flag {
+            "mamba_full_memory_ratio" => {
+                self.mamba_full_memory_ratio = Some(number(value).ok_or_else(unmodelled)?);
+            }
+            "max_mamba_cache_size" => self.max_mamba_cache_size = whole()?,
+            "mamba_track_interval" => self.mamba_track_interval = whole()?,
+            // Its name before.
+            "mamba_radix_cache_strategy" | "mamba_scheduler_strategy" => {
+                self.mamba_radix_cache_strategy = match shown(value).as_str() {
+                    "auto" => None,
+                    "no_buffer" => Some(MambaStrategy::NoBuffer),
+                    "extra_buffer" => Some(MambaStrategy::ExtraBuffer),
+                    _ => return Err(unmodelled()),
+                };
+            }
             _ => return Err(unmodelled()),
         }
         Ok(())

@@ -2,6 +2,7 @@
 
 use super::command;
 use super::gpu_names;
+use super::heading;
 use super::record::{HardwareFields, ModelFields, Record};
 use super::skip::Skip;
 use crate::hardware::GpuSpec;
@@ -30,7 +31,8 @@ pub(super) fn served(record: &Record) -> Result<(ModelSpec, Option<Format>), Ski
 /// The precision of a record. Where it says 4-bit floats and no more, GPUs of AMD run those of the Open Compute Project.
 fn precision(record: &Record) -> Option<String> {
     let told = record.model.precision.clone()?;
-    let is_amd = || gpu(&record.hardware).is_ok_and(|(gpu, _)| gpu.vendor == "AMD");
+    let told_gpu = || heading::gpu(record).or_else(|| Some(gpu(&record.hardware).ok()?.0));
+    let is_amd = || told_gpu().is_some_and(|gpu| gpu.vendor == "AMD");
     Some(if told.trim().eq_ignore_ascii_case("fp4") && is_amd() {
         "mxfp4".to_owned()
     } else {

@@ -82,6 +82,12 @@ fn pools_hold_what_the_engine_says() {
         assert_eq!(pools.max_total_num_tokens, tokens, "{flags:?}");
         assert_eq!(pools.max_running_requests, running, "{flags:?}");
     }
+    // NEXTN: a config without `num_nextn_predict_layers` gets no room for the tokens of what drafts.
+    let drafting = Machine { draft_tokens: 3, ..machine };
+    let pools = SglangLayout::told(&model, drafting, &plain).pools(Bytes(40 << 30));
+    assert_eq!(pools.max_mamba_cache_size, Some(143));
+    assert_eq!(pools.max_total_num_tokens, 930_186);
+    assert_eq!(pools.max_running_requests, 28);
 }
 
 #[test]
@@ -111,16 +117,13 @@ fn a_server_has_the_pools_of_its_layout() {
         let running = sglang.max_running_requests.map(u64::from);
         assert_eq!(running, Some(pools.max_running_requests), "{model} on {gpu}");
         let window = pools.swa_max_total_num_tokens;
-        match hybrid(&scenario) {
-            Some(SglangHybrid::Window(pool)) => {
-                assert_eq!(Some(u64::from(pool.tokens)), window, "{model} on {gpu}");
-            }
+        if let Some(SglangHybrid::Window(pool)) = hybrid(&scenario) {
+            assert_eq!(Some(u64::from(pool.tokens)), window, "{model} on {gpu}");
+        } else {
             // Pools of windows that are never short decide nothing.
-            _ => {
-                let needed = pools.max_running_requests
-                    * u64::from(layout.window.map_or(0, |tokens| tokens + 128));
-                assert!(window.is_none_or(|tokens| tokens > needed), "{model} on {gpu}");
-            }
+            let each = u64::from(layout.window.map_or(0, |tokens| tokens + 128));
+            let needed = pools.max_running_requests * each;
+            assert!(window.is_none_or(|tokens| tokens > needed), "{model} on {gpu}");
         }
         // What is derived is derived again.
         let written = toml::to_string(&scenario.written()).expect("it is written");
@@ -222,11 +225,49 @@ fn what_does_not_go_together_is_refused() {
     let states = || sharing(served(STATES, "H200", 4), 2000);
     refused(with(states(), "cluster.engine.enable_mixed_chunk", true), "enable_mixed_chunk");
     let no_buffer = with(states(), "cluster.engine.mamba_radix_cache_strategy", "no_buffer");
-    refused(no_buffer, "disable_overlap_schedule");
+    refused(no_buffer, "cluster.engine.mamba_radix_cache_strategy");
+    let alone = with(served(STATES, "H200", 4), "cluster.engine.max_mamba_cache_size", 1);
+    refused(alone, "cluster.engine.max_mamba_cache_size");
+    let gone = with(states(), "cluster.engine.disable_radix_cache", true);
+    refused(with(gone, "cluster.engine.mamba_track_interval", 512), "mamba_track_interval");
+    let uneven = with(states(), "cluster.engine.page_size", 96);
+    refused(uneven, "cluster.engine.mamba_track_interval: must be a multiple of the page of 96");
     refused(with(states(), "cluster.engine.mamba_track_interval", 0), "at least 1");
     refused(with(states(), "cluster.engine.mamba_full_memory_ratio", 0.0), "above 0");
     let dense = served("Qwen/Qwen3-8B", "H100-SXM", 1);
     refused(with(dense, "cluster.engine.max_mamba_cache_size", 10), "no layers with states");
     let sparse = served("deepseek-ai/DeepSeek-V3.2", "B200", 8);
     refused(with(sparse, "cluster.engine.chunked_prefill_size", 32), "one page, of 64 tokens");
+}
+
+#[test]
+fn prompts_that_no_window_has_room_for_are_left_over_or_served() {
+    let lengths = |input: u32, output: u32| -> toml::Table {
+        let text = format!("type = 'fixed'\ninput_tokens = {input}\noutput_tokens = {output}");
+        toml::from_str(&text).expect("TOML")
+    };
+    let of = |input: u32, output: u32, tokens: i64, ratio: f64| {
+        let draft = served("openai/gpt-oss-120b", "H200", 2);
+        let draft = with(draft, "workload.lengths", lengths(input, output));
+        let draft = with(draft, "workload.arrivals.rate_per_s", 2000.0);
+        let draft = with(draft, "cluster.engine.max_total_tokens", tokens);
+        with(draft, "cluster.engine.swa_full_tokens_ratio", ratio).run().expect("it runs").counts
+    };
+    // One prompt is parked for ever, as in the engine, and those behind it wait.
+    let parked = of(300, 1, 4000, 0.03);
+    assert_eq!((parked.finished, parked.stuck), (0, 60));
+    // While one is parked no other is begun that would be cut too.
+    let small = of(1000, 300, 8000, 0.1);
+    assert_eq!(small.finished + small.stuck, 60);
+    assert!(small.finished > 0, "{small:?}");
+}
+
+#[test]
+fn tokens_that_are_given_leave_slots_as_they_are() {
+    let draft = with(served(STATES, "H200", 4), "cluster.engine.mem_fraction_static", 0.8);
+    let (all, few) =
+        (resolved(&draft), resolved(&with(draft, "cluster.engine.max_total_tokens", 100_000)));
+    let slots = config(&few).max_mamba_cache_size.expect("it has states");
+    assert_eq!(config(&all).max_mamba_cache_size, Some(slots));
+    assert_eq!(config(&few).max_running_requests, Some(slots / 5));
 }

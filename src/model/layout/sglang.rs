@@ -41,7 +41,6 @@ pub struct SglangLayout {
 
 /// What a server is told of its pools, under SGLang's own names; by the model where absent.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "the engine's own switches")]
 pub struct SglangPoolFlags {
     /// Tokens of a page.
     pub page_size: Option<u32>,
@@ -192,7 +191,8 @@ impl SglangLayout {
         self.holding(tokens, slots)
     }
 
-    fn holding(&self, tokens: u64, slots: Option<u64>) -> SglangPools {
+    /// Pools of so many tokens and slots of states.
+    pub fn holding(&self, tokens: u64, slots: Option<u64>) -> SglangPools {
         let page = u64::from(self.page_size);
         let in_window = |ratio: f64| (tokens as f64 * ratio) as u64 / page * page;
         let running = self.running(tokens);
@@ -223,7 +223,7 @@ impl SglangLayout {
         if let Some(told) = self.given_slots.filter(|_| self.state_bytes > 0) {
             return Some(told);
         }
-        let share = memory as f64 * self.states_per_tokens / (1.0 + self.states_per_tokens);
+        let share = memory as f64 * (self.states_per_tokens / (1.0 + self.states_per_tokens));
         let (state, verified) = (self.state_bytes as f64, self.verified as f64);
         let aside = state * (1.0 + verified);
         let slot = state * (1.0 + verified / self.slots_of_request as f64);
@@ -258,7 +258,8 @@ fn strategy(mixers: &[&Mixer], flags: &SglangPoolFlags) -> Option<MambaStrategy>
     let overlaps = !flags.disable_overlap_schedule || flags.page_size.is_some_and(|page| page > 1);
     let own =
         if overlaps && !is_plain { MambaStrategy::ExtraBuffer } else { MambaStrategy::NoBuffer };
-    Some(flags.mamba_radix_cache_strategy.unwrap_or(own))
+    let asked = flags.mamba_radix_cache_strategy.filter(|_| !is_plain);
+    Some(asked.unwrap_or(own))
 }
 
 /// Slots in which the steps of a running request leave states: one, two where they overlap.

@@ -6,7 +6,7 @@ pub(super) mod speculation;
 use super::graphs::{ignored_rules, largest_rule, size_rules};
 use super::{KvSource, Rules, ScenarioError, fail, lora};
 use crate::hardware::GpuSpec;
-use crate::model::layout::{SglangLayout, SglangPools};
+use crate::model::layout::SglangLayout;
 use crate::model::{
     Drafter, KvCapacity, Loading, MemoryBudget, ModelSpec, SglangStart, WindowMemory,
 };
@@ -212,7 +212,7 @@ fn resolve_memory(
     if let Some(given) = sglang.max_total_tokens
         && sglang.mem_fraction_static.is_none()
     {
-        pools::fill(sglang, layout.pools_of(given.into()));
+        pools::fill(sglang, layout.pools_of(given.into()))?;
         return Ok(KvSource::Given);
     }
     let chunk = u32::try_from(sglang.chunked_prefill_size.unwrap_or(0)).unwrap_or(0);
@@ -259,14 +259,12 @@ fn resolve_memory(
     kv.reserve = Bytes(memory.0 - (free.0 as f64 * share) as u64);
     match sglang.max_total_tokens {
         Some(given) if given <= fits => {
-            let slots = found.max_mamba_cache_size;
-            let pools = layout.pools_of(given.into());
-            pools::fill(sglang, SglangPools { max_mamba_cache_size: slots, ..pools });
+            pools::fill(sglang, layout.holding(given.into(), found.max_mamba_cache_size))?;
             Ok(KvSource::Given)
         }
         _ => {
             sglang.max_total_tokens = Some(fits);
-            pools::fill(sglang, found);
+            pools::fill(sglang, found)?;
             Ok(KvSource::Derived(kv))
         }
     }
@@ -305,9 +303,8 @@ mod tests {
         assert_eq!(engine.chunked_prefill_size, Some(4096));
         assert_eq!(engine.context_length, Some(scenario.first().model.max_position));
         let tokens = engine.max_total_tokens.unwrap();
-        let running =
-            SglangConfig::running_requests_for(tokens, scenario.first().model.max_position);
-        assert_eq!(engine.max_running_requests, Some(running));
+        // 512 for each context that fits, at least 2048.
+        assert_eq!(engine.max_running_requests, Some(2048));
         assert!(tokens > 10_000 && tokens.is_multiple_of(16), "{tokens} tokens");
     }
 

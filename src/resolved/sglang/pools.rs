@@ -79,7 +79,26 @@ pub(super) fn choose_states(
             None => Ok(()),
         };
     }
-    if sglang.mamba_radix_cache_strategy.is_none() {
+    let (asked, kept) = (sglang.mamba_radix_cache_strategy, layout.strategy);
+    let no_effect = match kept {
+        _ if asked.is_some() && kept != asked => {
+            let why = match kept {
+                None => "has no effect with disable_radix_cache".to_owned(),
+                Some(_) => {
+                    format!("must be `no_buffer` for {}, with which alone it runs", model.name)
+                }
+            };
+            Some(("mamba_radix_cache_strategy", why))
+        }
+        Some(MambaStrategy::ExtraBuffer) => None,
+        Some(MambaStrategy::NoBuffer) | None => sglang.mamba_track_interval.map(|_| {
+            ("mamba_track_interval", "is of `extra_buffer`, with a radix cache".to_owned())
+        }),
+    };
+    if let Some((key, why)) = no_effect {
+        return Err(fail(&format!("cluster.engine.{key}"), &why));
+    }
+    if asked.is_none() {
         sglang.disable_overlap_schedule |= layout.strategy == Some(MambaStrategy::NoBuffer);
         sglang.mamba_radix_cache_strategy = layout.strategy;
     }
@@ -87,10 +106,21 @@ pub(super) fn choose_states(
 }
 
 /// Fills in how much the pools hold.
-pub(super) fn fill(sglang: &mut SglangConfig, pools: SglangPools) {
+pub(super) fn fill(sglang: &mut SglangConfig, pools: SglangPools) -> Result<(), ScenarioError> {
     let whole = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
+    if let Some(slots) = pools.max_mamba_cache_size
+        && pools.max_running_requests == 0
+    {
+        let why = format!("leaves {slots} slots for states, of which one request needs more");
+        let key = match sglang.max_mamba_cache_size {
+            Some(_) => "max_mamba_cache_size",
+            None => "mamba_full_memory_ratio",
+        };
+        return Err(fail(&format!("cluster.engine.{key}"), &why));
+    }
     sglang.max_running_requests = Some(whole(pools.max_running_requests).max(1));
     sglang.max_mamba_cache_size = pools.max_mamba_cache_size.map(whole);
+    Ok(())
 }
 
 /// Adds to the settings of a scheduler what its model keeps beside the tokens of layers that see everything.
@@ -104,32 +134,30 @@ pub(in crate::resolved) fn keep(
     (workload, role): (&WorkloadConfig, ReplicaRole),
 ) -> Result<(), ScenarioError> {
     let layout = layout(sglang, cluster, (model, drafter), gpu);
-    if layout.state_bytes > 0 {
-        if !workload.may_share_prefixes() {
-            settings.disable_radix_cache = true;
-        } else if let Some(slots) = sglang.max_mamba_cache_size
-            && !settings.disable_radix_cache
-        {
-            let strategy = strategy(sglang, &layout, model);
-            settings.hybrid = Some(SglangHybrid::State(SglangStatePool { slots, strategy }));
-        }
+    let is_shared = workload.may_share_prefixes();
+    if let (Some(strategy), Some(slots)) = (layout.strategy, sglang.max_mamba_cache_size) {
+        let strategy = strategy_of(strategy, sglang, model);
+        settings.hybrid = Some(SglangHybrid::State(SglangStatePool { slots, strategy }));
     } else if let (Some(window), Some(ratio)) = (layout.window, layout.window_ratio)
         && role == ReplicaRole::Mixed
         && cluster.kv_tiers.is_none()
     {
         let tokens = (f64::from(settings.max_total_tokens) * ratio) as u32;
-        let pool = SglangWindowPool {
+        settings.hybrid = Some(SglangHybrid::Window(SglangWindowPool {
             window,
             tokens: tokens - tokens % settings.page_size,
             eviction_interval: SglangWindowPool::EVICTION_INTERVAL,
-        };
-        let is_idle = !workload.may_share_prefixes() && is_never_short(pool, settings);
-        settings.hybrid = (!is_idle).then_some(SglangHybrid::Window(pool));
+        }));
     }
-    match settings.conflict() {
-        Some(conflict) => Err(fail("cluster.engine", &conflict)),
-        None => Ok(()),
+    if let Some((key, conflict)) = settings.conflict() {
+        return Err(fail(&format!("cluster.engine.{key}"), &conflict));
     }
+    let decides = match settings.hybrid {
+        Some(SglangHybrid::Window(pool)) => is_shared || !is_never_short(pool, settings),
+        Some(SglangHybrid::State(_)) | None => is_shared,
+    };
+    settings.hybrid = settings.hybrid.filter(|_| decides);
+    Ok(())
 }
 
 /// Whether as many requests as may run at once, each with a window and what it has not given back yet, leave room for
@@ -142,12 +170,12 @@ fn is_never_short(pool: SglangWindowPool, settings: &SglangSettings) -> bool {
     u64::from(settings.max_running_requests) * each + prefill < u64::from(pool.tokens)
 }
 
-fn strategy(sglang: &SglangConfig, layout: &SglangLayout, model: &ModelSpec) -> StateStrategy {
-    match layout.strategy {
-        Some(MambaStrategy::ExtraBuffer) => StateStrategy::ExtraBuffer {
+fn strategy_of(strategy: MambaStrategy, sglang: &SglangConfig, model: &ModelSpec) -> StateStrategy {
+    match strategy {
+        MambaStrategy::ExtraBuffer => StateStrategy::ExtraBuffer {
             chunk: model.state_chunk(),
             track_interval: sglang.mamba_track_interval.unwrap_or(StateStrategy::TRACK_INTERVAL),
         },
-        Some(MambaStrategy::NoBuffer) | None => StateStrategy::NoBuffer,
+        MambaStrategy::NoBuffer => StateStrategy::NoBuffer,
     }
 }

@@ -6,6 +6,7 @@ use crate::model::checkpoint::{Drafts, Mixer};
 use crate::model::layout::{Machine, SglangLayout};
 use crate::model::{DraftMemory, Drafter, ModelSpec};
 use crate::problem::Problem;
+use crate::profiles;
 use crate::scenario::{
     ClusterConfig, EngineConfig, SglangConfig, SglangSpeculationConfig, SpeculativeAlgorithm,
 };
@@ -136,7 +137,10 @@ pub(in crate::resolved) fn settle(
     }
     if algorithm != SpeculativeAlgorithm::Standalone {
         // As SGLang fills it in where the model brings the layers.
-        speculation.speculative_draft_model_path.take_if(|path| path == name);
+        let is_itself = |path: &mut String| {
+            path == name || profiles::model(path).is_some_and(|known| known.name == model.name)
+        };
+        speculation.speculative_draft_model_path.take_if(is_itself);
     }
     let steps = speculation.drafts();
     speculation.speculative_num_steps = Some(steps);

@@ -147,11 +147,11 @@ impl Sglang {
         let admitted = if most.is_some_and(|most| self.chosen.len() as u32 >= most) {
             Err(Verdict::BatchFull)
         } else if is_sure_to_run_on {
-            self.fit_exactly(slot, draft)
+            self.fit_exactly(slot, draft).and_then(|share| self.uncut(slot, share))
         } else {
             lock = self.cache.lock(found.node);
             got_state = self.find_state(slot, found.tokens, kv_tokens);
-            let fit = self.fit(slot, draft);
+            let fit = self.fit(slot, draft).and_then(|share| self.uncut(slot, share));
             if fit.is_err() {
                 self.cache.unlock(lock);
             }
@@ -169,6 +169,14 @@ impl Sglang {
                 verdict
             }
         }
+    }
+
+    /// One prompt at most is computed in chunks: beside one that waits for window slots, or whose chunk they cut short, no
+    /// other is begun that would be (the engine breaks down there).
+    fn uncut(&self, slot: u32, share: u32) -> Result<u32, Verdict> {
+        let s = &self.sequences[slot as usize];
+        let is_cut = s.prefix + share < s.known();
+        if is_cut && self.chunked.is_some() { Err(Verdict::BatchFull) } else { Ok(share) }
     }
 
     /// The share of a request whose prefix is locked, if it fits.

@@ -35,8 +35,8 @@ impl Sglang {
             !settings.enable_priority_scheduling || settings.schedule_policy.knows_priorities(),
             "priority scheduling goes with the policies `fcfs` and `lof`"
         );
-        if let Some(conflict) = settings.conflict() {
-            panic!("{conflict}");
+        if let Some((flag, rule)) = settings.conflict() {
+            panic!("{flag}: {rule}");
         }
         let speculates = settings.speculative_num_steps > 0;
         let keys = settings.tree_keys();

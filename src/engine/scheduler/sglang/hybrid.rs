@@ -91,12 +91,13 @@ impl SglangSettings {
         matches!(self.hybrid, Some(SglangHybrid::Window(_)))
     }
 
-    /// What does not go together among drafts, windows and states, if anything does not: SGLang refuses it, would
-    /// break down, or it is not modelled.
-    pub fn conflict(&self) -> Option<String> {
+    /// What does not go together among drafts, windows and states, if anything does not, and the flag that it is of:
+    /// SGLang refuses it, would break down, or it is not modelled.
+    pub fn conflict(&self) -> Option<(&'static str, String)> {
         let drafts = self.speculative_num_steps;
         if self.enable_mixed_chunk && (drafts > 0 || self.hybrid.is_some()) {
-            return Some("enable_mixed_chunk: goes without drafts, windows and states".to_owned());
+            let rule = "is not modelled with drafts, sliding windows or layers with states";
+            return Some(("enable_mixed_chunk", rule.to_owned()));
         }
         match self.hybrid? {
             SglangHybrid::Window(pool) => self.conflict_of_windows(pool),
@@ -104,47 +105,51 @@ impl SglangSettings {
         }
     }
 
-    fn conflict_of_windows(&self, pool: SglangWindowPool) -> Option<String> {
+    fn conflict_of_windows(&self, pool: SglangWindowPool) -> Option<(&'static str, String)> {
         let page = self.page_size;
         if !(1..=WINDOW_MAX).contains(&pool.window) {
-            return Some(format!("window: must be 1 to {WINDOW_MAX} tokens, got {}", pool.window));
+            let rule = format!("must be 1 to {WINDOW_MAX} tokens, got {}", pool.window);
+            return Some(("window", rule));
         }
         if pool.eviction_interval > WINDOW_MAX {
-            let got = pool.eviction_interval;
-            return Some(format!("eviction_interval: must be at most {WINDOW_MAX}, got {got}"));
+            let rule = format!("must be at most {WINDOW_MAX}, got {}", pool.eviction_interval);
+            return Some(("eviction_interval", rule));
         }
         (pool.tokens < page).then(|| {
-            format!("tokens of windows: must be at least a page of {page}, got {}", pool.tokens)
+            let rule =
+                format!("must leave windows a page of {page} tokens, leaves {}", pool.tokens);
+            ("swa_full_tokens_ratio", rule)
         })
     }
 
-    fn conflict_of_states(&self, pool: SglangStatePool) -> Option<String> {
+    fn conflict_of_states(&self, pool: SglangStatePool) -> Option<(&'static str, String)> {
         let (needed, slots) = (pool.needed(self), pool.slots);
         if u64::from(slots) < needed {
             let requests = self.max_running_requests;
-            return Some(format!(
-                "states: {requests} running requests need at least {needed}, got {slots}"
-            ));
+            let rule =
+                format!("must be at least {needed} for {requests} running requests, got {slots}");
+            return Some(("max_mamba_cache_size", rule));
         }
         let (page, drafts) = (self.page_size, self.speculative_num_steps);
         match pool.strategy {
             _ if self.disable_radix_cache => None,
-            StateStrategy::NoBuffer if page > 1 || !self.disable_overlap_schedule => Some(
-                "states without extra buffer: go with pages of 1 token and disable_overlap_schedule"
-                    .to_owned(),
-            ),
+            StateStrategy::NoBuffer if page > 1 || !self.disable_overlap_schedule => {
+                let rule = "`no_buffer` goes with pages of 1 token and disable_overlap_schedule";
+                Some(("mamba_radix_cache_strategy", rule.to_owned()))
+            }
             StateStrategy::ExtraBuffer { chunk, .. } if !(1..=GRID_MAX).contains(&chunk) => {
-                Some(format!("chunk of states: must be 1 to {GRID_MAX} tokens, got {chunk}"))
+                Some(("chunk of states", format!("must be 1 to {GRID_MAX} tokens, got {chunk}")))
             }
             StateStrategy::ExtraBuffer { track_interval, .. }
                 if !(1..=GRID_MAX).contains(&track_interval)
                     || !track_interval.is_multiple_of(page)
                     || track_interval < drafts + 1 =>
             {
-                Some(format!(
-                    "track_interval: must be a multiple of the page of {page}, {} to {GRID_MAX}, got {track_interval}",
+                let rule = format!(
+                    "must be a multiple of the page of {page}, {} to {GRID_MAX}, got {track_interval}",
                     drafts + 1
-                ))
+                );
+                Some(("mamba_track_interval", rule))
             }
             StateStrategy::NoBuffer | StateStrategy::ExtraBuffer { .. } => None,
         }

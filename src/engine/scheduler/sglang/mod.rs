@@ -279,7 +279,10 @@ impl Schedule for Sglang {
     }
 
     fn load(&self) -> Load {
-        let listed = self.running.len() + self.last_prefill.len();
+        // No batch lists a request in chunked prefill that waits for window slots.
+        let is_parked = |slot: &u32| !self.last_prefill.contains(slot);
+        let parked = usize::from(self.chunked.as_ref().is_some_and(is_parked));
+        let listed = self.running.len() + self.last_prefill.len() + parked;
         Load {
             waiting: self.waiting.len() as u32 + self.handoffs.waiting(),
             running: (listed - self.finished.len()) as u32 + self.last_in_flight,

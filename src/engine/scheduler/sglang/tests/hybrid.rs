@@ -85,7 +85,9 @@ fn a_third_user_of_a_prefix_goes_on_from_its_state() {
 
 #[test]
 fn what_does_not_go_together_is_named() {
-    let check = |settings: SglangSettings| settings.conflict().unwrap_or_default();
+    let check = |settings: SglangSettings| {
+        settings.conflict().map_or_else(String::new, |(flag, rule)| format!("{flag}: {rule}"))
+    };
     let overlap = SglangSettings { disable_overlap_schedule: false, ..settings(1000) };
     let no_buffer =
         SglangSettings { hybrid: Some(states(999, StateStrategy::NoBuffer)), ..overlap };
@@ -94,7 +96,7 @@ fn what_does_not_go_together_is_named() {
     assert_eq!(check(without_tree), "");
     // 64 requests with 1 + 1 slots, each on a state, and one to copy
     let few = SglangSettings { hybrid: Some(states(192, EXTRA_BUFFER)), ..settings(1000) };
-    assert!(check(few.clone()).contains("at least 193, got 192"));
+    assert!(check(few.clone()).contains("at least 193 for 64 running requests, got 192"));
     let enough = SglangSettings { hybrid: Some(states(193, EXTRA_BUFFER)), ..few };
     assert_eq!(check(enough.clone()), "");
     assert!(check(SglangSettings { page_size: 96, ..enough.clone() }).contains("track_interval"));
