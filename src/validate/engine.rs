@@ -257,6 +257,7 @@ fn sglang(
     let is_plain = version.is_some_and(|version| version < TRACKS_STATES)
         && has_states
         && speculation.is_none()
+        && settings.mamba_radix_cache_strategy.is_none()
         && settings.disable_radix_cache != Some(true);
     let strategy =
         settings.mamba_radix_cache_strategy.or(is_plain.then_some(MambaStrategy::NoBuffer));

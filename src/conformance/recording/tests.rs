@@ -153,7 +153,11 @@ fn what_recordings_of_sglang_cannot_have_is_refused() {
     assert_eq!(problem(&recording(&scenario)), expected);
     scenario["config"]["enable_priority_scheduling"] = json!(false);
     for (key, value, rule) in [
-        ("mamba", json!({"slots": 8}), "states: 4 running requests need at least 9, got 8"),
+        (
+            "mamba",
+            json!({"slots": 8}),
+            "max_mamba_cache_size: must be at least 9 for 4 running requests, got 8",
+        ),
         (
             "mamba",
             json!({"slots": 9, "chunk": 64}),

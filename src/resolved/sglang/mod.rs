@@ -303,8 +303,10 @@ mod tests {
         assert_eq!(engine.chunked_prefill_size, Some(4096));
         assert_eq!(engine.context_length, Some(scenario.first().model.max_position));
         let tokens = engine.max_total_tokens.unwrap();
-        // 512 for each context that fits, at least 2048.
-        assert_eq!(engine.max_running_requests, Some(2048));
+        // 512 for each context that fits.
+        let contexts = f64::from(tokens) / f64::from(scenario.first().model.max_position);
+        let running = (512.0 * contexts) as u32;
+        assert_eq!(engine.max_running_requests, Some(running.clamp(2048, 4096)));
         assert!(tokens > 10_000 && tokens.is_multiple_of(16), "{tokens} tokens");
     }
 
