@@ -171,12 +171,13 @@ impl Sglang {
         }
     }
 
-    /// One prompt at most is computed in chunks: beside one that waits for window slots, or whose chunk they cut short, no
-    /// other is begun that would be (the engine breaks down there).
+    /// With windows one prompt at most is computed in chunks: beside one that waits for window slots, or whose chunk they
+    /// cut short, no other is begun that would be (the engine breaks down there).
     fn uncut(&self, slot: u32, share: u32) -> Result<u32, Verdict> {
         let s = &self.sequences[slot as usize];
         let is_cut = s.prefix + share < s.known();
-        if is_cut && self.chunked.is_some() { Err(Verdict::BatchFull) } else { Ok(share) }
+        let is_alone = !self.settings.has_windows() || self.chunked.is_none();
+        if is_cut && !is_alone { Err(Verdict::BatchFull) } else { Ok(share) }
     }
 
     /// The share of a request whose prefix is locked, if it fits.
