@@ -8,6 +8,7 @@ use super::parallel::Layout;
 use super::record::{EngineFields, Record};
 use super::roles;
 use super::skip::{self, Skip};
+use super::workload::is_inferencex;
 use crate::hardware::GpuSpec;
 use crate::model::layout::{Machine, MambaStrategy};
 use crate::model::{EngineVersion, KvGroups, ModelSpec};
@@ -73,7 +74,12 @@ pub(super) fn cluster(
         let drafts = settings.drafts.as_ref();
         let speculation = drafts.map(|drafts| drafts.sglang(record, model, tensor)).transpose()?;
         let has_states = model.state_layers() > 0;
-        sglang(settings, ranks, (version(&record.engine), has_states), speculation)
+        let is_off = settings.disable_radix_cache.unwrap_or_else(|| is_inferencex(record));
+        if is_off && settings.disable_radix_cache.is_none() {
+            assumed.push("radix cache not stated: off, as InferenceX serves");
+        }
+        let told = Settings { disable_radix_cache: Some(is_off), ..settings.clone() };
+        sglang(&told, ranks, (version(&record.engine), has_states), speculation)
     } else {
         vllm(record, settings, (model, gpu), (tensor, stages), assumed)?
     };

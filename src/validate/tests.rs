@@ -450,6 +450,26 @@ fn an_old_sglang_finds_states_where_steps_end() {
 }
 
 #[test]
+fn inferencex_serves_without_a_radix_cache_unless_it_says_so() {
+    let is_off = |client: &str, flags: Value| {
+        let planned = plan(&[
+            ("engine", json!({"name": "sglang", "version": "0.5.9"})),
+            ("workload.client", json!(client)),
+            ("engine_flags", flags),
+        ]);
+        let planned = planned.unwrap();
+        let EngineConfig::Sglang(sglang) = planned.scenario.cluster.engine else {
+            panic!("SGLang")
+        };
+        let note = "radix cache not stated: off, as InferenceX serves";
+        (sglang.disable_radix_cache, planned.assumed.contains(&note))
+    };
+    assert_eq!(is_off("InferenceX", json!({})), (true, true));
+    assert_eq!(is_off("InferenceX", json!({"disable-radix-cache": false})), (false, false));
+    assert_eq!(is_off("vllm bench serve", json!({})), (false, false));
+}
+
+#[test]
 fn an_old_sglang_captures_no_prompts() {
     let is_without = |version: &str| {
         let engine = json!({"name": "SGLang", "version": version});
