@@ -1,14 +1,14 @@
 //! What makes the drafts of a scenario: looked up, checked, and what of it is not known to cost anything.
 
 use super::models::Models;
-use super::{Rules, ScenarioError, sglang};
+use super::{Rules, ScenarioError, kv, sglang};
 use crate::hardware::GpuSpec;
 use crate::model::layout::Machine;
 use crate::model::{DraftHead, Drafter, ModelSpec};
 use crate::problem::Problem;
 use crate::scenario::{
-    ClusterConfig, EngineConfig, Speculation, SpeculationConfig, SpeculationKeys,
-    SpeculationMethod, StepTimeConfig,
+    ClusterConfig, EngineConfig, SpeculationConfig, SpeculationKeys, SpeculationMethod,
+    StepTimeConfig,
 };
 
 const KEY: &str = "cluster.engine.speculation";
@@ -72,7 +72,7 @@ pub(super) fn resolve(
     models: &Models<'_>,
 ) -> Result<Option<Drafter>, ScenarioError> {
     let Some(speculation) = cluster.engine.speculation() else { return Ok(None) };
-    let machine = machine(speculation, cluster, gpu);
+    let machine = Machine { draft_tokens: speculation.drafts, ..kv::machine(cluster, gpu) };
     let keys = speculation.keys;
     let own = speculation.model.map(|name| own_model(name, keys, cluster, models)).transpose()?;
     let at = |key: &str| {
@@ -105,20 +105,6 @@ pub(super) fn resolve(
     };
     check_windows(model, &drafter, keys)?;
     Ok(Some(drafter))
-}
-
-/// The GPUs of a replica that drafts.
-pub(super) fn machine(
-    speculation: Speculation<'_>,
-    cluster: &ClusterConfig,
-    gpu: &GpuSpec,
-) -> Machine {
-    Machine {
-        generation: gpu.card().generation,
-        tp: cluster.tensor_parallel_size,
-        kv_cache_dtype: cluster.kv_cache_dtype,
-        draft_tokens: speculation.drafts,
-    }
 }
 
 /// A model that drafts, or whose layers a head has.

@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 
-use super::{KvSource, Rules, ScenarioError, ServerClass, engine_rules};
+use super::broken_rules::engine_rules;
+use super::{KvSource, Rules, ScenarioError, ServerClass};
 use crate::cost::{CudaGraphs, LoraTimes};
 use crate::engine::scheduler::EngineSettings;
 use crate::hardware::GpuSpec;

@@ -5,6 +5,7 @@ mod acceptance;
 mod autoscaler;
 mod baselines;
 mod bill;
+mod broken_rules;
 mod caveat;
 mod data_parallel;
 mod disaggregation;
@@ -45,14 +46,13 @@ use self::models::Models;
 use self::rules::Rules;
 use crate::engine::scheduler::EngineSettings;
 use crate::hardware::GpuSpec;
-use crate::model::layout::Machine;
-use crate::model::{Drafter, KvCapacity, ModelSpec};
+use crate::model::{KvCapacity, ModelSpec};
 use crate::problem::Problem;
 use crate::profiles;
 use crate::rng::Seed;
 use crate::scenario::{
-    AutoscalerConfig, ClusterConfig, EngineConfig, FaultConfig, MeasuredConfig, NAME_MAX,
-    ReplicaRole, ReportConfig, ScenarioFile, TraceConfig, WorkloadConfig,
+    AutoscalerConfig, ClusterConfig, EngineConfig, FaultConfig, MeasuredConfig, ReplicaRole,
+    ReportConfig, ScenarioFile, TraceConfig, WorkloadConfig,
 };
 
 pub use self::caveat::Caveat;
@@ -160,7 +160,7 @@ impl Scenario {
         server: Unstated,
     ) -> Result<Self, ScenarioError> {
         autoscaler::count_replicas(&mut file);
-        let problems = broken_rules(&file);
+        let problems = broken_rules::of(&file);
         if !problems.is_empty() {
             return Err(ScenarioError { problems });
         }
@@ -285,15 +285,10 @@ fn resolve_group(
         None => catalogue_gpu(&cluster.gpu)?,
     };
     if model.state_layers() > 0 {
-        check_states(cluster, asked.role)?;
+        states::check(cluster, asked.role)?;
     }
     if cluster.kv_cache_dtype.is_auto() {
-        let machine = Machine {
-            generation: gpu.card().generation,
-            tp: cluster.tensor_parallel_size,
-            kv_cache_dtype: cluster.kv_cache_dtype,
-            draft_tokens: 0,
-        };
+        let machine = kv::machine(cluster, &gpu);
         cluster.kv_cache_dtype = match cluster.engine {
             EngineConfig::Sglang(_) => model.kv_dtype_of_sglang(machine),
             _ => model.kv_dtype_of_vllm(machine),
@@ -318,11 +313,7 @@ fn resolve_group(
     let parts = file.cluster.disaggregation.filter(|_| asked.role != ReplicaRole::Mixed);
     Ok(ReplicaGroup {
         role: asked.role,
-        settings: settings(
-            cluster,
-            (&model, drafter.as_ref(), &gpu),
-            (&file.workload, asked.role),
-        )?,
+        settings: settings(cluster, (&model, &gpu), (&file.workload, asked.role))?,
         graphs: graphs::captured(&cluster.engine),
         lora: lora::times(cluster, &model, &gpu)?,
         stage_link,
@@ -340,27 +331,10 @@ fn resolve_group(
     })
 }
 
-/// Refuses what is not modelled of layers with states.
-fn check_states(cluster: &ClusterConfig, role: ReplicaRole) -> Result<(), ScenarioError> {
-    let is_known = matches!(cluster.engine, EngineConfig::VllmV1(_) | EngineConfig::Sglang(_));
-    let refused = if !is_known {
-        "its layers with states are modelled of vllm_v1 and sglang only"
-    } else if role != ReplicaRole::Mixed {
-        "states of its layers are not handed over in this model"
-    } else if cluster.kv_tiers.is_some() {
-        "states of its layers are not kept in tiers in this model"
-    } else if cluster.pipeline_parallel_size > 1 {
-        "states of its layers on several stages are not modelled"
-    } else {
-        return Ok(());
-    };
-    Err(fail("cluster.model", refused))
-}
-
 /// What decides the schedules of an engine, all of which is filled in.
 fn settings(
     cluster: &ClusterConfig,
-    served: (&ModelSpec, Option<&Drafter>, &GpuSpec),
+    served: (&ModelSpec, &GpuSpec),
     asked: (&WorkloadConfig, ReplicaRole),
 ) -> Result<EngineSettings, ScenarioError> {
     let mut settings = EngineSettings::of(&cluster.engine)
@@ -400,104 +374,6 @@ fn catalogue_gpu(name: &str) -> Result<GpuSpec, ScenarioError> {
             .with_hint("`servecast profile list` names the GPUs")
             .into()
     })
-}
-
-/// Characters of what is told of measured figures, which is a line of the report.
-const SOURCE_MAX: usize = 1000;
-
-/// Rules that need no look-up.
-fn broken_rules(file: &ScenarioFile) -> Vec<Problem> {
-    let workload = file.workload.validate().into_iter().map(|p| p.below("workload"));
-    let mut rules = Rules { problems: workload.collect() };
-    match (&file.trace, file.workload.reads_trace()) {
-        (None, true) => rules.broken("trace", "the workload reads a trace, but none is given"),
-        (Some(_), false) => rules.broken(
-            "trace",
-            "is given, but neither workload.arrivals nor workload.lengths is of type `trace`",
-        ),
-        _ => {}
-    }
-    rules.letters("name", &file.name, NAME_MAX);
-    if let Some(measured) = &file.measured {
-        rules.letters("measured.source", &measured.source, SOURCE_MAX);
-    }
-    let cluster = &file.cluster;
-    let rule = "from 1 to 100000";
-    rules.check(
-        (1..=100_000).contains(&cluster.replicas),
-        "cluster.replicas",
-        rule,
-        cluster.replicas,
-    );
-    rules.time("cluster.api_delay_ms", cluster.api_delay_ms, 1e3);
-    rules.brief("cluster.api_per_request_ms", cluster.api_per_request_ms, 1e3);
-    router::rules(cluster, file.workload.adapters.is_some(), &mut rules);
-    if cluster.groups.is_empty() {
-        engine_rules(cluster, file.workload.adapters.is_some(), &mut rules);
-    }
-    groups::rules(file, &mut rules);
-    if let Some(mix) = &file.workload.adapters {
-        lora::mix_rules(mix, cluster, &mut rules);
-    }
-    lora::given_rules(file, &mut rules);
-    placement::rules(file, &mut rules);
-    disaggregation::rules(file, &mut rules);
-    kv_tiers::rules(file, &mut rules);
-    autoscaler::rules(file, &mut rules);
-    faults::rules(file, &mut rules);
-    gateway::rules(file, &mut rules);
-    warm_up::rules(file, &mut rules);
-    report_rules(&file.report, &mut rules);
-    bill::rules(&file.report, &mut rules);
-    rules.problems
-}
-
-/// Rules of one kind of replicas.
-fn engine_rules(cluster: &ClusterConfig, has_adapters: bool, rules: &mut Rules) {
-    rules.count("cluster.tensor_parallel_size", cluster.tensor_parallel_size);
-    let utilization = cluster.gpu_memory_utilization.unwrap_or(1.0);
-    rules.share("cluster.gpu_memory_utilization", utilization);
-    for (key, value) in cluster.engine.host().values() {
-        rules.brief(&format!("cluster.engine.host.{key}"), value, 1e6);
-    }
-    if let Some(share) = cluster.engine.host().warm_share {
-        rules.share("cluster.engine.host.warm_share", share);
-    }
-    host::rules(cluster, rules);
-    step_time::rules(&cluster.step_time, rules);
-    experts::rules(cluster, rules);
-    data_parallel::rules(cluster, has_adapters, rules);
-    pipeline::rules(cluster, has_adapters, rules);
-    step_time::all_reduce_rules(cluster, rules);
-    match &cluster.engine {
-        EngineConfig::VllmV1(config) => vllm::rules(config, cluster.engine.speculation(), rules),
-        EngineConfig::Sglang(config) => {
-            sglang::rules(config, rules);
-            sglang::speculation::rules(cluster, has_adapters, rules);
-        }
-        baseline => baselines::rules(baseline, rules),
-    }
-    lora::rules(cluster, has_adapters, rules);
-}
-
-fn report_rules(report: &ReportConfig, rules: &mut Rules) {
-    for name in &report.percentile_metrics {
-        if !["ttft", "tpot", "itl", "e2el"].contains(&name.as_str()) {
-            let message = format!("unknown latency `{name}`, known are ttft, tpot, itl and e2el");
-            rules.broken("report.percentile_metrics", &message);
-        }
-    }
-    for percentile in &report.metric_percentiles {
-        let holds = (0.0..=100.0).contains(percentile);
-        rules.check(holds, "report.metric_percentiles", "from 0 to 100", percentile);
-    }
-    for (name, limit_ms) in &report.goodput {
-        if !["ttft", "tpot", "e2el"].contains(&name.as_str()) {
-            let message = format!("unknown limit `{name}`, known are ttft, tpot and e2el");
-            rules.broken("report.goodput", &message);
-        }
-        rules.positive(&format!("report.goodput.{name}"), *limit_ms);
-    }
 }
 
 fn fail(key: &str, problem: &str) -> ScenarioError {

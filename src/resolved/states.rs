@@ -1,10 +1,12 @@
-//! What vLLM keeps of the states of layers with linear attention.
+//! Layers with states: what is not modelled of them, and what vLLM keeps.
 
 use super::{ScenarioError, fail, kv};
 use crate::hardware::GpuSpec;
 use crate::model::layout::VllmLayout;
 use crate::model::{EngineVersion, KvGroups, ModelSpec};
-use crate::scenario::{ClusterConfig, EngineConfig, MambaCacheMode, VllmConfig, WorkloadConfig};
+use crate::scenario::{
+    ClusterConfig, EngineConfig, MambaCacheMode, ReplicaRole, VllmConfig, WorkloadConfig,
+};
 
 /// The first vLLM that finds prefixes of hybrid models again unless told otherwise (`vllm/config/model.py`,
 /// `is_prefix_caching_supported`; in 0.23 it did not yet).
@@ -13,6 +15,23 @@ const PREFIXES_BY_DEFAULT: EngineVersion = EngineVersion::new(0, 28);
 /// (vLLM 0.33.0, `vllm/v1/kv_cache_interface.py`, `MambaSpec`).
 const STATE_BLOCKS: u32 = 3;
 const KEY: &str = "cluster.engine.mamba_cache_mode";
+
+/// Refuses what is not modelled of layers with states.
+pub(super) fn check(cluster: &ClusterConfig, role: ReplicaRole) -> Result<(), ScenarioError> {
+    let is_known = matches!(cluster.engine, EngineConfig::VllmV1(_) | EngineConfig::Sglang(_));
+    let refused = if !is_known {
+        "its layers with states are modelled of vllm_v1 and sglang only"
+    } else if role != ReplicaRole::Mixed {
+        "states of its layers are not handed over in this model"
+    } else if cluster.kv_tiers.is_some() {
+        "states of its layers are not kept in tiers in this model"
+    } else if cluster.pipeline_parallel_size > 1 {
+        "states of its layers on several stages are not modelled"
+    } else {
+        return Ok(());
+    };
+    Err(fail("cluster.model", refused))
+}
 
 /// Chooses what is kept where the scenario does not: as the engine does, but where prompts share nothing the latest
 /// state alone, which serves them as well and takes fast paths.

@@ -29,16 +29,6 @@ pub(super) struct Drafts {
     tensor: Option<u32>,
 }
 
-/// Methods of vLLM under all their names (0.33.0, `vllm/config/speculative.py`).
-const METHODS: [(&str, SpeculationMethod); 6] = [
-    ("ngram", SpeculationMethod::Ngram),
-    ("suffix", SpeculationMethod::Suffix),
-    ("eagle", SpeculationMethod::Eagle),
-    ("eagle3", SpeculationMethod::Eagle3),
-    ("mtp", SpeculationMethod::Mtp),
-    ("draft_model", SpeculationMethod::DraftModel),
-];
-
 /// What benchmark tools call the tokens that a step brings out: `sglang.bench_serving` and `vllm bench serve`.
 const ACCEPTED: [&str; 2] = ["accept_length", "spec_decode_acceptance_length"];
 
@@ -205,10 +195,10 @@ pub(super) fn told(record: &Record) -> Option<f64> {
     ACCEPTED.iter().find_map(|key| record.metric(key))
 }
 
-/// A method by its name; modules of a model that draft have one for each kind of model, all of which mean the same.
+/// A method by its name in vLLM (0.33.0, `vllm/config/speculative.py`), which scenarios have too; modules of a model that draft have one for each kind of model, all of which mean the same.
 fn method(name: &str) -> Option<SpeculationMethod> {
     let name = if name.ends_with("_mtp") { "mtp" } else { name };
-    METHODS.iter().find(|(known, _)| *known == name).map(|(_, method)| *method)
+    serde_json::from_value(Value::from(name)).ok()
 }
 
 /// `profiles/drafts.toml`.

@@ -13,8 +13,7 @@ use crate::hardware::GpuSpec;
 use crate::model::layout::{Machine, MambaStrategy};
 use crate::model::{EngineVersion, KvGroups, ModelSpec};
 use crate::scenario::{
-    ClusterConfig, EngineConfig, SglangConfig, SglangSpeculationConfig, VllmConfig, VllmStartUp,
-    VllmV0Config,
+    ClusterConfig, EngineConfig, SglangConfig, VllmConfig, VllmStartUp, VllmV0Config,
 };
 
 /// The first vLLM that schedules the next batch while the last one runs unless told otherwise
@@ -71,15 +70,7 @@ pub(super) fn cluster(
     };
     cluster.engine = if is_sglang(&record.engine) {
         cluster.gpu_memory_utilization = None;
-        let drafts = settings.drafts.as_ref();
-        let speculation = drafts.map(|drafts| drafts.sglang(record, model, tensor)).transpose()?;
-        let has_states = model.state_layers() > 0;
-        let is_off = settings.disable_radix_cache.unwrap_or_else(|| is_inferencex(record));
-        if is_off && settings.disable_radix_cache.is_none() {
-            assumed.push("radix cache not stated: off, as InferenceX serves");
-        }
-        let told = Settings { disable_radix_cache: Some(is_off), ..settings.clone() };
-        sglang(&told, ranks, (version(&record.engine), has_states), speculation)
+        sglang(record, settings, model, (tensor, ranks), assumed)?
     } else {
         vllm(record, settings, (model, gpu), (tensor, stages), assumed)?
     };
@@ -253,23 +244,32 @@ fn grouped_blocks(
 /// Ranks share what a launch line says of chunks and running requests (0.5.3,
 /// `sglang/srt/server_args.py`, `sglang/srt/managers/tp_worker.py`).
 fn sglang(
+    record: &Record,
     settings: &Settings,
-    ranks: u32,
-    (version, has_states): (Option<EngineVersion>, bool),
-    speculation: Option<SglangSpeculationConfig>,
-) -> EngineConfig {
+    model: &ModelSpec,
+    (tensor, ranks): (u32, u32),
+    assumed: &mut Vec<&'static str>,
+) -> Result<EngineConfig, Skip> {
     let default = SglangConfig::default();
+    let version = version(&record.engine);
+    let drafts = settings.drafts.as_ref();
+    let speculation = drafts.map(|drafts| drafts.sglang(record, model, tensor)).transpose()?;
+    let has_no_tree = settings.disable_radix_cache.unwrap_or_else(|| {
+        let is_off = is_inferencex(record);
+        assumed.extend(is_off.then_some("radix cache not stated: off, as InferenceX serves"));
+        is_off
+    });
     // Drafts of models with states needed the grid already.
     let is_plain = version.is_some_and(|version| version < TRACKS_STATES)
-        && has_states
+        && model.state_layers() > 0
         && speculation.is_none()
         && settings.mamba_radix_cache_strategy.is_none()
-        && settings.disable_radix_cache != Some(true);
+        && !has_no_tree;
     let strategy =
         settings.mamba_radix_cache_strategy.or(is_plain.then_some(MambaStrategy::NoBuffer));
     let no_overlap = is_plain || strategy == Some(MambaStrategy::NoBuffer);
     let chunk = |size: i32| if size > 0 { (size / ranks.cast_signed()).max(1) } else { size };
-    EngineConfig::Sglang(SglangConfig {
+    Ok(EngineConfig::Sglang(SglangConfig {
         mem_fraction_static: settings.mem_fraction_static,
         swa_full_tokens_ratio: settings.swa_full_tokens_ratio,
         disable_hybrid_swa_memory: settings.disable_hybrid_swa_memory.unwrap_or(false),
@@ -282,7 +282,7 @@ fn sglang(
         schedule_conservativeness: settings
             .schedule_conservativeness
             .unwrap_or(default.schedule_conservativeness),
-        disable_radix_cache: settings.disable_radix_cache.unwrap_or(false),
+        disable_radix_cache: has_no_tree,
         disable_overlap_schedule: no_overlap || settings.disable_overlap_schedule == Some(true),
         mamba_full_memory_ratio: settings.mamba_full_memory_ratio,
         max_mamba_cache_size: settings.max_mamba_cache_size,
@@ -293,5 +293,5 @@ fn sglang(
         disable_prefill_cuda_graph: version.is_some_and(|version| version < PREFILL_GRAPHS),
         speculation,
         ..default
-    })
+    }))
 }

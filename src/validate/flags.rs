@@ -351,12 +351,9 @@ impl Settings {
             "mamba_track_interval" => self.mamba_track_interval = whole()?,
             // Its name before.
             "mamba_radix_cache_strategy" | "mamba_scheduler_strategy" => {
-                self.mamba_radix_cache_strategy = match shown(value).as_str() {
-                    "auto" => None,
-                    "no_buffer" => Some(MambaStrategy::NoBuffer),
-                    "extra_buffer" => Some(MambaStrategy::ExtraBuffer),
-                    _ => return Err(unmodelled()),
-                };
+                let named = || serde_json::from_value(value.clone()).map_err(|_| unmodelled());
+                let is_auto = shown(value) == "auto";
+                self.mamba_radix_cache_strategy = if is_auto { None } else { Some(named()?) };
             }
             _ => return Err(unmodelled()),
         }

@@ -78,6 +78,17 @@ pub enum MambaStrategy {
     ExtraBuffer,
 }
 
+impl MambaStrategy {
+    /// Slots in which the steps of a running request leave states: one, two where they overlap.
+    pub(crate) const fn tracking_slots(self, disable_overlap_schedule: bool) -> u32 {
+        match self {
+            Self::NoBuffer => 0,
+            Self::ExtraBuffer if disable_overlap_schedule => 1,
+            Self::ExtraBuffer => 2,
+        }
+    }
+}
+
 /// What a memory holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SglangPools {
@@ -138,11 +149,12 @@ impl SglangLayout {
         let has_window = has_window || compressed;
         let cell_size = if has_window { full + ratio * windowed } else { full };
         let drafts = machine.draft_tokens > 0;
-        let most_running = match flags.max_running_requests {
-            Some(told) => Some(u64::from(told)),
-            None if compressed || drafts => Some(u64::from(Self::running_with_drafts(model))),
-            None => None,
+        let own_most = match (compressed, drafts) {
+            (true, _) => Some(RUNNING_V4),
+            (false, true) => Some(RUNNING_WITH_DRAFTS),
+            (false, false) => None,
         };
+        let most_running = flags.max_running_requests.or(own_most).map(u64::from);
         let state_bytes = model.wide_state_bytes(machine.tp);
         let strategy = strategy(&mixers, flags).filter(|_| state_bytes > 0);
         Self {
@@ -170,7 +182,9 @@ impl SglangLayout {
             slots_of_request: if flags.disable_radix_cache {
                 1
             } else {
-                SLOTS_OF_REQUEST + tracking_slots(strategy, flags.disable_overlap_schedule)
+                let no_overlap = flags.disable_overlap_schedule;
+                let tracking = strategy.map_or(0, |strategy| strategy.tracking_slots(no_overlap));
+                SLOTS_OF_REQUEST + u64::from(tracking)
             },
         }
     }
@@ -209,12 +223,6 @@ impl SglangLayout {
     fn running(&self, tokens: u64) -> u64 {
         let by_tokens = (tokens as f64 / f64::from(self.context) * 512.0) as u64;
         self.most_running.unwrap_or_else(|| by_tokens.clamp(2048, 4096)).min(tokens / 2)
-    }
-
-    /// Requests that run at once by default where there are drafts.
-    fn running_with_drafts(model: &Checkpoint) -> u32 {
-        let compressed = model.each_mixer().any(|mixer| matches!(mixer, Mixer::Compressed(_)));
-        if compressed { RUNNING_V4 } else { RUNNING_WITH_DRAFTS }
     }
 
     /// Slots of states in so much memory, of which these take a share; one more is set aside. Where layers draft,
@@ -260,14 +268,6 @@ fn strategy(mixers: &[&Mixer], flags: &SglangPoolFlags) -> Option<MambaStrategy>
         if overlaps && !is_plain { MambaStrategy::ExtraBuffer } else { MambaStrategy::NoBuffer };
     let asked = flags.mamba_radix_cache_strategy.filter(|_| !is_plain);
     Some(asked.unwrap_or(own))
-}
-
-/// Slots in which the steps of a running request leave states: one, two where they overlap.
-fn tracking_slots(strategy: Option<MambaStrategy>, disable_overlap_schedule: bool) -> u64 {
-    match strategy {
-        Some(MambaStrategy::ExtraBuffer) => 1 + u64::from(!disable_overlap_schedule),
-        Some(MambaStrategy::NoBuffer) | None => 0,
-    }
 }
 
 /// Layers that draft, as pools are sized by them.

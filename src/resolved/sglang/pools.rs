@@ -130,22 +130,23 @@ pub(super) fn fill(sglang: &mut SglangConfig, pools: SglangPools) -> Result<(), 
 pub(in crate::resolved) fn keep(
     settings: &mut SglangSettings,
     (sglang, cluster): (&SglangConfig, &ClusterConfig),
-    (model, drafter, gpu): (&ModelSpec, Option<&Drafter>, &GpuSpec),
+    (model, gpu): (&ModelSpec, &GpuSpec),
     (workload, role): (&WorkloadConfig, ReplicaRole),
 ) -> Result<(), ScenarioError> {
-    let layout = layout(sglang, cluster, (model, drafter), gpu);
+    // What drafts has no say in which pools there are.
+    let layout = layout(sglang, cluster, (model, None), gpu);
+    let pools = layout.holding(settings.max_total_tokens.into(), None);
     let is_shared = workload.may_share_prefixes();
     if let (Some(strategy), Some(slots)) = (layout.strategy, sglang.max_mamba_cache_size) {
         let strategy = strategy_of(strategy, sglang, model);
         settings.hybrid = Some(SglangHybrid::State(SglangStatePool { slots, strategy }));
-    } else if let (Some(window), Some(ratio)) = (layout.window, layout.window_ratio)
+    } else if let (Some(window), Some(tokens)) = (layout.window, pools.swa_max_total_num_tokens)
         && role == ReplicaRole::Mixed
         && cluster.kv_tiers.is_none()
     {
-        let tokens = (f64::from(settings.max_total_tokens) * ratio) as u32;
         settings.hybrid = Some(SglangHybrid::Window(SglangWindowPool {
             window,
-            tokens: tokens - tokens % settings.page_size,
+            tokens: u32::try_from(tokens).unwrap_or(u32::MAX),
             eviction_interval: SglangWindowPool::EVICTION_INTERVAL,
         }));
     }
@@ -170,6 +171,7 @@ fn is_never_short(pool: SglangWindowPool, settings: &SglangSettings) -> bool {
     u64::from(settings.max_running_requests) * each + prefill < u64::from(pool.tokens)
 }
 
+/// The strategy with its grid.
 fn strategy_of(strategy: MambaStrategy, sglang: &SglangConfig, model: &ModelSpec) -> StateStrategy {
     match strategy {
         MambaStrategy::ExtraBuffer => StateStrategy::ExtraBuffer {

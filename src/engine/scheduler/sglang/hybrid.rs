@@ -2,6 +2,7 @@
 //! (SGLang 0.5.23, `sglang/srt/server_args.py`, `sglang/srt/arg_groups/mamba_hook.py`).
 
 use super::SglangSettings;
+use crate::model::layout::MambaStrategy;
 
 /// Longest window and interval in tokens, and coarsest grid of states: sums with the longest sequence fit in 32 bits.
 const WINDOW_MAX: u32 = 1 << 28;
@@ -37,14 +38,12 @@ pub struct SglangStatePool {
     pub strategy: StateStrategy,
 }
 
-/// Which states of a request others find.
+/// Which states of a request others find: [`MambaStrategy`], with its grid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StateStrategy {
-    /// Those behind the tokens where a prefill step or an answer ends, copied there: pages of one token, without
-    /// the overlap schedule.
+    /// [`MambaStrategy::NoBuffer`].
     NoBuffer,
-    /// Those behind tokens on a grid, which steps leave in further slots of the request: one, two with the overlap
-    /// schedule.
+    /// [`MambaStrategy::ExtraBuffer`].
     ExtraBuffer {
         /// Tokens that a kernel of those layers takes at once: multiples of it are tracked in a prefill
         /// (`mamba_chunk_size`, else 64).
@@ -57,6 +56,13 @@ pub enum StateStrategy {
 impl StateStrategy {
     /// `track_interval` unless told otherwise.
     pub const TRACK_INTERVAL: u32 = 256;
+
+    const fn without_grid(self) -> MambaStrategy {
+        match self {
+            Self::NoBuffer => MambaStrategy::NoBuffer,
+            Self::ExtraBuffer { .. } => MambaStrategy::ExtraBuffer,
+        }
+    }
 }
 
 impl SglangWindowPool {
@@ -67,11 +73,10 @@ impl SglangWindowPool {
 impl SglangStatePool {
     /// Slots of a running request beside its own.
     pub(super) fn tracking(&self, settings: &SglangSettings) -> u32 {
-        match self.strategy {
-            _ if settings.disable_radix_cache => 0,
-            StateStrategy::NoBuffer => 0,
-            StateStrategy::ExtraBuffer { .. } => 1 + u32::from(!settings.disable_overlap_schedule),
+        if settings.disable_radix_cache {
+            return 0;
         }
+        self.strategy.without_grid().tracking_slots(settings.disable_overlap_schedule)
     }
 
     /// Slots that as many requests need as may run: each its own, beside that the one that it went on from, and
