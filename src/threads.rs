@@ -1,5 +1,14 @@
 //! Work on several threads where the feature `parallel` is on, on one where it is not. What is done
 //! is the same: results never depend on it.
+//!
+//! Work goes on to its end, unless it is done under a [`Stop`]: runs and studies look at it every millisecond or so, and
+//! unwind from there. What is half done is dropped on the way, files that are half written are removed.
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Does both, at once if there are threads to spare.
 pub fn both<A: Send, B: Send>(
@@ -7,7 +16,10 @@ pub fn both<A: Send, B: Send>(
     second: impl FnOnce() -> B + Send,
 ) -> (A, B) {
     #[cfg(feature = "parallel")]
-    return rayon::join(first, second);
+    {
+        let under = &Stop::current();
+        rayon::join(move || first.under(under), move || second.under(under))
+    }
     #[cfg(not(feature = "parallel"))]
     (first(), second())
 }
@@ -15,10 +27,13 @@ pub fn both<A: Send, B: Send>(
 /// Does the same with each of these.
 pub fn for_each<T: Send>(items: &mut [T], work: impl Fn(&mut T) + Send + Sync) {
     #[cfg(feature = "parallel")]
-    rayon::iter::ParallelIterator::for_each(
-        rayon::iter::IntoParallelRefMutIterator::par_iter_mut(items),
-        work,
-    );
+    {
+        let under = &Stop::current();
+        rayon::iter::ParallelIterator::for_each(
+            rayon::iter::IntoParallelRefMutIterator::par_iter_mut(items),
+            |item| (|| work(item)).under(under),
+        );
+    }
     #[cfg(not(feature = "parallel"))]
     items.iter_mut().for_each(work);
 }
@@ -26,10 +41,151 @@ pub fn for_each<T: Send>(items: &mut [T], work: impl Fn(&mut T) + Send + Sync) {
 /// What each of these becomes, in their order.
 pub fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Send + Sync) -> Vec<R> {
     #[cfg(feature = "parallel")]
-    return rayon::iter::ParallelIterator::collect(rayon::iter::ParallelIterator::map(
-        rayon::iter::IntoParallelRefIterator::par_iter(items),
-        work,
-    ));
+    {
+        let under = &Stop::current();
+        rayon::iter::ParallelIterator::collect(rayon::iter::ParallelIterator::map(
+            rayon::iter::IntoParallelRefIterator::par_iter(items),
+            |item| (|| work(item)).under(under),
+        ))
+    }
     #[cfg(not(feature = "parallel"))]
     items.iter().map(work).collect()
+}
+
+/// A wish that work ends before it is done; clones are one wish.
+///
+/// ```
+/// use servecast::threads::{Stop, Stopped};
+///
+/// let stop = Stop::default();
+/// assert_eq!(stop.run(|| 1), Ok(1));
+/// stop.stop();
+/// assert_eq!(stop.run(|| servecast::load::built_in().run().map(drop).is_ok()), Err(Stopped));
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Stop(Arc<AtomicBool>);
+
+/// Work ended before it was done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("stopped before it was done")]
+pub struct Stopped;
+
+thread_local! {
+    /// What the work of this thread is done under.
+    static CURRENT: RefCell<Option<Stop>> = const { RefCell::new(None) };
+}
+
+impl Stop {
+    /// Asks the work to end.
+    pub fn stop(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it was asked to.
+    pub fn is_stopped(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Does it, on this thread and on those that it takes along.
+    ///
+    /// # Errors
+    /// When it was asked to end, and did so.
+    pub fn run<R>(&self, work: impl FnOnce() -> R) -> Result<R, Stopped> {
+        let done = panic::catch_unwind(AssertUnwindSafe(|| work.under(&Some(self.clone()))));
+        done.map_err(|cause| {
+            if !is_stop(&*cause) {
+                panic::resume_unwind(cause);
+            }
+            Stopped
+        })
+    }
+
+    fn current() -> Option<Self> {
+        CURRENT.with_borrow(Clone::clone)
+    }
+}
+
+/// Ends the work of this thread here, if it was asked to end.
+pub fn end_if_stopped() {
+    let is_stopped = CURRENT.with_borrow(|stop| stop.as_ref().is_some_and(Stop::is_stopped));
+    if is_stopped {
+        end();
+    }
+}
+
+/// Ends the work of this thread here, and asks all that it is part of to end.
+///
+/// # Panics
+/// When it is not done under a [`Stop`].
+pub fn end() -> ! {
+    let current = Stop::current().expect("only work under a `Stop` is stopped");
+    current.stop();
+    // No panic: nothing is printed.
+    panic::resume_unwind(Box::new(Stopped))
+}
+
+/// Whether a panic is the end of work that was asked to end.
+pub(crate) fn is_stop(cause: &(dyn Any + Send)) -> bool {
+    cause.is::<Stopped>()
+}
+
+/// Work under another stop than that of its thread.
+trait Under<R>: FnOnce() -> R + Sized {
+    fn under(self, stop: &Option<Stop>) -> R {
+        struct Before(Option<Stop>);
+        impl Drop for Before {
+            fn drop(&mut self) {
+                CURRENT.set(self.0.take());
+            }
+        }
+        let _before = Before(CURRENT.replace(stop.clone()));
+        end_if_stopped();
+        self()
+    }
+}
+
+impl<R, F: FnOnce() -> R> Under<R> for F {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_ends_on_all_threads_and_others_go_on() {
+        let (stop, other) = (Stop::default(), Stop::default());
+        let items: Vec<u32> = (0..1000).collect();
+        let stopped = stop.run(|| {
+            map(&items, |item| {
+                if *item == 3 {
+                    end();
+                }
+                end_if_stopped();
+                *item
+            })
+        });
+        assert_eq!(stopped, Err(Stopped));
+        assert!(stop.is_stopped() && !other.is_stopped());
+        assert_eq!(other.run(|| map(&items, |item| *item)), Ok(items.clone()));
+        // The thread is under nothing any more.
+        end_if_stopped();
+    }
+
+    #[test]
+    fn a_panic_that_is_no_stop_goes_on() {
+        let done =
+            panic::catch_unwind(|| Stop::default().run(|| panic::resume_unwind(Box::new(7))));
+        assert_eq!(done.unwrap_err().downcast_ref(), Some(&7));
+    }
+
+    #[test]
+    fn work_in_work_is_under_its_own_stop() {
+        let (outer, inner) = (Stop::default(), Stop::default());
+        let done = outer.run(|| {
+            inner.stop();
+            assert_eq!(inner.run(|| ()), Err(Stopped));
+            end_if_stopped();
+            1
+        });
+        assert_eq!(done, Ok(1));
+    }
 }

@@ -12,6 +12,7 @@ use super::counts::Counts;
 use super::drive::{self, Outcome};
 use super::laws::Watch;
 use super::observe::{Observer, Occurrence};
+use super::pulse::Pulse;
 use super::run::Simulation;
 use super::separable::{Lane, Separable};
 use super::source::Source;
@@ -182,7 +183,9 @@ impl<O: Observer> LaneRun<O> {
     /// What happens up to `horizon`, where all requests that arrive before it are known. At one
     /// instant inputs come before steps, so that steps at the horizon have to wait.
     fn serve(&mut self, horizon: SimTime) {
+        let mut pulse = Pulse::default();
         loop {
+            pulse.beat();
             let arrives = self.inbox.get(self.told).map(|expected| expected.request.arrival);
             let enters = self.inbox.front().filter(|_| self.told > 0).map(|first| first.queued);
             let input = [arrives, enters].into_iter().flatten().min();

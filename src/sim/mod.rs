@@ -22,6 +22,7 @@ mod migrate;
 mod observe;
 mod pipeline;
 mod pools;
+mod pulse;
 mod run;
 mod scale;
 mod sending;

@@ -12,6 +12,7 @@ use super::gate::Gate;
 use super::laws::Watch;
 use super::migrate::Migrating;
 use super::observe::{Observer, Occurrence};
+use super::pulse::Pulse;
 use super::scale::Scaling;
 use super::source::Source;
 use super::tiers::TierBuffers;
@@ -203,6 +204,7 @@ impl<W: Source> Simulation<W> {
         let mut watch = cfg!(debug_assertions).then(Watch::default);
         let observer = &mut (&mut watch, observer);
         let mut now = SimTime::ZERO;
+        let mut pulse = Pulse::default();
         self.await_fault();
         self.begin_scaling(observer);
         self.await_migration(now);
@@ -210,6 +212,7 @@ impl<W: Source> Simulation<W> {
             while let Some((at, event)) = self.queue.pop_before_input(request.arrival.min(self.end))
             {
                 now = later(now, at);
+                pulse.beat();
                 self.handle(now, event, observer);
             }
             if request.arrival > self.end {
@@ -228,6 +231,7 @@ impl<W: Source> Simulation<W> {
                 break;
             }
             now = later(now, at);
+            pulse.beat();
             self.handle(now, event, observer);
         }
         let counts = self.close();

@@ -112,3 +112,12 @@ impl<O: Separable> Separable for &mut O {
         (**self).join(lanes);
     }
 }
+
+/// Hears nothing.
+impl Separable for () {
+    type Lane = ();
+
+    fn lane(&mut self, _: Lane) {}
+
+    fn join(&mut self, _: Vec<()>) {}
+}

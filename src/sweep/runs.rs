@@ -176,6 +176,7 @@ impl<'a> Runs<'a> {
         match panic::catch_unwind(AssertUnwindSafe(figures)) {
             Ok(Ok(figures)) => Outcome::Figures(figures),
             Ok(Err(error)) => Outcome::Error(self.watch.line(error)),
+            Err(cause) if threads::is_stop(&*cause) => panic::resume_unwind(cause),
             Err(cause) => {
                 let text = cause.downcast_ref::<String>().map(String::as_str);
                 let text = text.or_else(|| cause.downcast_ref::<&str>().copied());
