@@ -124,12 +124,12 @@ fn write_one(dir: &mut RunDir, folder: &str, outcome: &Outcome) -> anyhow::Resul
 
 #[cfg(feature = "tables")]
 fn write_tables(dir: &mut RunDir, folder: &str, outcome: &Outcome) -> anyhow::Result<()> {
-    use crate::io::tables;
+    use crate::io::{parquet, tables};
     let path = dir.reserve(&format!("{folder}requests.parquet"))?;
-    tables::write_requests(&path, &outcome.recorder, &outcome.scenario)?;
+    parquet::write(&path, &tables::requests(&outcome.recorder, &outcome.scenario))?;
     if let Some(log) = &outcome.steps {
         let path = dir.reserve(&format!("{folder}steps.parquet"))?;
-        tables::write_steps(&path, &log.steps)?;
+        parquet::write(&path, &tables::steps(&log.steps))?;
     }
     Ok(())
 }

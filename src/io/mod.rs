@@ -6,9 +6,10 @@ pub mod import;
 #[cfg(feature = "probe")]
 pub mod openai;
 pub mod output;
+#[cfg(feature = "tables")]
+pub mod parquet;
 pub mod results;
 pub mod rundir;
-#[cfg(feature = "tables")]
 pub mod tables;
 pub(crate) mod text;
 pub mod timeline;

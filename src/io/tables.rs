@@ -1,10 +1,5 @@
-//! Tables of requests and steps as Parquet. Times are integer nanoseconds since the start of the
+//! Tables of the requests, the steps and the course of a run. Times are integer nanoseconds since the start of the
 //! run; latencies are also given in milliseconds.
-
-use std::fs::File;
-use std::path::Path;
-
-use polars::prelude::{Column, DataFrame, IntoColumn, NamedFrom, ParquetWriter, Series};
 
 use super::results::{Cells, NamedCells};
 use crate::engine::Execution;
@@ -14,59 +9,36 @@ use crate::resolved::Scenario;
 use crate::scenario::models;
 use crate::units::{SimDuration, SimTime};
 
-/// Why a table cannot be written.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum TableError {
-    /// The file cannot be made.
-    #[error("{path}: {source}")]
-    Io {
-        /// The file.
-        path: String,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// The table cannot be written.
-    #[error("{path}: {problem}")]
-    Table {
-        /// The file.
-        path: String,
-        /// Why.
-        problem: String,
-    },
-}
-
-/// Writes one row per request, by id; of which class and tenant it is where there are classes, which model it
+/// A row per request, by id; of which class and tenant it is where there are classes, which model it
 /// asked for where there are several, and how long it waited at the gateway where requests may.
-///
-/// # Errors
-/// When the file cannot be written.
-pub fn write_requests(
-    path: &Path,
-    recorder: &Recorder,
-    scenario: &Scenario,
-) -> Result<(), TableError> {
+pub fn requests(recorder: &Recorder, scenario: &Scenario) -> Vec<NamedCells> {
     let (records, classes) = (&recorder.requests, &scenario.workload.classes);
-    let drafts = |of: fn(RequestDrafts) -> u32| -> Vec<u32> {
-        (0..records.len()).map(|place| of(recorder.drafts_of(place))).collect()
+    let drafts = |of: fn(RequestDrafts) -> u32| -> Cells {
+        Cells::AllCounts((0..records.len()).map(|place| of(recorder.drafts_of(place))).collect())
     };
-    let times = |of: fn(&RequestRecord) -> SimTime| -> Vec<u64> {
-        records.iter().map(|record| of(record).as_nanos()).collect()
+    let times = |of: fn(&RequestRecord) -> SimTime| -> Cells {
+        Cells::AllLongs(records.iter().map(|record| of(record).as_nanos()).collect())
     };
-    let counts = |of: fn(&RequestRecord) -> u32| -> Vec<u32> { records.iter().map(of).collect() };
-    let latencies = |of: fn(&RequestRecord) -> Option<SimDuration>| -> Vec<Option<f64>> {
+    let counts = |of: fn(&RequestRecord) -> u32| -> Cells {
+        Cells::AllCounts(records.iter().map(of).collect())
+    };
+    let latencies = |of: fn(&RequestRecord) -> Option<SimDuration>| -> Cells {
         let is_finished = |record: &RequestRecord| record.status == Status::Finished;
         let value = |r: &RequestRecord| of(r).filter(|_| is_finished(r));
-        records.iter().map(|r| value(r).map(SimDuration::as_millis_f64)).collect()
+        Cells::Numbers(records.iter().map(|r| value(r).map(SimDuration::as_millis_f64)).collect())
     };
-    let parts = |of: fn(&Breakdown) -> SimDuration| -> Vec<Option<f64>> {
+    let parts = |of: fn(&Breakdown) -> SimDuration| -> Cells {
         let is_finished = |place: usize| records[place].status == Status::Finished;
         let value = |place: usize| recorder.breakdown_of(place).filter(|_| is_finished(place));
         let places = 0..records.len();
-        places.map(|place| value(place).map(|parts| of(&parts).as_millis_f64())).collect()
+        let cells = places.map(|place| value(place).map(|parts| of(&parts).as_millis_f64()));
+        Cells::Numbers(cells.collect())
     };
-    let status: Vec<&str> = records.iter().map(|record| record.status.name()).collect();
-    let ids: Vec<u32> = (0..records.len() as u32).collect();
+    let status = Cells::words(
+        Status::ALL.map(Status::name),
+        records.iter().map(|record| record.status as u32),
+    );
+    let ids = Cells::AllCounts((0..records.len() as u32).collect());
     let mut columns = vec![
         column("request", ids),
         column("status", status),
@@ -99,49 +71,44 @@ pub fn write_requests(
     let early: Vec<Option<f64>> =
         (0..records.len()).map(|place| early(place).map(SimDuration::as_millis_f64)).collect();
     if early.iter().any(Option::is_some) {
-        columns.push(column("transfer_early_ms", early));
+        columns.push(column("transfer_early_ms", Cells::Numbers(early)));
     }
     if !classes.is_empty() {
-        let class = |r: &RequestRecord| &classes[usize::from(r.class.0)];
-        let names: Vec<&str> = records.iter().map(|r| class(r).name.as_str()).collect();
-        let tenants: Vec<&str> = records.iter().map(|r| class(r).tenant()).collect();
+        let class = || records.iter().map(|r| u32::from(r.class.0));
+        let names = Cells::words(classes.iter().map(|one| one.name.as_str()), class());
+        let tenants = Cells::words(classes.iter().map(|one| one.tenant()), class());
         columns.extend([column("class", names), column("tenant", tenants)]);
     }
     if scenario.models.len() > 1 {
         let (_, model_of) = models(classes);
-        let model = |r: &RequestRecord| {
-            let place = model_of[usize::from(r.class.0)].index();
-            scenario.models[place].as_str()
-        };
-        columns.push(column("model", records.iter().map(model).collect::<Vec<&str>>()));
+        let model = |r: &RequestRecord| model_of[usize::from(r.class.0)].index() as u32;
+        let models = Cells::words(scenario.models.iter().cloned(), records.iter().map(model));
+        columns.push(column("model", models));
     }
     if recorder.adapters.is_on() {
         let waits = || (0..records.len()).map(|place| recorder.adapters.wait_of(place));
         let ids: Vec<Option<u32>> =
             waits().map(|wait| wait.adapter.map(|adapter| adapter.0)).collect();
-        let slot: Vec<f64> = waits().map(|wait| wait.slot.as_millis_f64()).collect();
-        let load: Vec<f64> = waits().map(|wait| wait.load.as_millis_f64()).collect();
-        columns.push(column("adapter", ids));
-        columns.push(column("adapter_slot_wait_ms", slot));
-        columns.push(column("adapter_load_wait_ms", load));
+        let slot = waits().map(|wait| wait.slot.as_millis_f64()).collect();
+        let load = waits().map(|wait| wait.load.as_millis_f64()).collect();
+        columns.push(column("adapter", Cells::Counts(ids)));
+        columns.push(column("adapter_slot_wait_ms", Cells::AllNumbers(slot)));
+        columns.push(column("adapter_load_wait_ms", Cells::AllNumbers(load)));
         if recorder.adapters.merges() {
-            let paused: Vec<f64> = waits().map(|wait| wait.paused.as_millis_f64()).collect();
-            columns.push(column("adapter_paused_ms", paused));
+            let paused = waits().map(|wait| wait.paused.as_millis_f64()).collect();
+            columns.push(column("adapter_paused_ms", Cells::AllNumbers(paused)));
         }
     }
     if recorder.gateway_report().is_some() {
         columns.push(column("gateway_ms", parts(|b| b.gateway)));
     }
-    write(path, records.len(), columns)
+    columns
 }
 
-/// Writes one row per step, in the order of decision.
-///
-/// # Errors
-/// When the file cannot be written.
-pub fn write_steps(path: &Path, steps: &[StepRecord]) -> Result<(), TableError> {
-    let counts = |of: fn(&StepRecord) -> u32| -> Vec<u32> { steps.iter().map(of).collect() };
-    let longs = |of: fn(&StepRecord) -> u64| -> Vec<u64> { steps.iter().map(of).collect() };
+/// A row per step, in the order of decision.
+pub fn steps(steps: &[StepRecord]) -> Vec<NamedCells> {
+    let counts = |of: fn(&StepRecord) -> u32| Cells::AllCounts(steps.iter().map(of).collect());
+    let longs = |of: fn(&StepRecord) -> u64| Cells::AllLongs(steps.iter().map(of).collect());
     let mut columns = vec![
         column("instance", counts(|s| s.instance.0)),
         column("step", longs(|s| s.step)),
@@ -163,41 +130,47 @@ pub fn write_steps(path: &Path, steps: &[StepRecord]) -> Result<(), TableError> 
     let merged = |step: &StepRecord| step.execution != Execution::Unmerged;
     if steps.iter().any(merged) {
         let adapter = |step: &StepRecord| step.execution.merged().map(|adapter| adapter.0);
-        columns.push(column("merged", steps.iter().map(merged).collect::<Vec<bool>>()));
-        let adapters: Vec<Option<u32>> = steps.iter().map(adapter).collect();
-        columns.push(column("merged_adapter", adapters));
+        columns.push(column("merged", Cells::AllBooleans(steps.iter().map(merged).collect())));
+        columns.push(column("merged_adapter", Cells::Counts(steps.iter().map(adapter).collect())));
     }
-    write(path, steps.len(), columns)
+    columns
 }
 
-/// Writes one row per run of a sweep.
-///
-/// # Errors
-/// When the file cannot be written.
-pub fn write_results(path: &Path, columns: &[NamedCells]) -> Result<(), TableError> {
-    let rows = columns.first().map_or(0, |(_, cells)| cells.rows());
-    let columns = columns.iter().map(|(name, cells)| match cells {
-        Cells::Integers(cells) => column(name, cells),
-        Cells::Numbers(cells) => column(name, cells),
-        Cells::Booleans(cells) => column(name, cells),
-        Cells::Texts(cells) => column(name, cells),
-    });
-    write(path, rows, columns.collect())
+/// How queues, memory and throughput of all replicas together, and the requests inside of each, went over time: a row
+/// for each bin of each series, with the middle of the bin in seconds and the mean over it. `replica` is empty where it
+/// is of all together.
+pub fn series(recorder: &Recorder) -> Vec<NamedCells> {
+    let (all, end) = (&recorder.timeline, recorder.observed());
+    let together = [
+        ("running", &all.running),
+        ("waiting", &all.waiting),
+        ("kv_blocks", &all.kv_blocks),
+        ("prefill_tokens_per_s", &all.prefill_tokens),
+        ("output_tokens_per_s", &all.output_tokens),
+    ];
+    let of_all = (0..).zip(&together).map(|(place, (_, series))| (place, None, (*series).clone()));
+    let inside = together.len() as u32;
+    let of_each = recorder.replicas.iter().zip(0..);
+    let of_each = of_each.map(|(log, replica)| (inside, Some(replica), log.inside(end)));
+    let (mut words, mut replicas) = (Vec::new(), Vec::new());
+    let (mut times, mut values) = (Vec::new(), Vec::new());
+    for (word, replica, series) in of_all.chain(of_each) {
+        for (time_s, value) in series.points(end) {
+            words.push(word);
+            replicas.push(replica);
+            times.push(time_s);
+            values.push(value);
+        }
+    }
+    let names = together.iter().map(|(name, _)| *name).chain(["inside"]);
+    vec![
+        column("series", Cells::words(names, words)),
+        column("replica", Cells::Counts(replicas)),
+        column("time_s", Cells::AllNumbers(times)),
+        column("value", Cells::AllNumbers(values)),
+    ]
 }
 
-fn column<T: AsRef<[U]>, U>(name: &str, values: T) -> Column
-where
-    Series: NamedFrom<T, [U]>,
-{
-    Series::new(name.into(), values).into_column()
-}
-
-fn write(path: &Path, rows: usize, columns: Vec<Column>) -> Result<(), TableError> {
-    let name = || path.display().to_string();
-    let file = File::create(path).map_err(|source| TableError::Io { path: name(), source })?;
-    let written = DataFrame::new(rows, columns)
-        .and_then(|mut table| ParquetWriter::new(file).set_parallel(false).finish(&mut table));
-    written
-        .map(|_| ())
-        .map_err(|error| TableError::Table { path: name(), problem: error.to_string() })
+fn column(name: &str, cells: Cells) -> NamedCells {
+    (name.to_owned(), cells)
 }

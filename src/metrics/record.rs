@@ -27,6 +27,16 @@ pub enum Status {
 }
 
 impl Status {
+    /// All of them, in their order.
+    pub const ALL: [Self; 6] = [
+        Self::Unfinished,
+        Self::Finished,
+        Self::Rejected,
+        Self::Aborted,
+        Self::TimedOut,
+        Self::Failed,
+    ];
+
     /// The word for it in tables and JSON.
     pub const fn name(self) -> &'static str {
         match self {

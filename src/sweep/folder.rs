@@ -121,7 +121,7 @@ impl Folder {
             let path = self.path.join(PARQUET);
             replace(&path, |file| {
                 let staging = file.staging().unwrap_or(&path);
-                crate::io::tables::write_results(staging, columns)
+                crate::io::parquet::write(staging, columns)
             })?;
         }
         Ok(())
