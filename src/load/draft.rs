@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize, Serializer};
 use toml::{Table, Value};
 
 use super::Loaded;
@@ -46,15 +46,20 @@ pub(crate) struct Variant {
 }
 
 /// A scenario whose settings can still be changed.
-#[derive(Debug, Clone)]
+///
+/// It can be written, in TOML, and read again elsewhere: with its calibration, and with the folder that its paths are
+/// relative to as an absolute path. Other files that it names are not part of it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Draft {
     /// The file, for messages.
     name: String,
     root: Table,
+    #[serde(serialize_with = "absolute")]
     folder: PathBuf,
     /// What was overridden, for messages.
     overrides: Vec<Override>,
     /// Whose parameters it has.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "shared")]
     calibration: Option<Arc<CalibrationFile>>,
     /// What servers are like of which it says nothing.
     server: Unstated,
@@ -238,6 +243,31 @@ impl Draft {
     }
 }
 
+fn absolute<S: Serializer>(folder: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    let found = std::path::absolute(if folder == "" { Path::new(".") } else { folder });
+    found.map_err(serde::ser::Error::custom)?.serialize(serializer)
+}
+
+/// What drafts share is written with each of them.
+mod shared {
+    use std::sync::Arc;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<T: Serialize, S: Serializer>(
+        shared: &Option<Arc<T>>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        shared.as_deref().serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Arc<T>>, D::Error> {
+        Ok(Option::<T>::deserialize(deserializer)?.map(Arc::new))
+    }
+}
+
 /// A scenario and its variants, as they are typed.
 #[derive(Debug)]
 pub struct Drafts {
@@ -275,6 +305,24 @@ pub fn from_text(text: &str) -> Result<Draft, LoadError> {
     let root = parse("scenario", None, text)?;
     let (name, root, folder) = ("scenario", root, Path::new(""));
     Ok(single(calibrated(name, root, folder, None, &[])?)?.each.swap_remove(0))
+}
+
+/// A scenario that is a table of settings already, by its name in messages. Paths in it are relative to the working
+/// directory.
+///
+/// # Errors
+/// When it is a study of many runs, or the calibration that it names cannot be read.
+pub fn from_table(name: &str, root: Table) -> Result<Draft, LoadError> {
+    Ok(table_all(name, root, &Changes::default())?.each.swap_remove(0))
+}
+
+/// The same with its variants, what it varies, and what is otherwise than it says.
+///
+/// # Errors
+/// When the calibration that it names cannot be read, or a change has no place in it.
+pub fn table_all(name: &str, mut root: Table, changes: &Changes) -> Result<Drafts, LoadError> {
+    put_seed(&mut root, changes.seed)?;
+    calibrated(name, root, Path::new(""), changes.calibration.as_deref(), &changes.overrides)
 }
 
 /// The scenario that `servecast run` simulates when none is given.

@@ -33,7 +33,8 @@ use crate::resolved::Scenario;
 
 pub use self::cases::Cases;
 pub use self::draft::{
-    Changes, Draft, Drafts, built_in, from_flags, from_text, load, load_all, load_built_in,
+    Changes, Draft, Drafts, built_in, from_flags, from_table, from_text, load, load_all,
+    load_built_in, table_all,
 };
 pub use self::draw::Draw;
 pub use self::error::{Broken, BrokenSettings, LoadError, Origin};

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
 use super::error::{Broken, BrokenSettings, LoadError, Origin};
@@ -11,7 +12,7 @@ use crate::problem::Problem;
 use crate::resolved::ScenarioError;
 
 /// A setting by the path of its key, and its value.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Override {
     /// As in `cluster.groups[0].replicas`.
     pub path: String,

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::hardware::GpuSpec;
 use crate::model::{ModelSpec, Module, Packing};
@@ -18,7 +18,7 @@ use crate::scenario::{
 
 /// What a server is like of which a scenario says nothing: whose step times are `auto` without a calibration, and
 /// whose host is not `"none"`.
-#[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Serialize, Deserialize)]
 pub enum Unstated {
     /// Its GPUs and its scheduler, and nothing else takes time.
     Bare,

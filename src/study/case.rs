@@ -5,7 +5,8 @@ use std::sync::Arc;
 use super::figures::Figures;
 use crate::cluster::Cluster;
 use crate::cost::StepTime;
-use crate::metrics::{BenchReport, Caution, Recorder, Summary, Warnings};
+use crate::metrics::bench::Comparison;
+use crate::metrics::{BenchReport, Caution, Recorder, StepLog, Summary, Warnings, measured};
 use crate::resolved::{Scenario, ScenarioError};
 use crate::sim::{self, Counts, Separable};
 use crate::workload::{TraceRow, TraceRows, Workload, WorkloadError};
@@ -42,6 +43,31 @@ pub struct Run {
     pub recorder: Recorder,
     /// The figures of the benchmark tools.
     pub report: BenchReport,
+}
+
+/// A run with what its figures hang on and, where they are kept, its steps.
+#[derive(Debug)]
+pub struct Recording {
+    /// The run.
+    pub run: Run,
+    /// What its figures hang on.
+    pub warnings: Warnings,
+    /// Its steps.
+    pub steps: Option<StepLog>,
+}
+
+impl Recording {
+    /// All that is said of the run: the content of `summary.json`.
+    pub fn summary(&self) -> Summary {
+        let mut summary = self.run.summary();
+        summary.warn(&self.warnings);
+        let measured = measured(&self.run.scenario);
+        let comparison = measured.map(|(tool, figures)| {
+            Comparison::of_figures(tool, &figures, &self.run.report.summary)
+        });
+        summary.comparison = comparison.as_ref().map(Comparison::figures);
+        summary
+    }
 }
 
 impl Run {
@@ -141,8 +167,37 @@ impl Case {
         self.record_on(cluster, Recorder::of(&self.scenario))
     }
 
+    /// Simulates it on a cluster that may have been changed, with all that can be said of the run, and tells an
+    /// observer. Where steps are kept, the whole is simulated in one loop.
+    ///
+    /// # Errors
+    /// When the workload cannot be drawn.
+    pub fn record(
+        &self,
+        cluster: Cluster,
+        keeps_steps: bool,
+        observer: &mut impl Separable,
+    ) -> Result<Recording, StudyError> {
+        let mut recorder = Recorder::of(&self.scenario);
+        let mut caution = Caution::new(&self.scenario, self.costs.to_vec());
+        let mut heard = (&mut recorder, (&mut caution, observer));
+        let (counts, steps) = if keeps_steps {
+            let mut steps = StepLog::default();
+            let run = sim::simulation_on(&self.scenario, cluster, self.workload()?)?;
+            (run.run(&mut (heard, &mut steps))?, Some(steps))
+        } else {
+            (self.observe_on(cluster, &mut heard)?, None)
+        };
+        let warnings = caution.warnings(&self.scenario, &counts);
+        Ok(Recording { run: self.recorded(counts, recorder)?, warnings, steps })
+    }
+
     fn record_on(&self, cluster: Cluster, mut recorder: Recorder) -> Result<Run, StudyError> {
         let counts = self.observe_on(cluster, &mut recorder)?;
+        self.recorded(counts, recorder)
+    }
+
+    fn recorded(&self, counts: Counts, recorder: Recorder) -> Result<Run, StudyError> {
         self.scenario.check_accepted_drafts(counts.arrived)?;
         let report = BenchReport::new(&recorder, &self.scenario);
         Ok(Run { scenario: self.scenario.clone(), counts, recorder, report })

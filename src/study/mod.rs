@@ -9,5 +9,5 @@
 mod case;
 mod figures;
 
-pub use case::{Case, Run, StudyError};
+pub use case::{Case, Recording, Run, StudyError};
 pub use figures::{CUT_ANSWERS, Figures, LOSSES, Sense, parts, sense};

@@ -21,6 +21,7 @@ mod engine_settings;
 mod expected;
 mod fast_forward;
 mod faults;
+mod front_door;
 mod frontend;
 mod function_traces;
 mod gateway;
