@@ -19,7 +19,6 @@ pub(crate) fn read<T: DeserializeOwned>(root: Table) -> Result<T, Wrong> {
 }
 
 /// Writes a value.
-#[cfg(any(feature = "cli", test))]
 pub(crate) fn text(value: &dyn Serialize) -> Result<String, toml::ser::Error> {
     toml::to_string(value)
 }

@@ -7,8 +7,8 @@
 use std::any::Any;
 use std::cell::RefCell;
 use std::panic::{self, AssertUnwindSafe};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Does both, at once if there are threads to spare.
 pub fn both<A: Send, B: Send>(
@@ -63,7 +63,16 @@ pub fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Send + Sync) 
 /// assert_eq!(stop.run(|| servecast::load::built_in().run().map(drop).is_ok()), Err(Stopped));
 /// ```
 #[derive(Debug, Clone, Default)]
-pub struct Stop(Arc<AtomicBool>);
+pub struct Stop(Arc<Wish>);
+
+#[derive(Debug, Default)]
+struct Wish {
+    is_asked: AtomicBool,
+    cause: Mutex<Option<Cause>>,
+}
+
+/// Why work ended.
+type Cause = Box<dyn Any + Send>;
 
 /// Work ended before it was done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -78,12 +87,12 @@ thread_local! {
 impl Stop {
     /// Asks the work to end.
     pub fn stop(&self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.0.is_asked.store(true, Ordering::Relaxed);
     }
 
     /// Whether it was asked to.
     pub fn is_stopped(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.0.is_asked.load(Ordering::Relaxed)
     }
 
     /// Does it, on this thread and on those that it takes along.
@@ -100,6 +109,12 @@ impl Stop {
         })
     }
 
+    /// Why it ended, where the work says so by [`end_because`]; taken once.
+    pub fn cause<T: 'static>(&self) -> Option<T> {
+        let cause = self.0.cause.lock().unwrap_or_else(PoisonError::into_inner).take();
+        cause.and_then(|cause| cause.downcast().ok()).map(|cause| *cause)
+    }
+
     fn current() -> Option<Self> {
         CURRENT.with_borrow(Clone::clone)
     }
@@ -109,7 +124,7 @@ impl Stop {
 pub fn end_if_stopped() {
     let is_stopped = CURRENT.with_borrow(|stop| stop.as_ref().is_some_and(Stop::is_stopped));
     if is_stopped {
-        end();
+        unwind();
     }
 }
 
@@ -120,6 +135,22 @@ pub fn end_if_stopped() {
 pub fn end() -> ! {
     let current = Stop::current().expect("only work under a `Stop` is stopped");
     current.stop();
+    unwind()
+}
+
+/// The same, and says why to who looks for a [`Stop::cause`]; of several that say so, the first.
+///
+/// # Panics
+/// When it is not done under a [`Stop`].
+pub fn end_because(cause: impl Any + Send) -> ! {
+    let current = Stop::current().expect("only work under a `Stop` is stopped");
+    let known = &current.0.cause;
+    known.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| Box::new(cause));
+    current.stop();
+    unwind()
+}
+
+fn unwind() -> ! {
     // No panic: nothing is printed.
     panic::resume_unwind(Box::new(Stopped))
 }
@@ -157,7 +188,7 @@ mod tests {
         let stopped = stop.run(|| {
             map(&items, |item| {
                 if *item == 3 {
-                    end();
+                    end_because("the third");
                 }
                 end_if_stopped();
                 *item
@@ -165,6 +196,8 @@ mod tests {
         });
         assert_eq!(stopped, Err(Stopped));
         assert!(stop.is_stopped() && !other.is_stopped());
+        assert_eq!(stop.cause(), Some("the third"));
+        assert_eq!(stop.cause::<&str>(), None);
         assert_eq!(other.run(|| map(&items, |item| *item)), Ok(items.clone()));
         // The thread is under nothing any more.
         end_if_stopped();

@@ -31,14 +31,13 @@
 mod folder;
 mod golden;
 mod outcome;
-mod policies;
 mod suite;
 
 #[cfg(test)]
 mod tests;
 
+pub use crate::study::Policies;
 pub use folder::{GOLDEN_FILE, Purpose, folder};
 pub use golden::{Golden, GoldenError};
 pub use outcome::{Deviation, Outcome, Standing, json};
-pub use policies::Policies;
 pub use suite::{Member, Suite};

@@ -2,9 +2,9 @@
 
 use super::golden::Golden;
 use super::outcome::Outcome;
-use super::policies::Policies;
 use crate::load;
-use crate::study::{Case, Figures, StudyError};
+use crate::plain::matches;
+use crate::study::{Case, Figures, Policies, StudyError};
 use crate::threads;
 
 /// The scenarios of the project's suite, by the names of their files.
@@ -87,6 +87,12 @@ impl Suite {
         let is_gone = |name: &&String| members.iter().all(|member| member.name != **name);
         let forgotten = golden.figures.keys().filter(is_gone).cloned().collect();
         Self { members, golden, forgotten }
+    }
+
+    /// Those of its scenarios whose names are like a pattern, in which `*` stands for any letters and `?` for one.
+    #[must_use]
+    pub fn like(self, pattern: &str) -> Self {
+        self.only(|name| matches(pattern, name))
     }
 
     /// Those of its scenarios whose names do.

@@ -1,7 +1,5 @@
 //! Why a command did not succeed, and with which exit code it says so.
 
-use std::process::ExitCode;
-
 #[cfg(feature = "calibrate")]
 use crate::calibrate::CalibrationError;
 use crate::load::{LoadError, Override};
@@ -34,10 +32,10 @@ impl Failure {
         Self::Input(anyhow::anyhow!(message.into()))
     }
 
-    pub(super) fn exit_code(&self) -> ExitCode {
+    pub(super) fn exit_code(&self) -> u8 {
         match self {
-            Self::Run(_) => ExitCode::from(1),
-            Self::Input(_) => ExitCode::from(2),
+            Self::Run(_) => 1,
+            Self::Input(_) => 2,
         }
     }
 }

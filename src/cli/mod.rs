@@ -27,6 +27,7 @@ mod trace;
 mod validate;
 mod vary;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
@@ -37,7 +38,12 @@ use terminal::{print, say};
 
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
-    let expanded = bench::expand(std::env::args_os()).map_err(Failure::input);
+    run(std::env::args_os()).into()
+}
+
+/// Runs a command line, of which the first word is the name of the command, and gives its exit code.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
+    let expanded = bench::expand(arguments).map_err(Failure::input);
     let arguments = expanded.map(Arguments::try_parse_from);
     let ended = match arguments {
         Ok(Ok(arguments)) => dispatch(arguments),
@@ -45,7 +51,7 @@ pub fn main() -> ExitCode {
         Err(failure) => Err(failure),
     };
     match ended {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) => 0,
         Err(failure) => {
             say(&format!("error: {failure}"));
             failure.exit_code()

@@ -1,6 +1,5 @@
 //! What a run leaves behind: the printed report and the run directory.
 
-use anyhow::Context;
 use serde_json::{Value, json};
 
 use super::autoscaler;
@@ -108,8 +107,7 @@ pub(super) fn write(dir: &mut RunDir, outcomes: &[Outcome]) -> anyhow::Result<()
 }
 
 fn write_one(dir: &mut RunDir, folder: &str, outcome: &Outcome) -> anyhow::Result<()> {
-    let resolved =
-        crate::erased::text(&outcome.scenario.written()).context("the resolved scenario")?;
+    let resolved = outcome.scenario.text();
     dir.write(&format!("{folder}scenario.resolved.toml"), resolved.as_bytes())?;
     let summary = format!("{:#}\n", summary(outcome));
     dir.write(&format!("{folder}summary.json"), summary.as_bytes())?;

@@ -6,7 +6,6 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::{ErrorKind, IsTerminal, Write};
-use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 
 use super::failure::Failure;
@@ -63,7 +62,7 @@ pub(super) fn say(text: &str) {
 }
 
 /// What clap says of arguments, in its own colours unless they hold what a terminal acts on.
-pub(super) fn arguments(error: &clap::Error) -> ExitCode {
+pub(super) fn arguments(error: &clap::Error) -> u8 {
     let plain = error.render().to_string();
     if shortened(&visible(&plain)) == plain {
         // Help goes to stdout, which may be closed.
@@ -71,7 +70,7 @@ pub(super) fn arguments(error: &clap::Error) -> ExitCode {
     } else {
         say(plain.trim_end());
     }
-    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+    u8::try_from(error.exit_code()).unwrap_or(2)
 }
 
 /// The text with the escapes of what a terminal acts on.

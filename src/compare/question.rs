@@ -8,6 +8,7 @@ use super::contestant::{self, Contestant};
 use super::findings::Findings;
 use super::runs::Runs;
 use super::{Pairing, json, text};
+use crate::io::results::{Cells, NamedCells};
 use crate::load::{Draft, Listener, LoadError, Note, Origin};
 use crate::plain::shown;
 use crate::problem::Problem;
@@ -165,6 +166,29 @@ impl Compared {
     /// All of it: the content of `compare.json`.
     pub fn json(&self) -> Value {
         json::value(&self.contestants, &self.runs, &self.findings)
+    }
+
+    /// The figures of every run, a row for each: which scenario, by its letter, and which seed.
+    pub fn columns(&self) -> Vec<NamedCells> {
+        let names = self.runs.of[0][0].figures.iter().map(|(name, _)| name.to_owned());
+        let rows = || {
+            let all = self.contestants.iter().zip(&self.runs.of).enumerate();
+            all.flat_map(|(of, (contestant, each))| {
+                let rows = each.iter().enumerate();
+                rows.map(move |(place, one)| (of, contestant.letter, place, one))
+            })
+        };
+        let letters = rows().map(|(_, letter, ..)| Some(letter.to_string()));
+        let numbers = rows().map(|(of, _, place, _)| Some(self.runs.seed_number(of, place).into()));
+        let mut columns = vec![
+            ("scenario".to_owned(), Cells::Texts(letters.collect())),
+            ("seed_number".to_owned(), Cells::Integers(numbers.collect())),
+        ];
+        columns.extend(names.map(|name| {
+            let values = rows().map(|(.., one)| one.figures.get(&name)).collect();
+            (name, Cells::Numbers(values))
+        }));
+        columns
     }
 
     /// The figures of every run as CSV, a row for each: the content of `seeds.csv`.

@@ -54,7 +54,7 @@ impl Cases {
         loaded.scenario.rename_files(loaded.relocated());
         let rows = self.rows(&loaded)?;
         let costs = self.step_times(&loaded.scenario)?;
-        Ok(Case::with_step_times(loaded.scenario, rows, costs))
+        Ok(Case::with_step_times(loaded.scenario, rows, costs).with_policies(loaded.policies))
     }
 
     /// The step times of a scenario, those of an earlier one if its replicas are of the same kinds.

@@ -27,6 +27,7 @@ use crate::rng::Seed;
 #[cfg(feature = "cli")]
 use crate::scenario::MeasuredConfig;
 use crate::scenario::ScenarioFile;
+use crate::study::Policies;
 
 /// A change to the scenario that is run beside it, on the same requests.
 #[derive(Debug, Deserialize)]
@@ -65,6 +66,9 @@ pub struct Draft {
     server: Unstated,
     /// Whether they stay so in every draw.
     is_pinned: bool,
+    /// In place of the policies that it names. They are code, and are not written.
+    #[serde(skip)]
+    policies: Option<Arc<Policies<'static>>>,
 }
 
 impl Draft {
@@ -75,7 +79,8 @@ impl Draft {
         let (name, folder) = (name.to_owned(), folder.to_path_buf());
         let (overrides, server) = (Vec::new(), Unstated::Bare);
         let calibration = None;
-        Ok(Self { name, root, folder, overrides, calibration, server, is_pinned: false })
+        let policies = None;
+        Ok(Self { name, root, folder, overrides, calibration, server, is_pinned: false, policies })
     }
 
     /// The folder that its paths are relative to.
@@ -112,6 +117,17 @@ impl Draft {
     #[must_use]
     pub fn pinned(self) -> Self {
         Self { is_pinned: true, ..self }
+    }
+
+    /// The same with policies in place of those that it names: whatever simulates it has these.
+    #[must_use]
+    pub fn with_policies(self, policies: Arc<Policies<'static>>) -> Self {
+        Self { policies: Some(policies), ..self }
+    }
+
+    /// The policies that stand in place of those that it names, if there are some.
+    pub fn policies(&self) -> Option<&Policies<'static>> {
+        self.policies.as_deref()
     }
 
     /// What the file says, as something else than a scenario.
@@ -235,6 +251,7 @@ impl Draft {
         let about = (self.name.as_str(), self.overrides.as_slice());
         let server = if self.is_calibrated() { Unstated::Bare } else { self.server };
         let mut loaded = resolve(about, &self.root, &self.folder, server)?;
+        loaded.policies.clone_from(&self.policies);
         if let Some(calibration) = &self.calibration {
             let doubts = calibration.doubts(&loaded.scenario);
             loaded.scenario = loaded.scenario.with_doubts(doubts);
@@ -302,9 +319,7 @@ pub fn load_all(path: impl AsRef<Path>) -> Result<Drafts, LoadError> {
 /// # Errors
 /// When the text is none.
 pub fn from_text(text: &str) -> Result<Draft, LoadError> {
-    let root = parse("scenario", None, text)?;
-    let (name, root, folder) = ("scenario", root, Path::new(""));
-    Ok(single(calibrated(name, root, folder, None, &[])?)?.each.swap_remove(0))
+    Ok(single(Changes::default().of_text("scenario", text)?)?.each.swap_remove(0))
 }
 
 /// A scenario that is a table of settings already, by its name in messages. Paths in it are relative to the working
@@ -313,16 +328,7 @@ pub fn from_text(text: &str) -> Result<Draft, LoadError> {
 /// # Errors
 /// When it is a study of many runs, or the calibration that it names cannot be read.
 pub fn from_table(name: &str, root: Table) -> Result<Draft, LoadError> {
-    Ok(table_all(name, root, &Changes::default())?.each.swap_remove(0))
-}
-
-/// The same with its variants, what it varies, and what is otherwise than it says.
-///
-/// # Errors
-/// When the calibration that it names cannot be read, or a change has no place in it.
-pub fn table_all(name: &str, mut root: Table, changes: &Changes) -> Result<Drafts, LoadError> {
-    put_seed(&mut root, changes.seed)?;
-    calibrated(name, root, Path::new(""), changes.calibration.as_deref(), &changes.overrides)
+    Ok(single(Changes::default().of_table(name, root)?)?.each.swap_remove(0))
 }
 
 /// The scenario that `servecast run` simulates when none is given.
@@ -357,6 +363,24 @@ impl Changes {
     /// When the file cannot be read, or is a study of many runs.
     pub fn load(&self, path: Option<&Path>) -> Result<Drafts, LoadError> {
         single(self.load_study(path)?)
+    }
+
+    /// A scenario in TOML and its variants, by their name in messages; it may say what a study varies. Paths in it are
+    /// relative to the working directory.
+    ///
+    /// # Errors
+    /// When the text is none, or a change has no place in it.
+    pub fn of_text(&self, name: &str, text: &str) -> Result<Drafts, LoadError> {
+        self.of_table(name, parse(name, None, text)?)
+    }
+
+    /// The same of a table of settings.
+    ///
+    /// # Errors
+    /// When the calibration that it names cannot be read, or a change has no place in it.
+    pub fn of_table(&self, name: &str, mut root: Table) -> Result<Drafts, LoadError> {
+        put_seed(&mut root, self.seed)?;
+        calibrated(name, root, Path::new(""), self.calibration.as_deref(), &self.overrides)
     }
 
     /// The same, of a file that may say what a study varies.
@@ -446,7 +470,8 @@ fn drafts_of(
     let draft = |name: String, root| {
         let (folder, overrides) = (folder.to_path_buf(), overrides.to_vec());
         let (calibration, server) = (calibration.clone(), Unstated::TYPICAL);
-        Draft { name, root, folder, overrides, calibration, server, is_pinned: false }
+        let policies = None;
+        Draft { name, root, folder, overrides, calibration, server, is_pinned: false, policies }
     };
     let mut drafts = vec![draft(name.to_owned(), root.clone())];
     for variant in read_variants(name, variants)? {

@@ -28,6 +28,9 @@ pub enum LoadError {
     /// Its requests cannot be drawn.
     #[error(transparent)]
     Workload(#[from] WorkloadError),
+    /// A policy that was put in place of one of its own is not for it.
+    #[error("{0}")]
+    Policy(String),
     /// A run of it does not fit into memory.
     #[error(
         "{name}: {run} need {needed} of memory or more, and {free} are free: take fewer \

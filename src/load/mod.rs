@@ -28,13 +28,15 @@ mod words;
 mod workload;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use crate::resolved::Scenario;
+use crate::study::Policies;
 
 pub use self::cases::Cases;
 pub use self::draft::{
     Changes, Draft, Drafts, built_in, from_flags, from_table, from_text, load, load_all,
-    load_built_in, table_all,
+    load_built_in,
 };
 pub use self::draw::Draw;
 pub use self::error::{Broken, BrokenSettings, LoadError, Origin};
@@ -64,4 +66,6 @@ pub struct Loaded {
     pub scenario: Scenario,
     /// The folder.
     pub folder: PathBuf,
+    /// Policies in place of its own.
+    pub policies: Option<Arc<Policies<'static>>>,
 }

@@ -68,7 +68,7 @@ fn of_file(
         let accepted = acceptance::read(&folder.join(path), drafts)?;
         scenario = scenario.with_accepted_drafts(accepted).map_err(blamed)?;
     }
-    Ok(Loaded { scenario, folder: folder.to_path_buf() })
+    Ok(Loaded { scenario, folder: folder.to_path_buf(), policies: None })
 }
 
 /// Reads the step times that are in files of the user's own.

@@ -6,6 +6,7 @@ use super::Loaded;
 use super::draft::Draft;
 use super::error::LoadError;
 use super::paths::for_each_path;
+use crate::erased;
 use crate::scenario::ScenarioFile;
 use crate::study::{Case, Run, StudyError};
 use crate::workload::TraceRow;
@@ -36,7 +37,15 @@ impl Loaded {
         scenario.rename_files(self.relocated());
         let rows = self.trace()?.map(|(_, rows)| rows.collect::<Result<Vec<TraceRow>, _>>());
         let rows = rows.transpose()?.map(Arc::from);
-        Ok(Case::new(scenario, rows)?)
+        Ok(Case::new(scenario, rows)?.with_policies(self.policies.clone()))
+    }
+
+    /// The scenario in TOML, with every default filled in and absolute paths.
+    ///
+    /// # Panics
+    /// Never: what can be read can be written.
+    pub fn text(&self) -> String {
+        erased::text(&self.relocated()).expect("a scenario is TOML")
     }
 
     /// The scenario with absolute paths, which hold wherever its file lies.
@@ -55,6 +64,7 @@ impl From<StudyError> for LoadError {
         match error {
             StudyError::Scenario(error) => error.into(),
             StudyError::Workload(error) => error.into(),
+            StudyError::Policy(why) => Self::Policy(why),
         }
     }
 }

@@ -200,6 +200,7 @@ impl<'a> Hunt<'a> {
         let setup = Setup {
             scenario: &loaded.scenario,
             costs: &self.costs,
+            policies: self.base.policies(),
             traffic,
             factor,
             slos: self.terms.slos,

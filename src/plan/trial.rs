@@ -9,7 +9,7 @@ use crate::metrics::bench::{Latency, Statistic};
 use crate::metrics::{BenchReport, CutAnswers, Recorder, RequestRecord, Status};
 use crate::resolved::Scenario;
 use crate::sim;
-use crate::study::StudyError;
+use crate::study::{self, Policies, StudyError};
 use crate::units::{SimDuration, SimTime};
 
 /// What is tried.
@@ -19,6 +19,8 @@ pub struct Setup<'a> {
     pub scenario: &'a Scenario,
     /// Its step times.
     pub costs: &'a [StepTime],
+    /// Policies in place of its own.
+    pub policies: Option<&'a Policies<'static>>,
     /// What is sent.
     pub traffic: &'a Traffic,
     /// How many times as fast.
@@ -105,7 +107,8 @@ impl Setup<'_> {
         let recorder = Recorder::of(self.scenario);
         let requests = self.traffic.at(self.factor);
         let (mut watch, source) = Watch::new(recorder, judged, requests, count, from);
-        sim::simulation(self.scenario, self.costs, source)?.run(&mut watch)?;
+        let cluster = study::cluster(self.scenario, self.costs, self.policies)?;
+        sim::simulation_on(self.scenario, cluster, source)?.run(&mut watch)?;
         Ok(self.judge(&watch))
     }
 

@@ -225,6 +225,11 @@ impl Scenario {
         Kinds::new(self.groups.iter().map(ReplicaGroup::replicas))
     }
 
+    /// Whether an autoscaler starts and drains some of the replicas.
+    pub fn has_autoscaler(&self) -> bool {
+        self.groups.iter().any(|group| group.cluster.autoscaler.is_some())
+    }
+
     /// Whether some replicas only prefill or decode.
     pub fn is_disaggregated(&self) -> bool {
         self.groups.iter().any(|group| group.role != ReplicaRole::Mixed)

@@ -1,12 +1,21 @@
 //! A scenario as it is written out, and what its replicas have in common.
 
 use super::Scenario;
+use crate::erased;
 use crate::scenario::{
     DisaggregationConfig, GatewayConfig, KvTiersConfig, LoraConfig, RouterConfig, ScenarioFile,
 };
 use crate::units::SimDuration;
 
 impl Scenario {
+    /// The same in TOML: the content of `scenario.resolved.toml`.
+    ///
+    /// # Panics
+    /// Never: what can be read can be written.
+    pub fn text(&self) -> String {
+        erased::text(&self.written()).expect("a scenario is TOML")
+    }
+
     /// The scenario with every default filled in; reading it again gives the same run.
     pub fn written(&self) -> ScenarioFile {
         ScenarioFile {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::figures::Figures;
+use super::policies::Policies;
 use crate::cluster::Cluster;
 use crate::cost::StepTime;
 use crate::metrics::bench::Comparison;
@@ -21,6 +22,9 @@ pub enum StudyError {
     /// Its requests cannot be drawn.
     #[error(transparent)]
     Workload(#[from] WorkloadError),
+    /// A policy is not for it.
+    #[error("{0}")]
+    Policy(String),
 }
 
 /// A scenario, the rows of its trace and its step times.
@@ -30,6 +34,7 @@ pub struct Case {
     pub scenario: Scenario,
     rows: Option<Arc<[TraceRow]>>,
     costs: Arc<[StepTime]>,
+    policies: Option<Arc<Policies<'static>>>,
 }
 
 /// A run that ended, with its records.
@@ -54,6 +59,19 @@ pub struct Recording {
     pub warnings: Warnings,
     /// Its steps.
     pub steps: Option<StepLog>,
+}
+
+/// The idle cluster of a scenario, with policies in place of its own.
+pub(crate) fn cluster(
+    scenario: &Scenario,
+    costs: &[StepTime],
+    policies: Option<&Policies<'_>>,
+) -> Result<Cluster, StudyError> {
+    let cluster = sim::cluster_priced_by(scenario, costs)?;
+    match policies {
+        None => Ok(cluster),
+        Some(policies) => policies.applied(scenario, cluster).map_err(StudyError::Policy),
+    }
 }
 
 impl Recording {
@@ -89,7 +107,7 @@ impl Case {
     /// When there are no step times for it.
     pub fn new(scenario: Scenario, rows: Option<Arc<[TraceRow]>>) -> Result<Self, StudyError> {
         let costs = sim::step_times(&scenario)?.into();
-        Ok(Self { scenario, rows, costs })
+        Ok(Self { scenario, rows, costs, policies: None })
     }
 
     /// The same with the step times of its groups of replicas, which are shared too.
@@ -102,7 +120,13 @@ impl Case {
         costs: Arc<[StepTime]>,
     ) -> Self {
         assert_eq!(costs.len(), scenario.groups.len(), "step times of each group");
-        Self { scenario, rows, costs }
+        Self { scenario, rows, costs, policies: None }
+    }
+
+    /// The same with policies in place of those of the scenario, if there are some.
+    #[must_use]
+    pub fn with_policies(self, policies: Option<Arc<Policies<'static>>>) -> Self {
+        Self { policies, ..self }
     }
 
     /// The step times of its groups of replicas.
@@ -122,12 +146,12 @@ impl Case {
         Ok(Workload::open(&self.scenario.workload, self.scenario.seed, rows)?)
     }
 
-    /// Its idle cluster.
+    /// Its idle cluster, with its policies.
     ///
     /// # Errors
-    /// When a recording that the scenario names was not read.
+    /// When a recording that the scenario names was not read, or a policy is not for it.
     pub fn cluster(&self) -> Result<Cluster, StudyError> {
-        Ok(sim::cluster_priced_by(&self.scenario, &self.costs)?)
+        cluster(&self.scenario, &self.costs, self.policies.as_deref())
     }
 
     /// Simulates it and tells an observer.

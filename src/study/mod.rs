@@ -8,6 +8,9 @@
 
 mod case;
 mod figures;
+mod policies;
 
+pub(crate) use case::cluster;
 pub use case::{Case, Recording, Run, StudyError};
 pub use figures::{CUT_ANSWERS, Figures, LOSSES, Sense, parts, sense};
+pub use policies::Policies;

@@ -39,6 +39,11 @@ impl Sweep {
         shard: Option<Shard>,
         watch: &Watch<'_>,
     ) -> Result<Results, SweepError> {
+        if self.drafts.iter().any(|draft| draft.policies().is_some()) {
+            let problem = "policies of one's own are code: a folder cannot know whether what it holds is of the \
+                           same; run the sweep without one";
+            return Err(LoadError::Policy(problem.to_owned()).into());
+        }
         let runs = Runs::new(self, watch);
         let manifest = runs.manifest(shard)?;
         let (folder, journal, known) = Folder::open(folder, &manifest, &watch.listener)?;

@@ -187,7 +187,7 @@ fn check_path(axis: &Axis) -> Result<(), BrokenRule> {
 /// ```
 #[derive(Debug, Clone)]
 pub struct Sweep {
-    drafts: Vec<Draft>,
+    pub(super) drafts: Vec<Draft>,
     plan: Plan,
     points: Points,
 }
@@ -213,7 +213,14 @@ impl Sweep {
         Self::of(changes.load_study(None)?, vary)
     }
 
-    fn of(read: Drafts, vary: &Vary) -> Result<Self, SweepError> {
+    /// The same of a scenario that was read already, with its variants and what it varies.
+    ///
+    /// # Errors
+    /// When nothing varies, or a rule is broken.
+    ///
+    /// # Panics
+    /// When there is no scenario.
+    pub fn of(read: Drafts, vary: &Vary) -> Result<Self, SweepError> {
         let name = read.each[0].name().to_owned();
         let fail = |place: &str, rule: &str| -> LoadError {
             Origin::File(name.clone()).fail(Problem::new(place, rule))

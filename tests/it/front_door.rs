@@ -1,14 +1,21 @@
 //! What the library offers to those who build on it: runs that are stopped, drafts that travel, tables.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use servecast::check::Policies;
+use servecast::cluster::{ClusterView, Needs, Route, Router};
+use servecast::ids::InstanceId;
 use servecast::io::results::{Cells, NamedCells};
 use servecast::io::tables;
 use servecast::load::{self, Changes, Draft};
+use servecast::request::RequestView;
 use servecast::sim::{Lane, Observer, Occurrence, Separable};
+use servecast::study::{Figures, StudyError};
 use servecast::sweep::{Sweep, Vary, Watch};
 use servecast::threads::{self, Stop, Stopped};
 use servecast::units::SimTime;
+use servecast::{Compare, Plan};
 
 /// Asks the run to end when it hears of the hundredth request.
 struct StopsAtHundred(Stop);
@@ -165,4 +172,70 @@ fn series_add_up_to_what_requests_spent() {
     let plain = case.record(case.cluster().unwrap(), false, &mut ()).unwrap();
     assert_eq!(plain.summary(), recording.summary());
     assert_eq!(recording.summary().comparison.is_some(), case.scenario.measured.is_some());
+}
+
+/// As `least_outstanding_requests`, written anew.
+#[derive(Debug)]
+struct Least;
+
+impl Route for Least {
+    fn route(&mut self, _: RequestView<'_>, view: &ClusterView<'_>) -> InstanceId {
+        view.least_requests()
+    }
+
+    fn needs(&self) -> Needs {
+        Needs::OUTSTANDING
+    }
+}
+
+fn with_least(draft: &Draft) -> Draft {
+    let least = |_: &_, _: Router| Ok(Router::Custom(Box::new(Least)));
+    draft.clone().with_policies(Arc::new(Policies::shipped().with_router(least)))
+}
+
+#[test]
+fn studies_simulate_policies_of_ones_own() {
+    let draft = |router: &str| {
+        let router = format!("{{ type = \"{router}\" }}");
+        draft(&[
+            ("workload.num_requests", "150"),
+            ("workload.arrivals", "{ type = \"poisson\", rate_per_s = 30.0 }"),
+            ("cluster.replicas", "3"),
+            ("cluster.router", &router),
+        ])
+    };
+    let (turns, least) = (draft("round_robin"), draft("least_outstanding_requests"));
+    let own = with_least(&turns);
+    let figures = |draft: &Draft| -> Figures { draft.run().unwrap().figures() };
+    assert_eq!(figures(&own), figures(&least));
+    assert_ne!(figures(&own), figures(&turns));
+    // Drawn servers and seeds have it too.
+    assert_eq!(figures(&own.drawn(3).unwrap()), figures(&least.drawn(3).unwrap()));
+
+    let mut compare = Compare::new(vec![turns.clone(), own.clone(), least.clone()]);
+    compare.seeds = [3, 3];
+    let compared = compare.read().unwrap().run().unwrap();
+    let of = |other| compared.difference(other, "p99_ttft_ms").unwrap().difference();
+    assert!((of(1) - of(2)).abs() < 1e-12 && of(1).abs() > 1e-6, "{} {}", of(1), of(2));
+
+    let answer = |draft: Draft| {
+        let mut plan = Plan::new(draft);
+        plan.slos = vec!["p99_ttft_ms<=150".to_owned()];
+        plan.resamples = 0;
+        let answer = plan.read().unwrap().answer().unwrap();
+        format!("{:?}", answer.tried)
+    };
+    assert_eq!(answer(own.clone()), answer(least));
+    assert_ne!(answer(own), answer(turns));
+}
+
+#[test]
+fn a_policy_that_is_not_for_a_scenario_says_so() {
+    let draft = draft(&[("workload.num_requests", "10")]);
+    let rule = |_: &_| Err("never asked".to_owned());
+    let scaled = draft.with_policies(Arc::new(Policies::shipped().with_scale(rule)));
+    let refused = scaled.run().unwrap_err().to_string();
+    assert_eq!(refused, "the scenario has no autoscaler (cluster.autoscaler)");
+    let case = scaled.resolve().unwrap().case().unwrap();
+    assert!(matches!(case.cluster(), Err(StudyError::Policy(_))));
 }

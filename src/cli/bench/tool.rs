@@ -162,9 +162,9 @@ pub(super) fn title(tool: Tool) -> &'static str {
 /// A pasted command as clap can read it: the words before its flags become `--tool`, flags may be written
 /// with underscores, and vLLM's `-tp 4` has a short flag of two letters. Or what is wrong with the words.
 pub(in crate::cli) fn expand(
-    arguments: impl Iterator<Item = OsString>,
+    arguments: impl IntoIterator<Item = OsString>,
 ) -> Result<Vec<OsString>, String> {
-    let mut all: Vec<OsString> = arguments.collect();
+    let mut all: Vec<OsString> = arguments.into_iter().collect();
     if all.get(1).is_none_or(|command| command != "bench") {
         return Ok(all);
     }

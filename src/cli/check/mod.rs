@@ -12,7 +12,6 @@ use super::failure::Failure;
 use super::replace;
 use super::terminal::{listener, print, print_text, say};
 use crate::check::{self, GOLDEN_FILE, Outcome, Policies, Purpose, Suite};
-use crate::plain::matches;
 
 pub(super) fn check(arguments: &CheckArguments) -> Result<(), Failure> {
     let filter = arguments.filter.as_deref().unwrap_or("*");
@@ -21,7 +20,7 @@ pub(super) fn check(arguments: &CheckArguments) -> Result<(), Failure> {
         Some(folder) => check::folder(folder, purpose, &listener())?,
         None => Suite::built_in(),
     };
-    let mut suite = suite.only(|name| matches(filter, name));
+    let mut suite = suite.like(filter);
     if suite.members.is_empty() {
         return Err(Failure::input(format!("--filter {filter}: no scenario has such a name")));
     }

@@ -29,7 +29,7 @@ fn door<A: Admit + Sync + 'static>(policy: A) -> Policies<'static> {
 }
 
 /// vLLM's scheduler with other settings, where nothing else has to be built into it.
-fn vllm(change: impl Fn(&mut VllmV1Settings) + Sync + 'static) -> Policies<'static> {
+fn vllm(change: impl Fn(&mut VllmV1Settings) + Send + Sync + 'static) -> Policies<'static> {
     Policies::shipped().with_scheduler(move |scenario, group, _| {
         let mut settings = plain_vllm(scenario, group)?;
         change(&mut settings);

@@ -51,6 +51,7 @@ proptest! {
         let slos = texts.map(|text| Slo::parse(&text, &[], Some(&each)).expect("it is an SLO"));
         let trial = |end| {
             let setup = Setup {
+                policies: None,
                 scenario: &scenario, costs: &costs, traffic: &traffic, factor, slos: &slos, warm_up, end, goes_on: GoesOn::ForEver { throughput_factor: 1.2 },
             };
             setup.run().expect("it runs")
@@ -75,6 +76,7 @@ proptest! {
         let traffic = Traffic::draw(case.workload().expect("it is drawn")).expect("it takes time");
         let slos = [Slo::parse("p99_ttft_ms<=1e6", &[], None).expect("it is an SLO")];
         let setup = Setup {
+            policies: None,
             scenario: &scenario, costs: case.costs(), traffic: &traffic, factor: 1.0, slos: &slos,
             warm_up: WarmUp::Counts, end: End::Early, goes_on: GoesOn::AsRecorded,
         };

@@ -1,25 +1,27 @@
-//! What is put in the place of a scenario's schedulers and router.
+//! What is put in the place of a scenario's schedulers, router and rule of autoscaling.
 
 use std::fmt;
 
-use crate::cluster::{Cluster, Router};
+use crate::cluster::{Cluster, Router, Scale};
 use crate::engine::scheduler::Scheduler;
 use crate::resolved::{ReplicaGroup, Scenario};
 
 type ChangeScheduler<'a> =
-    dyn Fn(&Scenario, &ReplicaGroup, Scheduler) -> Result<Scheduler, String> + Sync + 'a;
-type ChangeRouter<'a> = dyn Fn(&Scenario, Router) -> Result<Router, String> + Sync + 'a;
+    dyn Fn(&Scenario, &ReplicaGroup, Scheduler) -> Result<Scheduler, String> + Send + Sync + 'a;
+type ChangeRouter<'a> = dyn Fn(&Scenario, Router) -> Result<Router, String> + Send + Sync + 'a;
+type NewScale<'a> = dyn Fn(&Scenario) -> Result<Box<dyn Scale>, String> + Send + Sync + 'a;
 
-/// Policies to check: the project's, unless others are put in their place. A policy that is not for a
-/// scenario refuses it with the reason, and the scenario is left out.
+/// The project's policies, unless others are put in their place. A policy that is not for a scenario refuses it with
+/// the reason; a check leaves the scenario out.
 pub struct Policies<'a> {
     scheduler: Option<Box<ChangeScheduler<'a>>>,
     router: Option<Box<ChangeRouter<'a>>>,
+    scale: Option<Box<NewScale<'a>>>,
 }
 
 impl fmt::Debug for Policies<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let is_own = (self.scheduler.is_some(), self.router.is_some());
+        let is_own = (self.scheduler.is_some(), self.router.is_some(), self.scale.is_some());
         f.debug_struct("Policies").field("is_own", &is_own).finish()
     }
 }
@@ -27,7 +29,7 @@ impl fmt::Debug for Policies<'_> {
 impl<'a> Policies<'a> {
     /// Those of the scenarios.
     pub fn shipped() -> Self {
-        Self { scheduler: None, router: None }
+        Self { scheduler: None, router: None, scale: None }
     }
 
     /// With another scheduler in every replica. It gets the scenario, the replica's group, and the scheduler
@@ -36,7 +38,10 @@ impl<'a> Policies<'a> {
     #[must_use]
     pub fn with_scheduler(
         self,
-        change: impl Fn(&Scenario, &ReplicaGroup, Scheduler) -> Result<Scheduler, String> + Sync + 'a,
+        change: impl Fn(&Scenario, &ReplicaGroup, Scheduler) -> Result<Scheduler, String>
+        + Send
+        + Sync
+        + 'a,
     ) -> Self {
         Self { scheduler: Some(Box::new(change)), ..self }
     }
@@ -46,13 +51,23 @@ impl<'a> Policies<'a> {
     #[must_use]
     pub fn with_router(
         self,
-        change: impl Fn(&Scenario, Router) -> Result<Router, String> + Sync + 'a,
+        change: impl Fn(&Scenario, Router) -> Result<Router, String> + Send + Sync + 'a,
     ) -> Self {
         Self { router: Some(Box::new(change)), ..self }
     }
 
-    /// The idle cluster of a scenario, with these.
-    pub(super) fn applied(&self, scenario: &Scenario, cluster: Cluster) -> Result<Cluster, String> {
+    /// With a rule of one's own in place of the signals of the autoscalers, which begin it anew. A scenario without an
+    /// autoscaler is refused.
+    #[must_use]
+    pub fn with_scale(
+        self,
+        rule: impl Fn(&Scenario) -> Result<Box<dyn Scale>, String> + Send + Sync + 'a,
+    ) -> Self {
+        Self { scale: Some(Box::new(rule)), ..self }
+    }
+
+    /// The idle cluster of a scenario, with these; or why they are not for it.
+    pub(crate) fn applied(&self, scenario: &Scenario, cluster: Cluster) -> Result<Cluster, String> {
         let Cluster { instances, router, .. } = cluster;
         let of_replicas = scenario
             .groups
@@ -81,7 +96,14 @@ impl<'a> Policies<'a> {
             None => router,
             Some(change) => change(scenario, router)?,
         };
-        Ok(Cluster { instances: changed, router, ..cluster })
+        let scale = match &self.scale {
+            None => cluster.scale,
+            Some(_) if !scenario.has_autoscaler() => {
+                return Err("the scenario has no autoscaler (cluster.autoscaler)".to_owned());
+            }
+            Some(rule) => Some(rule(scenario)?),
+        };
+        Ok(Cluster { instances: changed, router, scale, ..cluster })
     }
 }
 
