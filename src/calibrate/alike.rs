@@ -47,16 +47,17 @@ impl Server {
             (0..known.len()).filter(is_alike).collect()
         };
         let of_source = format!("{engine}, {source}");
+        // A host is that of all models; kernels may be a model's own.
         let steps = [
-            (of_source.clone(), among(&|_| true), host()),
-            (format!("{of_source} on {gpu}"), among(&|other| other.gpu == *gpu), all()),
-            (self.to_string(), among(&|other| other == self), all()),
+            (of_source.clone(), among(&|_| true), host(), Trust::All),
+            (format!("{of_source} on {gpu}"), among(&|other| other.gpu == *gpu), all(), Trust::Own),
+            (self.to_string(), among(&|other| other == self), all(), Trust::Own),
         ];
-        let steps = steps.into_iter().filter(|(_, runs, _)| !runs.is_empty());
+        let steps = steps.into_iter().filter(|(_, runs, ..)| !runs.is_empty());
         let mut fits: Vec<Fit> = steps
-            .map(|(name, runs, parameters)| Fit {
+            .map(|(name, runs, parameters, trust)| Fit {
                 name,
-                runs: self.weighed(&spread(&runs, known), known),
+                runs: self.weighed(&spread(&runs, known), known, trust),
                 parameters,
             })
             .collect();
@@ -67,14 +68,20 @@ impl Server {
 
     /// How far each run may be off, as a share. All runs of another server tell of it as much as one does: what is
     /// its own is in each of them.
-    fn weighed(&self, runs: &[usize], known: &[Known]) -> Vec<(usize, f64)> {
+    fn weighed(&self, runs: &[usize], known: &[Known], trust: Trust) -> Vec<Witness> {
         let alike = |server: &Self| runs.iter().filter(|at| known[**at].server == *server).count();
-        let scatter = |at: usize| {
-            let server = &known[at].server;
-            let count = if server == self { 1 } else { alike(server) };
-            SCATTER * (count as f64).sqrt()
+        let witness = |at: &usize| {
+            let server = &known[*at].server;
+            let is_other = server != self;
+            let count = if is_other { alike(server) } else { 1 };
+            let is_stranger = is_other && trust == Trust::Own;
+            Witness {
+                at: *at,
+                scatter: SCATTER * (count as f64).sqrt(),
+                stranger: is_stranger.then(|| server.to_string()),
+            }
         };
-        runs.iter().map(|at| (*at, scatter(*at))).collect()
+        runs.iter().map(witness).collect()
     }
 }
 
@@ -97,9 +104,28 @@ pub(super) struct Known {
 pub(super) struct Fit {
     /// Whose runs these are.
     pub(super) name: String,
-    /// Places among the known runs, and how far each may be off, as a share.
-    pub(super) runs: Vec<(usize, f64)>,
+    pub(super) runs: Vec<Witness>,
     pub(super) parameters: Vec<Parameter>,
+}
+
+/// A run as it tells of a server.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Witness {
+    /// Its place among the known runs.
+    pub(super) at: usize,
+    /// How far it may be off, as a share.
+    pub(super) scatter: f64,
+    /// The server that it is of, if it is doubted where it is far off.
+    pub(super) stranger: Option<String>,
+}
+
+/// Whose runs are believed however far off they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Trust {
+    /// Those of all servers.
+    All,
+    /// Those of the server that is asked about.
+    Own,
 }
 
 /// A few runs of each family, spread evenly over those there are.
@@ -162,8 +188,8 @@ mod tests {
     fn fits(wanted: [&str; 3], runs: &[Known]) -> Vec<(String, Vec<usize>, usize)> {
         let [source, gpu, model] = wanted;
         let fits = known(source, gpu, model).server.fits(runs);
-        let places = |runs: &[(usize, f64)]| {
-            let mut places: Vec<usize> = runs.iter().map(|(at, _)| *at).collect();
+        let places = |runs: &[Witness]| {
+            let mut places: Vec<usize> = runs.iter().map(|run| run.at).collect();
             places.sort_unstable();
             places
         };
@@ -195,12 +221,24 @@ mod tests {
         runs.extend(vec![known("lab", "H100", "70B"); 9]);
         let fits = known("lab", "H100", "8B").server.fits(&runs);
         let on_gpu = fits.iter().find(|fit| fit.name == "vLLM, lab on H100").expect("a fit");
-        let scatter = |at: usize| on_gpu.runs.iter().find(|(run, _)| *run == at).expect("a run").1;
+        let find = |at: usize| on_gpu.runs.iter().find(|run| run.at == at);
+        let scatter = |at: usize| find(at).expect("a run").scatter;
         assert_eq!(scatter(0).to_bits(), SCATTER.to_bits());
         // Eight of the nine are looked at.
-        let of_other = on_gpu.runs.iter().filter(|(at, _)| *at >= 4).map(|(_, scatter)| scatter);
+        let of_other = on_gpu.runs.iter().filter(|run| run.at >= 4).map(|run| run.scatter);
         let weight: f64 = of_other.map(|scatter| scatter.powi(-2)).sum();
         assert!((weight - SCATTER.powi(-2)).abs() < 1e-9, "{weight}");
+    }
+
+    #[test]
+    fn other_models_are_doubted_where_kernels_are_asked_for_and_nowhere_else() {
+        let runs = [known("lab", "H100", "8B"), known("lab", "H100", "70B")];
+        let fits = runs[0].server.fits(&runs);
+        let doubted = |fit: &Fit| -> Vec<usize> {
+            fit.runs.iter().filter(|run| run.stranger.is_some()).map(|run| run.at).collect()
+        };
+        let found: Vec<Vec<usize>> = fits.iter().map(doubted).collect();
+        assert_eq!(found, [vec![], vec![1], vec![]]);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use rayon::prelude::*;
 
 use super::observation::Observation;
 use super::profile::Bottom;
+use super::strangers;
 use super::surface::Surface;
 use crate::calibration::{CalibrationFile, Found, MadeOn, Parameter};
 use crate::metrics::bench::{BenchSummary, Comparison, MetricKey, Tool};
@@ -35,6 +36,9 @@ pub struct Run<'a> {
     pub measured: Vec<(MetricKey, f64)>,
     /// How far servers of its kind differ beside what is fitted, as a share; 0 for one server.
     pub scatter: f64,
+    /// The server that it is of, if that is not the one whose parameters are fitted: it counts for less where it is
+    /// far off.
+    pub stranger: Option<String>,
     /// Its simulation.
     pub simulate: Box<Simulate<'a>>,
 }
@@ -176,6 +180,7 @@ pub fn fit(parameters: &[Parameter], runs: &[Run<'_>]) -> Result<Fit, Calibratio
     if figure_count == 0 {
         return Err(CalibrationError::NoFigures);
     }
+    let servers: Vec<Option<&str>> = runs.iter().map(|run| run.stranger.as_deref()).collect();
     let simulations = std::sync::atomic::AtomicU64::new(0);
     let residuals = |at: &[f64]| -> Option<Vec<f64>> {
         let values = values(parameters, at);
@@ -188,7 +193,8 @@ pub fn fit(parameters: &[Parameter], runs: &[Run<'_>]) -> Result<Fit, Calibratio
                 Some(observations.iter().map(|one| one.residual(&simulated)).collect())
             })
             .collect();
-        let measured: Vec<Vec<f64>> = each.into_iter().collect::<Option<_>>()?;
+        let mut measured: Vec<Vec<f64>> = each.into_iter().collect::<Option<_>>()?;
+        strangers::doubt(&servers, &mut measured);
         Some(measured.into_iter().flatten().chain(at.iter().copied()).collect())
     };
     let start = vec![0.0; parameters.len()];

@@ -163,6 +163,7 @@ impl MeasuredRun {
             tool: self.tool,
             measured: self.measured.clone(),
             scatter: 0.0,
+            stranger: None,
             simulate: Box::new(move |values| self.summary(parameters, values)),
         }
     }

@@ -38,6 +38,7 @@ pub mod probe;
 mod profile;
 mod question;
 mod servers;
+mod strangers;
 mod surface;
 mod tool_output;
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::alike::{Fit, Known, Server};
+use super::alike::{Fit, Known, Server, Witness};
 use super::fit::{CalibrationError, Run, fit};
 use super::short;
 use crate::calibration::{Expected, Parameter};
@@ -131,8 +131,7 @@ fn fitted(
     tell: impl Fn(String),
 ) -> Result<Found, CalibrationError> {
     let mut parameters = step.parameters.clone();
-    let plans: Vec<(&Plan, f64)> =
-        step.runs.iter().map(|&(at, scatter)| (&plans[at], scatter)).collect();
+    let plans: Vec<(&Plan, &Witness)> = step.runs.iter().map(|run| (&plans[run.at], run)).collect();
     // What was overridden stays.
     let is_overridden = |path: &String| overrides.iter().any(|given| given.path == *path);
     parameters.retain(|one| !is_overridden(&one.path));
@@ -184,9 +183,9 @@ fn state(file: &mut ScenarioFile) {
     }
 }
 
-/// A record as a run to fit, which may be so far off; nothing where it cannot be simulated.
+/// A record as a run to fit; nothing where it cannot be simulated.
 fn run<'a>(
-    (plan, scatter): (&'a Plan, f64),
+    (plan, witness): (&'a Plan, &Witness),
     parameters: &'a [Parameter],
     (kept, overrides): (&Found, &[Override]),
 ) -> Option<Run<'a>> {
@@ -214,7 +213,8 @@ fn run<'a>(
         name: plan.scenario.name.clone(),
         tool: Tool::Vllm,
         measured: plan.measured.clone(),
-        scatter,
+        scatter: witness.scatter,
+        stranger: witness.stranger.clone(),
         simulate: Box::new(simulate),
     })
 }

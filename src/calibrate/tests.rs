@@ -37,6 +37,7 @@ fn run<'a>(
         tool: Tool::Vllm,
         measured,
         scatter: 0.0,
+        stranger: None,
         simulate: Box::new(move |values| Some(simulate(values))),
     }
 }
@@ -129,6 +130,7 @@ fn a_run_that_cannot_be_simulated_is_named() {
         tool: Tool::Vllm,
         measured: measured(&law(0.1, 0.01, 5), &ALL),
         scatter: 0.0,
+        stranger: None,
         simulate: Box::new(|_| None),
     }];
     let error = fit(&parameters, &runs).unwrap_err();
