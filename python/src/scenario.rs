@@ -1,0 +1,251 @@
+//! Scenarios whose settings can still be changed.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString, PyTuple, PyType};
+use servecast::load::{
+    Cases, Changes, Draft, Drafts, Leaves, Loaded, state_setting, state_step_times,
+};
+use toml::Value;
+
+use crate::error::Failure;
+use crate::job::{self, Calls, Job, Notes};
+use crate::policy::{Given, Policies};
+use crate::run::{Progress, Run};
+use crate::value;
+
+/// A scenario with its variants.
+#[pyclass(frozen, module = "servecast")]
+#[derive(Clone)]
+pub(crate) struct Scenario {
+    /// The scenario, and then its variants.
+    drafts: Vec<Draft>,
+    /// What a study of it varies.
+    sweep: Option<Value>,
+}
+
+/// Reads a scenario.
+#[pyfunction]
+#[pyo3(signature = (source = None, overrides = None, *, seed = None, calibration = None))]
+pub(crate) fn load(
+    py: Python<'_>,
+    source: Option<&Bound<'_, PyAny>>,
+    overrides: Option<&Bound<'_, PyDict>>,
+    seed: Option<u64>,
+    calibration: Option<PathBuf>,
+) -> PyResult<Scenario> {
+    let changes = Changes { calibration, overrides: value::overrides(overrides)?, seed };
+    let read = |drafts: Result<Drafts, servecast::load::LoadError>| {
+        drafts.map_err(|error| Failure::from(error).raise(py))
+    };
+    let drafts = match source {
+        None => read(changes.load_study(None))?,
+        Some(source) => {
+            if let Ok(dict) = source.cast::<PyDict>() {
+                read(changes.of_table("scenario", value::table("", dict)?))?
+            } else if let Ok(scenario) = source.cast::<Scenario>() {
+                return scenario.get().changed(py, &changes);
+            } else if let Ok(text) = source.cast::<PyString>()
+                && text.to_str()?.contains('\n')
+            {
+                read(changes.of_text("scenario", text.to_str()?))?
+            } else if let Ok(path) = source.extract::<PathBuf>() {
+                read(changes.load_study(Some(&path)))?
+            } else {
+                let kind = source.get_type().name()?;
+                return Err(PyTypeError::new_err(format!(
+                    "a scenario is a path, a text in TOML of several lines, or a dict; got {kind}"
+                )));
+            }
+        }
+    };
+    let scenario = Scenario { drafts: drafts.each, sweep: drafts.sweep };
+    // What a study varies need not be a scenario as it stands.
+    if scenario.sweep.is_none() {
+        for draft in &scenario.drafts {
+            draft.resolve().map_err(|error| Failure::from(error).raise(py))?;
+        }
+    }
+    Ok(scenario)
+}
+
+impl Scenario {
+    /// The scenario alone.
+    pub(crate) fn draft(&self) -> &Draft {
+        &self.drafts[0]
+    }
+
+    /// The scenario, its variants, and what a study varies.
+    pub(crate) fn drafts(&self) -> Drafts {
+        let (each, sweep) = (self.drafts.clone(), self.sweep.clone());
+        Drafts { each, fit: None, calibration: None, sweep }
+    }
+
+    fn changed(&self, py: Python<'_>, changes: &Changes) -> PyResult<Self> {
+        if changes.calibration.is_some() {
+            return Err(PyTypeError::new_err("calibration: is for a scenario that is read anew"));
+        }
+        let change = |draft: &Draft| -> Result<Draft, Failure> {
+            let mut draft = draft.clone();
+            for given in &changes.overrides {
+                draft = draft.with(&given.path, given.value.clone())?;
+            }
+            if let Some(seed) = changes.seed {
+                draft = draft.with_seed(seed)?;
+            }
+            if self.sweep.is_none() {
+                draft.resolve()?;
+            }
+            Ok(draft)
+        };
+        let drafts = self.drafts.iter().map(change).collect::<Result<Vec<_>, _>>();
+        let drafts = drafts.map_err(|failure| failure.raise(py))?;
+        Ok(Self { drafts, sweep: self.sweep.clone() })
+    }
+
+    fn resolve(&self, py: Python<'_>) -> PyResult<Loaded> {
+        self.draft().resolve().map_err(|error| Failure::from(error).raise(py))
+    }
+}
+
+#[pymethods]
+impl Scenario {
+    /// Its title.
+    #[getter]
+    fn name(&self) -> &str {
+        self.draft().title()
+    }
+
+    /// The seed of its random streams.
+    #[getter]
+    fn seed(&self) -> u64 {
+        self.draft().seed().0
+    }
+
+    /// Its variants, as scenarios.
+    #[getter]
+    fn variants(&self) -> Vec<Self> {
+        let variants = self.drafts[1..].iter();
+        variants.map(|draft| Self { drafts: vec![draft.clone()], sweep: None }).collect()
+    }
+
+    /// The same with other values of settings, by their paths.
+    #[pyo3(signature = (overrides = None, *, seed = None))]
+    fn with_overrides(
+        &self,
+        py: Python<'_>,
+        overrides: Option<&Bound<'_, PyDict>>,
+        seed: Option<u64>,
+    ) -> PyResult<Self> {
+        let overrides = value::overrides(overrides)?;
+        self.changed(py, &Changes { calibration: None, overrides, seed })
+    }
+
+    /// The same with policies in Python in place of its own.
+    #[pyo3(signature = (*, router = None, admission = None, autoscaler = None, scheduler = None))]
+    fn with_policies(
+        &self,
+        router: Option<Bound<'_, PyAny>>,
+        admission: Option<Bound<'_, PyAny>>,
+        autoscaler: Option<Bound<'_, PyAny>>,
+        scheduler: Option<Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
+        let policies = Policies::new(&Given { router, admission, autoscaler, scheduler })?;
+        let policies = Arc::new(policies.shared());
+        let with = |draft: &Draft| draft.clone().with_policies(policies.clone());
+        let drafts = self.drafts.iter().map(with).collect();
+        Ok(Self { drafts, sweep: self.sweep.clone() })
+    }
+
+    /// The scenario with every default filled in, in TOML.
+    fn resolved_toml(&self, py: Python<'_>) -> PyResult<String> {
+        Ok(self.resolve(py)?.text())
+    }
+
+    /// Simulates it.
+    #[pyo3(signature = (*, seed = None, steps = false, router = None, admission = None, autoscaler = None,
+        scheduler = None, progress = None))]
+    #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
+    fn run(
+        &self,
+        py: Python<'_>,
+        seed: Option<u64>,
+        steps: bool,
+        router: Option<Bound<'_, PyAny>>,
+        admission: Option<Bound<'_, PyAny>>,
+        autoscaler: Option<Bound<'_, PyAny>>,
+        scheduler: Option<Bound<'_, PyAny>>,
+        progress: Option<Bound<'_, PyAny>>,
+    ) -> PyResult<Run> {
+        let given = Given { router, admission, autoscaler, scheduler };
+        let mut draft = self.draft().clone();
+        if let Some(seed) = seed {
+            draft = draft.with_seed(seed).map_err(|error| Failure::from(error).raise(py))?;
+        }
+        if given.is_any() {
+            draft = draft.with_policies(Arc::new(Policies::new(&given)?.shared()));
+        }
+        let notes = Notes::default();
+        let mut progress = Progress::new(progress);
+        let (bar, listener) = (progress.bar(), notes.listener());
+        let job = Job { calls: Calls::of(&draft), bar };
+        let recording = job::run(py, &job, || {
+            let loaded = draft.resolve()?;
+            state_setting(&loaded.scenario, &listener);
+            let case = Cases::told(&listener).of(loaded, Leaves::Records)?;
+            state_step_times(&case.scenario, case.costs(), &listener);
+            progress.expect(&case.scenario);
+            Ok(case.record(case.cluster()?, steps, &mut progress)?)
+        })?;
+        let run = Run::of(recording, &notes);
+        notes.tell(py)?;
+        Ok(run)
+    }
+
+    fn __repr__(&self) -> String {
+        let name = self.name();
+        match self.drafts.len() {
+            1 => format!("<servecast.Scenario {name:?}>"),
+            all => format!("<servecast.Scenario {name:?} with {} variants>", all - 1),
+        }
+    }
+
+    fn __reduce__<'py>(
+        slf: &Bound<'py, Self>,
+        py: Python<'py>,
+    ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
+        let written = |value: Result<String, toml::ser::Error>| {
+            value.map_err(|error| PyValueError::new_err(error.to_string()))
+        };
+        let Self { drafts, sweep } = slf.get();
+        if drafts.iter().any(|draft| draft.policies().is_some()) {
+            return Err(PyTypeError::new_err(
+                "a scenario with policies in Python is not pickled: pickle it without, and add them where it is read",
+            ));
+        }
+        let drafts = drafts.iter().map(|draft| written(toml::to_string(draft)));
+        let drafts = drafts.collect::<PyResult<Vec<String>>>()?;
+        let sweep = sweep.as_ref().map(|sweep| written(toml::to_string(sweep))).transpose()?;
+        Ok((slf.get_type().getattr("_read")?, (drafts, sweep).into_pyobject(py)?))
+    }
+
+    /// A scenario that was pickled.
+    #[classmethod]
+    fn _read(
+        _class: &Bound<'_, PyType>,
+        drafts: Vec<String>,
+        sweep: Option<String>,
+    ) -> PyResult<Self> {
+        let wrong = |error: toml::de::Error| PyValueError::new_err(format!("scenario: {error}"));
+        let drafts = drafts.iter().map(|text| toml::from_str(text).map_err(wrong));
+        let drafts = drafts.collect::<PyResult<Vec<Draft>>>()?;
+        let sweep = sweep.map(|text| toml::from_str(&text).map_err(wrong)).transpose()?;
+        match drafts.is_empty() {
+            true => Err(PyValueError::new_err("scenario: was pickled without settings")),
+            false => Ok(Self { drafts, sweep }),
+        }
+    }
+}
