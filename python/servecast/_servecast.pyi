@@ -11,12 +11,14 @@ __all__ = [
     "Engine",
     "EngineRequest",
     "Fleet",
+    "KeptSweep",
     "Replica",
     "Request",
     "Run",
     "ScaledReplica",
     "Scenario",
     "Step",
+    "SweepJob",
     "Table",
     "__version__",
     "calibrate",
@@ -375,6 +377,44 @@ def load(
     scenario if absent. ``overrides`` are values by the paths of their keys. ``calibration`` is a file of fitted
     parameters. Raises ``ScenarioError``.
     """
+
+@final
+class SweepJob:
+    """A sweep, as its driver and its workers have it."""
+
+    def __new__(
+        cls,
+        scenario: Scenario,
+        vary: dict[str, Any],
+        design: str | None,
+        points: int | None,
+        seeds: int | None,
+    ) -> SweepJob: ...
+    @property
+    def runs(self) -> int:
+        """How many runs it has; they are numbered from 0."""
+
+    def compute(self, runs: Sequence[int]) -> list[str]:
+        """Simulates these runs, and gives a line for each, with a hash of itself."""
+
+    def open(self, folder: _Path) -> KeptSweep:
+        """Opens its folder, to keep runs that are done elsewhere; no other process may write it."""
+
+@final
+class KeptSweep:
+    """The folder of a sweep that waits for its runs."""
+
+    def missing(self) -> list[int]:
+        """The runs of which no figures are kept."""
+
+    def keep(self, lines: Sequence[str]) -> None:
+        """Keeps runs that were done elsewhere."""
+
+    def finish(self) -> tuple[str, Table, int]:
+        """Writes the tables; what the points show as JSON, a row per run, and how many were kept before."""
+
+    def close(self) -> None:
+        """Lets the folder go; what is kept stays."""
 
 def command(arguments: Sequence[str]) -> int: ...
 def sweep(

@@ -3,6 +3,7 @@
 //! What Python code sees is in `servecast/__init__.py`; this module is typed in `servecast/_servecast.pyi`.
 
 mod command;
+mod elsewhere;
 mod error;
 mod job;
 mod policy;
@@ -21,6 +22,8 @@ use pyo3::prelude::*;
 mod _servecast {
     #[pymodule_export]
     use crate::command::command;
+    #[pymodule_export]
+    use crate::elsewhere::{KeptSweep, SweepJob};
     #[pymodule_export]
     use crate::policy::{Engine, EngineRequest, Fleet, Replica, Request, ScaledReplica, Step};
     #[pymodule_export]

@@ -28,7 +28,7 @@ use crate::table::Table;
 use crate::value;
 
 /// Does a study, and tells what should be heard of it.
-fn study<R: Send>(
+pub(crate) fn study<R: Send>(
     py: Python<'_>,
     job: &Job,
     work: impl FnOnce(Listener) -> Result<R, Failure> + Send,
@@ -69,6 +69,23 @@ fn calls<'a>(drafts: impl IntoIterator<Item = &'a Draft>) -> Calls {
     if own { Calls::Python } else { Calls::Nothing }
 }
 
+/// What a sweep varies.
+pub(crate) fn question(
+    vary: &Bound<'_, PyDict>,
+    design: Option<&str>,
+    points: Option<u32>,
+    seeds: Option<u32>,
+) -> PyResult<Vary> {
+    let known = [
+        ("grid", DesignName::Grid),
+        ("zip", DesignName::Zip),
+        ("random", DesignName::Random),
+        ("latin_hypercube", DesignName::LatinHypercube),
+    ];
+    let design = design.map(|name| word("design", name, &known)).transpose()?;
+    Ok(Vary { axes: axes(vary)?, design, points, seeds })
+}
+
 /// Runs a scenario at many points; what its points show as JSON, and a row per run.
 #[pyfunction]
 #[pyo3(signature = (scenario, vary, design, points, seeds, folder, shard, progress))]
@@ -84,14 +101,7 @@ pub(crate) fn sweep(
     shard: Option<(u32, u32)>,
     progress: Option<Bound<'_, PyAny>>,
 ) -> PyResult<(String, Table, u32)> {
-    let known = [
-        ("grid", DesignName::Grid),
-        ("zip", DesignName::Zip),
-        ("random", DesignName::Random),
-        ("latin_hypercube", DesignName::LatinHypercube),
-    ];
-    let design = design.map(|name| word("design", name, &known)).transpose()?;
-    let vary = Vary { axes: axes(vary)?, design, points, seeds };
+    let vary = question(vary, design, points, seeds)?;
     let shard = shard.map(|(index, count)| Shard { index, count });
     if shard.is_some_and(|shard| !(1..=shard.count).contains(&shard.index)) {
         return Err(PyValueError::new_err("shard: must be (I, N) with I from 1 to N"));

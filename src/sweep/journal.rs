@@ -76,14 +76,18 @@ impl Entry {
         (self.scenario.clone(), self.error().map(str::to_owned))
     }
 
-    /// The line that says it.
-    fn line(&self) -> String {
+    /// The line that says it, with a hash of itself.
+    ///
+    /// # Panics
+    /// Never: an entry is JSON.
+    pub fn line(&self) -> String {
         let text = serde_json::to_string(self).expect("an entry is JSON");
         let text = text.strip_suffix('}').expect("an object ends");
         format!("{text}{CHECK}{}\"}}\n", digest(&[text]))
     }
 
-    fn parse(line: &[u8]) -> Option<Self> {
+    /// What a line says, without its end; nothing where it is torn.
+    pub fn parse(line: &[u8]) -> Option<Self> {
         let (text, check) = std::str::from_utf8(line).ok()?.rsplit_once(CHECK)?;
         let agrees = check.strip_suffix("\"}") == Some(&digest(&[text]));
         agrees.then(|| serde_json::from_str(&format!("{text}}}")).ok())?

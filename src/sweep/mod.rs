@@ -12,6 +12,8 @@
 
 mod axis;
 mod design;
+#[cfg(feature = "sweep")]
+mod elsewhere;
 mod error;
 #[cfg(feature = "sweep")]
 mod folder;
@@ -38,6 +40,8 @@ mod watch;
 
 pub use axis::{Axis, Levels, NumberKind, Range, Scale};
 pub use design::Design;
+#[cfg(feature = "sweep")]
+pub use elsewhere::Kept;
 pub use error::SweepError;
 #[cfg(feature = "sweep")]
 pub use journal::{Entry, Outcome};

@@ -39,11 +39,7 @@ impl Sweep {
         shard: Option<Shard>,
         watch: &Watch<'_>,
     ) -> Result<Results, SweepError> {
-        if self.drafts.iter().any(|draft| draft.policies().is_some()) {
-            let problem = "policies of one's own are code: a folder cannot know whether what it holds is of the \
-                           same; run the sweep without one";
-            return Err(LoadError::Policy(problem.to_owned()).into());
-        }
+        self.refuse_own_policies()?;
         let runs = Runs::new(self, watch);
         let manifest = runs.manifest(shard)?;
         let (folder, journal, known) = Folder::open(folder, &manifest, &watch.listener)?;
@@ -55,7 +51,7 @@ impl Sweep {
 
 /// A sweep whose runs are done.
 #[derive(Debug)]
-struct Runs<'a> {
+pub(super) struct Runs<'a> {
     sweep: &'a Sweep,
     watch: &'a Watch<'a>,
     cases: Cases,
@@ -65,7 +61,7 @@ struct Runs<'a> {
 }
 
 impl<'a> Runs<'a> {
-    fn new(sweep: &'a Sweep, watch: &'a Watch<'a>) -> Self {
+    pub(super) fn new(sweep: &'a Sweep, watch: &'a Watch<'a>) -> Self {
         Self {
             sweep,
             watch,
@@ -78,7 +74,7 @@ impl<'a> Runs<'a> {
 
     /// What the folder of this sweep is about. The hash in it names the plan and, by the keys of their
     /// first runs, all that the scenario and its variants read.
-    fn manifest(&self, shard: Option<Shard>) -> Result<Manifest, SweepError> {
+    pub(super) fn manifest(&self, shard: Option<Shard>) -> Result<Manifest, SweepError> {
         let (plan, points) = (self.sweep.plan(), self.sweep.points());
         let of_variant = points.count() / plan.variants.len() as u32;
         let firsts = (0..plan.variants.len() as u32).map(|variant| {
@@ -115,14 +111,32 @@ impl<'a> Runs<'a> {
         let of_shard = |run: &u32| manifest.shard.is_none_or(|shard| shard.has(*run));
         let all = 0..self.sweep.points().count() * manifest.plan.seeds;
         let all: Vec<u32> = all.filter(of_shard).collect();
+        let entries = self.each(&all, &manifest.sweep, kept)?;
+        let results = Results::new(manifest, entries)?;
+        let any_loaded = self.any_loaded.load(Ordering::Relaxed);
+        Ok(results.of_runs(self.reused.load(Ordering::Relaxed), any_loaded))
+    }
+
+    /// Some runs, of which nothing is known.
+    pub(super) fn some(&self, runs: &[u32]) -> Result<Vec<Entry>, SweepError> {
+        self.each(runs, &self.manifest(None)?.sweep, None)
+    }
+
+    /// These runs, in their order.
+    fn each(
+        &self,
+        all: &[u32],
+        sweep: &str,
+        kept: Option<&(Journal, Known)>,
+    ) -> Result<Vec<Entry>, SweepError> {
         let (stopped, ended) = (Mutex::new(None), AtomicU32::new(0));
         self.watch.tell_progress(0, all.len() as u32);
-        let entries = threads::map(&all, |run| {
+        let entries = threads::map(all, |run| {
             let is_stopped = || stopped.lock().unwrap_or_else(PoisonError::into_inner);
             if is_stopped().is_some() {
                 return None;
             }
-            let done = self.one(*run, &manifest.sweep, kept);
+            let done = self.one(*run, sweep, kept);
             self.watch.tell_progress(ended.fetch_add(1, Ordering::Relaxed) + 1, all.len() as u32);
             match done {
                 Ok(entry) => Some(entry),
@@ -135,9 +149,7 @@ impl<'a> Runs<'a> {
         if let Some(failure) = stopped.into_inner().unwrap_or_else(PoisonError::into_inner) {
             return Err(failure);
         }
-        let results = Results::new(manifest, entries.into_iter().flatten().collect())?;
-        let any_loaded = self.any_loaded.load(Ordering::Relaxed);
-        Ok(results.of_runs(self.reused.load(Ordering::Relaxed), any_loaded))
+        Ok(entries.into_iter().flatten().collect())
     }
 
     /// A run that has ended and is in the journal, if there is one.

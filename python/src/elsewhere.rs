@@ -1,0 +1,118 @@
+//! Sweeps whose runs are done by other processes.
+
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use servecast::sweep::{Entry, Kept, Sweep, Watch};
+
+use crate::error::Failure;
+use crate::job::Job;
+use crate::scenario::Scenario;
+use crate::study::{question, study};
+use crate::table::Table;
+
+/// A sweep, as its driver and its workers have it.
+#[pyclass(frozen, module = "servecast._servecast")]
+pub(crate) struct SweepJob {
+    sweep: Sweep,
+}
+
+/// The folder of a sweep that waits for its runs.
+#[pyclass(frozen, module = "servecast._servecast")]
+pub(crate) struct KeptSweep {
+    /// Nothing once it is finished.
+    kept: Mutex<Option<Kept>>,
+}
+
+#[pymethods]
+impl SweepJob {
+    #[new]
+    #[pyo3(signature = (scenario, vary, design, points, seeds))]
+    fn new(
+        py: Python<'_>,
+        scenario: &Bound<'_, Scenario>,
+        vary: &Bound<'_, PyDict>,
+        design: Option<&str>,
+        points: Option<u32>,
+        seeds: Option<u32>,
+    ) -> PyResult<Self> {
+        let vary = question(vary, design, points, seeds)?;
+        let drafts = scenario.get().drafts();
+        let sweep = study(py, &Job::default(), move |_| Ok(Sweep::of(drafts, &vary)?))?;
+        Ok(Self { sweep })
+    }
+
+    /// How many runs it has.
+    #[getter]
+    fn runs(&self) -> u32 {
+        self.sweep.runs()
+    }
+
+    /// Simulates these runs, and gives a line for each.
+    fn compute(&self, py: Python<'_>, runs: Vec<u32>) -> PyResult<Vec<String>> {
+        if let Some(run) = runs.iter().find(|run| **run >= self.sweep.runs()) {
+            return Err(PyValueError::new_err(format!("run {run} is none of the sweep")));
+        }
+        study(py, &Job::default(), |listener| {
+            let watch = Watch { listener, ..Watch::default() };
+            Ok(self.sweep.some(&runs, &watch)?.iter().map(Entry::line).collect())
+        })
+    }
+
+    /// Opens its folder.
+    fn open(&self, py: Python<'_>, folder: PathBuf) -> PyResult<KeptSweep> {
+        let kept =
+            study(py, &Job::default(), |listener| Ok(self.sweep.kept_in(&folder, &listener)?))?;
+        Ok(KeptSweep { kept: Mutex::new(Some(kept)) })
+    }
+}
+
+impl KeptSweep {
+    fn with<R>(&self, work: impl FnOnce(&mut Kept) -> PyResult<R>) -> PyResult<R> {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = kept.as_mut().ok_or_else(|| PyValueError::new_err("the sweep is finished"))?;
+        work(kept)
+    }
+}
+
+#[pymethods]
+impl KeptSweep {
+    /// The runs that are missing.
+    fn missing(&self) -> PyResult<Vec<u32>> {
+        self.with(|kept| Ok(kept.missing()))
+    }
+
+    /// Keeps runs that were done elsewhere.
+    fn keep(&self, py: Python<'_>, lines: Vec<String>) -> PyResult<()> {
+        self.with(|kept| {
+            for line in &lines {
+                let entry = Entry::parse(line.trim_end().as_bytes());
+                let entry =
+                    entry.ok_or_else(|| PyValueError::new_err("the line of a run is torn"))?;
+                kept.keep(&entry).map_err(|error| Failure::from(error).raise(py))?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Writes the tables; what the points show as JSON, a row per run, and how many were kept before.
+    fn finish(&self, py: Python<'_>) -> PyResult<(String, Table, u32)> {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let kept = kept.ok_or_else(|| PyValueError::new_err("the sweep is finished"))?;
+        study(py, &Job::default(), move |listener| {
+            let results = kept.finish()?;
+            results.warnings().iter().for_each(|note| listener.tell(note));
+            results.verdict()?;
+            let json = results.report().json().to_string();
+            Ok((json, Table::of(results.columns()), results.reused()))
+        })
+    }
+
+    /// Lets the folder go; what is kept stays.
+    fn close(&self) {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+}
