@@ -13,6 +13,7 @@ use crate::scenario::ArrivalConfig;
 use crate::scenario::LengthConfig;
 use crate::scenario::WarmUpConfig;
 use crate::scenario::WorkloadConfig;
+use crate::threads;
 use crate::units::SimTime;
 use crate::workload::adapters::Adapters;
 use crate::workload::arrivals::Arrivals;
@@ -247,6 +248,9 @@ impl Iterator for Workload {
     fn next(&mut self) -> Option<Self::Item> {
         if self.over || self.left == Some(0) {
             return None;
+        }
+        if self.emitted.is_multiple_of(1 << 10) {
+            threads::end_if_stopped();
         }
         let draft = match self.source.next() {
             Some(Ok(draft)) if draft.arrival <= self.end && !is_too_late(draft.arrival) => draft,
