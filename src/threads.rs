@@ -17,7 +17,8 @@ pub fn both<A: Send, B: Send>(
 ) -> (A, B) {
     #[cfg(feature = "parallel")]
     {
-        let under = &Stop::current();
+        let stop = Stop::current();
+        let under = stop.as_ref();
         rayon::join(move || first.under(under), move || second.under(under))
     }
     #[cfg(not(feature = "parallel"))]
@@ -28,7 +29,8 @@ pub fn both<A: Send, B: Send>(
 pub fn for_each<T: Send>(items: &mut [T], work: impl Fn(&mut T) + Send + Sync) {
     #[cfg(feature = "parallel")]
     {
-        let under = &Stop::current();
+        let stop = Stop::current();
+        let under = stop.as_ref();
         rayon::iter::ParallelIterator::for_each(
             rayon::iter::IntoParallelRefMutIterator::par_iter_mut(items),
             |item| (|| work(item)).under(under),
@@ -42,7 +44,8 @@ pub fn for_each<T: Send>(items: &mut [T], work: impl Fn(&mut T) + Send + Sync) {
 pub fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Send + Sync) -> Vec<R> {
     #[cfg(feature = "parallel")]
     {
-        let under = &Stop::current();
+        let stop = Stop::current();
+        let under = stop.as_ref();
         rayon::iter::ParallelIterator::collect(rayon::iter::ParallelIterator::map(
             rayon::iter::IntoParallelRefIterator::par_iter(items),
             |item| (|| work(item)).under(under),
@@ -100,7 +103,7 @@ impl Stop {
     /// # Errors
     /// When it was asked to end, and did so.
     pub fn run<R>(&self, work: impl FnOnce() -> R) -> Result<R, Stopped> {
-        let done = panic::catch_unwind(AssertUnwindSafe(|| work.under(&Some(self.clone()))));
+        let done = panic::catch_unwind(AssertUnwindSafe(|| work.under(Some(self))));
         done.map_err(|cause| {
             if !is_stop(&*cause) {
                 panic::resume_unwind(cause);
@@ -162,14 +165,14 @@ pub(crate) fn is_stop(cause: &(dyn Any + Send)) -> bool {
 
 /// Work under another stop than that of its thread.
 trait Under<R>: FnOnce() -> R + Sized {
-    fn under(self, stop: &Option<Stop>) -> R {
+    fn under(self, stop: Option<&Stop>) -> R {
         struct Before(Option<Stop>);
         impl Drop for Before {
             fn drop(&mut self) {
                 CURRENT.set(self.0.take());
             }
         }
-        let _before = Before(CURRENT.replace(stop.clone()));
+        let _before = Before(CURRENT.replace(stop.cloned()));
         end_if_stopped();
         self()
     }

@@ -35,11 +35,11 @@ mod _servecast {
     #[pymodule_export]
     use crate::table::Table;
 
-    use super::*;
+    use pyo3::prelude::*;
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
-        in_one_interpreter(module.py())?;
+        super::in_one_interpreter(module.py())?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

@@ -243,9 +243,9 @@ impl Scenario {
         let drafts = drafts.iter().map(|text| toml::from_str(text).map_err(wrong));
         let drafts = drafts.collect::<PyResult<Vec<Draft>>>()?;
         let sweep = sweep.map(|text| toml::from_str(&text).map_err(wrong)).transpose()?;
-        match drafts.is_empty() {
-            true => Err(PyValueError::new_err("scenario: was pickled without settings")),
-            false => Ok(Self { drafts, sweep }),
+        if drafts.is_empty() {
+            return Err(PyValueError::new_err("scenario: was pickled without settings"));
         }
+        Ok(Self { drafts, sweep })
     }
 }

@@ -6,7 +6,7 @@ use crate::engine::Execution;
 use crate::ids::RequestId;
 use crate::metrics::{Breakdown, Recorder, RequestDrafts, RequestRecord, Status, StepRecord};
 use crate::resolved::Scenario;
-use crate::scenario::models;
+use crate::scenario::{ClassConfig, models};
 use crate::units::{SimDuration, SimTime};
 
 /// A row per request, by id; of which class and tenant it is where there are classes, which model it
@@ -76,7 +76,7 @@ pub fn requests(recorder: &Recorder, scenario: &Scenario) -> Vec<NamedCells> {
     if !classes.is_empty() {
         let class = || records.iter().map(|r| u32::from(r.class.0));
         let names = Cells::words(classes.iter().map(|one| one.name.as_str()), class());
-        let tenants = Cells::words(classes.iter().map(|one| one.tenant()), class());
+        let tenants = Cells::words(classes.iter().map(ClassConfig::tenant), class());
         columns.extend([column("class", names), column("tenant", tenants)]);
     }
     if scenario.models.len() > 1 {

@@ -271,6 +271,7 @@ mod shared {
 
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+    #[expect(clippy::ref_option, reason = "as serde calls it")]
     pub(super) fn serialize<T: Serialize, S: Serializer>(
         shared: &Option<Arc<T>>,
         serializer: S,

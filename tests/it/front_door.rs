@@ -40,7 +40,7 @@ impl Separable for StopsAtHundred {
 
 fn draft(settings: &[(&str, &str)]) -> Draft {
     settings.iter().fold(load::built_in(), |draft, (path, value)| {
-        draft.with(path, load::value_of(value).unwrap()).unwrap()
+        draft.with(path, load::value_of(value).expect("it is a value")).expect("it has a place")
     })
 }
 
