@@ -21,6 +21,7 @@ __all__ = [
     "SweepJob",
     "Table",
     "__version__",
+    "bench",
     "calibrate",
     "check",
     "command",
@@ -416,6 +417,15 @@ class KeptSweep:
     def close(self) -> None:
         """Lets the folder go; what is kept stays."""
 
+def bench(
+    words: Sequence[str],
+    steps: bool,
+    router: RouterPolicy | None,
+    admission: AdmissionPolicy | None,
+    autoscaler: AutoscalerPolicy | None,
+    scheduler: SchedulerPolicy | None,
+    progress: _Progress | None,
+) -> Run: ...
 def command(arguments: Sequence[str]) -> int: ...
 def sweep(
     scenario: Scenario,

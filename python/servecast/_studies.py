@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any, Union
 
 from . import _servecast
 from ._policies import AdmissionPolicy, AutoscalerPolicy, RouterPolicy, SchedulerPolicy
-from ._servecast import Scenario, Table, load
+from ._servecast import Run, Scenario, Table, load
 
 Source = Union[Scenario, str, "os.PathLike[str]", Mapping[str, Any]]
 """A scenario, or what ``servecast.load`` makes one of."""
@@ -30,6 +31,26 @@ def _each(given: Any) -> list[Any]:
     if given is None:
         return []
     return [given] if isinstance(given, (str, int, os.PathLike)) else list(given)
+
+
+def bench(
+    command: str | Sequence[str],
+    *,
+    steps: bool = False,
+    router: RouterPolicy | None = None,
+    admission: AdmissionPolicy | None = None,
+    autoscaler: AutoscalerPolicy | None = None,
+    scheduler: SchedulerPolicy | None = None,
+    progress: Progress | None = None,
+) -> Run:
+    """Simulates what a command of ``vllm bench serve`` or ``sglang.bench_serving`` would measure.
+
+    ``command`` is the command, as a text or as its words, with the GPU and flags of the server added:
+    ``"vllm bench serve --model Qwen/Qwen3-8B --gpu H100 --dataset-name random --num-prompts 200"``. The block that the
+    tool would print is ``run.report``.
+    """
+    words = shlex.split(command) if isinstance(command, str) else list(command)
+    return _servecast.bench(words, steps, router, admission, autoscaler, scheduler, progress)
 
 
 @dataclass(frozen=True)

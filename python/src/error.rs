@@ -105,6 +105,13 @@ pub(crate) fn broken_rule(py: Python<'_>, rule: &BrokenRule) -> PyErr {
     scenario_error(py, &format!("vary: {rule}"), vec![told])
 }
 
+/// What is wrong with the words of a command.
+pub(crate) fn argument_error(py: Python<'_>, text: &str) -> PyErr {
+    let text = text.trim().trim_start_matches("error: ");
+    let told = ("command".to_owned(), String::new(), text.to_owned(), None, None, None);
+    scenario_error(py, text, vec![told])
+}
+
 fn load_error(py: Python<'_>, error: &LoadError) -> PyErr {
     let mut problems = Vec::new();
     if let LoadError::Settings(broken) = error {

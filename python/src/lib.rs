@@ -29,7 +29,7 @@ mod _servecast {
     #[pymodule_export]
     use crate::run::Run;
     #[pymodule_export]
-    use crate::scenario::{Scenario, load};
+    use crate::scenario::{Scenario, bench, load};
     #[pymodule_export]
     use crate::study::{calibrate, check, compare, merge, plan, sweep, validate};
     #[pymodule_export]

@@ -1,17 +1,20 @@
 //! Scenarios whose settings can still be changed.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple, PyType};
+use servecast::cli::Pasted;
 use servecast::load::{
     Cases, Changes, Draft, Drafts, Leaves, Loaded, state_setting, state_step_times,
 };
+use servecast::metrics::BenchReport;
 use toml::Value;
 
-use crate::error::Failure;
+use crate::error::{Failure, argument_error};
 use crate::job::{self, Calls, Job, Notes};
 use crate::policy::{Given, Policies};
 use crate::run::{Progress, Run};
@@ -25,6 +28,66 @@ pub(crate) struct Scenario {
     drafts: Vec<Draft>,
     /// What a study of it varies.
     sweep: Option<Value>,
+}
+
+/// Simulates what is loaded; its report may be changed.
+fn simulate(
+    py: Python<'_>,
+    calls: Calls,
+    steps: bool,
+    progress: Option<Bound<'_, PyAny>>,
+    load: impl FnOnce() -> Result<Loaded, Failure> + Send,
+    change: impl FnOnce(&mut BenchReport) -> Result<(), Failure> + Send,
+) -> PyResult<Run> {
+    let notes = Notes::default();
+    let mut progress = Progress::new(progress);
+    let (bar, listener) = (progress.bar(), notes.listener());
+    let recording = job::run(py, &Job { calls, bar }, || {
+        let loaded = load()?;
+        state_setting(&loaded.scenario, &listener);
+        let case = Cases::told(&listener).of(loaded, Leaves::Records)?;
+        state_step_times(&case.scenario, case.costs(), &listener);
+        progress.expect(&case.scenario);
+        let mut recording = case.record(case.cluster()?, steps, &mut progress)?;
+        change(&mut recording.run.report)?;
+        Ok(recording)
+    })?;
+    let run = Run::of(recording, &notes);
+    notes.tell(py)?;
+    Ok(run)
+}
+
+/// Simulates what a command of a benchmark tool asks for.
+#[pyfunction]
+#[pyo3(signature = (words, steps, router, admission, autoscaler, scheduler, progress))]
+#[expect(clippy::too_many_arguments, reason = "keywords in Python")]
+pub(crate) fn bench(
+    py: Python<'_>,
+    words: Vec<OsString>,
+    steps: bool,
+    router: Option<Bound<'_, PyAny>>,
+    admission: Option<Bound<'_, PyAny>>,
+    autoscaler: Option<Bound<'_, PyAny>>,
+    scheduler: Option<Bound<'_, PyAny>>,
+    progress: Option<Bound<'_, PyAny>>,
+) -> PyResult<Run> {
+    let given = Given { router, admission, autoscaler, scheduler };
+    let pasted = Pasted::read(words).map_err(|text| argument_error(py, &text))?;
+    if let Some(flag) = pasted.writes_files() {
+        let text = format!("{flag}: the command writes files; what a run returns has all of them");
+        return Err(argument_error(py, &text));
+    }
+    let mut loaded = pasted.loaded().clone();
+    let mut calls = Calls::Nothing;
+    if given.is_any() {
+        loaded.policies = Some(Arc::new(Policies::new(&given)?.shared()));
+        calls = Calls::Python;
+    }
+    for notice in pasted.notices() {
+        py.import("servecast._errors")?.call_method1("inform", (notice,))?;
+    }
+    let dress = |report: &mut BenchReport| pasted.dress(report).map_err(Failure::Other);
+    simulate(py, calls, steps, progress, || Ok(loaded), dress)
 }
 
 /// Reads a scenario.
@@ -188,21 +251,8 @@ impl Scenario {
         if given.is_any() {
             draft = draft.with_policies(Arc::new(Policies::new(&given)?.shared()));
         }
-        let notes = Notes::default();
-        let mut progress = Progress::new(progress);
-        let (bar, listener) = (progress.bar(), notes.listener());
-        let job = Job { calls: Calls::of(&draft), bar };
-        let recording = job::run(py, &job, || {
-            let loaded = draft.resolve()?;
-            state_setting(&loaded.scenario, &listener);
-            let case = Cases::told(&listener).of(loaded, Leaves::Records)?;
-            state_step_times(&case.scenario, case.costs(), &listener);
-            progress.expect(&case.scenario);
-            Ok(case.record(case.cluster()?, steps, &mut progress)?)
-        })?;
-        let run = Run::of(recording, &notes);
-        notes.tell(py)?;
-        Ok(run)
+        let calls = Calls::of(&draft);
+        simulate(py, calls, steps, progress, || Ok(draft.resolve()?), |_| Ok(()))
     }
 
     fn __repr__(&self) -> String {

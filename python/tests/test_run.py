@@ -173,3 +173,20 @@ def test_what_should_be_heard_is_a_warning() -> None:
     assert any("KV capacity" in text for text in texts), texts
     assert all(one.category is servecast.ServecastWarning for one in heard)
     assert all(one.filename == __file__ for one in heard)
+
+
+def test_a_pasted_command_is_simulated() -> None:
+    words = "--model Qwen/Qwen3-8B --gpu H100 --dataset-name random --num-prompts 50 --request-rate 8"
+    told = command("bench", "vllm", "bench", "serve", *words.split(), "--no-files")
+    assert told.returncode == 0, told.stderr
+    run = servecast.bench(f"vllm bench serve {words}")
+    assert run.report.strip() in told.stdout
+    assert servecast.bench(["vllm", "bench", "serve", *words.split()]).figures == run.figures
+    in_sglang = f"python -m sglang.bench_serving --backend sglang {words}"
+    told = command("bench", *in_sglang.split(), "--no-files")
+    assert servecast.bench(in_sglang).report.strip() in told.stdout
+    first = servecast.bench(f"vllm bench serve {words} --replicas 2", router=lambda _, replicas: replicas[0])
+    assert set(first.requests["instance"]) == {0}
+    for wrong, text in [("--gpu H10", "H10"), ("--num-promts 3", "num-promts"), ("--save-result", "--save-result"), ("--model x/y", "x/y")]:
+        with pytest.raises(servecast.ScenarioError, match=text):
+            servecast.bench(f"vllm bench serve {words} {wrong}")

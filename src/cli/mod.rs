@@ -32,6 +32,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
 
+pub use bench::Pasted;
 use commands::{Arguments, Command};
 use failure::Failure;
 use terminal::{print, say};
@@ -63,7 +64,7 @@ fn dispatch(arguments: Arguments) -> Result<(), Failure> {
     match arguments.command {
         None => run::run(&args::RunArguments::default()),
         Some(Command::Run(arguments)) => run::run(&arguments),
-        Some(Command::Bench(arguments)) => bench::bench(&arguments),
+        Some(Command::Bench(arguments)) => bench::bench(*arguments),
         #[cfg(feature = "calibrate")]
         Some(Command::Calibrate(arguments)) => calibrate::calibrate(&arguments),
         Some(Command::Check(arguments)) => check::check(&arguments),

@@ -12,18 +12,22 @@ mod sharegpt;
 mod tool;
 mod workload;
 
+use std::ffi::OsString;
 use std::path::Path;
+
+use clap::Parser;
 
 pub(super) use args::{BenchArguments, WorkloadArguments};
 pub(super) use tool::expand;
 
+use super::commands::{Arguments, Command};
 use super::failure::Failure;
 use super::run;
 use super::terminal::say;
 use crate::cli::failure::overrides;
-use crate::load;
-use crate::metrics::BenchWriter;
+use crate::load::{self, Loaded};
 use crate::metrics::bench::{CacheReportFlag, RequestRate, Slos, Tool, VllmRun};
+use crate::metrics::{BenchReport, BenchWriter};
 use crate::rng::Seed;
 use crate::scenario::{ReportConfig, ReportFormat, ScenarioFile};
 use args::ReportArguments;
@@ -31,47 +35,112 @@ use result_file::{ResultFile, metadata};
 use tool::title;
 use workload::{Requests, only_for};
 
-pub(super) fn bench(arguments: &BenchArguments) -> Result<(), Failure> {
-    let ignored = arguments.foreign.without_effect()?;
-    let tool = arguments.workload.tool()?;
-    let engine = arguments.workload.engine(arguments.server.engine, tool)?;
-    let report = report(arguments, tool)?;
-    let name_of_model = &arguments.server.model;
-    let model = load::model("--model", name_of_model, Path::new(""))?;
-    let model = model.ok_or_else(|| load::unknown_model("--model", name_of_model))?;
-    let requests = arguments.workload.requests(Some(&model))?;
-    let overrides = overrides(&arguments.overrides)?;
-    let mut cluster = server::cluster(&arguments.server, engine)?;
-    cluster.host = host::of(&arguments.workload, tool, &overrides);
-    let file = ScenarioFile {
-        name: name(arguments, tool),
-        seed: Seed(u64::from(arguments.workload.tool_seed(tool))),
-        trace: requests.trace.clone(),
-        workload: requests.workload.clone(),
-        cluster,
-        faults: Vec::new(),
-        report,
-        measured: None,
-    };
-    let loaded = load::from_flags(&file, &overrides)
-        .map_err(|error| blame::by_flag(error, &requests.dataset))?;
-    let result_file = ResultFile::of(arguments, tool)?;
-    state_tool(arguments, tool, &requests, &ignored);
-    let (dir, mut outcomes) = run::simulate_all(&[loaded], &arguments.output)?;
-    dress(&mut outcomes[0].report.writer, arguments, tool)?;
-    run::report(dir, &outcomes, &arguments.output)?;
+pub(super) fn bench(arguments: BenchArguments) -> Result<(), Failure> {
+    let pasted = Pasted::of(arguments)?;
+    let result_file = ResultFile::of(&pasted.arguments, pasted.tool)?;
+    pasted.notices().iter().for_each(|notice| say(notice));
+    let loaded = std::slice::from_ref(&pasted.loaded);
+    let (dir, mut outcomes) = run::simulate_all(loaded, &pasted.arguments.output)?;
+    pasted.put_into(&mut outcomes[0].report)?;
+    run::report(dir, &outcomes, &pasted.arguments.output)?;
     match result_file {
-        Some(file) => file.write((arguments, tool), &outcomes[0].report),
+        Some(file) => file.write((&pasted.arguments, pasted.tool), &outcomes[0].report),
         None => Ok(()),
     }
 }
 
-/// Says whose benchmark this is, and what of it is not simulated.
-fn state_tool(arguments: &BenchArguments, tool: Tool, requests: &Requests, ignored: &[String]) {
-    let (seed, title) = (arguments.workload.tool_seed(tool), title(tool));
-    say(&format!("{} requests as {title} draws them with --seed {seed}", requests.dataset));
-    for notice in ignored.iter().chain(&requests.notices) {
-        say(&format!("notice: {notice}"));
+/// A command of a benchmark tool as a scenario, whose report is that of the tool.
+#[derive(Debug)]
+pub struct Pasted {
+    arguments: BenchArguments,
+    tool: Tool,
+    requests: Requests,
+    ignored: Vec<String>,
+    loaded: Loaded,
+}
+
+impl Pasted {
+    /// Reads what would stand behind `servecast bench`: the words of a command, and flags of the server.
+    ///
+    /// # Errors
+    /// When clap does not know a flag, one is refused, or the scenario breaks a rule; in words.
+    pub fn read(words: impl IntoIterator<Item = OsString>) -> Result<Self, String> {
+        let before = ["servecast", "bench"].map(OsString::from);
+        let expanded = expand(before.into_iter().chain(words))?;
+        let arguments = Arguments::try_parse_from(expanded).map_err(|error| error.to_string())?;
+        match arguments.command {
+            Some(Command::Bench(arguments)) => {
+                Self::of(*arguments).map_err(|failure| failure.to_string())
+            }
+            _ => unreachable!("the command is bench"),
+        }
+    }
+
+    fn of(arguments: BenchArguments) -> Result<Self, Failure> {
+        let ignored = arguments.foreign.without_effect()?;
+        let tool = arguments.workload.tool()?;
+        let engine = arguments.workload.engine(arguments.server.engine, tool)?;
+        let report = report(&arguments, tool)?;
+        let name_of_model = &arguments.server.model;
+        let model = load::model("--model", name_of_model, Path::new(""))?;
+        let model = model.ok_or_else(|| load::unknown_model("--model", name_of_model))?;
+        let requests = arguments.workload.requests(Some(&model))?;
+        let overrides = overrides(&arguments.overrides)?;
+        let mut cluster = server::cluster(&arguments.server, engine)?;
+        cluster.host = host::of(&arguments.workload, tool, &overrides);
+        let file = ScenarioFile {
+            name: name(&arguments, tool),
+            seed: Seed(u64::from(arguments.workload.tool_seed(tool))),
+            trace: requests.trace.clone(),
+            workload: requests.workload.clone(),
+            cluster,
+            faults: Vec::new(),
+            report,
+            measured: None,
+        };
+        let loaded = load::from_flags(&file, &overrides)
+            .map_err(|error| blame::by_flag(error, &requests.dataset))?;
+        Ok(Self { arguments, tool, requests, ignored, loaded })
+    }
+
+    /// The scenario.
+    pub fn loaded(&self) -> &Loaded {
+        &self.loaded
+    }
+
+    /// A flag that asks for files, which only the command writes.
+    pub fn writes_files(&self) -> Option<&'static str> {
+        let (output, report) = (&self.arguments.output, &self.arguments.report);
+        let flags = [
+            ("--output-dir", output.output_dir.is_some()),
+            ("--timeline", output.timeline.is_some()),
+            ("--steps", output.steps),
+            ("--output-file", report.output_file.is_some()),
+            ("--save-result", report.save_result),
+            ("--append-result", report.append_result),
+        ];
+        flags.into_iter().find(|(_, is_given)| *is_given).map(|(flag, _)| flag)
+    }
+
+    /// Whose benchmark this is, and what of it is not simulated.
+    pub fn notices(&self) -> Vec<String> {
+        let (seed, title) = (self.arguments.workload.tool_seed(self.tool), title(self.tool));
+        let dataset = &self.requests.dataset;
+        let first = format!("{dataset} requests as {title} draws them with --seed {seed}");
+        let others = self.ignored.iter().chain(&self.requests.notices);
+        std::iter::once(first).chain(others.map(|text| format!("notice: {text}"))).collect()
+    }
+
+    /// Tells a report of it what the scenario does not know of the tool's flags.
+    ///
+    /// # Errors
+    /// When a flag breaks a rule, which [`read`](Self::read) would have found; in words.
+    pub fn dress(&self, report: &mut BenchReport) -> Result<(), String> {
+        self.put_into(report).map_err(|failure| failure.to_string())
+    }
+
+    fn put_into(&self, report: &mut BenchReport) -> Result<(), Failure> {
+        dress(&mut report.writer, &self.arguments, self.tool)
     }
 }
 
