@@ -8,6 +8,7 @@ from ._policies import AdmissionPolicy, AutoscalerPolicy, RouterPolicy, Schedule
 from ._summary import Summary
 
 __all__ = [
+    "CompareJob",
     "Engine",
     "EngineRequest",
     "Fleet",
@@ -400,6 +401,25 @@ class SweepJob:
 
     def open(self, folder: _Path) -> KeptSweep:
         """Opens its folder, to keep runs that are done elsewhere; no other process may write it."""
+
+@final
+class CompareJob:
+    """A comparison, as its driver and its workers have it."""
+
+    def __new__(
+        cls,
+        scenarios: Sequence[Scenario],
+        seeds: tuple[int, int],
+        confidence: float,
+        within: float,
+        metrics: Sequence[str],
+        paired: bool,
+    ) -> CompareJob: ...
+    def compute(self, wanted: Sequence[str]) -> list[str]:
+        """Does some of the runs, each given in JSON, and gives what came of each in JSON."""
+
+    def run(self, does: Callable[[list[str]], Sequence[str]]) -> tuple[str, str, Table]:
+        """Compares, where a callable has runs done: it is given runs in JSON and gives what came of each, in their order."""
 
 @final
 class KeptSweep:

@@ -1,4 +1,4 @@
-//! Sweeps whose runs are done by other processes.
+//! Sweeps and comparisons whose runs are done by other processes.
 
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
@@ -6,12 +6,15 @@ use std::sync::{Mutex, PoisonError};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use servecast::Compare;
+use servecast::compare::{CompareError, Contest, One, Pairing, Wanted};
+use servecast::load::{Draft, Listener};
 use servecast::sweep::{Entry, Kept, Sweep, Watch};
 
 use crate::error::Failure;
-use crate::job::Job;
+use crate::job::{self, Calls, Job};
 use crate::scenario::Scenario;
-use crate::study::{question, study};
+use crate::study::{comparison, question, study};
 use crate::table::Table;
 
 /// A sweep, as its driver and its workers have it.
@@ -115,4 +118,95 @@ impl KeptSweep {
     fn close(&self) {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
+}
+
+/// A comparison, as its driver and its workers have it.
+#[pyclass(frozen, module = "servecast._servecast")]
+pub(crate) struct CompareJob {
+    question: Question,
+}
+
+/// What is asked.
+struct Question {
+    drafts: Vec<Draft>,
+    seeds: [u32; 2],
+    confidence: f64,
+    within: f64,
+    metrics: Vec<String>,
+    pairing: Pairing,
+}
+
+impl Question {
+    fn read(&self, listener: Listener) -> Result<Contest, CompareError> {
+        let mut compare = Compare::new(self.drafts.clone());
+        compare.seeds = self.seeds;
+        compare.confidence = self.confidence;
+        compare.within = self.within;
+        compare.metrics.clone_from(&self.metrics);
+        compare.pairing = self.pairing;
+        compare.listener = listener;
+        compare.read()
+    }
+}
+
+#[pymethods]
+impl CompareJob {
+    #[new]
+    #[pyo3(signature = (scenarios, seeds, confidence, within, metrics, paired))]
+    fn new(
+        py: Python<'_>,
+        scenarios: Vec<Bound<'_, Scenario>>,
+        seeds: (u32, u32),
+        confidence: f64,
+        within: f64,
+        metrics: Vec<String>,
+        paired: bool,
+    ) -> PyResult<Self> {
+        let asked = comparison(&scenarios, seeds, confidence, within, metrics, paired);
+        let Compare { drafts, seeds, confidence, within, metrics, pairing, .. } = asked;
+        let question = Question { drafts, seeds, confidence, within, metrics, pairing };
+        // What breaks a rule is told before anything is sent away.
+        study(py, &Job::default(), |listener| Ok(question.read(listener).map(drop)?))?;
+        Ok(Self { question })
+    }
+
+    /// Does some of the runs, each given in JSON, and gives what came of each in JSON.
+    fn compute(&self, py: Python<'_>, wanted: Vec<String>) -> PyResult<Vec<String>> {
+        let parse = |text: &String| serde_json::from_str::<Wanted>(text).map_err(wrong);
+        let wanted = wanted.iter().map(parse).collect::<PyResult<Vec<Wanted>>>()?;
+        if wanted.iter().any(|one| one.of >= self.question.drafts.len()) {
+            return Err(PyValueError::new_err("the comparison has no such scenario"));
+        }
+        study(py, &Job::default(), |listener| {
+            let done = self.question.read(listener)?.some(&wanted)?;
+            let text = |one| serde_json::to_string(one).expect("a run is JSON");
+            Ok(done.iter().map(text).collect())
+        })
+    }
+
+    /// Compares, where a callable of Python has runs done: it is given runs in JSON and gives what came of each.
+    fn run(&self, py: Python<'_>, does: Bound<'_, PyAny>) -> PyResult<(String, String, Table)> {
+        let does = does.unbind();
+        study(py, &Job { calls: Calls::Python, bar: None }, |listener| {
+            let compared = self.question.read(listener)?.run_elsewhere(|wanted| {
+                let text = |one| serde_json::to_string(one).expect("a run is JSON");
+                let texts: Vec<String> = wanted.iter().map(text).collect();
+                let done = job::call(|py| -> PyResult<Vec<One>> {
+                    let done: Vec<String> = does.call1(py, (texts,))?.extract(py)?;
+                    if done.len() != wanted.len() {
+                        return Err(PyValueError::new_err("not as many runs came as were wanted"));
+                    }
+                    let parse = |text: &String| serde_json::from_str(text).map_err(wrong);
+                    done.iter().map(parse).collect()
+                });
+                Ok(done.unwrap_or_else(|error| job::end(error)))
+            })?;
+            let table = Table::of(compared.columns());
+            Ok((compared.json().to_string(), compared.to_string(), table))
+        })
+    }
+}
+
+fn wrong(error: serde_json::Error) -> PyErr {
+    PyValueError::new_err(format!("a run of the comparison: {error}"))
 }

@@ -23,7 +23,7 @@ mod _servecast {
     #[pymodule_export]
     use crate::command::command;
     #[pymodule_export]
-    use crate::elsewhere::{KeptSweep, SweepJob};
+    use crate::elsewhere::{CompareJob, KeptSweep, SweepJob};
     #[pymodule_export]
     use crate::policy::{Engine, EngineRequest, Fleet, Replica, Request, ScaledReplica, Step};
     #[pymodule_export]

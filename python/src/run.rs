@@ -163,8 +163,9 @@ impl Run {
     fn _repr_html_(&self, py: Python<'_>) -> PyResult<String> {
         let summary = self.summary(py)?;
         let html: String = summary.bind(py).call_method0("_repr_html_")?.extract()?;
-        let drawn = self.all_plots().iter().find(|(name, _)| name == "timeline");
-        let drawn = drawn.or(self.all_plots().first()).map_or("", |(_, svg)| svg);
+        let shown = ["latency_ttft_e2e", "queue_memory"];
+        let drawn = self.all_plots().iter().filter(|(name, _)| shown.contains(&name.as_str()));
+        let drawn: String = drawn.map(|(_, svg)| svg.as_str()).collect();
         Ok(format!("{html}<div style=\"max-width:860px\">{drawn}</div>"))
     }
 

@@ -64,7 +64,7 @@ fn word<T: Copy>(what: &str, given: &str, known: &[(&str, T)]) -> PyResult<T> {
     })
 }
 
-fn calls<'a>(drafts: impl IntoIterator<Item = &'a Draft>) -> Calls {
+pub(crate) fn calls<'a>(drafts: impl IntoIterator<Item = &'a Draft>) -> Calls {
     let own = drafts.into_iter().any(|draft| draft.policies().is_some());
     if own { Calls::Python } else { Calls::Nothing }
 }
@@ -201,6 +201,25 @@ pub(crate) fn plan(
     })
 }
 
+/// What a comparison is asked.
+pub(crate) fn comparison(
+    scenarios: &[Bound<'_, Scenario>],
+    seeds: (u32, u32),
+    confidence: f64,
+    within: f64,
+    metrics: Vec<String>,
+    paired: bool,
+) -> Compare {
+    let drafts = scenarios.iter().map(|one| one.get().draft().clone());
+    let mut compare = Compare::new(drafts.collect());
+    compare.seeds = [seeds.0, seeds.1];
+    compare.confidence = confidence;
+    compare.within = within;
+    compare.metrics = metrics;
+    compare.pairing = if paired { Pairing::Paired } else { Pairing::Independent };
+    compare
+}
+
 /// Compares scenarios with the first; as JSON, in words, and a row per run.
 #[pyfunction]
 #[pyo3(signature = (scenarios, seeds, confidence, within, metrics, paired))]
@@ -213,13 +232,7 @@ pub(crate) fn compare(
     metrics: Vec<String>,
     paired: bool,
 ) -> PyResult<(String, String, Table)> {
-    let drafts = scenarios.iter().map(|one| one.get().draft().clone());
-    let mut compare = Compare::new(drafts.collect());
-    compare.seeds = [seeds.0, seeds.1];
-    compare.confidence = confidence;
-    compare.within = within;
-    compare.metrics = metrics;
-    compare.pairing = if paired { Pairing::Paired } else { Pairing::Independent };
+    let mut compare = comparison(&scenarios, seeds, confidence, within, metrics, paired);
     let job = Job { calls: calls(&compare.drafts), bar: None };
     study(py, &job, move |listener| {
         compare.listener = listener;

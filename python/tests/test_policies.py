@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import random
+import threading
 import traceback
 from collections.abc import Sequence
 from typing import Any
@@ -297,6 +298,16 @@ def test_policies_that_are_not_for_a_scenario_are_refused(chat: servecast.Scenar
         chat.run(scheduler=Fair, admission=lambda waiting, engine, now_s: 0)
     with pytest.raises(TypeError, match="not pickled"):
         pickle.dumps(chat.with_policies(router=Least))
+
+
+def test_a_policy_that_cannot_be_copied_says_so(chat: servecast.Scenario) -> None:
+    class Locked(Least):
+        def __init__(self) -> None:
+            self.lock = threading.Lock()
+
+    with pytest.raises(TypeError, match="give its class"):
+        chat.run(router=Locked())
+    assert chat.run(router=Locked).figures == chat.run().figures
 
 
 def test_a_policy_may_simulate(chat: servecast.Scenario) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 import servecast
 from conftest import CHAT
+from servecast import _servecast
 from test_run import TOML, command
 
 
@@ -124,3 +125,17 @@ def test_a_validation_refuses_what_is_no_question(tmp_path: Path) -> None:
         servecast.validate(family="x")
     with pytest.raises(servecast.ScenarioError, match=r"none\.jsonl"):
         servecast.validate(runs=tmp_path / "none.jsonl")
+
+
+def test_runs_of_a_comparison_may_be_done_elsewhere() -> None:
+    one = servecast.load(CHAT)
+    asked = ([one, one.with_overrides({"cluster.replicas": 4})], (3, 6), 0.95, 1e-9, [], True)
+    driver, worker = _servecast.CompareJob(*asked), _servecast.CompareJob(*asked)
+    told = driver.run(lambda wanted: [worker.compute([one])[0] for one in wanted])
+    here = servecast.compare(*asked[0], seeds=(3, 6), within=1e-9)
+    assert json.loads(told[0]) == here.json and told[1] == str(here)
+    assert told[2].to_dict() == here.runs.to_dict()
+    with pytest.raises(ValueError, match="not as many"):
+        driver.run(lambda wanted: [])
+    with pytest.raises(ZeroDivisionError):
+        driver.run(lambda wanted: [str(1 // 0)])

@@ -34,5 +34,5 @@ pub use findings::{Against, Finding, Findings, Part, plain, title};
 pub use holm::holm;
 pub use question::{Compare, CompareError, Compared, Contest};
 pub use rounds::Rounds;
-pub use runs::{One, Runs};
+pub use runs::{One, Runs, Wanted};
 pub use verdict::{Verdict, around, quantity};

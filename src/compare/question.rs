@@ -6,10 +6,10 @@ use serde_json::Value;
 
 use super::contestant::{self, Contestant};
 use super::findings::Findings;
-use super::runs::Runs;
+use super::runs::{self, One, Runs, Wanted};
 use super::{Pairing, json, text};
 use crate::io::results::{Cells, NamedCells};
-use crate::load::{Draft, Listener, LoadError, Note, Origin};
+use crate::load::{Cases, Draft, Listener, LoadError, Note, Origin};
 use crate::plain::shown;
 use crate::problem::Problem;
 use crate::rng::Seed;
@@ -135,9 +135,44 @@ impl Contest {
     /// # Errors
     /// When a run fails, a figure is not in every run, or nothing was answered.
     pub fn run(self) -> Result<Compared, CompareError> {
-        let runs = Runs::new(&self.contestants, &self.question)?;
+        let cases = Cases::told(&self.question.listener);
+        let told = (&cases, &self.question.listener);
+        let runs = Runs::new(&self.contestants, &self.question, &|wanted| {
+            runs::here(&self.contestants, told, wanted)
+        })?;
+        Ok(self.found(runs))
+    }
+
+    /// The same where runs are done elsewhere, each as [`some`](Self::some) does it.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run), and what comes from elsewhere.
+    ///
+    /// # Panics
+    /// When it gives fewer runs than are wanted, or more.
+    pub fn run_elsewhere(
+        self,
+        does: impl Fn(&[Wanted]) -> Result<Vec<One>, LoadError>,
+    ) -> Result<Compared, CompareError> {
+        let runs = Runs::new(&self.contestants, &self.question, &does)?;
+        Ok(self.found(runs))
+    }
+
+    /// Does some of the runs, on behalf of a comparison elsewhere.
+    ///
+    /// # Errors
+    /// When a run fails.
+    ///
+    /// # Panics
+    /// When there is no such scenario.
+    pub fn some(&self, wanted: &[Wanted]) -> Result<Vec<One>, LoadError> {
+        let listener = &self.question.listener;
+        runs::here(&self.contestants, (&Cases::told(listener), listener), wanted)
+    }
+
+    fn found(self, runs: Runs) -> Compared {
         let findings = Findings::new(&self.contestants, &runs);
-        Ok(Compared { contestants: self.contestants, runs, findings })
+        Compared { contestants: self.contestants, runs, findings }
     }
 }
 

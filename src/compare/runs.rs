@@ -1,5 +1,7 @@
 //! The runs of a comparison: every scenario with every seed, in rounds.
 
+use serde::{Deserialize, Serialize};
+
 use super::contestant::Contestant;
 use super::question::{Compare, CompareError};
 use super::{Basis, Difference, Pairing, Rounds};
@@ -26,13 +28,27 @@ const HEADLINES: [&str; 8] = [
 const APART: u32 = 1_000_000;
 
 /// One run.
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct One {
     /// Its figures.
     pub figures: Figures,
     /// Of the first seed: TTFT, TPOT and E2E of the finished requests, in seconds.
     pub latencies: Option<[Vec<f64>; 3]>,
 }
+
+/// A run that a comparison wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wanted {
+    /// Which of the scenarios, the baseline being 0.
+    pub of: usize,
+    /// The number of its seed, from 1.
+    pub seed_number: u32,
+    /// Whether it gives the latencies of its requests too.
+    pub keeps_latencies: bool,
+}
+
+/// Does runs, and gives what came of each, in their order.
+pub(super) type Does<'a> = dyn Fn(&[Wanted]) -> Result<Vec<One>, LoadError> + 'a;
 
 /// All runs.
 #[derive(Debug)]
@@ -49,7 +65,11 @@ pub struct Runs {
 
 impl Runs {
     /// Simulates all scenarios until their differences are known.
-    pub(super) fn new(all: &[Contestant], question: &Compare) -> Result<Self, CompareError> {
+    pub(super) fn new(
+        all: &[Contestant],
+        question: &Compare,
+        does: &Does<'_>,
+    ) -> Result<Self, CompareError> {
         let [first, most] = question.seeds.map(|seeds| seeds as usize);
         let mut runs = Self {
             of: all.iter().map(|_| Vec::new()).collect(),
@@ -58,13 +78,12 @@ impl Runs {
             basis: Basis { pairing: question.pairing, confidence: question.confidence, first },
         };
         let listener = &question.listener;
-        let cases = Cases::told(listener);
         // One run each tells which figures there are, before all others are waited for.
-        runs.simulate(all, (&cases, listener), 1)?;
+        runs.simulate(all.len(), (does, listener), 1)?;
         runs.check_names(&question.metrics)?;
         let mut seeds = first;
         loop {
-            runs.simulate(all, (&cases, listener), seeds)?;
+            runs.simulate(all.len(), (does, listener), seeds)?;
             // What some runs lose, the first may not have lost.
             runs.judged = runs.check_names(&question.metrics)?;
             let there = seeds;
@@ -108,22 +127,25 @@ impl Runs {
     /// Simulates the seeds up to this many that are missing.
     fn simulate(
         &mut self,
-        all: &[Contestant],
-        told: (&Cases, &Listener),
+        scenarios: usize,
+        (does, listener): (&Does<'_>, &Listener),
         seeds: usize,
     ) -> Result<(), LoadError> {
         let there = self.seeds();
         if there > 0 {
-            let text = format!("seeds {}..={seeds} of {} scenarios", there + 1, all.len());
-            told.1.tell(&Note::Progress(text));
+            let text = format!("seeds {}..={seeds} of {scenarios} scenarios", there + 1);
+            listener.tell(&Note::Progress(text));
         }
-        let places = (there..seeds).flat_map(|place| (0..all.len()).map(move |of| (of, place)));
-        let places: Vec<(usize, usize)> = places.collect();
-        let done = threads::map(&places, |(of, place)| {
-            run(&all[*of], told, self.seed_number(*of, *place), *place == 0)
+        let places = (there..seeds).flat_map(|place| (0..scenarios).map(move |of| (of, place)));
+        let wanted = places.map(|(of, place)| {
+            let (seed_number, keeps_latencies) = (self.seed_number(of, place), place == 0);
+            Wanted { of, seed_number, keeps_latencies }
         });
-        for ((of, _), one) in places.into_iter().zip(done) {
-            self.of[of].push(one?);
+        let wanted: Vec<Wanted> = wanted.collect();
+        let done = does(&wanted)?;
+        assert_eq!(done.len(), wanted.len(), "what came of each run that was wanted");
+        for (wanted, one) in wanted.into_iter().zip(done) {
+            self.of[wanted.of].push(one);
         }
         Ok(())
     }
@@ -186,12 +208,22 @@ impl Runs {
     }
 }
 
+/// Does these runs here, on as many threads as there are.
+pub(super) fn here(
+    all: &[Contestant],
+    (cases, listener): (&Cases, &Listener),
+    wanted: &[Wanted],
+) -> Result<Vec<One>, LoadError> {
+    let done = threads::map(wanted, |wanted| run(&all[wanted.of], (cases, listener), *wanted));
+    done.into_iter().collect()
+}
+
 fn run(
     contestant: &Contestant,
     (cases, listener): (&Cases, &Listener),
-    number: u32,
-    keeps_latencies: bool,
+    wanted: Wanted,
 ) -> Result<One, LoadError> {
+    let number = wanted.seed_number;
     let case = cases.of_draft(&contestant.draft.reseeded(number)?)?;
     let run = case.run()?;
     if run.counts.stuck > 0 {
@@ -200,7 +232,7 @@ fn run(
             contestant.letter, run.counts.stuck
         )));
     }
-    let latencies = keeps_latencies.then(|| latencies(&run.recorder.seen()));
+    let latencies = wanted.keeps_latencies.then(|| latencies(&run.recorder.seen()));
     Ok(One { figures: Figures::new(&case.scenario, &run), latencies })
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use servecast::check::Policies;
 use servecast::cluster::{ClusterView, Needs, Route, Router};
+use servecast::compare::{One, Wanted};
 use servecast::ids::InstanceId;
 use servecast::io::results::{Cells, NamedCells};
 use servecast::io::tables;
@@ -283,4 +284,33 @@ fn a_sweep_that_was_done_elsewhere_has_the_bytes_of_one_done_here() {
     assert!(kept.finish().unwrap_err().to_string().contains("missing"));
     let line = entry.line();
     assert!(Entry::parse(&line.as_bytes()[..line.len() - 5]).is_none());
+}
+
+#[test]
+fn a_comparison_whose_runs_are_done_elsewhere_finds_the_same() {
+    let contest = || {
+        let one = draft(&[("workload.num_requests", "60")]);
+        let other = one.clone().with("cluster.replicas", 2).unwrap();
+        let mut compare = Compare::new(vec![one, other]);
+        (compare.seeds, compare.within) = ([3, 8], 1e-9);
+        compare.read().unwrap()
+    };
+    let here = contest().run().unwrap();
+    let worker = contest();
+    let elsewhere = contest().run_elsewhere(|wanted| {
+        // As JSON, one by one, from the last to the first.
+        let mut done: Vec<One> = Vec::new();
+        for wanted in wanted.iter().rev() {
+            let text = serde_json::to_string(wanted).unwrap();
+            let wanted: Wanted = serde_json::from_str(&text).unwrap();
+            let one = worker.some(&[wanted])?.remove(0);
+            done.push(serde_json::from_str(&serde_json::to_string(&one).unwrap()).unwrap());
+        }
+        done.reverse();
+        Ok(done)
+    });
+    let elsewhere = elsewhere.unwrap();
+    assert_eq!(elsewhere.json(), here.json());
+    assert_eq!(elsewhere.seeds_csv(), here.seeds_csv());
+    assert_eq!(elsewhere.to_string(), here.to_string());
 }

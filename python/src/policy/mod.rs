@@ -110,7 +110,13 @@ impl Policy {
 }
 
 fn copied(py: Python<'_>, object: &Py<PyAny>) -> PyResult<Py<PyAny>> {
-    Ok(py.import("copy")?.call_method1("deepcopy", (object,))?.unbind())
+    let copy = py.import("copy")?.call_method1("deepcopy", (object,));
+    copy.map(Bound::unbind).map_err(|error| {
+        let text = "each run has a copy of a policy, and this one cannot be copied; give its class";
+        let told = PyTypeError::new_err(text);
+        told.set_cause(py, Some(error));
+        told
+    })
 }
 
 /// The object of a run or a replica.
