@@ -70,6 +70,8 @@ pub struct Stop(Arc<Wish>);
 
 #[derive(Debug, Default)]
 struct Wish {
+    /// What it is part of, which ends it too.
+    around: Option<Stop>,
     is_asked: AtomicBool,
     cause: Mutex<Option<Cause>>,
 }
@@ -95,7 +97,13 @@ impl Stop {
 
     /// Whether it was asked to.
     pub fn is_stopped(&self) -> bool {
-        self.0.is_asked.load(Ordering::Relaxed)
+        let around = self.0.around.as_ref();
+        self.0.is_asked.load(Ordering::Relaxed) || around.is_some_and(Self::is_stopped)
+    }
+
+    /// A wish for a part of the work of this thread: it ends alone, and with the whole.
+    pub fn of_part() -> Self {
+        Self(Arc::new(Wish { around: Self::current(), ..Wish::default() }))
     }
 
     /// Does it, on this thread and on those that it takes along.
@@ -211,6 +219,21 @@ mod tests {
         let done =
             panic::catch_unwind(|| Stop::default().run(|| panic::resume_unwind(Box::new(7))));
         assert_eq!(done.unwrap_err().downcast_ref(), Some(&7));
+    }
+
+    #[test]
+    fn a_part_ends_alone_and_with_the_whole() {
+        let whole = Stop::default();
+        let done = whole.run(|| {
+            let part = Stop::of_part();
+            assert_eq!(part.run(|| end_because(1)), Err(Stopped));
+            end_if_stopped();
+            let part = Stop::of_part();
+            whole.stop();
+            assert_eq!(part.run(|| ()), Err(Stopped));
+            end_if_stopped();
+        });
+        assert_eq!(done, Err(Stopped));
     }
 
     #[test]

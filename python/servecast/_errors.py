@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import logging
+import sys
 import warnings
 from dataclasses import dataclass
 from typing import Any
@@ -76,9 +78,20 @@ class ServecastWarning(UserWarning):
 
 
 def warn(text: str) -> None:
-    """Called by the extension, from where the user called it."""
-    warnings.warn(text, ServecastWarning, stacklevel=2)
+    """Called by the extension; the warning is told of the line outside of the package that led here."""
+    level, frame = 1, sys._getframe()
+    while frame is not None and str(frame.f_globals.get("__name__", "")).split(".")[0] == "servecast":
+        level += 1
+        frame = frame.f_back  # type: ignore[assignment]
+    warnings.warn(text, ServecastWarning, stacklevel=level)
 
 
 def inform(text: str) -> None:
+    """Called by the extension."""
     log.info(text)
+
+
+def interrupt(thread: int) -> None:
+    """Called by the extension: raises ``KeyboardInterrupt`` in the code of a policy that does not return."""
+    raised = ctypes.py_object(KeyboardInterrupt)
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), raised)

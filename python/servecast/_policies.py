@@ -1,8 +1,9 @@
 """What policies in Python look like.
 
-A policy is a class with one method, an object of one, or the method alone as a function. Each run, and of orders of
-admission and schedulers each replica, has an object of its own: of a class a new one, of an object a copy
-(``copy.deepcopy``). So runs do not learn from each other, and equal runs give equal results.
+A policy is a class with one method, an object of such a class, or a function. Each run, and for orders of admission and
+schedulers each replica, has an object of its own: a new one of a class, a copy (``copy.deepcopy``) of an object. So runs do
+not learn from each other, and equal runs give equal results. Where a cluster serves several models, each has a router of
+its own. A function is called as it is, by all runs: it should keep no state.
 
 Policies are told what a policy of a real cluster could know, and never how long an answer will be.
 """

@@ -1,7 +1,7 @@
 """The extension module."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, final
 
 from ._policies import AdmissionPolicy, AutoscalerPolicy, RouterPolicy, SchedulerPolicy
@@ -57,8 +57,17 @@ class Table:
     def __getitem__(self, name: str, /) -> list[Any]:
         """The values of a column; what is absent is ``None``."""
 
+    def __contains__(self, name: object, /) -> bool:
+        """Whether it has a column of this name."""
+
+    def __iter__(self) -> Iterator[str]:
+        """The names of its columns."""
+
     def to_dict(self) -> dict[str, list[Any]]:
         """Each column by its name."""
+
+    def __copy__(self) -> Table: ...
+    def __deepcopy__(self, memo: object) -> Table: ...
 
 @final
 class Run:
@@ -96,6 +105,8 @@ class Run:
     def plots(self) -> dict[str, str]:
         """Its figures as drawings in SVG, by name."""
 
+    def __copy__(self) -> Run: ...
+    def __deepcopy__(self, memo: object) -> Run: ...
     def _repr_html_(self) -> str: ...
 
 @final
@@ -119,6 +130,8 @@ class Scenario:
     ) -> Scenario:
         """The same with other values of settings, by their paths, such as ``{"cluster.replicas": 4}``."""
 
+    def __copy__(self) -> Scenario: ...
+    def __deepcopy__(self, memo: object) -> Scenario: ...
     def with_policies(
         self,
         *,
@@ -127,10 +140,14 @@ class Scenario:
         autoscaler: AutoscalerPolicy | None = None,
         scheduler: SchedulerPolicy | None = None,
     ) -> Scenario:
-        """The same with policies in Python in place of its own; studies simulate it with these too."""
+        """The same with policies in Python in place of its own, beside those that it has of other roles.
 
+        Studies simulate it with these too.
+        """
+
+    @property
     def resolved_toml(self) -> str:
-        """The scenario with every default filled in."""
+        """The scenario with every default filled in; it runs again to the same figures. Policies in Python are not part of it."""
 
     def run(
         self,
@@ -198,7 +215,7 @@ class Replica:
 
     @property
     def index(self) -> int:
-        """Its number in the cluster."""
+        """Its number among the replicas that serve the model; of a single model that is `instance` in `Run.requests`."""
 
     @property
     def outstanding_requests(self) -> int:
@@ -306,7 +323,7 @@ class Fleet:
 
 @final
 class EngineRequest:
-    """A request inside of an engine, as its scheduler may know it before a step."""
+    """A request inside an engine, as its scheduler may know it before a step."""
 
     @property
     def request(self) -> Request:
@@ -342,7 +359,7 @@ class Step:
 
     @property
     def requests(self) -> list[EngineRequest]:
-        """The requests inside of the engine, in the order of arrival."""
+        """The requests inside the engine, in the order of arrival."""
 
     @property
     def now_s(self) -> float:
@@ -364,7 +381,7 @@ class Step:
         """
 
     def preempt(self, request: EngineRequest | int) -> None:
-        """Takes a request its memory: it waits again, and computes all its tokens anew."""
+        """Takes away the memory of a request: it waits again, and computes all its tokens anew."""
 
 def load(
     source: Scenario | _Path | Mapping[str, Any] | None = None,

@@ -20,7 +20,7 @@ Source = Union[Scenario, str, "os.PathLike[str]", Mapping[str, Any]]
 StrPath = Union[str, "os.PathLike[str]"]
 
 Progress = Callable[[int, int], object]
-"""Is called with how much is done, and of how much."""
+"""``progress(done, total)``."""
 
 
 def _scenario(source: Source) -> Scenario:
@@ -58,7 +58,7 @@ class Estimate:
     """A figure over the runs of a point."""
 
     mean: float
-    within_95_pct: float | None
+    half_width_95: float | None
     """Half the width of its 95 % interval; ``None`` of a single run."""
 
 
@@ -132,9 +132,9 @@ def sweep(
     return Sweep(*told)
 
 
-def merge(parts: Sequence[StrPath], folder: StrPath, *, partial: bool = False) -> Sweep:
+def merge(parts: StrPath | Sequence[StrPath], folder: StrPath, *, partial: bool = False) -> Sweep:
     """Joins the folders of the parts of a sweep in another one; with ``partial`` also where runs are missing."""
-    return Sweep(*_servecast.merge(list(parts), folder, partial))
+    return Sweep(*_servecast.merge(_each(parts), folder, partial))
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ class Layout:
 
     layout: str
     """Its GPU, its tensor-parallel size and what else was chosen."""
-    keeps: bool
+    meets_slos: bool
     """Whether so many replicas meet all SLOs."""
     replicas: Any
     """How many; of prefill and decode apart, both. ``None`` where none was found."""
@@ -182,7 +182,7 @@ class Plan:
     @property
     def winner(self) -> Layout | None:
         """The cheapest layout that meets all SLOs, if any does."""
-        return next((one for one in self.layouts if one.keeps), None)
+        return next((one for one in self.layouts if one.meets_slos), None)
 
     def __str__(self) -> str:
         return self._words
@@ -252,6 +252,8 @@ class Finding:
     """Half the width of the interval of the difference."""
     relative: float | None
     """The difference relative to the baseline."""
+    relative_half_width: float | None
+    """Half the width of its interval."""
     p_value: float
     verdict: str
     """``better``, ``worse``, ``higher``, ``lower``, ``no difference`` or ``identical``, of this figure alone."""
@@ -283,6 +285,7 @@ class Comparison:
                 one["difference"],
                 one["difference_half_width"],
                 one["relative"],
+                one["relative_half_width"],
                 one["p_value"],
                 one["verdict"],
                 one.get("verdict_of_all_together"),
@@ -306,6 +309,11 @@ class Comparison:
         return self._words
 
 
+def _contestants(scenarios: Sequence[Source]) -> list[Scenario]:
+    read = [_scenario(one) for one in scenarios]
+    return [*read, *read[0].variants] if len(read) == 1 else read
+
+
 def compare(
     *scenarios: Source,
     seeds: tuple[int, int] = (10, 100),
@@ -314,13 +322,14 @@ def compare(
     metrics: str | Sequence[str] = (),
     paired: bool = True,
 ) -> Comparison:
-    """Says whether scenarios differ from the first one, or whether chance explains it.
+    """Says whether scenarios differ from the first one, or whether chance explains it. A scenario alone is compared
+    with its variants.
 
-    Runs are added, from ``seeds[0]`` up to ``seeds[1]`` seeds, until every interval is ``within`` so much of the
-    baseline's mean.
+    Seeds are added, from ``seeds[0]`` up to ``seeds[1]``, until half the width of every interval is at most the share
+    ``within`` of the baseline's mean.
     """
     told = _servecast.compare(
-        [_scenario(one) for one in scenarios], seeds, confidence, within, _each(metrics), paired
+        _contestants(scenarios), seeds, confidence, within, _each(metrics), paired
     )
     return Comparison(*told)
 
@@ -361,6 +370,8 @@ def calibrate(
     Runs are scenarios with measured figures, experiments, or, with the scenario ``server``, what a benchmark tool
     printed or wrote.
     """
+    if not _each(runs):
+        raise TypeError("runs: give at least one measured run")
     told = _servecast.calibrate(
         _each(runs), _each(hold_out), server, data, dict(overrides or {}), within_pct
     )
@@ -482,7 +493,8 @@ def check(
 ) -> Check:
     """Simulates the scenarios of a suite and compares their figures with those that are recorded.
 
-    The suite is the built-in one, or a ``folder`` of scenarios with its ``golden.toml``; of it those whose names are
-    like ``pattern``. Policies stand in for those of every scenario; one that they are not for is left out.
+    The suite is the built-in one, or a ``folder`` of scenarios with its ``golden.toml``; ``pattern`` selects scenarios
+    by name, as in ``"router-*"``. Policies replace those of every scenario; a scenario that a policy cannot serve is left
+    out, with the reason.
     """
     return Check(_servecast.check(folder, pattern, router, admission, autoscaler, scheduler))

@@ -12,7 +12,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use servecast::load::{Draft, Listener, Note};
-use servecast::threads::Stop;
+use servecast::threads::{Stop, Stopped};
 
 use crate::error::{Failure, of_class};
 
@@ -77,8 +77,38 @@ pub(crate) fn call<R>(work: impl FnOnce(Python<'_>) -> R) -> R {
     }
     Python::attach(|py| {
         let _before = Before(IN_CALL.replace(true));
+        let _calling = Calling::of_thread(py);
         work(py)
     })
+}
+
+/// Threads, as Python numbers them, on which Python code that a job called runs.
+static CALLING: Mutex<Vec<u64>> = Mutex::new(Vec::new());
+
+/// This thread is one of them.
+struct Calling(u64);
+
+impl Calling {
+    fn of_thread(py: Python<'_>) -> Self {
+        thread_local! {
+            static NUMBER: Cell<u64> = const { Cell::new(0) };
+        }
+        if NUMBER.get() == 0 {
+            let ident = || py.import("threading")?.call_method0("get_ident")?.extract::<u64>();
+            NUMBER.set(ident().unwrap_or_default());
+        }
+        CALLING.lock().unwrap_or_else(PoisonError::into_inner).push(NUMBER.get());
+        Self(NUMBER.get())
+    }
+}
+
+impl Drop for Calling {
+    fn drop(&mut self) {
+        let mut calling = CALLING.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(place) = calling.iter().rposition(|number| *number == self.0) {
+            calling.swap_remove(place);
+        }
+    }
 }
 
 /// Whether a job calls Python code: it then keeps the state that Python has of its thread.
@@ -137,8 +167,10 @@ pub(crate) fn run<R: Send>(
     work: impl FnOnce() -> Result<R, Failure> + Send,
 ) -> PyResult<R> {
     if IN_CALL.get() {
-        // A policy that simulates itself: its thread is taken already.
-        return work().map_err(|failure| failure.raise(py));
+        // A policy that simulates itself: its thread is taken already, and ends with the job that called it.
+        let stop = Stop::of_part();
+        let done = py.detach(|| panic::catch_unwind(AssertUnwindSafe(|| stop.run(work))));
+        return ended(py, &stop, done);
     }
     let stop = Stop::default();
     let (mut interrupt, mut told) = (None, None);
@@ -146,7 +178,8 @@ pub(crate) fn run<R: Send>(
         py.check_signals()?;
         job.bar.as_ref().map_or(Ok(()), |bar| bar.tell(py, &mut told))
     };
-    let pool = pool()?;
+    // A policy may wait for another job: it must not wait for a thread of this one.
+    let pool = if job.calls == Calls::Python { threads()? } else { pool()? };
     let done = py.detach(|| {
         thread::scope(|scope| {
             let (sender, ended) = mpsc::channel::<()>();
@@ -167,6 +200,9 @@ pub(crate) fn run<R: Send>(
                     interrupt = Some(error);
                     stop.stop();
                 }
+                if interrupt.is_some() && calls == Calls::Python {
+                    Python::attach(interrupt_calls);
+                }
             }
             worker.join()
         })
@@ -174,21 +210,44 @@ pub(crate) fn run<R: Send>(
     if let Some(error) = interrupt {
         return Err(error);
     }
-    let done = match done {
-        Ok(Ok(Ok(done))) => done.map_err(|failure| failure.raise(py))?,
-        Ok(Ok(Err(stopped))) => {
+    let done = ended(py, &stop, done.and_then(|done| done))?;
+    look(py)?;
+    Ok(done)
+}
+
+/// What work came to.
+fn ended<R>(
+    py: Python<'_>,
+    stop: &Stop,
+    done: thread::Result<Result<Result<R, Failure>, Stopped>>,
+) -> PyResult<R> {
+    match done {
+        Ok(Ok(done)) => done.map_err(|failure| failure.raise(py)),
+        Ok(Err(stopped)) => {
             let raised = stop.cause::<PyErr>();
-            return Err(raised.unwrap_or_else(|| PyRuntimeError::new_err(stopped.to_string())));
+            Err(raised.unwrap_or_else(|| PyRuntimeError::new_err(stopped.to_string())))
         }
-        Ok(Err(cause)) | Err(cause) => {
+        Err(cause) => {
             let text = cause.downcast_ref::<String>().map(String::as_str);
             let text = text.or_else(|| cause.downcast_ref::<&str>().copied());
             let text = format!("the simulation broke a law of its own: {}", text.unwrap_or("?"));
-            return Err(of_class(py, "InternalError", &text));
+            Err(of_class(py, "InternalError", &text))
         }
+    }
+}
+
+/// Raises `KeyboardInterrupt` in Python code that jobs called and that does not return.
+fn interrupt_calls(py: Python<'_>) {
+    let there = CALLING.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let raise = || -> PyResult<()> {
+        let module = py.import("servecast._errors")?;
+        for thread in there {
+            module.call_method1("interrupt", (thread,))?;
+        }
+        Ok(())
     };
-    look(py)?;
-    Ok(done)
+    // Where it cannot be raised, the code is waited for.
+    let _ = raise();
 }
 
 /// The threads of this process. Those of a process that forked are not there in its child, which gets others.
@@ -203,11 +262,14 @@ fn pool() -> PyResult<Arc<ThreadPool>> {
         // To drop it would be to wait for threads that are not there.
         std::mem::forget(known.take());
     }
-    let pool = ThreadPoolBuilder::new()
-        .thread_name(|number| format!("servecast-{number}"))
-        .build()
-        .map_err(|error| PyRuntimeError::new_err(format!("threads: {error}")))?;
-    let pool = Arc::new(pool);
+    let pool = threads()?;
     *known = Some((here, pool.clone()));
     Ok(pool)
+}
+
+/// As many threads as there are processors.
+fn threads() -> PyResult<Arc<ThreadPool>> {
+    let pool = ThreadPoolBuilder::new().thread_name(|number| format!("servecast-{number}"));
+    let pool = pool.build();
+    pool.map(Arc::new).map_err(|error| PyRuntimeError::new_err(format!("threads: {error}")))
 }

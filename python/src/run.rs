@@ -19,7 +19,7 @@ use crate::job::{Bar, Notes};
 use crate::table::Table;
 
 /// A run: its summary, its figures, and its tables, which are made when they are asked for.
-#[pyclass(frozen, module = "servecast")]
+#[pyclass(frozen, weakref, module = "servecast")]
 pub(crate) struct Run {
     /// Nothing of one that was pickled: all its tables are made.
     recording: Option<Recording>,
@@ -120,36 +120,36 @@ impl Run {
 
     /// A row per request.
     #[getter]
-    fn requests(&self) -> Table {
-        let made = self.requests.get_or_init(|| {
+    fn requests(&self, py: Python<'_>) -> Table {
+        let make = || {
             let run = &self.recording().run;
             Table::of(tables::requests(&run.recorder, &run.scenario))
-        });
-        made.clone()
+        };
+        py.detach(|| self.requests.get_or_init(make).clone())
     }
 
     /// A row per step, where they are kept.
     #[getter]
-    fn steps(&self) -> Option<Table> {
-        let made = self.steps.get_or_init(|| {
+    fn steps(&self, py: Python<'_>) -> Option<Table> {
+        let make = || {
             let steps = self.recording().steps.as_ref();
             steps.map(|log| Table::of(tables::steps(&log.steps)))
-        });
-        made.clone()
+        };
+        py.detach(|| self.steps.get_or_init(make).clone())
     }
 
     /// Queues, memory and throughput over time.
     #[getter]
-    fn series(&self) -> Table {
-        self.series
-            .get_or_init(|| Table::of(tables::series(&self.recording().run.recorder)))
-            .clone()
+    fn series(&self, py: Python<'_>) -> Table {
+        let make = || Table::of(tables::series(&self.recording().run.recorder));
+        py.detach(|| self.series.get_or_init(make).clone())
     }
 
     /// Its figures as drawings in SVG, by name.
     #[getter]
     fn plots<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let all = PyDict::new(py);
+        py.detach(|| self.all_plots());
         for (name, svg) in self.all_plots() {
             all.set_item(name, svg)?;
         }
@@ -169,13 +169,23 @@ impl Run {
         Ok(format!("{html}<div style=\"max-width:860px\">{drawn}</div>"))
     }
 
+    fn __copy__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    /// It never changes.
+    fn __deepcopy__<'py>(slf: Bound<'py, Self>, memo: Bound<'py, PyAny>) -> Bound<'py, Self> {
+        let _ = memo;
+        slf
+    }
+
     fn __reduce__<'py>(
         slf: &Bound<'py, Self>,
         py: Python<'py>,
     ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
         let run = slf.get();
         let texts = (run.json.clone(), run.report.clone(), run.resolved_toml().to_owned());
-        let tables = (run.requests(), run.steps(), run.series());
+        let tables = (run.requests(py), run.steps(py), run.series(py));
         let state = (texts, run.figures.clone(), tables, run.all_plots().to_vec());
         Ok((slf.get_type().getattr("_read")?, state.into_pyobject(py)?))
     }

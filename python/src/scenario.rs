@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString, PyTuple, PyType};
+use pyo3::types::{PyDict, PyMapping, PyString, PyTuple, PyType};
 use servecast::cli::Pasted;
 use servecast::load::{
     Cases, Changes, Draft, Drafts, Leaves, Loaded, state_setting, state_step_times,
@@ -21,13 +21,15 @@ use crate::run::{Progress, Run};
 use crate::value;
 
 /// A scenario with its variants.
-#[pyclass(frozen, module = "servecast")]
+#[pyclass(frozen, weakref, module = "servecast")]
 #[derive(Clone)]
 pub(crate) struct Scenario {
     /// The scenario, and then its variants.
     drafts: Vec<Draft>,
     /// What a study of it varies.
     sweep: Option<Value>,
+    /// Policies in Python, which its drafts have.
+    policies: Policies,
 }
 
 /// Simulates what is loaded; its report may be changed.
@@ -79,8 +81,9 @@ pub(crate) fn bench(
     }
     let mut loaded = pasted.loaded().clone();
     let mut calls = Calls::Nothing;
-    if given.is_any() {
-        loaded.policies = Some(Arc::new(Policies::new(&given)?.shared()));
+    let policies = Policies::default().with(&given)?;
+    if policies.is_any() {
+        loaded.policies = Some(Arc::new(policies.shared()));
         calls = Calls::Python;
     }
     for notice in pasted.notices() {
@@ -96,7 +99,7 @@ pub(crate) fn bench(
 pub(crate) fn load(
     py: Python<'_>,
     source: Option<&Bound<'_, PyAny>>,
-    overrides: Option<&Bound<'_, PyDict>>,
+    overrides: Option<&Bound<'_, PyAny>>,
     seed: Option<u64>,
     calibration: Option<PathBuf>,
 ) -> PyResult<Scenario> {
@@ -107,12 +110,12 @@ pub(crate) fn load(
     let drafts = match source {
         None => read(changes.load_study(None))?,
         Some(source) => {
-            if let Ok(dict) = source.cast::<PyDict>() {
-                read(changes.of_table("scenario", value::table("", dict)?))?
+            if source.is_instance_of::<PyDict>() || source.cast::<PyMapping>().is_ok() {
+                read(changes.of_table("scenario", value::table("", &value::dict(source)?)?))?
             } else if let Ok(scenario) = source.cast::<Scenario>() {
                 return scenario.get().changed(py, &changes);
             } else if let Ok(text) = source.cast::<PyString>()
-                && text.to_str()?.contains('\n')
+                && text.to_string_lossy().contains('\n')
             {
                 read(changes.of_text("scenario", text.to_str()?))?
             } else if let Ok(path) = source.extract::<PathBuf>() {
@@ -125,7 +128,8 @@ pub(crate) fn load(
             }
         }
     };
-    let scenario = Scenario { drafts: drafts.each, sweep: drafts.sweep };
+    let policies = Policies::default();
+    let scenario = Scenario { drafts: drafts.each, sweep: drafts.sweep, policies };
     // What a study varies need not be a scenario as it stands.
     if scenario.sweep.is_none() {
         for draft in &scenario.drafts {
@@ -166,7 +170,7 @@ impl Scenario {
         };
         let drafts = self.drafts.iter().map(change).collect::<Result<Vec<_>, _>>();
         let drafts = drafts.map_err(|failure| failure.raise(py))?;
-        Ok(Self { drafts, sweep: self.sweep.clone() })
+        Ok(Self { drafts, sweep: self.sweep.clone(), policies: self.policies.clone() })
     }
 
     fn resolve(&self, py: Python<'_>) -> PyResult<Loaded> {
@@ -192,7 +196,10 @@ impl Scenario {
     #[getter]
     fn variants(&self) -> Vec<Self> {
         let variants = self.drafts[1..].iter();
-        variants.map(|draft| Self { drafts: vec![draft.clone()], sweep: None }).collect()
+        let policies = || self.policies.clone();
+        variants
+            .map(|draft| Self { drafts: vec![draft.clone()], sweep: None, policies: policies() })
+            .collect()
     }
 
     /// The same with other values of settings, by their paths.
@@ -200,7 +207,7 @@ impl Scenario {
     fn with_overrides(
         &self,
         py: Python<'_>,
-        overrides: Option<&Bound<'_, PyDict>>,
+        overrides: Option<&Bound<'_, PyAny>>,
         seed: Option<u64>,
     ) -> PyResult<Self> {
         let overrides = value::overrides(overrides)?;
@@ -216,14 +223,18 @@ impl Scenario {
         autoscaler: Option<Bound<'_, PyAny>>,
         scheduler: Option<Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
-        let policies = Policies::new(&Given { router, admission, autoscaler, scheduler })?;
-        let policies = Arc::new(policies.shared());
-        let with = |draft: &Draft| draft.clone().with_policies(policies.clone());
-        let drafts = self.drafts.iter().map(with).collect();
-        Ok(Self { drafts, sweep: self.sweep.clone() })
+        let given = Given { router, admission, autoscaler, scheduler };
+        let policies = self.policies.with(&given)?;
+        let mut drafts = self.drafts.clone();
+        if policies.is_any() {
+            let shared = Arc::new(policies.shared());
+            drafts = drafts.into_iter().map(|one| one.with_policies(shared.clone())).collect();
+        }
+        Ok(Self { drafts, sweep: self.sweep.clone(), policies })
     }
 
     /// The scenario with every default filled in, in TOML.
+    #[getter]
     fn resolved_toml(&self, py: Python<'_>) -> PyResult<String> {
         Ok(self.resolve(py)?.text())
     }
@@ -244,12 +255,13 @@ impl Scenario {
         progress: Option<Bound<'_, PyAny>>,
     ) -> PyResult<Run> {
         let given = Given { router, admission, autoscaler, scheduler };
+        let policies = self.policies.with(&given)?;
         let mut draft = self.draft().clone();
         if let Some(seed) = seed {
             draft = draft.with_seed(seed).map_err(|error| Failure::from(error).raise(py))?;
         }
-        if given.is_any() {
-            draft = draft.with_policies(Arc::new(Policies::new(&given)?.shared()));
+        if policies.is_any() {
+            draft = draft.with_policies(Arc::new(policies.shared()));
         }
         let calls = Calls::of(&draft);
         simulate(py, calls, steps, progress, || Ok(draft.resolve()?), |_| Ok(()))
@@ -259,8 +271,19 @@ impl Scenario {
         let name = self.name();
         match self.drafts.len() {
             1 => format!("<servecast.Scenario {name:?}>"),
+            2 => format!("<servecast.Scenario {name:?} with a variant>"),
             all => format!("<servecast.Scenario {name:?} with {} variants>", all - 1),
         }
+    }
+
+    fn __copy__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    /// It never changes.
+    fn __deepcopy__<'py>(slf: Bound<'py, Self>, memo: Bound<'py, PyAny>) -> Bound<'py, Self> {
+        let _ = memo;
+        slf
     }
 
     fn __reduce__<'py>(
@@ -270,8 +293,8 @@ impl Scenario {
         let written = |value: Result<String, toml::ser::Error>| {
             value.map_err(|error| PyValueError::new_err(error.to_string()))
         };
-        let Self { drafts, sweep } = slf.get();
-        if drafts.iter().any(|draft| draft.policies().is_some()) {
+        let Self { drafts, sweep, policies } = slf.get();
+        if policies.is_any() {
             return Err(PyTypeError::new_err(
                 "a scenario with policies in Python is not pickled: pickle it without, and add them where it is read",
             ));
@@ -296,6 +319,6 @@ impl Scenario {
         if drafts.is_empty() {
             return Err(PyValueError::new_err("scenario: was pickled without settings"));
         }
-        Ok(Self { drafts, sweep })
+        Ok(Self { drafts, sweep, policies: Policies::default() })
     }
 }

@@ -35,9 +35,9 @@ pub(crate) fn study<R: Send>(
 ) -> PyResult<R> {
     let notes = Notes::default();
     let listener = notes.listener();
-    let done = job::run(py, job, || work(listener));
+    let done = job::run(py, job, || work(listener))?;
     notes.tell(py)?;
-    done
+    Ok(done)
 }
 
 /// Settings with the values they take: a list, or text as `--vary` takes it.
@@ -251,7 +251,7 @@ pub(crate) fn calibrate(
     hold_out: Vec<PathBuf>,
     server: Option<PathBuf>,
     data: Option<PathBuf>,
-    overrides: Option<&Bound<'_, PyDict>>,
+    overrides: Option<&Bound<'_, PyAny>>,
     within: f64,
 ) -> PyResult<(String, String)> {
     let overrides = value::overrides(overrides)?;
@@ -277,7 +277,7 @@ pub(crate) fn validate(
     engine: Option<String>,
     calibration: Option<PathBuf>,
     data: Option<PathBuf>,
-    overrides: Option<&Bound<'_, PyDict>>,
+    overrides: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<(String, String)> {
     let overrides = value::overrides(overrides)?;
     study(py, &Job::default(), move |listener| {
@@ -319,8 +319,9 @@ pub(crate) fn check(
     scheduler: Option<Bound<'_, PyAny>>,
 ) -> PyResult<String> {
     let given = Given { router, admission, autoscaler, scheduler };
-    let calls = if given.is_any() { Calls::Python } else { Calls::Nothing };
-    let policies = Policies::new(&given)?.shared();
+    let policies = Policies::default().with(&given)?;
+    let calls = if policies.is_any() { Calls::Python } else { Calls::Nothing };
+    let policies = policies.shared();
     study(py, &Job { calls, bar: None }, move |listener| {
         let suite = match &folder {
             Some(folder) => checks::folder(folder, Purpose::Check, &listener)?,

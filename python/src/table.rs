@@ -12,11 +12,11 @@ use arrow_ipc::writer::StreamWriter;
 use arrow_schema::{ArrowError, Field, Schema};
 use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyCapsule, PyDict, PyList, PyType};
+use pyo3::types::{PyBytes, PyCapsule, PyDict, PyIterator, PyList, PyType};
 use servecast::io::results::{Cells, NamedCells};
 
 /// A table.
-#[pyclass(frozen, module = "servecast")]
+#[pyclass(frozen, weakref, mapping, module = "servecast")]
 #[derive(Clone)]
 pub(crate) struct Table {
     batch: RecordBatch,
@@ -77,6 +77,17 @@ impl Table {
         self.batch.num_rows()
     }
 
+    /// Whether it has a column of this name.
+    fn __contains__(&self, name: &Bound<'_, PyAny>) -> bool {
+        let name = name.extract::<String>();
+        name.is_ok_and(|name| self.batch.column_by_name(&name).is_some())
+    }
+
+    /// The names of its columns, one after the other.
+    fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
+        PyList::new(py, self.column_names())?.try_iter()
+    }
+
     /// Names of the columns.
     #[getter]
     fn column_names(&self) -> Vec<String> {
@@ -102,6 +113,16 @@ impl Table {
     fn __repr__(&self) -> String {
         let names = self.column_names().join(", ");
         format!("<servecast.Table of {} rows: {names}>", self.batch.num_rows())
+    }
+
+    fn __copy__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    /// It never changes.
+    fn __deepcopy__<'py>(slf: Bound<'py, Self>, memo: Bound<'py, PyAny>) -> Bound<'py, Self> {
+        let _ = memo;
+        slf
     }
 
     fn __reduce__<'py>(

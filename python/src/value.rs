@@ -2,13 +2,27 @@
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
+use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyMapping, PyRange, PyString, PyTuple};
 use servecast::load::Override;
 use toml::{Table, Value};
+
+/// Lists and dicts in each other.
+const DEPTH_MAX: u32 = 64;
 
 /// A value of a setting at this path: texts, numbers, booleans, paths, and lists and dicts of them. Scalars of numpy are
 /// numbers too.
 pub(crate) fn setting(at: &str, value: &Bound<'_, PyAny>) -> PyResult<Value> {
+    nested(at, value, 0)
+}
+
+/// The same of what lies in so many lists and dicts.
+fn nested(at: &str, value: &Bound<'_, PyAny>, depth: u32) -> PyResult<Value> {
+    if depth > DEPTH_MAX {
+        let (begin, _) = at.split_at(at.floor_char_boundary(80));
+        return Err(PyValueError::new_err(format!(
+            "{begin}…: lists and dicts lie in more than {DEPTH_MAX} others, or in themselves"
+        )));
+    }
     if value.is_none() {
         return Err(PyTypeError::new_err(format!("{at}: is None; leave the key out")));
     }
@@ -27,21 +41,22 @@ pub(crate) fn setting(at: &str, value: &Bound<'_, PyAny>) -> PyResult<Value> {
     if let Ok(value) = value.cast::<PyString>() {
         return Ok(Value::String(value.to_str()?.to_owned()));
     }
-    if let Ok(value) = value.cast::<PyDict>() {
-        return table(at, value).map(Value::Table);
+    if value.is_instance_of::<PyDict>() || value.cast::<PyMapping>().is_ok() {
+        return nested_table(at, &dict(value)?, depth).map(Value::Table);
     }
-    if value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>() {
+    let is_list = value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>();
+    if is_list || value.is_instance_of::<PyRange>() {
         let items = value.try_iter()?.enumerate();
-        let items = items.map(|(place, item)| setting(&format!("{at}[{place}]"), &item?));
+        let items = items.map(|(place, item)| nested(&format!("{at}[{place}]"), &item?, depth + 1));
         return items.collect::<PyResult<Vec<Value>>>().map(Value::Array);
     }
     if value.hasattr("__fspath__")? {
         let path: String = value.call_method0("__fspath__")?.extract()?;
         return Ok(Value::String(path));
     }
-    // A scalar of numpy.
-    if value.hasattr("item")? && value.hasattr("dtype")? {
-        return setting(at, &value.call_method0("item")?);
+    // A scalar or an array of numpy.
+    if value.hasattr("tolist")? && value.hasattr("dtype")? {
+        return nested(at, &value.call_method0("tolist")?, depth + 1);
     }
     let kind = value.get_type().name()?;
     Err(PyTypeError::new_err(format!(
@@ -51,6 +66,25 @@ pub(crate) fn setting(at: &str, value: &Bound<'_, PyAny>) -> PyResult<Value> {
 
 /// A dict as a table of settings.
 pub(crate) fn table(at: &str, dict: &Bound<'_, PyDict>) -> PyResult<Table> {
+    nested_table(at, dict, 0)
+}
+
+/// A dict, or a copy of another mapping.
+pub(crate) fn dict<'py>(mapping: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
+    if let Ok(dict) = mapping.cast::<PyDict>() {
+        return Ok(dict.clone());
+    }
+    let dict = PyDict::new(mapping.py());
+    dict.update(mapping.cast::<PyMapping>().map_err(|_| {
+        PyTypeError::new_err(format!(
+            "must be a dict, got {}",
+            mapping.get_type().name().map_or_else(|_| String::new(), |name| name.to_string())
+        ))
+    })?)?;
+    Ok(dict)
+}
+
+fn nested_table(at: &str, dict: &Bound<'_, PyDict>, depth: u32) -> PyResult<Table> {
     let mut table = Table::new();
     for (key, value) in dict {
         let Ok(key) = key.cast::<PyString>() else {
@@ -59,14 +93,15 @@ pub(crate) fn table(at: &str, dict: &Bound<'_, PyDict>) -> PyResult<Table> {
         };
         let key = key.to_str()?;
         let path = if at.is_empty() { key.to_owned() } else { format!("{at}.{key}") };
-        table.insert(key.to_owned(), setting(&path, &value)?);
+        table.insert(key.to_owned(), nested(&path, &value, depth + 1)?);
     }
     Ok(table)
 }
 
 /// Settings by their paths.
-pub(crate) fn overrides(given: Option<&Bound<'_, PyDict>>) -> PyResult<Vec<Override>> {
+pub(crate) fn overrides(given: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<Override>> {
     let Some(given) = given else { return Ok(Vec::new()) };
+    let given = dict(given)?;
     let mut overrides = Vec::with_capacity(given.len());
     for (path, value) in given {
         let path = path.cast::<PyString>().map_err(|_| {

@@ -89,7 +89,7 @@ def test_scalars_of_numpy_and_paths_are_settings(tmp_path: Path) -> None:
     arrays = servecast.load(
         CHAT, {"cluster.replicas": numpy.int64(2), "workload.arrivals.rate_per_s": numpy.float32(3.5)}
     )
-    assert arrays.resolved_toml() == plain.resolved_toml()
+    assert arrays.resolved_toml == plain.resolved_toml
     missing = tmp_path / "own.toml"
     with pytest.raises(servecast.ScenarioError, match=r"own\.toml"):
         servecast.load(CHAT, {"cluster.gpu": missing})
@@ -101,3 +101,26 @@ def test_a_trace_that_is_not_there_is_told() -> None:
     scenario["workload"] = {"arrivals": {"type": "trace"}, "lengths": {"type": "trace"}}
     with pytest.raises(servecast.ServecastError, match="no-such-trace.csv"):
         servecast.load(scenario).run()
+
+
+def test_what_lies_in_itself_is_refused() -> None:
+    inside: dict[str, Any] = {}
+    inside["a"] = inside
+    deep: list[Any] = []
+    for _ in range(100_000):
+        deep = [deep]
+    for given in (inside, {"x": deep}):
+        with pytest.raises(ValueError, match="in themselves"):
+            servecast.load(given)
+    with pytest.raises(ValueError, match="in themselves"):
+        servecast.load(CHAT, {"cluster": inside})
+
+
+def test_mappings_ranges_and_arrays_are_settings() -> None:
+    import types
+
+    one = servecast.load(types.MappingProxyType(CHAT), types.MappingProxyType({"cluster.replicas": 2}))
+    assert one.resolved_toml == servecast.load(CHAT, {"cluster.replicas": 2}).resolved_toml
+    numpy: Any = pytest.importorskip("numpy")
+    for values in (range(1, 3), numpy.array([1, 2])):
+        assert len(servecast.sweep(CHAT, {"cluster.replicas": values}).points) == 2

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import random
 import threading
 import traceback
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -271,6 +273,16 @@ def test_a_scheduler_keeps_to_memory_and_preempts() -> None:
     assert run.steps is None and scarce.run(scheduler=careful, steps=True).steps is not None
 
 
+class Generator:
+    def schedule(self, step: Step) -> Any:
+        yield step.compute(step.requests[0], 1)
+
+
+class Coroutine:
+    async def schedule(self, step: Step) -> None:
+        step.compute(step.requests[0], 1)
+
+
 @pytest.mark.parametrize(
     ("share", "text"),
     [
@@ -323,6 +335,103 @@ def test_a_policy_may_simulate(chat: servecast.Scenario) -> None:
             return Least().choose(request, replicas)
 
     assert chat.run(router=Thinks).figures == chat.run().figures
+
+
+def test_a_policy_may_run_a_study_with_policies(chat: servecast.Scenario) -> None:
+    small = chat.with_overrides({"workload.num_requests": 5})
+
+    class Fails:
+        def choose(self, request: Request, replicas: Sequence[Replica]) -> Replica:
+            raise KeyError("inside")
+
+    class Thinks(Least):
+        def __init__(self) -> None:
+            swept = servecast.sweep(small.with_policies(router=Least), {"cluster.replicas": [1, 2, 3, 4]})
+            assert len(swept.points) == 4
+            with pytest.raises(KeyError, match="inside"):
+                small.run(router=Fails)
+
+    assert chat.run(router=Thinks).figures == chat.run().figures
+
+
+def test_policies_of_other_roles_stay(chat: servecast.Scenario) -> None:
+    first = chat.with_policies(router=lambda _, replicas: replicas[0])
+    in_turn = lambda waiting, engine, now_s: 0  # noqa: E731
+    for both in (first.with_policies(admission=in_turn).run(), first.run(admission=in_turn)):
+        assert set(both.requests["instance"]) == {0}
+    assert first.run(router=Least).figures == chat.run().figures
+    with pytest.raises(TypeError, match="one of admission and scheduler"):
+        chat.with_policies(admission=in_turn).run(scheduler=Fair)
+
+
+def test_methods_and_what_can_be_called_begin_anew_too(chat: servecast.Scenario) -> None:
+    class Turns:
+        def __init__(self) -> None:
+            self.place = 0
+
+        def pick(self, request: Request, replicas: Sequence[Replica]) -> Replica:
+            self.place += 7
+            return replicas[self.place % 11 % len(replicas)]
+
+        __call__ = pick
+
+    turns = Turns()
+    figures = [chat.run(router=router).figures for router in (turns.pick, turns.pick, turns, turns)]
+    assert all(one == figures[0] for one in figures) and turns.place == 0
+
+
+def test_each_model_has_a_router_of_its_own() -> None:
+    path = Path(__file__).parents[2] / "scenarios" / "several-models.toml"
+    if not path.exists():
+        path = Path(os.environ.get("SERVECAST_REPOSITORY", "")) / "scenarios" / "several-models.toml"
+    if not path.exists():
+        pytest.skip("the tests lie apart from the repository")
+    scenario = servecast.load(path, {"workload.num_requests": 300})
+    seen: list[tuple[int, int]] = []
+
+    class Watches(Least):
+        def __init__(self) -> None:
+            self.models: set[int] = set()
+
+        def choose(self, request: Request, replicas: Sequence[Replica]) -> Replica:
+            self.models.add(request.model)
+            assert len(self.models) == 1
+            assert [replica.index for replica in replicas] == list(range(len(replicas)))
+            seen.append((request.model, len(replicas)))
+            return super().choose(request, replicas)
+
+    scenario.run(router=Watches)
+    assert len({model for model, _ in seen}) > 1
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"router": lambda request, replicas: True}, "True"),
+        ({"scheduler": Generator}, "generator"),
+        ({"scheduler": Coroutine}, "coroutine"),
+        ({"admission": lambda waiting, engine, now_s: "x"}, "got x"),
+    ],
+)
+def test_what_decides_nothing_is_refused(chat: servecast.Scenario, given: Any, text: str) -> None:
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pytest.raises(TypeError, match=text):
+            chat.run(**given)
+
+
+def test_an_error_comes_before_what_should_be_heard(chat: servecast.Scenario) -> None:
+    import warnings
+
+    def fails(request: Request, replicas: Sequence[Replica]) -> Replica:
+        raise LookupError("first")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(LookupError, match="first"):
+            servecast.compare(chat, chat.with_policies(router=fails), seeds=(3, 3))
 
 
 def test_studies_have_them_too(chat: servecast.Scenario) -> None:

@@ -79,6 +79,45 @@ def test_an_interrupt_ends_a_run(what: str, tmp_path: Path) -> None:
     assert servecast.load(CHAT).run().figures["finished"] == 300
 
 
+def test_an_interrupt_ends_a_policy_that_loops() -> None:
+    told = python("""
+        import os, signal, threading, servecast
+
+        def loops(request, replicas):
+            while True:
+                pass
+
+        threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+        try:
+            servecast.load(None, {"cluster.replicas": 2}).run(router=loops)
+        except KeyboardInterrupt:
+            print("interrupted")
+        print(servecast.load(None, {"workload.num_requests": 5}).run().figures["finished"])
+    """)
+    assert told.stdout.split() == ["interrupted", "5.0"], told.stderr
+
+
+def test_a_policy_may_wait_for_a_thread_that_runs() -> None:
+    told = python("""
+        import os, threading
+        os.environ["RAYON_NUM_THREADS"] = "1"
+        import servecast
+        small = servecast.load(None, {"workload.num_requests": 20, "cluster.replicas": 2})
+
+        class Waits:
+            def __init__(self):
+                thread = threading.Thread(target=small.run)
+                thread.start()
+                thread.join()
+
+            def choose(self, request, replicas):
+                return replicas[0]
+
+        print(small.run(router=Waits).figures["finished"])
+    """)
+    assert told.stdout.split() == ["20.0"], told.stderr
+
+
 def test_the_gil_is_free_while_a_run_goes_on() -> None:
     scenario = servecast.load(CHAT, {**LONG, "workload.num_requests": 200_000})
     ticks = 0
@@ -98,6 +137,15 @@ def test_the_gil_is_free_while_a_run_goes_on() -> None:
     done.set()
     thread.join()
     assert ticks > took / 0.001 / 20
+
+
+def test_what_should_be_heard_of_a_study_is_told_of_its_caller() -> None:
+    told = python("""
+        import servecast
+        scenario = servecast.load(None, {"workload.num_requests": 20})
+        servecast.compare(scenario, scenario.with_overrides({"workload.num_requests": 30}), seeds=(3, 3))
+    """)
+    assert "_studies.py" not in told.stderr and "ServecastWarning" in told.stderr, told.stderr
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

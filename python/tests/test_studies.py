@@ -26,7 +26,7 @@ def test_a_sweep_is_that_of_the_command(tmp_path: Path) -> None:
     swept = servecast.sweep(path, {"cluster.replicas": "1..3"}, seeds=2)
     assert swept.json == json.loads(told.stdout)
     assert [point.settings["cluster.replicas"] for point in swept.points] == [1, 2, 3]
-    assert swept.points[0].figures["p99_ttft_ms"].within_95_pct is not None
+    assert swept.points[0].figures["p99_ttft_ms"].half_width_95 is not None
     assert len(swept.runs) == 6 and swept.reused == 0
     again = servecast.sweep(path, {"cluster.replicas": [1, 2, 3]}, seeds=2, folder=tmp_path / "kept")
     more = servecast.sweep(path, {"cluster.replicas": [1, 2, 3]}, seeds=3, folder=tmp_path / "other")
@@ -42,6 +42,10 @@ def test_parts_of_a_sweep_are_joined(tmp_path: Path) -> None:
         servecast.sweep(CHAT, vary, folder=tmp_path / f"part-{part}", shard=(part, 2))
     joined = servecast.merge([tmp_path / "part-1", tmp_path / "part-2"], tmp_path / "whole")
     assert joined.runs.to_dict() == whole.runs.to_dict()
+    alone = servecast.merge(tmp_path / "part-1", tmp_path / "partial", partial=True)
+    assert 0 < len(alone.runs) < len(whole.runs)
+    with pytest.raises(TypeError, match="at least one"):
+        servecast.calibrate([])
     with pytest.raises(ValueError, match="I from 1 to N"):
         servecast.sweep(CHAT, vary, folder=tmp_path / "x", shard=(3, 2))
 
@@ -88,6 +92,9 @@ def test_a_comparison_tells_chance_from_difference() -> None:
     assert found.verdict == "better" and found.difference < 0
     assert found.sentence is not None and found.sentence in str(compared)
     assert len(compared.runs) == 8
+    assert found.relative_half_width is not None
+    built_in = servecast.compare(servecast.load(None, {"workload.num_requests": 20}), seeds=(3, 3))
+    assert built_in.finding("mean_ttft_ms", "B").verdict
     same = servecast.compare(one, one, seeds=(3, 3))
     assert {finding.verdict for finding in same.findings} == {"identical"}
     with pytest.raises(servecast.ScenarioError, match="at least 3 seeds"):

@@ -9,7 +9,7 @@ use pyo3::types::PyList;
 use servecast::engine::scheduler::{Admit, Doorkeeper, Held, Load, Scheduler};
 use servecast::units::SimTime;
 
-use super::{Request, Started};
+use super::{Request, Started, whole};
 use crate::job;
 
 /// What the engine itself has.
@@ -74,16 +74,17 @@ impl PythonAdmit {
             kv_blocks: engine.kv_blocks,
             kv_blocks_free: engine.kv_blocks_free,
         };
-        let chosen = self.started.method.call1(py, (&list, engine, now.as_secs_f64()))?;
-        let chosen = chosen.bind(py);
+        let chosen = self.started.call(py, (&list, engine, now.as_secs_f64()))?;
         if chosen.is_none() {
             return Ok(None);
         }
         let place = match chosen.cast::<Request>() {
             Ok(request) => waiting.iter().position(|held| held.view().id.0 == request.get().id),
-            Err(_) => Some(chosen.extract::<usize>().map_err(|_| {
-                PyTypeError::new_err("admission: must choose a request, its place, or None")
-            })?),
+            Err(_) => Some(whole(&chosen).map_err(|_| {
+                PyTypeError::new_err(format!(
+                    "admission: must choose a request, its place, or None, got {chosen}"
+                ))
+            })? as usize),
         };
         match place.filter(|place| *place < waiting.len()) {
             Some(place) => Ok(Some(place)),

@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use servecast::cluster::{Scale, ScaleView};
 use servecast::units::SimTime;
 
-use super::Started;
+use super::{Started, whole};
 use crate::job;
 
 /// What a rule may know of a replica that serves.
@@ -42,15 +42,12 @@ pub(crate) struct Fleet {
 /// A rule whose `decide` is Python.
 #[derive(Debug)]
 pub(super) struct PythonScale {
-    /// As it is at the start of a run.
-    first: Started,
     started: Started,
 }
 
 impl PythonScale {
-    pub(super) fn new(first: Started) -> Self {
-        let started = job::call(|py| first.copied(py)).unwrap_or_else(|error| job::end(error));
-        Self { first, started }
+    pub(super) fn new(started: Started) -> Self {
+        Self { started }
     }
 }
 
@@ -71,10 +68,10 @@ impl Scale for PythonScale {
             serving: serving.collect(),
         };
         let decided = job::call(|py| -> PyResult<u32> {
-            let decided = self.started.method.call1(py, (fleet, now.as_secs_f64()))?;
-            decided.extract(py).map_err(|_| {
+            let decided = self.started.call(py, (fleet, now.as_secs_f64()))?;
+            whole(&decided).map_err(|_| {
                 PyTypeError::new_err(format!(
-                    "autoscaler: must decide on a whole number of replicas, got {decided}"
+                    "autoscaler: must decide on a whole number of replicas from 0, got {decided}"
                 ))
             })
         });
@@ -82,8 +79,7 @@ impl Scale for PythonScale {
     }
 
     fn fresh(&self) -> Box<dyn Scale> {
-        let first = job::call(|py| self.first.copied(py));
-        let first = first.unwrap_or_else(|error| job::end(error));
-        Box::new(Self::new(first))
+        let started = job::call(|py| self.started.anew(py));
+        Box::new(Self::new(started.unwrap_or_else(|error| job::end(error))))
     }
 }

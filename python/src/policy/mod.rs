@@ -1,8 +1,8 @@
 //! Policies in Python: a router, an order of admission, an autoscaler, a scheduler.
 //!
-//! Each is a class with one method, an object of one, or the method alone as a function. Each run, and of schedulers and
-//! orders of admission each replica, has an object of its own: of a class a new one, of an object a copy. So runs do not
-//! learn from each other, and equal runs give equal results.
+//! Each is a class with one method, an object of one, or a function. Each run, and of schedulers and orders of admission
+//! each replica, has an object of its own: of a class a new one, of an object a copy. So runs do not learn from each other,
+//! and equal runs give equal results. A function is called as it is.
 //!
 //! What a policy is given is what a policy of the library is given: never the length of an answer.
 
@@ -12,9 +12,12 @@ mod request;
 mod router;
 mod scheduler;
 
+use std::sync::Arc;
+
+use pyo3::call::PyCallArgs;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::PyType;
+use pyo3::types::{PyBool, PyType};
 use servecast::cluster::Router;
 use servecast::study;
 
@@ -34,23 +37,17 @@ pub(crate) struct Given<'py> {
     pub(crate) scheduler: Option<Bound<'py, PyAny>>,
 }
 
-impl Given<'_> {
-    /// Whether there is one.
-    pub(crate) fn is_any(&self) -> bool {
-        let Self { router, admission, autoscaler, scheduler } = self;
-        [router, admission, autoscaler, scheduler].into_iter().any(Option::is_some)
-    }
-}
-
 /// Policies that stand in for those of a scenario.
+#[derive(Clone, Default)]
 pub(crate) struct Policies {
-    router: Option<Policy>,
-    admission: Option<Policy>,
-    autoscaler: Option<Policy>,
-    scheduler: Option<Policy>,
+    router: Option<Arc<Policy>>,
+    admission: Option<Arc<Policy>>,
+    autoscaler: Option<Arc<Policy>>,
+    scheduler: Option<Arc<Policy>>,
 }
 
 /// A policy, of which each run has a copy.
+#[derive(Debug)]
 pub(crate) struct Policy {
     object: Py<PyAny>,
     kind: Kind,
@@ -58,7 +55,7 @@ pub(crate) struct Policy {
     method: &'static str,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Class,
     Object,
@@ -88,23 +85,25 @@ impl Policy {
     }
 
     /// A new object of it, and its method.
-    fn start(&self, py: Python<'_>) -> PyResult<Started> {
+    fn start(self: &Arc<Self>, py: Python<'_>) -> PyResult<Started> {
         let object = match self.kind {
-            Kind::Function => {
-                let method = self.object.clone_ref(py);
-                return Ok(Started { object: method.clone_ref(py), method, name: None });
-            }
             Kind::Class => self.object.call0(py)?,
-            Kind::Object => copied(py, &self.object)?,
+            // A function has no state; the object of a method, and one that is called, is copied.
+            Kind::Object | Kind::Function => copied(py, &self.object)?,
         };
-        let method = object.getattr(py, self.method)?;
-        Ok(Started { object, method, name: Some(self.method) })
+        self.with(py, object)
     }
-}
 
-impl Policy {
+    fn with(self: &Arc<Self>, py: Python<'_>, object: Py<PyAny>) -> PyResult<Started> {
+        let method = match self.kind {
+            Kind::Function => object.clone_ref(py),
+            Kind::Class | Kind::Object => object.getattr(py, self.method)?,
+        };
+        Ok(Started { policy: self.clone(), object, method, is_used: false })
+    }
+
     /// The same in a job.
-    fn started(&self) -> Started {
+    fn started(self: &Arc<Self>) -> Started {
         job::call(|py| self.start(py)).unwrap_or_else(|error| job::end(error))
     }
 }
@@ -119,25 +118,46 @@ fn copied(py: Python<'_>, object: &Py<PyAny>) -> PyResult<Py<PyAny>> {
     })
 }
 
+/// A whole number that Python code chose; no boolean.
+fn whole(chosen: &Bound<'_, PyAny>) -> PyResult<u32> {
+    if chosen.is_instance_of::<PyBool>() {
+        return Err(PyTypeError::new_err("a boolean"));
+    }
+    chosen.extract()
+}
+
 /// The object of a run or a replica.
 #[derive(Debug)]
 pub(crate) struct Started {
+    policy: Arc<Policy>,
     object: Py<PyAny>,
     method: Py<PyAny>,
-    /// The name of the method; of a function none.
-    name: Option<&'static str>,
+    is_used: bool,
 }
 
 impl Started {
+    /// Calls its method.
+    fn call<'py>(
+        &mut self,
+        py: Python<'py>,
+        arguments: impl PyCallArgs<'py>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        self.is_used = true;
+        self.method.bind(py).call1(arguments)
+    }
+
     /// Another one as it is now.
     fn copied(&self, py: Python<'_>) -> PyResult<Self> {
-        let Some(name) = self.name else {
-            let (object, method) = (self.object.clone_ref(py), self.method.clone_ref(py));
-            return Ok(Self { object, method, name: None });
-        };
-        let object = copied(py, &self.object)?;
-        let method = object.getattr(py, name)?;
-        Ok(Self { object, method, name: Some(name) })
+        if !self.is_used {
+            return self.policy.start(py);
+        }
+        let copy = self.policy.with(py, copied(py, &self.object)?)?;
+        Ok(Self { is_used: true, ..copy })
+    }
+
+    /// Another one, which has seen nothing.
+    fn anew(&self, py: Python<'_>) -> PyResult<Self> {
+        self.policy.start(py)
     }
 
     /// An attribute of its object or class; nothing where it has none.
@@ -147,36 +167,47 @@ impl Started {
 }
 
 impl Policies {
-    /// Reads what Python gave.
-    pub(crate) fn new(given: &Given<'_>) -> PyResult<Self> {
-        if given.admission.is_some() && given.scheduler.is_some() {
+    /// These, and what Python gave in place of those of the same role.
+    pub(crate) fn with(&self, given: &Given<'_>) -> PyResult<Self> {
+        let of = |role, method, given: &Option<Bound<'_, PyAny>>, before: &Option<Arc<Policy>>| {
+            let policy = Policy::new(role, method, given.as_ref())?.map(Arc::new);
+            PyResult::Ok(policy.or_else(|| before.clone()))
+        };
+        let policies = Self {
+            router: of("router", "choose", &given.router, &self.router)?,
+            admission: of("admission", "choose", &given.admission, &self.admission)?,
+            autoscaler: of("autoscaler", "decide", &given.autoscaler, &self.autoscaler)?,
+            scheduler: of("scheduler", "schedule", &given.scheduler, &self.scheduler)?,
+        };
+        if policies.admission.is_some() && policies.scheduler.is_some() {
             return Err(PyTypeError::new_err(
                 "admission stands before the engine's scheduler: give one of admission and scheduler",
             ));
         }
-        Ok(Self {
-            router: Policy::new("router", "choose", given.router.as_ref())?,
-            admission: Policy::new("admission", "choose", given.admission.as_ref())?,
-            autoscaler: Policy::new("autoscaler", "decide", given.autoscaler.as_ref())?,
-            scheduler: Policy::new("scheduler", "schedule", given.scheduler.as_ref())?,
-        })
+        Ok(policies)
     }
 
-    /// As the library takes them; what Python code raises ends the job.
-    pub(crate) fn shared(self) -> study::Policies<'static> {
+    /// Whether there is one.
+    pub(crate) fn is_any(&self) -> bool {
         let Self { router, admission, autoscaler, scheduler } = self;
+        [router, admission, autoscaler, scheduler].into_iter().any(Option::is_some)
+    }
+
+    /// As the library takes them, if there are some; what Python code raises ends the job.
+    pub(crate) fn shared(&self) -> study::Policies<'static> {
+        let Self { router, admission, autoscaler, scheduler } = self.clone();
         let mut policies = study::Policies::shipped();
         if let Some(policy) = router {
-            policies = policies.with_router(move |_, _| {
-                let router = router::PythonRouter::new(policy.started());
-                Ok(Router::Custom(Box::new(router)))
+            policies = policies.with_router(move |scenario, _| {
+                // As the project's routers, one for each model.
+                Ok(Router::per_model(scenario.models.len(), scenario.seed, |_| {
+                    Router::Custom(Box::new(router::PythonRouter::new(policy.started())))
+                }))
             });
         }
         if let Some(policy) = autoscaler {
-            policies = policies.with_scale(move |_| {
-                let rule = autoscaler::PythonScale::new(policy.started());
-                Ok(Box::new(rule))
-            });
+            policies = policies
+                .with_scale(move |_| Ok(Box::new(autoscaler::PythonScale::new(policy.started()))));
         }
         if let Some(policy) = admission {
             policies = policies.with_scheduler(move |_, _, engine| {

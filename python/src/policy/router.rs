@@ -12,7 +12,7 @@ use servecast::ids::InstanceId;
 use servecast::request::RequestView;
 use servecast::units::SimDuration;
 
-use super::{Request, Started};
+use super::{Request, Started, whole};
 use crate::job;
 
 /// What is known of all replicas when a request is routed.
@@ -31,7 +31,7 @@ struct Known {
 #[pyclass(frozen, module = "servecast")]
 #[derive(Debug)]
 pub(crate) struct Replica {
-    /// Its number.
+    /// Its number among those that serve the model of the request.
     #[pyo3(get)]
     index: u32,
     known: Arc<Mutex<Known>>,
@@ -195,11 +195,10 @@ impl PythonRouter {
         view: &ClusterView<'_>,
     ) -> PyResult<InstanceId> {
         self.look(py, request, view)?;
-        let chosen = self.started.method.call1(py, (Request::of(&request), &self.up))?;
-        let chosen = chosen.bind(py);
+        let chosen = self.started.call(py, (Request::of(&request), &self.up))?;
         let index = match chosen.cast::<Replica>() {
             Ok(replica) => replica.get().index,
-            Err(_) => chosen.extract::<u32>().map_err(|_| {
+            Err(_) => whole(&chosen).map_err(|_| {
                 PyTypeError::new_err(format!(
                     "router: must choose a replica or the number of one, got {}",
                     chosen.repr().map_or_else(|_| String::new(), |text| text.to_string())
@@ -224,7 +223,9 @@ fn needs(py: Python<'_>, started: &Started) -> PyResult<Needs> {
         let Some(value) = started.attribute(py, name)?.filter(|value| !value.is_none()) else {
             return Ok(None);
         };
-        let seconds: f64 = value.extract()?;
+        let seconds = value.extract::<f64>().map_err(|_| {
+            PyTypeError::new_err(format!("router: {name} must be seconds or None, got {value}"))
+        })?;
         if !(0.0..=1e6).contains(&seconds) {
             let rule = format!("router: {name} must be within 0 and 1e6 seconds, got {seconds}");
             return Err(PyValueError::new_err(rule));

@@ -197,7 +197,7 @@ impl Clone for PythonScheduler {
 }
 
 impl PythonScheduler {
-    fn decide(&self, py: Python<'_>, now: SimTime, step: &NextStep<'_>) -> PyResult<Deciding> {
+    fn decide(&mut self, py: Python<'_>, now: SimTime, step: &NextStep<'_>) -> PyResult<Deciding> {
         let mut deciding = Deciding { free_blocks: self.blocks.free, ..Deciding::default() };
         let mut requests = Vec::with_capacity(self.inside.len());
         for one in &self.inside {
@@ -225,7 +225,12 @@ impl PythonScheduler {
         let (now_s, block_tokens) = (now.as_secs_f64(), self.block_tokens);
         let step = Step { requests, now_s, block_tokens, deciding: Mutex::new(deciding) };
         let step = Py::new(py, step)?;
-        self.started.method.call1(py, (&step,))?;
+        let returned = self.started.call(py, (&step,))?;
+        if returned.hasattr("send")? {
+            return Err(PyTypeError::new_err(format!(
+                "scheduler: `schedule` is a coroutine or a generator, which decides nothing: {returned}"
+            )));
+        }
         let decided = std::mem::take(&mut *step.get().deciding());
         Ok(decided)
     }
@@ -284,6 +289,9 @@ pub(super) fn of_group(
     group: &ReplicaGroup,
     start: impl FnOnce() -> Started,
 ) -> Result<Scheduler, String> {
+    if group.cluster.lora.is_some() {
+        return Err("a scheduler in Python holds no adapters".to_owned());
+    }
     if group.cluster.data_parallel_size > 1 {
         return Err("a scheduler in Python has no data-parallel ranks".to_owned());
     }

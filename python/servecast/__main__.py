@@ -1,0 +1,5 @@
+"""``python -m servecast``: the command."""
+
+from ._command import main
+
+main()
