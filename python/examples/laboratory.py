@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar, Union
 
 import servecast
-from servecast import Finding, Replica, Request, Router, Scenario
+from servecast import Comparison, Finding, Replica, Request, Router, Scenario
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -258,8 +258,8 @@ RANGES: dict[str, tuple[float, float]] = {
 CONFIDENCE = 0.95
 
 
-def judge(router: AnyRouter, workloads: Sequence[Workload], seeds: int = 40) -> list[Finding]:
-    """Compares a router with the baseline on each workload, prints the verdicts, and gives the findings.
+def judge(router: AnyRouter, workloads: Sequence[Workload], seeds: int = 40) -> list[Comparison]:
+    """Compares a router with the baseline on each workload, prints the verdicts, and gives the comparisons.
 
     A comparison takes ten ``seeds``, and as many as given where these tell too little.
 
@@ -267,7 +267,7 @@ def judge(router: AnyRouter, workloads: Sequence[Workload], seeds: int = 40) -> 
     5 % that may err, so that this holds of all workloads together.
     """
     share = 1 - (1 - CONFIDENCE) / len(workloads)
-    found: list[Finding] = []
+    comparisons: list[Comparison] = []
     print(f"{'':36}" + "".join(f"{name:>27}" for name in FIGURES))
     for one in workloads:
         compared = servecast.compare(
@@ -277,11 +277,10 @@ def judge(router: AnyRouter, workloads: Sequence[Workload], seeds: int = 40) -> 
             confidence=share,
             metrics=FIGURES,
         )
-        judged = [compared.finding(name) for name in FIGURES]
-        print(f"{one.name:36}" + "".join(f"{_cell(finding):>27}" for finding in judged))
-        found += judged
-    _conclude(found, len(workloads))
-    return found
+        print(f"{one.name:36}" + "".join(f"{_cell(compared.finding(name)):>27}" for name in FIGURES))
+        comparisons.append(compared)
+    _conclude([compared.finding(name) for compared in comparisons for name in FIGURES], len(workloads))
+    return comparisons
 
 
 def _cell(finding: Finding) -> str:
