@@ -1,12 +1,12 @@
-"""What follows from a `compare.json`: which scenario to take by a figure, and what else changes with it.
+"""What follows from a comparison: which scenario to take by a figure, and what else changes with it.
 
 A figure counts as changed where the verdict of all figures together says so (`verdict_of_all_together`). That no difference was found does
 not make two scenarios equal: how far they may be apart is printed instead.
 """
 
-import json
 import math
-import pathlib
+
+import servecast
 
 
 def change(figure: dict) -> str:
@@ -31,20 +31,20 @@ def _are_apart(one: dict, other: dict) -> bool:
 class Decision:
     """The choice between the baseline of a comparison and others of its scenarios, by one figure."""
 
-    def __init__(self, folder: pathlib.Path, by: str, among: list[str] | None = None):
+    def __init__(self, comparison: servecast.Comparison, by: str, among: list[str] | None = None):
         """`among` names the scenarios that are a choice; None: all that serve the baseline's requests."""
-        compared = json.loads((folder / "compare.json").read_text())
+        compared = comparison.json
         scenarios = {scenario["letter"]: scenario for scenario in compared["scenarios"]}
         self.by = by
         self.certainty = f"{100 * compared['confidence']:.0f} %, {compared['seeds']} seeds"
         self.others = {}
-        for comparison in compared["comparisons"]:
-            self.baseline = scenarios[comparison["baseline"]]["name"]
-            scenario = scenarios[comparison["scenario"]]
+        for pair in compared["comparisons"]:
+            self.baseline = scenarios[pair["baseline"]]["name"]
+            scenario = scenarios[pair["scenario"]]
             if (scenario["name"] in among) if among else not scenario["other_requests"]:
-                self.others[scenario["name"]] = {figure["metric"]: figure for figure in comparison["figures"]}
+                self.others[scenario["name"]] = {figure["metric"]: figure for figure in pair["figures"]}
         if not self.others:
-            raise ValueError(f"{folder}: no scenario to choose from (among: {among})")
+            raise ValueError(f"no scenario to choose from (among: {among})")
 
     def side_effects(self) -> str:
         """What the other figures do in each scenario that could be taken, against the baseline."""
