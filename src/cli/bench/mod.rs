@@ -15,12 +15,11 @@ mod workload;
 use std::ffi::OsString;
 use std::path::Path;
 
-use clap::Parser;
+use clap::{Args, FromArgMatches};
 
 pub(super) use args::{BenchArguments, WorkloadArguments};
 pub(super) use tool::expand;
 
-use super::commands::{Arguments, Command};
 use super::failure::Failure;
 use super::run;
 use super::terminal::say;
@@ -67,13 +66,11 @@ impl Pasted {
     pub fn read(words: impl IntoIterator<Item = OsString>) -> Result<Self, String> {
         let before = ["servecast", "bench"].map(OsString::from);
         let expanded = expand(before.into_iter().chain(words))?;
-        let arguments = Arguments::try_parse_from(expanded).map_err(|error| error.to_string())?;
-        match arguments.command {
-            Some(Command::Bench(arguments)) => {
-                Self::of(*arguments).map_err(|failure| failure.to_string())
-            }
-            _ => unreachable!("the command is bench"),
-        }
+        let command = BenchArguments::augment_args(clap::Command::new("servecast bench"));
+        let matches = command.try_get_matches_from(expanded.into_iter().skip(1));
+        let arguments = matches.and_then(|matches| BenchArguments::from_arg_matches(&matches));
+        let arguments = arguments.map_err(|error| error.to_string())?;
+        Self::of(arguments).map_err(|failure| failure.to_string())
     }
 
     fn of(arguments: BenchArguments) -> Result<Self, Failure> {
