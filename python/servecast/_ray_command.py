@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from ._errors import ScenarioError, ServecastError
@@ -91,10 +93,24 @@ def spread(given: argparse.Namespace, line: list[str]) -> int:
     vary = dict(pair("--vary", one) for one in given.vary)
     question = asked(scenario, vary, given.design, given.points, given.seeds)
     with place(given.output_dir) as where:
-        with completed(question, where, given.ray):
+        with stdout_as_stderr(), completed(question, where, given.ray):
             pass
         # The command finds all runs in the folder: it simulates none, and prints what it always prints.
         return command(["servecast", *line, "--output-dir", str(where.path)])
+
+
+@contextmanager
+def stdout_as_stderr() -> Iterator[None]:
+    """Ray prints what becomes of nodes on stdout, which is for the result."""
+    sys.stdout.flush()
+    before = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(before, 1)
+        os.close(before)
 
 
 def pair(flag: str, text: str) -> tuple[str, str]:
