@@ -308,6 +308,25 @@ def test_the_command_prints_what_it_prints_without(cluster: Any, tmp_path: Path)
     assert (refused.returncode, refused.stderr) == (2, "error: --shard does not go with --ray\n")
 
 
+def test_a_node_without_servecast_is_told() -> None:
+    # A worker outside of the checkout has no servecast.
+    code = f"""
+    import os, sys, warnings
+    warnings.simplefilter("ignore")
+    sys.path.insert(0, {str(Path(servecast.__file__).parent.parent)!r})
+    import servecast.ray
+    servecast.ray.sweep(servecast.load(), {{"cluster.replicas": [1, 2]}}, address="local")
+    """
+    outside = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "RAY_ADDRESS")}
+    told = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        capture_output=True, text=True, check=False, cwd="/", env=outside,
+    )  # fmt: skip
+    if told.returncode == 0:
+        pytest.skip("servecast is installed")
+    assert "SimulationError: a node of the Ray cluster has no servecast" in told.stderr
+
+
 def test_shards_take_the_time_that_they_should() -> None:
     shards = Shards(list(range(1000)), seconds=2.0)
     assert shards.take(2) == [0] and shards.take(2) == [1]

@@ -74,7 +74,12 @@ def connected(address: str | None) -> Iterator[Cluster]:
 
 def raise_cause(error: Any) -> NoReturn:
     """Raises what was raised in a task, as if it had been raised here."""
-    cause = error.cause
+    if "No module named 'servecast" in str(error):
+        raise SimulationError(
+            "a node of the Ray cluster has no servecast: pip install servecast[ray] on every node, with the same "
+            "Python and Ray, or name it in the runtime_env of ray.init"
+        ) from None
+    cause = getattr(error, "cause", None)
     if isinstance(cause, Exception):
         raise cause from None
     raise error

@@ -26,9 +26,6 @@ LOSSES_MAX = 5
 LOOK_S = 2.0
 """Between two looks at what the cluster has."""
 
-ONE_THREAD = {"env_vars": {"RAYON_NUM_THREADS": "1"}}
-"""Ray gives a task one core."""
-
 
 class Driver:
     """A sweep whose runs are simulated by the workers of a cluster."""
@@ -40,7 +37,7 @@ class Driver:
         self._question = [self._ray.put(written)]
         # The driver hands lost shards out again itself: it halves them, and says which run was lost.
         self._task = self._ray.remote(_worker.simulate).options(
-            num_cpus=1, max_retries=0, runtime_env=ONE_THREAD, name=f"servecast {question.scenario.name}"
+            num_cpus=1, max_retries=0, name=f"servecast {question.scenario.name}"
         )
         self._shard_s = shard_s
         self._in_flight: dict[Any, list[int]] = {}

@@ -10,6 +10,9 @@ GROWTH_MAX = 4
 TASKS_PER_S = 100
 """Ray's own benchmarks of 250 and 2,500 cores start 350 to 600 a second; where cores are many, shards are longer."""
 
+RUNS_MAX = 2000
+"""Lines of runs are some 1.5 KB each: results that the driver has not fetched fill no object store."""
+
 SHARE = 2
 """Shards that each core still gets of what is left, so that all of them end at nearly the same time."""
 
@@ -43,7 +46,8 @@ class Shards:
         """How many runs take so long; at least 1, and 1 until one has ended."""
         if self._run_s is None:
             return 1
-        return max(1, min(int(seconds / self._run_s), self._longest * GROWTH_MAX))
+        longest = min(self._longest * GROWTH_MAX, RUNS_MAX)
+        return max(1, min(int(seconds / self._run_s), longest))
 
     def took(self, runs: int, seconds: float) -> None:
         """A shard has ended. Later ones count more: points differ in length, and neighbours are alike."""

@@ -149,7 +149,7 @@ def on_a_node(study: str, given: Sequence[Any], named: dict[str, Any], address: 
         waits = task.remote(study, list(given), named)
         try:
             answer, told = ray.get(waits)
-        except ray.exceptions.RayTaskError as error:
+        except (ray.exceptions.RayTaskError, ray.exceptions.RaySystemError) as error:
             raise_cause(error)
         except BaseException:
             cluster.cancel([waits])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import time
 import warnings
@@ -39,6 +40,9 @@ def simulate(name: str, question: list[Any], runs: list[int]) -> Done:
 def job(name: str, question: list[Any]) -> SweepJob:
     if name not in _known:
         ray = require()
+        # Ray gives a task one core. Threads are counted when the first job begins; a `runtime_env` would say the same,
+        # but not to the workers that Ray has started in advance, and new ones take a second or two.
+        os.environ["RAYON_NUM_THREADS"] = "1"
         asked: Question = pickle.loads(ray.get(question[0]))
         made = asked.checked(ray.util.get_node_ip_address())
         _known.clear()
