@@ -96,7 +96,10 @@ def spread(given: argparse.Namespace, line: list[str]) -> int:
         with stdout_as_stderr(), completed(question, where, given.ray):
             pass
         # The command finds all runs in the folder: it simulates none, and prints what it always prints.
-        return command(["servecast", *line, "--output-dir", str(where.path)])
+        code = command(["servecast", *line, "--output-dir", str(where.path)])
+    if "://" in given.output_dir:
+        sys.stderr.write(f"copied to {given.output_dir}\n")
+    return code
 
 
 @contextmanager

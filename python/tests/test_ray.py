@@ -23,7 +23,7 @@ from conftest import CHAT
 ray: Any = pytest.importorskip("ray")
 
 import servecast.ray  # noqa: E402
-from servecast.ray import _driver, _question, _worker  # noqa: E402
+from servecast.ray import _driver, _place, _question, _worker  # noqa: E402
 from servecast.ray._shards import Shards  # noqa: E402
 
 # Ray's own warnings are not servecast's.
@@ -205,24 +205,48 @@ def test_a_folder_behind_a_url_goes_on_elsewhere(
 ) -> None:
     fsspec: Any = pytest.importorskip("fsspec")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "one"))
+    monkeypatch.setattr(_place, "COPY_S", 0.0)
     memory = fsspec.filesystem("memory")
+    copied: list[int] = []
 
     def stops(done: int, of: int) -> None:
+        if memory.exists("/rates/swept/runs.jsonl"):
+            copied.append(memory.cat_file("/rates/swept/runs.jsonl").count(b"\n"))
         if done > of // 3:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         swept("memory://rates/swept", shard_s=0.1, progress=stops)
-    # The tables of an earlier sweep are not those of this one.
-    memory.pipe_file("/rates/swept/results.csv", b"old")
+    assert 0 < copied[-1] < RUNS
+    # The cache of another machine.
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "two"))
     assert RUNS // 3 < swept("memory://rates/swept").reused < RUNS
     memory.get("/rates/swept/", str(tmp_path / "swept"), recursive=True)
     assert_same(tmp_path / "swept", local)
     assert not list((tmp_path / "two" / "servecast" / "ray").iterdir())
+    # A question that is none leaves what is there.
+    with pytest.raises(servecast.ScenarioError, match="empty"):
+        servecast.ray.sweep(SLOW, {"cluster.replicas": "9..3"}, folder="memory://rates/swept")
+    assert memory.cat_file("/rates/swept/results.csv") == (local / "results.csv").read_bytes()
+    # Another sweep in the same place takes the tables away at once, and keeps the runs.
+    with pytest.raises(KeyboardInterrupt):
+        servecast.ray.sweep(
+            SLOW, VARY, seeds=SEEDS + 10, folder="memory://rates/swept", shard_s=0.1, progress=stops
+        )
+    assert not memory.exists("/rates/swept/results.csv")
+    assert memory.cat_file("/rates/swept/runs.jsonl").count(b"\n") > RUNS
     memory.pipe_file("/other/file", b"")
     with pytest.raises(servecast.ServecastError, match="holds no sweep"):
         swept("memory://other")
+
+
+def test_journals_are_joined_line_by_line(tmp_path: Path) -> None:
+    here = tmp_path / "runs.jsonl"
+    _place.join(here, b"a\nb\ntorn")
+    assert here.read_bytes() == b"a\nb\n"
+    here.write_bytes(b"a\nc\nto")
+    _place.join(here, b"a\nb\n")
+    assert here.read_bytes() == b"a\nc\nto\nb\n"
 
 
 def test_without_fsspec_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -55,17 +55,21 @@ class Copied(Place):
         self._fetch()
 
     def _fetch(self) -> None:
-        """What was kept by a driver elsewhere."""
-        there = {name for name in FILES if self._fs.exists(self._at(name))}
+        """Takes what lies behind the URL. Of the cache only runs count beside it, those that were not copied any more."""
+        there = [name for name in FILES if self._fs.exists(self._at(name))]
         if MANIFEST not in there:
             if self._fs.exists(self._root) and self._fs.ls(self._root):
                 raise ServecastError(f"{self._url}: is not empty and holds no sweep; give another folder")
             return
         self.path.mkdir(parents=True, exist_ok=True)
-        if not (self.path / MANIFEST).exists():
-            self._fs.get_file(self._at(MANIFEST), str(self.path / MANIFEST))
-        if JOURNAL in there:
-            join(self.path / JOURNAL, self._fs.cat_file(self._at(JOURNAL)))
+        for name in FILES:
+            here = self.path / name
+            if name == JOURNAL:
+                join(here, self._fs.cat_file(self._at(name)) if name in there else b"")
+            elif name in there:
+                self._fs.get_file(self._at(name), str(here))
+            else:
+                here.unlink(missing_ok=True)
 
     def copy_now_and_then(self) -> None:
         began = time.monotonic()
@@ -80,14 +84,18 @@ class Copied(Place):
         self._next = now + max(COPY_S, COPY_SHARE * (now - began))
 
     def copy(self) -> None:
-        self._fs.makedirs(self._root, exist_ok=True)
+        here = [name for name in FILES if (self.path / name).exists()]
+        if MANIFEST not in here:
+            return
+        # Where folders are only parts of names, who may write need not be allowed to make one.
+        with suppress(PermissionError):
+            self._fs.makedirs(self._root, exist_ok=True)
+        # Tables of another sweep go before the manifest of this one comes.
         for name in FILES:
-            here, there = self.path / name, self._at(name)
-            if here.exists():
-                self._fs.put_file(str(here), there)
-            elif self._fs.exists(there):
-                # The tables of another sweep, which this folder held before.
-                self._fs.rm_file(there)
+            if name not in here and self._fs.exists(self._at(name)):
+                self._fs.rm_file(self._at(name))
+        for name in here:
+            self._fs.put_file(str(self.path / name), self._at(name))
 
     def _at(self, name: str) -> str:
         return f"{self._root.rstrip('/')}/{name}"
@@ -138,10 +146,8 @@ def place(folder: StrPath | None) -> Iterator[Place]:
             yield copied
         except BaseException:
             # The cache keeps the runs as well, and what ended the sweep matters more.
-            try:
+            with suppress(OSError):
                 copied.copy()
-            except OSError:
-                pass
             raise
         try:
             copied.copy()
