@@ -36,6 +36,11 @@ class Question:
 
     def checked(self, node: str) -> SweepJob:
         """The job on a worker, which must have the same servecast and the same files."""
+        self.check(node)
+        return self.job()
+
+    def check(self, node: str) -> None:
+        """Refuses a worker that lacks something of the driver."""
         if self.version != __version__:
             raise ServecastError(
                 f"node {node} has servecast {__version__}, the driver {self.version}: install one version on all nodes"
@@ -48,7 +53,6 @@ class Question:
                 )
             if content(Path(path)) != expected:
                 raise ServecastError(f"{path} on node {node} is another one than that of the driver")
-        return self.job()
 
 
 def asked(

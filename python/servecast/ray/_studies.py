@@ -10,7 +10,7 @@ from typing import Any
 
 from .. import _studies as local
 from .._errors import ServecastWarning
-from .._studies import Calibration, Comparison, Plan, Source, StrPath, Validation
+from .._studies import Calibration, Plan, Source, StrPath, Validation
 from ._cluster import connected, raise_cause
 from ._question import refuse_policies
 
@@ -50,21 +50,6 @@ def plan(
         warm_up=warm_up,
     )
     answer: Plan = on_a_node("plan", read([scenario]), named, address)
-    return answer
-
-
-def compare(
-    *scenarios: Source,
-    seeds: tuple[int, int] = (10, 100),
-    confidence: float = 0.95,
-    within: float = 0.02,
-    metrics: str | Sequence[str] = (),
-    paired: bool = True,
-    address: str | None = None,
-) -> Comparison:
-    """As ``servecast.compare``, on all cores of one node of a Ray cluster; more nodes do not make it faster."""
-    named = dict(seeds=seeds, confidence=confidence, within=within, metrics=metrics, paired=paired)
-    answer: Comparison = on_a_node("compare", read(scenarios), named, address)
     return answer
 
 
