@@ -12,7 +12,7 @@ import pytest
 
 import servecast
 
-EXAMPLES = Path(__file__).parents[1] / "examples"
+EXAMPLES = Path(os.environ.get("SERVECAST_REPOSITORY", Path(__file__).parents[2])) / "python" / "examples"
 SEARCHES = ["random_search", "evolve_optuna", "evolve_source"]
 
 
