@@ -351,17 +351,40 @@ def test_a_node_without_servecast_is_told() -> None:
     assert "SimulationError: a node of the Ray cluster has no servecast" in told.stderr
 
 
-def test_shards_take_the_time_that_they_should() -> None:
-    shards = Shards(list(range(1000)), seconds=2.0)
-    assert shards.take(2) == [0] and shards.take(2) == [1]
-    # 0.1 s each: 20 of them take 2 s, after shards of 4 and 16 have shown that they do.
-    lengths: list[int] = []
+def lengths(runs: int, run_s: float, cores: int) -> list[int]:
+    """The lengths of shards that are simulated one after the other."""
+    shards = Shards(list(range(runs)), seconds=2.0)
+    taken: list[int] = []
     while shards:
-        shards.took(1 if not lengths else lengths[-1], 0.1 * (1 if not lengths else lengths[-1]))
-        lengths.append(len(shards.take(2)))
-    assert lengths[:4] == [4, 16, 20, 20]
-    assert sum(lengths) == 998
-    assert lengths[-1] == 1 and max(lengths) == 20
+        taken.append(len(shards.take(cores)))
+        shards.took(taken[-1], taken[-1] * run_s)
+    return taken
+
+
+def test_shards_take_the_time_that_they_should() -> None:
+    # 2 s are 20 runs of 0.1 s; shards grow to that by no more than 4 times each.
+    of_two = lengths(1000, run_s=0.1, cores=2)
+    assert of_two[:4] == [1, 4, 16, 20]
+    # Of the last 80 runs each core gets two shares, of what is left then.
+    assert of_two[-1] == 1 and max(of_two) == 20 and sum(of_two) == 1000
+    # 1,000 cores would begin 500 tasks of 2 s in a second: they get 10 s, and 3.3 s in the end, not 0.1 s.
+    of_many = lengths(1_000_000, run_s=0.1, cores=1000)
+    assert max(of_many) == 100 and min(of_many[4:-1]) == 33
+    assert max(lengths(10_000, run_s=1e-6, cores=1)) == 2000
+
+
+def test_shards_grow_before_all_cores_have_some() -> None:
+    shards = Shards(list(range(10_000)), seconds=2.0)
+    assert shards.in_flight(8, since_s=0.0) == 16
+    assert shards.in_flight(1000, since_s=0.0) == 64
+    # Single runs that take longer are not waited for.
+    assert shards.in_flight(1000, since_s=3.0) == 2000
+    shards.took(1, 4.0)
+    assert shards.in_flight(1000, since_s=0.0) == 2000
+
+
+def test_a_shard_that_was_lost_comes_back_in_halves() -> None:
+    shards = Shards([], seconds=2.0)
     shards.give_back([1, 2, 3])
     assert [shards.take(2), shards.take(2), bool(shards)] == [[1, 2], [3], False]
 

@@ -17,9 +17,6 @@ from ._cluster import Cluster, raise_cause
 from ._question import Question
 from ._shards import Shards
 
-TASKS_PER_CORE = 2
-"""Tasks in flight: one that runs, and one that waits so that its worker need not."""
-
 LOSSES_MAX = 5
 """How often a run may be lost alone before it is the run's own fault."""
 
@@ -44,6 +41,7 @@ class Driver:
         self._losses: Counter[int] = Counter()
         self._warned: set[str] = set()
         self._cores, self._looked = 0, float("-inf")
+        self._began = time.monotonic()
 
     def complete(self, kept: KeptSweep, each: Callable[[int], object]) -> None:
         """Simulates the runs that are missing, and calls ``each`` with how many of them have ended."""
@@ -63,7 +61,8 @@ class Driver:
 
     def _submit(self, shards: Shards) -> None:
         self._look()
-        while shards and len(self._in_flight) < TASKS_PER_CORE * max(1, self._cores):
+        since_s = time.monotonic() - self._began
+        while shards and len(self._in_flight) < shards.in_flight(self._cores, since_s):
             runs = shards.take(self._cores)
             self._in_flight[self._task.remote(self._name, self._question, runs)] = runs
 
