@@ -35,6 +35,9 @@ RUNS = 6 * SEEDS
 SLOW = {**CHAT, "workload": {**CHAT["workload"], "num_requests": 3000}}
 """Of which a run takes some 13 ms."""
 
+LONG = {**CHAT, "workload": {**CHAT["workload"], "num_requests": 12_000}}
+"""Of which a run takes some 50 ms: new workers come to work before the sweep ends."""
+
 KILLS = 20 if os.environ.get("SERVECAST_RAY_SLOW") else 1
 
 
@@ -132,15 +135,22 @@ DRIVER = f"""
 import json, sys, warnings
 warnings.simplefilter("ignore")
 import servecast.ray
+from servecast.ray import _shards
+give_back = _shards.Shards.give_back
+def lost(shards, runs):
+    with open(sys.argv[3], "a") as file:
+        print(len(runs), file=file)
+    give_back(shards, runs)
+_shards.Shards.give_back = lost
 if __name__ == "__main__":
-    address, folder = sys.argv[1:]
-    told = servecast.ray.sweep({SLOW!r}, {VARY!r}, seeds={SEEDS}, folder=folder, address=address, shard_s=0.1)
+    address, folder = sys.argv[1:3]
+    told = servecast.ray.sweep({LONG!r}, {VARY!r}, seeds={SEEDS}, folder=folder, address=address, shard_s=0.2)
     print("reused", told.reused)
 """
 
 
 def driver(cluster: Any, folder: Path) -> subprocess.Popen[str]:
-    line = [sys.executable, "-c", DRIVER, cluster.address, str(folder)]
+    line = [sys.executable, "-c", DRIVER, cluster.address, str(folder), str(folder.with_suffix(".lost"))]
     return subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -160,16 +170,50 @@ def wait_for(count: int, folder: Path, process: subprocess.Popen[str]) -> None:
         time.sleep(0.005)
 
 
-def test_a_node_and_the_driver_are_killed(cluster: Any, local: Path, tmp_path: Path) -> None:
+def workers(raylet: int) -> list[tuple[int, str]]:
+    """The processes of a raylet, and what they do."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(stat.read_text().rpartition(")")[2].split()[1])
+            if parent == raylet:
+                name = stat.with_name("cmdline").read_text().split("\0")[0]
+                found.append((int(stat.parent.name), name))
+        except (FileNotFoundError, ProcessLookupError):
+            # It has ended meanwhile.
+            continue
+    return found
+
+
+def kill_while_it_works(node: Any, process: subprocess.Popen[str]) -> None:
+    """Kills a node as a machine dies: all of it at once, while it simulates a shard."""
+    [raylet] = node.all_processes["raylet"]
+    while True:
+        assert process.poll() is None, process.communicate()
+        processes = workers(raylet.process.pid)
+        if any(name.startswith("ray::servecast") for _, name in processes):
+            break
+        time.sleep(0.002)
+    raylet.process.send_signal(signal.SIGKILL)
+    for one, name in processes:
+        if name.startswith("ray::"):
+            os.kill(one, signal.SIGKILL)
+
+
+@pytest.mark.skipif(not Path("/proc").exists(), reason="needs /proc")
+def test_a_node_and_the_driver_are_killed(cluster: Any, tmp_path: Path) -> None:
+    local = tmp_path / "local"
+    servecast.sweep(LONG, VARY, seeds=SEEDS, folder=local)
     nodes = [node for node in cluster.list_all_nodes() if node is not cluster.head_node]
+    lost = []
     for kill in range(KILLS):
         folder = tmp_path / f"swept-{kill}"
         first = driver(cluster, folder)
-        wait_for(RUNS // 5, folder, first)
+        wait_for(1 + kill % 20, folder, first)
         victim = nodes.pop(0)
-        [raylet] = victim.all_processes["raylet"]
-        raylet.process.send_signal(signal.SIGKILL)
-        wait_for(RUNS // 2 + kill % 7, folder, first)
+        kill_while_it_works(victim, first)
+        # Some runs later, and so before or after what was lost has been done again.
+        wait_for(len(lines(folder)) + 1 + kill % 20, folder, first)
         first.kill()
         first.communicate()
         kept = lines(folder)
@@ -182,8 +226,13 @@ def test_a_node_and_the_driver_are_killed(cluster: Any, local: Path, tmp_path: P
         assert reused == sum(one.endswith("\n") for one in kept)
         assert lines(folder)[:reused] == kept[:reused]
         assert_same(folder, local)
+        told = folder.with_suffix(".lost")
+        lost.append(told.read_text().split() if told.exists() else [])
         cluster.remove_node(victim, allow_graceful=False)
         nodes.append(cluster.add_node(num_cpus=1))
+    print("runs of lost shards, of each sweep:", lost)
+    # One may have come back at that very moment.
+    assert sum(map(bool, lost)) > KILLS // 2
 
 
 def test_an_interrupt_leaves_a_folder_that_goes_on(
