@@ -55,7 +55,7 @@ def to_dataframe(requests: int, rate_per_s: float, replicas: int) -> None:
         run = servecast.load(scenario(requests, rate_per_s, replicas, "round_robin")).run()
         assert polars.DataFrame(run.requests).height == requests
 
-    print(f"{requests:,} requests on {replicas} replicas, from the call to a DataFrame: {least_s(work) * 1e3:.0f} ms")
+    print(f"{requests:,} requests, {replicas} replica{'s' * (replicas > 1)}, from the call to a DataFrame: {least_s(work) * 1e3:.0f} ms")
 
 
 class Least:
