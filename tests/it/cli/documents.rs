@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use super::Cli;
 
 /// Commands that are not run here, and why.
-const ELSEWHERE: [(&str, &str); 4] = [
+const ELSEWHERE: [(&str, &str); 5] = [
+    ("servecast sweep scenarios/rate-sweep.toml --seeds 100 --ray", "is of the Python package"),
     ("servecast compare scenarios/routing.toml", "minutes without optimisation: cli::compare"),
     ("servecast profile probe", "needs a server: cli::probe has one"),
     ("servecast validate", "minutes without optimisation: cli::validate and cli::goals"),
