@@ -70,7 +70,7 @@ def test_mypy_is_content_with_the_examples() -> None:
     pytest.importorskip("mypy")
     sources = [one for one in sorted(EXAMPLES.glob("*.py")) if importlib.util.find_spec("optuna") or "optuna" not in one.name]
     told = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", str(Path(servecast.__file__).parent), *map(str, sources)],
+        [sys.executable, "-m", "mypy", "--strict", *map(str, sources)],
         capture_output=True,
         text=True,
         check=False,

@@ -40,6 +40,9 @@ LONG = {**CHAT, "workload": {**CHAT["workload"], "num_requests": 12_000}}
 
 KILLS = 20 if os.environ.get("SERVECAST_RAY_SLOW") else 1
 
+TRIES = 8
+"""Sweeps at most until a kill has lost something."""
+
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
@@ -206,7 +209,7 @@ def test_a_node_and_the_driver_are_killed(cluster: Any, tmp_path: Path) -> None:
     servecast.sweep(LONG, VARY, seeds=SEEDS, folder=local)
     nodes = [node for node in cluster.list_all_nodes() if node is not cluster.head_node]
     lost = []
-    for kill in range(KILLS):
+    for kill in range(max(KILLS, TRIES)):
         folder = tmp_path / f"swept-{kill}"
         first = driver(cluster, folder)
         wait_for(1 + kill % 20, folder, first)
@@ -230,8 +233,10 @@ def test_a_node_and_the_driver_are_killed(cluster: Any, tmp_path: Path) -> None:
         lost.append(told.read_text().split() if told.exists() else [])
         cluster.remove_node(victim, allow_graceful=False)
         nodes.append(cluster.add_node(num_cpus=1))
+        # A shard may have come back at the very moment of the kill, which then lost none.
+        if kill + 1 >= KILLS and sum(map(bool, lost)) > KILLS // 2:
+            break
     print("runs of lost shards, of each sweep:", lost)
-    # One may have come back at that very moment.
     assert sum(map(bool, lost)) > KILLS // 2
 
 

@@ -21,7 +21,8 @@ def checked(*line: str) -> None:
 
 def test_mypy_is_content() -> None:
     pytest.importorskip("mypy")
-    checked("mypy", "--strict", str(PACKAGE), str(TYPED))
+    checked("mypy", "--strict", "-p", "servecast")
+    checked("mypy", "--strict", str(TYPED))
 
 
 def test_pyright_is_content() -> None:
