@@ -1,7 +1,5 @@
-//! Scenarios whose settings can still be changed: a file, its variants, and its calibration.
+//! A scenario whose settings can still be changed.
 
-#[cfg(feature = "cli")]
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -12,11 +10,9 @@ use serde::{Deserialize, Serialize, Serializer};
 use toml::{Table, Value};
 
 use super::Loaded;
-use super::calibration::{
-    parse_calibration, put_calibration, put_calibration_of_run, put_parameter, read_calibration,
-};
+use super::calibration::put_parameter;
 use super::error::{LoadError, fail};
-use super::file::{deserialize, parse, put_seed, read};
+use super::file::{deserialize, put_seed};
 use super::overrides::{Override, blame, put_all};
 use super::resolve::resolve;
 use super::settings::set;
@@ -24,27 +20,8 @@ use crate::calibration::{CalibrationFile, Parameter};
 use crate::erased;
 use crate::resolved::Unstated;
 use crate::rng::Seed;
-#[cfg(feature = "cli")]
-use crate::scenario::MeasuredConfig;
 use crate::scenario::ScenarioFile;
 use crate::study::Policies;
-
-/// A change to the scenario that is run beside it, on the same requests.
-#[derive(Debug, Deserialize)]
-#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Variant {
-    /// A title for reports.
-    name: String,
-    /// Values by the path of their key, such as `cluster.replicas`.
-    #[serde(default)]
-    #[cfg_attr(feature = "cli", schemars(with = "BTreeMap<String, serde_json::Value>"))]
-    set: Table,
-    /// Figures measured of it.
-    #[serde(default)]
-    #[cfg_attr(feature = "cli", schemars(with = "Option<MeasuredConfig>"))]
-    measured: Option<Value>,
-}
 
 /// A scenario whose settings can still be changed.
 ///
@@ -54,7 +31,7 @@ pub(crate) struct Variant {
 pub struct Draft {
     /// The file, for messages.
     name: String,
-    root: Table,
+    pub(super) root: Table,
     #[serde(serialize_with = "absolute")]
     folder: PathBuf,
     /// What was overridden, for messages.
@@ -76,11 +53,31 @@ impl Draft {
     /// which it says nothing.
     pub fn of(name: &str, file: &ScenarioFile, folder: &Path) -> Result<Self, LoadError> {
         let root = erased::table(file).map_err(|error| fail(name, error))?;
-        let (name, folder) = (name.to_owned(), folder.to_path_buf());
-        let (overrides, server) = (Vec::new(), Unstated::Bare);
-        let calibration = None;
-        let policies = None;
-        Ok(Self { name, root, folder, overrides, calibration, server, is_pinned: false, policies })
+        Ok(Self::typed(name.to_owned(), root, folder).of_server(Unstated::Bare))
+    }
+
+    /// The draft of what a file says.
+    pub(super) fn typed(name: String, root: Table, folder: &Path) -> Self {
+        Self {
+            name,
+            root,
+            folder: folder.to_path_buf(),
+            overrides: Vec::new(),
+            calibration: None,
+            server: Unstated::TYPICAL,
+            is_pinned: false,
+            policies: None,
+        }
+    }
+
+    /// The same with these overrides, which are in what it says already.
+    pub(super) fn overridden(self, overrides: &[Override]) -> Self {
+        Self { overrides: overrides.to_vec(), ..self }
+    }
+
+    /// The same with a calibration, of which `root` has the parameters already.
+    pub(super) fn calibrated(self, calibration: Option<Arc<CalibrationFile>>) -> Self {
+        Self { calibration, ..self }
     }
 
     /// The folder that its paths are relative to.
@@ -284,238 +281,4 @@ mod shared {
     ) -> Result<Option<Arc<T>>, D::Error> {
         Ok(Option::<T>::deserialize(deserializer)?.map(Arc::new))
     }
-}
-
-/// A scenario and its variants, as they are typed.
-#[derive(Debug)]
-pub struct Drafts {
-    /// The scenario, and then its variants.
-    pub each: Vec<Draft>,
-    /// Parameters that the file wants fitted.
-    pub fit: Option<Value>,
-    /// Whose parameters are set.
-    pub calibration: Option<Arc<CalibrationFile>>,
-    /// What a study varies.
-    pub sweep: Option<Value>,
-}
-
-/// Reads a scenario file in TOML, YAML or JSON. Variants of it are left out; [`load_all`] has them.
-///
-/// # Errors
-/// When the file cannot be read, or is a study of many runs.
-pub fn load(path: impl AsRef<Path>) -> Result<Draft, LoadError> {
-    Ok(load_all(path)?.each.swap_remove(0))
-}
-
-/// Reads a scenario file and its variants, the scenario first.
-///
-/// # Errors
-/// When the file cannot be read, or is a study of many runs.
-pub fn load_all(path: impl AsRef<Path>) -> Result<Drafts, LoadError> {
-    Changes::default().load(Some(path.as_ref()))
-}
-
-/// Reads a scenario in TOML. Paths in it are relative to the working directory.
-///
-/// # Errors
-/// When the text is none.
-pub fn from_text(text: &str) -> Result<Draft, LoadError> {
-    Ok(single(Changes::default().of_text("scenario", text)?)?.each.swap_remove(0))
-}
-
-/// A scenario that is a table of settings already, by its name in messages. Paths in it are relative to the working
-/// directory.
-///
-/// # Errors
-/// When it is a study of many runs, or the calibration that it names cannot be read.
-pub fn from_table(name: &str, root: Table) -> Result<Draft, LoadError> {
-    Ok(single(Changes::default().of_table(name, root)?)?.each.swap_remove(0))
-}
-
-/// The scenario that `servecast run` simulates when none is given.
-///
-/// # Panics
-/// Never: it is part of the library.
-pub fn built_in() -> Draft {
-    let all = Changes::default().load(None).expect("the built-in scenario is one");
-    all.each.into_iter().next().expect("there is a scenario")
-}
-
-/// What is otherwise than a file says.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Changes {
-    /// A file of parameters, in place of the one that the scenario names.
-    pub calibration: Option<PathBuf>,
-    /// Settings, which come before those of the file and of its calibration.
-    pub overrides: Vec<Override>,
-    /// The seed of every random stream.
-    pub seed: Option<u64>,
-}
-
-impl Changes {
-    /// Nothing but these settings.
-    pub fn set(overrides: &[Override]) -> Self {
-        Self { overrides: overrides.to_vec(), ..Self::default() }
-    }
-
-    /// Reads a scenario file, or the built-in scenario, and its variants.
-    ///
-    /// # Errors
-    /// When the file cannot be read, or is a study of many runs.
-    pub fn load(&self, path: Option<&Path>) -> Result<Drafts, LoadError> {
-        single(self.load_study(path)?)
-    }
-
-    /// A scenario in TOML and its variants, by their name in messages; it may say what a study varies. Paths in it are
-    /// relative to the working directory.
-    ///
-    /// # Errors
-    /// When the text is none, or a change has no place in it.
-    pub fn of_text(&self, name: &str, text: &str) -> Result<Drafts, LoadError> {
-        self.of_table(name, parse(name, None, text)?)
-    }
-
-    /// The same of a table of settings.
-    ///
-    /// # Errors
-    /// When the calibration that it names cannot be read, or a change has no place in it.
-    pub fn of_table(&self, name: &str, mut root: Table) -> Result<Drafts, LoadError> {
-        put_seed(&mut root, self.seed)?;
-        calibrated(name, root, Path::new(""), self.calibration.as_deref(), &self.overrides)
-    }
-
-    /// The same, of a file that may say what a study varies.
-    ///
-    /// # Errors
-    /// When the file cannot be read.
-    pub fn load_study(&self, path: Option<&Path>) -> Result<Drafts, LoadError> {
-        let (name, mut root, folder) = read(path)?;
-        put_seed(&mut root, self.seed)?;
-        calibrated(&name, root, &folder, self.calibration.as_deref(), &self.overrides)
-    }
-}
-
-/// Refuses a study of many runs.
-fn single(drafts: Drafts) -> Result<Drafts, LoadError> {
-    match (&drafts.sweep, drafts.each.first()) {
-        (Some(_), Some(draft)) => Err(fail(
-            &draft.name,
-            "sweep: is a study of many runs; `servecast sweep` takes it, or leave the table out",
-        )),
-        _ => Ok(drafts),
-    }
-}
-
-/// The drafts of a file with the parameters of a calibration, else of the one that the file names.
-fn calibrated(
-    name: &str,
-    mut root: Table,
-    folder: &Path,
-    calibration: Option<&Path>,
-    overrides: &[Override],
-) -> Result<Drafts, LoadError> {
-    let named = root.remove("calibration");
-    let calibration = match (calibration, named) {
-        (Some(path), _) => Some(read_calibration(path)?),
-        (None, Some(Value::String(path))) => Some(read_calibration(&folder.join(path))?),
-        (None, Some(other)) => {
-            return Err(fail(name, format_args!("calibration: must be a path, got {other}")));
-        }
-        (None, None) => None,
-    };
-    drafts_of(name, root, folder, calibration, overrides)
-}
-
-/// Resolves a scenario that is part of the binary, and its variants, with the calibration that is
-/// part of it too; or the reason it gives why it is not simulated.
-pub fn load_built_in(
-    name: &str,
-    text: &str,
-    calibration: Option<&str>,
-    overrides: &[Override],
-) -> Result<Result<Vec<Loaded>, String>, LoadError> {
-    let mut root = parse(name, None, text)?;
-    if let Some(Value::String(reason)) = root.remove("not_simulated") {
-        return Ok(Err(reason));
-    }
-    root.remove("calibration");
-    let calibration = calibration.map(|text| parse_calibration(name, text)).transpose()?;
-    let drafts = drafts_of(name, root, Path::new(""), calibration, overrides)?;
-    drafts.each.iter().map(Draft::resolve).collect::<Result<Vec<_>, _>>().map(Ok)
-}
-
-/// Resolves a scenario that was put together from flags, after the overrides.
-pub fn from_flags(file: &ScenarioFile, overrides: &[Override]) -> Result<Loaded, LoadError> {
-    let draft = Draft::of("scenario", file, Path::new(""))?;
-    let mut draft = draft.of_server(Unstated::TYPICAL);
-    put_all(&mut draft.root, overrides)?;
-    draft.overrides = overrides.to_vec();
-    draft.resolve()
-}
-
-fn drafts_of(
-    name: &str,
-    mut root: Table,
-    folder: &Path,
-    calibration: Option<CalibrationFile>,
-    overrides: &[Override],
-) -> Result<Drafts, LoadError> {
-    let calibration = calibration.map(Arc::new);
-    let variants = root.remove("variants");
-    let fit = root.remove("fit");
-    let sweep = root.remove("sweep");
-    if let Some(calibration) = &calibration {
-        put_calibration(name, &mut root, calibration)?;
-    }
-    put_all(&mut root, overrides)?;
-    let draft = |name: String, root| {
-        let (folder, overrides) = (folder.to_path_buf(), overrides.to_vec());
-        let (calibration, server) = (calibration.clone(), Unstated::TYPICAL);
-        let policies = None;
-        Draft { name, root, folder, overrides, calibration, server, is_pinned: false, policies }
-    };
-    let mut drafts = vec![draft(name.to_owned(), root.clone())];
-    for variant in read_variants(name, variants)? {
-        let title = format!("{name}: variant `{}`", variant.name);
-        drafts.push(draft(title, varied(name, root.clone(), variant)?));
-    }
-    if let Some(calibration) = &calibration {
-        for draft in &mut drafts {
-            put_calibration_of_run(name, &mut draft.root, calibration)?;
-            override_again(&mut draft.root, calibration, overrides)?;
-        }
-    }
-    Ok(Drafts { each: drafts, fit, calibration, sweep })
-}
-
-/// Parameters of single runs are set after the overrides, which still come before them.
-fn override_again(
-    root: &mut Table,
-    calibration: &CalibrationFile,
-    overrides: &[Override],
-) -> Result<(), LoadError> {
-    let of_runs = |given: &Override| {
-        let mut own = calibration.parameters.iter().map(|found| &found.parameter);
-        own.any(|one| one.runs.is_some() && given.path == one.path)
-    };
-    let again: Vec<Override> = overrides.iter().filter(|given| of_runs(given)).cloned().collect();
-    put_all(root, &again)
-}
-
-fn read_variants(name: &str, variants: Option<Value>) -> Result<Vec<Variant>, LoadError> {
-    let Some(variants) = variants else { return Ok(Vec::new()) };
-    variants.try_into().map_err(|error| fail(name, format_args!("variants: {error}")))
-}
-
-fn varied(name: &str, mut root: Table, variant: Variant) -> Result<Table, LoadError> {
-    for (path, value) in variant.set {
-        set(&mut root, &path, value)
-            .map_err(|problem| fail(name, format_args!("variants.{}: {problem}", variant.name)))?;
-    }
-    root.insert("name".to_owned(), Value::String(variant.name));
-    match variant.measured {
-        Some(measured) => root.insert("measured".to_owned(), measured),
-        None => root.remove("measured"),
-    };
-    Ok(root)
 }

@@ -9,6 +9,7 @@
 mod calibration;
 mod cases;
 mod draft;
+mod drafts;
 mod draw;
 mod error;
 mod file;
@@ -34,9 +35,9 @@ use crate::resolved::Scenario;
 use crate::study::Policies;
 
 pub use self::cases::Cases;
-pub use self::draft::{
-    Changes, Draft, Drafts, built_in, from_flags, from_table, from_text, load, load_all,
-    load_built_in,
+pub use self::draft::Draft;
+pub use self::drafts::{
+    Changes, Drafts, built_in, from_flags, from_text, load, load_all, load_built_in,
 };
 pub use self::draw::Draw;
 pub use self::error::{Broken, BrokenSettings, LoadError, Origin};
@@ -54,7 +55,7 @@ pub use self::trace::{open_rows, trace_options};
 pub use self::workload::{WorkloadFile, workload};
 
 #[cfg(feature = "cli")]
-pub(crate) use self::draft::Variant;
+pub(crate) use self::drafts::Variant;
 pub(crate) use self::error::fail;
 #[cfg(feature = "cli")]
 pub(crate) use self::words::plain;

@@ -1,6 +1,7 @@
 //! The way of a request from its client to the scheduler of a replica.
 
-use super::run::{Event, Simulation};
+use super::event::Event;
+use super::run::Simulation;
 use super::source::Source;
 use crate::cluster::Role;
 use crate::des::Class;

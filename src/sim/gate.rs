@@ -4,8 +4,9 @@
 //! end then have ended. It looks whenever a request comes, one goes away, one leaves a replica, a replica
 //! serves again, or its bucket has filled, so that every request that waits has somebody to wake it.
 
+use super::event::Event;
 use super::observe::{Observer, Occurrence};
-use super::run::{Event, Simulation};
+use super::run::Simulation;
 use super::source::Source;
 use crate::cluster::{Disaggregation, Next, Queue, Ranks, Refusal, Room};
 use crate::des::Class;

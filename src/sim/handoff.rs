@@ -1,8 +1,9 @@
 //! What the loop does where some instances prefill and others decode.
 
 use super::drive::{self, Gone};
+use super::event::Event;
 use super::observe::{Observer, Occurrence};
-use super::run::{Event, Simulation};
+use super::run::Simulation;
 use super::source::Source;
 use crate::cluster::{Ask, Cluster, Disaggregation, Order, Role, Transfer, Wires};
 use crate::des::Class;

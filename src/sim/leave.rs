@@ -2,8 +2,9 @@
 
 use super::counts::Counts;
 use super::drive;
+use super::event::Event;
 use super::observe::{Observer, Occurrence};
-use super::run::{Event, Simulation};
+use super::run::Simulation;
 use super::source::Source;
 use crate::cluster::Role;
 use crate::des::Class;

@@ -1,7 +1,8 @@
 //! Prompts that the decode side computes itself.
 
+use super::event::Event;
 use super::observe::{Observer, Occurrence};
-use super::run::{Event, Simulation};
+use super::run::Simulation;
 use super::source::Source;
 use crate::ids::InstanceId;
 use crate::request::Segment;

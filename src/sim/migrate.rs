@@ -11,8 +11,9 @@
 use std::collections::BTreeMap;
 
 use super::drive;
+use super::event::Event;
 use super::observe::{Observer, Occurrence};
-use super::run::{Event, Simulation};
+use super::run::Simulation;
 use super::source::Source;
 use crate::cluster::migration::{self, Movable, Plan, Problem, ReplicaLoad};
 use crate::des::Class;

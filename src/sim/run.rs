@@ -6,7 +6,8 @@ use rustc_hash::FxHashMap;
 
 use super::counts::Counts;
 use super::drive::{self, Gone, Outcome};
-use super::faults::{Faults, Reason};
+use super::event::{ALL, Event};
+use super::faults::Faults;
 use super::front::Sender;
 use super::gate::Gate;
 use super::laws::Watch;
@@ -24,58 +25,6 @@ use crate::ids::{InstanceId, RequestId};
 use crate::request::Request;
 use crate::units::{SimDuration, SimTime};
 use crate::workload::{Client, Offer, WorkloadError};
-
-/// Above all instances.
-const ALL: InstanceId = InstanceId(u32::MAX);
-
-/// What is scheduled. Small and plain: it can be printed and replayed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Event {
-    /// The next turn of a conversation is due.
-    Arrive { transit: u32 },
-    /// A client sends the request in this place of the transit.
-    Send { transit: u32 },
-    /// A request reaches an instance.
-    Enqueue { instance: InstanceId, transit: u32 },
-    /// The client has connected to the server of an instance for a request.
-    Connect { instance: InstanceId, transit: u32 },
-    /// A request comes to the server of an instance.
-    Accept { instance: InstanceId, transit: u32 },
-    /// A request has its next turn in the server of an instance.
-    GoOn { instance: InstanceId, transit: u32 },
-    /// A request reaches the queue of the instance that will decode it, to have memory set aside.
-    Expect { decode: InstanceId, transit: u32 },
-    /// Such a request, for which there is memory, reaches the queue of the instance that prefills it.
-    Prefill { request: RequestId },
-    /// A part of the KV of a request is computed, and can be sent.
-    Release { request: RequestId },
-    /// Flows end, or change their rates.
-    Wires { epoch: u32 },
-    /// An instance that prefills is asked for the KV of a request.
-    LookUp { request: RequestId },
-    /// It can copy this one, which it was asked for first.
-    Copy { prefill: InstanceId, request: RequestId },
-    /// An instance wants to be woken.
-    Advance { instance: InstanceId, epoch: u32 },
-    /// A client sends a request again.
-    Retry { transit: u32 },
-    /// A client has waited as long as it wanted to.
-    HangUp { request: RequestId, reason: Reason },
-    /// The next fault of the plan.
-    Fault,
-    /// Requests that wait at the gateway may be sent.
-    Open,
-    /// A request has waited at the gateway as long as it may.
-    Expire { request: RequestId },
-    /// The autoscaler looks, or replicas come up.
-    Scale { epoch: u32 },
-    /// The gateway looks whether requests are to move.
-    Migrate,
-    /// A plan to move some takes effect.
-    Rebalance,
-    /// A request that has moved reaches the instance where it goes on.
-    Adopt { instance: InstanceId, request: RequestId },
-}
 
 /// A run, ready to go.
 #[derive(Debug)]
@@ -118,7 +67,7 @@ pub struct Simulation<W> {
     pub(super) turns_due: u64,
     /// Per instance, whether it will be woken, and by which event: older ones are stale.
     pub(super) awaited: Vec<bool>,
-    epochs: Vec<u32>,
+    pub(super) epochs: Vec<u32>,
     pub(super) counts: Counts,
     /// Which event of the links is the valid one, and when it comes, if one does.
     pub(super) wires_epoch: u32,
@@ -241,7 +190,12 @@ impl<W: Source> Simulation<W> {
         Ok((counts, self.cluster))
     }
 
-    fn arrive(&mut self, now: SimTime, mut request: Request, observer: &mut impl Observer) {
+    pub(super) fn arrive(
+        &mut self,
+        now: SimTime,
+        mut request: Request,
+        observer: &mut impl Observer,
+    ) {
         let id = self.next_id();
         if let Some(faults) = &mut self.faults {
             faults.arrived(id, &mut request, self.counts.arrived);
@@ -332,60 +286,7 @@ impl<W: Source> Simulation<W> {
         if self.steps_seen == Some((now, ALL)) { now + SimDuration::from_nanos(1) } else { now }
     }
 
-    fn handle(&mut self, now: SimTime, event: Event, observer: &mut impl Observer) {
-        match event {
-            Event::Arrive { transit } => {
-                self.turns_due -= 1;
-                let (_, request) = self.transit.take(transit);
-                self.arrive(now, request, observer);
-            }
-            Event::Send { transit } => self.send(now, transit, observer),
-            Event::Enqueue { instance, transit } => self.enqueue(now, instance, transit, observer),
-            Event::Connect { instance, transit } => self.connected(now, instance, transit),
-            Event::Accept { instance, transit } => self.accept(now, instance, transit),
-            Event::GoOn { instance, transit } => self.go_on(now, instance, transit),
-            Event::Expect { decode, transit } => self.expect_kv(now, decode, transit, observer),
-            Event::Prefill { request } => self.enqueue_prefill(now, request, observer),
-            Event::Advance { instance, epoch } if epoch == self.epochs[instance.index()] => {
-                self.steps_seen = Some((now, instance));
-                self.advance(now, instance, observer);
-            }
-            Event::Wires { epoch } if epoch == self.wires_epoch => {
-                self.take_in(now, observer);
-                self.await_wires();
-            }
-            Event::Release { request } => self.release_part(now, request, observer),
-            Event::LookUp { request } => self.look_up(now, request),
-            Event::Copy { prefill, request } => self.begin_copy(now, prefill, request),
-            Event::Advance { .. } | Event::Wires { .. } => {}
-            Event::Retry { transit } => self.retry(now, transit, observer),
-            Event::HangUp { request, reason } => {
-                self.steps_seen = Some((now, ALL));
-                self.hang_up(now, request, reason, observer);
-            }
-            Event::Fault => {
-                self.steps_seen = Some((now, ALL));
-                self.happen(now, observer);
-            }
-            Event::Open => {
-                self.steps_seen = Some((now, ALL));
-                self.open(now, observer);
-            }
-            Event::Expire { request } => self.expire(now, request, observer),
-            Event::Scale { epoch } => self.scale(now, epoch, observer),
-            Event::Migrate => {
-                self.steps_seen = Some((now, ALL));
-                self.migrate(now, observer);
-            }
-            Event::Rebalance => {
-                self.steps_seen = Some((now, ALL));
-                self.rebalance(now, observer);
-            }
-            Event::Adopt { instance, request } => self.adopt(now, instance, request, observer),
-        }
-    }
-
-    fn enqueue(
+    pub(super) fn enqueue(
         &mut self,
         now: SimTime,
         instance: InstanceId,
@@ -435,7 +336,12 @@ impl<W: Source> Simulation<W> {
         }
     }
 
-    fn advance(&mut self, now: SimTime, instance: InstanceId, observer: &mut impl Observer) {
+    pub(super) fn advance(
+        &mut self,
+        now: SimTime,
+        instance: InstanceId,
+        observer: &mut impl Observer,
+    ) {
         let role = self.cluster.role(instance);
         let place = (instance, &mut self.cluster.instances[instance.index()]);
         if let Some(at) = drive::advance(place, role, now, &mut self.outcome, observer) {
@@ -460,40 +366,6 @@ impl<W: Source> Simulation<W> {
         self.count_out(role);
         self.settle(now);
         self.see_load(now, instance, observer);
-    }
-
-    /// Wakes an instance at `at` and at no other time.
-    pub(super) fn awaken(&mut self, at: SimTime, instance: InstanceId) {
-        let epoch = &mut self.epochs[instance.index()];
-        *epoch = epoch.wrapping_add(1);
-        self.awaited[instance.index()] = true;
-        let event = Event::Advance { instance, epoch: *epoch };
-        // By instance: how far ahead it planned this moment does not show.
-        self.queue.push_ranked(at, Class::Step, instance.0.into(), event);
-    }
-
-    /// Wakes an instance for what has come to it: now if it waits for nothing, else when its wake-up has moved.
-    pub(super) fn awaken_for(
-        &mut self,
-        now: SimTime,
-        instance: InstanceId,
-        changed: Option<SimTime>,
-    ) {
-        let is_awaited = self.awaited[instance.index()];
-        if let Some(at) = if is_awaited { changed } else { Some(now) } {
-            self.awaken(at, instance);
-        }
-    }
-
-    /// An instance forgets its wake-up and the requests before its front end.
-    pub(super) fn put_to_sleep(&mut self, now: SimTime, instance: InstanceId) {
-        let epoch = &mut self.epochs[instance.index()];
-        *epoch = epoch.wrapping_add(1);
-        self.awaited[instance.index()] = false;
-        self.api_free[instance.index()] = now;
-        if let Some(front) = self.cluster.instances[instance.index()].front_end(now) {
-            front.forget();
-        }
     }
 }
 

@@ -9,8 +9,9 @@ mod pool;
 
 use std::ops::Range;
 
+use super::event::Event;
 use super::observe::{Observer, Occurrence};
-use super::run::{Event, Simulation};
+use super::run::Simulation;
 use super::source::Source;
 use crate::cluster::autoscaler::SloMeter;
 use crate::cluster::{Autoscaler, Health, Report, Role, Stage};

@@ -1,7 +1,8 @@
 //! What the loop does where an instance that prefills sends one KV cache after the other, and its steps
 //! stand still meanwhile.
 
-use super::run::{Event, Simulation};
+use super::event::Event;
+use super::run::Simulation;
 use super::source::Source;
 use crate::cluster::Withdrawn;
 use crate::des::Class;

@@ -3,8 +3,9 @@
 //! Weights alone wake nobody in the middle of an instant: the autoscaler that waits for them is of the last
 //! class, and takes them in itself.
 
+use super::event::Event;
 use super::observe::Observer;
-use super::run::{Event, Simulation};
+use super::run::Simulation;
 use super::source::Source;
 use crate::cluster::wires::Cargo;
 use crate::des::Class;

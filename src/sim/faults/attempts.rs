@@ -8,8 +8,9 @@ use crate::des::Class;
 use crate::engine::{Finish, Life};
 use crate::ids::{InstanceId, RequestId};
 use crate::request::{Request, Segment};
+use crate::sim::event::Event;
 use crate::sim::observe::{Observer, Occurrence};
-use crate::sim::run::{Event, Simulation};
+use crate::sim::run::Simulation;
 use crate::sim::source::Source;
 use crate::units::SimTime;
 

@@ -23,8 +23,9 @@ mod transfers;
 use std::collections::BTreeMap;
 
 use super::drive;
+use super::event::Event;
 use super::observe::Observer;
-use super::run::{Event, Simulation};
+use super::run::Simulation;
 use super::source::Source;
 use crate::cluster::{Cluster, Health, Healths};
 use crate::des::Class;
