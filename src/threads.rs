@@ -126,7 +126,8 @@ impl Stop {
         cause.and_then(|cause| cause.downcast().ok()).map(|cause| *cause)
     }
 
-    fn current() -> Option<Self> {
+    /// What the work of this thread is done under, if it is under one.
+    pub fn current() -> Option<Self> {
         CURRENT.with_borrow(Clone::clone)
     }
 }

@@ -318,6 +318,19 @@ def options(about: str, trials: int) -> argparse.ArgumentParser:
     return parser
 
 
+def search_and_judge(
+    about: str, trials: int, search: Callable[[Fitness, int, int], list[tuple[Score, WeightedRouter]]]
+) -> None:
+    """Runs a search of weights as it is told on the command line, and judges what it finds."""
+    arguments = options(about, trials).parse_args()
+    with quiet():
+        tried = search(Fitness(training()), arguments.trials, arguments.seed)
+        score, router = finals(tried, lambda one: one, training())
+        print(f"Best of {arguments.trials}: {router}")
+        print(f"In training: {score}")
+        judge(router, unseen(arguments.trace), arguments.seeds)
+
+
 @contextmanager
 def quiet() -> Iterator[None]:
     """Cautions about step times concern the baseline as much as the router."""

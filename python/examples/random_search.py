@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import random
 
-from laboratory import RANGES, Fitness, Score, WeightedRouter, finals, judge, options, quiet, training, unseen
+from laboratory import RANGES, Fitness, Score, WeightedRouter, search_and_judge
 
 
 def draw(generator: random.Random) -> WeightedRouter:
@@ -27,15 +27,5 @@ def search(fitness: Fitness, trials: int, seed: int) -> list[tuple[Score, Weight
     return [(fitness(router), router) for router in routers]
 
 
-def main() -> None:
-    arguments = options(__doc__.splitlines()[0], trials=150).parse_args()
-    with quiet():
-        tried = search(Fitness(training()), arguments.trials, arguments.seed)
-        score, router = finals(tried, lambda one: one, training())
-        print(f"Best of {arguments.trials}: {router}")
-        print(f"In training: {score}")
-        judge(router, unseen(arguments.trace), arguments.seeds)
-
-
 if __name__ == "__main__":
-    main()
+    search_and_judge(__doc__.splitlines()[0], 150, search)

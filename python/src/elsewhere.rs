@@ -9,18 +9,20 @@ use pyo3::types::PyDict;
 use servecast::Compare;
 use servecast::compare::{CompareError, Contest, One, Pairing, Wanted};
 use servecast::load::{Draft, Listener};
-use servecast::sweep::{Entry, Kept, Sweep, Watch};
+use servecast::sweep::{Entry, Kept, Sweep, Worker};
 
 use crate::error::Failure;
-use crate::job::{self, Calls, Job};
+use crate::job::{self, Calls, Job, Notes};
 use crate::scenario::Scenario;
-use crate::study::{comparison, question, study};
+use crate::study::{comparison, question, study, told};
 use crate::table::Table;
 
 /// A sweep, as its driver and its workers have it.
 #[pyclass(frozen, module = "servecast._servecast")]
 pub(crate) struct SweepJob {
-    sweep: Sweep,
+    worker: Worker,
+    /// What should be heard of what its runs read.
+    notes: Notes,
 }
 
 /// The folder of a sweep that waits for its runs.
@@ -44,31 +46,35 @@ impl SweepJob {
     ) -> PyResult<Self> {
         let vary = question(vary, design, points, seeds)?;
         let drafts = scenario.get().drafts();
-        let sweep = study(py, &Job::default(), move |_| Ok(Sweep::of(drafts, &vary)?))?;
-        Ok(Self { sweep })
+        let notes = Notes::default();
+        let listener = notes.listener();
+        let worker = told(py, &Job::default(), &notes, move || {
+            Ok(Worker::new(Sweep::of(drafts, &vary)?, &listener)?)
+        })?;
+        Ok(Self { worker, notes })
     }
 
     /// How many runs it has.
     #[getter]
     fn runs(&self) -> u32 {
-        self.sweep.runs()
+        self.worker.sweep().runs()
     }
 
     /// Simulates these runs, and gives a line for each.
     fn compute(&self, py: Python<'_>, runs: Vec<u32>) -> PyResult<Vec<String>> {
-        if let Some(run) = runs.iter().find(|run| **run >= self.sweep.runs()) {
+        if let Some(run) = runs.iter().find(|run| **run >= self.runs()) {
             return Err(PyValueError::new_err(format!("run {run} is none of the sweep")));
         }
-        study(py, &Job::default(), |listener| {
-            let watch = Watch { listener, ..Watch::default() };
-            Ok(self.sweep.some(&runs, &watch)?.iter().map(Entry::line).collect())
+        told(py, &Job::default(), &self.notes, || {
+            Ok(self.worker.simulate(&runs)?.iter().map(Entry::line).collect())
         })
     }
 
     /// Opens its folder.
     fn open(&self, py: Python<'_>, folder: PathBuf) -> PyResult<KeptSweep> {
-        let kept =
-            study(py, &Job::default(), |listener| Ok(self.sweep.kept_in(&folder, &listener)?))?;
+        let kept = study(py, &Job::default(), |listener| {
+            Ok(self.worker.sweep().kept_in(&folder, &listener)?)
+        })?;
         Ok(KeptSweep { kept: Mutex::new(Some(kept)) })
     }
 }
@@ -124,6 +130,10 @@ impl KeptSweep {
 #[pyclass(frozen, module = "servecast._servecast")]
 pub(crate) struct CompareJob {
     question: Question,
+    /// For the runs that are done here.
+    contest: Contest,
+    /// What should be heard of them.
+    notes: Notes,
 }
 
 /// What is asked.
@@ -165,9 +175,11 @@ impl CompareJob {
         let asked = comparison(&scenarios, seeds, confidence, within, metrics, paired);
         let Compare { drafts, seeds, confidence, within, metrics, pairing, .. } = asked;
         let question = Question { drafts, seeds, confidence, within, metrics, pairing };
+        let notes = Notes::default();
+        let listener = notes.listener();
         // What breaks a rule is told before anything is sent away.
-        study(py, &Job::default(), |listener| Ok(question.read(listener).map(drop)?))?;
-        Ok(Self { question })
+        let contest = told(py, &Job::default(), &notes, || Ok(question.read(listener)?))?;
+        Ok(Self { question, contest, notes })
     }
 
     /// Does some of the runs, each given in JSON, and gives what came of each in JSON.
@@ -177,8 +189,8 @@ impl CompareJob {
         if wanted.iter().any(|one| one.of >= self.question.drafts.len()) {
             return Err(PyValueError::new_err("the comparison has no such scenario"));
         }
-        study(py, &Job::default(), |listener| {
-            let done = self.question.read(listener)?.some(&wanted)?;
+        told(py, &Job::default(), &self.notes, || {
+            let done = self.contest.some(&wanted)?;
             let text = |one| serde_json::to_string(one).expect("a run is JSON");
             Ok(done.iter().map(text).collect())
         })

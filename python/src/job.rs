@@ -82,8 +82,8 @@ pub(crate) fn call<R>(work: impl FnOnce(Python<'_>) -> R) -> R {
     })
 }
 
-/// Threads, as Python numbers them, on which Python code that a job called runs.
-static CALLING: Mutex<Vec<u64>> = Mutex::new(Vec::new());
+/// Threads, as Python numbers them, on which Python code that a job called runs, and what ends that job.
+static CALLING: Mutex<Vec<(u64, Stop)>> = Mutex::new(Vec::new());
 
 /// This thread is one of them.
 struct Calling(u64);
@@ -97,7 +97,8 @@ impl Calling {
             let ident = || py.import("threading")?.call_method0("get_ident")?.extract::<u64>();
             NUMBER.set(ident().unwrap_or_default());
         }
-        CALLING.lock().unwrap_or_else(PoisonError::into_inner).push(NUMBER.get());
+        let stop = Stop::current().unwrap_or_default();
+        CALLING.lock().unwrap_or_else(PoisonError::into_inner).push((NUMBER.get(), stop));
         Self(NUMBER.get())
     }
 }
@@ -105,7 +106,7 @@ impl Calling {
 impl Drop for Calling {
     fn drop(&mut self) {
         let mut calling = CALLING.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(place) = calling.iter().rposition(|number| *number == self.0) {
+        if let Some(place) = calling.iter().rposition(|(number, _)| *number == self.0) {
             calling.swap_remove(place);
         }
     }
@@ -236,9 +237,13 @@ fn ended<R>(
     }
 }
 
-/// Raises `KeyboardInterrupt` in Python code that jobs called and that does not return.
+/// Raises `KeyboardInterrupt` in Python code that was called by jobs that are to end, and that does not return.
 fn interrupt_calls(py: Python<'_>) {
-    let there = CALLING.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let calling = CALLING.lock().unwrap_or_else(PoisonError::into_inner);
+    let there = calling.iter().filter(|(_, stop)| stop.is_stopped()).map(|(number, _)| *number);
+    let there: Vec<u64> = there.collect();
+    // Python code may begin another call while it is interrupted.
+    drop(calling);
     let raise = || -> PyResult<()> {
         let module = py.import("servecast._errors")?;
         for thread in there {

@@ -1,8 +1,7 @@
 //! A run that ended.
 
-use std::sync::Arc;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -217,27 +216,14 @@ impl Run {
 }
 
 /// Counts the requests of a run that have left, for who watches.
-pub(crate) struct Progress {
-    bar: Option<Bar>,
-    done: Arc<AtomicU64>,
-}
+pub(crate) struct Progress(Arc<AtomicU64>);
 
 impl Progress {
-    pub(crate) fn new(callback: Option<Bound<'_, PyAny>>) -> Self {
-        let bar = callback.map(|callback| Bar::new(callback.unbind()));
-        let done = bar.as_ref().map(|bar| bar.done.clone()).unwrap_or_default();
-        Self { bar, done }
-    }
-
-    pub(crate) fn bar(&self) -> Option<Bar> {
-        self.bar.clone()
-    }
-
-    /// How many requests there will be, if that is known.
-    pub(crate) fn expect(&self, scenario: &Scenario) {
-        if let (Some(bar), Some(count)) = (&self.bar, scenario.workload.num_requests) {
-            bar.of.store(count.into(), Ordering::Relaxed);
-        }
+    /// Of a run of this scenario.
+    pub(crate) fn of(bar: &Bar, scenario: &Scenario) -> Self {
+        let count = scenario.workload.num_requests.unwrap_or(0);
+        bar.of.store(count.into(), Ordering::Relaxed);
+        Self(bar.done.clone())
     }
 }
 
@@ -245,7 +231,7 @@ impl Observer for Progress {
     #[inline]
     fn on(&mut self, _: SimTime, what: Occurrence<'_>) {
         if let Occurrence::Left(..) | Occurrence::Refused(..) | Occurrence::TurnedAway(..) = what {
-            self.done.fetch_add(1, Ordering::Relaxed);
+            self.0.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
@@ -254,7 +240,7 @@ impl Separable for Progress {
     type Lane = Self;
 
     fn lane(&mut self, _: Lane) -> Self {
-        Self { bar: None, done: self.done.clone() }
+        Self(self.0.clone())
     }
 
     fn join(&mut self, _: Vec<Self>) {}

@@ -15,7 +15,7 @@ use servecast::metrics::BenchReport;
 use toml::Value;
 
 use crate::error::{Failure, argument_error};
-use crate::job::{self, Calls, Job, Notes};
+use crate::job::{self, Bar, Calls, Job, Notes};
 use crate::policy::{Given, Policies};
 use crate::run::{Progress, Run};
 use crate::value;
@@ -42,14 +42,14 @@ fn simulate(
     change: impl FnOnce(&mut BenchReport) -> Result<(), Failure> + Send,
 ) -> PyResult<Run> {
     let notes = Notes::default();
-    let mut progress = Progress::new(progress);
-    let (bar, listener) = (progress.bar(), notes.listener());
-    let recording = job::run(py, &Job { calls, bar }, || {
+    let listener = notes.listener();
+    let job = Job { calls, bar: progress.map(|callback| Bar::new(callback.unbind())) };
+    let recording = job::run(py, &job, || {
         let loaded = load()?;
         state_setting(&loaded.scenario, &listener);
         let case = Cases::told(&listener).of(loaded, Leaves::Records)?;
         state_step_times(&case.scenario, case.costs(), &listener);
-        progress.expect(&case.scenario);
+        let mut progress = job.bar.as_ref().map(|bar| Progress::of(bar, &case.scenario));
         let mut recording = case.record(case.cluster()?, steps, &mut progress)?;
         change(&mut recording.run.report)?;
         Ok(recording)

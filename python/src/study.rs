@@ -35,7 +35,17 @@ pub(crate) fn study<R: Send>(
 ) -> PyResult<R> {
     let notes = Notes::default();
     let listener = notes.listener();
-    let done = job::run(py, job, || work(listener))?;
+    told(py, job, &notes, || work(listener))
+}
+
+/// Does a part of a study whose notes are kept by who asks for it, and tells them.
+pub(crate) fn told<R: Send>(
+    py: Python<'_>,
+    job: &Job,
+    notes: &Notes,
+    work: impl FnOnce() -> Result<R, Failure> + Send,
+) -> PyResult<R> {
+    let done = job::run(py, job, work)?;
     notes.tell(py)?;
     Ok(done)
 }
@@ -110,7 +120,7 @@ pub(crate) fn sweep(
         return Err(PyValueError::new_err("shard: a part is kept in a folder; give one"));
     }
     let drafts = scenario.get().drafts();
-    let bar = progress.map(|progress| Bar::new(progress.unbind()));
+    let bar = progress.map(|callback| Bar::new(callback.unbind()));
     let job = Job { calls: calls(&drafts.each), bar: bar.clone() };
     study(py, &job, move |listener| {
         let sweep = Sweep::of(drafts, &vary)?;

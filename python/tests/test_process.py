@@ -97,6 +97,36 @@ def test_an_interrupt_ends_a_policy_that_loops() -> None:
     assert told.stdout.split() == ["interrupted", "5.0"], told.stderr
 
 
+def test_an_interrupt_is_not_that_of_another_thread() -> None:
+    told = python("""
+        import os, signal, threading, time, servecast
+        small = servecast.load(None, {"workload.num_requests": 3, "cluster.replicas": 2})
+
+        def loops(request, replicas):
+            while True:
+                pass
+
+        def slow(request, replicas):
+            until = time.monotonic() + 0.6
+            while time.monotonic() < until:
+                pass
+            return replicas[0]
+
+        def other():
+            print(small.run(router=slow).figures["finished"])
+
+        thread = threading.Thread(target=other)
+        thread.start()
+        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+        try:
+            small.run(router=loops)
+        except KeyboardInterrupt:
+            print("interrupted")
+        thread.join()
+    """)
+    assert told.stdout.split() == ["interrupted", "3.0"], told.stderr
+
+
 def test_a_policy_may_wait_for_a_thread_that_runs() -> None:
     told = python("""
         import os, threading

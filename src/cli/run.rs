@@ -16,8 +16,7 @@ use crate::io::traces::TraceSummary;
 use crate::io::unfinished;
 use crate::load::memory::{self, Leaves};
 use crate::load::{Draft, Loaded, Note, state_setting, state_step_times};
-use crate::metrics::bench::Comparison;
-use crate::metrics::{BenchReport, Caution, ExpectedFigures, Losses, Recorder, StepLog, measured};
+use crate::metrics::{self, BenchReport, Caution, ExpectedFigures, Losses, Recorder, StepLog};
 use crate::resolved::Scenario;
 use crate::threads;
 use crate::workload::{TraceRows, Workload};
@@ -203,7 +202,7 @@ fn simulate(loaded: &Loaded, output: &OutputArguments) -> Result<Outcome, Failur
     if let Some(line) = ExpectedFigures::line(scenario, &report) {
         say(&line);
     }
-    let comparison = compare(scenario, &report);
+    let comparison = metrics::comparison(scenario, &report);
     let mut scenario = scenario.clone();
     scenario.rename_files(loaded.relocated());
     Ok(Outcome {
@@ -238,9 +237,4 @@ pub(super) fn trace_rows(loaded: &Loaded) -> Result<Option<TraceRows>, Failure> 
 fn said((summary, rows): (TraceSummary, TraceRows)) -> TraceRows {
     Note::of_trace(&summary).for_each(|note| hear(&note));
     rows
-}
-
-fn compare(scenario: &Scenario, report: &BenchReport) -> Option<Comparison> {
-    let (tool, figures) = measured(scenario)?;
-    Some(Comparison::of_figures(tool, &figures, &report.summary))
 }

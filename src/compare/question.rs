@@ -13,6 +13,7 @@ use crate::load::{Cases, Draft, Listener, LoadError, Note, Origin};
 use crate::plain::shown;
 use crate::problem::Problem;
 use crate::rng::Seed;
+use crate::threads;
 
 /// With fewer seeds Student's t is so wide that nothing is ever found.
 const SEEDS_MIN: u32 = 3;
@@ -93,7 +94,8 @@ impl Compare {
                 )));
             }
         }
-        Ok(Contest { question: self, contestants })
+        let cases = Cases::told(&self.listener);
+        Ok(Contest { question: self, contestants, cases })
     }
 
     fn check(&self) -> Result<(), LoadError> {
@@ -127,6 +129,7 @@ pub struct Contest {
     pub(super) question: Compare,
     /// The scenarios, the baseline first.
     pub contestants: Vec<Contestant>,
+    cases: Cases,
 }
 
 impl Contest {
@@ -135,11 +138,7 @@ impl Contest {
     /// # Errors
     /// When a run fails, a figure is not in every run, or nothing was answered.
     pub fn run(self) -> Result<Compared, CompareError> {
-        let cases = Cases::told(&self.question.listener);
-        let told = (&cases, &self.question.listener);
-        let runs = Runs::new(&self.contestants, &self.question, &|wanted| {
-            runs::here(&self.contestants, told, wanted)
-        })?;
+        let runs = Runs::new(&self.contestants, &self.question, &|wanted| self.some(wanted))?;
         Ok(self.found(runs))
     }
 
@@ -158,7 +157,7 @@ impl Contest {
         Ok(self.found(runs))
     }
 
-    /// Does some of the runs, on behalf of a comparison elsewhere.
+    /// Does some of the runs, on as many threads as there are.
     ///
     /// # Errors
     /// When a run fails.
@@ -166,8 +165,9 @@ impl Contest {
     /// # Panics
     /// When there is no such scenario.
     pub fn some(&self, wanted: &[Wanted]) -> Result<Vec<One>, LoadError> {
-        let listener = &self.question.listener;
-        runs::here(&self.contestants, (&Cases::told(listener), listener), wanted)
+        let told = (&self.cases, &self.question.listener);
+        let one = |wanted: &Wanted| runs::run(&self.contestants[wanted.of], told, *wanted);
+        threads::map(wanted, one).into_iter().collect()
     }
 
     fn found(self, runs: Runs) -> Compared {

@@ -9,7 +9,6 @@ use crate::load::{Cases, Listener, LoadError, Note, Origin};
 use crate::metrics::{RequestRecord, Status};
 use crate::problem::Problem;
 use crate::study::{CUT_ANSWERS, Figures, LOSSES};
-use crate::threads;
 use crate::units::SimDuration;
 
 /// Figures that are judged where none are named, if every run has them; losses where a run has some.
@@ -208,17 +207,8 @@ impl Runs {
     }
 }
 
-/// Does these runs here, on as many threads as there are.
-pub(super) fn here(
-    all: &[Contestant],
-    (cases, listener): (&Cases, &Listener),
-    wanted: &[Wanted],
-) -> Result<Vec<One>, LoadError> {
-    let done = threads::map(wanted, |wanted| run(&all[wanted.of], (cases, listener), *wanted));
-    done.into_iter().collect()
-}
-
-fn run(
+/// One of the runs.
+pub(super) fn run(
     contestant: &Contestant,
     (cases, listener): (&Cases, &Listener),
     wanted: Wanted,

@@ -63,7 +63,7 @@ pub use record::{RequestDrafts, RequestRecord, Status};
 pub use recorder::Recorder;
 pub use records::Records;
 pub use replica::ReplicaLog;
-pub use report::{BenchReport, BenchWriter, measured};
+pub use report::{BenchReport, BenchWriter, comparison, measured};
 pub use saturation::finishes_with_all_waiting;
 pub use scaling::{ScaledPool, ScalingLog, ScalingReport};
 pub use seconds::CountsBySecond;

@@ -1,8 +1,9 @@
 //! From a recorded run to the benchmark report of either tool.
 
 use super::bench::{
-    BenchInput, BenchRequest, BenchSummary, ClientMode, Latency, MetricKey, NonFinite, Outcome,
-    RequestRate, SglangGeneration, SglangRun, Slos, TokenGaps, Tool, VllmGeneration, VllmRun,
+    BenchInput, BenchRequest, BenchSummary, ClientMode, Comparison, Latency, MetricKey, NonFinite,
+    Outcome, RequestRate, SglangGeneration, SglangRun, Slos, TokenGaps, Tool, VllmGeneration,
+    VllmRun,
 };
 use super::record::{RequestRecord, Status};
 use super::recorder::Recorder;
@@ -92,6 +93,12 @@ pub fn measured(scenario: &Scenario) -> Option<(Tool, Vec<(MetricKey, f64)>)> {
         told.filter_map(|(name, value)| Some((MetricKey::parse(name)?, *value))).collect();
     figures.sort_by(|(a, _), (b, _)| a.place().total_cmp(&b.place()));
     Some((BenchWriter::new(scenario).tool(), figures))
+}
+
+/// Those figures beside simulated ones; nothing where none are given.
+pub fn comparison(scenario: &Scenario, report: &BenchReport) -> Option<Comparison> {
+    let (tool, figures) = measured(scenario)?;
+    Some(Comparison::of_figures(tool, &figures, &report.summary))
 }
 
 fn sglang_run(scenario: &Scenario, generation: SglangGeneration) -> SglangRun {

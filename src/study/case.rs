@@ -7,7 +7,7 @@ use super::policies::Policies;
 use crate::cluster::Cluster;
 use crate::cost::StepTime;
 use crate::metrics::bench::Comparison;
-use crate::metrics::{BenchReport, Caution, Recorder, StepLog, Summary, Warnings, measured};
+use crate::metrics::{BenchReport, Caution, Recorder, StepLog, Summary, Warnings, comparison};
 use crate::resolved::{Scenario, ScenarioError};
 use crate::sim::{self, Counts, Separable};
 use crate::workload::{TraceRow, TraceRows, Workload, WorkloadError};
@@ -79,10 +79,7 @@ impl Recording {
     pub fn summary(&self) -> Summary {
         let mut summary = self.run.summary();
         summary.warn(&self.warnings);
-        let measured = measured(&self.run.scenario);
-        let comparison = measured.map(|(tool, figures)| {
-            Comparison::of_figures(tool, &figures, &self.run.report.summary)
-        });
+        let comparison = comparison(&self.run.scenario, &self.run.report);
         summary.comparison = comparison.as_ref().map(Comparison::figures);
         summary
     }

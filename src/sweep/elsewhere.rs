@@ -1,7 +1,7 @@
 //! Sweeps whose runs are done elsewhere: by other processes, on other machines.
 //!
-//! Who hands runs out opens the folder of the sweep ([`Sweep::kept_in`]), which tells what is missing. A worker simulates
-//! some runs ([`Sweep::some`]) and sends their entries, each as a line with a hash of itself ([`Entry::line`]). What
+//! Who hands runs out opens the folder of the sweep ([`Sweep::kept_in`]), which tells what is missing. A [`Worker`] simulates
+//! some runs and sends their entries, each as a line with a hash of itself ([`Entry::line`]). What
 //! comes is kept in the journal, in any order and as often as one likes; when nothing is missing, the tables are those of
 //! a sweep that was simulated at once.
 
@@ -11,10 +11,48 @@ use super::error::SweepError;
 use super::folder::{Folder, JOURNAL, Manifest};
 use super::journal::{self, Entry, Journal};
 use super::results::Results;
-use super::runs::Runs;
+use super::runs::{Memory, Runs};
 use super::study::Sweep;
 use super::watch::Watch;
 use crate::load::{Listener, LoadError};
+
+/// Simulates runs of a sweep, and remembers what they read.
+#[derive(Debug)]
+pub struct Worker {
+    sweep: Sweep,
+    memory: Memory,
+    /// The hash that names the sweep.
+    name: String,
+}
+
+impl Worker {
+    /// Of a sweep; the listener hears of what its runs read.
+    ///
+    /// # Errors
+    /// When a setting has no place in a scenario.
+    pub fn new(sweep: Sweep, listener: &Listener) -> Result<Self, SweepError> {
+        let memory = Memory::told(listener);
+        let name = Runs::new(&sweep, &Watch::default(), &memory).manifest(None)?.sweep;
+        Ok(Self { sweep, memory, name })
+    }
+
+    /// The sweep.
+    pub fn sweep(&self) -> &Sweep {
+        &self.sweep
+    }
+
+    /// Simulates these runs, and writes nothing. What fails is among the entries.
+    ///
+    /// # Errors
+    /// When a setting has no place in a scenario.
+    ///
+    /// # Panics
+    /// When a run is none of the sweep.
+    pub fn simulate(&self, runs: &[u32]) -> Result<Vec<Entry>, SweepError> {
+        assert!(runs.iter().all(|run| *run < self.sweep.runs()), "runs of the sweep");
+        Runs::new(&self.sweep, &Watch::default(), &self.memory).each(runs, &self.name, None)
+    }
+}
 
 /// The folder of a sweep that waits for its runs. No other process writes it meanwhile.
 #[derive(Debug)]
@@ -34,18 +72,6 @@ impl Sweep {
         self.points().count() * self.plan().seeds
     }
 
-    /// Simulates these runs, and writes nothing. What fails is among the entries.
-    ///
-    /// # Errors
-    /// When a setting has no place in a scenario.
-    ///
-    /// # Panics
-    /// When a run is none of the sweep.
-    pub fn some(&self, runs: &[u32], watch: &Watch<'_>) -> Result<Vec<Entry>, SweepError> {
-        assert!(runs.iter().all(|run| *run < self.runs()), "runs of the sweep");
-        Runs::new(self, watch).some(runs)
-    }
-
     /// Opens its folder, to keep runs that are done elsewhere.
     ///
     /// # Errors
@@ -53,8 +79,8 @@ impl Sweep {
     /// own.
     pub fn kept_in(&self, folder: &Path, listener: &Listener) -> Result<Kept, SweepError> {
         self.refuse_own_policies()?;
-        let watch = Watch { listener: listener.clone(), ..Watch::default() };
-        let manifest = Runs::new(self, &watch).manifest(None)?;
+        let memory = Memory::told(listener);
+        let manifest = Runs::new(self, &Watch::default(), &memory).manifest(None)?;
         let path = folder.to_owned();
         let (folder, journal, _) = Folder::open(&path, &manifest, listener)?;
         let mut is_known = vec![false; self.runs() as usize];

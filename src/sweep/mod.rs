@@ -41,7 +41,7 @@ mod watch;
 pub use axis::{Axis, Levels, NumberKind, Range, Scale};
 pub use design::Design;
 #[cfg(feature = "sweep")]
-pub use elsewhere::Kept;
+pub use elsewhere::{Kept, Worker};
 pub use error::SweepError;
 #[cfg(feature = "sweep")]
 pub use journal::{Entry, Outcome};

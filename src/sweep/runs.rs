@@ -13,7 +13,7 @@ use super::plan::Shard;
 use super::results::Results;
 use super::study::Sweep;
 use super::watch::Watch;
-use crate::load::{Cases, Draft, Leaves, LoadError, Loaded};
+use crate::load::{Cases, Draft, Leaves, Listener, LoadError, Loaded};
 use crate::scenario::ScenarioFile;
 use crate::study::Figures;
 use crate::threads;
@@ -24,7 +24,8 @@ impl Sweep {
     /// # Errors
     /// When a setting has no place in a scenario. A run that fails is among the results.
     pub fn run(&self, watch: &Watch<'_>) -> Result<Results, SweepError> {
-        let runs = Runs::new(self, watch);
+        let memory = Memory::told(&watch.listener);
+        let runs = Runs::new(self, watch, &memory);
         runs.complete(runs.manifest(None)?, None)
     }
 
@@ -40,7 +41,8 @@ impl Sweep {
         watch: &Watch<'_>,
     ) -> Result<Results, SweepError> {
         self.refuse_own_policies()?;
-        let runs = Runs::new(self, watch);
+        let memory = Memory::told(&watch.listener);
+        let runs = Runs::new(self, watch, &memory);
         let manifest = runs.manifest(shard)?;
         let (folder, journal, known) = Folder::open(folder, &manifest, &watch.listener)?;
         let results = runs.complete(manifest, Some(&(journal, known)))?;
@@ -49,27 +51,33 @@ impl Sweep {
     }
 }
 
+/// What runs read, for those that come later.
+#[derive(Debug)]
+pub(super) struct Memory {
+    cases: Cases,
+    keys: Keys,
+}
+
+impl Memory {
+    pub(super) fn told(listener: &Listener) -> Self {
+        Self { cases: Cases::told(listener), keys: Keys::default() }
+    }
+}
+
 /// A sweep whose runs are done.
 #[derive(Debug)]
 pub(super) struct Runs<'a> {
     sweep: &'a Sweep,
     watch: &'a Watch<'a>,
-    cases: Cases,
-    keys: Keys,
+    memory: &'a Memory,
     any_loaded: AtomicBool,
     reused: AtomicU32,
 }
 
 impl<'a> Runs<'a> {
-    pub(super) fn new(sweep: &'a Sweep, watch: &'a Watch<'a>) -> Self {
-        Self {
-            sweep,
-            watch,
-            cases: Cases::told(&watch.listener),
-            keys: Keys::default(),
-            any_loaded: AtomicBool::new(false),
-            reused: AtomicU32::new(0),
-        }
+    pub(super) fn new(sweep: &'a Sweep, watch: &'a Watch<'a>, memory: &'a Memory) -> Self {
+        let (any_loaded, reused) = (AtomicBool::new(false), AtomicU32::new(0));
+        Self { sweep, watch, memory, any_loaded, reused }
     }
 
     /// What the folder of this sweep is about. The hash in it names the plan and, by the keys of their
@@ -96,8 +104,8 @@ impl<'a> Runs<'a> {
     fn key(&self, draft: &Draft) -> Result<(String, Result<Loaded, LoadError>), LoadError> {
         let loaded = draft.resolve();
         let key = match &loaded {
-            Ok(loaded) => self.keys.of(&loaded.scenario.written(), &loaded.folder),
-            Err(_) => self.keys.of(&draft.read::<ScenarioFile>()?, draft.folder()),
+            Ok(loaded) => self.memory.keys.of(&loaded.scenario.written(), &loaded.folder),
+            Err(_) => self.memory.keys.of(&draft.read::<ScenarioFile>()?, draft.folder()),
         };
         Ok((key, loaded))
     }
@@ -117,13 +125,8 @@ impl<'a> Runs<'a> {
         Ok(results.of_runs(self.reused.load(Ordering::Relaxed), any_loaded))
     }
 
-    /// Some runs, of which nothing is known.
-    pub(super) fn some(&self, runs: &[u32]) -> Result<Vec<Entry>, SweepError> {
-        self.each(runs, &self.manifest(None)?.sweep, None)
-    }
-
     /// These runs, in their order.
-    fn each(
+    pub(super) fn each(
         &self,
         all: &[u32],
         sweep: &str,
@@ -188,7 +191,7 @@ impl<'a> Runs<'a> {
     /// A run whose simulation breaks one of its own laws fails alone.
     fn simulate(&self, loaded: Loaded) -> Outcome {
         let figures = || -> Result<Figures, LoadError> {
-            Ok(self.cases.of(loaded, Leaves::Figures)?.figures()?)
+            Ok(self.memory.cases.of(loaded, Leaves::Figures)?.figures()?)
         };
         match panic::catch_unwind(AssertUnwindSafe(figures)) {
             Ok(Ok(figures)) => Outcome::Figures(figures),

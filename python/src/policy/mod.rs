@@ -193,7 +193,7 @@ impl Policies {
         [router, admission, autoscaler, scheduler].into_iter().any(Option::is_some)
     }
 
-    /// As the library takes them, if there are some; what Python code raises ends the job.
+    /// As the library takes them; what Python code raises ends the job.
     pub(crate) fn shared(&self) -> study::Policies<'static> {
         let Self { router, admission, autoscaler, scheduler } = self.clone();
         let mut policies = study::Policies::shipped();

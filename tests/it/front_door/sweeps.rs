@@ -1,7 +1,7 @@
 //! Sweeps that are stopped, and whose runs are done elsewhere.
 
 use servecast::load::{Changes, Listener};
-use servecast::sweep::{Entry, Sweep, Vary, Watch};
+use servecast::sweep::{Entry, Sweep, Vary, Watch, Worker};
 use servecast::threads::{self, Stop, Stopped};
 
 #[test]
@@ -38,8 +38,9 @@ fn a_sweep_that_was_done_elsewhere_has_the_bytes_of_one_done_here() {
     let read = |folder: &std::path::Path| std::fs::read(folder.join("results.csv")).unwrap();
 
     // Two thirds come, from the last to the first and some twice; then the driver is gone.
+    let worker = Worker::new(sweep.clone(), &Listener::default()).unwrap();
     let lines = |runs: &[u32]| -> Vec<String> {
-        sweep.some(runs, &Watch::default()).unwrap().iter().map(Entry::line).collect()
+        worker.simulate(runs).unwrap().iter().map(Entry::line).collect()
     };
     let mut kept = sweep.kept_in(&there, &Listener::default()).unwrap();
     let all = kept.missing();
@@ -64,7 +65,8 @@ fn a_sweep_that_was_done_elsewhere_has_the_bytes_of_one_done_here() {
     // What is of another sweep, or torn, is not taken.
     let other =
         Sweep::built_in(&Changes::default(), &Vary::over(["cluster.replicas=1,2"]).unwrap());
-    let entry = other.unwrap().some(&[0], &Watch::default()).unwrap().remove(0);
+    let other = Worker::new(other.unwrap(), &Listener::default()).unwrap();
+    let entry = other.simulate(&[0]).unwrap().remove(0);
     let mut kept = sweep.kept_in(&scratch.path().join("third"), &Listener::default()).unwrap();
     assert!(kept.keep(&entry).unwrap_err().to_string().contains("another sweep"));
     assert!(kept.finish().unwrap_err().to_string().contains("missing"));
