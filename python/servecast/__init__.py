@@ -6,6 +6,20 @@
 >>> polars.DataFrame(run.requests)
 """
 
+from ._answers import (
+    Calibration,
+    Check,
+    Comparison,
+    Deviation,
+    Estimate,
+    Finding,
+    Layout,
+    Outcome,
+    Plan,
+    Point,
+    Sweep,
+    Validation,
+)
 from ._errors import (
     InternalError,
     Problem,
@@ -29,28 +43,7 @@ from ._servecast import (
     __version__,
     load,
 )
-from ._studies import (
-    Calibration,
-    Check,
-    Comparison,
-    Deviation,
-    Estimate,
-    Finding,
-    Layout,
-    Outcome,
-    Plan,
-    Point,
-    Sweep,
-    Validation,
-    bench,
-    calibrate,
-    check,
-    compare,
-    merge,
-    plan,
-    sweep,
-    validate,
-)
+from ._studies import bench, calibrate, check, compare, merge, plan, sweep, validate
 from ._summary import Latency, Requests, Summary
 
 __all__ = [

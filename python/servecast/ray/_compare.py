@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from .._answers import Comparison
 from .._errors import ServecastWarning
 from .._servecast import CompareJob, Scenario
-from .._studies import Comparison, Source, _contestants, _each
+from .._studies import Source, _contestants, _each
 from ._cluster import connected, raise_cause, require
 from ._question import Question, asked
 

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from .. import _studies as local
+from .._answers import Calibration, Plan, Validation
 from .._errors import ServecastWarning
-from .._studies import Calibration, Plan, Source, StrPath, Validation
+from .._studies import Source, StrPath
 from ._cluster import connected, raise_cause
 from ._question import refuse_policies
 

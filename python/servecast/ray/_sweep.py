@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from .._answers import Sweep
 from .._servecast import KeptSweep
-from .._studies import Source, StrPath, Sweep, _scenario
+from .._studies import Source, StrPath, _scenario
 from ._cluster import connected
 from ._driver import Driver
 from ._place import Place, place
