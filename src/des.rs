@@ -126,6 +126,12 @@ impl<E: Copy> EventQueue<E> {
         if earliest < at { self.pop() } else { None }
     }
 
+    /// When the earliest event is due. O(log n) after one was removed, else O(1).
+    pub fn next_time(&mut self) -> Option<SimTime> {
+        self.drop_first_out();
+        self.heap.peek().map(|first| first.key.0.time())
+    }
+
     fn drop_first_out(&mut self) {
         if std::mem::take(&mut self.is_first_out) {
             self.heap.pop();

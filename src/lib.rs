@@ -25,7 +25,7 @@
 //! | 6 | [`metrics`] | what happened |
 //! | 7 | [`study`] [`calibration`] [`conformance`] | a scenario that any thread can simulate; fitted parameters; recorded schedules |
 //! | 8 | [`io`] [`mod@load`] `plot` | traces, tables, run directories; scenarios with all that they name; figures |
-//! | 9 | [`sweep`] [`compare`] [`check`] [`plan`] [`validate`] [`catalogue`] `calibrate` `report` | studies of many runs; measured runs simulated again, and parameters fitted to them; what a model costs on a GPU; pages of what they left |
+//! | 9 | [`sweep`] [`compare`] [`check`] [`plan`] [`validate`] [`catalogue`] `calibrate` `report` `serve` | studies of many runs; measured runs simulated again, and parameters fitted to them; what a model costs on a GPU; pages of what they left; a scenario as a server |
 
 pub mod des;
 mod erased;
@@ -77,6 +77,8 @@ pub mod compare;
 pub mod plan;
 #[cfg(feature = "sweep")]
 pub mod report;
+#[cfg(feature = "serve")]
+pub mod serve;
 pub mod sweep;
 pub mod validate;
 

@@ -14,6 +14,8 @@ use super::compare::CompareArguments;
 use super::plan::PlanArguments;
 use super::profile::ProfileArguments;
 use super::report::ReportArguments;
+#[cfg(feature = "serve")]
+use super::serve::ServeArguments;
 use super::sweep::{MergeArguments, SweepArguments};
 use super::trace::TraceArguments;
 use super::validate::ValidateArguments;
@@ -35,6 +37,9 @@ pub(super) struct Arguments {
 pub(super) enum Command {
     /// Simulate a scenario and report it like a benchmark tool
     Run(RunArguments),
+    /// Serve a scenario over HTTP as if it were a cluster of vLLM or SGLang
+    #[cfg(feature = "serve")]
+    Serve(ServeArguments),
     /// Simulate a scenario at many points with several seeds; what was interrupted goes on
     Sweep(SweepArguments),
     /// Join the parts of a sweep that several machines computed

@@ -20,6 +20,8 @@ mod replace;
 mod report;
 mod results;
 mod run;
+#[cfg(feature = "serve")]
+mod serve;
 mod sweep;
 mod terminal;
 mod timeline;
@@ -69,6 +71,8 @@ fn dispatch(arguments: Arguments) -> Result<(), Failure> {
         Some(Command::Calibrate(arguments)) => calibrate::calibrate(&arguments),
         Some(Command::Check(arguments)) => check::check(&arguments),
         Some(Command::Compare(arguments)) => compare::compare(&arguments),
+        #[cfg(feature = "serve")]
+        Some(Command::Serve(arguments)) => serve::serve(&arguments),
         Some(Command::Plan(arguments)) => plan::plan(&arguments),
         Some(Command::Trace(arguments)) => trace::trace(&arguments),
         Some(Command::Profile(arguments)) => profile::profile(&arguments),

@@ -22,7 +22,7 @@ mod times;
 
 use rustc_hash::FxHashMap;
 
-use self::event_loop::EventLoop;
+use self::event_loop::{EventLoop, Message};
 pub use self::server::Server;
 pub use self::times::FrontEndTimes;
 use self::times::Place;
@@ -60,6 +60,8 @@ pub struct FrontEnd {
     /// The client's thread, as far as it reads the chunks of this replica.
     reader: Server,
     streams: FxHashMap<RequestId, Stream>,
+    /// Of each process, the last message with outputs.
+    messages: Vec<Option<Answered>>,
     /// Requests accepted, to share them out.
     accepted: u32,
     /// Messages up to this moment have been taken in.
@@ -81,6 +83,23 @@ struct Stream {
     last: SimTime,
 }
 
+/// A message with outputs on its way to the client.
+#[derive(Debug, Clone, Copy)]
+struct Answered {
+    message: Message,
+    rows: u32,
+    /// When the client begins to read its chunks.
+    read: SimTime,
+}
+
+impl Answered {
+    /// When the client has the output at this place.
+    fn seen(&self, place: u32, times: &FrontEndTimes) -> SimTime {
+        let sent = self.message.sent(place, times) + times.network;
+        sent.max(self.read + times.chunks_read(place)) + times.client_chunk
+    }
+}
+
 impl FrontEnd {
     /// Processes with nothing to do, whose outputs go to clients or not.
     pub fn new(times: FrontEndTimes, speaks: bool) -> Self {
@@ -92,6 +111,7 @@ impl FrontEnd {
             detokenizer: Server::default(),
             reader: Server::default(),
             streams: FxHashMap::default(),
+            messages: vec![None; processes],
             accepted: 0,
             heard: SimTime::ZERO,
             speaks,
@@ -209,6 +229,8 @@ impl FrontEnd {
         let read = self.reader.start(message.first_chunk + times.network, times.client_wake);
         let reading = times.client_chunk * u64::from(message.chunks);
         self.reader.keep_until(read + reading);
+        let answered = Answered { message, rows, read };
+        self.messages[process as usize] = Some(answered);
         let (mut old, mut new) = (0_u64, 0_u32);
         for output in outputs {
             let Some(stream) = self.of(process, output) else { continue };
@@ -220,11 +242,8 @@ impl FrontEnd {
                 old += 1;
                 (u64::from(rows) * (2 * old - 1) / (2 * goes_on)) as u32
             };
-            let times = &self.times;
-            let sent = message.sent(place, times) + times.network;
-            let seen = sent.max(read + times.chunks_read(place)) + times.client_chunk;
             // Chunks of a stream never overtake each other.
-            output.at = seen.max(stream.last);
+            output.at = answered.seen(place, &self.times).max(stream.last);
             if let Some(stream) = self.streams.get_mut(&output.request) {
                 stream.first.get_or_insert(output.at);
                 stream.last = output.at;
@@ -235,6 +254,14 @@ impl FrontEnd {
     /// The stream of an output, if this process serves it.
     fn of(&self, process: u32, output: &Output) -> Option<Stream> {
         self.streams.get(&output.request).copied().filter(|stream| stream.process == process)
+    }
+
+    /// When the client has the last token of a request of which an outcome was told, first tokens exactly. Of
+    /// others it is not told where they are in their message: as if they were in its middle.
+    pub fn delivered(&self, request: RequestId) -> Option<SimTime> {
+        let stream = self.streams.get(&request)?;
+        let answered = self.messages[stream.process as usize]?;
+        Some(answered.seen(answered.rows / 2, &self.times).max(stream.last))
     }
 
     /// A request is over: when the client had its first token.

@@ -17,6 +17,7 @@ mod lanes;
 pub mod laws;
 mod layer_table;
 mod leave;
+mod live;
 mod local;
 mod lora;
 mod migrate;
@@ -41,6 +42,7 @@ mod wires;
 
 pub use build::{cluster, cluster_priced_by, instance, simulation, simulation_on};
 pub use counts::Counts;
+pub use live::Live;
 pub use observe::{Observer, Occurrence};
 pub use run::Simulation;
 pub use separable::{Lane, Separable};

@@ -23,7 +23,17 @@ const FLOORS: &[Floor] = &[
     Apart(&["metrics"]),
     Ordered(&["study", "calibration", "conformance"]),
     Ordered(&["io", "load", "plot"]),
-    Ordered(&["sweep", "compare", "check", "plan", "validate", "catalogue", "calibrate", "report"]),
+    Ordered(&[
+        "sweep",
+        "compare",
+        "check",
+        "plan",
+        "validate",
+        "catalogue",
+        "calibrate",
+        "report",
+        "serve",
+    ]),
     Ordered(&["cli", "lib", "main"]),
 ];
 

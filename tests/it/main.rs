@@ -33,6 +33,7 @@ mod kv_tiers;
 mod laid_out;
 mod laws;
 mod layer_table;
+mod live;
 mod lora;
 mod lora_merged;
 mod lora_migration;
@@ -44,6 +45,8 @@ mod pipeline;
 #[cfg(feature = "cli")]
 mod plan;
 mod routers;
+#[cfg(feature = "serve")]
+mod serve;
 mod several_models;
 mod sglang_pools;
 mod sglang_speculation;

@@ -3,6 +3,7 @@
 use super::Instance;
 use crate::engine::Finish;
 use crate::frontend::{FrontEnd, Output};
+use crate::ids::RequestId;
 use crate::units::SimTime;
 
 impl Instance {
@@ -25,6 +26,13 @@ impl Instance {
         let ended = self.run.iter().map(|step| step.boundary).take_while(|at| *at < now);
         front.stream(ended, self.run_shape.decode_seqs);
         Some(front)
+    }
+
+    /// When the client has the tokens of a request that came out in the last step, the moment that it ended
+    /// where no processes stand between.
+    pub fn delivered(&self, id: RequestId) -> SimTime {
+        let front = self.front.as_deref().and_then(|front| front.delivered(id));
+        front.map_or(self.last_completion, |at| at.max(self.last_completion))
     }
 
     /// The outputs of a step go to the clients: its outcome has the times at which they come there.

@@ -382,6 +382,11 @@ impl Queues {
         self.slot_of(id).map(|slot| self.get(slot).life)
     }
 
+    pub(super) fn answers(&self, tell: &mut dyn FnMut(RequestId, u32)) {
+        let here = self.sequences.iter().filter(|s| s.status != Status::Gone);
+        here.filter(|s| s.life.generated > 0).for_each(|s| tell(s.life.id, s.life.generated));
+    }
+
     /// Whether every block is free, held by a request here, or by the batch as a whole.
     pub(super) fn is_balanced(&self) -> bool {
         let here = self.sequences.iter().filter(|s| s.status != Status::Gone);
@@ -458,6 +463,10 @@ macro_rules! schedule_by_queues {
 
         fn life(&self, id: RequestId) -> Option<Life> {
             self.queues.life(id)
+        }
+
+        fn answers(&self, tell: &mut dyn FnMut(RequestId, u32)) {
+            self.queues.answers(tell);
         }
 
         fn displaces_in_vain(&self) -> bool {

@@ -252,6 +252,15 @@ impl<P: SchedulingPolicy> Schedule for Custom<P> {
         self.requests.inside.get(&id).map(|request| request.life)
     }
 
+    fn answers(&self, tell: &mut dyn FnMut(RequestId, u32)) {
+        let lives = self.requests.inside.values().map(|request| request.life);
+        let mut begun: Vec<Life> = lives.filter(|life| life.generated > 0).collect();
+        begun.sort_unstable_by_key(|life| life.id);
+        for life in begun {
+            tell(life.id, life.generated);
+        }
+    }
+
     // In which order it admits, only the policy knows.
     fn head(&self) -> Option<RequestId> {
         None

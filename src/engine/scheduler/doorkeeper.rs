@@ -140,6 +140,10 @@ impl<A: Admit + 'static> Schedule for Doorkeeper<A> {
         held.map(|held| Life::new(id, &held.request)).or_else(|| self.engine.life(id))
     }
 
+    fn answers(&self, tell: &mut dyn FnMut(RequestId, u32)) {
+        self.engine.answers(tell);
+    }
+
     fn head(&self) -> Option<RequestId> {
         self.engine.head()
     }

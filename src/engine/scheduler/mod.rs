@@ -190,6 +190,9 @@ pub trait Schedule: fmt::Debug + Send + sealed::Own {
     /// A request that has not left.
     fn life(&self, id: RequestId) -> Option<Life>;
 
+    /// Tells how many tokens of each request that has not left have come out, of those that have some.
+    fn answers(&self, tell: &mut dyn FnMut(RequestId, u32));
+
     /// The request that is next to be admitted, if the order of admission is a queue.
     fn head(&self) -> Option<RequestId>;
 

@@ -175,6 +175,10 @@ impl Schedule for Ranks {
         self.home(id)?.life(id)
     }
 
+    fn answers(&self, tell: &mut dyn FnMut(RequestId, u32)) {
+        self.schedulers.iter().for_each(|rank| rank.answers(tell));
+    }
+
     fn head(&self) -> Option<RequestId> {
         None
     }

@@ -43,6 +43,19 @@ impl EngineSettings {
         })
     }
 
+    /// Tokens of the longest sequence, prompt and answer together.
+    pub const fn max_model_len(&self) -> u32 {
+        match self {
+            Self::VllmV1(settings) => settings.max_model_len,
+            Self::Sglang(settings) => settings.context_length,
+            Self::VllmV0(VllmV0Settings { memory, .. })
+            | Self::Sarathi(SarathiSettings { memory, .. })
+            | Self::Orca(OrcaSettings { memory, .. })
+            | Self::FasterTransformer(FasterTransformerSettings { memory, .. })
+            | Self::StaticBatching(StaticBatchingSettings { memory, .. }) => memory.max_model_len,
+        }
+    }
+
     /// Tokens of a block of KV memory; 1 where it is not paged.
     pub const fn block_size(&self) -> u32 {
         match self {

@@ -110,6 +110,31 @@ impl<W: Source> Simulation<W> {
         self
     }
 
+    /// The same run, in which faults that nobody knows yet may happen beside those planned, and clients may go
+    /// away when they like.
+    #[must_use]
+    pub(super) fn with_faults_to_come(mut self, faults: &[FaultConfig], seed: Seed) -> Self {
+        let client = ClientConfig::default();
+        let mut faults = Faults::new(faults, &client, seed, &self.cluster);
+        let all = (0..).map(InstanceId).zip(self.cluster.instances.iter().cloned());
+        faults.fresh = all.collect();
+        self.faults = Some(Box::new(faults));
+        self
+    }
+
+    /// A fault is added to those that are planned.
+    pub(super) fn plan_fault(&mut self, fault: &FaultConfig, seed: Seed) {
+        let instances = self.cluster.instances.len() as u32;
+        let faults = self.trouble();
+        let mut ahead = faults.plan.split_off(faults.happened);
+        ahead.extend(plan::plan(std::slice::from_ref(fault), instances, seed));
+        // Stable: of one instant, what was planned first comes first.
+        ahead.sort_by_key(|planned| planned.at);
+        faults.plan = ahead;
+        faults.happened = 0;
+        self.await_fault();
+    }
+
     /// Whether an instance serves.
     pub(super) fn is_up(&self, instance: InstanceId) -> bool {
         self.faults.as_ref().is_none_or(|faults| faults.health(instance) == Health::Up)
@@ -129,7 +154,8 @@ impl<W: Source> Simulation<W> {
             && self.faults.as_ref().is_some_and(|faults| faults.attempts.is_empty())
     }
 
-    /// At most one fault is in the queue: the next.
+    /// The next fault is in the queue. One that was planned later and comes earlier leaves the event of
+    /// that one behind, at which nothing is due.
     pub(super) fn await_fault(&mut self) {
         let Some(faults) = &self.faults else { return };
         if let Some(Planned { at, .. }) = faults.plan.get(faults.happened) {
@@ -140,13 +166,14 @@ impl<W: Source> Simulation<W> {
     /// The next fault of the plan begins or ends.
     pub(super) fn happen(&mut self, now: SimTime, observer: &mut impl Observer) {
         let faults = self.trouble();
-        let Planned { instance, change, .. } = faults.plan[faults.happened];
+        let due = faults.plan.get(faults.happened).filter(|planned| planned.at <= now);
+        let Some(&Planned { instance, change, .. }) = due else { return };
         faults.happened += 1;
         self.await_fault();
         let is_up = self.trouble().health(instance) == Health::Up;
         match change {
-            // What is off cannot fail, and a machine that was given back does not come back.
-            Change::Crash if !self.is_on(instance) => {}
+            // What is off or down cannot fail, and a machine that was given back does not come back.
+            Change::Crash if !is_up || !self.is_on(instance) => {}
             Change::Notice | Change::Recover if is_up => {}
             Change::Crash => self.crash(now, instance, observer),
             Change::Notice => self.notice(now, instance, observer),

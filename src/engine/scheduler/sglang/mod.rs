@@ -303,6 +303,17 @@ impl Schedule for Sglang {
         })
     }
 
+    fn answers(&self, tell: &mut dyn FnMut(RequestId, u32)) {
+        for (slot, sequence) in (0..).zip(&self.sequences) {
+            if sequence.status.is_inside() {
+                let generated = self.generated(slot);
+                if generated > 0 {
+                    tell(sequence.life.id, generated);
+                }
+            }
+        }
+    }
+
     fn head(&self) -> Option<RequestId> {
         let head = self.waiting.front().copied().or_else(|| self.handoffs.head());
         head.map(|slot| self.sequences[slot as usize].life.id)

@@ -244,6 +244,11 @@ impl Schedule for VllmV0 {
         held.or_else(|| self.queues.life(id))
     }
 
+    fn answers(&self, tell: &mut dyn FnMut(RequestId, u32)) {
+        // Nobody sees the tokens of those that are held for others.
+        self.queues.answers(tell);
+    }
+
     fn head(&self) -> Option<RequestId> {
         self.queues.head().map(|slot| self.queues.get(slot).life.id)
     }

@@ -430,6 +430,16 @@ impl Schedule for VllmV1 {
         })
     }
 
+    fn answers(&self, tell: &mut dyn FnMut(RequestId, u32)) {
+        for sequence in &self.sequences {
+            let ticks = sequence.member.map_or(0, |member| self.ticks_done(&member));
+            let generated = sequence.life.generated + ticks;
+            if generated > 0 && !matches!(sequence.status, Status::Draining | Status::Gone) {
+                tell(sequence.life.id, generated);
+            }
+        }
+    }
+
     fn head(&self) -> Option<RequestId> {
         self.waiting.head().map(|slot| self.sequences[slot as usize].life.id)
     }

@@ -1,0 +1,222 @@
+//! `servecast serve`: a scenario as a server.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+use super::args::{ChangeArguments, Format, OutputArguments};
+use super::failure::Failure;
+use super::outcome::Outcome;
+use super::run::{report, results_dir};
+use super::terminal::{listener, say};
+use crate::io::rundir::{RunDir, slug};
+use crate::load::{Draft, Loaded, state_setting, state_step_times};
+use crate::metrics::{self, BenchReport};
+use crate::serve::{self, Limits, ServeError, Settings};
+
+/// `servecast serve`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    servecast serve\n  \
+    servecast serve scenarios/gateway.toml --port 8001 --speed 20\n  \
+    servecast serve my.toml --answers workload --output-dir out/served\n\n\
+    The workload of the scenario is not sent: requests come over HTTP. `GET /servecast/report` has the\n\
+    figures so far, `POST /servecast/faults` and `/servecast/speed` change what happens.")]
+pub(super) struct ServeArguments {
+    /// Scenario file in TOML, YAML or JSON; a built-in scenario if absent
+    scenario: Option<PathBuf>,
+    #[command(flatten)]
+    changes: ChangeArguments,
+    /// The variant to serve, by its name, where the scenario has several; the first if absent
+    #[arg(long, value_name = "NAME")]
+    variant: Option<String>,
+    /// Address to listen at
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
+    host: IpAddr,
+    /// Port to listen at; 0 for any that is free
+    #[arg(long, default_value_t = 8000)]
+    port: u16,
+    /// Simulated seconds per second
+    #[arg(long, default_value_t = 1.0, value_parser = speed)]
+    speed: f64,
+    /// How long answers are
+    #[arg(long, value_enum, default_value_t)]
+    answers: Answers,
+    /// Bytes of text that are a token
+    #[arg(long, value_name = "BYTES", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=4))]
+    bytes_per_token: u8,
+    /// Serve only clients that send `Authorization: Bearer KEY`; `/health` and `/metrics` stay open.
+    /// `SERVECAST_API_KEY` if absent
+    #[arg(long, value_name = "KEY")]
+    api_key: Option<String>,
+    /// Seconds that answers may take to end after Ctrl-C, or until a second one
+    #[arg(long, value_name = "SECONDS", default_value_t = 5.0, value_parser = seconds)]
+    grace: f64,
+    /// Largest body of a request, in bytes
+    #[arg(long, value_name = "BYTES", default_value_t = Limits::default().body_bytes)]
+    max_body: usize,
+    /// Connections at once
+    #[arg(long, value_name = "N", default_value_t = Limits::default().connections)]
+    max_connections: usize,
+    /// Requests at once; more are answered with 503
+    #[arg(long, value_name = "N", default_value_t = Limits::default().requests)]
+    max_requests: usize,
+    /// Folder for records, summary and figures of what was served; a new one below `runs/` if absent
+    #[arg(long, value_name = "DIR")]
+    output_dir: Option<PathBuf>,
+    /// Replace the results of an earlier run in that folder
+    #[arg(long)]
+    overwrite: bool,
+    /// Write no folder of results
+    #[arg(long, conflicts_with = "output_dir")]
+    no_files: bool,
+    /// How the result is printed at the end
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+enum Answers {
+    /// As long as their limit (`max_tokens`); those without one as in the workload of the scenario
+    #[default]
+    Asked,
+    /// As in the workload of the scenario, up to their limit, unless they ignore the end (`ignore_eos`)
+    Workload,
+}
+
+fn speed(text: &str) -> Result<f64, String> {
+    let (least, most) = (Settings::SPEEDS.start(), Settings::SPEEDS.end());
+    let speed: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    let rule = || format!("must be {least} to {most}");
+    Settings::SPEEDS.contains(&speed).then_some(speed).ok_or_else(rule)
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let seconds: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    let holds = (0.0..=1e6).contains(&seconds);
+    holds.then_some(seconds).ok_or_else(|| "must be 0 to 1000000".to_owned())
+}
+
+pub(super) fn serve(arguments: &ServeArguments) -> Result<(), Failure> {
+    let drafts = arguments.changes.changes()?.load(arguments.scenario.as_deref())?;
+    let loaded = arguments.chosen(&drafts.each)?;
+    let mut case = loaded.case()?;
+    // It was measured under another load.
+    case.scenario.measured = None;
+    let output = arguments.output();
+    let dir = (!arguments.no_files).then(|| folder(&case.scenario.name, arguments)).transpose()?;
+    state_setting(&case.scenario, &listener());
+    state_step_times(&case.scenario, case.costs(), &listener());
+    if !arguments.host.is_loopback() {
+        say(&format!(
+            "warning: {} is not a loopback address: everyone who reaches it can send requests{}",
+            arguments.host,
+            if arguments.api_key().is_some() {
+                " that have the key"
+            } else {
+                " and faults; see --api-key"
+            }
+        ));
+    }
+    #[expect(clippy::disallowed_methods, reason = "how long it was served")]
+    let started = std::time::Instant::now();
+    let name = case.scenario.models.join(", ");
+    let served = serve::serve(&case, &arguments.settings(), |address| {
+        say(&format!("serving {name} at http://{address} (Ctrl-C ends it)"));
+    });
+    let served = served.map_err(|error| match error {
+        ServeError::Study(error) => Failure::Input(error.into()),
+        ServeError::Listen(..) => Failure::Input(error.into()),
+        error => Failure::Run(error.into()),
+    })?;
+    let wall_s = started.elapsed().as_secs_f64();
+    let [median, p99, most] = served.lateness_s.map(|seconds| seconds * 1e3);
+    say(&format!(
+        "{} requests in {wall_s:.1} s; tokens came {median:.2} ms late at the median, {p99:.2} ms at the \
+         99th percentile, {most:.2} ms at most",
+        served.counts.arrived
+    ));
+    if served.counts.arrived == 0 {
+        return Ok(());
+    }
+    let mut scenario = case.scenario.clone();
+    let warnings = served.caution.warnings(&scenario, &served.counts);
+    let report_of = BenchReport::new(&served.recorder, &scenario);
+    let comparison = metrics::comparison(&scenario, &report_of);
+    scenario.rename_files(loaded.relocated());
+    let outcome = Outcome {
+        scenario,
+        counts: served.counts,
+        recorder: served.recorder,
+        steps: None,
+        report: report_of,
+        comparison,
+        warnings,
+        spread: None,
+        wall_s,
+    };
+    report(dir, &[outcome], &output)
+}
+
+fn folder(name: &str, arguments: &ServeArguments) -> Result<RunDir, Failure> {
+    let target = arguments.output_dir.clone();
+    let target = target.unwrap_or_else(|| RunDir::next_free("runs".as_ref(), &slug(name)));
+    results_dir(&target, arguments.overwrite)
+}
+
+impl ServeArguments {
+    fn output(&self) -> OutputArguments {
+        OutputArguments {
+            format: self.format,
+            no_files: self.no_files,
+            ..OutputArguments::default()
+        }
+    }
+
+    /// The variant that is named, or else the first.
+    fn chosen(&self, drafts: &[Draft]) -> Result<Loaded, Failure> {
+        let loaded = drafts.iter().map(Draft::resolve).collect::<Result<Vec<_>, _>>()?;
+        let names: Vec<String> = loaded.iter().map(|one| one.scenario.name.clone()).collect();
+        let place = match &self.variant {
+            Some(variant) => names.iter().position(|name| name == variant).ok_or_else(|| {
+                let known = names.join("`, `");
+                Failure::Input(anyhow::anyhow!("--variant: must be `{known}`, got `{variant}`"))
+            })?,
+            None => 0,
+        };
+        if loaded.len() > 1 && self.variant.is_none() {
+            say(&format!(
+                "notice: of {} variants `{}` is served; see --variant",
+                names.len(),
+                names[0]
+            ));
+        }
+        let chosen = loaded.into_iter().nth(place);
+        chosen.ok_or_else(|| Failure::Input(anyhow::anyhow!("there is no scenario")))
+    }
+
+    fn api_key(&self) -> Option<String> {
+        let of_process = || std::env::var("SERVECAST_API_KEY").ok();
+        self.api_key.clone().or_else(of_process).filter(|key| !key.is_empty())
+    }
+
+    fn settings(&self) -> Settings {
+        Settings {
+            address: SocketAddr::new(self.host, self.port),
+            speed: self.speed,
+            bytes_per_token: self.bytes_per_token.into(),
+            draws_lengths: self.answers == Answers::Workload,
+            api_key: self.api_key(),
+            limits: Limits {
+                body_bytes: self.max_body,
+                connections: self.max_connections,
+                requests: self.max_requests,
+                ..Limits::default()
+            },
+            grace: Duration::from_secs_f64(self.grace),
+            hear: say,
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! What all connections of a server share.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use axum::http::{HeaderMap, StatusCode};
+use tokio::sync::Semaphore;
+
+use super::answer::Answer;
+use super::driver::{Command, Handle, Submission};
+use super::error::ApiError;
+use super::words::Words;
+use crate::ids::{AdapterId, ModelId};
+use crate::scenario::FaultConfig;
+
+/// What a client may ask of the server.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Bytes of a body.
+    pub body_bytes: usize,
+    /// Bytes of all bodies that are being read.
+    pub bodies_bytes: usize,
+    /// Until a body is there.
+    pub body_time: Duration,
+    /// Bytes of the headers of a request.
+    pub header_bytes: usize,
+    /// Until the headers of a request are there.
+    pub header_time: Duration,
+    /// How long a client may read nothing of what was sent.
+    pub write_time: Duration,
+    /// Connections at once.
+    pub connections: usize,
+    /// Requests at once.
+    pub requests: usize,
+    /// Choices of one request: prompts times `n`.
+    pub choices: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            body_bytes: 16 << 20,
+            bodies_bytes: 128 << 20,
+            body_time: Duration::from_secs(30),
+            header_bytes: 64 << 10,
+            header_time: Duration::from_secs(15),
+            write_time: Duration::from_mins(1),
+            connections: 8192,
+            requests: 65_536,
+            choices: 256,
+        }
+    }
+}
+
+/// A model that is served.
+#[derive(Debug, Clone)]
+pub(super) struct Served {
+    pub(super) name: String,
+    pub(super) id: ModelId,
+    /// The longest sequence, prompt and answer together.
+    pub(super) max_model_len: u32,
+}
+
+/// Which server is simulated, where servers differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Dialect {
+    Vllm,
+    Sglang,
+}
+
+/// The adapters of the scenario, and which of them are loaded.
+#[derive(Debug, Default)]
+pub(super) struct Adapters {
+    pub(super) names: Vec<String>,
+    pub(super) loaded: Mutex<BTreeSet<u32>>,
+}
+
+impl Adapters {
+    pub(super) fn find(&self, name: &str) -> Option<AdapterId> {
+        self.names.iter().position(|known| known == name).map(AdapterId::from_index)
+    }
+
+    pub(super) fn is_loaded(&self, adapter: AdapterId) -> bool {
+        self.lock().contains(&adapter.0)
+    }
+
+    pub(super) fn lock(&self) -> std::sync::MutexGuard<'_, BTreeSet<u32>> {
+        self.loaded.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What all connections share.
+#[derive(Debug)]
+pub(super) struct App {
+    pub(super) handle: Handle,
+    pub(super) words: Arc<Words>,
+    pub(super) dialect: Dialect,
+    pub(super) models: Vec<Served>,
+    pub(super) adapters: Adapters,
+    pub(super) limits: Limits,
+    /// Kibibytes of bodies.
+    pub(super) bodies: Semaphore,
+    pub(super) requests: Arc<Semaphore>,
+    pub(super) api_key: Option<String>,
+    pub(super) is_closing: AtomicBool,
+    pub(super) ids: AtomicU64,
+    /// Seconds since 1970 when it began.
+    pub(super) started: u64,
+    /// Tokens of KV memory of each replica.
+    pub(super) kv_tokens: Vec<u64>,
+    /// The model of each replica, by its place among those that are served.
+    pub(super) serves: Vec<ModelId>,
+    /// Whether there are links that may be slow.
+    pub(super) has_network: bool,
+}
+
+/// The clock of calendars, in seconds since 1970.
+#[expect(clippy::disallowed_methods, reason = "answers carry the date at which they were made")]
+pub(super) fn unix_seconds() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+/// What a name in a request means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Target {
+    pub(super) model: ModelId,
+    pub(super) adapter: Option<AdapterId>,
+    pub(super) max_model_len: u32,
+}
+
+impl App {
+    /// The model or adapter of a request; the first model where none is named.
+    pub(super) fn target(&self, name: Option<&str>) -> Result<Target, ApiError> {
+        let of = |served: &Served, adapter| Target {
+            model: served.id,
+            adapter,
+            max_model_len: served.max_model_len,
+        };
+        let first = &self.models[0];
+        let Some(name) = name.filter(|name| !name.is_empty()) else { return Ok(of(first, None)) };
+        if let Some(served) = self.models.iter().find(|served| served.name == name) {
+            return Ok(of(served, None));
+        }
+        let adapter = self.adapters.find(name).filter(|adapter| self.adapters.is_loaded(*adapter));
+        match adapter {
+            Some(adapter) => Ok(of(first, Some(adapter))),
+            None => Err(ApiError::unknown(format!("The model `{name}` does not exist."))),
+        }
+    }
+
+    /// The name of the model of a replica.
+    pub(super) fn model_of(&self, replica: usize) -> &str {
+        let serves = self.serves.get(replica).copied().unwrap_or_default();
+        &self.models[serves.index()].name
+    }
+
+    /// A fault that may be told to happen now or later.
+    pub(super) fn check(&self, fault: &FaultConfig) -> Result<(), ApiError> {
+        let (replica, spans) = match *fault {
+            FaultConfig::Crash { replica, at_s, down_s, detection_s } => {
+                (replica, vec![("at_s", at_s), ("down_s", down_s), ("detection_s", detection_s)])
+            }
+            FaultConfig::Straggler { replica, at_s, for_s, factor } => {
+                if !(factor.is_finite() && factor > 0.0) {
+                    return Err(ApiError::field("factor", "`factor` must be above 0"));
+                }
+                (replica, vec![("at_s", at_s), ("for_s", for_s)])
+            }
+            FaultConfig::SlowLink { replica, at_s, for_s, share } => {
+                if !(0.0..=1.0).contains(&share) {
+                    return Err(ApiError::field("share", "`share` must be 0 to 1"));
+                }
+                (replica, vec![("at_s", at_s), ("for_s", for_s)])
+            }
+            FaultConfig::LostCache { replica, at_s }
+            | FaultConfig::LostTransfers { replica, at_s } => (replica, vec![("at_s", at_s)]),
+            FaultConfig::Random(_) => {
+                let message = "faults at random times stand in the scenario (`faults`)";
+                return Err(ApiError::field("type", message));
+            }
+        };
+        let needs_network =
+            matches!(fault, FaultConfig::SlowLink { .. } | FaultConfig::LostTransfers { .. });
+        if needs_network && !self.has_network {
+            return Err(ApiError::field("type", "the replicas of the scenario hand nothing over"));
+        }
+        if replica as usize >= self.kv_tokens.len() {
+            let most = self.kv_tokens.len() - 1;
+            let message = format!("`replica` must be 0 to {most}, got {replica}");
+            return Err(ApiError::field("replica", message));
+        }
+        let is_span = |(_, span): &&(&str, f64)| !(span.is_finite() && (0.0..=1e9).contains(span));
+        if let Some((name, span)) = spans.iter().find(is_span) {
+            let message = format!("`{name}` must be 0 to 1e9 seconds, got {span}");
+            return Err(ApiError::field(name, message));
+        }
+        if let FaultConfig::Crash { down_s, detection_s, .. } = *fault
+            && detection_s > down_s
+        {
+            return Err(ApiError::field("detection_s", "`detection_s` must be at most `down_s`"));
+        }
+        Ok(())
+    }
+
+    /// A new id with this begin.
+    pub(super) fn id(&self, begin: &str) -> String {
+        let number = self.ids.fetch_add(1, Ordering::Relaxed);
+        format!("{begin}{:016x}{number:08x}", crate::rng::mix(self.started))
+    }
+
+    /// Whether a client may come in.
+    pub(super) fn admits(&self, headers: &HeaderMap) -> Result<(), ApiError> {
+        let Some(key) = &self.api_key else { return Ok(()) };
+        let given = headers.get("authorization").and_then(|value| value.to_str().ok());
+        let given = given.and_then(|value| value.strip_prefix("Bearer ")).unwrap_or("");
+        // As long for a wrong key as for a right one.
+        let same = given.len() == key.len()
+            && given.bytes().zip(key.bytes()).fold(0, |off, (a, b)| off | (a ^ b)) == 0;
+        if same { Ok(()) } else { Err(ApiError::new(StatusCode::UNAUTHORIZED, "Unauthorized")) }
+    }
+
+    /// Sends a request to the cluster. When what is returned is dropped before the answer is over, its client
+    /// has gone away.
+    pub(super) fn submit(self: &Arc<Self>, asked: Asked) -> Result<Pending, ApiError> {
+        if self.is_closing.load(Ordering::Relaxed) {
+            return Err(ApiError::closing());
+        }
+        let busy = || {
+            let most = self.limits.requests;
+            let message = format!("there are {most} requests at once already");
+            ApiError::new(StatusCode::SERVICE_UNAVAILABLE, message)
+        };
+        let place = self.requests.clone().try_acquire_owned().map_err(|_| busy())?;
+        let answer = Answer::new();
+        let Asked { came, prompt, max_tokens, min_tokens, ignore_eos, target, priority, salt } =
+            asked;
+        let prompt_tokens = prompt.len() as u32;
+        let submission = Submission {
+            came,
+            prompt: prompt.into(),
+            max_tokens,
+            min_tokens,
+            ignore_eos,
+            model: target.model,
+            adapter: target.adapter,
+            priority,
+            salt,
+            answer: answer.clone(),
+        };
+        self.handle.tell(Command::Submit(Box::new(submission)));
+        Ok(Pending { answer, handle: self.handle.clone(), prompt_tokens, _place: place })
+    }
+}
+
+/// What a client asks for.
+#[derive(Debug)]
+pub(super) struct Asked {
+    pub(super) came: std::time::Instant,
+    pub(super) prompt: Vec<u32>,
+    pub(super) max_tokens: Option<u32>,
+    pub(super) min_tokens: u32,
+    pub(super) ignore_eos: bool,
+    pub(super) target: Target,
+    pub(super) priority: i32,
+    pub(super) salt: u64,
+}
+
+/// A request whose answer is awaited.
+#[derive(Debug)]
+pub(super) struct Pending {
+    pub(super) answer: Arc<Answer>,
+    handle: Handle,
+    pub(super) prompt_tokens: u32,
+    _place: tokio::sync::OwnedSemaphorePermit,
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        if self.answer.progress().end.is_none() {
+            self.handle.tell(Command::Cancel(self.answer.clone()));
+        }
+    }
+}

@@ -1,0 +1,415 @@
+//! The thread that owns the simulated cluster and keeps it in step with the clock on the wall.
+//!
+//! It sleeps until something is due: an event of the cluster, a delivery to a client, or a command. What
+//! comes from clients comes through one queue, with the instant at which it came.
+
+use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::oneshot;
+
+use super::answer::{Answer, End};
+use super::clock::{Clock, wall};
+use super::counters::Counters;
+use super::lengths::Lengths;
+use super::prefixes::Prefixes;
+use super::relay::{Relay, Stream};
+use crate::engine::scheduler::Load;
+use crate::ids::{AdapterId, InstanceId, ModelId, RequestId};
+use crate::metrics::{BenchReport, Caution, Recorder, Summary};
+use crate::request::{Content, Request, Segment};
+use crate::resolved::Scenario;
+use crate::scenario::FaultConfig;
+use crate::sim::{Counts, Live};
+use crate::stats::{LogBins, Sample};
+use crate::units::SimTime;
+
+/// Handled between two looks at the queue of commands, so that neither waits long for the other.
+const EVENTS_AT_ONCE: usize = 256;
+/// How far the cluster may be behind the clock before that is said, on the wall.
+const BEHIND: Duration = Duration::from_millis(50);
+/// How often that is said at most.
+const SAID_EVERY: Duration = Duration::from_secs(10);
+
+/// A request of a client.
+#[derive(Debug)]
+pub(super) struct Submission {
+    /// When it came.
+    pub(super) came: Instant,
+    pub(super) prompt: Arc<[u32]>,
+    /// The limit of its answer, if it has one.
+    pub(super) max_tokens: Option<u32>,
+    pub(super) min_tokens: u32,
+    pub(super) ignore_eos: bool,
+    pub(super) model: ModelId,
+    pub(super) adapter: Option<AdapterId>,
+    pub(super) priority: i32,
+    pub(super) salt: u64,
+    pub(super) answer: Arc<Answer>,
+}
+
+/// What a replica is doing.
+#[derive(Debug, Clone)]
+pub(super) struct Replica {
+    pub(super) load: Load,
+    pub(super) counters: Counters,
+    /// Tokens of KV memory, and those that requests hold.
+    pub(super) kv_tokens: [u64; 2],
+}
+
+/// How well the server keeps time, on the wall.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Punctuality {
+    pub(super) deliveries: u64,
+    /// Median, 99th percentile and largest lateness in seconds.
+    pub(super) lateness_s: [f64; 3],
+    /// How far the cluster is behind the clock.
+    pub(super) behind_s: f64,
+}
+
+/// What there is to see at a moment.
+#[derive(Debug)]
+pub(super) struct Look {
+    pub(super) now: SimTime,
+    pub(super) speed: f64,
+    pub(super) replicas: Vec<Replica>,
+    pub(super) punctuality: Punctuality,
+    pub(super) open: usize,
+}
+
+/// What the driver is asked to do.
+#[derive(Debug)]
+pub(super) enum Command {
+    Submit(Box<Submission>),
+    /// The client of a request is gone.
+    Cancel(Arc<Answer>),
+    /// All requests are ended, or one by its number.
+    AbortAll,
+    /// The prefix caches are emptied; whether they could be, because nothing is running.
+    Flush(oneshot::Sender<bool>),
+    Fault(FaultConfig),
+    Speed(f64),
+    Look(oneshot::Sender<Look>),
+    Report(oneshot::Sender<Box<Summary>>),
+    Stop,
+}
+
+/// The way to the driver, for any thread.
+#[derive(Debug, Clone)]
+pub(super) struct Handle(mpsc::Sender<Command>);
+
+impl Handle {
+    /// Tells the driver. When it has gone, who waits for an answer is told.
+    pub(super) fn tell(&self, command: Command) {
+        if let Err(mpsc::SendError(Command::Submit(submission))) = self.0.send(command) {
+            submission.answer.change(|progress| {
+                progress.end.get_or_insert(End::ShuttingDown);
+            });
+        }
+    }
+
+    /// Asks the driver; nothing when it has gone.
+    pub(super) async fn ask<T>(
+        &self,
+        question: impl FnOnce(oneshot::Sender<T>) -> Command,
+    ) -> Option<T> {
+        let (sender, receiver) = oneshot::channel();
+        self.tell(question(sender));
+        receiver.await.ok()
+    }
+}
+
+/// What is left when the server has ended.
+#[derive(Debug)]
+pub(super) struct Ended {
+    pub(super) counts: Counts,
+    pub(super) recorder: Recorder,
+    pub(super) caution: Caution,
+    pub(super) punctuality: Punctuality,
+}
+
+/// What hears of the run.
+type Heard<'a> = (&'a mut Relay, (&'a mut Recorder, &'a mut Caution));
+
+/// The driver.
+#[derive(Debug)]
+pub(super) struct Driver {
+    scenario: Scenario,
+    live: Live,
+    clock: Clock,
+    relay: Relay,
+    recorder: Recorder,
+    caution: Caution,
+    prefixes: Prefixes,
+    lengths: Lengths,
+    commands: mpsc::Receiver<Command>,
+    hear: fn(&str),
+    said: Option<Instant>,
+}
+
+impl Driver {
+    /// A driver of a cluster, and the way to it. Time stands still until [`run`](Self::run).
+    pub(super) fn new(
+        (scenario, live): (Scenario, Live),
+        (relay, recorder, caution): (Relay, Recorder, Caution),
+        (prefixes, lengths): (Prefixes, Lengths),
+        speed: f64,
+        hear: fn(&str),
+    ) -> (Self, Handle) {
+        let (sender, commands) = mpsc::channel();
+        let clock = Clock::start(speed);
+        let said = None;
+        let driver = Self {
+            scenario,
+            live,
+            clock,
+            relay,
+            recorder,
+            caution,
+            prefixes,
+            lengths,
+            commands,
+            hear,
+            said,
+        };
+        (driver, Handle(sender))
+    }
+
+    /// The cluster.
+    pub(super) fn live(&self) -> &Live {
+        &self.live
+    }
+
+    /// Keeps the cluster in step until it is told to stop, or nobody is left who could.
+    pub(super) fn run(mut self) -> Ended {
+        self.clock = Clock::start(self.clock.speed());
+        loop {
+            let is_behind = self.catch_up();
+            let command = if is_behind {
+                match self.commands.try_recv() {
+                    Ok(command) => Some(command),
+                    Err(mpsc::TryRecvError::Empty) => None,
+                    Err(mpsc::TryRecvError::Disconnected) => return self.end(),
+                }
+            } else {
+                let rest = self.rest();
+                match self.commands.recv_timeout(rest) {
+                    Ok(command) => Some(command),
+                    Err(RecvTimeoutError::Timeout) => None,
+                    Err(RecvTimeoutError::Disconnected) => return self.end(),
+                }
+            };
+            match command {
+                None => {}
+                Some(Command::Stop) => return self.end(),
+                Some(command) => self.obey(command),
+            }
+        }
+    }
+
+    /// How long nothing is due.
+    fn rest(&mut self) -> Duration {
+        let next = [self.live.next_change(), self.relay.next_due()].into_iter().flatten().min();
+        match next {
+            Some(at) => self.clock.wall_at(at).saturating_duration_since(wall()),
+            None => Duration::from_hours(1),
+        }
+    }
+
+    /// Lets happen what is due, a bounded part at a time; whether there is more.
+    fn catch_up(&mut self) -> bool {
+        let now = self.clock.now();
+        let is_more = self.advance(now, EVENTS_AT_ONCE);
+        if is_more {
+            self.say_behind();
+        }
+        self.relay.hand_over(&self.clock, self.live.now().min(now), wall());
+        is_more
+    }
+
+    /// Lets happen what is due before `until`, up to so many events; whether there may be more.
+    fn advance(&mut self, until: SimTime, events: usize) -> bool {
+        for _ in 0..events {
+            let mut heard: Heard<'_> = (&mut self.relay, (&mut self.recorder, &mut self.caution));
+            if !self.live.advance(until, &mut heard) {
+                return false;
+            }
+            self.after_event();
+        }
+        true
+    }
+
+    fn after_event(&mut self) {
+        self.relay.collect(&self.live);
+        for given in self.relay.given() {
+            let stream = Segment::answer_stream(given.id);
+            self.prefixes.answered(&given.prompt, given.id.0, stream, given.tokens);
+        }
+    }
+
+    fn say_behind(&mut self) {
+        let behind = wall().saturating_duration_since(self.clock.wall_at(self.live.now()));
+        let is_said = self.said.is_some_and(|said| said.elapsed() < SAID_EVERY);
+        if behind > BEHIND && !is_said {
+            self.said = Some(wall());
+            let speed = self.clock.speed();
+            (self.hear)(&format!(
+                "warning: the cluster is {:.2} s behind the clock at speed {speed}: tokens come late. A \
+                 lower --speed, fewer replicas or fewer requests help",
+                behind.as_secs_f64()
+            ));
+        }
+    }
+
+    /// Everything that is due before `at` has happened.
+    fn reach(&mut self, at: SimTime) -> SimTime {
+        let at = at.max(self.live.now());
+        while self.advance(at, EVENTS_AT_ONCE) {}
+        at
+    }
+
+    fn obey(&mut self, command: Command) {
+        match command {
+            Command::Submit(submission) => self.submit(*submission),
+            Command::Cancel(answer) => self.cancel(&answer),
+            Command::AbortAll => {
+                for id in self.relay.inside(None) {
+                    self.abort(id);
+                }
+            }
+            Command::Flush(reply) => {
+                let is_idle = self.relay.open() == 0;
+                if is_idle {
+                    self.flush();
+                }
+                // Who asked may have gone.
+                let _gone = reply.send(is_idle);
+            }
+            Command::Fault(fault) => {
+                let now = self.clock.now();
+                self.reach(now);
+                self.live.inject(&from(fault, self.live.now()));
+            }
+            Command::Speed(speed) => {
+                let now = self.clock.now();
+                self.reach(now);
+                self.clock.set_speed(speed);
+            }
+            Command::Look(reply) => drop(reply.send(self.look())),
+            Command::Report(reply) => drop(reply.send(Box::new(self.report()))),
+            Command::Stop => {}
+        }
+    }
+
+    fn submit(&mut self, submission: Submission) {
+        let at = self.reach(self.clock.at(submission.came));
+        let Submission { prompt, answer, ignore_eos, priority, model, adapter, salt, .. } =
+            submission;
+        let asked = submission.max_tokens;
+        let drawn = self.lengths.draw(asked, submission.min_tokens, ignore_eos);
+        let segments = self.prefixes.segments(&prompt);
+        let request = Request {
+            max_tokens: drawn.max_tokens,
+            ignore_eos: drawn.output_tokens == drawn.max_tokens,
+            content: Content { salt, segments: Some(segments.into()) },
+            priority,
+            model,
+            adapter,
+            ..Request::new(at, prompt.len() as u32, drawn.output_tokens)
+        };
+        self.relay.expect(Stream::new(answer, prompt, drawn.max_tokens));
+        let mut heard: Heard<'_> = (&mut self.relay, (&mut self.recorder, &mut self.caution));
+        self.live.submit(at, request, &mut heard);
+        self.after_event();
+    }
+
+    fn cancel(&mut self, answer: &Answer) {
+        if let Some(id) = answer.progress().id {
+            self.abort(id);
+        }
+    }
+
+    fn abort(&mut self, id: RequestId) {
+        let at = self.reach(self.clock.now());
+        let mut heard: Heard<'_> = (&mut self.relay, (&mut self.recorder, &mut self.caution));
+        self.live.cancel(at, id, &mut heard);
+        self.after_event();
+    }
+
+    fn flush(&mut self) {
+        let now = self.clock.now();
+        self.reach(now);
+        for replica in 0..self.live.instances().len() as u32 {
+            let at_s = self.live.now().as_secs_f64();
+            self.live.inject(&from(FaultConfig::LostCache { replica, at_s }, self.live.now()));
+        }
+    }
+
+    fn look(&mut self) -> Look {
+        let now = self.live.now();
+        let tokens = self.scenario.kinds();
+        let replicas = (0..).map(InstanceId).zip(self.live.instances()).map(|(id, instance)| {
+            let load = instance.load_at(now);
+            let block = self.scenario.groups[tokens.of(id)].settings.block_size();
+            let of = |blocks: u32| u64::from(blocks) * u64::from(block);
+            Replica {
+                load,
+                counters: self.relay.counters[id.index()].clone(),
+                kv_tokens: [of(load.kv_blocks), of(load.kv_blocks_held())],
+            }
+        });
+        Look {
+            now,
+            speed: self.clock.speed(),
+            replicas: replicas.collect(),
+            punctuality: self.punctuality(),
+            open: self.relay.open(),
+        }
+    }
+
+    fn punctuality(&mut self) -> Punctuality {
+        let now = wall();
+        let due = self.live.next_change().map(|at| self.clock.wall_at(at));
+        let behind = due.map_or(Duration::ZERO, |due| now.saturating_duration_since(due));
+        let late: &LogBins = &self.relay.lateness;
+        let at = |share: f64| late.percentile(share) * 1e-9;
+        let deliveries = late.count();
+        let lateness_s =
+            if deliveries == 0 { [0.0; 3] } else { [at(50.0), at(99.0), late.max() * 1e-9] };
+        Punctuality { deliveries, lateness_s, behind_s: behind.as_secs_f64() }
+    }
+
+    fn report(&self) -> Summary {
+        let report = BenchReport::new(&self.recorder, &self.scenario);
+        Summary::new(&self.scenario, &self.live.counts(), &self.recorder, &report)
+    }
+
+    fn end(mut self) -> Ended {
+        let now = self.clock.now();
+        self.reach(now);
+        let open = self.relay.inside(None);
+        self.relay.abandon();
+        for id in open {
+            self.abort(id);
+        }
+        let punctuality = self.punctuality();
+        let Self { live, mut relay, mut recorder, mut caution, .. } = self;
+        let mut heard: Heard<'_> = (&mut relay, (&mut recorder, &mut caution));
+        let counts = live.close(&mut heard);
+        Ended { counts, recorder, caution, punctuality }
+    }
+}
+
+/// A fault whose time counts from `now` on.
+fn from(mut fault: FaultConfig, now: SimTime) -> FaultConfig {
+    match &mut fault {
+        FaultConfig::Crash { at_s, .. }
+        | FaultConfig::Straggler { at_s, .. }
+        | FaultConfig::SlowLink { at_s, .. }
+        | FaultConfig::LostCache { at_s, .. }
+        | FaultConfig::LostTransfers { at_s, .. } => *at_s = at_s.max(now.as_secs_f64()),
+        FaultConfig::Random(_) => {}
+    }
+    fault
+}

@@ -1,0 +1,289 @@
+//! A scenario as a server: the simulated cluster behind OpenAI's API, in step with the clock on the wall.
+//!
+//! What serves is the cluster of a run ([`Live`]): the same schedulers, caches, cost models, networks and
+//! faults. Three things are added to it: a thread that keeps time, connections, and the words that requests and
+//! answers are made of.
+//!
+//! * `http.rs`: connections and paths; `app.rs`: what they share, and its bounds; `fields.rs`, `error.rs`: bodies
+//!   and refusals
+//! * `openai/`, `vllm.rs`, `sglang.rs`: what each vendor's clients say and expect; `control.rs`: what only a
+//!   simulator has
+//! * `driver.rs`: the thread that owns the cluster; `clock.rs`: its time; `relay.rs`: what is told to whom, and when;
+//!   `counters.rs`, `exposition.rs`: what watchers see
+//! * `answer.rs`: an answer between the two; `words.rs`: text as tokens; `prefixes.rs`: which tokens caches take for
+//!   equal; `lengths.rs`: how long answers are
+
+mod answer;
+mod app;
+mod clock;
+mod control;
+mod counters;
+mod driver;
+mod error;
+mod exposition;
+mod fields;
+mod http;
+mod lengths;
+mod openai;
+mod prefixes;
+mod relay;
+mod sglang;
+mod vllm;
+mod words;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::sync::{Semaphore, watch};
+
+use self::app::{Adapters, App, Dialect, Served, unix_seconds};
+use self::clock::Clock;
+use self::counters::Counters;
+use self::driver::{Command, Driver, Ended, Handle};
+use self::http::Listening;
+use self::lengths::Lengths;
+use self::prefixes::Prefixes;
+use self::relay::Relay;
+use self::words::Words;
+use crate::ids::{InstanceId, ModelId};
+use crate::metrics::{Caution, Recorder};
+use crate::resolved::Scenario;
+use crate::scenario::EngineConfig;
+use crate::sim::{Counts, Live};
+use crate::study::{Case, StudyError};
+
+pub use self::app::Limits;
+
+/// Prompt tokens that are remembered to tell which prompts begin alike: this many at least and at most, and else
+/// as many as all caches hold twice over.
+const REMEMBERED: std::ops::RangeInclusive<usize> = 1 << 20..=32 << 20;
+/// Lengths of answers that are drawn from a workload.
+const LENGTHS: usize = 1 << 16;
+
+/// How a scenario is served.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// Simulated seconds per second.
+    pub speed: f64,
+    /// Bytes of text that are a token, 1 to 4.
+    pub bytes_per_token: usize,
+    /// Whether all answers are as long as those of the scenario's workload, up to their limit; if not, those with a
+    /// limit are as long as that.
+    pub draws_lengths: bool,
+    /// What clients have to show, if anything.
+    pub api_key: Option<String>,
+    /// Bounds on what clients may ask for.
+    pub limits: Limits,
+    /// How long answers may take to end when the server is told to.
+    pub grace: Duration,
+    /// Hears what a person should know.
+    pub hear: fn(&str),
+}
+
+impl Settings {
+    /// The lowest and the highest speed.
+    pub const SPEEDS: std::ops::RangeInclusive<f64> = Clock::SPEEDS;
+}
+
+/// Why a scenario is not served.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// The scenario cannot be simulated.
+    #[error(transparent)]
+    Study(#[from] StudyError),
+    /// The address is taken, or not this machine's.
+    #[error("cannot listen at {0}: {1}")]
+    Listen(SocketAddr, io::Error),
+    /// The system gives no threads or signals.
+    #[error(transparent)]
+    System(#[from] io::Error),
+    /// The simulation broke a law: its message is on stderr.
+    #[error("the simulation stopped")]
+    Broken,
+}
+
+/// What is left of a server that has ended.
+#[derive(Debug)]
+pub struct Serviced {
+    /// What became of all requests.
+    pub counts: Counts,
+    /// All records.
+    pub recorder: Recorder,
+    /// What figures hang on.
+    pub caution: Caution,
+    /// How long after their simulated instants tokens were handed to their connections, in seconds: the median, the
+    /// 99th percentile, the most.
+    pub lateness_s: [f64; 3],
+}
+
+/// Serves a scenario until it is told to end by Ctrl-C or a SIGTERM. `ready` hears where it listens.
+///
+/// # Errors
+/// When the scenario cannot be simulated, or the address is not to be had.
+pub fn serve(
+    case: &Case,
+    settings: &Settings,
+    ready: impl FnOnce(SocketAddr),
+) -> Result<Serviced, ServeError> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let scenario = &case.scenario;
+    let words = Arc::new(Words::of_bytes(settings.bytes_per_token));
+    let (driver, handle) = driver(case, settings, &words)?;
+    let app = Arc::new(app(scenario, settings, (handle.clone(), words), &driver));
+    let listening = runtime.block_on(Listening::at(settings.address));
+    let listening = listening.map_err(|error| ServeError::Listen(settings.address, error))?;
+    let (closing, closed) = watch::channel(false);
+    let driving = std::thread::Builder::new().name("driver".to_owned());
+    let driving = driving.spawn({
+        let closing = closing.clone();
+        move || {
+            // However the driver ends, the server does.
+            let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| driver.run()));
+            closing.send_replace(true);
+            ended
+        }
+    })?;
+    ready(listening.address);
+    runtime.block_on(async {
+        tokio::spawn(stop_on_signal(app.clone(), settings.grace));
+        let mut closed = closed;
+        listening
+            .serve(app, async move {
+                drop(closed.wait_for(|is_closed| *is_closed).await);
+            })
+            .await;
+    });
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    let ended = driving.join().map_err(|_| ServeError::Broken)?;
+    let Ended { counts, recorder, caution, punctuality } = ended.map_err(|_| ServeError::Broken)?;
+    Ok(Serviced { counts, recorder, caution, lateness_s: punctuality.lateness_s })
+}
+
+/// Waits for a signal to end, and then for answers that are under way, for a while.
+async fn stop_on_signal(app: Arc<App>, grace: Duration) {
+    signalled().await;
+    app.is_closing.store(true, Ordering::Relaxed);
+    let all_over = async {
+        while let Some(look) = app.handle.ask(Command::Look).await {
+            if look.open == 0 {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::select! {
+        () = all_over => {}
+        () = tokio::time::sleep(grace) => {}
+        () = signalled() => {}
+    }
+    app.handle.tell(Command::Stop);
+}
+
+/// Ctrl-C, or a SIGTERM.
+async fn signalled() {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        if let Ok(mut terminate) = signal(SignalKind::terminate()) {
+            tokio::select! {
+                _ = tokio::signal::ctrl_c() => {}
+                _ = terminate.recv() => {}
+            }
+            return;
+        }
+    }
+    drop(tokio::signal::ctrl_c().await);
+}
+
+fn driver(
+    case: &Case,
+    settings: &Settings,
+    words: &Arc<Words>,
+) -> Result<(Driver, Handle), ServeError> {
+    let scenario = &case.scenario;
+    let cluster = case.cluster()?;
+    let bins = match dialect(scenario) {
+        Dialect::Vllm => &vllm::BINS,
+        Dialect::Sglang => &sglang::BINS,
+    };
+    let counters = vec![Counters::new(bins); cluster.instances.len()];
+    let mut relay = Relay::new(counters);
+    let mut recorder = Recorder::of(scenario);
+    let mut caution = Caution::new(scenario, case.costs().to_vec());
+    let live = {
+        let mut heard = (&mut relay, (&mut recorder, &mut caution));
+        Live::new(scenario, cluster, &mut heard).map_err(StudyError::Scenario)?
+    };
+    let drawn = case.workload()?.take(LENGTHS);
+    let lengths = drawn.map(|request| request.map(|request| request.output_tokens));
+    let lengths = lengths.collect::<Result<Vec<u32>, _>>().map_err(StudyError::Workload)?;
+    let lengths = Lengths::new(lengths, settings.draws_lengths, scenario.seed);
+    let kv: u64 = kv_tokens(scenario, &live).iter().sum();
+    let remembered = (kv as usize).saturating_mul(2).clamp(*REMEMBERED.start(), *REMEMBERED.end());
+    let prefixes = Prefixes::new(words.clone(), remembered);
+    Ok(Driver::new(
+        (scenario.clone(), live),
+        (relay, recorder, caution),
+        (prefixes, lengths),
+        settings.speed,
+        settings.hear,
+    ))
+}
+
+fn kv_tokens(scenario: &Scenario, live: &Live) -> Vec<u64> {
+    let kinds = scenario.kinds();
+    let each = (0..).map(InstanceId).zip(live.instances()).map(|(id, instance)| {
+        let block = scenario.groups[kinds.of(id)].settings.block_size();
+        u64::from(instance.scheduler().load().kv_blocks) * u64::from(block)
+    });
+    each.collect()
+}
+
+fn dialect(scenario: &Scenario) -> Dialect {
+    match scenario.first().cluster.engine {
+        EngineConfig::Sglang(_) => Dialect::Sglang,
+        _ => Dialect::Vllm,
+    }
+}
+
+fn app(
+    scenario: &Scenario,
+    settings: &Settings,
+    (handle, words): (Handle, Arc<Words>),
+    driver: &Driver,
+) -> App {
+    let models = (0..).map(ModelId).zip(&scenario.models).map(|(id, name)| {
+        let of_model = scenario.groups.iter().filter(|group| group.serves == id);
+        let longest = of_model.map(|group| group.settings.max_model_len()).min();
+        Served { name: name.clone(), id, max_model_len: longest.unwrap_or(u32::MAX) }
+    });
+    let adapters = scenario.lora().and(scenario.workload.adapters.as_ref());
+    let names: Vec<String> = adapters.map(|mix| mix.names().collect()).unwrap_or_default();
+    let kinds = scenario.kinds();
+    let kv_tokens = kv_tokens(scenario, driver.live());
+    let serves =
+        (0..kv_tokens.len() as u32).map(|id| scenario.groups[kinds.of(InstanceId(id))].serves);
+    App {
+        handle,
+        words,
+        dialect: dialect(scenario),
+        models: models.collect(),
+        adapters: Adapters { loaded: Mutex::new((0..names.len() as u32).collect()), names },
+        limits: settings.limits,
+        bodies: Semaphore::new(settings.limits.bodies_bytes / 1024),
+        requests: Arc::new(Semaphore::new(settings.limits.requests)),
+        api_key: settings.api_key.clone(),
+        is_closing: AtomicBool::new(false),
+        ids: AtomicU64::new(0),
+        started: unix_seconds(),
+        serves: serves.collect(),
+        kv_tokens,
+        has_network: scenario.disaggregation().is_some(),
+    }
+}

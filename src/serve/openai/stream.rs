@@ -1,0 +1,177 @@
+//! Answers in server-sent events.
+
+use std::sync::{Arc, PoisonError};
+
+use axum::body::{Body, Bytes};
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use futures_util::future::Either;
+use futures_util::stream::{self, Stream, StreamExt};
+use serde_json::{Value, json};
+
+use super::sampling::{Sampling, usage};
+use crate::serve::answer::End;
+use crate::serve::app::{App, Pending, unix_seconds};
+use crate::serve::error::ApiError;
+
+/// One of the answers of a request.
+#[derive(Debug)]
+pub(super) struct Choice {
+    pub(super) index: u32,
+    pub(super) pending: Pending,
+}
+
+/// Which endpoint answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Style {
+    Completion,
+    Chat,
+}
+
+/// What all chunks of a response have in common.
+#[derive(Debug)]
+struct Head {
+    app: Arc<App>,
+    style: Style,
+    id: String,
+    created: u64,
+    sampling: Sampling,
+}
+
+/// An answer on its way.
+#[derive(Debug)]
+struct Way {
+    head: Arc<Head>,
+    choice: Choice,
+    sent: u32,
+    is_over: bool,
+}
+
+/// Usage of all answers, when they are over.
+type Totals = Arc<std::sync::Mutex<[u32; 3]>>;
+
+/// A response that streams its answers.
+pub(super) fn streamed(
+    app: &Arc<App>,
+    style: Style,
+    id: String,
+    sampling: Sampling,
+    choices: Vec<Choice>,
+) -> Response {
+    let head = Head { app: app.clone(), style, id, created: unix_seconds(), sampling };
+    let head = Arc::new(head);
+    let totals = Totals::default();
+    let mut ways = choices.into_iter().map(|choice| {
+        let way = Way { head: head.clone(), choice, sent: 0, is_over: false };
+        Box::pin(way.chunks(totals.clone()))
+    });
+    let chunks = match (ways.next(), ways.next()) {
+        (Some(only), None) => Either::Left(only),
+        (first, second) => {
+            let all = first.into_iter().chain(second).chain(ways);
+            Either::Right(stream::select_all(all))
+        }
+    };
+    let tail = stream::once(async move { Ok(tail(&head, &totals)) });
+    let headers = [
+        (header::CONTENT_TYPE, "text/event-stream; charset=utf-8"),
+        (header::CACHE_CONTROL, "no-cache"),
+    ];
+    (headers, Body::from_stream(chunks.chain(tail))).into_response()
+}
+
+/// After all answers: usage, if it was asked for, and the mark of the end.
+fn tail(head: &Head, totals: &Totals) -> Bytes {
+    let mut text = String::new();
+    if head.sampling.usage.at_end {
+        let [prompt, completion, cached] = *totals.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut chunk = head.chunk(&json!([]));
+        chunk["usage"] = usage(prompt, completion, cached);
+        text = event(&chunk);
+    }
+    text.push_str("data: [DONE]\n\n");
+    text.into()
+}
+
+fn event(value: &Value) -> String {
+    format!("data: {value}\n\n")
+}
+
+impl Head {
+    fn chunk(&self, choices: &Value) -> Value {
+        let object = match self.style {
+            Style::Completion => "text_completion",
+            Style::Chat => "chat.completion.chunk",
+        };
+        json!({
+            "id": self.id,
+            "object": object,
+            "created": self.created,
+            "model": self.sampling.model,
+            "choices": choices,
+        })
+    }
+
+    fn choice(&self, index: u32, text: &str, reason: Option<&str>) -> Value {
+        let choice = match self.style {
+            Style::Completion => json!({
+                "index": index, "text": text, "logprobs": null, "finish_reason": reason,
+                "stop_reason": null,
+            }),
+            Style::Chat => json!({
+                "index": index, "delta": {"content": text}, "logprobs": null,
+                "finish_reason": reason,
+            }),
+        };
+        json!([choice])
+    }
+}
+
+impl Way {
+    fn chunks(self, totals: Totals) -> impl Stream<Item = Result<Bytes, std::io::Error>> {
+        stream::unfold((self, totals), |(mut way, totals)| async move {
+            if way.is_over {
+                return None;
+            }
+            let text = way.next(&totals).await;
+            Some((Ok(Bytes::from(text)), (way, totals)))
+        })
+    }
+
+    /// The events of what has come meanwhile.
+    async fn next(&mut self, totals: &Totals) -> String {
+        let progress = self.choice.pending.answer.beyond(self.sent).await;
+        let (head, index) = (&self.head, self.choice.index);
+        let prompt_tokens = self.choice.pending.prompt_tokens;
+        if let Some(error) = progress.end.and_then(ApiError::of) {
+            self.is_over = true;
+            return event(&error.json());
+        }
+        let mut text = String::new();
+        if self.sent == 0 && head.style == Style::Chat {
+            let role = json!([{
+                "index": index, "delta": {"role": "assistant", "content": ""}, "logprobs": null,
+                "finish_reason": null,
+            }]);
+            text = event(&head.chunk(&role));
+        }
+        let seed = progress.id.map_or(0, |id| id.0);
+        let words = head.app.words.text(seed, self.sent..progress.tokens);
+        let reason = progress.end.map(End::reason);
+        let mut chunk = head.chunk(&head.choice(index, &words, reason));
+        if head.sampling.usage.in_chunks {
+            chunk["usage"] = usage(prompt_tokens, progress.tokens, progress.cached_tokens);
+        }
+        text.push_str(&event(&chunk));
+        self.sent = progress.tokens;
+        if progress.end.is_some() {
+            self.is_over = true;
+            let is_first = index % head.sampling.n == 0;
+            let mut totals = totals.lock().unwrap_or_else(PoisonError::into_inner);
+            totals[0] += if is_first { prompt_tokens } else { 0 };
+            totals[1] += progress.tokens;
+            totals[2] += if is_first { progress.cached_tokens } else { 0 };
+        }
+        text
+    }
+}

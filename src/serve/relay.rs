@@ -1,0 +1,332 @@
+//! What a run tells is told on: to answers, when their clients have it, and to the counters of replicas.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use rustc_hash::FxHashMap;
+
+use super::answer::{Answer, End};
+use super::clock::Clock;
+use super::counters::{Counters, Lasted};
+use crate::cluster::Role;
+use crate::engine::{Finish, Life};
+use crate::ids::{InstanceId, RequestId};
+use crate::sim::{Live, Observer, Occurrence};
+use crate::stats::LogBins;
+use crate::units::{SimDuration, SimTime};
+
+/// A request whose answer is not over.
+#[derive(Debug)]
+pub(super) struct Stream {
+    pub(super) answer: Arc<Answer>,
+    pub(super) prompt: Arc<[u32]>,
+    pub(super) max_tokens: u32,
+    arrival: SimTime,
+    /// Where it is, and since when.
+    instance: Option<InstanceId>,
+    queued: SimTime,
+    /// Tokens of which deliveries have been told.
+    told: u32,
+    first: Option<SimTime>,
+    last: SimTime,
+}
+
+impl Stream {
+    pub(super) fn new(answer: Arc<Answer>, prompt: Arc<[u32]>, max_tokens: u32) -> Self {
+        Self {
+            answer,
+            prompt,
+            max_tokens,
+            arrival: SimTime::ZERO,
+            instance: None,
+            queued: SimTime::ZERO,
+            told: 0,
+            first: None,
+            last: SimTime::ZERO,
+        }
+    }
+}
+
+/// What a client is to have, and when.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Delivery {
+    at: SimTime,
+    order: u64,
+    request: RequestId,
+    tokens: u32,
+    is_last: bool,
+}
+
+/// An answer that is over, but for its delivery.
+#[derive(Debug)]
+struct Over {
+    answer: Arc<Answer>,
+    end: End,
+    cached_tokens: u32,
+}
+
+/// An answer that was given, for who may quote it.
+#[derive(Debug)]
+pub(super) struct Given {
+    pub(super) id: RequestId,
+    pub(super) prompt: Arc<[u32]>,
+    pub(super) tokens: u32,
+}
+
+/// The observer between a run and its clients.
+#[derive(Debug)]
+pub(super) struct Relay {
+    streams: FxHashMap<RequestId, Stream>,
+    over: FxHashMap<RequestId, Over>,
+    due: BinaryHeap<Reverse<Delivery>>,
+    order: u64,
+    /// Instances of which outcomes were told since they were last looked at.
+    stepped: Vec<InstanceId>,
+    given: Vec<Given>,
+    /// The request that is coming; its id is told when it arrives.
+    coming: Option<Stream>,
+    pub(super) counters: Vec<Counters>,
+    /// How long after it was due each delivery was made, in ns on the wall.
+    pub(super) lateness: LogBins,
+}
+
+impl Relay {
+    pub(super) fn new(counters: Vec<Counters>) -> Self {
+        Self {
+            streams: FxHashMap::default(),
+            over: FxHashMap::default(),
+            due: BinaryHeap::new(),
+            order: 0,
+            stepped: Vec::new(),
+            given: Vec::new(),
+            coming: None,
+            counters,
+            lateness: LogBins::default(),
+        }
+    }
+
+    /// The next request that arrives is this one.
+    pub(super) fn expect(&mut self, stream: Stream) {
+        self.coming = Some(stream);
+    }
+
+    /// Requests whose answers are not over.
+    pub(super) fn open(&self) -> usize {
+        self.streams.len() + self.over.len()
+    }
+
+    /// Answers that were given since this was asked last.
+    pub(super) fn given(&mut self) -> impl Iterator<Item = Given> + '_ {
+        self.given.drain(..)
+    }
+
+    /// When the next delivery is due.
+    pub(super) fn next_due(&self) -> Option<SimTime> {
+        self.due.peek().map(|first| first.0.at)
+    }
+
+    /// Looks what came out of the steps that were told.
+    pub(super) fn collect(&mut self, live: &Live) {
+        let mut stepped = std::mem::take(&mut self.stepped);
+        for instance in stepped.drain(..) {
+            if live.role(instance) == Role::Prefill {
+                continue;
+            }
+            live.answers(instance, &mut |id, generated| {
+                let Some(stream) = self.streams.get(&id) else { return };
+                if generated > stream.told {
+                    let at = live.delivered(instance, id).max(live.now());
+                    self.tokens(instance, id, generated, at);
+                }
+            });
+        }
+        self.stepped = stepped;
+    }
+
+    /// Tokens of a request up to the last of so many are delivered at `at`.
+    fn tokens(&mut self, instance: InstanceId, id: RequestId, tokens: u32, at: SimTime) {
+        let Some(stream) = self.streams.get_mut(&id) else { return };
+        let at = at.max(stream.last);
+        let new = tokens.saturating_sub(stream.told);
+        let counters = &mut self.counters[instance.index()];
+        counters.generation_tokens += u64::from(new);
+        if stream.first.is_none() {
+            stream.first = Some(at);
+            counters.first_token(at - stream.arrival, stream.prompt.len() as u64);
+        } else {
+            counters.gap(at - stream.last, new);
+        }
+        (stream.told, stream.last) = (tokens, at);
+        self.deliver(at, id, tokens, false);
+    }
+
+    fn deliver(&mut self, at: SimTime, request: RequestId, tokens: u32, is_last: bool) {
+        self.order += 1;
+        let delivery = Delivery { at, order: self.order, request, tokens, is_last };
+        self.due.push(Reverse(delivery));
+    }
+
+    /// A request is over. What it came to has been computed at `at`.
+    fn end(&mut self, at: SimTime, id: RequestId, life: Option<&Life>, end: End) {
+        let Some(mut stream) = self.streams.remove(&id) else { return };
+        let (mut tokens, mut cached_tokens, mut at) = (stream.told, 0, at.max(stream.last));
+        if let Some(life) = life {
+            at = at.max(life.last_token);
+            cached_tokens = life.cached_tokens;
+            let new = life.generated.saturating_sub(tokens);
+            tokens = tokens.max(life.generated);
+            if let Some(instance) = stream.instance {
+                let counters = &mut self.counters[instance.index()];
+                counters.generation_tokens += u64::from(new);
+                if new > 0 && stream.first.is_none() {
+                    let first = life.first_token.unwrap_or(at);
+                    stream.first = Some(first);
+                    counters.first_token(first - stream.arrival, stream.prompt.len() as u64);
+                } else if new > 0 {
+                    counters.gap(at - stream.last, new);
+                }
+                let scheduled = life.first_scheduled.unwrap_or(at);
+                counters.over(
+                    end,
+                    &Lasted {
+                        all: at - stream.arrival,
+                        queue: scheduled.saturating_since(stream.queued),
+                        prefill: stream.first.map(|first| first.saturating_since(scheduled)),
+                        decode: stream.first.map(|first| at.saturating_since(first)),
+                        inference: at.saturating_since(scheduled),
+                    },
+                    (life, stream.max_tokens),
+                );
+            }
+        }
+        if tokens > 0 && matches!(end, End::Stop | End::Length) {
+            self.given.push(Given { id, prompt: stream.prompt.clone(), tokens });
+        }
+        self.over.insert(id, Over { answer: stream.answer, end, cached_tokens });
+        self.deliver(at, id, tokens, true);
+    }
+
+    /// Hands over what is due until now.
+    pub(super) fn hand_over(&mut self, clock: &Clock, now: SimTime, wall: Instant) {
+        while let Some(Reverse(first)) = self.due.peek().filter(|first| first.0.at <= now) {
+            let Delivery { at, request, tokens, is_last, .. } = *first;
+            self.due.pop();
+            let due = clock.wall_at(at);
+            self.lateness.add(wall.saturating_duration_since(due).as_nanos() as u64);
+            if is_last {
+                let Some(over) = self.over.remove(&request) else { continue };
+                over.answer.change(|progress| {
+                    (progress.tokens, progress.due) = (tokens, due);
+                    progress.cached_tokens = over.cached_tokens;
+                    progress.end.get_or_insert(over.end);
+                });
+            } else {
+                let open = self.streams.get(&request).map(|stream| &stream.answer);
+                let answer = open.or_else(|| self.over.get(&request).map(|over| &over.answer));
+                if let Some(answer) = answer {
+                    answer.change(|progress| (progress.tokens, progress.due) = (tokens, due));
+                }
+            }
+        }
+    }
+
+    /// The server ends: answers that are not over end now.
+    pub(super) fn abandon(&mut self) {
+        let open = self.streams.drain().map(|(_, stream)| stream.answer);
+        let all: Vec<_> = open.chain(self.over.drain().map(|(_, over)| over.answer)).collect();
+        for answer in all {
+            answer.change(|progress| {
+                progress.end.get_or_insert(End::ShuttingDown);
+            });
+        }
+        self.due.clear();
+    }
+
+    /// The requests whose answers are not over, of one instance or of all.
+    pub(super) fn inside(&self, instance: Option<InstanceId>) -> Vec<RequestId> {
+        let is_there = |stream: &Stream| instance.is_none() || stream.instance == instance;
+        let open = self.streams.iter().filter(|(_, stream)| is_there(stream));
+        let mut open: Vec<RequestId> = open.map(|(id, _)| *id).collect();
+        open.sort_unstable();
+        open
+    }
+}
+
+impl Drop for Relay {
+    /// However a run ends, nobody waits for ever.
+    fn drop(&mut self) {
+        self.abandon();
+    }
+}
+
+impl Observer for Relay {
+    fn on(&mut self, at: SimTime, what: Occurrence<'_>) {
+        match what {
+            Occurrence::Arrived(id, _) => {
+                if let Some(stream) = self.coming.take() {
+                    stream.answer.change(|progress| progress.id = Some(id));
+                    self.streams.insert(id, Stream { arrival: at, ..stream });
+                }
+            }
+            Occurrence::Sent(id, instance) | Occurrence::Forwarded(id, instance) => {
+                if let Some(stream) = self.streams.get_mut(&id) {
+                    stream.instance = Some(instance);
+                }
+            }
+            Occurrence::Queued(instance, id, _) => {
+                if let Some(stream) = self.streams.get_mut(&id) {
+                    (stream.instance, stream.queued) = (Some(instance), at);
+                }
+            }
+            Occurrence::Planned(instance, batch, _) => {
+                let counters = &mut self.counters[instance.index()];
+                counters.planned(&batch.plan);
+                for (id, hit) in &batch.plan.hits {
+                    if let Some(stream) = self.streams.get(id) {
+                        counters.looked_up(stream.prompt.len() as u64, u64::from(*hit));
+                    }
+                }
+            }
+            Occurrence::Displaced(instance, requests) => {
+                self.counters[instance.index()].preemptions += requests.len() as u64;
+            }
+            Occurrence::Stepped(instance, _, result, _)
+            | Occurrence::Landed(instance, result, _) => {
+                if result.tokens > 0 || !result.landed.is_empty() {
+                    self.stepped.push(instance);
+                }
+                self.counters[instance.index()].drafts.add(&result.drafts);
+            }
+            Occurrence::Left(_, life, finish) => {
+                let is_cut = life.asked_tokens > life.output_tokens;
+                let of = self.streams.get(&life.id);
+                let is_full = of.is_none_or(|stream| life.generated >= stream.max_tokens);
+                let end = match finish {
+                    Finish::Done if is_full || is_cut => End::Length,
+                    Finish::Done => End::Stop,
+                    Finish::Aborted => End::Aborted,
+                    Finish::Rejected => End::Rejected,
+                    Finish::TimedOut | Finish::Failed => End::Failed,
+                };
+                self.end(at, life.id, Some(life), end);
+            }
+            Occurrence::Refused(_, id) => self.end(at, id, None, End::Rejected),
+            Occurrence::GaveUp { request, life, finish, tries_again: false } => {
+                let end = match finish {
+                    Finish::Aborted => End::Aborted,
+                    Finish::Rejected => End::Busy,
+                    _ => End::Failed,
+                };
+                self.end(at, request, life, end);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Seconds, for those who count in them.
+pub(super) fn seconds(duration: SimDuration) -> f64 {
+    duration.as_secs_f64()
+}

@@ -1,0 +1,313 @@
+//! A scenario behind HTTP, asked by a client that knows no more than the protocol.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+const SCENARIO: &str = "name = 'served'\n[cluster]\nmodel = 'meta-llama/Llama-3.1-8B'\n\
+                        gpu = 'H100-SXM5-80GB'\nhost = 'none'\n[workload]\nnum_requests = 10\n\
+                        arrivals.type = 'poisson'\narrivals.rate_per_s = 1.0\nlengths.type = 'fixed'\n\
+                        lengths.input_tokens = 100\nlengths.output_tokens = 7\n";
+
+/// A server that ends with its test.
+struct Server {
+    process: Child,
+    address: SocketAddr,
+    folder: tempfile::TempDir,
+}
+
+impl Server {
+    fn start(scenario: &str, arguments: &[&str]) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(folder.path().join("scenario.toml"), scenario).expect("it is written");
+        let mut process = Command::new(env!("CARGO_BIN_EXE_servecast"))
+            .args(["serve", "scenario.toml", "--port", "0"])
+            .args(arguments)
+            .current_dir(folder.path())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        let stderr = process.stderr.take().expect("it is piped");
+        let mut lines = BufReader::new(stderr).lines().map(|line| line.expect("it is text"));
+        let address = lines.by_ref().find_map(|line| {
+            let (_, rest) = line.split_once("at http://")?;
+            rest.split(' ').next()?.parse().ok()
+        });
+        let address = address.expect("it says where it listens");
+        // What it says later must not fill the pipe.
+        std::thread::spawn(move || lines.for_each(drop));
+        Self { process, address, folder }
+    }
+
+    fn send(&self, method: &str, path: &str, body: &str) -> TcpStream {
+        let mut stream = TcpStream::connect(self.address).expect("it listens");
+        stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a timeout");
+        let length = body.len();
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
+             Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
+        );
+        stream.write_all(request.as_bytes()).expect("it is sent");
+        stream
+    }
+
+    fn text(&self, method: &str, path: &str, body: &str) -> (u16, String) {
+        let mut answer = String::new();
+        self.send(method, path, body).read_to_string(&mut answer).expect("it answers");
+        let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok());
+        let (head, body) = answer.split_once("\r\n\r\n").expect("a head and a body");
+        let body = if head.to_lowercase().contains("transfer-encoding: chunked") {
+            unchunked(body)
+        } else {
+            body.to_owned()
+        };
+        (status.expect("a status"), body)
+    }
+
+    fn json(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {
+        let (status, text) = self.text(method, path, &body.to_string());
+        (status, serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}")))
+    }
+
+    fn post(&self, path: &str, body: &Value) -> Value {
+        let (status, value) = self.json("POST", path, body);
+        assert_eq!(status, 200, "{path} {body}: {value}");
+        value
+    }
+
+    fn get(&self, path: &str) -> Value {
+        let (status, value) = self.json("GET", path, &json!({}));
+        assert_eq!(status, 200, "{path}: {value}");
+        value
+    }
+
+    /// The data of all events of a stream.
+    fn events(&self, path: &str, body: &Value) -> Vec<String> {
+        let (status, text) = self.text("POST", path, &body.to_string());
+        assert_eq!(status, 200, "{text}");
+        text.split("\n\n")
+            .filter_map(|event| event.strip_prefix("data: "))
+            .map(String::from)
+            .collect()
+    }
+
+    /// Ends it as a person would, and gives its exit code.
+    fn stop(&mut self) -> Option<i32> {
+        let pid = self.process.id().to_string();
+        Command::new("kill").args(["-INT", &pid]).status().expect("it is told");
+        self.process.wait().expect("it ends").code()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.process.kill());
+        drop(self.process.wait());
+    }
+}
+
+fn unchunked(mut body: &str) -> String {
+    let mut whole = String::new();
+    while let Some((length, rest)) = body.split_once("\r\n") {
+        let length = usize::from_str_radix(length.trim(), 16).expect("a length");
+        if length == 0 {
+            break;
+        }
+        whole.push_str(&rest[..length]);
+        body = &rest[length + 2..];
+    }
+    whole
+}
+
+/// The metric with this begin, labels included.
+fn metric(text: &str, begin: &str) -> u64 {
+    let line = text.lines().find(|line| line.starts_with(begin));
+    let value = line.and_then(|line| line.rsplit(' ').next()).and_then(|value| value.parse().ok());
+    value.unwrap_or_else(|| panic!("no {begin} in\n{text}"))
+}
+
+#[test]
+fn answers_are_as_long_as_they_are_asked_to_be_and_counted() {
+    let server = Server::start(SCENARIO, &["--no-files", "--speed", "20"]);
+    let prompt = "The quick brown fox jumps over the lazy dog.";
+    let whole = server.post("/v1/completions", &json!({"prompt": prompt, "max_tokens": 9}));
+    let usage = &whole["usage"];
+    assert_eq!(usage["prompt_tokens"], prompt.len().div_ceil(4));
+    assert_eq!(usage["completion_tokens"], 9);
+    assert_eq!(whole["choices"][0]["finish_reason"], "length");
+    let text = whole["choices"][0]["text"].as_str().expect("a text");
+    let tokens = server.post("/tokenize", &json!({"prompt": text}));
+    assert_eq!(tokens["count"], 9);
+    // Without a limit, as in the workload.
+    let messages = json!([{"role": "user", "content": "Hello"}]);
+    let chat = server.post("/v1/chat/completions", &json!({"messages": messages}));
+    assert_eq!(chat["usage"]["completion_tokens"], 7);
+    // Several prompts with several answers each.
+    let body = json!({"prompt": ["one", "two"], "n": 2, "max_tokens": 3});
+    let four = server.post("/v1/completions", &body);
+    assert_eq!(four["choices"].as_array().map(Vec::len), Some(4));
+    assert_eq!(four["usage"]["completion_tokens"], 12);
+    assert_eq!(four["usage"]["prompt_tokens"], 2);
+    let native = server.post(
+        "/generate",
+        &json!({"input_ids": [1, 2, 3], "sampling_params": {"max_new_tokens": 5}}),
+    );
+    assert_eq!(native["meta_info"]["completion_tokens"], 5);
+    assert_eq!(native["meta_info"]["prompt_tokens"], 3);
+    let (_, metrics) = server.text("GET", "/metrics", "");
+    let model = "{model_name=\"meta-llama/Llama-3.1-8B\",engine=\"0\"";
+    assert_eq!(metric(&metrics, &format!("vllm:generation_tokens_total{model}")), 33);
+    let ended = format!("vllm:request_success_total{model},finished_reason=\"length\"");
+    assert_eq!(metric(&metrics, &ended), 7);
+    let report = server.get("/servecast/report");
+    assert_eq!(report["benchmark"]["completed"], 7);
+}
+
+#[test]
+fn streams_bring_every_token_and_end_as_clients_expect() {
+    let server = Server::start(SCENARIO, &["--no-files"]);
+    let body = json!({
+        "prompt": "abcd", "max_tokens": 12, "stream": true, "stream_options": {"include_usage": true},
+    });
+    let mut events = server.events("/v1/completions", &body);
+    assert_eq!(events.pop().as_deref(), Some("[DONE]"));
+    let events: Vec<Value> =
+        events.iter().map(|it| serde_json::from_str(it).expect("it is JSON")).collect();
+    let usage = events.last().expect("usage");
+    assert_eq!(usage["choices"], json!([]));
+    assert_eq!(usage["usage"]["completion_tokens"], 12);
+    let texts: Vec<&str> =
+        events.iter().filter_map(|event| event["choices"][0]["text"].as_str()).collect();
+    assert_eq!(texts.concat().len(), 12 * 4);
+    assert!(texts.len() > 6, "tokens come one by one: {texts:?}");
+    let mut cumulative = server.events(
+        "/generate",
+        &json!({"text": "abcd", "stream": true, "sampling_params": {"max_new_tokens": 6}}),
+    );
+    assert_eq!(cumulative.pop().as_deref(), Some("[DONE]"));
+    let last: Value =
+        serde_json::from_str(&cumulative.pop().expect("a chunk")).expect("it is JSON");
+    assert_eq!(last["text"].as_str().map(str::len), Some(24));
+    assert_eq!(last["meta_info"]["finish_reason"]["type"], "length");
+}
+
+#[test]
+fn an_answer_that_is_sent_back_is_found_in_the_cache() {
+    let server = Server::start(SCENARIO, &["--no-files", "--speed", "100"]);
+    let mut messages = vec![json!({"role": "user", "content": "abcd".repeat(40)})];
+    let body = |messages: &[Value]| json!({"messages": messages, "max_tokens": 64});
+    let first = server.post("/v1/chat/completions", &body(&messages));
+    assert_eq!(first["usage"]["prompt_tokens_details"]["cached_tokens"], 0);
+    messages.push(first["choices"][0]["message"].clone());
+    messages.push(json!({"role": "user", "content": "And then?"}));
+    let second = server.post("/v1/chat/completions", &body(&messages));
+    let whole = first["usage"]["total_tokens"].as_u64().expect("a number");
+    // All full blocks of 16 of the first prompt and its answer but for its last token.
+    let cached = second["usage"]["prompt_tokens_details"]["cached_tokens"].as_u64();
+    assert_eq!(cached, Some((whole - 1) / 16 * 16));
+}
+
+#[test]
+fn what_is_not_simulated_is_refused_by_name() {
+    let server = Server::start(SCENARIO, &["--no-files"]);
+    let refused = [
+        (json!({"prompt": "a", "stop": ["x"]}), "stop"),
+        (json!({"prompt": "a", "logprobs": 3}), "logprobs"),
+        (json!({"prompt": "a", "colour": "red"}), "colour"),
+        (json!({"prompt": "a", "max_tokens": 0}), "max_tokens"),
+        (json!({"prompt": "a", "max_tokens": 5, "min_tokens": 6}), "min_tokens"),
+        (json!({"prompt": {"a": 1}}), "prompt"),
+        (json!({}), "prompt"),
+    ];
+    for (body, field) in refused {
+        let (status, error) = server.json("POST", "/v1/completions", &body);
+        assert_eq!((status, error["error"]["param"].as_str()), (400, Some(field)), "{error}");
+    }
+    let (status, error) =
+        server.json("POST", "/v1/completions", &json!({"prompt": "a", "model": "x"}));
+    assert_eq!(status, 404, "{error}");
+    let long = json!({"prompt": "abcd".repeat(140_000)});
+    let (status, error) = server.json("POST", "/v1/completions", &long);
+    assert_eq!(status, 400);
+    assert!(error["error"]["message"].as_str().is_some_and(|it| it.contains("131072")), "{error}");
+    assert_eq!(server.text("POST", "/v1/completions", "{").0, 400);
+    assert_eq!(server.text("GET", "/nowhere", "").0, 404);
+    assert_eq!(
+        server.text("POST", "/servecast/faults", r#"{"type":"crash","replica":7,"down_s":1}"#).0,
+        400
+    );
+    assert_eq!(server.text("POST", "/servecast/speed", r#"{"speed":0}"#).0, 400);
+}
+
+#[test]
+fn a_key_keeps_others_out() {
+    let server = Server::start(SCENARIO, &["--no-files", "--api-key", "secret"]);
+    assert_eq!(server.text("GET", "/health", "").0, 200);
+    assert_eq!(server.text("GET", "/v1/models", "").0, 401);
+    assert_eq!(server.text("POST", "/servecast/speed", r#"{"speed":2}"#).0, 401);
+    let mut stream = TcpStream::connect(server.address).expect("it listens");
+    let head = "GET /v1/models HTTP/1.1\r\nHost: a\r\nConnection: close\r\nAuthorization: Bearer secret\r\n\r\n";
+    stream.write_all(head.as_bytes()).expect("it is sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("it answers");
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+}
+
+#[test]
+fn who_hangs_up_frees_the_engine() {
+    let server = Server::start(SCENARIO, &["--no-files"]);
+    let body = json!({"prompt": "abcd", "max_tokens": 100_000, "stream": true}).to_string();
+    let mut stream = server.send("POST", "/v1/completions", &body);
+    let mut some = [0; 400];
+    stream.read_exact(&mut some).expect("it begins");
+    drop(stream);
+    for tries in 0.. {
+        let (_, metrics) = server.text("GET", "/metrics", "");
+        if metric(&metrics, "vllm:num_requests_running") == 0 {
+            break;
+        }
+        assert!(tries < 500, "{metrics}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let (_, metrics) = server.text("GET", "/metrics", "");
+    let model = "{model_name=\"meta-llama/Llama-3.1-8B\",engine=\"0\"";
+    let aborted = format!("vllm:request_success_total{model},finished_reason=\"abort\"");
+    assert_eq!(metric(&metrics, &aborted), 1);
+}
+
+#[test]
+fn a_crash_ends_answers_and_the_replica_comes_back() {
+    let server = Server::start(SCENARIO, &["--no-files", "--speed", "10"]);
+    let body = json!({"prompt": "abcd", "max_tokens": 5000}).to_string();
+    let mut waiting = server.send("POST", "/v1/completions", &body);
+    std::thread::sleep(Duration::from_millis(200));
+    server.post("/servecast/faults", &json!({"type": "crash", "replica": 0, "down_s": 3.0}));
+    let mut answer = String::new();
+    waiting.read_to_string(&mut answer).expect("it answers");
+    assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
+    let (status, _) = server.json("POST", "/v1/completions", &json!({"prompt": "a"}));
+    assert_eq!(status, 503, "nobody is up");
+    std::thread::sleep(Duration::from_millis(400));
+    server.post("/v1/completions", &json!({"prompt": "a"}));
+}
+
+#[test]
+fn a_server_that_ends_leaves_a_folder_behind() {
+    let mut server = Server::start(SCENARIO, &["--output-dir", "out", "--grace", "0"]);
+    server.post("/v1/completions", &json!({"prompt": "abcdefgh", "max_tokens": 4}));
+    let body = json!({"prompt": "abcd", "max_tokens": 100_000}).to_string();
+    let mut waiting = server.send("POST", "/v1/completions", &body);
+    std::thread::sleep(Duration::from_millis(200));
+    assert_eq!(server.stop(), Some(0));
+    let mut answer = String::new();
+    waiting.read_to_string(&mut answer).expect("it answers");
+    assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
+    let summary = std::fs::read_to_string(server.folder.path().join("out/summary.json"));
+    let summary: Value = serde_json::from_str(&summary.expect("it is there")).expect("it is JSON");
+    assert_eq!(summary["requests"]["arrived"], 2);
+    assert_eq!(summary["requests"]["finished"], 1);
+}
