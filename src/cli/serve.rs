@@ -14,7 +14,7 @@ use super::terminal::{listener, say};
 use crate::io::rundir::{RunDir, slug};
 use crate::load::{Draft, Loaded, state_setting, state_step_times};
 use crate::metrics::{self, BenchReport};
-use crate::serve::{self, Limits, ServeError, Settings};
+use crate::serve::{self, Limits, ServeError, Settings, Tokens};
 
 /// `servecast serve`.
 #[derive(Debug, Args)]
@@ -44,7 +44,10 @@ pub(super) struct ServeArguments {
     /// How long answers are
     #[arg(long, value_enum, default_value_t)]
     answers: Answers,
-    /// Bytes of text that are a token
+    /// Cut texts into tokens as this `tokenizer.json` does, or the one in this folder
+    #[arg(long, value_name = "PATH")]
+    tokenizer: Option<PathBuf>,
+    /// Bytes of text that are a token, where there is no tokenizer
     #[arg(long, value_name = "BYTES", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=4))]
     bytes_per_token: u8,
     /// Serve only clients that send `Authorization: Bearer KEY`; `/health` and `/metrics` stay open.
@@ -128,7 +131,7 @@ pub(super) fn serve(arguments: &ServeArguments) -> Result<(), Failure> {
     });
     let served = served.map_err(|error| match error {
         ServeError::Study(error) => Failure::Input(error.into()),
-        ServeError::Listen(..) => Failure::Input(error.into()),
+        ServeError::Listen(..) | ServeError::Tokenizer(..) => Failure::Input(error.into()),
         error => Failure::Run(error.into()),
     })?;
     let wall_s = started.elapsed().as_secs_f64();
@@ -197,6 +200,14 @@ impl ServeArguments {
         chosen.ok_or_else(|| Failure::Input(anyhow::anyhow!("there is no scenario")))
     }
 
+    fn tokens(&self) -> Tokens {
+        match &self.tokenizer {
+            None => Tokens::Bytes(self.bytes_per_token.into()),
+            Some(folder) if folder.is_dir() => Tokens::File(folder.join("tokenizer.json")),
+            Some(file) => Tokens::File(file.clone()),
+        }
+    }
+
     fn api_key(&self) -> Option<String> {
         let of_process = || std::env::var("SERVECAST_API_KEY").ok();
         self.api_key.clone().or_else(of_process).filter(|key| !key.is_empty())
@@ -206,7 +217,7 @@ impl ServeArguments {
         Settings {
             address: SocketAddr::new(self.host, self.port),
             speed: self.speed,
-            bytes_per_token: self.bytes_per_token.into(),
+            tokens: self.tokens(),
             draws_lengths: self.answers == Answers::Workload,
             api_key: self.api_key(),
             limits: Limits {

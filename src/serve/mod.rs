@@ -33,6 +33,7 @@ mod words;
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -56,12 +57,22 @@ use crate::sim::{Counts, Live};
 use crate::study::{Case, StudyError};
 
 pub use self::app::Limits;
+pub use self::words::TokenizerError;
 
 /// Prompt tokens that are remembered to tell which prompts begin alike: this many at least and at most, and else
 /// as many as all caches hold twice over.
 const REMEMBERED: std::ops::RangeInclusive<usize> = 1 << 20..=32 << 20;
 /// Lengths of answers that are drawn from a workload.
 const LENGTHS: usize = 1 << 16;
+
+/// How texts are cut into tokens.
+#[derive(Debug, Clone)]
+pub enum Tokens {
+    /// So many bytes are one, 1 to 4.
+    Bytes(usize),
+    /// As this `tokenizer.json` does.
+    File(PathBuf),
+}
 
 /// How a scenario is served.
 #[derive(Debug, Clone)]
@@ -70,8 +81,8 @@ pub struct Settings {
     pub address: SocketAddr,
     /// Simulated seconds per second.
     pub speed: f64,
-    /// Bytes of text that are a token, 1 to 4.
-    pub bytes_per_token: usize,
+    /// What texts are cut into tokens by.
+    pub tokens: Tokens,
     /// Whether all answers are as long as those of the scenario's workload, up to their limit; if not, those with a
     /// limit are as long as that.
     pub draws_lengths: bool,
@@ -97,6 +108,9 @@ pub enum ServeError {
     /// The scenario cannot be simulated.
     #[error(transparent)]
     Study(#[from] StudyError),
+    /// The tokenizer is of no use.
+    #[error("{}: {}", .0.display(), .1)]
+    Tokenizer(PathBuf, TokenizerError),
     /// The address is taken, or not this machine's.
     #[error("cannot listen at {0}: {1}")]
     Listen(SocketAddr, io::Error),
@@ -133,7 +147,13 @@ pub fn serve(
 ) -> Result<Serviced, ServeError> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let scenario = &case.scenario;
-    let words = Arc::new(Words::of_bytes(settings.bytes_per_token));
+    let words = match &settings.tokens {
+        Tokens::Bytes(bytes) => Words::of_bytes(*bytes),
+        Tokens::File(path) => {
+            Words::of_file(path).map_err(|error| ServeError::Tokenizer(path.clone(), error))?
+        }
+    };
+    let words = Arc::new(words);
     let (driver, handle) = driver(case, settings, &words)?;
     let app = Arc::new(app(scenario, settings, (handle.clone(), words), &driver));
     let listening = runtime.block_on(Listening::at(settings.address));

@@ -152,7 +152,7 @@ pub(super) async fn generate(
     let prompts: Vec<Vec<u32>> = match fields.take::<OneOrMany<String>>("text")? {
         Some(texts) => {
             is_batch = matches!(texts, OneOrMany::Many(_));
-            texts.all().iter().map(|text| app.words.tokens(text)).collect()
+            texts.all().iter().map(|text| app.words.tokens(text, true)).collect()
         }
         None => match fields.need::<OneOrManyTokens>("input_ids")? {
             OneOrManyTokens::One(tokens) => {

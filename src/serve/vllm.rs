@@ -71,7 +71,10 @@ pub(super) async fn tokenize(
     let model: Option<String> = fields.take("model")?;
     let target = app.target(model.as_deref())?;
     let tokens = match fields.take::<String>("prompt")? {
-        Some(text) => app.words.tokens(&text),
+        Some(text) => {
+            let with_special = fields.take("add_special_tokens")?.unwrap_or(true);
+            app.words.tokens(&text, with_special)
+        }
         None => chat_prompt(&mut fields, &app)?,
     };
     fields.finish(&["add_special_tokens", "return_token_strs", "add_generation_prompt"])?;

@@ -51,10 +51,10 @@ pub(in crate::serve) fn prompt(fields: &mut Fields, app: &App) -> Result<Vec<u32
         if tool_calls.as_ref().is_some_and(|calls| !calls.is_empty()) {
             return Err(ApiError::field("messages", "`tool_calls` is not simulated"));
         }
-        tokens.extend(words.tokens(&format!("<|im_start|>{role}\n")));
+        tokens.extend(words.tokens(&format!("<|im_start|>{role}\n"), false));
         match content {
             None => {}
-            Some(Content::Text(text)) => tokens.extend(words.tokens(text)),
+            Some(Content::Text(text)) => tokens.extend(words.tokens(text, false)),
             Some(Content::Parts(parts)) => {
                 for Part { kind, text } in parts {
                     let Some(text) = text.as_deref().filter(|_| kind == "text") else {
@@ -62,13 +62,13 @@ pub(in crate::serve) fn prompt(fields: &mut Fields, app: &App) -> Result<Vec<u32
                             format!("parts of type `{kind}` are not simulated, only text");
                         return Err(ApiError::field("messages", message));
                     };
-                    tokens.extend(words.tokens(text));
+                    tokens.extend(words.tokens(text, false));
                 }
             }
         }
-        tokens.extend(words.tokens("<|im_end|>\n"));
+        tokens.extend(words.tokens("<|im_end|>\n", false));
     }
-    tokens.extend(words.tokens("<|im_start|>assistant\n"));
+    tokens.extend(words.tokens("<|im_start|>assistant\n", false));
     Ok(tokens)
 }
 

@@ -26,10 +26,11 @@ enum Prompt {
 }
 
 impl Prompt {
-    fn tokens(self, app: &App) -> Vec<Vec<u32>> {
+    fn tokens(self, app: &App, with_special: bool) -> Vec<Vec<u32>> {
+        let tokens = |text: &String| app.words.tokens(text, with_special);
         match self {
-            Self::Text(text) => vec![app.words.tokens(&text)],
-            Self::Texts(texts) => texts.iter().map(|text| app.words.tokens(text)).collect(),
+            Self::Text(text) => vec![tokens(&text)],
+            Self::Texts(texts) => texts.iter().map(tokens).collect(),
             Self::Tokens(tokens) => vec![tokens],
             Self::AllTokens(all) => all,
         }
@@ -53,7 +54,8 @@ pub(in crate::serve) async fn completions(
     })?;
     fields.only("echo", &[json!(false)], "answers do not repeat their prompts")?;
     fields.only("suffix", &[json!("")], "nothing follows an answer")?;
-    let prompts = prompt.tokens(&app);
+    let with_special = fields.take("add_special_tokens")?.unwrap_or(true);
+    let prompts = prompt.tokens(&app, with_special);
     let choices = prompts.len() * sampling.n as usize;
     if choices == 0 || choices > app.limits.choices {
         let most = app.limits.choices;
