@@ -38,6 +38,9 @@ pub(super) struct ServeArguments {
     /// Port to listen at; 0 for any that is free
     #[arg(long, default_value_t = 8000)]
     port: u16,
+    /// Give every replica a port of its own, from `--port` on, for routers of your own in front of them
+    #[arg(long)]
+    port_per_replica: bool,
     /// Simulated seconds per second
     #[arg(long, default_value_t = 1.0, value_parser = speed)]
     speed: f64,
@@ -126,20 +129,26 @@ pub(super) fn serve(arguments: &ServeArguments) -> Result<(), Failure> {
     #[expect(clippy::disallowed_methods, reason = "how long it was served")]
     let started = std::time::Instant::now();
     let name = case.scenario.models.join(", ");
-    let served = serve::serve(&case, &arguments.settings(), |address| {
-        say(&format!("serving {name} at http://{address} (Ctrl-C ends it)"));
+    let served = serve::serve(&case, &arguments.settings(), |addresses| {
+        let all: Vec<String> = addresses.iter().map(|at| format!("http://{at}")).collect();
+        say(&format!("serving {name} at {} (Ctrl-C ends it)", all.join(", ")));
     });
     let served = served.map_err(|error| match error {
         ServeError::Study(error) => Failure::Input(error.into()),
-        ServeError::Listen(..) | ServeError::Tokenizer(..) => Failure::Input(error.into()),
+        ServeError::Listen(..) | ServeError::Tokenizer(..) | ServeError::Ports(_) => {
+            Failure::Input(error.into())
+        }
         error => Failure::Run(error.into()),
     })?;
     let wall_s = started.elapsed().as_secs_f64();
-    let [median, p99, most] = served.lateness_s.map(|seconds| seconds * 1e3);
+    let late = served.late;
     say(&format!(
-        "{} requests in {wall_s:.1} s; tokens came {median:.2} ms late at the median, {p99:.2} ms at the \
-         99th percentile, {most:.2} ms at most",
-        served.counts.arrived
+        "{} requests in {wall_s:.1} s; tokens were written {:.2} ms late at the median, {:.2} ms at the \
+         99th percentile, {:.2} ms at most",
+        served.counts.arrived,
+        late.median_s * 1e3,
+        late.p99_s * 1e3,
+        late.most_s * 1e3
     ));
     if served.counts.arrived == 0 {
         return Ok(());
@@ -216,6 +225,7 @@ impl ServeArguments {
     fn settings(&self) -> Settings {
         Settings {
             address: SocketAddr::new(self.host, self.port),
+            port_per_replica: self.port_per_replica,
             speed: self.speed,
             tokens: self.tokens(),
             draws_lengths: self.answers == Answers::Workload,

@@ -46,6 +46,7 @@ use self::models::Models;
 use self::rules::Rules;
 use crate::engine::scheduler::EngineSettings;
 use crate::hardware::GpuSpec;
+use crate::ids::InstanceId;
 use crate::model::{KvCapacity, ModelSpec};
 use crate::problem::Problem;
 use crate::profiles;
@@ -258,6 +259,12 @@ impl Scenario {
             let autoscaler = group.cluster.autoscaler.as_ref();
             autoscaler.map(|autoscaler| (replicas, group, autoscaler))
         })
+    }
+
+    /// All replicas.
+    pub fn instances(&self) -> impl Iterator<Item = InstanceId> {
+        let count: u32 = self.groups.iter().map(ReplicaGroup::replicas).sum();
+        (0..count).map(InstanceId)
     }
 
     /// GPUs of all replicas.

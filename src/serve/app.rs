@@ -9,10 +9,11 @@ use axum::http::{HeaderMap, StatusCode};
 use tokio::sync::Semaphore;
 
 use super::answer::Answer;
-use super::driver::{Command, Handle, Submission};
+use super::driver::{Command, Handle, Look, Replica, Submission};
 use super::error::ApiError;
+use super::lateness::Lateness;
 use super::words::Words;
-use crate::ids::{AdapterId, ModelId};
+use crate::ids::{AdapterId, InstanceId, ModelId};
 use crate::scenario::FaultConfig;
 
 /// What a client may ask of the server.
@@ -95,6 +96,9 @@ impl Adapters {
 #[derive(Debug)]
 pub(super) struct App {
     pub(super) handle: Handle,
+    /// The replica that answers, where the port is that of one.
+    pub(super) replica: Option<InstanceId>,
+    pub(super) lateness: Arc<Lateness>,
     pub(super) words: Arc<Words>,
     pub(super) dialect: Dialect,
     pub(super) models: Vec<Served>,
@@ -104,7 +108,7 @@ pub(super) struct App {
     pub(super) bodies: Semaphore,
     pub(super) requests: Arc<Semaphore>,
     pub(super) api_key: Option<String>,
-    pub(super) is_closing: AtomicBool,
+    pub(super) is_closing: Arc<AtomicBool>,
     pub(super) ids: AtomicU64,
     /// Seconds since 1970 when it began.
     pub(super) started: u64,
@@ -147,6 +151,14 @@ impl App {
         match adapter {
             Some(adapter) => Ok(of(first, Some(adapter))),
             None => Err(ApiError::unknown(format!("The model `{name}` does not exist."))),
+        }
+    }
+
+    /// The replicas that the port shows.
+    pub(super) fn watched<'a>(&self, look: &'a Look) -> &'a [Replica] {
+        match self.replica {
+            None => &look.replicas,
+            Some(one) => look.replicas.get(one.index()..=one.index()).unwrap_or_default(),
         }
     }
 
@@ -247,6 +259,7 @@ impl App {
             adapter: target.adapter,
             priority,
             salt,
+            replica: self.replica,
             answer: answer.clone(),
         };
         self.handle.tell(Command::Submit(Box::new(submission)));

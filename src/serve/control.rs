@@ -1,10 +1,11 @@
 //! What the simulator answers beside what the simulated servers do: faults, speed, figures.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::header;
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
@@ -18,12 +19,18 @@ use super::{sglang, vllm};
 use crate::metrics::Summary;
 use crate::scenario::FaultConfig;
 
-/// `GET /health`, `/ping`, `/health_generate`: the server is there as long as it does not end.
+/// `GET /health`, `/ping`, `/health_generate`: whether a replica is up, or that of the port, and the server does not
+/// end.
 pub(super) async fn health(State(app): State<Arc<App>>) -> Result<(), ApiError> {
-    if app.is_closing.load(std::sync::atomic::Ordering::Relaxed) {
+    if app.is_closing.load(Ordering::Relaxed) {
         return Err(ApiError::closing());
     }
-    Ok(())
+    let is_up = app.handle.ask(|reply| Command::IsUp(app.replica, reply)).await;
+    match is_up {
+        Some(true) => Ok(()),
+        Some(false) => Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "no replica is up")),
+        None => Err(ApiError::closing()),
+    }
 }
 
 /// `POST /servecast/faults`: a fault as scenarios write it, whose time is now if it is not given.
@@ -42,7 +49,7 @@ pub(super) async fn faults(
 
 /// `GET /servecast/speed`.
 pub(super) async fn speed(State(app): State<Arc<App>>) -> Result<Json<Value>, ApiError> {
-    Ok(Json(pace(&look(&app).await?)))
+    Ok(Json(pace(&app, &look(&app).await?)))
 }
 
 /// `POST /servecast/speed`: `{"speed": 20}`.
@@ -58,17 +65,19 @@ pub(super) async fn set_speed(
         return Err(ApiError::field("speed", message));
     }
     app.handle.tell(Command::Speed(speed));
-    Ok(Json(pace(&look(&app).await?)))
+    Ok(Json(pace(&app, &look(&app).await?)))
 }
 
-fn pace(look: &Look) -> Value {
-    let [median, p99, most] = look.punctuality.lateness_s.map(|seconds| seconds * 1e3);
+fn pace(app: &App, look: &Look) -> Value {
+    let late = app.lateness.figures();
     json!({
         "speed": look.speed,
         "simulated_s": look.now.as_secs_f64(),
-        "behind_ms": look.punctuality.behind_s * 1e3,
-        "deliveries": look.punctuality.deliveries,
-        "lateness_ms": {"median": median, "p99": p99, "max": most},
+        "behind_ms": look.behind_s * 1e3,
+        "lateness_ms": {
+            "chunks": late.chunks, "median": late.median_s * 1e3, "p99": late.p99_s * 1e3,
+            "max": late.most_s * 1e3,
+        },
         "requests": look.open,
     })
 }
@@ -87,19 +96,23 @@ pub(super) async fn metrics(State(app): State<Arc<App>>) -> Result<Response, Api
         Dialect::Vllm => vllm::metrics(&app, &look, &mut out),
         Dialect::Sglang => sglang::metrics(&app, &look, &mut out),
     }
+    let up = app.watched(&look).iter().zip(0..).map(|(replica, number): (_, u32)| {
+        let labels = Labels::new(&[("replica", &number.to_string())]);
+        (labels, f64::from(u8::from(replica.is_up)))
+    });
+    out.gauge("servecast_replica_up", "Whether a replica serves.", up);
     let one = |value| std::iter::once((Labels::new(&[]), value));
-    let [_, p99, _] = look.punctuality.lateness_s;
     out.gauge("servecast_speed", "Simulated seconds per second.", one(look.speed));
     out.gauge("servecast_simulated_seconds", "Simulated time.", one(look.now.as_secs_f64()));
     out.gauge(
         "servecast_lateness_p99_seconds",
-        "How long after its simulated instant a token is handed to its connection, 99th percentile.",
-        one(p99),
+        "How long after its simulated instant a token is written, 99th percentile.",
+        one(app.lateness.figures().p99_s),
     );
     out.gauge(
         "servecast_behind_seconds",
         "How far the simulated cluster is behind the clock.",
-        one(look.punctuality.behind_s),
+        one(look.behind_s),
     );
     let text = "text/plain; version=0.0.4; charset=utf-8";
     Ok(([(header::CONTENT_TYPE, text)], out.text()).into_response())

@@ -13,6 +13,7 @@ use super::answer::{Answer, End};
 use super::clock::{Clock, wall};
 use super::counters::Counters;
 use super::lengths::Lengths;
+use super::ports::Chosen;
 use super::prefixes::Prefixes;
 use super::relay::{Relay, Stream};
 use crate::engine::scheduler::Load;
@@ -22,7 +23,6 @@ use crate::request::{Content, Request, Segment};
 use crate::resolved::Scenario;
 use crate::scenario::FaultConfig;
 use crate::sim::{Counts, Live};
-use crate::stats::{LogBins, Sample};
 use crate::units::SimTime;
 
 /// Handled between two looks at the queue of commands, so that neither waits long for the other.
@@ -46,6 +46,8 @@ pub(super) struct Submission {
     pub(super) adapter: Option<AdapterId>,
     pub(super) priority: i32,
     pub(super) salt: u64,
+    /// The replica that it is sent to, where its client chooses.
+    pub(super) replica: Option<InstanceId>,
     pub(super) answer: Arc<Answer>,
 }
 
@@ -56,16 +58,7 @@ pub(super) struct Replica {
     pub(super) counters: Counters,
     /// Tokens of KV memory, and those that requests hold.
     pub(super) kv_tokens: [u64; 2],
-}
-
-/// How well the server keeps time, on the wall.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Punctuality {
-    pub(super) deliveries: u64,
-    /// Median, 99th percentile and largest lateness in seconds.
-    pub(super) lateness_s: [f64; 3],
-    /// How far the cluster is behind the clock.
-    pub(super) behind_s: f64,
+    pub(super) is_up: bool,
 }
 
 /// What there is to see at a moment.
@@ -74,7 +67,8 @@ pub(super) struct Look {
     pub(super) now: SimTime,
     pub(super) speed: f64,
     pub(super) replicas: Vec<Replica>,
-    pub(super) punctuality: Punctuality,
+    /// How far the cluster is behind the clock, on the wall.
+    pub(super) behind_s: f64,
     pub(super) open: usize,
 }
 
@@ -84,10 +78,12 @@ pub(super) enum Command {
     Submit(Box<Submission>),
     /// The client of a request is gone.
     Cancel(Arc<Answer>),
-    /// All requests are ended, or one by its number.
-    AbortAll,
-    /// The prefix caches are emptied; whether they could be, because nothing is running.
-    Flush(oneshot::Sender<bool>),
+    /// All requests are ended, or those of a replica.
+    AbortAll(Option<InstanceId>),
+    /// The prefix caches are emptied, or that of a replica; whether they could be, because nothing is running.
+    Flush(Option<InstanceId>, oneshot::Sender<bool>),
+    /// Whether a replica serves; any, where none is named.
+    IsUp(Option<InstanceId>, oneshot::Sender<bool>),
     Fault(FaultConfig),
     Speed(f64),
     Look(oneshot::Sender<Look>),
@@ -126,7 +122,6 @@ pub(super) struct Ended {
     pub(super) counts: Counts,
     pub(super) recorder: Recorder,
     pub(super) caution: Caution,
-    pub(super) punctuality: Punctuality,
 }
 
 /// What hears of the run.
@@ -143,6 +138,7 @@ pub(super) struct Driver {
     caution: Caution,
     prefixes: Prefixes,
     lengths: Lengths,
+    chosen: Chosen,
     commands: mpsc::Receiver<Command>,
     hear: fn(&str),
     said: Option<Instant>,
@@ -153,7 +149,7 @@ impl Driver {
     pub(super) fn new(
         (scenario, live): (Scenario, Live),
         (relay, recorder, caution): (Relay, Recorder, Caution),
-        (prefixes, lengths): (Prefixes, Lengths),
+        (prefixes, lengths, chosen): (Prefixes, Lengths, Chosen),
         speed: f64,
         hear: fn(&str),
     ) -> (Self, Handle) {
@@ -169,6 +165,7 @@ impl Driver {
             caution,
             prefixes,
             lengths,
+            chosen,
             commands,
             hear,
             said,
@@ -224,7 +221,7 @@ impl Driver {
         if is_more {
             self.say_behind();
         }
-        self.relay.hand_over(&self.clock, self.live.now().min(now), wall());
+        self.relay.hand_over(&self.clock, self.live.now().min(now));
         is_more
     }
 
@@ -249,7 +246,7 @@ impl Driver {
     }
 
     fn say_behind(&mut self) {
-        let behind = wall().saturating_duration_since(self.clock.wall_at(self.live.now()));
+        let behind = self.behind();
         let is_said = self.said.is_some_and(|said| said.elapsed() < SAID_EVERY);
         if behind > BEHIND && !is_said {
             self.said = Some(wall());
@@ -273,18 +270,23 @@ impl Driver {
         match command {
             Command::Submit(submission) => self.submit(*submission),
             Command::Cancel(answer) => self.cancel(&answer),
-            Command::AbortAll => {
-                for id in self.relay.inside(None) {
+            Command::AbortAll(replica) => {
+                for id in self.relay.inside(replica) {
                     self.abort(id);
                 }
             }
-            Command::Flush(reply) => {
-                let is_idle = self.relay.open() == 0;
+            Command::Flush(replica, reply) => {
+                let is_idle = self.relay.inside(replica).is_empty();
                 if is_idle {
-                    self.flush();
+                    self.flush(replica);
                 }
                 // Who asked may have gone.
                 let _gone = reply.send(is_idle);
+            }
+            Command::IsUp(replica, reply) => {
+                let all = 0..self.live.instances().len() as u32;
+                let mut asked = all.map(InstanceId).filter(|id| replica.is_none_or(|it| it == *id));
+                let _gone = reply.send(asked.any(|id| self.live.is_up(id)));
             }
             Command::Fault(fault) => {
                 let now = self.clock.now();
@@ -306,6 +308,13 @@ impl Driver {
         let at = self.reach(self.clock.at(submission.came));
         let Submission { prompt, answer, ignore_eos, priority, model, adapter, salt, .. } =
             submission;
+        if let Some(replica) = submission.replica {
+            if !self.live.is_up(replica) {
+                // Nobody listens there.
+                return answer.change(|progress| progress.end = Some(End::Failed));
+            }
+            self.chosen.set(replica);
+        }
         let asked = submission.max_tokens;
         let drawn = self.lengths.draw(asked, submission.min_tokens, ignore_eos);
         let segments = self.prefixes.segments(&prompt);
@@ -337,10 +346,11 @@ impl Driver {
         self.after_event();
     }
 
-    fn flush(&mut self) {
+    fn flush(&mut self, only: Option<InstanceId>) {
         let now = self.clock.now();
         self.reach(now);
-        for replica in 0..self.live.instances().len() as u32 {
+        let all = 0..self.live.instances().len() as u32;
+        for replica in all.filter(|id| only.is_none_or(|only| only.0 == *id)) {
             let at_s = self.live.now().as_secs_f64();
             self.live.inject(&from(FaultConfig::LostCache { replica, at_s }, self.live.now()));
         }
@@ -357,27 +367,22 @@ impl Driver {
                 load,
                 counters: self.relay.counters[id.index()].clone(),
                 kv_tokens: [of(load.kv_blocks), of(load.kv_blocks_held())],
+                is_up: self.live.is_up(id),
             }
         });
         Look {
             now,
             speed: self.clock.speed(),
             replicas: replicas.collect(),
-            punctuality: self.punctuality(),
+            behind_s: self.behind().as_secs_f64(),
             open: self.relay.open(),
         }
     }
 
-    fn punctuality(&mut self) -> Punctuality {
-        let now = wall();
+    /// How long the next thing that happens has been due.
+    fn behind(&mut self) -> Duration {
         let due = self.live.next_change().map(|at| self.clock.wall_at(at));
-        let behind = due.map_or(Duration::ZERO, |due| now.saturating_duration_since(due));
-        let late: &LogBins = &self.relay.lateness;
-        let at = |share: f64| late.percentile(share) * 1e-9;
-        let deliveries = late.count();
-        let lateness_s =
-            if deliveries == 0 { [0.0; 3] } else { [at(50.0), at(99.0), late.max() * 1e-9] };
-        Punctuality { deliveries, lateness_s, behind_s: behind.as_secs_f64() }
+        due.map_or(Duration::ZERO, |due| wall().saturating_duration_since(due))
     }
 
     fn report(&self) -> Summary {
@@ -393,11 +398,10 @@ impl Driver {
         for id in open {
             self.abort(id);
         }
-        let punctuality = self.punctuality();
         let Self { live, mut relay, mut recorder, mut caution, .. } = self;
         let mut heard: Heard<'_> = (&mut relay, (&mut recorder, &mut caution));
         let counts = live.close(&mut heard);
-        Ended { counts, recorder, caution, punctuality }
+        Ended { counts, recorder, caution }
     }
 }
 

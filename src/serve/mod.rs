@@ -8,8 +8,10 @@
 //!   and refusals
 //! * `openai/`, `vllm.rs`, `sglang.rs`: what each vendor's clients say and expect; `control.rs`: what only a
 //!   simulator has
+//! * `ports.rs`: one port for the cluster, or one for each replica
 //! * `driver.rs`: the thread that owns the cluster; `clock.rs`: its time; `relay.rs`: what is told to whom, and when;
-//!   `counters.rs`, `exposition.rs`: what watchers see
+//!   `counters.rs`, `exposition.rs`: what watchers see;
+//!   `lateness.rs`: how well it keeps time
 //! * `answer.rs`: an answer between the two; `words.rs`: text as tokens; `prefixes.rs`: which tokens caches take for
 //!   equal; `lengths.rs`: how long answers are
 
@@ -23,8 +25,10 @@ mod error;
 mod exposition;
 mod fields;
 mod http;
+mod lateness;
 mod lengths;
 mod openai;
+mod ports;
 mod prefixes;
 mod relay;
 mod sglang;
@@ -45,10 +49,13 @@ use self::clock::Clock;
 use self::counters::Counters;
 use self::driver::{Command, Driver, Ended, Handle};
 use self::http::Listening;
+use self::lateness::Lateness;
 use self::lengths::Lengths;
+use self::ports::Chosen;
 use self::prefixes::Prefixes;
 use self::relay::Relay;
 use self::words::Words;
+use crate::cluster::Router;
 use crate::ids::{InstanceId, ModelId};
 use crate::metrics::{Caution, Recorder};
 use crate::resolved::Scenario;
@@ -57,6 +64,7 @@ use crate::sim::{Counts, Live};
 use crate::study::{Case, StudyError};
 
 pub use self::app::Limits;
+pub use self::lateness::Late;
 pub use self::words::TokenizerError;
 
 /// Prompt tokens that are remembered to tell which prompts begin alike: this many at least and at most, and else
@@ -79,6 +87,8 @@ pub enum Tokens {
 pub struct Settings {
     /// Where it listens.
     pub address: SocketAddr,
+    /// Whether every replica has a port of its own, from that one on, where it is asked past the router.
+    pub port_per_replica: bool,
     /// Simulated seconds per second.
     pub speed: f64,
     /// What texts are cut into tokens by.
@@ -111,6 +121,9 @@ pub enum ServeError {
     /// The tokenizer is of no use.
     #[error("{}: {}", .0.display(), .1)]
     Tokenizer(PathBuf, TokenizerError),
+    /// Its replicas cannot have a port each.
+    #[error("replicas cannot have a port each: {0}")]
+    Ports(&'static str),
     /// The address is taken, or not this machine's.
     #[error("cannot listen at {0}: {1}")]
     Listen(SocketAddr, io::Error),
@@ -131,9 +144,8 @@ pub struct Serviced {
     pub recorder: Recorder,
     /// What figures hang on.
     pub caution: Caution,
-    /// How long after their simulated instants tokens were handed to their connections, in seconds: the median, the
-    /// 99th percentile, the most.
-    pub lateness_s: [f64; 3],
+    /// How long after their simulated instants tokens were written.
+    pub late: Late,
 }
 
 /// Serves a scenario until it is told to end by Ctrl-C or a SIGTERM. `ready` hears where it listens.
@@ -143,7 +155,7 @@ pub struct Serviced {
 pub fn serve(
     case: &Case,
     settings: &Settings,
-    ready: impl FnOnce(SocketAddr),
+    ready: impl FnOnce(&[SocketAddr]),
 ) -> Result<Serviced, ServeError> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let scenario = &case.scenario;
@@ -154,10 +166,34 @@ pub fn serve(
         }
     };
     let words = Arc::new(words);
+    let mut ports = vec![None];
+    if settings.port_per_replica {
+        if let Some(why) = ports::refused(scenario) {
+            return Err(ServeError::Ports(why));
+        }
+        ports = scenario.instances().map(Some).collect();
+    }
     let (driver, handle) = driver(case, settings, &words)?;
-    let app = Arc::new(app(scenario, settings, (handle.clone(), words), &driver));
-    let listening = runtime.block_on(Listening::at(settings.address));
-    let listening = listening.map_err(|error| ServeError::Listen(settings.address, error))?;
+    let lateness = Arc::new(Lateness::default());
+    let is_closing = Arc::new(AtomicBool::new(false));
+    let mut servers = Vec::with_capacity(ports.len());
+    for (offset, replica) in (0..).zip(ports) {
+        let mut address = settings.address;
+        if address.port() != 0 {
+            let port = address.port().checked_add(offset);
+            address.set_port(port.ok_or(ServeError::Ports("there are not so many ports"))?);
+        }
+        let listening = runtime.block_on(Listening::at(address));
+        let listening = listening.map_err(|error| ServeError::Listen(address, error))?;
+        let app = App {
+            replica,
+            lateness: lateness.clone(),
+            is_closing: is_closing.clone(),
+            ..app(scenario, settings, (handle.clone(), words.clone()), &driver)
+        };
+        servers.push((Arc::new(app), listening));
+    }
+    let addresses: Vec<SocketAddr> = servers.iter().map(|(_, at)| at.address).collect();
     let (closing, closed) = watch::channel(false);
     let driving = std::thread::Builder::new().name("driver".to_owned());
     let driving = driving.spawn({
@@ -169,28 +205,30 @@ pub fn serve(
             ended
         }
     })?;
-    ready(listening.address);
+    ready(&addresses);
     runtime.block_on(async {
-        tokio::spawn(stop_on_signal(app.clone(), settings.grace));
-        let mut closed = closed;
-        listening
-            .serve(app, async move {
+        tokio::spawn(stop_on_signal(handle, is_closing, settings.grace));
+        let mut all = tokio::task::JoinSet::new();
+        for (app, listening) in servers {
+            let mut closed = closed.clone();
+            all.spawn(listening.serve(app, async move {
                 drop(closed.wait_for(|is_closed| *is_closed).await);
-            })
-            .await;
+            }));
+        }
+        while all.join_next().await.is_some() {}
     });
     runtime.shutdown_timeout(Duration::from_secs(1));
     let ended = driving.join().map_err(|_| ServeError::Broken)?;
-    let Ended { counts, recorder, caution, punctuality } = ended.map_err(|_| ServeError::Broken)?;
-    Ok(Serviced { counts, recorder, caution, lateness_s: punctuality.lateness_s })
+    let Ended { counts, recorder, caution } = ended.map_err(|_| ServeError::Broken)?;
+    Ok(Serviced { counts, recorder, caution, late: lateness.figures() })
 }
 
 /// Waits for a signal to end, and then for answers that are under way, for a while.
-async fn stop_on_signal(app: Arc<App>, grace: Duration) {
+async fn stop_on_signal(handle: Handle, is_closing: Arc<AtomicBool>, grace: Duration) {
     signalled().await;
-    app.is_closing.store(true, Ordering::Relaxed);
+    is_closing.store(true, Ordering::Relaxed);
     let all_over = async {
-        while let Some(look) = app.handle.ask(Command::Look).await {
+        while let Some(look) = handle.ask(Command::Look).await {
             if look.open == 0 {
                 return;
             }
@@ -202,7 +240,7 @@ async fn stop_on_signal(app: Arc<App>, grace: Duration) {
         () = tokio::time::sleep(grace) => {}
         () = signalled() => {}
     }
-    app.handle.tell(Command::Stop);
+    handle.tell(Command::Stop);
 }
 
 /// Ctrl-C, or a SIGTERM.
@@ -227,7 +265,11 @@ fn driver(
     words: &Arc<Words>,
 ) -> Result<(Driver, Handle), ServeError> {
     let scenario = &case.scenario;
-    let cluster = case.cluster()?;
+    let mut cluster = case.cluster()?;
+    let chosen = Chosen::default();
+    if settings.port_per_replica {
+        cluster.router = Router::Custom(Box::new(chosen.clone()));
+    }
     let bins = match dialect(scenario) {
         Dialect::Vllm => &vllm::BINS,
         Dialect::Sglang => &sglang::BINS,
@@ -250,7 +292,7 @@ fn driver(
     Ok(Driver::new(
         (scenario.clone(), live),
         (relay, recorder, caution),
-        (prefixes, lengths),
+        (prefixes, lengths, chosen),
         settings.speed,
         settings.hear,
     ))
@@ -291,6 +333,8 @@ fn app(
         (0..kv_tokens.len() as u32).map(|id| scenario.groups[kinds.of(InstanceId(id))].serves);
     App {
         handle,
+        replica: None,
+        lateness: Arc::default(),
         words,
         dialect: dialect(scenario),
         models: models.collect(),
@@ -299,7 +343,7 @@ fn app(
         bodies: Semaphore::new(settings.limits.bodies_bytes / 1024),
         requests: Arc::new(Semaphore::new(settings.limits.requests)),
         api_key: settings.api_key.clone(),
-        is_closing: AtomicBool::new(false),
+        is_closing: Arc::default(),
         ids: AtomicU64::new(0),
         started: unix_seconds(),
         serves: serves.collect(),

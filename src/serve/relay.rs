@@ -3,7 +3,6 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
-use std::time::Instant;
 
 use rustc_hash::FxHashMap;
 
@@ -14,7 +13,6 @@ use crate::cluster::Role;
 use crate::engine::{Finish, Life};
 use crate::ids::{InstanceId, RequestId};
 use crate::sim::{Live, Observer, Occurrence};
-use crate::stats::LogBins;
 use crate::units::{SimDuration, SimTime};
 
 /// A request whose answer is not over.
@@ -88,8 +86,6 @@ pub(super) struct Relay {
     /// The request that is coming; its id is told when it arrives.
     coming: Option<Stream>,
     pub(super) counters: Vec<Counters>,
-    /// How long after it was due each delivery was made, in ns on the wall.
-    pub(super) lateness: LogBins,
 }
 
 impl Relay {
@@ -103,7 +99,6 @@ impl Relay {
             given: Vec::new(),
             coming: None,
             counters,
-            lateness: LogBins::default(),
         }
     }
 
@@ -209,12 +204,11 @@ impl Relay {
     }
 
     /// Hands over what is due until now.
-    pub(super) fn hand_over(&mut self, clock: &Clock, now: SimTime, wall: Instant) {
+    pub(super) fn hand_over(&mut self, clock: &Clock, now: SimTime) {
         while let Some(Reverse(first)) = self.due.peek().filter(|first| first.0.at <= now) {
             let Delivery { at, request, tokens, is_last, .. } = *first;
             self.due.pop();
             let due = clock.wall_at(at);
-            self.lateness.add(wall.saturating_duration_since(due).as_nanos() as u64);
             if is_last {
                 let Some(over) = self.over.remove(&request) else { continue };
                 over.answer.change(|progress| {

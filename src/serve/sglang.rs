@@ -287,6 +287,7 @@ fn streamed(app: &Arc<App>, pending: Vec<Pending>, is_batch: bool) -> Response {
                 return None;
             }
             let progress = pending.answer.beyond(sent).await;
+            app.lateness.written(progress.due);
             let error = progress.end.and_then(ApiError::of);
             let mut value = match &error {
                 Some(error) => error.json(),
@@ -320,7 +321,7 @@ pub(super) async fn model_info(State(app): State<Arc<App>>) -> Json<Value> {
 pub(super) async fn server_info(State(app): State<Arc<App>>) -> Result<Json<Value>, ApiError> {
     let look = app.handle.ask(Command::Look).await.ok_or_else(ApiError::closing)?;
     let model = &app.models[0];
-    let states = look.replicas.iter().map(|replica| {
+    let states = app.watched(&look).iter().map(|replica| {
         json!({
             "last_gen_throughput": null,
             "load": replica.load.running + replica.load.waiting,
@@ -340,7 +341,11 @@ pub(super) async fn server_info(State(app): State<Arc<App>>) -> Result<Json<Valu
 
 /// `POST /flush_cache`.
 pub(super) async fn flush_cache(State(app): State<Arc<App>>) -> Result<Response, ApiError> {
-    let is_flushed = app.handle.ask(Command::Flush).await.ok_or_else(ApiError::closing)?;
+    let is_flushed = app
+        .handle
+        .ask(|reply| Command::Flush(app.replica, reply))
+        .await
+        .ok_or_else(ApiError::closing)?;
     Ok(if is_flushed {
         "Cache flushed.\nPlease check backend logs for more details. (When there are running or \
          waiting requests, the operation will not be performed.)\n"
@@ -362,14 +367,14 @@ pub(super) async fn abort_request(
         return Err(ApiError::field("rid", message));
     }
     fields.finish(&["rid", "abort_message"])?;
-    app.handle.tell(Command::AbortAll);
+    app.handle.tell(Command::AbortAll(app.replica));
     Ok(StatusCode::OK.into_response())
 }
 
 /// The metrics of SGLang's server, for each replica.
 pub(super) fn metrics(app: &App, look: &Look, out: &mut Exposition) {
     let replicas: Vec<(Labels, &Replica)> = (0..)
-        .zip(&look.replicas)
+        .zip(app.watched(look))
         .map(|(engine, replica): (usize, _)| {
             let engine_label = engine.to_string();
             let labels = [

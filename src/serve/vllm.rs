@@ -119,7 +119,11 @@ pub(super) async fn unload_adapter(
 
 /// `POST /reset_prefix_cache`.
 pub(super) async fn reset_prefix_cache(State(app): State<Arc<App>>) -> Result<Response, ApiError> {
-    let is_empty = app.handle.ask(Command::Flush).await.ok_or_else(ApiError::closing)?;
+    let is_empty = app
+        .handle
+        .ask(|reply| Command::Flush(app.replica, reply))
+        .await
+        .ok_or_else(ApiError::closing)?;
     let status = if is_empty { StatusCode::OK } else { StatusCode::CONFLICT };
     Ok(status.into_response())
 }
@@ -127,13 +131,17 @@ pub(super) async fn reset_prefix_cache(State(app): State<Arc<App>>) -> Result<Re
 /// `GET /load`: requests that are being answered.
 pub(super) async fn load(State(app): State<Arc<App>>) -> Result<Json<Value>, ApiError> {
     let look = app.handle.ask(Command::Look).await.ok_or_else(ApiError::closing)?;
-    Ok(Json(json!({"server_load": look.open})))
+    let of = |replica: &Replica| replica.load.running + replica.load.waiting;
+    let load: u32 = app.watched(&look).iter().map(of).sum();
+    Ok(Json(json!({"server_load": load})))
 }
 
 /// The metrics of vLLM's server, for each replica as for an engine of it.
 pub(super) fn metrics(app: &App, look: &Look, out: &mut Exposition) {
-    let replicas: Vec<(Labels, &Replica)> =
-        (0..).zip(&look.replicas).map(|(engine, replica)| (labels(app, engine), replica)).collect();
+    let replicas: Vec<(Labels, &Replica)> = (0..)
+        .zip(app.watched(look))
+        .map(|(engine, replica)| (labels(app, engine), replica))
+        .collect();
     let mut gauge = |name: &str, help: &str, of: &dyn Fn(&Replica) -> f64| {
         out.gauge(name, help, replicas.iter().map(|(labels, it)| (labels.clone(), of(it))));
     };

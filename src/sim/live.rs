@@ -146,6 +146,11 @@ impl Live {
         self.run.cluster.role(instance)
     }
 
+    /// Whether an instance serves.
+    pub fn is_up(&self, instance: InstanceId) -> bool {
+        self.run.is_up(instance)
+    }
+
     /// What became of all requests until now.
     pub fn counts(&self) -> Counts {
         let mut counts = self.run.counts;

@@ -16,6 +16,8 @@ const SCENARIO: &str = "name = 'served'\n[cluster]\nmodel = 'meta-llama/Llama-3.
 struct Server {
     process: Child,
     address: SocketAddr,
+    /// All addresses that it listens at.
+    others: Vec<SocketAddr>,
     folder: tempfile::TempDir,
 }
 
@@ -33,39 +35,23 @@ impl Server {
             .expect("it starts");
         let stderr = process.stderr.take().expect("it is piped");
         let mut lines = BufReader::new(stderr).lines().map(|line| line.expect("it is text"));
-        let address = lines.by_ref().find_map(|line| {
+        let listens = lines.by_ref().find_map(|line| {
             let (_, rest) = line.split_once("at http://")?;
-            rest.split(' ').next()?.parse().ok()
+            let rest = rest.split(" (").next()?;
+            rest.split(", http://").map(|address| address.parse().ok()).collect()
         });
-        let address = address.expect("it says where it listens");
+        let others: Vec<SocketAddr> = listens.expect("it says where it listens");
         // What it says later must not fill the pipe.
         std::thread::spawn(move || lines.for_each(drop));
-        Self { process, address, folder }
+        Self { process, address: others[0], others, folder }
     }
 
     fn send(&self, method: &str, path: &str, body: &str) -> TcpStream {
-        let mut stream = TcpStream::connect(self.address).expect("it listens");
-        stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a timeout");
-        let length = body.len();
-        let request = format!(
-            "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
-             Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
-        );
-        stream.write_all(request.as_bytes()).expect("it is sent");
-        stream
+        send_to(self.address, method, path, body)
     }
 
     fn text(&self, method: &str, path: &str, body: &str) -> (u16, String) {
-        let mut answer = String::new();
-        self.send(method, path, body).read_to_string(&mut answer).expect("it answers");
-        let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok());
-        let (head, body) = answer.split_once("\r\n\r\n").expect("a head and a body");
-        let body = if head.to_lowercase().contains("transfer-encoding: chunked") {
-            unchunked(body)
-        } else {
-            body.to_owned()
-        };
-        (status.expect("a status"), body)
+        text_at(self.address, method, path, body)
     }
 
     fn json(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {
@@ -108,6 +94,27 @@ impl Drop for Server {
         drop(self.process.kill());
         drop(self.process.wait());
     }
+}
+
+fn send_to(address: SocketAddr, method: &str, path: &str, body: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(address).expect("it listens");
+    stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a timeout");
+    let length = body.len();
+    let request = format!(
+        "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
+         Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
+    );
+    stream.write_all(request.as_bytes()).expect("it is sent");
+    stream
+}
+
+fn text_at(address: SocketAddr, method: &str, path: &str, body: &str) -> (u16, String) {
+    let mut answer = String::new();
+    send_to(address, method, path, body).read_to_string(&mut answer).expect("it answers");
+    let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok());
+    let (head, body) = answer.split_once("\r\n\r\n").expect("a head and a body");
+    let is_chunked = head.to_lowercase().contains("transfer-encoding: chunked");
+    (status.expect("a status"), if is_chunked { unchunked(body) } else { body.to_owned() })
 }
 
 fn unchunked(mut body: &str) -> String {
@@ -310,4 +317,30 @@ fn a_server_that_ends_leaves_a_folder_behind() {
     let summary: Value = serde_json::from_str(&summary.expect("it is there")).expect("it is JSON");
     assert_eq!(summary["requests"]["arrived"], 2);
     assert_eq!(summary["requests"]["finished"], 1);
+}
+
+#[test]
+fn each_replica_may_have_a_port_of_its_own() {
+    let scenario = SCENARIO.replace("host = 'none'", "host = 'none'\nreplicas = 3");
+    let server = Server::start(&scenario, &["--no-files", "--port-per-replica", "--speed", "50"]);
+    let addresses = server.others.clone();
+    assert_eq!(addresses.len(), 3);
+    let at = |place: usize| addresses[place];
+    let prompt = json!({"prompt": "abcd".repeat(100), "max_tokens": 3});
+    let cached = |place: usize| {
+        let body = prompt.to_string();
+        let (_, text) = text_at(at(place), "POST", "/v1/completions", &body);
+        let answer: Value = serde_json::from_str(&text).expect("it is JSON");
+        answer["usage"]["prompt_tokens_details"]["cached_tokens"].as_u64()
+    };
+    assert_eq!(cached(1), Some(0));
+    assert_eq!(cached(1), Some(96), "it went to the same replica");
+    assert_eq!(cached(2), Some(0), "another replica has another cache");
+    server.post("/servecast/faults", &json!({"type": "crash", "replica": 1, "down_s": 1e6}));
+    let health = |place: usize| text_at(at(place), "GET", "/health", "").0;
+    assert_eq!([health(0), health(1), health(2)], [200, 503, 200]);
+    assert_eq!(text_at(at(1), "POST", "/v1/completions", &prompt.to_string()).0, 503);
+    let (_, metrics) = text_at(at(2), "GET", "/metrics", "");
+    let model = "{model_name=\"meta-llama/Llama-3.1-8B\",engine=\"0\"";
+    assert_eq!(metric(&metrics, &format!("vllm:generation_tokens_total{model}")), 3);
 }

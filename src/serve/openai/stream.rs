@@ -155,6 +155,7 @@ impl Way {
             }]);
             text = event(&head.chunk(&role));
         }
+        head.app.lateness.written(progress.due);
         let seed = progress.id.map_or(0, |id| id.0);
         let words = head.app.words.text(seed, self.sent..progress.tokens);
         let reason = progress.end.map(End::reason);
