@@ -16,6 +16,10 @@ use crate::load::{Draft, Loaded, state_setting, state_step_times};
 use crate::metrics::{self, BenchReport};
 use crate::serve::{self, Limits, ServeError, Settings, Tokens};
 
+/// In the folder of results: what was asked, and a scenario that asks for it again.
+const TRACE: &str = "trace.jsonl";
+const AGAIN: &str = "replay.toml";
+
 /// `servecast serve`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
@@ -112,7 +116,8 @@ pub(super) fn serve(arguments: &ServeArguments) -> Result<(), Failure> {
     // It was measured under another load.
     case.scenario.measured = None;
     let output = arguments.output();
-    let dir = (!arguments.no_files).then(|| folder(&case.scenario.name, arguments)).transpose()?;
+    let mut dir =
+        (!arguments.no_files).then(|| folder(&case.scenario.name, arguments)).transpose()?;
     state_setting(&case.scenario, &listener());
     state_step_times(&case.scenario, case.costs(), &listener());
     if !arguments.host.is_loopback() {
@@ -129,7 +134,10 @@ pub(super) fn serve(arguments: &ServeArguments) -> Result<(), Failure> {
     #[expect(clippy::disallowed_methods, reason = "how long it was served")]
     let started = std::time::Instant::now();
     let name = case.scenario.models.join(", ");
-    let served = serve::serve(&case, &arguments.settings(), |addresses| {
+    let trace = dir.as_mut().map(|dir| dir.reserve(TRACE)).transpose();
+    let trace = trace.map_err(|error| Failure::Run(error.into()))?;
+    let settings = Settings { trace, ..arguments.settings() };
+    let served = serve::serve(&case, &settings, |addresses| {
         let all: Vec<String> = addresses.iter().map(|at| format!("http://{at}")).collect();
         say(&format!("serving {name} at {} (Ctrl-C ends it)", all.join(", ")));
     });
@@ -153,6 +161,10 @@ pub(super) fn serve(arguments: &ServeArguments) -> Result<(), Failure> {
     if served.counts.arrived == 0 {
         return Ok(());
     }
+    if let Some(dir) = &mut dir {
+        let again = again(&loaded.text()).map_err(Failure::Run)?;
+        dir.write(AGAIN, again.as_bytes()).map_err(|error| Failure::Run(error.into()))?;
+    }
     let mut scenario = case.scenario.clone();
     let warnings = served.caution.warnings(&scenario, &served.counts);
     let report_of = BenchReport::new(&served.recorder, &scenario);
@@ -170,6 +182,31 @@ pub(super) fn serve(arguments: &ServeArguments) -> Result<(), Failure> {
         wall_s,
     };
     report(dir, &[outcome], &output)
+}
+
+/// The scenario with what was asked as its workload.
+fn again(scenario: &str) -> anyhow::Result<String> {
+    let mut scenario: toml::Table = scenario.parse()?;
+    let adapters = scenario.get("workload").and_then(|workload| workload.get("adapters")).cloned();
+    let recorded = toml::toml! {
+        [trace]
+        path = "trace.jsonl"
+        format = "jsonl"
+        [workload]
+        arrivals = { type = "trace" }
+        lengths = { type = "trace" }
+    };
+    scenario.extend(recorded);
+    if let (Some(mut adapters), Some(workload)) = (adapters, scenario.get_mut("workload")) {
+        if let Some(adapters) = adapters.as_table_mut() {
+            let of_trace = toml::toml! { type = "as_given" };
+            adapters.insert("popularity".to_owned(), of_trace.into());
+        }
+        if let Some(workload) = workload.as_table_mut() {
+            workload.insert("adapters".to_owned(), adapters);
+        }
+    }
+    Ok(toml::to_string(&scenario)?)
 }
 
 fn folder(name: &str, arguments: &ServeArguments) -> Result<RunDir, Failure> {
@@ -228,6 +265,7 @@ impl ServeArguments {
             port_per_replica: self.port_per_replica,
             speed: self.speed,
             tokens: self.tokens(),
+            trace: None,
             draws_lengths: self.answers == Answers::Workload,
             api_key: self.api_key(),
             limits: Limits {

@@ -21,6 +21,11 @@ impl BlockHash {
         Self(mix(name))
     }
 
+    /// The name as a number.
+    pub const fn number(self) -> u64 {
+        self.0
+    }
+
     /// The name is turned, so that no value cancels the one that it was made of.
     const fn then(self, value: u64) -> Self {
         Self(mix(self.0.rotate_left(32) ^ mix(value)))

@@ -16,8 +16,10 @@ use super::lengths::Lengths;
 use super::ports::Chosen;
 use super::prefixes::Prefixes;
 use super::relay::{Relay, Stream};
+use super::trace::TraceLog;
 use crate::engine::scheduler::Load;
 use crate::ids::{AdapterId, InstanceId, ModelId, RequestId};
+use crate::io::traces::TraceError;
 use crate::metrics::{BenchReport, Caution, Recorder, Summary};
 use crate::request::{Content, Request, Segment};
 use crate::resolved::Scenario;
@@ -122,6 +124,8 @@ pub(super) struct Ended {
     pub(super) counts: Counts,
     pub(super) recorder: Recorder,
     pub(super) caution: Caution,
+    /// Whether the trace could be written.
+    pub(super) traced: Result<(), TraceError>,
 }
 
 /// What hears of the run.
@@ -139,6 +143,7 @@ pub(super) struct Driver {
     prefixes: Prefixes,
     lengths: Lengths,
     chosen: Chosen,
+    trace: Option<TraceLog>,
     commands: mpsc::Receiver<Command>,
     hear: fn(&str),
     said: Option<Instant>,
@@ -150,6 +155,7 @@ impl Driver {
         (scenario, live): (Scenario, Live),
         (relay, recorder, caution): (Relay, Recorder, Caution),
         (prefixes, lengths, chosen): (Prefixes, Lengths, Chosen),
+        trace: Option<TraceLog>,
         speed: f64,
         hear: fn(&str),
     ) -> (Self, Handle) {
@@ -166,6 +172,7 @@ impl Driver {
             prefixes,
             lengths,
             chosen,
+            trace,
             commands,
             hear,
             said,
@@ -239,9 +246,14 @@ impl Driver {
 
     fn after_event(&mut self) {
         self.relay.collect(&self.live);
-        for given in self.relay.given() {
-            let stream = Segment::answer_stream(given.id);
-            self.prefixes.answered(&given.prompt, given.id.0, stream, given.tokens);
+        for ended in self.relay.ended() {
+            let stream = Segment::answer_stream(ended.id);
+            if ended.is_answered {
+                self.prefixes.answered(&ended.prompt, ended.id.0, stream, ended.tokens);
+            }
+            if let Some(trace) = &mut self.trace {
+                trace.end(ended.id, ended.tokens);
+            }
         }
     }
 
@@ -329,7 +341,10 @@ impl Driver {
         };
         self.relay.expect(Stream::new(answer, prompt, drawn.max_tokens));
         let mut heard: Heard<'_> = (&mut self.relay, (&mut self.recorder, &mut self.caution));
-        self.live.submit(at, request, &mut heard);
+        let id = self.live.submit(at, request.clone(), &mut heard);
+        if let Some(trace) = &mut self.trace {
+            trace.begin(id, &request);
+        }
         self.after_event();
     }
 
@@ -398,10 +413,11 @@ impl Driver {
         for id in open {
             self.abort(id);
         }
-        let Self { live, mut relay, mut recorder, mut caution, .. } = self;
+        let Self { live, mut relay, mut recorder, mut caution, trace, .. } = self;
         let mut heard: Heard<'_> = (&mut relay, (&mut recorder, &mut caution));
         let counts = live.close(&mut heard);
-        Ended { counts, recorder, caution }
+        let traced = trace.map_or(Ok(()), TraceLog::finish);
+        Ended { counts, recorder, caution, traced }
     }
 }
 

@@ -13,7 +13,8 @@
 //!   `counters.rs`, `exposition.rs`: what watchers see;
 //!   `lateness.rs`: how well it keeps time
 //! * `answer.rs`: an answer between the two; `words.rs`: text as tokens; `prefixes.rs`: which tokens caches take for
-//!   equal; `lengths.rs`: how long answers are
+//!   equal; `lengths.rs`: how long answers are;
+//!   `trace.rs`: what was asked
 
 mod answer;
 mod app;
@@ -32,6 +33,7 @@ mod ports;
 mod prefixes;
 mod relay;
 mod sglang;
+mod trace;
 mod vllm;
 mod words;
 
@@ -54,9 +56,11 @@ use self::lengths::Lengths;
 use self::ports::Chosen;
 use self::prefixes::Prefixes;
 use self::relay::Relay;
+use self::trace::TraceLog;
 use self::words::Words;
 use crate::cluster::Router;
 use crate::ids::{InstanceId, ModelId};
+use crate::io::traces::TraceError;
 use crate::metrics::{Caution, Recorder};
 use crate::resolved::Scenario;
 use crate::scenario::EngineConfig;
@@ -70,6 +74,8 @@ pub use self::words::TokenizerError;
 /// Prompt tokens that are remembered to tell which prompts begin alike: this many at least and at most, and else
 /// as many as all caches hold twice over.
 const REMEMBERED: std::ops::RangeInclusive<usize> = 1 << 20..=32 << 20;
+/// Tokens of a block of a trace at least: ids of single tokens would be as long as their texts.
+const LEAST_BLOCK: u32 = 16;
 /// Lengths of answers that are drawn from a workload.
 const LENGTHS: usize = 1 << 16;
 
@@ -96,6 +102,8 @@ pub struct Settings {
     /// Whether all answers are as long as those of the scenario's workload, up to their limit; if not, those with a
     /// limit are as long as that.
     pub draws_lengths: bool,
+    /// Where what was asked is written to, as a trace in JSON lines.
+    pub trace: Option<PathBuf>,
     /// What clients have to show, if anything.
     pub api_key: Option<String>,
     /// Bounds on what clients may ask for.
@@ -130,6 +138,9 @@ pub enum ServeError {
     /// The system gives no threads or signals.
     #[error(transparent)]
     System(#[from] io::Error),
+    /// The trace cannot be written.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
     /// The simulation broke a law: its message is on stderr.
     #[error("the simulation stopped")]
     Broken,
@@ -219,7 +230,8 @@ pub fn serve(
     });
     runtime.shutdown_timeout(Duration::from_secs(1));
     let ended = driving.join().map_err(|_| ServeError::Broken)?;
-    let Ended { counts, recorder, caution } = ended.map_err(|_| ServeError::Broken)?;
+    let Ended { counts, recorder, caution, traced } = ended.map_err(|_| ServeError::Broken)?;
+    traced?;
     Ok(Serviced { counts, recorder, caution, late: lateness.figures() })
 }
 
@@ -289,10 +301,15 @@ fn driver(
     let kv: u64 = kv_tokens(scenario, &live).iter().sum();
     let remembered = (kv as usize).saturating_mul(2).clamp(*REMEMBERED.start(), *REMEMBERED.end());
     let prefixes = Prefixes::new(words.clone(), remembered);
+    let names = scenario.workload.adapters.as_ref().map(|mix| mix.names().collect());
+    let block = scenario.first().settings.block_size().max(LEAST_BLOCK);
+    let log = |path: &PathBuf| TraceLog::create(path, block, names.unwrap_or_default());
+    let trace = settings.trace.as_ref().map(log).transpose()?;
     Ok(Driver::new(
         (scenario.clone(), live),
         (relay, recorder, caution),
         (prefixes, lengths, chosen),
+        trace,
         settings.speed,
         settings.hear,
     ))

@@ -65,12 +65,14 @@ struct Over {
     cached_tokens: u32,
 }
 
-/// An answer that was given, for who may quote it.
+/// A request that is over, for those who may quote its answer, and for its trace.
 #[derive(Debug)]
-pub(super) struct Given {
+pub(super) struct Ended {
     pub(super) id: RequestId,
     pub(super) prompt: Arc<[u32]>,
     pub(super) tokens: u32,
+    /// Whether its client has the answer.
+    pub(super) is_answered: bool,
 }
 
 /// The observer between a run and its clients.
@@ -82,7 +84,7 @@ pub(super) struct Relay {
     order: u64,
     /// Instances of which outcomes were told since they were last looked at.
     stepped: Vec<InstanceId>,
-    given: Vec<Given>,
+    ended: Vec<Ended>,
     /// The request that is coming; its id is told when it arrives.
     coming: Option<Stream>,
     pub(super) counters: Vec<Counters>,
@@ -96,7 +98,7 @@ impl Relay {
             due: BinaryHeap::new(),
             order: 0,
             stepped: Vec::new(),
-            given: Vec::new(),
+            ended: Vec::new(),
             coming: None,
             counters,
         }
@@ -112,9 +114,9 @@ impl Relay {
         self.streams.len() + self.over.len()
     }
 
-    /// Answers that were given since this was asked last.
-    pub(super) fn given(&mut self) -> impl Iterator<Item = Given> + '_ {
-        self.given.drain(..)
+    /// Requests that are over since this was asked last.
+    pub(super) fn ended(&mut self) -> impl Iterator<Item = Ended> + '_ {
+        self.ended.drain(..)
     }
 
     /// When the next delivery is due.
@@ -196,9 +198,8 @@ impl Relay {
                 );
             }
         }
-        if tokens > 0 && matches!(end, End::Stop | End::Length) {
-            self.given.push(Given { id, prompt: stream.prompt.clone(), tokens });
-        }
+        let (prompt, is_answered) = (stream.prompt.clone(), end.is_answer());
+        self.ended.push(Ended { id, prompt, tokens, is_answered });
         self.over.insert(id, Over { answer: stream.answer, end, cached_tokens });
         self.deliver(at, id, tokens, true);
     }

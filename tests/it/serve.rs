@@ -320,6 +320,34 @@ fn a_server_that_ends_leaves_a_folder_behind() {
 }
 
 #[test]
+fn what_was_asked_is_run_again_to_the_same_lengths_and_hits() {
+    let mut server = Server::start(SCENARIO, &["--output-dir", "out", "--speed", "50"]);
+    let prompt = "abcdefgh".repeat(100);
+    for tokens in 1..6 {
+        let body = json!({"prompt": format!("{prompt}{tokens}"), "max_tokens": tokens * 10});
+        server.post("/v1/completions", &body);
+    }
+    assert_eq!(server.stop(), Some(0));
+    let folder = server.folder.path();
+    let run = Command::new(env!("CARGO_BIN_EXE_servecast"))
+        .args(["run", "out/replay.toml", "--output-dir", "again"])
+        .current_dir(folder)
+        .output()
+        .expect("it runs");
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    let [served, again] = ["out", "again"].map(|name| {
+        let text = std::fs::read_to_string(folder.join(name).join("summary.json"));
+        serde_json::from_str::<Value>(&text.expect("it is there")).expect("it is JSON")
+    });
+    for figure in ["completed", "total_input_tokens", "total_output_tokens", "mean_tpot_ms"] {
+        assert_eq!(served["benchmark"][figure], again["benchmark"][figure], "{figure}");
+    }
+    let cached = |summary: &Value| summary["cluster"]["replicas"][0]["cached_tokens"].clone();
+    assert_eq!(cached(&served), json!(4 * 192));
+    assert_eq!(cached(&served), cached(&again));
+}
+
+#[test]
 fn each_replica_may_have_a_port_of_its_own() {
     let scenario = SCENARIO.replace("host = 'none'", "host = 'none'\nreplicas = 3");
     let server = Server::start(&scenario, &["--no-files", "--port-per-replica", "--speed", "50"]);

@@ -328,6 +328,8 @@ fn put_jsonl(sink: &mut dyn Write, row: &TraceRow, _: &WriteOptions) -> io::Resu
         hash_block_tokens: Option<u32>,
         #[serde(skip_serializing_if = "<[u64]>::is_empty")]
         hash_ids: &'a [u64],
+        #[serde(skip_serializing_if = "Option::is_none")]
+        adapter: Option<String>,
     }
     let row = Row {
         arrival_ns: nanos(row),
@@ -336,6 +338,7 @@ fn put_jsonl(sink: &mut dyn Write, row: &TraceRow, _: &WriteOptions) -> io::Resu
         session: row.session,
         hash_block_tokens: (!row.hash_ids.is_empty()).then_some(row.hash_block_tokens),
         hash_ids: &row.hash_ids,
+        adapter: row.adapter.as_ref().map(ToString::to_string),
     };
     put_json(sink, &row)
 }

@@ -7,7 +7,8 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use futures_util::future::Either;
 use futures_util::stream::{self, Stream, StreamExt};
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 
 use super::sampling::{Sampling, usage};
 use crate::serve::answer::End;
@@ -85,45 +86,79 @@ fn tail(head: &Head, totals: &Totals) -> Bytes {
     let mut text = String::new();
     if head.sampling.usage.at_end {
         let [prompt, completion, cached] = *totals.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut chunk = head.chunk(&json!([]));
-        chunk["usage"] = usage(prompt, completion, cached);
-        text = event(&chunk);
+        let usage = Some(usage(prompt, completion, cached));
+        text = head.event(&[], usage);
     }
     text.push_str("data: [DONE]\n\n");
     text.into()
 }
 
-fn event(value: &Value) -> String {
-    format!("data: {value}\n\n")
+/// An event of a stream.
+#[derive(Debug, Serialize)]
+struct Chunk<'a> {
+    id: &'a str,
+    object: &'static str,
+    created: u64,
+    model: &'a str,
+    choices: &'a [Piece<'a>],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    usage: Option<Value>,
+}
+
+/// What comes of an answer with an event.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Piece<'a> {
+    Completion {
+        index: u32,
+        text: &'a str,
+        logprobs: (),
+        finish_reason: Option<&'static str>,
+        stop_reason: (),
+    },
+    Chat {
+        index: u32,
+        delta: Delta<'a>,
+        logprobs: (),
+        finish_reason: Option<&'static str>,
+    },
+}
+
+#[derive(Debug, Serialize)]
+struct Delta<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    role: Option<&'static str>,
+    content: &'a str,
 }
 
 impl Head {
-    fn chunk(&self, choices: &Value) -> Value {
+    fn event(&self, choices: &[Piece<'_>], usage: Option<Value>) -> String {
         let object = match self.style {
             Style::Completion => "text_completion",
             Style::Chat => "chat.completion.chunk",
         };
-        json!({
-            "id": self.id,
-            "object": object,
-            "created": self.created,
-            "model": self.sampling.model,
-            "choices": choices,
-        })
+        let (id, model) = (self.id.as_str(), self.sampling.model.as_str());
+        let chunk = Chunk { id, object, created: self.created, model, choices, usage };
+        let chunk = serde_json::to_string(&chunk);
+        format!("data: {}\n\n", chunk.expect("texts and numbers are JSON"))
     }
 
-    fn choice(&self, index: u32, text: &str, reason: Option<&str>) -> Value {
-        let choice = match self.style {
-            Style::Completion => json!({
-                "index": index, "text": text, "logprobs": null, "finish_reason": reason,
-                "stop_reason": null,
-            }),
-            Style::Chat => json!({
-                "index": index, "delta": {"content": text}, "logprobs": null,
-                "finish_reason": reason,
-            }),
-        };
-        json!([choice])
+    fn piece<'a>(&self, index: u32, text: &'a str, reason: Option<&'static str>) -> Piece<'a> {
+        match self.style {
+            Style::Completion => Piece::Completion {
+                index,
+                text,
+                logprobs: (),
+                finish_reason: reason,
+                stop_reason: (),
+            },
+            Style::Chat => Piece::Chat {
+                index,
+                delta: Delta { role: None, content: text },
+                logprobs: (),
+                finish_reason: reason,
+            },
+        }
     }
 }
 
@@ -145,25 +180,21 @@ impl Way {
         let prompt_tokens = self.choice.pending.prompt_tokens;
         if let Some(error) = progress.end.and_then(ApiError::of) {
             self.is_over = true;
-            return event(&error.json());
+            return format!("data: {}\n\n", error.json());
         }
         let mut text = String::new();
         if self.sent == 0 && head.style == Style::Chat {
-            let role = json!([{
-                "index": index, "delta": {"role": "assistant", "content": ""}, "logprobs": null,
-                "finish_reason": null,
-            }]);
-            text = event(&head.chunk(&role));
+            let delta = Delta { role: Some("assistant"), content: "" };
+            let role = Piece::Chat { index, delta, logprobs: (), finish_reason: None };
+            text = head.event(&[role], None);
         }
         head.app.lateness.written(progress.due);
         let seed = progress.id.map_or(0, |id| id.0);
         let words = head.app.words.text(seed, self.sent..progress.tokens);
-        let reason = progress.end.map(End::reason);
-        let mut chunk = head.chunk(&head.choice(index, &words, reason));
-        if head.sampling.usage.in_chunks {
-            chunk["usage"] = usage(prompt_tokens, progress.tokens, progress.cached_tokens);
-        }
-        text.push_str(&event(&chunk));
+        let piece = head.piece(index, &words, progress.end.map(End::reason));
+        let counted = head.sampling.usage.in_chunks;
+        let usage = counted.then(|| usage(prompt_tokens, progress.tokens, progress.cached_tokens));
+        text.push_str(&head.event(&[piece], usage));
         self.sent = progress.tokens;
         if progress.end.is_some() {
             self.is_over = true;
