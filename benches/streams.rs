@@ -57,7 +57,7 @@ impl Server {
             .find_map(|line| line.split_once("at http://")?.1.split(' ').next()?.parse().ok());
         let address = address.expect("it says where it listens");
         std::thread::spawn(move || {
-            lines.map_while(Result::ok).for_each(|line| println!("  {line}"))
+            lines.map_while(Result::ok).for_each(|line| println!("  {line}"));
         });
         (Self(process), address)
     }

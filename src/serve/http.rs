@@ -49,6 +49,7 @@ fn routes(app: &Arc<App>) -> Router {
         .route("/model_info", get(sglang::model_info))
         .route("/get_server_info", get(sglang::server_info))
         .route("/server_info", get(sglang::server_info))
+        .route("/get_load", get(sglang::load))
         .route("/flush_cache", get(sglang::flush_cache).post(sglang::flush_cache))
         .route("/abort_request", post(sglang::abort_request))
         .route("/servecast/faults", post(control::faults))

@@ -22,6 +22,7 @@ use super::driver::{Command, Look, Replica};
 use super::error::ApiError;
 use super::exposition::{Exposition, Labels};
 use super::fields::Fields;
+use crate::engine::scheduler::Load;
 
 pub(super) const BINS: Bins = Bins {
     first_token_s: &[
@@ -337,6 +338,19 @@ pub(super) async fn server_info(State(app): State<Arc<App>>) -> Result<Json<Valu
         "disaggregation_mode": "null",
         "internal_states": states.collect::<Vec<_>>(),
     })))
+}
+
+/// `GET /get_load`: what SGLang's router asks for.
+pub(super) async fn load(State(app): State<Arc<App>>) -> Result<Json<Value>, ApiError> {
+    let look = app.handle.ask(Command::Look).await.ok_or_else(ApiError::closing)?;
+    let loads = (0..).zip(app.watched(&look)).map(|(rank, replica): (u32, _)| {
+        let Load { running, waiting, .. } = replica.load;
+        json!({
+            "dp_rank": rank, "num_reqs": running + waiting, "num_waiting_reqs": waiting,
+            "num_tokens": replica.kv_tokens[1],
+        })
+    });
+    Ok(Json(json!(loads.collect::<Vec<_>>())))
 }
 
 /// `POST /flush_cache`.

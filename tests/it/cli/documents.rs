@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use super::Cli;
 
 /// Commands that are not run here, and why.
-const ELSEWHERE: [(&str, &str); 5] = [
+const ELSEWHERE: [(&str, &str); 6] = [
     ("servecast sweep scenarios/rate-sweep.toml --seeds 100 --ray", "is of the Python package"),
     ("servecast compare scenarios/routing.toml", "minutes without optimisation: cli::compare"),
     ("servecast profile probe", "needs a server: cli::probe has one"),
+    ("servecast serve", "serves until it is told to end: serve"),
     ("servecast validate", "minutes without optimisation: cli::validate and cli::goals"),
     ("servecast calibrate", "minutes without optimisation: cli::calibrate"),
 ];

@@ -13,9 +13,10 @@ fn help(command: &str) -> String {
     lines.join("\n")
 }
 
-const COMMANDS: [&str; 25] = [
+const COMMANDS: [&str; 26] = [
     "",
     "run",
+    "serve",
     "sweep",
     "merge",
     "bench",
