@@ -115,6 +115,7 @@ pub(super) fn serve(arguments: &ServeArguments) -> Result<(), Failure> {
     let mut case = loaded.case()?;
     // It was measured under another load.
     case.scenario.measured = None;
+    case.scenario.without_client();
     let output = arguments.output();
     let mut dir =
         (!arguments.no_files).then(|| folder(&case.scenario.name, arguments)).transpose()?;

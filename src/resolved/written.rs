@@ -4,6 +4,7 @@ use super::Scenario;
 use crate::erased;
 use crate::scenario::{
     DisaggregationConfig, GatewayConfig, KvTiersConfig, LoraConfig, RouterConfig, ScenarioFile,
+    ServerHost,
 };
 use crate::units::SimDuration;
 
@@ -61,6 +62,15 @@ impl Scenario {
     /// How many requests replicas get at once, if that is limited.
     pub fn gateway(&self) -> Option<&GatewayConfig> {
         self.cluster.gateway.as_ref()
+    }
+
+    /// The client takes no time: a real one stands in its place.
+    pub fn without_client(&mut self) {
+        for group in &mut self.groups {
+            if let Some(ServerHost::Measured(config)) = &mut group.cluster.host {
+                config.client = false;
+            }
+        }
     }
 
     /// What is between replicas that prefill and replicas that decode.

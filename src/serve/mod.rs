@@ -159,7 +159,8 @@ pub struct Serviced {
     pub late: Late,
 }
 
-/// Serves a scenario until it is told to end by Ctrl-C or a SIGTERM. `ready` hears where it listens.
+/// Serves a scenario until it is told to end by Ctrl-C or a SIGTERM. `ready` hears where it listens. What a simulated
+/// client would take is left to the real ones.
 ///
 /// # Errors
 /// When the scenario cannot be simulated, or the address is not to be had.
@@ -168,6 +169,9 @@ pub fn serve(
     settings: &Settings,
     ready: impl FnOnce(&[SocketAddr]),
 ) -> Result<Serviced, ServeError> {
+    let mut case = case.clone();
+    case.scenario.without_client();
+    let case = &case;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let scenario = &case.scenario;
     let words = match &settings.tokens {

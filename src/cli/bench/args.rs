@@ -203,9 +203,12 @@ pub(in crate::cli) struct WorkloadArguments {
     /// sglang: copies of the first prompt that are answered before the clock starts [default: 1]
     #[arg(long, value_name = "COUNT")]
     pub(super) warmup_requests: Option<u32>,
-    /// vllm: the same, beside the one that tests the server [default: 0]
+    /// vllm: the same [default: 0]
     #[arg(long, value_name = "COUNT")]
     pub(super) num_warmups: Option<u32>,
+    /// vllm: above 0, a request tests the server before those of the warm-up [default: 0]
+    #[arg(long, value_name = "SECONDS")]
+    pub(super) ready_check_timeout_sec: Option<u32>,
     /// sglang: forget what the warm-up left in the prefix cache
     #[arg(long)]
     pub(super) flush_cache: bool,

@@ -75,7 +75,6 @@ const FLAGS: &[(&str, Fate)] = &[
     ("skip-tokenizer-init", NoEffect),
     ("trust-remote-code", NoEffect),
     ("served-model-name", NoEffect),
-    ("ready-check-timeout-sec", NoEffect),
     ("ready-check-interval-sec", NoEffect),
     ("request-id-prefix", NoEffect),
     ("tokenize-prompt", NoEffect),

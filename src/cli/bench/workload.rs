@@ -118,6 +118,7 @@ impl WorkloadArguments {
         ];
         let vllm = [
             ("--num-warmups", self.num_warmups.is_some()),
+            ("--ready-check-timeout-sec", self.ready_check_timeout_sec.is_some()),
             ("--burstiness", self.burstiness.is_some()),
             ("--ramp-up-strategy", self.ramp_up_strategy.is_some()),
             ("--ramp-up-start-rps", self.ramp_up_start_rps.is_some()),
@@ -147,8 +148,10 @@ impl WorkloadArguments {
         let requests = match tool {
             Tool::Sglang if self.flush_cache => 0,
             Tool::Sglang => self.warmup_requests.unwrap_or(1),
-            // One more, which tests the server.
-            Tool::Vllm => self.num_warmups.unwrap_or(0).saturating_add(1),
+            Tool::Vllm => {
+                let tests_server = self.ready_check_timeout_sec.is_some_and(|timeout| timeout > 0);
+                self.num_warmups.unwrap_or(0).saturating_add(tests_server.into())
+            }
         };
         if is_trace {
             if self.warmup_requests.or(self.num_warmups).is_some() {
