@@ -129,7 +129,7 @@ class SglangBench:
 
 @dataclass(frozen=True)
 class VllmBench:
-    """`vllm bench serve`. `--ready-check-timeout-sec` makes it send the request that `servecast bench` counts on."""
+    """`vllm bench serve`."""
 
     backend: str
     venv = "vllm"
@@ -139,7 +139,7 @@ class VllmBench:
             "--backend", self.backend, "--model", load.model, "--dataset-name", "random", "--random-input-len", str(load.prompt_tokens),
             "--random-output-len", str(load.output_tokens), "--random-range-ratio", "0", "--num-prompts", str(load.requests),
             "--request-rate", str(load.rate_per_s), "--seed", str(load.seed), "--ignore-eos", "--temperature", "0",
-            "--ready-check-timeout-sec", "60", "--percentile-metrics", "ttft,tpot,itl,e2el",
+            "--percentile-metrics", "ttft,tpot,itl,e2el",
         ]
 
     def twin(self, load):
