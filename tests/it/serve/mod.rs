@@ -1,8 +1,13 @@
 //! A scenario behind HTTP, asked by a client that knows no more than the protocol.
+//!
+//! * `faults.rs`: faults that are told to it
+
+mod faults;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -19,6 +24,8 @@ struct Server {
     /// All addresses that it listens at.
     others: Vec<SocketAddr>,
     folder: tempfile::TempDir,
+    /// What it has said on stderr since it listens.
+    said: Arc<Mutex<String>>,
 }
 
 impl Server {
@@ -42,8 +49,18 @@ impl Server {
         });
         let others: Vec<SocketAddr> = listens.expect("it says where it listens");
         // What it says later must not fill the pipe.
-        std::thread::spawn(move || lines.for_each(drop));
-        Self { process, address: others[0], others, folder }
+        let said = Arc::new(Mutex::new(String::new()));
+        let hears = said.clone();
+        std::thread::spawn(move || {
+            for line in lines {
+                *hears.lock().expect("no thread panics with it") += &(line + "\n");
+            }
+        });
+        Self { process, address: others[0], others, folder, said }
+    }
+
+    fn said(&self) -> String {
+        self.said.lock().expect("no thread panics with it").clone()
     }
 
     fn send(&self, method: &str, path: &str, body: &str) -> TcpStream {
