@@ -1,8 +1,15 @@
 //! A scenario behind HTTP, asked by a client that knows no more than the protocol.
 //!
+//! * `wire.rs`: a connection that is kept, and what comes back on it
+//! * `bodies.rs`: bodies that are made worse; `broken.rs`: connections that are
+//! * `fuzz.rs`: many of both against one server
 //! * `faults.rs`: faults that are told to it
 
+mod bodies;
+mod broken;
 mod faults;
+mod fuzz;
+mod wire;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
