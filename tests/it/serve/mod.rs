@@ -3,12 +3,13 @@
 //! * `wire.rs`: a connection that is kept, and what comes back on it
 //! * `bodies.rs`: bodies that are made worse; `broken.rs`: connections that are
 //! * `fuzz.rs`: many of both against one server
-//! * `faults.rs`: faults that are told to it
+//! * `faults.rs`: faults that are told to it; `silence.rs`: clients that hold a place and say nothing
 
 mod bodies;
 mod broken;
 mod faults;
 mod fuzz;
+mod silence;
 mod wire;
 
 use std::io::{BufRead, BufReader, Read, Write};
