@@ -269,7 +269,7 @@ impl App {
         let prompt_tokens = prompt.len() as u32;
         let submission = Submission {
             came,
-            prompt: prompt.into(),
+            prompt,
             max_tokens,
             min_tokens,
             ignore_eos,
@@ -289,7 +289,8 @@ impl App {
 #[derive(Debug)]
 pub(super) struct Asked {
     pub(super) came: std::time::Instant,
-    pub(super) prompt: Vec<u32>,
+    /// Shared by all answers to it: a client asks for hundreds in a few bytes.
+    pub(super) prompt: Arc<[u32]>,
     pub(super) max_tokens: Option<u32>,
     pub(super) min_tokens: u32,
     pub(super) ignore_eos: bool,

@@ -17,7 +17,7 @@ use servecast::rng::Seed;
 
 use super::bodies::{Posted, worse};
 use super::broken::break_off;
-use super::wire::Wire;
+use super::wire::{Wire, request};
 use super::{SCENARIO, Server};
 
 const CASES: u64 = 20_000;
@@ -29,7 +29,7 @@ const GROWTH_MIB: u64 = 32;
 /// forgets the oldest.
 const REQUEST_BYTES: u64 = 1024;
 
-fn setting(name: &str) -> Option<u64> {
+pub(super) fn setting(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().expect("a number"))
 }
 
@@ -91,7 +91,7 @@ fn adapters(server: &Server) -> Vec<String> {
 }
 
 /// Waits until something holds.
-fn wait_until(what: &str, longest: Duration, mut holds: impl FnMut() -> bool) {
+pub(super) fn wait_until(what: &str, longest: Duration, mut holds: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !holds() {
         assert!(begin.elapsed() < longest, "{what} within {longest:?}");
@@ -233,4 +233,22 @@ fn whatever_is_sent_is_answered_and_the_server_lives() {
     }
     assert_eq!(fuzz.server.stop(), Some(0));
     assert!(!fuzz.server.said().contains("panicked"), "{}", fuzz.server.said());
+}
+
+#[test]
+fn many_answers_to_a_long_prompt_hold_it_once() {
+    let server = Server::start(SCENARIO, &["--no-files"]);
+    let Some(before) = memory_mib(&server) else { return };
+    let body =
+        json!({"prompt": "abcd".repeat(100_000), "n": 256, "stream": true, "max_tokens": 5000});
+    let mut wire = Wire::to(server.address);
+    let body = body.to_string();
+    wire.send(&request("POST", "/v1/completions", body.as_bytes())).expect("it is sent");
+    wire.head().expect("it begins");
+    wait_until("all are in", Duration::from_secs(10), || {
+        server.get("/servecast/speed")["requests"] == 256
+    });
+    // 256 times 100,000 tokens of 4 bytes were 98 MiB.
+    let after = memory_mib(&server).expect("it was told before");
+    assert!(after < before + 50, "{before} to {after} MiB");
 }
