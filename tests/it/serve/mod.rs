@@ -3,10 +3,12 @@
 //! * `wire.rs`: a connection that is kept, and what comes back on it
 //! * `bodies.rs`: bodies that are made worse; `broken.rs`: connections that are
 //! * `fuzz.rs`: many of both against one server
+//! * `day.rs`: a day of faults and impatient clients, of whom none is lost
 //! * `faults.rs`: faults that are told to it; `silence.rs`: clients that hold a place and say nothing
 
 mod bodies;
 mod broken;
+mod day;
 mod faults;
 mod fuzz;
 mod silence;
@@ -106,10 +108,15 @@ impl Server {
             .collect()
     }
 
-    /// Ends it as a person would, and gives its exit code.
-    fn stop(&mut self) -> Option<i32> {
+    /// Tells it to end, as a person would.
+    fn interrupt(&self) {
         let pid = self.process.id().to_string();
         Command::new("kill").args(["-INT", &pid]).status().expect("it is told");
+    }
+
+    /// Ends it, and gives its exit code.
+    fn stop(&mut self) -> Option<i32> {
+        self.interrupt();
         self.process.wait().expect("it ends").code()
     }
 }

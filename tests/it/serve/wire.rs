@@ -24,11 +24,15 @@ pub(super) struct Answer {
 
 impl Wire {
     pub(super) fn to(address: SocketAddr) -> Self {
-        let stream = TcpStream::connect(address).expect("it listens");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-        stream.set_write_timeout(Some(PATIENCE)).expect("a timeout");
-        stream.set_nodelay(true).expect("it is set");
-        Self { stream: BufReader::new(stream) }
+        Self::try_to(address).expect("it listens")
+    }
+
+    pub(super) fn try_to(address: SocketAddr) -> io::Result<Self> {
+        let stream = TcpStream::connect(address)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        stream.set_nodelay(true)?;
+        Ok(Self { stream: BufReader::new(stream) })
     }
 
     pub(super) fn stream(&self) -> &TcpStream {
