@@ -16,6 +16,12 @@ use super::words::Words;
 use crate::ids::{AdapterId, InstanceId, ModelId};
 use crate::scenario::FaultConfig;
 
+/// The shortest and the longest time that a fault may last.
+const LEAST_S: f64 = 1e-9;
+const LONGEST_S: f64 = 1e9;
+/// How many times as long steps may take.
+const SLOWER: std::ops::RangeInclusive<f64> = 1.0..=1e6;
+
 /// What a client may ask of the server.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
@@ -116,8 +122,8 @@ pub(super) struct App {
     pub(super) kv_tokens: Vec<u64>,
     /// The model of each replica, by its place among those that are served.
     pub(super) serves: Vec<ModelId>,
-    /// Whether there are links that may be slow.
-    pub(super) has_network: bool,
+    /// What the NICs of each replica carry in each direction; 0 of those that hand nothing over.
+    pub(super) nics_bytes_per_s: Vec<f64>,
 }
 
 /// The clock of calendars, in seconds since 1970.
@@ -168,52 +174,64 @@ impl App {
         &self.models[serves.index()].name
     }
 
-    /// A fault that may be told to happen now or later.
+    /// A fault that may be told to happen now or later: scenarios refuse the same.
     pub(super) fn check(&self, fault: &FaultConfig) -> Result<(), ApiError> {
-        let (replica, spans) = match *fault {
-            FaultConfig::Crash { replica, at_s, down_s, detection_s } => {
-                (replica, vec![("at_s", at_s), ("down_s", down_s), ("detection_s", detection_s)])
+        let (replica, at_s, lasts) = match *fault {
+            FaultConfig::Crash { replica, at_s, down_s, .. } => {
+                (replica, at_s, Some(("down_s", down_s)))
             }
-            FaultConfig::Straggler { replica, at_s, for_s, factor } => {
-                if !(factor.is_finite() && factor > 0.0) {
-                    return Err(ApiError::field("factor", "`factor` must be above 0"));
-                }
-                (replica, vec![("at_s", at_s), ("for_s", for_s)])
-            }
-            FaultConfig::SlowLink { replica, at_s, for_s, share } => {
-                if !(0.0..=1.0).contains(&share) {
-                    return Err(ApiError::field("share", "`share` must be 0 to 1"));
-                }
-                (replica, vec![("at_s", at_s), ("for_s", for_s)])
+            FaultConfig::Straggler { replica, at_s, for_s, .. }
+            | FaultConfig::SlowLink { replica, at_s, for_s, .. } => {
+                (replica, at_s, Some(("for_s", for_s)))
             }
             FaultConfig::LostCache { replica, at_s }
-            | FaultConfig::LostTransfers { replica, at_s } => (replica, vec![("at_s", at_s)]),
+            | FaultConfig::LostTransfers { replica, at_s } => (replica, at_s, None),
             FaultConfig::Random(_) => {
                 let message = "faults at random times stand in the scenario (`faults`)";
                 return Err(ApiError::field("type", message));
             }
         };
-        let needs_network =
-            matches!(fault, FaultConfig::SlowLink { .. } | FaultConfig::LostTransfers { .. });
-        if needs_network && !self.has_network {
-            return Err(ApiError::field("type", "the replicas of the scenario hand nothing over"));
-        }
-        if replica as usize >= self.kv_tokens.len() {
-            let most = self.kv_tokens.len() - 1;
+        let Some(nic) = self.nics_bytes_per_s.get(replica as usize) else {
+            let most = self.nics_bytes_per_s.len() - 1;
             let message = format!("`replica` must be 0 to {most}, got {replica}");
             return Err(ApiError::field("replica", message));
+        };
+        let needs_network =
+            matches!(fault, FaultConfig::SlowLink { .. } | FaultConfig::LostTransfers { .. });
+        if needs_network && *nic == 0.0 {
+            return Err(ApiError::field("type", "the replica hands nothing over"));
         }
-        let is_span = |(_, span): &&(&str, f64)| !(span.is_finite() && (0.0..=1e9).contains(span));
-        if let Some((name, span)) = spans.iter().find(is_span) {
-            let message = format!("`{name}` must be 0 to 1e9 seconds, got {span}");
+        if !(0.0..=LONGEST_S).contains(&at_s) {
+            let message = format!("`at_s` must be 0 to 1e9 seconds, got {at_s}");
+            return Err(ApiError::field("at_s", message));
+        }
+        if let Some((name, span)) = lasts
+            && !(LEAST_S..=LONGEST_S).contains(&span)
+        {
+            // What lasts no time begins after it has ended, and never ends.
+            let message = format!("`{name}` must be 1e-9 to 1e9 seconds, got {span}");
             return Err(ApiError::field(name, message));
         }
-        if let FaultConfig::Crash { down_s, detection_s, .. } = *fault
-            && detection_s > down_s
-        {
-            return Err(ApiError::field("detection_s", "`detection_s` must be at most `down_s`"));
+        match *fault {
+            FaultConfig::Crash { down_s, detection_s, .. }
+                if !(0.0..=down_s).contains(&detection_s) =>
+            {
+                let message = format!("`detection_s` must be 0 to `down_s`, got {detection_s}");
+                Err(ApiError::field("detection_s", message))
+            }
+            FaultConfig::Straggler { factor, .. } if !SLOWER.contains(&factor) => {
+                let message = format!("`factor` must be 1 to 1e6, got {factor}");
+                Err(ApiError::field("factor", message))
+            }
+            FaultConfig::SlowLink { share, .. }
+                if !(0.0..=1.0).contains(&share) || nic * share < 1.0 =>
+            {
+                let message =
+                    format!("`share` must be up to 1, and leave 1 byte/s of {nic:.0}, got {share}");
+                Err(ApiError::field("share", message))
+            }
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// A new id with this begin.
@@ -251,7 +269,7 @@ impl App {
         let prompt_tokens = prompt.len() as u32;
         let submission = Submission {
             came,
-            prompt: prompt.into(),
+            prompt,
             max_tokens,
             min_tokens,
             ignore_eos,
@@ -271,7 +289,8 @@ impl App {
 #[derive(Debug)]
 pub(super) struct Asked {
     pub(super) came: std::time::Instant,
-    pub(super) prompt: Vec<u32>,
+    /// Shared by all answers to it: a client asks for hundreds in a few bytes.
+    pub(super) prompt: Arc<[u32]>,
     pub(super) max_tokens: Option<u32>,
     pub(super) min_tokens: u32,
     pub(super) ignore_eos: bool,

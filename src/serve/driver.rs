@@ -423,13 +423,35 @@ impl Driver {
 
 /// A fault whose time counts from `now` on.
 fn from(mut fault: FaultConfig, now: SimTime) -> FaultConfig {
+    let mut earliest = now.as_secs_f64();
+    // After weeks the floats before and after a nanosecond lie apart, and what is over cannot happen.
+    while SimTime::from_secs_f64(earliest) < now {
+        earliest = earliest.next_up();
+    }
     match &mut fault {
         FaultConfig::Crash { at_s, .. }
         | FaultConfig::Straggler { at_s, .. }
         | FaultConfig::SlowLink { at_s, .. }
         | FaultConfig::LostCache { at_s, .. }
-        | FaultConfig::LostTransfers { at_s, .. } => *at_s = at_s.max(now.as_secs_f64()),
+        | FaultConfig::LostTransfers { at_s, .. } => *at_s = at_s.max(earliest),
         FaultConfig::Random(_) => {}
     }
     fault
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_of_the_moment_is_never_before_it() {
+        for bits in 40..64 {
+            for odd in 0..1000_u64 {
+                let now = SimTime::from_nanos((1 << bits) - 1 - odd * odd);
+                let fault = from(FaultConfig::LostCache { replica: 0, at_s: 0.0 }, now);
+                let FaultConfig::LostCache { at_s, .. } = fault else { unreachable!() };
+                assert!(SimTime::from_secs_f64(at_s) >= now, "{now}: {at_s}");
+            }
+        }
+    }
 }

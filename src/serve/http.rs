@@ -1,7 +1,7 @@
 //! Connections: who may come in, how large and how slow they may be, and which path is whose.
 
 use std::future::Future;
-use std::io;
+use std::io::{self, Cursor};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,8 +15,9 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, join};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use tokio_io_timeout::TimeoutStream;
 
 use super::app::App;
@@ -25,6 +26,8 @@ use super::{control, openai, sglang, vllm};
 
 /// HTTP/2 streams of one connection at once.
 const STREAMS: u32 = 4096;
+/// What HTTP/2 begins with, and no other version.
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// All paths.
 fn routes(app: &Arc<App>) -> Router {
@@ -102,6 +105,7 @@ impl Listening {
             .keep_alive_timeout(limits.write_time);
         let places = Arc::new(Semaphore::new(limits.connections));
         let graceful = GracefulShutdown::new();
+        let (serving, served) = watch::channel(());
         let mut closing = std::pin::pin!(closing);
         loop {
             let accepted = async {
@@ -117,16 +121,22 @@ impl Listening {
                 tokio::time::sleep(Duration::from_millis(10)).await;
                 continue;
             };
-            let service = TowerToHyperService::new(routes.clone());
-            let io = TokioIo::new(bounded(stream, limits.write_time));
-            let connection = http.serve_connection(io, service).into_owned();
-            let connection = graceful.watch(connection);
+            let (http, service) = (http.clone(), TowerToHyperService::new(routes.clone()));
+            let (watcher, mut served) = (graceful.watcher(), served.clone());
             tokio::spawn(async move {
-                // A client that breaks off is no news.
-                drop(connection.await);
+                let begun = tokio::select! {
+                    begun = tokio::time::timeout(limits.header_time, begun(stream)) => begun,
+                    _ = served.changed() => return,
+                };
+                // A client that breaks off, or says nothing, is no news.
+                let Ok(Ok(stream)) = begun else { return };
+                let io = TokioIo::new(bounded(stream, limits.write_time));
+                let connection = http.serve_connection(io, service).into_owned();
+                drop(watcher.watch(connection).await);
                 drop(place);
             });
         }
+        drop(serving);
         drop(self.listener);
         // Streams have been told that they end.
         let end = graceful.shutdown();
@@ -134,13 +144,26 @@ impl Listening {
     }
 }
 
-/// A connection on which what is sent must be read within so long.
-fn bounded(
-    stream: TcpStream,
-    write_time: Duration,
-) -> std::pin::Pin<Box<TimeoutStream<TcpStream>>> {
+/// A connection whose client has said which version of HTTP it speaks: what tells them apart waits for ever.
+async fn begun(mut stream: TcpStream) -> io::Result<impl AsyncRead + AsyncWrite> {
     // Tokens are small and go out at once.
     drop(stream.set_nodelay(true));
+    let mut first = Vec::with_capacity(PREFACE.len());
+    while first.len() < PREFACE.len() && PREFACE.starts_with(&first) {
+        let left = PREFACE.len() - first.len();
+        if (&mut stream).take(left as u64).read_buf(&mut first).await? == 0 {
+            break;
+        }
+    }
+    let (read, write) = stream.into_split();
+    Ok(join(Cursor::new(first).chain(read), write))
+}
+
+/// A connection on which what is sent must be read within so long.
+fn bounded<S: AsyncRead + AsyncWrite>(
+    stream: S,
+    write_time: Duration,
+) -> std::pin::Pin<Box<TimeoutStream<S>>> {
     let mut stream = TimeoutStream::new(stream);
     stream.set_write_timeout(Some(write_time));
     Box::pin(stream)

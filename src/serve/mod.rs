@@ -352,6 +352,7 @@ fn app(
     let kv_tokens = kv_tokens(scenario, driver.live());
     let serves =
         (0..kv_tokens.len() as u32).map(|id| scenario.groups[kinds.of(InstanceId(id))].serves);
+    let replicas = kv_tokens.len();
     App {
         handle,
         replica: None,
@@ -369,6 +370,6 @@ fn app(
         started: unix_seconds(),
         serves: serves.collect(),
         kv_tokens,
-        has_network: scenario.disaggregation().is_some(),
+        nics_bytes_per_s: scenario.nics_bytes_per_s().unwrap_or_else(|| vec![0.0; replicas]),
     }
 }

@@ -206,7 +206,7 @@ pub(super) async fn generate(
         let limit = params.max_new_tokens.unwrap_or(DEFAULT_NEW_TOKENS).max(1);
         asked.push(Asked {
             came: fields.came,
-            prompt,
+            prompt: prompt.into(),
             // As SGLang: a limit beyond the context is cut.
             max_tokens: Some(limit.min((most - len) as u32)),
             min_tokens: params.min_new_tokens.min(limit),

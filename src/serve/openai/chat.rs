@@ -78,7 +78,7 @@ pub(in crate::serve) async fn chat_completions(
 ) -> Result<Response, ApiError> {
     let limits = ["max_completion_tokens", "max_tokens"];
     let sampling = Sampling::read(&mut fields, &app, &limits, None)?;
-    let prompt = prompt(&mut fields, &app)?;
+    let prompt: Arc<[u32]> = prompt(&mut fields, &app)?.into();
     fields.only("tools", &[json!([])], "answers call no tools")?;
     fields.only("tool_choice", &[json!("none")], "answers call no tools")?;
     fields.only("echo", &[json!(false)], "answers do not repeat their prompts")?;

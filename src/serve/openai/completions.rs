@@ -63,10 +63,10 @@ pub(in crate::serve) async fn completions(
     }
     let mut asked = Vec::with_capacity(choices);
     for prompt in prompts {
-        for _ in 1..sampling.n {
+        let prompt: Arc<[u32]> = prompt.into();
+        for _ in 0..sampling.n {
             asked.push(sampling.ask(&fields, prompt.clone())?);
         }
-        asked.push(sampling.ask(&fields, prompt)?);
     }
     fields.finish(INERT)?;
     let pending = asked.into_iter().map(|asked| app.submit(asked));

@@ -1,5 +1,7 @@
 //! What both endpoints read of how an answer is to be.
 
+use std::sync::Arc;
+
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -103,7 +105,7 @@ impl Sampling {
     }
 
     /// A request for an answer to this prompt. One that is too long is refused, as the engines do.
-    pub(super) fn ask(&self, fields: &Fields, prompt: Vec<u32>) -> Result<Asked, ApiError> {
+    pub(super) fn ask(&self, fields: &Fields, prompt: Arc<[u32]>) -> Result<Asked, ApiError> {
         asked(self, fields.came, prompt)
     }
 }
@@ -111,7 +113,7 @@ impl Sampling {
 fn asked(
     sampling: &Sampling,
     came: std::time::Instant,
-    prompt: Vec<u32>,
+    prompt: Arc<[u32]>,
 ) -> Result<Asked, ApiError> {
     let (most, len) = (sampling.target.max_model_len, prompt.len());
     if prompt.is_empty() {

@@ -1,8 +1,23 @@
 //! A scenario behind HTTP, asked by a client that knows no more than the protocol.
+//!
+//! * `wire.rs`: a connection that is kept, and what comes back on it
+//! * `bodies.rs`: bodies that are made worse; `broken.rs`: connections that are
+//! * `fuzz.rs`: many of both against one server
+//! * `day.rs`: a day of faults and impatient clients, of whom none is lost
+//! * `faults.rs`: faults that are told to it; `silence.rs`: clients that hold a place and say nothing
+
+mod bodies;
+mod broken;
+mod day;
+mod faults;
+mod fuzz;
+mod silence;
+mod wire;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -19,6 +34,8 @@ struct Server {
     /// All addresses that it listens at.
     others: Vec<SocketAddr>,
     folder: tempfile::TempDir,
+    /// What it has said on stderr since it listens.
+    said: Arc<Mutex<String>>,
 }
 
 impl Server {
@@ -42,8 +59,18 @@ impl Server {
         });
         let others: Vec<SocketAddr> = listens.expect("it says where it listens");
         // What it says later must not fill the pipe.
-        std::thread::spawn(move || lines.for_each(drop));
-        Self { process, address: others[0], others, folder }
+        let said = Arc::new(Mutex::new(String::new()));
+        let hears = said.clone();
+        std::thread::spawn(move || {
+            for line in lines {
+                *hears.lock().expect("no thread panics with it") += &(line + "\n");
+            }
+        });
+        Self { process, address: others[0], others, folder, said }
+    }
+
+    fn said(&self) -> String {
+        self.said.lock().expect("no thread panics with it").clone()
     }
 
     fn send(&self, method: &str, path: &str, body: &str) -> TcpStream {
@@ -81,10 +108,15 @@ impl Server {
             .collect()
     }
 
-    /// Ends it as a person would, and gives its exit code.
-    fn stop(&mut self) -> Option<i32> {
+    /// Tells it to end, as a person would.
+    fn interrupt(&self) {
         let pid = self.process.id().to_string();
         Command::new("kill").args(["-INT", &pid]).status().expect("it is told");
+    }
+
+    /// Ends it, and gives its exit code.
+    fn stop(&mut self) -> Option<i32> {
+        self.interrupt();
         self.process.wait().expect("it ends").code()
     }
 }
