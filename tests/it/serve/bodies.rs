@@ -122,10 +122,10 @@ fn prompt(random: &mut Stream) -> String {
 }
 
 /// A request that is answered, if what it asks for is there.
-pub(super) fn valid(random: &mut Stream, adapters: &[String]) -> (&'static str, Value) {
+pub(super) fn valid(random: &mut Stream, models: &[String]) -> (&'static str, Value) {
     let max_tokens = random.random_range(1..12);
     let stream = random.random_bool(0.5);
-    let adapter = adapters[random.random_range(0..adapters.len())].as_str();
+    let model = models[random.random_range(0..models.len())].as_str();
     match random.random_range(0..20) {
         0..4 => {
             let mut body = json!({"prompt": prompt(random), "max_tokens": max_tokens});
@@ -135,7 +135,7 @@ pub(super) fn valid(random: &mut Stream, adapters: &[String]) -> (&'static str, 
                 body["stream_options"] = json!({"include_usage": true});
             }
             if random.random_bool(0.3) {
-                body["model"] = json!(adapter);
+                body["model"] = json!(model);
             }
             ("/v1/completions", body)
         }
@@ -162,10 +162,8 @@ pub(super) fn valid(random: &mut Stream, adapters: &[String]) -> (&'static str, 
             ("/generate", body)
         }
         12 => ("/tokenize", json!({"prompt": prompt(random), "add_special_tokens": false})),
-        13 => {
-            ("/v1/load_lora_adapter", json!({"lora_name": adapter, "lora_path": "/adapters/one"}))
-        }
-        14 => ("/v1/unload_lora_adapter", json!({"lora_name": adapter})),
+        13 => ("/v1/load_lora_adapter", json!({"lora_name": model, "lora_path": "/adapters/one"})),
+        14 => ("/v1/unload_lora_adapter", json!({"lora_name": model})),
         15 | 16 => ("/servecast/faults", fault(random)),
         17 => ("/servecast/speed", json!({"speed": 1000.0})),
         18 => ("/abort_request", json!({"rid": "", "abort_all": true})),
@@ -189,8 +187,8 @@ fn fault(random: &mut Stream) -> Value {
 const PLACE: &str = "@raw@";
 
 /// A request that is worse than a valid one in up to three ways, and at times in none.
-pub(super) fn worse(random: &mut Stream, adapters: &[String]) -> Posted {
-    let (path, mut body) = valid(random, adapters);
+pub(super) fn worse(random: &mut Stream, models: &[String]) -> Posted {
+    let (path, mut body) = valid(random, models);
     let mut raw = Vec::new();
     for _ in 0..random.random_range(0..4) {
         raw.push(odd(random));

@@ -1,6 +1,6 @@
-//! Thousands of bodies and connections that no client should send, all to one server.
+//! Thousands of bodies and connections that no client should send, all to one server; and to another one.
 //!
-//! `SERVECAST_FUZZ_CASES=100000` sends so many, `PROPTEST_RNG_SEED` others. A case that fails is told with what was
+//! `SERVECAST_FUZZ_CASES=100000` sends so many to each, `PROPTEST_RNG_SEED` others. A case that fails is told with what was
 //! sent.
 
 #![expect(clippy::disallowed_methods, reason = "what hangs is told by the clock")]
@@ -20,7 +20,7 @@ use super::broken::break_off;
 use super::wire::{Wire, request};
 use super::{SCENARIO, Server};
 
-const CASES: u64 = 20_000;
+const CASES: u64 = 10_000;
 /// Threads that send bodies; one more breaks connections.
 const SENDERS: u64 = 3;
 /// What the server may hold more at the end than after a tenth, beside what it keeps of requests.
@@ -33,14 +33,22 @@ pub(super) fn setting(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().expect("a number"))
 }
 
-/// Two replicas with adapters, whose answers end soon.
-fn scenario() -> String {
+/// Two replicas of vLLM with adapters, whose answers end soon.
+fn with_adapters() -> String {
     let engine = "host = 'none'\nreplicas = 2\n\
                   engine = { type = 'vllm_v1', max_loras = 2, max_model_len = 2048 }\n\
                   lora = { max_host_adapters = 4 }";
     let adapters = "[workload.adapters]\nkinds = [{ count = 3, rank = 8 }]\n\
                     popularity = { type = 'uniform' }\n";
     format!("{}{adapters}", SCENARIO.replace("host = 'none'", engine))
+}
+
+/// Two of SGLang, one that prefills and one that decodes, and the link between them.
+fn handed_over() -> String {
+    let parts = "host = 'none'\nengine = { type = 'sglang', context_length = 2048 }\n\
+                 disaggregation = { prefill_replicas = 1, decode_replicas = 1, \
+                 transfer = { nic_gb_per_s = 50.0 } }";
+    SCENARIO.replace("host = 'none'", parts)
 }
 
 /// Memory of the server, in MiB; nothing where the system does not tell.
@@ -84,9 +92,10 @@ fn check(wire: &mut Wire, posted: &Posted, case: &str) -> (u16, bool) {
     (answer.status, answer.is_kept)
 }
 
-fn adapters(server: &Server) -> Vec<String> {
+/// The names of the model and its adapters.
+fn models(server: &Server) -> Vec<String> {
     let models = server.get("/v1/models");
-    let all = models["data"].as_array().expect("a list").iter().skip(1);
+    let all = models["data"].as_array().expect("a list").iter();
     all.map(|model| model["id"].as_str().expect("a name").to_owned()).collect()
 }
 
@@ -102,7 +111,7 @@ pub(super) fn wait_until(what: &str, longest: Duration, mut holds: impl FnMut() 
 /// A server under cases.
 struct Fuzz {
     server: Server,
-    adapters: Vec<String>,
+    models: Vec<String>,
     seed: u64,
     cases: u64,
     /// Cases that were begun.
@@ -140,7 +149,7 @@ impl Fuzz {
             if !self.is_next() {
                 return;
             }
-            let posted = worse(&mut random, &self.adapters);
+            let posted = worse(&mut random, &self.models);
             let reads_none = matches!(posted.path, "/flush_cache" | "/reset_prefix_cache");
             if reads_none && posted.body.len() > 8192 {
                 // The server ends a connection on which much is left that nobody reads.
@@ -201,10 +210,19 @@ impl Fuzz {
 
 #[test]
 fn whatever_is_sent_is_answered_and_the_server_lives() {
-    let server = Server::start(&scenario(), &["--no-files", "--speed", "1000"]);
+    outlives(&with_adapters());
+}
+
+#[test]
+fn the_same_where_caches_are_handed_over() {
+    outlives(&handed_over());
+}
+
+fn outlives(scenario: &str) {
+    let server = Server::start(scenario, &["--no-files", "--speed", "1000"]);
     let open = files(&server);
     let mut fuzz = Fuzz {
-        adapters: adapters(&server),
+        models: models(&server),
         server,
         seed: setting("PROPTEST_RNG_SEED").unwrap_or(11),
         cases: setting("SERVECAST_FUZZ_CASES").unwrap_or(CASES),
