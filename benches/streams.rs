@@ -87,7 +87,7 @@ async fn read(address: SocketAddr, number: usize) -> u64 {
         match stream.read(&mut buffer).await {
             Ok(0) | Err(_) => return chunks,
             Ok(len) => {
-                chunks += buffer[..len].windows(5).filter(|it| *it == b"data:").count() as u64
+                chunks += buffer[..len].windows(5).filter(|it| *it == b"data:").count() as u64;
             }
         }
     }
