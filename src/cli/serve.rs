@@ -14,7 +14,7 @@ use super::terminal::{listener, say};
 use crate::io::rundir::{RunDir, slug};
 use crate::load::{Draft, Loaded, state_setting, state_step_times};
 use crate::metrics::{self, BenchReport};
-use crate::serve::{self, Limits, ServeError, Settings, Tokens};
+use crate::serve::{self, KvEvents, Limits, ServeError, Settings, Tokens};
 
 /// In the folder of results: what was asked, and a scenario that asks for it again.
 const TRACE: &str = "trace.jsonl";
@@ -61,6 +61,10 @@ pub(super) struct ServeArguments {
     /// `SERVECAST_API_KEY` if absent
     #[arg(long, value_name = "KEY")]
     api_key: Option<String>,
+    /// Publish KV-cache events as vLLM and SGLang do with this flag, each replica at a port of its own: the
+    /// first at that of `endpoint`, the others behind it
+    #[arg(long, value_name = "JSON")]
+    kv_events_config: Option<String>,
     /// Seconds that answers may take to end after Ctrl-C, or until a second one
     #[arg(long, value_name = "SECONDS", default_value_t = 5.0, value_parser = seconds)]
     grace: f64,
@@ -110,6 +114,10 @@ fn seconds(text: &str) -> Result<f64, String> {
 }
 
 pub(super) fn serve(arguments: &ServeArguments) -> Result<(), Failure> {
+    let kv_events = arguments.kv_events_config.as_deref().map(KvEvents::parse).transpose();
+    let kv_events = kv_events.map_err(|error| {
+        Failure::Input(anyhow::Error::from(error).context("--kv-events-config"))
+    })?;
     let drafts = arguments.changes.changes()?.load(arguments.scenario.as_deref())?;
     let loaded = arguments.chosen(&drafts.each)?;
     let mut case = loaded.case()?;
@@ -137,16 +145,17 @@ pub(super) fn serve(arguments: &ServeArguments) -> Result<(), Failure> {
     let name = case.scenario.models.join(", ");
     let trace = dir.as_mut().map(|dir| dir.reserve(TRACE)).transpose();
     let trace = trace.map_err(|error| Failure::Run(error.into()))?;
-    let settings = Settings { trace, ..arguments.settings() };
+    let settings = Settings { trace, kv_events: kv_events.flatten(), ..arguments.settings() };
     let served = serve::serve(&case, &settings, |addresses| {
         let all: Vec<String> = addresses.iter().map(|at| format!("http://{at}")).collect();
         say(&format!("serving {name} at {} (Ctrl-C ends it)", all.join(", ")));
     });
     let served = served.map_err(|error| match error {
         ServeError::Study(error) => Failure::Input(error.into()),
-        ServeError::Listen(..) | ServeError::Tokenizer(..) | ServeError::Ports(_) => {
-            Failure::Input(error.into())
-        }
+        ServeError::Listen(..)
+        | ServeError::Tokenizer(..)
+        | ServeError::KvEvents(_)
+        | ServeError::Ports(_) => Failure::Input(error.into()),
         error => Failure::Run(error.into()),
     })?;
     let wall_s = started.elapsed().as_secs_f64();
@@ -267,6 +276,7 @@ impl ServeArguments {
             speed: self.speed,
             tokens: self.tokens(),
             trace: None,
+            kv_events: None,
             draws_lengths: self.answers == Answers::Workload,
             api_key: self.api_key(),
             limits: Limits {

@@ -132,6 +132,12 @@ pub(super) fn unix_seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
+/// The same, with parts of seconds.
+#[expect(clippy::disallowed_methods, reason = "events carry the time at which they were published")]
+pub(super) fn unix_time() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
+}
+
 /// What a name in a request means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Target {

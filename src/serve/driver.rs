@@ -12,6 +12,7 @@ use tokio::sync::oneshot;
 use super::answer::{Answer, End};
 use super::clock::{Clock, wall};
 use super::counters::Counters;
+use super::kv_events::Telling;
 use super::lengths::Lengths;
 use super::ports::Chosen;
 use super::prefixes::Prefixes;
@@ -144,6 +145,8 @@ pub(super) struct Driver {
     lengths: Lengths,
     chosen: Chosen,
     trace: Option<TraceLog>,
+    /// Where caches are told of.
+    kv_events: Option<Telling>,
     commands: mpsc::Receiver<Command>,
     hear: fn(&str),
     said: Option<Instant>,
@@ -155,7 +158,7 @@ impl Driver {
         (scenario, live): (Scenario, Live),
         (relay, recorder, caution): (Relay, Recorder, Caution),
         (prefixes, lengths, chosen): (Prefixes, Lengths, Chosen),
-        trace: Option<TraceLog>,
+        (trace, kv_events): (Option<TraceLog>, Option<Telling>),
         speed: f64,
         hear: fn(&str),
     ) -> (Self, Handle) {
@@ -173,6 +176,7 @@ impl Driver {
             lengths,
             chosen,
             trace,
+            kv_events,
             commands,
             hear,
             said,
@@ -228,6 +232,9 @@ impl Driver {
         if is_more {
             self.say_behind();
         }
+        if let Some(kv_events) = &mut self.kv_events {
+            kv_events.tell(&mut self.live);
+        }
         self.relay.hand_over(&self.clock, self.live.now().min(now));
         is_more
     }
@@ -253,6 +260,9 @@ impl Driver {
             }
             if let Some(trace) = &mut self.trace {
                 trace.end(ended.id, ended.tokens);
+            }
+            if let Some(kv_events) = &mut self.kv_events {
+                kv_events.end(ended.id);
             }
         }
     }
@@ -339,11 +349,14 @@ impl Driver {
             adapter,
             ..Request::new(at, prompt.len() as u32, drawn.output_tokens)
         };
-        self.relay.expect(Stream::new(answer, prompt, drawn.max_tokens));
+        self.relay.expect(Stream::new(answer, prompt.clone(), drawn.max_tokens));
         let mut heard: Heard<'_> = (&mut self.relay, (&mut self.recorder, &mut self.caution));
         let id = self.live.submit(at, request.clone(), &mut heard);
         if let Some(trace) = &mut self.trace {
             trace.begin(id, &request);
+        }
+        if let Some(kv_events) = &mut self.kv_events {
+            kv_events.begin(id, prompt, adapter);
         }
         self.after_event();
     }

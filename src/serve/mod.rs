@@ -8,7 +8,7 @@
 //!   and refusals
 //! * `openai/`, `vllm.rs`, `sglang.rs`: what each vendor's clients say and expect; `control.rs`: what only a
 //!   simulator has
-//! * `ports.rs`: one port for the cluster, or one for each replica
+//! * `ports.rs`: one port for the cluster, or one for each replica; `kv_events/`: what caches hold, told to routers
 //! * `driver.rs`: the thread that owns the cluster; `clock.rs`: its time; `relay.rs`: what is told to whom, and when;
 //!   `counters.rs`, `exposition.rs`: what watchers see;
 //!   `lateness.rs`: how well it keeps time
@@ -26,6 +26,7 @@ mod error;
 mod exposition;
 mod fields;
 mod http;
+mod kv_events;
 mod lateness;
 mod lengths;
 mod openai;
@@ -44,6 +45,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use tokio::runtime::Runtime;
 use tokio::sync::{Semaphore, watch};
 
 use self::app::{Adapters, App, Dialect, Served, unix_seconds};
@@ -51,6 +53,7 @@ use self::clock::Clock;
 use self::counters::Counters;
 use self::driver::{Command, Driver, Ended, Handle};
 use self::http::Listening;
+use self::kv_events::{Group, Telling, Told, bind};
 use self::lateness::Lateness;
 use self::lengths::Lengths;
 use self::ports::Chosen;
@@ -68,6 +71,7 @@ use crate::sim::{Counts, Live};
 use crate::study::{Case, StudyError};
 
 pub use self::app::Limits;
+pub use self::kv_events::{KvEvents, KvEventsError};
 pub use self::lateness::Late;
 pub use self::words::TokenizerError;
 
@@ -104,6 +108,8 @@ pub struct Settings {
     pub draws_lengths: bool,
     /// Where what was asked is written to, as a trace in JSON lines.
     pub trace: Option<PathBuf>,
+    /// How caches are told of, if they are.
+    pub kv_events: Option<KvEvents>,
     /// What clients have to show, if anything.
     pub api_key: Option<String>,
     /// Bounds on what clients may ask for.
@@ -132,6 +138,9 @@ pub enum ServeError {
     /// Its replicas cannot have a port each.
     #[error("replicas cannot have a port each: {0}")]
     Ports(&'static str),
+    /// Caches cannot be told of.
+    #[error("KV-cache events: {0}")]
+    KvEvents(#[from] KvEventsError),
     /// The address is taken, or not this machine's.
     #[error("cannot listen at {0}: {1}")]
     Listen(SocketAddr, io::Error),
@@ -188,7 +197,7 @@ pub fn serve(
         }
         ports = scenario.instances().map(Some).collect();
     }
-    let (driver, handle) = driver(case, settings, &words)?;
+    let (driver, handle) = driver(case, settings, &words, &runtime)?;
     let lateness = Arc::new(Lateness::default());
     let is_closing = Arc::new(AtomicBool::new(false));
     let mut servers = Vec::with_capacity(ports.len());
@@ -279,6 +288,7 @@ fn driver(
     case: &Case,
     settings: &Settings,
     words: &Arc<Words>,
+    runtime: &Runtime,
 ) -> Result<(Driver, Handle), ServeError> {
     let scenario = &case.scenario;
     let mut cluster = case.cluster()?;
@@ -294,7 +304,7 @@ fn driver(
     let mut relay = Relay::new(counters);
     let mut recorder = Recorder::of(scenario);
     let mut caution = Caution::new(scenario, case.costs().to_vec());
-    let live = {
+    let mut live = {
         let mut heard = (&mut relay, (&mut recorder, &mut caution));
         Live::new(scenario, cluster, &mut heard).map_err(StudyError::Scenario)?
     };
@@ -306,17 +316,63 @@ fn driver(
     let remembered = (kv as usize).saturating_mul(2).clamp(*REMEMBERED.start(), *REMEMBERED.end());
     let prefixes = Prefixes::new(words.clone(), remembered);
     let names = scenario.workload.adapters.as_ref().map(|mix| mix.names().collect());
+    let names: Vec<String> = names.unwrap_or_default();
+    let kv_events = match &settings.kv_events {
+        Some(config) => {
+            let replicas = runtime.block_on(publishers(scenario, settings, config, &mut live))?;
+            Some(Telling::new(words.clone(), names.clone(), replicas))
+        }
+        None => None,
+    };
     let block = scenario.first().settings.block_size().max(LEAST_BLOCK);
-    let log = |path: &PathBuf| TraceLog::create(path, block, names.unwrap_or_default());
+    let log = |path: &PathBuf| TraceLog::create(path, block, names.clone());
     let trace = settings.trace.as_ref().map(log).transpose()?;
     Ok(Driver::new(
         (scenario.clone(), live),
         (relay, recorder, caution),
         (prefixes, lengths, chosen),
-        trace,
+        (trace, kv_events),
         settings.speed,
         settings.hear,
     ))
+}
+
+/// All replicas, told of where the settings say.
+async fn publishers(
+    scenario: &Scenario,
+    settings: &Settings,
+    config: &KvEvents,
+    live: &mut Live,
+) -> Result<Vec<Told>, KvEventsError> {
+    if scenario.has_autoscaler() {
+        let why = "cluster.autoscaler: replicas come and go, and ports stay";
+        return Err(KvEventsError::NotTold(why));
+    }
+    if !live.tell_cache_events() {
+        let why = "a replica keeps no prefixes, or cannot tell of them: caches of hybrid models, of data-parallel \
+                   ranks and of drafts that read a token ahead are not told of";
+        return Err(KvEventsError::NotTold(why));
+    }
+    let (mut at, mut again) = config.addresses(settings.address.ip())?;
+    let kinds = scenario.kinds();
+    let mut all = Vec::new();
+    let mut addresses = Vec::new();
+    for id in scenario.instances() {
+        let (publisher, address) = bind(config, at, again).await?;
+        addresses.push(format!("tcp://{address}"));
+        let of = &scenario.groups[kinds.of(id)];
+        let is_latent = of.model.is_latent();
+        let group = (dialect(scenario) == Dialect::Vllm).then(|| Group::of(is_latent));
+        all.push(Told { publisher, block_size: of.settings.block_size(), group });
+        for address in [Some(&mut at), again.as_mut()].into_iter().flatten() {
+            // Any free port is another one each time.
+            if address.port() != 0 {
+                address.set_port(address.port().checked_add(1).unwrap_or(0));
+            }
+        }
+    }
+    (settings.hear)(&format!("publishing KV-cache events at {}", addresses.join(", ")));
+    Ok(all)
 }
 
 fn kv_tokens(scenario: &Scenario, live: &Live) -> Vec<u64> {

@@ -15,6 +15,7 @@ use super::source::Source;
 use crate::cluster::{Cluster, Role};
 use crate::engine::Instance;
 use crate::ids::{InstanceId, RequestId};
+use crate::kv::CacheEvent;
 use crate::request::Request;
 use crate::resolved::{Scenario, ScenarioError};
 use crate::rng::Seed;
@@ -139,6 +140,17 @@ impl Live {
     /// The replicas, by id.
     pub fn instances(&self) -> &[Instance] {
         &self.run.cluster.instances
+    }
+
+    /// Tells from now on what prefix caches come to hold and forget, and whether all instances can.
+    pub fn tell_cache_events(&mut self) -> bool {
+        let instances = self.run.cluster.instances.iter_mut();
+        instances.map(Instance::tell_cache_events).fold(true, |all, tells| all && tells)
+    }
+
+    /// What that is of an instance, since it was asked last.
+    pub fn take_cache_events(&mut self, instance: InstanceId) -> Vec<CacheEvent> {
+        self.run.cluster.instances[instance.index()].take_cache_events()
     }
 
     /// What an instance does.

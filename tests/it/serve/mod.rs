@@ -4,6 +4,7 @@
 //! * `bodies.rs`: bodies that are made worse; `broken.rs`: connections that are
 //! * `fuzz.rs`: many of both against one server
 //! * `day.rs`: a day of faults and impatient clients, of whom none is lost
+//! * `kv_events.rs`: what routers hear of its caches
 //! * `faults.rs`: faults that are told to it; `silence.rs`: clients that hold a place and say nothing
 
 mod bodies;
@@ -11,6 +12,7 @@ mod broken;
 mod day;
 mod faults;
 mod fuzz;
+mod kv_events;
 mod silence;
 mod wire;
 
@@ -34,7 +36,7 @@ struct Server {
     /// All addresses that it listens at.
     others: Vec<SocketAddr>,
     folder: tempfile::TempDir,
-    /// What it has said on stderr since it listens.
+    /// What it has said on stderr.
     said: Arc<Mutex<String>>,
 }
 
@@ -52,14 +54,16 @@ impl Server {
             .expect("it starts");
         let stderr = process.stderr.take().expect("it is piped");
         let mut lines = BufReader::new(stderr).lines().map(|line| line.expect("it is text"));
+        let mut before = String::new();
         let listens = lines.by_ref().find_map(|line| {
+            before += &format!("{line}\n");
             let (_, rest) = line.split_once("at http://")?;
             let rest = rest.split(" (").next()?;
             rest.split(", http://").map(|address| address.parse().ok()).collect()
         });
         let others: Vec<SocketAddr> = listens.expect("it says where it listens");
         // What it says later must not fill the pipe.
-        let said = Arc::new(Mutex::new(String::new()));
+        let said = Arc::new(Mutex::new(before));
         let hears = said.clone();
         std::thread::spawn(move || {
             for line in lines {
