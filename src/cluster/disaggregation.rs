@@ -15,6 +15,7 @@
 
 mod faults;
 mod held;
+mod led;
 mod local;
 mod messages;
 mod overlap;
@@ -34,6 +35,7 @@ use crate::network::{self, Protocol, TopologyError};
 use crate::request::{Request, RequestView};
 use crate::scenario::LocalPrefillConfig;
 use crate::units::{Bytes, SimDuration, SimTime};
+use led::Led;
 pub use messages::Messages;
 use overlap::Sending;
 pub use overlap::{Chunk, Granularity};
@@ -100,6 +102,8 @@ pub struct Disaggregation {
     ask_latency: SimDuration,
     /// Such questions.
     asked: FxHashMap<RequestId, Ask>,
+    /// Whether somebody outside leads requests from one instance to the other.
+    led: Option<Led>,
 }
 
 /// A KV cache on its way.
@@ -211,6 +215,7 @@ impl Disaggregation {
             senders: Vec::new(),
             ask_latency: SimDuration::ZERO,
             asked: FxHashMap::default(),
+            led: None,
         })
     }
 

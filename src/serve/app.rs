@@ -11,8 +11,10 @@ use tokio::sync::Semaphore;
 use super::answer::Answer;
 use super::driver::{Command, Handle, Look, Replica, Submission};
 use super::error::ApiError;
+use super::handover::Part;
 use super::lateness::Lateness;
 use super::words::Words;
+use crate::cluster::{Order, Role};
 use crate::ids::{AdapterId, InstanceId, ModelId};
 use crate::scenario::FaultConfig;
 
@@ -104,6 +106,9 @@ pub(super) struct App {
     pub(super) handle: Handle,
     /// The replica that answers, where the port is that of one.
     pub(super) replica: Option<InstanceId>,
+    /// What that replica does, and which of two replicas requests go to first, where some prefill and others
+    /// decode.
+    pub(super) led: Option<(Role, Order)>,
     pub(super) lateness: Arc<Lateness>,
     pub(super) words: Arc<Words>,
     pub(super) dialect: Dialect,
@@ -122,6 +127,10 @@ pub(super) struct App {
     pub(super) kv_tokens: Vec<u64>,
     /// The model of each replica, by its place among those that are served.
     pub(super) serves: Vec<ModelId>,
+    /// GPUs that each replica cuts its model over.
+    pub(super) tensor_parallel: Vec<u32>,
+    /// Tokens of a block of KV memory.
+    pub(super) block_tokens: u32,
     /// What the NICs of each replica carry in each direction; 0 of those that hand nothing over.
     pub(super) nics_bytes_per_s: Vec<f64>,
 }
@@ -163,6 +172,15 @@ impl App {
         match adapter {
             Some(adapter) => Ok(of(first, Some(adapter))),
             None => Err(ApiError::unknown(format!("The model `{name}` does not exist."))),
+        }
+    }
+
+    /// What SGLang calls the role of the replica behind the port.
+    pub(super) fn disaggregation_mode(&self) -> &'static str {
+        match self.led {
+            Some((Role::Prefill, _)) => "prefill",
+            Some((Role::Decode, _)) => "decode",
+            None | Some((Role::Whole, _)) => "null",
         }
     }
 
@@ -270,20 +288,20 @@ impl App {
         };
         let place = self.requests.clone().try_acquire_owned().map_err(|_| busy())?;
         let answer = Answer::new();
-        let Asked { came, prompt, max_tokens, min_tokens, ignore_eos, target, priority, salt } =
-            asked;
+        let Asked { came, prompt, target, part, .. } = asked;
         let prompt_tokens = prompt.len() as u32;
         let submission = Submission {
             came,
             prompt,
-            max_tokens,
-            min_tokens,
-            ignore_eos,
+            max_tokens: asked.max_tokens,
+            min_tokens: asked.min_tokens,
+            ignore_eos: asked.ignore_eos,
             model: target.model,
             adapter: target.adapter,
-            priority,
-            salt,
+            priority: asked.priority,
+            salt: asked.salt,
             replica: self.replica,
+            part,
             answer: answer.clone(),
         };
         self.handle.tell(Command::Submit(Box::new(submission)));
@@ -303,6 +321,7 @@ pub(super) struct Asked {
     pub(super) target: Target,
     pub(super) priority: i32,
     pub(super) salt: u64,
+    pub(super) part: Part,
 }
 
 /// A request whose answer is awaited.

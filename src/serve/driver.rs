@@ -12,12 +12,14 @@ use tokio::sync::oneshot;
 use super::answer::{Answer, End};
 use super::clock::{Clock, wall};
 use super::counters::Counters;
+use super::handover::{Part, Waiting, Waits};
 use super::kv_events::Telling;
 use super::lengths::Lengths;
 use super::ports::Chosen;
 use super::prefixes::Prefixes;
 use super::relay::{Relay, Stream};
 use super::trace::TraceLog;
+use crate::cluster::Role;
 use crate::engine::scheduler::Load;
 use crate::ids::{AdapterId, InstanceId, ModelId, RequestId};
 use crate::io::traces::TraceError;
@@ -51,6 +53,7 @@ pub(super) struct Submission {
     pub(super) salt: u64,
     /// The replica that it is sent to, where its client chooses.
     pub(super) replica: Option<InstanceId>,
+    pub(super) part: Part,
     pub(super) answer: Arc<Answer>,
 }
 
@@ -144,6 +147,7 @@ pub(super) struct Driver {
     prefixes: Prefixes,
     lengths: Lengths,
     chosen: Chosen,
+    waiting: Waiting,
     trace: Option<TraceLog>,
     /// Where caches are told of.
     kv_events: Option<Telling>,
@@ -175,6 +179,7 @@ impl Driver {
             prefixes,
             lengths,
             chosen,
+            waiting: Waiting::default(),
             trace,
             kv_events,
             commands,
@@ -218,7 +223,8 @@ impl Driver {
 
     /// How long nothing is due.
     fn rest(&mut self) -> Duration {
-        let next = [self.live.next_change(), self.relay.next_due()].into_iter().flatten().min();
+        let next = [self.live.next_change(), self.relay.next_due(), self.waiting.next()];
+        let next = next.into_iter().flatten().min();
         match next {
             Some(at) => self.clock.wall_at(at).saturating_duration_since(wall()),
             None => Duration::from_hours(1),
@@ -232,6 +238,7 @@ impl Driver {
         if is_more {
             self.say_behind();
         }
+        self.end_waits();
         if let Some(kv_events) = &mut self.kv_events {
             kv_events.tell(&mut self.live);
         }
@@ -253,6 +260,9 @@ impl Driver {
 
     fn after_event(&mut self) {
         self.relay.collect(&self.live);
+        for id in self.relay.prefilled() {
+            self.waiting.hold(id, self.live.now());
+        }
         for ended in self.relay.ended() {
             let stream = Segment::answer_stream(ended.id);
             if ended.is_answered {
@@ -290,9 +300,12 @@ impl Driver {
 
     fn obey(&mut self, command: Command) {
         match command {
-            Command::Submit(submission) => self.submit(*submission),
+            Command::Submit(submission) => self.submit(submission),
             Command::Cancel(answer) => self.cancel(&answer),
             Command::AbortAll(replica) => {
+                for waits in self.waiting.leave(|it| replica.is_none() || it.replica == replica) {
+                    end(&waits.answer, End::Aborted);
+                }
                 for id in self.relay.inside(replica) {
                     self.abort(id);
                 }
@@ -326,17 +339,61 @@ impl Driver {
         }
     }
 
-    fn submit(&mut self, submission: Submission) {
+    fn submit(&mut self, submission: Box<Submission>) {
         let at = self.reach(self.clock.at(submission.came));
-        let Submission { prompt, answer, ignore_eos, priority, model, adapter, salt, .. } =
-            submission;
         if let Some(replica) = submission.replica {
             if !self.live.is_up(replica) {
                 // Nobody listens there.
-                return answer.change(|progress| progress.end = Some(End::Failed));
+                return end(&submission.answer, End::Failed);
             }
             self.chosen.set(replica);
+            if submission.part == Part::Whole && self.live.role(replica) == Role::Decode {
+                self.live.decode_alone(replica);
+            }
         }
+        match submission.part {
+            Part::Whole => self.send(at, *submission, None),
+            Part::Prompt => {
+                // Who decodes it will have an answer of its own.
+                let (answer, prefill) = (Answer::new(), submission.answer.clone());
+                self.send(at, Submission { answer, ..*submission }, Some(prefill));
+            }
+            Part::Answer(id) => self.go_on(at, id, &submission),
+            Part::Room(room) => self.meet(at, room, submission),
+        }
+    }
+
+    /// A request comes to one of its two servers: it waits for the other, or goes to both.
+    fn meet(&mut self, at: SimTime, room: u64, submission: Box<Submission>) {
+        let Some(other) = self.waiting.take(room) else {
+            return self.waiting.put(room, submission, at);
+        };
+        let decodes = |it: &Submission| {
+            it.replica.is_some_and(|replica| self.live.role(replica) == Role::Decode)
+        };
+        let (prefill, decode) = match (decodes(&other), decodes(&submission)) {
+            (false, true) => (other, submission),
+            (true, false) => (submission, other),
+            // Two rooms of one name: the servers of a pair are one of each kind.
+            _ => {
+                end(&other.answer, End::Rejected);
+                return end(&submission.answer, End::Rejected);
+            }
+        };
+        let both = [prefill.replica, decode.replica];
+        if prefill.prompt != decode.prompt || both.iter().flatten().any(|id| !self.live.is_up(*id))
+        {
+            end(&prefill.answer, End::Failed);
+            return end(&decode.answer, End::Failed);
+        }
+        both.into_iter().flatten().for_each(|replica| self.chosen.set(replica));
+        self.send(at, *decode, Some(prefill.answer));
+    }
+
+    /// A request is sent to the cluster; who prefills it only has an answer too.
+    fn send(&mut self, at: SimTime, submission: Submission, prefill: Option<Arc<Answer>>) {
+        let Submission { prompt, answer, ignore_eos, priority, model, adapter, salt, .. } =
+            submission;
         let asked = submission.max_tokens;
         let drawn = self.lengths.draw(asked, submission.min_tokens, ignore_eos);
         let segments = self.prefixes.segments(&prompt);
@@ -349,7 +406,7 @@ impl Driver {
             adapter,
             ..Request::new(at, prompt.len() as u32, drawn.output_tokens)
         };
-        self.relay.expect(Stream::new(answer, prompt.clone(), drawn.max_tokens));
+        self.relay.expect(Stream::new(answer, prefill, prompt.clone(), drawn.max_tokens));
         let mut heard: Heard<'_> = (&mut self.relay, (&mut self.recorder, &mut self.caution));
         let id = self.live.submit(at, request.clone(), &mut heard);
         if let Some(trace) = &mut self.trace {
@@ -361,9 +418,44 @@ impl Driver {
         self.after_event();
     }
 
+    /// A request whose prompt is computed goes on to the server that was asked to decode it.
+    fn go_on(&mut self, at: SimTime, id: RequestId, submission: &Submission) {
+        let is_its = self.relay.prompt_of(id).is_some_and(|prompt| *prompt == submission.prompt);
+        if !is_its || !self.live.is_between(id) {
+            return end(&submission.answer, End::Failed);
+        }
+        let Submission { max_tokens, min_tokens, ignore_eos, ref answer, .. } = *submission;
+        let drawn = self.lengths.draw(max_tokens, min_tokens, ignore_eos);
+        self.relay.go_on(id, answer.clone(), drawn.max_tokens, at);
+        let mut heard: Heard<'_> = (&mut self.relay, (&mut self.recorder, &mut self.caution));
+        let change = |request: &mut Request| {
+            (request.max_tokens, request.output_tokens) = (drawn.max_tokens, drawn.output_tokens);
+            request.ignore_eos = drawn.output_tokens == drawn.max_tokens;
+        };
+        self.live.go_on(at, id, change, &mut heard);
+        self.after_event();
+    }
+
+    /// Ends what has waited too long for another connection.
+    fn end_waits(&mut self) {
+        while let Some(waits) = self.waiting.over(self.live.now()) {
+            match waits {
+                Waits::InRoom(room) => {
+                    if let Some(submission) = self.waiting.take(room) {
+                        end(&submission.answer, End::Failed);
+                    }
+                }
+                Waits::WithKv(id) if self.live.is_between(id) => self.abort(id),
+                Waits::WithKv(_) => {}
+            }
+        }
+    }
+
     fn cancel(&mut self, answer: &Answer) {
-        if let Some(id) = answer.progress().id {
-            self.abort(id);
+        match answer.progress().id {
+            Some(id) => self.abort(id),
+            // It has not met the other server.
+            None => drop(self.waiting.leave(|it| std::ptr::eq(&raw const *it.answer, answer))),
         }
     }
 
@@ -421,6 +513,9 @@ impl Driver {
     fn end(mut self) -> Ended {
         let now = self.clock.now();
         self.reach(now);
+        for waits in self.waiting.leave(|_| true) {
+            end(&waits.answer, End::ShuttingDown);
+        }
         let open = self.relay.inside(None);
         self.relay.abandon();
         for id in open {
@@ -432,6 +527,13 @@ impl Driver {
         let traced = trace.map_or(Ok(()), TraceLog::finish);
         Ended { counts, recorder, caution, traced }
     }
+}
+
+/// A request that the cluster does not have is over.
+fn end(answer: &Answer, end: End) {
+    answer.change(|progress| {
+        progress.end.get_or_insert(end);
+    });
 }
 
 /// A fault whose time counts from `now` on.

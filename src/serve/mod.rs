@@ -8,6 +8,7 @@
 //!   and refusals
 //! * `openai/`, `vllm.rs`, `sglang.rs`: what each vendor's clients say and expect; `control.rs`: what only a
 //!   simulator has
+//! * `handover.rs`: prefill and decode as servers of their own
 //! * `ports.rs`: one port for the cluster, or one for each replica; `kv_events/`: what caches hold, told to routers
 //! * `driver.rs`: the thread that owns the cluster; `clock.rs`: its time; `relay.rs`: what is told to whom, and when;
 //!   `counters.rs`, `exposition.rs`: what watchers see;
@@ -25,6 +26,7 @@ mod driver;
 mod error;
 mod exposition;
 mod fields;
+mod handover;
 mod http;
 mod kv_events;
 mod lateness;
@@ -61,7 +63,7 @@ use self::prefixes::Prefixes;
 use self::relay::Relay;
 use self::trace::TraceLog;
 use self::words::Words;
-use crate::cluster::Router;
+use crate::cluster::Order;
 use crate::ids::{InstanceId, ModelId};
 use crate::io::traces::TraceError;
 use crate::metrics::{Caution, Recorder};
@@ -211,6 +213,7 @@ pub fn serve(
         let listening = listening.map_err(|error| ServeError::Listen(address, error))?;
         let app = App {
             replica,
+            led: ports::led(driver.live(), replica),
             lateness: lateness.clone(),
             is_closing: is_closing.clone(),
             ..app(scenario, settings, (handle.clone(), words.clone()), &driver)
@@ -291,11 +294,7 @@ fn driver(
     runtime: &Runtime,
 ) -> Result<(Driver, Handle), ServeError> {
     let scenario = &case.scenario;
-    let mut cluster = case.cluster()?;
-    let chosen = Chosen::default();
-    if settings.port_per_replica {
-        cluster.router = Router::Custom(Box::new(chosen.clone()));
-    }
+    let cluster = case.cluster()?;
     let bins = match dialect(scenario) {
         Dialect::Vllm => &vllm::BINS,
         Dialect::Sglang => &sglang::BINS,
@@ -308,6 +307,11 @@ fn driver(
         let mut heard = (&mut relay, (&mut recorder, &mut caution));
         Live::new(scenario, cluster, &mut heard).map_err(StudyError::Scenario)?
     };
+    let chosen =
+        if settings.port_per_replica { Chosen::leading(&mut live) } else { Chosen::default() };
+    if settings.port_per_replica && live.order() == Some(Order::SourceFirst) {
+        relay.wait_between();
+    }
     let drawn = case.workload()?.take(LENGTHS);
     let lengths = drawn.map(|request| request.map(|request| request.output_tokens));
     let lengths = lengths.collect::<Result<Vec<u32>, _>>().map_err(StudyError::Workload)?;
@@ -409,9 +413,11 @@ fn app(
     let serves =
         (0..kv_tokens.len() as u32).map(|id| scenario.groups[kinds.of(InstanceId(id))].serves);
     let replicas = kv_tokens.len();
+    let groups = scenario.instances().map(|id| &scenario.groups[kinds.of(id)]);
     App {
         handle,
         replica: None,
+        led: None,
         lateness: Arc::default(),
         words,
         dialect: dialect(scenario),
@@ -426,6 +432,8 @@ fn app(
         started: unix_seconds(),
         serves: serves.collect(),
         kv_tokens,
+        tensor_parallel: groups.map(|group| group.cluster.tensor_parallel_size).collect(),
+        block_tokens: scenario.first().settings.block_size(),
         nics_bytes_per_s: scenario.nics_bytes_per_s().unwrap_or_else(|| vec![0.0; replicas]),
     }
 }

@@ -19,6 +19,8 @@ use crate::units::{SimDuration, SimTime};
 #[derive(Debug)]
 pub(super) struct Stream {
     pub(super) answer: Arc<Answer>,
+    /// That of the server that prefills, where another one decodes.
+    prefill: Option<Arc<Answer>>,
     pub(super) prompt: Arc<[u32]>,
     pub(super) max_tokens: u32,
     arrival: SimTime,
@@ -32,9 +34,15 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    pub(super) fn new(answer: Arc<Answer>, prompt: Arc<[u32]>, max_tokens: u32) -> Self {
+    pub(super) fn new(
+        answer: Arc<Answer>,
+        prefill: Option<Arc<Answer>>,
+        prompt: Arc<[u32]>,
+        max_tokens: u32,
+    ) -> Self {
         Self {
             answer,
+            prefill,
             prompt,
             max_tokens,
             arrival: SimTime::ZERO,
@@ -85,6 +93,12 @@ pub(super) struct Relay {
     /// Instances of which outcomes were told since they were last looked at.
     stepped: Vec<InstanceId>,
     ended: Vec<Ended>,
+    /// Whether requests wait between the servers that prefill and those that decode.
+    waits_between: bool,
+    /// Requests whose prompts were computed for other servers, since that was asked.
+    prefilled: Vec<RequestId>,
+    /// Answers of servers that prefill, as they end.
+    prompts: Vec<(SimTime, Arc<Answer>, End, u32)>,
     /// The request that is coming; its id is told when it arrives.
     coming: Option<Stream>,
     pub(super) counters: Vec<Counters>,
@@ -99,8 +113,54 @@ impl Relay {
             order: 0,
             stepped: Vec::new(),
             ended: Vec::new(),
+            waits_between: false,
+            prefilled: Vec::new(),
+            prompts: Vec::new(),
             coming: None,
             counters,
+        }
+    }
+
+    /// Requests wait between the servers that prefill and those that decode, until they are sent on.
+    pub(super) fn wait_between(&mut self) {
+        self.waits_between = true;
+    }
+
+    /// Requests whose prompts were computed for other servers, since this was asked last.
+    pub(super) fn prefilled(&mut self) -> impl Iterator<Item = RequestId> + 'static {
+        std::mem::take(&mut self.prefilled).into_iter()
+    }
+
+    /// The prompt of a request that is not over.
+    pub(super) fn prompt_of(&self, id: RequestId) -> Option<&Arc<[u32]>> {
+        self.streams.get(&id).map(|stream| &stream.prompt)
+    }
+
+    /// A request goes on at a server that decodes it, with an answer of its own.
+    pub(super) fn go_on(
+        &mut self,
+        id: RequestId,
+        answer: Arc<Answer>,
+        max_tokens: u32,
+        at: SimTime,
+    ) {
+        if let Some(stream) = self.streams.get_mut(&id) {
+            answer.change(|progress| progress.id = Some(id));
+            (stream.answer, stream.max_tokens) = (answer, max_tokens);
+            (stream.arrival, stream.queued, stream.last) = (at, at, at);
+        }
+    }
+
+    /// The server that prefills a request is done with it.
+    fn prefill_over(&mut self, at: SimTime, instance: InstanceId, id: RequestId, cached: u32) {
+        let Some(stream) = self.streams.get_mut(&id) else { return };
+        let Some(answer) = stream.prefill.take() else { return };
+        let counters = &mut self.counters[instance.index()];
+        counters.generation_tokens += 1;
+        counters.first_token(at - stream.arrival, stream.prompt.len() as u64);
+        self.prompts.push((at, answer, End::Length, cached));
+        if self.waits_between {
+            self.prefilled.push(id);
         }
     }
 
@@ -168,6 +228,9 @@ impl Relay {
     /// A request is over. What it came to has been computed at `at`.
     fn end(&mut self, at: SimTime, id: RequestId, life: Option<&Life>, end: End) {
         let Some(mut stream) = self.streams.remove(&id) else { return };
+        if let Some(prefill) = stream.prefill.take() {
+            self.prompts.push((at, prefill, end, 0));
+        }
         let (mut tokens, mut cached_tokens, mut at) = (stream.told, 0, at.max(stream.last));
         if let Some(life) = life {
             at = at.max(life.last_token);
@@ -206,6 +269,13 @@ impl Relay {
 
     /// Hands over what is due until now.
     pub(super) fn hand_over(&mut self, clock: &Clock, now: SimTime) {
+        for (at, answer, end, cached_tokens) in self.prompts.drain(..) {
+            answer.change(|progress| {
+                progress.tokens = u32::from(end.is_answer());
+                (progress.due, progress.cached_tokens) = (clock.wall_at(at), cached_tokens);
+                progress.end.get_or_insert(end);
+            });
+        }
         while let Some(Reverse(first)) = self.due.peek().filter(|first| first.0.at <= now) {
             let Delivery { at, request, tokens, is_last, .. } = *first;
             self.due.pop();
@@ -229,7 +299,9 @@ impl Relay {
 
     /// The server ends: answers that are not over end now.
     pub(super) fn abandon(&mut self) {
-        let open = self.streams.drain().map(|(_, stream)| stream.answer);
+        let open = self.streams.drain();
+        let open = open.flat_map(|(_, stream)| [Some(stream.answer), stream.prefill]).flatten();
+        let open = open.chain(self.prompts.drain(..).map(|(_, answer, ..)| answer));
         let all: Vec<_> = open.chain(self.over.drain().map(|(_, over)| over.answer)).collect();
         for answer in all {
             answer.change(|progress| {
@@ -261,7 +333,10 @@ impl Observer for Relay {
         match what {
             Occurrence::Arrived(id, _) => {
                 if let Some(stream) = self.coming.take() {
-                    stream.answer.change(|progress| progress.id = Some(id));
+                    for answer in [Some(&stream.answer), stream.prefill.as_ref()] {
+                        let Some(answer) = answer else { continue };
+                        answer.change(|progress| progress.id = Some(id));
+                    }
                     self.streams.insert(id, Stream { arrival: at, ..stream });
                 }
             }
@@ -283,6 +358,13 @@ impl Observer for Relay {
                         counters.looked_up(stream.prompt.len() as u64, u64::from(*hit));
                     }
                 }
+            }
+            Occurrence::HandedOver(instance, life) if self.waits_between => {
+                self.prefill_over(at, instance, life.id, life.cached_tokens);
+            }
+            // With memory set aside first, a server has ended a request when its KV is there.
+            Occurrence::Released(instance, id) if !self.waits_between => {
+                self.prefill_over(at, instance, id, 0);
             }
             Occurrence::Displaced(instance, requests) => {
                 self.counters[instance.index()].preemptions += requests.len() as u64;

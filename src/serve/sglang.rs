@@ -22,6 +22,7 @@ use super::driver::{Command, Look, Replica};
 use super::error::ApiError;
 use super::exposition::{Exposition, Labels};
 use super::fields::Fields;
+use super::handover::Parts;
 use crate::engine::scheduler::Load;
 
 pub(super) const BINS: Bins = Bins {
@@ -185,12 +186,10 @@ pub(super) async fn generate(
     fields.only("image_data", &[json!([])], "images are not served here")?;
     fields.only("return_routed_experts", &[json!(false)], "experts are not chosen by tokens")?;
     fields.only("return_entropy", &[json!(false)], "answers have no probabilities")?;
-    for name in ["bootstrap_host", "bootstrap_port", "bootstrap_room"] {
-        fields.only(name, &[], "the cluster hands KV caches over by itself")?;
-    }
+    let parts = Parts::read(&mut fields, &app)?.of(prompts.len())?;
     let defaults = SamplingParams::default();
     let mut asked = Vec::with_capacity(prompts.len());
-    for (index, prompt) in prompts.into_iter().enumerate() {
+    for (index, (prompt, part)) in prompts.into_iter().zip(parts).enumerate() {
         let params = params.get(index).or(params.first()).unwrap_or(&defaults);
         params.check()?;
         if params.n.is_some_and(|n| n != 1) {
@@ -214,6 +213,7 @@ pub(super) async fn generate(
             target,
             priority,
             salt: 0,
+            part,
         });
     }
     if asked.is_empty() || asked.len() > app.limits.choices {
@@ -335,7 +335,7 @@ pub(super) async fn server_info(State(app): State<Arc<App>>) -> Result<Json<Valu
         "context_length": model.max_model_len,
         "max_total_num_tokens": app.kv_tokens.first(),
         "dp_size": 1,
-        "disaggregation_mode": "null",
+        "disaggregation_mode": app.disaggregation_mode(),
         "internal_states": states.collect::<Vec<_>>(),
     })))
 }

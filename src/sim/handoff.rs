@@ -54,27 +54,36 @@ impl<W: Source> Simulation<W> {
     /// Sends requests whose prompts are computed on to instances that decode.
     pub(super) fn forward(&mut self, now: SimTime, observer: &mut impl Observer) {
         let mut prefilled = std::mem::take(&mut self.outcome.prefilled);
-        let seen = self.seen(now);
         for id in prefilled.drain(..) {
             self.gateway.left(id);
             if self.parts().order() == Order::DestinationFirst {
                 self.send_computed(now, id, observer);
                 continue;
             }
-            let Cluster { instances, disaggregation, .. } = &mut self.cluster;
-            let parts = disaggregation.as_mut().expect("instances have roles");
-            let Some((request, instance)) = parts.hand_over(id, instances, seen) else {
-                self.strand(now, id, observer);
-                continue;
-            };
-            if let Some(faults) = &mut self.faults {
-                faults.moved(id, instance);
+            if self.parts().waits_to_be_sent_on() {
+                self.wait_to_be_sent_on(id);
+            } else {
+                self.send_on(now, id, observer);
             }
-            observer.on(now, Occurrence::Forwarded(id, instance));
-            let transit = self.transit.put(id, request);
-            self.pass_front_end(now, instance, Event::Enqueue { instance, transit });
         }
         self.outcome.prefilled = prefilled;
+    }
+
+    /// Sends a request whose prompt is computed to an instance that decodes.
+    pub(super) fn send_on(&mut self, now: SimTime, id: RequestId, observer: &mut impl Observer) {
+        let seen = self.seen(now);
+        let Cluster { instances, disaggregation, .. } = &mut self.cluster;
+        let parts = disaggregation.as_mut().expect("instances have roles");
+        let Some((request, instance)) = parts.hand_over(id, instances, seen) else {
+            self.strand(now, id, observer);
+            return;
+        };
+        if let Some(faults) = &mut self.faults {
+            faults.moved(id, instance);
+        }
+        observer.on(now, Occurrence::Forwarded(id, instance));
+        let transit = self.transit.put(id, request);
+        self.pass_front_end(now, instance, Event::Enqueue { instance, transit });
     }
 
     /// Starts the transfers that an instance asks for.

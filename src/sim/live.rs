@@ -12,7 +12,7 @@ use super::laws::Watch;
 use super::observe::Observer;
 use super::run::Simulation;
 use super::source::Source;
-use crate::cluster::{Cluster, Role};
+use crate::cluster::{Cluster, Disaggregation, Order, Role, Router};
 use crate::engine::Instance;
 use crate::ids::{InstanceId, RequestId};
 use crate::kv::CacheEvent;
@@ -117,6 +117,54 @@ impl Live {
         let request = Request { arrival: at, ..request };
         self.run.arrive(at, request, &mut (&mut self.watch, observer));
         id
+    }
+
+    /// This router chooses where requests are sent first.
+    pub fn route_by(&mut self, router: Router) {
+        self.run.cluster.router = router;
+    }
+
+    /// Requests are led from one instance to the other from outside: this router chooses the one that decodes.
+    ///
+    /// # Panics
+    /// When instances do all of a request.
+    pub fn lead_by(&mut self, decode_router: Router) {
+        let parts = self.run.cluster.disaggregation.take().expect("instances have roles");
+        self.run.cluster.disaggregation = Some(parts.led_by(decode_router));
+    }
+
+    /// In which order requests are led, where instances have roles.
+    pub fn order(&self) -> Option<Order> {
+        self.run.cluster.disaggregation.as_ref().map(Disaggregation::order)
+    }
+
+    /// The request that is submitted next is computed from its first token by an instance that decodes.
+    ///
+    /// # Panics
+    /// When requests are not [led](Self::lead_by).
+    pub fn decode_alone(&mut self, decode: InstanceId) {
+        self.run.parts().decode_alone(decode);
+    }
+
+    /// Whether the prompt of a request is computed, and it waits to [go on](Self::go_on).
+    pub fn is_between(&self, id: RequestId) -> bool {
+        self.run.is_between(id)
+    }
+
+    /// A request whose prompt is computed goes on at `at` to an instance that decodes, after this change.
+    ///
+    /// # Panics
+    /// When it does not [wait for that](Self::is_between), or something is due before.
+    pub fn go_on(
+        &mut self,
+        at: SimTime,
+        id: RequestId,
+        change: impl FnOnce(&mut Request),
+        observer: &mut impl Observer,
+    ) {
+        assert!(self.is_between(id), "request {id} does not wait between two instances");
+        self.move_to(at);
+        self.run.lead_on(at, id, change, &mut (&mut self.watch, observer));
     }
 
     /// The client of a request goes away at `at`; nothing if it has its answer.

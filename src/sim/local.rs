@@ -17,6 +17,12 @@ impl<W: Source> Simulation<W> {
         transit: u32,
         observer: &mut impl Observer,
     ) -> Option<InstanceId> {
+        let (id, request) = self.transit.get(transit);
+        let parts = self.cluster.disaggregation.as_mut()?;
+        if let Some(decode) = parts.take_alone(request.view(id)) {
+            self.send_to_decode(now, transit, decode, observer);
+            return Some(decode);
+        }
         let entrances = self.cluster.entrances();
         let local = self.cluster.disaggregation.as_ref()?.local_prefill()?;
         if local.max_new_tokens.is_some() {
@@ -37,12 +43,23 @@ impl<W: Source> Simulation<W> {
         let instances = &self.cluster.instances;
         let parts = self.cluster.disaggregation.as_mut().expect("instances have roles");
         let decode = parts.prefill_locally(request.view(id), at_gateway, instances, seen)?;
+        self.send_to_decode(now, transit, decode, observer);
+        Some(decode)
+    }
+
+    fn send_to_decode(
+        &mut self,
+        now: SimTime,
+        transit: u32,
+        decode: InstanceId,
+        observer: &mut impl Observer,
+    ) {
+        let (id, _) = self.transit.get(transit);
         observer.on(now, Occurrence::Sent(id, decode));
         if let Some(faults) = &mut self.faults {
             faults.moved(id, decode);
         }
         self.pass_front_end(now, decode, Event::Enqueue { instance: decode, transit });
-        Some(decode)
     }
 
     /// What instances have planned ahead ends before now: their caches are what they are at this moment, for a

@@ -14,7 +14,7 @@ mod config;
 mod publisher;
 mod telling;
 
+pub(super) use batch::Group;
 pub use config::{KvEvents, KvEventsError};
 pub(super) use publisher::{Publisher, bind};
-pub(super) use batch::Group;
 pub(super) use telling::{Telling, Told};

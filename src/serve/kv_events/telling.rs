@@ -44,16 +44,10 @@ pub(in crate::serve) struct Telling {
 impl Telling {
     pub(in crate::serve) fn new(
         words: Arc<Words>,
-            names: Vec<String>,
+        names: Vec<String>,
         replicas: Vec<Told>,
     ) -> Self {
-        Self {
-            words,
-                names,
-            replicas,
-            requests: FxHashMap::default(),
-            over: Vec::new(),
-        }
+        Self { words, names, replicas, requests: FxHashMap::default(), over: Vec::new() }
     }
 
     /// A request comes.

@@ -95,7 +95,8 @@ pub(in crate::serve) async fn chat_completions(
             format!("`n` must be at most {most}, got {}", sampling.n),
         ));
     }
-    let asked = (0..sampling.n).map(|_| sampling.ask(&fields, prompt.clone()));
+    let parts = sampling.parts.of(sampling.n as usize)?.into_iter();
+    let asked = parts.map(|part| sampling.ask(&fields, prompt.clone(), part));
     let asked = asked.collect::<Result<Vec<_>, _>>()?;
     fields.finish(INERT)?;
     let pending = asked.into_iter().map(|asked| app.submit(asked));
@@ -115,12 +116,14 @@ async fn whole(
     choices: Vec<Choice>,
 ) -> Result<Response, ApiError> {
     let (mut listed, mut sums) = (Vec::<Value>::new(), [0; 3]);
+    let mut handed_over = None;
     for Choice { index, pending } in choices {
         let progress = pending.answer.end().await;
         let end = progress.end.filter(|end| end.is_answer());
         let Some(end) = end else {
             return Err(progress.end.and_then(ApiError::of).unwrap_or_else(ApiError::closing));
         };
+        handed_over = sampling.handed_over(app, &pending, &progress).or(handed_over);
         let seed = progress.id.map_or(0, |id| id.0);
         listed.push(json!({
             "index": index,
@@ -136,7 +139,7 @@ async fn whole(
         }));
         sums = [pending.prompt_tokens, sums[1] + progress.tokens, progress.cached_tokens];
     }
-    let body = json!({
+    let mut body = json!({
         "id": id,
         "object": "chat.completion",
         "created": unix_seconds(),
@@ -144,5 +147,8 @@ async fn whole(
         "choices": listed,
         "usage": usage(sums[0], sums[1], sums[2]),
     });
+    if let Some(params) = handed_over {
+        body["kv_transfer_params"] = params;
+    }
     Ok(Json(body).into_response())
 }

@@ -62,10 +62,11 @@ pub(in crate::serve) async fn completions(
         return Err(ApiError::bad(format!("prompts times `n` must be 1 to {most}, got {choices}")));
     }
     let mut asked = Vec::with_capacity(choices);
+    let mut parts = sampling.parts.of(choices)?.into_iter();
     for prompt in prompts {
         let prompt: Arc<[u32]> = prompt.into();
-        for _ in 0..sampling.n {
-            asked.push(sampling.ask(&fields, prompt.clone())?);
+        for part in parts.by_ref().take(sampling.n as usize) {
+            asked.push(sampling.ask(&fields, prompt.clone(), part)?);
         }
     }
     fields.finish(INERT)?;
@@ -86,12 +87,14 @@ async fn whole(
     choices: Vec<Choice>,
 ) -> Result<Response, ApiError> {
     let (mut listed, mut sums) = (Vec::<Value>::new(), [0; 3]);
+    let mut handed_over = None;
     for Choice { index, pending } in choices {
         let progress = pending.answer.end().await;
         let end = progress.end.filter(|end| end.is_answer());
         let Some(end) = end else {
             return Err(progress.end.and_then(ApiError::of).unwrap_or_else(ApiError::closing));
         };
+        handed_over = sampling.handed_over(app, &pending, &progress).or(handed_over);
         let seed = progress.id.map_or(0, |id| id.0);
         listed.push(json!({
             "index": index,
@@ -106,7 +109,7 @@ async fn whole(
         sums[1] += progress.tokens;
         sums[2] += if is_first { progress.cached_tokens } else { 0 };
     }
-    let body = json!({
+    let mut body = json!({
         "id": id,
         "object": "text_completion",
         "created": unix_seconds(),
@@ -114,5 +117,8 @@ async fn whole(
         "choices": listed,
         "usage": usage(sums[0], sums[1], sums[2]),
     });
+    if let Some(params) = handed_over {
+        body["kv_transfer_params"] = params;
+    }
     Ok(Json(body).into_response())
 }

@@ -6,9 +6,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::rng::mix;
-use crate::serve::app::{App, Asked, Target};
+use crate::serve::answer::Progress;
+use crate::serve::app::{App, Asked, Pending, Target};
 use crate::serve::error::ApiError;
 use crate::serve::fields::Fields;
+use crate::serve::handover::{Part, Parts, kv_transfer_params};
 
 /// How answers are to be.
 #[derive(Debug)]
@@ -23,6 +25,7 @@ pub(super) struct Sampling {
     ignore_eos: bool,
     priority: i32,
     salt: u64,
+    pub(super) parts: Parts,
 }
 
 /// Where usage is told.
@@ -88,7 +91,6 @@ impl Sampling {
             fields.only(name, &no, "answers follow no grammar")?;
         }
         fields.only("response_format", &[json!({"type": "text"})], "answers follow no grammar")?;
-        fields.only("kv_transfer_params", &no, "the cluster hands KV caches over by itself")?;
         fields.only("return_hidden_states", &no, "answers have no states")?;
         Ok(Self {
             target,
@@ -100,13 +102,30 @@ impl Sampling {
             min_tokens,
             ignore_eos: fields.take("ignore_eos")?.unwrap_or(false),
             priority: fields.take("priority")?.unwrap_or(0),
+            parts: Parts::read(fields, app)?,
             salt: salt.map_or(0, |salt| salted(&salt)),
         })
     }
 
+    /// What is said to the server that decodes, where this one has computed a prompt for it.
+    pub(super) fn handed_over(
+        &self,
+        app: &App,
+        pending: &Pending,
+        progress: &Progress,
+    ) -> Option<Value> {
+        let id = progress.id.filter(|_| self.parts.is_prompt())?;
+        Some(kv_transfer_params(app, id, pending.prompt_tokens))
+    }
+
     /// A request for an answer to this prompt. One that is too long is refused, as the engines do.
-    pub(super) fn ask(&self, fields: &Fields, prompt: Arc<[u32]>) -> Result<Asked, ApiError> {
-        asked(self, fields.came, prompt)
+    pub(super) fn ask(
+        &self,
+        fields: &Fields,
+        prompt: Arc<[u32]>,
+        part: Part,
+    ) -> Result<Asked, ApiError> {
+        asked(self, fields.came, prompt, part)
     }
 }
 
@@ -114,6 +133,7 @@ fn asked(
     sampling: &Sampling,
     came: std::time::Instant,
     prompt: Arc<[u32]>,
+    part: Part,
 ) -> Result<Asked, ApiError> {
     let (most, len) = (sampling.target.max_model_len, prompt.len());
     if prompt.is_empty() {
@@ -143,6 +163,7 @@ fn asked(
         target: sampling.target,
         priority: sampling.priority,
         salt: sampling.salt,
+        part,
     })
 }
 

@@ -99,7 +99,10 @@ impl<W: Source> Simulation<W> {
                 self.rouse(now, instance);
             }
             Place::OnItsWay(instance) if decodes(instance) => self.release(now, id, observer),
-            Place::Nowhere => self.leave_gate(now, id),
+            Place::Nowhere => {
+                self.leave_gate(now, id);
+                self.leave_between(now, id, observer);
+            }
             Place::OnItsWay(_) | Place::Lost(..) => {}
         }
     }

@@ -8,6 +8,7 @@
 //! * `client.rs`: how long clients wait, and whether they try again
 //! * `attempts.rs`: where each attempt stands
 //! * `give_up.rs`: attempts without an answer
+//! * `led.rs`: requests that somebody outside leads from one instance to the other
 //! * `replicas.rs`: crashes, slow replicas, lost caches
 //! * `transfers.rs`: lost KV on its way, slow links
 //! * `reserved.rs`: requests with a destination before they are prefilled
@@ -15,6 +16,7 @@
 mod attempts;
 mod client;
 mod give_up;
+mod led;
 mod plan;
 mod replicas;
 mod reserved;

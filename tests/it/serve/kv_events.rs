@@ -62,7 +62,8 @@ fn tokens_of(event: &Value) -> Vec<u64> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_listener_hears_of_blocks_with_their_tokens() {
-    let server = Server::start(SCENARIO, &["--no-files", "--speed", "50", "--kv-events-config", ON]);
+    let server =
+        Server::start(SCENARIO, &["--no-files", "--speed", "50", "--kv-events-config", ON]);
     let mut listener = Listener::to(&publishes_at(&server)[0]).await;
     // Until a subscription is there, nothing is sent.
     tokio::time::sleep(Duration::from_millis(300)).await;
@@ -107,7 +108,10 @@ async fn a_listener_hears_of_blocks_with_their_tokens() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_evicted_is_told_and_what_was_missed_is_sent_again() {
-    let scenario = SCENARIO.replace("model = ", "engine.type = 'vllm_v1'\nengine.num_gpu_blocks = 40\nengine.max_model_len = 600\nmodel = ");
+    let scenario = SCENARIO.replace(
+        "model = ",
+        "engine.type = 'vllm_v1'\nengine.num_gpu_blocks = 40\nengine.max_model_len = 600\nmodel = ",
+    );
     let port = free_port();
     let config = json!({
         "publisher": "zmq", "endpoint": "tcp://*:0", "topic": "kv@pod",
@@ -154,7 +158,8 @@ async fn sglang_tells_of_pages_and_a_replica_that_starts_again_has_none() {
     let scenario = SCENARIO
         .replace("model = ", "replicas = 2\nengine = { type = 'sglang' }\nmodel = ")
         .replace("[workload]", "[cluster.router]\ntype = 'round_robin'\n[workload]");
-    let server = Server::start(&scenario, &["--no-files", "--speed", "50", "--kv-events-config", ON]);
+    let server =
+        Server::start(&scenario, &["--no-files", "--speed", "50", "--kv-events-config", ON]);
     let mut listener = Listener::to(&publishes_at(&server)[1]).await;
     tokio::time::sleep(Duration::from_millis(300)).await;
     let prompt: Vec<u64> = (1000..1100).collect();
@@ -187,7 +192,14 @@ fn what_cannot_be_told_is_refused_in_words() {
         assert!(said.contains("--kv-events-config") && said.contains(problem), "{said}");
     }
     let run = std::process::Command::new(env!("CARGO_BIN_EXE_servecast"))
-        .args(["serve", "--no-files", "--port", "0", "--set", "cluster.engine.enable_prefix_caching=false"])
+        .args([
+            "serve",
+            "--no-files",
+            "--port",
+            "0",
+            "--set",
+            "cluster.engine.enable_prefix_caching=false",
+        ])
         .args(["--kv-events-config", ON])
         .output()
         .expect("it runs");

@@ -4,6 +4,7 @@
 //! * `bodies.rs`: bodies that are made worse; `broken.rs`: connections that are
 //! * `fuzz.rs`: many of both against one server
 //! * `day.rs`: a day of faults and impatient clients, of whom none is lost
+//! * `handover.rs`: prefill and decode as servers of their own
 //! * `kv_events.rs`: what routers hear of its caches
 //! * `faults.rs`: faults that are told to it; `silence.rs`: clients that hold a place and say nothing
 
@@ -12,6 +13,7 @@ mod broken;
 mod day;
 mod faults;
 mod fuzz;
+mod handover;
 mod kv_events;
 mod silence;
 mod wire;
@@ -61,7 +63,8 @@ impl Server {
             let rest = rest.split(" (").next()?;
             rest.split(", http://").map(|address| address.parse().ok()).collect()
         });
-        let others: Vec<SocketAddr> = listens.expect("it says where it listens");
+        let others: Vec<SocketAddr> =
+            listens.unwrap_or_else(|| panic!("it says where it listens, not:\n{before}"));
         // What it says later must not fill the pipe.
         let said = Arc::new(Mutex::new(before));
         let hears = said.clone();
