@@ -54,6 +54,10 @@ pub(super) struct ServeArguments {
     /// Cut texts into tokens as this `tokenizer.json` does, or the one in this folder
     #[arg(long, value_name = "PATH")]
     tokenizer: Option<PathBuf>,
+    /// Make prompts of chats as this Jinja template does; if absent, the one beside the tokenizer
+    /// (`chat_template.jinja`, or in `tokenizer_config.json`)
+    #[arg(long, value_name = "FILE")]
+    chat_template: Option<PathBuf>,
     /// Bytes of text that are a token, where there is no tokenizer
     #[arg(long, value_name = "BYTES", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=4))]
     bytes_per_token: u8,
@@ -155,6 +159,7 @@ pub(super) fn serve(arguments: &ServeArguments) -> Result<(), Failure> {
         ServeError::Listen(..)
         | ServeError::Tokenizer(..)
         | ServeError::KvEvents(_)
+        | ServeError::Template(_)
         | ServeError::Ports(_) => Failure::Input(error.into()),
         error => Failure::Run(error.into()),
     })?;
@@ -275,6 +280,7 @@ impl ServeArguments {
             port_per_replica: self.port_per_replica,
             speed: self.speed,
             tokens: self.tokens(),
+            chat_template: self.chat_template.clone(),
             trace: None,
             kv_events: None,
             draws_lengths: self.answers == Answers::Workload,

@@ -13,6 +13,7 @@ use super::driver::{Command, Handle, Look, Replica, Submission};
 use super::error::ApiError;
 use super::handover::Part;
 use super::lateness::Lateness;
+use super::openai::ChatTemplate;
 use super::words::Words;
 use crate::cluster::{Order, Role};
 use crate::ids::{AdapterId, InstanceId, ModelId};
@@ -111,6 +112,8 @@ pub(super) struct App {
     pub(super) led: Option<(Role, Order)>,
     pub(super) lateness: Arc<Lateness>,
     pub(super) words: Arc<Words>,
+    /// What makes prompts of chats, where the model has one.
+    pub(super) template: Option<Arc<ChatTemplate>>,
     pub(super) dialect: Dialect,
     pub(super) models: Vec<Served>,
     pub(super) adapters: Adapters,

@@ -58,6 +58,7 @@ use self::http::Listening;
 use self::kv_events::{Group, Telling, Told, bind};
 use self::lateness::Lateness;
 use self::lengths::Lengths;
+use self::openai::ChatTemplate;
 use self::ports::Chosen;
 use self::prefixes::Prefixes;
 use self::relay::Relay;
@@ -75,6 +76,7 @@ use crate::study::{Case, StudyError};
 pub use self::app::Limits;
 pub use self::kv_events::{KvEvents, KvEventsError};
 pub use self::lateness::Late;
+pub use self::openai::TemplateError;
 pub use self::words::TokenizerError;
 
 /// Prompt tokens that are remembered to tell which prompts begin alike: this many at least and at most, and else
@@ -105,6 +107,8 @@ pub struct Settings {
     pub speed: f64,
     /// What texts are cut into tokens by.
     pub tokens: Tokens,
+    /// What makes prompts of chats, where it does not stand beside the tokenizer.
+    pub chat_template: Option<PathBuf>,
     /// Whether all answers are as long as those of the scenario's workload, up to their limit; if not, those with a
     /// limit are as long as that.
     pub draws_lengths: bool,
@@ -137,6 +141,9 @@ pub enum ServeError {
     /// The tokenizer is of no use.
     #[error("{}: {}", .0.display(), .1)]
     Tokenizer(PathBuf, TokenizerError),
+    /// The template of chats is of no use.
+    #[error(transparent)]
+    Template(#[from] TemplateError),
     /// Its replicas cannot have a port each.
     #[error("replicas cannot have a port each: {0}")]
     Ports(&'static str),
@@ -192,6 +199,16 @@ pub fn serve(
         }
     };
     let words = Arc::new(words);
+    let tokenizer = match &settings.tokens {
+        Tokens::Bytes(_) => None,
+        Tokens::File(path) => Some(path.as_path()),
+    };
+    let template = match (&settings.chat_template, tokenizer) {
+        (Some(path), tokenizer) => Some(ChatTemplate::of_file(path, tokenizer)?),
+        (None, Some(tokenizer)) => ChatTemplate::beside(tokenizer)?,
+        (None, None) => None,
+    };
+    let template = template.map(Arc::new);
     let mut ports = vec![None];
     if settings.port_per_replica {
         if let Some(why) = ports::refused(scenario) {
@@ -213,6 +230,7 @@ pub fn serve(
         let listening = listening.map_err(|error| ServeError::Listen(address, error))?;
         let app = App {
             replica,
+            template: template.clone(),
             led: ports::led(driver.live(), replica),
             lateness: lateness.clone(),
             is_closing: is_closing.clone(),
@@ -417,6 +435,7 @@ fn app(
     App {
         handle,
         replica: None,
+        template: None,
         led: None,
         lateness: Arc::default(),
         words,

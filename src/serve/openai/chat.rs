@@ -1,5 +1,6 @@
 //! `POST /v1/chat/completions`.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::Json;
@@ -11,6 +12,7 @@ use serde_json::{Value, json};
 use super::INERT;
 use super::sampling::{Sampling, usage};
 use super::stream::{Choice, Style, streamed};
+use super::template;
 use crate::serve::app::{App, unix_seconds};
 use crate::serve::error::ApiError;
 use crate::serve::fields::Fields;
@@ -22,6 +24,9 @@ struct Message {
     content: Option<Content>,
     #[serde(default)]
     tool_calls: Option<Vec<Value>>,
+    /// What a template may read.
+    #[serde(flatten)]
+    rest: BTreeMap<String, Value>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -39,15 +44,29 @@ struct Part {
     text: Option<String>,
 }
 
-/// The prompt that messages make: `<|im_start|>ROLE⏎TEXT<|im_end|>⏎` each, and the begin of the answer.
-/// Every text is tokenised on its own, so that an answer that is sent back is the tokens that it was.
+/// The prompt that messages make: what the template of the model makes of them, if there is one, and otherwise
+/// `<|im_start|>ROLE⏎TEXT<|im_end|>⏎` each, and the begin of the answer. There every text is tokenised on its own,
+/// so that an answer that is sent back is the tokens that it was.
 pub(in crate::serve) fn prompt(fields: &mut Fields, app: &App) -> Result<Vec<u32>, ApiError> {
     let messages: Vec<Message> = fields.need("messages")?;
     if messages.is_empty() {
         return Err(ApiError::field("messages", "`messages` is empty"));
     }
+    let variables: Option<BTreeMap<String, Value>> = fields.take("chat_template_kwargs")?;
+    let variables = variables.unwrap_or_default();
+    if let Some(template) = &app.template {
+        let messages = messages.into_iter().map(joined).collect::<Result<Vec<_>, _>>()?;
+        let text = template.render(&messages, &variables);
+        let text = text.map_err(|problem| ApiError::field("messages", problem))?;
+        return Ok(app.words.tokens(&text, false));
+    }
+    if !variables.is_empty() {
+        let message =
+            "`chat_template_kwargs` are for a template; the server has none (`--chat-template`)";
+        return Err(ApiError::field("chat_template_kwargs", message));
+    }
     let (words, mut tokens) = (&app.words, Vec::new());
-    for Message { role, content, tool_calls } in &messages {
+    for Message { role, content, tool_calls, .. } in &messages {
         if tool_calls.as_ref().is_some_and(|calls| !calls.is_empty()) {
             return Err(ApiError::field("messages", "`tool_calls` is not simulated"));
         }
@@ -70,6 +89,30 @@ pub(in crate::serve) fn prompt(fields: &mut Fields, app: &App) -> Result<Vec<u32
     }
     tokens.extend(words.tokens("<|im_start|>assistant\n", false));
     Ok(tokens)
+}
+
+/// A message as templates read it: the parts of its text are lines, as vLLM has it for templates that take a text.
+fn joined(message: Message) -> Result<template::Message, ApiError> {
+    let Message { role, content, tool_calls, rest } = message;
+    if tool_calls.is_some_and(|calls| !calls.is_empty()) {
+        return Err(ApiError::field("messages", "`tool_calls` is not simulated"));
+    }
+    let content = match content {
+        None => None,
+        Some(Content::Text(text)) => Some(text),
+        Some(Content::Parts(parts)) => {
+            let mut texts = Vec::with_capacity(parts.len());
+            for Part { kind, text } in parts {
+                let Some(text) = text.filter(|_| kind == "text") else {
+                    let message = format!("parts of type `{kind}` are not simulated, only text");
+                    return Err(ApiError::field("messages", message));
+                };
+                texts.push(text);
+            }
+            Some(texts.join("\n"))
+        }
+    };
+    Ok(template::Message { role, content, rest })
 }
 
 pub(in crate::serve) async fn chat_completions(

@@ -5,10 +5,13 @@ mod completions;
 mod models;
 mod sampling;
 mod stream;
+mod template;
 
 pub(super) use chat::{chat_completions, prompt as chat_prompt};
 pub(super) use completions::completions;
 pub(super) use models::{model, models};
+pub(super) use template::ChatTemplate;
+pub use template::TemplateError;
 
 /// Fields that change neither how long an answer takes nor how long it is.
 const INERT: &[&str] = &[
@@ -16,7 +19,6 @@ const INERT: &[&str] = &[
     "background",
     "bad_words",
     "cache_salt",
-    "chat_template_kwargs",
     "custom_params",
     "detokenize",
     "frequency_penalty",

@@ -6,6 +6,7 @@
 //! * `day.rs`: a day of faults and impatient clients, of whom none is lost
 //! * `handover.rs`: prefill and decode as servers of their own
 //! * `kv_events.rs`: what routers hear of its caches
+//! * `templates.rs`: chats that a template makes prompts of
 //! * `faults.rs`: faults that are told to it; `silence.rs`: clients that hold a place and say nothing
 
 mod bodies;
@@ -16,6 +17,7 @@ mod fuzz;
 mod handover;
 mod kv_events;
 mod silence;
+mod templates;
 mod wire;
 
 use std::io::{BufRead, BufReader, Read, Write};
