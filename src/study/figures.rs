@@ -12,7 +12,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::case::Run;
 use crate::metrics::bench::{Figure, Latency, MetricKey, Statistic, Tool};
-use crate::metrics::{Bill, Breakdown, ClassesReport, ReplicaKind, RequestRecord, Status};
+use crate::metrics::{
+    Bill, Breakdown, ClassesReport, ClusterReport, ReplicaKind, RequestRecord, Status,
+};
 use crate::resolved::Scenario;
 use crate::sim::Counts;
 
@@ -69,11 +71,15 @@ pub const LOSSES: [&str; 6] = ["rejected", "aborted", "timed_out", "failed", "st
 /// The figure that counts answers which an engine ended before they were over.
 pub const CUT_ANSWERS: &str = "cut_answers";
 
+/// How unevenly replicas of a kind are busy, of the kind where it is worst: the busiest over the mean.
+const BUSY_IMBALANCE: &str = "busy_max_over_mean";
+
 /// The names of all other figures.
-const OTHERS: [&str; 9] = [
+const OTHERS: [&str; 10] = [
     CUT_ANSWERS,
     "slo_attainment",
     "cache_hit_rate",
+    BUSY_IMBALANCE,
     "preemptions",
     "steps",
     "gpu_hours",
@@ -221,7 +227,14 @@ impl Figures {
         let recorder = &run.recorder;
         self.put("preemptions", recorder.preemptions() as f64);
         self.put("steps", recorder.steps as f64);
-        let bill = Bill::new(recorder, &ReplicaKind::of(scenario), &scenario.report);
+        let kinds = ReplicaKind::of(scenario);
+        let cluster = ClusterReport::new(recorder, &kinds);
+        let several = cluster.groups.iter().filter(|group| group.replicas > 1);
+        let uneven = several.filter_map(|group| group.busy_time).map(|busy| busy.max_over_mean);
+        if let Some(worst) = uneven.reduce(f64::max) {
+            self.put(BUSY_IMBALANCE, worst);
+        }
+        let bill = Bill::new(recorder, &kinds, &scenario.report);
         self.put("gpu_hours", bill.gpu_hours);
         if let Some(cost) = &bill.cost {
             self.put("cost_usd", cost.usd);
@@ -276,6 +289,7 @@ pub fn sense(name: &str) -> Sense {
         | "slo_attainment"
         | "cache_hit_rate" => Sense::HigherIsBetter,
         "preemptions"
+        | "busy_max_over_mean"
         | "duration"
         | "gpu_hours"
         | "cost_usd"
