@@ -18,6 +18,7 @@ mod groups;
 mod images;
 mod offload;
 mod recording;
+pub mod routing;
 mod sglang;
 mod stages;
 mod vllm;
