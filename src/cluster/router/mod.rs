@@ -38,6 +38,8 @@ mod random;
 mod rank_aware;
 mod round_robin;
 mod session_sticky;
+pub(crate) mod sglang;
+pub(crate) mod vllm_router;
 mod weighted;
 
 #[cfg(test)]

@@ -1,6 +1,12 @@
 //! How the router is configured.
 
+mod sglang;
+mod vllm_router;
+
 use serde::{Deserialize, Serialize};
+
+pub use sglang::{AssignmentMode, SglangRouterConfig, SglangRouterPolicy};
+pub use vllm_router::{VllmRouterConfig, VllmRouterPolicy};
 
 /// Which replica gets a request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
