@@ -44,6 +44,7 @@ mod models;
 mod pipeline;
 #[cfg(feature = "cli")]
 mod plan;
+mod planner_replay;
 mod routers;
 #[cfg(feature = "serve")]
 mod serve;

@@ -11,6 +11,7 @@
 //! * `ratio.rs`: the replicas that a signal asks for
 //! * `slo.rs`: the same where there are SLOs
 //! * `custom.rs`: a rule of one's own
+//! * `dynamo/`: Dynamo's planner
 //! * `busy.rs`: the share of time in which replicas work
 //! * `stabilisation.rs`: recommendations over time
 //! * `fleet.rs`: what each replica does, and which ones start and stop
@@ -23,6 +24,7 @@
 
 mod busy;
 mod custom;
+pub mod dynamo;
 mod fleet;
 mod ratio;
 mod slo;

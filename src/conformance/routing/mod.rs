@@ -3,6 +3,27 @@
 //! A schedule has one right answer. A router draws in places: there the replay knows the set that the real program
 //! drew from, takes what it drew, and goes on.
 
+mod planner;
+
+use serde_json::Value;
+
+use super::RecordingError;
+
+/// Replays the decisions of a recording, one JSON object a line.
+///
+/// # Errors
+/// When a line is not what the format says, or the recording is of something that is not modelled.
+pub fn check(text: &str) -> Result<Tally, RecordingError> {
+    let line = |(index, line): (usize, &str)| {
+        crate::json::parse(line).map_err(|error| RecordingError::Line {
+            line: index + 1,
+            problem: format!("not a whole JSON object: {error}"),
+        })
+    };
+    let lines: Vec<Value> = text.lines().enumerate().map(line).collect::<Result<_, _>>()?;
+    planner::replay(&lines)
+}
+
 /// How replayed decisions compare with recorded ones.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Tally {
