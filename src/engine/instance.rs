@@ -13,7 +13,7 @@ use super::flight::Flight;
 use super::host::{HostPart, HostTimes};
 use super::pipeline::Pipeline;
 use super::quiet::{QuietRun, QuietStep, RunLength};
-use super::scheduler::{Handoff, Load, Scheduler};
+use super::scheduler::{Backlog, Handoff, Load, Scheduler};
 use super::{Finish, Life, StepPlan, StepResult};
 use crate::cost::{CudaGraphs, Drafting, LoraTimes, StepShape, StepTime, Wave};
 use crate::frontend::{FrontEnd, Output};
@@ -251,6 +251,15 @@ impl Instance {
         let begun = self.run.iter().take_while(|step| step.boundary < now);
         load.kv_blocks_free -= begun.map(|step| step.claims).sum::<u32>();
         load
+    }
+
+    /// What it has to do at such a moment, if its scheduler tells. Of a run of steps, those that began before have each
+    /// given every sequence a token.
+    pub fn backlog_at(&self, now: SimTime) -> Option<Backlog> {
+        let mut backlog = self.scheduler.backlog()?;
+        let begun = self.run.iter().take_while(|step| step.boundary < now).count() as u64;
+        backlog.decode_tokens += begun * u64::from(backlog.decode_seqs);
+        Some(backlog)
     }
 
     /// Somebody looks at its cache: what is computed of the answers that these runs quote can be found, of all

@@ -134,6 +134,15 @@ impl Default for DynamoPlannerConfig {
 }
 
 impl DynamoPlannerConfig {
+    /// How often it looks at anything, in seconds.
+    pub fn interval_seconds(&self) -> u32 {
+        if self.scales_by_load() {
+            self.load_adjustment_interval_seconds
+        } else {
+            self.throughput_adjustment_interval_seconds
+        }
+    }
+
     /// Whether decisions go by what replicas have to do.
     pub fn scales_by_load(&self) -> bool {
         self.optimization_target != OptimizationTarget::Sla || self.enable_load_scaling

@@ -10,16 +10,21 @@
 //! * `capacity.rs`: requests per second of a replica
 //! * `budget.rs`: the budget of GPUs
 //! * `predictor.rs`: the next interval
+//! * `pilot.rs`: when it looks, and what it has seen until then
+//! * `replica.rs`: the replicas of the simulation
 //! * `forward.rs`: what is known of replicas, and how long a forward pass takes
 //!
 //! Left out: the modes `prefill` and `decode` of a planner of one pool, budgets of power, and the performance model, which is
-//! whatever implements [`ForwardTime`].
+//! whatever implements [`ForwardTime`]: the cost
+//! model of a replica in a simulation.
 
 mod budget;
 mod capacity;
 mod forward;
+mod pilot;
 mod planner;
 mod predictor;
+mod replica;
 mod sla;
 mod thresholds;
 
@@ -27,7 +32,9 @@ mod thresholds;
 mod tests;
 
 pub use forward::{Capabilities, ForwardPassMetrics, ForwardTime};
+pub use pilot::{Pilot, Seen};
 pub use planner::{
     Counts, Demand, ForwardTimes, LoadDecision, LoadTick, Mode, Planner, Reason, ThroughputDecision,
 };
 pub use predictor::Predictor;
+pub use replica::capabilities;

@@ -354,7 +354,10 @@ impl Planner {
             accept_length: self.accept_length,
         };
         let config = &self.config;
+        // Of requests without tokens there is no rate.
+        let is_known = demand.isl > 0.0 && demand.osl > 0.0;
         let engine_per_s = match &self.mode {
+            _ if !is_known => [None; 2],
             Mode::Aggregated(of) => [capacity::aggregated(config, of, times.decode, shape); 2],
             Mode::Disaggregated { prefill, decode } => [
                 capacity::prefill(config, prefill, times.prefill, shape),
