@@ -262,6 +262,15 @@ impl Instance {
         Some(backlog)
     }
 
+    /// The prompts that the oldest step in flight computes at such a moment, and their tokens in it.
+    pub fn prefilling_at(&self, now: SimTime) -> (u32, u32) {
+        let decodes_only = self.run.first().is_some_and(|step| step.boundary < now);
+        let step = self.in_flight.front().filter(|_| !decodes_only);
+        step.map_or((0, 0), |batch| {
+            (batch.plan.shape.prefill_seqs, batch.plan.shape.prefill_tokens)
+        })
+    }
+
     /// Somebody looks at its cache: what is computed of the answers that these runs quote can be found, of all
     /// answers where it is not known who will ask.
     pub fn show_cache(&mut self, quoted: Option<&[Segment]>) {

@@ -3,6 +3,8 @@
 use std::fs::{self, File};
 use std::io::Read;
 
+use proptest::prelude::*;
+
 use servecast::conformance::routing::check;
 
 use crate::support::data;
@@ -38,6 +40,54 @@ fn what_is_wrong_with_a_recording_is_told_with_its_line() {
     let fpm = r#"{"k":"tick","n":0,"p":0,"d":1,"fpm":{"prefill":null,"decode":{"d0":[1,2,3,4,18446744073709551615]}}}"#;
     assert!(told(&[], fpm).starts_with("line 2: fpm: must be at most"));
     assert!(check("").is_err());
+}
+
+/// Ticks of a planner of two pools by both ways of scaling.
+const TICKS: &str = r#"{"k":"tick","n":0,"p":1,"d":2,"traffic":[30,112.7,2445,300,0.248],"rps":[4.1,4.1],"thr":[1,1],"floor":[1,1],"fpm":{"prefill":{"p0":[0,0,0,500,3313]},"decode":{"d0":[50,45569,0,0,0],"d1":[50,45392,7,0,0]}},"load":[1,3],"why":"scale_up","est":[171.5,13.6]}
+{"k":"tick","n":1,"p":2,"d":2,"fpm":{"prefill":{"p0":[0,0,0,500,0],"p1":[0,0,0,500,1]},"decode":{"d0":[5,4556,0,0,0],"d1":[5,4539,7,0,0]}},"why":"no_change","est":[1.0,2.0]}"#;
+
+/// Where the numbers of a text stand.
+fn numbers(text: &str) -> Vec<std::ops::Range<usize>> {
+    let is_part = |byte: u8| byte.is_ascii_digit() || b".-".contains(&byte);
+    let bytes = text.as_bytes();
+    let mut all = Vec::new();
+    let mut at = 0;
+    while at < bytes.len() {
+        let end = (at..bytes.len()).find(|end| !is_part(bytes[*end])).unwrap_or(bytes.len());
+        let before = at.checked_sub(1).map_or(b' ', |before| bytes[before]);
+        if end > at && b":[,".contains(&before) {
+            all.push(at..end);
+        }
+        at = end.max(at + 1);
+    }
+    all
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn whatever_numbers_stand_in_a_recording_it_is_replayed_or_refused(
+        places in prop::collection::vec(any::<prop::sample::Index>(), 1..6),
+        values in prop::collection::vec(prop::sample::select(vec![
+            "0", "-1", "1", "2", "0.5", "1e-300", "1e300", "4096", "4097", "1000000000",
+            "2147483647", "4294967295", "4294967296", "18446744073709551615", "null", "true",
+        ]), 6),
+        budget in prop::sample::select(vec!["-1", "0", "1", "3", "4096"]),
+        throughput: bool,
+    ) {
+        let config = format!(
+            "\"mode\":\"disagg\",\"max_gpu_budget\":{budget},\"min_gpu_budget\":2,\"min_endpoint\":1,\
+             \"max_throughput_scaling_replicas\":8,\"enable_throughput_scaling\":{throughput}"
+        );
+        let mut text = recording(&[("\"mode\":\"agg\"", &config)], TICKS);
+        for (place, value) in places.iter().zip(values) {
+            let all = numbers(&text);
+            text.replace_range(all[place.index(all.len())].clone(), value);
+        }
+        // It does not panic, and comes to an end.
+        let _ = check(&text);
+    }
 }
 
 #[test]

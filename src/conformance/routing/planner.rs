@@ -262,6 +262,8 @@ impl Replay {
             decode: &decode,
             isl: self.isl,
             decode_length: self.decode_length,
+            // The recorder let it see no passes.
+            prefill_beside: 0,
         };
         let times = ForwardTimes { prefill: &self.law, decode: &self.law };
         let decision = self.planner.look_at_load(&seen, times);
@@ -372,12 +374,19 @@ fn capabilities(pool: &str, of: RecordedCapabilities) -> Result<Capabilities, Re
 
 fn workers(at: usize, of: Option<&Workers>) -> Result<Vec<ForwardPassMetrics>, RecordingError> {
     let worker = |figures: &[u64; 5]| {
-        let [decode_seqs, scheduled_kv_tokens, queued_kv_tokens, _, queued_prefill_tokens] =
-            *figures;
+        let [
+            decode_seqs,
+            scheduled_kv_tokens,
+            queued_kv_tokens,
+            scheduled_prefill_tokens,
+            queued_prefill_tokens,
+        ] = *figures;
         if figures.iter().any(|&figure| figure as f64 > VALUE_MAX) {
             return Err(wrong(at, &format!("fpm: must be at most {VALUE_MAX}")));
         }
         Ok(ForwardPassMetrics {
+            scheduled_prefill_tokens,
+            scheduled_prefill_requests: u32::from(scheduled_prefill_tokens > 0),
             decode_seqs: decode_seqs as u32,
             scheduled_kv_tokens,
             queued_kv_tokens,

@@ -2,7 +2,7 @@
 
 use super::pool::Scaling;
 use crate::cluster::autoscaler::dynamo::{
-    Capabilities, Counts, ForwardPassMetrics, ForwardTimes, Mode, Pilot, Seen, capabilities,
+    Capabilities, Counts, ForwardTimes, Mode, Pilot, Seen, capabilities, forward_pass_metrics,
 };
 use crate::cluster::{Role, Stage};
 use crate::ids::InstanceId;
@@ -81,8 +81,7 @@ impl<W: Source> Simulation<W> {
                 is_scaling |= !is_ready && stage != Stage::Off;
                 if is_ready {
                     *count += 1;
-                    let backlog = instances[id.index()].backlog_at(after);
-                    metrics.extend(backlog.map(ForwardPassMetrics::from));
+                    metrics.extend(forward_pass_metrics(&instances[id.index()], after));
                 }
             }
         }

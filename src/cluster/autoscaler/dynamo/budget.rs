@@ -1,4 +1,7 @@
 //! The budget of GPUs: never over the most, and no movement that nobody asked for.
+//!
+//! Otherwise than in Dynamo 1.6.1, one pool that is raised to the least stays under the most where the least is no multiple of a replica's
+//! GPUs.
 
 use super::planner::{Counts, Reason};
 
@@ -49,10 +52,7 @@ impl Budget {
         let has_two = self.gpus.prefill > 0;
         let is_below = current.prefill < self.floor.prefill || current.decode < self.floor.decode;
         if has_two && is_below {
-            let raised = Counts {
-                prefill: proposed.prefill.max(self.floor.prefill),
-                decode: proposed.decode.max(self.floor.decode),
-            };
+            let raised = self.raised(proposed);
             return (self.in_proportion(raised), Some(Reason::GpuBudgetReconcile));
         }
         if !self.is_within(current) {
@@ -78,6 +78,23 @@ impl Budget {
             (shrunk, None)
         } else {
             hold
+        }
+    }
+
+    /// What is predicted, as far as it fits under the most: whatever else is to give way where a pool has fewer than its least.
+    pub(super) fn fit_ceiling(&self, current: Counts, wished: Counts) -> Counts {
+        let ceiling = self.ceiling();
+        if current.prefill < self.floor.prefill || current.decode < self.floor.decode {
+            ceiling.in_proportion(self.raised(wished))
+        } else {
+            ceiling.fit(current, wished)
+        }
+    }
+
+    fn raised(&self, counts: Counts) -> Counts {
+        Counts {
+            prefill: counts.prefill.max(self.floor.prefill),
+            decode: counts.decode.max(self.floor.decode),
         }
     }
 
@@ -133,8 +150,7 @@ impl Budget {
         if !self.is_under_most(total) {
             return self.shrink(counts, total);
         }
-        let raised = self.raise(counts, total);
-        if self.is_under_most(self.total(raised)) { raised } else { self.below_most(counts) }
+        self.raise(counts, total)
     }
 
     fn shrink(&self, counts: Counts, total: i64) -> Counts {
@@ -155,27 +171,34 @@ impl Budget {
         Counts { prefill: prefill as u32, decode: decode as u32 }
     }
 
-    /// Up to the least.
+    /// Up to the least, of two pools in proportion; those that decode do not become fewer by that. Where whole replicas that
+    /// reach it are over the most, one pool gets as many as fit, and of two the one that prefills, if it alone would grow.
     fn raise(&self, counts: Counts, total: i64) -> Counts {
+        if self.gpus.prefill == 0 {
+            let gpus = self.gpus.decode.max(1);
+            let raised = Counts { decode: (self.min as u32).div_ceil(gpus), ..counts };
+            let raised = Counts { decode: raised.decode.max(self.floor.decode), ..raised };
+            let fits = self.is_under_most(self.total(raised));
+            return if fits { raised } else { self.shrink(raised, self.total(raised)) };
+        }
         let least = self.min as f64;
-        let prefill = if self.gpus.prefill == 0 {
-            0
+        let part = if total > 0 {
+            (f64::from(counts.prefill) * (least / total as f64)).ceil()
         } else {
-            let part = if total > 0 {
-                (f64::from(counts.prefill) * least / total as f64).ceil()
-            } else {
-                (least / 2.0 / f64::from(self.gpus.prefill)).ceil()
-            };
-            (part as i64).max(self.floor.prefill.into())
+            (least / 2.0 / f64::from(self.gpus.prefill)).ceil()
         };
-        let rest = (self.min - prefill * i64::from(self.gpus.prefill)).max(0) as f64;
-        let decode = (rest / f64::from(self.gpus.decode.max(1))).ceil() as u32;
-        Counts { prefill: prefill as u32, decode: decode.max(self.floor.decode) }
-    }
-
-    /// Where no number of whole replicas is between both bounds: of one pool as many as fit, of two as there were.
-    fn below_most(&self, counts: Counts) -> Counts {
-        if self.gpus.prefill > 0 { counts } else { self.shrink(counts, self.max.max(1)) }
+        let prefill = (part as u32).max(self.floor.prefill);
+        let rest = (self.min - i64::from(prefill) * i64::from(self.gpus.prefill)).max(0) as f64;
+        let needed = (rest / f64::from(self.gpus.decode.max(1))).ceil() as u32;
+        let needed = needed.max(self.floor.decode);
+        let raised = Counts { prefill, decode: needed.max(counts.decode) };
+        if self.is_under_most(self.total(raised)) {
+            raised
+        } else if needed < counts.decode {
+            self.fit(counts, Counts { prefill, ..counts })
+        } else {
+            counts
+        }
     }
 }
 

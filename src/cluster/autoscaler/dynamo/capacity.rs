@@ -3,7 +3,7 @@
 use super::forward::{Capabilities, ForwardTime, passes};
 use crate::scenario::DynamoPlannerConfig;
 
-/// Batches that are tried, at most; more are thinned out evenly, which is this project's choice.
+/// Batches that are tried, at most; more are thinned out evenly.
 const BATCHES_TRIED: u64 = 128;
 
 /// The requests of which the rate is asked.
@@ -78,7 +78,10 @@ pub(super) fn aggregated(
 ) -> Option<f64> {
     let (computed, context) = (shape.computed(), shape.context());
     let tokens_max = capabilities.max_num_batched_tokens;
-    best(batches(most_that_decode(capabilities, context)).map(|batch| {
+    // A token of a prompt in each pass has to fit beside them.
+    let most =
+        most_that_decode(capabilities, context).min(u64::from(tokens_max).saturating_sub(1).max(1));
+    best(batches(most).map(|batch| {
         let in_a_pass = batch as f64 * shape.accept_length * computed as f64 / shape.osl as f64;
         let in_a_pass = in_a_pass.ceil() as u64;
         if in_a_pass.saturating_add(batch) > u64::from(tokens_max) {
@@ -92,15 +95,16 @@ pub(super) fn aggregated(
     }))
 }
 
-/// Sequences of so many tokens that decode together, at least 1.
+/// Sequences of so many tokens that decode together; 0 where one is longer than the KV memory.
 fn most_that_decode(capabilities: &Capabilities, context: u64) -> u64 {
     let fit = capabilities.max_kv_tokens / context;
-    fit.min(capabilities.max_num_seqs.into()).max(1)
+    fit.min(capabilities.max_num_seqs.into())
 }
 
+/// From 1 to the most, evenly.
 fn batches(most: u64) -> impl Iterator<Item = u64> {
     let tried = most.min(BATCHES_TRIED);
-    (1..=tried).map(move |place| place * most / tried)
+    (0..tried).map(move |place| 1 + place * (most - 1) / (tried - 1).max(1))
 }
 
 /// The highest rate of those that keep the latencies, or of all.

@@ -18,6 +18,10 @@ pub struct Capabilities {
 /// The forward-pass metrics of a replica: what it decodes, and what waits for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ForwardPassMetrics {
+    /// Prompt tokens of the pass under way.
+    pub scheduled_prefill_tokens: u64,
+    /// Prompts that these are of.
+    pub scheduled_prefill_requests: u32,
     /// Sequences that decode.
     pub decode_seqs: u32,
     /// Their tokens in KV memory.
@@ -36,9 +40,6 @@ pub trait ForwardTime {
     fn forward_seconds(&self, prefill_tokens: u64, decode_seqs: u64, kv_tokens: u64) -> f64;
 }
 
-/// Passes that are added up one by one, as the planner adds them. More are multiplied.
-const PASSES_ADDED: u64 = 1 << 12;
-
 /// How long it takes to compute so many tokens of prompts in passes of at most so many, each with the same sequences that
 /// decode beside them, in seconds.
 pub(super) fn passes(
@@ -50,11 +51,6 @@ pub(super) fn passes(
     let tokens_max = u64::from(tokens_max);
     let (full, rest) = (prefill_tokens / tokens_max, prefill_tokens % tokens_max);
     let seconds = |tokens| model.forward_seconds(tokens, decode_seqs, kv_tokens);
-    let mut total = 0.0;
-    if full > 0 {
-        let of_one = seconds(tokens_max);
-        (0..full.min(PASSES_ADDED)).for_each(|_| total += of_one);
-        total += full.saturating_sub(PASSES_ADDED) as f64 * of_one;
-    }
-    if rest > 0 { total + seconds(rest) } else { total }
+    let whole = if full > 0 { seconds(tokens_max) * full as f64 } else { 0.0 };
+    if rest > 0 { whole + seconds(rest) } else { whole }
 }

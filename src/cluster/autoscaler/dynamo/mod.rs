@@ -37,4 +37,4 @@ pub use planner::{
     Counts, Demand, ForwardTimes, LoadDecision, LoadTick, Mode, Planner, Reason, ThroughputDecision,
 };
 pub use predictor::Predictor;
-pub use replica::capabilities;
+pub use replica::{capabilities, forward_pass_metrics};

@@ -2,7 +2,8 @@
 //!
 //! Requests and their prompt tokens count when they are sent, their output tokens and what caches held when they are answered, all
 //! of one interval. Where none was answered in it, the lengths of the last answers stand. Dynamo reads both from counters of its
-//! frontend. The averages of a replica's work go over as many samples as Dynamo keeps by default.
+//! frontend. The averages of a replica's work are of the passes under way when it looks, over as many samples as Dynamo keeps by
+//! default: prompt tokens of a request in a pass, and passes without prompts count as none once there was one with.
 
 use std::collections::VecDeque;
 
@@ -28,7 +29,9 @@ pub struct Pilot {
     osl: Predictor,
     /// Of the last interval that had answers.
     last: Answers,
+    /// Prompt tokens in a pass of one request, and of all.
     prompts: Average,
+    prefills: Average,
     decode_lengths: Average,
 }
 
@@ -56,6 +59,13 @@ struct Average {
 }
 
 impl Average {
+    /// From the first one on that is not 0.
+    fn see_from_first(&mut self, sample: f64) {
+        if sample > 0.0 || !self.samples.is_empty() {
+            self.see(sample);
+        }
+    }
+
     fn see(&mut self, sample: f64) {
         self.samples.push_back(sample);
         if self.samples.len() > SAMPLES {
@@ -94,6 +104,7 @@ impl Pilot {
             osl: Predictor::new(config),
             last: Answers::default(),
             prompts: Average::default(),
+            prefills: Average::default(),
             decode_lengths: Average::default(),
         }
     }
@@ -102,7 +113,6 @@ impl Pilot {
     pub fn sent(&mut self, prompt_tokens: u32) {
         self.traffic.requests += 1;
         self.traffic.prompt_tokens += u64::from(prompt_tokens);
-        self.prompts.see(prompt_tokens.into());
     }
 
     /// A request was answered.
@@ -120,11 +130,7 @@ impl Pilot {
         seen: &Seen<'_>,
         times: ForwardTimes<'_>,
     ) -> Option<Counts> {
-        let decoding = seen.decode.iter().filter(|worker| worker.decode_seqs > 0);
-        for worker in decoding {
-            let length = worker.scheduled_kv_tokens as f64 / f64::from(worker.decode_seqs);
-            self.decode_lengths.see(length);
-        }
+        self.observe(seen);
         let mut target = None;
         if self.config.scales_by_throughput() && now >= self.next_throughput {
             self.next_throughput = now + interval(&self.config);
@@ -139,8 +145,24 @@ impl Pilot {
             decode: seen.decode,
             isl: self.prompts.value(),
             decode_length: self.decode_lengths.value(),
+            prefill_beside: self.prefills.value().ceil() as u64,
         };
         self.planner.look_at_load(&tick, times).target.or(target)
+    }
+
+    /// The passes under way.
+    fn observe(&mut self, seen: &Seen<'_>) {
+        let prefilling = if seen.prefill.is_empty() { seen.decode } else { seen.prefill };
+        for worker in prefilling {
+            let tokens = worker.scheduled_prefill_tokens as f64;
+            let requests = f64::from(worker.scheduled_prefill_requests.max(1));
+            self.prompts.see_from_first(tokens / requests);
+            self.prefills.see_from_first(tokens);
+        }
+        for worker in seen.decode.iter().filter(|worker| worker.decode_seqs > 0) {
+            let length = worker.scheduled_kv_tokens as f64 / f64::from(worker.decode_seqs);
+            self.decode_lengths.see(length);
+        }
     }
 
     /// The next interval, after the one that ends now.

@@ -122,6 +122,8 @@ pub struct LoadTick<'a> {
     pub isl: f64,
     /// Tokens in KV memory of a sequence that decodes, on average.
     pub decode_length: f64,
+    /// Prompt tokens that replicas that do both compute in a pass, on average.
+    pub prefill_beside: u64,
 }
 
 /// What is made of the load.
@@ -209,9 +211,6 @@ impl Planner {
         if !self.config.scales_by_load() {
             return LoadDecision::none(Reason::Disabled);
         }
-        if tick.is_scaling {
-            return LoadDecision::none(Reason::ScalingInProgress);
-        }
         match self.mode {
             Mode::Aggregated(of) => self.aggregated_load(tick, &of, times.decode),
             Mode::Disaggregated { prefill, decode } => {
@@ -229,6 +228,9 @@ impl Planner {
         let (workers, current) = (tick.decode, tick.ready.decode);
         if workers.is_empty() {
             return LoadDecision::none(Reason::NoFpmData);
+        }
+        if tick.is_scaling {
+            return LoadDecision::none(Reason::ScalingInProgress);
         }
         if workers.len() as u32 != current {
             return LoadDecision::none(Reason::WorkerCountMismatch);
@@ -277,6 +279,9 @@ impl Planner {
         if tick.prefill.is_empty() && tick.decode.is_empty() {
             return LoadDecision::none(Reason::NoFpmData);
         }
+        if tick.is_scaling {
+            return LoadDecision::none(Reason::ScalingInProgress);
+        }
         let is_other = |workers: &[_], ready| !workers.is_empty() && workers.len() as u32 != ready;
         if is_other(tick.prefill, ready.prefill) || is_other(tick.decode, ready.decode) {
             return LoadDecision::none(Reason::WorkerCountMismatch);
@@ -316,7 +321,9 @@ impl Planner {
         let least = self.config.min_endpoint;
         let raised =
             Counts { prefill: floored.prefill.max(least), decode: floored.decode.max(least) };
-        let (target, budget) = self.budget().guard(ready, raised);
+        let proposed =
+            if floored == wished { raised } else { self.budget().fit_ceiling(ready, raised) };
+        let (target, budget) = self.budget().guard(ready, proposed);
         let reason = budget.unwrap_or_else(|| {
             let of_prefill = change(ready.prefill, target.prefill, wished.prefill, floored.prefill);
             let of_decode = change(ready.decode, target.decode, wished.decode, floored.decode);
@@ -401,14 +408,7 @@ impl Planner {
             }
             Mode::Disaggregated { .. } => {
                 let budget = self.budget();
-                let is_below =
-                    ready.prefill < budget.floor.prefill || ready.decode < budget.floor.decode;
-                let ceiling = budget.ceiling();
-                let fitted = if is_below {
-                    ceiling.in_proportion(wished)
-                } else {
-                    ceiling.fit(ready, wished)
-                };
+                let fitted = budget.fit_ceiling(ready, wished);
                 if self.config.scales_by_load() {
                     self.floors = fitted;
                     return None;
@@ -456,6 +456,10 @@ impl Planner {
             model,
             isl: tick.isl,
             decode_length: tick.decode_length,
+            prefill_beside: match self.mode {
+                Mode::Aggregated(_) => tick.prefill_beside,
+                Mode::Disaggregated { .. } => 0,
+            },
             hit_rate: self.hit_rate,
             accept_length: self.accept_length,
         }

@@ -2,7 +2,8 @@
 
 use super::forward::{Capabilities, ForwardPassMetrics, ForwardTime};
 use crate::engine::Instance;
-use crate::engine::scheduler::{Backlog, EngineSettings};
+use crate::engine::scheduler::EngineSettings;
+use crate::units::SimTime;
 
 /// What a replica with these settings can do, if the planner knows its engine.
 pub fn capabilities(
@@ -26,16 +27,19 @@ pub fn capabilities(
     })
 }
 
-impl From<Backlog> for ForwardPassMetrics {
-    fn from(backlog: Backlog) -> Self {
-        Self {
-            decode_seqs: backlog.decode_seqs,
-            scheduled_kv_tokens: backlog.decode_tokens,
-            queued_kv_tokens: backlog.queued_decode_tokens,
-            queued_prefill_tokens: backlog.queued_prefill_tokens,
-            queued_prefill_requests: backlog.queued_prefill_requests,
-        }
-    }
+/// What a replica tells at such a moment, if its engine tells anything.
+pub fn forward_pass_metrics(replica: &Instance, now: SimTime) -> Option<ForwardPassMetrics> {
+    let backlog = replica.backlog_at(now)?;
+    let (scheduled_prefill_requests, scheduled_prefill_tokens) = replica.prefilling_at(now);
+    Some(ForwardPassMetrics {
+        scheduled_prefill_tokens: scheduled_prefill_tokens.into(),
+        scheduled_prefill_requests,
+        decode_seqs: backlog.decode_seqs,
+        scheduled_kv_tokens: backlog.decode_tokens,
+        queued_kv_tokens: backlog.queued_decode_tokens,
+        queued_prefill_tokens: backlog.queued_prefill_tokens,
+        queued_prefill_requests: backlog.queued_prefill_requests,
+    })
 }
 
 /// Prompt tokens of a pass are those of one prompt, and sequences that decode are equally long.

@@ -14,6 +14,8 @@ pub(super) struct Estimator<'a> {
     pub(super) isl: f64,
     /// Tokens in KV memory of a sequence that decodes, on average.
     pub(super) decode_length: f64,
+    /// Prompt tokens that are computed beside sequences that decode, on average.
+    pub(super) prefill_beside: u64,
     /// The share of prompt tokens that caches hold, at most 0.95.
     pub(super) hit_rate: f64,
     /// Tokens that come out of a pass for a sequence.
@@ -109,7 +111,8 @@ impl Estimator<'_> {
         let (seqs, kv_tokens) = decoding(worker, with_prompts);
         let seqs = (seqs as f64 * scale + 1.0).ceil() as u64;
         let kv_tokens = (kv_tokens as f64 * scale + self.decode_length).ceil() as u64;
-        self.model.forward_seconds(0, seqs, kv_tokens) * 1000.0 / self.accept_length
+        self.model.forward_seconds(self.prefill_beside, seqs, kv_tokens) * 1000.0
+            / self.accept_length
     }
 
     fn decide(&self, times: &[f64], limit: f64, can_take: bool) -> Estimated {

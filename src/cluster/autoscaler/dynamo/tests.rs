@@ -63,6 +63,8 @@ fn workers() -> impl Strategy<Value = Vec<ForwardPassMetrics>> {
     let worker = (0..64_u32, 0..70_000_u64, 0..4000_u64, 0..10_000_u64).prop_map(
         |(decode_seqs, scheduled_kv_tokens, queued_kv_tokens, queued_prefill_tokens)| {
             ForwardPassMetrics {
+                scheduled_prefill_tokens: 500,
+                scheduled_prefill_requests: 1,
                 decode_seqs,
                 scheduled_kv_tokens,
                 queued_kv_tokens,
@@ -91,7 +93,15 @@ fn tick<'a>(
     let is_aggregated = matches!(mode, Mode::Aggregated(_));
     let prefill = if is_aggregated { &[] } else { prefill };
     let ready = Counts { prefill: prefill.len() as u32, decode: decode.len() as u32 };
-    LoadTick { ready, is_scaling: false, prefill, decode, isl: 600.0, decode_length: 700.0 }
+    LoadTick {
+        ready,
+        is_scaling: false,
+        prefill,
+        decode,
+        isl: 600.0,
+        decode_length: 700.0,
+        prefill_beside: 100,
+    }
 }
 
 fn demands() -> impl Strategy<Value = Demand> {

@@ -128,9 +128,10 @@ fn decide(
     if replicas > 1 && values.iter().all(|&value| thresholds.down.is_under(value)) {
         let most = values.iter().fold(0.0, |most: f64, &value| most.max(value));
         let of_the_rest = most * f64::from(replicas) / f64::from(replicas - 1);
-        if of_the_rest < thresholds.up.value() {
-            return Wish::for_replicas((replicas - 1).max(config.min_endpoint));
-        }
+        let stays = of_the_rest >= thresholds.up.value();
+        return Wish::for_replicas(
+            if stays { replicas } else { replicas - 1 }.max(config.min_endpoint),
+        );
     }
     Wish::none(Reason::NoChange)
 }
