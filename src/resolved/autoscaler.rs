@@ -1,6 +1,6 @@
 //! Rules of autoscalers.
 
-use super::Rules;
+use super::{Rules, dynamo_planner};
 use crate::scenario::{AutoscalerConfig, ReplicaRole, ScenarioFile, SignalConfig};
 
 /// The replicas are as many as there may be.
@@ -31,13 +31,16 @@ pub(super) fn rules(file: &ScenarioFile, rules: &mut Rules) {
         }
         let place = Place { path: "cluster.autoscaler".to_owned(), role: ReplicaRole::Mixed, file };
         place.check(autoscaler, ("cluster.replicas", cluster.replicas), rules);
+        dynamo_planner::rules("cluster.autoscaler", autoscaler, cluster, rules);
     }
     for (index, group) in cluster.groups.iter().enumerate() {
         let Some(autoscaler) = &group.autoscaler else { continue };
         let group_path = format!("cluster.groups[{index}]");
         let place = Place { path: format!("{group_path}.autoscaler"), role: group.role, file };
         place.check(autoscaler, (&format!("{group_path}.replicas"), group.replicas), rules);
+        dynamo_planner::rules(&place.path, autoscaler, &group.in_cluster(cluster), rules);
     }
+    dynamo_planner::joint_rules(file, rules);
 }
 
 /// An autoscaler in its file.
@@ -170,5 +173,7 @@ fn signal(path: &str, signal: &SignalConfig, rules: &mut Rules) {
                 rules.broken(&whole, message);
             }
         }
+        // Its rules are in a file of their own.
+        SignalConfig::DynamoPlanner(_) => {}
     }
 }

@@ -10,6 +10,7 @@ mod caveat;
 mod data_parallel;
 mod disaggregation;
 mod drafting;
+mod dynamo_planner;
 mod expected;
 mod experts;
 mod faults;

@@ -44,6 +44,11 @@ pub(super) fn rules(cluster: &ClusterConfig, has_adapters: bool, rules: &mut Rul
                 ("queue_weight", config.queue_weight),
                 ("kv_utilization_weight", config.kv_utilization_weight),
                 ("prefix_weight", config.prefix_weight),
+                ("running_requests_weight", config.running_requests_weight),
+                ("load_aware_weight", config.load_aware_weight),
+                ("active_request_weight", config.active_request_weight),
+                ("token_load_weight", config.token_load_weight),
+                ("no_hit_lru_weight", config.no_hit_lru_weight),
             ];
             for (key, weight) in weights {
                 rules.not_negative(&format!("cluster.router.{key}"), weight);
@@ -54,7 +59,10 @@ pub(super) fn rules(cluster: &ClusterConfig, has_adapters: bool, rules: &mut Rul
             }
             let interval = config.signal_interval_ms;
             rules.time("cluster.router.signal_interval_ms", interval, 1e3);
-            tree(config.max_tree_tokens, rules);
+            let blocks = config.lru_capacity_per_server;
+            let holds = (1..=1 << 26).contains(&blocks);
+            let path = "cluster.router.lru_capacity_per_server";
+            rules.check(holds, path, "from 1 to 67108864", blocks);
         }
         RouterConfig::PrefixExact(config) => {
             let weight = config.overlap_score_weight;

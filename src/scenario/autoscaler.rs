@@ -5,6 +5,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::DynamoPlannerConfig;
+
 /// A controller that starts and drains replicas.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
@@ -54,6 +56,17 @@ impl AutoscalerConfig {
     /// Replicas that serve when the run begins.
     pub fn initial(&self) -> u32 {
         self.initial_replicas.unwrap_or(self.min_replicas)
+    }
+
+    /// The same at the pace of who decides: a planner looks when it says, and what it decides is done.
+    pub(crate) fn paced(&self) -> Self {
+        let Some(planner) = self.signal.dynamo_planner() else { return *self };
+        Self {
+            interval_s: planner.interval_seconds().into(),
+            stabilisation_up_s: 0.0,
+            stabilisation_down_s: 0.0,
+            ..*self
+        }
     }
 }
 
@@ -107,6 +120,9 @@ pub enum SignalConfig {
         #[serde(default = "half")]
         spare: f64,
     },
+    /// What replicas have to do and what is predicted to come, as Dynamo's planner looks at it. It decides by itself, for all
+    /// replicas of the cluster together.
+    DynamoPlanner(DynamoPlannerConfig),
 }
 
 impl SignalConfig {
@@ -120,6 +136,7 @@ impl SignalConfig {
             Self::KvUsage { .. } => "kv_usage",
             Self::Utilisation { .. } => "utilisation",
             Self::SloHeadroom { .. } => "slo_headroom",
+            Self::DynamoPlanner(_) => "dynamo_planner",
         }
     }
 
@@ -128,16 +145,22 @@ impl SignalConfig {
         matches!(self, Self::GatewayQueuePerReplica { .. } | Self::ConcurrencyPerReplica { .. })
     }
 
-    /// What it should be.
-    pub const fn target(&self) -> f64 {
+    /// The planner, if that decides.
+    pub const fn dynamo_planner(&self) -> Option<&DynamoPlannerConfig> {
+        if let Self::DynamoPlanner(config) = self { Some(config) } else { None }
+    }
+
+    /// What it should be, if it has one value to keep to.
+    pub const fn target(&self) -> Option<f64> {
         match *self {
+            Self::DynamoPlanner(_) => None,
             Self::OutstandingPerReplica { target }
             | Self::GatewayQueuePerReplica { target }
             | Self::ConcurrencyPerReplica { target }
             | Self::WaitingPerReplica { target }
             | Self::KvUsage { target }
             | Self::Utilisation { target }
-            | Self::SloHeadroom { target, .. } => target,
+            | Self::SloHeadroom { target, .. } => Some(target),
         }
     }
 }

@@ -9,6 +9,7 @@ mod calibration;
 mod cluster;
 mod cuda_graph;
 mod disaggregation;
+mod dynamo_planner;
 mod engine;
 mod expert_parallel;
 mod faults;
@@ -42,6 +43,7 @@ pub use cluster::ClusterConfig;
 pub use disaggregation::{
     DisaggregationConfig, HandoverProtocol, LocalPrefillConfig, TransferConfig, TransferGranularity,
 };
+pub use dynamo_planner::{DynamoPlannerConfig, LoadPredictor, OptimizationTarget};
 pub use engine::{EngineConfig, MambaCacheMode, Policy, VllmConfig, VllmStartUp};
 pub use expert_parallel::{ExchangeConfig, ExchangeKind, ExpertParallelConfig};
 pub use faults::{CancellationConfig, FaultConfig, RandomFault, RandomFaultConfig, RetryConfig};

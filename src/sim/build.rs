@@ -234,13 +234,19 @@ pub(super) fn cold<W: Source>(scenario: &Scenario, cluster: Cluster, source: W) 
         Some(MigrationConfig::DispatchWithSwap { swap_cost }) => run.with_swaps(swap_cost),
         Some(MigrationConfig::DispatchOnly {}) | None => run,
     };
-    scenario.scaled_groups().fold(run, |run, (replicas, group, autoscaler)| {
+    let run = scenario.scaled_groups().fold(run, |run, (replicas, group, autoscaler)| {
         let tp = group.cluster.tensor_parallel_size;
         let ranks = group.cluster.data_parallel_size;
         let of_gpu = group.model.weight_bytes_of_rank(tp, ranks).0;
         let bytes = of_gpu * u64::from(tp) * u64::from(ranks);
         run.with_autoscaler(replicas, autoscaler, bytes)
-    })
+    });
+    let mut scaled = scenario.scaled_groups();
+    let planner = scaled.find_map(|(.., config)| config.signal.dynamo_planner());
+    match planner {
+        Some(planner) => run.with_dynamo_planner(planner, scenario),
+        None => run,
+    }
 }
 
 /// The processes of a replica's server, where they take time.

@@ -220,7 +220,9 @@ impl<W: Source> Simulation<W> {
     /// A client sends a request.
     pub(super) fn send(&mut self, now: SimTime, transit: u32, observer: &mut impl Observer) {
         if self.scaling.is_some() {
-            self.begin_slo(now, self.transit.get(transit).0);
+            let (id, request) = self.transit.get(transit);
+            let prompt_tokens = request.prompt_tokens;
+            self.begin_slo(now, id, prompt_tokens);
         }
         if self.gate.is_some() {
             return self.reach(now, transit, observer);

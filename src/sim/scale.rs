@@ -5,6 +5,7 @@
 //! queue and nobody waits at the gateway for a replica, nothing can change any more, and it is not put there
 //! again.
 
+mod planned;
 mod pool;
 
 use std::ops::Range;
@@ -134,6 +135,7 @@ impl<W: Source> Simulation<W> {
             scaling.quiet_since = None;
         }
         let mut changed = std::mem::take(&mut scaling.changed);
+        self.ask_planner(now, &mut scaling, &mut changed);
         for (index, pool) in (0..).zip(&mut scaling.pools) {
             let of_pool = changed.len();
             pool.autoscaler.advance(&mut self.cluster.wires, now, &mut changed);
@@ -244,8 +246,9 @@ impl<W: Source> Simulation<W> {
         self.scaling.iter_mut().flat_map(|scaling| scaling.slos())
     }
 
-    /// A client sends a request.
-    pub(super) fn begin_slo(&mut self, now: SimTime, id: RequestId) {
+    /// A client sends a request with so many prompt tokens.
+    pub(super) fn begin_slo(&mut self, now: SimTime, id: RequestId, prompt_tokens: u32) {
+        self.tell_planner(prompt_tokens);
         for slo in self.slos() {
             slo.sent(id, now);
         }

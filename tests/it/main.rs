@@ -44,6 +44,7 @@ mod models;
 mod pipeline;
 #[cfg(feature = "cli")]
 mod plan;
+mod planner_replay;
 mod routers;
 mod routing;
 #[cfg(feature = "serve")]

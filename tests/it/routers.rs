@@ -51,6 +51,15 @@ fn routers() -> Vec<RouterConfig> {
             ..LatencyPredictingConfig::default()
         }),
         RouterConfig::Weighted(weighted),
+        RouterConfig::Weighted(WeightedConfig {
+            running_requests_weight: 1.0,
+            load_aware_weight: 1.0,
+            active_request_weight: 1.0,
+            token_load_weight: 2.0,
+            no_hit_lru_weight: 1.0,
+            lru_capacity_per_server: 20,
+            ..weighted
+        }),
         RouterConfig::AdapterAffinity(AdapterAffinityConfig::default()),
         RouterConfig::AdapterAffinity(AdapterAffinityConfig {
             knowledge: AdapterKnowledge::Sent { adapters: 1 },
@@ -369,6 +378,10 @@ fn settings_of_routers_that_make_no_sense_are_refused() {
         (
             "{ type = 'prefix_aware', max_tree_tokens = 0 }",
             "cluster.router.max_tree_tokens: must be from 1 to 1073741824, got 0",
+        ),
+        (
+            "{ type = 'weighted', lru_capacity_per_server = 0 }",
+            "cluster.router.lru_capacity_per_server: must be from 1 to 67108864, got 0",
         ),
         (
             "{ type = 'weighted', signal_interval_ms = -1.0 }",

@@ -11,6 +11,7 @@
 //! * `ratio.rs`: the replicas that a signal asks for
 //! * `slo.rs`: the same where there are SLOs
 //! * `custom.rs`: a rule of one's own
+//! * `dynamo/`: Dynamo's planner
 //! * `busy.rs`: the share of time in which replicas work
 //! * `stabilisation.rs`: recommendations over time
 //! * `fleet.rs`: what each replica does, and which ones start and stop
@@ -23,6 +24,7 @@
 
 mod busy;
 mod custom;
+pub mod dynamo;
 mod fleet;
 mod ratio;
 mod slo;
@@ -82,6 +84,8 @@ pub struct Autoscaler {
     slo: Option<SloMeter>,
     /// In place of the signal.
     rule: Option<Box<dyn Scale>>,
+    /// Replicas that a planner of several pools asks for.
+    asked: Option<u32>,
     stabilisation: Stabilisation,
     next_look: SimTime,
 }
@@ -97,6 +101,7 @@ impl Autoscaler {
         config: &AutoscalerConfig,
         (first, weight_bytes): (InstanceId, u64),
     ) -> Self {
+        let config = &config.paced();
         Self {
             config: *config,
             fleet: Fleet::new(config),
@@ -104,6 +109,7 @@ impl Autoscaler {
             busy: BusyMeter::new(config.max_replicas),
             slo: SloMeter::of(&config.signal),
             rule: None,
+            asked: None,
             stabilisation: Stabilisation::new(config),
             next_look: SimTime::ZERO + SimDuration::from_secs_f64(config.interval_s),
         }
@@ -113,6 +119,12 @@ impl Autoscaler {
     #[must_use]
     pub fn by(self, rule: &dyn Scale) -> Self {
         Self { rule: Some(rule.fresh()), slo: None, ..self }
+    }
+
+    /// At its next look there are to be so many replicas, where [`SignalConfig::DynamoPlanner`] decides; as many as there are, where
+    /// nobody asks.
+    pub fn ask(&mut self, replicas: Option<u32>) {
+        self.asked = replicas;
     }
 
     /// What a replica does.
@@ -255,6 +267,9 @@ impl Autoscaler {
             let view = ScaleView { replicas, starting, at_gateway, serving: &reports, busy: &busy };
             return (None, rule.decide(view, now));
         }
+        let Some(target) = self.config.signal.target() else {
+            return (None, self.asked.take().unwrap_or(replicas));
+        };
         let total = match self.config.signal {
             SignalConfig::OutstandingPerReplica { .. } => outstanding as f64,
             SignalConfig::GatewayQueuePerReplica { .. } => f64::from(at_gateway),
@@ -271,8 +286,9 @@ impl Autoscaler {
                 let slo = self.slo.as_mut().expect("it has SLOs");
                 return slo.recommend(replicas, is_idle, is_growing);
             }
+            SignalConfig::DynamoPlanner(_) => unreachable!("it has no target"),
         };
-        let (target, tolerance) = (self.config.signal.target(), self.config.tolerance);
+        let tolerance = self.config.tolerance;
         let value = total / f64::from(serving().count().max(1) as u32);
         (Some(value), ratio::recommend(total, target, tolerance, replicas))
     }

@@ -26,6 +26,8 @@
 //! ```
 
 mod adapter_affinity;
+mod block_index;
+mod cold_order;
 mod dlora_dispatch;
 mod latency_predicting;
 mod least_outstanding_requests;
@@ -132,7 +134,7 @@ pub enum Router {
     /// The least predicted latency.
     LatencyPredicting(LatencyPredicting),
     /// The highest weighted sum of scores.
-    Weighted(Weighted),
+    Weighted(Box<Weighted>),
     /// Where the adapter is.
     AdapterAffinity(AdapterAffinity),
     /// The least cost by ranks of adapters.
@@ -236,7 +238,9 @@ impl Router {
             RouterConfig::LatencyPredicting(config) => {
                 Self::LatencyPredicting(LatencyPredicting::new(*config))
             }
-            RouterConfig::Weighted(config) => Self::Weighted(Weighted::new(*config)),
+            RouterConfig::Weighted(config) => {
+                Self::Weighted(Box::new(Weighted::new(*config, stream())))
+            }
             RouterConfig::AdapterAffinity(config) => {
                 Self::AdapterAffinity(AdapterAffinity::new(*config))
             }

@@ -140,7 +140,10 @@ fn all() -> Vec<RouterConfig> {
             slo_tpot_ms: Some(3.0),
             ..LatencyPredictingConfig::default()
         }),
-        RouterConfig::Weighted(WeightedConfig { max_tree_tokens: 40, ..WeightedConfig::default() }),
+        RouterConfig::Weighted(WeightedConfig {
+            lru_capacity_per_server: 4,
+            ..WeightedConfig::default()
+        }),
         RouterConfig::AdapterAffinity(AdapterAffinityConfig::default()),
         RouterConfig::AdapterAffinity(AdapterAffinityConfig {
             knowledge: AdapterKnowledge::Sent { adapters: 1 },

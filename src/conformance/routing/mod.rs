@@ -3,8 +3,10 @@
 //! A schedule has one right answer. A router draws in places: there the replay knows the set that the real program
 //! drew from, takes what it drew, and goes on.
 //!
+//! * `planner.rs`: decisions of Dynamo's planner
 //! * `sglang.rs`: decisions of `SGLang`'s router and of vLLM's
 
+mod planner;
 mod sglang;
 
 use serde_json::Value;
@@ -83,6 +85,10 @@ pub fn check(text: &str) -> Result<Tally, RecordingError> {
     let first = lines.first().ok_or_else(|| problem(0, "the file is empty"))?;
     if first.get("scenario").is_some() && first.get("args").is_some() {
         return sglang::replay(&lines);
+    }
+    let source = first.get("source").and_then(Value::as_str).unwrap_or_default();
+    if source.starts_with("dynamo.planner") {
+        return planner::replay(&lines);
     }
     Err(problem(0, "neither the settings of a router nor those of a planner"))
 }

@@ -461,6 +461,10 @@ macro_rules! schedule_by_queues {
             self.queues.load()
         }
 
+        fn backlog(&self) -> Option<$crate::engine::scheduler::Backlog> {
+            None
+        }
+
         fn life(&self, id: RequestId) -> Option<Life> {
             self.queues.life(id)
         }

@@ -16,7 +16,7 @@ use std::fmt;
 use rustc_hash::FxHashMap;
 
 use super::abilities::no_abilities;
-use super::{Handoff, Load, Schedule};
+use super::{Backlog, Handoff, Load, Schedule};
 use crate::engine::{Finish, Life, StepPlan, StepResult};
 use crate::ids::RequestId;
 use crate::request::{Request, RequestView};
@@ -242,6 +242,10 @@ impl<P: SchedulingPolicy> Schedule for Custom<P> {
             kv_blocks_free: free,
             ..Load::default()
         }
+    }
+
+    fn backlog(&self) -> Option<Backlog> {
+        None
     }
 
     fn token_budget(&self) -> u32 {

@@ -9,8 +9,8 @@
 //! Left out: taking back what the engine was given.
 
 use super::{
-    CachesPrefixes, Handoff, HoldsAdapters, Load, Migrates, Quiet, QuietSteps, RunsQuiet, Schedule,
-    Scheduler, TransfersKv,
+    Backlog, CachesPrefixes, Handoff, HoldsAdapters, Load, Migrates, Quiet, QuietSteps, RunsQuiet,
+    Schedule, Scheduler, TransfersKv,
 };
 use crate::engine::{Adapters, Finish, Life, StepPlan, StepResult, Tiers};
 use crate::ids::RequestId;
@@ -129,6 +129,12 @@ impl<A: Admit + 'static> Schedule for Doorkeeper<A> {
     fn load(&self) -> Load {
         let load = self.engine.load();
         Load { waiting: load.waiting + self.held.len() as u32, ..load }
+    }
+
+    fn backlog(&self) -> Option<Backlog> {
+        let mut backlog = self.engine.backlog()?;
+        self.held.iter().for_each(|held| backlog.add_waiting(held.request.prompt_tokens, 0, false));
+        Some(backlog)
     }
 
     fn token_budget(&self) -> u32 {

@@ -4,6 +4,7 @@
 //! and it never acts on a request's true length before its last token is out.
 
 mod abilities;
+mod backlog;
 mod baseline;
 mod custom;
 mod dispatch;
@@ -30,6 +31,7 @@ use crate::request::Request;
 use crate::units::SimTime;
 
 pub use abilities::{CachesPrefixes, HoldsAdapters, Migrates, RunsQuiet, TransfersKv};
+pub use backlog::Backlog;
 pub use custom::{CustomSchedule, KvBlocks, NextStep, SchedulingPolicy};
 pub use dispatch::{Dispatch, LeastScore};
 pub use doorkeeper::{Admit, Doorkeeper, Held};
@@ -183,6 +185,9 @@ pub trait Schedule: fmt::Debug + Send + sealed::Own {
 
     /// Queues and memory.
     fn load(&self) -> Load;
+
+    /// What it has to do, if it tells.
+    fn backlog(&self) -> Option<Backlog>;
 
     /// The most tokens that a step computes, single long prompts aside; [`u32::MAX`] where there is no bound.
     fn token_budget(&self) -> u32;

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use rustc_hash::FxHashMap;
 
 use super::{
-    CachesPrefixes, Dispatch, Handoff, HoldsAdapters, Load, Migrates, RunsQuiet, Schedule,
+    Backlog, CachesPrefixes, Dispatch, Handoff, HoldsAdapters, Load, Migrates, RunsQuiet, Schedule,
     Scheduler, TransfersKv,
 };
 use crate::cost::{RankStep, StepShape};
@@ -165,6 +165,11 @@ impl Schedule for Ranks {
             kv_blocks_free: sum.kv_blocks_free + load.kv_blocks_free,
             kv_blocks_lingering: sum.kv_blocks_lingering + load.kv_blocks_lingering,
         })
+    }
+
+    fn backlog(&self) -> Option<Backlog> {
+        let mut ranks = self.schedulers.iter().map(|rank| rank.backlog());
+        ranks.try_fold(Backlog::default(), |sum, rank| Some(sum.with(rank?)))
     }
 
     fn token_budget(&self) -> u32 {

@@ -157,12 +157,21 @@ pub struct WeightedConfig {
     pub kv_utilization_weight: f64,
     /// Weight of the share of the prompt that was sent there before (`prefix-cache-scorer`).
     pub prefix_weight: f64,
+    /// Weight of few running requests (`running-requests-size-scorer`).
+    pub running_requests_weight: f64,
+    /// Weight of an empty queue, which counts half (`load-aware-scorer`).
+    pub load_aware_weight: f64,
+    /// Weight of few requests that were sent there and have not left (`active-request-scorer`).
+    pub active_request_weight: f64,
+    /// Weight of few prompt tokens of those (`token-load-scorer`).
+    pub token_load_weight: f64,
+    /// Weight of having got the last prompt of which nobody knew the beginning long ago (`no-hit-lru-scorer`).
+    pub no_hit_lru_weight: f64,
     /// How old queues and KV memory may be that the router knows of, in ms; 0 for those of the
     /// moment (`--refresh-metrics-interval`).
     pub signal_interval_ms: f64,
-    /// Prompt tokens that are remembered for each replica (`lruCapacityPerServer`: 31,250 blocks of
-    /// 16 tokens).
-    pub max_tree_tokens: u32,
+    /// Blocks of 16 prompt tokens that are remembered for each replica (`lruCapacityPerServer`).
+    pub lru_capacity_per_server: u32,
 }
 
 impl Default for WeightedConfig {
@@ -171,8 +180,13 @@ impl Default for WeightedConfig {
             queue_weight: 2.0,
             kv_utilization_weight: 2.0,
             prefix_weight: 3.0,
+            running_requests_weight: 0.0,
+            load_aware_weight: 0.0,
+            active_request_weight: 0.0,
+            token_load_weight: 0.0,
+            no_hit_lru_weight: 0.0,
             signal_interval_ms: 50.0,
-            max_tree_tokens: 500_000,
+            lru_capacity_per_server: 31_250,
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use crate::cluster::autoscaler::SloMeter;
+use crate::cluster::autoscaler::dynamo::Pilot;
 use crate::cluster::{Autoscaler, Role, Stage};
 use crate::engine::{Instance, Life};
 use crate::ids::InstanceId;
@@ -12,6 +13,8 @@ use crate::units::SimTime;
 #[derive(Debug, Default)]
 pub(in crate::sim) struct Scaling {
     pub(super) pools: Vec<Pool>,
+    /// Who decides for all of them together, where somebody does.
+    pub(super) pilot: Option<Box<Pilot>>,
     pub(super) changed: Vec<(InstanceId, Stage)>,
     /// Since when nothing but autoscalers could change anything, and none has.
     pub(super) quiet_since: Option<SimTime>,
@@ -63,6 +66,9 @@ impl Scaling {
 
     /// A request was answered on an instance: it tells of that, and of all that prefill.
     pub(super) fn answered(&mut self, instance: InstanceId, role: Role, life: &Life) {
+        if let Some(pilot) = self.pilot.as_mut().filter(|_| role != Role::Prefill) {
+            pilot.answered(life);
+        }
         for pool in &mut self.pools {
             let had_part = pool.replicas.contains(&instance.0)
                 || (pool.role, role) == (Role::Prefill, Role::Decode);

@@ -3,6 +3,7 @@
 mod gateway;
 mod laws;
 mod own_rule;
+mod planner;
 mod pools;
 mod refused;
 mod runs;

@@ -30,6 +30,7 @@
 mod abilities;
 mod abort;
 mod admission;
+mod backlog;
 mod batches;
 mod budget;
 mod build;
@@ -58,8 +59,8 @@ use rustc_hash::FxHashSet;
 
 use super::handed::Handed;
 use super::{
-    Acceptance, CachesPrefixes, Handoff, HoldsAdapters, Load, Migrates, RunsQuiet, Schedule,
-    TransfersKv,
+    Acceptance, Backlog, CachesPrefixes, Handoff, HoldsAdapters, Load, Migrates, RunsQuiet,
+    Schedule, TransfersKv,
 };
 use crate::engine::{Adapters, Finish, Life, StepPlan, StepResult, Tiers};
 use crate::ids::{AdapterId, RequestId};
@@ -290,6 +291,10 @@ impl Schedule for Sglang {
             kv_blocks_free: self.reclaimable() / self.settings.page_size,
             ..Load::default()
         }
+    }
+
+    fn backlog(&self) -> Option<Backlog> {
+        Some(self.backlog_of_all())
     }
 
     fn token_budget(&self) -> u32 {

@@ -32,8 +32,8 @@ use handover::{Inserted, Reception, SendBuffer};
 
 use super::baseline::Queues;
 use super::{
-    CachesPrefixes, Handoff, HoldsAdapters, Load, Migrates, RunsQuiet, Schedule, TransfersKv,
-    VllmV0Settings,
+    Backlog, CachesPrefixes, Handoff, HoldsAdapters, Load, Migrates, RunsQuiet, Schedule,
+    TransfersKv, VllmV0Settings,
 };
 use crate::engine::{Finish, Life, StepPlan, StepResult, Tiers};
 use crate::ids::RequestId;
@@ -237,6 +237,10 @@ impl Schedule for VllmV0 {
         let mut load = self.queues.load();
         load.running += self.sent.held().len() as u32;
         load
+    }
+
+    fn backlog(&self) -> Option<Backlog> {
+        None
     }
 
     fn life(&self, id: RequestId) -> Option<Life> {

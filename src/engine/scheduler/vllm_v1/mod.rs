@@ -32,6 +32,7 @@ mod abilities;
 mod abort;
 mod acceptance;
 mod answers;
+mod backlog;
 mod below;
 mod commit;
 mod complete;
@@ -56,7 +57,8 @@ mod windows;
 
 use super::handed::Handed;
 use super::{
-    CachesPrefixes, Handoff, HoldsAdapters, Load, Migrates, RunsQuiet, Schedule, TransfersKv,
+    Backlog, CachesPrefixes, Handoff, HoldsAdapters, Load, Migrates, RunsQuiet, Schedule,
+    TransfersKv,
 };
 use crate::engine::{Adapters, Finish, Life, StepPlan, StepResult, Tiers};
 use crate::ids::RequestId;
@@ -415,6 +417,10 @@ impl Schedule for VllmV1 {
             kv_blocks_free: self.pool.free(),
             kv_blocks_lingering: self.connector.lingering(),
         }
+    }
+
+    fn backlog(&self) -> Option<Backlog> {
+        Some(self.backlog_of_all())
     }
 
     fn token_budget(&self) -> u32 {
