@@ -9,6 +9,7 @@ mod calibration;
 mod cluster;
 mod cuda_graph;
 mod disaggregation;
+mod dynamo;
 mod engine;
 mod expert_parallel;
 mod faults;
@@ -41,6 +42,10 @@ pub use calibration::Calibration;
 pub use cluster::ClusterConfig;
 pub use disaggregation::{
     DisaggregationConfig, HandoverProtocol, LocalPrefillConfig, TransferConfig, TransferGranularity,
+};
+pub use dynamo::{
+    DynamoBucket, DynamoClass, DynamoConfig, DynamoPolicy, DynamoQueueOrder, DynamoSelection,
+    DynamoTwoTier,
 };
 pub use engine::{EngineConfig, MambaCacheMode, Policy, VllmConfig, VllmStartUp};
 pub use expert_parallel::{ExchangeConfig, ExchangeKind, ExpertParallelConfig};

@@ -27,6 +27,7 @@
 
 mod adapter_affinity;
 mod dlora_dispatch;
+pub mod dynamo;
 mod latency_predicting;
 mod least_outstanding_requests;
 mod least_outstanding_tokens;

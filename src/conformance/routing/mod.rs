@@ -3,6 +3,8 @@
 //! A schedule has one right answer. A router draws in places: there the replay knows the set that the real program
 //! drew from, takes what it drew, and goes on.
 
+mod dynamo;
+
 /// How replayed decisions compare with recorded ones.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Tally {
@@ -50,4 +52,21 @@ impl Tally {
             }
         }
     }
+}
+
+/// Replays the recorded decisions of a router.
+///
+/// # Errors
+/// When a line is not what its format says, or the recording is of something that is not modelled.
+pub fn check(text: &str) -> Result<Tally, super::RecordingError> {
+    let lines: Result<Vec<serde_json::Value>, _> = (text.lines().enumerate())
+        .filter(|(_, line)| !line.trim().is_empty())
+        .map(|(at, line)| {
+            serde_json::from_str(line).map_err(|error| super::RecordingError::Line {
+                line: at + 1,
+                problem: error.to_string(),
+            })
+        })
+        .collect();
+    dynamo::replay(&lines?)
 }
