@@ -1,5 +1,6 @@
 //! An engine replica: its scheduler, its cost model, and the steps in flight on its device.
 
+mod cache_events;
 mod copying;
 mod faults;
 mod front;
@@ -18,6 +19,7 @@ use super::{Finish, Life, StepPlan, StepResult};
 use crate::cost::{CudaGraphs, Drafting, LoraTimes, StepShape, StepTime, Wave};
 use crate::frontend::{FrontEnd, Output};
 use crate::ids::RequestId;
+use crate::kv::CacheEvent;
 use crate::request::{Request, RequestView, Segment};
 use crate::units::{SimDuration, SimTime};
 
@@ -133,6 +135,8 @@ pub struct Instance {
     /// The server's other processes, where they take time.
     front: Option<Box<FrontEnd>>,
     outputs: Vec<Output>,
+    /// What its cache tells of itself, where somebody listens.
+    told: Option<Vec<CacheEvent>>,
 }
 
 impl Instance {
@@ -175,6 +179,7 @@ impl Instance {
             slowdown: None,
             front: None,
             outputs: Vec::new(),
+            told: None,
         }
     }
 

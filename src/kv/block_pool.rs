@@ -26,6 +26,7 @@
 //!   after it, so that what it gains was cached last.
 
 use super::content_tree::{BranchId, ContentTree, Place};
+use super::events::{CacheEvent, EventLog};
 use super::given_up::GivenUp;
 use super::lists::{Ends, Links, NONE};
 use super::{BlockHash, BlockTable, Hits};
@@ -100,6 +101,14 @@ pub struct BlockPool {
     version: u64,
     /// Where what is forgotten goes to a tier below.
     given_up: Option<Box<GivenUp>>,
+    events: Option<Box<Events>>,
+}
+
+/// What is told of its content, and what of it has gone since.
+#[derive(Debug, Clone)]
+struct Events {
+    log: EventLog,
+    gone: GivenUp,
 }
 
 impl BlockPool {
@@ -121,6 +130,7 @@ impl BlockPool {
             plain: 0,
             version: 0,
             given_up: None,
+            events: None,
         };
         pool.queue_plain(Side::Back, blocks - 1);
         pool
@@ -134,6 +144,25 @@ impl BlockPool {
     /// The chunks that it has forgotten since it was asked last, first to last.
     pub(super) fn take_given_up(&mut self) -> Vec<BlockHash> {
         self.given_up.as_mut().map(|given_up| given_up.take()).unwrap_or_default()
+    }
+
+    /// Tells from now on what it caches and forgets, of blocks of so many tokens.
+    pub(super) fn tell_events(&mut self, block_size: u32) {
+        let (log, gone) = (EventLog::default(), GivenUp::new(block_size));
+        self.events = Some(Box::new(Events { log, gone }));
+    }
+
+    /// What it has cached and forgotten since this was asked last.
+    pub(super) fn take_events(&mut self) -> Vec<CacheEvent> {
+        self.events.as_mut().map(|events| events.log.take()).unwrap_or_default()
+    }
+
+    /// The blocks of a table from this one up to the last that has a name are found, or can be from now on.
+    fn tell_stored(&mut self, table: &mut BlockTable, from: u32) {
+        let Some(events) = &mut self.events else { return };
+        let BlockTable { hasher, names, named, .. } = table;
+        hasher.extend(*named * hasher.block_size + hasher.ahead(), names);
+        events.log.stored(hasher, names, (from, *named));
     }
 
     /// Blocks that no request holds.
@@ -201,6 +230,7 @@ impl BlockPool {
             let branch = self.extents[extent as usize].branch;
             table.advance(hits.blocks, Place { branch, block: first + blocks });
         }
+        self.tell_stored(table, 0);
     }
 
     /// Takes the next free blocks as plain ones; their old content is forgotten.
@@ -223,6 +253,10 @@ impl BlockPool {
                 let end = extent.end();
                 self.tree.give_up(branch, end..end + taken, given_up);
             }
+            if let Some(events) = self.events.as_mut().filter(|_| !is_plain) {
+                let end = self.extents[id as usize].end();
+                self.tree.give_up(branch, end..end + taken, &mut events.gone);
+            }
             if blocks == 0 {
                 self.links.unlink(&mut self.queue, id);
                 if !is_plain {
@@ -233,15 +267,25 @@ impl BlockPool {
         }
         self.free -= count;
         self.plain += count;
+        if let Some(events) = &mut self.events {
+            let mut gone = events.gone.take();
+            gone.reverse();
+            events.log.removed(gone);
+        }
     }
 
     /// Forgets what is cached and held by nobody.
     pub(super) fn forget_cached(&mut self) {
         let free = self.free;
+        let events = if free == self.usable { self.events.take() } else { None };
         self.take_plain(free);
         self.plain -= free;
         self.queue_plain(Side::Back, free);
         self.take_given_up();
+        if let Some(mut events) = events {
+            events.log.cleared();
+            self.events = Some(events);
+        }
     }
 
     /// Nothing is left of an extent of a branch.
@@ -270,6 +314,7 @@ impl BlockPool {
         table.named += blocks;
         table.plain -= blocks;
         self.plain -= blocks;
+        self.tell_stored(table, table.named - blocks);
     }
 
     fn name(&mut self, table: &mut BlockTable, at: Place, blocks: u32) {

@@ -36,7 +36,7 @@ impl BlockHash {
         self.then(group as u64)
     }
 
-    fn absorb(self, run: Segment) -> Self {
+    pub(super) fn absorb(self, run: Segment) -> Self {
         self.then(run.stream).then(u64::from(run.start) << 32 | u64::from(run.len))
     }
 }

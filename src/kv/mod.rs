@@ -15,6 +15,7 @@ mod chain;
 mod chunks;
 mod content_tree;
 mod copies;
+mod events;
 mod given_up;
 mod groups;
 mod hybrid_radix;
@@ -31,6 +32,7 @@ pub use block_pool::{BlockId, BlockPool};
 pub use block_table::{BlockTable, Hits};
 pub use chain::{BlockHash, ChainHasher, Lookahead};
 pub use chunks::ChunkNames;
+pub use events::CacheEvent;
 pub use groups::{Demand, GroupedPool};
 pub use hybrid_radix::{
     Evicted, HybridPrefix, HybridTree, PathLock, StateInsert, States, WindowInsert, WindowShare,

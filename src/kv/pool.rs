@@ -1,6 +1,8 @@
 //! The pools behind one face.
 
-use super::{BlockHash, BlockId, BlockPool, BlockTable, GroupedPool, Hits, NumberedPool};
+use super::{
+    BlockHash, BlockId, BlockPool, BlockTable, CacheEvent, GroupedPool, Hits, NumberedPool,
+};
 
 /// Said where groups of layers would have to guess what a request wants blocks for.
 const NEEDS_DEMAND: &str = "groups of layers give blocks for a demand, by the pool's own methods";
@@ -201,6 +203,26 @@ impl KvPool {
     pub fn take_given_up(&mut self) -> Vec<BlockHash> {
         match self {
             Self::Counted(pool) => pool.take_given_up(),
+            Self::Numbered(_) | Self::Grouped(_) => Vec::new(),
+        }
+    }
+
+    /// Tells from now on what it caches and forgets, of blocks of so many tokens, and whether it can: blocks with
+    /// numbers are not told of.
+    pub fn tell_events(&mut self, block_size: u32) -> bool {
+        match self {
+            Self::Counted(pool) => {
+                pool.tell_events(block_size);
+                true
+            }
+            Self::Numbered(_) | Self::Grouped(_) => false,
+        }
+    }
+
+    /// What it has cached and forgotten since this was asked last.
+    pub fn take_events(&mut self) -> Vec<CacheEvent> {
+        match self {
+            Self::Counted(pool) => pool.take_events(),
             Self::Numbered(_) | Self::Grouped(_) => Vec::new(),
         }
     }

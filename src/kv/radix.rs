@@ -14,11 +14,13 @@
 
 mod nodes;
 mod rest;
+mod told;
 
 use rustc_hash::FxHashMap;
 
 use nodes::Node;
 pub(super) use rest::Rest;
+use told::Told;
 
 use super::TreeKeys;
 use crate::des::Ascending;
@@ -54,6 +56,7 @@ pub struct RadixTree {
     clock: u64,
     evictable: u32,
     locked: u32,
+    told: Option<Box<Told>>,
 }
 
 impl RadixTree {
@@ -76,6 +79,7 @@ impl RadixTree {
             clock: 0,
             evictable: 0,
             locked: 0,
+            told: None,
         }
     }
 
@@ -228,6 +232,7 @@ impl RadixTree {
                 let node = &mut self.nodes[id as usize];
                 rest.first(tokens).collect_into(&mut node.key);
                 (node.name, node.is_named) = (name, true);
+                self.tell_added(id, namespace, rest.first(tokens));
             }
             rest.skip(tokens);
         }

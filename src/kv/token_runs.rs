@@ -26,6 +26,11 @@ impl TokenRuns {
         Self { segments: content.segments.clone(), request, prompt_tokens }
     }
 
+    /// The request that it is of.
+    pub(super) fn request(&self) -> RequestId {
+        self.request
+    }
+
     /// Whether both are of one request.
     pub(super) fn is_same_sequence(&self, other: &Self) -> bool {
         self.request == other.request

@@ -26,8 +26,9 @@ impl Instance {
     /// Starts again from the state of `fresh`, an idle replica of the same kind. Its steps are counted
     /// on; its device is as slow as it was.
     pub fn restart(&mut self, fresh: Self) {
-        let wave = self.wave.take();
+        let (wave, told) = (self.wave.take(), self.told.take());
         *self = Self { steps: self.steps, slowdown: self.slowdown, wave, ..fresh };
+        self.tell_restart(told);
     }
 
     /// The idle replica as a run leaves it, at time zero of another: what its scheduler holds it goes on to hold,

@@ -4,7 +4,7 @@
 use super::{Quiet, QuietSteps};
 use crate::engine::{Adapters, Life, StepPlan, StepResult};
 use crate::ids::RequestId;
-use crate::kv::CacheContent;
+use crate::kv::{CacheContent, CacheEvent};
 use crate::request::{Request, RequestView, Segment};
 use crate::units::SimTime;
 
@@ -87,6 +87,12 @@ pub trait CachesPrefixes {
 
     /// Forgets cached content that no request holds.
     fn lose(&mut self);
+
+    /// Tells from now on what its cache comes to hold and forgets, and whether it can.
+    fn tell_events(&mut self) -> bool;
+
+    /// What that is since it was asked last, in order.
+    fn take_events(&mut self) -> Vec<CacheEvent>;
 }
 
 /// The answers of a [`Schedule`](super::Schedule) that has none of these.

@@ -17,7 +17,7 @@ use super::{
 use crate::cost::{RankStep, StepShape};
 use crate::engine::{Finish, Life, StepPlan, StepResult, Tiers};
 use crate::ids::RequestId;
-use crate::kv::CacheContent;
+use crate::kv::{CacheContent, CacheEvent};
 use crate::request::{Request, RequestView, Segment};
 use crate::units::SimTime;
 
@@ -248,5 +248,13 @@ impl CachesPrefixes for Ranks {
         for cache in self.schedulers.iter_mut().filter_map(|rank| rank.prefix_cache_mut()) {
             cache.lose();
         }
+    }
+
+    fn tell_events(&mut self) -> bool {
+        false
+    }
+
+    fn take_events(&mut self) -> Vec<CacheEvent> {
+        Vec::new()
     }
 }

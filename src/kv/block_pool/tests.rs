@@ -6,6 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::ids::RequestId;
+use crate::kv::events::Listener;
 use crate::kv::{ChainHasher, KvPool, Lookahead, NumberedPool};
 use crate::request::{Content, Segment};
 use crate::rng::mix;
@@ -289,7 +290,53 @@ impl Pair {
     }
 }
 
+/// The names of the blocks of a prompt.
+fn names(runs: &[(u64, u32)], ahead: Lookahead) -> Vec<BlockHash> {
+    let mut of = table(9999, runs, ahead);
+    of.hasher.extend(runs.iter().map(|run| run.1).sum(), &mut of.names);
+    of.names
+}
+
+#[test]
+fn who_hears_of_blocks_knows_what_is_found() {
+    let mut pool = KvPool::Counted(BlockPool::new(9));
+    assert!(pool.tell_events(BLOCK_SIZE));
+    let mut listener = Listener::default();
+    let mut held = cached(&mut pool, 0, 1, 5);
+    listener.hear(pool.take_events());
+    let sequence = names(&[(1, 5 * BLOCK_SIZE)], Lookahead::None);
+    assert_eq!((listener.believes(&sequence), listener.heard), (5, 5));
+    pool.release(&mut held);
+    assert_eq!(pool.take_events(), [], "what is given back is found as before");
+    // Three blocks are free; two more are taken from the end of the sequence.
+    let mut other = table(1, &[(2, 20)], Lookahead::None);
+    pool.take(&mut other, 5);
+    let gone = sequence[3..].iter().rev().copied().collect();
+    assert_eq!(pool.take_events(), [CacheEvent::Removed { names: gone }]);
+    pool.release(&mut other);
+    pool.forget_cached();
+    assert_eq!(pool.take_events(), [CacheEvent::Cleared]);
+}
+
 proptest! {
+    #[test]
+    fn who_hears_of_blocks_believes_in_none_that_is_not_found(seed: u64, blocks in 4_u32..60) {
+        let mut pair = Pair::new(blocks, Lookahead::None);
+        assert!(pair.pools[0].tell_events(BLOCK_SIZE));
+        let mut listener = Listener::default();
+        let mut draw = Draw(seed);
+        for step in 0..300 {
+            pair.step(step, &mut draw, &format!("step {step}"));
+            listener.hear(pair.pools[0].take_events());
+            let runs = pair.prompt(&mut Draw(mix(draw.0)));
+            let mut hits = Hits::default();
+            pair.pools[0].find(&mut table(9999, &runs, Lookahead::None), 10_000, 1000, &mut hits);
+            let believed = listener.believes(&names(&runs, Lookahead::None));
+            prop_assert!(believed <= hits.blocks, "step {step}: {believed} of {}", hits.blocks);
+        }
+    }
+
+
     #[test]
     fn extents_decide_as_single_blocks(seed: u64, blocks in 4_u32..60, looks_ahead: bool) {
         let ahead = if looks_ahead { Lookahead::OneToken } else { Lookahead::None };

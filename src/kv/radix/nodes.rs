@@ -83,6 +83,7 @@ impl RadixTree {
         node.accessed = back_accessed;
         self.children.insert((parent, name), front);
         self.children.insert((front, back_name), id);
+        self.tell_split(id, front);
         front
     }
 
@@ -98,6 +99,7 @@ impl RadixTree {
         rest.collect_into(&mut node.key);
         (node.name, node.is_named) = (name, true);
         self.children.insert((parent, name), id);
+        self.tell_added(id, namespace, rest);
         id
     }
 
@@ -116,6 +118,7 @@ impl RadixTree {
         let Node { parent, name, tokens, is_named, .. } = self.nodes[id as usize];
         if is_named {
             self.children.remove(&(parent, name));
+            self.tell_removed(id);
         }
         let node = &mut self.nodes[id as usize];
         node.key.clear();

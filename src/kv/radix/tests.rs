@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::*;
+use crate::kv::BlockHash;
+use crate::kv::events::Listener;
 
 fn run(stream: u64, start: u32, len: u32) -> Segment {
     Segment { stream, start, len }
@@ -243,6 +245,8 @@ fn random_histories_go_as_in_a_slow_tree() {
         let mut tree = RadixTree::new(page);
         let mut oracle = Oracle { page: page as usize, ..Oracle::default() };
         let mut locked: Vec<(NodeId, Vec<Token>)> = Vec::new();
+        tree.tell_events();
+        let mut listener = Listener::default();
         for step in 0..2000 {
             let sequence = random_sequence(&mut draw);
             let tokens = expand(&sequence);
@@ -281,6 +285,28 @@ fn random_histories_go_as_in_a_slow_tree() {
             assert_eq!(tree.evictable(), oracle.tokens(false), "{place}");
             assert_eq!(tree.locked(), oracle.tokens(true), "{place}");
             assert!(tree.is_balanced(), "{place}");
+            listener.hear(tree.take_events());
+            let probe = random_sequence(&mut draw);
+            let matched = tree.matched(0, &probe, probe.iter().map(|run| run.len).sum());
+            let believed = listener.believes(&page_names(&probe, page)) * page;
+            assert_eq!(believed, matched, "{place}: {probe:?}");
         }
     }
+}
+
+/// The names of the pages of a sequence.
+fn page_names(sequence: &[Segment], page: u32) -> Vec<BlockHash> {
+    let mut rest = Rest::new(sequence, sequence.iter().map(|run| run.len).sum());
+    let mut name = BlockHash::of(0);
+    let mut names = Vec::new();
+    while rest.left >= page {
+        let mut of_page = rest.first(page);
+        while let Some(run) = of_page.run() {
+            name = name.absorb(run);
+            of_page.skip(run.len);
+        }
+        names.push(name);
+        rest.skip(page);
+    }
+    names
 }

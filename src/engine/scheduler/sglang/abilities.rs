@@ -6,7 +6,7 @@ use crate::engine::scheduler::{
 };
 use crate::engine::{Adapters, StepPlan, StepResult};
 use crate::ids::RequestId;
-use crate::kv::CacheContent;
+use crate::kv::{CacheContent, CacheEvent};
 use crate::request::{RequestView, Segment};
 use crate::units::SimTime;
 
@@ -87,6 +87,14 @@ impl CachesPrefixes for Sglang {
 
     fn lose(&mut self) {
         self.evict_until(self.pool);
+    }
+
+    fn tell_events(&mut self) -> bool {
+        self.has_tree() && self.cache.tell_events()
+    }
+
+    fn take_events(&mut self) -> Vec<CacheEvent> {
+        self.cache.take_events()
     }
 
     // An answer joins the tree when it is whole.

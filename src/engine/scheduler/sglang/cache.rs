@@ -6,7 +6,7 @@ use std::ops::{Index, IndexMut};
 
 use super::states::StateCache;
 use super::windows::WindowCache;
-use crate::kv::{CacheContent, HybridPrefix, NodeId, PathLock, RadixTree, TreeKeys};
+use crate::kv::{CacheContent, CacheEvent, HybridPrefix, NodeId, PathLock, RadixTree, TreeKeys};
 use crate::request::{RequestView, Segment};
 
 /// By what the layers of the model read of a sequence.
@@ -162,6 +162,24 @@ impl Cache {
             Self::Full(tree) => CacheContent::Tree(Box::new(tree.clone())),
             Self::Window(cache) => CacheContent::Hybrid(Box::new(cache.tree.clone())),
             Self::State(cache) => CacheContent::Hybrid(Box::new(cache.tree.clone())),
+        }
+    }
+
+    /// Tells from now on which pages it holds, and whether it can.
+    pub(super) fn tell_events(&mut self) -> bool {
+        match self {
+            Self::Full(tree) if tree.keys() == TreeKeys::Tokens => {
+                tree.tell_events();
+                true
+            }
+            Self::Full(_) | Self::Window(_) | Self::State(_) => false,
+        }
+    }
+
+    pub(super) fn take_events(&mut self) -> Vec<CacheEvent> {
+        match self {
+            Self::Full(tree) => tree.take_events(),
+            Self::Window(_) | Self::State(_) => Vec::new(),
         }
     }
 

@@ -61,6 +61,7 @@ impl Sglang {
             && s.is_private()
         {
             s.reveal();
+            tree.tell_of(s.life.id);
             tree.name_path(s.namespace, &s.tokens, s.lock.node);
         }
     }
@@ -122,6 +123,7 @@ impl Sglang {
         self.reveal(slot);
         let Cache::Full(tree) = &mut self.cache else { return };
         let s = &mut self.sequences[slot as usize];
+        tree.tell_of(s.life.id);
         let inserted = tree.insert(s.namespace, &s.tokens, kept);
         self.available += inserted.tokens.saturating_sub(s.protected);
         if prompt_apart {

@@ -6,7 +6,7 @@ use crate::engine::scheduler::{
 };
 use crate::engine::{Adapters, Life, StepPlan, StepResult};
 use crate::ids::RequestId;
-use crate::kv::CacheContent;
+use crate::kv::{CacheContent, CacheEvent, Lookahead};
 use crate::request::{Request, RequestView, Segment};
 use crate::scenario::Policy;
 use crate::units::SimTime;
@@ -129,5 +129,19 @@ impl CachesPrefixes for VllmV1 {
         self.livelock.end();
         self.lacks_memory = false;
         self.pool.forget_cached();
+    }
+
+    // What requests that decode in lock step leave in the cache is named when they leave: it would be told too late.
+    fn tell_events(&mut self) -> bool {
+        let can = self.settings.enable_prefix_caching
+            && self.naming == Lookahead::None
+            && self.group.is_empty()
+            && self.pool.tell_events(self.settings.block_size);
+        self.groups &= !can;
+        can
+    }
+
+    fn take_events(&mut self) -> Vec<CacheEvent> {
+        self.pool.take_events()
     }
 }

@@ -1,0 +1,31 @@
+//! What a replica tells of its prefix cache.
+
+use super::Instance;
+use crate::kv::CacheEvent;
+
+impl Instance {
+    /// Tells from now on what its prefix cache comes to hold and forgets, and whether it can: caches of hybrid
+    /// models, of several ranks and of drafts that read a token ahead are not told of.
+    pub fn tell_cache_events(&mut self) -> bool {
+        let tells = self.scheduler.prefix_cache_mut().is_some_and(|cache| cache.tell_events());
+        self.told = tells.then(Vec::new);
+        tells
+    }
+
+    /// What that is since it was asked last, in order.
+    pub fn take_cache_events(&mut self) -> Vec<CacheEvent> {
+        let Some(told) = &mut self.told else { return Vec::new() };
+        let mut events = std::mem::take(told);
+        if let Some(cache) = self.scheduler.prefix_cache_mut() {
+            events.append(&mut cache.take_events());
+        }
+        events
+    }
+
+    /// The replica has started again, with nothing in its cache.
+    pub(super) fn tell_restart(&mut self, told: Option<Vec<CacheEvent>>) {
+        if told.is_some() && self.tell_cache_events() {
+            self.told = Some(vec![CacheEvent::Cleared]);
+        }
+    }
+}
