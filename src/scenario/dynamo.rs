@@ -56,6 +56,11 @@ pub struct DynamoConfig {
     /// Classes of requests with queues of their own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<DynamoPolicy>,
+    /// Tokens of a block; those of the engine's, which they have to be, if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kv_cache_block_size: Option<u32>,
+    /// How long events of engines are on their way to the router, in ms.
+    pub kv_event_lag_ms: f64,
 }
 
 impl Default for DynamoConfig {
@@ -81,11 +86,18 @@ impl Default for DynamoConfig {
             session_affinity_ttl_secs: None,
             worker_selection: None,
             policy: None,
+            kv_cache_block_size: None,
+            kv_event_lag_ms: 0.0,
         }
     }
 }
 
 impl DynamoConfig {
+    /// Whether requests may wait at the router.
+    pub fn holds_requests(&self) -> bool {
+        self.router_queue_threshold.is_some() || self.policy.is_some()
+    }
+
     /// The first setting that is out of its range, with the rule it breaks.
     ///
     /// # Errors
@@ -108,6 +120,7 @@ impl DynamoConfig {
             ("router_ttl_secs", Some(self.router_ttl_secs), MOST_SECS),
             ("router_predicted_ttl_secs", self.router_predicted_ttl_secs, MOST_SECS),
             ("session_affinity_ttl_secs", self.session_affinity_ttl_secs, MOST_SECS),
+            ("kv_event_lag_ms", Some(self.kv_event_lag_ms), MOST_SECS),
         ];
         for (key, value, most) in ranges.into_iter().chain(shares).chain(times) {
             let value = value.unwrap_or(0.0);

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::dynamo::DynamoConfig;
+
 /// Which replica gets a request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
@@ -36,6 +38,8 @@ pub enum RouterConfig {
     DloraDispatch(DloraDispatchConfig),
     /// The highest weighted sum of scores, as llm-d's inference scheduler does.
     Weighted(WeightedConfig),
+    /// The KV router of Dynamo 1.6.1 with its queue, decision by decision.
+    Dynamo(Box<DynamoConfig>),
 }
 
 impl Default for RouterConfig {

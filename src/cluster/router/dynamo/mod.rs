@@ -13,6 +13,7 @@
 //! * `fleet.rs`, `sessions.rs`: which ranks a request may use
 //! * `waiting.rs`, `classes.rs`: who waits, and who is next
 //! * `service.rs`: all of it, from arrival to departure
+//! * `routing.rs`: that as a router of the simulation
 //!
 //! Prompts are chains of block names: equal names mean equal content from the begin of the prompt on. Left out: load models
 //! of prefills (`router_prefill_load_model`), `router_approximate_cache_policy=lru`, shared caches, synchronisation of
@@ -29,6 +30,7 @@ mod knowledge;
 mod load;
 mod owners;
 mod ranks;
+mod routing;
 mod service;
 mod sessions;
 mod two_tier;
@@ -46,6 +48,7 @@ pub use fleet::Member;
 pub use index::{Index, Threads};
 pub use knowledge::Tier;
 pub use load::Loads;
+pub use routing::Dynamo;
 pub use service::{Decision, KvRouter, Outcome, Potential};
 
 /// A rank of a router's workers, by its number.

@@ -39,6 +39,16 @@ pub enum Outcome {
     Rejected(RequestKey, Rejection),
 }
 
+impl Outcome {
+    /// The request.
+    pub fn key(&self) -> RequestKey {
+        match self {
+            Self::Sent(decision) => decision.key,
+            Self::Rejected(key, _) => *key,
+        }
+    }
+}
+
 /// What a rank would have to do with a request.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Potential {
