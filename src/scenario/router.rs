@@ -24,8 +24,8 @@ pub enum RouterConfig {
     SessionSticky {},
     /// The one to which the beginning of its prompt was sent before, as SGLang's model gateway does.
     PrefixAware(PrefixAwareConfig),
-    /// The least cost of what of the prompt is not cached and of what is outstanding, as Dynamo's KV router
-    /// does: engines tell what they cache and evict.
+    /// The least cost of what of the prompt is not cached and of what is outstanding, in the manner of Dynamo's KV
+    /// router 0.4 and simpler than it: engines tell what they cache and evict.
     PrefixExact(PrefixExactConfig),
     /// The least predicted latency, or within limits the least headroom, as llm-d's predicted-latency scorer
     /// does.

@@ -24,6 +24,8 @@
 //! let cluster = Cluster::new(Vec::new(), Router::Custom(Box::new(ByLength)));
 //! assert!(!cluster.router.goes_in_turn());
 //! ```
+//!
+//! Some routers are also told what happens to requests and caches, and may have requests wait (`told.rs`).
 
 mod adapter_affinity;
 mod dlora_dispatch;

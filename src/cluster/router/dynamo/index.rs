@@ -271,9 +271,11 @@ impl Index {
 
     fn shorten(&mut self, rank: Rank, edge: Edge, at: usize) {
         let node = &mut self.edges[edge];
-        let gone = if at < node.covered(rank) {
+        // What comes after is not known to be here any more.
+        let covered = node.covered(rank);
+        let gone = if at < covered {
             node.cover(rank, at);
-            at..node.blocks.len()
+            at..covered
         } else {
             at..at + 1
         };
