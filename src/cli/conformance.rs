@@ -1,4 +1,4 @@
-//! `servecast conformance`: recorded schedules, replayed.
+//! `servecast conformance`: recorded schedules and decisions, replayed.
 
 use std::fs;
 use std::io::Read;
@@ -9,9 +9,11 @@ use anyhow::Context;
 use super::args::ConformanceArguments;
 use super::failure::Failure;
 use super::terminal::{print, print_text};
+use crate::conformance::routing::{self, Tally};
 use crate::conformance::{Recording, Verdict, check};
 use crate::io::text;
 use crate::load;
+use crate::plain::table;
 
 pub(super) fn conformance(arguments: &ConformanceArguments) -> Result<(), Failure> {
     let mut paths = Vec::new();
@@ -22,24 +24,35 @@ pub(super) fn conformance(arguments: &ConformanceArguments) -> Result<(), Failur
         return Err(Failure::input(format!("{folder}: no recording (*.jsonl, *.jsonl.gz) in it")));
     }
     let (mut exact, mut unreadable) = (0, 0);
+    let mut tallies: Vec<Tally> = Vec::new();
     for path in &paths {
         let name = path.strip_prefix(&arguments.folder).unwrap_or(path).display();
-        let verdict = read(path).and_then(|text| Ok(check(&Recording::parse(&text)?)?));
-        let line = match verdict {
-            Ok(Verdict::Exact { steps }) => {
+        let line = match read(path).and_then(|text| replay(&text)) {
+            Ok(Replayed::Schedule(Verdict::Exact { steps })) => {
                 exact += 1;
                 format!("{name}: exact, {steps} steps\n")
             }
-            Ok(Verdict::Differs { place, fields, recorded, replayed }) => format!(
-                "{name}: {place} differs in {}\n  recorded {recorded}\n  replayed {replayed}\n",
-                fields.join(", ")
-            ),
+            Ok(Replayed::Schedule(Verdict::Differs { place, fields, recorded, replayed })) => {
+                format!(
+                    "{name}: {place} differs in {}\n  recorded {recorded}\n  replayed {replayed}\n",
+                    fields.join(", ")
+                )
+            }
+            Ok(Replayed::Decisions(tally)) => {
+                exact += usize::from(tally.wrong == 0);
+                let line = format!("{name}: {}", decisions(&tally));
+                tallies.push(tally);
+                line
+            }
             Err(error) => {
                 unreadable += 1;
                 format!("{name}: {}\n", load::plain(&format!("{error:#}")))
             }
         };
         print_text(&line)?;
+    }
+    if !tallies.is_empty() {
+        print_text(&by_policy(tallies))?;
     }
     print(&format!("{exact} scenarios exact of {}\n", paths.len()))?;
     if unreadable > 0 {
@@ -51,6 +64,49 @@ pub(super) fn conformance(arguments: &ConformanceArguments) -> Result<(), Failur
         return Err(Failure::Run(anyhow::anyhow!("{differing} scenarios differ")));
     }
     Ok(())
+}
+
+/// What a replay says.
+enum Replayed {
+    Schedule(Verdict),
+    Decisions(Tally),
+}
+
+fn replay(text: &str) -> anyhow::Result<Replayed> {
+    if routing::is_recorded(text) {
+        return Ok(Replayed::Decisions(routing::check(text)?));
+    }
+    Ok(Replayed::Schedule(check(&Recording::parse(text)?)?))
+}
+
+/// The decisions of a recording, and the first that is wrong.
+fn decisions(tally: &Tally) -> String {
+    let Tally { exact, drawn, checks, wrong, first, .. } = tally;
+    let mut line = format!("{exact} exact, {drawn} drawn, {checks} read-outs, {wrong} wrong\n");
+    if let Some(first) = first {
+        let (recorded, replayed) = (&first.recorded, &first.replayed);
+        line += &format!("  {}\n  recorded {recorded}\n  replayed {replayed}\n", first.place);
+    }
+    line
+}
+
+/// A table of the decisions of each policy.
+fn by_policy(mut tallies: Vec<Tally>) -> String {
+    tallies.sort_by(|a, b| a.policy.cmp(&b.policy));
+    let heads = ["policy", "recordings", "exact", "drawn", "read-outs", "wrong"];
+    let mut rows = vec![heads.map(str::to_owned).to_vec()];
+    for of_policy in tallies.chunk_by(|a, b| a.policy == b.policy) {
+        let sum = |of: fn(&Tally) -> usize| of_policy.iter().map(of).sum::<usize>().to_string();
+        rows.push(vec![
+            of_policy[0].policy.clone(),
+            of_policy.len().to_string(),
+            sum(|tally| tally.exact),
+            sum(|tally| tally.drawn),
+            sum(|tally| tally.checks),
+            sum(|tally| tally.wrong),
+        ]);
+    }
+    format!("\n{}\n", table(&rows, &[]))
 }
 
 fn recordings(folder: &Path, found: &mut Vec<PathBuf>) -> anyhow::Result<()> {

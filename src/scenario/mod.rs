@@ -67,9 +67,10 @@ pub use lora::{
 pub use migration::{MigrationConfig, MigrationSolver, MovedRequests, PeriodicMigration};
 pub use pipeline::{AllReduceConfig, PipelineLink};
 pub use router::{
-    AdapterAffinityConfig, AdapterKnowledge, DloraDispatchConfig, LatencyPredictingConfig,
-    PrefixAwareConfig, PrefixExactConfig, PrefixMiss, RankAwareConfig, RankKernel, RouterConfig,
-    WeightedConfig,
+    AdapterAffinityConfig, AdapterKnowledge, AssignmentMode, DloraDispatchConfig,
+    LatencyPredictingConfig, PrefixAwareConfig, PrefixExactConfig, PrefixMiss, RankAwareConfig,
+    RankKernel, RouterConfig, SglangRouterConfig, SglangRouterPolicy, VllmRouterConfig,
+    VllmRouterPolicy, WeightedConfig,
 };
 pub use server_host::{Endpoint, NoHost, ServerHost, ServerHostConfig, ServerHostProfile};
 pub use sglang::{SglangConfig, SglangPolicy};

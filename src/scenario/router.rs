@@ -1,8 +1,13 @@
 //! How the router is configured.
 
+mod sglang;
+mod vllm_router;
+
 use serde::{Deserialize, Serialize};
 
 use super::dynamo::DynamoConfig;
+pub use sglang::{AssignmentMode, SglangRouterConfig, SglangRouterPolicy};
+pub use vllm_router::{VllmRouterConfig, VllmRouterPolicy};
 
 /// Which replica gets a request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -14,7 +14,7 @@ fn folder() -> PathBuf {
     given.unwrap_or_else(|| data().join("schedules"))
 }
 
-fn recordings(folder: &Path, found: &mut Vec<PathBuf>) {
+pub(crate) fn recordings(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).expect("the folder of recordings is readable") {
         let path = entry.expect("a folder entry is readable").path();
         let name = path.to_string_lossy();
@@ -26,7 +26,7 @@ fn recordings(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-fn read(path: &Path) -> String {
+pub(crate) fn read(path: &Path) -> String {
     let file = File::open(path).expect("a recording is readable");
     let mut text = String::new();
     if path.extension().is_some_and(|ext| ext == "gz") {

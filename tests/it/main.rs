@@ -45,6 +45,7 @@ mod pipeline;
 #[cfg(feature = "cli")]
 mod plan;
 mod routers;
+mod routing;
 mod routing_dynamo;
 #[cfg(feature = "serve")]
 mod serve;

@@ -41,7 +41,9 @@ mod random;
 mod rank_aware;
 mod round_robin;
 mod session_sticky;
+pub(crate) mod sglang;
 mod told;
+pub(crate) mod vllm_router;
 mod weighted;
 
 #[cfg(test)]

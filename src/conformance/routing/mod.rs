@@ -2,8 +2,16 @@
 //!
 //! A schedule has one right answer. A router draws in places: there the replay knows the set that the real program
 //! drew from, takes what it drew, and goes on.
+//!
+//! * `sglang.rs`: decisions of `SGLang`'s router and of vLLM's
+//! * `dynamo.rs`: decisions of Dynamo's KV router
 
 mod dynamo;
+mod sglang;
+
+use serde_json::Value;
+
+use super::RecordingError;
 
 /// How replayed decisions compare with recorded ones.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -14,7 +22,9 @@ pub struct Tally {
     pub exact: usize,
     /// Decisions drawn from a set that has the recorded one in it.
     pub drawn: usize,
-    /// Decisions that are neither.
+    /// Read-outs beside decisions that are as recorded: loads, sizes, times, states.
+    pub checks: usize,
+    /// Decisions and read-outs that are neither.
     pub wrong: usize,
     /// The first of those.
     pub first: Option<Difference>,
@@ -42,31 +52,62 @@ impl Tally {
         match allowed {
             [only] if only == recorded => self.exact += 1,
             several if several.contains(recorded) => self.drawn += 1,
-            _ => {
-                self.wrong += 1;
-                self.first.get_or_insert_with(|| Difference {
-                    place: place(),
-                    recorded: format!("{recorded:?}"),
-                    replayed: format!("{allowed:?}"),
-                });
-            }
+            _ => self.differ(place(), format!("{recorded:?}"), format!("{allowed:?}")),
         }
+    }
+
+    /// Counts what was read out beside decisions.
+    pub(super) fn check<T: PartialEq + std::fmt::Debug>(
+        &mut self,
+        place: impl FnOnce() -> String,
+        recorded: &T,
+        replayed: &T,
+    ) {
+        if recorded == replayed {
+            self.checks += 1;
+        } else {
+            self.differ(place(), format!("{recorded:?}"), format!("{replayed:?}"));
+        }
+    }
+
+    fn differ(&mut self, place: String, recorded: String, replayed: String) {
+        self.wrong += 1;
+        self.first.get_or_insert(Difference { place, recorded, replayed });
     }
 }
 
-/// Replays the recorded decisions of a router.
+/// Replays a recording of decisions and counts those that come out as recorded.
 ///
 /// # Errors
-/// When a line is not what its format says, or the recording is of something that is not modelled.
-pub fn check(text: &str) -> Result<Tally, super::RecordingError> {
-    let lines: Result<Vec<serde_json::Value>, _> = (text.lines().enumerate())
-        .filter(|(_, line)| !line.trim().is_empty())
-        .map(|(at, line)| {
-            serde_json::from_str(line).map_err(|error| super::RecordingError::Line {
-                line: at + 1,
-                problem: error.to_string(),
-            })
-        })
-        .collect();
-    dynamo::replay(&lines?)
+/// When a line is not what its format says, or the recording has settings that are not modelled.
+pub fn check(text: &str) -> Result<Tally, RecordingError> {
+    let lines = lines(text)?;
+    let first = lines.first().ok_or_else(|| problem(0, "the file is empty"))?;
+    if first.get("scenario").is_some() && first.get("args").is_some() {
+        return sglang::replay(&lines);
+    }
+    if matches!(first.get("k").and_then(Value::as_str), Some("settings" | "ties")) {
+        return dynamo::replay(&lines);
+    }
+    Err(problem(0, "neither the settings of a router nor those of a planner"))
+}
+
+/// Whether a text begins as a recording of decisions, not of a schedule.
+pub fn is_recorded(text: &str) -> bool {
+    let first = text.lines().next().and_then(|line| crate::json::parse(line).ok());
+    first.is_some_and(|line| line.get("args").is_some() || line.get("k").is_some())
+}
+
+fn lines(text: &str) -> Result<Vec<Value>, RecordingError> {
+    let parse = |(index, line): (usize, &str)| {
+        let value = crate::json::parse(line)
+            .map_err(|error| problem(index, &format!("not a whole JSON object: {error}")))?;
+        if value.is_object() { Ok(value) } else { Err(problem(index, "not a JSON object")) }
+    };
+    text.trim_end().lines().enumerate().map(parse).collect()
+}
+
+/// What is wrong with a line, counted from 0.
+fn problem(index: usize, problem: &str) -> RecordingError {
+    RecordingError::Line { line: index + 1, problem: problem.to_owned() }
 }

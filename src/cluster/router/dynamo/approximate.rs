@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use super::owners::Owners;
+use super::paths::Paths;
 use super::{Prompt, Rank};
 use crate::units::{SimDuration, SimTime};
 
@@ -18,7 +18,7 @@ const GRID: SimDuration = SimDuration::from_millis(100);
 pub struct Sent {
     ttl: SimDuration,
     grid: SimDuration,
-    until: Owners<SimTime>,
+    until: Paths<SimTime>,
     /// Bookings in the order of their expiry, which is that of their coming.
     expiries: VecDeque<(SimTime, Rank, Prompt)>,
 }
@@ -31,7 +31,7 @@ impl Sent {
 
     /// The same with another grid.
     pub fn on_grid(ttl: SimDuration, grid: SimDuration) -> Self {
-        Self { ttl, grid, until: Owners::default(), expiries: VecDeque::new() }
+        Self { ttl, grid, until: Paths::default(), expiries: VecDeque::new() }
     }
 
     /// A prompt is sent.
@@ -42,9 +42,7 @@ impl Sent {
         }
         let (expiry, grid) = ((now + self.ttl).as_nanos(), self.grid.as_nanos());
         let expiry = SimTime::from_nanos(expiry.div_ceil(grid) * grid);
-        for &block in prompt.named.iter() {
-            *self.until.hold(block, rank, expiry) = expiry;
-        }
+        self.until.hold(&prompt.named, rank, expiry, |until| *until = expiry);
         self.expiries.push_back((expiry, rank, prompt.clone()));
     }
 
@@ -62,9 +60,7 @@ impl Sent {
     /// A rank is gone.
     pub fn clear(&mut self, rank: Rank) {
         for (_, _, prompt) in self.expiries.iter().filter(|(_, one, _)| *one == rank) {
-            for &block in prompt.named.iter() {
-                self.until.drop(block, rank);
-            }
+            self.until.let_go(&prompt.named, rank, |_| true, |_| {});
         }
         self.expiries.retain(|(_, one, _)| *one != rank);
     }
@@ -72,11 +68,7 @@ impl Sent {
     fn forget(&mut self, now: SimTime) {
         while self.expiries.front().is_some_and(|(expiry, ..)| *expiry <= now) {
             let Some((_, rank, prompt)) = self.expiries.pop_front() else { return };
-            for &block in prompt.named.iter() {
-                if self.until.get(block, rank).is_some_and(|until| *until <= now) {
-                    self.until.drop(block, rank);
-                }
-            }
+            self.until.let_go(&prompt.named, rank, |until| *until <= now, |_| {});
         }
     }
 

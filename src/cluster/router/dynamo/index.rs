@@ -16,6 +16,7 @@
 use rustc_hash::FxHashMap;
 
 use super::Rank;
+use super::paths::equal;
 use super::ranks::RankSet;
 
 /// How many threads take in events.
@@ -92,7 +93,7 @@ impl Node {
 
     /// Blocks that are the same here from a place on as in a list.
     fn same(&self, from: usize, blocks: &[u64]) -> usize {
-        self.blocks[from..].iter().zip(blocks).take_while(|(a, b)| a == b).count()
+        equal(&self.blocks[from..], blocks)
     }
 }
 

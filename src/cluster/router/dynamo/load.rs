@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 
-use super::owners::Owners;
+use super::paths::Paths;
 use super::{Prompt, Rank, RequestKey};
 
 /// What is booked on a rank.
@@ -59,7 +59,7 @@ struct Booking {
 pub struct Loads {
     ranks: Vec<Booked>,
     /// Blocks of prompts, with the live requests of each rank that have them.
-    active: Owners<u32>,
+    active: Paths<u32>,
     bookings: FxHashMap<RequestKey, Booking>,
 }
 
@@ -110,11 +110,8 @@ impl Loads {
         booked.prefill_tokens += prefill_tokens;
         booked.requests += 1;
         booked.blocks += u64::from(prompt.unnamed());
-        for &block in prompt.named.iter() {
-            let requests = self.active.hold(block, rank, 0);
-            booked.blocks += u64::from(*requests == 0);
-            *requests += 1;
-        }
+        let new = self.active.hold(&prompt.named, rank, 0, |requests| *requests += 1);
+        booked.blocks += u64::from(new);
         let booking = Booking { rank, prefill_tokens, prompt, output_blocks: 0, weight: 1.0 };
         let before = self.bookings.insert(key, booking);
         assert!(before.is_none(), "{key:?} is booked once");
@@ -146,10 +143,9 @@ impl Loads {
             booked.set_part(Part::Own(key), own + unnamed, booking.weight);
         }
         let Some(weight) = weight else { return };
-        for &block in booking.prompt.named.iter().rev() {
-            if self.active.get(block, booking.rank).is_none_or(|requests| *requests > 1) {
-                break;
-            }
+        let edges = self.active.from_the_end(&booking.prompt.named, booking.rank);
+        let own = edges.into_iter().take_while(|(_, requests)| *requests == 1);
+        for block in own.flat_map(|(blocks, _)| blocks) {
             booked.parts.insert(Part::Named(block), (1, weight));
         }
         booked.sum_up();
@@ -165,15 +161,18 @@ impl Loads {
         booked.blocks -= u64::from(prompt.unnamed()) + u64::from(booking.output_blocks);
         let parts = booked.parts.len();
         booked.parts.remove(&Part::Own(key));
-        for &block in prompt.named.iter() {
-            let Some(requests) = self.active.get(block, rank) else { continue };
+        let goes = |requests: &mut u32| {
             *requests -= 1;
-            if *requests == 0 {
-                self.active.drop(block, rank);
-                booked.blocks -= 1;
-                booked.parts.remove(&Part::Named(block));
+            *requests == 0
+        };
+        self.active.let_go(&prompt.named, rank, goes, |blocks| {
+            booked.blocks -= blocks.len() as u64;
+            if !booked.parts.is_empty() {
+                for block in blocks {
+                    booked.parts.remove(&Part::Named(*block));
+                }
             }
-        }
+        });
         if booked.parts.len() < parts {
             booked.sum_up();
         }

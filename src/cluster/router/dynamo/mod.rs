@@ -10,6 +10,7 @@
 //! * `cost.rs`, `two_tier.rs`, `choice.rs`: which rank
 //! * `load.rs`: what is booked
 //! * `knowledge.rs`, `index.rs`, `approximate.rs`, `owners.rs`, `ranks.rs`: what is cached
+//! * `paths.rs`: paths of blocks, by who holds them
 //! * `fleet.rs`, `sessions.rs`: which ranks a request may use
 //! * `waiting.rs`, `classes.rs`: who waits, and who is next
 //! * `service.rs`: all of it, from arrival to departure
@@ -29,6 +30,7 @@ mod index;
 mod knowledge;
 mod load;
 mod owners;
+mod paths;
 mod ranks;
 mod routing;
 mod service;

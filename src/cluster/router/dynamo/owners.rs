@@ -1,4 +1,4 @@
-//! Which ranks hold which blocks, and the runs of a prompt that they hold from its root.
+//! Which ranks hold which blocks, in any order: those of tiers below the device.
 
 use std::collections::hash_map::Entry;
 
@@ -7,8 +7,6 @@ use rustc_hash::FxHashMap;
 use super::Rank;
 
 /// Blocks by name, each with the ranks that hold it and a value for each of them.
-///
-/// Whoever holds a block holds all before it, so that the ranks of a prompt's blocks only become fewer.
 #[derive(Debug, Clone)]
 pub(super) struct Owners<V> {
     of: FxHashMap<u64, Held<V>>,
@@ -47,11 +45,6 @@ impl<V> Default for Owners<V> {
 }
 
 impl<V: Copy> Owners<V> {
-    /// The value of a rank for a block, if it holds it.
-    pub(super) fn get(&mut self, block: u64, rank: Rank) -> Option<&mut V> {
-        self.of.get_mut(&block)?.of(rank)
-    }
-
     /// The value of a rank for a block, which it holds from now on.
     pub(super) fn hold(&mut self, block: u64, rank: Rank, first: V) -> &mut V {
         let held = match self.of.entry(block) {
@@ -109,53 +102,5 @@ impl<V: Copy> Owners<V> {
     /// How many blocks are held by anybody.
     pub(super) fn len(&self) -> usize {
         self.of.len()
-    }
-
-    /// Tells for each rank that holds the first block how many it holds from there on. `holds` says whether a value
-    /// counts, as for all before it.
-    pub(super) fn runs(
-        &self,
-        blocks: &[u64],
-        holds: impl Fn(&V) -> bool,
-        inside: &mut Vec<Rank>,
-        mut tell: impl FnMut(Rank, u32),
-    ) {
-        let count = |at: usize| {
-            self.of
-                .get(&blocks[at])
-                .map_or(0, |held| held.ranks().filter(|(_, value)| holds(value)).count())
-        };
-        inside.clear();
-        let Some(first) = blocks.first().and_then(|first| self.of.get(first)) else { return };
-        inside.extend(first.ranks().filter(|(_, value)| holds(value)).map(|(rank, _)| rank));
-        let mut at = 0;
-        while !inside.is_empty() {
-            // The last block that as many hold: those do that hold this one.
-            let (mut same, mut fewer) = (at, blocks.len());
-            let mut step = 1;
-            while same + step < fewer {
-                if count(same + step) == inside.len() {
-                    same += step;
-                    step *= 2;
-                } else {
-                    fewer = same + step;
-                }
-            }
-            while same + 1 < fewer {
-                let middle = usize::midpoint(same, fewer);
-                if count(middle) == inside.len() { same = middle } else { fewer = middle }
-            }
-            at = fewer;
-            let held = blocks.get(at).and_then(|block| self.of.get(block));
-            inside.retain(|&rank| {
-                let goes_on = held.is_some_and(|held| {
-                    held.ranks().any(|(one, value)| one == rank && holds(value))
-                });
-                if !goes_on {
-                    tell(rank, at as u32);
-                }
-                goes_on
-            });
-        }
     }
 }

@@ -459,9 +459,7 @@ impl Replay {
         let tokens = u64::from(overlap) * u64::from(self.block_size);
         let recorded = (route.at, route.overlap, route.best, route.tokens);
         let replayed = (now, overlap, best, tokens);
-        if recorded != replayed {
-            self.tally.count(place, &recorded, &[replayed]);
-        }
+        self.tally.check(place, &recorded, &replayed);
         let order = self.decided;
         self.decided += 1;
         // The signals are those of the worker that had the request.

@@ -1,7 +1,6 @@
 //! Recordings of the selection service: every line is an input of the router or what it answered.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::fmt::Debug;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -188,7 +187,7 @@ impl Replay {
                     let blocks = decision.blocks + u64::from(*part);
                     let replayed = (decision.rank, decision.prefill_tokens, blocks);
                     let recorded = (rank, prefill_tokens, potential_decode_blocks);
-                    self.compare(|| format!("line {at} ({id} admitted)"), &recorded, &replayed);
+                    self.tally.check(|| format!("line {at} ({id} admitted)"), &recorded, &replayed);
                 }
             }
             Line::Rejected { id, error } => {
@@ -227,7 +226,7 @@ impl Replay {
                 self.nothing_is_left(at);
                 let waiting = self.router.waiting() as usize;
                 if unfinished < waiting {
-                    self.compare(|| format!("line {at} (end)"), &unfinished, &waiting);
+                    self.tally.check(|| format!("line {at} (end)"), &unfinished, &waiting);
                 }
             }
         }
@@ -301,9 +300,9 @@ impl Replay {
         for (rank, (recorded, found)) in overlaps.iter().zip(&found).enumerate() {
             let (least, most) = bounds[rank];
             let lies_between = (least..=most).contains(&recorded.device) && least < most;
-            if recorded != found && !lies_between {
+            if !lies_between {
                 let name = self.name(Rank(rank as u32));
-                self.compare(|| place(&format!("overlap of {name}")), recorded, found);
+                self.tally.check(|| place(&format!("overlap of {name}")), recorded, found);
             }
         }
         // It is told of all ranks, whichever the request may use.
@@ -316,7 +315,7 @@ impl Replay {
         let states: BTreeMap<_, _> = (states.iter())
             .map(|one| (self.name(one.rank), (one.prefill_tokens, one.blocks, one.requests)))
             .collect();
-        self.compare(|| place("potential"), potential, &states);
+        self.tally.check(|| place("potential"), potential, &states);
         let Self { router, draws, now, .. } = self;
         router.arrive_with(*now, ask, overlaps, draws, outcomes);
         Ok(())
@@ -342,9 +341,9 @@ impl Replay {
             guesses.book(now, decision.rank, prompt);
         }
         self.admitted.insert(key, (decision, part, *is_pinned));
-        if (cost - decision.cost).abs() > step {
-            self.compare(|| format!("line {at} (cost)"), &cost, &decision.cost);
-        }
+        let is_it = (cost - decision.cost).abs() <= step;
+        let replayed = if is_it { cost } else { decision.cost };
+        self.tally.check(|| format!("line {at} (cost)"), &cost, &replayed);
     }
 
     fn told(
@@ -406,18 +405,6 @@ impl Replay {
         while let Some(answer) = self.answers.pop_front() {
             let place = || format!("before line {at}");
             self.tally.count(place, &"nothing".to_owned(), &[format!("{answer:?}")]);
-        }
-    }
-
-    /// Counts what is not as recorded.
-    fn compare<T: PartialEq + Debug>(
-        &mut self,
-        place: impl FnOnce() -> String,
-        recorded: &T,
-        replayed: &T,
-    ) {
-        if recorded != replayed {
-            self.tally.count(place, recorded, std::slice::from_ref(replayed));
         }
     }
 }
