@@ -1,9 +1,9 @@
 //! A run of any size, timed: what a request costs and how much memory the whole takes.
 //!
-//! `scale [--engine vllm_v1|sglang] [--instances N] [--requests N]`: Poisson arrivals of 512 prompt
-//! and 128 answer tokens at about 70 % of what the instances serve, sent round robin, with a record
+//! `scale [--engine vllm_v1|sglang] [--router TYPE] [--groups N] [--instances N] [--requests N]`: Poisson arrivals of 512 prompt
+//! and 128 answer tokens at about 70 % of what the instances serve, sent round robin unless told otherwise, with a record
 //! of every request and the summary (`README.md` beside this file). With `--figures` no records of many
-//! requests are kept.
+//! requests are kept. With `--groups` prompts share their first 384 tokens with those of their group.
 //!
 //! `scale --trace FILE [--copies N] [--rate-scale X] …` replays a trace instead, N times one after the
 //! other, each time with hash ids of its own. The file is read before the clock starts.
@@ -31,12 +31,14 @@ fn main() {
     };
     let number = |flag, default| value(flag, default).parse::<u32>().expect("a number");
     let (engine, instances) = (value("--engine", "vllm_v1"), number("--instances", "1"));
+    let router = value("--router", "round_robin");
     let trace = value("--trace", "");
     let rows: Arc<[TraceRow]> = if trace.is_empty() { [].into() } else { read(Path::new(&trace)) };
     let copies = number("--copies", "1");
     let (requests, workload) = if rows.is_empty() {
         let requests = number("--requests", "10000");
-        (requests, poisson(requests, RATE_PER_S * f64::from(instances)))
+        let groups = number("--groups", "0");
+        (requests, poisson(requests, RATE_PER_S * f64::from(instances), groups))
     } else {
         let rate_scale = value("--rate-scale", "1.0").parse().expect("a factor");
         (rows.len() as u32 * copies, replay(&trace, rate_scale))
@@ -44,7 +46,8 @@ fn main() {
     let text = format!(
         "name = 'scale'\n\
          [cluster]\nmodel = 'meta-llama/Llama-3.1-8B'\ngpu = 'H100-SXM5-80GB'\n\
-         replicas = {instances}\nengine = {{ type = '{engine}' }}\n{workload}"
+         replicas = {instances}\nengine = {{ type = '{engine}' }}\n\
+         router = {{ type = '{router}' }}\n{workload}"
     );
     let file: ScenarioFile = toml::from_str(&text).expect("the scenario is TOML");
     let scenario = Scenario::resolve(file, None).expect("the scenario holds together");
@@ -78,11 +81,18 @@ fn main() {
     }
 }
 
-fn poisson(requests: u32, rate_per_s: f64) -> String {
+fn poisson(requests: u32, rate_per_s: f64, groups: u32) -> String {
+    let lengths = match requests.checked_div(groups) {
+        None => "type = 'fixed', input_tokens = 512, output_tokens = 128".to_owned(),
+        Some(prompts) => format!(
+            "type = 'generated_shared_prefix', groups = {groups}, prompts_per_group = {prompts}, \
+             system_prompt_tokens = 384, question_tokens = 128, output_tokens = 128"
+        ),
+    };
     format!(
         "[workload]\nnum_requests = {requests}\n\
          arrivals = {{ type = 'poisson', rate_per_s = {rate_per_s:?} }}\n\
-         lengths = {{ type = 'fixed', input_tokens = 512, output_tokens = 128 }}\n"
+         lengths = {{ {lengths} }}\n"
     )
 }
 

@@ -26,7 +26,7 @@ use std::ops::Range;
 use rustc_hash::FxHashMap;
 
 use super::gateway::Gateway;
-use super::router::Router;
+use super::router::{Routed, Router};
 use super::sender::{Ask, Sender};
 use super::wires::{Cargo, Direction, Wires};
 use crate::engine::Instance;
@@ -253,8 +253,10 @@ impl Disaggregation {
     ) -> Option<InstanceId> {
         let first = self.roles.entrances();
         let decodes = &instances[first as usize..];
-        let decode = self.gateway.route(&mut self.decode_router, decodes, now, request)?;
-        Some(InstanceId(first + decode.0))
+        match self.gateway.route(&mut self.decode_router, decodes, now, request) {
+            Routed::To(decode) => Some(InstanceId(first + decode.0)),
+            Routed::Waits | Routed::Full | Routed::Nowhere => None,
+        }
     }
 
     /// A request as a prefill instance gets it: one token to compute.

@@ -20,10 +20,11 @@ use std::ops::Range;
 
 use super::adapter_view::{AdapterView, Swap};
 use super::placement::{self, Placement};
-use super::router::{Needs, Route, Router};
+use super::router::{Needs, Route as _, Routed, Router, Signal};
 use super::{Caches, ClusterView, Outstanding, Steps};
 use crate::engine::Instance;
 use crate::ids::{AdapterId, InstanceId, ModelId, RequestId};
+use crate::kv::CacheEvent;
 use crate::request::RequestView;
 use crate::units::{SimDuration, SimTime};
 use pool::Pool;
@@ -68,6 +69,8 @@ pub struct Gateway {
     swapped: Option<Swap>,
     /// Those that get no requests now, or do not hold the adapter of the one at hand.
     unfit: Vec<InstanceId>,
+    /// What the router is going to be told of requests.
+    signals: Vec<Signal>,
 }
 
 impl Gateway {
@@ -89,6 +92,7 @@ impl Gateway {
             swaps: Vec::new(),
             swapped: None,
             unfit: Vec::new(),
+            signals: Vec::new(),
         }
     }
 
@@ -213,8 +217,8 @@ impl Gateway {
         }
     }
 
-    /// The one of `instances` that gets a request at `now`, by its place among them; `None` where all
-    /// that serve its model are known to be down or full.
+    /// The one of `instances` that gets a request at `now`, by its place among them; none where all
+    /// that serve its model are known to be down or full, or the router has it wait.
     ///
     /// # Panics
     /// When the router names an instance that does not exist.
@@ -224,11 +228,12 @@ impl Gateway {
         instances: &[Instance],
         now: SimTime,
         request: RequestView<'_>,
-    ) -> Option<InstanceId> {
+    ) -> Routed {
         let keeps_caches = self.keeps_caches();
         let model = request.model.index();
+        self.pass_signals(router, now);
         if !self.pools[model].has_place() {
-            return None;
+            return Routed::Nowhere;
         }
         if let Some(adapter) = request.adapter.filter(|_| self.swap_cost.is_some()) {
             let closed = self.pools[model].closed().to_vec();
@@ -240,7 +245,7 @@ impl Gateway {
             placement::union(pool.closed(), without, &mut self.unfit);
             self.unfit.retain(|id| !self.swaps.iter().any(|swap| swap.instance == *id));
             if self.unfit.len() == self.entrances {
-                return None;
+                return Routed::Nowhere;
             }
         }
         let is_placed = !without.is_empty();
@@ -267,7 +272,10 @@ impl Gateway {
             steps: Steps::of(instances),
             down: if is_placed { &self.unfit } else { pool.closed() },
         };
-        let chosen = router.route(request, &view);
+        let chosen = match router.offer(now, request, &view) {
+            Routed::To(chosen) => chosen,
+            other => return other,
+        };
         let (count, id) = (view.instances, request.id);
         assert!(chosen.0 < count, "request {id} is sent to instance {chosen} of {count}");
         let chosen = InstanceId(pool.instances().start + chosen.0);
@@ -281,7 +289,57 @@ impl Gateway {
         if self.needs.outstanding {
             self.count(request, chosen);
         }
-        Some(chosen)
+        Routed::To(chosen)
+    }
+
+    /// What has become of requests that waited at the router, as it has heard of all that happened until now; with
+    /// the instances by their numbers.
+    pub fn released(&mut self, router: &mut Router, now: SimTime) -> Vec<(RequestId, Routed)> {
+        self.pass_signals(router, now);
+        match &self.pools[..] {
+            [only] => router.released(now, only.closed()),
+            _ => Vec::new(),
+        }
+    }
+
+    /// A request that waited at the router is given up.
+    pub fn stopped_waiting(&mut self, id: RequestId) {
+        self.signals.push(Signal::Left(id));
+    }
+
+    /// The prompt of a request is computed.
+    pub fn prefilled(&mut self, id: RequestId) {
+        if self.needs.lifecycle {
+            self.signals.push(Signal::Prefilled(id));
+        }
+    }
+
+    fn pass_signals(&mut self, router: &mut Router, now: SimTime) {
+        for signal in self.signals.drain(..) {
+            router.tell(now, signal);
+        }
+    }
+
+    /// Whether the router is told of the caches of engines.
+    pub fn hears_caches(&self) -> bool {
+        self.needs.cache_events
+    }
+
+    /// Whether the router is told what happens to requests.
+    pub fn tells_lifecycle(&self) -> bool {
+        self.needs.lifecycle
+    }
+
+    /// The cache of an instance has changed, or is going to, at these moments.
+    pub fn hear(
+        &mut self,
+        router: &mut Router,
+        instance: InstanceId,
+        events: Vec<(SimTime, CacheEvent)>,
+    ) {
+        let Some(model) = self.pools.iter().position(|pool| pool.has(instance)) else { return };
+        let place = InstanceId(instance.0 - self.pools[model].instances().start);
+        router.hear((model, place), events);
     }
 
     /// Whether what caches hold at `now` is looked at to route a request for a model.
@@ -308,6 +366,9 @@ impl Gateway {
 
     /// A request that was sent has finished, was refused, or is given up.
     pub fn left(&mut self, id: RequestId) {
+        if self.needs.lifecycle {
+            self.signals.push(Signal::Left(id));
+        }
         if self.needs.outstanding {
             let Sent { instance, prompt_tokens, adapter } = self.sent[id.index()];
             let outstanding = &mut self.outstanding[instance as usize];

@@ -76,7 +76,10 @@ fn refuse_others(
     if cluster.kv_tiers.is_some() {
         refuse(&format!("{what} with kv_tiers are not modelled"));
     }
-    if let RouterConfig::LatencyPredicting(_) | RouterConfig::PrefixExact(_) = cluster.router {
+    if let RouterConfig::LatencyPredicting(_)
+    | RouterConfig::PrefixExact(_)
+    | RouterConfig::Dynamo(_) = cluster.router
+    {
         refuse(&format!("{what} behind routers that foresee steps or ask caches are not modelled"));
     }
     if let StepTimeConfig::StepTable { .. } = &cluster.step_time {

@@ -184,6 +184,7 @@ impl Scenario {
             groups.push(group);
         }
         kv_tiers::formats(&groups)?;
+        router::settle_blocks(&mut file.cluster.router, &groups)?;
         placement::compute(&mut file, &groups)?;
         let used: Vec<&GpuSpec> = groups.iter().map(|group| &group.gpu).collect();
         bill::resolve(&mut file.report, &used)?;

@@ -1,8 +1,8 @@
 //! The rules of routers.
 
-use super::Rules;
-use super::groups::{Asked, asked};
-use crate::scenario::{AdapterKnowledge, ClusterConfig, ReplicaRole, RouterConfig};
+use super::groups::{Asked, ReplicaGroup, asked};
+use super::{Rules, ScenarioError};
+use crate::scenario::{AdapterKnowledge, ClusterConfig, DynamoConfig, ReplicaRole, RouterConfig};
 
 /// Tokens that a tree of the router may hold.
 const TREE_TOKENS: std::ops::RangeInclusive<u32> = 1..=1 << 30;
@@ -118,6 +118,7 @@ pub(super) fn rules(cluster: &ClusterConfig, has_adapters: bool, rules: &mut Rul
             rules.count("cluster.router.batch_size", config.batch_size);
             rules.not_negative("cluster.router.merged_cost", config.merged_cost);
         }
+        RouterConfig::Dynamo(config) => dynamo(config, cluster, rules),
         RouterConfig::RoundRobin {}
         | RouterConfig::Random {}
         | RouterConfig::LeastOutstandingRequests {}
@@ -125,6 +126,59 @@ pub(super) fn rules(cluster: &ClusterConfig, has_adapters: bool, rules: &mut Rul
         | RouterConfig::PowerOfTwoChoices {}
         | RouterConfig::SessionSticky {} => {}
     }
+}
+
+/// The rules of Dynamo's KV router, and what of it is not modelled here.
+fn dynamo(config: &DynamoConfig, cluster: &ClusterConfig, rules: &mut Rules) {
+    let path = |key: &str| format!("cluster.router.{key}");
+    if let Err((key, rule)) = config.check() {
+        rules.broken(&path(key), &rule);
+    }
+    let mut refuse = |key: &str, what: &str| {
+        rules.broken(&path(key), &format!("{what} is not modelled"));
+    };
+    if config.router_track_output_blocks {
+        refuse("router_track_output_blocks", "what answers take while they are generated");
+    }
+    if config.use_kv_events && cluster.kv_tiers.is_some() {
+        refuse("use_kv_events", "that cluster.kv_tiers tell what they hold");
+    }
+    if cluster.lora.as_ref().is_some_and(|lora| lora.migration.is_some()) {
+        refuse("type", "`dynamo` with cluster.lora.migration");
+    }
+    let all = asked(cluster);
+    let is_mixed = |group: &Asked| group.role == ReplicaRole::Mixed;
+    if cluster.disaggregation.is_some() && all.iter().any(is_mixed) {
+        refuse("type", "`dynamo` with replicas that do all of a request beside others");
+    }
+    if config.holds_requests() {
+        let key = if config.policy.is_some() { "policy" } else { "router_queue_threshold" };
+        if cluster.gateway.is_some() {
+            refuse(key, "a queue at the router behind that of cluster.gateway");
+        }
+        let models = || all.iter().map(|group| &group.cluster.model);
+        if models().any(|model| models().next() != Some(model)) {
+            refuse(key, "a queue at the router of several models");
+        }
+    }
+}
+
+/// Fills in the block size of a router that counts in blocks, which is that of the engines.
+pub(super) fn settle_blocks(
+    router: &mut RouterConfig,
+    groups: &[ReplicaGroup],
+) -> Result<(), ScenarioError> {
+    let RouterConfig::Dynamo(config) = router else { return Ok(()) };
+    let path = "cluster.router.kv_cache_block_size";
+    let mut sizes = groups.iter().map(|group| group.settings.block_size());
+    let size = sizes.next().unwrap_or(1);
+    let asked = config.kv_cache_block_size.unwrap_or(size);
+    if let Some(other) = sizes.chain([asked]).find(|other| *other != size) {
+        let problem = format!("must be that of all engines: there are {size} and {other}");
+        return Err(ScenarioError::at(path, problem));
+    }
+    config.kv_cache_block_size = Some(size);
+    Ok(())
 }
 
 fn tree(tokens: u32, rules: &mut Rules) {

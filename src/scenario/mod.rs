@@ -9,6 +9,7 @@ mod calibration;
 mod cluster;
 mod cuda_graph;
 mod disaggregation;
+mod dynamo;
 mod dynamo_planner;
 mod engine;
 mod expert_parallel;
@@ -42,6 +43,10 @@ pub use calibration::Calibration;
 pub use cluster::ClusterConfig;
 pub use disaggregation::{
     DisaggregationConfig, HandoverProtocol, LocalPrefillConfig, TransferConfig, TransferGranularity,
+};
+pub use dynamo::{
+    DynamoBucket, DynamoClass, DynamoConfig, DynamoPolicy, DynamoQueueOrder, DynamoSelection,
+    DynamoTwoTier,
 };
 pub use dynamo_planner::{DynamoPlannerConfig, LoadPredictor, OptimizationTarget};
 pub use engine::{EngineConfig, MambaCacheMode, Policy, VllmConfig, VllmStartUp};

@@ -11,7 +11,7 @@ use super::tier_plan::TierPlan;
 use super::warm_up;
 use super::wave;
 use crate::cluster::{
-    Cluster, Disaggregation, Order, Ranks, Roles, Router, TransferEnd, Way, Wires,
+    Cluster, Disaggregation, Order, Ranks, Roles, Route, Router, TransferEnd, Way, Wires,
 };
 use crate::cost::StepTime;
 use crate::engine::scheduler::{
@@ -63,18 +63,37 @@ pub fn cluster_priced_by(
         }
     }
     let mut wires = Wires::default();
-    Ok(Cluster {
+    let hands_over = scenario.disaggregation().is_some();
+    let router = Router::per_model(scenario.models.len(), scenario.seed, |seed| {
+        let build = if hands_over { Router::of_prefills } else { Router::new };
+        build(scenario.router(), seed)
+    });
+    let first = pools::entrances(scenario);
+    let cluster = Cluster {
         tiers: tiers.map(|tiers| tiers.links(&mut wires)).transpose()?,
         instances,
-        router: Router::per_model(scenario.models.len(), scenario.seed, |seed| {
-            Router::new(scenario.router(), seed)
-        }),
-        models: pools::entrances(scenario),
+        router,
+        models: first,
         placement: lora::placement(scenario),
         disaggregation: disaggregation(scenario, &mut wires)?,
         wires,
         scale: None,
-    })
+    };
+    told_of_caches(cluster)
+}
+
+/// Makes sure that a router that listens to caches can hear all of them.
+fn told_of_caches(mut cluster: Cluster) -> Result<Cluster, ScenarioError> {
+    let entrances = cluster.entrances() as usize;
+    let listens = cluster.router.needs().cache_events;
+    if !listens || cluster.instances[..entrances].iter_mut().all(Instance::tell_cache_events_shown)
+    {
+        return Ok(cluster);
+    }
+    let problem = "`use_kv_events` needs replicas that tell of their prefix caches: vLLM v1 and SGLang with one, of a \
+                   model whose layers all keep the whole context, without drafts that read a token ahead; take \
+                   `use_kv_events = false`";
+    Err(ScenarioError::at("cluster.router", problem))
 }
 
 /// One idle replica of a group, without tiers of KV memory below it.

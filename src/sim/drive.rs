@@ -44,6 +44,11 @@ pub(super) struct Outcome {
     pub(super) arrived: Vec<Cargo>,
     /// Requests that the instance forgot because their clients had given them up.
     pub(super) dropped: Vec<RequestId>,
+    /// Requests whose prompt is computed, where somebody is told.
+    pub(super) first_tokens: Vec<RequestId>,
+    pub(super) tells_first_tokens: bool,
+    /// When the step that was decided last is computed.
+    pub(super) computed_at: Option<SimTime>,
     /// Requests that are to leave their instance, and where they go.
     pub(super) moving: BTreeMap<RequestId, InstanceId>,
     /// Those of them that have left it.
@@ -111,6 +116,8 @@ pub(super) fn advance(
     let (moving, moved) = (&mut outcome.moving, &mut outcome.moved);
     let mut chunks = (outcome.sends_early && role == Role::Prefill).then_some(&mut outcome.chunks);
     let mut lives = outcome.keeps_lives.then_some(&mut outcome.lives);
+    let computed_at = &mut outcome.computed_at;
+    let mut first_tokens = outcome.tells_first_tokens.then_some(&mut outcome.first_tokens);
     let mut leave = |result: &StepResult, load: Load, observer: &mut _| {
         for (life, finish) in &result.finished {
             if let Some(to) = moving.remove(&life.id)
@@ -139,6 +146,7 @@ pub(super) fn advance(
     engine.advance(now, |engine, event| match event {
         EngineEvent::Planned(batch) => {
             let load = engine.scheduler().load();
+            *computed_at = Some(batch.ends_at());
             observer.on(now, Occurrence::Planned(instance, batch, load));
             loads.extend_from_slice(&batch.plan.loads);
             if let Some(chunks) = &mut chunks {
@@ -151,6 +159,9 @@ pub(super) fn advance(
             }
         }
         EngineEvent::Completed(batch, result) => {
+            if let Some(first_tokens) = &mut first_tokens {
+                first_tokens.extend_from_slice(&result.first_tokens);
+            }
             let load = engine.scheduler().load();
             // Nobody sees the token that a prefill ends with.
             let seen = if role == Role::Prefill { unseen } else { result };

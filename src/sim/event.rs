@@ -112,5 +112,8 @@ impl<W: Source> Simulation<W> {
             }
             Event::Adopt { instance, request } => self.adopt(now, instance, request, observer),
         }
+        if !self.at_router.is_empty() {
+            self.release_waiting(now, observer);
+        }
     }
 }

@@ -8,7 +8,7 @@ use super::event::Event;
 use super::observe::{Observer, Occurrence};
 use super::run::Simulation;
 use super::source::Source;
-use crate::cluster::{Disaggregation, Next, Queue, Ranks, Refusal, Room};
+use crate::cluster::{Disaggregation, Next, Queue, Ranks, Refusal, Room, Routed};
 use crate::des::Class;
 use crate::ids::{InstanceId, ModelId, RequestId};
 use crate::scenario::{ClassConfig, GatewayConfig};
@@ -116,8 +116,8 @@ impl<W: Source> Simulation<W> {
         };
         let Some(transit) = gate.room.transit(id) else { return false };
         let local = self.send_past_prefill(now, transit, observer);
-        let sent = local.or_else(|| self.dispatch(now, transit, observer));
-        let Some(instance) = sent else { return false };
+        let offer = local.map_or_else(|| self.dispatch(now, transit, observer), Routed::To);
+        let Routed::To(instance) = offer else { return false };
         if let Some(gate) = &mut self.gate {
             gate.room.sent(now, id, instance);
         }
@@ -146,6 +146,10 @@ impl<W: Source> Simulation<W> {
 
     /// A request waits at the gateway no longer, because its client does not.
     pub(super) fn leave_gate(&mut self, now: SimTime, id: RequestId) {
+        if let Some(transit) = self.at_router.remove(&id) {
+            self.gateway.stopped_waiting(id);
+            self.transit.take(transit);
+        }
         let transit = self.gate.as_mut().and_then(|gate| gate.room.leave(id));
         if let Some(transit) = transit {
             self.transit.take(transit);

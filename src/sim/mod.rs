@@ -34,6 +34,7 @@ mod step_table;
 mod step_time;
 mod tier_plan;
 mod tiers;
+mod told;
 mod transit;
 mod wake;
 mod warm_up;

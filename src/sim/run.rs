@@ -1,6 +1,6 @@
 //! The loop: pop the earliest event, let one machine act, schedule what it wants.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use rustc_hash::FxHashMap;
 
@@ -18,7 +18,7 @@ use super::scale::Scaling;
 use super::source::Source;
 use super::tiers::TierBuffers;
 use super::transit::Transit;
-use crate::cluster::{Cluster, Disaggregation, Gateway, Refusal, Role};
+use crate::cluster::{Cluster, Disaggregation, Gateway, Refusal, Role, Routed};
 use crate::des::{Class, EventQueue};
 use crate::engine::scheduler::Handoff;
 use crate::ids::{InstanceId, RequestId};
@@ -73,6 +73,10 @@ pub struct Simulation<W> {
     pub(super) wires_epoch: u32,
     pub(super) wires_at: Option<SimTime>,
     pub(super) tier_buffers: TierBuffers,
+    /// Requests that wait at the router, by their places in the transit.
+    pub(super) at_router: BTreeMap<RequestId, u32>,
+    /// Per instance that tells of its cache, up to when it has.
+    pub(super) told_until: Vec<SimTime>,
     /// What came of the event being handled.
     pub(super) outcome: Outcome,
 }
@@ -114,8 +118,11 @@ impl<W: Source> Simulation<W> {
             wires_epoch: 0,
             wires_at: None,
             tier_buffers: TierBuffers::default(),
+            at_router: BTreeMap::new(),
+            told_until: Vec::new(),
             outcome: Outcome { sends_early, ..Outcome::default() },
         }
+        .told_of_caches()
     }
 
     /// The same run, where the front end of each instance takes so long for every request, one after
@@ -184,6 +191,9 @@ impl<W: Source> Simulation<W> {
             self.handle(now, event, observer);
         }
         let counts = self.close();
+        if watch.is_some() && !self.is_cut_off && counts.stuck == 0 {
+            self.is_forgotten(now);
+        }
         if let Some(watch) = watch {
             watch.close(&counts);
         }
@@ -228,31 +238,43 @@ impl<W: Source> Simulation<W> {
             return self.reach(now, transit, observer);
         }
         let (id, _) = self.transit.get(transit);
-        if self.send_past_prefill(now, transit, observer).is_some()
-            || self.dispatch(now, transit, observer).is_some()
-        {
-            self.begin_to_wait(now, id);
-        } else {
-            self.turn_away(now, transit, Refusal::NoReplica, observer);
+        if self.send_past_prefill(now, transit, observer).is_some() {
+            return self.begin_to_wait(now, id);
+        }
+        match self.dispatch(now, transit, observer) {
+            Routed::To(_) => self.begin_to_wait(now, id),
+            Routed::Waits => {
+                self.at_router.insert(id, transit);
+                self.begin_to_wait(now, id);
+            }
+            Routed::Full => self.turn_away(now, transit, Refusal::Full, observer),
+            Routed::Nowhere => self.turn_away(now, transit, Refusal::NoReplica, observer),
         }
     }
 
     /// A request is sent to the instance that the router chooses; to none, and nothing is done, where
-    /// none has a place for it.
+    /// none has a place for it or it is to wait.
     pub(super) fn dispatch(
         &mut self,
         now: SimTime,
         transit: u32,
         observer: &mut impl Observer,
-    ) -> Option<InstanceId> {
+    ) -> Routed {
         let entrances = self.cluster.entrances() as usize;
         let seen = self.seen(now);
         let (_, request) = self.transit.get(transit);
         let parts = self.cluster.disaggregation.as_ref();
         if parts.is_some_and(|parts| !parts.has_destination(request.model)) {
-            return None;
+            return Routed::Nowhere;
         }
         let candidates = self.gateway.instances_of(request.model);
+        if candidates.len() > 1
+            && !self.told_until.is_empty()
+            && let Some(segments) = request.content.segments.clone()
+        {
+            self.hear_of_caches(now, candidates.clone(), &segments, observer);
+        }
+        let (_, request) = self.transit.get(transit);
         if candidates.len() > 1 && self.gateway.looks_at_caches(request.model, seen) {
             let segments = request.content.segments.clone();
             let is_asked_now = !self.gateway.keeps_caches();
@@ -262,7 +284,22 @@ impl<W: Source> Simulation<W> {
         let (id, request) = self.transit.get(transit);
         let Cluster { instances, router, .. } = &mut self.cluster;
         let request = request.view(id);
-        let instance = self.gateway.route(router, &instances[..entrances], seen, request)?;
+        let offer = self.gateway.route(router, &instances[..entrances], seen, request);
+        if let Routed::To(instance) = offer {
+            self.send_off(now, transit, instance, observer);
+        }
+        offer
+    }
+
+    /// A request goes to the instance that was chosen for it.
+    pub(super) fn send_off(
+        &mut self,
+        now: SimTime,
+        transit: u32,
+        instance: InstanceId,
+        observer: &mut impl Observer,
+    ) {
+        let (id, _) = self.transit.get(transit);
         if let Some(swap) = self.gateway.take_swap() {
             observer.on(now, Occurrence::Swapped(swap));
         }
@@ -274,12 +311,10 @@ impl<W: Source> Simulation<W> {
             faults.moved(id, instance);
         }
         if self.cluster.goes_to_destination_first(instance) {
-            self.reserve(now, transit, instance);
-            return Some(instance);
+            return self.reserve(now, transit, instance);
         }
         let event = Event::Enqueue { instance, transit };
         self.pass_front_end(now, instance, event);
-        Some(instance)
     }
 
     /// Up to when what engines report at this instant is looked at: it includes the steps that end now, if they
@@ -349,6 +384,7 @@ impl<W: Source> Simulation<W> {
         if let Some(at) = drive::advance(place, role, now, &mut self.outcome, observer) {
             self.awaken(at, instance);
         }
+        self.tell_router(now, instance, role);
         self.see_moves(now);
         let engine = &self.cluster.instances[instance.index()];
         if engine.is_idle() {

@@ -174,7 +174,7 @@ proptest! {
         is_sglang in any::<bool>(),
         router in prop::sample::select(vec![
             "round_robin", "random", "least_outstanding_requests", "least_outstanding_tokens",
-            "power_of_two_choices", "prefix_aware", "prefix_exact", "weighted",
+            "power_of_two_choices", "prefix_aware", "prefix_exact", "weighted", "dynamo",
         ]),
     ) {
         let cluster = format!(

@@ -13,8 +13,8 @@ use servecast::metrics::{Recorder, StepLog};
 use servecast::request::{Content, Request, Segment};
 use servecast::rng::{Seed, mix};
 use servecast::scenario::{
-    ClientConfig, HostConfig, LatencyPredictingConfig, PrefixExactConfig, RouterConfig, VllmConfig,
-    WeightedConfig,
+    ClientConfig, DynamoConfig, HostConfig, LatencyPredictingConfig, PrefixExactConfig,
+    RouterConfig, VllmConfig, WeightedConfig,
 };
 use servecast::sim::{Counts, Requests, Simulation, Source};
 use servecast::stats::Sample;
@@ -69,7 +69,7 @@ impl Case {
     /// Round robin, or a router that looks at what engines report or hold.
     fn router(&self) -> RouterConfig {
         let fresh = WeightedConfig { signal_interval_ms: 0.0, ..WeightedConfig::default() };
-        match mix(self.seed ^ 0x52) % 7 {
+        match mix(self.seed ^ 0x52) % 10 {
             0 => RouterConfig::Weighted(fresh),
             1 => RouterConfig::Weighted(WeightedConfig { prefix_weight: 0.0, ..fresh }),
             2 => RouterConfig::LeastOutstandingRequests {},
@@ -79,6 +79,17 @@ impl Case {
                 event_interval_ms: 20.0,
                 ..PrefixExactConfig::default()
             }),
+            // Numbered blocks are not told of.
+            7 => RouterConfig::Dynamo(Box::new(DynamoConfig {
+                use_kv_events: false,
+                ..DynamoConfig::default()
+            })),
+            8 => RouterConfig::Dynamo(Box::new(DynamoConfig {
+                use_kv_events: false,
+                router_ttl_secs: 0.1,
+                router_queue_threshold: Some(0.3),
+                ..DynamoConfig::default()
+            })),
             _ => RouterConfig::default(),
         }
     }

@@ -47,6 +47,7 @@ mod plan;
 mod planner_replay;
 mod routers;
 mod routing;
+mod routing_dynamo;
 #[cfg(feature = "serve")]
 mod serve;
 mod several_models;

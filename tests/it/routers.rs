@@ -14,8 +14,9 @@ use servecast::resolved::Scenario;
 use servecast::rng::Seed;
 use servecast::scenario::{
     AdapterAffinityConfig, AdapterKind, AdapterKnowledge, AdapterMix, AdapterPopularity,
-    DloraDispatchConfig, LatencyPredictingConfig, PrefixAwareConfig, PrefixExactConfig,
-    RankAwareConfig, RankKernel, RouterConfig, ScenarioFile, VllmConfig, WeightedConfig,
+    DloraDispatchConfig, DynamoConfig, DynamoQueueOrder, LatencyPredictingConfig,
+    PrefixAwareConfig, PrefixExactConfig, RankAwareConfig, RankKernel, RouterConfig, ScenarioFile,
+    VllmConfig, WeightedConfig,
 };
 use servecast::sim::{Observer, Occurrence, Simulation, cluster};
 use servecast::units::{SimDuration, SimTime};
@@ -73,6 +74,23 @@ fn routers() -> Vec<RouterConfig> {
             ..RankAwareConfig::default()
         }),
         RouterConfig::DloraDispatch(DloraDispatchConfig { batch_size: 2, merged_cost: 0.6 }),
+        RouterConfig::Dynamo(Box::default()),
+        RouterConfig::Dynamo(Box::new(DynamoConfig {
+            use_kv_events: false,
+            router_ttl_secs: 0.2,
+            router_temperature: 0.5,
+            overlap_score_credit_decay: 0.5,
+            ..DynamoConfig::default()
+        })),
+        RouterConfig::Dynamo(Box::new(DynamoConfig {
+            router_predicted_ttl_secs: Some(0.1),
+            router_queue_threshold: Some(0.5),
+            router_queue_policy: DynamoQueueOrder::Wspt,
+            session_affinity_ttl_secs: Some(1.0),
+            kv_event_lag_ms: 3.0,
+            kv_cache_block_size: Some(16),
+            ..DynamoConfig::default()
+        })),
     ]
 }
 
@@ -139,9 +157,40 @@ proptest! {
             digest
         };
         let in_turn = run(&RouterConfig::default());
-        for config in routers() {
+        // One has requests wait while all instances are busy.
+        let waits = |config: &RouterConfig| match config {
+            RouterConfig::Dynamo(config) => config.holds_requests(),
+            _ => false,
+        };
+        for config in routers().into_iter().filter(|config| !waits(config)) {
             prop_assert_eq!(run(&config), in_turn, "{:?}", config);
         }
+    }
+
+    /// Caches that are told of request by request, and those of engines that decode in lock step.
+    #[test]
+    fn dynamo_hears_the_same_of_requests_in_lock_step(
+        (engine, requests) in served(), law in laws(), replicas in 2_u32..4, seed: u64,
+        lag_ms in prop::sample::select(vec![0.0, 3.0]),
+    ) {
+        let config = DynamoConfig {
+            kv_cache_block_size: Some(engine.block_size),
+            kv_event_lag_ms: lag_ms,
+            ..DynamoConfig::default()
+        };
+        let run = |is_grouped: bool| {
+            let router = Router::new(&RouterConfig::Dynamo(Box::new(config.clone())), Seed(seed));
+            let mut cluster = behind(router, replicas, &engine, law);
+            if !is_grouped {
+                cluster.instances.iter_mut().for_each(|instance| {
+                    instance.tell_cache_events();
+                });
+            }
+            let mut recorder = Recorder::default();
+            run_on(cluster, requests.iter().cloned(), &mut recorder);
+            recorder.requests
+        };
+        prop_assert_eq!(run(true), run(false));
     }
 
     #[test]
@@ -419,7 +468,11 @@ fn every_router_resolves_to_itself() {
         let scenario = Scenario::resolve(file, None).expect("it holds together");
         let text = toml::to_string(&scenario.written()).expect("it is written");
         let again: ScenarioFile = toml::from_str(&text).expect("it is read");
-        assert_eq!(again.cluster.router, router);
+        let mut settled = router.clone();
+        if let RouterConfig::Dynamo(config) = &mut settled {
+            config.kv_cache_block_size = Some(16);
+        }
+        assert_eq!(again.cluster.router, settled);
     }
 }
 
@@ -454,6 +507,13 @@ fn who_knows_what_caches_hold_finds_more_in_them_than_who_remembers_what_was_sen
     let late = found("type = 'prefix_exact', overlap_score_weight = 16.0, event_interval_ms = 1e3");
     let blind = found("type = 'prefix_exact', overlap_score_weight = 0.0");
     let remembered = found("type = 'prefix_aware'");
+    let dynamo = found("type = 'dynamo'");
+    let dynamo_late = found("type = 'dynamo', kv_event_lag_ms = 3e3");
+    let guessed = found("type = 'dynamo', use_kv_events = false");
+    let by_load = found("type = 'dynamo', overlap_score_credit = 0.0");
+    println!("dynamo {dynamo}, late {dynamo_late}, guessed {guessed}, by load {by_load}");
+    assert!(dynamo > dynamo_late && dynamo_late > by_load, "{dynamo}, {dynamo_late}, {by_load}");
+    assert!(guessed > by_load, "{guessed}, {by_load}");
     println!("exact {exact}, a second old {late}, remembered {remembered}, blind {blind}");
     assert!(exact > remembered, "{exact} tokens found, {remembered} by what was sent");
     assert!(exact > late && late > blind, "{exact}, a second old {late}, blind {blind}");

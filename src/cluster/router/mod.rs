@@ -24,11 +24,14 @@
 //! let cluster = Cluster::new(Vec::new(), Router::Custom(Box::new(ByLength)));
 //! assert!(!cluster.router.goes_in_turn());
 //! ```
+//!
+//! Some routers are also told what happens to requests and caches, and may have requests wait (`told.rs`).
 
 mod adapter_affinity;
 mod block_index;
 mod cold_order;
 mod dlora_dispatch;
+pub mod dynamo;
 mod latency_predicting;
 mod least_outstanding_requests;
 mod least_outstanding_tokens;
@@ -41,6 +44,7 @@ mod rank_aware;
 mod round_robin;
 mod session_sticky;
 pub(crate) mod sglang;
+mod told;
 pub(crate) mod vllm_router;
 mod weighted;
 
@@ -49,6 +53,7 @@ mod tests;
 
 use std::fmt;
 
+use self::dynamo::Pool;
 use super::ClusterView;
 use crate::ids::InstanceId;
 use crate::request::RequestView;
@@ -58,6 +63,7 @@ use crate::units::SimDuration;
 
 pub use adapter_affinity::AdapterAffinity;
 pub use dlora_dispatch::DloraDispatch;
+pub use dynamo::Dynamo;
 pub use latency_predicting::LatencyPredicting;
 pub use least_outstanding_requests::LeastOutstandingRequests;
 pub use least_outstanding_tokens::LeastOutstandingTokens;
@@ -68,6 +74,7 @@ pub use random::Random;
 pub use rank_aware::RankAware;
 pub use round_robin::RoundRobin;
 pub use session_sticky::SessionSticky;
+pub use told::{Routed, Signal};
 pub use weighted::Weighted;
 
 /// Chooses an instance for a request, of which it never learns the length of the answer.
@@ -82,6 +89,7 @@ pub trait Route: fmt::Debug + Send {
 
 /// What of a [`ClusterView`] a router reads. The rest is not kept for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is asked for on its own")]
 pub struct Needs {
     /// Whether it reads what is outstanding.
     pub outstanding: bool,
@@ -94,12 +102,23 @@ pub struct Needs {
     pub by_adapter: bool,
     /// As signals, of which adapters engines hold and run.
     pub adapters: Option<SimDuration>,
+    /// Whether it is told when the prompt of a request is computed, and when a request leaves.
+    pub lifecycle: bool,
+    /// Whether it is told what the caches of engines come to hold and forget.
+    pub cache_events: bool,
 }
 
 impl Needs {
     /// It looks at the request alone.
-    pub const NOTHING: Self =
-        Self { outstanding: false, signals: None, caches: None, by_adapter: false, adapters: None };
+    pub const NOTHING: Self = Self {
+        outstanding: false,
+        signals: None,
+        caches: None,
+        by_adapter: false,
+        adapters: None,
+        lifecycle: false,
+        cache_events: false,
+    };
     /// It reads what is outstanding.
     pub const OUTSTANDING: Self = Self { outstanding: true, ..Self::NOTHING };
     /// It reads all there is, reports of the moment.
@@ -109,6 +128,8 @@ impl Needs {
         caches: Some(SimDuration::ZERO),
         by_adapter: true,
         adapters: Some(SimDuration::ZERO),
+        lifecycle: false,
+        cache_events: false,
     };
 }
 
@@ -141,6 +162,8 @@ pub enum Router {
     RankAware(RankAware),
     /// The least cost of batches of one adapter and of several.
     DloraDispatch(DloraDispatch),
+    /// Dynamo's KV router.
+    Dynamo(Box<Dynamo>),
     /// A router for each model, of those that serve it.
     PerModel(Vec<Router>),
     /// A router of the library's user.
@@ -164,6 +187,7 @@ impl Route for Router {
             Self::AdapterAffinity(router) => router.route(request, view),
             Self::RankAware(router) => router.route(request, view),
             Self::DloraDispatch(router) => router.route(request, view),
+            Self::Dynamo(router) => router.route(request, view),
             Self::PerModel(routers) => routers[request.model.index()].route(request, view),
             Self::Custom(router) => router.route(request, view),
         }
@@ -184,6 +208,7 @@ impl Route for Router {
             Self::AdapterAffinity(router) => router.needs(),
             Self::RankAware(router) => router.needs(),
             Self::DloraDispatch(router) => router.needs(),
+            Self::Dynamo(router) => router.needs(),
             Self::PerModel(routers) => routers.first().map_or(Needs::NOTHING, Route::needs),
             Self::Custom(router) => router.needs(),
         }
@@ -212,6 +237,19 @@ impl Router {
             RouterConfig::PrefixExact(config) => {
                 let config = PrefixExactConfig { overlap_score_weight: 0.0, ..*config };
                 Self::PrefixExact(PrefixExact::new(config))
+            }
+            RouterConfig::Dynamo(config) => {
+                Self::Dynamo(Box::new(Dynamo::new(config, Pool::Decode, seed)))
+            }
+            config => Self::new(config, seed),
+        }
+    }
+
+    /// The router of instances that prefill what others decode, beside those.
+    pub fn of_prefills(config: &RouterConfig, seed: Seed) -> Self {
+        match config {
+            RouterConfig::Dynamo(config) => {
+                Self::Dynamo(Box::new(Dynamo::new(config, Pool::Prefill, seed)))
             }
             config => Self::new(config, seed),
         }
@@ -246,6 +284,9 @@ impl Router {
             }
             RouterConfig::RankAware(config) => Self::RankAware(RankAware::new(*config)),
             RouterConfig::DloraDispatch(config) => Self::DloraDispatch(DloraDispatch::new(*config)),
+            RouterConfig::Dynamo(config) => {
+                Self::Dynamo(Box::new(Dynamo::new(config, Pool::Aggregated, seed)))
+            }
         }
     }
 }

@@ -1,5 +1,6 @@
 //! What engines have cached and what they have to do, weighed against each other, in the manner of Dynamo's
-//! KV router (0.4, `components/router`, cost function) and of llm-d's precise prefix scorer.
+//! KV router (0.4, `components/router`, cost function) and of llm-d's precise prefix scorer. It is not that router:
+//! [`dynamo`](super::dynamo) is, in a later version.
 //!
 //! Engines tell what they cache and evict, so that the router knows what of a prompt each would find. A
 //! request goes where this is least:

@@ -5,7 +5,9 @@
 //!
 //! * `planner.rs`: decisions of Dynamo's planner
 //! * `sglang.rs`: decisions of `SGLang`'s router and of vLLM's
+//! * `dynamo.rs`: decisions of Dynamo's KV router
 
+mod dynamo;
 mod planner;
 mod sglang;
 
@@ -86,9 +88,11 @@ pub fn check(text: &str) -> Result<Tally, RecordingError> {
     if first.get("scenario").is_some() && first.get("args").is_some() {
         return sglang::replay(&lines);
     }
-    let source = first.get("source").and_then(Value::as_str).unwrap_or_default();
-    if source.starts_with("dynamo.planner") {
-        return planner::replay(&lines);
+    let text = |key: &str| first.get(key).and_then(Value::as_str).unwrap_or_default();
+    match text("k") {
+        "settings" if text("source").starts_with("dynamo.planner") => return planner::replay(&lines),
+        "settings" | "ties" => return dynamo::replay(&lines),
+        _ => {}
     }
     Err(problem(0, "neither the settings of a router nor those of a planner"))
 }

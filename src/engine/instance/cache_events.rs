@@ -12,6 +12,15 @@ impl Instance {
         tells
     }
 
+    /// The same, where of answers that are generated in lock step only those are told that are [shown](Self::show_cache),
+    /// until they are whole.
+    pub fn tell_cache_events_shown(&mut self) -> bool {
+        let cache = self.scheduler.prefix_cache_mut();
+        let tells = cache.is_some_and(|cache| cache.tell_events_shown());
+        self.told = tells.then(Vec::new);
+        tells
+    }
+
     /// What that is since it was asked last, in order.
     pub fn take_cache_events(&mut self) -> Vec<CacheEvent> {
         let Some(told) = &mut self.told else { return Vec::new() };

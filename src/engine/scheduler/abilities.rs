@@ -91,6 +91,9 @@ pub trait CachesPrefixes {
     /// Tells from now on what its cache comes to hold and forgets, and whether it can.
     fn tell_events(&mut self) -> bool;
 
+    /// The same, where what requests that decode in lock step leave is told when it is shown, or when they leave.
+    fn tell_events_shown(&mut self) -> bool;
+
     /// What that is since it was asked last, in order.
     fn take_events(&mut self) -> Vec<CacheEvent>;
 }

@@ -259,6 +259,10 @@ impl CachesPrefixes for Ranks {
         false
     }
 
+    fn tell_events_shown(&mut self) -> bool {
+        false
+    }
+
     fn take_events(&mut self) -> Vec<CacheEvent> {
         Vec::new()
     }

@@ -5,6 +5,7 @@ mod vllm_router;
 
 use serde::{Deserialize, Serialize};
 
+use super::dynamo::DynamoConfig;
 pub use sglang::{AssignmentMode, SglangRouterConfig, SglangRouterPolicy};
 pub use vllm_router::{VllmRouterConfig, VllmRouterPolicy};
 
@@ -28,8 +29,8 @@ pub enum RouterConfig {
     SessionSticky {},
     /// The one to which the beginning of its prompt was sent before, as SGLang's model gateway does.
     PrefixAware(PrefixAwareConfig),
-    /// The least cost of what of the prompt is not cached and of what is outstanding, as Dynamo's KV router
-    /// does: engines tell what they cache and evict.
+    /// The least cost of what of the prompt is not cached and of what is outstanding, in the manner of Dynamo's KV
+    /// router 0.4 and simpler than it: engines tell what they cache and evict.
     PrefixExact(PrefixExactConfig),
     /// The least predicted latency, or within limits the least headroom, as llm-d's predicted-latency scorer
     /// does.
@@ -42,6 +43,8 @@ pub enum RouterConfig {
     DloraDispatch(DloraDispatchConfig),
     /// The highest weighted sum of scores, as llm-d's inference scheduler does.
     Weighted(WeightedConfig),
+    /// The KV router of Dynamo 1.6.1 with its queue, decision by decision.
+    Dynamo(Box<DynamoConfig>),
 }
 
 impl Default for RouterConfig {

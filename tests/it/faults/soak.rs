@@ -312,6 +312,7 @@ fn scenario(seed: u64) -> String {
             "prefix_exact",
             "latency_predicting",
             "weighted",
+            "dynamo",
         ],
     );
     // What they cannot do is refused: one predicts no replicas that prefill or decode only, the other reads caches.
@@ -351,6 +352,8 @@ fn scenario(seed: u64) -> String {
         let below = &mut Seed(seed).stream("tiers of prefills", 0);
         tiers(if network { below } else { random }, &mut text);
     }
+    // Engines that decide every step on its own tell nothing of their caches.
+    text = text.replace("type = 'dynamo'", "type = 'dynamo', use_kv_events = false");
     let replicas = if network { parts[0] + parts[1] } else { replicas };
     faults(random, &May { replicas, crashes, network, caches }, &mut text);
     let text = gateway(seed, network, &text);

@@ -93,6 +93,10 @@ impl CachesPrefixes for Sglang {
         self.has_tree() && self.cache.tell_events()
     }
 
+    fn tell_events_shown(&mut self) -> bool {
+        self.tell_events()
+    }
+
     fn take_events(&mut self) -> Vec<CacheEvent> {
         self.cache.take_events()
     }

@@ -133,12 +133,15 @@ impl CachesPrefixes for VllmV1 {
 
     // What requests that decode in lock step leave in the cache is named when they leave: it would be told too late.
     fn tell_events(&mut self) -> bool {
-        let can = self.settings.enable_prefix_caching
-            && self.naming == Lookahead::None
-            && self.group.is_empty()
-            && self.pool.tell_events(self.settings.block_size);
+        let can = self.group.is_empty() && self.tell_events_shown();
         self.groups &= !can;
         can
+    }
+
+    fn tell_events_shown(&mut self) -> bool {
+        self.settings.enable_prefix_caching
+            && self.naming == Lookahead::None
+            && self.pool.tell_events(self.settings.block_size)
     }
 
     fn take_events(&mut self) -> Vec<CacheEvent> {

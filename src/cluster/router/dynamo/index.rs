@@ -1,0 +1,450 @@
+//! What engines tell that they cache (NVIDIA Dynamo 1.6.1, the compressed radix trees of one and of several threads).
+//!
+//! Blocks stand on edges of a tree. A rank covers an edge as a whole, or its beginning up to a cutoff. An edge is cut
+//! in two where another branch begins, and is never joined again; the end of an edge that never had a branch grows.
+//! Each rank knows on which edge each of its blocks is.
+//!
+//! * A store whose parent the rank does not cover is lost.
+//! * A removal takes from the rank what comes after the block *on its edge*; edges behind keep what they have. So a block
+//!   that leaves before those behind it and comes back brings others back with it, where they are on other edges.
+//! * Where events are taken in by several threads, a look-up does not look who covers an edge if nobody covers it in
+//!   part and as many cover it as are still in the walk.
+//!
+//! Edges that nobody covers are taken away when there are as many as others, where the maker looks for them every few
+//! minutes or by volume.
+
+use rustc_hash::FxHashMap;
+
+use super::Rank;
+use super::paths::equal;
+use super::ranks::RankSet;
+
+/// How many threads take in events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Threads {
+    /// One.
+    One,
+    /// Several.
+    Several,
+}
+
+type Edge = usize;
+const ROOT: Edge = 0;
+
+/// Blocks on edges, with who covers them.
+#[derive(Debug, Clone)]
+pub struct Index {
+    threads: Threads,
+    edges: Vec<Node>,
+    free: Vec<Edge>,
+    /// For each rank, the edges of its blocks.
+    places: Vec<FxHashMap<u64, Edge>>,
+    /// Edges in use when those that nobody covers were last taken away.
+    swept: usize,
+    inside: Vec<Rank>,
+}
+
+/// An edge and what follows it.
+#[derive(Debug, Clone, Default)]
+struct Node {
+    blocks: Vec<u64>,
+    full: RankSet,
+    /// Ranks that cover the beginning, at least one block and not all.
+    cutoffs: Vec<(Rank, usize)>,
+    /// By their first block.
+    children: FxHashMap<u64, Edge>,
+    /// Whether it ever had children.
+    is_inner: bool,
+    /// Whether it is a child of another.
+    is_child: bool,
+    /// Blocks of ranks that are known to be here.
+    named: usize,
+}
+
+impl Node {
+    fn of(blocks: &[u64], rank: Rank) -> Self {
+        Self { blocks: blocks.to_vec(), full: RankSet::of(rank), ..Self::default() }
+    }
+
+    fn at(&self, block: u64) -> Option<usize> {
+        self.blocks.iter().rposition(|one| *one == block)
+    }
+
+    fn covered(&self, rank: Rank) -> usize {
+        if self.full.contains(rank) {
+            return self.blocks.len();
+        }
+        self.cutoffs.iter().find(|(one, _)| *one == rank).map_or(0, |(_, cutoff)| *cutoff)
+    }
+
+    fn cover(&mut self, rank: Rank, blocks: usize) {
+        self.cutoffs.retain(|(one, _)| *one != rank);
+        self.full.remove(rank);
+        if blocks == self.blocks.len() {
+            self.full.insert(rank);
+        } else if blocks > 0 {
+            self.cutoffs.push((rank, blocks));
+        }
+    }
+
+    fn is_covered(&self) -> bool {
+        !self.full.is_empty() || !self.cutoffs.is_empty()
+    }
+
+    /// Blocks that are the same here from a place on as in a list.
+    fn same(&self, from: usize, blocks: &[u64]) -> usize {
+        equal(&self.blocks[from..], blocks)
+    }
+}
+
+impl Index {
+    /// Nothing is known.
+    pub fn new(threads: Threads) -> Self {
+        let root = Node { is_inner: true, is_child: true, ..Node::default() };
+        Self {
+            threads,
+            edges: vec![root],
+            free: Vec::new(),
+            places: Vec::new(),
+            swept: 0,
+            inside: Vec::new(),
+        }
+    }
+
+    /// A rank has stored blocks behind one, or at the begin of a prompt. What it stores behind a block that it does not
+    /// have is lost.
+    pub fn store(&mut self, rank: Rank, parent: Option<u64>, blocks: &[u64]) {
+        if self.places.len() <= rank.index() {
+            self.places.resize_with(rank.index() + 1, FxHashMap::default);
+        }
+        match parent {
+            None => self.grow(rank, ROOT, blocks),
+            Some(parent) => {
+                if let Some(edge) = self.begin_behind(rank, parent, blocks) {
+                    self.grow(rank, edge, blocks);
+                }
+            }
+        }
+        self.sweep();
+    }
+
+    /// The edge that ends with a block, if blocks are not on one behind it already.
+    fn begin_behind(&mut self, rank: Rank, parent: u64, blocks: &[u64]) -> Option<Edge> {
+        let edge = *self.places[rank.index()].get(&parent)?;
+        let node = &mut self.edges[edge];
+        let at = node.at(parent).filter(|at| *at < node.covered(rank));
+        let Some(at) = at else {
+            self.forget(rank, parent);
+            return None;
+        };
+        let (behind, same) = (node.blocks.len() - at - 1, node.same(at + 1, blocks));
+        if behind == 0 {
+            return Some(edge);
+        }
+        if same == blocks.len() {
+            let covered = node.covered(rank).max(at + 1 + same);
+            node.cover(rank, covered);
+            self.know(rank, blocks, edge);
+            return None;
+        }
+        if same == behind && !node.is_inner {
+            self.extend(rank, edge, &blocks[same..]);
+            self.know(rank, blocks, edge);
+            return None;
+        }
+        self.cut(edge, at + 1);
+        Some(edge)
+    }
+
+    /// Blocks follow an edge.
+    fn grow(&mut self, rank: Rank, mut edge: Edge, mut blocks: &[u64]) {
+        while let Some(first) = blocks.first() {
+            let Some(&child) = self.edges[edge].children.get(first) else {
+                return self.branch(rank, edge, blocks);
+            };
+            let node = &mut self.edges[child];
+            let (same, len) = (node.same(0, blocks), node.blocks.len());
+            if same < len && same == blocks.len() {
+                let covered = node.covered(rank).max(same);
+                node.cover(rank, covered);
+                return self.know(rank, blocks, child);
+            }
+            if same < len {
+                self.cut(child, same);
+            }
+            self.edges[child].cover(rank, same);
+            self.know(rank, &blocks[..same], child);
+            (edge, blocks) = (child, &blocks[same..]);
+            if same < len {
+                return self.branch(rank, edge, blocks);
+            }
+        }
+    }
+
+    /// Blocks follow an edge that has none of them behind it.
+    fn branch(&mut self, rank: Rank, edge: Edge, blocks: &[u64]) {
+        let node = &self.edges[edge];
+        if !node.is_inner && node.full.contains(rank) {
+            self.extend(rank, edge, blocks);
+            return self.know(rank, blocks, edge);
+        }
+        let child = self.add(Node { is_child: true, ..Node::of(blocks, rank) });
+        let node = &mut self.edges[edge];
+        node.is_inner = true;
+        node.children.insert(blocks[0], child);
+        self.know(rank, blocks, child);
+    }
+
+    /// An edge without children goes on.
+    fn extend(&mut self, rank: Rank, edge: Edge, blocks: &[u64]) {
+        let node = &mut self.edges[edge];
+        let len = node.blocks.len();
+        let others: Vec<_> = node.full.iter().filter(|one| *one != rank).collect();
+        for one in others {
+            node.full.remove(one);
+            node.cutoffs.push((one, len));
+        }
+        node.blocks.extend_from_slice(blocks);
+        let len = node.blocks.len();
+        node.cover(rank, len);
+    }
+
+    /// An edge ends at a place, and what comes after is its child.
+    fn cut(&mut self, edge: Edge, at: usize) {
+        let node = &mut self.edges[edge];
+        let mut tail = Node {
+            blocks: node.blocks.split_off(at),
+            full: node.full.clone(),
+            children: std::mem::take(&mut node.children),
+            is_child: true,
+            ..Node::default()
+        };
+        tail.is_inner = !tail.children.is_empty();
+        let first = tail.blocks[0];
+        for (rank, cutoff) in std::mem::take(&mut node.cutoffs) {
+            if cutoff < at {
+                node.cutoffs.push((rank, cutoff));
+                continue;
+            }
+            node.full.insert(rank);
+            if cutoff > at {
+                tail.cutoffs.push((rank, cutoff - at));
+            }
+        }
+        node.is_inner = true;
+        let (full, cutoffs) = (tail.full.clone(), tail.cutoffs.clone());
+        let tail = self.add(tail);
+        self.edges[edge].children.insert(first, tail);
+        let blocks = std::mem::take(&mut self.edges[tail].blocks);
+        for rank in full.iter() {
+            self.know(rank, &blocks, tail);
+        }
+        for (rank, cutoff) in cutoffs {
+            self.know(rank, &blocks[..cutoff], tail);
+        }
+        self.edges[tail].blocks = blocks;
+    }
+
+    /// A rank has removed blocks.
+    pub fn remove(&mut self, rank: Rank, blocks: &[u64]) {
+        let mut at = 0;
+        while let Some(&block) = blocks.get(at) {
+            let place = self.places.get(rank.index()).and_then(|places| places.get(&block));
+            let Some(&edge) = place else {
+                at += 1;
+                continue;
+            };
+            // Those that follow on the same edge go with it.
+            let node = &self.edges[edge];
+            let places = blocks[at..].iter().map_while(|block| node.at(*block));
+            let (count, least) =
+                places.fold((0, usize::MAX), |(n, least), at| (n + 1, least.min(at)));
+            if count == 0 {
+                self.forget(rank, block);
+                at += 1;
+                continue;
+            }
+            self.shorten(rank, edge, least);
+            at += count;
+        }
+        self.sweep();
+    }
+
+    fn shorten(&mut self, rank: Rank, edge: Edge, at: usize) {
+        let node = &mut self.edges[edge];
+        // What comes after is not known to be here any more.
+        let covered = node.covered(rank);
+        let gone = if at < covered {
+            node.cover(rank, at);
+            at..covered
+        } else {
+            at..at + 1
+        };
+        let children = if node.full.is_empty() {
+            std::mem::take(&mut node.children)
+        } else {
+            FxHashMap::default()
+        };
+        self.unlink(children);
+        let blocks = std::mem::take(&mut self.edges[edge].blocks);
+        for block in &blocks[gone] {
+            self.forget(rank, *block);
+        }
+        // Without a block that names it, it may be gone; then its blocks are nobody's.
+        self.edges[edge].blocks = blocks;
+        self.release(edge);
+    }
+
+    /// A rank has nothing any more.
+    pub fn clear(&mut self, rank: Rank) {
+        let Some(places) = self.places.get_mut(rank.index()) else { return };
+        let places = std::mem::take(places);
+        let mut edges: Vec<_> = places.into_values().collect();
+        edges.sort_unstable();
+        for edge in edges {
+            self.edges[edge].named -= 1;
+        }
+        for edge in 1..self.edges.len() {
+            let node = &mut self.edges[edge];
+            if node.covered(rank) > 0 {
+                node.cover(rank, 0);
+                if node.full.is_empty() {
+                    let children = std::mem::take(&mut node.children);
+                    self.unlink(children);
+                }
+            }
+        }
+        for edge in 1..self.edges.len() {
+            self.release(edge);
+        }
+        self.sweep();
+    }
+
+    /// Tells for each rank that covers the beginning of a prompt how many of its blocks it has.
+    pub fn runs(&mut self, blocks: &[u64], mut tell: impl FnMut(Rank, u32)) {
+        let mut inside = std::mem::take(&mut self.inside);
+        inside.clear();
+        let (mut edge, mut at) = (ROOT, 0);
+        while let Some(child) =
+            blocks.get(at).and_then(|block| self.edges[edge].children.get(block))
+        {
+            let node = &self.edges[*child];
+            let same = node.same(0, &blocks[at..]);
+            if edge == ROOT {
+                inside.extend(node.full.iter());
+                for &(rank, cutoff) in &node.cutoffs {
+                    tell(rank, cutoff.min(same) as u32);
+                }
+            } else if self.threads == Threads::One
+                || !node.cutoffs.is_empty()
+                || node.full.len() as usize != inside.len()
+            {
+                inside.retain(|&rank| {
+                    let goes_on = node.full.contains(rank);
+                    if !goes_on {
+                        tell(rank, (at + node.covered(rank).min(same)) as u32);
+                    }
+                    goes_on
+                });
+            }
+            (edge, at) = (*child, at + same);
+            if inside.is_empty() || same < node.blocks.len() {
+                break;
+            }
+        }
+        for &rank in &inside {
+            tell(rank, at as u32);
+        }
+        self.inside = inside;
+    }
+
+    /// Blocks of a rank are on an edge.
+    fn know(&mut self, rank: Rank, blocks: &[u64], edge: Edge) {
+        for &block in blocks {
+            let before = self.places[rank.index()].insert(block, edge);
+            self.edges[edge].named += 1;
+            if let Some(before) = before {
+                self.edges[before].named -= 1;
+                if before != edge {
+                    self.release(before);
+                }
+            }
+        }
+    }
+
+    fn forget(&mut self, rank: Rank, block: u64) {
+        if let Some(edge) = self.places[rank.index()].remove(&block) {
+            self.edges[edge].named -= 1;
+            if !self.edges[edge].is_child {
+                self.release(edge);
+            }
+        }
+    }
+
+    fn add(&mut self, node: Node) -> Edge {
+        if let Some(edge) = self.free.pop() {
+            self.edges[edge] = node;
+            return edge;
+        }
+        self.edges.push(node);
+        self.edges.len() - 1
+    }
+
+    fn unlink(&mut self, children: FxHashMap<u64, Edge>) {
+        let mut children: Vec<_> = children.into_values().collect();
+        children.sort_unstable();
+        for child in children {
+            self.edges[child].is_child = false;
+            self.release(child);
+        }
+    }
+
+    /// An edge that nothing leads to is gone, and what follows it has nothing before it.
+    fn release(&mut self, edge: Edge) {
+        let node = &mut self.edges[edge];
+        if edge == ROOT || node.is_child || node.named > 0 || node.blocks.is_empty() {
+            return;
+        }
+        let children = std::mem::take(&mut node.children);
+        *node = Node::default();
+        self.free.push(edge);
+        self.unlink(children);
+    }
+
+    /// Takes away edges at the end of branches that nobody covers, when there may be as many as others.
+    fn sweep(&mut self) {
+        const FLOOR: usize = 1024;
+        if self.kept() < 2 * self.swept.max(FLOOR) {
+            return;
+        }
+        let mut order = vec![ROOT];
+        let mut at = 0;
+        while let Some(&edge) = order.get(at) {
+            let mut children: Vec<_> = self.edges[edge].children.values().copied().collect();
+            children.sort_unstable();
+            order.extend(children);
+            at += 1;
+        }
+        for &edge in order.iter().rev() {
+            let edges = &self.edges;
+            let is_idle = |child: &Edge| {
+                let child = &edges[*child];
+                !child.is_covered() && child.children.is_empty() && child.named == 0
+            };
+            let idle = edges[edge].children.iter().filter(|(_, child)| is_idle(child));
+            let mut idle: Vec<_> = idle.map(|(block, child)| (*block, *child)).collect();
+            idle.sort_unstable();
+            for (block, child) in idle {
+                self.edges[edge].children.remove(&block);
+                self.edges[child].is_child = false;
+                self.release(child);
+            }
+        }
+        self.swept = self.kept();
+    }
+
+    /// Edges that are kept.
+    pub fn kept(&self) -> usize {
+        self.edges.len() - self.free.len()
+    }
+}

@@ -1,0 +1,230 @@
+//! Which ranks hold which paths of blocks from the root, and how far of a prompt they do.
+//!
+//! Whoever holds a block holds all before it. Blocks that follow each other with the same ranks stand on one edge, so that
+//! a prompt costs a look-up and a comparison for each edge that it shares, and not for each block. The name of the first
+//! block of an edge says where it begins, as names are chained.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use super::Rank;
+
+/// Paths of blocks, each with the ranks that hold it and a value for each of them.
+#[derive(Debug, Clone)]
+pub(super) struct Paths<V> {
+    edges: Vec<Edge<V>>,
+    free: Vec<u32>,
+    by_first: FxHashMap<u64, u32>,
+}
+
+/// Blocks of a list that follow each other.
+#[derive(Debug, Clone)]
+struct Edge<V> {
+    list: Arc<[u64]>,
+    from: u32,
+    to: u32,
+    holders: Vec<(Rank, V)>,
+}
+
+impl<V> Edge<V> {
+    fn blocks(&self) -> &[u64] {
+        &self.list[self.from as usize..self.to as usize]
+    }
+
+    fn len(&self) -> usize {
+        (self.to - self.from) as usize
+    }
+
+    fn of(&mut self, rank: Rank) -> Option<&mut V> {
+        self.holders.iter_mut().find(|(one, _)| *one == rank).map(|(_, value)| value)
+    }
+}
+
+impl<V> Default for Paths<V> {
+    fn default() -> Self {
+        Self { edges: Vec::new(), free: Vec::new(), by_first: FxHashMap::default() }
+    }
+}
+
+impl<V: Copy> Paths<V> {
+    /// A rank holds a path from now on: for each of its edges, the value is `first` where the rank did not hold it, and
+    /// then changed. Returns how many blocks it did not hold before.
+    pub(super) fn hold(
+        &mut self,
+        path: &Arc<[u64]>,
+        rank: Rank,
+        first: V,
+        mut change: impl FnMut(&mut V),
+    ) -> u32 {
+        let (mut at, mut new) = (0, 0);
+        while at < path.len() {
+            let Some(&id) = self.by_first.get(&path[at]) else {
+                let mut value = first;
+                change(&mut value);
+                self.add(Edge {
+                    list: path.clone(),
+                    from: at as u32,
+                    to: path.len() as u32,
+                    holders: vec![(rank, value)],
+                });
+                return new + (path.len() - at) as u32;
+            };
+            let same = self.same(id, &path[at..]);
+            if same < self.edges[id as usize].len() {
+                self.cut(id, same);
+            }
+            let edge = &mut self.edges[id as usize];
+            if let Some(value) = edge.of(rank) {
+                change(value);
+            } else {
+                let mut value = first;
+                change(&mut value);
+                edge.holders.push((rank, value));
+                new += same as u32;
+            }
+            at += same;
+        }
+        new
+    }
+
+    /// Looks at each edge of a path that a rank holds, from the root on, and lets it go where `goes` says so of its value.
+    /// Tells of each edge that it let go its blocks. The path was held before, and may be gone in part.
+    pub(super) fn let_go(
+        &mut self,
+        path: &[u64],
+        rank: Rank,
+        mut goes: impl FnMut(&mut V) -> bool,
+        mut gone: impl FnMut(&[u64]),
+    ) {
+        let mut at = 0;
+        while let Some(block) = path.get(at) {
+            // What is before may have gone with another path.
+            let Some(&id) = self.by_first.get(block) else {
+                at += 1;
+                continue;
+            };
+            let edge = &mut self.edges[id as usize];
+            at += edge.len();
+            let Some(place) = edge.holders.iter().position(|(one, _)| *one == rank) else {
+                continue;
+            };
+            if !goes(&mut edge.holders[place].1) {
+                continue;
+            }
+            edge.holders.swap_remove(place);
+            gone(edge.blocks());
+            if edge.holders.is_empty() {
+                self.remove(id);
+            }
+        }
+    }
+
+    /// The blocks of a path from its end, edge by edge, with the value of a rank for each.
+    pub(super) fn from_the_end(&mut self, path: &[u64], rank: Rank) -> Vec<(Vec<u64>, V)> {
+        let (mut at, mut found) = (0, Vec::new());
+        while let Some(&id) = path.get(at).and_then(|block| self.by_first.get(block)) {
+            let edge = &mut self.edges[id as usize];
+            at += edge.len();
+            let Some(value) = edge.of(rank).copied() else { break };
+            found.push((edge.blocks().to_vec(), value));
+        }
+        found.reverse();
+        found
+    }
+
+    /// Tells for each rank that holds the first block of a path how many it holds from there on. `holds` says whether a
+    /// value counts, as for all before it.
+    pub(super) fn runs(
+        &self,
+        path: &[u64],
+        holds: impl Fn(&V) -> bool,
+        inside: &mut Vec<Rank>,
+        mut tell: impl FnMut(Rank, u32),
+    ) {
+        inside.clear();
+        let mut at = 0;
+        while let Some(&id) = path.get(at).and_then(|block| self.by_first.get(block)) {
+            let edge = &self.edges[id as usize];
+            let holders = || edge.holders.iter().filter(|(_, value)| holds(value));
+            if at == 0 {
+                inside.extend(holders().map(|(rank, _)| *rank));
+            } else if holders().count() < inside.len() {
+                inside.retain(|&rank| {
+                    let goes_on = holders().any(|(one, _)| *one == rank);
+                    if !goes_on {
+                        tell(rank, at as u32);
+                    }
+                    goes_on
+                });
+            }
+            let same = self.same(id, &path[at..]);
+            at += same;
+            if inside.is_empty() || same < edge.len() {
+                break;
+            }
+        }
+        for &rank in inside.iter() {
+            tell(rank, at as u32);
+        }
+    }
+
+    /// Blocks that are kept.
+    pub(super) fn len(&self) -> usize {
+        self.edges.iter().filter(|edge| !edge.holders.is_empty()).map(Edge::len).sum()
+    }
+
+    fn same(&self, id: u32, path: &[u64]) -> usize {
+        equal(self.edges[id as usize].blocks(), path)
+    }
+
+    fn cut(&mut self, id: u32, at: usize) {
+        let edge = &mut self.edges[id as usize];
+        let middle = edge.from + at as u32;
+        let behind = Edge {
+            list: edge.list.clone(),
+            from: middle,
+            to: edge.to,
+            holders: edge.holders.clone(),
+        };
+        edge.to = middle;
+        self.add(behind);
+    }
+
+    fn add(&mut self, edge: Edge<V>) {
+        let first = edge.blocks()[0];
+        let id = match self.free.pop() {
+            Some(id) => {
+                self.edges[id as usize] = edge;
+                id
+            }
+            None => {
+                self.edges.push(edge);
+                self.edges.len() as u32 - 1
+            }
+        };
+        self.by_first.insert(first, id);
+    }
+
+    fn remove(&mut self, id: u32) {
+        let edge = &mut self.edges[id as usize];
+        self.by_first.remove(&edge.blocks()[0]);
+        edge.list = [].into();
+        (edge.from, edge.to) = (0, 0);
+        self.free.push(id);
+    }
+}
+
+/// How many names of two chains are equal from the begin on: names that are equal at a place are equal before it.
+pub(super) fn equal(a: &[u64], b: &[u64]) -> usize {
+    let most = a.len().min(b.len());
+    let (mut equal, mut differ) = (0, most);
+    if most > 0 && a[most - 1] == b[most - 1] {
+        return most;
+    }
+    while equal < differ {
+        let middle = usize::midpoint(equal, differ);
+        if a[middle] == b[middle] { equal = middle + 1 } else { differ = middle }
+    }
+    equal
+}

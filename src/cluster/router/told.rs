@@ -1,0 +1,96 @@
+//! What routers are told beside the requests they route, and what they answer where requests may wait at them.
+
+use super::{Route, Router};
+use crate::cluster::ClusterView;
+use crate::ids::{InstanceId, RequestId};
+use crate::kv::CacheEvent;
+use crate::request::RequestView;
+use crate::units::SimTime;
+
+/// What becomes of a request that asks for an instance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Routed {
+    /// It goes to one.
+    To(InstanceId),
+    /// It waits at the router.
+    Waits,
+    /// It is refused: too much waits.
+    Full,
+    /// It is refused: there is no instance for it.
+    Nowhere,
+}
+
+/// What happens to a request that was sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Signal {
+    /// Its prompt is computed.
+    Prefilled(RequestId),
+    /// It has left its instance, or is given up.
+    Left(RequestId),
+}
+
+impl Router {
+    /// Asks for an instance at a moment.
+    #[inline]
+    pub fn offer(
+        &mut self,
+        now: SimTime,
+        request: RequestView<'_>,
+        view: &ClusterView<'_>,
+    ) -> Routed {
+        match self {
+            Self::Dynamo(router) => router.offer(now, request, view),
+            Self::PerModel(routers) => routers[request.model.index()].offer(now, request, view),
+            router => Routed::To(router.route(request, view)),
+        }
+    }
+
+    /// Something happens to a request. Who waits may go then.
+    pub fn tell(&mut self, now: SimTime, signal: Signal) {
+        match self {
+            Self::Dynamo(router) => router.tell(now, signal),
+            Self::PerModel(routers) => routers.iter_mut().for_each(|one| one.tell(now, signal)),
+            _ => {}
+        }
+    }
+
+    /// The cache of an instance of a model, by its number among those that serve it, changes at
+    /// these moments.
+    pub fn hear(
+        &mut self,
+        (model, instance): (usize, InstanceId),
+        events: Vec<(SimTime, CacheEvent)>,
+    ) {
+        match self {
+            Self::Dynamo(router) => router.hear(instance, events),
+            Self::PerModel(routers) => routers[model].hear((0, instance), events),
+            _ => {}
+        }
+    }
+
+    /// Whether requests may wait at it.
+    pub fn holds_requests(&self) -> bool {
+        match self {
+            Self::Dynamo(router) => router.holds_requests(),
+            Self::PerModel(routers) => routers.iter().any(Self::holds_requests),
+            _ => false,
+        }
+    }
+
+    /// Whether nothing is booked at it, as it has been told that all requests have left.
+    pub fn is_at_rest(&self) -> bool {
+        match self {
+            Self::Dynamo(router) => router.is_at_rest(),
+            Self::PerModel(routers) => routers.iter().all(Self::is_at_rest),
+            _ => true,
+        }
+    }
+
+    /// What has become of requests that waited, in order. These instances get none now.
+    pub fn released(&mut self, now: SimTime, down: &[InstanceId]) -> Vec<(RequestId, Routed)> {
+        match self {
+            Self::Dynamo(router) => router.released(now, down),
+            _ => Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! What the loop tells routers of requests and caches, and requests that wait at one.
+
+use super::drive;
+use super::observe::Observer;
+use super::run::Simulation;
+use super::source::Source;
+use crate::cluster::{Refusal, Role, Routed};
+use crate::engine::scheduler::Scheduler;
+use crate::ids::InstanceId;
+use crate::kv::CacheEvent;
+use crate::request::Segment;
+use crate::units::SimTime;
+
+impl<W: Source> Simulation<W> {
+    /// The same run, in which instances tell of their caches if the router listens.
+    pub(super) fn told_of_caches(mut self) -> Self {
+        self.outcome.tells_first_tokens = self.gateway.tells_lifecycle();
+        if self.gateway.hears_caches() {
+            let entrances = self.cluster.entrances() as usize;
+            for instance in &mut self.cluster.instances[..entrances] {
+                instance.tell_cache_events_shown();
+            }
+            self.told_until = vec![SimTime::ZERO; entrances];
+        }
+        self
+    }
+
+    /// The router hears what came of an instance that went on.
+    pub(super) fn tell_router(&mut self, now: SimTime, instance: InstanceId, role: Role) {
+        let mut first_tokens = std::mem::take(&mut self.outcome.first_tokens);
+        for id in first_tokens.drain(..).filter(|_| role == Role::Whole) {
+            self.gateway.prefilled(id);
+        }
+        self.outcome.first_tokens = first_tokens;
+        let computed_at = self.outcome.computed_at.take();
+        self.tell_of_cache(now, instance, computed_at.unwrap_or(now));
+    }
+
+    /// The router hears of the caches of instances, as they are at this moment, if it looks for a prompt in them.
+    pub(super) fn hear_of_caches(
+        &mut self,
+        now: SimTime,
+        instances: std::ops::Range<u32>,
+        quoted: &[Segment],
+        observer: &mut impl Observer,
+    ) {
+        for instance in instances.map(InstanceId) {
+            self.see_steps(now, instance, observer);
+            let place = (instance, &mut self.cluster.instances[instance.index()]);
+            if let Some(at) = drive::interrupt(place, now, observer) {
+                self.awaken(at, instance);
+            }
+            self.cluster.instances[instance.index()].show_cache(Some(quoted));
+            self.tell_of_cache(now, instance, now);
+        }
+    }
+
+    /// vLLM names the blocks of a prompt as it plans the step that computes them: it tells of them when that ends.
+    /// `SGLang` puts them into its tree as the step ends.
+    fn tell_of_cache(&mut self, now: SimTime, instance: InstanceId, computed_at: SimTime) {
+        let Some(told_until) = self.told_until.get_mut(instance.index()) else { return };
+        let engine = &mut self.cluster.instances[instance.index()];
+        let events = engine.take_cache_events();
+        if events.is_empty() {
+            return;
+        }
+        let scheduler = engine.scheduler();
+        let is_early = matches!(scheduler, Scheduler::VllmV1(_)) && computed_at > now;
+        let timed = events.into_iter().map(|event| {
+            let is_of_prompt = || match &event {
+                CacheEvent::Stored { request, start, .. } => {
+                    scheduler.life(*request).is_some_and(|life| *start < life.prompt_tokens)
+                }
+                CacheEvent::Removed { .. } | CacheEvent::Cleared => false,
+            };
+            // What follows is not told before.
+            let at = if is_early && is_of_prompt() { computed_at } else { now };
+            *told_until = at.max(*told_until);
+            (*told_until, event)
+        });
+        self.gateway.hear(&mut self.cluster.router, instance, timed.collect());
+    }
+
+    /// Requests that waited at the router go where it sends them now.
+    pub(super) fn release_waiting(&mut self, now: SimTime, observer: &mut impl Observer) {
+        let seen = self.seen(now);
+        let released = self.gateway.released(&mut self.cluster.router, seen);
+        for (id, offer) in released {
+            let Some(transit) = self.at_router.remove(&id) else { continue };
+            match offer {
+                Routed::To(instance) => {
+                    self.gateway.send_to(self.transit.get(transit).1.view(id), instance);
+                    self.send_off(now, transit, instance, observer);
+                }
+                Routed::Full => self.turn_away(now, transit, Refusal::Full, observer),
+                Routed::Nowhere => self.turn_away(now, transit, Refusal::NoReplica, observer),
+                Routed::Waits => unreachable!("request {id} is released"),
+            }
+        }
+    }
+
+    /// Whoever has left is booked nowhere.
+    ///
+    /// # Panics
+    /// When the router counts a request that is not there.
+    pub(super) fn is_forgotten(&mut self, now: SimTime) {
+        self.gateway.released(&mut self.cluster.router, now);
+        assert!(self.cluster.router.is_at_rest(), "L1: the router counts requests that have left");
+    }
+}
