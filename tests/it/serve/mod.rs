@@ -6,15 +6,20 @@
 //! * `day.rs`: a day of faults and impatient clients, of whom none is lost
 //! * `handover.rs`: prefill and decode as servers of their own
 //! * `kv_events.rs`: what routers hear of its caches
+//! * `dialects.rs`: what each server reads and refuses, and how; `rids.rs`: requests that are ended by their names
+//! * `shares.rs`: memory of bodies and texts, which many share
 //! * `faults.rs`: faults that are told to it; `silence.rs`: clients that hold a place and say nothing
 
 mod bodies;
 mod broken;
 mod day;
+mod dialects;
 mod faults;
 mod fuzz;
 mod handover;
 mod kv_events;
+mod rids;
+mod shares;
 mod silence;
 mod wire;
 
