@@ -24,7 +24,7 @@ const AGAIN: &str = "replay.toml";
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     servecast serve\n  \
-    servecast serve scenarios/gateway.toml --port 8001 --speed 20\n  \
+    servecast serve scenarios/router-test.toml --port 8001 --speed 20\n  \
     servecast serve my.toml --answers workload --output-dir out/served\n\n\
     The workload of the scenario is not sent: requests come over HTTP. `GET /servecast/report` has the\n\
     figures so far, `POST /servecast/faults` and `/servecast/speed` change what happens.")]

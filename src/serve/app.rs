@@ -5,15 +5,17 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, StatusCode, Uri};
 use tokio::sync::Semaphore;
 
+use super::access;
 use super::answer::Answer;
 use super::driver::{Command, Handle, Look, Replica, Submission};
 use super::error::ApiError;
 use super::handover::Part;
 use super::lateness::Lateness;
 use super::openai::ChatTemplate;
+use super::rids::{Named, Rids};
 use super::words::Words;
 use crate::cluster::{Order, Role};
 use crate::ids::{AdapterId, InstanceId, ModelId};
@@ -119,15 +121,17 @@ pub(super) struct App {
     pub(super) adapters: Adapters,
     pub(super) limits: Limits,
     /// Kibibytes of bodies.
-    pub(super) bodies: Semaphore,
+    pub(super) bodies: Arc<Semaphore>,
+    /// Kibibytes of tokens that are told, of `/tokenize`.
+    pub(super) told: Arc<Semaphore>,
     pub(super) requests: Arc<Semaphore>,
+    /// Requests that have names.
+    pub(super) rids: Arc<Rids>,
     pub(super) api_key: Option<String>,
     pub(super) is_closing: Arc<AtomicBool>,
     pub(super) ids: AtomicU64,
     /// Seconds since 1970 when it began.
     pub(super) started: u64,
-    /// Tokens of KV memory of each replica.
-    pub(super) kv_tokens: Vec<u64>,
     /// The model of each replica, by its place among those that are served.
     pub(super) serves: Vec<ModelId>,
     /// GPUs that each replica cuts its model over.
@@ -171,11 +175,59 @@ impl App {
         if let Some(served) = self.models.iter().find(|served| served.name == name) {
             return Ok(of(served, None));
         }
-        let adapter = self.adapters.find(name).filter(|adapter| self.adapters.is_loaded(*adapter));
-        match adapter {
+        match self.loaded(name) {
             Some(adapter) => Ok(of(first, Some(adapter))),
             None => Err(ApiError::unknown(format!("The model `{name}` does not exist."))),
         }
+    }
+
+    /// What the name of a model, and that of an adapter beside it, mean to the server that is simulated.
+    pub(super) fn target_of(
+        &self,
+        name: Option<&str>,
+        lora_path: Option<&str>,
+    ) -> Result<Target, ApiError> {
+        match self.dialect {
+            Dialect::Vllm => self.target(name),
+            Dialect::Sglang => self.target_of_sglang(name, lora_path),
+        }
+    }
+
+    /// What a request to SGLang means. Its server does not look at the name of the model, but for an adapter behind
+    /// a colon, which goes before `lora_path` (SGLang 0.5.23,
+    /// `python/sglang/srt/entrypoints/openai/serving_base.py`). Here it may be the name of an adapter too.
+    pub(super) fn target_of_sglang(
+        &self,
+        name: Option<&str>,
+        lora_path: Option<&str>,
+    ) -> Result<Target, ApiError> {
+        let name = name.unwrap_or_default();
+        let is_known = self.models.iter().any(|served| served.name == name);
+        let served = self.models.iter().find_map(|served| {
+            let behind = name.strip_prefix(served.name.as_str())?.strip_prefix(':')?;
+            Some((served.name.as_str(), behind))
+        });
+        let (base, adapter) = match served.or_else(|| name.split_once(':')) {
+            Some((base, adapter)) if !is_known => (base.trim(), Some(adapter.trim())),
+            _ => (name, None),
+        };
+        let adapter = adapter.filter(|name| !name.is_empty()).or(lora_path);
+        if let Some(name) = adapter.filter(|name| !name.is_empty()) {
+            let Some(adapter) = self.loaded(name) else {
+                let message =
+                    format!("The following requested LoRA adapters are not loaded: {name}");
+                return Err(ApiError::bad(message));
+            };
+            return Ok(Target { adapter: Some(adapter), ..self.target(None)? });
+        }
+        match self.target(Some(base)) {
+            Err(_) if self.models.len() == 1 => self.target(None),
+            target => target,
+        }
+    }
+
+    fn loaded(&self, name: &str) -> Option<AdapterId> {
+        self.adapters.find(name).filter(|adapter| self.adapters.is_loaded(*adapter))
     }
 
     /// What SGLang calls the role of the replica behind the port.
@@ -264,18 +316,23 @@ impl App {
     /// A new id with this begin.
     pub(super) fn id(&self, begin: &str) -> String {
         let number = self.ids.fetch_add(1, Ordering::Relaxed);
-        format!("{begin}{:016x}{number:08x}", crate::rng::mix(self.started))
+        format!("{begin}{:016x}{number:016x}", crate::rng::mix(self.started))
     }
 
-    /// Whether a client may come in.
-    pub(super) fn admits(&self, headers: &HeaderMap) -> Result<(), ApiError> {
-        let Some(key) = &self.api_key else { return Ok(()) };
-        let given = headers.get("authorization").and_then(|value| value.to_str().ok());
-        let given = given.and_then(|value| value.strip_prefix("Bearer ")).unwrap_or("");
-        // As long for a wrong key as for a right one.
-        let same = given.len() == key.len()
-            && given.bytes().zip(key.bytes()).fold(0, |off, (a, b)| off | (a ^ b)) == 0;
-        if same { Ok(()) } else { Err(ApiError::new(StatusCode::UNAUTHORIZED, "Unauthorized")) }
+    /// Whether a client may ask for this path.
+    pub(super) fn admits(&self, asked: &Uri, headers: &HeaderMap) -> Result<(), ApiError> {
+        if access::is_foreign(asked, headers) {
+            let message = "pages of other origins may not ask this server";
+            return Err(ApiError::new(StatusCode::FORBIDDEN, message));
+        }
+        match &self.api_key {
+            Some(key)
+                if access::is_guarded(self.dialect, asked.path()) && !access::has(headers, key) =>
+            {
+                Err(ApiError::new(StatusCode::UNAUTHORIZED, "Unauthorized"))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Sends a request to the cluster. When what is returned is dropped before the answer is over, its client
@@ -290,8 +347,8 @@ impl App {
             ApiError::new(StatusCode::SERVICE_UNAVAILABLE, message)
         };
         let place = self.requests.clone().try_acquire_owned().map_err(|_| busy())?;
-        let answer = Answer::new();
-        let Asked { came, prompt, target, part, .. } = asked;
+        let Asked { came, prompt, target, part, named, .. } = asked;
+        let answer = named.as_ref().map_or_else(Answer::new, |named| named.answer.clone());
         let prompt_tokens = prompt.len() as u32;
         let submission = Submission {
             came,
@@ -308,7 +365,7 @@ impl App {
             answer: answer.clone(),
         };
         self.handle.tell(Command::Submit(Box::new(submission)));
-        Ok(Pending { answer, handle: self.handle.clone(), prompt_tokens, _place: place })
+        Ok(Pending { answer, handle: self.handle.clone(), prompt_tokens, named, _place: place })
     }
 }
 
@@ -325,6 +382,8 @@ pub(super) struct Asked {
     pub(super) priority: i32,
     pub(super) salt: u64,
     pub(super) part: Part,
+    /// The name that its client gives it.
+    pub(super) named: Option<Named>,
 }
 
 /// A request whose answer is awaited.
@@ -333,6 +392,7 @@ pub(super) struct Pending {
     pub(super) answer: Arc<Answer>,
     handle: Handle,
     pub(super) prompt_tokens: u32,
+    pub(super) named: Option<Named>,
     _place: tokio::sync::OwnedSemaphorePermit,
 }
 

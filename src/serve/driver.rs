@@ -452,11 +452,12 @@ impl Driver {
     }
 
     fn cancel(&mut self, answer: &Answer) {
-        match answer.progress().id {
-            Some(id) => self.abort(id),
-            // It has not met the other server.
-            None => drop(self.waiting.leave(|it| std::ptr::eq(&raw const *it.answer, answer))),
+        if let Some(id) = answer.progress().id {
+            return self.abort(id);
         }
+        // It has not met the other server.
+        let is_it = |it: &Submission| std::ptr::eq(&raw const *it.answer, answer);
+        self.waiting.leave(is_it).iter().for_each(|it| end(&it.answer, End::Aborted));
     }
 
     fn abort(&mut self, id: RequestId) {

@@ -4,10 +4,10 @@
 //! faults. Three things are added to it: a thread that keeps time, connections, and the words that requests and
 //! answers are made of.
 //!
-//! * `http.rs`: connections and paths; `app.rs`: what they share, and its bounds; `fields.rs`, `error.rs`: bodies
-//!   and refusals
-//! * `openai/`, `vllm.rs`, `sglang.rs`: what each vendor's clients say and expect; `control.rs`: what only a
-//!   simulator has
+//! * `http.rs`: connections and paths; `stalled.rs`: responses that nobody reads; `app.rs`: what connections share, and
+//!   its bounds; `access.rs`: who may come in; `fields.rs`, `prompts.rs`, `context.rs`, `error.rs`: bodies and refusals
+//! * `openai/`, `vllm.rs`, `tokenize.rs`, `sglang.rs`, `generate.rs`: what each vendor's clients say and expect;
+//!   `rids.rs`: names of requests; `salts.rs`: what keeps prompts apart; `control.rs`: what only a simulator has
 //! * `handover.rs`: prefill and decode as servers of their own
 //! * `ports.rs`: one port for the cluster, or one for each replica; `kv_events/`: what caches hold, told to routers
 //! * `driver.rs`: the thread that owns the cluster; `clock.rs`: its time; `relay.rs`: what is told to whom, and when;
@@ -17,15 +17,18 @@
 //!   equal; `lengths.rs`: how long answers are;
 //!   `trace.rs`: what was asked
 
+mod access;
 mod answer;
 mod app;
 mod clock;
+mod context;
 mod control;
 mod counters;
 mod driver;
 mod error;
 mod exposition;
 mod fields;
+mod generate;
 mod handover;
 mod http;
 mod kv_events;
@@ -34,8 +37,13 @@ mod lengths;
 mod openai;
 mod ports;
 mod prefixes;
+mod prompts;
 mod relay;
+mod rids;
+mod salts;
 mod sglang;
+mod stalled;
+mod tokenize;
 mod trace;
 mod vllm;
 mod words;
@@ -427,11 +435,13 @@ fn app(
     let adapters = scenario.lora().and(scenario.workload.adapters.as_ref());
     let names: Vec<String> = adapters.map(|mix| mix.names().collect()).unwrap_or_default();
     let kinds = scenario.kinds();
-    let kv_tokens = kv_tokens(scenario, driver.live());
-    let serves =
-        (0..kv_tokens.len() as u32).map(|id| scenario.groups[kinds.of(InstanceId(id))].serves);
-    let replicas = kv_tokens.len();
+    let replicas = driver.live().instances().len();
+    let serves = (0..replicas as u32).map(|id| scenario.groups[kinds.of(InstanceId(id))].serves);
     let groups = scenario.instances().map(|id| &scenario.groups[kinds.of(id)]);
+    let limits = settings.limits;
+    // One body is never all that is being read.
+    let bodies_bytes = limits.bodies_bytes.max(limits.body_bytes.saturating_mul(2));
+    let bodies_bytes = bodies_bytes.min(Semaphore::MAX_PERMITS);
     App {
         handle,
         replica: None,
@@ -443,14 +453,15 @@ fn app(
         models: models.collect(),
         adapters: Adapters { loaded: Mutex::new((0..names.len() as u32).collect()), names },
         limits: settings.limits,
-        bodies: Semaphore::new(settings.limits.bodies_bytes / 1024),
+        bodies: Arc::new(Semaphore::new(bodies_bytes / 1024)),
+        told: Arc::new(Semaphore::new(bodies_bytes / 1024)),
         requests: Arc::new(Semaphore::new(settings.limits.requests)),
         api_key: settings.api_key.clone(),
+        rids: Arc::default(),
         is_closing: Arc::default(),
         ids: AtomicU64::new(0),
         started: unix_seconds(),
         serves: serves.collect(),
-        kv_tokens,
         tensor_parallel: groups.map(|group| group.cluster.tensor_parallel_size).collect(),
         block_tokens: scenario.first().settings.block_size(),
         nics_bytes_per_s: scenario.nics_bytes_per_s().unwrap_or_else(|| vec![0.0; replicas]),

@@ -1,4 +1,4 @@
-//! SGLang's own API, and the names of its metrics.
+//! What SGLang's server answers beside requests, and the names of its metrics.
 //!
 //! Paths and bodies as of SGLang 0.5.23 (`python/sglang/srt/entrypoints/http_server.py`), metrics as of
 //! `python/sglang/srt/metrics/collector.py`; Apache-2.0.
@@ -6,23 +6,17 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::body::{Body, Bytes};
 use axum::extract::State;
-use axum::http::{StatusCode, header};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use futures_util::stream::{self, StreamExt};
-use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::answer::Progress;
-use super::app::{App, Asked, Pending};
-use super::clock::wall;
+use super::app::App;
 use super::counters::{Bins, Histogram};
 use super::driver::{Command, Look, Replica};
 use super::error::ApiError;
 use super::exposition::{Exposition, Labels};
 use super::fields::Fields;
-use super::handover::Parts;
 use crate::engine::scheduler::Load;
 
 pub(super) const BINS: Bins = Bins {
@@ -73,241 +67,6 @@ pub(super) const BINS: Bins = Bins {
     step_tokens: &[1.0, 8.0, 64.0, 512.0, 4096.0, 16_384.0],
 };
 
-/// The limit of an answer that asks for none.
-const DEFAULT_NEW_TOKENS: u32 = 128;
-
-#[derive(Debug, Deserialize)]
-#[serde(untagged)]
-enum OneOrMany<T> {
-    One(T),
-    Many(Vec<T>),
-}
-
-impl<T> OneOrMany<T> {
-    fn all(self) -> Vec<T> {
-        match self {
-            Self::One(one) => vec![one],
-            Self::Many(many) => many,
-        }
-    }
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct SamplingParams {
-    max_new_tokens: Option<u32>,
-    min_new_tokens: u32,
-    ignore_eos: bool,
-    n: Option<u32>,
-    stop: Option<Value>,
-    regex: Option<Value>,
-    json_schema: Option<Value>,
-    ebnf: Option<Value>,
-    structural_tag: Option<Value>,
-}
-
-impl SamplingParams {
-    fn check(&self) -> Result<(), ApiError> {
-        let refused = [
-            ("stop", &self.stop),
-            ("regex", &self.regex),
-            ("json_schema", &self.json_schema),
-            ("ebnf", &self.ebnf),
-            ("structural_tag", &self.structural_tag),
-        ];
-        let is_said = |value: &&Option<Value>| {
-            value.as_ref().is_some_and(|value| *value != json!([]) && *value != json!(""))
-        };
-        match refused.into_iter().find(|(_, value)| is_said(value)) {
-            None => Ok(()),
-            Some((name, _)) => Err(ApiError::field(
-                name,
-                format!("`sampling_params.{name}` is not simulated: answers end by their length"),
-            )),
-        }
-    }
-}
-
-/// Fields that change neither how long an answer takes nor how long it is.
-const INERT: &[&str] = &[
-    "background",
-    "custom_logit_processor",
-    "extra_key",
-    "image_data",
-    "logprob_start_len",
-    "log_metrics",
-    "no_logs",
-    "return_bytes",
-    "return_text_in_logprobs",
-    "rid",
-    "routed_dp_rank",
-    "token_ids_logprob",
-    "top_logprobs_num",
-];
-
-/// `POST /generate`.
-pub(super) async fn generate(
-    State(app): State<Arc<App>>,
-    mut fields: Fields,
-) -> Result<Response, ApiError> {
-    let is_batch;
-    let prompts: Vec<Vec<u32>> = match fields.take::<OneOrMany<String>>("text")? {
-        Some(texts) => {
-            is_batch = matches!(texts, OneOrMany::Many(_));
-            texts.all().iter().map(|text| app.words.tokens(text, true)).collect()
-        }
-        None => match fields.need::<OneOrManyTokens>("input_ids")? {
-            OneOrManyTokens::One(tokens) => {
-                is_batch = false;
-                vec![tokens]
-            }
-            OneOrManyTokens::Many(all) => {
-                is_batch = true;
-                all
-            }
-        },
-    };
-    let adapter: Option<String> = fields.take("lora_path")?;
-    let target = app.target(adapter.as_deref())?;
-    let params: Option<OneOrMany<SamplingParams>> = fields.take("sampling_params")?;
-    let params = params.map(OneOrMany::all).unwrap_or_default();
-    if !matches!(params.len(), 0 | 1) && params.len() != prompts.len() {
-        let message = "`sampling_params` must be one, or as many as prompts";
-        return Err(ApiError::field("sampling_params", message));
-    }
-    let streams: bool = fields.take("stream")?.unwrap_or(false);
-    let priority: i32 = fields.take("priority")?.unwrap_or(0);
-    fields.only(
-        "return_logprob",
-        &[json!(false), json!([false])],
-        "answers have no probabilities",
-    )?;
-    fields.only("return_hidden_states", &[json!(false)], "answers have no states")?;
-    fields.only("image_data", &[json!([])], "images are not served here")?;
-    fields.only("return_routed_experts", &[json!(false)], "experts are not chosen by tokens")?;
-    fields.only("return_entropy", &[json!(false)], "answers have no probabilities")?;
-    let parts = Parts::read(&mut fields, &app)?.of(prompts.len())?;
-    let defaults = SamplingParams::default();
-    let mut asked = Vec::with_capacity(prompts.len());
-    for (index, (prompt, part)) in prompts.into_iter().zip(parts).enumerate() {
-        let params = params.get(index).or(params.first()).unwrap_or(&defaults);
-        params.check()?;
-        if params.n.is_some_and(|n| n != 1) {
-            let message = "`sampling_params.n` is not simulated: send the prompt as often";
-            return Err(ApiError::field("n", message));
-        }
-        let (len, most) = (prompt.len(), target.max_model_len as usize);
-        if prompt.is_empty() || len >= most {
-            return Err(ApiError::bad(format!(
-                "The input ({len} tokens) is empty or longer than the model's context length ({most} tokens)."
-            )));
-        }
-        let limit = params.max_new_tokens.unwrap_or(DEFAULT_NEW_TOKENS).max(1);
-        asked.push(Asked {
-            came: fields.came,
-            prompt: prompt.into(),
-            // As SGLang: a limit beyond the context is cut.
-            max_tokens: Some(limit.min((most - len) as u32)),
-            min_tokens: params.min_new_tokens.min(limit),
-            ignore_eos: params.ignore_eos,
-            target,
-            priority,
-            salt: 0,
-            part,
-        });
-    }
-    if asked.is_empty() || asked.len() > app.limits.choices {
-        let most = app.limits.choices;
-        return Err(ApiError::bad(format!(
-            "there must be 1 to {most} prompts, got {}",
-            asked.len()
-        )));
-    }
-    fields.finish(INERT)?;
-    let pending = asked.into_iter().map(|asked| app.submit(asked));
-    let pending: Vec<Pending> = pending.collect::<Result<_, _>>()?;
-    if streams {
-        return Ok(streamed(&app, pending, is_batch));
-    }
-    let (began, mut all) = (wall(), Vec::new());
-    for pending in pending {
-        let progress = pending.answer.end().await;
-        if let Some(error) = progress.end.and_then(ApiError::of) {
-            return Err(error);
-        }
-        let mut output = output(&app, &pending, &progress);
-        output["output_ids"] = json!(ids(&app, &progress));
-        output["meta_info"]["e2e_latency"] = json!(began.elapsed().as_secs_f64());
-        all.push(output);
-    }
-    let body = match (is_batch, all.pop()) {
-        (false, Some(only)) => only,
-        (_, last) => json!(all.into_iter().chain(last).collect::<Vec<_>>()),
-    };
-    Ok(Json(body).into_response())
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(untagged)]
-enum OneOrManyTokens {
-    One(Vec<u32>),
-    Many(Vec<Vec<u32>>),
-}
-
-fn ids(app: &App, progress: &Progress) -> Vec<u32> {
-    let seed = progress.id.map_or(0, |id| id.0);
-    (0..progress.tokens).map(|place| app.words.token(seed, place)).collect()
-}
-
-/// An answer so far: the text from its begin on, as SGLang sends it.
-fn output(app: &App, pending: &Pending, progress: &Progress) -> Value {
-    let seed = progress.id.map_or(0, |id| id.0);
-    let reason = progress.end.map(|end| match end.reason() {
-        "length" => json!({"type": "length", "length": progress.tokens}),
-        "stop" => json!({"type": "stop", "matched": null}),
-        reason => json!({"type": reason}),
-    });
-    json!({
-        "text": app.words.text(seed, 0..progress.tokens),
-        "meta_info": {
-            "id": format!("{seed:032x}"),
-            "finish_reason": reason,
-            "prompt_tokens": pending.prompt_tokens,
-            "completion_tokens": progress.tokens,
-            "cached_tokens": progress.cached_tokens,
-            "weight_version": "default",
-        },
-    })
-}
-
-fn streamed(app: &Arc<App>, pending: Vec<Pending>, is_batch: bool) -> Response {
-    let ways = (0..).zip(pending).map(|(index, pending): (usize, Pending)| {
-        let state = (app.clone(), pending, 0, false);
-        Box::pin(stream::unfold(state, move |(app, pending, sent, is_over)| async move {
-            if is_over {
-                return None;
-            }
-            let progress = pending.answer.beyond(sent).await;
-            app.lateness.written(progress.due);
-            let error = progress.end.and_then(ApiError::of);
-            let mut value = match &error {
-                Some(error) => error.json(),
-                None => output(&app, &pending, &progress),
-            };
-            if is_batch {
-                value["index"] = json!(index);
-            }
-            let text = format!("data: {value}\n\n");
-            let state = (app, pending, progress.tokens, progress.end.is_some());
-            Some((Ok::<_, std::io::Error>(Bytes::from(text)), state))
-        }))
-    });
-    let chunks = stream::select_all(ways);
-    let done = stream::once(async { Ok(Bytes::from_static(b"data: [DONE]\n\n")) });
-    let headers = [(header::CONTENT_TYPE, "text/event-stream; charset=utf-8")];
-    (headers, Body::from_stream(chunks.chain(done))).into_response()
-}
-
 /// `GET /get_model_info`, `/model_info`.
 pub(super) async fn model_info(State(app): State<Arc<App>>) -> Json<Value> {
     let model = &app.models[0].name;
@@ -333,7 +92,7 @@ pub(super) async fn server_info(State(app): State<Arc<App>>) -> Result<Json<Valu
         "version": "0.5.23",
         "model_path": model.name, "served_model_name": model.name, "tokenizer_path": model.name,
         "context_length": model.max_model_len,
-        "max_total_num_tokens": app.kv_tokens.first(),
+        "max_total_num_tokens": app.watched(&look).first().map(|replica| replica.kv_tokens[0]),
         "dp_size": 1,
         "disaggregation_mode": app.disaggregation_mode(),
         "internal_states": states.collect::<Vec<_>>(),
@@ -369,19 +128,22 @@ pub(super) async fn flush_cache(State(app): State<Arc<App>>) -> Result<Response,
     })
 }
 
-/// `POST /abort_request`: all of them.
+/// `POST /abort_request`: that of a name, or all of them. A name that no request has ends nothing.
 pub(super) async fn abort_request(
     State(app): State<Arc<App>>,
     mut fields: Fields,
 ) -> Result<Response, ApiError> {
     let all: bool = fields.take("abort_all")?.unwrap_or(false);
-    if !all {
-        let message =
-            "only `abort_all` is simulated: one request is aborted by closing its connection";
-        return Err(ApiError::field("rid", message));
+    let rid: Option<String> = fields.take("rid")?;
+    // Its message is for servers that end requests of each other.
+    fields.finish(&["abort_message"])?;
+    if all {
+        app.handle.tell(Command::AbortAll(app.replica));
+    } else {
+        for answer in app.rids.ended_by(rid.as_deref().unwrap_or_default()) {
+            app.handle.tell(Command::Cancel(answer));
+        }
     }
-    fields.finish(&["rid", "abort_message"])?;
-    app.handle.tell(Command::AbortAll(app.replica));
     Ok(StatusCode::OK.into_response())
 }
 

@@ -17,7 +17,6 @@ use super::driver::{Command, Look, Replica};
 use super::error::ApiError;
 use super::exposition::{Exposition, Labels};
 use super::fields::Fields;
-use super::openai::chat_prompt;
 
 pub(super) const BINS: Bins = Bins {
     first_token_s: &[
@@ -61,27 +60,6 @@ pub(super) const BINS: Bins = Bins {
 /// `GET /version`.
 pub(super) async fn version() -> Json<Value> {
     Json(json!({"version": "0.33.0"}))
-}
-
-/// `POST /tokenize`: a text, or messages.
-pub(super) async fn tokenize(
-    State(app): State<Arc<App>>,
-    mut fields: Fields,
-) -> Result<Json<Value>, ApiError> {
-    let model: Option<String> = fields.take("model")?;
-    let target = app.target(model.as_deref())?;
-    let tokens = match fields.take::<String>("prompt")? {
-        Some(text) => {
-            let with_special = fields.take("add_special_tokens")?.unwrap_or(true);
-            app.words.tokens(&text, with_special)
-        }
-        None => chat_prompt(&mut fields, &app)?,
-    };
-    fields.finish(&["add_special_tokens", "return_token_strs", "add_generation_prompt"])?;
-    Ok(Json(json!({
-        "count": tokens.len(), "max_model_len": target.max_model_len, "tokens": tokens,
-        "token_strs": null,
-    })))
 }
 
 /// `POST /v1/load_lora_adapter`: one that the scenario has.

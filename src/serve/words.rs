@@ -26,7 +26,9 @@ const LONG: usize = 4096;
 #[derive(Debug)]
 pub(super) struct Words {
     rule: Rule,
-    words: Vec<(String, u32)>,
+    list: Vec<(String, u32)>,
+    /// Bytes of the longest token.
+    longest: usize,
 }
 
 #[derive(Debug)]
@@ -65,7 +67,8 @@ impl Words {
             let token = token(word.as_bytes());
             (word, token)
         });
-        Self { rule: Rule::Bytes(bytes_per_token.max(1)), words: words.collect() }
+        let longest = bytes_per_token.max(1);
+        Self { rule: Rule::Bytes(longest), list: words.collect(), longest }
     }
 
     /// The tokens of a `tokenizer.json`.
@@ -75,7 +78,14 @@ impl Words {
         tokenizer.with_padding(None);
         tokenizer.with_truncation(None).map_err(unreadable)?;
         let words = words_of(&tokenizer).ok_or(TokenizerError::Wordless)?;
-        Ok(Self { rule: Rule::Tokenizer(Box::new(tokenizer)), words })
+        let longest = tokenizer.get_vocab(true).keys().map(String::len).max().unwrap_or(1).max(1);
+        Ok(Self { rule: Rule::Tokenizer(Box::new(tokenizer)), list: words, longest })
+    }
+
+    /// Bytes of the longest token, as it stands in a vocabulary: a text of as many times these is not fewer tokens
+    /// (vLLM 0.33.0, `max_chars_per_token`).
+    pub(super) fn longest(&self) -> usize {
+        self.longest
     }
 
     /// The tokens of a text, after those that a model has before every text where that is asked for.
@@ -99,12 +109,12 @@ impl Words {
 
     /// The word at a place of an answer.
     pub(super) fn word(&self, seed: u32, place: u32) -> &str {
-        &self.words[self.index(seed, place)].0
+        &self.list[self.index(seed, place)].0
     }
 
     /// Its token.
     pub(super) fn token(&self, seed: u32, place: u32) -> u32 {
-        self.words[self.index(seed, place)].1
+        self.list[self.index(seed, place)].1
     }
 
     /// The words of an answer from one place to another.
@@ -118,7 +128,7 @@ impl Words {
 
     fn index(&self, seed: u32, place: u32) -> usize {
         let mixed = mix(u64::from(seed) << 32 | u64::from(place));
-        (mixed % self.words.len() as u64) as usize
+        (mixed % self.list.len() as u64) as usize
     }
 }
 

@@ -2,23 +2,60 @@
 
 mod chat;
 mod completions;
+mod messages;
 mod models;
 mod sampling;
 mod stream;
 mod template;
+mod whole;
 
-pub(super) use chat::{chat_completions, prompt as chat_prompt};
+use std::sync::Arc;
+
+use axum::response::Response;
+
+use self::sampling::Sampling;
+use self::stream::{Choice, Style, streamed};
+use self::whole::whole;
+use super::app::{App, Asked, Dialect};
+use super::error::ApiError;
+
+pub(super) use chat::chat_completions;
 pub(super) use completions::completions;
+pub(super) use messages::prompt as chat_prompt;
 pub(super) use models::{model, models};
+pub(super) use sampling::refuse_ranks;
 pub(super) use template::ChatTemplate;
 pub use template::TemplateError;
 
+/// Answers of requests to either endpoint.
+async fn answer(
+    app: &Arc<App>,
+    style: Style,
+    sampling: Sampling,
+    asked: Vec<Asked>,
+) -> Result<Response, ApiError> {
+    let named = asked.first().and_then(|asked| asked.named.as_ref());
+    let id = match (named, app.dialect, style) {
+        (Some(named), ..) => named.rid.clone(),
+        (None, Dialect::Sglang, _) => app.id(""),
+        (None, Dialect::Vllm, Style::Completion) => app.id("cmpl-"),
+        (None, Dialect::Vllm, Style::Chat) => app.id("chatcmpl-"),
+    };
+    let pending = asked.into_iter().map(|asked| app.submit(asked));
+    let pending = pending.collect::<Result<Vec<_>, _>>()?;
+    let choices = (0..).zip(pending).map(|(index, pending)| Choice { index, pending }).collect();
+    if sampling.streams {
+        return Ok(streamed(app, style, id, sampling, choices));
+    }
+    whole(app, style, &id, &sampling, choices).await
+}
+
 /// Fields that change neither how long an answer takes nor how long it is.
 const INERT: &[&str] = &[
-    "add_special_tokens",
     "background",
     "bad_words",
-    "cache_salt",
+    "custom_labels",
+    "custom_logit_processor",
     "custom_params",
     "detokenize",
     "frequency_penalty",
@@ -37,10 +74,10 @@ const INERT: &[&str] = &[
     "seed",
     "separate_reasoning",
     "service_tier",
+    "session_id",
     "skip_special_tokens",
     "spaces_between_special_tokens",
     "store",
-    "stop_token_ids",
     "stream_reasoning",
     "temperature",
     "top_k",

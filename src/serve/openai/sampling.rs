@@ -2,15 +2,18 @@
 
 use std::sync::Arc;
 
-use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::rng::mix;
 use crate::serve::answer::Progress;
-use crate::serve::app::{App, Asked, Pending, Target};
+use crate::serve::app::{App, Asked, Dialect, Pending, Target};
+use crate::serve::context;
 use crate::serve::error::ApiError;
 use crate::serve::fields::Fields;
 use crate::serve::handover::{Part, Parts, kv_transfer_params};
+use crate::serve::rids::Named;
+
+/// What SGLang calls a model that is not named.
+const DEFAULT_MODEL: &str = "default";
 
 /// How answers are to be.
 #[derive(Debug)]
@@ -24,20 +27,31 @@ pub(super) struct Sampling {
     min_tokens: u32,
     ignore_eos: bool,
     priority: i32,
-    salt: u64,
     pub(super) parts: Parts,
 }
 
 /// Where usage is told.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Default)]
 pub(super) struct StreamOptions {
     /// In a chunk after the last one.
-    #[serde(rename = "include_usage")]
     pub(super) at_end: bool,
     /// In every chunk.
-    #[serde(rename = "continuous_usage_stats")]
     pub(super) in_chunks: bool,
+}
+
+impl StreamOptions {
+    fn read(fields: &mut Fields, app: &App, streams: bool) -> Result<Self, ApiError> {
+        const NAME: &str = "stream_options";
+        let Some(mut options) = fields.object(NAME)? else { return Ok(Self::default()) };
+        if app.dialect == Dialect::Vllm && !streams && !options.is_empty() {
+            let message = "Stream options can only be defined when `stream=True`.";
+            return Err(ApiError::field(NAME, message));
+        }
+        let at_end = options.take("include_usage")?.unwrap_or(false);
+        let in_chunks = options.take("continuous_usage_stats")?.unwrap_or(false);
+        options.finish_in(NAME, &["include_obfuscation"])?;
+        Ok(Self { at_end, in_chunks })
+    }
 }
 
 impl Sampling {
@@ -49,7 +63,12 @@ impl Sampling {
         default_limit: Option<u32>,
     ) -> Result<Self, ApiError> {
         let model: Option<String> = fields.take("model")?;
-        let target = app.target(model.as_deref())?;
+        // vLLM reads over it.
+        let adapter: Option<String> = match app.dialect {
+            Dialect::Vllm => None,
+            Dialect::Sglang => fields.take("lora_path")?,
+        };
+        let target = app.target_of(model.as_deref(), adapter.as_deref())?;
         let n: u32 = fields.take("n")?.unwrap_or(1);
         if n == 0 {
             return Err(ApiError::field("n", "`n` must be at least 1, got 0"));
@@ -75,14 +94,16 @@ impl Sampling {
             let message = format!("`min_tokens` must be at most the limit, got {min_tokens}");
             return Err(ApiError::field("min_tokens", message));
         }
-        let stream_options: Option<StreamOptions> = fields.take("stream_options")?;
-        let salt: Option<String> = fields.take("cache_salt")?;
+        let streams = fields.take("stream")?.unwrap_or(false);
+        let usage = StreamOptions::read(fields, app, streams)?;
         let no = [json!(false), json!(0), json!([]), json!({}), json!("")];
         let stop = "answers end by their length; leave it out, or empty";
-        fields.only("stop", &no, stop)?;
-        fields.only("logprobs", &no, "answers have no probabilities")?;
+        for name in ["stop", "stop_token_ids", "stop_regex"] {
+            fields.only(name, &no, stop)?;
+        }
         fields.only("top_logprobs", &no, "answers have no probabilities")?;
-        fields.only("prompt_logprobs", &no, "answers have no probabilities")?;
+        // Zero asks for that of the token itself.
+        fields.only("prompt_logprobs", &[], "answers have no probabilities")?;
         fields.only("use_beam_search", &no, "answers are sampled one by one")?;
         fields.only("truncate_prompt_tokens", &no, "prompts are served whole")?;
         for name in
@@ -92,18 +113,21 @@ impl Sampling {
         }
         fields.only("response_format", &[json!({"type": "text"})], "answers follow no grammar")?;
         fields.only("return_hidden_states", &no, "answers have no states")?;
+        refuse_ranks(fields)?;
         Ok(Self {
             target,
-            model: model.unwrap_or_else(|| app.models[0].name.clone()),
+            model: model.unwrap_or_else(|| match app.dialect {
+                Dialect::Vllm => app.models[0].name.clone(),
+                Dialect::Sglang => DEFAULT_MODEL.to_owned(),
+            }),
             n,
-            streams: fields.take("stream")?.unwrap_or(false),
-            usage: stream_options.unwrap_or_default(),
+            streams,
+            usage,
             max_tokens,
             min_tokens,
             ignore_eos: fields.take("ignore_eos")?.unwrap_or(false),
             priority: fields.take("priority")?.unwrap_or(0),
             parts: Parts::read(fields, app)?,
-            salt: salt.map_or(0, |salt| salted(&salt)),
         })
     }
 
@@ -118,58 +142,50 @@ impl Sampling {
         Some(kv_transfer_params(app, id, pending.prompt_tokens))
     }
 
-    /// A request for an answer to this prompt. One that is too long is refused, as the engines do.
+    /// The names of the requests for so many prompts; vLLM knows none.
+    pub(super) fn named(
+        &self,
+        fields: &mut Fields,
+        app: &App,
+        prompts: usize,
+        is_list: bool,
+    ) -> Result<Vec<Option<Named>>, ApiError> {
+        match app.dialect {
+            Dialect::Vllm => Ok((0..prompts * self.n as usize).map(|_| None).collect()),
+            Dialect::Sglang => app.rids.read(fields, (prompts, is_list, self.n)),
+        }
+    }
+
+    /// A request for an answer to this prompt, under its salt. One that is too long is refused, as the engines do.
     pub(super) fn ask(
         &self,
-        fields: &Fields,
-        prompt: Arc<[u32]>,
-        part: Part,
+        (app, fields): (&App, &Fields),
+        (prompt, salt): (Arc<[u32]>, u64),
+        (part, named): (Part, Option<Named>),
     ) -> Result<Asked, ApiError> {
-        asked(self, fields.came, prompt, part)
+        let most = self.target.max_model_len;
+        let room = context::room(app.dialect, most, prompt.len(), self.max_tokens)?;
+        Ok(Asked {
+            came: fields.came,
+            prompt,
+            max_tokens: self.max_tokens,
+            min_tokens: self.min_tokens.min(room),
+            ignore_eos: self.ignore_eos,
+            target: self.target,
+            priority: self.priority,
+            salt,
+            part,
+            named,
+        })
     }
 }
 
-fn asked(
-    sampling: &Sampling,
-    came: std::time::Instant,
-    prompt: Arc<[u32]>,
-    part: Part,
-) -> Result<Asked, ApiError> {
-    let (most, len) = (sampling.target.max_model_len, prompt.len());
-    if prompt.is_empty() {
-        return Err(ApiError::bad("the prompt is empty"));
+/// Ranks of a server are chosen by its scheduler.
+pub(in crate::serve) fn refuse_ranks(fields: &mut Fields) -> Result<(), ApiError> {
+    for name in ["routed_dp_rank", "data_parallel_rank", "disagg_prefill_dp_rank"] {
+        fields.only(name, &[], "requests do not choose the rank that serves them")?;
     }
-    if len >= most as usize {
-        return Err(ApiError::bad(format!(
-            "This model's maximum context length is {most} tokens. However, your request has {len} \
-             input tokens. Please reduce the length of the input messages."
-        )));
-    }
-    let room = most - len as u32;
-    if let Some(limit) = sampling.max_tokens.filter(|limit| *limit > room) {
-        return Err(ApiError::bad(format!(
-            "This model's maximum context length is {most} tokens. However, you requested {limit} \
-             output tokens and your prompt has {len} input tokens, {} in all. Please reduce one of \
-             them.",
-            u64::from(limit) + len as u64
-        )));
-    }
-    Ok(Asked {
-        came,
-        prompt,
-        max_tokens: sampling.max_tokens,
-        min_tokens: sampling.min_tokens.min(room),
-        ignore_eos: sampling.ignore_eos,
-        target: sampling.target,
-        priority: sampling.priority,
-        salt: sampling.salt,
-        part,
-    })
-}
-
-/// The number of a salt; none has that of prompts without one.
-fn salted(salt: &str) -> u64 {
-    salt.bytes().fold(1, |hash, byte| mix(hash ^ u64::from(byte))).max(1)
+    Ok(())
 }
 
 /// Tokens that were computed for answers.

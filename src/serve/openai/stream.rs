@@ -1,6 +1,6 @@
 //! Answers in server-sent events.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::body::{Body, Bytes};
 use axum::http::header;
@@ -11,9 +11,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::sampling::{Sampling, usage};
-use crate::serve::answer::End;
-use crate::serve::app::{App, Pending, unix_seconds};
-use crate::serve::error::ApiError;
+use crate::serve::answer::{End, Progress};
+use crate::serve::app::{App, Dialect, Pending, unix_seconds};
+use crate::serve::error::{ApiError, Voice};
 
 /// One of the answers of a request.
 #[derive(Debug)]
@@ -27,6 +27,15 @@ pub(super) struct Choice {
 pub(super) enum Style {
     Completion,
     Chat,
+}
+
+impl Style {
+    fn path(self) -> &'static str {
+        match self {
+            Self::Completion => "/v1/completions",
+            Self::Chat => "/v1/chat/completions",
+        }
+    }
 }
 
 /// What all chunks of a response have in common.
@@ -48,8 +57,8 @@ struct Way {
     is_over: bool,
 }
 
-/// Usage of all answers, when they are over.
-type Totals = Arc<std::sync::Mutex<[u32; 3]>>;
+/// Usage of all answers, when they are over; nothing where one of them failed.
+type Totals = Arc<Mutex<Option<[u32; 3]>>>;
 
 /// A response that streams its answers.
 pub(super) fn streamed(
@@ -61,7 +70,7 @@ pub(super) fn streamed(
 ) -> Response {
     let head = Head { app: app.clone(), style, id, created: unix_seconds(), sampling };
     let head = Arc::new(head);
-    let totals = Totals::default();
+    let totals: Totals = Arc::new(Mutex::new(Some([0; 3])));
     let mut ways = choices.into_iter().map(|choice| {
         let way = Way { head: head.clone(), choice, sent: 0, is_over: false };
         Box::pin(way.chunks(totals.clone()))
@@ -84,8 +93,8 @@ pub(super) fn streamed(
 /// After all answers: usage, if it was asked for, and the mark of the end.
 fn tail(head: &Head, totals: &Totals) -> Bytes {
     let mut text = String::new();
-    if head.sampling.usage.at_end {
-        let [prompt, completion, cached] = *totals.lock().unwrap_or_else(PoisonError::into_inner);
+    let totals = *totals.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some([prompt, completion, cached]) = totals.filter(|_| head.sampling.usage.at_end) {
         let usage = Some(usage(prompt, completion, cached));
         text = head.event(&[], usage);
     }
@@ -114,7 +123,11 @@ enum Piece<'a> {
         text: &'a str,
         logprobs: (),
         finish_reason: Option<&'static str>,
-        stop_reason: (),
+        /// As vLLM calls it, and as SGLang does.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        stop_reason: Option<()>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        matched_stop: Option<()>,
     },
     Chat {
         index: u32,
@@ -145,13 +158,17 @@ impl Head {
 
     fn piece<'a>(&self, index: u32, text: &'a str, reason: Option<&'static str>) -> Piece<'a> {
         match self.style {
-            Style::Completion => Piece::Completion {
-                index,
-                text,
-                logprobs: (),
-                finish_reason: reason,
-                stop_reason: (),
-            },
+            Style::Completion => {
+                let is_sglang = self.app.dialect == Dialect::Sglang;
+                Piece::Completion {
+                    index,
+                    text,
+                    logprobs: (),
+                    finish_reason: reason,
+                    stop_reason: (!is_sglang).then_some(()),
+                    matched_stop: is_sglang.then_some(()),
+                }
+            }
             Style::Chat => Piece::Chat {
                 index,
                 delta: Delta { role: None, content: text },
@@ -173,15 +190,33 @@ impl Way {
         })
     }
 
-    /// The events of what has come meanwhile.
+    /// The events of what has come meanwhile: tokens, and the end or an error.
     async fn next(&mut self, totals: &Totals) -> String {
         let progress = self.choice.pending.answer.beyond(self.sent).await;
-        let (head, index) = (&self.head, self.choice.index);
-        let prompt_tokens = self.choice.pending.prompt_tokens;
-        if let Some(error) = progress.end.and_then(ApiError::of) {
-            self.is_over = true;
-            return format!("data: {}\n\n", error.json());
+        let error = progress.end.and_then(ApiError::of);
+        self.is_over = progress.end.is_some();
+        let mut text = String::new();
+        if error.is_none() || progress.tokens > self.sent {
+            text = self.piece(&progress, progress.end.filter(|_| error.is_none()));
         }
+        self.sent = progress.tokens;
+        let mut totals = totals.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(error) = error {
+            *totals = None;
+            let error = error.event(Voice::of(self.head.app.dialect, self.head.style.path()));
+            text.extend(["data: ", &error.to_string(), "\n\n"]);
+        } else if let Some(totals) = totals.as_mut().filter(|_| self.is_over) {
+            let is_first = self.choice.index.is_multiple_of(self.head.sampling.n);
+            totals[0] += if is_first { self.choice.pending.prompt_tokens } else { 0 };
+            totals[1] += progress.tokens;
+            totals[2] += if is_first { progress.cached_tokens } else { 0 };
+        }
+        text
+    }
+
+    /// The events of the tokens that have not been sent.
+    fn piece(&self, progress: &Progress, end: Option<End>) -> String {
+        let (head, index) = (&self.head, self.choice.index);
         let mut text = String::new();
         if self.sent == 0 && head.style == Style::Chat {
             let delta = Delta { role: Some("assistant"), content: "" };
@@ -191,19 +226,14 @@ impl Way {
         head.app.lateness.written(progress.due);
         let seed = progress.id.map_or(0, |id| id.0);
         let words = head.app.words.text(seed, self.sent..progress.tokens);
-        let piece = head.piece(index, &words, progress.end.map(End::reason));
-        let counted = head.sampling.usage.in_chunks;
-        let usage = counted.then(|| usage(prompt_tokens, progress.tokens, progress.cached_tokens));
+        let piece = head.piece(index, &words, end.map(End::reason));
+        let prompt_tokens = self.choice.pending.prompt_tokens;
+        let usage = head
+            .sampling
+            .usage
+            .in_chunks
+            .then(|| usage(prompt_tokens, progress.tokens, progress.cached_tokens));
         text.push_str(&head.event(&[piece], usage));
-        self.sent = progress.tokens;
-        if progress.end.is_some() {
-            self.is_over = true;
-            let is_first = index % head.sampling.n == 0;
-            let mut totals = totals.lock().unwrap_or_else(PoisonError::into_inner);
-            totals[0] += if is_first { prompt_tokens } else { 0 };
-            totals[1] += progress.tokens;
-            totals[2] += if is_first { progress.cached_tokens } else { 0 };
-        }
         text
     }
 }

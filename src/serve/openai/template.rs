@@ -42,9 +42,6 @@ pub(in crate::serve) struct ChatTemplate {
 pub(in crate::serve) struct Message {
     pub(in crate::serve) role: String,
     pub(in crate::serve) content: Option<String>,
-    /// What else it says: `name`, `reasoning_content`.
-    #[serde(flatten)]
-    pub(in crate::serve) rest: BTreeMap<String, serde_json::Value>,
 }
 
 impl ChatTemplate {
@@ -144,7 +141,7 @@ mod tests {
 
     fn message(role: &str, content: &str) -> Message {
         let content = Some(content.to_owned());
-        Message { role: role.to_owned(), content, rest: BTreeMap::new() }
+        Message { role: role.to_owned(), content }
     }
 
     fn template(text: &str) -> ChatTemplate {

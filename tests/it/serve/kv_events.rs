@@ -169,7 +169,9 @@ async fn sglang_tells_of_pages_and_a_replica_that_starts_again_has_none() {
     }
     let stored = listener.until("BlockStored").await;
     let tokens: Vec<u64> = stored.iter().flat_map(tokens_of).collect();
-    assert_eq!(tokens, prompt[..tokens.len()]);
+    // In one batch with those of the answer, where the machine is busy.
+    let len = tokens.len().min(prompt.len());
+    assert_eq!(tokens[..len], prompt[..len]);
     assert_eq!(stored[0].get("group_idx"), None, "SGLang has one kind of block");
     let fault = json!({"type": "crash", "replica": 1, "at_s": 0.0, "down_s": 1.0});
     server.post("/servecast/faults", &fault);

@@ -7,15 +7,20 @@
 //! * `handover.rs`: prefill and decode as servers of their own
 //! * `kv_events.rs`: what routers hear of its caches
 //! * `templates.rs`: chats that a template makes prompts of
+//! * `dialects.rs`: what each server reads and refuses, and how; `rids.rs`: requests that are ended by their names
+//! * `shares.rs`: memory of bodies and texts, which many share
 //! * `faults.rs`: faults that are told to it; `silence.rs`: clients that hold a place and say nothing
 
 mod bodies;
 mod broken;
 mod day;
+mod dialects;
 mod faults;
 mod fuzz;
 mod handover;
 mod kv_events;
+mod rids;
+mod shares;
 mod silence;
 mod templates;
 mod wire;
