@@ -66,6 +66,7 @@ impl ApiError {
             StatusCode::BAD_REQUEST => "BadRequestError",
             StatusCode::UNAUTHORIZED => "AuthenticationError",
             StatusCode::NOT_FOUND => "NotFoundError",
+            StatusCode::CONFLICT => "ConflictError",
             StatusCode::TOO_MANY_REQUESTS => "RateLimitError",
             StatusCode::SERVICE_UNAVAILABLE => "ServiceUnavailableError",
             _ => "InternalServerError",
