@@ -20,6 +20,9 @@ use crate::serve::{self, KvEvents, Limits, ServeError, Settings, Tokens};
 const TRACE: &str = "trace.jsonl";
 const AGAIN: &str = "replay.toml";
 
+/// How many connections or requests there may be at once.
+const AT_ONCE: std::ops::RangeInclusive<i64> = 1..=1 << 20;
+
 /// `servecast serve`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
@@ -76,11 +79,13 @@ pub(super) struct ServeArguments {
     #[arg(long, value_name = "BYTES", default_value_t = Limits::default().body_bytes)]
     max_body: usize,
     /// Connections at once
-    #[arg(long, value_name = "N", default_value_t = Limits::default().connections)]
-    max_connections: usize,
+    #[arg(long, value_name = "N", default_value_t = Limits::default().connections as u32,
+        value_parser = clap::value_parser!(u32).range(AT_ONCE))]
+    max_connections: u32,
     /// Requests at once; more are answered with 503
-    #[arg(long, value_name = "N", default_value_t = Limits::default().requests)]
-    max_requests: usize,
+    #[arg(long, value_name = "N", default_value_t = Limits::default().requests as u32,
+        value_parser = clap::value_parser!(u32).range(AT_ONCE))]
+    max_requests: u32,
     /// Folder for records, summary and figures of what was served; a new one below `runs/` if absent
     #[arg(long, value_name = "DIR")]
     output_dir: Option<PathBuf>,
@@ -97,7 +102,8 @@ pub(super) struct ServeArguments {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 enum Answers {
-    /// As long as their limit (`max_tokens`); those without one as in the workload of the scenario
+    /// As long as their limit (`max_tokens`); those without one as in the workload of the scenario, unless they
+    /// ignore the end (`ignore_eos`)
     #[default]
     Asked,
     /// As in the workload of the scenario, up to their limit, unless they ignore the end (`ignore_eos`)
@@ -173,10 +179,16 @@ pub(super) fn serve(arguments: &ServeArguments) -> Result<(), Failure> {
         late.p99_s * 1e3,
         late.most_s * 1e3
     ));
+    let traced = served.traced.map_err(|error| {
+        let what = "what was asked is not recorded, and there is no replay.toml";
+        Failure::Run(anyhow::Error::from(error).context(what))
+    });
     if served.counts.arrived == 0 {
-        return Ok(());
+        return traced;
     }
-    if let Some(dir) = &mut dir {
+    if let Some(dir) = dir.as_mut().filter(|_| traced.is_err()) {
+        dir.release(TRACE);
+    } else if let Some(dir) = &mut dir {
         let again = again(&loaded.text()).map_err(Failure::Run)?;
         dir.write(AGAIN, again.as_bytes()).map_err(|error| Failure::Run(error.into()))?;
     }
@@ -196,7 +208,8 @@ pub(super) fn serve(arguments: &ServeArguments) -> Result<(), Failure> {
         spread: None,
         wall_s,
     };
-    report(dir, &[outcome], &output)
+    report(dir, &[outcome], &output)?;
+    traced
 }
 
 /// The scenario with what was asked as its workload.
@@ -282,13 +295,14 @@ impl ServeArguments {
             tokens: self.tokens(),
             chat_template: self.chat_template.clone(),
             trace: None,
+            keeps_records: !self.no_files,
             kv_events: None,
             draws_lengths: self.answers == Answers::Workload,
             api_key: self.api_key(),
             limits: Limits {
                 body_bytes: self.max_body,
-                connections: self.max_connections,
-                requests: self.max_requests,
+                connections: self.max_connections as usize,
+                requests: self.max_requests as usize,
                 ..Limits::default()
             },
             grace: Duration::from_secs_f64(self.grace),

@@ -153,6 +153,11 @@ impl RunDir {
         Ok(path)
     }
 
+    /// A file that was [reserved](Self::reserve) is not going to be there.
+    pub fn release(&mut self, name: &str) {
+        self.files.retain(|file| file != Path::new(name));
+    }
+
     /// Refuses a file whose folder leads out of the run's own.
     fn check_inside(&self, name: &Path) -> Result<(), RunDirError> {
         let folders = name.ancestors().skip(1).filter(|folder| !folder.as_os_str().is_empty());

@@ -5,7 +5,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, OwnedSemaphorePermit};
 
 use super::clock::wall;
 use crate::ids::RequestId;
@@ -101,4 +101,70 @@ impl Answer {
     fn lock(&self) -> MutexGuard<'_, Progress> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// An answer that the cluster owes its client. When it is dropped without an end, however that comes about, its
+/// client hears that the server ends.
+#[derive(Debug)]
+pub(super) struct Owed {
+    answer: Arc<Answer>,
+    /// What its request takes of the server's bounds.
+    place: Option<Arc<Place>>,
+}
+
+impl Owed {
+    pub(super) fn new(answer: Arc<Answer>, place: Arc<Place>) -> Self {
+        Self { answer, place: Some(place) }
+    }
+
+    /// An answer that nobody waits for.
+    pub(super) fn to_nobody() -> Self {
+        Self { answer: Answer::new(), place: None }
+    }
+
+    /// Whether it is owed to the client with this answer.
+    pub(super) fn is_of(&self, answer: &Answer) -> bool {
+        std::ptr::eq(&raw const *self.answer, answer)
+    }
+
+    pub(super) fn progress(&self) -> Progress {
+        self.answer.progress()
+    }
+
+    pub(super) fn change(&self, change: impl FnOnce(&mut Progress)) {
+        self.answer.change(change);
+    }
+
+    /// Ends it.
+    pub(super) fn end(self, end: End) {
+        self.end_with(end, |_| {});
+    }
+
+    /// Ends it, with what else is told at its end.
+    pub(super) fn end_with(mut self, end: End, tell: impl FnOnce(&mut Progress)) {
+        // A client that sends the next request at once finds the place free.
+        self.place = None;
+        self.answer.change(|progress| {
+            tell(progress);
+            progress.end.get_or_insert(end);
+        });
+    }
+}
+
+impl Drop for Owed {
+    fn drop(&mut self) {
+        self.place = None;
+        if self.answer.progress().end.is_none() {
+            self.answer.change(|progress| {
+                progress.end.get_or_insert(End::ShuttingDown);
+            });
+        }
+    }
+}
+
+/// What a request takes of the server's bounds until neither its client nor the cluster has it.
+#[derive(Debug)]
+pub(super) struct Place {
+    pub(super) _request: OwnedSemaphorePermit,
+    pub(super) _prompt: OwnedSemaphorePermit,
 }

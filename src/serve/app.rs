@@ -9,7 +9,7 @@ use axum::http::{HeaderMap, StatusCode, Uri};
 use tokio::sync::Semaphore;
 
 use super::access;
-use super::answer::Answer;
+use super::answer::{Answer, Owed, Place};
 use super::driver::{Command, Handle, Look, Replica, Submission};
 use super::error::ApiError;
 use super::handover::Part;
@@ -46,6 +46,8 @@ pub struct Limits {
     pub connections: usize,
     /// Requests at once.
     pub requests: usize,
+    /// Tokens of their prompts.
+    pub prompt_tokens: usize,
     /// Choices of one request: prompts times `n`.
     pub choices: usize,
 }
@@ -61,6 +63,7 @@ impl Default for Limits {
             write_time: Duration::from_mins(1),
             connections: 8192,
             requests: 65_536,
+            prompt_tokens: 64 << 20,
             choices: 256,
         }
     }
@@ -124,12 +127,14 @@ pub(super) struct App {
     pub(super) bodies: Arc<Semaphore>,
     /// Kibibytes of tokens that are told, of `/tokenize`.
     pub(super) told: Arc<Semaphore>,
-    pub(super) requests: Arc<Semaphore>,
     /// Requests that have names.
     pub(super) rids: Arc<Rids>,
+    pub(super) requests: Arc<Semaphore>,
+    pub(super) prompts: Arc<Semaphore>,
+    pub(super) connections: Arc<Semaphore>,
     pub(super) api_key: Option<String>,
     pub(super) is_closing: Arc<AtomicBool>,
-    pub(super) ids: AtomicU64,
+    pub(super) ids: Arc<AtomicU64>,
     /// Seconds since 1970 when it began.
     pub(super) started: u64,
     /// The model of each replica, by its place among those that are served.
@@ -163,6 +168,19 @@ pub(super) struct Target {
 }
 
 impl App {
+    /// What bounds connections and requests, and numbers answers, is shared with another port.
+    pub(super) fn beside(self, other: &Self) -> Self {
+        Self {
+            bodies: other.bodies.clone(),
+            told: other.told.clone(),
+            requests: other.requests.clone(),
+            prompts: other.prompts.clone(),
+            connections: other.connections.clone(),
+            ids: other.ids.clone(),
+            ..self
+        }
+    }
+
     /// The model or adapter of a request; the first model where none is named.
     pub(super) fn target(&self, name: Option<&str>) -> Result<Target, ApiError> {
         let of = |served: &Served, adapter| Target {
@@ -341,19 +359,15 @@ impl App {
         if self.is_closing.load(Ordering::Relaxed) {
             return Err(ApiError::closing());
         }
-        let busy = || {
-            let most = self.limits.requests;
-            let message = format!("there are {most} requests at once already");
-            ApiError::new(StatusCode::SERVICE_UNAVAILABLE, message)
-        };
-        let place = self.requests.clone().try_acquire_owned().map_err(|_| busy())?;
         let Asked { came, prompt, target, part, named, .. } = asked;
-        let answer = named.as_ref().map_or_else(Answer::new, |named| named.answer.clone());
         let prompt_tokens = prompt.len() as u32;
+        let place = Arc::new(self.place(prompt_tokens)?);
+        let answer = named.as_ref().map_or_else(Answer::new, |named| named.answer.clone());
         let submission = Submission {
             came,
             prompt,
             max_tokens: asked.max_tokens,
+            room: target.max_model_len.saturating_sub(prompt_tokens),
             min_tokens: asked.min_tokens,
             ignore_eos: asked.ignore_eos,
             model: target.model,
@@ -362,10 +376,23 @@ impl App {
             salt: asked.salt,
             replica: self.replica,
             part,
-            answer: answer.clone(),
+            answer: Owed::new(answer.clone(), place.clone()),
         };
         self.handle.tell(Command::Submit(Box::new(submission)));
         Ok(Pending { answer, handle: self.handle.clone(), prompt_tokens, named, _place: place })
+    }
+
+    /// A place for one more request, if there is one.
+    fn place(&self, prompt_tokens: u32) -> Result<Place, ApiError> {
+        let busy = |message: String| ApiError::new(StatusCode::SERVICE_UNAVAILABLE, message);
+        let request = self.requests.clone().try_acquire_owned().map_err(|_| {
+            busy(format!("there are {} requests at once already", self.limits.requests))
+        })?;
+        let prompt = self.prompts.clone().try_acquire_many_owned(prompt_tokens).map_err(|_| {
+            let most = self.limits.prompt_tokens;
+            busy(format!("the prompts of all requests at once would have more than {most} tokens"))
+        })?;
+        Ok(Place { _request: request, _prompt: prompt })
     }
 }
 
@@ -393,7 +420,7 @@ pub(super) struct Pending {
     handle: Handle,
     pub(super) prompt_tokens: u32,
     pub(super) named: Option<Named>,
-    _place: tokio::sync::OwnedSemaphorePermit,
+    _place: Arc<Place>,
 }
 
 impl Drop for Pending {

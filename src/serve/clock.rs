@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::units::{SimDuration, SimTime};
+use crate::units::SimTime;
 
 /// The instant on the wall.
 #[expect(clippy::disallowed_methods, reason = "a server keeps the time of its clients")]
@@ -21,6 +21,8 @@ pub(super) struct Clock {
 impl Clock {
     /// Slower and faster than this is refused.
     pub(super) const SPEEDS: std::ops::RangeInclusive<f64> = 0.001..=100_000.0;
+    /// It stops after 507 years: what begins by then ends within the 584 years of simulated time.
+    pub(super) const LATEST: SimTime = SimTime::from_nanos(16_000_000_000_000_000_000);
 
     /// Time zero is now.
     pub(super) fn start(speed: f64) -> Self {
@@ -39,7 +41,8 @@ impl Clock {
     /// The simulated time at an instant; none is before the clock was set.
     pub(super) fn at(&self, wall: Instant) -> SimTime {
         let passed = wall.saturating_duration_since(self.wall);
-        self.at + SimDuration::from_nanos((passed.as_nanos() as f64 * self.speed) as u64)
+        let passed = (passed.as_nanos() as f64 * self.speed) as u64;
+        SimTime::from_nanos(self.at.as_nanos().saturating_add(passed)).min(Self::LATEST)
     }
 
     /// The instant at which it is that time.
@@ -49,10 +52,9 @@ impl Clock {
         self.wall + Duration::from_nanos((ahead as u64).min(315_360_000_000_000_000))
     }
 
-    /// From now on time goes by so fast.
-    pub(super) fn set_speed(&mut self, speed: f64) {
-        let wall = wall();
-        *self = Self { wall, at: self.at(wall), speed };
+    /// It is `at` now, and from now on time goes by so fast.
+    pub(super) fn set(&mut self, at: SimTime, speed: f64) {
+        *self = Self { wall: wall(), at, speed };
     }
 }
 
@@ -77,10 +79,19 @@ mod tests {
     fn a_change_of_speed_moves_no_time() {
         let mut clock = Clock::start(1000.0);
         let before = clock.now();
-        clock.set_speed(0.001);
+        clock.set(before, 0.001);
         let after = clock.now();
         assert!(after >= before);
         assert!((after - before).as_secs_f64() < 10_000.0 * 1e-3 + 10.0);
         assert!((clock.now() - after).as_secs_f64() < 0.1);
+    }
+
+    #[test]
+    fn time_stops_before_it_overflows() {
+        let mut clock = Clock::start(1.0);
+        clock.set(SimTime::from_nanos(Clock::LATEST.as_nanos() - 1), 100_000.0);
+        assert_eq!(clock.at(wall() + Duration::from_hours(1_000)), Clock::LATEST);
+        let left = SimTime::MAX - Clock::LATEST;
+        assert!(left.as_secs_f64() > 2e9, "a fault of 1e9 s that begins 1e9 s later");
     }
 }

@@ -33,7 +33,8 @@ pub(super) async fn health(State(app): State<Arc<App>>) -> Result<(), ApiError> 
     }
 }
 
-/// `POST /servecast/faults`: a fault as scenarios write it, whose time is now if it is not given.
+/// `POST /servecast/faults`: a fault as scenarios write it, whose time is now if it is not given. The answer has it with
+/// its time.
 pub(super) async fn faults(
     State(app): State<Arc<App>>,
     mut fields: Fields,
@@ -43,7 +44,9 @@ pub(super) async fn faults(
     let read = serde_json::from_value::<FaultConfig>(Value::Object(fault));
     let fault = read.map_err(|error| ApiError::bad(format!("no fault: {error}")))?;
     app.check(&fault)?;
-    app.handle.tell(Command::Fault(fault.clone()));
+    let planned = app.handle.ask(|reply| Command::Fault(fault, reply)).await;
+    let planned = planned.ok_or_else(ApiError::closing)?;
+    let fault = planned.map_err(|why| ApiError::new(StatusCode::CONFLICT, why))?;
     Ok(Json(json!({"fault": fault})))
 }
 

@@ -3,22 +3,24 @@
 //! It sleeps until something is due: an event of the cluster, a delivery to a client, or a command. What
 //! comes from clients comes through one queue, with the instant at which it came.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
-use super::answer::{Answer, End};
+use super::answer::{Answer, End, Owed};
 use super::clock::{Clock, wall};
 use super::counters::Counters;
 use super::handover::{Part, Waiting, Waits};
 use super::kv_events::Telling;
-use super::lengths::Lengths;
+use super::lengths::{Drawn, Lengths, Wanted};
 use super::ports::Chosen;
 use super::prefixes::Prefixes;
 use super::relay::{Relay, Stream};
 use super::trace::TraceLog;
+use super::windows::Windows;
 use crate::cluster::Role;
 use crate::engine::scheduler::Load;
 use crate::ids::{AdapterId, InstanceId, ModelId, RequestId};
@@ -28,14 +30,22 @@ use crate::request::{Content, Request, Segment};
 use crate::resolved::Scenario;
 use crate::scenario::FaultConfig;
 use crate::sim::{Counts, Live};
-use crate::units::SimTime;
+use crate::units::{SimDuration, SimTime};
 
 /// Handled between two looks at the queue of commands, so that neither waits long for the other.
 const EVENTS_AT_ONCE: usize = 256;
+/// How many of them requests that come may be: a long prompt takes as long as a hundred steps.
+const REQUESTS_AT_ONCE: usize = 16;
+/// Commands between two looks at what is due.
+const COMMANDS_AT_ONCE: usize = 64;
 /// How far the cluster may be behind the clock before that is said, on the wall.
 const BEHIND: Duration = Duration::from_millis(50);
 /// How often that is said at most.
 const SAID_EVERY: Duration = Duration::from_secs(10);
+/// A report that takes longer than this is told again for as long as [`REPORT_SHARE`] of them take, so that who asks
+/// for it all the time holds no tokens up.
+const LONG_REPORT: Duration = Duration::from_millis(50);
+const REPORT_SHARE: u32 = 20;
 
 /// A request of a client.
 #[derive(Debug)]
@@ -45,6 +55,8 @@ pub(super) struct Submission {
     pub(super) prompt: Arc<[u32]>,
     /// The limit of its answer, if it has one.
     pub(super) max_tokens: Option<u32>,
+    /// Tokens that the prompt leaves of the context.
+    pub(super) room: u32,
     pub(super) min_tokens: u32,
     pub(super) ignore_eos: bool,
     pub(super) model: ModelId,
@@ -54,7 +66,14 @@ pub(super) struct Submission {
     /// The replica that it is sent to, where its client chooses.
     pub(super) replica: Option<InstanceId>,
     pub(super) part: Part,
-    pub(super) answer: Arc<Answer>,
+    pub(super) answer: Owed,
+}
+
+impl Submission {
+    fn wanted(&self) -> Wanted {
+        let Self { max_tokens: limit, room, min_tokens: at_least, ignore_eos, .. } = *self;
+        Wanted { limit, room, at_least, ignore_eos }
+    }
 }
 
 /// What a replica is doing.
@@ -90,7 +109,8 @@ pub(super) enum Command {
     Flush(Option<InstanceId>, oneshot::Sender<bool>),
     /// Whether a replica serves; any, where none is named.
     IsUp(Option<InstanceId>, oneshot::Sender<bool>),
-    Fault(FaultConfig),
+    /// A fault happens now or later: as it is planned, or why it cannot be.
+    Fault(FaultConfig, oneshot::Sender<Result<FaultConfig, String>>),
     Speed(f64),
     Look(oneshot::Sender<Look>),
     Report(oneshot::Sender<Box<Summary>>),
@@ -102,13 +122,9 @@ pub(super) enum Command {
 pub(super) struct Handle(mpsc::Sender<Command>);
 
 impl Handle {
-    /// Tells the driver. When it has gone, who waits for an answer is told.
+    /// Tells the driver. When it has gone, who waits for an answer hears so.
     pub(super) fn tell(&self, command: Command) {
-        if let Err(mpsc::SendError(Command::Submit(submission))) = self.0.send(command) {
-            submission.answer.change(|progress| {
-                progress.end.get_or_insert(End::ShuttingDown);
-            });
-        }
+        drop(self.0.send(command));
     }
 
     /// Asks the driver; nothing when it has gone.
@@ -148,12 +164,21 @@ pub(super) struct Driver {
     lengths: Lengths,
     chosen: Chosen,
     waiting: Waiting,
+    /// Requests that have come, and when they come to the cluster: it may be behind.
+    pending: VecDeque<(SimTime, Box<Submission>)>,
+    windows: Windows,
     trace: Option<TraceLog>,
     /// Where caches are told of.
     kv_events: Option<Telling>,
     commands: mpsc::Receiver<Command>,
     hear: fn(&str),
     said: Option<Instant>,
+    /// Whether more is due than was done at once.
+    is_behind: bool,
+    /// Whether there are no more numbers for requests.
+    is_full: bool,
+    /// The latest report that took long, and until when it is told.
+    reported: Option<(Instant, Summary)>,
 }
 
 impl Driver {
@@ -168,7 +193,7 @@ impl Driver {
     ) -> (Self, Handle) {
         let (sender, commands) = mpsc::channel();
         let clock = Clock::start(speed);
-        let said = None;
+        let windows = Windows::of(&scenario.faults);
         let driver = Self {
             scenario,
             live,
@@ -180,11 +205,16 @@ impl Driver {
             lengths,
             chosen,
             waiting: Waiting::default(),
+            pending: VecDeque::new(),
+            windows,
             trace,
             kv_events,
             commands,
             hear,
-            said,
+            said: None,
+            is_behind: false,
+            is_full: false,
+            reported: None,
         };
         (driver, Handle(sender))
     }
@@ -198,32 +228,37 @@ impl Driver {
     pub(super) fn run(mut self) -> Ended {
         self.clock = Clock::start(self.clock.speed());
         loop {
-            let is_behind = self.catch_up();
-            let command = if is_behind {
-                match self.commands.try_recv() {
-                    Ok(command) => Some(command),
-                    Err(mpsc::TryRecvError::Empty) => None,
-                    Err(mpsc::TryRecvError::Disconnected) => return self.end(),
-                }
-            } else {
-                let rest = self.rest();
-                match self.commands.recv_timeout(rest) {
-                    Ok(command) => Some(command),
-                    Err(RecvTimeoutError::Timeout) => None,
-                    Err(RecvTimeoutError::Disconnected) => return self.end(),
-                }
-            };
-            match command {
-                None => {}
-                Some(Command::Stop) => return self.end(),
-                Some(command) => self.obey(command),
+            self.catch_up();
+            if let Some(why) = self.is_at_end() {
+                (self.hear)(&format!("{why}: the server ends"));
+                return self.end();
             }
+            let mut rest = if self.is_behind { Duration::ZERO } else { self.rest() };
+            for _ in 0..COMMANDS_AT_ONCE {
+                match self.commands.recv_timeout(std::mem::take(&mut rest)) {
+                    Ok(Command::Stop) | Err(RecvTimeoutError::Disconnected) => return self.end(),
+                    Ok(command) => self.obey(command),
+                    Err(RecvTimeoutError::Timeout) => break,
+                }
+            }
+        }
+    }
+
+    /// Why a run cannot go on, if it cannot.
+    fn is_at_end(&self) -> Option<&'static str> {
+        if self.live.now() >= Clock::LATEST {
+            Some("simulated time is over after 507 years")
+        } else if self.is_full {
+            Some("there are no more numbers for requests after 2^32")
+        } else {
+            None
         }
     }
 
     /// How long nothing is due.
     fn rest(&mut self) -> Duration {
-        let next = [self.live.next_change(), self.relay.next_due(), self.waiting.next()];
+        let pending = self.pending.front().map(|(at, _)| *at);
+        let next = [self.live.next_change(), self.relay.next_due(), self.waiting.next(), pending];
         let next = next.into_iter().flatten().min();
         match next {
             Some(at) => self.clock.wall_at(at).saturating_duration_since(wall()),
@@ -231,11 +266,11 @@ impl Driver {
         }
     }
 
-    /// Lets happen what is due, a bounded part at a time; whether there is more.
-    fn catch_up(&mut self) -> bool {
+    /// Lets happen what is due, a bounded part at a time.
+    fn catch_up(&mut self) {
         let now = self.clock.now();
-        let is_more = self.advance(now, EVENTS_AT_ONCE);
-        if is_more {
+        self.is_behind = self.advance(now, EVENTS_AT_ONCE);
+        if self.is_behind {
             self.say_behind();
         }
         self.end_waits();
@@ -243,19 +278,51 @@ impl Driver {
             kv_events.tell(&mut self.live);
         }
         self.relay.hand_over(&self.clock, self.live.now().min(now));
-        is_more
     }
 
-    /// Lets happen what is due before `until`, up to so many events; whether there may be more.
+    /// Lets happen what is due before `until`, requests that come among it, up to so many events; whether there may
+    /// be more.
     fn advance(&mut self, until: SimTime, events: usize) -> bool {
+        let mut requests = 0;
         for _ in 0..events {
-            let mut heard: Heard<'_> = (&mut self.relay, (&mut self.recorder, &mut self.caution));
-            if !self.live.advance(until, &mut heard) {
-                return false;
+            let comes = self.pending.front().map(|(at, _)| *at).filter(|at| *at <= until);
+            if self.one_event(comes.unwrap_or(until)) {
+                continue;
             }
-            self.after_event();
+            let next = comes.and_then(|_| self.pending.pop_front());
+            let Some((at, submission)) = next else { return false };
+            self.submit(at, submission);
+            requests += 1;
+            if requests == REQUESTS_AT_ONCE {
+                break;
+            }
         }
         true
+    }
+
+    /// Lets happen the next thing that is due before `until`, and whether there was one.
+    fn one_event(&mut self, until: SimTime) -> bool {
+        let mut heard: Heard<'_> = (&mut self.relay, (&mut self.recorder, &mut self.caution));
+        let is_one = self.live.advance(until, &mut heard);
+        if is_one {
+            self.after_event();
+        }
+        is_one
+    }
+
+    /// When what a person or a client does now comes to the cluster, before which everything that is due has
+    /// happened: now, or as far as it has come if it is behind. Nobody waits until it has caught up.
+    fn present(&mut self) -> SimTime {
+        if !self.is_behind {
+            let now = self.clock.now();
+            self.is_behind = self.advance(now, EVENTS_AT_ONCE);
+        }
+        if self.is_behind {
+            // The instant is brought to its end.
+            let after = self.live.now() + SimDuration::from_nanos(1);
+            while self.one_event(after) {}
+        }
+        self.live.now()
     }
 
     fn after_event(&mut self) {
@@ -291,60 +358,65 @@ impl Driver {
         }
     }
 
-    /// Everything that is due before `at` has happened.
-    fn reach(&mut self, at: SimTime) -> SimTime {
-        let at = at.max(self.live.now());
-        while self.advance(at, EVENTS_AT_ONCE) {}
-        at
-    }
-
     fn obey(&mut self, command: Command) {
         match command {
-            Command::Submit(submission) => self.submit(submission),
-            Command::Cancel(answer) => self.cancel(&answer),
-            Command::AbortAll(replica) => {
-                for waits in self.waiting.leave(|it| replica.is_none() || it.replica == replica) {
-                    end(&waits.answer, End::Aborted);
-                }
-                for id in self.relay.inside(replica) {
-                    self.abort(id);
-                }
+            Command::Submit(submission) => {
+                let at = self.clock.at(submission.came);
+                let last = self.pending.back().map(|(last, _)| *last);
+                self.pending.push_back((last.map_or(at, |last| at.max(last)), submission));
             }
+            Command::Cancel(answer) => self.cancel(&answer),
+            Command::AbortAll(replica) => self.abort_all(replica),
             Command::Flush(replica, reply) => {
-                let is_idle = self.relay.inside(replica).is_empty();
-                if is_idle {
-                    self.flush(replica);
-                }
                 // Who asked may have gone.
-                let _gone = reply.send(is_idle);
+                let _gone = reply.send(self.flush(replica));
             }
             Command::IsUp(replica, reply) => {
                 let all = 0..self.live.instances().len() as u32;
                 let mut asked = all.map(InstanceId).filter(|id| replica.is_none_or(|it| it == *id));
                 let _gone = reply.send(asked.any(|id| self.live.is_up(id)));
             }
-            Command::Fault(fault) => {
-                let now = self.clock.now();
-                self.reach(now);
-                self.live.inject(&from(fault, self.live.now()));
+            Command::Fault(fault, reply) => {
+                let now = self.present();
+                let fault = from(fault, now);
+                let planned = self.windows.add(&fault, now).map(|()| {
+                    self.live.inject(&fault);
+                    fault
+                });
+                let _gone = reply.send(planned);
             }
-            Command::Speed(speed) => {
-                let now = self.clock.now();
-                self.reach(now);
-                self.clock.set_speed(speed);
-            }
+            Command::Speed(speed) => self.set_speed(speed),
             Command::Look(reply) => drop(reply.send(self.look())),
             Command::Report(reply) => drop(reply.send(Box::new(self.report()))),
             Command::Stop => {}
         }
     }
 
-    fn submit(&mut self, submission: Box<Submission>) {
-        let at = self.reach(self.clock.at(submission.came));
+    /// Time goes on from where the cluster is: what it was behind is dropped.
+    fn set_speed(&mut self, speed: f64) {
+        let now = self.present();
+        self.clock.set(now, speed);
+        for (at, _) in &mut self.pending {
+            *at = now.min(*at);
+        }
+        self.is_behind = false;
+    }
+
+    /// A request comes to the cluster.
+    fn submit(&mut self, at: SimTime, submission: Box<Submission>) {
+        let at = at.max(self.live.now());
+        if submission.answer.progress().end.is_some() {
+            // Its client has gone, or somebody ended it before it was here.
+            return;
+        }
+        self.is_full = self.is_full || self.live.is_full();
+        if self.is_full {
+            return submission.answer.end(End::ShuttingDown);
+        }
         if let Some(replica) = submission.replica {
             if !self.live.is_up(replica) {
                 // Nobody listens there.
-                return end(&submission.answer, End::Failed);
+                return submission.answer.end(End::Failed);
             }
             self.chosen.set(replica);
             if submission.part == Part::Whole && self.live.role(replica) == Role::Decode {
@@ -355,10 +427,11 @@ impl Driver {
             Part::Whole => self.send(at, *submission, None),
             Part::Prompt => {
                 // Who decodes it will have an answer of its own.
-                let (answer, prefill) = (Answer::new(), submission.answer.clone());
-                self.send(at, Submission { answer, ..*submission }, Some(prefill));
+                let mut submission = *submission;
+                let prefill = std::mem::replace(&mut submission.answer, Owed::to_nobody());
+                self.send(at, submission, Some(prefill));
             }
-            Part::Answer(id) => self.go_on(at, id, &submission),
+            Part::Answer(id) => self.go_on(at, id, *submission),
             Part::Room(room) => self.meet(at, room, submission),
         }
     }
@@ -376,37 +449,36 @@ impl Driver {
             (true, false) => (submission, other),
             // Two rooms of one name: the servers of a pair are one of each kind.
             _ => {
-                end(&other.answer, End::Rejected);
-                return end(&submission.answer, End::Rejected);
+                other.answer.end(End::Rejected);
+                return submission.answer.end(End::Rejected);
             }
         };
         let both = [prefill.replica, decode.replica];
         if prefill.prompt != decode.prompt || both.iter().flatten().any(|id| !self.live.is_up(*id))
         {
-            end(&prefill.answer, End::Failed);
-            return end(&decode.answer, End::Failed);
+            prefill.answer.end(End::Failed);
+            return decode.answer.end(End::Failed);
         }
         both.into_iter().flatten().for_each(|replica| self.chosen.set(replica));
         self.send(at, *decode, Some(prefill.answer));
     }
 
     /// A request is sent to the cluster; who prefills it only has an answer too.
-    fn send(&mut self, at: SimTime, submission: Submission, prefill: Option<Arc<Answer>>) {
+    fn send(&mut self, at: SimTime, submission: Submission, prefill: Option<Owed>) {
+        let drawn = self.lengths.draw(submission.wanted());
         let Submission { prompt, answer, ignore_eos, priority, model, adapter, salt, .. } =
             submission;
-        let asked = submission.max_tokens;
-        let drawn = self.lengths.draw(asked, submission.min_tokens, ignore_eos);
         let segments = self.prefixes.segments(&prompt);
         let request = Request {
             max_tokens: drawn.max_tokens,
-            ignore_eos: drawn.output_tokens == drawn.max_tokens,
+            ignore_eos,
             content: Content { salt, segments: Some(segments.into()) },
             priority,
             model,
             adapter,
             ..Request::new(at, prompt.len() as u32, drawn.output_tokens)
         };
-        self.relay.expect(Stream::new(answer, prefill, prompt.clone(), drawn.max_tokens));
+        self.relay.expect(Stream::new(answer, prefill, prompt.clone(), drawn));
         let mut heard: Heard<'_> = (&mut self.relay, (&mut self.recorder, &mut self.caution));
         let id = self.live.submit(at, request.clone(), &mut heard);
         if let Some(trace) = &mut self.trace {
@@ -419,18 +491,19 @@ impl Driver {
     }
 
     /// A request whose prompt is computed goes on to the server that was asked to decode it.
-    fn go_on(&mut self, at: SimTime, id: RequestId, submission: &Submission) {
+    fn go_on(&mut self, at: SimTime, id: RequestId, submission: Submission) {
         let is_its = self.relay.prompt_of(id).is_some_and(|prompt| *prompt == submission.prompt);
         if !is_its || !self.live.is_between(id) {
-            return end(&submission.answer, End::Failed);
+            return submission.answer.end(End::Failed);
         }
-        let Submission { max_tokens, min_tokens, ignore_eos, ref answer, .. } = *submission;
-        let drawn = self.lengths.draw(max_tokens, min_tokens, ignore_eos);
-        self.relay.go_on(id, answer.clone(), drawn.max_tokens, at);
+        let drawn = self.lengths.draw(submission.wanted());
+        let Submission { answer, ignore_eos, .. } = submission;
+        self.relay.go_on(id, answer, drawn, at);
         let mut heard: Heard<'_> = (&mut self.relay, (&mut self.recorder, &mut self.caution));
         let change = |request: &mut Request| {
-            (request.max_tokens, request.output_tokens) = (drawn.max_tokens, drawn.output_tokens);
-            request.ignore_eos = drawn.output_tokens == drawn.max_tokens;
+            let Drawn { output_tokens, max_tokens, .. } = drawn;
+            (request.max_tokens, request.output_tokens) = (max_tokens, output_tokens);
+            request.ignore_eos = ignore_eos;
         };
         self.live.go_on(at, id, change, &mut heard);
         self.after_event();
@@ -442,39 +515,65 @@ impl Driver {
             match waits {
                 Waits::InRoom(room) => {
                     if let Some(submission) = self.waiting.take(room) {
-                        end(&submission.answer, End::Failed);
+                        submission.answer.end(End::Failed);
                     }
                 }
-                Waits::WithKv(id) if self.live.is_between(id) => self.abort(id),
+                Waits::WithKv(id) if self.live.is_between(id) => {
+                    let now = self.present();
+                    self.abort(now, id);
+                }
                 Waits::WithKv(_) => {}
             }
         }
     }
 
     fn cancel(&mut self, answer: &Answer) {
+        // What the cluster does until now may bring the request to it.
+        let now = self.present();
         if let Some(id) = answer.progress().id {
-            return self.abort(id);
+            return self.abort(now, id);
         }
-        // It has not met the other server.
-        let is_it = |it: &Submission| std::ptr::eq(&raw const *it.answer, answer);
-        self.waiting.leave(is_it).iter().for_each(|it| end(&it.answer, End::Aborted));
+        // It has not met the other server, or is on its way to the cluster.
+        for waits in self.waiting.leave(|it| it.answer.is_of(answer)) {
+            waits.answer.end(End::Aborted);
+        }
+        end(answer, End::Aborted);
     }
 
-    fn abort(&mut self, id: RequestId) {
-        let at = self.reach(self.clock.now());
+    fn abort_all(&mut self, replica: Option<InstanceId>) {
+        let now = self.present();
+        let is_its = |it: &Submission| replica.is_none() || it.replica == replica;
+        for waits in self.waiting.leave(is_its) {
+            waits.answer.end(End::Aborted);
+        }
+        for (_, submission) in self.pending.iter().filter(|(_, it)| is_its(it)) {
+            submission.answer.change(|progress| {
+                progress.end.get_or_insert(End::Aborted);
+            });
+        }
+        for id in self.relay.inside(replica) {
+            self.abort(now, id);
+        }
+    }
+
+    fn abort(&mut self, at: SimTime, id: RequestId) {
         let mut heard: Heard<'_> = (&mut self.relay, (&mut self.recorder, &mut self.caution));
         self.live.cancel(at, id, &mut heard);
         self.after_event();
     }
 
-    fn flush(&mut self, only: Option<InstanceId>) {
-        let now = self.clock.now();
-        self.reach(now);
+    /// Empties caches, unless a request is there; whether they could be.
+    fn flush(&mut self, only: Option<InstanceId>) -> bool {
+        let now = self.present();
+        let is_its = |it: &Submission| only.is_none() || it.replica == only;
+        let is_idle = self.relay.inside(only).is_empty()
+            && !self.pending.iter().any(|(_, submission)| is_its(submission));
         let all = 0..self.live.instances().len() as u32;
-        for replica in all.filter(|id| only.is_none_or(|only| only.0 == *id)) {
-            let at_s = self.live.now().as_secs_f64();
-            self.live.inject(&from(FaultConfig::LostCache { replica, at_s }, self.live.now()));
+        for replica in all.filter(|id| is_idle && only.is_none_or(|only| only.0 == *id)) {
+            let at_s = now.as_secs_f64();
+            self.live.inject(&from(FaultConfig::LostCache { replica, at_s }, now));
         }
+        is_idle
     }
 
     fn look(&mut self) -> Look {
@@ -496,31 +595,41 @@ impl Driver {
             speed: self.clock.speed(),
             replicas: replicas.collect(),
             behind_s: self.behind().as_secs_f64(),
-            open: self.relay.open(),
+            open: self.relay.open() + self.pending.len(),
         }
     }
 
     /// How long the next thing that happens has been due.
     fn behind(&mut self) -> Duration {
-        let due = self.live.next_change().map(|at| self.clock.wall_at(at));
+        let comes = self.pending.front().map(|(at, _)| *at);
+        let due = [self.live.next_change(), comes].into_iter().flatten().min();
+        let due = due.map(|at| self.clock.wall_at(at));
         due.map_or(Duration::ZERO, |due| wall().saturating_duration_since(due))
     }
 
-    fn report(&self) -> Summary {
+    fn report(&mut self) -> Summary {
+        let began = wall();
+        if let Some((until, summary)) = &self.reported
+            && began < *until
+        {
+            return summary.clone();
+        }
         let report = BenchReport::new(&self.recorder, &self.scenario);
-        Summary::new(&self.scenario, &self.live.counts(), &self.recorder, &report)
+        let summary = Summary::new(&self.scenario, &self.live.counts(), &self.recorder, &report);
+        let (now, took) = (wall(), began.elapsed());
+        self.reported = (took > LONG_REPORT).then(|| (now + took * REPORT_SHARE, summary.clone()));
+        summary
     }
 
+    /// The end: what is due is told, and who waits for more hears that there will be none. What the cluster is behind
+    /// is dropped.
     fn end(mut self) -> Ended {
-        let now = self.clock.now();
-        self.reach(now);
-        for waits in self.waiting.leave(|_| true) {
-            end(&waits.answer, End::ShuttingDown);
-        }
+        let now = self.present();
+        self.relay.hand_over(&self.clock, now);
         let open = self.relay.inside(None);
         self.relay.abandon();
         for id in open {
-            self.abort(id);
+            self.abort(now, id);
         }
         let Self { live, mut relay, mut recorder, mut caution, trace, .. } = self;
         let mut heard: Heard<'_> = (&mut relay, (&mut recorder, &mut caution));

@@ -128,6 +128,7 @@ impl ApiError {
         match self.status {
             StatusCode::BAD_REQUEST => "BadRequestError",
             StatusCode::NOT_FOUND => "NotFoundError",
+            StatusCode::CONFLICT => "ConflictError",
             StatusCode::TOO_MANY_REQUESTS => "RateLimitError",
             StatusCode::SERVICE_UNAVAILABLE => "ServiceUnavailableError",
             _ => "InternalServerError",

@@ -21,7 +21,7 @@ use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, join};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio_io_timeout::TimeoutStream;
 use tower::{Service, ServiceExt};
 
@@ -120,7 +120,7 @@ impl Listening {
             .max_send_buf_size(64 << 10)
             .keep_alive_interval(Some(Duration::from_secs(30)))
             .keep_alive_timeout(limits.write_time);
-        let places = Arc::new(Semaphore::new(limits.connections));
+        let places = app.connections.clone();
         let graceful = GracefulShutdown::new();
         let (serving, served) = watch::channel(());
         let mut closing = std::pin::pin!(closing);

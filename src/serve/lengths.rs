@@ -8,7 +8,22 @@ use rand::RngExt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Drawn {
     pub(super) output_tokens: u32,
+    /// The limit, which schedulers know: that of the client, or what its prompt leaves of the context.
     pub(super) max_tokens: u32,
+    /// Whether its last token ends it, and not its limit.
+    pub(super) ends_itself: bool,
+}
+
+/// What a client says of the length of an answer.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wanted {
+    /// The limit, if it has one.
+    pub(super) limit: Option<u32>,
+    /// Tokens that the prompt leaves of the context.
+    pub(super) room: u32,
+    pub(super) at_least: u32,
+    /// It does not end by itself.
+    pub(super) ignore_eos: bool,
 }
 
 /// Where the length of an answer comes from.
@@ -27,20 +42,15 @@ impl Lengths {
         Self { of_workload, draws_all, stream: seed.stream("answers", 0) }
     }
 
-    /// The length of the next answer, which is asked for with this limit, has so many tokens at least, and may not
-    /// end by itself.
-    pub(super) fn draw(&mut self, asked: Option<u32>, at_least: u32, ignore_eos: bool) -> Drawn {
-        match asked {
-            Some(limit) if ignore_eos || !self.draws_all => {
-                Drawn { output_tokens: limit, max_tokens: limit }
-            }
-            _ => {
-                let place = self.stream.random_range(0..self.of_workload.len().max(1));
-                let drawn = self.of_workload.get(place).copied().unwrap_or(1).max(at_least);
-                let max_tokens = asked.unwrap_or(drawn);
-                Drawn { output_tokens: drawn.min(max_tokens).max(1), max_tokens }
-            }
+    /// The length of the next answer.
+    pub(super) fn draw(&mut self, wanted: Wanted) -> Drawn {
+        let max_tokens = wanted.limit.unwrap_or(wanted.room).max(1);
+        if wanted.ignore_eos || (wanted.limit.is_some() && !self.draws_all) {
+            return Drawn { output_tokens: max_tokens, max_tokens, ends_itself: false };
         }
+        let place = self.stream.random_range(0..self.of_workload.len().max(1));
+        let drawn = self.of_workload.get(place).copied().unwrap_or(1).max(wanted.at_least).max(1);
+        Drawn { output_tokens: drawn.min(max_tokens), max_tokens, ends_itself: drawn <= max_tokens }
     }
 }
 
@@ -48,15 +58,35 @@ impl Lengths {
 mod tests {
     use super::*;
 
+    const WANTED: Wanted = Wanted { limit: None, room: 1000, at_least: 0, ignore_eos: false };
+
+    fn cut(tokens: u32) -> Drawn {
+        Drawn { output_tokens: tokens, max_tokens: tokens, ends_itself: false }
+    }
+
+    fn ended(output_tokens: u32, max_tokens: u32) -> Drawn {
+        Drawn { output_tokens, max_tokens, ends_itself: true }
+    }
+
     #[test]
     fn answers_are_as_long_as_they_are_asked_to_be_unless_all_are_drawn() {
+        let limit = |limit| Wanted { limit: Some(limit), ..WANTED };
         let mut asked = Lengths::new(vec![50], false, Seed(1));
-        assert_eq!(asked.draw(Some(7), 0, false), Drawn { output_tokens: 7, max_tokens: 7 });
-        assert_eq!(asked.draw(None, 0, false), Drawn { output_tokens: 50, max_tokens: 50 });
+        assert_eq!(asked.draw(limit(7)), cut(7));
+        assert_eq!(asked.draw(WANTED), ended(50, 1000));
         let mut drawn = Lengths::new(vec![50], true, Seed(1));
-        assert_eq!(drawn.draw(Some(70), 0, false), Drawn { output_tokens: 50, max_tokens: 70 });
-        assert_eq!(drawn.draw(Some(7), 0, false), Drawn { output_tokens: 7, max_tokens: 7 });
-        assert_eq!(drawn.draw(Some(70), 60, false), Drawn { output_tokens: 60, max_tokens: 70 });
-        assert_eq!(drawn.draw(Some(70), 0, true), Drawn { output_tokens: 70, max_tokens: 70 });
+        assert_eq!(drawn.draw(limit(70)), ended(50, 70));
+        assert_eq!(drawn.draw(limit(50)), ended(50, 50));
+        assert_eq!(drawn.draw(limit(7)), cut(7));
+        assert_eq!(drawn.draw(Wanted { at_least: 60, ..limit(70) }), ended(60, 70));
+        assert_eq!(drawn.draw(Wanted { ignore_eos: true, ..limit(70) }), cut(70));
+    }
+
+    #[test]
+    fn an_answer_without_a_limit_has_what_its_prompt_leaves_of_the_context() {
+        let mut lengths = Lengths::new(vec![50], false, Seed(1));
+        assert_eq!(lengths.draw(Wanted { room: 50, ..WANTED }), ended(50, 50));
+        assert_eq!(lengths.draw(Wanted { room: 49, ..WANTED }), cut(49));
+        assert_eq!(lengths.draw(Wanted { ignore_eos: true, ..WANTED }), cut(1000));
     }
 }

@@ -15,7 +15,7 @@
 //!   `lateness.rs`: how well it keeps time
 //! * `answer.rs`: an answer between the two; `words.rs`: text as tokens; `prefixes.rs`: which tokens caches take for
 //!   equal; `lengths.rs`: how long answers are;
-//!   `trace.rs`: what was asked
+//!   `trace.rs`: what was asked; `windows.rs`: which faults may be told
 
 mod access;
 mod answer;
@@ -46,12 +46,13 @@ mod stalled;
 mod tokenize;
 mod trace;
 mod vllm;
+mod windows;
 mod words;
 
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -122,6 +123,8 @@ pub struct Settings {
     pub draws_lengths: bool,
     /// Where what was asked is written to, as a trace in JSON lines.
     pub trace: Option<PathBuf>,
+    /// Whether the records of all requests are kept, or figures of them.
+    pub keeps_records: bool,
     /// How caches are told of, if they are.
     pub kv_events: Option<KvEvents>,
     /// What clients have to show, if anything.
@@ -164,9 +167,6 @@ pub enum ServeError {
     /// The system gives no threads or signals.
     #[error(transparent)]
     System(#[from] io::Error),
-    /// The trace cannot be written.
-    #[error(transparent)]
-    Trace(#[from] TraceError),
     /// The simulation broke a law: its message is on stderr.
     #[error("the simulation stopped")]
     Broken,
@@ -183,6 +183,8 @@ pub struct Serviced {
     pub caution: Caution,
     /// How long after their simulated instants tokens were written.
     pub late: Late,
+    /// Whether the trace was written, where there is to be one.
+    pub traced: Result<(), TraceError>,
 }
 
 /// Serves a scenario until it is told to end by Ctrl-C or a SIGTERM. `ready` hears where it listens. What a simulated
@@ -227,7 +229,7 @@ pub fn serve(
     let (driver, handle) = driver(case, settings, &words, &runtime)?;
     let lateness = Arc::new(Lateness::default());
     let is_closing = Arc::new(AtomicBool::new(false));
-    let mut servers = Vec::with_capacity(ports.len());
+    let mut servers: Vec<(Arc<App>, Listening)> = Vec::with_capacity(ports.len());
     for (offset, replica) in (0..).zip(ports) {
         let mut address = settings.address;
         if address.port() != 0 {
@@ -243,6 +245,10 @@ pub fn serve(
             lateness: lateness.clone(),
             is_closing: is_closing.clone(),
             ..app(scenario, settings, (handle.clone(), words.clone()), &driver)
+        };
+        let app = match servers.first() {
+            Some((first, _)) => app.beside(first),
+            None => app,
         };
         servers.push((Arc::new(app), listening));
     }
@@ -273,8 +279,7 @@ pub fn serve(
     runtime.shutdown_timeout(Duration::from_secs(1));
     let ended = driving.join().map_err(|_| ServeError::Broken)?;
     let Ended { counts, recorder, caution, traced } = ended.map_err(|_| ServeError::Broken)?;
-    traced?;
-    Ok(Serviced { counts, recorder, caution, late: lateness.figures() })
+    Ok(Serviced { counts, recorder, caution, late: lateness.figures(), traced })
 }
 
 /// Waits for a signal to end, and then for answers that are under way, for a while.
@@ -327,7 +332,11 @@ fn driver(
     };
     let counters = vec![Counters::new(bins); cluster.instances.len()];
     let mut relay = Relay::new(counters);
-    let mut recorder = Recorder::of(scenario);
+    let mut recorder = if settings.keeps_records {
+        Recorder::of(scenario)
+    } else {
+        Recorder::of_figures(scenario)
+    };
     let mut caution = Caution::new(scenario, case.costs().to_vec());
     let mut live = {
         let mut heard = (&mut relay, (&mut recorder, &mut caution));
@@ -355,7 +364,7 @@ fn driver(
         None => None,
     };
     let block = scenario.first().settings.block_size().max(LEAST_BLOCK);
-    let log = |path: &PathBuf| TraceLog::create(path, block, names.clone());
+    let log = |path: &PathBuf| TraceLog::create(path, block, names.clone(), settings.hear);
     let trace = settings.trace.as_ref().map(log).transpose()?;
     Ok(Driver::new(
         (scenario.clone(), live),
@@ -453,17 +462,24 @@ fn app(
         models: models.collect(),
         adapters: Adapters { loaded: Mutex::new((0..names.len() as u32).collect()), names },
         limits: settings.limits,
-        bodies: Arc::new(Semaphore::new(bodies_bytes / 1024)),
-        told: Arc::new(Semaphore::new(bodies_bytes / 1024)),
-        requests: Arc::new(Semaphore::new(settings.limits.requests)),
+        bodies: permits(bodies_bytes / 1024),
+        told: permits(bodies_bytes / 1024),
+        requests: permits(settings.limits.requests),
+        prompts: permits(settings.limits.prompt_tokens),
+        connections: permits(settings.limits.connections),
         api_key: settings.api_key.clone(),
         rids: Arc::default(),
         is_closing: Arc::default(),
-        ids: AtomicU64::new(0),
+        ids: Arc::default(),
         started: unix_seconds(),
         serves: serves.collect(),
         tensor_parallel: groups.map(|group| group.cluster.tensor_parallel_size).collect(),
         block_tokens: scenario.first().settings.block_size(),
         nics_bytes_per_s: scenario.nics_bytes_per_s().unwrap_or_else(|| vec![0.0; replicas]),
     }
+}
+
+/// So many at once, or all that can be counted.
+fn permits(most: usize) -> Arc<Semaphore> {
+    Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS)))
 }

@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::answer::{Answer, End};
+use super::answer::{End, Owed};
 use super::clock::Clock;
 use super::counters::{Counters, Lasted};
+use super::lengths::Drawn;
 use crate::cluster::Role;
 use crate::engine::{Finish, Life};
 use crate::ids::{InstanceId, RequestId};
@@ -18,11 +19,11 @@ use crate::units::{SimDuration, SimTime};
 /// A request whose answer is not over.
 #[derive(Debug)]
 pub(super) struct Stream {
-    pub(super) answer: Arc<Answer>,
+    answer: Owed,
     /// That of the server that prefills, where another one decodes.
-    prefill: Option<Arc<Answer>>,
+    prefill: Option<Owed>,
     pub(super) prompt: Arc<[u32]>,
-    pub(super) max_tokens: u32,
+    length: Drawn,
     arrival: SimTime,
     /// Where it is, and since when.
     instance: Option<InstanceId>,
@@ -35,16 +36,16 @@ pub(super) struct Stream {
 
 impl Stream {
     pub(super) fn new(
-        answer: Arc<Answer>,
-        prefill: Option<Arc<Answer>>,
+        answer: Owed,
+        prefill: Option<Owed>,
         prompt: Arc<[u32]>,
-        max_tokens: u32,
+        length: Drawn,
     ) -> Self {
         Self {
             answer,
             prefill,
             prompt,
-            max_tokens,
+            length,
             arrival: SimTime::ZERO,
             instance: None,
             queued: SimTime::ZERO,
@@ -68,7 +69,7 @@ struct Delivery {
 /// An answer that is over, but for its delivery.
 #[derive(Debug)]
 struct Over {
-    answer: Arc<Answer>,
+    answer: Owed,
     end: End,
     cached_tokens: u32,
 }
@@ -98,7 +99,7 @@ pub(super) struct Relay {
     /// Requests whose prompts were computed for other servers, since that was asked.
     prefilled: Vec<RequestId>,
     /// Answers of servers that prefill, as they end.
-    prompts: Vec<(SimTime, Arc<Answer>, End, u32)>,
+    prompts: Vec<(SimTime, Owed, End, u32)>,
     /// The request that is coming; its id is told when it arrives.
     coming: Option<Stream>,
     pub(super) counters: Vec<Counters>,
@@ -137,16 +138,10 @@ impl Relay {
     }
 
     /// A request goes on at a server that decodes it, with an answer of its own.
-    pub(super) fn go_on(
-        &mut self,
-        id: RequestId,
-        answer: Arc<Answer>,
-        max_tokens: u32,
-        at: SimTime,
-    ) {
+    pub(super) fn go_on(&mut self, id: RequestId, answer: Owed, length: Drawn, at: SimTime) {
         if let Some(stream) = self.streams.get_mut(&id) {
             answer.change(|progress| progress.id = Some(id));
-            (stream.answer, stream.max_tokens) = (answer, max_tokens);
+            (stream.answer, stream.length) = (answer, length);
             (stream.arrival, stream.queued, stream.last) = (at, at, at);
         }
     }
@@ -257,7 +252,7 @@ impl Relay {
                         decode: stream.first.map(|first| at.saturating_since(first)),
                         inference: at.saturating_since(scheduled),
                     },
-                    (life, stream.max_tokens),
+                    (life, stream.length.max_tokens),
                 );
             }
         }
@@ -270,10 +265,9 @@ impl Relay {
     /// Hands over what is due until now.
     pub(super) fn hand_over(&mut self, clock: &Clock, now: SimTime) {
         for (at, answer, end, cached_tokens) in self.prompts.drain(..) {
-            answer.change(|progress| {
+            answer.end_with(end, |progress| {
                 progress.tokens = u32::from(end.is_answer());
                 (progress.due, progress.cached_tokens) = (clock.wall_at(at), cached_tokens);
-                progress.end.get_or_insert(end);
             });
         }
         while let Some(Reverse(first)) = self.due.peek().filter(|first| first.0.at <= now) {
@@ -282,10 +276,9 @@ impl Relay {
             let due = clock.wall_at(at);
             if is_last {
                 let Some(over) = self.over.remove(&request) else { continue };
-                over.answer.change(|progress| {
+                over.answer.end_with(over.end, |progress| {
                     (progress.tokens, progress.due) = (tokens, due);
                     progress.cached_tokens = over.cached_tokens;
-                    progress.end.get_or_insert(over.end);
                 });
             } else {
                 let open = self.streams.get(&request).map(|stream| &stream.answer);
@@ -299,15 +292,9 @@ impl Relay {
 
     /// The server ends: answers that are not over end now.
     pub(super) fn abandon(&mut self) {
-        let open = self.streams.drain();
-        let open = open.flat_map(|(_, stream)| [Some(stream.answer), stream.prefill]).flatten();
-        let open = open.chain(self.prompts.drain(..).map(|(_, answer, ..)| answer));
-        let all: Vec<_> = open.chain(self.over.drain().map(|(_, over)| over.answer)).collect();
-        for answer in all {
-            answer.change(|progress| {
-                progress.end.get_or_insert(End::ShuttingDown);
-            });
-        }
+        self.streams.clear();
+        self.prompts.clear();
+        self.over.clear();
         self.due.clear();
     }
 
@@ -318,13 +305,6 @@ impl Relay {
         let mut open: Vec<RequestId> = open.map(|(id, _)| *id).collect();
         open.sort_unstable();
         open
-    }
-}
-
-impl Drop for Relay {
-    /// However a run ends, nobody waits for ever.
-    fn drop(&mut self) {
-        self.abandon();
     }
 }
 
@@ -379,9 +359,9 @@ impl Observer for Relay {
             Occurrence::Left(_, life, finish) => {
                 let is_cut = life.asked_tokens > life.output_tokens;
                 let of = self.streams.get(&life.id);
-                let is_full = of.is_none_or(|stream| life.generated >= stream.max_tokens);
+                let ends_itself = of.is_some_and(|stream| stream.length.ends_itself);
                 let end = match finish {
-                    Finish::Done if is_full || is_cut => End::Length,
+                    Finish::Done if is_cut || !ends_itself => End::Length,
                     Finish::Done => End::Stop,
                     Finish::Aborted => End::Aborted,
                     Finish::Rejected => End::Rejected,

@@ -102,10 +102,15 @@ impl Live {
         true
     }
 
+    /// Whether no more requests can come: there are no more numbers for them.
+    pub fn is_full(&self) -> bool {
+        self.run.is_full()
+    }
+
     /// A request comes at `at`; its id.
     ///
     /// # Panics
-    /// When something is due before, or after 2³² requests.
+    /// When something is due before, or [no more can come](Self::is_full).
     pub fn submit(
         &mut self,
         at: SimTime,
@@ -193,7 +198,7 @@ impl Live {
     /// Tells from now on what prefix caches come to hold and forget, and whether all instances can.
     pub fn tell_cache_events(&mut self) -> bool {
         let instances = self.run.cluster.instances.iter_mut();
-        instances.map(Instance::tell_cache_events).fold(true, |all, tells| all && tells)
+        instances.map(Instance::tell_cache_events).filter(|tells| !tells).count() == 0
     }
 
     /// What that is of an instance, since it was asked last.
@@ -206,9 +211,9 @@ impl Live {
         self.run.cluster.role(instance)
     }
 
-    /// Whether an instance serves.
+    /// Whether an instance serves: it has not failed, and an autoscaler has it on.
     pub fn is_up(&self, instance: InstanceId) -> bool {
-        self.run.is_up(instance)
+        self.run.is_up(instance) && self.run.is_on(instance)
     }
 
     /// What became of all requests until now.

@@ -221,6 +221,11 @@ impl<W: Source> Simulation<W> {
         }
     }
 
+    /// Whether all numbers of requests are given.
+    pub(super) fn is_full(&self) -> bool {
+        u32::try_from(self.counts.arrived + self.counts.retried).is_err()
+    }
+
     /// Requests and retries are numbered together, in the order in which they arrive.
     pub(super) fn next_id(&self) -> RequestId {
         let before = self.counts.arrived + self.counts.retried;

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use servecast::load::{Changes, Draft};
-use servecast::metrics::Recorder;
+use servecast::metrics::{BenchReport, Recorder, Summary};
 use servecast::request::Request;
 use servecast::scenario::{ClientConfig, FaultConfig};
 use servecast::sim::Live;
@@ -134,4 +134,48 @@ fn clients_that_go_away_leave_nothing_behind() {
         assert_eq!((load.waiting, load.running, load.kv_blocks_held()), (0, 0, 0));
     }
     assert_eq!(live.close(&mut recorder), counts);
+}
+
+/// Records are forgotten as requests leave, whatever they leave by.
+#[test]
+fn figures_of_forgotten_requests_are_those_of_their_records() {
+    let case = case(TWO);
+    let mut kept = Recorder::of(&case.scenario);
+    let mut forgotten = Recorder::of_figures(&case.scenario).remembering(16);
+    let cluster = case.cluster().expect("it is built");
+    let heard = &mut (&mut kept, &mut forgotten);
+    let mut live = Live::new(&case.scenario, cluster, heard).expect("it starts");
+    let mut ids = Vec::new();
+    for (index, request) in case.workload().expect("it opens").enumerate() {
+        let request: Request = request.expect("it is drawn");
+        let at = request.arrival;
+        while live.advance(at, heard) {}
+        ids.push(live.submit(at, request, heard));
+        match index % 20 {
+            3 => live.inject(&FaultConfig::Crash {
+                replica: u32::from(index % 40 == 3),
+                at_s: at.as_secs_f64() + 1e-3,
+                down_s: 0.3,
+                detection_s: 0.1,
+            }),
+            5 | 11 => live.cancel(at, ids[index - 2], heard),
+            _ => {}
+        }
+    }
+    let end = live.now() + SimDuration::from_secs_f64(60.0);
+    while live.advance(end, heard) {}
+    let counts = live.counts();
+    assert!(counts.failed > 0 && counts.aborted > 5, "{counts:?}");
+    assert_eq!(live.close(heard), counts);
+    assert!(forgotten.folded().is_some());
+    let summary = |recorder: &Recorder| {
+        let report = BenchReport::new(recorder, &case.scenario);
+        let summary = Summary::new(&case.scenario, &counts, recorder, &report);
+        serde_json::to_value(summary).expect("it is JSON")
+    };
+    let (kept, forgotten) = (summary(&kept), summary(&forgotten));
+    assert_eq!(kept["requests"], forgotten["requests"]);
+    for figure in ["completed", "total_input_tokens", "total_output_tokens", "duration"] {
+        assert_eq!(kept["benchmark"][figure], forgotten["benchmark"][figure], "{figure}");
+    }
 }

@@ -181,7 +181,9 @@ fn strike(server: &Server, random: &mut Stream) {
         }),
         _ => json!({"type": "lost_cache", "replica": replica}),
     };
-    server.post("/servecast/faults", &fault);
+    let (status, answer) = server.json("POST", "/servecast/faults", &fault);
+    // A replica has one fault of a kind at a time.
+    assert!(status == 200 || status == 409, "{answer}");
 }
 
 /// How a time of clients and faults ends.

@@ -3,6 +3,8 @@
 //! * `wire.rs`: a connection that is kept, and what comes back on it
 //! * `bodies.rs`: bodies that are made worse; `broken.rs`: connections that are
 //! * `fuzz.rs`: many of both against one server
+//! * `behind.rs`: clusters that cannot keep up; `bounds.rs`: what it takes at once
+//! * `lengths.rs`: how answers end; `trace.rs`: what it leaves where it cannot write
 //! * `day.rs`: a day of faults and impatient clients, of whom none is lost
 //! * `handover.rs`: prefill and decode as servers of their own
 //! * `kv_events.rs`: what routers hear of its caches
@@ -11,7 +13,9 @@
 //! * `shares.rs`: memory of bodies and texts, which many share
 //! * `faults.rs`: faults that are told to it; `silence.rs`: clients that hold a place and say nothing
 
+mod behind;
 mod bodies;
+mod bounds;
 mod broken;
 mod day;
 mod dialects;
@@ -19,10 +23,12 @@ mod faults;
 mod fuzz;
 mod handover;
 mod kv_events;
+mod lengths;
 mod rids;
 mod shares;
 mod silence;
 mod templates;
+mod trace;
 mod wire;
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -215,7 +221,7 @@ fn answers_are_as_long_as_they_are_asked_to_be_and_counted() {
     let model = "{model_name=\"meta-llama/Llama-3.1-8B\",engine=\"0\"";
     assert_eq!(metric(&metrics, &format!("vllm:generation_tokens_total{model}")), 33);
     let ended = format!("vllm:request_success_total{model},finished_reason=\"length\"");
-    assert_eq!(metric(&metrics, &ended), 7);
+    assert_eq!(metric(&metrics, &ended), 6);
     let report = server.get("/servecast/report");
     assert_eq!(report["benchmark"]["completed"], 7);
 }
