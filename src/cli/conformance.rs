@@ -1,5 +1,6 @@
 //! `servecast conformance`: recorded schedules and decisions, replayed.
 
+use std::fmt::Write;
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -85,7 +86,7 @@ fn decisions(tally: &Tally) -> String {
     let mut line = format!("{exact} exact, {drawn} drawn, {checks} read-outs, {wrong} wrong\n");
     if let Some(first) = first {
         let (recorded, replayed) = (&first.recorded, &first.replayed);
-        line += &format!("  {}\n  recorded {recorded}\n  replayed {replayed}\n", first.place);
+        let _ = write!(line, "  {}\n  recorded {recorded}\n  replayed {replayed}\n", first.place);
     }
     line
 }

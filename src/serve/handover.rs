@@ -139,7 +139,6 @@ fn of_vllm(fields: &mut Fields, role: Role) -> Result<Part, ApiError> {
     let params = params.unwrap_or_default();
     let wrong = |message: &str| Err(ApiError::field(NAME, format!("`{NAME}`: {message}")));
     match role {
-        Role::Whole => Ok(Part::Whole),
         Role::Prefill if params.do_remote_prefill => {
             wrong("`do_remote_prefill` is for servers that decode, and this one prefills")
         }
@@ -162,7 +161,7 @@ fn of_vllm(fields: &mut Fields, role: Role) -> Result<Part, ApiError> {
                 }
             }
         }
-        Role::Decode => Ok(Part::Whole),
+        Role::Whole | Role::Decode => Ok(Part::Whole),
     }
 }
 
@@ -230,10 +229,10 @@ impl Waiting {
     }
 
     /// Those in rooms: of one client, or all.
-    pub(super) fn leave(&mut self, leaves: impl Fn(&Submission) -> bool) -> Vec<Box<Submission>> {
+    pub(super) fn leave(&mut self, leaves: impl Fn(&Submission) -> bool) -> Vec<Submission> {
         let rooms = self.rooms.iter().filter(|(_, waits)| leaves(waits));
         let mut rooms: Vec<u64> = rooms.map(|(room, _)| *room).collect();
         rooms.sort_unstable();
-        rooms.into_iter().filter_map(|room| self.rooms.remove(&room)).collect()
+        rooms.into_iter().filter_map(|room| self.rooms.remove(&room).map(|it| *it)).collect()
     }
 }

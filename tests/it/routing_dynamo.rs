@@ -215,7 +215,7 @@ fn what_is_not_modelled_in_the_simulation_is_refused_by_name() {
         ("worker_selection = { type = 'thunderagent' }", FOUR, "thunderagent"),
     ] {
         let text = scenario(&format!("type = 'dynamo', {router}"), cluster);
-        let error = resolve(&text).expect_err("it is refused").to_string();
+        let error = resolve(&text).expect_err("it is refused");
         assert!(error.contains(names), "{router}: {error}");
     }
     // Of caches that tell nothing the router cannot hear.

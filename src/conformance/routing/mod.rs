@@ -90,7 +90,9 @@ pub fn check(text: &str) -> Result<Tally, RecordingError> {
     }
     let text = |key: &str| first.get(key).and_then(Value::as_str).unwrap_or_default();
     match text("k") {
-        "settings" if text("source").starts_with("dynamo.planner") => return planner::replay(&lines),
+        "settings" if text("source").starts_with("dynamo.planner") => {
+            return planner::replay(&lines);
+        }
         "settings" | "ties" => return dynamo::replay(&lines),
         _ => {}
     }

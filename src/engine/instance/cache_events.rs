@@ -1,13 +1,14 @@
 //! What a replica tells of its prefix cache.
 
 use super::Instance;
+use crate::engine::scheduler::CachesPrefixes;
 use crate::kv::CacheEvent;
 
 impl Instance {
     /// Tells from now on what its prefix cache comes to hold and forgets, and whether it can: caches of hybrid
     /// models, of several ranks and of drafts that read a token ahead are not told of.
     pub fn tell_cache_events(&mut self) -> bool {
-        let tells = self.scheduler.prefix_cache_mut().is_some_and(|cache| cache.tell_events());
+        let tells = self.scheduler.prefix_cache_mut().is_some_and(CachesPrefixes::tell_events);
         self.told = tells.then(Vec::new);
         tells
     }
@@ -16,7 +17,7 @@ impl Instance {
     /// until they are whole.
     pub fn tell_cache_events_shown(&mut self) -> bool {
         let cache = self.scheduler.prefix_cache_mut();
-        let tells = cache.is_some_and(|cache| cache.tell_events_shown());
+        let tells = cache.is_some_and(CachesPrefixes::tell_events_shown);
         self.told = tells.then(Vec::new);
         tells
     }
@@ -32,8 +33,8 @@ impl Instance {
     }
 
     /// The replica has started again, with nothing in its cache.
-    pub(super) fn tell_restart(&mut self, told: Option<Vec<CacheEvent>>) {
-        if told.is_some() && self.tell_cache_events() {
+    pub(super) fn tell_restart(&mut self, was_told: bool) {
+        if was_told && self.tell_cache_events() {
             self.told = Some(vec![CacheEvent::Cleared]);
         }
     }

@@ -28,7 +28,7 @@ impl Instance {
     pub fn restart(&mut self, fresh: Self) {
         let (wave, told) = (self.wave.take(), self.told.take());
         *self = Self { steps: self.steps, slowdown: self.slowdown, wave, ..fresh };
-        self.tell_restart(told);
+        self.tell_restart(told.is_some());
     }
 
     /// The idle replica as a run leaves it, at time zero of another: what its scheduler holds it goes on to hold,

@@ -1,6 +1,7 @@
 //! Requests that somebody outside leads from the instance that prefills them to one that decodes them.
 
 use super::attempts::Place;
+use crate::cluster::Disaggregation;
 use crate::ids::RequestId;
 use crate::request::Request;
 use crate::sim::observe::Observer;
@@ -33,7 +34,7 @@ impl<W: Source> Simulation<W> {
     /// Whether a request waits between two instances.
     pub(in crate::sim) fn is_between(&self, id: RequestId) -> bool {
         let is_led =
-            self.cluster.disaggregation.as_ref().is_some_and(|it| it.waits_to_be_sent_on());
+            self.cluster.disaggregation.as_ref().is_some_and(Disaggregation::waits_to_be_sent_on);
         let attempt = self.faults.as_ref().and_then(|faults| faults.attempts.get(&id));
         let waits = |place| matches!(place, Place::Nowhere);
         is_led && attempt.is_some_and(|it| !it.gave_up && waits(it.place))
@@ -47,7 +48,7 @@ impl<W: Source> Simulation<W> {
         observer: &mut impl Observer,
     ) {
         let parts = self.cluster.disaggregation.as_ref();
-        if parts.is_some_and(|parts| parts.waits_to_be_sent_on()) {
+        if parts.is_some_and(Disaggregation::waits_to_be_sent_on) {
             self.release(now, id, observer);
             self.parts().forget(id);
         }

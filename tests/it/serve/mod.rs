@@ -71,7 +71,8 @@ impl Server {
         let mut lines = BufReader::new(stderr).lines().map(|line| line.expect("it is text"));
         let mut before = String::new();
         let listens = lines.by_ref().find_map(|line| {
-            before += &format!("{line}\n");
+            before += &line;
+            before.push('\n');
             let (_, rest) = line.split_once("at http://")?;
             let rest = rest.split(" (").next()?;
             rest.split(", http://").map(|address| address.parse().ok()).collect()

@@ -143,7 +143,7 @@ impl Loads {
             booked.set_part(Part::Own(key), own + unnamed, booking.weight);
         }
         let Some(weight) = weight else { return };
-        let edges = self.active.from_the_end(&booking.prompt.named, booking.rank);
+        let edges = self.active.backwards(&booking.prompt.named, booking.rank);
         let own = edges.into_iter().take_while(|(_, requests)| *requests == 1);
         for block in own.flat_map(|(blocks, _)| blocks) {
             booked.parts.insert(Part::Named(block), (1, weight));

@@ -121,7 +121,7 @@ impl<V: Copy> Paths<V> {
     }
 
     /// The blocks of a path from its end, edge by edge, with the value of a rank for each.
-    pub(super) fn from_the_end(&mut self, path: &[u64], rank: Rank) -> Vec<(Vec<u64>, V)> {
+    pub(super) fn backwards(&mut self, path: &[u64], rank: Rank) -> Vec<(Vec<u64>, V)> {
         let (mut at, mut found) = (0, Vec::new());
         while let Some(&id) = path.get(at).and_then(|block| self.by_first.get(block)) {
             let edge = &mut self.edges[id as usize];
@@ -193,15 +193,12 @@ impl<V: Copy> Paths<V> {
 
     fn add(&mut self, edge: Edge<V>) {
         let first = edge.blocks()[0];
-        let id = match self.free.pop() {
-            Some(id) => {
-                self.edges[id as usize] = edge;
-                id
-            }
-            None => {
-                self.edges.push(edge);
-                self.edges.len() as u32 - 1
-            }
+        let id = if let Some(id) = self.free.pop() {
+            self.edges[id as usize] = edge;
+            id
+        } else {
+            self.edges.push(edge);
+            self.edges.len() as u32 - 1
         };
         self.by_first.insert(first, id);
     }
