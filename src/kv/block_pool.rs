@@ -233,6 +233,12 @@ impl BlockPool {
         self.tell_stored(table, 0);
     }
 
+    /// Plain blocks that are taken before others.
+    pub(super) fn takes_without_loss(&self) -> u32 {
+        let next = &self.extents[self.queue.first as usize];
+        if self.queue.first != NONE && next.is_plain() { next.blocks } else { 0 }
+    }
+
     /// Takes the next free blocks as plain ones; their old content is forgotten.
     ///
     /// # Panics

@@ -227,6 +227,14 @@ impl KvPool {
         }
     }
 
+    /// Blocks that can be taken before content is forgotten, as far as is known.
+    pub fn takes_without_loss(&self) -> u32 {
+        match self {
+            Self::Counted(pool) => pool.takes_without_loss(),
+            Self::Numbered(_) | Self::Grouped(_) => 0,
+        }
+    }
+
     /// Forgets the content of blocks that nobody holds.
     pub fn forget_cached(&mut self) {
         match self {

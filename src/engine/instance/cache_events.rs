@@ -3,6 +3,7 @@
 use super::Instance;
 use crate::engine::scheduler::CachesPrefixes;
 use crate::kv::CacheEvent;
+use crate::units::SimTime;
 
 impl Instance {
     /// Tells from now on what its prefix cache comes to hold and forgets, and whether it can: caches of hybrid
@@ -20,6 +21,15 @@ impl Instance {
         let tells = cache.is_some_and(CachesPrefixes::tell_events_shown);
         self.told = tells.then(Vec::new);
         tells
+    }
+
+    /// Whether the steps that it has planned ahead may have it forget something before `now`.
+    pub fn may_forget_before(&self, now: SimTime) -> bool {
+        let steps = self.run.iter().take_while(|step| step.boundary < now);
+        let claims: u32 = steps.map(|step| step.claims).sum();
+        let lossless =
+            || self.scheduler.prefix_cache().map_or(0, CachesPrefixes::takes_without_loss);
+        claims > 0 && claims > lossless()
     }
 
     /// What that is since it was asked last, in order.

@@ -85,6 +85,9 @@ pub trait CachesPrefixes {
     /// runs quote; of all answers where it is not known who will ask.
     fn show(&mut self, quoted: Option<&[Segment]>);
 
+    /// KV blocks that requests can take before cached content is forgotten, as far as is known.
+    fn takes_without_loss(&self) -> u32;
+
     /// Forgets cached content that no request holds.
     fn lose(&mut self);
 

@@ -249,6 +249,10 @@ impl CachesPrefixes for Ranks {
         }
     }
 
+    fn takes_without_loss(&self) -> u32 {
+        0
+    }
+
     fn lose(&mut self) {
         for cache in self.schedulers.iter_mut().filter_map(|rank| rank.prefix_cache_mut()) {
             cache.lose();

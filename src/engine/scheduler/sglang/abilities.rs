@@ -85,6 +85,10 @@ impl CachesPrefixes for Sglang {
         if self.has_tree() { self.cache.content() } else { CacheContent::Nothing }
     }
 
+    fn takes_without_loss(&self) -> u32 {
+        0
+    }
+
     fn lose(&mut self) {
         self.evict_until(self.pool);
     }

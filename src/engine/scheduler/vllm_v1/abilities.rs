@@ -125,6 +125,10 @@ impl CachesPrefixes for VllmV1 {
         self.show_members(quoted);
     }
 
+    fn takes_without_loss(&self) -> u32 {
+        self.pool.takes_without_loss()
+    }
+
     fn lose(&mut self) {
         self.livelock.end();
         self.lacks_memory = false;
