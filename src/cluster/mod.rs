@@ -26,8 +26,8 @@ pub use disaggregation::{
 pub use gateway::{Gateway, Next, Queue, Ranks, Refusal, Room, Ticket, Vtc};
 pub use health::{Health, Healths};
 pub use placement::Placement;
-pub use router::{Needs, Route, Router};
 pub(crate) use router::sglang;
+pub use router::{Needs, Route, Router};
 pub use sender::{Ask, Sender, Withdrawn};
 pub use tier_links::{TierLinks, TierRates};
 pub use view::{Caches, ClusterView, Outstanding, Steps};

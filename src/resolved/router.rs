@@ -1,5 +1,7 @@
 //! The rules of routers.
 
+mod makers;
+
 use super::Rules;
 use super::groups::{Asked, asked};
 use crate::scenario::{AdapterKnowledge, ClusterConfig, ReplicaRole, RouterConfig};
@@ -110,6 +112,7 @@ pub(super) fn rules(cluster: &ClusterConfig, has_adapters: bool, rules: &mut Rul
             rules.count("cluster.router.batch_size", config.batch_size);
             rules.not_negative("cluster.router.merged_cost", config.merged_cost);
         }
+        RouterConfig::Makers(router) => makers::rules(router, cluster, rules),
         RouterConfig::RoundRobin {}
         | RouterConfig::Random {}
         | RouterConfig::LeastOutstandingRequests {}

@@ -67,6 +67,9 @@ pub fn cluster_priced_by(
         tiers: tiers.map(|tiers| tiers.links(&mut wires)).transpose()?,
         instances,
         router: Router::per_model(scenario.models.len(), scenario.seed, |seed| {
+            if scenario.disaggregation().is_some() {
+                return Router::of_prefills(scenario.router(), seed);
+            }
             Router::new(scenario.router(), seed)
         }),
         models: pools::entrances(scenario),

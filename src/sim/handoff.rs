@@ -45,7 +45,12 @@ impl<W: Source> Simulation<W> {
                 gate.room.queue().left(*id, *tokens);
             }
             match (role, &mut self.cluster.disaggregation) {
-                (Role::Decode, Some(parts)) => parts.left(*id),
+                (Role::Decode, Some(parts)) => {
+                    parts.left(*id);
+                    if self.gateway.counts_until_answered() {
+                        self.gateway.left(*id);
+                    }
+                }
                 _ => self.gateway.left(*id),
             }
         }
@@ -56,7 +61,9 @@ impl<W: Source> Simulation<W> {
         let mut prefilled = std::mem::take(&mut self.outcome.prefilled);
         let seen = self.seen(now);
         for id in prefilled.drain(..) {
-            self.gateway.left(id);
+            if !self.gateway.counts_until_answered() {
+                self.gateway.left(id);
+            }
             if self.parts().order() == Order::DestinationFirst {
                 self.send_computed(now, id, observer);
                 continue;

@@ -53,6 +53,7 @@ use crate::request::RequestView;
 use crate::rng::{Seed, mix};
 use crate::scenario::{PrefixExactConfig, RouterConfig};
 use crate::units::SimDuration;
+use sglang::Serves;
 
 pub use adapter_affinity::AdapterAffinity;
 pub use dlora_dispatch::DloraDispatch;
@@ -66,6 +67,7 @@ pub use random::Random;
 pub use rank_aware::RankAware;
 pub use round_robin::RoundRobin;
 pub use session_sticky::SessionSticky;
+pub use sglang::SglangFrame;
 pub use weighted::Weighted;
 
 /// Chooses an instance for a request, of which it never learns the length of the answer.
@@ -80,6 +82,7 @@ pub trait Route: fmt::Debug + Send {
 
 /// What of a [`ClusterView`] a router reads. The rest is not kept for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a question of its own")]
 pub struct Needs {
     /// Whether it reads what is outstanding.
     pub outstanding: bool,
@@ -90,14 +93,26 @@ pub struct Needs {
     pub caches: Option<SimDuration>,
     /// Whether it reads how many outstanding requests use each adapter.
     pub by_adapter: bool,
+    /// Whether it reads how many conversations have outstanding requests; it then reads what is outstanding too.
+    pub by_session: bool,
     /// As signals, of which adapters engines hold and run.
     pub adapters: Option<SimDuration>,
+    /// Whether what is outstanding where prompts are prefilled is so until the answer is read, wherever it is
+    /// decoded; until the prompt is computed if not.
+    pub until_answered: bool,
 }
 
 impl Needs {
     /// It looks at the request alone.
-    pub const NOTHING: Self =
-        Self { outstanding: false, signals: None, caches: None, by_adapter: false, adapters: None };
+    pub const NOTHING: Self = Self {
+        outstanding: false,
+        signals: None,
+        caches: None,
+        by_adapter: false,
+        by_session: false,
+        adapters: None,
+        until_answered: false,
+    };
     /// It reads what is outstanding.
     pub const OUTSTANDING: Self = Self { outstanding: true, ..Self::NOTHING };
     /// It reads all there is, reports of the moment.
@@ -106,7 +121,9 @@ impl Needs {
         signals: Some(SimDuration::ZERO),
         caches: Some(SimDuration::ZERO),
         by_adapter: true,
+        by_session: true,
         adapters: Some(SimDuration::ZERO),
+        ..Self::NOTHING
     };
 }
 
@@ -139,6 +156,8 @@ pub enum Router {
     RankAware(RankAware),
     /// The least cost of batches of one adapter and of several.
     DloraDispatch(DloraDispatch),
+    /// A maker's router, decision by decision.
+    Makers(Box<SglangFrame>),
     /// A router for each model, of those that serve it.
     PerModel(Vec<Router>),
     /// A router of the library's user.
@@ -162,6 +181,7 @@ impl Route for Router {
             Self::AdapterAffinity(router) => router.route(request, view),
             Self::RankAware(router) => router.route(request, view),
             Self::DloraDispatch(router) => router.route(request, view),
+            Self::Makers(router) => router.route(request, view),
             Self::PerModel(routers) => routers[request.model.index()].route(request, view),
             Self::Custom(router) => router.route(request, view),
         }
@@ -182,6 +202,7 @@ impl Route for Router {
             Self::AdapterAffinity(router) => router.needs(),
             Self::RankAware(router) => router.needs(),
             Self::DloraDispatch(router) => router.needs(),
+            Self::Makers(router) => router.needs(),
             Self::PerModel(routers) => routers.first().map_or(Needs::NOTHING, Route::needs),
             Self::Custom(router) => router.needs(),
         }
@@ -210,6 +231,19 @@ impl Router {
             RouterConfig::PrefixExact(config) => {
                 let config = PrefixExactConfig { overlap_score_weight: 0.0, ..*config };
                 Self::PrefixExact(PrefixExact::new(config))
+            }
+            RouterConfig::Makers(config) => {
+                Self::Makers(Box::new(SglangFrame::new(config, Serves::Decodes, seed)))
+            }
+            config => Self::new(config, seed),
+        }
+    }
+
+    /// The router of instances that prefill what others decode, with this configuration.
+    pub fn of_prefills(config: &RouterConfig, seed: Seed) -> Self {
+        match config {
+            RouterConfig::Makers(config) => {
+                Self::Makers(Box::new(SglangFrame::new(config, Serves::Prefills, seed)))
             }
             config => Self::new(config, seed),
         }
@@ -242,6 +276,9 @@ impl Router {
             }
             RouterConfig::RankAware(config) => Self::RankAware(RankAware::new(*config)),
             RouterConfig::DloraDispatch(config) => Self::DloraDispatch(DloraDispatch::new(*config)),
+            RouterConfig::Makers(config) => {
+                Self::Makers(Box::new(SglangFrame::new(config, Serves::Whole, seed)))
+            }
         }
     }
 }
