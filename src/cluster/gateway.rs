@@ -4,6 +4,7 @@
 //! * `room.rs`: who waits, and who is turned away
 //! * `queue.rs` and a file for each order: who is sent first
 //! * `pool.rs`: the instances that serve one model
+//! * `sessions.rs`: which conversations have requests where
 //! * `bucket.rs`: how fast requests may come
 
 mod bucket;
@@ -13,6 +14,7 @@ mod pool;
 mod priority;
 mod queue;
 mod room;
+mod sessions;
 mod ticket;
 mod vtc;
 
@@ -28,6 +30,7 @@ use crate::kv::CacheEvent;
 use crate::request::RequestView;
 use crate::units::{SimDuration, SimTime};
 use pool::Pool;
+use sessions::Sessions;
 
 pub use queue::Queue;
 pub use room::{Next, Ranks, Refusal, Room};
@@ -55,6 +58,8 @@ pub struct Gateway {
     outstanding: Vec<Outstanding>,
     /// By instance, outstanding requests without an adapter, then those of each.
     by_adapter: Vec<Vec<u32>>,
+    /// The conversations of those, where the router counts them.
+    sessions: Option<Sessions>,
     /// By request.
     sent: Vec<Sent>,
     /// The instances known to be down, by id.
@@ -84,6 +89,7 @@ impl Gateway {
             entrances: instances as usize,
             outstanding: vec![Outstanding::default(); counted],
             by_adapter: vec![Vec::new(); if needs.by_adapter { counted } else { 0 }],
+            sessions: needs.by_session.then(|| Sessions::new(instances)),
             sent: Vec::new(),
             down: Vec::new(),
             pools: vec![Pool::of(0..instances)],
@@ -188,6 +194,11 @@ impl Gateway {
         self.outstanding[instance.index()].requests
     }
 
+    /// Whether nothing is outstanding anywhere, as far as that is counted.
+    pub fn is_at_rest(&self) -> bool {
+        self.outstanding.iter().all(|outstanding| *outstanding == Outstanding::default())
+    }
+
     /// An instance does not answer: it gets no requests.
     pub fn lose(&mut self, instance: InstanceId) {
         if let Err(place) = self.down.binary_search(&instance) {
@@ -254,8 +265,10 @@ impl Gateway {
         let instances = &instances[of_model.clone()];
         pool.refresh(&self.needs, keeps_caches, instances, now);
         let view = ClusterView {
+            now,
             instances: instances.len() as u32,
             outstanding: self.outstanding.get(of_model.clone()).unwrap_or_default(),
+            sessions: self.sessions.as_ref().map_or(&[], |of| &of.counts()[of_model.clone()]),
             signals: &pool.signals,
             signals_age: pool.signals_at.map_or(SimDuration::ZERO, |at| now - at),
             caches: match self.needs.caches {
@@ -342,6 +355,11 @@ impl Gateway {
         router.hear((model, place), events);
     }
 
+    /// Whether requests count where they are prefilled until they are answered, wherever they are decoded.
+    pub fn counts_until_answered(&self) -> bool {
+        self.needs.until_answered
+    }
+
     /// Whether what caches hold at `now` is looked at to route a request for a model.
     pub fn looks_at_caches(&self, model: ModelId, now: SimTime) -> bool {
         self.pools[model.index()].looks_at_caches(&self.needs, now)
@@ -371,6 +389,9 @@ impl Gateway {
         }
         if self.needs.outstanding {
             let Sent { instance, prompt_tokens, adapter } = self.sent[id.index()];
+            if let Some(sessions) = &mut self.sessions {
+                sessions.end(id);
+            }
             let outstanding = &mut self.outstanding[instance as usize];
             outstanding.requests -= 1;
             outstanding.prompt_tokens -= u64::from(prompt_tokens);
@@ -395,6 +416,9 @@ impl Gateway {
         }
         let adapter = AdapterId::place(request.adapter);
         self.sent[place] = Sent { instance: chosen.0, prompt_tokens, adapter: adapter as u32 };
+        if let (Some(sessions), Some(session)) = (&mut self.sessions, request.session) {
+            sessions.begin(request.id, chosen, session);
+        }
         if let Some(counts) = self.by_adapter.get_mut(chosen.index()) {
             if counts.len() <= adapter {
                 counts.resize(adapter + 1, 0);

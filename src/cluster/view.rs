@@ -8,7 +8,7 @@ use crate::engine::scheduler::Load;
 use crate::ids::InstanceId;
 use crate::kv::CacheContent;
 use crate::request::RequestView;
-use crate::units::SimDuration;
+use crate::units::{SimDuration, SimTime};
 
 /// Requests that were sent to an instance and have not left it, as the gateway counts them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -84,10 +84,14 @@ impl<'a> Steps<'a> {
 /// The instances as a router sees them. What it does not [need](super::router::Needs) is empty.
 #[derive(Debug, Clone, Copy)]
 pub struct ClusterView<'a> {
+    /// When it looks.
+    pub now: SimTime,
     /// How many instances there are, at least 1.
     pub instances: u32,
     /// Per instance, what was sent to it and has not left.
     pub outstanding: &'a [Outstanding],
+    /// Per instance, conversations that have such requests.
+    pub sessions: &'a [u32],
     /// Per instance, queues and memory as its engine last reported them.
     pub signals: &'a [Load],
     /// How old the reports are; all were made at one moment.
@@ -167,8 +171,10 @@ mod tests {
         for mask in 0..1_u32 << 8 {
             let down: Vec<_> = (0..8).filter(|id| mask >> id & 1 == 1).map(InstanceId).collect();
             let view = ClusterView {
+                now: SimTime::ZERO,
                 instances: 8,
                 outstanding: &[],
+                sessions: &[],
                 signals: &[],
                 signals_age: SimDuration::ZERO,
                 caches: Caches::UNKNOWN,

@@ -1,5 +1,7 @@
 //! The rules of routers.
 
+mod makers;
+
 use super::groups::{Asked, ReplicaGroup, asked};
 use super::{Rules, ScenarioError};
 use crate::scenario::{AdapterKnowledge, ClusterConfig, DynamoConfig, ReplicaRole, RouterConfig};
@@ -119,6 +121,7 @@ pub(super) fn rules(cluster: &ClusterConfig, has_adapters: bool, rules: &mut Rul
             rules.not_negative("cluster.router.merged_cost", config.merged_cost);
         }
         RouterConfig::Dynamo(config) => dynamo(config, cluster, rules),
+        RouterConfig::Makers(router) => makers::rules(router, cluster, rules),
         RouterConfig::RoundRobin {}
         | RouterConfig::Random {}
         | RouterConfig::LeastOutstandingRequests {}

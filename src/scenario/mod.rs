@@ -70,9 +70,9 @@ pub use migration::{MigrationConfig, MigrationSolver, MovedRequests, PeriodicMig
 pub use pipeline::{AllReduceConfig, PipelineLink};
 pub use router::{
     AdapterAffinityConfig, AdapterKnowledge, AssignmentMode, DloraDispatchConfig,
-    LatencyPredictingConfig, PrefixAwareConfig, PrefixExactConfig, PrefixMiss, RankAwareConfig,
-    RankKernel, RouterConfig, SglangRouterConfig, SglangRouterPolicy, VllmRouterConfig,
-    VllmRouterPolicy, WeightedConfig,
+    LatencyPredictingConfig, MakersRouter, PrefixAwareConfig, PrefixExactConfig, PrefixMiss,
+    RankAwareConfig, RankKernel, RouterConfig, SglangRouterConfig, SglangRouterPolicy,
+    VllmRouterConfig, VllmRouterPolicy, WeightedConfig,
 };
 pub use server_host::{Endpoint, NoHost, ServerHost, ServerHostConfig, ServerHostProfile};
 pub use sglang::{SglangConfig, SglangPolicy};

@@ -45,7 +45,12 @@ impl<W: Source> Simulation<W> {
                 gate.room.queue().left(*id, *tokens);
             }
             match (role, &mut self.cluster.disaggregation) {
-                (Role::Decode, Some(parts)) => parts.left(*id),
+                (Role::Decode, Some(parts)) => {
+                    parts.left(*id);
+                    if self.gateway.counts_until_answered() {
+                        self.gateway.left(*id);
+                    }
+                }
                 _ => self.gateway.left(*id),
             }
         }
@@ -55,7 +60,9 @@ impl<W: Source> Simulation<W> {
     pub(super) fn forward(&mut self, now: SimTime, observer: &mut impl Observer) {
         let mut prefilled = std::mem::take(&mut self.outcome.prefilled);
         for id in prefilled.drain(..) {
-            self.gateway.left(id);
+            if !self.gateway.counts_until_answered() {
+                self.gateway.left(id);
+            }
             if self.parts().order() == Order::DestinationFirst {
                 self.send_computed(now, id, observer);
                 continue;

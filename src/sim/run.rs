@@ -196,6 +196,11 @@ impl<W: Source> Simulation<W> {
         }
         if let Some(watch) = watch {
             watch.close(&counts);
+            let is_over = counts.unfinished == 0 && counts.stuck == 0;
+            let parts = self.cluster.disaggregation.as_ref();
+            let is_at_rest =
+                self.gateway.is_at_rest() && parts.is_none_or(Disaggregation::is_at_rest);
+            assert!(!is_over || is_at_rest, "requests that are gone are still outstanding");
         }
         Ok((counts, self.cluster))
     }

@@ -25,6 +25,11 @@ impl Disaggregation {
         place.and_then(|place| self.held.get(place)).is_some_and(|held| *held > 0)
     }
 
+    /// Whether no instance that decodes has a request, as far as that is counted.
+    pub fn is_at_rest(&self) -> bool {
+        self.gateway.is_at_rest()
+    }
+
     /// Counts the requests of instances that decode, whether the router needs that or not.
     pub fn count_outstanding(&mut self) {
         self.gateway.count_outstanding(self.roles.decodes);

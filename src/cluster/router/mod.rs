@@ -60,6 +60,7 @@ use crate::request::RequestView;
 use crate::rng::{Seed, mix};
 use crate::scenario::{PrefixExactConfig, RouterConfig};
 use crate::units::SimDuration;
+use sglang::Serves;
 
 pub use adapter_affinity::AdapterAffinity;
 pub use dlora_dispatch::DloraDispatch;
@@ -75,6 +76,7 @@ pub use rank_aware::RankAware;
 pub use round_robin::RoundRobin;
 pub use session_sticky::SessionSticky;
 pub use told::{Routed, Signal};
+pub use sglang::SglangFrame;
 pub use weighted::Weighted;
 
 /// Chooses an instance for a request, of which it never learns the length of the answer.
@@ -100,12 +102,17 @@ pub struct Needs {
     pub caches: Option<SimDuration>,
     /// Whether it reads how many outstanding requests use each adapter.
     pub by_adapter: bool,
+    /// Whether it reads how many conversations have outstanding requests; it then reads what is outstanding too.
+    pub by_session: bool,
     /// As signals, of which adapters engines hold and run.
     pub adapters: Option<SimDuration>,
     /// Whether it is told when the prompt of a request is computed, and when a request leaves.
     pub lifecycle: bool,
     /// Whether it is told what the caches of engines come to hold and forget.
     pub cache_events: bool,
+    /// Whether what is outstanding where prompts are prefilled is so until the answer is read, wherever it is
+    /// decoded; until the prompt is computed if not.
+    pub until_answered: bool,
 }
 
 impl Needs {
@@ -115,9 +122,11 @@ impl Needs {
         signals: None,
         caches: None,
         by_adapter: false,
+        by_session: false,
         adapters: None,
         lifecycle: false,
         cache_events: false,
+        until_answered: false,
     };
     /// It reads what is outstanding.
     pub const OUTSTANDING: Self = Self { outstanding: true, ..Self::NOTHING };
@@ -127,9 +136,9 @@ impl Needs {
         signals: Some(SimDuration::ZERO),
         caches: Some(SimDuration::ZERO),
         by_adapter: true,
+        by_session: true,
         adapters: Some(SimDuration::ZERO),
-        lifecycle: false,
-        cache_events: false,
+        ..Self::NOTHING
     };
 }
 
@@ -164,6 +173,8 @@ pub enum Router {
     DloraDispatch(DloraDispatch),
     /// Dynamo's KV router.
     Dynamo(Box<Dynamo>),
+    /// A maker's router, decision by decision.
+    Makers(Box<SglangFrame>),
     /// A router for each model, of those that serve it.
     PerModel(Vec<Router>),
     /// A router of the library's user.
@@ -188,6 +199,7 @@ impl Route for Router {
             Self::RankAware(router) => router.route(request, view),
             Self::DloraDispatch(router) => router.route(request, view),
             Self::Dynamo(router) => router.route(request, view),
+            Self::Makers(router) => router.route(request, view),
             Self::PerModel(routers) => routers[request.model.index()].route(request, view),
             Self::Custom(router) => router.route(request, view),
         }
@@ -209,6 +221,7 @@ impl Route for Router {
             Self::RankAware(router) => router.needs(),
             Self::DloraDispatch(router) => router.needs(),
             Self::Dynamo(router) => router.needs(),
+            Self::Makers(router) => router.needs(),
             Self::PerModel(routers) => routers.first().map_or(Needs::NOTHING, Route::needs),
             Self::Custom(router) => router.needs(),
         }
@@ -241,6 +254,9 @@ impl Router {
             RouterConfig::Dynamo(config) => {
                 Self::Dynamo(Box::new(Dynamo::new(config, Pool::Decode, seed)))
             }
+            RouterConfig::Makers(config) => {
+                Self::Makers(Box::new(SglangFrame::new(config, Serves::Decodes, seed)))
+            }
             config => Self::new(config, seed),
         }
     }
@@ -250,6 +266,9 @@ impl Router {
         match config {
             RouterConfig::Dynamo(config) => {
                 Self::Dynamo(Box::new(Dynamo::new(config, Pool::Prefill, seed)))
+            }
+            RouterConfig::Makers(config) => {
+                Self::Makers(Box::new(SglangFrame::new(config, Serves::Prefills, seed)))
             }
             config => Self::new(config, seed),
         }
@@ -286,6 +305,9 @@ impl Router {
             RouterConfig::DloraDispatch(config) => Self::DloraDispatch(DloraDispatch::new(*config)),
             RouterConfig::Dynamo(config) => {
                 Self::Dynamo(Box::new(Dynamo::new(config, Pool::Aggregated, seed)))
+            }
+            RouterConfig::Makers(config) => {
+                Self::Makers(Box::new(SglangFrame::new(config, Serves::Whole, seed)))
             }
         }
     }

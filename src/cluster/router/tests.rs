@@ -20,8 +20,9 @@ use crate::ids::{AdapterId, RequestId, SessionId};
 use crate::kv::{CacheContent, RadixTree};
 use crate::request::{Content, Request, Segment};
 use crate::scenario::{
-    AdapterAffinityConfig, AdapterKnowledge, DloraDispatchConfig, LatencyPredictingConfig,
-    PrefixAwareConfig, PrefixMiss, RankAwareConfig, RankKernel, VllmConfig, WeightedConfig,
+    AdapterAffinityConfig, AdapterKnowledge, AssignmentMode, DloraDispatchConfig,
+    LatencyPredictingConfig, MakersRouter, PrefixAwareConfig, PrefixMiss, RankAwareConfig,
+    RankKernel, SglangRouterConfig, VllmConfig, VllmRouterConfig, WeightedConfig,
 };
 use crate::units::SimTime;
 
@@ -36,6 +37,7 @@ struct Instances {
     ranks: Vec<u32>,
     reports: Vec<AdapterReport>,
     by_adapter: Vec<Vec<u32>>,
+    sessions: Vec<u32>,
 }
 
 impl Instances {
@@ -51,6 +53,7 @@ impl Instances {
             ranks: vec![8, 64],
             reports: vec![AdapterReport::default(); count],
             by_adapter: vec![vec![0; 3]; count],
+            sessions: vec![0; count],
         }
     }
 
@@ -65,8 +68,10 @@ impl Instances {
     /// Where a request goes, which then is outstanding there.
     fn send(&mut self, router: &mut impl Route, request: &Request) -> u32 {
         let view = ClusterView {
+            now: SimTime::ZERO,
             instances: self.outstanding.len() as u32,
             outstanding: &self.outstanding,
+            sessions: &self.sessions,
             signals: &self.signals,
             signals_age: SimDuration::ZERO,
             caches: Caches::known(&self.caches),
@@ -157,6 +162,44 @@ fn all() -> Vec<RouterConfig> {
         }),
         RouterConfig::DloraDispatch(DloraDispatchConfig { batch_size: 2, merged_cost: 0.6 }),
     ]
+    .into_iter()
+    .chain(makers())
+    .collect()
+}
+
+/// The policies of `SGLang`'s router and of vLLM's, with limits that small histories meet.
+fn makers() -> Vec<RouterConfig> {
+    use crate::scenario::{SglangRouterPolicy as Sglang, VllmRouterPolicy as Vllm};
+    let sglang = |policy| SglangRouterConfig {
+        policy,
+        balance_abs_threshold: 3,
+        max_tree_size: 160,
+        ..SglangRouterConfig::default()
+    };
+    let sglang = |policy| MakersRouter::Sglang(Box::new(sglang(policy)));
+    let vllm = |policy| VllmRouterConfig { policy, ..VllmRouterConfig::default() };
+    let vllm = |policy| MakersRouter::VllmRouter(Box::new(vllm(policy)));
+    [
+        sglang(Sglang::RoundRobin),
+        sglang(Sglang::Random),
+        sglang(Sglang::PowerOfTwo),
+        sglang(Sglang::CacheAware),
+        sglang(Sglang::Manual),
+        MakersRouter::Sglang(Box::new(SglangRouterConfig {
+            policy: Sglang::Manual,
+            assignment_mode: AssignmentMode::MinGroup,
+            ..SglangRouterConfig::default()
+        })),
+        sglang(Sglang::ConsistentHashing),
+        vllm(Vllm::RoundRobin),
+        vllm(Vllm::Random),
+        vllm(Vllm::PowerOfTwo),
+        vllm(Vllm::CacheAware),
+        vllm(Vllm::ConsistentHash),
+        vllm(Vllm::StickyLeastLoaded),
+    ]
+    .map(RouterConfig::Makers)
+    .to_vec()
 }
 
 /// Requests that share beginnings and sessions.
@@ -187,6 +230,7 @@ fn history(router: &mut Router, count: u32, requests: &[Request], noise: &[u32])
         went.push(chosen);
         let changed = (draw % count) as usize;
         instances.signals[changed].waiting = draw % 7;
+        instances.sessions[changed] = draw % 5;
         instances.reports[changed] = AdapterReport {
             places: vec![AdapterPlace::Slot, AdapterPlace::Host],
             running: vec![draw % 2, draw % 3, draw % 4],

@@ -1,18 +1,20 @@
 //! How the router is configured.
 
+mod makers;
 mod sglang;
 mod vllm_router;
 
 use serde::{Deserialize, Serialize};
 
 use super::dynamo::DynamoConfig;
+pub use makers::MakersRouter;
 pub use sglang::{AssignmentMode, SglangRouterConfig, SglangRouterPolicy};
 pub use vllm_router::{VllmRouterConfig, VllmRouterPolicy};
 
 /// Which replica gets a request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
-#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+#[serde(remote = "Self", tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum RouterConfig {
     /// Each in turn.
@@ -45,6 +47,10 @@ pub enum RouterConfig {
     Weighted(WeightedConfig),
     /// The KV router of Dynamo 1.6.1 with its queue, decision by decision.
     Dynamo(Box<DynamoConfig>),
+    /// A maker's router under its name, with the settings that it has there.
+    #[serde(skip)]
+    #[cfg_attr(feature = "cli", schemars(!skip, untagged))]
+    Makers(MakersRouter),
 }
 
 impl Default for RouterConfig {
@@ -53,8 +59,8 @@ impl Default for RouterConfig {
     }
 }
 
-/// The cache-aware policy of SGLang's model gateway, under its names (0.3.2,
-/// `sgl-model-gateway/bindings/python/src/sglang_router/router_args.py`).
+/// A simplified cache-aware policy of `SGLang`'s model gateway, under its names (0.3.2): of replicas that know a
+/// prompt the least loaded gets it, not the first one that had it. `sglang` is that router itself.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]

@@ -138,7 +138,12 @@ impl<W: Source> Simulation<W> {
         observer.on(now, Occurrence::GaveUp { request: id, life, finish, tries_again });
         if let Some(instance) = place.instance() {
             match (self.cluster.role(instance), &mut self.cluster.disaggregation) {
-                (Role::Decode, Some(parts)) => parts.left(id),
+                (Role::Decode, Some(parts)) => {
+                    parts.left(id);
+                    if self.gateway.counts_until_answered() {
+                        self.gateway.left(id);
+                    }
+                }
                 _ => self.gateway.left(id),
             }
             self.wake_gate(now);

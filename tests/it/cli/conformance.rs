@@ -71,7 +71,7 @@ fn decisions_are_counted_by_policy() {
 #[test]
 fn decisions_that_cannot_be_replayed_are_named_with_their_line() {
     let unknown = decisions("\"--kv-magic\",\"1\"", &[]);
-    refused("a.jsonl", unknown, "line 1: args: unknown field `kv_magic`");
+    refused("a.jsonl", unknown, "line 1: args: unknown key `kv_magic`");
     refused("a.jsonl", decisions("\"--policy\",\"bucket\"", &[]), "line 1: policy: `bucket`");
     refused("a.jsonl", decisions("\"--policy\"", &[]), "line 1: args: --policy has no value");
     refused("a.jsonl", decisions("", &[&sent("w7")]), "line 2: `w7` is none of the workers");

@@ -6,6 +6,7 @@
 //! * `balance.rs`: when the load is imbalanced
 //! * `breaker.rs`, `health.rs`, `backoff.rs`: which workers are asked, and when again
 //! * `registry.rs`: what the router knows of each worker
+//! * `route.rs`: the router of a simulation
 //! * `token_bucket.rs`: how fast requests may come
 //!
 //! A *worker* is a replica, as the router calls it. The order of workers is that of a hash map with random keys:
@@ -29,6 +30,10 @@ pub(crate) mod prefix_hash;
 pub(crate) mod random;
 pub(crate) mod registry;
 pub(crate) mod round_robin;
+mod route;
 pub(crate) mod text;
 pub(crate) mod token_bucket;
 pub(crate) mod tree;
+
+pub(crate) use route::Serves;
+pub use route::SglangFrame;

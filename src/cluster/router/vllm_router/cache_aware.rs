@@ -2,7 +2,7 @@
 //! workers to the least loaded.
 //!
 //! The router asks engines for the tokens of a prompt; one that is not tokenised (`/generate`) goes to the least
-//! load and is not remembered. Prompts are not evicted here.
+//! load and is not remembered.
 
 use super::super::sglang::balance::Balance;
 use super::super::sglang::policy::{Asked, Worker, Workers};
@@ -37,6 +37,11 @@ impl<T: Text> CacheAware<T> {
         };
         self.tree.insert(text, worker);
         Some(worker)
+    }
+
+    /// The prompts.
+    pub(crate) fn tree(&mut self) -> &mut Tree<T> {
+        &mut self.tree
     }
 
     fn best(&self, text: &T, workers: Workers<'_>) -> Option<Worker> {

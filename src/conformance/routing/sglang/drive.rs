@@ -55,6 +55,8 @@ pub(super) struct Drive<'a> {
     checked: BTreeMap<Worker, usize>,
     /// When the script of a worker's health changed last.
     scripted: BTreeMap<Worker, (SimTime, bool)>,
+    /// Whether ranges of lengths were told.
+    has_bounds: bool,
     /// Where workers that prefill are to be asked for what they made.
     ports: BTreeMap<Worker, Value>,
     tally: Tally,
@@ -93,6 +95,7 @@ impl<'a> Drive<'a> {
             ill: BTreeSet::new(),
             checked: BTreeMap::new(),
             scripted: BTreeMap::new(),
+            has_bounds: false,
             ports: BTreeMap::new(),
             tally: Tally { policy: settings.policy(), ..Tally::default() },
         };
@@ -146,6 +149,10 @@ impl<'a> Drive<'a> {
             What::Adjust(bounds) => self.adjust(line, bounds.as_deref()),
             What::InitBounds(bounds) => self.init_bounds(line, bounds),
             What::Add(worker, order) => {
+                // What runs there runs at the worker of this name that was removed.
+                for held in self.held.values_mut() {
+                    held.workers.retain(|of| of != worker);
+                }
                 self.registry.renew(*worker);
                 self.reorder(order);
                 self.each(Policy::register);
@@ -239,10 +246,10 @@ impl<'a> Drive<'a> {
         let Some(Policy::Bucket(bucket)) = self.sides[0].states.first_mut() else {
             return;
         };
-        let is_first = line.number == 2;
-        if is_first {
+        if !self.has_bounds {
             bucket.begin();
         }
+        self.has_bounds = true;
         bucket.register(&workers);
         let ranges = bounds(bucket.ranges());
         self.tally.check(|| line.place(), &recorded.to_vec(), &ranges);

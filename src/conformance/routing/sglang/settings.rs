@@ -47,6 +47,12 @@ struct FirstLine {
     router: String,
 }
 
+/// Attempts of a request that are replayed.
+const ATTEMPTS_MAX: u32 = 1000;
+
+/// A day, in ms.
+const BACKOFF_MS_MAX: u64 = 86_400_000;
+
 /// Settings of no consequence for decisions.
 const IGNORED: [&str; 1] = ["log_level"];
 
@@ -123,6 +129,17 @@ impl Settings {
 
     /// The policies: of workers that do all of a request or prefill, and of those that decode.
     fn supported(&self) -> Result<(), String> {
+        let Backoff { attempts, max_ms, .. } = self.backoff();
+        if attempts > ATTEMPTS_MAX {
+            return Err(format!(
+                "retry_max_retries: must be at most {ATTEMPTS_MAX}, got {attempts}"
+            ));
+        }
+        if max_ms > BACKOFF_MS_MAX {
+            return Err(format!(
+                "retry_max_backoff_ms: must be at most {BACKOFF_MS_MAX}, got {max_ms}"
+            ));
+        }
         let Router::Sglang(config) = &self.router else {
             return match self.decodes {
                 Some(_) => Err("vllm-router with prefill and decode apart is not modelled".into()),
@@ -237,7 +254,8 @@ fn arguments(line: &FirstLine) -> Result<Map<String, Value>, String> {
     while let Some(flag) = words.next() {
         let name = flag.strip_prefix("--").ok_or_else(|| format!("args: `{flag}` is no flag"))?;
         let name = name.replace('-', "_");
-        let value = words.next().ok_or_else(|| format!("args: {flag} has no value"))?;
+        let value = words.next().filter(|value| !value.starts_with("--"));
+        let value = value.ok_or_else(|| format!("args: {flag} has no value"))?;
         if IGNORED.contains(&name.as_str()) {
             continue;
         }

@@ -1,3 +1,5 @@
+//! The parts of a replay.
+
 use super::*;
 
 #[test]

@@ -1,3 +1,5 @@
+//! Texts of runs beside texts of single tokens.
+
 use proptest::prelude::*;
 
 use super::*;

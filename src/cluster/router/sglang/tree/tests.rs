@@ -1,3 +1,5 @@
+//! The tree beside a list of prompts.
+
 use proptest::prelude::*;
 use rand::SeedableRng;
 

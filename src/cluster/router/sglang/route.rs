@@ -1,0 +1,268 @@
+//! The frame of both routers in a simulation: the order of workers, what they have in flight, and when the router
+//! looks after its memory.
+//!
+//! A prompt is runs of tokens of four characters each. A request of a conversation brings its session as the key that
+//! policies read (`x-smg-routing-key`, `x-session-id`). Which replicas are down is what the cluster's gateway knows;
+//! breakers, health checks and retries of the router are not simulated.
+
+use rand::seq::SliceRandom;
+
+use super::build::{self, Site, seconds};
+use super::draw::Draw;
+use super::manual::ROUTING_KEY;
+use super::policy::{Asked, Policy, Worker, Workers};
+use super::text::Tokens;
+use crate::cluster::ClusterView;
+use crate::cluster::router::vllm_router::consistent_hash::SESSIONS;
+use crate::cluster::router::{Needs, Route};
+use crate::ids::InstanceId;
+use crate::request::RequestView;
+use crate::rng::{Seed, Stream};
+use crate::scenario::{
+    AssignmentMode, MakersRouter, SglangRouterConfig, SglangRouterPolicy, VllmRouterPolicy,
+};
+use crate::units::{SimDuration, SimTime};
+
+/// Characters of a token.
+const CHARACTERS: u32 = 4;
+
+/// What vLLM's router keeps in its tree for each worker: 2^25 characters at 8 to a token.
+const VLLM_TREE_TOKENS: u64 = (1 << 25) / 8;
+
+/// How often it evicts.
+const VLLM_EVICTION_SECS: u64 = 120;
+
+/// How uses are counted when the first request comes: modulo this, which is how far a match reads the number.
+const PHASES: usize = 8;
+
+/// What its instances do of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Serves {
+    /// All of it.
+    Whole,
+    /// The prompt.
+    Prefills,
+    /// The answer.
+    Decodes,
+}
+
+/// A router of `SGLang` or vLLM.
+#[derive(Debug, Clone)]
+pub struct SglangFrame {
+    router: MakersRouter,
+    serves: Serves,
+    stream: Stream,
+    /// In the router's order; empty before the first request.
+    order: Vec<Worker>,
+    policy: Option<Policy<Tokens>>,
+    /// The available ones, where some are not.
+    available: Vec<Worker>,
+    loads: Vec<u32>,
+    /// When it was asked last.
+    asked_at: SimTime,
+    /// When its memory is looked after next, and the ranges of lengths.
+    evicts_at: SimTime,
+    adjusts_at: SimTime,
+}
+
+impl SglangFrame {
+    /// A router that knows no instances yet; what it draws comes from the seed's stream `router`.
+    pub(crate) fn new(router: &MakersRouter, serves: Serves, seed: Seed) -> Self {
+        Self {
+            router: router.clone(),
+            serves,
+            stream: seed.stream("router", 0),
+            order: Vec::new(),
+            policy: None,
+            available: Vec::new(),
+            loads: Vec::new(),
+            asked_at: SimTime::ZERO,
+            evicts_at: SimTime::ZERO,
+            adjusts_at: SimTime::ZERO,
+        }
+    }
+
+    fn sglang_policy(&self, config: &SglangRouterConfig) -> SglangRouterPolicy {
+        match self.serves {
+            Serves::Whole => config.policy,
+            Serves::Prefills => config.of_prefills(),
+            Serves::Decodes => config.of_decodes(),
+        }
+    }
+
+    /// The order of workers is drawn, and they register.
+    fn start(&mut self, workers: u32) -> Policy<Tokens> {
+        let mut order: Vec<_> = (0..workers).map(InstanceId).collect();
+        order.shuffle(&mut self.stream);
+        let site = Site {
+            urls: (0..workers).map(|worker| format!("http://replica-{worker}:8000")).collect(),
+            has_names: true,
+            is_apart: self.serves != Serves::Whole,
+            label: CHARACTERS,
+            uses: self.stream.below(PHASES) as u64,
+        };
+        let mut policy = match &self.router {
+            MakersRouter::Sglang(config) => {
+                build::sglang(self.sglang_policy(config), config, &site)
+            }
+            MakersRouter::VllmRouter(config) => build::vllm(config, &site),
+        };
+        // All are told again with every one that comes: what is divided is so for the last time.
+        policy.register(&order);
+        policy.register(&order);
+        self.begin_clock();
+        self.order = order;
+        self.loads = vec![0; workers as usize];
+        policy
+    }
+
+    /// The clock begins: its memory is looked after an interval later.
+    fn begin_clock(&mut self) {
+        self.evicts_at = SimTime::ZERO + self.eviction_interval();
+        if let MakersRouter::Sglang(config) = &self.router {
+            self.adjusts_at = SimTime::ZERO + seconds(config.bucket_adjust_interval_secs);
+        }
+    }
+
+    /// Memory is looked after at its times; what no request saw between them happens once.
+    fn pass_time(&mut self, policy: &mut Policy<Tokens>, now: SimTime) {
+        let interval = self.eviction_interval();
+        if let Some(at) = due(&mut self.evicts_at, now, interval) {
+            match (policy, &self.router) {
+                (Policy::CacheAware(policy), MakersRouter::Sglang(config)) => {
+                    policy.tree().evict(config.max_tree_size / u64::from(CHARACTERS));
+                }
+                (Policy::VllmCacheAware(policy), _) => policy.tree().evict(VLLM_TREE_TOKENS),
+                (Policy::Manual(policy), MakersRouter::Sglang(config)) => {
+                    policy.forget(at, seconds(config.max_idle_secs));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn adjust(&mut self, policy: &mut Policy<Tokens>, now: SimTime) {
+        if let (Policy::Bucket(bucket), MakersRouter::Sglang(config)) = (policy, &self.router) {
+            let interval = seconds(config.bucket_adjust_interval_secs);
+            if due(&mut self.adjusts_at, now, interval).is_some() {
+                bucket.adjust();
+            }
+        }
+    }
+
+    fn eviction_interval(&self) -> SimDuration {
+        match &self.router {
+            MakersRouter::Sglang(config) => seconds(config.eviction_interval_secs),
+            MakersRouter::VllmRouter(_) => seconds(VLLM_EVICTION_SECS),
+        }
+    }
+
+    fn counts_loads(&self) -> bool {
+        match &self.router {
+            MakersRouter::Sglang(config) => {
+                build::counts_loads(self.sglang_policy(config), self.serves != Serves::Whole)
+            }
+            MakersRouter::VllmRouter(config) => build::vllm_counts_loads(config.policy),
+        }
+    }
+
+    /// Whether requests are told apart by the key that they bring.
+    fn reads_keys(&self) -> bool {
+        match &self.router {
+            MakersRouter::Sglang(config) => matches!(
+                self.sglang_policy(config),
+                SglangRouterPolicy::Manual | SglangRouterPolicy::ConsistentHashing
+            ),
+            MakersRouter::VllmRouter(config) => matches!(
+                config.policy,
+                VllmRouterPolicy::ConsistentHash | VllmRouterPolicy::StickyLeastLoaded
+            ),
+        }
+    }
+
+    /// Whether keys in flight decide.
+    fn counts_keys(&self) -> bool {
+        let MakersRouter::Sglang(config) = &self.router else { return false };
+        self.sglang_policy(config) == SglangRouterPolicy::Manual
+            && config.assignment_mode == AssignmentMode::MinGroup
+    }
+
+    /// How often engines are asked for the tokens that they hold.
+    fn polls(&self) -> Option<SimDuration> {
+        match &self.router {
+            MakersRouter::Sglang(config) => {
+                let polls = self.sglang_policy(config) == SglangRouterPolicy::PowerOfTwo;
+                polls.then(|| seconds(config.worker_startup_check_interval))
+            }
+            // Engines of vLLM do not answer.
+            MakersRouter::VllmRouter(_) => None,
+        }
+    }
+}
+
+/// The last of the times that have come since the one that was to come next; that is the next one after `now`.
+fn due(next: &mut SimTime, now: SimTime, interval: SimDuration) -> Option<SimTime> {
+    if *next > now {
+        return None;
+    }
+    let interval = interval.as_nanos().max(1);
+    let last = now.as_nanos() - now.as_nanos() % interval;
+    *next = SimTime::from_nanos(last.saturating_add(interval));
+    Some(SimTime::from_nanos(last))
+}
+
+impl Route for SglangFrame {
+    fn route(&mut self, request: RequestView<'_>, view: &ClusterView<'_>) -> InstanceId {
+        let mut policy = match self.policy.take() {
+            Some(policy) => policy,
+            None => self.start(view.instances),
+        };
+        if view.now < self.asked_at {
+            self.begin_clock();
+        }
+        self.asked_at = view.now;
+        self.pass_time(&mut policy, view.now);
+        self.adjust(&mut policy, view.now);
+        if self.counts_loads() {
+            for (load, outstanding) in self.loads.iter_mut().zip(view.outstanding) {
+                *load = outstanding.requests;
+            }
+        }
+        if let Policy::PowerOfTwo(policy) = &mut policy
+            && self.polls().is_some()
+            && view.signals_age == SimDuration::ZERO
+        {
+            let held = view.signals.iter().map(|load| Some(i64::from(load.kv_blocks_held())));
+            policy.polled(held.collect());
+        }
+        if !view.down.is_empty() {
+            self.available.clear();
+            self.available.extend(self.order.iter().filter(|worker| view.is_up(**worker)));
+        }
+        let available = if view.down.is_empty() { &self.order } else { &self.available };
+        let session = request.session.filter(|_| self.reads_keys());
+        let session = session.map(|session| session.to_string());
+        let headers = session.as_deref().map(|key| [(ROUTING_KEY, key), (SESSIONS[0], key)]);
+        let text = Tokens::new(request.id, request.content, request.prompt_tokens);
+        let asked = Asked {
+            now: view.now,
+            text: Some(&text),
+            headers: headers.as_ref().map_or(&[], |headers| &headers[..]),
+        };
+        let workers = Workers { available, loads: &self.loads, keys: view.sessions };
+        let chosen = policy.choose(&asked, workers, &mut self.stream);
+        self.policy = Some(policy);
+        // Ranges of lengths are not checked for health: nobody is there, and another one gets the prompt.
+        chosen.filter(|worker| view.is_up(*worker)).unwrap_or(available[0])
+    }
+
+    fn needs(&self) -> Needs {
+        Needs {
+            outstanding: self.counts_loads(),
+            signals: self.polls(),
+            by_session: self.counts_keys(),
+            until_answered: self.serves == Serves::Prefills,
+            ..Needs::NOTHING
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! The rules of routers under the names of their makers. What is not simulated is refused by name.
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::resolved::Rules;
+use crate::resolved::groups::asked;
+use crate::scenario::{
+    ClusterConfig, GroupConfig, HandoverProtocol, MakersRouter, ReplicaRole, SglangRouterConfig,
+    SglangRouterPolicy, VllmRouterConfig,
+};
+
+/// What of the router's settings a simulation has instead.
+const RETRIES: &str = "is not simulated; clients send again (workload.client.retries)";
+const HEALTH: &str =
+    "is not simulated; the gateway notices crashes after `detection_s` of the fault";
+const LIMIT: &str = "is not simulated; cluster.gateway bounds what is sent";
+
+pub(super) fn rules(router: &MakersRouter, cluster: &ClusterConfig, rules: &mut Rules) {
+    match router {
+        MakersRouter::Sglang(config) => sglang(config, cluster, rules),
+        MakersRouter::VllmRouter(config) => vllm(config, cluster, rules),
+    }
+}
+
+fn sglang(config: &SglangRouterConfig, cluster: &ClusterConfig, rules: &mut Rules) {
+    let path = |key: &str| format!("cluster.router.sglang.{key}");
+    thresholds("sglang", config.cache_threshold, config.balance_rel_threshold, rules);
+    for (key, value) in [
+        ("eviction_interval_secs", config.eviction_interval_secs),
+        ("max_tree_size", config.max_tree_size),
+        ("bucket_adjust_interval_secs", config.bucket_adjust_interval_secs),
+        ("worker_startup_check_interval", config.worker_startup_check_interval),
+    ] {
+        rules.check(value >= 1, &path(key), "at least 1", value);
+    }
+    absent("sglang", config, &SglangRouterConfig::default(), rules);
+    let policies = [
+        ("policy", Some(config.policy)),
+        ("prefill_policy", config.prefill_policy),
+        ("decode_policy", config.decode_policy),
+    ];
+    for (key, policy) in policies {
+        if policy == Some(SglangRouterPolicy::PrefixHash) {
+            let message =
+                "`prefix_hash` has no tokens in HTTP mode: the router refuses every request";
+            rules.broken(&path(key), message);
+        }
+        let is_prefill = key == "prefill_policy" && cluster.disaggregation.is_some();
+        if policy == Some(SglangRouterPolicy::Bucket) && !is_prefill {
+            let message =
+                "`bucket` is a policy of replicas that prefill: `prefill_policy` may name it";
+            rules.broken(&path(key), message);
+        }
+    }
+    if cluster.disaggregation.is_none() {
+        for (key, policy) in &policies[1..] {
+            if policy.is_some() {
+                rules.broken(&path(key), "needs cluster.disaggregation");
+            }
+        }
+    }
+    pairs(cluster, rules);
+}
+
+/// What pairs of replicas need.
+fn pairs(cluster: &ClusterConfig, rules: &mut Rules) {
+    let Some(parts) = &cluster.disaggregation else { return };
+    let asked = asked(cluster);
+    let is_pulled = asked.iter().any(|group| {
+        let protocol = parts.protocol_of(&group.cluster.engine);
+        group.role == ReplicaRole::Decode && protocol != HandoverProtocol::Reserve
+    });
+    if is_pulled {
+        let message = "`sglang` sends a request to both of its replicas at once, which needs the \
+                       protocol `reserve` in cluster.disaggregation";
+        rules.broken("cluster.router", message);
+    }
+    if asked.iter().any(|group| group.role == ReplicaRole::Mixed) {
+        let message = "`sglang` knows no mixed replicas beside those that prefill and decode";
+        rules.broken("cluster.router", message);
+    }
+    let scales = |group: &GroupConfig| group.autoscaler.is_some();
+    if cluster.autoscaler.is_some() || cluster.groups.iter().any(scales) {
+        let message = "`sglang` with cluster.disaggregation and an autoscaler is not modelled";
+        rules.broken("cluster.router", message);
+    }
+}
+
+fn vllm(config: &VllmRouterConfig, cluster: &ClusterConfig, rules: &mut Rules) {
+    thresholds("vllm_router", config.cache_threshold, config.balance_rel_threshold, rules);
+    absent("vllm_router", config, &VllmRouterConfig::default(), rules);
+    if cluster.disaggregation.is_some() {
+        let message = "`vllm_router` with cluster.disaggregation is not modelled";
+        rules.broken("cluster.router", message);
+    }
+}
+
+fn thresholds(name: &str, cache: f64, factor: f64, rules: &mut Rules) {
+    let path = |key: &str| format!("cluster.router.{name}.{key}");
+    let holds = (0.0..=1.0).contains(&cache);
+    rules.check(holds, &path("cache_threshold"), "from 0 to 1", cache);
+    let holds = factor >= 1.0 && factor.is_finite();
+    rules.check(holds, &path("balance_rel_threshold"), "a finite number of at least 1", factor);
+}
+
+/// Settings that are not simulated and do not say what they say by default.
+fn absent(name: &str, config: &impl Serialize, default: &impl Serialize, rules: &mut Rules) {
+    let table = |config: serde_json::Result<Value>| match config {
+        Ok(Value::Object(table)) => table,
+        _ => Map::new(),
+    };
+    let default = table(serde_json::to_value(default));
+    for (key, value) in table(serde_json::to_value(config)) {
+        let message = match key.as_str() {
+            "max_concurrent_requests"
+            | "rate_limit_tokens_per_second"
+            | "queue_size"
+            | "queue_timeout_secs" => LIMIT,
+            key if key.starts_with("retry_") => RETRIES,
+            key if key.starts_with("cb_") || key.starts_with("health_") => HEALTH,
+            _ => continue,
+        };
+        if default.get(&key) != Some(&value) {
+            rules.broken(&format!("cluster.router.{name}.{key}"), message);
+        }
+    }
+}
