@@ -75,8 +75,8 @@ pub use random::Random;
 pub use rank_aware::RankAware;
 pub use round_robin::RoundRobin;
 pub use session_sticky::SessionSticky;
-pub use told::{Routed, Signal};
 pub use sglang::SglangFrame;
+pub use told::{Routed, Signal};
 pub use weighted::Weighted;
 
 /// Chooses an instance for a request, of which it never learns the length of the answer.
