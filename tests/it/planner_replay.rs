@@ -11,7 +11,7 @@ use crate::support::data;
 
 /// A line of settings, with ticks after it.
 fn recording(settings: &[(&str, &str)], ticks: &str) -> String {
-    let mut line = r#"{"k":"settings","name":"n","seed":1,"source":"s","version":"ai-dynamo 1.6.1","config":{"mode":"agg","optimization_target":"sla","enable_load_scaling":true},"resolved":{"ttft_ms":500.0},"capabilities":{"prefill":{"max_num_batched_tokens":2048,"max_num_seqs":64,"context_length":8192,"max_kv_tokens":60000,"num_gpu":1},"decode":"same"},"forward_seconds":{"base":0.004,"per_prefill_token":4e-05,"per_decode_seq":8e-05,"per_kv_token":1.2e-07},"avg_isl":600.0,"avg_decode_length":700.0}"#.to_owned();
+    let mut line = r#"{"k":"settings","name":"n","seed":1,"source":"dynamo.planner PlannerScalingState","version":"ai-dynamo 1.6.1","config":{"mode":"agg","optimization_target":"sla","enable_load_scaling":true},"resolved":{"ttft_ms":500.0},"capabilities":{"prefill":{"max_num_batched_tokens":2048,"max_num_seqs":64,"context_length":8192,"max_kv_tokens":60000,"num_gpu":1},"decode":"same"},"forward_seconds":{"base":0.004,"per_prefill_token":4e-05,"per_decode_seq":8e-05,"per_kv_token":1.2e-07},"avg_isl":600.0,"avg_decode_length":700.0}"#.to_owned();
     for (from, to) in settings {
         assert!(line.contains(from), "{from} stands in the settings");
         line = line.replace(from, to);
