@@ -4,6 +4,7 @@ mod cache_events;
 mod copying;
 mod faults;
 mod front;
+mod reports;
 mod runs;
 mod stages;
 mod timing;
@@ -14,7 +15,7 @@ use super::flight::Flight;
 use super::host::{HostPart, HostTimes};
 use super::pipeline::Pipeline;
 use super::quiet::{QuietRun, QuietStep, RunLength};
-use super::scheduler::{Backlog, Handoff, Load, Scheduler};
+use super::scheduler::{Handoff, Scheduler};
 use super::{Finish, Life, StepPlan, StepResult};
 use crate::cost::{CudaGraphs, Drafting, LoraTimes, StepShape, StepTime, Wave};
 use crate::frontend::{FrontEnd, Output};
@@ -247,33 +248,6 @@ impl Instance {
     /// Its scheduler, to look at.
     pub fn scheduler(&self) -> &Scheduler {
         &self.scheduler
-    }
-
-    /// Queues and memory at `now`, a moment between the last call and the next that it asked for.
-    /// Of a run of steps, those that began before have taken their memory.
-    pub fn load_at(&self, now: SimTime) -> Load {
-        let mut load = self.scheduler.load();
-        let begun = self.run.iter().take_while(|step| step.boundary < now);
-        load.kv_blocks_free -= begun.map(|step| step.claims).sum::<u32>();
-        load
-    }
-
-    /// What it has to do at such a moment, if its scheduler tells. Of a run of steps, those that began before have each
-    /// given every sequence a token.
-    pub fn backlog_at(&self, now: SimTime) -> Option<Backlog> {
-        let mut backlog = self.scheduler.backlog()?;
-        let begun = self.run.iter().take_while(|step| step.boundary < now).count() as u64;
-        backlog.decode_tokens += begun * u64::from(backlog.decode_seqs);
-        Some(backlog)
-    }
-
-    /// The prompts that the oldest step in flight computes at such a moment, and their tokens in it.
-    pub fn prefilling_at(&self, now: SimTime) -> (u32, u32) {
-        let decodes_only = self.run.first().is_some_and(|step| step.boundary < now);
-        let step = self.in_flight.front().filter(|_| !decodes_only);
-        step.map_or((0, 0), |batch| {
-            (batch.plan.shape.prefill_seqs, batch.plan.shape.prefill_tokens)
-        })
     }
 
     /// Somebody looks at its cache: what is computed of the answers that these runs quote can be found, of all

@@ -2,33 +2,37 @@
 //!
 //! It sleeps until something is due: an event of the cluster, a delivery to a client, or a command. What
 //! comes from clients comes through one queue, with the instant at which it came.
+//!
+//! * `command.rs`: what it is asked; `looks.rs`: what there is to see; `faults.rs`: faults that it is told
+//! * `pairs.rs`: requests of a server that prefills and one that decodes
+
+mod command;
+mod faults;
+mod looks;
+mod pairs;
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use tokio::sync::oneshot;
+pub(super) use command::{Command, Handle, Look, Replica, Submission};
 
 use super::answer::{Answer, End, Owed};
 use super::clock::{Clock, wall};
-use super::counters::Counters;
-use super::handover::{Part, Waiting, Waits};
+use super::handover::{Part, Waiting};
 use super::kv_events::Telling;
-use super::lengths::{Drawn, Lengths, Wanted};
+use super::lengths::Lengths;
 use super::ports::Chosen;
 use super::prefixes::Prefixes;
 use super::relay::{Relay, Stream};
 use super::trace::TraceLog;
 use super::windows::Windows;
 use crate::cluster::Role;
-use crate::engine::scheduler::Load;
-use crate::ids::{AdapterId, InstanceId, ModelId, RequestId};
+use crate::ids::{InstanceId, RequestId};
 use crate::io::traces::TraceError;
-use crate::metrics::{BenchReport, Caution, Recorder, Summary};
+use crate::metrics::{Caution, Recorder, Summary};
 use crate::request::{Content, Request, Segment};
 use crate::resolved::Scenario;
-use crate::scenario::FaultConfig;
 use crate::sim::{Counts, Live};
 use crate::units::{SimDuration, SimTime};
 
@@ -42,102 +46,6 @@ const COMMANDS_AT_ONCE: usize = 64;
 const BEHIND: Duration = Duration::from_millis(50);
 /// How often that is said at most.
 const SAID_EVERY: Duration = Duration::from_secs(10);
-/// A report that takes longer than this is told again for as long as [`REPORT_SHARE`] of them take, so that who asks
-/// for it all the time holds no tokens up.
-const LONG_REPORT: Duration = Duration::from_millis(50);
-const REPORT_SHARE: u32 = 20;
-
-/// A request of a client.
-#[derive(Debug)]
-pub(super) struct Submission {
-    /// When it came.
-    pub(super) came: Instant,
-    pub(super) prompt: Arc<[u32]>,
-    /// The limit of its answer, if it has one.
-    pub(super) max_tokens: Option<u32>,
-    /// Tokens that the prompt leaves of the context.
-    pub(super) room: u32,
-    pub(super) min_tokens: u32,
-    pub(super) ignore_eos: bool,
-    pub(super) model: ModelId,
-    pub(super) adapter: Option<AdapterId>,
-    pub(super) priority: i32,
-    pub(super) salt: u64,
-    /// The replica that it is sent to, where its client chooses.
-    pub(super) replica: Option<InstanceId>,
-    pub(super) part: Part,
-    pub(super) answer: Owed,
-}
-
-impl Submission {
-    fn wanted(&self) -> Wanted {
-        let Self { max_tokens: limit, room, min_tokens: at_least, ignore_eos, .. } = *self;
-        Wanted { limit, room, at_least, ignore_eos }
-    }
-}
-
-/// What a replica is doing.
-#[derive(Debug, Clone)]
-pub(super) struct Replica {
-    pub(super) load: Load,
-    pub(super) counters: Counters,
-    /// Tokens of KV memory, and those that requests hold.
-    pub(super) kv_tokens: [u64; 2],
-    pub(super) is_up: bool,
-}
-
-/// What there is to see at a moment.
-#[derive(Debug)]
-pub(super) struct Look {
-    pub(super) now: SimTime,
-    pub(super) speed: f64,
-    pub(super) replicas: Vec<Replica>,
-    /// How far the cluster is behind the clock, on the wall.
-    pub(super) behind_s: f64,
-    pub(super) open: usize,
-}
-
-/// What the driver is asked to do.
-#[derive(Debug)]
-pub(super) enum Command {
-    Submit(Box<Submission>),
-    /// The client of a request is gone.
-    Cancel(Arc<Answer>),
-    /// All requests are ended, or those of a replica.
-    AbortAll(Option<InstanceId>),
-    /// The prefix caches are emptied, or that of a replica; whether they could be, because nothing is running.
-    Flush(Option<InstanceId>, oneshot::Sender<bool>),
-    /// Whether a replica serves; any, where none is named.
-    IsUp(Option<InstanceId>, oneshot::Sender<bool>),
-    /// A fault happens now or later: as it is planned, or why it cannot be.
-    Fault(FaultConfig, oneshot::Sender<Result<FaultConfig, String>>),
-    Speed(f64),
-    Look(oneshot::Sender<Look>),
-    Report(oneshot::Sender<Box<Summary>>),
-    Stop,
-}
-
-/// The way to the driver, for any thread.
-#[derive(Debug, Clone)]
-pub(super) struct Handle(mpsc::Sender<Command>);
-
-impl Handle {
-    /// Tells the driver. When it has gone, who waits for an answer hears so.
-    pub(super) fn tell(&self, command: Command) {
-        drop(self.0.send(command));
-    }
-
-    /// Asks the driver; nothing when it has gone.
-    pub(super) async fn ask<T>(
-        &self,
-        question: impl FnOnce(oneshot::Sender<T>) -> Command,
-    ) -> Option<T> {
-        let (sender, receiver) = oneshot::channel();
-        self.tell(question(sender));
-        receiver.await.ok()
-    }
-}
-
 /// What is left when the server has ended.
 #[derive(Debug)]
 pub(super) struct Ended {
@@ -377,13 +285,7 @@ impl Driver {
                 let _gone = reply.send(asked.any(|id| self.live.is_up(id)));
             }
             Command::Fault(fault, reply) => {
-                let now = self.present();
-                let fault = from(fault, now);
-                let planned = self.windows.add(&fault, now).map(|()| {
-                    self.live.inject(&fault);
-                    fault
-                });
-                let _gone = reply.send(planned);
+                let _gone = reply.send(self.plan(fault));
             }
             Command::Speed(speed) => self.set_speed(speed),
             Command::Look(reply) => drop(reply.send(self.look())),
@@ -436,33 +338,6 @@ impl Driver {
         }
     }
 
-    /// A request comes to one of its two servers: it waits for the other, or goes to both.
-    fn meet(&mut self, at: SimTime, room: u64, submission: Box<Submission>) {
-        let Some(other) = self.waiting.take(room) else {
-            return self.waiting.put(room, submission, at);
-        };
-        let decodes = |it: &Submission| {
-            it.replica.is_some_and(|replica| self.live.role(replica) == Role::Decode)
-        };
-        let (prefill, decode) = match (decodes(&other), decodes(&submission)) {
-            (false, true) => (other, submission),
-            (true, false) => (submission, other),
-            // Two rooms of one name: the servers of a pair are one of each kind.
-            _ => {
-                other.answer.end(End::Rejected);
-                return submission.answer.end(End::Rejected);
-            }
-        };
-        let both = [prefill.replica, decode.replica];
-        if prefill.prompt != decode.prompt || both.iter().flatten().any(|id| !self.live.is_up(*id))
-        {
-            prefill.answer.end(End::Failed);
-            return decode.answer.end(End::Failed);
-        }
-        both.into_iter().flatten().for_each(|replica| self.chosen.set(replica));
-        self.send(at, *decode, Some(prefill.answer));
-    }
-
     /// A request is sent to the cluster; who prefills it only has an answer too.
     fn send(&mut self, at: SimTime, submission: Submission, prefill: Option<Owed>) {
         let drawn = self.lengths.draw(submission.wanted());
@@ -488,43 +363,6 @@ impl Driver {
             kv_events.begin(id, prompt, adapter);
         }
         self.after_event();
-    }
-
-    /// A request whose prompt is computed goes on to the server that was asked to decode it.
-    fn go_on(&mut self, at: SimTime, id: RequestId, submission: Submission) {
-        let is_its = self.relay.prompt_of(id).is_some_and(|prompt| *prompt == submission.prompt);
-        if !is_its || !self.live.is_between(id) {
-            return submission.answer.end(End::Failed);
-        }
-        let drawn = self.lengths.draw(submission.wanted());
-        let Submission { answer, ignore_eos, .. } = submission;
-        self.relay.go_on(id, answer, drawn, at);
-        let mut heard: Heard<'_> = (&mut self.relay, (&mut self.recorder, &mut self.caution));
-        let change = |request: &mut Request| {
-            let Drawn { output_tokens, max_tokens, .. } = drawn;
-            (request.max_tokens, request.output_tokens) = (max_tokens, output_tokens);
-            request.ignore_eos = ignore_eos;
-        };
-        self.live.go_on(at, id, change, &mut heard);
-        self.after_event();
-    }
-
-    /// Ends what has waited too long for another connection.
-    fn end_waits(&mut self) {
-        while let Some(waits) = self.waiting.over(self.live.now()) {
-            match waits {
-                Waits::InRoom(room) => {
-                    if let Some(submission) = self.waiting.take(room) {
-                        submission.answer.end(End::Failed);
-                    }
-                }
-                Waits::WithKv(id) if self.live.is_between(id) => {
-                    let now = self.present();
-                    self.abort(now, id);
-                }
-                Waits::WithKv(_) => {}
-            }
-        }
     }
 
     fn cancel(&mut self, answer: &Answer) {
@@ -562,65 +400,6 @@ impl Driver {
         self.after_event();
     }
 
-    /// Empties caches, unless a request is there; whether they could be.
-    fn flush(&mut self, only: Option<InstanceId>) -> bool {
-        let now = self.present();
-        let is_its = |it: &Submission| only.is_none() || it.replica == only;
-        let is_idle = self.relay.inside(only).is_empty()
-            && !self.pending.iter().any(|(_, submission)| is_its(submission));
-        let all = 0..self.live.instances().len() as u32;
-        for replica in all.filter(|id| is_idle && only.is_none_or(|only| only.0 == *id)) {
-            let at_s = now.as_secs_f64();
-            self.live.inject(&from(FaultConfig::LostCache { replica, at_s }, now));
-        }
-        is_idle
-    }
-
-    fn look(&mut self) -> Look {
-        let now = self.live.now();
-        let tokens = self.scenario.kinds();
-        let replicas = (0..).map(InstanceId).zip(self.live.instances()).map(|(id, instance)| {
-            let load = instance.load_at(now);
-            let block = self.scenario.groups[tokens.of(id)].settings.block_size();
-            let of = |blocks: u32| u64::from(blocks) * u64::from(block);
-            Replica {
-                load,
-                counters: self.relay.counters[id.index()].clone(),
-                kv_tokens: [of(load.kv_blocks), of(load.kv_blocks_held())],
-                is_up: self.live.is_up(id),
-            }
-        });
-        Look {
-            now,
-            speed: self.clock.speed(),
-            replicas: replicas.collect(),
-            behind_s: self.behind().as_secs_f64(),
-            open: self.relay.open() + self.pending.len(),
-        }
-    }
-
-    /// How long the next thing that happens has been due.
-    fn behind(&mut self) -> Duration {
-        let comes = self.pending.front().map(|(at, _)| *at);
-        let due = [self.live.next_change(), comes].into_iter().flatten().min();
-        let due = due.map(|at| self.clock.wall_at(at));
-        due.map_or(Duration::ZERO, |due| wall().saturating_duration_since(due))
-    }
-
-    fn report(&mut self) -> Summary {
-        let began = wall();
-        if let Some((until, summary)) = &self.reported
-            && began < *until
-        {
-            return summary.clone();
-        }
-        let report = BenchReport::new(&self.recorder, &self.scenario);
-        let summary = Summary::new(&self.scenario, &self.live.counts(), &self.recorder, &report);
-        let (now, took) = (wall(), began.elapsed());
-        self.reported = (took > LONG_REPORT).then(|| (now + took * REPORT_SHARE, summary.clone()));
-        summary
-    }
-
     /// The end: what is due is told, and who waits for more hears that there will be none. What the cluster is behind
     /// is dropped.
     fn end(mut self) -> Ended {
@@ -644,39 +423,4 @@ fn end(answer: &Answer, end: End) {
     answer.change(|progress| {
         progress.end.get_or_insert(end);
     });
-}
-
-/// A fault whose time counts from `now` on.
-fn from(mut fault: FaultConfig, now: SimTime) -> FaultConfig {
-    let mut earliest = now.as_secs_f64();
-    // After weeks the floats before and after a nanosecond lie apart, and what is over cannot happen.
-    while SimTime::from_secs_f64(earliest) < now {
-        earliest = earliest.next_up();
-    }
-    match &mut fault {
-        FaultConfig::Crash { at_s, .. }
-        | FaultConfig::Straggler { at_s, .. }
-        | FaultConfig::SlowLink { at_s, .. }
-        | FaultConfig::LostCache { at_s, .. }
-        | FaultConfig::LostTransfers { at_s, .. } => *at_s = at_s.max(earliest),
-        FaultConfig::Random(_) => {}
-    }
-    fault
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_fault_of_the_moment_is_never_before_it() {
-        for bits in 40..64 {
-            for odd in 0..1000_u64 {
-                let now = SimTime::from_nanos((1 << bits) - 1 - odd * odd);
-                let fault = from(FaultConfig::LostCache { replica: 0, at_s: 0.0 }, now);
-                let FaultConfig::LostCache { at_s, .. } = fault else { unreachable!() };
-                assert!(SimTime::from_secs_f64(at_s) >= now, "{now}: {at_s}");
-            }
-        }
-    }
 }

@@ -6,6 +6,7 @@
 use super::draw::Draw;
 use super::manual::ROUTING_KEY;
 use super::policy::{Asked, Worker, Workers};
+use super::ring::Ring;
 
 /// The header with the place of a worker among those available.
 const TARGET: &str = "x-smg-target-worker";
@@ -25,15 +26,15 @@ pub(crate) enum ConsistentHashing {
     Ring {
         /// By worker.
         urls: Vec<String>,
-        /// In order.
-        points: Vec<(u64, Worker)>,
+        /// Their points.
+        ring: Ring,
     },
 }
 
 impl ConsistentHashing {
     /// A ring for workers at these addresses.
     pub(crate) fn ring(urls: Vec<String>) -> Self {
-        Self::Ring { urls, points: Vec::new() }
+        Self::Ring { urls, ring: Ring::default() }
     }
 
     /// The worker that the request names, or that its key leads to; any for a request without one.
@@ -56,23 +57,17 @@ impl ConsistentHashing {
                 let place = hash.checked_rem(workers.available.len() as u64)?;
                 Some(workers.available[place as usize])
             }
-            Self::Ring { points, .. } => {
-                let from = points.partition_point(|(point, _)| *point < hash);
-                let around = points[from..].iter().chain(&points[..from]);
-                around.map(|(_, worker)| *worker).find(|worker| workers.has(*worker))
-            }
+            Self::Ring { ring, .. } => ring.worker(hash, workers),
         }
     }
 
     /// The ring of these workers.
     pub(crate) fn register(&mut self, workers: &[Worker]) {
-        if let Self::Ring { urls, points } = self {
-            let of = |worker: &Worker| {
-                let (worker, url) = (*worker, urls[worker.index()].clone());
-                (0..POINTS).map(move |index| (hash(format!("{url}#{index}").as_bytes()), worker))
+        if let Self::Ring { urls, ring } = self {
+            let place = |worker: Worker, point| {
+                hash(format!("{}#{point}", urls[worker.index()]).as_bytes())
             };
-            *points = workers.iter().flat_map(of).collect();
-            points.sort_unstable();
+            *ring = Ring::of(workers, POINTS, place);
         }
     }
 }

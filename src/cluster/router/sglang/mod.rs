@@ -3,7 +3,7 @@
 //! * a file for each policy under its maker's name
 //! * `policy.rs`: what all of them are asked; `build.rs`: policies from settings
 //! * `tree.rs`, `tree/eviction.rs`, `text.rs`: the tree of prompts of `cache_aware`
-//! * `balance.rs`: when the load is imbalanced
+//! * `ring.rs`: where keys go; `balance.rs`: when the load is imbalanced
 //! * `breaker.rs`, `health.rs`, `backoff.rs`: which workers are asked, and when again
 //! * `registry.rs`: what the router knows of each worker
 //! * `route.rs`: the router of a simulation
@@ -29,6 +29,7 @@ pub(crate) mod power_of_two;
 pub(crate) mod prefix_hash;
 pub(crate) mod random;
 pub(crate) mod registry;
+pub(crate) mod ring;
 pub(crate) mod round_robin;
 mod route;
 pub(crate) mod text;

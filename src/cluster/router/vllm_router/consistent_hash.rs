@@ -3,6 +3,7 @@
 
 use super::super::sglang::draw::Draw;
 use super::super::sglang::policy::{Asked, Worker, Workers};
+use super::super::sglang::ring::Ring;
 use super::murmur::ring_hash;
 
 /// Headers that name a session, in order of preference.
@@ -17,14 +18,14 @@ const POINTS: u32 = 160;
 pub(crate) struct ConsistentHash {
     /// By worker.
     urls: Vec<String>,
-    /// In order.
-    points: Vec<(u64, Worker)>,
+    /// Their points.
+    ring: Ring,
 }
 
 impl ConsistentHash {
     /// A ring for workers at these addresses, with none on it.
     pub(crate) fn new(urls: Vec<String>) -> Self {
-        Self { urls, points: Vec::new() }
+        Self { urls, ring: Ring::default() }
     }
 
     /// The worker of the next point; any for a request without a session.
@@ -40,19 +41,14 @@ impl ConsistentHash {
         let Some(key) = key else {
             return workers.any(draw);
         };
-        let hash = ring_hash(key.as_bytes());
-        let from = self.points.partition_point(|(point, _)| *point < hash);
-        let around = self.points[from..].iter().chain(&self.points[..from]);
-        around.map(|(_, worker)| *worker).find(|worker| workers.has(*worker))
+        self.ring.worker(ring_hash(key.as_bytes()), workers)
     }
 
     /// These workers are on the ring.
     pub(crate) fn register(&mut self, workers: &[Worker]) {
-        let of = |worker: &Worker| {
-            let (worker, url) = (*worker, self.urls[worker.index()].clone());
-            (0..POINTS).map(move |index| (ring_hash(format!("{url}:{index}").as_bytes()), worker))
+        let place = |worker: Worker, point| {
+            ring_hash(format!("{}:{point}", self.urls[worker.index()]).as_bytes())
         };
-        self.points = workers.iter().flat_map(of).collect();
-        self.points.sort_unstable();
+        self.ring = Ring::of(workers, POINTS, place);
     }
 }

@@ -4,11 +4,12 @@
 //! What decides is which block is free, so that such an engine decides every step request by request: neither
 //! the group in lock step nor runs of steps ahead serve it.
 
+use super::VllmV1;
+use super::build::GROUP_BLOCK_SIZE_MAX;
 use super::group::Group;
 use super::limits::StepLimits;
 use super::memory::Need;
 use super::sequence::Status;
-use super::{GROUP_BLOCK_SIZE_MAX, VllmV1};
 use crate::kv::{BlockTable, Demand, GroupedPool, Hits, KvPool};
 use crate::model::Groups;
 
