@@ -3,6 +3,7 @@
 //! It sleeps until something is due: an event of the cluster, a delivery to a client, or a command. What
 //! comes from clients comes through one queue, with the instant at which it came.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -11,7 +12,7 @@ use tokio::sync::oneshot;
 
 use super::answer::{Answer, End};
 use super::clock::{Clock, wall};
-use super::counters::Counters;
+use super::counters::{Counters, Siblings};
 use super::handover::{Part, Waiting, Waits};
 use super::kv_events::Telling;
 use super::lengths::Lengths;
@@ -21,7 +22,7 @@ use super::relay::{Relay, Stream};
 use super::trace::TraceLog;
 use crate::cluster::Role;
 use crate::engine::scheduler::Load;
-use crate::ids::{AdapterId, InstanceId, ModelId, RequestId};
+use crate::ids::{AdapterId, ClassId, InstanceId, ModelId, RequestId, SessionId};
 use crate::io::traces::TraceError;
 use crate::metrics::{BenchReport, Caution, Recorder, Summary};
 use crate::request::{Content, Request, Segment};
@@ -49,6 +50,12 @@ pub(super) struct Submission {
     pub(super) ignore_eos: bool,
     pub(super) model: ModelId,
     pub(super) adapter: Option<AdapterId>,
+    pub(super) class: ClassId,
+    pub(super) session: Option<SessionId>,
+    /// Other answers to the same prompt, if it has several.
+    pub(super) siblings: Option<Arc<Siblings>>,
+    /// Whether its client has tokens as they come.
+    pub(super) streams: bool,
     pub(super) priority: i32,
     pub(super) salt: u64,
     /// The replica that it is sent to, where its client chooses.
@@ -65,6 +72,22 @@ pub(super) struct Replica {
     /// Tokens of KV memory, and those that requests hold.
     pub(super) kv_tokens: [u64; 2],
     pub(super) is_up: bool,
+    pub(super) facts: Facts,
+    /// The adapters of requests that it runs, and of those that wait there.
+    pub(super) adapters: [BTreeSet<AdapterId>; 2],
+}
+
+/// What a replica is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Facts {
+    pub(super) role: Role,
+    pub(super) block_tokens: u32,
+    pub(super) max_model_len: u32,
+    pub(super) keeps_prefixes: bool,
+    /// Drafts that a step verifies for each request, if it speculates.
+    pub(super) drafts: Option<u32>,
+    /// Adapters that running requests may use at once, if it has any.
+    pub(super) max_adapters: Option<u32>,
 }
 
 /// What there is to see at a moment.
@@ -128,6 +151,8 @@ pub(super) struct Ended {
     pub(super) counts: Counts,
     pub(super) recorder: Recorder,
     pub(super) caution: Caution,
+    /// Faults that it was told of, at the instants at which they happened or will.
+    pub(super) told: Vec<FaultConfig>,
     /// Whether the trace could be written.
     pub(super) traced: Result<(), TraceError>,
 }
@@ -149,6 +174,7 @@ pub(super) struct Driver {
     chosen: Chosen,
     waiting: Waiting,
     trace: Option<TraceLog>,
+    told: Vec<FaultConfig>,
     /// Where caches are told of.
     kv_events: Option<Telling>,
     commands: mpsc::Receiver<Command>,
@@ -181,6 +207,7 @@ impl Driver {
             chosen,
             waiting: Waiting::default(),
             trace,
+            told: Vec::new(),
             kv_events,
             commands,
             hear,
@@ -326,7 +353,7 @@ impl Driver {
             Command::Fault(fault) => {
                 let now = self.clock.now();
                 self.reach(now);
-                self.live.inject(&from(fault, self.live.now()));
+                self.inject(fault);
             }
             Command::Speed(speed) => {
                 let now = self.clock.now();
@@ -394,6 +421,7 @@ impl Driver {
     fn send(&mut self, at: SimTime, submission: Submission, prefill: Option<Arc<Answer>>) {
         let Submission { prompt, answer, ignore_eos, priority, model, adapter, salt, .. } =
             submission;
+        let Submission { class, session, streams, siblings, .. } = submission;
         let asked = submission.max_tokens;
         let drawn = self.lengths.draw(asked, submission.min_tokens, ignore_eos);
         let segments = self.prefixes.segments(&prompt);
@@ -404,9 +432,13 @@ impl Driver {
             priority,
             model,
             adapter,
+            class,
+            session,
             ..Request::new(at, prompt.len() as u32, drawn.output_tokens)
         };
-        self.relay.expect(Stream::new(answer, prefill, prompt.clone(), drawn.max_tokens));
+        let mut stream = Stream::new(answer, prefill, prompt.clone(), drawn.max_tokens);
+        (stream.streams, stream.adapter, stream.siblings) = (streams, adapter, siblings);
+        self.relay.expect(stream);
         let mut heard: Heard<'_> = (&mut self.relay, (&mut self.recorder, &mut self.caution));
         let id = self.live.submit(at, request.clone(), &mut heard);
         if let Some(trace) = &mut self.trace {
@@ -472,22 +504,41 @@ impl Driver {
         let all = 0..self.live.instances().len() as u32;
         for replica in all.filter(|id| only.is_none_or(|only| only.0 == *id)) {
             let at_s = self.live.now().as_secs_f64();
-            self.live.inject(&from(FaultConfig::LostCache { replica, at_s }, self.live.now()));
+            self.inject(FaultConfig::LostCache { replica, at_s });
         }
+    }
+
+    /// A fault that happens now, or when it says.
+    fn inject(&mut self, fault: FaultConfig) {
+        let fault = from(fault, self.live.now());
+        self.live.inject(&fault);
+        self.told.push(fault);
     }
 
     fn look(&mut self) -> Look {
         let now = self.live.now();
         let tokens = self.scenario.kinds();
+        let is_lora = self.scenario.lora().is_some();
+        let mut adapters = if is_lora { self.relay.adapters() } else { Vec::new() };
         let replicas = (0..).map(InstanceId).zip(self.live.instances()).map(|(id, instance)| {
             let load = instance.load_at(now);
-            let block = self.scenario.groups[tokens.of(id)].settings.block_size();
+            let group = &self.scenario.groups[tokens.of(id)];
+            let block = group.settings.block_size();
             let of = |blocks: u32| u64::from(blocks) * u64::from(block);
             Replica {
                 load,
                 counters: self.relay.counters[id.index()].clone(),
                 kv_tokens: [of(load.kv_blocks), of(load.kv_blocks_held())],
                 is_up: self.live.is_up(id),
+                facts: Facts {
+                    role: self.live.role(id),
+                    block_tokens: block,
+                    max_model_len: group.settings.max_model_len(),
+                    keeps_prefixes: group.cluster.engine.keeps_prefixes(),
+                    drafts: group.speculation().map(|it| it.drafts).filter(|drafts| *drafts > 0),
+                    max_adapters: group.cluster.engine.adapter_slots().filter(|_| is_lora),
+                },
+                adapters: adapters.get_mut(id.index()).map(std::mem::take).unwrap_or_default(),
             }
         });
         Look {
@@ -521,11 +572,11 @@ impl Driver {
         for id in open {
             self.abort(id);
         }
-        let Self { live, mut relay, mut recorder, mut caution, trace, .. } = self;
+        let Self { live, mut relay, mut recorder, mut caution, told, trace, .. } = self;
         let mut heard: Heard<'_> = (&mut relay, (&mut recorder, &mut caution));
         let counts = live.close(&mut heard);
         let traced = trace.map_or(Ok(()), TraceLog::finish);
-        Ended { counts, recorder, caution, traced }
+        Ended { counts, recorder, caution, told, traced }
     }
 }
 

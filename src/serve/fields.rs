@@ -14,6 +14,7 @@ use std::time::Instant;
 use super::app::App;
 use super::clock::wall;
 use super::error::ApiError;
+use super::whose::Whose;
 
 /// The fields that have not been read yet.
 #[derive(Debug)]
@@ -21,17 +22,19 @@ pub(super) struct Fields {
     fields: BTreeMap<String, Box<RawValue>>,
     /// When the request came.
     pub(super) came: Instant,
+    /// What its headers say.
+    pub(super) whose: Whose,
 }
 
 impl Fields {
-    fn read(bytes: &[u8], came: Instant) -> Result<Self, ApiError> {
+    fn read(bytes: &[u8], came: Instant, whose: Whose) -> Result<Self, ApiError> {
         if bytes.is_empty() {
-            return Ok(Self { fields: BTreeMap::new(), came });
+            return Ok(Self { fields: BTreeMap::new(), came, whose });
         }
         let read = serde_json::from_slice(bytes);
         let fields =
             read.map_err(|error| ApiError::bad(format!("the body is no JSON object: {error}")))?;
-        Ok(Self { fields, came })
+        Ok(Self { fields, came, whose })
     }
 
     /// Takes a field out; nothing where it is absent or null.
@@ -92,8 +95,9 @@ impl FromRequest<Arc<App>> for Fields {
 
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, ApiError> {
         let came = wall();
+        let whose = Whose::read(request.headers())?;
         let bytes = read(request.into_body(), app).await?;
-        Self::read(&bytes, came)
+        Self::read(&bytes, came, whose)
     }
 }
 

@@ -10,6 +10,7 @@
 //!   simulator has
 //! * `handover.rs`: prefill and decode as servers of their own
 //! * `ports.rs`: one port for the cluster, or one for each replica; `kv_events/`: what caches hold, told to routers
+//! * `whose.rs`: what headers say of a request
 //! * `driver.rs`: the thread that owns the cluster; `clock.rs`: its time; `relay.rs`: what is told to whom, and when;
 //!   `counters.rs`, `exposition.rs`: what watchers see;
 //!   `lateness.rs`: how well it keeps time
@@ -38,6 +39,7 @@ mod relay;
 mod sglang;
 mod trace;
 mod vllm;
+mod whose;
 mod words;
 
 use std::io;
@@ -62,13 +64,14 @@ use self::ports::Chosen;
 use self::prefixes::Prefixes;
 use self::relay::Relay;
 use self::trace::TraceLog;
+use self::whose::Classes;
 use self::words::Words;
 use crate::cluster::Order;
 use crate::ids::{InstanceId, ModelId};
 use crate::io::traces::TraceError;
 use crate::metrics::{Caution, Recorder};
 use crate::resolved::Scenario;
-use crate::scenario::EngineConfig;
+use crate::scenario::{EngineConfig, FaultConfig};
 use crate::sim::{Counts, Live};
 use crate::study::{Case, StudyError};
 
@@ -166,6 +169,8 @@ pub struct Serviced {
     pub recorder: Recorder,
     /// What figures hang on.
     pub caution: Caution,
+    /// Faults that it was told of over HTTP, in simulated time.
+    pub told: Vec<FaultConfig>,
     /// How long after their simulated instants tokens were written.
     pub late: Late,
 }
@@ -200,6 +205,9 @@ pub fn serve(
         ports = scenario.instances().map(Some).collect();
     }
     let (driver, handle) = driver(case, settings, &words, &runtime)?;
+    if let Some(notice) = Classes::of(scenario).notice() {
+        (settings.hear)(&notice);
+    }
     let lateness = Arc::new(Lateness::default());
     let is_closing = Arc::new(AtomicBool::new(false));
     let mut servers = Vec::with_capacity(ports.len());
@@ -246,9 +254,10 @@ pub fn serve(
     });
     runtime.shutdown_timeout(Duration::from_secs(1));
     let ended = driving.join().map_err(|_| ServeError::Broken)?;
-    let Ended { counts, recorder, caution, traced } = ended.map_err(|_| ServeError::Broken)?;
+    let Ended { counts, recorder, caution, told, traced } =
+        ended.map_err(|_| ServeError::Broken)?;
     traced?;
-    Ok(Serviced { counts, recorder, caution, late: lateness.figures() })
+    Ok(Serviced { counts, recorder, caution, told, late: lateness.figures() })
 }
 
 /// Waits for a signal to end, and then for answers that are under way, for a while.
@@ -295,18 +304,25 @@ fn driver(
 ) -> Result<(Driver, Handle), ServeError> {
     let scenario = &case.scenario;
     let cluster = case.cluster()?;
-    let bins = match dialect(scenario) {
-        Dialect::Vllm => &vllm::BINS,
-        Dialect::Sglang => &sglang::BINS,
-    };
-    let counters = vec![Counters::new(bins); cluster.instances.len()];
-    let mut relay = Relay::new(counters);
+    let (kinds, dialect) = (scenario.kinds(), dialect(scenario));
+    let counters = scenario.instances().map(|id| {
+        let longest = scenario.groups[kinds.of(id)].settings.max_model_len();
+        let bins = match dialect {
+            Dialect::Vllm => vllm::bins(longest),
+            Dialect::Sglang => sglang::BINS,
+        };
+        Counters::new(dialect, &bins)
+    });
+    let mut relay = Relay::new(counters.collect());
     let mut recorder = Recorder::of(scenario);
     let mut caution = Caution::new(scenario, case.costs().to_vec());
     let mut live = {
         let mut heard = (&mut relay, (&mut recorder, &mut caution));
         Live::new(scenario, cluster, &mut heard).map_err(StudyError::Scenario)?
     };
+    if live.order() == Some(Order::SourceFirst) {
+        relay.end_with_prompts();
+    }
     let chosen =
         if settings.port_per_replica { Chosen::leading(&mut live) } else { Chosen::default() };
     if settings.port_per_replica && live.order() == Some(Order::SourceFirst) {
@@ -329,7 +345,9 @@ fn driver(
         None => None,
     };
     let block = scenario.first().settings.block_size().max(LEAST_BLOCK);
-    let log = |path: &PathBuf| TraceLog::create(path, block, names.clone());
+    let log = |path: &PathBuf| {
+        TraceLog::create(path, block, names.clone(), Classes::of(scenario).names())
+    };
     let trace = settings.trace.as_ref().map(log).transpose()?;
     Ok(Driver::new(
         (scenario.clone(), live),
@@ -423,6 +441,7 @@ fn app(
         dialect: dialect(scenario),
         models: models.collect(),
         adapters: Adapters { loaded: Mutex::new((0..names.len() as u32).collect()), names },
+        classes: Classes::of(scenario),
         limits: settings.limits,
         bodies: Semaphore::new(settings.limits.bodies_bytes / 1024),
         requests: Arc::new(Semaphore::new(settings.limits.requests)),

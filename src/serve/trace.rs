@@ -20,16 +20,18 @@ pub(super) struct TraceLog {
     rows: VecDeque<(RequestId, TraceRow, bool)>,
     block_tokens: u32,
     names: Vec<String>,
+    classes: Vec<String>,
     sender: mpsc::Sender<TraceRow>,
     writer: JoinHandle<Result<(), TraceError>>,
 }
 
 impl TraceLog {
-    /// A trace in this file. Prompts are told apart by blocks of so many tokens, adapters by these names.
+    /// A trace in this file. Prompts are told apart by blocks of so many tokens, adapters and classes by these names.
     pub(super) fn create(
         path: &Path,
         block_tokens: u32,
         names: Vec<String>,
+        classes: Vec<String>,
     ) -> std::io::Result<Self> {
         let (sender, receiver) = mpsc::channel();
         let path = PathBuf::from(path);
@@ -38,7 +40,7 @@ impl TraceLog {
             let options = WriteOptions::default();
             traces::write(&path, TraceFormat::Jsonl, rows, &options).map(|_| ())
         })?;
-        Ok(Self { rows: VecDeque::new(), block_tokens, names, sender, writer })
+        Ok(Self { rows: VecDeque::new(), block_tokens, names, classes, sender, writer })
     }
 
     /// A request comes.
@@ -49,15 +51,16 @@ impl TraceLog {
         ChainHasher::new(id, &request.content, tokens, None, block, Lookahead::None)
             .extend(full, &mut names);
         let adapter = request.adapter.and_then(|adapter| self.names.get(adapter.index()));
+        let class = self.classes.get(usize::from(request.class.0));
         let row = TraceRow {
             arrival: Some(request.arrival),
             prompt_tokens: tokens,
             output_tokens: 1,
             hash_ids: names.into_iter().map(BlockHash::number).collect(),
             hash_block_tokens: block,
-            class: None,
+            class: class.map(|name| name.as_str().into()),
             adapter: adapter.map(|name| name.as_str().into()),
-            session: None,
+            session: request.session.map(|session| session.0.into()),
         };
         self.rows.push_back((id, row, false));
     }

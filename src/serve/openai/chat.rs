@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::INERT;
 use super::sampling::{Sampling, usage};
 use super::stream::{Choice, Style, streamed};
-use crate::serve::app::{App, unix_seconds};
+use crate::serve::app::{App, Asked, unix_seconds};
 use crate::serve::error::ApiError;
 use crate::serve::fields::Fields;
 
@@ -99,6 +99,7 @@ pub(in crate::serve) async fn chat_completions(
     let asked = parts.map(|part| sampling.ask(&fields, prompt.clone(), part));
     let asked = asked.collect::<Result<Vec<_>, _>>()?;
     fields.finish(INERT)?;
+    let asked = Asked::together(asked, sampling.n);
     let pending = asked.into_iter().map(|asked| app.submit(asked));
     let pending = pending.collect::<Result<Vec<_>, _>>()?;
     let choices = (0..).zip(pending).map(|(index, pending)| Choice { index, pending }).collect();

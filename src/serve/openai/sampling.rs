@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::ids::SessionId;
 use crate::rng::mix;
 use crate::serve::answer::Progress;
 use crate::serve::app::{App, Asked, Pending, Target};
@@ -24,6 +25,7 @@ pub(super) struct Sampling {
     min_tokens: u32,
     ignore_eos: bool,
     priority: i32,
+    session: Option<SessionId>,
     salt: u64,
     pub(super) parts: Parts,
 }
@@ -49,7 +51,7 @@ impl Sampling {
         default_limit: Option<u32>,
     ) -> Result<Self, ApiError> {
         let model: Option<String> = fields.take("model")?;
-        let target = app.target(model.as_deref())?;
+        let target = app.target_of(fields, model.as_deref())?;
         let n: u32 = fields.take("n")?.unwrap_or(1);
         if n == 0 {
             return Err(ApiError::field("n", "`n` must be at least 1, got 0"));
@@ -94,14 +96,15 @@ impl Sampling {
         fields.only("return_hidden_states", &no, "answers have no states")?;
         Ok(Self {
             target,
-            model: model.unwrap_or_else(|| app.models[0].name.clone()),
+            model: model.unwrap_or_else(|| app.models[target.model.index()].name.clone()),
             n,
             streams: fields.take("stream")?.unwrap_or(false),
             usage: stream_options.unwrap_or_default(),
             max_tokens,
             min_tokens,
             ignore_eos: fields.take("ignore_eos")?.unwrap_or(false),
-            priority: fields.take("priority")?.unwrap_or(0),
+            priority: fields.take("priority")?.unwrap_or(target.priority),
+            session: fields.whose.session,
             parts: Parts::read(fields, app)?,
             salt: salt.map_or(0, |salt| salted(&salt)),
         })
@@ -161,6 +164,9 @@ fn asked(
         min_tokens: sampling.min_tokens.min(room),
         ignore_eos: sampling.ignore_eos,
         target: sampling.target,
+        session: sampling.session,
+        streams: sampling.streams,
+        siblings: None,
         priority: sampling.priority,
         salt: sampling.salt,
         part,

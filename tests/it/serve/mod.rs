@@ -6,16 +6,20 @@
 //! * `day.rs`: a day of faults and impatient clients, of whom none is lost
 //! * `handover.rs`: prefill and decode as servers of their own
 //! * `kv_events.rs`: what routers hear of its caches
+//! * `watching.rs`: what watchers read
+//! * `classes.rs`: requests of several classes and models, and the same again
 //! * `faults.rs`: faults that are told to it; `silence.rs`: clients that hold a place and say nothing
 
 mod bodies;
 mod broken;
+mod classes;
 mod day;
 mod faults;
 mod fuzz;
 mod handover;
 mod kv_events;
 mod silence;
+mod watching;
 mod wire;
 
 use std::io::{BufRead, BufReader, Read, Write};
