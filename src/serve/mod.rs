@@ -14,8 +14,8 @@
 //! * `driver.rs`: the thread that owns the cluster; `clock.rs`: its time; `relay.rs`: what is told to whom, and when;
 //!   `counters.rs`, `exposition.rs`: what watchers see;
 //!   `lateness.rs`: how well it keeps time
-//! * `answer.rs`: an answer between the two; `words.rs`: text as tokens; `prefixes.rs`: which tokens caches take for
-//!   equal; `lengths.rs`: how long answers are;
+//! * `answer.rs`: an answer between the two; `words.rs`: text as tokens; `prefixes.rs`, `remembered.rs`: which tokens caches take for
+//!   equal, and for how long; `lengths.rs`: how long answers are;
 //!   `trace.rs`: what was asked
 
 mod answer;
@@ -36,6 +36,7 @@ mod openai;
 mod ports;
 mod prefixes;
 mod relay;
+mod remembered;
 mod sglang;
 mod trace;
 mod vllm;
@@ -63,6 +64,7 @@ use self::lengths::Lengths;
 use self::ports::Chosen;
 use self::prefixes::Prefixes;
 use self::relay::Relay;
+use self::remembered::{remembered, tier_tokens};
 use self::trace::TraceLog;
 use self::whose::Classes;
 use self::words::Words;
@@ -80,9 +82,6 @@ pub use self::kv_events::{KvEvents, KvEventsError};
 pub use self::lateness::Late;
 pub use self::words::TokenizerError;
 
-/// Prompt tokens that are remembered to tell which prompts begin alike: this many at least and at most, and else
-/// as many as all caches hold twice over.
-const REMEMBERED: std::ops::RangeInclusive<usize> = 1 << 20..=32 << 20;
 /// Tokens of a block of a trace at least: ids of single tokens would be as long as their texts.
 const LEAST_BLOCK: u32 = 16;
 /// Lengths of answers that are drawn from a workload.
@@ -333,7 +332,11 @@ fn driver(
     let lengths = lengths.collect::<Result<Vec<u32>, _>>().map_err(StudyError::Workload)?;
     let lengths = Lengths::new(lengths, settings.draws_lengths, scenario.seed);
     let kv: u64 = kv_tokens(scenario, &live).iter().sum();
-    let remembered = (kv as usize).saturating_mul(2).clamp(*REMEMBERED.start(), *REMEMBERED.end());
+    let cached = kv.saturating_add(tier_tokens(scenario));
+    let (remembered, notice) = remembered(cached);
+    if let Some(notice) = notice {
+        (settings.hear)(&notice);
+    }
     let prefixes = Prefixes::new(words.clone(), remembered);
     let names = scenario.workload.adapters.as_ref().map(|mix| mix.names().collect());
     let names: Vec<String> = names.unwrap_or_default();

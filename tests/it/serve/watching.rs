@@ -152,6 +152,20 @@ fn vllm_tells_which_adapters_run() {
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
 }
 
+#[test]
+fn a_server_says_when_caches_outlast_what_it_remembers() {
+    let start = |gib: u32| {
+        let tiers = format!(
+            "engine.type = 'vllm_v1'\nkv_tiers = {{ host = {{ memory_gib = {gib}.0 }} }}\nmodel = "
+        );
+        Server::start(&SCENARIO.replace("model = ", &tiers), &["--no-files"]).said()
+    };
+    // A token of Llama-3.1-8B has 128 KiB: 8,192 in a GiB.
+    let said = start(8192);
+    assert!(said.contains("and the latest 33554432 of prompts are told apart"), "{said}");
+    assert!(!start(1000).contains("are told apart"));
+}
+
 /// One replica that prefills and one that decodes, behind one port; figures of each by its name.
 fn parted(engine: &str, dialect: &str) -> (Value, [impl Fn(&str) -> u64; 2]) {
     let parts = "disaggregation = { prefill_replicas = 1, decode_replicas = 1, transfer = { nic_gb_per_s = 50.0 } }\n";
