@@ -27,9 +27,10 @@ const AGAIN: &str = "replay.toml";
     servecast serve\n  \
     servecast serve scenarios/gateway.toml --port 8001 --speed 20\n  \
     servecast serve my.toml --answers workload --output-dir out/served\n\n\
-    The workload of the scenario is not sent: requests come over HTTP. The header `x-servecast-class` names\n\
-    the class of a request, `x-servecast-session` its conversation. `GET /servecast/report` has the\n\
-    figures so far, `POST /servecast/faults` and `/servecast/speed` change what happens.")]
+    The workload of the scenario is not sent: requests come over HTTP. Headers name the class of a\n\
+    request (`x-servecast-class`) and its conversation (`x-servecast-session`).\n\n\
+    `GET /servecast/report` has the figures so far, `POST /servecast/faults` and `/servecast/speed`\n\
+    change what happens.")]
 pub(super) struct ServeArguments {
     /// Scenario file in TOML, YAML or JSON; a built-in scenario if absent
     scenario: Option<PathBuf>,

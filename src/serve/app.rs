@@ -362,7 +362,9 @@ impl Asked {
     pub(super) fn together(mut asked: Vec<Self>, n: u32) -> Vec<Self> {
         for chunk in asked.chunks_mut(n.max(1) as usize).filter(|_| n > 1) {
             let siblings = Siblings::of(n);
-            chunk.iter_mut().for_each(|it| it.siblings = Some(siblings.clone()));
+            for one in chunk {
+                one.siblings = Some(siblings.clone());
+            }
         }
         asked
     }

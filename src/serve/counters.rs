@@ -442,11 +442,11 @@ mod tests {
         for step in 1..=39 {
             pace.stepped(at(step * 10), 8, &DraftCounts::default());
         }
-        assert_eq!(pace.tokens_per_s(at(390)), 0.0);
+        assert!(pace.tokens_per_s(at(390)) < 1e-9, "too few steps");
         pace.stepped(at(400), 8, &DraftCounts::default());
         // 40 steps of 8 tokens in 0.4 s
         assert!((pace.tokens_per_s(at(400)) - 800.0).abs() < 1e-9);
-        assert_eq!(pace.tokens_per_s(at(30_401)), 0.0);
+        assert!(pace.tokens_per_s(at(30_401)) < 1e-9, "too long ago");
     }
 
     #[test]

@@ -324,11 +324,12 @@ impl Relay {
     /// By instance, the adapters of requests that it runs, and of those that wait there.
     pub(super) fn adapters(&self) -> Vec<[BTreeSet<AdapterId>; 2]> {
         let mut all = vec![[const { BTreeSet::new() }; 2]; self.counters.len()];
-        for stream in self.streams.values() {
+        // They are put in order: that of the map does not matter.
+        self.streams.values().for_each(|stream| {
             if let (Some(instance), Some(adapter)) = (stream.instance, stream.adapter) {
                 all[instance.index()][usize::from(!stream.is_running)].insert(adapter);
             }
-        }
+        });
         all
     }
 
