@@ -3,7 +3,7 @@
 //! It sleeps until something is due: an event of the cluster, a delivery to a client, or a command. What
 //! comes from clients comes through one queue, with the instant at which it came.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 
 use super::answer::{Answer, End, Owed};
 use super::clock::{Clock, wall};
-use super::counters::Counters;
+use super::counters::{Counters, Siblings};
 use super::handover::{Part, Waiting, Waits};
 use super::kv_events::Telling;
 use super::lengths::{Drawn, Lengths, Wanted};
@@ -23,7 +23,7 @@ use super::trace::TraceLog;
 use super::windows::Windows;
 use crate::cluster::Role;
 use crate::engine::scheduler::Load;
-use crate::ids::{AdapterId, InstanceId, ModelId, RequestId};
+use crate::ids::{AdapterId, ClassId, InstanceId, ModelId, RequestId, SessionId};
 use crate::io::traces::TraceError;
 use crate::metrics::{BenchReport, Caution, Recorder, Summary};
 use crate::request::{Content, Request, Segment};
@@ -61,6 +61,12 @@ pub(super) struct Submission {
     pub(super) ignore_eos: bool,
     pub(super) model: ModelId,
     pub(super) adapter: Option<AdapterId>,
+    pub(super) class: ClassId,
+    pub(super) session: Option<SessionId>,
+    /// Other answers to the same prompt, if it has several.
+    pub(super) siblings: Option<Arc<Siblings>>,
+    /// Whether its client has tokens as they come.
+    pub(super) streams: bool,
     pub(super) priority: i32,
     pub(super) salt: u64,
     /// The replica that it is sent to, where its client chooses.
@@ -84,6 +90,22 @@ pub(super) struct Replica {
     /// Tokens of KV memory, and those that requests hold.
     pub(super) kv_tokens: [u64; 2],
     pub(super) is_up: bool,
+    pub(super) facts: Facts,
+    /// The adapters of requests that it runs, and of those that wait there.
+    pub(super) adapters: [BTreeSet<AdapterId>; 2],
+}
+
+/// What a replica is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Facts {
+    pub(super) role: Role,
+    pub(super) block_tokens: u32,
+    pub(super) max_model_len: u32,
+    pub(super) keeps_prefixes: bool,
+    /// Drafts that a step verifies for each request, if it speculates.
+    pub(super) drafts: Option<u32>,
+    /// Adapters that running requests may use at once, if it has any.
+    pub(super) max_adapters: Option<u32>,
 }
 
 /// What there is to see at a moment.
@@ -144,6 +166,8 @@ pub(super) struct Ended {
     pub(super) counts: Counts,
     pub(super) recorder: Recorder,
     pub(super) caution: Caution,
+    /// Faults that it was told of, at the instants at which they happened or will.
+    pub(super) told: Vec<FaultConfig>,
     /// Whether the trace could be written.
     pub(super) traced: Result<(), TraceError>,
 }
@@ -168,6 +192,7 @@ pub(super) struct Driver {
     pending: VecDeque<(SimTime, Box<Submission>)>,
     windows: Windows,
     trace: Option<TraceLog>,
+    told: Vec<FaultConfig>,
     /// Where caches are told of.
     kv_events: Option<Telling>,
     commands: mpsc::Receiver<Command>,
@@ -208,6 +233,7 @@ impl Driver {
             pending: VecDeque::new(),
             windows,
             trace,
+            told: Vec::new(),
             kv_events,
             commands,
             hear,
@@ -379,8 +405,9 @@ impl Driver {
             Command::Fault(fault, reply) => {
                 let now = self.present();
                 let fault = from(fault, now);
-                let planned = self.windows.add(&fault, now).map(|()| {
-                    self.live.inject(&fault);
+                let planned = self.windows.add(&fault, now);
+                let planned = planned.map(|()| {
+                    self.inject(fault.clone());
                     fault
                 });
                 let _gone = reply.send(planned);
@@ -468,6 +495,7 @@ impl Driver {
         let drawn = self.lengths.draw(submission.wanted());
         let Submission { prompt, answer, ignore_eos, priority, model, adapter, salt, .. } =
             submission;
+        let Submission { class, session, streams, siblings, .. } = submission;
         let segments = self.prefixes.segments(&prompt);
         let request = Request {
             max_tokens: drawn.max_tokens,
@@ -476,9 +504,13 @@ impl Driver {
             priority,
             model,
             adapter,
+            class,
+            session,
             ..Request::new(at, prompt.len() as u32, drawn.output_tokens)
         };
-        self.relay.expect(Stream::new(answer, prefill, prompt.clone(), drawn));
+        let mut stream = Stream::new(answer, prefill, prompt.clone(), drawn);
+        (stream.streams, stream.adapter, stream.siblings) = (streams, adapter, siblings);
+        self.relay.expect(stream);
         let mut heard: Heard<'_> = (&mut self.relay, (&mut self.recorder, &mut self.caution));
         let id = self.live.submit(at, request.clone(), &mut heard);
         if let Some(trace) = &mut self.trace {
@@ -571,23 +603,42 @@ impl Driver {
         let all = 0..self.live.instances().len() as u32;
         for replica in all.filter(|id| is_idle && only.is_none_or(|only| only.0 == *id)) {
             let at_s = now.as_secs_f64();
-            self.live.inject(&from(FaultConfig::LostCache { replica, at_s }, now));
+            self.inject(FaultConfig::LostCache { replica, at_s });
         }
         is_idle
+    }
+
+    /// A fault that happens now, or when it says.
+    fn inject(&mut self, fault: FaultConfig) {
+        let fault = from(fault, self.live.now());
+        self.live.inject(&fault);
+        self.told.push(fault);
     }
 
     fn look(&mut self) -> Look {
         let now = self.live.now();
         let tokens = self.scenario.kinds();
+        let is_lora = self.scenario.lora().is_some();
+        let mut adapters = if is_lora { self.relay.adapters() } else { Vec::new() };
         let replicas = (0..).map(InstanceId).zip(self.live.instances()).map(|(id, instance)| {
             let load = instance.load_at(now);
-            let block = self.scenario.groups[tokens.of(id)].settings.block_size();
+            let group = &self.scenario.groups[tokens.of(id)];
+            let block = group.settings.block_size();
             let of = |blocks: u32| u64::from(blocks) * u64::from(block);
             Replica {
                 load,
                 counters: self.relay.counters[id.index()].clone(),
                 kv_tokens: [of(load.kv_blocks), of(load.kv_blocks_held())],
                 is_up: self.live.is_up(id),
+                facts: Facts {
+                    role: self.live.role(id),
+                    block_tokens: block,
+                    max_model_len: group.settings.max_model_len(),
+                    keeps_prefixes: group.cluster.engine.keeps_prefixes(),
+                    drafts: group.speculation().map(|it| it.drafts).filter(|drafts| *drafts > 0),
+                    max_adapters: group.cluster.engine.adapter_slots().filter(|_| is_lora),
+                },
+                adapters: adapters.get_mut(id.index()).map(std::mem::take).unwrap_or_default(),
             }
         });
         Look {
@@ -631,11 +682,11 @@ impl Driver {
         for id in open {
             self.abort(now, id);
         }
-        let Self { live, mut relay, mut recorder, mut caution, trace, .. } = self;
+        let Self { live, mut relay, mut recorder, mut caution, told, trace, .. } = self;
         let mut heard: Heard<'_> = (&mut relay, (&mut recorder, &mut caution));
         let counts = live.close(&mut heard);
         let traced = trace.map_or(Ok(()), TraceLog::finish);
-        Ended { counts, recorder, caution, traced }
+        Ended { counts, recorder, caution, told, traced }
     }
 }
 
