@@ -17,6 +17,8 @@ mod plan;
 mod profile;
 mod progress;
 mod replace;
+#[cfg(feature = "serve")]
+mod replay;
 mod report;
 mod results;
 mod run;

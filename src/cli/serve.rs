@@ -9,15 +9,16 @@ use clap::{Args, ValueEnum};
 use super::args::{ChangeArguments, Format, OutputArguments};
 use super::failure::Failure;
 use super::outcome::Outcome;
+use super::replay::{TRACE, again};
 use super::run::{report, results_dir};
 use super::terminal::{listener, say};
 use crate::io::rundir::{RunDir, slug};
 use crate::load::{Draft, Loaded, state_setting, state_step_times};
 use crate::metrics::{self, BenchReport};
 use crate::serve::{self, KvEvents, Limits, ServeError, Settings, Tokens};
+use crate::units::SimTime;
 
-/// In the folder of results: what was asked, and a scenario that asks for it again.
-const TRACE: &str = "trace.jsonl";
+/// In the folder of results: a scenario that asks again for what was asked.
 const AGAIN: &str = "replay.toml";
 
 /// How many connections or requests there may be at once.
@@ -29,8 +30,10 @@ const AT_ONCE: std::ops::RangeInclusive<i64> = 1..=1 << 20;
     servecast serve\n  \
     servecast serve scenarios/router-test.toml --port 8001 --speed 20\n  \
     servecast serve my.toml --answers workload --output-dir out/served\n\n\
-    The workload of the scenario is not sent: requests come over HTTP. `GET /servecast/report` has the\n\
-    figures so far, `POST /servecast/faults` and `/servecast/speed` change what happens.")]
+    The workload of the scenario is not sent: requests come over HTTP. Headers name the class of a\n\
+    request (`x-servecast-class`) and its conversation (`x-servecast-session`).\n\n\
+    `GET /servecast/report` has the figures so far, `POST /servecast/faults` and `/servecast/speed`\n\
+    change what happens.")]
 pub(super) struct ServeArguments {
     /// Scenario file in TOML, YAML or JSON; a built-in scenario if absent
     scenario: Option<PathBuf>,
@@ -189,7 +192,10 @@ pub(super) fn serve(arguments: &ServeArguments) -> Result<(), Failure> {
     if let Some(dir) = dir.as_mut().filter(|_| traced.is_err()) {
         dir.release(TRACE);
     } else if let Some(dir) = &mut dir {
-        let again = again(&loaded.text()).map_err(Failure::Run)?;
+        let first = served.recorder.seen().iter().map(|record| record.arrival).min();
+        let began_s = first.map_or(0.0, SimTime::as_secs_f64);
+        let again = again(&loaded.text(), &case.scenario, began_s, &served.told);
+        let again = again.map_err(Failure::Run)?;
         dir.write(AGAIN, again.as_bytes()).map_err(|error| Failure::Run(error.into()))?;
     }
     let mut scenario = case.scenario.clone();
@@ -210,31 +216,6 @@ pub(super) fn serve(arguments: &ServeArguments) -> Result<(), Failure> {
     };
     report(dir, &[outcome], &output)?;
     traced
-}
-
-/// The scenario with what was asked as its workload.
-fn again(scenario: &str) -> anyhow::Result<String> {
-    let mut scenario: toml::Table = scenario.parse()?;
-    let adapters = scenario.get("workload").and_then(|workload| workload.get("adapters")).cloned();
-    let recorded = toml::toml! {
-        [trace]
-        path = "trace.jsonl"
-        format = "jsonl"
-        [workload]
-        arrivals = { type = "trace" }
-        lengths = { type = "trace" }
-    };
-    scenario.extend(recorded);
-    if let (Some(mut adapters), Some(workload)) = (adapters, scenario.get_mut("workload")) {
-        if let Some(adapters) = adapters.as_table_mut() {
-            let of_trace = toml::toml! { type = "as_given" };
-            adapters.insert("popularity".to_owned(), of_trace.into());
-        }
-        if let Some(workload) = workload.as_table_mut() {
-            workload.insert("adapters".to_owned(), adapters);
-        }
-    }
-    Ok(toml::to_string(&scenario)?)
 }
 
 fn folder(name: &str, arguments: &ServeArguments) -> Result<RunDir, Failure> {

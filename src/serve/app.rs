@@ -10,15 +10,18 @@ use tokio::sync::Semaphore;
 
 use super::access;
 use super::answer::{Answer, Owed, Place};
+use super::counters::Siblings;
 use super::driver::{Command, Handle, Look, Replica, Submission};
 use super::error::ApiError;
+use super::fields::Fields;
 use super::handover::Part;
 use super::lateness::Lateness;
 use super::openai::ChatTemplate;
 use super::rids::{Named, Rids};
+use super::whose::{Class, Classes};
 use super::words::Words;
 use crate::cluster::{Order, Role};
-use crate::ids::{AdapterId, InstanceId, ModelId};
+use crate::ids::{AdapterId, ClassId, InstanceId, ModelId, SessionId};
 use crate::scenario::FaultConfig;
 
 /// The shortest and the longest time that a fault may last.
@@ -122,6 +125,7 @@ pub(super) struct App {
     pub(super) dialect: Dialect,
     pub(super) models: Vec<Served>,
     pub(super) adapters: Adapters,
+    pub(super) classes: Classes,
     pub(super) limits: Limits,
     /// Kibibytes of bodies.
     pub(super) bodies: Arc<Semaphore>,
@@ -165,6 +169,9 @@ pub(super) struct Target {
     pub(super) model: ModelId,
     pub(super) adapter: Option<AdapterId>,
     pub(super) max_model_len: u32,
+    pub(super) class: ClassId,
+    /// Of requests that bring none.
+    pub(super) priority: i32,
 }
 
 impl App {
@@ -181,12 +188,31 @@ impl App {
         }
     }
 
+    /// The same, of the class that headers name; it says which model, where the body names none.
+    pub(super) fn of_class(
+        &self,
+        fields: &Fields,
+        is_named: bool,
+        mut target: Target,
+    ) -> Result<Target, ApiError> {
+        let named = self.classes.named(&fields.whose)?;
+        if let (false, Some(Class { model, .. })) = (is_named, named) {
+            target = self.target(Some(&self.models[model.index()].name))?;
+        }
+        if let Some(class) = self.classes.choose(&fields.whose, target.model)? {
+            (target.class, target.priority) = (class.id, class.priority);
+        }
+        Ok(target)
+    }
+
     /// The model or adapter of a request; the first model where none is named.
     pub(super) fn target(&self, name: Option<&str>) -> Result<Target, ApiError> {
         let of = |served: &Served, adapter| Target {
             model: served.id,
             adapter,
             max_model_len: served.max_model_len,
+            class: ClassId::default(),
+            priority: 0,
         };
         let first = &self.models[0];
         let Some(name) = name.filter(|name| !name.is_empty()) else { return Ok(of(first, None)) };
@@ -372,6 +398,10 @@ impl App {
             ignore_eos: asked.ignore_eos,
             model: target.model,
             adapter: target.adapter,
+            class: target.class,
+            session: asked.session,
+            streams: asked.streams,
+            siblings: asked.siblings,
             priority: asked.priority,
             salt: asked.salt,
             replica: self.replica,
@@ -406,11 +436,27 @@ pub(super) struct Asked {
     pub(super) min_tokens: u32,
     pub(super) ignore_eos: bool,
     pub(super) target: Target,
+    pub(super) session: Option<SessionId>,
+    pub(super) streams: bool,
+    pub(super) siblings: Option<Arc<Siblings>>,
     pub(super) priority: i32,
     pub(super) salt: u64,
     pub(super) part: Part,
     /// The name that its client gives it.
     pub(super) named: Option<Named>,
+}
+
+impl Asked {
+    /// Every `n` of these are answers to one prompt.
+    pub(super) fn together(mut asked: Vec<Self>, n: u32) -> Vec<Self> {
+        for chunk in asked.chunks_mut(n.max(1) as usize).filter(|_| n > 1) {
+            let siblings = Siblings::of(n);
+            for one in chunk {
+                one.siblings = Some(siblings.clone());
+            }
+        }
+        asked
+    }
 }
 
 /// A request whose answer is awaited.

@@ -1,9 +1,17 @@
 //! What a replica has done, for those who watch it: counters and distributions, whose names are their vendors'.
+//!
+//! What is counted when follows the server that is simulated: vLLM counts tokens as they come (0.33.0,
+//! `vllm/v1/metrics/stats.py`), SGLang those of requests that are over (0.5.23,
+//! `python/sglang/srt/managers/tokenizer_manager.py`, `collect_metrics`); both Apache-2.0.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::answer::End;
+use super::app::Dialect;
 use super::relay::seconds;
 use crate::engine::{DraftCounts, Life, StepPlan};
-use crate::units::SimDuration;
+use crate::units::{SimDuration, SimTime};
 
 /// A distribution in fixed bins.
 #[derive(Debug, Clone)]
@@ -37,9 +45,14 @@ pub(super) struct Bins {
     pub(super) first_token_s: &'static [f64],
     pub(super) gap_s: &'static [f64],
     pub(super) request_s: &'static [f64],
+    pub(super) queue_s: &'static [f64],
     pub(super) tokens: &'static [f64],
     pub(super) step_tokens: &'static [f64],
 }
+
+/// Answers per prompt, and how often a request was preempted.
+const FEW: &[f64] = &[1.0, 2.0, 5.0, 10.0, 20.0];
+const PREEMPTIONS: &[f64] = &[1.0, 2.0, 3.0, 4.0, 5.0, 10.0, 20.0];
 
 /// How long the parts of a request took.
 #[derive(Debug)]
@@ -51,102 +64,295 @@ pub(super) struct Lasted {
     pub(super) inference: SimDuration,
 }
 
+impl Lasted {
+    /// Of a request that was queued and got its first token then, and is over at `at`.
+    pub(super) fn of(
+        life: &Life,
+        (arrival, queued): (SimTime, SimTime),
+        first: Option<SimTime>,
+        at: SimTime,
+    ) -> Self {
+        let scheduled = life.first_scheduled.unwrap_or(at);
+        Self {
+            all: at.saturating_since(arrival),
+            queue: scheduled.saturating_since(queued),
+            prefill: first.map(|first| first.saturating_since(scheduled)),
+            decode: first.map(|first| at.saturating_since(first)),
+            inference: at.saturating_since(scheduled),
+        }
+    }
+}
+
+/// The answers of one prompt.
+#[derive(Debug)]
+pub(super) struct Siblings {
+    all: u32,
+    over: AtomicU32,
+    longest: AtomicU32,
+}
+
+impl Siblings {
+    /// So many of one prompt.
+    pub(super) fn of(all: u32) -> Arc<Self> {
+        Arc::new(Self { all, over: AtomicU32::new(0), longest: AtomicU32::new(0) })
+    }
+
+    /// One is over, with so many tokens: all of them and the tokens of the longest, if it was the last.
+    fn over(&self, tokens: u32) -> Option<(u32, u32)> {
+        let longest = self.longest.fetch_max(tokens, Ordering::Relaxed).max(tokens);
+        let over = self.over.fetch_add(1, Ordering::Relaxed) + 1;
+        (over == self.all).then_some((self.all, longest))
+    }
+}
+
+/// A request, as far as it is counted when it is over.
+#[derive(Debug)]
+pub(super) struct Counted<'a> {
+    pub(super) life: &'a Life,
+    pub(super) max_tokens: u32,
+    /// Prompt tokens that were not computed for it.
+    pub(super) cached_tokens: u32,
+    pub(super) streams: bool,
+    pub(super) siblings: Option<&'a Siblings>,
+    /// Whether another server decodes it.
+    pub(super) is_prompt: bool,
+}
+
+/// Requests whose clients have tokens as they come, or the others: SGLang tells them apart.
+#[derive(Debug, Clone)]
+pub(super) struct Way {
+    pub(super) requests: u64,
+    pub(super) prompt_tokens: u64,
+    pub(super) generation_tokens: u64,
+    pub(super) first_token_s: Histogram,
+    pub(super) time_per_output_token_s: Histogram,
+    pub(super) request_s: Histogram,
+}
+
+/// How fast tokens came lately, over so many steps that only decode (SGLang's `decode_log_interval`).
+#[derive(Debug, Clone, Default)]
+pub(super) struct Pace {
+    steps: u32,
+    tokens: u64,
+    since: SimTime,
+    tokens_per_s: f64,
+    drafts: DraftCounts,
+    /// Tokens per verification, and accepted drafts per draft.
+    pub(super) accepted: [f64; 2],
+}
+
+impl Pace {
+    const STEPS: u32 = 40;
+    /// From then on nothing is known (`GEN_THROUGHPUT_STALENESS_SECONDS`).
+    const STALE_S: f64 = 30.0;
+
+    fn stepped(&mut self, at: SimTime, tokens: u32, drafts: &DraftCounts) {
+        self.steps += 1;
+        self.tokens += u64::from(tokens);
+        self.drafts.add(drafts);
+        if self.steps == Self::STEPS {
+            let took = seconds(at.saturating_since(self.since));
+            self.tokens_per_s = if took > 0.0 { self.tokens as f64 / took } else { 0.0 };
+            let length = self.drafts.acceptance_length().unwrap_or(0.0);
+            let share = self.drafts.acceptance_rate_pct().unwrap_or(0.0) / 100.0;
+            let accepted = [length, share];
+            *self =
+                Self { since: at, tokens_per_s: self.tokens_per_s, accepted, ..Self::default() };
+        }
+    }
+
+    /// Tokens per second.
+    pub(super) fn tokens_per_s(&self, now: SimTime) -> f64 {
+        let is_stale = seconds(now.saturating_since(self.since)) > Self::STALE_S;
+        if is_stale { 0.0 } else { self.tokens_per_s }
+    }
+}
+
 /// Of one replica.
 #[derive(Debug, Clone)]
 pub(super) struct Counters {
+    dialect: Dialect,
     pub(super) prompt_tokens: u64,
+    /// Those of them that were found in the cache, and that came from elsewhere.
+    pub(super) prompt_tokens_cached: [u64; 2],
     pub(super) generation_tokens: u64,
     pub(super) preemptions: u64,
+    /// Prompt tokens and tokens of answers of requests that were preempted.
+    pub(super) preempted_tokens: [u64; 2],
+    /// Requests that the last step preempted.
+    pub(super) preempted_last: u32,
     /// Prompt tokens of which caches were asked, and those that they had.
     pub(super) cache_queries: u64,
     pub(super) cache_hits: u64,
+    /// Cached prompt tokens of requests that are over.
+    pub(super) cached_tokens: u64,
+    /// Of the last step that prefilled, the share of tokens that were found in the cache.
+    pub(super) hit_share: f64,
+    /// Tokens of prompts that steps have computed, and of answers.
+    pub(super) computed_tokens: [u64; 2],
     pub(super) drafts: DraftCounts,
+    pub(super) pace: Pace,
     pub(super) stopped: u64,
     pub(super) cut: u64,
     pub(super) aborted: u64,
     pub(super) failed: u64,
-    pub(super) first_token_s: Histogram,
+    /// Answers as a whole, and streams; all are the former where the server does not tell.
+    pub(super) ways: [Way; 2],
     pub(super) gap_s: Histogram,
-    pub(super) time_per_output_token_s: Histogram,
-    pub(super) request_s: Histogram,
     pub(super) queue_s: Histogram,
     pub(super) prefill_s: Histogram,
     pub(super) decode_s: Histogram,
     pub(super) inference_s: Histogram,
     pub(super) request_prompt_tokens: Histogram,
+    pub(super) request_computed_tokens: Histogram,
     pub(super) request_generation_tokens: Histogram,
+    pub(super) request_longest_tokens: Histogram,
     pub(super) request_max_tokens: Histogram,
+    pub(super) request_answers: Histogram,
+    pub(super) request_preemptions: Histogram,
     pub(super) step_tokens: Histogram,
 }
 
 impl Counters {
-    pub(super) fn new(bins: &Bins) -> Self {
+    pub(super) fn new(dialect: Dialect, bins: &Bins) -> Self {
         let request_s = Histogram::new(bins.request_s);
         let tokens = Histogram::new(bins.tokens);
-        Self {
+        let way = Way {
+            requests: 0,
             prompt_tokens: 0,
             generation_tokens: 0,
+            first_token_s: Histogram::new(bins.first_token_s),
+            time_per_output_token_s: Histogram::new(bins.gap_s),
+            request_s: request_s.clone(),
+        };
+        Self {
+            dialect,
+            prompt_tokens: 0,
+            prompt_tokens_cached: [0; 2],
+            generation_tokens: 0,
             preemptions: 0,
+            preempted_tokens: [0; 2],
+            preempted_last: 0,
             cache_queries: 0,
             cache_hits: 0,
+            cached_tokens: 0,
+            hit_share: 0.0,
+            computed_tokens: [0; 2],
             drafts: DraftCounts::default(),
+            pace: Pace::default(),
             stopped: 0,
             cut: 0,
             aborted: 0,
             failed: 0,
-            first_token_s: Histogram::new(bins.first_token_s),
+            ways: [way.clone(), way],
             gap_s: Histogram::new(bins.gap_s),
-            time_per_output_token_s: Histogram::new(bins.gap_s),
-            request_s: request_s.clone(),
-            queue_s: request_s.clone(),
+            queue_s: Histogram::new(bins.queue_s),
             prefill_s: request_s.clone(),
             decode_s: request_s.clone(),
             inference_s: request_s,
             request_prompt_tokens: tokens.clone(),
+            request_computed_tokens: tokens.clone(),
             request_generation_tokens: tokens.clone(),
+            request_longest_tokens: tokens.clone(),
             request_max_tokens: tokens,
+            request_answers: Histogram::new(FEW),
+            request_preemptions: Histogram::new(PREEMPTIONS),
             step_tokens: Histogram::new(bins.step_tokens),
         }
     }
 
-    /// A step was decided.
-    pub(super) fn planned(&mut self, plan: &StepPlan) {
-        let prefill = plan.shape.prefill_tokens;
-        self.preemptions += plan.preempted.len() as u64;
-        self.step_tokens.add(f64::from(prefill) + f64::from(plan.shape.decode_seqs));
+    fn way(&mut self, streams: bool) -> &mut Way {
+        let is_told = self.dialect == Dialect::Sglang && streams;
+        &mut self.ways[usize::from(is_told)]
     }
 
-    /// A request is admitted, of whose prompt so many tokens were found in a cache.
+    /// A step was decided, with so many tokens found in the cache for those that it admits first.
+    pub(super) fn planned(&mut self, plan: &StepPlan, hits: u64) {
+        let prefill = plan.shape.prefill_tokens;
+        let decode = plan.shape.decode_seqs;
+        self.preemptions += plan.preempted.len() as u64;
+        self.preempted_last = plan.preempted.len() as u32;
+        self.step_tokens.add(f64::from(prefill) + f64::from(decode));
+        self.computed_tokens[0] += u64::from(prefill);
+        self.computed_tokens[1] += u64::from(decode);
+        if prefill > 0 {
+            self.hit_share = hits as f64 / (hits + u64::from(prefill)) as f64;
+        }
+    }
+
+    /// A request loses its memory.
+    pub(super) fn preempted(&mut self, prompt_tokens: u64, tokens: u32) {
+        self.preempted_tokens[0] += prompt_tokens;
+        self.preempted_tokens[1] += u64::from(tokens);
+    }
+
+    /// A step of this shape has ended.
+    pub(super) fn stepped(
+        &mut self,
+        at: SimTime,
+        plan: &StepPlan,
+        (tokens, drafts): (u32, &DraftCounts),
+    ) {
+        self.drafts.add(drafts);
+        if plan.shape.decode_seqs > 0 && plan.shape.prefill_tokens == 0 {
+            self.pace.stepped(at, tokens, drafts);
+        }
+    }
+
+    /// A request is admitted for the first time, of whose prompt so many tokens were found in a cache.
     pub(super) fn looked_up(&mut self, prompt_tokens: u64, hit: u64) {
         self.cache_queries += prompt_tokens;
         self.cache_hits += hit;
     }
 
-    pub(super) fn first_token(&mut self, after: SimDuration, prompt_tokens: u64) {
+    /// The first token of a request, with so many tokens of its prompt found in the cache and come from elsewhere.
+    pub(super) fn first_token(
+        &mut self,
+        after: SimDuration,
+        prompt_tokens: u64,
+        cached: [u32; 2],
+        streams: bool,
+    ) {
         self.prompt_tokens += prompt_tokens;
-        self.first_token_s.add(seconds(after));
+        for (sum, tokens) in self.prompt_tokens_cached.iter_mut().zip(cached) {
+            *sum += u64::from(tokens);
+        }
+        self.way(streams).first_token_s.add(seconds(after));
     }
 
     /// Some tokens come so long after those before.
     pub(super) fn gap(&mut self, gap: SimDuration, tokens: u32) {
-        // As vLLM: one observation for each output, however many tokens it has.
-        if tokens > 0 {
-            self.gap_s.add(seconds(gap));
+        match self.dialect {
+            _ if tokens == 0 => {}
+            // One observation for each output, however many tokens it has.
+            Dialect::Vllm => self.gap_s.add(seconds(gap)),
+            // Each token has its share.
+            Dialect::Sglang => {
+                self.gap_s.add_many(seconds(gap) / f64::from(tokens), u64::from(tokens));
+            }
         }
     }
 
     /// A request is over.
-    pub(super) fn over(&mut self, end: End, lasted: &Lasted, (life, max_tokens): (&Life, u32)) {
+    pub(super) fn over(&mut self, end: End, lasted: &Lasted, counted: &Counted<'_>) {
         match end {
             End::Stop => self.stopped += 1,
             End::Length => self.cut += 1,
             End::Aborted | End::ShuttingDown => self.aborted += 1,
             End::Rejected | End::Busy | End::Failed => self.failed += 1,
         }
-        if !matches!(end, End::Stop | End::Length) {
+        match self.dialect {
+            Dialect::Vllm => self.over_in_vllm(end, lasted, counted),
+            Dialect::Sglang => self.over_in_sglang(end, lasted, counted),
+        }
+    }
+
+    fn over_in_vllm(&mut self, end: End, lasted: &Lasted, counted: &Counted<'_>) {
+        if !end.is_answer() {
             return;
         }
-        self.request_s.add(seconds(lasted.all));
+        let life = counted.life;
+        self.ways[0].request_s.add(seconds(lasted.all));
         self.queue_s.add(seconds(lasted.queue));
         self.inference_s.add(seconds(lasted.inference));
         if let Some(prefill) = lasted.prefill {
@@ -154,13 +360,101 @@ impl Counters {
         }
         if let Some(decode) = lasted.decode {
             self.decode_s.add(seconds(decode));
-            if life.generated > 1 {
-                let each = seconds(decode) / f64::from(life.generated - 1);
-                self.time_per_output_token_s.add(each);
-            }
+            // Of an answer of one token it is 0.
+            let gaps = life.generated.saturating_sub(1);
+            let each = if gaps > 0 { seconds(decode) / f64::from(gaps) } else { 0.0 };
+            self.ways[0].time_per_output_token_s.add(each);
         }
+        self.sizes(counted);
+        self.request_max_tokens.add(f64::from(counted.max_tokens));
+        self.request_preemptions.add(f64::from(life.preemptions));
+        let together = match counted.siblings {
+            Some(siblings) => siblings.over(life.generated),
+            None => Some((1, life.generated)),
+        };
+        if let Some((answers, longest)) = together {
+            self.request_answers.add(f64::from(answers));
+            self.request_longest_tokens.add(f64::from(longest));
+        }
+    }
+
+    fn over_in_sglang(&mut self, end: End, lasted: &Lasted, counted: &Counted<'_>) {
+        let life = counted.life;
+        if !end.is_answer() && (end != End::Aborted || life.first_scheduled.is_none()) {
+            return;
+        }
+        let way = self.way(counted.streams);
+        way.requests += 1;
+        way.prompt_tokens += u64::from(life.prompt_tokens);
+        way.generation_tokens += u64::from(life.generated);
+        way.request_s.add(seconds(lasted.all));
+        let gaps = life.generated.saturating_sub(1);
+        if let Some(decode) = lasted.decode.filter(|it| end.is_answer() && *it > SimDuration::ZERO)
+            && gaps > 0
+            && !counted.is_prompt
+        {
+            way.time_per_output_token_s.add(seconds(decode) / f64::from(gaps));
+        }
+        self.cached_tokens += u64::from(counted.cached_tokens);
+        self.queue_s.add(seconds(lasted.queue));
+        self.sizes(counted);
+    }
+
+    fn sizes(&mut self, Counted { life, cached_tokens, .. }: &Counted<'_>) {
         self.request_prompt_tokens.add(f64::from(life.prompt_tokens));
+        let computed = life.prompt_tokens.saturating_sub(*cached_tokens);
+        self.request_computed_tokens.add(f64::from(computed));
         self.request_generation_tokens.add(f64::from(life.generated));
-        self.request_max_tokens.add(f64::from(max_tokens));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BINS: Bins = Bins {
+        first_token_s: &[1.0],
+        gap_s: &[0.5, 1.0],
+        request_s: &[1.0],
+        queue_s: &[0.0],
+        tokens: &[1.0],
+        step_tokens: &[1.0],
+    };
+
+    #[test]
+    fn a_gap_is_one_observation_of_vllm_and_one_for_each_token_of_sglang() {
+        let of = |dialect| {
+            let mut counters = Counters::new(dialect, &BINS);
+            counters.gap(SimDuration::from_secs_f64(1.2), 3);
+            counters.gap(SimDuration::from_secs_f64(9.0), 0);
+            (counters.gap_s.counts.clone(), counters.gap_s.sum)
+        };
+        assert_eq!(of(Dialect::Vllm), (vec![0, 0, 1], 1.2));
+        let (counts, sum) = of(Dialect::Sglang);
+        assert_eq!(counts, [3, 0, 0]);
+        assert!((sum - 1.2).abs() < 1e-12, "{sum}");
+    }
+
+    #[test]
+    fn the_pace_is_that_of_the_last_forty_steps_until_it_is_stale() {
+        let mut pace = Pace::default();
+        let at = |ms: u32| SimTime::from_secs_f64(f64::from(ms) / 1e3);
+        for step in 1..=39 {
+            pace.stepped(at(step * 10), 8, &DraftCounts::default());
+        }
+        assert!(pace.tokens_per_s(at(390)) < 1e-9, "too few steps");
+        pace.stepped(at(400), 8, &DraftCounts::default());
+        // 40 steps of 8 tokens in 0.4 s
+        assert!((pace.tokens_per_s(at(400)) - 800.0).abs() < 1e-9);
+        assert!(pace.tokens_per_s(at(30_401)) < 1e-9, "too long ago");
+    }
+
+    #[test]
+    fn answers_of_one_prompt_count_once() {
+        let siblings = Siblings::of(3);
+        assert_eq!(
+            [siblings.over(5), siblings.over(9), siblings.over(7)],
+            [None, None, Some((3, 9))]
+        );
     }
 }

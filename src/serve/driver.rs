@@ -33,6 +33,7 @@ use crate::io::traces::TraceError;
 use crate::metrics::{Caution, Recorder, Summary};
 use crate::request::{Content, Request, Segment};
 use crate::resolved::Scenario;
+use crate::scenario::FaultConfig;
 use crate::sim::{Counts, Live};
 use crate::units::{SimDuration, SimTime};
 
@@ -46,12 +47,15 @@ const COMMANDS_AT_ONCE: usize = 64;
 const BEHIND: Duration = Duration::from_millis(50);
 /// How often that is said at most.
 const SAID_EVERY: Duration = Duration::from_secs(10);
+
 /// What is left when the server has ended.
 #[derive(Debug)]
 pub(super) struct Ended {
     pub(super) counts: Counts,
     pub(super) recorder: Recorder,
     pub(super) caution: Caution,
+    /// Faults that it was told of, at the instants at which they happened or will.
+    pub(super) told: Vec<FaultConfig>,
     /// Whether the trace could be written.
     pub(super) traced: Result<(), TraceError>,
 }
@@ -76,6 +80,7 @@ pub(super) struct Driver {
     pending: VecDeque<(SimTime, Box<Submission>)>,
     windows: Windows,
     trace: Option<TraceLog>,
+    told: Vec<FaultConfig>,
     /// Where caches are told of.
     kv_events: Option<Telling>,
     commands: mpsc::Receiver<Command>,
@@ -116,6 +121,7 @@ impl Driver {
             pending: VecDeque::new(),
             windows,
             trace,
+            told: Vec::new(),
             kv_events,
             commands,
             hear,
@@ -343,6 +349,7 @@ impl Driver {
         let drawn = self.lengths.draw(submission.wanted());
         let Submission { prompt, answer, ignore_eos, priority, model, adapter, salt, .. } =
             submission;
+        let Submission { class, session, streams, siblings, .. } = submission;
         let segments = self.prefixes.segments(&prompt);
         let request = Request {
             max_tokens: drawn.max_tokens,
@@ -351,9 +358,13 @@ impl Driver {
             priority,
             model,
             adapter,
+            class,
+            session,
             ..Request::new(at, prompt.len() as u32, drawn.output_tokens)
         };
-        self.relay.expect(Stream::new(answer, prefill, prompt.clone(), drawn));
+        let mut stream = Stream::new(answer, prefill, prompt.clone(), drawn);
+        (stream.streams, stream.adapter, stream.siblings) = (streams, adapter, siblings);
+        self.relay.expect(stream);
         let mut heard: Heard<'_> = (&mut self.relay, (&mut self.recorder, &mut self.caution));
         let id = self.live.submit(at, request.clone(), &mut heard);
         if let Some(trace) = &mut self.trace {
@@ -410,11 +421,11 @@ impl Driver {
         for id in open {
             self.abort(now, id);
         }
-        let Self { live, mut relay, mut recorder, mut caution, trace, .. } = self;
+        let Self { live, mut relay, mut recorder, mut caution, told, trace, .. } = self;
         let mut heard: Heard<'_> = (&mut relay, (&mut recorder, &mut caution));
         let counts = live.close(&mut heard);
         let traced = trace.map_or(Ok(()), TraceLog::finish);
-        Ended { counts, recorder, caution, traced }
+        Ended { counts, recorder, caution, told, traced }
     }
 }
 

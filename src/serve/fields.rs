@@ -22,6 +22,7 @@ use tokio::time::timeout;
 use super::app::App;
 use super::clock::wall;
 use super::error::ApiError;
+use super::whose::Whose;
 
 /// Fields of an object at most.
 const MOST_FIELDS: usize = 256;
@@ -34,6 +35,8 @@ pub(super) struct Fields {
     left: Object,
     /// When the request came.
     pub(super) came: Instant,
+    /// What its headers say.
+    pub(super) whose: Whose,
     /// Its share of the memory of bodies.
     _share: Option<OwnedSemaphorePermit>,
 }
@@ -70,20 +73,20 @@ impl<'de> Deserialize<'de> for Object {
 }
 
 impl Fields {
-    fn read(bytes: &[u8], came: Instant) -> Result<Self, ApiError> {
+    fn read(bytes: &[u8], came: Instant, whose: Whose) -> Result<Self, ApiError> {
         if bytes.is_empty() {
-            return Ok(Self { left: Object::default(), came, _share: None });
+            return Ok(Self { left: Object::default(), came, whose, _share: None });
         }
         let read = serde_json::from_slice(bytes);
         let fields =
             read.map_err(|error| ApiError::bad(format!("the body is no JSON object: {error}")))?;
-        Ok(Self { left: fields, came, _share: None })
+        Ok(Self { left: fields, came, whose, _share: None })
     }
 
     /// A field that is an object of its own; nothing where it is absent or null.
     pub(super) fn object(&mut self, name: &str) -> Result<Option<Self>, ApiError> {
         let fields = self.take(name)?;
-        Ok(fields.map(|left| Self { left, came: self.came, _share: None }))
+        Ok(fields.map(|left| Self { left, came: self.came, whose: Whose::default(), _share: None }))
     }
 
     /// Several of those, or one; no more than so many.
@@ -102,7 +105,8 @@ impl Fields {
         let came = self.came;
         let read = |raw: &RawValue| -> Result<Self, ApiError> {
             let fields: Option<Object> = serde_json::from_str(raw.get()).map_err(wrong)?;
-            Ok(Self { left: fields.unwrap_or_default(), came, _share: None })
+            let (left, whose) = (fields.unwrap_or_default(), Whose::default());
+            Ok(Self { left, came, whose, _share: None })
         };
         each.into_iter().map(read).collect()
     }
@@ -190,8 +194,9 @@ impl FromRequest<Arc<App>> for Fields {
 
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, ApiError> {
         let came = wall();
+        let whose = Whose::read(request.headers())?;
         let (bytes, share) = read(request.into_body(), app).await?;
-        Ok(Self { _share: Some(share), ..Self::read(&bytes, came)? })
+        Ok(Self { _share: Some(share), ..Self::read(&bytes, came, whose)? })
     }
 }
 

@@ -130,6 +130,7 @@ pub(super) async fn generate(
     let is_list = prompts.is_list;
     let adapter: Option<String> = fields.take("lora_path")?;
     let target = app.target_of_sglang(None, adapter.as_deref())?;
+    let target = app.of_class(&fields, adapter.is_some(), target)?;
     let most = target.max_model_len;
     let prompts = prompts.tokens(&app, most, true)?;
     if prompts.is_empty() || prompts.len() > app.limits.choices {
@@ -143,7 +144,7 @@ pub(super) async fn generate(
         return Err(ApiError::field("sampling_params", message));
     }
     let streams: bool = fields.take("stream")?.unwrap_or(false);
-    let priority: i32 = fields.take("priority")?.unwrap_or(0);
+    let priority: i32 = fields.take("priority")?.unwrap_or(target.priority);
     refuse(&mut fields)?;
     let salts = salts::read(&mut fields, Dialect::Sglang, prompts.len())?;
     let parts = Parts::read(&mut fields, &app)?.of(prompts.len())?;
@@ -165,6 +166,9 @@ pub(super) async fn generate(
             min_tokens: params.min_new_tokens.min(max_tokens.unwrap_or(room)),
             ignore_eos: params.ignore_eos,
             target,
+            session: fields.whose.session,
+            streams,
+            siblings: None,
             priority,
             salt,
             part,

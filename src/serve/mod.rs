@@ -10,11 +10,12 @@
 //!   `rids.rs`: names of requests; `salts.rs`: what keeps prompts apart; `control.rs`: what only a simulator has
 //! * `handover.rs`: prefill and decode as servers of their own
 //! * `ports.rs`: one port for the cluster, or one for each replica; `kv_events/`: what caches hold, told to routers
+//! * `whose.rs`: what headers say of a request
 //! * `driver.rs`: the thread that owns the cluster; `clock.rs`: its time; `relay.rs`: what is told to whom, and when;
 //!   `counters.rs`, `exposition.rs`: what watchers see;
 //!   `lateness.rs`: how well it keeps time
-//! * `answer.rs`: an answer between the two; `words.rs`: text as tokens; `prefixes.rs`: which tokens caches take for
-//!   equal; `lengths.rs`: how long answers are;
+//! * `answer.rs`: an answer between the two; `words.rs`: text as tokens; `prefixes.rs`, `remembered.rs`: which tokens caches take for
+//!   equal, and for how long; `lengths.rs`: how long answers are;
 //!   `trace.rs`: what was asked; `windows.rs`: which faults may be told
 
 mod access;
@@ -39,6 +40,7 @@ mod ports;
 mod prefixes;
 mod prompts;
 mod relay;
+mod remembered;
 mod rids;
 mod salts;
 mod sglang;
@@ -46,6 +48,7 @@ mod stalled;
 mod tokenize;
 mod trace;
 mod vllm;
+mod whose;
 mod windows;
 mod words;
 
@@ -71,14 +74,16 @@ use self::openai::ChatTemplate;
 use self::ports::Chosen;
 use self::prefixes::Prefixes;
 use self::relay::Relay;
+use self::remembered::{remembered, tier_tokens};
 use self::trace::TraceLog;
+use self::whose::Classes;
 use self::words::Words;
 use crate::cluster::Order;
 use crate::ids::{InstanceId, ModelId};
 use crate::io::traces::TraceError;
 use crate::metrics::{Caution, Recorder};
 use crate::resolved::Scenario;
-use crate::scenario::EngineConfig;
+use crate::scenario::{EngineConfig, FaultConfig};
 use crate::sim::{Counts, Live};
 use crate::study::{Case, StudyError};
 
@@ -88,9 +93,6 @@ pub use self::lateness::Late;
 pub use self::openai::TemplateError;
 pub use self::words::TokenizerError;
 
-/// Prompt tokens that are remembered to tell which prompts begin alike: this many at least and at most, and else
-/// as many as all caches hold twice over.
-const REMEMBERED: std::ops::RangeInclusive<usize> = 1 << 20..=32 << 20;
 /// Tokens of a block of a trace at least: ids of single tokens would be as long as their texts.
 const LEAST_BLOCK: u32 = 16;
 /// Lengths of answers that are drawn from a workload.
@@ -181,6 +183,8 @@ pub struct Serviced {
     pub recorder: Recorder,
     /// What figures hang on.
     pub caution: Caution,
+    /// Faults that it was told of over HTTP, in simulated time.
+    pub told: Vec<FaultConfig>,
     /// How long after their simulated instants tokens were written.
     pub late: Late,
     /// Whether the trace was written, where there is to be one.
@@ -227,6 +231,9 @@ pub fn serve(
         ports = scenario.instances().map(Some).collect();
     }
     let (driver, handle) = driver(case, settings, &words, &runtime)?;
+    if let Some(notice) = Classes::of(scenario).notice() {
+        (settings.hear)(&notice);
+    }
     let lateness = Arc::new(Lateness::default());
     let is_closing = Arc::new(AtomicBool::new(false));
     let mut servers: Vec<(Arc<App>, Listening)> = Vec::with_capacity(ports.len());
@@ -278,8 +285,9 @@ pub fn serve(
     });
     runtime.shutdown_timeout(Duration::from_secs(1));
     let ended = driving.join().map_err(|_| ServeError::Broken)?;
-    let Ended { counts, recorder, caution, traced } = ended.map_err(|_| ServeError::Broken)?;
-    Ok(Serviced { counts, recorder, caution, late: lateness.figures(), traced })
+    let Ended { counts, recorder, caution, told, traced } =
+        ended.map_err(|_| ServeError::Broken)?;
+    Ok(Serviced { counts, recorder, caution, told, late: lateness.figures(), traced })
 }
 
 /// Waits for a signal to end, and then for answers that are under way, for a while.
@@ -326,12 +334,16 @@ fn driver(
 ) -> Result<(Driver, Handle), ServeError> {
     let scenario = &case.scenario;
     let cluster = case.cluster()?;
-    let bins = match dialect(scenario) {
-        Dialect::Vllm => &vllm::BINS,
-        Dialect::Sglang => &sglang::BINS,
-    };
-    let counters = vec![Counters::new(bins); cluster.instances.len()];
-    let mut relay = Relay::new(counters);
+    let (kinds, dialect) = (scenario.kinds(), dialect(scenario));
+    let counters = scenario.instances().map(|id| {
+        let longest = scenario.groups[kinds.of(id)].settings.max_model_len();
+        let bins = match dialect {
+            Dialect::Vllm => vllm::bins(longest),
+            Dialect::Sglang => sglang::BINS,
+        };
+        Counters::new(dialect, &bins)
+    });
+    let mut relay = Relay::new(counters.collect());
     let mut recorder = if settings.keeps_records {
         Recorder::of(scenario)
     } else {
@@ -342,6 +354,9 @@ fn driver(
         let mut heard = (&mut relay, (&mut recorder, &mut caution));
         Live::new(scenario, cluster, &mut heard).map_err(StudyError::Scenario)?
     };
+    if live.order() == Some(Order::SourceFirst) {
+        relay.end_with_prompts();
+    }
     let chosen =
         if settings.port_per_replica { Chosen::leading(&mut live) } else { Chosen::default() };
     if settings.port_per_replica && live.order() == Some(Order::SourceFirst) {
@@ -352,7 +367,11 @@ fn driver(
     let lengths = lengths.collect::<Result<Vec<u32>, _>>().map_err(StudyError::Workload)?;
     let lengths = Lengths::new(lengths, settings.draws_lengths, scenario.seed);
     let kv: u64 = kv_tokens(scenario, &live).iter().sum();
-    let remembered = (kv as usize).saturating_mul(2).clamp(*REMEMBERED.start(), *REMEMBERED.end());
+    let cached = kv.saturating_add(tier_tokens(scenario));
+    let (remembered, notice) = remembered(cached);
+    if let Some(notice) = notice {
+        (settings.hear)(&notice);
+    }
     let prefixes = Prefixes::new(words.clone(), remembered);
     let names = scenario.workload.adapters.as_ref().map(|mix| mix.names().collect());
     let names: Vec<String> = names.unwrap_or_default();
@@ -364,7 +383,10 @@ fn driver(
         None => None,
     };
     let block = scenario.first().settings.block_size().max(LEAST_BLOCK);
-    let log = |path: &PathBuf| TraceLog::create(path, block, names.clone(), settings.hear);
+    let log = |path: &PathBuf| {
+        let classes = Classes::of(scenario).names();
+        TraceLog::create(path, block, (names.clone(), classes), settings.hear)
+    };
     let trace = settings.trace.as_ref().map(log).transpose()?;
     Ok(Driver::new(
         (scenario.clone(), live),
@@ -461,6 +483,7 @@ fn app(
         dialect: dialect(scenario),
         models: models.collect(),
         adapters: Adapters { loaded: Mutex::new((0..names.len() as u32).collect()), names },
+        classes: Classes::of(scenario),
         limits: settings.limits,
         bodies: permits(bodies_bytes / 1024),
         told: permits(bodies_bytes / 1024),

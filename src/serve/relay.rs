@@ -1,18 +1,18 @@
 //! What a run tells is told on: to answers, when their clients have it, and to the counters of replicas.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeSet, BinaryHeap};
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
 use super::answer::{End, Owed};
 use super::clock::Clock;
-use super::counters::{Counters, Lasted};
+use super::counters::{Counted, Counters, Lasted, Siblings};
 use super::lengths::Drawn;
 use crate::cluster::Role;
-use crate::engine::{Finish, Life};
-use crate::ids::{InstanceId, RequestId};
+use crate::engine::{Finish, Life, StepPlan, StepResult};
+use crate::ids::{AdapterId, InstanceId, RequestId};
 use crate::sim::{Live, Observer, Occurrence};
 use crate::units::{SimDuration, SimTime};
 
@@ -24,6 +24,11 @@ pub(super) struct Stream {
     prefill: Option<Owed>,
     pub(super) prompt: Arc<[u32]>,
     length: Drawn,
+    /// Whether its client has tokens as they come.
+    pub(super) streams: bool,
+    pub(super) adapter: Option<AdapterId>,
+    /// Answers to the same prompt, where there are several.
+    pub(super) siblings: Option<Arc<Siblings>>,
     arrival: SimTime,
     /// Where it is, and since when.
     instance: Option<InstanceId>,
@@ -32,6 +37,15 @@ pub(super) struct Stream {
     told: u32,
     first: Option<SimTime>,
     last: SimTime,
+    /// Where a cache was asked for its prompt; what of it was found there, and what came from elsewhere.
+    looked_up: Option<InstanceId>,
+    cached: [u32; 2],
+    /// What was found on the server that prefilled it, where another one decodes.
+    cached_before: u32,
+    /// Its life there, until that server is done with it.
+    prompt_life: Option<(InstanceId, Life, SimTime)>,
+    /// Whether it has been admitted.
+    is_running: bool,
 }
 
 impl Stream {
@@ -46,12 +60,20 @@ impl Stream {
             prefill,
             prompt,
             length,
+            streams: false,
+            adapter: None,
+            siblings: None,
             arrival: SimTime::ZERO,
             instance: None,
             queued: SimTime::ZERO,
             told: 0,
             first: None,
             last: SimTime::ZERO,
+            looked_up: None,
+            cached: [0; 2],
+            cached_before: 0,
+            prompt_life: None,
+            is_running: false,
         }
     }
 }
@@ -94,6 +116,8 @@ pub(super) struct Relay {
     /// Instances of which outcomes were told since they were last looked at.
     stepped: Vec<InstanceId>,
     ended: Vec<Ended>,
+    /// Whether a server is done with a prompt when that is computed, and not only when its KV has been fetched.
+    ends_with_prompts: bool,
     /// Whether requests wait between the servers that prefill and those that decode.
     waits_between: bool,
     /// Requests whose prompts were computed for other servers, since that was asked.
@@ -114,12 +138,18 @@ impl Relay {
             order: 0,
             stepped: Vec::new(),
             ended: Vec::new(),
+            ends_with_prompts: false,
             waits_between: false,
             prefilled: Vec::new(),
             prompts: Vec::new(),
             coming: None,
             counters,
         }
+    }
+
+    /// Servers are done with prompts when they are computed.
+    pub(super) fn end_with_prompts(&mut self) {
+        self.ends_with_prompts = true;
     }
 
     /// Requests wait between the servers that prefill and those that decode, until they are sent on.
@@ -146,14 +176,44 @@ impl Relay {
         }
     }
 
+    /// The prompt of a request is computed for another server.
+    fn prompt_computed(&mut self, at: SimTime, instance: InstanceId, life: &Life) {
+        let Some(stream) = self.streams.get_mut(&life.id) else { return };
+        stream.cached_before = life.cached_tokens;
+        stream.prompt_life = Some((instance, *life, stream.queued));
+        stream.is_running = false;
+        if self.ends_with_prompts {
+            self.prefill_over(at, life.id);
+        }
+    }
+
     /// The server that prefills a request is done with it.
-    fn prefill_over(&mut self, at: SimTime, instance: InstanceId, id: RequestId, cached: u32) {
+    fn prefill_over(&mut self, at: SimTime, id: RequestId) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
+        if let Some((instance, life, queued)) = stream.prompt_life.take() {
+            let life = Life { generated: 1, ..life };
+            let counters = &mut self.counters[instance.index()];
+            counters.generation_tokens += 1;
+            // A prefill server of SGLang never says when first tokens come.
+            if self.ends_with_prompts {
+                let prompt_tokens = stream.prompt.len() as u64;
+                let after = at.saturating_since(stream.arrival);
+                counters.first_token(after, prompt_tokens, stream.cached, stream.streams);
+            }
+            let first = life.first_token.unwrap_or(at);
+            let lasted = Lasted::of(&life, (stream.arrival, queued), Some(first), at);
+            let counted = Counted {
+                life: &life,
+                max_tokens: 1,
+                cached_tokens: life.cached_tokens,
+                streams: stream.streams,
+                siblings: None,
+                is_prompt: true,
+            };
+            counters.over(End::Length, &lasted, &counted);
+        }
         let Some(answer) = stream.prefill.take() else { return };
-        let counters = &mut self.counters[instance.index()];
-        counters.generation_tokens += 1;
-        counters.first_token(at - stream.arrival, stream.prompt.len() as u64);
-        self.prompts.push((at, answer, End::Length, cached));
+        self.prompts.push((at, answer, End::Length, stream.cached_before));
         if self.waits_between {
             self.prefilled.push(id);
         }
@@ -206,12 +266,66 @@ impl Relay {
         counters.generation_tokens += u64::from(new);
         if stream.first.is_none() {
             stream.first = Some(at);
-            counters.first_token(at - stream.arrival, stream.prompt.len() as u64);
+            stream.is_running = true;
+            let prompt_tokens = stream.prompt.len() as u64;
+            let after = at - stream.arrival;
+            counters.first_token(after, prompt_tokens, stream.cached, stream.streams);
         } else {
             counters.gap(at - stream.last, new);
         }
         (stream.told, stream.last) = (tokens, at);
         self.deliver(at, id, tokens, false);
+    }
+
+    /// A step was decided.
+    fn planned(&mut self, instance: InstanceId, plan: &StepPlan) {
+        self.preempted(instance, &plan.preempted);
+        let counters = &mut self.counters[instance.index()];
+        let mut hits = 0;
+        for (id, hit) in &plan.hits {
+            let Some(stream) = self.streams.get_mut(id) else { continue };
+            stream.is_running = true;
+            // One that comes back after a preemption does not count again.
+            if stream.looked_up.replace(instance) != Some(instance) {
+                hits += u64::from(*hit);
+                stream.cached = [*hit, 0];
+                counters.looked_up(stream.prompt.len() as u64, u64::from(*hit));
+            }
+        }
+        for (id, tokens) in &plan.loads {
+            let Some(stream) = self.streams.get_mut(id) else { continue };
+            stream.is_running = false;
+            stream.cached[1] = *tokens;
+        }
+        counters.planned(plan, hits);
+    }
+
+    fn preempted(&mut self, instance: InstanceId, requests: &[RequestId]) {
+        let counters = &mut self.counters[instance.index()];
+        for id in requests {
+            let Some(stream) = self.streams.get_mut(id) else { continue };
+            stream.is_running = false;
+            counters.preempted(stream.prompt.len() as u64, stream.told);
+        }
+    }
+
+    /// Something came out of an instance.
+    fn came(&mut self, instance: InstanceId, result: &StepResult) {
+        if result.tokens > 0 || !result.landed.is_empty() {
+            self.stepped.push(instance);
+        }
+    }
+
+    /// By instance, the adapters of requests that it runs, and of those that wait there.
+    pub(super) fn adapters(&self) -> Vec<[BTreeSet<AdapterId>; 2]> {
+        let mut all = vec![[const { BTreeSet::new() }; 2]; self.counters.len()];
+        // They are put in order: that of the map does not matter.
+        self.streams.values().for_each(|stream| {
+            if let (Some(instance), Some(adapter)) = (stream.instance, stream.adapter) {
+                all[instance.index()][usize::from(!stream.is_running)].insert(adapter);
+            }
+        });
+        all
     }
 
     fn deliver(&mut self, at: SimTime, request: RequestId, tokens: u32, is_last: bool) {
@@ -229,7 +343,8 @@ impl Relay {
         let (mut tokens, mut cached_tokens, mut at) = (stream.told, 0, at.max(stream.last));
         if let Some(life) = life {
             at = at.max(life.last_token);
-            cached_tokens = life.cached_tokens;
+            // A server that decodes tells what the one that prefilled has found.
+            cached_tokens = life.cached_tokens.max(stream.cached_before);
             let new = life.generated.saturating_sub(tokens);
             tokens = tokens.max(life.generated);
             if let Some(instance) = stream.instance {
@@ -238,22 +353,22 @@ impl Relay {
                 if new > 0 && stream.first.is_none() {
                     let first = life.first_token.unwrap_or(at);
                     stream.first = Some(first);
-                    counters.first_token(first - stream.arrival, stream.prompt.len() as u64);
+                    let prompt_tokens = stream.prompt.len() as u64;
+                    let after = first - stream.arrival;
+                    counters.first_token(after, prompt_tokens, stream.cached, stream.streams);
                 } else if new > 0 {
                     counters.gap(at - stream.last, new);
                 }
-                let scheduled = life.first_scheduled.unwrap_or(at);
-                counters.over(
-                    end,
-                    &Lasted {
-                        all: at - stream.arrival,
-                        queue: scheduled.saturating_since(stream.queued),
-                        prefill: stream.first.map(|first| first.saturating_since(scheduled)),
-                        decode: stream.first.map(|first| at.saturating_since(first)),
-                        inference: at.saturating_since(scheduled),
-                    },
-                    (life, stream.length.max_tokens),
-                );
+                let counted = Counted {
+                    life,
+                    max_tokens: stream.length.max_tokens,
+                    cached_tokens,
+                    streams: stream.streams,
+                    siblings: stream.siblings.as_deref(),
+                    is_prompt: false,
+                };
+                let since = (stream.arrival, stream.queued);
+                counters.over(end, &Lasted::of(life, since, stream.first, at), &counted);
             }
         }
         let (prompt, is_answered) = (stream.prompt.clone(), end.is_answer());
@@ -328,32 +443,24 @@ impl Observer for Relay {
             Occurrence::Queued(instance, id, _) => {
                 if let Some(stream) = self.streams.get_mut(&id) {
                     (stream.instance, stream.queued) = (Some(instance), at);
+                    stream.is_running = false;
                 }
             }
-            Occurrence::Planned(instance, batch, _) => {
-                let counters = &mut self.counters[instance.index()];
-                counters.planned(&batch.plan);
-                for (id, hit) in &batch.plan.hits {
-                    if let Some(stream) = self.streams.get(id) {
-                        counters.looked_up(stream.prompt.len() as u64, u64::from(*hit));
-                    }
-                }
-            }
-            Occurrence::HandedOver(instance, life) if self.waits_between => {
-                self.prefill_over(at, instance, life.id, life.cached_tokens);
-            }
+            Occurrence::Planned(instance, batch, _) => self.planned(instance, &batch.plan),
+            Occurrence::HandedOver(instance, life) => self.prompt_computed(at, instance, life),
             // With memory set aside first, a server has ended a request when its KV is there.
-            Occurrence::Released(instance, id) if !self.waits_between => {
-                self.prefill_over(at, instance, id, 0);
-            }
+            Occurrence::Released(_, id) if !self.ends_with_prompts => self.prefill_over(at, id),
             Occurrence::Displaced(instance, requests) => {
                 self.counters[instance.index()].preemptions += requests.len() as u64;
+                self.preempted(instance, requests);
             }
-            Occurrence::Stepped(instance, _, result, _)
-            | Occurrence::Landed(instance, result, _) => {
-                if result.tokens > 0 || !result.landed.is_empty() {
-                    self.stepped.push(instance);
-                }
+            Occurrence::Stepped(instance, batch, result, _) => {
+                self.came(instance, result);
+                let came = (result.tokens, &result.drafts);
+                self.counters[instance.index()].stepped(at, &batch.plan, came);
+            }
+            Occurrence::Landed(instance, result, _) => {
+                self.came(instance, result);
                 self.counters[instance.index()].drafts.add(&result.drafts);
             }
             Occurrence::Left(_, life, finish) => {

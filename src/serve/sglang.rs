@@ -1,7 +1,8 @@
 //! What SGLang's server answers beside requests, and the names of its metrics.
 //!
 //! Paths and bodies as of SGLang 0.5.23 (`python/sglang/srt/entrypoints/http_server.py`), metrics as of
-//! `python/sglang/srt/metrics/collector.py`; Apache-2.0.
+//! `python/sglang/srt/observability/metrics_collector.py`; Apache-2.0. Where one port shows several replicas, the label
+//! `replica` tells them apart, which servers of SGLang do not have.
 
 use std::sync::Arc;
 
@@ -12,12 +13,14 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
 use super::app::App;
-use super::counters::{Bins, Histogram};
+use super::counters::{Bins, Counters, Histogram, Way};
 use super::driver::{Command, Look, Replica};
 use super::error::ApiError;
 use super::exposition::{Exposition, Labels};
 use super::fields::Fields;
+use crate::cluster::Role;
 use crate::engine::scheduler::Load;
+use crate::units::SimTime;
 
 pub(super) const BINS: Bins = Bins {
     first_token_s: &[
@@ -32,37 +35,15 @@ pub(super) const BINS: Bins = Bins {
         0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 2.0, 4.0, 6.0, 8.0, 10.0, 20.0, 40.0, 60.0, 80.0, 100.0,
         200.0, 400.0, 600.0, 1200.0, 1800.0, 2400.0,
     ],
+    queue_s: &[
+        0.0, 0.001, 0.005, 0.01, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 3.0, 4.0, 5.0, 10.0, 15.0, 20.0,
+        30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 100.0, 200.0, 300.0, 400.0, 500.0, 600.0, 700.0,
+        800.0, 900.0, 1000.0, 1200.0, 1400.0, 1600.0, 1800.0, 2000.0, 2500.0, 3000.0,
+    ],
     tokens: &[
-        100.0,
-        300.0,
-        500.0,
-        700.0,
-        1000.0,
-        1500.0,
-        2000.0,
-        3000.0,
-        4000.0,
-        5000.0,
-        6000.0,
-        7000.0,
-        8000.0,
-        9000.0,
-        10_000.0,
-        12_000.0,
-        15_000.0,
-        20_000.0,
-        22_000.0,
-        25_000.0,
-        30_000.0,
-        35_000.0,
-        40_000.0,
-        66_000.0,
-        99_000.0,
-        132_000.0,
-        300_000.0,
-        600_000.0,
-        900_000.0,
-        1_100_000.0,
+        1e2, 3e2, 5e2, 7e2, 1e3, 1.5e3, 2e3, 3e3, 4e3, 5e3, 6e3, 7e3, 8e3, 9e3, 1e4, 12.5e3, 15e3,
+        17.5e3, 20e3, 22.5e3, 25e3, 27.5e3, 30e3, 35e3, 40e3, 60e3, 80e3, 1e5, 2e5, 3e5, 4e5, 6e5,
+        8e5, 1e6, 1.1e6,
     ],
     step_tokens: &[1.0, 8.0, 64.0, 512.0, 4096.0, 16_384.0],
 };
@@ -147,24 +128,42 @@ pub(super) async fn abort_request(
     Ok(StatusCode::OK.into_response())
 }
 
+/// A replica, with the labels of what its scheduler tells and of what the server before it tells.
+struct Shown<'a> {
+    scheduler: Labels,
+    server: Labels,
+    replica: &'a Replica,
+}
+
 /// The metrics of SGLang's server, for each replica.
 pub(super) fn metrics(app: &App, look: &Look, out: &mut Exposition) {
-    let replicas: Vec<(Labels, &Replica)> = (0..)
-        .zip(app.watched(look))
-        .map(|(engine, replica): (usize, _)| {
-            let engine_label = engine.to_string();
-            let labels = [
-                ("model_name", app.model_of(engine)),
-                ("engine_type", "unified"),
-                ("tp_rank", "0"),
-                ("pp_rank", "0"),
-                ("replica", engine_label.as_str()),
-            ];
-            (Labels::new(&labels), replica)
-        })
-        .collect();
+    let watched = app.watched(look);
+    let shown = (0..).zip(watched).map(|(engine, replica): (usize, _)| {
+        let kind = match replica.facts.role {
+            Role::Whole => "unified",
+            Role::Prefill => "prefill",
+            Role::Decode => "decode",
+        };
+        let mut server =
+            Labels::new(&[("model_name", app.model_of(engine)), ("engine_type", kind)]);
+        if watched.len() > 1 {
+            server = server.with("replica", &engine.to_string());
+        }
+        let ranks = ["tp_rank", "pp_rank", "moe_ep_rank"];
+        let scheduler = ranks.iter().fold(server.clone(), |labels, rank| labels.with(rank, "0"));
+        Shown { scheduler, server, replica }
+    });
+    let shown: Vec<Shown<'_>> = shown.collect();
+    gauges(&shown, look.now, out);
+    scheduler_counters(&shown, out);
+    server_counters(&shown, out);
+    histograms(&shown, out);
+}
+
+fn gauges(shown: &[Shown<'_>], now: SimTime, out: &mut Exposition) {
     let mut gauge = |name: &str, help: &str, of: &dyn Fn(&Replica) -> f64| {
-        out.gauge(name, help, replicas.iter().map(|(labels, it)| (labels.clone(), of(it))));
+        let series = shown.iter().map(|it| (it.scheduler.clone(), of(it.replica)));
+        out.gauge(name, help, series);
     };
     gauge("sglang:num_running_reqs", "The number of running requests.", &|it| {
         f64::from(it.load.running)
@@ -172,55 +171,138 @@ pub(super) fn metrics(app: &App, look: &Look, out: &mut Exposition) {
     gauge("sglang:num_queue_reqs", "The number of requests in the waiting queue.", &|it| {
         f64::from(it.load.waiting)
     });
+    gauge("sglang:num_grammar_queue_reqs", "Requests that wait for a grammar.", &|_| 0.0);
+    gauge("sglang:gen_throughput", "The generation throughput (token/s).", &|it| {
+        it.counters.pace.tokens_per_s(now)
+    });
+    gauge("sglang:cache_hit_rate", "The prefix cache hit rate.", &|it| it.counters.hit_share);
+    gauge("sglang:token_usage", "The token usage.", &|it| it.load.kv_utilization());
+    gauge("sglang:full_token_usage", "The token usage for full attention layers.", &|it| {
+        it.load.kv_utilization()
+    });
     gauge("sglang:num_used_tokens", "The number of used tokens.", &|it| it.kv_tokens[1] as f64);
+    gauge("sglang:kv_used_tokens", "Number of actively used token slots.", &|it| {
+        it.kv_tokens[1] as f64
+    });
+    gauge("sglang:num_retracted_reqs", "The number of retracted requests.", &|it| {
+        f64::from(it.counters.preempted_last)
+    });
+    gauge("sglang:num_paused_reqs", "The number of paused requests.", &|_| 0.0);
+    gauge("sglang:spec_accept_length", "Mean acceptance length of speculative decoding.", &|it| {
+        it.counters.pace.accepted[0]
+    });
+    gauge("sglang:spec_accept_rate", "Accepted drafts of all that were proposed.", &|it| {
+        it.counters.pace.accepted[1]
+    });
     gauge(
         "sglang:max_total_num_tokens",
         "Maximum total number of tokens in the KV cache pool.",
         &|it| it.kv_tokens[0] as f64,
     );
-    gauge("sglang:token_usage", "The token usage.", &|it| it.load.kv_utilization());
-    gauge("sglang:cache_hit_rate", "The prefix cache hit rate.", &|it| {
-        it.counters.cache_hits as f64 / it.counters.cache_queries.max(1) as f64
+    gauge("sglang:page_size", "KV cache page size in tokens.", &|it| {
+        f64::from(it.facts.block_tokens)
     });
-    let mut counter = |name: &str, help: &str, of: &dyn Fn(&Replica) -> u64| {
-        out.counter(name, help, replicas.iter().map(|(labels, it)| (labels.clone(), of(it))));
+    gauge("sglang:num_pages", "Number of KV cache pages.", &|it| f64::from(it.load.kv_blocks));
+    gauge("sglang:context_len", "Maximum context length.", &|it| f64::from(it.facts.max_model_len));
+}
+
+/// What schedulers count as they go.
+fn scheduler_counters(shown: &[Shown<'_>], out: &mut Exposition) {
+    let mut counter = |name: &str, help: &str, of: &dyn Fn(&Counters) -> u64| {
+        let series = shown.iter().map(|it| (it.scheduler.clone(), of(&it.replica.counters)));
+        out.counter(name, help, series);
     };
-    counter("sglang:prompt_tokens", "Number of prefill tokens processed.", &|it| {
-        it.counters.prompt_tokens
+    counter("sglang:num_retracted_requests", "Total number of retracted requests.", &|it| {
+        it.preemptions
     });
-    counter("sglang:generation_tokens", "Number of generation tokens processed.", &|it| {
-        it.counters.generation_tokens
+    counter("sglang:num_retracted_input_tokens", "Input tokens of retracted requests.", &|it| {
+        it.preempted_tokens[0]
     });
-    counter("sglang:cached_tokens", "Number of cached prompt tokens.", &|it| {
-        it.counters.cache_hits
+    counter("sglang:num_retracted_output_tokens", "Output tokens of retracted requests.", &|it| {
+        it.preempted_tokens[1]
     });
-    counter("sglang:num_requests", "Number of requests processed.", &|it| {
-        it.counters.stopped + it.counters.cut
+    let tokens = shown.iter().flat_map(|it| {
+        let Counters { computed_tokens: [prefill, decode], cache_hits, .. } = it.replica.counters;
+        let modes =
+            [("prefill_compute", prefill), ("prefill_cache", cache_hits), ("decode", decode)];
+        modes.map(|(mode, tokens)| (it.scheduler.with("mode", mode), tokens))
     });
-    counter("sglang:num_aborted_requests", "Number of requests aborted.", &|it| {
-        it.counters.aborted + it.counters.failed
-    });
-    let mut histogram = |name: &str, help: &str, of: &dyn Fn(&Replica) -> &Histogram| {
-        out.histogram(name, help, replicas.iter().map(|(labels, it)| (labels.clone(), of(it))));
+    out.counter("sglang:realtime_tokens", "Total number of tokens processed.", tokens);
+}
+
+/// What the server counts of requests that are over: whole answers and streams on their own.
+fn server_counters(shown: &[Shown<'_>], out: &mut Exposition) {
+    let mut by_way = |name: &str, help: &str, of: &dyn Fn(&Way) -> u64| {
+        let series = shown.iter().flat_map(|it| {
+            let way = |(streams, way)| (it.server.with("is_streaming", streams), of(way));
+            ["false", "true"].into_iter().zip(&it.replica.counters.ways).map(way)
+        });
+        out.counter(name, help, series);
     };
-    histogram("sglang:time_to_first_token_seconds", "Time to first token in seconds.", &|it| {
-        &it.counters.first_token_s
+    by_way("sglang:prompt_tokens", "Number of prefill tokens processed.", &|way| way.prompt_tokens);
+    by_way("sglang:generation_tokens", "Number of generation tokens processed.", &|way| {
+        way.generation_tokens
     });
-    histogram("sglang:inter_token_latency_seconds", "Inter-token latency in seconds.", &|it| {
-        &it.counters.gap_s
+    by_way("sglang:num_requests", "Number of requests processed.", &|way| way.requests);
+    let cached = shown
+        .iter()
+        .map(|it| (it.server.with("cache_source", "device"), it.replica.counters.cached_tokens));
+    out.counter("sglang:cached_tokens", "Number of cached prompt tokens by source.", cached);
+    let aborted = shown.iter().map(|it| {
+        let Counters { aborted, failed, .. } = it.replica.counters;
+        (it.server.clone(), aborted + failed)
     });
-    histogram("sglang:e2e_request_latency_seconds", "End-to-end latency in seconds.", &|it| {
-        &it.counters.request_s
+    out.counter("sglang:num_aborted_requests", "Number of requests aborted.", aborted);
+    let verified = shown.iter().filter(|it| it.replica.facts.drafts.is_some());
+    let verified =
+        verified.map(|it| (it.server.clone(), it.replica.counters.drafts.verifications()));
+    out.counter("sglang:spec_verify_calls", "Verification calls of speculation.", verified);
+}
+
+fn histograms(shown: &[Shown<'_>], out: &mut Exposition) {
+    let mut by_way = |name: &str, help: &str, of: &dyn Fn(&Way) -> &Histogram| {
+        let mut series = Vec::new();
+        for it in shown {
+            for (streams, way) in ["false", "true"].into_iter().zip(&it.replica.counters.ways) {
+                series.push((it.server.with("is_streaming", streams), of(way)));
+            }
+        }
+        out.histogram(name, help, series.into_iter());
+    };
+    by_way("sglang:time_to_first_token_seconds", "Time to first token in seconds.", &|way| {
+        &way.first_token_s
     });
-    histogram("sglang:queue_time_seconds", "Time in the waiting queue in seconds.", &|it| {
-        &it.counters.queue_s
+    by_way("sglang:e2e_request_latency_seconds", "End-to-end latency in seconds.", &|way| {
+        &way.request_s
     });
-    histogram("sglang:prompt_tokens_histogram", "Histogram of prompt token length.", &|it| {
-        &it.counters.request_prompt_tokens
+    by_way(
+        "sglang:request_time_per_output_token_seconds",
+        "Time per output token of requests in seconds.",
+        &|way| &way.time_per_output_token_s,
+    );
+    let mut of_server = |name: &str, help: &str, of: &dyn Fn(&Counters) -> &Histogram| {
+        let mut series = Vec::new();
+        for it in shown {
+            series.push((it.server.clone(), of(&it.replica.counters)));
+        }
+        out.histogram(name, help, series.into_iter());
+    };
+    of_server("sglang:inter_token_latency_seconds", "Inter-token latency in seconds.", &|it| {
+        &it.gap_s
     });
-    histogram(
+    of_server("sglang:prompt_tokens_histogram", "Histogram of prompt token length.", &|it| {
+        &it.request_prompt_tokens
+    });
+    of_server(
+        "sglang:uncached_prompt_tokens_histogram",
+        "Histogram of uncached prompt token length.",
+        &|it| &it.request_computed_tokens,
+    );
+    of_server(
         "sglang:generation_tokens_histogram",
         "Histogram of generation token length.",
-        &|it| &it.counters.request_generation_tokens,
+        &|it| &it.request_generation_tokens,
     );
+    let queued = shown.iter().map(|it| (it.scheduler.clone(), &it.replica.counters.queue_s));
+    out.histogram("sglang:queue_time_seconds", "Time in the waiting queue in seconds.", queued);
 }

@@ -28,6 +28,7 @@ pub(super) struct TraceLog {
     rows: VecDeque<(RequestId, TraceRow, bool)>,
     block_tokens: u32,
     names: Vec<String>,
+    classes: Vec<String>,
     /// Nothing where the trace has failed.
     sender: Option<mpsc::Sender<Row>>,
     writer: Option<JoinHandle<Result<(), TraceError>>>,
@@ -39,12 +40,12 @@ pub(super) struct TraceLog {
 }
 
 impl TraceLog {
-    /// A trace in this file. Prompts are told apart by blocks of so many tokens, adapters by these names. `hear`
-    /// is told when it fails.
+    /// A trace in this file. Prompts are told apart by blocks of so many tokens, adapters and classes
+    /// by these names. `hear` is told when it fails.
     pub(super) fn create(
         path: &Path,
         block_tokens: u32,
-        names: Vec<String>,
+        (names, classes): (Vec<String>, Vec<String>),
         hear: fn(&str),
     ) -> std::io::Result<Self> {
         let (sender, receiver) = mpsc::channel::<Row>();
@@ -66,6 +67,7 @@ impl TraceLog {
             rows: VecDeque::new(),
             block_tokens,
             names,
+            classes,
             sender: Some(sender),
             writer: Some(writer),
             waiting,
@@ -86,15 +88,16 @@ impl TraceLog {
         ChainHasher::new(id, &request.content, tokens, None, block, Lookahead::None)
             .extend(full, &mut names);
         let adapter = request.adapter.and_then(|adapter| self.names.get(adapter.index()));
+        let class = self.classes.get(usize::from(request.class.0));
         let row = TraceRow {
             arrival: Some(request.arrival),
             prompt_tokens: tokens,
             output_tokens: 1,
             hash_ids: names.into_iter().map(BlockHash::number).collect(),
             hash_block_tokens: block,
-            class: None,
+            class: class.map(|name| name.as_str().into()),
             adapter: adapter.map(|name| name.as_str().into()),
-            session: None,
+            session: request.session.map(|session| session.0.into()),
         };
         let before = self.waiting.fetch_add(bytes(&row), Ordering::Relaxed);
         if before + bytes(&row) > self.most_bytes {
@@ -177,7 +180,7 @@ mod tests {
     }
 
     fn log(path: &Path) -> TraceLog {
-        TraceLog::create(path, 16, Vec::new(), |_| {}).expect("a thread")
+        TraceLog::create(path, 16, Default::default(), |_| {}).expect("a thread")
     }
 
     #[test]

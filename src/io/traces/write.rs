@@ -329,7 +329,9 @@ fn put_jsonl(sink: &mut dyn Write, row: &TraceRow, _: &WriteOptions) -> io::Resu
         #[serde(skip_serializing_if = "<[u64]>::is_empty")]
         hash_ids: &'a [u64],
         #[serde(skip_serializing_if = "Option::is_none")]
-        adapter: Option<String>,
+        adapter: Option<&'a str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        class: Option<&'a str>,
     }
     let row = Row {
         arrival_ns: nanos(row),
@@ -338,7 +340,8 @@ fn put_jsonl(sink: &mut dyn Write, row: &TraceRow, _: &WriteOptions) -> io::Resu
         session: row.session,
         hash_block_tokens: (!row.hash_ids.is_empty()).then_some(row.hash_block_tokens),
         hash_ids: &row.hash_ids,
-        adapter: row.adapter.as_ref().map(ToString::to_string),
+        adapter: row.adapter.as_deref(),
+        class: row.class.as_deref(),
     };
     put_json(sink, &row)
 }

@@ -1,17 +1,19 @@
 //! What the driver is asked, and the way to it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Instant;
 
 use tokio::sync::oneshot;
 
+use crate::cluster::Role;
 use crate::engine::scheduler::Load;
-use crate::ids::{AdapterId, InstanceId, ModelId};
+use crate::ids::{AdapterId, ClassId, InstanceId, ModelId, SessionId};
 use crate::metrics::Summary;
 use crate::scenario::FaultConfig;
 use crate::serve::answer::{Answer, Owed};
-use crate::serve::counters::Counters;
+use crate::serve::counters::{Counters, Siblings};
 use crate::serve::handover::Part;
 use crate::serve::lengths::Wanted;
 use crate::units::SimTime;
@@ -30,6 +32,12 @@ pub(in crate::serve) struct Submission {
     pub(in crate::serve) ignore_eos: bool,
     pub(in crate::serve) model: ModelId,
     pub(in crate::serve) adapter: Option<AdapterId>,
+    pub(in crate::serve) class: ClassId,
+    pub(in crate::serve) session: Option<SessionId>,
+    /// Other answers to the same prompt, if it has several.
+    pub(in crate::serve) siblings: Option<Arc<Siblings>>,
+    /// Whether its client has tokens as they come.
+    pub(in crate::serve) streams: bool,
     pub(in crate::serve) priority: i32,
     pub(in crate::serve) salt: u64,
     /// The replica that it is sent to, where its client chooses.
@@ -53,6 +61,22 @@ pub(in crate::serve) struct Replica {
     /// Tokens of KV memory, and those that requests hold.
     pub(in crate::serve) kv_tokens: [u64; 2],
     pub(in crate::serve) is_up: bool,
+    pub(in crate::serve) facts: Facts,
+    /// The adapters of requests that it runs, and of those that wait there.
+    pub(in crate::serve) adapters: [BTreeSet<AdapterId>; 2],
+}
+
+/// What a replica is.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::serve) struct Facts {
+    pub(in crate::serve) role: Role,
+    pub(in crate::serve) block_tokens: u32,
+    pub(in crate::serve) max_model_len: u32,
+    pub(in crate::serve) keeps_prefixes: bool,
+    /// Drafts that a step verifies for each request, if it speculates.
+    pub(in crate::serve) drafts: Option<u32>,
+    /// Adapters that running requests may use at once, if it has any.
+    pub(in crate::serve) max_adapters: Option<u32>,
 }
 
 /// What there is to see at a moment.

@@ -11,7 +11,7 @@ impl Driver {
         let now = self.present();
         let fault = from(fault, now);
         self.windows.add(&fault, now)?;
-        self.live.inject(&fault);
+        self.inject(fault.clone());
         Ok(fault)
     }
 
@@ -24,9 +24,16 @@ impl Driver {
         let all = 0..self.live.instances().len() as u32;
         for replica in all.filter(|id| is_idle && only.is_none_or(|only| only.0 == *id)) {
             let at_s = now.as_secs_f64();
-            self.live.inject(&from(FaultConfig::LostCache { replica, at_s }, now));
+            self.inject(FaultConfig::LostCache { replica, at_s });
         }
         is_idle
+    }
+
+    /// A fault that happens now, or when it says.
+    fn inject(&mut self, fault: FaultConfig) {
+        let fault = from(fault, self.live.now());
+        self.live.inject(&fault);
+        self.told.push(fault);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::command::Facts;
 use super::{Driver, Look, Replica};
 use crate::ids::InstanceId;
 use crate::metrics::{BenchReport, Summary};
@@ -16,15 +17,27 @@ impl Driver {
     pub(super) fn look(&mut self) -> Look {
         let now = self.live.now();
         let tokens = self.scenario.kinds();
+        let is_lora = self.scenario.lora().is_some();
+        let mut adapters = if is_lora { self.relay.adapters() } else { Vec::new() };
         let replicas = (0..).map(InstanceId).zip(self.live.instances()).map(|(id, instance)| {
             let load = instance.load_at(now);
-            let block = self.scenario.groups[tokens.of(id)].settings.block_size();
+            let group = &self.scenario.groups[tokens.of(id)];
+            let block = group.settings.block_size();
             let of = |blocks: u32| u64::from(blocks) * u64::from(block);
             Replica {
                 load,
                 counters: self.relay.counters[id.index()].clone(),
                 kv_tokens: [of(load.kv_blocks), of(load.kv_blocks_held())],
                 is_up: self.live.is_up(id),
+                facts: Facts {
+                    role: self.live.role(id),
+                    block_tokens: block,
+                    max_model_len: group.settings.max_model_len(),
+                    keeps_prefixes: group.cluster.engine.keeps_prefixes(),
+                    drafts: group.speculation().map(|it| it.drafts).filter(|drafts| *drafts > 0),
+                    max_adapters: group.cluster.engine.adapter_slots().filter(|_| is_lora),
+                },
+                adapters: adapters.get_mut(id.index()).map(std::mem::take).unwrap_or_default(),
             }
         });
         Look {

@@ -41,6 +41,7 @@ async fn answer(
         (None, Dialect::Vllm, Style::Completion) => app.id("cmpl-"),
         (None, Dialect::Vllm, Style::Chat) => app.id("chatcmpl-"),
     };
+    let asked = Asked::together(asked, sampling.n);
     let pending = asked.into_iter().map(|asked| app.submit(asked));
     let pending = pending.collect::<Result<Vec<_>, _>>()?;
     let choices = (0..).zip(pending).map(|(index, pending)| Choice { index, pending }).collect();

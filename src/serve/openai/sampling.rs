@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use crate::ids::SessionId;
 use crate::serve::answer::Progress;
 use crate::serve::app::{App, Asked, Dialect, Pending, Target};
 use crate::serve::context;
@@ -27,6 +28,7 @@ pub(super) struct Sampling {
     min_tokens: u32,
     ignore_eos: bool,
     priority: i32,
+    session: Option<SessionId>,
     pub(super) parts: Parts,
 }
 
@@ -69,6 +71,8 @@ impl Sampling {
             Dialect::Sglang => fields.take("lora_path")?,
         };
         let target = app.target_of(model.as_deref(), adapter.as_deref())?;
+        let is_named = model.as_deref().is_some_and(|name| !name.is_empty()) || adapter.is_some();
+        let target = app.of_class(fields, is_named, target)?;
         let n: u32 = fields.take("n")?.unwrap_or(1);
         if n == 0 {
             return Err(ApiError::field("n", "`n` must be at least 1, got 0"));
@@ -117,7 +121,7 @@ impl Sampling {
         Ok(Self {
             target,
             model: model.unwrap_or_else(|| match app.dialect {
-                Dialect::Vllm => app.models[0].name.clone(),
+                Dialect::Vllm => app.models[target.model.index()].name.clone(),
                 Dialect::Sglang => DEFAULT_MODEL.to_owned(),
             }),
             n,
@@ -126,7 +130,8 @@ impl Sampling {
             max_tokens,
             min_tokens,
             ignore_eos: fields.take("ignore_eos")?.unwrap_or(false),
-            priority: fields.take("priority")?.unwrap_or(0),
+            priority: fields.take("priority")?.unwrap_or(target.priority),
+            session: fields.whose.session,
             parts: Parts::read(fields, app)?,
         })
     }
@@ -172,6 +177,9 @@ impl Sampling {
             min_tokens: self.min_tokens.min(room),
             ignore_eos: self.ignore_eos,
             target: self.target,
+            session: self.session,
+            streams: self.streams,
+            siblings: None,
             priority: self.priority,
             salt,
             part,

@@ -11,12 +11,15 @@
 //! * `templates.rs`: chats that a template makes prompts of
 //! * `dialects.rs`: what each server reads and refuses, and how; `rids.rs`: requests that are ended by their names
 //! * `shares.rs`: memory of bodies and texts, which many share
+//! * `watching.rs`: what watchers read
+//! * `classes.rs`: requests of several classes and models, and the same again
 //! * `faults.rs`: faults that are told to it; `silence.rs`: clients that hold a place and say nothing
 
 mod behind;
 mod bodies;
 mod bounds;
 mod broken;
+mod classes;
 mod day;
 mod dialects;
 mod faults;
@@ -29,6 +32,7 @@ mod shares;
 mod silence;
 mod templates;
 mod trace;
+mod watching;
 mod wire;
 
 use std::io::{BufRead, BufReader, Read, Write};

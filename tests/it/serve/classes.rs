@@ -1,0 +1,178 @@
+//! Requests of several classes, models and tenants, and what is asked of them again.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use super::Server;
+
+/// Two models, of which the second is asked for by two classes of two tenants.
+const TWO_MODELS: &str = "name = 'two models'
+    [workload]
+    num_requests = 10
+    arrivals = { type = 'poisson', rate_per_s = 1.0 }
+    lengths = { type = 'fixed', input_tokens = 100, output_tokens = 7 }
+    [[workload.classes]]
+    name = 'chat'
+    share = 0.5
+    model = 'meta-llama/Llama-3.1-8B'
+    ttft_ms = 500.0
+    [[workload.classes]]
+    name = 'light'
+    share = 0.25
+    ttft_ms = 1000.0
+    [[workload.classes]]
+    name = 'greedy'
+    share = 0.25
+    ttft_ms = 1000.0
+    output_tokens = { type = 'fixed', tokens = 20 }
+    [cluster]
+    host = 'none'
+    model = 'meta-llama/Llama-3.1-70B'
+    gpu = 'H100-SXM5-80GB'
+    tensor_parallel_size = 4
+    router = { type = 'session_sticky' }
+    [[cluster.groups]]
+    name = '70B'
+    replicas = 2
+    [[cluster.groups]]
+    name = '8B'
+    replicas = 1
+    model = 'meta-llama/Llama-3.1-8B'
+    tensor_parallel_size = 1
+    ";
+const SMALL: &str = "meta-llama/Llama-3.1-8B";
+const LARGE: &str = "meta-llama/Llama-3.1-70B";
+
+fn ask(server: &Server, headers: &str, body: &Value) -> (u16, Value) {
+    let (path, body) = ("/v1/completions", body.to_string());
+    let mut stream = TcpStream::connect(server.address).expect("it listens");
+    let length = body.len();
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{headers}\
+         Content-Length: {length}\r\n\r\n{body}"
+    );
+    stream.write_all(head.as_bytes()).expect("it is sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("it answers");
+    let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok());
+    let (_, body) = answer.split_once("\r\n\r\n").expect("a head and a body");
+    (status.expect("a status"), serde_json::from_str(body).expect("it is JSON"))
+}
+
+fn summary(folder: &Path, name: &str) -> Value {
+    let text = std::fs::read_to_string(folder.join(name).join("summary.json"));
+    serde_json::from_str(&text.expect("it is there")).expect("it is JSON")
+}
+
+/// Runs what was asked again.
+fn again(folder: &Path) -> Value {
+    let run = Command::new(env!("CARGO_BIN_EXE_servecast"))
+        .args(["run", "out/replay.toml", "--output-dir", "again"])
+        .current_dir(folder)
+        .output()
+        .expect("it runs");
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    summary(folder, "again")
+}
+
+/// By class, how many requests there were.
+fn requests(summary: &Value) -> Vec<(String, u64)> {
+    let classes = summary["classes"].as_array().expect("classes").iter();
+    let of =
+        |class: &Value| Some((class["name"].as_str()?.to_owned(), class["requests"].as_u64()?));
+    classes.filter_map(of).collect()
+}
+
+#[test]
+fn headers_name_the_class_and_else_the_model_does() {
+    let mut server = Server::start(TWO_MODELS, &["--output-dir", "out", "--speed", "50"]);
+    assert!(server.said().contains("`chat` or, by their model, `light`"), "{}", server.said());
+    let body = |model: &str| json!({"model": model, "prompt": "abcd", "max_tokens": 5});
+    let (greedy, chat) = ("x-servecast-class: greedy\r\n", "X-Servecast-Class: chat\r\n");
+    let cases = [
+        ("", body(SMALL), SMALL),
+        ("", body(LARGE), LARGE),
+        ("", body(LARGE), LARGE),
+        (greedy, body(LARGE), LARGE),
+        (greedy, json!({"prompt": "abcd", "max_tokens": 5}), LARGE),
+        (greedy, body(LARGE), LARGE),
+        (chat, body(SMALL), SMALL),
+    ];
+    for (headers, body, model) in cases {
+        let (status, answer) = ask(&server, headers, &body);
+        assert_eq!((status, answer["model"].as_str()), (200, Some(model)), "{headers}{answer}");
+    }
+    let refused = [("x-servecast-class: x\r\n", body(SMALL)), (greedy, body(SMALL))];
+    for (headers, body) in refused {
+        let (status, error) = ask(&server, headers, &body);
+        let field = error["error"]["param"].as_str();
+        assert_eq!((status, field), (400, Some("x-servecast-class")), "{error}");
+    }
+    assert_eq!(server.stop(), Some(0));
+    let served = summary(server.folder.path(), "out");
+    let counts = [("chat", 2), ("light", 2), ("greedy", 3)];
+    let counts = counts.map(|(name, count)| (name.to_owned(), count));
+    assert_eq!(requests(&served), counts);
+    let models = served["models"]["models"].as_array().or(served["models"].as_array());
+    let of = |model: &Value| model["requests"].as_u64().or(model["arrived"].as_u64());
+    let by_model: Vec<_> = models.expect("models").iter().map(of).collect();
+    assert_eq!(by_model, [Some(2), Some(5)], "{}", served["models"]);
+    // The same again.
+    let again = again(server.folder.path());
+    assert_eq!(requests(&again), counts);
+    assert_eq!(
+        served["benchmark"]["total_output_tokens"],
+        again["benchmark"]["total_output_tokens"]
+    );
+    let served: Vec<_> =
+        (0..3).map(|place| &served["cluster"]["replicas"][place]["finished"]).collect();
+    let again: Vec<_> =
+        (0..3).map(|place| &again["cluster"]["replicas"][place]["finished"]).collect();
+    assert_eq!(served, again);
+}
+
+#[test]
+fn conversations_stay_where_they_are() {
+    let server = Server::start(TWO_MODELS, &["--no-files", "--speed", "50"]);
+    let prompt = "abcd".repeat(400);
+    let body = json!({"model": LARGE, "prompt": prompt, "max_tokens": 5});
+    for turn in 0..6 {
+        // Without a name for the conversation, turns would go to one replica and to the other.
+        let (status, answer) = ask(&server, "x-servecast-session: mine\r\n", &body);
+        assert_eq!(status, 200, "{answer}");
+        let cached = answer["usage"]["prompt_tokens_details"]["cached_tokens"].as_u64();
+        assert_eq!(cached, Some(if turn == 0 { 0 } else { 384 }), "turn {turn}");
+    }
+}
+
+#[test]
+fn faults_happen_again_when_they_happened() {
+    let scenario = TWO_MODELS.replace("session_sticky", "round_robin");
+    let mut server = Server::start(&scenario, &["--output-dir", "out", "--speed", "50"]);
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    let body = json!({"model": LARGE, "prompt": "abcd".repeat(400), "max_tokens": 50});
+    for _ in 0..4 {
+        server.post("/v1/completions", &body);
+    }
+    server.post("/servecast/faults", &json!({"type": "lost_cache", "replica": 1}));
+    let slow = json!({"type": "straggler", "replica": 2, "for_s": 1e6, "factor": 3.0});
+    server.post("/servecast/faults", &slow);
+    for _ in 0..4 {
+        server.post("/v1/completions", &body);
+    }
+    assert_eq!(server.stop(), Some(0));
+    let folder = server.folder.path();
+    let (served, again) = (summary(folder, "out"), again(folder));
+    let cached = |summary: &Value| -> Vec<Value> {
+        let replicas = summary["cluster"]["replicas"].as_array().expect("replicas").iter();
+        replicas.map(|replica| replica["cached_tokens"].clone()).collect()
+    };
+    assert_eq!(cached(&served), cached(&again));
+    let tpot = |summary: &Value| summary["benchmark"]["mean_tpot_ms"].as_f64().expect("a mean");
+    let (served, again) = (tpot(&served), tpot(&again));
+    assert!((served / again - 1.0).abs() < 1e-6, "{served} and {again}");
+}
