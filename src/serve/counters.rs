@@ -4,13 +4,15 @@
 //! `vllm/v1/metrics/stats.py`), SGLang those of requests that are over (0.5.23,
 //! `python/sglang/srt/managers/tokenizer_manager.py`, `collect_metrics`); both Apache-2.0.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+mod pace;
+mod request;
 
+use self::pace::Pace;
+pub(super) use self::request::{Counted, Lasted, Siblings};
 use super::answer::End;
 use super::app::Dialect;
 use super::relay::seconds;
-use crate::engine::{DraftCounts, Life, StepPlan};
+use crate::engine::{DraftCounts, StepPlan};
 use crate::units::{SimDuration, SimTime};
 
 /// A distribution in fixed bins.
@@ -54,70 +56,6 @@ pub(super) struct Bins {
 const FEW: &[f64] = &[1.0, 2.0, 5.0, 10.0, 20.0];
 const PREEMPTIONS: &[f64] = &[1.0, 2.0, 3.0, 4.0, 5.0, 10.0, 20.0];
 
-/// How long the parts of a request took.
-#[derive(Debug)]
-pub(super) struct Lasted {
-    pub(super) all: SimDuration,
-    pub(super) queue: SimDuration,
-    pub(super) prefill: Option<SimDuration>,
-    pub(super) decode: Option<SimDuration>,
-    pub(super) inference: SimDuration,
-}
-
-impl Lasted {
-    /// Of a request that was queued and got its first token then, and is over at `at`.
-    pub(super) fn of(
-        life: &Life,
-        (arrival, queued): (SimTime, SimTime),
-        first: Option<SimTime>,
-        at: SimTime,
-    ) -> Self {
-        let scheduled = life.first_scheduled.unwrap_or(at);
-        Self {
-            all: at.saturating_since(arrival),
-            queue: scheduled.saturating_since(queued),
-            prefill: first.map(|first| first.saturating_since(scheduled)),
-            decode: first.map(|first| at.saturating_since(first)),
-            inference: at.saturating_since(scheduled),
-        }
-    }
-}
-
-/// The answers of one prompt.
-#[derive(Debug)]
-pub(super) struct Siblings {
-    all: u32,
-    over: AtomicU32,
-    longest: AtomicU32,
-}
-
-impl Siblings {
-    /// So many of one prompt.
-    pub(super) fn of(all: u32) -> Arc<Self> {
-        Arc::new(Self { all, over: AtomicU32::new(0), longest: AtomicU32::new(0) })
-    }
-
-    /// One is over, with so many tokens: all of them and the tokens of the longest, if it was the last.
-    fn over(&self, tokens: u32) -> Option<(u32, u32)> {
-        let longest = self.longest.fetch_max(tokens, Ordering::Relaxed).max(tokens);
-        let over = self.over.fetch_add(1, Ordering::Relaxed) + 1;
-        (over == self.all).then_some((self.all, longest))
-    }
-}
-
-/// A request, as far as it is counted when it is over.
-#[derive(Debug)]
-pub(super) struct Counted<'a> {
-    pub(super) life: &'a Life,
-    pub(super) max_tokens: u32,
-    /// Prompt tokens that were not computed for it.
-    pub(super) cached_tokens: u32,
-    pub(super) streams: bool,
-    pub(super) siblings: Option<&'a Siblings>,
-    /// Whether another server decodes it.
-    pub(super) is_prompt: bool,
-}
-
 /// Requests whose clients have tokens as they come, or the others: SGLang tells them apart.
 #[derive(Debug, Clone)]
 pub(super) struct Way {
@@ -127,45 +65,6 @@ pub(super) struct Way {
     pub(super) first_token_s: Histogram,
     pub(super) time_per_output_token_s: Histogram,
     pub(super) request_s: Histogram,
-}
-
-/// How fast tokens came lately, over so many steps that only decode (SGLang's `decode_log_interval`).
-#[derive(Debug, Clone, Default)]
-pub(super) struct Pace {
-    steps: u32,
-    tokens: u64,
-    since: SimTime,
-    tokens_per_s: f64,
-    drafts: DraftCounts,
-    /// Tokens per verification, and accepted drafts per draft.
-    pub(super) accepted: [f64; 2],
-}
-
-impl Pace {
-    const STEPS: u32 = 40;
-    /// From then on nothing is known (`GEN_THROUGHPUT_STALENESS_SECONDS`).
-    const STALE_S: f64 = 30.0;
-
-    fn stepped(&mut self, at: SimTime, tokens: u32, drafts: &DraftCounts) {
-        self.steps += 1;
-        self.tokens += u64::from(tokens);
-        self.drafts.add(drafts);
-        if self.steps == Self::STEPS {
-            let took = seconds(at.saturating_since(self.since));
-            self.tokens_per_s = if took > 0.0 { self.tokens as f64 / took } else { 0.0 };
-            let length = self.drafts.acceptance_length().unwrap_or(0.0);
-            let share = self.drafts.acceptance_rate_pct().unwrap_or(0.0) / 100.0;
-            let accepted = [length, share];
-            *self =
-                Self { since: at, tokens_per_s: self.tokens_per_s, accepted, ..Self::default() };
-        }
-    }
-
-    /// Tokens per second.
-    pub(super) fn tokens_per_s(&self, now: SimTime) -> f64 {
-        let is_stale = seconds(now.saturating_since(self.since)) > Self::STALE_S;
-        if is_stale { 0.0 } else { self.tokens_per_s }
-    }
 }
 
 /// Of one replica.
@@ -433,28 +332,5 @@ mod tests {
         let (counts, sum) = of(Dialect::Sglang);
         assert_eq!(counts, [3, 0, 0]);
         assert!((sum - 1.2).abs() < 1e-12, "{sum}");
-    }
-
-    #[test]
-    fn the_pace_is_that_of_the_last_forty_steps_until_it_is_stale() {
-        let mut pace = Pace::default();
-        let at = |ms: u32| SimTime::from_secs_f64(f64::from(ms) / 1e3);
-        for step in 1..=39 {
-            pace.stepped(at(step * 10), 8, &DraftCounts::default());
-        }
-        assert!(pace.tokens_per_s(at(390)) < 1e-9, "too few steps");
-        pace.stepped(at(400), 8, &DraftCounts::default());
-        // 40 steps of 8 tokens in 0.4 s
-        assert!((pace.tokens_per_s(at(400)) - 800.0).abs() < 1e-9);
-        assert!(pace.tokens_per_s(at(30_401)) < 1e-9, "too long ago");
-    }
-
-    #[test]
-    fn answers_of_one_prompt_count_once() {
-        let siblings = Siblings::of(3);
-        assert_eq!(
-            [siblings.over(5), siblings.over(9), siblings.over(7)],
-            [None, None, Some((3, 9))]
-        );
     }
 }
