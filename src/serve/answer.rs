@@ -2,10 +2,13 @@
 //!
 //! However slow a client reads, what waits for it is a number of tokens: their text is made when it is sent.
 
+use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 use std::time::Instant;
 
-use tokio::sync::{Notify, OwnedSemaphorePermit};
+use futures_util::task::AtomicWaker;
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::clock::wall;
 use crate::ids::RequestId;
@@ -63,13 +66,14 @@ pub(super) struct Progress {
 #[derive(Debug)]
 pub(super) struct Answer {
     progress: Mutex<Progress>,
-    changed: Notify,
+    /// The task of its client: no other waits for it.
+    client: AtomicWaker,
 }
 
 impl Answer {
     pub(super) fn new() -> Arc<Self> {
         let progress = Progress { id: None, tokens: 0, due: wall(), cached_tokens: 0, end: None };
-        Arc::new(Self { progress: Mutex::new(progress), changed: Notify::new() })
+        Arc::new(Self { progress: Mutex::new(progress), client: AtomicWaker::new() })
     }
 
     pub(super) fn progress(&self) -> Progress {
@@ -79,18 +83,19 @@ impl Answer {
     /// The driver changes it and wakes who waits for that.
     pub(super) fn change(&self, change: impl FnOnce(&mut Progress)) {
         change(&mut self.lock());
-        self.changed.notify_one();
+        self.client.wake();
     }
 
     /// Waits until there are more than `seen` tokens, or its end.
     pub(super) async fn beyond(&self, seen: u32) -> Progress {
-        loop {
+        poll_fn(|context| {
+            // Registered first, so that no change after the look at it is missed.
+            self.client.register(context.waker());
             let progress = self.progress();
-            if progress.tokens > seen || progress.end.is_some() {
-                return progress;
-            }
-            self.changed.notified().await;
-        }
+            let is_new = progress.tokens > seen || progress.end.is_some();
+            if is_new { Poll::Ready(progress) } else { Poll::Pending }
+        })
+        .await
     }
 
     /// Waits for its end.

@@ -111,6 +111,8 @@ impl Listening {
         let mut http = auto::Builder::new(TokioExecutor::new());
         http.http1()
             .timer(TokioTimer::new())
+            // An event of a stream is short: to copy it takes less than to write it in three pieces.
+            .writev(false)
             .header_read_timeout(limits.header_time)
             .max_buf_size(limits.header_bytes.max(8192));
         http.http2()

@@ -43,9 +43,9 @@ impl Style {
 struct Head {
     app: Arc<App>,
     style: Style,
-    id: String,
-    created: u64,
     sampling: Sampling,
+    /// An event up to its choices.
+    begin: String,
 }
 
 /// An answer on its way.
@@ -68,8 +68,8 @@ pub(super) fn streamed(
     sampling: Sampling,
     choices: Vec<Choice>,
 ) -> Response {
-    let head = Head { app: app.clone(), style, id, created: unix_seconds(), sampling };
-    let head = Arc::new(head);
+    let begin = begin(style, &id, &sampling.model);
+    let head = Arc::new(Head { app: app.clone(), style, sampling, begin });
     let totals: Totals = Arc::new(Mutex::new(Some([0; 3])));
     let mut ways = choices.into_iter().map(|choice| {
         let way = Way { head: head.clone(), choice, sent: 0, is_over: false };
@@ -102,16 +102,16 @@ fn tail(head: &Head, totals: &Totals) -> Bytes {
     text.into()
 }
 
-/// An event of a stream.
-#[derive(Debug, Serialize)]
-struct Chunk<'a> {
-    id: &'a str,
-    object: &'static str,
-    created: u64,
-    model: &'a str,
-    choices: &'a [Piece<'a>],
-    #[serde(skip_serializing_if = "Option::is_none")]
-    usage: Option<Value>,
+/// What all events of a stream begin with, up to their choices.
+fn begin(style: Style, id: &str, model: &str) -> String {
+    let object = match style {
+        Style::Completion => "text_completion",
+        Style::Chat => "chat.completion.chunk",
+    };
+    let (id, model, created) = (Value::from(id), Value::from(model), unix_seconds());
+    format!(
+        r#"data: {{"id":{id},"object":"{object}","created":{created},"model":{model},"choices":"#
+    )
 }
 
 /// What comes of an answer with an event.
@@ -146,14 +146,9 @@ struct Delta<'a> {
 
 impl Head {
     fn event(&self, choices: &[Piece<'_>], usage: Option<Value>) -> String {
-        let object = match self.style {
-            Style::Completion => "text_completion",
-            Style::Chat => "chat.completion.chunk",
-        };
-        let (id, model) = (self.id.as_str(), self.sampling.model.as_str());
-        let chunk = Chunk { id, object, created: self.created, model, choices, usage };
-        let chunk = serde_json::to_string(&chunk);
-        format!("data: {}\n\n", chunk.expect("texts and numbers are JSON"))
+        let choices = serde_json::to_string(choices).expect("texts and numbers are JSON");
+        let usage = usage.map(|usage| format!(r#","usage":{usage}"#)).unwrap_or_default();
+        [&self.begin, &choices, &usage, "}\n\n"].concat()
     }
 
     fn piece<'a>(&self, index: u32, text: &'a str, reason: Option<&'static str>) -> Piece<'a> {
