@@ -366,6 +366,7 @@ impl Observer for Recorder {
             Occurrence::Forwarded(id, instance) => {
                 self.requests.at(self.lane.place(id)).instance = instance;
             }
+            Occurrence::Loading(..) => {}
             Occurrence::SendingBegan(_, id) => self.carried.begin_early(id, at),
             Occurrence::TransferBegan(instance, id, bytes) => {
                 if let Some(before) = self.handed_over.get_mut(&id) {

@@ -181,6 +181,9 @@ pub(super) fn advance(
             if !plan.preempted.is_empty() {
                 observer.on(now, Occurrence::Displaced(instance, &plan.preempted));
             }
+            if !plan.loads.is_empty() {
+                observer.on(now, Occurrence::Loading(instance, plan));
+            }
             loads.extend_from_slice(&plan.loads);
         }
     })

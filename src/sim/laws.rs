@@ -314,6 +314,7 @@ impl Observer for Watch {
             | Occurrence::TiersEvicted(..)
             | Occurrence::TurnedAway(..)
             | Occurrence::Recovered(_)
+            | Occurrence::Loading(..)
             | Occurrence::Swapped(_)
             | Occurrence::Rebalanced { .. }
             | Occurrence::Looked(..) => {}

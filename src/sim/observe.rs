@@ -3,7 +3,7 @@
 use crate::cluster::{Look, Refusal, Stage, Swap};
 use crate::engine::scheduler::Load;
 use crate::engine::tiers::{TierKind, TierLoad, TierWay};
-use crate::engine::{Batch, Finish, Life, QuietRun, StepResult};
+use crate::engine::{Batch, Finish, Life, QuietRun, StepPlan, StepResult};
 use crate::ids::{InstanceId, RequestId};
 use crate::request::Request;
 use crate::units::{Bytes, SimTime};
@@ -113,6 +113,8 @@ pub enum Occurrence<'a> {
     Unreserved(InstanceId, RequestId, Load),
     /// The KV of a request does not reach the instance that asked for it.
     TransferFailed(InstanceId, RequestId),
+    /// Requests were admitted that load their KV, though no step could be decided.
+    Loading(InstanceId, &'a StepPlan),
 }
 
 /// Hears what happens in a run, in order.

@@ -176,6 +176,10 @@ impl Digest {
 impl Observer for Digest {
     #[expect(clippy::too_many_lines, reason = "a number for each occurrence")]
     fn on(&mut self, at: SimTime, what: Occurrence<'_>) {
+        if matches!(what, Occurrence::Loading(..)) {
+            // What it comes to is told as what is loaded.
+            return;
+        }
         // Which of the occurrences it is tells no number that somebody has to keep unique.
         let kind = FxBuildHasher.hash_one(std::mem::discriminant(&what));
         self.add(&[at.as_nanos(), kind]);
@@ -235,6 +239,7 @@ impl Observer for Digest {
                 self.add(&[instance.0.into(), what.request.0.into(), load.waiting.into()]);
                 self.add(&what.tokens.map(u64::from));
             }
+            Occurrence::Loading(..) => {}
             Occurrence::LoadEnded(instance, id)
             | Occurrence::SendingBegan(instance, id)
             | Occurrence::Released(instance, id)

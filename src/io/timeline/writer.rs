@@ -427,6 +427,7 @@ impl<W: Write> Observer for TimelineWriter<W> {
                 self.set_levels(at, instance, load);
             }
             Occurrence::SendingBegan(..)
+            | Occurrence::Loading(..)
             | Occurrence::TurnedAway(..)
             | Occurrence::Retried { .. }
             | Occurrence::Recovered(_)
