@@ -1,5 +1,7 @@
 //! Counters, gauges and distributions in the text format of Prometheus.
 
+use std::borrow::Cow;
+
 use prometheus::proto::{
     Bucket, Counter, Gauge, Histogram as ProtoHistogram, LabelPair, Metric, MetricFamily,
     MetricType,
@@ -119,6 +121,71 @@ impl Exposition {
         // Only a family without metrics is refused, and a writer that fails.
         let encoded = TextEncoder::new().encode(&self.families, &mut out);
         debug_assert!(encoded.is_ok(), "{encoded:?}");
-        String::from_utf8(out).unwrap_or_default()
+        let text = String::from_utf8(out).unwrap_or_default();
+        text.split('\n').map(with_bound).collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// A line, with the bound of its bucket, if it is one, as servers in Python write it.
+fn with_bound(line: &str) -> Cow<'_, str> {
+    const LABEL: &str = "le=\"";
+    if line.starts_with('#') || !line.contains("_bucket{") {
+        return Cow::Borrowed(line);
+    }
+    let anew = || {
+        // It is the last label.
+        let from = line.rfind(LABEL)? + LABEL.len();
+        let to = from + line[from..].find('"')?;
+        let bound = line[from..to].parse::<f64>().ok().filter(|it| it.is_finite())?;
+        Some(format!("{}{}{}", &line[..from], python_float(bound), &line[to..]))
+    };
+    anew().map_or(Cow::Borrowed(line), Cow::Owned)
+}
+
+/// A bound as it is in the series' name (prometheus_client 0.26, `utils.py`, `floatToGoString`), for bounds
+/// from 0.0001 on.
+fn python_float(bound: f64) -> String {
+    if bound < 1e6 {
+        return format!("{bound:?}");
+    }
+    let short = format!("{bound:e}");
+    let (mantissa, exponent) = short.split_once('e').unwrap_or((&short, "0"));
+    format!("{mantissa}e+{exponent:0>2}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds_are_written_as_python_does() {
+        // What `floatToGoString` gives for each.
+        let bounds = [
+            (0.0, "0.0"),
+            (0.001, "0.001"),
+            (0.15, "0.15"),
+            (1.0, "1.0"),
+            (12_500.0, "12500.0"),
+            (500_000.0, "500000.0"),
+            (1e6, "1e+06"),
+            (1.1e6, "1.1e+06"),
+            (5e7, "5e+07"),
+            (1e8, "1e+08"),
+        ];
+        for (bound, written) in bounds {
+            assert_eq!(python_float(bound), written);
+        }
+    }
+
+    #[test]
+    fn only_bounds_of_buckets_are_written_anew() {
+        let sample = |line| with_bound(line).into_owned();
+        assert_eq!(
+            sample(r#"a_bucket{model_name="x",le="2000"} 7"#),
+            r#"a_bucket{model_name="x",le="2000.0"} 7"#
+        );
+        for same in [r#"a_bucket{le="+Inf"} 7"#, r#"a{title="5"} 7"#, r#"# HELP a le="1""#, "a 1"] {
+            assert_eq!(sample(same), same);
+        }
     }
 }

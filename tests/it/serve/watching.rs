@@ -63,9 +63,9 @@ fn sglang_tells_streams_from_whole_answers() {
     let tokens_per_s: f64 = line.rsplit(' ').next().and_then(|it| it.parse().ok()).expect("it");
     assert!(tokens_per_s > 0.0, "{line}");
     let queue = bounds(&text, "sglang:queue_time_seconds");
-    assert_eq!((queue.len(), queue[0].as_str(), queue[1].as_str()), (41, "0", "0.001"));
+    assert_eq!((queue.len(), queue[0].as_str(), queue[1].as_str()), (41, "0.0", "0.001"));
     let tokens = bounds(&text, "sglang:prompt_tokens_histogram");
-    assert_eq!(tokens[15..18], ["12500", "15000", "17500"]);
+    assert_eq!(tokens[15..18], ["12500.0", "15000.0", "17500.0"]);
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn vllm_tells_what_scalers_and_routers_read() {
     assert!(cache.contains("num_gpu_blocks=\"") && cache.ends_with(" 1"), "{cache}");
     let tokens = bounds(&text, "vllm:request_prompt_tokens");
     assert_eq!(tokens.last().map(String::as_str), Some("+Inf"));
-    assert_eq!(tokens[tokens.len() - 2], "2000", "none is above the longest sequence");
+    assert_eq!(tokens[tokens.len() - 2], "2000.0", "none is above the longest sequence");
 }
 
 #[test]
