@@ -19,7 +19,7 @@ use super::trace::TraceLog;
 use super::whose::Classes;
 use super::words::Words;
 use super::{KvEvents, KvEventsError, ServeError, Settings, sglang, vllm};
-use crate::cluster::Order;
+use crate::cluster::{Order, Role};
 use crate::ids::{InstanceId, ModelId};
 use crate::metrics::{Caution, Recorder};
 use crate::resolved::Scenario;
@@ -42,12 +42,13 @@ pub(super) fn driver(
     let cluster = case.cluster()?;
     let (kinds, dialect) = (scenario.kinds(), dialect(scenario));
     let counters = scenario.instances().map(|id| {
-        let longest = scenario.groups[kinds.of(id)].settings.max_model_len();
-        let bins = match dialect {
-            Dialect::Vllm => vllm::bins(longest),
-            Dialect::Sglang => sglang::BINS,
+        let group = &scenario.groups[kinds.of(id)];
+        let buckets = match dialect {
+            Dialect::Vllm => vllm::buckets(group.settings.max_model_len()),
+            Dialect::Sglang => sglang::BUCKETS,
         };
-        Counters::new(dialect, &bins)
+        let is_part = scenario.is_disaggregated();
+        Counters::new(dialect, &buckets, is_part || group.cluster.kv_tiers.is_some())
     });
     let mut relay = Relay::new(counters.collect());
     let mut recorder = if settings.keeps_records {
@@ -62,6 +63,9 @@ pub(super) fn driver(
     };
     if live.order() == Some(Order::SourceFirst) {
         relay.end_with_prompts();
+    }
+    for id in scenario.instances().filter(|id| live.role(*id) == Role::Decode) {
+        relay.receive_at(id);
     }
     let chosen =
         if settings.port_per_replica { Chosen::leading(&mut live) } else { Chosen::default() };

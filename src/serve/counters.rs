@@ -1,64 +1,32 @@
 //! What a replica has done, for those who watch it: counters and distributions, whose names are their vendors'.
 //!
-//! What is counted when follows the server that is simulated: vLLM counts tokens as they come (0.33.0,
-//! `vllm/v1/metrics/stats.py`), SGLang those of requests that are over (0.5.23,
-//! `python/sglang/srt/managers/tokenizer_manager.py`, `collect_metrics`); both Apache-2.0.
+//! What is counted when follows the server that is simulated.
+//!
+//! * `vllm.rs`, `sglang.rs`: the rules of each; `pace.rs`: how fast tokens come, as SGLang says it
+//! * `request.rs`: what of a request is counted; `histogram.rs`: distributions
 
+mod histogram;
 mod pace;
 mod request;
+mod sglang;
+mod vllm;
 
+pub(super) use self::histogram::{Buckets, Histogram};
 use self::pace::Pace;
-pub(super) use self::request::{Counted, Lasted, Siblings};
+pub(super) use self::request::{Cached, Came, Counted, Output, Phases, Siblings};
 use super::answer::End;
 use super::app::Dialect;
-use super::relay::seconds;
+use crate::engine::tiers::{TierKind, TierLoad};
 use crate::engine::{DraftCounts, StepPlan};
 use crate::units::{SimDuration, SimTime};
-
-/// A distribution in fixed bins.
-#[derive(Debug, Clone)]
-pub(super) struct Histogram {
-    /// The upper bounds of all bins but the last, in order.
-    pub(super) bounds: &'static [f64],
-    /// What is in each, not in those below too.
-    pub(super) counts: Vec<u64>,
-    pub(super) sum: f64,
-}
-
-impl Histogram {
-    pub(super) fn new(bounds: &'static [f64]) -> Self {
-        Self { bounds, counts: vec![0; bounds.len() + 1], sum: 0.0 }
-    }
-
-    pub(super) fn add_many(&mut self, value: f64, count: u64) {
-        let bin = self.bounds.partition_point(|bound| *bound < value);
-        self.counts[bin] += count;
-        self.sum += value * count as f64;
-    }
-
-    pub(super) fn add(&mut self, value: f64) {
-        self.add_many(value, 1);
-    }
-}
-
-/// The bins of the distributions of an engine.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Bins {
-    pub(super) first_token_s: &'static [f64],
-    pub(super) gap_s: &'static [f64],
-    pub(super) request_s: &'static [f64],
-    pub(super) queue_s: &'static [f64],
-    pub(super) tokens: &'static [f64],
-    pub(super) step_tokens: &'static [f64],
-}
 
 /// Answers per prompt, and how often a request was preempted.
 const FEW: &[f64] = &[1.0, 2.0, 5.0, 10.0, 20.0];
 const PREEMPTIONS: &[f64] = &[1.0, 2.0, 3.0, 4.0, 5.0, 10.0, 20.0];
 
-/// Requests whose clients have tokens as they come, or the others: SGLang tells them apart.
+/// Requests and their answers.
 #[derive(Debug, Clone)]
-pub(super) struct Way {
+pub(super) struct Answers {
     pub(super) requests: u64,
     pub(super) prompt_tokens: u64,
     pub(super) generation_tokens: u64,
@@ -67,36 +35,96 @@ pub(super) struct Way {
     pub(super) request_s: Histogram,
 }
 
+/// Answers whose clients have tokens as they come, and the others. SGLang tells them apart; all of vLLM are whole.
+#[derive(Debug, Clone)]
+pub(super) struct ByStreaming {
+    pub(super) whole: Answers,
+    pub(super) streamed: Answers,
+}
+
+impl ByStreaming {
+    fn of(&mut self, streams: bool) -> &mut Answers {
+        if streams { &mut self.streamed } else { &mut self.whole }
+    }
+}
+
+/// Sums of prompt tokens that need not be computed.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct CachedSums {
+    /// Found in the cache of the replica.
+    pub(super) local: u64,
+    /// Come from elsewhere.
+    pub(super) external: u64,
+}
+
+/// Tokens that caches were asked for, and those that they had.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Lookups {
+    pub(super) queries: u64,
+    pub(super) hits: u64,
+}
+
+/// Tokens that steps have worked on.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Processed {
+    /// Prompt tokens that were computed.
+    pub(super) prefilled: u64,
+    /// Prompt tokens found in the cache.
+    pub(super) cached: u64,
+    pub(super) decoded: u64,
+}
+
+/// Tokens of requests that were preempted.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Preempted {
+    pub(super) prompt_tokens: u64,
+    pub(super) answer_tokens: u64,
+}
+
+/// KV on its way to or from a replica, in requests.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Underway {
+    /// Prompts that are computed and whose KV others have not got.
+    pub(super) sent: u32,
+    /// Requests that have memory for KV that others compute.
+    pub(super) awaited: u32,
+}
+
 /// Of one replica.
 #[derive(Debug, Clone)]
 pub(super) struct Counters {
     dialect: Dialect,
+    /// Whether what is not in its cache is looked for elsewhere.
+    asks_elsewhere: bool,
     pub(super) prompt_tokens: u64,
-    /// Those of them that were found in the cache, and that came from elsewhere.
-    pub(super) prompt_tokens_cached: [u64; 2],
+    pub(super) prompt_tokens_cached: CachedSums,
     pub(super) generation_tokens: u64,
     pub(super) preemptions: u64,
-    /// Prompt tokens and tokens of answers of requests that were preempted.
-    pub(super) preempted_tokens: [u64; 2],
+    pub(super) preempted: Preempted,
     /// Requests that the last step preempted.
     pub(super) preempted_last: u32,
-    /// Prompt tokens of which caches were asked, and those that they had.
-    pub(super) cache_queries: u64,
-    pub(super) cache_hits: u64,
+    /// Of prompts, when their requests are admitted: its own cache, and those elsewhere.
+    pub(super) cache: Lookups,
+    pub(super) elsewhere: Lookups,
+    /// Of what was found elsewhere, what came from tiers below the memory of the GPUs.
+    pub(super) from_tiers: [u64; TierKind::ALL.len()],
+    /// And what came from another replica.
+    pub(super) from_replicas: u64,
     /// Cached prompt tokens of requests that are over.
     pub(super) cached_tokens: u64,
     /// Of the last step that prefilled, the share of tokens that were found in the cache.
     pub(super) hit_share: f64,
-    /// Tokens of prompts that steps have computed, and of answers.
-    pub(super) computed_tokens: [u64; 2],
+    pub(super) processed: Processed,
     pub(super) drafts: DraftCounts,
     pub(super) pace: Pace,
     pub(super) stopped: u64,
     pub(super) cut: u64,
     pub(super) aborted: u64,
     pub(super) failed: u64,
-    /// Answers as a whole, and streams; all are the former where the server does not tell.
-    pub(super) ways: [Way; 2],
+    /// How often it was told to end requests.
+    pub(super) abort_orders: u64,
+    pub(super) underway: Underway,
+    pub(super) answers: ByStreaming,
     pub(super) gap_s: Histogram,
     pub(super) queue_s: Histogram,
     pub(super) prefill_s: Histogram,
@@ -110,42 +138,49 @@ pub(super) struct Counters {
     pub(super) request_answers: Histogram,
     pub(super) request_preemptions: Histogram,
     pub(super) step_tokens: Histogram,
+    /// Tokens of the step whose outputs are being told.
+    step_output: u64,
 }
 
 impl Counters {
-    pub(super) fn new(dialect: Dialect, bins: &Bins) -> Self {
-        let request_s = Histogram::new(bins.request_s);
-        let tokens = Histogram::new(bins.tokens);
-        let way = Way {
+    pub(super) fn new(dialect: Dialect, buckets: &Buckets, asks_elsewhere: bool) -> Self {
+        let request_s = Histogram::new(buckets.request_s);
+        let tokens = Histogram::new(buckets.tokens);
+        let answers = Answers {
             requests: 0,
             prompt_tokens: 0,
             generation_tokens: 0,
-            first_token_s: Histogram::new(bins.first_token_s),
-            time_per_output_token_s: Histogram::new(bins.gap_s),
+            first_token_s: Histogram::new(buckets.first_token_s),
+            time_per_output_token_s: Histogram::new(buckets.gap_s),
             request_s: request_s.clone(),
         };
         Self {
             dialect,
+            asks_elsewhere,
             prompt_tokens: 0,
-            prompt_tokens_cached: [0; 2],
+            prompt_tokens_cached: CachedSums::default(),
             generation_tokens: 0,
             preemptions: 0,
-            preempted_tokens: [0; 2],
+            preempted: Preempted::default(),
             preempted_last: 0,
-            cache_queries: 0,
-            cache_hits: 0,
+            cache: Lookups::default(),
+            elsewhere: Lookups::default(),
+            from_tiers: [0; TierKind::ALL.len()],
+            from_replicas: 0,
             cached_tokens: 0,
             hit_share: 0.0,
-            computed_tokens: [0; 2],
+            processed: Processed::default(),
             drafts: DraftCounts::default(),
             pace: Pace::default(),
             stopped: 0,
             cut: 0,
             aborted: 0,
             failed: 0,
-            ways: [way.clone(), way],
-            gap_s: Histogram::new(bins.gap_s),
-            queue_s: Histogram::new(bins.queue_s),
+            abort_orders: 0,
+            underway: Underway::default(),
+            answers: ByStreaming { whole: answers.clone(), streamed: answers },
+            gap_s: Histogram::new(buckets.gap_s),
+            queue_s: Histogram::new(buckets.queue_s),
             prefill_s: request_s.clone(),
             decode_s: request_s.clone(),
             inference_s: request_s,
@@ -156,36 +191,30 @@ impl Counters {
             request_max_tokens: tokens,
             request_answers: Histogram::new(FEW),
             request_preemptions: Histogram::new(PREEMPTIONS),
-            step_tokens: Histogram::new(bins.step_tokens),
+            step_tokens: Histogram::new(buckets.step_tokens),
+            step_output: 0,
         }
     }
 
-    fn way(&mut self, streams: bool) -> &mut Way {
-        let is_told = self.dialect == Dialect::Sglang && streams;
-        &mut self.ways[usize::from(is_told)]
-    }
-
     /// A step was decided, with so many tokens found in the cache for those that it admits first.
-    pub(super) fn planned(&mut self, plan: &StepPlan, hits: u64) {
+    pub(super) fn planned(&mut self, plan: &StepPlan, first_hits: u64) {
         let prefill = plan.shape.prefill_tokens;
-        let decode = plan.shape.decode_seqs;
         self.preemptions += plan.preempted.len() as u64;
         self.preempted_last = plan.preempted.len() as u32;
-        self.step_tokens.add(f64::from(prefill) + f64::from(decode));
-        self.computed_tokens[0] += u64::from(prefill);
-        self.computed_tokens[1] += u64::from(decode);
+        self.processed.prefilled += u64::from(prefill);
+        self.processed.cached += plan.hits.iter().map(|(_, hit)| u64::from(*hit)).sum::<u64>();
         if prefill > 0 {
-            self.hit_share = hits as f64 / (hits + u64::from(prefill)) as f64;
+            self.hit_share = first_hits as f64 / (first_hits + u64::from(prefill)) as f64;
         }
     }
 
     /// A request loses its memory.
     pub(super) fn preempted(&mut self, prompt_tokens: u64, tokens: u32) {
-        self.preempted_tokens[0] += prompt_tokens;
-        self.preempted_tokens[1] += u64::from(tokens);
+        self.preempted.prompt_tokens += prompt_tokens;
+        self.preempted.answer_tokens += u64::from(tokens);
     }
 
-    /// A step of this shape has ended.
+    /// A step has ended.
     pub(super) fn stepped(
         &mut self,
         at: SimTime,
@@ -193,47 +222,63 @@ impl Counters {
         (tokens, drafts): (u32, &DraftCounts),
     ) {
         self.drafts.add(drafts);
-        if plan.shape.decode_seqs > 0 && plan.shape.prefill_tokens == 0 {
-            self.pace.stepped(at, tokens, drafts);
-        }
-    }
-
-    /// A request is admitted for the first time, of whose prompt so many tokens were found in a cache.
-    pub(super) fn looked_up(&mut self, prompt_tokens: u64, hit: u64) {
-        self.cache_queries += prompt_tokens;
-        self.cache_hits += hit;
-    }
-
-    /// The first token of a request, with so many tokens of its prompt found in the cache and come from elsewhere.
-    pub(super) fn first_token(
-        &mut self,
-        after: SimDuration,
-        prompt_tokens: u64,
-        cached: [u32; 2],
-        streams: bool,
-    ) {
-        self.prompt_tokens += prompt_tokens;
-        for (sum, tokens) in self.prompt_tokens_cached.iter_mut().zip(cached) {
-            *sum += u64::from(tokens);
-        }
-        self.way(streams).first_token_s.add(seconds(after));
-    }
-
-    /// Some tokens come so long after those before.
-    pub(super) fn gap(&mut self, gap: SimDuration, tokens: u32) {
         match self.dialect {
-            _ if tokens == 0 => {}
-            // One observation for each output, however many tokens it has.
-            Dialect::Vllm => self.gap_s.add(seconds(gap)),
-            // Each token has its share.
-            Dialect::Sglang => {
-                self.gap_s.add_many(seconds(gap) / f64::from(tokens), u64::from(tokens));
+            Dialect::Vllm => {}
+            Dialect::Sglang => sglang::stepped(self, at, plan, (tokens, drafts)),
+        }
+    }
+
+    /// A request is computed for the first time, after so long in the queue.
+    pub(super) fn left_queue(&mut self, waited: SimDuration) {
+        match self.dialect {
+            Dialect::Vllm => {}
+            Dialect::Sglang => sglang::left_queue(self, waited),
+        }
+    }
+
+    /// A request is admitted for the first time, of whose prompt so many tokens were found.
+    pub(super) fn looked_up(&mut self, prompt_tokens: u64, cached: Cached) {
+        let Cached { local, external } = cached;
+        self.cache.queries += prompt_tokens;
+        self.cache.hits += u64::from(local);
+        if self.asks_elsewhere {
+            self.elsewhere.queries += prompt_tokens.saturating_sub(u64::from(local));
+            self.elsewhere.hits += u64::from(external);
+        }
+    }
+
+    /// What was found for a request comes from these tiers.
+    pub(super) fn loads(&mut self, load: &TierLoad) {
+        if load.is_first {
+            for (sum, tokens) in self.from_tiers.iter_mut().zip(load.tokens) {
+                *sum += u64::from(tokens);
             }
         }
     }
 
+    /// Tokens of a request come out, whose latest output was `last`; or the request is over.
+    pub(super) fn came(&mut self, last: &mut Option<Output>, came: &Came) {
+        match self.dialect {
+            Dialect::Vllm => vllm::came(self, last, came),
+            Dialect::Sglang => sglang::came(self, last, came),
+        }
+    }
+
+    /// A prompt is computed for another server. Only vLLM's prefill servers observe TTFT.
+    pub(super) fn prompt_came(&mut self, came: &Came) {
+        match self.dialect {
+            Dialect::Vllm => vllm::came(self, &mut None, came),
+            Dialect::Sglang => {}
+        }
+    }
+
+    /// All tokens of a step have come.
+    pub(super) fn step_is_out(&mut self) {
+        vllm::step_is_out(self);
+    }
+
     /// A request is over.
-    pub(super) fn over(&mut self, end: End, lasted: &Lasted, counted: &Counted<'_>) {
+    pub(super) fn over(&mut self, end: End, phases: &Phases, counted: &Counted<'_>) {
         match end {
             End::Stop => self.stopped += 1,
             End::Length => self.cut += 1,
@@ -241,62 +286,9 @@ impl Counters {
             End::Rejected | End::Busy | End::Failed => self.failed += 1,
         }
         match self.dialect {
-            Dialect::Vllm => self.over_in_vllm(end, lasted, counted),
-            Dialect::Sglang => self.over_in_sglang(end, lasted, counted),
+            Dialect::Vllm => vllm::over(self, end, phases, counted),
+            Dialect::Sglang => sglang::over(self, end, phases, counted),
         }
-    }
-
-    fn over_in_vllm(&mut self, end: End, lasted: &Lasted, counted: &Counted<'_>) {
-        if !end.is_answer() {
-            return;
-        }
-        let life = counted.life;
-        self.ways[0].request_s.add(seconds(lasted.all));
-        self.queue_s.add(seconds(lasted.queue));
-        self.inference_s.add(seconds(lasted.inference));
-        if let Some(prefill) = lasted.prefill {
-            self.prefill_s.add(seconds(prefill));
-        }
-        if let Some(decode) = lasted.decode {
-            self.decode_s.add(seconds(decode));
-            // Of an answer of one token it is 0.
-            let gaps = life.generated.saturating_sub(1);
-            let each = if gaps > 0 { seconds(decode) / f64::from(gaps) } else { 0.0 };
-            self.ways[0].time_per_output_token_s.add(each);
-        }
-        self.sizes(counted);
-        self.request_max_tokens.add(f64::from(counted.max_tokens));
-        self.request_preemptions.add(f64::from(life.preemptions));
-        let together = match counted.siblings {
-            Some(siblings) => siblings.over(life.generated),
-            None => Some((1, life.generated)),
-        };
-        if let Some((answers, longest)) = together {
-            self.request_answers.add(f64::from(answers));
-            self.request_longest_tokens.add(f64::from(longest));
-        }
-    }
-
-    fn over_in_sglang(&mut self, end: End, lasted: &Lasted, counted: &Counted<'_>) {
-        let life = counted.life;
-        if !end.is_answer() && (end != End::Aborted || life.first_scheduled.is_none()) {
-            return;
-        }
-        let way = self.way(counted.streams);
-        way.requests += 1;
-        way.prompt_tokens += u64::from(life.prompt_tokens);
-        way.generation_tokens += u64::from(life.generated);
-        way.request_s.add(seconds(lasted.all));
-        let gaps = life.generated.saturating_sub(1);
-        if let Some(decode) = lasted.decode.filter(|it| end.is_answer() && *it > SimDuration::ZERO)
-            && gaps > 0
-            && !counted.is_prompt
-        {
-            way.time_per_output_token_s.add(seconds(decode) / f64::from(gaps));
-        }
-        self.cached_tokens += u64::from(counted.cached_tokens);
-        self.queue_s.add(seconds(lasted.queue));
-        self.sizes(counted);
     }
 
     fn sizes(&mut self, Counted { life, cached_tokens, .. }: &Counted<'_>) {
@@ -311,7 +303,7 @@ impl Counters {
 mod tests {
     use super::*;
 
-    const BINS: Bins = Bins {
+    const BUCKETS: Buckets = Buckets {
         first_token_s: &[1.0],
         gap_s: &[0.5, 1.0],
         request_s: &[1.0],
@@ -320,17 +312,23 @@ mod tests {
         step_tokens: &[1.0],
     };
 
-    #[test]
-    fn a_gap_is_one_observation_of_vllm_and_one_for_each_token_of_sglang() {
-        let of = |dialect| {
-            let mut counters = Counters::new(dialect, &BINS);
-            counters.gap(SimDuration::from_secs_f64(1.2), 3);
-            counters.gap(SimDuration::from_secs_f64(9.0), 0);
-            (counters.gap_s.counts.clone(), counters.gap_s.sum)
-        };
-        assert_eq!(of(Dialect::Vllm), (vec![0, 0, 1], 1.2));
-        let (counts, sum) = of(Dialect::Sglang);
-        assert_eq!(counts, [3, 0, 0]);
-        assert!((sum - 1.2).abs() < 1e-12, "{sum}");
+    pub(super) fn counters(dialect: Dialect) -> Counters {
+        Counters::new(dialect, &BUCKETS, false)
+    }
+
+    /// Tokens of an answer, up to the last of so many, come after so many milliseconds.
+    pub(super) fn tokens(ms: u32, tokens: u32, before: u32) -> Came {
+        let at = SimTime::from_secs_f64(f64::from(ms) / 1e3);
+        Came {
+            at,
+            arrival: SimTime::ZERO,
+            first: at,
+            new: tokens - before,
+            tokens,
+            streams: false,
+            prompt_tokens: 0,
+            cached: Cached::default(),
+            end: None,
+        }
     }
 }

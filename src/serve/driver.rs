@@ -12,10 +12,11 @@ mod looks;
 mod pairs;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-pub(super) use command::{Command, Handle, Look, Replica, Submission};
+pub(super) use command::{Command, Facts, Handle, Look, Replica, Submission};
 
 use super::answer::{Answer, End, Owed};
 use super::clock::{Clock, wall};
@@ -279,7 +280,8 @@ impl Driver {
                 let last = self.pending.back().map(|(last, _)| *last);
                 self.pending.push_back((last.map_or(at, |last| at.max(last)), submission));
             }
-            Command::Cancel(answer) => self.cancel(&answer),
+            Command::Cancel(answer) => self.cancel_ordered([answer]),
+            Command::End(answers) => self.cancel_ordered(answers),
             Command::AbortAll(replica) => self.abort_all(replica),
             Command::Flush(replica, reply) => {
                 // Who asked may have gone.
@@ -376,6 +378,15 @@ impl Driver {
         self.after_event();
     }
 
+    /// These requests are ended by one order.
+    fn cancel_ordered(&mut self, answers: impl IntoIterator<Item = Arc<Answer>>) {
+        let answers: Vec<Arc<Answer>> = answers.into_iter().collect();
+        if let Some(first) = answers.first().and_then(|answer| answer.progress().id) {
+            self.relay.abort_ordered(first);
+        }
+        answers.iter().for_each(|answer| self.cancel(answer));
+    }
+
     fn cancel(&mut self, answer: &Answer) {
         // What the cluster does until now may bring the request to it.
         let now = self.present();
@@ -390,6 +401,7 @@ impl Driver {
     }
 
     fn abort_all(&mut self, replica: Option<InstanceId>) {
+        self.relay.abort_of_all_ordered(replica);
         let now = self.present();
         let is_its = |it: &Submission| replica.is_none() || it.replica == replica;
         for waits in self.waiting.leave(is_its) {

@@ -1,19 +1,22 @@
 //! What a run tells is told on: to answers, when their clients have it, and to the counters of replicas.
 
+mod adapters;
+mod counting;
 mod observer;
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap};
+use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+pub(super) use self::adapters::AdaptersInUse;
 use super::answer::{End, Owed};
 use super::clock::Clock;
-use super::counters::{Counted, Counters, Lasted, Siblings};
+use super::counters::{Cached, Came, Counted, Counters, Output, Phases, Siblings};
 use super::lengths::Drawn;
 use crate::cluster::Role;
-use crate::engine::{Life, StepPlan, StepResult};
+use crate::engine::{Life, StepResult};
 use crate::ids::{AdapterId, InstanceId, RequestId};
 use crate::sim::Live;
 use crate::units::{SimDuration, SimTime};
@@ -39,15 +42,19 @@ pub(super) struct Stream {
     told: u32,
     first: Option<SimTime>,
     last: SimTime,
-    /// Where a cache was asked for its prompt; what of it was found there, and what came from elsewhere.
-    looked_up: Option<InstanceId>,
-    cached: [u32; 2],
+    /// Its latest output, as the server that it simulates sees outputs.
+    output: Option<Output>,
+    /// Where its adapter is counted as in use.
+    uses_adapter_at: Option<InstanceId>,
+    /// Where it was admitted, and what was found for its prompt then.
+    admitted: Option<InstanceId>,
+    cached: Cached,
     /// What was found on the server that prefilled it, where another one decodes.
     cached_before: u32,
     /// Its life there, until that server is done with it.
     prompt_life: Option<(InstanceId, Life, SimTime)>,
-    /// Whether it has been admitted.
-    is_running: bool,
+    /// Where there is memory for its KV, which has not come.
+    awaited: Option<InstanceId>,
 }
 
 impl Stream {
@@ -71,11 +78,28 @@ impl Stream {
             told: 0,
             first: None,
             last: SimTime::ZERO,
-            looked_up: None,
-            cached: [0; 2],
+            output: None,
+            uses_adapter_at: None,
+            admitted: None,
+            cached: Cached::default(),
             cached_before: 0,
             prompt_life: None,
-            is_running: false,
+            awaited: None,
+        }
+    }
+
+    /// Tokens of it come out, so many with those before, of which `new` are.
+    fn came(&self, at: SimTime, tokens: u32, new: u32) -> Came {
+        Came {
+            at,
+            arrival: self.arrival,
+            first: self.first.unwrap_or(at),
+            new,
+            tokens,
+            streams: self.streams,
+            prompt_tokens: self.prompt.len() as u32,
+            cached: self.cached,
+            end: None,
         }
     }
 }
@@ -122,6 +146,8 @@ pub(super) struct Relay {
     ends_with_prompts: bool,
     /// Whether requests wait between the servers that prefill and those that decode.
     waits_between: bool,
+    /// By instance, whether it decodes what others prefill.
+    receives: Vec<bool>,
     /// Requests whose prompts were computed for other servers, since that was asked.
     prefilled: Vec<RequestId>,
     /// Answers of servers that prefill, as they end.
@@ -129,6 +155,10 @@ pub(super) struct Relay {
     /// The request that is coming; its id is told when it arrives.
     coming: Option<Stream>,
     pub(super) counters: Vec<Counters>,
+    /// By instance.
+    pub(super) adapters: Vec<AdaptersInUse>,
+    /// Instances of which tokens were counted since they were last looked at.
+    counted: Vec<InstanceId>,
 }
 
 impl Relay {
@@ -142,16 +172,24 @@ impl Relay {
             ended: Vec::new(),
             ends_with_prompts: false,
             waits_between: false,
+            receives: vec![false; counters.len()],
             prefilled: Vec::new(),
             prompts: Vec::new(),
             coming: None,
+            adapters: vec![AdaptersInUse::default(); counters.len()],
             counters,
+            counted: Vec::new(),
         }
     }
 
     /// Servers are done with prompts when they are computed.
     pub(super) fn end_with_prompts(&mut self) {
         self.ends_with_prompts = true;
+    }
+
+    /// This instance decodes what others prefill.
+    pub(super) fn receive_at(&mut self, instance: InstanceId) {
+        self.receives[instance.index()] = true;
     }
 
     /// Requests wait between the servers that prefill and those that decode, until they are sent on.
@@ -182,8 +220,10 @@ impl Relay {
     fn prompt_computed(&mut self, at: SimTime, instance: InstanceId, life: &Life) {
         let Some(stream) = self.streams.get_mut(&life.id) else { return };
         stream.cached_before = life.cached_tokens;
-        stream.prompt_life = Some((instance, *life, stream.queued));
-        stream.is_running = false;
+        if let Some((before, ..)) = stream.prompt_life.replace((instance, *life, stream.queued)) {
+            self.counters[before.index()].underway.sent -= 1;
+        }
+        self.counters[instance.index()].underway.sent += 1;
         if self.ends_with_prompts {
             self.prefill_over(at, life.id);
         }
@@ -195,15 +235,11 @@ impl Relay {
         if let Some((instance, life, queued)) = stream.prompt_life.take() {
             let life = Life { generated: 1, ..life };
             let counters = &mut self.counters[instance.index()];
-            counters.generation_tokens += 1;
-            // A prefill server of SGLang never says when first tokens come.
-            if self.ends_with_prompts {
-                let prompt_tokens = stream.prompt.len() as u64;
-                let after = at.saturating_since(stream.arrival);
-                counters.first_token(after, prompt_tokens, stream.cached, stream.streams);
-            }
+            counters.underway.sent -= 1;
+            counters.prompt_came(&stream.came(at, 1, 1));
+            self.counted.push(instance);
             let first = life.first_token.unwrap_or(at);
-            let lasted = Lasted::of(&life, (stream.arrival, queued), Some(first), at);
+            let phases = Phases::of(&life, (stream.arrival, queued), Some(first), at);
             let counted = Counted {
                 life: &life,
                 max_tokens: 1,
@@ -212,7 +248,7 @@ impl Relay {
                 siblings: None,
                 is_prompt: true,
             };
-            counters.over(End::Length, &lasted, &counted);
+            counters.over(End::Length, &phases, &counted);
         }
         let Some(answer) = stream.prefill.take() else { return };
         self.prompts.push((at, answer, End::Length, stream.cached_before));
@@ -257,6 +293,9 @@ impl Relay {
             });
         }
         self.stepped = stepped;
+        for instance in self.counted.drain(..) {
+            self.counters[instance.index()].step_is_out();
+        }
     }
 
     /// Tokens of a request up to the last of so many are delivered at `at`.
@@ -264,51 +303,22 @@ impl Relay {
         let Some(stream) = self.streams.get_mut(&id) else { return };
         let at = at.max(stream.last);
         let new = tokens.saturating_sub(stream.told);
-        let counters = &mut self.counters[instance.index()];
-        counters.generation_tokens += u64::from(new);
         if stream.first.is_none() {
             stream.first = Some(at);
-            stream.is_running = true;
-            let prompt_tokens = stream.prompt.len() as u64;
-            let after = at - stream.arrival;
-            counters.first_token(after, prompt_tokens, stream.cached, stream.streams);
-        } else {
-            counters.gap(at - stream.last, new);
+        }
+        let came = stream.came(at, tokens, new);
+        self.counters[instance.index()].came(&mut stream.output, &came);
+        self.counted.push(instance);
+        if let Some(adapter) = stream.adapter
+            && stream.uses_adapter_at != Some(instance)
+        {
+            if let Some(before) = stream.uses_adapter_at.replace(instance) {
+                self.adapters[before.index()].end(adapter);
+            }
+            self.adapters[instance.index()].begin(adapter, self.order);
         }
         (stream.told, stream.last) = (tokens, at);
         self.deliver(at, id, tokens, false);
-    }
-
-    /// A step was decided.
-    fn planned(&mut self, instance: InstanceId, plan: &StepPlan) {
-        self.preempted(instance, &plan.preempted);
-        let counters = &mut self.counters[instance.index()];
-        let mut hits = 0;
-        for (id, hit) in &plan.hits {
-            let Some(stream) = self.streams.get_mut(id) else { continue };
-            stream.is_running = true;
-            // One that comes back after a preemption does not count again.
-            if stream.looked_up.replace(instance) != Some(instance) {
-                hits += u64::from(*hit);
-                stream.cached = [*hit, 0];
-                counters.looked_up(stream.prompt.len() as u64, u64::from(*hit));
-            }
-        }
-        for (id, tokens) in &plan.loads {
-            let Some(stream) = self.streams.get_mut(id) else { continue };
-            stream.is_running = false;
-            stream.cached[1] = *tokens;
-        }
-        counters.planned(plan, hits);
-    }
-
-    fn preempted(&mut self, instance: InstanceId, requests: &[RequestId]) {
-        let counters = &mut self.counters[instance.index()];
-        for id in requests {
-            let Some(stream) = self.streams.get_mut(id) else { continue };
-            stream.is_running = false;
-            counters.preempted(stream.prompt.len() as u64, stream.told);
-        }
     }
 
     /// Something came out of an instance.
@@ -316,18 +326,6 @@ impl Relay {
         if result.tokens > 0 || !result.landed.is_empty() {
             self.stepped.push(instance);
         }
-    }
-
-    /// By instance, the adapters of requests that it runs, and of those that wait there.
-    pub(super) fn adapters(&self) -> Vec<[BTreeSet<AdapterId>; 2]> {
-        let mut all = vec![[const { BTreeSet::new() }; 2]; self.counters.len()];
-        // They are put in order: that of the map does not matter.
-        self.streams.values().for_each(|stream| {
-            if let (Some(instance), Some(adapter)) = (stream.instance, stream.adapter) {
-                all[instance.index()][usize::from(!stream.is_running)].insert(adapter);
-            }
-        });
-        all
     }
 
     fn deliver(&mut self, at: SimTime, request: RequestId, tokens: u32, is_last: bool) {
@@ -338,7 +336,14 @@ impl Relay {
 
     /// A request is over. What it came to has been computed at `at`.
     fn end(&mut self, at: SimTime, id: RequestId, life: Option<&Life>, end: End) {
+        self.awaited_is_over(id);
         let Some(mut stream) = self.streams.remove(&id) else { return };
+        if let Some((instance, ..)) = stream.prompt_life {
+            self.counters[instance.index()].underway.sent -= 1;
+        }
+        if let (Some(instance), Some(adapter)) = (stream.uses_adapter_at, stream.adapter) {
+            self.adapters[instance.index()].end(adapter);
+        }
         if let Some(prefill) = stream.prefill.take() {
             self.prompts.push((at, prefill, end, 0));
         }
@@ -350,17 +355,13 @@ impl Relay {
             let new = life.generated.saturating_sub(tokens);
             tokens = tokens.max(life.generated);
             if let Some(instance) = stream.instance {
-                let counters = &mut self.counters[instance.index()];
-                counters.generation_tokens += u64::from(new);
                 if new > 0 && stream.first.is_none() {
-                    let first = life.first_token.unwrap_or(at);
-                    stream.first = Some(first);
-                    let prompt_tokens = stream.prompt.len() as u64;
-                    let after = first - stream.arrival;
-                    counters.first_token(after, prompt_tokens, stream.cached, stream.streams);
-                } else if new > 0 {
-                    counters.gap(at - stream.last, new);
+                    stream.first = Some(life.first_token.unwrap_or(at));
                 }
+                let came = Came { end: Some(end), ..stream.came(at, tokens, new) };
+                let counters = &mut self.counters[instance.index()];
+                counters.came(&mut stream.output, &came);
+                self.counted.push(instance);
                 let counted = Counted {
                     life,
                     max_tokens: stream.length.max_tokens,
@@ -370,7 +371,7 @@ impl Relay {
                     is_prompt: false,
                 };
                 let since = (stream.arrival, stream.queued);
-                counters.over(end, &Lasted::of(life, since, stream.first, at), &counted);
+                counters.over(end, &Phases::of(life, since, stream.first, at), &counted);
             }
         }
         let (prompt, is_answered) = (stream.prompt.clone(), end.is_answer());

@@ -13,7 +13,7 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
 use super::app::App;
-use super::counters::{Bins, Counters, Histogram, Way};
+use super::counters::{Answers, Buckets, ByStreaming, Counters, Histogram, Processed};
 use super::driver::{Command, Look, Replica};
 use super::error::ApiError;
 use super::exposition::{Exposition, Labels};
@@ -22,7 +22,7 @@ use crate::cluster::Role;
 use crate::engine::scheduler::Load;
 use crate::units::SimTime;
 
-pub(super) const BINS: Bins = Bins {
+pub(super) const BUCKETS: Buckets = Buckets {
     first_token_s: &[
         0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 2.0, 4.0, 6.0, 8.0, 10.0, 20.0, 40.0, 60.0, 80.0, 100.0,
         200.0, 400.0,
@@ -66,14 +66,14 @@ pub(super) async fn server_info(State(app): State<Arc<App>>) -> Result<Json<Valu
         json!({
             "last_gen_throughput": null,
             "load": replica.load.running + replica.load.waiting,
-            "memory_usage": {"token_capacity": replica.kv_tokens[0]},
+            "memory_usage": {"token_capacity": replica.kv_tokens.all},
         })
     });
     Ok(Json(json!({
         "version": "0.5.23",
         "model_path": model.name, "served_model_name": model.name, "tokenizer_path": model.name,
         "context_length": model.max_model_len,
-        "max_total_num_tokens": app.watched(&look).first().map(|replica| replica.kv_tokens[0]),
+        "max_total_num_tokens": app.watched(&look).first().map(|replica| replica.kv_tokens.all),
         "dp_size": 1,
         "disaggregation_mode": app.disaggregation_mode(),
         "internal_states": states.collect::<Vec<_>>(),
@@ -87,7 +87,7 @@ pub(super) async fn load(State(app): State<Arc<App>>) -> Result<Json<Value>, Api
         let Load { running, waiting, .. } = replica.load;
         json!({
             "dp_rank": rank, "num_reqs": running + waiting, "num_waiting_reqs": waiting,
-            "num_tokens": replica.kv_tokens[1],
+            "num_tokens": replica.kv_tokens.held,
         })
     });
     Ok(Json(json!(loads.collect::<Vec<_>>())))
@@ -121,9 +121,8 @@ pub(super) async fn abort_request(
     if all {
         app.handle.tell(Command::AbortAll(app.replica));
     } else {
-        for answer in app.rids.ended_by(rid.as_deref().unwrap_or_default()) {
-            app.handle.tell(Command::Cancel(answer));
-        }
+        let answers = app.rids.ended_by(rid.as_deref().unwrap_or_default());
+        app.handle.tell(Command::End(answers));
     }
     Ok(StatusCode::OK.into_response())
 }
@@ -169,7 +168,8 @@ fn gauges(shown: &[Shown<'_>], now: SimTime, out: &mut Exposition) {
         f64::from(it.load.running)
     });
     gauge("sglang:num_queue_reqs", "The number of requests in the waiting queue.", &|it| {
-        f64::from(it.load.waiting)
+        // Those whose KV is awaited are in another queue.
+        f64::from(it.load.waiting.saturating_sub(it.counters.underway.awaited))
     });
     gauge("sglang:num_grammar_queue_reqs", "Requests that wait for a grammar.", &|_| 0.0);
     gauge("sglang:gen_throughput", "The generation throughput (token/s).", &|it| {
@@ -180,24 +180,30 @@ fn gauges(shown: &[Shown<'_>], now: SimTime, out: &mut Exposition) {
     gauge("sglang:full_token_usage", "The token usage for full attention layers.", &|it| {
         it.load.kv_utilization()
     });
-    gauge("sglang:num_used_tokens", "The number of used tokens.", &|it| it.kv_tokens[1] as f64);
+    gauge("sglang:num_used_tokens", "The number of used tokens.", &|it| it.kv_tokens.held as f64);
     gauge("sglang:kv_used_tokens", "Number of actively used token slots.", &|it| {
-        it.kv_tokens[1] as f64
+        it.kv_tokens.held as f64
     });
     gauge("sglang:num_retracted_reqs", "The number of retracted requests.", &|it| {
         f64::from(it.counters.preempted_last)
     });
     gauge("sglang:num_paused_reqs", "The number of paused requests.", &|_| 0.0);
+    gauge("sglang:num_prefill_inflight_queue_reqs", "Prompts whose KV is being sent.", &|it| {
+        f64::from(it.counters.underway.sent)
+    });
+    gauge("sglang:num_decode_transfer_queue_reqs", "Requests whose KV is awaited.", &|it| {
+        f64::from(it.counters.underway.awaited)
+    });
     gauge("sglang:spec_accept_length", "Mean acceptance length of speculative decoding.", &|it| {
-        it.counters.pace.accepted[0]
+        it.counters.pace.accepted.length
     });
     gauge("sglang:spec_accept_rate", "Accepted drafts of all that were proposed.", &|it| {
-        it.counters.pace.accepted[1]
+        it.counters.pace.accepted.share
     });
     gauge(
         "sglang:max_total_num_tokens",
         "Maximum total number of tokens in the KV cache pool.",
-        &|it| it.kv_tokens[0] as f64,
+        &|it| it.kv_tokens.all as f64,
     );
     gauge("sglang:page_size", "KV cache page size in tokens.", &|it| {
         f64::from(it.facts.block_tokens)
@@ -216,42 +222,44 @@ fn scheduler_counters(shown: &[Shown<'_>], out: &mut Exposition) {
         it.preemptions
     });
     counter("sglang:num_retracted_input_tokens", "Input tokens of retracted requests.", &|it| {
-        it.preempted_tokens[0]
+        it.preempted.prompt_tokens
     });
     counter("sglang:num_retracted_output_tokens", "Output tokens of retracted requests.", &|it| {
-        it.preempted_tokens[1]
+        it.preempted.answer_tokens
     });
     let tokens = shown.iter().flat_map(|it| {
-        let Counters { computed_tokens: [prefill, decode], cache_hits, .. } = it.replica.counters;
+        let Processed { prefilled, cached, decoded } = it.replica.counters.processed;
         let modes =
-            [("prefill_compute", prefill), ("prefill_cache", cache_hits), ("decode", decode)];
+            [("prefill_compute", prefilled), ("prefill_cache", cached), ("decode", decoded)];
         modes.map(|(mode, tokens)| (it.scheduler.with("mode", mode), tokens))
     });
     out.counter("sglang:realtime_tokens", "Total number of tokens processed.", tokens);
 }
 
+/// Whole answers and streams, with their labels.
+fn by_streaming<'a>(it: &'a Shown<'_>) -> [(Labels, &'a Answers); 2] {
+    let ByStreaming { whole, streamed } = &it.replica.counters.answers;
+    [("false", whole), ("true", streamed)]
+        .map(|(streams, answers)| (it.server.with("is_streaming", streams), answers))
+}
+
 /// What the server counts of requests that are over: whole answers and streams on their own.
 fn server_counters(shown: &[Shown<'_>], out: &mut Exposition) {
-    let mut by_way = |name: &str, help: &str, of: &dyn Fn(&Way) -> u64| {
-        let series = shown.iter().flat_map(|it| {
-            let way = |(streams, way)| (it.server.with("is_streaming", streams), of(way));
-            ["false", "true"].into_iter().zip(&it.replica.counters.ways).map(way)
-        });
-        out.counter(name, help, series);
+    let mut counter = |name: &str, help: &str, of: &dyn Fn(&Answers) -> u64| {
+        let series = shown.iter().flat_map(by_streaming);
+        out.counter(name, help, series.map(|(labels, answers)| (labels, of(answers))));
     };
-    by_way("sglang:prompt_tokens", "Number of prefill tokens processed.", &|way| way.prompt_tokens);
-    by_way("sglang:generation_tokens", "Number of generation tokens processed.", &|way| {
-        way.generation_tokens
+    counter("sglang:prompt_tokens", "Number of prefill tokens processed.", &|it| it.prompt_tokens);
+    counter("sglang:generation_tokens", "Number of generation tokens processed.", &|it| {
+        it.generation_tokens
     });
-    by_way("sglang:num_requests", "Number of requests processed.", &|way| way.requests);
+    counter("sglang:num_requests", "Number of requests processed.", &|it| it.requests);
     let cached = shown
         .iter()
         .map(|it| (it.server.with("cache_source", "device"), it.replica.counters.cached_tokens));
     out.counter("sglang:cached_tokens", "Number of cached prompt tokens by source.", cached);
-    let aborted = shown.iter().map(|it| {
-        let Counters { aborted, failed, .. } = it.replica.counters;
-        (it.server.clone(), aborted + failed)
-    });
+    // One for each call of `abort_request` (`managers/tokenizer_manager.py`), whatever it ends.
+    let aborted = shown.iter().map(|it| (it.server.clone(), it.replica.counters.abort_orders));
     out.counter("sglang:num_aborted_requests", "Number of requests aborted.", aborted);
     let verified = shown.iter().filter(|it| it.replica.facts.drafts.is_some());
     let verified =
@@ -260,25 +268,23 @@ fn server_counters(shown: &[Shown<'_>], out: &mut Exposition) {
 }
 
 fn histograms(shown: &[Shown<'_>], out: &mut Exposition) {
-    let mut by_way = |name: &str, help: &str, of: &dyn Fn(&Way) -> &Histogram| {
+    let mut histogram = |name: &str, help: &str, of: &dyn Fn(&Answers) -> &Histogram| {
         let mut series = Vec::new();
-        for it in shown {
-            for (streams, way) in ["false", "true"].into_iter().zip(&it.replica.counters.ways) {
-                series.push((it.server.with("is_streaming", streams), of(way)));
-            }
+        for (labels, answers) in shown.iter().flat_map(by_streaming) {
+            series.push((labels, of(answers)));
         }
         out.histogram(name, help, series.into_iter());
     };
-    by_way("sglang:time_to_first_token_seconds", "Time to first token in seconds.", &|way| {
-        &way.first_token_s
+    histogram("sglang:time_to_first_token_seconds", "Time to first token in seconds.", &|it| {
+        &it.first_token_s
     });
-    by_way("sglang:e2e_request_latency_seconds", "End-to-end latency in seconds.", &|way| {
-        &way.request_s
+    histogram("sglang:e2e_request_latency_seconds", "End-to-end latency in seconds.", &|it| {
+        &it.request_s
     });
-    by_way(
+    histogram(
         "sglang:request_time_per_output_token_seconds",
         "Time per output token of requests in seconds.",
-        &|way| &way.time_per_output_token_s,
+        &|it| &it.time_per_output_token_s,
     );
     let mut of_server = |name: &str, help: &str, of: &dyn Fn(&Counters) -> &Histogram| {
         let mut series = Vec::new();

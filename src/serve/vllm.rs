@@ -13,12 +13,15 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
 use super::app::{App, unix_time};
-use super::counters::{Bins, Counters, Histogram};
-use super::driver::{Command, Look, Replica};
+use super::counters::{Buckets, CachedSums, Counters, Histogram};
+use super::driver::{Command, Facts, Look, Replica};
 use super::error::ApiError;
 use super::exposition::{Exposition, Labels};
 use super::fields::Fields;
+use super::relay::AdaptersInUse;
 use crate::engine::DraftCounts;
+use crate::engine::tiers::TierKind;
+use crate::model::KvDtype;
 
 const REQUEST_S: &[f64] = &[
     0.3, 0.5, 0.8, 1.0, 1.5, 2.0, 2.5, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0, 50.0, 60.0, 120.0, 240.0,
@@ -28,7 +31,7 @@ const TOKENS: &[f64] = &[
     1e0, 2e0, 5e0, 1e1, 2e1, 5e1, 1e2, 2e2, 5e2, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 2e5, 5e5, 1e6,
     2e6, 5e6, 1e7, 2e7, 5e7, 1e8,
 ];
-const BINS: Bins = Bins {
+const BUCKETS: Buckets = Buckets {
     first_token_s: &[
         0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0,
         20.0, 40.0, 80.0, 160.0, 640.0, 2560.0,
@@ -45,10 +48,10 @@ const BINS: Bins = Bins {
     ],
 };
 
-/// The bins of a server whose longest sequence has so many tokens.
-pub(super) fn bins(max_model_len: u32) -> Bins {
+/// The buckets of a server whose longest sequence has so many tokens.
+pub(super) fn buckets(max_model_len: u32) -> Buckets {
     let most = TOKENS.partition_point(|bound| *bound <= f64::from(max_model_len));
-    Bins { tokens: &TOKENS[..most], ..BINS }
+    Buckets { tokens: &TOKENS[..most], ..BUCKETS }
 }
 
 /// `GET /version`.
@@ -152,39 +155,51 @@ fn gauges(replicas: &[(Labels, &Replica)], out: &mut Exposition) {
         states.map(|(state, value)| (labels.with("sleep_state", state), value))
     });
     out.gauge("vllm:engine_sleep_state", "Whether the engine is awake or asleep.", awake);
-    let caches = (0_u32..).zip(replicas).map(|(engine, (_, it))| {
-        let keeps = if it.facts.keeps_prefixes { "True" } else { "False" };
-        let labels = [
-            ("block_size", it.facts.block_tokens.to_string()),
-            ("enable_prefix_caching", keeps.to_owned()),
-            ("num_gpu_blocks", it.load.kv_blocks.to_string()),
-            ("engine", engine.to_string()),
-        ];
-        (Labels::new(&labels.each_ref().map(|(name, value)| (*name, value.as_str()))), 1.0)
-    });
+    let caches =
+        (0..).zip(replicas).map(|(engine, (_, it))| (cache_config(engine, &it.facts), 1.0));
     out.gauge("vllm:cache_config_info", "Information of the LLMEngine CacheConfig", caches);
 }
 
-/// The adapters that requests use, of which one series tells; its value is the time.
+/// What is known of `vllm/config/cache.py`, as Python writes it.
+fn cache_config(engine: u32, facts: &Facts) -> Labels {
+    let dtype = match facts.kv_cache_dtype {
+        KvDtype::Auto => "auto",
+        KvDtype::Fp8 => "fp8",
+    };
+    let none = || "None".to_owned();
+    let labels = [
+        ("block_size", facts.block_tokens.to_string()),
+        ("cache_dtype", dtype.to_owned()),
+        ("enable_prefix_caching", if facts.keeps_prefixes { "True" } else { "False" }.to_owned()),
+        (
+            "gpu_memory_utilization",
+            facts.gpu_memory_utilization.map_or_else(none, |share| format!("{share:?}")),
+        ),
+        ("is_attention_free", "False".to_owned()),
+        ("num_gpu_blocks", facts.kv_blocks.to_string()),
+        ("num_gpu_blocks_override", facts.kv_blocks_given.map_or_else(none, |it| it.to_string())),
+        ("engine", engine.to_string()),
+    ];
+    Labels::new(&labels.each_ref().map(|(name, value)| (*name, value.as_str())))
+}
+
+/// The adapters in use, of which one series tells; its value is the time. Each is in both labels, whatever its
+/// requests do (`LoRARequestStates.update_scheduler_stats`, `vllm/v1/metrics/stats.py`).
 fn adapters(app: &App, replicas: &[(Labels, &Replica)], out: &mut Exposition) {
     let Some(most) = replicas.iter().filter_map(|(_, it)| it.facts.max_adapters).max() else {
         return;
     };
-    let names = |waiting: usize| {
-        let mut all: Vec<&str> = replicas
-            .iter()
-            .flat_map(|(_, it)| &it.adapters[waiting])
-            .filter_map(|id| app.adapters.names.get(id.index()))
-            .map(String::as_str)
-            .collect();
-        all.sort_unstable();
-        all.dedup();
-        all.join(",")
-    };
+    let used = AdaptersInUse::in_order(replicas.iter().map(|(_, it)| &it.adapters));
+    let names: Vec<&str> = used
+        .iter()
+        .filter_map(|id| app.adapters.names.get(id.index()))
+        .map(String::as_str)
+        .collect();
+    let names = names.join(",");
     let labels = Labels::new(&[
         ("max_lora", &most.to_string()),
-        ("waiting_lora_adapters", &names(1)),
-        ("running_lora_adapters", &names(0)),
+        ("waiting_lora_adapters", &names),
+        ("running_lora_adapters", &names),
     ]);
     let series = std::iter::once((labels, unix_time()));
     out.gauge("vllm:lora_requests_info", "Running stats on lora requests.", series);
@@ -198,17 +213,31 @@ fn counters(replicas: &[(Labels, &Replica)], out: &mut Exposition) {
     counter("vllm:num_preemptions", "Cumulative number of preemptions.", &|it| it.preemptions);
     counter("vllm:prompt_tokens", "Number of prefill tokens processed.", &|it| it.prompt_tokens);
     counter("vllm:prompt_tokens_cached", "Cached prompt tokens, local and external.", &|it| {
-        it.prompt_tokens_cached.iter().sum()
+        it.prompt_tokens_cached.local + it.prompt_tokens_cached.external
     });
     counter("vllm:generation_tokens", "Number of generation tokens processed.", &|it| {
         it.generation_tokens
     });
     counter("vllm:prefix_cache_queries", "Prefix cache queries, in tokens.", &|it| {
-        it.cache_queries
+        it.cache.queries
     });
-    counter("vllm:prefix_cache_hits", "Prefix cache hits, in tokens.", &|it| it.cache_hits);
+    counter("vllm:prefix_cache_hits", "Prefix cache hits, in tokens.", &|it| it.cache.hits);
+    counter("vllm:external_prefix_cache_queries", "The same of KV connectors.", &|it| {
+        it.elsewhere.queries
+    });
+    counter("vllm:external_prefix_cache_hits", "The same of KV connectors.", &|it| {
+        it.elsewhere.hits
+    });
+    let tiers = replicas.iter().flat_map(|(labels, it)| {
+        by_tier(&it.counters).map(|(tier, tokens)| (labels.with("source", tier), tokens))
+    });
+    out.counter(
+        "vllm:prompt_tokens_cached_by_source",
+        "Prefix-cache hits by the tier that supplied them, in tokens.",
+        tiers,
+    );
     let sources = replicas.iter().flat_map(|(labels, it)| {
-        let [local, external] = it.counters.prompt_tokens_cached;
+        let CachedSums { local, external } = it.counters.prompt_tokens_cached;
         let computed = it.counters.prompt_tokens.saturating_sub(local + external);
         let all = [
             ("local_compute", computed),
@@ -230,6 +259,22 @@ fn counters(replicas: &[(Labels, &Replica)], out: &mut Exposition) {
         by_reason.map(|(reason, count)| (labels.with("finished_reason", reason), count))
     });
     out.counter("vllm:request_success", "Count of successfully processed requests.", ended);
+}
+
+/// Hits by their tier (`vllm/v1/metrics/cache_hit_source.py`): what a server that decodes is sent is `p2p`, as of
+/// `NixlConnector`; of a tier that all replicas share a connector does not say what it is.
+fn by_tier(counters: &Counters) -> [(&'static str, u64); 5] {
+    let Counters { cache, elsewhere, from_replicas: p2p, from_tiers, .. } = counters;
+    let [disk, pool] = [TierKind::Disk, TierKind::Pool].map(|kind| from_tiers[kind as usize]);
+    // Host memory, be it a tier or the engine's own.
+    let host = elsewhere.hits.saturating_sub(disk + pool + p2p);
+    [
+        ("device", cache.hits),
+        ("host", host),
+        ("p2p", *p2p),
+        ("disk", disk),
+        ("external_unspecified", pool),
+    ]
 }
 
 /// Of engines that speculate.
@@ -264,7 +309,7 @@ fn histograms(replicas: &[(Labels, &Replica)], out: &mut Exposition) {
         out.histogram(name, help, series);
     };
     histogram("vllm:time_to_first_token_seconds", "Time to first token in seconds.", &|it| {
-        &it.ways[0].first_token_s
+        &it.answers.whole.first_token_s
     });
     histogram("vllm:inter_token_latency_seconds", "Inter-token latency in seconds.", &|it| {
         &it.gap_s
@@ -272,10 +317,10 @@ fn histograms(replicas: &[(Labels, &Replica)], out: &mut Exposition) {
     histogram(
         "vllm:request_time_per_output_token_seconds",
         "Time per output token of requests in seconds.",
-        &|it| &it.ways[0].time_per_output_token_s,
+        &|it| &it.answers.whole.time_per_output_token_s,
     );
     histogram("vllm:e2e_request_latency_seconds", "End-to-end latency in seconds.", &|it| {
-        &it.ways[0].request_s
+        &it.answers.whole.request_s
     });
     histogram("vllm:request_queue_time_seconds", "Time in the waiting queue in seconds.", &|it| {
         &it.queue_s

@@ -12,8 +12,16 @@ pub(in crate::serve) struct Pace {
     since: SimTime,
     tokens_per_s: f64,
     drafts: DraftCounts,
-    /// Tokens per verification, and accepted drafts per draft.
-    pub(in crate::serve) accepted: [f64; 2],
+    pub(in crate::serve) accepted: Accepted,
+}
+
+/// What became of drafts in those steps; 0 without any.
+#[derive(Debug, Clone, Copy, Default)]
+pub(in crate::serve) struct Accepted {
+    /// Tokens per verification.
+    pub(in crate::serve) length: f64,
+    /// Accepted drafts per draft.
+    pub(in crate::serve) share: f64,
 }
 
 impl Pace {
@@ -30,7 +38,7 @@ impl Pace {
             self.tokens_per_s = if took > 0.0 { self.tokens as f64 / took } else { 0.0 };
             let length = self.drafts.acceptance_length().unwrap_or(0.0);
             let share = self.drafts.acceptance_rate_pct().unwrap_or(0.0) / 100.0;
-            let accepted = [length, share];
+            let accepted = Accepted { length, share };
             *self =
                 Self { since: at, tokens_per_s: self.tokens_per_s, accepted, ..Self::default() };
         }

@@ -1,22 +1,65 @@
-//! A request, as it is counted when it is over.
+//! A request, as far as it is counted: what comes of its answer, and what it came to.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::engine::Life;
+use crate::serve::answer::End;
 use crate::units::{SimDuration, SimTime};
 
-/// How long the parts of a request took.
-#[derive(Debug)]
-pub(in crate::serve) struct Lasted {
-    pub(in crate::serve) all: SimDuration,
-    pub(in crate::serve) queue: SimDuration,
-    pub(in crate::serve) prefill: Option<SimDuration>,
-    pub(in crate::serve) decode: Option<SimDuration>,
-    pub(in crate::serve) inference: SimDuration,
+/// Prompt tokens that need not be computed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(in crate::serve) struct Cached {
+    /// Found in the cache of the replica.
+    pub(in crate::serve) local: u32,
+    /// Come from elsewhere: another replica, or a tier below the memory of the GPUs.
+    pub(in crate::serve) external: u32,
 }
 
-impl Lasted {
+/// Tokens of an answer that come out at once.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::serve) struct Came {
+    pub(in crate::serve) at: SimTime,
+    /// When the request came.
+    pub(in crate::serve) arrival: SimTime,
+    /// When its first token came out.
+    pub(in crate::serve) first: SimTime,
+    pub(in crate::serve) new: u32,
+    /// Those and all before.
+    pub(in crate::serve) tokens: u32,
+    /// Whether its client has tokens as they come.
+    pub(in crate::serve) streams: bool,
+    pub(in crate::serve) prompt_tokens: u32,
+    pub(in crate::serve) cached: Cached,
+    /// How the answer ends with them, if it does.
+    pub(in crate::serve) end: Option<End>,
+}
+
+/// The latest output of an answer, as its server sees outputs.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::serve) struct Output {
+    pub(super) at: SimTime,
+    /// Tokens of the answer up to then.
+    pub(super) tokens: u32,
+}
+
+impl Output {
+    pub(super) fn of(came: &Came) -> Self {
+        Self { at: came.at, tokens: came.tokens }
+    }
+}
+
+/// How long the phases of a request took.
+#[derive(Debug)]
+pub(in crate::serve) struct Phases {
+    pub(super) all: SimDuration,
+    pub(super) queue: SimDuration,
+    pub(super) prefill: Option<SimDuration>,
+    pub(super) decode: Option<SimDuration>,
+    pub(super) inference: SimDuration,
+}
+
+impl Phases {
     /// Of a request that was queued and got its first token then, and is over at `at`.
     pub(in crate::serve) fn of(
         life: &Life,

@@ -1,6 +1,5 @@
 //! What the driver is asked, and the way to it.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Instant;
@@ -11,11 +10,13 @@ use crate::cluster::Role;
 use crate::engine::scheduler::Load;
 use crate::ids::{AdapterId, ClassId, InstanceId, ModelId, SessionId};
 use crate::metrics::Summary;
+use crate::model::KvDtype;
 use crate::scenario::FaultConfig;
 use crate::serve::answer::{Answer, Owed};
 use crate::serve::counters::{Counters, Siblings};
 use crate::serve::handover::Part;
 use crate::serve::lengths::Wanted;
+use crate::serve::relay::AdaptersInUse;
 use crate::units::SimTime;
 
 /// A request of a client.
@@ -58,12 +59,18 @@ impl Submission {
 pub(in crate::serve) struct Replica {
     pub(in crate::serve) load: Load,
     pub(in crate::serve) counters: Counters,
-    /// Tokens of KV memory, and those that requests hold.
-    pub(in crate::serve) kv_tokens: [u64; 2],
+    pub(in crate::serve) kv_tokens: KvTokens,
     pub(in crate::serve) is_up: bool,
     pub(in crate::serve) facts: Facts,
-    /// The adapters of requests that it runs, and of those that wait there.
-    pub(in crate::serve) adapters: [BTreeSet<AdapterId>; 2],
+    pub(in crate::serve) adapters: AdaptersInUse,
+}
+
+/// Tokens of KV memory.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::serve) struct KvTokens {
+    pub(in crate::serve) all: u64,
+    /// Those that requests hold.
+    pub(in crate::serve) held: u64,
 }
 
 /// What a replica is.
@@ -72,6 +79,12 @@ pub(in crate::serve) struct Facts {
     pub(in crate::serve) role: Role,
     pub(in crate::serve) block_tokens: u32,
     pub(in crate::serve) max_model_len: u32,
+    /// Blocks of KV memory of an engine, those that it keeps for itself included.
+    pub(in crate::serve) kv_blocks: u32,
+    /// The same, where the scenario gives their number.
+    pub(in crate::serve) kv_blocks_given: Option<u32>,
+    pub(in crate::serve) kv_cache_dtype: KvDtype,
+    pub(in crate::serve) gpu_memory_utilization: Option<f64>,
     pub(in crate::serve) keeps_prefixes: bool,
     /// Drafts that a step verifies for each request, if it speculates.
     pub(in crate::serve) drafts: Option<u32>,
@@ -96,6 +109,8 @@ pub(in crate::serve) enum Command {
     Submit(Box<Submission>),
     /// The client of a request is gone.
     Cancel(Arc<Answer>),
+    /// Somebody ends requests of one name.
+    End(Vec<Arc<Answer>>),
     /// All requests are ended, or those of a replica.
     AbortAll(Option<InstanceId>),
     /// The prefix caches are emptied, or that of a replica; whether they could be, because nothing is running.

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use super::command::Facts;
+use super::command::{Facts, KvTokens};
 use super::{Driver, Look, Replica};
 use crate::ids::InstanceId;
 use crate::metrics::{BenchReport, Summary};
+use crate::scenario::EngineConfig;
 use crate::serve::clock::wall;
 
 /// A report that takes longer than this is told again for as long as [`REPORT_SHARE`] of them take, so that who asks
@@ -18,26 +19,35 @@ impl Driver {
         let now = self.live.now();
         let tokens = self.scenario.kinds();
         let is_lora = self.scenario.lora().is_some();
-        let mut adapters = if is_lora { self.relay.adapters() } else { Vec::new() };
         let replicas = (0..).map(InstanceId).zip(self.live.instances()).map(|(id, instance)| {
             let load = instance.load_at(now);
             let group = &self.scenario.groups[tokens.of(id)];
             let block = group.settings.block_size();
             let of = |blocks: u32| u64::from(blocks) * u64::from(block);
+            let cluster = &group.cluster;
+            let blocks = match &cluster.engine {
+                EngineConfig::VllmV1(config) => config.num_gpu_blocks,
+                _ => None,
+            };
             Replica {
                 load,
                 counters: self.relay.counters[id.index()].clone(),
-                kv_tokens: [of(load.kv_blocks), of(load.kv_blocks_held())],
+                kv_tokens: KvTokens { all: of(load.kv_blocks), held: of(load.kv_blocks_held()) },
                 is_up: self.live.is_up(id),
                 facts: Facts {
                     role: self.live.role(id),
                     block_tokens: block,
                     max_model_len: group.settings.max_model_len(),
-                    keeps_prefixes: group.cluster.engine.keeps_prefixes(),
+                    // One is reserved in each rank's cache and never given to requests (`null_block`).
+                    kv_blocks: blocks.unwrap_or(load.kv_blocks + 1),
+                    kv_blocks_given: blocks.filter(|it| Some(*it) != cluster.derived_kv_capacity),
+                    kv_cache_dtype: cluster.kv_cache_dtype,
+                    gpu_memory_utilization: cluster.gpu_memory_utilization,
+                    keeps_prefixes: cluster.engine.keeps_prefixes(),
                     drafts: group.speculation().map(|it| it.drafts).filter(|drafts| *drafts > 0),
-                    max_adapters: group.cluster.engine.adapter_slots().filter(|_| is_lora),
+                    max_adapters: cluster.engine.adapter_slots().filter(|_| is_lora),
                 },
-                adapters: adapters.get_mut(id.index()).map(std::mem::take).unwrap_or_default(),
+                adapters: self.relay.adapters[id.index()].clone(),
             }
         });
         Look {

@@ -3,6 +3,7 @@
 use super::{Relay, Stream};
 use crate::engine::Finish;
 use crate::serve::answer::End;
+use crate::serve::counters::Cached;
 use crate::sim::{Observer, Occurrence};
 use crate::units::SimTime;
 
@@ -26,13 +27,26 @@ impl Observer for Relay {
             Occurrence::Queued(instance, id, _) => {
                 if let Some(stream) = self.streams.get_mut(&id) {
                     (stream.instance, stream.queued) = (Some(instance), at);
-                    stream.is_running = false;
+                    stream.cached = Cached::default();
                 }
             }
-            Occurrence::Planned(instance, batch, _) => self.planned(instance, &batch.plan),
+            Occurrence::Planned(instance, batch, _) => self.planned(at, instance, &batch.plan),
+            Occurrence::Loading(instance, plan) => {
+                self.admitted(at, instance, plan);
+            }
             Occurrence::HandedOver(instance, life) => self.prompt_computed(at, instance, life),
-            // With memory set aside first, a server has ended a request when its KV is there.
-            Occurrence::Released(_, id) if !self.ends_with_prompts => self.prefill_over(at, id),
+            Occurrence::Released(_, id) => {
+                self.awaited_is_over(id);
+                if !self.ends_with_prompts {
+                    // With memory set aside first, a server has ended a request when its KV is there; the other one
+                    // queues it then.
+                    self.prefill_over(at, id);
+                    if let Some(stream) = self.streams.get_mut(&id) {
+                        stream.queued = at;
+                    }
+                }
+            }
+            Occurrence::LoadBegan(instance, load, _) => self.loads(instance, load),
             Occurrence::Displaced(instance, requests) => {
                 self.counters[instance.index()].preemptions += requests.len() as u64;
                 self.preempted(instance, requests);
@@ -44,6 +58,7 @@ impl Observer for Relay {
             }
             Occurrence::Landed(instance, result, _) => {
                 self.came(instance, result);
+                result.landed.iter().for_each(|id| self.landed(at, instance, *id));
                 self.counters[instance.index()].drafts.add(&result.drafts);
             }
             Occurrence::Left(_, life, finish) => {
