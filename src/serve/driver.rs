@@ -384,7 +384,9 @@ impl Driver {
         if let Some(first) = answers.first().and_then(|answer| answer.progress().id) {
             self.relay.abort_ordered(first);
         }
-        answers.iter().for_each(|answer| self.cancel(answer));
+        for answer in &answers {
+            self.cancel(answer);
+        }
     }
 
     fn cancel(&mut self, answer: &Answer) {

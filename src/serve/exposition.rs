@@ -142,7 +142,7 @@ fn with_bound(line: &str) -> Cow<'_, str> {
     anew().map_or(Cow::Borrowed(line), Cow::Owned)
 }
 
-/// A bound as it is in the series' name (prometheus_client 0.26, `utils.py`, `floatToGoString`), for bounds
+/// A bound as it is in the series' name (`prometheus_client` 0.26, `utils.py`, `floatToGoString`), for bounds
 /// from 0.0001 on.
 fn python_float(bound: f64) -> String {
     if bound < 1e6 {

@@ -15,21 +15,20 @@ pub(super) fn came(counters: &mut Counters, last: &mut Option<Output>, came: &Ca
     }
     counters.generation_tokens += u64::from(came.new);
     counters.step_output += u64::from(came.new);
-    match last.replace(Output::of(came)) {
+    if let Some(before) = last.replace(Output::of(came)) {
         // One observation for each output, however many tokens it has.
-        Some(before) => counters.gap_s.add(seconds(came.at.saturating_since(before.at))),
-        None => {
-            let (prompt, cached) = (came.prompt_tokens, came.cached);
-            counters.prompt_tokens += u64::from(prompt);
-            counters.prompt_tokens_cached.local += u64::from(cached.local);
-            counters.prompt_tokens_cached.external += u64::from(cached.external);
-            // The whole prompt counts in the step of its first token (`PrefillStats.num_computed_tokens`).
-            let computed = prompt.saturating_sub(cached.local + cached.external);
-            counters.step_output += u64::from(computed);
-            let after = came.first.saturating_since(came.arrival);
-            counters.answers.whole.first_token_s.add(seconds(after));
-        }
+        counters.gap_s.add(seconds(came.at.saturating_since(before.at)));
+        return;
     }
+    let (prompt, cached) = (came.prompt_tokens, came.cached);
+    counters.prompt_tokens += u64::from(prompt);
+    counters.prompt_tokens_cached.local += u64::from(cached.local);
+    counters.prompt_tokens_cached.external += u64::from(cached.external);
+    // The whole prompt counts in the step of its first token (`PrefillStats.num_computed_tokens`).
+    let computed = prompt.saturating_sub(cached.local + cached.external);
+    counters.step_output += u64::from(computed);
+    let after = came.first.saturating_since(came.arrival);
+    counters.answers.whole.first_token_s.add(seconds(after));
 }
 
 /// All outputs of a step have been told; one without outputs is no observation.
