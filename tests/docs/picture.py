@@ -90,7 +90,7 @@ def main():
         f'<circle cx="{LEFT + 6}" cy="{y - 4}" r="4.5" fill="{DARK}"/>',
         text(LEFT + 18, y, "measured: vLLM, Qwen3-14B, one H100", "start"),
         f'<line x1="{LEFT + 270}" y1="{y - 4}" x2="{LEFT + 300}" y2="{y - 4}" stroke="{BLUE}" stroke-width="2"/>',
-        text(LEFT + 308, y, "predicted, nothing fitted", "start"),
+        text(LEFT + 308, y, "predicted, not calibrated", "start"),
         f'<rect x="{LEFT + 480}" y="{y - 12}" width="30" height="14" fill="{BAND}"/>',
         text(LEFT + 518, y, "nine of ten such servers", "start"),
         "</svg>",
